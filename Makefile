@@ -1,0 +1,56 @@
+# The only entry point: everything below drives CMake, see CMakePresets.json for the flavours.
+JOBS   ?= $(shell nproc)
+PREFIX ?= /usr/local
+F      ?= sim
+
+# Configuring again costs a second and notices packages that came or went since the last time.
+build  = cmake --preset $(1) -Wno-dev --log-level=NOTICE >/dev/null && cmake --build --preset $(1) -j $(JOBS) $(2)
+SOURCES = $(wildcard include/*.h include/gradwire/*.h src/*/*.[ch] src/testing/fixture/*.c tests/*.[ch] \
+                     bench/*.[ch] examples/*.[ch] examples/*.cc examples/*.cpp examples/*/*.[ch] tools/*/*.[ch])
+
+.PHONY: all demo test asan tsan bench sim format install clean
+
+all:
+	@$(call build,release,)
+
+demo:
+	@scripts/setup build
+	@$(call build,release,)
+	build/bin/rl_cartpole
+
+# T="name ..." runs only the tests whose names contain one of them.
+test:
+	@scripts/setup test
+	@$(call build,release,)
+	build/bin/gradwire-tests $(T)
+
+# Sanitizers slow everything down, so that repetitions are divided by SCALE. They halt on the first error.
+asan:
+	@scripts/setup test
+	@$(call build,asan,)
+	SCALE=10 ASAN_OPTIONS=detect_leaks=1:halt_on_error=1:detect_stack_use_after_return=1 \
+	    UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 build-asan/bin/gradwire-tests $(T)
+
+tsan:
+	@scripts/setup test
+	@$(call build,tsan,)
+	SCALE=10 TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 build-tsan/bin/gradwire-tests $(T)
+
+bench:
+	@$(call build,release,--target gw-bench)
+	build/bin/gw-bench
+
+# SEED=7 repeats one run, SEEDS=1000 walks through many; F=name picks other tests than the simulated ones.
+sim:
+	@scripts/setup test
+	@$(call build,release,--target gradwire-tests)
+	$(if $(SEED),SEED=$(SEED)) $(if $(SEEDS),SEEDS=$(SEEDS)) build/bin/gradwire-tests $(F)
+
+format:
+	clang-format -i $(SOURCES)
+
+install: all
+	cmake --install build --prefix $(PREFIX)
+
+clean:
+	rm -rf build build-asan build-tsan

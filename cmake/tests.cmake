@@ -1,0 +1,29 @@
+# The harness (src/testing/), every room's *_test.c and the tests across rooms (tests/) make one binary.
+find_path(CMOCKA_INCLUDE cmocka.h)
+find_library(CMOCKA_LIBRARY cmocka)
+if(NOT CMOCKA_INCLUDE OR NOT CMOCKA_LIBRARY)
+    message(STATUS "cmocka is not installed: the tests are left out (`make test` installs it)")
+    return()
+endif()
+
+file(GLOB testing_sources CONFIGURE_DEPENDS src/testing/*.c)
+file(GLOB test_sources CONFIGURE_DEPENDS src/*/*_test.c tests/*.c)
+list(FILTER testing_sources EXCLUDE REGEX "_test\\.c$")
+if(GW_SANITIZE)
+    # Habits look at the sources and are the same in every build.
+    list(FILTER test_sources EXCLUDE REGEX "/habits_test\\.c$")
+endif()
+
+add_library(gradwire-testing OBJECT ${testing_sources})
+target_include_directories(gradwire-testing PUBLIC include src ${CMOCKA_INCLUDE})
+target_link_libraries(gradwire-testing PUBLIC gradwire-flags ${CMOCKA_LIBRARY})
+
+gradwire_program(gradwire-tests gradwire-tests ${test_sources})
+target_link_libraries(gradwire-tests PRIVATE gradwire-testing)
+target_compile_definitions(gradwire-tests PRIVATE
+    GW_SOURCE_DIR="${PROJECT_SOURCE_DIR}" GW_BUILD_DIR="${PROJECT_BINARY_DIR}")
+
+# A small program of tests that fail in every way, to test the harness with.
+gradwire_program(gradwire-testing-fixture gradwire-testing-fixture src/testing/fixture/failures.c)
+target_link_libraries(gradwire-testing-fixture PRIVATE gradwire-testing)
+add_dependencies(gradwire-tests gradwire-testing-fixture)

@@ -1,0 +1,85 @@
+// Statuses and errors.
+//
+// A status says what its receiver can *do*; an error adds what happened, where, and what is known about its effect.
+//
+//     gw_error e = gw_scope_close(root);
+//     if (e.status == GW_DISCONNECTED) reconnect_later();
+//     return gw_exit_code(e);                       // prints "gradwire: trainer: ps: gw.add: ..." and returns 1
+//
+// Ownership: an error is a plain value, copied freely.
+// Threads: values; nothing here is shared.
+#ifndef GRADWIRE_STATUS_H
+#define GRADWIRE_STATUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GW_API __attribute__((visibility("default")))
+#define GW_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#define GW_MUST_CHECK __attribute__((warn_unused_result))
+
+typedef enum gw_status {
+    GW_OK = 0,
+
+    // Mend the request; repeating it unchanged fails again.
+    GW_INVALID,      // an argument, shape, dtype or name is wrong
+    GW_NOT_FOUND,    // no worker, function, class, method or key of this name
+    GW_DUPLICATE,    // the name or rank is taken
+    GW_MISMATCH,     // two workers disagree: world size, protocol version, types
+    GW_WRONG_STATE,  // not now: before init, after shutdown, a second completion
+    GW_WOULD_BLOCK,  // a wait inside a GW_INLINE handler
+    GW_UNSUPPORTED,  // known, but not on this worker or dtype
+    GW_LIMIT,        // a stated limit is reached; the message names it
+
+    // Try again later, or elsewhere.
+    GW_TIMEOUT,       // the deadline passed first
+    GW_CANCELLED,     // somebody asked for it
+    GW_OVERLOADED,    // too much in flight to this worker
+    GW_DISCONNECTED,  // the worker is gone
+    GW_REF_LOST,      // the owner of the reference is gone, or it was deleted
+
+    // Look at the other side.
+    GW_REMOTE,    // the function ran there and failed in its own way (see gw_fail)
+    GW_PROTOCOL,  // the peer sent bytes that mean nothing
+
+    // Look at the machine.
+    GW_NO_MEMORY,
+    GW_ADDRESS_IN_USE,
+    GW_SYSTEM,  // an operating system call failed; the message names it
+
+    GW_STATUS_COUNT
+} gw_status;
+
+// What is known about the effect of a failed call.
+typedef enum gw_outcome {
+    GW_OUTCOME_NONE = 0,       // not a call
+    GW_NOT_DELIVERED,          // the function did not run: safe to repeat
+    GW_MAY_HAVE_RUN,           // nobody here can tell
+    GW_RAN_AND_FAILED,         // it ran, and this is its error
+} gw_outcome;
+
+enum { GW_ERROR_TEXT_MAX = 768, GW_NAME_MAX = 127 };
+
+typedef struct gw_error {
+    gw_status status;
+    gw_outcome outcome;
+    char worker[GW_NAME_MAX + 1];    // where it was first decided, "" if here
+    char function[GW_NAME_MAX + 1];  // the called function, "" if none
+    char text[GW_ERROR_TEXT_MAX];    // one sentence with its trail, "ps: gw.matmul: 6x5 times 4x8"
+} gw_error;
+
+// The name of |status| in words, "timeout".
+GW_API const char *gw_status_name(gw_status status);
+
+// Prints the error, if it is one, as one line to stderr. Returns the exit code for main: 0 for GW_OK, else 1.
+GW_API int gw_exit_code(gw_error error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,154 @@
+// Tensors: n-dimensional views of numbers.
+//
+// A tensor is a view (sizes, strides, offset) of a storage, which may be shared by several views. Shapes, dtypes,
+// broadcasting, promotion and error rules are PyTorch's.
+//
+//     gw_tensor *x = gw_randn(s, GW_F32, 3, 4);               // sizes follow the dtype, none for a scalar
+//     gw_tensor *y = gw_from(s, (float[]){1, 2, 3, 4}, 4);    // copies from C
+//     gw_print(s, gw_add(s, x, y));
+//
+// Ownership: a tensor belongs to the scope that made it; gw_keep hands it outward.
+// Threads: as its scope. Two tensors that share a storage are used by one thread at a time.
+#ifndef GRADWIRE_TENSOR_H
+#define GRADWIRE_TENSOR_H
+
+#include <gradwire/value.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum gw_dtype {
+    GW_F32 = 0,
+    GW_F64,
+    GW_F16,
+    GW_BF16,
+    GW_I64,
+    GW_I32,
+    GW_I16,
+    GW_I8,
+    GW_U8,
+    GW_BOOL8, // one byte, 0 or 1: torch.bool
+    GW_DTYPE_COUNT
+} gw_dtype;
+
+typedef enum gw_device { GW_CPU = 0 } gw_device;
+typedef enum gw_layout { GW_STRIDED = 0 } gw_layout;
+
+enum { GW_DIMS_MAX = 32 };
+
+// Sizes of a tensor. GW_SHAPE(2, 3) makes one; GW_SHAPE() is that of a scalar.
+typedef struct gw_shape {
+    int count;
+    const int64_t *sizes;
+} gw_shape;
+
+GW_API const char *gw_dtype_name(gw_dtype dtype); // "f32"
+GW_API size_t gw_dtype_size(gw_dtype dtype);      // in bytes
+
+// ---- Making -------------------------------------------------------------------------------------------------------
+// gw_zeros(s, dtype, sizes...), gw_ones, gw_empty (zeroed too), gw_rand (uniform in [0, 1)), gw_randn (normal).
+// gw_full(s, dtype, value, sizes...).
+// gw_from(s, data, sizes...) copies a C array of float, double, int64_t, int32_t, int16_t, int8_t, uint8_t or bool.
+GW_API gw_tensor *gw_zeros_shaped(gw_scope *s, gw_dtype dtype, gw_shape shape);
+GW_API gw_tensor *gw_ones_shaped(gw_scope *s, gw_dtype dtype, gw_shape shape);
+GW_API gw_tensor *gw_rand_shaped(gw_scope *s, gw_dtype dtype, gw_shape shape);
+GW_API gw_tensor *gw_randn_shaped(gw_scope *s, gw_dtype dtype, gw_shape shape);
+GW_API gw_tensor *gw_full_shaped(gw_scope *s, gw_dtype dtype, gw_value value, gw_shape shape);
+GW_API gw_tensor *gw_from_shaped(gw_scope *s, gw_dtype dtype, const void *data, gw_shape shape);
+
+// Values start, start + step, ... below |end|: torch.arange. INVALID if the bounds run against the step.
+GW_API gw_tensor *gw_arange(gw_scope *s, gw_dtype dtype, double start, double end, double step);
+
+// A view of the caller's memory, contiguous, without a copy. |deleter| (may be NULL) is called once with |context| when
+// no tensor, graph or message needs the bytes any more, on any thread. Also called if making the tensor fails.
+GW_API gw_tensor *gw_from_external(gw_scope *s, gw_dtype dtype, void *bytes, gw_shape shape,
+                                   void (*deleter)(void *context), void *context);
+
+// ---- Looking ------------------------------------------------------------------------------------------------------
+GW_API gw_dtype gw_dtype_of(const gw_tensor *x);
+GW_API gw_device gw_device_of(const gw_tensor *x);
+GW_API gw_layout gw_layout_of(const gw_tensor *x);
+GW_API int gw_dims(const gw_tensor *x);                  // number of dimensions
+GW_API int64_t gw_size(const gw_tensor *x, int dim);     // negative |dim| counts from the end; 0 when out of range
+GW_API int64_t gw_stride(const gw_tensor *x, int dim);   // in elements
+GW_API int64_t gw_numel(const gw_tensor *x);
+GW_API bool gw_is_contiguous(const gw_tensor *x);
+
+// The first element's address, for reading. Strided as gw_stride says. Valid until the tensor is written or gone.
+GW_API const void *gw_data(const gw_tensor *x);
+
+// The same for writing: whoever else relies on the old values (saved for backward, being sent) keeps them. NULL without
+// memory.
+GW_API void *gw_data_for_write(gw_scope *s, gw_tensor *x);
+
+// The one element. INVALID if there are more.
+GW_API double gw_item(gw_scope *s, const gw_tensor *x);
+GW_API int64_t gw_item_int(gw_scope *s, const gw_tensor *x);
+
+// Text like PyTorch's: tensor([[1., 2.]]). gw_print writes it and a line end to stdout.
+GW_API const char *gw_to_text(gw_scope *s, const gw_tensor *x);
+GW_API void gw_print(gw_scope *s, const gw_tensor *x);
+
+// Copies the values of |source|, broadcast and converted, into |target|. Not recorded for backward: INVALID if |target|
+// needs a gradient and gradients are on.
+GW_API void gw_copy(gw_scope *s, gw_tensor *target, gw_tensor *source);
+
+#ifdef __cplusplus
+}
+
+template <class... I> gw_tensor *gw_zeros(gw_scope *s, gw_dtype d, I... sizes) {
+    const int64_t a[] = {static_cast<int64_t>(sizes)..., 0};
+    return gw_zeros_shaped(s, d, gw_shape{static_cast<int>(sizeof...(I)), a});
+}
+template <class... I> gw_tensor *gw_ones(gw_scope *s, gw_dtype d, I... sizes) {
+    const int64_t a[] = {static_cast<int64_t>(sizes)..., 0};
+    return gw_ones_shaped(s, d, gw_shape{static_cast<int>(sizeof...(I)), a});
+}
+template <class... I> gw_tensor *gw_rand(gw_scope *s, gw_dtype d, I... sizes) {
+    const int64_t a[] = {static_cast<int64_t>(sizes)..., 0};
+    return gw_rand_shaped(s, d, gw_shape{static_cast<int>(sizeof...(I)), a});
+}
+template <class... I> gw_tensor *gw_randn(gw_scope *s, gw_dtype d, I... sizes) {
+    const int64_t a[] = {static_cast<int64_t>(sizes)..., 0};
+    return gw_randn_shaped(s, d, gw_shape{static_cast<int>(sizeof...(I)), a});
+}
+template <class V, class... I> gw_tensor *gw_full(gw_scope *s, gw_dtype d, V value, I... sizes) {
+    const int64_t a[] = {static_cast<int64_t>(sizes)..., 0};
+    return gw_full_shaped(s, d, gw_value_of(value), gw_shape{static_cast<int>(sizeof...(I)), a});
+}
+inline gw_dtype gw_dtype_of_c(const float *) { return GW_F32; }
+inline gw_dtype gw_dtype_of_c(const double *) { return GW_F64; }
+inline gw_dtype gw_dtype_of_c(const int64_t *) { return GW_I64; }
+inline gw_dtype gw_dtype_of_c(const int32_t *) { return GW_I32; }
+inline gw_dtype gw_dtype_of_c(const int16_t *) { return GW_I16; }
+inline gw_dtype gw_dtype_of_c(const int8_t *) { return GW_I8; }
+inline gw_dtype gw_dtype_of_c(const uint8_t *) { return GW_U8; }
+inline gw_dtype gw_dtype_of_c(const bool *) { return GW_BOOL8; }
+template <class T, class... I> gw_tensor *gw_from(gw_scope *s, const T *data, I... sizes) {
+    const int64_t a[] = {static_cast<int64_t>(sizes)..., 0};
+    return gw_from_shaped(s, gw_dtype_of_c(data), data, gw_shape{static_cast<int>(sizeof...(I)), a});
+}
+#else
+// The leading 0 lets a shape be empty.
+#define GW_SHAPE(...)                                                                                                  \
+    ((gw_shape){.count = (int)(sizeof((int64_t[]){0, ##__VA_ARGS__}) / sizeof(int64_t)) - 1,                           \
+                .sizes = (const int64_t[]){0, ##__VA_ARGS__} + 1})
+#define gw_zeros(s, dtype, ...) gw_zeros_shaped((s), (dtype), GW_SHAPE(__VA_ARGS__))
+#define gw_ones(s, dtype, ...) gw_ones_shaped((s), (dtype), GW_SHAPE(__VA_ARGS__))
+#define gw_empty(s, dtype, ...) gw_zeros_shaped((s), (dtype), GW_SHAPE(__VA_ARGS__))
+#define gw_rand(s, dtype, ...) gw_rand_shaped((s), (dtype), GW_SHAPE(__VA_ARGS__))
+#define gw_randn(s, dtype, ...) gw_randn_shaped((s), (dtype), GW_SHAPE(__VA_ARGS__))
+#define gw_full(s, dtype, value, ...) gw_full_shaped((s), (dtype), gw_value_of(value), GW_SHAPE(__VA_ARGS__))
+// clang-format off
+#define gw_from(s, data, ...)                                                                                          \
+    gw_from_shaped((s), _Generic((data),                                                                               \
+        float *: GW_F32, const float *: GW_F32, double *: GW_F64, const double *: GW_F64,                              \
+        int64_t *: GW_I64, const int64_t *: GW_I64, int32_t *: GW_I32, const int32_t *: GW_I32,                        \
+        int16_t *: GW_I16, const int16_t *: GW_I16, int8_t *: GW_I8, const int8_t *: GW_I8,                            \
+        uint8_t *: GW_U8, const uint8_t *: GW_U8, bool *: GW_BOOL8, const bool *: GW_BOOL8),                           \
+        (data), GW_SHAPE(__VA_ARGS__))
+// clang-format on
+#endif
+
+#endif

@@ -1,0 +1,46 @@
+// Handles: counted objects with a class. A scope, a graph edge or a table entry holds one count each.
+//
+// A handle type begins with a gw_handle. Its class says how to destroy it when the last count is given back, on
+// whatever thread that happens. A poison handle is immortal: counting it does nothing.
+#ifndef BASE_HANDLE_H
+#define BASE_HANDLE_H
+
+#include <gradwire/scope.h>
+#include <stdatomic.h>
+
+typedef struct handle_class {
+    const char *name;
+    void (*destroy)(gw_handle *h);
+} handle_class;
+
+struct gw_handle {
+    const handle_class *class;
+    _Atomic uint32_t count;
+};
+
+enum { HANDLE_IMMORTAL = 0x40000000 };
+
+static inline void handle_init(gw_handle *h, const handle_class *class) {
+    h->class = class;
+    atomic_init(&h->count, 1);
+}
+
+static inline void *handle_retain(void *handle) {
+    gw_handle *h = handle;
+    if (h && atomic_load_explicit(&h->count, memory_order_relaxed) < HANDLE_IMMORTAL)
+        atomic_fetch_add_explicit(&h->count, 1, memory_order_relaxed);
+    return h;
+}
+
+static inline void handle_release(void *handle) {
+    gw_handle *h = handle;
+    if (!h || atomic_load_explicit(&h->count, memory_order_relaxed) >= HANDLE_IMMORTAL) return;
+    if (atomic_fetch_sub_explicit(&h->count, 1, memory_order_acq_rel) == 1) h->class->destroy(h);
+}
+
+// Whether the caller's count is the only one.
+static inline bool handle_is_sole(const gw_handle *h) {
+    return atomic_load_explicit(&h->count, memory_order_acquire) == 1;
+}
+
+#endif

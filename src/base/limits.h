@@ -1,0 +1,33 @@
+// Every limit of the library. Reaching one is a clear error, never growth.
+#ifndef BASE_LIMITS_H
+#define BASE_LIMITS_H
+
+#include <gradwire/status.h>
+#include <stdint.h>
+
+enum {
+    LIMIT_NAME_BYTES = GW_NAME_MAX,  // workers, functions, methods, store keys' parts
+    LIMIT_DIMS = 32,                 // of one tensor
+    LIMIT_ARGS = 1024,               // of one call
+    LIMIT_NESTING = 32,              // lists and maps inside each other
+    LIMIT_HOPS = 64,                 // calls made by calls made by calls
+    LIMIT_WORKERS = 4096,            // of one job
+    LIMIT_HELLO_BYTES = 4096,        // before a peer is known
+    LIMIT_HELLO_MS = 5000,
+    LIMIT_HELLO_COUNT = 64,          // connections that have not said who they are
+    LIMIT_FRAME_BYTES = 256 * 1024,  // body of one frame
+    LIMIT_CALLS_PER_PEER = 65536,    // in flight
+    LIMIT_THREADS = 1024,            // of one agent's pool, waiting ones included
+    LIMIT_STORE_VALUE_BYTES = 64 * 1024,
+    LIMIT_OPERATOR_BYTES_INLINE = 1 << 20,  // an operator with more input runs on the pool
+};
+
+#define LIMIT_TENSOR_BYTES ((uint64_t)4 << 30)
+#define LIMIT_MESSAGE_BYTES ((uint64_t)8 << 30)
+#define LIMIT_UNSENT_BYTES ((uint64_t)16 << 30) // per peer, queued or unacknowledged
+
+_Static_assert(LIMIT_HELLO_BYTES <= LIMIT_FRAME_BYTES, "a hello is a frame");
+_Static_assert(LIMIT_TENSOR_BYTES <= LIMIT_MESSAGE_BYTES, "a tensor fits a message");
+_Static_assert(LIMIT_MESSAGE_BYTES <= LIMIT_UNSENT_BYTES, "a message fits the queue");
+
+#endif

@@ -1,0 +1,38 @@
+// Hash maps from 64-bit keys or strings to pointers. Open addressing, so iteration order is by hash: never let it
+// decide what a peer or a user sees.
+#ifndef BASE_MAP_H
+#define BASE_MAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct map_entry {
+    uint64_t key; // of a string map: the hash
+    char *name;   // of a string map: the key, owned; else NULL
+    void *value;  // NULL: free slot
+} map_entry;
+
+typedef struct map {
+    map_entry *entries;
+    size_t count, capacity; // capacity is 0 or a power of two
+} map;
+
+void map_init(map *m);
+void map_fini(map *m); // the values are the caller's
+
+void *map_find(const map *m, uint64_t key);
+bool map_put(map *m, uint64_t key, void *value); // replaces; false without memory. |value| is not NULL
+void *map_take(map *m, uint64_t key);            // removes and returns; NULL if absent
+
+void *map_find_name(const map *m, const char *name);
+bool map_put_name(map *m, const char *name, void *value);
+void *map_take_name(map *m, const char *name);
+
+// for (size_t i = 0; (e = map_next(m, &i));)  -- no put or take meanwhile
+map_entry *map_next(const map *m, size_t *i);
+
+uint64_t hash_u64(uint64_t x);
+uint64_t hash_bytes(const void *bytes, size_t size);
+
+#endif

@@ -1,0 +1,27 @@
+// Memory: the only door to the allocator, so that tests can make any allocation fail and count what is left.
+//
+// Small objects of fixed size (handles, tape nodes, calls) come from a per-thread cache of size classes: mem_take and
+// mem_give. Under sanitizers the cache steps aside so that every object is a real allocation.
+#ifndef BASE_MEM_H
+#define BASE_MEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void *mem_alloc(size_t size);  // NULL when there is none; so do the others
+void *mem_calloc(size_t size); // zeroed
+void *mem_realloc(void *p, size_t size);
+void mem_free(void *p);
+char *mem_strdup(const char *text);
+
+void *mem_take(size_t size); // not zeroed; give back with the same size
+void mem_give(void *p, size_t size);
+
+// Tests: makes an allocation of |size| fail by returning nonzero; NULL normally.
+extern int (*mem_fail_hook)(size_t size);
+
+// Tests: counts live allocations from now on (call before the first allocation).
+void mem_account(void);
+size_t mem_live_count(void);
+
+#endif

@@ -1,0 +1,269 @@
+#include "base/scope.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct scope_chunk {
+    struct scope_chunk *next;
+    size_t used, size;
+    _Alignas(16) unsigned char bytes[];
+} scope_chunk;
+
+enum { CHUNK_BYTES = 4096 };
+
+// What is returned when there is no memory for a scope: failed for ever, shared, and never written to.
+static gw_error no_memory_error = {.status = GW_NO_MEMORY, .text = "no memory for a scope"};
+static gw_scope no_memory_scope = {.error = &no_memory_error, .deadline_ns = ENV_NEVER};
+
+// The error of last resort: shared, so that failing needs no memory.
+static gw_error last_error = {.status = GW_NO_MEMORY, .text = "no memory, also not for the error's own text"};
+
+static scope_ids process_ids; // of scopes without an agent
+
+gw_scope *gw_scope_open(gw_scope *parent) {
+    gw_scope *s = mem_take(sizeof *s);
+    if (!s) {
+        if (parent) scope_fail(parent, GW_NO_MEMORY, "no memory for a scope");
+        return &no_memory_scope;
+    }
+    memset(s, 0, sizeof *s);
+    s->parent = parent;
+    list_init(&s->children);
+    if (parent && parent != &no_memory_scope) {
+        list_append(&parent->children, &s->sibling);
+        s->deadline_ns = parent->deadline_ns;
+        s->grad_enabled = parent->grad_enabled;
+        s->may_wait = parent->may_wait;
+        s->env = parent->env;
+        s->agent = parent->agent;
+        s->ids = parent->ids;
+        s->random = parent->random;
+        s->worker = parent->worker;
+    } else {
+        s->deadline_ns = ENV_NEVER;
+        s->grad_enabled = true;
+        s->may_wait = true;
+        s->ids = &process_ids;
+        s->own_random.key = GENERATOR_DEFAULT_SEED;
+        s->random = &s->own_random;
+    }
+    return s;
+}
+
+static void free_error(gw_error *e) {
+    if (e != &last_error) mem_free(e);
+}
+
+static void free_scope(gw_scope *s) {
+    while (!list_is_empty(&s->children)) free_scope(list_entry(s->children.previous, gw_scope, sibling));
+    for (int i = SCOPE_SLOT_COUNT - 1; i >= 0; i--)
+        if (s->slots[i].fini) s->slots[i].fini(s, s->slots[i].data);
+    for (uint32_t i = s->handle_count; i-- > 0;) handle_release(s->handles[i]);
+    mem_free(s->handles);
+    while (s->chunks) {
+        scope_chunk *c = s->chunks;
+        s->chunks = c->next;
+        mem_free(c);
+    }
+    free_error(s->error);
+    mem_free(s->label);
+    list_remove(&s->sibling);
+    mem_give(s, sizeof *s);
+}
+
+gw_error gw_scope_close(gw_scope *s) {
+    gw_error error;
+    if (s->error) {
+        error = *s->error;
+        if (!s->parent && s->worker) error_prefix(&error, s->worker);
+    } else {
+        error.status = GW_OK;
+        error.outcome = GW_OUTCOME_NONE;
+        error.worker[0] = error.function[0] = error.text[0] = '\0';
+    }
+    if (s != &no_memory_scope) free_scope(s);
+    return error;
+}
+
+void gw_scope_merge(gw_scope *s) {
+    if (s == &no_memory_scope) return;
+    if (s->error && s->parent) scope_fail_with(s->parent, s->error);
+    free_scope(s);
+}
+
+bool gw_ok(const gw_scope *s) { return !s->error; }
+
+const gw_error *gw_scope_error(const gw_scope *s) {
+    static const gw_error none;
+    return s->error ? s->error : &none;
+}
+
+void scope_fail_with(gw_scope *s, const gw_error *error) {
+    if (s->error) return;
+    gw_error *e = mem_alloc(sizeof *e);
+    if (!e) {
+        s->error = &last_error;
+        return;
+    }
+    *e = *error;
+    if (s->label) error_prefix(e, s->label);
+    s->error = e;
+}
+
+static void failv(gw_scope *s, gw_status status, const char *format, va_list args) {
+    if (s->error) return;
+    gw_error error;
+    error_setv(&error, status, format, args);
+    scope_fail_with(s, &error);
+}
+
+void scope_fail(gw_scope *s, gw_status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    failv(s, status, format, args);
+    va_end(args);
+}
+
+void gw_fail(gw_scope *s, gw_status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    failv(s, status == GW_OK ? GW_REMOTE : status, format, args);
+    va_end(args);
+}
+
+void gw_scope_label(gw_scope *s, const char *format, ...) {
+    if (s->error) return;
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    mem_free(s->label);
+    s->label = mem_strdup(text);
+    if (!s->label) scope_fail(s, GW_NO_MEMORY, "no memory for a label");
+}
+
+int64_t scope_now_ns(const gw_scope *s) {
+    if (s->env) return env_now_ns(s->env);
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void gw_scope_set_timeout(gw_scope *s, int64_t timeout_ms) {
+    int64_t outer = s->parent ? s->parent->deadline_ns : ENV_NEVER;
+    int64_t own = ENV_NEVER, length_ns;
+    if (timeout_ms > 0 && !__builtin_mul_overflow(timeout_ms, INT64_C(1000000), &length_ns) &&
+        __builtin_add_overflow(scope_now_ns(s), length_ns, &own))
+        own = ENV_NEVER;
+    s->deadline_ns = own < outer ? own : outer;
+}
+
+int64_t gw_scope_time_left_ms(const gw_scope *s) {
+    if (s->deadline_ns == ENV_NEVER) return INT64_MAX;
+    int64_t left_ns = s->deadline_ns - scope_now_ns(s);
+    return left_ns > 0 ? left_ns / 1000000 : 0;
+}
+
+uint64_t gw_scope_id(const gw_scope *s) {
+    // Asked for rarely: steps that never leave this process pay nothing for ids.
+    gw_scope *mutable = (gw_scope *)s;
+    if (!s->id && s != &no_memory_scope)
+        mutable->id = s->ids->space << 48 | (1 + atomic_fetch_add_explicit(&s->ids->next, 1, memory_order_relaxed));
+    return s->id;
+}
+
+void gw_seed(gw_scope *s, uint64_t seed) {
+    if (s == &no_memory_scope) return;
+    s->own_random = (generator){.key = seed};
+    s->random = &s->own_random;
+}
+
+void *gw_alloc(gw_scope *s, size_t size_bytes) {
+    if (s->error) return NULL;
+    size_t size = (size_bytes + 15) & ~(size_t)15;
+    scope_chunk *c = s->chunks;
+    if (size < size_bytes || !c || c->size - c->used < size) {
+        size_t room = size > CHUNK_BYTES ? size : CHUNK_BYTES, total;
+        if (size < size_bytes || __builtin_add_overflow(room, sizeof *c, &total) || !(c = mem_calloc(total))) {
+            scope_fail(s, GW_NO_MEMORY, "no memory for %zu bytes", size_bytes);
+            return NULL;
+        }
+        c->size = room;
+        c->next = s->chunks;
+        s->chunks = c;
+    }
+    void *p = c->bytes + c->used;
+    c->used += size;
+    return p;
+}
+
+const char *gw_format(gw_scope *s, const char *format, ...) {
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int size = vsnprintf(NULL, 0, format, args);
+    char *text = size < 0 ? NULL : gw_alloc(s, (size_t)size + 1);
+    if (text) vsnprintf(text, (size_t)size + 1, format, again);
+    va_end(again);
+    va_end(args);
+    return text ? text : "";
+}
+
+void *scope_own(gw_scope *s, void *handle) {
+    gw_handle *h = handle;
+    if (!h || atomic_load_explicit(&h->count, memory_order_relaxed) >= HANDLE_IMMORTAL) return h;
+    if (s->handle_count == s->handle_capacity) {
+        uint32_t capacity = s->handle_capacity ? s->handle_capacity * 2 : 16;
+        gw_handle **more =
+            s == &no_memory_scope ? NULL : mem_realloc(s->handles, capacity * sizeof(gw_handle *));
+        if (!more) {
+            handle_release(h);
+            scope_fail(s, GW_NO_MEMORY, "no memory for a handle");
+            return NULL;
+        }
+        s->handles = more;
+        s->handle_capacity = capacity;
+    }
+    s->handles[s->handle_count++] = h;
+    return h;
+}
+
+// A handle that fits in no scope any more is kept by nobody, but the caller's pointer stays valid as long as the scope
+// it came from.
+gw_handle *gw_keep_handle(gw_scope *s, gw_handle *h) {
+    if (h) scope_own(s, handle_retain(h));
+    return h;
+}
+
+void gw_drop_handle(gw_scope *s, gw_handle *h) {
+    if (!h) return;
+    // Recent handles are dropped most often.
+    for (uint32_t i = s->handle_count; i-- > 0;) {
+        if (s->handles[i] != h) continue;
+        memmove(&s->handles[i], &s->handles[i + 1], (s->handle_count - i - 1) * sizeof(gw_handle *));
+        s->handle_count--;
+        handle_release(h);
+        return;
+    }
+}
+
+gw_handle *gw_set_handle(gw_scope *s, gw_handle *old, gw_handle *h) {
+    if (h) gw_keep_handle(s, h);
+    gw_drop_handle(s, old);
+    return h;
+}
+
+void scope_set_slot(gw_scope *s, scope_slot slot, void *data, void (*fini)(gw_scope *s, void *data)) {
+    s->slots[slot].data = data;
+    s->slots[slot].fini = fini;
+}
+
+void gw_scope_clear(gw_scope *s) {
+    if (s == &no_memory_scope) return;
+    free_error(s->error);
+    s->error = NULL;
+}

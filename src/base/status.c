@@ -1,0 +1,76 @@
+#include "base/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[GW_STATUS_COUNT] = {
+    [GW_OK] = "ok",
+    [GW_INVALID] = "invalid",
+    [GW_NOT_FOUND] = "not found",
+    [GW_DUPLICATE] = "duplicate",
+    [GW_MISMATCH] = "mismatch",
+    [GW_WRONG_STATE] = "wrong state",
+    [GW_WOULD_BLOCK] = "would block",
+    [GW_UNSUPPORTED] = "unsupported",
+    [GW_LIMIT] = "limit",
+    [GW_TIMEOUT] = "timeout",
+    [GW_CANCELLED] = "cancelled",
+    [GW_OVERLOADED] = "overloaded",
+    [GW_DISCONNECTED] = "disconnected",
+    [GW_REF_LOST] = "reference lost",
+    [GW_REMOTE] = "remote",
+    [GW_PROTOCOL] = "protocol",
+    [GW_NO_MEMORY] = "no memory",
+    [GW_ADDRESS_IN_USE] = "address in use",
+    [GW_SYSTEM] = "system",
+};
+
+const char *gw_status_name(gw_status status) {
+    return (unsigned)status < GW_STATUS_COUNT ? names[status] : "unknown status";
+}
+
+int gw_exit_code(gw_error error) {
+    if (error.status == GW_OK) return 0;
+    fprintf(stderr, "gradwire: %s\n", error.text);
+    return 1;
+}
+
+void error_decided(const gw_error *error) {
+    static _Atomic int abort_wanted = -1; // read once; a race reads the same answer
+    if (abort_wanted < 0) {
+        const char *text = getenv("GW_ABORT_ON_ERROR");
+        abort_wanted = text && *text && strcmp(text, "0") != 0;
+    }
+    if (!abort_wanted) return;
+    fprintf(stderr, "gradwire: aborting at the first error, as asked: %s\n", error->text);
+    abort();
+}
+
+gw_status error_setv(gw_error *error, gw_status status, const char *format, va_list args) {
+    gw_error local;
+    gw_error *e = error ? error : &local;
+    e->status = status;
+    e->outcome = GW_OUTCOME_NONE;
+    e->worker[0] = '\0';
+    e->function[0] = '\0';
+    vsnprintf(e->text, sizeof e->text, format, args);
+    error_decided(e);
+    return status;
+}
+
+gw_status error_set(gw_error *error, gw_status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    error_setv(error, status, format, args);
+    va_end(args);
+    return status;
+}
+
+void error_prefix(gw_error *error, const char *prefix) {
+    char text[GW_ERROR_TEXT_MAX];
+    int size = snprintf(text, sizeof text, "%s: %s", prefix, error->text);
+    if (size < 0) return;
+    if ((size_t)size >= sizeof text) memcpy(text + sizeof text - 4, "...", 4);
+    memcpy(error->text, text, sizeof text);
+}

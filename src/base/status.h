@@ -1,0 +1,19 @@
+// The one funnel through which every error of the library passes.
+#ifndef BASE_STATUS_H
+#define BASE_STATUS_H
+
+#include <gradwire/status.h>
+#include <stdarg.h>
+
+// Fills |error| (which may be NULL) and returns |status|, so that plumbing says
+//     return error_set(error, GW_INVALID, "rank %d of %d", rank, world_size);
+gw_status error_set(gw_error *error, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
+gw_status error_setv(gw_error *error, gw_status status, const char *format, va_list args);
+
+// Puts "prefix: " before the text, cutting the end if it grows too long.
+void error_prefix(gw_error *error, const char *prefix);
+
+// A breakpoint here sees every error when it is first decided. GW_ABORT_ON_ERROR=1 turns it into an abort.
+void error_decided(const gw_error *error);
+
+#endif

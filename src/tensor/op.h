@@ -1,0 +1,93 @@
+// Operators as rows of one table: name, parameters, shape rule, kernel, derivative. The public functions of gradwire/ops.h
+// are one-line calls of op_run; rpc serves every row as "gw.<name>"; tests and docs iterate over the table.
+//
+// Running a row: op_run checks that the scope is fine and the arguments fit |params|, calls |infer| (which checks shapes
+// and dtypes and makes the outputs), then |compute| (which fills them; NULL for views), then hands the call to
+// tape_record if any tensor argument needs a gradient.
+#ifndef TENSOR_OP_H
+#define TENSOR_OP_H
+
+#include "tensor/tensor.h"
+
+enum { OP_ARGS_MAX = 8, OP_OUTPUTS_MAX = 2 };
+
+typedef struct op_call op_call;
+typedef struct op_grad op_grad;
+struct op_sampler; // tests: makes inputs for the battery
+
+typedef struct op {
+    const char *name; // "add"; "gw.add" on the wire
+
+    // "x:tensor other:operand dim:int": name:kind, a '?' behind the kind makes it optional (none). Kinds: tensor, operand
+    // (tensor or number), number, int, float, bool, ints (sizes or dims), tensors (a list), dtype.
+    const char *params;
+
+    void (*infer)(op_call *c);
+    void (*compute)(op_call *c);
+    void (*grad)(op_grad *g); // NULL: not differentiable
+    uint32_t saves;           // what |grad| reads: OP_SAVE_ARG(0) | OP_SAVE_OUT(0); shapes and numbers are always there
+
+    // Calls the sampler once per interesting set of arguments (small, empty, broadcast, ...). Every row has one.
+    void (*samples)(struct op_sampler *p);
+} op;
+
+#define OP_SAVE_ARG(i) (1u << (i))
+#define OP_SAVE_OUT(i) (1u << (OP_ARGS_MAX + (i)))
+
+struct op_call {
+    gw_scope *scope;
+    const op *op;
+    const gw_value *args; // as given; op_... accessors below read them
+    int arg_count;
+    gw_tensor *outputs[OP_OUTPUTS_MAX]; // made by infer, one count each
+    int output_count;
+    union { // infer's findings for compute
+        int64_t ints[8];
+        double reals[8];
+    } plan;
+};
+
+// One derivative: reads d_outputs, writes d_inputs. Written with the public operators, in g->scope, where nothing is
+// recorded.
+struct op_grad {
+    gw_scope *scope;
+    const op *op;
+    const gw_value *args; // numbers as given; tensors have shape and dtype, and values if saved
+    int arg_count;
+    gw_tensor *outputs[OP_OUTPUTS_MAX];   // shape and dtype, and values if saved
+    gw_tensor *d_outputs[OP_OUTPUTS_MAX]; // NULL: that output has no gradient
+    gw_tensor **d_inputs; // by flat tensor input: tensor arguments in order, a list's tensors one by one
+    const bool *wanted;   // by flat tensor input: skip the work if false
+    int input_count;
+};
+
+extern const op *const op_table[]; // in the order of gradwire/ops.h; ends with NULL
+const op *op_find(const char *name); // without "gw."; NULL if there is none
+
+// Runs |o|. Returns the first output, owned by the scope, or poison. |others| (may be NULL) receives further outputs.
+gw_tensor *op_run(gw_scope *s, const op *o, const gw_value *args, int arg_count, gw_tensor **others);
+
+// Arguments, inside infer, compute and grad (pass c->args or g->args). They were checked against |params|.
+static inline gw_tensor *arg_tensor(const gw_value *args, int i) {
+    return args[i].kind == GW_TENSOR ? args[i].as.tensor : NULL;
+}
+static inline double arg_number(const gw_value *args, int i) {
+    return args[i].kind == GW_FLOAT  ? args[i].as.real
+           : args[i].kind == GW_BOOL ? (double)args[i].as.boolean
+                                     : (double)args[i].as.integer;
+}
+static inline int64_t arg_int(const gw_value *args, int i) {
+    return args[i].kind == GW_BOOL ? args[i].as.boolean : args[i].as.integer;
+}
+int arg_ints(const gw_value *args, int i, int64_t out[GW_DIMS_MAX]); // returns the count
+int arg_tensors(const gw_value *args, int i, gw_tensor **out, int max);
+
+// A shape as an argument from C: int64s as bytes. From the wire it is a list of ints; arg_ints takes both.
+static inline gw_value value_of_ints(gw_shape shape) {
+    return gw_value_of_bytes(shape.sizes, (size_t)shape.count * sizeof(int64_t));
+}
+
+// Provided by autograd: links c->outputs to a new node of the graph. Fails c->scope without memory.
+void tape_record(op_call *c);
+
+#endif

@@ -1,0 +1,70 @@
+// The process of one test: runs it under cmocka and sees to it that a failure anywhere leaves evidence.
+#include "testing/runner.h"
+
+#include <execinfo.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+static const int fatal_signals[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS, SIGABRT };
+enum { FATAL_SIGNAL_COUNT = sizeof fatal_signals / sizeof fatal_signals[0] };
+
+static struct sigaction fatal_actions[FATAL_SIGNAL_COUNT];
+static void (*the_test)(void **state);
+static bool returned;
+
+static void print_own_stack(int signal_number) {
+    (void)signal_number;
+    void *frames[64];
+    backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
+}
+
+static void die_with_stacks(int signal_number) {
+    const char text[] = "\ndied by a signal:\n";
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(1);
+    // A failed assertion has named its line already; only a crash is worth the seconds a debugger takes.
+    if (signal_number == SIGABRT) {
+        print_own_stack(signal_number);
+    } else {
+        testing_print_stacks(getpid(), STDERR_FILENO);
+    }
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+// cmocka puts its own handlers in place, which turn a crash into one line. Ours, or the sanitizer's, say where it was.
+static void restore_fatal_actions(void) {
+    for (int i = 0; i < FATAL_SIGNAL_COUNT; i++) sigaction(fatal_signals[i], &fatal_actions[i], NULL);
+}
+
+static void run_under_cmocka(void **state) {
+    restore_fatal_actions();
+    *state = NULL;
+    the_test(state);
+    returned = true;
+}
+
+_Noreturn void testing_run_child(const char *name, void (*test)(void **state)) {
+    the_test = test;
+    mem_account();
+    // The first call of backtrace() loads a library, which must not happen inside a signal handler.
+    void *frame;
+    backtrace(&frame, 1);
+    signal(SIGQUIT, print_own_stack);
+    if (!TESTING_SANITIZED) {
+        for (int i = 0; i < FATAL_SIGNAL_COUNT; i++) signal(fatal_signals[i], die_with_stacks);
+    }
+    for (int i = 0; i < FATAL_SIGNAL_COUNT; i++) sigaction(fatal_signals[i], NULL, &fatal_actions[i]);
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+
+    // A failed assertion aborts the process, instead of a longjmp that would be wrong in any thread but the first.
+    setenv("CMOCKA_TEST_ABORT", "1", 1);
+    const struct CMUnitTest unit = { .name = name, .test_func = run_under_cmocka };
+    int failed_count = _cmocka_run_group_tests(name, &unit, 1, NULL, NULL);
+    if (failed_count) exit(1);
+    exit(returned ? TESTING_EXIT_PASSED : TESTING_EXIT_SKIPPED);
+}

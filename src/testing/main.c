@@ -1,0 +1,276 @@
+// gradwire-tests [--list] [--jobs N] [filter...]
+//
+// Runs every registered test whose "group.test" contains one of the filters, each in a process and process group of its
+// own. This process has one thread and never runs code of a test, so that nothing a test does can stop it.
+#include "testing/runner.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    TEST_COUNT_MAX = 8192,
+    JOBS_MAX = 64,
+    USUAL_LIMIT_S = 60,
+    SANITIZED_FACTOR = 5,
+    SLOW_MS = 5000,
+};
+
+typedef struct test {
+    char name[TESTING_NAME_MAX];  // "group.test"
+    void (*run)(void **state);
+    unsigned limit_s;
+} test;
+
+// A test that is running.
+typedef struct job {
+    const test *test;  // NULL: free
+    pid_t pid;
+    int output_fd;
+    int64_t start_ms, deadline_ms;
+    bool expired;
+    char *note;
+} job;
+
+typedef struct runner {
+    // arguments
+    int job_count;
+    // progress
+    job jobs[JOBS_MAX];
+    int running_count;
+    sigset_t signals;  // blocked, and taken by sigtimedwait alone
+    // results
+    int passed_count, failed_count;
+} runner;
+
+static test tests[TEST_COUNT_MAX];
+static int test_count;
+
+static int64_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void die(const char *what) {
+    perror(what);
+    exit(2);
+}
+
+// ---- Which tests ----
+
+static bool is_wanted(const char *name, char **filters) {
+    if (!*filters) return true;
+    for (; *filters; filters++) {
+        if (strstr(name, *filters)) return true;
+    }
+    return false;
+}
+
+static void add_group(const testing_group *group, unsigned usual_limit_s, char **filters) {
+    const char *name = group->test_names;
+    for (size_t i = 0; i < group->test_count; i++) {
+        name += strspn(name, ", \n");
+        int size = (int)strcspn(name, ", \n");
+        test t = { .run = group->tests[i], .limit_s = usual_limit_s };
+        if (group->limit_s > t.limit_s) t.limit_s = group->limit_s;
+        snprintf(t.name, sizeof t.name, "%s.%.*s", group->name, size, name);
+        name += size;
+        if (!is_wanted(t.name, filters)) continue;
+        if (test_count == TEST_COUNT_MAX) {
+            fprintf(stderr, "more than %d tests: raise TEST_COUNT_MAX\n", TEST_COUNT_MAX);
+            exit(2);
+        }
+        tests[test_count++] = t;
+    }
+}
+
+// Long ones first, so that the end does not wait for one that started last; then by name.
+static int compare_tests(const void *a, const void *b) {
+    const test *x = a, *y = b;
+    if (x->limit_s != y->limit_s) return x->limit_s > y->limit_s ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static void choose_tests(char **filters) {
+    unsigned limit_s = (unsigned)testing_environment_int("GW_TEST_LIMIT_S", USUAL_LIMIT_S) *
+                       (TESTING_SANITIZED ? SANITIZED_FACTOR : 1);
+    for (testing_group *g = testing_groups; g; g = g->next) add_group(g, limit_s, filters);
+    qsort(tests, (size_t)test_count, sizeof tests[0], compare_tests);
+}
+
+// ---- One test ----
+
+static void start_test(runner *r, const test *t) {
+    job *j = r->jobs;
+    while (j->test) j++;
+    j->test = t;
+    j->expired = false;
+    j->note[0] = '\0';
+    j->output_fd = memfd_create(t->name, MFD_CLOEXEC);
+    if (j->output_fd < 0) die("memfd_create");
+
+    fflush(NULL);
+    pid_t parent = getpid();
+    j->pid = fork();
+    if (j->pid < 0) die("fork");
+    if (j->pid == 0) {
+        setpgid(0, 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) _exit(1);
+        sigprocmask(SIG_UNBLOCK, &r->signals, NULL);
+        dup2(j->output_fd, STDOUT_FILENO);
+        dup2(j->output_fd, STDERR_FILENO);
+        setvbuf(stdout, NULL, _IOLBF, 0);  // in order with what goes to stderr
+        for (int i = 0; i < r->job_count; i++) {
+            if (r->jobs[i].test) close(r->jobs[i].output_fd);
+        }
+        testing_note_text = j->note;
+        testing_run_child(t->name, t->run);
+    }
+    setpgid(j->pid, j->pid);  // on both sides: either may come first
+    j->start_ms = now_ms();
+    j->deadline_ms = j->start_ms + (int64_t)t->limit_s * 1000;
+    r->running_count++;
+}
+
+static void print_output(const job *j) {
+    char buffer[4096];
+    ssize_t n;
+    lseek(j->output_fd, 0, SEEK_SET);
+    while ((n = read(j->output_fd, buffer, sizeof buffer)) > 0) fwrite(buffer, 1, (size_t)n, stdout);
+    if (j->note[0]) printf("note: %s\n", j->note);
+}
+
+static void print_end(const job *j, int status) {
+    if (j->expired) {
+        printf("FAILED %s: ran longer than %u s\n", j->test->name, j->test->limit_s);
+    } else if (WIFSIGNALED(status)) {
+        printf("FAILED %s: %s\n", j->test->name, strsignal(WTERMSIG(status)));
+    } else {
+        printf("FAILED %s: exit code %d\n", j->test->name, WEXITSTATUS(status));
+    }
+}
+
+static void finish_test(runner *r, job *j, int status) {
+    kill(-j->pid, SIGKILL);  // what the test has left running
+    int64_t took_ms = now_ms() - j->start_ms;
+    if (!j->expired && WIFEXITED(status) && WEXITSTATUS(status) == TESTING_EXIT_PASSED) {
+        r->passed_count++;
+        if (took_ms >= SLOW_MS) printf("slow: %s %.1f s\n", j->test->name, (double)took_ms / 1000);
+    } else if (!j->expired && WIFEXITED(status) && WEXITSTATUS(status) == TESTING_EXIT_SKIPPED) {
+        printf("skipped: %s\n", j->test->name);
+    } else {
+        r->failed_count++;
+        printf("\n");
+        print_output(j);
+        print_end(j, status);
+    }
+    fflush(stdout);
+    close(j->output_fd);
+    j->test = NULL;
+    r->running_count--;
+}
+
+// ---- All tests ----
+
+static void kill_all(runner *r) {
+    for (int i = 0; i < r->job_count; i++) {
+        if (r->jobs[i].test) kill(-r->jobs[i].pid, SIGKILL);
+    }
+}
+
+static void reap(runner *r) {
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        for (int i = 0; i < r->job_count; i++) {
+            job *j = &r->jobs[i];
+            if (j->test && j->pid == pid) finish_test(r, j, status);
+        }
+    }
+}
+
+static void expire(runner *r) {
+    for (int i = 0; i < r->job_count; i++) {
+        job *j = &r->jobs[i];
+        if (!j->test || j->expired || now_ms() < j->deadline_ms) continue;
+        j->expired = true;
+        testing_print_stacks(j->pid, j->output_fd);
+        kill(-j->pid, SIGKILL);
+    }
+}
+
+// Waits until a test ends, the next deadline, or the user has had enough.
+static void wait_for_something(runner *r) {
+    int64_t next_ms = INT64_MAX;
+    for (int i = 0; i < r->job_count; i++) {
+        const job *j = &r->jobs[i];
+        if (j->test && !j->expired && j->deadline_ms < next_ms) next_ms = j->deadline_ms;
+    }
+    int64_t wait_ms = next_ms == INT64_MAX ? 1000 : next_ms - now_ms();
+    if (wait_ms < 0) wait_ms = 0;
+    struct timespec t = { .tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000 };
+    int signal_number = sigtimedwait(&r->signals, NULL, &t);
+    if (signal_number == SIGINT || signal_number == SIGTERM) {
+        kill_all(r);
+        fprintf(stderr, "interrupted\n");
+        exit(130);
+    }
+}
+
+static void run_all(runner *r) {
+    for (int i = 0; i < test_count || r->running_count > 0;) {
+        while (i < test_count && r->running_count < r->job_count) start_test(r, &tests[i++]);
+        wait_for_something(r);
+        reap(r);
+        expire(r);
+    }
+}
+
+static void open_runner(runner *r) {
+    char *notes = mmap(NULL, JOBS_MAX * TESTING_NOTE_MAX, PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (notes == MAP_FAILED) die("mmap");
+    for (int i = 0; i < JOBS_MAX; i++) r->jobs[i].note = notes + i * TESTING_NOTE_MAX;
+    sigemptyset(&r->signals);
+    sigaddset(&r->signals, SIGCHLD);
+    sigaddset(&r->signals, SIGINT);
+    sigaddset(&r->signals, SIGTERM);
+    sigprocmask(SIG_BLOCK, &r->signals, NULL);
+}
+
+int main(int argc, char **argv) {
+    static runner r;
+    bool list_only = false;
+    r.job_count = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int i = 1;
+    for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
+        if (strcmp(argv[i], "--list") == 0) {
+            list_only = true;
+        } else if (strcmp(argv[i], "--jobs") == 0 && i + 1 < argc) {
+            r.job_count = (int)strtol(argv[++i], NULL, 10);
+        } else {
+            fprintf(stderr, "usage: %s [--list] [--jobs N] [filter...]\n", argv[0]);
+            return 2;
+        }
+    }
+    if (r.job_count < 1) r.job_count = 1;
+    if (r.job_count > JOBS_MAX) r.job_count = JOBS_MAX;
+
+    choose_tests(argv + i);
+    if (list_only) {
+        for (int t = 0; t < test_count; t++) puts(tests[t].name);
+        return 0;
+    }
+    if (test_count == 0) fprintf(stderr, "no test has such a name; --list shows them\n");
+    open_runner(&r);
+    run_all(&r);
+    printf("%d passed, %d failed\n", r.passed_count, r.failed_count);
+    return r.failed_count > 0 || test_count == 0;
+}

@@ -1,0 +1,40 @@
+// Between the parts of the harness; tests include testing.h alone.
+#ifndef TESTING_RUNNER_H
+#define TESTING_RUNNER_H
+
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "testing/testing.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TESTING_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TESTING_SANITIZED 1
+#endif
+#endif
+#ifndef TESTING_SANITIZED
+#define TESTING_SANITIZED 0
+#endif
+
+enum { TESTING_NOTE_MAX = 512, TESTING_NAME_MAX = 160 };
+
+// How the process of a test ends. Not 0, so that a test which calls exit(0) has not passed.
+enum { TESTING_EXIT_PASSED = 76, TESTING_EXIT_SKIPPED = 77 };
+
+extern testing_group *testing_groups;
+
+// What testing_note wrote; shared with the parent, which prints it however the child ended.
+extern char *testing_note_text;
+
+// The positive number in the environment variable |name|, or |otherwise| if it is not set.
+int testing_environment_int(const char *name, int otherwise);
+
+// Runs one test in this process, which is the test's own, and exits.
+_Noreturn void testing_run_child(const char *name, void (*test)(void **state));
+
+// Writes the stacks of all threads of all processes of the group |pgid| to the file |output_fd|.
+void testing_print_stacks(pid_t pgid, int output_fd);
+
+#endif

@@ -1,0 +1,81 @@
+// Stacks of processes that hang or have crashed: by gdb where there is one, else by the processes themselves.
+#include "testing/runner.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PROCESSES_PRINTED_MAX = 8 };
+
+// Returns whether gdb was there and could attach. It needs a limit of its own: it may wait for the kernel forever.
+static bool print_by_gdb(pid_t pid, int output_fd) {
+    pid_t gdb = fork();
+    if (gdb < 0) return false;
+    if (gdb == 0) {
+        char target[32];
+        snprintf(target, sizeof target, "%d", (int)pid);
+        dup2(output_fd, STDOUT_FILENO);
+        dup2(output_fd, STDERR_FILENO);
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        unsetenv("DEBUGINFOD_URLS");
+        execlp("timeout", "timeout", "-k", "1", "30", "gdb", "-q", "-nx", "--batch", "-ex",
+               "set print thread-events off", "-ex", "thread apply all bt", "-p", target, (char *)NULL);
+        _exit(127);
+    }
+    int status = 0;
+    waitpid(gdb, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// Every thread in turn is sent SIGQUIT, whose handler prints its stack.
+static void ask_for_stacks(pid_t pid) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *threads = opendir(path);
+    if (!threads) return;
+    for (struct dirent *e; (e = readdir(threads));) {
+        int tid = (int)strtol(e->d_name, NULL, 10);
+        if (tid <= 0) continue;
+        syscall(SYS_tgkill, pid, tid, SIGQUIT);
+        poll(NULL, 0, 100);  // for it to have printed before the next one starts
+    }
+    closedir(threads);
+}
+
+static pid_t group_of(pid_t pid) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *f = fopen(path, "r");
+    if (!f) return -1;
+    int pgid = -1;
+    // pid (name) state parent group; the name of a test program has no spaces or parentheses in it.
+    if (fscanf(f, "%*d (%*[^)]) %*c %*d %d", &pgid) != 1) pgid = -1;
+    fclose(f);
+    return pgid;
+}
+
+static void print_process(pid_t pid, int output_fd) {
+    dprintf(output_fd, "---- stacks of process %d\n", (int)pid);
+    if (!print_by_gdb(pid, output_fd)) ask_for_stacks(pid);
+}
+
+void testing_print_stacks(pid_t pgid, int output_fd) {
+    DIR *processes = opendir("/proc");
+    if (!processes) return;
+    // Listed first: gdb's own processes come and go while it works.
+    pid_t found[PROCESSES_PRINTED_MAX];
+    int found_count = 0;
+    for (struct dirent *e; found_count < PROCESSES_PRINTED_MAX && (e = readdir(processes));) {
+        pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+        if (pid > 0 && group_of(pid) == pgid) found[found_count++] = pid;
+    }
+    closedir(processes);
+    for (int i = 0; i < found_count; i++) print_process(found[i], output_fd);
+}
