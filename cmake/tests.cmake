@@ -17,6 +17,8 @@ endif()
 add_library(gradwire-testing OBJECT ${testing_sources})
 target_include_directories(gradwire-testing PUBLIC include src ${CMOCKA_INCLUDE})
 target_link_libraries(gradwire-testing PUBLIC gradwire-flags ${CMOCKA_LIBRARY})
+# Stacks show every call, last calls included.
+target_compile_options(gradwire-testing PUBLIC -fno-optimize-sibling-calls)
 
 gradwire_program(gradwire-tests gradwire-tests ${test_sources})
 target_link_libraries(gradwire-tests PRIVATE gradwire-testing)

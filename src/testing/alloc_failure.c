@@ -35,7 +35,8 @@ void testing_alloc_failure_loop(void (*scenario)(void *context), void *context) 
     for (int mode = 0; mode < 2; mode++) {
         fail_all_later = mode == 1;
         for (long n = 1;; n++) {
-            testing_note("allocation %ld %s fails", n, fail_all_later ? "and every later one" : "alone");
+            testing_note("allocation %ld %s fails", n,
+                         fail_all_later ? "and every later one" : "alone");
             if (!run_with_failure(n, scenario, context)) break;
         }
     }

@@ -26,19 +26,15 @@ static void print_own_stack(int signal_number) {
 static void die_with_stacks(int signal_number) {
     const char text[] = "\ndied by a signal:\n";
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(1);
-    // A failed assertion has named its line already; only a crash is worth the seconds a debugger takes.
-    if (signal_number == SIGABRT) {
-        print_own_stack(signal_number);
-    } else {
-        testing_print_stacks(getpid(), STDERR_FILENO);
-    }
+    testing_print_stacks(getpid(), STDERR_FILENO);
     signal(signal_number, SIG_DFL);
     raise(signal_number);
 }
 
 // cmocka puts its own handlers in place, which turn a crash into one line. Ours, or the sanitizer's, say where it was.
 static void restore_fatal_actions(void) {
-    for (int i = 0; i < FATAL_SIGNAL_COUNT; i++) sigaction(fatal_signals[i], &fatal_actions[i], NULL);
+    for (int i = 0; i < FATAL_SIGNAL_COUNT; i++)
+        sigaction(fatal_signals[i], &fatal_actions[i], NULL);
 }
 
 static void run_under_cmocka(void **state) {
@@ -58,7 +54,8 @@ _Noreturn void testing_run_child(const char *name, void (*test)(void **state)) {
     if (!TESTING_SANITIZED) {
         for (int i = 0; i < FATAL_SIGNAL_COUNT; i++) signal(fatal_signals[i], die_with_stacks);
     }
-    for (int i = 0; i < FATAL_SIGNAL_COUNT; i++) sigaction(fatal_signals[i], NULL, &fatal_actions[i]);
+    for (int i = 0; i < FATAL_SIGNAL_COUNT; i++)
+        sigaction(fatal_signals[i], NULL, &fatal_actions[i]);
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 
     // A failed assertion aborts the process, instead of a longjmp that would be wrong in any thread but the first.

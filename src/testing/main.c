@@ -144,7 +144,8 @@ static void print_output(const job *j) {
     char buffer[4096];
     ssize_t n;
     lseek(j->output_fd, 0, SEEK_SET);
-    while ((n = read(j->output_fd, buffer, sizeof buffer)) > 0) fwrite(buffer, 1, (size_t)n, stdout);
+    while ((n = read(j->output_fd, buffer, sizeof buffer)) > 0)
+        fwrite(buffer, 1, (size_t)n, stdout);
     if (j->note[0]) printf("note: %s\n", j->note);
 }
 

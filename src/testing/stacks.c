@@ -26,7 +26,8 @@ static bool print_by_gdb(pid_t pid, int output_fd) {
         sigprocmask(SIG_SETMASK, &none, NULL);
         unsetenv("DEBUGINFOD_URLS");
         execlp("timeout", "timeout", "-k", "1", "30", "gdb", "-q", "-nx", "--batch", "-ex",
-               "set print thread-events off", "-ex", "thread apply all bt", "-p", target, (char *)NULL);
+               "set print thread-events off", "-ex", "thread apply all bt", "-p", target,
+               (char *)NULL);
         _exit(127);
     }
     int status = 0;

@@ -34,16 +34,17 @@ typedef struct testing_group {
 
 // The same for tests that may take |limit_s| seconds each.
 #define GW_TESTS_WITH_LIMIT(group, limit, ...)                                                     \
-    static void (*const group##_functions[])(void **state) = { __VA_ARGS__ };                      \
-    static testing_group group##_group = {                                                         \
+    static void (*const gw_tests_##group##_functions[])(void **state) = { __VA_ARGS__ };           \
+    static testing_group gw_tests_##group##_group = {                                              \
         .name = #group,                                                                            \
         .test_names = #__VA_ARGS__,                                                                \
-        .tests = group##_functions,                                                                \
-        .test_count = sizeof group##_functions / sizeof group##_functions[0],                      \
+        .tests = gw_tests_##group##_functions,                                                     \
+        .test_count =                                                                              \
+            sizeof gw_tests_##group##_functions / sizeof gw_tests_##group##_functions[0],          \
         .limit_s = (limit),                                                                        \
     };                                                                                             \
-    __attribute__((constructor)) static void group##_register(void) {                              \
-        testing_register(&group##_group);                                                          \
+    __attribute__((constructor)) static void gw_tests_##group##_register(void) {                   \
+        testing_register(&gw_tests_##group##_group);                                               \
     }                                                                                              \
     struct testing_group
 

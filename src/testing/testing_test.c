@@ -11,8 +11,8 @@ static const char *run_fixture(const char *filter) {
     static char output[1 << 16];
     char command[512];
     snprintf(command, sizeof command,
-             "GW_TEST_LIMIT_S=1 %s/bin/gradwire-testing-fixture %s 2>&1; echo exit $?", GW_BUILD_DIR,
-             filter);
+             "GW_TEST_LIMIT_S=1 %s/bin/gradwire-testing-fixture %s 2>&1; echo exit $?",
+             GW_BUILD_DIR, filter);
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
     size_t size = fread(output, 1, sizeof output - 1, pipe);
