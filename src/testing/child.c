@@ -26,7 +26,7 @@ static void print_own_stack(int signal_number) {
 static void die_with_stacks(int signal_number) {
     const char text[] = "\ndied by a signal:\n";
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(1);
-    testing_print_stacks(getpid(), STDERR_FILENO);
+    testing_print_stacks_of_process(getpid(), STDERR_FILENO);
     signal(signal_number, SIG_DFL);
     raise(signal_number);
 }

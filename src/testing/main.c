@@ -202,7 +202,7 @@ static void expire(runner *r) {
         job *j = &r->jobs[i];
         if (!j->test || j->expired || now_ms() < j->deadline_ms) continue;
         j->expired = true;
-        testing_print_stacks(j->pid, j->output_fd);
+        testing_print_stacks_of_group(j->pid, j->output_fd);
         kill(-j->pid, SIGKILL);
     }
 }

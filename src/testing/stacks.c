@@ -62,12 +62,12 @@ static pid_t group_of(pid_t pid) {
     return pgid;
 }
 
-static void print_process(pid_t pid, int output_fd) {
+void testing_print_stacks_of_process(pid_t pid, int output_fd) {
     dprintf(output_fd, "---- stacks of process %d\n", (int)pid);
     if (!print_by_gdb(pid, output_fd)) ask_for_stacks(pid);
 }
 
-void testing_print_stacks(pid_t pgid, int output_fd) {
+void testing_print_stacks_of_group(pid_t pgid, int output_fd) {
     DIR *processes = opendir("/proc");
     if (!processes) return;
     // Listed first: gdb's own processes come and go while it works.
@@ -78,5 +78,5 @@ void testing_print_stacks(pid_t pgid, int output_fd) {
         if (pid > 0 && group_of(pid) == pgid) found[found_count++] = pid;
     }
     closedir(processes);
-    for (int i = 0; i < found_count; i++) print_process(found[i], output_fd);
+    for (int i = 0; i < found_count; i++) testing_print_stacks_of_process(found[i], output_fd);
 }

@@ -1,0 +1,53 @@
+// Habits of the source tree, one script each; run alone as tests/habits/<name>.
+#include "testing/testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void run(const char *script) {
+    char command[1024];
+    snprintf(command, sizeof command, "%s/tests/habits/%s %s 2>&1", GW_SOURCE_DIR, script,
+             GW_BUILD_DIR);
+    int status = system(command);
+    assert_int_equal(status, 0);
+}
+
+static void sources_are_formatted(void **state) {
+    (void)state;
+    run("format");
+}
+
+static void includes_point_down(void **state) {
+    (void)state;
+    run("arrows");
+}
+
+static void banned_calls_are_not_made(void **state) {
+    (void)state;
+    run("banned");
+}
+
+static void sources_compile_without_warnings(void **state) {
+    (void)state;
+    run("warnings");
+}
+
+static void public_headers_stand_alone(void **state) {
+    (void)state;
+    run("headers");
+}
+
+static void links_in_pages_lead_somewhere(void **state) {
+    (void)state;
+    run("links");
+}
+
+static void an_installed_library_can_be_used(void **state) {
+    (void)state;
+    run("install");
+}
+
+GW_TESTS_WITH_LIMIT(habits, 300, sources_are_formatted, includes_point_down,
+                    banned_calls_are_not_made, sources_compile_without_warnings,
+                    public_headers_stand_alone, links_in_pages_lead_somewhere,
+                    an_installed_library_can_be_used);
