@@ -2,6 +2,7 @@
 JOBS   ?= $(shell nproc)
 PREFIX ?= /usr/local
 F      ?= sim
+MAKEFLAGS += --no-print-directory
 
 # Configuring again costs a second and notices packages that came or went since the last time.
 build  = cmake --preset $(1) -Wno-dev --log-level=NOTICE >/dev/null && cmake --build --preset $(1) -j $(JOBS) $(2)

@@ -51,11 +51,12 @@ _Noreturn void testing_run_child(const char *name, void (*test)(void **state)) {
     void *frame;
     backtrace(&frame, 1);
     signal(SIGQUIT, print_own_stack);
-    if (!TESTING_SANITIZED) {
-        for (int i = 0; i < FATAL_SIGNAL_COUNT; i++) signal(fatal_signals[i], die_with_stacks);
-    }
-    for (int i = 0; i < FATAL_SIGNAL_COUNT; i++)
+    // Of a bad access, the address sanitizer knows more than a debugger.
+    for (int i = 0; i < FATAL_SIGNAL_COUNT; i++) {
+        bool is_theirs = TESTING_ADDRESS_SANITIZER && fatal_signals[i] != SIGABRT;
+        if (!is_theirs) signal(fatal_signals[i], die_with_stacks);
         sigaction(fatal_signals[i], NULL, &fatal_actions[i]);
+    }
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 
     // A failed assertion aborts the process, instead of a longjmp that would be wrong in any thread but the first.

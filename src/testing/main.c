@@ -99,8 +99,9 @@ static int compare_tests(const void *a, const void *b) {
 }
 
 static void choose_tests(char **filters) {
-    unsigned limit_s = (unsigned)testing_environment_int("GW_TEST_LIMIT_S", USUAL_LIMIT_S) *
-                       (TESTING_SANITIZED ? SANITIZED_FACTOR : 1);
+    unsigned limit_s =
+        (unsigned)testing_environment_int("GW_TEST_LIMIT_S", USUAL_LIMIT_S) *
+        (TESTING_ADDRESS_SANITIZER || TESTING_THREAD_SANITIZER ? SANITIZED_FACTOR : 1);
     for (testing_group *g = testing_groups; g; g = g->next) add_group(g, limit_s, filters);
     qsort(tests, (size_t)test_count, sizeof tests[0], compare_tests);
 }

@@ -7,15 +7,19 @@
 
 #include "testing/testing.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TESTING_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define TESTING_SANITIZED 1
+// Clang asks __has_feature what gcc says by a macro.
+#ifndef __has_feature
+#define __has_feature(x) 0
 #endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define TESTING_ADDRESS_SANITIZER 1
+#else
+#define TESTING_ADDRESS_SANITIZER 0
 #endif
-#ifndef TESTING_SANITIZED
-#define TESTING_SANITIZED 0
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#define TESTING_THREAD_SANITIZER 1
+#else
+#define TESTING_THREAD_SANITIZER 0
 #endif
 
 enum { TESTING_NOTE_MAX = 512, TESTING_NAME_MAX = 160 };

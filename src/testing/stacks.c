@@ -65,7 +65,10 @@ static pid_t group_of(pid_t pid) {
 }
 
 void testing_print_stacks_of_process(pid_t pid, int output_fd) {
-    dprintf(output_fd, "---- stacks of process %d\n", (int)pid);
+    // This may run in a signal handler: no streams, no memory.
+    char title[64];
+    int size = snprintf(title, sizeof title, "---- stacks of process %d\n", (int)pid);
+    if (write(output_fd, title, (size_t)size) < 0) return;
     if (!print_by_gdb(pid, output_fd)) ask_for_stacks(pid);
 }
 
