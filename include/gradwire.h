@@ -1,0 +1,19 @@
+// gradwire: remote calls, references, backward and optimizers over many workers, in C.
+//
+// The headers in reading order are the manual.
+#ifndef GRADWIRE_H
+#define GRADWIRE_H
+
+#include <gradwire/status.h>
+#include <gradwire/scope.h>
+#include <gradwire/value.h>
+#include <gradwire/tensor.h>
+#include <gradwire/ops.h>
+#include <gradwire/autograd.h>
+#include <gradwire/nn.h>
+#include <gradwire/optim.h>
+#include <gradwire/function.h>
+#include <gradwire/rpc.h>
+#include <gradwire/ref.h>
+
+#endif

@@ -1,0 +1,196 @@
+// Calls: running a registered function on a named worker.
+//
+//     gw_scope *root = gw_scope_open(NULL);
+//     gw_rpc_init(root, (gw_rpc_options){ .name = "p0" });              // rank, world size, master: the environment
+//     gw_tensor *y   = gw_tensor_of(root, gw_rpc_sync(root, "p1", "my_add", x, x));   // wait for the answer
+//     gw_future *fut = gw_rpc_async(root, "p1", "my_add", x, y);                      // or don't
+//     gw_rref   *ref = gw_remote(root, "p2", "gw.add", x, fut);                       // or leave it there
+//     gw_rpc_shutdown(root);
+//
+// |to| is a worker's name, its rank, a gw_worker, or a reference: then |function| is a method of the object behind it.
+// Arguments are C values, tensors, lists, maps, references and futures; a future is an argument before it has resolved:
+// the callee starts when its value has come, straight from where it is made. Every operator is callable as "gw.<name>".
+// Calls to oneself take the same way: arguments and results are copies.
+//
+// Errors enter the scope when a result is consumed (gw_rpc_sync, gw_wait), with the trail of workers and functions on
+// the way and an outcome: NOT_DELIVERED, MAY_HAVE_RUN, RAN_AND_FAILED. TIMEOUT when the deadline passed, NOT_FOUND for
+// an unknown worker or function, INVALID for arguments, DISCONNECTED when the worker is gone.
+//
+// Deadlines: the least of the call's own (60 s unless said otherwise), the scope's, and the time left of the call this
+// one is made for. A function runs at most once; calls are never repeated by themselves. Calls from one scope to one
+// worker start there in order, among those whose arguments are ready.
+//
+// Ownership: futures and references belong to the scope that made the call. Arguments are borrowed until the call
+// returns, and may be written afterwards: what was sent is what they held.
+// Threads: as the scope; any number of threads with scopes of their own may use one agent.
+#ifndef GRADWIRE_RPC_H
+#define GRADWIRE_RPC_H
+
+#include <gradwire/function.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- Joining and leaving ------------------------------------------------------------------------------------------
+typedef struct gw_rpc_options {
+    const char *name;        // of this worker, [A-Za-z0-9_:.-], 1 to 127; NULL: "worker<rank>"
+    int rank, world_size;    // given together; world_size 0: from the URL or RANK and WORLD_SIZE
+    const char *init_method; // NULL: "env://" (MASTER_ADDR, MASTER_PORT); "tcp://host:port", "file:///path";
+                             // tcp and file take "?rank=0&world_size=2"
+    int64_t timeout_ms;      // of each call; 0: 60,000; GW_NO_TIMEOUT: none
+    int64_t join_timeout_ms; // for all workers to come; 0: 300,000
+    int threads;             // places in the pool; 0: 4
+    const gw_registry *registry; // what this worker serves; NULL: the process's
+} gw_rpc_options;
+
+#define GW_NO_TIMEOUT (-1)
+
+// Joins the job: opens an agent on |root| and waits until all workers are there. Scopes opened inside |root| from now on
+// call through it. Fails |root| with INVALID, DUPLICATE, MISMATCH, ADDRESS_IN_USE, or TIMEOUT naming who is missing.
+GW_API void gw_rpc_init(gw_scope *root, gw_rpc_options options);
+
+// Serves until every worker has asked for shutdown, gives back this worker's references, lets what is running finish
+// (at most 30 s) and leaves. Acts also when |root| has failed; a failed worker's shutdown lets the others leave too. Closing
+// |root| without it leaves at once.
+GW_API void gw_rpc_shutdown(gw_scope *root);
+
+// Who is who. |to| as in calls. NOT_FOUND names both workers.
+#define gw_rpc_worker(s, to) gw_rpc_worker_of((s), gw_to(to))
+GW_API gw_worker gw_rpc_self(gw_scope *s);
+GW_API int gw_rpc_world_size(gw_scope *s);
+
+// ---- Calling ------------------------------------------------------------------------------------------------------
+// gw_rpc_sync(s, to, function, args...)   the result
+// gw_rpc_async(s, to, function, args...)  its future
+// gw_remote(s, to, function, args...)     a reference to the result, which stays there; |function| may be a class:
+//                                         then the reference is to a new object
+// The ..._with forms take a gw_call_options in front of |to|.
+typedef struct gw_call_options {
+    int64_t timeout_ms; // 0: the agent's; GW_NO_TIMEOUT: only the scope's
+} gw_call_options;
+
+// Waits for the result. May be called again, and from any scope on this worker. A failed call fails |s|.
+GW_API gw_value gw_wait(gw_scope *s, gw_future *f);
+GW_API bool gw_future_done(const gw_future *f); // with a value or an error
+
+// Waits for all |count|; fails |s| with the first error in order of |fs|, after all are done.
+GW_API void gw_wait_all(gw_scope *s, gw_future *const *fs, int count);
+
+// A future of what |body| returns, run once |f| has its value; an error of |f| passes through without running it. |body|
+// may not wait. Runs at the end of the turn that resolves |f|, on whichever thread that is, or now if |f| is done.
+GW_API gw_future *gw_then(gw_scope *s, gw_future *f, gw_value (*body)(gw_scope *s, gw_value v, void *context),
+                          void *context);
+
+// A future that the program completes itself, once: a second completion is WRONG_STATE. A handler may return it.
+GW_API gw_future *gw_future_open(gw_scope *s);
+GW_API void gw_future_set_value(gw_scope *s, gw_future *f, gw_value v);
+GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const char *format, ...) GW_PRINTF(4, 5);
+
+// ---- Counting -----------------------------------------------------------------------------------------------------
+typedef struct gw_rpc_stats {
+    uint64_t calls_made, calls_served;
+    uint64_t messages_sent, messages_received; // requests, replies and control, acknowledgements not
+    uint64_t bytes_sent, bytes_received;       // on the wire, everything
+    uint64_t reconnects;
+} gw_rpc_stats;
+
+GW_API gw_rpc_stats gw_rpc_get_stats(gw_scope *s);
+
+// ---- What the macros call -----------------------------------------------------------------------------------------
+typedef struct gw_target {
+    const char *name; // or
+    gw_rref *rref;    // or
+    int64_t rank;
+} gw_target;
+
+GW_API gw_target gw_to_name(const char *name);
+GW_API gw_target gw_to_rank(int64_t rank);
+GW_API gw_target gw_to_worker(gw_worker worker);
+GW_API gw_target gw_to_rref(const gw_rref *rref);
+
+GW_API gw_value gw_rpc_sync_values(gw_scope *s, gw_call_options options, gw_target to, const char *function, int count,
+                                   const gw_value *args);
+GW_API gw_future *gw_rpc_async_values(gw_scope *s, gw_call_options options, gw_target to, const char *function,
+                                      int count, const gw_value *args);
+GW_API gw_rref *gw_remote_values(gw_scope *s, gw_call_options options, gw_target to, const char *function, int count,
+                                 const gw_value *args);
+GW_API gw_worker gw_rpc_worker_of(gw_scope *s, gw_target to);
+
+#ifdef __cplusplus
+}
+inline gw_target gw_to(const char *x) { return gw_to_name(x); }
+inline gw_target gw_to(int x) { return gw_to_rank(x); }
+inline gw_target gw_to(long x) { return gw_to_rank(x); }
+inline gw_target gw_to(gw_worker x) { return gw_to_worker(x); }
+inline gw_target gw_to(const gw_rref *x) { return gw_to_rref(x); }
+#define GW_CALL_FORM(form, result)                                                                                     \
+    template <class To, class... A>                                                                                    \
+    result form##_with(gw_scope *s, gw_call_options o, To to, const char *function, A... args) {                       \
+        const gw_value a[] = {gw_value_of(args)..., gw_none()};                                                        \
+        return form##_values(s, o, gw_to(to), function, static_cast<int>(sizeof...(A)), a);                            \
+    }                                                                                                                  \
+    template <class To, class... A> result form(gw_scope *s, To to, const char *function, A... args) {                 \
+        return form##_with(s, gw_call_options{}, to, function, args...);                                               \
+    }
+GW_CALL_FORM(gw_rpc_sync, gw_value)
+GW_CALL_FORM(gw_rpc_async, gw_future *)
+GW_CALL_FORM(gw_remote, gw_rref *)
+#undef GW_CALL_FORM
+template <class T> void gw_future_set(gw_scope *s, gw_future *f, T x) { gw_future_set_value(s, f, gw_value_of(x)); }
+#else
+// clang-format off
+#define gw_to(x)                                                                                                       \
+    _Generic((x),                                                                                                      \
+        char *: gw_to_name, const char *: gw_to_name,                                                                  \
+        int: gw_to_rank, unsigned: gw_to_rank, long: gw_to_rank, unsigned long: gw_to_rank, long long: gw_to_rank,     \
+        gw_worker: gw_to_worker,                                                                                       \
+        gw_rref *: gw_to_rref, const gw_rref *: gw_to_rref)(x)
+
+#define gw_rpc_sync(s, ...)  gw_rpc_sync_with((s), (gw_call_options){0}, __VA_ARGS__)
+#define gw_rpc_async(s, ...) gw_rpc_async_with((s), (gw_call_options){0}, __VA_ARGS__)
+#define gw_remote(s, ...)    gw_remote_with((s), (gw_call_options){0}, __VA_ARGS__)
+#define gw_rpc_sync_with(s, options, ...)  GW_CALL(gw_rpc_sync_values, s, options, __VA_ARGS__)
+#define gw_rpc_async_with(s, options, ...) GW_CALL(gw_rpc_async_values, s, options, __VA_ARGS__)
+#define gw_remote_with(s, options, ...)    GW_CALL(gw_remote_values, s, options, __VA_ARGS__)
+#define gw_future_set(s, f, x) gw_future_set_value((s), (f), gw_value_of(x))
+
+// GW_CALL(f, s, options, to, function, args...) with 0 to 12 arguments; more go by the ..._values forms.
+#define GW_CALL(f, s, options, ...)                                                                                    \
+    GW_PICK_15(__VA_ARGS__, GW_CALL_12, GW_CALL_11, GW_CALL_10, GW_CALL_9, GW_CALL_8, GW_CALL_7, GW_CALL_6, GW_CALL_5, \
+               GW_CALL_4, GW_CALL_3, GW_CALL_2, GW_CALL_1, GW_CALL_0, 0, 0)(f, s, options, __VA_ARGS__)
+#define GW_PICK_15(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, ...) o
+#define GW_V(x) gw_value_of(x)
+#define GW_CALL_0(f, s, o, to, fn) f(s, o, gw_to(to), fn, 0, (const gw_value *)0)
+#define GW_CALL_1(f, s, o, to, fn, a) f(s, o, gw_to(to), fn, 1, (const gw_value[]){GW_V(a)})
+#define GW_CALL_2(f, s, o, to, fn, a, b) f(s, o, gw_to(to), fn, 2, (const gw_value[]){GW_V(a), GW_V(b)})
+#define GW_CALL_3(f, s, o, to, fn, a, b, c) f(s, o, gw_to(to), fn, 3, (const gw_value[]){GW_V(a), GW_V(b), GW_V(c)})
+#define GW_CALL_4(f, s, o, to, fn, a, b, c, d)                                                                         \
+    f(s, o, gw_to(to), fn, 4, (const gw_value[]){GW_V(a), GW_V(b), GW_V(c), GW_V(d)})
+#define GW_CALL_5(f, s, o, to, fn, a, b, c, d, e)                                                                      \
+    f(s, o, gw_to(to), fn, 5, (const gw_value[]){GW_V(a), GW_V(b), GW_V(c), GW_V(d), GW_V(e)})
+#define GW_CALL_6(f, s, o, to, fn, a, b, c, d, e, g)                                                                   \
+    f(s, o, gw_to(to), fn, 6, (const gw_value[]){GW_V(a), GW_V(b), GW_V(c), GW_V(d), GW_V(e), GW_V(g)})
+#define GW_CALL_7(f, s, o, to, fn, a, b, c, d, e, g, h)                                                                \
+    f(s, o, gw_to(to), fn, 7, (const gw_value[]){GW_V(a), GW_V(b), GW_V(c), GW_V(d), GW_V(e), GW_V(g), GW_V(h)})
+#define GW_CALL_8(f, s, o, to, fn, a, b, c, d, e, g, h, i)                                                             \
+    f(s, o, gw_to(to), fn, 8,                                                                                          \
+      (const gw_value[]){GW_V(a), GW_V(b), GW_V(c), GW_V(d), GW_V(e), GW_V(g), GW_V(h), GW_V(i)})
+#define GW_CALL_9(f, s, o, to, fn, a, b, c, d, e, g, h, i, j)                                                          \
+    f(s, o, gw_to(to), fn, 9,                                                                                          \
+      (const gw_value[]){GW_V(a), GW_V(b), GW_V(c), GW_V(d), GW_V(e), GW_V(g), GW_V(h), GW_V(i), GW_V(j)})
+#define GW_CALL_10(f, s, o, to, fn, a, b, c, d, e, g, h, i, j, k)                                                      \
+    f(s, o, gw_to(to), fn, 10,                                                                                         \
+      (const gw_value[]){GW_V(a), GW_V(b), GW_V(c), GW_V(d), GW_V(e), GW_V(g), GW_V(h), GW_V(i), GW_V(j), GW_V(k)})
+#define GW_CALL_11(f, s, o, to, fn, a, b, c, d, e, g, h, i, j, k, l)                                                   \
+    f(s, o, gw_to(to), fn, 11,                                                                                         \
+      (const gw_value[]){GW_V(a), GW_V(b), GW_V(c), GW_V(d), GW_V(e), GW_V(g), GW_V(h), GW_V(i), GW_V(j), GW_V(k),     \
+                         GW_V(l)})
+#define GW_CALL_12(f, s, o, to, fn, a, b, c, d, e, g, h, i, j, k, l, m)                                                \
+    f(s, o, gw_to(to), fn, 12,                                                                                         \
+      (const gw_value[]){GW_V(a), GW_V(b), GW_V(c), GW_V(d), GW_V(e), GW_V(g), GW_V(h), GW_V(i), GW_V(j), GW_V(k),     \
+                         GW_V(l), GW_V(m)})
+// clang-format on
+#endif
+
+#endif

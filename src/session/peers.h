@@ -1,0 +1,48 @@
+// Peers: ordered, exactly-once streams of messages to every other worker.
+//
+// A peer is one incarnation of one worker. Its session numbers the frames, resends what was not acknowledged over a new
+// connection and drops what it has seen, so that the rooms above may rely on: *every message once and in order, or the
+// peer is lost*. Connections are made when first needed, by either side, and again at once when they break; a peer whose
+// address refuses, or answers as another incarnation, is lost.
+//
+// Ownership: messages given to peers_send are taken (one count), also on failure; received ones are handed over (one
+// count). Threads: everything with the env's role held.
+#ifndef SESSION_PEERS_H
+#define SESSION_PEERS_H
+
+#include "base/env.h"
+#include "wire/message.h"
+
+typedef struct peers peers;
+
+typedef struct peers_options {
+    env *env;
+    int rank;             // of this worker
+    uint64_t incarnation; // random, drawn once per agent
+    void *user;
+    void (*received)(void *user, int rank, message *m);
+    void (*lost)(void *user, int rank, const gw_error *why); // once per peer; nothing is received from it any more
+} peers_options;
+
+typedef struct peers_stats {
+    uint64_t messages_sent, messages_received, bytes_sent, bytes_received, reconnects;
+} peers_stats;
+
+// Listens at |listen_address| and writes what others connect to into |out_address|.
+gw_status peers_open(peers_options options, const char *listen_address, peers **out,
+                     char out_address[ENV_ADDRESS_MAX], gw_error *error);
+void peers_close(peers *p); // says goodbye on open connections; no callbacks any more
+
+// Makes a worker known. Until then connections from it wait, at most LIMIT_HELLO_MS.
+gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name, const char *address, gw_error *error);
+
+// Queues |m| for the peer and sends what can be sent now, if |flush|; else when the turn ends. Never waits. DISCONNECTED
+// if the peer is lost, OVERLOADED beyond LIMIT_UNSENT_BYTES.
+gw_status peers_send(peers *p, int rank, message *m, bool flush, gw_error *error);
+
+bool peers_is_lost(const peers *p, int rank);
+bool peers_is_drained(const peers *p); // nothing queued and nothing unacknowledged to any live peer
+void peers_on_drained(peers *p, waiter *w); // wakes |w| once it is so
+peers_stats peers_get_stats(const peers *p);
+
+#endif
