@@ -2,12 +2,17 @@
 // byte streams. The kernel (net/env_os.c) and the simulator (testing/sim.c) are two implementations of this one table.
 //
 // The loop role. Protocol state of an agent is touched only by the thread that holds the role of its env. A thread
-// takes it with env_enter and gives it back with env_leave. env_wait gives it away while it waits and makes progress
-// itself: it reads streams, fires timers and runs tasks until somebody wakes its waiter. All callbacks of streams and
-// timers run with the role; tasks run at the end of a turn *without* it, on whichever thread made the turn, so user code
-// lives in tasks or in threads of its own.
+// takes it with env_enter and gives it back with env_leave; pairs may nest. env_wait gives it away while it waits and
+// makes progress itself: it reads streams, fires timers and runs tasks until somebody wakes its waiter. All callbacks of
+// streams and timers run with the role; tasks run at the end of a turn *without* it, on whichever thread made the turn,
+// so user code lives in tasks or in threads of its own.
 //
-// Threads: env_now_ns, env_random_u64 and env_enter from any thread. Everything else with the role held.
+// A turn is what a thread does between taking the role and giving it back: one enter-leave pair, or the callbacks of the
+// streams and timers that were found ready together. Tasks of one turn run one after the other, in the order of
+// env_defer. Turns of streams and timers never overlap, tasks included: what comes from the network is handled in the
+// order in which it came. Only the tasks of a thread's own enter-leave pair may run beside them.
+//
+// Threads: env_now_ns, env_random_u64, env_held and env_enter from any thread. Everything else with the role held.
 #ifndef BASE_ENV_H
 #define BASE_ENV_H
 
@@ -16,18 +21,18 @@
 #include <sys/uio.h>
 
 typedef struct env env;
-typedef struct conn conn;         // one byte stream, either side
-typedef struct listener listener; // accepts streams
+typedef struct conn conn;          // one byte stream, either side
+typedef struct listener listener;  // accepts streams
 
-enum { ENV_ADDRESS_MAX = 128 };    // text form, "127.0.0.1:29500"
-#define ENV_NEVER INT64_MAX        // a time that does not come
+enum { ENV_ADDRESS_MAX = 128 };  // text form, "127.0.0.1:29500"
+#define ENV_NEVER INT64_MAX      // a time that does not come
 
-// A waiting thread; lives on its stack. |woken| is set by env_wake, once.
+// A waiting thread; lives on its stack. |woken| is set by env_wake, once. Zero but for the first group.
 typedef struct waiter {
+    bool idle;         // has nothing to wait for but work: does not spin, lets others poll first
+    const char *what;  // for reports of who waits for what, "the reply of ps"; may be NULL
     bool woken;
-    bool idle;   // has nothing to wait for but work: does not spin, and lets others make the progress first
-    list_node link;   // for the env
-    void *parked; // for the env
+    void *parked;  // for the env
 } waiter;
 
 // Something to do at the end of the turn, without the role. May be freed or deferred again by |run|.
@@ -36,40 +41,47 @@ typedef struct task {
     void (*run)(struct task *t);
 } task;
 
-// Zero-initialised; armed by env_set_timer. |fire| runs with the role, once for each arming.
+// Zero-initialised; armed by env_set_timer. |fire| runs with the role, once for each arming. Disarmed before it is
+// freed.
 typedef struct timer {
-    int64_t due_ns;
-    size_t heap_index; // 0: not armed
     void (*fire)(struct timer *t);
+    int64_t due_ns;
+    bool armed;
+    // for the env
+    uint64_t order;
+    struct timer *child, *next, **place;
 } timer;
 
 // What happens on a stream. |closed| is the last event, and comes exactly once unless conn_close came first.
 typedef struct conn_events {
-    void (*opened)(void *user);                              // our connect succeeded
-    void (*buffer)(void *user, void **into, size_t *size);   // where the next bytes go, at least one
-    void (*received)(void *user, size_t count);              // |count| bytes went there
-    void (*writable)(void *user);                            // after conn_send took less than all
+    void (*opened)(void *user);                             // our connect succeeded
+    void (*buffer)(void *user, void **into, size_t *size);  // where the next bytes go, at least one
+    void (*received)(void *user, size_t count);             // |count| bytes went there
+    void (*writable)(void *user);                           // after conn_send took less than all
     void (*closed)(void *user, const gw_error *why);
 } conn_events;
 
 typedef struct env_class {
-    const char *name; // "tcp", "sim"
+    const char *name;  // "tcp", "sim"
     int64_t (*now_ns)(env *e);
     uint64_t (*random_u64)(env *e);
 
     void (*enter)(env *e);
-    void (*leave)(env *e); // ends the turn: runs deferred tasks
+    void (*leave)(env *e);  // ends the turn: runs deferred tasks
+    bool (*held)(env *e);
     bool (*wait)(env *e, waiter *w, int64_t until_ns);
     void (*wake)(env *e, waiter *w);
+    waiter *(*turn)(env *e);
     void (*defer)(env *e, task *t);
     void (*set_timer)(env *e, timer *t, int64_t due_ns);
     gw_status (*spawn)(env *e, void (*main)(void *arg), void *arg, gw_error *error);
 
-    gw_status (*listen)(env *e, const char *address, void (*accepted)(void *user, conn *c), void *user, listener **out,
-                        char out_bound[ENV_ADDRESS_MAX], gw_error *error);
+    gw_status (*listen)(env *e, const char *address, void (*accepted)(void *user, conn *c),
+                        void *user, listener **out, char out_bound[ENV_ADDRESS_MAX],
+                        gw_error *error);
     void (*listener_close)(listener *l);
-    gw_status (*connect)(env *e, const char *address, const conn_events *events, void *user, conn **out,
-                         gw_error *error);
+    gw_status (*connect)(env *e, const char *address, const conn_events *events, void *user,
+                         conn **out, gw_error *error);
     void (*conn_adopt)(conn *c, const conn_events *events, void *user);
     size_t (*conn_send)(conn *c, const struct iovec *parts, int count);
     void (*conn_close)(conn *c);
@@ -81,20 +93,48 @@ struct env {
 };
 
 // Nanoseconds on a clock that never steps and means nothing to other workers.
-static inline int64_t env_now_ns(env *e) { return e->class->now_ns(e); }
-static inline uint64_t env_random_u64(env *e) { return e->class->random_u64(e); }
+static inline int64_t env_now_ns(env *e) {
+    return e->class->now_ns(e);
+}
+static inline uint64_t env_random_u64(env *e) {
+    return e->class->random_u64(e);
+}
 
-static inline void env_enter(env *e) { e->class->enter(e); }
-static inline void env_leave(env *e) { e->class->leave(e); }
+static inline void env_enter(env *e) {
+    e->class->enter(e);
+}
+static inline void env_leave(env *e) {
+    e->class->leave(e);
+}
 
-// Waits, with the role held before and after, until |w| is woken or |until_ns| has come. Returns w->woken.
-static inline bool env_wait(env *e, waiter *w, int64_t until_ns) { return e->class->wait(e, w, until_ns); }
-static inline void env_wake(env *e, waiter *w) { e->class->wake(e, w); }
+// Whether this thread holds the role, for assertions.
+static inline bool env_held(env *e) {
+    return e->class->held(e);
+}
 
-static inline void env_defer(env *e, task *t) { e->class->defer(e, t); }
+// Waits, with the role held before and after, until |w| is woken or |until_ns| has come. Returns w->woken. Runs the tasks
+// of the turn so far first; a time that is past still looks once at what is ready. Only in an outermost pair.
+static inline bool env_wait(env *e, waiter *w, int64_t until_ns) {
+    return e->class->wait(e, w, until_ns);
+}
+static inline void env_wake(env *e, waiter *w) {
+    e->class->wake(e, w);
+}
+
+// The waiter on whose thread this turn of streams and timers runs; NULL in a turn by env_enter. If it is idle, it is the
+// best one to wake for new work: its thread is awake already. Otherwise the most recently idle one is best.
+static inline waiter *env_turn(env *e) {
+    return e->class->turn(e);
+}
+
+static inline void env_defer(env *e, task *t) {
+    e->class->defer(e, t);
+}
 
 // Arms |t|, again if it was armed; ENV_NEVER disarms.
-static inline void env_set_timer(env *e, timer *t, int64_t due_ns) { e->class->set_timer(e, t, due_ns); }
+static inline void env_set_timer(env *e, timer *t, int64_t due_ns) {
+    e->class->set_timer(e, t, due_ns);
+}
 
 // A thread of its own, joined by env_close; |main| must have been told to end by then.
 static inline gw_status env_spawn(env *e, void (*main)(void *arg), void *arg, gw_error *error) {
@@ -103,15 +143,19 @@ static inline gw_status env_spawn(env *e, void (*main)(void *arg), void *arg, gw
 
 // Listens at |address| ("host:port", port 0 picks one) and writes what others connect to into |out_bound|. An accepted
 // stream has no events until conn_adopt, which |accepted| calls.
-static inline gw_status env_listen(env *e, const char *address, void (*accepted)(void *user, conn *c), void *user,
-                                   listener **out, char out_bound[ENV_ADDRESS_MAX], gw_error *error) {
+static inline gw_status env_listen(env *e, const char *address,
+                                   void (*accepted)(void *user, conn *c), void *user,
+                                   listener **out, char out_bound[ENV_ADDRESS_MAX],
+                                   gw_error *error) {
     return e->class->listen(e, address, accepted, user, out, out_bound, error);
 }
-static inline void listener_close(env *e, listener *l) { e->class->listener_close(l); }
+static inline void listener_close(env *e, listener *l) {
+    e->class->listener_close(l);
+}
 
 // Starts to connect; |opened| or |closed| tells. Fails at once only for an address that cannot be right.
-static inline gw_status env_connect(env *e, const char *address, const conn_events *events, void *user, conn **out,
-                                    gw_error *error) {
+static inline gw_status env_connect(env *e, const char *address, const conn_events *events,
+                                    void *user, conn **out, gw_error *error) {
     return e->class->connect(e, address, events, user, out, error);
 }
 static inline void conn_adopt(env *e, conn *c, const conn_events *events, void *user) {
@@ -125,7 +169,9 @@ static inline size_t conn_send(env *e, conn *c, const struct iovec *parts, int c
 }
 
 // No event comes after this. Bytes taken before are still sent if the peer reads them.
-static inline void conn_close(env *e, conn *c) { e->class->conn_close(c); }
+static inline void conn_close(env *e, conn *c) {
+    e->class->conn_close(c);
+}
 
 // Ends the environment: joins spawned threads, closes what is open. Not called with the role held.
 static inline void env_close(env *e) {
