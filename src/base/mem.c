@@ -5,21 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MEM_CACHED 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define MEM_CACHED 0
-#endif
-#endif
-#ifndef MEM_CACHED
-#define MEM_CACHED 1
-#endif
-
 enum {
     CLASS_SIZE = 32,
-    CLASS_COUNT = 32,      // objects up to 1 KiB
-    CLASS_KEEP_MAX = 1024, // kept per class and thread; the rest goes back to the allocator
+    CLASS_COUNT = 32,       // objects up to 1 KiB
+    CLASS_KEEP_MAX = 1024,  // kept per class and thread; the rest goes back to the allocator
 };
 
 typedef struct spare {
@@ -29,7 +18,7 @@ typedef struct spare {
 typedef struct cache {
     spare *first[CLASS_COUNT];
     int count[CLASS_COUNT];
-    bool registered; // for the drain at thread exit
+    bool registered;  // for the drain at thread exit
 } cache;
 
 int (*mem_fail_hook)(size_t size);
@@ -37,19 +26,46 @@ int (*mem_fail_hook)(size_t size);
 static bool accounting;
 static _Atomic size_t live_count;
 
-void mem_account(void) { accounting = true; }
-size_t mem_live_count(void) { return atomic_load_explicit(&live_count, memory_order_relaxed); }
+void mem_account(void) {
+    accounting = true;
+}
+size_t mem_live_count(void) {
+    return atomic_load_explicit(&live_count, memory_order_relaxed);
+}
 
 static void *counted(void *p) {
     if (accounting && p) atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
     return p;
 }
 
-static bool must_fail(size_t size) { return mem_fail_hook && mem_fail_hook(size); }
+static bool must_fail(size_t size) {
+    return mem_fail_hook && mem_fail_hook(size);
+}
 
-void *mem_alloc(size_t size) { return must_fail(size) ? NULL : counted(malloc(size ? size : 1)); }
+bool mem_must_fail(size_t size) {
+    return must_fail(size);
+}
 
-void *mem_calloc(size_t size) { return must_fail(size) ? NULL : counted(calloc(1, size ? size : 1)); }
+void mem_count(int change) {
+    if (accounting) atomic_fetch_add_explicit(&live_count, (size_t)change, memory_order_relaxed);
+}
+
+void *mem_reserve(size_t alignment, size_t size) {
+    void *p;
+    return posix_memalign(&p, alignment, size) ? NULL : p;
+}
+
+void mem_unreserve(void *p) {
+    free(p);
+}
+
+void *mem_alloc(size_t size) {
+    return must_fail(size) ? NULL : counted(malloc(size ? size : 1));
+}
+
+void *mem_calloc(size_t size) {
+    return must_fail(size) ? NULL : counted(calloc(1, size ? size : 1));
+}
 
 void *mem_realloc(void *p, size_t size) {
     if (!p) return mem_alloc(size);
@@ -89,7 +105,9 @@ static void drain(void *unused) {
     spares.registered = false;
 }
 
-static void make_drain_key(void) { pthread_key_create(&drain_key, drain); }
+static void make_drain_key(void) {
+    pthread_key_create(&drain_key, drain);
+}
 
 void *mem_take(size_t size) {
     size_t class = (size + CLASS_SIZE - 1) / CLASS_SIZE;
@@ -121,7 +139,9 @@ void mem_give(void *p, size_t size) {
     spares.count[class]++;
 }
 #else
-void *mem_take(size_t size) { return mem_alloc(size); }
+void *mem_take(size_t size) {
+    return mem_alloc(size);
+}
 void mem_give(void *p, size_t size) {
     (void)size;
     mem_free(p);

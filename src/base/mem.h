@@ -5,17 +5,37 @@
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-void *mem_alloc(size_t size);  // NULL when there is none; so do the others
-void *mem_calloc(size_t size); // zeroed
+// Whether caches keep freed memory for reuse. Not under sanitizers, which see errors only in real allocations.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MEM_CACHED 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define MEM_CACHED 0
+#endif
+#endif
+#ifndef MEM_CACHED
+#define MEM_CACHED 1
+#endif
+
+void *mem_alloc(size_t size);   // NULL when there is none; so do the others
+void *mem_calloc(size_t size);  // zeroed
 void *mem_realloc(void *p, size_t size);
 void mem_free(void *p);
 char *mem_strdup(const char *text);
 
-void *mem_take(size_t size); // not zeroed; give back with the same size
+void *mem_take(size_t size);  // not zeroed; give back with the same size
 void mem_give(void *p, size_t size);
+
+// For caches of their own (the blocks of tensors): raw memory, neither counted nor made to fail. The cache asks
+// mem_must_fail before it hands out memory and tells mem_count what is in use.
+void *mem_reserve(size_t alignment, size_t size);
+void mem_unreserve(void *p);
+bool mem_must_fail(size_t size);
+void mem_count(int change);
 
 // Tests: makes an allocation of |size| fail by returning nonzero; NULL normally.
 extern int (*mem_fail_hook)(size_t size);

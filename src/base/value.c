@@ -1,0 +1,351 @@
+#include "base/value.h"
+
+#include "base/mem.h"
+#include "base/scope.h"
+
+#include <string.h>
+
+static const char *const kind_names[GW_KIND_COUNT] = {
+    [GW_NONE] = "none",     [GW_BOOL] = "bool",      [GW_INT] = "int",       [GW_FLOAT] = "float",
+    [GW_STRING] = "string", [GW_BYTES] = "bytes",    [GW_TENSOR] = "tensor", [GW_LIST] = "list",
+    [GW_MAP] = "map",       [GW_RREF] = "reference", [GW_FUTURE] = "future", [GW_WORKER] = "worker",
+    [GW_ERROR] = "error",
+};
+
+const char *gw_kind_name(gw_kind kind) {
+    return (unsigned)kind < GW_KIND_COUNT ? kind_names[kind] : "unknown kind";
+}
+
+// ---- From C -------------------------------------------------------------------------------------------------------
+gw_value gw_none(void) {
+    return (gw_value){ .kind = GW_NONE };
+}
+gw_value gw_value_of_bool(bool x) {
+    return (gw_value){ .kind = GW_BOOL, .as.boolean = x };
+}
+gw_value gw_value_of_int(int64_t x) {
+    return (gw_value){ .kind = GW_INT, .as.integer = x };
+}
+gw_value gw_value_of_float(double x) {
+    return (gw_value){ .kind = GW_FLOAT, .as.real = x };
+}
+
+gw_value gw_value_of_string(const char *x) {
+    if (!x) return gw_none();
+    return (gw_value){ .kind = GW_STRING, .as.string = x, .size = strlen(x) };
+}
+
+gw_value gw_value_of_bytes(const void *bytes, size_t size) {
+    return (gw_value){ .kind = GW_BYTES, .as.bytes = bytes, .size = size };
+}
+
+// A pointer to nothing is none.
+static gw_value of_pointer(gw_kind kind, const void *x) {
+    return x ? (gw_value){ .kind = kind, .as.bytes = x } : gw_none();
+}
+
+gw_value gw_value_of_tensor(const gw_tensor *x) {
+    return of_pointer(GW_TENSOR, x);
+}
+gw_value gw_value_of_list(const gw_list *x) {
+    return of_pointer(GW_LIST, x);
+}
+gw_value gw_value_of_map(const gw_map *x) {
+    return of_pointer(GW_MAP, x);
+}
+gw_value gw_value_of_rref(const gw_rref *x) {
+    return of_pointer(GW_RREF, x);
+}
+gw_value gw_value_of_future(const gw_future *x) {
+    return of_pointer(GW_FUTURE, x);
+}
+gw_value gw_value_of_worker(const gw_worker *x) {
+    return of_pointer(GW_WORKER, x);
+}
+gw_value gw_value_of_error(const gw_error *x) {
+    return of_pointer(GW_ERROR, x);
+}
+
+// ---- Back to C ----------------------------------------------------------------------------------------------------
+static bool is(gw_scope *s, gw_value v, gw_kind kind) {
+    if (s->error) return false;
+    if (v.kind == kind) return true;
+    scope_fail(s, GW_INVALID, "expected %s, got %s", gw_kind_name(kind), gw_kind_name(v.kind));
+    return false;
+}
+
+bool gw_bool_of(gw_scope *s, gw_value v) {
+    return is(s, v, GW_BOOL) && v.as.boolean;
+}
+int64_t gw_int_of(gw_scope *s, gw_value v) {
+    return is(s, v, GW_INT) ? v.as.integer : 0;
+}
+
+double gw_float_of(gw_scope *s, gw_value v) {
+    if (v.kind == GW_INT && !s->error) return (double)v.as.integer;
+    return is(s, v, GW_FLOAT) ? v.as.real : 0;
+}
+
+const char *gw_string_of(gw_scope *s, gw_value v) {
+    return is(s, v, GW_STRING) ? v.as.string : "";
+}
+
+// What is returned in place of a list or map that is not there: empty, and never written to.
+static gw_list poison_list = { .handle = { &list_class, HANDLE_IMMORTAL } };
+static gw_map poison_map = { .handle = { &map_class, HANDLE_IMMORTAL } };
+
+gw_list *gw_list_of(gw_scope *s, gw_value v) {
+    return is(s, v, GW_LIST) ? v.as.list : &poison_list;
+}
+
+gw_map *gw_map_of(gw_scope *s, gw_value v) {
+    return is(s, v, GW_MAP) ? v.as.map : &poison_map;
+}
+
+gw_worker gw_worker_of(gw_scope *s, gw_value v) {
+    return is(s, v, GW_WORKER) ? *v.as.worker : (gw_worker){ .name = "", .rank = -1 };
+}
+
+// ---- Owning what a value points to --------------------------------------------------------------------------------
+gw_handle *value_handle(gw_value v) {
+    switch (v.kind) {
+    case GW_TENSOR:
+    case GW_LIST:
+    case GW_MAP:
+    case GW_RREF:
+    case GW_FUTURE: return (gw_handle *)v.as.bytes;
+    default: return NULL;
+    }
+}
+
+// A NUL behind the copy, which strings need.
+static void *copy_bytes(const void *bytes, size_t size) {
+    char *copy = size < SIZE_MAX ? mem_alloc(size + 1) : NULL;
+    if (!copy) return NULL;
+    if (size) memcpy(copy, bytes, size);
+    copy[size] = '\0';
+    return copy;
+}
+
+// The worker and its name in one piece.
+static gw_worker *copy_worker(const gw_worker *w) {
+    const char *name = w->name ? w->name : "";
+    size_t size = strlen(name) + 1;
+    gw_worker *copy = mem_alloc(sizeof *copy + size);
+    if (!copy) return NULL;
+    *copy = *w;
+    copy->name = memcpy(copy + 1, name, size);
+    return copy;
+}
+
+bool value_copy(gw_value *out, gw_value v) {
+    switch (v.kind) {
+    case GW_STRING:
+    case GW_BYTES: v.as.bytes = copy_bytes(v.as.bytes, v.size); break;
+    case GW_WORKER: v.as.worker = copy_worker(v.as.worker); break;
+    case GW_ERROR: v.as.bytes = copy_bytes(v.as.error, sizeof *v.as.error); break;
+    default:
+        handle_retain(value_handle(v));
+        *out = v;
+        return true;
+    }
+    if (!v.as.bytes) return false;
+    *out = v;
+    return true;
+}
+
+void value_free(gw_value v) {
+    switch (v.kind) {
+    case GW_STRING:
+    case GW_BYTES:
+    case GW_WORKER:
+    case GW_ERROR: mem_free((void *)v.as.bytes); return;
+    default: handle_release(value_handle(v));
+    }
+}
+
+// ---- Lists --------------------------------------------------------------------------------------------------------
+static void free_items(gw_list *list) {
+    for (int i = list->count; i-- > 0;) value_free(list->items[i]);
+    mem_free(list->items);
+}
+
+static void destroy_list(gw_handle *h) {
+    gw_list *list = (gw_list *)h;
+    free_items(list);
+    mem_give(list, sizeof *list);
+}
+
+const handle_class list_class = { "list", destroy_list };
+
+gw_list *list_open(void) {
+    gw_list *list = mem_take(sizeof *list);
+    if (!list) return NULL;
+    memset(list, 0, sizeof *list);
+    handle_init(&list->handle, &list_class);
+    return list;
+}
+
+static bool grow(void **items, int *capacity, size_t item_size) {
+    if (*capacity > INT32_MAX / 2) return false;
+    int more = *capacity ? *capacity * 2 : 8;
+    void *bigger = mem_realloc(*items, (size_t)more * item_size);
+    if (!bigger) return false;
+    *items = bigger;
+    *capacity = more;
+    return true;
+}
+
+bool list_add(gw_list *list, gw_value v) {
+    if (list->count == list->capacity &&
+        !grow((void **)&list->items, &list->capacity, sizeof *list->items))
+        return false;
+    if (!value_copy(&list->items[list->count], v)) return false;
+    list->count++;
+    return true;
+}
+
+gw_list *gw_list_open(gw_scope *s) {
+    if (s->error) return &poison_list;
+    gw_list *list = list_open();
+    if (!list) scope_fail(s, GW_NO_MEMORY, "no memory for a list");
+    list = scope_own(s, list);
+    return list ? list : &poison_list;
+}
+
+static gw_list *items_of(gw_value v) {
+    return v.kind == GW_LIST ? v.as.list : v.kind == GW_MAP ? &v.as.map->values : NULL;
+}
+
+// A container inside itself could never be given back.
+static bool contains(gw_value v, const void *container) {
+    const gw_list *list = items_of(v);
+    if (!list) return false;
+    if (v.as.bytes == container) return true;
+    for (int i = 0; i < list->count; i++)
+        if (contains(list->items[i], container)) return true;
+    return false;
+}
+
+static bool may_hold(gw_scope *s, gw_value container, gw_value v) {
+    if (s->error) return false;
+    gw_list *items = items_of(v);
+    // Only what is inside something can be inside |v|: nothing is walked through where values are built inside out.
+    bool walk = items && (v.as.bytes == container.as.bytes || items_of(container)->inside);
+    if (!walk || !contains(v, container.as.bytes)) {
+        if (items) items->inside = true;
+        return true;
+    }
+    scope_fail(s, GW_INVALID, "a %s cannot be put into itself", gw_kind_name(v.kind));
+    return false;
+}
+
+void gw_list_add_value(gw_scope *s, gw_list *list, gw_value v) {
+    if (list == &poison_list || !may_hold(s, gw_value_of_list(list), v)) return;
+    if (!list_add(list, v)) scope_fail(s, GW_NO_MEMORY, "no memory for an item of a list");
+}
+
+int gw_list_count(const gw_list *list) {
+    return list->count;
+}
+
+gw_value gw_list_get(gw_scope *s, const gw_list *list, int index) {
+    if (s->error) return gw_none();
+    if (index >= 0 && index < list->count) return list->items[index];
+    scope_fail(s, GW_INVALID, "item %d of a list of %d", index, list->count);
+    return gw_none();
+}
+
+// ---- Maps ---------------------------------------------------------------------------------------------------------
+static void destroy_map(gw_handle *h) {
+    gw_map *m = (gw_map *)h;
+    for (int i = 0; i < m->values.count; i++) mem_free(m->keys[i]);
+    mem_free(m->keys);
+    free_items(&m->values);
+    map_fini(&m->index);
+    mem_give(m, sizeof *m);
+}
+
+const handle_class map_class = { "map", destroy_map };
+
+gw_map *map_open(void) {
+    gw_map *m = mem_take(sizeof *m);
+    if (!m) return NULL;
+    memset(m, 0, sizeof *m);
+    handle_init(&m->handle, &map_class);
+    map_init(&m->index);
+    return m;
+}
+
+static int place_of(const gw_map *m, const char *key) {
+    return (int)(intptr_t)map_find_name(&m->index, key) - 1;
+}
+
+static bool replace(gw_map *m, int place, gw_value v) {
+    gw_value copy;
+    if (!value_copy(&copy, v)) return false;
+    value_free(m->values.items[place]);
+    m->values.items[place] = copy;
+    return true;
+}
+
+bool map_set(gw_map *m, const char *key, size_t key_size, gw_value v) {
+    char *name = copy_bytes(key, key_size);
+    if (!name) return false;
+    int place = place_of(m, name);
+    if (place >= 0) {
+        mem_free(name);
+        return replace(m, place, v);
+    }
+    if (m->values.count == m->key_capacity &&
+        !grow((void **)&m->keys, &m->key_capacity, sizeof *m->keys))
+        goto free_name;
+    if (!map_put_name(&m->index, name, (void *)(intptr_t)(m->values.count + 1))) goto free_name;
+    if (!list_add(&m->values, v)) goto take_name;
+    m->keys[m->values.count - 1] = name;
+    return true;
+
+take_name:
+    map_take_name(&m->index, name);
+free_name:
+    mem_free(name);
+    return false;
+}
+
+gw_map *gw_map_open(gw_scope *s) {
+    if (s->error) return &poison_map;
+    gw_map *m = map_open();
+    if (!m) scope_fail(s, GW_NO_MEMORY, "no memory for a map");
+    m = scope_own(s, m);
+    return m ? m : &poison_map;
+}
+
+void gw_map_put_value(gw_scope *s, gw_map *map, const char *key, gw_value v) {
+    if (map == &poison_map || !may_hold(s, gw_value_of_map(map), v)) return;
+    if (!map_set(map, key, strlen(key), v))
+        scope_fail(s, GW_NO_MEMORY, "no memory for \"%s\" in a map", key);
+}
+
+int gw_map_count(const gw_map *map) {
+    return map->values.count;
+}
+
+const char *gw_map_key(gw_scope *s, const gw_map *map, int index) {
+    if (s->error) return "";
+    if (index >= 0 && index < map->values.count) return map->keys[index];
+    scope_fail(s, GW_INVALID, "key %d of a map of %d", index, map->values.count);
+    return "";
+}
+
+gw_value gw_map_find(const gw_map *map, const char *key) {
+    int place = place_of(map, key);
+    return place < 0 ? gw_none() : map->values.items[place];
+}
+
+gw_value gw_map_get(gw_scope *s, const gw_map *map, const char *key) {
+    if (s->error) return gw_none();
+    int place = place_of(map, key);
+    if (place >= 0) return map->values.items[place];
+    scope_fail(s, GW_NOT_FOUND, "no \"%s\" in the map", key);
+    return gw_none();
+}

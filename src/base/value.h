@@ -1,0 +1,43 @@
+// The inside of lists and maps of values.
+//
+// What an item points to is the container's own: strings, bytes, workers and errors are copies, handles hold a count.
+#ifndef BASE_VALUE_H
+#define BASE_VALUE_H
+
+#include "base/handle.h"
+#include "base/map.h"
+#include <gradwire/value.h>
+
+struct gw_list {
+    gw_handle handle;
+    bool inside;  // was put into another container
+    gw_value *items;
+    int count, capacity;
+};
+
+struct gw_map {
+    gw_handle handle;
+    gw_list values;  // in order of insertion; its handle is not used, |inside| is
+    char **keys;     // beside them
+    int key_capacity;
+    map index;  // by key: place + 1
+};
+
+extern const handle_class list_class, map_class;
+
+// Unowned, with one count; NULL without memory.
+gw_list *list_open(void);
+gw_map *map_open(void);
+
+// False without memory; the container is then as before.
+bool list_add(gw_list *list, gw_value v);
+bool map_set(gw_map *map, const char *key, size_t key_size, gw_value v);  // replaces
+
+// A copy of |v| that owns what it points to, and the way back. False without memory.
+bool value_copy(gw_value *out, gw_value v);
+void value_free(gw_value v);
+
+// The handle behind |v|, or NULL.
+gw_handle *value_handle(gw_value v);
+
+#endif
