@@ -20,7 +20,7 @@ target_link_libraries(gradwire-testing PUBLIC gradwire-flags ${CMOCKA_LIBRARY})
 # Stacks show every call, last calls included.
 target_compile_options(gradwire-testing PUBLIC -fno-optimize-sibling-calls)
 
-gradwire_program(gradwire-tests gradwire-tests ${test_sources})
+gradwire_program(gradwire-tests gradwire-tests ${test_sources} ${cartpole_sources})
 target_link_libraries(gradwire-tests PRIVATE gradwire-testing)
 target_compile_definitions(gradwire-tests PRIVATE
     GW_SOURCE_DIR="${PROJECT_SOURCE_DIR}" GW_BUILD_DIR="${PROJECT_BINARY_DIR}")
