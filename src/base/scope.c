@@ -232,6 +232,10 @@ void *scope_own(gw_scope *s, void *handle) {
     return h;
 }
 
+void scope_release_from(gw_scope *s, uint32_t count) {
+    while (s->handle_count > count) handle_release(s->handles[--s->handle_count]);
+}
+
 // A handle that fits in no scope any more is kept by nobody, but the caller's pointer stays valid as long as the scope
 // it came from.
 gw_handle *gw_keep_handle(gw_scope *s, gw_handle *h) {

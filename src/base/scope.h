@@ -55,6 +55,9 @@ struct gw_scope {
 // and returns NULL.
 void *scope_own(gw_scope *s, void *handle);
 
+// Gives back all handles of |s| but the first |count|: for long work in one scope.
+void scope_release_from(gw_scope *s, uint32_t count);
+
 // Fails |s|, unless it has failed already. The text gets the scope's label in front.
 void scope_fail(gw_scope *s, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
 void scope_fail_with(gw_scope *s, const gw_error *error); // an error that came from elsewhere, already decided

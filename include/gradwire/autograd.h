@@ -1,0 +1,94 @@
+// Autograd: gradients of what was computed.
+//
+// Operators on a tensor that needs a gradient remember what they did. gw_backward walks back from a
+// loss through that graph and leaves, in the scope it was given, one gradient for each leaf that
+// wanted one.
+//
+//     gw_tensor *w = gw_requires_grad(root, gw_randn(root, GW_F32, 3));
+//     for (int step = 0; step < 100 && gw_ok(root); step++) {
+//         gw_scope *s = gw_scope_open(root);
+//         gw_tensor *loss = gw_mse(s, gw_mul(s, w, x), target);
+//         gw_backward(s, loss);
+//         gw_print(s, gw_grad(s, w));                  // d loss / d w
+//         gw_scope_merge(s);                           // gradients go with the scope: no zero_grad
+//     }
+//
+// A leaf is a tensor that no recorded operator made. Several passes in one scope add up; passes in
+// two scopes over the same weights never mix. The same inputs give the same bits.
+//
+// What the graph will need is held as it was: writing to a tensor later cannot change a gradient.
+// Ownership: a graph lives as long as a tensor made through it. Gradients belong to the scope given
+// to gw_backward.
+// Threads: as the scope. A graph is walked by one thread at a time, unless every pass retains it.
+#ifndef GRADWIRE_AUTOGRAD_H
+#define GRADWIRE_AUTOGRAD_H
+
+#include <gradwire/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Marks |x| itself as a leaf that wants a gradient, and returns it. INVALID if its numbers are not
+// floating, or if it is the result of a recorded operator (which needs a gradient anyway).
+GW_API gw_tensor *gw_requires_grad(gw_scope *s, gw_tensor *x);
+
+// Whether operators on |x| are recorded: it is such a leaf, or was computed from one.
+GW_API bool gw_needs_grad(const gw_tensor *x);
+
+// A view of the values of |x| that has no past: no gradient flows through it.
+GW_API gw_tensor *gw_detach(gw_scope *s, gw_tensor *x);
+
+// From here on nothing in |s|, and in scopes opened inside it later, is recorded; or it is again.
+GW_API void gw_no_grad(gw_scope *s);
+GW_API void gw_enable_grad(gw_scope *s);
+
+// ---- Backward -----------------------------------------------------------------------------------
+
+// Adds the gradients of |loss| to those of |s| and gives up what the graph had saved, so that a
+// second pass over the same graph is WRONG_STATE. INVALID if |loss| needs no gradient, or has
+// several elements. A pass that fails adds nothing.
+GW_API void gw_backward(gw_scope *s, gw_tensor *loss);
+
+typedef struct gw_backward_options {
+    // The gradient of |loss|, in its shape. NULL is 1; then |loss| must have one element.
+    gw_tensor *gradient;
+
+    // Keep what the graph has saved, for another pass over it.
+    bool retain_graph;
+
+    // Only these get gradients, and only the paths to them are walked; NULL is every leaf. They may
+    // be results, too.
+    gw_tensor *const *inputs;
+    int input_count;
+} gw_backward_options;
+
+GW_API void gw_backward_with(gw_scope *s, gw_tensor *loss, gw_backward_options options);
+
+// ---- Gradients ----------------------------------------------------------------------------------
+
+// The gradient of |x| in |s|, in the shape and dtype of |x|. NOT_FOUND if no pass in |s| has
+// reached |x|. Later passes leave its values alone: ask again.
+GW_API gw_tensor *gw_grad(gw_scope *s, const gw_tensor *x);
+
+// The same, but NULL if there is none.
+GW_API gw_tensor *gw_grad_find(gw_scope *s, const gw_tensor *x);
+
+// All gradients of |s|, in the order in which its passes met the tensors they are of:
+//
+//     for (int i = 0; i < gw_grads_count(s); i++) {
+//         gw_tensor_grad g = gw_grads_get(s, i);
+//         norm += gw_item(s, gw_sum(s, gw_mul(s, g.grad, g.grad)));       // of g.leaf
+//     }
+typedef struct gw_tensor_grad {
+    gw_tensor *leaf;
+    gw_tensor *grad;
+} gw_tensor_grad;
+
+GW_API int gw_grads_count(const gw_scope *s);
+GW_API gw_tensor_grad gw_grads_get(gw_scope *s, int index);  // INVALID when out of range
+
+#ifdef __cplusplus
+}
+#endif
+#endif

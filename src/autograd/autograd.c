@@ -1,0 +1,50 @@
+#include <gradwire/autograd.h>
+
+#include "tensor/dtype.h"
+
+gw_tensor *gw_requires_grad(gw_scope *s, gw_tensor *x) {
+    if (!gw_ok(s)) return &tensor_poison;
+    if (!x || x == &tensor_poison) {
+        scope_fail(s, GW_INVALID, "requires_grad: no tensor");
+        return &tensor_poison;
+    }
+    if (!dtype_is_float((gw_dtype)x->dtype)) {
+        scope_fail(s, GW_INVALID, "requires_grad: only floating tensors have gradients, this is %s",
+                   gw_dtype_name((gw_dtype)x->dtype));
+        return &tensor_poison;
+    }
+    if (x->node) {
+        scope_fail(
+            s, GW_INVALID,
+            "requires_grad: not a leaf, but the result of an operator on a tensor that needs a "
+            "gradient; it needs one already");
+        return &tensor_poison;
+    }
+    x->requires_grad = true;
+    return x;
+}
+
+bool gw_needs_grad(const gw_tensor *x) {
+    return x && tensor_needs_grad(x);
+}
+
+gw_tensor *gw_detach(gw_scope *s, gw_tensor *x) {
+    if (!gw_ok(s)) return &tensor_poison;
+    if (!x || x == &tensor_poison) {
+        scope_fail(s, GW_INVALID, "detach: no tensor");
+        return &tensor_poison;
+    }
+    gw_tensor *view = scope_own(s, tensor_view(s, x, x->dims, x->sizes, x->strides, x->offset));
+    return view ? view : &tensor_poison;
+}
+
+static void set_grad_enabled(gw_scope *s, bool enabled) {
+    if (gw_ok(s)) s->grad_enabled = enabled;
+}
+
+void gw_no_grad(gw_scope *s) {
+    set_grad_enabled(s, false);
+}
+void gw_enable_grad(gw_scope *s) {
+    set_grad_enabled(s, true);
+}

@@ -1,0 +1,129 @@
+#include "autograd/grads.h"
+
+#include "autograd/index.h"
+#include "autograd/sum.h"
+#include "base/mem.h"
+
+typedef struct grads {
+    gw_tensor_grad *pairs;  // both counted
+    uint32_t count, capacity;
+    pointer_index numbers;  // of leaves, in |pairs|
+} grads;
+
+static grads *grads_of(const gw_scope *s) {
+    return s->slots[SCOPE_GRADS].data;
+}
+
+static void close_grads(gw_scope *s, void *data) {
+    (void)s;
+    grads *g = data;
+    for (uint32_t i = 0; i < g->count; i++) {
+        handle_release(g->pairs[i].leaf);
+        handle_release(g->pairs[i].grad);
+    }
+    index_fini(&g->numbers);
+    mem_free(g->pairs);
+    mem_give(g, sizeof *g);
+}
+
+static grads *open_grads(gw_scope *s) {
+    grads *g = mem_take(sizeof *g);
+    if (!g) return NULL;
+    g->pairs = NULL;
+    g->count = g->capacity = 0;
+    index_init(&g->numbers);
+    scope_set_slot(s, SCOPE_GRADS, g, close_grads);
+    return g;
+}
+
+// Makes room for |more| leaves, so that putting them in cannot fail.
+static bool reserve(grads *g, uint32_t more) {
+    if (!index_reserve(&g->numbers, more)) return false;
+    if (g->count + more <= g->capacity) return true;
+    uint32_t capacity = g->capacity ? g->capacity * 2 : 4;
+    if (capacity < g->count + more) capacity = g->count + more;
+    gw_tensor_grad *pairs = mem_realloc(g->pairs, capacity * sizeof *pairs);
+    if (!pairs) return false;
+    g->pairs = pairs;
+    g->capacity = capacity;
+    return true;
+}
+
+static gw_tensor_grad *find(const gw_scope *s, const gw_tensor *x) {
+    grads *g = grads_of(s);
+    if (!g) return NULL;
+    uint32_t number = index_find(&g->numbers, x);
+    return number == INDEX_NONE ? NULL : &g->pairs[number];
+}
+
+gw_tensor *grads_find(const gw_scope *s, const gw_tensor *x) {
+    gw_tensor_grad *pair = find(s, x);
+    return pair ? pair->grad : NULL;
+}
+
+static void put(grads *g, gw_tensor *leaf, gw_tensor *grad) {
+    index_put(&g->numbers, leaf, g->count);
+    g->pairs[g->count++] = (gw_tensor_grad){ handle_retain(leaf), grad };
+}
+
+bool grads_add(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count) {
+    grads *g = grads_of(s);
+    if (!g) g = open_grads(s);
+    bool ok = g && reserve(g, (uint32_t)count);
+    if (!ok) scope_fail(work, GW_NO_MEMORY, "no memory for gradients");
+
+    // First everything that can fail ...
+    for (int i = 0; i < count && ok; i++) {
+        gw_tensor *old = grads_find(s, more[i].leaf);
+        if (old) ok = (more[i].grad = grad_plus(work, more[i].grad, old)) != NULL;
+    }
+    if (!ok) {
+        for (int i = 0; i < count; i++) handle_release(more[i].grad);
+        return false;
+    }
+
+    // ... then everything that cannot.
+    for (int i = 0; i < count; i++) {
+        if (find(s, more[i].leaf))
+            grads_replace(s, more[i].leaf, more[i].grad);
+        else
+            put(g, more[i].leaf, more[i].grad);
+    }
+    return true;
+}
+
+void grads_replace(gw_scope *s, const gw_tensor *leaf, gw_tensor *grad) {
+    gw_tensor_grad *pair = find(s, leaf);
+    handle_release(pair->grad);
+    pair->grad = grad;
+}
+
+int gw_grads_count(const gw_scope *s) {
+    const grads *g = grads_of(s);
+    return g ? (int)g->count : 0;
+}
+
+gw_tensor_grad gw_grads_get(gw_scope *s, int index) {
+    const gw_tensor_grad poison = { &tensor_poison, &tensor_poison };
+    if (!gw_ok(s)) return poison;
+    if (index < 0 || index >= gw_grads_count(s)) {
+        scope_fail(s, GW_INVALID, "gradient %d of %d", index, gw_grads_count(s));
+        return poison;
+    }
+    gw_tensor_grad pair = grads_of(s)->pairs[index];
+    bool kept = scope_own(s, handle_retain(pair.leaf)) && scope_own(s, handle_retain(pair.grad));
+    return kept ? pair : poison;
+}
+
+gw_tensor *gw_grad_find(gw_scope *s, const gw_tensor *x) {
+    gw_tensor *grad = gw_ok(s) ? grads_find(s, x) : NULL;
+    return grad ? scope_own(s, handle_retain(grad)) : NULL;
+}
+
+gw_tensor *gw_grad(gw_scope *s, const gw_tensor *x) {
+    gw_tensor *grad = gw_grad_find(s, x);
+    if (grad) return grad;
+    if (gw_ok(s))
+        scope_fail(s, GW_NOT_FOUND, "no backward pass in this scope has reached this tensor");
+    return &tensor_poison;
+}

@@ -1,0 +1,19 @@
+// Gradients that passes have left in a scope, by the tensor they are of.
+#ifndef AUTOGRAD_GRADS_H
+#define AUTOGRAD_GRADS_H
+
+#include "tensor/tensor.h"
+#include <gradwire/autograd.h>
+
+// The gradient of |x| in |s|, borrowed until the next pass or change; NULL if there is none.
+gw_tensor *grads_find(const gw_scope *s, const gw_tensor *x);
+
+// Adds |more[i].grad| (contiguous, of the shape and dtype of |more[i].leaf|) to what |s| has for each
+// leaf; or none of them, and |work|, in which the sums are computed, is failed. Takes one count on
+// each grad in either case. No leaf comes twice.
+bool grads_add(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count);
+
+// Puts |grad| in the place of the gradient that |leaf| has. Takes the caller's count; cannot fail.
+void grads_replace(gw_scope *s, const gw_tensor *leaf, gw_tensor *grad);
+
+#endif

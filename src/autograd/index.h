@@ -1,0 +1,33 @@
+// Numbers of pointers: which entry of somebody's array is the one of this node or leaf. Filled, then
+// thrown away; nothing is taken out.
+#ifndef AUTOGRAD_INDEX_H
+#define AUTOGRAD_INDEX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { INDEX_NONE = UINT32_MAX, INDEX_SMALL = 32 };
+
+typedef struct index_cell {
+    const void *key;  // NULL: free
+    uint32_t number;
+} index_cell;
+
+typedef struct pointer_index {
+    index_cell *cells;
+    uint32_t mask;  // count of cells - 1
+    uint32_t count;
+    index_cell small[INDEX_SMALL];  // the first cells: small graphs allocate nothing
+} pointer_index;
+
+void index_init(pointer_index *ix);
+void index_fini(pointer_index *ix);
+
+// The number of |key|, or INDEX_NONE.
+uint32_t index_find(const pointer_index *ix, const void *key);
+
+// Makes room for |more| keys, so that index_put cannot fail. False without memory.
+bool index_reserve(pointer_index *ix, uint32_t more);
+void index_put(pointer_index *ix, const void *key, uint32_t number);  // |key| is not there yet
+
+#endif

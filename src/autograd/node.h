@@ -1,0 +1,64 @@
+// Nodes of the graph: what is remembered of one recorded operator.
+//
+// A node is counted: each of its output tensors and each edge that leads to it holds one count, on
+// any thread. Edges point backwards, from a node to the makers of its inputs, so there is no cycle.
+// A node holds nothing of a backward pass: use counts and gradients are the pass's (see pass.h).
+#ifndef AUTOGRAD_NODE_H
+#define AUTOGRAD_NODE_H
+
+#include "tensor/op.h"
+
+typedef struct node node;
+
+// Where the gradient of one input goes. |target| is counted.
+typedef struct edge {
+    enum { EDGE_NONE, EDGE_NODE, EDGE_LEAF } kind : 8;  // EDGE_NONE: the input needs no gradient
+    uint16_t output;                                    // of a node
+    union {
+        node *node;
+        gw_tensor *leaf;
+        void *any;
+    } to;
+} edge;
+
+// What a pass asks of one node: turn d_outputs into d_inputs.
+typedef struct node_run {
+    gw_scope *scope;        // owns what is computed; nothing is recorded in it
+    gw_tensor **d_outputs;  // by output; NULL: no gradient came
+    gw_tensor **d_inputs;   // by edge; all NULL at first
+    const bool *wanted;     // by edge
+} node_run;
+
+// Kinds of nodes. Here there is one, a row of the operator table; a tensor that came from another
+// worker will be a second: its |run| sends the gradients there.
+typedef struct node_class {
+    const char *(*name)(const node *n);  // "gw.mul", for messages
+    void (*run)(node *n, node_run *r);   // fails r->scope when it cannot
+    bool (*forget)(node *n);             // gives up saved values; false if there were none
+    void (*destroy)(node *n);            // the memory, after forget; edges are released already
+} node_class;
+
+struct node {
+    const node_class *class;
+    _Atomic uint32_t count;
+    bool spent;  // saved values are gone: no pass may run it again
+    uint8_t output_count;
+    uint32_t edge_count;
+    edge *edges;  // by flat tensor input
+    node *next;   // of those about to be destroyed
+};
+
+static inline node *node_retain(node *n) {
+    atomic_fetch_add_explicit(&n->count, 1, memory_order_relaxed);
+    return n;
+}
+
+// Destroys |n| with its last count, and whatever only it led to, however long the chain.
+void node_release(node *n);
+
+// The edge to whatever made |x|, or to |x| if it is a leaf; EDGE_NONE if it needs no gradient.
+// Not counted until edge_retain.
+edge edge_to(gw_tensor *x);
+edge edge_retain(edge e);
+
+#endif

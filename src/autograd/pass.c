@@ -1,0 +1,161 @@
+#include "autograd/pass.h"
+
+#include "autograd/grads.h"
+#include "base/mem.h"
+#include <gradwire/ops.h>
+
+enum { EDGES_SMALL = 16 };
+
+void pass_open(pass *p, gw_scope *s, gw_backward_options options) {
+    p->scope = s;
+    p->options = options;
+    p->targets = p->small_targets;
+    p->parts = p->small_parts;
+    p->slots = p->small_slots;
+    p->ready = p->small_ready;
+    p->target_capacity = p->part_capacity = p->slot_capacity = p->ready_capacity = PASS_SMALL;
+    p->target_count = p->part_count = p->slot_count = p->ready_count = 0;
+    index_init(&p->numbers);
+    p->work = gw_scope_open(s);
+    gw_no_grad(p->work);
+}
+
+void pass_close(pass *p) {
+    for (uint32_t i = 0; i < p->slot_count; i++) grad_sum_fini(&p->slots[i].sum);
+    if (p->targets != p->small_targets) mem_free(p->targets);
+    if (p->parts != p->small_parts) mem_free(p->parts);
+    if (p->slots != p->small_slots) mem_free(p->slots);
+    if (p->ready != p->small_ready) mem_free(p->ready);
+    index_fini(&p->numbers);
+    gw_scope_merge(p->work);
+}
+
+// Hands the error of the work to the scope of the pass, with what was being done.
+static bool fail_from_work(pass *p, const char *what) {
+    gw_error error = *gw_scope_error(p->work);
+    error_prefix(&error, what);
+    error_prefix(&error, "backward");
+    scope_fail_with(p->scope, &error);
+    return false;
+}
+
+bool pass_deliver(pass *p, part to, gw_tensor *gradient) {
+    if (!gw_ok(p->work)) return fail_from_work(p, "the gradient to start from");
+    if (to.slot == PART_NONE) return true;
+    slot *slot = &p->slots[to.slot];
+    target *t = &p->targets[slot->target];
+    if (!t->needed) return true;
+    if (!grad_sum_add(p->work, &slot->sum, to.ordinal, gradient))
+        return fail_from_work(p, "adding gradients");
+    if (--t->missing == 0) p->ready[p->ready_count++] = slot->target;
+    return true;
+}
+
+// Gives back what a derivative made beyond its results, so that a long pass does not hold it all.
+static void give_back_work(pass *p) {
+    scope_release_from(p->work, 0);
+}
+
+static bool run_derivative(pass *p, target *t, node_run *r) {
+    node *n = t->key;
+    bool any = false;
+    for (uint32_t i = 0; i < n->output_count; i++) {
+        r->d_outputs[i] = p->slots[t->first_slot + i].sum.total;
+        any |= r->d_outputs[i] != NULL;
+    }
+    if (!any) return true;
+    n->class->run(n, r);
+    return gw_ok(p->work) || fail_from_work(p, n->class->name(n));
+}
+
+// Runs a node whose gradients have all come, and hands the results on.
+static bool run_node(pass *p, target *t) {
+    node *n = t->key;
+    gw_tensor *d_outputs[UINT8_MAX], *small_inputs[EDGES_SMALL];
+    bool small_wanted[EDGES_SMALL];
+    bool large = n->edge_count > EDGES_SMALL;
+    gw_tensor **d_inputs = large ? mem_alloc(n->edge_count * sizeof *d_inputs) : small_inputs;
+    bool *wanted = large ? mem_alloc(n->edge_count) : small_wanted;
+    bool ok = d_inputs && wanted;
+    if (!ok) scope_fail(p->scope, GW_NO_MEMORY, "backward: no memory for the inputs' gradients");
+
+    for (uint32_t k = 0; ok && k < n->edge_count; k++) {
+        d_inputs[k] = NULL;
+        wanted[k] = p->parts[t->first_part + k].slot != PART_NONE;
+    }
+    node_run r = { p->work, d_outputs, d_inputs, wanted };
+    ok = ok && run_derivative(p, t, &r);
+    for (uint32_t k = 0; ok && k < n->edge_count; k++)
+        ok = pass_deliver(p, p->parts[t->first_part + k], d_inputs[k]);
+    for (uint32_t i = 0; i < n->output_count; i++) {
+        slot *slot = &p->slots[t->first_slot + i];
+        if (!slot->wanted) grad_sum_fini(&slot->sum);
+    }
+    if (ok && !p->options.retain_graph) n->spent |= n->class->forget(n);
+    give_back_work(p);
+    if (large) {
+        mem_free(d_inputs);
+        mem_free(wanted);
+    }
+    return ok;
+}
+
+bool pass_run(pass *p) {
+    if (!gw_ok(p->scope)) return false;
+    while (p->ready_count) {
+        target *t = &p->targets[p->ready[--p->ready_count]];
+        if (t->runs && !run_node(p, t)) return false;
+    }
+    return true;
+}
+
+// The sum of one slot as a gradient of its own: contiguous, and nobody else's. Takes it out.
+static gw_tensor *take_gradient(pass *p, slot *slot) {
+    gw_tensor *total = slot->sum.total;
+    slot->sum.total = NULL;
+    if (grad_is_own(total)) return total;
+    gw_tensor *own = total->contiguous ? gw_clone(p->work, total) : gw_contiguous(p->work, total);
+    handle_retain(own);
+    handle_release(total);
+    give_back_work(p);
+    return own;
+}
+
+static int collect(pass *p, gw_tensor_grad *pairs) {
+    int count = 0;
+    if (!p->options.inputs) {
+        for (uint32_t i = 0; i < p->target_count; i++) {
+            const target *t = &p->targets[i];
+            slot *slot = &p->slots[t->first_slot];
+            if (t->is_leaf && slot->sum.total)
+                pairs[count++] = (gw_tensor_grad){ t->key, take_gradient(p, slot) };
+        }
+        return count;
+    }
+    for (int i = 0; i < p->options.input_count; i++) {
+        edge e = edge_to(p->options.inputs[i]);
+        uint32_t number = index_find(&p->numbers, e.to.any);
+        if (number == INDEX_NONE) continue;
+        slot *slot = &p->slots[p->targets[number].first_slot + e.output];
+        if (slot->sum.total)
+            pairs[count++] = (gw_tensor_grad){ p->options.inputs[i], take_gradient(p, slot) };
+    }
+    return count;
+}
+
+bool pass_commit(pass *p) {
+    gw_tensor_grad small[EDGES_SMALL], *pairs = small;
+    uint32_t max = p->options.inputs ? (uint32_t)p->options.input_count : p->target_count;
+    if (max > EDGES_SMALL && !(pairs = mem_alloc(max * sizeof *pairs))) {
+        scope_fail(p->scope, GW_NO_MEMORY, "backward: no memory for the gradients");
+        return false;
+    }
+    int count = collect(p, pairs);
+    bool ok = gw_ok(p->work);
+    if (ok)
+        ok = grads_add(p->scope, p->work, pairs, count);
+    else
+        for (int i = 0; i < count; i++) handle_release(pairs[i].grad);
+    if (pairs != small) mem_free(pairs);
+    return ok || fail_from_work(p, "adding gradients");
+}

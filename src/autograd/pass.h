@@ -1,0 +1,90 @@
+// One backward pass over the part of the graph that lies in this process.
+//
+//     pass p;
+//     pass_open(&p, s, options);
+//     part root = pass_expect(&p, edge);         // a gradient that will come from outside: the loss's own
+//     if (pass_plan(&p) && pass_deliver(&p, root, gradient) && pass_run(&p)) pass_commit(&p);
+//     pass_close(&p);
+//
+// The plan walks from the expected edges, keeps what leads to a wanted leaf, counts for every target
+// (a node or a leaf) the parts of its gradient that will come, and gives each part its ordinal.
+// pass_run runs nodes whose parts have all come until none is ready. Counts and gradients are the
+// pass's, never the node's, so two passes may walk one graph.
+//
+// A pass over several workers will expect one edge for each tensor that was sent away, deliver parts
+// as they arrive, in any order, and call pass_run after each; the plan and so the bits are the same.
+#ifndef AUTOGRAD_PASS_H
+#define AUTOGRAD_PASS_H
+
+#include "autograd/index.h"
+#include "autograd/node.h"
+#include "autograd/sum.h"
+#include <gradwire/autograd.h>
+
+enum { PASS_SMALL = 12, PART_NONE = UINT32_MAX };
+
+// One part of one slot's gradient.
+typedef struct part {
+    uint32_t slot;     // PART_NONE: nobody wants it
+    uint32_t ordinal;  // known once there is a plan
+} part;
+
+// A node or a leaf. Leaves have one slot and no parts of their own.
+typedef struct target {
+    void *key;  // struct node *, or the leaf
+    bool is_leaf;
+    bool needed;          // leads to, or is, something wanted
+    bool runs;            // a node of whose inputs at least one is needed
+    uint32_t missing;     // parts that have not come
+    uint32_t first_slot;  // one slot per output
+    uint32_t first_part;  // one part per edge: where its gradient goes
+} target;
+
+// The gradient of one output, or of a leaf.
+typedef struct slot {
+    grad_sum sum;
+    uint32_t target;
+    uint32_t outside;  // parts from outside; their ordinals come first
+    uint32_t count;    // parts in all
+    bool wanted;       // for itself, as one of the pass's inputs
+} slot;
+
+typedef struct pass {
+    // arguments
+    gw_scope *scope;  // gets the gradients, or the error
+    gw_backward_options options;
+
+    // the plan
+    target *targets;  // in the order in which they were met
+    uint32_t target_count, target_capacity;
+    part *parts;  // by first_part
+    uint32_t part_count, part_capacity;
+    slot *slots;  // by first_slot
+    uint32_t slot_count, slot_capacity;
+    uint32_t *ready;  // targets all of whose parts have come; the last is next
+    uint32_t ready_count, ready_capacity;
+    pointer_index numbers;  // of targets
+
+    // progress
+    gw_scope *work;  // where derivatives run; nothing is recorded in it
+
+    // what small graphs need, so that they allocate nothing
+    target small_targets[PASS_SMALL];
+    part small_parts[PASS_SMALL];
+    slot small_slots[PASS_SMALL];
+    uint32_t small_ready[PASS_SMALL];
+} pass;
+
+void pass_open(pass *p, gw_scope *s, gw_backward_options options);
+void pass_close(pass *p);
+
+// Before the plan: a part that will come along |e| from outside. |e| is borrowed.
+part pass_expect(pass *p, edge e);
+
+// All of these return false once the pass has failed; then p->scope has failed, too.
+bool pass_plan(pass *p);
+bool pass_deliver(pass *p, part to, gw_tensor *gradient);  // NULL: no gradient will come
+bool pass_run(pass *p);
+bool pass_commit(pass *p);  // all parts have come: gives the gradients to the scope, all or none
+
+#endif

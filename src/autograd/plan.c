@@ -1,0 +1,187 @@
+// The plan of a pass: which nodes run, and which parts of which gradients will come.
+#include "autograd/pass.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+static bool fail_memory(pass *p) {
+    scope_fail(p->scope, GW_NO_MEMORY, "backward: no memory for its plan");
+    return false;
+}
+
+// Makes room for |more| items in an array that begins as |small|, inside the pass.
+static bool reserve(void *items, const void *small, uint32_t count, uint32_t *capacity,
+                    uint32_t more, size_t size) {
+    void **at = items;
+    if (count + more <= *capacity) return true;
+    uint32_t wanted = *capacity * 2 > count + more ? *capacity * 2 : count + more;
+    void *bigger = mem_realloc(*at == small ? NULL : *at, wanted * size);
+    if (!bigger) return false;
+    if (*at == small) memcpy(bigger, small, count * size);
+    *at = bigger;
+    *capacity = wanted;
+    return true;
+}
+
+static bool add_slots(pass *p, uint32_t target, uint32_t count) {
+    if (!reserve(&p->slots, p->small_slots, p->slot_count, &p->slot_capacity, count, sizeof(slot)))
+        return false;
+    for (uint32_t i = 0; i < count; i++) p->slots[p->slot_count++] = (slot){ .target = target };
+    return true;
+}
+
+// The number of |key| among the targets, which it joins if it is not there yet; INDEX_NONE without
+// memory.
+static uint32_t meet(pass *p, void *key, bool is_leaf) {
+    uint32_t number = index_find(&p->numbers, key);
+    if (number != INDEX_NONE) return number;
+
+    number = p->target_count;
+    uint32_t first_slot = p->slot_count;
+    if (!index_reserve(&p->numbers, 1) ||
+        !reserve(&p->targets, p->small_targets, number, &p->target_capacity, 1, sizeof(target)) ||
+        !add_slots(p, number, is_leaf ? 1 : ((const node *)key)->output_count))
+        return INDEX_NONE;
+    index_put(&p->numbers, key, number);
+    p->targets[p->target_count++] =
+        (target){ .key = key, .is_leaf = is_leaf, .needed = true, .first_slot = first_slot };
+    return number;
+}
+
+// The part that comes along |e|. False without memory.
+static bool part_along(pass *p, edge e, part *to) {
+    *to = (part){ PART_NONE, 0 };
+    if (e.kind == EDGE_NONE) return true;
+    uint32_t number = meet(p, e.to.any, e.kind == EDGE_LEAF);
+    if (number == INDEX_NONE) return fail_memory(p);
+    to->slot = p->targets[number].first_slot + (e.kind == EDGE_NODE ? e.output : 0);
+    return true;
+}
+
+part pass_expect(pass *p, edge e) {
+    part to;
+    if (gw_ok(p->scope) && part_along(p, e, &to) && to.slot != PART_NONE)
+        to.ordinal = p->slots[to.slot].outside++;
+    return to;
+}
+
+// Meets everything that can be reached. New targets join the end of the list that is being walked.
+static bool walk(pass *p) {
+    for (uint32_t i = 0; i < p->target_count; i++) {
+        if (p->targets[i].is_leaf) continue;
+        const node *n = p->targets[i].key;
+        uint32_t first = p->part_count;
+        if (!reserve(&p->parts, p->small_parts, first, &p->part_capacity, n->edge_count,
+                     sizeof(part)))
+            return fail_memory(p);
+        p->targets[i].first_part = first;
+        p->part_count += n->edge_count;
+        for (uint32_t k = 0; k < n->edge_count; k++)
+            if (!part_along(p, n->edges[k], &p->parts[first + k])) return false;
+    }
+    return reserve(&p->ready, p->small_ready, 0, &p->ready_capacity, p->target_count,
+                   sizeof(uint32_t)) ||
+           fail_memory(p);
+}
+
+static uint32_t edge_count_of(const target *t) {
+    return t->is_leaf ? 0 : ((const node *)t->key)->edge_count;
+}
+
+// The target a part goes to, or NULL if nobody wants it.
+static target *taker_of(const pass *p, part to) {
+    target *t = to.slot == PART_NONE ? NULL : &p->targets[p->slots[to.slot].target];
+    return t && t->needed ? t : NULL;
+}
+
+// Counts the parts that come from inside.
+static void count_missing(pass *p) {
+    for (uint32_t i = 0; i < p->target_count; i++) p->targets[i].missing = 0;
+    for (uint32_t i = 0; i < p->target_count; i++) {
+        const target *t = &p->targets[i];
+        for (uint32_t k = 0; t->needed && k < edge_count_of(t); k++) {
+            target *taker = taker_of(p, p->parts[t->first_part + k]);
+            if (taker) taker->missing++;
+        }
+    }
+}
+
+// Starts with the targets that wait for nothing from inside: everything else is reached from them,
+// because a target is met only along an edge, and the graph has no cycle.
+static void ready_first(pass *p) {
+    count_missing(p);
+    p->ready_count = 0;
+    for (uint32_t i = p->target_count; i-- > 0;)
+        if (p->targets[i].needed && !p->targets[i].missing) p->ready[p->ready_count++] = i;
+}
+
+// Counts one part of |to| as come; its target is ready when it was the last.
+static void came(pass *p, part to) {
+    uint32_t number = p->slots[to.slot].target;
+    if (--p->targets[number].missing == 0) p->ready[p->ready_count++] = number;
+}
+
+// Keeps only what leads to one of the wanted inputs. Here p->ready is a queue that is never emptied,
+// so that it ends up holding all targets, makers of inputs behind those that use them.
+static void prune(pass *p) {
+    for (int i = 0; i < p->options.input_count; i++) {
+        edge e = edge_to(p->options.inputs[i]);
+        uint32_t number = index_find(&p->numbers, e.to.any);
+        if (number != INDEX_NONE) p->slots[p->targets[number].first_slot + e.output].wanted = true;
+    }
+    ready_first(p);
+    for (uint32_t i = 0; i < p->ready_count; i++) {
+        const target *t = &p->targets[p->ready[i]];
+        for (uint32_t k = 0; k < edge_count_of(t); k++)
+            if (taker_of(p, p->parts[t->first_part + k])) came(p, p->parts[t->first_part + k]);
+    }
+    for (uint32_t i = p->ready_count; i-- > 0;) {
+        target *t = &p->targets[p->ready[i]];
+        uint32_t slot_count = t->is_leaf ? 1 : ((const node *)t->key)->output_count;
+        t->needed = false;
+        for (uint32_t k = 0; k < slot_count; k++) t->needed |= p->slots[t->first_slot + k].wanted;
+        for (uint32_t k = 0; k < edge_count_of(t); k++)
+            t->needed |= taker_of(p, p->parts[t->first_part + k]) != NULL;
+    }
+}
+
+static bool fail_spent(pass *p, const node *n) {
+    scope_fail(
+        p->scope, GW_WRONG_STATE,
+        "backward: a pass has been through this graph and %s has given up what it had saved; "
+        "set retain_graph in the first pass",
+        n->class->name(n));
+    return false;
+}
+
+// Gives each part its ordinal, in the order in which nodes run when all parts from outside are
+// there first. So in a pass that stays in one process every part comes in its turn.
+static bool number_parts(pass *p) {
+    for (uint32_t i = 0; i < p->slot_count; i++) p->slots[i].count = p->slots[i].outside;
+    ready_first(p);
+    while (p->ready_count) {
+        target *t = &p->targets[p->ready[--p->ready_count]];
+        for (uint32_t k = 0; k < edge_count_of(t); k++) {
+            part *to = &p->parts[t->first_part + k];
+            if (!taker_of(p, *to)) {
+                to->slot = PART_NONE;
+                continue;
+            }
+            t->runs = true;
+            to->ordinal = p->slots[to->slot].count++;
+            came(p, *to);
+        }
+        if (t->runs && ((const node *)t->key)->spent) return fail_spent(p, t->key);
+    }
+    return true;
+}
+
+bool pass_plan(pass *p) {
+    if (!gw_ok(p->scope) || !walk(p)) return false;
+    if (p->options.inputs) prune(p);
+    if (!number_parts(p)) return false;
+    for (uint32_t i = 0; i < p->slot_count; i++)
+        p->targets[p->slots[i].target].missing += p->slots[i].count;
+    return true;
+}

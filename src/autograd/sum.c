@@ -1,0 +1,86 @@
+#include "autograd/sum.h"
+
+#include "base/mem.h"
+#include <gradwire/ops.h>
+
+typedef struct grad_part {
+    struct grad_part *next;
+    uint32_t ordinal;
+    gw_tensor *part;  // may be NULL
+} grad_part;
+
+bool grad_is_own(const gw_tensor *x) {
+    return handle_is_sole(&x->handle) && x->contiguous &&
+           atomic_load_explicit(&x->storage->count, memory_order_acquire) == 1 &&
+           atomic_load_explicit(&x->storage->block->count, memory_order_acquire) == 1;
+}
+
+static bool add_into(gw_tensor *a, const gw_tensor *b) {
+    if (!b->contiguous || a->dtype != b->dtype || a->numel != b->numel) return false;
+    uint8_t *bytes = storage_writable(a->storage);
+    if (!bytes) return false;
+    if (a->dtype == GW_F32) {
+        float *to = (float *)(void *)bytes + a->offset;
+        const float *from = (const float *)(const void *)tensor_bytes(b);
+        for (int64_t i = 0; i < a->numel; i++) to[i] += from[i];
+        return true;
+    }
+    if (a->dtype == GW_F64) {
+        double *to = (double *)(void *)bytes + a->offset;
+        const double *from = (const double *)(const void *)tensor_bytes(b);
+        for (int64_t i = 0; i < a->numel; i++) to[i] += from[i];
+        return true;
+    }
+    return false;
+}
+
+gw_tensor *grad_plus(gw_scope *s, gw_tensor *a, gw_tensor *b) {
+    if (grad_is_own(a) && add_into(a, b)) return a;
+    gw_tensor *sum = gw_add(s, a, b);
+    handle_release(a);
+    return gw_ok(s) ? handle_retain(sum) : NULL;
+}
+
+static bool take_turn(gw_scope *s, grad_sum *g, gw_tensor *part) {
+    g->next++;
+    if (!part) return true;
+    g->total = g->total ? grad_plus(s, g->total, part) : handle_retain(part);
+    return g->total != NULL;
+}
+
+static bool put_aside(gw_scope *s, grad_sum *g, uint32_t ordinal, gw_tensor *part) {
+    grad_part *p = mem_take(sizeof *p);
+    if (!p) {
+        scope_fail(s, GW_NO_MEMORY, "no memory for a gradient");
+        return false;
+    }
+    grad_part **at = &g->early;
+    while (*at && (*at)->ordinal < ordinal) at = &(*at)->next;
+    *p = (grad_part){ .next = *at, .ordinal = ordinal, .part = handle_retain(part) };
+    *at = p;
+    return true;
+}
+
+bool grad_sum_add(gw_scope *s, grad_sum *g, uint32_t ordinal, gw_tensor *part) {
+    if (ordinal != g->next) return put_aside(s, g, ordinal, part);
+    bool ok = take_turn(s, g, part);
+    while (ok && g->early && g->early->ordinal == g->next) {
+        grad_part *p = g->early;
+        g->early = p->next;
+        ok = take_turn(s, g, p->part);
+        handle_release(p->part);
+        mem_give(p, sizeof *p);
+    }
+    return ok;
+}
+
+void grad_sum_fini(grad_sum *g) {
+    handle_release(g->total);
+    g->total = NULL;
+    while (g->early) {
+        grad_part *p = g->early;
+        g->early = p->next;
+        handle_release(p->part);
+        mem_give(p, sizeof *p);
+    }
+}

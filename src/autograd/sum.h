@@ -1,0 +1,30 @@
+// The gradient of one output or leaf while its parts come in, one from each edge that leads there.
+//
+// Parts are added in the order of their ordinals, which the plan of a pass fixes, and never in the
+// order in which they happen to come: floating addition is not associative, and the same inputs
+// shall give the same bits. A part that comes out of its turn waits.
+#ifndef AUTOGRAD_SUM_H
+#define AUTOGRAD_SUM_H
+
+#include "tensor/tensor.h"
+
+typedef struct grad_sum {
+    gw_tensor *total;  // of the parts before |next|, counted; NULL while all were without gradient
+    uint32_t next;     // ordinal whose turn it is
+    struct grad_part *early;  // later ones, ascending
+} grad_sum;
+
+// Adds part |ordinal|, each exactly once. NULL: no gradient came along that edge. |part| is
+// borrowed. False without memory, with |s| failed.
+bool grad_sum_add(gw_scope *s, grad_sum *g, uint32_t ordinal, gw_tensor *part);
+
+void grad_sum_fini(grad_sum *g);
+
+// Whether nobody but the holder of this one count can see the values of |x|.
+bool grad_is_own(const gw_tensor *x);
+
+// a + b: into |a| if it is nobody else's, else a new tensor. Takes the caller's count on |a| and
+// returns one; NULL without memory, with |s| failed and the count on |a| given back.
+gw_tensor *grad_plus(gw_scope *s, gw_tensor *a, gw_tensor *b);
+
+#endif
