@@ -3,8 +3,9 @@
 // A tensor is a view (sizes, strides, offset) of a storage, which may be shared by several views. Shapes, dtypes,
 // broadcasting, promotion and error rules are PyTorch's.
 //
-//     gw_tensor *x = gw_randn(s, GW_F32, 3, 4);               // sizes follow the dtype, none for a scalar
-//     gw_tensor *y = gw_from(s, (float[]){1, 2, 3, 4}, 4);    // copies from C
+//     float row[] = {1, 2, 3, 4};
+//     gw_tensor *x = gw_randn(s, GW_F32, 3, 4);     // sizes follow the dtype, none for a scalar
+//     gw_tensor *y = gw_from(s, row, 4);            // copies from C
 //     gw_print(s, gw_add(s, x, y));
 //
 // Ownership: a tensor belongs to the scope that made it; gw_keep hands it outward.
