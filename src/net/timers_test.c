@@ -74,8 +74,7 @@ static void they_agree_with_a_plain_search(uint64_t seed, void *context) {
                 for (int i = 0; i < TIMER_COUNT; i++)
                     assert_false(t[i].armed && t[i].due_ns < due->due_ns);
             }
-            for (int i = 0; i < TIMER_COUNT; i++)
-                assert_false(t[i].armed && t[i].due_ns <= now_ns);
+            for (int i = 0; i < TIMER_COUNT; i++) assert_false(t[i].armed && t[i].due_ns <= now_ns);
         }
     }
 }

@@ -1,0 +1,150 @@
+// The table of the kernel's environment: clock, randomness, threads; the rest is in the files beside.
+#include "net/env_os.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "net/loop.h"
+
+typedef struct thread {
+    list_node link;
+    pthread_t handle;
+    void (*main)(void *arg);
+    void *arg;
+} thread;
+
+static os_env *of(env *e) {
+    return (os_env *)e;
+}
+
+int64_t os_now_ns(env *e) {
+    (void)e;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static uint64_t os_random_u64(env *e) {
+    (void)e;
+    uint64_t x;
+    // Up to 256 bytes come whole once the machine has gathered some; before that it waits, and a signal may come.
+    while (getrandom(&x, sizeof x, 0) != sizeof x) {
+    }
+    return x;
+}
+
+static void *run_thread(void *arg) {
+    thread *t = arg;
+    t->main(t->arg);
+    return NULL;
+}
+
+// Signals are the program's own; its handlers do not run on our threads.
+static int create_without_signals(pthread_t *out, void *(*run)(void *), void *arg) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(out, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
+static gw_status os_spawn(env *e, void (*main)(void *arg), void *arg, gw_error *error) {
+    thread *t = mem_alloc(sizeof *t);
+    if (!t) return error_set(error, GW_NO_MEMORY, "a thread: out of memory");
+    *t = (thread){ .main = main, .arg = arg };
+    int failed = create_without_signals(&t->handle, run_thread, t);
+    if (failed) {
+        mem_free(t);
+        return error_set(error, GW_SYSTEM, "pthread_create: %s", strerror(failed));
+    }
+    list_append(&of(e)->threads, &t->link);
+    return GW_OK;
+}
+
+static void join_threads(os_env *o) {
+    for (;;) {
+        role_take(o);
+        list_node *l = list_take(&o->threads);
+        role_release(o);
+        if (!l) return;
+        thread *t = list_entry(l, thread, link);
+        pthread_join(t->handle, NULL);
+        mem_free(t);
+    }
+}
+
+static void os_close(env *e) {
+    os_env *o = of(e);
+    join_threads(o);
+    tcp_fini(o);
+    loop_fini(o);
+    pthread_mutex_destroy(&o->role);
+    mem_free(o);
+}
+
+static const env_class os_class = {
+    .name = "tcp",
+    .now_ns = os_now_ns,
+    .random_u64 = os_random_u64,
+    .enter = role_enter,
+    .leave = role_leave,
+    .held = role_held,
+    .wait = loop_wait,
+    .wake = loop_wake,
+    .turn = loop_turn,
+    .defer = role_defer,
+    .set_timer = loop_set_timer,
+    .spawn = os_spawn,
+    .listen = tcp_listen,
+    .listener_close = tcp_listener_close,
+    .connect = tcp_connect,
+    .conn_adopt = tcp_adopt,
+    .conn_send = tcp_send,
+    .conn_close = tcp_close,
+    .close = os_close,
+};
+
+static int cut_every_from_environment(void) {
+    const char *text = getenv("GW_TEST_CUT_EVERY");
+    long count = text ? strtol(text, NULL, 10) : 0;
+    return count > 0 && count < 1000000000 ? (int)count : 0;
+}
+
+gw_status env_os_open(env **out, gw_error *error) {
+    os_env *o = mem_calloc(sizeof *o);
+    if (!o) return error_set(error, GW_NO_MEMORY, "an environment: out of memory");
+    o->base.class = &os_class;
+    pthread_mutex_init(&o->role, NULL);
+    list_init(&o->deferred);
+    list_init(&o->drains);
+    list_init(&o->threads);
+    o->cut_every = cut_every_from_environment();
+    tcp_init(o);
+    gw_status status = loop_init(o, error);
+    if (status) {
+        os_close(&o->base);
+        return status;
+    }
+    *out = &o->base;
+    return GW_OK;
+}
+
+void env_os_cut_every(env *e, int count) {
+    of(e)->cut_every = count;
+}
+
+env_os_counts env_os_count(env *e) {
+    os_env *o = of(e);
+    return (env_os_counts){
+        .polls = atomic_load_explicit(&o->poll_count, memory_order_relaxed),
+        .sleeps = atomic_load_explicit(&o->sleep_count, memory_order_relaxed),
+        .kicks = atomic_load_explicit(&o->kick_total, memory_order_relaxed),
+    };
+}

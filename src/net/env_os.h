@@ -1,0 +1,26 @@
+// The environment of a real process: the kernel's clock, threads and TCP.
+//
+// Every thread that waits makes the progress: one of them at a time polls, preferably one that waits for an answer
+// (it yields for a while before it sleeps), else an idle one (it sleeps at once). When nobody waits nothing is read.
+#ifndef NET_ENV_OS_H
+#define NET_ENV_OS_H
+
+#include "base/env.h"
+
+// Fails with SYSTEM or NO_MEMORY.
+gw_status env_os_open(env **out, gw_error *error);
+
+// Tests: every connection is cut, as by a failing network, after its |count|-th send or receipt; bytes on their way are
+// lost. 0: never. The environment variable GW_TEST_CUT_EVERY sets it for a whole program.
+void env_os_cut_every(env *e, int count);
+
+// What the loop has cost so far; all of them stand still while nothing happens.
+typedef struct env_os_counts {
+    uint64_t polls;   // looks at what is ready
+    uint64_t sleeps;  // times a thread went to sleep in the kernel, or came back from it
+    uint64_t kicks;   // sleeping threads woken by another
+} env_os_counts;
+
+env_os_counts env_os_count(env *e);
+
+#endif

@@ -1,0 +1,284 @@
+// Waiting and polling.
+#include "net/loop.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+enum {
+    LOOK_NS = 20 * 1000,         // how long a waiting thread looks before it sleeps
+    YIELD_LONG_NS = 100 * 1000,  // a yield that takes longer was somebody else's time slice
+    PENALTY_MIN = 256,           // waits without looking after that
+    PENALTY_MAX = 8192,
+};
+
+static os_env *of(env *e) {
+    return (os_env *)e;
+}
+
+// ---- The epoll set ----
+
+gw_status loop_add(os_env *o, int fd, source *s, uint32_t events, gw_error *error) {
+    struct epoll_event event = { .events = events, .data.ptr = s };
+    if (epoll_ctl(o->inner, EPOLL_CTL_ADD, fd, &event) == 0) return GW_OK;
+    return error_set(error, GW_SYSTEM, "epoll_ctl: %s", strerror(errno));
+}
+
+void loop_change(os_env *o, int fd, source *s, uint32_t events) {
+    struct epoll_event event = { .events = events, .data.ptr = s };
+    int failed = epoll_ctl(o->inner, EPOLL_CTL_MOD, fd, &event);
+    assert(!failed);  // of a descriptor that was added; needs no memory
+}
+
+static void drain_wake_fd(source *s, uint32_t events) {
+    os_env *o = (os_env *)(void *)((char *)s - offsetof(os_env, wake_source));
+    (void)events;
+    uint64_t count;
+    ssize_t size = read(o->wake_fd, &count, sizeof count);
+    (void)size;
+}
+
+// ---- Timers ----
+
+static void arm(os_env *o, int64_t due_ns) {
+    if (due_ns < 1) due_ns = 1;  // 0 would disarm
+    struct itimerspec at = { .it_value = { due_ns / 1000000000, due_ns % 1000000000 } };
+    timerfd_settime(o->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+    o->armed_ns = due_ns;
+}
+
+// The descriptor is set anew only for something earlier: a deadline is mostly armed and disarmed without it.
+void loop_set_timer(env *e, timer *t, int64_t due_ns) {
+    os_env *o = of(e);
+    assert(role_held(e));
+    timers_set(&o->timers, t, due_ns);
+    if (timers_due_ns(&o->timers) < o->armed_ns) arm(o, timers_due_ns(&o->timers));
+}
+
+static void fire_due(source *s, uint32_t events) {
+    os_env *o = (os_env *)(void *)((char *)s - offsetof(os_env, timer_source));
+    (void)events;
+    uint64_t count;
+    ssize_t size = read(o->timer_fd, &count, sizeof count);
+    (void)size;
+    o->armed_ns = 0;  // armed once for all, below
+    int64_t now_ns = os_now_ns(&o->base);
+    // Those armed from here on have their turn later, or one that arms itself again would never let go.
+    uint64_t last = o->timers.order;
+    while (o->timers.first && o->timers.first->order <= last) {
+        timer *t = timers_take_due(&o->timers, now_ns);
+        if (!t) break;
+        t->fire(t);
+    }
+    o->armed_ns = ENV_NEVER;
+    if (timers_due_ns(&o->timers) != ENV_NEVER) arm(o, timers_due_ns(&o->timers));
+}
+
+// ---- Polling ----
+
+// Sleeps until something is ready or |until_ns|; interruptions count as nothing ready.
+int loop_sleep(os_env *o, int epoll_fd, struct epoll_event *events, int count, int64_t until_ns) {
+    int timeout_ms = -1;
+    if (until_ns != ENV_NEVER) {
+        int64_t left_ns = until_ns - os_now_ns(&o->base);
+        int64_t left_ms = left_ns <= 0 ? 0 : (left_ns - 1) / 1000000 + 1;
+        timeout_ms = left_ms > INT_MAX ? INT_MAX : (int)left_ms;
+    }
+    atomic_fetch_add_explicit(&o->sleep_count, 1, memory_order_relaxed);
+    int n = epoll_wait(epoll_fd, events, count, timeout_ms);
+    return n < 0 ? 0 : n;
+}
+
+static bool is_signalled(slot *s) {
+    return atomic_load_explicit(&s->state, memory_order_acquire) == SLOT_SIGNALLED;
+}
+
+static int look_once(os_env *o) {
+    atomic_fetch_add_explicit(&o->poll_count, 1, memory_order_relaxed);
+    int n = epoll_wait(o->inner, o->events, LOOP_EVENTS_MAX, 0);
+    return n < 0 ? 0 : n;
+}
+
+// Looks again and again for a while, letting others run in between.
+static int look_for_a_while(os_env *o, slot *s, int64_t until_ns) {
+    int64_t start_ns = os_now_ns(&o->base), last_ns = start_ns;
+    for (;;) {
+        int n = look_once(o);
+        if (n > 0 || is_signalled(s)) {
+            if (o->penalty > 0) o->penalty--;
+            return n;
+        }
+        if (last_ns - start_ns > LOOK_NS || last_ns >= until_ns) return 0;
+        sched_yield();
+        int64_t now_ns = os_now_ns(&o->base);
+        if (now_ns - last_ns > YIELD_LONG_NS) {
+            o->penalty = o->penalty ? o->penalty * 2 : PENALTY_MIN;
+            if (o->penalty > PENALTY_MAX) o->penalty = PENALTY_MAX;
+            o->sleep_at_once = o->penalty;
+            return 0;
+        }
+        last_ns = now_ns;
+    }
+}
+
+// Without the role. Returns how many of |events| are filled.
+static int find_events(os_env *o, slot *s, int64_t until_ns) {
+    int n = 0;
+    if (o->sleep_at_once > 0) {
+        o->sleep_at_once--;
+    } else {
+        n = look_for_a_while(o, s, until_ns);
+    }
+    if (n > 0) return n;
+    uint32_t expected = SLOT_AWAKE;
+    if (!atomic_compare_exchange_strong_explicit(&s->state, &expected, SLOT_ASLEEP,
+                                                 memory_order_acq_rel, memory_order_acquire))
+        return 0;  // signalled: the reason may be that it need not wait any more
+    return loop_sleep(o, o->inner, o->events, LOOP_EVENTS_MAX, until_ns);
+}
+
+// One turn: the callbacks, then the tasks they have put off.
+static void make_turn(os_env *o, slot *s, int count) {
+    o->turning = s;
+    for (int i = 0; i < count; i++) {
+        source *ready = o->events[i].data.ptr;
+        ready->ready(ready, o->events[i].events);
+    }
+    o->turning = NULL;
+    role_run_tasks(o);
+}
+
+static void poll_until_something(os_env *o, slot *s, int64_t until_ns) {
+    // Events in hand are those of the last look, all handled: nothing can mean a closed stream any more.
+    tcp_free_closed(o);
+    role_release(o);
+    int n = find_events(o, s, until_ns);
+    role_take(o);
+    atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
+    make_turn(o, s, n);
+}
+
+void loop_poll_ready(os_env *o, slot *s) {
+    o->poller = s;
+    tcp_free_closed(o);
+    make_turn(o, s, look_once(o));
+    o->poller = NULL;
+}
+
+// ---- Waiting ----
+
+static void sleep_parked(os_env *o, slot *s, int64_t until_ns) {
+    list_prepend(&o->parked, &s->link);
+    atomic_store_explicit(&s->state, SLOT_ASLEEP, memory_order_relaxed);
+    role_release(o);
+    loop_sleep_on_futex(o, s, until_ns);
+    role_take(o);
+    atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
+    list_remove(&s->link);
+}
+
+void loop_sleep_on_futex(os_env *o, slot *s, int64_t until_ns) {
+    struct timespec at = { until_ns / 1000000000, until_ns % 1000000000 };
+    atomic_fetch_add_explicit(&o->sleep_count, 1, memory_order_relaxed);
+    syscall(SYS_futex, &s->state, FUTEX_WAIT_BITSET_PRIVATE, SLOT_ASLEEP,
+            until_ns == ENV_NEVER ? NULL : &at, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+bool loop_is_over(os_env *o, const slot *s, int64_t until_ns, bool looked) {
+    if (s->waiter->woken) return true;
+    return looked && until_ns != ENV_NEVER && os_now_ns(&o->base) >= until_ns;
+}
+
+void loop_hand_over(os_env *o) {
+    if (o->poller || o->on_watch) return;
+    if (!list_is_empty(&o->parked)) {
+        role_kick(o, list_entry(o->parked.next, slot, link));
+    } else {
+        idle_put_on_watch(o);
+    }
+}
+
+static void wait_for_something(os_env *o, slot *s, int64_t until_ns) {
+    // A task of the poller waits: the poller cannot go on before it, so this one polls in its place.
+    slot *below = o->poller && o->poller->thread == s->thread ? o->poller : NULL;
+    for (bool looked = false; !loop_is_over(o, s, until_ns, looked); looked = true) {
+        if (o->poller && o->poller->thread != s->thread) {
+            sleep_parked(o, s, until_ns);
+        } else {
+            idle_take_off_watch(o);
+            o->poller = s;
+            poll_until_something(o, s, until_ns);
+        }
+    }
+    if (o->poller == s) o->poller = below;
+    loop_hand_over(o);
+}
+
+bool loop_wait(env *e, waiter *w, int64_t until_ns) {
+    os_env *o = of(e);
+    assert(role_held(e) && o->depth == 1);
+    assert(!o->turning);  // callbacks do not wait
+    slot s = { .waiter = w, .thread = pthread_self() };
+    w->parked = &s;
+    role_run_tasks(o);
+    if (w->idle) {
+        idle_wait(o, &s, until_ns);
+    } else {
+        wait_for_something(o, &s, until_ns);
+    }
+    w->parked = NULL;
+    return w->woken;
+}
+
+void loop_wake(env *e, waiter *w) {
+    os_env *o = of(e);
+    assert(role_held(e));
+    w->woken = true;
+    if (w->parked) role_kick(o, w->parked);
+}
+
+waiter *loop_turn(env *e) {
+    os_env *o = of(e);
+    return o->turning ? o->turning->waiter : NULL;
+}
+
+// ---- Opening ----
+
+static gw_status add_own(os_env *o, int fd, source *s, const char *call, gw_error *error) {
+    if (fd < 0) return error_set(error, GW_SYSTEM, "%s: %s", call, strerror(errno));
+    return loop_add(o, fd, s, EPOLLIN, error);
+}
+
+gw_status loop_init(os_env *o, gw_error *error) {
+    list_init(&o->parked);
+    list_init(&o->idle);
+    o->armed_ns = ENV_NEVER;
+    o->wake_source.ready = drain_wake_fd;
+    o->timer_source.ready = fire_due;
+    o->inner = o->wake_fd = o->timer_fd = -1;
+    o->inner = epoll_create1(EPOLL_CLOEXEC);
+    if (o->inner < 0) return error_set(error, GW_SYSTEM, "epoll_create1: %s", strerror(errno));
+    o->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    gw_status status = add_own(o, o->wake_fd, &o->wake_source, "eventfd", error);
+    if (status) return status;
+    o->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    status = add_own(o, o->timer_fd, &o->timer_source, "timerfd_create", error);
+    if (status) return status;
+    return idle_init(o, error);
+}
+
+void loop_fini(os_env *o) {
+    idle_fini(o);
+    if (o->timer_fd >= 0) close(o->timer_fd);
+    if (o->wake_fd >= 0) close(o->wake_fd);
+    if (o->inner >= 0) close(o->inner);
+}

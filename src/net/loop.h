@@ -1,0 +1,154 @@
+// The inside of env_os: who holds the role, who waits, who polls. The README of this room tells the whole story.
+#ifndef NET_LOOP_H
+#define NET_LOOP_H
+
+#include "base/env.h"
+#include "net/env_os.h"
+#include "net/timers.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+
+enum {
+    LOOP_EVENTS_MAX = 64,  // taken from the kernel at once
+    LOOP_KICKS_MAX = 16,   // put off to the end of a turn; more are done at once
+    LOOP_SEATS_MAX = 4,    // idle threads that can be put on watch without waking them
+};
+
+typedef struct os_env os_env;
+
+// Something in the epoll set; lives in what it belongs to.
+typedef struct source {
+    void (*ready)(struct source *s, uint32_t events);  // with the role
+} source;
+
+// Where an idle thread sleeps: an epoll set of its own, around |inner| and an eventfd to wake just this thread. On
+// watch means that |inner| can wake it.
+typedef struct seat {
+    bool taken;
+    int outer, event_fd;
+} seat;
+
+typedef enum slot_state {
+    SLOT_AWAKE,
+    SLOT_ASLEEP,    // in the kernel, or on its way there
+    SLOT_SIGNALLED  // must look at the state of things before it sleeps
+} slot_state;
+
+// One call of env_wait, on its stack.
+typedef struct slot {
+    _Atomic uint32_t state;
+    waiter *waiter;
+    pthread_t thread;
+    list_node link;  // in |parked| or |idle|
+    seat *seat;      // of an idle thread that has one
+} slot;
+
+// The tasks that one thread is running, on its stack.
+typedef struct drain {
+    pthread_t thread;
+    list_node link;   // in |drains|
+    list_node tasks;  // touched by that thread alone
+} drain;
+
+// A sleeping thread to be woken once the role is given back, so that it does not wake only to wait for the role.
+typedef struct kick {
+    int event_fd;             // or -1
+    _Atomic uint32_t *futex;  // may be gone by then, which does no harm
+} kick;
+
+struct os_env {
+    env base;
+
+    // the role
+    pthread_mutex_t role;
+    _Atomic pthread_t holder;  // 0: nobody
+    int depth;
+    list_node deferred;  // tasks of this turn
+    list_node drains;
+    kick kicks[LOOP_KICKS_MAX];
+    int kick_count;
+
+    // who waits
+    slot *poller;      // the one that looks for events, or runs the tasks of the last ones
+    slot *turning;     // the poller while callbacks run
+    slot *on_watch;    // the idle one that |inner| can wake; NULL while somebody polls
+    list_node parked;  // others that wait for something, latest first
+    list_node idle;    // all that are idle, latest first
+    seat seats[LOOP_SEATS_MAX];
+    int seat_count;  // opened so far
+
+    // how long to look before sleeping: touched by the poller alone
+    int sleep_at_once;  // this many waits
+    int penalty;
+
+    // what is polled
+    int inner;
+    source wake_source, timer_source;
+    int wake_fd, timer_fd;
+    timers timers;
+    int64_t armed_ns;  // what |timer_fd| is set to
+    struct epoll_event events[LOOP_EVENTS_MAX];
+
+    // streams
+    list_node conns, listeners;
+    list_node closed_conns, closed_listeners;  // freed when no event in hand can mean them
+    int spare_fd;  // given up to refuse a connection when there are no more
+    int cut_every;
+
+    // threads
+    list_node threads;
+
+    _Atomic uint64_t poll_count, sleep_count, kick_total;
+};
+
+// ---- role.c ----
+void role_enter(env *e);
+void role_leave(env *e);
+bool role_held(env *e);
+void role_defer(env *e, task *t);
+void role_take(os_env *o);     // bare: no turn begins or ends
+void role_release(os_env *o);  // bare, but wakes whom this turn has woken
+void role_run_tasks(os_env *o);
+void role_kick(os_env *o, slot *s);  // makes |s| look at the state of things, soon
+
+// ---- loop.c ----
+gw_status loop_init(os_env *o, gw_error *error);
+void loop_fini(os_env *o);
+bool loop_wait(env *e, waiter *w, int64_t until_ns);
+void loop_wake(env *e, waiter *w);
+waiter *loop_turn(env *e);
+void loop_set_timer(env *e, timer *t, int64_t due_ns);
+gw_status loop_add(os_env *o, int fd, source *s, uint32_t events, gw_error *error);
+void loop_change(os_env *o, int fd, source *s, uint32_t events);
+int loop_sleep(os_env *o, int epoll_fd, struct epoll_event *events, int count, int64_t until_ns);
+void loop_sleep_on_futex(os_env *o, slot *s, int64_t until_ns);
+void loop_poll_ready(os_env *o, slot *s);  // one look without sleeping, and its turn
+bool loop_is_over(os_env *o, const slot *s, int64_t until_ns, bool looked);
+void loop_hand_over(os_env *o);  // sees to it that somebody polls, if anybody waits
+
+// ---- idle.c ----
+gw_status idle_init(os_env *o, gw_error *error);
+void idle_wait(os_env *o, slot *s, int64_t until_ns);
+void idle_put_on_watch(os_env *o);    // the latest, if there is one
+void idle_take_off_watch(os_env *o);  // if one is
+void idle_fini(os_env *o);
+
+// ---- tcp.c ----
+void tcp_init(os_env *o);
+void tcp_fini(os_env *o);
+void tcp_free_closed(os_env *o);
+gw_status tcp_listen(env *e, const char *address, void (*accepted)(void *user, conn *c), void *user,
+                     listener **out, char out_bound[ENV_ADDRESS_MAX], gw_error *error);
+void tcp_listener_close(listener *l);
+gw_status tcp_connect(env *e, const char *address, const conn_events *events, void *user,
+                      conn **out, gw_error *error);
+void tcp_adopt(conn *c, const conn_events *events, void *user);
+size_t tcp_send(conn *c, const struct iovec *parts, int count);
+void tcp_close(conn *c);
+
+// ---- env_os.c ----
+int64_t os_now_ns(env *e);
+
+#endif

@@ -1,0 +1,132 @@
+// Taking the role, giving it back, and what happens at the end of a turn.
+#include "net/loop.h"
+
+#include <assert.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static os_env *of(env *e) {
+    return (os_env *)e;
+}
+
+bool role_held(env *e) {
+    // Only this thread itself can have written its own name there, so no order is needed.
+    return atomic_load_explicit(&of(e)->holder, memory_order_relaxed) == pthread_self();
+}
+
+void role_take(os_env *o) {
+    pthread_mutex_lock(&o->role);
+    atomic_store_explicit(&o->holder, pthread_self(), memory_order_relaxed);
+    o->depth = 1;
+}
+
+static void do_kick(os_env *o, kick k) {
+    atomic_fetch_add_explicit(&o->kick_total, 1, memory_order_relaxed);
+    if (k.event_fd >= 0) {
+        // Fails only when full, and then it is signalled already.
+        ssize_t written = write(k.event_fd, &(uint64_t){ 1 }, sizeof(uint64_t));
+        (void)written;
+    } else {
+        syscall(SYS_futex, k.futex, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    }
+}
+
+void role_release(os_env *o) {
+    kick kicks[LOOP_KICKS_MAX];
+    int count = o->kick_count;
+    for (int i = 0; i < count; i++) kicks[i] = o->kicks[i];
+    o->kick_count = 0;
+    o->depth = 0;
+    atomic_store_explicit(&o->holder, 0, memory_order_relaxed);
+    pthread_mutex_unlock(&o->role);
+    for (int i = 0; i < count; i++) do_kick(o, kicks[i]);
+}
+
+void role_kick(os_env *o, slot *s) {
+    if (atomic_exchange_explicit(&s->state, SLOT_SIGNALLED, memory_order_acq_rel) != SLOT_ASLEEP)
+        return;
+    kick k = { .event_fd = -1, .futex = &s->state };
+    if (s->seat) k.event_fd = s->seat->event_fd;
+    if (s == o->poller) k.event_fd = o->wake_fd;
+    if (o->kick_count < LOOP_KICKS_MAX) {
+        o->kicks[o->kick_count++] = k;
+    } else {
+        do_kick(o, k);
+    }
+}
+
+void role_defer(env *e, task *t) {
+    assert(role_held(e));
+    assert(!list_has(&t->link));
+    list_append(&of(e)->deferred, &t->link);
+}
+
+static drain *find_own_drain(os_env *o) {
+    list_each(l, &o->drains) {
+        drain *d = list_entry(l, drain, link);
+        if (d->thread == pthread_self()) return d;
+    }
+    return NULL;
+}
+
+// With the role before and after, without it while a task runs. A task's own turns add to the same list.
+static void run_all(os_env *o, drain *d) {
+    while (!list_is_empty(&d->tasks)) {
+        role_release(o);
+        for (list_node *l; (l = list_take(&d->tasks));) {
+            task *t = list_entry(l, task, link);
+            t->run(t);
+        }
+        role_take(o);
+    }
+}
+
+static void run_in_new_drain(os_env *o) {
+    drain d = { .thread = pthread_self() };
+    list_init(&d.tasks);
+    list_splice(&d.tasks, &o->deferred);
+    list_prepend(&o->drains, &d.link);
+    run_all(o, &d);
+    list_remove(&d.link);
+}
+
+// Before this thread waits: all of its tasks, since it may be one of them that it is going to wait for.
+void role_run_tasks(os_env *o) {
+    if (list_is_empty(&o->deferred) && list_is_empty(&o->drains)) return;
+    drain *d = find_own_drain(o);
+    if (d) {
+        list_splice(&d->tasks, &o->deferred);
+        run_all(o, d);
+    } else if (!list_is_empty(&o->deferred)) {
+        run_in_new_drain(o);
+    }
+}
+
+void role_enter(env *e) {
+    os_env *o = of(e);
+    if (role_held(e)) {
+        o->depth++;
+    } else {
+        role_take(o);
+    }
+}
+
+void role_leave(env *e) {
+    os_env *o = of(e);
+    assert(role_held(e) && o->depth > 0);
+    if (o->depth > 1) {
+        o->depth--;
+        return;
+    }
+    if (!list_is_empty(&o->deferred)) {
+        drain *d = find_own_drain(o);
+        if (d) {
+            // A task's own turn: the loop that runs the task goes on with these.
+            list_splice(&d->tasks, &o->deferred);
+        } else {
+            run_in_new_drain(o);
+        }
+    }
+    role_release(o);
+}
