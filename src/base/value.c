@@ -138,6 +138,10 @@ static gw_worker *copy_worker(const gw_worker *w) {
     return copy;
 }
 
+static gw_list *items_of(gw_value v) {
+    return v.kind == GW_LIST ? v.as.list : v.kind == GW_MAP ? &v.as.map->values : NULL;
+}
+
 bool value_copy(gw_value *out, gw_value v) {
     switch (v.kind) {
     case GW_STRING:
@@ -145,6 +149,7 @@ bool value_copy(gw_value *out, gw_value v) {
     case GW_WORKER: v.as.worker = copy_worker(v.as.worker); break;
     case GW_ERROR: v.as.bytes = copy_bytes(v.as.error, sizeof *v.as.error); break;
     default:
+        if (items_of(v)) items_of(v)->inside = true;
         handle_retain(value_handle(v));
         *out = v;
         return true;
@@ -213,10 +218,6 @@ gw_list *gw_list_open(gw_scope *s) {
     return list ? list : &poison_list;
 }
 
-static gw_list *items_of(gw_value v) {
-    return v.kind == GW_LIST ? v.as.list : v.kind == GW_MAP ? &v.as.map->values : NULL;
-}
-
 // A container inside itself could never be given back.
 static bool contains(gw_value v, const void *container) {
     const gw_list *list = items_of(v);
@@ -232,10 +233,7 @@ static bool may_hold(gw_scope *s, gw_value container, gw_value v) {
     gw_list *items = items_of(v);
     // Only what is inside something can be inside |v|: nothing is walked through where values are built inside out.
     bool walk = items && (v.as.bytes == container.as.bytes || items_of(container)->inside);
-    if (!walk || !contains(v, container.as.bytes)) {
-        if (items) items->inside = true;
-        return true;
-    }
+    if (!walk || !contains(v, container.as.bytes)) return true;
     scope_fail(s, GW_INVALID, "a %s cannot be put into itself", gw_kind_name(v.kind));
     return false;
 }

@@ -10,28 +10,32 @@
 // tensor saved for backward.
 typedef struct block {
     _Atomic uint32_t count;
-    _Atomic uint32_t pins; // <= count
-    uint8_t *bytes;        // aligned to 64, unless external
-    size_t size;           // usable bytes
-    void (*deleter)(void *context); // external memory; NULL: the pool's
+    _Atomic uint32_t pins;  // <= count
+    uint8_t *bytes;         // aligned to 64, unless external
+    size_t size;            // usable bytes
+    size_t capacity;        // the pool's
+    uint8_t class;          // the pool's
+    bool external;  // the bytes are somebody else's, who is told through |deleter| (may be NULL)
+    void (*deleter)(void *context);
     void *context;
 } block;
 
-block *block_take(size_t size); // from the pool, not zeroed; NULL without memory
+block *block_take(size_t size);  // from the pool, not zeroed; NULL without memory
 block *block_of_external(void *bytes, size_t size, void (*deleter)(void *context), void *context);
 block *block_retain(block *b);
-void block_release(block *b); // NULL is fine
-block *block_pin(block *b);   // retains, and asks writers to copy first
+void block_release(block *b);  // NULL is fine
+block *block_pin(block *b);    // retains, and asks writers to copy first
 void block_unpin(block *b);
 
 // Identity and version of the values.
 typedef struct storage {
     _Atomic uint32_t count;
-    uint32_t version; // +1 for each write
+    uint32_t version;  // +1 for each write
+    bool pins;         // a saved tensor's: its count on the block is a pin
     block *block;
 } storage;
 
-storage *storage_open(block *b); // takes the caller's count on |b|, also when it fails
+storage *storage_open(block *b);  // takes the caller's count on |b|, also when it fails
 storage *storage_retain(storage *st);
 void storage_release(storage *st);
 
@@ -41,35 +45,40 @@ uint8_t *storage_writable(storage *st);
 
 struct gw_tensor {
     gw_handle handle;
-    storage *storage; // NULL: a tensor that has shape and dtype only (see tensor_like)
-    int64_t offset;   // in elements
+    storage *storage;  // NULL: a tensor that has shape and dtype only (see tensor_like)
+    int64_t offset;    // in elements
     int64_t numel;
     uint8_t dtype, device, layout, dims;
     bool contiguous;
 
     // autograd's: a leaf that wants a gradient has requires_grad and no node.
     bool requires_grad;
-    uint16_t output; // which output of |node|
+    uint16_t output;  // which output of |node|
     struct node *node;
 
-    int64_t *strides; // = sizes + dims
+    int64_t *strides;  // = sizes + dims
     int64_t sizes[];
 };
 
-extern gw_tensor tensor_poison; // what failed operators return; a scalar 0, safe to read
-void tensor_destroy_node(gw_tensor *x); // provided by autograd: gives back |node|
+extern gw_tensor tensor_poison;          // what failed operators return; a scalar 0, safe to read
+void tensor_destroy_node(gw_tensor *x);  // provided by autograd: gives back |node|
 
-static inline bool tensor_needs_grad(const gw_tensor *x) { return x->requires_grad || x->node; }
+static inline bool tensor_needs_grad(const gw_tensor *x) {
+    return x->requires_grad || x->node;
+}
 static inline const uint8_t *tensor_bytes(const gw_tensor *x) {
     return x->storage->block->bytes + (size_t)x->offset * gw_dtype_size((gw_dtype)x->dtype);
 }
 
 // All of these return an unowned tensor with one count (the caller scope_owns it), or NULL with |s| failed.
-gw_tensor *tensor_new(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes);      // contiguous, not zeroed
-gw_tensor *tensor_view(gw_scope *s, const gw_tensor *base, int dims, const int64_t *sizes, const int64_t *strides,
-                       int64_t offset);                                                  // no node, no requires_grad
-gw_tensor *tensor_over(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes, block *b); // takes the count on b
-gw_tensor *tensor_like(gw_scope *s, const gw_tensor *x); // shape and dtype only, no values
+gw_tensor *tensor_new(gw_scope *s, gw_dtype dtype, int dims,
+                      const int64_t *sizes);  // contiguous, not zeroed
+gw_tensor *tensor_view(gw_scope *s, const gw_tensor *base, int dims, const int64_t *sizes,
+                       const int64_t *strides,
+                       int64_t offset);  // no node, no requires_grad
+gw_tensor *tensor_over(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes,
+                       block *b);                         // takes the count on b
+gw_tensor *tensor_like(gw_scope *s, const gw_tensor *x);  // shape and dtype only, no values
 
 // A detached tensor over the same values that cannot change: it pins the block. For saving and sending.
 gw_tensor *tensor_saved(gw_scope *s, const gw_tensor *x);

@@ -1,0 +1,113 @@
+#include "tensor/copy.h"
+
+#include "tensor/dtype.h"
+
+enum { TILE = 32 };
+
+// Two arrays of the same sizes, each with strides of its own.
+typedef struct copier {
+    int dims;
+    int64_t sizes[GW_DIMS_MAX], to_strides[GW_DIMS_MAX], from_strides[GW_DIMS_MAX];
+    gw_dtype to_dtype, from_dtype;
+    int64_t to_size, from_size;  // of an element
+    uint8_t *to;
+    const uint8_t *from;
+} copier;
+
+// Leaves out dimensions of size 1 and joins those that lie as one on both sides.
+static void simplify(copier *c) {
+    int n = 0;
+    for (int i = 0; i < c->dims; i++) {
+        if (c->sizes[i] == 1) continue;
+        bool joins = n > 0 && c->to_strides[n - 1] == c->to_strides[i] * c->sizes[i] &&
+                     c->from_strides[n - 1] == c->from_strides[i] * c->sizes[i];
+        int at = joins ? n - 1 : n++;
+        c->sizes[at] = joins ? c->sizes[at] * c->sizes[i] : c->sizes[i];
+        c->to_strides[at] = c->to_strides[i];
+        c->from_strides[at] = c->from_strides[i];
+    }
+    if (n == 0) {
+        c->sizes[0] = c->to_strides[0] = c->from_strides[0] = 1;
+        n = 1;
+    }
+    c->dims = n;
+}
+
+static void copy_row(const copier *c, uint8_t *to, const uint8_t *from, int64_t n) {
+    int last = c->dims - 1;
+    dtype_convert(c->to_dtype, to, c->to_strides[last], c->from_dtype, from, c->from_strides[last],
+                  n);
+}
+
+// Rows along the last dimension, for all values of dimension |unit|: in tiles, so that what lies side by side on one
+// side and far apart on the other is still in the cache when its turn comes.
+static void copy_plane(const copier *c, int unit, uint8_t *to, const uint8_t *from) {
+    int last = c->dims - 1;
+    int64_t rows = c->sizes[unit], n = c->sizes[last];
+    for (int64_t i = 0; i < rows; i += TILE) {
+        for (int64_t j = 0; j < n; j += TILE) {
+            int64_t i_end = i + TILE < rows ? i + TILE : rows, length = j + TILE < n ? TILE : n - j;
+            for (int64_t k = i; k < i_end; k++)
+                copy_row(c, to + (k * c->to_strides[unit] + j * c->to_strides[last]) * c->to_size,
+                         from +
+                             (k * c->from_strides[unit] + j * c->from_strides[last]) * c->from_size,
+                         length);
+        }
+    }
+}
+
+// The dimension along which |from| lies side by side, if it is not the last anyway.
+static int unit_of(const copier *c) {
+    int last = c->dims - 1;
+    if (c->from_strides[last] <= 1) return -1;
+    for (int i = 0; i < last; i++)
+        if (c->from_strides[i] == 1) return i;
+    return -1;
+}
+
+static void copy_all(const copier *c) {
+    int last = c->dims - 1, unit = unit_of(c);
+    int64_t counter[GW_DIMS_MAX] = { 0 };
+    uint8_t *to = c->to;
+    const uint8_t *from = c->from;
+    for (;;) {
+        if (unit >= 0) {
+            copy_plane(c, unit, to, from);
+        } else {
+            copy_row(c, to, from, c->sizes[last]);
+        }
+        int i = last - 1;
+        for (; i >= 0; i--) {
+            if (i == unit) continue;
+            bool wraps = ++counter[i] == c->sizes[i];
+            int64_t steps = wraps ? 1 - c->sizes[i] : 1;
+            to += steps * c->to_strides[i] * c->to_size;
+            from += steps * c->from_strides[i] * c->from_size;
+            if (!wraps) break;
+            counter[i] = 0;
+        }
+        if (i < 0) return;
+    }
+}
+
+void copy_values(const gw_tensor *to, uint8_t *bytes, const gw_tensor *from) {
+    if (to->numel == 0) return;
+    copier c = {
+        .dims = to->dims,
+        .to_dtype = (gw_dtype)to->dtype,
+        .from_dtype = (gw_dtype)from->dtype,
+        .to_size = (int64_t)gw_dtype_size((gw_dtype)to->dtype),
+        .from_size = (int64_t)gw_dtype_size((gw_dtype)from->dtype),
+        .to = bytes,
+        .from = tensor_bytes(from),
+    };
+    for (int i = 0; i < to->dims; i++) {
+        int own = i - (to->dims - from->dims);
+        bool spread = own < 0 || (from->sizes[own] == 1 && to->sizes[i] != 1);
+        c.sizes[i] = to->sizes[i];
+        c.to_strides[i] = to->strides[i];
+        c.from_strides[i] = spread ? 0 : from->strides[own];
+    }
+    simplify(&c);
+    copy_all(&c);
+}

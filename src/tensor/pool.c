@@ -1,0 +1,329 @@
+#include "tensor/pool.h"
+
+#include "base/mem.h"
+
+#include <stdbool.h>
+
+// Note [Where blocks come from]
+//
+// A page that is touched for the first time costs ten times the copy that goes into it, so memory that was used once is
+// kept for the next block of its size:
+//   - below 1 MiB in size classes, four to a doubling, header and bytes in one piece. Each thread keeps some of the
+//     classes up to 8 KiB for itself, without a lock; the rest waits in lists of the process;
+//   - from 1 MiB on in mappings of whole huge pages, of which the process keeps as many as the cap allows.
+// Under sanitizers every block is an allocation of its own.
+
+enum { HEADER_BYTES = 64, ALIGNMENT = 64 };
+
+_Static_assert(sizeof(block) <= HEADER_BYTES, "a block's header stands in front of its bytes");
+
+#if MEM_CACHED
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MIB ((size_t)1 << 20)
+
+enum {
+    CLASS_COUNT = 52,         // up to 1 MiB
+    THREAD_CLASS_COUNT = 24,  // up to 8 KiB
+    LARGE_IDLE_MAX = 256,     // large blocks that wait for reuse
+    LARGE = 255,              // the class of large blocks
+};
+
+static const size_t classes_idle_max = 128 * MIB;
+static const size_t huge_page = 2 * MIB;
+
+// Blocks that wait are linked through |context|.
+typedef struct idle_list {
+    block *first;
+    size_t count;
+} idle_list;
+
+static struct {
+    pthread_mutex_t lock;
+    idle_list classes[CLASS_COUNT];
+    size_t classes_bytes;
+    block *large[LARGE_IDLE_MAX];  // oldest first
+    size_t large_count, large_bytes, large_bytes_max;
+} pool = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+typedef struct thread_cache {
+    idle_list classes[THREAD_CLASS_COUNT];
+    bool registered;  // for the drain at thread exit
+} thread_cache;
+
+static _Thread_local thread_cache cache;
+
+static void push(idle_list *l, block *b) {
+    b->context = l->first;
+    l->first = b;
+    l->count++;
+}
+
+static block *pop(idle_list *l) {
+    block *b = l->first;
+    if (!b) return NULL;
+    l->first = b->context;
+    l->count--;
+    return b;
+}
+
+static unsigned class_of(size_t size) {
+    size_t last = (size ? size - 1 : 0) / ALIGNMENT;  // the last line it reaches
+    if (last < 4) return (unsigned)last;
+    unsigned shift = 61 - (unsigned)__builtin_clzll(last);
+    return 4 * shift + (unsigned)(last >> shift);
+}
+
+static size_t class_size(unsigned class) {
+    if (class < 4) return (class + 1) * ALIGNMENT;
+    unsigned shift = class / 4 - 1;
+    return ((size_t)(class % 4 + 5) << shift) * ALIGNMENT;
+}
+
+// ---- Size classes -------------------------------------------------------------------------------------------------
+static size_t thread_keeps(unsigned class) {
+    size_t count = 128 * 1024 / class_size(class);
+    return count < 512 ? count : 512;
+}
+
+static void free_all(block *b) {
+    while (b) {
+        block *next = b->context;
+        mem_unreserve(b);
+        b = next;
+    }
+}
+
+// Moves |count| blocks from the thread to the process, or to the system when the process has enough.
+static void give_to_process(unsigned class, size_t count) {
+    block *surplus = NULL;
+    pthread_mutex_lock(&pool.lock);
+    while (count--) {
+        block *b = pop(&cache.classes[class]);
+        if (pool.classes_bytes + b->capacity <= classes_idle_max) {
+            pool.classes_bytes += b->capacity;
+            push(&pool.classes[class], b);
+        } else {
+            b->context = surplus;
+            surplus = b;
+        }
+    }
+    pthread_mutex_unlock(&pool.lock);
+    free_all(surplus);
+}
+
+static void drain(void *unused) {
+    (void)unused;
+    for (unsigned i = 0; i < THREAD_CLASS_COUNT; i++) give_to_process(i, cache.classes[i].count);
+    cache.registered = false;
+}
+
+static pthread_key_t drain_key;
+static pthread_once_t drain_once = PTHREAD_ONCE_INIT;
+static void make_drain_key(void) {
+    pthread_key_create(&drain_key, drain);
+}
+
+static void register_thread(void) {
+    pthread_once(&drain_once, make_drain_key);
+    pthread_setspecific(drain_key, &cache);
+    cache.registered = true;
+}
+
+static block *fresh(unsigned class) {
+    size_t capacity = class_size(class);
+    block *b = mem_reserve(ALIGNMENT, HEADER_BYTES + capacity);
+    if (!b) return NULL;
+    *b = (block){ .bytes = (uint8_t *)b + HEADER_BYTES,
+                  .capacity = capacity,
+                  .class = (uint8_t) class };
+    return b;
+}
+
+static block *take_from_process(unsigned class) {
+    bool cached = class < THREAD_CLASS_COUNT;
+    pthread_mutex_lock(&pool.lock);
+    block *b = pop(&pool.classes[class]);
+    if (b) pool.classes_bytes -= b->capacity;
+    // A thread that frees elsewhere what it takes here comes back often: let it take several at once.
+    for (size_t i = thread_keeps(class) / 2; cached && b && i-- > 1;) {
+        block *more = pop(&pool.classes[class]);
+        if (!more) break;
+        pool.classes_bytes -= more->capacity;
+        push(&cache.classes[class], more);
+    }
+    pthread_mutex_unlock(&pool.lock);
+    return b;
+}
+
+static block *take_class(unsigned class) {
+    if (class < THREAD_CLASS_COUNT) {
+        block *b = pop(&cache.classes[class]);
+        if (b) return b;
+    }
+    block *b = take_from_process(class);
+    return b ? b : fresh(class);
+}
+
+static void give_class(block *b) {
+    unsigned class = b->class;
+    if (class < THREAD_CLASS_COUNT) {
+        if (!cache.registered) register_thread();
+        push(&cache.classes[class], b);
+        size_t most = thread_keeps(class);
+        if (cache.classes[class].count > most) give_to_process(class, most / 2);
+        return;
+    }
+    pthread_mutex_lock(&pool.lock);
+    bool keeps = pool.classes_bytes + b->capacity <= classes_idle_max;
+    if (keeps) {
+        pool.classes_bytes += b->capacity;
+        push(&pool.classes[class], b);
+    }
+    pthread_mutex_unlock(&pool.lock);
+    if (!keeps) mem_unreserve(b);
+}
+
+// ---- Large blocks -------------------------------------------------------------------------------------------------
+static size_t idle_bytes_max(void) {
+    size_t memory = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    return memory / 4 < 2048 * MIB ? memory / 4 : 2048 * MIB;
+}
+
+static void remove_large(size_t i) {
+    pool.large_bytes -= pool.large[i]->capacity;
+    for (size_t k = i + 1; k < pool.large_count; k++) pool.large[k - 1] = pool.large[k];
+    pool.large_count--;
+}
+
+// The smallest that waits and fits without wasting over a quarter.
+static block *reuse_large(size_t capacity) {
+    block *best = NULL;
+    pthread_mutex_lock(&pool.lock);
+    size_t at = 0;
+    for (size_t i = pool.large_count; i-- > 0;) {
+        block *b = pool.large[i];
+        if (b->capacity < capacity || b->capacity - capacity > capacity / 4) continue;
+        if (best && best->capacity <= b->capacity) continue;
+        best = b;
+        at = i;
+    }
+    if (best) remove_large(at);
+    pthread_mutex_unlock(&pool.lock);
+    return best;
+}
+
+static void free_large(block *b) {
+    munmap(b->bytes, b->capacity);
+    mem_unreserve(b);
+}
+
+static void *map_huge(size_t capacity) {
+    uint8_t *p = mmap(NULL, capacity + huge_page, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    size_t head = (huge_page - (uintptr_t)p % huge_page) % huge_page;
+    if (head) munmap(p, head);
+    munmap(p + head + capacity, huge_page - head);
+    madvise(p + head, capacity, MADV_HUGEPAGE);  // without it, it is only slower
+    return p + head;
+}
+
+static block *take_large(size_t size) {
+    size_t capacity = (size + huge_page - 1) & ~(huge_page - 1);
+    block *b = reuse_large(capacity);
+    if (b) return b;
+    b = mem_reserve(ALIGNMENT, sizeof *b);
+    if (!b) return NULL;
+    *b = (block){ .bytes = map_huge(capacity), .capacity = capacity, .class = LARGE };
+    if (b->bytes) return b;
+    mem_unreserve(b);
+    return NULL;
+}
+
+static void give_large(block *b) {
+    block *surplus[LARGE_IDLE_MAX + 1];
+    size_t surplus_count = 0;
+    pthread_mutex_lock(&pool.lock);
+    if (!pool.large_bytes_max) pool.large_bytes_max = idle_bytes_max();
+    if (b->capacity > pool.large_bytes_max) {
+        surplus[surplus_count++] = b;
+    } else {
+        while (pool.large_count == LARGE_IDLE_MAX ||
+               pool.large_bytes + b->capacity > pool.large_bytes_max) {
+            surplus[surplus_count++] = pool.large[0];
+            remove_large(0);
+        }
+        pool.large[pool.large_count++] = b;
+        pool.large_bytes += b->capacity;
+    }
+    pthread_mutex_unlock(&pool.lock);
+    while (surplus_count) free_large(surplus[--surplus_count]);
+}
+
+// ---- All ----------------------------------------------------------------------------------------------------------
+void pool_trim(void) {
+    drain(NULL);
+    block *blocks = NULL, *large[LARGE_IDLE_MAX];
+    pthread_mutex_lock(&pool.lock);
+    for (unsigned i = 0; i < CLASS_COUNT; i++) {
+        for (block *b; (b = pop(&pool.classes[i]));) {
+            b->context = blocks;
+            blocks = b;
+        }
+    }
+    pool.classes_bytes = 0;
+    size_t large_count = pool.large_count;
+    for (size_t i = 0; i < large_count; i++) large[i] = pool.large[i];
+    pool.large_count = pool.large_bytes = 0;
+    pthread_mutex_unlock(&pool.lock);
+    free_all(blocks);
+    while (large_count) free_large(large[--large_count]);
+}
+
+size_t pool_idle_bytes(void) {
+    pthread_mutex_lock(&pool.lock);
+    size_t bytes = pool.classes_bytes + pool.large_bytes;
+    pthread_mutex_unlock(&pool.lock);
+    return bytes;
+}
+
+block *pool_take(size_t size) {
+    if (size > SIZE_MAX / 2) return NULL;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        block *b = size < MIB ? take_class(class_of(size)) : take_large(size);
+        if (b) return b;
+        pool_trim();  // what waits for reuse in another size may be what is missing
+    }
+    return NULL;
+}
+
+void pool_give(block *b) {
+    if (b->class == LARGE) {
+        give_large(b);
+    } else {
+        give_class(b);
+    }
+}
+
+#else
+
+block *pool_take(size_t size) {
+    if (size > SIZE_MAX / 2) return NULL;
+    block *b = mem_reserve(ALIGNMENT, HEADER_BYTES + size);
+    if (b) *b = (block){ .bytes = (uint8_t *)b + HEADER_BYTES, .capacity = size };
+    return b;
+}
+
+void pool_give(block *b) {
+    mem_unreserve(b);
+}
+void pool_trim(void) {}
+size_t pool_idle_bytes(void) {
+    return 0;
+}
+
+#endif

@@ -1,0 +1,247 @@
+#include "tensor/tensor.h"
+
+#include "base/limits.h"
+#include "base/mem.h"
+#include "tensor/dtype.h"
+#include "tensor/op.h"
+
+#include <string.h>
+
+_Static_assert((int)LIMIT_DIMS == (int)GW_DIMS_MAX, "one limit under two names");
+
+static void destroy(gw_handle *h) {
+    gw_tensor *x = (gw_tensor *)h;
+    if (x->node) tensor_destroy_node(x);
+    storage_release(x->storage);
+    mem_give(x, sizeof *x + 2 * x->dims * sizeof(int64_t));
+}
+
+static const handle_class tensor_class = { "tensor", destroy };
+
+// Poison reads as a scalar 0 and is never written to.
+static uint64_t poison_bytes[8];
+static block poison_block = {
+    .count = 1,
+    .pins = 1,
+    .bytes = (uint8_t *)poison_bytes,
+    .size = sizeof poison_bytes,
+    .external = true,
+};
+static storage poison_storage = { .count = 1, .block = &poison_block };
+gw_tensor tensor_poison = {
+    .handle = { &tensor_class, HANDLE_IMMORTAL },
+    .storage = &poison_storage,
+    .numel = 1,
+    .contiguous = true,
+    .strides = tensor_poison.sizes,
+};
+
+static gw_tensor *no_memory(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes) {
+    scope_fail(s, GW_NO_MEMORY, "no memory for a tensor of %s %s", gw_dtype_name(dtype),
+               shape_text_of(dims, sizes).text);
+    return NULL;
+}
+
+// Sets the strides of a contiguous tensor and its count of elements. False if they are more than can be counted.
+static bool lay_out(gw_tensor *x) {
+    int64_t stride = 1;
+    bool empty = false;
+    for (int i = x->dims - 1; i >= 0; i--) {
+        x->strides[i] = stride;
+        if (x->sizes[i] == 0) {
+            empty = true;
+        } else if (__builtin_mul_overflow(stride, x->sizes[i], &stride)) {
+            return false;
+        }
+    }
+    x->numel = empty ? 0 : stride;
+    x->contiguous = true;
+    return stride <= INT64_MAX / 16;
+}
+
+static bool is_contiguous(const gw_tensor *x) {
+    int64_t stride = 1;
+    for (int i = x->dims - 1; i >= 0; i--) {
+        if (x->sizes[i] != 1 && x->strides[i] != stride) return x->numel == 0;
+        stride *= x->sizes[i];
+    }
+    return true;
+}
+
+static bool is_shape(gw_scope *s, int dims, const int64_t *sizes) {
+    if (dims < 0 || dims > GW_DIMS_MAX) {
+        scope_fail(s, GW_LIMIT, "a tensor has at most %d dimensions, not %d", GW_DIMS_MAX, dims);
+        return false;
+    }
+    for (int i = 0; i < dims; i++) {
+        if (sizes[i] >= 0) continue;
+        scope_fail(s, GW_INVALID, "a size of %lld in the shape %s", (long long)sizes[i],
+                   shape_text_of(dims, sizes).text);
+        return false;
+    }
+    return true;
+}
+
+// A tensor without storage, strides and numel.
+static gw_tensor *take(int dims, const int64_t *sizes, gw_dtype dtype) {
+    gw_tensor *x = mem_take(sizeof *x + 2 * (size_t)dims * sizeof(int64_t));
+    if (!x) return NULL;
+    memset(x, 0, sizeof *x);
+    handle_init(&x->handle, &tensor_class);
+    x->dtype = (uint8_t)dtype;
+    x->dims = (uint8_t)dims;
+    x->strides = x->sizes + dims;
+    for (int i = 0; i < dims; i++) x->sizes[i] = sizes[i];
+    return x;
+}
+
+static void give(gw_tensor *x) {
+    mem_give(x, sizeof *x + 2 * x->dims * sizeof(int64_t));
+}
+
+gw_tensor *tensor_new(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes) {
+    if (!is_shape(s, dims, sizes)) return NULL;
+    gw_tensor *x = take(dims, sizes, dtype);
+    if (!x) return no_memory(s, dtype, dims, sizes);
+    block *b = lay_out(x) ? block_take((size_t)x->numel * gw_dtype_size(dtype)) : NULL;
+    if (b) x->storage = storage_open(b);
+    if (x->storage) return x;
+    give(x);
+    return no_memory(s, dtype, dims, sizes);
+}
+
+gw_tensor *tensor_over(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes, block *b) {
+    gw_tensor *x = is_shape(s, dims, sizes) ? take(dims, sizes, dtype) : NULL;
+    if (!x) goto release_block;
+    if (!lay_out(x) || (size_t)x->numel * gw_dtype_size(dtype) > b->size) {
+        scope_fail(s, GW_INVALID, "%zu bytes are too few for a tensor of %s %s", b->size,
+                   gw_dtype_name(dtype), shape_text_of(dims, sizes).text);
+        goto give_tensor;
+    }
+    x->storage = storage_open(b);
+    if (x->storage) return x;
+    give(x);
+    return no_memory(s, dtype, dims, sizes);
+
+give_tensor:
+    give(x);
+release_block:
+    block_release(b);
+    if (!s->error) no_memory(s, dtype, dims, sizes);
+    return NULL;
+}
+
+gw_tensor *tensor_view(gw_scope *s, const gw_tensor *base, int dims, const int64_t *sizes,
+                       const int64_t *strides, int64_t offset) {
+    gw_tensor *x = take(dims, sizes, (gw_dtype)base->dtype);
+    if (!x) return no_memory(s, (gw_dtype)base->dtype, dims, sizes);
+    x->device = base->device;
+    x->layout = base->layout;
+    x->offset = offset;
+    x->numel = 1;
+    for (int i = 0; i < dims; i++) {
+        x->strides[i] = strides[i];
+        x->numel *= sizes[i];
+    }
+    x->contiguous = is_contiguous(x);
+    if (base->storage) x->storage = storage_retain(base->storage);
+    return x;
+}
+
+gw_tensor *tensor_like(gw_scope *s, const gw_tensor *x) {
+    gw_tensor *like = take(x->dims, x->sizes, (gw_dtype)x->dtype);
+    if (!like) return no_memory(s, (gw_dtype)x->dtype, x->dims, x->sizes);
+    like->device = x->device;
+    like->layout = x->layout;
+    lay_out(like);
+    return like;
+}
+
+gw_tensor *tensor_saved(gw_scope *s, const gw_tensor *x) {
+    gw_tensor *saved = take(x->dims, x->sizes, (gw_dtype)x->dtype);
+    if (!saved) return no_memory(s, (gw_dtype)x->dtype, x->dims, x->sizes);
+    saved->storage = storage_open(block_retain(x->storage->block));
+    if (!saved->storage) {
+        give(saved);
+        return no_memory(s, (gw_dtype)x->dtype, x->dims, x->sizes);
+    }
+    saved->storage->version = x->storage->version;
+    saved->storage->pins = true;
+    atomic_fetch_add_explicit(&x->storage->block->pins, 1, memory_order_relaxed);
+    saved->device = x->device;
+    saved->layout = x->layout;
+    saved->offset = x->offset;
+    saved->numel = x->numel;
+    saved->contiguous = x->contiguous;
+    for (int i = 0; i < x->dims; i++) saved->strides[i] = x->strides[i];
+    return saved;
+}
+
+// ---- Looking ------------------------------------------------------------------------------------------------------
+gw_dtype gw_dtype_of(const gw_tensor *x) {
+    return (gw_dtype)x->dtype;
+}
+gw_device gw_device_of(const gw_tensor *x) {
+    return (gw_device)x->device;
+}
+gw_layout gw_layout_of(const gw_tensor *x) {
+    return (gw_layout)x->layout;
+}
+int gw_dims(const gw_tensor *x) {
+    return x->dims;
+}
+int64_t gw_numel(const gw_tensor *x) {
+    return x->numel;
+}
+bool gw_is_contiguous(const gw_tensor *x) {
+    return x->contiguous;
+}
+
+static int64_t at(const int64_t *values, int dims, int dim) {
+    if (dim < 0) dim += dims;
+    return dim >= 0 && dim < dims ? values[dim] : 0;
+}
+
+int64_t gw_size(const gw_tensor *x, int dim) {
+    return at(x->sizes, x->dims, dim);
+}
+int64_t gw_stride(const gw_tensor *x, int dim) {
+    return at(x->strides, x->dims, dim);
+}
+
+const void *gw_data(const gw_tensor *x) {
+    return tensor_bytes(x);
+}
+
+void *gw_data_for_write(gw_scope *s, gw_tensor *x) {
+    if (s->error || x == &tensor_poison) return NULL;
+    uint8_t *bytes = storage_writable(x->storage);
+    if (!bytes) {
+        no_memory(s, (gw_dtype)x->dtype, x->dims, x->sizes);
+        return NULL;
+    }
+    return bytes + (size_t)x->offset * gw_dtype_size((gw_dtype)x->dtype);
+}
+
+static bool has_one_item(gw_scope *s, const gw_tensor *x) {
+    if (s->error) return false;
+    if (x->numel == 1) return true;
+    scope_fail(s, GW_INVALID, "gw.item: a tensor of %s has %lld elements, not one",
+               shape_text(x).text, (long long)x->numel);
+    return false;
+}
+
+double gw_item(gw_scope *s, const gw_tensor *x) {
+    return has_one_item(s, x) ? dtype_read((gw_dtype)x->dtype, tensor_bytes(x)) : 0;
+}
+
+int64_t gw_item_int(gw_scope *s, const gw_tensor *x) {
+    return has_one_item(s, x) ? dtype_read_int((gw_dtype)x->dtype, tensor_bytes(x)) : 0;
+}
+
+gw_tensor *gw_tensor_of(gw_scope *s, gw_value v) {
+    if (s->error) return &tensor_poison;
+    if (v.kind == GW_TENSOR) return v.as.tensor;
+    scope_fail(s, GW_INVALID, "expected tensor, got %s", gw_kind_name(v.kind));
+    return &tensor_poison;
+}
