@@ -16,9 +16,16 @@ enum {
     LIMIT_HELLO_MS = 5000,
     LIMIT_HELLO_COUNT = 64,          // connections that have not said who they are
     LIMIT_FRAME_BYTES = 256 * 1024,  // body of one frame
+    LIMIT_SEGMENTS = 16 * 1024,      // of one message
+    LIMIT_VALUES = 1024 * 1024,      // of one message, elements of lists and maps counted
+    LIMIT_CONNECT_MS = 30000,        // until the first connection to a peer
+    LIMIT_RECONNECT_MS = 7000,       // without a frame, after a connection broke
     LIMIT_CALLS_PER_PEER = 65536,    // in flight
     LIMIT_THREADS = 1024,            // of one agent's pool, waiting ones included
+    LIMIT_STORE_KEY_BYTES = 255,
     LIMIT_STORE_VALUE_BYTES = 64 * 1024,
+    LIMIT_STORE_BYTES = 64 * 1024 * 1024,  // keys and values of one store
+    LIMIT_STORE_WAITS = 4096,              // requests that one client waits for
     LIMIT_OPERATOR_BYTES_INLINE = 1 << 20,  // an operator with more input runs on the pool
 };
 

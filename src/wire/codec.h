@@ -1,9 +1,11 @@
 // Values to bytes and back. docs/PROTOCOL.md, "Values", is the specification.
+//
+// Ownership: see the two structs; both live on their caller's stack. Threads: whoever has the message and the scope.
 #ifndef WIRE_CODEC_H
 #define WIRE_CODEC_H
 
+#include "base/value.h"
 #include "wire/message.h"
-#include <gradwire/value.h>
 
 // Writes values into a message's head. A reference or future becomes a special: |special| writes what it likes behind
 // the tag (through bytes_put...) and returns false with |error| set if the value cannot travel.
@@ -12,8 +14,11 @@ typedef struct encoder {
     bool (*special)(void *user, struct encoder *e, gw_value v, gw_error *error);
     void *user;
     int depth;
+    uint32_t count;  // of values so far
 } encoder;
 
+// INVALID for a value that cannot travel, LIMIT, NO_MEMORY; the message is then of no use. Running out of memory inside
+// the head shows when the message is sealed.
 gw_status encode_value(encoder *e, gw_value v, gw_error *error);
 
 // Reads values from a received message. Tensors are made in |scope| over the message's own segments, without a copy of
@@ -22,16 +27,22 @@ typedef struct decoder {
     message *message;
     reader in;
     uint32_t next_segment;
-    gw_scope *scope; // NULL: check and skip, making nothing; specials are still reported
-    gw_status (*special)(void *user, struct decoder *d, gw_kind kind, gw_value *out, gw_error *error);
+    gw_scope *scope;  // NULL: check and skip, making nothing; specials are still reported
+    gw_status (*special)(void *user, struct decoder *d, gw_kind kind, gw_value *out,
+                         gw_error *error);
     void *user;
     int depth;
+    uint32_t count;  // of values so far
 } decoder;
 
-// PROTOCOL with one sentence for bytes that are no value; LIMIT beyond a limit of base/limits.h.
+// PROTOCOL with one sentence for bytes that are no value; LIMIT beyond a limit of base/limits.h; NO_MEMORY.
 gw_status decode_value(decoder *d, gw_value *out, gw_error *error);
 
 void encode_error(bytes *b, const gw_error *e);
 gw_status decode_error(reader *r, gw_error *out, gw_error *error);
+
+// ---- Between the files of this room -------------------------------------------------------------------------------
+gw_status encode_tensor(encoder *e, const gw_tensor *x, gw_error *error);
+gw_status decode_tensor(decoder *d, gw_value *out, gw_error *error);
 
 #endif

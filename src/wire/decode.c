@@ -1,0 +1,216 @@
+// Every integer here may have been chosen by somebody who means harm: none is used before it was checked, and checks
+// come before memory is taken.
+#include "wire/codec.h"
+
+#include "base/limits.h"
+#include "base/scope.h"
+
+#include <string.h>
+
+static gw_status ends_early(gw_error *error, const char *what) {
+    return error_set(error, GW_PROTOCOL, "%s: the message ends inside it", what);
+}
+
+// A handle could not be made: says why with the scope's own words.
+static gw_status scope_has_failed(const gw_scope *s, gw_error *error) {
+    if (error) *error = *gw_scope_error(s);
+    return gw_scope_error(s)->status;
+}
+
+static gw_status take_text(reader *r, const char *what, const uint8_t **out, uint32_t *out_size,
+                           gw_error *error) {
+    *out_size = reader_u32(r);
+    *out = reader_take(r, *out_size);
+    if (!*out) return ends_early(error, what);
+    if (memchr(*out, 0, *out_size)) return error_set(error, GW_PROTOCOL, "%s: a NUL in it", what);
+    return GW_OK;
+}
+
+gw_status decode_error(reader *r, gw_error *out, gw_error *error) {
+    uint8_t status = reader_u8(r), outcome = reader_u8(r);
+    *out = (gw_error){ 0 };
+    reader_text(r, out->worker, sizeof out->worker);
+    reader_text(r, out->function, sizeof out->function);
+    reader_text(r, out->text, sizeof out->text);
+    if (r->failed) return ends_early(error, "error");
+    if (status == GW_OK || status >= GW_STATUS_COUNT)
+        return error_set(error, GW_PROTOCOL, "error: status %u", status);
+    if (outcome > GW_RAN_AND_FAILED)
+        return error_set(error, GW_PROTOCOL, "error: outcome %u", outcome);
+    out->status = (gw_status)status;
+    out->outcome = (gw_outcome)outcome;
+    return GW_OK;
+}
+
+// Memory of the scope's, for what a value points to.
+static gw_status keep_bytes(decoder *d, const void *data, size_t size, const void **out,
+                            gw_error *error) {
+    if (!d->scope) return GW_OK;
+    char *kept = gw_alloc(d->scope, size + 1);
+    if (!kept) return scope_has_failed(d->scope, error);
+    memcpy(kept, data, size);
+    *out = kept;
+    return GW_OK;
+}
+
+static gw_status decode_string(decoder *d, gw_value *out, gw_error *error) {
+    const uint8_t *text;
+    uint32_t size;
+    gw_status status = take_text(&d->in, "string", &text, &size, error);
+    if (status) return status;
+    const void *kept = NULL;
+    status = keep_bytes(d, text, size, &kept, error);
+    *out = (gw_value){ .kind = GW_STRING, .as.string = kept, .size = size };
+    return status;
+}
+
+static gw_status decode_bytes(decoder *d, gw_value *out, gw_error *error) {
+    uint64_t size = reader_u64(&d->in);
+    const uint8_t *data = size <= reader_left(&d->in) ? reader_take(&d->in, size) : NULL;
+    if (!data) return ends_early(error, "bytes");
+    const void *kept = NULL;
+    gw_status status = keep_bytes(d, data, size, &kept, error);
+    *out = (gw_value){ .kind = GW_BYTES, .as.bytes = kept, .size = size };
+    return status;
+}
+
+static gw_status decode_worker(decoder *d, gw_value *out, gw_error *error) {
+    gw_worker w = { 0 };
+    char name[LIMIT_NAME_BYTES + 1];
+    reader_text(&d->in, name, sizeof name);
+    uint32_t rank = reader_u32(&d->in);
+    w.incarnation = reader_u64(&d->in);
+    if (d->in.failed) return ends_early(error, "worker");
+    if (rank >= LIMIT_WORKERS)
+        return error_set(error, GW_PROTOCOL, "worker: rank %u, less than %d allowed", rank,
+                         LIMIT_WORKERS);
+    w.rank = (int)rank;
+    *out = (gw_value){ .kind = GW_WORKER };
+    if (!d->scope) return GW_OK;
+    size_t size = strlen(name) + 1;
+    gw_worker *kept = gw_alloc(d->scope, sizeof w + size);
+    if (!kept) return scope_has_failed(d->scope, error);
+    w.name = memcpy(kept + 1, name, size);
+    *kept = w;
+    out->as.worker = kept;
+    return GW_OK;
+}
+
+static gw_status decode_error_value(decoder *d, gw_value *out, gw_error *error) {
+    gw_error e;
+    gw_status status = decode_error(&d->in, &e, error);
+    if (status) return status;
+    const void *kept = NULL;
+    status = keep_bytes(d, &e, sizeof e, &kept, error);
+    *out = (gw_value){ .kind = GW_ERROR, .as.error = kept };
+    return status;
+}
+
+// Each value takes a byte at least, so that a count beyond what is left is a lie.
+static gw_status take_count(decoder *d, const char *what, size_t least_each, uint32_t *out,
+                            gw_error *error) {
+    *out = reader_u32(&d->in);
+    if (d->in.failed || *out > reader_left(&d->in) / least_each) return ends_early(error, what);
+    return GW_OK;
+}
+
+static gw_status decode_list(decoder *d, gw_value *out, gw_error *error) {
+    uint32_t count;
+    gw_status status = take_count(d, "list", 1, &count, error);
+    if (status) return status;
+    gw_list *list = d->scope ? gw_list_open(d->scope) : NULL;
+    if (list && !gw_ok(d->scope)) return scope_has_failed(d->scope, error);
+    for (uint32_t i = 0; i < count; i++) {
+        gw_value item;
+        if ((status = decode_value(d, &item, error))) return status;
+        if (!d->scope) continue;
+        gw_list_add_value(d->scope, list, item);
+        if (!gw_ok(d->scope)) return scope_has_failed(d->scope, error);
+    }
+    *out = (gw_value){ .kind = GW_LIST, .as.list = list };
+    return GW_OK;
+}
+
+static gw_status decode_map_entry(decoder *d, gw_map *map, gw_error *error) {
+    const uint8_t *key;
+    uint32_t key_size;
+    gw_status status = take_text(&d->in, "map key", &key, &key_size, error);
+    if (status) return status;
+    gw_value item;
+    if ((status = decode_value(d, &item, error)) || !d->scope) return status;
+    int before = gw_map_count(map);
+    if (!map_set(map, (const char *)key, key_size, item))
+        return error_set(error, GW_NO_MEMORY, "no memory for a map");
+    if (gw_map_count(map) == before)
+        return error_set(error, GW_PROTOCOL, "map: the key \"%.*s\" twice",
+                         key_size < 64 ? (int)key_size : 64, (const char *)key);
+    return GW_OK;
+}
+
+static gw_status decode_map(decoder *d, gw_value *out, gw_error *error) {
+    uint32_t count;
+    gw_status status = take_count(d, "map", 5, &count, error);
+    if (status) return status;
+    gw_map *map = d->scope ? gw_map_open(d->scope) : NULL;
+    if (map && !gw_ok(d->scope)) return scope_has_failed(d->scope, error);
+    for (uint32_t i = 0; i < count; i++)
+        if ((status = decode_map_entry(d, map, error))) return status;
+    *out = (gw_value){ .kind = GW_MAP, .as.map = map };
+    return GW_OK;
+}
+
+static gw_status decode_container(decoder *d, gw_kind kind, gw_value *out, gw_error *error) {
+    if (d->depth == LIMIT_NESTING)
+        return error_set(error, GW_LIMIT, "value: lists and maps nested deeper than %d",
+                         LIMIT_NESTING);
+    d->depth++;
+    gw_status status = kind == GW_LIST ? decode_list(d, out, error) : decode_map(d, out, error);
+    d->depth--;
+    return status;
+}
+
+static gw_status decode_special(decoder *d, gw_kind kind, gw_value *out, gw_error *error) {
+    if (!d->special)
+        return error_set(error, GW_PROTOCOL, "value: a %s where none can be", gw_kind_name(kind));
+    return d->special(d->user, d, kind, out, error);
+}
+
+static gw_status decode_scalar(decoder *d, gw_kind kind, gw_value *out, gw_error *error) {
+    *out = (gw_value){ .kind = kind };
+    if (kind == GW_BOOL) {
+        uint8_t x = reader_u8(&d->in);
+        if (x > 1) return error_set(error, GW_PROTOCOL, "bool: %u", x);
+        out->as.boolean = x;
+    } else if (kind == GW_INT) {
+        out->as.integer = (int64_t)reader_u64(&d->in);
+    } else if (kind == GW_FLOAT) {
+        out->as.real = reader_f64(&d->in);
+    }
+    return d->in.failed ? ends_early(error, gw_kind_name(kind)) : GW_OK;
+}
+
+gw_status decode_value(decoder *d, gw_value *out, gw_error *error) {
+    if (d->count++ >= LIMIT_VALUES)
+        return error_set(error, GW_LIMIT, "value: more than %d in one message", LIMIT_VALUES);
+    *out = (gw_value){ .kind = GW_NONE };
+    uint8_t tag = reader_u8(&d->in);
+    if (d->in.failed) return ends_early(error, "value");
+    gw_kind kind = (gw_kind)tag;
+    switch (kind) {
+    case GW_NONE:
+    case GW_BOOL:
+    case GW_INT:
+    case GW_FLOAT: return decode_scalar(d, kind, out, error);
+    case GW_STRING: return decode_string(d, out, error);
+    case GW_BYTES: return decode_bytes(d, out, error);
+    case GW_TENSOR: return decode_tensor(d, out, error);
+    case GW_LIST:
+    case GW_MAP: return decode_container(d, kind, out, error);
+    case GW_RREF:
+    case GW_FUTURE: return decode_special(d, kind, out, error);
+    case GW_WORKER: return decode_worker(d, out, error);
+    case GW_ERROR: return decode_error_value(d, out, error);
+    case GW_KIND_COUNT: break;
+    }
+    return error_set(error, GW_PROTOCOL, "value: tag %u does not exist", tag);
+}

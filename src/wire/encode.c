@@ -1,0 +1,107 @@
+#include "wire/codec.h"
+
+#include "base/limits.h"
+
+#include <string.h>
+
+// Cuts what is too long: an error that was told in part is better than none.
+static void put_text_cut(bytes *b, const char *text, size_t max) {
+    size_t size = strnlen(text, max - 1);
+    bytes_put_u32(b, (uint32_t)size);
+    bytes_put(b, text, size);
+}
+
+void encode_error(bytes *b, const gw_error *e) {
+    bytes_put_u8(b, (uint8_t)e->status);
+    bytes_put_u8(b, (uint8_t)e->outcome);
+    put_text_cut(b, e->worker, sizeof e->worker);
+    put_text_cut(b, e->function, sizeof e->function);
+    put_text_cut(b, e->text, sizeof e->text);
+}
+
+static gw_status encode_string(bytes *head, gw_value v, gw_error *error) {
+    if (v.size >= UINT32_MAX)
+        return error_set(error, GW_LIMIT, "string: %zu bytes, less than 4 GiB allowed", v.size);
+    if (memchr(v.as.string, 0, v.size))
+        return error_set(error, GW_INVALID, "string: a NUL at byte %zu; bytes may hold one",
+                         strlen(v.as.string));
+    bytes_put_u32(head, (uint32_t)v.size);
+    bytes_put(head, v.as.string, v.size);
+    return GW_OK;
+}
+
+static gw_status encode_bytes(bytes *head, gw_value v, gw_error *error) {
+    if (v.size >= UINT32_MAX)
+        return error_set(error, GW_LIMIT, "bytes: %zu of them, less than 4 GiB allowed", v.size);
+    bytes_put_u64(head, v.size);
+    bytes_put(head, v.as.bytes, v.size);
+    return GW_OK;
+}
+
+static gw_status encode_list(encoder *e, const gw_list *list, gw_error *error) {
+    bytes_put_u32(&e->message->head, (uint32_t)list->count);
+    for (int i = 0; i < list->count; i++) {
+        gw_status status = encode_value(e, list->items[i], error);
+        if (status) return status;
+    }
+    return GW_OK;
+}
+
+static gw_status encode_map(encoder *e, const gw_map *map, gw_error *error) {
+    bytes_put_u32(&e->message->head, (uint32_t)map->values.count);
+    for (int i = 0; i < map->values.count; i++) {
+        bytes_put_text(&e->message->head, map->keys[i]);
+        gw_status status = encode_value(e, map->values.items[i], error);
+        if (status) return status;
+    }
+    return GW_OK;
+}
+
+static gw_status encode_container(encoder *e, gw_value v, gw_error *error) {
+    if (e->depth == LIMIT_NESTING)
+        return error_set(error, GW_LIMIT, "value: lists and maps nested deeper than %d",
+                         LIMIT_NESTING);
+    e->depth++;
+    gw_status status =
+        v.kind == GW_LIST ? encode_list(e, v.as.list, error) : encode_map(e, v.as.map, error);
+    e->depth--;
+    return status;
+}
+
+static void encode_worker(bytes *head, const gw_worker *w) {
+    put_text_cut(head, w->name, LIMIT_NAME_BYTES + 1);
+    bytes_put_u32(head, (uint32_t)w->rank);
+    bytes_put_u64(head, w->incarnation);
+}
+
+gw_status encode_value(encoder *e, gw_value v, gw_error *error) {
+    bytes *head = &e->message->head;
+    if (e->count++ >= LIMIT_VALUES)
+        return error_set(error, GW_LIMIT, "value: more than %d in one message", LIMIT_VALUES);
+    bytes_put_u8(head, (uint8_t)v.kind);
+    switch (v.kind) {
+    case GW_NONE: return GW_OK;
+    case GW_BOOL: bytes_put_u8(head, v.as.boolean); return GW_OK;
+    case GW_INT: bytes_put_u64(head, (uint64_t)v.as.integer); return GW_OK;
+    case GW_FLOAT: bytes_put_f64(head, v.as.real); return GW_OK;
+    case GW_STRING: return encode_string(head, v, error);
+    case GW_BYTES: return encode_bytes(head, v, error);
+    case GW_TENSOR: return encode_tensor(e, v.as.tensor, error);
+    case GW_LIST:
+    case GW_MAP: return encode_container(e, v, error);
+    case GW_WORKER: encode_worker(head, v.as.worker); return GW_OK;
+    case GW_ERROR: encode_error(head, v.as.error); return GW_OK;
+    case GW_RREF:
+    case GW_FUTURE: {
+        if (!e->special)
+            return error_set(error, GW_UNSUPPORTED, "%s: cannot be sent here",
+                             gw_kind_name(v.kind));
+        gw_error own = { 0 };
+        if (e->special(e->user, e, v, &own)) return GW_OK;
+        if (error) *error = own;
+        return own.status ? own.status : GW_INVALID;
+    }
+    case GW_KIND_COUNT: break;
+    }
+    return error_set(error, GW_INVALID, "value: kind %d does not exist", (int)v.kind);
+}
