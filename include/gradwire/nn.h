@@ -1,0 +1,147 @@
+// Modules: parameters with a forward.
+//
+// A module owns parameters and other modules under names, and knows how to make an output from an
+// input. PyTorch's layers have PyTorch's shapes and initial values.
+//
+//     gw_module *policy = gw_nn_sequential(root, gw_nn_linear(root, 4, 128), gw_nn_dropout(root, 0.6),
+//                                          gw_nn_relu(root), gw_nn_linear(root, 128, 2));
+//     gw_optimizer *opt = gw_adam(root, gw_parameters(root, policy), (gw_adam_options){ .lr = 1e-2 });
+//     gw_tensor *scores = gw_module_call(s, policy, state);          // state: N 4, scores: N 2
+//
+// A module of one's own is a function and the parts it uses:
+//
+//     static gw_tensor *policy_forward(gw_scope *s, gw_module *m, gw_tensor *x) {
+//         x = gw_module_call(s, gw_module_child(s, m, "affine1"), x);
+//         x = gw_dropout(s, x, 0.6, gw_module_is_training(m));
+//         return gw_softmax(s, gw_module_call(s, gw_module_child(s, m, "affine2"), gw_relu(s, x)), 1);
+//     }
+//
+//     gw_module *policy = gw_module_open(root, "policy", policy_forward, NULL);
+//     gw_module_add(root, policy, "affine1", gw_nn_linear(root, 4, 128));
+//     gw_module_add(root, policy, "affine2", gw_nn_linear(root, 128, 2));
+//     gw_print(root, gw_module_parameter_get(root, policy, "affine1.weight"));
+//
+// Ownership: a module belongs to the scope that made it, and holds a count on its parts.
+// Threads: as the scope; one call at a time.
+#ifndef GRADWIRE_NN_H
+#define GRADWIRE_NN_H
+
+#include <gradwire/ops.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gw_module gw_module;
+
+// The output of |m| for |x|.
+GW_API gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x);
+
+// ---- Layers -------------------------------------------------------------------------------------
+
+typedef struct gw_nn_linear_options {
+    bool no_bias;
+    gw_dtype dtype;  // f32 by default
+} gw_nn_linear_options;
+
+// x W^T + b. x: ... |in|, weight: |out| |in|, bias: |out|, output: ... |out|. Both start uniform in
+// +-1/sqrt(in), as in torch.nn.Linear (He et al. 2015, with a = sqrt 5), from the scope's generator.
+GW_API gw_module *gw_nn_linear(gw_scope *s, int64_t in, int64_t out);
+GW_API gw_module *gw_nn_linear_with(gw_scope *s, int64_t in, int64_t out,
+                                    gw_nn_linear_options options);
+
+// In training each number becomes 0 with probability |p|, and the others grow by 1/(1-p).
+GW_API gw_module *gw_nn_dropout(gw_scope *s, double p);
+
+GW_API gw_module *gw_nn_relu(gw_scope *s);
+GW_API gw_module *gw_nn_leaky_relu(gw_scope *s, double negative_slope);
+GW_API gw_module *gw_nn_tanh(gw_scope *s);
+GW_API gw_module *gw_nn_sigmoid(gw_scope *s);
+GW_API gw_module *gw_nn_gelu(gw_scope *s);
+GW_API gw_module *gw_nn_silu(gw_scope *s);
+GW_API gw_module *gw_nn_softmax(gw_scope *s, int dim);
+
+// gw_nn_sequential(s, module, ...) calls one after the other; their names are "0", "1", ...
+GW_API gw_module *gw_nn_sequential_of(gw_scope *s, gw_module *const *modules, int count);
+
+// ---- Modules of one's own -----------------------------------------------------------------------
+
+typedef gw_tensor *gw_module_forward(gw_scope *s, gw_module *m, gw_tensor *x);
+
+// A module that computes |forward|. |state| (may be NULL) is what gw_module_state returns; it must
+// live as long as the module.
+GW_API gw_module *gw_module_open(gw_scope *s, const char *name, gw_module_forward *forward,
+                                 void *state);
+GW_API void *gw_module_state(const gw_module *m);
+GW_API const char *gw_module_name(const gw_module *m);
+
+// Adds a part under |name|, which has no '.'. DUPLICATE if the name is taken.
+GW_API void gw_module_add(gw_scope *s, gw_module *m, const char *name, gw_module *child);
+
+// Adds |x|, a leaf, which from now on requires a gradient.
+GW_API void gw_module_parameter_add(gw_scope *s, gw_module *m, const char *name, gw_tensor *x);
+
+// ---- Training and evaluation --------------------------------------------------------------------
+
+// Says so to |m| and all its parts. A module starts in training.
+GW_API void gw_module_train(gw_module *m);
+GW_API void gw_module_eval(gw_module *m);
+GW_API bool gw_module_is_training(const gw_module *m);
+
+// ---- Parts --------------------------------------------------------------------------------------
+
+// gw_parameters(s, module, ...): the parameters of all of them, of parts too, in the order in which
+// they were added; each once.
+GW_API gw_list *gw_parameters_of(gw_scope *s, gw_module *const *modules, int count);
+
+// Parameters of |m| and its parts by number and by name, "affine1.weight".
+GW_API int gw_module_parameter_count(const gw_module *m);
+GW_API const char *gw_module_parameter_name(gw_scope *s, const gw_module *m, int index);
+GW_API gw_tensor *gw_module_parameter_at(gw_scope *s, const gw_module *m, int index);
+GW_API gw_tensor *gw_module_parameter_get(gw_scope *s, const gw_module *m, const char *name);
+GW_API gw_tensor *gw_module_parameter_find(const gw_module *m, const char *name);  // may be NULL
+
+// The part called |name|, borrowed from |m|; "encoder.0" is a part of a part. NOT_FOUND if there is
+// none.
+GW_API gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name);
+
+// ---- Categorical distributions ------------------------------------------------------------------
+// A choice among C classes, as torch.distributions.Categorical; a plain value:
+//
+//     gw_categorical choice = gw_categorical_of_probs(s, p);        // p: N C, or C
+//     gw_tensor *action = gw_categorical_sample(s, choice);         // N
+//     gw_tensor *loss = gw_neg(s, gw_mul(s, gw_categorical_log_prob(s, choice, action), reward));
+typedef struct gw_categorical {
+    gw_tensor *probs;   // as given; need not sum to 1
+    gw_tensor *logits;  // the other way to say it
+} gw_categorical;
+
+// |probs|, |logits|: ... C. Probabilities are not negative, and not all 0.
+GW_API gw_categorical gw_categorical_of_probs(gw_scope *s, gw_tensor *probs);
+GW_API gw_categorical gw_categorical_of_logits(gw_scope *s, gw_tensor *logits);
+
+GW_API gw_tensor *gw_categorical_sample(gw_scope *s,
+                                        gw_categorical c);  // i64, without the last dim
+GW_API gw_tensor *gw_categorical_log_prob(gw_scope *s, gw_categorical c, gw_tensor *value);
+GW_API gw_tensor *gw_categorical_entropy(gw_scope *s, gw_categorical c);
+
+#ifdef __cplusplus
+}
+template <class... M> gw_module *gw_nn_sequential(gw_scope *s, M... modules) {
+    gw_module *const all[] = { modules... };
+    return gw_nn_sequential_of(s, all, static_cast<int>(sizeof...(M)));
+}
+template <class... M> gw_list *gw_parameters(gw_scope *s, M... modules) {
+    gw_module *const all[] = { modules... };
+    return gw_parameters_of(s, all, static_cast<int>(sizeof...(M)));
+}
+#else
+#define GW_MODULES(...) ((gw_module *const[]){ __VA_ARGS__ })
+#define GW_MODULES_COUNT(...) ((int)(sizeof GW_MODULES(__VA_ARGS__) / sizeof(gw_module *)))
+#define gw_nn_sequential(s, ...)                                                                   \
+    gw_nn_sequential_of((s), GW_MODULES(__VA_ARGS__), GW_MODULES_COUNT(__VA_ARGS__))
+#define gw_parameters(s, ...)                                                                      \
+    gw_parameters_of((s), GW_MODULES(__VA_ARGS__), GW_MODULES_COUNT(__VA_ARGS__))
+#endif
+
+#endif

@@ -1,0 +1,103 @@
+// PyTorch's layers.
+#include "nn/module.h"
+
+#include "tensor/tensor.h"
+
+#include <gradwire/autograd.h>
+#include <math.h>
+#include <stdio.h>
+
+// ---- Linear -------------------------------------------------------------------------------------
+static gw_tensor *forward_linear(gw_scope *s, gw_module *m, gw_tensor *x) {
+    const module_parts *p = &m->parameters;
+    return gw_linear(s, x, p->items[0].is.parameter,
+                     p->count > 1 ? p->items[1].is.parameter : NULL);
+}
+
+// Adds a parameter that is uniform in [-bound, bound).
+static void add_uniform(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, gw_shape shape,
+                        double bound) {
+    gw_scope *t = gw_scope_open(s);
+    gw_no_grad(t);
+    gw_tensor *x = gw_rand_shaped(t, dtype, shape);
+    gw_module_parameter_add(t, m, name, gw_sub(t, gw_mul(t, x, 2 * bound), bound));
+    gw_scope_merge(t);
+}
+
+gw_module *gw_nn_linear_with(gw_scope *s, int64_t in, int64_t out, gw_nn_linear_options options) {
+    if (gw_ok(s) && (in < 0 || out < 0))
+        scope_fail(s, GW_INVALID, "gw_nn_linear: from %lld to %lld features", (long long)in,
+                   (long long)out);
+    gw_module *m = module_new(s, "linear", forward_linear);
+    // A kaiming_uniform with a = sqrt 5 comes to this bound, too.
+    double bound = in > 0 ? 1 / sqrt((double)in) : 0;
+    add_uniform(s, m, "weight", options.dtype, GW_SHAPE(out, in), bound);
+    if (!options.no_bias) add_uniform(s, m, "bias", options.dtype, GW_SHAPE(out), bound);
+    return gw_ok(s) ? m : &module_poison;
+}
+
+gw_module *gw_nn_linear(gw_scope *s, int64_t in, int64_t out) {
+    return gw_nn_linear_with(s, in, out, (gw_nn_linear_options){ 0 });
+}
+
+// ---- Layers without parameters ------------------------------------------------------------------
+static gw_module *layer(gw_scope *s, const char *name, gw_module_forward *forward, double number) {
+    gw_module *m = module_new(s, name, forward);
+    if (m != &module_poison) m->number = number;
+    return m;
+}
+
+static gw_tensor *forward_dropout(gw_scope *s, gw_module *m, gw_tensor *x) {
+    return gw_dropout(s, x, m->number, m->training);
+}
+gw_module *gw_nn_dropout(gw_scope *s, double p) {
+    if (gw_ok(s) && !(p >= 0 && p <= 1))
+        scope_fail(s, GW_INVALID, "gw_nn_dropout: %g is no probability", p);
+    return layer(s, "dropout", forward_dropout, p);
+}
+
+static gw_tensor *forward_leaky_relu(gw_scope *s, gw_module *m, gw_tensor *x) {
+    return gw_leaky_relu(s, x, m->number);
+}
+gw_module *gw_nn_leaky_relu(gw_scope *s, double negative_slope) {
+    return layer(s, "leaky_relu", forward_leaky_relu, negative_slope);
+}
+
+static gw_tensor *forward_softmax(gw_scope *s, gw_module *m, gw_tensor *x) {
+    return gw_softmax(s, x, (int)m->number);
+}
+gw_module *gw_nn_softmax(gw_scope *s, int dim) {
+    return layer(s, "softmax", forward_softmax, dim);
+}
+
+// Layers that are one operator and nothing else.
+#define LAYER(name)                                                                                \
+    static gw_tensor *forward_##name(gw_scope *s, gw_module *m, gw_tensor *x) {                    \
+        (void)m;                                                                                   \
+        return gw_##name(s, x);                                                                    \
+    }                                                                                              \
+    gw_module *gw_nn_##name(gw_scope *s) {                                                         \
+        return layer(s, #name, forward_##name, 0);                                                 \
+    }
+LAYER(relu)
+LAYER(tanh)
+LAYER(sigmoid)
+LAYER(gelu)
+LAYER(silu)
+
+// ---- Sequential ---------------------------------------------------------------------------------
+static gw_tensor *forward_sequential(gw_scope *s, gw_module *m, gw_tensor *x) {
+    for (int i = 0; i < m->children.count; i++)
+        x = gw_module_call(s, m->children.items[i].is.child, x);
+    return x;
+}
+
+gw_module *gw_nn_sequential_of(gw_scope *s, gw_module *const *modules, int count) {
+    gw_module *m = module_new(s, "sequential", forward_sequential);
+    for (int i = 0; i < count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d", i);
+        gw_module_add(s, m, name, modules[i]);
+    }
+    return gw_ok(s) ? m : &module_poison;
+}

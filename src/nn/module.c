@@ -1,0 +1,179 @@
+#include "nn/module.h"
+
+#include "base/mem.h"
+#include "tensor/tensor.h"
+#include <gradwire/autograd.h>
+
+#include <string.h>
+
+// ---- Life ---------------------------------------------------------------------------------------
+static void free_parts(module_parts *parts) {
+    for (int i = parts->count; i-- > 0;) {
+        mem_free(parts->items[i].name);
+        handle_release(parts->items[i].is.handle);
+    }
+    mem_free(parts->items);
+}
+
+static void destroy(gw_handle *h) {
+    gw_module *m = (gw_module *)h;
+    free_parts(&m->children);
+    free_parts(&m->parameters);
+    mem_free(m->name);
+    mem_give(m, sizeof *m);
+}
+
+static const handle_class module_class = { "module", destroy };
+
+static gw_tensor *forward_poison(gw_scope *s, gw_module *m, gw_tensor *x) {
+    (void)s, (void)m, (void)x;
+    return &tensor_poison;
+}
+
+gw_module module_poison = {
+    .handle = { &module_class, HANDLE_IMMORTAL },
+    .name = (char *)"poison",
+    .forward = forward_poison,
+};
+
+gw_module *module_new(gw_scope *s, const char *name, gw_module_forward *forward) {
+    if (!gw_ok(s)) return &module_poison;
+    gw_module *m = mem_take(sizeof *m);
+    if (!m) goto no_memory;
+    memset(m, 0, sizeof *m);
+    handle_init(&m->handle, &module_class);
+    m->forward = forward;
+    m->training = true;
+    m->name = mem_strdup(name);
+    if (!m->name) {
+        destroy(&m->handle);
+        goto no_memory;
+    }
+    m = scope_own(s, m);
+    return m ? m : &module_poison;
+
+no_memory:
+    scope_fail(s, GW_NO_MEMORY, "no memory for the module %s", name);
+    return &module_poison;
+}
+
+gw_module *gw_module_open(gw_scope *s, const char *name, gw_module_forward *forward, void *state) {
+    if (gw_ok(s) && (!name || !forward))
+        scope_fail(s, GW_INVALID, "gw_module_open: a module needs a name and a forward");
+    if (!gw_ok(s)) return &module_poison;
+    gw_module *m = module_new(s, name, forward);
+    if (m != &module_poison) m->state = state;
+    return m;
+}
+
+void *gw_module_state(const gw_module *m) {
+    return m->state;
+}
+const char *gw_module_name(const gw_module *m) {
+    return m->name;
+}
+
+gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x) {
+    return gw_ok(s) ? m->forward(s, m, x) : &tensor_poison;
+}
+
+// ---- Parts --------------------------------------------------------------------------------------
+static module_part *find_part(const module_parts *parts, const char *name, size_t size) {
+    for (int i = 0; i < parts->count; i++) {
+        module_part *p = &parts->items[i];
+        if (strncmp(p->name, name, size) == 0 && !p->name[size]) return p;
+    }
+    return NULL;
+}
+
+static bool contains(const gw_module *m, const gw_module *part) {
+    if (m == part) return true;
+    for (int i = 0; i < m->children.count; i++)
+        if (contains(m->children.items[i].is.child, part)) return true;
+    return false;
+}
+
+static bool check_name(gw_scope *s, const gw_module *m, const char *name) {
+    if (!name || !*name || strchr(name, '.') || strlen(name) > GW_NAME_MAX) {
+        scope_fail(s, GW_INVALID,
+                   "%s: \"%.200s\" cannot name a part: 1 to %d characters without '.'", m->name,
+                   name ? name : "", GW_NAME_MAX);
+        return false;
+    }
+    if (find_part(&m->children, name, strlen(name)) ||
+        find_part(&m->parameters, name, strlen(name))) {
+        scope_fail(s, GW_DUPLICATE, "%s has a part \"%s\" already", m->name, name);
+        return false;
+    }
+    return true;
+}
+
+static void add_part(gw_scope *s, const gw_module *m, module_parts *parts, const char *name,
+                     void *handle) {
+    char *copy = mem_strdup(name);
+    if (!copy) goto no_memory;
+    if (parts->count == parts->capacity) {
+        int capacity = parts->capacity ? parts->capacity * 2 : 4;
+        module_part *items = mem_realloc(parts->items, (size_t)capacity * sizeof *items);
+        if (!items) goto free_copy;
+        parts->items = items;
+        parts->capacity = capacity;
+    }
+    parts->items[parts->count++] = (module_part){ copy, { handle_retain(handle) } };
+    return;
+
+free_copy:
+    mem_free(copy);
+no_memory:
+    scope_fail(s, GW_NO_MEMORY, "%s: no memory for the part \"%s\"", m->name, name);
+}
+
+void gw_module_add(gw_scope *s, gw_module *m, const char *name, gw_module *child) {
+    if (!gw_ok(s) || m == &module_poison || child == &module_poison || !check_name(s, m, name))
+        return;
+    if (!child || contains(child, m)) {
+        scope_fail(s, GW_INVALID, "%s: \"%s\" would make it a part of itself, or is no module",
+                   m->name, name);
+        return;
+    }
+    add_part(s, m, &m->children, name, child);
+}
+
+void gw_module_parameter_add(gw_scope *s, gw_module *m, const char *name, gw_tensor *x) {
+    if (!gw_ok(s) || m == &module_poison || x == &tensor_poison || !check_name(s, m, name)) return;
+    gw_requires_grad(s, x);
+    if (gw_ok(s)) add_part(s, m, &m->parameters, name, x);
+}
+
+gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name) {
+    if (!gw_ok(s) || m == &module_poison) return &module_poison;
+    const gw_module *inner = m;
+    for (const char *at = name;;) {
+        size_t size = strcspn(at, ".");
+        module_part *p = find_part(&inner->children, at, size);
+        if (!p) break;
+        if (!at[size]) return p->is.child;
+        inner = p->is.child;
+        at += size + 1;
+    }
+    scope_fail(s, GW_NOT_FOUND, "%s has no part \"%s\"", m->name, name);
+    return &module_poison;
+}
+
+// ---- Training and evaluation --------------------------------------------------------------------
+static void set_training(gw_module *m, bool training) {
+    if (m == &module_poison) return;
+    m->training = training;
+    for (int i = 0; i < m->children.count; i++)
+        set_training(m->children.items[i].is.child, training);
+}
+
+void gw_module_train(gw_module *m) {
+    set_training(m, true);
+}
+void gw_module_eval(gw_module *m) {
+    set_training(m, false);
+}
+bool gw_module_is_training(const gw_module *m) {
+    return m->training;
+}
