@@ -12,18 +12,23 @@
 
 enum { PROCESSES_PRINTED_MAX = 8 };
 
+// Keeps of gdb's output the frames that say something: not the harness's, and not the signal handler that called gdb.
+static const char keep_telling_frames[] =
+    "/^Thread / { printf \"%s\", frames; frames = \"\"; print; seen = 1 }"
+    "/^#.*<signal handler called>/ { frames = \"\"; next }"
+    "/^#/ && !/libcmocka|src.testing.(child|main|stacks)[.]c/ { frames = frames $0 \"\\n\" }"
+    "END { printf \"%s\", frames; exit !seen }";
+
 // Returns whether gdb was there and could attach. It needs a limit of its own: it may wait for the kernel forever.
-// Frames of the harness say nothing and are left out.
 static bool print_by_gdb(pid_t pid, int output_fd) {
     pid_t shell = fork();
     if (shell < 0) return false;
     if (shell == 0) {
-        char command[512];
-        snprintf(
-            command, sizeof command,
-            "timeout -k 1 30 gdb -q -nx --batch -ex 'thread apply all bt' -p %d 2>/dev/null | "
-            "grep -E '^(#|Thread )' | grep -vE 'libcmocka|src/testing/(child|main|stacks)[.]c'",
-            (int)pid);
+        char command[1024];
+        snprintf(command, sizeof command,
+                 "timeout -k 1 30 gdb -q -nx --batch -ex 'thread apply all bt' -p %d 2>/dev/null | "
+                 "awk '%s'",
+                 (int)pid, keep_telling_frames);
         dup2(output_fd, STDOUT_FILENO);
         sigset_t none;
         sigemptyset(&none);
