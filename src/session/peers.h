@@ -17,11 +17,12 @@ typedef struct peers peers;
 
 typedef struct peers_options {
     env *env;
-    int rank;             // of this worker
-    uint64_t incarnation; // random, drawn once per agent
+    int rank;              // of this worker
+    uint64_t incarnation;  // random, drawn once per agent
     void *user;
     void (*received)(void *user, int rank, message *m);
-    void (*lost)(void *user, int rank, const gw_error *why); // once per peer; nothing is received from it any more
+    void (*lost)(void *user, int rank,
+                 const gw_error *why);  // once per peer; nothing is received from it any more
 } peers_options;
 
 typedef struct peers_stats {
@@ -31,18 +32,20 @@ typedef struct peers_stats {
 // Listens at |listen_address| and writes what others connect to into |out_address|.
 gw_status peers_open(peers_options options, const char *listen_address, peers **out,
                      char out_address[ENV_ADDRESS_MAX], gw_error *error);
-void peers_close(peers *p); // says goodbye on open connections; no callbacks any more
+void peers_close(peers *p);  // says goodbye on open connections; no callbacks any more
 
 // Makes a worker known. Until then connections from it wait, at most LIMIT_HELLO_MS.
-gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name, const char *address, gw_error *error);
+gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name, const char *address,
+                    gw_error *error);
 
 // Queues |m| for the peer and sends what can be sent now, if |flush|; else when the turn ends. Never waits. DISCONNECTED
 // if the peer is lost, OVERLOADED beyond LIMIT_UNSENT_BYTES.
 gw_status peers_send(peers *p, int rank, message *m, bool flush, gw_error *error);
 
 bool peers_is_lost(const peers *p, int rank);
-bool peers_is_drained(const peers *p); // nothing queued and nothing unacknowledged to any live peer
-void peers_on_drained(peers *p, waiter *w); // wakes |w| once it is so
+bool peers_is_drained(
+    const peers *p);  // nothing queued and nothing unacknowledged to any live peer
+void peers_on_drained(peers *p, waiter *w);  // wakes |w| once it is so
 peers_stats peers_get_stats(const peers *p);
 
 #endif

@@ -14,14 +14,15 @@ typedef struct store store;
 // The store inside this agent, served to others through |host|'s listener.
 gw_status store_open_host(peers *host, store **out, gw_error *error);
 // The store at |address|: connects, again and again until |until_ns|, since the host may start later.
-gw_status store_open_client(env *e, const char *address, int64_t until_ns, store **out, gw_error *error);
+gw_status store_open_client(env *e, const char *address, int64_t until_ns, store **out,
+                            gw_error *error);
 // The store in a file, shared by processes of one machine, locked by fcntl; it is created if absent.
 gw_status store_open_file(env *e, const char *path, store **out, gw_error *error);
 void store_close(store *st);
 
 // Sets |key| if it is absent. *out_set tells; if it was there, |out_found| (may be NULL) gets its value.
-gw_status store_set_if_absent(store *st, const char *key, const void *value, size_t size, int64_t until_ns,
-                              bool *out_set, bytes *out_found, gw_error *error);
+gw_status store_set_if_absent(store *st, const char *key, const void *value, size_t size,
+                              int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error);
 // Waits for |key|. TIMEOUT at |until_ns|.
 gw_status store_wait(store *st, const char *key, int64_t until_ns, bytes *out, gw_error *error);
 

@@ -1,0 +1,80 @@
+// What a session has ready for its connection: headers and small bodies, copied into one piece, and references to the
+// rest. Once filled it does not change until the connection has taken all of it, so that a frame which was taken in part
+// goes on with the same bytes.
+#ifndef SESSION_OUTBOX_H
+#define SESSION_OUTBOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/uio.h>
+
+enum {
+    OUTBOX_PARTS = 64,
+    OUTBOX_COPIED_BYTES = 16 * 1024,
+    OUTBOX_COPY_MAX = 1024,              // larger pieces are referred to
+    OUTBOX_BYTES_MAX = 4 * 1024 * 1024,  // of one filling, so that acks are not far behind
+};
+
+typedef struct outbox {
+    struct iovec parts[OUTBOX_PARTS];
+    int begin, end;  // of the parts not taken yet
+    size_t bytes;    // in all parts, when filled
+    size_t copied;
+    uint64_t last;  // number of the last whole frame in it, or of the one before
+    uint8_t copies[OUTBOX_COPIED_BYTES];
+} outbox;
+
+static inline bool outbox_is_empty(const outbox *o) {
+    return o->begin == o->end;
+}
+
+static inline void outbox_clear(outbox *o) {
+    o->begin = o->end = 0;
+    o->bytes = o->copied = 0;
+}
+
+static inline bool outbox_is_full(const outbox *o) {
+    return o->end == OUTBOX_PARTS || o->bytes >= OUTBOX_BYTES_MAX;
+}
+
+// Whether |size| bytes can be copied in.
+static inline bool outbox_has_room(const outbox *o, size_t size) {
+    return o->end < OUTBOX_PARTS && OUTBOX_COPIED_BYTES - o->copied >= size;
+}
+
+static inline void outbox_refer(outbox *o, const void *data, size_t size) {
+    o->parts[o->end++] = (struct iovec){ .iov_base = (void *)data, .iov_len = size };
+    o->bytes += size;
+}
+
+// Returns the place for |size| bytes, for which there must be room.
+static inline uint8_t *outbox_copy(outbox *o, size_t size) {
+    uint8_t *at = o->copies + o->copied;
+    o->copied += size;
+    struct iovec *before = o->end > 0 ? &o->parts[o->end - 1] : NULL;
+    if (before && (uint8_t *)before->iov_base + before->iov_len == at) {
+        before->iov_len += size;
+        o->bytes += size;
+    } else {
+        outbox_refer(o, at, size);
+    }
+    return at;
+}
+
+// The first |count| bytes were taken.
+static inline void outbox_take(outbox *o, size_t count) {
+    while (count > 0) {
+        struct iovec *part = &o->parts[o->begin];
+        if (count < part->iov_len) {
+            part->iov_base = (uint8_t *)part->iov_base + count;
+            part->iov_len -= count;
+            return;
+        }
+        count -= part->iov_len;
+        o->begin++;
+    }
+}
+
+#endif
