@@ -1,4 +1,4 @@
-// The loops of blas_plain.c for one type of number. Included once for each, with ELEMENT, VECTOR (64 bytes of them) and
+// Products of matrices for one type of number. Included once for each, with ELEMENT, VECTOR (64 bytes of them) and
 // NAMED(name) defined; undefines them.
 
 enum { NAMED(strip_width) = 2 * sizeof(VECTOR) / sizeof(ELEMENT) };
@@ -77,8 +77,9 @@ LANES_INLINE void NAMED(pack)(NAMED(part) * x, int64_t b_column, ELEMENT *packed
     x->b_row = NAMED(strip_width);
 }
 
-LANES static void NAMED(multiply)(int64_t m, int64_t n, int64_t k, matrix a, matrix b, ELEMENT *c,
-                                  int64_t c_stride, bool add) {
+static void NAMED(multiply)(int64_t m, int64_t n, int64_t k, matrix a, matrix b, void *out,
+                            int64_t c_stride, bool add) {
+    ELEMENT *c = out;
     ELEMENT packed[BLOCK_DEPTH * NAMED(strip_width)];
     const ELEMENT *a_values = a.values, *b_values = b.values;
     for (int64_t i = 0; i < m; i += BLOCK_ROWS) {

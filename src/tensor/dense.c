@@ -1,0 +1,175 @@
+#include "tensor/dense.h"
+
+#include "tensor/dtype.h"
+
+enum { TILE = 32 };  // a tile of 32 by 32 elements stays in the first cache
+
+// A strided array and a contiguous one with the same sizes, and which of the two is read.
+typedef struct transfer {
+    gw_dtype strided_dtype, packed_dtype;
+    uint8_t *strided, *packed;
+    bool to_packed;
+    int dims;
+    int64_t sizes[GW_DIMS_MAX], strides[GW_DIMS_MAX], packed_strides[GW_DIMS_MAX];
+} transfer;
+
+// Leaves out dimensions of size 1 and joins those that lie as one.
+static void simplify(transfer *t) {
+    int n = 0;
+    for (int i = 0; i < t->dims; i++) {
+        if (t->sizes[i] == 1) continue;
+        if (n > 0 && t->strides[n - 1] == t->strides[i] * t->sizes[i]) {
+            t->sizes[n - 1] *= t->sizes[i];
+            t->strides[n - 1] = t->strides[i];
+            continue;
+        }
+        t->sizes[n] = t->sizes[i];
+        t->strides[n++] = t->strides[i];
+    }
+    t->dims = n;
+    int64_t stride = 1;
+    for (int i = n; i-- > 0; stride *= t->sizes[i]) t->packed_strides[i] = stride;
+}
+
+static void move_row(const transfer *t, int64_t strided, int64_t packed, int64_t stride,
+                     int64_t n) {
+    uint8_t *s = t->strided + strided * (int64_t)gw_dtype_size(t->strided_dtype);
+    uint8_t *p = t->packed + packed * (int64_t)gw_dtype_size(t->packed_dtype);
+    if (t->to_packed)
+        dtype_gather(t->packed_dtype, p, t->strided_dtype, s, stride, n);
+    else
+        dtype_scatter(t->strided_dtype, s, stride, t->packed_dtype, p, n);
+}
+
+// Rows along the last dimension, for all values of dimension |unit|: in tiles, so that what lies side by side in one
+// array and far apart in the other is in the cache when its turn comes.
+static void move_plane(const transfer *t, int unit, int64_t strided, int64_t packed) {
+    int last = t->dims - 1;
+    int64_t rows = t->sizes[unit], n = t->sizes[last], stride = t->strides[last];
+    for (int64_t i = 0; i < rows; i += TILE) {
+        for (int64_t j = 0; j < n; j += TILE) {
+            int64_t i_end = i + TILE < rows ? i + TILE : rows, length = j + TILE < n ? TILE : n - j;
+            for (int64_t k = i; k < i_end; k++)
+                move_row(t, strided + k * t->strides[unit] + j * stride,
+                         packed + k * t->packed_strides[unit] + j, stride, length);
+        }
+    }
+}
+
+static void move(transfer *t) {
+    simplify(t);
+    if (t->dims == 0) {
+        move_row(t, 0, 0, 1, 1);
+        return;
+    }
+    // The dimension whose elements lie side by side, unless it is the last anyway.
+    int last = t->dims - 1, unit = -1;
+    for (int i = 0; i < last && t->strides[last] != 1; i++)
+        if (t->strides[i] == 1) unit = i;
+
+    int64_t index[GW_DIMS_MAX] = { 0 }, strided = 0, packed = 0;
+    for (;;) {
+        if (unit >= 0)
+            move_plane(t, unit, strided, packed);
+        else
+            move_row(t, strided, packed, t->strides[last], t->sizes[last]);
+        int i = last - 1;
+        for (; i >= 0; i--) {
+            if (i == unit) continue;
+            strided += t->strides[i];
+            packed += t->packed_strides[i];
+            if (++index[i] < t->sizes[i]) break;
+            index[i] = 0;
+            strided -= t->strides[i] * t->sizes[i];
+            packed -= t->packed_strides[i] * t->sizes[i];
+        }
+        if (i < 0) return;
+    }
+}
+
+static transfer transfer_of(const gw_tensor *x, int last, gw_dtype dtype, void *packed) {
+    transfer t = {
+        .strided_dtype = (gw_dtype)x->dtype,
+        .packed_dtype = dtype,
+        .strided = (uint8_t *)tensor_bytes(x),
+        .packed = packed,
+    };
+    for (int i = 0; i < x->dims; i++) {
+        if (i == last) continue;
+        t.sizes[t.dims] = x->sizes[i];
+        t.strides[t.dims++] = x->strides[i];
+    }
+    if (x->dims > 0) {
+        t.sizes[t.dims] = x->sizes[last];
+        t.strides[t.dims++] = x->strides[last];
+    }
+    return t;
+}
+
+// Whether |x| lies in the order wanted.
+static bool is_in_place(const gw_tensor *x, int last, gw_dtype dtype) {
+    if (x->dtype != dtype || !x->contiguous) return false;
+    int64_t behind = 1;
+    for (int i = last + 1; i < x->dims; i++) behind *= x->sizes[i];
+    return behind == 1 || x->dims == 0 || x->sizes[last] == 1;
+}
+
+block *scratch_open(op_call *c, int64_t count, size_t size) {
+    size_t bytes;
+    block *b = __builtin_mul_overflow((size_t)count, size, &bytes) ? NULL : block_take(bytes);
+    if (!b)
+        scope_fail(c->scope, GW_NO_MEMORY, "gw.%s: no memory for %lld elements", c->op->name,
+                   (long long)count);
+    return b;
+}
+
+bool dense_open_rows(op_call *c, const gw_tensor *x, int last, gw_dtype dtype, dense *out) {
+    *out = (dense){ 0 };
+    if (is_in_place(x, last, dtype)) {
+        out->values = tensor_bytes(x);
+        return true;
+    }
+    out->copy = scratch_open(c, x->numel, gw_dtype_size(dtype));
+    if (!out->copy) return false;
+    out->values = out->copy->bytes;
+    if (x->numel == 0) return true;
+    transfer t = transfer_of(x, last, dtype, out->copy->bytes);
+    t.to_packed = true;
+    move(&t);
+    return true;
+}
+
+bool dense_open(op_call *c, const gw_tensor *x, gw_dtype dtype, dense *out) {
+    return dense_open_rows(c, x, x->dims - 1, dtype, out);
+}
+
+void dense_close(dense *d) {
+    block_release(d->copy);
+}
+
+bool result_open_rows(op_call *c, int i, int last, gw_dtype dtype, result *out) {
+    gw_tensor *x = c->outputs[i];
+    *out = (result){ .tensor = x, .dtype = dtype, .last = last };
+    if (is_in_place(x, last, dtype)) {
+        // Fresh from infer, so that nobody else has its block.
+        out->values = (uint8_t *)tensor_bytes(x);
+        return true;
+    }
+    out->copy = scratch_open(c, x->numel, gw_dtype_size(dtype));
+    if (!out->copy) return false;
+    out->values = out->copy->bytes;
+    return true;
+}
+
+bool result_open(op_call *c, int i, gw_dtype dtype, result *out) {
+    return result_open_rows(c, i, c->outputs[i]->dims - 1, dtype, out);
+}
+
+void result_close(result *r) {
+    if (!r->copy) return;
+    if (r->tensor->numel > 0) {
+        transfer t = transfer_of(r->tensor, r->last, r->dtype, r->values);
+        move(&t);
+    }
+    block_release(r->copy);
+}

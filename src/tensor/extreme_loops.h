@@ -1,0 +1,48 @@
+// Extremes for one type of number. Included once for each, with ELEMENT, VECTOR (LANES_BYTES of them), MASK (integers
+// as wide), UNORDERED(x) (whether x is NaN) and NAMED(name) defined; undefines them.
+
+LANES_INLINE bool NAMED(is_better)(ELEMENT x, ELEMENT best, bool largest) {
+    return (largest ? x > best : x < best) || UNORDERED(x);
+}
+
+// The largest of |n| > 0 numbers, or the smallest; NaN if there is one.
+LANES_INLINE ELEMENT NAMED(extreme)(const ELEMENT *x, int64_t n, bool largest) {
+    enum { WIDTH = sizeof(VECTOR) / sizeof(ELEMENT) };
+    ELEMENT best = x[0];
+    int64_t i = 0;
+    if (n >= WIDTH) {
+        // As bits, to choose with.
+        MASK m = *(const MASK *)x;
+        for (; i + WIDTH <= n; i += WIDTH) {
+            VECTOR v = *(const VECTOR *)(x + i), old = (VECTOR)m;
+            MASK better = (MASK)(largest ? v > old : v < old) | (MASK)UNORDERED(v);
+            m = (better & (MASK)v) | (~better & m);
+        }
+        ELEMENT lanes[WIDTH];
+        memcpy(lanes, &m, sizeof lanes);
+        best = lanes[0];
+        for (int j = 1; j < WIDTH; j++)
+            if (NAMED(is_better)(lanes[j], best, largest)) best = lanes[j];
+    }
+    for (; i < n; i++)
+        if (NAMED(is_better)(x[i], best, largest)) best = x[i];
+    return best;
+}
+
+static void NAMED(max_rows)(const void *values, int64_t rows, int64_t n, void *extremes) {
+    const ELEMENT *x = values;
+    ELEMENT *out = extremes;
+    for (int64_t r = 0; r < rows; r++) out[r] = NAMED(extreme)(x + r * n, n, true);
+}
+
+static void NAMED(min_rows)(const void *values, int64_t rows, int64_t n, void *extremes) {
+    const ELEMENT *x = values;
+    ELEMENT *out = extremes;
+    for (int64_t r = 0; r < rows; r++) out[r] = NAMED(extreme)(x + r * n, n, false);
+}
+
+#undef ELEMENT
+#undef VECTOR
+#undef MASK
+#undef UNORDERED
+#undef NAMED

@@ -1,0 +1,77 @@
+// Kernels: the loops that most of the time goes into, compiled for several kinds of CPU.
+//
+// kernels_body.h is compiled for any CPU, for AVX2 and for AVX-512; the first use picks what this CPU can do. Sums are
+// taken over the same lanes in the same order in all of them, and nothing fuses a multiplication with an addition, so
+// all give the same bits. They work on plain arrays, fail never and need no memory.
+//
+// Threads: any.
+#ifndef TENSOR_KERNELS_H
+#define TENSOR_KERNELS_H
+
+#include "tensor/blas.h"
+
+// The mean of some numbers, and the sum of the squares of their distances from it.
+typedef struct moments {
+    double mean, squares;
+} moments;
+
+// Types of numbers that have kernels of their own. KERNEL_I64 wraps around.
+typedef enum kernel_type { KERNEL_F32, KERNEL_F64, KERNEL_I64, KERNEL_TYPE_COUNT } kernel_type;
+
+typedef struct kernels {
+    const char *name;
+
+    // c = a b, or c += a b. See blas_multiply.
+    void (*multiply[KERNEL_TYPE_COUNT])(int64_t m, int64_t n, int64_t k, matrix a, matrix b,
+                                        void *c, int64_t c_stride, bool add);
+
+    // out[r] = sum, maximum or minimum of row r. Extremes need n > 0 and are NaN if one number is.
+    void (*sum_rows[KERNEL_TYPE_COUNT])(const void *x, int64_t rows, int64_t n, void *out);
+    void (*max_rows[KERNEL_TYPE_COUNT])(const void *x, int64_t rows, int64_t n, void *out);
+    void (*min_rows[KERNEL_TYPE_COUNT])(const void *x, int64_t rows, int64_t n, void *out);
+
+    // out[o, i] = sum over j of x[o, j, i]. x: outer n inner.
+    void (*sum_columns[KERNEL_TYPE_COUNT])(const void *x, int64_t outer, int64_t n, int64_t inner,
+                                           void *out);
+
+    // For floats only.
+    void (*moments[2])(const void *x, int64_t n, moments *out);
+    void (*softmax_rows[2])(const void *x, int64_t rows, int64_t n, void *out);
+    void (*log_softmax_rows[2])(const void *x, int64_t rows, int64_t n, void *out);
+    void (*softmax_back_rows[2])(const void *dy, const void *y, int64_t rows, int64_t n, void *dx);
+    void (*log_softmax_back_rows[2])(const void *dy, const void *y, int64_t rows, int64_t n,
+                                     void *dx);
+
+    // out[r] = log(sum of e^x of row r).
+    void (*log_sum_exp_rows[2])(const void *x, int64_t rows, int64_t n, void *out);
+
+    // out[r, i] = scale[r] * (e^(x[r, i] - shift[r]) + offset).
+    void (*raise_rows[2])(const void *x, int64_t rows, int64_t n, const void *shift,
+                          const void *scale, double offset, void *out);
+
+    // Layer normalisation of rows: z = (x - mean) / sqrt(variance + eps), out = z * weight + bias, of which either may
+    // be NULL; its derivative for x; and z * dy, of which that for the weight is the sum over rows.
+    void (*norm_rows[2])(const void *x, int64_t rows, int64_t n, double eps, const void *weight,
+                         const void *bias, void *out);
+    void (*norm_back_rows[2])(const void *dy, const void *x, int64_t rows, int64_t n, double eps,
+                              const void *weight, void *dx);
+    void (*norm_product_rows[2])(const void *dy, const void *x, int64_t rows, int64_t n, double eps,
+                                 void *out);
+
+    // The four words of each of |blocks| blocks of Philox from |first| on.
+    void (*random_words)(uint64_t key, uint64_t first, int64_t blocks, uint32_t *out);
+} kernels;
+
+extern const kernels kernels_any, kernels_avx2, kernels_avx512;
+
+// Those for this CPU. GW_KERNELS=any or =avx2 asks for less.
+const kernels *kernels_get(void);
+
+// Whether this CPU can run |k|.
+bool kernels_run_here(const kernels *k);
+
+static inline kernel_type kernel_type_of(gw_dtype dtype) {
+    return dtype == GW_F32 ? KERNEL_F32 : dtype == GW_F64 ? KERNEL_F64 : KERNEL_I64;
+}
+
+#endif

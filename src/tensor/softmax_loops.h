@@ -1,0 +1,118 @@
+// Softmax and what goes with it for one type of number. Included once for each, after sum_loops.h and extreme_loops.h,
+// with ELEMENT, VECTOR (LANES_BYTES of them) and NAMED(name) defined; undefines them.
+
+// What happens to a number x of a row: e^(x - shift) * scale + offset.
+typedef struct NAMED(raise) {
+    ELEMENT shift, scale, offset;
+} NAMED(raise);
+
+LANES_INLINE void NAMED(raise_vector)(VECTOR *x, NAMED(raise) how) {
+    *x -= how.shift;
+    NAMED(exp)(x);
+    *x = *x * how.scale + how.offset;
+}
+
+LANES_INLINE void NAMED(raise_row)(const ELEMENT *x, int64_t n, NAMED(raise) how, ELEMENT *out) {
+    enum { WIDTH = sizeof(VECTOR) / sizeof(ELEMENT) };
+    int64_t i = 0;
+    for (; i + WIDTH <= n; i += WIDTH) {
+        VECTOR v = *(const VECTOR *)(x + i);
+        NAMED(raise_vector)(&v, how);
+        *(VECTOR *)(out + i) = v;
+    }
+    if (i == n) return;
+    VECTOR v = { 0 };
+    memcpy(&v, x + i, (size_t)(n - i) * sizeof *x);
+    NAMED(raise_vector)(&v, how);
+    memcpy(out + i, &v, (size_t)(n - i) * sizeof *x);
+}
+
+static void NAMED(raise_rows)(const void *values, int64_t rows, int64_t n, const void *shifts,
+                              const void *scales, double offset, void *raised) {
+    const ELEMENT *x = values, *shift = shifts, *scale = scales;
+    ELEMENT *out = raised;
+    for (int64_t r = 0; r < rows; r++) {
+        NAMED(raise) how = { shift[r], scale[r], scale[r] * (ELEMENT)offset };
+        NAMED(raise_row)(x + r * n, n, how, out + r * n);
+    }
+}
+
+// The largest number of a row, to subtract before e^x, so that no sum overflows.
+static void NAMED(softmax_rows)(const void *values, int64_t rows, int64_t n, void *softmax) {
+    const ELEMENT *x = values;
+    ELEMENT *out = softmax;
+    for (int64_t r = 0; r < rows; r++, x += n, out += n) {
+        NAMED(raise) how = { .shift = NAMED(extreme)(x, n, true), .scale = 1 };
+        NAMED(raise_row)(x, n, how, out);
+        ELEMENT sum = NAMED(sum_row)(out, n);
+        for (int64_t i = 0; i < n; i++) out[i] /= sum;
+    }
+}
+
+// log(sum of e^x).
+LANES_INLINE ELEMENT NAMED(log_sum_exp)(const ELEMENT *x, int64_t n) {
+    ELEMENT raised[LEAF];
+    NAMED(raise) how = { .shift = NAMED(extreme)(x, n, true), .scale = 1 };
+    NAMED(cascade) sums;
+    sums.count = 0;
+    for (int64_t i = 0; i < n; i += LEAF) {
+        int64_t count = least(n - i, LEAF);
+        NAMED(raise_row)(x + i, count, how, raised);
+        NAMED(cascade_add)(&sums, NAMED(sum_leaf)(raised, count));
+    }
+    return how.shift + (ELEMENT)log((double)NAMED(cascade_total)(&sums));
+}
+
+static void NAMED(log_sum_exp_rows)(const void *values, int64_t rows, int64_t n, void *out) {
+    const ELEMENT *x = values;
+    for (int64_t r = 0; r < rows; r++) ((ELEMENT *)out)[r] = NAMED(log_sum_exp)(x + r * n, n);
+}
+
+static void NAMED(log_softmax_rows)(const void *values, int64_t rows, int64_t n, void *logs) {
+    const ELEMENT *x = values;
+    ELEMENT *out = logs;
+    for (int64_t r = 0; r < rows; r++, x += n, out += n) {
+        ELEMENT total = NAMED(log_sum_exp)(x, n);
+        for (int64_t i = 0; i < n; i++) out[i] = x[i] - total;
+    }
+}
+
+// The sum of a * b.
+LANES_INLINE ELEMENT NAMED(dot)(const ELEMENT *a, const ELEMENT *b, int64_t n) {
+    ELEMENT products[LEAF];
+    NAMED(cascade) sums;
+    sums.count = 0;
+    for (int64_t i = 0; i < n; i += LEAF) {
+        int64_t count = least(n - i, LEAF);
+        for (int64_t j = 0; j < count; j++) products[j] = a[i + j] * b[i + j];
+        NAMED(cascade_add)(&sums, NAMED(sum_leaf)(products, count));
+    }
+    return NAMED(cascade_total)(&sums);
+}
+
+// dx = y (dy - sum of dy y), where y = softmax x.
+static void NAMED(softmax_back_rows)(const void *dys, const void *ys, int64_t rows, int64_t n,
+                                     void *dxs) {
+    const ELEMENT *dy = dys, *y = ys;
+    ELEMENT *dx = dxs;
+    for (int64_t r = 0; r < rows; r++, dy += n, y += n, dx += n) {
+        ELEMENT sum = NAMED(dot)(dy, y, n);
+        for (int64_t i = 0; i < n; i++) dx[i] = y[i] * (dy[i] - sum);
+    }
+}
+
+// dx = dy - e^y sum of dy, where y = log softmax x.
+static void NAMED(log_softmax_back_rows)(const void *dys, const void *ys, int64_t rows, int64_t n,
+                                         void *dxs) {
+    const ELEMENT *dy = dys, *y = ys;
+    ELEMENT *dx = dxs;
+    for (int64_t r = 0; r < rows; r++, dy += n, y += n, dx += n) {
+        NAMED(raise) how = { .scale = NAMED(sum_row)(dy, n) };
+        NAMED(raise_row)(y, n, how, dx);
+        for (int64_t i = 0; i < n; i++) dx[i] = dy[i] - dx[i];
+    }
+}
+
+#undef ELEMENT
+#undef VECTOR
+#undef NAMED
