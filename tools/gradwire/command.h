@@ -1,0 +1,23 @@
+// What main.c knows of the subcommands, and the exit codes that they share.
+#ifndef GRADWIRE_COMMAND_H
+#define GRADWIRE_COMMAND_H
+
+// As env, nohup and timeout use them: a program that was run has all the others to itself.
+enum {
+    EXIT_USAGE = 2,
+    EXIT_OUTPUT_LOST = 1,
+    EXIT_OWN_FAILURE = 125,
+    EXIT_NOT_EXECUTABLE = 126,
+    EXIT_NOT_FOUND = 127,
+    EXIT_SIGNAL = 128,  // plus the signal's number
+};
+
+typedef struct command {
+    const char *name;
+    const char *summary;                // for gradwire --help
+    int (*run)(int argc, char **argv);  // argv[0] is the subcommand; returns the exit code
+} command;
+
+int run_command(int argc, char **argv);
+
+#endif

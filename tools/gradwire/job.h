@@ -1,0 +1,62 @@
+// A job as gradwire run sees it: the ranks, what they print, and how far it has come.
+//
+// Threads: one. Ownership: run.c opens and closes what is in here.
+#ifndef GRADWIRE_JOB_H
+#define GRADWIRE_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "guard.h"
+#include "input.h"
+#include "output.h"
+#include "policy.h"
+#include "run_options.h"
+#include "signals.h"
+#include "sink.h"
+#include "tail.h"
+
+enum { OUTPUTS = 2, JOB_ID_SIZE = 33 };  // standard output and error; 128 bits in hexadecimal
+
+typedef struct rank {
+    pid_t pid;  // also the number of its process group; 0: not started
+    bool is_running;
+    int status;  // how it ended, as waitpid says it
+    output outputs[OUTPUTS];
+    tail last;
+} rank;
+
+typedef struct job {
+    // arguments
+    run_options options;
+    bool passes_through;  // ranks have our own standard output and error
+
+    // what it holds
+    char id[JOB_ID_SIZE];
+    signals signals;
+    guard guard;
+    int port_fd;  // keeps the port; -1: the user has chosen it
+    int port;
+    input input;
+    sink sinks[OUTPUTS];
+    sink *to[OUTPUTS];  // one sink for both when both lead to the same file
+    sink *say;          // where the launcher's own words go
+    rank *ranks;
+    char *lines;    // LINE_MAX_BYTES for each output
+    pid_t *groups;  // of running ranks, as a sweep wants them
+    struct pollfd *polls;
+
+    // state
+    policy policy;
+    int running_count;
+    uint64_t line_count;
+    rank *cause;  // the rank that failed first; NULL: none
+    int exit_code;
+    bool has_exit_code;     // what came later does not change it
+    bool is_alone;          // no process of the job is left
+    bool tree_has_changed;  // since we last looked for processes below us
+    int first_output;       // whose turn it is to be read first
+} job;
+
+#endif

@@ -1,0 +1,61 @@
+// gradwire <subcommand>: the one command of gradwire. Each subcommand is a row of the table and a file of its name.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+
+#ifndef GW_VERSION
+#define GW_VERSION "unknown"
+#endif
+
+static const command commands[] = {
+    { "run", "start the ranks of a job on this machine and watch over them", run_command },
+};
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
+
+static void print_help(void) {
+    printf("usage: gradwire <subcommand> [options]\n\n");
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        printf("  %-8s %s\n", commands[i].name, commands[i].summary);
+    printf("\ngradwire <subcommand> --help says more; gradwire --version prints the version.\n");
+}
+
+// A pipe must not get the number of a standard stream, which a rank then takes for its own.
+static void open_missing_streams(void) {
+    int fd;
+    do fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) close(fd);
+}
+
+static int exit_code_after_printing(int code) {
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    fprintf(stderr, "gradwire: cannot write standard output: %s\n", strerror(errno));
+    return EXIT_OUTPUT_LOST;
+}
+
+int main(int argc, char **argv) {
+    open_missing_streams();
+    const char *name = argc > 1 ? argv[1] : "";
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(name, commands[i].name) == 0)
+            return exit_code_after_printing(commands[i].run(argc - 1, argv + 1));
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_help();
+        return exit_code_after_printing(0);
+    }
+    if (strcmp(name, "--version") == 0) {
+        printf("gradwire %s\n", GW_VERSION);
+        return exit_code_after_printing(0);
+    }
+    if (argc < 2) {
+        fprintf(stderr, "gradwire: a subcommand is missing; see gradwire --help\n");
+    } else {
+        fprintf(stderr, "gradwire: there is no subcommand \"%s\"; see gradwire --help\n", name);
+    }
+    return EXIT_USAGE;
+}

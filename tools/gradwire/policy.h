@@ -1,0 +1,43 @@
+// When a job is stopped, killed and given up: the rules, without any process, signal or clock.
+//
+// The launcher tells what happened and at what time, and does what the answer says. A table in policy.c holds every
+// rule and its reason.
+#ifndef GRADWIRE_POLICY_H
+#define GRADWIRE_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// What is awaited.
+typedef enum policy_stage {
+    AWAITING_RANKS,      // all ranks to end by themselves
+    AWAITING_LEFTOVERS,  // what ranks have started, to end by itself as well
+    AWAITING_STOP,       // all processes to obey a signal that asks them to end
+    AWAITING_DEATH,      // the kernel to end them after SIGKILL
+    AWAITING_NOTHING,    // what is left cannot be killed
+} policy_stage;
+
+typedef enum policy_event {
+    START_FAILED,     // not all ranks could be started
+    RANK_FAILED,      // and the others are to be stopped then
+    USER_SIGNAL,      // somebody wants the job to end
+    LEFTOVERS_FOUND,  // no rank is left, but processes that ranks have started
+    TIME_IS_UP,
+} policy_event;
+
+typedef struct policy {
+    // arguments
+    int64_t grace_ms;
+    // state
+    policy_stage stage;
+    int64_t entered_ms;   // when the stage began, if it is not the first
+    int64_t deadline_ms;  // when TIME_IS_UP; INT64_MAX while nothing limits the time
+} policy;
+
+void policy_init(policy *p, int64_t grace_ms);
+
+// Applies the rule for |event|. Returns the signal that every process must get now, 0 for none. |asked| is the signal
+// that asks them to end, for events which lead there.
+int policy_happened(policy *p, policy_event event, int asked, int64_t now_ms);
+
+#endif

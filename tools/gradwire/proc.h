@@ -1,0 +1,34 @@
+// Processes as /proc shows them, and signals that cannot hit a stranger.
+//
+// Between looking and signalling a process may end and its number be given to another one. So a process is known by its
+// number and start time, and signalled through a descriptor that was checked to be of this very process.
+#ifndef GRADWIRE_PROC_H
+#define GRADWIRE_PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef struct proc {
+    pid_t pid, parent, group;
+    char state;  // 'R', 'S', 'D', 'T', 'Z', ...
+    int thread_count;
+    uint64_t start_time;
+} proc;
+
+bool proc_read(pid_t pid, proc *out);  // false: there is none
+
+// Ended, and only waiting for its parent to learn it.
+bool proc_is_zombie(const proc *p);
+
+bool proc_signal(const proc *p,
+                 int signal_number);  // false, with errno: it is gone, or not ours to signal
+
+// Everything that runs now. Returns how many, -1 without /proc; |out_all| is to be freed.
+int proc_list(proc **out_all);
+
+// True if |mark| occurs in the environment that |pid| was started with.
+bool proc_has_mark(pid_t pid, const char *mark);
+
+#endif

@@ -1,0 +1,15 @@
+// What the launcher says, in one sentence each.
+#ifndef GRADWIRE_REPORT_H
+#define GRADWIRE_REPORT_H
+
+#include "job.h"
+
+void report_failure(job *j, const rank *r);
+void report_signal(job *j, int signal_number);  // that ends the job
+void report_leftovers(job *j, int count);
+void report_killing(job *j, int others_count);  // that the grace time is over
+void report_unkillable(job *j);
+void report_lost_output(job *j, const sink *s);
+void report_end(job *j);  // the cause once more, when it is far above
+
+#endif
