@@ -1,0 +1,72 @@
+// The simulated cluster: many workers in one process, in virtual time, in an order that one number decides.
+//
+//     static void run_trainer(void *arg) { ... env_listen(arg, "trainer:29500", ...) ... }
+//
+//     static void it_survives_cuts(uint64_t seed, void *context) {
+//         sim *s = sim_open(seed, (sim_options){ .cut_per_million = 2000 });
+//         sim_spawn(s, 0, run_trainer, sim_env(s, 0));
+//         sim_spawn(s, 1, run_observer, sim_env(s, 1));
+//         assert_true(sim_run(s, 60 * SIM_SECOND));
+//         sim_close(s);
+//     }
+//
+// Each node has an env of class "sim". What the simulator decides, all of it by the seed: which thread goes on, when
+// bytes arrive and in what pieces, how much a stream takes, when timers fire, which connections fail. Code under test
+// runs unchanged on threads of its own and may block, in env_wait alone; exactly one runs at a time. A thread may be
+// overtaken by others whenever it enters the loop role, before each task, and while it waits. Virtual time passes only
+// when nobody can go on, but for a little at each decision.
+//
+// The same seed and the same code give the same run, bit for bit, which sim_trace_hash tells. Code under test must not
+// ask anything else than its env for time or randomness, nor decide by addresses of objects.
+//
+// Ownership: the simulation owns its envs; env_close on one ends the node's agent, sim_close does it for those left.
+// Threads: the caller of sim_open is outside; it may use the envs, except to wait, before and after sim_run.
+// SIM_TRACE=1 in the environment prints every decision.
+#ifndef TESTING_SIM_H
+#define TESTING_SIM_H
+
+#include "base/env.h"
+
+typedef struct sim sim;
+
+#define SIM_SECOND ((int64_t)1000000000)
+
+// 0: the usual; negative: none.
+typedef struct sim_options {
+    int delay_max_us;            // until bytes arrive, at least 1; 200
+    int window_bytes;            // what a stream takes before its peer reads; 64 KiB, at times less
+    int cut_per_million;         // deliveries that find the connection failed; none
+    int interleave_per_million;  // times a thread that enters the role is overtaken; 50000
+    bool quiet;                  // does not print why sim_run has failed
+} sim_options;
+
+typedef struct sim_counts {
+    uint64_t decisions, switches, deliveries, bytes, connections, cuts;
+} sim_counts;
+
+// NULL without memory.
+sim *sim_open(uint64_t seed, sim_options options);
+
+// Ends every thread where it waits, without returning to it: what those threads own is lost. After a run that
+// succeeded only threads of envs that nobody has closed are left.
+void sim_close(sim *s);
+
+// The env of node |node|, counted from 0; after env_close a new one. NULL without memory.
+env *sim_env(sim *s, int node);
+
+// Adds a thread that runs |main| on |node|. sim_run ends when all of them have. False without memory.
+bool sim_spawn(sim *s, int node, void (*main)(void *arg), void *arg);
+
+// Runs until all mains have returned, then true. False if none of the threads can ever go on, or if virtual time has
+// passed |until_ns|; then it has printed the seed and who waits for what.
+bool sim_run(sim *s, int64_t until_ns);
+
+// Cuts every connection there is, as a failing network does.
+void sim_cut_all(sim *s);
+
+int64_t sim_now_ns(const sim *s);
+uint64_t sim_trace_hash(const sim *s);
+sim_counts sim_count(const sim *s);
+const char *sim_report(const sim *s);  // what sim_run has printed last, "" if nothing
+
+#endif

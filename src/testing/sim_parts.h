@@ -1,0 +1,157 @@
+// Between the files of the simulator: sim.c decides, sim_threads.c passes the baton, sim_env.c is the env, sim_net.c
+// its streams.
+#ifndef TESTING_SIM_PARTS_H
+#define TESTING_SIM_PARTS_H
+
+#include "testing/sim.h"
+
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "net/timers.h"
+
+enum { SIM_REPORT_MAX = 4096, SIM_LABEL_MAX = 48 };
+
+typedef struct sim_env_ sim_env_;
+typedef struct sim_thread sim_thread;
+
+// Something that happens at a time. With an |env|, on one of its waiting threads; without, to the simulator itself.
+typedef struct sim_event {
+    timer timer;  // must be first
+    list_node ready;
+    sim_env_ *env;
+    void (*happen)(struct sim_event *ev);
+    const char *what;
+    uint64_t id;
+} sim_event;
+
+typedef enum sim_state {
+    SIM_RUNNING,
+    SIM_RUNNABLE,
+    SIM_WAITING,  // in env_wait: may be given an event of its env
+    SIM_JOINING,  // in env_close or sim_run, until somebody makes it runnable
+} sim_state;
+
+struct sim_thread {
+    sim *sim;
+    sim_env_ *env;     // that spawned it, or NULL
+    list_node link;    // in |threads|
+    list_node queued;  // in |runnable|, or |waiting| of the env it waits in
+    sim_state state;
+    uint64_t id;
+    char label[SIM_LABEL_MAX];
+    bool is_main;
+    void (*main)(void *arg);
+    void *arg;
+
+    // while it waits
+    waiter *waiter;
+    sim_env_ *waits_in;
+    int64_t until_ns;
+    sim_event timeout;
+    sim_event *given;  // to let happen before it waits on
+
+    // the baton
+    _Atomic uint32_t has_baton;
+    bool cancelled;
+    jmp_buf start;
+};
+
+// As in net/loop.h.
+typedef struct sim_drain {
+    sim_thread *thread;
+    list_node link, tasks;
+} sim_drain;
+
+struct sim_env_ {
+    env base;
+    sim *sim;
+    int node;
+    list_node link;
+    bool closed;
+    uint64_t random;
+
+    // the role
+    sim_thread *holder;
+    int depth;
+    list_node deferred, drains;
+
+    // who waits
+    list_node waiting;
+    sim_thread *dispatcher;  // makes a turn of events, or runs its tasks
+    waiter *turning;         // its waiter while callbacks run
+    int spawned_count;
+    sim_thread *joining;  // in env_close
+
+    timers timers;
+    sim_event alarm;  // for the earliest of them
+    list_node conns, listeners;
+};
+
+struct sim {
+    uint64_t seed;
+    sim_options options;
+    uint64_t random;
+    int64_t now_ns, until_ns;
+    uint64_t hash;
+    uint64_t next_id;
+    sim_counts counts;
+    bool traces;
+    char report[SIM_REPORT_MAX];
+
+    timers events;    // to come
+    list_node ready;  // due, waiting for a thread
+    list_node runnable;
+    list_node threads, envs;
+    list_node dead_conns;  // freed with the simulation, since their users may err
+    sim_thread outside;
+    sim_thread *running;
+    int main_count;  // not yet returned
+    bool waits_for_mains;
+    bool is_stuck;
+    int next_port, next_conn;
+    int cpu;
+};
+
+// ---- sim.c ----
+uint64_t sim_random(sim *s);
+uint64_t sim_random_below(sim *s, uint64_t limit);
+bool sim_chance(sim *s, int per_million);
+int64_t sim_delay_ns(sim *s);
+void sim_note(sim *s, const sim_thread *t, const char *what, uint64_t a, uint64_t b);
+void sim_event_init(sim *s, sim_event *ev, sim_env_ *env, const char *what,
+                    void (*happen)(sim_event *ev));
+void sim_event_at(sim *s, sim_event *ev, int64_t due_ns);  // ENV_NEVER: not at all
+bool sim_event_is_set(const sim_event *ev);
+sim_thread *sim_choose(sim *s);
+void sim_write_report(sim *s);
+
+// ---- sim_threads.c ----
+bool sim_thread_open(sim *s, sim_env_ *env, bool is_main, int node, void (*main)(void *arg),
+                     void *arg);
+void sim_make_runnable(sim_thread *t);
+void sim_pass_baton(sim *s);  // until it comes back; the caller has set its own state
+void sim_maybe_overtaken(sim *s);
+void sim_cancel_all(sim *s);
+int sim_pin(sim *s, void *old_mask, unsigned long size);
+void sim_unpin(const void *old_mask, unsigned long size);
+
+// ---- sim_env.c ----
+void sim_env_close(env *e);
+void sim_env_free(sim_env_ *x);
+void sim_env_forget_threads(sim_env_ *x);  // which have been cancelled
+
+// ---- sim_net.c ----
+gw_status sim_listen(env *e, const char *address, void (*accepted)(void *user, conn *c), void *user,
+                     listener **out, char out_bound[ENV_ADDRESS_MAX], gw_error *error);
+void sim_listener_close(listener *l);
+gw_status sim_connect(env *e, const char *address, const conn_events *events, void *user,
+                      conn **out, gw_error *error);
+void sim_adopt(conn *c, const conn_events *events, void *user);
+size_t sim_send(conn *c, const struct iovec *parts, int count);
+void sim_conn_close(conn *c);
+void sim_net_close(sim_env_ *x);
+void sim_net_free(sim *s);
+
+#endif
