@@ -6,7 +6,8 @@
 // address refuses, or answers as another incarnation, is lost.
 //
 // Ownership: messages given to peers_send are taken (one count), also on failure; received ones are handed over (one
-// count). Threads: everything with the env's role held.
+// count). Threads: everything with the env's role held. |received| and |lost| are called inside turns of streams and
+// timers, never from inside the functions below (but for peers_lose); they may call all of these but peers_close.
 #ifndef SESSION_PEERS_H
 #define SESSION_PEERS_H
 
@@ -18,7 +19,7 @@ typedef struct peers peers;
 typedef struct peers_options {
     env *env;
     int rank;              // of this worker
-    uint64_t incarnation;  // random, drawn once per agent
+    uint64_t incarnation;  // random, drawn once per agent, not 0
     void *user;
     void (*received)(void *user, int rank, message *m);
     void (*lost)(void *user, int rank,
@@ -38,14 +39,19 @@ void peers_close(peers *p);  // says goodbye on open connections; no callbacks a
 gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name, const char *address,
                     gw_error *error);
 
-// Queues |m| for the peer and sends what can be sent now, if |flush|; else when the turn ends. Never waits. DISCONNECTED
-// if the peer is lost, OVERLOADED beyond LIMIT_UNSENT_BYTES.
+// Queues |m| for the peer and sends what can be sent now, if |flush|; else when the turn ends. Never waits. Fails with
+// what the peer was lost with (DISCONNECTED most often), OVERLOADED beyond LIMIT_UNSENT_BYTES, LIMIT for a message that
+// is too large, NOT_FOUND for a rank that was not added.
 gw_status peers_send(peers *p, int rank, message *m, bool flush, gw_error *error);
+
+// Ends the session with a peer that cannot be understood, or is known to be dead: it is lost with |why|.
+void peers_lose(peers *p, int rank, const gw_error *why);
 
 bool peers_is_lost(const peers *p, int rank);
 bool peers_is_drained(
     const peers *p);  // nothing queued and nothing unacknowledged to any live peer
-void peers_on_drained(peers *p, waiter *w);  // wakes |w| once it is so
+void peers_on_drained(peers *p,
+                      waiter *w);  // wakes |w|, one at a time, once it is so; NULL: not any more
 peers_stats peers_get_stats(const peers *p);
 
 #endif

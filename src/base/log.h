@@ -1,0 +1,16 @@
+// Lines for whoever runs the program: what happened to a peer or a connection, once, and what to do about it. Errors
+// that some caller gets are not logged; who first decides that something is worth a line writes it.
+//
+// Threads: any.
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include <gradwire/status.h>
+
+// Writes "gradwire: " and the line to stderr, in one piece. Control characters are shown as '?'.
+void log_line(const char *format, ...) GW_PRINTF(1, 2);
+
+// Tests: gets the lines instead.
+extern void (*log_hook)(const char *line);
+
+#endif
