@@ -1,0 +1,94 @@
+// Clipping by the norm of all gradients together (Pascanu et al. 2012).
+#include "autograd/grads.h"
+#include "autograd/sum.h"
+#include "base/mem.h"
+#include "optim/optimizer.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LANES = 8 };
+
+// Sums of squares in double, in as many lanes as a register may have: the same order, and so the
+// same bits, on every machine.
+#define SQUARES(T)                                                                                 \
+    static double squares_##T(const gw_tensor *g) {                                                \
+        const T *x = (const T *)(const void *)tensor_bytes(g);                                     \
+        double sums[LANES] = { 0 }, total = 0;                                                     \
+        int64_t i = 0;                                                                             \
+        for (; i + LANES <= g->numel; i += LANES)                                                  \
+            for (int k = 0; k < LANES; k++) sums[k] += (double)x[i + k] * (double)x[i + k];        \
+        for (; i < g->numel; i++) total += (double)x[i] * (double)x[i];                            \
+        for (int k = 0; k < LANES; k++) total += sums[k];                                          \
+        return total;                                                                              \
+    }                                                                                              \
+    static void scale_##T(T *to, const T *from, int64_t count, double by) {                        \
+        for (int64_t i = 0; i < count; i++) to[i] = from[i] * (T)by;                               \
+    }
+SQUARES(float)
+SQUARES(double)
+#undef SQUARES
+
+static gw_tensor *gradient_of(gw_scope *s, const gw_list *params, int i) {
+    gw_value v = gw_list_get(s, params, i);
+    gw_tensor *g = v.kind == GW_TENSOR ? grads_find(s, v.as.tensor) : NULL;
+    return g && (g->dtype == GW_F32 || g->dtype == GW_F64) ? g : NULL;
+}
+
+static double norm(gw_scope *s, const gw_list *params) {
+    double sum = 0;
+    for (int i = 0; i < gw_list_count(params); i++) {
+        const gw_tensor *g = gradient_of(s, params, i);
+        if (g) sum += g->dtype == GW_F32 ? squares_float(g) : squares_double(g);
+    }
+    return sqrt(sum);
+}
+
+// A tensor to write |g| times something to: |g| itself if nobody else sees it. Counted.
+static gw_tensor *room_for(gw_scope *s, gw_tensor *g) {
+    if (grad_is_own(g)) return handle_retain(g);
+    return tensor_new(s, (gw_dtype)g->dtype, g->dims, g->sizes);
+}
+
+static void scale(gw_tensor *to, const gw_tensor *from, double by) {
+    void *bytes =
+        to->storage->block->bytes + (size_t)to->offset * gw_dtype_size((gw_dtype)to->dtype);
+    if (to->dtype == GW_F32)
+        scale_float(bytes, (const float *)(const void *)tensor_bytes(from), to->numel, by);
+    else
+        scale_double(bytes, (const double *)(const void *)tensor_bytes(from), to->numel, by);
+}
+
+// All or none: first room for every result, then the arithmetic.
+static void scale_all(gw_scope *s, const gw_list *params, double by) {
+    int count = gw_list_count(params), done = 0;
+    gw_tensor **rooms = mem_calloc((size_t)count * sizeof *rooms);
+    if (!rooms) {
+        scope_fail(s, GW_NO_MEMORY, "gw_clip_grad_norm: no memory");
+        return;
+    }
+    for (; done < count && gw_ok(s); done++) {
+        gw_tensor *g = gradient_of(s, params, done);
+        if (g) rooms[done] = room_for(s, g);
+    }
+    for (int i = 0; i < count && gw_ok(s); i++) {
+        if (!rooms[i]) continue;
+        gw_tensor *g = gradient_of(s, params, i);
+        scale(rooms[i], g, by);
+        grads_replace(s, gw_list_get(s, params, i).as.tensor, handle_retain(rooms[i]));
+    }
+    for (int i = 0; i < done; i++) handle_release(rooms[i]);
+    mem_free(rooms);
+}
+
+double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm) {
+    if (!gw_ok(s)) return 0;
+    if (!(max_norm >= 0)) {
+        scope_fail(s, GW_INVALID, "gw_clip_grad_norm: %g is no norm", max_norm);
+        return 0;
+    }
+    double total = norm(s, params);
+    double by = max_norm / (total + 1e-6);
+    if (!(by >= 1)) scale_all(s, params, by);
+    return gw_ok(s) ? total : 0;
+}
