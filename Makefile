@@ -45,7 +45,7 @@ bench:
 sim:
 	@scripts/setup test
 	@$(call build,release,--target gradwire-tests)
-	$(if $(SEED),SEED=$(SEED)) $(if $(SEEDS),SEEDS=$(SEEDS)) build/bin/gradwire-tests $(F)
+	$(if $(SEED),SEED=$(SEED)) $(if $(SEEDS),SEEDS=$(SEEDS) GW_TEST_LIMIT_S=3600) build/bin/gradwire-tests $(F)
 
 format:
 	clang-format -i $(SOURCES)
