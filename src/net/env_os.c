@@ -145,6 +145,7 @@ env_os_counts env_os_count(env *e) {
     return (env_os_counts){
         .polls = atomic_load_explicit(&o->poll_count, memory_order_relaxed),
         .sleeps = atomic_load_explicit(&o->sleep_count, memory_order_relaxed),
+        .idles = atomic_load_explicit(&o->idle_count, memory_order_relaxed),
         .kicks = atomic_load_explicit(&o->kick_total, memory_order_relaxed),
     };
 }

@@ -17,7 +17,8 @@ void env_os_cut_every(env *e, int count);
 // What the loop has cost so far; all of them stand still while nothing happens.
 typedef struct env_os_counts {
     uint64_t polls;   // looks at what is ready
-    uint64_t sleeps;  // times a thread went to sleep in the kernel, or came back from it
+    uint64_t sleeps;  // times a thread went to sleep in the kernel
+    uint64_t idles;   // of these, idle ones
     uint64_t kicks;   // sleeping threads woken by another
 } env_os_counts;
 

@@ -102,6 +102,7 @@ static bool sleep_in_seat(os_env *o, slot *s, int64_t until_ns) {
 static void sleep_idle(os_env *o, slot *s, int64_t until_ns) {
     bool ready = false;
     atomic_store_explicit(&s->state, SLOT_ASLEEP, memory_order_relaxed);
+    atomic_fetch_add_explicit(&o->idle_count, 1, memory_order_relaxed);
     role_release(o);
     if (s->seat) {
         ready = sleep_in_seat(o, s, until_ns);

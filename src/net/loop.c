@@ -21,6 +21,13 @@ enum {
     PENALTY_MAX = 8192,
 };
 
+typedef enum look_result {
+    LOOK_NOT_DONE,
+    LOOK_FOUND_NOTHING,
+    LOOK_FOUND,
+    LOOK_DISTURBED,
+} look_result;
+
 static os_env *of(env *e) {
     return (os_env *)e;
 }
@@ -102,48 +109,48 @@ static bool is_signalled(slot *s) {
     return atomic_load_explicit(&s->state, memory_order_acquire) == SLOT_SIGNALLED;
 }
 
+// Returns how many of |events| are filled. Only the poller may.
 static int look_once(os_env *o) {
     atomic_fetch_add_explicit(&o->poll_count, 1, memory_order_relaxed);
     int n = epoll_wait(o->inner, o->events, LOOP_EVENTS_MAX, 0);
     return n < 0 ? 0 : n;
 }
 
-// Looks again and again for a while, letting others run in between.
-static int look_for_a_while(os_env *o, slot *s, int64_t until_ns) {
+// Looking again and again costs nothing that anybody wants as long as a yield comes back soon. When one does not, other
+// work wants the processor: the next waits sleep at once, ever more of them, until looking is worth its while again.
+static bool may_look(os_env *o) {
+    if (o->sleep_at_once == 0) return true;
+    o->sleep_at_once--;
+    return false;
+}
+
+static void learn_from(os_env *o, look_result result) {
+    if (result == LOOK_FOUND && o->penalty > 0) o->penalty--;
+    if (result != LOOK_DISTURBED) return;
+    o->penalty = o->penalty ? o->penalty * 2 : PENALTY_MIN;
+    if (o->penalty > PENALTY_MAX) o->penalty = PENALTY_MAX;
+    o->sleep_at_once = o->penalty;
+}
+
+// Looks for a while, without the role, until |s| is signalled or, for the poller, something is ready.
+static look_result look_for_a_while(os_env *o, slot *s, int64_t until_ns, int *out_count) {
     int64_t start_ns = os_now_ns(&o->base), last_ns = start_ns;
     for (;;) {
-        int n = look_once(o);
-        if (n > 0 || is_signalled(s)) {
-            if (o->penalty > 0) o->penalty--;
-            return n;
-        }
-        if (last_ns - start_ns > LOOK_NS || last_ns >= until_ns) return 0;
+        if (out_count && (*out_count = look_once(o)) > 0) return LOOK_FOUND;
+        if (is_signalled(s)) return LOOK_FOUND;
+        if (last_ns - start_ns > LOOK_NS || last_ns >= until_ns) return LOOK_FOUND_NOTHING;
         sched_yield();
         int64_t now_ns = os_now_ns(&o->base);
-        if (now_ns - last_ns > YIELD_LONG_NS) {
-            o->penalty = o->penalty ? o->penalty * 2 : PENALTY_MIN;
-            if (o->penalty > PENALTY_MAX) o->penalty = PENALTY_MAX;
-            o->sleep_at_once = o->penalty;
-            return 0;
-        }
+        if (now_ns - last_ns > YIELD_LONG_NS) return LOOK_DISTURBED;
         last_ns = now_ns;
     }
 }
 
-// Without the role. Returns how many of |events| are filled.
-static int find_events(os_env *o, slot *s, int64_t until_ns) {
-    int n = 0;
-    if (o->sleep_at_once > 0) {
-        o->sleep_at_once--;
-    } else {
-        n = look_for_a_while(o, s, until_ns);
-    }
-    if (n > 0) return n;
+// Whether |s| may sleep: not if it has been signalled, perhaps because it need not wait any more.
+static bool fall_asleep(slot *s) {
     uint32_t expected = SLOT_AWAKE;
-    if (!atomic_compare_exchange_strong_explicit(&s->state, &expected, SLOT_ASLEEP,
-                                                 memory_order_acq_rel, memory_order_acquire))
-        return 0;  // signalled: the reason may be that it need not wait any more
-    return loop_sleep(o, o->inner, o->events, LOOP_EVENTS_MAX, until_ns);
+    return atomic_compare_exchange_strong_explicit(&s->state, &expected, SLOT_ASLEEP,
+                                                   memory_order_acq_rel, memory_order_acquire);
 }
 
 // One turn: the callbacks, then the tasks they have put off.
@@ -160,11 +167,16 @@ static void make_turn(os_env *o, slot *s, int count) {
 static void poll_until_something(os_env *o, slot *s, int64_t until_ns) {
     // Events in hand are those of the last look, all handled: nothing can mean a closed stream any more.
     tcp_free_closed(o);
+    int count = 0;
+    look_result looked = may_look(o) ? LOOK_FOUND_NOTHING : LOOK_NOT_DONE;
     role_release(o);
-    int n = find_events(o, s, until_ns);
+    if (looked != LOOK_NOT_DONE) looked = look_for_a_while(o, s, until_ns, &count);
+    if (looked != LOOK_FOUND && fall_asleep(s))
+        count = loop_sleep(o, o->inner, o->events, LOOP_EVENTS_MAX, until_ns);
     role_take(o);
     atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
-    make_turn(o, s, n);
+    learn_from(o, looked);
+    make_turn(o, s, count);
 }
 
 void loop_poll_ready(os_env *o, slot *s) {
@@ -176,21 +188,25 @@ void loop_poll_ready(os_env *o, slot *s) {
 
 // ---- Waiting ----
 
-static void sleep_parked(os_env *o, slot *s, int64_t until_ns) {
-    list_prepend(&o->parked, &s->link);
-    atomic_store_explicit(&s->state, SLOT_ASLEEP, memory_order_relaxed);
-    role_release(o);
-    loop_sleep_on_futex(o, s, until_ns);
-    role_take(o);
-    atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
-    list_remove(&s->link);
-}
-
 void loop_sleep_on_futex(os_env *o, slot *s, int64_t until_ns) {
     struct timespec at = { until_ns / 1000000000, until_ns % 1000000000 };
     atomic_fetch_add_explicit(&o->sleep_count, 1, memory_order_relaxed);
     syscall(SYS_futex, &s->state, FUTEX_WAIT_BITSET_PRIVATE, SLOT_ASLEEP,
             until_ns == ENV_NEVER ? NULL : &at, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+// Somebody else polls. The first to be parked looks for its signal before it sleeps: it is the one that polls next.
+static void sleep_parked(os_env *o, slot *s, int64_t until_ns) {
+    look_result looked =
+        list_is_empty(&o->parked) && may_look(o) ? LOOK_FOUND_NOTHING : LOOK_NOT_DONE;
+    list_prepend(&o->parked, &s->link);
+    role_release(o);
+    if (looked != LOOK_NOT_DONE) looked = look_for_a_while(o, s, until_ns, NULL);
+    if (looked != LOOK_FOUND && fall_asleep(s)) loop_sleep_on_futex(o, s, until_ns);
+    role_take(o);
+    atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
+    learn_from(o, looked);
+    list_remove(&s->link);
 }
 
 bool loop_is_over(os_env *o, const slot *s, int64_t until_ns, bool looked) {

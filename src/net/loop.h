@@ -79,8 +79,8 @@ struct os_env {
     seat seats[LOOP_SEATS_MAX];
     int seat_count;  // opened so far
 
-    // how long to look before sleeping: touched by the poller alone
-    int sleep_at_once;  // this many waits
+    // whether to look before sleeping
+    int sleep_at_once;  // this many waits do not
     int penalty;
 
     // what is polled
@@ -100,7 +100,7 @@ struct os_env {
     // threads
     list_node threads;
 
-    _Atomic uint64_t poll_count, sleep_count, kick_total;
+    _Atomic uint64_t poll_count, sleep_count, idle_count, kick_total;
 };
 
 // ---- role.c ----

@@ -52,7 +52,8 @@ void tcp_free_closed(os_env *o) {
 void conn_fail(conn *c, const char *why) {
     assert(c->state == CONN_CONNECTING || c->state == CONN_OPEN);
     gw_error error;
-    error_set(&error, GW_DISCONNECTED, "%s: %s", c->name, why);
+    gw_status status = c->is_refused ? GW_NOT_FOUND : GW_DISCONNECTED;
+    error_set(&error, status, "%s: %s", c->name, why);
     const conn_events *events = c->events;
     conn_bury(c);
     events->closed(c->user, &error);

@@ -30,6 +30,7 @@ struct conn {
     timer timer;          // an end that is due
     int op_count;         // sends and receipts, where a test cuts connections
     bool is_cut;
+    bool is_refused;  // nobody listens there
 };
 
 struct listener {

@@ -63,6 +63,7 @@ void conn_finish_connect(conn *c) {
     if (!error && getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &size)) error = errno;
     if (!error && has_met_itself(c)) error = ECONNREFUSED;
     if (error) {
+        c->is_refused = error == ECONNREFUSED;
         conn_fail(c, strerror(error));
         return;
     }
@@ -98,6 +99,7 @@ gw_status tcp_connect(env *e, const char *text, const conn_events *events, void 
         failed = connect(fd, (const struct sockaddr *)&a.bytes, a.size);
     } while (failed && errno == EINTR);
     if (failed && errno != EINPROGRESS) {
+        c->is_refused = errno == ECONNREFUSED;
         conn_fail_soon(c, errno);
     } else if ((status = loop_add(o, fd, &c->source, EPOLLOUT, error))) {
         conn_bury(c);
