@@ -52,7 +52,8 @@ typedef struct timer {
     struct timer *child, *next, **place;
 } timer;
 
-// What happens on a stream. |closed| is the last event, and comes exactly once unless conn_close came first.
+// What happens on a stream. |closed| is the last event, and comes exactly once unless conn_close came first; its status
+// is NOT_FOUND if our connect found nobody listening, else DISCONNECTED.
 typedef struct conn_events {
     void (*opened)(void *user);                             // our connect succeeded
     void (*buffer)(void *user, void **into, size_t *size);  // where the next bytes go, at least one

@@ -15,6 +15,8 @@ enum {
     SMALL_WINDOW_MIN = 64,
 };
 
+static const char refused[] = "Connection refused";
+
 typedef enum stream_state {
     STREAM_CONNECTING,
     STREAM_ACCEPTED,  // not adopted yet
@@ -244,7 +246,8 @@ static void deliver(conn *c, size_t size) {
 
 static void end_stream(conn *c) {
     gw_error error;
-    error_set(&error, GW_DISCONNECTED, "%s: %s", c->name, c->end);
+    gw_status status = c->end == refused ? GW_NOT_FOUND : GW_DISCONNECTED;
+    error_set(&error, status, "%s: %s", c->name, c->end);
     sim_note(c->env->sim, c->env->sim->running, "loses a connection", c->id, 0);
     if (c->peer) c->peer->peer = NULL;
     end_conn(c);
@@ -333,7 +336,7 @@ static void approach(sim_event *ev) {
     conn *client = list_entry(ev, conn, approach);
     listener *l = find_listener(client->env->sim, client->name);
     if (!l) {
-        end_after_bytes(client, "Connection refused");
+        end_after_bytes(client, refused);
     } else if (ev->env != l->env) {
         ev->env = l->env;
         sim_event_at(l->env->sim, ev, l->env->sim->now_ns);
