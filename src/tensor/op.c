@@ -226,19 +226,30 @@ int op_dim(op_call *c, const gw_tensor *x, int64_t dim) {
     return -1;
 }
 
-int op_broadcast(op_call *c, const gw_tensor *a, const gw_tensor *b, int64_t out[GW_DIMS_MAX]) {
-    int dims = a->dims > b->dims ? a->dims : b->dims;
-    for (int i = 0; i < dims; i++) {
-        int ia = i - (dims - a->dims), ib = i - (dims - b->dims);
-        int64_t size_a = ia < 0 ? 1 : a->sizes[ia], size_b = ib < 0 ? 1 : b->sizes[ib];
-        if (size_a != size_b && size_a != 1 && size_b != 1) {
-            op_fail(c, GW_INVALID, "%s and %s do not broadcast", shape_text(a).text,
-                    shape_text(b).text);
+// The size of the dimension that is |back| before the end, 1 beyond the first.
+static int64_t size_back(int dims, const int64_t *sizes, int back) {
+    return back <= dims ? sizes[dims - back] : 1;
+}
+
+int op_broadcast_to(op_call *c, int dims, int64_t sizes[GW_DIMS_MAX], const gw_tensor *x) {
+    int out_dims = dims > x->dims ? dims : x->dims;
+    int64_t out[GW_DIMS_MAX];
+    for (int back = 1; back <= out_dims; back++) {
+        int64_t a = size_back(dims, sizes, back), b = size_back(x->dims, x->sizes, back);
+        if (a != b && a != 1 && b != 1) {
+            op_fail(c, GW_INVALID, "%s and %s do not broadcast", shape_text_of(dims, sizes).text,
+                    shape_text(x).text);
             return -1;
         }
-        out[i] = size_a == 1 ? size_b : size_a;
+        out[out_dims - back] = a == 1 ? b : a;
     }
-    return dims;
+    for (int i = 0; i < out_dims; i++) sizes[i] = out[i];
+    return out_dims;
+}
+
+int op_broadcast(op_call *c, const gw_tensor *a, const gw_tensor *b, int64_t out[GW_DIMS_MAX]) {
+    for (int i = 0; i < a->dims; i++) out[i] = a->sizes[i];
+    return op_broadcast_to(c, a->dims, out, b);
 }
 
 // ---- For grad -----------------------------------------------------------------------------------------------------

@@ -115,6 +115,9 @@ int op_dim(op_call *c, const gw_tensor *x, int64_t dim);
 // The shape that |a| and |b| broadcast to. Fails and returns -1 if they do not, else returns the dims.
 int op_broadcast(op_call *c, const gw_tensor *a, const gw_tensor *b, int64_t out[GW_DIMS_MAX]);
 
+// The same with one shape in |sizes|, where the result goes.
+int op_broadcast_to(op_call *c, int dims, int64_t sizes[GW_DIMS_MAX], const gw_tensor *x);
+
 // For grad: the flat input of argument |i|, which is a tensor; and the sum of |d| over what was broadcast, in the dtype
 // of |x|: the way back of broadcasting.
 int grad_input(const op_grad *g, int i);
