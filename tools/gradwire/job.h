@@ -53,7 +53,9 @@ typedef struct job {
     uint64_t line_count;
     rank *cause;  // the rank that failed first; NULL: none
     int exit_code;
-    bool has_exit_code;     // what came later does not change it
+    bool has_exit_code;  // what came later does not change it
+    int64_t asked_ms;    // when a signal last asked for the end; 0: never
+    int64_t alone_ms;
     bool is_alone;          // no process of the job is left
     bool tree_has_changed;  // since we last looked for processes below us
     int first_output;       // whose turn it is to be read first

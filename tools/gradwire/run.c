@@ -41,7 +41,8 @@ static bool open_memory(job *j) {
     if (!j->ranks || !j->groups || !j->polls || (!j->passes_through && !j->lines)) return false;
     for (size_t i = 0; i < count; i++) {
         j->ranks[i].last.total = &j->line_count;
-        for (int k = 0; k < OUTPUTS; k++) j->ranks[i].outputs[k].fd = -1;
+        for (int k = 0; k < OUTPUTS; k++)
+            j->ranks[i].outputs[k] = (output){ .fd = -1, .to = j->to[k] };
     }
     return true;
 }

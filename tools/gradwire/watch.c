@@ -15,7 +15,7 @@
 #include "report.h"
 #include "sweep.h"
 
-enum { LOOK_AGAIN_MS = 20 };
+enum { LOOK_AGAIN_MS = 20, SLOW_READER_MS = 1000 };
 
 // Places of the descriptors that the loop waits for.
 enum {
@@ -97,6 +97,8 @@ static void pass_on(job *j, int signal_number) {
 static void end_job(job *j, int signal_number) {
     if (j->policy.stage == AWAITING_RANKS) report_signal(j, signal_number);
     set_exit_code(j, EXIT_SIGNAL + signal_number);
+    j->asked_ms = clock_now_ms();
+    if (j->is_alone) return;
     happened(j, USER_SIGNAL, signals_to_ranks(signal_number));
 }
 
@@ -180,6 +182,7 @@ static void look_for_leftovers(job *j) {
     pid_t pid = waitpid(-1, NULL, WNOHANG);
     j->is_alone = count < 0 || (pid < 0 && errno == ECHILD);
     j->tree_has_changed = !j->is_alone;
+    if (j->is_alone) j->alone_ms = clock_now_ms();
 }
 
 // ---- Output -------------------------------------------------------------------------------------------------------
@@ -261,10 +264,18 @@ static void gather(job *j) {
     }
 }
 
+// At the end only a reader of our output is waited for: without limit, unless somebody wants the end.
+static int64_t deadline_ms(const job *j) {
+    if (!j->is_alone) return j->policy.deadline_ms;
+    if (!j->asked_ms) return INT64_MAX;
+    return (j->asked_ms > j->alone_ms ? j->asked_ms : j->alone_ms) + SLOW_READER_MS;
+}
+
 static int time_to_wait_ms(const job *j) {
     if (j->tree_has_changed && j->running_count == 0 && !j->is_alone) return LOOK_AGAIN_MS;
-    if (j->policy.deadline_ms == INT64_MAX) return -1;
-    int64_t left_ms = j->policy.deadline_ms - clock_now_ms();
+    int64_t until_ms = deadline_ms(j);
+    if (until_ms == INT64_MAX) return -1;
+    int64_t left_ms = until_ms - clock_now_ms();
     if (left_ms < 0) return 0;
     if (j->policy.stage == AWAITING_DEATH && left_ms > LOOK_AGAIN_MS) return LOOK_AGAIN_MS;
     return left_ms < 3600000 ? (int)left_ms : 3600000;
@@ -281,11 +292,12 @@ static void turn(job *j) {
     look_for_leftovers(j);
     if (j->is_alone) finish_outputs(j);
     write_outputs(j);
-    if (clock_now_ms() >= j->policy.deadline_ms) happened(j, TIME_IS_UP, SIGTERM);
+    if (!j->is_alone && clock_now_ms() >= deadline_ms(j)) happened(j, TIME_IS_UP, SIGTERM);
 }
 
 static bool is_over(const job *j) {
-    return j->policy.stage == AWAITING_NOTHING || (j->is_alone && outputs_are_done(j));
+    if (!j->is_alone) return j->policy.stage == AWAITING_NOTHING;
+    return outputs_are_done(j) || clock_now_ms() >= deadline_ms(j);
 }
 
 int watch(job *j) {
@@ -293,7 +305,7 @@ int watch(job *j) {
     while (!is_over(j)) turn(j);
     report_end(j);
     while (!is_over(j)) turn(j);
-    if (j->policy.stage == AWAITING_NOTHING && !j->is_alone) {
+    if (!j->is_alone) {
         report_unkillable(j);
         if (j->exit_code == 0) j->exit_code = EXIT_OWN_FAILURE;
     }

@@ -1,0 +1,152 @@
+#include "launched.h"
+
+#include "testing/testing.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+const char *launched_path(void) {
+    static char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 16);
+    assert_true(n > 0);
+    path[n] = '\0';
+    char *name = strrchr(path, '/') + 1;
+    memcpy(name, "gradwire", sizeof "gradwire");
+    return path;
+}
+
+static int open_pidfd(pid_t pid) {
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+launched launch_with(const char *const arguments[], int in_fd, int out_fd, int err_fd) {
+    int in[2] = { in_fd, -1 }, out[2] = { -1, out_fd }, err[2] = { -1, err_fd };
+    if (in_fd < 0) assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+    if (out_fd < 0) assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    if (err_fd < 0) assert_int_equal(pipe2(err, O_CLOEXEC), 0);
+    const char *path = launched_path();
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        dup2(in[0], STDIN_FILENO);
+        dup2(out[1], STDOUT_FILENO);
+        dup2(err[1], STDERR_FILENO);
+        execv(path, (char *const *)arguments);
+        _exit(126);
+    }
+    if (in_fd < 0) close(in[0]);
+    if (out_fd < 0) close(out[1]);
+    if (err_fd < 0) close(err[1]);
+    return (launched){ pid, open_pidfd(pid), in[1], out[0], err[0] };
+}
+
+launched launch(const char *const arguments[]) {
+    return launch_with(arguments, -1, -1, -1);
+}
+
+const char *read_line(int fd, const char *beginning) {
+    static char line[128 * 1024];
+    size_t size = 0, wanted = strlen(beginning);
+    for (;;) {
+        ssize_t n = read(fd, line + size, 1);
+        if (n < 0 && errno == EINTR) continue;
+        if (n != 1) fail_msg("the output ended before a line with \"%s\"", beginning);
+        assert_true(size < sizeof line - 1);
+        if (line[size++] != '\n') continue;
+        line[size - 1] = '\0';
+        if (strncmp(line, beginning, wanted) == 0) return line + wanted;
+        size = 0;
+    }
+}
+
+void send_line(launched *l, const char *line) {
+    size_t size = strlen(line);
+    assert_int_equal(write(l->in_fd, line, size), size);
+    assert_int_equal(write(l->in_fd, "\n", 1), 1);
+}
+
+void close_input(launched *l) {
+    if (l->in_fd >= 0) close(l->in_fd);
+    l->in_fd = -1;
+}
+
+// Appends what is ready; false at the end.
+static bool read_some(int fd, char **data, size_t *size) {
+    enum { CHUNK = 64 * 1024 };
+    *data = realloc(*data, *size + CHUNK + 1);
+    assert_non_null(*data);
+    ssize_t n = read(fd, *data + *size, CHUNK);
+    if (n > 0) *size += (size_t)n;
+    (*data)[*size] = '\0';
+    return n > 0 || (n < 0 && errno == EINTR);
+}
+
+result finish(launched l) {
+    result r = { 0 };
+    close_input(&l);
+    struct pollfd fds[2] = { { .fd = l.out_fd, .events = POLLIN },
+                             { .fd = l.err_fd, .events = POLLIN } };
+    while (fds[0].fd >= 0 || fds[1].fd >= 0) {
+        if (poll(fds, 2, -1) < 0) continue;
+        if (fds[0].fd >= 0 && fds[0].revents && !read_some(fds[0].fd, &r.out, &r.out_size))
+            fds[0].fd = -1;
+        if (fds[1].fd >= 0 && fds[1].revents && !read_some(fds[1].fd, &r.err, &r.err_size))
+            fds[1].fd = -1;
+    }
+    int status;
+    while (waitpid(l.pid, &status, 0) < 0) assert_int_equal(errno, EINTR);
+    if (l.out_fd >= 0) close(l.out_fd);
+    if (l.err_fd >= 0) close(l.err_fd);
+    close(l.pid_fd);
+    r.code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return r;
+}
+
+void forget(result r) {
+    free(r.out);
+    free(r.err);
+}
+
+int open_process(const char *number) {
+    return open_pidfd((pid_t)strtol(number, NULL, 10));
+}
+
+bool has_ended(int process_fd) {
+    struct pollfd ended = { .fd = process_fd, .events = POLLIN };
+    return poll(&ended, 1, 0) == 1;
+}
+
+void wait_for_end(int process_fd) {
+    struct pollfd ended = { .fd = process_fd, .events = POLLIN };
+    while (poll(&ended, 1, -1) != 1) continue;
+    close(process_fd);
+}
+
+path make_folder(void) {
+    path p = { "/tmp/gradwire-run-XXXXXX" };
+    assert_non_null(mkdtemp(p.text));
+    return p;
+}
+
+path in_folder(path folder, const char *name) {
+    path p;
+    int n = snprintf(p.text, sizeof p.text, "%.200s/%s", folder.text, name);
+    assert_in_range(n, 1, sizeof p.text - 1);
+    return p;
+}
+
+void remove_folder(path folder) {
+    char command[300];
+    snprintf(command, sizeof command, "rm -r '%s'", folder.text);
+    assert_int_equal(system(command), 0);
+}

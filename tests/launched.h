@@ -1,0 +1,61 @@
+// The gradwire command as tests see it: started with arguments, read, signalled, waited for.
+//
+// Nothing here has a limit of its own: what does not come is found out by the limit of the test.
+#ifndef TESTS_LAUNCHED_H
+#define TESTS_LAUNCHED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+// A program that runs.
+typedef struct launched {
+    pid_t pid;
+    int pid_fd;          // readable when it has ended
+    int in_fd;           // -1: closed
+    int out_fd, err_fd;  // what it prints
+} launched;
+
+// A program that has ended.
+typedef struct result {
+    int code;         // 128 + n: killed by signal n
+    char *out, *err;  // the rest of what it printed; ended by NUL, whatever else is in it
+    size_t out_size, err_size;
+} result;
+
+typedef struct path {
+    char text[256];
+} path;
+
+#define LAUNCH(...) launch((const char *const[]){ "gradwire", __VA_ARGS__, NULL })
+#define RUN(...) finish(LAUNCH(__VA_ARGS__))
+
+// The command lies beside the program of the tests.
+const char *launched_path(void);
+
+// Starts it.
+launched launch(const char *const arguments[]);
+
+// The same with streams that the test has made; -1: a pipe. The launched one has -1 where it has no pipe.
+launched launch_with(const char *const arguments[], int in_fd, int out_fd, int err_fd);
+
+// Reads standard output (or error) up to the first line that begins with |beginning|, and returns the rest of that line
+// in memory that the next call uses again.
+const char *read_line(int fd, const char *beginning);
+
+void send_line(launched *l, const char *line);  // to standard input
+void close_input(launched *l);
+result finish(launched l);  // reads all that is left and waits
+void forget(result r);
+
+// A process by its number, to see it end; the number comes from what it printed.
+int open_process(const char *number);
+bool has_ended(int process_fd);
+void wait_for_end(int process_fd);  // and closes it
+
+// A folder of the test's own, removed when the test has passed.
+path make_folder(void);
+path in_folder(path folder, const char *name);
+void remove_folder(path folder);
+
+#endif
