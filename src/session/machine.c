@@ -98,6 +98,7 @@ static void begin_stream(peer *x) {
     x->connected_ns = env_now_ns(x->peers->options.env);
     x->is_blocked = false;
     line_stream(x->line, &peer_connection_events, x);
+    peer_update_busy(x);  // a hello acknowledges, too
     peers_make_dirty(x);
 }
 
