@@ -32,7 +32,7 @@ typedef struct node_run {
 // Kinds of nodes. Here there is one, a row of the operator table; a tensor that came from another
 // worker will be a second: its |run| sends the gradients there.
 typedef struct node_class {
-    const char *(*name)(const node *n);  // "gw.mul", for messages
+    const char *(*name)(const node *n);  // "mul", for messages
     void (*run)(node *n, node_run *r);   // fails r->scope when it cannot
     bool (*forget)(node *n);             // gives up saved values; false if there were none
     void (*destroy)(node *n);            // the memory, after forget; edges are released already

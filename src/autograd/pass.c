@@ -3,6 +3,7 @@
 #include "autograd/grads.h"
 #include "base/mem.h"
 #include <gradwire/ops.h>
+#include <stdio.h>
 
 enum { EDGES_SMALL = 16 };
 
@@ -65,7 +66,10 @@ static bool run_derivative(pass *p, target *t, node_run *r) {
     }
     if (!any) return true;
     n->class->run(n, r);
-    return gw_ok(p->work) || fail_from_work(p, n->class->name(n));
+    if (gw_ok(p->work)) return true;
+    char name[GW_NAME_MAX + 1];
+    snprintf(name, sizeof name, "gw.%s", n->class->name(n));
+    return fail_from_work(p, name);
 }
 
 // Runs a node whose gradients have all come, and hands the results on.

@@ -147,11 +147,10 @@ static void prune(pass *p) {
 }
 
 static bool fail_spent(pass *p, const node *n) {
-    scope_fail(
-        p->scope, GW_WRONG_STATE,
-        "backward: a pass has been through this graph and %s has given up what it had saved; "
-        "set retain_graph in the first pass",
-        n->class->name(n));
+    scope_fail(p->scope, GW_WRONG_STATE,
+               "backward: a pass has been through this graph, and gw.%s no longer has what it had "
+               "saved; set retain_graph in the first pass",
+               n->class->name(n));
     return false;
 }
 

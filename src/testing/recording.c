@@ -111,7 +111,8 @@ gw_tensor *recording_tensor(gw_scope *s, recording *r) {
 gw_value recording_value(gw_scope *s, recording *r) {
     const char *kind = word(r);
     if (strcmp(kind, "none") == 0) return gw_none();
-    if (strcmp(kind, "bool") == 0) return gw_value_of_bool(strcmp(word(r), "true") == 0);
+    if (strcmp(kind, "true") == 0) return gw_value_of_bool(true);
+    if (strcmp(kind, "false") == 0) return gw_value_of_bool(false);
     if (strcmp(kind, "int") == 0) return gw_value_of_int(strtoll(word(r), NULL, 10));
     if (strcmp(kind, "float") == 0) return gw_value_of_float(recording_number(r));
     if (strcmp(kind, "string") == 0) return gw_value_of_string(word(r));

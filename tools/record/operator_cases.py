@@ -48,6 +48,15 @@ class Recorder:
                 self.out.write(f"d_in {i} {words.tensor(grad)}\n")
 
 
+def record_creation(r):
+    r.case("zeros", lambda d, n: torch.zeros(n, dtype=d), f32, Ints([2, 3]))
+    r.case("ones", lambda d, n: torch.ones(n, dtype=d), i64, Ints([]))
+    r.case("full", lambda d, v, n: torch.full(n, v, dtype=d), f64, 2.5, Ints([2]))
+    r.case("full", lambda d, v, n: torch.full(n, v, dtype=d), torch.bool, True, Ints([2]))
+    for a in ((f32, 0.0, 2.0, 0.3), (i64, 1, 10, 3), (f64, 5.0, 0.0, -1.5), (i64, 3, 3, 1)):
+        r.case("arange", lambda d, low, high, by: torch.arange(low, high, by, dtype=d), *a)
+
+
 def record_views(r):
     x = r.real(2, 3, 4)
     r.case("reshape", lambda x, n: x.reshape(n), x, Ints([4, 6]))
@@ -263,6 +272,7 @@ def record_layers(r):
 
 def record_operators(out):
     r = Recorder(out)
+    record_creation(r)
     record_views(r)
     record_arithmetic(r)
     record_unary(r)
@@ -307,7 +317,10 @@ def record_texts(out):
         r.real(3, 4),
     ]
     for x in samples:
-        lines = str(x).split("\n")
+        text = str(x)
+        for dtype, name in words.DTYPES.items():
+            text = text.replace(str(dtype), name)
+        lines = text.split("\n")
         out.write(f"\ncase {words.tensor(x)}\ntext {len(lines)}\n" + "\n".join(lines) + "\nend\n")
 
 

@@ -51,7 +51,7 @@ def value(x):
     if isinstance(x, torch.dtype):
         return "string " + DTYPES[x]
     if isinstance(x, bool):
-        return "bool " + ("true" if x else "false")
+        return "true" if x else "false"
     if isinstance(x, int):
         return f"int {x}"
     if isinstance(x, float):

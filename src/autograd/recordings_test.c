@@ -1,0 +1,128 @@
+// Every operator beside what PyTorch recorded of it: values, and gradients through gw_backward.
+#include "testing/recording.h"
+#include "testing/testing.h"
+
+#include "tensor/op.h"
+#include <gradwire/autograd.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Of f32, whose sums PyTorch adds in another order than we do.
+static const double relative = 1e-5, absolute = 2e-6;
+
+// What chance decides cannot be compared; cases of these rows leave it no choice.
+enum { INPUTS_MAX = 8 };
+
+typedef struct recorded_case {
+    const op *op;
+    gw_value args[OP_ARGS_MAX];
+    int arg_count;
+    gw_tensor *inputs[INPUTS_MAX];  // flat
+    int input_count;
+    char what[128];
+} recorded_case;
+
+static void add_input(gw_scope *s, recorded_case *c, gw_tensor *x) {
+    assert_true(c->input_count < INPUTS_MAX);
+    if (gw_dtype_of(x) <= GW_BF16) gw_requires_grad(s, x);
+    c->inputs[c->input_count++] = x;
+}
+
+static void read_args(gw_scope *s, recording *r, recorded_case *c) {
+    while (recording_takes(r, "arg")) {
+        gw_value v = c->args[c->arg_count++] = recording_value(s, r);
+        if (v.kind == GW_TENSOR) add_input(s, c, v.as.tensor);
+        for (int i = 0; v.kind == GW_LIST && i < gw_list_count(v.as.list); i++) {
+            gw_value item = gw_list_get(s, v.as.list, i);
+            if (item.kind == GW_TENSOR) add_input(s, c, item.as.tensor);
+        }
+    }
+}
+
+static void compare_gradients(gw_scope *s, recording *r, const recorded_case *c, gw_tensor *out) {
+    gw_tensor *d_out = recording_tensor(s, r);
+    gw_backward_with(s, out, (gw_backward_options){ .gradient = d_out });
+    if (!gw_ok(s)) fail_msg("%s: %s", c->what, gw_scope_error(s)->text);
+    while (recording_takes(r, "d_in")) {
+        int i = (int)recording_number(r);
+        char what[160];
+        snprintf(what, sizeof what, "%s, gradient of input %d", c->what, i);
+        gw_tensor *expected = recording_tensor(s, r), *d = gw_grad_find(s, c->inputs[i]);
+        if (!d) fail_msg("%s: there is none", what);
+        recording_compare(what, d, expected, relative, absolute);
+    }
+}
+
+// One case; returns its row.
+static const op *run_case(recording *r, int number) {
+    gw_scope *s = gw_scope_open(NULL);
+    recorded_case c = { 0 };
+    const char *name = recording_word(r);
+    snprintf(c.what, sizeof c.what, "case %d, gw.%s", number, name);
+    testing_note("%s", c.what);
+    c.op = op_find(name);
+    if (!c.op) fail_msg("%s: no such operator", c.what);
+    read_args(s, r, &c);
+    gw_tensor *out = op_run(s, c.op, c.args, c.arg_count, NULL);
+    if (!gw_ok(s)) fail_msg("%s: %s", c.what, gw_scope_error(s)->text);
+    assert_true(recording_takes(r, "out"));
+    recording_compare(c.what, out, recording_tensor(s, r), relative, absolute);
+    if (recording_takes(r, "d_out"))
+        compare_gradients(s, r, &c, out);
+    else
+        assert_false(gw_needs_grad(out));
+    assert_true(recording_takes(r, "end"));
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+    return c.op;
+}
+
+// Rows whose results nothing but chance decides.
+static bool is_by_chance(const op *o) {
+    return strcmp(o->name, "rand") == 0 || strcmp(o->name, "randn") == 0;
+}
+
+static void operators_compute_what_pytorch_computes(void **state) {
+    (void)state;
+    enum { ROWS_MAX = 256 };
+    bool seen[ROWS_MAX] = { false };
+    recording r = recording_open(RECORDINGS "operators.txt");
+    for (int number = 1; recording_takes(&r, "case"); number++) {
+        const op *o = run_case(&r, number);
+        for (int i = 0; op_table[i]; i++) seen[i] |= op_table[i] == o;
+    }
+    assert_null(recording_word(&r));
+    recording_close(&r);
+    for (int i = 0; op_table[i]; i++)
+        if (!seen[i] && !is_by_chance(op_table[i]))
+            fail_msg("tools/record has no case of gw.%s", op_table[i]->name);
+}
+
+static char *next_line(char **at) {
+    char *line = *at, *end = strchr(line, '\n');
+    if (end) *end = '\0';
+    *at = end ? end + 1 : line + strlen(line);
+    return line;
+}
+
+static void tensors_print_as_in_pytorch(void **state) {
+    (void)state;
+    recording r = recording_open(RECORDINGS "texts.txt");
+    while (recording_takes(&r, "case")) {
+        gw_scope *s = gw_scope_open(NULL);
+        gw_tensor *x = recording_tensor(s, &r);
+        assert_true(recording_takes(&r, "text"));
+        char *text = strdup(gw_to_text(s, x)), *at = text;
+        int count = (int)recording_number(&r);
+        for (int i = 0; i < count; i++) assert_string_equal(next_line(&at), next_line(&r.at));
+        assert_string_equal(at, "");
+        free(text);
+        assert_true(recording_takes(&r, "end"));
+        assert_int_equal(gw_scope_close(s).status, GW_OK);
+    }
+    assert_null(recording_word(&r));
+    recording_close(&r);
+}
+
+GW_TESTS(autograd_recordings, operators_compute_what_pytorch_computes, tensors_print_as_in_pytorch);
