@@ -85,7 +85,7 @@ GW_API gw_value gw_value_of_worker(const gw_worker *x);
 GW_API gw_value gw_value_of_error(const gw_error *x);
 
 // Back to C. Each fails |s| with INVALID naming both kinds if |v| is something else; then returns 0, "" or poison.
-// An int is accepted where a float is wanted.
+// An int is accepted where a float is wanted, and 0 or 1 where a bool is: C's false and true are ints.
 GW_API bool gw_bool_of(gw_scope *s, gw_value v);
 GW_API int64_t gw_int_of(gw_scope *s, gw_value v);
 GW_API double gw_float_of(gw_scope *s, gw_value v);

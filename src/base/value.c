@@ -75,8 +75,10 @@ static bool is(gw_scope *s, gw_value v, gw_kind kind) {
 }
 
 bool gw_bool_of(gw_scope *s, gw_value v) {
+    if (v.kind == GW_INT && (v.as.integer | 1) == 1 && !s->error) return v.as.integer;
     return is(s, v, GW_BOOL) && v.as.boolean;
 }
+
 int64_t gw_int_of(gw_scope *s, gw_value v) {
     return is(s, v, GW_INT) ? v.as.integer : 0;
 }

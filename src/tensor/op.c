@@ -47,7 +47,8 @@ static bool fits(const char *kind, gw_value v) {
     case 'n': return is_number(v);
     case 'i': return kind[3] == 's' ? are_ints(v) : v.kind == GW_INT;
     case 'f': return v.kind == GW_FLOAT || v.kind == GW_INT;
-    case 'b': return v.kind == GW_BOOL;
+    case 'b':
+        return v.kind == GW_BOOL || (v.kind == GW_INT && (v.as.integer | 1) == 1);  // C's true
     default: return is_dtype(v);
     }
 }
