@@ -283,6 +283,22 @@ static void killing_the_launcher_leaves_nobody(void **state) {
     forget(r);
 }
 
+static void killing_the_launcher_at_any_time_leaves_nobody(void **state) {
+    (void)state;
+    const char *script = "setsid sleep 1000 & exec sleep 1000";
+    for (int i = 0; i < testing_scaled(100); i++) {
+        launched l = LAUNCH("run", "-n", "4", "--no-prefix", "sh", "-c", script);
+        struct pollfd ended = { .fd = l.pid_fd, .events = POLLIN };
+        const struct timespec wait = { .tv_nsec = i * 200000 };
+        assert_int_equal(ppoll(&ended, 1, &wait, NULL), 0);
+        kill(l.pid, SIGKILL);
+        // Its output ends when nobody holds it any more.
+        result r = finish(l);
+        assert_int_equal(r.code, 128 + SIGKILL);
+        forget(r);
+    }
+}
+
 static void end_job_in_job(int signal_number) {
     const char *script = "setsid sh -c \"$0\" & exec sh -c \"$0\"";
     launched l = LAUNCH("run", "-n", "1", "--grace=3600", launched_path(), "run", "-n", "1",
@@ -308,4 +324,5 @@ GW_TESTS(run_end, the_first_failure_stops_all, death_by_a_signal_is_named,
          a_cause_far_above_is_told_again, signals_end_the_job, a_second_signal_kills_at_once,
          signals_at_any_time_leave_nothing, a_reader_that_does_not_read_does_not_stop_signals,
          user_signals_are_passed_on, a_pause_reaches_the_ranks, what_ranks_have_started_is_stopped,
-         killing_the_launcher_leaves_nobody, a_job_in_a_job_ends_with_it);
+         killing_the_launcher_leaves_nobody, a_job_in_a_job_ends_with_it,
+         killing_the_launcher_at_any_time_leaves_nobody);

@@ -157,8 +157,7 @@ static void print_directly(const char *script, char *out, size_t size) {
 static void ranks_have_what_the_launcher_was_given(void **state) {
     (void)state;
     // Descriptors, blocked and ignored signals, the limit of descriptors.
-    const char *script =
-        "ls /proc/$$/fd | tr '\\n' ' '; grep -E 'SigBlk|SigIgn' /proc/self/status; ulimit -n";
+    const char *script = "ls /proc/$$/fd; grep -E 'SigBlk|SigIgn' /proc/self/status; ulimit -n";
     char expected[4096];
     signal(SIGUSR1, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
@@ -177,7 +176,7 @@ static void lines_carry_their_rank(void **state) {
     assert_int_equal(r.code, 0);
     assert_int_equal(count_lines(r.out), 6);
     for (int i = 0; i < 2; i++) {
-        char a[16], empty[16], b[16], c[16];
+        char a[40], empty[40], b[40], c[40];
         snprintf(a, sizeof a, "[%d] a%d\n", i, i);
         snprintf(empty, sizeof empty, "[%d] \n", i);
         snprintf(b, sizeof b, "[%d] b%d\n", i, i);

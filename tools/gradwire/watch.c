@@ -4,13 +4,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "command.h"
+#include "flow.h"
 #include "proc.h"
 #include "report.h"
 #include "sweep.h"
@@ -18,16 +17,11 @@
 enum { LOOK_AGAIN_MS = 20, SLOW_READER_MS = 1000 };
 
 // Places of the descriptors that the loop waits for.
-enum {
-    POLL_INPUT = 0,
-    POLL_SIGNALS = POLL_INPUT + INPUT_POLL_COUNT,
-    POLL_SINKS,
-    POLL_OUTPUTS = POLL_SINKS + OUTPUTS,  // rank by rank
-};
+enum { POLL_SIGNALS, POLL_INPUT, POLL_FLOW = POLL_INPUT + INPUT_POLL_COUNT };
 
 // ---- Signals to the job -------------------------------------------------------------------------------------------
 
-// Programs that are no longer there have not been waited for yet, so that their numbers are still theirs.
+// A rank that was not waited for keeps its number, and so that of its group, even when it has ended.
 static void signal_groups(job *j, int signal_number) {
     for (int i = 0; i < j->options.rank_count; i++) {
         if (j->ranks[i].is_running) kill(-j->ranks[i].pid, signal_number);
@@ -95,10 +89,10 @@ static void pass_on(job *j, int signal_number) {
 }
 
 static void end_job(job *j, int signal_number) {
-    if (j->policy.stage == AWAITING_RANKS) report_signal(j, signal_number);
     set_exit_code(j, EXIT_SIGNAL + signal_number);
     j->asked_ms = clock_now_ms();
-    if (j->is_alone) return;
+    if (j->is_alone) return;  // a reader of our output was all that was waited for
+    if (j->policy.stage == AWAITING_RANKS) report_signal(j, signal_number);
     happened(j, USER_SIGNAL, signals_to_ranks(signal_number));
 }
 
@@ -185,84 +179,7 @@ static void look_for_leftovers(job *j) {
     if (j->is_alone) j->alone_ms = clock_now_ms();
 }
 
-// ---- Output -------------------------------------------------------------------------------------------------------
-
-static int output_count(const job *j) {
-    return j->options.rank_count * OUTPUTS;
-}
-
-static output *output_at(const job *j, int i) {
-    return &j->ranks[i / OUTPUTS].outputs[i % OUTPUTS];
-}
-
-// Each in its turn, one read at a time, so that one that never ends does not keep the others waiting.
-static void read_outputs(job *j) {
-    int count = output_count(j);
-    for (int n = 0; n < count; n++) {
-        int i = (j->first_output + n) % count;
-        output *o = output_at(j, i);
-        if (o->fd < 0 || !j->polls[POLL_OUTPUTS + i].revents) continue;
-        if (!sink_has_room(o->to)) sink_flush(o->to);
-        if (sink_has_room(o->to)) output_read(o);
-    }
-    j->first_output = (j->first_output + 1) % count;
-}
-
-// Who has gone is gone for those who write, too: they get a broken pipe, as if they had written directly.
-static void break_outputs(job *j, const sink *s) {
-    for (int i = 0; i < output_count(j); i++) {
-        output *o = output_at(j, i);
-        if (o->to == s) output_finish(o);
-    }
-}
-
-static void write_outputs(job *j) {
-    for (int i = 0; i < OUTPUTS; i++) {
-        sink *s = &j->sinks[i];
-        int error_before = s->error;
-        sink_flush(s);
-        if (s->is_broken) break_outputs(j, s);
-        if (s->error && !error_before && !s->is_broken) report_lost_output(j, s);
-    }
-}
-
-static bool outputs_are_done(const job *j) {
-    for (int i = 0; i < OUTPUTS; i++) {
-        if (!sink_is_empty(&j->sinks[i])) return false;
-    }
-    for (int i = 0; i < output_count(j); i++) {
-        if (output_at(j, i)->fd >= 0) return false;
-    }
-    return true;
-}
-
-// With nobody left to write, a pipe that is empty stays so, even if a stranger holds its other end.
-static void finish_outputs(job *j) {
-    for (int i = 0; i < output_count(j); i++) {
-        output *o = output_at(j, i);
-        if (o->fd < 0) continue;
-        output_drain(o);
-        if (sink_has_room(o->to)) output_finish(o);
-    }
-}
-
 // ---- The loop -----------------------------------------------------------------------------------------------------
-
-// Descriptors that are not wanted now are -1, which poll() passes over.
-static void gather(job *j) {
-    input_poll(&j->input, j->polls + POLL_INPUT);
-    j->polls[POLL_SIGNALS] = (struct pollfd){ .fd = j->signals.fd, .events = POLLIN };
-    for (int i = 0; i < OUTPUTS; i++) {
-        const sink *s = &j->sinks[i];
-        j->polls[POLL_SINKS + i] =
-            (struct pollfd){ .fd = sink_is_empty(s) ? -1 : s->fd, .events = POLLOUT };
-    }
-    for (int i = 0; i < output_count(j); i++) {
-        const output *o = output_at(j, i);
-        j->polls[POLL_OUTPUTS + i] =
-            (struct pollfd){ .fd = sink_has_room(o->to) ? o->fd : -1, .events = POLLIN };
-    }
-}
 
 // At the end only a reader of our output is waited for: without limit, unless somebody wants the end.
 static int64_t deadline_ms(const job *j) {
@@ -281,23 +198,29 @@ static int time_to_wait_ms(const job *j) {
     return left_ms < 3600000 ? (int)left_ms : 3600000;
 }
 
+static void wait_for_something(job *j) {
+    j->polls[POLL_SIGNALS] = (struct pollfd){ .fd = j->signals.fd, .events = POLLIN };
+    input_poll(&j->input, j->polls + POLL_INPUT);
+    flow_poll(j, j->polls + POLL_FLOW);
+    // A failure is an interruption, or a want of memory for a moment: then nothing is ready.
+    poll(j->polls, (nfds_t)(POLL_FLOW + flow_poll_count(j)), time_to_wait_ms(j));
+}
+
 static void turn(job *j) {
-    gather(j);
-    // A failure is an interruption or a want of memory for a moment: then nothing is ready.
-    poll(j->polls, (nfds_t)(POLL_OUTPUTS + output_count(j)), time_to_wait_ms(j));
+    wait_for_something(j);
     take_signals(j);
     reap(j);
-    read_outputs(j);
+    flow_read(j, j->polls + POLL_FLOW);
     input_relay(&j->input, j->polls + POLL_INPUT);
     look_for_leftovers(j);
-    if (j->is_alone) finish_outputs(j);
-    write_outputs(j);
+    if (j->is_alone) flow_finish(j);
+    flow_write(j);
     if (!j->is_alone && clock_now_ms() >= deadline_ms(j)) happened(j, TIME_IS_UP, SIGTERM);
 }
 
 static bool is_over(const job *j) {
     if (!j->is_alone) return j->policy.stage == AWAITING_NOTHING;
-    return outputs_are_done(j) || clock_now_ms() >= deadline_ms(j);
+    return flow_is_done(j) || clock_now_ms() >= deadline_ms(j);
 }
 
 int watch(job *j) {
