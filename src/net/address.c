@@ -31,6 +31,15 @@ static const char *parse_port(const char *text, int *out_port) {
     return colon;
 }
 
+static bool is_host(const char *text, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        bool is_letter = (text[i] | 32) >= 'a' && (text[i] | 32) <= 'z';
+        bool is_digit = text[i] >= '0' && text[i] <= '9';
+        if (!is_letter && !is_digit && !memchr(".:-_%", text[i], 5)) return false;
+    }
+    return true;
+}
+
 // "[::1]" and "::1" without brackets differ from a name by their colons; only the first is unambiguous before a port.
 static bool split(const char *text, char host[HOST_MAX], int *out_port) {
     const char *end = parse_port(text, out_port);
@@ -44,7 +53,7 @@ static bool split(const char *text, char host[HOST_MAX], int *out_port) {
         return false;
     }
     size_t size = (size_t)(end - start);
-    if (size == 0 || size >= HOST_MAX) return false;
+    if (size == 0 || size >= HOST_MAX || !is_host(start, size)) return false;
     memcpy(host, start, size);
     host[size] = '\0';
     return true;

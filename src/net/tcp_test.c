@@ -3,11 +3,15 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "testing/testing.h"
 
-enum { SECOND_NS = 1000 * 1000 * 1000, BUFFER_SIZE = 64 * 1024 };
+#define SECOND_NS ((int64_t)1000 * 1000 * 1000)
+
+enum { BUFFER_SIZE = 64 * 1024 };
 
 // One end of a stream, and what has happened to it.
 typedef struct end {
@@ -24,7 +28,7 @@ typedef struct end {
     uint64_t received_sum;
 
     // what to do
-    bool echoes, closes_when_received, closes_when_opened, discards;
+    bool echoes, closes_when_received, closes_when_opened;
     size_t to_send;  // bytes of the pattern not yet sent
     uint64_t sent_sum;
 } end;
@@ -110,9 +114,9 @@ static env *open_env(void) {
     return e;
 }
 
-// Waits until |done| or five seconds have passed; the role is held.
+// The role is held.
 static void wait_until(end *x, bool (*done)(const end *x)) {
-    int64_t until_ns = env_now_ns(x->env) + (int64_t)30 * SECOND_NS;
+    int64_t until_ns = env_now_ns(x->env) + 30 * SECOND_NS;
     while (!done(x)) {
         waiter w = { 0 };
         x->waiter = &w;
@@ -189,4 +193,300 @@ static void the_peer_sees_an_end_after_all_bytes(void **state) {
     close_pair(&p);
 }
 
-GW_TESTS(net_tcp, bytes_go_both_ways, the_peer_sees_an_end_after_all_bytes);
+// ---- Bulk ----
+
+// The reader takes small bites, so that the socket is full most of the time.
+static void much_goes_to_a_slow_reader_whole(void **state) {
+    (void)state;
+    pair p = open_pair();
+    size_t size = (size_t)testing_scaled(64) << 20;
+    p.server->buffer_size = 1000;
+    p.client->to_send = size;
+    send_pattern(p.client);
+    assert_true(p.client->to_send > 0);
+    while (p.server->received_size < size) {
+        waiter w = { 0 };
+        p.server->waiter = &w;
+        assert_true(env_wait(p.env, &w, env_now_ns(p.env) + 30 * SECOND_NS));
+        p.server->waiter = NULL;
+    }
+    assert_int_equal(p.server->received_size, size);
+    assert_true(p.server->received_sum == p.client->sent_sum);
+    close_pair(&p);
+}
+
+typedef struct remote {
+    env *env;
+    listener *listener;
+    char address[ENV_ADDRESS_MAX];
+    end *end;
+    waiter ready;
+} remote;
+
+static void serve_until_closed(void *arg) {
+    remote *r = arg;
+    env_enter(r->env);
+    wait_until(r->end, is_closed);
+    env_leave(r->env);
+}
+
+static void two_environments_talk(void **state) {
+    (void)state;
+    remote r = { .env = open_env(), .end = mem_calloc(sizeof(end)) };
+    r.end->env = r.env;
+    r.end->echoes = true;
+    gw_error error;
+    env_enter(r.env);
+    assert_int_equal(
+        env_listen(r.env, "[::1]:0", on_accepted, r.end, &r.listener, r.address, &error), GW_OK);
+    assert_int_equal(env_spawn(r.env, serve_until_closed, &r, &error), GW_OK);
+    env_leave(r.env);
+
+    end *mine = mem_calloc(sizeof *mine);
+    mine->env = open_env();
+    env_enter(mine->env);
+    assert_int_equal(env_connect(mine->env, r.address, &end_events, mine, &mine->conn, &error),
+                     GW_OK);
+    wait_until(mine, is_open);
+    for (size_t i = 1; i <= 500; i++) {
+        assert_int_equal(send_bytes(mine, "x", 1), 1);
+        while (mine->received_size < i) {
+            waiter w = { 0 };
+            mine->waiter = &w;
+            assert_true(env_wait(mine->env, &w, env_now_ns(mine->env) + 30 * SECOND_NS));
+            mine->waiter = NULL;
+        }
+    }
+    conn_close(mine->env, mine->conn);
+    env_leave(mine->env);
+    env_close(mine->env);
+    env_close(r.env);
+    mem_free(mine);
+    mem_free(r.end);
+}
+
+// ---- Ends ----
+
+// Bytes that nobody reads must not make the kernel throw away those under way to the peer.
+static void what_was_sent_arrives_though_bytes_are_unread(void **state) {
+    (void)state;
+    pair p = open_pair();
+    p.server->closes_when_received = true;
+    p.server->buffer_size = 1;
+    p.client->to_send = 100000;  // of which the server reads one byte, and then closes
+    send_pattern(p.client);
+    assert_int_equal(send_bytes(p.server, "goodbye", 7), 7);
+    wait_until(p.client, is_closed);
+    assert_int_equal(p.client->received_size, 7);
+    close_pair(&p);
+}
+
+static void a_stream_may_be_closed_in_any_of_its_callbacks(void **state) {
+    (void)state;
+    pair p = open_pair();
+    end *other = mem_calloc(sizeof *other);
+    other->env = p.env;
+    other->closes_when_opened = true;
+    p.server->opened = false;
+    gw_error error;
+    assert_int_equal(env_connect(p.env, p.address, &end_events, other, &other->conn, &error),
+                     GW_OK);
+    wait_until(other, is_open);
+    wait_until(p.server, is_closed);
+    assert_false(other->closed);
+    close_pair(&p);
+    mem_free(other);
+}
+
+typedef struct closing_listener {
+    env *env;
+    listener *listener;
+    int accepted_count;
+    waiter *waiter;
+} closing_listener;
+
+static void close_both(void *user, conn *c) {
+    closing_listener *l = user;
+    l->accepted_count++;
+    conn_close(l->env, c);
+    listener_close(l->env, l->listener);
+}
+
+static void a_listener_may_be_closed_while_it_accepts(void **state) {
+    (void)state;
+    closing_listener l = { .env = open_env() };
+    char address[ENV_ADDRESS_MAX];
+    gw_error error;
+    end *x[3];
+    env_enter(l.env);
+    assert_int_equal(env_listen(l.env, "127.0.0.1:0", close_both, &l, &l.listener, address, &error),
+                     GW_OK);
+    for (int i = 0; i < 3; i++) {
+        x[i] = mem_calloc(sizeof(end));
+        x[i]->env = l.env;
+        assert_int_equal(env_connect(l.env, address, &end_events, x[i], &x[i]->conn, &error),
+                         GW_OK);
+    }
+    for (int i = 0; i < 3; i++) wait_until(x[i], is_closed);
+    assert_int_equal(l.accepted_count, 1);
+    env_leave(l.env);
+    env_close(l.env);
+    for (int i = 0; i < 3; i++) mem_free(x[i]);
+}
+
+static void nobody_listening_is_told_by_name(void **state) {
+    (void)state;
+    pair p = open_pair();
+    listener_close(p.env, p.listener);
+    end *late = mem_calloc(sizeof *late);
+    late->env = p.env;
+    gw_error error;
+    assert_int_equal(env_connect(p.env, p.address, &end_events, late, &late->conn, &error), GW_OK);
+    assert_false(late->closed);  // never from inside env_connect
+    wait_until(late, is_closed);
+    assert_false(late->opened);
+    assert_int_equal(late->why.status, GW_NOT_FOUND);
+    assert_non_null(strstr(late->why.text, p.address));
+    assert_non_null(strstr(late->why.text, "Connection refused"));
+    close_pair(&p);
+    mem_free(late);
+}
+
+static void a_connection_can_be_given_up_before_it_is_there(void **state) {
+    (void)state;
+    pair p = open_pair();
+    end *late = mem_calloc(sizeof *late);
+    late->env = p.env;
+    gw_error error;
+    assert_int_equal(env_connect(p.env, p.address, &end_events, late, &late->conn, &error), GW_OK);
+    conn_close(p.env, late->conn);
+    p.server->echoes = true;
+    assert_int_equal(send_bytes(p.client, "hello", 5), 5);
+    p.server->closed = false;
+    close_pair(&p);
+    assert_false(late->opened || late->closed);
+    mem_free(late);
+}
+
+// ---- Cuts ----
+
+static void a_test_can_cut_connections(void **state) {
+    (void)state;
+    pair p = open_pair();
+    env_os_cut_every(p.env, 10);
+    int sent = 0;
+    while (!p.client->closed && sent < 1000) {
+        waiter w = { 0 };
+        send_bytes(p.client, "abcd", 4);
+        sent++;
+        p.client->waiter = &w;
+        env_wait(p.env, &w, 0);
+        p.client->waiter = NULL;
+    }
+    wait_until(p.client, is_closed);
+    wait_until(p.server, is_closed);
+    assert_true(sent >= 10 && sent < 1000);
+    assert_true(p.server->received_size < (size_t)sent * 4);
+    assert_int_equal(p.client->why.status, GW_DISCONNECTED);
+    close_pair(&p);
+}
+
+// ---- Limits ----
+
+static void a_port_in_use_is_told(void **state) {
+    (void)state;
+    pair p = open_pair();
+    listener *other = NULL;
+    char bound[ENV_ADDRESS_MAX];
+    gw_error error;
+    assert_int_equal(env_listen(p.env, p.address, on_accepted, p.server, &other, bound, &error),
+                     GW_ADDRESS_IN_USE);
+    char expected[64];
+    snprintf(expected, sizeof expected, "port %s is in use", strrchr(p.address, ':') + 1);
+    assert_non_null(strstr(error.text, expected));
+    close_pair(&p);
+}
+
+static void addresses_beyond_loopback_are_refused(void **state) {
+    (void)state;
+    env *e = open_env();
+    listener *l = NULL;
+    end x = { .env = e };
+    char bound[ENV_ADDRESS_MAX];
+    gw_error error;
+    env_enter(e);
+    assert_int_equal(env_listen(e, "0.0.0.0:0", on_accepted, &x, &l, bound, &error), GW_INVALID);
+    assert_int_equal(env_connect(e, "10.0.0.1:29500", &end_events, &x, &x.conn, &error),
+                     GW_INVALID);
+    assert_string_equal(error.text, "10.0.0.1:29500: only loopback addresses (127.0.0.1, ::1, "
+                                    "localhost) are allowed until connections are encrypted");
+    assert_int_equal(env_connect(e, "127.0.0.1:0", &end_events, &x, &x.conn, &error), GW_INVALID);
+    env_leave(e);
+    env_close(e);
+}
+
+// With no descriptor left, those who come are sent away instead of waiting, and the next is served again.
+static void without_descriptors_connections_are_refused(void **state) {
+    (void)state;
+    pair p = open_pair();
+    end *late = mem_calloc(sizeof *late);
+    late->env = p.env;
+    gw_error error;
+    struct rlimit before, none;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(env_connect(p.env, p.address, &end_events, late, &late->conn, &error), GW_OK);
+    int free_fd = dup(0);
+    close(free_fd);
+    none = (struct rlimit){ (rlim_t)free_fd, before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    wait_until(late, is_closed);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+
+    *late = (end){ .env = p.env };
+    p.server->opened = false;
+    assert_int_equal(env_connect(p.env, p.address, &end_events, late, &late->conn, &error), GW_OK);
+    wait_until(p.server, is_open);
+    close_pair(&p);
+    mem_free(late);
+}
+
+static void open_and_connect(void *context) {
+    (void)context;
+    env *e = NULL;
+    gw_error error;
+    if (env_os_open(&e, &error)) return;
+    end *server = mem_calloc(sizeof *server), *client = mem_calloc(sizeof *client);
+    listener *l = NULL;
+    char address[ENV_ADDRESS_MAX];
+    env_enter(e);
+    if (!server || !client) goto close;
+    server->env = client->env = e;
+    client->to_send = 100;
+    server->echoes = true;
+    if (env_listen(e, "127.0.0.1:0", on_accepted, server, &l, address, &error)) goto close;
+    if (env_connect(e, address, &end_events, client, &client->conn, &error)) goto close;
+    while (!client->closed && client->received_size < 100) {
+        waiter w = { 0 };
+        client->waiter = &w;
+        assert_true(env_wait(e, &w, env_now_ns(e) + 30 * SECOND_NS));
+        client->waiter = NULL;
+    }
+close:
+    env_leave(e);
+    env_close(e);
+    mem_free(client);
+    mem_free(server);
+}
+
+static void nothing_is_lost_without_memory(void **state) {
+    (void)state;
+    testing_alloc_failure_loop(open_and_connect, NULL);
+}
+
+GW_TESTS(net_tcp, bytes_go_both_ways, the_peer_sees_an_end_after_all_bytes,
+         much_goes_to_a_slow_reader_whole, two_environments_talk,
+         what_was_sent_arrives_though_bytes_are_unread,
+         a_stream_may_be_closed_in_any_of_its_callbacks, a_listener_may_be_closed_while_it_accepts,
+         nobody_listening_is_told_by_name, a_connection_can_be_given_up_before_it_is_there,
+         a_test_can_cut_connections, a_port_in_use_is_told, addresses_beyond_loopback_are_refused,
+         without_descriptors_connections_are_refused, nothing_is_lost_without_memory);

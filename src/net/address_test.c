@@ -1,0 +1,76 @@
+#include "net/address.h"
+
+#include <string.h>
+
+#include "testing/testing.h"
+
+static gw_error error;
+
+static void expect(const char *text, const char *formatted) {
+    address a;
+    char out[ENV_ADDRESS_MAX];
+    assert_int_equal(address_parse(text, &a, &error), GW_OK);
+    address_format(&a, out);
+    assert_string_equal(out, formatted);
+}
+
+static void addresses_are_understood(void **state) {
+    (void)state;
+    expect("127.0.0.1:29500", "127.0.0.1:29500");
+    expect("127.1.2.3:1", "127.1.2.3:1");
+    expect("[::1]:29500", "[::1]:29500");
+    expect("localhost:65535", "127.0.0.1:65535");
+    expect("127.0.0.1:0", "127.0.0.1:0");
+}
+
+static void what_is_no_address_is_told(void **state) {
+    (void)state;
+    const char *wrong[] = {
+        "",         "29500",           ":29500",       "localhost",        "localhost:",
+        "[::1]",    "::1:29500",       "[::1:29500",   "]:29500",          "localhost:x",
+        "[]:29500", "localhost:65536", "localhost:-1", "localhost:123456", "localhost: 1"
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        address a;
+        assert_int_equal(address_parse(wrong[i], &a, &error), GW_INVALID);
+        assert_non_null(strstr(error.text, "must be host:port, as in 127.0.0.1:29500"));
+    }
+    char longer[400];
+    memset(longer, 'x', sizeof longer);
+    memcpy(longer + sizeof longer - 4, ":80", 4);
+    address a;
+    assert_int_equal(address_parse(longer, &a, &error), GW_INVALID);
+}
+
+static void an_unknown_name_is_told(void **state) {
+    (void)state;
+    address a;
+    assert_int_equal(address_parse("no-such-host.invalid:29500", &a, &error), GW_NOT_FOUND);
+    assert_non_null(strstr(error.text, "no-such-host.invalid:29500"));
+}
+
+static void only_loopback_is_allowed(void **state) {
+    (void)state;
+    const char *beyond[] = { "0.0.0.0:1",   "10.0.0.1:29500",      "192.168.1.1:1", "[::]:1",
+                             "[fe80::1]:1", "[::ffff:10.0.0.1]:1", "128.0.0.1:1" };
+    for (size_t i = 0; i < sizeof beyond / sizeof beyond[0]; i++) {
+        address a;
+        assert_int_equal(address_parse(beyond[i], &a, &error), GW_INVALID);
+        assert_non_null(strstr(error.text, beyond[i]));
+        assert_non_null(strstr(error.text, "only loopback addresses"));
+    }
+}
+
+static void equal_ones_are_equal(void **state) {
+    (void)state;
+    address a, b, c;
+    assert_int_equal(address_parse("localhost:7", &a, &error), GW_OK);
+    assert_int_equal(address_parse("127.0.0.1:7", &b, &error), GW_OK);
+    assert_int_equal(address_parse("127.0.0.1:8", &c, &error), GW_OK);
+    assert_true(address_equal(&a, &b));
+    assert_false(address_equal(&a, &c));
+    assert_int_equal(address_port(&c), 8);
+}
+
+GW_TESTS(net_address, addresses_are_understood, what_is_no_address_is_told, an_unknown_name_is_told,
+         only_loopback_is_allowed, equal_ones_are_equal);
