@@ -114,6 +114,8 @@ gw_optimizer *gw_sgd(gw_scope *s, gw_list *params, gw_sgd_options c) {
     bool ok = set(s, &rule_sgd, "lr", &c.lr, 1e-3, INFINITY) &&
               set(s, &rule_sgd, "momentum", &c.momentum, 0, INFINITY) &&
               set(s, &rule_sgd, "weight_decay", &c.weight_decay, 0, INFINITY);
+    if (ok && !isfinite(c.dampening))
+        scope_fail(s, GW_INVALID, "gw_sgd: dampening is %g", c.dampening);
     if (ok && c.nesterov && (c.momentum == 0 || c.dampening != 0))
         scope_fail(s, GW_INVALID, "gw_sgd: nesterov needs momentum, and no dampening");
     o->options.sgd = c;

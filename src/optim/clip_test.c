@@ -1,0 +1,102 @@
+#include "testing/recording.h"
+#include "testing/testing.h"
+
+#include <gradwire/ops.h>
+#include <gradwire/optim.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PARAMETERS = 3 };
+
+// A leaf whose gradient in |s| is |grad|.
+static gw_tensor *leaf_with(gw_scope *s, gw_list *params, gw_tensor *grad) {
+    gw_tensor *x = gw_requires_grad(s, gw_clone(s, grad));
+    gw_backward_with(s, x, (gw_backward_options){ .gradient = grad });
+    gw_list_add(s, params, x);
+    return x;
+}
+
+static void run_case(recording *r) {
+    gw_scope *s = gw_scope_open(NULL);
+    assert_true(recording_takes(r, "clip"));
+    double max_norm = recording_number(r);
+    testing_note("max_norm %g", max_norm);
+    gw_list *params = gw_list_open(s);
+    gw_tensor *p[PARAMETERS];
+    for (int i = 0; i < PARAMETERS; i++) {
+        assert_true(recording_takes(r, "grad"));
+        p[i] = leaf_with(s, params, recording_tensor(s, r));
+    }
+    double total = gw_clip_grad_norm(s, params, max_norm);
+    assert_true(recording_takes(r, "total"));
+    assert_float_equal(total, recording_number(r), 1e-6);
+    for (int i = 0; i < PARAMETERS; i++) {
+        assert_true(recording_takes(r, "clipped"));
+        recording_compare("clipped", gw_grad(s, p[i]), recording_tensor(s, r), 1e-6, 0);
+    }
+    assert_true(recording_takes(r, "end"));
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+static void it_clips_as_pytorch_does(void **state) {
+    (void)state;
+    recording r = recording_open(RECORDINGS "clip.txt");
+    while (recording_takes(&r, "case")) run_case(&r);
+    assert_null(recording_word(&r));
+    recording_close(&r);
+}
+
+static void it_leaves_alone_what_others_hold(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_list *params = gw_list_open(s);
+    gw_tensor *x = leaf_with(s, params, gw_from(s, ((double[]){ 3, 4 }), 2));
+    gw_tensor *before = gw_grad(s, x);
+    assert_float_equal(gw_clip_grad_norm(s, params, 1), 5, 1e-12);
+    assert_float_equal(((const double *)gw_data(before))[1], 4, 0);
+    assert_float_equal(((const double *)gw_data(gw_grad(s, x)))[1], 0.8, 1e-6);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+static void parameters_without_gradient_count_nothing(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_list *params = gw_list_open(s);
+    gw_list_add(s, params, gw_requires_grad(s, gw_ones(s, GW_F32, 2)));
+    assert_float_equal(gw_clip_grad_norm(s, params, 1), 0, 0);
+    assert_int_equal(gw_grads_count(s), 0);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+static void long_gradients_are_added_in_lanes(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_list *params = gw_list_open(s);
+    leaf_with(s, params, gw_ones(s, GW_F32, 1003));
+    assert_float_equal(gw_clip_grad_norm(s, params, 1), sqrt(1003), 1e-9);
+    assert_float_equal(gw_clip_grad_norm(s, params, 1), 1, 1e-5);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+static void a_norm_that_is_not_finite_spoils_the_gradients(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_list *params = gw_list_open(s);
+    gw_tensor *x = leaf_with(s, params, gw_from(s, ((float[]){ NAN, 1 }), 2));
+    assert_true(isnan(gw_clip_grad_norm(s, params, 1)));
+    assert_true(isnan(((const float *)gw_data(gw_grad(s, x)))[1]));
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+static void a_norm_is_not_negative(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    assert_float_equal(gw_clip_grad_norm(s, gw_list_open(s), -1), 0, 0);
+    assert_int_equal(gw_scope_close(s).status, GW_INVALID);
+}
+
+GW_TESTS(optim_clip, it_clips_as_pytorch_does, it_leaves_alone_what_others_hold,
+         parameters_without_gradient_count_nothing, long_gradients_are_added_in_lanes,
+         a_norm_that_is_not_finite_spoils_the_gradients, a_norm_is_not_negative);
