@@ -143,6 +143,23 @@ bool dense_open(op_call *c, const gw_tensor *x, gw_dtype dtype, dense *out) {
     return dense_open_rows(c, x, x->dims - 1, dtype, out);
 }
 
+bool dense_open_expanded(op_call *c, const gw_tensor *x, int dims, const int64_t *sizes,
+                         gw_dtype dtype, dense *out) {
+    int64_t strides[GW_DIMS_MAX];
+    bool same = dims == x->dims;
+    for (int i = 0; i < dims; i++) {
+        int own = i - (dims - x->dims);
+        strides[i] = own < 0 || x->sizes[own] != sizes[i] ? 0 : x->strides[own];
+        same = same && x->sizes[i] == sizes[i];
+    }
+    if (same) return dense_open(c, x, dtype, out);
+    *out = (dense){ 0 };
+    gw_tensor *wide = tensor_view(c->scope, x, dims, sizes, strides, x->offset);
+    bool ok = wide && dense_open(c, wide, dtype, out);
+    handle_release(wide);
+    return ok;
+}
+
 void dense_close(dense *d) {
     block_release(d->copy);
 }

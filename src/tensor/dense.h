@@ -31,6 +31,10 @@ bool dense_open(op_call *c, const gw_tensor *x, gw_dtype dtype, dense *out);
 // The same with dimension |last| moved to the end: rows along it, one after the other.
 bool dense_open_rows(op_call *c, const gw_tensor *x, int last, gw_dtype dtype, dense *out);
 
+// The same broadcast to |sizes|.
+bool dense_open_expanded(op_call *c, const gw_tensor *x, int dims, const int64_t *sizes,
+                         gw_dtype dtype, dense *out);
+
 void dense_close(dense *d);
 
 // Room for the values of output |i|, not zeroed, as |dtype|; or, again, as rows along |last|.

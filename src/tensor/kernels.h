@@ -42,12 +42,12 @@ typedef struct kernels {
     void (*log_softmax_back_rows[2])(const void *dy, const void *y, int64_t rows, int64_t n,
                                      void *dx);
 
-    // out[r] = log(sum of e^x of row r).
-    void (*log_sum_exp_rows[2])(const void *x, int64_t rows, int64_t n, void *out);
+    // The largest number of each row, and the sum of e^(x - largest); n > 0.
+    void (*exp_sum_rows[2])(const void *x, int64_t rows, int64_t n, void *largest, void *sum);
 
-    // out[r, i] = scale[r] * (e^(x[r, i] - shift[r]) + offset).
+    // out[r, i] = scale[r] * e^(x[r, i] - shift[r]) + offset[r].
     void (*raise_rows[2])(const void *x, int64_t rows, int64_t n, const void *shift,
-                          const void *scale, double offset, void *out);
+                          const void *scale, const void *offset, void *out);
 
     // Layer normalisation of rows: z = (x - mean) / sqrt(variance + eps), out = z * weight + bias, of which either may
     // be NULL; its derivative for x; and z * dy, of which that for the weight is the sum over rows.

@@ -54,6 +54,41 @@ const op *const op_table[] = {
     &op_gelu,
     &op_silu,
     &op_clamp,
+    // Products.
+    &op_matmul,
+    &op_linear,
+    // Reductions.
+    &op_sum,
+    &op_mean,
+    &op_var,
+    &op_std,
+    &op_max,
+    &op_min,
+    &op_argmax,
+    &op_argmin,
+    &op_cumsum,
+    // Probabilities and losses.
+    &op_softmax,
+    &op_log_softmax,
+    &op_nll,
+    &op_cross_entropy,
+    &op_mse,
+    &op_bce_with_logits,
+    &op_smooth_l1,
+    // Layers' arithmetic.
+    &op_dropout,
+    &op_embedding,
+    &op_layer_norm,
+    &op_one_hot,
+    // Picking.
+    &op_gather,
+    &op_scatter_add,
+    &op_index_select,
+    &op_multinomial,
+    &op_bernoulli,
+    // Comparing whole tensors.
+    &op_equal,
+    &op_allclose,
     NULL,
 };
 

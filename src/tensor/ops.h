@@ -20,4 +20,25 @@ extern const op op_eq, op_ne, op_lt, op_le, op_gt, op_ge, op_where;
 extern const op op_neg, op_abs, op_exp, op_log, op_sqrt, op_rsqrt, op_tanh, op_sigmoid;
 extern const op op_relu, op_leaky_relu, op_gelu, op_silu, op_clamp;
 
+// op_matmul.c
+extern const op op_matmul, op_linear;
+
+// op_reduce.c, op_extreme.c, op_cumsum.c
+extern const op op_sum, op_mean, op_var, op_std;
+extern const op op_max, op_min, op_argmax, op_argmin;
+extern const op op_cumsum;
+
+// op_softmax.c, op_loss_class.c, op_loss.c
+extern const op op_softmax, op_log_softmax;
+extern const op op_nll, op_cross_entropy;
+extern const op op_mse, op_bce_with_logits, op_smooth_l1;
+
+// op_dropout.c, op_embedding.c, op_norm.c
+extern const op op_dropout, op_embedding, op_one_hot, op_layer_norm;
+
+// op_pick.c, op_random.c, op_compare.c
+extern const op op_gather, op_scatter_add, op_index_select;
+extern const op op_multinomial, op_bernoulli;
+extern const op op_equal, op_allclose;
+
 #endif

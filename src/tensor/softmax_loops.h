@@ -28,11 +28,11 @@ LANES_INLINE void NAMED(raise_row)(const ELEMENT *x, int64_t n, NAMED(raise) how
 }
 
 static void NAMED(raise_rows)(const void *values, int64_t rows, int64_t n, const void *shifts,
-                              const void *scales, double offset, void *raised) {
-    const ELEMENT *x = values, *shift = shifts, *scale = scales;
+                              const void *scales, const void *offsets, void *raised) {
+    const ELEMENT *x = values, *shift = shifts, *scale = scales, *offset = offsets;
     ELEMENT *out = raised;
     for (int64_t r = 0; r < rows; r++) {
-        NAMED(raise) how = { shift[r], scale[r], scale[r] * (ELEMENT)offset };
+        NAMED(raise) how = { shift[r], scale[r], offset[r] };
         NAMED(raise_row)(x + r * n, n, how, out + r * n);
     }
 }
@@ -49,10 +49,10 @@ static void NAMED(softmax_rows)(const void *values, int64_t rows, int64_t n, voi
     }
 }
 
-// log(sum of e^x).
-LANES_INLINE ELEMENT NAMED(log_sum_exp)(const ELEMENT *x, int64_t n) {
+// The sum of e^(x - |largest|).
+LANES_INLINE ELEMENT NAMED(exp_sum)(const ELEMENT *x, int64_t n, ELEMENT largest) {
     ELEMENT raised[LEAF];
-    NAMED(raise) how = { .shift = NAMED(extreme)(x, n, true), .scale = 1 };
+    NAMED(raise) how = { .shift = largest, .scale = 1 };
     NAMED(cascade) sums;
     sums.count = 0;
     for (int64_t i = 0; i < n; i += LEAF) {
@@ -60,20 +60,27 @@ LANES_INLINE ELEMENT NAMED(log_sum_exp)(const ELEMENT *x, int64_t n) {
         NAMED(raise_row)(x + i, count, how, raised);
         NAMED(cascade_add)(&sums, NAMED(sum_leaf)(raised, count));
     }
-    return how.shift + (ELEMENT)log((double)NAMED(cascade_total)(&sums));
+    return NAMED(cascade_total)(&sums);
 }
 
-static void NAMED(log_sum_exp_rows)(const void *values, int64_t rows, int64_t n, void *out) {
+static void NAMED(exp_sum_rows)(const void *values, int64_t rows, int64_t n, void *largest,
+                                void *sums) {
     const ELEMENT *x = values;
-    for (int64_t r = 0; r < rows; r++) ((ELEMENT *)out)[r] = NAMED(log_sum_exp)(x + r * n, n);
+    ELEMENT *max = largest, *sum = sums;
+    for (int64_t r = 0; r < rows; r++) {
+        max[r] = NAMED(extreme)(x + r * n, n, true);
+        sum[r] = NAMED(exp_sum)(x + r * n, n, max[r]);
+    }
 }
 
 static void NAMED(log_softmax_rows)(const void *values, int64_t rows, int64_t n, void *logs) {
     const ELEMENT *x = values;
     ELEMENT *out = logs;
     for (int64_t r = 0; r < rows; r++, x += n, out += n) {
-        ELEMENT total = NAMED(log_sum_exp)(x, n);
-        for (int64_t i = 0; i < n; i++) out[i] = x[i] - total;
+        ELEMENT max = NAMED(extreme)(x, n, true);
+        ELEMENT total = (ELEMENT)log((double)NAMED(exp_sum)(x, n, max));
+        // One after the other: together they would lose the digits of the smaller.
+        for (int64_t i = 0; i < n; i++) out[i] = x[i] - max - total;
     }
 }
 
