@@ -1,9 +1,11 @@
 // The store: the small key-value service where workers find each other, and barriers of the start.
 //
-// One worker hosts it on the listener of its peers (tcp://, env://), or it is a file (file://). Keys are texts, values
-// bytes; a value is set once or compared-and-set, and read by waiting for it.
+// One worker hosts it on the listener of its peers (tcp://, env://), or it is a file (file://). Keys are texts of 1 to
+// LIMIT_STORE_KEY_BYTES bytes, values bytes, at most LIMIT_STORE_VALUE_BYTES; a value is set once, never changes, and is
+// read by waiting for it.
 //
-// Threads: with the env's role held; the calls that wait do so by env_wait.
+// Ownership: whoever opened it closes it; nobody may be waiting then. Threads: with the env's role held; the calls that
+// take a time wait by env_wait, so that several threads may be in them at once.
 #ifndef SESSION_STORE_H
 #define SESSION_STORE_H
 
@@ -11,19 +13,26 @@
 
 typedef struct store store;
 
-// The store inside this agent, served to others through |host|'s listener.
+// The store inside this agent, served to others through |host|'s listener. Closed before |host|.
 gw_status store_open_host(peers *host, store **out, gw_error *error);
-// The store at |address|: connects, again and again until |until_ns|, since the host may start later.
+
+// The store at |address|: connects, again and again until |until_ns|, since the host may start later. TIMEOUT with what
+// went wrong last, MISMATCH for a host of another version, PROTOCOL if something else listens there.
 gw_status store_open_client(env *e, const char *address, int64_t until_ns, store **out,
                             gw_error *error);
-// The store in a file, shared by processes of one machine, locked by fcntl; it is created if absent.
-gw_status store_open_file(env *e, const char *path, store **out, gw_error *error);
-void store_close(store *st);
 
-// Sets |key| if it is absent. *out_set tells; if it was there, |out_found| (may be NULL) gets its value.
+// The store in a file, shared by processes of one machine, locked by fcntl; it is created if absent. SYSTEM, or INVALID
+// if the file is something else.
+gw_status store_open_file(env *e, const char *path, store **out, gw_error *error);
+void store_close(store *st);  // NULL is fine
+
+// Sets |key| if it is absent. *out_set tells; if it was there, |out_found| (may be NULL) gets its value. INVALID, LIMIT,
+// TIMEOUT at |until_ns|, DISCONNECTED when the host is gone.
 gw_status store_set_if_absent(store *st, const char *key, const void *value, size_t size,
                               int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error);
-// Waits for |key|. TIMEOUT at |until_ns|.
+
+// Waits for |key|, and puts its value behind what |out| holds. TIMEOUT at |until_ns|, DISCONNECTED when the host is
+// gone.
 gw_status store_wait(store *st, const char *key, int64_t until_ns, bytes *out, gw_error *error);
 
 #endif
