@@ -270,6 +270,46 @@ def record_layers(r):
     r.case("bernoulli", torch.bernoulli, torch.tensor([0.0, 1.0, 1.0]))
 
 
+def record_comparisons(r):
+    def truth(f):
+        return lambda *args: torch.tensor(f(*args))
+
+    x, near = torch.tensor([1.0, 1000.0]), torch.tensor([1.0, 1000.005])
+    r.case("equal", truth(torch.equal), x, x.clone())
+    r.case("equal", truth(torch.equal), x, near)
+    r.case("equal", truth(torch.equal), x, torch.tensor([[1.0, 1000.0]]))
+    r.case("allclose", truth(torch.allclose), x, near, 1e-5, 1e-8)
+    r.case("allclose", truth(torch.allclose), x, near, 1e-6, 1e-8)
+    r.case("allclose", truth(torch.allclose), torch.ones(2, 2), torch.ones(2), 1e-5, 1e-8)
+    odd = torch.tensor([float("inf"), float("nan")])
+    r.case("allclose", truth(torch.allclose), odd[:1], odd[:1], 1e-5, 1e-8)
+    r.case("allclose", truth(torch.allclose), odd[1:], odd[1:], 1e-5, 1e-8)
+
+
+def record_shaped_losses(r):
+    """Classes in dimension 1 with more dimensions behind, or in the only one; broadcast targets."""
+    shaped = torch.tensor([[[0, 2], [1, 0]], [[2, 2], [0, 1]]])
+    def cross_entropy(x, target, reduction, ignore_index, label_smoothing):
+        return F.cross_entropy(x, target, reduction=REDUCTIONS[reduction],
+                               ignore_index=ignore_index, label_smoothing=label_smoothing)
+
+    def nll(x, target, reduction, ignore_index):
+        return F.nll_loss(x, target, reduction=REDUCTIONS[reduction],
+                          ignore_index=ignore_index)
+
+    for reduction in REDUCTIONS:
+        for smoothing in (0.0, 0.3):
+            r.case("cross_entropy", cross_entropy, r.real(2, 3, 2, 2), shaped, reduction, 1,
+                   smoothing)
+        r.case("nll", nll, r.real(2, 3, 2, 2), shaped, reduction, 1)
+        r.case("nll", nll, r.real(3), torch.tensor(1), reduction, -100)
+        r.case("cross_entropy", cross_entropy, r.real(3), torch.tensor(1), reduction, -100, 0.1)
+    r.case("linear", F.linear, r.real(2, 3, 4), r.real(5, 4), r.real(5))
+    r.case("matmul", torch.matmul, r.real(2, 1, 2, 3), r.real(3, 3, 2))
+    r.case("softmax", torch.softmax, r.real(2, 3, 2) * 100, 1)
+    r.case("log_softmax", torch.log_softmax, r.real(2, 3, 2) * 1000, 1)
+
+
 def record_operators(out):
     r = Recorder(out)
     record_creation(r)
@@ -280,6 +320,8 @@ def record_operators(out):
     record_reductions(r)
     record_losses(r)
     record_layers(r)
+    record_comparisons(r)
+    record_shaped_losses(r)
 
 
 def record_texts(out):
