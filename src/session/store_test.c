@@ -1,0 +1,405 @@
+// The store in all its forms: set once, wait, and what callers are told when nobody answers.
+#include "session/store.h"
+
+#include "base/limits.h"
+#include "base/mem.h"
+#include "net/env_os.h"
+#include "testing/sim.h"
+#include "testing/testing.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WORKERS = 4 };
+
+// What every worker of a job does at its start: claim a key, publish itself, wait for the others. The same over every
+// form of the store.
+typedef struct worker {
+    env *env;
+    int rank;
+    store *store;
+    int64_t timeout_ns;
+    const char *address;  // of the host, or the path of the file
+    void (*open)(struct worker *w);
+    void (*close)(struct worker *w);
+    peers *peers;
+    struct worker *others;
+    _Atomic int *finished;
+    bool claimed;
+    char claimant[8];
+} worker;
+
+static int64_t until(worker *w) {
+    return env_now_ns(w->env) + w->timeout_ns;
+}
+
+static void meet(worker *w) {
+    gw_error error = { 0 };
+    char key[32], value[8];
+    bytes found = { 0 };
+    int size = snprintf(value, sizeof value, "w%d", w->rank);
+    gw_status status = store_set_if_absent(w->store, "claim", value, (size_t)size, until(w),
+                                           &w->claimed, &found, &error);
+    if (status) fail_msg("worker %d: %s", w->rank, error.text);
+    snprintf(w->claimant, sizeof w->claimant, "%.*s", w->claimed ? size : (int)found.size,
+             w->claimed ? value : (char *)found.data);
+    snprintf(key, sizeof key, "worker/%d", w->rank);
+    bool is_set = false;
+    status =
+        store_set_if_absent(w->store, key, value, (size_t)size, until(w), &is_set, NULL, &error);
+    if (status) fail_msg("worker %d: %s", w->rank, error.text);
+    assert_true(is_set);
+    for (int i = 0; i < WORKERS; i++) {
+        bytes other = { 0 };
+        snprintf(key, sizeof key, "worker/%d", i);
+        status = store_wait(w->store, key, until(w), &other, &error);
+        if (status) fail_msg("worker %d: %s", w->rank, error.text);
+        snprintf(value, sizeof value, "w%d", i);
+        assert_int_equal(other.size, strlen(value));
+        assert_memory_equal(other.data, value, other.size);
+        bytes_fini(&other);
+    }
+    bytes_fini(&found);
+}
+
+static void run_worker(void *arg) {
+    worker *w = arg;
+    env_enter(w->env);
+    w->open(w);
+    meet(w);
+    // The host goes last: others may still be asking.
+    ++*w->finished;
+    while (*w->finished < WORKERS) {
+        waiter pause = { .what = "the other workers" };
+        env_wait(w->env, &pause, env_now_ns(w->env) + 1000 * 1000);
+    }
+    w->close(w);
+    env_leave(w->env);
+}
+
+static void check_claims(const worker *workers) {
+    int claims = 0;
+    for (int i = 0; i < WORKERS; i++) {
+        claims += workers[i].claimed;
+        assert_string_equal(workers[i].claimant, workers[0].claimant);
+    }
+    assert_int_equal(claims, 1);
+}
+
+// ---- Forms --------------------------------------------------------------------------------------------------------
+static void ignore_message(void *user, int rank, message *m) {
+    (void)user, (void)rank;
+    message_release(m);
+}
+
+static void ignore_loss(void *user, int rank, const gw_error *why) {
+    (void)user, (void)rank, (void)why;
+}
+
+static peers_options quiet_peers(env *e) {
+    return (peers_options){
+        .env = e, .rank = 0, .incarnation = 1, .received = ignore_message, .lost = ignore_loss
+    };
+}
+
+static void open_at_rank_0(worker *w) {
+    gw_error error;
+    char bound[ENV_ADDRESS_MAX];
+    if (w->rank == 0) {
+        assert_int_equal(peers_open(quiet_peers(w->env), w->address, &w->peers, bound, &error), 0);
+        assert_int_equal(store_open_host(w->peers, &w->store, &error), 0);
+    } else if (store_open_client(w->env, w->address, until(w), &w->store, &error)) {
+        fail_msg("worker %d: %s", w->rank, error.text);
+    }
+}
+
+static void close_at_rank_0(worker *w) {
+    store_close(w->store);
+    peers_close(w->peers);
+}
+
+static void open_in_file(worker *w) {
+    gw_error error;
+    if (store_open_file(w->env, w->address, &w->store, &error)) fail_msg("%s", error.text);
+}
+
+static void close_file(worker *w) {
+    store_close(w->store);
+}
+
+// ---- Meeting ------------------------------------------------------------------------------------------------------
+static void meet_in_sim(uint64_t seed, void *context) {
+    sim *s = sim_open(seed, *(sim_options *)context);
+    worker workers[WORKERS] = { 0 };
+    _Atomic int finished = 0;
+    for (int i = 0; i < WORKERS; i++) {
+        workers[i] = (worker){ .env = sim_env(s, i),
+                               .rank = i,
+                               .timeout_ns = 100 * SIM_SECOND,
+                               .address = "127.0.0.1:29500",
+                               .open = open_at_rank_0,
+                               .close = close_at_rank_0,
+                               .finished = &finished };
+        assert_true(sim_spawn(s, i, run_worker, &workers[i]));
+    }
+    assert_true(sim_run(s, 1000 * SIM_SECOND));
+    check_claims(workers);
+    for (int i = 0; i < WORKERS; i++) env_close(workers[i].env);
+    sim_close(s);
+}
+
+static void it_lets_workers_meet(void **state) {
+    (void)state;
+    testing_for_seeds(100, meet_in_sim, &(sim_options){ 0 });
+}
+
+static void it_repeats_what_a_cut_connection_lost(void **state) {
+    (void)state;
+    testing_for_seeds(300, meet_in_sim, &(sim_options){ .cut_per_million = 50000 });
+}
+
+static void *run_thread(void *arg) {
+    run_worker(arg);
+    return NULL;
+}
+
+// A path that nobody has, in a folder of this test's own.
+static void make_path(char out[64]) {
+    snprintf(out, 64, "/tmp/gw-store-XXXXXX");
+    assert_non_null(mkdtemp(out));
+    strncat(out, "/store", 63 - strlen(out));
+}
+
+static void remove_path(char path[64]) {
+    unlink(path);
+    *strrchr(path, '/') = '\0';
+    rmdir(path);
+}
+
+static void it_lets_workers_meet_in_a_file(void **state) {
+    (void)state;
+    char path[64];
+    make_path(path);
+    worker workers[WORKERS];
+    pthread_t threads[WORKERS];
+    _Atomic int finished = 0;
+    for (int i = 0; i < WORKERS; i++) {
+        gw_error error;
+        workers[i] = (worker){ .rank = i,
+                               .timeout_ns = 60 * SIM_SECOND,
+                               .address = path,
+                               .open = open_in_file,
+                               .close = close_file,
+                               .finished = &finished };
+        assert_int_equal(env_os_open(&workers[i].env, &error), GW_OK);
+        assert_int_equal(pthread_create(&threads[i], NULL, run_thread, &workers[i]), 0);
+    }
+    for (int i = 0; i < WORKERS; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < WORKERS; i++) env_close(workers[i].env);
+    check_claims(workers);
+    remove_path(path);
+}
+
+// ---- What callers are told ----------------------------------------------------------------------------------------
+typedef struct tale {
+    env *env;
+    const char *address;
+    gw_error error;
+    gw_status status;
+    bool stop;
+} tale;
+
+static void open_too_early(void *arg) {
+    tale *t = arg;
+    store *st = NULL;
+    env_enter(t->env);
+    t->status =
+        store_open_client(t->env, t->address, env_now_ns(t->env) + 3 * SIM_SECOND, &st, &t->error);
+    env_leave(t->env);
+}
+
+static void it_says_that_no_host_is_there(void **state) {
+    (void)state;
+    sim *s = sim_open(1, (sim_options){ 0 });
+    tale t = { .env = sim_env(s, 0), .address = "127.0.0.1:29500" };
+    sim_spawn(s, 0, open_too_early, &t);
+    assert_true(sim_run(s, 10 * SIM_SECOND));
+    assert_int_equal(t.status, GW_TIMEOUT);
+    assert_string_equal(t.error.text,
+                        "no store at 127.0.0.1:29500: 127.0.0.1:29500: Connection refused");
+    env_close(t.env);
+    sim_close(s);
+}
+
+static void it_refuses_an_address_that_cannot_be(void **state) {
+    (void)state;
+    sim *s = sim_open(1, (sim_options){ 0 });
+    tale t = { .env = sim_env(s, 0), .address = "nonsense" };
+    sim_spawn(s, 0, open_too_early, &t);
+    assert_true(sim_run(s, 10 * SIM_SECOND));
+    assert_int_equal(t.status, GW_INVALID);
+    env_close(t.env);
+    sim_close(s);
+}
+
+static void host_for_a_second(void *arg) {
+    tale *t = arg;
+    gw_error error;
+    peers *p = NULL;
+    store *st = NULL;
+    char bound[ENV_ADDRESS_MAX];
+    env_enter(t->env);
+    assert_int_equal(peers_open(quiet_peers(t->env), t->address, &p, bound, &error), GW_OK);
+    assert_int_equal(store_open_host(p, &st, &error), GW_OK);
+    waiter w = { .what = "a second to pass" };
+    env_wait(t->env, &w, env_now_ns(t->env) + SIM_SECOND);
+    store_close(st);
+    peers_close(p);
+    env_leave(t->env);
+}
+
+static void wait_for_nothing(void *arg) {
+    tale *t = arg;
+    store *st = NULL;
+    bytes value = { 0 };
+    env_enter(t->env);
+    t->status =
+        store_open_client(t->env, t->address, env_now_ns(t->env) + SIM_SECOND / 2, &st, &t->error);
+    assert_int_equal(t->status, GW_OK);
+    t->status = store_wait(st, "never", env_now_ns(t->env) + SIM_SECOND / 4, &value, &t->error);
+    assert_int_equal(t->status, GW_TIMEOUT);
+    assert_string_equal(t->error.text, "store: nobody has set never");
+    t->status = store_wait(st, "never", env_now_ns(t->env) + 60 * SIM_SECOND, &value, &t->error);
+    store_close(st);
+    env_leave(t->env);
+}
+
+static void host_goes(uint64_t seed, void *context) {
+    (void)context;
+    sim *s = sim_open(seed, (sim_options){ 0 });
+    tale host = { .env = sim_env(s, 0), .address = "127.0.0.1:29500" };
+    tale client = { .env = sim_env(s, 1), .address = "127.0.0.1:29500" };
+    sim_spawn(s, 0, host_for_a_second, &host);
+    sim_spawn(s, 1, wait_for_nothing, &client);
+    assert_true(sim_run(s, 20 * SIM_SECOND));
+    assert_int_equal(client.status, GW_DISCONNECTED);
+    assert_string_equal(
+        client.error.text,
+        "the store at 127.0.0.1:29500 is gone: 127.0.0.1:29500: Connection refused");
+    env_close(host.env);
+    env_close(client.env);
+    sim_close(s);
+}
+
+static void it_says_that_the_host_is_gone(void **state) {
+    (void)state;
+    testing_for_seeds(50, host_goes, NULL);
+}
+
+// ---- Limits and files ---------------------------------------------------------------------------------------------
+static void it_checks_keys_and_values(void **state) {
+    (void)state;
+    char path[64], key[300];
+    make_path(path);
+    gw_error error;
+    env *e;
+    store *st;
+    bool is_set;
+    assert_int_equal(env_os_open(&e, &error), GW_OK);
+    env_enter(e);
+    assert_int_equal(store_open_file(e, path, &st, &error), GW_OK);
+    assert_int_equal(store_set_if_absent(st, "", "x", 1, 0, &is_set, NULL, &error), GW_INVALID);
+    memset(key, 'k', sizeof key - 1);
+    key[256] = '\0';
+    assert_int_equal(store_set_if_absent(st, key, "x", 1, 0, &is_set, NULL, &error), GW_INVALID);
+    key[255] = '\0';
+    assert_int_equal(store_set_if_absent(st, key, "x", 1, 0, &is_set, NULL, &error), GW_OK);
+    uint8_t *large = mem_calloc(LIMIT_STORE_VALUE_BYTES + 1);
+    size_t size = LIMIT_STORE_VALUE_BYTES;
+    assert_int_equal(store_set_if_absent(st, "a", large, size + 1, 0, &is_set, NULL, &error),
+                     GW_LIMIT);
+    assert_int_equal(store_set_if_absent(st, "a", large, size, 0, &is_set, NULL, &error), GW_OK);
+    bytes found = { 0 };
+    assert_int_equal(store_wait(st, "a", 0, &found, &error), GW_OK);
+    assert_int_equal(found.size, size);
+    bytes_fini(&found);
+    mem_free(large);
+    assert_int_equal(store_wait(st, "b", 0, &found, &error), GW_TIMEOUT);
+    store_close(st);
+    env_leave(e);
+    env_close(e);
+    remove_path(path);
+}
+
+static void it_cuts_off_what_a_killed_writer_left(void **state) {
+    (void)state;
+    char path[64];
+    make_path(path);
+    gw_error error;
+    env *e;
+    bool is_set;
+    assert_int_equal(env_os_open(&e, &error), GW_OK);
+    env_enter(e);
+    // One record, and then its beginning once more, cut at every byte.
+    for (off_t left = 0; left < 12 + 3 + 5; left++) {
+        store *st;
+        bytes found = { 0 };
+        unlink(path);
+        assert_int_equal(store_open_file(e, path, &st, &error), GW_OK);
+        assert_int_equal(store_set_if_absent(st, "one", "first", 5, 0, &is_set, NULL, &error), 0);
+        store_close(st);
+        int fd = open(path, O_RDWR);
+        uint8_t record[20];
+        assert_int_equal(pread(fd, record, sizeof record, 16), 20);
+        record[12] = 't';
+        assert_int_equal(pwrite(fd, record, (size_t)left, 36), left);
+        close(fd);
+
+        assert_int_equal(store_open_file(e, path, &st, &error), GW_OK);
+        assert_int_equal(store_set_if_absent(st, "two", "2", 1, 0, &is_set, NULL, &error), GW_OK);
+        assert_true(is_set);
+        store_close(st);
+        assert_int_equal(store_open_file(e, path, &st, &error), GW_OK);
+        assert_int_equal(store_wait(st, "one", 0, &found, &error), GW_OK);
+        assert_int_equal(store_wait(st, "two", 0, &found, &error), GW_OK);
+        assert_memory_equal(found.data, "first2", 6);
+        bytes_fini(&found);
+        store_close(st);
+    }
+    env_leave(e);
+    env_close(e);
+    remove_path(path);
+}
+
+static void it_leaves_files_of_others_alone(void **state) {
+    (void)state;
+    char path[64];
+    make_path(path);
+    gw_error error;
+    env *e;
+    store *st;
+    int fd = open(path, O_RDWR | O_CREAT, 0600);
+    assert_int_equal(write(fd, "dear diary", 10), 10);
+    close(fd);
+    assert_int_equal(env_os_open(&e, &error), GW_OK);
+    env_enter(e);
+    assert_int_equal(store_open_file(e, path, &st, &error), GW_INVALID);
+    assert_non_null(strstr(error.text, "is not a store"));
+    assert_int_equal(store_open_file(e, "/tmp", &st, &error), GW_SYSTEM);
+    assert_int_equal(store_open_file(e, "/nowhere/at/all", &st, &error), GW_SYSTEM);
+    assert_string_equal(error.text, "store /nowhere/at/all: open: No such file or directory");
+    assert_int_equal(store_open_file(e, "/dev/null", &st, &error), GW_INVALID);
+    env_leave(e);
+    env_close(e);
+    remove_path(path);
+}
+
+GW_TESTS(session_store, it_lets_workers_meet, it_repeats_what_a_cut_connection_lost,
+         it_lets_workers_meet_in_a_file, it_says_that_no_host_is_there,
+         it_refuses_an_address_that_cannot_be, it_says_that_the_host_is_gone,
+         it_checks_keys_and_values, it_cuts_off_what_a_killed_writer_left,
+         it_leaves_files_of_others_alone);
