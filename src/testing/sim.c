@@ -140,14 +140,14 @@ static uint64_t count_choices(const sim *s) {
 sim_thread *sim_choose(sim *s) {
     s->counts.decisions++;
     s->now_ns += 1 + (int64_t)sim_random_below(s, STEP_MAX_NS);
-    for (;;) {
+    while (s->now_ns <= s->until_ns) {
         take_due(s);
         if (s->waits_for_mains && s->main_count == 0) return &s->outside;
-        if (s->now_ns > s->until_ns) break;
         uint64_t count = count_choices(s);
         if (count > 0) return choose_among(s, count);
-        if (timers_due_ns(&s->events) == ENV_NEVER) break;
-        s->now_ns = timers_due_ns(&s->events);
+        int64_t next_ns = timers_due_ns(&s->events);
+        if (next_ns == ENV_NEVER) break;
+        s->now_ns = next_ns <= s->until_ns ? next_ns : s->until_ns + 1;
     }
     s->is_stuck = true;
     list_remove(&s->outside.queued);

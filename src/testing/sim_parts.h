@@ -81,8 +81,9 @@ struct sim_env_ {
     list_node waiting;
     sim_thread *dispatcher;  // makes a turn of events, or runs its tasks
     waiter *turning;         // its waiter while callbacks run
-    int spawned_count;
-    sim_thread *joining;  // in env_close
+    int spawned_count;       // threads that have not ended
+    int thread_count;        // ever
+    sim_thread *joining;     // in env_close
 
     timers timers;
     sim_event alarm;  // for the earliest of them

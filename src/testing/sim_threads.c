@@ -170,8 +170,11 @@ bool sim_thread_open(sim *s, sim_env_ *env, bool is_main, int node, void (*main)
     t->arg = arg;
     t->id = ++s->next_id;
     sim_event_init(s, &t->timeout, NULL, "time is up", wait_is_over);
-    snprintf(t->label, sizeof t->label, "node %d %s %llu", node, is_main ? "main" : "thread",
-             (unsigned long long)t->id);
+    if (is_main) {
+        snprintf(t->label, sizeof t->label, "node %d main", node);
+    } else {
+        snprintf(t->label, sizeof t->label, "node %d thread %d", node, ++env->thread_count);
+    }
     if (!start_carrier(t)) {
         mem_free(t);
         return false;
