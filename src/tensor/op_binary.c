@@ -104,12 +104,31 @@ static ew_input operand(const op_call *c, int i, gw_dtype as) {
     return (ew_input){ arg_tensor(c->args, i), c->args[i], as };
 }
 
+// A scalar takes on the dtype of the result before anything is computed with it, as in PyTorch: -1 is 255 beside u8. A
+// number beside floats does not, but is as exact as the kernel's type.
+static ew_input cast_operand(const op_call *c, int i, gw_dtype as) {
+    ew_input in = operand(c, i, as);
+    gw_dtype dtype = (gw_dtype)c->outputs[0]->dtype;
+    if (dtype == as || (in.x ? in.x->dims || in.x->dtype == dtype : dtype_is_float(dtype)))
+        return in;
+    uint8_t one[8];
+    if (in.x) {
+        dtype_gather(dtype, one, (gw_dtype)in.x->dtype, tensor_bytes(in.x), 1, 1);
+    } else {
+        dtype_write_value(dtype, one, in.number);
+    }
+    in.x = NULL;
+    in.number = dtype_is_float(dtype) ? gw_value_of(dtype_read(dtype, one))
+                                      : gw_value_of(dtype_read_int(dtype, one));
+    return in;
+}
+
 static void run(op_call *c, loop l) {
     gw_dtype as = (gw_dtype)c->plan.ints[0];
     elementwise_run(&(ew_call){
         .out = c->outputs[0],
         .out_as = as,
-        .in = { operand(c, 0, as), operand(c, 1, as) },
+        .in = { cast_operand(c, 0, as), cast_operand(c, 1, as) },
         .in_count = 2,
         .kernel = loop_for(l, as),
     });
@@ -179,7 +198,7 @@ static void compute_pow(op_call *c) {
     elementwise_run(&(ew_call){
         .out = c->outputs[0],
         .out_as = as,
-        .in = { operand(c, 0, as), operand(c, 1, as) },
+        .in = { cast_operand(c, 0, as), cast_operand(c, 1, as) },
         .in_count = l == LOOP_POW ? 2 : 1,
         .kernel = loop_for(l, as),
     });

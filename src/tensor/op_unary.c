@@ -103,8 +103,18 @@ static void compute_leaky_relu(op_call *c) {
     run_with(c, LOOP_LEAKY_RELU, (const double[]){ arg_number(c->args, 1), 0 });
 }
 
+// A bound that the dtype cannot hold is its end: computing is done in wider types.
+static double fit(gw_dtype dtype, double x) {
+    double low = dtype == GW_I16 ? INT16_MIN : dtype == GW_I8 ? INT8_MIN : 0;
+    double high = dtype == GW_I16 ? INT16_MAX : dtype == GW_I8 ? INT8_MAX : UINT8_MAX;
+    if (dtype != GW_I16 && dtype != GW_I8 && dtype != GW_U8) return x;
+    return x < low ? low : x > high ? high : x;
+}
+
 static void compute_clamp(op_call *c) {
-    run_with(c, LOOP_CLAMP, (const double[]){ arg_number(c->args, 1), arg_number(c->args, 2) });
+    gw_dtype dtype = (gw_dtype)c->outputs[0]->dtype;
+    double min = fit(dtype, arg_number(c->args, 1)), max = fit(dtype, arg_number(c->args, 2));
+    run_with(c, LOOP_CLAMP, (const double[]){ min, max });
 }
 
 // ---- Derivatives --------------------------------------------------------------------------------------------------
