@@ -310,8 +310,27 @@ def record_shaped_losses(r):
     r.case("log_softmax", torch.log_softmax, r.real(2, 3, 2) * 1000, 1)
 
 
+def record_comparisons(r):
+    def equal(a, b):
+        return torch.tensor(torch.equal(a, b))
+
+    def allclose(a, b, relative, absolute):
+        return torch.tensor(torch.allclose(a, b, relative, absolute))
+
+    x = r.ints(2, 3).to(f32)
+    r.case("equal", equal, x, x.clone())
+    r.case("equal", equal, x, x + 1)
+    r.case("equal", equal, x, x.reshape(3, 2))
+    nan = torch.tensor([float("nan"), 1.0])
+    r.case("equal", equal, nan, nan.clone())
+    r.case("allclose", allclose, nan, nan.clone(), 1e-5, 1e-8)
+    for relative, absolute in ((1e-5, 1e-8), (1e-5, 1e-3), (1e-3, 1e-8)):
+        r.case("allclose", allclose, x, x + 1e-4, relative, absolute)
+
+
 def record_operators(out):
     r = Recorder(out)
+    record_comparisons(r)
     record_creation(r)
     record_views(r)
     record_arithmetic(r)
