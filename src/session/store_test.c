@@ -30,7 +30,7 @@ typedef struct worker {
     struct worker *others;
     _Atomic int *finished;
     bool claimed;
-    char claimant[8];
+    char claimant[16];
 } worker;
 
 static int64_t until(worker *w) {
@@ -39,7 +39,7 @@ static int64_t until(worker *w) {
 
 static void meet(worker *w) {
     gw_error error = { 0 };
-    char key[32], value[8];
+    char key[32], value[16];
     bytes found = { 0 };
     int size = snprintf(value, sizeof value, "w%d", w->rank);
     gw_status status = store_set_if_absent(w->store, "claim", value, (size_t)size, until(w),

@@ -1,0 +1,205 @@
+#include "wire/assembly.h"
+
+#include "base/limits.h"
+#include "base/mem.h"
+#include "testing/testing.h"
+
+#include <string.h>
+
+// The bytes of a message: a head of |head_size| bytes, then segments of |sizes|. Returns the count.
+static size_t stream_of(uint8_t *out, uint32_t head_size, const uint64_t *sizes, uint32_t count) {
+    size_t at = 0;
+    for (; at < head_size; at++) out[at] = (uint8_t)(at * 7);
+    memcpy(out + at, sizes, count * sizeof sizes[0]);
+    at += count * sizeof sizes[0];
+    for (uint32_t i = 0; i < count; i++)
+        for (uint64_t k = 0; k < sizes[i]; k++) out[at++] = (uint8_t)(i * 31 + k * 13);
+    return at;
+}
+
+// Puts |size| bytes in, at most |piece| at a time.
+static gw_status feed(assembly *a, const uint8_t *data, size_t size, size_t piece,
+                      gw_error *error) {
+    while (size > 0) {
+        uint8_t *into;
+        size_t room;
+        gw_status status = assembly_place(a, &into, &room, error);
+        if (status) return status;
+        if (room == 0) return GW_PROTOCOL;
+        size_t n = size < piece ? size : piece;
+        if (n > room) n = room;
+        memcpy(into, data, n);
+        assembly_advance(a, n);
+        data += n;
+        size -= n;
+    }
+    return GW_OK;
+}
+
+static void check(const message *m, const uint8_t *stream, uint32_t head_size,
+                  const uint64_t *sizes, uint32_t count) {
+    assert_int_equal(m->head.size, head_size);
+    if (head_size) assert_memory_equal(m->head.data, stream, head_size);
+    stream += head_size + count * sizeof sizes[0];
+    assert_int_equal(m->segment_count, count);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(m->segments[i].size, sizes[i]);
+        assert_memory_equal(m->segments[i].block->bytes, stream, sizes[i]);
+        stream += sizes[i];
+    }
+}
+
+static const uint64_t sizes[] = { 5, 1, 300 };
+enum { HEAD = 50, COUNT = 3 };
+
+static void it_puts_pieces_of_any_size_together(void **state) {
+    (void)state;
+    uint8_t stream[1000];
+    size_t size = stream_of(stream, HEAD, sizes, COUNT);
+    for (size_t piece = 1; piece <= size; piece++) {
+        assembly a;
+        gw_error error;
+        assert_int_equal(assembly_open(&a, 1, HEAD, COUNT, &error), GW_OK);
+        assert_false(assembly_is_complete(&a));
+        assert_int_equal(feed(&a, stream, size, piece, &error), GW_OK);
+        assert_true(assembly_is_complete(&a));
+        message *m = assembly_take(&a);
+        check(m, stream, HEAD, sizes, COUNT);
+        message_release(m);
+    }
+}
+
+static void it_is_complete_without_bytes(void **state) {
+    (void)state;
+    assembly a;
+    gw_error error;
+    assert_int_equal(assembly_open(&a, 1, 0, 0, &error), GW_OK);
+    assert_true(assembly_is_complete(&a));
+    uint8_t *into;
+    size_t room;
+    assert_int_equal(assembly_place(&a, &into, &room, &error), GW_OK);
+    assert_int_equal(room, 0);
+    message_release(assembly_take(&a));
+}
+
+static void it_gives_back_what_is_half_there(void **state) {
+    (void)state;
+    uint8_t stream[1000];
+    size_t size = stream_of(stream, HEAD, sizes, COUNT);
+    for (size_t part = 0; part < size; part++) {
+        assembly a;
+        gw_error error;
+        assembly_open(&a, 1, HEAD, COUNT, &error);
+        feed(&a, stream, part, 17, &error);
+        assembly_drop(&a);
+        assert_null(a.message);
+    }
+}
+
+// A frame ended at |kept|; the next one broke at |lost| and comes again, perhaps with other bytes.
+static void it_goes_back_to_the_last_whole_frame(void **state) {
+    (void)state;
+    uint8_t first[1000], second[1000];
+    const uint64_t others[] = { 200, 3, 60 };
+    stream_of(first, HEAD, sizes, COUNT);
+    for (size_t kept = 0; kept < 380; kept += 3) {
+        for (size_t lost = kept; lost < 380; lost += 7) {
+            // What was kept is the same; what comes again says other sizes, if they were not among it.
+            bool other = kept < HEAD + 8 * COUNT;
+            const uint64_t *later = other ? others : sizes;
+            size_t size = stream_of(second, HEAD, later, COUNT);
+            if (other && kept > HEAD) continue;
+            assembly a;
+            gw_error error;
+            assembly_open(&a, 1, HEAD, COUNT, &error);
+            feed(&a, first, kept, 11, &error);
+            assembly_mark mark = a.at;
+            feed(&a, first + kept, lost - kept, 11, &error);
+            assembly_rewind(&a, mark);
+            assert_int_equal(feed(&a, second + kept, size - kept, 13, &error), GW_OK);
+            assert_true(assembly_is_complete(&a));
+            message *m = assembly_take(&a);
+            check(m, second, HEAD, later, COUNT);
+            message_release(m);
+        }
+    }
+}
+
+static void it_refuses_sizes_before_it_takes_memory(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t sizes[3];
+        gw_status status;
+        const char *text;
+    } cases[] = {
+        { { 1, 0, 1 }, GW_PROTOCOL, "message: segment 1 is empty" },
+        { { LIMIT_TENSOR_BYTES + 1, 1, 1 },
+          GW_LIMIT,
+          "message: segment 0 of 4294967297 bytes, at most 4 GiB" },
+        { { UINT64_MAX, 1, 1 },
+          GW_LIMIT,
+          "message: segment 0 of 18446744073709551615 bytes, at most 4 GiB" },
+        { { LIMIT_TENSOR_BYTES, LIMIT_TENSOR_BYTES, 1 },
+          GW_LIMIT,
+          "message: more than 8 GiB at segment 1" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assembly a;
+        gw_error error;
+        uint8_t *into;
+        size_t room;
+        assembly_open(&a, 1, 0, 3, &error);
+        assert_int_equal(feed(&a, (const uint8_t *)cases[i].sizes, 24, 24, &error), GW_OK);
+        size_t live = mem_live_count();
+        assert_int_equal(assembly_place(&a, &into, &room, &error), cases[i].status);
+        assert_string_equal(error.text, cases[i].text);
+        assert_int_equal(mem_live_count(), live);
+        assembly_drop(&a);
+    }
+}
+
+static size_t largest;
+
+static int note_size(size_t size) {
+    if (size > largest) largest = size;
+    return 0;
+}
+
+// A head of 4 GiB and segments that are only claimed take next to nothing.
+static void it_takes_memory_as_bytes_come(void **state) {
+    (void)state;
+    assembly a;
+    gw_error error;
+    uint8_t *into;
+    size_t room;
+    largest = 0;
+    mem_fail_hook = note_size;
+    assembly_open(&a, 1, UINT32_MAX - 1, LIMIT_SEGMENTS, &error);
+    assert_int_equal(assembly_place(&a, &into, &room, &error), GW_OK);
+    mem_fail_hook = NULL;
+    assert_true(largest <= 64 * 1024);
+    assembly_drop(&a);
+}
+
+static void assemble_without_memory(void *context) {
+    (void)context;
+    uint8_t stream[1000];
+    size_t size = stream_of(stream, HEAD, sizes, COUNT);
+    assembly a;
+    gw_error error;
+    if (assembly_open(&a, 1, HEAD, COUNT, &error) == GW_OK) {
+        gw_status status = feed(&a, stream, size, 20, &error);
+        assert_true(status == GW_OK || status == GW_NO_MEMORY);
+    }
+    assembly_drop(&a);
+}
+
+static void it_survives_without_memory(void **state) {
+    (void)state;
+    testing_alloc_failure_loop(assemble_without_memory, NULL);
+}
+
+GW_TESTS(wire_assembly, it_puts_pieces_of_any_size_together, it_is_complete_without_bytes,
+         it_gives_back_what_is_half_there, it_goes_back_to_the_last_whole_frame,
+         it_refuses_sizes_before_it_takes_memory, it_takes_memory_as_bytes_come,
+         it_survives_without_memory);

@@ -1,0 +1,120 @@
+#include "wire/frame.h"
+
+#include "base/limits.h"
+#include "testing/testing.h"
+
+#include <string.h>
+
+static const frame samples[] = {
+    { .type = FRAME_DATA,
+      .first = true,
+      .body_size = 12,
+      .number = 1,
+      .ack = 0,
+      .kind = 1,
+      .head_size = 12 },
+    { .type = FRAME_DATA,
+      .first = true,
+      .body_size = LIMIT_FRAME_BYTES,
+      .number = UINT64_MAX,
+      .ack = 99,
+      .kind = 255,
+      .segment_count = LIMIT_SEGMENTS,
+      .head_size = UINT32_MAX },
+    { .type = FRAME_DATA, .body_size = 1, .number = 77, .ack = UINT64_MAX },
+    { .type = FRAME_ACK, .ack = 5 },
+    { .type = FRAME_PING, .ack = 5 },
+    { .type = FRAME_GOODBYE, .ack = 5 },
+    { .type = 200, .body_size = 100, .number = 3, .ack = 5 },
+};
+
+static void it_reads_back_what_was_written(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++) {
+        uint8_t raw[FRAME_HEADER_BYTES];
+        frame f, want = samples[i];
+        gw_error error;
+        frame_encode(raw, &want);
+        assert_int_equal(frame_decode(raw, &f, &error), GW_OK);
+        assert_int_equal(f.type, want.type);
+        assert_int_equal(f.first, want.first);
+        assert_int_equal(f.body_size, want.body_size);
+        assert_true(f.number == want.number && f.ack == want.ack);
+        assert_int_equal(f.kind, want.kind);
+        assert_int_equal(f.segment_count, want.segment_count);
+        assert_int_equal(f.head_size, want.head_size);
+    }
+}
+
+// A peer of another build must agree: these bytes may not change within a version.
+static void it_lies_as_the_protocol_says(void **state) {
+    (void)state;
+    static const uint8_t want[FRAME_HEADER_BYTES - 4] = {
+        'G', 'W', 1, 1, 12, 0, 0, 0,  // magic, type, first, body size
+        2,   0,   0, 0, 0,  0, 0, 0,  // number
+        1,   0,   0, 0, 0,  0, 0, 0,  // ack
+        9,   0,   0, 0, 3,  0, 0, 0,  // kind, segment count
+        10,  0,   0, 0,               // head size
+    };
+    uint8_t raw[FRAME_HEADER_BYTES];
+    frame_encode(raw, &(frame){ .type = FRAME_DATA,
+                                .first = true,
+                                .body_size = 12,
+                                .number = 2,
+                                .ack = 1,
+                                .kind = 9,
+                                .segment_count = 3,
+                                .head_size = 10 });
+    assert_memory_equal(raw, want, sizeof want);
+    uint32_t check;
+    memcpy(&check, raw + 36, sizeof check);
+    assert_int_equal(check, frame_check(want, 4, true));
+}
+
+static void it_notices_every_flipped_bit(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++) {
+        uint8_t raw[FRAME_HEADER_BYTES];
+        frame f;
+        frame_encode(raw, &samples[i]);
+        for (int bit = 0; bit < FRAME_HEADER_BYTES * 8; bit++) {
+            gw_error error;
+            raw[bit / 8] ^= (uint8_t)(1 << bit % 8);
+            assert_int_equal(frame_decode(raw, &f, &error), GW_DISCONNECTED);
+            raw[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        }
+    }
+}
+
+static void expect(frame f, gw_status status, const char *text) {
+    uint8_t raw[FRAME_HEADER_BYTES];
+    gw_error error;
+    frame_encode(raw, &f);
+    assert_int_equal(frame_decode(raw, &f, &error), status);
+    assert_string_equal(error.text, text);
+}
+
+static void it_refuses_what_no_peer_can_mean(void **state) {
+    (void)state;
+    expect((frame){ .type = FRAME_DATA, .first = true, .kind = 1 }, GW_PROTOCOL,
+           "frame: data without a number");
+    expect((frame){ .type = FRAME_DATA, .number = 4, .first = true }, GW_PROTOCOL,
+           "frame 4: message kind 0");
+    expect((frame){ .type = FRAME_DATA, .number = 4, .kind = 1 }, GW_PROTOCOL,
+           "frame 4: a message's fields, but not its first");
+    expect((frame){ .type = FRAME_DATA,
+                    .number = 4,
+                    .first = true,
+                    .kind = 1,
+                    .segment_count = LIMIT_SEGMENTS + 1 },
+           GW_LIMIT, "frame 4: 16385 segments, at most 16384");
+    expect((frame){ .type = FRAME_DATA, .number = 4, .body_size = LIMIT_FRAME_BYTES + 1 }, GW_LIMIT,
+           "frame: a body of 262145 bytes, at most 262144");
+    expect((frame){ .type = FRAME_ACK, .number = 4 }, GW_PROTOCOL,
+           "frame: data's fields in a frame of type 2");
+    expect((frame){ .type = FRAME_GOODBYE, .body_size = 4 }, GW_PROTOCOL,
+           "frame: data's fields in a frame of type 4");
+}
+
+GW_TESTS(wire_frame, it_reads_back_what_was_written, it_lies_as_the_protocol_says,
+         it_notices_every_flipped_bit, it_refuses_what_no_peer_can_mean);
