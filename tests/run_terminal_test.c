@@ -63,7 +63,7 @@ static void a_single_rank_has_the_terminal_for_its_output(void **state) {
 
 static void several_ranks_have_prefixes(void **state) {
     (void)state;
-    launched l = LAUNCH_ON_TERMINAL("run", "-n", "2", "sh", "-c",
+    launched l = LAUNCH_ON_TERMINAL("run", "-n", "2", "--on-failure=keep", "sh", "-c",
                                     "test -t 1 || echo not direct; exit $RANK");
     result r = finish_on_terminal(l);
     assert_int_equal(r.code, 1);
@@ -114,8 +114,8 @@ static void ctrl_c_ends_the_job(void **state) {
 static void closing_the_terminal_ends_the_job(void **state) {
     (void)state;
     launched l =
-        LAUNCH_ON_TERMINAL("run", "-n", "2", "sh", "-c", "echo $$; yes >&2; exec sleep 1000");
-    int rank = open_process(read_line(l.out_fd, "[0] "));
+        LAUNCH_ON_TERMINAL("run", "-n", "2", "sh", "-c", "echo pid $$; yes >&2; exec sleep 1000");
+    int rank = open_process(read_line(l.out_fd, "[0] pid "));
     close_input(&l);
     close(l.out_fd);
     l.out_fd = -1;
