@@ -90,11 +90,11 @@ GW_API bool gw_module_is_training(const gw_module *m);
 
 // ---- Parts --------------------------------------------------------------------------------------
 
-// gw_parameters(s, module, ...): the parameters of all of them, of parts too, in the order in which
-// they were added; each once.
+// gw_parameters(s, module, ...): the parameters of all of them in the order in which they were added,
+// a module's own before those of its parts; each once.
 GW_API gw_list *gw_parameters_of(gw_scope *s, gw_module *const *modules, int count);
 
-// Parameters of |m| and its parts by number and by name, "affine1.weight".
+// Parameters of |m| and its parts by number and by name, "affine1.weight". They are borrowed from |m|.
 GW_API int gw_module_parameter_count(const gw_module *m);
 GW_API const char *gw_module_parameter_name(gw_scope *s, const gw_module *m, int index);
 GW_API gw_tensor *gw_module_parameter_at(gw_scope *s, const gw_module *m, int index);
