@@ -76,6 +76,13 @@ static bool is_poisoned(gw_value v) {
 static void fail_misfit(op_call *c, int i, const char *name, const char *kind) {
     int name_size = (int)(kind - 1 - name);
     gw_value v = i < c->arg_count ? c->args[i] : gw_none();
+    if (v.kind == GW_LIST && kind[0] == 't' && kind[6] == 's') {
+        int at = 0;
+        while (v.as.list->items[at].kind == GW_TENSOR) at++;
+        op_fail(c, GW_INVALID, "%.*s must be a list of tensors, but item %d is %s", name_size, name,
+                at, gw_kind_name(v.as.list->items[at].kind));
+        return;
+    }
     op_fail(c, GW_INVALID, "%.*s must be %s, not %s", name_size, name, kind_words(kind),
             gw_kind_name(v.kind));
 }
