@@ -31,27 +31,42 @@ static void simplify(transfer *t) {
     for (int i = n; i-- > 0; stride *= t->sizes[i]) t->packed_strides[i] = stride;
 }
 
-static void move_row(const transfer *t, int64_t strided, int64_t packed, int64_t stride,
-                     int64_t n) {
-    uint8_t *s = t->strided + strided * (int64_t)gw_dtype_size(t->strided_dtype);
-    uint8_t *p = t->packed + packed * (int64_t)gw_dtype_size(t->packed_dtype);
-    if (t->to_packed)
-        dtype_gather(t->packed_dtype, p, t->strided_dtype, s, stride, n);
-    else
-        dtype_scatter(t->strided_dtype, s, stride, t->packed_dtype, p, n);
+static uint8_t *strided_at(const transfer *t, int64_t i) {
+    return t->strided + i * (int64_t)gw_dtype_size(t->strided_dtype);
 }
 
-// Rows along the last dimension, for all values of dimension |unit|: in tiles, so that what lies side by side in one
-// array and far apart in the other is in the cache when its turn comes.
+static uint8_t *packed_at(const transfer *t, int64_t i) {
+    return t->packed + i * (int64_t)gw_dtype_size(t->packed_dtype);
+}
+
+static void move_row(const transfer *t, int64_t strided, int64_t packed, int64_t stride,
+                     int64_t n) {
+    if (t->to_packed)
+        dtype_gather(t->packed_dtype, packed_at(t, packed), t->strided_dtype,
+                     strided_at(t, strided), stride, n);
+    else
+        dtype_scatter(t->strided_dtype, strided_at(t, strided), stride, t->packed_dtype,
+                      packed_at(t, packed), n);
+}
+
+// The plane of the last dimension and of |unit|, whose elements lie side by side in the strided array: in tiles, so that
+// what lies side by side in one array and far apart in the other is in the cache when its turn comes. What is written is
+// written in order.
 static void move_plane(const transfer *t, int unit, int64_t strided, int64_t packed) {
     int last = t->dims - 1;
     int64_t rows = t->sizes[unit], n = t->sizes[last], stride = t->strides[last];
+    int64_t packed_stride = t->packed_strides[unit];
     for (int64_t i = 0; i < rows; i += TILE) {
+        int64_t i_count = i + TILE < rows ? TILE : rows - i;
         for (int64_t j = 0; j < n; j += TILE) {
-            int64_t i_end = i + TILE < rows ? i + TILE : rows, length = j + TILE < n ? TILE : n - j;
-            for (int64_t k = i; k < i_end; k++)
-                move_row(t, strided + k * t->strides[unit] + j * stride,
-                         packed + k * t->packed_strides[unit] + j, stride, length);
+            int64_t j_count = j + TILE < n ? TILE : n - j;
+            for (int64_t k = i; k < i + i_count && t->to_packed; k++)
+                move_row(t, strided + k + j * stride, packed + k * packed_stride + j, stride,
+                         j_count);
+            for (int64_t k = j; k < j + j_count && !t->to_packed; k++)
+                dtype_gather(t->strided_dtype, strided_at(t, strided + i + k * stride),
+                             t->packed_dtype, packed_at(t, packed + i * packed_stride + k),
+                             packed_stride, i_count);
         }
     }
 }

@@ -2,7 +2,7 @@
 // as wide), UNORDERED(x) (whether x is NaN) and NAMED(name) defined; undefines them.
 
 LANES_INLINE bool NAMED(is_better)(ELEMENT x, ELEMENT best, bool largest) {
-    return (largest ? x > best : x < best) || UNORDERED(x);
+    return (largest ? x > best : x < best) | !!UNORDERED(x);
 }
 
 // The largest of |n| > 0 numbers, or the smallest; NaN if there is one.
@@ -39,6 +39,35 @@ static void NAMED(min_rows)(const void *values, int64_t rows, int64_t n, void *e
     const ELEMENT *x = values;
     ELEMENT *out = extremes;
     for (int64_t r = 0; r < rows; r++) out[r] = NAMED(extreme)(x + r * n, n, false);
+}
+
+// Down |n| > 0 rows, with the best so far of each column in |out|.
+LANES_INLINE void NAMED(extremes_down)(const ELEMENT *x, int64_t n, int64_t inner, bool largest,
+                                       ELEMENT *restrict out) {
+    memcpy(out, x, (size_t)inner * sizeof *out);
+    for (int64_t r = 1; r < n; r++) {
+        const ELEMENT *row = x + r * inner;
+        for (int64_t i = 0; i < inner; i++)
+            out[i] = NAMED(is_better)(row[i], out[i], largest) ? row[i] : out[i];
+    }
+}
+
+static void NAMED(max_columns)(const void *values, int64_t outer, int64_t n, int64_t inner,
+                               void *extremes) {
+    const ELEMENT *x = values;
+    ELEMENT *out = extremes;
+    for (int64_t o = 0; o < outer; o++) {
+        NAMED(extremes_down)(x + o * n * inner, n, inner, true, out + o * inner);
+    }
+}
+
+static void NAMED(min_columns)(const void *values, int64_t outer, int64_t n, int64_t inner,
+                               void *extremes) {
+    const ELEMENT *x = values;
+    ELEMENT *out = extremes;
+    for (int64_t o = 0; o < outer; o++) {
+        NAMED(extremes_down)(x + o * n * inner, n, inner, false, out + o * inner);
+    }
 }
 
 #undef ELEMENT

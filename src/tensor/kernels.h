@@ -30,8 +30,12 @@ typedef struct kernels {
     void (*max_rows[KERNEL_TYPE_COUNT])(const void *x, int64_t rows, int64_t n, void *out);
     void (*min_rows[KERNEL_TYPE_COUNT])(const void *x, int64_t rows, int64_t n, void *out);
 
-    // out[o, i] = sum over j of x[o, j, i]. x: outer n inner.
+    // out[o, i] = the same over j of x[o, j, i]. x: outer n inner.
     void (*sum_columns[KERNEL_TYPE_COUNT])(const void *x, int64_t outer, int64_t n, int64_t inner,
+                                           void *out);
+    void (*max_columns[KERNEL_TYPE_COUNT])(const void *x, int64_t outer, int64_t n, int64_t inner,
+                                           void *out);
+    void (*min_columns[KERNEL_TYPE_COUNT])(const void *x, int64_t outer, int64_t n, int64_t inner,
                                            void *out);
 
     // For floats only.
@@ -48,6 +52,15 @@ typedef struct kernels {
     // out[r, i] = scale[r] * e^(x[r, i] - shift[r]) + offset[r].
     void (*raise_rows[2])(const void *x, int64_t rows, int64_t n, const void *shift,
                           const void *scale, const void *offset, void *out);
+
+    // The loss of each number; |beta| is smooth_l1's.
+    void (*mse[2])(const void *x, const void *target, int64_t n, double beta, void *out);
+    void (*bce[2])(const void *x, const void *target, int64_t n, double beta, void *out);
+    void (*smooth_l1[2])(const void *x, const void *target, int64_t n, double beta, void *out);
+
+    // out = x times 0 or |scale|, as the mask says; the mask is which words are below |limit|.
+    void (*apply_mask[2])(const void *x, const uint8_t *mask, double scale, int64_t n, void *out);
+    void (*draw_mask)(const uint32_t *words, uint64_t limit, int64_t n, uint8_t *mask);
 
     // Layer normalisation of rows: z = (x - mean) / sqrt(variance + eps), out = z * weight + bias, of which either may
     // be NULL; its derivative for x; and z * dy, of which that for the weight is the sum over rows.

@@ -2,7 +2,10 @@
 #define LANES_BYTES 32
 #include "base/random.h"
 #include "tensor/kernels.h"
-#include "tensor/kernels_math.h"
+#include "tensor/kernels_lanes.h"
+#include "tensor/dtype.h"
+
+#include <math.h>
 
 #if defined(__x86_64__) && defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)

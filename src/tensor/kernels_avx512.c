@@ -2,7 +2,10 @@
 #define LANES_BYTES 64
 #include "base/random.h"
 #include "tensor/kernels.h"
-#include "tensor/kernels_math.h"
+#include "tensor/kernels_lanes.h"
+#include "tensor/dtype.h"
+
+#include <math.h>
 
 #if defined(__x86_64__) && defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl"))),        \

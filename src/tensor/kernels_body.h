@@ -3,7 +3,7 @@
 #include "tensor/kernels.h"
 #include "base/random.h"
 #include "tensor/kernels_lanes.h"
-#include "tensor/kernels_math.h"
+#include "tensor/loops_math.h"
 
 // Note [Summing by halves]
 //
@@ -137,14 +137,30 @@ static void moments_f64(const void *x, int64_t n, moments *out) {
 }
 
 #define ELEMENT float
-#define VECTOR f32s
 #define NAMED(name) name##_f32
 #include "tensor/softmax_loops.h"
 
 #define ELEMENT double
-#define VECTOR f64s
 #define NAMED(name) name##_f64
 #include "tensor/softmax_loops.h"
+
+// ln(1 + x), where 1 + x has lost digits of x; x >= 0.
+LANES_INLINE float log1p_f32(float x) {
+    float sum = 1 + x, rounded = sum - 1;
+    return rounded == 0 ? x : log_f32(sum) * (x / rounded);
+}
+
+LANES_INLINE double log1p_f64(double x) {
+    return log1p(x);
+}
+
+#define ELEMENT float
+#define NAMED(name) name##_f32
+#include "tensor/loss_loops.h"
+
+#define ELEMENT double
+#define NAMED(name) name##_f64
+#include "tensor/loss_loops.h"
 
 #define ELEMENT float
 #define NAMED(name) name##_f32
@@ -184,6 +200,11 @@ static void random_words(uint64_t key, uint64_t first, int64_t blocks, uint32_t 
     for (; b < blocks; b++, out += 4) philox(key, first + (uint64_t)b, out);
 }
 
+static void draw_mask(const uint32_t *restrict words, const uint64_t limit, int64_t n,
+                      uint8_t *restrict mask) {
+    for (int64_t i = 0; i < n; i++) mask[i] = words[i] < limit;
+}
+
 #define BY_FLOAT(name)                                                                             \
     { name##_f32, name##_f64 }
 #define BY_TYPE(name)                                                                              \
@@ -196,6 +217,8 @@ const kernels KERNELS = {
     .sum_columns = BY_TYPE(sum_columns),
     .max_rows = BY_TYPE(max_rows),
     .min_rows = BY_TYPE(min_rows),
+    .max_columns = BY_TYPE(max_columns),
+    .min_columns = BY_TYPE(min_columns),
     .moments = BY_FLOAT(moments),
     .softmax_rows = BY_FLOAT(softmax_rows),
     .log_softmax_rows = BY_FLOAT(log_softmax_rows),
@@ -206,5 +229,10 @@ const kernels KERNELS = {
     .norm_rows = BY_FLOAT(norm_rows),
     .norm_back_rows = BY_FLOAT(norm_back_rows),
     .norm_product_rows = BY_FLOAT(norm_product_rows),
+    .mse = BY_FLOAT(mse),
+    .bce = BY_FLOAT(bce),
+    .smooth_l1 = BY_FLOAT(smooth_l1),
+    .apply_mask = BY_FLOAT(apply_mask),
+    .draw_mask = draw_mask,
     .random_words = random_words,
 };

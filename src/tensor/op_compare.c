@@ -19,23 +19,21 @@ static void answer(op_call *c, bool yes) {
     *(uint8_t *)tensor_bytes(c->outputs[0]) = yes;
 }
 
-// Integers are compared as such: not all of them are doubles.
-static gw_dtype compare_type(const gw_tensor *x) {
-    return dtype_is_float((gw_dtype)x->dtype) ? GW_F64 : GW_I64;
-}
-
 // ---- equal --------------------------------------------------------------------------------------------------------
+// Integers and bools are equal when their bytes are.
 static bool all_equal(gw_dtype type, const void *a, const void *b, int64_t n) {
-    const double *x = a, *y = b;
-    if (type == GW_I64) return memcmp(a, b, (size_t)n * sizeof(int64_t)) == 0;
-    for (int64_t i = 0; i < n; i++)
-        if (x[i] != y[i]) return false;
-    return true;
+    if (!dtype_is_float(type)) return memcmp(a, b, (size_t)n * gw_dtype_size(type)) == 0;
+    int64_t i = 0;
+    if (type == GW_F32)
+        while (i < n && ((const float *)a)[i] == ((const float *)b)[i]) i++;
+    else
+        while (i < n && ((const double *)a)[i] == ((const double *)b)[i]) i++;
+    return i == n;
 }
 
 static void compute_equal(op_call *c) {
     const gw_tensor *a = arg_tensor(c->args, 0), *b = arg_tensor(c->args, 1);
-    gw_dtype type = compare_type(a);
+    gw_dtype type = dtype_compute((gw_dtype)a->dtype);
     dense x, y = { 0 };
     if (a->dims != b->dims || memcmp(a->sizes, b->sizes, a->dims * sizeof(int64_t)) != 0) {
         answer(c, false);

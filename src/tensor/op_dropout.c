@@ -36,16 +36,8 @@ static void draw_mask(generator *g, uint64_t limit, uint8_t *mask, int64_t n) {
         int64_t count = blocks - b < CHUNK_BLOCKS ? blocks - b : CHUNK_BLOCKS;
         kernels_get()->random_words(g->key, first + (uint64_t)b, count, words);
         int64_t numbers = n - 4 * b < 4 * count ? n - 4 * b : 4 * count;
-        for (int64_t i = 0; i < numbers; i++) mask[4 * b + i] = words[i] < limit;
+        kernels_get()->draw_mask(words, limit, numbers, mask + 4 * b);
     }
-}
-
-static void mask_f32(const float *x, const uint8_t *mask, float scale, int64_t n, float *out) {
-    for (int64_t i = 0; i < n; i++) out[i] = x[i] * ((float)mask[i] * scale);
-}
-
-static void mask_f64(const double *x, const uint8_t *mask, double scale, int64_t n, double *out) {
-    for (int64_t i = 0; i < n; i++) out[i] = x[i] * ((double)mask[i] * scale);
 }
 
 static void compute(op_call *c) {
@@ -61,10 +53,8 @@ static void compute(op_call *c) {
         draw_mask(c->scope->random, (uint64_t)((1 - p) * 0x1p32), mask, x->numel);
         // With p = 1 nothing is kept, and nothing to scale.
         double scale = p < 1 ? 1 / (1 - p) : 0;
-        if (type == GW_F32)
-            mask_f32(values.values, mask, (float)scale, x->numel, out.values);
-        else
-            mask_f64(values.values, mask, scale, x->numel, out.values);
+        kernels_get()->apply_mask[kernel_type_of(type)](values.values, mask, scale, x->numel,
+                                                        out.values);
         result_close(&out);
     }
     dense_close(&values);

@@ -42,15 +42,21 @@ static void compute_value(op_call *c, bool largest) {
     reduction r = reduction_of(c->args);
     const gw_tensor *x = arg_tensor(c->args, 0);
     gw_dtype type = compute_type((gw_dtype)x->dtype);
+    const kernels *k = kernels_get();
+    kernel_type t = kernel_type_of(type);
     if (c->outputs[0]->numel == 0) return;
-    dense rows;
+    dense values;
     result out;
-    if (!dense_open_rows(c, x, last_dim(c, r), type, &rows)) return;
+    if (!dense_open(c, x, type, &values)) return;
     if (result_open(c, 0, type, &out)) {
-        find_values(type, rows.values, r, largest, out.values);
+        if (r.inner == 1)
+            find_values(type, values.values, r, largest, out.values);
+        else
+            (largest ? k->max_columns : k->min_columns)[t](values.values, r.outer, r.n, r.inner,
+                                                           out.values);
         result_close(&out);
     }
-    dense_close(&rows);
+    dense_close(&values);
 }
 
 // Where |best| first stands in a row that has it; NaN is equal to NaN.

@@ -1,8 +1,6 @@
 // Losses of each number by itself: mse, bce_with_logits, smooth_l1.
 #include "tensor/op_loss.h"
 
-#include <math.h>
-
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels.h"
@@ -30,13 +28,9 @@ void loss_output(op_call *c, gw_dtype dtype, gw_reduction reduction, int dims,
 // ---- A loss for each number ---------------------------------------------------------------------------------------
 enum { CHUNK = 1024 };
 
-// Writes the losses of |n| numbers. |beta| is smooth_l1's.
-typedef void losses_f32(const float *x, const float *target, int64_t n, double beta, float *out);
-typedef void losses_f64(const double *x, const double *target, int64_t n, double beta, double *out);
-typedef struct losses {
-    losses_f32 *f32;
-    losses_f64 *f64;
-} losses;
+// The kernel that writes the losses of |n| numbers, for both types. |beta| is smooth_l1's.
+typedef void losses_kernel(const void *x, const void *target, int64_t n, double beta, void *out);
+typedef losses_kernel *const losses[2];
 
 static bool broadcast_shape(op_call *c, int *dims, int64_t sizes[GW_DIMS_MAX]) {
     *dims = op_broadcast(c, arg_tensor(c->args, 0), arg_tensor(c->args, 1), sizes);
@@ -57,30 +51,24 @@ static void infer(op_call *c) {
     loss_output(c, d, loss_reduction(c->args, 2), dims, sizes);
 }
 
-static void losses_of(gw_dtype type, const losses *kernel, const void *x, const void *target,
-                      int64_t first, int64_t n, double beta, void *out) {
-    if (type == GW_F32)
-        kernel->f32((const float *)x + first, (const float *)target + first, n, beta, out);
-    else
-        kernel->f64((const double *)x + first, (const double *)target + first, n, beta, out);
-}
-
 // In chunks, each summed by the kernel, and the chunks' sums as doubles.
-static double total_loss(gw_dtype type, const losses *kernel, const void *x, const void *target,
+static double total_loss(gw_dtype type, losses_kernel *kernel, const void *x, const void *target,
                          int64_t n, double beta) {
     double total = 0, sum, chunk[CHUNK];
     for (int64_t i = 0; i < n; i += CHUNK) {
         int64_t count = n - i < CHUNK ? n - i : CHUNK;
-        losses_of(type, kernel, x, target, i, count, beta, chunk);
+        size_t at = (size_t)i * gw_dtype_size(type);
+        kernel((const uint8_t *)x + at, (const uint8_t *)target + at, count, beta, chunk);
         kernels_get()->sum_rows[kernel_type_of(type)](chunk, 1, count, &sum);
         total += dtype_read(type, &sum);
     }
     return total;
 }
 
-static void run(op_call *c, const losses *kernel, double beta) {
+static void run(op_call *c, losses kernels, double beta) {
     gw_reduction reduction = loss_reduction(c->args, 2);
     gw_dtype type = dtype_compute((gw_dtype)c->outputs[0]->dtype);
+    losses_kernel *kernel = kernels[kernel_type_of(type)];
     int64_t sizes[GW_DIMS_MAX], n = 1;
     int dims;
     if (!broadcast_shape(c, &dims, sizes)) return;
@@ -95,7 +83,7 @@ static void run(op_call *c, const losses *kernel, double beta) {
     } else {
         result out;
         if (!result_open(c, 0, type, &out)) goto close_target;
-        losses_of(type, kernel, x.values, target.values, 0, n, beta, out.values);
+        kernel(x.values, target.values, n, beta, out.values);
         result_close(&out);
     }
 close_target:
@@ -146,18 +134,8 @@ static gw_tensor *run_op(gw_scope *s, const op *o, gw_tensor *x, gw_tensor *targ
 }
 
 // ---- mse ----------------------------------------------------------------------------------------------------------
-static void mse_f32(const float *x, const float *target, int64_t n, double beta, float *out) {
-    (void)beta;
-    for (int64_t i = 0; i < n; i++) out[i] = (x[i] - target[i]) * (x[i] - target[i]);
-}
-
-static void mse_f64(const double *x, const double *target, int64_t n, double beta, double *out) {
-    (void)beta;
-    for (int64_t i = 0; i < n; i++) out[i] = (x[i] - target[i]) * (x[i] - target[i]);
-}
-
 static void compute_mse(op_call *c) {
-    run(c, &(losses){ mse_f32, mse_f64 }, 0);
+    run(c, kernels_get()->mse, 0);
 }
 
 static void grad_mse(op_grad *g) {
@@ -189,21 +167,8 @@ static void infer_bce(op_call *c) {
                 shape_text(target).text);
 }
 
-// -t log sigmoid(x) - (1 - t) log(1 - sigmoid(x)), so that e^x never overflows.
-static void bce_f32(const float *x, const float *target, int64_t n, double beta, float *out) {
-    (void)beta;
-    for (int64_t i = 0; i < n; i++)
-        out[i] = (x[i] > 0 ? x[i] : 0) - x[i] * target[i] + log1pf(expf(-fabsf(x[i])));
-}
-
-static void bce_f64(const double *x, const double *target, int64_t n, double beta, double *out) {
-    (void)beta;
-    for (int64_t i = 0; i < n; i++)
-        out[i] = (x[i] > 0 ? x[i] : 0) - x[i] * target[i] + log1p(exp(-fabs(x[i])));
-}
-
 static void compute_bce(op_call *c) {
-    run(c, &(losses){ bce_f32, bce_f64 }, 0);
+    run(c, kernels_get()->bce, 0);
 }
 
 static void grad_bce(op_grad *g) {
@@ -244,25 +209,8 @@ static void infer_smooth_l1(op_call *c) {
         op_fail(c, GW_INVALID, "beta is %g, but must be above 0", beta_of(c->args));
 }
 
-// A parabola below beta, a line above.
-static void smooth_l1_f32(const float *x, const float *target, int64_t n, double beta, float *out) {
-    float b = (float)beta;
-    for (int64_t i = 0; i < n; i++) {
-        float z = fabsf(x[i] - target[i]);
-        out[i] = z < b ? 0.5f * z * z / b : z - 0.5f * b;
-    }
-}
-
-static void smooth_l1_f64(const double *x, const double *target, int64_t n, double beta,
-                          double *out) {
-    for (int64_t i = 0; i < n; i++) {
-        double z = fabs(x[i] - target[i]);
-        out[i] = z < beta ? 0.5 * z * z / beta : z - 0.5 * beta;
-    }
-}
-
 static void compute_smooth_l1(op_call *c) {
-    run(c, &(losses){ smooth_l1_f32, smooth_l1_f64 }, beta_of(c->args));
+    run(c, kernels_get()->smooth_l1, beta_of(c->args));
 }
 
 static void grad_smooth_l1(op_grad *g) {

@@ -8,6 +8,8 @@
 #include "tensor/ops.h"
 #include <gradwire/ops.h>
 
+enum { CHUNK_BLOCKS = 256 };
+
 static bool check_float(op_call *c) {
     gw_dtype d = (gw_dtype)arg_tensor(c->args, 0)->dtype;
     if (dtype_is_float(d)) return true;
@@ -31,24 +33,30 @@ static bool check_probabilities(op_call *c, const double *p, int64_t n) {
 }
 
 // One word of the generator for each number, as in dropout.
+static void draw(generator *g, const double *p, int64_t n, uint8_t *out) {
+    uint32_t words[4 * CHUNK_BLOCKS];
+    int64_t blocks = (n + 3) / 4;
+    uint64_t first = generator_take(g, (uint64_t)blocks);
+    for (int64_t b = 0; b < blocks; b += CHUNK_BLOCKS) {
+        int64_t count = blocks - b < CHUNK_BLOCKS ? blocks - b : CHUNK_BLOCKS;
+        kernels_get()->random_words(g->key, first + (uint64_t)b, count, words);
+        for (int64_t i = 4 * b; i < n && i < 4 * (b + count); i++)
+            out[i] = words[i - 4 * b] < p[i] * 0x1p32;
+    }
+}
+
 static void compute_bernoulli(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     gw_tensor *y = c->outputs[0];
-    gw_dtype dtype = (gw_dtype)y->dtype;
-    uint8_t *out = (uint8_t *)tensor_bytes(y);
-    generator *g = c->scope->random;
     dense p;
-    if (!dense_open(c, x, GW_F64, &p)) return;
-    const double *values = p.values;
-    if (check_probabilities(c, values, x->numel)) {
-        uint64_t first = generator_take(g, (uint64_t)(x->numel + 3) / 4);
-        uint32_t words[4];
-        for (int64_t i = 0; i < x->numel; i++) {
-            if (i % 4 == 0) kernels_get()->random_words(g->key, first + (uint64_t)i / 4, 1, words);
-            dtype_write(dtype, out + (size_t)i * gw_dtype_size(dtype),
-                        words[i % 4] < values[i] * 0x1p32);
-        }
+    block *drawn = NULL;
+    if (dense_open(c, x, GW_F64, &p) && check_probabilities(c, p.values, x->numel) &&
+        (drawn = scratch_open(c, x->numel, 1))) {
+        draw(c->scope->random, p.values, x->numel, drawn->bytes);
+        dtype_gather((gw_dtype)y->dtype, (uint8_t *)tensor_bytes(y), GW_U8, drawn->bytes, 1,
+                     x->numel);
     }
+    block_release(drawn);
     dense_close(&p);
 }
 

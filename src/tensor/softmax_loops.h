@@ -1,30 +1,14 @@
 // Softmax and what goes with it for one type of number. Included once for each, after sum_loops.h and extreme_loops.h,
-// with ELEMENT, VECTOR (LANES_BYTES of them) and NAMED(name) defined; undefines them.
+// with ELEMENT and NAMED(name) defined; undefines them.
 
 // What happens to a number x of a row: e^(x - shift) * scale + offset.
 typedef struct NAMED(raise) {
     ELEMENT shift, scale, offset;
 } NAMED(raise);
 
-LANES_INLINE void NAMED(raise_vector)(VECTOR *x, NAMED(raise) how) {
-    *x -= how.shift;
-    NAMED(exp)(x);
-    *x = *x * how.scale + how.offset;
-}
-
-LANES_INLINE void NAMED(raise_row)(const ELEMENT *x, int64_t n, NAMED(raise) how, ELEMENT *out) {
-    enum { WIDTH = sizeof(VECTOR) / sizeof(ELEMENT) };
-    int64_t i = 0;
-    for (; i + WIDTH <= n; i += WIDTH) {
-        VECTOR v = *(const VECTOR *)(x + i);
-        NAMED(raise_vector)(&v, how);
-        *(VECTOR *)(out + i) = v;
-    }
-    if (i == n) return;
-    VECTOR v = { 0 };
-    memcpy(&v, x + i, (size_t)(n - i) * sizeof *x);
-    NAMED(raise_vector)(&v, how);
-    memcpy(out + i, &v, (size_t)(n - i) * sizeof *x);
+LANES_INLINE void NAMED(raise_row)(const ELEMENT *restrict x, int64_t n, NAMED(raise) how,
+                                   ELEMENT *restrict out) {
+    for (int64_t i = 0; i < n; i++) out[i] = NAMED(exp)(x[i] - how.shift) * how.scale + how.offset;
 }
 
 static void NAMED(raise_rows)(const void *values, int64_t rows, int64_t n, const void *shifts,
@@ -121,5 +105,4 @@ static void NAMED(log_softmax_back_rows)(const void *dys, const void *ys, int64_
 }
 
 #undef ELEMENT
-#undef VECTOR
 #undef NAMED
