@@ -12,17 +12,48 @@
 
 #include "proc.h"
 
-enum { LIFELINE_FD = 3, ROUNDS_MAX = 1000, ROUND_MS = 10 };
+enum {
+    LIFELINE_FD = 3,
+    ROUND_MS = 10,
+    // A process that has just been forked, or becomes another program, may be missed: so not one look, but several.
+    QUIET_ROUNDS = 3,
+    // Those of whom nothing can be known need not be ours, and do not keep us for long.
+    UNKNOWN_ROUNDS = 100,
+    ROUNDS_MAX = 1000,
+};
 
-static int kill_marked(const char *mark) {
+typedef struct round {
+    int killed_count, unknown_count;
+} round;
+
+// Looks at all processes that were started after this one, as all of the job's were.
+static round kill_marked(const char *mark, uint64_t start_time) {
     proc *all = NULL;
-    int count = proc_list(&all), found = 0;
+    int count = proc_list(&all);
+    round r = { 0 };
     for (int i = 0; i < count; i++) {
-        if (all[i].pid == getpid() || proc_is_zombie(&all[i])) continue;
-        if (proc_has_mark(all[i].pid, mark) && proc_signal(&all[i], SIGKILL)) found++;
+        const proc *p = &all[i];
+        if (p->pid == getpid() || p->start_time < start_time || proc_is_zombie(p)) continue;
+        proc_mark found = proc_find_mark(p->pid, mark);
+        if (found == MARK_PRESENT && proc_signal(p, SIGKILL)) r.killed_count++;
+        if (found == MARK_UNKNOWN) r.unknown_count++;
     }
     free(all);
-    return found;
+    return r;
+}
+
+static void kill_all_marked(const char *mark) {
+    proc self = { 0 };
+    proc_read(getpid(), &self);
+    const struct timespec pause = { .tv_nsec = ROUND_MS * 1000000 };
+    int quiet_count = 0, unknown_count = 0;
+    for (int i = 0; i < ROUNDS_MAX; i++) {
+        round r = kill_marked(mark, self.start_time);
+        quiet_count = r.killed_count || r.unknown_count ? 0 : quiet_count + 1;
+        unknown_count = r.killed_count ? 0 : unknown_count + 1;
+        if (quiet_count == QUIET_ROUNDS || unknown_count == UNKNOWN_ROUNDS) return;
+        nanosleep(&pause, NULL);
+    }
 }
 
 // Holds nothing of the launcher's: whoever waits for the end of its output, waits for the launcher alone.
@@ -42,9 +73,7 @@ _Noreturn static void watch(int lifeline_fd, const char *mark) {
     let_go_of_everything(lifeline_fd);
     char none;
     while (read(LIFELINE_FD, &none, 1) < 0 && errno == EINTR) continue;
-    // What is found may be starting others at this moment: until nothing is found.
-    const struct timespec pause = { .tv_nsec = ROUND_MS * 1000000 };
-    for (int i = 0; i < ROUNDS_MAX && kill_marked(mark) > 0; i++) nanosleep(&pause, NULL);
+    kill_all_marked(mark);
     _exit(0);
 }
 

@@ -85,20 +85,21 @@ int proc_list(proc **out_all) {
     return count;
 }
 
-bool proc_has_mark(pid_t pid, const char *mark) {
+proc_mark proc_find_mark(pid_t pid, const char *mark) {
     enum { CHUNK = 16 * 1024 };
     char text[CHUNK];
     size_t mark_size = strlen(mark), kept = 0;
     int fd = open_file(pid, "environ");
-    if (fd < 0) return false;
-    bool found = false;
+    if (fd < 0) return MARK_UNKNOWN;
+    bool found = false, is_empty = true;
     for (ssize_t n; !found && (n = read(fd, text + kept, sizeof text - kept)) > 0;) {
         size_t size = kept + (size_t)n;
+        is_empty = false;
         found = memmem(text, size, mark, mark_size);
         // It may lie across two reads.
         kept = size < mark_size - 1 ? size : mark_size - 1;
         memmove(text, text + size - kept, kept);
     }
     close(fd);
-    return found;
+    return found ? MARK_PRESENT : is_empty ? MARK_UNKNOWN : MARK_ABSENT;
 }

@@ -28,7 +28,15 @@ bool proc_signal(const proc *p,
 // Everything that runs now. Returns how many, -1 without /proc; |out_all| is to be freed.
 int proc_list(proc **out_all);
 
-// True if |mark| occurs in the environment that |pid| was started with.
-bool proc_has_mark(pid_t pid, const char *mark);
+typedef enum proc_mark {
+    MARK_ABSENT,
+    MARK_PRESENT,
+    // No environment: it is becoming another program at this moment, or ending, or was started without one, or belongs
+    // to the kernel, or to somebody else.
+    MARK_UNKNOWN,
+} proc_mark;
+
+// Whether |mark| occurs in the environment that |pid| was started with.
+proc_mark proc_find_mark(pid_t pid, const char *mark);
 
 #endif
