@@ -216,6 +216,19 @@ static sim_options filled(sim_options o) {
     return o;
 }
 
+sim_options sim_varied(uint64_t seed, int cut_per_million) {
+    static const int delays_us[] = { -1, 1, 20, 200, 200, 1000, 20000, 200000 };
+    static const int windows[] = { 100, 1000, 10000, 64 * 1024, 64 * 1024, 1 << 20 };
+    static const int interleaves[] = { -1, 1000, 50000, 50000, 300000 };
+    uint64_t choice = mix(seed + 3);
+    return (sim_options){
+        .delay_max_us = delays_us[choice % 8],
+        .window_bytes = windows[(choice >> 16) % 6],
+        .interleave_per_million = interleaves[(choice >> 32) % 5],
+        .cut_per_million = cut_per_million,
+    };
+}
+
 sim *sim_open(uint64_t seed, sim_options options) {
     sim *s = mem_calloc(sizeof *s);
     if (!s) return NULL;

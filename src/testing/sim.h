@@ -40,6 +40,10 @@ typedef struct sim_options {
     bool quiet;                  // does not print why sim_run has failed
 } sim_options;
 
+// Options that the seed chooses, for walks through many: a quick network or a slow one, wide streams or narrow ones,
+// threads that are overtaken often or never. Cuts are the caller's choice.
+sim_options sim_varied(uint64_t seed, int cut_per_million);
+
 typedef struct sim_counts {
     uint64_t decisions, switches, deliveries, bytes, connections, cuts;
 } sim_counts;
