@@ -1,0 +1,531 @@
+// A session by itself: two ends, and a wire between them that this file controls byte by byte.
+#include "session/session.h"
+
+#include "base/limits.h"
+#include "base/mem.h"
+#include "testing/testing.h"
+
+#include <string.h>
+
+enum { INBOX_MAX = 256 };
+
+typedef struct end {
+    session session;
+    message *inbox[INBOX_MAX];
+    int inbox_count;
+} end;
+
+static void keep_message(void *user, message *m) {
+    end *x = user;
+    assert_true(x->inbox_count < INBOX_MAX);
+    x->inbox[x->inbox_count++] = m;
+}
+
+typedef struct pair {
+    end a, b;
+} pair;
+
+static gw_status join(pair *p) {
+    gw_error error;
+    gw_status status = session_resume(&p->a.session, p->b.session.received, &error);
+    return status ? status : session_resume(&p->b.session, p->a.session.received, &error);
+}
+
+static void part(pair *p) {
+    session_detach(&p->a.session);
+    session_detach(&p->b.session);
+}
+
+static void open_pair(pair *p) {
+    *p = (pair){ 0 };
+    session_init(&p->a.session, keep_message, &p->a);
+    session_init(&p->b.session, keep_message, &p->b);
+    assert_int_equal(join(p), GW_OK);
+}
+
+static void close_end(end *x) {
+    session_fini(&x->session);
+    for (int i = 0; i < x->inbox_count; i++) message_release(x->inbox[i]);
+}
+
+static void close_pair(pair *p) {
+    close_end(&p->a);
+    close_end(&p->b);
+}
+
+// Moves at most |most| bytes from one end to the other, in pieces as the receiver wishes, but at most |piece|. Returns
+// how many.
+static size_t move(end *from, end *to, size_t most, size_t piece, gw_status *status) {
+    size_t moved = 0;
+    gw_error error;
+    *status = GW_OK;
+    while (moved < most && session_fill(&from->session)) {
+        int count;
+        const struct iovec *parts = session_parts(&from->session, &count);
+        uint8_t staging[4096];
+        void *into = staging;
+        size_t size = sizeof staging;
+        session_buffer(&to->session, &into, &size);
+        if (size > piece) size = piece;
+        if (size > most - moved) size = most - moved;
+        if (size > parts[0].iov_len) size = parts[0].iov_len;
+        memcpy(into, parts[0].iov_base, size);
+        session_sent(&from->session, size);
+        moved += size;
+        if ((*status = session_feed(&to->session, into, size, &error))) return moved;
+    }
+    return moved;
+}
+
+// Both ways until nothing moves; what is owed is acknowledged.
+static void settle(pair *p, size_t piece) {
+    for (;;) {
+        gw_status status;
+        size_t moved = move(&p->a, &p->b, SIZE_MAX, piece, &status);
+        assert_int_equal(status, GW_OK);
+        moved += move(&p->b, &p->a, SIZE_MAX, piece, &status);
+        assert_int_equal(status, GW_OK);
+        if (moved > 0) continue;
+        if (!p->a.session.owed_frames && !p->b.session.owed_frames) return;
+        p->a.session.ack_wanted = p->a.session.owed_frames > 0;
+        p->b.session.ack_wanted = p->b.session.owed_frames > 0;
+    }
+}
+
+// ---- Messages -----------------------------------------------------------------------------------------------------
+static message *make(uint32_t n, size_t head, size_t segment) {
+    message *m = message_open(1);
+    bytes_put_u32(&m->head, n);
+    for (size_t i = 0; i < head; i++) bytes_put_u8(&m->head, (uint8_t)(n + i));
+    if (segment) {
+        block *b = block_take(segment);
+        for (size_t i = 0; i < segment; i++) b->bytes[i] = (uint8_t)(n * 3 + i * 7);
+        message_add_segment(m, b, 0, segment);
+        block_release(b);
+    }
+    return m;
+}
+
+static void send(end *x, uint32_t n, size_t head, size_t segment) {
+    gw_error error;
+    assert_int_equal(session_queue(&x->session, make(n, head, segment), &error), GW_OK);
+}
+
+static void expect(const end *x, int index, size_t head, size_t segment) {
+    assert_true(index < x->inbox_count);
+    message *want = make((uint32_t)index, head, segment), *m = x->inbox[index];
+    assert_int_equal(m->head.size, want->head.size);
+    assert_memory_equal(m->head.data, want->head.data, want->head.size);
+    assert_int_equal(m->segment_count, want->segment_count);
+    if (segment)
+        assert_memory_equal(m->segments[0].block->bytes, want->segments[0].block->bytes, segment);
+    message_release(want);
+}
+
+static void it_carries_messages_of_every_size(void **state) {
+    (void)state;
+    static const size_t heads[] = { 0, 100, 3000, 70000, 300000 };
+    static const size_t segments[] = { 0,      1, 5000, LIMIT_FRAME_BYTES - 12, LIMIT_FRAME_BYTES,
+                                       1000000 };
+    static const size_t pieces[] = { 1 << 20, 4096, 97 };
+    for (int k = 0; k < 3; k++) {
+        pair p;
+        open_pair(&p);
+        int n = 0;
+        for (int h = 0; h < 5; h++)
+            for (int s = 0; s < 6; s++) send(&p.a, (uint32_t)n++, heads[h], segments[s]);
+        settle(&p, pieces[k]);
+        assert_int_equal(p.b.inbox_count, n);
+        for (int i = 0; i < n; i++) expect(&p.b, i, heads[i / 6], segments[i % 6]);
+        assert_true(list_is_empty(&p.a.session.unacked));
+        close_pair(&p);
+    }
+}
+
+static void it_carries_a_message_without_bytes(void **state) {
+    (void)state;
+    pair p;
+    gw_error error;
+    open_pair(&p);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(session_queue(&p.a.session, message_open(5), &error), GW_OK);
+    settle(&p, 7);
+    assert_int_equal(p.b.inbox_count, 3);
+    assert_int_equal(p.b.inbox[2]->kind, 5);
+    assert_int_equal(p.b.inbox[2]->head.size, 0);
+    close_pair(&p);
+}
+
+// ---- Cuts ---------------------------------------------------------------------------------------------------------
+enum { CUT_MESSAGES = 4 };
+static const size_t cut_heads[CUT_MESSAGES] = { 10, 0, 2000, 30 };
+static const size_t cut_segments[CUT_MESSAGES] = { 0, 40000, 300000, 0 };
+
+static void it_survives_a_cut_at_every_byte(void **state) {
+    (void)state;
+    // The first connection carries |cut| bytes one way, the next a few more before it breaks too; of the acks that went
+    // the other way some come and some do not.
+    size_t step = (size_t)testing_scaled(10);
+    for (size_t cut = 0; cut < 345000; cut += cut < 3000 || cut > 343000 ? 1 : 997 * 10 / step) {
+        pair p;
+        gw_status status;
+        open_pair(&p);
+        for (uint32_t n = 0; n < CUT_MESSAGES; n++) send(&p.a, n, cut_heads[n], cut_segments[n]);
+        move(&p.a, &p.b, cut, 5000, &status);
+        if (cut % 3 == 0) p.b.session.ack_wanted = true;
+        move(&p.b, &p.a, cut % 80, 33, &status);
+        part(&p);
+        assert_int_equal(join(&p), GW_OK);
+        move(&p.a, &p.b, cut % 7001, 5000, &status);
+        assert_int_equal(status, GW_OK);
+        part(&p);
+        assert_int_equal(join(&p), GW_OK);
+        settle(&p, 5000);
+        assert_int_equal(p.b.inbox_count, CUT_MESSAGES);
+        for (int n = 0; n < CUT_MESSAGES; n++) expect(&p.b, n, cut_heads[n], cut_segments[n]);
+        assert_true(list_is_empty(&p.a.session.unacked));
+        assert_true(p.a.session.unacked_bytes == 0);
+        close_pair(&p);
+    }
+}
+
+// ---- Acks ---------------------------------------------------------------------------------------------------------
+static void it_keeps_what_it_sends_pinned_until_it_is_acknowledged(void **state) {
+    (void)state;
+    pair p;
+    gw_status status;
+    gw_error error;
+    open_pair(&p);
+    block *b = block_take(5000);
+    message *m = message_open(1);
+    message_add_segment(m, b, 0, 5000);
+    assert_int_equal(session_queue(&p.a.session, m, &error), GW_OK);
+    move(&p.a, &p.b, SIZE_MAX, 4096, &status);
+    assert_int_equal(p.b.inbox_count, 1);
+    assert_int_equal(b->pins, 1);
+    p.b.session.ack_wanted = true;
+    move(&p.b, &p.a, SIZE_MAX, 4096, &status);
+    assert_int_equal(b->pins, 0);
+    block_release(b);
+    close_pair(&p);
+}
+
+static void it_acknowledges_with_what_it_has_to_say(void **state) {
+    (void)state;
+    pair p;
+    gw_status status;
+    open_pair(&p);
+    send(&p.a, 0, 10, 0);
+    move(&p.a, &p.b, SIZE_MAX, 4096, &status);
+    assert_int_equal(p.b.session.owed_frames, 1);
+    assert_false(session_owes_ack_now(&p.b.session));
+    assert_false(session_fill(&p.b.session));
+    send(&p.b, 0, 10, 0);
+    move(&p.b, &p.a, SIZE_MAX, 4096, &status);
+    assert_int_equal(p.b.session.owed_frames, 0);
+    assert_true(list_is_empty(&p.a.session.unacked));
+    close_pair(&p);
+}
+
+static void it_owes_an_ack_after_some_frames_or_bytes(void **state) {
+    (void)state;
+    pair p;
+    gw_status status;
+    open_pair(&p);
+    for (uint32_t n = 0; n < SESSION_ACK_FRAMES; n++) {
+        assert_false(session_owes_ack_now(&p.b.session));
+        send(&p.a, n, 0, 0);
+        move(&p.a, &p.b, SIZE_MAX, 4096, &status);
+    }
+    assert_true(session_owes_ack_now(&p.b.session));
+    settle(&p, 4096);
+    assert_true(list_is_empty(&p.a.session.unacked));
+    send(&p.a, SESSION_ACK_FRAMES, 0, SESSION_ACK_BYTES);
+    move(&p.a, &p.b, SIZE_MAX, 1 << 20, &status);
+    assert_true(session_owes_ack_now(&p.b.session));
+    close_pair(&p);
+}
+
+static void it_answers_a_ping_with_an_ack(void **state) {
+    (void)state;
+    pair p;
+    gw_status status;
+    open_pair(&p);
+    send(&p.a, 0, 0, 0);
+    p.a.session.ping_wanted = true;
+    move(&p.a, &p.b, SIZE_MAX, 4096, &status);
+    assert_true(session_owes_ack_now(&p.b.session));
+    move(&p.b, &p.a, SIZE_MAX, 4096, &status);
+    assert_true(list_is_empty(&p.a.session.unacked));
+    close_pair(&p);
+}
+
+static void it_says_goodbye_behind_everything_else(void **state) {
+    (void)state;
+    pair p;
+    gw_status status;
+    open_pair(&p);
+    p.a.session.goodbye_wanted = true;
+    send(&p.a, 0, 5, 400000);
+    move(&p.a, &p.b, SIZE_MAX, 4096, &status);
+    assert_int_equal(p.b.inbox_count, 1);
+    assert_true(p.b.session.has_goodbye);
+    // Nothing is seen after it.
+    send(&p.a, 1, 5, 0);
+    move(&p.a, &p.b, SIZE_MAX, 4096, &status);
+    assert_int_equal(p.b.inbox_count, 1);
+    close_pair(&p);
+}
+
+// A peer that acknowledges what lies in the outbox still must not free it from under the connection.
+static void it_keeps_what_its_outbox_refers_to(void **state) {
+    (void)state;
+    pair p;
+    gw_error error;
+    open_pair(&p);
+    block *b = block_take(50000);
+    message *m = message_open(1);
+    message_add_segment(m, b, 0, 50000);
+    assert_int_equal(session_queue(&p.a.session, m, &error), GW_OK);
+    assert_true(session_fill(&p.a.session));
+    session_sent(&p.a.session, 100);
+    uint8_t raw[FRAME_HEADER_BYTES];
+    frame_encode(raw, &(frame){ .type = FRAME_ACK, .ack = 1 });
+    assert_int_equal(session_feed(&p.a.session, raw, sizeof raw, &error), GW_OK);
+    assert_int_equal(b->pins, 1);
+    int count;
+    const struct iovec *parts = session_parts(&p.a.session, &count);
+    size_t left = 0;
+    for (int i = 0; i < count; i++) left += parts[i].iov_len;
+    session_sent(&p.a.session, left);
+    assert_int_equal(b->pins, 0);
+    block_release(b);
+    close_pair(&p);
+}
+
+// ---- What no peer may do ------------------------------------------------------------------------------------------
+static void feed_frame(end *x, frame f, gw_status want, const char *text) {
+    uint8_t raw[FRAME_HEADER_BYTES + 8] = { 0 };
+    gw_error error = { 0 };
+    frame_encode(raw, &f);
+    size_t body = f.body_size < 8 ? f.body_size : 8;
+    assert_int_equal(session_feed(&x->session, raw, FRAME_HEADER_BYTES + body, &error), want);
+    assert_string_equal(error.text, text);
+}
+
+static frame data(uint64_t number, bool first, uint32_t body, uint32_t head) {
+    return (frame){ .type = FRAME_DATA,
+                    .first = first,
+                    .number = number,
+                    .kind = first,
+                    .body_size = body,
+                    .head_size = head };
+}
+
+static void it_ends_with_a_peer_that_breaks_the_rules(void **state) {
+    (void)state;
+    static const struct {
+        frame before, f;
+        const char *text;
+    } cases[] = {
+        { { 0 },
+          { .type = FRAME_DATA, .number = 2, .first = true, .kind = 1 },
+          "frame 2 came after frame 0" },
+        { { 0 },
+          { .type = FRAME_DATA, .number = 1, .body_size = 1 },
+          "frame 1 goes on with no message" },
+        { { .type = FRAME_DATA,
+            .number = 1,
+            .first = true,
+            .kind = 1,
+            .head_size = 9,
+            .body_size = 4 },
+          { .type = FRAME_DATA, .number = 2, .first = true, .kind = 1 },
+          "frame 2 begins a message inside another" },
+        { { 0 },
+          { .type = FRAME_DATA,
+            .number = 1,
+            .first = true,
+            .kind = 1,
+            .body_size = 5,
+            .head_size = 4 },
+          "frame 1 is longer than its message" },
+        { { 0 },
+          { .type = FRAME_DATA, .number = 1, .first = true, .kind = 1, .head_size = 4 },
+          "frame 1 is empty, its message is not" },
+        { { 0 }, { .type = FRAME_ACK, .ack = 1 }, "frame 1 acknowledged, 0 sent" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pair p;
+        open_pair(&p);
+        if (cases[i].before.type) feed_frame(&p.b, cases[i].before, GW_OK, "");
+        feed_frame(&p.b, cases[i].f, GW_PROTOCOL, cases[i].text);
+        assert_int_equal(p.b.inbox_count, 0);
+        close_pair(&p);
+    }
+}
+
+static void it_ends_with_a_peer_that_takes_an_ack_back(void **state) {
+    (void)state;
+    pair p;
+    gw_status status;
+    open_pair(&p);
+    for (uint32_t n = 0; n < 3; n++) send(&p.a, n, 0, 0);
+    move(&p.a, &p.b, SIZE_MAX, 4096, &status);
+    feed_frame(&p.a, (frame){ .type = FRAME_ACK, .ack = 2 }, GW_OK, "");
+    feed_frame(&p.a, (frame){ .type = FRAME_ACK, .ack = 1 }, GW_PROTOCOL,
+               "frame 2 was acknowledged before, now only 1");
+    close_pair(&p);
+}
+
+static void it_cannot_resume_what_never_was(void **state) {
+    (void)state;
+    pair p;
+    gw_status status;
+    gw_error error;
+    open_pair(&p);
+    for (uint32_t n = 0; n < 3; n++) send(&p.a, n, 0, 0);
+    move(&p.a, &p.b, SIZE_MAX, 4096, &status);
+    feed_frame(&p.a, (frame){ .type = FRAME_ACK, .ack = 2 }, GW_OK, "");
+    part(&p);
+    assert_int_equal(session_resume(&p.a.session, 4, &error), GW_PROTOCOL);
+    assert_int_equal(session_resume(&p.a.session, 1, &error), GW_PROTOCOL);
+    assert_int_equal(session_resume(&p.a.session, 3, &error), GW_OK);
+    close_pair(&p);
+}
+
+static void it_drops_what_it_has_seen(void **state) {
+    (void)state;
+    pair p;
+    open_pair(&p);
+    feed_frame(&p.b, data(1, true, 4, 4), GW_OK, "");
+    feed_frame(&p.b, data(1, true, 4, 4), GW_OK, "");
+    feed_frame(&p.b, data(2, true, 4, 8), GW_OK, "");
+    feed_frame(&p.b, data(1, true, 4, 4), GW_OK, "");
+    feed_frame(&p.b, data(2, true, 4, 8), GW_OK, "");
+    feed_frame(&p.b, data(3, false, 4, 0), GW_OK, "");
+    assert_int_equal(p.b.inbox_count, 2);
+    assert_int_equal(p.b.inbox[1]->head.size, 8);
+    close_pair(&p);
+}
+
+static void it_skips_frames_of_later_versions(void **state) {
+    (void)state;
+    pair p;
+    open_pair(&p);
+    feed_frame(&p.b, (frame){ .type = 77, .body_size = 5 }, GW_OK, "");
+    feed_frame(&p.b, data(1, true, 4, 4), GW_OK, "");
+    assert_int_equal(p.b.inbox_count, 1);
+    close_pair(&p);
+}
+
+static void it_asks_for_another_connection_when_bytes_were_damaged(void **state) {
+    (void)state;
+    pair p;
+    gw_error error;
+    open_pair(&p);
+    uint8_t raw[FRAME_HEADER_BYTES];
+    frame_encode(raw, &(frame){ .type = FRAME_ACK });
+    raw[20] ^= 1;
+    assert_int_equal(session_feed(&p.b.session, raw, sizeof raw, &error), GW_DISCONNECTED);
+    close_pair(&p);
+}
+
+static void it_survives_random_bytes(void **state) {
+    (void)state;
+    uint64_t random = 7;
+    for (int round = 0; round < testing_scaled(3000); round++) {
+        pair p;
+        open_pair(&p);
+        // Headers that are right in themselves and mean anything, with bodies of any length.
+        for (int i = 0; i < 8; i++) {
+            uint8_t raw[FRAME_HEADER_BYTES + 64] = { 0 };
+            uint64_t r[4];
+            for (int k = 0; k < 4; k++)
+                r[k] = random = random * 6364136223846793005u + 1442695040888963407u;
+            frame f = { .type = (uint8_t)(1 + (r[0] >> 33) % 5),
+                        .first = r[0] >> 40 & 1,
+                        .number = (r[1] >> 33) % 6,
+                        .ack = (r[1] >> 50) % 2,
+                        .body_size = (uint32_t)((r[2] >> 33) % 64),
+                        .kind = (uint8_t)(r[0] >> 40 & 1),
+                        .head_size = (uint32_t)((r[2] >> 50) % 100),
+                        .segment_count = (uint32_t)((r[3] >> 40) % 3) };
+            if (!f.first) f.head_size = f.segment_count = 0;
+            for (int k = 0; k < 64; k++)
+                raw[FRAME_HEADER_BYTES + k] = (uint8_t)(r[3] >> k % 40) % 4;
+            frame_encode(raw, &f);
+            gw_error error;
+            if (session_feed(&p.b.session, raw, FRAME_HEADER_BYTES + f.body_size, &error)) break;
+        }
+        close_pair(&p);
+    }
+}
+
+static void it_refuses_more_than_its_limit(void **state) {
+    (void)state;
+    pair p;
+    gw_error error;
+    open_pair(&p);
+    block *b = block_take(64);
+    for (int i = 0; i < 3; i++) {
+        // As if it were large: nothing of it is sent here.
+        message *m = message_open(1);
+        for (int k = 0; k < 2; k++) message_add_segment(m, b, 0, 64);
+        for (int k = 0; k < 2; k++) m->segments[k].size = LIMIT_TENSOR_BYTES - 16;
+        gw_status status = session_queue(&p.a.session, m, &error);
+        assert_int_equal(status, i < 2 ? GW_OK : GW_OVERLOADED);
+    }
+    session_fini(&p.a.session);
+    assert_int_equal(b->pins, 0);
+    block_release(b);
+    close_pair(&p);
+}
+
+// ---- Without memory -----------------------------------------------------------------------------------------------
+// Whatever fails, what was received is a beginning of what was sent; and with memory again the rest comes.
+static void carry_without_memory(void *context) {
+    (void)context;
+    pair p = { 0 };
+    session_init(&p.a.session, keep_message, &p.a);
+    session_init(&p.b.session, keep_message, &p.b);
+    gw_error error;
+    gw_status status = GW_OK;
+    int queued = 0;
+    block *b = block_take(300000);
+    for (uint32_t n = 0; n < 3 && b && !status; n++) {
+        message *m = message_open(1);
+        if (!m) break;
+        bytes_put_u32(&m->head, n);
+        if (!message_add_segment(m, b, 0, 300000)) {
+            message_release(m);
+            break;
+        }
+        status = session_queue(&p.a.session, m, &error);
+        queued += status == GW_OK;
+    }
+    block_release(b);
+    for (int i = 0; i < 50 && p.b.inbox_count < queued; i++) {
+        part(&p);
+        if (join(&p)) continue;
+        move(&p.a, &p.b, SIZE_MAX, 65536, &status);
+        assert_true(status == GW_OK || status == GW_NO_MEMORY);
+    }
+    for (int i = 0; i < p.b.inbox_count; i++) assert_int_equal(p.b.inbox[i]->head.data[0], i);
+    close_pair(&p);
+}
+
+static void it_survives_without_memory(void **state) {
+    (void)state;
+    testing_alloc_failure_loop(carry_without_memory, NULL);
+}
+
+GW_TESTS(session_session, it_carries_messages_of_every_size, it_carries_a_message_without_bytes,
+         it_survives_a_cut_at_every_byte, it_keeps_what_it_sends_pinned_until_it_is_acknowledged,
+         it_acknowledges_with_what_it_has_to_say, it_owes_an_ack_after_some_frames_or_bytes,
+         it_answers_a_ping_with_an_ack, it_says_goodbye_behind_everything_else,
+         it_keeps_what_its_outbox_refers_to, it_ends_with_a_peer_that_breaks_the_rules,
+         it_ends_with_a_peer_that_takes_an_ack_back, it_cannot_resume_what_never_was,
+         it_drops_what_it_has_seen, it_skips_frames_of_later_versions,
+         it_asks_for_another_connection_when_bytes_were_damaged, it_survives_random_bytes,
+         it_refuses_more_than_its_limit, it_survives_without_memory);
