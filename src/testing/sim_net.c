@@ -1,285 +1,14 @@
-// Streams between nodes. Bytes keep their order; when they arrive, and in what pieces, is the seed's choice.
-#include "testing/sim_parts.h"
-
+// Connections between nodes: listening, connecting, closing.
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/status.h"
-
-enum {
-    SPLIT_PER_MILLION = 250000,   // deliveries of a part of what is there
-    PARTIAL_PER_MILLION = 50000,  // sends that take less than they could
-    SMALL_WINDOW_PER_MILLION = 100000,
-    SMALL_WINDOW_MIN = 64,
-};
-
-static const char refused[] = "Connection refused";
-
-typedef enum stream_state {
-    STREAM_CONNECTING,
-    STREAM_ACCEPTED,  // not adopted yet
-    STREAM_OPEN,
-    STREAM_CLOSED,
-} stream_state;
-
-struct conn {
-    sim_env_ *env;
-    list_node link;
-    stream_state state;
-    uint64_t id;
-    char name[ENV_ADDRESS_MAX];  // where it leads, for messages
-    const conn_events *events;
-    void *user;
-    conn *peer;  // NULL when it has closed, or before there is one
-
-    // what the peer has sent, a ring
-    char *bytes;
-    size_t capacity, start, size;
-    const char *end;  // why this stream ends after those bytes; NULL while it does not
-    bool is_cut;      // what is sent from here on is lost
-
-    sim_event arrival;   // of the above
-    sim_event room;      // the peer has made some, or had some left
-    bool wants_room;     // the last send took less than all
-    sim_event approach;  // of a connection to its listener
-};
-
-struct listener {
-    sim_env_ *env;
-    list_node link;
-    char name[ENV_ADDRESS_MAX];
-    void (*accepted)(void *user, conn *c);
-    void *user;
-};
+#include "testing/sim_net.h"
 
 static sim_env_ *of(env *e) {
     return (sim_env_ *)e;
-}
-
-// ---- Life of a stream ----
-
-static void arrive(sim_event *ev);
-static void make_room(sim_event *ev);
-static void approach(sim_event *ev);
-
-static size_t choose_window(sim *s) {
-    size_t window = (size_t)s->options.window_bytes;
-    if (sim_chance(s, SMALL_WINDOW_PER_MILLION))
-        window = SMALL_WINDOW_MIN + sim_random_below(s, window);
-    return window;
-}
-
-static conn *new_conn(sim_env_ *x, stream_state state) {
-    sim *s = x->sim;
-    size_t window = choose_window(s);
-    conn *c = mem_calloc(sizeof *c);
-    char *bytes = mem_alloc(window);
-    if (!c || !bytes) {
-        mem_free(c);
-        mem_free(bytes);
-        return NULL;
-    }
-    c->env = x;
-    c->state = state;
-    c->id = (uint64_t)++s->next_conn;
-    c->bytes = bytes;
-    c->capacity = window;
-    sim_event_init(s, &c->arrival, x, "bytes arrive", arrive);
-    sim_event_init(s, &c->room, x, "there is room to send", make_room);
-    sim_event_init(s, &c->approach, NULL, "a connection comes", approach);
-    list_append(&x->conns, &c->link);
-    return c;
-}
-
-// Nothing happens on it any more. Its struct stays, so that a use of it is found.
-static void end_conn(conn *c) {
-    sim *s = c->env->sim;
-    c->state = STREAM_CLOSED;
-    sim_event_at(s, &c->arrival, ENV_NEVER);
-    sim_event_at(s, &c->room, ENV_NEVER);
-    sim_event_at(s, &c->approach, ENV_NEVER);
-    mem_free(c->bytes);
-    c->bytes = NULL;
-    c->size = 0;
-    list_remove(&c->link);
-    list_append(&s->dead_conns, &c->link);
-}
-
-static void arrive_later(conn *c) {
-    if (!sim_event_is_set(&c->arrival))
-        sim_event_at(c->env->sim, &c->arrival, c->env->sim->now_ns + sim_delay_ns(c->env->sim));
-}
-
-static void end_after_bytes(conn *c, const char *why) {
-    if (!c->end) c->end = why;
-    arrive_later(c);
-}
-
-void sim_conn_close(conn *c) {
-    assert(env_held(&c->env->base));
-    if (c->state == STREAM_CLOSED) return;
-    sim_note(c->env->sim, c->env->sim->running, "closes a connection", c->id, 0);
-    conn *peer = c->peer;
-    end_conn(c);
-    if (!peer) return;
-    peer->peer = NULL;
-    end_after_bytes(peer, "closed by the peer");
-}
-
-// ---- Faults ----
-
-static void lose_from_some_byte(conn *c) {
-    sim *s = c->env->sim;
-    c->size = sim_random_below(s, c->size + 1);
-    c->is_cut = true;
-    end_after_bytes(c, "the connection was cut");
-}
-
-static void cut(conn *c) {
-    sim *s = c->env->sim;
-    sim_note(s, NULL, "cuts a connection", c->id, 0);
-    s->counts.cuts++;
-    conn *peer = c->peer;
-    lose_from_some_byte(c);
-    c->peer = NULL;
-    if (!peer) return;
-    lose_from_some_byte(peer);
-    peer->peer = NULL;
-}
-
-void sim_cut_all(sim *s) {
-    list_each(l, &s->envs) {
-        sim_env_ *x = list_entry(l, sim_env_, link);
-        list_each(k, &x->conns) {
-            conn *c = list_entry(k, conn, link);
-            if (c->state == STREAM_OPEN && !c->is_cut) cut(c);
-        }
-    }
-}
-
-// ---- Bytes ----
-
-static void put_bytes(conn *to, const char *bytes, size_t size) {
-    while (size > 0) {
-        size_t at = (to->start + to->size) % to->capacity;
-        size_t piece = to->capacity - at < size ? to->capacity - at : size;
-        memcpy(to->bytes + at, bytes, piece);
-        to->size += piece;
-        bytes += piece;
-        size -= piece;
-    }
-}
-
-static size_t total_size(const struct iovec *parts, int count) {
-    size_t size = 0;
-    for (int i = 0; i < count; i++) size += parts[i].iov_len;
-    return size;
-}
-
-static size_t choose_taken(const conn *c, size_t size) {
-    sim *s = c->env->sim;
-    size_t room = c->peer->capacity - c->peer->size;
-    size_t taken = size < room ? size : room;
-    if (taken > 1 && sim_chance(s, PARTIAL_PER_MILLION)) taken = 1 + sim_random_below(s, taken);
-    return taken;
-}
-
-size_t sim_send(conn *c, const struct iovec *parts, int count) {
-    sim *s = c->env->sim;
-    assert(env_held(&c->env->base) && c->state != STREAM_CLOSED);
-    size_t size = total_size(parts, count);
-    if (c->state == STREAM_CONNECTING) {
-        c->wants_room = true;
-        return 0;
-    }
-    if (!c->peer || size == 0) return size;  // goes where nobody is
-    size_t taken = choose_taken(c, size), left = taken;
-    for (int i = 0; left > 0; i++) {
-        size_t piece = parts[i].iov_len < left ? parts[i].iov_len : left;
-        put_bytes(c->peer, parts[i].iov_base, piece);
-        left -= piece;
-    }
-    sim_note(s, s->running, "sends", c->id, taken);
-    if (taken > 0) arrive_later(c->peer);
-    if (taken < size) {
-        c->wants_room = true;
-        if (c->peer->size < c->peer->capacity)
-            sim_event_at(s, &c->room, s->now_ns + sim_delay_ns(s));
-    }
-    return taken;
-}
-
-static void make_room(sim_event *ev) {
-    conn *c = list_entry(ev, conn, room);
-    if (c->state != STREAM_OPEN || !c->wants_room) return;
-    c->wants_room = false;
-    c->events->writable(c->user);
-}
-
-// How much of what is there comes now.
-static size_t choose_piece(sim *s, size_t size) {
-    if (size > 1 && sim_chance(s, SPLIT_PER_MILLION)) return 1 + sim_random_below(s, size);
-    return size;
-}
-
-static void deliver(conn *c, size_t size) {
-    sim *s = c->env->sim;
-    while (size > 0 && c->state == STREAM_OPEN) {
-        void *into = NULL;
-        size_t room = 0;
-        c->events->buffer(c->user, &into, &room);
-        if (c->state != STREAM_OPEN) return;
-        assert(room > 0);
-        size_t piece = size < room ? size : room;
-        if (piece > c->capacity - c->start) piece = c->capacity - c->start;
-        memcpy(into, c->bytes + c->start, piece);
-        c->start = (c->start + piece) % c->capacity;
-        c->size -= piece;
-        size -= piece;
-        s->counts.bytes += piece;
-        sim_note(s, s->running, "receives", c->id, piece);
-        c->events->received(c->user, piece);
-    }
-}
-
-static void end_stream(conn *c) {
-    gw_error error;
-    gw_status status = c->end == refused ? GW_NOT_FOUND : GW_DISCONNECTED;
-    error_set(&error, status, "%s: %s", c->name, c->end);
-    sim_note(c->env->sim, c->env->sim->running, "loses a connection", c->id, 0);
-    if (c->peer) c->peer->peer = NULL;
-    end_conn(c);
-    c->events->closed(c->user, &error);
-}
-
-static void arrive(sim_event *ev) {
-    conn *c = list_entry(ev, conn, arrival);
-    sim *s = c->env->sim;
-    s->counts.deliveries++;
-    if (c->state == STREAM_CONNECTING && !c->end) {
-        c->state = STREAM_OPEN;
-        if (c->wants_room) sim_event_at(s, &c->room, s->now_ns + sim_delay_ns(s));
-        c->events->opened(c->user);
-    } else if (c->state == STREAM_OPEN && c->size > 0) {
-        if (!c->is_cut && sim_chance(s, s->options.cut_per_million)) cut(c);
-        deliver(c, choose_piece(s, c->size));
-    } else if (c->end) {
-        end_stream(c);
-        return;
-    }
-    if (c->state != STREAM_OPEN) return;
-    if (c->peer && c->peer->wants_room && !sim_event_is_set(&c->peer->room))
-        sim_event_at(s, &c->peer->room, s->now_ns + sim_delay_ns(s));
-    if (c->size > 0 || c->end) arrive_later(c);
-}
-
-void sim_adopt(conn *c, const conn_events *events, void *user) {
-    assert(env_held(&c->env->base) && c->state == STREAM_ACCEPTED);
-    c->events = events;
-    c->user = user;
-    c->state = STREAM_OPEN;
 }
 
 // ---- Connecting ----
@@ -315,11 +44,13 @@ static listener *find_listener(sim *s, const char *name) {
     return NULL;
 }
 
+static void approach(sim_event *ev);
+
 static void accept_connection(conn *client, listener *l) {
     sim *s = l->env->sim;
-    conn *server = new_conn(l->env, STREAM_ACCEPTED);
+    conn *server = sim_new_conn(l->env, STREAM_ACCEPTED, approach);
     if (!server) {
-        end_after_bytes(client, "closed by the peer");
+        sim_end_after_bytes(client, "closed by the peer");
         return;
     }
     s->counts.connections++;
@@ -327,7 +58,7 @@ static void accept_connection(conn *client, listener *l) {
              (unsigned long long)client->id);
     server->peer = client;
     client->peer = server;
-    arrive_later(client);
+    sim_arrive_later(client);
     l->accepted(l->user, server);
 }
 
@@ -336,7 +67,7 @@ static void approach(sim_event *ev) {
     conn *client = list_entry(ev, conn, approach);
     listener *l = find_listener(client->env->sim, client->name);
     if (!l) {
-        end_after_bytes(client, refused);
+        sim_end_after_bytes(client, sim_refused);
     } else if (ev->env != l->env) {
         ev->env = l->env;
         sim_event_at(l->env->sim, ev, l->env->sim->now_ns);
@@ -351,7 +82,7 @@ gw_status sim_connect(env *e, const char *address, const conn_events *events, vo
     assert(env_held(e));
     char name[ENV_ADDRESS_MAX];
     if (parse(address, name) <= 0) return malformed(address, error);
-    conn *c = new_conn(x, STREAM_CONNECTING);
+    conn *c = sim_new_conn(x, STREAM_CONNECTING, approach);
     if (!c) return error_set(error, GW_NO_MEMORY, "%s: out of memory", address);
     memcpy(c->name, name, sizeof name);
     c->events = events;
