@@ -62,15 +62,22 @@ static int broadcast(const gw_tensor *a, const gw_tensor *b, int64_t out[GW_DIMS
     return dims;
 }
 
+static bool is_batch_of(const gw_tensor *logits, const gw_tensor *value) {
+    return logits->dims == value->dims + 1 &&
+           memcmp(logits->sizes, value->sizes, value->dims * sizeof(int64_t)) == 0;
+}
+
 gw_tensor *gw_categorical_log_prob(gw_scope *s, gw_categorical c, gw_tensor *value) {
     gw_tensor *logits = gw_ok(s) ? logits_of(s, c) : &tensor_poison;
     if (!gw_ok(s) || logits == &tensor_poison) return &tensor_poison;
-    int64_t sizes[GW_DIMS_MAX + 1];
-    int dims = broadcast(logits, value, sizes);
-    gw_tensor *index = gw_expand_to(s, value, (gw_shape){ dims, sizes });
-    sizes[dims] = gw_size(logits, -1);
-    logits = gw_expand_to(s, logits, (gw_shape){ dims + 1, sizes });
-    return gw_squeeze(s, gw_gather(s, logits, -1, gw_unsqueeze(s, index, -1)), -1);
+    if (!is_batch_of(logits, value)) {
+        int64_t sizes[GW_DIMS_MAX + 1];
+        int dims = broadcast(logits, value, sizes);
+        value = gw_expand_to(s, value, (gw_shape){ dims, sizes });
+        sizes[dims] = gw_size(logits, -1);
+        logits = gw_expand_to(s, logits, (gw_shape){ dims + 1, sizes });
+    }
+    return gw_squeeze(s, gw_gather(s, logits, -1, gw_unsqueeze(s, value, -1)), -1);
 }
 
 gw_tensor *gw_categorical_entropy(gw_scope *s, gw_categorical c) {
