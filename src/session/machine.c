@@ -12,7 +12,13 @@
 
 #define MS ((int64_t)1000000)
 
-enum { RETRY_FIRST_MS = 10, RETRY_MAX_MS = 500, HIGHER_RANK_WAITS_MS = 20, HELD_MS = 1000 };
+enum {
+    RETRY_FIRST_MS = 10,
+    RETRY_MAX_MS = 500,
+    HIGHER_RANK_WAITS_MS = 20,
+    HELD_MS = 1000,
+    GOODBYE_TRIES = 3
+};
 
 static const line_events attempt_events;
 
@@ -352,7 +358,11 @@ peer *peer_open(peers *p, int rank, uint64_t incarnation, const char *name, cons
 // A goodbye goes out if the connection takes it now; otherwise the peer finds out by itself.
 static void say_goodbye(peer *x) {
     x->session.goodbye_wanted = true;
-    peer_flush(x);
+    for (int i = 0; i < GOODBYE_TRIES; i++) {
+        x->is_blocked = false;
+        peer_flush(x);
+        if (!x->is_blocked) return;
+    }
 }
 
 void peer_close(peer *x) {
