@@ -42,11 +42,15 @@ static void what_is_no_address_is_told(void **state) {
     assert_int_equal(address_parse(longer, &a, &error), GW_INVALID);
 }
 
+// No label of a name has 70 letters, so nobody is asked.
 static void an_unknown_name_is_told(void **state) {
     (void)state;
+    char name[100];
+    memset(name, 'x', 70);
+    memcpy(name + 70, ".invalid:29500", 15);
     address a;
-    assert_int_equal(address_parse("no-such-host.invalid:29500", &a, &error), GW_NOT_FOUND);
-    assert_non_null(strstr(error.text, "no-such-host.invalid:29500"));
+    assert_int_equal(address_parse(name, &a, &error), GW_NOT_FOUND);
+    assert_non_null(strstr(error.text, name));
 }
 
 static void only_loopback_is_allowed(void **state) {
