@@ -1,0 +1,171 @@
+// What the owner keeps for a reference: the value, and who holds it.
+#include "ref/references.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <string.h>
+
+gw_status no_such_reference(gw_error *error) {
+    return error_set(error, GW_REF_LOST, "there is no such reference, or no more");
+}
+
+// ---- Life ----
+
+entry *entry_open_on_loop(agent *a, uint64_t id) {
+    references *rs = a->references;
+    entry *e = mem_take(sizeof *e);
+    if (!e) return NULL;
+    memset(e, 0, sizeof *e);
+    e->agent = a;
+    e->id = id;
+    e->count = 1;
+    map_init(&e->forks);
+    list_init(&e->awaiting);
+    if (id && !map_put(&rs->by_id, id, e)) {
+        mem_give(e, sizeof *e);
+        return NULL;
+    }
+    list_append(&rs->entries, &e->link);
+    rs->entry_count++;
+    return e;
+}
+
+bool entry_name_on_loop(entry *e) {
+    agent *a = e->agent;
+    if (e->id) return true;
+    uint64_t id = id_of(a->rank, a->last_id + 1);
+    if (!map_put(&a->references->by_id, id, e)) return false;
+    a->last_id++;
+    e->id = id;
+    return true;
+}
+
+entry *entry_of_on_loop(agent *a, uint64_t id) {
+    return map_find(&a->references->by_id, id);
+}
+
+entry *entry_retain_on_loop(entry *e) {
+    e->count++;
+    return e;
+}
+
+static void free_entry(entry *e) {
+    references *rs = e->agent->references;
+    if (e->id) map_take(&rs->by_id, e->id);
+    list_remove(&e->link);
+    rs->entry_count--;
+    if (e->object) object_end_on_loop(e->object);
+    if (e->result) result_release_on_loop(e->agent, e->result);
+    map_fini(&e->forks);
+    mem_give(e, sizeof *e);
+}
+
+// R8. One that waits for its creating request goes with the last who asked for it.
+static void free_if_unused(entry *e) {
+    if (e->count || e->forks.count || (e->requested && !e->made)) return;
+    free_entry(e);
+}
+
+void entry_release_on_loop(entry *e) {
+    assert(e->count);
+    e->count--;
+    if (!agent_is_closed(e->agent)) {
+        free_if_unused(e);
+    } else if (!e->count) {
+        // What it kept is gone already, see references_close.
+        mem_give(e, sizeof *e);
+    }
+}
+
+// ---- The listing ----
+
+bool entry_list_on_loop(entry *e, uint64_t fork, int holder) {
+    return map_put(&e->forks, fork, (void *)(intptr_t)(holder + 1));
+}
+
+void entry_unlist_on_loop(entry *e, uint64_t fork, int holder) {
+    if ((intptr_t)map_find(&e->forks, fork) != holder + 1) return;
+    map_take(&e->forks, fork);
+    free_if_unused(e);
+}
+
+// ---- Making ----
+
+void entry_make_on_loop(entry *e, result *value, object *o) {
+    assert(!e->made);
+    e->requested = true;
+    e->made = true;
+    e->result = value;
+    e->object = o;
+    // Whoever waits may let go of it.
+    entry_retain_on_loop(e);
+    for (list_node *l; (l = list_take(&e->awaiting));) {
+        continuation *c = list_entry(l, continuation, link);
+        c->run(c);
+    }
+    entry_release_on_loop(e);
+}
+
+bool entry_await_on_loop(entry *e, continuation *c) {
+    if (e->made) return false;
+    list_append(&e->awaiting, &c->link);
+    return true;
+}
+
+object *entry_object(const entry *e, gw_error *error) {
+    if (e->object) return e->object;
+    if (e->result && result_error(e->result)) {
+        *error = *result_error(e->result);
+    } else {
+        error_set(error, GW_INVALID, "the reference is to a value, not to an object with methods");
+    }
+    return NULL;
+}
+
+// ---- Requests ----
+
+gw_status entry_accept_on_loop(agent *a, int from, uint64_t id, uint64_t fork, entry **out,
+                               gw_error *error) {
+    entry *e = entry_of_on_loop(a, id);
+    if (from == a->rank) {
+        // It was made before the request was sent, and is held by the handle.
+        if (!e) return no_such_reference(error);
+        *out = entry_retain_on_loop(e);
+        return GW_OK;
+    }
+    member *maker = agent_member(a, from);
+    if (id_rank(id) != (uint64_t)from || id_rank(fork) != (uint64_t)from ||
+        id <= maker->last_result)
+        return error_set(error, GW_PROTOCOL, "request: a result's id that means nothing");
+    maker->last_result = id;
+    if (e) {
+        entry_retain_on_loop(e);
+    } else if (!(e = entry_open_on_loop(a, id))) {
+        return error_set(error, GW_NO_MEMORY, "no memory for a reference");
+    }
+    e->requested = true;
+    if (!entry_list_on_loop(e, fork, from)) {
+        e->requested = false;
+        entry_release_on_loop(e);
+        return error_set(error, GW_NO_MEMORY, "no memory for a reference");
+    }
+    message *m = message_open(KIND_ACCEPTED);
+    if (m) {
+        bytes_put_u64(&m->head, id);
+        bytes_put_u64(&m->head, fork);
+        agent_send_on_loop(a, from, m, false, NULL);
+    }
+    *out = e;
+    return GW_OK;
+}
+
+gw_status entry_find_on_loop(agent *a, int from, uint64_t id, uint64_t fork, entry **out,
+                             gw_error *error) {
+    entry *e = entry_of_on_loop(a, id);
+    // R7
+    if (!e || (from != a->rank && (intptr_t)map_find(&e->forks, fork) != from + 1))
+        return no_such_reference(error);
+    *out = entry_retain_on_loop(e);
+    return GW_OK;
+}

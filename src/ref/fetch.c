@@ -1,0 +1,199 @@
+// Copying a value to whoever holds a reference to it.
+#include "ref/references.h"
+
+#include "base/mem.h"
+#include "rpc/call.h"
+#include "rpc/reply.h"
+
+#include <string.h>
+
+// ---- The owner ----
+
+typedef struct fetch {
+    continuation made;
+    task task;
+    agent *agent;
+    entry *entry;
+    uint64_t call;
+    int from;
+} fetch;
+
+static void explain_object(fetch *f, gw_error *out) {
+    error_set(out, GW_INVALID,
+              "%s: the reference is to a %s, an object: it has methods, and no value",
+              agent_member(f->agent, f->agent->rank)->name, f->entry->object->class->name);
+    out->outcome = GW_NOT_DELIVERED;
+}
+
+static void finish(fetch *f) {
+    agent *a = f->agent;
+    if (f->entry->object) {
+        gw_error error;
+        explain_object(f, &error);
+        result *r = result_of_error(&error);
+        reply_result(a, f->from, KIND_REPLY, f->call, r);
+        result_release(r);
+    } else {
+        reply_result(a, f->from, KIND_REPLY, f->call, f->entry->result);
+    }
+    env_enter(a->env);
+    entry_release_on_loop(f->entry);
+    a->body_count--;
+    leaving_check_on_loop(a);
+    env_leave(a->env);
+    mem_free(f);
+}
+
+static void finish_task(task *t) {
+    finish(list_entry(t, fetch, task));
+}
+
+static void made(continuation *c) {
+    fetch *f = (fetch *)(void *)c;
+    f->task.run = finish_task;
+    env_defer(f->agent->env, &f->task);
+}
+
+static void refuse(agent *a, int to, uint64_t call, gw_error *error) {
+    shipment sh;
+    error->outcome = GW_NOT_DELIVERED;
+    error_add_trail(error, agent_member(a, a->rank)->name, "");
+    if (!reply_fill(&sh, a, KIND_REPLY, call, "", gw_none(), error))
+        shipment_send_on_loop(&sh, to, REPLY_SPECIALS_FIELD, false, NULL);
+    shipment_fini(&sh);
+}
+
+gw_status fetch_received_on_loop(agent *a, int from, message *m, gw_error *error) {
+    reader in = reader_of(m->head.data, m->head.size);
+    uint64_t call = reader_u64(&in), id = reader_u64(&in), fork = reader_u64(&in);
+    message_release(m);
+    if (in.failed) return error_set(error, GW_PROTOCOL, "fetch: cut off");
+    gw_error failed;
+    entry *e;
+    if (entry_find_on_loop(a, from, id, fork, &e, &failed)) {
+        refuse(a, from, call, &failed);
+        return GW_OK;
+    }
+    fetch *f = mem_calloc(sizeof *f);
+    if (!f) {
+        entry_release_on_loop(e);
+        error_set(&failed, GW_NO_MEMORY, "no memory for a fetch");
+        refuse(a, from, call, &failed);
+        return GW_OK;
+    }
+    *f = (fetch){ .made.run = made, .agent = a, .entry = e, .call = call, .from = from };
+    a->body_count++;
+    if (!entry_await_on_loop(e, &f->made)) made(&f->made);
+    return GW_OK;
+}
+
+// ---- Whoever holds it ----
+
+static gw_status send_fetch_on_loop(call *c, const gw_rref *r) {
+    uint64_t id, fork;
+    gw_status status = reference_check_on_loop(r, &id, &fork, &c->error);
+    if (status) return status;
+    status = shipment_init(&c->shipment, c->agent, KIND_FETCH, &c->error);
+    if (status) return status;
+    bytes *head = &c->shipment.message->head;
+    bytes_put_u64(head, 0);
+    bytes_put_u64(head, id);
+    bytes_put_u64(head, fork);
+    bytes_put_u64(head, 0);
+    return call_send_on_loop(c);
+}
+
+static gw_value fetch_value(gw_scope *s, gw_rref *r) {
+    call c;
+    gw_error error;
+    if (context_check_wait(s, &error)) {
+        scope_fail_with(s, &error);
+        return gw_none();
+    }
+    call_init_fetch(&c, s, r->owner);
+    agent *a = c.agent;
+    env_enter(a->env);
+    if (!c.error.status && !send_fetch_on_loop(&c, r) &&
+        !future_wait_on_loop(c.future, s, c.deadline_ns))
+        call_expire_on_loop(c.future);
+    env_leave(a->env);
+    gw_value v = gw_none();
+    if (c.error.status) {
+        scope_fail_with(s, &c.error);
+    } else {
+        v = result_give(future_result(c.future), s);
+    }
+    call_fini(&c);
+    return v;
+}
+
+// ---- On the owner itself ----
+
+typedef struct entry_wait {
+    continuation made;
+    waiter waiter;
+    env *env;
+} entry_wait;
+
+static void wake(continuation *c) {
+    entry_wait *w = (entry_wait *)(void *)c;
+    env_wake(w->env, &w->waiter);
+}
+
+static gw_status wait_until_made(gw_scope *s, entry *e, gw_error *error) {
+    agent *a = e->agent;
+    if (e->made) return GW_OK;
+    gw_status status = context_check_wait(s, error);
+    if (status) return status;
+    entry_wait w = { .made.run = wake, .waiter.what = "a value to be made", .env = a->env };
+    int64_t until_ns = context_deadline_ns(s), usual_ns = ENV_NEVER;
+    if (a->timeout_ms > 0) usual_ns = env_now_ns(a->env) + a->timeout_ms * 1000000;
+    entry_await_on_loop(e, &w.made);
+    context_wait_on_loop(a, s, &w.waiter, until_ns < usual_ns ? until_ns : usual_ns);
+    continuation_cancel_on_loop(&w.made);
+    if (e->made) return GW_OK;
+    return error_set(error, GW_TIMEOUT,
+                     "the value of a reference was not made within the deadline");
+}
+
+// The entry is held by the handle, which belongs to the caller's scope.
+gw_status local_entry(gw_scope *s, gw_rref *r, gw_error *error) {
+    agent *a = r->agent;
+    if (!r->entry) {
+        gw_status status = rref_check(r, error);
+        if (status) return status;
+        return error_set(error, GW_INVALID, "the reference is to a value of %s, not of %s",
+                         agent_member(a, r->owner)->name, agent_member(a, a->rank)->name);
+    }
+    env_enter(a->env);
+    gw_status status = wait_until_made(s, r->entry, error);
+    env_leave(a->env);
+    return status;
+}
+
+static gw_value local_value(gw_scope *s, gw_rref *r) {
+    gw_error error;
+    if (local_entry(s, r, &error)) {
+        scope_fail_with(s, &error);
+        return gw_none();
+    }
+    if (r->entry->object) {
+        scope_fail(s, GW_INVALID, "the reference is to a %s, an object: gw_local enters it",
+                   r->entry->object->class->name);
+        return gw_none();
+    }
+    return result_give(r->entry->result, s);
+}
+
+gw_value gw_rref_local_value(gw_scope *s, gw_rref *r) {
+    return rref_is_usable(s, r) ? local_value(s, r) : gw_none();
+}
+
+gw_value gw_to_here_value(gw_scope *s, gw_rref *r) {
+    if (!rref_is_usable(s, r)) return gw_none();
+    return r->entry ? local_value(s, r) : fetch_value(s, r);
+}
+
+gw_tensor *gw_to_here(gw_scope *s, gw_rref *r) {
+    return gw_tensor_of(s, gw_to_here_value(s, r));
+}

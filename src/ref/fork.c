@@ -1,0 +1,303 @@
+// References on their way from one worker to another.
+#include "ref/references.h"
+
+#include "base/mem.h"
+
+// ---- Small messages ----
+
+static void send_two(agent *a, int to, message_kind kind, uint64_t x, uint64_t y) {
+    message *m = message_open((uint8_t)kind);
+    if (!m) return;
+    bytes_put_u64(&m->head, x);
+    bytes_put_u64(&m->head, y);
+    agent_send_on_loop(a, to, m, false, NULL);
+}
+
+gw_status fork_ask_on_loop(gw_rref *r) {
+    if (!map_put(&r->agent->references->pending, r->fork, r)) return GW_NO_MEMORY;
+    send_two(r->agent, r->owner, KIND_FORK_REQUEST, r->id, r->fork);
+    return GW_OK;
+}
+
+void fork_accept_on_loop(agent *a, int parent, uint64_t fork) {
+    message *m = message_open(KIND_CHILD_ACCEPT);
+    if (!m) return;
+    bytes_put_u64(&m->head, fork);
+    agent_send_on_loop(a, parent, m, false, NULL);
+}
+
+static void acknowledge(agent *a, int to, uint64_t fork, bool known) {
+    message *m = message_open(KIND_FORK_ACK);
+    if (!m) return;
+    bytes_put_u64(&m->head, fork);
+    bytes_put_u8(&m->head, known);
+    agent_send_on_loop(a, to, m, false, NULL);
+}
+
+// ---- In a message that is sent ----
+
+static uint64_t draw_fork(agent *a) {
+    return id_of(a->rank, ++a->last_id);
+}
+
+static void write_special(bytes *table, int owner, uint64_t id, uint64_t fork, bool listed) {
+    bytes_put_u32(table, (uint32_t)owner);
+    bytes_put_u64(table, id);
+    bytes_put_u64(table, fork);
+    bytes_put_u8(table, listed);
+}
+
+static bool no_memory(gw_error *error) {
+    error_set(error, GW_NO_MEMORY, "no memory for a reference in a message");
+    return false;
+}
+
+// R2, R3
+static bool write_own(gw_rref *r, int to, bytes *table, gw_error *error) {
+    entry *e = r->entry;
+    uint64_t fork = to == r->owner ? 0 : draw_fork(r->agent);
+    if (!entry_name_on_loop(e) || (fork && !entry_list_on_loop(e, fork, to)))
+        return no_memory(error);
+    write_special(table, r->owner, e->id, fork, true);
+    return true;
+}
+
+// R3, R4
+static bool write_held(gw_rref *r, int to, bytes *table, gw_error *error) {
+    references *rs = r->agent->references;
+    if (to == r->owner) {
+        write_special(table, r->owner, r->id, 0, true);
+        return true;
+    }
+    pin *p = mem_alloc(sizeof *p);
+    uint64_t fork = draw_fork(r->agent);
+    if (!p || !map_put(&rs->pins, fork, p)) {
+        mem_free(p);
+        return no_memory(error);
+    }
+    *p = (pin){ .rref = handle_retain(r), .child = to };
+    r->pin_count++;
+    rs->pin_count++;
+    write_special(table, r->owner, r->id, fork, false);
+    return true;
+}
+
+bool reference_write_on_loop(gw_rref *r, int to, bytes *table, gw_error *error) {
+    if (rref_check(r, error)) return false;
+    return r->entry ? write_own(r, to, table, error) : write_held(r, to, table, error);
+}
+
+static void unpin(agent *a, uint64_t fork) {
+    pin *p = map_take(&a->references->pins, fork);
+    if (!p) return;
+    gw_rref *r = p->rref;
+    a->references->pin_count--;
+    r->pin_count--;
+    if (r->leaving) release_on_loop(r);
+    handle_release(r);
+    mem_free(p);
+    leaving_check_on_loop(a);
+}
+
+void reference_unwrite_on_loop(gw_rref *r, int to, const uint8_t *written) {
+    reader in = reader_of(written, 4 + 8 + 8);
+    reader_u32(&in);
+    reader_u64(&in);
+    uint64_t fork = reader_u64(&in);
+    if (!fork) return;
+    if (r->entry) {
+        entry_unlist_on_loop(r->entry, fork, to);
+    } else {
+        unpin(r->agent, fork);
+    }
+}
+
+// ---- In a message that came ----
+
+static gw_status read_own(agent *a, uint64_t id, gw_rref **out) {
+    entry *e = entry_of_on_loop(a, id);
+    gw_error error;
+    *out = rref_open_on_loop(a, a->rank, e ? entry_retain_on_loop(e) : NULL);
+    if (!*out) {
+        if (e) entry_release_on_loop(e);
+        return GW_NO_MEMORY;
+    }
+    if (e) return GW_OK;
+    no_such_reference(&error);
+    rref_fail_on_loop(*out, &error);
+    return GW_OK;
+}
+
+static void fail_lost(gw_rref *r) {
+    const member *owner = agent_member(r->agent, r->owner);
+    gw_error error;
+    error_set(&error, GW_REF_LOST, "%s, who owned what the reference names, is gone", owner->name);
+    rref_fail_on_loop(r, &error);
+}
+
+static gw_status read_held(agent *a, int from, int owner, uint64_t id, uint64_t fork, bool listed,
+                           gw_rref **out) {
+    gw_rref *r = rref_open_on_loop(a, owner, NULL);
+    if (!r) return GW_NO_MEMORY;
+    r->id = id;
+    r->fork = fork;
+    *out = r;
+    if (agent_member(a, owner)->lost) {
+        fail_lost(r);
+        if (!listed) fork_accept_on_loop(a, from, fork);
+        return GW_OK;
+    }
+    if (listed) {
+        r->state = FORK_CONFIRMED;
+        atomic_store_explicit(&r->confirmed, true, memory_order_release);
+        return GW_OK;
+    }
+    r->state = FORK_PENDING;
+    r->parent = from;
+    return fork_ask_on_loop(r);
+}
+
+gw_status reference_read_on_loop(agent *a, int from, reader *table, gw_rref **out,
+                                 gw_error *error) {
+    uint32_t owner = reader_u32(table);
+    uint64_t id = reader_u64(table), fork = reader_u64(table);
+    uint8_t listed = reader_u8(table);
+    bool home = owner == (uint32_t)a->rank;
+    if (table->failed || owner >= (uint32_t)a->world_size || !id || listed > 1 ||
+        (!home && (!fork || id_rank(fork) != (uint64_t)from)) ||
+        (!home && listed && owner != (uint32_t)from))
+        return error_set(error, GW_PROTOCOL, "reference: fields that mean nothing");
+    gw_status status =
+        home ? read_own(a, id, out) : read_held(a, from, (int)owner, id, fork, listed, out);
+    if (!status) return GW_OK;
+    error_set(error, GW_NO_MEMORY, "no memory for a reference in a message");
+    return status;
+}
+
+// ---- The owner lists, the child is accepted, the parent lets go ----
+
+// R6
+static entry *entry_for_fork(agent *a, uint64_t id) {
+    entry *e = entry_of_on_loop(a, id);
+    uint64_t maker = id_rank(id);
+    if (e || maker >= (uint64_t)a->world_size || maker == (uint64_t)a->rank) return e;
+    const member *m = agent_member(a, (int)maker);
+    if (m->lost || id <= m->last_result) return NULL;
+    e = entry_open_on_loop(a, id);
+    if (e) e->count = 0;  // kept by the fork alone
+    return e;
+}
+
+static void requested(agent *a, int from, uint64_t id, uint64_t fork) {
+    entry *e = entry_for_fork(a, id);
+    bool known = e && entry_list_on_loop(e, fork, from);
+    if (e && !known) entry_release_on_loop(entry_retain_on_loop(e));
+    acknowledge(a, from, fork, known);
+}
+
+static void confirm(agent *a, uint64_t fork, bool known) {
+    gw_rref *r = map_take(&a->references->pending, fork);
+    if (!r) return;
+    if (known && r->state == FORK_PENDING) {
+        r->state = FORK_CONFIRMED;
+        atomic_store_explicit(&r->confirmed, true, memory_order_release);
+    } else if (!known) {
+        gw_error error;
+        no_such_reference(&error);
+        rref_fail_on_loop(r, &error);
+    }
+    if (r->parent >= 0) fork_accept_on_loop(a, r->parent, fork);
+    r->parent = -1;
+    if (r->leaving || r->dropped) release_on_loop(r);
+    leaving_check_on_loop(a);
+}
+
+gw_status fork_received_on_loop(agent *a, int from, message *m, gw_error *error) {
+    reader r = reader_of(m->head.data, m->head.size);
+    uint64_t x = reader_u64(&r), y = 0;
+    uint8_t known = 0;
+    if (m->kind == KIND_FORK_ACK)
+        known = reader_u8(&r);
+    else if (m->kind != KIND_CHILD_ACCEPT)
+        y = reader_u64(&r);
+    message_kind kind = m->kind;
+    message_release(m);
+    if (r.failed)
+        return error_set(error, GW_PROTOCOL, "a message about references that is cut off");
+    switch (kind) {
+    case KIND_ACCEPTED: confirm(a, y, true); break;
+    case KIND_FORK_REQUEST: requested(a, from, x, y); break;
+    case KIND_FORK_ACK: confirm(a, x, known); break;
+    default: unpin(a, x); break;
+    }
+    return GW_OK;
+}
+
+// ---- Losing ----
+
+static void lose_users(agent *a, int rank) {
+    references *rs = a->references;
+    list_each(l, &rs->users) {
+        gw_rref *r = list_entry(l, gw_rref, link);
+        if (r->owner != rank) continue;
+        bool pending = map_take(&rs->pending, r->fork) != NULL;
+        fail_lost(r);
+        if (pending && r->parent >= 0) fork_accept_on_loop(a, r->parent, r->fork);
+        r->parent = -1;
+        if (r->dropped) release_on_loop(r);
+    }
+}
+
+static void lose_pins(agent *a, int rank) {
+    for (bool found = true; found;) {
+        found = false;
+        map_entry *m;
+        for (size_t i = 0; !found && (m = map_next(&a->references->pins, &i));) {
+            const pin *p = m->value;
+            found = p->child == rank || p->rref->owner == rank;
+            if (found) unpin(a, m->key);
+        }
+    }
+}
+
+static bool strike_one(entry *e, int rank) {
+    map_entry *m;
+    for (size_t i = 0; (m = map_next(&e->forks, &i));) {
+        if ((intptr_t)m->value != rank + 1) continue;
+        map_take(&e->forks, m->key);
+        return true;
+    }
+    return false;
+}
+
+static void strike_off(agent *a, int rank) {
+    list_each(l, &a->references->entries) {
+        entry *e = list_entry(l, entry, link);
+        entry_retain_on_loop(e);
+        while (strike_one(e, rank)) continue;
+        entry_release_on_loop(e);
+    }
+}
+
+// Nobody will send the creating request of these.
+static void fail_unrequested(agent *a, int rank) {
+    for (bool found = true; found;) {
+        found = false;
+        list_each(l, &a->references->entries) {
+            entry *e = list_entry(l, entry, link);
+            found = !e->requested && !e->made && e->id && id_rank(e->id) == (uint64_t)rank;
+            if (!found) continue;
+            gw_error error;
+            no_such_reference(&error);
+            entry_make_on_loop(e, result_of_error(&error), NULL);
+            break;
+        }
+    }
+}
+
+void fork_lost_on_loop(agent *a, int rank) {
+    lose_users(a, rank);
+    lose_pins(a, rank);
+    strike_off(a, rank);
+    fail_unrequested(a, rank);
+}

@@ -1,0 +1,119 @@
+// The table of references of one agent.
+#include "ref/references.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+
+gw_status references_open(agent *a, gw_error *error) {
+    references *rs = mem_calloc(sizeof *rs);
+    list_node *releases = mem_calloc((size_t)a->world_size * sizeof *releases);
+    if (!rs || !releases) {
+        mem_free(rs);
+        mem_free(releases);
+        return error_set(error, GW_NO_MEMORY, "no memory for references");
+    }
+    rs->agent = a;
+    rs->releases = releases;
+    for (int rank = 0; rank < a->world_size; rank++) list_init(&releases[rank]);
+    list_init(&rs->entries);
+    list_init(&rs->users);
+    a->references = rs;
+    return GW_OK;
+}
+
+gw_status references_received_on_loop(agent *a, int from, message *m, gw_error *error) {
+    switch (m->kind) {
+    case KIND_RELEASE: return release_received_on_loop(a, from, m, error);
+    case KIND_FETCH: return fetch_received_on_loop(a, from, m, error);
+    default: return fork_received_on_loop(a, from, m, error);
+    }
+}
+
+void references_lost_on_loop(agent *a, int rank) {
+    if (a->references) fork_lost_on_loop(a, rank);
+}
+
+// ---- Shutdown ----
+
+void references_give_back_on_loop(agent *a) {
+    references *rs = a->references;
+    rs->given_back = true;
+    list_each(l, &rs->users) {
+        gw_rref *r = list_entry(l, gw_rref, link);
+        if (r->state != FORK_GIVEN_BACK) release_on_loop(r);
+    }
+    release_flush_on_loop(a);
+}
+
+bool references_are_idle(const agent *a) {
+    const references *rs = a->references;
+    return !rs->pending.count && !rs->pin_count && !rs->release_count;
+}
+
+size_t references_describe(const agent *a, char *out, size_t size) {
+    const references *rs = a->references;
+    if (references_are_idle(a)) return 0;
+    return (size_t)snprintf(out, size,
+                            "%zu references not confirmed, %u not accepted, %u not given back",
+                            rs->pending.count, rs->pin_count, rs->release_count);
+}
+
+// ---- The end ----
+
+static void close_entry(entry *e) {
+    list_remove(&e->link);
+    object *o = e->object;
+    result *r = e->result;
+    e->object = NULL;
+    e->result = NULL;
+    map_fini(&e->forks);
+    if (o) object_close(o);
+    if (r) result_release(r);
+}
+
+static void let_pins_go(references *rs) {
+    map_entry *m;
+    for (size_t i = 0; (m = map_next(&rs->pins, &i));) {
+        pin *p = m->value;
+        p->rref->pin_count--;
+        handle_release(p->rref);
+        mem_free(p);
+    }
+    map_fini(&rs->pins);
+}
+
+static void let_users_go(references *rs) {
+    for (list_node *l; (l = list_take(&rs->users));) {
+        gw_rref *r = list_entry(l, gw_rref, link);
+        list_remove(&r->out);
+        if (r->dropped) rref_forget_on_loop(r);
+    }
+}
+
+// Values may hold references, so each is let go before the next is looked for.
+void references_close(agent *a) {
+    references *rs = a->references;
+    if (!rs) return;
+    let_pins_go(rs);
+    while (!list_is_empty(&rs->entries)) {
+        entry *e = list_entry(rs->entries.next, entry, link);
+        bool unused = !e->count;
+        close_entry(e);
+        if (unused) mem_give(e, sizeof *e);
+    }
+    env_enter(a->env);
+    let_users_go(rs);
+    if (rs->release_timer.armed) env_set_timer(a->env, &rs->release_timer, ENV_NEVER);
+    env_leave(a->env);
+}
+
+void references_free(agent *a) {
+    references *rs = a->references;
+    if (!rs) return;
+    map_fini(&rs->by_id);
+    map_fini(&rs->pending);
+    map_fini(&rs->pins);
+    mem_free(rs->releases);
+    mem_free(rs);
+}

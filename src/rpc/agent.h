@@ -1,0 +1,144 @@
+// The agent: the running endpoint of one worker in this process. Everything of this room hangs on it.
+//
+// Ownership: the scope it was opened on has one count, each future and reference another, so that handles may outlive
+// it; |closed| says that its env is gone. Threads: all fields with the role of |env| held, unless they say otherwise.
+#ifndef RPC_AGENT_H
+#define RPC_AGENT_H
+
+#include "base/map.h"
+#include "base/scope.h"
+#include "rpc/options.h"
+#include "rpc/pool.h"
+#include "rpc/protocol.h"
+#include "rpc/registry.h"
+#include "session/peers.h"
+#include "session/store.h"
+
+typedef struct agent agent;
+
+// A member of the job, oneself included. The first group never changes after joining and may be read by anyone.
+typedef struct member {
+    gw_worker worker;
+    char name[LIMIT_NAME_BYTES + 1];
+    char address[ENV_ADDRESS_MAX];
+
+    bool lost;
+    gw_error why;             // valid when lost
+    bool asked, answered;     // rank 0's: to leave; the wave
+    uint64_t sent, received;  // messages, those about leaving not counted
+
+    list_node calls;  // futures of calls to it that are out
+    uint32_t call_count;
+    list_node served;  // its calls that are served here
+    uint32_t served_count;
+    uint64_t last_promise;  // the largest promise id seen from it in a request
+    uint64_t last_result;   // ref's: the largest id of its creating requests
+} member;
+
+typedef enum agent_phase {
+    AGENT_JOINING,
+    AGENT_SERVING,
+    AGENT_ASKED,     // has asked to leave, serves on
+    AGENT_DRAINING,  // all have asked
+    AGENT_LEFT
+} agent_phase;
+
+// Leaving together; the middle group is rank 0's.
+typedef struct leaving {
+    bool all_asked;
+    bool over;        // this worker may leave
+    gw_error error;   // its status is GW_OK if all is well
+    waiter *waiting;  // of the thread in gw_rpc_shutdown
+    timer bound;
+
+    uint32_t sent_wave;
+    bool all_idle, before_was_idle;
+    uint64_t sent, received, before_sent, before_received;  // sums of this wave and the one before
+    char missing[512];
+
+    uint32_t owed_wave;  // to be answered once idle, or out of patience
+    timer patience;
+} leaving;
+
+struct agent {
+    _Atomic uint32_t count;
+    _Atomic bool closed;
+
+    // From joining on, read by anyone.
+    env *env;
+    bool owns_env;
+    gw_scope *root;
+    int rank, world_size;
+    uint64_t incarnation;
+    member *members;
+    map ranks;  // by name: rank + 1
+    gw_registry *registry;
+    scope_ids ids;
+    int64_t timeout_ms;
+
+    agent_phase phase;
+    peers *peers;
+    store *store;             // of the worker that hosts it
+    peers_stats final_stats;  // once |peers| is gone
+    leaving leaving;
+
+    // messages to oneself
+    list_node loopback;  // of message, by |link|
+    task loopback_task;
+    bool loopback_deferred;
+
+    // calls
+    uint64_t last_call, last_promise, last_id, last_object;
+    uint64_t calls_made, calls_served;
+    map calls;             // futures of calls that are out, by call
+    map strands;           // by caller and order
+    map promises;          // promised futures, by id
+    list_node unresolved;  // futures that the program is to complete
+    uint32_t body_count;   // servings that have not ended, replied to or not
+    pool pool;
+
+    struct references *references;  // ref's
+};
+
+static inline member *agent_member(agent *a, int rank) {
+    return &a->members[rank];
+}
+
+// Opens the agent of |options| on |root|, over |e|, which it closes in the end if |owns_env|.
+void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options);
+
+agent *agent_retain(agent *a);
+void agent_release(agent *a);  // NULL is fine
+
+// The agent that |s| calls through; NULL with |s| failed.
+agent *agent_of(gw_scope *s);
+
+// A scope of its own for a body: of this worker, with |key| as its seed.
+gw_scope *agent_scope_open(agent *a, uint64_t key, uint64_t id, int64_t deadline_ns);
+
+// Sends |m|, whose count it takes, to |rank|, which may be this worker.
+gw_status agent_send_on_loop(agent *a, int rank, message *m, bool flush, gw_error *error);
+
+// Why nothing can be sent to |rank| now; GW_OK if it can.
+gw_status agent_check_on_loop(agent *a, int rank, gw_error *error);
+
+// Puts "worker: function: " in front of an error's text and fills in who decided it.
+void error_add_trail(gw_error *error, const char *worker, const char *function);
+
+static inline bool agent_is_closed(const agent *a) {
+    return atomic_load_explicit(&a->closed, memory_order_acquire);
+}
+
+// join.c: everything about finding the others; fills members. With the role.
+gw_status join_on_loop(agent *a, const join_options *options, gw_error *error);
+
+// Fails all that is under way, and ends the sessions: nothing is sent or received any more. Not in callbacks.
+void agent_leave_on_loop(agent *a);
+
+// shutdown.c
+gw_status leaving_received_on_loop(agent *a, int from, message *m, gw_error *error);  // takes |m|
+void leaving_lost_on_loop(agent *a, int rank);
+void leaving_check_on_loop(agent *a);  // something has ended: perhaps this worker is idle now
+void leaving_stop_on_loop(agent *a);
+
+#endif

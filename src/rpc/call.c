@@ -1,0 +1,306 @@
+#include "rpc/call.h"
+
+#include "base/mem.h"
+#include "rpc/context.h"
+#include "rpc/promise.h"
+#include "rpc/reply.h"
+#include "rpc/upward.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+// ---- Writing a request ----
+
+// |out_length_ms| is what an error will say.
+static int64_t deadline_of(agent *a, gw_scope *s, gw_call_options options, int64_t *out_length_ms) {
+    int64_t timeout_ms = options.timeout_ms ? options.timeout_ms : a->timeout_ms;
+    int64_t now = env_now_ns(a->env), length_ns, own = ENV_NEVER;
+    if (timeout_ms >= 0 && !__builtin_mul_overflow(timeout_ms, INT64_C(1000000), &length_ns) &&
+        __builtin_add_overflow(now, length_ns, &own))
+        own = ENV_NEVER;
+    int64_t outer = context_deadline_ns(s), least = own < outer ? own : outer;
+    *out_length_ms = least == ENV_NEVER || least < now ? 0 : (least - now + 999999) / 1000000;
+    return least;
+}
+
+// Futures that have resolved travel as what they hold.
+static gw_status put_future(call *c, gw_scope *s, gw_future *f, gw_error *error) {
+    result *r = f->agent == c->agent ? future_result(f) : NULL;
+    if (!r) return shipment_put(&c->shipment, gw_value_of_future(f), error);
+    if (result_error(r)) {
+        *error = *result_error(r);
+        return error->status;
+    }
+    gw_scope *inner = gw_scope_open(s);
+    gw_value v = result_give(r, inner);
+    gw_status status = gw_ok(inner) ? shipment_put(&c->shipment, v, error) : GW_OK;
+    gw_error failed = gw_scope_close(inner);
+    if (!failed.status) return status;
+    *error = failed;
+    return failed.status;
+}
+
+static gw_status put_args(call *c, gw_scope *s, int count, const gw_value *args) {
+    for (int i = 0; i < count; i++) {
+        bool future = args[i].kind == GW_FUTURE;
+        gw_status status = future ? put_future(c, s, args[i].as.future, &c->error)
+                                  : shipment_put(&c->shipment, args[i], &c->error);
+        if (status) return status;
+    }
+    return GW_OK;
+}
+
+// The scope of a body has its caller's id, which other bodies have too: its calls are ordered by a number of their own.
+static uint64_t draw_order(agent *a) {
+    return a->ids.space << ID_COUNT_BITS |
+           (1 + atomic_fetch_add_explicit(&a->ids.next, 1, memory_order_relaxed));
+}
+
+static void set_context(call *c, gw_scope *s) {
+    context *x = context_of(s);
+    bool of_body = x && x->scope == s && !x->own_memory;
+    if (of_body && !x->order) x->order = draw_order(c->agent);
+    c->fixed.scope = gw_scope_id(s);
+    c->fixed.order = of_body ? x->order : c->fixed.scope;
+    c->fixed.hops = (uint8_t)((x ? x->hops : 0) + 1);
+}
+
+static gw_status write_request(call *c, gw_scope *s, gw_target to, const char *function, int count,
+                               const gw_value *args) {
+    gw_error *e = &c->error;
+    gw_status status = target_resolve(c->agent, to, &c->to, e);
+    if (status) return status;
+    c->through = to.rref;
+    set_context(c, s);
+    if (c->fixed.hops > LIMIT_HOPS)
+        return error_set(e, GW_LIMIT, "calls made for calls, deeper than %d", LIMIT_HOPS);
+    if (count < 0 || count > LIMIT_ARGS)
+        return error_set(e, GW_LIMIT, "%d arguments, at most %d", count, LIMIT_ARGS);
+    c->fixed.key = generator_split(s->random);
+    status = shipment_init(&c->shipment, c->agent, KIND_REQUEST, e);
+    if (status) return status;
+    request_write(&c->shipment.message->head, &c->fixed, function, (uint32_t)count);
+    return put_args(c, s, count, args);
+}
+
+// What is known here about a call that has failed here.
+static void explain(call *c, const char *function) {
+    gw_error *e = &c->error;
+    if (e->outcome == GW_OUTCOME_NONE) e->outcome = GW_NOT_DELIVERED;
+    if (!e->function[0]) snprintf(e->function, sizeof e->function, "%s", function);
+}
+
+static void set_error(call *c, gw_status status, const char *function) {
+    if (!c->error.status) c->error.status = status;
+    explain(c, function);
+}
+
+static gw_status check_name(const char *function, gw_error *error) {
+    if (function && options_is_name(function)) return GW_OK;
+    return error_set(error, GW_INVALID, "\"%.140s\" is not the name of a function",
+                     function ? function : "");
+}
+
+static gw_status open_future(call *c, const char *name, int64_t length_ms) {
+    c->future = future_open(c->agent, name);
+    if (!c->future) return error_set(&c->error, GW_NO_MEMORY, "no memory for a call");
+    c->future->length_ms = length_ms;
+    return GW_OK;
+}
+
+void call_init_fetch(call *c, gw_scope *s, int owner) {
+    int64_t length_ms;
+    *c = (call){ .agent = s->agent, .to = owner, .fixed.hops = 1 };
+    c->deadline_ns = deadline_of(c->agent, s, (gw_call_options){ 0 }, &length_ms);
+    const context *x = context_of(s);
+    c->fixed.hops = (uint8_t)((x ? x->hops : 0) + 1);
+    if (open_future(c, "gw_to_here", length_ms))
+        explain(c, "gw_to_here");
+    else
+        c->future->once = true;
+}
+
+void call_init(call *c, gw_scope *s, gw_call_options options, gw_target to, const char *function,
+               int count, const gw_value *args, bool wants_reply) {
+    *c = (call){ .agent = s->agent, .to = -1 };
+    gw_status status = check_name(function, &c->error);
+    const char *name = status ? "" : function;
+    int64_t length_ms;
+    c->deadline_ns = deadline_of(c->agent, s, options, &length_ms);
+    if (wants_reply && open_future(c, name, length_ms)) status = GW_NO_MEMORY;
+    if (!status) status = write_request(c, s, to, function, count, args);
+    if (status) set_error(c, status, name);
+}
+
+void call_fini(call *c) {
+    shipment_fini(&c->shipment);
+    handle_release(c->future);
+}
+
+// ---- Sending ----
+
+static gw_status check_flight(call *c) {
+    agent *a = c->agent;
+    member *m = agent_member(a, c->to);
+    gw_status status = agent_check_on_loop(a, c->to, &c->error);
+    if (status) return status;
+    if (a->phase == AGENT_DRAINING && c->fixed.hops == 1)
+        return error_set(&c->error, GW_WRONG_STATE, "a call after shutdown");
+    if (m->call_count >= LIMIT_CALLS_PER_PEER)
+        return error_set(&c->error, GW_OVERLOADED, "%s: %u calls to it have not returned", m->name,
+                         m->call_count);
+    if (c->through)
+        return reference_check_on_loop(c->through, &c->fixed.target, &c->fixed.target_fork,
+                                       &c->error);
+    return GW_OK;
+}
+
+static uint64_t time_left_ns(const call *c) {
+    if (c->deadline_ns == ENV_NEVER) return 0;
+    int64_t left = c->deadline_ns - env_now_ns(c->agent->env);
+    return left > 0 ? (uint64_t)left : 1;
+}
+
+static void number(call *c) {
+    message *m = c->shipment.message;
+    c->fixed.call = ++c->agent->last_call;
+    c->fixed.time_left_ns = time_left_ns(c);
+    if (m->kind == KIND_FETCH) {
+        fetch_amend(&m->head, c->fixed.call, c->fixed.time_left_ns);
+    } else {
+        request_amend(&m->head, &c->fixed);
+    }
+}
+
+static void expire(timer *t) {
+    call_expire_on_loop(list_entry(t, gw_future, deadline));
+}
+
+static void expect(call *c) {
+    gw_future *f = c->future;
+    member *m = agent_member(c->agent, c->to);
+    f->call = c->fixed.call;
+    f->to = c->to;
+    f->deadline.fire = expire;
+    list_append(&m->calls, &f->sibling);
+    m->call_count++;
+    handle_retain(f);
+}
+
+// The future is not out any more: its reply came, or will not be known.
+static void forget(gw_future *f) {
+    agent *a = f->agent;
+    map_take(&a->calls, f->call);
+    f->call = 0;
+    list_remove(&f->sibling);
+    agent_member(a, f->to)->call_count--;
+}
+
+static void finish(gw_future *f, result *r) {
+    agent *a = f->agent;
+    forget(f);
+    if (future_result(f)) {
+        result_release_on_loop(a, r);
+        promise_keep_on_loop(f);
+    } else {
+        future_complete_on_loop(f, r);
+    }
+    future_release_on_loop(f);
+    leaving_check_on_loop(a);
+}
+
+gw_status call_send_on_loop(call *c) {
+    agent *a = c->agent;
+    const char *function = c->future ? c->future->function : "";
+    gw_status status = c->error.status;
+    if (!status) status = check_flight(c);
+    if (!status) {
+        number(c);
+        if (c->future && !map_put(&a->calls, c->fixed.call, c->future))
+            status = error_set(&c->error, GW_NO_MEMORY, "no memory for a call");
+    }
+    if (status) {
+        set_error(c, status, function);
+        return status;
+    }
+    a->calls_made++;
+    if (c->future) expect(c);
+    status = shipment_send_on_loop(&c->shipment, c->to, REQUEST_SPECIALS_FIELD, true, &c->error);
+    if (!status) return GW_OK;
+    set_error(c, status, function);
+    if (c->future) {
+        forget(c->future);
+        future_release_on_loop(c->future);
+    }
+    return status;
+}
+
+// ---- What becomes of it ----
+
+void call_expire_on_loop(gw_future *f) {
+    const char *worker = agent_member(f->agent, f->to)->name;
+    gw_error error;
+    error_set(&error, GW_TIMEOUT, "%s: %s: no reply within %lld ms", worker, f->function,
+              (long long)f->length_ms);
+    error.outcome = GW_MAY_HAVE_RUN;
+    snprintf(error.function, sizeof error.function, "%s", f->function);
+    future_fail_on_loop(f, &error);
+    // Promises that the callee was asked to keep still need its reply to be known.
+    if (!list_is_empty(&f->forwards)) return;
+    forget(f);
+    future_release_on_loop(f);
+    leaving_check_on_loop(f->agent);
+}
+
+static void resolve_call(void *user, result *r) {
+    gw_future *f = user;
+    if (f->call) {
+        finish(f, r);
+    } else {
+        result_release_on_loop(f->agent, r);
+    }
+    future_release_on_loop(f);
+}
+
+gw_status call_replied_on_loop(agent *a, int from, message *m, gw_error *error) {
+    reply_fixed fixed;
+    size_t value_at;
+    gw_status status = reply_read(m, &fixed, &value_at, error);
+    if (status) {
+        message_release(m);
+        return status;
+    }
+    gw_future *f = map_find(&a->calls, fixed.id);
+    if (!f || f->to != from) {
+        reply_drop_on_loop(a, from, m, fixed.specials_at);
+        return GW_OK;
+    }
+    f->honoured = fixed.forwarded;
+    reply_resolve_on_loop(a, from, m, &fixed, value_at, !f->once, resolve_call, handle_retain(f));
+    return GW_OK;
+}
+
+// "ps: slow: " in front of why it is lost.
+static void fail_lost(gw_future *f, const gw_error *why) {
+    gw_error error = *why;
+    error.outcome = GW_MAY_HAVE_RUN;
+    if (f->function[0]) error_prefix(&error, f->function);
+    error_prefix(&error, agent_member(f->agent, f->to)->name);
+    snprintf(error.function, sizeof error.function, "%s", f->function);
+    finish(f, result_of_error(&error));
+}
+
+void calls_lost_on_loop(agent *a, int rank) {
+    member *m = agent_member(a, rank);
+    while (!list_is_empty(&m->calls))
+        fail_lost(list_entry(m->calls.next, gw_future, sibling), &m->why);
+}
+
+void calls_close_on_loop(agent *a, const gw_error *why) {
+    for (int rank = 0; rank < a->world_size; rank++) {
+        member *m = agent_member(a, rank);
+        while (!list_is_empty(&m->calls))
+            fail_lost(list_entry(m->calls.next, gw_future, sibling), why);
+    }
+}

@@ -1,0 +1,37 @@
+// The caller's side of calls.
+#ifndef RPC_CALL_H
+#define RPC_CALL_H
+
+#include "rpc/shipment.h"
+
+// A call from its request being written to its being sent; on its caller's stack.
+typedef struct call {
+    agent *agent;
+    gw_future *future;  // one count; NULL: nobody waits for a reply
+    shipment shipment;
+    request_fixed fixed;
+    const gw_rref *through;  // a method of what it names
+    int to;
+    int64_t deadline_ns;
+    gw_error error;  // why it cannot be sent; its status is GW_OK if it can
+} call;
+
+// Writes the request. Always to be followed by call_fini. Without the role.
+void call_init(call *c, gw_scope *s, gw_call_options options, gw_target to, const char *function,
+               int count, const gw_value *args, bool wants_reply);
+void call_init_fetch(call *c, gw_scope *s, int owner);  // the caller writes the message
+void call_fini(call *c);                                // without the role
+
+// Sends it; on failure c->error is set, with its trail and outcome.
+gw_status call_send_on_loop(call *c);
+
+void call_expire_on_loop(gw_future *f);  // its deadline has passed
+// Takes |m|. PROTOCOL for bytes that mean nothing.
+gw_status call_replied_on_loop(agent *a, int from, message *m, gw_error *error);
+void calls_lost_on_loop(agent *a, int rank);
+void calls_close_on_loop(agent *a, const gw_error *why);
+
+// target.c: the rank behind |to|; NOT_FOUND, INVALID.
+gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *error);
+
+#endif

@@ -1,0 +1,164 @@
+#include "rpc/context.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+
+void context_attach(context *c) {
+    assert(!c->scope->slots[SCOPE_TURN].data);
+    list_init(&c->turns);
+    scope_set_slot(c->scope, SCOPE_TURN, c, NULL);
+}
+
+// The context at or above |*at|, which moves on behind it: from an object to whoever has its turn, and from there upward.
+static context *next_context(gw_scope **at) {
+    for (gw_scope *s = *at; s; s = s->parent) {
+        context *c = s->slots[SCOPE_TURN].data;
+        if (!c) continue;
+        *at = c->scope->parent;
+        return c;
+    }
+    return NULL;
+}
+
+context *context_of(gw_scope *s) {
+    return next_context(&s);
+}
+
+gw_status context_check_wait(gw_scope *s, gw_error *error) {
+    context *c = context_of(s);
+    if (c ? c->may_wait : s->may_wait) return GW_OK;
+    return error_set(error, GW_WOULD_BLOCK,
+                     "a wait inside the GW_INLINE function %s; GW_POOL functions may wait",
+                     c && c->function ? c->function : "that runs here");
+}
+
+int64_t context_deadline_ns(gw_scope *s) {
+    int64_t least = s->deadline_ns;
+    for (context *c; (c = next_context(&s));)
+        if (c->deadline_ns < least) least = c->deadline_ns;
+    return least;
+}
+
+// ---- Waiting ----
+
+static void pause(agent *a, gw_scope *s) {
+    for (context *c; (c = next_context(&s));) {
+        list_each(l, &c->turns) turn_pause_on_loop(list_entry(l, held_turn, link));
+        if (c->has_place) pool_give_place_on_loop(&a->pool);
+    }
+}
+
+// The turn with the least number that is not held: everybody takes several in this order (docs/PROTOCOL.md, O2).
+static held_turn *next_to_take(gw_scope *s, context **out_context) {
+    held_turn *least = NULL;
+    for (context *c; (c = next_context(&s));) {
+        list_each(l, &c->turns) {
+            held_turn *h = list_entry(l, held_turn, link);
+            if (h->holds || (least && least->object->number < h->object->number)) continue;
+            least = h;
+            *out_context = c;
+        }
+    }
+    return least;
+}
+
+typedef struct turn_wait {
+    turn_request request;
+    waiter waiter;
+    env *env;
+} turn_wait;
+
+static void turn_granted(turn_request *r) {
+    turn_wait *w = (turn_wait *)(void *)r;
+    env_wake(w->env, &w->waiter);
+}
+
+static void wait_for_turn(agent *a, object *o) {
+    turn_wait w = { .request.granted = turn_granted, .waiter.what = "a turn", .env = a->env };
+    if (turn_take_on_loop(o, &w.request)) return;
+    while (!w.waiter.woken) env_wait(a->env, &w.waiter, ENV_NEVER);
+}
+
+static void resume(agent *a, gw_scope *s) {
+    gw_scope *at = s;
+    for (context *c; (c = next_context(&at));)
+        if (c->has_place) pool_regain_place_on_loop(&a->pool);
+    held_turn *h;
+    for (context *c; (h = next_to_take(s, &c));) {
+        wait_for_turn(a, h->object);
+        turn_resume_on_loop(h, c);
+    }
+}
+
+bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
+    // Most waits are of scopes with nothing to give up.
+    if (!context_of(s)) return env_wait(a->env, w, until_ns);
+    pause(a, s);
+    bool woken = env_wait(a->env, w, until_ns);
+    resume(a, s);
+    return woken;
+}
+
+// ---- Entering an object ----
+
+bool context_has_turn(gw_scope *s, const object *o) {
+    for (context *c; (c = next_context(&s));)
+        list_each(l, &c->turns) if (list_entry(l, held_turn, link)->object == o) return true;
+    return false;
+}
+
+static void leave_turns(gw_scope *s, void *data) {
+    context *c = data;
+    env_enter(c->agent->env);
+    list_each(l, &c->turns) {
+        held_turn *h = list_entry(l, held_turn, link);
+        if (h->scope != s) continue;
+        // Nobody is left whom an error in the object's scope could be told.
+        if (h->holds) gw_scope_clear(h->object->own);
+        turn_end_on_loop(h);
+        if (h->left) h->left(h);
+    }
+    env_leave(c->agent->env);
+    if (c->own_memory && c->scope == s) mem_free(c);
+}
+
+// The context whose turn an object entered in |s| is: the handler's, or one of the scope's own.
+static context *context_for(agent *a, gw_scope *s, gw_error *error) {
+    context *c = context_of(s);
+    if (!c) {
+        c = mem_calloc(sizeof *c);
+        if (!c) {
+            error_set(error, GW_NO_MEMORY, "no memory for a turn");
+            return NULL;
+        }
+        *c = (context){ .scope = s,
+                        .agent = a,
+                        .may_wait = s->may_wait,
+                        .deadline_ns = ENV_NEVER,
+                        .own_memory = true };
+        context_attach(c);
+    }
+    c->entered = true;
+    scope_set_slot(s, SCOPE_TURN, c, leave_turns);
+    return c;
+}
+
+gw_status context_enter(agent *a, gw_scope *s, object *o, held_turn *h, gw_error *error) {
+    context *c = context_for(a, s, error);
+    if (!c) return error ? error->status : GW_NO_MEMORY;
+    h->scope = s;
+    gw_status status = GW_OK;
+    env_enter(a->env);
+    if (!o->taken) {
+        o->taken = true;
+        turn_begin_on_loop(h, o, c, true);
+    } else if ((status = context_check_wait(s, error)) == GW_OK) {
+        // All others are given up, so that they are taken again in order with this one.
+        pause(a, s);
+        turn_begin_on_loop(h, o, c, false);
+        resume(a, s);
+    }
+    env_leave(a->env);
+    return status;
+}

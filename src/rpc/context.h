@@ -1,0 +1,42 @@
+// Contexts: what runs in a scope, and what it must give up while it waits.
+//
+// A handler's scope has one, found from every scope inside it; so has a scope that entered an object by gw_local. The
+// scope of an object leads to the context of whoever has its turn.
+#ifndef RPC_CONTEXT_H
+#define RPC_CONTEXT_H
+
+#include "rpc/object.h"
+
+typedef struct context {
+    gw_scope *scope;  // where it hangs
+    agent *agent;
+    bool may_wait, has_place;
+    uint8_t hops;    // of the call that is served; 0: none
+    uint64_t order;  // of calls made in its scope; 0: not drawn yet
+    int64_t deadline_ns;
+    const char *function;
+    list_node turns;  // of held_turn
+    bool own_memory;  // of gw_local: goes with its scope
+    bool entered;     // an object, in it or in a scope inside
+} context;
+
+// Hangs |c| on its scope, which has none.
+void context_attach(context *c);
+
+// The nearest one above |s|, or NULL.
+context *context_of(gw_scope *s);
+
+// Whether a thread may wait in |s|; else fails |error| with WOULD_BLOCK.
+gw_status context_check_wait(gw_scope *s, gw_error *error);
+int64_t context_deadline_ns(gw_scope *s);  // the least of all above |s|
+
+// Enters |o|: takes its turn for |h|, which |s| gives back when it closes (h->left). WOULD_BLOCK, NO_MEMORY. Without the
+// role.
+gw_status context_enter(agent *a, gw_scope *s, object *o, held_turn *h, gw_error *error);
+// Whether the context of |s| has the turn of |o| already.
+bool context_has_turn(gw_scope *s, const object *o);
+
+// Waits as env_wait does, giving up place and turns meanwhile.
+bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns);
+
+#endif

@@ -1,0 +1,132 @@
+#include "rpc/future.h"
+
+#include "base/mem.h"
+#include "rpc/context.h"
+#include "rpc/promise.h"
+#include "rpc/result.h"
+
+#include <assert.h>
+#include <string.h>
+
+typedef struct future_wait {
+    list_node link;
+    waiter waiter;
+} future_wait;
+
+static void destroy_future(gw_handle *h) {
+    gw_future *f = (gw_future *)h;
+    assert(!f->call && !f->promise);
+    if (list_has(&f->sibling)) {
+        env_enter(f->agent->env);
+        list_remove(&f->sibling);
+        env_leave(f->agent->env);
+    }
+    result *r = future_result(f);
+    if (r) result_release(r);
+    agent_release(f->agent);
+    mem_give(f, sizeof *f + f->name_size);
+}
+
+static const handle_class future_class = { "future", destroy_future };
+
+gw_future future_poison = { .handle = { &future_class, HANDLE_IMMORTAL } };
+
+gw_future *future_open(agent *a, const char *function) {
+    uint32_t name_size = (uint32_t)strlen(function) + 1;
+    gw_future *f = mem_take(sizeof *f + name_size);
+    if (!f) return NULL;
+    memset(f, 0, sizeof *f);
+    handle_init(&f->handle, &future_class);
+    f->agent = agent_retain(a);
+    list_init(&f->waits);
+    list_init(&f->nexts);
+    list_init(&f->forwards);
+    f->to = -1;
+    f->producer = -1;
+    f->name_size = name_size;
+    memcpy(f->function, function, name_size);
+    return f;
+}
+
+static void bury(task *t) {
+    destroy_future(&list_entry(t, gw_future, burial)->handle);
+}
+
+// What the result holds may be a user's, whose destructor runs without the role.
+void future_release_on_loop(gw_future *f) {
+    if (atomic_fetch_sub_explicit(&f->handle.count, 1, memory_order_acq_rel) != 1) return;
+    f->burial.run = bury;
+    env_defer(f->agent->env, &f->burial);
+}
+
+void future_complete_on_loop(gw_future *f, result *r) {
+    assert(env_held(f->agent->env));
+    if (future_result(f)) {
+        result_release_on_loop(f->agent, r);
+        return;
+    }
+    atomic_store_explicit(&f->result, r, memory_order_release);
+    if (!f->call) list_remove(&f->sibling);
+    if (f->deadline.armed) env_set_timer(f->agent->env, &f->deadline, ENV_NEVER);
+    list_each(l, &f->waits) env_wake(f->agent->env, &list_entry(l, future_wait, link)->waiter);
+    for (list_node *l; (l = list_take(&f->nexts));) {
+        continuation *c = list_entry(l, continuation, link);
+        c->run(c);
+    }
+    promise_keep_on_loop(f);
+}
+
+void future_fail_on_loop(gw_future *f, const gw_error *error) {
+    if (!future_result(f)) future_complete_on_loop(f, result_of_error(error));
+}
+
+void futures_close_on_loop(agent *a, const gw_error *why) {
+    while (!list_is_empty(&a->unresolved))
+        future_fail_on_loop(list_entry(a->unresolved.next, gw_future, sibling), why);
+}
+
+bool future_await_on_loop(gw_future *f, continuation *c) {
+    if (future_result(f)) return false;
+    list_append(&f->nexts, &c->link);
+    return true;
+}
+
+void continuation_cancel_on_loop(continuation *c) {
+    list_remove(&c->link);
+}
+
+bool future_wait_on_loop(gw_future *f, gw_scope *s, int64_t until_ns) {
+    if (future_result(f)) return true;
+    future_wait w = { .waiter.what = f->function };
+    list_append(&f->waits, &w.link);
+    context_wait_on_loop(f->agent, s, &w.waiter, until_ns);
+    list_remove(&w.link);
+    return future_result(f) != NULL;
+}
+
+// ---- Following ----
+
+typedef struct follow {
+    continuation next;
+    gw_future *out, *in;
+} follow;
+
+static void followed(continuation *c) {
+    follow *w = (follow *)(void *)c;
+    future_complete_on_loop(w->out, result_retain(future_result(w->in)));
+    future_release_on_loop(w->out);
+    future_release_on_loop(w->in);
+    mem_free(w);
+}
+
+gw_status future_follow_on_loop(gw_future *out, gw_future *in, gw_error *error) {
+    if (future_result(in)) {
+        future_complete_on_loop(out, result_retain(future_result(in)));
+        return GW_OK;
+    }
+    follow *w = mem_calloc(sizeof *w);
+    if (!w) return error_set(error, GW_NO_MEMORY, "no memory for a future");
+    *w = (follow){ .next.run = followed, .out = handle_retain(out), .in = handle_retain(in) };
+    future_await_on_loop(in, &w->next);
+    return GW_OK;
+}

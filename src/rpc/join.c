@@ -1,0 +1,189 @@
+// Finding the others: through the store every worker tells who and where it is, and learns it of all.
+#include "rpc/agent.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { GRACE_NS = 500 * 1000 * 1000 };  // for finding out who is missing, when time is up
+
+typedef struct joining {
+    agent *agent;
+    const join_options *options;
+    store *store;
+    int64_t until_ns;
+} joining;
+
+static int64_t deadline_of(env *e, int64_t timeout_ms) {
+    int64_t length_ns, until_ns;
+    if (__builtin_mul_overflow(timeout_ms, INT64_C(1000000), &length_ns) ||
+        __builtin_add_overflow(env_now_ns(e), length_ns, &until_ns))
+        return ENV_NEVER;
+    return until_ns;
+}
+
+static gw_status open_store(joining *j, gw_error *error) {
+    agent *a = j->agent;
+    if (j->options->path[0]) return store_open_file(a->env, j->options->path, &j->store, error);
+    if (a->rank == 0) return store_open_host(a->peers, &j->store, error);
+    return store_open_client(a->env, j->options->master, j->until_ns, &j->store, error);
+}
+
+// ---- What is written ----
+
+// The same for all, or they are not of one job.
+static gw_status compare_job(joining *j, gw_error *error) {
+    bytes mine, found;
+    bytes_init(&mine);
+    bytes_init(&found);
+    bytes_put_u32(&mine, (uint32_t)j->agent->world_size);
+    bytes_put_u32(&mine, PROTOCOL_VERSION);
+    bool set = false;
+    gw_status status = mine.failed ? error_set(error, GW_NO_MEMORY, "no memory for joining")
+                                   : store_set_if_absent(j->store, "job", mine.data, mine.size,
+                                                         j->until_ns, &set, &found, error);
+    if (!status && !set) {
+        reader r = reader_of(found.data, found.size);
+        uint32_t world_size = reader_u32(&r), version = reader_u32(&r);
+        if (r.failed || version != PROTOCOL_VERSION)
+            status =
+                error_set(error, GW_MISMATCH, "this worker speaks version %d, the job version %u",
+                          PROTOCOL_VERSION, version);
+        else if (world_size != (uint32_t)j->agent->world_size)
+            status = error_set(error, GW_MISMATCH, "this worker has world size %d, the job has %u",
+                               j->agent->world_size, world_size);
+    }
+    bytes_fini(&mine);
+    bytes_fini(&found);
+    return status;
+}
+
+static gw_status read_member(const bytes *value, member *out, gw_error *error) {
+    reader r = reader_of(value->data, value->size);
+    reader_text(&r, out->name, sizeof out->name);
+    reader_text(&r, out->address, sizeof out->address);
+    out->worker.incarnation = reader_u64(&r);
+    if (!r.failed && options_is_name(out->name) && out->worker.incarnation) return GW_OK;
+    return error_set(error, GW_PROTOCOL,
+                     "the store says something about rank %d that means nothing", out->worker.rank);
+}
+
+static gw_status take_rank(joining *j, gw_error *error) {
+    agent *a = j->agent;
+    member *self = agent_member(a, a->rank);
+    char key[32];
+    snprintf(key, sizeof key, "worker/%d", a->rank);
+    bytes mine, found;
+    bytes_init(&mine);
+    bytes_init(&found);
+    bytes_put_text(&mine, self->name);
+    bytes_put_text(&mine, self->address);
+    bytes_put_u64(&mine, a->incarnation);
+    self->worker.incarnation = a->incarnation;
+    bool set = false;
+    gw_status status = mine.failed ? error_set(error, GW_NO_MEMORY, "no memory for joining")
+                                   : store_set_if_absent(j->store, key, mine.data, mine.size,
+                                                         j->until_ns, &set, &found, error);
+    if (!status && !set) {
+        member other = { .worker.rank = a->rank };
+        status = read_member(&found, &other, error);
+        if (!status)
+            status =
+                error_set(error, GW_DUPLICATE, "rank %d is taken by \"%s\"", a->rank, other.name);
+    }
+    bytes_fini(&mine);
+    bytes_fini(&found);
+    return status;
+}
+
+static gw_status take_name(joining *j, gw_error *error) {
+    agent *a = j->agent;
+    char key[LIMIT_NAME_BYTES + 8];
+    snprintf(key, sizeof key, "name/%s", agent_member(a, a->rank)->name);
+    uint32_t rank = (uint32_t)a->rank;
+    bytes found;
+    bytes_init(&found);
+    bool set = false;
+    gw_status status =
+        store_set_if_absent(j->store, key, &rank, sizeof rank, j->until_ns, &set, &found, error);
+    if (!status && !set) {
+        reader r = reader_of(found.data, found.size);
+        status = error_set(error, GW_DUPLICATE, "the name \"%s\" is taken by rank %u",
+                           agent_member(a, a->rank)->name, reader_u32(&r));
+    }
+    bytes_fini(&found);
+    return status;
+}
+
+// ---- What is read ----
+
+static gw_status wait_for_member(joining *j, int rank, int64_t until_ns, gw_error *error) {
+    char key[32];
+    snprintf(key, sizeof key, "worker/%d", rank);
+    bytes value;
+    bytes_init(&value);
+    gw_status status = store_wait(j->store, key, until_ns, &value, error);
+    if (!status) status = read_member(&value, agent_member(j->agent, rank), error);
+    bytes_fini(&value);
+    return status;
+}
+
+// "ranks 3 and 7": at most some of them, and how many more.
+static gw_status name_missing(joining *j, int from, gw_error *error) {
+    char list[256] = "";
+    size_t at = 0;
+    int count = 0;
+    int64_t until_ns = env_now_ns(j->agent->env) + GRACE_NS;
+    for (int rank = from; rank < j->agent->world_size; rank++) {
+        if (rank != from && wait_for_member(j, rank, until_ns, NULL) != GW_TIMEOUT) continue;
+        if (at + 16 < sizeof list)
+            at += (size_t)snprintf(list + at, sizeof list - at, "%s%d", count ? ", " : "", rank);
+        count++;
+    }
+    return error_set(error, GW_TIMEOUT, "rank%s %s of %d did not come within %lld s",
+                     count == 1 ? "" : "s", list, j->agent->world_size,
+                     (long long)(j->options->join_timeout_ms + 999) / 1000);
+}
+
+static gw_status wait_for_all(joining *j, gw_error *error) {
+    for (int rank = 0; rank < j->agent->world_size; rank++) {
+        gw_status status = wait_for_member(j, rank, j->until_ns, error);
+        if (status == GW_TIMEOUT) return name_missing(j, rank, error);
+        if (status) return status;
+    }
+    return GW_OK;
+}
+
+static gw_status know_all(agent *a, gw_error *error) {
+    for (int rank = 0; rank < a->world_size; rank++) {
+        member *m = agent_member(a, rank);
+        if (!map_put_name(&a->ranks, m->name, (void *)(intptr_t)(rank + 1)))
+            return error_set(error, GW_NO_MEMORY, "no memory for joining");
+        if (rank == a->rank) continue;
+        gw_status status =
+            peers_add(a->peers, rank, m->worker.incarnation, m->name, m->address, error);
+        if (status) return status;
+    }
+    return GW_OK;
+}
+
+gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
+    joining j = { .agent = a,
+                  .options = options,
+                  .until_ns = deadline_of(a->env, options->join_timeout_ms) };
+    gw_status status = open_store(&j, error);
+    if (status) return status;
+    status = compare_job(&j, error);
+    if (!status) status = take_rank(&j, error);
+    if (!status) status = take_name(&j, error);
+    if (!status) status = wait_for_all(&j, error);
+    if (!status) status = know_all(a, error);
+    // The host serves those that are still reading.
+    if (!status && a->rank == 0 && !options->path[0]) {
+        a->store = j.store;
+    } else {
+        store_close(j.store);
+    }
+    return status;
+}

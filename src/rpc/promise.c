@@ -1,0 +1,207 @@
+#include "rpc/promise.h"
+
+#include "base/mem.h"
+#include "rpc/reply.h"
+#include "rpc/result.h"
+#include "rpc/shipment.h"
+
+#include <assert.h>
+
+// ---- The worker that made the promise ----
+
+forward *forward_open(gw_future *f) {
+    forward *w = mem_calloc(sizeof *w);
+    if (w) w->future = handle_retain(f);
+    return w;
+}
+
+void forward_free(forward *w) {
+    if (!w) return;
+    handle_release(w->future);
+    mem_free(w);
+}
+
+static bool is_asked_of_callee(const gw_future *f) {
+    return f->call && f->to != f->agent->rank && !future_result(f);
+}
+
+void forward_write_on_loop(forward *w, int consumer, bytes *table) {
+    gw_future *f = w->future;
+    agent *a = f->agent;
+    int producer = is_asked_of_callee(f) ? f->to : a->rank;
+    w->promise = id_of(a->rank, ++a->last_promise);
+    w->consumer = consumer;
+    bytes_put_u32(table, (uint32_t)producer);
+    bytes_put_u64(table, agent_member(a, producer)->worker.incarnation);
+    bytes_put_u64(table, w->promise);
+}
+
+static void send_value(forward *w) {
+    gw_future *f = w->future;
+    agent *a = f->agent;
+    reply_result(a, w->consumer, KIND_PROMISE_VALUE, w->promise, future_result(f));
+    forward_free(w);
+}
+
+static void send_value_task(task *t) {
+    send_value(list_entry(t, forward, send));
+}
+
+static void defer_send(forward *w) {
+    w->send.run = send_value_task;
+    env_defer(w->future->agent->env, &w->send);
+}
+
+// Without memory for it this worker sends the value itself, later.
+static bool ask_callee(forward *w) {
+    gw_future *f = w->future;
+    message *m = message_open(KIND_FORWARD);
+    if (!m) return false;
+    bytes_put_u64(&m->head, f->call);
+    bytes_put_u32(&m->head, (uint32_t)w->consumer);
+    bytes_put_u64(&m->head, w->promise);
+    if (!m->head.failed) return agent_send_on_loop(f->agent, f->to, m, true, NULL) == GW_OK;
+    message_release(m);
+    return false;
+}
+
+void forward_start_on_loop(forward *w) {
+    gw_future *f = w->future;
+    if (future_result(f)) {
+        defer_send(w);
+        return;
+    }
+    list_append(&f->forwards, &w->link);
+    if (!is_asked_of_callee(f)) return;
+    w->asked = ask_callee(w);
+}
+
+void promise_keep_on_loop(gw_future *f) {
+    assert(future_result(f));
+    list_each(l, &f->forwards) {
+        forward *w = list_entry(l, forward, link);
+        if (w->asked && f->call) continue;  // its reply will say
+        list_remove(l);
+        if (w->asked && f->honoured) {
+            f->honoured--;
+            future_release_on_loop(w->future);
+            mem_free(w);
+        } else {
+            defer_send(w);
+        }
+    }
+}
+
+// ---- The consumer ----
+
+static void forget(gw_future *f) {
+    map_take(&f->agent->promises, f->promise);
+    f->promise = 0;
+    future_release_on_loop(f);
+}
+
+// The agent's table has one count.
+static gw_status add_promise(agent *a, uint64_t id, gw_future **out, gw_error *error) {
+    gw_future *f = future_open(a, "");
+    if (!f || !map_put(&a->promises, id, f)) {
+        handle_release(f);
+        return error_set(error, GW_NO_MEMORY, "no memory for a promise");
+    }
+    f->promise = id;
+    *out = f;
+    return GW_OK;
+}
+
+static void fail_promise(gw_future *f, const gw_error *why) {
+    future_fail_on_loop(f, why);
+    if (f->promise) forget(f);
+}
+
+gw_status promise_read_on_loop(agent *a, int from, reader *table, gw_future **out,
+                               gw_error *error) {
+    uint32_t producer = reader_u32(table);
+    uint64_t incarnation = reader_u64(table), id = reader_u64(table);
+    member *maker = agent_member(a, from);
+    if (table->failed || producer >= (uint32_t)a->world_size || id_rank(id) != (uint32_t)from ||
+        id <= maker->last_promise)
+        return error_set(error, GW_PROTOCOL, "promise: fields that mean nothing");
+    maker->last_promise = id;
+    gw_future *f = map_find(&a->promises, id);
+    if (f) {
+        // Its value has overtaken the request.
+        map_take(&a->promises, id);
+        f->promise = 0;
+        *out = f;
+        return GW_OK;
+    }
+    gw_status status = add_promise(a, id, &f, error);
+    if (status) return status;
+    f->producer = (int)producer;
+    f->producer_incarnation = incarnation;
+    *out = handle_retain(f);
+    const member *p = agent_member(a, f->producer);
+    if (p->lost || p->worker.incarnation != incarnation) {
+        gw_error gone;
+        error_set(&gone, GW_DISCONNECTED, "%s: the worker that should send an argument is gone",
+                  p->name);
+        fail_promise(f, p->lost ? &p->why : &gone);
+    }
+    return GW_OK;
+}
+
+static void resolve(gw_future *f, result *r) {
+    bool early = f->producer < 0;
+    future_complete_on_loop(f, r);
+    if (!early && f->promise) forget(f);
+}
+
+static void resolve_from(void *user, result *r) {
+    gw_future *f = user;
+    resolve(f, r);
+    future_release_on_loop(f);
+}
+
+gw_status promise_received_on_loop(agent *a, int from, message *m, gw_error *error) {
+    reply_fixed fixed;
+    size_t value_at;
+    gw_status status = reply_read(m, &fixed, &value_at, error);
+    if (status) {
+        message_release(m);
+        return status;
+    }
+    uint64_t id = fixed.id, maker = id_rank(id);
+    gw_future *f = map_find(&a->promises, id);
+    bool wanted = f && !future_result(f);
+    if (!f && maker < (uint64_t)a->world_size && !agent_member(a, (int)maker)->lost &&
+        id > agent_member(a, (int)maker)->last_promise)
+        wanted = add_promise(a, id, &f, NULL) == GW_OK;
+    if (!wanted) {
+        reply_drop_on_loop(a, from, m, fixed.specials_at);
+        return GW_OK;
+    }
+    reply_resolve_on_loop(a, from, m, &fixed, value_at, true, resolve_from, handle_retain(f));
+    return GW_OK;
+}
+
+void promises_lost_on_loop(agent *a, int rank) {
+    // Resolving changes the table, so it is looked through again after each.
+    for (bool found = true; found;) {
+        found = false;
+        map_entry *e;
+        for (size_t i = 0; !found && (e = map_next(&a->promises, &i));) {
+            gw_future *f = e->value;
+            bool early = f->producer < 0 && id_rank(f->promise) == (uint64_t)rank;
+            found = early || f->producer == rank;
+            if (found) fail_promise(f, &agent_member(a, rank)->why);
+        }
+    }
+}
+
+void promises_close_on_loop(agent *a, const gw_error *why) {
+    for (;;) {
+        size_t i = 0;
+        map_entry *e = map_next(&a->promises, &i);
+        if (!e) return;
+        fail_promise(e->value, why);
+    }
+}

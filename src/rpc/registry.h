@@ -1,0 +1,60 @@
+// What a worker serves: functions and classes by name, operators as "gw.<name>".
+//
+// Ownership: a registry is a handle; the agent that serves it holds one count and freezes it. Threads: filled by one
+// thread, read by all once frozen.
+#ifndef RPC_REGISTRY_H
+#define RPC_REGISTRY_H
+
+#include "base/handle.h"
+#include "base/map.h"
+#include "tensor/op.h"
+#include <gradwire/function.h>
+
+// Which kinds a function takes, place by place. All zero: anything.
+typedef struct signature {
+    bool given;
+    bool rest;  // any further arguments
+    uint16_t required, count;
+    uint16_t *kinds;  // a bit for each gw_kind
+} signature;
+
+typedef struct class class;
+
+// Exactly one of |body|, |method| and |class| is set.
+typedef struct function {
+    char *name;
+    gw_placement where;
+    signature signature;
+    gw_function_body body;
+    gw_method_body method;
+    class *class;
+} function;
+
+struct class {
+    char *name;
+    gw_class_options options;
+    map methods;  // of function
+};
+
+struct gw_registry {
+    gw_handle handle;
+    bool frozen;
+    map functions;  // of function, classes among them
+};
+
+// The process's registry as it is now, from what gw_register was given. One count.
+gw_status registry_open_process(gw_registry **out, gw_error *error);
+
+const function *registry_find(const gw_registry *r, const char *name);
+const function *class_find_method(const class *c, const char *name);
+
+// The operator behind "gw.<name>"; NULL if |name| is none.
+const op *registry_find_operator(const char *name);
+
+// signature.c: "tensor, int?, any, ...". INVALID names the word that is no kind.
+gw_status signature_parse(const char *text, signature *out, gw_error *error);
+void signature_fini(signature *s);
+// INVALID with one sentence: "takes 2 arguments, not 3", "argument 1 is a string, not a tensor".
+gw_status signature_check(const signature *s, int count, const gw_value *args, gw_error *error);
+
+#endif

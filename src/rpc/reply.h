@@ -1,0 +1,24 @@
+// What resolves something elsewhere: replies and promise values, which differ in their kind alone.
+#ifndef RPC_REPLY_H
+#define RPC_REPLY_H
+
+#include "rpc/result.h"
+#include "rpc/shipment.h"
+
+// Begins a message of |kind| with |v|, or with |error| if that is not NULL; if |v| cannot be sent, that is the error of
+// |function|, which returned it. Without the role. Fails only without memory.
+gw_status reply_fill(shipment *s, agent *a, message_kind kind, uint64_t id, const char *function,
+                     gw_value v, const gw_error *error);
+
+// Sends what |r| is. Without the role.
+void reply_result(agent *a, int to, message_kind kind, uint64_t id, result *r);
+
+// Resolves with what came, once the promises in it have; takes |m|. |pins| as for result_of_parcel.
+typedef void reply_resolve(void *user, result *r);  // takes |r|
+void reply_resolve_on_loop(agent *a, int from, message *m, const reply_fixed *fixed,
+                           size_t value_at, bool pins, reply_resolve *resolve, void *user);
+
+// Nobody wants it: gives back the references in it. Takes |m|.
+void reply_drop_on_loop(agent *a, int from, message *m, uint32_t specials_at);
+
+#endif

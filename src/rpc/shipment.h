@@ -1,0 +1,44 @@
+// Shipments: messages on their way out, with the references and promises in them.
+//
+// Values are encoded on the thread that has them, without the role. References are listed and promises made when the
+// message is sent, with the role, so that what the table of specials says is true at that moment.
+//
+// Ownership: lives on its user's stack; specials are held until shipment_fini. Threads: one.
+#ifndef RPC_SHIPMENT_H
+#define RPC_SHIPMENT_H
+
+#include "rpc/parcel.h"
+
+struct forward;
+
+typedef struct shipped {
+    uint8_t type;  // SPECIAL_...
+    gw_handle *handle;
+    struct forward *forward;  // of a promise, until it is sent
+    size_t written_at;
+} shipped;
+
+enum { SHIPMENT_SPECIALS_KEPT = 2 };
+
+typedef struct shipment {
+    agent *agent;
+    message *message;  // until it is sent
+    encoder encoder;
+    shipped *specials;
+    uint32_t special_count, special_capacity;
+    shipped kept[SHIPMENT_SPECIALS_KEPT];
+} shipment;
+
+// Always to be followed by shipment_fini.
+gw_status shipment_init(shipment *s, agent *a, message_kind kind, gw_error *error);
+void shipment_fini(shipment *s);  // without the role
+
+gw_status shipment_put(shipment *s, gw_value v, gw_error *error);
+void shipment_put_error(shipment *s, const gw_error *e);
+
+// Sends it once. |specials_field| is where the head says where its table of specials is. On failure nothing has changed but
+// that the shipment cannot be sent any more.
+gw_status shipment_send_on_loop(shipment *s, int to, size_t specials_field, bool flush,
+                                gw_error *error);
+
+#endif

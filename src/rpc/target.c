@@ -1,0 +1,85 @@
+// Who is who.
+#include "rpc/call.h"
+
+#include "rpc/upward.h"
+
+gw_target gw_to_name(const char *name) {
+    return (gw_target){ .name = name, .rank = -1 };
+}
+
+gw_target gw_to_rank(int64_t rank) {
+    return (gw_target){ .rank = rank };
+}
+
+gw_target gw_to_worker(gw_worker worker) {
+    return (gw_target){ .rank = worker.rank };
+}
+
+gw_target gw_to_rref(const gw_rref *rref) {
+    return (gw_target){ .rref = (gw_rref *)rref, .rank = -1 };
+}
+
+gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *error) {
+    const char *self = a->members[a->rank].name;
+    if (to.rref) {
+        if (reference_agent(to.rref) != a)
+            return error_set(error, GW_INVALID,
+                             "the reference is of another agent, or of a call that failed");
+        *out_rank = reference_owner(to.rref);
+        return GW_OK;
+    }
+    if (to.name) {
+        int found = (int)(intptr_t)map_find_name(&a->ranks, to.name);
+        if (!found)
+            return error_set(error, GW_NOT_FOUND, "%s knows no worker named \"%.140s\"", self,
+                             to.name);
+        *out_rank = found - 1;
+        return GW_OK;
+    }
+    if (to.rank < 0 || to.rank >= a->world_size)
+        return error_set(error, GW_NOT_FOUND, "%s knows no worker of rank %lld; there are %d", self,
+                         (long long)to.rank, a->world_size);
+    *out_rank = (int)to.rank;
+    return GW_OK;
+}
+
+gw_worker gw_rpc_worker_of(gw_scope *s, gw_target to) {
+    agent *a = agent_of(s);
+    gw_error error;
+    int rank;
+    if (!a) return (gw_worker){ .name = "", .rank = -1 };
+    if (target_resolve(a, to, &rank, &error)) {
+        scope_fail_with(s, &error);
+        return (gw_worker){ .name = "", .rank = -1 };
+    }
+    return a->members[rank].worker;
+}
+
+gw_worker gw_rpc_self(gw_scope *s) {
+    agent *a = agent_of(s);
+    return a ? a->members[a->rank].worker : (gw_worker){ .name = "", .rank = -1 };
+}
+
+int gw_rpc_world_size(gw_scope *s) {
+    agent *a = agent_of(s);
+    return a ? a->world_size : 0;
+}
+
+gw_rpc_stats gw_rpc_get_stats(gw_scope *s) {
+    gw_rpc_stats out = { 0 };
+    agent *a = agent_of(s);
+    if (!a) return out;
+    env_enter(a->env);
+    peers_stats p = a->peers ? peers_get_stats(a->peers) : a->final_stats;
+    out = (gw_rpc_stats){
+        .calls_made = a->calls_made,
+        .calls_served = a->calls_served,
+        .messages_sent = p.messages_sent,
+        .messages_received = p.messages_received,
+        .bytes_sent = p.bytes_sent,
+        .bytes_received = p.bytes_received,
+        .reconnects = p.reconnects,
+    };
+    env_leave(a->env);
+    return out;
+}

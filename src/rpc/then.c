@@ -1,0 +1,180 @@
+// Futures that the program makes: by then, or to complete itself.
+#include "rpc/call.h"
+
+#include "base/mem.h"
+#include "rpc/context.h"
+#include "rpc/result.h"
+
+// ---- Completing ----
+
+static bool is_own(gw_scope *s, const gw_future *f) {
+    if (f && f != &future_poison && f->to < 0) return true;
+    scope_fail(s, GW_INVALID, "only futures of gw_future_open are completed by the program");
+    return false;
+}
+
+// Takes |r|.
+static void complete(gw_scope *s, gw_future *f, result *r) {
+    env_enter(f->agent->env);
+    bool first = !future_result(f);
+    future_complete_on_loop(f, r);
+    env_leave(f->agent->env);
+    if (!first) scope_fail(s, GW_WRONG_STATE, "the future is complete already");
+}
+
+static void follow(gw_scope *s, gw_future *f, gw_future *in) {
+    gw_error error;
+    if (in == &future_poison || in->agent != f->agent || in == f) {
+        error_set(&error, GW_INVALID, "a future cannot wait for this one");
+        complete(s, f, result_of_error(&error));
+        return;
+    }
+    env_enter(f->agent->env);
+    gw_status status = future_follow_on_loop(f, in, &error);
+    if (status) future_fail_on_loop(f, &error);
+    env_leave(f->agent->env);
+}
+
+// What |v| is becomes the result of |f|. Whoever waits learns of a failed scope, too.
+static void settle(gw_scope *s, gw_future *f, gw_value v) {
+    gw_error error;
+    if (s->error) {
+        complete(s, f, result_of_error(s->error));
+    } else if (v.kind == GW_FUTURE) {
+        follow(s, f, v.as.future);
+    } else {
+        result *r = result_of_value(v);
+        if (!r) error_set(&error, GW_NO_MEMORY, "no memory for a value");
+        complete(s, f, r ? r : result_of_error(&error));
+    }
+}
+
+gw_future *gw_future_open(gw_scope *s) {
+    agent *a = s->error ? NULL : agent_of(s);
+    if (!a) return &future_poison;
+    gw_future *f = future_open(a, "");
+    if (!f) {
+        scope_fail(s, GW_NO_MEMORY, "no memory for a future");
+        return &future_poison;
+    }
+    env_enter(a->env);
+    list_append(&a->unresolved, &f->sibling);
+    env_leave(a->env);
+    f = scope_own(s, f);
+    return f ? f : &future_poison;
+}
+
+void gw_future_set_value(gw_scope *s, gw_future *f, gw_value v) {
+    if (f == &future_poison) return;
+    if (is_own(s, f)) settle(s, f, v);
+}
+
+void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const char *format, ...) {
+    if (f == &future_poison || !is_own(s, f)) return;
+    gw_error error;
+    va_list args;
+    va_start(args, format);
+    error_setv(&error, status == GW_OK ? GW_REMOTE : status, format, args);
+    va_end(args);
+    complete(s, f, result_of_error(&error));
+}
+
+// ---- Then ----
+
+typedef struct then {
+    continuation next;
+    task task;
+    gw_future *in, *out;
+    gw_value (*body)(gw_scope *s, gw_value v, void *context);
+    void *context;
+
+    // of the scope that asked for it
+    uint64_t key, id;
+    int64_t deadline_ns;
+    uint8_t hops;
+    bool grad_enabled;
+} then;
+
+static void free_then(then *t) {
+    handle_release(t->in);
+    handle_release(t->out);
+    mem_free(t);
+}
+
+static void run_body(then *t, gw_scope *s) {
+    context c = { .scope = s,
+                  .agent = t->in->agent,
+                  .hops = t->hops,
+                  .deadline_ns = t->deadline_ns,
+                  .function = "of gw_then" };
+    context_attach(&c);
+    s->grad_enabled = t->grad_enabled;
+    s->may_wait = false;
+    gw_value v = result_give(future_result(t->in), s);
+    gw_value out = s->error ? gw_none() : t->body(s, v, t->context);
+    settle(s, t->out, out);
+    scope_set_slot(s, SCOPE_TURN, NULL, NULL);
+}
+
+static void run_then(then *t) {
+    gw_scope *s = agent_scope_open(t->in->agent, t->key, t->id, t->deadline_ns);
+    if (s->error) {
+        settle(s, t->out, gw_none());
+    } else {
+        run_body(t, s);
+    }
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
+    free_then(t);
+}
+
+static void run_task(task *t) {
+    run_then(list_entry(t, then, task));
+}
+
+static void resolved(continuation *c) {
+    then *t = (then *)(void *)c;
+    t->task.run = run_task;
+    env_defer(t->in->agent->env, &t->task);
+}
+
+static then *open_then(gw_scope *s, gw_future *f) {
+    then *t = mem_calloc(sizeof *t);
+    gw_future *out = future_open(f->agent, "");
+    if (!t || !out) {
+        mem_free(t);
+        handle_release(out);
+        scope_fail(s, GW_NO_MEMORY, "no memory for a future");
+        return NULL;
+    }
+    const context *c = context_of(s);
+    t->next.run = resolved;
+    t->in = handle_retain(f);
+    t->out = out;
+    t->key = generator_split(s->random);
+    t->id = gw_scope_id(s);
+    t->deadline_ns = context_deadline_ns(s);
+    t->hops = c ? c->hops : 0;
+    t->grad_enabled = s->grad_enabled;
+    return t;
+}
+
+gw_future *gw_then(gw_scope *s, gw_future *f,
+                   gw_value (*body)(gw_scope *s, gw_value v, void *context), void *context) {
+    if (s->error) return &future_poison;
+    if (!f || f == &future_poison) {
+        scope_fail(s, GW_INVALID, "a future of a call that failed in its own scope");
+        return &future_poison;
+    }
+    then *t = open_then(s, f);
+    if (!t) return &future_poison;
+    t->body = body;
+    t->context = context;
+    gw_future *out = handle_retain(t->out);
+    env_enter(f->agent->env);
+    bool later = future_await_on_loop(f, &t->next);
+    env_leave(f->agent->env);
+    if (!later) run_then(t);
+    out = scope_own(s, out);
+    return out ? out : &future_poison;
+}

@@ -1,0 +1,54 @@
+// What this room asks of the room of references, which provides it. All with the role held unless said otherwise.
+#ifndef RPC_UPWARD_H
+#define RPC_UPWARD_H
+
+#include "rpc/agent.h"
+#include "rpc/object.h"
+#include "rpc/result.h"
+
+// The owner's side of a reference: what is kept, or the error in making it, or who waits for it. Counted.
+typedef struct entry entry;
+
+gw_status references_open(agent *a, gw_error *error);  // at the agent's opening
+void references_close(
+    agent *a);                   // at its end, without the role: objects end here; handles may stay
+void references_free(agent *a);  // with the agent's memory
+
+// Messages of the kinds from KIND_ACCEPTED on; takes |m|. PROTOCOL for bytes that mean nothing.
+gw_status references_received_on_loop(agent *a, int from, message *m, gw_error *error);
+void references_lost_on_loop(agent *a, int rank);
+
+// At shutdown: gives back all references to other workers; using one afterwards is WRONG_STATE.
+void references_give_back_on_loop(agent *a);
+bool references_are_idle(const agent *a);
+// What is not idle, in words; returns how many characters.
+size_t references_describe(const agent *a, char *out, size_t size);
+
+// A reference in a message to |to|: writes its bytes into the table of specials. On failure nothing has changed.
+bool reference_write_on_loop(gw_rref *r, int to, bytes *table, gw_error *error);
+// The message was not sent after all.
+void reference_unwrite_on_loop(gw_rref *r, int to, const uint8_t *written);
+// A reference in a message from |from|. One count.
+gw_status reference_read_on_loop(agent *a, int from, reader *table, gw_rref **out, gw_error *error);
+
+// The caller's side of a call through |r|: who owns it, and under which numbers.
+int reference_owner(const gw_rref *r);
+const agent *reference_agent(const gw_rref *r);
+gw_status reference_check_on_loop(const gw_rref *r, uint64_t *out_id, uint64_t *out_fork,
+                                  gw_error *error);
+
+// The callee's side. A creating request came: the entry of its result, one count. A request through a reference came: the
+// entry of its target, one count; REF_LOST if |from| may not use it.
+gw_status entry_accept_on_loop(agent *a, int from, uint64_t id, uint64_t fork, entry **out,
+                               gw_error *error);
+gw_status entry_find_on_loop(agent *a, int from, uint64_t id, uint64_t fork, entry **out,
+                             gw_error *error);
+void entry_release_on_loop(entry *e);
+void entry_make_on_loop(entry *e, result *value,
+                        object *o);  // takes a count on |value|, or the object
+// Runs |c| when the entry is made; false if it is already.
+bool entry_await_on_loop(entry *e, continuation *c);
+// The object, counted by |e|; or the error of making it, or INVALID because it is a value.
+object *entry_object(const entry *e, gw_error *error);
+
+#endif
