@@ -14,7 +14,6 @@ void index_init(pointer_index *ix) {
 
 void index_fini(pointer_index *ix) {
     if (ix->cells != ix->small) mem_free(ix->cells);
-    index_init(ix);
 }
 
 // The cell of |key|, or the free one where it would go.
