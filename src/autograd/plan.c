@@ -60,7 +60,7 @@ static bool part_along(pass *p, edge e, part *to) {
 }
 
 part pass_expect(pass *p, edge e) {
-    part to;
+    part to = { PART_NONE, 0 };
     if (gw_ok(p->scope) && part_along(p, e, &to) && to.slot != PART_NONE)
         to.ordinal = p->slots[to.slot].outside++;
     return to;
