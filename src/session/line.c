@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+enum { FLUSH_TRIES = 10 };
+
 static void on_opened(void *user) {
     line *l = user;
     l->is_open = true;
@@ -59,10 +61,12 @@ static void on_received(void *user, size_t count) {
     }
 }
 
+// Tries more than once: a refusal is closed right behind, so that what is not taken now is lost.
 static void flush_hello(line *l) {
-    if (l->out_done == l->out_size || !l->conn || !l->is_open) return;
-    struct iovec part = { l->out + l->out_done, l->out_size - l->out_done };
-    l->out_done += conn_send(l->env, l->conn, &part, 1);
+    for (int i = 0; i < FLUSH_TRIES && l->out_done < l->out_size && l->conn && l->is_open; i++) {
+        struct iovec part = { l->out + l->out_done, l->out_size - l->out_done };
+        l->out_done += conn_send(l->env, l->conn, &part, 1);
+    }
 }
 
 static void on_writable(void *user) {

@@ -17,7 +17,7 @@ enum {
     RETRY_MAX_MS = 500,
     HIGHER_RANK_WAITS_MS = 20,
     HELD_MS = 1000,
-    GOODBYE_TRIES = 3
+    GOODBYE_TRIES = 10
 };
 
 static const line_events attempt_events;
