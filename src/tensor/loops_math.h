@@ -68,9 +68,9 @@ LOOPS_INLINE float tanh_f32(float x) {
     p = p * z - 5.395925958e-2f;
     p = p * z + 1.333330356e-1f;
     p = p * z - 3.333333317e-1f;
-    float near = x + x * z * p;
-    float far = copysignf(1.0f - 2.0f / (exp_f32(2.0f * size) + 1.0f), x);
-    return size < 0.625f ? near : far;
+    float near = size + size * z * p;
+    float far = 1.0f - 2.0f / (exp_f32(2.0f * size) + 1.0f);
+    return copysignf(size < 0.625f ? near : far, x);
 }
 
 LOOPS_INLINE float sigmoid_f32(float x) {
