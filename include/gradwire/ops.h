@@ -19,12 +19,15 @@ extern "C" {
 #endif
 
 // ---- Views and shapes ---------------------------------------------------------------------------------------------
-GW_API gw_tensor *gw_reshape_to(gw_scope *s, gw_tensor *x, gw_shape shape);  // one size may be -1; copies if it must
-GW_API gw_tensor *gw_view_to(gw_scope *s, gw_tensor *x, gw_shape shape);     // the same, but never copies: INVALID
-GW_API gw_tensor *gw_expand_to(gw_scope *s, gw_tensor *x, gw_shape shape);   // -1 keeps a size
+GW_API gw_tensor *gw_reshape_to(gw_scope *s, gw_tensor *x,
+                                gw_shape shape);  // one size may be -1; copies if it must
+GW_API gw_tensor *gw_view_to(gw_scope *s, gw_tensor *x,
+                             gw_shape shape);  // the same, but never copies: INVALID
+GW_API gw_tensor *gw_expand_to(gw_scope *s, gw_tensor *x, gw_shape shape);  // -1 keeps a size
 GW_API gw_tensor *gw_permute_by(gw_scope *s, gw_tensor *x, gw_shape dims);
 GW_API gw_tensor *gw_transpose(gw_scope *s, gw_tensor *x, int dim0, int dim1);
-GW_API gw_tensor *gw_slice(gw_scope *s, gw_tensor *x, int dim, int64_t start, int64_t end, int64_t step);
+GW_API gw_tensor *gw_slice(gw_scope *s, gw_tensor *x, int dim, int64_t start, int64_t end,
+                           int64_t step);
 GW_API gw_tensor *gw_select(gw_scope *s, gw_tensor *x, int dim, int64_t index);
 GW_API gw_tensor *gw_squeeze(gw_scope *s, gw_tensor *x, int dim);
 GW_API gw_tensor *gw_unsqueeze(gw_scope *s, gw_tensor *x, int dim);
@@ -38,11 +41,11 @@ GW_API gw_tensor *gw_stack(gw_scope *s, gw_tensor *const *xs, int count, int dim
 GW_API gw_tensor *gw_add_values(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_sub_values(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_mul_values(gw_scope *s, gw_value a, gw_value b);
-GW_API gw_tensor *gw_div_values(gw_scope *s, gw_value a, gw_value b); // true division
+GW_API gw_tensor *gw_div_values(gw_scope *s, gw_value a, gw_value b);  // true division
 GW_API gw_tensor *gw_pow_values(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_maximum_values(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_minimum_values(gw_scope *s, gw_value a, gw_value b);
-GW_API gw_tensor *gw_eq_values(gw_scope *s, gw_value a, gw_value b); // comparisons give bool
+GW_API gw_tensor *gw_eq_values(gw_scope *s, gw_value a, gw_value b);  // comparisons give bool
 GW_API gw_tensor *gw_ne_values(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_lt_values(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_le_values(gw_scope *s, gw_value a, gw_value b);
@@ -61,13 +64,15 @@ GW_API gw_tensor *gw_tanh(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_sigmoid(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_relu(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_leaky_relu(gw_scope *s, gw_tensor *x, double negative_slope);
-GW_API gw_tensor *gw_gelu(gw_scope *s, gw_tensor *x); // exact, by erf (Hendrycks, Gimpel 2016)
+GW_API gw_tensor *gw_gelu(gw_scope *s, gw_tensor *x);  // exact, by erf (Hendrycks, Gimpel 2016)
 GW_API gw_tensor *gw_silu(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_clamp(gw_scope *s, gw_tensor *x, double min, double max);
 
 // ---- Products -----------------------------------------------------------------------------------------------------
-GW_API gw_tensor *gw_matmul(gw_scope *s, gw_tensor *a, gw_tensor *b); // torch.matmul: vectors, matrices, batches
-GW_API gw_tensor *gw_linear(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias); // x W^T + b; bias may be NULL
+GW_API gw_tensor *gw_matmul(gw_scope *s, gw_tensor *a,
+                            gw_tensor *b);  // torch.matmul: vectors, matrices, batches
+GW_API gw_tensor *gw_linear(gw_scope *s, gw_tensor *x, gw_tensor *weight,
+                            gw_tensor *bias);  // x W^T + b; bias may be NULL
 
 // ---- Reductions ---------------------------------------------------------------------------------------------------
 // Over everything, or along one dimension; |keep| keeps it as size 1.
@@ -75,12 +80,13 @@ GW_API gw_tensor *gw_sum(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_sum_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
 GW_API gw_tensor *gw_mean(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_mean_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
-GW_API gw_tensor *gw_var(gw_scope *s, gw_tensor *x); // unbiased, as torch.var
+GW_API gw_tensor *gw_var(gw_scope *s, gw_tensor *x);  // unbiased, as torch.var
 GW_API gw_tensor *gw_var_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
 GW_API gw_tensor *gw_std(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_std_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
 GW_API gw_tensor *gw_max(gw_scope *s, gw_tensor *x);
-GW_API gw_tensor *gw_max_along(gw_scope *s, gw_tensor *x, int dim, bool keep); // values; indices by gw_argmax_along
+GW_API gw_tensor *gw_max_along(gw_scope *s, gw_tensor *x, int dim,
+                               bool keep);  // values; indices by gw_argmax_along
 GW_API gw_tensor *gw_min(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_min_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
 GW_API gw_tensor *gw_argmax(gw_scope *s, gw_tensor *x);
@@ -94,42 +100,52 @@ typedef enum gw_reduction { GW_MEAN = 0, GW_SUM, GW_NO_REDUCTION } gw_reduction;
 
 typedef struct gw_loss_options {
     gw_reduction reduction;
-    int64_t ignore_index;    // nll, cross_entropy: this class counts for nothing; 0 means the default, -100
+    int64_t
+        ignore_index;  // nll, cross_entropy: this class counts for nothing; 0 means the default, -100
     double label_smoothing;  // cross_entropy
     double beta;             // smooth_l1; 0 means the default, 1.0
 } gw_loss_options;
 
 GW_API gw_tensor *gw_softmax(gw_scope *s, gw_tensor *x, int dim);
 GW_API gw_tensor *gw_log_softmax(gw_scope *s, gw_tensor *x, int dim);
-GW_API gw_tensor *gw_nll_with(gw_scope *s, gw_tensor *logp, gw_tensor *target, gw_loss_options options);
-GW_API gw_tensor *gw_cross_entropy_with(gw_scope *s, gw_tensor *logits, gw_tensor *target, gw_loss_options options);
-GW_API gw_tensor *gw_mse_with(gw_scope *s, gw_tensor *x, gw_tensor *target, gw_loss_options options);
-GW_API gw_tensor *gw_bce_with_logits_with(gw_scope *s, gw_tensor *x, gw_tensor *target, gw_loss_options options);
-GW_API gw_tensor *gw_smooth_l1_with(gw_scope *s, gw_tensor *x, gw_tensor *target, gw_loss_options options);
+GW_API gw_tensor *gw_nll_with(gw_scope *s, gw_tensor *logp, gw_tensor *target,
+                              gw_loss_options options);
+GW_API gw_tensor *gw_cross_entropy_with(gw_scope *s, gw_tensor *logits, gw_tensor *target,
+                                        gw_loss_options options);
+GW_API gw_tensor *gw_mse_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
+                              gw_loss_options options);
+GW_API gw_tensor *gw_bce_with_logits_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
+                                          gw_loss_options options);
+GW_API gw_tensor *gw_smooth_l1_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
+                                    gw_loss_options options);
 
 // ---- Layers' arithmetic -------------------------------------------------------------------------------------------
 GW_API gw_tensor *gw_dropout(gw_scope *s, gw_tensor *x, double p, bool training);
-GW_API gw_tensor *gw_embedding(gw_scope *s, gw_tensor *weight, gw_tensor *indices); // weight: V F, indices any shape
-GW_API gw_tensor *gw_layer_norm(gw_scope *s, gw_tensor *x, gw_shape normalized, gw_tensor *weight, gw_tensor *bias,
-                                double eps); // weight, bias may be NULL
+GW_API gw_tensor *gw_embedding(gw_scope *s, gw_tensor *weight,
+                               gw_tensor *indices);  // weight: V F, indices any shape
+GW_API gw_tensor *gw_layer_norm(gw_scope *s, gw_tensor *x, gw_shape normalized, gw_tensor *weight,
+                                gw_tensor *bias,
+                                double eps);  // weight, bias may be NULL
 GW_API gw_tensor *gw_one_hot(gw_scope *s, gw_tensor *indices, int64_t classes);
 
 // ---- Picking ------------------------------------------------------------------------------------------------------
 GW_API gw_tensor *gw_gather(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index);
-GW_API gw_tensor *gw_scatter_add(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index, gw_tensor *source);
+GW_API gw_tensor *gw_scatter_add(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index,
+                                 gw_tensor *source);
 GW_API gw_tensor *gw_index_select(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index);
 GW_API gw_tensor *gw_multinomial(gw_scope *s, gw_tensor *p, int64_t samples, bool replacement);
 GW_API gw_tensor *gw_bernoulli(gw_scope *s, gw_tensor *p);
 
 // ---- Comparing whole tensors --------------------------------------------------------------------------------------
-GW_API bool gw_equal(gw_scope *s, gw_tensor *a, gw_tensor *b); // shape, and every value
-GW_API bool gw_allclose(gw_scope *s, gw_tensor *a, gw_tensor *b, double relative, double absolute); // 0, 0: 1e-5, 1e-8
+GW_API bool gw_equal(gw_scope *s, gw_tensor *a, gw_tensor *b);  // shape, and every value
+GW_API bool gw_allclose(gw_scope *s, gw_tensor *a, gw_tensor *b, double relative,
+                        double absolute);  // 0, 0: 1e-5, 1e-8
 
 #ifdef __cplusplus
 }
-#define GW_BINARY(name)                                                                                                \
-    template <class A, class B> gw_tensor *gw_##name(gw_scope *s, A a, B b) {                                          \
-        return gw_##name##_values(s, gw_value_of(a), gw_value_of(b));                                                  \
+#define GW_BINARY(name)                                                                            \
+    template <class A, class B> gw_tensor *gw_##name(gw_scope *s, A a, B b) {                      \
+        return gw_##name##_values(s, gw_value_of(a), gw_value_of(b));                              \
     }
 GW_BINARY(add)
 GW_BINARY(sub)
@@ -148,10 +164,10 @@ GW_BINARY(ge)
 template <class A, class B> gw_tensor *gw_where(gw_scope *s, gw_tensor *condition, A a, B b) {
     return gw_where_values(s, condition, gw_value_of(a), gw_value_of(b));
 }
-#define GW_SHAPED(name)                                                                                                \
-    template <class... I> gw_tensor *gw_##name(gw_scope *s, gw_tensor *x, I... sizes) {                                \
-        const int64_t a[] = {static_cast<int64_t>(sizes)..., 0};                                                       \
-        return GW_SHAPED_##name(s, x, gw_shape{static_cast<int>(sizeof...(I)), a});                                    \
+#define GW_SHAPED(name)                                                                            \
+    template <class... I> gw_tensor *gw_##name(gw_scope *s, gw_tensor *x, I... sizes) {            \
+        const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };                                 \
+        return GW_SHAPED_##name(s, x, gw_shape{ static_cast<int>(sizeof...(I)), a });              \
     }
 #define GW_SHAPED_reshape gw_reshape_to
 #define GW_SHAPED_view gw_view_to
@@ -162,9 +178,10 @@ GW_SHAPED(view)
 GW_SHAPED(expand)
 GW_SHAPED(permute)
 #undef GW_SHAPED
-#define GW_LOSS(name)                                                                                                  \
-    inline gw_tensor *gw_##name(gw_scope *s, gw_tensor *x, gw_tensor *target, gw_loss_options options = {}) {          \
-        return gw_##name##_with(s, x, target, options);                                                                \
+#define GW_LOSS(name)                                                                              \
+    inline gw_tensor *gw_##name(gw_scope *s, gw_tensor *x, gw_tensor *target,                      \
+                                gw_loss_options options = {}) {                                    \
+        return gw_##name##_with(s, x, target, options);                                            \
     }
 GW_LOSS(nll)
 GW_LOSS(cross_entropy)
@@ -186,16 +203,19 @@ GW_LOSS(smooth_l1)
 #define gw_le(s, a, b) gw_le_values((s), gw_value_of(a), gw_value_of(b))
 #define gw_gt(s, a, b) gw_gt_values((s), gw_value_of(a), gw_value_of(b))
 #define gw_ge(s, a, b) gw_ge_values((s), gw_value_of(a), gw_value_of(b))
-#define gw_where(s, condition, a, b) gw_where_values((s), (condition), gw_value_of(a), gw_value_of(b))
+#define gw_where(s, condition, a, b)                                                               \
+    gw_where_values((s), (condition), gw_value_of(a), gw_value_of(b))
 #define gw_reshape(s, x, ...) gw_reshape_to((s), (x), GW_SHAPE(__VA_ARGS__))
 #define gw_view(s, x, ...) gw_view_to((s), (x), GW_SHAPE(__VA_ARGS__))
 #define gw_expand(s, x, ...) gw_expand_to((s), (x), GW_SHAPE(__VA_ARGS__))
 #define gw_permute(s, x, ...) gw_permute_by((s), (x), GW_SHAPE(__VA_ARGS__))
-#define gw_nll(s, logp, target) gw_nll_with((s), (logp), (target), (gw_loss_options){0})
-#define gw_cross_entropy(s, logits, target) gw_cross_entropy_with((s), (logits), (target), (gw_loss_options){0})
-#define gw_mse(s, x, target) gw_mse_with((s), (x), (target), (gw_loss_options){0})
-#define gw_bce_with_logits(s, x, target) gw_bce_with_logits_with((s), (x), (target), (gw_loss_options){0})
-#define gw_smooth_l1(s, x, target) gw_smooth_l1_with((s), (x), (target), (gw_loss_options){0})
+#define gw_nll(s, logp, target) gw_nll_with((s), (logp), (target), (gw_loss_options){ 0 })
+#define gw_cross_entropy(s, logits, target)                                                        \
+    gw_cross_entropy_with((s), (logits), (target), (gw_loss_options){ 0 })
+#define gw_mse(s, x, target) gw_mse_with((s), (x), (target), (gw_loss_options){ 0 })
+#define gw_bce_with_logits(s, x, target)                                                           \
+    gw_bce_with_logits_with((s), (x), (target), (gw_loss_options){ 0 })
+#define gw_smooth_l1(s, x, target) gw_smooth_l1_with((s), (x), (target), (gw_loss_options){ 0 })
 #endif
 
 #endif

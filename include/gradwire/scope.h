@@ -94,11 +94,14 @@ template <class T> void gw_set(gw_scope *s, T **slot, T *h) {
     *slot = reinterpret_cast<T *>(
         gw_set_handle(s, reinterpret_cast<gw_handle *>(*slot), reinterpret_cast<gw_handle *>(h)));
 }
-template <class T> void gw_drop(gw_scope *s, T *h) { gw_drop_handle(s, reinterpret_cast<gw_handle *>(h)); }
+template <class T> void gw_drop(gw_scope *s, T *h) {
+    gw_drop_handle(s, reinterpret_cast<gw_handle *>(h));
+}
 #else
 #define gw_keep(s, h) ((__typeof__(h))gw_keep_handle((s), (gw_handle *)(h)))
-#define gw_set(s, slot, h)                                                                                             \
-    (*(slot) = (__typeof__(*(slot)))gw_set_handle((s), (gw_handle *)*(slot), (gw_handle *)(1 ? (h) : *(slot))))
+#define gw_set(s, slot, h)                                                                         \
+    (*(slot) = (__typeof__(*(slot)))gw_set_handle((s), (gw_handle *)*(slot),                       \
+                                                  (gw_handle *)(1 ? (h) : *(slot))))
 #define gw_drop(s, h) gw_drop_handle((s), (gw_handle *)(h))
 #endif
 

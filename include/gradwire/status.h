@@ -57,10 +57,10 @@ typedef enum gw_status {
 
 // What is known about the effect of a failed call.
 typedef enum gw_outcome {
-    GW_OUTCOME_NONE = 0,       // not a call
-    GW_NOT_DELIVERED,          // the function did not run: safe to repeat
-    GW_MAY_HAVE_RUN,           // nobody here can tell
-    GW_RAN_AND_FAILED,         // it ran, and this is its error
+    GW_OUTCOME_NONE = 0,  // not a call
+    GW_NOT_DELIVERED,     // the function did not run: safe to repeat
+    GW_MAY_HAVE_RUN,      // nobody here can tell
+    GW_RAN_AND_FAILED,    // it ran, and this is its error
 } gw_outcome;
 
 enum { GW_ERROR_TEXT_MAX = 768, GW_NAME_MAX = 127 };

@@ -29,7 +29,7 @@ typedef enum gw_dtype {
     GW_I16,
     GW_I8,
     GW_U8,
-    GW_BOOL8, // one byte, 0 or 1: torch.bool
+    GW_BOOL8,  // one byte, 0 or 1: torch.bool
     GW_DTYPE_COUNT
 } gw_dtype;
 
@@ -44,8 +44,8 @@ typedef struct gw_shape {
     const int64_t *sizes;
 } gw_shape;
 
-GW_API const char *gw_dtype_name(gw_dtype dtype); // "f32"
-GW_API size_t gw_dtype_size(gw_dtype dtype);      // in bytes
+GW_API const char *gw_dtype_name(gw_dtype dtype);  // "f32"
+GW_API size_t gw_dtype_size(gw_dtype dtype);       // in bytes
 
 // ---- Making -------------------------------------------------------------------------------------------------------
 // gw_zeros(s, dtype, sizes...), gw_ones, gw_empty (zeroed too), gw_rand (uniform in [0, 1)), gw_randn (normal).
@@ -70,9 +70,10 @@ GW_API gw_tensor *gw_from_external(gw_scope *s, gw_dtype dtype, void *bytes, gw_
 GW_API gw_dtype gw_dtype_of(const gw_tensor *x);
 GW_API gw_device gw_device_of(const gw_tensor *x);
 GW_API gw_layout gw_layout_of(const gw_tensor *x);
-GW_API int gw_dims(const gw_tensor *x);                  // number of dimensions
-GW_API int64_t gw_size(const gw_tensor *x, int dim);     // negative |dim| counts from the end; 0 when out of range
-GW_API int64_t gw_stride(const gw_tensor *x, int dim);   // in elements
+GW_API int gw_dims(const gw_tensor *x);  // number of dimensions
+GW_API int64_t gw_size(const gw_tensor *x,
+                       int dim);  // negative |dim| counts from the end; 0 when out of range
+GW_API int64_t gw_stride(const gw_tensor *x, int dim);  // in elements
 GW_API int64_t gw_numel(const gw_tensor *x);
 GW_API bool gw_is_contiguous(const gw_tensor *x);
 
@@ -99,24 +100,24 @@ GW_API void gw_copy(gw_scope *s, gw_tensor *target, gw_tensor *source);
 }
 
 template <class... I> gw_tensor *gw_zeros(gw_scope *s, gw_dtype d, I... sizes) {
-    const int64_t a[] = {static_cast<int64_t>(sizes)..., 0};
-    return gw_zeros_shaped(s, d, gw_shape{static_cast<int>(sizeof...(I)), a});
+    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
+    return gw_zeros_shaped(s, d, gw_shape{ static_cast<int>(sizeof...(I)), a });
 }
 template <class... I> gw_tensor *gw_ones(gw_scope *s, gw_dtype d, I... sizes) {
-    const int64_t a[] = {static_cast<int64_t>(sizes)..., 0};
-    return gw_ones_shaped(s, d, gw_shape{static_cast<int>(sizeof...(I)), a});
+    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
+    return gw_ones_shaped(s, d, gw_shape{ static_cast<int>(sizeof...(I)), a });
 }
 template <class... I> gw_tensor *gw_rand(gw_scope *s, gw_dtype d, I... sizes) {
-    const int64_t a[] = {static_cast<int64_t>(sizes)..., 0};
-    return gw_rand_shaped(s, d, gw_shape{static_cast<int>(sizeof...(I)), a});
+    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
+    return gw_rand_shaped(s, d, gw_shape{ static_cast<int>(sizeof...(I)), a });
 }
 template <class... I> gw_tensor *gw_randn(gw_scope *s, gw_dtype d, I... sizes) {
-    const int64_t a[] = {static_cast<int64_t>(sizes)..., 0};
-    return gw_randn_shaped(s, d, gw_shape{static_cast<int>(sizeof...(I)), a});
+    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
+    return gw_randn_shaped(s, d, gw_shape{ static_cast<int>(sizeof...(I)), a });
 }
 template <class V, class... I> gw_tensor *gw_full(gw_scope *s, gw_dtype d, V value, I... sizes) {
-    const int64_t a[] = {static_cast<int64_t>(sizes)..., 0};
-    return gw_full_shaped(s, d, gw_value_of(value), gw_shape{static_cast<int>(sizeof...(I)), a});
+    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
+    return gw_full_shaped(s, d, gw_value_of(value), gw_shape{ static_cast<int>(sizeof...(I)), a });
 }
 inline gw_dtype gw_dtype_of_c(const float *) { return GW_F32; }
 inline gw_dtype gw_dtype_of_c(const double *) { return GW_F64; }
@@ -127,20 +128,22 @@ inline gw_dtype gw_dtype_of_c(const int8_t *) { return GW_I8; }
 inline gw_dtype gw_dtype_of_c(const uint8_t *) { return GW_U8; }
 inline gw_dtype gw_dtype_of_c(const bool *) { return GW_BOOL8; }
 template <class T, class... I> gw_tensor *gw_from(gw_scope *s, const T *data, I... sizes) {
-    const int64_t a[] = {static_cast<int64_t>(sizes)..., 0};
-    return gw_from_shaped(s, gw_dtype_of_c(data), data, gw_shape{static_cast<int>(sizeof...(I)), a});
+    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
+    return gw_from_shaped(s, gw_dtype_of_c(data), data,
+                          gw_shape{ static_cast<int>(sizeof...(I)), a });
 }
 #else
 // The leading 0 lets a shape be empty.
-#define GW_SHAPE(...)                                                                                                  \
-    ((gw_shape){.count = (int)(sizeof((int64_t[]){0, ##__VA_ARGS__}) / sizeof(int64_t)) - 1,                           \
-                .sizes = (const int64_t[]){0, ##__VA_ARGS__} + 1})
+#define GW_SHAPE(...)                                                                              \
+    ((gw_shape){ .count = (int)(sizeof((int64_t[]){ 0, ##__VA_ARGS__ }) / sizeof(int64_t)) - 1,    \
+                 .sizes = (const int64_t[]){ 0, ##__VA_ARGS__ } + 1 })
 #define gw_zeros(s, dtype, ...) gw_zeros_shaped((s), (dtype), GW_SHAPE(__VA_ARGS__))
 #define gw_ones(s, dtype, ...) gw_ones_shaped((s), (dtype), GW_SHAPE(__VA_ARGS__))
 #define gw_empty(s, dtype, ...) gw_zeros_shaped((s), (dtype), GW_SHAPE(__VA_ARGS__))
 #define gw_rand(s, dtype, ...) gw_rand_shaped((s), (dtype), GW_SHAPE(__VA_ARGS__))
 #define gw_randn(s, dtype, ...) gw_randn_shaped((s), (dtype), GW_SHAPE(__VA_ARGS__))
-#define gw_full(s, dtype, value, ...) gw_full_shaped((s), (dtype), gw_value_of(value), GW_SHAPE(__VA_ARGS__))
+#define gw_full(s, dtype, value, ...)                                                              \
+    gw_full_shaped((s), (dtype), gw_value_of(value), GW_SHAPE(__VA_ARGS__))
 // clang-format off
 #define gw_from(s, data, ...)                                                                                          \
     gw_from_shaped((s), _Generic((data),                                                                               \

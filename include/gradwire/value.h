@@ -101,14 +101,16 @@ GW_API gw_worker gw_worker_of(gw_scope *s, gw_value v);
 GW_API gw_list *gw_list_open(gw_scope *s);
 GW_API void gw_list_add_value(gw_scope *s, gw_list *list, gw_value v);
 GW_API int gw_list_count(const gw_list *list);
-GW_API gw_value gw_list_get(gw_scope *s, const gw_list *list, int index);  // fails |s| when out of range
+GW_API gw_value gw_list_get(gw_scope *s, const gw_list *list,
+                            int index);  // fails |s| when out of range
 
 GW_API gw_map *gw_map_open(gw_scope *s);
 GW_API void gw_map_put_value(gw_scope *s, gw_map *map, const char *key, gw_value v);
 GW_API int gw_map_count(const gw_map *map);
 GW_API const char *gw_map_key(gw_scope *s, const gw_map *map, int index);
-GW_API gw_value gw_map_get(gw_scope *s, const gw_map *map, const char *key);   // fails |s| when absent
-GW_API gw_value gw_map_find(const gw_map *map, const char *key);               // none when absent
+GW_API gw_value gw_map_get(gw_scope *s, const gw_map *map,
+                           const char *key);                      // fails |s| when absent
+GW_API gw_value gw_map_find(const gw_map *map, const char *key);  // none when absent
 
 #ifdef __cplusplus
 }
@@ -124,7 +126,9 @@ inline gw_value gw_value_of(unsigned x) { return gw_value_of_int(x); }
 inline gw_value gw_value_of(long x) { return gw_value_of_int(x); }
 inline gw_value gw_value_of(unsigned long x) { return gw_value_of_int(static_cast<int64_t>(x)); }
 inline gw_value gw_value_of(long long x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(unsigned long long x) { return gw_value_of_int(static_cast<int64_t>(x)); }
+inline gw_value gw_value_of(unsigned long long x) {
+    return gw_value_of_int(static_cast<int64_t>(x));
+}
 inline gw_value gw_value_of(float x) { return gw_value_of_float(static_cast<double>(x)); }
 inline gw_value gw_value_of(double x) { return gw_value_of_float(x); }
 inline gw_value gw_value_of(const char *x) { return gw_value_of_string(x); }
@@ -135,7 +139,9 @@ inline gw_value gw_value_of(const gw_rref *x) { return gw_value_of_rref(x); }
 inline gw_value gw_value_of(const gw_future *x) { return gw_value_of_future(x); }
 inline gw_value gw_value_of(const gw_worker *x) { return gw_value_of_worker(x); }
 inline gw_value gw_value_of(const gw_error *x) { return gw_value_of_error(x); }
-template <class T> void gw_list_add(gw_scope *s, gw_list *list, T x) { gw_list_add_value(s, list, gw_value_of(x)); }
+template <class T> void gw_list_add(gw_scope *s, gw_list *list, T x) {
+    gw_list_add_value(s, list, gw_value_of(x));
+}
 template <class T> void gw_map_put(gw_scope *s, gw_map *map, const char *key, T x) {
     gw_map_put_value(s, map, key, gw_value_of(x));
 }

@@ -16,14 +16,15 @@ typedef struct bytes {
 
 void bytes_init(bytes *b);
 void bytes_fini(bytes *b);
-uint8_t *bytes_extend(bytes *b, size_t size); // room for |size| more, counted in; NULL without memory
+uint8_t *bytes_extend(bytes *b,
+                      size_t size);  // room for |size| more, counted in; NULL without memory
 void bytes_put(bytes *b, const void *data, size_t size);
 void bytes_put_u8(bytes *b, uint8_t x);
 void bytes_put_u16(bytes *b, uint16_t x);
 void bytes_put_u32(bytes *b, uint32_t x);
 void bytes_put_u64(bytes *b, uint64_t x);
 void bytes_put_f64(bytes *b, double x);
-void bytes_put_text(bytes *b, const char *text); // u32 length, bytes
+void bytes_put_text(bytes *b, const char *text);  // u32 length, bytes
 
 typedef struct reader {
     const uint8_t *at, *end;
@@ -31,11 +32,13 @@ typedef struct reader {
 } reader;
 
 static inline reader reader_of(const void *data, size_t size) {
-    return (reader){.at = (const uint8_t *)data, .end = (const uint8_t *)data + size};
+    return (reader){ .at = (const uint8_t *)data, .end = (const uint8_t *)data + size };
 }
-static inline size_t reader_left(const reader *r) { return (size_t)(r->end - r->at); }
-const uint8_t *reader_take(reader *r, size_t size); // NULL and failed if fewer are left
-uint8_t reader_u8(reader *r);                       // 0 once failed; so do the others
+static inline size_t reader_left(const reader *r) {
+    return (size_t)(r->end - r->at);
+}
+const uint8_t *reader_take(reader *r, size_t size);  // NULL and failed if fewer are left
+uint8_t reader_u8(reader *r);                        // 0 once failed; so do the others
 uint16_t reader_u16(reader *r);
 uint32_t reader_u32(reader *r);
 uint64_t reader_u64(reader *r);

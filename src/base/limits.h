@@ -24,14 +24,14 @@ enum {
     LIMIT_THREADS = 1024,            // of one agent's pool, waiting ones included
     LIMIT_STORE_KEY_BYTES = 255,
     LIMIT_STORE_VALUE_BYTES = 64 * 1024,
-    LIMIT_STORE_BYTES = 64 * 1024 * 1024,  // keys and values of one store
-    LIMIT_STORE_WAITS = 4096,              // requests that one client waits for
+    LIMIT_STORE_BYTES = 64 * 1024 * 1024,   // keys and values of one store
+    LIMIT_STORE_WAITS = 4096,               // requests that one client waits for
     LIMIT_OPERATOR_BYTES_INLINE = 1 << 20,  // an operator with more input runs on the pool
 };
 
 #define LIMIT_TENSOR_BYTES ((uint64_t)4 << 30)
 #define LIMIT_MESSAGE_BYTES ((uint64_t)8 << 30)
-#define LIMIT_UNSENT_BYTES ((uint64_t)16 << 30) // per peer, queued or unacknowledged
+#define LIMIT_UNSENT_BYTES ((uint64_t)16 << 30)  // per peer, queued or unacknowledged
 
 _Static_assert(LIMIT_HELLO_BYTES <= LIMIT_FRAME_BYTES, "a hello is a frame");
 _Static_assert(LIMIT_TENSOR_BYTES <= LIMIT_MESSAGE_BYTES, "a tensor fits a message");

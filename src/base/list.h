@@ -6,15 +6,22 @@
 #include <stddef.h>
 
 typedef struct list_node {
-    struct list_node *next, *previous; // both NULL when in no list
+    struct list_node *next, *previous;  // both NULL when in no list
 } list_node;
 
-#define list_entry(l, type, member) ((type *)(void *)((char *)(l) - offsetof(type, member)))
-#define list_each(l, head) for (list_node *l = (head)->next, *l##_next; l##_next = l->next, l != (head); l = l##_next)
+#define list_entry(l, type, member) ((type *)(void *)((char *)(l)-offsetof(type, member)))
+#define list_each(l, head)                                                                         \
+    for (list_node *l = (head)->next, *l##_next; l##_next = l->next, l != (head); l = l##_next)
 
-static inline void list_init(list_node *head) { head->next = head->previous = head; }
-static inline bool list_is_empty(const list_node *head) { return head->next == head; }
-static inline bool list_has(const list_node *l) { return l->next != NULL; }
+static inline void list_init(list_node *head) {
+    head->next = head->previous = head;
+}
+static inline bool list_is_empty(const list_node *head) {
+    return head->next == head;
+}
+static inline bool list_has(const list_node *l) {
+    return l->next != NULL;
+}
 
 static inline void list_insert_before(list_node *at, list_node *l) {
     l->next = at;
@@ -23,8 +30,12 @@ static inline void list_insert_before(list_node *at, list_node *l) {
     at->previous = l;
 }
 
-static inline void list_append(list_node *head, list_node *l) { list_insert_before(head, l); }
-static inline void list_prepend(list_node *head, list_node *l) { list_insert_before(head->next, l); }
+static inline void list_append(list_node *head, list_node *l) {
+    list_insert_before(head, l);
+}
+static inline void list_prepend(list_node *head, list_node *l) {
+    list_insert_before(head->next, l);
+}
 
 static inline void list_remove(list_node *l) {
     if (!l->next) return;

@@ -8,22 +8,23 @@
 #include <stdint.h>
 
 typedef struct map_entry {
-    uint64_t key; // of a string map: the hash
-    char *name;   // of a string map: the key, owned; else NULL
-    void *value;  // NULL: free slot
+    uint64_t key;  // of a string map: the hash
+    char *name;    // of a string map: the key, owned; else NULL
+    void *value;   // NULL: free slot
 } map_entry;
 
 typedef struct map {
     map_entry *entries;
-    size_t count, capacity; // capacity is 0 or a power of two
+    size_t count, capacity;  // capacity is 0 or a power of two
 } map;
 
 void map_init(map *m);
-void map_fini(map *m); // the values are the caller's
+void map_fini(map *m);  // the values are the caller's
 
 void *map_find(const map *m, uint64_t key);
-bool map_put(map *m, uint64_t key, void *value); // replaces; false without memory. |value| is not NULL
-void *map_take(map *m, uint64_t key);            // removes and returns; NULL if absent
+bool map_put(map *m, uint64_t key,
+             void *value);             // replaces; false without memory. |value| is not NULL
+void *map_take(map *m, uint64_t key);  // removes and returns; NULL if absent
 
 void *map_find_name(const map *m, const char *name);
 bool map_put_name(map *m, const char *name, void *value);

@@ -9,10 +9,10 @@
 
 typedef struct generator {
     uint64_t key;
-    uint64_t counter; // blocks taken so far
+    uint64_t counter;  // blocks taken so far
 } generator;
 
-#define GENERATOR_DEFAULT_SEED UINT64_C(67280421310721) // as in PyTorch
+#define GENERATOR_DEFAULT_SEED UINT64_C(67280421310721)  // as in PyTorch
 
 // The four 32-bit numbers of block |counter| under |key|.
 void philox(uint64_t key, uint64_t counter, uint32_t out[4]);

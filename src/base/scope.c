@@ -15,13 +15,14 @@ typedef struct scope_chunk {
 enum { CHUNK_BYTES = 4096 };
 
 // What is returned when there is no memory for a scope: failed for ever, shared, and never written to.
-static gw_error no_memory_error = {.status = GW_NO_MEMORY, .text = "no memory for a scope"};
-static gw_scope no_memory_scope = {.error = &no_memory_error, .deadline_ns = ENV_NEVER};
+static gw_error no_memory_error = { .status = GW_NO_MEMORY, .text = "no memory for a scope" };
+static gw_scope no_memory_scope = { .error = &no_memory_error, .deadline_ns = ENV_NEVER };
 
 // The error of last resort: shared, so that failing needs no memory.
-static gw_error last_error = {.status = GW_NO_MEMORY, .text = "no memory, also not for the error's own text"};
+static gw_error last_error = { .status = GW_NO_MEMORY,
+                               .text = "no memory, also not for the error's own text" };
 
-static scope_ids process_ids; // of scopes without an agent
+static scope_ids process_ids;  // of scopes without an agent
 
 gw_scope *gw_scope_open(gw_scope *parent) {
     gw_scope *s = mem_take(sizeof *s);
@@ -58,7 +59,8 @@ static void free_error(gw_error *e) {
 }
 
 static void free_scope(gw_scope *s) {
-    while (!list_is_empty(&s->children)) free_scope(list_entry(s->children.previous, gw_scope, sibling));
+    while (!list_is_empty(&s->children))
+        free_scope(list_entry(s->children.previous, gw_scope, sibling));
     for (int i = SCOPE_SLOT_COUNT - 1; i >= 0; i--)
         if (s->slots[i].fini) s->slots[i].fini(s, s->slots[i].data);
     for (uint32_t i = s->handle_count; i-- > 0;) handle_release(s->handles[i]);
@@ -94,7 +96,9 @@ void gw_scope_merge(gw_scope *s) {
     free_scope(s);
 }
 
-bool gw_ok(const gw_scope *s) { return !s->error; }
+bool gw_ok(const gw_scope *s) {
+    return !s->error;
+}
 
 const gw_error *gw_scope_error(const gw_scope *s) {
     static const gw_error none;
@@ -172,13 +176,14 @@ uint64_t gw_scope_id(const gw_scope *s) {
     // Asked for rarely: steps that never leave this process pay nothing for ids.
     gw_scope *mutable = (gw_scope *)s;
     if (!s->id && s != &no_memory_scope)
-        mutable->id = s->ids->space << 48 | (1 + atomic_fetch_add_explicit(&s->ids->next, 1, memory_order_relaxed));
+        mutable->id = s->ids->space << 48 |
+                      (1 + atomic_fetch_add_explicit(&s->ids->next, 1, memory_order_relaxed));
     return s->id;
 }
 
 void gw_seed(gw_scope *s, uint64_t seed) {
     if (s == &no_memory_scope) return;
-    s->own_random = (generator){.key = seed};
+    s->own_random = (generator){ .key = seed };
     s->random = &s->own_random;
 }
 
@@ -188,7 +193,8 @@ void *gw_alloc(gw_scope *s, size_t size_bytes) {
     scope_chunk *c = s->chunks;
     if (size < size_bytes || !c || c->size - c->used < size) {
         size_t room = size > CHUNK_BYTES ? size : CHUNK_BYTES, total;
-        if (size < size_bytes || __builtin_add_overflow(room, sizeof *c, &total) || !(c = mem_calloc(total))) {
+        if (size < size_bytes || __builtin_add_overflow(room, sizeof *c, &total) ||
+            !(c = mem_calloc(total))) {
             scope_fail(s, GW_NO_MEMORY, "no memory for %zu bytes", size_bytes);
             return NULL;
         }
@@ -248,7 +254,8 @@ void gw_drop_handle(gw_scope *s, gw_handle *h) {
     // Recent handles are dropped most often.
     for (uint32_t i = s->handle_count; i-- > 0;) {
         if (s->handles[i] != h) continue;
-        memmove(&s->handles[i], &s->handles[i + 1], (s->handle_count - i - 1) * sizeof(gw_handle *));
+        memmove(&s->handles[i], &s->handles[i + 1],
+                (s->handle_count - i - 1) * sizeof(gw_handle *));
         s->handle_count--;
         handle_release(h);
         return;
@@ -261,7 +268,8 @@ gw_handle *gw_set_handle(gw_scope *s, gw_handle *old, gw_handle *h) {
     return h;
 }
 
-void scope_set_slot(gw_scope *s, scope_slot slot, void *data, void (*fini)(gw_scope *s, void *data)) {
+void scope_set_slot(gw_scope *s, scope_slot slot, void *data,
+                    void (*fini)(gw_scope *s, void *data)) {
     s->slots[slot].data = data;
     s->slots[slot].fini = fini;
 }

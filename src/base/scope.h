@@ -9,9 +9,9 @@
 
 // What upper rooms keep on a scope. |fini| runs at close, before the handles are given back; slots in reverse order.
 typedef enum scope_slot {
-    SCOPE_GRADS, // autograd: gradients of this scope's passes
-    SCOPE_TURN,  // rpc: the turn of an object, held through gw_local
-    SCOPE_AGENT, // rpc: the agent that was opened on this scope
+    SCOPE_GRADS,  // autograd: gradients of this scope's passes
+    SCOPE_TURN,   // rpc: the turn of an object, held through gw_local
+    SCOPE_AGENT,  // rpc: the agent that was opened on this scope
     SCOPE_SLOT_COUNT
 } scope_slot;
 
@@ -23,28 +23,28 @@ typedef struct scope_ids {
 
 struct gw_scope {
     gw_scope *parent;
-    list_node children; // of type gw_scope, by |sibling|
+    list_node children;  // of type gw_scope, by |sibling|
     list_node sibling;
 
-    gw_error *error; // NULL while nothing has failed; never replaced
+    gw_error *error;  // NULL while nothing has failed; never replaced
     char *label;
-    uint64_t id;         // 0 until asked for
-    int64_t deadline_ns; // on the env's clock; ENV_NEVER
+    uint64_t id;          // 0 until asked for
+    int64_t deadline_ns;  // on the env's clock; ENV_NEVER
     bool grad_enabled;
-    bool may_wait; // false inside GW_INLINE handlers
+    bool may_wait;  // false inside GW_INLINE handlers
 
     // Inherited from the parent unless set here.
-    env *env;          // for the clock; NULL: the machine's
-    void *agent;       // rpc's
+    env *env;     // for the clock; NULL: the machine's
+    void *agent;  // rpc's
     scope_ids *ids;
-    generator *random; // |own_random| or the parent's
-    const char *worker; // this worker's name, for trails; NULL without agent
+    generator *random;   // |own_random| or the parent's
+    const char *worker;  // this worker's name, for trails; NULL without agent
 
     // Owned.
     generator own_random;
     gw_handle **handles;
     uint32_t handle_count, handle_capacity;
-    struct scope_chunk *chunks; // memory of gw_alloc
+    struct scope_chunk *chunks;  // memory of gw_alloc
     struct {
         void *data;
         void (*fini)(gw_scope *s, void *data);
@@ -60,9 +60,11 @@ void scope_release_from(gw_scope *s, uint32_t count);
 
 // Fails |s|, unless it has failed already. The text gets the scope's label in front.
 void scope_fail(gw_scope *s, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
-void scope_fail_with(gw_scope *s, const gw_error *error); // an error that came from elsewhere, already decided
+void scope_fail_with(gw_scope *s,
+                     const gw_error *error);  // an error that came from elsewhere, already decided
 
 int64_t scope_now_ns(const gw_scope *s);
-void scope_set_slot(gw_scope *s, scope_slot slot, void *data, void (*fini)(gw_scope *s, void *data));
+void scope_set_slot(gw_scope *s, scope_slot slot, void *data,
+                    void (*fini)(gw_scope *s, void *data));
 
 #endif

@@ -37,7 +37,7 @@ int gw_exit_code(gw_error error) {
 }
 
 void error_decided(const gw_error *error) {
-    static _Atomic int abort_wanted = -1; // read once; a race reads the same answer
+    static _Atomic int abort_wanted = -1;  // read once; a race reads the same answer
     if (abort_wanted < 0) {
         const char *text = getenv("GW_ABORT_ON_ERROR");
         abort_wanted = text && *text && strcmp(text, "0") != 0;
