@@ -1,0 +1,27 @@
+// gw-bench: measures one case at a time and prints "case median_us min_us".
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <gradwire.h>
+#include <stdbool.h>
+
+// Durations of one case, in microseconds.
+typedef struct samples {
+    double *us;
+    int count, capacity;
+} samples;
+
+void samples_add(samples *out, double us);
+
+double now_us(void);  // monotonic
+
+typedef struct bench_case {
+    const char *name;
+    int workers;  // a job of so many processes, of which this case's |run| is rank 0 and the others serve; 0: no job
+    void (*run)(gw_scope *root, samples *out);  // |root| is in the job, if there is one
+} bench_case;
+
+// Each file's cases end with a nameless one.
+extern const bench_case floor_cases[], op_cases[], rpc_cases[], rl_cases[];
+
+#endif

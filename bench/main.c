@@ -1,0 +1,123 @@
+// gw-bench [--list] [name...]: runs the cases whose names begin with one of the names, or all of them.
+#include "bench.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const bench_case *const all_cases[] = { floor_cases, op_cases, rpc_cases, rl_cases };
+
+double now_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+void samples_add(samples *out, double us) {
+    if (out->count == out->capacity) {
+        int capacity = out->capacity ? out->capacity * 2 : 1024;
+        double *more = realloc(out->us, (size_t)capacity * sizeof(double));
+        if (!more) return;
+        out->us = more;
+        out->capacity = capacity;
+    }
+    out->us[out->count++] = us;
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void report(const char *name, samples *s) {
+    if (s->count == 0) return;
+    qsort(s->us, (size_t)s->count, sizeof(double), by_size);
+    printf("%s %.2f %.2f\n", name, s->us[s->count / 2], s->us[0]);
+    fflush(stdout);
+}
+
+static void join_job(gw_scope *root, int rank, int workers, const char *file) {
+    gw_rpc_init(root, (gw_rpc_options){
+                          .name = gw_format(root, "w%d", rank),
+                          .rank = rank,
+                          .world_size = workers,
+                          .init_method = gw_format(root, "file://%s", file),
+                          .timeout_ms = GW_NO_TIMEOUT,
+                      });
+}
+
+// One worker of a case's job; rank 0 measures and reports.
+static int run_worker(const bench_case *c, int rank, const char *file) {
+    samples s = { 0 };
+    gw_scope *root = gw_scope_open(NULL);
+    gw_seed(root, 1);
+    if (c->workers) join_job(root, rank, c->workers, file);
+    if (rank == 0 && gw_ok(root)) c->run(root, &s);
+    if (c->workers) gw_rpc_shutdown(root);
+    int code = gw_exit_code(gw_scope_close(root));
+    if (code == 0) report(c->name, &s);
+    free(s.us);
+    return code;
+}
+
+// Every case in processes of its own, so that none inherits another's warm memory or threads.
+static int run_case(const bench_case *c) {
+    char file[] = "/tmp/gw-bench-XXXXXX";
+    int fd = mkstemp(file), count = c->workers ? c->workers : 1, failed = 0;
+    if (fd < 0) {
+        fprintf(stderr, "gw-bench: %s: %s\n", file, strerror(errno));
+        return 1;
+    }
+    close(fd);
+    fflush(NULL);
+    pid_t parent = getpid();
+    for (int rank = 0; rank < count; rank++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (getppid() != parent) _exit(1);
+            exit(run_worker(c, rank, file));
+        }
+        if (pid < 0) failed = 1;
+    }
+    int status;
+    while (wait(&status) > 0)
+        if (status != 0) failed = 1;
+    unlink(file);
+    if (failed) fprintf(stderr, "gw-bench: %s failed\n", c->name);
+    return failed;
+}
+
+static bool is_wanted(const char *name, char **wanted, int count) {
+    for (int i = 0; i < count; i++)
+        if (strncmp(name, wanted[i], strlen(wanted[i])) == 0) return true;
+    return count == 0;
+}
+
+int main(int argc, char **argv) {
+    bool list = argc > 1 && strcmp(argv[1], "--list") == 0;
+    if (argc > 1 && argv[1][0] == '-' && !list) {
+        puts("usage: gw-bench [--list] [name...]\nPrints \"case median_us min_us\" for each case "
+             "that begins with a name.");
+        return strcmp(argv[1], "--help") == 0 ? 0 : 2;
+    }
+    int failed = 0, found = 0;
+    for (size_t i = 0; i < sizeof all_cases / sizeof *all_cases; i++) {
+        for (const bench_case *c = all_cases[i]; c->name; c++) {
+            if (!is_wanted(c->name, argv + 1 + list, argc - 1 - list)) continue;
+            found++;
+            if (list)
+                puts(c->name);
+            else
+                failed |= run_case(c);
+        }
+    }
+    if (!found) fprintf(stderr, "gw-bench: no such case, see --list\n");
+    return failed || !found;
+}

@@ -1,0 +1,131 @@
+// Calls and references between two processes.
+#include "bench.h"
+
+#include <time.h>
+
+enum { WARM = 200 };
+
+GW_FUNCTION(bench_null, GW_INLINE, "int") {
+    return gw_none();
+}
+GW_FUNCTION(bench_identity, GW_INLINE, "tensor") {
+    return gw_arg(s, a, 0);
+}
+GW_FUNCTION(bench_nested, GW_POOL, "int") {
+    return gw_rpc_sync(s, gw_arg_caller(a), "bench_null", gw_arg_int(s, a, 0));
+}
+
+GW_FUNCTION(bench_ops200, GW_POOL, "tensor") {
+    gw_tensor *x = gw_arg_tensor(s, a, 0);
+    for (int i = 0; i < 200 && gw_ok(s); i++) {
+        gw_tensor *next = gw_add(s, x, 1);
+        if (i > 0) gw_drop(s, x);
+        x = next;
+    }
+    return gw_value_of(x);
+}
+
+// Times |rounds| calls made one after the other, each in a scope of its own, |pause_us| apart.
+static void time_calls(gw_scope *root, samples *out, int rounds, long pause_us,
+                       const char *function, gw_value argument) {
+    int warm = rounds > 1000 ? WARM : 2;
+    for (int i = 0; i < rounds + warm && gw_ok(root); i++) {
+        struct timespec pause = { .tv_nsec = pause_us * 1000 };
+        if (pause_us) nanosleep(&pause, NULL);
+        double start = now_us();
+        gw_scope *s = gw_scope_open(root);
+        gw_rpc_sync(s, "w1", function, argument);
+        gw_scope_merge(s);
+        if (i >= warm) samples_add(out, now_us() - start);
+    }
+}
+
+static void null_sync(gw_scope *root, samples *out) {
+    time_calls(root, out, 20000, 0, "bench_null", gw_value_of(1));
+}
+
+static void null_sync_asleep(gw_scope *root, samples *out) {
+    time_calls(root, out, 300, 10000, "bench_null", gw_value_of(1));
+}
+
+static void nested(gw_scope *root, samples *out) {
+    time_calls(root, out, 5000, 0, "bench_nested", gw_value_of(1));
+}
+
+// 64 calls in flight all the time; a sample is the time per call over one window.
+static void async_w64(gw_scope *root, samples *out) {
+    enum { WINDOW = 64, ROUNDS = 1000 };
+    gw_scope *scopes[WINDOW] = { 0 };
+    gw_future *futures[WINDOW];
+    for (int round = 0; round < ROUNDS && gw_ok(root); round++) {
+        double start = now_us();
+        for (int i = 0; i < WINDOW; i++) {
+            if (scopes[i]) {
+                gw_wait(scopes[i], futures[i]);
+                gw_scope_merge(scopes[i]);
+            }
+            scopes[i] = gw_scope_open(root);
+            futures[i] = gw_rpc_async(scopes[i], "w1", "bench_null", 1);
+        }
+        if (round > 2) samples_add(out, (now_us() - start) / WINDOW);
+    }
+    for (int i = 0; i < WINDOW; i++) {
+        if (!scopes[i]) continue;
+        gw_wait(scopes[i], futures[i]);
+        gw_scope_merge(scopes[i]);
+    }
+}
+
+static void bulk(gw_scope *root, samples *out, const char *function, int64_t floats, int rounds) {
+    gw_tensor *x = gw_ones(root, GW_F32, floats);
+    time_calls(root, out, rounds, 0, function, gw_value_of(x));
+}
+
+static void identity_4mb(gw_scope *root, samples *out) {
+    bulk(root, out, "bench_identity", 1 << 20, 200);
+}
+static void identity_400mb(gw_scope *root, samples *out) {
+    bulk(root, out, "bench_identity", 100 << 20, 5);
+}
+static void ops200_4mb(gw_scope *root, samples *out) {
+    bulk(root, out, "bench_ops200", 1 << 20, 20);
+}
+
+static void remote_to_here(gw_scope *root, samples *out) {
+    gw_tensor *x = gw_ones(root, GW_F32, 2);
+    for (int i = 0; i < 5000 + WARM && gw_ok(root); i++) {
+        double start = now_us();
+        gw_scope *s = gw_scope_open(root);
+        gw_to_here(s, gw_remote(s, "w1", "gw.add", x, 1));
+        gw_scope_merge(s);
+        if (i >= WARM) samples_add(out, now_us() - start);
+    }
+}
+
+// 1,000 references made and given back, per reference.
+static void create_delete(gw_scope *root, samples *out) {
+    enum { IN_FLIGHT = 1000 };
+    gw_tensor *x = gw_ones(root, GW_F32, 2);
+    for (int round = 0; round < 20 && gw_ok(root); round++) {
+        gw_rref *refs[IN_FLIGHT];
+        double start = now_us();
+        gw_scope *s = gw_scope_open(root);
+        for (int i = 0; i < IN_FLIGHT; i++) refs[i] = gw_remote(s, "w1", "gw.add", x, 1);
+        gw_to_here(s, refs[IN_FLIGHT - 1]);
+        gw_scope_merge(s);
+        if (round > 1) samples_add(out, (now_us() - start) / IN_FLIGHT);
+    }
+}
+
+const bench_case rpc_cases[] = {
+    { "rpc.null_sync", 2, null_sync },
+    { "rpc.null_sync_asleep", 2, null_sync_asleep },  // 10 ms apart
+    { "rpc.async_w64", 2, async_w64 },
+    { "rpc.nested", 2, nested },
+    { "rpc.identity_4MB", 2, identity_4mb },
+    { "rpc.identity_400MB", 2, identity_400mb },
+    { "rpc.ops200_4MB", 2, ops200_4mb },
+    { "rref.remote_to_here", 2, remote_to_here },
+    { "rref.create_delete", 2, create_delete },
+    { 0 },
+};

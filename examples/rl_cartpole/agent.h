@@ -1,0 +1,35 @@
+// The agent: holds the policy, answers the observers, and learns from what they report.
+#ifndef AGENT_H
+#define AGENT_H
+
+#include "cartpole.h"
+#include <gradwire.h>
+
+// What one observer did in this episode.
+typedef struct track {
+    gw_rref *observer;
+    int action_count, reward_count;
+    gw_tensor *log_probs[CARTPOLE_STEPS_MAX];  // of the actions taken
+    double rewards[CARTPOLE_STEPS_MAX];
+} track;
+
+typedef struct agent {
+    gw_scope *own, *episode;  // lives as long as the agent, as the graph of one episode
+    gw_module *policy;        // state, N 4 -> probabilities of the actions, N 2
+    gw_optimizer *optimizer;
+    track *tracks;  // one for each observer
+    int track_count;
+    double gamma;
+    double running_reward;  // what the worst observer reaches, smoothed
+} agent;
+
+// Tells all observers to run an episode and waits for them. |me| refers to |self|.
+void agent_run_episode(gw_scope *s, agent *self, gw_rref *me);
+
+// Learns from the episode, then forgets it. Returns the least reward of an observer.
+double agent_finish_episode(gw_scope *s, agent *self);
+
+// Steps taken by all observers in the episode that has just been run.
+int agent_steps(const agent *self);
+
+#endif

@@ -1,0 +1,19 @@
+// The command line of rl_cartpole.
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct options {
+    int world_size, log_interval, max_episodes;
+    double gamma;
+    uint64_t seed;
+    bool stats;
+    const char *plot;  // file, or NULL
+} options;
+
+// Fills |out|. Returns -1 to go on, else the exit code: 0 after --help, 2 with one sentence for what is wrong.
+int options_parse(int argc, char **argv, options *out);
+
+#endif

@@ -1,0 +1,85 @@
+#include "workers.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stop_signal;
+
+static void remember_signal(int signal) {
+    stop_signal = signal;
+}
+
+static void end_all(const pid_t *pids, int count, int signal) {
+    for (int i = 0; i < count; i++)
+        if (pids[i] > 0) kill(pids[i], signal);
+}
+
+static int exit_code_of(int status) {
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int run_child(int rank, int world_size, const char *init_method, pid_t parent,
+                     int (*work)(const char *init_method, void *context), void *context) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody stays behind if the parent is killed
+    if (getppid() != parent) return 1;
+    char text[16];
+    snprintf(text, sizeof text, "%d", rank);
+    setenv("RANK", text, 1);
+    snprintf(text, sizeof text, "%d", world_size);
+    setenv("WORLD_SIZE", text, 1);
+    return work(init_method, context);
+}
+
+int workers_run(int world_size, int (*work)(const char *init_method, void *context),
+                void *context) {
+    char path[] = "/tmp/rl_cartpole_XXXXXX", init_method[64];
+    int file = mkstemp(path), failure = 0, started = 0;
+    pid_t *pids = calloc((size_t)world_size, sizeof *pids), parent = getpid();
+    if (file < 0 || !pids) {
+        fprintf(stderr, "rl_cartpole: %s: %s\n", path, strerror(errno));
+        free(pids);
+        return 1;
+    }
+    close(file);
+    snprintf(init_method, sizeof init_method, "file://%s", path);
+
+    struct sigaction action = { .sa_handler = remember_signal };
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    fflush(NULL);  // or every child would print what is buffered
+    for (; started < world_size; started++) {
+        pids[started] = fork();
+        if (pids[started] == 0) {
+            signal(SIGINT, SIG_DFL);
+            signal(SIGTERM, SIG_DFL);
+            int code = run_child(started, world_size, init_method, parent, work, context);
+            fflush(NULL);
+            _exit(code);
+        }
+        if (pids[started] < 0) {
+            fprintf(stderr, "rl_cartpole: worker %d: %s\n", started, strerror(errno));
+            failure = 1;
+            break;
+        }
+    }
+    if (failure) end_all(pids, started, SIGTERM);
+    for (int left = started; left > 0;) {
+        int status;
+        pid_t pid = waitpid(-1, &status, 0);
+        if (pid < 0 && errno == EINTR && stop_signal) end_all(pids, started, SIGTERM);
+        if (pid < 0) continue;
+        left--;
+        for (int i = 0; i < started; i++)
+            if (pids[i] == pid) pids[i] = 0;
+        if (failure == 0 && (failure = exit_code_of(status)) != 0) end_all(pids, started, SIGTERM);
+    }
+    unlink(path);
+    free(pids);
+    return stop_signal ? 128 + stop_signal : failure;
+}

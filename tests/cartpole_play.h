@@ -1,0 +1,11 @@
+// The CartPole example's agent, played for a few episodes: what its main program does, without a terminal.
+#ifndef CARTPOLE_PLAY_H
+#define CARTPOLE_PLAY_H
+
+#include <gradwire.h>
+#include <stdio.h>
+
+// Writes one line for each episode: steps, reward and running reward to the last bit.
+void cartpole_play(gw_scope *root, int episodes, FILE *out);
+
+#endif

@@ -1,0 +1,143 @@
+// The examples as a user runs them: real processes, real sockets.
+#include "testing/testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { OUTPUT_MAX = 1 << 16 };
+
+typedef struct result {
+    int exit_code;
+    char output[OUTPUT_MAX];
+} result;
+
+// Runs a shell command in the folder of our programs, both its outputs in one.
+static result *run(const char *format, ...) {
+    char command[2048];
+    int at = snprintf(command, sizeof command, "cd %s/bin && exec 2>&1; ", GW_BUILD_DIR);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(command + at, sizeof command - (size_t)at, format, args);
+    va_end(args);
+    result *r = test_calloc(1, sizeof *r);
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    size_t size = fread(r->output, 1, OUTPUT_MAX - 1, f);
+    r->output[size] = '\0';
+    int status = pclose(f);
+    r->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    testing_note("%s\n%s", command, r->output);
+    return r;
+}
+
+static void assert_says(result *r, int exit_code, const char *text) {
+    assert_int_equal(r->exit_code, exit_code);
+    assert_non_null(strstr(r->output, text));
+    test_free(r);
+}
+
+static void assert_same_output(result *a, result *b, int exit_code) {
+    assert_int_equal(a->exit_code, exit_code);
+    assert_int_equal(b->exit_code, exit_code);
+    assert_string_equal(a->output, b->output);
+    test_free(a);
+    test_free(b);
+}
+
+static void hello_calls_in_three_ways(void **state) {
+    (void)state;
+    assert_says(run("./gradwire run -n 2 --no-prefix -- ./hello"), 0, "tensor([ 6., 12., 18.])");
+}
+
+static void a_cpp_program_calls_and_keeps_objects(void **state) {
+    (void)state;
+    result *r = run("./gradwire run -n 2 --no-prefix -- ./hello_cpp");
+    assert_non_null(strstr(r->output, "tensor([[3., 3.],\n        [3., 3.]])"));
+    assert_says(r, 0, "counted to 42");
+}
+
+static void a_program_calls_a_different_program(void **state) {
+    (void)state;
+    assert_says(run("./gradwire run -n 2 --no-prefix -- sh -c "
+                    "'if [ $RANK = 0 ]; then exec ./stats_client; else exec ./stats_server; fi'"),
+                0, "count 5, mean 2.0000, std 1.5811");
+}
+
+// ---- CartPole -----------------------------------------------------------------------------------------------------
+
+static const char short_run[] = "--max-episodes 12 --log-interval 1 --seed 7";
+
+static void cartpole_prints_the_lines_of_the_tutorial(void **state) {
+    (void)state;
+    result *r = run("./rl_cartpole --max-episodes 2 --log-interval 2");
+    assert_non_null(strstr(
+        r->output, "This will run until reward threshold of 475.0 is reached. Ctrl+C to exit.\n"));
+    assert_says(r, 3, "Episode 2\tLast reward: ");
+}
+
+static void cartpole_plays_the_same_episodes_for_the_same_seed(void **state) {
+    (void)state;
+    for (int world_size = 2; world_size <= 5; world_size += world_size == 3 ? 2 : 1)
+        assert_same_output(run("./rl_cartpole %s --world-size %d", short_run, world_size),
+                           run("./rl_cartpole %s --world-size %d", short_run, world_size), 3);
+}
+
+static void cartpole_plays_other_episodes_for_another_seed(void **state) {
+    (void)state;
+    result *a = run("./rl_cartpole --max-episodes 5 --log-interval 1 --seed 1");
+    result *b = run("./rl_cartpole --max-episodes 5 --log-interval 1 --seed 2");
+    assert_string_not_equal(a->output, b->output);
+    test_free(a);
+    test_free(b);
+}
+
+static void cartpole_plays_the_same_under_the_launcher(void **state) {
+    (void)state;
+    assert_same_output(
+        run("./rl_cartpole %s --world-size 3", short_run),
+        run("./gradwire run -n 3 --no-prefix --on-failure=keep -- ./rl_cartpole %s 2>/dev/null",
+            short_run),
+        3);
+}
+
+static void cartpole_plays_the_same_when_connections_are_cut(void **state) {
+    (void)state;
+    result *r = run("GW_TEST_CUT_EVERY=100 ./rl_cartpole %s --stats | tail -n 1", short_run);
+    assert_null(strstr(r->output, " 0 reconnects"));
+    assert_non_null(strstr(r->output, "reconnects"));
+    test_free(r);
+    assert_same_output(run("./rl_cartpole %s", short_run),
+                       run("GW_TEST_CUT_EVERY=100 ./rl_cartpole %s", short_run), 3);
+}
+
+static void cartpole_draws_its_learning_curve(void **state) {
+    (void)state;
+    char path[] = "/tmp/cartpole-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_says(run("./rl_cartpole --max-episodes 3 --plot %s; cat %s", path, path), 0, "</svg>");
+    unlink(path);
+}
+
+static void cartpole_refuses_wrong_options(void **state) {
+    (void)state;
+    assert_says(run("./rl_cartpole --world-size 1"), 2, "--world-size 1: expected 2 to 1024");
+    assert_says(run("./rl_cartpole --gamma x"), 2, "--gamma x: expected 0 to 1");
+    assert_says(run("./rl_cartpole --seed -3"), 2, "--seed -3: expected");
+    assert_says(run("./rl_cartpole --nothing"), 2, "nothing");
+    assert_says(run("./rl_cartpole sideways"), 2, "sideways: takes no arguments");
+    assert_says(run("./rl_cartpole --help"), 0, "--plot FILE.svg");
+    assert_says(run("./rl_cartpole --max-episodes 1 --plot /nowhere/x.svg"), 1,
+                "/nowhere/x.svg: No such file");
+}
+
+GW_TESTS(examples, hello_calls_in_three_ways, a_cpp_program_calls_and_keeps_objects,
+         a_program_calls_a_different_program, cartpole_prints_the_lines_of_the_tutorial,
+         cartpole_plays_the_same_episodes_for_the_same_seed,
+         cartpole_plays_other_episodes_for_another_seed, cartpole_plays_the_same_under_the_launcher,
+         cartpole_plays_the_same_when_connections_are_cut, cartpole_draws_its_learning_curve,
+         cartpole_refuses_wrong_options);
