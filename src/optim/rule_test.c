@@ -1,118 +1,10 @@
-// Each rule beside twenty steps that PyTorch recorded, and its options.
-#include "testing/recording.h"
 #include "testing/testing.h"
 
 #include <gradwire/ops.h>
 #include <gradwire/optim.h>
 
-#include <stdio.h>
 #include <string.h>
 
-enum { PARAMETERS = 4 };
-
-// ---- Beside PyTorch -----------------------------------------------------------------------------
-typedef struct settings {
-    double lr, momentum, dampening, weight_decay, nesterov, beta1, beta2, eps;
-} settings;
-
-static void read_option(recording *r, settings *c) {
-    const struct {
-        const char *name;
-        double *value;
-    } known[] = {
-        { "lr", &c->lr },
-        { "momentum", &c->momentum },
-        { "dampening", &c->dampening },
-        { "weight_decay", &c->weight_decay },
-        { "nesterov", &c->nesterov },
-        { "beta1", &c->beta1 },
-        { "beta2", &c->beta2 },
-        { "eps", &c->eps },
-    };
-    const char *name = recording_word(r);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(known[i].name, name) != 0) continue;
-        *known[i].value = recording_number(r);
-        return;
-    }
-    fail_msg("no option %s", name);
-}
-
-static gw_optimizer *open_optimizer(gw_scope *s, const char *name, gw_list *params, settings c) {
-    if (strcmp(name, "sgd") == 0)
-        return gw_sgd(s, params,
-                      (gw_sgd_options){ .lr = c.lr,
-                                        .momentum = c.momentum,
-                                        .dampening = c.dampening,
-                                        .weight_decay = c.weight_decay,
-                                        .nesterov = c.nesterov != 0 });
-    gw_adam_options o = {
-        .lr = c.lr, .beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay
-    };
-    return strcmp(name, "adam") == 0 ? gw_adam(s, params, o) : gw_adamw(s, params, o);
-}
-
-static gw_tensor *loss_of(gw_scope *s, gw_tensor *const p[PARAMETERS], gw_tensor *x, gw_tensor *y) {
-    gw_tensor *h = gw_tanh(s, gw_linear(s, x, p[0], p[1]));
-    return gw_mse(s, gw_linear(s, h, p[2], p[3]), y);
-}
-
-static void compare(gw_scope *s, recording *r, gw_tensor *const p[PARAMETERS], const char *what) {
-    for (int i = 0; i < PARAMETERS; i++) {
-        assert_true(recording_takes(r, "param"));
-        gw_tensor *expected = recording_tensor(s, r);
-        recording_compare(what, p[i], expected, gw_dtype_of(expected) == GW_F32 ? 1e-6 : 1e-12, 0);
-    }
-}
-
-static void run_case(recording *r, int number) {
-    gw_scope *root = gw_scope_open(NULL);
-    const char *name = recording_word(r);
-    char what[64];
-    snprintf(what, sizeof what, "case %d, gw_%s", number, name);
-    testing_note("%s", what);
-
-    settings c = { 0 };
-    while (recording_takes(r, "option")) read_option(r, &c);
-    assert_true(recording_takes(r, "x"));
-    gw_tensor *x = recording_tensor(root, r);
-    assert_true(recording_takes(r, "y"));
-    gw_tensor *y = recording_tensor(root, r), *p[PARAMETERS];
-    gw_list *params = gw_list_open(root);
-    for (int i = 0; i < PARAMETERS; i++) {
-        assert_true(recording_takes(r, "param"));
-        p[i] = gw_requires_grad(root, recording_tensor(root, r));
-        gw_list_add(root, params, p[i]);
-    }
-
-    gw_optimizer *opt = open_optimizer(root, name, params, c);
-    int step = 0;
-    while (recording_takes(r, "step")) {
-        for (int until = (int)recording_number(r); step < until; step++) {
-            gw_scope *s = gw_scope_open(root);
-            gw_backward(s, loss_of(s, p, x, y));
-            gw_optimizer_step(s, opt);
-            gw_scope_merge(s);
-        }
-        if (!gw_ok(root)) fail_msg("%s: %s", what, gw_scope_error(root)->text);
-        compare(root, r, p, what);
-    }
-    assert_int_equal(gw_optimizer_steps(opt), 20);
-    assert_true(recording_takes(r, "end"));
-    assert_int_equal(gw_scope_close(root).status, GW_OK);
-}
-
-static void rules_step_as_in_pytorch(void **state) {
-    (void)state;
-    recording r = recording_open(RECORDINGS "optimizers.txt");
-    int number = 0;
-    while (recording_takes(&r, "case")) run_case(&r, ++number);
-    assert_null(recording_word(&r));
-    assert_true(number >= 26);
-    recording_close(&r);
-}
-
-// ---- Options ------------------------------------------------------------------------------------
 static gw_list *one_parameter(gw_scope *s) {
     gw_list *params = gw_list_open(s);
     gw_list_add(s, params, gw_requires_grad(s, gw_ones(s, GW_F32, 2)));
@@ -158,5 +50,4 @@ static void options_out_of_range_are_refused(void **state) {
     assert_refuses(gw_adam(s, one_parameter(s), (gw_adam_options){ .eps = 0.0 / 0.0 }), "eps");
 }
 
-GW_TESTS(optim_rule, rules_step_as_in_pytorch, options_have_pytorchs_defaults,
-         options_out_of_range_are_refused);
+GW_TESTS(optim_rule, options_have_pytorchs_defaults, options_out_of_range_are_refused);
