@@ -78,14 +78,7 @@ static void fire_due(source *s, uint32_t events) {
     ssize_t size = read(o->timer_fd, &count, sizeof count);
     (void)size;
     o->armed_ns = 0;  // armed once for all, below
-    int64_t now_ns = os_now_ns(&o->base);
-    // Those armed from here on have their turn later, or one that arms itself again would never let go.
-    uint64_t last = o->timers.order;
-    while (o->timers.first && o->timers.first->order <= last) {
-        timer *t = timers_take_due(&o->timers, now_ns);
-        if (!t) break;
-        t->fire(t);
-    }
+    timers_fire_due(&o->timers, os_now_ns(&o->base));
     o->armed_ns = ENV_NEVER;
     if (timers_due_ns(&o->timers) != ENV_NEVER) arm(o, timers_due_ns(&o->timers));
 }

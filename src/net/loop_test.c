@@ -174,7 +174,7 @@ static void strike(timer *t) {
     if (a->order) *a->order = *a->order * 10 + a->index;
     if (a->disarms) env_set_timer(a->env, a->disarms, ENV_NEVER);
     if (a->again-- > 0) {
-        env_set_timer(a->env, t, env_now_ns(a->env));
+        env_set_timer(a->env, t, 0);
     } else if (a->waiter) {
         env_wake(a->env, a->waiter);
     }

@@ -270,17 +270,46 @@ static void two_environments_talk(void **state) {
 
 // ---- Ends ----
 
+static bool has_something(const end *x) {
+    return x->received_size > 0;
+}
+
 // Bytes that nobody reads must not make the kernel throw away those under way to the peer.
 static void what_was_sent_arrives_though_bytes_are_unread(void **state) {
     (void)state;
     pair p = open_pair();
-    p.server->closes_when_received = true;
     p.server->buffer_size = 1;
-    p.client->to_send = 100000;  // of which the server reads one byte, and then closes
-    send_pattern(p.client);
-    assert_int_equal(send_bytes(p.server, "goodbye", 7), 7);
+    p.server->closes_when_received = true;
+    p.server->to_send = (size_t)64 << 20;
+    send_pattern(p.server);  // more than the sockets hold
+    size_t taken = ((size_t)64 << 20) - p.server->to_send;
+    assert_true(p.server->to_send > 0);
+    // The server reads one byte of these, and closes. Nobody has read at the client's end so far.
+    assert_int_equal(send_bytes(p.client, "0123456789", 10), 10);
+    wait_until(p.server, has_something);
     wait_until(p.client, is_closed);
-    assert_int_equal(p.client->received_size, 7);
+    assert_true(p.client->received_size >= taken);
+    assert_int_equal(p.client->received_size, ((size_t)64 << 20) - p.server->to_send);
+    assert_true(p.client->received_sum == p.server->sent_sum);
+    close_pair(&p);
+}
+
+static void closed_streams_leave_nothing_behind(void **state) {
+    (void)state;
+    pair p = open_pair();
+    gw_error error;
+    size_t live_count = mem_live_count();
+    for (int i = 0; i < 100; i++) {
+        conn_close(p.env, p.client->conn);
+        wait_until(p.server, is_closed);
+        *p.client = *p.server = (end){ .env = p.env };
+        assert_int_equal(
+            env_connect(p.env, p.address, &end_events, p.client, &p.client->conn, &error), GW_OK);
+        wait_until(p.client, is_open);
+        wait_until(p.server, is_open);
+    }
+    // Those closed last may still be there.
+    assert_true(mem_live_count() <= live_count + 8);
     close_pair(&p);
 }
 
@@ -488,7 +517,7 @@ static void nothing_is_lost_without_memory(void **state) {
 
 GW_TESTS(net_tcp, bytes_go_both_ways, the_peer_sees_an_end_after_all_bytes,
          much_goes_to_a_slow_reader_whole, two_environments_talk,
-         what_was_sent_arrives_though_bytes_are_unread,
+         what_was_sent_arrives_though_bytes_are_unread, closed_streams_leave_nothing_behind,
          a_stream_may_be_closed_in_any_of_its_callbacks, a_listener_may_be_closed_while_it_accepts,
          nobody_listening_is_told_by_name, a_connection_can_be_given_up_before_it_is_there,
          a_test_can_cut_connections, a_port_in_use_is_told, addresses_beyond_loopback_are_refused,

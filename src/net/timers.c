@@ -64,7 +64,7 @@ static void take_out(timers *all, timer *t) {
 void timers_set(timers *all, timer *t, int64_t due_ns) {
     if (t->armed) take_out(all, t);
     if (due_ns == ENV_NEVER) return;
-    t->due_ns = due_ns;
+    t->due_ns = due_ns > all->firing_ns ? due_ns : all->firing_ns;
     t->order = ++all->order;
     t->armed = true;
     insert(all, t);
@@ -75,4 +75,15 @@ timer *timers_take_due(timers *all, int64_t now_ns) {
     if (!t || t->due_ns > now_ns) return NULL;
     take_out(all, t);
     return t;
+}
+
+void timers_fire_due(timers *all, int64_t now_ns) {
+    uint64_t last = all->order;
+    all->firing_ns = now_ns;
+    while (all->first && all->first->order <= last) {
+        timer *t = timers_take_due(all, now_ns);
+        if (!t) break;
+        t->fire(t);
+    }
+    all->firing_ns = 0;
 }

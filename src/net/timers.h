@@ -8,8 +8,9 @@
 
 // Zero-initialised. Its owner decides who may touch it.
 typedef struct timers {
-    timer *first;    // the earliest; NULL when none is armed
-    uint64_t order;  // timers due at the same time fire in the order in which they were armed
+    timer *first;       // the earliest; NULL when none is armed
+    uint64_t order;     // timers due at the same time fire in the order in which they were armed
+    int64_t firing_ns;  // while some fire
 } timers;
 
 // Arms |t|, again if it was armed; ENV_NEVER disarms.
@@ -22,5 +23,9 @@ static inline int64_t timers_due_ns(const timers *all) {
 
 // Disarms and returns the earliest if it is due at |now_ns|, else NULL.
 timer *timers_take_due(timers *all, int64_t now_ns);
+
+// Fires all that are due. Those armed meanwhile have their turn next time, after others that have become due by then, so
+// that one which always arms itself at once does not keep the others from firing.
+void timers_fire_due(timers *all, int64_t now_ns);
 
 #endif

@@ -54,6 +54,33 @@ static void one_can_be_armed_again_and_disarmed(void **state) {
     assert_null(timers_take_due(&all, 100));
 }
 
+typedef struct bell {
+    timer timer;
+    timers *all;
+    int count;
+    bool again;
+} bell;
+
+static void strike(timer *t) {
+    bell *b = (bell *)t;
+    b->count++;
+    if (b->again) timers_set(b->all, t, 0);
+}
+
+static void one_that_arms_itself_does_not_keep_others_from_firing(void **state) {
+    (void)state;
+    timers all = { 0 };
+    bell endless = { .timer.fire = strike, .all = &all, .again = true };
+    bell other = { .timer.fire = strike, .all = &all };
+    timers_set(&all, &endless.timer, 0);
+    timers_set(&all, &other.timer, 15);
+    timers_fire_due(&all, 10);
+    assert_int_equal(endless.count, 1);
+    timers_fire_due(&all, 20);
+    assert_int_equal(other.count, 1);
+    assert_int_equal(endless.count, 2);
+}
+
 // Against the plainest thing that can be right: a search through an array.
 static void they_agree_with_a_plain_search(uint64_t seed, void *context) {
     (void)context;
@@ -86,4 +113,5 @@ static void any_sequence_agrees_with_a_plain_search(void **state) {
 
 GW_TESTS(net_timers, they_come_out_when_due_and_in_order,
          those_due_together_come_in_the_order_of_arming, one_can_be_armed_again_and_disarmed,
+         one_that_arms_itself_does_not_keep_others_from_firing,
          any_sequence_agrees_with_a_plain_search);

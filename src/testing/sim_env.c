@@ -189,16 +189,9 @@ static void set_timer(env *e, timer *t, int64_t due_ns) {
     if (!list_has(&x->alarm.ready)) set_alarm(x);
 }
 
-// Those armed meanwhile have their turn later.
 static void fire_due(sim_event *ev) {
     sim_env_ *x = ev->env;
-    uint64_t last = x->timers.order;
-    int64_t at_ns = x->sim->now_ns;
-    while (x->timers.first && x->timers.first->order <= last) {
-        timer *t = timers_take_due(&x->timers, at_ns);
-        if (!t) break;
-        t->fire(t);
-    }
+    timers_fire_due(&x->timers, x->sim->now_ns);
     set_alarm(x);
 }
 

@@ -241,6 +241,21 @@ static void a_cut_loses_what_comes_after_some_byte(void **state) {
     assert_true(cut_count + whole_count == 40);
 }
 
+static void a_cut_loses_bytes_under_way(void **state) {
+    (void)state;
+    int lossy_count = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        transfer t = { .server = { .wanted = SIZE_MAX },
+                       .client = { .to_send = 500, .wanted = SIZE_MAX } };
+        open_transfer(&t, seed, (sim_options){ .cut_per_million = 1000000 });
+        assert_true(sim_run(t.sim, SIM_SECOND));
+        assert_int_equal(t.client.sent, 500);
+        lossy_count += t.server.received < 500;
+        sim_close(t.sim);
+    }
+    assert_true(lossy_count >= 15);
+}
+
 static void all_can_be_cut_at_once(void **state) {
     (void)state;
     transfer t = { .server = { .wanted = SIZE_MAX }, .client = { .wanted = SIZE_MAX } };
@@ -359,7 +374,7 @@ static void nothing_is_lost_without_memory(void **state) {
 }
 
 GW_TESTS(sim_net, bytes_arrive_in_order_for_any_seed, pieces_are_cut_differently_by_each_seed,
-         delays_delay, a_cut_loses_what_comes_after_some_byte, all_can_be_cut_at_once,
-         nobody_listening_is_told, the_peer_sees_an_end_after_all_bytes,
+         delays_delay, a_cut_loses_what_comes_after_some_byte, a_cut_loses_bytes_under_way,
+         all_can_be_cut_at_once, nobody_listening_is_told, the_peer_sees_an_end_after_all_bytes,
          a_stream_may_be_closed_in_its_callbacks, closing_an_env_closes_its_streams,
          addresses_are_names_with_ports, nothing_is_lost_without_memory);
