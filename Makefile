@@ -16,7 +16,7 @@ all:
 
 demo:
 	@scripts/setup build
-	@$(call build,release,)
+	@$(call build,release,--target example-rl_cartpole gradwire-tool)
 	build/bin/rl_cartpole
 
 # T="name ..." runs only the tests whose names contain one of them.

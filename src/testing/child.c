@@ -3,6 +3,7 @@
 
 #include <execinfo.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -24,6 +25,9 @@ static void print_own_stack(int signal_number) {
 }
 
 static void die_with_stacks(int signal_number) {
+    static atomic_flag dying = ATOMIC_FLAG_INIT;
+    while (atomic_flag_test_and_set(&dying))
+        pause();  // another thread came first and speaks for all
     const char text[] = "\ndied by a signal:\n";
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(1);
     testing_print_stacks_of_process(getpid(), STDERR_FILENO);
