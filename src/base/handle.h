@@ -34,8 +34,12 @@ static inline void *handle_retain(void *handle) {
 
 static inline void handle_release(void *handle) {
     gw_handle *h = handle;
-    if (!h || atomic_load_explicit(&h->count, memory_order_relaxed) >= HANDLE_IMMORTAL) return;
-    if (atomic_fetch_sub_explicit(&h->count, 1, memory_order_acq_rel) == 1) h->class->destroy(h);
+    if (!h) return;
+    uint32_t count = atomic_load_explicit(&h->count, memory_order_acquire);
+    if (count >= HANDLE_IMMORTAL) return;
+    // A sole holder need not lock to find out that it is the last.
+    if (count == 1 || atomic_fetch_sub_explicit(&h->count, 1, memory_order_acq_rel) == 1)
+        h->class->destroy(h);
 }
 
 // Whether the caller's count is the only one.

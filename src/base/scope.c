@@ -25,6 +25,7 @@ static gw_error last_error = { .status = GW_NO_MEMORY,
 static scope_ids process_ids;  // of scopes without an agent
 
 gw_scope *gw_scope_open(gw_scope *parent) {
+    if (parent == &no_memory_scope) return parent;
     gw_scope *s = mem_take(sizeof *s);
     if (!s) {
         if (parent) scope_fail(parent, GW_NO_MEMORY, "no memory for a scope");
@@ -33,7 +34,7 @@ gw_scope *gw_scope_open(gw_scope *parent) {
     memset(s, 0, sizeof *s);
     s->parent = parent;
     list_init(&s->children);
-    if (parent && parent != &no_memory_scope) {
+    if (parent) {
         list_append(&parent->children, &s->sibling);
         s->deadline_ns = parent->deadline_ns;
         s->grad_enabled = parent->grad_enabled;
@@ -158,6 +159,7 @@ int64_t scope_now_ns(const gw_scope *s) {
 }
 
 void gw_scope_set_timeout(gw_scope *s, int64_t timeout_ms) {
+    if (s == &no_memory_scope) return;
     int64_t outer = s->parent ? s->parent->deadline_ns : ENV_NEVER;
     int64_t own = ENV_NEVER, length_ns;
     if (timeout_ms > 0 && !__builtin_mul_overflow(timeout_ms, INT64_C(1000000), &length_ns) &&
@@ -270,6 +272,10 @@ gw_handle *gw_set_handle(gw_scope *s, gw_handle *old, gw_handle *h) {
 
 void scope_set_slot(gw_scope *s, scope_slot slot, void *data,
                     void (*fini)(gw_scope *s, void *data)) {
+    if (s == &no_memory_scope) {
+        if (fini) fini(s, data);
+        return;
+    }
     s->slots[slot].data = data;
     s->slots[slot].fini = fini;
 }

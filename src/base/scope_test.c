@@ -1,0 +1,291 @@
+#include "base/scope.h"
+
+#include "base/mem.h"
+#include "testing/testing.h"
+
+#include <string.h>
+
+// ---- A handle that says when it goes ------------------------------------------------------------------------------
+typedef struct thing {
+    gw_handle handle;
+    int *gone;
+} thing;
+
+static void destroy_thing(gw_handle *h) {
+    thing *t = (thing *)h;
+    ++*t->gone;
+    mem_give(t, sizeof *t);
+}
+
+static const handle_class thing_class = { "thing", destroy_thing };
+
+static thing *thing_open(gw_scope *s, int *gone) {
+    thing *t = mem_take(sizeof *t);
+    if (!t) {
+        scope_fail(s, GW_NO_MEMORY, "no memory for a thing");
+        return NULL;
+    }
+    handle_init(&t->handle, &thing_class);
+    t->gone = gone;
+    return scope_own(s, t);
+}
+
+static void closing_gives_back_every_handle(void **state) {
+    (void)state;
+    size_t before = mem_live_count();
+    int gone = 0;
+    gw_scope *s = gw_scope_open(NULL);
+    for (int i = 0; i < 100; i++) thing_open(s, &gone);
+    assert_int_equal(gone, 0);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+    assert_int_equal(gone, 100);
+    assert_int_equal(mem_live_count(), before);
+}
+
+static void what_is_kept_outlives_its_scope(void **state) {
+    (void)state;
+    int gone = 0;
+    gw_scope *s = gw_scope_open(NULL), *inner = gw_scope_open(s);
+    thing *t = gw_keep(s, thing_open(inner, &gone));
+    gw_scope_merge(inner);
+    assert_int_equal(gone, 0);
+    gw_drop(s, t);
+    assert_int_equal(gone, 1);
+    gw_keep(s, (thing *)NULL);
+    gw_drop(s, (thing *)NULL);
+    gw_scope_merge(s);
+}
+
+static void dropping_gives_back_one_count(void **state) {
+    (void)state;
+    int gone = 0;
+    gw_scope *s = gw_scope_open(NULL);
+    thing *t = thing_open(s, &gone);
+    gw_keep(s, t);
+    gw_drop(s, t);
+    assert_int_equal(gone, 0);
+    gw_drop(s, t);
+    assert_int_equal(gone, 1);
+    gw_scope_merge(s);
+}
+
+static void setting_a_slot_swaps_what_it_holds(void **state) {
+    (void)state;
+    int gone = 0, gone_later = 0;
+    gw_scope *s = gw_scope_open(NULL);
+    thing *slot = NULL;
+    for (int step = 0; step < 3; step++) {
+        gw_scope *inner = gw_scope_open(s);
+        gw_set(s, &slot, thing_open(inner, &gone));
+        gw_scope_merge(inner);
+        assert_int_equal(gone, step);
+    }
+    gw_set(s, &slot, slot);  // itself
+    assert_int_equal(gone, 2);
+    gw_set(s, &slot, (thing *)NULL);
+    assert_int_equal(gone, 3);
+    assert_null(slot);
+    gw_set(s, &slot, thing_open(s, &gone_later));
+    gw_scope_merge(s);
+    assert_int_equal(gone_later, 1);
+}
+
+// ---- Errors -------------------------------------------------------------------------------------------------------
+static void the_first_error_stays(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    assert_true(gw_ok(s));
+    assert_int_equal(gw_scope_error(s)->status, GW_OK);
+    gw_fail(s, GW_TIMEOUT, "first %d", 1);
+    gw_fail(s, GW_INVALID, "second");
+    assert_false(gw_ok(s));
+    gw_error e = gw_scope_close(s);
+    assert_int_equal(e.status, GW_TIMEOUT);
+    assert_string_equal(e.text, "first 1");
+}
+
+static void closing_leaves_the_parent_clean_and_merging_does_not(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL), *a = gw_scope_open(s), *b = gw_scope_open(s);
+    gw_fail(a, GW_TIMEOUT, "of a");
+    assert_int_equal(gw_scope_close(a).status, GW_TIMEOUT);
+    assert_true(gw_ok(s));
+    gw_fail(b, GW_CANCELLED, "of b");
+    gw_scope_merge(b);
+    assert_string_equal(gw_scope_error(s)->text, "of b");
+    gw_scope_clear(s);
+    assert_true(gw_ok(s));
+    gw_scope_merge(s);
+}
+
+static void a_fault_of_the_users_own_is_remote(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_fail(s, GW_OK, "is no error");
+    assert_int_equal(gw_scope_close(s).status, GW_REMOTE);
+}
+
+static void labels_make_the_trail(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    s->worker = "trainer";
+    gw_scope_label(s, "epoch %d", 3);
+    gw_scope *step = gw_scope_open(s);
+    gw_scope_label(step, "step %d", 11);
+    gw_scope_label(step, "step %d", 12);
+    gw_fail(step, GW_INVALID, "index 12 out of range");
+    gw_scope_merge(step);
+    assert_string_equal(gw_scope_close(s).text, "trainer: epoch 3: step 12: index 12 out of range");
+}
+
+static void children_are_closed_first(void **state) {
+    (void)state;
+    size_t before = mem_live_count();
+    int gone = 0;
+    gw_scope *s = gw_scope_open(NULL);
+    for (int i = 0; i < 3; i++) thing_open(gw_scope_open(gw_scope_open(s)), &gone);
+    gw_scope_merge(s);
+    assert_int_equal(gone, 3);
+    assert_int_equal(mem_live_count(), before);
+}
+
+// ---- Deadlines, ids, memory ---------------------------------------------------------------------------------------
+static void the_earlier_deadline_counts(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    assert_true(gw_scope_time_left_ms(s) == INT64_MAX);
+    gw_scope_set_timeout(s, 100000);
+    gw_scope *inner = gw_scope_open(s);
+    gw_scope_set_timeout(inner, 500000);
+    assert_true(gw_scope_time_left_ms(inner) <= 100000);
+    gw_scope_set_timeout(inner, 50000);
+    assert_true(gw_scope_time_left_ms(inner) <= 50000);
+    gw_scope_set_timeout(inner, 0);
+    assert_true(gw_scope_time_left_ms(inner) > 50000);
+    gw_scope_set_timeout(s, INT64_MAX);
+    assert_true(gw_scope_time_left_ms(s) == INT64_MAX);
+    s->deadline_ns = 1;
+    assert_int_equal(gw_scope_time_left_ms(s), 0);
+    gw_scope_merge(s);
+}
+
+static void ids_are_unique_and_never_0(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL), *inner = gw_scope_open(s);
+    uint64_t id = gw_scope_id(inner);
+    assert_true(id != 0 && id != gw_scope_id(s));
+    assert_true(gw_scope_id(inner) == id);
+    scope_ids ids = { .space = 5 };
+    gw_scope *other = gw_scope_open(NULL);
+    other->ids = &ids;
+    assert_true(gw_scope_id(other) >> 48 == 5);
+    gw_scope_merge(other);
+    gw_scope_merge(s);
+}
+
+static void memory_lives_as_long_as_the_scope(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    const char *text = gw_format(s, "%s %d", "number", 7);
+    for (int i = 1; i < 3000; i += 7) {
+        unsigned char *p = gw_alloc(s, (size_t)i);
+        assert_int_equal((uintptr_t)p % 16, 0);
+        for (int k = 0; k < i; k++) assert_int_equal(p[k], 0);
+        memset(p, 0xff, (size_t)i);
+    }
+    assert_non_null(gw_alloc(s, 0));
+    assert_non_null(gw_alloc(s, 100000));
+    assert_string_equal(text, "number 7");
+    assert_null(gw_alloc(s, SIZE_MAX - 3));
+    assert_int_equal(gw_scope_error(s)->status, GW_NO_MEMORY);
+    assert_null(gw_alloc(s, 1));
+    assert_string_equal(gw_format(s, "x"), "");
+    gw_scope_clear(s);
+    gw_scope_merge(s);
+}
+
+static void a_seed_is_shared_with_scopes_inside(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL), *inner = gw_scope_open(s);
+    assert_ptr_equal(inner->random, s->random);
+    gw_seed(inner, 5);
+    assert_ptr_not_equal(inner->random, s->random);
+    assert_int_equal(inner->random->key, 5);
+    assert_ptr_equal(gw_scope_open(inner)->random, inner->random);
+    gw_scope_merge(s);
+}
+
+static void note_slot(gw_scope *s, void *data) {
+    assert_true(s->handle_count > 0);  // before the handles go
+    ++*(int *)data;
+}
+
+static void slots_are_finished_before_handles_go(void **state) {
+    (void)state;
+    int gone = 0, finished = 0;
+    gw_scope *s = gw_scope_open(NULL);
+    thing_open(s, &gone);
+    scope_set_slot(s, SCOPE_GRADS, &finished, note_slot);
+    gw_scope_merge(s);
+    assert_int_equal(finished, 1);
+}
+
+// ---- Without memory -----------------------------------------------------------------------------------------------
+static void use_scopes(void *context) {
+    (void)context;
+    int gone = 0, made = 0;
+    gw_scope *s = gw_scope_open(NULL), *inner = gw_scope_open(s);
+    gw_scope_label(s, "a label");
+    for (int i = 0; i < 40; i++) made += thing_open(inner, &gone) != NULL;
+    gw_alloc(inner, 100);
+    gw_format(inner, "%d", 7);
+    gw_seed(inner, 1);
+    gw_scope_id(inner);
+    gw_scope_set_timeout(inner, 100);
+    gw_fail(inner, GW_CANCELLED, "the end");
+    gw_scope_clear(inner);
+    gw_scope_merge(inner);
+    gw_error error = gw_scope_close(s);
+    assert_true(error.status == GW_OK || error.status == GW_NO_MEMORY);
+    assert_true(gone >= made);  // one that fits in no scope is given back at once
+}
+
+static void it_survives_without_memory(void **state) {
+    (void)state;
+    testing_alloc_failure_loop(use_scopes, NULL);
+}
+
+static int fail_always(size_t size) {
+    (void)size;
+    return 1;
+}
+
+static void without_memory_a_scope_is_failed_and_harmless(void **state) {
+    (void)state;
+    mem_fail_hook = fail_always;
+    gw_scope *s = gw_scope_open(NULL);
+    mem_fail_hook = NULL;
+    assert_int_equal(gw_scope_error(s)->status, GW_NO_MEMORY);
+    gw_scope *inner = gw_scope_open(s);
+    assert_false(gw_ok(inner));  // it inherits the failure
+    gw_scope_label(s, "no");
+    gw_seed(s, 1);
+    gw_scope_clear(s);
+    gw_scope_set_timeout(s, 5);
+    assert_false(gw_ok(s));
+    assert_null(gw_alloc(s, 5));
+    gw_scope_merge(inner);
+    gw_scope_merge(s);
+    s = gw_scope_open(NULL);
+    assert_true(gw_ok(s));
+    assert_true(gw_scope_time_left_ms(s) == INT64_MAX);
+    gw_scope_merge(s);
+}
+
+GW_TESTS(base_scope, closing_gives_back_every_handle, what_is_kept_outlives_its_scope,
+         dropping_gives_back_one_count, setting_a_slot_swaps_what_it_holds, the_first_error_stays,
+         closing_leaves_the_parent_clean_and_merging_does_not, a_fault_of_the_users_own_is_remote,
+         labels_make_the_trail, children_are_closed_first, the_earlier_deadline_counts,
+         ids_are_unique_and_never_0, memory_lives_as_long_as_the_scope,
+         a_seed_is_shared_with_scopes_inside, slots_are_finished_before_handles_go,
+         it_survives_without_memory, without_memory_a_scope_is_failed_and_harmless);

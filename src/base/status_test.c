@@ -1,0 +1,65 @@
+#include "base/status.h"
+
+#include "testing/testing.h"
+
+#include <string.h>
+
+static void every_status_has_words(void **state) {
+    (void)state;
+    for (int i = 0; i < GW_STATUS_COUNT; i++) {
+        assert_non_null(gw_status_name((gw_status)i));
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(gw_status_name((gw_status)i), gw_status_name((gw_status)k));
+    }
+    assert_string_equal(gw_status_name(GW_TIMEOUT), "timeout");
+    assert_string_equal(gw_status_name(GW_STATUS_COUNT), "unknown status");
+    assert_string_equal(gw_status_name((gw_status)-1), "unknown status");
+}
+
+static void setting_an_error_fills_all_of_it(void **state) {
+    (void)state;
+    gw_error e;
+    memset(&e, 0x7f, sizeof e);
+    assert_int_equal(error_set(&e, GW_INVALID, "rank %d of %d", 5, 4), GW_INVALID);
+    assert_int_equal(e.status, GW_INVALID);
+    assert_int_equal(e.outcome, GW_OUTCOME_NONE);
+    assert_string_equal(e.text, "rank 5 of 4");
+    assert_string_equal(e.worker, "");
+    assert_string_equal(e.function, "");
+    assert_int_equal(error_set(NULL, GW_TIMEOUT, "nobody listens"), GW_TIMEOUT);
+}
+
+static void a_trail_grows_in_front(void **state) {
+    (void)state;
+    gw_error e;
+    error_set(&e, GW_INVALID, "6x5 times 4x8");
+    error_prefix(&e, "gw.matmul");
+    error_prefix(&e, "ps");
+    assert_string_equal(e.text, "ps: gw.matmul: 6x5 times 4x8");
+}
+
+static void what_is_too_long_is_cut_and_says_so(void **state) {
+    (void)state;
+    char text[GW_ERROR_TEXT_MAX];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    gw_error e;
+    error_set(&e, GW_INVALID, "%s", text);
+    assert_int_equal(strlen(e.text), GW_ERROR_TEXT_MAX - 1);
+    error_prefix(&e, "ps");
+    assert_int_equal(strlen(e.text), GW_ERROR_TEXT_MAX - 1);
+    assert_memory_equal(e.text, "ps: xxx", 7);
+    assert_string_equal(e.text + GW_ERROR_TEXT_MAX - 5, "x...");
+}
+
+static void a_program_ends_with_its_error(void **state) {
+    (void)state;
+    gw_error e = { .status = GW_OK };
+    assert_int_equal(gw_exit_code(e), 0);
+    error_set(&e, GW_TIMEOUT, "too late");
+    assert_int_equal(gw_exit_code(e), 1);
+}
+
+GW_TESTS(base_status, every_status_has_words, setting_an_error_fills_all_of_it,
+         a_trail_grows_in_front, what_is_too_long_is_cut_and_says_so,
+         a_program_ends_with_its_error);
