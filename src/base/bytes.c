@@ -4,13 +4,16 @@
 
 #include <string.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire is little-endian and read in place");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "the wire is little-endian and read in place");
 
-void bytes_init(bytes *b) { *b = (bytes){0}; }
+void bytes_init(bytes *b) {
+    *b = (bytes){ 0 };
+}
 
 void bytes_fini(bytes *b) {
     mem_free(b->data);
-    *b = (bytes){0};
+    *b = (bytes){ 0 };
 }
 
 uint8_t *bytes_extend(bytes *b, size_t size) {
@@ -40,11 +43,21 @@ void bytes_put(bytes *b, const void *data, size_t size) {
     if (at) memcpy(at, data, size);
 }
 
-void bytes_put_u8(bytes *b, uint8_t x) { bytes_put(b, &x, sizeof x); }
-void bytes_put_u16(bytes *b, uint16_t x) { bytes_put(b, &x, sizeof x); }
-void bytes_put_u32(bytes *b, uint32_t x) { bytes_put(b, &x, sizeof x); }
-void bytes_put_u64(bytes *b, uint64_t x) { bytes_put(b, &x, sizeof x); }
-void bytes_put_f64(bytes *b, double x) { bytes_put(b, &x, sizeof x); }
+void bytes_put_u8(bytes *b, uint8_t x) {
+    bytes_put(b, &x, sizeof x);
+}
+void bytes_put_u16(bytes *b, uint16_t x) {
+    bytes_put(b, &x, sizeof x);
+}
+void bytes_put_u32(bytes *b, uint32_t x) {
+    bytes_put(b, &x, sizeof x);
+}
+void bytes_put_u64(bytes *b, uint64_t x) {
+    bytes_put(b, &x, sizeof x);
+}
+void bytes_put_f64(bytes *b, double x) {
+    bytes_put(b, &x, sizeof x);
+}
 
 void bytes_put_text(bytes *b, const char *text) {
     size_t size = strlen(text);

@@ -20,30 +20,37 @@ uint64_t hash_bytes(const void *bytes, size_t size) {
     return hash_u64(h);
 }
 
-void map_init(map *m) { *m = (map){0}; }
+void map_init(map *m) {
+    *m = (map){ 0 };
+}
 
 void map_fini(map *m) {
     for (size_t i = 0; i < m->capacity; i++) mem_free(m->entries[i].name);
     mem_free(m->entries);
-    *m = (map){0};
+    *m = (map){ 0 };
 }
 
 static bool is_key(const map_entry *e, uint64_t key, const char *name) {
     return e->key == key && (name ? e->name && strcmp(e->name, name) == 0 : true);
 }
 
-static size_t home_of(const map *m, uint64_t key) { return hash_u64(key) & (m->capacity - 1); }
+static size_t home_of(const map *m, uint64_t key) {
+    return hash_u64(key) & (m->capacity - 1);
+}
 
 // The slot of the key, or the free slot where it would go.
 static map_entry *slot_of(const map *m, uint64_t key, const char *name) {
     size_t i = home_of(m, key);
-    while (m->entries[i].value && !is_key(&m->entries[i], key, name)) i = (i + 1) & (m->capacity - 1);
+    while (m->entries[i].value && !is_key(&m->entries[i], key, name))
+        i = (i + 1) & (m->capacity - 1);
     return &m->entries[i];
 }
 
 static bool grow(map *m) {
     size_t capacity = m->capacity ? m->capacity * 2 : 16;
-    map bigger = {.entries = mem_calloc(capacity * sizeof(map_entry)), .count = m->count, .capacity = capacity};
+    map bigger = { .entries = mem_calloc(capacity * sizeof(map_entry)),
+                   .count = m->count,
+                   .capacity = capacity };
     if (!bigger.entries) return false;
     for (size_t i = 0; i < m->capacity; i++) {
         map_entry *e = &m->entries[i];
@@ -64,7 +71,7 @@ static bool put(map *m, uint64_t key, const char *name, void *value) {
     if (!e->value) {
         char *copy = NULL;
         if (name && !(copy = mem_strdup(name))) return false;
-        *e = (map_entry){.key = key, .name = copy};
+        *e = (map_entry){ .key = key, .name = copy };
         m->count++;
     }
     e->value = value;
@@ -86,19 +93,33 @@ static void *take(map *m, uint64_t key, const char *name) {
         m->entries[hole] = m->entries[i];
         hole = i;
     }
-    m->entries[hole] = (map_entry){0};
+    m->entries[hole] = (map_entry){ 0 };
     m->count--;
     return value;
 }
 
-void *map_find(const map *m, uint64_t key) { return find(m, key, NULL); }
-bool map_put(map *m, uint64_t key, void *value) { return put(m, key, NULL, value); }
-void *map_take(map *m, uint64_t key) { return take(m, key, NULL); }
+void *map_find(const map *m, uint64_t key) {
+    return find(m, key, NULL);
+}
+bool map_put(map *m, uint64_t key, void *value) {
+    return put(m, key, NULL, value);
+}
+void *map_take(map *m, uint64_t key) {
+    return take(m, key, NULL);
+}
 
-static uint64_t name_key(const char *name) { return hash_bytes(name, strlen(name)); }
-void *map_find_name(const map *m, const char *name) { return find(m, name_key(name), name); }
-bool map_put_name(map *m, const char *name, void *value) { return put(m, name_key(name), name, value); }
-void *map_take_name(map *m, const char *name) { return take(m, name_key(name), name); }
+static uint64_t name_key(const char *name) {
+    return hash_bytes(name, strlen(name));
+}
+void *map_find_name(const map *m, const char *name) {
+    return find(m, name_key(name), name);
+}
+bool map_put_name(map *m, const char *name, void *value) {
+    return put(m, name_key(name), name, value);
+}
+void *map_take_name(map *m, const char *name) {
+    return take(m, name_key(name), name);
+}
 
 map_entry *map_next(const map *m, size_t *i) {
     while (*i < m->capacity) {
