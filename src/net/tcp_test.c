@@ -1,9 +1,12 @@
 #include "net/env_os.h"
 
-#include <pthread.h>
+#include <net/if.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -384,6 +387,39 @@ static void nobody_listening_is_told_by_name(void **state) {
     mem_free(late);
 }
 
+// A network of its own in which every connection comes from one of two ports.
+static bool enter_narrow_network(void) {
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNET)) return false;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct ifreq loopback = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+    bool is_up = fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &loopback) == 0;
+    close(fd);
+    FILE *range = fopen("/proc/sys/net/ipv4/ip_local_port_range", "w");
+    if (!is_up || !range) return false;
+    return fprintf(range, "40000 40001") > 0 && fclose(range) == 0;
+}
+
+// TCP lets a connection to a free port meet itself if it happens to come from there.
+static void a_connection_does_not_meet_itself(void **state) {
+    (void)state;
+    if (!enter_narrow_network()) skip();
+    end *x = mem_calloc(sizeof *x);
+    x->env = open_env();
+    gw_error error;
+    env_enter(x->env);
+    for (int i = 0; i < 50; i++) {
+        *x = (end){ .env = x->env };
+        assert_int_equal(env_connect(x->env, "127.0.0.1:40000", &end_events, x, &x->conn, &error),
+                         GW_OK);
+        wait_until(x, is_closed);
+        assert_false(x->opened);
+        assert_int_equal(x->why.status, GW_NOT_FOUND);
+    }
+    env_leave(x->env);
+    env_close(x->env);
+    mem_free(x);
+}
+
 static void a_connection_can_be_given_up_before_it_is_there(void **state) {
     (void)state;
     pair p = open_pair();
@@ -519,6 +555,7 @@ GW_TESTS(net_tcp, bytes_go_both_ways, the_peer_sees_an_end_after_all_bytes,
          much_goes_to_a_slow_reader_whole, two_environments_talk,
          what_was_sent_arrives_though_bytes_are_unread, closed_streams_leave_nothing_behind,
          a_stream_may_be_closed_in_any_of_its_callbacks, a_listener_may_be_closed_while_it_accepts,
-         nobody_listening_is_told_by_name, a_connection_can_be_given_up_before_it_is_there,
-         a_test_can_cut_connections, a_port_in_use_is_told, addresses_beyond_loopback_are_refused,
+         nobody_listening_is_told_by_name, a_connection_does_not_meet_itself,
+         a_connection_can_be_given_up_before_it_is_there, a_test_can_cut_connections,
+         a_port_in_use_is_told, addresses_beyond_loopback_are_refused,
          without_descriptors_connections_are_refused, nothing_is_lost_without_memory);
