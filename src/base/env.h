@@ -53,7 +53,8 @@ typedef struct timer {
 } timer;
 
 // What happens on a stream. |closed| is the last event, and comes exactly once unless conn_close came first; its status
-// is NOT_FOUND if our connect found nobody listening, else DISCONNECTED.
+// is NOT_FOUND if our connect found nobody listening, else DISCONNECTED. After it, as after conn_close, the stream must
+// not be used. Any callback may close its own stream or others.
 typedef struct conn_events {
     void (*opened)(void *user);                             // our connect succeeded
     void (*buffer)(void *user, void **into, size_t *size);  // where the next bytes go, at least one
@@ -154,7 +155,8 @@ static inline void listener_close(env *e, listener *l) {
     e->class->listener_close(l);
 }
 
-// Starts to connect; |opened| or |closed| tells. Fails at once only for an address that cannot be right.
+// Starts to connect; |opened| or |closed| tells, in a later turn; nothing can be sent before. Fails at once for an address
+// that cannot be right, and without memory or descriptors. May take the time that looking up a name takes.
 static inline gw_status env_connect(env *e, const char *address, const conn_events *events,
                                     void *user, conn **out, gw_error *error) {
     return e->class->connect(e, address, events, user, out, error);
