@@ -89,14 +89,16 @@ static void fold_batch(operand *o) {
 static void infer_matmul(op_call *c) {
     const gw_tensor *a = arg_tensor(c->args, 0), *b = arg_tensor(c->args, 1);
     operand left, right;
+    int64_t sizes[GW_DIMS_MAX];
     if (!check_dtypes(c, a, b)) return;
-    operand_shape(&left, a, true);
-    operand_shape(&right, b, false);
+    if (a->dims && b->dims) {
+        operand_shape(&left, a, true);
+        operand_shape(&right, b, false);
+    }
     if (!a->dims || !b->dims || left.columns != right.rows) {
         op_fail(c, GW_INVALID, "%s times %s", shape_text(a).text, shape_text(b).text);
         return;
     }
-    int64_t sizes[GW_DIMS_MAX];
     int dims = left.batch_dims > right.batch_dims ? left.batch_dims : right.batch_dims;
     for (int i = 0; i < dims; i++) {
         int ia = i - (dims - left.batch_dims), ib = i - (dims - right.batch_dims);
