@@ -12,7 +12,7 @@ extern const op op_reshape, op_view, op_expand, op_permute, op_transpose, op_squ
 extern const op op_slice, op_select;
 extern const op op_contiguous, op_clone, op_to_dtype, op_cat, op_stack;
 
-// op_binary.c
+// op_binary.c, op_choose.c
 extern const op op_add, op_sub, op_mul, op_div, op_pow, op_maximum, op_minimum;
 extern const op op_eq, op_ne, op_lt, op_le, op_gt, op_ge, op_where;
 
