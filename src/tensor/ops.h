@@ -7,7 +7,7 @@
 // op_create.c
 extern const op op_zeros, op_ones, op_full, op_arange, op_rand, op_randn;
 
-// op_view.c, op_slice.c, op_copy.c
+// op_view.c, op_permute.c, op_slice.c, op_copy.c, op_join.c
 extern const op op_reshape, op_view, op_expand, op_permute, op_transpose, op_squeeze, op_unsqueeze;
 extern const op op_slice, op_select;
 extern const op op_contiguous, op_clone, op_to_dtype, op_cat, op_stack;
