@@ -119,6 +119,7 @@ static gw_value fetch_value(gw_scope *s, gw_rref *r) {
     env_leave(a->env);
     gw_value v = gw_none();
     if (c.error.status) {
+        if (!c.error.outcome) c.error.outcome = GW_NOT_DELIVERED;
         scope_fail_with(s, &c.error);
     } else {
         v = result_give(future_result(c.future), s);

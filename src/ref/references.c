@@ -3,7 +3,6 @@
 
 #include "base/mem.h"
 
-#include <stdio.h>
 
 gw_status references_open(agent *a, gw_error *error) {
     references *rs = mem_calloc(sizeof *rs);
@@ -46,17 +45,9 @@ void references_give_back_on_loop(agent *a) {
     release_flush_on_loop(a);
 }
 
-bool references_are_idle(const agent *a) {
+size_t references_pending(const agent *a) {
     const references *rs = a->references;
-    return !rs->pending.count && !rs->pin_count && !rs->release_count;
-}
-
-size_t references_describe(const agent *a, char *out, size_t size) {
-    const references *rs = a->references;
-    if (references_are_idle(a)) return 0;
-    return (size_t)snprintf(out, size,
-                            "%zu references not confirmed, %u not accepted, %u not given back",
-                            rs->pending.count, rs->pin_count, rs->release_count);
+    return rs->pending.count + rs->pin_count + rs->release_count;
 }
 
 // ---- The end ----

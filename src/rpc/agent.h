@@ -54,7 +54,9 @@ typedef struct leaving {
     uint32_t sent_wave;
     bool all_idle, before_was_idle;
     uint64_t sent, received, before_sent, before_received;  // sums of this wave and the one before
-    char missing[512];
+    int64_t wave_start_ns;
+    char missing[512];    // what the last wave has told
+    char collected[512];  // what this one tells
 
     uint32_t owed_wave;  // to be answered once idle, or out of patience
     timer patience;

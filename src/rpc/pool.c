@@ -23,6 +23,7 @@ void pool_init(pool *p, env *e, int places) {
     *p = (pool){ .env = e, .places = places };
     list_init(&p->queue);
     list_init(&p->idle);
+    list_init(&p->errands);
 }
 
 static gw_status make_thread(pool *p, gw_error *error) {
@@ -80,6 +81,22 @@ void pool_submit_on_loop(pool *p, pool_job *j) {
     dispatch(p);
 }
 
+void pool_run_soon_on_loop(pool *p, task *t) {
+    if (!p->taking || (list_is_empty(&p->idle) && !p->roused)) {
+        env_defer(p->env, t);
+        return;
+    }
+    list_append(&p->errands, &t->link);
+    if (!p->roused) rouse(p, pick_idle(p));
+}
+
+// As tasks of a turn of this thread, which needs no place for them.
+static void run_errands(pool *p) {
+    for (list_node *l; (l = list_take(&p->errands));) env_defer(p->env, list_entry(l, task, link));
+    env_leave(p->env);
+    env_enter(p->env);
+}
+
 bool pool_withdraw_on_loop(pool *p, pool_job *j) {
     if (!list_has(&j->link)) return false;
     list_remove(&j->link);
@@ -110,7 +127,9 @@ static pool_job *next_job(pool *p) {
 static void run_job(pool *p, pool_job *j) {
     p->busy++;
     p->started++;
+    p->taking = true;
     j->taken(j);
+    p->taking = false;
     dispatch(p);  // others may start beside this one
     env_leave(p->env);
     j->run(j);
@@ -132,9 +151,11 @@ static void thread_main(void *arg) {
     env *e = p->env;
     env_enter(e);
     p->roused--;
-    while (!p->ending) {
-        pool_job *j = next_job(p);
-        if (j) {
+    while (!p->ending || !list_is_empty(&p->errands)) {
+        pool_job *j = NULL;
+        if (!list_is_empty(&p->errands)) {
+            run_errands(p);
+        } else if ((j = next_job(p))) {
             run_job(p, j);
         } else {
             wait_for_job(p, t);

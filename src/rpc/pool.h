@@ -22,7 +22,9 @@ typedef struct pool {
     int roused;        // threads woken or made that have not looked yet
     list_node queue;   // of pool_job
     int queue_count;
-    list_node idle;  // of pool_thread, latest first
+    list_node idle;     // of pool_thread, latest first
+    list_node errands;  // of task
+    bool taking;        // a job's |taken| is being called
     bool ending;
     waiter *closer;
 } pool;
@@ -33,6 +35,11 @@ void pool_init(pool *p, env *e, int places);
 gw_status pool_start_on_loop(pool *p, gw_error *error);
 
 void pool_submit_on_loop(pool *p, pool_job *j);
+
+// Runs |t| soon, at the end of this turn; but if this thread is about to run a job, on another one, since what the job leads
+// to comes after its start.
+void pool_run_soon_on_loop(pool *p, task *t);
+
 bool pool_withdraw_on_loop(pool *p, pool_job *j);  // false if it was taken already
 
 // Around a wait of a job's thread.

@@ -149,7 +149,7 @@ static void place(serving *s) {
     } else if (s->object) {
         s->state = SERVING_RUNNING;
         s->task.run = run_task;
-        env_defer(s->agent->env, &s->task);
+        pool_run_soon_on_loop(&s->agent->pool, &s->task);
     } else {
         strand_run_on_loop(s);
     }

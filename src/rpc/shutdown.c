@@ -39,19 +39,29 @@ static void finish(agent *a, const gw_error *error) {
 
 static bool is_idle(const agent *a) {
     return !a->calls.count && !a->body_count && !a->promises.count && list_is_empty(&a->loopback) &&
-           references_are_idle(a);
+           !references_pending(a);
 }
 
-static void describe(const agent *a, char *out, size_t size) {
-    size_t at = 0;
-    out[0] = '\0';
-    if (a->calls.count)
-        at += (size_t)snprintf(out + at, size - at, "awaits %zu replies ", a->calls.count);
-    if (a->body_count && at < size)
-        at += (size_t)snprintf(out + at, size - at, "serves %u calls ", a->body_count);
-    if (a->promises.count && at < size)
-        at += (size_t)snprintf(out + at, size - at, "awaits %zu promises ", a->promises.count);
-    if (at < size) references_describe(a, out + at, size - at);
+typedef struct words {
+    char text[256];
+} words;
+
+static void add_words(words *w, const char *verb, size_t count, const char *noun,
+                      const char *ending) {
+    size_t at = strlen(w->text);
+    if (!count) return;
+    snprintf(w->text + at, sizeof w->text - at, "%s%s %zu %s%s", at ? ", " : "", verb, count, noun,
+             count == 1 ? (ending[0] == 'i' ? "y" : "") : ending);
+}
+
+// "awaits 1 reply, serves 2 calls".
+static words describe(const agent *a) {
+    words w = { "" };
+    add_words(&w, "awaits", a->calls.count, "repl", "ies");
+    add_words(&w, "serves", (size_t)a->body_count, "call", "s");
+    add_words(&w, "awaits", a->promises.count, "promise", "s");
+    add_words(&w, "counts", references_pending(a), "reference", "s");
+    return w;
 }
 
 static void count_messages(agent *a, uint64_t *out_sent, uint64_t *out_received) {
@@ -89,16 +99,15 @@ static void tell_all(agent *a, message_kind kind, const bytes *body) {
 static void send_state(agent *a) {
     leaving *l = &a->leaving;
     uint64_t sent, received;
-    char missing[256];
+    words missing = describe(a);
     count_messages(a, &sent, &received);
-    describe(a, missing, sizeof missing);
     bytes body;
     bytes_init(&body);
     bytes_put_u32(&body, l->owed_wave);
     bytes_put_u8(&body, is_idle(a));
     bytes_put_u64(&body, sent);
     bytes_put_u64(&body, received);
-    bytes_put_text(&body, missing);
+    bytes_put_text(&body, missing.text);
     l->owed_wave = 0;
     disarm(a, &l->patience);
     if (!body.failed) tell(a, 0, KIND_STATE, &body);
@@ -125,8 +134,8 @@ static void send_leave(agent *a, bool clean) {
 }
 
 static void add_missing(agent *a, int rank, const char *what) {
-    char *missing = a->leaving.missing;
-    size_t at = strlen(missing), size = sizeof a->leaving.missing;
+    char *missing = a->leaving.collected;
+    size_t at = strlen(missing), size = sizeof a->leaving.collected;
     if (at + 1 < size)
         snprintf(missing + at, size - at, "%s%s %s", at ? "; " : "", agent_member(a, rank)->name,
                  what);
@@ -134,9 +143,14 @@ static void add_missing(agent *a, int rank, const char *what) {
 
 static void out_of_time(timer *t) {
     agent *a = list_entry(t, agent, leaving.bound);
-    for (int rank = 0; rank < a->world_size; rank++) {
-        const member *m = agent_member(a, rank);
-        if (!m->lost && !m->answered) add_missing(a, rank, "does not say what it is doing");
+    leaving *l = &a->leaving;
+    // A wave that is younger than its answers need says nothing about who is silent.
+    if (!l->missing[0] || env_now_ns(a->env) - l->wave_start_ns > 2 * PATIENCE_S * SECOND) {
+        for (int rank = 0; rank < a->world_size; rank++) {
+            const member *m = agent_member(a, rank);
+            if (!m->lost && !m->answered) add_missing(a, rank, "does not say what it is doing");
+        }
+        memcpy(l->missing, l->collected, sizeof l->missing);
     }
     send_leave(a, false);
 }
@@ -149,7 +163,9 @@ static void start_wave(agent *a) {
     l->sent_wave++;
     l->all_idle = true;
     l->sent = l->received = 0;
-    l->missing[0] = '\0';
+    l->wave_start_ns = env_now_ns(a->env);
+    memcpy(l->missing, l->collected, sizeof l->missing);
+    l->collected[0] = '\0';
     for (int rank = 0; rank < a->world_size; rank++) agent_member(a, rank)->answered = false;
     bytes body;
     bytes_init(&body);

@@ -113,7 +113,7 @@ void strand_run_on_loop(serving *s) {
     t->first = s;
     s->state = SERVING_RUNNING;
     t->task.run = run_inlined;
-    env_defer(t->agent->env, &t->task);
+    pool_run_soon_on_loop(&t->agent->pool, &t->task);
 }
 
 serving *strand_next_on_loop(serving *s) {

@@ -20,9 +20,8 @@ void references_lost_on_loop(agent *a, int rank);
 
 // At shutdown: gives back all references to other workers; using one afterwards is WRONG_STATE.
 void references_give_back_on_loop(agent *a);
-bool references_are_idle(const agent *a);
-// What is not idle, in words; returns how many characters.
-size_t references_describe(const agent *a, char *out, size_t size);
+// Those that still have to be confirmed, accepted or given back.
+size_t references_pending(const agent *a);
 
 // A reference in a message to |to|: writes its bytes into the table of specials. On failure nothing has changed.
 bool reference_write_on_loop(gw_rref *r, int to, bytes *table, gw_error *error);

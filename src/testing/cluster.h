@@ -1,0 +1,42 @@
+// A job of several workers in the simulator, from gw_rpc_init to the end of the root scopes.
+//
+//     static void play(gw_scope *root, int rank, void *context) {
+//         if (rank == 0) assert_int_equal(gw_int_of(root, gw_rpc_sync(root, "w1", "answer")), 42);
+//     }
+//
+//     cluster_run(seed, (cluster_options){ .world_size = 2 }, play, NULL);
+//
+// Workers are named w0, w1, ... Each runs the same main with its own root scope, then asks for shutdown. The test fails if
+// the simulation does not end, or a worker's root scope has an error that its main has not cleared.
+#ifndef TESTING_CLUSTER_H
+#define TESTING_CLUSTER_H
+
+#include "testing/sim.h"
+#include <gradwire/ref.h>
+
+enum { CLUSTER_WORKERS_MAX = 8 };
+
+typedef struct cluster_options {
+    int world_size;
+    int threads;         // places of each pool; 0: the usual
+    int64_t timeout_ms;  // of calls; 0: the usual
+    sim_options network;
+    bool leaves[CLUSTER_WORKERS_MAX];  // by rank: closes its scope without gw_rpc_shutdown
+    bool fails;                        // errors at the end are the caller's to look at
+} cluster_options;
+
+typedef struct cluster_outcome {
+    gw_error errors[CLUSTER_WORKERS_MAX];
+    gw_rpc_stats stats[CLUSTER_WORKERS_MAX];  // before shutdown
+    int owned[CLUSTER_WORKERS_MAX];           // values kept for references, after shutdown
+    sim_counts counts;
+    uint64_t trace_hash;
+    int64_t took_ns;  // of virtual time
+} cluster_outcome;
+
+typedef void cluster_main(gw_scope *root, int rank, void *context);
+
+cluster_outcome cluster_run(uint64_t seed, cluster_options options, cluster_main *main,
+                            void *context);
+
+#endif

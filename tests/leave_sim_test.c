@@ -1,0 +1,301 @@
+// Order, shutdown and the loss of workers, in the simulator.
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <stdio.h>
+#include <string.h>
+
+static void expect(gw_scope *s, gw_status status, gw_outcome outcome, const char *text) {
+    const gw_error *e = gw_scope_error(s);
+    assert_string_equal(e->text, text);
+    assert_int_equal(e->status, status);
+    assert_int_equal(e->outcome, outcome);
+    gw_scope_clear(s);
+}
+
+static void pause_ms(gw_scope *s, int64_t ms) {
+    gw_scope *t = gw_scope_open(s);
+    gw_scope_set_timeout(t, ms);
+    gw_wait(t, gw_future_open(t));
+    gw_error late = gw_scope_close(t);
+    assert_true(late.status == GW_TIMEOUT || late.status == GW_DISCONNECTED || !gw_ok(s));
+}
+
+// ---- Order --------------------------------------------------------------------------------------
+
+enum { LOG_MAX = 4096 };
+
+static struct {
+    char text[LOG_MAX];
+    size_t size;
+} started;
+
+static void log_start(const char *what, int64_t n) {
+    started.size += (size_t)snprintf(started.text + started.size, LOG_MAX - started.size, "%s%d ",
+                                     what, (int)n);
+}
+
+GW_FUNCTION(order_inline, GW_INLINE, "int") {
+    log_start("i", gw_arg_int(s, a, 0));
+    return gw_none();
+}
+
+GW_FUNCTION(order_pool, GW_POOL, "int") {
+    log_start("p", gw_arg_int(s, a, 0));
+    pause_ms(s, 3);
+    return gw_none();
+}
+
+GW_FUNCTION(order_last, GW_INLINE, "int, int") {
+    log_start("l", gw_arg_int(s, a, 0));
+    return gw_none();
+}
+
+typedef struct order_log {
+    int unused;
+} order_log;
+
+GW_CLASS(order_log, order_log_open, order_log_close);
+
+static void order_log_open(gw_scope *own, order_log *self, const gw_args *a) {
+    (void)self;
+    (void)a;
+    pause_ms(own, 5);
+}
+
+static void order_log_close(order_log *self) {
+    (void)self;
+}
+
+GW_METHOD(order_log, put, GW_INLINE, "int") {
+    log_start("m", gw_arg_int(s, a, 0));
+    return gw_none();
+}
+
+GW_METHOD(order_log, put_slowly, GW_POOL, "int") {
+    log_start("s", gw_arg_int(s, a, 0));
+    pause_ms(s, 3);
+    return gw_none();
+}
+
+static void call_in_order(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_scope *s = gw_scope_open(root);
+    gw_rref *log = gw_remote(s, 1, "order_log");
+    gw_future *fs[11];
+    int n = 0;
+    fs[n++] = gw_rpc_async(s, 1, "order_pool", 0);
+    fs[n++] = gw_rpc_async(s, 1, "order_pool", 1);
+    fs[n++] = gw_rpc_async(s, 1, "order_inline", 2);
+    fs[n++] = gw_rpc_async(s, 1, "order_pool", 3);
+    // Its argument is not ready: others pass.
+    gw_future *late = gw_future_open(s);
+    fs[n++] = gw_rpc_async(s, 1, "order_last", 9, late);
+    fs[n++] = gw_rpc_async(s, 1, "order_inline", 4);
+    fs[n++] = gw_rpc_async(s, 1, "order_inline", 5);
+    gw_wait_all(s, fs, 4);
+    gw_wait_all(s, fs + 5, 2);
+    gw_rpc_sync(s, log, "put", 6);
+    fs[n++] = gw_rpc_async(s, log, "put_slowly", 7);
+    fs[n++] = gw_rpc_async(s, log, "put", 8);
+    fs[n++] = gw_rpc_async(s, 1, "order_inline", 9);
+    gw_wait_all(s, fs + 7, 3);
+    gw_future_set(s, late, 1);
+    gw_wait_all(s, fs, n);
+    assert_true(gw_ok(s));
+    gw_scope_merge(s);
+    assert_string_equal(started.text, "p0 p1 i2 p3 i4 i5 m6 s7 m8 i9 l9 ");
+}
+
+static void call_in_order_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    memset(&started, 0, sizeof started);
+    cluster_run(seed,
+                (cluster_options){ .world_size = 2,
+                                   .threads = 1 + (int)(seed % 3),
+                                   .network = { .delay_max_us = 2000,
+                                                .interleave_per_million = -1 } },
+                call_in_order, NULL);
+}
+
+static void it_starts_calls_of_one_scope_in_order(void **state) {
+    (void)state;
+    testing_for_seeds(200, call_in_order_with_seed, NULL);
+}
+
+// ---- Shutdown -----------------------------------------------------------------------------------
+
+GW_FUNCTION(leave_echo, GW_INLINE, "any") {
+    return gw_arg(s, a, 0);
+}
+
+GW_FUNCTION(leave_slow, GW_POOL, "int") {
+    pause_ms(s, gw_arg_int(s, a, 0));
+    return gw_none();
+}
+
+GW_FUNCTION(leave_follow_up, GW_POOL, "int") {
+    int64_t n = gw_arg_int(s, a, 0);
+    pause_ms(s, 2);
+    if (n > 0)
+        gw_rpc_async(s, (gw_rpc_self(s).rank + 1) % gw_rpc_world_size(s), "leave_follow_up", n - 1);
+    return gw_none();
+}
+
+// Whoever is early serves those that are late; what was started goes on to its end.
+static void ask_at_different_times(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank == 2) pause_ms(s, 200000);
+    gw_rpc_sync(s, 0, "leave_echo", 1);
+    for (int i = 0; i < 3; i++) gw_rpc_async(s, (rank + 1) % 3, "leave_follow_up", 5);
+    gw_rpc_async(s, 1, "leave_slow", 20000);
+    assert_true(gw_ok(s));
+}
+
+static void leave_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    cluster_outcome o = cluster_run(seed, (cluster_options){ .world_size = 3, .threads = 2 },
+                                    ask_at_different_times, NULL);
+    assert_true(o.took_ns > 220 * SIM_SECOND && o.took_ns < 232 * SIM_SECOND);
+}
+
+static void it_serves_until_all_have_asked_and_all_has_ended(void **state) {
+    (void)state;
+    testing_for_seeds(30, leave_with_seed, NULL);
+}
+
+static void never_end(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank == 1) gw_rpc_async(s, 2, "leave_slow", 1000000);
+}
+
+static void it_says_what_is_missing_when_time_is_up(void **state) {
+    (void)state;
+    cluster_outcome o = cluster_run(
+        1, (cluster_options){ .world_size = 3, .timeout_ms = GW_NO_TIMEOUT, .fails = true },
+        never_end, NULL);
+    for (int rank = 0; rank < 3; rank++) {
+        char text[200];
+        snprintf(
+            text, sizeof text,
+            "w%d: shutdown: not everything has ended within 30 s: w1 awaits 1 reply; w2 serves "
+            "1 call",
+            rank);
+        assert_string_equal(o.errors[rank].text, text);
+        assert_int_equal(o.errors[rank].status, GW_TIMEOUT);
+    }
+}
+
+static void use_after_shutdown(gw_scope *root, int rank, void *context) {
+    (void)context;
+    gw_scope *s = gw_scope_open(root);
+    gw_rref *r = gw_remote(s, 1 - rank, "leave_echo", 7);
+    assert_int_equal(gw_int_of(s, gw_to_here_value(s, r)), 7);
+    gw_rpc_shutdown(root);
+    assert_true(gw_ok(root));
+    gw_rpc_sync(s, 1 - rank, "leave_echo", 1);
+    expect(s, GW_WRONG_STATE, GW_NOT_DELIVERED, "a call after shutdown");
+    gw_to_here_value(s, r);
+    expect(s, GW_WRONG_STATE, GW_OUTCOME_NONE, "a reference after shutdown");
+    gw_rpc_shutdown(s);
+    expect(s, GW_WRONG_STATE, GW_OUTCOME_NONE,
+           "gw_rpc_shutdown is for the scope that gw_rpc_init was given");
+    assert_true(gw_rpc_get_stats(s).messages_sent > 0);
+    gw_scope_merge(s);
+}
+
+static void it_refuses_what_comes_after_shutdown(void **state) {
+    (void)state;
+    cluster_outcome o =
+        cluster_run(2, (cluster_options){ .world_size = 2 }, use_after_shutdown, NULL);
+    assert_int_equal(o.owned[0] + o.owned[1], 0);
+}
+
+// ---- Losing -------------------------------------------------------------------------------------
+
+GW_FUNCTION(leave_keep_and_go, GW_POOL, "any") {
+    pause_ms(s, 10);
+    return gw_none();
+}
+
+static void leave_early(gw_scope *s, int rank, void *context) {
+    gw_rref **kept = context;
+    if (rank == 1) {
+        // Serves for a while, then goes without a word.
+        pause_ms(s, 1000);
+        return;
+    }
+    if (rank != 0) return;
+    gw_rref *theirs = gw_remote(s, 1, "leave_echo", 5), *mine = gw_rref_open(s, 6);
+    assert_int_equal(gw_int_of(s, gw_to_here_value(s, theirs)), 5);
+    gw_future *with_mine = gw_rpc_async(s, 1, "leave_slow", 100000);
+    gw_future *promised = gw_rpc_async(s, 2, "leave_echo", with_mine);
+    (void)mine;
+    (void)kept;
+    gw_wait(s, with_mine);
+    expect(s, GW_DISCONNECTED, GW_MAY_HAVE_RUN, "w1: leave_slow: w1 (rank 1) has left");
+    gw_wait(s, promised);
+    assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
+    gw_scope_clear(s);
+    gw_rpc_sync(s, 1, "leave_echo", 1);
+    assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
+    assert_int_equal(gw_scope_error(s)->outcome, GW_NOT_DELIVERED);
+    gw_scope_clear(s);
+    gw_to_here_value(s, theirs);
+    expect(s, GW_REF_LOST, GW_NOT_DELIVERED, "w1, who owned what the reference names, is gone");
+    assert_int_equal(gw_int_of(s, gw_rpc_sync(s, 2, "leave_echo", 3)), 3);
+}
+
+static void lose_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    cluster_run(seed, (cluster_options){ .world_size = 3, .leaves = { false, true, false } },
+                leave_early, NULL);
+}
+
+static void it_goes_on_without_a_worker_that_has_left(void **state) {
+    (void)state;
+    testing_for_seeds(50, lose_with_seed, NULL);
+}
+
+static void hold_references_and_leave(gw_scope *s, int rank, void *context) {
+    gw_scope *inner = gw_scope_open(s);
+    (void)context;
+    if (rank == 2) {
+        gw_rref *r = gw_remote(s, 0, "leave_echo", 5);
+        assert_int_equal(gw_int_of(s, gw_to_here_value(s, r)), 5);
+        gw_rpc_sync(s, 1, "leave_echo", r);
+        pause_ms(s, 100);
+    }
+    if (rank == 0) {
+        pause_ms(s, 50);
+        assert_int_equal(gw_rref_owned_count(s), 1);
+        pause_ms(s, 10000);
+        assert_int_equal(gw_rref_owned_count(s), 0);
+    }
+    gw_scope_merge(inner);
+}
+
+static void it_strikes_off_what_a_lost_worker_held(void **state) {
+    (void)state;
+    cluster_run(3, (cluster_options){ .world_size = 3, .leaves = { false, false, true } },
+                hold_references_and_leave, NULL);
+}
+
+static void lose_rank_0(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank == 0) pause_ms(s, 100);
+}
+
+static void it_leaves_when_rank_0_is_lost(void **state) {
+    (void)state;
+    cluster_outcome o =
+        cluster_run(4, (cluster_options){ .world_size = 3, .leaves = { true } }, lose_rank_0, NULL);
+    assert_true(o.took_ns < 20 * SIM_SECOND);
+}
+
+GW_TESTS(leave_sim, it_starts_calls_of_one_scope_in_order,
+         it_serves_until_all_have_asked_and_all_has_ended, it_says_what_is_missing_when_time_is_up,
+         it_refuses_what_comes_after_shutdown, it_goes_on_without_a_worker_that_has_left,
+         it_strikes_off_what_a_lost_worker_held, it_leaves_when_rank_0_is_lost);

@@ -1,0 +1,351 @@
+// Calls between workers in the simulator.
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <stdio.h>
+#include <string.h>
+
+// ---- What the workers serve ---------------------------------------------------------------------
+
+GW_FUNCTION(sim_echo, GW_INLINE, "any") {
+    return gw_arg(s, a, 0);
+}
+
+GW_FUNCTION(sim_echo_on_pool, GW_POOL, "any") {
+    return gw_arg(s, a, 0);
+}
+
+GW_FUNCTION(sim_two, GW_INLINE, "int, float?") {
+    return gw_value_of((double)gw_arg_int(s, a, 0) +
+                       (gw_arg_count(a) > 1 ? gw_arg_float(s, a, 1) : 0));
+}
+
+GW_FUNCTION(sim_unchecked, GW_INLINE) {
+    return gw_value_of(gw_arg_int(s, a, 0));
+}
+
+GW_FUNCTION(sim_fail, GW_INLINE, "string") {
+    gw_fail(s, GW_REMOTE, "%s", gw_arg_string(s, a, 0));
+    return gw_none();
+}
+
+GW_FUNCTION(sim_nest, GW_POOL, "int") {
+    int64_t depth = gw_arg_int(s, a, 0);
+    if (depth == 0) return gw_value_of(0);
+    int next = (gw_rpc_self(s).rank + 1) % gw_rpc_world_size(s);
+    return gw_value_of(1 + gw_int_of(s, gw_rpc_sync(s, next, "sim_nest", depth - 1)));
+}
+
+GW_FUNCTION(sim_wait_inline, GW_INLINE) {
+    return gw_rpc_sync(s, gw_rpc_self(s).rank, "sim_echo", 1);
+}
+
+// Waits until its own deadline.
+GW_FUNCTION(sim_hang, GW_POOL) {
+    return gw_wait(s, gw_future_open(s));
+}
+
+GW_FUNCTION(sim_time_left, GW_INLINE) {
+    int64_t left = gw_scope_time_left_ms(s);
+    return gw_value_of(left == INT64_MAX ? -1 : left);
+}
+
+GW_FUNCTION(sim_time_left_nested, GW_POOL) {
+    return gw_rpc_sync(s, gw_rpc_self(s).rank, "sim_time_left");
+}
+
+static gw_value add_one(gw_scope *s, gw_value v, void *context) {
+    (void)context;
+    return gw_value_of(gw_int_of(s, v) + 1);
+}
+
+// Holds no thread until the other worker has answered.
+GW_FUNCTION(sim_relay, GW_INLINE, "int, int") {
+    gw_future *f =
+        gw_rpc_async(s, (int)gw_arg_int(s, a, 0), "sim_echo_on_pool", gw_arg_int(s, a, 1));
+    return gw_value_of(gw_then(s, f, add_one, NULL));
+}
+
+GW_FUNCTION(sim_random, GW_INLINE) {
+    return gw_value_of(gw_rand(s, GW_F64, 2));
+}
+
+// ---- Values -------------------------------------------------------------------------------------
+
+static void assert_same_tensor(gw_scope *s, gw_tensor *x, gw_tensor *y) {
+    assert_true(gw_equal(s, x, y));
+    assert_true(gw_ok(s));
+}
+
+static void send_all_kinds(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    for (int to = 0; to < gw_rpc_world_size(root); to++) {
+        gw_scope *s = gw_scope_open(root);
+        assert_int_equal(gw_rpc_sync(s, to, "sim_echo", gw_none()).kind, GW_NONE);
+        assert_true(gw_bool_of(s, gw_rpc_sync(s, to, "sim_echo", (bool)true)));
+        assert_int_equal(gw_int_of(s, gw_rpc_sync(s, to, "sim_echo", INT64_MIN)), INT64_MIN);
+        assert_true(gw_float_of(s, gw_rpc_sync(s, to, "sim_echo", 2.5)) == 2.5);
+        assert_string_equal(gw_string_of(s, gw_rpc_sync(s, to, "sim_echo", "text")), "text");
+        gw_value bytes = gw_rpc_sync(s, to, "sim_echo", gw_value_of_bytes("a\0b", 3));
+        assert_int_equal(bytes.size, 3);
+        assert_memory_equal(bytes.as.bytes, "a\0b", 3);
+        gw_worker self = gw_rpc_self(s);
+        gw_worker worker = gw_worker_of(s, gw_rpc_sync(s, to, "sim_echo", &self));
+        assert_string_equal(worker.name, "w0");
+
+        gw_tensor *small = gw_arange(s, GW_F32, 0, 6, 1), *large = gw_randn(s, GW_F32, 60, 70);
+        assert_same_tensor(s, small, gw_tensor_of(s, gw_rpc_sync(s, to, "sim_echo", small)));
+        assert_same_tensor(s, large,
+                           gw_tensor_of(s, gw_rpc_sync(s, to, "sim_echo_on_pool", large)));
+
+        gw_list *list = gw_list_open(s);
+        gw_list_add(s, list, 7);
+        gw_list_add(s, list, large);
+        gw_map *map = gw_map_open(s);
+        gw_map_put(s, map, "list", list);
+        gw_map *back = gw_map_of(s, gw_rpc_sync(s, to, "sim_echo", map));
+        gw_list *items = gw_list_of(s, gw_map_get(s, back, "list"));
+        assert_int_equal(gw_int_of(s, gw_list_get(s, items, 0)), 7);
+        assert_same_tensor(s, large, gw_tensor_of(s, gw_list_get(s, items, 1)));
+        assert_true(gw_ok(s));
+        gw_scope_merge(s);
+    }
+}
+
+static void it_sends_every_kind_of_value_there_and_back(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2 }, send_all_kinds, NULL);
+}
+
+static void write_after_sending(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    for (int to = 0; to < 2; to++) {
+        gw_tensor *x = gw_full(root, GW_F32, 1.0, 5000);
+        gw_future *f = gw_rpc_async(root, to, "sim_echo", x);
+        gw_copy(root, x, gw_zeros(root, GW_F32, 5000));
+        gw_tensor *sent = gw_tensor_of(root, gw_wait(root, f));
+        assert_same_tensor(root, sent, gw_ones(root, GW_F32, 5000));
+        // Each reader has numbers of its own.
+        gw_copy(root, sent, x);
+        assert_same_tensor(root, gw_tensor_of(root, gw_wait(root, f)), gw_ones(root, GW_F32, 5000));
+        assert_same_tensor(root, x, gw_zeros(root, GW_F32, 5000));
+    }
+}
+
+static void it_sends_what_arguments_held_when_it_was_called(void **state) {
+    (void)state;
+    cluster_run(2, (cluster_options){ .world_size = 2 }, write_after_sending, NULL);
+}
+
+// ---- Errors -------------------------------------------------------------------------------------
+
+static void expect(gw_scope *s, gw_status status, gw_outcome outcome, const char *text) {
+    const gw_error *e = gw_scope_error(s);
+    assert_string_equal(e->text, text);
+    assert_int_equal(e->status, status);
+    assert_int_equal(e->outcome, outcome);
+    gw_scope_clear(s);
+}
+
+static void make_mistakes(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_rpc_sync(s, "w9", "sim_echo", 1);
+    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w0 knows no worker named \"w9\"");
+    gw_rpc_sync(s, 7, "sim_echo", 1);
+    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w0 knows no worker of rank 7; there are 2");
+    gw_rpc_sync(s, "w1", "my_ad", 1);
+    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w1 has no function my_ad");
+    gw_rpc_sync(s, "w1", "gw.ad", 1);
+    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w1 has no function gw.ad");
+    gw_rpc_sync(s, "w1", "", 1);
+    expect(s, GW_INVALID, GW_NOT_DELIVERED, "\"\" is not the name of a function");
+    gw_rpc_sync(s, "w1", "sim_echo");
+    expect(s, GW_INVALID, GW_NOT_DELIVERED, "w1: sim_echo: takes 1 argument, not 0");
+    gw_rpc_sync(s, "w1", "sim_echo", 1, 2);
+    expect(s, GW_INVALID, GW_NOT_DELIVERED, "w1: sim_echo: takes 1 argument, not 2");
+    gw_rpc_sync(s, "w1", "sim_two", 1, 2.0, 3);
+    expect(s, GW_INVALID, GW_NOT_DELIVERED, "w1: sim_two: takes at most 2 arguments, not 3");
+    gw_rpc_sync(s, "w1", "sim_two", "one");
+    expect(s, GW_INVALID, GW_NOT_DELIVERED, "w1: sim_two: argument 0 is string, not int");
+    assert_true(gw_float_of(s, gw_rpc_sync(s, "w1", "sim_two", 1, 2)) == 3);
+    gw_rpc_sync(s, "w1", "sim_unchecked", "one");
+    expect(s, GW_INVALID, GW_RAN_AND_FAILED, "w1: sim_unchecked: argument 0 is string, not int");
+    gw_rpc_sync(s, "w1", "sim_unchecked");
+    expect(s, GW_INVALID, GW_RAN_AND_FAILED,
+           "w1: sim_unchecked: argument 0 is missing, there are 0");
+    gw_rpc_sync(s, "w1", "sim_fail", "no more memory");
+    expect(s, GW_REMOTE, GW_RAN_AND_FAILED, "w1: sim_fail: no more memory");
+    gw_rpc_sync(s, "w1", "gw.matmul", gw_ones(s, GW_F32, 6, 5), gw_ones(s, GW_F32, 4, 8));
+    expect(s, GW_INVALID, GW_RAN_AND_FAILED, "w1: gw.matmul: 6x5 times 4x8");
+    gw_rpc_sync(s, "w1", "sim_wait_inline");
+    expect(s, GW_WOULD_BLOCK, GW_RAN_AND_FAILED,
+           "w1: sim_wait_inline: a wait inside the GW_INLINE function sim_wait_inline; GW_POOL "
+           "functions may wait");
+    gw_scope_label(s, "step 12");
+    gw_rpc_sync(s, "w1", "sim_fail", "why not");
+    assert_string_equal(gw_scope_error(s)->worker, "w1");
+    assert_string_equal(gw_scope_error(s)->function, "sim_fail");
+    expect(s, GW_REMOTE, GW_RAN_AND_FAILED, "step 12: w1: sim_fail: why not");
+}
+
+static void it_says_in_one_sentence_what_was_wrong_with_a_call(void **state) {
+    (void)state;
+    cluster_run(3, (cluster_options){ .world_size = 2 }, make_mistakes, NULL);
+}
+
+static void fail_late(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_future *f = gw_rpc_async(s, "w9", "sim_echo", 1);
+    assert_true(gw_ok(s));
+    assert_true(gw_future_done(f));
+    gw_future *g = gw_rpc_async(s, "w1", "sim_fail", "late");
+    gw_future *both[] = { g, f };
+    gw_wait_all(s, both, 2);
+    expect(s, GW_REMOTE, GW_RAN_AND_FAILED, "w1: sim_fail: late");
+    gw_wait(s, f);
+    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w0 knows no worker named \"w9\"");
+    // On a failed scope nothing happens.
+    gw_fail(s, GW_CANCELLED, "enough");
+    uint64_t made = gw_rpc_get_stats(s).calls_made;
+    gw_future *poison = gw_rpc_async(s, "w1", "sim_echo", 1);
+    gw_rpc_sync(s, "w1", "sim_echo", 1);
+    assert_int_equal(gw_rpc_get_stats(s).calls_made, made);
+    expect(s, GW_CANCELLED, GW_OUTCOME_NONE, "enough");
+    gw_wait(s, poison);
+    expect(s, GW_INVALID, GW_OUTCOME_NONE, "a future of a call that failed in its own scope");
+}
+
+static void it_tells_errors_where_results_are_waited_for(void **state) {
+    (void)state;
+    cluster_run(4, (cluster_options){ .world_size = 2 }, fail_late, NULL);
+}
+
+// ---- Nesting ------------------------------------------------------------------------------------
+
+static void nest(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    int to = gw_rpc_world_size(s) - 1;
+    assert_int_equal(gw_int_of(s, gw_rpc_sync(s, to, "sim_nest", 63)), 63);
+    assert_true(gw_ok(s));
+    gw_rpc_sync(s, to, "sim_nest", 64);
+    assert_int_equal(gw_scope_error(s)->status, GW_LIMIT);
+    assert_non_null(strstr(gw_scope_error(s)->text, "calls made for calls, deeper than 64"));
+    gw_scope_clear(s);
+}
+
+static void it_nests_calls_to_the_limit_with_a_pool_of_one(void **state) {
+    (void)state;
+    for (int world_size = 1; world_size <= 3; world_size++)
+        cluster_run(5, (cluster_options){ .world_size = world_size, .threads = 1 }, nest, NULL);
+}
+
+static void nest_from_both_sides(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_future *fs[20];
+    for (int i = 0; i < 20; i++) fs[i] = gw_rpc_async(s, 1 - rank, "sim_nest", 10);
+    gw_wait_all(s, fs, 20);
+    for (int i = 0; i < 20; i++) assert_int_equal(gw_int_of(s, gw_wait(s, fs[i])), 10);
+}
+
+static void nest_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    cluster_run(seed, (cluster_options){ .world_size = 2, .threads = 1 }, nest_from_both_sides,
+                NULL);
+}
+
+static void it_nests_from_both_sides_at_once(void **state) {
+    (void)state;
+    testing_for_seeds(20, nest_with_seed, NULL);
+}
+
+static void relay(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_future *fs[30];
+    for (int i = 0; i < 30; i++) fs[i] = gw_rpc_async(s, 1, "sim_relay", 2, i);
+    for (int i = 0; i < 30; i++) assert_int_equal(gw_int_of(s, gw_wait(s, fs[i])), i + 1);
+    gw_future *f = gw_rpc_async(s, 1, "sim_relay", 9, 1);
+    gw_wait(s, f);
+    expect(s, GW_NOT_FOUND, GW_RAN_AND_FAILED,
+           "w1: sim_relay: w1 knows no worker of rank 9; there are 3");
+}
+
+static void it_replies_when_a_returned_future_resolves(void **state) {
+    (void)state;
+    cluster_run(6, (cluster_options){ .world_size = 3, .threads = 1 }, relay, NULL);
+}
+
+// ---- Deadlines ----------------------------------------------------------------------------------
+
+static void run_out_of_time(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_call_options quick = { .timeout_ms = 50 };
+    gw_scope *s = gw_scope_open(root);
+    gw_rpc_sync_with(s, quick, "w1", "sim_hang");
+    expect(s, GW_TIMEOUT, GW_MAY_HAVE_RUN, "w1: sim_hang: no reply within 50 ms");
+    gw_future *f = gw_rpc_async_with(s, quick, "w1", "sim_hang");
+    gw_wait(s, f);
+    expect(s, GW_TIMEOUT, GW_MAY_HAVE_RUN, "w1: sim_hang: no reply within 50 ms");
+
+    // The usual one is 60 s; a scope's is kept if it is less, and handed on to nested calls.
+    assert_in_range(gw_int_of(s, gw_rpc_sync(s, "w1", "sim_time_left")), 59000, 60000);
+    gw_scope_set_timeout(s, 5000);
+    assert_in_range(gw_int_of(s, gw_rpc_sync(s, "w1", "sim_time_left")), 4000, 5000);
+    assert_in_range(gw_int_of(s, gw_rpc_sync(s, "w1", "sim_time_left_nested")), 4000, 5000);
+    gw_call_options none = { .timeout_ms = GW_NO_TIMEOUT };
+    assert_in_range(gw_int_of(s, gw_rpc_sync_with(s, none, "w1", "sim_time_left")), 4000, 5000);
+    assert_int_equal(gw_int_of(root, gw_rpc_sync_with(root, none, "w1", "sim_time_left")), -1);
+
+    f = gw_rpc_async(root, "w1", "sim_echo_on_pool", 1);
+    gw_scope_set_timeout(s, 1);
+    gw_rpc_sync(s, "w1", "sim_hang");
+    expect(s, GW_TIMEOUT, GW_MAY_HAVE_RUN, "w1: sim_hang: no reply within 1 ms");
+    assert_int_equal(gw_int_of(root, gw_wait(root, f)), 1);
+    gw_scope_merge(s);
+}
+
+static void it_keeps_deadlines(void **state) {
+    (void)state;
+    cluster_outcome o = cluster_run(7, (cluster_options){ .world_size = 2 }, run_out_of_time, NULL);
+    assert_true(o.took_ns < 2 * SIM_SECOND);
+}
+
+// ---- Randomness ---------------------------------------------------------------------------------
+
+static void draw(gw_scope *s, int rank, void *context) {
+    double *out = context;
+    if (rank != 0) return;
+    gw_seed(s, 7);
+    int to = gw_rpc_world_size(s) - 1;
+    for (int i = 0; i < 3; i++) {
+        gw_tensor *x = gw_tensor_of(s, gw_rpc_sync(s, to, "sim_random"));
+        memcpy(out + 2 * i, gw_data(x), 2 * sizeof *out);
+    }
+}
+
+static void it_draws_the_same_numbers_at_any_world_size_and_timing(void **state) {
+    (void)state;
+    double first[6], again[6];
+    cluster_run(8, (cluster_options){ .world_size = 1 }, draw, first);
+    assert_true(first[0] != first[2]);
+    for (int world_size = 2; world_size < 5; world_size++) {
+        cluster_run((uint64_t)world_size, (cluster_options){ .world_size = world_size }, draw,
+                    again);
+        assert_memory_equal(first, again, sizeof first);
+    }
+}
+
+GW_TESTS(rpc_sim, it_sends_every_kind_of_value_there_and_back,
+         it_sends_what_arguments_held_when_it_was_called,
+         it_says_in_one_sentence_what_was_wrong_with_a_call,
+         it_tells_errors_where_results_are_waited_for,
+         it_nests_calls_to_the_limit_with_a_pool_of_one, it_nests_from_both_sides_at_once,
+         it_replies_when_a_returned_future_resolves, it_keeps_deadlines,
+         it_draws_the_same_numbers_at_any_world_size_and_timing);
