@@ -69,49 +69,71 @@ GW_API gw_tensor *gw_silu(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_clamp(gw_scope *s, gw_tensor *x, double min, double max);
 
 // ---- Products -----------------------------------------------------------------------------------------------------
-GW_API gw_tensor *gw_matmul(gw_scope *s, gw_tensor *a,
-                            gw_tensor *b);  // torch.matmul: vectors, matrices, batches
-GW_API gw_tensor *gw_linear(gw_scope *s, gw_tensor *x, gw_tensor *weight,
-                            gw_tensor *bias);  // x W^T + b; bias may be NULL
+// The product of a and b as torch.matmul takes it: a vector is a row on the left and a column on the right, more than
+// two dimensions are a batch of matrices, and batches broadcast. a: ... M K, b: ... K N, result: ... M N. Both have the
+// same dtype, any but bool; integers wrap around. Floats are multiplied by OpenBLAS if it is there (GW_BLAS=plain: by
+// our own loops), with one thread or as many as GW_BLAS_THREADS says.
+GW_API gw_tensor *gw_matmul(gw_scope *s, gw_tensor *a, gw_tensor *b);
+
+// x W^T + b. x: ... F, weight: O F, bias: O or NULL, result: ... O.
+GW_API gw_tensor *gw_linear(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias);
 
 // ---- Reductions ---------------------------------------------------------------------------------------------------
-// Over everything, or along one dimension; |keep| keeps it as size 1.
+// Over everything, which gives a scalar; or along one dimension, which goes away, or stays as size 1 if |keep|. A negative
+// |dim| counts from the end. Numbers are always added in the same order: the same tensor gives the same bits.
+
+// Integers and bools add up as i64.
 GW_API gw_tensor *gw_sum(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_sum_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
+
+// Of floats only. The variance is unbiased (over n - 1), NaN for a single number, and the deviation its root.
 GW_API gw_tensor *gw_mean(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_mean_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
-GW_API gw_tensor *gw_var(gw_scope *s, gw_tensor *x);  // unbiased, as torch.var
+GW_API gw_tensor *gw_var(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_var_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
 GW_API gw_tensor *gw_std(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_std_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
+
+// The largest and smallest numbers, NaN if there is one, and where the first of them stands (i64; over everything:
+// counted through all dimensions). INVALID if there is nothing to choose from.
 GW_API gw_tensor *gw_max(gw_scope *s, gw_tensor *x);
-GW_API gw_tensor *gw_max_along(gw_scope *s, gw_tensor *x, int dim,
-                               bool keep);  // values; indices by gw_argmax_along
+GW_API gw_tensor *gw_max_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
 GW_API gw_tensor *gw_min(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_min_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
 GW_API gw_tensor *gw_argmax(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_argmax_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
 GW_API gw_tensor *gw_argmin(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_argmin_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
+
+// Running sums, in the shape of x.
 GW_API gw_tensor *gw_cumsum(gw_scope *s, gw_tensor *x, int dim);
 
 // ---- Probabilities and losses -------------------------------------------------------------------------------------
+// gw_nll(s, logp, target), gw_cross_entropy, gw_mse, gw_bce_with_logits and gw_smooth_l1 take no options and give the
+// mean.
 typedef enum gw_reduction { GW_MEAN = 0, GW_SUM, GW_NO_REDUCTION } gw_reduction;
 
 typedef struct gw_loss_options {
     gw_reduction reduction;
-    int64_t
-        ignore_index;  // nll, cross_entropy: this class counts for nothing; 0 means the default, -100
-    double label_smoothing;  // cross_entropy
-    double beta;             // smooth_l1; 0 means the default, 1.0
+    int64_t ignore_index;    // nll, cross_entropy: a target that counts for nothing; 0: -100
+    double label_smoothing;  // cross_entropy: in [0, 1]
+    double beta;             // smooth_l1: where the parabola ends and the lines begin; 0: 1.0
 } gw_loss_options;
 
+// e^x over its sum along |dim|, and the logarithm of that.
 GW_API gw_tensor *gw_softmax(gw_scope *s, gw_tensor *x, int dim);
 GW_API gw_tensor *gw_log_softmax(gw_scope *s, gw_tensor *x, int dim);
+
+// What the classes |target| cost, given the logarithms of their probabilities, or unnormalised ones. logp, logits: N C,
+// or C, or N C and more dimensions; target: i64 or i32 of the same shape without C. INVALID if a target is no class. The
+// mean is over the targets that are not ignored, and NaN if all are.
 GW_API gw_tensor *gw_nll_with(gw_scope *s, gw_tensor *logp, gw_tensor *target,
                               gw_loss_options options);
 GW_API gw_tensor *gw_cross_entropy_with(gw_scope *s, gw_tensor *logits, gw_tensor *target,
                                         gw_loss_options options);
+
+// Losses of each number beside its target. x and target broadcast, but for bce_with_logits, where they have one shape;
+// its targets are probabilities.
 GW_API gw_tensor *gw_mse_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
                               gw_loss_options options);
 GW_API gw_tensor *gw_bce_with_logits_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
@@ -120,26 +142,51 @@ GW_API gw_tensor *gw_smooth_l1_with(gw_scope *s, gw_tensor *x, gw_tensor *target
                                     gw_loss_options options);
 
 // ---- Layers' arithmetic -------------------------------------------------------------------------------------------
+// Indices are i64 or i32.
+
+// In training, sets numbers to 0 with probability |p| and divides the others by 1 - p (Srivastava et al. 2014); else a
+// view of x.
 GW_API gw_tensor *gw_dropout(gw_scope *s, gw_tensor *x, double p, bool training);
-GW_API gw_tensor *gw_embedding(gw_scope *s, gw_tensor *weight,
-                               gw_tensor *indices);  // weight: V F, indices any shape
+
+// Rows of a table. weight: V F, indices: any shape, result: that shape and F. INVALID if an index is no row.
+GW_API gw_tensor *gw_embedding(gw_scope *s, gw_tensor *weight, gw_tensor *indices);
+
+// (x - mean) / sqrt(variance + eps) * weight + bias over the last dimensions, whose sizes are |normalized| (Ba, Kiros,
+// Hinton 2016). weight, bias: that shape, or NULL.
 GW_API gw_tensor *gw_layer_norm(gw_scope *s, gw_tensor *x, gw_shape normalized, gw_tensor *weight,
-                                gw_tensor *bias,
-                                double eps);  // weight, bias may be NULL
+                                gw_tensor *bias, double eps);
+
+// Each index as a row of zeros and a one, i64. |classes| -1: one more than the largest index.
 GW_API gw_tensor *gw_one_hot(gw_scope *s, gw_tensor *indices, int64_t classes);
 
 // ---- Picking ------------------------------------------------------------------------------------------------------
+// Indices are i64 or i32. INVALID if one is out of range.
+
+// result[i, j] = x[index[i, j], j] for dimension 0, and so on. index: the dimensions of x, none longer but |dim|.
 GW_API gw_tensor *gw_gather(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index);
+
+// A copy of x with result[index[i, j], j] += source[i, j] for dimension 0, and so on, in the order of the index.
 GW_API gw_tensor *gw_scatter_add(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index,
                                  gw_tensor *source);
+
+// The slices of x along |dim| that |index| (one dimension) names.
 GW_API gw_tensor *gw_index_select(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index);
+
+// Draws classes by their weights. p: C or N C, none negative, infinite or NaN, not all 0; result: i64, |samples| for each
+// row. Without replacement no class comes twice, so there must be as many with a weight above 0.
 GW_API gw_tensor *gw_multinomial(gw_scope *s, gw_tensor *p, int64_t samples, bool replacement);
+
+// 1 with probability p, else 0, in the dtype of p.
 GW_API gw_tensor *gw_bernoulli(gw_scope *s, gw_tensor *p);
 
 // ---- Comparing whole tensors --------------------------------------------------------------------------------------
-GW_API bool gw_equal(gw_scope *s, gw_tensor *a, gw_tensor *b);  // shape, and every value
-GW_API bool gw_allclose(gw_scope *s, gw_tensor *a, gw_tensor *b, double relative,
-                        double absolute);  // 0, 0: 1e-5, 1e-8
+// Both have the same dtype. False in a failed scope.
+
+// Whether shape and every value are the same. NaN is equal to nothing.
+GW_API bool gw_equal(gw_scope *s, gw_tensor *a, gw_tensor *b);
+
+// Whether |a - b| <= absolute + relative |b| everywhere, after broadcasting. 0, 0: 1e-5, 1e-8.
+GW_API bool gw_allclose(gw_scope *s, gw_tensor *a, gw_tensor *b, double relative, double absolute);
 
 #ifdef __cplusplus
 }
