@@ -42,29 +42,35 @@ static bool set_for_load(const char *name, const char *value) {
     return value && !getenv(name) && setenv(name, value, 1) == 0;
 }
 
-static void *open_library(const char *wanted) {
+// Opens |wanted| or, if it is not set, whichever of the usual names there is.
+static void *open_library(const char *wanted, int flags) {
     static const char *const usual[] = { "libopenblas.so.0", "libopenblas.so" };
-    if (wanted && *wanted) return dlopen(wanted, RTLD_NOW | RTLD_LOCAL);
+    if (wanted && *wanted) return dlopen(wanted, RTLD_NOW | RTLD_LOCAL | flags);
     void *handle = NULL;
     for (size_t i = 0; !handle && i < sizeof usual / sizeof *usual; i++)
-        handle = dlopen(usual[i], RTLD_NOW | RTLD_LOCAL);
+        handle = dlopen(usual[i], RTLD_NOW | RTLD_LOCAL | flags);
     return handle;
 }
 
-static int thread_count(void) {
+// The number of threads asked for, 0 if none was.
+static int threads_wanted(void) {
     const char *text = getenv("GW_BLAS_THREADS");
-    long count = text ? strtol(text, NULL, 10) : 1;
-    return count >= 1 && count <= 1024 ? (int)count : 1;
+    long count = text ? strtol(text, NULL, 10) : 0;
+    return count >= 1 && count <= 1024 ? (int)count : 0;
 }
 
 static void load(void) {
     const char *wanted = getenv("GW_BLAS");
     if (wanted && strcmp(wanted, "plain") == 0) return;
 
+    // Somebody else in this process may use it already, and with more threads.
+    void *handle = open_library(wanted, RTLD_NOLOAD);
+    bool is_shared = handle != NULL;
+
     // The library reads these while it is loaded, and would start a thread per CPU.
     bool core_set = set_for_load("OPENBLAS_CORETYPE", core_type());
     bool threads_set = set_for_load("OPENBLAS_NUM_THREADS", "1");
-    void *handle = open_library(wanted);
+    if (!handle) handle = open_library(wanted, 0);
     if (threads_set) unsetenv("OPENBLAS_NUM_THREADS");
     if (core_set) unsetenv("OPENBLAS_CORETYPE");
     if (!handle) return;
@@ -76,7 +82,8 @@ static void load(void) {
         return;
     }
     void (*set_threads)(int) = (void (*)(int))dlsym(handle, "openblas_set_num_threads");
-    if (set_threads) set_threads(thread_count());
+    int threads = threads_wanted();
+    if (set_threads && (threads || !is_shared)) set_threads(threads ? threads : 1);
     char *(*describe)(void) = (char *(*)(void))dlsym(handle, "openblas_get_config");
     library.sgemm = sgemm;
     library.dgemm = dgemm;

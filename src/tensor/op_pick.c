@@ -223,8 +223,14 @@ static void grad_scatter_add(op_grad *g) {
     if (g->wanted[0]) g->d_inputs[0] = d;
     int source = grad_input(g, 3);
     if (!g->wanted[source]) return;
-    gw_tensor *picked = gw_gather(g->scope, d, (int)arg_int(g->args, 1), index);
-    g->d_inputs[source] = pad_to(g->scope, picked, arg_tensor(g->args, 3));
+    const gw_tensor *like = arg_tensor(g->args, 3);
+    gw_tensor *picked;
+    if (index->numel == 0)
+        picked =
+            gw_zeros_shaped(g->scope, (gw_dtype)d->dtype, (gw_shape){ like->dims, like->sizes });
+    else
+        picked = gw_gather(g->scope, d, (int)arg_int(g->args, 1), index);
+    g->d_inputs[source] = pad_to(g->scope, picked, like);
 }
 
 static void samples_scatter_add(op_sampler *p) {
@@ -234,6 +240,10 @@ static void samples_scatter_add(op_sampler *p) {
                 sample_tensor(p, GW_I32, 0, 3, 2, 2), sample_real(p, -2, 2, 3, 4));
     sample_call(p, sample_real(p, -2, 2, 3), gw_value_of(0), sample_tensor(p, GW_I64, 0, 3, 0),
                 sample_real(p, -2, 2, 0));
+    sample_call(p, sample_real(p, -2, 2, 3, 2), gw_value_of(0), sample_tensor(p, GW_I64, 0, 3, 0),
+                sample_real(p, -2, 2, 4, 2));
+    sample_call(p, sample_real(p, -2, 2, 3, 2), gw_value_of(0),
+                sample_tensor(p, GW_I64, 0, 3, 2, 1), sample_real(p, -2, 2, 4, 2));
 }
 
 const op op_scatter_add = {
