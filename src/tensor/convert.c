@@ -1,5 +1,5 @@
 // dtype_convert: every dtype to every other, as loops that the compiler vectorises.
-#include "tensor/dtype.h"
+#include "tensor/loops.h"
 
 typedef uint16_t f16_bits;
 typedef uint16_t bf16_bits;
@@ -101,11 +101,29 @@ static convert *const rows[GW_DTYPE_COUNT][GW_DTYPE_COUNT] = {
     [GW_U8] = ROW(u8),   [GW_BOOL8] = ROW(b8),
 };
 
+// What halves are computed in, and back, by the loops for this CPU. False for other dtypes.
+static bool convert_half(gw_dtype to, void *out, gw_dtype from, const void *in, int64_t n) {
+    const loops *l = loops_get();
+    if (to == GW_F32 && from == GW_F16) {
+        l->f32_of_f16(in, n, out);
+    } else if (to == GW_F32 && from == GW_BF16) {
+        l->f32_of_bf16(in, n, out);
+    } else if (to == GW_F16 && from == GW_F32) {
+        l->f16_of_f32(in, n, out);
+    } else if (to == GW_BF16 && from == GW_F32) {
+        l->bf16_of_f32(in, n, out);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 void dtype_convert(gw_dtype to, void *out, int64_t out_stride, gw_dtype from, const void *in,
                    int64_t in_stride, int64_t n) {
-    if (to == from && out_stride == 1 && in_stride == 1) {
+    bool packed = out_stride == 1 && in_stride == 1;
+    if (packed && to == from) {
         memcpy(out, in, (size_t)n * gw_dtype_size(to));
-    } else {
+    } else if (!packed || !convert_half(to, out, from, in, n)) {
         rows[to][from](out, out_stride, in, in_stride, n);
     }
 }

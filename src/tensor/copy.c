@@ -39,19 +39,56 @@ static void copy_row(const copier *c, uint8_t *to, const uint8_t *from, int64_t 
                   n);
 }
 
-// Rows along the last dimension, for all values of dimension |unit|: in tiles, so that what lies side by side on one
-// side and far apart on the other is still in the cache when its turn comes.
+// A tile of |rows| by |columns| elements: each row lies side by side in |from|, each column in |to|. It goes through a
+// buffer, because rows that lie a power of two apart would drive each other out of the cache.
+#define TRANSPOSE(name, type)                                                                      \
+    static void name(uint8_t *to, int64_t to_stride, const uint8_t *from, int64_t from_stride,     \
+                     int64_t rows, int64_t columns) {                                              \
+        type tile[TILE][TILE];                                                                     \
+        for (int64_t i = 0; i < rows; i++)                                                         \
+            memcpy(tile[i], from + i * from_stride * (int64_t)sizeof(type),                        \
+                   (size_t)columns * sizeof(type));                                                \
+        for (int64_t k = 0; k < columns; k++) {                                                    \
+            type *out = (type *)to + k * to_stride;                                                \
+            for (int64_t i = 0; i < rows; i++) out[i] = tile[i][k];                                \
+        }                                                                                          \
+    }
+TRANSPOSE(transpose_1, uint8_t)
+TRANSPOSE(transpose_2, uint16_t)
+TRANSPOSE(transpose_4, uint32_t)
+TRANSPOSE(transpose_8, uint64_t)
+
+static void transpose(const copier *c, int unit, uint8_t *to, const uint8_t *from, int64_t rows,
+                      int64_t columns) {
+    int64_t to_stride = c->to_strides[unit], from_stride = c->from_strides[c->dims - 1];
+    switch (c->to_size) {
+    case 1: transpose_1(to, to_stride, from, from_stride, rows, columns); return;
+    case 2: transpose_2(to, to_stride, from, from_stride, rows, columns); return;
+    case 4: transpose_4(to, to_stride, from, from_stride, rows, columns); return;
+    default: transpose_8(to, to_stride, from, from_stride, rows, columns);
+    }
+}
+
+// Rows of |to| along the last dimension, for all values of dimension |unit|: in tiles, so that what lies side by side on
+// one side and far apart on the other is still in the cache when its turn comes.
 static void copy_plane(const copier *c, int unit, uint8_t *to, const uint8_t *from) {
     int last = c->dims - 1;
-    int64_t rows = c->sizes[unit], n = c->sizes[last];
-    for (int64_t i = 0; i < rows; i += TILE) {
-        for (int64_t j = 0; j < n; j += TILE) {
-            int64_t i_end = i + TILE < rows ? i + TILE : rows, length = j + TILE < n ? TILE : n - j;
-            for (int64_t k = i; k < i_end; k++)
-                copy_row(c, to + (k * c->to_strides[unit] + j * c->to_strides[last]) * c->to_size,
-                         from +
-                             (k * c->from_strides[unit] + j * c->from_strides[last]) * c->from_size,
-                         length);
+    int64_t height = c->sizes[unit], width = c->sizes[last];
+    bool same = c->to_dtype == c->from_dtype && c->to_strides[last] == 1;
+    for (int64_t i = 0; i < height; i += TILE) {
+        for (int64_t j = 0; j < width; j += TILE) {
+            int64_t columns = height - i < TILE ? height - i : TILE;
+            int64_t rows = width - j < TILE ? width - j : TILE;
+            uint8_t *t = to + (i * c->to_strides[unit] + j * c->to_strides[last]) * c->to_size;
+            const uint8_t *f =
+                from + (i * c->from_strides[unit] + j * c->from_strides[last]) * c->from_size;
+            if (same) {
+                transpose(c, unit, t, f, rows, columns);
+                continue;
+            }
+            for (int64_t k = 0; k < columns; k++)
+                copy_row(c, t + k * c->to_strides[unit] * c->to_size,
+                         f + k * c->from_strides[unit] * c->from_size, rows);
         }
     }
 }
@@ -107,6 +144,28 @@ void copy_values(const gw_tensor *to, uint8_t *bytes, const gw_tensor *from) {
         c.sizes[i] = to->sizes[i];
         c.to_strides[i] = to->strides[i];
         c.from_strides[i] = spread ? 0 : from->strides[own];
+    }
+    simplify(&c);
+    copy_all(&c);
+}
+
+void copy_packed(gw_dtype dtype, uint8_t *bytes, const gw_tensor *from) {
+    if (from->numel == 0) return;
+    copier c = {
+        .dims = from->dims,
+        .to_dtype = dtype,
+        .from_dtype = (gw_dtype)from->dtype,
+        .to_size = (int64_t)gw_dtype_size(dtype),
+        .from_size = (int64_t)gw_dtype_size((gw_dtype)from->dtype),
+        .to = bytes,
+        .from = tensor_bytes(from),
+    };
+    int64_t stride = 1;
+    for (int i = from->dims - 1; i >= 0; i--) {
+        c.sizes[i] = from->sizes[i];
+        c.from_strides[i] = from->strides[i];
+        c.to_strides[i] = stride;
+        stride *= from->sizes[i];
     }
     simplify(&c);
     copy_all(&c);

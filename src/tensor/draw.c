@@ -1,101 +1,96 @@
 #include "tensor/draw.h"
 
-#include <math.h>
+#include "tensor/draw_math.h"
+#include "tensor/loops.h"
 
-// Everything here is made of additions, multiplications, divisions and square roots, which all machines round alike, so
-// that a seed means the same numbers everywhere. The C library's log and cos differ from version to version.
+enum { CHUNK = 256 };  // blocks that are drawn at a time for halves
 
-static int64_t per_block(gw_dtype dtype) {
-    return dtype == GW_F64 ? 2 : 4;
+// ---- f32, and halves, which are rounded f32 -----------------------------------------------------------------------
+typedef void draw_f32(uint64_t key, uint64_t first, int64_t count, float *out);
+
+// Whole blocks go straight to where they belong, the last one aside if only some of its numbers are wanted.
+static void draw_singles(draw_f32 *f, uint64_t key, uint64_t first, float *out, int64_t n) {
+    f(key, first, n / 4, out);
+    if (n % 4 == 0) return;
+    float last[4];
+    f(key, first + (uint64_t)(n / 4), 1, last);
+    memcpy(out + n / 4 * 4, last, (size_t)(n % 4) * sizeof *last);
 }
 
+static void draw_halves(draw_f32 *f, uint64_t key, uint64_t first, gw_dtype dtype, uint16_t *out,
+                        int64_t n) {
+    for (int64_t done = 0; done < n; done += 4 * CHUNK) {
+        float numbers[4 * CHUNK];
+        int64_t count = n - done < 4 * CHUNK ? n - done : 4 * CHUNK;
+        draw_singles(f, key, first + (uint64_t)(done / 4), numbers, count);
+        dtype_gather(dtype, out + done, GW_F32, numbers, 1, count);
+    }
+}
+
+// As many bits as the half has digits: rounding would make 1 of what is just below.
+static void cut_uniform(gw_dtype dtype, float *numbers, int64_t n) {
+    float parts = dtype == GW_F16 ? 0x1p11f : 0x1p8f;
+    for (int64_t i = 0; i < n; i++) numbers[i] = (float)(int32_t)(numbers[i] * parts) / parts;
+}
+
+static void draw_uniform_halves(uint64_t key, uint64_t first, gw_dtype dtype, uint16_t *out,
+                                int64_t n) {
+    for (int64_t done = 0; done < n; done += 4 * CHUNK) {
+        float numbers[4 * CHUNK];
+        int64_t count = n - done < 4 * CHUNK ? n - done : 4 * CHUNK;
+        draw_singles(loops_get()->uniform, key, first + (uint64_t)(done / 4), numbers, count);
+        cut_uniform(dtype, numbers, count);
+        dtype_gather(dtype, out + done, GW_F32, numbers, 1, count);
+    }
+}
+
+// ---- f64 ----------------------------------------------------------------------------------------------------------
 // Two words as a number in [0, 1) of 53 bits.
 static double wide(const uint32_t *words) {
     return (double)(((uint64_t)words[0] << 32 | words[1]) >> 11) * 0x1p-53;
 }
 
-static void uniform_block(gw_dtype dtype, const uint32_t words[4], double out[4]) {
-    for (int i = 0; i < 4; i++) {
-        switch (dtype) {
-        case GW_F64: out[i] = wide(words + 2 * (i & 1)); break;
-        case GW_F16: out[i] = (words[i] >> 21) * 0x1p-11; break;
-        case GW_BF16: out[i] = (words[i] >> 24) * 0x1p-8; break;
-        default: out[i] = (words[i] >> 8) * 0x1p-24;
-        }
-    }
+static void uniform_pair(const uint32_t words[4], double out[2]) {
+    out[0] = wide(words);
+    out[1] = wide(words + 2);
 }
 
-// ln x for 0 < x <= 1: the exponent's part, and 2 artanh((m - 1) / (m + 1)) of the rest, as a series.
-static double natural_log(double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    int e = (int)(bits >> 52) - 1023;
-    bits = (bits & 0x000fffffffffffff) | 0x3ff0000000000000;
-    double m;
-    memcpy(&m, &bits, sizeof m);
-    if (m > M_SQRT2) {
-        m *= 0.5;
-        e++;
-    }
-    double s = (m - 1) / (m + 1), z = s * s, sum = 0;
-    for (int k = 21; k >= 1; k -= 2) sum = sum * z + 1.0 / k;
-    return 2 * s * sum + e * M_LN2;
+static void normal_pair_of(const uint32_t words[4], double out[2]) {
+    normal_pair(wide(words) + 0x1p-53, wide(words + 2), &out[0], &out[1]);
 }
 
-// Cosine and sine of 2 pi u, by their series on an eighth of the circle.
-static void cos_sin(double u, double *out_cos, double *out_sin) {
-    double quarters = floor(4 * u + 0.5), a = (4 * u - quarters) * M_PI_2, z = a * a;
-    double c = 0, s = 0;
-    for (int k = 18; k >= 2; k -= 2) {
-        c = (1 + c) * -z / ((k - 1) * k);
-        s = (1 + s) * -z / (k * (k + 1));
-    }
-    c = 1 + c;
-    s = a * (1 + s);
-    switch ((int)quarters & 3) {
-    case 0: *out_cos = c, *out_sin = s; break;
-    case 1: *out_cos = -s, *out_sin = c; break;
-    case 2: *out_cos = -c, *out_sin = -s; break;
-    default: *out_cos = s, *out_sin = -c;
-    }
-}
-
-// Box and Muller (1958): two normal numbers from u in (0, 1] and v in [0, 1).
-static void normal_pair(double u, double v, double out[2]) {
-    double c, s, radius = sqrt(-2 * natural_log(u));
-    cos_sin(v, &c, &s);
-    out[0] = radius * c;
-    out[1] = radius * s;
-}
-
-static void normal_block(gw_dtype dtype, const uint32_t words[4], double out[4]) {
-    if (dtype == GW_F64) {
-        normal_pair(wide(words) + 0x1p-53, wide(words + 2), out);
-    } else {
-        normal_pair((words[0] + 1.0) * 0x1p-32, words[1] * 0x1p-32, out);
-        normal_pair((words[2] + 1.0) * 0x1p-32, words[3] * 0x1p-32, out + 2);
-    }
-}
-
-static void draw(generator *g, gw_dtype dtype, uint8_t *out, int64_t n,
-                 void (*block_of)(gw_dtype dtype, const uint32_t words[4], double out[4])) {
-    int64_t each = per_block(dtype);
-    uint64_t counter = generator_take(g, (uint64_t)((n + each - 1) / each));
-    size_t size = gw_dtype_size(dtype);
-    for (int64_t i = 0; i < n; i += each) {
+static void draw_doubles(void (*pair_of)(const uint32_t words[4], double out[2]), uint64_t key,
+                         uint64_t first, double *out, int64_t n) {
+    for (int64_t i = 0; i < n; i += 2) {
         uint32_t words[4];
-        double numbers[4];
-        philox(g->key, counter++, words);
-        block_of(dtype, words, numbers);
-        dtype_gather(dtype, out + (size_t)i * size, GW_F64, numbers, 1,
-                     n - i < each ? n - i : each);
+        double pair[2];
+        philox(key, first + (uint64_t)(i / 2), words);
+        pair_of(words, pair);
+        out[i] = pair[0];
+        if (i + 1 < n) out[i + 1] = pair[1];
     }
+}
+
+// ---- All ----------------------------------------------------------------------------------------------------------
+static uint64_t take_blocks(generator *g, gw_dtype dtype, int64_t n) {
+    int64_t each = dtype == GW_F64 ? 2 : 4;
+    return generator_take(g, (uint64_t)(n / each + (n % each != 0)));
 }
 
 void draw_uniform(generator *g, gw_dtype dtype, void *out, int64_t n) {
-    draw(g, dtype, out, n, uniform_block);
+    uint64_t first = take_blocks(g, dtype, n);
+    switch (dtype) {
+    case GW_F32: draw_singles(loops_get()->uniform, g->key, first, out, n); return;
+    case GW_F64: draw_doubles(uniform_pair, g->key, first, out, n); return;
+    default: draw_uniform_halves(g->key, first, dtype, out, n);
+    }
 }
 
 void draw_normal(generator *g, gw_dtype dtype, void *out, int64_t n) {
-    draw(g, dtype, out, n, normal_block);
+    uint64_t first = take_blocks(g, dtype, n);
+    switch (dtype) {
+    case GW_F32: draw_singles(loops_get()->normal, g->key, first, out, n); return;
+    case GW_F64: draw_doubles(normal_pair_of, g->key, first, out, n); return;
+    default: draw_halves(loops_get()->normal, g->key, first, dtype, out, n);
+    }
 }

@@ -1,6 +1,11 @@
 #include "tensor/elementwise.h"
 
-enum { CHUNK = 1024 };  // elements that are converted at a time: they stay in the first cache
+#include "tensor/copy.h"
+
+enum {
+    CHUNK = 1024,      // elements that are converted at a time: they stay in the first cache
+    PACK_MIN = 16384,  // elements of an input that is worth packing
+};
 
 typedef struct walk {
     int dims;  // those of size 1 left out, those that lie as one joined
@@ -14,6 +19,7 @@ typedef struct buffers {
     _Alignas(64) uint64_t in[EW_INPUTS_MAX][CHUNK];
     _Alignas(64) uint64_t out[CHUNK];
     uint64_t numbers[EW_INPUTS_MAX];
+    block *packed[EW_INPUTS_MAX];
 } buffers;
 
 static bool is_single(const ew_input *in) {
@@ -86,25 +92,51 @@ static void simplify(walk *w, int inputs) {
     for (int k = 0; k < inputs; k++) w->strides[k][0] = 0;
 }
 
+// Whether the elements of a row lie far apart, as in a transposed matrix, and are many: then every row would touch all of
+// the input's cache lines.
+static bool is_scattered(const gw_tensor *x) {
+    if (x->contiguous || x->numel < PACK_MIN) return false;
+    int last = x->dims - 1;
+    while (last > 0 && x->sizes[last] == 1) last--;
+    return x->strides[last] > 8;
+}
+
+// Strides in elements, aligned with the output's dimensions.
+static void set_strides(walk *w, int k, const gw_tensor *x, bool packed) {
+    int64_t stride = 1;
+    for (int i = w->dims - 1; i >= 0; i--) {
+        int own = i - (w->dims - x->dims);
+        bool spread = own < 0 || (x->sizes[own] == 1 && w->sizes[i] != 1);
+        w->strides[k][i] = spread ? 0 : packed ? stride : x->strides[own];
+        if (own >= 0) stride *= x->sizes[own];
+    }
+}
+
+static void start_input(walk *w, int k, const ew_input *in, buffers *b) {
+    b->packed[k] = NULL;
+    if (is_single(in)) {
+        w->at[k] = single(in, &b->numbers[k]);
+        w->from[k] = in->as;
+        for (int i = 0; i < w->dims; i++) w->strides[k][i] = 0;
+        return;
+    }
+    w->at[k] = tensor_bytes(in->x);
+    w->from[k] = (gw_dtype)in->x->dtype;
+    // Without memory for a packed copy it only takes longer.
+    if (is_scattered(in->x))
+        b->packed[k] = block_take((size_t)in->x->numel * gw_dtype_size(in->as));
+    if (b->packed[k]) {
+        copy_packed(in->as, b->packed[k]->bytes, in->x);
+        w->at[k] = b->packed[k]->bytes;
+        w->from[k] = in->as;
+    }
+    set_strides(w, k, in->x, b->packed[k]);
+}
+
 static void start(walk *w, const ew_call *e, buffers *b) {
     w->dims = e->out->dims;
     for (int i = 0; i < w->dims; i++) w->sizes[i] = e->out->sizes[i];
-    for (int k = 0; k < e->in_count; k++) {
-        const ew_input *in = &e->in[k];
-        if (is_single(in)) {
-            w->at[k] = single(in, &b->numbers[k]);
-            w->from[k] = in->as;
-            for (int i = 0; i < w->dims; i++) w->strides[k][i] = 0;
-            continue;
-        }
-        w->at[k] = tensor_bytes(in->x);
-        w->from[k] = (gw_dtype)in->x->dtype;
-        for (int i = 0; i < w->dims; i++) {
-            int own = i - (w->dims - in->x->dims);
-            bool spread = own < 0 || (in->x->sizes[own] == 1 && w->sizes[i] != 1);
-            w->strides[k][i] = spread ? 0 : in->x->strides[own];
-        }
-    }
+    for (int k = 0; k < e->in_count; k++) start_input(w, k, &e->in[k], b);
     simplify(w, e->in_count);
 }
 
@@ -164,6 +196,7 @@ static void run_by_rows(const ew_call *e) {
         run_row(e, &w, &b, out);
         out += row;
     } while (advance(&w, e->in_count, counter));
+    for (int k = 0; k < e->in_count; k++) block_release(b.packed[k]);
 }
 
 void elementwise_run(const ew_call *e) {

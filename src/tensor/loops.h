@@ -54,9 +54,18 @@ typedef enum loop {
     LOOP_COUNT
 } loop;
 
-// NULL where a loop has no such type.
 typedef struct loops {
-    ew_kernels at[LOOP_COUNT];
+    ew_kernels at[LOOP_COUNT];  // NULL where a loop has no such type
+
+    // Blocks |first| to |first| + |count| of the generator's |key|, four numbers each: see draw.h.
+    void (*uniform)(uint64_t key, uint64_t first, int64_t count, float *out);
+    void (*normal)(uint64_t key, uint64_t first, int64_t count, float *out);
+
+    // Halves to f32 and back.
+    void (*f32_of_f16)(const uint16_t *x, int64_t n, float *out);
+    void (*f32_of_bf16)(const uint16_t *x, int64_t n, float *out);
+    void (*f16_of_f32)(const float *x, int64_t n, uint16_t *out);
+    void (*bf16_of_f32)(const float *x, int64_t n, uint16_t *out);
 } loops;
 
 extern const loops loops_any, loops_avx2, loops_avx512;

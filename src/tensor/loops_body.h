@@ -1,6 +1,7 @@
 // All loops, for the CPU that the including file has told the compiler of. Defines the table |LOOPS|.
 //
 // Each is a macro's instance for a type: x and y are the numbers in |value|.
+#include "tensor/draw_body.h"
 #include "tensor/loops_math.h"
 
 #define UNARY(name, type, type_name, value)                                                        \
@@ -232,6 +233,16 @@ D_WITH_REALS(d_leaky_relu, double, f64, y > 0 ? x : x * u)
 D_WITH_REALS(d_clamp, float, f32, y >= u && y <= v ? x : 0)
 D_WITH_REALS(d_clamp, double, f64, y >= u && y <= v ? x : 0)
 
+// ---- Halves -------------------------------------------------------------------------------------------------------
+#define HALF(name, from, to)                                                                       \
+    static void loop_##name(const from *restrict x, int64_t n, to *restrict out) {                 \
+        for (int64_t i = 0; i < n; i++) out[i] = name(x[i]);                                       \
+    }
+HALF(f32_of_f16, uint16_t, float)
+HALF(f32_of_bf16, uint16_t, float)
+HALF(f16_of_f32, float, uint16_t)
+HALF(bf16_of_f32, float, uint16_t)
+
 #define OF_FLOATS(name)                                                                            \
     { loop_##name##_f32, loop_##name##_f64, NULL, NULL }
 #define OF_ALL(name)                                                                               \
@@ -278,4 +289,10 @@ const loops LOOPS = {
         [LOOP_D_SILU] = OF_FLOATS(d_silu),
         [LOOP_D_CLAMP] = OF_FLOATS(d_clamp),
     },
+    .uniform = uniform,
+    .normal = normal,
+    .f32_of_f16 = loop_f32_of_f16,
+    .f32_of_bf16 = loop_f32_of_bf16,
+    .f16_of_f32 = loop_f16_of_f32,
+    .bf16_of_f32 = loop_bf16_of_f32,
 };

@@ -141,6 +141,48 @@ static void every_cpu_computes_the_same_bits(void **state) {
     }
 }
 
+static void check_draws(const loops *set) {
+    float expected[4 * 100], out[4 * 100];
+    uint64_t first = UINT64_C(0xfffffff0);  // the counter's upper half changes on the way
+    loops_any.uniform(9, first, 100, expected);
+    set->uniform(9, first, 100, out);
+    assert_memory_equal(out, expected, sizeof out);
+    loops_any.normal(9, first, 100, expected);
+    set->normal(9, first, 100, out);
+    assert_memory_equal(out, expected, sizeof out);
+    set->normal(9, first + 37, 1, out);  // a block alone is the same
+    assert_memory_equal(out, expected + 4 * 37, 4 * sizeof *out);
+}
+
+static void check_halves(const loops *set, const float *x) {
+    uint16_t expected[COUNT], out[COUNT];
+    float wide[COUNT], wide_expected[COUNT];
+    loops_any.f16_of_f32(x, COUNT, expected);
+    set->f16_of_f32(x, COUNT, out);
+    assert_memory_equal(out, expected, sizeof out);
+    loops_any.f32_of_f16(expected, COUNT, wide_expected);
+    set->f32_of_f16(expected, COUNT, wide);
+    assert_true(is_same(wide, wide_expected));
+    loops_any.bf16_of_f32(x, COUNT, expected);
+    set->bf16_of_f32(x, COUNT, out);
+    assert_memory_equal(out, expected, sizeof out);
+    loops_any.f32_of_bf16(expected, COUNT, wide_expected);
+    set->f32_of_bf16(expected, COUNT, wide);
+    assert_true(is_same(wide, wide_expected));
+}
+
+static void every_cpu_draws_and_rounds_the_same(void **state) {
+    (void)state;
+    float x[COUNT];
+    fill(x, 5);
+    const loops *sets[] = { kernels_run_here(&kernels_avx2) ? &loops_avx2 : &loops_any,
+                            kernels_run_here(&kernels_avx512) ? &loops_avx512 : &loops_any };
+    for (int i = 0; i < 2; i++) {
+        check_draws(sets[i]);
+        check_halves(sets[i], x);
+    }
+}
+
 // Whether a number stands at the end of a vector or in the rest behind it makes no difference.
 static void a_result_does_not_depend_on_its_place(void **state) {
     (void)state;
@@ -159,4 +201,5 @@ static void a_result_does_not_depend_on_its_place(void **state) {
 }
 
 GW_TESTS(tensor_loops, functions_are_right_to_the_last_bits, they_know_their_ends,
-         every_cpu_computes_the_same_bits, a_result_does_not_depend_on_its_place);
+         every_cpu_computes_the_same_bits, every_cpu_draws_and_rounds_the_same,
+         a_result_does_not_depend_on_its_place);
