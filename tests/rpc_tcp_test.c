@@ -1,0 +1,250 @@
+// Calls over TCP: several agents in one process, several processes, many threads.
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+GW_FUNCTION(tcp_echo, GW_INLINE, "any") {
+    return gw_arg(s, a, 0);
+}
+
+GW_FUNCTION(tcp_nest, GW_POOL, "int") {
+    int64_t depth = gw_arg_int(s, a, 0);
+    if (depth == 0) return gw_value_of(0);
+    int next = (gw_rpc_self(s).rank + 1) % gw_rpc_world_size(s);
+    return gw_value_of(1 + gw_int_of(s, gw_rpc_sync(s, next, "tcp_nest", depth - 1)));
+}
+
+typedef struct tcp_sum {
+    int64_t sum;
+} tcp_sum;
+
+GW_CLASS(tcp_sum, tcp_sum_open, tcp_sum_close);
+
+static void tcp_sum_open(gw_scope *own, tcp_sum *self, const gw_args *a) {
+    (void)own;
+    (void)self;
+    (void)a;
+}
+
+static void tcp_sum_close(tcp_sum *self) {
+    (void)self;
+}
+
+GW_METHOD(tcp_sum, add, GW_INLINE, "int") {
+    return gw_value_of(self->sum += gw_arg_int(s, a, 0));
+}
+
+// ---- Agents of one process ----------------------------------------------------------------------
+
+typedef struct peer {
+    int rank, world_size;
+    const char *url;
+    const char *name;
+    const gw_registry *registry;
+    void (*main)(gw_scope *root, int rank);
+    gw_error error;
+    pthread_t thread;
+} peer;
+
+static void *run_peer(void *arg) {
+    peer *p = arg;
+    gw_scope *root = gw_scope_open(NULL);
+    gw_rpc_init(root, (gw_rpc_options){ .name = p->name,
+                                        .rank = p->rank,
+                                        .world_size = p->world_size,
+                                        .init_method = p->url,
+                                        .registry = p->registry });
+    if (gw_ok(root) && p->main) p->main(root, p->rank);
+    gw_rpc_shutdown(root);
+    p->error = gw_scope_close(root);
+    return NULL;
+}
+
+static void run_peers(peer *peers, int count) {
+    for (int i = 0; i < count; i++)
+        assert_int_equal(pthread_create(&peers[i].thread, NULL, run_peer, &peers[i]), 0);
+    for (int i = 0; i < count; i++) assert_int_equal(pthread_join(peers[i].thread, NULL), 0);
+}
+
+// A directory that is removed by remove_directory.
+static char directory[64];
+
+static const char *file_url(void) {
+    static char url[128];
+    snprintf(directory, sizeof directory, "/tmp/gradwire-test-XXXXXX");
+    assert_non_null(mkdtemp(directory));
+    snprintf(url, sizeof url, "file://%s/store", directory);
+    return url;
+}
+
+static void remove_directory(void) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/store", directory);
+    unlink(path);
+    assert_int_equal(rmdir(directory), 0);
+}
+
+static void talk(gw_scope *root, int rank) {
+    int other = 1 - rank;
+    gw_tensor *x = gw_randn(root, GW_F32, 400, 300);
+    assert_true(gw_equal(root, x, gw_tensor_of(root, gw_rpc_sync(root, other, "tcp_echo", x))));
+    assert_int_equal(gw_int_of(root, gw_rpc_sync(root, other, "tcp_nest", 40)), 40);
+    gw_rref *sum = gw_remote(root, other, "tcp_sum");
+    for (int i = 1; i <= 100; i++) gw_rpc_async(root, sum, "add", i);
+    assert_int_equal(gw_int_of(root, gw_rpc_sync(root, sum, "add", 0)), 5050);
+    assert_true(gw_ok(root));
+}
+
+static void it_joins_two_agents_of_one_process_through_a_file(void **state) {
+    (void)state;
+    const char *url = file_url();
+    peer peers[] = { { .rank = 0, .world_size = 2, .url = url, .main = talk },
+                     { .rank = 1, .world_size = 2, .url = url, .main = talk } };
+    run_peers(peers, 2);
+    assert_string_equal(peers[0].error.text, "");
+    assert_string_equal(peers[1].error.text, "");
+    remove_directory();
+}
+
+// ---- Registries of one's own --------------------------------------------------------------------
+
+static gw_value say_left(gw_scope *s, const gw_args *a) {
+    (void)s;
+    (void)a;
+    return gw_value_of("left");
+}
+
+static gw_value say_right(gw_scope *s, const gw_args *a) {
+    (void)s;
+    (void)a;
+    return gw_value_of("right");
+}
+
+static void ask_both(gw_scope *root, int rank) {
+    (void)rank;
+    assert_string_equal(gw_string_of(root, gw_rpc_sync(root, "a", "say")), "left");
+    assert_string_equal(gw_string_of(root, gw_rpc_sync(root, "b", "say")), "right");
+    gw_rpc_sync(root, "a", "only_right");
+    assert_string_equal(gw_scope_error(root)->text, "a has no function only_right");
+    gw_scope_clear(root);
+    gw_rpc_sync(root, "b", "tcp_echo", 1);
+    assert_string_equal(gw_scope_error(root)->text, "b has no function tcp_echo");
+    gw_scope_clear(root);
+    assert_true(gw_item(root, gw_tensor_of(root, gw_rpc_sync(root, "b", "gw.sum",
+                                                             gw_ones(root, GW_F32, 4)))) == 4);
+}
+
+static void it_serves_different_functions_from_two_registries(void **state) {
+    (void)state;
+    const char *url = file_url();
+    gw_scope *s = gw_scope_open(NULL);
+    gw_registry *left = gw_registry_open(s), *right = gw_registry_open(s);
+    gw_registry_add_function(s, left, "say", GW_INLINE, "", say_left);
+    gw_registry_add_function(s, right, "say", GW_INLINE, "", say_right);
+    gw_registry_add_function(s, right, "only_right", GW_POOL, "", say_right);
+    peer peers[] = {
+        { .rank = 0, .world_size = 2, .url = url, .name = "a", .registry = left, .main = ask_both },
+        { .rank = 1, .world_size = 2, .url = url, .name = "b", .registry = right, .main = ask_both }
+    };
+    run_peers(peers, 2);
+    assert_string_equal(peers[0].error.text, "");
+    assert_string_equal(peers[1].error.text, "");
+    gw_registry_add_function(s, left, "late", GW_INLINE, "", say_left);
+    assert_int_equal(gw_scope_error(s)->status, GW_WRONG_STATE);
+    gw_scope_clear(s);
+    assert_int_equal(gw_exit_code(gw_scope_close(s)), 0);
+    remove_directory();
+}
+
+// ---- Threads ------------------------------------------------------------------------------------
+
+enum { THREADS = 8, CALLS = 200 };
+
+static void *call_many(void *arg) {
+    gw_scope *s = arg;
+    gw_seed(s, 1);
+    gw_future *fs[CALLS];
+    int rank = gw_rpc_self(s).rank;
+    for (int i = 0; i < CALLS; i++) fs[i] = gw_rpc_async(s, 1 - rank, "tcp_echo", i);
+    for (int i = 0; i < CALLS; i++) assert_int_equal(gw_int_of(s, gw_wait(s, fs[i])), i);
+    for (int i = 0; i < CALLS; i++) {
+        gw_scope *t = gw_scope_open(s);
+        assert_int_equal(gw_int_of(t, gw_rpc_sync(t, i % 2, "tcp_nest", i % 4)), i % 4);
+        gw_scope_merge(t);
+    }
+    assert_true(gw_ok(s));
+    return NULL;
+}
+
+static void call_from_threads(gw_scope *root, int rank) {
+    (void)rank;
+    pthread_t threads[THREADS];
+    gw_scope *scopes[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        scopes[i] = gw_scope_open(root);
+        pthread_create(&threads[i], NULL, call_many, scopes[i]);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        gw_scope_merge(scopes[i]);
+    }
+}
+
+static void it_serves_many_threads_of_one_agent(void **state) {
+    (void)state;
+    const char *url = file_url();
+    peer peers[] = { { .rank = 0, .world_size = 2, .url = url, .main = call_from_threads },
+                     { .rank = 1, .world_size = 2, .url = url, .main = call_from_threads } };
+    run_peers(peers, 2);
+    assert_string_equal(peers[0].error.text, "");
+    assert_string_equal(peers[1].error.text, "");
+    remove_directory();
+}
+
+// ---- Processes ----------------------------------------------------------------------------------
+
+// A port that nobody else is likely to use.
+static void free_port_url(char *url, size_t size) {
+    // Ports of a range that the kernel does not hand out by itself, by process.
+    snprintf(url, size, "tcp://127.0.0.1:%d", 20000 + (int)(getpid() % 10000));
+}
+
+static int run_process(int rank, int world_size, const char *url) {
+    gw_scope *root = gw_scope_open(NULL);
+    gw_rpc_init(root,
+                (gw_rpc_options){ .rank = rank, .world_size = world_size, .init_method = url });
+    for (int to = 0; to < world_size && gw_ok(root); to++) {
+        if (gw_int_of(root, gw_rpc_sync(root, to, "tcp_nest", 10)) != 10)
+            gw_fail(root, GW_REMOTE, "a wrong number");
+    }
+    gw_rpc_shutdown(root);
+    return gw_exit_code(gw_scope_close(root));
+}
+
+static void it_runs_as_several_processes(void **state) {
+    (void)state;
+    enum { WORLD_SIZE = 4 };
+    char url[64];
+    free_port_url(url, sizeof url);
+    pid_t children[WORLD_SIZE];
+    for (int rank = 0; rank < WORLD_SIZE; rank++) {
+        children[rank] = fork();
+        assert_true(children[rank] >= 0);
+        if (children[rank] == 0) _exit(run_process(rank, WORLD_SIZE, url));
+    }
+    for (int rank = 0; rank < WORLD_SIZE; rank++) {
+        int status;
+        assert_int_equal(waitpid(children[rank], &status, 0), children[rank]);
+        assert_int_equal(status, 0);
+    }
+}
+
+GW_TESTS(rpc_tcp, it_joins_two_agents_of_one_process_through_a_file,
+         it_serves_different_functions_from_two_registries, it_serves_many_threads_of_one_agent,
+         it_runs_as_several_processes);
