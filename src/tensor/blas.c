@@ -16,9 +16,18 @@ typedef void dgemm_function(int order, int a_form, int b_form, int m, int n, int
                             const double *a, int a_stride, const double *b, int b_stride,
                             double beta, double *c, int c_stride);
 
+typedef void sgemv_function(int order, int a_form, int m, int n, float alpha, const float *a,
+                            int a_stride, const float *x, int x_stride, float beta, float *y,
+                            int y_stride);
+typedef void dgemv_function(int order, int a_form, int m, int n, double alpha, const double *a,
+                            int a_stride, const double *x, int x_stride, double beta, double *y,
+                            int y_stride);
+
 static struct {
     sgemm_function *sgemm;  // both NULL: our own loops
     dgemm_function *dgemm;
+    sgemv_function *sgemv;  // may be NULL
+    dgemv_function *dgemv;
     const char *description;
 } library = { .description = "plain" };
 
@@ -85,6 +94,8 @@ static void load(void) {
     int threads = threads_wanted();
     if (set_threads && (threads || !is_shared)) set_threads(threads ? threads : 1);
     char *(*describe)(void) = (char *(*)(void))dlsym(handle, "openblas_get_config");
+    library.sgemv = (sgemv_function *)dlsym(handle, "cblas_sgemv");
+    library.dgemv = (dgemv_function *)dlsym(handle, "cblas_dgemv");
     library.sgemm = sgemm;
     library.dgemm = dgemm;
     library.description = describe ? describe() : "CBLAS";
@@ -115,6 +126,15 @@ bool matrix_is_fast(matrix x, int64_t rows, int64_t columns) {
     return as_cblas(x, rows, columns, &form, &stride);
 }
 
+// A row of few numbers times columns that lie one after the other: what a small layer does to one observation. Products
+// with vectors are faster at that than those with matrices, up to about this many numbers.
+enum { SHORT_ROW_MAX = 32 };
+
+static bool is_short_row(int64_t m, int64_t k, matrix a, int b_form) {
+    return m == 1 && k <= SHORT_ROW_MAX && b_form == TRANSPOSED && a.column_stride >= 1 &&
+           a.column_stride <= INT_MAX && library.sgemv && library.dgemv;
+}
+
 void blas_multiply(gw_dtype dtype, int64_t m, int64_t n, int64_t k, matrix a, matrix b, void *c,
                    int64_t c_stride, bool add) {
     pthread_once(&load_once, load);
@@ -123,6 +143,16 @@ void blas_multiply(gw_dtype dtype, int64_t m, int64_t n, int64_t k, matrix a, ma
         m > INT_MAX || n > INT_MAX || k > INT_MAX || c_stride > INT_MAX ||
         !as_cblas(a, m, k, &a_form, &a_stride) || !as_cblas(b, k, n, &b_form, &b_stride)) {
         blas_multiply_plain(dtype, m, n, k, a, b, c, c_stride, add);
+        return;
+    }
+    if (is_short_row(m, k, a, b_form)) {
+        int step = (int)a.column_stride;
+        if (dtype == GW_F32)
+            library.sgemv(ROW_MAJOR, NOT_TRANSPOSED, (int)n, (int)k, 1, b.values, b_stride,
+                          a.values, step, add, c, 1);
+        else
+            library.dgemv(ROW_MAJOR, NOT_TRANSPOSED, (int)n, (int)k, 1, b.values, b_stride,
+                          a.values, step, add, c, 1);
         return;
     }
     if (dtype == GW_F32)

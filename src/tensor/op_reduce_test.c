@@ -87,6 +87,9 @@ static void it_sums_integers_as_i64(void **state) {
     expect_text(s, gw_sum_along(s, x, 0, false), GW_I64, "tensor([5, 7, 3])");
     expect_text(s, gw_sum_along(s, x, 1, true), GW_I64, "tensor([[ 0],\n        [15]])");
     expect_text(s, gw_sum(s, gw_full(s, GW_I64, INT64_MAX, 2)), GW_I64, "tensor(-2)");
+    gw_tensor *many = gw_full(s, GW_I8, -3, 2, 3001);
+    expect_text(s, gw_sum_along(s, many, 1, false), GW_I64, "tensor([-9003, -9003])");
+    expect_text(s, gw_sum(s, gw_transpose(s, many, 0, 1)), GW_I64, "tensor(-18006)");
     gw_scope_merge(s);
 }
 
