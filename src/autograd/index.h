@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { INDEX_NONE = UINT32_MAX, INDEX_SMALL = 32 };
+enum { INDEX_NONE = UINT32_MAX, INDEX_SMALL = 16 };
 
 typedef struct index_cell {
     const void *key;  // NULL: free
