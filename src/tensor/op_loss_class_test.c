@@ -114,18 +114,5 @@ static void it_refuses_what_does_not_fit(void **state) {
     gw_scope_merge(s);
 }
 
-static void large_logits_keep_their_digits(void **state) {
-    (void)state;
-    gw_scope *s = gw_scope_open(NULL);
-    gw_tensor *x = gw_from(s, ((float[]){ 10000, 10001 }), 1, 2);
-    gw_tensor *t = gw_zeros(s, GW_I64, 1);
-    expect_near(gw_item(s, gw_cross_entropy(s, x, t)), 1.3132616875, 1e-7);
-    gw_requires_grad(s, x);
-    gw_backward(s, gw_cross_entropy(s, x, t));
-    expect_values(s, gw_grad(s, x), (double[]){ -0.7310585786, 0.7310585786 }, 1e-6);
-    gw_scope_merge(s);
-}
-
 GW_TESTS(tensor_op_loss_class, they_are_their_definitions, ignored_targets_need_not_be_classes,
-         one_row_needs_no_batch, it_says_which_target_is_no_class, it_refuses_what_does_not_fit,
-         large_logits_keep_their_digits);
+         one_row_needs_no_batch, it_says_which_target_is_no_class, it_refuses_what_does_not_fit);
