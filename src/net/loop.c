@@ -46,6 +46,11 @@ void loop_change(os_env *o, int fd, source *s, uint32_t events) {
     assert(!failed);  // of a descriptor that was added; needs no memory
 }
 
+// Closing a descriptor is not enough: a forked child may hold the same stream open, and its place in the set with it.
+void loop_remove(os_env *o, int fd) {
+    epoll_ctl(o->inner, EPOLL_CTL_DEL, fd, NULL);  // not there, if it was never added
+}
+
 static void drain_wake_fd(source *s, uint32_t events) {
     os_env *o = (os_env *)(void *)((char *)s - offsetof(os_env, wake_source));
     (void)events;

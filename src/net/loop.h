@@ -122,6 +122,7 @@ waiter *loop_turn(env *e);
 void loop_set_timer(env *e, timer *t, int64_t due_ns);
 gw_status loop_add(os_env *o, int fd, source *s, uint32_t events, gw_error *error);
 void loop_change(os_env *o, int fd, source *s, uint32_t events);
+void loop_remove(os_env *o, int fd);  // before it is closed
 int loop_sleep(os_env *o, int epoll_fd, struct epoll_event *events, int count, int64_t until_ns);
 void loop_sleep_on_futex(os_env *o, slot *s, int64_t until_ns);
 void loop_poll_ready(os_env *o, slot *s);  // one look without sleeping, and its turn

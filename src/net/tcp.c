@@ -36,7 +36,8 @@ conn *conn_new(os_env *o, int fd, conn_state state) {
 void conn_bury(conn *c) {
     os_env *o = c->env;
     loop_set_timer(&o->base, &c->timer, ENV_NEVER);
-    close(c->fd);  // and with it its place in the epoll set
+    loop_remove(o, c->fd);
+    close(c->fd);
     c->fd = -1;
     c->state = CONN_CLOSED;
     list_remove(&c->link);

@@ -226,6 +226,7 @@ void tcp_listener_close(listener *l) {
     os_env *o = l->env;
     assert(role_held(&o->base) && l->fd >= 0);
     loop_set_timer(&o->base, &l->retry, ENV_NEVER);
+    loop_remove(o, l->fd);
     close(l->fd);
     l->fd = -1;
     list_remove(&l->link);

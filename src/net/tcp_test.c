@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -194,6 +195,36 @@ static void the_peer_sees_an_end_after_all_bytes(void **state) {
     assert_non_null(strstr(p.server->why.text, "closed by the peer"));
     assert_false(p.client->closed);
     close_pair(&p);
+}
+
+// A child shares its parent's descriptors, so that what the parent closes stays open, and ready, in the kernel.
+static void a_forked_child_keeps_no_closed_stream_alive(void **state) {
+    (void)state;
+    pair p = open_pair();
+    int until_done[2];
+    assert_int_equal(pipe(until_done), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        close(until_done[1]);
+        char byte;
+        _exit(read(until_done[0], &byte, 1) == 0 ? 0 : 1);
+    }
+    assert_true(child > 0);
+    assert_int_equal(send_bytes(p.client, "hello", 5), 5);
+    conn_close(p.env, p.server->conn);  // with bytes unread
+    conn_close(p.env, p.client->conn);
+    listener_close(p.env, p.listener);
+    for (int i = 0; i < 3; i++) {
+        waiter w = { 0 };
+        env_wait(p.env, &w, env_now_ns(p.env));  // one look each
+    }
+    assert_false(p.client->closed || p.server->closed);
+    close_pair(&p);
+    close(until_done[0]);
+    close(until_done[1]);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 // ---- Bulk ----
@@ -552,10 +583,10 @@ static void nothing_is_lost_without_memory(void **state) {
 }
 
 GW_TESTS(net_tcp, bytes_go_both_ways, the_peer_sees_an_end_after_all_bytes,
-         much_goes_to_a_slow_reader_whole, two_environments_talk,
-         what_was_sent_arrives_though_bytes_are_unread, closed_streams_leave_nothing_behind,
-         a_stream_may_be_closed_in_any_of_its_callbacks, a_listener_may_be_closed_while_it_accepts,
-         nobody_listening_is_told_by_name, a_connection_does_not_meet_itself,
-         a_connection_can_be_given_up_before_it_is_there, a_test_can_cut_connections,
-         a_port_in_use_is_told, addresses_beyond_loopback_are_refused,
+         a_forked_child_keeps_no_closed_stream_alive, much_goes_to_a_slow_reader_whole,
+         two_environments_talk, what_was_sent_arrives_though_bytes_are_unread,
+         closed_streams_leave_nothing_behind, a_stream_may_be_closed_in_any_of_its_callbacks,
+         a_listener_may_be_closed_while_it_accepts, nobody_listening_is_told_by_name,
+         a_connection_does_not_meet_itself, a_connection_can_be_given_up_before_it_is_there,
+         a_test_can_cut_connections, a_port_in_use_is_told, addresses_beyond_loopback_are_refused,
          without_descriptors_connections_are_refused, nothing_is_lost_without_memory);
