@@ -1,7 +1,7 @@
 # The only entry point: everything below drives CMake, see CMakePresets.json for the flavours.
 JOBS   ?= $(shell nproc)
 PREFIX ?= /usr/local
-F      ?= sim
+F      ?= sim session
 MAKEFLAGS += --no-print-directory
 
 # Configuring again costs a second and notices packages that came or went since the last time.
@@ -41,7 +41,7 @@ bench:
 	@$(call build,release,--target gw-bench)
 	build/bin/gw-bench
 
-# SEED=7 repeats one run, SEEDS=1000 walks through many; F=name picks other tests than the simulated ones.
+# SEED=7 repeats one run, SEEDS=1000 walks through many; F=name picks other tests than those on the simulator.
 sim:
 	@scripts/setup test
 	@$(call build,release,--target gradwire-tests)
