@@ -39,6 +39,7 @@ gw_scope *gw_scope_open(gw_scope *parent) {
         s->deadline_ns = parent->deadline_ns;
         s->grad_enabled = parent->grad_enabled;
         s->may_wait = parent->may_wait;
+        s->tensor_bytes_max = parent->tensor_bytes_max;
         s->env = parent->env;
         s->agent = parent->agent;
         s->ids = parent->ids;

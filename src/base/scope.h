@@ -32,6 +32,8 @@ struct gw_scope {
     int64_t deadline_ns;  // on the env's clock; ENV_NEVER
     bool grad_enabled;
     bool may_wait;  // false inside GW_INLINE handlers
+    uint64_t
+        tensor_bytes_max;  // of one new tensor; 0: none. For scopes that act on behalf of a peer
 
     // Inherited from the parent unless set here.
     env *env;     // for the clock; NULL: the machine's

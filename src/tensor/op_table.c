@@ -1,5 +1,8 @@
 #include "tensor/ops.h"
 
+#include "base/map.h"
+
+#include <pthread.h>
 #include <string.h>
 
 const op *const op_table[] = {
@@ -92,8 +95,23 @@ const op *const op_table[] = {
     NULL,
 };
 
+// Where a name is, by its hash. Made once; rpc looks every call up.
+enum { SLOTS = 256 };
+static const op *slots[SLOTS];
+static pthread_once_t slots_once = PTHREAD_ONCE_INIT;
+
+static const op **slot_of(const char *name) {
+    uint64_t i = hash_bytes(name, strlen(name));
+    while (slots[i % SLOTS] && strcmp(slots[i % SLOTS]->name, name) != 0) i++;
+    return &slots[i % SLOTS];
+}
+
+static void fill_slots(void) {
+    _Static_assert(sizeof op_table / sizeof *op_table < SLOTS / 2, "slots stay half empty");
+    for (const op *const *o = op_table; *o; o++) *slot_of((*o)->name) = *o;
+}
+
 const op *op_find(const char *name) {
-    for (const op *const *o = op_table; *o; o++)
-        if (strcmp((*o)->name, name) == 0) return *o;
-    return NULL;
+    pthread_once(&slots_once, fill_slots);
+    return *slot_of(name);
 }

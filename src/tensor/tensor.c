@@ -99,15 +99,26 @@ static void give(gw_tensor *x) {
     mem_give(x, sizeof *x + 2 * x->dims * sizeof(int64_t));
 }
 
+static bool may_be_so_large(gw_scope *s, size_t bytes) {
+    if (!s->tensor_bytes_max || bytes <= s->tensor_bytes_max) return true;
+    scope_fail(s, GW_LIMIT, "a tensor of %zu bytes, where at most %llu may be made for a peer",
+               bytes, (unsigned long long)s->tensor_bytes_max);
+    return false;
+}
+
 gw_tensor *tensor_new(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes) {
     if (!is_shape(s, dims, sizes)) return NULL;
     gw_tensor *x = take(dims, sizes, dtype);
     if (!x) return no_memory(s, dtype, dims, sizes);
-    block *b = lay_out(x) ? block_take((size_t)x->numel * gw_dtype_size(dtype)) : NULL;
+    block *b = NULL;
+    if (lay_out(x)) {
+        size_t bytes = (size_t)x->numel * gw_dtype_size(dtype);
+        if (may_be_so_large(s, bytes)) b = block_take(bytes);
+    }
     if (b) x->storage = storage_open(b);
     if (x->storage) return x;
     give(x);
-    return no_memory(s, dtype, dims, sizes);
+    return s->error ? NULL : no_memory(s, dtype, dims, sizes);
 }
 
 gw_tensor *tensor_over(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes, block *b) {

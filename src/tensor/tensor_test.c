@@ -51,6 +51,19 @@ static void a_size_must_make_sense(void **state) {
     close_failed(s, GW_LIMIT, "a tensor has at most 32 dimensions, not 33");
 }
 
+static void what_a_peer_asks_for_has_a_limit(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    s->tensor_bytes_max = 100;
+    gw_scope *inner = gw_scope_open(s);
+    gw_ones(inner, GW_F32, 25);
+    assert_true(gw_ok(inner));
+    gw_ones(inner, GW_F32, 26);
+    close_failed(inner, GW_LIMIT,
+                 "a tensor of 104 bytes, where at most 100 may be made for a peer");
+    gw_scope_merge(s);
+}
+
 static void poison_reads_as_zero_and_is_never_written(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -193,8 +206,8 @@ static void it_survives_without_memory(void **state) {
 }
 
 GW_TESTS(tensor_tensor, a_new_one_is_contiguous, a_size_must_make_sense,
-         poison_reads_as_zero_and_is_never_written, an_item_is_the_only_one,
-         a_view_shares_the_values, a_saved_one_cannot_change, one_without_values_has_a_shape,
-         external_memory_is_used_in_place_and_given_back_once,
+         what_a_peer_asks_for_has_a_limit, poison_reads_as_zero_and_is_never_written,
+         an_item_is_the_only_one, a_view_shares_the_values, a_saved_one_cannot_change,
+         one_without_values_has_a_shape, external_memory_is_used_in_place_and_given_back_once,
          external_memory_is_given_back_also_when_it_fails, a_block_that_is_too_small_is_refused,
          a_value_that_is_no_tensor_gives_poison, it_survives_without_memory);
