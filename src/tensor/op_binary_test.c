@@ -1,3 +1,4 @@
+#include "base/mem.h"
 #include "tensor/dtype.h"
 #include "tensor/op.h"
 #include "tensor/op_sample.h"
@@ -81,6 +82,29 @@ static void broadcast_once(uint64_t seed, void *context) {
 static void shapes_broadcast_in_any_layout(void **state) {
     (void)state;
     testing_for_seeds(2000, broadcast_once, NULL);
+}
+
+// Packed copies in f32, not results in f16.
+static int fail_packing(size_t size) {
+    return size == 301 * 253 * sizeof(float);
+}
+
+// Large enough for rows that lie apart to be packed first, unless there is no memory for it.
+static void a_transposed_matrix_adds_like_its_copy(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = gw_rand(s, GW_F16, 301, 253), *y = gw_rand(s, GW_F32, 1, 253, 301);
+    gw_tensor *t = gw_transpose(s, x, 0, 1), *copy = gw_contiguous(s, t);
+    gw_tensor *expected = gw_add(s, copy, y);
+    assert_true(gw_equal(s, gw_add(s, t, y), expected));
+    gw_tensor *column = gw_slice(s, x, 1, 3, 4, 1);
+    assert_true(gw_equal(s, gw_mul(s, t, gw_transpose(s, column, 0, 1)),
+                         gw_mul(s, copy, gw_contiguous(s, gw_transpose(s, column, 0, 1)))));
+    mem_fail_hook = fail_packing;
+    gw_tensor *slowly = gw_add(s, gw_transpose(s, x, 0, 1), gw_full(s, GW_F16, 0.5));
+    mem_fail_hook = NULL;
+    assert_true(gw_equal(s, slowly, gw_add(s, copy, gw_full(s, GW_F16, 0.5))));
+    gw_scope_merge(s);
 }
 
 static void shapes_that_do_not_fit_are_named(void **state) {
@@ -176,7 +200,7 @@ static void where_wants_a_bool(void **state) {
     gw_scope_merge(s);
 }
 
-GW_TESTS(tensor_op_binary, shapes_broadcast_in_any_layout, shapes_that_do_not_fit_are_named,
-         integers_wrap_around, bools_follow_pytorch, division_is_true,
-         powers_of_integers_stay_integers, comparisons_see_large_integers_and_nan,
+GW_TESTS(tensor_op_binary, shapes_broadcast_in_any_layout, a_transposed_matrix_adds_like_its_copy,
+         shapes_that_do_not_fit_are_named, integers_wrap_around, bools_follow_pytorch,
+         division_is_true, powers_of_integers_stay_integers, comparisons_see_large_integers_and_nan,
          where_wants_a_bool);
