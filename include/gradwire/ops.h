@@ -191,7 +191,7 @@ GW_API bool gw_allclose(gw_scope *s, gw_tensor *a, gw_tensor *b, double relative
 #ifdef __cplusplus
 }
 #define GW_BINARY(name)                                                                            \
-    template <class A, class B> gw_tensor *gw_##name(gw_scope *s, A a, B b) {                      \
+    template <class Left, class Right> gw_tensor *gw_##name(gw_scope *s, Left a, Right b) {        \
         return gw_##name##_values(s, gw_value_of(a), gw_value_of(b));                              \
     }
 GW_BINARY(add)
@@ -208,13 +208,14 @@ GW_BINARY(le)
 GW_BINARY(gt)
 GW_BINARY(ge)
 #undef GW_BINARY
-template <class A, class B> gw_tensor *gw_where(gw_scope *s, gw_tensor *condition, A a, B b) {
+template <class Left, class Right>
+gw_tensor *gw_where(gw_scope *s, gw_tensor *condition, Left a, Right b) {
     return gw_where_values(s, condition, gw_value_of(a), gw_value_of(b));
 }
 #define GW_SHAPED(name)                                                                            \
-    template <class... I> gw_tensor *gw_##name(gw_scope *s, gw_tensor *x, I... sizes) {            \
+    template <class... Sizes> gw_tensor *gw_##name(gw_scope *s, gw_tensor *x, Sizes... sizes) {    \
         const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };                                 \
-        return GW_SHAPED_##name(s, x, gw_shape{ static_cast<int>(sizeof...(I)), a });              \
+        return GW_SHAPED_##name(s, x, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });          \
     }
 #define GW_SHAPED_reshape gw_reshape_to
 #define GW_SHAPED_view gw_view_to

@@ -87,15 +87,19 @@ GW_API void gw_drop_handle(gw_scope *s, gw_handle *h);
 
 #ifdef __cplusplus
 }
-template <class T> T *gw_keep(gw_scope *s, T *h) {
-    return reinterpret_cast<T *>(gw_keep_handle(s, reinterpret_cast<gw_handle *>(h)));
+template <class Handle> Handle *gw_keep(gw_scope *s, Handle *h) {
+    return reinterpret_cast<Handle *>(gw_keep_handle(s, reinterpret_cast<gw_handle *>(h)));
 }
-template <class T> void gw_set(gw_scope *s, T **slot, T *h) {
-    *slot = reinterpret_cast<T *>(
+template <class Handle> void gw_set(gw_scope *s, Handle **slot, Handle *h) {
+    *slot = reinterpret_cast<Handle *>(
         gw_set_handle(s, reinterpret_cast<gw_handle *>(*slot), reinterpret_cast<gw_handle *>(h)));
 }
-template <class T> void gw_drop(gw_scope *s, T *h) {
+template <class Handle> void gw_drop(gw_scope *s, Handle *h) {
     gw_drop_handle(s, reinterpret_cast<gw_handle *>(h));
+}
+// The empty handle: gw_set(s, &slot, nullptr).
+template <class Handle> void gw_set(gw_scope *s, Handle **slot, decltype(nullptr)) {
+    gw_set(s, slot, static_cast<Handle *>(nullptr));
 }
 #else
 #define gw_keep(s, h) ((__typeof__(h))gw_keep_handle((s), (gw_handle *)(h)))

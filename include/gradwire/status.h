@@ -55,7 +55,8 @@ typedef enum gw_status {
     GW_STATUS_COUNT
 } gw_status;
 
-// What is known about the effect of a failed call.
+// What is known about the effect of the call that failed, as it was made here. If what failed was an argument of it (a
+// future, a reference being made), that call itself was not delivered, whatever |function| of the error did before.
 typedef enum gw_outcome {
     GW_OUTCOME_NONE = 0,  // not a call
     GW_NOT_DELIVERED,     // the function did not run: safe to repeat

@@ -99,25 +99,40 @@ GW_API void gw_copy(gw_scope *s, gw_tensor *target, gw_tensor *source);
 #ifdef __cplusplus
 }
 
-template <class... I> gw_tensor *gw_zeros(gw_scope *s, gw_dtype d, I... sizes) {
-    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
-    return gw_zeros_shaped(s, d, gw_shape{ static_cast<int>(sizeof...(I)), a });
+// The sizes lie in the temporary, which lives until the call that takes the shape has returned.
+template <int count> struct gw_sizes {
+    int64_t sizes[count + 1];
+    operator gw_shape() const { return gw_shape{ count, sizes }; }
+};
+template <class... Sizes> gw_sizes<static_cast<int>(sizeof...(Sizes))> gw_sizes_of(Sizes... sizes) {
+    return { { static_cast<int64_t>(sizes)..., 0 } };
 }
-template <class... I> gw_tensor *gw_ones(gw_scope *s, gw_dtype d, I... sizes) {
+#define GW_SHAPE(...) gw_sizes_of(__VA_ARGS__)
+
+template <class... Sizes> gw_tensor *gw_zeros(gw_scope *s, gw_dtype d, Sizes... sizes) {
     const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
-    return gw_ones_shaped(s, d, gw_shape{ static_cast<int>(sizeof...(I)), a });
+    return gw_zeros_shaped(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
 }
-template <class... I> gw_tensor *gw_rand(gw_scope *s, gw_dtype d, I... sizes) {
-    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
-    return gw_rand_shaped(s, d, gw_shape{ static_cast<int>(sizeof...(I)), a });
+template <class... Sizes> gw_tensor *gw_empty(gw_scope *s, gw_dtype d, Sizes... sizes) {
+    return gw_zeros(s, d, sizes...);
 }
-template <class... I> gw_tensor *gw_randn(gw_scope *s, gw_dtype d, I... sizes) {
+template <class... Sizes> gw_tensor *gw_ones(gw_scope *s, gw_dtype d, Sizes... sizes) {
     const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
-    return gw_randn_shaped(s, d, gw_shape{ static_cast<int>(sizeof...(I)), a });
+    return gw_ones_shaped(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
 }
-template <class V, class... I> gw_tensor *gw_full(gw_scope *s, gw_dtype d, V value, I... sizes) {
+template <class... Sizes> gw_tensor *gw_rand(gw_scope *s, gw_dtype d, Sizes... sizes) {
     const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
-    return gw_full_shaped(s, d, gw_value_of(value), gw_shape{ static_cast<int>(sizeof...(I)), a });
+    return gw_rand_shaped(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+}
+template <class... Sizes> gw_tensor *gw_randn(gw_scope *s, gw_dtype d, Sizes... sizes) {
+    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
+    return gw_randn_shaped(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+}
+template <class Value, class... Sizes>
+gw_tensor *gw_full(gw_scope *s, gw_dtype d, Value value, Sizes... sizes) {
+    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
+    return gw_full_shaped(s, d, gw_value_of(value),
+                          gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
 }
 inline gw_dtype gw_dtype_of_c(const float *) { return GW_F32; }
 inline gw_dtype gw_dtype_of_c(const double *) { return GW_F64; }
@@ -127,10 +142,11 @@ inline gw_dtype gw_dtype_of_c(const int16_t *) { return GW_I16; }
 inline gw_dtype gw_dtype_of_c(const int8_t *) { return GW_I8; }
 inline gw_dtype gw_dtype_of_c(const uint8_t *) { return GW_U8; }
 inline gw_dtype gw_dtype_of_c(const bool *) { return GW_BOOL8; }
-template <class T, class... I> gw_tensor *gw_from(gw_scope *s, const T *data, I... sizes) {
+template <class Number, class... Sizes>
+gw_tensor *gw_from(gw_scope *s, const Number *data, Sizes... sizes) {
     const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
     return gw_from_shaped(s, gw_dtype_of_c(data), data,
-                          gw_shape{ static_cast<int>(sizeof...(I)), a });
+                          gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
 }
 #else
 // The leading 0 lets a shape be empty.

@@ -139,10 +139,10 @@ inline gw_value gw_value_of(const gw_rref *x) { return gw_value_of_rref(x); }
 inline gw_value gw_value_of(const gw_future *x) { return gw_value_of_future(x); }
 inline gw_value gw_value_of(const gw_worker *x) { return gw_value_of_worker(x); }
 inline gw_value gw_value_of(const gw_error *x) { return gw_value_of_error(x); }
-template <class T> void gw_list_add(gw_scope *s, gw_list *list, T x) {
+template <class Type> void gw_list_add(gw_scope *s, gw_list *list, Type x) {
     gw_list_add_value(s, list, gw_value_of(x));
 }
-template <class T> void gw_map_put(gw_scope *s, gw_map *map, const char *key, T x) {
+template <class Type> void gw_map_put(gw_scope *s, gw_map *map, const char *key, Type x) {
     gw_map_put_value(s, map, key, gw_value_of(x));
 }
 #else
