@@ -33,19 +33,17 @@ static void drop_line(peer *x) {
     x->line = NULL;
 }
 
-// The time to give up counts from the first failure since the peer was heard of: by a frame, or by a connection that
-// held for a while.
+// A peer that answers a hello is there, however often connections to it break: the time to give up counts from the first
+// failure since then. Attempts come slower while they bring nothing: no frame, and no connection that held for a while.
 static void note_failure(peer *x, bool was_connected) {
     int64_t now = env_now_ns(x->peers->options.env);
     uint64_t progress = x->session.received + x->session.acked;
-    bool was_there =
-        progress != x->progress || (was_connected && now - x->connected_ns > HELD_MS * MS);
-    if (x->gives_up_ns == 0 || was_there) {
-        int64_t limit_ms = x->connected_ns ? LIMIT_RECONNECT_MS : LIMIT_CONNECT_MS;
-        x->gives_up_ns = now + limit_ms * MS;
-        x->tries = 0;
-    }
+    bool held = was_connected && now - x->connected_ns > HELD_MS * MS;
+    if (held || progress != x->progress) x->tries = 0;
     x->progress = progress;
+    if (x->gives_up_ns) return;
+    int64_t limit_ms = x->connected_ns ? LIMIT_RECONNECT_MS : LIMIT_CONNECT_MS;
+    x->gives_up_ns = now + limit_ms * MS;
 }
 
 // ---- Actions ------------------------------------------------------------------------------------------------------
@@ -102,6 +100,7 @@ static void try_larger_number(peer *x) {
 
 static void begin_stream(peer *x) {
     x->connected_ns = env_now_ns(x->peers->options.env);
+    x->gives_up_ns = 0;
     x->is_blocked = false;
     line_stream(x->line, &peer_connection_events, x);
     peer_update_busy(x);  // a hello acknowledges, too

@@ -50,8 +50,8 @@ typedef struct peer {
 
     // trying again
     timer retry;
-    int64_t gives_up_ns;   // 0: nothing has failed yet
-    int tries;             // since the peer was heard of
+    int64_t gives_up_ns;   // 0: nothing has failed since it answered
+    int tries;             // that brought nothing
     uint64_t progress;     // frames that had come and gone at the last failure
     int64_t connected_ns;  // when the last connection was; 0: never
 
