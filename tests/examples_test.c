@@ -66,6 +66,15 @@ static void a_program_calls_a_different_program(void **state) {
                 0, "count 5, mean 2.0000, std 1.5811");
 }
 
+static void a_model_learns_from_data_of_another_worker(void **state) {
+    (void)state;
+    result *r = run("./gradwire run -n 2 --no-prefix -- ./remote_dataset");
+    assert_non_null(strstr(r->output, "step 96: 0.01"));
+    assert_says(r, 0, "as expected, invalid: worker1: dataset.batch: batch 1000 of 16");
+    assert_says(run("./gradwire run -n 1 --no-prefix -- ./remote_dataset"), 1,
+                "this program is for two workers");
+}
+
 // ---- CartPole -----------------------------------------------------------------------------------------------------
 
 static const char short_run[] = "--max-episodes 12 --log-interval 1 --seed 7";
@@ -136,7 +145,8 @@ static void cartpole_refuses_wrong_options(void **state) {
 }
 
 GW_TESTS(examples, hello_calls_in_three_ways, a_cpp_program_calls_and_keeps_objects,
-         a_program_calls_a_different_program, cartpole_prints_the_lines_of_the_tutorial,
+         a_program_calls_a_different_program, a_model_learns_from_data_of_another_worker,
+         cartpole_prints_the_lines_of_the_tutorial,
          cartpole_plays_the_same_episodes_for_the_same_seed,
          cartpole_plays_other_episodes_for_another_seed, cartpole_plays_the_same_under_the_launcher,
          cartpole_plays_the_same_when_connections_are_cut, cartpole_draws_its_learning_curve,
