@@ -62,6 +62,12 @@ static gw_status compare_job(joining *j, gw_error *error) {
 static gw_status read_member(const bytes *value, member *out, gw_error *error) {
     reader r = reader_of(value->data, value->size);
     reader_text(&r, out->name, sizeof out->name);
+    if (!r.failed && !out->name[0]) {
+        char why[GW_ERROR_TEXT_MAX];
+        if (reader_text(&r, why, sizeof why))
+            return error_set(error, GW_MISMATCH, "rank %d could not join: %s", out->worker.rank,
+                             why);
+    }
     reader_text(&r, out->address, sizeof out->address);
     out->worker.incarnation = reader_u64(&r);
     if (!r.failed && options_is_name(out->name) && out->worker.incarnation) return GW_OK;
@@ -71,26 +77,21 @@ static gw_status read_member(const bytes *value, member *out, gw_error *error) {
 
 static gw_status take_rank(joining *j, gw_error *error) {
     agent *a = j->agent;
-    member *self = agent_member(a, a->rank);
-    char key[32];
-    snprintf(key, sizeof key, "worker/%d", a->rank);
+    const char *name = agent_member(a, a->rank)->name;
+    char key[32], other[LIMIT_NAME_BYTES + 1];
+    snprintf(key, sizeof key, "rank/%d", a->rank);
     bytes mine, found;
     bytes_init(&mine);
     bytes_init(&found);
-    bytes_put_text(&mine, self->name);
-    bytes_put_text(&mine, self->address);
-    bytes_put_u64(&mine, a->incarnation);
-    self->worker.incarnation = a->incarnation;
+    bytes_put_text(&mine, name);
     bool set = false;
     gw_status status = mine.failed ? error_set(error, GW_NO_MEMORY, "no memory for joining")
                                    : store_set_if_absent(j->store, key, mine.data, mine.size,
                                                          j->until_ns, &set, &found, error);
     if (!status && !set) {
-        member other = { .worker.rank = a->rank };
-        status = read_member(&found, &other, error);
-        if (!status)
-            status =
-                error_set(error, GW_DUPLICATE, "rank %d is taken by \"%s\"", a->rank, other.name);
+        reader r = reader_of(found.data, found.size);
+        reader_text(&r, other, sizeof other);
+        status = error_set(error, GW_DUPLICATE, "rank %d is taken by \"%s\"", a->rank, other);
     }
     bytes_fini(&mine);
     bytes_fini(&found);
@@ -113,6 +114,26 @@ static gw_status take_name(joining *j, gw_error *error) {
                            agent_member(a, a->rank)->name, reader_u32(&r));
     }
     bytes_fini(&found);
+    return status;
+}
+
+// Tells the others where this worker is; or, marked by an empty name, why it cannot join, or they would wait in vain.
+static gw_status publish(joining *j, const gw_error *refusal, gw_error *error) {
+    agent *a = j->agent;
+    member *self = agent_member(a, a->rank);
+    char key[32];
+    snprintf(key, sizeof key, "worker/%d", a->rank);
+    self->worker.incarnation = a->incarnation;
+    bytes value;
+    bytes_init(&value);
+    bytes_put_text(&value, refusal ? "" : self->name);
+    bytes_put_text(&value, refusal ? refusal->text : self->address);
+    bytes_put_u64(&value, a->incarnation);
+    bool set;
+    gw_status status = value.failed ? error_set(error, GW_NO_MEMORY, "no memory for joining")
+                                    : store_set_if_absent(j->store, key, value.data, value.size,
+                                                          j->until_ns, &set, NULL, error);
+    bytes_fini(&value);
     return status;
 }
 
@@ -174,9 +195,16 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
                   .until_ns = deadline_of(a->env, options->join_timeout_ms) };
     gw_status status = open_store(&j, error);
     if (status) return status;
-    status = compare_job(&j, error);
-    if (!status) status = take_rank(&j, error);
-    if (!status) status = take_name(&j, error);
+    status = take_rank(&j, error);
+    if (!status) {
+        status = compare_job(&j, error);
+        if (!status) status = take_name(&j, error);
+        if (status) {
+            publish(&j, error, NULL);
+        } else {
+            status = publish(&j, NULL, error);
+        }
+    }
     if (!status) status = wait_for_all(&j, error);
     if (!status) status = know_all(a, error);
     // The host serves those that are still reading.

@@ -1,0 +1,98 @@
+// Joining when something is wrong with one of the workers: every one of them says so, soon.
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+typedef struct joiner {
+    gw_rpc_options options;
+    gw_error error;
+} joiner;
+
+static void *join_and_leave(void *arg) {
+    joiner *j = arg;
+    gw_scope *root = gw_scope_open(NULL);
+    gw_rpc_init(root, j->options);
+    gw_rpc_shutdown(root);
+    j->error = gw_scope_close(root);
+    return NULL;
+}
+
+// Both at once, over a file of their own.
+static void join_two(joiner *a, joiner *b) {
+    char path[] = "/tmp/gw-join-XXXXXX", url[64];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(url, sizeof url, "file://%s", path);
+    a->options.init_method = b->options.init_method = url;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, join_and_leave, a), 0);
+    join_and_leave(b);
+    pthread_join(thread, NULL);
+    unlink(path);
+    testing_note("\"%s\" and \"%s\"", a->error.text, b->error.text);
+}
+
+static void assert_one_of_each(const joiner *a, const joiner *b, const char *x, const char *y) {
+    bool straight = strstr(a->error.text, x) && strstr(b->error.text, y);
+    bool crossed = strstr(a->error.text, y) && strstr(b->error.text, x);
+    assert_true(straight || crossed);
+}
+
+static void two_workers_of_one_name_are_told_both(void **state) {
+    (void)state;
+    joiner a = { .options = { .name = "same", .rank = 0, .world_size = 2 } };
+    joiner b = { .options = { .name = "same", .rank = 1, .world_size = 2 } };
+    join_two(&a, &b);
+    assert_one_of_each(&a, &b, "the name \"same\" is taken by rank",
+                       "could not join: the name \"same\" is taken");
+}
+
+static void workers_that_disagree_about_the_job_are_told_both(void **state) {
+    (void)state;
+    joiner a = { .options = { .rank = 0, .world_size = 2 } };
+    joiner b = { .options = { .rank = 1, .world_size = 3 } };
+    join_two(&a, &b);
+    assert_one_of_each(&a, &b, "this worker has world size",
+                       "could not join: this worker has world size");
+    assert_int_equal(a.error.status, GW_MISMATCH);
+    assert_int_equal(b.error.status, GW_MISMATCH);
+}
+
+static void the_second_of_a_rank_is_refused(void **state) {
+    (void)state;
+    joiner a = { .options = { .name = "a", .rank = 0, .world_size = 2, .join_timeout_ms = 300 } };
+    joiner b = { .options = { .name = "b", .rank = 0, .world_size = 2, .join_timeout_ms = 300 } };
+    join_two(&a, &b);
+    assert_one_of_each(&a, &b, "rank 0 is taken by", "rank 1 of 2 did not come within");
+}
+
+static void a_port_in_use_is_named(void **state) {
+    (void)state;
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    char url[64], words[64];
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
+    snprintf(words, sizeof words, "port %d is in use", ntohs(address.sin_port));
+    joiner j = { .options = { .world_size = 1, .init_method = url } };
+    join_and_leave(&j);
+    close(fd);
+    assert_int_equal(j.error.status, GW_ADDRESS_IN_USE);
+    assert_non_null(strstr(j.error.text, words));
+}
+
+GW_TESTS(join, two_workers_of_one_name_are_told_both,
+         workers_that_disagree_about_the_job_are_told_both, the_second_of_a_rank_is_refused,
+         a_port_in_use_is_named);
