@@ -32,7 +32,8 @@ typedef struct reader {
 } reader;
 
 static inline reader reader_of(const void *data, size_t size) {
-    return (reader){ .at = (const uint8_t *)data, .end = (const uint8_t *)data + size };
+    const uint8_t *at = (const uint8_t *)data;
+    return (reader){ .at = at, .end = size ? at + size : at };  // nothing may lie at NULL
 }
 static inline size_t reader_left(const reader *r) {
     return (size_t)(r->end - r->at);

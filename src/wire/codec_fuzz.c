@@ -1,0 +1,62 @@
+// Values from anybody: decoding any bytes ends in a value or in one sentence.
+#include "wire/codec.h"
+
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static gw_status take_special(void *user, decoder *d, gw_kind kind, gw_value *out,
+                              gw_error *error) {
+    (void)user, (void)kind;
+    reader_u32(&d->in);
+    *out = gw_none();
+    return d->in.failed ? error_set(error, GW_PROTOCOL, "special: it ends early") : GW_OK;
+}
+
+// The first byte tells how large the one segment is, 0: there is none; the rest is the head.
+static message *received(const uint8_t *data, size_t size) {
+    message *m = message_open(1);
+    if (!m) return NULL;
+    m->received = true;
+    size_t segment_size = size ? data[0] * (size_t)64 : 0;
+    if (size > 1) bytes_put(&m->head, data + 1, size - 1);
+    if (segment_size == 0) return m;
+    m->segments = mem_calloc(sizeof *m->segments);
+    m->segments[0] = (segment){ .block = block_take(segment_size), .size = segment_size };
+    memset(m->segments[0].block->bytes, 1, segment_size);
+    m->segment_count = m->segment_capacity = 1;
+    return m;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    message *m = received(data, size);
+    gw_status results[2];
+    for (int pass = 0; pass < 2; pass++) {
+        gw_scope *s = pass ? gw_scope_open(NULL) : NULL;
+        decoder d = { .message = m,
+                      .in = reader_of(m->head.data, m->head.size),
+                      .scope = s,
+                      .special = take_special };
+        gw_value v;
+        gw_error error = { 0 };
+        results[pass] = decode_value(&d, &v, &error);
+        if (results[pass] && !error.text[0]) abort();
+        // What was decoded can be sent again, and says the same.
+        if (s && !results[pass]) {
+            encoder e = { .message = message_open(1) };
+            encode_value(&e, v, &error);
+            message_release(e.message);
+        }
+        if (s) {
+            gw_error closed = gw_scope_close(s);
+            (void)closed;
+        }
+    }
+    // Only making a map shows that a key comes twice.
+    if (!results[1] && results[0]) abort();
+    message_release(m);
+    return 0;
+}
