@@ -81,11 +81,18 @@ bool rref_is_usable(gw_scope *s, const gw_rref *r) {
         scope_fail(s, GW_INVALID, "a reference of a call that failed in its own scope");
         return false;
     }
-    if (agent_is_closed(r->agent) || r->agent->phase == AGENT_LEFT) {
-        scope_fail(s, GW_WRONG_STATE, "a reference after shutdown");
-        return false;
+    bool left = agent_is_closed(r->agent);
+    if (!left) {
+        env_enter(r->agent->env);
+        left = r->agent->phase == AGENT_LEFT;
+        env_leave(r->agent->env);
     }
-    return true;
+    if (left) {
+        scope_fail(s, GW_WRONG_STATE, "a reference after shutdown");
+    } else if (s->agent != r->agent) {
+        scope_fail(s, GW_INVALID, "a reference of another agent than the scope's");
+    }
+    return gw_ok(s);
 }
 
 // ---- What rpc asks ----

@@ -86,9 +86,14 @@ static void fail_late(gw_scope *s, const gw_future *f) {
 
 static bool is_usable(gw_scope *s, const gw_future *f) {
     if (s->error) return false;
-    if (f && f != &future_poison) return true;
-    scope_fail(s, GW_INVALID, "a future of a call that failed in its own scope");
-    return false;
+    if (!f || f == &future_poison) {
+        scope_fail(s, GW_INVALID,
+                   f ? "a future of a call that failed in its own scope" : "the future is NULL");
+    } else if (context_of(s) && s->agent != f->agent) {
+        // What runs here gives up its place and turns while it waits, which are its own agent's.
+        scope_fail(s, GW_INVALID, "a future of another agent than the scope's");
+    }
+    return gw_ok(s);
 }
 
 // False with |s| failed.

@@ -74,21 +74,31 @@ static void turn_granted(turn_request *r) {
     env_wake(w->env, &w->waiter);
 }
 
-static void wait_for_turn(agent *a, object *o) {
+static bool wait_for_turn(agent *a, object *o, int64_t until_ns) {
     turn_wait w = { .request.granted = turn_granted, .waiter.what = "a turn", .env = a->env };
-    if (turn_take_on_loop(o, &w.request)) return;
-    while (!w.waiter.woken) env_wait(a->env, &w.waiter, ENV_NEVER);
+    if (turn_take_on_loop(o, &w.request)) return true;
+    if (env_wait(a->env, &w.waiter, until_ns)) return true;
+    turn_cancel_on_loop(&w.request);
+    return false;
 }
 
-static void resume(agent *a, gw_scope *s) {
+// Takes all turns of |s| again. |entering|, if there is one, is new among them and has until |until_ns|; false if that
+// was not enough, and then it is none of them any more.
+static bool resume(agent *a, gw_scope *s, held_turn *entering, int64_t until_ns) {
     gw_scope *at = s;
     for (context *c; (c = next_context(&at));)
         if (c->has_place) pool_regain_place_on_loop(&a->pool);
+    bool entered = true;
     held_turn *h;
     for (context *c; (h = next_to_take(s, &c));) {
-        wait_for_turn(a, h->object);
-        turn_resume_on_loop(h, c);
+        if (wait_for_turn(a, h->object, h == entering ? until_ns : ENV_NEVER)) {
+            turn_resume_on_loop(h, c);
+        } else {
+            turn_end_on_loop(h);
+            entered = false;
+        }
     }
+    return entered;
 }
 
 bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
@@ -96,7 +106,7 @@ bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
     if (!context_of(s)) return env_wait(a->env, w, until_ns);
     pause(a, s);
     bool woken = env_wait(a->env, w, until_ns);
-    resume(a, s);
+    resume(a, s, NULL, ENV_NEVER);
     return woken;
 }
 
@@ -123,9 +133,21 @@ static void leave_turns(gw_scope *s, void *data) {
     if (c->own_memory && c->scope == s) mem_free(c);
 }
 
+// Whether |s| lies in the context's own scope. The scope of an object leads to a context too, that of whoever has its turn,
+// but outlives it.
+static bool is_inside(const context *c, const gw_scope *s) {
+    while (s && s != c->scope) s = s->parent;
+    return s != NULL;
+}
+
 // The context whose turn an object entered in |s| is: the handler's, or one of the scope's own.
 static context *context_for(agent *a, gw_scope *s, gw_error *error) {
     context *c = context_of(s);
+    if (c && !is_inside(c, s)) {
+        error_set(error, GW_INVALID,
+                  "gw_local in a scope of an object, which outlives the call; use the call's own");
+        return NULL;
+    }
     if (!c) {
         c = mem_calloc(sizeof *c);
         if (!c) {
@@ -144,9 +166,19 @@ static context *context_for(agent *a, gw_scope *s, gw_error *error) {
     return c;
 }
 
+// As for calls: what has no deadline does not wait for ever.
+static int64_t entering_until_ns(const agent *a, gw_scope *s) {
+    int64_t until_ns = context_deadline_ns(s), usual_ns;
+    if (until_ns != ENV_NEVER || a->timeout_ms < 0 ||
+        __builtin_mul_overflow(a->timeout_ms, INT64_C(1000000), &usual_ns) ||
+        __builtin_add_overflow(env_now_ns(a->env), usual_ns, &usual_ns))
+        return until_ns;
+    return usual_ns;
+}
+
 gw_status context_enter(agent *a, gw_scope *s, object *o, held_turn *h, gw_error *error) {
     context *c = context_for(a, s, error);
-    if (!c) return error ? error->status : GW_NO_MEMORY;
+    if (!c) return error->status;
     h->scope = s;
     gw_status status = GW_OK;
     env_enter(a->env);
@@ -157,7 +189,9 @@ gw_status context_enter(agent *a, gw_scope *s, object *o, held_turn *h, gw_error
         // All others are given up, so that they are taken again in order with this one.
         pause(a, s);
         turn_begin_on_loop(h, o, c, false);
-        resume(a, s);
+        if (!resume(a, s, h, entering_until_ns(a, s)))
+            status = error_set(error, GW_TIMEOUT, "the turn of an object of class %s did not come",
+                               o->class->name);
     }
     env_leave(a->env);
     return status;

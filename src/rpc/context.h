@@ -30,8 +30,8 @@ context *context_of(gw_scope *s);
 gw_status context_check_wait(gw_scope *s, gw_error *error);
 int64_t context_deadline_ns(gw_scope *s);  // the least of all above |s|
 
-// Enters |o|: takes its turn for |h|, which |s| gives back when it closes (h->left). WOULD_BLOCK, NO_MEMORY. Without the
-// role.
+// Enters |o|: takes its turn for |h|, which |s| gives back when it closes (h->left). Fails with WOULD_BLOCK, TIMEOUT,
+// NO_MEMORY, and INVALID in a scope that outlives what runs in it. Without the role.
 gw_status context_enter(agent *a, gw_scope *s, object *o, held_turn *h, gw_error *error);
 // Whether the context of |s| has the turn of |o| already.
 bool context_has_turn(gw_scope *s, const object *o);

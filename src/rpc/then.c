@@ -58,8 +58,14 @@ gw_future *gw_future_open(gw_scope *s) {
         return &future_poison;
     }
     env_enter(a->env);
-    list_append(&a->unresolved, &f->sibling);
+    bool left = a->phase == AGENT_LEFT;
+    if (!left) list_append(&a->unresolved, &f->sibling);
     env_leave(a->env);
+    if (left) {
+        handle_release(f);
+        scope_fail(s, GW_WRONG_STATE, "a future after shutdown");
+        return &future_poison;
+    }
     f = scope_own(s, f);
     return f ? f : &future_poison;
 }
@@ -101,6 +107,13 @@ static void free_then(then *t) {
     mem_free(t);
 }
 
+// Whoever waits for |out| has been told its error.
+static void close_scope(gw_scope *s) {
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
+}
+
+// The scope closes here, since objects that the body has entered are left by the context.
 static void run_body(then *t, gw_scope *s) {
     context c = { .scope = s,
                   .agent = t->in->agent,
@@ -113,18 +126,17 @@ static void run_body(then *t, gw_scope *s) {
     gw_value v = result_give(future_result(t->in), s);
     gw_value out = s->error ? gw_none() : t->body(s, v, t->context);
     settle(s, t->out, out);
-    scope_set_slot(s, SCOPE_TURN, NULL, NULL);
+    close_scope(s);
 }
 
 static void run_then(then *t) {
     gw_scope *s = agent_scope_open(t->in->agent, t->key, t->id, t->deadline_ns);
     if (s->error) {
         settle(s, t->out, gw_none());
+        close_scope(s);
     } else {
         run_body(t, s);
     }
-    gw_error ignored = gw_scope_close(s);
-    (void)ignored;
     free_then(t);
 }
 
