@@ -1,0 +1,137 @@
+// Turns and futures at the edges: who took a turn gives it back, in every way that it may end.
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct turn_box {
+    gw_scope *own;
+    int64_t n;
+} turn_box;
+
+GW_CLASS(turn_box, turn_box_open, turn_box_close)
+
+static void turn_box_open(gw_scope *own, turn_box *self, const gw_args *a) {
+    (void)a;
+    self->own = own;
+}
+
+static void turn_box_close(turn_box *self) {
+    (void)self;
+}
+
+GW_METHOD(turn_box, add, GW_INLINE, "int") {
+    return gw_value_of(self->n += gw_arg_int(s, a, 0));
+}
+
+// Enters another object in a scope that outlives this call.
+GW_METHOD(turn_box, enter_for_long, GW_POOL, "rref") {
+    gw_local(self->own, gw_arg_rref(s, a, 0));
+    return gw_none();
+}
+
+typedef struct job {
+    char path[32], url[64];
+    gw_scope *root;
+    gw_rref *box;
+} job;
+
+static job open_job(void) {
+    job j = { .path = "/tmp/gw-turn-XXXXXX" };
+    int fd = mkstemp(j.path);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(j.url, sizeof j.url, "file://%s", j.path);
+    j.root = gw_scope_open(NULL);
+    gw_rpc_init(j.root, (gw_rpc_options){ .world_size = 1, .init_method = j.url });
+    j.box = gw_remote(j.root, 0, "turn_box");
+    return j;
+}
+
+static gw_error close_job(job *j) {
+    gw_rpc_shutdown(j->root);
+    unlink(j->path);
+    return gw_scope_close(j->root);
+}
+
+static void add_one(job *j, int64_t expected) {
+    gw_scope *s = gw_scope_open(j->root);
+    gw_scope_set_timeout(s, 10000);
+    assert_int_equal(gw_int_of(s, gw_rpc_sync(s, j->box, "add", 1)), expected);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+static gw_value enter_box(gw_scope *s, gw_value v, void *context) {
+    (void)v;
+    turn_box *b = gw_local(s, context);
+    return gw_value_of(b ? ++b->n : 0);
+}
+
+static void a_then_body_leaves_the_object_it_entered(void **state) {
+    (void)state;
+    job j = open_job();
+    add_one(&j, 1);
+    gw_future *f = gw_future_open(j.root);
+    gw_future *then = gw_then(j.root, f, enter_box, j.box);
+    gw_future_set(j.root, f, 0);
+    assert_int_equal(gw_int_of(j.root, gw_wait(j.root, then)), 2);
+    add_one(&j, 3);
+    assert_int_equal(close_job(&j).status, GW_OK);
+}
+
+static void an_object_is_not_entered_in_a_scope_that_outlives_the_call(void **state) {
+    (void)state;
+    job j = open_job();
+    gw_scope *s = gw_scope_open(j.root);
+    gw_rref *other = gw_remote(s, 0, "turn_box");
+    gw_rpc_sync(s, other, "enter_for_long", j.box);
+    gw_error e = gw_scope_close(s);
+    assert_int_equal(e.status, GW_INVALID);
+    assert_non_null(strstr(e.text, "outlives the call"));
+    add_one(&j, 1);
+    assert_int_equal(close_job(&j).status, GW_OK);
+}
+
+static void entering_waits_no_longer_than_the_deadline(void **state) {
+    (void)state;
+    job j = open_job();
+    add_one(&j, 1);
+    gw_scope *outer = gw_scope_open(j.root), *inner = gw_scope_open(outer);
+    assert_non_null(gw_local(inner, j.box));
+    gw_scope_set_timeout(outer, 50);
+    assert_null(gw_local(outer, j.box));  // the inner scope has it
+    assert_int_equal(gw_scope_error(outer)->status, GW_TIMEOUT);
+    gw_scope_merge(inner);
+    assert_int_equal(gw_scope_close(outer).status, GW_TIMEOUT);
+    add_one(&j, 2);
+    assert_int_equal(close_job(&j).status, GW_OK);
+}
+
+static void no_future_is_opened_after_shutdown(void **state) {
+    (void)state;
+    job j = open_job();
+    add_one(&j, 1);
+    gw_rpc_shutdown(j.root);
+    gw_future_open(j.root);
+    gw_error e = close_job(&j);
+    assert_int_equal(e.status, GW_WRONG_STATE);
+    assert_non_null(strstr(e.text, "a future after shutdown"));
+}
+
+static void a_reference_needs_a_scope_of_its_agent(void **state) {
+    (void)state;
+    job j = open_job();
+    add_one(&j, 1);
+    gw_scope *stranger = gw_scope_open(NULL);
+    gw_to_here(stranger, j.box);
+    assert_int_equal(gw_scope_close(stranger).status, GW_INVALID);
+    assert_int_equal(close_job(&j).status, GW_OK);
+}
+
+GW_TESTS(turn, a_then_body_leaves_the_object_it_entered,
+         an_object_is_not_entered_in_a_scope_that_outlives_the_call,
+         entering_waits_no_longer_than_the_deadline, no_future_is_opened_after_shutdown,
+         a_reference_needs_a_scope_of_its_agent);
