@@ -93,7 +93,12 @@ void entry_unlist_on_loop(entry *e, uint64_t fork, int holder) {
 // ---- Making ----
 
 void entry_make_on_loop(entry *e, result *value, object *o) {
-    assert(!e->made);
+    if (e->made) {
+        // The agent has ended before its maker.
+        if (value) result_release_on_loop(e->agent, value);
+        if (o) object_end_on_loop(o);
+        return;
+    }
     e->requested = true;
     e->made = true;
     e->result = value;
@@ -150,7 +155,7 @@ gw_status entry_accept_on_loop(agent *a, int from, uint64_t id, uint64_t fork, e
         entry_release_on_loop(e);
         return error_set(error, GW_NO_MEMORY, "no memory for a reference");
     }
-    message *m = message_open(KIND_ACCEPTED);
+    message *m = agent_message_on_loop(a, KIND_ACCEPTED);
     if (m) {
         bytes_put_u64(&m->head, id);
         bytes_put_u64(&m->head, fork);

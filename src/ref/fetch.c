@@ -58,8 +58,8 @@ static void refuse(agent *a, int to, uint64_t call, gw_error *error) {
     shipment sh;
     error->outcome = GW_NOT_DELIVERED;
     error_add_trail(error, agent_member(a, a->rank)->name, "");
-    if (!reply_fill(&sh, a, KIND_REPLY, call, "", gw_none(), error))
-        shipment_send_on_loop(&sh, to, REPLY_SPECIALS_FIELD, false, NULL);
+    bool filled = !reply_fill(&sh, a, KIND_REPLY, call, "", gw_none(), error);
+    reply_send_on_loop(&sh, a, to, KIND_REPLY, call, filled, false);
     shipment_fini(&sh);
 }
 

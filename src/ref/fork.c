@@ -6,7 +6,7 @@
 // ---- Small messages ----
 
 static void send_two(agent *a, int to, message_kind kind, uint64_t x, uint64_t y) {
-    message *m = message_open((uint8_t)kind);
+    message *m = agent_message_on_loop(a, kind);
     if (!m) return;
     bytes_put_u64(&m->head, x);
     bytes_put_u64(&m->head, y);
@@ -20,14 +20,14 @@ gw_status fork_ask_on_loop(gw_rref *r) {
 }
 
 void fork_accept_on_loop(agent *a, int parent, uint64_t fork) {
-    message *m = message_open(KIND_CHILD_ACCEPT);
+    message *m = agent_message_on_loop(a, KIND_CHILD_ACCEPT);
     if (!m) return;
     bytes_put_u64(&m->head, fork);
     agent_send_on_loop(a, parent, m, false, NULL);
 }
 
 static void acknowledge(agent *a, int to, uint64_t fork, bool known) {
-    message *m = message_open(KIND_FORK_ACK);
+    message *m = agent_message_on_loop(a, KIND_FORK_ACK);
     if (!m) return;
     bytes_put_u64(&m->head, fork);
     bytes_put_u8(&m->head, known);

@@ -3,7 +3,6 @@
 
 #include "base/mem.h"
 
-
 gw_status references_open(agent *a, gw_error *error) {
     references *rs = mem_calloc(sizeof *rs);
     list_node *releases = mem_calloc((size_t)a->world_size * sizeof *releases);
@@ -51,6 +50,22 @@ size_t references_pending(const agent *a) {
 }
 
 // ---- The end ----
+
+void references_stop_on_loop(agent *a, const gw_error *why) {
+    references *rs = a->references;
+    if (!rs) return;
+    // Whoever is told may change the list.
+    for (bool found = true; found;) {
+        found = false;
+        list_each(l, &rs->entries) {
+            entry *e = list_entry(l, entry, link);
+            found = !e->made;
+            if (!found) continue;
+            entry_make_on_loop(e, result_of_error(why), NULL);
+            break;
+        }
+    }
+}
 
 static void close_entry(entry *e) {
     list_remove(&e->link);

@@ -34,7 +34,7 @@ void release_on_loop(gw_rref *r) {
 }
 
 static bool write_release(references *rs, int owner) {
-    message *m = message_open(KIND_RELEASE);
+    message *m = agent_message_on_loop(rs->agent, KIND_RELEASE);
     if (!m) return false;
     uint32_t count = 0;
     bytes_put_u32(&m->head, 0);

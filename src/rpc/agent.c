@@ -22,6 +22,7 @@ agent *agent_retain(agent *a) {
 void agent_release(agent *a) {
     if (!a || atomic_fetch_sub_explicit(&a->count, 1, memory_order_acq_rel) != 1) return;
     references_free(a);
+    message_release(a->spare);
     map_fini(&a->ranks);
     map_fini(&a->calls);
     map_fini(&a->strands);
@@ -29,6 +30,16 @@ void agent_release(agent *a) {
     handle_release(a->registry);
     mem_free(a->members);
     mem_free(a);
+}
+
+static message *make_spare(void) {
+    message *m = message_open(KIND_REPLY);
+    if (!m) return NULL;
+    bytes_extend(&m->head, AGENT_SMALL_BYTES);
+    m->head.size = 0;
+    if (!m->head.failed) return m;
+    message_release(m);
+    return NULL;
 }
 
 static void init_member(agent *a, int rank) {
@@ -53,6 +64,7 @@ static agent *make_agent(const join_options *o, gw_error *error) {
     a->world_size = o->world_size;
     a->timeout_ms = o->timeout_ms;
     a->ids.space = (uint64_t)o->rank + 1;
+    a->spare = make_spare();
     list_init(&a->loopback);
     list_init(&a->unresolved);
     for (int rank = 0; rank < o->world_size; rank++) init_member(a, rank);
@@ -84,6 +96,18 @@ void error_add_trail(gw_error *error, const char *worker, const char *function) 
     bool said = !strncmp(error->text, function, size) && !strncmp(error->text + size, ": ", 2);
     if (size && !said) prefix(error, function);
     prefix(error, worker);
+}
+
+message *agent_message_on_loop(agent *a, message_kind kind) {
+    message *m = make_spare();
+    if (!m) {
+        m = a->spare;
+        a->spare = NULL;
+    } else if (!a->spare) {
+        a->spare = make_spare();
+    }
+    if (m) m->kind = (uint8_t)kind;
+    return m;
 }
 
 static gw_status dispatch(agent *a, int from, message *m, gw_error *error) {
@@ -146,6 +170,7 @@ static void run_loopback(task *t) {
         env_defer(a->env, &a->loopback_task);
     }
     if (l) receive(a, a->rank, list_entry(l, message, link));
+    leaving_check_on_loop(a);
     env_leave(a->env);
 }
 
@@ -225,6 +250,7 @@ static void stop_on_loop(agent *a) {
     calls_close_on_loop(a, &error);
     promises_close_on_loop(a, &error);
     futures_close_on_loop(a, &error);
+    references_stop_on_loop(a, &error);
     pool_end_on_loop(&a->pool);
 }
 
@@ -242,6 +268,17 @@ void agent_leave_on_loop(agent *a) {
     close_peers_on_loop(a);
 }
 
+// Ends of objects that no thread has come to.
+static void run_left_jobs(agent *a) {
+    for (;;) {
+        env_enter(a->env);
+        pool_job *j = pool_take_on_loop(&a->pool);
+        env_leave(a->env);
+        if (!j) return;
+        j->run(j);
+    }
+}
+
 static void close_agent(agent *a) {
     env_enter(a->env);
     agent_leave_on_loop(a);
@@ -249,7 +286,9 @@ static void close_agent(agent *a) {
     drop_loopback(a);
     leaving_stop_on_loop(a);
     env_leave(a->env);
+    run_left_jobs(a);
     references_close(a);
+    run_left_jobs(a);
     atomic_store_explicit(&a->closed, true, memory_order_release);
     if (a->owns_env) env_close(a->env);
     agent_release(a);
@@ -319,6 +358,10 @@ static void attach(gw_scope *root, agent *a) {
 void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options) {
     gw_error error;
     join_options o;
+    if (root->error) {
+        if (owns_env) env_close(e);
+        return;
+    }
     gw_status status = options_resolve(&options, getenv, &o, &error);
     agent *a = status ? NULL : make_agent(&o, &error);
     if (!a) {

@@ -25,6 +25,8 @@ typedef struct member {
     bool lost;
     gw_error why;             // valid when lost
     bool asked, answered;     // rank 0's: to leave; the wave
+    char missing[96];         // rank 0's: what it has told last
+    uint32_t owed;            // kinds of messages about leaving that there was no memory for
     uint64_t sent, received;  // messages, those about leaving not counted
 
     list_node calls;  // futures of calls to it that are out
@@ -52,14 +54,16 @@ typedef struct leaving {
     timer bound;
 
     uint32_t sent_wave;
+    bool clean;  // what leave says
     bool all_idle, before_was_idle;
     uint64_t sent, received, before_sent, before_received;  // sums of this wave and the one before
     int64_t wave_start_ns;
-    char missing[512];    // what the last wave has told
-    char collected[512];  // what this one tells
 
     uint32_t owed_wave;  // to be answered once idle, or out of patience
     timer patience;
+
+    timer again;         // for messages that there was no memory for
+    int64_t failing_ns;  // since when; 0: not
 } leaving;
 
 struct agent {
@@ -83,6 +87,8 @@ struct agent {
     store *store;             // of the worker that hosts it
     peers_stats final_stats;  // once |peers| is gone
     leaving leaving;
+
+    message *spare;  // for a small message, when there is no memory
 
     // messages to oneself
     list_node loopback;  // of message, by |link|
@@ -117,6 +123,11 @@ agent *agent_of(gw_scope *s);
 
 // A scope of its own for a body: of this worker, with |key| as its seed.
 gw_scope *agent_scope_open(agent *a, uint64_t key, uint64_t id, int64_t deadline_ns);
+
+// A message that keeps others from waiting: made even when there is no memory, if that is rare. It has room for
+// AGENT_SMALL_BYTES. NULL otherwise.
+enum { AGENT_SMALL_BYTES = 256 };
+message *agent_message_on_loop(agent *a, message_kind kind);
 
 // Sends |m|, whose count it takes, to |rank|, which may be this worker.
 gw_status agent_send_on_loop(agent *a, int rank, message *m, bool flush, gw_error *error);

@@ -55,7 +55,7 @@ static void defer_send(forward *w) {
 // Without memory for it this worker sends the value itself, later.
 static bool ask_callee(forward *w) {
     gw_future *f = w->future;
-    message *m = message_open(KIND_FORWARD);
+    message *m = agent_message_on_loop(f->agent, KIND_FORWARD);
     if (!m) return false;
     bytes_put_u64(&m->head, f->call);
     bytes_put_u32(&m->head, (uint32_t)w->consumer);

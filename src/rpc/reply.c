@@ -27,17 +27,41 @@ gw_status reply_fill(shipment *s, agent *a, message_kind kind, uint64_t id, cons
     return s->message->head.failed ? GW_NO_MEMORY : GW_OK;
 }
 
-static void send_filled(shipment *s, agent *a, int to) {
-    env_enter(a->env);
-    shipment_send_on_loop(s, to, REPLY_SPECIALS_FIELD, true, NULL);
-    env_leave(a->env);
+// Somebody waits for this, and learns at least why it does not come.
+static void send_failure(agent *a, int to, message_kind kind, uint64_t id, const gw_error *error) {
+    message *m = agent_message_on_loop(a, kind);
+    if (!m) return;
+    reply_write(&m->head, &(reply_fixed){ .id = id, .outcome = REPLY_ERROR });
+    bytes_put_u8(&m->head, GW_ERROR);
+    encode_error(&m->head, error);
+    if (m->head.failed) {
+        message_release(m);
+    } else {
+        agent_send_on_loop(a, to, m, true, NULL);
+    }
+}
+
+void reply_send_on_loop(shipment *s, agent *a, int to, message_kind kind, uint64_t id, bool filled,
+                        bool flush) {
+    gw_error error;
+    if (filled) {
+        if (!shipment_send_on_loop(s, to, REPLY_SPECIALS_FIELD, flush, &error)) return;
+    } else {
+        error_set(&error, GW_NO_MEMORY, "no memory for a reply");
+    }
+    error.outcome = GW_MAY_HAVE_RUN;
+    error_add_trail(&error, agent_member(a, a->rank)->name, "");
+    send_failure(a, to, kind, id, &error);
 }
 
 void reply_result(agent *a, int to, message_kind kind, uint64_t id, result *r) {
     gw_scope *s = agent_scope_open(a, 0, 0, ENV_NEVER);
     gw_value v = result_give(r, s);
     shipment sh;
-    if (!reply_fill(&sh, a, kind, id, "", v, s->error)) send_filled(&sh, a, to);
+    bool filled = !reply_fill(&sh, a, kind, id, "", v, s->error);
+    env_enter(a->env);
+    reply_send_on_loop(&sh, a, to, kind, id, filled, true);
+    env_leave(a->env);
     shipment_fini(&sh);
     gw_error ignored = gw_scope_close(s);
     (void)ignored;

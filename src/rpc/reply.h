@@ -10,6 +10,10 @@
 gw_status reply_fill(shipment *s, agent *a, message_kind kind, uint64_t id, const char *function,
                      gw_value v, const gw_error *error);
 
+// Sends what reply_fill has filled, or that there was no memory for it.
+void reply_send_on_loop(shipment *s, agent *a, int to, message_kind kind, uint64_t id, bool filled,
+                        bool flush);
+
 // Sends what |r| is. Without the role.
 void reply_result(agent *a, int to, message_kind kind, uint64_t id, result *r);
 

@@ -90,6 +90,7 @@ static void open_scope(serving *s) {
     s->context.scope = s->scope;
     if (s->scope->error) return;
     s->scope->may_wait = s->context.may_wait;
+    if (s->op) s->scope->tensor_bytes_max = LIMIT_TENSOR_BYTES;
     scope_set_slot(s->scope, SCOPE_TURN, &s->context, NULL);
 }
 
@@ -113,25 +114,29 @@ static void send_promised(serving *s, list_node *forwards, gw_value v, const gw_
     for (list_node *l; (l = list_take(forwards));) {
         wanted *w = list_entry(l, wanted, link);
         shipment sh;
-        if (!reply_fill(&sh, a, KIND_PROMISE_VALUE, w->promise, s->header.function, v, error)) {
-            env_enter(a->env);
-            shipment_send_on_loop(&sh, w->consumer, REPLY_SPECIALS_FIELD, true, NULL);
-            env_leave(a->env);
-        }
+        bool filled =
+            !reply_fill(&sh, a, KIND_PROMISE_VALUE, w->promise, s->header.function, v, error);
+        env_enter(a->env);
+        reply_send_on_loop(&sh, a, w->consumer, KIND_PROMISE_VALUE, w->promise, filled, true);
+        env_leave(a->env);
         shipment_fini(&sh);
         mem_free(w);
     }
 }
 
 // Says in the reply how many forwards will be honoured; from here on none is.
-static void send_reply_on_loop(serving *s, shipment *sh, list_node *out_forwards, bool flush) {
+static void send_reply_on_loop(serving *s, shipment *sh, bool filled, list_node *out_forwards,
+                               bool flush) {
     uint32_t count = 0;
-    list_each(l, &s->forwards) count++;
-    list_splice(out_forwards, &s->forwards);
     s->forwards_end = true;
     if (s->abandoned) return;
-    memcpy(sh->message->head.data + offsetof(reply_fixed, forwarded), &count, sizeof count);
-    shipment_send_on_loop(sh, s->caller, REPLY_SPECIALS_FIELD, flush, NULL);
+    list_each(l, &s->forwards) count++;
+    if (filled) {
+        // Without memory for the reply the caller sends what was promised: that it does not have it either.
+        list_splice(out_forwards, &s->forwards);
+        memcpy(sh->message->head.data + offsetof(reply_fixed, forwarded), &count, sizeof count);
+    }
+    reply_send_on_loop(sh, s->agent, s->caller, KIND_REPLY, s->header.fixed.call, filled, flush);
 }
 
 static bool others_follow(const serving *s) {
@@ -167,7 +172,7 @@ static serving *reply_value(serving *s, gw_value v, const gw_error *error, bool 
     bool filled =
         !reply_fill(&sh, a, KIND_REPLY, s->header.fixed.call, s->header.function, v, error);
     env_enter(a->env);
-    if (filled) send_reply_on_loop(s, &sh, &forwards, late || !others_follow(s));
+    send_reply_on_loop(s, &sh, filled, &forwards, late || !others_follow(s));
     serving *next = end_order_on_loop(s);
     // The turn ends with the scope, which may hold what the object's next method uses.
     bool again = s->object || s->context.entered || !list_is_empty(&forwards);

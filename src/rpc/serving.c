@@ -20,8 +20,8 @@ void serving_describe(const serving *s, char *out, size_t size) {
 // Without the serving: nothing is known but who called.
 static void refuse_unread_on_loop(agent *a, int to, uint64_t call, const gw_error *error) {
     shipment sh;
-    if (!reply_fill(&sh, a, KIND_REPLY, call, "", gw_none(), error))
-        shipment_send_on_loop(&sh, to, REPLY_SPECIALS_FIELD, false, NULL);
+    bool filled = !reply_fill(&sh, a, KIND_REPLY, call, "", gw_none(), error);
+    reply_send_on_loop(&sh, a, to, KIND_REPLY, call, filled, false);
     shipment_fini(&sh);
 }
 

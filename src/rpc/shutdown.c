@@ -9,6 +9,7 @@
 
 #define SECOND INT64_C(1000000000)
 
+enum { LEAVE_TEXT_MAX = 512 };
 enum { PATIENCE_S = 1, BOUND_S = 30, OWN_BOUND_S = 35, GOODBYE_S = 1 };
 
 static void set_timer(agent *a, timer *t, void (*fire)(timer *t), int64_t seconds) {
@@ -23,6 +24,7 @@ static void disarm(agent *a, timer *t) {
 void leaving_stop_on_loop(agent *a) {
     disarm(a, &a->leaving.bound);
     disarm(a, &a->leaving.patience);
+    disarm(a, &a->leaving.again);
 }
 
 // The thread in gw_rpc_shutdown does the rest: sessions do not end inside callbacks.
@@ -43,7 +45,7 @@ static bool is_idle(const agent *a) {
 }
 
 typedef struct words {
-    char text[256];
+    char text[96];
 } words;
 
 static void add_words(words *w, const char *verb, size_t count, const char *noun,
@@ -76,42 +78,108 @@ static void count_messages(agent *a, uint64_t *out_sent, uint64_t *out_received)
 
 // ---- Sending ----
 
+enum { AGAIN_MS = 100 };
+
 static void received_here(agent *a, int from, message_kind kind, reader *r);
 
-// Rank 0 tells itself at once.
-static void tell(agent *a, int to, message_kind kind, const bytes *body) {
-    if (to == a->rank) {
-        reader r = reader_of(body->data, body->size);
-        received_here(a, to, kind, &r);
-        return;
-    }
-    message *m = message_open((uint8_t)kind);
-    if (!m) return;
-    bytes_put(&m->head, body->data, body->size);
-    agent_send_on_loop(a, to, m, true, NULL);
-}
-
-static void tell_all(agent *a, message_kind kind, const bytes *body) {
-    for (int rank = a->world_size - 1; rank >= 0; rank--)
-        if (!agent_member(a, rank)->lost) tell(a, rank, kind, body);
-}
-
-static void send_state(agent *a) {
-    leaving *l = &a->leaving;
+static void write_state(agent *a, bytes *body) {
     uint64_t sent, received;
     words missing = describe(a);
     count_messages(a, &sent, &received);
-    bytes body;
-    bytes_init(&body);
-    bytes_put_u32(&body, l->owed_wave);
-    bytes_put_u8(&body, is_idle(a));
-    bytes_put_u64(&body, sent);
-    bytes_put_u64(&body, received);
-    bytes_put_text(&body, missing.text);
-    l->owed_wave = 0;
-    disarm(a, &l->patience);
-    if (!body.failed) tell(a, 0, KIND_STATE, &body);
-    bytes_fini(&body);
+    bytes_put_u32(body, a->leaving.owed_wave);
+    bytes_put_u8(body, is_idle(a));
+    bytes_put_u64(body, sent);
+    bytes_put_u64(body, received);
+    bytes_put_text(body, missing.text);
+}
+
+// "w1 awaits 1 reply; w2 serves 1 call"; empty if all is well.
+static void write_missing(agent *a, bytes *body) {
+    char text[LEAVE_TEXT_MAX] = "";
+    size_t at = 0;
+    for (int rank = 0; rank < a->world_size && !a->leaving.clean; rank++) {
+        const member *m = agent_member(a, rank);
+        if (m->lost || !m->missing[0] || at >= sizeof text) continue;
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%s %s", at ? "; " : "", m->name,
+                               m->missing);
+    }
+    bytes_put_text(body, text);
+}
+
+static void write_body(agent *a, message_kind kind, bytes *body) {
+    leaving *l = &a->leaving;
+    switch (kind) {
+    case KIND_WAVE: bytes_put_u32(body, l->sent_wave); break;
+    case KIND_STATE: write_state(a, body); break;
+    case KIND_LEAVE:
+        bytes_put_u8(body, l->clean);
+        write_missing(a, body);
+        break;
+    default: break;
+    }
+}
+
+static bool send(agent *a, int to, message_kind kind) {
+    message *m = agent_message_on_loop(a, kind);
+    if (!m) return false;
+    write_body(a, kind, &m->head);
+    if (!m->head.failed) return agent_send_on_loop(a, to, m, true, NULL) != GW_NO_MEMORY;
+    message_release(m);
+    return false;
+}
+
+static uint32_t bit_of(message_kind kind) {
+    return 1u << (kind - KIND_ASK_LEAVE);
+}
+
+static void tell_again(timer *t);
+
+// Without memory it is told again later, as things are then. Rank 0 tells itself at once.
+static void tell(agent *a, int to, message_kind kind) {
+    if (to == a->rank) {
+        uint8_t buffer[1024];
+        bytes body = { .data = buffer, .capacity = sizeof buffer };
+        write_body(a, kind, &body);
+        reader r = reader_of(body.data, body.size);
+        received_here(a, to, kind, &r);
+    } else if (!send(a, to, kind)) {
+        leaving *l = &a->leaving;
+        agent_member(a, to)->owed |= bit_of(kind);
+        if (!l->failing_ns) l->failing_ns = env_now_ns(a->env);
+        l->again.fire = tell_again;
+        env_set_timer(a->env, &l->again, env_now_ns(a->env) + AGAIN_MS * INT64_C(1000000));
+    }
+}
+
+static void tell_all(agent *a, message_kind kind) {
+    for (int rank = a->world_size - 1; rank >= 0; rank--)
+        if (!agent_member(a, rank)->lost) tell(a, rank, kind);
+}
+
+static void give_up(agent *a) {
+    gw_error error;
+    error_set(&error, GW_NO_MEMORY, "shutdown: no memory to tell the others");
+    finish(a, &error);
+}
+
+static void tell_again(timer *t) {
+    agent *a = list_entry(t, agent, leaving.again);
+    int64_t since_ns = a->leaving.failing_ns;
+    a->leaving.failing_ns = 0;
+    for (int rank = 0; rank < a->world_size; rank++) {
+        uint32_t owed = agent_member(a, rank)->owed;
+        agent_member(a, rank)->owed = 0;
+        for (message_kind kind = KIND_ASK_LEAVE; owed && kind <= KIND_LEAVE; kind++)
+            if ((owed & bit_of(kind)) && !agent_member(a, rank)->lost) tell(a, rank, kind);
+    }
+    if (!a->leaving.failing_ns) return;
+    a->leaving.failing_ns = since_ns;
+    if (env_now_ns(a->env) - since_ns > BOUND_S * SECOND) give_up(a);
+}
+
+static void send_state(agent *a) {
+    disarm(a, &a->leaving.patience);
+    tell(a, 0, KIND_STATE);
 }
 
 static void out_of_patience(timer *t) {
@@ -119,38 +187,25 @@ static void out_of_patience(timer *t) {
 }
 
 void leaving_check_on_loop(agent *a) {
-    if (a->leaving.owed_wave && is_idle(a)) send_state(a);
+    leaving *l = &a->leaving;
+    if (l->patience.armed && is_idle(a)) send_state(a);
 }
 
 // ---- Rank 0 ----
 
 static void send_leave(agent *a, bool clean) {
-    bytes body;
-    bytes_init(&body);
-    bytes_put_u8(&body, clean);
-    bytes_put_text(&body, clean ? "" : a->leaving.missing);
-    if (!body.failed) tell_all(a, KIND_LEAVE, &body);
-    bytes_fini(&body);
-}
-
-static void add_missing(agent *a, int rank, const char *what) {
-    char *missing = a->leaving.collected;
-    size_t at = strlen(missing), size = sizeof a->leaving.collected;
-    if (at + 1 < size)
-        snprintf(missing + at, size - at, "%s%s %s", at ? "; " : "", agent_member(a, rank)->name,
-                 what);
+    a->leaving.clean = clean;
+    tell_all(a, KIND_LEAVE);
 }
 
 static void out_of_time(timer *t) {
     agent *a = list_entry(t, agent, leaving.bound);
-    leaving *l = &a->leaving;
     // A wave that is younger than its answers need says nothing about who is silent.
-    if (!l->missing[0] || env_now_ns(a->env) - l->wave_start_ns > 2 * PATIENCE_S * SECOND) {
-        for (int rank = 0; rank < a->world_size; rank++) {
-            const member *m = agent_member(a, rank);
-            if (!m->lost && !m->answered) add_missing(a, rank, "does not say what it is doing");
-        }
-        memcpy(l->missing, l->collected, sizeof l->missing);
+    bool late = env_now_ns(a->env) - a->leaving.wave_start_ns > 2 * PATIENCE_S * SECOND;
+    for (int rank = 0; rank < a->world_size && late; rank++) {
+        member *m = agent_member(a, rank);
+        if (!m->lost && !m->answered)
+            snprintf(m->missing, sizeof m->missing, "does not say what it is doing");
     }
     send_leave(a, false);
 }
@@ -164,14 +219,8 @@ static void start_wave(agent *a) {
     l->all_idle = true;
     l->sent = l->received = 0;
     l->wave_start_ns = env_now_ns(a->env);
-    memcpy(l->missing, l->collected, sizeof l->missing);
-    l->collected[0] = '\0';
     for (int rank = 0; rank < a->world_size; rank++) agent_member(a, rank)->answered = false;
-    bytes body;
-    bytes_init(&body);
-    bytes_put_u32(&body, l->sent_wave);
-    if (!body.failed) tell_all(a, KIND_WAVE, &body);
-    bytes_fini(&body);
+    tell_all(a, KIND_WAVE);
 }
 
 static bool has_ended(const leaving *l) {
@@ -194,7 +243,7 @@ static void end_wave_if_answered(agent *a) {
 
 static void state_came(agent *a, int from, reader *r) {
     leaving *l = &a->leaving;
-    char missing[256];
+    char missing[96];
     uint32_t wave = reader_u32(r);
     bool idle = reader_u8(r) != 0;
     uint64_t sent = reader_u64(r), received = reader_u64(r);
@@ -204,10 +253,8 @@ static void state_came(agent *a, int from, reader *r) {
     agent_member(a, from)->answered = true;
     l->sent += sent;
     l->received += received;
-    if (!idle) {
-        l->all_idle = false;
-        add_missing(a, from, missing);
-    }
+    if (!idle) l->all_idle = false;
+    snprintf(agent_member(a, from)->missing, sizeof agent_member(a, from)->missing, "%s", missing);
     end_wave_if_answered(a);
 }
 
@@ -218,7 +265,7 @@ static void check_all_asked(agent *a) {
         if (!m->lost && !m->asked) return;
     }
     a->leaving.all_asked = true;
-    tell_all(a, KIND_ALL_ASKED, &(bytes){ 0 });
+    tell_all(a, KIND_ALL_ASKED);
     set_timer(a, &a->leaving.bound, out_of_time, BOUND_S);
     start_wave(a);
 }
@@ -242,6 +289,7 @@ static void all_asked(agent *a) {
 
 static void wave_came(agent *a, reader *r) {
     a->leaving.owed_wave = reader_u32(r);
+    if (!a->leaving.owed_wave) return;
     if (is_idle(a)) {
         send_state(a);
     } else {
@@ -251,7 +299,7 @@ static void wave_came(agent *a, reader *r) {
 
 static void leave_came(agent *a, reader *r) {
     gw_error error;
-    char missing[sizeof a->leaving.missing];
+    char missing[LEAVE_TEXT_MAX];
     bool clean = reader_u8(r) != 0;
     reader_text(r, missing, sizeof missing);
     if (!clean)
@@ -300,12 +348,22 @@ void leaving_lost_on_loop(agent *a, int rank) {
 
 // ---- gw_rpc_shutdown ----
 
+// Sessions begin when there is something to say. With one to everybody, rank 0 learns of those who have ended and will
+// never ask.
+static void greet_all(agent *a) {
+    for (int rank = 1; rank < a->world_size; rank++) {
+        const member *m = agent_member(a, rank);
+        if (!m->lost && !m->asked) tell(a, rank, KIND_WAVE);
+    }
+}
+
 static void ask(agent *a) {
     a->phase = AGENT_ASKED;
+    if (a->rank == 0) greet_all(a);
     if (agent_member(a, 0)->lost) {
         leave_without_coordinator(a);
     } else {
-        tell(a, 0, KIND_ASK_LEAVE, &(bytes){ 0 });
+        tell(a, 0, KIND_ASK_LEAVE);
     }
 }
 

@@ -9,10 +9,14 @@
 // The owner's side of a reference: what is kept, or the error in making it, or who waits for it. Counted.
 typedef struct entry entry;
 
-gw_status references_open(agent *a, gw_error *error);  // at the agent's opening
-void references_close(
-    agent *a);                   // at its end, without the role: objects end here; handles may stay
-void references_free(agent *a);  // with the agent's memory
+// At the agent's opening, at its end, and with its memory. Objects end in references_close, which is called without the
+// role; handles may stay.
+gw_status references_open(agent *a, gw_error *error);
+void references_close(agent *a);
+void references_free(agent *a);
+
+// Whoever waits for a value to be made waits no more.
+void references_stop_on_loop(agent *a, const gw_error *why);
 
 // Messages of the kinds from KIND_ACCEPTED on; takes |m|. PROTOCOL for bytes that mean nothing.
 gw_status references_received_on_loop(agent *a, int from, message *m, gw_error *error);
