@@ -112,12 +112,12 @@ static void call_in_order(gw_scope *root, int rank, void *context) {
 static void call_in_order_with_seed(uint64_t seed, void *context) {
     (void)context;
     memset(&started, 0, sizeof started);
-    cluster_run(seed,
-                (cluster_options){ .world_size = 2,
-                                   .threads = 1 + (int)(seed % 3),
-                                   .network = { .delay_max_us = 2000,
-                                                .interleave_per_million = -1 } },
-                call_in_order, NULL);
+    cluster_run(
+        seed,
+        (cluster_options){ .world_size = 2,
+                           .threads = 1 + (int)(seed % 3),
+                           .network = { .delay_max_us = 2000, .interleave_per_million = -1 } },
+        call_in_order, NULL);
 }
 
 static void it_starts_calls_of_one_scope_in_order(void **state) {
