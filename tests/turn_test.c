@@ -131,7 +131,30 @@ static void a_reference_needs_a_scope_of_its_agent(void **state) {
     assert_int_equal(close_job(&j).status, GW_OK);
 }
 
-GW_TESTS(turn, a_then_body_leaves_the_object_it_entered,
-         an_object_is_not_entered_in_a_scope_that_outlives_the_call,
-         entering_waits_no_longer_than_the_deadline, no_future_is_opened_after_shutdown,
-         a_reference_needs_a_scope_of_its_agent);
+GW_FUNCTION(turn_never, GW_INLINE, "") {
+    return gw_value_of(gw_future_open(s));
+}
+
+GW_FUNCTION(turn_echo, GW_INLINE, "any") {
+    return gw_arg(s, a, 0);
+}
+
+// A call that nobody will answer ends at its deadline on both sides, or shutdown would wait for it.
+static void futures_that_never_resolve_do_not_hold_up_shutdown(void **state) {
+    (void)state;
+    job j = open_job();
+    gw_call_options soon = { .timeout_ms = 50 };
+    gw_scope *s = gw_scope_open(j.root);
+    gw_rpc_sync_with(s, soon, 0, "turn_never");
+    assert_int_equal(gw_scope_close(s).status, GW_TIMEOUT);
+    s = gw_scope_open(j.root);
+    gw_rpc_sync_with(s, soon, 0, "turn_echo", gw_future_open(s));
+    assert_int_equal(gw_scope_close(s).status, GW_TIMEOUT);
+    assert_int_equal(close_job(&j).status, GW_OK);
+}
+
+GW_TESTS_WITH_LIMIT(turn, 25, a_then_body_leaves_the_object_it_entered,
+                    an_object_is_not_entered_in_a_scope_that_outlives_the_call,
+                    entering_waits_no_longer_than_the_deadline, no_future_is_opened_after_shutdown,
+                    a_reference_needs_a_scope_of_its_agent,
+                    futures_that_never_resolve_do_not_hold_up_shutdown);

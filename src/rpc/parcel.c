@@ -38,6 +38,9 @@ static void bury(task *t) {
 
 void parcel_close_on_loop(agent *a, parcel *p) {
     parcel_abandon_on_loop(p);
+    for (uint32_t i = 0; i < p->special_count; i++)
+        if (p->specials[i].type == SPECIAL_PROMISE)
+            promise_abandon_on_loop((gw_future *)(void *)p->specials[i].handle);
     p->burial.run = bury;
     env_defer(a->env, &p->burial);
 }

@@ -112,6 +112,10 @@ static gw_status add_promise(agent *a, uint64_t id, gw_future **out, gw_error *e
     return GW_OK;
 }
 
+void promise_abandon_on_loop(gw_future *f) {
+    if (f->promise) forget(f);
+}
+
 static void fail_promise(gw_future *f, const gw_error *why) {
     future_fail_on_loop(f, why);
     if (f->promise) forget(f);

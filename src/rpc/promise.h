@@ -26,6 +26,8 @@ void promise_keep_on_loop(gw_future *f);
 // The consumer's side.
 gw_status promise_read_on_loop(agent *a, int from, reader *table, gw_future **out, gw_error *error);
 // Takes |m|. PROTOCOL for bytes that mean nothing.
+// The request that |f| was promised to will not run: nobody waits for the value any more.
+void promise_abandon_on_loop(gw_future *f);
 gw_status promise_received_on_loop(agent *a, int from, message *m, gw_error *error);
 void promises_lost_on_loop(agent *a, int rank);
 void promises_close_on_loop(agent *a, const gw_error *why);

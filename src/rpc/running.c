@@ -216,7 +216,11 @@ static serving *keep_value(serving *s, gw_value v, const gw_error *error, object
 
 static void finish_returned(serving *s) {
     gw_scope *scope = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
-    gw_value v = result_give(future_result(s->returned), scope);
+    result *r = future_result(s->returned);
+    gw_value v = r ? result_give(r, scope) : gw_none();
+    if (!r)
+        scope_fail(scope, GW_TIMEOUT,
+                   "the future that it returned did not resolve within its deadline");
     gw_error error;
     if (scope->error) explain(s, &error, scope->error);
     s->scope = scope;
@@ -231,10 +235,21 @@ static void finish_returned_task(task *t) {
     finish_returned(list_entry(t, serving, task));
 }
 
-static void returned_done(continuation *c) {
-    serving *s = list_entry(c, serving, returned_done);
+static void finish_soon(serving *s) {
+    if (s->expiry.armed) env_set_timer(s->agent->env, &s->expiry, ENV_NEVER);
     s->task.run = finish_returned_task;
     env_defer(s->agent->env, &s->task);
+}
+
+static void returned_done(continuation *c) {
+    finish_soon(list_entry(c, serving, returned_done));
+}
+
+// Nobody waits for it any more, and it must not keep this worker from leaving.
+static void returned_expired(timer *t) {
+    serving *s = list_entry(t, serving, expiry);
+    continuation_cancel_on_loop(&s->returned_done);
+    finish_soon(s);
 }
 
 // The body has ended, and with it turn, strand and scope; the reply has not.
@@ -249,6 +264,10 @@ static serving *await_returned(serving *s, gw_future *f) {
     s->state = SERVING_RESULT;
     s->returned_done.run = returned_done;
     bool later = future_await_on_loop(f, &s->returned_done);
+    if (later && s->deadline_ns != ENV_NEVER) {
+        s->expiry.fire = returned_expired;
+        env_set_timer(a->env, &s->expiry, s->deadline_ns);
+    }
     env_leave(a->env);
     if (!later) finish_returned(s);
     return next;
