@@ -14,18 +14,23 @@
 //         return gw_value_of(self->n += gw_arg_int(s, a, 0));
 //     }
 //
-// The last argument is the signature: kinds separated by commas, checked before anything runs. "?" behind a kind makes
-// the argument optional, "any" takes every kind, "..." at the end takes any further arguments. Without a signature every
-// call is accepted and the accessors check what they read.
+// The last argument is the signature: kinds separated by commas (bool int float string bytes tensor list map rref worker
+// error), checked before anything runs. "?" behind a kind makes the argument optional, "any" takes every kind, "..." at
+// the end takes any further arguments; an int is accepted where a float is wanted; "" takes none. Without a signature
+// every call is accepted and the accessors check what they read.
 //
 // A body runs in a scope of its own, with the caller's deadline: it fails by failing that scope (gw_fail, or any
 // operation in it), and everything made in it is given back when it returns. A result may be a gw_future: the reply goes
 // out when it resolves, and no thread is held.
 //
-// GW_INLINE bodies run where the call arrives: short, and never waiting (WOULD_BLOCK). GW_POOL bodies run on a thread of
+// GW_INLINE bodies run where the call arrives, which may be any thread that is waiting for something just then: short,
+// never waiting (WOULD_BLOCK), and without locks that somebody may hold while waiting. GW_POOL bodies run on a thread of
 // the pool and may call, wait and compute.
 //
-// Objects have turns: methods of one object run one at a time, in order of arrival; while one waits, others may run.
+// Objects have turns: methods of one object run one at a time, in order of arrival; while one waits, others may run. An
+// error in the object's own scope is an error of the method that made it, and the object goes on. |close| runs on the
+// pool once nobody refers to the object any more; if |open| fails, every use of the reference gets its error, and |close|
+// does not run.
 //
 // Ownership: arguments are borrowed until the body returns; keep what shall stay (gw_keep(self_scope, x)). An object's
 // fields made in its own scope |own| live as long as the object; |self| starts zeroed.
@@ -56,7 +61,7 @@ GW_API gw_list *gw_arg_list(gw_scope *s, const gw_args *a, int index);
 GW_API gw_map *gw_arg_map(gw_scope *s, const gw_args *a, int index);
 GW_API gw_rref *gw_arg_rref(gw_scope *s, const gw_args *a, int index);
 
-GW_API gw_worker gw_arg_caller(const gw_args *a); // who called
+GW_API gw_worker gw_arg_caller(const gw_args *a);  // who called
 
 // ---- Registries ---------------------------------------------------------------------------------------------------
 // The macros fill the process's registry before main. A registry of one's own makes two agents of one process, or a
@@ -66,47 +71,51 @@ typedef gw_value (*gw_function_body)(gw_scope *s, const gw_args *a);
 typedef gw_value (*gw_method_body)(gw_scope *s, void *self, const gw_args *a);
 
 typedef struct gw_class_options {
-    size_t size; // of the object, zeroed before open
+    size_t size;  // of the object, zeroed before open
     void (*open)(gw_scope *own, void *self, const gw_args *a);
     void (*close)(gw_scope *own, void *self);
-    const char *signature; // of open's arguments
+    const char *signature;  // of open's arguments
 } gw_class_options;
 
-GW_API gw_registry *gw_registry_open(gw_scope *s); // with the library's operators; closed with |s|
-GW_API void gw_registry_add_function(gw_scope *s, gw_registry *r, const char *name, gw_placement where,
-                                     const char *signature, gw_function_body body);
-GW_API void gw_registry_add_class(gw_scope *s, gw_registry *r, const char *name, gw_class_options options);
-GW_API void gw_registry_add_method(gw_scope *s, gw_registry *r, const char *class_name, const char *name,
-                                   gw_placement where, const char *signature, gw_method_body body);
+GW_API gw_registry *gw_registry_open(gw_scope *s);  // with the library's operators; closed with |s|
+GW_API void gw_registry_add_function(gw_scope *s, gw_registry *r, const char *name,
+                                     gw_placement where, const char *signature,
+                                     gw_function_body body);
+GW_API void gw_registry_add_class(gw_scope *s, gw_registry *r, const char *name,
+                                  gw_class_options options);
+GW_API void gw_registry_add_method(gw_scope *s, gw_registry *r, const char *class_name,
+                                   const char *name, gw_placement where, const char *signature,
+                                   gw_method_body body);
 
 // ---- What the macros make -----------------------------------------------------------------------------------------
 typedef struct gw_registration {
-    const char *class_name; // methods: of which class; else NULL
+    const char *class_name;  // methods: of which class; else NULL
     const char *name;
-    const char *signature; // NULL: anything
+    const char *signature;  // NULL: anything
     gw_placement where;
-    gw_function_body function; // exactly one of function, method and size is set
+    gw_function_body function;  // exactly one of function, method and size is set
     gw_method_body method;
     gw_class_options class_options;
     struct gw_registration *next;
 } gw_registration;
 
-GW_API void gw_register(gw_registration *r); // |r| is static; called before main
+GW_API void gw_register(gw_registration *r);  // |r| is static; called before main
 
 #define GW_PICK_4(a, b, c, d, ...) d
 #define GW_UNUSED __attribute__((unused))
-#define GW_STATIC_REGISTRATION(id, ...)                                                                                \
-    __attribute__((constructor)) static void id##_register(void) {                                                     \
-        static gw_registration r = {__VA_ARGS__};                                                                      \
-        gw_register(&r);                                                                                               \
+#define GW_STATIC_REGISTRATION(id, ...)                                                            \
+    __attribute__((constructor)) static void id##_register(void) {                                 \
+        static gw_registration r = { __VA_ARGS__ };                                                \
+        gw_register(&r);                                                                           \
     }
 
 // GW_FUNCTION(name, where) or GW_FUNCTION(name, where, signature)
 #define GW_FUNCTION(...) GW_PICK_4(__VA_ARGS__, GW_FUNCTION_3, GW_FUNCTION_2, 0)(__VA_ARGS__)
 #define GW_FUNCTION_2(id, where) GW_FUNCTION_3(id, where, NULL)
-#define GW_FUNCTION_3(id, where, signature)                                                                            \
-    static gw_value id##_function(gw_scope *s, const gw_args *a);                                                      \
-    GW_STATIC_REGISTRATION(id, NULL, #id, signature, where, id##_function, NULL, {0, NULL, NULL, NULL}, NULL)          \
+#define GW_FUNCTION_3(id, where, signature)                                                        \
+    static gw_value id##_function(gw_scope *s, const gw_args *a);                                  \
+    GW_STATIC_REGISTRATION(id, NULL, #id, signature, where, id##_function, NULL,                   \
+                           { 0, NULL, NULL, NULL }, NULL)                                          \
     static gw_value id##_function(gw_scope *s GW_UNUSED, const gw_args *a GW_UNUSED)
 
 // GW_CLASS(type, open, close) or GW_CLASS(type, open, close, signature): registers the struct |type| under its name.
@@ -115,28 +124,31 @@ GW_API void gw_register(gw_registration *r); // |r| is static; called before mai
 #define GW_PICK_5(a, b, c, d, e, ...) e
 #define GW_CLASS(...) GW_PICK_5(__VA_ARGS__, GW_CLASS_4, GW_CLASS_3, 0, 0)(__VA_ARGS__)
 #define GW_CLASS_3(type, open, close) GW_CLASS_4(type, open, close, NULL)
-#define GW_CLASS_4(type, open, close, signature)                                                                       \
-    static void open(gw_scope *own, type *self, const gw_args *a);                                                     \
-    static void close(type *self);                                                                                     \
-    static void type##_open_any(gw_scope *own, void *self, const gw_args *a) { open(own, (type *)self, a); }           \
-    static void type##_close_any(gw_scope *own, void *self) {                                                          \
-        (void)own;                                                                                                     \
-        close((type *)self);                                                                                           \
-    }                                                                                                                  \
-    GW_STATIC_REGISTRATION(type, NULL, #type, signature, GW_POOL, NULL, NULL,                                          \
-                           {sizeof(type), type##_open_any, type##_close_any, signature}, NULL)
+#define GW_CLASS_4(type, open, close, signature)                                                   \
+    static void open(gw_scope *own, type *self, const gw_args *a);                                 \
+    static void close(type *self);                                                                 \
+    static void type##_open_any(gw_scope *own, void *self, const gw_args *a) {                     \
+        open(own, (type *)self, a);                                                                \
+    }                                                                                              \
+    static void type##_close_any(gw_scope *own, void *self) {                                      \
+        (void)own;                                                                                 \
+        close((type *)self);                                                                       \
+    }                                                                                              \
+    GW_STATIC_REGISTRATION(type, NULL, #type, signature, GW_POOL, NULL, NULL,                      \
+                           { sizeof(type), type##_open_any, type##_close_any, signature }, NULL)
 
 // GW_METHOD(type, name, where) or GW_METHOD(type, name, where, signature)
 #define GW_METHOD(...) GW_PICK_5(__VA_ARGS__, GW_METHOD_4, GW_METHOD_3, 0, 0)(__VA_ARGS__)
 #define GW_METHOD_3(type, id, where) GW_METHOD_4(type, id, where, NULL)
-#define GW_METHOD_4(type, id, where, signature)                                                                        \
-    static gw_value type##_##id##_method(gw_scope *s, type *self, const gw_args *a);                                   \
-    static gw_value type##_##id##_any(gw_scope *s, void *self, const gw_args *a) {                                     \
-        return type##_##id##_method(s, (type *)self, a);                                                               \
-    }                                                                                                                  \
-    GW_STATIC_REGISTRATION(type##_##id, #type, #id, signature, where, NULL, type##_##id##_any, {0, NULL, NULL, NULL},  \
-                           NULL)                                                                                       \
-    static gw_value type##_##id##_method(gw_scope *s GW_UNUSED, type *self GW_UNUSED, const gw_args *a GW_UNUSED)
+#define GW_METHOD_4(type, id, where, signature)                                                    \
+    static gw_value type##_##id##_method(gw_scope *s, type *self, const gw_args *a);               \
+    static gw_value type##_##id##_any(gw_scope *s, void *self, const gw_args *a) {                 \
+        return type##_##id##_method(s, (type *)self, a);                                           \
+    }                                                                                              \
+    GW_STATIC_REGISTRATION(type##_##id, #type, #id, signature, where, NULL, type##_##id##_any,     \
+                           { 0, NULL, NULL, NULL }, NULL)                                          \
+    static gw_value type##_##id##_method(gw_scope *s GW_UNUSED, type *self GW_UNUSED,              \
+                                         const gw_args *a GW_UNUSED)
 
 #ifdef __cplusplus
 }

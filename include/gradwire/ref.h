@@ -8,8 +8,8 @@
 //     gw_rref   *c    = gw_remote(s, "ps", "counter", 3);                // an object
 //     int64_t    n    = gw_int_of(s, gw_rpc_sync(s, c, "add", 4));       // a method of it
 //
-// An error in making the value is delivered to every use of the reference. Cycles of references over workers are not
-// collected.
+// An error in making the value is delivered to every use of the reference. When a worker is lost, what it held is given
+// back for it, and references to its values fail with REF_LOST. Cycles of references over workers are not collected.
 // Ownership: a reference belongs to the scope that made it; closing the scope gives it back.
 // Threads: as its scope.
 #ifndef GRADWIRE_REF_H
@@ -23,7 +23,8 @@ extern "C" {
 
 // Copies the value to this worker, waiting at most the scope's deadline (60 s by default). The first is for tensors. On
 // the owner it is the value itself, not a copy.
-// Fails with what failed in making the value, DISCONNECTED if the owner is gone, TIMEOUT, INVALID for an object.
+// Fails with what failed in making the value, REF_LOST if the owner is gone (DISCONNECTED if it goes meanwhile), TIMEOUT,
+// INVALID for an object, WRONG_STATE after shutdown.
 GW_API gw_tensor *gw_to_here(gw_scope *s, gw_rref *ref);
 GW_API gw_value gw_to_here_value(gw_scope *s, gw_rref *ref);
 

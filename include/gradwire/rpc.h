@@ -22,7 +22,8 @@
 //
 // Ownership: futures and references belong to the scope that made the call. Arguments are borrowed until the call
 // returns, and may be written afterwards: what was sent is what they held.
-// Threads: as the scope; any number of threads with scopes of their own may use one agent.
+// Threads: as the scope; any number of threads with scopes of their own may use one agent. Scopes that draw random
+// numbers from the same generator are of one thread: gw_seed the scope that another thread is given.
 #ifndef GRADWIRE_RPC_H
 #define GRADWIRE_RPC_H
 
@@ -34,25 +35,30 @@ extern "C" {
 
 // ---- Joining and leaving ------------------------------------------------------------------------------------------
 typedef struct gw_rpc_options {
-    const char *name;        // of this worker, [A-Za-z0-9_:.-], 1 to 127; NULL: "worker<rank>"
-    int rank, world_size;    // given together; world_size 0: from the URL or RANK and WORLD_SIZE
-    const char *init_method; // NULL: "env://" (MASTER_ADDR, MASTER_PORT); "tcp://host:port", "file:///path";
-                             // tcp and file take "?rank=0&world_size=2"
-    int64_t timeout_ms;      // of each call; 0: 60,000; GW_NO_TIMEOUT: none
-    int64_t join_timeout_ms; // for all workers to come; 0: 300,000
-    int threads;             // places in the pool; 0: 4
-    const gw_registry *registry; // what this worker serves; NULL: the process's
+    const char *name;      // of this worker, [A-Za-z0-9_:.-], 1 to 127; NULL: "worker<rank>"
+    int rank, world_size;  // given together; world_size 0: from the URL or RANK and WORLD_SIZE
+
+    // NULL: "env://" (MASTER_ADDR, MASTER_PORT); or "tcp://host:port" of rank 0; or "file:///path" of a file that is not
+    // there yet. tcp and file take "?rank=0&world_size=2".
+    const char *init_method;
+
+    int64_t timeout_ms;           // of each call; 0: 60,000; GW_NO_TIMEOUT: none
+    int64_t join_timeout_ms;      // for all workers to come; 0: 300,000
+    int threads;                  // places in the pool; 0: 4
+    const gw_registry *registry;  // what this worker serves; NULL: the process's
 } gw_rpc_options;
 
 #define GW_NO_TIMEOUT (-1)
 
 // Joins the job: opens an agent on |root| and waits until all workers are there. Scopes opened inside |root| from now on
-// call through it. Fails |root| with INVALID, DUPLICATE, MISMATCH, ADDRESS_IN_USE, or TIMEOUT naming who is missing.
+// call through it. Fails |root| with INVALID, DUPLICATE, MISMATCH, ADDRESS_IN_USE, or TIMEOUT naming who is missing;
+// UNSUPPORTED for addresses beyond this machine, until connections are encrypted.
 GW_API void gw_rpc_init(gw_scope *root, gw_rpc_options options);
 
 // Serves until every worker has asked for shutdown, gives back this worker's references, lets what is running finish
-// (at most 30 s) and leaves. Acts also when |root| has failed; a failed worker's shutdown lets the others leave too. Closing
-// |root| without it leaves at once.
+// (at most 30 s, else TIMEOUT naming who was still doing what) and leaves. Acts also when |root| has failed; a failed
+// worker's shutdown lets the others leave too. Afterwards calls and references are WRONG_STATE; a second one does nothing.
+// Closing |root| without it leaves at once: to the others this worker is then gone.
 GW_API void gw_rpc_shutdown(gw_scope *root);
 
 // Who is who. |to| as in calls. NOT_FOUND names both workers.
@@ -67,31 +73,33 @@ GW_API int gw_rpc_world_size(gw_scope *s);
 //                                         then the reference is to a new object
 // The ..._with forms take a gw_call_options in front of |to|.
 typedef struct gw_call_options {
-    int64_t timeout_ms; // 0: the agent's; GW_NO_TIMEOUT: only the scope's
+    int64_t timeout_ms;  // 0: the agent's; GW_NO_TIMEOUT: only the scope's
 } gw_call_options;
 
 // Waits for the result. May be called again, and from any scope on this worker. A failed call fails |s|.
 GW_API gw_value gw_wait(gw_scope *s, gw_future *f);
-GW_API bool gw_future_done(const gw_future *f); // with a value or an error
+GW_API bool gw_future_done(const gw_future *f);  // with a value or an error
 
 // Waits for all |count|; fails |s| with the first error in order of |fs|, after all are done.
 GW_API void gw_wait_all(gw_scope *s, gw_future *const *fs, int count);
 
 // A future of what |body| returns, run once |f| has its value; an error of |f| passes through without running it. |body|
 // may not wait. Runs at the end of the turn that resolves |f|, on whichever thread that is, or now if |f| is done.
-GW_API gw_future *gw_then(gw_scope *s, gw_future *f, gw_value (*body)(gw_scope *s, gw_value v, void *context),
-                          void *context);
+GW_API gw_future *gw_then(gw_scope *s, gw_future *f,
+                          gw_value (*body)(gw_scope *s, gw_value v, void *context), void *context);
 
 // A future that the program completes itself, once: a second completion is WRONG_STATE. A handler may return it.
 GW_API gw_future *gw_future_open(gw_scope *s);
 GW_API void gw_future_set_value(gw_scope *s, gw_future *f, gw_value v);
-GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const char *format, ...) GW_PRINTF(4, 5);
+GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const char *format, ...)
+    GW_PRINTF(4, 5);
 
 // ---- Counting -----------------------------------------------------------------------------------------------------
 typedef struct gw_rpc_stats {
     uint64_t calls_made, calls_served;
-    uint64_t messages_sent, messages_received; // requests, replies and control, acknowledgements not
-    uint64_t bytes_sent, bytes_received;       // on the wire, everything
+    // Requests, replies and control, but no acknowledgements; calls to oneself are none.
+    uint64_t messages_sent, messages_received;
+    uint64_t bytes_sent, bytes_received;  // on the wire, everything
     uint64_t reconnects;
 } gw_rpc_stats;
 
@@ -99,8 +107,8 @@ GW_API gw_rpc_stats gw_rpc_get_stats(gw_scope *s);
 
 // ---- What the macros call -----------------------------------------------------------------------------------------
 typedef struct gw_target {
-    const char *name; // or
-    gw_rref *rref;    // or
+    const char *name;  // or
+    gw_rref *rref;     // or
     int64_t rank;
 } gw_target;
 
@@ -109,12 +117,12 @@ GW_API gw_target gw_to_rank(int64_t rank);
 GW_API gw_target gw_to_worker(gw_worker worker);
 GW_API gw_target gw_to_rref(const gw_rref *rref);
 
-GW_API gw_value gw_rpc_sync_values(gw_scope *s, gw_call_options options, gw_target to, const char *function, int count,
-                                   const gw_value *args);
-GW_API gw_future *gw_rpc_async_values(gw_scope *s, gw_call_options options, gw_target to, const char *function,
-                                      int count, const gw_value *args);
-GW_API gw_rref *gw_remote_values(gw_scope *s, gw_call_options options, gw_target to, const char *function, int count,
-                                 const gw_value *args);
+GW_API gw_value gw_rpc_sync_values(gw_scope *s, gw_call_options options, gw_target to,
+                                   const char *function, int count, const gw_value *args);
+GW_API gw_future *gw_rpc_async_values(gw_scope *s, gw_call_options options, gw_target to,
+                                      const char *function, int count, const gw_value *args);
+GW_API gw_rref *gw_remote_values(gw_scope *s, gw_call_options options, gw_target to,
+                                 const char *function, int count, const gw_value *args);
 GW_API gw_worker gw_rpc_worker_of(gw_scope *s, gw_target to);
 
 #ifdef __cplusplus
@@ -124,20 +132,23 @@ inline gw_target gw_to(int x) { return gw_to_rank(x); }
 inline gw_target gw_to(long x) { return gw_to_rank(x); }
 inline gw_target gw_to(gw_worker x) { return gw_to_worker(x); }
 inline gw_target gw_to(const gw_rref *x) { return gw_to_rref(x); }
-#define GW_CALL_FORM(form, result)                                                                                     \
-    template <class To, class... A>                                                                                    \
-    result form##_with(gw_scope *s, gw_call_options o, To to, const char *function, A... args) {                       \
-        const gw_value a[] = {gw_value_of(args)..., gw_none()};                                                        \
-        return form##_values(s, o, gw_to(to), function, static_cast<int>(sizeof...(A)), a);                            \
-    }                                                                                                                  \
-    template <class To, class... A> result form(gw_scope *s, To to, const char *function, A... args) {                 \
-        return form##_with(s, gw_call_options{}, to, function, args...);                                               \
+#define GW_CALL_FORM(form, result)                                                                 \
+    template <class To, class... A>                                                                \
+    result form##_with(gw_scope *s, gw_call_options o, To to, const char *function, A... args) {   \
+        const gw_value a[] = { gw_value_of(args)..., gw_none() };                                  \
+        return form##_values(s, o, gw_to(to), function, static_cast<int>(sizeof...(A)), a);        \
+    }                                                                                              \
+    template <class To, class... A>                                                                \
+    result form(gw_scope *s, To to, const char *function, A... args) {                             \
+        return form##_with(s, gw_call_options{}, to, function, args...);                           \
     }
 GW_CALL_FORM(gw_rpc_sync, gw_value)
 GW_CALL_FORM(gw_rpc_async, gw_future *)
 GW_CALL_FORM(gw_remote, gw_rref *)
 #undef GW_CALL_FORM
-template <class T> void gw_future_set(gw_scope *s, gw_future *f, T x) { gw_future_set_value(s, f, gw_value_of(x)); }
+template <class T> void gw_future_set(gw_scope *s, gw_future *f, T x) {
+    gw_future_set_value(s, f, gw_value_of(x));
+}
 #else
 // clang-format off
 #define gw_to(x)                                                                                                       \
