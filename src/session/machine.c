@@ -131,7 +131,7 @@ static void bury(peer *x) {
     env_set_timer(p->options.env, &x->ack, ENV_NEVER);
     drop_line(x);
     list_remove(&x->dirty);
-    if (!x->session.has_goodbye) log_line("lost %s", x->why.text);
+    if (!x->session.has_goodbye) log_line("%s", x->why.text);
     session_stop(&x->session);
     peer_update_busy(x);
     p->options.lost(p->options.user, x->rank, &x->why);
@@ -235,7 +235,7 @@ static void on_welcome(peer *x, const hello *h) {
     gw_error error;
     gw_status status = session_resume(&x->session, h->received, &error);
     if (status == GW_PROTOCOL) {
-        peer_fail(x, GW_PROTOCOL, "%s", error.text);
+        peer_fail(x, GW_PROTOCOL, "broke the protocol: %s", error.text);
     } else if (status) {
         x->why = error;
         peer_apply(x, PEER_BROKEN);
@@ -321,7 +321,7 @@ void peer_accept(peer *x, line *l, const hello *h) {
     if (status) {
         line_close(l);
         if (status == GW_PROTOCOL) {
-            peer_fail(x, GW_PROTOCOL, "%s", error.text);
+            peer_fail(x, GW_PROTOCOL, "broke the protocol: %s", error.text);
         } else if (x->state == PEER_CONNECTED) {
             x->why = error;
             peer_apply(x, PEER_BROKEN);
