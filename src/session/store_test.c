@@ -615,9 +615,122 @@ static void it_leaves_files_of_others_alone(void **state) {
     remove_path(path);
 }
 
+// ---- Without memory -----------------------------------------------------------------------------------------------
+typedef struct poor {
+    env *env;
+    _Atomic int *left;  // how many have not finished
+} poor;
+
+static bool is_fine(gw_status status) {
+    return status == GW_OK || status == GW_NO_MEMORY || status == GW_TIMEOUT ||
+           status == GW_DISCONNECTED || status == GW_LIMIT;
+}
+
+static void use_poorly(env *e, store *st, const char *own, const char *other) {
+    gw_error error = { 0 };
+    bytes value = { 0 };
+    bool is_set;
+    int64_t until_ns = env_now_ns(e) + 3 * SIM_SECOND;
+    assert_true(is_fine(store_set_if_absent(st, own, "v", 1, until_ns, &is_set, NULL, &error)));
+    assert_true(is_fine(store_set_if_absent(st, own, "w", 1, until_ns, &is_set, &value, &error)));
+    assert_true(is_fine(store_wait(st, other, until_ns, &value, &error)));
+    bytes_fini(&value);
+}
+
+static void host_poorly(void *arg) {
+    poor *x = arg;
+    gw_error error = { 0 };
+    peers *p = NULL;
+    store *st = NULL;
+    char bound[ENV_ADDRESS_MAX];
+    env_enter(x->env);
+    gw_status status = peers_open(quiet_peers(x->env), "127.0.0.1:29500", &p, bound, &error);
+    if (!status) status = store_open_host(p, &st, &error);
+    assert_true(is_fine(status));
+    if (!status) use_poorly(x->env, st, "host", "client");
+    --*x->left;
+    while (*x->left > 0) {
+        waiter w = { .what = "the client" };
+        env_wait(x->env, &w, env_now_ns(x->env) + SIM_SECOND / 100);
+    }
+    store_close(st);
+    peers_close(p);
+    env_leave(x->env);
+}
+
+static void call_poorly(void *arg) {
+    poor *x = arg;
+    gw_error error = { 0 };
+    store *st = NULL;
+    env_enter(x->env);
+    int64_t until_ns = env_now_ns(x->env) + 3 * SIM_SECOND;
+    gw_status status = store_open_client(x->env, "127.0.0.1:29500", until_ns, &st, &error);
+    assert_true(is_fine(status));
+    if (!status) use_poorly(x->env, st, "client", "host");
+    store_close(st);
+    --*x->left;
+    env_leave(x->env);
+}
+
+static void meet_without_memory(void *context) {
+    (void)context;
+    sim *s = sim_open(1, (sim_options){ .interleave_per_million = -1 });
+    if (!s) return;
+    _Atomic int left = 2;
+    poor host = { sim_env(s, 0), &left }, client = { sim_env(s, 1), &left };
+    if (host.env && client.env && sim_spawn(s, 0, host_poorly, &host) &&
+        sim_spawn(s, 1, call_poorly, &client))
+        assert_true(sim_run(s, 100 * SIM_SECOND));
+    env_close(host.env);
+    env_close(client.env);
+    sim_close(s);
+}
+
+static void quiet_line(const char *line) {
+    (void)line;
+}
+
+static void use_file_without_memory(void *context) {
+    env *e = context;
+    gw_error error = { 0 };
+    store *st = NULL;
+    char path[64];
+    make_path(path);
+    env_enter(e);
+    gw_status status = store_open_file(e, path, &st, &error);
+    assert_true(is_fine(status));
+    bool is_set;
+    bytes value = { 0 };
+    if (!status) {
+        assert_true(is_fine(store_set_if_absent(st, "a", "v", 1, 0, &is_set, NULL, &error)));
+        assert_true(is_fine(store_set_if_absent(st, "a", "v", 1, 0, &is_set, &value, &error)));
+        assert_true(is_fine(store_wait(st, "a", 0, &value, &error)));
+    }
+    bytes_fini(&value);
+    store_close(st);
+    env_leave(e);
+    remove_path(path);
+}
+
+static void it_survives_without_memory(void **state) {
+    (void)state;
+    log_hook = quiet_line;
+    testing_alloc_failure_loop(meet_without_memory, NULL);
+}
+
+static void it_survives_in_a_file_without_memory(void **state) {
+    (void)state;
+    env *e;
+    gw_error error;
+    assert_int_equal(env_os_open(&e, &error), GW_OK);
+    testing_alloc_failure_loop(use_file_without_memory, e);
+    env_close(e);
+}
+
 GW_TESTS(session_store, it_lets_workers_meet, it_repeats_what_a_cut_connection_lost,
          it_lets_workers_meet_in_a_file, it_says_that_no_host_is_there,
          it_refuses_an_address_that_cannot_be, it_says_that_the_host_is_gone,
          it_checks_keys_and_values, it_cuts_off_what_a_killed_writer_left,
          it_leaves_files_of_others_alone, it_holds_only_so_much, it_sends_away_who_misbehaves,
-         it_lets_one_client_wait_only_so_often);
+         it_lets_one_client_wait_only_so_often, it_survives_without_memory,
+         it_survives_in_a_file_without_memory);
