@@ -8,7 +8,7 @@ static void env_step(gw_scope *root, samples *out) {
         double start = now_us();
         int steps = 1;
         gw_scope *s = gw_scope_open(root);
-        agent *self = gw_local(s, me);
+        agent *self = gw_local(s, me, agent);
         if (self) {
             agent_run_episode(s, self, me);
             steps = agent_steps(self);

@@ -64,7 +64,7 @@ GW_METHOD(dataset, batch, GW_POOL, "int") {  // the pair x, y
 }
 
 GW_FUNCTION(evaluate, GW_POOL, "rref, tensor, tensor") {  // data set, weight, bias
-    dataset *d = (dataset *)gw_local(s, gw_arg_rref(s, a, 0));
+    dataset *d = gw_local(s, gw_arg_rref(s, a, 0), dataset);
     if (!d) return gw_none();
     gw_tensor *guess = gw_linear(s, d->x, gw_arg_tensor(s, a, 1), gw_arg_tensor(s, a, 2));
     return gw_value_of(gw_item(s, gw_mse(s, guess, d->y)));

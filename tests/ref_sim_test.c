@@ -176,7 +176,7 @@ static void fail_to_make(gw_scope *root, int rank, void *context) {
     gw_rpc_sync(s, r, "method");
     expect(s, GW_INVALID, GW_NOT_DELIVERED,
            "w1: method: the reference is to a value, not to an object with methods");
-    gw_local(s, r);
+    gw_local_as(s, r, "ref_box");
     expect(s, GW_INVALID, GW_OUTCOME_NONE, "the reference is to a value of w1, not of w0");
     gw_scope_merge(s);
 }
@@ -390,14 +390,14 @@ static void enter_locally(gw_scope *root, int rank, void *context) {
     if (rank != 0) return;
     gw_rref *box = gw_remote(root, 0, "ref_box", 1.0), *other = gw_remote(root, 0, "ref_box", 2.0);
     gw_scope *s = gw_scope_open(root);
-    ref_box *self = gw_local(s, box);
+    ref_box *self = gw_local(s, box, ref_box);
     assert_non_null(self);
-    assert_ptr_equal(gw_local(s, box), self);
+    assert_ptr_equal(gw_local(s, box, ref_box), self);
     gw_future *f = gw_rpc_async(s, box, "add", 1.0);
     gw_rpc_get_stats(s);
     assert_true(gw_item(s, self->total) == 1);
     assert_false(gw_future_done(f));
-    ref_box *two = gw_local(s, other);
+    ref_box *two = gw_local(s, other, ref_box);
     assert_true(gw_item(s, two->total) == 2);
     // While it waits the other one has its turn.
     gw_rpc_sync(s, 1, "ref_add_slowly", 1, 1);

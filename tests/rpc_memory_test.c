@@ -70,7 +70,7 @@ static void try_references(gw_scope *s, int to) {
     gw_rref *mine = gw_rref_open(s, 5), *here = gw_remote(s, gw_rpc_self(s).rank, "memory_box", 6);
     gw_rpc_sync(s, to, "memory_echo", mine);
     gw_scope_clear(s);
-    gw_local(s, here);
+    gw_local(s, here, memory_box);
     gw_scope_clear(s);
 }
 

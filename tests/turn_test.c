@@ -29,7 +29,7 @@ GW_METHOD(turn_box, add, GW_INLINE, "int") {
 
 // Enters another object in a scope that outlives this call.
 GW_METHOD(turn_box, enter_for_long, GW_POOL, "rref") {
-    gw_local(self->own, gw_arg_rref(s, a, 0));
+    gw_local(self->own, gw_arg_rref(s, a, 0), turn_box);
     return gw_none();
 }
 
@@ -66,7 +66,7 @@ static void add_one(job *j, int64_t expected) {
 
 static gw_value enter_box(gw_scope *s, gw_value v, void *context) {
     (void)v;
-    turn_box *b = gw_local(s, context);
+    turn_box *b = gw_local(s, context, turn_box);
     return gw_value_of(b ? ++b->n : 0);
 }
 
@@ -100,13 +100,28 @@ static void entering_waits_no_longer_than_the_deadline(void **state) {
     job j = open_job();
     add_one(&j, 1);
     gw_scope *outer = gw_scope_open(j.root), *inner = gw_scope_open(outer);
-    assert_non_null(gw_local(inner, j.box));
+    assert_non_null(gw_local(inner, j.box, turn_box));
     gw_scope_set_timeout(outer, 50);
-    assert_null(gw_local(outer, j.box));  // the inner scope has it
+    assert_null(gw_local(outer, j.box, turn_box));  // the inner scope has it
     assert_int_equal(gw_scope_error(outer)->status, GW_TIMEOUT);
     gw_scope_merge(inner);
     assert_int_equal(gw_scope_close(outer).status, GW_TIMEOUT);
     add_one(&j, 2);
+    assert_int_equal(close_job(&j).status, GW_OK);
+}
+
+typedef struct turn_other {
+    double unlike[64];
+} turn_other;
+
+static void an_object_is_entered_as_what_it_is(void **state) {
+    (void)state;
+    job j = open_job();
+    gw_scope *s = gw_scope_open(j.root);
+    assert_null(gw_local(s, j.box, turn_other));
+    gw_error e = gw_scope_close(s);
+    assert_int_equal(e.status, GW_INVALID);
+    assert_non_null(strstr(e.text, "to a turn_box, not to a turn_other"));
     assert_int_equal(close_job(&j).status, GW_OK);
 }
 
@@ -155,6 +170,6 @@ static void futures_that_never_resolve_do_not_hold_up_shutdown(void **state) {
 
 GW_TESTS_WITH_LIMIT(turn, 25, a_then_body_leaves_the_object_it_entered,
                     an_object_is_not_entered_in_a_scope_that_outlives_the_call,
-                    entering_waits_no_longer_than_the_deadline, no_future_is_opened_after_shutdown,
-                    a_reference_needs_a_scope_of_its_agent,
+                    entering_waits_no_longer_than_the_deadline, an_object_is_entered_as_what_it_is,
+                    no_future_is_opened_after_shutdown, a_reference_needs_a_scope_of_its_agent,
                     futures_that_never_resolve_do_not_hold_up_shutdown);

@@ -23,7 +23,7 @@ static bool train(gw_scope *root, const options *o, progress *p) {
     bool solved = false;
     for (int episode = 1; episode <= o->max_episodes && !solved && gw_ok(root); episode++) {
         gw_scope *s = gw_scope_open(root);
-        agent *self = gw_local(s, me);
+        agent *self = gw_local(s, me, agent);
         if (self) {
             agent_run_episode(s, self, me);
             int steps = agent_steps(self);

@@ -33,9 +33,11 @@ GW_API gw_value gw_to_here_value(gw_scope *s, gw_rref *ref);
 GW_API gw_rref *gw_rref_open_value(gw_scope *s, gw_value v);
 
 // On the owner only (else INVALID naming both workers).
-// gw_local enters the object behind |ref|: returns its struct, and holds its turn until |s| closes; while a call or wait
-// of |s| or of a scope inside it waits, other turns may run. NULL on failure.
-GW_API void *gw_local(gw_scope *s, gw_rref *ref);
+// gw_local(s, ref, type) enters the object behind |ref|, of the class |type|: returns its struct, a type *, and holds its
+// turn until |s| closes; while a call or wait of |s| or of a scope inside it waits, other turns may run. NULL with |s|
+// failed: INVALID if the object is of another class or |s| outlives the call it is used in, TIMEOUT if its turn did not come.
+#define gw_local(s, ref, type) ((type *)gw_local_as((s), (ref), #type))
+GW_API void *gw_local_as(gw_scope *s, gw_rref *ref, const char *class_name);
 // The value itself, not a copy; waits until it is made.
 GW_API gw_value gw_rref_local_value(gw_scope *s, gw_rref *ref);
 

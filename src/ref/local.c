@@ -3,6 +3,8 @@
 
 #include "base/mem.h"
 
+#include <string.h>
+
 typedef struct local_turn {
     held_turn held;
     entry *entry;
@@ -32,12 +34,22 @@ static gw_status enter(gw_scope *s, entry *e, gw_error *error) {
     return status;
 }
 
-void *gw_local(gw_scope *s, gw_rref *r) {
+// A wrong class would be read as the right one.
+static bool is_of_class(const object *o, const char *name, gw_error *error) {
+    if (!strcmp(o->class->name, name)) return true;
+    error_set(error, GW_INVALID, "gw_local: the reference is to a %s, not to a %s", o->class->name,
+              name);
+    return false;
+}
+
+void *gw_local_as(gw_scope *s, gw_rref *r, const char *class_name) {
     if (!rref_is_usable(s, r)) return NULL;
     gw_error error;
     gw_status status = local_entry(s, r, &error);
     object *o = status ? NULL : entry_object(r->entry, &error);
-    if (o && (context_has_turn(s, o) || enter(s, r->entry, &error) == GW_OK)) return o->self;
+    if (o && is_of_class(o, class_name, &error) &&
+        (context_has_turn(s, o) || enter(s, r->entry, &error) == GW_OK))
+        return o->self;
     scope_fail_with(s, &error);
     return NULL;
 }

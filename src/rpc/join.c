@@ -1,12 +1,15 @@
 // Finding the others: through the store every worker tells who and where it is, and learns it of all.
 #include "rpc/agent.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { GRACE_NS = 500 * 1000 * 1000 };  // for finding out who is missing, when time is up
+// For finding out who is missing when time is up, and until it is said for whom this worker waits.
+#define GRACE_NS INT64_C(500000000)
+#define SILENCE_NS INT64_C(5000000000)
 
 typedef struct joining {
     agent *agent;
@@ -168,8 +171,17 @@ static gw_status name_missing(joining *j, int from, gw_error *error) {
 }
 
 static gw_status wait_for_all(joining *j, gw_error *error) {
-    for (int rank = 0; rank < j->agent->world_size; rank++) {
-        gw_status status = wait_for_member(j, rank, j->until_ns, error);
+    const agent *a = j->agent;
+    int64_t silent_until_ns = env_now_ns(a->env) + SILENCE_NS;
+    for (int rank = 0; rank < a->world_size; rank++) {
+        bool silent = silent_until_ns < j->until_ns;
+        gw_status status = wait_for_member(j, rank, silent ? silent_until_ns : j->until_ns, error);
+        if (status == GW_TIMEOUT && silent) {
+            silent_until_ns = ENV_NEVER;
+            log_line("%s waits for rank %d of %d to join", a->members[a->rank].name, rank,
+                     a->world_size);
+            status = wait_for_member(j, rank, j->until_ns, error);
+        }
         if (status == GW_TIMEOUT) return name_missing(j, rank, error);
         if (status) return status;
     }
@@ -193,7 +205,9 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
     joining j = { .agent = a,
                   .options = options,
                   .until_ns = deadline_of(a->env, options->join_timeout_ms) };
+    bool is_guest = a->rank != 0 && !options->path[0];
     gw_status status = open_store(&j, error);
+    if (status && is_guest) error_prefix(error, "meeting rank 0");
     if (status) return status;
     status = take_rank(&j, error);
     if (!status) {
@@ -206,6 +220,7 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
         }
     }
     if (!status) status = wait_for_all(&j, error);
+    if (status == GW_DISCONNECTED && is_guest) error_prefix(error, "meeting rank 0");
     if (!status) status = know_all(a, error);
     // The host serves those that are still reading.
     if (!status && a->rank == 0 && !options->path[0]) {

@@ -227,6 +227,7 @@ static void print(printer *p) {
 }
 
 const char *gw_to_text(gw_scope *s, const gw_tensor *x) {
+    if (!s->error && !x) scope_fail(s, GW_INVALID, "gw.to_text: the tensor is NULL");
     if (s->error) return "";
     printer p = { .x = x };
     bytes_init(&p.text);
