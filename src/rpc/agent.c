@@ -139,12 +139,18 @@ static bool is_counted(const message *m) {
 }
 
 // A peer that cannot be understood is lost, since what it meant can no longer be known.
+static void blame(agent *a, int rank, const gw_error *why) {
+    gw_error error;
+    error_set(&error, GW_PROTOCOL, "%s (rank %d) broke the protocol: %s",
+              agent_member(a, rank)->name, rank, why->text);
+    if (rank != a->rank && a->peers) peers_lose(a->peers, rank, &error);
+}
+
 static void receive(void *user, int from, message *m) {
     agent *a = user;
     gw_error error;
     if (is_counted(m)) agent_member(a, from)->received++;
-    if (dispatch(a, from, m, &error) && from != a->rank && a->peers)
-        peers_lose(a->peers, from, &error);
+    if (dispatch(a, from, m, &error)) blame(a, from, &error);
 }
 
 static void lose(void *user, int rank, const gw_error *why) {

@@ -37,8 +37,15 @@ static void refuse_unserved_on_loop(agent *a, int from, const request_fixed *f,
     }
 }
 
+// What it waits for may come about by its end, and must not find it.
+static void stop_waiting(serving *s) {
+    continuation_cancel_on_loop(&s->target_made);
+    if (s->parcel) parcel_abandon_on_loop(s->parcel);
+}
+
 void serving_refuse_on_loop(serving *s, const gw_error *error) {
     agent *a = s->agent;
+    stop_waiting(s);
     if (s->result_entry) {
         entry_make_on_loop(s->result_entry, result_of_error(error), NULL);
     } else if (!s->abandoned) {
