@@ -81,6 +81,9 @@ void entry_release_on_loop(entry *e) {
 // ---- The listing ----
 
 bool entry_list_on_loop(entry *e, uint64_t fork, int holder) {
+    // A fork has one holder, whoever else says it is his.
+    void *listed = map_find(&e->forks, fork);
+    if (listed) return (intptr_t)listed == holder + 1;
     return map_put(&e->forks, fork, (void *)(intptr_t)(holder + 1));
 }
 

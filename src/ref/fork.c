@@ -195,9 +195,11 @@ static void requested(agent *a, int from, uint64_t id, uint64_t fork) {
     acknowledge(a, from, fork, known);
 }
 
-static void confirm(agent *a, uint64_t fork, bool known) {
-    gw_rref *r = map_take(&a->references->pending, fork);
-    if (!r) return;
+// Only its owner says so.
+static void confirm(agent *a, int from, uint64_t fork, bool known) {
+    gw_rref *r = map_find(&a->references->pending, fork);
+    if (!r || r->owner != from) return;
+    map_take(&a->references->pending, fork);
     if (known && r->state == FORK_PENDING) {
         r->state = FORK_CONFIRMED;
         atomic_store_explicit(&r->confirmed, true, memory_order_release);
@@ -210,6 +212,12 @@ static void confirm(agent *a, uint64_t fork, bool known) {
     r->parent = -1;
     if (r->leaving || r->dropped) release_on_loop(r);
     leaving_check_on_loop(a);
+}
+
+// Only the child says so.
+static void accepted(agent *a, int from, uint64_t fork) {
+    const pin *p = map_find(&a->references->pins, fork);
+    if (p && p->child == from) unpin(a, fork);
 }
 
 gw_status fork_received_on_loop(agent *a, int from, message *m, gw_error *error) {
@@ -225,10 +233,10 @@ gw_status fork_received_on_loop(agent *a, int from, message *m, gw_error *error)
     if (r.failed)
         return error_set(error, GW_PROTOCOL, "a message about references that is cut off");
     switch (kind) {
-    case KIND_ACCEPTED: confirm(a, y, true); break;
+    case KIND_ACCEPTED: confirm(a, from, y, true); break;
     case KIND_FORK_REQUEST: requested(a, from, x, y); break;
-    case KIND_FORK_ACK: confirm(a, x, known); break;
-    default: unpin(a, x); break;
+    case KIND_FORK_ACK: confirm(a, from, x, known); break;
+    default: accepted(a, from, x); break;
     }
     return GW_OK;
 }

@@ -175,7 +175,9 @@ gw_status promise_received_on_loop(agent *a, int from, message *m, gw_error *err
     }
     uint64_t id = fixed.id, maker = id_rank(id);
     gw_future *f = map_find(&a->promises, id);
-    bool wanted = f && !future_result(f);
+    // Of one that was mentioned already it is known who may send it.
+    bool known_sender = !f || f->producer < 0 || from == f->producer || (uint64_t)from == maker;
+    bool wanted = f && known_sender && !future_result(f);
     if (!f && maker < (uint64_t)a->world_size && !agent_member(a, (int)maker)->lost &&
         id > agent_member(a, (int)maker)->last_promise)
         wanted = add_promise(a, id, &f, NULL) == GW_OK;
