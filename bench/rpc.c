@@ -52,6 +52,19 @@ static void nested(gw_scope *root, samples *out) {
     time_calls(root, out, 5000, 0, "bench_nested", gw_value_of(1));
 }
 
+// CPU time that a connected worker uses while nobody asks anything of it, in us per second.
+static void idle_cpu(gw_scope *root, samples *out) {
+    gw_rpc_sync(root, "w1", "bench_null", 1);
+    for (int i = 0; i < 3; i++) {
+        struct timespec second = { .tv_sec = 1 }, before, after;
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+        nanosleep(&second, NULL);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+        samples_add(out, (double)(after.tv_sec - before.tv_sec) * 1e6 +
+                             (double)(after.tv_nsec - before.tv_nsec) * 1e-3);
+    }
+}
+
 // 64 calls in flight all the time; a sample is the time per call over one window.
 static void async_w64(gw_scope *root, samples *out) {
     enum { WINDOW = 64, ROUNDS = 1000 };
@@ -122,6 +135,7 @@ const bench_case rpc_cases[] = {
     { "rpc.null_sync_asleep", 2, null_sync_asleep },  // 10 ms apart
     { "rpc.async_w64", 2, async_w64 },
     { "rpc.nested", 2, nested },
+    { "rpc.idle_cpu", 2, idle_cpu },
     { "rpc.identity_4MB", 2, identity_4mb },
     { "rpc.identity_400MB", 2, identity_400mb },
     { "rpc.ops200_4MB", 2, ops200_4mb },
