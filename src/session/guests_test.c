@@ -6,8 +6,14 @@
 #include "testing/talk.h"
 #include "testing/testing.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 // ---- A stranger: bytes that this file chooses ---------------------------------------------------------------------
 typedef struct stranger {
@@ -105,7 +111,7 @@ typedef struct house {
     sim *sim;
     env *env;  // the stranger's
     void (*visits)(struct house *h);
-    bool is_over;
+    _Atomic bool is_over;
 } house;
 
 static house *the_house;
@@ -362,8 +368,62 @@ static void it_sends_away_who_does_not_wait_for_an_answer(void **state) {
     receive(0, go_on_unasked);
 }
 
+// ---- The same by real sockets ---------------------------------------------------------------------------------------
+static int knock(const char *at) {
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons((uint16_t)strtol(strchr(at, ':') + 1, NULL, 10)),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+// Says it, and hears nothing but the end.
+static void expect_the_end(const char *at, const void *says, size_t size) {
+    int fd = knock(at);
+    char heard[64];
+    assert_int_equal(send(fd, says, size, MSG_NOSIGNAL), size);
+    assert_true(recv(fd, heard, sizeof heard, 0) <= 0);
+    close(fd);
+}
+
+static void *visit_by_sockets(void *arg) {
+    house *h = arg;
+    static const char http[] = "GET / HTTP/1.1\r\n\r\n";
+    expect_the_end(door(h), http, sizeof http - 1);
+    uint64_t random = 1;
+    for (int i = 0; i < 200; i++) {
+        uint8_t noise[64];
+        for (size_t k = 0; k < sizeof noise; k++)
+            noise[k] = (uint8_t)((random = random * 6364136223846793005u + 1) >> 40);
+        if (noise[0] != 'G') expect_the_end(door(h), noise, 1 + noise[1] % 63);
+    }
+    uint8_t raw[HELLO_MAX];
+    size_t size = member_hello(h, raw);
+    for (size_t part = 0; part < size; part++) {
+        int fd = knock(door(h));
+        send(fd, raw, part, MSG_NOSIGNAL);
+        close(fd);
+    }
+    h->is_over = true;
+    return NULL;
+}
+
+static void it_sends_strangers_away_over_tcp(void **state) {
+    (void)state;
+    house h = { 0 };
+    pthread_t visitor;
+    the_house = &h;
+    log_hook = count_line;
+    talk_open_tcp(&h.talk, (talk_options){ .count = 2, .messages = 30 }, 0);
+    assert_int_equal(pthread_create(&visitor, NULL, visit_by_sockets, &h), 0);
+    assert_true(talk_run_with(&h.talk, talk_meanwhile));
+    pthread_join(visitor, NULL);
+    talk_close(&h.talk);
+}
+
 GW_TESTS(session_guests, it_sends_away_who_speaks_another_protocol,
          it_lets_go_who_stops_at_any_byte, it_survives_every_flipped_bit_of_a_hello,
          it_waits_for_a_hello_only_so_long, it_holds_only_so_many_strangers,
          it_refuses_with_a_reason, it_tells_another_version_both,
-         it_sends_away_who_does_not_wait_for_an_answer);
+         it_sends_away_who_does_not_wait_for_an_answer, it_sends_strangers_away_over_tcp);
