@@ -21,6 +21,7 @@ enum {
     LIMIT_CONNECT_MS = 30000,        // until the first connection to a peer
     LIMIT_RECONNECT_MS = 7000,       // without a frame, after a connection broke
     LIMIT_CALLS_PER_PEER = 65536,    // in flight
+    LIMIT_FORKS_PER_PEER = 1000000,  // references that one worker holds to values of another
     LIMIT_THREADS = 1024,            // of one agent's pool, waiting ones included
     LIMIT_STORE_KEY_BYTES = 255,
     LIMIT_STORE_VALUE_BYTES = 64 * 1024,

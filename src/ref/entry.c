@@ -80,16 +80,26 @@ void entry_release_on_loop(entry *e) {
 
 // ---- The listing ----
 
-bool entry_list_on_loop(entry *e, uint64_t fork, int holder) {
+gw_status entry_list_on_loop(entry *e, uint64_t fork, int holder, gw_error *error) {
+    member *m = agent_member(e->agent, holder);
     // A fork has one holder, whoever else says it is his.
     void *listed = map_find(&e->forks, fork);
-    if (listed) return (intptr_t)listed == holder + 1;
-    return map_put(&e->forks, fork, (void *)(intptr_t)(holder + 1));
+    if (listed)
+        return (intptr_t)listed == holder + 1 ? GW_OK
+                                              : error_set(error, GW_PROTOCOL, "a fork of another");
+    if (m->fork_count >= LIMIT_FORKS_PER_PEER)
+        return error_set(error, GW_LIMIT, "%s holds %u references to values of %s", m->name,
+                         m->fork_count, agent_member(e->agent, e->agent->rank)->name);
+    if (!map_put(&e->forks, fork, (void *)(intptr_t)(holder + 1)))
+        return error_set(error, GW_NO_MEMORY, "no memory for a reference");
+    m->fork_count++;
+    return GW_OK;
 }
 
 void entry_unlist_on_loop(entry *e, uint64_t fork, int holder) {
     if ((intptr_t)map_find(&e->forks, fork) != holder + 1) return;
     map_take(&e->forks, fork);
+    agent_member(e->agent, holder)->fork_count--;
     free_if_unused(e);
 }
 
@@ -153,10 +163,11 @@ gw_status entry_accept_on_loop(agent *a, int from, uint64_t id, uint64_t fork, e
         return error_set(error, GW_NO_MEMORY, "no memory for a reference");
     }
     e->requested = true;
-    if (!entry_list_on_loop(e, fork, from)) {
+    gw_status status = entry_list_on_loop(e, fork, from, error);
+    if (status) {
         e->requested = false;
         entry_release_on_loop(e);
-        return error_set(error, GW_NO_MEMORY, "no memory for a reference");
+        return status;
     }
     message *m = agent_message_on_loop(a, KIND_ACCEPTED);
     if (m) {

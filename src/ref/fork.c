@@ -56,8 +56,8 @@ static bool no_memory(gw_error *error) {
 static bool write_own(gw_rref *r, int to, bytes *table, gw_error *error) {
     entry *e = r->entry;
     uint64_t fork = to == r->owner ? 0 : draw_fork(r->agent);
-    if (!entry_name_on_loop(e) || (fork && !entry_list_on_loop(e, fork, to)))
-        return no_memory(error);
+    if (!entry_name_on_loop(e)) return no_memory(error);
+    if (fork && entry_list_on_loop(e, fork, to, error)) return false;
     write_special(table, r->owner, e->id, fork, true);
     return true;
 }
@@ -190,7 +190,7 @@ static entry *entry_for_fork(agent *a, uint64_t id) {
 
 static void requested(agent *a, int from, uint64_t id, uint64_t fork) {
     entry *e = entry_for_fork(a, id);
-    bool known = e && entry_list_on_loop(e, fork, from);
+    bool known = e && !entry_list_on_loop(e, fork, from, NULL);
     if (e && !known) entry_release_on_loop(entry_retain_on_loop(e));
     acknowledge(a, from, fork, known);
 }
@@ -273,6 +273,7 @@ static bool strike_one(entry *e, int rank) {
     for (size_t i = 0; (m = map_next(&e->forks, &i));) {
         if ((intptr_t)m->value != rank + 1) continue;
         map_take(&e->forks, m->key);
+        agent_member(e->agent, rank)->fork_count--;
         return true;
     }
     return false;

@@ -90,7 +90,7 @@ bool rref_is_usable(gw_scope *s,
 // ---- The owner's side: entry.c ----
 entry *entry_open_on_loop(agent *a, uint64_t id);  // one count; NULL without memory
 bool entry_name_on_loop(entry *e);  // draws its id if it has none; false without memory
-bool entry_list_on_loop(entry *e, uint64_t fork, int holder);
+gw_status entry_list_on_loop(entry *e, uint64_t fork, int holder, gw_error *error);
 void entry_unlist_on_loop(entry *e, uint64_t fork, int holder);
 entry *entry_retain_on_loop(entry *e);
 entry *entry_of_on_loop(agent *a, uint64_t id);  // NULL if there is none
