@@ -20,7 +20,8 @@ typedef struct dataset {
     gw_tensor *x, *y;  // rows x FEATURES, rows x 1
 } dataset;
 
-GW_CLASS(dataset, dataset_open, dataset_close, "int, int")  // rows, seed
+GW_CLASS(dataset, dataset_open)  // rows, seed
+
 static void dataset_open(gw_scope *own, dataset *self, const gw_args *a) {
     int64_t rows = gw_arg_int(own, a, 0);
     float scale[] = { 1, 20, 0.1f }, shift[] = { 0, 50, 2 }, truth[] = { 1.5f, -0.1f, 8 };
@@ -31,9 +32,6 @@ static void dataset_open(gw_scope *own, dataset *self, const gw_args *a) {
     self->x = x;
     self->y = gw_matmul(own, x, gw_from(own, truth, FEATURES, 1));
     self->y = gw_add(own, self->y, gw_mul(own, gw_randn(own, GW_F32, rows, 1), 0.1));
-}
-static void dataset_close(dataset *self) {
-    (void)self;  // the tensors belong to |own| and go with it
 }
 
 GW_METHOD(dataset, mean, GW_POOL, "") {

@@ -9,6 +9,7 @@
 //     typedef struct counter { int64_t n; } counter;
 //     GW_CLASS(counter, counter_open, counter_close, "int");               // gw_remote(s, to, "counter", 3) makes one
 //     static void counter_open(gw_scope *own, counter *self, const gw_args *a) { self->n = gw_arg_int(own, a, 0); }
+//     static void counter_close(counter *self) { printf("counted to %lld\n", (long long)self->n); }
 //
 //     GW_METHOD(counter, add, GW_INLINE, "int") {                            // gw_scope *s, counter *self, const gw_args *a
 //         return gw_value_of(self->n += gw_arg_int(s, a, 0));
@@ -16,7 +17,8 @@
 //
 // The last argument is the signature: kinds separated by commas (bool int float string bytes tensor list map rref worker
 // error), checked before anything runs. "?" behind a kind makes the argument optional, "any" takes every kind, "..." at
-// the end takes any further arguments; an int is accepted where a float is wanted; "" takes none. Without a signature
+// the end takes any further arguments; an int is accepted where a float is wanted; "" takes none. gw_arg_count tells
+// whether an optional one is there. Without a signature
 // every call is accepted and the accessors check what they read.
 //
 // A body runs in a scope of its own, with the caller's deadline: it fails by failing that scope (gw_fail, or any
@@ -33,7 +35,8 @@
 // does not run.
 //
 // Ownership: arguments are borrowed until the body returns; keep what shall stay (gw_keep(self_scope, x)). An object's
-// fields made in its own scope |own| live as long as the object; |self| starts zeroed.
+// fields made in its own scope |own| live as long as the object; |self| starts zeroed. Methods that replace such a field
+// keep |own| in the struct, and use it during their turn: gw_set(self->own, &self->weights, updated).
 // Threads: a body has its scope for itself. Objects need no locks; what functions share does.
 #ifndef GRADWIRE_FUNCTION_H
 #define GRADWIRE_FUNCTION_H
@@ -114,15 +117,23 @@ GW_API void gw_register(gw_registration *r);  // |r| is static; called before ma
 #define GW_FUNCTION_2(id, where) GW_FUNCTION_3(id, where, NULL)
 #define GW_FUNCTION_3(id, where, signature)                                                        \
     static gw_value id##_function(gw_scope *s, const gw_args *a);                                  \
-    GW_STATIC_REGISTRATION(id, NULL, #id, signature, where, id##_function, NULL,                   \
+    GW_STATIC_REGISTRATION(gw_function_##id, NULL, #id, signature, where, id##_function, NULL,     \
                            { 0, NULL, NULL, NULL }, NULL)                                          \
     static gw_value id##_function(gw_scope *s GW_UNUSED, const gw_args *a GW_UNUSED)
 
-// GW_CLASS(type, open, close) or GW_CLASS(type, open, close, signature): registers the struct |type| under its name.
+// GW_CLASS(type, open), GW_CLASS(type, open, close) or GW_CLASS(type, open, close, signature): registers the struct |type|
+// under its name.
 //     void open(gw_scope *own, type *self, const gw_args *a);
 //     void close(type *self);                       // last chance before the memory goes; what |own| holds goes by itself
 #define GW_PICK_5(a, b, c, d, e, ...) e
-#define GW_CLASS(...) GW_PICK_5(__VA_ARGS__, GW_CLASS_4, GW_CLASS_3, 0, 0)(__VA_ARGS__)
+#define GW_CLASS(...) GW_PICK_5(__VA_ARGS__, GW_CLASS_4, GW_CLASS_3, GW_CLASS_2, 0)(__VA_ARGS__)
+#define GW_CLASS_2(type, open)                                                                     \
+    static void open(gw_scope *own, type *self, const gw_args *a);                                 \
+    static void type##_open_any(gw_scope *own, void *self, const gw_args *a) {                     \
+        open(own, (type *)self, a);                                                                \
+    }                                                                                              \
+    GW_STATIC_REGISTRATION(gw_class_##type, NULL, #type, NULL, GW_POOL, NULL, NULL,                \
+                           { sizeof(type), type##_open_any, NULL, NULL }, NULL)
 #define GW_CLASS_3(type, open, close) GW_CLASS_4(type, open, close, NULL)
 #define GW_CLASS_4(type, open, close, signature)                                                   \
     static void open(gw_scope *own, type *self, const gw_args *a);                                 \
@@ -134,7 +145,7 @@ GW_API void gw_register(gw_registration *r);  // |r| is static; called before ma
         (void)own;                                                                                 \
         close((type *)self);                                                                       \
     }                                                                                              \
-    GW_STATIC_REGISTRATION(type, NULL, #type, signature, GW_POOL, NULL, NULL,                      \
+    GW_STATIC_REGISTRATION(gw_class_##type, NULL, #type, signature, GW_POOL, NULL, NULL,           \
                            { sizeof(type), type##_open_any, type##_close_any, signature }, NULL)
 
 // GW_METHOD(type, name, where) or GW_METHOD(type, name, where, signature)
@@ -145,8 +156,8 @@ GW_API void gw_register(gw_registration *r);  // |r| is static; called before ma
     static gw_value type##_##id##_any(gw_scope *s, void *self, const gw_args *a) {                 \
         return type##_##id##_method(s, (type *)self, a);                                           \
     }                                                                                              \
-    GW_STATIC_REGISTRATION(type##_##id, #type, #id, signature, where, NULL, type##_##id##_any,     \
-                           { 0, NULL, NULL, NULL }, NULL)                                          \
+    GW_STATIC_REGISTRATION(gw_method_##type##_##id, #type, #id, signature, where, NULL,            \
+                           type##_##id##_any, { 0, NULL, NULL, NULL }, NULL)                       \
     static gw_value type##_##id##_method(gw_scope *s GW_UNUSED, type *self GW_UNUSED,              \
                                          const gw_args *a GW_UNUSED)
 
