@@ -281,6 +281,27 @@ static void it_replies_when_a_returned_future_resolves(void **state) {
     cluster_run(6, (cluster_options){ .world_size = 3, .threads = 1 }, relay, NULL);
 }
 
+// ---- Limits ----
+
+static void call_too_often(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_scope *s = gw_scope_open(root);
+    gw_future *argument = gw_future_open(s), *first = gw_rpc_async(s, 1, "sim_echo", argument);
+    gw_future *last = NULL;
+    for (int i = 0; i < 65536; i++) last = gw_rpc_async(s, 1, "sim_echo", argument);
+    gw_wait(s, last);
+    expect(s, GW_OVERLOADED, GW_NOT_DELIVERED, "w1: 65536 calls to it have not returned");
+    gw_future_set(s, argument, 7);
+    assert_int_equal(gw_int_of(s, gw_wait(s, first)), 7);
+    gw_scope_merge(s);
+}
+
+static void it_keeps_only_so_many_calls_under_way(void **state) {
+    (void)state;
+    cluster_run(10, (cluster_options){ .world_size = 2 }, call_too_often, NULL);
+}
+
 // ---- Deadlines ----------------------------------------------------------------------------------
 
 static void run_out_of_time(gw_scope *root, int rank, void *context) {
@@ -347,5 +368,5 @@ GW_TESTS(rpc_sim, it_sends_every_kind_of_value_there_and_back,
          it_says_in_one_sentence_what_was_wrong_with_a_call,
          it_tells_errors_where_results_are_waited_for,
          it_nests_calls_to_the_limit_with_a_pool_of_one, it_nests_from_both_sides_at_once,
-         it_replies_when_a_returned_future_resolves, it_keeps_deadlines,
-         it_draws_the_same_numbers_at_any_world_size_and_timing);
+         it_replies_when_a_returned_future_resolves, it_keeps_only_so_many_calls_under_way,
+         it_keeps_deadlines, it_draws_the_same_numbers_at_any_world_size_and_timing);

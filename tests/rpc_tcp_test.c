@@ -112,6 +112,38 @@ static void it_joins_two_agents_of_one_process_through_a_file(void **state) {
     remove_directory();
 }
 
+static void it_goes_on_over_connections_that_break_all_the_time(void **state) {
+    (void)state;
+    assert_int_equal(setenv("GW_TEST_CUT_EVERY", "15", 1), 0);
+    const char *url = file_url();
+    peer peers[] = { { .rank = 0, .world_size = 2, .url = url, .main = talk },
+                     { .rank = 1, .world_size = 2, .url = url, .main = talk } };
+    run_peers(peers, 2);
+    assert_string_equal(peers[0].error.text, "");
+    assert_string_equal(peers[1].error.text, "");
+    remove_directory();
+}
+
+enum { NESTED_AT_ONCE = 2000 };
+
+// More calls than threads wait for calls that are queued behind them.
+static void nest_at_once(gw_scope *root, int rank) {
+    gw_future *fs[NESTED_AT_ONCE];
+    for (int i = 0; i < NESTED_AT_ONCE; i++) fs[i] = gw_rpc_async(root, 1 - rank, "tcp_nest", 2);
+    gw_wait_all(root, fs, NESTED_AT_ONCE);
+}
+
+static void it_nests_more_calls_than_there_are_threads(void **state) {
+    (void)state;
+    const char *url = file_url();
+    peer peers[] = { { .rank = 0, .world_size = 2, .url = url, .main = nest_at_once },
+                     { .rank = 1, .world_size = 2, .url = url, .main = nest_at_once } };
+    run_peers(peers, 2);
+    assert_string_equal(peers[0].error.text, "");
+    assert_string_equal(peers[1].error.text, "");
+    remove_directory();
+}
+
 // ---- Registries of one's own --------------------------------------------------------------------
 
 static gw_value say_left(gw_scope *s, const gw_args *a) {
@@ -246,5 +278,7 @@ static void it_runs_as_several_processes(void **state) {
 }
 
 GW_TESTS(rpc_tcp, it_joins_two_agents_of_one_process_through_a_file,
+         it_goes_on_over_connections_that_break_all_the_time,
+         it_nests_more_calls_than_there_are_threads,
          it_serves_different_functions_from_two_registries, it_serves_many_threads_of_one_agent,
          it_runs_as_several_processes);
