@@ -80,9 +80,13 @@ typedef struct record_sizes {
     uint32_t key, value, check;
 } record_sizes;
 
+static uint32_t check_of(const record_sizes *r) {
+    return frame_check(r->key | (uint64_t)r->value << 32);
+}
+
 static bool is_record(const record_sizes *r) {
-    return r->check == frame_check((const uint8_t *)r, 1, false) && r->key > 0 &&
-           r->key <= LIMIT_STORE_KEY_BYTES && r->value <= LIMIT_STORE_VALUE_BYTES;
+    return r->check == check_of(r) && r->key > 0 && r->key <= LIMIT_STORE_KEY_BYTES &&
+           r->value <= LIMIT_STORE_VALUE_BYTES;
 }
 
 // Takes the record at |read_to| into the table. *out_is_whole is false at the end, and at what a killed writer has left.
@@ -139,7 +143,7 @@ static bool write_all(int fd, const void *data, size_t size, off_t at) {
 static gw_status append(file *f, const char *key, const void *value, size_t size, gw_error *error) {
     bytes record = { 0 };
     record_sizes sizes = { .key = (uint32_t)strlen(key), .value = (uint32_t)size };
-    sizes.check = frame_check((const uint8_t *)&sizes, 1, false);
+    sizes.check = check_of(&sizes);
     bytes_put(&record, &sizes, sizeof sizes);
     bytes_put(&record, key, sizes.key);
     bytes_put(&record, value, size);

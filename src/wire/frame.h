@@ -30,7 +30,7 @@ void frame_encode(uint8_t out[FRAME_HEADER_BYTES], const frame *f);
 // DISCONNECTED if the header was damaged on its way, PROTOCOL if the peer cannot have meant it, LIMIT beyond a limit.
 gw_status frame_decode(const uint8_t in[FRAME_HEADER_BYTES], frame *out, gw_error *error);
 
-// The check of |words| words of 64 bits and, if |tail|, one of 32.
-uint32_t frame_check(const uint8_t *in, int words, bool tail);
+// The same check of a single word.
+uint32_t frame_check(uint64_t word);
 
 #endif
