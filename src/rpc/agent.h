@@ -99,11 +99,13 @@ struct agent {
     // calls
     uint64_t last_call, last_promise, last_id, last_object;
     uint64_t calls_made, calls_served;
-    map calls;             // futures of calls that are out, by call
-    map strands;           // by caller and order
-    map promises;          // promised futures, by id
-    list_node unresolved;  // futures that the program is to complete
-    uint32_t body_count;   // servings that have not ended, replied to or not
+    int64_t
+        unflushed_since_ns;  // when a reply was last left to the end of its turn; 0: since flushed
+    map calls;               // futures of calls that are out, by call
+    map strands;             // by caller and order
+    map promises;            // promised futures, by id
+    list_node unresolved;    // futures that the program is to complete
+    uint32_t body_count;     // servings that have not ended, replied to or not
     pool pool;
 
     struct references *references;  // ref's

@@ -143,6 +143,20 @@ static bool others_follow(const serving *s) {
     return s->strand && !list_is_empty(&s->strand->inlined);
 }
 
+enum { TOGETHER_NS = 20 * 1000 };
+
+// Replies to calls of one turn go out together, at its end, but none waits long for the others.
+static bool must_flush_on_loop(agent *a) {
+    int64_t now_ns = env_now_ns(a->env);
+    if (!a->unflushed_since_ns) {
+        a->unflushed_since_ns = now_ns;
+        return false;
+    }
+    if (now_ns - a->unflushed_since_ns < TOGETHER_NS) return false;
+    a->unflushed_since_ns = 0;
+    return true;
+}
+
 // The end of the body, as far as others wait for it. Returns what its strand runs next.
 static serving *end_order_on_loop(serving *s) {
     if (!s->strand) return NULL;
@@ -172,7 +186,8 @@ static serving *reply_value(serving *s, gw_value v, const gw_error *error, bool 
     bool filled =
         !reply_fill(&sh, a, KIND_REPLY, s->header.fixed.call, s->header.function, v, error);
     env_enter(a->env);
-    send_reply_on_loop(s, &sh, filled, &forwards, late || !others_follow(s));
+    bool flush = late || (!others_follow(s) && must_flush_on_loop(a));
+    send_reply_on_loop(s, &sh, filled, &forwards, flush);
     serving *next = end_order_on_loop(s);
     // The turn ends with the scope, which may hold what the object's next method uses.
     bool again = s->object || s->context.entered || !list_is_empty(&forwards);
