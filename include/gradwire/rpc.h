@@ -9,16 +9,22 @@
 //
 // |to| is a worker's name, its rank, a gw_worker, or a reference: then |function| is a method of the object behind it.
 // Arguments are C values, tensors, lists, maps, references and futures; a future is an argument before it has resolved:
-// the callee starts when its value has come, straight from where it is made. Every operator is callable as "gw.<name>".
-// Calls to oneself take the same way: arguments and results are copies.
+// the callee starts when its value has come, straight from where it is made. Calls to oneself take the same way: arguments
+// and results are copies. A tensor arrives as data, without the graph it came from: nothing flows backward through a call.
+//
+// Every operator is callable as "gw.<name>" with the arguments of its C function in the same order, shapes and dims as one
+// list of ints, and the ..._along forms by the plain name with dim and keep behind: "gw.sum"(x), "gw.sum"(x, 0, true).
+// Losses take the options they know behind, in the order of gw_loss_options.
 //
 // Errors enter the scope when a result is consumed (gw_rpc_sync, gw_wait), with the trail of workers and functions on
 // the way and an outcome: NOT_DELIVERED, MAY_HAVE_RUN, RAN_AND_FAILED. TIMEOUT when the deadline passed, NOT_FOUND for
-// an unknown worker or function, INVALID for arguments, DISCONNECTED when the worker is gone.
+// an unknown worker or function, INVALID for arguments, DISCONNECTED when the worker is gone. The error of a call that
+// nobody waits for is not told.
 //
 // Deadlines: the least of the call's own (60 s unless said otherwise), the scope's, and the time left of the call this
 // one is made for. A function runs at most once; calls are never repeated by themselves. Calls from one scope to one
-// worker start there in order, among those whose arguments are ready.
+// worker start there in order, among those whose arguments are ready: what must come after a call with a future among its
+// arguments waits for that call, or takes its future.
 //
 // Ownership: futures and references belong to the scope that made the call. Arguments are borrowed until the call
 // returns, and may be written afterwards: what was sent is what they held.
@@ -130,23 +136,26 @@ GW_API gw_worker gw_rpc_worker_of(gw_scope *s, gw_target to);
 inline gw_target gw_to(const char *x) { return gw_to_name(x); }
 inline gw_target gw_to(int x) { return gw_to_rank(x); }
 inline gw_target gw_to(long x) { return gw_to_rank(x); }
+inline gw_target gw_to(unsigned x) { return gw_to_rank(x); }
+inline gw_target gw_to(long long x) { return gw_to_rank(x); }
 inline gw_target gw_to(gw_worker x) { return gw_to_worker(x); }
 inline gw_target gw_to(const gw_rref *x) { return gw_to_rref(x); }
 #define GW_CALL_FORM(form, result)                                                                 \
-    template <class To, class... A>                                                                \
-    result form##_with(gw_scope *s, gw_call_options o, To to, const char *function, A... args) {   \
+    template <class Target, class... Args>                                                         \
+    result form##_with(gw_scope *s, gw_call_options o, Target to, const char *function,            \
+                       Args... args) {                                                             \
         const gw_value a[] = { gw_value_of(args)..., gw_none() };                                  \
-        return form##_values(s, o, gw_to(to), function, static_cast<int>(sizeof...(A)), a);        \
+        return form##_values(s, o, gw_to(to), function, static_cast<int>(sizeof...(Args)), a);     \
     }                                                                                              \
-    template <class To, class... A>                                                                \
-    result form(gw_scope *s, To to, const char *function, A... args) {                             \
+    template <class Target, class... Args>                                                         \
+    result form(gw_scope *s, Target to, const char *function, Args... args) {                      \
         return form##_with(s, gw_call_options{}, to, function, args...);                           \
     }
 GW_CALL_FORM(gw_rpc_sync, gw_value)
 GW_CALL_FORM(gw_rpc_async, gw_future *)
 GW_CALL_FORM(gw_remote, gw_rref *)
 #undef GW_CALL_FORM
-template <class T> void gw_future_set(gw_scope *s, gw_future *f, T x) {
+template <class Type> void gw_future_set(gw_scope *s, gw_future *f, Type x) {
     gw_future_set_value(s, f, gw_value_of(x));
 }
 #else
