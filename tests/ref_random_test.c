@@ -1,0 +1,200 @@
+// Random programs over several workers: references made, shared, kept in objects, promised and dropped in any order. Every
+// value that comes is the right one, and in the end nobody keeps anything.
+#include "base/map.h"
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+
+enum { HELD = 6, STEPS = 40 };
+
+// A value says what it is: its tensor is full of its number.
+GW_FUNCTION(mix_make, GW_POOL, "int") {
+    return gw_value_of(gw_full(s, GW_I64, gw_arg_int(s, a, 0), 2));
+}
+
+GW_FUNCTION(mix_number, GW_INLINE, "tensor") {
+    return gw_value_of(gw_item_int(s, gw_select(s, gw_arg_tensor(s, a, 0), 0, 1)));
+}
+
+GW_FUNCTION(mix_read, GW_POOL, "rref") {
+    gw_tensor *x = gw_to_here(s, gw_arg_rref(s, a, 0));
+    return gw_value_of(gw_item_int(s, gw_select(s, x, 0, 0)));
+}
+
+GW_FUNCTION(mix_through, GW_POOL, "rref, int") {
+    return gw_rpc_sync(s, (int)gw_arg_int(s, a, 1), "mix_read", gw_arg_rref(s, a, 0));
+}
+
+GW_FUNCTION(mix_same, GW_INLINE, "rref") {
+    return gw_arg(s, a, 0);
+}
+
+typedef struct mix_shelf {
+    gw_scope *own;
+    gw_rref *held[HELD];
+} mix_shelf;
+
+GW_CLASS(mix_shelf, mix_shelf_open, mix_shelf_close);
+
+static void mix_shelf_open(gw_scope *own, mix_shelf *self, const gw_args *a) {
+    (void)a;
+    self->own = own;
+}
+
+static void mix_shelf_close(mix_shelf *self) {
+    (void)self;
+}
+
+GW_METHOD(mix_shelf, put, GW_INLINE, "int, rref") {
+    gw_set(self->own, &self->held[gw_arg_int(s, a, 0)], gw_arg_rref(s, a, 1));
+    return gw_none();
+}
+
+GW_METHOD(mix_shelf, get, GW_INLINE, "int") {
+    gw_rref *r = self->held[gw_arg_int(s, a, 0)];
+    return r ? gw_value_of(r) : gw_none();
+}
+
+typedef struct mixing {
+    uint64_t seed;
+    bool loses;  // worker 2 goes away in the middle
+} mixing;
+
+typedef struct player {
+    gw_scope *root;
+    const mixing *mixing;
+    uint64_t state;
+    int rank, world_size;
+    gw_rref *held[HELD];
+    int64_t numbers[HELD];  // of what is held
+    gw_rref *shelf;
+    int64_t shelved[HELD];
+} player;
+
+static int draw(player *p, int below) {
+    p->state = hash_u64(p->state);
+    return (int)(p->state % (uint64_t)below);
+}
+
+// When a worker may be lost, so may what it had; nothing else may go wrong.
+static bool went_well(player *p, gw_scope *s) {
+    gw_status status = gw_scope_error(s)->status;
+    if (status == GW_OK) return true;
+    if (!p->mixing->loses || (status != GW_DISCONNECTED && status != GW_REF_LOST))
+        assert_string_equal(gw_scope_error(s)->text, "");
+    gw_scope_clear(s);
+    return false;
+}
+
+static void make(player *p, gw_scope *s, int i) {
+    p->numbers[i] = draw(p, 1000000);
+    gw_rref *r = draw(p, 5) ? gw_remote(s, draw(p, p->world_size), "mix_make", p->numbers[i])
+                            : gw_rref_open(s, gw_full(s, GW_I64, p->numbers[i], 2));
+    gw_set(p->root, &p->held[i], r);
+}
+
+static void read_somewhere(player *p, gw_scope *s, int i) {
+    int to = draw(p, p->world_size), via = draw(p, p->world_size);
+    gw_value v = draw(p, 2) ? gw_rpc_sync(s, to, "mix_read", p->held[i])
+                            : gw_rpc_sync(s, via, "mix_through", p->held[i], to);
+    int64_t number = gw_int_of(s, v);
+    if (went_well(p, s)) assert_int_equal(number, p->numbers[i]);
+}
+
+static void read_here(player *p, gw_scope *s, int i) {
+    gw_tensor *x = gw_to_here(s, p->held[i]);
+    if (went_well(p, s)) assert_int_equal(gw_item_int(s, gw_select(s, x, 0, 0)), p->numbers[i]);
+}
+
+static void exchange(player *p, gw_scope *s, int i) {
+    gw_rref *r = gw_rref_of(s, gw_rpc_sync(s, draw(p, p->world_size), "mix_same", p->held[i]));
+    if (went_well(p, s)) gw_set(p->root, &p->held[i], r);
+}
+
+static void put_on_shelf(player *p, gw_scope *s, int i) {
+    int place = draw(p, HELD);
+    gw_rpc_sync(s, p->shelf, "put", place, p->held[i]);
+    if (went_well(p, s)) p->shelved[place] = p->numbers[i];
+}
+
+static void take_from_shelf(player *p, gw_scope *s, int i) {
+    int place = draw(p, HELD);
+    gw_value v = gw_rpc_sync(s, p->shelf, "get", place);
+    if (!went_well(p, s) || v.kind == GW_NONE) return;
+    gw_set(p->root, &p->held[i], v.as.rref);
+    p->numbers[i] = p->shelved[place];
+}
+
+// A future of a value as the argument of another call, and what is never waited for.
+static void promise(player *p, gw_scope *s) {
+    int64_t number = draw(p, 1000);
+    gw_future *made = gw_rpc_async(s, draw(p, p->world_size), "mix_make", number);
+    gw_future *f = gw_rpc_async(s, draw(p, p->world_size), "mix_number", made);
+    int64_t got = draw(p, 3) ? gw_int_of(s, gw_wait(s, f)) : number;
+    if (went_well(p, s)) assert_int_equal(got, number);
+}
+
+static void step(player *p) {
+    gw_scope *s = gw_scope_open(p->root);
+    int i = draw(p, HELD), what = draw(p, 10);
+    if (!p->held[i] || what == 0) {
+        make(p, s, i);
+    } else if (what == 1) {
+        gw_set(p->root, &p->held[i], NULL);
+    } else if (what <= 3) {
+        read_somewhere(p, s, i);
+    } else if (what == 4) {
+        read_here(p, s, i);
+    } else if (what == 5) {
+        exchange(p, s, i);
+    } else if (what <= 7) {
+        put_on_shelf(p, s, i);
+    } else if (what == 8) {
+        take_from_shelf(p, s, i);
+    } else {
+        promise(p, s);
+    }
+    went_well(p, s);
+    gw_scope_merge(s);
+}
+
+static void mix(gw_scope *root, int rank, void *context) {
+    player p = { .root = gw_scope_open(root), .mixing = context, .rank = rank };
+    p.state = hash_u64(p.mixing->seed) + (uint64_t)rank;
+    p.world_size = gw_rpc_world_size(root);
+    p.shelf = gw_remote(p.root, draw(&p, p.world_size), "mix_shelf");
+    int steps = p.mixing->loses && rank == 2 ? STEPS / 4 : STEPS;
+    for (int n = 0; n < steps; n++) step(&p);
+    gw_error ignored = gw_scope_close(p.root);
+    (void)ignored;
+}
+
+static void mix_with_seed(uint64_t seed, void *context) {
+    mixing m = { .seed = seed, .loses = *(bool *)context };
+    cluster_options o = {
+        .world_size = 3 + (int)(seed % 2),
+        .threads = 1 + (int)(seed % 3),
+        .network = { .delay_max_us = seed % 5 ? 1000 : 20000,
+                     .cut_per_million = seed % 3 ? 0 : 10000 },
+        .leaves = { [2] = m.loses },
+    };
+    cluster_outcome outcome = cluster_run(seed, o, mix, &m);
+    for (int rank = 0; rank < o.world_size; rank++)
+        if (!o.leaves[rank]) assert_int_equal(outcome.owned[rank], 0);
+}
+
+static void it_finds_every_value_and_keeps_none(void **state) {
+    (void)state;
+    bool loses = false;
+    testing_for_seeds(300, mix_with_seed, &loses);
+}
+
+static void it_loses_only_what_a_lost_worker_had(void **state) {
+    (void)state;
+    bool loses = true;
+    testing_for_seeds(300, mix_with_seed, &loses);
+}
+
+GW_TESTS_WITH_LIMIT(ref_random, 120, it_finds_every_value_and_keeps_none,
+                    it_loses_only_what_a_lost_worker_had);
