@@ -3,6 +3,7 @@
 
 #include <gradwire.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -277,8 +278,54 @@ static void it_runs_as_several_processes(void **state) {
     }
 }
 
+GW_FUNCTION(tcp_exit, GW_POOL) {
+    _exit(3);
+    return gw_none();
+}
+
+// Others notice, whether the worker ends in a function, by a signal, or by returning from main without shutdown.
+static void it_survives_workers_that_end(void **state) {
+    (void)state;
+    char url[64];
+    free_port_url(url, sizeof url);
+    pid_t children[4] = { 0 };
+    for (int rank = 1; rank < 4; rank++) {
+        children[rank] = fork();
+        assert_true(children[rank] >= 0);
+        if (children[rank]) continue;
+        gw_scope *root = gw_scope_open(NULL);
+        gw_rpc_init(root, (gw_rpc_options){ .rank = rank, .world_size = 4, .init_method = url });
+        if (rank == 2) pause();
+        if (rank == 1) gw_rpc_shutdown(root);
+        exit(0);  // with the agent open
+    }
+    gw_scope *root = gw_scope_open(NULL);
+    gw_rpc_init(root, (gw_rpc_options){ .rank = 0, .world_size = 4, .init_method = url });
+    assert_true(gw_ok(root));
+    gw_rpc_sync(root, 1, "tcp_exit");
+    assert_int_equal(gw_scope_error(root)->status, GW_DISCONNECTED);
+    assert_int_equal(gw_scope_error(root)->outcome, GW_MAY_HAVE_RUN);
+    gw_scope_clear(root);
+    gw_rref *r = gw_remote(root, 2, "tcp_echo", 1);
+    gw_future *f = gw_rpc_async(root, 2, "tcp_echo", gw_future_open(root));
+    assert_int_equal(gw_int_of(root, gw_to_here_value(root, r)), 1);
+    assert_int_equal(kill(children[2], SIGKILL), 0);
+    gw_wait(root, f);
+    assert_int_equal(gw_scope_error(root)->status, GW_DISCONNECTED);
+    gw_scope_clear(root);
+    gw_to_here_value(root, r);
+    assert_int_equal(gw_scope_error(root)->status, GW_REF_LOST);
+    gw_scope_clear(root);
+    gw_rpc_sync(root, 3, "tcp_echo", 1);
+    assert_int_equal(gw_scope_error(root)->status, GW_DISCONNECTED);
+    gw_scope_clear(root);
+    gw_rpc_shutdown(root);
+    assert_int_equal(gw_exit_code(gw_scope_close(root)), 0);
+    for (int rank = 1; rank < 4; rank++) waitpid(children[rank], NULL, 0);
+}
+
 GW_TESTS(rpc_tcp, it_joins_two_agents_of_one_process_through_a_file,
          it_goes_on_over_connections_that_break_all_the_time,
          it_nests_more_calls_than_there_are_threads,
          it_serves_different_functions_from_two_registries, it_serves_many_threads_of_one_agent,
-         it_runs_as_several_processes);
+         it_runs_as_several_processes, it_survives_workers_that_end);
