@@ -14,11 +14,15 @@ enum {
     DEFAULT_THREADS = 4
 };
 
+static bool is_name_char(unsigned char c) {
+    return (unsigned)((c | 32) - 'a') < 26 || (unsigned)(c - '0') < 10 || c == '_' || c == ':' ||
+           c == '.' || c == '-';
+}
+
 bool options_is_name(const char *name) {
-    size_t size = strlen(name);
-    return size >= 1 && size <= LIMIT_NAME_BYTES &&
-           strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_:.-") ==
-               size;
+    size_t size = 0;
+    while (is_name_char((unsigned char)name[size]) && size <= LIMIT_NAME_BYTES) size++;
+    return size >= 1 && size <= LIMIT_NAME_BYTES && !name[size];
 }
 
 // |what| is where the text comes from: "RANK", "rank in the URL".
