@@ -1,0 +1,127 @@
+// Futures in the simulator: then, waiting for all, completing by hand.
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+
+GW_FUNCTION(future_echo, GW_INLINE, "any") {
+    return gw_arg(s, a, 0);
+}
+
+GW_FUNCTION(future_fail, GW_POOL) {
+    gw_fail(s, GW_REMOTE, "not today");
+    return gw_none();
+}
+
+static void expect(gw_scope *s, gw_status status, const char *text) {
+    assert_string_equal(gw_scope_error(s)->text, text);
+    assert_int_equal(gw_scope_error(s)->status, status);
+    gw_scope_clear(s);
+}
+
+static gw_value twice(gw_scope *s, gw_value v, void *context) {
+    ++*(int *)context;
+    return gw_value_of(2 * gw_int_of(s, v));
+}
+
+static gw_value ask_again(gw_scope *s, gw_value v, void *context) {
+    (void)context;
+    return gw_value_of(gw_rpc_async(s, 1, "future_echo", gw_int_of(s, v) + 100));
+}
+
+static gw_value wait_inside(gw_scope *s, gw_value v, void *context) {
+    (void)context;
+    (void)v;
+    return gw_rpc_sync(s, 1, "future_echo", 1);
+}
+
+static gw_value fail_inside(gw_scope *s, gw_value v, void *context) {
+    (void)context;
+    (void)v;
+    gw_fail(s, GW_CANCELLED, "changed my mind");
+    return gw_none();
+}
+
+static void chain(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    int runs = 0;
+    gw_future *f = gw_rpc_async(s, 1, "future_echo", 4);
+    gw_future *g = gw_then(s, f, twice, &runs), *h = gw_then(s, g, twice, &runs);
+    assert_int_equal(gw_int_of(s, gw_wait(s, h)), 16);
+    assert_int_equal(gw_int_of(s, gw_wait(s, g)), 8);
+    assert_int_equal(runs, 2);
+    // of one that is done, at once
+    gw_future *now = gw_then(s, f, twice, &runs);
+    assert_true(gw_future_done(now));
+    assert_int_equal(runs, 3);
+    // a future as the result
+    assert_int_equal(gw_int_of(s, gw_wait(s, gw_then(s, g, ask_again, NULL))), 108);
+    // errors pass through
+    gw_future *failed = gw_then(s, gw_rpc_async(s, 1, "future_fail"), twice, &runs);
+    gw_wait(s, failed);
+    expect(s, GW_REMOTE, "w1: future_fail: not today");
+    assert_int_equal(runs, 3);
+    gw_wait(s, gw_then(s, f, fail_inside, NULL));
+    expect(s, GW_CANCELLED, "changed my mind");
+    gw_wait(s, gw_then(s, f, wait_inside, NULL));
+    assert_int_equal(gw_scope_error(s)->status, GW_WOULD_BLOCK);
+    gw_scope_clear(s);
+}
+
+static void it_goes_on_with_what_a_future_resolves_to(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2 }, chain, NULL);
+}
+
+static void complete_by_hand(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_scope *s = gw_scope_open(root);
+    gw_future *f = gw_future_open(s);
+    assert_false(gw_future_done(f));
+    gw_future_set(s, f, "ready");
+    assert_string_equal(gw_string_of(s, gw_wait(s, f)), "ready");
+    gw_future_set(s, f, "again");
+    expect(s, GW_WRONG_STATE, "the future is complete already");
+    assert_string_equal(gw_string_of(s, gw_wait(s, f)), "ready");
+
+    // What it holds outlives the scope that it came from.
+    gw_future *kept = gw_future_open(root);
+    gw_scope *inner = gw_scope_open(s);
+    gw_list *list = gw_list_open(inner);
+    gw_list_add(inner, list, gw_ones(inner, GW_F32, 3));
+    gw_future_set(inner, kept, list);
+    gw_scope_merge(inner);
+    gw_list *back = gw_list_of(s, gw_wait(s, kept));
+    assert_true(gw_item(s, gw_sum(s, gw_tensor_of(s, gw_list_get(s, back, 0)))) == 3);
+
+    gw_future *bad = gw_future_open(s);
+    gw_future_fail(s, bad, GW_LIMIT, "only %d", 3);
+    gw_wait(s, bad);
+    expect(s, GW_LIMIT, "only 3");
+
+    // A scope that has failed tells those who wait.
+    gw_future *told = gw_future_open(s);
+    gw_fail(s, GW_INVALID, "a mistake");
+    gw_future_set(s, told, 1);
+    gw_scope_clear(s);
+    gw_wait(s, told);
+    expect(s, GW_INVALID, "a mistake");
+
+    gw_future *call = gw_rpc_async(s, 1, "future_echo", 1);
+    gw_future_set(s, call, 2);
+    expect(s, GW_INVALID, "only futures of gw_future_open are completed by the program");
+    gw_scope_set_timeout(s, 100);
+    gw_wait(s, gw_future_open(s));
+    expect(s, GW_TIMEOUT, "a future did not resolve within the scope's deadline");
+    gw_scope_merge(s);
+}
+
+static void it_lets_the_program_complete_a_future_once(void **state) {
+    (void)state;
+    cluster_run(2, (cluster_options){ .world_size = 2 }, complete_by_hand, NULL);
+}
+
+GW_TESTS(future_sim, it_goes_on_with_what_a_future_resolves_to,
+         it_lets_the_program_complete_a_future_once);
