@@ -16,6 +16,7 @@
 
 enum {
     LOOK_NS = 20 * 1000,         // how long a waiting thread looks before it sleeps
+    LOOK_MAX_NS = 200 * 1000,    // if what it waits for usually comes within half of this
     YIELD_LONG_NS = 100 * 1000,  // a yield that takes longer was somebody else's time slice
     PENALTY_MIN = 256,           // waits without looking after that
     PENALTY_MAX = 8192,
@@ -130,13 +131,26 @@ static void learn_from(os_env *o, look_result result) {
     o->sleep_at_once = o->penalty;
 }
 
-// Looks for a while, without the role, until |s| is signalled or, for the poller, something is ready.
-static look_result look_for_a_while(os_env *o, slot *s, int64_t until_ns, int *out_count) {
+// A peer that takes longer to answer than the least look would find this thread asleep each time, and each call would
+// cost two wake-ups: many times what the answer does. So a thread looks twice as long as things usually take to come.
+static void remember_wait(os_env *o, int64_t waited_ns) {
+    if (waited_ns > 4 * LOOK_MAX_NS) waited_ns = 4 * LOOK_MAX_NS;
+    o->usual_wait_ns += (waited_ns - o->usual_wait_ns) / 4;
+}
+
+static int64_t worth_looking_ns(const os_env *o) {
+    int64_t ns = 2 * o->usual_wait_ns;
+    return ns < LOOK_NS || ns > LOOK_MAX_NS ? LOOK_NS : ns;
+}
+
+// Looks for |look_ns|, without the role, until |s| is signalled or, for the poller, something is ready.
+static look_result look_for_a_while(os_env *o, slot *s, int64_t look_ns, int64_t until_ns,
+                                    int *out_count) {
     int64_t start_ns = os_now_ns(&o->base), last_ns = start_ns;
     for (;;) {
         if (out_count && (*out_count = look_once(o)) > 0) return LOOK_FOUND;
         if (is_signalled(s)) return LOOK_FOUND;
-        if (last_ns - start_ns > LOOK_NS || last_ns >= until_ns) return LOOK_FOUND_NOTHING;
+        if (last_ns - start_ns > look_ns || last_ns >= until_ns) return LOOK_FOUND_NOTHING;
         sched_yield();
         int64_t now_ns = os_now_ns(&o->base);
         if (now_ns - last_ns > YIELD_LONG_NS) return LOOK_DISTURBED;
@@ -167,13 +181,15 @@ static void poll_until_something(os_env *o, slot *s, int64_t until_ns) {
     tcp_free_closed(o);
     int count = 0;
     look_result looked = may_look(o) ? LOOK_FOUND_NOTHING : LOOK_NOT_DONE;
+    int64_t look_ns = worth_looking_ns(o), start_ns = os_now_ns(&o->base);
     role_release(o);
-    if (looked != LOOK_NOT_DONE) looked = look_for_a_while(o, s, until_ns, &count);
+    if (looked != LOOK_NOT_DONE) looked = look_for_a_while(o, s, look_ns, until_ns, &count);
     if (looked != LOOK_FOUND && fall_asleep(s))
         count = loop_sleep(o, o->inner, o->events, LOOP_EVENTS_MAX, until_ns);
     role_take(o);
     atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
     learn_from(o, looked);
+    if (count > 0) remember_wait(o, os_now_ns(&o->base) - start_ns);
     make_turn(o, s, count);
 }
 
@@ -199,7 +215,7 @@ static void sleep_parked(os_env *o, slot *s, int64_t until_ns) {
         list_is_empty(&o->parked) && may_look(o) ? LOOK_FOUND_NOTHING : LOOK_NOT_DONE;
     list_prepend(&o->parked, &s->link);
     role_release(o);
-    if (looked != LOOK_NOT_DONE) looked = look_for_a_while(o, s, until_ns, NULL);
+    if (looked != LOOK_NOT_DONE) looked = look_for_a_while(o, s, LOOK_NS, until_ns, NULL);
     if (looked != LOOK_FOUND && fall_asleep(s)) loop_sleep_on_futex(o, s, until_ns);
     role_take(o);
     atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);

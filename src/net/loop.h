@@ -80,7 +80,8 @@ struct os_env {
     int seat_count;  // opened so far
 
     // whether to look before sleeping
-    int sleep_at_once;  // this many waits do not
+    int64_t usual_wait_ns;  // until something comes
+    int sleep_at_once;      // this many waits do not
     int penalty;
 
     // what is polled
