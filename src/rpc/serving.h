@@ -78,7 +78,11 @@ void serving_admit_on_loop(serving *s);               // its strand lets it go
 const void *serving_queue(serving *s);                // where it will wait once admitted
 void serving_run(serving *s);                         // its body and what follows, without the role
 serving *serving_run_inline(serving *s, bool flush);  // the same; the next of its strand
-void serving_refuse_on_loop(serving *s, const gw_error *error);  // it will not run
+void serving_refuse_on_loop(serving *s, const gw_error *error);            // it will not run
+void serving_refuse_with_on_loop(serving *s, gw_error error, bool trail);  // the same, with names
+// Without a serving: nothing is known but who called.
+void serving_refuse_unread_on_loop(agent *a, int to, uint64_t call, const gw_error *error);
+void serving_await_on_loop(serving *s);  // its arguments, from where it goes on by itself
 void serving_free_on_loop(serving *s);
 void serving_describe(const serving *s, char *out, size_t size);  // "p1: slow"
 

@@ -1,0 +1,138 @@
+// Requests as they come, and forwards of their results.
+#include "rpc/serving.h"
+
+#include "base/mem.h"
+#include "rpc/reply.h"
+
+#include <string.h>
+
+static void refuse_unserved_on_loop(agent *a, int from, const request_fixed *f,
+                                    const gw_error *error) {
+    entry *e;
+    if (!f->call) return;
+    if (!f->result) {
+        serving_refuse_unread_on_loop(a, from, f->call, error);
+    } else if (!entry_accept_on_loop(a, from, f->result, f->result_fork, &e, NULL)) {
+        entry_make_on_loop(e, result_of_error(error), NULL);
+        entry_release_on_loop(e);
+    }
+}
+
+static gw_status no_function(serving *s, gw_error *error) {
+    return error_set(error, GW_NOT_FOUND, "%s has no function %s",
+                     agent_member(s->agent, s->agent->rank)->name, s->header.function);
+}
+
+static gw_status find_function(serving *s, gw_error *error) {
+    const char *name = s->header.function;
+    s->function = registry_find(s->agent->registry, name);
+    if (!s->function) s->op = registry_find_operator(name);
+    if (!s->function && !s->op) return no_function(s, error);
+    if (s->function && s->function->class && !s->result_entry)
+        return error_set(error, GW_INVALID, "a class, not a function: gw_remote makes one of it");
+    return GW_OK;
+}
+
+static int64_t deadline_of(agent *a, uint64_t time_left_ns) {
+    int64_t deadline_ns;
+    if (!time_left_ns || time_left_ns > INT64_MAX ||
+        __builtin_add_overflow(env_now_ns(a->env), (int64_t)time_left_ns, &deadline_ns))
+        return ENV_NEVER;
+    return deadline_ns;
+}
+
+static serving *open_serving(agent *a, int from, const request_header *h) {
+    serving *s = mem_take(sizeof *s);
+    if (!s) return NULL;
+    memset(s, 0, sizeof *s);
+    s->agent = a;
+    s->caller = from;
+    s->header = *h;
+    s->deadline_ns = deadline_of(a, h->fixed.time_left_ns);
+    list_init(&s->forwards);
+    list_append(&agent_member(a, from)->served, &s->sibling);
+    agent_member(a, from)->served_count++;
+    a->body_count++;
+    a->calls_served++;
+    return s;
+}
+
+static gw_status find_references(serving *s, gw_error *error) {
+    const request_fixed *f = &s->header.fixed;
+    gw_status status = GW_OK;
+    if (f->result)
+        status = entry_accept_on_loop(s->agent, s->caller, f->result, f->result_fork,
+                                      &s->result_entry, error);
+    if (!status && f->target)
+        status =
+            entry_find_on_loop(s->agent, s->caller, f->target, f->target_fork, &s->target, error);
+    return status;
+}
+
+static gw_status check_capacity(agent *a, int from, gw_error *error) {
+    const member *m = agent_member(a, from);
+    const char *self = agent_member(a, a->rank)->name;
+    if (a->phase == AGENT_LEFT)
+        return error_set(error, GW_WRONG_STATE, "%s has left the job", self);
+    if (m->served_count < LIMIT_CALLS_PER_PEER) return GW_OK;
+    return error_set(error, GW_OVERLOADED, "%s: %u calls of %s have not been served", self,
+                     m->served_count, m->name);
+}
+
+gw_status serving_requested_on_loop(agent *a, int from, message *m, gw_error *out_error) {
+    request_header h;
+    gw_error error;
+    gw_status status = request_read(m, &h, out_error);
+    if (status) {
+        message_release(m);
+        return status;
+    }
+    status = check_capacity(a, from, &error);
+    serving *s = status ? NULL : open_serving(a, from, &h);
+    if (!status && !s) status = error_set(&error, GW_NO_MEMORY, "no memory for a call");
+    if (status) {
+        error.outcome = GW_NOT_DELIVERED;
+        refuse_unserved_on_loop(a, from, &h.fixed, &error);
+        reply_drop_on_loop(a, from, m, h.fixed.specials_at);
+        return GW_OK;
+    }
+    // References are taken in first, whatever becomes of the call: so the ids of creating requests come in order.
+    status = parcel_open_on_loop(a, from, m, h.fixed.specials_at, &s->parcel, &error);
+    gw_status found = find_references(s, status ? NULL : &error);
+    if (!status) status = found;
+    if (!status && !s->target) status = find_function(s, &error);
+    if (status) {
+        serving_refuse_with_on_loop(s, error, status != GW_NOT_FOUND);
+    } else {
+        serving_await_on_loop(s);
+    }
+    return GW_OK;
+}
+
+static void want(serving *s, int consumer, uint64_t promise) {
+    // The caller learns how many were honoured, so after one that cannot be kept in mind none is.
+    wanted *w = s->forwards_end ? NULL : mem_calloc(sizeof *w);
+    s->forwards_end = !w;
+    if (!w) return;
+    w->consumer = consumer;
+    w->promise = promise;
+    list_append(&s->forwards, &w->link);
+}
+
+gw_status serving_forward_on_loop(agent *a, int from, message *m, gw_error *error) {
+    reader r = reader_of(m->head.data, m->head.size);
+    uint64_t call = reader_u64(&r);
+    uint32_t consumer = reader_u32(&r);
+    uint64_t promise = reader_u64(&r);
+    message_release(m);
+    if (r.failed || consumer >= (uint32_t)a->world_size || id_rank(promise) != (uint64_t)from)
+        return error_set(error, GW_PROTOCOL, "forward: fields that mean nothing");
+    list_node *served = &agent_member(a, from)->served;
+    for (list_node *l = served->previous; l != served; l = l->previous) {
+        serving *s = list_entry(l, serving, sibling);
+        if (s->header.fixed.call != call) continue;
+        want(s, (int)consumer, promise);
+        break;
+    }
+    return GW_OK;
+}

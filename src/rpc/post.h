@@ -1,0 +1,18 @@
+// The post: messages between the agent and its peers, itself included. agent.h has what others send with.
+//
+// Threads: with the role.
+#ifndef RPC_POST_H
+#define RPC_POST_H
+
+#include "rpc/agent.h"
+
+// What the sessions call; |user| is the agent.
+void post_receive(void *user, int from, message *m);
+void post_lose(void *user, int rank, const gw_error *why);
+
+// Messages to oneself that have not come.
+void post_drop_loopback(agent *a);
+
+message *post_make_spare(void);  // NULL without memory
+
+#endif
