@@ -1,6 +1,7 @@
 // The table of references of one agent.
 #include "ref/references.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 
 gw_status references_open(agent *a, gw_error *error) {
@@ -50,6 +51,16 @@ size_t references_pending(const agent *a) {
 }
 
 // ---- The end ----
+
+void references_report_on_loop(agent *a) {
+    list_each(l, &a->references->entries) {
+        const entry *e = list_entry(l, entry, link);
+        if (!e->forks.count) continue;
+        log_line("%s leaves while %zu references to a %s of its are held elsewhere",
+                 agent_member(a, a->rank)->name, e->forks.count,
+                 e->object ? e->object->class->name : "value");
+    }
+}
 
 void references_stop_on_loop(agent *a, const gw_error *why) {
     references *rs = a->references;

@@ -106,6 +106,8 @@ static void close_peers_on_loop(agent *a) {
 }
 
 void agent_leave_on_loop(agent *a) {
+    // All have given theirs back by now.
+    if (a->phase == AGENT_DRAINING && !a->leaving.error.status) references_report_on_loop(a);
     stop_on_loop(a);
     close_peers_on_loop(a);
 }

@@ -15,6 +15,9 @@ gw_status references_open(agent *a, gw_error *error);
 void references_close(agent *a);
 void references_free(agent *a);
 
+// A line in the log for each value that other workers refer to, where none should be left.
+void references_report_on_loop(agent *a);
+
 // Whoever waits for a value to be made waits no more.
 void references_stop_on_loop(agent *a, const gw_error *why);
 
