@@ -103,10 +103,12 @@ static bool resume(agent *a, gw_scope *s, held_turn *entering, int64_t until_ns)
 
 bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
     // Most waits are of scopes with nothing to give up.
-    if (!context_of(s)) return env_wait(a->env, w, until_ns);
-    pause(a, s);
+    context *c = context_of(s);
+    if (!c) return env_wait(a->env, w, until_ns);
+    // From the scope of an object nothing leads here while its turn is given up.
+    pause(a, c->scope);
     bool woken = env_wait(a->env, w, until_ns);
-    resume(a, s, NULL, ENV_NEVER);
+    resume(a, c->scope, NULL, ENV_NEVER);
     return woken;
 }
 
@@ -187,9 +189,9 @@ gw_status context_enter(agent *a, gw_scope *s, object *o, held_turn *h, gw_error
         turn_begin_on_loop(h, o, c, true);
     } else if ((status = context_check_wait(s, error)) == GW_OK) {
         // All others are given up, so that they are taken again in order with this one.
-        pause(a, s);
+        pause(a, c->scope);
         turn_begin_on_loop(h, o, c, false);
-        if (!resume(a, s, h, entering_until_ns(a, s)))
+        if (!resume(a, c->scope, h, entering_until_ns(a, s)))
             status = error_set(error, GW_TIMEOUT, "the turn of an object of class %s did not come",
                                o->class->name);
     }
