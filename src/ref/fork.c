@@ -163,7 +163,7 @@ gw_status reference_read_on_loop(agent *a, int from, reader *table, gw_rref **ou
     uint64_t id = reader_u64(table), fork = reader_u64(table);
     uint8_t listed = reader_u8(table);
     bool home = owner == (uint32_t)a->rank;
-    if (table->failed || owner >= (uint32_t)a->world_size || !id || listed > 1 ||
+    if (table->failed || owner >= (uint32_t)a->member_count || !id || listed > 1 ||
         (!home && (!fork || id_rank(fork) != (uint64_t)from)) ||
         (!home && listed && owner != (uint32_t)from))
         return error_set(error, GW_PROTOCOL, "reference: fields that mean nothing");
@@ -180,7 +180,7 @@ gw_status reference_read_on_loop(agent *a, int from, reader *table, gw_rref **ou
 static entry *entry_for_fork(agent *a, uint64_t id) {
     entry *e = entry_of_on_loop(a, id);
     uint64_t maker = id_rank(id);
-    if (e || maker >= (uint64_t)a->world_size || maker == (uint64_t)a->rank) return e;
+    if (e || maker >= (uint64_t)a->member_count || maker == (uint64_t)a->rank) return e;
     const member *m = agent_member(a, (int)maker);
     if (m->lost || id <= m->last_result) return NULL;
     e = entry_open_on_loop(a, id);

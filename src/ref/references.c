@@ -6,15 +6,8 @@
 
 gw_status references_open(agent *a, gw_error *error) {
     references *rs = mem_calloc(sizeof *rs);
-    list_node *releases = mem_calloc((size_t)a->world_size * sizeof *releases);
-    if (!rs || !releases) {
-        mem_free(rs);
-        mem_free(releases);
-        return error_set(error, GW_NO_MEMORY, "no memory for references");
-    }
+    if (!rs) return error_set(error, GW_NO_MEMORY, "no memory for references");
     rs->agent = a;
-    rs->releases = releases;
-    for (int rank = 0; rank < a->world_size; rank++) list_init(&releases[rank]);
     list_init(&rs->entries);
     list_init(&rs->users);
     a->references = rs;
@@ -131,6 +124,5 @@ void references_free(agent *a) {
     map_fini(&rs->by_id);
     map_fini(&rs->pending);
     map_fini(&rs->pins);
-    mem_free(rs->releases);
     mem_free(rs);
 }

@@ -69,8 +69,7 @@ typedef struct references {
     map pins;         // by fork
     uint32_t pin_count;
 
-    list_node *releases;  // of gw_rref, by rank of the owner
-    uint32_t release_count;
+    uint32_t release_count;  // in |releases| of the members
     timer release_timer;
     bool given_back;
 } references;

@@ -16,7 +16,7 @@ static void fire(timer *t) {
 static void put_off(references *rs, gw_rref *r) {
     map_take(&rs->pending, r->fork);
     r->state = FORK_GIVEN_BACK;
-    list_append(&rs->releases[r->owner], &r->out);
+    list_append(&agent_member(r->agent, r->owner)->releases, &r->out);
     rs->release_count++;
     if (rs->release_timer.armed) return;
     env *e = rs->agent->env;
@@ -38,7 +38,7 @@ static bool write_release(references *rs, int owner) {
     if (!m) return false;
     uint32_t count = 0;
     bytes_put_u32(&m->head, 0);
-    list_each(l, &rs->releases[owner]) {
+    list_each(l, &agent_member(rs->agent, owner)->releases) {
         const gw_rref *r = list_entry(l, gw_rref, out);
         bytes_put_u64(&m->head, r->id);
         bytes_put_u64(&m->head, r->fork);
@@ -55,7 +55,7 @@ static bool write_release(references *rs, int owner) {
 }
 
 static void finish(references *rs, int owner) {
-    for (list_node *l; (l = list_take(&rs->releases[owner]));) {
+    for (list_node *l; (l = list_take(&agent_member(rs->agent, owner)->releases));) {
         gw_rref *r = list_entry(l, gw_rref, out);
         rs->release_count--;
         if (r->dropped) rref_forget_on_loop(r);
@@ -65,8 +65,8 @@ static void finish(references *rs, int owner) {
 void release_flush_on_loop(agent *a) {
     references *rs = a->references;
     bool again = false;
-    for (int owner = 0; owner < a->world_size && rs->release_count; owner++) {
-        if (list_is_empty(&rs->releases[owner])) continue;
+    for (int owner = 0; owner < a->member_count && rs->release_count; owner++) {
+        if (list_is_empty(&agent_member(a, owner)->releases)) continue;
         if (agent_member(a, owner)->lost || a->phase == AGENT_LEFT || write_release(rs, owner)) {
             finish(rs, owner);
         } else {

@@ -27,28 +27,46 @@ void agent_release(agent *a) {
     map_fini(&a->strands);
     map_fini(&a->promises);
     handle_release(a->registry);
-    mem_free(a->members);
+    for (int rank = 0; rank < a->member_count; rank++) mem_free(a->members[rank]);
     mem_free(a);
 }
 
-static void init_member(agent *a, int rank) {
-    member *m = agent_member(a, rank);
+static bool add_next_member(agent *a) {
+    int rank = a->member_count;
+    member *m = mem_calloc(sizeof *m);
+    if (!m) return false;
     m->worker = (gw_worker){ .name = m->name, .rank = rank };
     list_init(&m->calls);
     list_init(&m->served);
+    list_init(&m->releases);
+    a->members[rank] = m;
+    atomic_store_explicit(&a->member_count, rank + 1, memory_order_release);
+    return true;
+}
+
+bool agent_add_member(agent *a, int rank) {
+    while (rank >= a->member_count) {
+        if (!add_next_member(a)) return false;
+        if (rank < a->member_count) break;
+        member *gone = agent_member(a, a->member_count - 1);
+        gone->lost = true;
+        error_set(&gone->why, GW_DISCONNECTED, "has left before this worker joined");
+    }
+    return true;
 }
 
 static agent *make_agent(const join_options *o, gw_error *error) {
     agent *a = mem_calloc(sizeof *a);
-    member *members = mem_calloc((size_t)o->world_size * sizeof *members);
-    if (!a || !members) {
-        mem_free(members);
+    bool complete = a != NULL;
+    for (int rank = 0; rank < o->world_size && complete; rank++)
+        complete = agent_add_member(a, rank);
+    if (!complete) {
+        for (int rank = 0; a && rank < a->member_count; rank++) mem_free(a->members[rank]);
         mem_free(a);
         error_set(error, GW_NO_MEMORY, "no memory for an agent");
         return NULL;
     }
     atomic_init(&a->count, 1);
-    a->members = members;
     a->rank = o->rank;
     a->world_size = o->world_size;
     a->timeout_ms = o->timeout_ms;
@@ -56,7 +74,6 @@ static agent *make_agent(const join_options *o, gw_error *error) {
     a->spare = post_make_spare();
     list_init(&a->loopback);
     list_init(&a->unresolved);
-    for (int rank = 0; rank < o->world_size; rank++) init_member(a, rank);
     return a;
 }
 
@@ -216,7 +233,7 @@ void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options
     a->env = e;
     a->owns_env = owns_env;
     a->root = root;
-    snprintf(agent_member(a, a->rank)->name, sizeof a->members->name, "%s", o.name);
+    snprintf(agent_member(a, a->rank)->name, LIMIT_NAME_BYTES + 1, "%s", o.name);
     if (start(a, &o, options.registry, &error)) {
         close_agent(a);
         scope_fail_with(root, &error);

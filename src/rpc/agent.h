@@ -16,7 +16,8 @@
 
 typedef struct agent agent;
 
-// A member of the job, oneself included. The first group never changes after joining and may be read by anyone.
+// A member of the job, oneself included: one incarnation, which has its rank for ever. The first group never changes and
+// may be read by anyone.
 typedef struct member {
     gw_worker worker;
     char name[LIMIT_NAME_BYTES + 1];
@@ -29,7 +30,8 @@ typedef struct member {
     uint32_t owed;            // kinds of messages about leaving that there was no memory for
     uint64_t sent, received;  // messages, those about leaving not counted
 
-    list_node calls;  // futures of calls to it that are out
+    list_node releases;  // ref's: of gw_rref, to be given back to it
+    list_node calls;     // futures of calls to it that are out
     uint32_t call_count;
     list_node served;  // its calls that are served here
     uint32_t served_count;
@@ -75,10 +77,12 @@ struct agent {
     env *env;
     bool owns_env;
     gw_scope *root;
-    int rank, world_size;
+    int rank;
+    int world_size;  // of a job whose workers were known when it began
     uint64_t incarnation;
-    member *members;
-    map ranks;  // by name: rank + 1
+    _Atomic int member_count;        // ranks below it have been given out; grows
+    member *members[LIMIT_WORKERS];  // by rank
+    map ranks;                       // by name: rank + 1, of the last one with that name
     gw_registry *registry;
     scope_ids ids;
     int64_t timeout_ms;
@@ -112,8 +116,12 @@ struct agent {
 };
 
 static inline member *agent_member(agent *a, int rank) {
-    return &a->members[rank];
+    return a->members[rank];
 }
+
+// Makes a place for the member of rank |rank|, if there is none; those below it that are not known have left. False
+// without memory.
+bool agent_add_member(agent *a, int rank);
 
 // Opens the agent of |options| on |root|, over |e|, which it closes in the end if |owns_env|.
 void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options);

@@ -125,7 +125,7 @@ gw_status serving_forward_on_loop(agent *a, int from, message *m, gw_error *erro
     uint32_t consumer = reader_u32(&r);
     uint64_t promise = reader_u64(&r);
     message_release(m);
-    if (r.failed || consumer >= (uint32_t)a->world_size || id_rank(promise) != (uint64_t)from)
+    if (r.failed || consumer >= (uint32_t)a->member_count || id_rank(promise) != (uint64_t)from)
         return error_set(error, GW_PROTOCOL, "forward: fields that mean nothing");
     list_node *served = &agent_member(a, from)->served;
     for (list_node *l = served->previous; l != served; l = l->previous) {

@@ -298,7 +298,7 @@ void calls_lost_on_loop(agent *a, int rank) {
 }
 
 void calls_close_on_loop(agent *a, const gw_error *why) {
-    for (int rank = 0; rank < a->world_size; rank++) {
+    for (int rank = 0; rank < a->member_count; rank++) {
         member *m = agent_member(a, rank);
         while (!list_is_empty(&m->calls))
             fail_lost(list_entry(m->calls.next, gw_future, sibling), why);

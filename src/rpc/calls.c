@@ -76,7 +76,7 @@ static void fail_late(gw_scope *s, const gw_future *f) {
     gw_error error;
     if (f->to >= 0) {
         error_set(&error, GW_TIMEOUT, "%s: %s: no reply within the scope's deadline",
-                  f->agent->members[f->to].name, f->function);
+                  agent_member(f->agent, f->to)->name, f->function);
         error.outcome = GW_MAY_HAVE_RUN;
     } else {
         error_set(&error, GW_TIMEOUT, "a future did not resolve within the scope's deadline");

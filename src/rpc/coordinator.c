@@ -6,7 +6,7 @@
 // Sessions begin when there is something to say. With one to everybody, rank 0 learns of those who have ended and will
 // never ask.
 void coordinator_greet_all_on_loop(agent *a) {
-    for (int rank = 1; rank < a->world_size; rank++) {
+    for (int rank = 1; rank < a->member_count; rank++) {
         const member *m = agent_member(a, rank);
         if (!m->lost && !m->asked) leaving_tell_on_loop(a, rank, KIND_WAVE);
     }
@@ -21,7 +21,7 @@ static void out_of_time(timer *t) {
     agent *a = list_entry(t, agent, leaving.bound);
     // A wave that is younger than its answers need says nothing about who is silent.
     bool late = env_now_ns(a->env) - a->leaving.wave_start_ns > 2 * PATIENCE_S * SECOND;
-    for (int rank = 0; rank < a->world_size && late; rank++) {
+    for (int rank = 0; rank < a->member_count && late; rank++) {
         member *m = agent_member(a, rank);
         if (!m->lost && !m->answered)
             snprintf(m->missing, sizeof m->missing, "does not say what it is doing");
@@ -38,7 +38,7 @@ static void start_wave(agent *a) {
     l->all_idle = true;
     l->sent = l->received = 0;
     l->wave_start_ns = env_now_ns(a->env);
-    for (int rank = 0; rank < a->world_size; rank++) agent_member(a, rank)->answered = false;
+    for (int rank = 0; rank < a->member_count; rank++) agent_member(a, rank)->answered = false;
     leaving_tell_all_on_loop(a, KIND_WAVE);
 }
 
@@ -49,7 +49,7 @@ static bool has_ended(const leaving *l) {
 
 void coordinator_check_answered_on_loop(agent *a) {
     if (!a->leaving.sent_wave || a->leaving.over) return;
-    for (int rank = 0; rank < a->world_size; rank++) {
+    for (int rank = 0; rank < a->member_count; rank++) {
         const member *m = agent_member(a, rank);
         if (!m->lost && !m->answered) return;
     }
@@ -79,7 +79,7 @@ void coordinator_state_came_on_loop(agent *a, int from, reader *r) {
 
 void coordinator_check_asked_on_loop(agent *a) {
     if (a->rank != 0 || a->leaving.all_asked) return;
-    for (int rank = 0; rank < a->world_size; rank++) {
+    for (int rank = 0; rank < a->member_count; rank++) {
         const member *m = agent_member(a, rank);
         if (!m->lost && !m->asked) return;
     }

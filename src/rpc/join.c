@@ -173,12 +173,12 @@ static gw_status name_missing(joining *j, int from, gw_error *error) {
 static gw_status wait_for_all(joining *j, gw_error *error) {
     const agent *a = j->agent;
     int64_t silent_until_ns = env_now_ns(a->env) + SILENCE_NS;
-    for (int rank = 0; rank < a->world_size; rank++) {
+    for (int rank = 0; rank < a->member_count; rank++) {
         bool silent = silent_until_ns < j->until_ns;
         gw_status status = wait_for_member(j, rank, silent ? silent_until_ns : j->until_ns, error);
         if (status == GW_TIMEOUT && silent) {
             silent_until_ns = ENV_NEVER;
-            log_line("%s waits for rank %d of %d to join", a->members[a->rank].name, rank,
+            log_line("%s waits for rank %d of %d to join", agent_member(a, a->rank)->name, rank,
                      a->world_size);
             status = wait_for_member(j, rank, j->until_ns, error);
         }
@@ -189,7 +189,7 @@ static gw_status wait_for_all(joining *j, gw_error *error) {
 }
 
 static gw_status know_all(agent *a, gw_error *error) {
-    for (int rank = 0; rank < a->world_size; rank++) {
+    for (int rank = 0; rank < a->member_count; rank++) {
         member *m = agent_member(a, rank);
         if (!map_put_name(&a->ranks, m->name, (void *)(intptr_t)(rank + 1)))
             return error_set(error, GW_NO_MEMORY, "no memory for joining");

@@ -62,7 +62,7 @@ static words describe(const agent *a) {
 
 static void count_messages(agent *a, uint64_t *out_sent, uint64_t *out_received) {
     *out_sent = *out_received = 0;
-    for (int rank = 0; rank < a->world_size; rank++) {
+    for (int rank = 0; rank < a->member_count; rank++) {
         const member *m = agent_member(a, rank);
         if (m->lost) continue;
         *out_sent += m->sent;
@@ -89,7 +89,7 @@ static void write_state(agent *a, bytes *body) {
 static void write_missing(agent *a, bytes *body) {
     char text[LEAVE_TEXT_MAX] = "";
     size_t at = 0;
-    for (int rank = 0; rank < a->world_size && !a->leaving.clean; rank++) {
+    for (int rank = 0; rank < a->member_count && !a->leaving.clean; rank++) {
         const member *m = agent_member(a, rank);
         if (m->lost || !m->missing[0] || at >= sizeof text) continue;
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%s %s", at ? "; " : "", m->name,
@@ -144,7 +144,7 @@ void leaving_tell_on_loop(agent *a, int to, message_kind kind) {
 }
 
 void leaving_tell_all_on_loop(agent *a, message_kind kind) {
-    for (int rank = a->world_size - 1; rank >= 0; rank--)
+    for (int rank = a->member_count - 1; rank >= 0; rank--)
         if (!agent_member(a, rank)->lost) leaving_tell_on_loop(a, rank, kind);
 }
 
@@ -158,7 +158,7 @@ static void tell_again(timer *t) {
     agent *a = list_entry(t, agent, leaving.again);
     int64_t since_ns = a->leaving.failing_ns;
     a->leaving.failing_ns = 0;
-    for (int rank = 0; rank < a->world_size; rank++) {
+    for (int rank = 0; rank < a->member_count; rank++) {
         uint32_t owed = agent_member(a, rank)->owed;
         agent_member(a, rank)->owed = 0;
         for (message_kind kind = KIND_ASK_LEAVE; owed && kind <= KIND_LEAVE; kind++)

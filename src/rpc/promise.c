@@ -126,7 +126,7 @@ gw_status promise_read_on_loop(agent *a, int from, reader *table, gw_future **ou
     uint32_t producer = reader_u32(table);
     uint64_t incarnation = reader_u64(table), id = reader_u64(table);
     member *maker = agent_member(a, from);
-    if (table->failed || producer >= (uint32_t)a->world_size || id_rank(id) != (uint32_t)from ||
+    if (table->failed || producer >= (uint32_t)a->member_count || id_rank(id) != (uint32_t)from ||
         id <= maker->last_promise)
         return error_set(error, GW_PROTOCOL, "promise: fields that mean nothing");
     maker->last_promise = id;
@@ -178,7 +178,7 @@ gw_status promise_received_on_loop(agent *a, int from, message *m, gw_error *err
     // Of one that was mentioned already it is known who may send it.
     bool known_sender = !f || f->producer < 0 || from == f->producer || (uint64_t)from == maker;
     bool wanted = f && known_sender && !future_result(f);
-    if (!f && maker < (uint64_t)a->world_size && !agent_member(a, (int)maker)->lost &&
+    if (!f && maker < (uint64_t)a->member_count && !agent_member(a, (int)maker)->lost &&
         id > agent_member(a, (int)maker)->last_promise)
         wanted = add_promise(a, id, &f, NULL) == GW_OK;
     if (!wanted) {

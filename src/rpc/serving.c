@@ -238,5 +238,5 @@ void servings_lost_on_loop(agent *a, int rank) {
 }
 
 void servings_close_on_loop(agent *a, const gw_error *why) {
-    for (int rank = 0; rank < a->world_size; rank++) abandon_all(a, rank, why);
+    for (int rank = 0; rank < a->member_count; rank++) abandon_all(a, rank, why);
 }

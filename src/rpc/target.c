@@ -20,7 +20,7 @@ gw_target gw_to_rref(const gw_rref *rref) {
 }
 
 gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *error) {
-    const char *self = a->members[a->rank].name;
+    const char *self = agent_member(a, a->rank)->name;
     if (to.rref) {
         if (reference_agent(to.rref) != a)
             return error_set(error, GW_INVALID,
@@ -36,9 +36,9 @@ gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *
         *out_rank = found - 1;
         return GW_OK;
     }
-    if (to.rank < 0 || to.rank >= a->world_size)
+    if (to.rank < 0 || to.rank >= a->member_count)
         return error_set(error, GW_NOT_FOUND, "%s knows no worker of rank %lld; there are %d", self,
-                         (long long)to.rank, a->world_size);
+                         (long long)to.rank, a->member_count);
     *out_rank = (int)to.rank;
     return GW_OK;
 }
@@ -52,12 +52,12 @@ gw_worker gw_rpc_worker_of(gw_scope *s, gw_target to) {
         scope_fail_with(s, &error);
         return (gw_worker){ .name = "", .rank = -1 };
     }
-    return a->members[rank].worker;
+    return agent_member(a, rank)->worker;
 }
 
 gw_worker gw_rpc_self(gw_scope *s) {
     agent *a = agent_of(s);
-    return a ? a->members[a->rank].worker : (gw_worker){ .name = "", .rank = -1 };
+    return a ? agent_member(a, a->rank)->worker : (gw_worker){ .name = "", .rank = -1 };
 }
 
 int gw_rpc_world_size(gw_scope *s) {
