@@ -1,0 +1,28 @@
+// Failpoints: named places where a build for tests can halt a process, for somebody to kill it there. In the library each
+// is nothing.
+//
+//     failpoint("before_reply");
+//
+// The environment variable GW_FAILPOINT="before_reply:3" halts the process when it comes there for the third time (":1" may
+// be left out), as GW_FAILPOINT_OUT and GW_FAILPOINT_IN say: it writes one byte to the first descriptor and goes on when it
+// can read one from the second. A thread that halts with the loop role halts its whole agent.
+//
+// Threads: any.
+#ifndef BASE_FAILPOINT_H
+#define BASE_FAILPOINT_H
+
+#ifdef GW_PLANTED
+
+#include <stdbool.h>
+
+void failpoint(const char *name);
+
+// Whether the process would halt at |name| now, for places that prepare something: a reply that is sent in part.
+bool failpoint_is_next(const char *name);
+
+#else
+#define failpoint(name) ((void)0)
+#define failpoint_is_next(name) false
+#endif
+
+#endif
