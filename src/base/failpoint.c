@@ -30,19 +30,19 @@ __attribute__((constructor)) static void choose(void) {
     chosen.in_fd = descriptor("GW_FAILPOINT_IN");
 }
 
-bool failpoint_is_next(const char *name) {
-    return chosen.name[0] && strcmp(chosen.name, name) == 0 && atomic_load(&chosen.left) == 1;
+bool failpoint_comes(const char *name) {
+    return chosen.name[0] && strcmp(chosen.name, name) == 0 &&
+           atomic_fetch_sub(&chosen.left, 1) == 1;
 }
 
-static void halt(void) {
+void failpoint_halt(void) {
     char byte = '!';
     while (write(chosen.out_fd, &byte, 1) < 0 && errno == EINTR) continue;
     while (read(chosen.in_fd, &byte, 1) < 0 && errno == EINTR) continue;
 }
 
 void failpoint(const char *name) {
-    if (!chosen.name[0] || strcmp(chosen.name, name) != 0) return;
-    if (atomic_fetch_sub(&chosen.left, 1) == 1) halt();
+    if (failpoint_comes(name)) failpoint_halt();
 }
 
 #endif

@@ -17,12 +17,12 @@
 
 void failpoint(const char *name);
 
-// Whether the process would halt at |name| now, for places that prepare something: a reply that is sent in part.
-bool failpoint_is_next(const char *name);
+// For a place that has something to do before it halts: whether it is to halt, and the halting.
+bool failpoint_comes(const char *name);
+void failpoint_halt(void);
 
 #else
 #define failpoint(name) ((void)0)
-#define failpoint_is_next(name) false
 #endif
 
 #endif

@@ -1,6 +1,7 @@
 // References on their way from one worker to another.
 #include "ref/references.h"
 
+#include "base/failpoint.h"
 #include "base/mem.h"
 
 // ---- Small messages ----
@@ -15,6 +16,7 @@ static void send_two(agent *a, int to, message_kind kind, uint64_t x, uint64_t y
 
 gw_status fork_ask_on_loop(gw_rref *r) {
     if (!map_put(&r->agent->references->pending, r->fork, r)) return GW_NO_MEMORY;
+    failpoint("fork_request");
     send_two(r->agent, r->owner, KIND_FORK_REQUEST, r->id, r->fork);
     return GW_OK;
 }
@@ -192,6 +194,7 @@ static void requested(agent *a, int from, uint64_t id, uint64_t fork) {
     entry *e = entry_for_fork(a, id);
     bool known = e && !entry_list_on_loop(e, fork, from, NULL);
     if (e && !known) entry_release_on_loop(entry_retain_on_loop(e));
+    failpoint("fork_listed");
     acknowledge(a, from, fork, known);
 }
 
@@ -208,6 +211,7 @@ static void confirm(agent *a, int from, uint64_t fork, bool known) {
         no_such_reference(&error);
         rref_fail_on_loop(r, &error);
     }
+    failpoint("fork_confirmed");
     if (r->parent >= 0) fork_accept_on_loop(a, r->parent, fork);
     r->parent = -1;
     if (r->leaving || r->dropped) release_on_loop(r);

@@ -1,6 +1,8 @@
 // Giving references back.
 #include "ref/references.h"
 
+#include "base/failpoint.h"
+
 #include <string.h>
 
 enum { BATCH_NS = 1000 * 1000 };  // how long a release waits for others to the same owner
@@ -65,6 +67,7 @@ static void finish(references *rs, int owner) {
 void release_flush_on_loop(agent *a) {
     references *rs = a->references;
     bool again = false;
+    if (rs->release_count) failpoint("delete");
     for (int owner = 0; owner < a->member_count && rs->release_count; owner++) {
         if (list_is_empty(&agent_member(a, owner)->releases)) continue;
         if (agent_member(a, owner)->lost || a->phase == AGENT_LEFT || write_release(rs, owner)) {

@@ -115,7 +115,7 @@ struct agent {
     struct references *references;  // ref's
 };
 
-static inline member *agent_member(agent *a, int rank) {
+static inline member *agent_member(const agent *a, int rank) {
     return a->members[rank];
 }
 

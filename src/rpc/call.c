@@ -1,5 +1,6 @@
 #include "rpc/call.h"
 
+#include "base/failpoint.h"
 #include "base/mem.h"
 #include "rpc/context.h"
 #include "rpc/promise.h"
@@ -226,6 +227,7 @@ gw_status call_send_on_loop(call *c) {
     }
     a->calls_made++;
     if (c->future) expect(c);
+    failpoint("before_send");
     status = shipment_send_on_loop(&c->shipment, c->to, REQUEST_SPECIALS_FIELD, true, &c->error);
     if (!status) return GW_OK;
     set_error(c, status, function);

@@ -1,6 +1,7 @@
 // Finding the others: through the store every worker tells who and where it is, and learns it of all.
 #include "rpc/agent.h"
 
+#include "base/failpoint.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -210,6 +211,7 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
     if (status && is_guest) error_prefix(error, "meeting rank 0");
     if (status) return status;
     status = take_rank(&j, error);
+    failpoint("join");
     if (!status) {
         status = compare_job(&j, error);
         if (!status) status = take_name(&j, error);
@@ -219,6 +221,7 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
             status = publish(&j, NULL, error);
         }
     }
+    failpoint("join_published");
     if (!status) status = wait_for_all(&j, error);
     if (status == GW_DISCONNECTED && is_guest) error_prefix(error, "meeting rank 0");
     if (!status) status = know_all(a, error);

@@ -1,6 +1,7 @@
 // What workers tell each other when they leave. docs/PROTOCOL.md, "Shutdown".
 #include "rpc/leaving.h"
 
+#include "base/failpoint.h"
 #include "rpc/upward.h"
 
 #include <stdio.h>
@@ -198,6 +199,7 @@ static void all_asked(agent *a) {
     if (a->phase != AGENT_ASKED) return;
     a->phase = AGENT_DRAINING;
     if (a->rank != 0) leaving_set_timer(a, &a->leaving.bound, out_of_own_time, OWN_BOUND_S);
+    failpoint("draining");
     references_give_back_on_loop(a);
 }
 

@@ -1,6 +1,7 @@
 // The body of a call, and what follows it. Without the role but where it says so.
 #include "rpc/serving.h"
 
+#include "base/failpoint.h"
 #include "base/mem.h"
 #include "rpc/args.h"
 #include "rpc/reply.h"
@@ -80,6 +81,7 @@ static gw_value run_body(serving *s, object **out_made) {
                      .values = values,
                      .caller = agent_member(s->agent, s->caller)->worker };
     s->ran = true;
+    failpoint("running");
     return call_body(s, &args, out_made);
 }
 
@@ -186,6 +188,7 @@ static serving *reply_value(serving *s, gw_value v, const gw_error *error, bool 
     bool filled =
         !reply_fill(&sh, a, KIND_REPLY, s->header.fixed.call, s->header.function, v, error);
     env_enter(a->env);
+    failpoint("before_reply");
     bool flush = late || (!others_follow(s) && must_flush_on_loop(a));
     send_reply_on_loop(s, &sh, filled, &forwards, flush);
     serving *next = end_order_on_loop(s);

@@ -1,6 +1,7 @@
 // From a request that came to its turn to run.
 #include "rpc/serving.h"
 
+#include "base/failpoint.h"
 #include "base/mem.h"
 #include "rpc/reply.h"
 
@@ -126,6 +127,7 @@ static void place(serving *s) {
     if (!inline_) {
         s->job = (pool_job){ .hops = s->header.fixed.hops, .taken = job_taken, .run = run_job };
         pool_submit_on_loop(&s->agent->pool, &s->job);
+        failpoint("queued");
     } else if (s->object) {
         s->state = SERVING_RUNNING;
         s->task.run = run_task;

@@ -1,5 +1,6 @@
 #include "rpc/shipment.h"
 
+#include "base/failpoint.h"
 #include "base/mem.h"
 #include "rpc/promise.h"
 #include "rpc/upward.h"
@@ -134,6 +135,7 @@ gw_status shipment_send_on_loop(shipment *s, int to, size_t specials_field, bool
     s->message = NULL;
     gw_status status = agent_send_on_loop(s->agent, to, m, flush, error);
     if (s->special_count) {
+        failpoint("fork");
         if (status) unwrite_specials(s, s->special_count, to, m->head.data);
         message_release(m);
         if (!status) start_forwards(s);

@@ -1,6 +1,8 @@
 // gw_rpc_shutdown.
 #include "rpc/leaving.h"
 
+#include "base/failpoint.h"
+
 static void ask(agent *a) {
     a->phase = AGENT_ASKED;
     if (a->rank == 0) coordinator_greet_all_on_loop(a);
@@ -25,6 +27,7 @@ static void shut_down_on_loop(agent *a, gw_scope *root) {
     waiter w = { .what = "the others to ask for shutdown" };
     l->waiting = &w;
     ask(a);
+    failpoint("shutdown");
     while (!l->over) {
         w.woken = false;
         context_wait_on_loop(a, root, &w, ENV_NEVER);

@@ -1,6 +1,7 @@
 // Frames between a peer's session and its connection, and when they go out.
 #include "session/peers_inside.h"
 
+#include "base/failpoint.h"
 #include "base/mem.h"
 #include "base/status.h"
 
@@ -9,6 +10,26 @@
 #define MS ((int64_t)1000000)
 
 // ---- Out ----------------------------------------------------------------------------------------------------------
+#ifdef GW_PLANTED
+enum { KIND_OF_REPLIES = 2 };  // docs/PROTOCOL.md, "Calls"
+
+// A process that is halted here has sent half of a reply. Returns what was taken of it.
+static size_t send_half_of_reply(peer *x, const struct iovec *parts) {
+    const list_node *unacked = &x->session.unacked;
+    if (list_is_empty(unacked) ||
+        list_entry(unacked->previous, message, link)->kind != KIND_OF_REPLIES ||
+        !failpoint_comes("during_reply"))
+        return 0;
+    struct iovec half = { parts[0].iov_base, parts[0].iov_len / 2 };
+    size_t taken = line_send(x->line, &half, 1);
+    failpoint_halt();
+    session_sent(&x->session, taken);
+    return taken;
+}
+#else
+#define send_half_of_reply(x, parts) ((size_t)0)
+#endif
+
 void peer_flush(peer *x) {
     list_remove(&x->dirty);
     if (x->state != PEER_CONNECTED || x->is_blocked) return;
@@ -17,6 +38,7 @@ void peer_flush(peer *x) {
         const struct iovec *parts = session_parts(&x->session, &count);
         size_t size = 0;
         for (int i = 0; i < count; i++) size += parts[i].iov_len;
+        size -= send_half_of_reply(x, parts);
         size_t taken = line_send(x->line, parts, count);
         x->peers->stats.bytes_sent += taken;
         session_sent(&x->session, taken);
