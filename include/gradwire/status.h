@@ -42,6 +42,7 @@ typedef enum gw_status {
     GW_OVERLOADED,    // too much in flight to this worker
     GW_DISCONNECTED,  // the worker is gone
     GW_REF_LOST,      // the owner of the reference is gone, or it was deleted
+    GW_FENCED,        // the others go on without this worker; it may join anew
 
     // Look at the other side.
     GW_REMOTE,    // the function ran there and failed in its own way (see gw_fail)

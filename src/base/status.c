@@ -19,6 +19,7 @@ static const char *const names[GW_STATUS_COUNT] = {
     [GW_OVERLOADED] = "overloaded",
     [GW_DISCONNECTED] = "disconnected",
     [GW_REF_LOST] = "reference lost",
+    [GW_FENCED] = "fenced",
     [GW_REMOTE] = "remote",
     [GW_PROTOCOL] = "protocol",
     [GW_NO_MEMORY] = "no memory",
