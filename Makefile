@@ -1,7 +1,6 @@
 # The only entry point: everything below drives CMake, see CMakePresets.json for the flavours.
 JOBS   ?= $(shell nproc)
 PREFIX ?= /usr/local
-F      ?= sim session
 MAKEFLAGS += --no-print-directory
 
 # Configuring again costs a second and notices packages that came or went since the last time.
@@ -9,7 +8,7 @@ build  = cmake --preset $(1) -Wno-dev --log-level=NOTICE >/dev/null && cmake --b
 SOURCES = $(wildcard include/*.h include/gradwire/*.h src/*/*.[ch] src/testing/fixture/*.c tests/*.[ch] \
                      bench/*.[ch] examples/*.[ch] examples/*.cc examples/*.cpp examples/*/*.[ch] tools/*/*.[ch])
 
-.PHONY: all demo test asan tsan bench sim format install clean
+.PHONY: all demo test asan tsan bench sim fuzz model coverage format install clean
 
 all:
 	@$(call build,release,)
@@ -45,7 +44,13 @@ bench:
 sim:
 	@scripts/setup test
 	@$(call build,release,--target gradwire-tests)
-	$(if $(SEED),SEED=$(SEED)) $(if $(SEEDS),SEEDS=$(SEEDS) GW_TEST_LIMIT_S=3600) build/bin/gradwire-tests $(F)
+	$(if $(SEED),SEED=$(SEED)) $(if $(SEEDS),SEEDS=$(SEEDS) GW_TEST_LIMIT_S=3600) build/bin/gradwire-tests $(or $(F),sim session)
+
+# F=codec picks a target (scripts/fuzz lists them), T=60 how long; `scripts/fuzz keep codec` keeps what was learnt.
+fuzz:
+	@scripts/setup fuzz
+	@$(call build,fuzz,--target fuzz-$(F))
+	scripts/fuzz run $(F) $(or $(T),60)
 
 format:
 	clang-format -i $(SOURCES)
@@ -54,4 +59,4 @@ install: all
 	cmake --install build --prefix $(PREFIX)
 
 clean:
-	rm -rf build build-asan build-tsan
+	rm -rf build build-asan build-tsan build-fuzz build-coverage

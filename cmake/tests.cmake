@@ -9,6 +9,9 @@ endif()
 file(GLOB testing_sources CONFIGURE_DEPENDS src/testing/*.c)
 file(GLOB test_sources CONFIGURE_DEPENDS src/*/*_test.c tests/*.c)
 list(FILTER testing_sources EXCLUDE REGEX "_test\\.c$")
+if(GW_SANITIZE STREQUAL "fuzz")
+    list(FILTER testing_sources EXCLUDE REGEX "/main\\.c$")  # libFuzzer has its own
+endif()
 if(GW_SANITIZE)
     # Habits look at the sources and are the same in every build.
     list(FILTER test_sources EXCLUDE REGEX "/habits_test\\.c$")
@@ -20,6 +23,11 @@ target_link_libraries(gradwire-testing PUBLIC gradwire-flags ${CMOCKA_LIBRARY})
 # Stacks show every call, last calls included.
 target_compile_options(gradwire-testing PUBLIC -fno-optimize-sibling-calls)
 
+if(GW_SANITIZE STREQUAL "fuzz")
+    include(cmake/fuzz.cmake)
+    return()
+endif()
+
 gradwire_program(gradwire-tests gradwire-tests ${test_sources} ${cartpole_sources})
 target_link_libraries(gradwire-tests PRIVATE gradwire-testing)
 target_compile_definitions(gradwire-tests PRIVATE
@@ -29,3 +37,5 @@ target_compile_definitions(gradwire-tests PRIVATE
 gradwire_program(gradwire-testing-fixture gradwire-testing-fixture src/testing/fixture/failures.c)
 target_link_libraries(gradwire-testing-fixture PRIVATE gradwire-testing)
 add_dependencies(gradwire-tests gradwire-testing-fixture)
+
+include(cmake/fuzz.cmake)

@@ -41,6 +41,13 @@ void frame_encode(uint8_t out[FRAME_HEADER_BYTES], const frame *f) {
     memcpy(out, words, sizeof words);
 }
 
+void frame_seal(uint8_t header[FRAME_HEADER_BYTES]) {
+    uint64_t words[WORDS];
+    memcpy(words, header, sizeof words);
+    words[WORDS - 1] = (uint32_t)words[WORDS - 1] | (uint64_t)check_of(words) << 32;
+    memcpy(header, words, sizeof words);
+}
+
 static gw_status check_data(const frame *f, gw_error *error) {
     unsigned long long number = f->number;
     if (number == 0) return error_set(error, GW_PROTOCOL, "frame: data without a number");
