@@ -71,8 +71,8 @@ static void dispatch(pool *p) {
             return;  // whoever ends or waits next goes on with the queue
         }
     }
-    if (wanted > 0 && list_is_empty(&p->idle) && p->thread_count < LIMIT_THREADS)
-        make_thread(p, NULL);
+    bool spare = !list_is_empty(&p->idle) || p->roused > wanted;
+    if (wanted > 0 && !spare && p->thread_count < LIMIT_THREADS) make_thread(p, NULL);
 }
 
 void pool_submit_on_loop(pool *p, pool_job *j) {

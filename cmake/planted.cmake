@@ -1,0 +1,28 @@
+# A second form of the rooms whose protocols have rules to leave out and places to halt at (src/base/planted.h,
+# src/base/failpoint.h). Programs that have it take everything else from the library: of the two forms of a room the linker
+# uses the one that it meets first.
+file(GLOB planted_sources CONFIGURE_DEPENDS src/wire/*.c src/session/*.c src/rpc/*.c src/ref/*.c)
+list(FILTER planted_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
+list(APPEND planted_sources src/base/planted.c src/base/failpoint.c)
+
+add_library(gradwire-planted-objects OBJECT ${planted_sources})
+target_include_directories(gradwire-planted-objects PRIVATE include src)
+target_link_libraries(gradwire-planted-objects PRIVATE gradwire-flags)
+target_compile_definitions(gradwire-planted-objects PRIVATE GW_PLANTED)
+
+# A worker that halts where it is told to, for tests to kill it there.
+gradwire_program(gradwire-kill-worker gradwire-kill-worker tests/programs/kill_worker.c
+    $<TARGET_OBJECTS:gradwire-planted-objects>)
+# A worker that does nothing, of which there are many.
+gradwire_program(gradwire-scale-worker gradwire-scale-worker tests/programs/scale_worker.c)
+
+# The simulated tests over the planted form.
+file(GLOB planted_test_sources CONFIGURE_DEPENDS tests/*_sim_test.c tests/jobs*.c tests/ref_random_test.c
+    src/session/*_test.c)
+gradwire_program(gradwire-planted gradwire-planted ${planted_test_sources} ${cartpole_sources}
+    tests/cartpole_play.c $<TARGET_OBJECTS:gradwire-planted-objects>)
+target_link_libraries(gradwire-planted PRIVATE gradwire-testing)
+target_compile_definitions(gradwire-planted PRIVATE GW_PLANTED
+    GW_SOURCE_DIR="${PROJECT_SOURCE_DIR}" GW_BUILD_DIR="${PROJECT_BINARY_DIR}")
+
+add_dependencies(gradwire-tests gradwire-planted gradwire-kill-worker gradwire-scale-worker)

@@ -1,0 +1,144 @@
+// gradwire-kill-worker URL RANK WORLD_SIZE VICTIM
+//
+// A worker of a job of which one, the victim, is killed. Everybody calls everybody, shares references over three workers
+// and drops them again, so that each comes by all failpoints; and has one call at the victim that nobody answers. What
+// the survivors see when the victim is gone is told to the test in lines on descriptor 3:
+//
+//     ready
+//     error <when, ns> <status> <outcome> <sentence>     of the call that was out
+//     other <status> <sentence>                          of what else failed first
+//     left <when, ns> <status> <open descriptors more than before> <sentence>
+//
+// A line on standard input tells a survivor to leave.
+#include <dirent.h>
+#include <gradwire.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { REPORT_FD = 3, STEPS_MAX = 1000000 };
+
+typedef struct job {
+    gw_scope *root;
+    FILE *report;
+    const char *url;
+    int rank, world_size, victim;
+    char victim_name[16];
+    bool only_leaves;  // no calls: what happens while all leave is the question
+} job;
+
+GW_FUNCTION(kill_hold, GW_POOL) {
+    return gw_value_of_future(gw_future_open(s));
+}
+
+GW_FUNCTION(kill_work, GW_POOL, "int") {
+    return gw_value_of(gw_arg_int(s, a, 0) + 1);
+}
+
+GW_FUNCTION(kill_make, GW_POOL, "int") {
+    return gw_value_of(gw_full(s, GW_I64, gw_arg_int(s, a, 0), 300));
+}
+
+GW_FUNCTION(kill_read, GW_POOL, "rref") {
+    gw_tensor *x = gw_to_here(s, gw_arg_rref(s, a, 0));
+    return gw_value_of(gw_item_int(s, gw_select(s, x, 0, 0)));
+}
+
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static int count_descriptors(void) {
+    DIR *d = opendir("/proc/self/fd");
+    int count = 0;
+    while (d && readdir(d)) count++;
+    if (d) closedir(d);
+    return count;
+}
+
+// ---- The work -----------------------------------------------------------------------------------------------------
+static void work_with(gw_scope *s, int to, int third, int64_t number) {
+    int64_t got = gw_int_of(s, gw_rpc_sync(s, to, "kill_work", number));
+    if (gw_ok(s) && got != number + 1) gw_fail(s, GW_REMOTE, "a wrong number");
+    gw_rref *made = gw_remote(s, to, "kill_make", number);
+    got = gw_int_of(s, gw_rpc_sync(s, third, "kill_read", made));
+    if (gw_ok(s) && got != number) gw_fail(s, GW_REMOTE, "a wrong value");
+}
+
+// Until something fails.
+static gw_error work(const job *j) {
+    for (int64_t step = 0; step < STEPS_MAX; step++) {
+        gw_scope *s = gw_scope_open(j->root);
+        int to = (j->rank + 1 + (int)(step % (j->world_size - 1))) % j->world_size;
+        int third = (to + 1) % j->world_size;
+        if (third == j->rank) third = (third + 1) % j->world_size;
+        work_with(s, to, third, step);
+        gw_error error = gw_scope_close(s);
+        if (error.status) return error;
+    }
+    return (gw_error){ .status = GW_OK };
+}
+
+static void tell_error(const job *j, const gw_error *e) {
+    fprintf(j->report, "error %" PRId64 " %d %d %s\n", now_ns(), e->status, e->outcome, e->text);
+}
+
+static void play(const job *j) {
+    gw_scope *s = gw_scope_open(j->root);
+    gw_future *held = NULL;
+    if (j->rank != j->victim)
+        held = gw_rpc_async_with(s, (gw_call_options){ .timeout_ms = GW_NO_TIMEOUT }, j->victim,
+                                 "kill_hold");
+    gw_error other = work(j);
+    if (held) gw_wait(s, held);
+    gw_error error = gw_scope_close(s);
+    tell_error(j, held ? &error : &other);
+    fprintf(j->report, "other %d %s\n", other.status, other.text);
+}
+
+static void wait_for_a_line(void) {
+    char byte = 0;
+    while (byte != '\n' && read(STDIN_FILENO, &byte, 1) == 1) continue;
+}
+
+static void run(job *j) {
+    int before = count_descriptors();
+    j->root = gw_scope_open(NULL);
+    gw_rpc_init(j->root, (gw_rpc_options){ .rank = j->rank,
+                                           .world_size = j->world_size,
+                                           .init_method = j->url,
+                                           .join_timeout_ms = 3000,
+                                           .threads = 2 });
+    if (gw_ok(j->root)) {
+        fprintf(j->report, "ready\n");
+        if (!j->only_leaves) play(j);
+    } else {
+        tell_error(j, gw_scope_error(j->root));
+    }
+    if (j->rank != j->victim && !j->only_leaves) wait_for_a_line();
+    gw_rpc_shutdown(j->root);
+    gw_error error = gw_scope_close(j->root);
+    fprintf(j->report, "left %" PRId64 " %d %d %s\n", now_ns(), error.status,
+            count_descriptors() - before, error.text);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 5) return 2;
+    job j = { .report = fdopen(REPORT_FD, "w"),
+              .url = argv[1],
+              .rank = (int)strtol(argv[2], NULL, 10),
+              .world_size = (int)strtol(argv[3], NULL, 10),
+              .victim = (int)strtol(argv[4], NULL, 10),
+              .only_leaves = argc > 5 };
+    if (!j.report) return 2;
+    setvbuf(j.report, NULL, _IOLBF, 0);
+    run(&j);
+    fclose(j.report);
+    return 0;
+}
