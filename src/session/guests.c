@@ -15,7 +15,7 @@ typedef struct guest {
     peers *peers;
     line *line;
     list_node link;
-    bool waits;  // has said |said|, and its rank is not known here yet
+    bool waits;  // has said |said|, and its rank, or this worker's own, is not known here yet
     hello said;
 } guest;
 
@@ -57,7 +57,10 @@ static void on_session_hello(guest *g, const hello *h) {
     peers *p = g->peers;
     const peers_options *o = &p->options;
     line *l = g->line;
-    if (h->to_rank != (uint32_t)o->rank || h->to_incarnation != o->incarnation) {
+    if (o->rank < 0 && h->to_incarnation == o->incarnation) {
+        g->said = *h;
+        g->waits = true;
+    } else if (h->to_rank != (uint32_t)o->rank || h->to_incarnation != o->incarnation) {
         forget(g);
         refuse(l, REFUSED_ANOTHER, 0, "this is another process, rank %d", o->rank);
     } else if (h->from_rank >= LIMIT_WORKERS || h->from_rank == (uint32_t)o->rank ||
@@ -157,6 +160,16 @@ void guests_added(peers *p, peer *x) {
         line *waiting = g->line;
         forget(g);
         introduce(waiting, x, &said);
+    }
+}
+
+void guests_rank_known(peers *p) {
+    list_each(l, &p->guests) {
+        guest *g = list_entry(l, guest, link);
+        hello said = g->said;
+        if (!g->waits) continue;
+        g->waits = false;
+        on_session_hello(g, &said);
     }
 }
 

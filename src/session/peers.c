@@ -45,6 +45,11 @@ peer *peer_find(const peers *p, uint32_t rank) {
     return rank < (uint32_t)p->rank_limit ? p->by_rank[rank] : NULL;
 }
 
+void peers_set_rank(peers *p, int rank) {
+    p->options.rank = rank;
+    guests_rank_known(p);
+}
+
 static bool make_place(peers *p, int rank) {
     if (rank < p->rank_limit) return true;
     int limit = p->rank_limit ? p->rank_limit * 2 : 8;

@@ -18,7 +18,7 @@ typedef struct peers peers;
 
 typedef struct peers_options {
     env *env;
-    int rank;              // of this worker
+    int rank;              // of this worker; -1: not known yet, peers_set_rank tells
     uint64_t incarnation;  // random, drawn once per agent, not 0
     void *user;
     void (*received)(void *user, int rank, message *m);
@@ -34,6 +34,9 @@ typedef struct peers_stats {
 gw_status peers_open(peers_options options, const char *listen_address, peers **out,
                      char out_address[ENV_ADDRESS_MAX], gw_error *error);
 void peers_close(peers *p);  // says goodbye on open connections; no callbacks any more
+
+// Until then connections wait, at most LIMIT_HELLO_MS.
+void peers_set_rank(peers *p, int rank);
 
 // Makes a worker known. Until then connections from it wait, at most LIMIT_HELLO_MS.
 gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name, const char *address,

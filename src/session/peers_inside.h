@@ -113,6 +113,7 @@ void peer_ack_is_due(timer *t);
 // ---- guests.c ----
 void guests_accepted(void *user, conn *c);
 void guests_added(peers *p, peer *x);  // answers those that waited for |x|
+void guests_rank_known(peers *p);      // ... or for this worker's own rank
 void guests_close_all(peers *p);
 void refuse(line *l, refusal_reason reason, uint64_t connection, const char *format, ...)
     GW_PRINTF(4, 5);  // and closes |l|

@@ -38,6 +38,21 @@ gw_status store_wait(store *st, const char *key, int64_t until_ns, bytes *out, g
     return status ? status : st->class->wait(st, key, until_ns, out, error);
 }
 
+gw_status store_watch(store *st,
+                      void (*found)(void *user, const char *key, const void *value, size_t size),
+                      void *user, gw_error *error) {
+    if (!st->class->watch)
+        return error_set(error, GW_UNSUPPORTED,
+                         "store: the store of another worker is not watched");
+    st->found = found;
+    st->found_user = user;
+    return st->class->watch(st, error);
+}
+
+void store_tell(store *st, const char *key, const void *value, size_t size) {
+    if (st->found) st->found(st->found_user, key, value, size);
+}
+
 // ---- The table ----------------------------------------------------------------------------------------------------
 void store_table_init(store_table *t) {
     *t = (store_table){ 0 };

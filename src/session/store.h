@@ -31,6 +31,13 @@ void store_close(store *st);  // NULL is fine
 gw_status store_set_if_absent(store *st, const char *key, const void *value, size_t size,
                               int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error);
 
+// Tells of each value of this worker's own store or file: of those that are there first, and then as they are set, in that
+// order. UNSUPPORTED for a store of another worker. |found| is called inside turns, and inside functions of the store,
+// which it must not call; once the store closes no more.
+gw_status store_watch(store *st,
+                      void (*found)(void *user, const char *key, const void *value, size_t size),
+                      void *user, gw_error *error);
+
 // Waits for |key|, and puts its value behind what |out| holds. TIMEOUT at |until_ns|, DISCONNECTED when the host is
 // gone.
 gw_status store_wait(store *st, const char *key, int64_t until_ns, bytes *out, gw_error *error);

@@ -342,13 +342,13 @@ static void client_close(store *st) {
     mem_free(c);
 }
 
-static const store_class client_class = { client_set, client_wait, client_close };
+static const store_class client_class = { client_set, client_wait, NULL, client_close };
 
 gw_status store_open_client(env *e, const char *address, int64_t until_ns, store **out,
                             gw_error *error) {
     client *c = mem_calloc(sizeof *c);
     if (!c) return error_set(error, GW_NO_MEMORY, "no memory for the store");
-    c->store = (store){ &client_class, e };
+    c->store = (store){ .class = &client_class, .env = e };
     c->retry.fire = retry_is_due;
     c->gives_up_ns = ENV_NEVER;
     list_init(&c->requests);

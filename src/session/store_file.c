@@ -13,7 +13,7 @@
 
 #define MS ((int64_t)1000000)
 
-enum { POLL_FIRST_MS = 1, POLL_MAX_MS = 50, HEADER_BYTES = 12 };
+enum { POLL_FIRST_MS = 1, POLL_MAX_MS = 50, WATCH_MS = 100, HEADER_BYTES = 12 };
 
 static const char magic[] = "GRADWIRE STORE 1";  // 16 bytes, without the NUL
 
@@ -23,6 +23,7 @@ typedef struct file {
     int fd;
     store_table table;  // what has been read so far
     off_t read_to;      // the first byte behind the last whole record
+    timer look;         // while it is watched
 } file;
 
 static gw_status system_failed(const file *f, const char *call, gw_error *error) {
@@ -107,6 +108,7 @@ static gw_status read_record(file *f, bool *out_is_whole, gw_error *error) {
         if (!status) {
             f->read_to += HEADER_BYTES + (off_t)size;
             *out_is_whole = true;
+            store_tell(&f->store, key, both + sizes.key, sizes.value);
         }
     }
     mem_free(both);
@@ -196,16 +198,40 @@ static gw_status file_wait(store *st, const char *key, int64_t until_ns, bytes *
     }
 }
 
+// ---- Watching -----------------------------------------------------------------------------------------------------
+// What another process is just writing is found at the next look.
+static void look(timer *t) {
+    file *f = (file *)((char *)t - offsetof(file, look));
+    if (!try_lock(f, F_RDLCK)) {
+        read_new(f, NULL);
+        unlock(f);
+    }
+    env_set_timer(f->store.env, t, env_now_ns(f->store.env) + WATCH_MS * MS);
+}
+
+// Reads it all again, to tell of what is there in the order in which it was written.
+static gw_status file_watch(store *st, gw_error *error) {
+    file *f = (file *)st;
+    (void)error;
+    store_table_fini(&f->table);
+    store_table_init(&f->table);
+    f->read_to = sizeof magic - 1;
+    f->look.fire = look;
+    env_set_timer(st->env, &f->look, env_now_ns(st->env));
+    return GW_OK;
+}
+
 // ---- Life ---------------------------------------------------------------------------------------------------------
 static void file_close(store *st) {
     file *f = (file *)st;
+    env_set_timer(st->env, &f->look, ENV_NEVER);
     if (f->fd >= 0) close(f->fd);
     store_table_fini(&f->table);
     mem_free(f->path);
     mem_free(f);
 }
 
-static const store_class file_class = { file_set, file_wait, file_close };
+static const store_class file_class = { file_set, file_wait, file_watch, file_close };
 
 // Whoever comes first writes the magic; half of it is what a killed process has left.
 static gw_status check_magic(file *f, gw_error *error) {
@@ -238,7 +264,7 @@ static gw_status open_file(file *f, gw_error *error) {
 gw_status store_open_file(env *e, const char *path, store **out, gw_error *error) {
     file *f = mem_calloc(sizeof *f);
     if (!f) return error_set(error, GW_NO_MEMORY, "no memory for the store");
-    f->store = (store){ &file_class, e };
+    f->store = (store){ .class = &file_class, .env = e };
     f->fd = -1;
     store_table_init(&f->table);
     f->path = mem_strdup(path);

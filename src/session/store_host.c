@@ -102,6 +102,7 @@ static void serve_set(client *c, const store_record *r) {
     if (status) {
         refuse_request(c, r->request, &error);
     } else {
+        if (!entry) store_tell(&c->host->store, r->key, r->value, r->size);
         put_reply(c, r->request, STORE_WAS_SET, NULL, 0);
     }
 }
@@ -219,8 +220,10 @@ static gw_status host_set(store *st, const char *key, const void *value, size_t 
     }
     uint64_t token = env_random_u64(st->env);
     gw_status status = store_table_set(t, key, value, size, token, error);
-    if (!status) *out_set = true;
-    return status;
+    if (status) return status;
+    *out_set = true;
+    store_tell(st, key, value, size);
+    return GW_OK;
 }
 
 typedef struct local_wait {
@@ -251,6 +254,12 @@ static gw_status host_wait(store *st, const char *key, int64_t until_ns, bytes *
     return copy_value(entry, key, out, error);
 }
 
+static gw_status host_watch(store *st, gw_error *error) {
+    const map *entries = &((host *)st)->table.entries;
+    // The host watches from the beginning, so that there is no order to keep.
+    return entries->count ? error_set(error, GW_WRONG_STATE, "store: watched too late") : GW_OK;
+}
+
 static void host_close(store *st) {
     host *h = (host *)st;
     peers_serve_store(h->peers, NULL, NULL);
@@ -259,12 +268,12 @@ static void host_close(store *st) {
     mem_free(h);
 }
 
-static const store_class host_class = { host_set, host_wait, host_close };
+static const store_class host_class = { host_set, host_wait, host_watch, host_close };
 
 gw_status store_open_host(peers *p, store **out, gw_error *error) {
     host *h = mem_calloc(sizeof *h);
     if (!h) return error_set(error, GW_NO_MEMORY, "no memory for the store");
-    h->store = (store){ &host_class, p->options.env };
+    h->store = (store){ .class = &host_class, .env = p->options.env };
     h->peers = p;
     store_table_init(&h->table);
     list_init(&h->clients);

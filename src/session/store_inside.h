@@ -12,13 +12,20 @@ typedef struct store_class {
     gw_status (*set)(store *st, const char *key, const void *value, size_t size, int64_t until_ns,
                      bool *out_set, bytes *out_found, gw_error *error);
     gw_status (*wait)(store *st, const char *key, int64_t until_ns, bytes *out, gw_error *error);
+    gw_status (*watch)(store *st, gw_error *error);  // the table tells; NULL: cannot
     void (*close)(store *st);
 } store_class;
 
 struct store {
     const store_class *class;
     env *env;
+    // who watches it
+    void (*found)(void *user, const char *key, const void *value, size_t size);
+    void *found_user;
 };
+
+// To be called for each value once it is there.
+void store_tell(store *st, const char *key, const void *value, size_t size);
 
 // ---- The table: keys and values, and who waits for them -----------------------------------------------------------
 typedef struct store_entry {

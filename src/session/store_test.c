@@ -727,10 +727,58 @@ static void it_survives_in_a_file_without_memory(void **state) {
     env_close(e);
 }
 
-GW_TESTS(session_store, it_lets_workers_meet, it_repeats_what_a_cut_connection_lost,
-         it_lets_workers_meet_in_a_file, it_says_that_no_host_is_there,
-         it_refuses_an_address_that_cannot_be, it_says_that_the_host_is_gone,
-         it_checks_keys_and_values, it_cuts_off_what_a_killed_writer_left,
-         it_leaves_files_of_others_alone, it_holds_only_so_much, it_sends_away_who_misbehaves,
-         it_lets_one_client_wait_only_so_often, it_survives_without_memory,
-         it_survives_in_a_file_without_memory);
+// ---- Watching -----------------------------------------------------------------------------------------------------
+static void note_found(void *user, const char *key, const void *value, size_t size) {
+    bytes *all = user;
+    bytes_put(all, key, strlen(key));
+    bytes_put(all, "=", 1);
+    bytes_put(all, value, size);
+    bytes_put(all, " ", 1);
+}
+
+static void set_one(store *st, const char *key) {
+    bool is_set;
+    assert_int_equal(store_set_if_absent(st, key, key, 1, 0, &is_set, NULL, NULL), GW_OK);
+}
+
+// Two openings of one file, as two processes have it.
+static void watch_file(void *arg) {
+    env *e = arg;
+    char path[64];
+    store *mine, *other;
+    bytes all = { 0 };
+    make_path(path);
+    env_enter(e);
+    assert_int_equal(store_open_file(e, path, &mine, NULL), GW_OK);
+    assert_int_equal(store_open_file(e, path, &other, NULL), GW_OK);
+    set_one(other, "z");
+    set_one(mine, "b");
+    assert_int_equal(store_watch(mine, note_found, &all, NULL), GW_OK);
+    set_one(other, "a");
+    waiter w = { .what = "a while" };
+    env_wait(e, &w, env_now_ns(e) + SIM_SECOND);
+    bytes_put_u8(&all, 0);
+    assert_string_equal((char *)all.data, "z=z b=b a=a ");
+    store_close(mine);
+    store_close(other);
+    env_leave(e);
+    env_close(e);
+    bytes_fini(&all);
+    remove_path(path);
+}
+
+static void it_tells_of_what_is_set_in_order(void **state) {
+    (void)state;
+    sim *s = sim_open(1, (sim_options){ 0 });
+    assert_true(sim_spawn(s, 0, watch_file, sim_env(s, 0)));
+    assert_true(sim_run(s, 10 * SIM_SECOND));
+    sim_close(s);
+}
+
+GW_TESTS(session_store, it_tells_of_what_is_set_in_order, it_lets_workers_meet,
+         it_repeats_what_a_cut_connection_lost, it_lets_workers_meet_in_a_file,
+         it_says_that_no_host_is_there, it_refuses_an_address_that_cannot_be,
+         it_says_that_the_host_is_gone, it_checks_keys_and_values,
+         it_cuts_off_what_a_killed_writer_left, it_leaves_files_of_others_alone,
+         it_holds_only_so_much, it_sends_away_who_misbehaves, it_lets_one_client_wait_only_so_often,
+         it_survives_without_memory, it_survives_in_a_file_without_memory);
