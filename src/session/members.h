@@ -23,6 +23,7 @@ typedef struct members_options {
     int rank;  // of this worker
     uint64_t incarnation;
     const char *name, *address;
+    bool joins;  // a group that is running: knows itself and its judge alone when it starts
 
     void *user;
     // Another member, before anything else is heard of it.
@@ -40,27 +41,31 @@ typedef struct members_options {
 gw_status members_open(members_options options, members **out, gw_error *error);
 void members_close(members *m);
 
-// A member that is known from the start; |joined| is not called. |by_judge| of members_start: a joining worker knows itself
-// and its judge, and learns of all others by |joined|, the last of them before members_is_complete says so.
+// A member that is known from the start; |joined| is not called. A worker that |joins| knows its judge, and learns of all
+// others, also of those who are gone, by |joined|, the last of them before members_is_complete says so.
 gw_status members_add(members *m, int rank, uint64_t incarnation, const char *name,
                       const char *address, gw_error *error);
 void members_start(members *m);  // watches and beats from now on
 bool members_is_complete(const members *m);
 
 // Judge only (else WRONG_STATE): gives a new member its rank and tells all. WRONG_STATE as well while this worker does not
-// hear most of the others; DUPLICATE if a member that is there has the name; LIMIT.
+// hear most of the others, or has become judge a moment ago: try again; DUPLICATE if a member that is there has the name;
+// LIMIT. The same incarnation gets the same rank. |joined| is called for it, as for any other, once all are told.
 gw_status members_admit(members *m, uint64_t incarnation, const char *name, const char *address,
                         int *out_rank, gw_error *error);
 
-// What peers say.
+// What peers say: a message of the kinds above (an error: the peer cannot be understood), and that a peer is lost. If it
+// is lost with GW_FENCED, it is this worker that is out.
 gw_status members_received(members *m, int from, message *msg, gw_error *error);  // takes |msg|
 void members_lost(members *m, int rank, const gw_error *why);
 
-// This worker awaits something from |rank| (or no more): its link is watched meanwhile.
+// This worker awaits something from |rank| (or no more): its link is watched meanwhile. Counted, so that each call may
+// say so for itself.
 void members_await(members *m, int rank, bool awaits);
 
-int members_judge(const members *m);
+int members_judge(const members *m);  // the lowest rank that is there, this worker's included
 bool members_is_gone(const members *m, int rank);
-uint64_t members_epoch(const members *m);  // joins and ends so far: grows, and is the same for equal views
+uint64_t
+members_epoch(const members *m);  // joins and ends so far: grows, and is the same for equal views
 
 #endif
