@@ -113,7 +113,7 @@ static void run(job *j) {
     gw_rpc_init(j->root, (gw_rpc_options){ .rank = j->rank,
                                            .world_size = j->world_size,
                                            .init_method = j->url,
-                                           .join_timeout_ms = 3000,
+                                           .join_timeout_ms = 1500,
                                            .threads = 2 });
     if (gw_ok(j->root)) {
         fprintf(j->report, "ready\n");

@@ -1,0 +1,25 @@
+// A job of real processes of which one is killed at a failpoint, and what the others say about it.
+#ifndef TESTS_KILL_JOB_H
+#define TESTS_KILL_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { KILL_WORKERS_MAX = 4 };
+
+typedef struct kill_case {
+    const char *point;  // a name of src/base/failpoint.h's users
+    int pass;           // it is killed when it comes there for this time
+    int signal;  // SIGKILL, SIGTERM; SIGSTOP, after which it goes on once all others have their error
+    int world_size, victim;
+    bool tcp;  // the store is with rank 0, else in a file
+} kill_case;
+
+// Runs it and fails the test if a survivor does not get the error it should get, or anything is left. Returns how long
+// after the signal the last survivor knew, in nanoseconds.
+int64_t kill_run(const kill_case *c);
+
+// Writes "signal point microseconds" for each survivor to the file that GW_KILL_REPORT names, if it does.
+void kill_report(const kill_case *c, int64_t latency_ns);
+
+#endif

@@ -1,0 +1,72 @@
+// Workers that are killed, ended or stopped wherever it hurts: every other one gets an error that names them, and nothing
+// is left. KILLS=1000 sets how many; `make kill` reports how long it took them to know.
+#include "kill_job.h"
+#include "testing/testing.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const points[] = {
+    "before_send", "queued",   "running",        "before_reply",   "during_reply",
+    "fork",        "delete",   "shutdown",       "join",           "fork_request",
+    "fork_listed", "draining", "fork_confirmed", "join_published",
+};
+
+enum { POINTS = sizeof points / sizeof points[0], KILLS = 100, T_CLOSE_MS = 1000, SLACK = 10 };
+
+static int count_entries(const char *folder) {
+    int count = 0;
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) count++;
+    if (d) closedir(d);
+    return count;
+}
+
+// Every point with every rank; then again with other passes.
+static kill_case case_of(int i, int signal) {
+    const char *point = points[i % POINTS];
+    int n = i / POINTS;
+    bool once =
+        !strcmp(point, "shutdown") || !strcmp(point, "draining") || !strncmp(point, "join", 4);
+    int world_size = 3 + n / 3 % 2;
+    return (kill_case){ .point = point,
+                        .pass = once ? 1 : 1 + i % 17 * 3,
+                        .signal = signal,
+                        .world_size = world_size,
+                        .victim = (i + n) % world_size,
+                        .tcp = (i + n) % 4 == 3 };
+}
+
+static int kills_in_all(void) {
+    const char *text = getenv("KILLS");
+    return text && *text ? (int)strtol(text, NULL, 10) : testing_scaled(KILLS);
+}
+
+static void kill_many(int count, int signal) {
+    int descriptors = count_entries("/proc/self/fd"), shared = count_entries("/dev/shm");
+    for (int i = 0; i < count; i++) {
+        kill_case c = case_of(i, signal);
+        testing_note("kill %d: signal %d at %s:%d of worker%d of %d%s", i, signal, c.point, c.pass,
+                     c.victim, c.world_size, c.tcp ? " over tcp" : "");
+        int64_t latency_ms = kill_run(&c) / 1000000;
+        bool waits_for_the_bound = !strcmp(c.point, "join");
+        if (!waits_for_the_bound) assert_in_range(latency_ms, 0, SLACK * T_CLOSE_MS);
+    }
+    assert_int_equal(count_entries("/proc/self/fd"), descriptors);
+    assert_int_equal(count_entries("/dev/shm"), shared);
+}
+
+static void all_learn_of_a_worker_that_is_killed(void **state) {
+    (void)state;
+    kill_many(kills_in_all() / 2, SIGKILL);
+}
+
+static void all_learn_of_a_worker_that_is_ended(void **state) {
+    (void)state;
+    kill_many(kills_in_all() / 2, SIGTERM);
+}
+
+GW_TESTS_WITH_LIMIT(kill, 3600, all_learn_of_a_worker_that_is_killed,
+                    all_learn_of_a_worker_that_is_ended);
