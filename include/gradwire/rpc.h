@@ -80,7 +80,14 @@ GW_API int gw_rpc_world_size(gw_scope *s);
 // The ..._with forms take a gw_call_options in front of |to|.
 typedef struct gw_call_options {
     int64_t timeout_ms;  // 0: the agent's; GW_NO_TIMEOUT: only the scope's
+    const char
+        *site;  // of gw_remote: what gw_references says; NULL: file and line, from the macros
 } gw_call_options;
+
+// The place in the program where it stands, "src/train.c:12".
+#define GW_SITE GW_SITE_OF(__FILE__, __LINE__)
+#define GW_SITE_OF(file, line) GW_SITE_TEXT(file, line)
+#define GW_SITE_TEXT(file, line) file ":" #line
 
 // Waits for the result. May be called again, and from any scope on this worker. A failed call fails |s|.
 GW_API gw_value gw_wait(gw_scope *s, gw_future *f);
@@ -170,9 +177,14 @@ template <class Type> void gw_future_set(gw_scope *s, gw_future *f, Type x) {
 #define gw_rpc_sync(s, ...)  gw_rpc_sync_with((s), (gw_call_options){0}, __VA_ARGS__)
 #define gw_rpc_async(s, ...) gw_rpc_async_with((s), (gw_call_options){0}, __VA_ARGS__)
 #define gw_remote(s, ...)    gw_remote_with((s), (gw_call_options){0}, __VA_ARGS__)
+static inline gw_call_options gw_call_options_at(gw_call_options o, const char *site) {
+    if (!o.site) o.site = site;
+    return o;
+}
 #define gw_rpc_sync_with(s, options, ...)  GW_CALL(gw_rpc_sync_values, s, options, __VA_ARGS__)
 #define gw_rpc_async_with(s, options, ...) GW_CALL(gw_rpc_async_values, s, options, __VA_ARGS__)
-#define gw_remote_with(s, options, ...)    GW_CALL(gw_remote_values, s, options, __VA_ARGS__)
+#define gw_remote_with(s, options, ...)                                                                                \
+    GW_CALL(gw_remote_values, s, gw_call_options_at(options, GW_SITE), __VA_ARGS__)
 #define gw_future_set(s, f, x) gw_future_set_value((s), (f), gw_value_of(x))
 
 // GW_CALL(f, s, options, to, function, args...) with 0 to 12 arguments; more go by the ..._values forms.

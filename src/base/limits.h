@@ -7,6 +7,8 @@
 
 enum {
     LIMIT_NAME_BYTES = GW_NAME_MAX,  // workers, functions, methods, store keys' parts
+    LIMIT_SITE_BYTES = 63,           // "train.c:12", where a reference was made
+    LIMIT_SITES = 4096,              // that one agent remembers
     LIMIT_DIMS = 32,                 // of one tensor
     LIMIT_ARGS = 1024,               // of one call
     LIMIT_NESTING = 32,              // lists and maps inside each other
@@ -21,6 +23,9 @@ enum {
     LIMIT_CONNECT_MS = 30000,        // until the first connection to a peer
     LIMIT_RECONNECT_MS = 7000,       // without a frame, after a connection broke
     LIMIT_CALLS_PER_PEER = 65536,    // in flight
+    LIMIT_FETCHES_PER_PEER =
+        65536,  // values behind references that one worker waits for, or has sent on
+    LIMIT_EARLY_PROMISES = 65536,  // promised values of one sender that came before their requests
     LIMIT_FORKS_PER_PEER = 1000000,  // references that one worker holds to values of another
     LIMIT_THREADS = 1024,            // of one agent's pool, waiting ones included
     LIMIT_STORE_KEY_BYTES = 255,
@@ -32,6 +37,8 @@ enum {
 
 #define LIMIT_TENSOR_BYTES ((uint64_t)4 << 30)
 #define LIMIT_MESSAGE_BYTES ((uint64_t)8 << 30)
+#define LIMIT_EARLY_PROMISE_BYTES                                                                  \
+    ((uint64_t)1 << 30)                          // of one sender, kept until their requests come
 #define LIMIT_UNSENT_BYTES ((uint64_t)16 << 30)  // per peer, queued or unacknowledged
 
 _Static_assert(LIMIT_HELLO_BYTES <= LIMIT_FRAME_BYTES, "a hello is a frame");

@@ -14,30 +14,36 @@ typedef struct fetch {
     task task;
     agent *agent;
     entry *entry;
-    uint64_t call;
-    int from;
+    int from;  // who asks
+    // the answer: a reply, or a promise value for somebody else
+    message_kind kind;
+    uint64_t id;
+    int to;
 } fetch;
 
-static void explain_object(fetch *f, gw_error *out) {
+static void explain_object(const entry *e, gw_error *out) {
+    agent *a = e->agent;
     error_set(out, GW_INVALID,
               "%s: the reference is to a %s, an object: it has methods, and no value",
-              agent_member(f->agent, f->agent->rank)->name, f->entry->object->class->name);
+              agent_member(a, a->rank)->name, e->object->class->name);
     out->outcome = GW_NOT_DELIVERED;
+}
+
+result *fetch_result(const entry *e) {
+    if (!e->object) return result_retain(e->result);
+    gw_error error;
+    explain_object(e, &error);
+    return result_of_error(&error);
 }
 
 static void finish(fetch *f) {
     agent *a = f->agent;
-    if (f->entry->object) {
-        gw_error error;
-        explain_object(f, &error);
-        result *r = result_of_error(&error);
-        reply_result(a, f->from, KIND_REPLY, f->call, r);
-        result_release(r);
-    } else {
-        reply_result(a, f->from, KIND_REPLY, f->call, f->entry->result);
-    }
+    result *r = fetch_result(f->entry);
+    reply_result(a, f->to, f->kind, f->id, r);
+    result_release(r);
     env_enter(a->env);
     entry_release_on_loop(f->entry);
+    agent_member(a, f->from)->fetch_count--;
     a->body_count--;
     leaving_check_on_loop(a);
     env_leave(a->env);
@@ -54,13 +60,49 @@ static void made(continuation *c) {
     env_defer(f->agent->env, &f->task);
 }
 
-static void refuse(agent *a, int to, uint64_t call, gw_error *error) {
+static void refuse(agent *a, const fetch *f, gw_error *error) {
     shipment sh;
     error->outcome = GW_NOT_DELIVERED;
     error_add_trail(error, agent_member(a, a->rank)->name, "");
-    bool filled = !reply_fill(&sh, a, KIND_REPLY, call, "", gw_none(), error);
-    reply_send_on_loop(&sh, a, to, KIND_REPLY, call, filled, false);
+    bool filled = !reply_fill(&sh, a, f->kind, f->id, "", gw_none(), error);
+    reply_send_on_loop(&sh, a, f->to, f->kind, f->id, filled, false);
     shipment_fini(&sh);
+}
+
+static gw_status check_capacity(agent *a, int from, gw_error *error) {
+    const member *m = agent_member(a, from);
+    if (m->fetch_count < LIMIT_FETCHES_PER_PEER) return GW_OK;
+    return error_set(error, GW_OVERLOADED, "%u values that %s has asked for have not been sent",
+                     m->fetch_count, m->name);
+}
+
+static gw_status open_fetch(agent *a, const fetch *given, uint64_t id, uint64_t fork, fetch **out,
+                            gw_error *error) {
+    entry *e;
+    gw_status status = check_capacity(a, given->from, error);
+    if (!status) status = entry_find_on_loop(a, given->from, id, fork, &e, error);
+    if (status) return status;
+    fetch *f = mem_alloc(sizeof *f);
+    if (!f) {
+        entry_release_on_loop(e);
+        return error_set(error, GW_NO_MEMORY, "no memory for a fetch");
+    }
+    *f = *given;
+    f->entry = e;
+    *out = f;
+    return GW_OK;
+}
+
+static void start(agent *a, const fetch *given, uint64_t id, uint64_t fork) {
+    gw_error failed;
+    fetch *f = NULL;
+    if (open_fetch(a, given, id, fork, &f, &failed)) {
+        refuse(a, given, &failed);
+        return;
+    }
+    a->body_count++;
+    agent_member(a, f->from)->fetch_count++;
+    if (!entry_await_on_loop(f->entry, &f->made)) made(&f->made);
 }
 
 gw_status fetch_received_on_loop(agent *a, int from, message *m, gw_error *error) {
@@ -68,28 +110,35 @@ gw_status fetch_received_on_loop(agent *a, int from, message *m, gw_error *error
     uint64_t call = reader_u64(&in), id = reader_u64(&in), fork = reader_u64(&in);
     message_release(m);
     if (in.failed) return error_set(error, GW_PROTOCOL, "fetch: cut off");
-    gw_error failed;
-    entry *e;
-    if (entry_find_on_loop(a, from, id, fork, &e, &failed)) {
-        refuse(a, from, call, &failed);
-        return GW_OK;
-    }
-    fetch *f = mem_calloc(sizeof *f);
-    if (!f) {
-        entry_release_on_loop(e);
-        error_set(&failed, GW_NO_MEMORY, "no memory for a fetch");
-        refuse(a, from, call, &failed);
-        return GW_OK;
-    }
-    *f = (fetch){ .made.run = made, .agent = a, .entry = e, .call = call, .from = from };
-    a->body_count++;
-    if (!entry_await_on_loop(e, &f->made)) made(&f->made);
+    fetch f = {
+        .made.run = made, .agent = a, .from = from, .kind = KIND_REPLY, .id = call, .to = from
+    };
+    start(a, &f, id, fork);
+    return GW_OK;
+}
+
+gw_status fetch_forward_received_on_loop(agent *a, int from, message *m, gw_error *error) {
+    reader in = reader_of(m->head.data, m->head.size);
+    uint64_t id = reader_u64(&in), fork = reader_u64(&in);
+    uint32_t consumer = reader_u32(&in);
+    uint64_t promise = reader_u64(&in);
+    message_release(m);
+    if (in.failed || consumer >= (uint32_t)a->member_count || id_rank(promise) != (uint64_t)from)
+        return error_set(error, GW_PROTOCOL, "forward value: fields that mean nothing");
+    if (agent_member(a, (int)consumer)->lost) return GW_OK;
+    fetch f = { .made.run = made,
+                .agent = a,
+                .from = from,
+                .kind = KIND_PROMISE_VALUE,
+                .id = promise,
+                .to = (int)consumer };
+    start(a, &f, id, fork);
     return GW_OK;
 }
 
 // ---- Whoever holds it ----
 
-static gw_status send_fetch_on_loop(call *c, const gw_rref *r) {
+gw_status fetch_send_on_loop(call *c, const gw_rref *r) {
     uint64_t id, fork;
     gw_status status = reference_check_on_loop(r, &id, &fork, &c->error);
     if (status) return status;
@@ -113,7 +162,7 @@ static gw_value fetch_value(gw_scope *s, gw_rref *r) {
     call_init_fetch(&c, s, r->owner);
     agent *a = c.agent;
     env_enter(a->env);
-    if (!c.error.status && !send_fetch_on_loop(&c, r) &&
+    if (!c.error.status && !fetch_send_on_loop(&c, r) &&
         !future_wait_on_loop(c.future, s, c.deadline_ns))
         call_expire_on_loop(c.future);
     env_leave(a->env);

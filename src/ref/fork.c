@@ -131,9 +131,8 @@ static gw_status read_own(agent *a, uint64_t id, gw_rref **out) {
 }
 
 static void fail_lost(gw_rref *r) {
-    const member *owner = agent_member(r->agent, r->owner);
     gw_error error;
-    error_set(&error, GW_REF_LOST, "%s, who owned what the reference names, is gone", owner->name);
+    promise_explain_lost_owner(agent_member(r->agent, r->owner), &error);
     rref_fail_on_loop(r, &error);
 }
 

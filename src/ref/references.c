@@ -1,7 +1,6 @@
 // The table of references of one agent.
 #include "ref/references.h"
 
-#include "base/log.h"
 #include "base/mem.h"
 
 gw_status references_open(agent *a, gw_error *error) {
@@ -18,6 +17,7 @@ gw_status references_received_on_loop(agent *a, int from, message *m, gw_error *
     switch (m->kind) {
     case KIND_RELEASE: return release_received_on_loop(a, from, m, error);
     case KIND_FETCH: return fetch_received_on_loop(a, from, m, error);
+    case KIND_FORWARD_VALUE: return fetch_forward_received_on_loop(a, from, m, error);
     default: return fork_received_on_loop(a, from, m, error);
     }
 }
@@ -44,16 +44,6 @@ size_t references_pending(const agent *a) {
 }
 
 // ---- The end ----
-
-void references_report_on_loop(agent *a) {
-    list_each(l, &a->references->entries) {
-        const entry *e = list_entry(l, entry, link);
-        if (!e->forks.count) continue;
-        log_line("%s leaves while %zu references to a %s of its are held elsewhere",
-                 agent_member(a, a->rank)->name, e->forks.count,
-                 e->object ? e->object->class->name : "value");
-    }
-}
 
 void references_stop_on_loop(agent *a, const gw_error *why) {
     references *rs = a->references;
@@ -124,5 +114,6 @@ void references_free(agent *a) {
     map_fini(&rs->by_id);
     map_fini(&rs->pending);
     map_fini(&rs->pins);
+    sites_free(rs);
     mem_free(rs);
 }

@@ -6,15 +6,20 @@
 #define REF_REFERENCES_H
 
 #include "rpc/context.h"
+#include "rpc/promise.h"
 #include "rpc/upward.h"
 #include <gradwire/ref.h>
+
+struct call;
 
 struct entry {
     agent *agent;
     uint64_t id;     // 0: has not been sent away
     uint32_t count;  // handles and requests here
-    map forks;       // the listing: rank of the holder + 1, by fork
-    bool requested;  // else it awaits the creating request
+    int64_t since_ns;
+    const char *site;  // where it was asked for, for people; of |sites|
+    map forks;         // the listing: rank of the holder + 1, by fork
+    bool requested;    // else it awaits the creating request
     bool made;
     result *result;  // once made, unless |object|
     object *object;
@@ -34,6 +39,8 @@ struct gw_rref {
     gw_handle handle;
     agent *agent;  // NULL: a poison
     int owner;
+    int64_t since_ns;
+    const char *site;  // of |sites|
 
     // on the owner
     entry *entry;
@@ -69,6 +76,8 @@ typedef struct references {
     map pins;         // by fork
     uint32_t pin_count;
 
+    map sites;  // texts, by themselves
+
     uint32_t release_count;  // in |releases| of the members
     timer release_timer;
     bool given_back;
@@ -95,6 +104,11 @@ entry *entry_retain_on_loop(entry *e);
 entry *entry_of_on_loop(agent *a, uint64_t id);  // NULL if there is none
 gw_status no_such_reference(gw_error *error);
 
+// ---- Listing them: listing.c ----
+// The one text for all that is like |site|, fit to be printed. "" without memory.
+const char *site_keep_on_loop(references *rs, const char *site, size_t size);
+void sites_free(references *rs);
+
 // ---- Forks: fork.c ----
 gw_status fork_received_on_loop(agent *a, int from, message *m, gw_error *error);
 void fork_lost_on_loop(agent *a, int rank);
@@ -108,6 +122,9 @@ gw_status release_received_on_loop(agent *a, int from, message *m, gw_error *err
 
 // ---- Fetching: fetch.c ----
 gw_status fetch_received_on_loop(agent *a, int from, message *m, gw_error *error);
+gw_status fetch_forward_received_on_loop(agent *a, int from, message *m, gw_error *error);
+gw_status fetch_send_on_loop(struct call *c, const gw_rref *r);
+result *fetch_result(const entry *e);  // of one that is made: one count
 // Waits until the entry behind |r| is made; INVALID if that is on another worker.
 gw_status local_entry(gw_scope *s, gw_rref *r, gw_error *error);
 

@@ -3,6 +3,8 @@
 
 #include "rpc/call.h"
 
+#include <string.h>
+
 static gw_status open_rref(call *c, gw_scope *s, gw_rref **out) {
     agent *a = c->agent;
     *out = rref_open_on_loop(a, c->to >= 0 ? c->to : a->rank, NULL);
@@ -26,6 +28,7 @@ static gw_status name_held(call *c, gw_rref *r) {
     r->id = c->fixed.result;
     r->fork = c->fixed.result_fork = id_of(a->rank, ++a->last_id);
     r->state = FORK_PENDING;
+    r->site = site_keep_on_loop(a->references, site_base(c->site), strlen(site_base(c->site)));
     if (map_put(&a->references->pending, r->fork, r)) return GW_OK;
     return error_set(&c->error, GW_NO_MEMORY, "no memory for a reference");
 }

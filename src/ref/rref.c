@@ -47,6 +47,8 @@ gw_rref *rref_open_on_loop(agent *a, int owner, entry *e) {
     r->owner = owner;
     r->entry = e;
     r->parent = -1;
+    r->since_ns = env_now_ns(a->env);
+    r->site = "";
     if (!e) list_append(&a->references->users, &r->link);
     return r;
 }
@@ -125,7 +127,7 @@ gw_rref *gw_rref_of(gw_scope *s, gw_value v) {
     return &rref_poison;
 }
 
-gw_rref *gw_rref_open_value(gw_scope *s, gw_value v) {
+gw_rref *gw_rref_open_at(gw_scope *s, gw_value v, const char *site) {
     agent *a = s->error ? NULL : agent_of(s);
     if (!a) return &rref_poison;
     result *kept = result_of_value(v);
@@ -134,6 +136,7 @@ gw_rref *gw_rref_open_value(gw_scope *s, gw_value v) {
     entry *e = kept ? entry_open_on_loop(a, 0) : NULL;
     if (e) {
         entry_make_on_loop(e, result_retain(kept), NULL);
+        entry_say_site_on_loop(e, site_base(site), strlen(site_base(site)));
         r = rref_open_on_loop(a, a->rank, e);
         if (!r) entry_release_on_loop(e);
     }
@@ -147,6 +150,10 @@ gw_rref *gw_rref_open_value(gw_scope *s, gw_value v) {
 gw_worker gw_rref_owner(gw_scope *s, const gw_rref *r) {
     if (!rref_is_usable(s, r)) return (gw_worker){ .name = "", .rank = -1 };
     return agent_member(r->agent, r->owner)->worker;
+}
+
+const char *gw_rref_owner_name(gw_scope *s, const gw_rref *r) {
+    return gw_rref_owner(s, r).name;
 }
 
 bool gw_rref_is_owner(const gw_rref *r) {

@@ -36,6 +36,9 @@ typedef struct member {
     list_node served;  // its calls that are served here
     uint32_t served_count;
     uint64_t last_promise;  // the largest promise id seen from it in a request
+    uint32_t early_count;   // promise values of its that no request has mentioned yet,
+    uint64_t early_bytes;   // and their sizes
+    uint32_t fetch_count;   // ref's: values that it has asked for and that have not been sent
     uint32_t fork_count;    // ref's: references that it holds to values of this worker
     uint64_t last_result;   // ref's: the largest id of its creating requests
 } member;

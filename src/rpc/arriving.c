@@ -63,6 +63,8 @@ static gw_status find_references(serving *s, gw_error *error) {
     if (f->result)
         status = entry_accept_on_loop(s->agent, s->caller, f->result, f->result_fork,
                                       &s->result_entry, error);
+    if (s->result_entry)
+        entry_say_site_on_loop(s->result_entry, (const char *)s->header.site, s->header.site_size);
     if (!status && f->target)
         status =
             entry_find_on_loop(s->agent, s->caller, f->target, f->target_fork, &s->target, error);

@@ -42,11 +42,27 @@ static gw_status put_future(call *c, gw_scope *s, gw_future *f, gw_error *error)
     return failed.status;
 }
 
+// An operator takes no references, but what is behind them.
+static gw_status put_value_behind(call *c, gw_scope *s, gw_rref *r, gw_error *error) {
+    if (reference_agent(r) != c->agent)
+        return shipment_put(&c->shipment, gw_value_of_rref(r), error);
+    gw_future *f = by_value_open(r);
+    if (!f) return error_set(error, GW_NO_MEMORY, "no memory for an argument");
+    gw_status status = put_future(c, s, f, error);
+    handle_release(f);
+    return status;
+}
+
+static gw_status put_arg(call *c, gw_scope *s, gw_value v) {
+    if (v.kind == GW_FUTURE) return put_future(c, s, v.as.future, &c->error);
+    if (v.kind == GW_RREF && c->shipment.resolves)
+        return put_value_behind(c, s, v.as.rref, &c->error);
+    return shipment_put(&c->shipment, v, &c->error);
+}
+
 static gw_status put_args(call *c, gw_scope *s, int count, const gw_value *args) {
     for (int i = 0; i < count; i++) {
-        bool future = args[i].kind == GW_FUTURE;
-        gw_status status = future ? put_future(c, s, args[i].as.future, &c->error)
-                                  : shipment_put(&c->shipment, args[i], &c->error);
+        gw_status status = put_arg(c, s, args[i]);
         if (status) return status;
     }
     return GW_OK;
@@ -81,7 +97,8 @@ static gw_status write_request(call *c, gw_scope *s, gw_target to, const char *f
     c->fixed.key = generator_split(s->random);
     status = shipment_init(&c->shipment, c->agent, KIND_REQUEST, e);
     if (status) return status;
-    request_write(&c->shipment.message->head, &c->fixed, function, (uint32_t)count);
+    c->shipment.resolves = !to.rref && registry_find_operator(function);
+    request_write(&c->shipment.message->head, &c->fixed, function, c->site, (uint32_t)count);
     return put_args(c, s, count, args);
 }
 
@@ -124,7 +141,8 @@ void call_init_fetch(call *c, gw_scope *s, int owner) {
 
 void call_init(call *c, gw_scope *s, gw_call_options options, gw_target to, const char *function,
                int count, const gw_value *args, bool wants_reply) {
-    *c = (call){ .agent = s->agent, .to = -1 };
+    // Only what stays there has a place where it was asked for.
+    *c = (call){ .agent = s->agent, .to = -1, .site = wants_reply ? NULL : options.site };
     gw_status status = check_name(function, &c->error);
     const char *name = status ? "" : function;
     int64_t length_ms;

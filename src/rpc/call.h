@@ -11,6 +11,7 @@ typedef struct call {
     shipment shipment;
     request_fixed fixed;
     const gw_rref *through;  // a method of what it names
+    const char *site;        // of gw_remote
     int to;
     int64_t deadline_ns;
     gw_error error;  // why it cannot be sent; its status is GW_OK if it can

@@ -4,6 +4,7 @@
 #include "rpc/context.h"
 #include "rpc/promise.h"
 #include "rpc/result.h"
+#include "rpc/upward.h"
 
 #include <assert.h>
 #include <string.h>
@@ -23,6 +24,7 @@ static void destroy_future(gw_handle *h) {
     }
     result *r = future_result(f);
     if (r) result_release(r);
+    if (f->by_value) by_value_free(f->by_value);
     agent_release(f->agent);
     mem_give(f, sizeof *f + f->name_size);
 }
@@ -86,6 +88,7 @@ void futures_close_on_loop(agent *a, const gw_error *why) {
 }
 
 bool future_await_on_loop(gw_future *f, continuation *c) {
+    if (f->by_value) by_value_fetch_on_loop(f);
     if (future_result(f)) return false;
     list_append(&f->nexts, &c->link);
     return true;
@@ -96,6 +99,7 @@ void continuation_cancel_on_loop(continuation *c) {
 }
 
 bool future_wait_on_loop(gw_future *f, gw_scope *s, int64_t until_ns) {
+    if (f->by_value) by_value_fetch_on_loop(f);
     if (future_result(f)) return true;
     future_wait w = { .waiter.what = f->function };
     list_append(&f->waits, &w.link);

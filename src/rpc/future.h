@@ -36,9 +36,15 @@ struct gw_future {
     list_node forwards;  // of forward, in the order of sending
     uint32_t honoured;   // how many of them the callee has sent, says its reply
 
+    // of the value behind a reference (gw_by_value): ref's
+    struct by_value *by_value;
+
     uint64_t promise;  // of a promised future: its id, while the agent has it in |promises|
-    int producer;
+    int producer;      // -1: its value has come, before the request that mentions it
     uint64_t producer_incarnation;
+    bool of_reference;  // it is the value behind a reference
+    int early_from;     // who has sent the value that came early, and how large it is
+    uint64_t early_bytes;
 
     uint32_t name_size;
     char function[];  // "" if it is no call

@@ -76,7 +76,8 @@ static gw_status dispatch(agent *a, int from, message *m, gw_error *error) {
     case KIND_FORK_ACK:
     case KIND_CHILD_ACCEPT:
     case KIND_RELEASE:
-    case KIND_FETCH: return references_received_on_loop(a, from, m, error);
+    case KIND_FETCH:
+    case KIND_FORWARD_VALUE: return references_received_on_loop(a, from, m, error);
     default: break;
     }
     gw_status status = error_set(error, GW_PROTOCOL, "a message of kind %d", m->kind);

@@ -10,7 +10,8 @@ typedef struct forward {
     gw_future *future;
     uint64_t promise;
     int consumer;
-    bool asked;  // of the callee, with a forward; else this worker sends the value
+    bool asked;     // of the callee, with a forward; else this worker sends the value
+    bool of_owner;  // the value behind a reference: its owner sends it
     task send;
 } forward;
 
@@ -25,10 +26,12 @@ void promise_keep_on_loop(gw_future *f);
 
 // The consumer's side.
 gw_status promise_read_on_loop(agent *a, int from, reader *table, gw_future **out, gw_error *error);
-// Takes |m|. PROTOCOL for bytes that mean nothing.
 // The request that |f| was promised to will not run: nobody waits for the value any more.
 void promise_abandon_on_loop(gw_future *f);
+// Takes |m|. PROTOCOL for bytes that mean nothing.
 gw_status promise_received_on_loop(agent *a, int from, message *m, gw_error *error);
+// Why a reference to a value of |owner|, who is lost, is of no use.
+void promise_explain_lost_owner(const member *owner, gw_error *out);
 void promises_lost_on_loop(agent *a, int rank);
 void promises_close_on_loop(agent *a, const gw_error *why);
 

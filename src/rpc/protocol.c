@@ -2,11 +2,20 @@
 
 #include <string.h>
 
-void request_write(bytes *head, const request_fixed *fixed, const char *function,
+const char *site_base(const char *site) {
+    const char *slash = site ? strrchr(site, '/') : NULL;
+    return slash ? slash + 1 : site ? site : "";
+}
+
+void request_write(bytes *head, const request_fixed *fixed, const char *function, const char *site,
                    uint32_t arg_count) {
+    const char *base = site_base(site);
+    size_t site_size = strnlen(base, LIMIT_SITE_BYTES);
     bytes_put(head, fixed, sizeof *fixed);
     bytes_put_u32(head, 0);  // the trailer
     bytes_put_text(head, function);
+    bytes_put_u32(head, (uint32_t)site_size);
+    bytes_put(head, base, site_size);
     bytes_put_u32(head, arg_count);
 }
 
@@ -45,6 +54,11 @@ gw_status request_read(const message *m, request_header *out, gw_error *error) {
     reader_take(&r, reader_u32(&r));
     if (!reader_text(&r, out->function, sizeof out->function))
         return error_set(error, GW_PROTOCOL, "request: no name of a function");
+    out->site_size = reader_u32(&r);
+    out->site = reader_take(&r, out->site_size);
+    if (out->site_size > LIMIT_SITE_BYTES)
+        return error_set(error, GW_LIMIT, "request: a site of %u bytes, at most %d", out->site_size,
+                         LIMIT_SITE_BYTES);
     out->arg_count = reader_u32(&r);
     if (r.failed) return error_set(error, GW_PROTOCOL, "request: cut off");
     if (out->arg_count > LIMIT_ARGS)

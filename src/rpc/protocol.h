@@ -24,6 +24,7 @@ typedef enum message_kind {
     KIND_CHILD_ACCEPT,
     KIND_RELEASE,
     KIND_FETCH,
+    KIND_FORWARD_VALUE,
     KIND_COUNT
 } message_kind;
 
@@ -58,11 +59,15 @@ typedef struct request_header {
     uint32_t arg_count;
     size_t args_at;
     char function[LIMIT_NAME_BYTES + 1];
+    const uint8_t *site;  // in the message; no text that ends
+    uint32_t site_size;
 } request_header;
 
 // Appends the header; arguments follow. |fixed| may be written again later by request_amend.
-void request_write(bytes *head, const request_fixed *fixed, const char *function,
+// |site| says where the reference to the result was made: what is behind the last "/" of it, cut; NULL: nowhere.
+void request_write(bytes *head, const request_fixed *fixed, const char *function, const char *site,
                    uint32_t arg_count);
+const char *site_base(const char *site);  // what is behind its last "/", "" for NULL
 void request_amend(bytes *head, const request_fixed *fixed);
 gw_status request_read(const message *m, request_header *out, gw_error *error);
 

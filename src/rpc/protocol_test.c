@@ -7,7 +7,7 @@
 static message *make_request(const request_fixed *f, const char *function, uint32_t arg_count) {
     message *m = message_open(KIND_REQUEST);
     assert_non_null(m);
-    request_write(&m->head, f, function, arg_count);
+    request_write(&m->head, f, function, "src/train.c:12", arg_count);
     return m;
 }
 
@@ -30,6 +30,7 @@ static void it_reads_the_request_it_has_written(void **state) {
     assert_int_equal(read_back(m, &h), GW_OK);
     assert_memory_equal(&h.fixed, &f, sizeof f);
     assert_string_equal(h.function, "ps.add");
+    assert_int_equal(h.site_size, strlen("train.c:12"));
     assert_int_equal(h.arg_count, 2);
     assert_int_equal(h.args_at, size);
 }

@@ -27,6 +27,23 @@ static const agent *agent_behind(gw_value v) {
     return v.kind == GW_RREF ? reference_agent(v.as.rref) : v.as.future->agent;
 }
 
+static bool put_special(void *user, encoder *e, gw_value v, gw_error *error);
+
+// The tag of a reference stands there already.
+static bool put_value_behind(shipment *s, encoder *e, gw_rref *r, gw_error *error) {
+    bytes *head = &e->message->head;
+    gw_future *f = by_value_open(r);
+    if (!f || head->failed) {
+        handle_release(f);
+        error_set(error, GW_NO_MEMORY, "no memory for a reference in a message");
+        return false;
+    }
+    head->data[head->size - 1] = GW_FUTURE;
+    bool put = put_special(s, e, gw_value_of_future(f), error);
+    handle_release(f);
+    return put;
+}
+
 static bool put_special(void *user, encoder *e, gw_value v, gw_error *error) {
     shipment *s = user;
     if (agent_behind(v) != s->agent) {
@@ -35,6 +52,7 @@ static bool put_special(void *user, encoder *e, gw_value v, gw_error *error) {
                   gw_kind_name(v.kind));
         return false;
     }
+    if (v.kind == GW_RREF && s->resolves) return put_value_behind(s, e, v.as.rref, error);
     shipped special = { .type = v.kind == GW_RREF ? SPECIAL_REFERENCE : SPECIAL_PROMISE,
                         .handle = handle_retain((gw_handle *)v.as.bytes) };
     if (v.kind == GW_FUTURE) special.forward = forward_open(v.as.future);

@@ -27,6 +27,7 @@ typedef struct shipment {
     shipped *specials;
     uint32_t special_count, special_capacity;
     shipped kept[SHIPMENT_SPECIALS_KEPT];
+    bool resolves;  // references stand for their values
 } shipment;
 
 // Always to be followed by shipment_fini.

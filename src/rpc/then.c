@@ -8,7 +8,7 @@
 // ---- Completing ----
 
 static bool is_own(gw_scope *s, const gw_future *f) {
-    if (f && f != &future_poison && f->to < 0) return true;
+    if (f && f != &future_poison && f->to < 0 && !f->by_value) return true;
     scope_fail(s, GW_INVALID, "only futures of gw_future_open are completed by the program");
     return false;
 }

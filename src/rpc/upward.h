@@ -2,7 +2,7 @@
 #ifndef RPC_UPWARD_H
 #define RPC_UPWARD_H
 
-#include "rpc/agent.h"
+#include "rpc/future.h"
 #include "rpc/object.h"
 #include "rpc/result.h"
 
@@ -43,10 +43,22 @@ const agent *reference_agent(const gw_rref *r);
 gw_status reference_check_on_loop(const gw_rref *r, uint64_t *out_id, uint64_t *out_fork,
                                   gw_error *error);
 
+// A future of the value behind a reference, f->by_value: fetched once somebody here waits for it.
+void by_value_fetch_on_loop(gw_future *f);  // starts that; nothing if it has been started
+// A promise of it is kept by the value's owner: its rank, or -1 if this worker sends the value like any other.
+int by_value_producer_on_loop(const gw_future *f);
+// Asks the owner to keep it; false without memory for that.
+bool by_value_forward_on_loop(gw_future *f, int consumer, uint64_t promise);
+void by_value_free(struct by_value *b);  // without the role
+// Such a future, for a reference that is an argument of an operator: one count, NULL without memory. Without the role.
+gw_future *by_value_open(gw_rref *r);
+
 // The callee's side. A creating request came: the entry of its result, one count. A request through a reference came: the
 // entry of its target, one count; REF_LOST if |from| may not use it.
 gw_status entry_accept_on_loop(agent *a, int from, uint64_t id, uint64_t fork, entry **out,
                                gw_error *error);
+// Where it was asked for: |size| bytes, whatever they are.
+void entry_say_site_on_loop(entry *e, const char *site, size_t size);
 gw_status entry_find_on_loop(agent *a, int from, uint64_t id, uint64_t fork, entry **out,
                              gw_error *error);
 void entry_release_on_loop(entry *e);
