@@ -12,7 +12,7 @@
 // env_defer. Turns of streams and timers never overlap, tasks included: what comes from the network is handled in the
 // order in which it came. Only the tasks of a thread's own enter-leave pair may run beside them.
 //
-// Threads: env_now_ns, env_random_u64, env_held and env_enter from any thread. Everything else with the role held.
+// Threads: env_now_ns, env_wall_ns, env_random_u64, env_held and env_enter from any thread. Everything else with the role held.
 #ifndef BASE_ENV_H
 #define BASE_ENV_H
 
@@ -66,6 +66,7 @@ typedef struct conn_events {
 typedef struct env_class {
     const char *name;  // "tcp", "sim"
     int64_t (*now_ns)(env *e);
+    int64_t (*wall_ns)(env *e);
     uint64_t (*random_u64)(env *e);
 
     void (*enter)(env *e);
@@ -97,6 +98,10 @@ struct env {
 // Nanoseconds on a clock that never steps and means nothing to other workers.
 static inline int64_t env_now_ns(env *e) {
     return e->class->now_ns(e);
+}
+// Nanoseconds since 1970 on the clock of people: for their eyes only, since it may step at any time, by any amount.
+static inline int64_t env_wall_ns(env *e) {
+    return e->class->wall_ns(e);
 }
 static inline uint64_t env_random_u64(env *e) {
     return e->class->random_u64(e);

@@ -30,6 +30,13 @@ int64_t os_now_ns(env *e) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+static int64_t os_wall_ns(env *e) {
+    (void)e;
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 static uint64_t os_random_u64(env *e) {
     (void)e;
     uint64_t x;
@@ -92,6 +99,7 @@ static void os_close(env *e) {
 static const env_class os_class = {
     .name = "tcp",
     .now_ns = os_now_ns,
+    .wall_ns = os_wall_ns,
     .random_u64 = os_random_u64,
     .enter = role_enter,
     .leave = role_leave,

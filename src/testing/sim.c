@@ -21,14 +21,14 @@ enum {
 
 // ---- Randomness and the trace ----
 
-static uint64_t mix(uint64_t x) {
+uint64_t sim_mix(uint64_t x) {
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
     return x ^ x >> 31;
 }
 
 uint64_t sim_random(sim *s) {
-    return mix(s->random += UINT64_C(0x9e3779b97f4a7c15));
+    return sim_mix(s->random += UINT64_C(0x9e3779b97f4a7c15));
 }
 
 uint64_t sim_random_below(sim *s, uint64_t limit) {
@@ -47,7 +47,7 @@ int64_t sim_delay_ns(sim *s) {
 void sim_note(sim *s, const sim_thread *t, const char *what, uint64_t a, uint64_t b) {
     uint64_t name = t ? t->id : 0;
     for (const char *c = what; *c; c++) name = name * 31 + (unsigned char)*c;
-    s->hash = mix(s->hash ^ mix(name + mix(a + mix(b + (uint64_t)s->now_ns))));
+    s->hash = sim_mix(s->hash ^ sim_mix(name + sim_mix(a + sim_mix(b + (uint64_t)s->now_ns))));
     if (s->traces)
         fprintf(stderr, "%.9f %s: %s %llu %llu\n", (double)s->now_ns / 1e9,
                 t ? t->label : "simulator", what, (unsigned long long)a, (unsigned long long)b);
@@ -101,6 +101,7 @@ static sim_thread *choose_dispatcher(sim *s, sim_env_ *x) {
 
 static bool can_happen(const sim_event *ev) {
     const sim_env_ *x = ev->env;
+    if (x->sim->nodes[x->node].is_stopped) return false;
     return x->dispatcher ? x->dispatcher->state == SIM_WAITING : !list_is_empty(&x->waiting);
 }
 
@@ -116,8 +117,8 @@ static sim_thread *give_event(sim *s, sim_event *ev) {
 static sim_thread *choose_among(sim *s, uint64_t count) {
     uint64_t chosen = sim_random_below(s, count);
     list_each(l, &s->runnable) {
-        if (chosen-- > 0) continue;
         sim_thread *t = list_entry(l, sim_thread, queued);
+        if (!sim_thread_can_run(t) || chosen-- > 0) continue;
         list_remove(l);
         sim_note(s, t, "goes on", 0, 0);
         return t;
@@ -131,7 +132,7 @@ static sim_thread *choose_among(sim *s, uint64_t count) {
 
 static uint64_t count_choices(const sim *s) {
     uint64_t count = 0;
-    list_each(l, &s->runnable) count++;
+    list_each(l, &s->runnable) count += sim_thread_can_run(list_entry(l, sim_thread, queued));
     list_each(l, &s->ready) count += can_happen(list_entry(l, sim_event, ready));
     return count;
 }
@@ -140,6 +141,7 @@ static uint64_t count_choices(const sim *s) {
 sim_thread *sim_choose(sim *s) {
     s->counts.decisions++;
     s->now_ns += 1 + (int64_t)sim_random_below(s, STEP_MAX_NS);
+    sim_give_cues(s);
     while (s->now_ns <= s->until_ns) {
         take_due(s);
         if (s->waits_for_mains && s->main_count == 0) return &s->outside;
@@ -186,8 +188,11 @@ void sim_write_report(sim *s) {
     list_each(l, &s->threads) report_thread(s, list_entry(l, sim_thread, link));
     list_each(l, &s->ready) {
         const sim_event *ev = list_entry(l, sim_event, ready);
-        append(s, "  node %d has nobody to see to: %s\n", ev->env->node, ev->what);
+        append(s, "  node %d %s: %s\n", ev->env->node,
+               s->nodes[ev->env->node].is_stopped ? "is stopped" : "has nobody to see to",
+               ev->what);
     }
+    append(s, "%s", s->plan);
     if (!s->options.quiet) fputs(s->report, stderr);
 }
 
@@ -220,7 +225,7 @@ sim_options sim_varied(uint64_t seed, int cut_per_million) {
     static const int delays_us[] = { -1, 1, 20, 200, 200, 1000, 20000, 200000 };
     static const int windows[] = { 100, 1000, 10000, 64 * 1024, 64 * 1024, 1 << 20 };
     static const int interleaves[] = { -1, 1000, 50000, 50000, 300000 };
-    uint64_t choice = mix(seed + 3);
+    uint64_t choice = sim_mix(seed + 3);
     return (sim_options){
         .delay_max_us = delays_us[choice % 8],
         .window_bytes = windows[(choice >> 16) % 6],
@@ -233,8 +238,8 @@ sim *sim_open(uint64_t seed, sim_options options) {
     sim *s = mem_calloc(sizeof *s);
     if (!s) return NULL;
     s->seed = seed;
-    s->random = mix(seed + 1);
-    s->hash = mix(seed + 2);
+    s->random = sim_mix(seed + 1);
+    s->hash = sim_mix(seed + 2);
     s->options = filled(options);
     s->traces = getenv("SIM_TRACE") != NULL;
     s->until_ns = ENV_NEVER;
@@ -245,7 +250,12 @@ sim *sim_open(uint64_t seed, sim_options options) {
     list_init(&s->threads);
     list_init(&s->envs);
     list_init(&s->dead_conns);
+    list_init(&s->cues);
+    list_init(&s->given_cues);
+    list_init(&s->names);
+    sim_set_walls(s);
     s->outside.sim = s;
+    s->outside.node = -1;
     snprintf(s->outside.label, sizeof s->outside.label, "outside");
     s->running = &s->outside;
     return s;
@@ -261,6 +271,7 @@ void sim_close(sim *s) {
         sim_env_free(x);
     }
     sim_net_free(s);
+    sim_director_free(s);
     mem_free(s);
 }
 

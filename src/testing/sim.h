@@ -31,12 +31,16 @@ typedef struct sim sim;
 
 #define SIM_SECOND ((int64_t)1000000000)
 
+enum { SIM_NODES_MAX = 256 };
+
 // 0: the usual; negative: none.
 typedef struct sim_options {
     int delay_max_us;            // until bytes arrive, at least 1; 200
     int window_bytes;            // what a stream takes before its peer reads; 64 KiB, at times less
     int cut_per_million;         // deliveries that find the connection failed; none
     int interleave_per_million;  // times a thread that enters the role is overtaken; 50000
+    int lose_per_million;        // frames of sessions that never arrive; none
+    int duplicate_per_million;   // frames of sessions that arrive twice; none
     bool quiet;                  // does not print why sim_run has failed
 } sim_options;
 
@@ -45,7 +49,9 @@ typedef struct sim_options {
 sim_options sim_varied(uint64_t seed, int cut_per_million);
 
 typedef struct sim_counts {
-    uint64_t decisions, switches, deliveries, bytes, connections, cuts;
+    uint64_t decisions, switches, deliveries, bytes, connections;
+    // faults
+    uint64_t cuts, frames_lost, frames_repeated, crashes, stops, partitions, clogs, wall_steps;
 } sim_counts;
 
 // NULL without memory.
@@ -65,8 +71,49 @@ bool sim_spawn(sim *s, int node, void (*main)(void *arg), void *arg);
 // passed |until_ns|; then it has printed the seed and who waits for what.
 bool sim_run(sim *s, int64_t until_ns);
 
+// ---- Faults: from outside, from the director, or from any thread of the simulation -----------------------------------
 // Cuts every connection there is, as a failing network does.
 void sim_cut_all(sim *s);
+
+// The process of |node| ends. To the others: its streams end behind what had left it, or before; its listeners refuse.
+// Its own threads go on as a *ghost*, alone in an empty world, so that they can free what they own: all its streams close,
+// nobody answers, nothing leaves. What a ghost does must not count for a test. sim_env makes another env for the node.
+void sim_crash(sim *s, int node);
+bool sim_is_crashed(const sim *s, int node);  // its last env is a ghost's
+bool sim_is_ghost(const env *e);
+
+// SIGSTOP and SIGCONT: none of its threads goes on and nothing happens on it, while time does. Its listeners accept, as the
+// kernel does, and its streams take what their windows hold.
+void sim_stop(sim *s, int node);
+void sim_continue(sim *s, int node);
+bool sim_is_stopped(const sim *s, int node);
+
+// Holds what goes from |a| to |b|, or back, or both: bytes, connections and answers to them. Healed, they arrive.
+void sim_partition(sim *s, int a, int b, bool a_to_b, bool b_to_a);
+void sim_heal_between(sim *s, int a, int b);
+void sim_heal(sim *s);
+
+// The wall clock of |node| jumps. It differs from those of the others from the start.
+void sim_step_wall(sim *s, int node, int64_t by_ns);
+
+// The director: calls |act| at a time, before a decision, or behind a send, counted over the whole simulation from 1. May be
+// called within the run, too. False without memory.
+bool sim_at(sim *s, int64_t when_ns, void (*act)(sim *s, void *arg), void *arg);
+bool sim_at_decision(sim *s, uint64_t decision, void (*act)(sim *s, void *arg), void *arg);
+bool sim_at_send(sim *s, uint64_t send, void (*act)(sim *s, void *arg), void *arg);
+
+// A plan of faults that |seed| chooses: at most so many of each kind, at most one crash a node. Crashes come at any event,
+// other faults at a time; what is stopped goes on, and what is parted is healed, in the end.
+typedef struct sim_faults {
+    int nodes;         // that may be hit: 0 to |nodes| - 1
+    uint64_t spared;   // of these, as bits: do not crash and are not stopped
+    int64_t until_ns;  // faults begin before
+    int64_t hold_ns;   // the longest stop and partition; 20 s
+    int crashes, stops, partitions, clogs, cuts, wall_steps;
+} sim_faults;
+
+bool sim_fault_plan(sim *s, uint64_t seed, sim_faults faults);  // false without memory
+const char *sim_plan_text(const sim *s);                        // a line for each fault
 
 int64_t sim_now_ns(const sim *s);
 uint64_t sim_trace_hash(const sim *s);

@@ -21,6 +21,11 @@ static int64_t now_ns(env *e) {
     return of(e)->sim->now_ns;
 }
 
+static int64_t wall_ns(env *e) {
+    const sim *s = of(e)->sim;
+    return s->now_ns + s->nodes[of(e)->node].wall_offset_ns;
+}
+
 static uint64_t random_u64(env *e) {
     uint64_t x = of(e)->random += UINT64_C(0x9e3779b97f4a7c15);
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -243,6 +248,7 @@ void sim_env_free(sim_env_ *x) {
 static const env_class sim_class = {
     .name = "sim",
     .now_ns = now_ns,
+    .wall_ns = wall_ns,
     .random_u64 = random_u64,
     .enter = enter,
     .leave = leave,
@@ -263,11 +269,12 @@ static const env_class sim_class = {
 };
 
 env *sim_env(sim *s, int node) {
+    assert(node >= 0 && node < SIM_NODES_MAX);
     int incarnation = 0;
     list_each(l, &s->envs) {
         sim_env_ *x = list_entry(l, sim_env_, link);
         if (x->node != node) continue;
-        if (!x->closed) return &x->base;
+        if (!x->closed && !x->is_ghost) return &x->base;
         incarnation++;
     }
     sim_env_ *x = mem_calloc(sizeof *x);

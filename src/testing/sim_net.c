@@ -36,6 +36,7 @@ static gw_status malformed(const char *text, gw_error *error) {
 static listener *find_listener(sim *s, const char *name) {
     list_each(l, &s->envs) {
         sim_env_ *x = list_entry(l, sim_env_, link);
+        if (x->is_ghost) continue;
         list_each(k, &x->listeners) {
             listener *found = list_entry(k, listener, link);
             if (strcmp(found->name, name) == 0) return found;
@@ -44,36 +45,75 @@ static listener *find_listener(sim *s, const char *name) {
     return NULL;
 }
 
-static void approach(sim_event *ev);
+bool sim_note_name(sim *s, const char *text, int node) {
+    list_each(l, &s->names) {
+        sim_name *known = list_entry(l, sim_name, link);
+        if (strcmp(known->text, text) != 0) continue;
+        known->node = node;
+        return true;
+    }
+    sim_name *n = mem_calloc(sizeof *n);
+    if (!n) return false;
+    snprintf(n->text, sizeof n->text, "%s", text);
+    n->node = node;
+    list_append(&s->names, &n->link);
+    return true;
+}
 
-static void accept_connection(conn *client, listener *l) {
-    sim *s = l->env->sim;
-    conn *server = sim_new_conn(l->env, STREAM_ACCEPTED, approach);
+// Who listens at |name|, or did; -1: nobody ever.
+static int find_node(sim *s, const char *name) {
+    list_each(l, &s->names) {
+        const sim_name *known = list_entry(l, sim_name, link);
+        if (strcmp(known->text, name) == 0) return known->node;
+    }
+    return -1;
+}
+
+static void approach(sim_event *ev);
+static void accept_connection(sim_event *ev);
+
+// As a kernel does: the stream is there, and takes bytes, before somebody accepts it.
+static conn *make_accepted(conn *client, listener *l) {
+    conn *server = sim_new_conn(l->env, STREAM_ACCEPTED, accept_connection);
+    if (!server) return NULL;
+    snprintf(server->name, sizeof server->name, "node %d:%llu", client->env->node,
+             (unsigned long long)client->id);
+    server->remote_node = client->env->node;
+    server->accepter = l;
+    server->peer = client;
+    client->peer = server;
+    server->approach.env = l->env;
+    return server;
+}
+
+static void accept_connection(sim_event *ev) {
+    conn *server = list_entry(ev, conn, approach);
+    listener *l = server->accepter;
+    server->accepter = NULL;
+    l->accepted(l->user, server);
+}
+
+static void approach(sim_event *ev) {
+    conn *client = list_entry(ev, conn, approach);
+    sim *s = client->env->sim;
+    if (!client->env->is_ghost) client->remote_node = find_node(s, client->name);
+    if (sim_is_clogged(s, client->env->node, client->remote_node)) {
+        client->holds_approach = true;
+        return;
+    }
+    listener *l = client->env->is_ghost ? NULL : find_listener(s, client->name);
+    if (!l) {
+        sim_end_after_bytes(client, sim_refused);
+        return;
+    }
+    conn *server = make_accepted(client, l);
     if (!server) {
         sim_end_after_bytes(client, "closed by the peer");
         return;
     }
     s->counts.connections++;
-    snprintf(server->name, sizeof server->name, "node %d:%llu", client->env->node,
-             (unsigned long long)client->id);
-    server->peer = client;
-    client->peer = server;
+    sim_event_at(s, &server->approach, s->now_ns);
     sim_arrive_later(client);
-    l->accepted(l->user, server);
-}
-
-// First it comes to the node, then one of its threads sees to it.
-static void approach(sim_event *ev) {
-    conn *client = list_entry(ev, conn, approach);
-    listener *l = find_listener(client->env->sim, client->name);
-    if (!l) {
-        sim_end_after_bytes(client, sim_refused);
-    } else if (ev->env != l->env) {
-        ev->env = l->env;
-        sim_event_at(l->env->sim, ev, l->env->sim->now_ns);
-    } else {
-        accept_connection(client, l);
-    }
 }
 
 gw_status sim_connect(env *e, const char *address, const conn_events *events, void *user,
@@ -103,7 +143,10 @@ gw_status sim_listen(env *e, const char *address, void (*accepted)(void *user, c
     if (find_listener(x->sim, name))
         return error_set(error, GW_ADDRESS_IN_USE, "port %d is in use (%s)", port, address);
     listener *l = mem_calloc(sizeof *l);
-    if (!l) return error_set(error, GW_NO_MEMORY, "%s: out of memory", address);
+    if (!l || (!x->is_ghost && !sim_note_name(x->sim, name, x->node))) {
+        mem_free(l);
+        return error_set(error, GW_NO_MEMORY, "%s: out of memory", address);
+    }
     l->env = x;
     l->accepted = accepted;
     l->user = user;
@@ -115,35 +158,27 @@ gw_status sim_listen(env *e, const char *address, void (*accepted)(void *user, c
 }
 
 void sim_listener_close(listener *l) {
-    assert(env_held(&l->env->base));
+    sim_env_ *x = l->env;
+    assert(env_held(&x->base));
+    list_each(k, &x->conns) {
+        conn *c = list_entry(k, conn, link);
+        if (c->accepter == l) sim_conn_close(c);
+    }
     list_remove(&l->link);
     mem_free(l);
 }
 
 // ---- Closing everything ----
 
-// Connections on their way to a listener of |x| find nobody there.
-static void turn_away(sim_env_ *x) {
-    list_each(l, &x->sim->envs) {
-        sim_env_ *from = list_entry(l, sim_env_, link);
-        list_each(k, &from->conns) {
-            conn *c = list_entry(k, conn, link);
-            if (c->approach.env != x || !sim_event_is_set(&c->approach)) continue;
-            c->approach.env = NULL;
-            sim_event_at(x->sim, &c->approach, x->sim->now_ns);
-        }
-    }
-}
-
 void sim_net_close(sim_env_ *x) {
     env_enter(&x->base);
     while (!list_is_empty(&x->listeners))
         sim_listener_close(list_entry(x->listeners.next, listener, link));
     while (!list_is_empty(&x->conns)) sim_conn_close(list_entry(x->conns.next, conn, link));
-    turn_away(x);
     env_leave(&x->base);
 }
 
 void sim_net_free(sim *s) {
     for (list_node *l; (l = list_take(&s->dead_conns));) mem_free(list_entry(l, conn, link));
+    for (list_node *l; (l = list_take(&s->names));) mem_free(list_entry(l, sim_name, link));
 }

@@ -11,11 +11,24 @@ typedef enum stream_state {
     STREAM_CLOSED,
 } stream_state;
 
+// Finds frames in what arrives, behind the hello, and loses or repeats some.
+typedef struct sim_filter {
+    bool is_session;  // known once the hello has come: frames follow it
+    bool is_raw;      // bytes without frames, or none that can be known
+    bool has_hello;
+    size_t pass, skip;  // bytes that come, or do not, until the next frame
+    char *copy;         // of a frame that will come again
+    size_t copy_size, copy_at;
+    bool copies;  // what passes is being copied
+} sim_filter;
+
 struct conn {
     sim_env_ *env;
     list_node link;
     stream_state state;
     uint64_t id;
+    int remote_node;             // -1: not known yet
+    listener *accepter;          // to be accepted by
     char name[ENV_ADDRESS_MAX];  // where it leads, for messages
     const conn_events *events;
     void *user;
@@ -26,11 +39,16 @@ struct conn {
     size_t capacity, start, size;
     const char *end;  // why this stream ends after those bytes; NULL while it does not
     bool is_cut;      // what is sent from here on is lost
+    sim_filter filter;
+
+    // by partitions, until they are healed
+    bool holds_arrival, holds_room, holds_approach;
 
     sim_event arrival;   // of the above
     sim_event room;      // the peer has made some, or had some left
     bool wants_room;     // the last send took less than all
     sim_event approach;  // of a connection to its listener
+    sim_event break_up;  // a frame has been lost: the network notices in the end
 };
 
 struct listener {
@@ -45,6 +63,18 @@ extern const char sim_refused[];  // the end of a stream that found nobody liste
 
 conn *sim_new_conn(sim_env_ *x, stream_state state, void (*approach)(sim_event *ev));
 void sim_arrive_later(conn *c);
+void sim_room_later(conn *c);
 void sim_end_after_bytes(conn *c, const char *why);
+void sim_cut(conn *c);
+void sim_lose_from_some_byte(conn *c, const char *why);
+bool sim_note_name(sim *s, const char *text, int node);  // false without memory
+
+// ---- sim_filter.c ----
+// How many of the bytes that have come, at most |most|, can be given to the receiver now, after those that are lost have been taken
+// away; |*out| is where they are. 0: it takes more bytes to tell. sim_filter_given after that many have been.
+size_t sim_filter_look(conn *c, size_t most, const char **out);
+void sim_filter_given(conn *c, size_t size);
+size_t sim_filter_left(const conn *c);  // of a repeated frame that has begun
+void sim_filter_fini(conn *c);
 
 #endif

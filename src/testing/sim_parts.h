@@ -11,7 +11,7 @@
 
 #include "net/timers.h"
 
-enum { SIM_REPORT_MAX = 4096, SIM_LABEL_MAX = 48 };
+enum { SIM_REPORT_MAX = 4096, SIM_LABEL_MAX = 48, SIM_PLAN_MAX = 4096 };
 
 typedef struct sim_env_ sim_env_;
 typedef struct sim_thread sim_thread;
@@ -40,6 +40,7 @@ struct sim_thread {
     list_node queued;  // in |runnable|, or |waiting| of the env it waits in
     sim_state state;
     uint64_t id;
+    int node;
     char label[SIM_LABEL_MAX];
     bool is_main;
     void (*main)(void *arg);
@@ -70,6 +71,7 @@ struct sim_env_ {
     int node;
     list_node link;
     bool closed;
+    bool is_ghost;  // has crashed: alone in the world
     uint64_t random;
 
     // the role
@@ -89,6 +91,38 @@ struct sim_env_ {
     sim_event alarm;  // for the earliest of them
     list_node conns, listeners;
 };
+
+// What has been done to a node.
+typedef struct sim_node {
+    bool is_stopped;
+    int64_t wall_offset_ns;
+    uint64_t clogged[SIM_NODES_MAX / 64];  // by the node that bytes from here go to
+} sim_node;
+
+// A fault of a plan; what the numbers are depends on |act|.
+typedef struct sim_fault {
+    sim *sim;
+    int a, b;
+    bool there, back;
+    int64_t amount_ns;
+} sim_fault;
+
+// Something that the director does.
+typedef struct sim_cue {
+    sim_event event;
+    list_node link;
+    uint64_t at_decision, at_send;  // 0: at its time
+    void (*act)(sim *s, void *arg);
+    void *arg;
+    sim_fault fault;
+} sim_cue;
+
+// Where somebody has listened: a name leads to its node even when nobody listens there any more.
+typedef struct sim_name {
+    list_node link;
+    char text[ENV_ADDRESS_MAX];
+    int node;
+} sim_name;
 
 struct sim {
     uint64_t seed;
@@ -113,6 +147,13 @@ struct sim {
     bool is_stuck;
     int next_port, next_conn;
     int cpu;
+
+    sim_node nodes[SIM_NODES_MAX];
+    list_node cues;        // that have not been given
+    list_node given_cues;  // freed with the simulation
+    list_node names;
+    uint64_t send_count;
+    char plan[SIM_PLAN_MAX];
 };
 
 // ---- sim.c ----
@@ -127,8 +168,10 @@ void sim_event_at(sim *s, sim_event *ev, int64_t due_ns);  // ENV_NEVER: not at 
 bool sim_event_is_set(const sim_event *ev);
 sim_thread *sim_choose(sim *s);
 void sim_write_report(sim *s);
+uint64_t sim_mix(uint64_t x);
 
 // ---- sim_threads.c ----
+bool sim_thread_can_run(const sim_thread *t);
 bool sim_thread_open(sim *s, sim_env_ *env, bool is_main, int node, void (*main)(void *arg),
                      void *arg);
 void sim_make_runnable(sim_thread *t);
@@ -154,5 +197,14 @@ size_t sim_send(conn *c, const struct iovec *parts, int count);
 void sim_conn_close(conn *c);
 void sim_net_close(sim_env_ *x);
 void sim_net_free(sim *s);
+
+// ---- sim_faults.c ----
+bool sim_is_clogged(const sim *s, int from, int to);
+void sim_set_walls(sim *s);
+
+// ---- sim_director.c ----
+sim_cue *sim_cue_open(sim *s, void (*act)(sim *s, void *arg), void *arg);  // without a time yet
+void sim_give_cues(sim *s);  // those that wait for this decision, or this send
+void sim_director_free(sim *s);
 
 #endif

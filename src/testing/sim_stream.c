@@ -19,6 +19,7 @@ const char sim_refused[] = "Connection refused";
 
 static void arrive(sim_event *ev);
 static void make_room(sim_event *ev);
+static void break_up(sim_event *ev);
 
 static size_t choose_window(sim *s) {
     size_t window = (size_t)s->options.window_bytes;
@@ -40,11 +41,13 @@ conn *sim_new_conn(sim_env_ *x, stream_state state, void (*approach)(sim_event *
     c->env = x;
     c->state = state;
     c->id = (uint64_t)++s->next_conn;
+    c->remote_node = -1;
     c->bytes = bytes;
     c->capacity = window;
     sim_event_init(s, &c->arrival, x, "bytes arrive", arrive);
     sim_event_init(s, &c->room, x, "there is room to send", make_room);
     sim_event_init(s, &c->approach, NULL, "a connection comes", approach);
+    sim_event_init(s, &c->break_up, NULL, "the network notices a loss", break_up);
     list_append(&x->conns, &c->link);
     return c;
 }
@@ -56,6 +59,9 @@ static void end_conn(conn *c) {
     sim_event_at(s, &c->arrival, ENV_NEVER);
     sim_event_at(s, &c->room, ENV_NEVER);
     sim_event_at(s, &c->approach, ENV_NEVER);
+    sim_event_at(s, &c->break_up, ENV_NEVER);
+    c->holds_arrival = c->holds_room = c->holds_approach = false;
+    sim_filter_fini(c);
     mem_free(c->bytes);
     c->bytes = NULL;
     c->size = 0;
@@ -64,8 +70,22 @@ static void end_conn(conn *c) {
 }
 
 void sim_arrive_later(conn *c) {
-    if (!sim_event_is_set(&c->arrival))
-        sim_event_at(c->env->sim, &c->arrival, c->env->sim->now_ns + sim_delay_ns(c->env->sim));
+    sim *s = c->env->sim;
+    if (sim_is_clogged(s, c->remote_node, c->env->node)) {
+        c->holds_arrival = true;
+    } else if (!sim_event_is_set(&c->arrival)) {
+        sim_event_at(s, &c->arrival, s->now_ns + sim_delay_ns(s));
+    }
+}
+
+// That there is room is told by whoever has read.
+void sim_room_later(conn *c) {
+    sim *s = c->env->sim;
+    if (sim_is_clogged(s, c->remote_node, c->env->node)) {
+        c->holds_room = true;
+    } else if (!sim_event_is_set(&c->room)) {
+        sim_event_at(s, &c->room, s->now_ns + sim_delay_ns(s));
+    }
 }
 
 void sim_end_after_bytes(conn *c, const char *why) {
@@ -86,23 +106,27 @@ void sim_conn_close(conn *c) {
 
 // ---- Faults ----
 
-static void lose_from_some_byte(conn *c) {
-    sim *s = c->env->sim;
-    c->size = sim_random_below(s, c->size + 1);
+void sim_lose_from_some_byte(conn *c, const char *why) {
+    c->size = sim_random_below(c->env->sim, c->size + 1);
     c->is_cut = true;
-    sim_end_after_bytes(c, "the connection was cut");
+    sim_end_after_bytes(c, why);
 }
 
-static void cut(conn *c) {
+void sim_cut(conn *c) {
     sim *s = c->env->sim;
     sim_note(s, NULL, "cuts a connection", c->id, 0);
     s->counts.cuts++;
     conn *peer = c->peer;
-    lose_from_some_byte(c);
+    sim_lose_from_some_byte(c, "the connection was cut");
     c->peer = NULL;
     if (!peer) return;
-    lose_from_some_byte(peer);
+    sim_lose_from_some_byte(peer, "the connection was cut");
     peer->peer = NULL;
+}
+
+static void break_up(sim_event *ev) {
+    conn *c = list_entry(ev, conn, break_up);
+    if (c->state == STREAM_OPEN && !c->is_cut) sim_cut(c);
 }
 
 void sim_cut_all(sim *s) {
@@ -110,7 +134,7 @@ void sim_cut_all(sim *s) {
         sim_env_ *x = list_entry(l, sim_env_, link);
         list_each(k, &x->conns) {
             conn *c = list_entry(k, conn, link);
-            if (c->state == STREAM_OPEN && !c->is_cut) cut(c);
+            if (c->state == STREAM_OPEN && !c->is_cut) sim_cut(c);
         }
     }
 }
@@ -161,9 +185,10 @@ size_t sim_send(conn *c, const struct iovec *parts, int count) {
     if (taken > 0) sim_arrive_later(c->peer);
     if (taken < size) {
         c->wants_room = true;
-        if (c->peer->size < c->peer->capacity)
-            sim_event_at(s, &c->room, s->now_ns + sim_delay_ns(s));
+        if (c->peer->size < c->peer->capacity) sim_room_later(c);
     }
+    s->send_count++;
+    sim_give_cues(s);
     return taken;
 }
 
@@ -180,20 +205,21 @@ static size_t choose_piece(sim *s, size_t size) {
     return size;
 }
 
-static void deliver(conn *c, size_t size) {
+static void deliver(conn *c, size_t most) {
     sim *s = c->env->sim;
-    while (size > 0 && c->state == STREAM_OPEN) {
+    while (most > 0 && c->state == STREAM_OPEN) {
+        const char *from;
+        size_t piece = sim_filter_look(c, most, &from);
+        if (piece == 0) return;
         void *into = NULL;
         size_t room = 0;
         c->events->buffer(c->user, &into, &room);
         if (c->state != STREAM_OPEN) return;
         assert(room > 0);
-        size_t piece = size < room ? size : room;
-        if (piece > c->capacity - c->start) piece = c->capacity - c->start;
-        memcpy(into, c->bytes + c->start, piece);
-        c->start = (c->start + piece) % c->capacity;
-        c->size -= piece;
-        size -= piece;
+        if (piece > room) piece = room;
+        memcpy(into, from, piece);
+        sim_filter_given(c, piece);
+        most -= piece;
         s->counts.bytes += piece;
         sim_note(s, s->running, "receives", c->id, piece);
         c->events->received(c->user, piece);
@@ -213,22 +239,27 @@ static void end_stream(conn *c) {
 static void arrive(sim_event *ev) {
     conn *c = list_entry(ev, conn, arrival);
     sim *s = c->env->sim;
+    if (c->state == STREAM_ACCEPTED) return;  // nobody reads yet
     s->counts.deliveries++;
+    size_t size = c->size;
+    uint64_t bytes = s->counts.bytes;
+    bool brought = true;
     if (c->state == STREAM_CONNECTING && !c->end) {
         c->state = STREAM_OPEN;
-        if (c->wants_room) sim_event_at(s, &c->room, s->now_ns + sim_delay_ns(s));
+        if (c->wants_room) sim_room_later(c);
         c->events->opened(c->user);
-    } else if (c->state == STREAM_OPEN && c->size > 0) {
-        if (!c->is_cut && sim_chance(s, s->options.cut_per_million)) cut(c);
-        deliver(c, choose_piece(s, c->size));
+    } else if (c->state == STREAM_OPEN && c->size + sim_filter_left(c) > 0) {
+        if (!c->is_cut && sim_chance(s, s->options.cut_per_million)) sim_cut(c);
+        deliver(c, choose_piece(s, c->size + sim_filter_left(c)));
+        brought = c->size != size || s->counts.bytes != bytes;
     } else if (c->end) {
         end_stream(c);
         return;
     }
     if (c->state != STREAM_OPEN) return;
-    if (c->peer && c->peer->wants_room && !sim_event_is_set(&c->peer->room))
-        sim_event_at(s, &c->peer->room, s->now_ns + sim_delay_ns(s));
-    if (c->size > 0 || c->end) sim_arrive_later(c);
+    if (c->peer && c->peer->wants_room) sim_room_later(c->peer);
+    // A part of a header waits for the rest of it: then nothing was given, nor taken away.
+    if (c->end || (c->size + sim_filter_left(c) > 0 && brought)) sim_arrive_later(c);
 }
 
 void sim_adopt(conn *c, const conn_events *events, void *user) {
@@ -236,4 +267,5 @@ void sim_adopt(conn *c, const conn_events *events, void *user) {
     c->events = events;
     c->user = user;
     c->state = STREAM_OPEN;
+    if (c->size > 0 || c->end) sim_arrive_later(c);
 }

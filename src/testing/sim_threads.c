@@ -81,6 +81,10 @@ void sim_make_runnable(sim_thread *t) {
     list_append(&s->runnable, &t->queued);
 }
 
+bool sim_thread_can_run(const sim_thread *t) {
+    return t->node < 0 || !t->sim->nodes[t->node].is_stopped;
+}
+
 void sim_maybe_overtaken(sim *s) {
     sim_thread *t = s->running;
     if (t == &s->outside || !sim_chance(s, s->options.interleave_per_million)) return;
@@ -161,11 +165,13 @@ static void wait_is_over(sim_event *ev) {
 
 bool sim_thread_open(sim *s, sim_env_ *env, bool is_main, int node, void (*main)(void *arg),
                      void *arg) {
+    assert(node >= 0 && node < SIM_NODES_MAX);
     sim_thread *t = mem_calloc(sizeof *t);
     if (!t) return false;
     t->sim = s;
     t->env = env;
     t->is_main = is_main;
+    t->node = node;
     t->main = main;
     t->arg = arg;
     t->id = ++s->next_id;
