@@ -130,6 +130,59 @@ static void create_delete(gw_scope *root, samples *out) {
     }
 }
 
+// ---- rd = f4(f3(ra, rb), rb) over four workers and a caller; what comes out goes to the caller. ----
+
+GW_FUNCTION(bench_ones, GW_INLINE, "int") {
+    return gw_value_of(gw_ones(s, GW_F32, gw_arg_int(s, a, 0)));
+}
+GW_FUNCTION(bench_add, GW_INLINE, "tensor, tensor") {
+    return gw_value_of(gw_add(s, gw_arg_tensor(s, a, 0), gw_arg_tensor(s, a, 1)));
+}
+
+static void pipeline(gw_scope *root, samples *out, int64_t floats, int rounds) {
+    int warm = rounds / 10;
+    for (int i = 0; i < rounds + warm && gw_ok(root); i++) {
+        double start = now_us();
+        gw_scope *s = gw_scope_open(root);
+        gw_rref *a = gw_remote(s, "w1", "bench_ones", floats);
+        gw_rref *b = gw_remote(s, "w2", "bench_ones", floats);
+        gw_rref *c = gw_remote(s, "w3", "bench_add", gw_by_value(s, a), gw_by_value(s, b));
+        gw_rref *d = gw_remote(s, "w4", "bench_add", gw_by_value(s, c), gw_by_value(s, b));
+        gw_to_here(s, d);
+        gw_scope_merge(s);
+        if (i >= warm) samples_add(out, now_us() - start);
+    }
+}
+
+static void pipeline4(gw_scope *root, samples *out) {
+    pipeline(root, out, 2, 1000);
+}
+static void pipeline4_1mb(gw_scope *root, samples *out) {
+    pipeline(root, out, 1 << 18, 200);
+}
+
+// ---- References in great numbers ----
+
+// 1,000 references held while one more is made, read and given back.
+static void create_delete_1000(gw_scope *root, samples *out) {
+    enum { HELD = 1000, ROUNDS = 20000 };
+    gw_tensor *x = gw_ones(root, GW_F32, 2);
+    gw_scope *held[HELD] = { 0 };
+    double start = now_us();
+    for (int i = 0; i < ROUNDS && gw_ok(root); i++) {
+        gw_scope **slot = &held[i % HELD];
+        if (*slot) gw_scope_merge(*slot);
+        *slot = gw_scope_open(root);
+        gw_remote(*slot, "w1", "gw.add", x, 1);
+        if (i % HELD != HELD - 1) continue;
+        gw_rpc_sync(root, "w1", "bench_null", 1);
+        if (i > HELD) samples_add(out, (now_us() - start) / HELD);
+        start = now_us();
+    }
+    for (int i = 0; i < HELD; i++)
+        if (held[i]) gw_scope_merge(held[i]);
+}
+
 const bench_case rpc_cases[] = {
     { "rpc.null_sync", 2, null_sync },
     { "rpc.null_sync_asleep", 2, null_sync_asleep },  // 10 ms apart
@@ -141,5 +194,8 @@ const bench_case rpc_cases[] = {
     { "rpc.ops200_4MB", 2, ops200_4mb },
     { "rref.remote_to_here", 2, remote_to_here },
     { "rref.create_delete", 2, create_delete },
+    { "rref.create_delete_1000", 2, create_delete_1000 },  // with 1,000 held all the time
+    { "rpc.pipeline4", 5, pipeline4 },
+    { "rpc.pipeline4_1MB", 5, pipeline4_1mb },
     { 0 },
 };
