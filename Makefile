@@ -8,7 +8,7 @@ build  = cmake --preset $(1) -Wno-dev --log-level=NOTICE >/dev/null && cmake --b
 SOURCES = $(wildcard include/*.h include/gradwire/*.h src/*/*.[ch] src/testing/fixture/*.c tests/*.[ch] \
                      bench/*.[ch] examples/*.[ch] examples/*.cc examples/*.cpp examples/*/*.[ch] tools/*/*.[ch])
 
-.PHONY: all demo test asan tsan bench sim fuzz model coverage format install clean
+.PHONY: all demo test asan tsan bench sim planted kill fuzz model coverage format install clean
 
 all:
 	@$(call build,release,)
@@ -51,6 +51,21 @@ fuzz:
 	@scripts/setup fuzz
 	@$(call build,fuzz,--target fuzz-$(F))
 	scripts/fuzz run $(F) $(or $(T),60)
+
+# For each planted bug of tests/planted_seeds.txt (or each of BUG="name ..."), the first seed that finds it.
+planted:
+	@scripts/setup test
+	@$(call build,release,--target gradwire-planted)
+	scripts/planted build/bin/gradwire-planted $(BUG)
+
+# Kills workers of real jobs N times and says how long the others took to know.
+N ?= 1000
+kill:
+	@scripts/setup test
+	@$(call build,release,--target gradwire-tests)
+	@rm -f build/kills
+	KILLS=$(N) GW_KILL_REPORT=build/kills GW_TEST_LIMIT_S=3600 build/bin/gradwire-tests --jobs 3 kill.
+	@scripts/kills build/kills
 
 format:
 	clang-format -i $(SOURCES)

@@ -47,7 +47,12 @@ static void an_installed_library_can_be_used(void **state) {
     run("install");
 }
 
+static void the_library_has_no_planted_bugs(void **state) {
+    (void)state;
+    run("planted");
+}
+
 GW_TESTS_WITH_LIMIT(habits, 300, sources_are_formatted, includes_point_down,
                     banned_calls_are_not_made, sources_compile_without_warnings,
                     public_headers_stand_alone, links_in_pages_lead_somewhere,
-                    an_installed_library_can_be_used);
+                    an_installed_library_can_be_used, the_library_has_no_planted_bugs);

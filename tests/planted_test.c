@@ -1,0 +1,78 @@
+// The planted bugs of src/base/planted.h: each makes a simulated test fail on the seed that found it, and the same seed
+// passes without it. tests/planted_seeds.txt lists them; `make planted` looks for them anew.
+#include "testing/testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+typedef struct run {
+    int code;
+    char output[16 * 1024];  // its end
+} run;
+
+static void read_end(FILE *f, run *out) {
+    char line[1024];
+    size_t at = 0;
+    while (fgets(line, sizeof line, f)) {
+        size_t size = strlen(line);
+        if (at + size >= sizeof out->output) at = 0;
+        memcpy(out->output + at, line, size + 1);
+        at += size;
+    }
+}
+
+static run replay(const char *bug, const char *test, long seed) {
+    run r = { 0 };
+    char command[1024];
+    snprintf(
+        command, sizeof command,
+        "GW_PLANTED_BUG=%s SEED=%ld SCALE= GW_TEST_STACKS=none %s/bin/gradwire-planted %s 2>&1",
+        bug, seed, GW_BUILD_DIR, test);
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    read_end(f, &r);
+    int status = pclose(f);
+    r.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return r;
+}
+
+// What the harness says of a test that failed on this seed; anything else went wrong before it came to it.
+static void check_found(const char *bug, const char *test, long seed) {
+    char note[64];
+    snprintf(note, sizeof note, "note: seed %ld", seed);
+    testing_note("%s on seed %ld of %s", bug, seed, test);
+    run found = replay(bug, test, seed);
+    if (found.code != 1 || !strstr(found.output, note) ||
+        !strstr(found.output, "0 passed, 1 failed"))
+        fail_msg("%s is not found: exit code %d, %s", bug, found.code, found.output);
+}
+
+static void check_passes(const char *test, long seed) {
+    testing_note("no bug on seed %ld of %s", seed, test);
+    run clean = replay("", test, seed);
+    if (clean.code != 0 || !strstr(clean.output, "1 passed, 0 failed"))
+        fail_msg("without a bug: exit code %d, %s", clean.code, clean.output);
+}
+
+static void every_planted_bug_is_found_again(void **state) {
+    (void)state;
+    char line[512], bug[64], test[256];
+    long seed;
+    int count = 0;
+    FILE *f = fopen(GW_SOURCE_DIR "/tests/planted_seeds.txt", "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        if (line[0] == '#' || line[0] == '\n') continue;
+        if (sscanf(line, "%63s %255s %ld", bug, test, &seed) != 3)
+            fail_msg("tests/planted_seeds.txt: \"%s\" has no seed: make planted", line);
+        check_found(bug, test, seed);
+        check_passes(test, seed);
+        count++;
+    }
+    fclose(f);
+    printf("%d bugs found again\n", count);
+}
+
+GW_TESTS_WITH_LIMIT(planted, 240, every_planted_bug_is_found_again);
