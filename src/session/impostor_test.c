@@ -212,9 +212,9 @@ static void it_takes_a_refusal_at_its_word(void **state) {
         gw_status status;
         const char *text;
     } cases[] = {
-        { REFUSED_UNKNOWN, GW_DUPLICATE, "p1 (rank 1) refused us: so" },
+        { REFUSED_UNKNOWN, GW_FENCED, "the others have declared this worker dead: so; join anew" },
         { REFUSED_ANOTHER, GW_DISCONNECTED, "p1 (rank 1) is gone: so" },
-        { REFUSED_LOST, GW_DISCONNECTED, "p1 (rank 1) refused us: so" },
+        { REFUSED_LOST, GW_FENCED, "the others have declared this worker dead: so; join anew" },
         { REFUSED_VERSION, GW_MISMATCH, "p1 (rank 1) refused us: so" },
         { REFUSED_NO_STORE, GW_DISCONNECTED, "p1 (rank 1) refused us: so" },
     };
@@ -244,8 +244,18 @@ static void it_ends_with_a_peer_that_breaks_the_protocol(void **state) {
     (void)state;
     impostor i = { .waits_for = 56 };
     put_hello(&i, &(hello){ .kind = HELLO_WELCOME, .connection = 1 });
+    put_frame(&i, &(frame){ .type = FRAME_DATA, .number = 1, .body_size = 1 });
+    expect_loss(&i, GW_PROTOCOL, "p1 (rank 1) broke the protocol: frame 1 goes on with no message");
+}
+
+static void it_tries_again_when_a_frame_is_missing(void **state) {
+    (void)state;
+    impostor i = { .waits_for = 56 };
+    put_hello(&i, &(hello){ .kind = HELLO_WELCOME, .connection = 1 });
     put_frame(&i, &(frame){ .type = FRAME_DATA, .number = 3, .first = true, .kind = 1 });
-    expect_loss(&i, GW_PROTOCOL, "p1 (rank 1) broke the protocol: frame 3 came after frame 0");
+    victim v = meet(&i, call_peer);
+    assert_int_equal(v.why.status, GW_DISCONNECTED);
+    assert_non_null(strstr(v.why.text, "did not answer at 127.0.0.1:1001 for 7 s"));
 }
 
 // Damaged bytes are the network's fault: the session goes on with another connection, where there is one.
@@ -341,5 +351,6 @@ static void it_ignores_replies_to_nobody(void **state) {
 GW_TESTS(session_impostor, it_notices_another_program, it_names_both_versions,
          it_takes_a_refusal_at_its_word, it_ends_with_a_peer_that_answers_nonsense,
          it_ends_with_a_peer_that_breaks_the_protocol, it_tries_again_when_bytes_are_damaged,
-         it_does_not_wait_for_a_peer_that_never_welcomes, it_notices_that_no_store_is_there,
-         it_ends_with_a_host_that_breaks_the_protocol, it_ignores_replies_to_nobody);
+         it_tries_again_when_a_frame_is_missing, it_does_not_wait_for_a_peer_that_never_welcomes,
+         it_notices_that_no_store_is_there, it_ends_with_a_host_that_breaks_the_protocol,
+         it_ignores_replies_to_nobody);

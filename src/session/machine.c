@@ -58,7 +58,8 @@ static void connect_to(peer *x) {
         line_connect(e, x->address, x->peers->staging, &attempt_events, x, &x->line, &x->why);
     if (status == GW_OK) {
         int64_t due = env_now_ns(e) + LIMIT_HELLO_MS * MS;
-        line_set_deadline(x->line, due < x->gives_up_ns ? due : x->gives_up_ns);
+        bool ends = due >= x->gives_up_ns && !x->peers->is_patient;
+        line_set_deadline(x->line, ends ? x->gives_up_ns : due);
         return;
     }
     bool hopeless = status == GW_INVALID || status == GW_NOT_FOUND;
@@ -131,7 +132,8 @@ static void bury(peer *x) {
     env_set_timer(p->options.env, &x->ack, ENV_NEVER);
     drop_line(x);
     list_remove(&x->dirty);
-    if (!x->session.has_goodbye) log_line("%s", x->why.text);
+    bool is_news = !x->session.has_goodbye && x->why.status != GW_FENCED;
+    if (is_news) log_line("%s", x->why.text);
     session_stop(&x->session);
     peer_update_busy(x);
     p->options.lost(p->options.user, x->rank, &x->why);
@@ -211,7 +213,7 @@ void peer_fail(peer *x, gw_status status, const char *format, ...) {
 // ---- Events of our own attempt ------------------------------------------------------------------------------------
 static void retry_is_due(timer *t) {
     peer *x = (peer *)((char *)t - offsetof(peer, retry));
-    if (env_now_ns(x->peers->options.env) < x->gives_up_ns) {
+    if (x->peers->is_patient || env_now_ns(x->peers->options.env) < x->gives_up_ns) {
         peer_apply(x, PEER_RETRY_DUE);
         return;
     }
@@ -245,16 +247,23 @@ static void on_welcome(peer *x, const hello *h) {
     }
 }
 
+// To the peer this worker is dead. So it is the one that is out, not the peer.
+static void be_fenced(peer *x, const hello *h) {
+    error_set(&x->why, GW_FENCED, "the others have declared this worker dead: %s; join anew",
+              h->text);
+    peer_apply(x, PEER_DEAD);
+}
+
 static void on_refusal(peer *x, const hello *h) {
     if (h->connection > x->connection && h->reason <= REFUSED_CROSSED)
         x->connection = h->connection;
     switch (h->reason) {
     case REFUSED_STALE: peer_apply(x, PEER_STALE); return;
     case REFUSED_CROSSED: peer_apply(x, PEER_CROSSED); return;
-    case REFUSED_UNKNOWN: peer_fail(x, GW_DUPLICATE, "refused us: %s", h->text); return;
+    case REFUSED_UNKNOWN:
+    case REFUSED_LOST: be_fenced(x, h); return;
     case REFUSED_ANOTHER: peer_fail(x, GW_DISCONNECTED, "is gone: %s", h->text); return;
     case REFUSED_VERSION: peer_fail(x, GW_MISMATCH, "refused us: %s", h->text); return;
-    case REFUSED_LOST:
     case REFUSED_NO_STORE:
     case REFUSED_COUNT: break;
     }
@@ -265,6 +274,7 @@ static void on_heard(void *user, const hello *h, const gw_error *bad) {
     peer *x = user;
     peers *p = x->peers;
     peers_begin_event(p);
+    x->heard_count++;
     if (!h) {
         peer_fail(x, bad->status, "cannot be talked to at %s: %s", x->address, bad->text);
     } else if (h->kind == HELLO_WELCOME) {
@@ -330,6 +340,7 @@ void peer_accept(peer *x, line *l, const hello *h) {
     }
     drop_line(x);
     x->line = l;
+    x->heard_count++;
     x->connection = h->connection;
     line_say(l, &(hello){ .kind = HELLO_WELCOME,
                           .connection = h->connection,

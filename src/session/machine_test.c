@@ -328,9 +328,10 @@ static void it_refuses_a_second_process_of_a_rank(void **state) {
     node nodes[3];
     log_hook = quiet_line;
     run(1, (sim_options){ 0 }, 3, (void (*[])(node *)){ talk_on, talk_on, claim_rank_1 }, nodes);
-    assert_int_equal(nodes[2].why.status, GW_DUPLICATE);
+    assert_int_equal(nodes[2].why.status, GW_FENCED);
     assert_string_equal(nodes[2].why.text,
-                        "p0 (rank 0) refused us: rank 1 is taken by another process, p1");
+                        "the others have declared this worker dead: rank 1 is taken by another "
+                        "process, p1; join anew");
 }
 
 // ---- Both at once -------------------------------------------------------------------------------------------------
@@ -415,8 +416,9 @@ static void it_tells_a_peer_that_it_was_lost(void **state) {
     node nodes[2];
     log_hook = quiet_line;
     run(1, (sim_options){ 0 }, 2, (void (*[])(node *)){ lose_on_purpose, be_lost }, nodes);
-    assert_int_equal(nodes[1].why.status, GW_DISCONNECTED);
-    assert_string_equal(nodes[1].why.text, "p0 (rank 0) refused us: p1 made no sense");
+    assert_int_equal(nodes[1].why.status, GW_FENCED);
+    assert_string_equal(nodes[1].why.text,
+                        "the others have declared this worker dead: p1 made no sense; join anew");
 }
 
 static void add_wrongly(node *n) {

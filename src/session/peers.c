@@ -109,6 +109,20 @@ bool peers_is_lost(const peers *p, int rank) {
     return x && x->state == PEER_LOST;
 }
 
+void peers_be_patient(peers *p) {
+    p->is_patient = true;
+}
+
+bool peers_has_left(const peers *p, int rank) {
+    const peer *x = peer_find(p, (uint32_t)rank);
+    return x && x->state == PEER_LOST && x->session.has_goodbye;
+}
+
+uint64_t peers_heard_count(const peers *p, int rank) {
+    const peer *x = peer_find(p, (uint32_t)rank);
+    return x ? x->heard_count : 0;
+}
+
 bool peers_is_drained(const peers *p) {
     return p->busy_count == 0;
 }

@@ -3,7 +3,7 @@
 // A peer is one incarnation of one worker. Its session numbers the frames, resends what was not acknowledged over a new
 // connection and drops what it has seen, so that the rooms above may rely on: *every message once and in order, or the
 // peer is lost*. Connections are made when first needed, by either side, and again at once when they break; a peer whose
-// address refuses, or answers as another incarnation, is lost.
+// address refuses, or answers as another incarnation, is lost. One that has lost this worker is lost with GW_FENCED.
 //
 // Ownership: messages given to peers_send are taken (one count), also on failure; received ones are handed over (one
 // count). Threads: everything with the env's role held. |received| and |lost| are called inside turns of streams and
@@ -50,7 +50,12 @@ gw_status peers_send(peers *p, int rank, message *m, bool flush, gw_error *error
 // Ends the session with a peer that cannot be understood, or is known to be dead: it is lost with |why|.
 void peers_lose(peers *p, int rank, const gw_error *why);
 
+// From now on no peer is lost for not answering: whoever has called this knows better, and calls peers_lose.
+void peers_be_patient(peers *p);
+
 bool peers_is_lost(const peers *p, int rank);
+bool peers_has_left(const peers *p, int rank);         // it is lost, and has said goodbye
+uint64_t peers_heard_count(const peers *p, int rank);  // grows whenever something comes from it
 bool peers_is_drained(
     const peers *p);  // nothing queued and nothing unacknowledged to any live peer
 void peers_on_drained(peers *p,

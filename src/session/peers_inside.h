@@ -48,6 +48,8 @@ typedef struct peer {
     uint64_t attempt;     // the number our attempt carries
     gw_error why;         // BROKEN and DEAD: what happened; LOST: what is told
 
+    uint64_t heard_count;  // times that something came from it
+
     // trying again
     timer retry;
     int64_t gives_up_ns;   // 0: nothing has failed since it answered
@@ -67,6 +69,7 @@ struct peers {
     listener *listener;
     peer **by_rank;
     int rank_limit;
+    bool is_patient;  // somebody else says when a peer is dead
     uint8_t *staging;
     peers_stats stats;
 

@@ -3,6 +3,7 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
+#include "base/planted.h"
 #include "session/outbox.h"
 
 #include <assert.h>
@@ -207,6 +208,13 @@ gw_status session_resume(session *s, uint64_t peer_received, gw_error *error) {
     message *m = message_of(s->unacked.next);
     uint64_t number = s->acked + 1;
     assert(number >= m->number);
+    if (planted(PLANTED_RESEND_LOST)) {
+        number = s->filled + 1;
+        while (last_number_of(m) < number) {
+            if (m->link.next == &s->unacked) return GW_OK;
+            m = message_of(m->link.next);
+        }
+    }
     seek(s, m, number, (number - m->number) * LIMIT_FRAME_BYTES);
     return GW_OK;
 }

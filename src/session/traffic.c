@@ -165,6 +165,7 @@ static void on_received(void *user, const void *data, size_t count) {
     peers *p = x->peers;
     peers_begin_event(p);
     p->stats.bytes_received += count;
+    x->heard_count++;
     gw_error error;
     gw_status status = session_feed(&x->session, data, count, &error);
     if (status) {

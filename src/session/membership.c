@@ -1,0 +1,477 @@
+// What is heard, who is suspected, and who may say that a member is dead.
+#include "session/membership_inside.h"
+
+#include "base/limits.h"
+#include "base/mem.h"
+#include "base/planted.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SECONDS(ns) ((double)(ns) / 1e9)
+
+// ---- Members ------------------------------------------------------------------------------------------------------
+member *member_find(const membership *ms, int rank) {
+    return rank >= 0 && rank < ms->limit ? ms->by_rank[rank] : NULL;
+}
+
+member *member_self(const membership *ms) {
+    return ms->by_rank[ms->options.rank];
+}
+
+member *member_next(const membership *ms, int *rank) {
+    while (*rank < ms->limit) {
+        member *x = ms->by_rank[(*rank)++];
+        if (x) return x;
+    }
+    return NULL;
+}
+
+bool member_is_there(const member *x) {
+    return x->fact.stage == MEMBER_NEW || x->fact.stage == MEMBER_COUNTED;
+}
+
+static bool make_place(membership *ms, int rank) {
+    if (rank >= ms->capacity) {
+        int capacity = ms->capacity ? ms->capacity * 2 : 8;
+        while (capacity <= rank) capacity *= 2;
+        member **grown = mem_realloc(ms->by_rank, (size_t)capacity * sizeof *grown);
+        if (!grown) return false;
+        ms->by_rank = grown;
+        ms->capacity = capacity;
+    }
+    while (ms->limit <= rank) ms->by_rank[ms->limit++] = NULL;
+    return true;
+}
+
+// In stage UNKNOWN.
+member *member_make(membership *ms, const member_fact *f, int64_t now_ns) {
+    if (!make_place(ms, f->rank)) return NULL;
+    member *x = mem_calloc(sizeof *x);
+    if (!x) return NULL;
+    x->fact = *f;
+    x->fact.stage = MEMBER_UNKNOWN;
+    x->fact.left = false;
+    x->fact.why[0] = '\0';
+    x->known_ns = now_ns;
+    ms->by_rank[f->rank] = x;
+    return x;
+}
+
+// ---- What is thought of one ----------------------------------------------------------------------------------------
+static void ask(membership *ms, member *x, int64_t now_ns) {
+    x->watched_ns = now_ns;
+    if (!x->direct_ns || now_ns - x->direct_ns >= MEMBERSHIP_BEAT_NS) membership_beat(ms, x);
+}
+
+static void note(membership *ms, member *x, int64_t now_ns) {
+    (void)ms;
+    x->heard_ns = now_ns;
+    x->probe = 0;
+    x->denial = NOT_DENIED;
+}
+
+static void bury(membership *ms, member *x, int64_t now_ns) {
+    (void)ms, (void)now_ns;
+    x->must_tell_gone = true;
+    x->beat_is_out = false;
+}
+
+static void nothing(membership *ms, member *x, int64_t now_ns) {
+    (void)ms, (void)x, (void)now_ns;
+}
+
+typedef struct rule {
+    member_state from;
+    member_event event;
+    member_state to;
+    void (*action)(membership *ms, member *x, int64_t now_ns);
+    const char *why;
+} rule;
+
+// clang-format off
+static const rule rules[] = {
+    { MEMBER_UNWATCHED, MEMBER_WATCH,   MEMBER_HEARD,     ask,             "its silence counts from here on" },
+    { MEMBER_UNWATCHED, MEMBER_UNWATCH, MEMBER_UNWATCHED, nothing,         "so it was" },
+    { MEMBER_UNWATCHED, MEMBER_HEAR,    MEMBER_UNWATCHED, note,            "for others that may ask" },
+    { MEMBER_UNWATCHED, MEMBER_END,     MEMBER_GONE,      bury,            "somebody knows it" },
+
+    { MEMBER_HEARD,     MEMBER_WATCH,   MEMBER_HEARD,     nothing,         "so it is" },
+    { MEMBER_HEARD,     MEMBER_UNWATCH, MEMBER_UNWATCHED, nothing,         "the judge is back, or nothing is awaited any more" },
+    { MEMBER_HEARD,     MEMBER_HEAR,    MEMBER_HEARD,     note,            "it is alive" },
+    { MEMBER_HEARD,     MEMBER_SILENT,  MEMBER_SUSPECTED, nothing,         "it did not answer a beat either" },
+    { MEMBER_HEARD,     MEMBER_END,     MEMBER_GONE,      bury,            "somebody knows it" },
+
+    { MEMBER_SUSPECTED, MEMBER_WATCH,   MEMBER_SUSPECTED, nothing,         "so it is" },
+    { MEMBER_SUSPECTED, MEMBER_UNWATCH, MEMBER_UNWATCHED, nothing,         "it is for the judge to say" },
+    { MEMBER_SUSPECTED, MEMBER_HEAR,    MEMBER_HEARD,     note,            "it was slow, or one link is bad" },
+    { MEMBER_SUSPECTED, MEMBER_SILENT,  MEMBER_SUSPECTED, nothing,         "whether it is dead is for the one that decides" },
+    { MEMBER_SUSPECTED, MEMBER_END,     MEMBER_GONE,      bury,            "it was declared dead, or somebody knows" },
+};
+// clang-format on
+
+void member_apply(membership *ms, member *x, member_event event, int64_t now_ns) {
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (rules[i].from != x->state || rules[i].event != event) continue;
+        x->state = rules[i].to;
+        rules[i].action(ms, x, now_ns);
+        return;
+    }
+    assert(x->state == MEMBER_GONE && event != MEMBER_END);  // who is gone stays gone
+}
+
+// ---- Hearing ------------------------------------------------------------------------------------------------------
+bool member_hears(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns) {
+    if (x->fact.rank == ms->options.rank) return true;
+    return x->heard_ns && now_ns - x->heard_ns < within_ns;
+}
+
+// How long nothing was heard, asking it. Whoever was never heard may still be starting.
+static int64_t silence_of(const member *x, int64_t since_ns, int64_t now_ns) {
+    if (!since_ns) since_ns = x->known_ns + MEMBERSHIP_GRACE_NS;
+    if (since_ns < x->watched_ns) since_ns = x->watched_ns;
+    return now_ns - since_ns;
+}
+
+static bool is_in(const membership *ms, const member *x, bool counted) {
+    if (counted) return x->fact.stage == MEMBER_COUNTED || x->fact.stage == MEMBER_OUT;
+    // Whoever is new is counted or not by the judge's word alone: until it was heard of, it is not.
+    bool unheard = x->fact.stage == MEMBER_NEW && !x->heard_ns;
+    return member_is_there(x) && !(unheard && membership_judge(ms) == ms->options.rank &&
+                                   x->fact.rank != ms->options.rank);
+}
+
+// "More than half, or half with the lowest."
+bool membership_is_most(const membership *ms, bool counted, member_test *test, int64_t within_ns,
+                        int64_t now_ns) {
+    int all = 0, passed = 0, rank = 0;
+    bool lowest_passes = false;
+    for (member *x; (x = member_next(ms, &rank));) {
+        if (!is_in(ms, x, counted)) continue;
+        bool passes = member_is_there(x) && test(ms, x, within_ns, now_ns);
+        if (all == 0) lowest_passes = passes;
+        all++;
+        passed += passes;
+    }
+    return passed * 2 > all || (passed * 2 == all && lowest_passes);
+}
+
+// "To decide takes most of those who are counted, and most of those who are there." For staying, the former do.
+static bool may_decide(const membership *ms, int64_t now_ns) {
+    if (planted(PLANTED_NO_MAJORITY)) return true;
+    return membership_hears_most(ms, MEMBERSHIP_SUSPECT_NS, now_ns) &&
+           membership_is_most(ms, false, member_hears, MEMBERSHIP_SUSPECT_NS, now_ns);
+}
+
+bool membership_hears_most(const membership *ms, int64_t within_ns, int64_t now_ns) {
+    if (planted(PLANTED_NO_MAJORITY)) return true;
+    return membership_is_most(ms, true, member_hears, within_ns, now_ns);
+}
+
+void membership_heard(membership *ms, int rank, int64_t now_ns) {
+    member *x = member_find(ms, rank);
+    if (!x || x->state == MEMBER_GONE || ms->is_fenced || rank == ms->options.rank) return;
+    x->direct_ns = now_ns;
+    x->beat_is_out = false;
+    member_apply(ms, x, MEMBER_HEAR, now_ns);
+}
+
+void membership_beat(membership *ms, member *x) {
+    bool asks = membership_judge(ms) == ms->options.rank && x->told != ms->digest;
+    membership_message beat = { .kind = MEMBERSHIP_BEAT,
+                                .digest = ms->digest,
+                                .flags = (uint8_t)((ms->has_most ? MEMBERSHIP_HAS_MOST : 0) |
+                                                   (asks ? MEMBERSHIP_ASKS : 0)) };
+    message *m = membership_encode(&beat);
+    if (!m) return;  // the next tick tries again
+    x->beat_is_out = true;
+    ms->options.send(ms->options.user, x->fact.rank, m);
+}
+
+// ---- Who watches whom ----------------------------------------------------------------------------------------------
+static bool is_watched(const membership *ms, const member *x) {
+    if (!member_is_there(x) || x->fact.rank == ms->options.rank) return false;
+    int judge = membership_judge(ms);
+    return judge == ms->options.rank || x->fact.rank == judge || x->awaits > 0 || ms->trouble_ns;
+}
+
+// "While the judge is silent, or does not hear most itself, a worker watches everyone."
+static void note_trouble(membership *ms, int64_t now_ns) {
+    const member *judge = member_find(ms, membership_judge(ms));
+    bool is_self = judge->fact.rank == ms->options.rank;
+    bool silent = !is_self && silence_of(judge, judge->direct_ns, now_ns) >= MEMBERSHIP_SUSPECT_NS;
+    if (is_self || (!silent && ms->judge_has_most)) {
+        ms->trouble_ns = 0;
+    } else if (!ms->trouble_ns) {
+        ms->trouble_ns = now_ns;
+    }
+}
+
+static void watch(membership *ms, member *x, int64_t now_ns) {
+    if (x->state == MEMBER_GONE || x->fact.rank == ms->options.rank) return;
+    member_apply(ms, x, is_watched(ms, x) ? MEMBER_WATCH : MEMBER_UNWATCH, now_ns);
+    if (x->state == MEMBER_UNWATCHED) return;
+    bool is_judge = membership_judge(ms) == ms->options.rank;
+    bool patient = !is_judge && x->fact.rank == membership_judge(ms) && !ms->trouble_ns;
+    int64_t beat_ns = patient ? MEMBERSHIP_OWN_BEAT_NS : MEMBERSHIP_BEAT_NS;
+    if (!x->beat_is_out && now_ns - x->direct_ns >= beat_ns) membership_beat(ms, x);
+    if (silence_of(x, x->heard_ns, now_ns) >= MEMBERSHIP_SUSPECT_NS)
+        member_apply(ms, x, MEMBER_SILENT, now_ns);
+}
+
+// ---- Deciding ------------------------------------------------------------------------------------------------------
+// Whether everyone below this worker is silent: then it decides in the judge's place.
+bool membership_is_candidate(const membership *ms, int64_t now_ns) {
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank)) && x->fact.rank < ms->options.rank;) {
+        if (!member_is_there(x)) continue;
+        if (x->state == MEMBER_UNWATCHED || now_ns - x->watched_ns < MEMBERSHIP_PROBE_NS ||
+            member_hears(ms, x, MEMBERSHIP_SUSPECT_NS, now_ns))
+            return false;
+    }
+    return true;
+}
+
+static void declare_dead(membership *ms, member *x, int64_t silence_ns, int64_t now_ns) {
+    gw_error why;
+    error_set(&why, GW_DISCONNECTED, "%s (rank %d) was silent to %s for %.1f s", x->fact.name,
+              x->fact.rank, ms->options.name, SECONDS(silence_ns));
+    member_advance(ms, x, MEMBER_OUT, false, &why, now_ns);
+    ms->spreads = true;
+}
+
+static void decide(membership *ms, int64_t now_ns) {
+    bool is_judge = membership_judge(ms) == ms->options.rank;
+    if (!is_judge && !membership_is_candidate(ms, now_ns)) return;
+    if (!may_decide(ms, now_ns)) return;
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) {
+        if (x->state != MEMBER_SUSPECTED || !member_is_denied(ms, x, !is_judge)) continue;
+        int64_t silence_ns = silence_of(x, x->heard_ns, now_ns);
+        if (silence_ns >= MEMBERSHIP_DEAD_NS) declare_dead(ms, x, silence_ns, now_ns);
+    }
+}
+
+void membership_fence(membership *ms, const gw_error *why) {
+    if (ms->is_fenced) return;
+    ms->is_fenced = ms->must_tell_fenced = true;
+    ms->fenced_why = *why;
+    ms->fenced_why.status = GW_FENCED;
+}
+
+// "A worker that is not in contact with most fences itself." In contact is who hears most, or a judge that does.
+static void check_contact(membership *ms, int64_t now_ns) {
+    const member *judge = member_find(ms, membership_judge(ms));
+    bool is_judge = judge->fact.rank == ms->options.rank;
+    bool by_judge =
+        !is_judge && ms->judge_has_most && member_hears(ms, judge, MEMBERSHIP_CUT_OFF_NS, now_ns);
+    if (by_judge || membership_hears_most(ms, MEMBERSHIP_SUSPECT_NS, now_ns)) {
+        ms->contact_ns = now_ns;
+        ms->had_most = true;
+        return;
+    }
+    int64_t limit_ns = MEMBERSHIP_CUT_OFF_NS + (ms->had_most ? 0 : MEMBERSHIP_GRACE_NS);
+    if (membership_hears_most(ms, limit_ns, now_ns) || now_ns - ms->contact_ns < limit_ns) return;
+    if (ms->trouble_ns && now_ns - ms->trouble_ns < MEMBERSHIP_SUSPECT_NS) return;
+    gw_error why;
+    error_set(&why, GW_FENCED,
+              "%s was cut off from most of the others for %.1f s, and they go on without it; join "
+              "anew",
+              ms->options.name, SECONDS(now_ns - ms->contact_ns));
+    membership_fence(ms, &why);
+}
+
+static void tell_most(membership *ms, int64_t now_ns) {
+    bool has = membership_judge(ms) != ms->options.rank ||
+               membership_hears_most(ms, MEMBERSHIP_SUSPECT_NS, now_ns) || !ms->had_most;
+    if (has == ms->has_most) return;
+    ms->has_most = has;
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));)
+        if (member_is_there(x) && x->fact.rank != ms->options.rank) membership_beat(ms, x);
+}
+
+// ---- Time ---------------------------------------------------------------------------------------------------------
+static void shift(int64_t *ns, int64_t by_ns, int64_t now_ns) {
+    if (!*ns) return;
+    *ns = *ns + by_ns < now_ns ? *ns + by_ns : now_ns;
+}
+
+// A worker that was stopped itself must not accuse others of its own sleep.
+static void forgive(membership *ms, int64_t now_ns) {
+    int64_t late_ns = now_ns - ms->due_ns;
+    if (late_ns <= 0) return;
+    if (late_ns > MEMBERSHIP_LATE_NS) late_ns = now_ns;  // everything begins anew
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) {
+        shift(&x->direct_ns, late_ns, now_ns);
+        shift(&x->heard_ns, late_ns, now_ns);
+        shift(&x->watched_ns, late_ns, now_ns);
+        shift(&x->probe_ns, late_ns, now_ns);
+        shift(&x->known_ns, late_ns, now_ns);
+    }
+    shift(&ms->contact_ns, late_ns, now_ns);
+    shift(&ms->trouble_ns, late_ns, now_ns);
+    list_each(l, &ms->questions) shift(&list_entry(l, question, link)->asked_ns, late_ns, now_ns);
+}
+
+static bool is_quiet(const membership *ms) {
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));)
+        if (x->state == MEMBER_SUSPECTED || x->probe) return false;
+    return !ms->trouble_ns && list_is_empty(&ms->questions);
+}
+
+int64_t membership_tick(membership *ms, int64_t now_ns) {
+    if (ms->is_fenced || !ms->is_started) return ENV_NEVER;
+    forgive(ms, now_ns);
+    note_trouble(ms, now_ns);
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) watch(ms, x, now_ns);
+    membership_probe(ms, now_ns);
+    membership_answer_due(ms, now_ns);
+    decide(ms, now_ns);
+    check_contact(ms, now_ns);
+    if (!ms->is_fenced) {
+        tell_most(ms, now_ns);
+        membership_ask_views(ms, now_ns);
+    }
+    membership_finish(ms, now_ns);
+    if (ms->is_fenced) return ENV_NEVER;
+    ms->due_ns = now_ns + (is_quiet(ms) ? MEMBERSHIP_TICK_NS : MEMBERSHIP_QUICK_TICK_NS);
+    return ms->due_ns;
+}
+
+// ---- Other evidence -------------------------------------------------------------------------------------------------
+void membership_lost(membership *ms, int rank, bool left, const gw_error *why, int64_t now_ns) {
+    if (ms->is_fenced) return;
+    member *x = member_find(ms, rank);
+    if (!x || x->state == MEMBER_GONE || rank == ms->options.rank) return;
+    if (why->status == GW_FENCED && !planted(PLANTED_NO_FENCING)) {
+        membership_fence(ms, why);
+    } else {
+        member_advance(ms, x, MEMBER_ENDED, left, why, now_ns);
+    }
+    membership_finish(ms, now_ns);
+}
+
+void membership_await(membership *ms, int rank, bool awaits) {
+    member *x = member_find(ms, rank);
+    if (!x) return;
+    x->awaits += awaits ? 1 : -1;
+    if (x->awaits < 0) x->awaits = 0;
+}
+
+gw_status membership_received(membership *ms, int from, const message *m, int64_t now_ns,
+                              gw_error *error) {
+    member *x = member_find(ms, from);
+    if (ms->is_fenced || !x || from == ms->options.rank) return GW_OK;
+    if (x->state == MEMBER_GONE && !planted(PLANTED_NO_FENCING)) return GW_OK;
+    membership_message said;
+    gw_status status = membership_decode(m, &said, error);
+    if (status) return status;
+    membership_heard(ms, from, now_ns);
+    switch (said.kind) {
+    case MEMBERSHIP_VIEW: status = membership_merge(ms, x, &said, now_ns, error); break;
+    case MEMBERSHIP_PROBE: membership_answer(ms, x, &said, now_ns); break;
+    case MEMBERSHIP_HEARD: membership_answered(ms, &said, now_ns); break;
+    default: membership_told(ms, x, &said, now_ns); break;
+    }
+    membership_finish(ms, now_ns);
+    return status;
+}
+
+// ---- What is known --------------------------------------------------------------------------------------------------
+int membership_limit(const membership *ms) {
+    return ms->limit;
+}
+
+int membership_judge(const membership *ms) {
+    return ms->lowest;
+}
+
+bool membership_is_known(const membership *ms, int rank) {
+    const member *x = member_find(ms, rank);
+    return x && x->fact.stage != MEMBER_UNKNOWN;
+}
+
+bool membership_is_gone(const membership *ms, int rank) {
+    const member *x = member_find(ms, rank);
+    return x && x->state == MEMBER_GONE;
+}
+
+bool membership_is_fenced(const membership *ms) {
+    return ms->is_fenced;
+}
+
+bool membership_is_complete(const membership *ms) {
+    return ms->is_complete;
+}
+
+uint64_t membership_epoch(const membership *ms) {
+    return ms->epoch;
+}
+
+uint64_t membership_digest(const membership *ms) {
+    return ms->digest;
+}
+
+// ---- Life -----------------------------------------------------------------------------------------------------------
+static gw_status add(membership *ms, int rank, uint64_t incarnation, const char *name,
+                     const char *address, member_stage stage, gw_error *error) {
+    member_fact f = { .rank = rank, .incarnation = incarnation };
+    snprintf(f.name, sizeof f.name, "%s", name);
+    snprintf(f.address, sizeof f.address, "%s", address);
+    if (rank < 0 || rank >= LIMIT_WORKERS)
+        return error_set(error, GW_LIMIT, "rank %d: at most %d workers", rank, LIMIT_WORKERS);
+    if (member_find(ms, rank)) return error_set(error, GW_DUPLICATE, "rank %d is taken", rank);
+    member *x = member_make(ms, &f, 0);
+    if (!x) return error_set(error, GW_NO_MEMORY, "no memory for %s", name);
+    member_advance(ms, x, stage, false, NULL, 0);
+    x->must_tell_joined = x->is_dirty = false;
+    x->agrees = true;
+    return GW_OK;
+}
+
+gw_status membership_add(membership *ms, int rank, uint64_t incarnation, const char *name,
+                         const char *address, gw_error *error) {
+    return add(ms, rank, incarnation, name, address, MEMBER_COUNTED, error);
+}
+
+gw_status membership_open(membership_options options, membership **out, gw_error *error) {
+    membership *ms = mem_calloc(sizeof *ms);
+    if (!ms) return error_set(error, GW_NO_MEMORY, "no memory for an agent");
+    ms->options = options;
+    ms->lowest = options.rank;
+    ms->is_complete = !options.joins;
+    ms->judge_has_most = ms->has_most = true;
+    ms->changed_by = -1;
+    list_init(&ms->questions);
+    gw_status status = add(ms, options.rank, options.incarnation, options.name, options.address,
+                           options.joins ? MEMBER_NEW : MEMBER_COUNTED, error);
+    if (status) {
+        membership_close(ms);
+        return status;
+    }
+    ms->options.name = member_self(ms)->fact.name;
+    ms->options.address = member_self(ms)->fact.address;
+    *out = ms;
+    return GW_OK;
+}
+
+void membership_start(membership *ms, int64_t now_ns) {
+    ms->is_started = true;
+    ms->judge = ms->lowest;
+    ms->contact_ns = ms->due_ns = now_ns;
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) x->known_ns = now_ns;
+}
+
+void membership_close(membership *ms) {
+    if (!ms) return;
+    membership_drop_questions(ms);
+    for (int i = 0; i < ms->limit; i++) mem_free(ms->by_rank[i]);
+    mem_free(ms->by_rank);
+    mem_free(ms);
+}
