@@ -196,15 +196,19 @@ static bool is_watched(const membership *ms, const member *x) {
     return judge == ms->options.rank || x->fact.rank == judge || x->awaits > 0 || ms->trouble_ns;
 }
 
-// "While the judge is silent, or does not hear most itself, a worker watches everyone."
+// "While the judge is silent, or does not hear most itself, a worker watches everyone", until it hears the judge, be it
+// the next one.
 static void note_trouble(membership *ms, int64_t now_ns) {
-    const member *judge = member_find(ms, membership_judge(ms));
-    bool is_self = judge->fact.rank == ms->options.rank;
-    bool silent = !is_self && silence_of(judge, judge->direct_ns, now_ns) >= MEMBERSHIP_SUSPECT_NS;
-    if (is_self || (!silent && ms->judge_has_most)) {
+    const member *judge = member_find(ms, ms->lowest);
+    if (judge->fact.rank == ms->options.rank) {
         ms->trouble_ns = 0;
-    } else if (!ms->trouble_ns) {
-        ms->trouble_ns = now_ns;
+        return;
+    }
+    bool is_silent = silence_of(judge, judge->direct_ns, now_ns) >= MEMBERSHIP_SUSPECT_NS;
+    if (is_silent || !ms->judge_has_most) {
+        if (!ms->trouble_ns) ms->trouble_ns = now_ns;
+    } else if (judge->direct_ns >= ms->trouble_ns) {
+        ms->trouble_ns = 0;
     }
 }
 

@@ -22,10 +22,10 @@ typedef struct membership membership;
 // T_close and T_dead of docs/PROTOCOL.md follow from these.
 #define MEMBERSHIP_TICK_NS INT64_C(500000000)
 #define MEMBERSHIP_QUICK_TICK_NS INT64_C(100000000)  // while somebody is suspected
-#define MEMBERSHIP_BEAT_NS INT64_C(1000000000)       // silence until the judge sends a beat
+#define MEMBERSHIP_BEAT_NS INT64_C(500000000)        // silence until a beat is sent: one a second
 #define MEMBERSHIP_OWN_BEAT_NS INT64_C(2000000000)   // and until others send one to the judge
 #define MEMBERSHIP_SUSPECT_NS INT64_C(4000000000)
-#define MEMBERSHIP_DEAD_NS INT64_C(6000000000)
+#define MEMBERSHIP_DEAD_NS INT64_C(6200000000)
 #define MEMBERSHIP_CUT_OFF_NS INT64_C(7000000000)  // without most of the others: fenced
 #define MEMBERSHIP_GRACE_NS INT64_C(24000000000)   // more for whoever was never heard
 #define MEMBERSHIP_FRESH_NS                                                                        \

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define AGAIN_NS MEMBERSHIP_BEAT_NS  // until the same is sent or asked again
+#define AGAIN_NS INT64_C(1000000000)  // until the same is sent or asked again
 
 // ---- Stages -------------------------------------------------------------------------------------------------------
 static void find_lowest(membership *ms) {
