@@ -96,6 +96,18 @@ GW_API bool gw_future_done(const gw_future *f);  // with a value or an error
 // Waits for all |count|; fails |s| with the first error in order of |fs|, after all are done.
 GW_API void gw_wait_all(gw_scope *s, gw_future *const *fs, int count);
 
+// Asks that |f| come to nothing: it resolves at once, with CANCELLED, unless it has resolved. The callee is told: a call that
+// has not started there does not run, and one that runs finds out by gw_cancelled, by its waits, which end with CANCELLED,
+// and by its calls, which are cancelled in turn. What it has done stays done. A request that has not gone out yet never
+// arrives: NOT_DELIVERED; else MAY_HAVE_RUN. A future of gw_then or gw_collect_all cancels with it what it waits for, if
+// nobody else has that: gw_drop what was only needed for it. What gw_remote makes is not cancelled, but given back when
+// its references are. Acts also when |s| has failed.
+GW_API void gw_cancel(gw_scope *s, gw_future *f);
+
+// In a body: whether nobody wants its result any more: it was cancelled, its deadline has passed, or its caller is lost.
+// Long computations ask from time to time. Elsewhere: whether the deadline of |s| has passed.
+GW_API bool gw_cancelled(gw_scope *s);
+
 // A future of what |body| returns, run once |f| has its value; an error of |f| passes through without running it. |body|
 // may not wait. Runs at the end of the turn that resolves |f|, on whichever thread that is, or now if |f| is done.
 GW_API gw_future *gw_then(gw_scope *s, gw_future *f,

@@ -14,6 +14,7 @@ static const char *const names[PLANTED_BUG_COUNT] = {
     [PLANTED_RESEND_LOST] = "resend_lost",
     [PLANTED_DUPLICATE_FRAME] = "duplicate_frame",
     [PLANTED_REPLY_NOT_DEDUPLICATED] = "reply_not_deduplicated",
+    [PLANTED_CANCEL_IGNORED] = "cancel_ignored",
     [PLANTED_LOST_WAKE_UP] = "lost_wake_up",
     [PLANTED_NO_TOMBSTONE] = "no_tombstone",
     [PLANTED_INSERT_IF_ABSENT] = "insert_if_absent",

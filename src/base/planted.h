@@ -25,6 +25,7 @@ typedef enum planted_bug {
 
     // calls
     PLANTED_REPLY_NOT_DEDUPLICATED,  // a second reply completes a call again
+    PLANTED_CANCEL_IGNORED,          // what a cancelled call has called goes on
     PLANTED_LOST_WAKE_UP,            // who waits is not told of what came while it began to wait
 
     // references

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "rpc/call.h"
+#include "rpc/cancel.h"
 #include "rpc/reply.h"
 
 #include <string.h>
@@ -202,6 +203,7 @@ static gw_status wait_until_made(gw_scope *s, entry *e, gw_error *error) {
     context_wait_on_loop(a, s, &w.waiter, until_ns < usual_ns ? until_ns : usual_ns);
     continuation_cancel_on_loop(&w.made);
     if (e->made) return GW_OK;
+    if ((status = context_check_cancelled(s, error))) return status;
     return error_set(error, GW_TIMEOUT,
                      "the value of a reference was not made within the deadline");
 }

@@ -24,6 +24,7 @@ void agent_release(agent *a) {
     message_release(a->spare);
     map_fini(&a->ranks);
     map_fini(&a->calls);
+    map_fini(&a->servings);
     map_fini(&a->strands);
     map_fini(&a->promises);
     handle_release(a->registry);

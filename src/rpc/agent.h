@@ -109,6 +109,7 @@ struct agent {
     int64_t
         unflushed_since_ns;  // when a reply was last left to the end of its turn; 0: since flushed
     map calls;               // futures of calls that are out, by call
+    map servings;            // by caller and call
     map strands;             // by caller and order
     map promises;            // promised futures, by id
     list_node unresolved;    // futures that the program is to complete

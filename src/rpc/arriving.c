@@ -45,6 +45,10 @@ static serving *open_serving(agent *a, int from, const request_header *h) {
     serving *s = mem_take(sizeof *s);
     if (!s) return NULL;
     memset(s, 0, sizeof *s);
+    if (!map_put(&a->servings, id_of(from, h->fixed.call), s)) {
+        mem_give(s, sizeof *s);
+        return NULL;
+    }
     s->agent = a;
     s->caller = from;
     s->header = *h;
@@ -89,6 +93,11 @@ gw_status serving_requested_on_loop(agent *a, int from, message *m, gw_error *ou
         message_release(m);
         return status;
     }
+    if (map_find(&a->servings, id_of(from, h.fixed.call))) {
+        message_release(m);
+        return error_set(out_error, GW_PROTOCOL, "request: call %llu is being served already",
+                         (unsigned long long)h.fixed.call);
+    }
     status = check_capacity(a, from, &error);
     serving *s = status ? NULL : open_serving(a, from, &h);
     if (!status && !s) status = error_set(&error, GW_NO_MEMORY, "no memory for a call");
@@ -121,6 +130,36 @@ static void want(serving *s, int consumer, uint64_t promise) {
     list_append(&s->forwards, &w->link);
 }
 
+static serving *find_serving(agent *a, int from, uint64_t call) {
+    return call >> ID_COUNT_BITS ? NULL : map_find(&a->servings, id_of(from, call));
+}
+
+// It may have ended meanwhile.
+gw_status serving_cancelled_on_loop(agent *a, int from, message *m, gw_error *error) {
+    reader r = reader_of(m->head.data, m->head.size);
+    uint64_t call = reader_u64(&r);
+    message_release(m);
+    if (r.failed) return error_set(error, GW_PROTOCOL, "cancel: cut off");
+    serving *s = find_serving(a, from, call);
+    gw_error why;
+    if (!s || s->result_entry) return GW_OK;
+    error_set(&why, GW_CANCELLED, "cancelled by %s", agent_member(a, from)->name);
+    serving_cancel_on_loop(s, CANCELLED_BY_CALLER, &why);
+    return GW_OK;
+}
+
+// "A request whose caller does not want it any more: what it refers to is given back."
+gw_status serving_withdrawn_on_loop(agent *a, int from, message *m, gw_error *error) {
+    request_header h;
+    gw_status status = request_read(m, &h, error);
+    if (status) {
+        message_release(m);
+    } else {
+        reply_drop_on_loop(a, from, m, h.fixed.specials_at);
+    }
+    return status;
+}
+
 gw_status serving_forward_on_loop(agent *a, int from, message *m, gw_error *error) {
     reader r = reader_of(m->head.data, m->head.size);
     uint64_t call = reader_u64(&r);
@@ -129,12 +168,7 @@ gw_status serving_forward_on_loop(agent *a, int from, message *m, gw_error *erro
     message_release(m);
     if (r.failed || consumer >= (uint32_t)a->member_count || id_rank(promise) != (uint64_t)from)
         return error_set(error, GW_PROTOCOL, "forward: fields that mean nothing");
-    list_node *served = &agent_member(a, from)->served;
-    for (list_node *l = served->previous; l != served; l = l->previous) {
-        serving *s = list_entry(l, serving, sibling);
-        if (s->header.fixed.call != call) continue;
-        want(s, (int)consumer, promise);
-        break;
-    }
+    serving *s = find_serving(a, from, call);
+    if (s) want(s, (int)consumer, promise);
     return GW_OK;
 }

@@ -2,7 +2,7 @@
 
 #include "base/failpoint.h"
 #include "base/mem.h"
-#include "rpc/context.h"
+#include "rpc/cancel.h"
 #include "rpc/promise.h"
 #include "rpc/reply.h"
 #include "rpc/upward.h"
@@ -76,6 +76,7 @@ static uint64_t draw_order(agent *a) {
 
 static void set_context(call *c, gw_scope *s) {
     context *x = context_of(s);
+    c->context = x;
     bool of_body = x && x->scope == s && !x->own_memory;
     if (of_body && !x->order) x->order = draw_order(c->agent);
     c->fixed.scope = gw_scope_id(s);
@@ -131,12 +132,13 @@ void call_init_fetch(call *c, gw_scope *s, int owner) {
     int64_t length_ms;
     *c = (call){ .agent = s->agent, .to = owner, .fixed.hops = 1 };
     c->deadline_ns = deadline_of(c->agent, s, (gw_call_options){ 0 }, &length_ms);
-    const context *x = context_of(s);
+    context *x = context_of(s);
+    c->context = x;
     c->fixed.hops = (uint8_t)((x ? x->hops : 0) + 1);
     if (open_future(c, "gw_to_here", length_ms))
         explain(c, "gw_to_here");
     else
-        c->future->once = true;
+        c->future->once = c->future->fetches = true;
 }
 
 void call_init(call *c, gw_scope *s, gw_call_options options, gw_target to, const char *function,
@@ -166,6 +168,8 @@ static gw_status check_flight(call *c) {
     if (status) return status;
     if (a->phase == AGENT_DRAINING && c->fixed.hops == 1)
         return error_set(&c->error, GW_WRONG_STATE, "a call after shutdown");
+    if (c->context && (status = context_check_cancelled(c->context->scope, &c->error)))
+        return status;
     if (m->call_count >= LIMIT_CALLS_PER_PEER)
         return error_set(&c->error, GW_OVERLOADED, "%s: %u calls to it have not returned", m->name,
                          m->call_count);
@@ -196,15 +200,24 @@ static void expire(timer *t) {
     call_expire_on_loop(list_entry(t, gw_future, deadline));
 }
 
-static void expect(call *c) {
+// Its reply is expected.
+static gw_status expect(call *c) {
     gw_future *f = c->future;
-    member *m = agent_member(c->agent, c->to);
+    agent *a = c->agent;
+    member *m = agent_member(a, c->to);
+    bool for_call = c->context && c->context->serves;
+    work *w = for_call ? context_work_on_loop(c->context) : NULL;
+    if ((for_call && !w) || !map_put(&a->calls, c->fixed.call, f))
+        return error_set(&c->error, GW_NO_MEMORY, "no memory for a call");
+    if (w) list_append(&w->calls, &f->made);
+    f->makers = 1;
     f->call = c->fixed.call;
     f->to = c->to;
     f->deadline.fire = expire;
     list_append(&m->calls, &f->sibling);
     m->call_count++;
     handle_retain(f);
+    return GW_OK;
 }
 
 // The future is not out any more: its reply came, or will not be known.
@@ -212,7 +225,9 @@ static void forget(gw_future *f) {
     agent *a = f->agent;
     map_take(&a->calls, f->call);
     f->call = 0;
+    f->makers = 0;
     list_remove(&f->sibling);
+    list_remove(&f->made);
     agent_member(a, f->to)->call_count--;
 }
 
@@ -236,18 +251,19 @@ gw_status call_send_on_loop(call *c) {
     if (!status) status = check_flight(c);
     if (!status) {
         number(c);
-        if (c->future && !map_put(&a->calls, c->fixed.call, c->future))
-            status = error_set(&c->error, GW_NO_MEMORY, "no memory for a call");
+        if (c->future) status = expect(c);
     }
     if (status) {
         set_error(c, status, function);
         return status;
     }
     a->calls_made++;
-    if (c->future) expect(c);
     failpoint("before_send");
     status = shipment_send_on_loop(&c->shipment, c->to, REQUEST_SPECIALS_FIELD, true, &c->error);
-    if (!status) return GW_OK;
+    if (!status) {
+        if (c->future && c->to != a->rank) c->future->frame = peers_last_frame(a->peers, c->to);
+        return GW_OK;
+    }
     set_error(c, status, function);
     if (c->future) {
         forget(c->future);
@@ -258,19 +274,61 @@ gw_status call_send_on_loop(call *c) {
 
 // ---- What becomes of it ----
 
-void call_expire_on_loop(gw_future *f) {
-    const char *worker = agent_member(f->agent, f->to)->name;
-    gw_error error;
-    error_set(&error, GW_TIMEOUT, "%s: %s: no reply within %lld ms", worker, f->function,
-              (long long)f->length_ms);
-    error.outcome = GW_MAY_HAVE_RUN;
-    snprintf(error.function, sizeof error.function, "%s", f->function);
-    future_fail_on_loop(f, &error);
+// Of a request that was sent: whether the callee can have it.
+static gw_outcome outcome_of(const gw_future *f) {
+    agent *a = f->agent;
+    bool gone =
+        f->to == a->rank || !f->frame || !a->peers || peers_has_sent(a->peers, f->to, f->frame);
+    return gone ? GW_MAY_HAVE_RUN : GW_NOT_DELIVERED;
+}
+
+// The caller waits no longer.
+static void give_up(gw_future *f, gw_error *error) {
+    error_prefix(error, f->function);
+    error_prefix(error, agent_member(f->agent, f->to)->name);
+    snprintf(error->function, sizeof error->function, "%s", f->function);
+    future_fail_on_loop(f, error);
     // Promises that the callee was asked to keep still need its reply to be known.
-    if (!list_is_empty(&f->forwards)) return;
-    forget(f);
+    if (f->call && !list_is_empty(&f->forwards)) return;
+    agent *a = f->agent;
+    if (f->call) forget(f);
     future_release_on_loop(f);
-    leaving_check_on_loop(f->agent);
+    leaving_check_on_loop(a);
+}
+
+void call_expire_on_loop(gw_future *f) {
+    gw_error error;
+    error_set(&error, GW_TIMEOUT, "no reply within %lld ms", (long long)f->length_ms);
+    error.outcome = GW_MAY_HAVE_RUN;
+    give_up(f, &error);
+}
+
+static void tell_callee(const gw_future *f) {
+    message *m = agent_message_on_loop(f->agent, KIND_CANCEL);
+    if (!m) return;
+    bytes_put_u64(&m->head, f->call);
+    if (m->head.failed) {
+        message_release(m);
+    } else {
+        agent_send_on_loop(f->agent, f->to, m, true, NULL);
+    }
+}
+
+void call_cancel_on_loop(gw_future *f) {
+    gw_error error;
+    agent *a = f->agent;
+    if (future_result(f)) return;
+    list_remove(&f->made);
+    bool withdrawn = f->frame && !f->fetches && a->peers &&
+                     peers_relabel(a->peers, f->to, f->frame, KIND_WITHDRAWN);
+    error_set(&error, GW_CANCELLED, "cancelled");
+    error.outcome = withdrawn ? GW_NOT_DELIVERED : GW_MAY_HAVE_RUN;
+    if (withdrawn) {
+        forget(f);  // no reply will come
+    } else {
+        tell_callee(f);
+    }
+    give_up(f, &error);
 }
 
 static void resolve_call(void *user, result *r) {
@@ -304,7 +362,7 @@ gw_status call_replied_on_loop(agent *a, int from, message *m, gw_error *error) 
 // "ps: slow: " in front of why it is lost.
 static void fail_lost(gw_future *f, const gw_error *why) {
     gw_error error = *why;
-    error.outcome = GW_MAY_HAVE_RUN;
+    error.outcome = outcome_of(f);
     if (f->function[0]) error_prefix(&error, f->function);
     error_prefix(&error, agent_member(f->agent, f->to)->name);
     snprintf(error.function, sizeof error.function, "%s", f->function);

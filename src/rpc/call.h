@@ -2,6 +2,7 @@
 #ifndef RPC_CALL_H
 #define RPC_CALL_H
 
+#include "rpc/context.h"
 #include "rpc/shipment.h"
 
 // A call from its request being written to its being sent; on its caller's stack.
@@ -12,6 +13,7 @@ typedef struct call {
     request_fixed fixed;
     const gw_rref *through;  // a method of what it names
     const char *site;        // of gw_remote
+    context *context;        // of the call that it is made for; NULL: none
     int to;
     int64_t deadline_ns;
     gw_error error;  // why it cannot be sent; its status is GW_OK if it can

@@ -1,7 +1,7 @@
 // Calling and waiting: the functions of gradwire/rpc.h.
 #include "rpc/call.h"
 
-#include "rpc/context.h"
+#include "rpc/cancel.h"
 #include "rpc/result.h"
 
 // ---- Calling ----
@@ -74,6 +74,10 @@ bool gw_future_done(const gw_future *f) {
 
 static void fail_late(gw_scope *s, const gw_future *f) {
     gw_error error;
+    if (context_check_cancelled(s, &error)) {
+        scope_fail_with(s, &error);
+        return;
+    }
     if (f->to >= 0) {
         error_set(&error, GW_TIMEOUT, "%s: %s: no reply within the scope's deadline",
                   agent_member(f->agent, f->to)->name, f->function);

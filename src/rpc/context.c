@@ -1,6 +1,7 @@
 #include "rpc/context.h"
 
 #include "base/mem.h"
+#include "rpc/cancel.h"
 
 #include <assert.h>
 
@@ -10,8 +11,7 @@ void context_attach(context *c) {
     scope_set_slot(c->scope, SCOPE_TURN, c, NULL);
 }
 
-// The context at or above |*at|, which moves on behind it: from an object to whoever has its turn, and from there upward.
-static context *next_context(gw_scope **at) {
+context *context_next(gw_scope **at) {
     for (gw_scope *s = *at; s; s = s->parent) {
         context *c = s->slots[SCOPE_TURN].data;
         if (!c) continue;
@@ -22,7 +22,7 @@ static context *next_context(gw_scope **at) {
 }
 
 context *context_of(gw_scope *s) {
-    return next_context(&s);
+    return context_next(&s);
 }
 
 gw_status context_check_wait(gw_scope *s, gw_error *error) {
@@ -35,15 +35,16 @@ gw_status context_check_wait(gw_scope *s, gw_error *error) {
 
 int64_t context_deadline_ns(gw_scope *s) {
     int64_t least = s->deadline_ns;
-    for (context *c; (c = next_context(&s));)
+    for (context *c; (c = context_next(&s));)
         if (c->deadline_ns < least) least = c->deadline_ns;
     return least;
 }
 
 // ---- Waiting ----
 
-static void pause(agent *a, gw_scope *s) {
-    for (context *c; (c = next_context(&s));) {
+static void pause(agent *a, gw_scope *s, waiter *w) {
+    for (context *c; (c = context_next(&s));) {
+        c->waiting = w;
         list_each(l, &c->turns) turn_pause_on_loop(list_entry(l, held_turn, link));
         if (c->has_place) pool_give_place_on_loop(&a->pool);
     }
@@ -52,7 +53,7 @@ static void pause(agent *a, gw_scope *s) {
 // The turn with the least number that is not held: everybody takes several in this order (docs/PROTOCOL.md, O2).
 static held_turn *next_to_take(gw_scope *s, context **out_context) {
     held_turn *least = NULL;
-    for (context *c; (c = next_context(&s));) {
+    for (context *c; (c = context_next(&s));) {
         list_each(l, &c->turns) {
             held_turn *h = list_entry(l, held_turn, link);
             if (h->holds || (least && least->object->number < h->object->number)) continue;
@@ -67,31 +68,43 @@ typedef struct turn_wait {
     turn_request request;
     waiter waiter;
     env *env;
+    bool granted;
 } turn_wait;
 
 static void turn_granted(turn_request *r) {
     turn_wait *w = (turn_wait *)(void *)r;
+    w->granted = true;
     env_wake(w->env, &w->waiter);
 }
 
-static bool wait_for_turn(agent *a, object *o, int64_t until_ns) {
+// What was given up is taken again in any case; what is new, |until_ns| or until |c| is cancelled.
+static bool wait_for_turn(agent *a, object *o, context *c, bool is_new, int64_t until_ns) {
     turn_wait w = { .request.granted = turn_granted, .waiter.what = "a turn", .env = a->env };
     if (turn_take_on_loop(o, &w.request)) return true;
-    if (env_wait(a->env, &w.waiter, until_ns)) return true;
-    turn_cancel_on_loop(&w.request);
-    return false;
+    if (!is_new) {
+        env_wait(a->env, &w.waiter, ENV_NEVER);
+        return true;
+    }
+    gw_error ignored;
+    c->waiting = &w.waiter;
+    if (!context_check_cancelled(c->scope, &ignored)) env_wait(a->env, &w.waiter, until_ns);
+    c->waiting = NULL;
+    if (!w.granted) turn_cancel_on_loop(&w.request);
+    return w.granted;
 }
 
 // Takes all turns of |s| again. |entering|, if there is one, is new among them and has until |until_ns|; false if that
 // was not enough, and then it is none of them any more.
 static bool resume(agent *a, gw_scope *s, held_turn *entering, int64_t until_ns) {
     gw_scope *at = s;
-    for (context *c; (c = next_context(&at));)
+    for (context *c; (c = context_next(&at));) {
+        c->waiting = NULL;
         if (c->has_place) pool_regain_place_on_loop(&a->pool);
+    }
     bool entered = true;
     held_turn *h;
     for (context *c; (h = next_to_take(s, &c));) {
-        if (wait_for_turn(a, h->object, h == entering ? until_ns : ENV_NEVER)) {
+        if (wait_for_turn(a, h->object, c, h == entering, until_ns)) {
             turn_resume_on_loop(h, c);
         } else {
             turn_end_on_loop(h);
@@ -105,8 +118,10 @@ bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
     // Most waits are of scopes with nothing to give up.
     context *c = context_of(s);
     if (!c) return env_wait(a->env, w, until_ns);
+    gw_error ignored;
+    if (context_check_cancelled(c->scope, &ignored)) return w->woken;
     // From the scope of an object nothing leads here while its turn is given up.
-    pause(a, c->scope);
+    pause(a, c->scope, w);
     bool woken = env_wait(a->env, w, until_ns);
     resume(a, c->scope, NULL, ENV_NEVER);
     return woken;
@@ -115,7 +130,7 @@ bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
 // ---- Entering an object ----
 
 bool context_has_turn(gw_scope *s, const object *o) {
-    for (context *c; (c = next_context(&s));)
+    for (context *c; (c = context_next(&s));)
         list_each(l, &c->turns) if (list_entry(l, held_turn, link)->object == o) return true;
     return false;
 }
@@ -189,9 +204,10 @@ gw_status context_enter(agent *a, gw_scope *s, object *o, held_turn *h, gw_error
         turn_begin_on_loop(h, o, c, true);
     } else if ((status = context_check_wait(s, error)) == GW_OK) {
         // All others are given up, so that they are taken again in order with this one.
-        pause(a, c->scope);
+        pause(a, c->scope, NULL);
         turn_begin_on_loop(h, o, c, false);
-        if (!resume(a, c->scope, h, entering_until_ns(a, s)))
+        if (!resume(a, c->scope, h, entering_until_ns(a, s)) &&
+            !(status = context_check_cancelled(s, error)))
             status = error_set(error, GW_TIMEOUT, "the turn of an object of class %s did not come",
                                o->class->name);
     }

@@ -6,6 +6,7 @@
 #define RPC_CONTEXT_H
 
 #include "rpc/object.h"
+#include "rpc/work.h"
 
 typedef struct context {
     gw_scope *scope;  // where it hangs
@@ -18,6 +19,12 @@ typedef struct context {
     list_node turns;  // of held_turn
     bool own_memory;  // of gw_local: goes with its scope
     bool entered;     // an object, in it or in a scope inside
+
+    // cancelling, if it |serves| a call
+    bool serves;
+    _Atomic uint8_t cancelled;  // a cancel_reason
+    work *work;                 // one count; NULL: nothing has been called yet
+    waiter *waiting;            // of its thread
 } context;
 
 // Hangs |c| on its scope, which has none.
@@ -25,6 +32,12 @@ void context_attach(context *c);
 
 // The nearest one above |s|, or NULL.
 context *context_of(gw_scope *s);
+
+// The context at or above |*at|, which moves on behind it: from an object to whoever has its turn, and from there upward.
+context *context_next(gw_scope **at);
+
+// What is called in |c| from now on; NULL without memory.
+work *context_work_on_loop(context *c);
 
 // Whether a thread may wait in |s|; else fails |error| with WOULD_BLOCK.
 gw_status context_check_wait(gw_scope *s, gw_error *error);
@@ -36,7 +49,8 @@ gw_status context_enter(agent *a, gw_scope *s, object *o, held_turn *h, gw_error
 // Whether the context of |s| has the turn of |o| already.
 bool context_has_turn(gw_scope *s, const object *o);
 
-// Waits as env_wait does, giving up place and turns meanwhile.
+// Waits as env_wait does, giving up place and turns meanwhile; not at all, or no longer, once the call that |s| is part of
+// is cancelled.
 bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns);
 
 #endif

@@ -1,7 +1,7 @@
 #include "rpc/future.h"
 
 #include "base/mem.h"
-#include "rpc/context.h"
+#include "rpc/cancel.h"
 #include "rpc/promise.h"
 #include "rpc/result.h"
 #include "rpc/upward.h"
@@ -112,25 +112,45 @@ bool future_wait_on_loop(gw_future *f, gw_scope *s, int64_t until_ns) {
 
 typedef struct follow {
     continuation next;
+    canceller stop;
     gw_future *out, *in;
 } follow;
 
-static void followed(continuation *c) {
-    follow *w = (follow *)(void *)c;
-    future_complete_on_loop(w->out, result_retain(future_result(w->in)));
+static void free_follow(follow *w) {
+    w->out->makers--;
     future_release_on_loop(w->out);
     future_release_on_loop(w->in);
     mem_free(w);
 }
 
+static void followed(continuation *c) {
+    follow *w = (follow *)(void *)c;
+    w->out->on_cancel = NULL;
+    future_complete_on_loop(w->out, result_retain(future_result(w->in)));
+    free_follow(w);
+}
+
+static void stop_following(canceller *c) {
+    follow *w = list_entry(c, follow, stop);
+    continuation_cancel_on_loop(&w->next);
+    future_abandon_on_loop(w->in);
+    free_follow(w);
+}
+
 gw_status future_follow_on_loop(gw_future *out, gw_future *in, gw_error *error) {
+    if (future_result(out)) return GW_OK;  // cancelled meanwhile
     if (future_result(in)) {
         future_complete_on_loop(out, result_retain(future_result(in)));
         return GW_OK;
     }
     follow *w = mem_calloc(sizeof *w);
     if (!w) return error_set(error, GW_NO_MEMORY, "no memory for a future");
-    *w = (follow){ .next.run = followed, .out = handle_retain(out), .in = handle_retain(in) };
+    *w = (follow){ .next.run = followed,
+                   .stop.run = stop_following,
+                   .out = handle_retain(out),
+                   .in = handle_retain(in) };
+    out->makers++;
+    out->on_cancel = &w->stop;
     future_await_on_loop(in, &w->next);
     return GW_OK;
 }

@@ -15,6 +15,11 @@ typedef struct continuation {
     void (*run)(struct continuation *c);
 } continuation;
 
+// Told that what it would complete has been cancelled; once.
+typedef struct canceller {
+    void (*run)(struct canceller *c);
+} canceller;
+
 struct gw_future {
     gw_handle handle;
     agent *agent;
@@ -24,13 +29,19 @@ struct gw_future {
     task burial;
 
     list_node sibling;  // in |calls| of the callee, or |unresolved| of the agent
+    uint8_t makers;     // counts that are held by what will complete it
+    bool cancelled;
+    canceller *on_cancel;  // or NULL
 
     // of a call that is out
     uint64_t call;  // 0: none
     int to;
     timer deadline;
     int64_t length_ms;  // from the call to its deadline
+    bool fetches;       // a value, by a fetch instead of a request
     bool once;          // the result is read once, by the thread that called
+    list_node made;     // in |calls| of the work that it is part of
+    uint64_t frame;     // the last one of its request
 
     // to whom the value is promised
     list_node forwards;  // of forward, in the order of sending

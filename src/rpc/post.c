@@ -66,6 +66,8 @@ static gw_status dispatch(agent *a, int from, message *m, gw_error *error) {
     case KIND_REPLY: return call_replied_on_loop(a, from, m, error);
     case KIND_FORWARD: return serving_forward_on_loop(a, from, m, error);
     case KIND_PROMISE_VALUE: return promise_received_on_loop(a, from, m, error);
+    case KIND_CANCEL: return serving_cancelled_on_loop(a, from, m, error);
+    case KIND_WITHDRAWN: return serving_withdrawn_on_loop(a, from, m, error);
     case KIND_ASK_LEAVE:
     case KIND_ALL_ASKED:
     case KIND_WAVE:

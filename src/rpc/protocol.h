@@ -13,6 +13,8 @@ typedef enum message_kind {
     KIND_REPLY,
     KIND_FORWARD,
     KIND_PROMISE_VALUE,
+    KIND_CANCEL,
+    KIND_WITHDRAWN,
     KIND_ASK_LEAVE = 8,
     KIND_ALL_ASKED,
     KIND_WAVE,

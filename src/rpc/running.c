@@ -4,6 +4,7 @@
 #include "base/failpoint.h"
 #include "base/mem.h"
 #include "rpc/args.h"
+#include "rpc/cancel.h"
 #include "rpc/reply.h"
 
 #include <assert.h>
@@ -66,6 +67,10 @@ static gw_value run_body(serving *s, object **out_made) {
     uint32_t count = s->header.arg_count;
     if (s->deadline_ns != ENV_NEVER && env_now_ns(s->agent->env) >= s->deadline_ns) {
         error_set(&error, GW_TIMEOUT, "its deadline passed before it could start");
+        fail_before(s, &error);
+        return gw_none();
+    }
+    if (context_check_cancelled(s->scope, &error)) {
         fail_before(s, &error);
         return gw_none();
     }
@@ -234,9 +239,11 @@ static serving *keep_value(serving *s, gw_value v, const gw_error *error, object
 
 static void finish_returned(serving *s) {
     gw_scope *scope = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
-    result *r = future_result(s->returned);
+    result *r = s->gave_up ? NULL : future_result(s->returned);
     gw_value v = r ? result_give(r, scope) : gw_none();
-    if (!r)
+    if (!r && s->context.cancelled)
+        scope_fail(scope, GW_CANCELLED, "cancelled while the future that it returned was awaited");
+    else if (!r)
         scope_fail(scope, GW_TIMEOUT,
                    "the future that it returned did not resolve within its deadline");
     gw_error error;
@@ -263,10 +270,23 @@ static void returned_done(continuation *c) {
     finish_soon(list_entry(c, serving, returned_done));
 }
 
+// Others may wait for the same future: then it goes on for them.
+static void give_up_returned(serving *s) {
+    s->gave_up = true;
+    continuation_cancel_on_loop(&s->returned_done);
+    future_abandon_on_loop(s->returned);
+}
+
 // Nobody waits for it any more, and it must not keep this worker from leaving.
 static void returned_expired(timer *t) {
     serving *s = list_entry(t, serving, expiry);
-    continuation_cancel_on_loop(&s->returned_done);
+    give_up_returned(s);
+    finish_soon(s);
+}
+
+void serving_stop_awaiting_on_loop(serving *s) {
+    if (!list_has(&s->returned_done.link)) return;  // it has resolved
+    give_up_returned(s);
     finish_soon(s);
 }
 
@@ -281,7 +301,8 @@ static serving *await_returned(serving *s, gw_future *f) {
     s->object = NULL;
     s->state = SERVING_RESULT;
     s->returned_done.run = returned_done;
-    bool later = future_await_on_loop(f, &s->returned_done);
+    if (s->context.cancelled) give_up_returned(s);
+    bool later = !s->gave_up && future_await_on_loop(f, &s->returned_done);
     if (later && s->deadline_ns != ENV_NEVER) {
         s->expiry.fire = returned_expired;
         env_set_timer(a->env, &s->expiry, s->deadline_ns);

@@ -3,6 +3,7 @@
 
 #include "base/failpoint.h"
 #include "base/mem.h"
+#include "rpc/cancel.h"
 #include "rpc/reply.h"
 
 #include <assert.h>
@@ -62,13 +63,15 @@ void serving_free_on_loop(serving *s) {
     agent *a = s->agent;
     if (s->expiry.armed) env_set_timer(a->env, &s->expiry, ENV_NEVER);
     continuation_cancel_on_loop(&s->target_made);
-    if (s->sibling.next) agent_member(a, s->caller)->served_count--;
+    agent_member(a, s->caller)->served_count--;
+    map_take(&a->servings, id_of(s->caller, s->header.fixed.call));
     list_remove(&s->sibling);
     for (list_node *l; (l = list_take(&s->forwards));) mem_free(list_entry(l, wanted, link));
     if (s->parcel) parcel_close_on_loop(a, s->parcel);
     if (s->target) entry_release_on_loop(s->target);
     if (s->result_entry) entry_release_on_loop(s->result_entry);
     if (s->returned) future_release_on_loop(s->returned);
+    work_release_on_loop(s->context.work);
     a->body_count--;
     mem_give(s, sizeof *s);
     leaving_check_on_loop(a);
@@ -117,6 +120,7 @@ static void place(serving *s) {
     bool inline_ = is_inline(s);
     s->state = SERVING_PLACE;
     s->context = (context){ .agent = s->agent,
+                            .serves = true,
                             .may_wait = !inline_,
                             .has_place = !inline_,
                             .hops = s->header.fixed.hops,
@@ -219,26 +223,35 @@ static bool drop(serving *s) {
     return true;
 }
 
-static void abandon_all(agent *a, int rank, const gw_error *why) {
-    // Dropping one may start or drop others, so the list is looked through from its beginning each time.
-    for (bool found = true; found;) {
-        found = false;
-        list_each(l, &agent_member(a, rank)->served) {
-            serving *s = list_entry(l, serving, sibling);
-            if (s->abandoned) continue;
-            s->abandoned = true;
-            found = drop(s);
-            if (!found) continue;
-            serving_refuse_on_loop(s, why);
-            break;
-        }
+void serving_cancel_on_loop(serving *s, cancel_reason reason, const gw_error *why) {
+    if (drop(s)) {
+        gw_error error = *why;
+        serving_refuse_with_on_loop(s, error, true);
+        return;
+    }
+    context_cancel_on_loop(&s->context, reason);
+    if (s->state == SERVING_RESULT) serving_stop_awaiting_on_loop(s);
+}
+
+// Dropping one may start or drop others, so each is looked at where it stands by then.
+static void abandon_all(agent *a, int rank, cancel_reason reason, const gw_error *why) {
+    member *m = agent_member(a, rank);
+    list_node all;
+    list_init(&all);
+    list_splice(&all, &m->served);
+    for (list_node *l; (l = list_take(&all));) {
+        serving *s = list_entry(l, serving, sibling);
+        list_append(&m->served, l);
+        s->abandoned = true;
+        serving_cancel_on_loop(s, reason, why);
     }
 }
 
 void servings_lost_on_loop(agent *a, int rank) {
-    abandon_all(a, rank, &agent_member(a, rank)->why);
+    abandon_all(a, rank, CANCELLED_CALLER_LOST, &agent_member(a, rank)->why);
 }
 
 void servings_close_on_loop(agent *a, const gw_error *why) {
-    for (int rank = 0; rank < a->member_count; rank++) abandon_all(a, rank, why);
+    for (int rank = 0; rank < a->member_count; rank++)
+        abandon_all(a, rank, CANCELLED_BY_LEAVING, why);
 }

@@ -63,15 +63,22 @@ typedef struct serving {
     gw_scope *scope;
     context context;
     gw_future *returned;
+    bool gave_up;  // waiting for it
     continuation returned_done;
 } serving;
 
 // Messages; they take |m|. PROTOCOL for bytes that mean nothing.
 gw_status serving_requested_on_loop(agent *a, int from, message *m, gw_error *error);
 gw_status serving_forward_on_loop(agent *a, int from, message *m, gw_error *error);
+gw_status serving_cancelled_on_loop(agent *a, int from, message *m, gw_error *error);
+gw_status serving_withdrawn_on_loop(agent *a, int from, message *m, gw_error *error);
 
 void servings_lost_on_loop(agent *a, int rank);
-void servings_close_on_loop(agent *a, const gw_error *why);  // those that have not started
+void servings_close_on_loop(agent *a, const gw_error *why);
+
+// What has not started does not run, what runs is told, what waits for a future does so no longer. |why| is what it would
+// have been.
+void serving_cancel_on_loop(serving *s, cancel_reason reason, const gw_error *why);
 
 // Between the files of serving.
 void serving_admit_on_loop(serving *s);               // its strand lets it go
@@ -82,7 +89,8 @@ void serving_refuse_on_loop(serving *s, const gw_error *error);            // it
 void serving_refuse_with_on_loop(serving *s, gw_error error, bool trail);  // the same, with names
 // Without a serving: nothing is known but who called.
 void serving_refuse_unread_on_loop(agent *a, int to, uint64_t call, const gw_error *error);
-void serving_await_on_loop(serving *s);  // its arguments, from where it goes on by itself
+void serving_await_on_loop(serving *s);          // its arguments, from where it goes on by itself
+void serving_stop_awaiting_on_loop(serving *s);  // the future that its body returned
 void serving_free_on_loop(serving *s);
 void serving_describe(const serving *s, char *out, size_t size);  // "p1: slow"
 

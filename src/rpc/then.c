@@ -2,7 +2,7 @@
 #include "rpc/call.h"
 
 #include "base/mem.h"
-#include "rpc/context.h"
+#include "rpc/cancel.h"
 #include "rpc/result.h"
 
 // ---- Completing ----
@@ -16,7 +16,7 @@ static bool is_own(gw_scope *s, const gw_future *f) {
 // Takes |r|.
 static void complete(gw_scope *s, gw_future *f, result *r) {
     env_enter(f->agent->env);
-    bool first = !future_result(f);
+    bool first = !future_result(f) || f->cancelled;
     future_complete_on_loop(f, r);
     env_leave(f->agent->env);
     if (!first) scope_fail(s, GW_WRONG_STATE, "the future is complete already");
@@ -30,9 +30,11 @@ static void follow(gw_scope *s, gw_future *f, gw_future *in) {
         return;
     }
     env_enter(f->agent->env);
+    bool first = !future_result(f) || f->cancelled;
     gw_status status = future_follow_on_loop(f, in, &error);
     if (status) future_fail_on_loop(f, &error);
     env_leave(f->agent->env);
+    if (!first) scope_fail(s, GW_WRONG_STATE, "the future is complete already");
 }
 
 // What |v| is becomes the result of |f|. Whoever waits learns of a failed scope, too.
@@ -89,6 +91,7 @@ void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const char *for
 
 typedef struct then {
     continuation next;
+    canceller stop;
     task task;
     gw_future *in, *out;
     gw_value (*body)(gw_scope *s, gw_value v, void *context);
@@ -99,11 +102,31 @@ typedef struct then {
     int64_t deadline_ns;
     uint8_t hops;
     bool grad_enabled;
+    work *work;  // one count, or NULL
 } then;
 
+static void let_go_on_loop(then *t) {
+    t->out->makers--;
+    work_release_on_loop(t->work);
+}
+
 static void free_then(then *t) {
+    env_enter(t->in->agent->env);
+    let_go_on_loop(t);
+    env_leave(t->in->agent->env);
     handle_release(t->in);
     handle_release(t->out);
+    mem_free(t);
+}
+
+// |out| was cancelled before the body could run.
+static void stop(canceller *c) {
+    then *t = list_entry(c, then, stop);
+    continuation_cancel_on_loop(&t->next);
+    let_go_on_loop(t);
+    future_abandon_on_loop(t->in);
+    future_release_on_loop(t->in);
+    future_release_on_loop(t->out);
     mem_free(t);
 }
 
@@ -119,11 +142,15 @@ static void run_body(then *t, gw_scope *s) {
                   .agent = t->in->agent,
                   .hops = t->hops,
                   .deadline_ns = t->deadline_ns,
-                  .function = "of gw_then" };
+                  .function = "of gw_then",
+                  .serves = t->work != NULL,
+                  .work = t->work };
+    gw_error error;
     context_attach(&c);
     s->grad_enabled = t->grad_enabled;
     s->may_wait = false;
     gw_value v = result_give(future_result(t->in), s);
+    if (!s->error && context_check_cancelled(s, &error)) scope_fail_with(s, &error);
     gw_value out = s->error ? gw_none() : t->body(s, v, t->context);
     settle(s, t->out, out);
     close_scope(s);
@@ -131,7 +158,9 @@ static void run_body(then *t, gw_scope *s) {
 
 static void run_then(then *t) {
     gw_scope *s = agent_scope_open(t->in->agent, t->key, t->id, t->deadline_ns);
-    if (s->error) {
+    if (future_result(t->out)) {
+        close_scope(s);  // cancelled
+    } else if (s->error) {
         settle(s, t->out, gw_none());
         close_scope(s);
     } else {
@@ -146,6 +175,7 @@ static void run_task(task *t) {
 
 static void resolved(continuation *c) {
     then *t = (then *)(void *)c;
+    t->out->on_cancel = NULL;
     t->task.run = run_task;
     env_defer(t->in->agent->env, &t->task);
 }
@@ -161,6 +191,8 @@ static then *open_then(gw_scope *s, gw_future *f) {
     }
     const context *c = context_of(s);
     t->next.run = resolved;
+    t->stop.run = stop;
+    out->makers = 1;
     t->in = handle_retain(f);
     t->out = out;
     t->key = generator_split(s->random);
@@ -169,6 +201,16 @@ static then *open_then(gw_scope *s, gw_future *f) {
     t->hops = c ? c->hops : 0;
     t->grad_enabled = s->grad_enabled;
     return t;
+}
+
+// False if |in| has resolved. What the body calls is part of the work of |s|.
+static bool await_on_loop(then *t, gw_scope *s) {
+    context *c = context_of(s);
+    if (c && c->serves && c->agent == t->in->agent)
+        t->work = work_retain_on_loop(context_work_on_loop(c));
+    if (!future_await_on_loop(t->in, &t->next)) return false;
+    t->out->on_cancel = &t->stop;
+    return true;
 }
 
 gw_future *gw_then(gw_scope *s, gw_future *f,
@@ -184,7 +226,7 @@ gw_future *gw_then(gw_scope *s, gw_future *f,
     t->context = context;
     gw_future *out = handle_retain(t->out);
     env_enter(f->agent->env);
-    bool later = future_await_on_loop(f, &t->next);
+    bool later = await_on_loop(t, s);
     env_leave(f->agent->env);
     if (!later) run_then(t);
     out = scope_own(s, out);

@@ -105,6 +105,7 @@ static void begin_stream(peer *x) {
     x->is_blocked = false;
     line_stream(x->line, &peer_connection_events, x);
     peer_update_busy(x);  // a hello acknowledges, too
+    peer_tell_of_room(x);
     peers_make_dirty(x);
 }
 

@@ -97,6 +97,31 @@ gw_status peers_send(peers *p, int rank, message *m, bool flush, gw_error *error
     return GW_OK;
 }
 
+uint64_t peers_last_frame(const peers *p, int rank) {
+    const peer *x = peer_find(p, (uint32_t)rank);
+    return x ? x->session.last : 0;
+}
+
+bool peers_has_sent(const peers *p, int rank, uint64_t frame) {
+    const peer *x = peer_find(p, (uint32_t)rank);
+    return x && session_has_sent(&x->session, frame);
+}
+
+bool peers_relabel(peers *p, int rank, uint64_t frame, uint8_t kind) {
+    peer *x = peer_find(p, (uint32_t)rank);
+    return x && x->state != PEER_LOST && session_relabel(&x->session, frame, kind);
+}
+
+uint64_t peers_backlog_bytes(const peers *p, int rank) {
+    const peer *x = peer_find(p, (uint32_t)rank);
+    return x ? x->session.unacked_bytes : 0;
+}
+
+void peers_await_room(peers *p, int rank) {
+    peer *x = peer_find(p, (uint32_t)rank);
+    if (x && x->state != PEER_LOST) x->awaits_room_below = x->session.unacked_bytes;
+}
+
 void peers_lose(peers *p, int rank, const gw_error *why) {
     peer *x = peer_find(p, (uint32_t)rank);
     if (!x || x->state == PEER_LOST) return;

@@ -23,7 +23,8 @@ typedef struct peers_options {
     void *user;
     void (*received)(void *user, int rank, message *m);
     void (*lost)(void *user, int rank,
-                 const gw_error *why);  // once per peer; nothing is received from it any more
+                 const gw_error *why);   // once per peer; nothing is received from it any more
+    void (*room)(void *user, int rank);  // after peers_await_room; may be NULL
 } peers_options;
 
 typedef struct peers_stats {
@@ -46,6 +47,16 @@ gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name, 
 // what the peer was lost with (DISCONNECTED most often), OVERLOADED beyond LIMIT_UNSENT_BYTES, LIMIT for a message that
 // is too large, NOT_FOUND for a rank that was not added.
 gw_status peers_send(peers *p, int rank, message *m, bool flush, gw_error *error);
+
+// What was sent last: the number of its last frame. Whether it has gone out since, over whichever connection; known also of
+// lost peers. While nothing of it has, its kind can be changed; else false.
+uint64_t peers_last_frame(const peers *p, int rank);
+bool peers_has_sent(const peers *p, int rank, uint64_t frame);
+bool peers_relabel(peers *p, int rank, uint64_t frame, uint8_t kind);
+
+// Bytes that are queued or unacknowledged; 0 of unknown and lost peers. |room| is called once, when they have become less.
+uint64_t peers_backlog_bytes(const peers *p, int rank);
+void peers_await_room(peers *p, int rank);
 
 // Ends the session with a peer that cannot be understood, or is known to be dead: it is lost with |why|.
 void peers_lose(peers *p, int rank, const gw_error *why);

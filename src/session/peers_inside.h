@@ -58,10 +58,11 @@ typedef struct peer {
     int64_t connected_ns;  // when the last connection was; 0: never
 
     // sending
-    timer ack;        // armed when something was received
-    bool is_blocked;  // the connection took less than all; |writable| will come
-    bool is_busy;     // counted in busy_count
-    list_node dirty;  // to be flushed at the end of the turn
+    timer ack;                   // armed when something was received
+    bool is_blocked;             // the connection took less than all; |writable| will come
+    bool is_busy;                // counted in busy_count
+    uint64_t awaits_room_below;  // |room| is called when less is unacknowledged; 0: nobody waits
+    list_node dirty;             // to be flushed at the end of the turn
 } peer;
 
 struct peers {
@@ -106,6 +107,7 @@ void peer_close(peer *x);  // frees it, after a goodbye
 void peer_message(void *user, message *m);
 void peer_flush(peer *x);
 void peer_update_busy(peer *x);
+void peer_tell_of_room(peer *x);  // something may have been acknowledged
 void peers_begin_event(peers *p);
 void peers_end_event(peers *p);
 void peers_make_dirty(peer *x);

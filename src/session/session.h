@@ -64,6 +64,14 @@ void session_fini(session *s);
 // Seals |m| and puts it behind the others. LIMIT, NO_MEMORY, or OVERLOADED beyond LIMIT_UNSENT_BYTES.
 gw_status session_queue(session *s, message *m, gw_error *error);
 
+// Whether all frames up to |number| have gone out at least once, over whichever connection.
+static inline bool session_has_sent(const session *s, uint64_t number) {
+    return number <= s->filled;
+}
+
+// The message that ends with the frame |number| becomes one of |kind|, unless some of it has gone out already: then false.
+bool session_relabel(session *s, uint64_t number, uint8_t kind);
+
 // Fills the outbox, unless it still holds something, with as many frames as fit. Returns whether it holds something.
 bool session_fill(session *s);
 const struct iovec *session_parts(const session *s, int *out_count);

@@ -54,6 +54,19 @@ release:
     return status;
 }
 
+bool session_relabel(session *s, uint64_t number, uint8_t kind) {
+    if (session_has_sent(s, number)) return false;
+    for (list_node *l = s->unacked.previous; l != &s->unacked; l = l->previous) {
+        message *m = message_of(l);
+        if (last_number_of(m) > number) continue;
+        bool begun = session_has_sent(s, m->number) || (m == s->next && s->frame_left > 0);
+        if (last_number_of(m) < number || begun) return false;
+        m->kind = kind;
+        return true;
+    }
+    return false;
+}
+
 // A frame that lies in the outbox still is referred to from there: it must have been taken, too.
 static void forget_acked(session *s) {
     uint64_t done = s->acked < s->taken ? s->acked : s->taken;

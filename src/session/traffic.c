@@ -113,6 +113,13 @@ static void wake_drained(peers *p) {
     p->drained = NULL;
 }
 
+void peer_tell_of_room(peer *x) {
+    peers *p = x->peers;
+    if (x->session.unacked_bytes >= x->awaits_room_below) return;
+    x->awaits_room_below = 0;
+    if (p->options.room) p->options.room(p->options.user, x->rank);
+}
+
 void peer_update_busy(peer *x) {
     bool is_busy = !list_is_empty(&x->session.unacked);
     if (is_busy == x->is_busy) return;
@@ -175,6 +182,7 @@ static void on_received(void *user, const void *data, size_t count) {
     } else if (x->state == PEER_CONNECTED) {
         peer_update_busy(x);
         see_to_acks(x);
+        peer_tell_of_room(x);
     }
     peers_end_event(p);
 }
