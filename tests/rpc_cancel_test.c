@@ -352,8 +352,8 @@ static void calls_of_a_lost_caller_are_cancelled(void **state) {
         reset();
         cluster_options o = { .world_size = 3, .leaves = { true }, .fails = true };
         cluster_run((uint64_t)seed, o, leave_it_running, NULL);
-        // The fourth was served by the one that has gone, and its caller may have heard of that first.
-        assert_in_range(ended_cancelled, 2, 4);
+        // The fourth was served by the one that has gone, and others may hear of that first.
+        assert_in_range(ended_cancelled, 1, 4);
         assert_int_equal(finished, 0);
     }
 }
