@@ -162,11 +162,13 @@ gw_status entry_accept_on_loop(agent *a, int from, uint64_t id, uint64_t fork, e
     if (e) {
         entry_retain_on_loop(e);
     } else if (!(e = entry_open_on_loop(a, id))) {
+        fork_acknowledge_on_loop(a, from, fork, GW_NO_MEMORY);
         return error_set(error, GW_NO_MEMORY, "no memory for a reference");
     }
     e->requested = true;
     gw_status status = entry_list_on_loop(e, fork, from, error);
     if (status) {
+        fork_acknowledge_on_loop(a, from, fork, status);
         e->requested = false;
         entry_release_on_loop(e);
         return status;

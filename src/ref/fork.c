@@ -3,6 +3,7 @@
 
 #include "base/failpoint.h"
 #include "base/mem.h"
+#include "base/planted.h"
 
 // ---- Small messages ----
 
@@ -28,11 +29,11 @@ void fork_accept_on_loop(agent *a, int parent, uint64_t fork) {
     agent_send_on_loop(a, parent, m, false, NULL);
 }
 
-static void acknowledge(agent *a, int to, uint64_t fork, bool known) {
+void fork_acknowledge_on_loop(agent *a, int to, uint64_t fork, gw_status status) {
     message *m = agent_message_on_loop(a, KIND_FORK_ACK);
     if (!m) return;
     bytes_put_u64(&m->head, fork);
-    bytes_put_u8(&m->head, known);
+    bytes_put_u8(&m->head, (uint8_t)status);
     agent_send_on_loop(a, to, m, false, NULL);
 }
 
@@ -71,8 +72,12 @@ static bool write_held(gw_rref *r, int to, bytes *table, gw_error *error) {
         write_special(table, r->owner, r->id, 0, true);
         return true;
     }
-    pin *p = mem_alloc(sizeof *p);
     uint64_t fork = draw_fork(r->agent);
+    if (planted(PLANTED_RELEASE_BEFORE_CHILD)) {
+        write_special(table, r->owner, r->id, fork, false);
+        return true;
+    }
+    pin *p = mem_alloc(sizeof *p);
     if (!p || !map_put(&rs->pins, fork, p)) {
         mem_free(p);
         return no_memory(error);
@@ -89,7 +94,7 @@ bool reference_write_on_loop(gw_rref *r, int to, bytes *table, gw_error *error) 
     return r->entry ? write_own(r, to, table, error) : write_held(r, to, table, error);
 }
 
-static void unpin(agent *a, uint64_t fork) {
+void fork_unpin_on_loop(agent *a, uint64_t fork) {
     pin *p = map_take(&a->references->pins, fork);
     if (!p) return;
     gw_rref *r = p->rref;
@@ -110,7 +115,7 @@ void reference_unwrite_on_loop(gw_rref *r, int to, const uint8_t *written) {
     if (r->entry) {
         entry_unlist_on_loop(r->entry, fork, to);
     } else {
-        unpin(r->agent, fork);
+        fork_unpin_on_loop(r->agent, fork);
     }
 }
 
@@ -130,12 +135,6 @@ static gw_status read_own(agent *a, uint64_t id, gw_rref **out) {
     return GW_OK;
 }
 
-static void fail_lost(gw_rref *r) {
-    gw_error error;
-    promise_explain_lost_owner(agent_member(r->agent, r->owner), &error);
-    rref_fail_on_loop(r, &error);
-}
-
 static gw_status read_held(agent *a, int from, int owner, uint64_t id, uint64_t fork, bool listed,
                            gw_rref **out) {
     gw_rref *r = rref_open_on_loop(a, owner, NULL);
@@ -144,7 +143,7 @@ static gw_status read_held(agent *a, int from, int owner, uint64_t id, uint64_t 
     r->fork = fork;
     *out = r;
     if (agent_member(a, owner)->lost) {
-        fail_lost(r);
+        rref_lose_on_loop(r);
         if (!listed) fork_accept_on_loop(a, from, fork);
         return GW_OK;
     }
@@ -155,6 +154,10 @@ static gw_status read_held(agent *a, int from, int owner, uint64_t id, uint64_t 
     }
     r->state = FORK_PENDING;
     r->parent = from;
+    if (planted(PLANTED_ACCEPT_BEFORE_ACK)) {
+        fork_accept_on_loop(a, from, fork);
+        r->parent = -1;
+    }
     return fork_ask_on_loop(r);
 }
 
@@ -178,39 +181,57 @@ gw_status reference_read_on_loop(agent *a, int from, reader *table, gw_rref **ou
 // ---- The owner lists, the child is accepted, the parent lets go ----
 
 // R6
-static entry *entry_for_fork(agent *a, uint64_t id) {
-    entry *e = entry_of_on_loop(a, id);
+static bool is_gone(const member *maker, uint64_t id) {
+    if (maker->lost && !planted(PLANTED_INSERT_IF_ABSENT)) return true;
+    return id <= maker->last_result && !planted(PLANTED_NO_TOMBSTONE);
+}
+
+static gw_status find_for_fork(agent *a, uint64_t id, entry **out) {
     uint64_t maker = id_rank(id);
-    if (e || maker >= (uint64_t)a->member_count || maker == (uint64_t)a->rank) return e;
-    const member *m = agent_member(a, (int)maker);
-    if (m->lost || id <= m->last_result) return NULL;
-    e = entry_open_on_loop(a, id);
-    if (e) e->count = 0;  // kept by the fork alone
-    return e;
+    *out = entry_of_on_loop(a, id);
+    if (*out) return GW_OK;
+    if (maker >= (uint64_t)a->member_count || maker == (uint64_t)a->rank ||
+        is_gone(agent_member(a, (int)maker), id))
+        return GW_REF_LOST;
+    *out = entry_open_on_loop(a, id);
+    if (!*out) return GW_NO_MEMORY;
+    (*out)->count = 0;  // kept by the fork alone
+    return GW_OK;
 }
 
 static void requested(agent *a, int from, uint64_t id, uint64_t fork) {
-    entry *e = entry_for_fork(a, id);
-    bool known = e && !entry_list_on_loop(e, fork, from, NULL);
-    if (e && !known) entry_release_on_loop(entry_retain_on_loop(e));
-    failpoint("fork_listed");
-    acknowledge(a, from, fork, known);
+    entry *e;
+    gw_status status = find_for_fork(a, id, &e);
+    if (!status && (status = entry_list_on_loop(e, fork, from, NULL)))
+        entry_release_on_loop(entry_retain_on_loop(e));
+    fork_acknowledge_on_loop(a, from, fork, status);
+}
+
+static void explain_refusal(const gw_rref *r, gw_status status, gw_error *out) {
+    const char *owner = agent_member(r->agent, r->owner)->name;
+    if (status == GW_LIMIT) {
+        error_set(out, GW_LIMIT, "%s: this worker holds %d references to values of %s already",
+                  owner, LIMIT_FORKS_PER_PEER, owner);
+    } else if (status == GW_NO_MEMORY) {
+        error_set(out, GW_NO_MEMORY, "%s: no memory for a reference", owner);
+    } else {
+        no_such_reference(out);
+    }
 }
 
 // Only its owner says so.
-static void confirm(agent *a, int from, uint64_t fork, bool known) {
+static void confirm(agent *a, int from, uint64_t fork, gw_status status) {
     gw_rref *r = map_find(&a->references->pending, fork);
     if (!r || r->owner != from) return;
     map_take(&a->references->pending, fork);
-    if (known && r->state == FORK_PENDING) {
+    if (!status && r->state == FORK_PENDING) {
         r->state = FORK_CONFIRMED;
         atomic_store_explicit(&r->confirmed, true, memory_order_release);
-    } else if (!known) {
+    } else if (status) {
         gw_error error;
-        no_such_reference(&error);
+        explain_refusal(r, status, &error);
         rref_fail_on_loop(r, &error);
     }
-    failpoint("fork_confirmed");
     if (r->parent >= 0) fork_accept_on_loop(a, r->parent, fork);
     r->parent = -1;
     if (r->leaving || r->dropped) release_on_loop(r);
@@ -220,15 +241,15 @@ static void confirm(agent *a, int from, uint64_t fork, bool known) {
 // Only the child says so.
 static void accepted(agent *a, int from, uint64_t fork) {
     const pin *p = map_find(&a->references->pins, fork);
-    if (p && p->child == from) unpin(a, fork);
+    if (p && p->child == from) fork_unpin_on_loop(a, fork);
 }
 
 gw_status fork_received_on_loop(agent *a, int from, message *m, gw_error *error) {
     reader r = reader_of(m->head.data, m->head.size);
     uint64_t x = reader_u64(&r), y = 0;
-    uint8_t known = 0;
+    uint8_t status = 0;
     if (m->kind == KIND_FORK_ACK)
-        known = reader_u8(&r);
+        status = reader_u8(&r);
     else if (m->kind != KIND_CHILD_ACCEPT)
         y = reader_u64(&r);
     message_kind kind = m->kind;
@@ -236,80 +257,10 @@ gw_status fork_received_on_loop(agent *a, int from, message *m, gw_error *error)
     if (r.failed)
         return error_set(error, GW_PROTOCOL, "a message about references that is cut off");
     switch (kind) {
-    case KIND_ACCEPTED: confirm(a, from, y, true); break;
+    case KIND_ACCEPTED: confirm(a, from, y, GW_OK); break;
     case KIND_FORK_REQUEST: requested(a, from, x, y); break;
-    case KIND_FORK_ACK: confirm(a, from, x, known); break;
+    case KIND_FORK_ACK: confirm(a, from, x, status); break;
     default: accepted(a, from, x); break;
     }
     return GW_OK;
-}
-
-// ---- Losing ----
-
-static void lose_users(agent *a, int rank) {
-    references *rs = a->references;
-    list_each(l, &rs->users) {
-        gw_rref *r = list_entry(l, gw_rref, link);
-        if (r->owner != rank) continue;
-        bool pending = map_take(&rs->pending, r->fork) != NULL;
-        fail_lost(r);
-        if (pending && r->parent >= 0) fork_accept_on_loop(a, r->parent, r->fork);
-        r->parent = -1;
-        if (r->dropped) release_on_loop(r);
-    }
-}
-
-static void lose_pins(agent *a, int rank) {
-    for (bool found = true; found;) {
-        found = false;
-        map_entry *m;
-        for (size_t i = 0; !found && (m = map_next(&a->references->pins, &i));) {
-            const pin *p = m->value;
-            found = p->child == rank || p->rref->owner == rank;
-            if (found) unpin(a, m->key);
-        }
-    }
-}
-
-static bool strike_one(entry *e, int rank) {
-    map_entry *m;
-    for (size_t i = 0; (m = map_next(&e->forks, &i));) {
-        if ((intptr_t)m->value != rank + 1) continue;
-        map_take(&e->forks, m->key);
-        agent_member(e->agent, rank)->fork_count--;
-        return true;
-    }
-    return false;
-}
-
-static void strike_off(agent *a, int rank) {
-    list_each(l, &a->references->entries) {
-        entry *e = list_entry(l, entry, link);
-        entry_retain_on_loop(e);
-        while (strike_one(e, rank)) continue;
-        entry_release_on_loop(e);
-    }
-}
-
-// Nobody will send the creating request of these.
-static void fail_unrequested(agent *a, int rank) {
-    for (bool found = true; found;) {
-        found = false;
-        list_each(l, &a->references->entries) {
-            entry *e = list_entry(l, entry, link);
-            found = !e->requested && !e->made && e->id && id_rank(e->id) == (uint64_t)rank;
-            if (!found) continue;
-            gw_error error;
-            no_such_reference(&error);
-            entry_make_on_loop(e, result_of_error(&error), NULL);
-            break;
-        }
-    }
-}
-
-void fork_lost_on_loop(agent *a, int rank) {
-    lose_users(a, rank);
-    lose_pins(a, rank);
-    strike_off(a, rank);
-    fail_unrequested(a, rank);
 }

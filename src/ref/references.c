@@ -22,10 +22,6 @@ gw_status references_received_on_loop(agent *a, int from, message *m, gw_error *
     }
 }
 
-void references_lost_on_loop(agent *a, int rank) {
-    if (a->references) fork_lost_on_loop(a, rank);
-}
-
 // ---- Shutdown ----
 
 void references_give_back_on_loop(agent *a) {
@@ -48,16 +44,14 @@ size_t references_pending(const agent *a) {
 void references_stop_on_loop(agent *a, const gw_error *why) {
     references *rs = a->references;
     if (!rs) return;
-    // Whoever is told may change the list.
-    for (bool found = true; found;) {
-        found = false;
-        list_each(l, &rs->entries) {
-            entry *e = list_entry(l, entry, link);
-            found = !e->made;
-            if (!found) continue;
-            entry_make_on_loop(e, result_of_error(why), NULL);
-            break;
-        }
+    list_node told;
+    list_init(&told);
+    list_splice(&told, &rs->entries);
+    // Whoever is told may let go of others.
+    for (list_node *l; (l = list_take(&told));) {
+        list_append(&rs->entries, l);
+        entry *e = list_entry(l, entry, link);
+        if (!e->made) entry_make_on_loop(e, result_of_error(why), NULL);
     }
 }
 

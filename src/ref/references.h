@@ -80,6 +80,7 @@ typedef struct references {
 
     uint32_t release_count;  // in |releases| of the members
     timer release_timer;
+    int release_tries;  // planted bugs'
     bool given_back;
 } references;
 
@@ -89,6 +90,7 @@ extern gw_rref rref_poison;
 gw_rref *rref_open_on_loop(agent *a, int owner,
                            entry *e);  // one count; NULL without memory. Takes a count on |e|
 void rref_fail_on_loop(gw_rref *r, const gw_error *why);
+void rref_lose_on_loop(gw_rref *r);    // its owner is lost
 void rref_forget_on_loop(gw_rref *r);  // frees one that was dropped
 // Fails |error| if |r| is of no use now: poison, failed, given back.
 gw_status rref_check(const gw_rref *r, gw_error *error);
@@ -111,7 +113,8 @@ void sites_free(references *rs);
 
 // ---- Forks: fork.c ----
 gw_status fork_received_on_loop(agent *a, int from, message *m, gw_error *error);
-void fork_lost_on_loop(agent *a, int rank);
+void fork_acknowledge_on_loop(agent *a, int to, uint64_t fork, gw_status status);
+void fork_unpin_on_loop(agent *a, uint64_t fork);
 gw_status fork_ask_on_loop(gw_rref *r);                         // the owner to list it
 void fork_accept_on_loop(agent *a, int parent, uint64_t fork);  // lets the parent go
 

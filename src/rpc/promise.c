@@ -264,16 +264,20 @@ gw_status promise_received_on_loop(agent *a, int from, message *m, gw_error *err
     return GW_OK;
 }
 
+static bool hangs_on(const gw_future *f, int rank) {
+    return f->producer < 0 ? id_rank(f->promise) == (uint64_t)rank : f->producer == rank;
+}
+
 void promises_lost_on_loop(agent *a, int rank) {
-    // Resolving changes the table, so it is looked through again after each.
+    // Resolving one may take out others, which may move what has not been looked at to where that was.
     for (bool found = true; found;) {
         found = false;
         map_entry *e;
-        for (size_t i = 0; !found && (e = map_next(&a->promises, &i));) {
-            gw_future *f = e->value;
-            bool early = f->producer < 0 && id_rank(f->promise) == (uint64_t)rank;
-            found = early || f->producer == rank;
-            if (found) fail_lost(f, agent_member(a, rank));
+        for (size_t i = 0; (e = map_next(&a->promises, &i));) {
+            if (!hangs_on(e->value, rank)) continue;
+            fail_lost(e->value, agent_member(a, rank));
+            found = true;
+            i--;
         }
     }
 }

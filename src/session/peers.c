@@ -148,6 +148,11 @@ uint64_t peers_heard_count(const peers *p, int rank) {
     return x ? x->heard_count : 0;
 }
 
+bool peers_is_connected(const peers *p, int rank) {
+    const peer *x = peer_find(p, (uint32_t)rank);
+    return x && x->state == PEER_CONNECTED;
+}
+
 bool peers_is_drained(const peers *p) {
     return p->busy_count == 0;
 }

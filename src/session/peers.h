@@ -67,6 +67,8 @@ void peers_be_patient(peers *p);
 bool peers_is_lost(const peers *p, int rank);
 bool peers_has_left(const peers *p, int rank);         // it is lost, and has said goodbye
 uint64_t peers_heard_count(const peers *p, int rank);  // grows whenever something comes from it
+bool peers_is_connected(const peers *p,
+                        int rank);  // by a connection that has not been seen to break
 bool peers_is_drained(
     const peers *p);  // nothing queued and nothing unacknowledged to any live peer
 void peers_on_drained(peers *p,
