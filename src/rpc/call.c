@@ -103,10 +103,10 @@ static gw_status write_request(call *c, gw_scope *s, gw_target to, const char *f
     return put_args(c, s, count, args);
 }
 
-// What is known here about a call that has failed here.
+// What is known here about a call that has failed here: whatever ran and failed was one of its arguments.
 static void explain(call *c, const char *function) {
     gw_error *e = &c->error;
-    if (e->outcome == GW_OUTCOME_NONE) e->outcome = GW_NOT_DELIVERED;
+    e->outcome = GW_NOT_DELIVERED;
     if (!e->function[0]) snprintf(e->function, sizeof e->function, "%s", function);
 }
 

@@ -1,0 +1,109 @@
+// Mixed workloads: jobs of a few workers that call, promise, share and drop at random, under faults, watched by a ledger
+// outside of them.
+//
+//     jobs_run(seed, JOBS_CRASHES);     // fails the test if anything is not as promised
+//
+// What is checked: a body runs at most once; a call that was not delivered never ran, one with a value ran once; nothing
+// takes longer than the faults of the plan explain; an object is closed once, and used by nobody then; the listings of
+// owners and what holders hold agree (testing/oracle.h); in the end survivors keep nothing and agree on who is there.
+//
+// One job at a time in a process: bodies find it in |jobs_now|.
+#ifndef TESTS_JOBS_H
+#define TESTS_JOBS_H
+
+#include "testing/sim.h"
+#include <gradwire.h>
+
+enum { JOBS_NODES_MAX = 12, JOBS_CALLS_MAX = 8192, JOBS_THINGS_MAX = 512, JOBS_HELD = 5 };
+
+typedef enum jobs_kind {
+    JOBS_SLOW,     // slow networks, and connections that break
+    JOBS_LOSSY,    // and frames that are lost or come twice
+    JOBS_CRASHES,  // of workers, at any event
+    JOBS_STOPS,
+    JOBS_PARTITIONS,
+    JOBS_ALL,
+    JOBS_KIND_COUNT
+} jobs_kind;
+
+typedef struct jobs_call {
+    uint8_t runs;
+    bool not_delivered;
+} jobs_call;
+
+typedef struct jobs_thing {
+    int node;
+    int opens, closes;
+} jobs_thing;
+
+typedef struct jobs_worker {
+    struct jobs *jobs;
+    int node;
+    env *env;
+    gw_scope *root, *scope;
+    uint64_t random;
+    int phase;  // of coming to rest
+    bool joined, ended, was_ghost;
+    gw_error error;  // at the end
+
+    gw_rref *held[JOBS_HELD];
+    int64_t numbers[JOBS_HELD];  // of what is held
+    gw_rref *shelf;
+    int64_t shelved[JOBS_HELD];
+} jobs_worker;
+
+typedef struct jobs {
+    uint64_t seed;
+    jobs_kind kind;
+    sim *sim;
+    int worker_count, steps, threads;
+    int64_t delay_max_ns, fault_ns;  // faults may begin before
+
+    int rest_phase;
+    uint64_t call_count;
+    int thing_count;
+    void *agents[JOBS_NODES_MAX];  // by rank; for the oracle
+    jobs_worker workers[JOBS_NODES_MAX];
+    jobs_call calls[JOBS_CALLS_MAX];
+    jobs_thing things[JOBS_THINGS_MAX];
+} jobs;
+
+typedef struct jobs_outcome {
+    sim_counts counts;
+    uint64_t trace_hash;
+    int64_t took_ns;
+    uint64_t calls, bodies, things;
+    char plan[2048];
+} jobs_outcome;
+
+extern jobs *jobs_now;
+
+jobs_outcome jobs_run(uint64_t seed, jobs_kind kind);
+
+// ---- The ledger: jobs_ledger.c ----
+int64_t jobs_new_call(void);
+void jobs_body_runs(gw_scope *s, int64_t call);  // at the start of its body
+// What a worker has got for |call|. Fails the test if it cannot be; forgets an error that may be. True for a value.
+bool jobs_call_ends(gw_scope *s, int64_t call);
+// The same for calls whose error says nothing of the body, such as a fetch.
+bool jobs_use_ends(gw_scope *s);
+// An error that was asked for: |status|, or one that faults explain.
+void jobs_expect(gw_scope *s, int64_t call, gw_status status);
+bool jobs_has_faults(void);  // that make workers end, so far
+
+int jobs_open_thing(gw_scope *s);
+void jobs_close_thing(gw_scope *s, int thing);
+void jobs_use_thing(gw_scope *s, int thing);
+void jobs_check_ledger(void);
+
+// How long one step may take: what the network costs, and the faults since |before|.
+int64_t jobs_patience_ns(sim_counts before);
+
+// ---- What workers do: jobs_steps.c ----
+void jobs_step(jobs_worker *w);
+uint64_t jobs_draw(jobs_worker *w, uint64_t below);
+
+// ---- Time passes in a body: jobs_bodies.c ----
+void jobs_pause(gw_scope *s, int64_t ms);
+
+#endif

@@ -1,0 +1,41 @@
+// What mixed workloads have found, each by itself.
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+
+GW_FUNCTION(found_fail, GW_INLINE, "") {
+    gw_fail(s, GW_REMOTE, "as it was asked to");
+    return gw_none();
+}
+
+GW_FUNCTION(found_same, GW_INLINE, "any") {
+    return gw_arg(s, a, 0);
+}
+
+static void expect_not_delivered(gw_scope *s) {
+    assert_int_equal(gw_scope_error(s)->status, GW_REMOTE);
+    assert_int_equal(gw_scope_error(s)->outcome, GW_NOT_DELIVERED);
+    gw_scope_clear(s);
+}
+
+// The outcome is that of the call that was made, not that of its argument.
+static void give_what_has_failed(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_future *f = gw_rpc_async(s, 1, "found_fail");
+    gw_wait(s, f);
+    assert_int_equal(gw_scope_error(s)->outcome, GW_RAN_AND_FAILED);
+    gw_scope_clear(s);
+    gw_rpc_sync(s, 1, "found_same", f);
+    expect_not_delivered(s);
+    gw_rpc_sync(s, 0, "found_same", f);
+    expect_not_delivered(s);
+}
+
+static void a_call_with_an_argument_that_has_failed_is_not_delivered(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2 }, give_what_has_failed, NULL);
+}
+
+GW_TESTS(jobs_found, a_call_with_an_argument_that_has_failed_is_not_delivered);
