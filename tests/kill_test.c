@@ -68,5 +68,5 @@ static void all_learn_of_a_worker_that_is_ended(void **state) {
     kill_many(kills_in_all() / 2, SIGTERM);
 }
 
-GW_TESTS_WITH_LIMIT(kill, 3600, all_learn_of_a_worker_that_is_killed,
+GW_TESTS_WITH_LIMIT(kill, 120, all_learn_of_a_worker_that_is_killed,
                     all_learn_of_a_worker_that_is_ended);

@@ -204,6 +204,7 @@ static void requested(agent *a, int from, uint64_t id, uint64_t fork) {
     gw_status status = find_for_fork(a, id, &e);
     if (!status && (status = entry_list_on_loop(e, fork, from, NULL)))
         entry_release_on_loop(entry_retain_on_loop(e));
+    failpoint("fork_listed");
     fork_acknowledge_on_loop(a, from, fork, status);
 }
 
@@ -232,6 +233,7 @@ static void confirm(agent *a, int from, uint64_t fork, gw_status status) {
         explain_refusal(r, status, &error);
         rref_fail_on_loop(r, &error);
     }
+    failpoint("fork_confirmed");
     if (r->parent >= 0) fork_accept_on_loop(a, r->parent, fork);
     r->parent = -1;
     if (r->leaving || r->dropped) release_on_loop(r);

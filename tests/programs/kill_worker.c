@@ -5,6 +5,7 @@
 // the survivors see when the victim is gone is told to the test in lines on descriptor 3:
 //
 //     ready
+//     held                                               the victim has the call that nobody answers
 //     error <when, ns> <status> <outcome> <sentence>     of the call that was out
 //     other <status> <sentence>                          of what else failed first
 //     left <when, ns> <status> <open descriptors more than before> <sentence>
@@ -95,7 +96,10 @@ static void play(const job *j) {
     if (j->rank != j->victim)
         held = gw_rpc_async_with(s, (gw_call_options){ .timeout_ms = GW_NO_TIMEOUT }, j->victim,
                                  "kill_hold");
-    gw_error other = work(j);
+    if (held && gw_int_of(s, gw_rpc_sync(s, j->victim, "kill_work", 1)) == 2)
+        fprintf(j->report, "held\n");
+    gw_error other = gw_ok(s) ? work(j) : *gw_scope_error(s);
+    gw_scope_clear(s);
     if (held) gw_wait(s, held);
     gw_error error = gw_scope_close(s);
     tell_error(j, held ? &error : &other);
