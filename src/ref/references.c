@@ -24,12 +24,24 @@ gw_status references_received_on_loop(agent *a, int from, message *m, gw_error *
 
 // ---- Shutdown ----
 
+// What an object holds goes with the object, once nobody holds that any more. Objects of several workers that hold each
+// other stay, and are reported: see references_report_on_loop. Who has the turn of an object has its scope.
+static void leave_to_object(const entry *e) {
+    const object *o = e->object;
+    if (!o || o->taken || e->count) return;
+    for (uint32_t i = 0; i < o->own->handle_count; i++) {
+        gw_rref *r = rref_of_handle(o->own->handles[i]);
+        if (r) r->of_object = true;
+    }
+}
+
 void references_give_back_on_loop(agent *a) {
     references *rs = a->references;
-    rs->given_back = true;
+    list_each(l, &rs->entries) leave_to_object(list_entry(l, entry, link));
     list_each(l, &rs->users) {
         gw_rref *r = list_entry(l, gw_rref, link);
-        if (r->state != FORK_GIVEN_BACK) release_on_loop(r);
+        if (r->state != FORK_GIVEN_BACK && !r->of_object) release_on_loop(r);
+        r->of_object = false;
     }
     release_flush_on_loop(a);
 }

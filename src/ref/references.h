@@ -53,6 +53,7 @@ struct gw_rref {
     uint32_t pin_count;  // forks made of it whose children have not been accepted
     bool leaving;        // to be given back as soon as it may be
     bool dropped;        // no handle any more: freed once it is given back
+    bool of_object;      // at shutdown: an object of this worker holds it
     result *failed;
     list_node link;  // in |users|
     list_node out;   // in |releases| of the owner
@@ -81,14 +82,14 @@ typedef struct references {
     uint32_t release_count;  // in |releases| of the members
     timer release_timer;
     int release_tries;  // planted bugs'
-    bool given_back;
 } references;
 
 extern gw_rref rref_poison;
 
 // ---- Handles: rref.c ----
 gw_rref *rref_open_on_loop(agent *a, int owner,
-                           entry *e);  // one count; NULL without memory. Takes a count on |e|
+                           entry *e);   // one count; NULL without memory. Takes a count on |e|
+gw_rref *rref_of_handle(gw_handle *h);  // NULL if it is of another class
 void rref_fail_on_loop(gw_rref *r, const gw_error *why);
 void rref_lose_on_loop(gw_rref *r);    // its owner is lost
 void rref_forget_on_loop(gw_rref *r);  // frees one that was dropped

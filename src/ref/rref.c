@@ -53,6 +53,10 @@ gw_rref *rref_open_on_loop(agent *a, int owner, entry *e) {
     return r;
 }
 
+gw_rref *rref_of_handle(gw_handle *h) {
+    return h && h->class == &rref_class ? (gw_rref *)h : NULL;
+}
+
 void rref_forget_on_loop(gw_rref *r) {
     assert(r->dropped);
     list_remove(&r->link);

@@ -10,6 +10,7 @@ typedef struct worker {
     cluster_outcome *outcome;
     cluster_main *main;
     void *context;
+    sim *sim;
     env *env;
     int rank;
 } worker;
@@ -28,12 +29,23 @@ static void run_worker(void *arg) {
                                     .timeout_ms = o->timeout_ms,
                                     .threads = o->threads });
     if (gw_ok(root)) w->main(root, w->rank, w->context);
+    gw_rpc_stats stats = { 0 };
+    int owned = 0;
     if (root->agent) {
-        w->outcome->stats[w->rank] = gw_rpc_get_stats(root);
+        stats = gw_rpc_get_stats(root);
         if (!o->leaves[w->rank]) gw_rpc_shutdown(root);
-        w->outcome->owned[w->rank] = gw_rref_owned_count(root);
+        owned = gw_rref_owned_count(root);
     }
-    w->outcome->errors[w->rank] = gw_scope_close(root);
+    gw_error error = gw_scope_close(root);
+    if (sim_is_crashed(w->sim, w->rank)) return;
+    w->outcome->stats[w->rank] = stats;
+    w->outcome->owned[w->rank] = owned;
+    w->outcome->errors[w->rank] = error;
+}
+
+static void plan(sim *s, uint64_t seed, const cluster_options *o, void *context) {
+    if (o->faults.nodes) assert_true(sim_fault_plan(s, seed, o->faults));
+    if (o->direct) o->direct(s, context);
 }
 
 cluster_outcome cluster_run(uint64_t seed, cluster_options options, cluster_main *main,
@@ -44,11 +56,14 @@ cluster_outcome cluster_run(uint64_t seed, cluster_options options, cluster_main
     sim *s = sim_open(seed, options.network);
     assert_non_null(s);
     for (int rank = 0; rank < options.world_size; rank++) {
-        workers[rank] = (worker){ &options, &outcome, main, context, sim_env(s, rank), rank };
+        workers[rank] = (worker){ &options, &outcome, main, context, s, sim_env(s, rank), rank };
         assert_non_null(workers[rank].env);
         assert_true(sim_spawn(s, rank, run_worker, &workers[rank]));
     }
+    plan(s, seed, &options, context);
     assert_true(sim_run(s, 3600 * SIM_SECOND));
+    for (int rank = 0; rank < options.world_size; rank++)
+        outcome.crashed[rank] = sim_is_crashed(s, rank);
     outcome.counts = sim_count(s);
     outcome.trace_hash = sim_trace_hash(s);
     outcome.took_ns = sim_now_ns(s);

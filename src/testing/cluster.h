@@ -21,14 +21,17 @@ typedef struct cluster_options {
     int threads;         // places of each pool; 0: the usual
     int64_t timeout_ms;  // of calls; 0: the usual
     sim_options network;
-    bool leaves[CLUSTER_WORKERS_MAX];  // by rank: closes its scope without gw_rpc_shutdown
-    bool fails;                        // errors at the end are the caller's to look at
+    bool leaves[CLUSTER_WORKERS_MAX];       // by rank: closes its scope without gw_rpc_shutdown
+    bool fails;                             // errors at the end are the caller's to look at
+    sim_faults faults;                      // if it has nodes: a plan that the seed chooses
+    void (*direct)(sim *s, void *context);  // plans more, before it begins; NULL: nothing
 } cluster_options;
 
 typedef struct cluster_outcome {
     gw_error errors[CLUSTER_WORKERS_MAX];
     gw_rpc_stats stats[CLUSTER_WORKERS_MAX];  // before shutdown
     int owned[CLUSTER_WORKERS_MAX];           // values kept for references, after shutdown
+    bool crashed[CLUSTER_WORKERS_MAX];        // nothing else is recorded of these
     sim_counts counts;
     uint64_t trace_hash;
     int64_t took_ns;  // of virtual time
