@@ -283,14 +283,14 @@ static void it_completes_a_fetch_whose_reference_is_dropped_right_behind_it(void
 static void overtake(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
-    gw_rpc_async(s, 1, "fault_first", gw_zeros(s, GW_I64, 2000000));
+    gw_rpc_async(s, 1, "fault_first", gw_zeros(s, GW_I64, 200000));
     gw_rref *r = gw_remote(s, 1, "fault_make", 6);
     assert_int_equal(gw_int_of(s, gw_rpc_sync(s, 2, "fault_read", r)), 6);
-    gw_rpc_async(s, 1, "fault_first", gw_zeros(s, GW_I64, 2000000));
+    gw_rpc_async(s, 1, "fault_first", gw_zeros(s, GW_I64, 200000));
     gw_rref *shelf = gw_remote(s, 1, "fault_shelf", -1);
     gw_rref *also = gw_remote(s, 2, "fault_return", shelf);
     gw_rpc_sync(s, gw_rref_of(s, gw_to_here_value(s, also)), "put", r);
-    gw_rpc_async(s, 1, "fault_first", gw_zeros(s, GW_I64, 2000000));
+    gw_rpc_async(s, 1, "fault_first", gw_zeros(s, GW_I64, 200000));
     r = gw_remote(s, 1, "fault_make", 7);
     assert_int_equal(gw_int_of(s, gw_rpc_sync(s, 2, "fault_first", gw_by_value(s, r))), 7);
 }
