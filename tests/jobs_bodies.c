@@ -43,6 +43,13 @@ GW_FUNCTION(jobs_fail, GW_POOL, "int") {
     return gw_none();
 }
 
+// Ends when nobody wants it any more.
+GW_FUNCTION(jobs_spin, GW_POOL, "int, int, int") {
+    begin(s, a);
+    while (!gw_cancelled(s)) jobs_pause(s, 2);
+    return gw_none();
+}
+
 GW_FUNCTION(jobs_never, GW_INLINE, "int") {
     begin(s, a);
     return gw_value_of(gw_future_open(s));

@@ -77,6 +77,22 @@ static void call_that_is_late(jobs_worker *w, gw_scope *s) {
     gw_scope_merge(t);
 }
 
+// It comes to nothing, unless it was quicker.
+static void call_and_cancel(jobs_worker *w, gw_scope *s) {
+    static const char *const functions[] = { "jobs_chain", "jobs_later", "jobs_spin" };
+    int64_t call = jobs_new_call();
+    gw_future *f = CALL(gw_rpc_async, s, to_someone(w, s), functions[jobs_draw(w, 3)], V(call),
+                        V(someone(w)), V(5));
+    if (jobs_draw(w, 3)) jobs_pause(s, (int64_t)jobs_draw(w, 4));
+    gw_cancel(s, f);
+    gw_wait(s, f);
+    if (gw_ok(s)) {
+        jobs_call_ends(s, call);
+    } else {
+        jobs_expect(s, call, GW_CANCELLED);
+    }
+}
+
 // f4(f3(f1, f2), f2) over several workers; some of it is never waited for.
 static void promise(jobs_worker *w, gw_scope *s) {
     int64_t n[4];
@@ -233,10 +249,10 @@ static void count_on_shelf(jobs_worker *w, gw_scope *s, int i) {
 typedef void call_step(jobs_worker *w, gw_scope *s);
 typedef void ref_step(jobs_worker *w, gw_scope *s, int i);
 
-static call_step *const call_steps[] = { call_one,   call_deep,          call_all,
-                                         call_later, call_that_fails,    call_that_is_late,
-                                         promise,    promise_that_fails, complete_late,
-                                         promise };
+static call_step *const call_steps[] = {
+    call_one, call_deep,          call_all,      call_later, call_that_fails, call_that_is_late,
+    promise,  promise_that_fails, complete_late, promise,    call_and_cancel, call_and_cancel,
+};
 static ref_step *const ref_steps[] = {
     make,     drop,     read_here,    read_there,         read_list_there, use_and_drop,
     exchange, exchange, make_nothing, refer_to_reference, send_and_forget,
