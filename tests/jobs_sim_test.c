@@ -89,5 +89,27 @@ static void they_survive_lost_and_repeated_frames(void **state) {
     walk_through(JOBS_LOSSY);
 }
 
+static void survivors_of_crashes_get_errors_in_time(void **state) {
+    (void)state;
+    walk_through(JOBS_CRASHES);
+}
+
+static void who_stops_is_gone_or_goes_on(void **state) {
+    (void)state;
+    walk_through(JOBS_STOPS);
+}
+
+static void one_side_of_a_partition_goes_on(void **state) {
+    (void)state;
+    walk_through(JOBS_PARTITIONS);
+}
+
+static void all_faults_come_together(void **state) {
+    (void)state;
+    walk_through(JOBS_ALL);
+}
+
 GW_TESTS_WITH_LIMIT(jobs_sim, 300, calls_and_references_survive_slow_networks,
-                    they_survive_lost_and_repeated_frames);
+                    they_survive_lost_and_repeated_frames, survivors_of_crashes_get_errors_in_time,
+                    who_stops_is_gone_or_goes_on, one_side_of_a_partition_goes_on,
+                    all_faults_come_together);
