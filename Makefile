@@ -49,6 +49,11 @@ sim:
 	    JOBS_LOG=$(CURDIR)/build/sim.log build/bin/gradwire-tests $(F)
 	@if [ -f build/sim.log ]; then cat build/sim.log; fi
 
+# Formal models, by Spin; FULL=1 for those that take minutes.
+model:
+	@scripts/setup model
+	docs/models/check $(F)
+
 format:
 	clang-format -i $(SOURCES)
 

@@ -1,0 +1,481 @@
+/* Membership, as docs/PROTOCOL.md has it: who is there, decided by each worker for itself, so that all come to the same.
+ *
+ * WORKERS workers know each other from the start. A worker may crash, or stop and go on; a link may be cut and heal; FAULTS
+ * such events in all, at any time. Time goes in rounds of about 2 s, in each of which every worker that runs ticks once,
+ * in any order: it hears whom it can hear, merges their views, asks others about who is silent, declares who was
+ * silent for 3 rounds if it may, and fences itself after 4 rounds without most of the others. A judge that may do so
+ * gives the next rank to a newcomer, once.
+ *
+ * Simpler than the protocol: everybody beats everybody, and a view is read as it is instead of sent.
+ *
+ * Safety: nobody declares a worker dead that most have always been able to hear, and such a worker never fences itself;
+ * if all faults are crashes, no survivor fences itself; no rank is given twice among those who go on.
+ * Agreement: REST rounds after the last fault, all who go on know the same, and none of them is dead to another.
+ *
+ * A rule is removed by -DNO_...; each such variant must fail. `make model` runs them all.
+ */
+#ifndef WORKERS
+#define WORKERS 3
+#endif
+#ifndef FAULTS
+#define FAULTS 2
+#endif
+#define REST 12
+
+#define SUSPECTED 2   /* rounds of silence */
+#define DEAD 3
+#define CUT_OFF 4
+
+/* What x knows of y. */
+#define COUNTED 0     /* there, and counted in majorities */
+#define OUT 1         /* declared dead; counted until most know it */
+#define ENDED 2
+#define AT(x, y) ((x) * WORKERS + (y))
+byte stage[WORKERS * WORKERS];
+byte silent[WORKERS * WORKERS];  /* rounds */
+bit fresh[WORKERS * WORKERS];    /* x has heard y itself, since it last went on */
+byte lonely[WORKERS];            /* rounds without most of the others */
+bit fenced[WORKERS];
+bit agrees[WORKERS * WORKERS];   /* y has had x's view since x is judge */
+byte judge[WORKERS];
+byte rank_of[WORKERS];           /* who, as x knows, gave the next rank away; 0: nobody yet, else one more than that worker */
+
+/* The world. */
+#define RUNS 0
+#define STOPPED 1
+#define CRASHED 2
+byte body[WORKERS];
+bit stopped_once[WORKERS];
+byte link[WORKERS * WORKERS];    /* of x < y. 0: up, 1: cut, 2: up again */
+#define LINK(x, y) link[((x) < (y) -> AT(x, y) : AT(y, x))]
+#define UP(x, y) (LINK(x, y) != 1)
+byte faults;
+bit only_crashes = 1;
+bit ticked[WORKERS];
+byte calm;                       /* rounds since the last fault */
+
+#define GOES_ON(x) (body[x] == RUNS && !fenced[x])
+#define REACHES(x, y) (UP(x, y) && GOES_ON(y))
+
+/* Whether most of all workers have always been able to hear y. */
+inline look_whether_steady(y) {
+    count = 0; z = 0;
+    do
+    :: z < WORKERS ->
+        if
+        :: z == y || (body[z] == RUNS && !stopped_once[z] && LINK(z, y) == 0) -> count++
+        :: else
+        fi;
+        z++
+    :: else -> break
+    od;
+    steady = (count * 2 > WORKERS && body[y] == RUNS && !stopped_once[y])
+}
+
+inline fence(x) {
+    if
+    :: !fenced[x] ->
+        look_whether_steady(x);
+        assert(!steady);
+        assert(!only_crashes);
+        fenced[x] = 1
+    :: else
+    fi
+}
+
+/* ---- Majorities ---- */
+#define HEARS(x, z) ((x) == (z) || silent[AT(x, z)] < SUSPECTED)
+#define KNOWS(x, z) ((x) == (z) || (REACHES(x, z) && same[z]))
+#define IS_COUNTED(x, z) (stage[AT(x, z)] <= OUT)
+#define IS_THERE(x, z) (stage[AT(x, z)] == COUNTED)
+
+/* "More than half, or half with the lowest": among those |in| the count, how many are there and pass. */
+#define LOOK_FOR_MOST(x, in, test) \
+    all = 0; count = 0; z = 0; with_lowest = 0; \
+    do \
+    :: z < WORKERS -> \
+        if \
+        :: in(x, z) -> \
+            if \
+            :: IS_THERE(x, z) && test(x, z) -> with_lowest = with_lowest || all == 0; count++ \
+            :: else \
+            fi; \
+            all++ \
+        :: else \
+        fi; \
+        z++ \
+    :: else -> break \
+    od; \
+    most = (count * 2 > all || (count * 2 == all && with_lowest))
+
+/* ---- One tick ---- */
+inline compare(x, y) {
+    same[y] = (rank_of[x] == rank_of[y]);
+    z = 0;
+    do
+    :: z < WORKERS -> same[y] = same[y] && stage[AT(x, z)] == stage[AT(y, z)]; z++
+    :: else -> break
+    od
+}
+
+/* Views only grow. */
+inline merge(x, y) {
+    z = 0;
+    do
+    :: z < WORKERS ->
+        if
+        :: z != x && stage[AT(y, z)] > stage[AT(x, z)] -> stage[AT(x, z)] = stage[AT(y, z)]
+        :: else
+        fi;
+        z++
+    :: else -> break
+    od;
+    assert(!(rank_of[x] && rank_of[y] && rank_of[x] != rank_of[y]));
+    if
+    :: !rank_of[x] -> rank_of[x] = rank_of[y]
+    :: else
+    fi
+}
+
+/* Who is refused by a member, since it is gone there, fences itself. A certain end leaves the count at once only of whom x
+ * has heard lately: another may have helped to declare x dead before it ended. */
+inline hear(x) {
+    y = 0;
+    do
+    :: y < WORKERS && !fenced[x] ->
+        if
+        :: y != x && IS_THERE(x, y) && REACHES(x, y) && !IS_THERE(y, x) ->
+#ifndef NO_FENCING
+            fence(x)
+#endif
+        :: y != x && IS_THERE(x, y) && REACHES(x, y) && IS_THERE(y, x) ->
+            merge(x, y);
+            silent[AT(x, y)] = 0;
+            fresh[AT(x, y)] = 1
+#ifndef NO_CERTAINTY
+        :: y != x && IS_THERE(x, y) && UP(x, y) && (body[y] == CRASHED || fenced[y]) ->
+#ifdef NO_DOUBT
+            stage[AT(x, y)] = ENDED
+#else
+            stage[AT(x, y)] = (fresh[AT(x, y)] && silent[AT(x, y)] < SUSPECTED -> ENDED : OUT)
+#endif
+#endif
+        :: else
+        fi;
+        y++
+    :: else -> break
+    od
+}
+
+/* "One bad link is no death": a yes counts as heard. */
+inline ask_others(x) {
+    y = 0;
+    do
+    :: y < WORKERS ->
+        if
+        :: y != x && IS_THERE(x, y) && !(REACHES(x, y) && IS_THERE(y, x)) ->
+            yes = 0;
+            z = 0;
+            do
+            :: z < WORKERS ->
+                if
+                :: z != x && z != y && IS_THERE(x, z) && REACHES(x, z) && IS_THERE(z, x) && IS_THERE(z, y) && REACHES(z, y) && IS_THERE(y, z) -> yes = 1
+                :: else
+                fi;
+                z++
+            :: else -> break
+            od;
+#ifdef NO_PROBES
+            yes = 0;
+#endif
+            if
+            :: yes -> silent[AT(x, y)] = 0
+            :: !yes && silent[AT(x, y)] < CUT_OFF -> silent[AT(x, y)]++
+            :: else
+            fi
+        :: else
+        fi;
+        y++
+    :: else -> break
+    od
+}
+
+inline find_judge(x) {
+    y = 0;
+    do
+    :: y < x && !IS_THERE(x, y) -> y++
+    :: else -> break
+    od;
+    if
+    :: y != judge[x] ->
+        judge[x] = y;
+        z = 0;
+        do
+        :: z < WORKERS -> agrees[AT(x, z)] = 0; z++
+        :: else -> break
+        od
+    :: else
+    fi
+}
+
+/* The judge decides, or who hears nobody below. */
+inline look_whether_candidate(x) {
+    candidate = 1;
+    z = 0;
+    do
+    :: z < x -> candidate = candidate && !(IS_THERE(x, z) && HEARS(x, z)); z++
+    :: else -> break
+    od
+#ifdef NO_JUDGE
+    ; candidate = 1
+#endif
+}
+
+inline decide(x) {
+    look_whether_candidate(x);
+    LOOK_FOR_MOST(x, IS_COUNTED, HEARS);
+    may = most;
+    LOOK_FOR_MOST(x, IS_THERE, HEARS);
+    may = may && most;
+#ifdef NO_MAJORITY
+    may = 1;
+#endif
+    y = 0;
+    do
+    :: y < WORKERS ->
+        if
+        :: may && candidate && y != x && IS_THERE(x, y) && silent[AT(x, y)] >= DEAD ->
+            look_whether_steady(y);
+            assert(!steady);
+            stage[AT(x, y)] = OUT
+        :: else
+        fi;
+        y++
+    :: else -> break
+    od
+}
+
+/* "What is new counts once most of those counted before, and most of those there now, know it." */
+inline settle(x) {
+    y = 0;
+    do
+    :: y < WORKERS -> compare(x, y); y++
+    :: else -> break
+    od;
+    LOOK_FOR_MOST(x, IS_COUNTED, KNOWS);
+    may = most;
+    LOOK_FOR_MOST(x, IS_THERE, KNOWS);
+    y = 0;
+    do
+    :: y < WORKERS ->
+        if
+        :: y != x && same[y] && REACHES(x, y) -> agrees[AT(x, y)] = 1
+        :: else
+        fi;
+        if
+        :: may && most && stage[AT(x, y)] == OUT -> stage[AT(x, y)] = ENDED
+        :: else
+        fi;
+        y++
+    :: else -> break
+    od
+}
+
+/* A newcomer asks the judge; it answers if it hears most, and knows the views of all. */
+inline admit(x) {
+    LOOK_FOR_MOST(x, IS_COUNTED, HEARS);
+    z = 0;
+    do
+    :: z < WORKERS -> most = most && (z == x || !IS_THERE(x, z) || agrees[AT(x, z)]); z++
+    :: else -> break
+    od;
+#ifdef NO_ASKING
+    LOOK_FOR_MOST(x, IS_COUNTED, HEARS);
+#endif
+    if
+    :: most && !rank_of[x] -> rank_of[x] = x + 1; calm = 0
+    :: else
+    fi
+}
+
+inline stay(x) {
+    LOOK_FOR_MOST(x, IS_COUNTED, HEARS);
+#ifdef NO_MAJORITY
+    most = 1;
+#endif
+    if
+    :: most -> lonely[x] = 0
+    :: !most && lonely[x] < CUT_OFF -> lonely[x]++
+    :: else
+    fi;
+    if
+    :: lonely[x] == CUT_OFF -> fence(x)
+    :: else
+    fi
+}
+
+inline tick(x) {
+    hear(x);
+    if
+    :: !fenced[x] -> ask_others(x); find_judge(x); decide(x); find_judge(x)
+    :: else
+    fi;
+    if
+#ifdef NO_JUDGE
+    :: !fenced[x]
+#else
+    :: !fenced[x] && judge[x] == x
+#endif
+        -> settle(x);
+        if
+        :: newcomer -> admit(x)
+        :: else
+        fi
+    :: else
+    fi;
+    if
+    :: !fenced[x] -> stay(x)
+    :: else
+    fi
+}
+
+/* Nothing of those who have ended matters any more. */
+inline forget(x) {
+    y = 0;
+    do
+    :: y < WORKERS -> silent[AT(x, y)] = 0; stage[AT(x, y)] = 0; agrees[AT(x, y)] = 0; fresh[AT(x, y)] = 0; y++
+    :: else -> break
+    od;
+    lonely[x] = 0; judge[x] = 0; rank_of[x] = 0; ticked[x] = 0
+}
+
+inline tidy() {
+    y = 0; z = 0; all = 0; count = 0; with_lowest = 0; most = 0; may = 0; candidate = 0; steady = 0; yes = 0; newcomer = 0;
+    do
+    :: y < WORKERS -> same[y] = 0; y++
+    :: else -> break
+    od;
+    y = 0
+}
+
+/* ---- What happens ---- */
+proctype worker(byte x) {
+    byte y, z, all, count;
+    bit with_lowest, most, may, candidate, steady, yes, newcomer;
+    bit same[WORKERS];
+    do
+    :: d_step {
+        GOES_ON(x) && !ticked[x] -> tick(x); ticked[x] = 1;
+        if
+        :: fenced[x] -> forget(x)
+        :: else
+        fi;
+        tidy()
+    }
+    :: d_step { /* the same, with somebody who wants to join */
+        GOES_ON(x) && !ticked[x] && !rank_of[x] -> newcomer = 1; tick(x); ticked[x] = 1;
+        if
+        :: fenced[x] -> forget(x)
+        :: else
+        fi;
+        tidy()
+    }
+    :: d_step {
+        body[x] == RUNS && faults < FAULTS ->
+        body[x] = CRASHED; faults++; calm = 0; forget(x); tidy()
+    }
+    :: d_step {
+        GOES_ON(x) && faults < FAULTS ->
+        body[x] = STOPPED; stopped_once[x] = 1; only_crashes = 0; faults++; calm = 0
+    }
+    :: d_step { /* what it has not heard it was not there to hear */
+        body[x] == STOPPED -> body[x] = RUNS; calm = 0;
+        do
+        :: y < WORKERS -> silent[AT(x, y)] = 0; fresh[AT(x, y)] = 0; y++
+        :: else -> break
+        od;
+        lonely[x] = 0; tidy()
+    }
+    od
+}
+
+proctype cable(byte x, y) {
+    do
+    :: atomic { link[AT(x, y)] == 0 && faults < FAULTS -> link[AT(x, y)] = 1; only_crashes = 0; faults++; calm = 0 }
+    :: atomic { link[AT(x, y)] == 1 -> link[AT(x, y)] = 2; calm = 0 }
+    od
+}
+
+#define HAS_TICKED(x) (!GOES_ON(x) || ticked[x])
+#if WORKERS == 2
+#define ALL_HAVE_TICKED (HAS_TICKED(0) && HAS_TICKED(1))
+#elif WORKERS == 3
+#define ALL_HAVE_TICKED (HAS_TICKED(0) && HAS_TICKED(1) && HAS_TICKED(2))
+#else
+#define ALL_HAVE_TICKED (HAS_TICKED(0) && HAS_TICKED(1) && HAS_TICKED(2) && HAS_TICKED(3))
+#endif
+
+proctype time() {
+    byte x, y, z;
+    do
+    :: d_step {
+        ALL_HAVE_TICKED ->
+        do
+        :: x < WORKERS -> ticked[x] = 0; x++
+        :: else -> break
+        od;
+        if
+        :: calm < REST -> calm++
+        :: else
+        fi;
+        x = 0;
+        do
+        :: calm == REST && x < WORKERS ->
+            y = 0;
+            do
+            :: y < WORKERS ->
+                if
+                :: GOES_ON(x) && GOES_ON(y) ->
+                    assert(IS_THERE(x, y));
+                    assert(rank_of[x] == rank_of[y]);
+                    z = 0;
+                    do
+                    :: z < WORKERS -> assert(stage[AT(x, z)] == stage[AT(y, z)]); z++
+                    :: else -> break
+                    od
+                :: else
+                fi;
+                y++
+            :: else -> break
+            od;
+            x++
+        :: else -> break
+        od;
+        x = 0; y = 0; z = 0
+    }
+    od
+}
+
+init {
+    byte x, y;
+    atomic {
+        do
+        :: x < WORKERS ->
+            run worker(x);
+            y = 0;
+            do
+            :: y < WORKERS -> fresh[AT(x, y)] = 1; y++
+            :: else -> break
+            od;
+            y = x + 1;
+            do
+            :: y < WORKERS -> run cable(x, y); y++
+            :: else -> break
+            od;
+            x++
+        :: else -> break
+        od;
+        run time();
+        x = 0; y = 0
+    }
+}
