@@ -2,6 +2,7 @@
 // value that comes is the right one, and in the end nobody keeps anything.
 #include "base/log.h"
 #include "base/map.h"
+#include "base/scope.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -26,6 +27,12 @@ GW_FUNCTION(mix_read, GW_POOL, "rref") {
 
 GW_FUNCTION(mix_through, GW_POOL, "rref, int") {
     return gw_rpc_sync(s, (int)gw_arg_int(s, a, 1), "mix_read", gw_arg_rref(s, a, 0));
+}
+
+// From a handler, to yet another worker.
+GW_FUNCTION(mix_sum_of, GW_POOL, "rref, int") {
+    gw_rref *r = gw_arg_rref(s, a, 0);
+    return gw_rpc_sync(s, (int)gw_arg_int(s, a, 1), "mix_number", gw_by_value(s, r));
 }
 
 GW_FUNCTION(mix_same, GW_INLINE, "rref") {
@@ -58,9 +65,17 @@ GW_METHOD(mix_shelf, get, GW_INLINE, "int") {
     return r ? gw_value_of(r) : gw_none();
 }
 
+typedef enum mixing_loss {
+    LOSES_NOBODY,
+    LOSES_A_LEAVER,    // worker 2 goes away in the middle
+    LOSES_BY_CRASHING  // a worker other than the first ends at any moment
+} mixing_loss;
+
 typedef struct mixing {
     uint64_t seed;
-    bool loses;  // worker 2 goes away in the middle
+    mixing_loss loses;
+    sim *sim;
+    int node;  // that crashes
 } mixing;
 
 typedef struct player {
@@ -82,6 +97,10 @@ static int draw(player *p, int below) {
 // When a worker may be lost, so may what it had; nothing else may go wrong.
 static bool went_well(player *p, gw_scope *s) {
     gw_status status = gw_scope_error(s)->status;
+    if (sim_is_ghost(s->env)) {
+        gw_scope_clear(s);
+        return false;
+    }
     if (status == GW_OK) return true;
     if (!p->mixing->loses || (status != GW_DISCONNECTED && status != GW_REF_LOST))
         assert_string_equal(gw_scope_error(s)->text, "");
@@ -137,9 +156,34 @@ static void promise(player *p, gw_scope *s) {
     if (went_well(p, s)) assert_int_equal(got, number);
 }
 
+// What is behind a reference as an argument, straight from its owner; at times given back at once.
+static void by_value(player *p, gw_scope *s, int i) {
+    gw_future *here = gw_by_value(s, p->held[i]);
+    gw_future *f = draw(p, 4) ? gw_rpc_async(s, draw(p, p->world_size), "mix_number", here)
+                              : gw_rpc_async(s, draw(p, p->world_size), "mix_sum_of", p->held[i],
+                                             draw(p, p->world_size));
+    if (draw(p, 3) == 0) gw_set(p->root, &p->held[i], NULL);
+    int64_t number = p->numbers[i], got = draw(p, 4) ? gw_int_of(s, gw_wait(s, f)) : number;
+    if (went_well(p, s)) assert_int_equal(got, number);
+    if (draw(p, 4)) return;
+    gw_tensor *x = gw_tensor_of(s, gw_wait(s, here));
+    got = gw_item_int(s, gw_select(s, x, 0, 0));
+    if (went_well(p, s)) assert_int_equal(got, number);
+}
+
+static void read_later(player *p, gw_scope *s, int i) {
+    gw_future *f = gw_to_here_async(s, p->held[i]);
+    int64_t number = p->numbers[i];
+    if (draw(p, 2)) gw_set(p->root, &p->held[i], NULL);
+    if (draw(p, 4) == 0) return;
+    gw_tensor *x = gw_tensor_of(s, gw_wait(s, f));
+    int64_t got = gw_item_int(s, gw_select(s, x, 0, 0));
+    if (went_well(p, s)) assert_int_equal(got, number);
+}
+
 static void step(player *p) {
     gw_scope *s = gw_scope_open(p->root);
-    int i = draw(p, HELD), what = draw(p, 10);
+    int i = draw(p, HELD), what = draw(p, 13);
     if (!p->held[i] || what == 0) {
         make(p, s, i);
     } else if (what == 1) {
@@ -154,36 +198,58 @@ static void step(player *p) {
         put_on_shelf(p, s, i);
     } else if (what == 8) {
         take_from_shelf(p, s, i);
-    } else {
+    } else if (what == 9) {
         promise(p, s);
+    } else if (what <= 11) {
+        by_value(p, s, i);
+    } else {
+        read_later(p, s, i);
     }
     went_well(p, s);
     gw_scope_merge(s);
 }
 
+static void crash_node(sim *s, void *arg) {
+    sim_crash(s, ((mixing *)arg)->node);
+}
+
+static void take_sim(sim *s, void *context) {
+    ((mixing *)context)->sim = s;
+}
+
+// From when all have joined.
+static void plan_crash(mixing *m) {
+    uint64_t at = sim_count(m->sim).decisions + 1 + hash_u64(m->seed) % 6000;
+    assert_true(sim_at_decision(m->sim, at, crash_node, m));
+}
+
 static void mix(gw_scope *root, int rank, void *context) {
-    player p = { .root = gw_scope_open(root), .mixing = context, .rank = rank };
-    p.state = hash_u64(p.mixing->seed) + (uint64_t)rank;
+    mixing *m = context;
+    player p = { .root = gw_scope_open(root), .mixing = m, .rank = rank };
+    if (m->loses == LOSES_BY_CRASHING && rank == 0) plan_crash(m);
+    p.state = hash_u64(m->seed) + (uint64_t)rank;
     p.world_size = gw_rpc_world_size(root);
     p.shelf = gw_remote(p.root, draw(&p, p.world_size), "mix_shelf");
-    int steps = p.mixing->loses && rank == 2 ? STEPS / 4 : STEPS;
-    for (int n = 0; n < steps; n++) step(&p);
+    int steps = m->loses == LOSES_A_LEAVER && rank == 2 ? STEPS / 4 : STEPS;
+    for (int n = 0; n < steps && !sim_is_ghost(root->env); n++) step(&p);
     gw_error ignored = gw_scope_close(p.root);
     (void)ignored;
 }
 
 static void mix_with_seed(uint64_t seed, void *context) {
-    mixing m = { .seed = seed, .loses = *(bool *)context };
+    mixing m = { .seed = seed, .loses = *(mixing_loss *)context };
     cluster_options o = {
         .world_size = 3 + (int)(seed % 2),
         .threads = 1 + (int)(seed % 3),
         .network = { .delay_max_us = seed % 5 ? 1000 : 20000,
                      .cut_per_million = seed % 3 ? 0 : 10000 },
-        .leaves = { [2] = m.loses },
+        .leaves = { [2] = m.loses == LOSES_A_LEAVER },
+        .direct = take_sim,
     };
+    m.node = 1 + (int)(seed / 4 % (uint64_t)(o.world_size - 1));
     cluster_outcome outcome = cluster_run(seed, o, mix, &m);
     for (int rank = 0; rank < o.world_size; rank++)
-        if (!o.leaves[rank]) assert_int_equal(outcome.owned[rank], 0);
+        if (!o.leaves[rank] && !outcome.crashed[rank]) assert_int_equal(outcome.owned[rank], 0);
 }
 
 static void expect_no_leak(const char *line) {
@@ -192,17 +258,23 @@ static void expect_no_leak(const char *line) {
 
 static void it_finds_every_value_and_keeps_none(void **state) {
     (void)state;
-    bool loses = false;
+    mixing_loss loses = LOSES_NOBODY;
     log_hook = expect_no_leak;
-    testing_for_seeds(300, mix_with_seed, &loses);
+    testing_for_seeds(150, mix_with_seed, &loses);
     log_hook = NULL;
 }
 
 static void it_loses_only_what_a_lost_worker_had(void **state) {
     (void)state;
-    bool loses = true;
-    testing_for_seeds(300, mix_with_seed, &loses);
+    mixing_loss loses = LOSES_A_LEAVER;
+    testing_for_seeds(150, mix_with_seed, &loses);
+}
+
+static void it_loses_only_what_a_crashed_worker_had(void **state) {
+    (void)state;
+    mixing_loss loses = LOSES_BY_CRASHING;
+    testing_for_seeds(120, mix_with_seed, &loses);
 }
 
 GW_TESTS_WITH_LIMIT(ref_random, 120, it_finds_every_value_and_keeps_none,
-                    it_loses_only_what_a_lost_worker_had);
+                    it_loses_only_what_a_lost_worker_had, it_loses_only_what_a_crashed_worker_had);
