@@ -178,7 +178,7 @@ void membership_heard(membership *ms, int rank, int64_t now_ns) {
 }
 
 void membership_beat(membership *ms, member *x) {
-    bool asks = membership_judge(ms) == ms->options.rank && x->told != ms->digest;
+    bool asks = ms->doubt_ns || (ms->lowest == ms->options.rank && x->told != ms->digest);
     membership_message beat = { .kind = MEMBERSHIP_BEAT,
                                 .digest = ms->digest,
                                 .flags = (uint8_t)((ms->has_most ? MEMBERSHIP_HAS_MOST : 0) |
@@ -247,7 +247,7 @@ static void declare_dead(membership *ms, member *x, int64_t silence_ns, int64_t 
 
 static void decide(membership *ms, int64_t now_ns) {
     bool is_judge = membership_judge(ms) == ms->options.rank;
-    if (!is_judge && !membership_is_candidate(ms, now_ns)) return;
+    if (ms->doubt_ns || (!is_judge && !membership_is_candidate(ms, now_ns))) return;
     if (!may_decide(ms, now_ns)) return;
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
@@ -264,25 +264,51 @@ void membership_fence(membership *ms, const gw_error *why) {
     ms->fenced_why.status = GW_FENCED;
 }
 
-// "A worker that is not in contact with most fences itself." In contact is who hears most, or a judge that does.
+// ---- Contact ------------------------------------------------------------------------------------------------------
+static bool has_answered(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns) {
+    (void)within_ns, (void)now_ns;
+    return x->fact.rank == ms->options.rank || x->answered_ns > ms->doubt_ns;
+}
+
+// "In contact is who hears a judge that hears most, or most of the members itself; when in doubt, who is answered by
+// them." What was under way when a worker was stopped is heard when it goes on, but answers nothing.
+static bool is_in_contact(const membership *ms, int64_t now_ns) {
+    member_test *test = ms->doubt_ns ? has_answered : member_hears;
+    const member *judge = member_find(ms, ms->lowest);
+    bool by_judge = judge->fact.rank != ms->options.rank && ms->judge_has_most &&
+                    test(ms, judge, MEMBERSHIP_SUSPECT_NS, now_ns);
+    return by_judge || planted(PLANTED_NO_MAJORITY) ||
+           membership_is_most(ms, true, test, MEMBERSHIP_SUSPECT_NS, now_ns);
+}
+
+static void ask_in_doubt(membership *ms, int64_t now_ns) {
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) {
+        if (!is_watched(ms, x) || now_ns - x->asked_view_ns < MEMBERSHIP_TICK_NS) continue;
+        x->asked_view_ns = now_ns;
+        membership_beat(ms, x);
+    }
+}
+
+// "A worker that was out of contact may have been declared dead. Until it is answered, it decides nothing."
 static void check_contact(membership *ms, int64_t now_ns) {
-    const member *judge = member_find(ms, membership_judge(ms));
-    bool is_judge = judge->fact.rank == ms->options.rank;
-    bool by_judge =
-        !is_judge && ms->judge_has_most && member_hears(ms, judge, MEMBERSHIP_CUT_OFF_NS, now_ns);
-    if (by_judge || membership_hears_most(ms, MEMBERSHIP_SUSPECT_NS, now_ns)) {
-        ms->contact_ns = now_ns;
+    if (is_in_contact(ms, now_ns)) {
+        if (now_ns > ms->contact_ns) ms->contact_ns = now_ns;
+        ms->doubt_ns = 0;
         ms->had_most = true;
         return;
     }
-    int64_t limit_ns = MEMBERSHIP_CUT_OFF_NS + (ms->had_most ? 0 : MEMBERSHIP_GRACE_NS);
-    if (membership_hears_most(ms, limit_ns, now_ns) || now_ns - ms->contact_ns < limit_ns) return;
+    int64_t passed_ns = now_ns - ms->contact_ns;
+    if (!ms->had_most) passed_ns -= MEMBERSHIP_GRACE_NS;
+    if (ms->had_most && !ms->doubt_ns && passed_ns > 0) ms->doubt_ns = now_ns;
+    if (ms->doubt_ns) ask_in_doubt(ms, now_ns);
+    if (passed_ns < MEMBERSHIP_CUT_OFF_NS) return;
     if (ms->trouble_ns && now_ns - ms->trouble_ns < MEMBERSHIP_SUSPECT_NS) return;
     gw_error why;
     error_set(&why, GW_FENCED,
               "%s was cut off from most of the others for %.1f s, and they go on without it; join "
               "anew",
-              ms->options.name, SECONDS(now_ns - ms->contact_ns));
+              ms->options.name, SECONDS(passed_ns + MEMBERSHIP_SUSPECT_NS));
     membership_fence(ms, &why);
 }
 
@@ -302,22 +328,26 @@ static void shift(int64_t *ns, int64_t by_ns, int64_t now_ns) {
     *ns = *ns + by_ns < now_ns ? *ns + by_ns : now_ns;
 }
 
-// A worker that was stopped itself must not accuse others of its own sleep.
+// A worker that was stopped itself must not accuse others of its own sleep, and they may have declared it dead.
 static void forgive(membership *ms, int64_t now_ns) {
     int64_t late_ns = now_ns - ms->due_ns;
     if (late_ns <= 0) return;
-    if (late_ns > MEMBERSHIP_LATE_NS) late_ns = now_ns;  // everything begins anew
+    bool slept = late_ns > MEMBERSHIP_LATE_NS;
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
+        shift(&x->watched_ns, slept ? now_ns : late_ns, now_ns);
+        shift(&x->known_ns, late_ns, now_ns);
+        shift(&x->probe_ns, late_ns, now_ns);
+        if (slept) continue;
         shift(&x->direct_ns, late_ns, now_ns);
         shift(&x->heard_ns, late_ns, now_ns);
-        shift(&x->watched_ns, late_ns, now_ns);
-        shift(&x->probe_ns, late_ns, now_ns);
-        shift(&x->known_ns, late_ns, now_ns);
     }
-    shift(&ms->contact_ns, late_ns, now_ns);
-    shift(&ms->trouble_ns, late_ns, now_ns);
     list_each(l, &ms->questions) shift(&list_entry(l, question, link)->asked_ns, late_ns, now_ns);
+    shift(&ms->trouble_ns, late_ns, now_ns);
+    ms->contact_ns += late_ns;
+    if (!slept) return;
+    ms->contact_ns = now_ns + MEMBERSHIP_CUT_OFF_NS;
+    ms->doubt_ns = now_ns;
 }
 
 static bool is_quiet(const membership *ms) {
@@ -355,7 +385,8 @@ void membership_lost(membership *ms, int rank, bool left, const gw_error *why, i
     if (why->status == GW_FENCED && !planted(PLANTED_NO_FENCING)) {
         membership_fence(ms, why);
     } else {
-        member_advance(ms, x, MEMBER_ENDED, left, why, now_ns);
+        // In doubt it counts on: the others may have gone on without this worker before that one ended.
+        member_advance(ms, x, ms->doubt_ns ? MEMBER_OUT : MEMBER_ENDED, left, why, now_ns);
     }
     membership_finish(ms, now_ns);
 }
@@ -376,6 +407,7 @@ gw_status membership_received(membership *ms, int from, const message *m, int64_
     gw_status status = membership_decode(m, &said, error);
     if (status) return status;
     membership_heard(ms, from, now_ns);
+    if (said.kind != MEMBERSHIP_BEAT) x->answered_ns = now_ns;
     switch (said.kind) {
     case MEMBERSHIP_VIEW: status = membership_merge(ms, x, &said, now_ns, error); break;
     case MEMBERSHIP_PROBE: membership_answer(ms, x, &said, now_ns); break;

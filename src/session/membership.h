@@ -26,7 +26,7 @@ typedef struct membership membership;
 #define MEMBERSHIP_OWN_BEAT_NS INT64_C(2000000000)   // and until others send one to the judge
 #define MEMBERSHIP_SUSPECT_NS INT64_C(4000000000)
 #define MEMBERSHIP_DEAD_NS INT64_C(6200000000)
-#define MEMBERSHIP_CUT_OFF_NS INT64_C(7000000000)  // without most of the others: fenced
+#define MEMBERSHIP_CUT_OFF_NS INT64_C(3500000000)  // more without contact: fenced
 #define MEMBERSHIP_GRACE_NS INT64_C(24000000000)   // more for whoever was never heard
 #define MEMBERSHIP_FRESH_NS                                                                        \
     INT64_C(2000000000)  // a probe is answered yes by what was heard so long ago

@@ -33,11 +33,12 @@ typedef struct member {
 
     // what is heard of it
     member_state state;
-    int64_t known_ns;    // since when it is a member here
-    int64_t direct_ns;   // when it was heard itself; 0: never
-    int64_t heard_ns;    // the same, or when another said so
-    int64_t watched_ns;  // since when it is watched
-    bool beat_is_out;    // since it was heard last
+    int64_t known_ns;     // since when it is a member here
+    int64_t direct_ns;    // when it was heard itself; 0: never
+    int64_t heard_ns;     // the same, or when another said so
+    int64_t watched_ns;   // since when it is watched
+    int64_t answered_ns;  // when it last said something that is said to answer
+    bool beat_is_out;     // since it was heard last
     int awaits;
 
     // asking others about it
@@ -92,6 +93,7 @@ struct membership {
     int64_t due_ns;       // of the next tick
     int64_t tick_ns;      // the last
     int64_t contact_ns;   // when this worker last was in contact with most
+    int64_t doubt_ns;     // since when it may have been declared dead; 0: it has not
     int64_t trouble_ns;   // since when all are watched, the judge being silent; 0: not
     uint64_t last_probe;  // number
     list_node questions;

@@ -229,7 +229,8 @@ gw_status membership_admit(membership *ms, uint64_t incarnation, const char *nam
     if (!is_judge(ms) || !ms->is_complete)
         return error_set(error, GW_WRONG_STATE, "rank %d admits new workers, not this one",
                          ms->lowest);
-    if (!membership_hears_most(ms, MEMBERSHIP_SUSPECT_NS, now_ns) || !knows_all_views(ms))
+    if (ms->doubt_ns || !membership_hears_most(ms, MEMBERSHIP_SUSPECT_NS, now_ns) ||
+        !knows_all_views(ms))
         return error_set(error, GW_WRONG_STATE, "%s does not hear enough of the others now",
                          ms->options.name);
     const member *same = find_same(ms, incarnation, name);
@@ -342,7 +343,7 @@ void membership_finish(membership *ms, int64_t now_ns) {
     if (ms->in_finish) return;
     ms->in_finish = true;
     for (bool again = true; again && !ms->is_fenced;) {
-        if (ms->is_started && is_judge(ms) && ms->is_complete) {
+        if (ms->is_started && is_judge(ms) && ms->is_complete && !ms->doubt_ns) {
             settle(ms, now_ns);
             announce_admitted(ms, now_ns);
         }

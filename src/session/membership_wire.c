@@ -72,7 +72,7 @@ static const char *read_fact(reader *r, member_fact *out) {
     if (r->failed) return "that ends in the middle";
     if (rank >= LIMIT_WORKERS) return "with a rank beyond the limit";
     if (stage == MEMBER_UNKNOWN || stage >= MEMBER_STAGE_COUNT) return "in a stage that is not one";
-    if (left > 1 || (left && stage != MEMBER_ENDED)) return "that has left and has not";
+    if (left > 1 || (left && stage < MEMBER_OUT)) return "that has left and is there";
     if (!out->incarnation || !out->name[0]) return "without a name or incarnation";
     if (!is_gone(out) && out->why[0]) return "that is there, with a reason why not";
     return NULL;

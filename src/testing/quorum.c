@@ -138,7 +138,6 @@ static bool is_running(const quorum_node *n) {
 
 static void hold(quorum *q, quorum_event e) {
     e.at_ns = q->now_ns + 50 * QUORUM_MS;  // looks again
-    if (e.at_ns < q->last_ns[e.from][e.to]) q->last_ns[e.from][e.to] = q->last_ns[e.from][e.to];
     push(q, e);
 }
 
@@ -198,7 +197,10 @@ static void handle(quorum *q, quorum_event e) {
         message_release(e.message);
         return;
     }
-    if (is_cut || n->is_stopped || !n->is_opened) {
+    // A hello from somebody unknown is not answered.
+    bool is_stranger =
+        e.kind == ARRIVES && n->is_opened && !membership_is_known(n->machine, e.from);
+    if (is_cut || n->is_stopped || !n->is_opened || (is_stranger && !n->is_fenced)) {
         if (e.kind == ACK && (from->is_crashed)) return;
         hold(q, e);
         return;
@@ -386,7 +388,8 @@ int quorum_check(const quorum *q) {
         assert_int_equal(membership_judge(b), first);
         for (int k = 0; k < q->count; k++) {
             if (!q->nodes[k].is_opened) continue;
-            if (k != i && membership_is_gone(b, k) == quorum_is_up(q, k))
+            bool is_there = membership_is_known(b, k) && !membership_is_gone(b, k);
+            if (k != i && is_there != quorum_is_up(q, k))
                 fail_msg("w%d thinks w%d is %s", i, k, quorum_is_up(q, k) ? "gone" : "there");
             if (k != i) assert_int_equal(membership_is_gone(b, k), q->nodes[i].gone[k]);
         }
