@@ -137,8 +137,20 @@ static bool is_running(const quorum_node *n) {
 }
 
 static void hold(quorum *q, quorum_event e) {
-    e.at_ns = q->now_ns + 50 * QUORUM_MS;  // looks again
-    push(q, e);
+    if (q->held_count == q->held_capacity) {
+        q->held_capacity = q->held_capacity ? q->held_capacity * 2 : 256;
+        q->held = mem_realloc(q->held, q->held_capacity * sizeof *q->held);
+        assert_non_null(q->held);
+    }
+    q->held[q->held_count++] = e;
+}
+
+static void let_go(quorum *q) {
+    for (size_t i = 0; i < q->held_count; i++) {
+        q->held[i].at_ns = q->now_ns;
+        push(q, q->held[i]);
+    }
+    q->held_count = 0;
 }
 
 static void lose(quorum_node *n, int rank, gw_status status, bool left, const char *text) {
@@ -197,12 +209,15 @@ static void handle(quorum *q, quorum_event e) {
         message_release(e.message);
         return;
     }
-    // A hello from somebody unknown is not answered.
-    bool is_stranger =
-        e.kind == ARRIVES && n->is_opened && !membership_is_known(n->machine, e.from);
-    if (is_cut || n->is_stopped || !n->is_opened || (is_stranger && !n->is_fenced)) {
-        if (e.kind == ACK && (from->is_crashed)) return;
+    if (is_cut || n->is_stopped || !n->is_opened) {
         hold(q, e);
+        return;
+    }
+    // A hello from somebody unknown is not answered, and comes again.
+    bool is_stranger = e.kind == ARRIVES && !membership_is_known(n->machine, e.from);
+    if (is_stranger && !n->is_fenced) {
+        e.at_ns = q->now_ns + QUORUM_SECOND / 10;
+        push(q, e);
         return;
     }
     arrive(q, &e);
@@ -268,6 +283,7 @@ void quorum_stop(quorum *q, int node) {
 
 void quorum_continue(quorum *q, int node) {
     q->nodes[node].is_stopped = false;
+    let_go(q);
 }
 
 void quorum_cut_one_way(quorum *q, int from, int to) {
@@ -280,6 +296,7 @@ void quorum_cut(quorum *q, int a, int b) {
 
 void quorum_heal(quorum *q, int a, int b) {
     q->cut[a][b] = q->cut[b][a] = false;
+    let_go(q);
 }
 
 void quorum_part(quorum *q, unsigned side) {
@@ -290,6 +307,7 @@ void quorum_part(quorum *q, unsigned side) {
 
 void quorum_heal_all(quorum *q) {
     memset(q->cut, 0, sizeof q->cut);
+    let_go(q);
 }
 
 // ---- Life -----------------------------------------------------------------------------------------------------------
@@ -343,7 +361,9 @@ void quorum_open(quorum *q, uint64_t seed, int count, int64_t delay_max_ns) {
 void quorum_close(quorum *q) {
     for (int i = 0; i < q->count; i++) membership_close(q->nodes[i].machine);
     for (size_t i = 0; i < q->event_count; i++) message_release(q->events[i].message);
+    for (size_t i = 0; i < q->held_count; i++) message_release(q->held[i].message);
     mem_free(q->events);
+    mem_free(q->held);
 }
 
 bool quorum_join(quorum *q, int judge) {
@@ -367,6 +387,7 @@ bool quorum_join(quorum *q, int judge) {
     q->nodes[mine].is_linked[judge] = is_linked;
     know(q, mine, judge);
     membership_start(q->nodes[mine].machine, q->now_ns);
+    let_go(q);
     return true;
 }
 

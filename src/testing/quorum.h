@@ -60,6 +60,8 @@ typedef struct quorum {
     int64_t last_ns[QUORUM_MAX][QUORUM_MAX];
     quorum_event *events;
     size_t event_count, event_capacity;
+    quorum_event *held;  // until something heals
+    size_t held_count, held_capacity;
     uint64_t handled;
 } quorum;
 
