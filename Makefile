@@ -46,8 +46,29 @@ sim:
 	@$(call build,release,--target gradwire-tests)
 	@rm -f build/sim.log
 	$(if $(SEED),SEED=$(SEED)) $(if $(SEEDS),SEEDS=$(SEEDS) GW_TEST_LIMIT_S=36000) \
-	    JOBS_LOG=$(CURDIR)/build/sim.log build/bin/gradwire-tests $(F)
+	    JOBS_LOG=$(CURDIR)/build/sim.log build/bin/gradwire-tests $(or $(F),$(if $(SEED)$(SEEDS),jobs_sim,sim session))
 	@if [ -f build/sim.log ]; then cat build/sim.log; fi
+
+# F=codec picks a target (scripts/fuzz lists them), T=60 how long; `scripts/fuzz keep codec` keeps what was learnt.
+fuzz:
+	@scripts/setup fuzz
+	@$(call build,fuzz,--target fuzz-$(F))
+	scripts/fuzz run $(F) $(or $(T),60)
+
+# For each planted bug of tests/planted_seeds.txt (or each of BUG="name ..."), the first seed that finds it.
+planted:
+	@scripts/setup test
+	@$(call build,release,--target gradwire-planted)
+	scripts/planted build/bin/gradwire-planted $(BUG)
+
+# Kills workers of real jobs N times and says how long the others took to know.
+N ?= 1000
+kill:
+	@scripts/setup test
+	@$(call build,release,--target gradwire-tests)
+	@rm -f build/kills
+	KILLS=$(N) GW_KILL_REPORT=build/kills GW_TEST_LIMIT_S=3600 build/bin/gradwire-tests --jobs 3 kill.
+	@scripts/kills build/kills
 
 # Formal models, by Spin; FULL=1 for those that take minutes.
 model:
