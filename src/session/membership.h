@@ -71,6 +71,7 @@ int64_t membership_tick(membership *ms, int64_t now_ns);  // returns when to cal
 int membership_limit(const membership *ms);  // all ranks are below
 int membership_judge(const membership *ms);
 bool membership_is_known(const membership *ms, int rank);
+uint64_t membership_incarnation(const membership *ms, int rank);  // 0: not known
 bool membership_is_gone(const membership *ms, int rank);
 bool membership_is_fenced(const membership *ms);
 bool membership_is_complete(const membership *ms);

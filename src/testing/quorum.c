@@ -68,6 +68,10 @@ static void post(quorum *q, int kind, int from, int to, message *m, int64_t dela
 }
 
 // ---- What machines want -----------------------------------------------------------------------------------------------
+static uint64_t incarnation_of(int node) {
+    return 100 + (uint64_t)node;
+}
+
 static void on_send(void *user, int rank, message *m) {
     quorum_node *n = user;
     quorum *q = n->quorum;
@@ -77,6 +81,12 @@ static void on_send(void *user, int rank, message *m) {
     n->sent++;
     if (n->is_lost[rank] || n->is_crashed) {
         message_release(m);
+        return;
+    }
+    if (membership_incarnation(n->machine, rank) != incarnation_of(rank)) {
+        message_release(
+            m);  // to one that was let in, and never came: a rank is a node's number here
+        post(q, ENDED, rank, n->rank, NULL, REFUSED_NS);
         return;
     }
     n->is_linked[rank] = true;
@@ -168,7 +178,8 @@ static void arrive(quorum *q, const quorum_event *e) {
     char text[GW_ERROR_TEXT_MAX];
     switch (e->kind) {
     case ARRIVES:
-        if (n->is_lost[e->from]) {
+        if (n->is_lost[e->from] || n->is_fenced ||
+            membership_incarnation(n->machine, e->from) != incarnation_of(e->from)) {
             post(q, REFUSAL, e->to, e->from, NULL, 0);
             return;
         }
@@ -214,8 +225,8 @@ static void handle(quorum *q, quorum_event e) {
         return;
     }
     // A hello from somebody unknown is not answered, and comes again.
-    bool is_stranger = e.kind == ARRIVES && !membership_is_known(n->machine, e.from);
-    if (is_stranger && !n->is_fenced) {
+    uint64_t incarnation = membership_incarnation(n->machine, e.from);
+    if (e.kind == ARRIVES && !incarnation && !n->is_fenced) {
         e.at_ns = q->now_ns + QUORUM_SECOND / 10;
         push(q, e);
         return;
@@ -319,7 +330,7 @@ static void open_node(quorum *q, int rank, bool joins) {
     snprintf(name, sizeof name, "w%d", rank);
     snprintf(address, sizeof address, "a%d", rank);
     membership_options o = { .rank = rank,
-                             .incarnation = 100 + (uint64_t)rank,
+                             .incarnation = incarnation_of(rank),
                              .name = name,
                              .address = address,
                              .joins = joins,
@@ -339,7 +350,7 @@ static void know(quorum *q, int rank, int other) {
     snprintf(name, sizeof name, "w%d", other);
     snprintf(address, sizeof address, "a%d", other);
     assert_int_equal(
-        membership_add(q->nodes[rank].machine, other, 100 + (uint64_t)other, name, address, &error),
+        membership_add(q->nodes[rank].machine, other, incarnation_of(other), name, address, &error),
         GW_OK);
     q->nodes[rank].joined[other] = true;
 }
@@ -373,9 +384,10 @@ bool quorum_join(quorum *q, int judge) {
     snprintf(name, sizeof name, "w%d", mine);
     snprintf(address, sizeof address, "a%d", mine);
     assert_true(mine < QUORUM_MAX);
+    if (!is_running(&q->nodes[judge])) return false;
     q->count++;
     q->nodes[mine] = (quorum_node){ .quorum = q, .rank = mine };
-    gw_status status = membership_admit(q->nodes[judge].machine, 100 + (uint64_t)mine, name,
+    gw_status status = membership_admit(q->nodes[judge].machine, incarnation_of(mine), name,
                                         address, q->now_ns, &rank, &error);
     if (status || rank != mine) {
         q->count--;
