@@ -235,8 +235,7 @@ static void kill_victim(job *j) {
     char byte;
     struct pollfd point = { .fd = j->point_fd, .events = POLLIN };
     if (poll(&point, 1, POINT_LIMIT_MS) != 1) check_failed(j, "the victim does not come there");
-    if (read(j->point_fd, &byte, 1) != 1)
-        check_failed(j, "the victim ended before it came there");
+    if (read(j->point_fd, &byte, 1) != 1) check_failed(j, "the victim ended before it came there");
     j->killed_ns = now_ns();
     assert_int_equal(kill(j->workers[j->c->victim].pid, j->c->signal), 0);
     if (j->c->signal == SIGSTOP) assert_int_equal(write(j->go_fd, "!", 1), 1);
