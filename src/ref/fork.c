@@ -182,8 +182,8 @@ gw_status reference_read_on_loop(agent *a, int from, reader *table, gw_rref **ou
 
 // R6
 static bool is_gone(const member *maker, uint64_t id) {
-    if (maker->lost && !planted(PLANTED_INSERT_IF_ABSENT)) return true;
-    return id <= maker->last_result && !planted(PLANTED_NO_TOMBSTONE);
+    if (planted(PLANTED_INSERT_IF_ABSENT)) return false;
+    return maker->lost || (id <= maker->last_result && !planted(PLANTED_NO_TOMBSTONE));
 }
 
 static gw_status find_for_fork(agent *a, uint64_t id, entry **out) {

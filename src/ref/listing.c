@@ -112,6 +112,8 @@ static void report(listing *l, const gw_reference_info *info) {
 
 void references_report_on_loop(agent *a) {
     enum { LINES = 20 };
+    if (a->references->is_reported) return;
+    a->references->is_reported = true;
     listing l = { .agent = a, .now_ns = env_now_ns(a->env), .add = report, .max = LINES };
     list_each(n, &a->references->entries) list_entry_of(&l, list_entry(n, entry, link));
     if (l.count > LINES)

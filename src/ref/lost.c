@@ -85,6 +85,9 @@ static void fail_unrequested(agent *a, int rank) {
 
 void references_lost_on_loop(agent *a, int rank) {
     if (!a->references) return;
+    // Who leaves then has been told that nothing moves any more, and this worker is about to be.
+    if (a->phase == AGENT_DRAINING && a->peers && peers_has_left(a->peers, rank))
+        references_report_on_loop(a);
     lose_users(a, rank);
     lose_pins(a, rank);
     strike_off_all(a, rank);

@@ -82,6 +82,7 @@ typedef struct references {
     uint32_t release_count;  // in |releases| of the members
     timer release_timer;
     int release_tries;  // planted bugs'
+    bool is_reported;   // what is left
 } references;
 
 extern gw_rref rref_poison;
