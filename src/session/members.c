@@ -23,6 +23,7 @@ _Static_assert((int)MEMBERS_KIND_FIRST == (int)MEMBERSHIP_BEAT, "the first of it
 _Static_assert((int)MEMBERS_KIND_LAST >= (int)MEMBERSHIP_HEARD, "and room for the last");
 
 static int64_t now_of(const members *m) {
+    if (planted(PLANTED_WALL_CLOCK)) return env_wall_ns(m->options.env);
     return env_now_ns(m->options.env);
 }
 
@@ -98,6 +99,8 @@ static void on_tick(timer *t) {
     int64_t now_ns = now_of(m);
     look_who_is_heard(m, now_ns);
     int64_t due_ns = membership_tick(m->machine, now_ns);
+    if (planted(PLANTED_WALL_CLOCK) && due_ns != ENV_NEVER)
+        due_ns = env_now_ns(m->options.env) + due_ns - now_ns;
     env_set_timer(m->options.env, &m->tick, due_ns);
 }
 
@@ -146,7 +149,8 @@ void members_start(members *m) {
     m->is_started = true;
     peers_be_patient(m->options.peers);
     membership_start(m->machine, now_of(m));
-    if (!membership_is_fenced(m->machine)) env_set_timer(m->options.env, &m->tick, now_of(m));
+    if (!membership_is_fenced(m->machine))
+        env_set_timer(m->options.env, &m->tick, env_now_ns(m->options.env));
 }
 
 bool members_is_complete(const members *m) {

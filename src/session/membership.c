@@ -385,6 +385,7 @@ void membership_lost(membership *ms, int rank, bool left, const gw_error *why, i
     if (why->status == GW_FENCED && !planted(PLANTED_NO_FENCING)) {
         membership_fence(ms, why);
     } else {
+        ms->changed_by = -1;
         // In doubt it counts on: the others may have gone on without this worker before that one ended.
         member_advance(ms, x, ms->doubt_ns ? MEMBER_OUT : MEMBER_ENDED, left, why, now_ns);
     }

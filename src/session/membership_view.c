@@ -99,7 +99,7 @@ static void send_known(membership *ms, const member *to) {
 // ---- Hearing what others know ---------------------------------------------------------------------------------------
 static void note_told(membership *ms, member *from, const membership_message *m) {
     from->told = m->digest;
-    if (m->digest == ms->digest) from->agrees = true;
+    if (m->digest == ms->digest) from->agrees = ms->is_complete = true;
     if (m->kind != MEMBERSHIP_KNOWN && from->fact.rank == ms->lowest)
         ms->judge_has_most = m->flags & MEMBERSHIP_HAS_MOST;
 }
@@ -347,10 +347,12 @@ void membership_finish(membership *ms, int64_t now_ns) {
             settle(ms, now_ns);
             announce_admitted(ms, now_ns);
         }
+        // The user first: whoever has joined can be sent something then.
+        again = tell_user(ms);
+        if (ms->is_fenced) break;
         spread(ms);
         ms->changed_by = -1;
         ms->spreads = false;
-        again = tell_user(ms);
         if (ms->is_started && !ms->is_fenced && ms->judge != ms->lowest) {
             change_judge(ms);
             again = true;
