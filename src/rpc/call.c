@@ -164,7 +164,12 @@ void call_fini(call *c) {
 static gw_status check_flight(call *c) {
     agent *a = c->agent;
     member *m = agent_member(a, c->to);
-    gw_status status = agent_check_on_loop(a, c->to, &c->error);
+    gw_status status = GW_OK;
+    // A reference that is of no use says why.
+    if (c->through)
+        status = reference_check_on_loop(c->through, &c->fixed.target, &c->fixed.target_fork,
+                                         &c->error);
+    if (!status) status = agent_check_on_loop(a, c->to, &c->error);
     if (status) return status;
     if (a->phase == AGENT_DRAINING && c->fixed.hops == 1)
         return error_set(&c->error, GW_WRONG_STATE, "a call after shutdown");
@@ -173,9 +178,6 @@ static gw_status check_flight(call *c) {
     if (m->call_count >= LIMIT_CALLS_PER_PEER)
         return error_set(&c->error, GW_OVERLOADED, "%s: %u calls to it have not returned", m->name,
                          m->call_count);
-    if (c->through)
-        return reference_check_on_loop(c->through, &c->fixed.target, &c->fixed.target_fork,
-                                       &c->error);
     return GW_OK;
 }
 

@@ -1,0 +1,73 @@
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+
+GW_FUNCTION(remote_make, GW_POOL, "int") {
+    gw_scope *t = gw_scope_open(s);
+    gw_scope_set_timeout(t, gw_arg_int(s, a, 0));
+    gw_wait(t, gw_future_open(t));
+    gw_error late = gw_scope_close(t);
+    if (late.status != GW_TIMEOUT) gw_fail(s, GW_REMOTE, "did not wait");
+    return gw_value_of(5);
+}
+
+typedef struct remote_box {
+    int64_t n;
+} remote_box;
+
+GW_CLASS(remote_box, remote_box_open);
+
+static void remote_box_open(gw_scope *own, remote_box *self, const gw_args *a) {
+    self->n = gw_int_of(own, gw_rpc_sync(own, gw_arg_caller(a), "remote_make", 200));
+}
+
+GW_METHOD(remote_box, n, GW_INLINE) {
+    return gw_value_of(self->n);
+}
+
+static void make_without_waiting(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    for (int owner = 0; owner < 2; owner++) {
+        gw_rref *value = gw_remote(s, owner, "remote_make", 100);
+        gw_rref *box = gw_remote(s, owner, "remote_box");
+        gw_rref *kept = gw_remote(s, box, "n");
+        gw_future *n = gw_rpc_async(s, box, "n");
+        // Nothing of this waits for the object, which is still being built.
+        assert_false(gw_future_done(n));
+        assert_int_equal(gw_int_of(s, gw_wait(s, n)), 5);
+        assert_int_equal(gw_int_of(s, gw_to_here_value(s, kept)), 5);
+        assert_int_equal(gw_int_of(s, gw_to_here_value(s, value)), 5);
+    }
+}
+
+static void it_returns_before_anything_is_made(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2 }, make_without_waiting, NULL);
+}
+
+static void fail_to_ask(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_rref *nobody = gw_remote(s, "nobody", "remote_make", 1);
+    gw_rref *bad_name = gw_remote(s, 1, "no name", 1);
+    assert_true(gw_ok(s));
+    gw_to_here_value(s, nobody);
+    assert_int_equal(gw_scope_error(s)->status, GW_NOT_FOUND);
+    gw_scope_clear(s);
+    gw_rpc_sync(s, nobody, "n");
+    assert_int_equal(gw_scope_error(s)->status, GW_NOT_FOUND);
+    gw_scope_clear(s);
+    gw_to_here_value(s, bad_name);
+    assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
+    gw_scope_clear(s);
+}
+
+static void it_keeps_the_error_of_what_could_not_be_asked_for(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2 }, fail_to_ask, NULL);
+}
+
+GW_TESTS(ref_remote, it_returns_before_anything_is_made,
+         it_keeps_the_error_of_what_could_not_be_asked_for);
