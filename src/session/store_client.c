@@ -67,8 +67,8 @@ static void finish(client *c, request *r) {
 }
 
 static void send_requests(client *c) {
+    if (c->state != CLIENT_CONNECTED || c->out.size == c->out_done) return;
     struct iovec part = { c->out.data + c->out_done, c->out.size - c->out_done };
-    if (c->state != CLIENT_CONNECTED || part.iov_len == 0) return;
     c->out_done += line_send(c->line, &part, 1);
     if (c->out_done < c->out.size) return;
     c->out.size = c->out_done = 0;

@@ -55,8 +55,8 @@ static void drop_client(client *c) {
 }
 
 static void send_replies(client *c) {
+    if (c->out.size == c->out_done) return;
     struct iovec part = { c->out.data + c->out_done, c->out.size - c->out_done };
-    if (part.iov_len == 0) return;
     c->out_done += line_send(c->line, &part, 1);
     if (c->out_done < c->out.size) return;
     c->out.size = c->out_done = 0;
