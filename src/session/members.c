@@ -88,7 +88,10 @@ static void look_who_is_heard(members *m, int64_t now_ns) {
     if (!has_counts(m, limit)) limit = m->count_limit;
     for (int rank = 0; rank < limit; rank++) {
         uint64_t count = peers_heard_count(m->options.peers, rank);
-        if (count == m->heard_counts[rank]) continue;
+        if (count == m->heard_counts[rank]) {
+            peers_nudge(m->options.peers, rank);  // should it have been lost below the session
+            continue;
+        }
         m->heard_counts[rank] = count;
         membership_heard(m->machine, rank, now_ns);
     }

@@ -332,7 +332,10 @@ static void it_lets_workers_join(void **state) {
 static void suffer(uint64_t seed, void *context) {
     (void)context;
     group g;
-    open_group(&g, seed, 5, sim_varied(seed, seed % 3 ? 0 : 2000));
+    sim_options options = sim_varied(seed, seed % 3 ? 0 : 2000);
+    options.lose_per_million = seed % 2 ? 0 : 20000;
+    options.duplicate_per_million = seed % 2 ? 0 : 20000;
+    open_group(&g, seed, 5, options);
     assert_true(sim_fault_plan(g.sim, seed,
                                (sim_faults){ .nodes = 5,
                                              .until_ns = 60 * SIM_SECOND,

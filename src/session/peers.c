@@ -143,6 +143,13 @@ bool peers_has_left(const peers *p, int rank) {
     return x && x->state == PEER_LOST && x->session.has_goodbye;
 }
 
+void peers_nudge(peers *p, int rank) {
+    peer *x = peer_find(p, (uint32_t)rank);
+    if (!x || !x->is_busy) return;
+    x->session.ping_wanted = true;
+    peer_flush(x);
+}
+
 uint64_t peers_heard_count(const peers *p, int rank) {
     const peer *x = peer_find(p, (uint32_t)rank);
     return x ? x->heard_count : 0;

@@ -65,7 +65,8 @@ void peers_lose(peers *p, int rank, const gw_error *why);
 void peers_be_patient(peers *p);
 
 bool peers_is_lost(const peers *p, int rank);
-bool peers_has_left(const peers *p, int rank);         // it is lost, and has said goodbye
+bool peers_has_left(const peers *p, int rank);  // it is lost, and has said goodbye
+void peers_nudge(peers *p, int rank);           // asks for an ack if something is unacknowledged
 uint64_t peers_heard_count(const peers *p, int rank);  // grows whenever something comes from it
 bool peers_is_connected(const peers *p,
                         int rank);  // by a connection that has not been seen to break

@@ -95,6 +95,7 @@ gw_status session_take_ack(session *s, uint64_t ack, gw_error *error) {
 // ---- Filling the outbox -------------------------------------------------------------------------------------------
 static void put_header(session *s, frame f) {
     f.ack = s->received;
+    if (f.type != FRAME_DATA) f.number = s->outbox->last;  // so that a gap shows without data
     frame_encode(outbox_copy(s->outbox, FRAME_HEADER_BYTES), &f);
     s->owed_frames = s->owed_bytes = 0;
     s->ack_wanted = false;

@@ -90,8 +90,7 @@ gw_status frame_decode(const uint8_t in[FRAME_HEADER_BYTES], frame *out, gw_erro
                          LIMIT_FRAME_BYTES);
     if (out->type == FRAME_DATA) return check_data(out, error);
     if (out->type >= FRAME_ACK && out->type <= FRAME_GOODBYE &&
-        (out->number || first || out->body_size || out->kind || out->segment_count ||
-         out->head_size))
+        (first || out->body_size || out->kind || out->segment_count || out->head_size))
         return error_set(error, GW_PROTOCOL, "frame: data's fields in a frame of type %u",
                          out->type);
     return GW_OK;

@@ -117,7 +117,7 @@ static void it_refuses_what_no_peer_can_mean(void **state) {
            GW_LIMIT, "frame 4: 16385 segments, at most 16384");
     expect((frame){ .type = FRAME_DATA, .number = 4, .body_size = LIMIT_FRAME_BYTES + 1 }, GW_LIMIT,
            "frame: a body of 262145 bytes, at most 262144");
-    expect((frame){ .type = FRAME_ACK, .number = 4 }, GW_PROTOCOL,
+    expect((frame){ .type = FRAME_ACK, .kind = 4 }, GW_PROTOCOL,
            "frame: data's fields in a frame of type 2");
     expect((frame){ .type = FRAME_GOODBYE, .body_size = 4 }, GW_PROTOCOL,
            "frame: data's fields in a frame of type 4");
