@@ -15,5 +15,6 @@
 #include <gradwire/function.h>
 #include <gradwire/rpc.h>
 #include <gradwire/ref.h>
+#include <gradwire/membership.h>
 
 #endif

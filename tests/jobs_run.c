@@ -88,7 +88,8 @@ static int survivors(jobs *j, agent *agents[JOBS_NODES_MAX]) {
     int count = 0;
     for (int i = 0; i < JOBS_NODES_MAX; i++) {
         agents[i] = j->agents[i];
-        if (agents[i] && sim_is_ghost(agents[i]->env)) agents[i] = NULL;
+        bool is_out = agents[i] && (sim_is_ghost(agents[i]->env) || agents[i]->fence.status);
+        if (is_out) agents[i] = NULL;
         count += agents[i] != NULL;
     }
     return count;
@@ -168,7 +169,9 @@ static void run_worker(void *arg) {
 
 static bool ended_well(const jobs_worker *w) {
     if (w->was_ghost || (!w->joined && jobs_has_faults())) return true;
-    return w->error.status == GW_OK;
+    // The others may have gone on without a worker that was stopped or cut off: it says so.
+    sim_counts c = sim_count(w->jobs->sim);
+    return w->error.status == GW_OK || (w->error.status == GW_FENCED && c.stops + c.partitions);
 }
 
 static void judge(jobs *j) {

@@ -40,8 +40,18 @@ extern "C" {
 #endif
 
 // ---- Joining and leaving ------------------------------------------------------------------------------------------
+// A job has a world size that all know when it begins; or it is a group, which one worker founds and others join and
+// leave while it runs (gradwire/membership.h). Ranks of a group are given out in order, from 0, and never again.
+typedef enum gw_group_kind {
+    GW_GROUP_NONE =
+        0,  // a job of a world size; if none is given either, GW_GROUP ("found", "join") may say otherwise
+    GW_GROUP_FOUND,  // opens a group; others meet it at the master's address, or in the file
+    GW_GROUP_JOIN,   // joins a group, once it is there
+} gw_group_kind;
+
 typedef struct gw_rpc_options {
     const char *name;      // of this worker, [A-Za-z0-9_:.-], 1 to 127; NULL: "worker<rank>"
+    gw_group_kind group;   // without rank and world size
     int rank, world_size;  // given together; world_size 0: from the URL or RANK and WORLD_SIZE
 
     // NULL: "env://" (MASTER_ADDR, MASTER_PORT); or "tcp://host:port" of rank 0; or "file:///path" of a file that is not
@@ -56,21 +66,31 @@ typedef struct gw_rpc_options {
 
 #define GW_NO_TIMEOUT (-1)
 
-// Joins the job: opens an agent on |root| and waits until all workers are there. Scopes opened inside |root| from now on
-// call through it. Fails |root| with INVALID, DUPLICATE, MISMATCH, ADDRESS_IN_USE, or TIMEOUT naming who is missing;
-// UNSUPPORTED for addresses beyond this machine, until connections are encrypted.
+// Joins the job: opens an agent on |root| and waits until all workers are there, or, joining a group, until it is let in and
+// knows all. Scopes opened inside |root| from now on call through it. Fails |root| with INVALID, DUPLICATE, MISMATCH,
+// ADDRESS_IN_USE, or TIMEOUT naming who is missing; WRONG_STATE if the job is closed, or shutting down; DISCONNECTED if
+// whoever lets others in is gone; UNSUPPORTED for addresses beyond this machine, until connections are encrypted.
+//
+// Who joins a group without a name gets one that nobody else has. A group that was founded at an address can be joined for
+// as long as its founder is there, one in a file for as long as anybody is.
 GW_API void gw_rpc_init(gw_scope *root, gw_rpc_options options);
 
 // Serves until every worker has asked for shutdown, gives back this worker's references, lets what is running finish
 // (at most 30 s, else TIMEOUT naming who was still doing what) and leaves. Acts also when |root| has failed; a failed
 // worker's shutdown lets the others leave too. Afterwards calls and references are WRONG_STATE; a second one does nothing.
-// Closing |root| without it leaves at once: to the others this worker is then gone.
+// Closing |root| without it leaves at once: to the others this worker is then gone. Those who have died, or left, count as
+// having asked; a line in the log names the dead. FENCED if it is this worker that the others go on without.
 GW_API void gw_rpc_shutdown(gw_scope *root);
+
+// Leaves, while the others go on: gives back this worker's references, refuses new calls, lets those that run finish (at
+// most 30 s, else TIMEOUT saying what did not) and says goodbye. What others hold references to here is lost to them.
+// Otherwise as gw_rpc_shutdown.
+GW_API void gw_rpc_leave(gw_scope *root);
 
 // Who is who. |to| as in calls. NOT_FOUND names both workers.
 #define gw_rpc_worker(s, to) gw_rpc_worker_of((s), gw_to(to))
 GW_API gw_worker gw_rpc_self(gw_scope *s);
-GW_API int gw_rpc_world_size(gw_scope *s);
+GW_API int gw_rpc_world_size(gw_scope *s);  // of a group: how many are there now
 
 // ---- Calling ------------------------------------------------------------------------------------------------------
 // gw_rpc_sync(s, to, function, args...)   the result
@@ -122,7 +142,7 @@ GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const ch
 // ---- Counting -----------------------------------------------------------------------------------------------------
 typedef struct gw_rpc_stats {
     uint64_t calls_made, calls_served;
-    // Requests, replies and control, but no acknowledgements; calls to oneself are none.
+    // Requests, replies and control, but no acknowledgements, and none about membership; calls to oneself are none.
     uint64_t messages_sent, messages_received;
     uint64_t bytes_sent, bytes_received;  // on the wire, everything
     uint64_t reconnects;

@@ -87,6 +87,7 @@ bool rref_is_usable(gw_scope *s, const gw_rref *r) {
         scope_fail(s, GW_INVALID, "a reference of a call that failed in its own scope");
         return false;
     }
+    gw_error error;
     bool left = agent_is_closed(r->agent);
     if (!left) {
         env_enter(r->agent->env);
@@ -94,7 +95,8 @@ bool rref_is_usable(gw_scope *s, const gw_rref *r) {
         env_leave(r->agent->env);
     }
     if (left) {
-        scope_fail(s, GW_WRONG_STATE, "a reference after shutdown");
+        agent_left_error(r->agent, "a reference", &error);
+        scope_fail_with(s, &error);
     } else if (s->agent != r->agent) {
         scope_fail(s, GW_INVALID, "a reference of another agent than the scope's");
     }

@@ -1,12 +1,18 @@
 #include "rpc/agent.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "net/env_os.h"
 #include "rpc/call.h"
+#include "rpc/doorman.h"
+#include "rpc/early.h"
+#include "rpc/leaving.h"
 #include "rpc/post.h"
 #include "rpc/promise.h"
+#include "rpc/roster.h"
 #include "rpc/serving.h"
 #include "rpc/upward.h"
+#include "rpc/watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +29,7 @@ void agent_release(agent *a) {
     references_free(a);
     message_release(a->spare);
     map_fini(&a->ranks);
+    pthread_mutex_destroy(&a->names);
     map_fini(&a->calls);
     map_fini(&a->servings);
     map_fini(&a->strands);
@@ -37,6 +44,9 @@ static bool add_next_member(agent *a) {
     member *m = mem_calloc(sizeof *m);
     if (!m) return false;
     m->worker = (gw_worker){ .name = m->name, .rank = rank };
+    m->lost = true;
+    error_set(&m->why, GW_DISCONNECTED, "rank %d is not known here", rank);
+    list_init(&m->early);
     list_init(&m->calls);
     list_init(&m->served);
     list_init(&m->releases);
@@ -46,13 +56,8 @@ static bool add_next_member(agent *a) {
 }
 
 bool agent_add_member(agent *a, int rank) {
-    while (rank >= a->member_count) {
+    while (rank >= a->member_count)
         if (!add_next_member(a)) return false;
-        if (rank < a->member_count) break;
-        member *gone = agent_member(a, a->member_count - 1);
-        gone->lost = true;
-        error_set(&gone->why, GW_DISCONNECTED, "has left before this worker joined");
-    }
     return true;
 }
 
@@ -68,6 +73,9 @@ static agent *make_agent(const join_options *o, gw_error *error) {
         return NULL;
     }
     atomic_init(&a->count, 1);
+    pthread_mutex_init(&a->names, NULL);
+    snprintf(a->name, sizeof a->name, "%s", o->name);
+    a->group = o->group;
     a->rank = o->rank;
     a->world_size = o->world_size;
     a->timeout_ms = o->timeout_ms;
@@ -75,6 +83,7 @@ static agent *make_agent(const join_options *o, gw_error *error) {
     a->spare = post_make_spare();
     list_init(&a->loopback);
     list_init(&a->unresolved);
+    list_init(&a->watches);
     return a;
 }
 
@@ -92,7 +101,7 @@ gw_scope *agent_scope_open(agent *a, uint64_t key, uint64_t id, int64_t deadline
     s->env = a->env;
     s->agent = a;
     s->ids = &a->ids;
-    s->worker = agent_member(a, a->rank)->name;
+    s->worker = a->name;
     s->own_random = (generator){ .key = key };
     s->id = id;
     s->deadline_ns = deadline_ns;
@@ -101,33 +110,71 @@ gw_scope *agent_scope_open(agent *a, uint64_t key, uint64_t id, int64_t deadline
 
 // ---- Closing ----
 
-static void stop_on_loop(agent *a) {
-    gw_error error;
+static void stop_on_loop(agent *a, const gw_error *why) {
     if (a->phase == AGENT_LEFT) return;
-    error_set(&error, GW_DISCONNECTED, "%s has left the job", agent_member(a, a->rank)->name);
     a->phase = AGENT_LEFT;
-    servings_close_on_loop(a, &error);
-    calls_close_on_loop(a, &error);
-    promises_close_on_loop(a, &error);
-    futures_close_on_loop(a, &error);
-    references_stop_on_loop(a, &error);
+    servings_close_on_loop(a, why);
+    calls_close_on_loop(a, why);
+    promises_close_on_loop(a, why);
+    futures_close_on_loop(a, why);
+    references_stop_on_loop(a, why);
+    watches_close_on_loop(a);
+    doorman_end_on_loop(a);
     pool_end_on_loop(&a->pool);
+}
+
+static void close_store_on_loop(agent *a) {
+    store_close(a->store);
+    a->store = NULL;
 }
 
 static void close_peers_on_loop(agent *a) {
     if (!a->peers) return;
     a->final_stats = peers_get_stats(a->peers);
-    store_close(a->store);
+    early_close_on_loop(a);
+    roster_close_on_loop(a);
+    // Nobody ever waits for what is hosted here; somebody may for a file.
+    if (a->hosts_store) close_store_on_loop(a);
     peers_close(a->peers);
-    a->store = NULL;
     a->peers = NULL;
 }
 
-void agent_leave_on_loop(agent *a) {
-    // All have given theirs back by now.
-    if (a->phase == AGENT_DRAINING && !a->leaving.error.status) references_report_on_loop(a);
-    stop_on_loop(a);
+static void cut(task *t) {
+    agent *a = list_entry(t, agent, cutting);
+    env_enter(a->env);
     close_peers_on_loop(a);
+    env_leave(a->env);
+}
+
+void agent_fence_on_loop(agent *a, const gw_error *why) {
+    if (a->fence.status || a->phase == AGENT_LEFT) return;
+    error_set(&a->fence, GW_FENCED, "%s", why->text);
+    for (int rank = 0; rank < a->member_count; rank++)
+        if (rank != a->rank && !agent_member(a, rank)->lost)
+            roster_lose_on_loop(a, rank, false, &a->fence);
+    stop_on_loop(a, &a->fence);
+    leaving_finish_on_loop(a, &a->fence);
+    if (a->joining) env_wake(a->env, a->joining);
+    a->cutting.run = cut;
+    env_defer(a->env, &a->cutting);
+}
+
+gw_status agent_left_error(const agent *a, const char *what, gw_error *error) {
+    if (!a->fence.status) return error_set(error, GW_WRONG_STATE, "%s after shutdown", what);
+    if (error) *error = a->fence;
+    return GW_FENCED;
+}
+
+void agent_leave_on_loop(agent *a) {
+    gw_error error;
+    // All have given theirs back by now.
+    if (a->phase == AGENT_DRAINING && !a->leaving.error.status && !a->leaving.alone)
+        references_report_on_loop(a);
+    error_set(&error, GW_DISCONNECTED, "%s has left the job", a->name);
+    stop_on_loop(a, &error);
+    doorman_join_on_loop(a);
+    close_peers_on_loop(a);
+    close_store_on_loop(a);
 }
 
 // Ends of objects that no thread has come to.
@@ -180,17 +227,27 @@ static gw_status open_peers(agent *a, const join_options *o, gw_error *error) {
                               .incarnation = a->incarnation,
                               .user = a,
                               .received = post_receive,
-                              .lost = post_lose };
-    bool hosts = o->master[0] && a->rank == 0;
-    return peers_open(options, hosts ? o->master : "127.0.0.1:0", &a->peers,
-                      agent_member(a, a->rank)->address, error);
+                              .lost = roster_peer_lost };
+    bool hosts = o->master[0] && (o->group ? o->group == GW_GROUP_FOUND : a->rank == 0);
+    return peers_open(options, hosts ? o->master : "127.0.0.1:0", &a->peers, a->address, error);
+}
+
+static gw_status find_others(agent *a, const join_options *o, gw_error *error) {
+    switch (o->group) {
+    case GW_GROUP_FOUND: return group_found_on_loop(a, o, error);
+    case GW_GROUP_JOIN: return group_join_on_loop(a, o, error);
+    case GW_GROUP_NONE: break;
+    }
+    return join_on_loop(a, o, error);
 }
 
 static gw_status start_on_loop(agent *a, const join_options *o, gw_error *error) {
     do a->incarnation = env_random_u64(a->env);
     while (!a->incarnation);
+    if (!a->name[0])
+        snprintf(a->name, sizeof a->name, "worker-%016llx", (unsigned long long)a->incarnation);
     gw_status status = open_peers(a, o, error);
-    if (!status) status = join_on_loop(a, o, error);
+    if (!status) status = find_others(a, o, error);
     if (!status) status = pool_start_on_loop(&a->pool, error);
     if (!status) a->phase = AGENT_SERVING;
     return status;
@@ -212,7 +269,7 @@ static void attach(gw_scope *root, agent *a) {
     root->agent = a;
     root->env = a->env;
     root->ids = &a->ids;
-    root->worker = agent_member(a, a->rank)->name;
+    root->worker = a->name;
     root->id = 0;  // a new one, unique in the job
     scope_set_slot(root, SCOPE_AGENT, a, leave_scope);
 }
@@ -234,7 +291,6 @@ void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options
     a->env = e;
     a->owns_env = owns_env;
     a->root = root;
-    snprintf(agent_member(a, a->rank)->name, LIMIT_NAME_BYTES + 1, "%s", o.name);
     if (start(a, &o, options.registry, &error)) {
         close_agent(a);
         scope_fail_with(root, &error);

@@ -75,11 +75,14 @@ static gw_status find_references(serving *s, gw_error *error) {
     return status;
 }
 
-static gw_status check_capacity(agent *a, int from, gw_error *error) {
+static gw_status check_capacity(agent *a, int from, const request_fixed *f, gw_error *error) {
     const member *m = agent_member(a, from);
-    const char *self = agent_member(a, a->rank)->name;
+    const char *self = a->name;
     if (a->phase == AGENT_LEFT)
         return error_set(error, GW_WRONG_STATE, "%s has left the job", self);
+    // What it waits for itself may need calls that are made for its own.
+    if (a->leaving.alone && f->hops == 1)
+        return error_set(error, GW_WRONG_STATE, "%s is leaving the job", self);
     if (m->served_count < LIMIT_CALLS_PER_PEER) return GW_OK;
     return error_set(error, GW_OVERLOADED, "%s: %u calls of %s have not been served", self,
                      m->served_count, m->name);
@@ -98,7 +101,7 @@ gw_status serving_requested_on_loop(agent *a, int from, message *m, gw_error *ou
         return error_set(out_error, GW_PROTOCOL, "request: call %llu is being served already",
                          (unsigned long long)h.fixed.call);
     }
-    status = check_capacity(a, from, &error);
+    status = check_capacity(a, from, &h.fixed, &error);
     serving *s = status ? NULL : open_serving(a, from, &h);
     if (!status && !s) status = error_set(&error, GW_NO_MEMORY, "no memory for a call");
     if (status) {

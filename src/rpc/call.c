@@ -5,6 +5,7 @@
 #include "rpc/cancel.h"
 #include "rpc/promise.h"
 #include "rpc/reply.h"
+#include "rpc/roster.h"
 #include "rpc/upward.h"
 
 #include <assert.h>
@@ -217,7 +218,7 @@ static gw_status expect(call *c) {
     f->to = c->to;
     f->deadline.fire = expire;
     list_append(&m->calls, &f->sibling);
-    m->call_count++;
+    if (m->call_count++ == 0) roster_await_on_loop(c->agent, c->to, true);
     handle_retain(f);
     return GW_OK;
 }
@@ -230,7 +231,7 @@ static void forget(gw_future *f) {
     f->makers = 0;
     list_remove(&f->sibling);
     list_remove(&f->made);
-    agent_member(a, f->to)->call_count--;
+    if (--agent_member(a, f->to)->call_count == 0) roster_await_on_loop(a, f->to, false);
 }
 
 static void finish(gw_future *f, result *r) {

@@ -1,15 +1,13 @@
-// Rank 0's part in leaving together. docs/PROTOCOL.md, "Shutdown".
+// The judge's part in leaving together: whoever it is coordinates. docs/PROTOCOL.md, "Shutdown".
 #include "rpc/leaving.h"
+#include "rpc/roster.h"
 
 #include <stdio.h>
 
-// Sessions begin when there is something to say. With one to everybody, rank 0 learns of those who have ended and will
-// never ask.
-void coordinator_greet_all_on_loop(agent *a) {
-    for (int rank = 1; rank < a->member_count; rank++) {
-        const member *m = agent_member(a, rank);
-        if (!m->lost && !m->asked) leaving_tell_on_loop(a, rank, KIND_WAVE);
-    }
+enum { PAUSE_FIRST_MS = 5, PAUSE_MAX_MS = 500 };
+
+static bool is_there(const member *m) {
+    return m->known && !m->lost;
 }
 
 static void send_leave(agent *a, bool clean) {
@@ -23,7 +21,7 @@ static void out_of_time(timer *t) {
     bool late = env_now_ns(a->env) - a->leaving.wave_start_ns > 2 * PATIENCE_S * SECOND;
     for (int rank = 0; rank < a->member_count && late; rank++) {
         member *m = agent_member(a, rank);
-        if (!m->lost && !m->answered)
+        if (is_there(m) && !m->answered)
             snprintf(m->missing, sizeof m->missing, "does not say what it is doing");
     }
     send_leave(a, false);
@@ -42,21 +40,42 @@ static void start_wave(agent *a) {
     leaving_tell_all_on_loop(a, KIND_WAVE);
 }
 
+static void pause_is_over(timer *t) {
+    start_wave(list_entry(t, agent, leaving.pause));
+}
+
+// Who is busy answers late, and two quiet waves in a row are enough. But as long as all are idle and the sums differ,
+// something is under way, or is known to some and not to others: asking at once again would only be in its way.
+static void start_next_wave(agent *a) {
+    leaving *l = &a->leaving;
+    bool differ = l->all_idle && (l->before_was_idle || l->sent != l->received);
+    if (!differ) {
+        l->pause_ns = 0;
+        start_wave(a);
+        return;
+    }
+    l->pause_ns = l->pause_ns ? 2 * l->pause_ns : PAUSE_FIRST_MS * (SECOND / 1000);
+    if (l->pause_ns > PAUSE_MAX_MS * (SECOND / 1000)) l->pause_ns = PAUSE_MAX_MS * (SECOND / 1000);
+    l->pause.fire = pause_is_over;
+    env_set_timer(a->env, &l->pause, env_now_ns(a->env) + l->pause_ns);
+}
+
 static bool has_ended(const leaving *l) {
     return l->all_idle && l->before_was_idle && l->sent == l->received &&
            l->before_sent == l->before_received && l->sent == l->before_sent;
 }
 
 void coordinator_check_answered_on_loop(agent *a) {
-    if (!a->leaving.sent_wave || a->leaving.over) return;
+    leaving *l = &a->leaving;
+    if (!l->coordinates || l->over || l->pause.armed) return;
     for (int rank = 0; rank < a->member_count; rank++) {
         const member *m = agent_member(a, rank);
-        if (!m->lost && !m->answered) return;
+        if (is_there(m) && !(m->answered && m->asked)) return;
     }
-    if (has_ended(&a->leaving)) {
+    if (has_ended(l)) {
         send_leave(a, true);
     } else {
-        start_wave(a);
+        start_next_wave(a);
     }
 }
 
@@ -67,7 +86,7 @@ void coordinator_state_came_on_loop(agent *a, int from, reader *r) {
     bool idle = reader_u8(r) != 0;
     uint64_t sent = reader_u64(r), received = reader_u64(r);
     reader_text(r, missing, sizeof missing);
-    if (r->failed || a->rank != 0 || wave != l->sent_wave || agent_member(a, from)->answered)
+    if (r->failed || !l->coordinates || wave != l->sent_wave || agent_member(a, from)->answered)
         return;
     agent_member(a, from)->answered = true;
     l->sent += sent;
@@ -77,14 +96,30 @@ void coordinator_state_came_on_loop(agent *a, int from, reader *r) {
     coordinator_check_answered_on_loop(a);
 }
 
+void coordinator_asked_on_loop(agent *a, int from, reader *r) {
+    leaving *l = &a->leaving;
+    // A judge before this one has found that all had asked.
+    if (reader_u8(r)) l->all_asked = true;
+    agent_member(a, from)->asked = true;
+    if (!l->coordinates) {
+        coordinator_check_asked_on_loop(a);
+    } else {
+        leaving_tell_on_loop(a, from, KIND_ALL_ASKED);
+        coordinator_check_answered_on_loop(a);
+    }
+}
+
 void coordinator_check_asked_on_loop(agent *a) {
-    if (a->rank != 0 || a->leaving.all_asked) return;
+    leaving *l = &a->leaving;
+    bool asks = (a->phase == AGENT_ASKED || a->phase == AGENT_DRAINING) && !l->alone;
+    if (!asks || l->coordinates || l->over || roster_judge(a) != a->rank) return;
     for (int rank = 0; rank < a->member_count; rank++) {
         const member *m = agent_member(a, rank);
-        if (!m->lost && !m->asked) return;
+        if (is_there(m) && !m->asked) return;
     }
-    a->leaving.all_asked = true;
+    l->coordinates = true;
+    l->all_asked = true;
     leaving_tell_all_on_loop(a, KIND_ALL_ASKED);
-    leaving_set_timer(a, &a->leaving.bound, out_of_time, BOUND_S);
+    leaving_set_timer(a, &l->bound, out_of_time, BOUND_S);
     start_wave(a);
 }

@@ -1,9 +1,10 @@
 // Finding the others: through the store every worker tells who and where it is, and learns it of all.
-#include "rpc/agent.h"
+#include "rpc/join.h"
 
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "rpc/roster.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,13 +12,6 @@
 // For finding out who is missing when time is up, and until it is said for whom this worker waits.
 #define GRACE_NS INT64_C(500000000)
 #define SILENCE_NS INT64_C(5000000000)
-
-typedef struct joining {
-    agent *agent;
-    const join_options *options;
-    store *store;
-    int64_t until_ns;
-} joining;
 
 static int64_t deadline_of(env *e, int64_t timeout_ms) {
     int64_t length_ns, until_ns;
@@ -27,37 +21,59 @@ static int64_t deadline_of(env *e, int64_t timeout_ms) {
     return until_ns;
 }
 
-static gw_status open_store(joining *j, gw_error *error) {
+joining join_begin(agent *a, const join_options *options) {
+    return (joining){ .agent = a,
+                      .options = options,
+                      .until_ns = deadline_of(a->env, options->join_timeout_ms) };
+}
+
+gw_status join_open_store(joining *j, bool hosts, gw_error *error) {
     agent *a = j->agent;
     if (j->options->path[0]) return store_open_file(a->env, j->options->path, &j->store, error);
-    if (a->rank == 0) return store_open_host(a->peers, &j->store, error);
+    if (hosts) return store_open_host(a->peers, &j->store, error);
     return store_open_client(a->env, j->options->master, j->until_ns, &j->store, error);
 }
 
 // ---- What is written ----
+
+gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_set, bytes *out_found,
+                   gw_error *error) {
+    if (value->failed) return error_set(error, GW_NO_MEMORY, "no memory for joining");
+    return store_set_if_absent(j->store, key, value->data, value->size, j->until_ns, out_set,
+                               out_found, error);
+}
+
+void join_write_job(bytes *value, uint32_t world_size) {
+    bytes_put_u32(value, world_size);
+    bytes_put_u32(value, PROTOCOL_VERSION);
+}
+
+gw_status join_read_job(const bytes *value, uint32_t *out_world_size, gw_error *error) {
+    reader r = reader_of(value->data, value->size);
+    *out_world_size = reader_u32(&r);
+    uint32_t version = reader_u32(&r);
+    if (!r.failed && version == PROTOCOL_VERSION) return GW_OK;
+    return error_set(error, GW_MISMATCH, "this worker speaks version %d, the job version %u",
+                     PROTOCOL_VERSION, version);
+}
 
 // The same for all, or they are not of one job.
 static gw_status compare_job(joining *j, gw_error *error) {
     bytes mine, found;
     bytes_init(&mine);
     bytes_init(&found);
-    bytes_put_u32(&mine, (uint32_t)j->agent->world_size);
-    bytes_put_u32(&mine, PROTOCOL_VERSION);
     bool set = false;
-    gw_status status = mine.failed ? error_set(error, GW_NO_MEMORY, "no memory for joining")
-                                   : store_set_if_absent(j->store, "job", mine.data, mine.size,
-                                                         j->until_ns, &set, &found, error);
-    if (!status && !set) {
-        reader r = reader_of(found.data, found.size);
-        uint32_t world_size = reader_u32(&r), version = reader_u32(&r);
-        if (r.failed || version != PROTOCOL_VERSION)
-            status =
-                error_set(error, GW_MISMATCH, "this worker speaks version %d, the job version %u",
-                          PROTOCOL_VERSION, version);
-        else if (world_size != (uint32_t)j->agent->world_size)
-            status = error_set(error, GW_MISMATCH, "this worker has world size %d, the job has %u",
-                               j->agent->world_size, world_size);
-    }
+    uint32_t world_size = (uint32_t)j->agent->world_size;
+    join_write_job(&mine, world_size);
+    gw_status status = join_set(j, "job", &mine, &set, &found, error);
+    if (!status && !set) status = join_read_job(&found, &world_size, error);
+    if (!status && !world_size)
+        status = error_set(error, GW_MISMATCH,
+                           "this worker has world size %d, the job is a group without one",
+                           j->agent->world_size);
+    else if (!status && world_size != (uint32_t)j->agent->world_size)
+        status = error_set(error, GW_MISMATCH, "this worker has world size %d, the job has %u",
+                           j->agent->world_size, world_size);
     bytes_fini(&mine);
     bytes_fini(&found);
     return status;
@@ -81,17 +97,14 @@ static gw_status read_member(const bytes *value, member *out, gw_error *error) {
 
 static gw_status take_rank(joining *j, gw_error *error) {
     agent *a = j->agent;
-    const char *name = agent_member(a, a->rank)->name;
     char key[32], other[LIMIT_NAME_BYTES + 1];
     snprintf(key, sizeof key, "rank/%d", a->rank);
     bytes mine, found;
     bytes_init(&mine);
     bytes_init(&found);
-    bytes_put_text(&mine, name);
+    bytes_put_text(&mine, a->name);
     bool set = false;
-    gw_status status = mine.failed ? error_set(error, GW_NO_MEMORY, "no memory for joining")
-                                   : store_set_if_absent(j->store, key, mine.data, mine.size,
-                                                         j->until_ns, &set, &found, error);
+    gw_status status = join_set(j, key, &mine, &set, &found, error);
     if (!status && !set) {
         reader r = reader_of(found.data, found.size);
         reader_text(&r, other, sizeof other);
@@ -105,7 +118,7 @@ static gw_status take_rank(joining *j, gw_error *error) {
 static gw_status take_name(joining *j, gw_error *error) {
     agent *a = j->agent;
     char key[LIMIT_NAME_BYTES + 8];
-    snprintf(key, sizeof key, "name/%s", agent_member(a, a->rank)->name);
+    snprintf(key, sizeof key, "name/%s", a->name);
     uint32_t rank = (uint32_t)a->rank;
     bytes found;
     bytes_init(&found);
@@ -114,8 +127,8 @@ static gw_status take_name(joining *j, gw_error *error) {
         store_set_if_absent(j->store, key, &rank, sizeof rank, j->until_ns, &set, &found, error);
     if (!status && !set) {
         reader r = reader_of(found.data, found.size);
-        status = error_set(error, GW_DUPLICATE, "the name \"%s\" is taken by rank %u",
-                           agent_member(a, a->rank)->name, reader_u32(&r));
+        status = error_set(error, GW_DUPLICATE, "the name \"%s\" is taken by rank %u", a->name,
+                           reader_u32(&r));
     }
     bytes_fini(&found);
     return status;
@@ -124,19 +137,15 @@ static gw_status take_name(joining *j, gw_error *error) {
 // Tells the others where this worker is; or, marked by an empty name, why it cannot join, or they would wait in vain.
 static gw_status publish(joining *j, const gw_error *refusal, gw_error *error) {
     agent *a = j->agent;
-    member *self = agent_member(a, a->rank);
     char key[32];
     snprintf(key, sizeof key, "worker/%d", a->rank);
-    self->worker.incarnation = a->incarnation;
     bytes value;
     bytes_init(&value);
-    bytes_put_text(&value, refusal ? "" : self->name);
-    bytes_put_text(&value, refusal ? refusal->text : self->address);
+    bytes_put_text(&value, refusal ? "" : a->name);
+    bytes_put_text(&value, refusal ? refusal->text : a->address);
     bytes_put_u64(&value, a->incarnation);
     bool set;
-    gw_status status = value.failed ? error_set(error, GW_NO_MEMORY, "no memory for joining")
-                                    : store_set_if_absent(j->store, key, value.data, value.size,
-                                                          j->until_ns, &set, NULL, error);
+    gw_status status = join_set(j, key, &value, &set, NULL, error);
     bytes_fini(&value);
     return status;
 }
@@ -179,8 +188,7 @@ static gw_status wait_for_all(joining *j, gw_error *error) {
         gw_status status = wait_for_member(j, rank, silent ? silent_until_ns : j->until_ns, error);
         if (status == GW_TIMEOUT && silent) {
             silent_until_ns = ENV_NEVER;
-            log_line("%s waits for rank %d of %d to join", agent_member(a, a->rank)->name, rank,
-                     a->world_size);
+            log_line("%s waits for rank %d of %d to join", a->name, rank, a->world_size);
             status = wait_for_member(j, rank, j->until_ns, error);
         }
         if (status == GW_TIMEOUT) return name_missing(j, rank, error);
@@ -190,24 +198,24 @@ static gw_status wait_for_all(joining *j, gw_error *error) {
 }
 
 static gw_status know_all(agent *a, gw_error *error) {
-    for (int rank = 0; rank < a->member_count; rank++) {
-        member *m = agent_member(a, rank);
-        if (!map_put_name(&a->ranks, m->name, (void *)(intptr_t)(rank + 1)))
-            return error_set(error, GW_NO_MEMORY, "no memory for joining");
-        if (rank == a->rank) continue;
-        gw_status status =
-            peers_add(a->peers, rank, m->worker.incarnation, m->name, m->address, error);
-        if (status) return status;
+    gw_status status = roster_add_self_on_loop(a, a->address, error);
+    if (!status) status = roster_open_on_loop(a, false, error);
+    for (int rank = 0; rank < a->world_size && !status; rank++) {
+        const member *m = agent_member(a, rank);
+        char name[sizeof m->name], address[sizeof m->address];
+        memcpy(name, m->name, sizeof name);
+        memcpy(address, m->address, sizeof address);
+        const gw_worker w = { name, rank, m->worker.incarnation };
+        status = roster_add_on_loop(a, &w, address, error);
     }
-    return GW_OK;
+    if (!status) members_start(a->roster);
+    return status;
 }
 
 gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
-    joining j = { .agent = a,
-                  .options = options,
-                  .until_ns = deadline_of(a->env, options->join_timeout_ms) };
+    joining j = join_begin(a, options);
     bool is_guest = a->rank != 0 && !options->path[0];
-    gw_status status = open_store(&j, error);
+    gw_status status = join_open_store(&j, a->rank == 0, error);
     if (status && is_guest) error_prefix(error, "meeting rank 0");
     if (status) return status;
     status = take_rank(&j, error);
@@ -228,6 +236,7 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
     // The host serves those that are still reading.
     if (!status && a->rank == 0 && !options->path[0]) {
         a->store = j.store;
+        a->hosts_store = true;
     } else {
         store_close(j.store);
     }

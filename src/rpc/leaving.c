@@ -2,6 +2,8 @@
 #include "rpc/leaving.h"
 
 #include "base/failpoint.h"
+#include "base/log.h"
+#include "rpc/roster.h"
 #include "rpc/upward.h"
 
 #include <stdio.h>
@@ -19,6 +21,7 @@ void leaving_disarm(agent *a, timer *t) {
 void leaving_stop_on_loop(agent *a) {
     leaving_disarm(a, &a->leaving.bound);
     leaving_disarm(a, &a->leaving.patience);
+    leaving_disarm(a, &a->leaving.pause);
     leaving_disarm(a, &a->leaving.again);
 }
 
@@ -36,7 +39,7 @@ void leaving_finish_on_loop(agent *a, const gw_error *error) {
 
 bool leaving_is_idle(const agent *a) {
     return !a->calls.count && !a->body_count && !a->promises.count && list_is_empty(&a->loopback) &&
-           !references_pending(a);
+           !a->early.count && !references_pending(a);
 }
 
 typedef struct words {
@@ -102,6 +105,7 @@ static void write_missing(agent *a, bytes *body) {
 static void write_body(agent *a, message_kind kind, bytes *body) {
     leaving *l = &a->leaving;
     switch (kind) {
+    case KIND_ASK_LEAVE: bytes_put_u8(body, a->phase == AGENT_DRAINING); break;
     case KIND_WAVE: bytes_put_u32(body, l->sent_wave); break;
     case KIND_STATE: write_state(a, body); break;
     case KIND_LEAVE:
@@ -127,7 +131,7 @@ static uint32_t bit_of(message_kind kind) {
 
 static void tell_again(timer *t);
 
-// Without memory it is told again later, as things are then. Rank 0 tells itself at once.
+// Without memory it is told again later, as things are then. The coordinator tells itself at once.
 void leaving_tell_on_loop(agent *a, int to, message_kind kind) {
     if (to == a->rank) {
         uint8_t buffer[1024];
@@ -173,7 +177,7 @@ static void tell_again(timer *t) {
 
 void leaving_send_state_on_loop(agent *a) {
     leaving_disarm(a, &a->leaving.patience);
-    leaving_tell_on_loop(a, 0, KIND_STATE);
+    leaving_tell_on_loop(a, a->leaving.wave_from, KIND_STATE);
 }
 
 static void out_of_patience(timer *t) {
@@ -182,7 +186,12 @@ static void out_of_patience(timer *t) {
 
 void leaving_check_on_loop(agent *a) {
     leaving *l = &a->leaving;
-    if (l->patience.armed && leaving_is_idle(a)) leaving_send_state_on_loop(a);
+    if (!(l->patience.armed || l->alone) || !leaving_is_idle(a)) return;
+    if (l->alone) {
+        leaving_finish_on_loop(a, NULL);
+    } else {
+        leaving_send_state_on_loop(a);
+    }
 }
 
 // ---- Every worker ----
@@ -191,21 +200,35 @@ static void out_of_own_time(timer *t) {
     agent *a = list_entry(t, agent, leaving.bound);
     gw_error error;
     error_set(&error, GW_TIMEOUT, "shutdown: %s has not let this worker leave within %d s",
-              agent_member(a, 0)->name, OWN_BOUND_S);
+              agent_member(a, roster_judge(a))->name, OWN_BOUND_S);
     leaving_finish_on_loop(a, &error);
 }
 
+// The dead count as having asked. So that this goes by unnoticed by nobody, they are named; but for those that somebody of
+// the same name has come for.
+static void name_dead(const agent *a) {
+    for (int rank = 0; rank < a->member_count; rank++) {
+        const member *m = agent_member(a, rank);
+        if (!m->known || !m->lost || m->left || roster_find((agent *)a, m->name) != rank) continue;
+        log_line("%s leaves without %s: %s", a->name, m->name, m->why.text);
+    }
+}
+
 static void all_asked(agent *a) {
+    leaving *l = &a->leaving;
     if (a->phase != AGENT_ASKED) return;
     a->phase = AGENT_DRAINING;
-    if (a->rank != 0) leaving_set_timer(a, &a->leaving.bound, out_of_own_time, OWN_BOUND_S);
+    l->all_asked = true;
+    if (!l->coordinates) leaving_set_timer(a, &l->bound, out_of_own_time, OWN_BOUND_S);
     failpoint("draining");
+    name_dead(a);
     references_give_back_on_loop(a);
 }
 
-static void wave_came(agent *a, reader *r) {
-    a->leaving.owed_wave = reader_u32(r);
-    if (!a->leaving.owed_wave) return;
+static void wave_came(agent *a, int from, reader *r) {
+    leaving *l = &a->leaving;
+    l->owed_wave = reader_u32(r);
+    l->wave_from = from;
     if (leaving_is_idle(a)) {
         leaving_send_state_on_loop(a);
     } else {
@@ -226,38 +249,61 @@ static void leave_came(agent *a, reader *r) {
 
 void leaving_told_on_loop(agent *a, int from, message_kind kind, reader *r) {
     switch (kind) {
-    case KIND_ASK_LEAVE:
-        agent_member(a, from)->asked = true;
-        coordinator_check_asked_on_loop(a);
-        break;
+    case KIND_ASK_LEAVE: coordinator_asked_on_loop(a, from, r); break;
     case KIND_ALL_ASKED: all_asked(a); break;
-    case KIND_WAVE: wave_came(a, r); break;
+    case KIND_WAVE: wave_came(a, from, r); break;
     case KIND_STATE: coordinator_state_came_on_loop(a, from, r); break;
     default: leave_came(a, r); break;
     }
 }
 
+// The judge is told, and tells; but who has heard of a change first knows another one for a while.
 gw_status leaving_received_on_loop(agent *a, int from, message *m, gw_error *error) {
     reader r = reader_of(m->head.data, m->head.size);
-    // Only rank 0 is told, and only rank 0 tells.
-    bool to_coordinator = m->kind == KIND_ASK_LEAVE || m->kind == KIND_STATE;
-    gw_status status = GW_OK;
-    if (to_coordinator ? a->rank != 0 : from != 0)
-        status = error_set(error, GW_PROTOCOL, "a message about leaving from rank %d", from);
-    else
-        leaving_told_on_loop(a, from, m->kind, &r);
+    leaving_told_on_loop(a, from, m->kind, &r);
     message_release(m);
-    return status;
+    if (!r.failed) return GW_OK;
+    return error_set(error, GW_PROTOCOL, "a message about leaving that is cut off");
 }
 
-void leaving_without_coordinator_on_loop(agent *a) {
+// ---- Asking ----
+
+void leaving_ask_on_loop(agent *a) {
+    a->phase = AGENT_ASKED;
+    leaving_tell_on_loop(a, roster_judge(a), KIND_ASK_LEAVE);
+}
+
+static void out_of_time_alone(timer *t) {
+    agent *a = list_entry(t, agent, leaving.bound);
+    words missing = describe(a);
+    gw_error error;
+    error_set(&error, GW_TIMEOUT, "leaving: not everything has ended within %d s: this worker %s",
+              BOUND_S, missing.text);
+    leaving_finish_on_loop(a, &error);
+}
+
+void leaving_ask_alone_on_loop(agent *a) {
+    a->leaving.alone = true;
+    a->phase = AGENT_DRAINING;
+    leaving_set_timer(a, &a->leaving.bound, out_of_time_alone, BOUND_S);
     references_give_back_on_loop(a);
-    leaving_finish_on_loop(a, NULL);
+    leaving_check_on_loop(a);
+}
+
+// ---- What happens to others meanwhile ----
+
+void leaving_judge_changed_on_loop(agent *a) {
+    leaving *l = &a->leaving;
+    bool asks = a->phase == AGENT_ASKED || a->phase == AGENT_DRAINING;
+    if (!asks || l->alone || l->over) return;
+    // "Whoever has asked tells the new one, and it begins again."
+    if (a->phase == AGENT_DRAINING) leaving_set_timer(a, &l->bound, out_of_own_time, OWN_BOUND_S);
+    leaving_disarm(a, &l->patience);
+    leaving_tell_on_loop(a, roster_judge(a), KIND_ASK_LEAVE);
 }
 
 void leaving_lost_on_loop(agent *a, int rank) {
-    if (rank == 0 && (a->phase == AGENT_ASKED || a->phase == AGENT_DRAINING))
-        leaving_without_coordinator_on_loop(a);
+    if (a->leaving.wave_from == rank) leaving_disarm(a, &a->leaving.patience);
     coordinator_check_asked_on_loop(a);
     coordinator_check_answered_on_loop(a);
 }

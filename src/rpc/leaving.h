@@ -1,4 +1,4 @@
-// Leaving together, between the files that do it: leaving.c tells and is told, coordinator.c is rank 0's part,
+// Leaving, between the files that do it: leaving.c tells and is told, coordinator.c is the judge's part in leaving together,
 // shutdown.c the program's. docs/PROTOCOL.md, "Shutdown", has the states.
 //
 // Threads: with the role.
@@ -11,8 +11,8 @@
 
 enum {
     LEAVE_TEXT_MAX = 512,
-    PATIENCE_S = 1,    // until a worker says that it is not idle
-    BOUND_S = 30,      // rank 0's, from the moment all have asked
+    PATIENCE_S = 1,  // until a worker says that it is not idle
+    BOUND_S = 30,    // the coordinator's, from the moment all have asked; of one that leaves alone
     OWN_BOUND_S = 35,  // the others', in case they do not hear from it
     GOODBYE_S = 1      // for the last messages
 };
@@ -26,17 +26,20 @@ void leaving_finish_on_loop(agent *a, const gw_error *error);
 
 bool leaving_is_idle(const agent *a);
 
-// Tells |to| what there is to tell; again later if there is no memory for it. Rank 0 tells itself at once.
+// Waits for the end of what the program has asked for: everybody's leaving, or this worker's alone.
+void leaving_ask_on_loop(agent *a);
+void leaving_ask_alone_on_loop(agent *a);
+
+// Tells |to| what there is to tell; again later if there is no memory for it. The coordinator tells itself at once.
 void leaving_tell_on_loop(agent *a, int to, message_kind kind);
 void leaving_tell_all_on_loop(agent *a, message_kind kind);
 void leaving_told_on_loop(agent *a, int from, message_kind kind, reader *r);
 void leaving_send_state_on_loop(agent *a);
-void leaving_without_coordinator_on_loop(agent *a);
 
-// coordinator.c; they do nothing on other ranks.
+// coordinator.c; they do nothing on workers that are not the judge.
+void coordinator_asked_on_loop(agent *a, int from, reader *r);
 void coordinator_check_asked_on_loop(agent *a);
 void coordinator_check_answered_on_loop(agent *a);
 void coordinator_state_came_on_loop(agent *a, int from, reader *r);
-void coordinator_greet_all_on_loop(agent *a);
 
 #endif

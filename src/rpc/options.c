@@ -80,7 +80,7 @@ static gw_status set_master(join_options *out, const char *host, const char *por
                          "%s is \"%s\": only addresses of this machine (localhost, 127.0.0.1) are "
                          "allowed until connections are encrypted",
                          host_what, host);
-    if (!number && out->world_size > 1)
+    if (!number && (out->group || out->world_size > 1))
         return error_set(error, GW_INVALID, "%s is 0, which the other workers cannot find",
                          port_what);
     // "localhost" may mean two addresses, and everybody has to choose the same one.
@@ -170,7 +170,42 @@ static gw_status find_place(const gw_rpc_options *given, char *(*variable)(const
     return GW_OK;
 }
 
+// The environment is asked only where nothing is given.
+static gw_status find_group(const gw_rpc_options *given, char *(*variable)(const char *name),
+                            bool place_is_given, join_options *out, gw_error *error) {
+    const char *text = variable("GW_GROUP");
+    out->group = given->group;
+    if ((unsigned)given->group > GW_GROUP_JOIN)
+        return error_set(error, GW_INVALID, "group is %d, not one of gw_group_kind",
+                         (int)given->group);
+    if (given->group && place_is_given)
+        return error_set(error, GW_INVALID,
+                         "a group gives out ranks itself: rank and world size are not given");
+    if (given->group || place_is_given || !text || !*text) return GW_OK;
+    if (!strcmp(text, "found")) {
+        out->group = GW_GROUP_FOUND;
+    } else if (!strcmp(text, "join")) {
+        out->group = GW_GROUP_JOIN;
+    } else {
+        return error_set(error, GW_INVALID, "GW_GROUP is \"%.100s\", not found or join", text);
+    }
+    return GW_OK;
+}
+
+static gw_status find_group_or_place(const gw_rpc_options *given,
+                                     char *(*variable)(const char *name), int rank, int world_size,
+                                     join_options *out, gw_error *error) {
+    bool place_is_given = given->rank || given->world_size || rank != UNSET || world_size != UNSET;
+    gw_status status = find_group(given, variable, place_is_given, out, error);
+    if (status) return status;
+    if (!out->group) return find_place(given, variable, rank, world_size, out, error);
+    out->rank = out->group == GW_GROUP_FOUND ? 0 : -1;
+    return GW_OK;
+}
+
 static gw_status set_name(const char *given, join_options *out, gw_error *error) {
+    // Who joins does not know its rank yet.
+    if (!given && out->group == GW_GROUP_JOIN) return GW_OK;
     if (!given) {
         snprintf(out->name, sizeof out->name, "worker%d", out->rank);
         return GW_OK;
@@ -190,7 +225,7 @@ gw_status options_resolve(const gw_rpc_options *given, char *(*variable)(const c
     char base[OPTIONS_PATH_MAX];
     gw_status status = split(given->init_method ? given->init_method : "env://", base, sizeof base,
                              &rank, &world_size, error);
-    if (!status) status = find_place(given, variable, rank, world_size, out, error);
+    if (!status) status = find_group_or_place(given, variable, rank, world_size, out, error);
     if (!status) status = parse_address(base, variable, out, error);
     if (!status) status = set_name(given->name, out, error);
     if (status) return status;

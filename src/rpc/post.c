@@ -1,6 +1,7 @@
 #include "rpc/post.h"
 
 #include "rpc/call.h"
+#include "rpc/early.h"
 #include "rpc/promise.h"
 #include "rpc/serving.h"
 #include "rpc/upward.h"
@@ -87,35 +88,40 @@ static gw_status dispatch(agent *a, int from, message *m, gw_error *error) {
     return status;
 }
 
+static bool is_about_members(const message *m) {
+    return m->kind >= MEMBERS_KIND_FIRST && m->kind <= MEMBERS_KIND_LAST;
+}
+
 static bool is_counted(const message *m) {
     return m->kind < KIND_ASK_LEAVE || m->kind > KIND_LEAVE;
 }
 
 // A peer that cannot be understood is lost, since what it meant can no longer be known.
-static void blame(agent *a, int rank, const gw_error *why) {
+void post_blame_on_loop(agent *a, int rank, const gw_error *why) {
     gw_error error;
     error_set(&error, GW_PROTOCOL, "%s (rank %d) broke the protocol: %s",
               agent_member(a, rank)->name, rank, why->text);
     if (rank != a->rank && a->peers) peers_lose(a->peers, rank, &error);
 }
 
+void post_dispatch_on_loop(agent *a, int from, message *m) {
+    gw_error error;
+    if (dispatch(a, from, m, &error)) post_blame_on_loop(a, from, &error);
+}
+
 void post_receive(void *user, int from, message *m) {
     agent *a = user;
     gw_error error;
-    if (is_counted(m)) agent_member(a, from)->received++;
-    if (dispatch(a, from, m, &error)) blame(a, from, &error);
-}
-
-void post_lose(void *user, int rank, const gw_error *why) {
-    agent *a = user;
-    member *m = agent_member(a, rank);
-    m->lost = true;
-    m->why = *why;
-    calls_lost_on_loop(a, rank);
-    servings_lost_on_loop(a, rank);
-    promises_lost_on_loop(a, rank);
-    references_lost_on_loop(a, rank);
-    leaving_lost_on_loop(a, rank);
+    if (a->fence.status) {
+        message_release(m);
+    } else if (is_about_members(m)) {
+        if (members_received(a->roster, from, m, &error)) post_blame_on_loop(a, from, &error);
+        if (a->joining && members_is_complete(a->roster)) env_wake(a->env, a->joining);
+    } else {
+        if (is_counted(m)) agent_member(a, from)->received++;
+        if (from != a->rank) a->messages_received++;
+        if (!early_keep_on_loop(a, from, m)) post_dispatch_on_loop(a, from, m);
+    }
 }
 
 // One message at a time: what it leads to comes before the next one, as with messages of others.
@@ -151,24 +157,28 @@ gw_status agent_send_on_loop(agent *a, int rank, message *m, bool flush, gw_erro
     assert(env_held(a->env));
     bool counted = is_counted(m);
     gw_status status;
-    if (rank == a->rank) {
+    if (a->fence.status) {
+        message_release(m);
+        status = agent_left_error(a, "a message", error);
+    } else if (rank == a->rank) {
         status = send_to_self(a, m, error);
     } else if (a->peers) {
         status = peers_send(a->peers, rank, m, flush, error);
     } else {
         message_release(m);
-        status = error_set(error, GW_WRONG_STATE, "a message after shutdown");
+        status = agent_left_error(a, "a message", error);
     }
     if (!status && counted) agent_member(a, rank)->sent++;
+    if (!status && rank != a->rank) a->messages_sent++;
     return status;
 }
 
 gw_status agent_check_on_loop(agent *a, int rank, gw_error *error) {
     const member *m = agent_member(a, rank);
-    if (a->phase == AGENT_LEFT) return error_set(error, GW_WRONG_STATE, "a call after shutdown");
+    if (a->phase == AGENT_LEFT) return agent_left_error(a, "a call", error);
     if (!m->lost) return GW_OK;
     *error = m->why;
-    error_prefix(error, m->name);
+    if (m->known) error_prefix(error, m->name);
     return error->status;
 }
 

@@ -8,7 +8,10 @@
 
 // What the sessions call; |user| is the agent.
 void post_receive(void *user, int from, message *m);
-void post_lose(void *user, int rank, const gw_error *why);
+
+// Does what |m| says, which it takes; whoever cannot be understood is lost.
+void post_dispatch_on_loop(agent *a, int from, message *m);
+void post_blame_on_loop(agent *a, int rank, const gw_error *why);
 
 // Messages to oneself that have not come.
 void post_drop_loopback(agent *a);

@@ -1,30 +1,21 @@
-// gw_rpc_shutdown.
+// gw_rpc_shutdown and gw_rpc_leave.
 #include "rpc/leaving.h"
 
 #include "base/failpoint.h"
 
-static void ask(agent *a) {
-    a->phase = AGENT_ASKED;
-    if (a->rank == 0) coordinator_greet_all_on_loop(a);
-    if (agent_member(a, 0)->lost) {
-        leaving_without_coordinator_on_loop(a);
-    } else {
-        leaving_tell_on_loop(a, 0, KIND_ASK_LEAVE);
-    }
-}
-
-// The others are let go by a message that must arrive.
+// The others are let go by a message that must arrive; and what this worker has sent last is waited for.
 static void wait_until_drained(agent *a) {
     waiter w = { .what = "the last messages to be received" };
-    if (a->rank != 0 || peers_is_drained(a->peers)) return;
+    bool matters = a->leaving.coordinates || a->leaving.alone;
+    if (!matters || !a->peers || peers_is_drained(a->peers)) return;
     peers_on_drained(a->peers, &w);
     env_wait(a->env, &w, env_now_ns(a->env) + GOODBYE_S * SECOND);
-    peers_on_drained(a->peers, NULL);
+    if (a->peers) peers_on_drained(a->peers, NULL);
 }
 
-static void shut_down_on_loop(agent *a, gw_scope *root) {
+static void wait_until_over(agent *a, gw_scope *root, void (*ask)(agent *a), const char *what) {
     leaving *l = &a->leaving;
-    waiter w = { .what = "the others to ask for shutdown" };
+    waiter w = { .what = what };
     l->waiting = &w;
     ask(a);
     failpoint("shutdown");
@@ -38,26 +29,37 @@ static void shut_down_on_loop(agent *a, gw_scope *root) {
     if (l->error.status) scope_fail_with(root, &l->error);
 }
 
-void gw_rpc_shutdown(gw_scope *root) {
+static void leave(gw_scope *root, const char *function, void (*ask)(agent *a), const char *what) {
     agent *a = root->slots[SCOPE_AGENT].data;
     gw_error error;
     if (!a) {
         // Joining may have failed, and said so.
         if (root->agent)
-            scope_fail(root, GW_WRONG_STATE,
-                       "gw_rpc_shutdown is for the scope that gw_rpc_init was given");
+            scope_fail(root, GW_WRONG_STATE, "%s is for the scope that gw_rpc_init was given",
+                       function);
         else if (!root->error)
-            scope_fail(root, GW_WRONG_STATE, "gw_rpc_shutdown without gw_rpc_init");
+            scope_fail(root, GW_WRONG_STATE, "%s without gw_rpc_init", function);
         return;
     }
     env_enter(a->env);
-    if (a->phase != AGENT_SERVING) {
+    if (a->fence.status) {
+        scope_fail_with(root, &a->fence);
+    } else if (a->phase != AGENT_SERVING) {
         if (a->phase != AGENT_LEFT)
-            scope_fail(root, GW_WRONG_STATE, "gw_rpc_shutdown is under way");
+            scope_fail(root, GW_WRONG_STATE, "%s is under way",
+                       a->leaving.alone ? "gw_rpc_leave" : "gw_rpc_shutdown");
     } else if (context_check_wait(root, &error)) {
         scope_fail_with(root, &error);
     } else {
-        shut_down_on_loop(a, root);
+        wait_until_over(a, root, ask, what);
     }
     env_leave(a->env);
+}
+
+void gw_rpc_shutdown(gw_scope *root) {
+    leave(root, "gw_rpc_shutdown", leaving_ask_on_loop, "the others to ask for shutdown");
+}
+
+void gw_rpc_leave(gw_scope *root) {
+    leave(root, "gw_rpc_leave", leaving_ask_alone_on_loop, "what runs to end");
 }

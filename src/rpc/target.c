@@ -1,6 +1,7 @@
 // Who is who.
 #include "rpc/call.h"
 
+#include "rpc/roster.h"
 #include "rpc/upward.h"
 
 gw_target gw_to_name(const char *name) {
@@ -20,7 +21,7 @@ gw_target gw_to_rref(const gw_rref *rref) {
 }
 
 gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *error) {
-    const char *self = agent_member(a, a->rank)->name;
+    const char *self = a->name;
     if (to.rref) {
         if (reference_agent(to.rref) != a)
             return error_set(error, GW_INVALID,
@@ -29,14 +30,13 @@ gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *
         return GW_OK;
     }
     if (to.name) {
-        int found = (int)(intptr_t)map_find_name(&a->ranks, to.name);
-        if (!found)
+        *out_rank = roster_find((agent *)a, to.name);
+        if (*out_rank < 0)
             return error_set(error, GW_NOT_FOUND, "%s knows no worker named \"%.140s\"", self,
                              to.name);
-        *out_rank = found - 1;
         return GW_OK;
     }
-    if (to.rank < 0 || to.rank >= a->member_count)
+    if (to.rank < 0 || to.rank >= a->member_count || !agent_member(a, (int)to.rank)->known)
         return error_set(error, GW_NOT_FOUND, "%s knows no worker of rank %lld; there are %d", self,
                          (long long)to.rank, a->member_count);
     *out_rank = (int)to.rank;
@@ -62,7 +62,8 @@ gw_worker gw_rpc_self(gw_scope *s) {
 
 int gw_rpc_world_size(gw_scope *s) {
     agent *a = agent_of(s);
-    return a ? a->world_size : 0;
+    if (!a) return 0;
+    return a->group ? a->there_count : a->world_size;
 }
 
 gw_rpc_stats gw_rpc_get_stats(gw_scope *s) {
@@ -74,8 +75,8 @@ gw_rpc_stats gw_rpc_get_stats(gw_scope *s) {
     out = (gw_rpc_stats){
         .calls_made = a->calls_made,
         .calls_served = a->calls_served,
-        .messages_sent = p.messages_sent,
-        .messages_received = p.messages_received,
+        .messages_sent = a->messages_sent,
+        .messages_received = a->messages_received,
         .bytes_sent = p.bytes_sent,
         .bytes_received = p.bytes_received,
         .reconnects = p.reconnects,

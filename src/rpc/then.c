@@ -13,13 +13,22 @@ static bool is_own(gw_scope *s, const gw_future *f) {
     return false;
 }
 
+// The end of this worker may have completed it first.
+static void fail_second(gw_scope *s, gw_future *f) {
+    const gw_error *e = result_error(future_result(f));
+    if (e && e->status == GW_FENCED)
+        scope_fail_with(s, e);
+    else
+        scope_fail(s, GW_WRONG_STATE, "the future is complete already");
+}
+
 // Takes |r|.
 static void complete(gw_scope *s, gw_future *f, result *r) {
     env_enter(f->agent->env);
     bool first = !future_result(f) || f->cancelled;
     future_complete_on_loop(f, r);
     env_leave(f->agent->env);
-    if (!first) scope_fail(s, GW_WRONG_STATE, "the future is complete already");
+    if (!first) fail_second(s, f);
 }
 
 static void follow(gw_scope *s, gw_future *f, gw_future *in) {
@@ -34,7 +43,7 @@ static void follow(gw_scope *s, gw_future *f, gw_future *in) {
     gw_status status = future_follow_on_loop(f, in, &error);
     if (status) future_fail_on_loop(f, &error);
     env_leave(f->agent->env);
-    if (!first) scope_fail(s, GW_WRONG_STATE, "the future is complete already");
+    if (!first) fail_second(s, f);
 }
 
 // What |v| is becomes the result of |f|. Whoever waits learns of a failed scope, too.
@@ -60,12 +69,14 @@ gw_future *gw_future_open(gw_scope *s) {
         return &future_poison;
     }
     env_enter(a->env);
+    gw_error error;
     bool left = a->phase == AGENT_LEFT;
+    if (left) agent_left_error(a, "a future", &error);
     if (!left) list_append(&a->unresolved, &f->sibling);
     env_leave(a->env);
     if (left) {
         handle_release(f);
-        scope_fail(s, GW_WRONG_STATE, "a future after shutdown");
+        scope_fail_with(s, &error);
         return &future_poison;
     }
     f = scope_own(s, f);

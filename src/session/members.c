@@ -44,6 +44,7 @@ static void on_joined(void *user, const member_fact *who) {
 static void on_gone(void *user, int rank, bool left, const gw_error *why) {
     members *m = user;
     const members_options *o = &m->options;
+    if (left) peers_note_left(o->peers, rank);
     if (!planted(PLANTED_NO_FENCING)) peers_lose(o->peers, rank, why);
     if (o->gone) o->gone(o->user, rank, left, why);
 }

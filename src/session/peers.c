@@ -129,6 +129,11 @@ void peers_lose(peers *p, int rank, const gw_error *why) {
     peer_apply(x, PEER_DEAD);
 }
 
+void peers_note_left(peers *p, int rank) {
+    peer *x = peer_find(p, (uint32_t)rank);
+    if (x) x->session.has_goodbye = true;
+}
+
 bool peers_is_lost(const peers *p, int rank) {
     const peer *x = peer_find(p, (uint32_t)rank);
     return x && x->state == PEER_LOST;

@@ -61,6 +61,9 @@ void peers_await_room(peers *p, int rank);
 // Ends the session with a peer that cannot be understood, or is known to be dead: it is lost with |why|.
 void peers_lose(peers *p, int rank, const gw_error *why);
 
+// Such a peer has said goodbye, to others: its loss is no news.
+void peers_note_left(peers *p, int rank);
+
 // From now on no peer is lost for not answering: whoever has called this knows better, and calls peers_lose.
 void peers_be_patient(peers *p);
 

@@ -1,0 +1,15 @@
+// Watches: events of membership on their way to the program.
+//
+// Threads: with the role.
+#ifndef RPC_WATCH_H
+#define RPC_WATCH_H
+
+#include "rpc/agent.h"
+#include <gradwire/membership.h>
+
+void watches_tell_on_loop(agent *a, gw_member_event_kind kind, int rank);
+
+// Who waits for an event waits no more.
+void watches_close_on_loop(agent *a);
+
+#endif
