@@ -47,7 +47,7 @@ static map_entry *slot_of(const map *m, uint64_t key, const char *name) {
 }
 
 static bool grow(map *m) {
-    size_t capacity = m->capacity ? m->capacity * 2 : 16;
+    size_t capacity = m->capacity ? m->capacity * 2 : 4;
     map bigger = { .entries = mem_calloc(capacity * sizeof(map_entry)),
                    .count = m->count,
                    .capacity = capacity };
