@@ -42,6 +42,11 @@ static void links_in_pages_lead_somewhere(void **state) {
     run("links");
 }
 
+static void limits_are_as_written(void **state) {
+    (void)state;
+    run("limits");
+}
+
 static void an_installed_library_can_be_used(void **state) {
     (void)state;
     run("install");
@@ -55,4 +60,5 @@ static void the_library_has_no_planted_bugs(void **state) {
 GW_TESTS_WITH_LIMIT(habits, 300, sources_are_formatted, includes_point_down,
                     banned_calls_are_not_made, sources_compile_without_warnings,
                     public_headers_stand_alone, links_in_pages_lead_somewhere,
-                    an_installed_library_can_be_used, the_library_has_no_planted_bugs);
+                    limits_are_as_written, an_installed_library_can_be_used,
+                    the_library_has_no_planted_bugs);
