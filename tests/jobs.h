@@ -23,6 +23,7 @@ typedef enum jobs_kind {
     JOBS_STOPS,
     JOBS_PARTITIONS,
     JOBS_ALL,
+    JOBS_GROUP,  // that workers join and leave, and crash
     JOBS_KIND_COUNT
 } jobs_kind;
 
@@ -38,7 +39,9 @@ typedef struct jobs_thing {
 
 typedef struct jobs_worker {
     struct jobs *jobs;
-    int node;
+    int node, rank;
+    bool leaves;  // in the middle, if it is a group's
+    int64_t starts_ns;
     env *env;
     gw_scope *root, *scope;
     uint64_t random;
@@ -56,7 +59,7 @@ typedef struct jobs {
     uint64_t seed;
     jobs_kind kind;
     sim *sim;
-    int worker_count, steps, threads;
+    int worker_count, steps, threads, left_count;
     int64_t delay_max_ns, fault_ns;  // faults may begin before
 
     int rest_phase;
@@ -89,7 +92,7 @@ bool jobs_call_ends(gw_scope *s, int64_t call);
 bool jobs_use_ends(gw_scope *s);
 // An error that was asked for: |status|, or one that faults explain.
 void jobs_expect(gw_scope *s, int64_t call, gw_status status);
-bool jobs_has_faults(void);  // that make workers end, so far
+bool jobs_has_ends(void);  // of workers, so far, other than all together
 
 int jobs_open_thing(gw_scope *s);
 void jobs_close_thing(gw_scope *s, int thing);
@@ -102,6 +105,7 @@ int64_t jobs_patience_ns(sim_counts before);
 // ---- What workers do: jobs_steps.c ----
 void jobs_step(jobs_worker *w);
 uint64_t jobs_draw(jobs_worker *w, uint64_t below);
+int jobs_choose_rank(gw_scope *s, uint64_t choice);  // of somebody who is, or was, there
 
 // ---- Time passes in a body: jobs_bodies.c ----
 void jobs_pause(gw_scope *s, int64_t ms);

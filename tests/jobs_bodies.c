@@ -59,7 +59,7 @@ GW_FUNCTION(jobs_never, GW_INLINE, "int") {
 GW_FUNCTION(jobs_chain, GW_POOL, "int, int, int") {
     begin(s, a);
     int64_t depth = gw_arg_int(s, a, 1), x = gw_arg_int(s, a, 2), call = jobs_new_call();
-    int to = (int)(hash_u64((uint64_t)(x + call)) % (uint64_t)jobs_now->worker_count);
+    int to = jobs_choose_rank(s, hash_u64((uint64_t)(x + call)));
     gw_value v = depth > 0 ? gw_rpc_sync(s, to, "jobs_chain", call, depth - 1, x)
                            : gw_rpc_sync(s, to, "jobs_next", call, x);
     return gw_ok(s) ? gw_value_of(gw_int_of(s, v) + 1) : gw_none();

@@ -30,15 +30,16 @@ void jobs_body_runs(gw_scope *s, int64_t number) {
     if (++c->runs > 1) fail_msg("call %d runs again", (int)number);
 }
 
-bool jobs_has_faults(void) {
+bool jobs_has_ends(void) {
     sim_counts c = sim_count(jobs_now->sim);
-    return c.crashes + c.stops + c.partitions > 0;
+    return jobs_now->left_count + c.crashes + c.stops + c.partitions > 0;
 }
 
 static bool is_explained(gw_status status) {
     sim_counts c = sim_count(jobs_now->sim);
     if (status == GW_DISCONNECTED || status == GW_REF_LOST || status == GW_NOT_FOUND)
-        return jobs_has_faults();
+        return jobs_has_ends();
+    if (status == GW_WRONG_STATE) return jobs_now->left_count > 0;  // who leaves takes no calls
     return status == GW_FENCED && c.stops + c.partitions > 0;
 }
 

@@ -109,7 +109,12 @@ static void all_faults_come_together(void **state) {
     walk_through(JOBS_ALL);
 }
 
+static void workers_join_and_leave_a_group(void **state) {
+    (void)state;
+    walk_through(JOBS_GROUP);
+}
+
 GW_TESTS_WITH_LIMIT(jobs_sim, 300, calls_and_references_survive_slow_networks,
                     they_survive_lost_and_repeated_frames, survivors_of_crashes_get_errors_in_time,
                     who_stops_is_gone_or_goes_on, one_side_of_a_partition_goes_on,
-                    all_faults_come_together);
+                    all_faults_come_together, workers_join_and_leave_a_group);

@@ -79,7 +79,8 @@ void sim_cut_all(sim *s);
 // Its own threads go on as a *ghost*, alone in an empty world, so that they can free what they own: all its streams close,
 // nobody answers, nothing leaves. What a ghost does must not count for a test. sim_env makes another env for the node.
 void sim_crash(sim *s, int node);
-bool sim_is_crashed(const sim *s, int node);  // its last env is a ghost's
+bool sim_is_crashed(const sim *s, int node);     // its last env is a ghost's
+int64_t sim_crashed_ns(const sim *s, int node);  // when it did, last; ENV_NEVER: it has not
 bool sim_is_ghost(const env *e);
 
 // SIGSTOP and SIGCONT: none of its threads goes on and nothing happens on it, while time does. Its listeners accept, as the
@@ -114,6 +115,9 @@ typedef struct sim_faults {
 
 bool sim_fault_plan(sim *s, uint64_t seed, sim_faults faults);  // false without memory
 const char *sim_plan_text(const sim *s);                        // a line for each fault
+bool sim_plan_is_over(const sim *s);  // nothing of it is to come at a time; crashes at events may
+int64_t sim_last_fault_ns(
+    const sim *s);  // when one last began or ended, cuts of single connections not counted
 
 int64_t sim_now_ns(const sim *s);
 uint64_t sim_trace_hash(const sim *s);

@@ -5,6 +5,11 @@
 
 static void note(sim *s, const char *what, int a, int b) {
     sim_note(s, NULL, what, (uint64_t)a, (uint64_t)b);
+    s->last_fault_ns = s->now_ns;
+}
+
+int64_t sim_last_fault_ns(const sim *s) {
+    return s->last_fault_ns;
 }
 
 // ---- Crashes ----
@@ -38,6 +43,7 @@ void sim_crash(sim *s, int node) {
         note(s, "crashes", node, 0);
         s->counts.crashes++;
         s->nodes[node].is_stopped = false;
+        s->nodes[node].crashed_ns = s->now_ns;
         x->is_ghost = true;
         list_each(k, &x->conns) make_ghostly(s, list_entry(k, conn, link));
     }
@@ -54,6 +60,10 @@ bool sim_is_crashed(const sim *s, int node) {
         if (x->node == node) is_crashed = x->is_ghost;
     }
     return is_crashed;
+}
+
+int64_t sim_crashed_ns(const sim *s, int node) {
+    return sim_is_crashed(s, node) ? s->nodes[node].crashed_ns : ENV_NEVER;
 }
 
 // ---- Stops ----

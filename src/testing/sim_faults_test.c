@@ -67,6 +67,7 @@ static void crash_with_seed(uint64_t seed, void *context) {
     if (seed % 3 == 2) assert_true(sim_at_send(t.sim, seed * 2, crash_1, NULL));
     assert_true(talk_run_with(&t, talk_until_lost));
     assert_int_equal(sim_count(t.sim).crashes, 1);
+    assert_true(sim_crashed_ns(t.sim, 1) <= sim_now_ns(t.sim));
     assert_true(sim_is_crashed(t.sim, 1) && sim_is_ghost(t.talkers[1].env));
     assert_false(sim_is_crashed(t.sim, 0) || sim_is_ghost(t.talkers[0].env));
     assert_ptr_not_equal(sim_env(t.sim, 1), t.talkers[1].env);

@@ -95,6 +95,7 @@ struct sim_env_ {
 // What has been done to a node.
 typedef struct sim_node {
     bool is_stopped;
+    int64_t crashed_ns;  // 0: it has not
     int64_t wall_offset_ns;
     uint64_t clogged[SIM_NODES_MAX / 64];  // by the node that bytes from here go to
 } sim_node;
@@ -154,6 +155,7 @@ struct sim {
     list_node names;
     uint64_t send_count;
     char plan[SIM_PLAN_MAX];
+    int64_t plan_ends_ns, last_fault_ns;
 };
 
 // ---- sim.c ----

@@ -30,7 +30,7 @@ static int64_t draw_time(plan *p) {
 // As many short ones as long ones.
 static int64_t draw_hold(plan *p) {
     int64_t limit = p->faults->hold_ns ? p->faults->hold_ns : 20 * SIM_SECOND;
-    while (limit > 2 * HOLD_NS_MIN && draw(p, 3) == 0) limit /= 4;
+    while (limit > 8 * HOLD_NS_MIN && draw(p, 3) == 0) limit /= 4;
     return HOLD_NS_MIN + (int64_t)draw(p, (uint64_t)(limit - HOLD_NS_MIN));
 }
 
@@ -73,6 +73,7 @@ static sim_cue *add(plan *p, void (*act)(sim *s, void *arg), sim_fault fault) {
 
 static void add_at(plan *p, int64_t when_ns, void (*act)(sim *s, void *arg), sim_fault fault) {
     sim_cue *cue = add(p, act, fault);
+    if (when_ns > p->sim->plan_ends_ns) p->sim->plan_ends_ns = when_ns;
     if (cue) sim_event_at(p->sim, &cue->event, when_ns);
 }
 
@@ -218,6 +219,10 @@ bool sim_fault_plan(sim *s, uint64_t seed, sim_faults faults) {
     plan_some(&p, faults.cuts, plan_cut);
     plan_some(&p, faults.wall_steps, plan_step);
     return !p.failed;
+}
+
+bool sim_plan_is_over(const sim *s) {
+    return s->now_ns > s->plan_ends_ns;
 }
 
 const char *sim_plan_text(const sim *s) {
