@@ -75,6 +75,16 @@ static void a_model_learns_from_data_of_another_worker(void **state) {
                 "this program is for two workers");
 }
 
+static void a_supervisor_replaces_a_worker_that_died(void **state) {
+    (void)state;
+    result *r = run("timeout 60 ./supervisor");
+    const char *died = strstr(r->output, "worker2 died\n");
+    assert_non_null(died);
+    assert_non_null(strstr(died, "worker2 joined\n"));
+    assert_non_null(strstr(r->output, "comes again: disconnected"));
+    assert_says(r, 0, "the sum of 40 squares is 22140");
+}
+
 // ---- CartPole -----------------------------------------------------------------------------------------------------
 
 static const char short_run[] = "--max-episodes 12 --log-interval 1 --seed 7";
@@ -146,7 +156,7 @@ static void cartpole_refuses_wrong_options(void **state) {
 
 GW_TESTS(examples, hello_calls_in_three_ways, a_cpp_program_calls_and_keeps_objects,
          a_program_calls_a_different_program, a_model_learns_from_data_of_another_worker,
-         cartpole_prints_the_lines_of_the_tutorial,
+         a_supervisor_replaces_a_worker_that_died, cartpole_prints_the_lines_of_the_tutorial,
          cartpole_plays_the_same_episodes_for_the_same_seed,
          cartpole_plays_other_episodes_for_another_seed, cartpole_plays_the_same_under_the_launcher,
          cartpole_plays_the_same_when_connections_are_cut, cartpole_draws_its_learning_curve,

@@ -146,6 +146,35 @@ static void it_refuses_wrong_times_and_threads(void **state) {
     assert_int_equal(resolve(o).timeout_ms, GW_NO_TIMEOUT);
 }
 
-GW_TESTS(rpc_options, it_takes_everything_from_the_environment,
+static void it_takes_a_group_instead_of_a_place(void **state) {
+    (void)state;
+    const gw_rpc_options none = { .init_method = "file:///tmp/x" };
+    set_environment("GW_GROUP=join", "RANK=3", "WORLD_SIZE=4", NULL);
+    join_options o = resolve(none);
+    assert_int_equal(o.group, GW_GROUP_JOIN);
+    assert_int_equal(o.rank, -1);
+    assert_int_equal(o.world_size, 0);
+    assert_string_equal(o.name, "");  // its incarnation's, later
+    set_environment("GW_GROUP=found", NULL, NULL, NULL);
+    o = resolve(none);
+    assert_int_equal(o.group, GW_GROUP_FOUND);
+    assert_int_equal(o.rank, 0);
+    assert_string_equal(o.name, "worker0");
+    // What is given comes before the environment.
+    o = resolve((gw_rpc_options){ .world_size = 2, .init_method = "file:///tmp/x" });
+    assert_int_equal(o.group, GW_GROUP_NONE);
+    o = resolve((gw_rpc_options){ .group = GW_GROUP_JOIN, .init_method = "file:///tmp/x" });
+    assert_int_equal(o.group, GW_GROUP_JOIN);
+    set_environment("GW_GROUP=enter", NULL, NULL, NULL);
+    refuse(none, GW_INVALID, "GW_GROUP is \"enter\", not found or join");
+    const gw_rpc_options both = { .group = GW_GROUP_JOIN,
+                                  .world_size = 2,
+                                  .init_method = "file:///tmp/x" };
+    refuse(both, GW_INVALID, "a group gives out ranks itself");
+    const gw_rpc_options portless = { .group = GW_GROUP_FOUND, .init_method = "tcp://localhost:0" };
+    refuse(portless, GW_INVALID, "is 0, which the other workers cannot find");
+}
+
+GW_TESTS(rpc_options, it_takes_a_group_instead_of_a_place, it_takes_everything_from_the_environment,
          it_takes_rank_and_world_size_from_options_or_the_url, it_refuses_a_wrong_place_in_the_job,
          it_refuses_a_wrong_address, it_refuses_a_wrong_name, it_refuses_wrong_times_and_threads);

@@ -1,0 +1,429 @@
+// Groups in the simulator: joining, leaving, dying and coming again.
+#include "rpc/agent.h"
+#include "testing/sim.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <stdio.h>
+#include <string.h>
+
+// ---- Workers ------------------------------------------------------------------------------------------------------
+
+enum { NODES = 6 };
+
+typedef struct worker worker;
+typedef void play(worker *w, gw_scope *root);
+
+struct worker {
+    sim *sim;
+    env *env;
+    int node;
+    const char *name;
+    gw_group_kind group;
+    int world_size;  // of a job that is no group; its rank is the node
+    int64_t start_ms;
+    play *play;
+    gw_error joined, ended;  // how gw_rpc_init and the scope went
+    bool is_done;
+    int seen[8];  // events, by kind
+};
+
+static void pause_ms(gw_scope *s, int64_t ms) {
+    gw_scope *t = gw_scope_open(s);
+    gw_scope_set_timeout(t, ms);
+    gw_wait(t, gw_future_open(t));
+    gw_error late = gw_scope_close(t);
+    (void)late;
+}
+
+// Before there is an agent.
+static void sleep_on(env *e, int64_t ms) {
+    waiter w = { .what = "its time to start" };
+    env_enter(e);
+    env_wait(e, &w, env_now_ns(e) + ms * 1000000);
+    env_leave(e);
+}
+
+static void run_worker(void *arg) {
+    worker *w = arg;
+    gw_scope *root = gw_scope_open(NULL);
+    sleep_on(w->env, w->start_ms);
+    agent_open_on(root, w->env, true,
+                  (gw_rpc_options){ .name = w->name,
+                                    .group = w->group,
+                                    .rank = w->world_size ? w->node : 0,
+                                    .world_size = w->world_size,
+                                    .init_method = "tcp://127.0.0.1:29500" });
+    w->joined = *gw_scope_error(root);
+    if (gw_ok(root)) w->play(w, root);
+    w->ended = gw_scope_close(root);
+    w->is_done = true;
+}
+
+static void add(sim *s, int node, worker *w) {
+    w->sim = s;
+    w->node = node;
+    w->env = sim_env(s, node);
+    assert_non_null(w->env);
+    assert_true(sim_spawn(s, node, run_worker, w));
+}
+
+static void run(sim *s, int64_t seconds) {
+    assert_true(sim_run(s, seconds * SIM_SECOND));
+    sim_close(s);
+}
+
+static void expect_fine(const worker *ws, int count) {
+    for (int i = 0; i < count; i++) {
+        assert_true(ws[i].is_done);
+        if (ws[i].ended.status) fail_msg("%s: %s", ws[i].name, ws[i].ended.text);
+    }
+}
+
+static sim *open_sim(uint64_t seed) {
+    sim *s = sim_open(seed, sim_varied(seed, 0));
+    assert_non_null(s);
+    return s;
+}
+
+GW_FUNCTION(group_echo, GW_INLINE, "any") {
+    return gw_arg(s, a, 0);
+}
+
+GW_FUNCTION(group_fetch, GW_POOL, "any") {
+    return gw_to_here_value(s, gw_arg_rref(s, a, 0));
+}
+
+static void just_shut_down(worker *w, gw_scope *root) {
+    (void)w;
+    gw_rpc_shutdown(root);
+}
+
+// ---- Joining ------------------------------------------------------------------------------------------------------
+
+// Whoever is in hands what it has made on everybody to everybody: also to those who have heard of each other only now.
+static void know_all(worker *w, gw_scope *root) {
+    (void)w;
+    gw_scope *s = gw_scope_open(root);
+    while (gw_rpc_world_size(s) < NODES - 1 && gw_ok(s)) {
+        int count;
+        const gw_worker *all = gw_rpc_workers(s, &count);
+        for (int i = 0; i < count; i++) {
+            gw_rref *r = gw_remote(s, all[i], "group_echo", all[i].rank);
+            gw_value v = gw_rpc_sync(s, all[(i + 1) % count], "group_fetch", r);
+            assert_true(!gw_ok(s) || gw_int_of(s, v) == all[i].rank);
+        }
+        pause_ms(s, 20);
+    }
+    for (int i = 0; i < NODES - 1; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "w%d", i);
+        if (gw_ok(s)) assert_string_equal(gw_rpc_worker(s, name).name, name);
+    }
+    gw_scope_merge(s);
+    gw_rpc_shutdown(root);
+}
+
+static void join_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    static const char *const names[] = { "w0", "w1", "w2", "w3", "w4" };
+    worker ws[NODES - 1] = { 0 };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < NODES - 1; i++) {
+        ws[i] = (worker){ .name = names[i],
+                          .group = i ? GW_GROUP_JOIN : GW_GROUP_FOUND,
+                          .start_ms = (int64_t)(hash_u64(seed * 8 + (uint64_t)i) % 3000),
+                          .play = know_all };
+        add(s, i, &ws[i]);
+    }
+    run(s, 200);
+    expect_fine(ws, NODES - 1);
+}
+
+static void workers_join_at_any_time_and_know_each_other(void **state) {
+    (void)state;
+    testing_for_seeds(60, join_with_seed, NULL);
+}
+
+static void stay_a_while(worker *w, gw_scope *root) {
+    (void)w;
+    pause_ms(root, 10000);
+    gw_rpc_shutdown(root);
+}
+
+static void a_name_of_somebody_who_is_there_is_refused(void **state) {
+    (void)state;
+    worker ws[] = {
+        { .name = "boss", .group = GW_GROUP_FOUND, .play = stay_a_while },
+        { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down },
+        { .name = "w", .group = GW_GROUP_JOIN, .start_ms = 1000, .play = just_shut_down }
+    };
+    sim *s = open_sim(1);
+    for (int i = 0; i < 3; i++) add(s, i, &ws[i]);
+    run(s, 400);
+    expect_fine(ws, 2);
+    assert_int_equal(ws[2].joined.status, GW_DUPLICATE);
+    assert_string_equal(ws[2].joined.text, "joining the group: the name \"w\" is taken by rank 1");
+}
+
+static void a_job_of_known_size_is_closed(void **state) {
+    (void)state;
+    worker ws[] = {
+        { .name = "a", .world_size = 2, .play = just_shut_down },
+        { .name = "b", .world_size = 2, .start_ms = 3000, .play = just_shut_down },
+        { .name = "c", .group = GW_GROUP_JOIN, .start_ms = 1000, .play = just_shut_down }
+    };
+    sim *s = open_sim(2);
+    for (int i = 0; i < 3; i++) add(s, i, &ws[i]);
+    run(s, 100);
+    expect_fine(ws, 2);
+    assert_int_equal(ws[2].joined.status, GW_WRONG_STATE);
+    assert_string_equal(ws[2].joined.text,
+                        "joining the group: the job at 127.0.0.1:29500 is closed: its 2 workers "
+                        "were known when it began");
+}
+
+// ---- Dying --------------------------------------------------------------------------------------------------------
+
+static void crash_node(sim *s, void *arg) {
+    sim_crash(s, (int)(intptr_t)arg);
+}
+
+static void watch_for(worker *w, gw_scope *s, gw_watch *watch, gw_member_event_kind kind,
+                      const char *name) {
+    for (;;) {
+        gw_member_event e = gw_watch_next(s, watch);
+        if (!gw_ok(s)) return;
+        w->seen[e.kind]++;
+        if (e.kind == kind && !strcmp(e.worker.name, name)) return;
+    }
+}
+
+static void see_it_come_again(worker *w, gw_scope *root) {
+    gw_scope *s = gw_scope_open(root);
+    gw_watch *watch = gw_watch_open(s);
+    watch_for(w, s, watch, GW_MEMBER_JOINED, "phoenix");
+    int rank = gw_rpc_worker(s, "phoenix").rank;
+    assert_int_equal(gw_int_of(s, gw_rpc_sync(s, "phoenix", "group_echo", 1)), 1);
+    watch_for(w, s, watch, GW_MEMBER_DIED, "phoenix");
+    gw_rpc_sync(s, "phoenix", "group_echo", 1);
+    assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
+    gw_scope_clear(s);
+    watch_for(w, s, watch, GW_MEMBER_JOINED, "phoenix");
+    assert_true(gw_rpc_worker(s, "phoenix").rank > rank);
+    assert_int_equal(gw_int_of(s, gw_rpc_sync(s, "phoenix", "group_echo", 2)), 2);
+    assert_int_equal(gw_rpc_world_size(s), 3);
+    gw_scope_merge(s);
+    gw_rpc_shutdown(root);
+}
+
+static void start_again(sim *s, void *arg) {
+    add(s, 2, arg);
+}
+
+static void come_again_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    worker ws[] = {
+        { .name = "boss", .group = GW_GROUP_FOUND, .play = see_it_come_again },
+        { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down },
+        { .name = "phoenix", .group = GW_GROUP_JOIN, .start_ms = 1000, .play = just_shut_down }
+    };
+    worker again = { .name = "phoenix", .group = GW_GROUP_JOIN, .play = just_shut_down };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < 3; i++) add(s, i, &ws[i]);
+    sim_at(s, 5 * SIM_SECOND, crash_node, (void *)(intptr_t)2);
+    sim_at(s, 8 * SIM_SECOND, start_again, &again);
+    run(s, 100);
+    expect_fine(ws, 2);
+    expect_fine(&again, 1);
+}
+
+static void a_worker_comes_again_under_the_same_name(void **state) {
+    (void)state;
+    testing_for_seeds(50, come_again_with_seed, NULL);
+}
+
+static void wait_a_while(worker *w, gw_scope *root) {
+    (void)w;
+    pause_ms(root, 20000);
+    assert_int_equal(gw_rpc_world_size(root), 3);
+    gw_rpc_shutdown(root);
+}
+
+// At any event of its joining; and another one joins beside it.
+static void die_joining_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    worker ws[] = {
+        { .name = "boss", .group = GW_GROUP_FOUND, .play = wait_a_while },
+        { .name = "w", .group = GW_GROUP_JOIN, .play = wait_a_while },
+        { .name = "half", .group = GW_GROUP_JOIN, .start_ms = 0, .play = just_shut_down },
+        { .name = "late", .group = GW_GROUP_JOIN, .start_ms = 3000, .play = wait_a_while }
+    };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < 4; i++) add(s, i, &ws[i]);
+    sim_at_decision(s, 1 + hash_u64(seed) % 600, crash_node, (void *)(intptr_t)2);
+    sim_at(s, 5 * SIM_SECOND, crash_node, (void *)(intptr_t)2);  // at the latest
+    run(s, 400);  // what is left of it gives up after 300
+    expect_fine(ws, 2);
+    expect_fine(&ws[3], 1);
+}
+
+static void who_dies_while_it_joins_keeps_nobody(void **state) {
+    (void)state;
+    testing_for_seeds(150, die_joining_with_seed, NULL);
+}
+
+static void shut_down_with_calls(worker *w, gw_scope *root) {
+    gw_scope *s = gw_scope_open(root);
+    for (int i = 0; i < 4; i++) gw_rpc_async(s, i, "group_echo", w->node);
+    gw_scope_merge(s);
+    gw_rpc_shutdown(root);
+}
+
+// Whoever coordinates is not missed: the others end, and well.
+static void lose_judges_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    static const char *const names[] = { "a", "b", "c", "d" };
+    worker ws[4] = { 0 };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < 4; i++) {
+        ws[i] = (worker){ .name = names[i], .world_size = 4, .play = shut_down_with_calls };
+        add(s, i, &ws[i]);
+    }
+    uint64_t x = hash_u64(seed);
+    sim_at_decision(s, 400 + x % 800, crash_node, (void *)(intptr_t)0);
+    if (seed % 2) sim_at_decision(s, 400 + x / 1000 % 900, crash_node, (void *)(intptr_t)1);
+    if (!sim_run(s, 400 * SIM_SECOND)) fail_msg("%s", sim_report(s));
+    for (int i = 0; i < 4; i++) {
+        // While they join, those who are there already may miss it.
+        if (sim_is_crashed(s, i) || ws[i].joined.status) continue;
+        if (ws[i].ended.status) fail_msg("%s: %s", ws[i].name, ws[i].ended.text);
+    }
+    sim_close(s);
+}
+
+static void shutdown_survives_its_coordinators(void **state) {
+    (void)state;
+    testing_for_seeds(300, lose_judges_with_seed, NULL);
+}
+
+// ---- Leaving ------------------------------------------------------------------------------------------------------
+
+static void leave_soon(worker *w, gw_scope *root) {
+    (void)w;
+    gw_scope *s = gw_scope_open(root);
+    pause_ms(s, 2000);
+    gw_rref *r = gw_remote(s, "stays", "group_echo", 7);
+    gw_rpc_async(s, "stays", "group_echo", 8);
+    assert_int_equal(gw_int_of(s, gw_to_here_value(s, r)), 7);
+    gw_rpc_leave(root);
+    assert_true(gw_ok(root));
+    gw_rpc_sync(s, "stays", "group_echo", 1);
+    assert_int_equal(gw_scope_error(s)->status, GW_WRONG_STATE);
+    gw_scope_clear(s);
+    gw_scope_merge(s);
+}
+
+static void see_it_leave(worker *w, gw_scope *root) {
+    gw_watch *watch = gw_watch_open(root);
+    watch_for(w, root, watch, GW_MEMBER_LEFT, "leaves");
+    pause_ms(root, 1000);
+    assert_int_equal(w->seen[GW_MEMBER_DIED], 0);
+    if (!w->world_size) assert_int_equal(gw_rpc_world_size(root), 2);
+    assert_int_equal(gw_rref_owned_count(root), 0);
+    gw_rpc_shutdown(root);
+}
+
+static void leave_with_seed(uint64_t seed, void *context) {
+    int leaver = (int)(seed % 3), world_size = *(int *)context;
+    worker ws[3] = { 0 };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < 3; i++) {
+        const char *name = i == leaver ? "leaves" : i == (leaver + 1) % 3 ? "stays" : "too";
+        ws[i] = (worker){ .name = name,
+                          .world_size = world_size,
+                          .play = i == leaver ? leave_soon : see_it_leave };
+        if (!world_size) ws[i].group = i ? GW_GROUP_JOIN : GW_GROUP_FOUND;
+        add(s, i, &ws[i]);
+    }
+    run(s, 100);
+    expect_fine(ws, 3);
+}
+
+static void one_leaves_and_the_others_go_on(void **state) {
+    (void)state;
+    testing_for_seeds(60, leave_with_seed, &(int){ 0 });
+    testing_for_seeds(60, leave_with_seed, &(int){ 3 });
+}
+
+// ---- Being taken for dead -----------------------------------------------------------------------------------------
+
+static void stop_node(sim *s, void *arg) {
+    sim_stop(s, (int)(intptr_t)arg);
+}
+
+static void continue_node(sim *s, void *arg) {
+    sim_continue(s, (int)(intptr_t)arg);
+}
+
+static void find_itself_fenced(worker *w, gw_scope *root) {
+    gw_scope *s = gw_scope_open(root);
+    gw_watch *watch = gw_watch_open(s);
+    gw_rref *kept = gw_remote(s, "boss", "group_echo", 1);
+    gw_to_here_value(s, kept);
+    while (gw_ok(s)) gw_watch_next(s, watch);
+    assert_int_equal(gw_scope_error(s)->status, GW_FENCED);
+    gw_scope_clear(s);
+    gw_rpc_sync(s, "boss", "group_echo", 1);
+    assert_int_equal(gw_scope_error(s)->status, GW_FENCED);
+    assert_int_equal(gw_scope_error(s)->outcome, GW_NOT_DELIVERED);
+    gw_scope_clear(s);
+    gw_to_here_value(s, kept);
+    assert_int_equal(gw_scope_error(s)->status, GW_FENCED);
+    gw_scope_clear(s);
+    gw_future_open(s);
+    assert_int_equal(gw_scope_error(s)->status, GW_FENCED);
+    gw_scope_clear(s);
+    gw_scope_merge(s);
+    gw_rpc_shutdown(root);
+    assert_int_equal(gw_scope_error(root)->status, GW_FENCED);
+    // Anew, from where it stands.
+    worker *again = test_calloc(1, sizeof *again);
+    *again = (worker){ .name = w->name, .group = GW_GROUP_JOIN, .play = just_shut_down };
+    again->env = sim_env(w->sim, NODES - 1);
+    run_worker(again);
+    assert_string_equal(again->ended.text, "");
+    test_free(again);
+}
+
+static void see_it_fall_and_rise(worker *w, gw_scope *root) {
+    gw_watch *watch = gw_watch_open(root);
+    watch_for(w, root, watch, GW_MEMBER_SUSPECTED, "sleeper");
+    watch_for(w, root, watch, GW_MEMBER_DIED, "sleeper");
+    watch_for(w, root, watch, GW_MEMBER_JOINED, "sleeper");
+    gw_rpc_shutdown(root);
+}
+
+static void stop_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    worker ws[] = { { .name = "boss", .group = GW_GROUP_FOUND, .play = see_it_fall_and_rise },
+                    { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down },
+                    { .name = "sleeper", .group = GW_GROUP_JOIN, .play = find_itself_fenced } };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < 3; i++) add(s, i, &ws[i]);
+    sim_at(s, 5 * SIM_SECOND, stop_node, (void *)(intptr_t)2);
+    sim_at(s, 25 * SIM_SECOND, continue_node, (void *)(intptr_t)2);
+    run(s, 200);
+    expect_fine(ws, 2);
+    assert_int_equal(ws[2].ended.status, GW_FENCED);
+}
+
+static void who_was_stopped_finds_itself_fenced_and_joins_anew(void **state) {
+    (void)state;
+    testing_for_seeds(30, stop_with_seed, NULL);
+}
+
+GW_TESTS(group_sim, workers_join_at_any_time_and_know_each_other, a_job_of_known_size_is_closed,
+         a_name_of_somebody_who_is_there_is_refused, a_worker_comes_again_under_the_same_name,
+         who_dies_while_it_joins_keeps_nobody, shutdown_survives_its_coordinators,
+         one_leaves_and_the_others_go_on, who_was_stopped_finds_itself_fenced_and_joins_anew);
