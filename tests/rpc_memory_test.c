@@ -74,6 +74,23 @@ static void try_references(gw_scope *s, int to) {
     gw_scope_clear(s);
 }
 
+static void try_cancelling(gw_scope *s, int to) {
+    gw_future *f = gw_rpc_async(s, to, "memory_nest", 2);
+    gw_cancel(s, f);
+    gw_wait(s, f);
+    gw_scope_clear(s);
+}
+
+static void try_values_of_references(gw_scope *s, int to) {
+    gw_rref *r = gw_remote(s, to, "memory_echo", 3);
+    gw_rpc_sync(s, to, "memory_echo", gw_by_value(s, r));
+    gw_scope_clear(s);
+    gw_wait(s, gw_to_here_async(s, r));
+    gw_reference_info infos[4];
+    gw_references(s, infos, 4);
+    gw_scope_clear(s);
+}
+
 typedef struct worker {
     env *env;
     int rank, world_size;
@@ -93,6 +110,8 @@ static void run_worker(void *arg) {
         gw_scope *s = gw_scope_open(root);
         try_calls(s, w->world_size - 1);
         try_references(s, w->world_size - 1);
+        try_cancelling(s, w->world_size - 1);
+        try_values_of_references(s, w->world_size - 1);
         gw_scope_merge(s);
     }
     gw_rpc_shutdown(root);
