@@ -55,6 +55,13 @@ fuzz:
 	@$(call build,fuzz,--target fuzz-$(F))
 	scripts/fuzz run $(F) $(or $(T),60)
 
+# What the tests reach, by room. Tests that judge the sources or kill their workers are left to `make test`.
+coverage:
+	@scripts/setup test
+	@$(call build,coverage,)
+	-SCALE=10 build-coverage/bin/gradwire-tests $(T)
+	scripts/coverage build-coverage
+
 # For each planted bug of tests/planted_seeds.txt (or each of BUG="name ..."), the first seed that finds it.
 planted:
 	@scripts/setup test
