@@ -264,7 +264,7 @@ gw_status call_send_on_loop(call *c) {
     failpoint("before_send");
     status = shipment_send_on_loop(&c->shipment, c->to, REQUEST_SPECIALS_FIELD, true, &c->error);
     if (!status) {
-        if (c->future && c->to != a->rank) c->future->frame = peers_last_frame(a->peers, c->to);
+        if (c->future) c->future->frame = c->shipment.frame;
         return GW_OK;
     }
     set_error(c, status, function);

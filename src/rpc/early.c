@@ -26,7 +26,7 @@ static bool table_names_unheard(const agent *a, const message *m, size_t at) {
         uint32_t rank = reader_u32(&r);
         uint64_t first = reader_u64(&r);
         reader_u64(&r);
-        if (type == SPECIAL_REFERENCE) reader_u8(&r);
+        reader_u8(&r);
         if (r.failed || (type != SPECIAL_REFERENCE && type != SPECIAL_PROMISE)) return false;
         if (is_unheard(a, rank)) return true;
         if (type == SPECIAL_REFERENCE && is_unheard(a, id_rank(first))) return true;

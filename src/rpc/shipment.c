@@ -152,6 +152,8 @@ gw_status shipment_send_on_loop(shipment *s, int to, size_t specials_field, bool
     }
     s->message = NULL;
     gw_status status = agent_send_on_loop(s->agent, to, m, flush, error);
+    // What is sent for it may go the same way.
+    if (!status && to != s->agent->rank) s->frame = peers_last_frame(s->agent->peers, to);
     if (s->special_count) {
         failpoint("fork");
         if (status) unwrite_specials(s, s->special_count, to, m->head.data);

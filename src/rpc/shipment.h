@@ -27,7 +27,8 @@ typedef struct shipment {
     shipped *specials;
     uint32_t special_count, special_capacity;
     shipped kept[SHIPMENT_SPECIALS_KEPT];
-    bool resolves;  // references stand for their values
+    bool resolves;   // references stand for their values
+    uint64_t frame;  // its last, once it is sent to another worker
 } shipment;
 
 // Always to be followed by shipment_fini.
