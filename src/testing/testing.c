@@ -40,7 +40,7 @@ void testing_note(const char *format, ...) {
 
 void testing_for_seeds(int count, void (*scenario)(uint64_t seed, void *context), void *context) {
     int only = testing_environment_int("SEED", 0);
-    int first = only ? only : 1;
+    int first = only ? only : testing_environment_int("FROM", 1);
     int last = only ? only : testing_environment_int("SEEDS", testing_scaled(count));
     for (int seed = first; seed <= last; seed++) {
         testing_note("seed %d; SEED=%d repeats it", seed, seed);
