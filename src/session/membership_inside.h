@@ -1,6 +1,7 @@
 // The inside of the membership machine.
 //
-// membership.c watches and decides, membership_view.c merges and spreads, membership_probe.c asks others.
+// membership_watch.c hears and suspects, membership_probe.c asks others, membership.c decides, membership_judge.c lets it
+// count, membership_view.c merges and tells.
 #ifndef SESSION_MEMBERSHIP_INSIDE_H
 #define SESSION_MEMBERSHIP_INSIDE_H
 
@@ -116,6 +117,24 @@ void membership_beat(membership *ms, member *x);
 // for (member *x; (x = member_next(ms, &rank));)  from rank = 0
 member *member_next(const membership *ms, int *rank);
 
+static inline bool member_is_self(const membership *ms, const member *x) {
+    return x->fact.rank == ms->options.rank;
+}
+static inline bool membership_is_judge(const membership *ms) {
+    return ms->lowest == ms->options.rank;
+}
+
+// ---- membership_watch.c ----
+int64_t member_silence(const member *x, int64_t since_ns, int64_t now_ns);
+bool member_is_watched(const membership *ms, const member *x);
+void membership_watch(membership *ms, int64_t now_ns);
+
+// ---- membership_judge.c ----
+bool membership_has_pending(const membership *ms);
+void membership_settle(membership *ms, int64_t now_ns);
+void membership_announce(membership *ms, int64_t now_ns);
+void membership_ask_views(membership *ms, int64_t now_ns);
+
 // ---- membership_view.c ----
 // Brings |x| to |stage|; false if it is there already.
 bool member_advance(membership *ms, member *x, member_stage stage, bool left, const gw_error *why,
@@ -123,7 +142,6 @@ bool member_advance(membership *ms, member *x, member_stage stage, bool left, co
 gw_status membership_merge(membership *ms, member *from, membership_message *m, int64_t now_ns,
                            gw_error *error);
 void membership_told(membership *ms, member *from, const membership_message *m, int64_t now_ns);
-void membership_ask_views(membership *ms, int64_t now_ns);
 void membership_finish(membership *ms, int64_t now_ns);  // tells others, then the user
 
 // ---- membership_probe.c ----

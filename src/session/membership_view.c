@@ -48,27 +48,13 @@ bool member_advance(membership *ms, member *x, member_stage stage, bool left, co
 }
 
 // ---- Sending ------------------------------------------------------------------------------------------------------
-static bool is_self(const membership *ms, const member *x) {
-    return x->fact.rank == ms->options.rank;
-}
-
-static bool is_judge(const membership *ms) {
-    return ms->lowest == ms->options.rank;
-}
-
-static bool has_pending(const membership *ms) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));)
-        if (x->fact.stage == MEMBER_NEW || x->fact.stage == MEMBER_OUT) return true;
-    return false;
-}
-
 static void send_view(membership *ms, const member *to, bool full) {
     membership_message view = {
         .kind = MEMBERSHIP_VIEW,
         .digest = ms->digest,
         .flags = (uint8_t)((ms->has_most ? MEMBERSHIP_HAS_MOST : 0) |
-                           (is_judge(ms) && has_pending(ms) ? MEMBERSHIP_ASKS : 0) |
+                           (membership_is_judge(ms) && membership_has_pending(ms) ? MEMBERSHIP_ASKS
+                                                                                  : 0) |
                            (full ? MEMBERSHIP_FULL : 0)),
     };
     message *m = membership_encode(&view);
@@ -169,116 +155,17 @@ gw_status membership_merge(membership *ms, member *from, membership_message *m, 
     return GW_OK;
 }
 
-// ---- The judge's part -----------------------------------------------------------------------------------------------
-static bool knows(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns) {
-    (void)within_ns, (void)now_ns;
-    return is_self(ms, x) || x->told == ms->digest;
-}
-
-// "What is new counts once most of those counted before, and most of those there now, know it."
-static void settle(membership *ms, int64_t now_ns) {
-    if (!has_pending(ms) || !membership_is_most(ms, true, knows, 0, now_ns) ||
-        !membership_is_most(ms, false, knows, 0, now_ns))
-        return;
-    uint64_t known = ms->digest;
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) {
-        if (x->fact.stage == MEMBER_OUT) {
-            member_advance(ms, x, MEMBER_ENDED, x->fact.left, &x->why, now_ns);
-        } else if (x->fact.stage == MEMBER_NEW && (is_self(ms, x) || x->told == known)) {
-            member_advance(ms, x, MEMBER_COUNTED, false, NULL, now_ns);
-        }
-    }
-}
-
-// "One addition at a time": those admitted meanwhile come together with the next.
-static void announce_admitted(membership *ms, int64_t now_ns) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));)
-        if (x->fact.stage == MEMBER_NEW && x->heard_ns) return;
-    rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) {
-        if (!x->is_queued) continue;
-        member_advance(ms, x, MEMBER_NEW, false, NULL, now_ns);
-        x->known_ns = now_ns;
-        x->wants_full = x->agrees = true;
-    }
-}
-
-// The others may know of members, admitted by the judge before, of whom this one has not heard. So it admits nobody
-// before it knows the views of all.
-static bool knows_all_views(const membership *ms) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));)
-        if (member_is_there(x) && !is_self(ms, x) && !x->agrees) return false;
-    return true;
-}
-
-static const member *find_same(const membership *ms, uint64_t incarnation, const char *name) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) {
-        if (!member_is_there(x) && !x->is_queued) continue;
-        if (x->fact.incarnation == incarnation || !strcmp(x->fact.name, name)) return x;
-    }
-    return NULL;
-}
-
-gw_status membership_admit(membership *ms, uint64_t incarnation, const char *name,
-                           const char *address, int64_t now_ns, int *out_rank, gw_error *error) {
-    if (ms->is_fenced) return error_set(error, GW_FENCED, "%s", ms->fenced_why.text);
-    if (!is_judge(ms) || !ms->is_complete)
-        return error_set(error, GW_WRONG_STATE, "rank %d admits new workers, not this one",
-                         ms->lowest);
-    if (ms->doubt_ns || !membership_hears_most(ms, MEMBERSHIP_SUSPECT_NS, now_ns) ||
-        !knows_all_views(ms))
-        return error_set(error, GW_WRONG_STATE, "%s does not hear enough of the others now",
-                         ms->options.name);
-    const member *same = find_same(ms, incarnation, name);
-    if (same && same->fact.incarnation != incarnation)
-        return error_set(error, GW_DUPLICATE, "the name \"%s\" is taken by rank %d", name,
-                         same->fact.rank);
-    if (same) {
-        *out_rank = same->fact.rank;
-        return GW_OK;
-    }
-    if (ms->limit >= LIMIT_WORKERS)
-        return error_set(error, GW_LIMIT, "there were %d workers already, and no more ranks",
-                         LIMIT_WORKERS);
-    member_fact f = { .rank = ms->limit, .incarnation = incarnation };
-    snprintf(f.name, sizeof f.name, "%s", name);
-    snprintf(f.address, sizeof f.address, "%s", address);
-    member *x = member_make(ms, &f, now_ns);
-    if (!x) return error_set(error, GW_NO_MEMORY, "no memory for %s", name);
-    x->is_queued = true;
-    *out_rank = f.rank;
-    membership_finish(ms, now_ns);
-    return GW_OK;
-}
-
-void membership_ask_views(membership *ms, int64_t now_ns) {
-    if (!is_judge(ms)) return;
-    bool pending = has_pending(ms);
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) {
-        if (!member_is_there(x) || is_self(ms, x)) continue;
-        if (x->agrees && !(pending && x->told != ms->digest)) continue;
-        if (x->asked_view_ns && now_ns - x->asked_view_ns < AGAIN_NS) continue;
-        x->asked_view_ns = now_ns;
-        membership_beat(ms, x);
-    }
-}
-
 // ---- The end of an event ----------------------------------------------------------------------------------------------
 // "The judge tells all others what has changed, and everybody else tells the judge."
 static void spread(membership *ms) {
-    bool to_all = is_judge(ms) || ms->spreads || ms->trouble_ns;
+    bool to_all = membership_is_judge(ms) || ms->spreads || ms->trouble_ns;
     bool changed = false;
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) changed |= x->is_dirty;
     if (!changed) return;
     rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
-        if (!member_is_there(x) || is_self(ms, x)) continue;
+        if (!member_is_there(x) || member_is_self(ms, x)) continue;
         bool knows_it = x->fact.rank == ms->changed_by && x->told == ms->digest;
         bool from_judge = ms->changed_by == ms->lowest;
         if (to_all ? !knows_it : x->fact.rank == ms->lowest && !from_judge)
@@ -309,7 +196,7 @@ static void change_judge(membership *ms) {
         membership_fence(ms, &why);
         return;
     }
-    if (is_judge(ms)) become_judge(ms);
+    if (membership_is_judge(ms)) become_judge(ms);
     if (ms->options.judge_changed) ms->options.judge_changed(ms->options.user, ms->judge);
 }
 
@@ -321,7 +208,7 @@ static bool tell_user(membership *ms) {
         if (x->must_tell_joined) {
             x->must_tell_joined = false;
             told = true;
-            if (!is_self(ms, x)) ms->options.joined(ms->options.user, &x->fact);
+            if (!member_is_self(ms, x)) ms->options.joined(ms->options.user, &x->fact);
         }
         bool is_suspected = x->state == MEMBER_SUSPECTED;
         if (is_suspected != x->is_told_suspected && x->state != MEMBER_GONE && !ms->is_fenced) {
@@ -343,9 +230,9 @@ void membership_finish(membership *ms, int64_t now_ns) {
     if (ms->in_finish) return;
     ms->in_finish = true;
     for (bool again = true; again && !ms->is_fenced;) {
-        if (ms->is_started && is_judge(ms) && ms->is_complete && !ms->doubt_ns) {
-            settle(ms, now_ns);
-            announce_admitted(ms, now_ns);
+        if (ms->is_started && membership_is_judge(ms) && ms->is_complete && !ms->doubt_ns) {
+            membership_settle(ms, now_ns);
+            membership_announce(ms, now_ns);
         }
         // The user first: whoever has joined can be sent something then.
         again = tell_user(ms);
