@@ -1,11 +1,13 @@
 // Groups in the simulator: joining, leaving, dying and coming again.
-#include "rpc/agent.h"
+#include "rpc/watch.h"
 #include "testing/sim.h"
 #include "testing/testing.h"
 
 #include <gradwire.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // ---- Workers ------------------------------------------------------------------------------------------------------
 
@@ -22,6 +24,7 @@ struct worker {
     gw_group_kind group;
     int world_size;  // of a job that is no group; its rank is the node
     int64_t start_ms;
+    const char *url;  // NULL: rank 0's address
     play *play;
     gw_error joined, ended;  // how gw_rpc_init and the scope went
     bool is_done;
@@ -53,7 +56,7 @@ static void run_worker(void *arg) {
                                     .group = w->group,
                                     .rank = w->world_size ? w->node : 0,
                                     .world_size = w->world_size,
-                                    .init_method = "tcp://127.0.0.1:29500" });
+                                    .init_method = w->url ? w->url : "tcp://127.0.0.1:29500" });
     w->joined = *gw_scope_error(root);
     if (gw_ok(root)) w->play(w, root);
     w->ended = gw_scope_close(root);
@@ -307,6 +310,133 @@ static void shutdown_survives_its_coordinators(void **state) {
     testing_for_seeds(300, lose_judges_with_seed, NULL);
 }
 
+static void expect_clear(const worker *w) {
+    if (!w->is_done || w->joined.status == GW_OK) {
+        expect_fine(w, 1);
+    } else if (w->joined.status != GW_DISCONNECTED && w->joined.status != GW_TIMEOUT &&
+               w->joined.status != GW_WRONG_STATE) {
+        fail_msg("%s: %s", w->name, w->joined.text);
+    }
+}
+
+// Those that are in go on; those that are not say why.
+static void lose_founder_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    worker ws[] = {
+        { .name = "boss", .group = GW_GROUP_FOUND, .play = just_shut_down },
+        { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down },
+        { .name = "x", .group = GW_GROUP_JOIN, .start_ms = 1, .play = just_shut_down },
+    };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < 3; i++) add(s, i, &ws[i]);
+    sim_at_decision(s, 1 + hash_u64(seed) % 500, crash_node, (void *)(intptr_t)0);
+    run(s, 700);
+    expect_clear(&ws[1]);
+    expect_clear(&ws[2]);
+}
+
+static void joining_without_the_founder_says_so(void **state) {
+    (void)state;
+    testing_for_seeds(100, lose_founder_with_seed, NULL);
+}
+
+static void join_the_end_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    worker ws[NODES] = { { .name = "boss", .group = GW_GROUP_FOUND, .play = just_shut_down } };
+    static const char *const names[] = { "boss", "v", "w", "x", "y", "z" };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < NODES; i++) {
+        if (i)
+            ws[i] = (worker){ .name = names[i],
+                              .group = GW_GROUP_JOIN,
+                              .start_ms = (int64_t)(hash_u64(seed * 8 + (uint64_t)i) % 100),
+                              .play = just_shut_down };
+        add(s, i, &ws[i]);
+    }
+    run(s, 700);
+    for (int i = 0; i < NODES; i++) expect_clear(&ws[i]);
+}
+
+static void who_joins_at_the_end_is_in_or_refused(void **state) {
+    (void)state;
+    testing_for_seeds(100, join_the_end_with_seed, NULL);
+}
+
+// ---- A group in a file ----
+
+static void leave_after_a_while(worker *w, gw_scope *root) {
+    (void)w;
+    pause_ms(root, 2000);
+    gw_rpc_leave(root);
+}
+
+static void be_let_in_by_another(worker *w, gw_scope *root) {
+    (void)w;
+    assert_int_equal(gw_rpc_self(root).rank, 2);
+    assert_int_equal(gw_int_of(root, gw_rpc_sync(root, "heir", "group_echo", 5)), 5);
+    gw_rpc_sync(root, "boss", "group_echo", 5);
+    assert_int_equal(gw_scope_error(root)->status, GW_DISCONNECTED);
+    gw_scope_clear(root);
+    gw_rpc_shutdown(root);
+}
+
+static void a_group_in_a_file_outlives_its_founder(void **state) {
+    (void)state;
+    char path[] = "/tmp/gw-group-XXXXXX", url[64];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(url, sizeof url, "file://%s", path);
+    worker ws[] = {
+        { .name = "boss", .group = GW_GROUP_FOUND, .play = leave_after_a_while },
+        { .name = "heir", .group = GW_GROUP_JOIN, .play = stay_a_while },
+        { .name = "late", .group = GW_GROUP_JOIN, .start_ms = 5000, .play = be_let_in_by_another },
+        { .name = "second", .group = GW_GROUP_FOUND, .start_ms = 100 }
+    };
+    sim *s = open_sim(4);
+    for (int i = 0; i < 4; i++) {
+        ws[i].url = url;
+        add(s, i, &ws[i]);
+    }
+    bool ran = sim_run(s, 100 * SIM_SECOND);
+    sim_close(s);
+    unlink(path);
+    assert_true(ran);
+    expect_fine(ws, 3);
+    assert_int_equal(ws[3].joined.status, GW_DUPLICATE);
+}
+
+// ---- Events ----
+
+static void tell_many(worker *w, gw_scope *root) {
+    gw_watch *watch = gw_watch_open(root);
+    assert_false(gw_watch_ready(watch));
+    env_enter(w->env);
+    for (int i = 0; i < 300; i++) watches_tell_on_loop(root->agent, GW_MEMBER_SUSPECTED, 0);
+    env_leave(w->env);
+    assert_true(gw_watch_ready(watch));
+    gw_member_event e = gw_watch_next(root, watch);
+    assert_int_equal(e.missed, 300 - 256);
+    for (int i = 1; i < 256; i++) assert_int_equal(gw_watch_next(root, watch).missed, 0);
+    gw_scope *s = gw_scope_open(root);
+    gw_scope_set_timeout(s, 100);
+    assert_int_equal(gw_watch_next(s, watch).kind, GW_MEMBER_NONE);
+    assert_int_equal(gw_scope_close(s).status, GW_TIMEOUT);
+    gw_rpc_shutdown(root);
+    gw_watch_next(root, watch);
+    assert_int_equal(gw_scope_error(root)->status, GW_WRONG_STATE);
+    gw_scope_clear(root);
+}
+
+static void a_watch_counts_what_it_drops(void **state) {
+    (void)state;
+    worker w = { .name = "alone", .group = GW_GROUP_FOUND, .play = tell_many };
+    sim *s = open_sim(5);
+    add(s, 0, &w);
+    run(s, 100);
+    expect_fine(&w, 1);
+}
+
 // ---- Leaving ------------------------------------------------------------------------------------------------------
 
 static void leave_soon(worker *w, gw_scope *root) {
@@ -426,4 +556,6 @@ static void who_was_stopped_finds_itself_fenced_and_joins_anew(void **state) {
 GW_TESTS(group_sim, workers_join_at_any_time_and_know_each_other, a_job_of_known_size_is_closed,
          a_name_of_somebody_who_is_there_is_refused, a_worker_comes_again_under_the_same_name,
          who_dies_while_it_joins_keeps_nobody, shutdown_survives_its_coordinators,
+         joining_without_the_founder_says_so, who_joins_at_the_end_is_in_or_refused,
+         a_group_in_a_file_outlives_its_founder, a_watch_counts_what_it_drops,
          one_leaves_and_the_others_go_on, who_was_stopped_finds_itself_fenced_and_joins_anew);
