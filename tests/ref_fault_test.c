@@ -246,6 +246,67 @@ static void it_waits_for_a_partition_that_heals(void **state) {
     testing_for_seeds(60, part_with_seed, NULL);
 }
 
+static void stop_owner(sim *s, void *arg) {
+    (void)arg;
+    sim_stop(s, OWNER);
+}
+
+static void continue_owner(sim *s, void *arg) {
+    (void)arg;
+    sim_continue(s, OWNER);
+}
+
+static void plan_stop(sim *s, void *context) {
+    (void)context;
+    assert_true(sim_at(s, 5 * SIM_SECOND, stop_owner, NULL));
+    assert_true(sim_at(s, 25 * SIM_SECOND, continue_owner, NULL));
+}
+
+// Suspected wrongly: the others go on without it, and it finds out.
+static void outlive_a_stop(gw_scope *root, int rank, void *context) {
+    (void)context;
+    gw_scope *s = gw_scope_open(root);
+    if (rank == PARENT) {
+        gw_rref *theirs = gw_remote(s, OWNER, "fault_make", 7);
+        gw_rref *mine = gw_rref_open(s, gw_full(s, GW_I64, 8, 3));
+        gw_rref *shelf = gw_remote(s, OWNER, "fault_shelf", -1);
+        gw_rpc_sync(s, shelf, "put", mine);
+        gw_rpc_sync(s, CHILD, "fault_read", theirs);
+        assert_int_equal(gw_scope_error(s)->status, GW_OK);
+        pause_ms(s, 15000);
+        gw_to_here(s, theirs);
+        assert_int_equal(gw_scope_error(s)->status, GW_REF_LOST);
+        gw_scope_clear(s);
+        gw_rpc_sync(s, CHILD, "fault_first", gw_by_value(s, theirs));
+        assert_int_equal(gw_scope_error(s)->status, GW_REF_LOST);
+        gw_scope_clear(s);
+        assert_int_equal(gw_int_of(s, gw_rpc_sync(s, CHILD, "fault_read", mine)), 8);
+        pause_ms(s, 15000);
+    } else if (rank == OWNER) {
+        gw_rref *theirs = gw_remote(s, PARENT, "fault_make", 7);
+        first_of(s, theirs);
+        pause_ms(s, 30000);
+        gw_scope_clear(s);
+        gw_to_here(s, theirs);
+        assert_true(gw_scope_error(s)->status == GW_FENCED ||
+                    gw_scope_error(s)->status == GW_REF_LOST);
+        gw_scope_clear(s);
+    }
+    gw_scope_merge(s);
+}
+
+static void it_keeps_a_worker_out_that_was_only_slow(void **state) {
+    (void)state;
+    cluster_outcome o =
+        cluster_run(1, (cluster_options){ .world_size = 4, .direct = plan_stop, .fails = true },
+                    outlive_a_stop, NULL);
+    for (int rank = 0; rank < 4; rank++) {
+        if (rank == OWNER) continue;
+        assert_string_equal(o.errors[rank].text, "");
+        assert_int_equal(o.owned[rank], 0);
+    }
+}
+
 // ---- Orders that surprise (E5, E6) --------------------------------------------------------------
 
 static void drop_early(gw_scope *root, int rank, void *context) {
@@ -440,7 +501,7 @@ static void it_ends_objects_whose_ends_fail_block_or_call(void **state) {
 
 GW_TESTS(ref_fault, it_frees_each_value_once_over_a_network_that_loses_and_repeats,
          it_frees_or_loses_what_a_worker_had_that_ends_at_any_moment,
-         it_waits_for_a_partition_that_heals,
+         it_waits_for_a_partition_that_heals, it_keeps_a_worker_out_that_was_only_slow,
          it_completes_a_fetch_whose_reference_is_dropped_right_behind_it,
          it_waits_for_a_creation_that_has_been_overtaken,
          it_forks_to_itself_to_the_owner_and_along_a_chain,

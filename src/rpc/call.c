@@ -168,8 +168,8 @@ static gw_status check_flight(call *c) {
     gw_status status = GW_OK;
     // A reference that is of no use says why.
     if (c->through)
-        status = reference_check_on_loop(c->through, &c->fixed.target, &c->fixed.target_fork,
-                                         &c->error);
+        status =
+            reference_check_on_loop(c->through, &c->fixed.target, &c->fixed.target_fork, &c->error);
     if (!status) status = agent_check_on_loop(a, c->to, &c->error);
     if (status) return status;
     if (a->phase == AGENT_DRAINING && c->fixed.hops == 1)
