@@ -325,8 +325,139 @@ static void it_survives_workers_that_end(void **state) {
     for (int rank = 1; rank < 3; rank++) waitpid(children[rank], NULL, 0);
 }
 
+// ---- A process that fork has made ---------------------------------------------------------------
+
+static bool is_told(gw_scope *s) {
+    const gw_error *e = gw_scope_error(s);
+    bool told = e->status == GW_WRONG_STATE && strstr(e->text, "this process was forked");
+    gw_scope_clear(s);
+    return told;
+}
+
+static int call_in_child(gw_scope *root, gw_future *f, gw_rref *r) {
+    gw_scope *s = gw_scope_open(root);
+    bool told = true;
+    gw_rpc_sync(s, 1, "tcp_echo", 1);
+    told = told && is_told(s);
+    gw_rpc_notify(s, 1, "tcp_echo", 1);
+    told = told && is_told(s);
+    gw_wait(s, f);
+    told = told && is_told(s);
+    gw_then(s, f, NULL, NULL);
+    told = told && is_told(s);
+    gw_to_here_value(s, r);
+    told = told && gw_scope_error(s)->status == GW_WRONG_STATE;
+    gw_scope_clear(s);
+    gw_cancel(s, f);
+    gw_rpc_shutdown(root);
+    told = told && is_told(root);
+    return gw_scope_close(root).status == GW_OK && told ? 0 : 1;
+}
+
+static void fork_and_call(gw_scope *root, int rank) {
+    if (rank != 0) return;
+    gw_scope *s = gw_scope_open(root);
+    gw_future *f = gw_rpc_async(s, 1, "tcp_echo", 3);
+    gw_rref *r = gw_remote(s, 1, "tcp_echo", 4);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) _exit(call_in_child(root, f, r));
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    // The parent has lost nothing.
+    assert_int_equal(gw_int_of(s, gw_wait(s, f)), 3);
+    assert_int_equal(gw_int_of(s, gw_to_here_value(s, r)), 4);
+    gw_scope_merge(s);
+}
+
+static void a_forked_process_is_told_that_it_has_no_agent(void **state) {
+    (void)state;
+    const char *url = file_url();
+    peer peers[2] = { { .rank = 0, .world_size = 2, .url = url, .main = fork_and_call },
+                      { .rank = 1, .world_size = 2, .url = url, .main = fork_and_call } };
+    run_peers(peers, 2);
+    for (int i = 0; i < 2; i++) assert_string_equal(peers[i].error.text, "");
+    remove_directory();
+}
+
+// ---- Cancelling from another thread -------------------------------------------------------------
+
+enum { RACES = 4, ROUNDS = 300 };
+
+GW_FUNCTION(tcp_wait, GW_POOL) {
+    return gw_wait(s, gw_future_open(s));
+}
+
+typedef struct race {
+    gw_scope *scope;  // of one of the two
+    _Atomic(gw_future *) *slot;
+    int completed, cancelled;
+} race;
+
+static void *call_and_wait(void *arg) {
+    race *r = arg;
+    for (int i = 0; i < testing_scaled(ROUNDS); i++) {
+        gw_scope *s = gw_scope_open(r->scope);
+        bool waits = i % 3 == 0;
+        gw_future *f = waits ? gw_rpc_async(s, 1, "tcp_wait") : gw_rpc_async(s, 1, "tcp_echo", i);
+        *r->slot = f;
+        gw_wait(s, f);
+        while (*r->slot) continue;  // the other has done with it
+        gw_error e = gw_scope_close(s);
+        assert_true(e.status == GW_CANCELLED || (!e.status && !waits));
+        if (e.status) {
+            r->cancelled++;
+        } else {
+            r->completed++;
+        }
+    }
+    return NULL;
+}
+
+static void *cancel_all(void *arg) {
+    race *r = arg;
+    for (int i = 0; i < testing_scaled(ROUNDS); i++) {
+        gw_future *f;
+        while (!(f = *r->slot)) continue;
+        gw_cancel(r->scope, f);
+        assert_true(gw_future_done(f));
+        *r->slot = NULL;
+    }
+    return NULL;
+}
+
+static void race_all(gw_scope *root, int rank) {
+    _Atomic(gw_future *) slots[RACES] = { NULL };
+    race races[2 * RACES];
+    pthread_t threads[2 * RACES];
+    if (rank != 0) return;
+    for (int i = 0; i < 2 * RACES; i++) {
+        races[i] = (race){ .scope = gw_scope_open(root), .slot = &slots[i / 2] };
+        gw_seed(races[i].scope, (uint64_t)i);
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, i % 2 ? cancel_all : call_and_wait, &races[i]), 0);
+    }
+    for (int i = 0; i < 2 * RACES; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        gw_scope_merge(races[i].scope);
+    }
+}
+
+static void each_future_completes_once_whoever_is_first(void **state) {
+    (void)state;
+    const char *url = file_url();
+    peer peers[2] = { { .rank = 0, .world_size = 2, .url = url, .main = race_all },
+                      { .rank = 1, .world_size = 2, .url = url, .main = race_all } };
+    run_peers(peers, 2);
+    for (int i = 0; i < 2; i++) assert_string_equal(peers[i].error.text, "");
+    remove_directory();
+}
+
 GW_TESTS(rpc_tcp, it_joins_two_agents_of_one_process_through_a_file,
          it_goes_on_over_connections_that_break_all_the_time,
          it_nests_more_calls_than_there_are_threads,
          it_serves_different_functions_from_two_registries, it_serves_many_threads_of_one_agent,
-         it_runs_as_several_processes, it_survives_workers_that_end);
+         it_runs_as_several_processes, it_survives_workers_that_end,
+         a_forked_process_is_told_that_it_has_no_agent,
+         each_future_completes_once_whoever_is_first);

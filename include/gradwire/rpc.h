@@ -97,7 +97,17 @@ GW_API int gw_rpc_world_size(gw_scope *s);  // of a group: how many are there no
 // gw_rpc_async(s, to, function, args...)  its future
 // gw_remote(s, to, function, args...)     a reference to the result, which stays there; |function| may be a class:
 //                                         then the reference is to a new object
-// The ..._with forms take a gw_call_options in front of |to|.
+// gw_rpc_notify(s, to, function, args...) nothing: one way. Fails |s| only if it could not be sent; what fails there is
+//                                         logged there. It starts in order with the scope's other calls
+// gw_rpc_sync_all(s, workers, count, function, args...)   the results of |count| workers, gw_worker workers[], as a list
+//                                         in their order. Arguments are encoded once. Waits for all; fails |s| with the
+//                                         first error in order, which names the worker
+// gw_rpc_async_all(s, workers, count, function, args...)  a future of that list, which fails as soon as one of them does
+// The ..._with forms take a gw_call_options behind |s|.
+//
+// All of them wait when 64 MiB of requests are queued for the worker already, or 65,536 calls to it have not returned: then
+// until there is room, at most to the deadline, which then is OVERLOADED, NOT_DELIVERED. Where nothing may wait they fail
+// at once. A worker whose replies are not read does not start more calls of who does not read them.
 typedef struct gw_call_options {
     int64_t timeout_ms;  // 0: the agent's; GW_NO_TIMEOUT: only the scope's
     const char
@@ -112,6 +122,15 @@ typedef struct gw_call_options {
 // Waits for the result. May be called again, and from any scope on this worker. A failed call fails |s|.
 GW_API gw_value gw_wait(gw_scope *s, gw_future *f);
 GW_API bool gw_future_done(const gw_future *f);  // with a value or an error
+
+// Futures have, of PyTorch's: wait: gw_wait; value: gw_future_value; done: gw_future_done; then: gw_then;
+// add_done_callback: gw_on_done; set_result: gw_future_set; set_exception: gw_future_fail; torch.futures.collect_all and
+// wait_all: gw_collect_all, gw_wait_all.
+
+// The value, or |s| failed, of a future that is done; WRONG_STATE if it is not.
+GW_API gw_value gw_future_value(gw_scope *s, gw_future *f);
+// The error of one that is done; NULL if it has a value, or is not done. Lives as long as |f|.
+GW_API const gw_error *gw_future_error(const gw_future *f);
 
 // Waits for all |count|; fails |s| with the first error in order of |fs|, after all are done.
 GW_API void gw_wait_all(gw_scope *s, gw_future *const *fs, int count);
@@ -133,11 +152,31 @@ GW_API bool gw_cancelled(gw_scope *s);
 GW_API gw_future *gw_then(gw_scope *s, gw_future *f,
                           gw_value (*body)(gw_scope *s, gw_value v, void *context), void *context);
 
+// Runs |done| once |f| is done, whatever it has become: gw_wait and gw_future_error tell, without waiting. As for gw_then;
+// an error of |s| is logged.
+GW_API void gw_on_done(gw_scope *s, gw_future *f,
+                       void (*done)(gw_scope *s, gw_future *f, void *context), void *context);
+
+// A future of the list of what |count| futures resolve to, in their order; fails with the first error that comes.
+GW_API gw_future *gw_collect_all(gw_scope *s, gw_future *const *fs, int count);
+
 // A future that the program completes itself, once: a second completion is WRONG_STATE. A handler may return it.
 GW_API gw_future *gw_future_open(gw_scope *s);
 GW_API void gw_future_set_value(gw_scope *s, gw_future *f, gw_value v);
 GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const char *format, ...)
     GW_PRINTF(4, 5);
+
+// ---- Meeting ------------------------------------------------------------------------------------------------------
+// What several workers do together: every one of |workers| calls it, with the same ones in any order, itself among them. Each
+// of them must enter each meeting of the same workers, one after the other.
+// If one of them is lost, gives up, or does not come before somebody's deadline, all fail, with its name; who comes later,
+// too. Then the next is a new one. After a deadline it takes at most a second to learn who is missing.
+// gw_rpc_all_gather(s, workers, count, x): the values of all, in the order of |workers|.
+#define gw_rpc_all_gather(s, workers, count, x)                                                    \
+    gw_rpc_all_gather_value((s), (workers), (count), gw_value_of(x))
+GW_API gw_list *gw_rpc_all_gather_value(gw_scope *s, const gw_worker *workers, int count,
+                                        gw_value v);
+GW_API void gw_rpc_barrier(gw_scope *s, const gw_worker *workers, int count);
 
 // ---- Counting -----------------------------------------------------------------------------------------------------
 typedef struct gw_rpc_stats {
@@ -146,6 +185,7 @@ typedef struct gw_rpc_stats {
     uint64_t messages_sent, messages_received;
     uint64_t bytes_sent, bytes_received;  // on the wire, everything
     uint64_t reconnects;
+    uint64_t replies_dropped;  // that came when nobody waited for them any more
 } gw_rpc_stats;
 
 GW_API gw_rpc_stats gw_rpc_get_stats(gw_scope *s);
@@ -155,12 +195,15 @@ typedef struct gw_target {
     const char *name;  // or
     gw_rref *rref;     // or
     int64_t rank;
+    const gw_worker *workers;  // or several
+    int worker_count;
 } gw_target;
 
 GW_API gw_target gw_to_name(const char *name);
 GW_API gw_target gw_to_rank(int64_t rank);
 GW_API gw_target gw_to_worker(gw_worker worker);
 GW_API gw_target gw_to_rref(const gw_rref *rref);
+GW_API gw_target gw_to_workers(const gw_worker *workers, int count);
 
 GW_API gw_value gw_rpc_sync_values(gw_scope *s, gw_call_options options, gw_target to,
                                    const char *function, int count, const gw_value *args);
@@ -168,6 +211,12 @@ GW_API gw_future *gw_rpc_async_values(gw_scope *s, gw_call_options options, gw_t
                                       const char *function, int count, const gw_value *args);
 GW_API gw_rref *gw_remote_values(gw_scope *s, gw_call_options options, gw_target to,
                                  const char *function, int count, const gw_value *args);
+GW_API void gw_rpc_notify_values(gw_scope *s, gw_call_options options, gw_target to,
+                                 const char *function, int count, const gw_value *args);
+GW_API gw_list *gw_rpc_sync_all_values(gw_scope *s, gw_call_options options, gw_target to,
+                                       const char *function, int count, const gw_value *args);
+GW_API gw_future *gw_rpc_async_all_values(gw_scope *s, gw_call_options options, gw_target to,
+                                          const char *function, int count, const gw_value *args);
 GW_API gw_worker gw_rpc_worker_of(gw_scope *s, gw_target to);
 
 #ifdef __cplusplus
@@ -179,6 +228,7 @@ inline gw_target gw_to(unsigned x) { return gw_to_rank(x); }
 inline gw_target gw_to(long long x) { return gw_to_rank(x); }
 inline gw_target gw_to(gw_worker x) { return gw_to_worker(x); }
 inline gw_target gw_to(const gw_rref *x) { return gw_to_rref(x); }
+inline gw_target gw_to(gw_target x) { return x; }
 #define GW_CALL_FORM(form, result)                                                                 \
     template <class Target, class... Args>                                                         \
     result form##_with(gw_scope *s, gw_call_options o, Target to, const char *function,            \
@@ -193,7 +243,24 @@ inline gw_target gw_to(const gw_rref *x) { return gw_to_rref(x); }
 GW_CALL_FORM(gw_rpc_sync, gw_value)
 GW_CALL_FORM(gw_rpc_async, gw_future *)
 GW_CALL_FORM(gw_remote, gw_rref *)
+GW_CALL_FORM(gw_rpc_notify, void)
 #undef GW_CALL_FORM
+#define GW_CALL_ALL_FORM(form, result)                                                             \
+    template <class... Args>                                                                       \
+    result form##_with(gw_scope *s, gw_call_options o, const gw_worker *workers, int count,        \
+                       const char *function, Args... args) {                                       \
+        const gw_value a[] = { gw_value_of(args)..., gw_none() };                                  \
+        return form##_values(s, o, gw_to_workers(workers, count), function,                        \
+                             static_cast<int>(sizeof...(Args)), a);                                \
+    }                                                                                              \
+    template <class... Args>                                                                       \
+    result form(gw_scope *s, const gw_worker *workers, int count, const char *function,            \
+                Args... args) {                                                                    \
+        return form##_with(s, gw_call_options{}, workers, count, function, args...);               \
+    }
+GW_CALL_ALL_FORM(gw_rpc_sync_all, gw_list *)
+GW_CALL_ALL_FORM(gw_rpc_async_all, gw_future *)
+#undef GW_CALL_ALL_FORM
 template <class Type> void gw_future_set(gw_scope *s, gw_future *f, Type x) {
     gw_future_set_value(s, f, gw_value_of(x));
 }
@@ -204,7 +271,9 @@ template <class Type> void gw_future_set(gw_scope *s, gw_future *f, Type x) {
         char *: gw_to_name, const char *: gw_to_name,                                                                  \
         int: gw_to_rank, unsigned: gw_to_rank, long: gw_to_rank, unsigned long: gw_to_rank, long long: gw_to_rank,     \
         gw_worker: gw_to_worker,                                                                                       \
+        gw_target: gw_to_target,                                                                                       \
         gw_rref *: gw_to_rref, const gw_rref *: gw_to_rref)(x)
+static inline gw_target gw_to_target(gw_target x) { return x; }
 
 #define gw_rpc_sync(s, ...)  gw_rpc_sync_with((s), (gw_call_options){0}, __VA_ARGS__)
 #define gw_rpc_async(s, ...) gw_rpc_async_with((s), (gw_call_options){0}, __VA_ARGS__)
@@ -217,6 +286,16 @@ static inline gw_call_options gw_call_options_at(gw_call_options o, const char *
 #define gw_rpc_async_with(s, options, ...) GW_CALL(gw_rpc_async_values, s, options, __VA_ARGS__)
 #define gw_remote_with(s, options, ...)                                                                                \
     GW_CALL(gw_remote_values, s, gw_call_options_at(options, GW_SITE), __VA_ARGS__)
+#define gw_rpc_notify(s, ...) gw_rpc_notify_with((s), (gw_call_options){0}, __VA_ARGS__)
+#define gw_rpc_notify_with(s, options, ...) GW_CALL(gw_rpc_notify_values, s, options, __VA_ARGS__)
+#define gw_rpc_sync_all(s, workers, count, ...)                                                                        \
+    gw_rpc_sync_all_with((s), (gw_call_options){0}, workers, count, __VA_ARGS__)
+#define gw_rpc_sync_all_with(s, options, workers, count, ...)                                                          \
+    GW_CALL(gw_rpc_sync_all_values, s, options, gw_to_workers(workers, count), __VA_ARGS__)
+#define gw_rpc_async_all(s, workers, count, ...)                                                                       \
+    gw_rpc_async_all_with((s), (gw_call_options){0}, workers, count, __VA_ARGS__)
+#define gw_rpc_async_all_with(s, options, workers, count, ...)                                                         \
+    GW_CALL(gw_rpc_async_all_values, s, options, gw_to_workers(workers, count), __VA_ARGS__)
 #define gw_future_set(s, f, x) gw_future_set_value((s), (f), gw_value_of(x))
 
 // GW_CALL(f, s, options, to, function, args...) with 0 to 12 arguments; more go by the ..._values forms.

@@ -25,8 +25,10 @@ enum {
     LIMIT_CALLS_PER_PEER = 65536,    // in flight
     LIMIT_FETCHES_PER_PEER =
         65536,  // values behind references that one worker waits for, or has sent on
-    LIMIT_EARLY_PROMISES = 65536,  // promised values of one sender that came before their requests
+    LIMIT_EARLY_PROMISES = 65536,   // promised values of one sender that came before their requests
+    LIMIT_WANTED_PER_PEER = 65536,  // consumers of results that one caller has named
     LIMIT_FORKS_PER_PEER = 1000000,  // references that one worker holds to values of another
+    LIMIT_MEETINGS = 4096,           // different groups of workers that one agent meets with
     LIMIT_THREADS = 1024,            // of one agent's pool, waiting ones included
     LIMIT_STORE_KEY_BYTES = 255,
     LIMIT_STORE_VALUE_BYTES = 64 * 1024,
@@ -38,7 +40,11 @@ enum {
 #define LIMIT_TENSOR_BYTES ((uint64_t)4 << 30)
 #define LIMIT_MESSAGE_BYTES ((uint64_t)8 << 30)
 #define LIMIT_EARLY_PROMISE_BYTES                                                                  \
-    ((uint64_t)1 << 30)                          // of one sender, kept until their requests come
+    ((uint64_t)1 << 30)  // of one sender, kept until their requests come
+// Requests queued for a worker, and replies to it while it is sent more of its calls: then callers wait, and calls too.
+#define LIMIT_BACKLOG_BYTES ((uint64_t)64 << 20)
+#define LIMIT_QUEUED_BYTES                                                                         \
+    ((uint64_t)1 << 30)  // arguments of calls of one worker that have not started
 #define LIMIT_UNSENT_BYTES ((uint64_t)16 << 30)  // per peer, queued or unacknowledged
 
 _Static_assert(LIMIT_HELLO_BYTES <= LIMIT_FRAME_BYTES, "a hello is a frame");

@@ -61,6 +61,7 @@ gw_rref *gw_remote_values(gw_scope *s, gw_call_options options, gw_target to, co
     gw_rref *r;
     call_init(&c, s, options, to, function, count, args, false);
     env_enter(a->env);
+    call_await_room_on_loop(&c);
     if (open_rref(&c, s, &r) == GW_OK) send(&c, r);
     env_leave(a->env);
     call_fini(&c);

@@ -6,9 +6,11 @@
 #include "rpc/call.h"
 #include "rpc/doorman.h"
 #include "rpc/early.h"
+#include "rpc/gather.h"
 #include "rpc/leaving.h"
 #include "rpc/post.h"
 #include "rpc/promise.h"
+#include "rpc/room.h"
 #include "rpc/roster.h"
 #include "rpc/serving.h"
 #include "rpc/upward.h"
@@ -32,9 +34,11 @@ void agent_release(agent *a) {
     pthread_mutex_destroy(&a->names);
     map_fini(&a->calls);
     map_fini(&a->servings);
+    gatherings_free(a);
     map_fini(&a->strands);
     map_fini(&a->promises);
     handle_release(a->registry);
+    fork_mark_close(a->mark);
     for (int rank = 0; rank < a->member_count; rank++) mem_free(a->members[rank]);
     mem_free(a);
 }
@@ -50,6 +54,9 @@ static bool add_next_member(agent *a) {
     list_init(&m->calls);
     list_init(&m->served);
     list_init(&m->releases);
+    list_init(&m->awaiting_room);
+    list_init(&m->held);
+    list_init(&m->held_admitted);
     a->members[rank] = m;
     atomic_store_explicit(&a->member_count, rank + 1, memory_order_release);
     return true;
@@ -79,8 +86,12 @@ static agent *make_agent(const join_options *o, gw_error *error) {
     a->rank = o->rank;
     a->world_size = o->world_size;
     a->timeout_ms = o->timeout_ms;
+    a->limits.calls_per_peer = LIMIT_CALLS_PER_PEER;
+    a->limits.backlog_bytes = LIMIT_BACKLOG_BYTES;
+    a->limits.queued_bytes = LIMIT_QUEUED_BYTES;
     a->ids.space = (uint64_t)o->rank + 1;
     a->spare = post_make_spare();
+    a->mark = fork_mark_open();
     list_init(&a->loopback);
     list_init(&a->unresolved);
     list_init(&a->watches);
@@ -90,7 +101,14 @@ static agent *make_agent(const join_options *o, gw_error *error) {
 // ---- Scopes ----
 
 agent *agent_of(gw_scope *s) {
-    if (s->agent) return s->agent;
+    agent *a = s->agent;
+    if (a && !is_forked(a->mark)) return a;
+    if (a) {
+        scope_fail(
+            s, GW_WRONG_STATE,
+            "this process was forked from the one that called gw_rpc_init, which has the agent");
+        return NULL;
+    }
     scope_fail(s, GW_WRONG_STATE, "this scope has no agent: gw_rpc_init makes one");
     return NULL;
 }
@@ -117,7 +135,9 @@ static void stop_on_loop(agent *a, const gw_error *why) {
     calls_close_on_loop(a, why);
     promises_close_on_loop(a, why);
     futures_close_on_loop(a, why);
+    gatherings_close_on_loop(a, why);
     references_stop_on_loop(a, why);
+    rooms_close_on_loop(a);
     watches_close_on_loop(a);
     doorman_end_on_loop(a);
     pool_end_on_loop(&a->pool);
@@ -207,7 +227,8 @@ static void close_agent(agent *a) {
 static void leave_scope(gw_scope *s, void *data) {
     if (s->slots[SCOPE_TURN].fini) s->slots[SCOPE_TURN].fini(s, s->slots[SCOPE_TURN].data);
     scope_set_slot(s, SCOPE_TURN, NULL, NULL);
-    close_agent(data);
+    // A child has none of the agent's threads, and must not say goodbye for its parent.
+    if (!is_forked(((agent *)data)->mark)) close_agent(data);
     s->agent = NULL;
     s->env = NULL;
 }
@@ -227,7 +248,8 @@ static gw_status open_peers(agent *a, const join_options *o, gw_error *error) {
                               .incarnation = a->incarnation,
                               .user = a,
                               .received = post_receive,
-                              .lost = roster_peer_lost };
+                              .lost = roster_peer_lost,
+                              .room = post_room };
     bool hosts = o->master[0] && (o->group ? o->group == GW_GROUP_FOUND : a->rank == 0);
     return peers_open(options, hosts ? o->master : "127.0.0.1:0", &a->peers, a->address, error);
 }

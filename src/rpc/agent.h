@@ -7,6 +7,7 @@
 
 #include "base/map.h"
 #include "base/scope.h"
+#include "rpc/forked.h"
 #include "rpc/options.h"
 #include "rpc/pool.h"
 #include "rpc/protocol.h"
@@ -40,12 +41,16 @@ typedef struct member {
     uint32_t call_count;
     list_node served;  // its calls that are served here
     uint32_t served_count;
-    uint64_t last_promise;  // the largest promise id seen from it in a request
-    uint32_t early_count;   // promise values of its that no request has mentioned yet,
-    uint64_t early_bytes;   // and their sizes
-    uint32_t fetch_count;   // ref's: values that it has asked for and that have not been sent
-    uint32_t fork_count;    // ref's: references that it holds to values of this worker
-    uint64_t last_result;   // ref's: the largest id of its creating requests
+    uint64_t queued_bytes;          // arguments of those that have not started
+    uint32_t wanted_count;          // consumers that it has named of their results
+    list_node awaiting_room;        // room's: threads that have something for it
+    list_node held, held_admitted;  // room's: its calls that are not started now
+    uint64_t last_promise;          // the largest promise id seen from it in a request
+    uint32_t early_count;           // promise values of its that no request has mentioned yet,
+    uint64_t early_bytes;           // and their sizes
+    uint32_t fetch_count;  // ref's: values that it has asked for and that have not been sent
+    uint32_t fork_count;   // ref's: references that it holds to values of this worker
+    uint64_t last_result;  // ref's: the largest id of its creating requests
 } member;
 
 typedef enum agent_phase {
@@ -94,6 +99,8 @@ struct agent {
     _Atomic uint32_t count;
     _Atomic bool closed;
 
+    fork_mark mark;
+
     // From joining on, read by anyone.
     env *env;
     bool owns_env;
@@ -111,6 +118,10 @@ struct agent {
     gw_registry *registry;
     scope_ids ids;
     int64_t timeout_ms;
+    struct {
+        uint32_t calls_per_peer;
+        uint64_t backlog_bytes, queued_bytes;
+    } limits;  // those of base/limits.h; tests set smaller ones
 
     agent_phase phase;
     peers *peers;
@@ -135,13 +146,15 @@ struct agent {
 
     // calls
     uint64_t last_call, last_promise, last_id, last_object;
-    uint64_t calls_made, calls_served;
+    uint64_t calls_made, calls_served, replies_dropped;
+    int64_t notified_log_ns;                    // when a line was last written about a one-way call
     uint64_t messages_sent, messages_received;  // to and from others, but about membership
     int64_t
         unflushed_since_ns;  // when a reply was last left to the end of its turn; 0: since flushed
     map calls;               // futures of calls that are out, by call
     map servings;            // by caller and call
     map strands;             // by caller and order
+    map meetings;            // by the ranks that meet
     map promises;            // promised futures, by id
     list_node unresolved;    // futures that the program is to complete
     uint32_t body_count;     // servings that have not ended, replied to or not
@@ -187,8 +200,9 @@ gw_status agent_left_error(const agent *a, const char *what, gw_error *error);
 // Puts "worker: function: " in front of an error's text and fills in who decided it.
 void error_add_trail(gw_error *error, const char *worker, const char *function);
 
+// Also in a process that fork has made.
 static inline bool agent_is_closed(const agent *a) {
-    return atomic_load_explicit(&a->closed, memory_order_acquire);
+    return is_forked(a->mark) || atomic_load_explicit(&a->closed, memory_order_acquire);
 }
 
 // join.c, group.c: everything about finding the others; fills members. With the role.

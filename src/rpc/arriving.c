@@ -2,6 +2,7 @@
 #include "rpc/serving.h"
 
 #include "base/mem.h"
+#include "rpc/gather.h"
 #include "rpc/reply.h"
 
 #include <string.h>
@@ -10,7 +11,9 @@ static void refuse_unserved_on_loop(agent *a, int from, const request_fixed *f,
                                     const gw_error *error) {
     entry *e;
     if (!f->call) return;
-    if (!f->result) {
+    if (f->one_way) {
+        serving_log_on_loop(a, error);
+    } else if (!f->result) {
         serving_refuse_unread_on_loop(a, from, f->call, error);
     } else if (!entry_accept_on_loop(a, from, f->result, f->result_fork, &e, NULL)) {
         entry_make_on_loop(e, result_of_error(error), NULL);
@@ -27,6 +30,7 @@ static gw_status find_function(serving *s, gw_error *error) {
     const char *name = s->header.function;
     s->function = registry_find(s->agent->registry, name);
     if (!s->function) s->op = registry_find_operator(name);
+    if (!s->function && !s->op) s->function = gathering_find_function(name);
     if (!s->function && !s->op) return no_function(s, error);
     if (s->function && s->function->class && !s->result_entry)
         return error_set(error, GW_INVALID, "a class, not a function: gw_remote makes one of it");
@@ -41,7 +45,7 @@ static int64_t deadline_of(agent *a, uint64_t time_left_ns) {
     return deadline_ns;
 }
 
-static serving *open_serving(agent *a, int from, const request_header *h) {
+static serving *open_serving(agent *a, int from, const request_header *h, uint64_t size) {
     serving *s = mem_take(sizeof *s);
     if (!s) return NULL;
     memset(s, 0, sizeof *s);
@@ -56,6 +60,8 @@ static serving *open_serving(agent *a, int from, const request_header *h) {
     list_init(&s->forwards);
     list_append(&agent_member(a, from)->served, &s->sibling);
     agent_member(a, from)->served_count++;
+    s->queued_bytes = size;
+    agent_member(a, from)->queued_bytes += size;
     a->body_count++;
     a->calls_served++;
     return s;
@@ -75,7 +81,8 @@ static gw_status find_references(serving *s, gw_error *error) {
     return status;
 }
 
-static gw_status check_capacity(agent *a, int from, const request_fixed *f, gw_error *error) {
+static gw_status check_capacity(agent *a, int from, const request_fixed *f, uint64_t size,
+                                gw_error *error) {
     const member *m = agent_member(a, from);
     const char *self = a->name;
     if (a->phase == AGENT_LEFT)
@@ -83,7 +90,10 @@ static gw_status check_capacity(agent *a, int from, const request_fixed *f, gw_e
     // What it waits for itself may need calls that are made for its own.
     if (a->leaving.alone && f->hops == 1)
         return error_set(error, GW_WRONG_STATE, "%s is leaving the job", self);
-    if (m->served_count < LIMIT_CALLS_PER_PEER) return GW_OK;
+    if (m->queued_bytes && m->queued_bytes + size > a->limits.queued_bytes)
+        return error_set(error, GW_OVERLOADED, "%s: %llu bytes of calls of %s have not started",
+                         self, (unsigned long long)m->queued_bytes, m->name);
+    if (m->served_count < a->limits.calls_per_peer) return GW_OK;
     return error_set(error, GW_OVERLOADED, "%s: %u calls of %s have not been served", self,
                      m->served_count, m->name);
 }
@@ -101,8 +111,8 @@ gw_status serving_requested_on_loop(agent *a, int from, message *m, gw_error *ou
         return error_set(out_error, GW_PROTOCOL, "request: call %llu is being served already",
                          (unsigned long long)h.fixed.call);
     }
-    status = check_capacity(a, from, &h.fixed, &error);
-    serving *s = status ? NULL : open_serving(a, from, &h);
+    status = check_capacity(a, from, &h.fixed, message_size(m), &error);
+    serving *s = status ? NULL : open_serving(a, from, &h, message_size(m));
     if (!status && !s) status = error_set(&error, GW_NO_MEMORY, "no memory for a call");
     if (status) {
         error.outcome = GW_NOT_DELIVERED;
@@ -125,9 +135,12 @@ gw_status serving_requested_on_loop(agent *a, int from, message *m, gw_error *ou
 
 static void want(serving *s, int consumer, uint64_t promise) {
     // The caller learns how many were honoured, so after one that cannot be kept in mind none is.
-    wanted *w = s->forwards_end ? NULL : mem_calloc(sizeof *w);
+    member *caller = agent_member(s->agent, s->caller);
+    bool may = !s->forwards_end && caller->wanted_count < LIMIT_WANTED_PER_PEER;
+    wanted *w = may ? mem_calloc(sizeof *w) : NULL;
     s->forwards_end = !w;
     if (!w) return;
+    caller->wanted_count++;
     w->consumer = consumer;
     w->promise = promise;
     list_append(&s->forwards, &w->link);

@@ -6,9 +6,10 @@
 
 // ---- Calling ----
 
-static gw_value sync_call(call *c, gw_scope *s) {
+gw_value call_sync(call *c, gw_scope *s) {
     agent *a = c->agent;
     env_enter(a->env);
+    call_await_room_on_loop(c);
     if (call_send_on_loop(c) == GW_OK && !future_wait_on_loop(c->future, s, c->deadline_ns))
         call_expire_on_loop(c->future);
     env_leave(a->env);
@@ -32,15 +33,16 @@ gw_value gw_rpc_sync_values(gw_scope *s, gw_call_options options, gw_target to,
     call c;
     call_init(&c, s, options, to, function, count, args, true);
     if (c.future) c.future->once = true;
-    gw_value v = sync_call(&c, s);
+    gw_value v = call_sync(&c, s);
     call_fini(&c);
     return v;
 }
 
 // Its error, if there is one, is found by whoever waits.
-static void async_call(call *c) {
+void call_start(call *c) {
     agent *a = c->agent;
     env_enter(a->env);
+    call_await_room_on_loop(c);
     if (call_send_on_loop(c)) {
         future_fail_on_loop(c->future, &c->error);
     } else if (c->deadline_ns != ENV_NEVER) {
@@ -57,13 +59,28 @@ gw_future *gw_rpc_async_values(gw_scope *s, gw_call_options options, gw_target t
     call_init(&c, s, options, to, function, count, args, true);
     gw_future *f = c.future;
     if (f) {
-        async_call(&c);
+        call_start(&c);
         f = scope_own(s, handle_retain(f));
     } else {
         scope_fail_with(s, &c.error);
     }
     call_fini(&c);
     return f ? f : &future_poison;
+}
+
+void gw_rpc_notify_values(gw_scope *s, gw_call_options options, gw_target to, const char *function,
+                          int count, const gw_value *args) {
+    agent *a = s->error ? NULL : agent_of(s);
+    if (!a) return;
+    call c;
+    call_init(&c, s, options, to, function, count, args, false);
+    c.fixed.one_way = 1;
+    env_enter(a->env);
+    call_await_room_on_loop(&c);
+    call_send_on_loop(&c);
+    env_leave(a->env);
+    if (c.error.status) scope_fail_with(s, &c.error);
+    call_fini(&c);
 }
 
 // ---- Waiting ----
@@ -93,6 +110,8 @@ static bool is_usable(gw_scope *s, const gw_future *f) {
     if (!f || f == &future_poison) {
         scope_fail(s, GW_INVALID,
                    f ? "a future of a call that failed in its own scope" : "the future is NULL");
+    } else if (is_forked(f->agent->mark)) {
+        scope_fail(s, GW_WRONG_STATE, "this process was forked from the one that has the future");
     } else if (context_of(s) && s->agent != f->agent) {
         // What runs here gives up its place and turns while it waits, which are its own agent's.
         scope_fail(s, GW_INVALID, "a future of another agent than the scope's");
@@ -118,6 +137,18 @@ static bool wait_for(gw_scope *s, gw_future *f) {
 gw_value gw_wait(gw_scope *s, gw_future *f) {
     if (!is_usable(s, f) || !wait_for(s, f)) return gw_none();
     return result_give(future_result(f), s);
+}
+
+gw_value gw_future_value(gw_scope *s, gw_future *f) {
+    if (!is_usable(s, f)) return gw_none();
+    if (future_result(f)) return result_give(future_result(f), s);
+    scope_fail(s, GW_WRONG_STATE, "the future is not done");
+    return gw_none();
+}
+
+const gw_error *gw_future_error(const gw_future *f) {
+    result *r = f && f != &future_poison ? future_result(f) : NULL;
+    return r ? result_error(r) : NULL;
 }
 
 void gw_wait_all(gw_scope *s, gw_future *const *fs, int count) {

@@ -1,6 +1,7 @@
 #include "rpc/future.h"
 
 #include "base/mem.h"
+#include "base/planted.h"
 #include "rpc/cancel.h"
 #include "rpc/promise.h"
 #include "rpc/result.h"
@@ -70,7 +71,11 @@ void future_complete_on_loop(gw_future *f, result *r) {
     atomic_store_explicit(&f->result, r, memory_order_release);
     if (!f->call) list_remove(&f->sibling);
     if (f->deadline.armed) env_set_timer(f->agent->env, &f->deadline, ENV_NEVER);
-    list_each(l, &f->waits) env_wake(f->agent->env, &list_entry(l, future_wait, link)->waiter);
+    list_each(l, &f->waits) {
+        waiter *w = &list_entry(l, future_wait, link)->waiter;
+        if (planted(PLANTED_LOST_WAKE_UP) && !w->parked) continue;
+        env_wake(f->agent->env, w);
+    }
     for (list_node *l; (l = list_take(&f->nexts));) {
         continuation *c = list_entry(l, continuation, link);
         c->run(c);

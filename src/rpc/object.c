@@ -83,8 +83,9 @@ static void run_end_job(pool_job *j) {
     run_end(list_entry(j, object, end), true);
 }
 
-static void end_taken(pool_job *j) {
+static bool end_taken(pool_job *j) {
     (void)j;
+    return true;
 }
 
 static void run_end_task(task *t) {

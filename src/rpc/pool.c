@@ -124,16 +124,22 @@ static pool_job *next_job(pool *p) {
     return NULL;
 }
 
+static bool begin_job(pool *p, pool_job *j) {
+    p->taking = true;
+    bool runs = j->taken(j);
+    p->taking = false;
+    return runs;
+}
+
 static void run_job(pool *p, pool_job *j) {
     p->busy++;
     p->started++;
-    p->taking = true;
-    j->taken(j);
-    p->taking = false;
-    dispatch(p);  // others may start beside this one
-    env_leave(p->env);
-    j->run(j);
-    env_enter(p->env);
+    if (begin_job(p, j)) {
+        dispatch(p);  // others may start beside this one
+        env_leave(p->env);
+        j->run(j);
+        env_enter(p->env);
+    }
     p->busy--;
     p->started--;
 }

@@ -9,8 +9,9 @@
 typedef struct pool_job {
     list_node link;
     int hops;
-    void (*taken)(struct pool_job *j);  // with the role, when a thread has taken it
-    void (*run)(struct pool_job *j);    // without it
+    bool (*taken)(
+        struct pool_job *j);  // with the role, when a thread has taken it; false: not to be run now
+    void (*run)(struct pool_job *j);  // without it
 } pool_job;
 
 typedef struct pool {

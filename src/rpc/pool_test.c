@@ -26,9 +26,10 @@ struct work {
     waiter *finished;
 };
 
-static void job_taken(pool_job *j) {
+static bool job_taken(pool_job *j) {
     job *x = (job *)(void *)j;
     x->work->order[x->work->taken++] = x->number;
+    return true;
 }
 
 static void run_job(pool_job *j) {

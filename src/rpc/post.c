@@ -2,40 +2,13 @@
 
 #include "rpc/call.h"
 #include "rpc/early.h"
+#include "rpc/gather.h"
 #include "rpc/promise.h"
+#include "rpc/room.h"
 #include "rpc/serving.h"
 #include "rpc/upward.h"
 
 #include <assert.h>
-#include <stdio.h>
-#include <string.h>
-
-// ---- Errors on their way ----
-
-// What does not fit is cut out of the middle of the trail: who asked, and what went wrong in the end, matter most.
-static void prefix(gw_error *error, const char *name) {
-    static const char cut[] = "...: ";
-    size_t needed = strlen(name) + 2 + strlen(error->text), room = sizeof error->text - 1;
-    if (needed > room) {
-        const char *rest = strstr(error->text + (needed - room) + sizeof cut, ": ");
-        if (rest) {
-            char text[sizeof error->text];
-            snprintf(text, sizeof text, "%s%s", cut, rest + 2);
-            memcpy(error->text, text, sizeof text);
-        }
-    }
-    error_prefix(error, name);
-}
-
-void error_add_trail(gw_error *error, const char *worker, const char *function) {
-    if (!error->worker[0]) snprintf(error->worker, sizeof error->worker, "%s", worker);
-    if (!error->function[0]) snprintf(error->function, sizeof error->function, "%.127s", function);
-    // Operators and accessors say their own name already.
-    size_t size = strlen(function);
-    bool said = !strncmp(error->text, function, size) && !strncmp(error->text + size, ": ", 2);
-    if (size && !said) prefix(error, function);
-    prefix(error, worker);
-}
 
 // ---- Going out and coming in ----
 
@@ -122,6 +95,11 @@ void post_receive(void *user, int from, message *m) {
         if (from != a->rank) a->messages_received++;
         if (!early_keep_on_loop(a, from, m)) post_dispatch_on_loop(a, from, m);
     }
+}
+
+void post_room(void *user, int rank) {
+    agent *a = user;
+    if (rank < a->member_count) room_came_on_loop(a, rank);
 }
 
 // One message at a time: what it leads to comes before the next one, as with messages of others.

@@ -12,6 +12,7 @@ void post_receive(void *user, int from, message *m);
 // Does what |m| says, which it takes; whoever cannot be understood is lost.
 void post_dispatch_on_loop(agent *a, int from, message *m);
 void post_blame_on_loop(agent *a, int rank, const gw_error *why);
+void post_room(void *user, int rank);
 
 // Messages to oneself that have not come.
 void post_drop_loopback(agent *a);

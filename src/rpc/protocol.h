@@ -51,7 +51,8 @@ typedef struct request_fixed {
     uint64_t result, result_fork;
     uint32_t specials_at;
     uint8_t hops;
-    uint8_t zero[3];
+    uint8_t one_way;  // nobody wants a reply
+    uint8_t zero[2];
 } request_fixed;
 
 _Static_assert(sizeof(request_fixed) == 80, "as on the wire");

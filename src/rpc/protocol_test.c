@@ -50,7 +50,13 @@ static void it_refuses_requests_that_mean_nothing(void **state) {
     f.hops = LIMIT_HOPS + 1;
     assert_int_equal(read_back(make_request(&f, "f", 0), &h), GW_LIMIT);
     f = good;
-    f.zero[2] = 1;
+    f.zero[1] = 1;
+    assert_int_equal(read_back(make_request(&f, "f", 0), &h), GW_PROTOCOL);
+    f = good;
+    f.one_way = 2;
+    assert_int_equal(read_back(make_request(&f, "f", 0), &h), GW_PROTOCOL);
+    f.one_way = 1;
+    f.result = f.result_fork = 1;  // which nobody would hear of
     assert_int_equal(read_back(make_request(&f, "f", 0), &h), GW_PROTOCOL);
     assert_int_equal(read_back(make_request(&good, "f", LIMIT_ARGS + 1), &h), GW_LIMIT);
     char longest[LIMIT_NAME_BYTES + 2];

@@ -4,7 +4,9 @@
 #include "rpc/call.h"
 #include "rpc/doorman.h"
 #include "rpc/early.h"
+#include "rpc/gather.h"
 #include "rpc/promise.h"
+#include "rpc/room.h"
 #include "rpc/serving.h"
 #include "rpc/upward.h"
 #include "rpc/watch.h"
@@ -105,7 +107,9 @@ void roster_lose_on_loop(agent *a, int rank, bool left, const gw_error *why) {
     calls_lost_on_loop(a, rank);
     servings_lost_on_loop(a, rank);
     promises_lost_on_loop(a, rank);
+    gatherings_lost_on_loop(a, rank);
     references_lost_on_loop(a, rank);
+    room_came_on_loop(a, rank);
 }
 
 static void gone(void *user, int rank, bool left, const gw_error *why) {

@@ -136,9 +136,10 @@ static void send_reply_on_loop(serving *s, shipment *sh, bool filled, list_node 
                                bool flush) {
     uint32_t count = 0;
     s->forwards_end = true;
-    if (s->abandoned) return;
+    if (s->abandoned || s->header.fixed.one_way) return;
     list_each(l, &s->forwards) count++;
     if (filled) {
+        agent_member(s->agent, s->caller)->wanted_count -= count;
         // Without memory for the reply the caller sends what was promised: that it does not have it either.
         list_splice(out_forwards, &s->forwards);
         memcpy(sh->message->head.data + offsetof(reply_fixed, forwarded), &count, sizeof count);
@@ -190,10 +191,12 @@ static serving *reply_value(serving *s, gw_value v, const gw_error *error, bool 
     shipment sh;
     list_node forwards;
     list_init(&forwards);
-    bool filled =
-        !reply_fill(&sh, a, KIND_REPLY, s->header.fixed.call, s->header.function, v, error);
+    bool one_way = s->header.fixed.one_way;
+    bool filled = !reply_fill(&sh, a, KIND_REPLY, s->header.fixed.call, s->header.function,
+                              one_way ? gw_none() : v, error);
     env_enter(a->env);
     failpoint("before_reply");
+    if (error && one_way && !s->abandoned) serving_log_on_loop(a, error);
     bool flush = late || (!others_follow(s) && must_flush_on_loop(a));
     send_reply_on_loop(s, &sh, filled, &forwards, flush);
     serving *next = end_order_on_loop(s);

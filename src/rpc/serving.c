@@ -2,9 +2,11 @@
 #include "rpc/serving.h"
 
 #include "base/failpoint.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "rpc/cancel.h"
 #include "rpc/reply.h"
+#include "rpc/room.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -18,6 +20,16 @@ void serving_describe(const serving *s, char *out, size_t size) {
 }
 
 // ---- Refusing ----
+
+#define LOG_EACH_NS INT64_C(1000000000)
+
+// Of a one-way call nobody else will hear. One line a second: whoever sends many is not to fill the log.
+void serving_log_on_loop(agent *a, const gw_error *error) {
+    int64_t now_ns = env_now_ns(a->env);
+    if (a->notified_log_ns && now_ns - a->notified_log_ns < LOG_EACH_NS) return;
+    a->notified_log_ns = now_ns;
+    log_line("one-way call: %s", error->text);
+}
 
 // Without the serving: nothing is known but who called.
 void serving_refuse_unread_on_loop(agent *a, int to, uint64_t call, const gw_error *error) {
@@ -38,6 +50,8 @@ void serving_refuse_on_loop(serving *s, const gw_error *error) {
     stop_waiting(s);
     if (s->result_entry) {
         entry_make_on_loop(s->result_entry, result_of_error(error), NULL);
+    } else if (s->header.fixed.one_way && !s->abandoned) {
+        serving_log_on_loop(a, error);
     } else if (!s->abandoned) {
         serving_refuse_unread_on_loop(a, s->caller, s->header.fixed.call, error);
     }
@@ -63,10 +77,15 @@ void serving_free_on_loop(serving *s) {
     agent *a = s->agent;
     if (s->expiry.armed) env_set_timer(a->env, &s->expiry, ENV_NEVER);
     continuation_cancel_on_loop(&s->target_made);
-    agent_member(a, s->caller)->served_count--;
+    member *caller = agent_member(a, s->caller);
+    caller->served_count--;
+    caller->queued_bytes -= s->queued_bytes;
     map_take(&a->servings, id_of(s->caller, s->header.fixed.call));
     list_remove(&s->sibling);
-    for (list_node *l; (l = list_take(&s->forwards));) mem_free(list_entry(l, wanted, link));
+    for (list_node *l; (l = list_take(&s->forwards));) {
+        mem_free(list_entry(l, wanted, link));
+        caller->wanted_count--;
+    }
     if (s->parcel) parcel_close_on_loop(a, s->parcel);
     if (s->target) entry_release_on_loop(s->target);
     if (s->result_entry) entry_release_on_loop(s->result_entry);
@@ -110,10 +129,36 @@ static void run_job(pool_job *j) {
     serving_run(list_entry(j, serving, job));
 }
 
-static void job_taken(pool_job *j) {
-    serving *s = list_entry(j, serving, job);
+void serving_start_on_loop(serving *s) {
     s->state = SERVING_RUNNING;
+    agent_member(s->agent, s->caller)->queued_bytes -= s->queued_bytes;
+    s->queued_bytes = 0;
+}
+
+static bool job_taken(pool_job *j);
+
+// They keep their order, which they would lose one by one.
+static void hold_jobs(agent *a, int caller) {
+    list_each(l, &a->pool.queue) {
+        pool_job *j = list_entry(l, pool_job, link);
+        if (j->taken != job_taken) continue;
+        serving *s = list_entry(j, serving, job);
+        if (s->caller != caller || s->object) continue;
+        pool_withdraw_on_loop(&a->pool, j);
+        room_hold_on_loop(s, true);
+    }
+}
+
+static bool job_taken(pool_job *j) {
+    serving *s = list_entry(j, serving, job);
+    if (!s->object && !room_for_replies_on_loop(s->agent, s->caller)) {
+        room_hold_on_loop(s, true);
+        hold_jobs(s->agent, s->caller);
+        return false;
+    }
+    serving_start_on_loop(s);
     strand_started_on_loop(s);
+    return true;
 }
 
 static void place(serving *s) {
@@ -133,7 +178,7 @@ static void place(serving *s) {
         pool_submit_on_loop(&s->agent->pool, &s->job);
         failpoint("queued");
     } else if (s->object) {
-        s->state = SERVING_RUNNING;
+        serving_start_on_loop(s);
         s->task.run = run_task;
         pool_run_soon_on_loop(&s->agent->pool, &s->task);
     } else {
@@ -141,11 +186,22 @@ static void place(serving *s) {
     }
 }
 
+// A turn is not kept from others while there is no room.
 static void turn_granted(turn_request *r) {
-    place(list_entry(r, serving, turn));
+    serving *s = list_entry(r, serving, turn);
+    if (room_for_replies_on_loop(s->agent, s->caller)) {
+        place(s);
+    } else {
+        turn_give_on_loop(s->object);
+        room_hold_on_loop(s, true);
+    }
 }
 
 void serving_admit_on_loop(serving *s) {
+    if (!room_for_replies_on_loop(s->agent, s->caller)) {
+        room_hold_on_loop(s, true);
+        return;
+    }
     if (s->object) {
         s->state = SERVING_TURN;
         s->turn.granted = turn_granted;
@@ -157,8 +213,17 @@ void serving_admit_on_loop(serving *s) {
 // ---- Arguments ----
 
 static void ready(serving *s) {
-    gw_error error;
+    const member *caller = agent_member(s->agent, s->caller);
     if (s->expiry.armed) env_set_timer(s->agent->env, &s->expiry, ENV_NEVER);
+    if (list_is_empty(&caller->held) && room_for_replies_on_loop(s->agent, s->caller)) {
+        serving_queue_on_loop(s);
+    } else {
+        room_hold_on_loop(s, false);
+    }
+}
+
+void serving_queue_on_loop(serving *s) {
+    gw_error error;
     const gw_error *failed = parcel_error(s->parcel);
     gw_status status;
     if (failed) {
@@ -209,6 +274,7 @@ void serving_await_on_loop(serving *s) {
 static bool drop(serving *s) {
     switch (s->state) {
     case SERVING_ARGUMENTS: break;
+    case SERVING_ROOM: list_remove(&s->held_link); break;
     case SERVING_ORDER: break;
     case SERVING_TURN: turn_cancel_on_loop(&s->turn); break;
     case SERVING_PLACE:

@@ -13,6 +13,7 @@
 
 typedef enum serving_state {
     SERVING_ARGUMENTS,  // waits for promises, and for its target to be made
+    SERVING_ROOM,       // waits for room for replies to its caller
     SERVING_ORDER,      // waits for its strand
     SERVING_TURN,       // waits for the turn of its object
     SERVING_PLACE,      // waits for the end of the turn, or for a thread
@@ -34,10 +35,11 @@ typedef struct serving {
     serving_state state;
     bool abandoned;  // the caller is lost: nobody wants a reply
     int64_t deadline_ns;
-    list_node sibling;   // in |served| of the caller
-    timer expiry;        // while it has not started
-    list_node forwards;  // of wanted
-    bool forwards_end;   // no more are honoured
+    list_node sibling;      // in |served| of the caller
+    uint64_t queued_bytes;  // counted as the caller's, until it starts
+    timer expiry;           // while it has not started
+    list_node forwards;     // of wanted
+    bool forwards_end;      // no more are honoured
 
     // what is called: one of these
     const function *function;
@@ -55,6 +57,7 @@ typedef struct serving {
     // its place in the queues
     strand *strand;
     list_node strand_link;
+    list_node held_link;
     pool_job job;
     task task;
 
@@ -82,6 +85,8 @@ void serving_cancel_on_loop(serving *s, cancel_reason reason, const gw_error *wh
 
 // Between the files of serving.
 void serving_admit_on_loop(serving *s);               // its strand lets it go
+void serving_queue_on_loop(serving *s);               // its arguments are there
+void serving_start_on_loop(serving *s);               // its body is about to run
 const void *serving_queue(serving *s);                // where it will wait once admitted
 void serving_run(serving *s);                         // its body and what follows, without the role
 serving *serving_run_inline(serving *s, bool flush);  // the same; the next of its strand
@@ -89,6 +94,7 @@ void serving_refuse_on_loop(serving *s, const gw_error *error);            // it
 void serving_refuse_with_on_loop(serving *s, gw_error error, bool trail);  // the same, with names
 // Without a serving: nothing is known but who called.
 void serving_refuse_unread_on_loop(agent *a, int to, uint64_t call, const gw_error *error);
+void serving_log_on_loop(agent *a, const gw_error *error);  // of a one-way call
 void serving_await_on_loop(serving *s);          // its arguments, from where it goes on by itself
 void serving_stop_awaiting_on_loop(serving *s);  // the future that its body returned
 void serving_free_on_loop(serving *s);

@@ -75,6 +75,31 @@ gw_status shipment_init(shipment *s, agent *a, message_kind kind, gw_error *erro
     return GW_OK;
 }
 
+static bool add_special_again(shipment *s, const shipped *from) {
+    shipped special = { .type = from->type, .handle = handle_retain(from->handle) };
+    bool promise = from->forward != NULL;
+    if (promise) special.forward = forward_open(from->forward->future);
+    if ((!promise || special.forward) && add_special(s, special)) return true;
+    forward_free(special.forward);
+    handle_release(special.handle);
+    return false;
+}
+
+gw_status shipment_init_again(shipment *s, const shipment *from, gw_error *error) {
+    const message *m = from->message;
+    gw_status status = shipment_init(s, from->agent, (message_kind)m->kind, error);
+    if (status) return status;
+    bytes_put(&s->message->head, m->head.data, m->head.size);
+    bool all = !s->message->head.failed;
+    for (uint32_t i = 0; all && i < m->segment_count; i++) {
+        const segment *g = &m->segments[i];
+        all = message_add_segment(s->message, g->block, g->offset, g->size);
+    }
+    for (uint32_t i = 0; all && i < from->special_count; i++)
+        all = add_special_again(s, &from->specials[i]);
+    return all ? GW_OK : error_set(error, GW_NO_MEMORY, "no memory for a message");
+}
+
 void shipment_fini(shipment *s) {
     for (uint32_t i = 0; i < s->special_count; i++) {
         forward_free(s->specials[i].forward);

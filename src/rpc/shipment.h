@@ -33,6 +33,8 @@ typedef struct shipment {
 
 // Always to be followed by shipment_fini.
 gw_status shipment_init(shipment *s, agent *a, message_kind kind, gw_error *error);
+// The same message again, which has not been sent yet: numbers of large tensors are shared.
+gw_status shipment_init_again(shipment *s, const shipment *from, gw_error *error);
 void shipment_fini(shipment *s);  // without the role
 
 gw_status shipment_put(shipment *s, gw_value v, gw_error *error);

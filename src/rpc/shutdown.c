@@ -41,6 +41,10 @@ static void leave(gw_scope *root, const char *function, void (*ask)(agent *a), c
             scope_fail(root, GW_WRONG_STATE, "%s without gw_rpc_init", function);
         return;
     }
+    if (is_forked(a->mark)) {
+        agent_of(root);  // says so
+        return;
+    }
     env_enter(a->env);
     if (a->fence.status) {
         scope_fail_with(root, &a->fence);

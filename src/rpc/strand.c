@@ -1,6 +1,7 @@
 #include "rpc/strand.h"
 
 #include "base/mem.h"
+#include "rpc/room.h"
 #include "rpc/serving.h"
 
 #include <assert.h>
@@ -111,19 +112,22 @@ void strand_run_on_loop(serving *s) {
     }
     t->running = true;
     t->first = s;
-    s->state = SERVING_RUNNING;
+    serving_start_on_loop(s);
     t->task.run = run_inlined;
     pool_run_soon_on_loop(&t->agent->pool, &t->task);
 }
 
 serving *strand_next_on_loop(serving *s) {
     strand *t = s->strand;
+    serving *next;
     s->strand = NULL;
     t->admitted--;
     admit_waiting(t);
-    serving *next = take_inlined(t);
+    if (!list_is_empty(&t->inlined) && !room_for_replies_on_loop(t->agent, s->caller))
+        while ((next = take_inlined(t))) room_hold_on_loop(next, true);
+    next = take_inlined(t);
     if (next) {
-        next->state = SERVING_RUNNING;
+        serving_start_on_loop(next);
     } else {
         t->running = false;
         free_if_done(t);

@@ -4,8 +4,10 @@
 #include "rpc/roster.h"
 #include "rpc/upward.h"
 
+#define NOBODY INT64_MIN  // the rank of a target that is a name or a reference
+
 gw_target gw_to_name(const char *name) {
-    return (gw_target){ .name = name, .rank = -1 };
+    return (gw_target){ .name = name, .rank = NOBODY };
 }
 
 gw_target gw_to_rank(int64_t rank) {
@@ -17,7 +19,7 @@ gw_target gw_to_worker(gw_worker worker) {
 }
 
 gw_target gw_to_rref(const gw_rref *rref) {
-    return (gw_target){ .rref = (gw_rref *)rref, .rank = -1 };
+    return (gw_target){ .rref = (gw_rref *)rref, .rank = NOBODY };
 }
 
 gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *error) {
@@ -36,6 +38,8 @@ gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *
                              to.name);
         return GW_OK;
     }
+    if (to.rank == NOBODY)
+        return error_set(error, GW_INVALID, "the worker or reference to call is NULL");
     if (to.rank < 0 || to.rank >= a->member_count || !agent_member(a, (int)to.rank)->known)
         return error_set(error, GW_NOT_FOUND, "%s knows no worker of rank %lld; there are %d", self,
                          (long long)to.rank, a->member_count);
@@ -80,6 +84,7 @@ gw_rpc_stats gw_rpc_get_stats(gw_scope *s) {
         .bytes_sent = p.bytes_sent,
         .bytes_received = p.bytes_received,
         .reconnects = p.reconnects,
+        .replies_dropped = a->replies_dropped,
     };
     env_leave(a->env);
     return out;

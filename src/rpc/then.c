@@ -1,6 +1,7 @@
 // Futures that the program makes: by then, or to complete itself.
 #include "rpc/call.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "rpc/cancel.h"
 #include "rpc/result.h"
@@ -106,6 +107,7 @@ typedef struct then {
     task task;
     gw_future *in, *out;
     gw_value (*body)(gw_scope *s, gw_value v, void *context);
+    void (*done)(gw_scope *s, gw_future *f, void *context);  // instead of |body|; then no |out|
     void *context;
 
     // of the scope that asked for it
@@ -117,7 +119,7 @@ typedef struct then {
 } then;
 
 static void let_go_on_loop(then *t) {
-    t->out->makers--;
+    if (t->out) t->out->makers--;
     work_release_on_loop(t->work);
 }
 
@@ -148,6 +150,19 @@ static void close_scope(gw_scope *s) {
 }
 
 // The scope closes here, since objects that the body has entered are left by the context.
+static void settle_body(then *t, gw_scope *s) {
+    gw_error error;
+    gw_value v = result_give(future_result(t->in), s);
+    if (!s->error && context_check_cancelled(s, &error)) scope_fail_with(s, &error);
+    gw_value out = s->error ? gw_none() : t->body(s, v, t->context);
+    settle(s, t->out, out);
+}
+
+static void run_done(then *t, gw_scope *s) {
+    t->done(s, gw_keep(s, t->in), t->context);
+    if (s->error) log_line("after a future: %s", s->error->text);
+}
+
 static void run_body(then *t, gw_scope *s) {
     context c = { .scope = s,
                   .agent = t->in->agent,
@@ -156,23 +171,23 @@ static void run_body(then *t, gw_scope *s) {
                   .function = "of gw_then",
                   .serves = t->work != NULL,
                   .work = t->work };
-    gw_error error;
     context_attach(&c);
     s->grad_enabled = t->grad_enabled;
     s->may_wait = false;
-    gw_value v = result_give(future_result(t->in), s);
-    if (!s->error && context_check_cancelled(s, &error)) scope_fail_with(s, &error);
-    gw_value out = s->error ? gw_none() : t->body(s, v, t->context);
-    settle(s, t->out, out);
+    if (t->done) {
+        run_done(t, s);
+    } else {
+        settle_body(t, s);
+    }
     close_scope(s);
 }
 
 static void run_then(then *t) {
     gw_scope *s = agent_scope_open(t->in->agent, t->key, t->id, t->deadline_ns);
-    if (future_result(t->out)) {
+    if (t->out && future_result(t->out)) {
         close_scope(s);  // cancelled
     } else if (s->error) {
-        settle(s, t->out, gw_none());
+        if (t->out) settle(s, t->out, gw_none());
         close_scope(s);
     } else {
         run_body(t, s);
@@ -186,15 +201,15 @@ static void run_task(task *t) {
 
 static void resolved(continuation *c) {
     then *t = (then *)(void *)c;
-    t->out->on_cancel = NULL;
+    if (t->out) t->out->on_cancel = NULL;
     t->task.run = run_task;
     env_defer(t->in->agent->env, &t->task);
 }
 
-static then *open_then(gw_scope *s, gw_future *f) {
+static then *open_then(gw_scope *s, gw_future *f, bool has_out) {
     then *t = mem_calloc(sizeof *t);
-    gw_future *out = future_open(f->agent, "");
-    if (!t || !out) {
+    gw_future *out = has_out ? future_open(f->agent, "") : NULL;
+    if (!t || (has_out && !out)) {
         mem_free(t);
         handle_release(out);
         scope_fail(s, GW_NO_MEMORY, "no memory for a future");
@@ -203,7 +218,7 @@ static then *open_then(gw_scope *s, gw_future *f) {
     const context *c = context_of(s);
     t->next.run = resolved;
     t->stop.run = stop;
-    out->makers = 1;
+    if (out) out->makers = 1;
     t->in = handle_retain(f);
     t->out = out;
     t->key = generator_split(s->random);
@@ -220,26 +235,46 @@ static bool await_on_loop(then *t, gw_scope *s) {
     if (c && c->serves && c->agent == t->in->agent)
         t->work = work_retain_on_loop(context_work_on_loop(c));
     if (!future_await_on_loop(t->in, &t->next)) return false;
-    t->out->on_cancel = &t->stop;
+    if (t->out) t->out->on_cancel = &t->stop;
     return true;
+}
+
+static bool is_usable(gw_scope *s, const gw_future *f) {
+    if (s->error) return false;
+    if (f && f != &future_poison && !is_forked(f->agent->mark)) return true;
+    if (f && f != &future_poison) {
+        scope_fail(s, GW_WRONG_STATE, "this process was forked from the one that has the future");
+    } else {
+        scope_fail(s, GW_INVALID, "a future of a call that failed in its own scope");
+    }
+    return false;
+}
+
+static void start(then *t, gw_scope *s) {
+    env *e = t->in->agent->env;
+    env_enter(e);
+    bool later = await_on_loop(t, s);
+    env_leave(e);
+    if (!later) run_then(t);
 }
 
 gw_future *gw_then(gw_scope *s, gw_future *f,
                    gw_value (*body)(gw_scope *s, gw_value v, void *context), void *context) {
-    if (s->error) return &future_poison;
-    if (!f || f == &future_poison) {
-        scope_fail(s, GW_INVALID, "a future of a call that failed in its own scope");
-        return &future_poison;
-    }
-    then *t = open_then(s, f);
+    then *t = is_usable(s, f) ? open_then(s, f, true) : NULL;
     if (!t) return &future_poison;
     t->body = body;
     t->context = context;
     gw_future *out = handle_retain(t->out);
-    env_enter(f->agent->env);
-    bool later = await_on_loop(t, s);
-    env_leave(f->agent->env);
-    if (!later) run_then(t);
+    start(t, s);
     out = scope_own(s, out);
     return out ? out : &future_poison;
+}
+
+void gw_on_done(gw_scope *s, gw_future *f, void (*done)(gw_scope *s, gw_future *f, void *context),
+                void *context) {
+    then *t = is_usable(s, f) ? open_then(s, f, false) : NULL;
+    if (!t) return;
+    t->done = done;
+    t->context = context;
+    start(t, s);
 }

@@ -58,7 +58,7 @@ static const char *kind_words(const char *kind) {
     case 't': return kind[6] == 's' ? "a list of tensors" : "a tensor";
     case 'o': return "a tensor or a number";
     case 'n': return "a number";
-    case 'i': return kind[3] == 's' ? "at most 32 ints" : "an int";
+    case 'i': return kind[3] == 's' ? "a list of ints" : "an int";
     case 'f': return "a float";
     case 'b': return "a bool";
     default: return "a dtype";
@@ -73,6 +73,20 @@ static bool is_poisoned(gw_value v) {
     return false;
 }
 
+// A list, or the bytes that the C functions hand over, which nobody should have to know about.
+static void fail_ints(op_call *c, int name_size, const char *name, gw_value v) {
+    size_t count = v.kind == GW_BYTES ? v.size / sizeof(int64_t) : (size_t)v.as.list->count;
+    size_t at = 0;
+    if (count > GW_DIMS_MAX || v.kind == GW_BYTES) {
+        op_fail(c, GW_INVALID, "%.*s must be at most %d ints, not %zu", name_size, name,
+                GW_DIMS_MAX, count);
+        return;
+    }
+    while (v.as.list->items[at].kind == GW_INT) at++;
+    op_fail(c, GW_INVALID, "%.*s must be a list of ints, but item %zu is %s", name_size, name, at,
+            gw_kind_name(v.as.list->items[at].kind));
+}
+
 static void fail_misfit(op_call *c, int i, const char *name, const char *kind) {
     int name_size = (int)(kind - 1 - name);
     gw_value v = i < c->arg_count ? c->args[i] : gw_none();
@@ -81,6 +95,11 @@ static void fail_misfit(op_call *c, int i, const char *name, const char *kind) {
         while (v.as.list->items[at].kind == GW_TENSOR) at++;
         op_fail(c, GW_INVALID, "%.*s must be a list of tensors, but item %d is %s", name_size, name,
                 at, gw_kind_name(v.as.list->items[at].kind));
+        return;
+    }
+    bool ints = kind[0] == 'i' && kind[3] == 's';
+    if (ints && (v.kind == GW_LIST || v.kind == GW_BYTES)) {
+        fail_ints(c, name_size, name, v);
         return;
     }
     op_fail(c, GW_INVALID, "%.*s must be %s, not %s", name_size, name, kind_words(kind),

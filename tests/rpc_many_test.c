@@ -1,0 +1,409 @@
+// One call to many workers, many futures as one, one-way calls, and meetings.
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include "base/log.h"
+
+#include <gradwire.h>
+#include <stdio.h>
+#include <string.h>
+
+static int notified[8], order[64], order_count, done_count;
+static char logged[512];
+
+static void reset(void) {
+    memset(notified, 0, sizeof notified);
+    order_count = done_count = 0;
+    logged[0] = '\0';
+}
+
+static void keep_line(const char *line) {
+    snprintf(logged, sizeof logged, "%s", line);
+}
+
+GW_FUNCTION(many_echo, GW_INLINE, "any") {
+    return gw_arg(s, a, 0);
+}
+
+GW_FUNCTION(many_add_rank, GW_POOL, "tensor") {
+    return gw_value_of(gw_add(s, gw_arg_tensor(s, a, 0), gw_rpc_self(s).rank));
+}
+
+GW_FUNCTION(many_fail_odd, GW_POOL, "int") {
+    int rank = gw_rpc_self(s).rank;
+    if (rank % 2) gw_fail(s, GW_REMOTE, "%d is odd", rank);
+    return gw_value_of(rank + gw_arg_int(s, a, 0));
+}
+
+GW_FUNCTION(many_wait, GW_POOL) {
+    return gw_wait(s, gw_future_open(s));
+}
+
+GW_FUNCTION(many_note, GW_INLINE, "int") {
+    notified[gw_rpc_self(s).rank]++;
+    if (order_count < 64) order[order_count++] = (int)gw_arg_int(s, a, 0);
+    return gw_none();
+}
+
+GW_FUNCTION(many_note_on_pool, GW_POOL, "int") {
+    notified[gw_rpc_self(s).rank]++;
+    if (order_count < 64) order[order_count++] = (int)gw_arg_int(s, a, 0);
+    return gw_value_of(3);
+}
+
+GW_FUNCTION(many_fail, GW_INLINE) {
+    gw_fail(s, GW_REMOTE, "not today");
+    return gw_none();
+}
+
+static int everybody(gw_scope *s, gw_worker out[8]) {
+    int count = gw_rpc_world_size(s);
+    for (int i = 0; i < count; i++) out[i] = gw_rpc_worker(s, i);
+    return count;
+}
+
+static void expect(gw_scope *s, gw_status status, const char *text) {
+    assert_string_equal(gw_scope_error(s)->text, text);
+    assert_int_equal(gw_scope_error(s)->status, status);
+    gw_scope_clear(s);
+}
+
+// ---- The same call to many ----
+
+static void call_all(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_worker workers[8];
+    int count = everybody(s, workers);
+    if (rank != 0) return;
+    gw_tensor *x = gw_ones(s, GW_F32, 5000);
+    gw_list *sums = gw_rpc_sync_all(s, workers, count, "many_add_rank", x);
+    assert_int_equal(gw_list_count(sums), count);
+    for (int i = 0; i < count; i++) {
+        gw_tensor *y = gw_tensor_of(s, gw_list_get(s, sums, i));
+        assert_true(gw_equal(s, y, gw_full(s, GW_F32, 1.0 + i, 5000)));
+    }
+    // References and futures are each receiver's own.
+    gw_scope *inner = gw_scope_open(s);
+    gw_rref *r = gw_rref_open(inner, 7);
+    gw_future *f = gw_future_open(inner);
+    gw_list *both = gw_list_open(inner);
+    gw_list_add(inner, both, r);
+    gw_list_add(inner, both, f);
+    gw_future *all = gw_rpc_async_all(inner, workers, count, "many_echo", both);
+    assert_false(gw_future_done(all));
+    gw_future_set(inner, f, 9);
+    gw_list *back = gw_list_of(inner, gw_wait(inner, all));
+    for (int i = 0; i < count; i++) {
+        gw_list *pair = gw_list_of(inner, gw_list_get(inner, back, i));
+        gw_rref *mine = gw_rref_of(inner, gw_list_get(inner, pair, 0));
+        assert_int_equal(gw_int_of(inner, gw_to_here_value(inner, mine)), 7);
+        assert_int_equal(gw_int_of(inner, gw_list_get(inner, pair, 1)), 9);
+    }
+    gw_scope_merge(inner);
+
+    // All are waited for, and the first in order is told.
+    gw_worker turned[] = { workers[3], workers[2], workers[1] };
+    gw_rpc_sync_all(s, turned, 3, "many_fail_odd", 1);
+    expect(s, GW_REMOTE, "w3: many_fail_odd: 3 is odd");
+    gw_worker even[] = { workers[2], workers[0] };
+    gw_list *ranks = gw_rpc_sync_all(s, even, 2, "many_fail_odd", 10);
+    assert_int_equal(gw_int_of(s, gw_list_get(s, ranks, 0)), 12);
+    assert_int_equal(gw_int_of(s, gw_list_get(s, ranks, 1)), 10);
+    assert_int_equal(gw_list_count(gw_rpc_sync_all(s, even, 0, "many_fail_odd", 10)), 0);
+    gw_call_options soon = { .timeout_ms = 20 };
+    gw_rpc_sync_all_with(s, soon, even, 2, "many_wait");
+    assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
+    gw_scope_clear(s);
+    gw_call_options negative = { .timeout_ms = -7 };
+    gw_rpc_sync_all_with(s, negative, even, 2, "many_wait");
+    expect(s, GW_INVALID, "a timeout of -7 ms");
+}
+
+static void it_calls_many_workers_with_the_same_arguments(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++)
+        cluster_run(seed, (cluster_options){ .world_size = 4, .threads = 1 }, call_all, NULL);
+}
+
+// ---- Futures ----
+
+static void note_done(gw_scope *s, gw_future *f, void *context) {
+    assert_true(gw_future_done(f));
+    done_count++;
+    if (context) gw_fail(s, GW_REMOTE, "a mistake of %s", (const char *)context);
+}
+
+static void collect(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_future *fs[5];
+    for (int i = 0; i < 5; i++) fs[i] = gw_rpc_async(s, 1, "many_echo", i);
+    gw_list *all = gw_list_of(s, gw_wait(s, gw_collect_all(s, fs, 5)));
+    for (int i = 0; i < 5; i++) assert_int_equal(gw_int_of(s, gw_list_get(s, all, i)), i);
+    all = gw_list_of(s, gw_wait(s, gw_collect_all(s, fs, 5)));  // of those that are done
+    assert_int_equal(gw_list_count(all), 5);
+    assert_int_equal(gw_list_count(gw_list_of(s, gw_wait(s, gw_collect_all(s, NULL, 0)))), 0);
+
+    // The first error that comes, whatever the others do.
+    gw_future *never = gw_future_open(s);
+    gw_future *mixed[] = { never, gw_rpc_async(s, 1, "many_fail"), fs[0] };
+    gw_wait(s, gw_collect_all(s, mixed, 3));
+    expect(s, GW_REMOTE, "w1: many_fail: not today");
+    gw_future *failed[] = { never, mixed[1] };
+    gw_wait(s, gw_collect_all(s, failed, 2));
+    expect(s, GW_REMOTE, "w1: many_fail: not today");
+    gw_future *open = gw_collect_all(s, mixed, 1);
+    gw_cancel(s, open);
+    gw_wait(s, open);
+    assert_int_equal(gw_scope_error(s)->status, GW_CANCELLED);
+    gw_scope_clear(s);
+    gw_future_set(s, never, 1);
+
+    // What PyTorch's futures have.
+    gw_future *f = gw_future_open(s);
+    assert_null(gw_future_error(f));
+    gw_future_value(s, f);
+    expect(s, GW_WRONG_STATE, "the future is not done");
+    gw_on_done(s, f, note_done, NULL);
+    gw_on_done(s, f, note_done, "mine");
+    gw_future_set(s, f, 4);
+    assert_int_equal(gw_int_of(s, gw_future_value(s, f)), 4);
+    assert_null(gw_future_error(f));
+    gw_rpc_sync(s, 1, "many_echo", 0);
+    assert_int_equal(done_count, 2);
+    assert_non_null(strstr(logged, "after a future: a mistake of mine"));
+    gw_on_done(s, mixed[1], note_done, NULL);
+    assert_int_equal(done_count, 3);
+    assert_int_equal(gw_future_error(mixed[1])->status, GW_REMOTE);
+    assert_true(gw_ok(s));
+}
+
+static void several_futures_are_one(void **state) {
+    (void)state;
+    log_hook = keep_line;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        reset();
+        cluster_run(seed, (cluster_options){ .world_size = 2 }, collect, NULL);
+    }
+    log_hook = NULL;
+}
+
+// ---- One way ----
+
+static void notify(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    for (int to = 0; to < 2; to++) {
+        order_count = 0;
+        for (int i = 0; i < 20; i += 2) {
+            gw_rpc_notify(s, to, i % 4 ? "many_note" : "many_note_on_pool", i);
+            gw_rpc_async(s, to, "many_note", i + 1);
+        }
+        gw_rpc_sync(s, to, "many_note", 20);
+        assert_true(gw_ok(s));
+        // They start in order; those on the pool may write late.
+        int last_inline = -1;
+        for (int i = 0; i < order_count; i++) {
+            if (order[i] % 4 == 0 && order[i] < 20) continue;
+            assert_true(order[i] > last_inline);
+            last_inline = order[i];
+        }
+    }
+    // What fails there is logged there.
+    gw_rpc_notify(s, 1, "many_fail");
+    gw_rpc_sync(s, 1, "many_echo", 0);
+    assert_string_equal(logged, "one-way call: w1: many_fail: not today");
+    gw_rpc_notify(s, 1, "many_nothing");
+    gw_rpc_sync(s, 1, "many_echo", 0);
+    assert_true(gw_ok(s));
+    // What could not be sent fails here.
+    gw_rpc_notify(s, 5, "many_note", 1);
+    expect(s, GW_NOT_FOUND, "w0 knows no worker of rank 5; there are 2");
+    gw_rpc_notify(s, (const char *)NULL, "many_note", 1);
+    expect(s, GW_INVALID, "the worker or reference to call is NULL");
+    gw_call_options negative = { .timeout_ms = -2 };
+    gw_rpc_notify_with(s, negative, 1, "many_note", 1);
+    expect(s, GW_INVALID, "a timeout of -2 ms");
+    // Its arguments may be futures, and things to be given back.
+    gw_scope *inner = gw_scope_open(s);
+    gw_future *f = gw_future_open(inner);
+    gw_rpc_notify(inner, 1, "many_echo", gw_rref_open(inner, 5));
+    gw_rpc_notify(inner, 1, "many_note", f);
+    int before = notified[1];
+    gw_future_set(inner, f, 1);
+    gw_scope_merge(inner);
+    while (notified[1] == before && gw_ok(s)) gw_rpc_sync(s, 1, "many_echo", 0);
+}
+
+static void a_one_way_call_has_no_reply(void **state) {
+    (void)state;
+    log_hook = keep_line;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        reset();
+        cluster_outcome o = cluster_run(seed, (cluster_options){ .world_size = 2 }, notify, NULL);
+        for (int rank = 0; rank < 2; rank++) assert_int_equal(o.owned[rank], 0);
+    }
+    log_hook = NULL;
+}
+
+static void notify_without_replies(gw_scope *s, int rank, void *context) {
+    uint64_t *sent = context;
+    if (rank == 1) {
+        while (notified[1] < 100 && gw_ok(s)) gw_rpc_sync(s, 1, "many_echo", 0);
+        *sent = gw_rpc_get_stats(s).messages_sent;
+    } else {
+        for (int i = 0; i < 100; i++) gw_rpc_notify(s, 1, "many_note_on_pool", i);
+    }
+}
+
+static void nothing_comes_back_from_it(void **state) {
+    (void)state;
+    uint64_t sent = 100;
+    reset();
+    cluster_run(1, (cluster_options){ .world_size = 2 }, notify_without_replies, &sent);
+    assert_in_range(sent, 0, 3);
+}
+
+// ---- Meetings ----
+
+static void gather(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_worker workers[8], turned[8];
+    int count = everybody(s, workers);
+    for (int i = 0; i < count; i++) turned[i] = workers[count - 1 - i];
+    for (int round = 0; round < 10; round++) {
+        gw_scope *inner = gw_scope_open(s);
+        gw_list *all = gw_rpc_all_gather(inner, rank % 2 ? turned : workers, count,
+                                         gw_full(inner, GW_F32, round * 10 + rank, 2000));
+        assert_int_equal(gw_list_count(all), count);
+        for (int i = 0; i < count; i++) {
+            int from = rank % 2 ? count - 1 - i : i;
+            gw_tensor *x = gw_tensor_of(inner, gw_list_get(inner, all, i));
+            assert_true(gw_equal(inner, x, gw_full(inner, GW_F32, round * 10 + from, 2000)));
+        }
+        notified[rank]++;
+        gw_rpc_barrier(inner, workers, count);
+        for (int i = 0; i < count; i++) assert_true(notified[i] > round);
+        // Some of them meet besides.
+        if (rank < 2) gw_rpc_barrier(inner, workers, 2);
+        gw_scope_merge(inner);
+        assert_true(gw_ok(s));
+    }
+}
+
+static void workers_meet_and_bring_values(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        reset();
+        cluster_run(seed, (cluster_options){ .world_size = 4, .threads = 1 }, gather, NULL);
+    }
+}
+
+static void stay_away(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_worker workers[8];
+    int count = everybody(s, workers);
+    if (rank == 2) {
+        // It comes when the others have gone on, and finds them at the next one.
+        while (done_count < 3 && gw_ok(s)) gw_rpc_sync(s, 0, "many_echo", 0);
+        gw_rpc_barrier(s, workers, count);
+        assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
+        assert_non_null(strstr(gw_scope_error(s)->text, "the others have gone on without w2"));
+    } else {
+        gw_scope *inner = gw_scope_open(s);
+        gw_scope_set_timeout(inner, 200 + 50 * rank);
+        gw_rpc_barrier(inner, workers, count);
+        gw_error e = gw_scope_close(inner);
+        assert_int_equal(e.status, GW_TIMEOUT);
+        assert_string_equal(e.text, "w0: gw.barrier: w2 did not come within the deadline");
+        done_count++;
+    }
+    gw_scope_clear(s);
+    gw_list *all = gw_rpc_all_gather(s, workers, count, rank);
+    for (int i = 0; i < count; i++) assert_int_equal(gw_int_of(s, gw_list_get(s, all, i)), i);
+}
+
+static void who_does_not_come_is_named_to_all(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        reset();
+        cluster_run(seed, (cluster_options){ .world_size = 4 }, stay_away, NULL);
+    }
+}
+
+static void end_instead(gw_scope *s, int rank, void *context) {
+    const int *ends = context;
+    gw_worker workers[8];
+    int count = everybody(s, workers);
+    gw_rpc_sync_all(s, workers, count, "many_echo", 0);
+    if (rank == *ends) {
+        while (done_count < count - 1 && gw_ok(s)) gw_rpc_sync(s, rank, "many_echo", 0);
+        return;
+    }
+    done_count++;
+    gw_rpc_barrier(s, workers, count);
+    char name[8];
+    snprintf(name, sizeof name, "w%d", *ends);
+    assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
+    assert_non_null(strstr(gw_scope_error(s)->text, name));
+    gw_scope_clear(s);
+    // Nor is there another one with it.
+    gw_rpc_barrier(s, workers, count);
+    assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
+    gw_scope_clear(s);
+}
+
+static void who_ends_is_named_to_all(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        int ends = (int)(seed % 3);
+        reset();
+        cluster_options o = { .world_size = 3, .fails = true };
+        o.leaves[ends] = true;
+        cluster_run(seed, o, end_instead, &ends);
+    }
+}
+
+static void meet_wrongly(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_worker workers[8];
+    int count = everybody(s, workers);
+    gw_worker twice[] = { workers[0], workers[1], workers[1] };
+    if (rank == 0) {
+        gw_rpc_barrier(s, twice, 3);
+        expect(s, GW_INVALID, "w1 is twice among those who meet");
+        gw_rpc_barrier(s, workers + 1, count - 1);
+        expect(s, GW_INVALID, "w0 is not among those who meet");
+        gw_rpc_barrier(s, workers, 0);
+        expect(s, GW_INVALID, "a meeting of 0 workers");
+        gw_rpc_sync(s, 1, "gw.barrier", 1);
+        expect(s, GW_INVALID, "w1: gw.barrier: takes 4 arguments, not 1");
+        uint32_t ranks[] = { 1, 2 };
+        gw_rpc_sync(s, 1, "gw.barrier", gw_value_of_bytes(ranks, sizeof ranks), 1, 1, 1);
+        expect(s, GW_INVALID, "w1: gw.barrier: a meeting that cannot be");
+        gw_list *alone = gw_rpc_all_gather(s, workers, 1, 5);
+        assert_int_equal(gw_int_of(s, gw_list_get(s, alone, 0)), 5);
+    }
+    // One of them does something else.
+    gw_scope *inner = gw_scope_open(s);
+    gw_scope_set_timeout(inner, 300);
+    if (rank == 0) {
+        gw_rpc_all_gather(inner, workers, count, 1);
+    } else {
+        gw_rpc_barrier(inner, workers, count);
+    }
+    assert_false(gw_ok(inner));
+    gw_error ignored = gw_scope_close(inner);
+    (void)ignored;
+}
+
+static void a_meeting_that_makes_no_sense_is_refused(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++)
+        cluster_run(seed, (cluster_options){ .world_size = 3 }, meet_wrongly, NULL);
+}
+
+GW_TESTS(rpc_many, it_calls_many_workers_with_the_same_arguments, several_futures_are_one,
+         a_one_way_call_has_no_reply, nothing_comes_back_from_it, workers_meet_and_bring_values,
+         who_does_not_come_is_named_to_all, who_ends_is_named_to_all,
+         a_meeting_that_makes_no_sense_is_refused);
