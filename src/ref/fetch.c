@@ -163,6 +163,7 @@ static gw_value fetch_value(gw_scope *s, gw_rref *r) {
     call_init_fetch(&c, s, r->owner);
     agent *a = c.agent;
     env_enter(a->env);
+    call_await_room_on_loop(&c);
     if (!c.error.status && !fetch_send_on_loop(&c, r) &&
         !future_wait_on_loop(c.future, s, c.deadline_ns))
         call_expire_on_loop(c.future);
