@@ -1,8 +1,7 @@
 // What mixed workloads have found, each by itself.
+#include "jobs.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
-
-#include <gradwire.h>
 
 GW_FUNCTION(found_fail, GW_INLINE, "") {
     gw_fail(s, GW_REMOTE, "as it was asked to");
@@ -38,4 +37,11 @@ static void a_call_with_an_argument_that_has_failed_is_not_delivered(void **stat
     cluster_run(1, (cluster_options){ .world_size = 2 }, give_what_has_failed, NULL);
 }
 
-GW_TESTS(jobs_found, a_call_with_an_argument_that_has_failed_is_not_delivered);
+// A thread drops a reference to a value of its own worker while another is still to read it in a message to oneself.
+static void a_reference_to_oneself_lasts_until_it_is_read(void **state) {
+    (void)state;
+    jobs_run(22750, JOBS_SLOW);
+}
+
+GW_TESTS(jobs_found, a_call_with_an_argument_that_has_failed_is_not_delivered,
+         a_reference_to_oneself_lasts_until_it_is_read);

@@ -64,9 +64,35 @@ static void free_entry(entry *e) {
 }
 
 // R8. One that waits for its creating request goes with the last who asked for it.
+static bool is_unused(const entry *e) {
+    return !e->count && !e->forks.count && !(e->requested && !e->made);
+}
+
+// "Its sender needs to hold nothing, since its release follows": to oneself, too, it follows what was sent before.
 static void free_if_unused(entry *e) {
-    if (e->count || e->forks.count || (e->requested && !e->made)) return;
+    if (!is_unused(e)) return;
+    if (e->id && !list_is_empty(&e->agent->loopback)) {
+        e->agent->references->has_unused = true;
+        return;
+    }
     free_entry(e);
+}
+
+// What goes may take others with it.
+void references_sweep_on_loop(agent *a) {
+    references *rs = a->references;
+    if (!rs || !rs->has_unused || !list_is_empty(&a->loopback)) return;
+    rs->has_unused = false;
+    for (bool found = true; found;) {
+        found = false;
+        list_each(l, &rs->entries) {
+            entry *e = list_entry(l, entry, link);
+            if (!is_unused(e)) continue;
+            free_entry(e);
+            found = true;
+            break;
+        }
+    }
 }
 
 void entry_release_on_loop(entry *e) {

@@ -113,6 +113,7 @@ static void run_loopback(task *t) {
         env_defer(a->env, &a->loopback_task);
     }
     if (l) post_receive(a, a->rank, list_entry(l, message, link));
+    references_sweep_on_loop(a);
     leaving_check_on_loop(a);
     env_leave(a->env);
 }

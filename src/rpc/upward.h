@@ -25,6 +25,9 @@ void references_stop_on_loop(agent *a, const gw_error *why);
 gw_status references_received_on_loop(agent *a, int from, message *m, gw_error *error);
 void references_lost_on_loop(agent *a, int rank);
 
+// After each message to oneself: lets go of what was kept for it.
+void references_sweep_on_loop(agent *a);
+
 // At shutdown: gives back all references to other workers; using one afterwards is WRONG_STATE.
 void references_give_back_on_loop(agent *a);
 // Those that still have to be confirmed, accepted or given back.
