@@ -46,7 +46,7 @@ typedef struct jobs_worker {
     gw_scope *root, *scope;
     uint64_t random;
     int phase;  // of coming to rest
-    bool joined, ended, was_ghost;
+    bool joined, ended, was_ghost, was_few;
     gw_error error;  // at the end
 
     gw_rref *held[JOBS_HELD];
@@ -92,6 +92,7 @@ bool jobs_call_ends(gw_scope *s, int64_t call);
 bool jobs_use_ends(gw_scope *s);
 // An error that was asked for: |status|, or one that faults explain.
 void jobs_expect(gw_scope *s, int64_t call, gw_status status);
+bool jobs_has_lost_most(void);
 bool jobs_has_ends(void);  // of workers, so far, other than all together
 
 int jobs_open_thing(gw_scope *s);

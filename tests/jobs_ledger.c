@@ -35,12 +35,22 @@ bool jobs_has_ends(void) {
     return jobs_now->left_count + c.crashes + c.stops + c.partitions > 0;
 }
 
+// Half of a group that ends at once, those that were joining by its founder included, looks to the others like being cut
+// off from most: they may go on or not.
+bool jobs_has_lost_most(void) {
+    const jobs *j = jobs_now;
+    int gone = 0;
+    for (int i = 0; i < j->worker_count; i++)
+        gone += j->workers[i].ended || sim_is_ghost(j->workers[i].env);
+    return j->kind == JOBS_GROUP && 2 * gone >= j->worker_count;
+}
+
 static bool is_explained(gw_status status) {
     sim_counts c = sim_count(jobs_now->sim);
     if (status == GW_DISCONNECTED || status == GW_REF_LOST || status == GW_NOT_FOUND)
         return jobs_has_ends();
     if (status == GW_WRONG_STATE) return jobs_now->left_count > 0;  // who leaves takes no calls
-    return status == GW_FENCED && c.stops + c.partitions > 0;
+    return status == GW_FENCED && (c.stops + c.partitions > 0 || jobs_has_lost_most());
 }
 
 static void complain(gw_scope *s, int64_t call, const char *why) {

@@ -207,6 +207,7 @@ static void run_worker(void *arg) {
         end(w);
     }
     w->was_ghost = sim_is_ghost(w->env);
+    w->was_few = jobs_has_lost_most();
     w->error = gw_scope_close(w->root);
     w->ended = true;
 }
@@ -217,7 +218,7 @@ static bool ended_well(const jobs_worker *w) {
     if (w->was_ghost || w->error.status == GW_OK) return true;
     if (!w->joined) return jobs_has_ends();
     sim_counts c = sim_count(w->jobs->sim);
-    return w->error.status == GW_FENCED && c.stops + c.partitions > 0;
+    return w->error.status == GW_FENCED && (w->was_few || c.stops + c.partitions > 0);
 }
 
 static void judge(jobs *j) {
