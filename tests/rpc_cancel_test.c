@@ -361,7 +361,7 @@ static void calls_of_a_lost_caller_are_cancelled(void **state) {
 static void run_late(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
-    gw_call_options soon = { .timeout_ms = 100 };
+    gw_call_options soon = { .timeout_ms = 5 };
     gw_rpc_sync_with(s, soon, 1, "cancel_poll");
     assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
     gw_scope_clear(s);
