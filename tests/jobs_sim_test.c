@@ -10,9 +10,8 @@
 
 enum { SEEDS = 5000, HASH_EVERY = 50, REPORT_EVERY = 5000 };
 
-static const char *const kind_names[] = {
-    "slow", "lossy", "crashes", "stops", "partitions", "all"
-};
+static const char *const kind_names[] = { "slow",       "lossy", "crashes", "stops",
+                                          "partitions", "all",   "group" };
 
 typedef struct walk {
     jobs_kind kind;
