@@ -169,15 +169,16 @@ gw_status promise_read_on_loop(agent *a, int from, reader *table, gw_future **ou
         return error_set(error, GW_PROTOCOL, "promise: fields that mean nothing");
     maker->last_promise = id;
     gw_future *f = map_find(&a->promises, id);
-    if (f) {
+    if (f) uncount_early(f);
+    if (f && future_result(f)) {
         // Its value has overtaken the request.
-        uncount_early(f);
         map_take(&a->promises, id);
         f->promise = 0;
         *out = f;
         return GW_OK;
     }
-    gw_status status = add_promise(a, id, &f, error);
+    // One whose value waits for promises itself, at worst for this one, stays where a loss or the end finds it.
+    gw_status status = f ? GW_OK : add_promise(a, id, &f, error);
     if (status) return status;
     f->producer = (int)producer;
     f->producer_incarnation = incarnation;
