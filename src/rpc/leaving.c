@@ -306,4 +306,5 @@ void leaving_lost_on_loop(agent *a, int rank) {
     if (a->leaving.wave_from == rank) leaving_disarm(a, &a->leaving.patience);
     coordinator_check_asked_on_loop(a);
     coordinator_check_answered_on_loop(a);
+    leaving_check_on_loop(a);  // what was awaited from it is awaited no more
 }
