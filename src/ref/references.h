@@ -70,7 +70,7 @@ typedef struct references {
     map by_id;          // entries
     list_node entries;  // all
     int entry_count;
-    bool has_unused;  // entries that go once no message to oneself is under way
+    bool has_unused;    // entries that go once no message to oneself is under way
     int closing_count;  // objects whose end has not come yet
 
     list_node users;  // forks held here
