@@ -22,7 +22,8 @@ demo:
 test:
 	@scripts/setup test
 	@$(call build,release,)
-	build/bin/gradwire-tests $(T)
+	GW_TEST_RAN=build/tests-passed build/bin/gradwire-tests $(T)
+	$(if $(T),,tests/habits/faults build build/tests-passed)
 
 # Sanitizers slow everything down, so that repetitions are divided by SCALE. They halt on the first error.
 asan:

@@ -57,8 +57,13 @@ static void the_library_has_no_planted_bugs(void **state) {
     run("planted");
 }
 
+static void every_fault_has_a_test(void **state) {
+    (void)state;
+    run("faults");
+}
+
 GW_TESTS_WITH_LIMIT(habits, 300, sources_are_formatted, includes_point_down,
                     banned_calls_are_not_made, sources_compile_without_warnings,
                     public_headers_stand_alone, links_in_pages_lead_somewhere,
                     limits_are_as_written, an_installed_library_can_be_used,
-                    the_library_has_no_planted_bugs);
+                    the_library_has_no_planted_bugs, every_fault_has_a_test);
