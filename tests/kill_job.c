@@ -139,7 +139,10 @@ static void start_worker(job *j, int rank) {
             setenv("GW_FAILPOINT_IN", "5", 1);
         }
         execl(program, program, j->url, numbers[0], numbers[1], numbers[2],
-              leaves(c) ? "leaves" : (char *)NULL, (char *)NULL);
+              leaves(c)  ? "leaves"
+              : c->group ? "group"
+                         : (char *)NULL,
+              (char *)NULL);
         _exit(126);
     }
     close(command);
@@ -248,6 +251,19 @@ static void let_leave(job *j) {
         if (rank != j->c->victim) check_left(j, rank);
 }
 
+// It finds out by itself, says so, and may join anew.
+static void continue_victim(job *j) {
+    int victim = j->c->victim;
+    assert_int_equal(kill(j->workers[victim].pid, SIGCONT), 0);
+    told t = hear_of(j, victim, "error");
+    if (t.status != GW_FENCED)
+        check_failed(j, "the victim got status %d, \"%s\"", t.status, t.text);
+    hear_of(j, victim, "left");
+    if (!j->c->group) return;
+    t = hear_of(j, victim, "again");
+    if (t.status) check_failed(j, "joining anew: status %d, \"%s\"", t.status, t.text);
+}
+
 static void reap(job *j) {
     for (int rank = 0; rank < j->c->world_size; rank++) {
         int status;
@@ -283,8 +299,8 @@ int64_t kill_run(const kill_case *c) {
     open_job(&j, c);
     kill_victim(&j);
     int64_t latency_ns = leaves(c) ? 0 : hear_errors(&j);
+    if (c->signal == SIGSTOP) continue_victim(&j);
     let_leave(&j);
-    if (c->signal == SIGSTOP) kill(j.workers[c->victim].pid, SIGKILL);
     reap(&j);
     check_folder(&j);
     close_job(&j);

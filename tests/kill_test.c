@@ -4,6 +4,7 @@
 #include "testing/testing.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,13 @@ static const char *const points[] = {
     "fork_listed", "draining", "fork_confirmed", "join_published",
 };
 
-enum { POINTS = sizeof points / sizeof points[0], KILLS = 100, T_CLOSE_MS = 1000, SLACK = 10 };
+enum {
+    POINTS = sizeof points / sizeof points[0],
+    KILLS = 100,
+    T_CLOSE_MS = 1000,
+    T_DEAD_MS = 7000,
+    SLACK = 10
+};
 
 static int count_entries(const char *folder) {
     int count = 0;
@@ -36,7 +43,8 @@ static kill_case case_of(int i, int signal) {
                         .signal = signal,
                         .world_size = world_size,
                         .victim = (i + n) % world_size,
-                        .tcp = (i + n) % 4 == 3 };
+                        .tcp = (i + n) % 4 == 3,
+                        .group = (i + n) % 4 == 1 && !once };
 }
 
 static int kills_in_all(void) {
@@ -60,13 +68,46 @@ static void kill_many(int count, int signal) {
 
 static void all_learn_of_a_worker_that_is_killed(void **state) {
     (void)state;
-    kill_many(kills_in_all() / 2, SIGKILL);
+    kill_many(kills_in_all() * 46 / 100, SIGKILL);
 }
 
 static void all_learn_of_a_worker_that_is_ended(void **state) {
     (void)state;
-    kill_many(kills_in_all() / 2, SIGTERM);
+    kill_many(kills_in_all() * 46 / 100, SIGTERM);
+}
+
+// At once, since each takes as long as it takes to be declared dead.
+static void *stop_one(void *arg) {
+    kill_case *c = arg;
+    int64_t latency_ms = kill_run(c) / 1000000;
+    assert_in_range(latency_ms, 0, SLACK * T_DEAD_MS);
+    return NULL;
+}
+
+static void who_is_stopped_finds_itself_fenced_and_joins_anew(void **state) {
+    (void)state;
+    static const char *const stops[] = { "before_send",  "queued", "running",     "before_reply",
+                                         "during_reply", "fork",   "fork_listed", "delete" };
+    enum { STOPS = sizeof stops / sizeof stops[0] };
+    int descriptors = count_entries("/proc/self/fd"), rounds = kills_in_all() / 100;
+    for (int round = 0; round < (rounds ? rounds : 1); round++) {
+        kill_case cases[STOPS];
+        pthread_t threads[STOPS];
+        testing_note("stopped in round %d", round);
+        for (int i = 0; i < STOPS; i++) {
+            cases[i] = (kill_case){ .point = stops[i],
+                                    .pass = 10 + round,
+                                    .signal = SIGSTOP,
+                                    .world_size = 3,
+                                    .victim = (i + round) % 3,
+                                    .group = i % 2 };
+            assert_int_equal(pthread_create(&threads[i], NULL, stop_one, &cases[i]), 0);
+        }
+        for (int i = 0; i < STOPS; i++) pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(count_entries("/proc/self/fd"), descriptors);
 }
 
 GW_TESTS_WITH_LIMIT(kill, 120, all_learn_of_a_worker_that_is_killed,
-                    all_learn_of_a_worker_that_is_ended);
+                    all_learn_of_a_worker_that_is_ended,
+                    who_is_stopped_finds_itself_fenced_and_joins_anew);

@@ -1,4 +1,4 @@
-// gradwire-kill-worker URL RANK WORLD_SIZE VICTIM
+// gradwire-kill-worker URL RANK WORLD_SIZE VICTIM [leaves|group]
 //
 // A worker of a job of which one, the victim, is killed. Everybody calls everybody, shares references over three workers
 // and drops them again, so that each comes by all failpoints; and has one call at the victim that nobody answers. What
@@ -10,7 +10,10 @@
 //     other <status> <sentence>                          of what else failed first
 //     left <when, ns> <status> <open descriptors more than before> <sentence>
 //
-// A line on standard input tells a survivor to leave.
+//     again <when, ns> <status> <outcome> <sentence>     of joining anew, by a victim that was only stopped
+//
+// A line on standard input tells a survivor to leave. "leaves": nobody calls, all leave at once. "group": the workers are
+// members of a group that worker0 founds.
 #include <dirent.h>
 #include <gradwire.h>
 #include <inttypes.h>
@@ -28,8 +31,8 @@ typedef struct job {
     FILE *report;
     const char *url;
     int rank, world_size, victim;
-    char victim_name[16];
     bool only_leaves;  // no calls: what happens while all leave is the question
+    bool is_group;
 } job;
 
 GW_FUNCTION(kill_hold, GW_POOL) {
@@ -63,12 +66,22 @@ static int count_descriptors(void) {
     return count;
 }
 
+typedef struct name {
+    char text[24];
+} name;
+
+static name name_of(int rank) {
+    name n;
+    snprintf(n.text, sizeof n.text, "worker%d", rank);
+    return n;
+}
+
 // ---- The work -----------------------------------------------------------------------------------------------------
 static void work_with(gw_scope *s, int to, int third, int64_t number) {
-    int64_t got = gw_int_of(s, gw_rpc_sync(s, to, "kill_work", number));
+    int64_t got = gw_int_of(s, gw_rpc_sync(s, name_of(to).text, "kill_work", number));
     if (gw_ok(s) && got != number + 1) gw_fail(s, GW_REMOTE, "a wrong number");
-    gw_rref *made = gw_remote(s, to, "kill_make", number);
-    got = gw_int_of(s, gw_rpc_sync(s, third, "kill_read", made));
+    gw_rref *made = gw_remote(s, name_of(to).text, "kill_make", number);
+    got = gw_int_of(s, gw_rpc_sync(s, name_of(third).text, "kill_read", made));
     if (gw_ok(s) && got != number) gw_fail(s, GW_REMOTE, "a wrong value");
 }
 
@@ -94,9 +107,9 @@ static void play(const job *j) {
     gw_scope *s = gw_scope_open(j->root);
     gw_future *held = NULL;
     if (j->rank != j->victim)
-        held = gw_rpc_async_with(s, (gw_call_options){ .timeout_ms = GW_NO_TIMEOUT }, j->victim,
-                                 "kill_hold");
-    if (held && gw_int_of(s, gw_rpc_sync(s, j->victim, "kill_work", 1)) == 2)
+        held = gw_rpc_async_with(s, (gw_call_options){ .timeout_ms = GW_NO_TIMEOUT },
+                                 name_of(j->victim).text, "kill_hold");
+    if (held && gw_int_of(s, gw_rpc_sync(s, name_of(j->victim).text, "kill_work", 1)) == 2)
         fprintf(j->report, "held\n");
     gw_error other = gw_ok(s) ? work(j) : *gw_scope_error(s);
     gw_scope_clear(s);
@@ -111,14 +124,36 @@ static void wait_for_a_line(void) {
     while (byte != '\n' && read(STDIN_FILENO, &byte, 1) == 1) continue;
 }
 
+static void join(job *j, gw_group_kind group) {
+    name self = name_of(j->rank);
+    j->root = gw_scope_open(NULL);
+    gw_watch *w = NULL;
+    gw_rpc_init(j->root, (gw_rpc_options){ .name = self.text,
+                                           .group = group,
+                                           .rank = group ? 0 : j->rank,
+                                           .world_size = group ? 0 : j->world_size,
+                                           .init_method = j->url,
+                                           .join_timeout_ms = group ? 0 : 1500,
+                                           .threads = 2 });
+    if (group) w = gw_watch_open(j->root);
+    while (gw_ok(j->root) && gw_rpc_world_size(j->root) < j->world_size) gw_watch_next(j->root, w);
+}
+
+// It was declared dead, and is another member now, of the same name.
+static void join_again(job *j) {
+    join(j, GW_GROUP_JOIN);
+    int other = j->rank ? 0 : 1;
+    if (gw_int_of(j->root, gw_rpc_sync(j->root, name_of(other).text, "kill_work", 1)) != 2)
+        gw_fail(j->root, GW_REMOTE, "a wrong number");
+    gw_rpc_leave(j->root);
+    gw_error error = gw_scope_close(j->root);
+    fprintf(j->report, "again %" PRId64 " %d %d %s\n", now_ns(), error.status, error.outcome,
+            error.text);
+}
+
 static void run(job *j) {
     int before = count_descriptors();
-    j->root = gw_scope_open(NULL);
-    gw_rpc_init(j->root, (gw_rpc_options){ .rank = j->rank,
-                                           .world_size = j->world_size,
-                                           .init_method = j->url,
-                                           .join_timeout_ms = 1500,
-                                           .threads = 2 });
+    join(j, !j->is_group ? GW_GROUP_NONE : j->rank ? GW_GROUP_JOIN : GW_GROUP_FOUND);
     if (gw_ok(j->root)) {
         fprintf(j->report, "ready\n");
         if (!j->only_leaves) play(j);
@@ -130,6 +165,7 @@ static void run(job *j) {
     gw_error error = gw_scope_close(j->root);
     fprintf(j->report, "left %" PRId64 " %d %d %s\n", now_ns(), error.status,
             count_descriptors() - before, error.text);
+    if (j->rank == j->victim && j->is_group) join_again(j);
 }
 
 int main(int argc, char **argv) {
@@ -139,7 +175,8 @@ int main(int argc, char **argv) {
               .rank = (int)strtol(argv[2], NULL, 10),
               .world_size = (int)strtol(argv[3], NULL, 10),
               .victim = (int)strtol(argv[4], NULL, 10),
-              .only_leaves = argc > 5 };
+              .only_leaves = argc > 5 && !strcmp(argv[5], "leaves"),
+              .is_group = argc > 5 && !strcmp(argv[5], "group") };
     if (!j.report) return 2;
     setvbuf(j.report, NULL, _IOLBF, 0);
     run(&j);
