@@ -106,6 +106,12 @@ static bool joins(const kill_case *c) {
     return !strcmp(c->point, "join") || !strcmp(c->point, "join_published");
 }
 
+static const char *mode_of(const kill_case *c) {
+    if (leaves(c)) return "leaves";
+    if (!strcmp(c->point, "join")) return "short";
+    return c->group ? "group" : NULL;
+}
+
 static void start_worker(job *j, int rank) {
     worker *w = &j->workers[rank];
     const kill_case *c = j->c;
@@ -138,10 +144,7 @@ static void start_worker(job *j, int rank) {
             setenv("GW_FAILPOINT_OUT", "4", 1);
             setenv("GW_FAILPOINT_IN", "5", 1);
         }
-        execl(program, program, j->url, numbers[0], numbers[1], numbers[2],
-              leaves(c)  ? "leaves"
-              : c->group ? "group"
-                         : (char *)NULL,
+        execl(program, program, j->url, numbers[0], numbers[1], numbers[2], mode_of(c),
               (char *)NULL);
         _exit(126);
     }
@@ -190,7 +193,9 @@ static void check_error(job *j, int rank, const told *t) {
     char name[16];
     snprintf(name, sizeof name, "worker%d", j->c->victim);
     bool joining = joins(j->c) && !j->workers[rank].was_ready;
-    bool known = t->status == GW_DISCONNECTED || (joining && t->status == GW_TIMEOUT);
+    // Whoever joins a group late may never have heard of the victim.
+    bool unheard = j->c->group && !j->workers[rank].was_held && t->status == GW_NOT_FOUND;
+    bool known = t->status == GW_DISCONNECTED || (joining && t->status == GW_TIMEOUT) || unheard;
     bool named = strstr(t->text, name) || (joining && strstr(t->text, "rank"));
     // A call that came there may have run; one on its way may not have come.
     bool honest = t->number == GW_MAY_HAVE_RUN ||

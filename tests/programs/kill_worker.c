@@ -1,4 +1,4 @@
-// gradwire-kill-worker URL RANK WORLD_SIZE VICTIM [leaves|group]
+// gradwire-kill-worker URL RANK WORLD_SIZE VICTIM [leaves|group|short]
 //
 // A worker of a job of which one, the victim, is killed. Everybody calls everybody, shares references over three workers
 // and drops them again, so that each comes by all failpoints; and has one call at the victim that nobody answers. What
@@ -13,7 +13,7 @@
 //     again <when, ns> <status> <outcome> <sentence>     of joining anew, by a victim that was only stopped
 //
 // A line on standard input tells a survivor to leave. "leaves": nobody calls, all leave at once. "group": the workers are
-// members of a group that worker0 founds.
+// members of a group that worker0 founds. "short": they do not wait long for others to join.
 #include <dirent.h>
 #include <gradwire.h>
 #include <inttypes.h>
@@ -33,6 +33,7 @@ typedef struct job {
     int rank, world_size, victim;
     bool only_leaves;  // no calls: what happens while all leave is the question
     bool is_group;
+    bool is_short;  // does not wait long for others to join
 } job;
 
 GW_FUNCTION(kill_hold, GW_POOL) {
@@ -133,10 +134,18 @@ static void join(job *j, gw_group_kind group) {
                                            .rank = group ? 0 : j->rank,
                                            .world_size = group ? 0 : j->world_size,
                                            .init_method = j->url,
-                                           .join_timeout_ms = group ? 0 : 1500,
+                                           .join_timeout_ms = j->is_short ? 1500 : 0,
                                            .threads = 2 });
     if (group) w = gw_watch_open(j->root);
-    while (gw_ok(j->root) && gw_rpc_world_size(j->root) < j->world_size) gw_watch_next(j->root, w);
+    // All may never be there at once: one may be killed before another has heard of the third.
+    bool is_over = false;
+    while (gw_ok(j->root) && !is_over && gw_rpc_world_size(j->root) < j->world_size) {
+        gw_scope *s = gw_scope_open(j->root);
+        gw_scope_set_timeout(s, 2000);
+        is_over = gw_watch_next(s, w).kind != GW_MEMBER_JOINED;
+        gw_error ignored = gw_scope_close(s);
+        (void)ignored;
+    }
 }
 
 // It was declared dead, and is another member now, of the same name.
@@ -176,7 +185,8 @@ int main(int argc, char **argv) {
               .world_size = (int)strtol(argv[3], NULL, 10),
               .victim = (int)strtol(argv[4], NULL, 10),
               .only_leaves = argc > 5 && !strcmp(argv[5], "leaves"),
-              .is_group = argc > 5 && !strcmp(argv[5], "group") };
+              .is_group = argc > 5 && !strcmp(argv[5], "group"),
+              .is_short = argc > 5 && !strcmp(argv[5], "short") };
     if (!j.report) return 2;
     setvbuf(j.report, NULL, _IOLBF, 0);
     run(&j);
