@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { SEEDS_IF_MOVED = 5000 };
+enum { SEEDS_IF_MOVED = 10000 };
 
 typedef struct run {
     int code;

@@ -129,7 +129,7 @@ static void start_test(runner *r, const test *t) {
         sigprocmask(SIG_UNBLOCK, &r->signals, NULL);
         dup2(j->output_fd, STDOUT_FILENO);
         dup2(j->output_fd, STDERR_FILENO);
-        unsetenv("GW_TEST_RAN");  // a harness that it runs has results of its own
+        unsetenv("GW_TEST_RAN");           // a harness that it runs has results of its own
         setvbuf(stdout, NULL, _IOLBF, 0);  // in order with what goes to stderr
         for (int i = 0; i < r->job_count; i++) {
             if (r->jobs[i].test) close(r->jobs[i].output_fd);
