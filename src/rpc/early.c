@@ -47,8 +47,10 @@ static bool names_unheard(const agent *a, const message *m) {
         if (is_unheard(a, id_rank(u64_at(m, offsetof(request_fixed, target))))) return true;
         table = (uint32_t)u64_at(m, REQUEST_SPECIALS_FIELD);
         break;
-    case KIND_REPLY:
-    case KIND_PROMISE_VALUE: table = (uint32_t)u64_at(m, REPLY_SPECIALS_FIELD); break;
+    case KIND_PROMISE_VALUE:
+        if (is_unheard(a, id_rank(u64_at(m, offsetof(reply_fixed, id))))) return true;
+        // fall through
+    case KIND_REPLY: table = (uint32_t)u64_at(m, REPLY_SPECIALS_FIELD); break;
     case KIND_FORWARD: return is_unheard(a, (uint32_t)u64_at(m, sizeof(uint64_t)));
     case KIND_FORWARD_VALUE:
         return is_unheard(a, id_rank(u64_at(m, 0))) ||
