@@ -43,5 +43,19 @@ static void a_reference_to_oneself_lasts_until_it_is_read(void **state) {
     jobs_run(22750, JOBS_SLOW);
 }
 
+// A producer sends its value to a worker that has not heard yet of who made the promise.
+static void a_value_waits_until_the_maker_of_its_promise_is_known(void **state) {
+    (void)state;
+    jobs_run(178968, JOBS_GROUP);
+}
+
+// Who leaves refuses a request, and with it goes the last promise that it has a value of.
+static void who_leaves_goes_when_what_it_refused_is_forgotten(void **state) {
+    (void)state;
+    jobs_run(133615, JOBS_GROUP);
+}
+
 GW_TESTS(jobs_found, a_call_with_an_argument_that_has_failed_is_not_delivered,
-         a_reference_to_oneself_lasts_until_it_is_read);
+         a_reference_to_oneself_lasts_until_it_is_read,
+         a_value_waits_until_the_maker_of_its_promise_is_known,
+         who_leaves_goes_when_what_it_refused_is_forgotten);

@@ -94,6 +94,7 @@ void post_receive(void *user, int from, message *m) {
         if (is_counted(m)) agent_member(a, from)->received++;
         if (from != a->rank) a->messages_received++;
         if (!early_keep_on_loop(a, from, m)) post_dispatch_on_loop(a, from, m);
+        leaving_check_on_loop(a);  // a request that was refused takes the promises in it with it
     }
 }
 
