@@ -122,6 +122,7 @@ gw_status serving_requested_on_loop(agent *a, int from, message *m, gw_error *ou
     }
     // References are taken in first, whatever becomes of the call: so the ids of creating requests come in order.
     status = parcel_open_on_loop(a, from, m, h.fixed.specials_at, &s->parcel, &error);
+    if (status) s->header.site_size = 0;  // the message is gone
     gw_status found = find_references(s, status ? NULL : &error);
     if (!status) status = found;
     if (!status && !s->target) status = find_function(s, &error);
