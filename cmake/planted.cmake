@@ -19,7 +19,7 @@ gradwire_program(gradwire-scale-worker gradwire-scale-worker tests/programs/scal
 # The simulated tests over the planted form.
 file(GLOB planted_test_sources CONFIGURE_DEPENDS tests/*_sim_test.c tests/jobs*.c tests/ref_random_test.c
     src/session/*_test.c src/testing/sim_faults_test.c
-    tests/rpc_cancel_test.c)
+    tests/rpc_cancel_test.c tests/ref_fault_test.c)
 gradwire_program(gradwire-planted gradwire-planted ${planted_test_sources} ${cartpole_sources}
     tests/cartpole_play.c $<TARGET_OBJECTS:gradwire-planted-objects>)
 target_link_libraries(gradwire-planted PRIVATE gradwire-testing)

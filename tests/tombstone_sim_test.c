@@ -1,0 +1,86 @@
+// A fork that reaches the owner after the value has gone: its maker lives, whoever shared it has crashed, and it is told so at
+// once instead of waiting for a value that will never be made again.
+#include "base/map.h"
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+
+enum { MAKER, OWNER, PARENT, CHILD, WORKERS };
+
+typedef struct heir {
+    sim *sim;
+    uint64_t seed;
+    int heard, answered;
+    gw_status status;
+} heir;
+
+static heir *now;  // one simulation at a time
+
+GW_FUNCTION(tombstone_make, GW_INLINE) {
+    (void)a;
+    return gw_value_of(gw_full(s, GW_I64, 5, 2));
+}
+
+GW_FUNCTION(tombstone_read, GW_POOL, "rref") {
+    now->heard++;
+    gw_scope *inner = gw_scope_open(s);
+    gw_tensor *x = gw_to_here(inner, gw_arg_rref(s, a, 0));
+    if (gw_ok(inner)) assert_int_equal(gw_item_int(inner, gw_select(inner, x, 0, 0)), 5);
+    now->status = gw_scope_close(inner).status;
+    now->answered++;
+    return gw_none();
+}
+
+static void crash_parent(sim *s, void *arg) {
+    (void)arg;
+    sim_crash(s, PARENT);
+}
+
+static void keep_sim(sim *s, void *context) {
+    heir *h = context;
+    h->sim = s;
+}
+
+// The maker's own reference is given back while the parent still has it; the parent does not wait for the child.
+GW_FUNCTION(tombstone_share, GW_POOL, "rref") {
+    gw_rpc_async(s, CHILD, "tombstone_read", gw_arg_rref(s, a, 0));
+    int64_t soon_ns = (int64_t)(hash_u64(now->seed) % 3000) * 1000;
+    assert_true(sim_at(now->sim, sim_now_ns(now->sim) + soon_ns, crash_parent, NULL));
+    return gw_none();
+}
+
+static void play(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != MAKER) return;
+    gw_scope *s = gw_scope_open(root);
+    gw_rref *r = gw_remote(s, OWNER, "tombstone_make");
+    gw_to_here(s, r);
+    gw_future *f = gw_rpc_async(s, PARENT, "tombstone_share", r);
+    gw_drop(s, r);
+    gw_wait(s, f);
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
+}
+
+static void inherit(uint64_t seed, void *context) {
+    (void)context;
+    heir h = { .seed = seed };
+    now = &h;
+    cluster_options o = {
+        .world_size = WORKERS, .network = sim_varied(seed, 0), .fails = true, .direct = keep_sim
+    };
+    cluster_outcome outcome = cluster_run(seed, o, play, &h);
+    assert_int_equal(h.answered, h.heard);
+    // The value, or that it is gone, or that the job has ended meanwhile; not a wait that only time ends.
+    assert_int_not_equal(h.status, GW_TIMEOUT);
+    assert_true(outcome.took_ns < 20 * SIM_SECOND);
+    assert_int_equal(outcome.owned[OWNER], 0);
+}
+
+static void a_fork_of_a_value_that_is_gone_is_refused(void **state) {
+    (void)state;
+    testing_for_seeds(500, inherit, NULL);
+}
+
+GW_TESTS(tombstone_sim, a_fork_of_a_value_that_is_gone_is_refused);
