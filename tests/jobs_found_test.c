@@ -55,7 +55,20 @@ static void who_leaves_goes_when_what_it_refused_is_forgotten(void **state) {
     jobs_run(133615, JOBS_GROUP);
 }
 
+static void a_call_of_several_ends_although_the_maker_was_not_known(void **state) {
+    (void)state;
+    jobs_run(55215, JOBS_GROUP);
+}
+
+// A rank is told as a number to a worker that has not heard yet of whom it is.
+static void a_rank_that_is_not_known_yet_is_not_found(void **state) {
+    (void)state;
+    jobs_run(195712, JOBS_GROUP);
+}
+
 GW_TESTS(jobs_found, a_call_with_an_argument_that_has_failed_is_not_delivered,
          a_reference_to_oneself_lasts_until_it_is_read,
          a_value_waits_until_the_maker_of_its_promise_is_known,
-         who_leaves_goes_when_what_it_refused_is_forgotten);
+         who_leaves_goes_when_what_it_refused_is_forgotten,
+         a_call_of_several_ends_although_the_maker_was_not_known,
+         a_rank_that_is_not_known_yet_is_not_found);

@@ -47,6 +47,8 @@ bool jobs_has_lost_most(void) {
 
 static bool is_explained(gw_status status) {
     sim_counts c = sim_count(jobs_now->sim);
+    // A rank that is passed on as a number may come before its receiver has heard who that is.
+    if (status == GW_NOT_FOUND && jobs_now->kind == JOBS_GROUP) return true;
     if (status == GW_DISCONNECTED || status == GW_REF_LOST || status == GW_NOT_FOUND)
         return jobs_has_ends();
     if (status == GW_WRONG_STATE) return jobs_now->left_count > 0;  // who leaves takes no calls
