@@ -47,6 +47,7 @@ typedef struct jobs_worker {
     uint64_t random;
     int phase;  // of coming to rest
     bool joined, ended, was_ghost, was_few;
+    int64_t joined_ns;
     gw_error error;  // at the end
 
     gw_rref *held[JOBS_HELD];

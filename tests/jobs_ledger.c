@@ -35,13 +35,25 @@ bool jobs_has_ends(void) {
     return jobs_now->left_count + c.crashes + c.stops + c.partitions > 0;
 }
 
+// A member may not be known to all, or not be counted, for a few messages after it has joined.
+static bool joins_when_one_crashes(const jobs *j, const jobs_worker *w) {
+    if (!w->joined) return !w->ended;
+    for (int i = 0; i < j->worker_count; i++) {
+        int64_t crashed_ns = sim_crashed_ns(j->sim, i);
+        if (crashed_ns != ENV_NEVER && w->joined_ns + 20 * j->delay_max_ns > crashed_ns)
+            return true;
+    }
+    return false;
+}
+
 // Half of a group that ends at once, those that were joining by its founder included, looks to the others like being cut
 // off from most: they may go on or not.
 bool jobs_has_lost_most(void) {
     const jobs *j = jobs_now;
     int gone = 0;
     for (int i = 0; i < j->worker_count; i++)
-        gone += j->workers[i].ended || sim_is_ghost(j->workers[i].env);
+        gone += j->workers[i].ended || sim_is_ghost(j->workers[i].env) ||
+                joins_when_one_crashes(j, &j->workers[i]);
     return j->kind == JOBS_GROUP && 2 * gone >= j->worker_count;
 }
 
