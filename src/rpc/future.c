@@ -18,12 +18,12 @@ typedef struct future_wait {
 static void destroy_future(gw_handle *h) {
     gw_future *f = (gw_future *)h;
     assert(!f->call && !f->promise);
-    if (list_has(&f->sibling)) {
+    result *r = future_result(f);
+    if (!r) {  // it may be among the unresolved
         env_enter(f->agent->env);
         list_remove(&f->sibling);
         env_leave(f->agent->env);
     }
-    result *r = future_result(f);
     if (r) result_release(r);
     if (f->by_value) by_value_free(f->by_value);
     agent_release(f->agent);
