@@ -125,6 +125,36 @@ static void it_calls_many_workers_with_the_same_arguments(void **state) {
         cluster_run(seed, (cluster_options){ .world_size = 4, .threads = 1 }, call_all, NULL);
 }
 
+// Whoever is not known is one of those that fail, wherever it stands: the others are called.
+static void call_unknown(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    for (int at = 0; at < 3; at++) {
+        gw_worker workers[3];
+        for (int i = 0, known = 1; i < 3; i++)
+            workers[i] =
+                i == at ? (gw_worker){ .name = "w9", .rank = 9 } : gw_rpc_worker(s, known++);
+        gw_rpc_sync_all(s, workers, 3, "many_note", at);
+        expect(s, GW_NOT_FOUND, "w0 knows no worker of rank 9; there are 3");
+        gw_future *f = gw_rpc_async_all(s, workers, 3, "many_note", gw_ones(s, GW_F32, 5000));
+        gw_wait(s, f);
+        assert_false(gw_ok(s));
+        gw_scope_clear(s);
+        for (int to = 1; to < 3; to++) assert_int_equal(notified[to], at + 1);
+    }
+    gw_worker nobody[] = { { .name = "w9", .rank = 9 }, { .name = "w8", .rank = -1 } };
+    gw_rpc_sync_all(s, nobody, 2, "many_note", 0);
+    expect(s, GW_NOT_FOUND, "w0 knows no worker of rank 9; there are 3");
+}
+
+static void it_calls_the_others_when_one_is_unknown(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        reset();
+        cluster_run(seed, (cluster_options){ .world_size = 3 }, call_unknown, NULL);
+    }
+}
+
 // ---- Futures ----
 
 static void note_done(gw_scope *s, gw_future *f, void *context) {
@@ -403,7 +433,8 @@ static void a_meeting_that_makes_no_sense_is_refused(void **state) {
         cluster_run(seed, (cluster_options){ .world_size = 3 }, meet_wrongly, NULL);
 }
 
-GW_TESTS(rpc_many, it_calls_many_workers_with_the_same_arguments, several_futures_are_one,
+GW_TESTS(rpc_many, it_calls_many_workers_with_the_same_arguments,
+         it_calls_the_others_when_one_is_unknown, several_futures_are_one,
          a_one_way_call_has_no_reply, nothing_comes_back_from_it, workers_meet_and_bring_values,
          who_does_not_come_is_named_to_all, who_ends_is_named_to_all,
          a_meeting_that_makes_no_sense_is_refused);

@@ -177,6 +177,7 @@ void call_init(call *c, gw_scope *s, gw_call_options options, gw_target to, cons
 
 void call_init_again(call *c, gw_scope *s, const call *from, gw_target to) {
     *c = *from;
+    c->to = -1;
     c->future = NULL;
     c->shipment = (shipment){ 0 };
     gw_status status = c->error.status;

@@ -18,12 +18,23 @@ static void close_spread(spread *x) {
     mem_free(x->futures);
 }
 
-// All are copied from the first before it is sent.
+// Its call is the one that is encoded: whoever is not known has none.
+static int first_known(const spread *x, const gw_worker *workers) {
+    int rank;
+    gw_error ignored;
+    for (int i = 0; i < x->count; i++)
+        if (!target_resolve(x->agent, gw_to_worker(workers[i]), &rank, &ignored)) return i;
+    return 0;
+}
+
+// All are copied from one before it is sent.
 static bool init_calls(spread *x, gw_scope *s, gw_call_options options, const gw_worker *workers,
                        const char *function, int count, const gw_value *args) {
-    call_init(&x->calls[0], s, options, gw_to_worker(workers[0]), function, count, args, true);
-    for (int i = 1; i < x->count; i++)
-        call_init_again(&x->calls[i], s, &x->calls[0], gw_to_worker(workers[i]));
+    int first = first_known(x, workers);
+    call *from = &x->calls[first];
+    call_init(from, s, options, gw_to_worker(workers[first]), function, count, args, true);
+    for (int i = 0; i < x->count; i++)
+        if (i != first) call_init_again(&x->calls[i], s, from, gw_to_worker(workers[i]));
     for (int i = 0; i < x->count; i++) {
         if (!x->calls[i].future) {
             scope_fail_with(s, &x->calls[i].error);
