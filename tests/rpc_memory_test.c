@@ -1,4 +1,4 @@
-// Calls, references and leaving with each allocation failing in turn: whatever fails, everything ends, and no memory is
+// Calls, references, meetings, watching, joining and leaving with each allocation failing in turn: whatever fails, everything ends, and no memory is
 // lost.
 #include "rpc/agent.h"
 #include "testing/sim.h"
@@ -91,42 +91,121 @@ static void try_values_of_references(gw_scope *s, int to) {
     gw_scope_clear(s);
 }
 
+static void try_many(gw_scope *s, int to) {
+    gw_worker workers[] = { gw_rpc_self(s), gw_rpc_worker(s, to) };
+    gw_scope_clear(s);
+    gw_tensor *large = gw_zeros(s, GW_F32, 2000);
+    gw_future *own = gw_future_open(s);
+    gw_rpc_notify(s, to, "memory_echo", gw_rref_open(s, 7));
+    gw_scope_clear(s);
+    gw_rpc_notify(s, to, "memory_echo", own);
+    gw_scope_clear(s);
+    gw_rpc_notify(s, to, "memory_nest", 1);
+    gw_scope_clear(s);
+    gw_future *all = gw_rpc_async_all(s, workers, 2, "memory_echo", own);
+    gw_scope_clear(s);
+    gw_future_set(s, own, gw_rref_open(s, large));
+    gw_scope_clear(s);
+    gw_wait(s, all);
+    gw_scope_clear(s);
+    gw_rpc_sync_all(s, workers, 2, "memory_echo", large);
+    gw_scope_clear(s);
+    gw_future *both[] = { all, own };
+    gw_wait(s, gw_collect_all(s, both, 2));
+    gw_scope_clear(s);
+}
+
+// Both are there, if they can: who fails before does not come, and is named.
+static void try_meeting(gw_scope *s, int world_size) {
+    gw_worker workers[2];
+    for (int i = 0; i < world_size; i++) workers[i] = gw_rpc_worker(s, i);
+    gw_rpc_all_gather(s, workers, world_size, gw_rpc_self(s).rank);
+    gw_scope_clear(s);
+}
+
+// The scope's own deadline ends it, if nobody comes or goes.
+static void try_watching(gw_scope *root) {
+    int count;
+    gw_scope *s = gw_scope_open(root);
+    gw_watch *w = gw_watch_open(s);
+    gw_rpc_workers(s, &count);
+    gw_scope_set_timeout(s, 10);
+    if (gw_ok(s) && !gw_watch_ready(w)) gw_watch_next(s, w);
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
+}
+
+// ---- Jobs ----
+
+typedef enum job_kind { ALONE, OF_TWO, GROUP } job_kind;
+
 typedef struct worker {
     env *env;
     int rank, world_size;
+    job_kind kind;
 } worker;
+
+static gw_rpc_options options_of(const worker *w) {
+    gw_rpc_options o = { .join_timeout_ms = 20000,
+                         .timeout_ms = 5000,
+                         .threads = 1,
+                         .init_method = "tcp://127.0.0.1:29500" };
+    if (w->kind == GROUP) {
+        o.group = w->rank == 0 ? GW_GROUP_FOUND : GW_GROUP_JOIN;
+    } else {
+        o.rank = w->rank;
+        o.world_size = w->world_size;
+    }
+    return o;
+}
+
+static void try_all(gw_scope *root, const worker *w) {
+    gw_scope *s = gw_scope_open(root);
+    int last = w->world_size - 1;
+    if (w->kind != GROUP && w->rank == 0) {
+        try_calls(s, last);
+        try_references(s, last);
+        try_cancelling(s, last);
+        try_values_of_references(s, last);
+        try_many(s, last);
+    }
+    if (w->kind != GROUP) try_meeting(s, w->world_size);
+    try_watching(s);
+    gw_scope_merge(s);
+}
+
+// Of a group the one that has joined leaves, with a reference out and one held.
+static void leave(gw_scope *root) {
+    gw_scope *s = gw_scope_open(root);
+    gw_rref *held = gw_remote(s, 0, "memory_box", 5);
+    gw_rpc_sync(s, 0, "memory_echo", gw_rref_open(s, 3));
+    gw_scope_clear(s);
+    gw_rpc_sync(s, held, "get");
+    gw_scope_clear(s);
+    gw_rpc_leave(root);
+    gw_scope_merge(s);
+}
 
 static void run_worker(void *arg) {
     const worker *w = arg;
     gw_scope *root = gw_scope_open(NULL);
-    agent_open_on(root, w->env, true,
-                  (gw_rpc_options){ .rank = w->rank,
-                                    .world_size = w->world_size,
-                                    .join_timeout_ms = 20000,
-                                    .timeout_ms = 5000,
-                                    .threads = 1,
-                                    .init_method = "tcp://127.0.0.1:29500" });
-    if (w->rank == 0 && gw_ok(root)) {
-        gw_scope *s = gw_scope_open(root);
-        try_calls(s, w->world_size - 1);
-        try_references(s, w->world_size - 1);
-        try_cancelling(s, w->world_size - 1);
-        try_values_of_references(s, w->world_size - 1);
-        gw_scope_merge(s);
-    }
+    agent_open_on(root, w->env, true, options_of(w));
+    if (gw_ok(root)) try_all(root, w);
+    if (w->kind == GROUP && w->rank) leave(root);
     gw_rpc_shutdown(root);
     gw_error ignored = gw_scope_close(root);
     (void)ignored;
 }
 
 static void run_job(void *context) {
-    int world_size = *(int *)context;
+    job_kind kind = *(const job_kind *)context;
+    int world_size = kind == ALONE ? 1 : 2;
     worker workers[2];
     sim *s = sim_open(1, (sim_options){ .interleave_per_million = -1 });
     if (!s) return;
     int opened = 0;
     for (; opened < world_size; opened++) {
-        workers[opened] = (worker){ sim_env(s, opened), opened, world_size };
+        workers[opened] = (worker){ sim_env(s, opened), opened, world_size, kind };
         if (!workers[opened].env || !sim_spawn(s, opened, run_worker, &workers[opened])) break;
     }
     if (opened == world_size) assert_true(sim_run(s, 600 * SIM_SECOND));
@@ -135,15 +214,22 @@ static void run_job(void *context) {
 
 static void it_survives_failing_allocations_alone(void **state) {
     (void)state;
-    int world_size = 1;
-    testing_alloc_failure_loop(run_job, &world_size);
+    job_kind kind = ALONE;
+    testing_alloc_failure_loop(run_job, &kind);
 }
 
 static void it_survives_failing_allocations_of_two_workers(void **state) {
     (void)state;
-    int world_size = 2;
-    testing_alloc_failure_loop(run_job, &world_size);
+    job_kind kind = OF_TWO;
+    testing_alloc_failure_loop(run_job, &kind);
+}
+
+static void it_survives_failing_allocations_of_who_joins_and_leaves(void **state) {
+    (void)state;
+    job_kind kind = GROUP;
+    testing_alloc_failure_loop(run_job, &kind);
 }
 
 GW_TESTS_WITH_LIMIT(rpc_memory, 120, it_survives_failing_allocations_alone,
-                    it_survives_failing_allocations_of_two_workers);
+                    it_survives_failing_allocations_of_two_workers,
+                    it_survives_failing_allocations_of_who_joins_and_leaves);

@@ -90,7 +90,7 @@ gw_status shipment_init_again(shipment *s, const shipment *from, gw_error *error
     gw_status status = shipment_init(s, from->agent, (message_kind)m->kind, error);
     if (status) return status;
     bytes_put(&s->message->head, m->head.data, m->head.size);
-    bool all = !s->message->head.failed;
+    bool all = !m->head.failed && !s->message->head.failed;
     for (uint32_t i = 0; all && i < m->segment_count; i++) {
         const segment *g = &m->segments[i];
         all = message_add_segment(s->message, g->block, g->offset, g->size);
