@@ -1,9 +1,11 @@
 // Values of references as arguments: straight from their owners to whoever is called.
+#include "base/log.h"
 #include "rpc/agent.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
 #include <gradwire.h>
+#include <stdio.h>
 #include <string.h>
 
 // ---- What the workers serve ---------------------------------------------------------------------
@@ -64,6 +66,10 @@ static void chain_box_open(gw_scope *own, chain_box *self, const gw_args *a) {
 
 GW_METHOD(chain_box, add, GW_INLINE, "tensor") {
     self->held += gw_item(s, gw_select(s, gw_arg_tensor(s, a, 0), 0, 0));
+    return gw_value_of(self->held);
+}
+
+GW_METHOD(chain_box, held, GW_INLINE) {
     return gw_value_of(self->held);
 }
 
@@ -231,6 +237,87 @@ static void it_brings_the_value_to_whoever_is_called(void **state) {
     testing_for_seeds(40, use_all_with_seed, NULL);
 }
 
+// ---- To many, and one way -----------------------------------------------------------------------
+
+static void use_with_all(gw_scope *root, int rank, void *context) {
+    traffic *out = context;
+    if (rank != 0) {
+        pause_ms(root, 5000);
+        out[rank] = count_traffic(root);
+        return;
+    }
+    gw_scope *s = gw_scope_open(root);
+    gw_worker all[CHAIN];
+    for (int i = 0; i < CHAIN; i++) all[i] = gw_rpc_worker(s, i);
+    gw_rref *r = gw_remote(s, 2, "chain_load", 6, BIG);
+    gw_list *firsts = gw_rpc_sync_all(s, all, CHAIN, "chain_first", gw_by_value(s, r));
+    assert_int_equal(gw_list_count(firsts), CHAIN);
+    for (int i = 0; i < CHAIN; i++) assert_true(gw_float_of(s, gw_list_get(s, firsts, i)) == 6);
+    // Its arguments may be given back as soon as it has been sent.
+    gw_rref *slow = gw_remote(s, 3, "chain_slowly", 8);
+    gw_future *f = gw_rpc_async_all(s, all + 1, 2, "chain_first", gw_by_value(s, slow));
+    gw_drop(s, slow);
+    gw_list *later = gw_list_of(s, gw_wait(s, f));
+    for (int i = 0; i < 2; i++) assert_true(gw_float_of(s, gw_list_get(s, later, i)) == 8);
+    gw_scope_merge(s);
+    out[rank] = count_traffic(root);
+    pause_ms(root, 10000);
+}
+
+// From its owner to each that is called, and not through the caller.
+static void it_goes_straight_to_each_of_many(void **state) {
+    (void)state;
+    traffic w[CHAIN] = { 0 };
+    cluster_outcome o =
+        cluster_run(3, (cluster_options){ .world_size = CHAIN, .threads = 1 }, use_with_all, w);
+    uint64_t tensor = BIG * sizeof(float);
+    assert_true(w[0].bytes_sent < 8192);
+    assert_in_range(w[0].bytes_received, tensor, tensor + 8192);  // it was called, too
+    assert_in_range(w[2].bytes_sent, 4 * tensor, 4 * tensor + 8192);
+    assert_nothing_kept(&o, CHAIN);
+}
+
+static char logged[512];
+
+static void keep_line(const char *line) {
+    snprintf(logged, sizeof logged, "%s", line);
+}
+
+static void notify_with_values(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    for (int owner = 0; owner < 3; owner++) {
+        gw_scope *s = gw_scope_open(root);
+        gw_rref *box = gw_remote(s, 1, "chain_box"), *r = gw_remote(s, owner, "chain_slowly", 4);
+        gw_rpc_notify(s, box, "add", gw_by_value(s, r));
+        gw_drop(s, r);
+        double held = 0;
+        while (held == 0 && gw_ok(s)) held = gw_float_of(s, gw_rpc_sync(s, box, "held"));
+        assert_true(held == 4);
+        // Nobody is told here, but the log there.
+        logged[0] = '\0';
+        gw_rpc_notify(s, 1, "chain_first", gw_by_value(s, gw_remote(s, owner, "chain_fail")));
+        while (!logged[0] && gw_ok(s)) gw_rpc_sync(s, box, "held");
+        char expected[128];
+        snprintf(expected, sizeof expected,
+                 "one-way call: w1: chain_first: w%d: chain_fail: cannot make it", owner);
+        assert_string_equal(logged, expected);
+        pause_ms(s, 1100);  // one line a second
+        gw_scope_merge(s);
+    }
+}
+
+static void it_is_an_argument_of_one_way_calls(void **state) {
+    (void)state;
+    log_hook = keep_line;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        cluster_outcome o = cluster_run(seed, (cluster_options){ .world_size = 3, .threads = 1 },
+                                        notify_with_values, NULL);
+        assert_nothing_kept(&o, 3);
+    }
+    log_hook = NULL;
+}
+
 // ---- What goes wrong ----------------------------------------------------------------------------
 
 static void run_failing(gw_scope *root, int rank, void *context) {
@@ -273,5 +360,6 @@ static void it_fails_the_call_with_what_failed_in_making_the_value(void **state)
 }
 
 GW_TESTS(ref_by_value, it_moves_each_tensor_once_and_past_the_caller,
-         it_brings_the_value_to_whoever_is_called,
+         it_brings_the_value_to_whoever_is_called, it_goes_straight_to_each_of_many,
+         it_is_an_argument_of_one_way_calls,
          it_fails_the_call_with_what_failed_in_making_the_value);

@@ -47,8 +47,7 @@ GW_API gw_value gw_to_here_value(gw_scope *s, gw_rref *ref);
 GW_API gw_future *gw_to_here_async(gw_scope *s, gw_rref *ref);
 
 // The value behind |ref| as an argument: the worker that is called gets it straight from the owner, once it is made, and
-// starts when it has come. The owner must not be asked for it here, and |ref| may be given back as soon as the call has
-// been made. The call fails, without having run, with what failed in making the value, REF_LOST if the owner is gone,
+// starts when it has come. Nothing waits for it here, and |ref| may be given back as soon as the call has been made. The call fails, without having run, with what failed in making the value, REF_LOST if the owner is gone,
 // INVALID for an object. In arguments of operators ("gw.add") every reference stands for its value.
 // It is a future like others, too: waited for here, it copies the value to here, from that moment on.
 GW_API gw_future *gw_by_value(gw_scope *s, gw_rref *ref);
