@@ -394,6 +394,44 @@ static void who_ends_is_named_to_all(void **state) {
     }
 }
 
+static void crash_2(sim *s, void *arg) {
+    (void)arg;
+    sim_crash(s, 2);
+}
+
+static void crash_2_while_it_waits(sim *s, void *context) {
+    (void)context;
+    assert_true(sim_at(s, 3 * SIM_SECOND, crash_2, NULL));
+}
+
+// The others come before it, with it, and when it is gone.
+static void meet_who_crashes(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_worker workers[8];
+    int count = everybody(s, workers);
+    gw_scope_set_timeout(s, 20000);
+    if (rank == 1) {
+        while (gw_ok(s)) gw_rpc_sync(s, 2, "many_echo", 0);
+        gw_scope_clear(s);
+    }
+    gw_rpc_all_gather(s, workers, count, rank);
+    if (rank == 2) return;
+    assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
+    assert_non_null(strstr(gw_scope_error(s)->text, "w2: w2 (rank 2) is gone"));
+    gw_scope_clear(s);
+}
+
+static void who_is_lost_while_it_waits_has_not_given_up(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        reset();
+        cluster_run(
+            seed,
+            (cluster_options){ .world_size = 3, .fails = true, .direct = crash_2_while_it_waits },
+            meet_who_crashes, NULL);
+    }
+}
+
 static void meet_wrongly(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_worker workers[8];
@@ -437,4 +475,4 @@ GW_TESTS(rpc_many, it_calls_many_workers_with_the_same_arguments,
          it_calls_the_others_when_one_is_unknown, several_futures_are_one,
          a_one_way_call_has_no_reply, nothing_comes_back_from_it, workers_meet_and_bring_values,
          who_does_not_come_is_named_to_all, who_ends_is_named_to_all,
-         a_meeting_that_makes_no_sense_is_refused);
+         who_is_lost_while_it_waits_has_not_given_up, a_meeting_that_makes_no_sense_is_refused);

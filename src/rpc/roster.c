@@ -105,9 +105,10 @@ void roster_lose_on_loop(agent *a, int rank, bool left, const gw_error *why) {
     a->there_count--;
     early_drop_on_loop(a, rank);
     calls_lost_on_loop(a, rank);
+    gatherings_lost_on_loop(a,
+                            rank);  // whoever is lost while it meets has not given up (G3, not G4)
     servings_lost_on_loop(a, rank);
     promises_lost_on_loop(a, rank);
-    gatherings_lost_on_loop(a, rank);
     references_lost_on_loop(a, rank);
     room_came_on_loop(a, rank);
 }
