@@ -222,10 +222,12 @@ static int64_t hear_errors(job *j) {
         if (rank == j->c->victim) continue;
         told t = hear_of(j, rank, "error");
         check_error(j, rank, &t);
+        // Who has never heard of the victim had nothing to learn: it has waited for it to join.
+        if (t.status == GW_NOT_FOUND) continue;
         kill_report(j->c, t.when_ns - j->killed_ns);
         if (t.when_ns > last_ns) last_ns = t.when_ns;
     }
-    return last_ns - j->killed_ns;
+    return last_ns ? last_ns - j->killed_ns : 0;
 }
 
 // ---- The whole of it ----------------------------------------------------------------------------------------------

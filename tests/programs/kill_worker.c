@@ -125,6 +125,13 @@ static void wait_for_a_line(void) {
     while (byte != '\n' && read(STDIN_FILENO, &byte, 1) == 1) continue;
 }
 
+// Also those who are gone by now, of whom no event may come any more.
+static bool has_heard_of_all(const job *j) {
+    gw_scope *s = gw_scope_open(j->root);
+    for (int rank = 0; rank < j->world_size; rank++) gw_rpc_worker(s, rank);
+    return gw_scope_close(s).status == GW_OK;
+}
+
 static void join(job *j, gw_group_kind group) {
     name self = name_of(j->rank);
     j->root = gw_scope_open(NULL);
@@ -139,7 +146,8 @@ static void join(job *j, gw_group_kind group) {
     if (group) w = gw_watch_open(j->root);
     // All may never be there at once: one may be killed before another has heard of the third.
     bool is_over = false;
-    while (gw_ok(j->root) && !is_over && gw_rpc_world_size(j->root) < j->world_size) {
+    while (gw_ok(j->root) && !is_over && gw_rpc_world_size(j->root) < j->world_size &&
+           !has_heard_of_all(j)) {
         gw_scope *s = gw_scope_open(j->root);
         gw_scope_set_timeout(s, 2000);
         is_over = gw_watch_next(s, w).kind != GW_MEMBER_JOINED;
