@@ -23,7 +23,8 @@ typedef enum jobs_kind {
     JOBS_STOPS,
     JOBS_PARTITIONS,
     JOBS_ALL,
-    JOBS_GROUP,  // that workers join and leave, and crash
+    JOBS_GROUP,     // that workers join and leave, and crash
+    JOBS_TOGETHER,  // slow networks or all faults; much is done with many at once
     JOBS_KIND_COUNT
 } jobs_kind;
 
@@ -108,6 +109,10 @@ int64_t jobs_patience_ns(sim_counts before);
 void jobs_step(jobs_worker *w);
 uint64_t jobs_draw(jobs_worker *w, uint64_t below);
 int jobs_choose_rank(gw_scope *s, uint64_t choice);  // of somebody who is, or was, there
+
+// ---- What they do with many others: jobs_together.c ----
+void jobs_together_step(jobs_worker *w, gw_scope *s, int i);  // with what it holds at |i|
+void jobs_meet(jobs_worker *w, int number);                   // all, or two by two
 
 // ---- Time passes in a body: jobs_bodies.c ----
 void jobs_pause(gw_scope *s, int64_t ms);

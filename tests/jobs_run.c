@@ -15,13 +15,17 @@ enum { CHECK_EVERY = 32 };
 
 // ---- Choices of the seed ----
 
+static bool has_all_faults(const jobs *j) {
+    return j->kind == JOBS_ALL || (j->kind == JOBS_TOGETHER && hash_u64(j->seed + 17) % 2);
+}
+
 static sim_options choose_network(const jobs *j) {
     sim_options o = sim_varied(j->seed, 0);
     uint64_t x = hash_u64(j->seed + 11);
     if (o.delay_max_us > 20000) o.delay_max_us = 20000;
     if (o.window_bytes < 1000 && x % 4) o.window_bytes = 0;
     o.cut_per_million = x / 4 % 3 == 0 ? 10000 : 0;
-    if (j->kind == JOBS_LOSSY || j->kind == JOBS_ALL) {
+    if (j->kind == JOBS_LOSSY || has_all_faults(j)) {
         o.lose_per_million = x / 12 % 2 ? 3000 : 0;
         o.duplicate_per_million = x / 24 % 2 ? 20000 : 0;
     }
@@ -29,7 +33,7 @@ static sim_options choose_network(const jobs *j) {
 }
 
 static sim_faults choose_faults(const jobs *j) {
-    bool all = j->kind == JOBS_ALL;
+    bool all = has_all_faults(j);
     return (sim_faults){
         .nodes = j->worker_count,
         .until_ns = j->fault_ns,
@@ -159,6 +163,7 @@ static void work(jobs_worker *w) {
     w->scope = gw_scope_open(w->root);
     for (int i = 0; i < w->jobs->steps && !sim_is_ghost(w->env); i++) {
         jobs_step(w);
+        if (w->jobs->kind == JOBS_TOGETHER && i % 4 == 3) jobs_meet(w, i / 4);
         if (jobs_draw(w, 4) == 0) pass_time(w, (int64_t)jobs_draw(w, 20000000));
     }
     if (!w->leaves) come_to_rest(w, look_at_rest);

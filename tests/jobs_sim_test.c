@@ -11,7 +11,7 @@
 enum { SEEDS = 5000, HASH_EVERY = 50, REPORT_EVERY = 5000 };
 
 static const char *const kind_names[] = { "slow",       "lossy", "crashes", "stops",
-                                          "partitions", "all",   "group" };
+                                          "partitions", "all",   "group",   "together" };
 
 typedef struct walk {
     jobs_kind kind;
@@ -113,7 +113,12 @@ static void workers_join_and_leave_a_group(void **state) {
     walk_through(JOBS_GROUP);
 }
 
+static void many_work_together(void **state) {
+    (void)state;
+    walk_through(JOBS_TOGETHER);
+}
+
 GW_TESTS_WITH_LIMIT(jobs_sim, 300, calls_and_references_survive_slow_networks,
                     they_survive_lost_and_repeated_frames, survivors_of_crashes_get_errors_in_time,
                     who_stops_is_gone_or_goes_on, one_side_of_a_partition_goes_on,
-                    all_faults_come_together, workers_join_and_leave_a_group);
+                    all_faults_come_together, workers_join_and_leave_a_group, many_work_together);

@@ -285,6 +285,8 @@ static void choose_step(jobs_worker *w, gw_scope *s) {
         open_shelf(w, s);
     } else if (!w->held[i]) {
         make(w, s, i);
+    } else if (w->jobs->kind == JOBS_TOGETHER && jobs_draw(w, 2)) {
+        jobs_together_step(w, s, i);
     } else if (what < 5) {
         shelf_steps[jobs_draw(w, SHELF_STEPS)](w, s, i);
     } else {
