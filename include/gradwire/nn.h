@@ -81,6 +81,9 @@ GW_API void gw_module_add(gw_scope *s, gw_module *m, const char *name, gw_module
 // Adds |x|, a leaf, which from now on requires a gradient.
 GW_API void gw_module_parameter_add(gw_scope *s, gw_module *m, const char *name, gw_tensor *x);
 
+// Adds |x|, which is state but no parameter: a running mean, a count. It wants no gradient.
+GW_API void gw_module_buffer_add(gw_scope *s, gw_module *m, const char *name, gw_tensor *x);
+
 // ---- Training and evaluation --------------------------------------------------------------------
 
 // Says so to |m| and all its parts. A module starts in training.
@@ -100,6 +103,13 @@ GW_API const char *gw_module_parameter_name(gw_scope *s, const gw_module *m, int
 GW_API gw_tensor *gw_module_parameter_at(gw_scope *s, const gw_module *m, int index);
 GW_API gw_tensor *gw_module_parameter_get(gw_scope *s, const gw_module *m, const char *name);
 GW_API gw_tensor *gw_module_parameter_find(const gw_module *m, const char *name);  // may be NULL
+
+// Buffers of |m| and its parts, in the same manner: "1.running_mean".
+GW_API int gw_module_buffer_count(const gw_module *m);
+GW_API const char *gw_module_buffer_name(gw_scope *s, const gw_module *m, int index);
+GW_API gw_tensor *gw_module_buffer_at(gw_scope *s, const gw_module *m, int index);
+GW_API gw_tensor *gw_module_buffer_get(gw_scope *s, const gw_module *m, const char *name);
+GW_API gw_tensor *gw_module_buffer_find(const gw_module *m, const char *name);  // may be NULL
 
 // The part called |name|, borrowed from |m|; "encoder.0" is a part of a part. NOT_FOUND if there is
 // none.

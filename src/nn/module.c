@@ -18,6 +18,7 @@ static void free_parts(module_parts *parts) {
 static void destroy(gw_handle *h) {
     gw_module *m = (gw_module *)h;
     free_parts(&m->children);
+    free_parts(&m->buffers);
     free_parts(&m->parameters);
     mem_free(m->name);
     mem_give(m, sizeof *m);
@@ -100,8 +101,9 @@ static bool check_name(gw_scope *s, const gw_module *m, const char *name) {
                    name ? name : "", GW_NAME_MAX);
         return false;
     }
-    if (find_part(&m->children, name, strlen(name)) ||
-        find_part(&m->parameters, name, strlen(name))) {
+    size_t size = strlen(name);
+    if (find_part(&m->children, name, size) || find_part(&m->parameters, name, size) ||
+        find_part(&m->buffers, name, size)) {
         scope_fail(s, GW_DUPLICATE, "%s has a part \"%s\" already", m->name, name);
         return false;
     }
@@ -143,6 +145,16 @@ void gw_module_parameter_add(gw_scope *s, gw_module *m, const char *name, gw_ten
     if (!gw_ok(s) || m == &module_poison || x == &tensor_poison || !check_name(s, m, name)) return;
     gw_requires_grad(s, x);
     if (gw_ok(s)) add_part(s, m, &m->parameters, name, x);
+}
+
+void gw_module_buffer_add(gw_scope *s, gw_module *m, const char *name, gw_tensor *x) {
+    if (!gw_ok(s) || m == &module_poison || x == &tensor_poison || !check_name(s, m, name)) return;
+    if (!x || tensor_needs_grad(x)) {
+        scope_fail(s, GW_INVALID, "%s: the buffer \"%s\" %s", m->name, name,
+                   x ? "needs a gradient" : "is no tensor");
+        return;
+    }
+    add_part(s, m, &m->buffers, name, x);
 }
 
 gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name) {

@@ -1,23 +1,34 @@
-// Parameters of modules by number and by name, and lists of them.
+// Parameters and buffers of modules by number and by name, and lists of parameters.
 #include "nn/module.h"
 
 #include "tensor/tensor.h"
 
 #include <string.h>
 
-bool module_each_parameter(const gw_module *m, const module_path *where,
-                           bool (*visit)(void *context, const module_path *at, gw_tensor *x),
-                           void *context) {
-    for (int i = 0; i < m->parameters.count; i++) {
-        module_path at = { where, m->parameters.items[i].name };
-        if (!visit(context, &at, m->parameters.items[i].is.parameter)) return false;
+static bool visit_own(const module_parts *parts, const module_path *where, module_visit *visit,
+                      void *context) {
+    for (int i = 0; i < parts->count; i++) {
+        module_path at = { where, parts->items[i].name };
+        if (!visit(context, &at, parts->items[i].is.parameter)) return false;
     }
+    return true;
+}
+
+bool module_each_tensor(const gw_module *m, module_tensors kinds, const module_path *where,
+                        module_visit *visit, void *context) {
+    if ((kinds & MODULE_PARAMETERS) && !visit_own(&m->parameters, where, visit, context))
+        return false;
+    if ((kinds & MODULE_BUFFERS) && !visit_own(&m->buffers, where, visit, context)) return false;
     for (int i = 0; i < m->children.count; i++) {
         module_path at = { where, m->children.items[i].name };
-        if (!module_each_parameter(m->children.items[i].is.child, &at, visit, context))
+        if (!module_each_tensor(m->children.items[i].is.child, kinds, &at, visit, context))
             return false;
     }
     return true;
+}
+
+static const char *kind_name(module_tensors kind) {
+    return kind == MODULE_BUFFERS ? "buffer" : "parameter";
 }
 
 static bool count_one(void *context, const module_path *at, gw_tensor *x) {
@@ -26,22 +37,30 @@ static bool count_one(void *context, const module_path *at, gw_tensor *x) {
     return true;
 }
 
-int gw_module_parameter_count(const gw_module *m) {
+static int count_tensors(const gw_module *m, module_tensors kind) {
     int count = 0;
-    module_each_parameter(m, NULL, count_one, &count);
+    module_each_tensor(m, kind, NULL, count_one, &count);
     return count;
+}
+
+int gw_module_parameter_count(const gw_module *m) {
+    return count_tensors(m, MODULE_PARAMETERS);
+}
+int gw_module_buffer_count(const gw_module *m) {
+    return count_tensors(m, MODULE_BUFFERS);
 }
 
 // ---- By number ----------------------------------------------------------------------------------
 typedef struct numbered {
     gw_scope *scope;
-    int left;  // parameters before the wanted one
+    module_tensors kind;
+    int left;  // tensors before the wanted one
     gw_tensor *found;
     const char *name;  // NULL: not asked for
 } numbered;
 
-static const char *path_text(gw_scope *s, const module_path *at) {
-    const char *text = at->name;
+const char *module_path_text(gw_scope *s, const module_path *at) {
+    const char *text = gw_format(s, "%s", at->name);
     for (at = at->outer; at; at = at->outer) text = gw_format(s, "%s.%s", at->name, text);
     return text;
 }
@@ -50,34 +69,49 @@ static bool reach(void *context, const module_path *at, gw_tensor *x) {
     numbered *n = context;
     if (n->left-- > 0) return true;
     n->found = x;
-    if (n->name) n->name = gw_format(n->scope, "%s", path_text(n->scope, at));
+    if (n->name) n->name = module_path_text(n->scope, at);
     return false;
 }
 
 static bool find_numbered(const gw_module *m, int index, numbered *out) {
     if (!gw_ok(out->scope)) return false;
     out->left = index;
-    if (index >= 0 && !module_each_parameter(m, NULL, reach, out)) return gw_ok(out->scope);
-    scope_fail(out->scope, GW_INVALID, "%s: parameter %d of %d", m->name, index,
-               gw_module_parameter_count(m));
+    if (index >= 0 && !module_each_tensor(m, out->kind, NULL, reach, out)) return gw_ok(out->scope);
+    scope_fail(out->scope, GW_INVALID, "%s: %s %d of %d", m->name, kind_name(out->kind), index,
+               count_tensors(m, out->kind));
     return false;
 }
 
-const char *gw_module_parameter_name(gw_scope *s, const gw_module *m, int index) {
-    numbered n = { .scope = s, .name = "" };
+static const char *name_at(gw_scope *s, const gw_module *m, module_tensors kind, int index) {
+    numbered n = { .scope = s, .kind = kind, .name = "" };
     return find_numbered(m, index, &n) ? n.name : "";
 }
 
-gw_tensor *gw_module_parameter_at(gw_scope *s, const gw_module *m, int index) {
-    numbered n = { .scope = s };
+static gw_tensor *tensor_at(gw_scope *s, const gw_module *m, module_tensors kind, int index) {
+    numbered n = { .scope = s, .kind = kind };
     return find_numbered(m, index, &n) ? n.found : &tensor_poison;
 }
 
+const char *gw_module_parameter_name(gw_scope *s, const gw_module *m, int index) {
+    return name_at(s, m, MODULE_PARAMETERS, index);
+}
+const char *gw_module_buffer_name(gw_scope *s, const gw_module *m, int index) {
+    return name_at(s, m, MODULE_BUFFERS, index);
+}
+gw_tensor *gw_module_parameter_at(gw_scope *s, const gw_module *m, int index) {
+    return tensor_at(s, m, MODULE_PARAMETERS, index);
+}
+gw_tensor *gw_module_buffer_at(gw_scope *s, const gw_module *m, int index) {
+    return tensor_at(s, m, MODULE_BUFFERS, index);
+}
+
 // ---- By name ------------------------------------------------------------------------------------
-gw_tensor *gw_module_parameter_find(const gw_module *m, const char *name) {
+static gw_tensor *find_named(const gw_module *m, module_tensors kind, const char *name) {
     for (;;) {
         size_t size = strcspn(name, ".");
-        const module_parts *parts = name[size] ? &m->children : &m->parameters;
+        const module_parts *parts = name[size]               ? &m->children
+                                    : kind == MODULE_BUFFERS ? &m->buffers
+                                                             : &m->parameters;
         const module_part *found = NULL;
         for (int i = 0; i < parts->count && !found; i++)
             if (strncmp(parts->items[i].name, name, size) == 0 && !parts->items[i].name[size])
@@ -89,12 +123,26 @@ gw_tensor *gw_module_parameter_find(const gw_module *m, const char *name) {
     }
 }
 
-gw_tensor *gw_module_parameter_get(gw_scope *s, const gw_module *m, const char *name) {
+static gw_tensor *get_named(gw_scope *s, const gw_module *m, module_tensors kind,
+                            const char *name) {
     if (!gw_ok(s)) return &tensor_poison;
-    gw_tensor *x = gw_module_parameter_find(m, name);
+    gw_tensor *x = find_named(m, kind, name);
     if (x) return x;
-    scope_fail(s, GW_NOT_FOUND, "%s has no parameter \"%s\"", m->name, name);
+    scope_fail(s, GW_NOT_FOUND, "%s has no %s \"%s\"", m->name, kind_name(kind), name);
     return &tensor_poison;
+}
+
+gw_tensor *gw_module_parameter_find(const gw_module *m, const char *name) {
+    return find_named(m, MODULE_PARAMETERS, name);
+}
+gw_tensor *gw_module_buffer_find(const gw_module *m, const char *name) {
+    return find_named(m, MODULE_BUFFERS, name);
+}
+gw_tensor *gw_module_parameter_get(gw_scope *s, const gw_module *m, const char *name) {
+    return get_named(s, m, MODULE_PARAMETERS, name);
+}
+gw_tensor *gw_module_buffer_get(gw_scope *s, const gw_module *m, const char *name) {
+    return get_named(s, m, MODULE_BUFFERS, name);
 }
 
 // ---- As a list ----------------------------------------------------------------------------------
@@ -115,6 +163,6 @@ static bool list_one(void *context, const module_path *at, gw_tensor *x) {
 gw_list *gw_parameters_of(gw_scope *s, gw_module *const *modules, int count) {
     lister l = { s, gw_list_open(s) };
     for (int i = 0; i < count && gw_ok(s); i++)
-        module_each_parameter(modules[i], NULL, list_one, &l);
+        module_each_tensor(modules[i], MODULE_PARAMETERS, NULL, list_one, &l);
     return l.list;
 }

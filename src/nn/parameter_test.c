@@ -1,6 +1,7 @@
 #include "testing/testing.h"
 
-#include <gradwire/nn.h>
+#include "nn/module.h"
+#include <gradwire/autograd.h>
 
 #include <string.h>
 
@@ -64,5 +65,109 @@ static void a_list_has_each_parameter_once_and_in_order(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(nn_parameter, parameters_have_numbers_and_names, a_number_out_of_range_is_refused,
+// ---- Buffers ------------------------------------------------------------------------------------
+static gw_tensor *forward_nothing(gw_scope *s, gw_module *m, gw_tensor *x) {
+    (void)s, (void)m;
+    return x;
+}
+
+static gw_module *counter(gw_scope *s) {
+    gw_module *m = gw_module_open(s, "counter", forward_nothing, NULL);
+    gw_module_buffer_add(s, m, "mean", gw_full(s, GW_F32, 2.0, 3));
+    gw_module_buffer_add(s, m, "count", gw_zeros(s, GW_I64));
+    gw_module_parameter_add(s, m, "weight", gw_ones(s, GW_F32, 3));
+    return m;
+}
+
+static void buffers_have_numbers_and_names_of_their_own(void **state) {
+    (void)state;
+    static const char *const names[] = { "0.mean", "0.count", "1.2.mean", "1.2.count" };
+    gw_scope *s = gw_scope_open(NULL);
+    gw_module *inner = gw_nn_sequential(s, gw_nn_linear(s, 4, 3), gw_nn_relu(s), counter(s));
+    gw_module *m = gw_nn_sequential(s, counter(s), inner);
+    assert_int_equal(gw_module_buffer_count(m), 4);
+    assert_int_equal(gw_module_parameter_count(m), 4);
+    assert_int_equal(gw_list_count(gw_parameters(s, m)), 4);
+    for (int i = 0; i < 4; i++) {
+        assert_string_equal(gw_module_buffer_name(s, m, i), names[i]);
+        gw_tensor *x = gw_module_buffer_at(s, m, i);
+        assert_ptr_equal(gw_module_buffer_find(m, names[i]), x);
+        assert_ptr_equal(gw_module_buffer_get(s, m, names[i]), x);
+        assert_null(gw_module_parameter_find(m, names[i]));
+    }
+    assert_int_equal(gw_dtype_of(gw_module_buffer_at(s, m, 3)), GW_I64);
+    assert_null(gw_module_buffer_find(m, "0.weight"));
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+static bool list_name(void *context, const module_path *at, gw_tensor *x) {
+    (void)x;
+    gw_list *names = context;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_list_add(s, names, module_path_text(s, at));
+    gw_scope_merge(s);
+    return true;
+}
+
+static void state_comes_as_in_a_state_dict_of_pytorch(void **state) {
+    (void)state;
+    static const char *const names[] = { "0.weight", "0.mean", "0.count", "1.weight", "1.bias" };
+    gw_scope *s = gw_scope_open(NULL);
+    gw_list *list = gw_list_open(s);
+    module_each_tensor(gw_nn_sequential(s, counter(s), gw_nn_linear(s, 1, 1)), MODULE_STATE, NULL,
+                       list_name, list);
+    assert_int_equal(gw_list_count(list), 5);
+    for (int i = 0; i < 5; i++)
+        assert_string_equal(gw_string_of(s, gw_list_get(s, list, i)), names[i]);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+typedef struct refused {
+    void (*ask)(gw_scope *s, gw_module *m);
+    gw_status status;
+    const char *text;
+} refused;
+
+static void ask_number(gw_scope *s, gw_module *m) {
+    gw_module_buffer_at(s, m, 2);
+}
+static void ask_name(gw_scope *s, gw_module *m) {
+    gw_module_buffer_get(s, m, "weight");
+}
+static void add_twice(gw_scope *s, gw_module *m) {
+    gw_module_buffer_add(s, m, "weight", gw_zeros(s, GW_F32));
+}
+static void add_buffer_as_parameter(gw_scope *s, gw_module *m) {
+    gw_module_parameter_add(s, m, "mean", gw_zeros(s, GW_F32));
+}
+static void add_with_gradient(gw_scope *s, gw_module *m) {
+    gw_module_buffer_add(s, m, "x", gw_requires_grad(s, gw_zeros(s, GW_F32)));
+}
+static void add_nothing(gw_scope *s, gw_module *m) {
+    gw_module_buffer_add(s, m, "x", NULL);
+}
+
+static void buffers_that_cannot_be_are_refused(void **state) {
+    (void)state;
+    static const refused all[] = {
+        { ask_number, GW_INVALID, "counter: buffer 2 of 2" },
+        { ask_name, GW_NOT_FOUND, "counter has no buffer \"weight\"" },
+        { add_twice, GW_DUPLICATE, "counter has a part \"weight\" already" },
+        { add_buffer_as_parameter, GW_DUPLICATE, "counter has a part \"mean\" already" },
+        { add_with_gradient, GW_INVALID, "counter: the buffer \"x\" needs a gradient" },
+        { add_nothing, GW_INVALID, "counter: the buffer \"x\" is no tensor" },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        gw_scope *s = gw_scope_open(NULL);
+        gw_module *m = counter(s);
+        all[i].ask(s, m);
+        gw_error e = gw_scope_close(s);
+        assert_int_equal(e.status, all[i].status);
+        assert_string_equal(e.text, all[i].text);
+    }
+}
+
+GW_TESTS(nn_parameter, buffers_have_numbers_and_names_of_their_own,
+         state_comes_as_in_a_state_dict_of_pytorch, buffers_that_cannot_be_are_refused,
+         parameters_have_numbers_and_names, a_number_out_of_range_is_refused,
          a_name_that_is_not_there_is_said, a_list_has_each_parameter_once_and_in_order);
