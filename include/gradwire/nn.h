@@ -87,8 +87,8 @@ GW_API void gw_module_buffer_add(gw_scope *s, gw_module *m, const char *name, gw
 // ---- Training and evaluation --------------------------------------------------------------------
 
 // Says so to |m| and all its parts. A module starts in training.
-GW_API void gw_module_train(gw_module *m);
-GW_API void gw_module_eval(gw_module *m);
+GW_API void gw_module_train(gw_scope *s, gw_module *m);
+GW_API void gw_module_eval(gw_scope *s, gw_module *m);
 GW_API bool gw_module_is_training(const gw_module *m);
 
 // ---- Parts --------------------------------------------------------------------------------------
@@ -114,6 +114,20 @@ GW_API gw_tensor *gw_module_buffer_find(const gw_module *m, const char *name);  
 // The part called |name|, borrowed from |m|; "encoder.0" is a part of a part. NOT_FOUND if there is
 // none.
 GW_API gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name);
+
+// ---- Hooks --------------------------------------------------------------------------------------
+// Run by each gw_module_call of |m|, in the order in which they were added: some before its forward,
+// given the input |x|, others after it, given |x| and the output |y|. What a hook returns takes the
+// place of |x|, or |y|; NULL leaves it.
+typedef gw_tensor *gw_module_pre_hook(gw_scope *s, gw_module *m, gw_tensor *x, void *context);
+typedef gw_tensor *gw_module_hook(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y,
+                                  void *context);
+
+// The number by which the hook is removed. |context| must live as long.
+GW_API int gw_module_pre_hook_add(gw_scope *s, gw_module *m, gw_module_pre_hook *hook,
+                                  void *context);
+GW_API int gw_module_hook_add(gw_scope *s, gw_module *m, gw_module_hook *hook, void *context);
+GW_API void gw_module_hook_remove(gw_scope *s, gw_module *m, int hook);  // NOT_FOUND
 
 // ---- Categorical distributions ------------------------------------------------------------------
 // A choice among C classes, as torch.distributions.Categorical; a plain value:

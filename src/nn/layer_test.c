@@ -99,7 +99,7 @@ static void dropout_drops_in_training_only(void **state) {
     assert_float_equal(gw_item(s, gw_mean(s, gw_to_dtype(s, gw_eq(s, y, 0.0), GW_F32))), 0.25,
                        0.03);
     assert_float_equal(gw_item(s, gw_max(s, y)), 1 / 0.75, 1e-6);
-    gw_module_eval(m);
+    gw_module_eval(s, m);
     assert_true(gw_equal(s, gw_module_call(s, m, x), x));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }

@@ -17,6 +17,8 @@ static void free_parts(module_parts *parts) {
 
 static void destroy(gw_handle *h) {
     gw_module *m = (gw_module *)h;
+    if (m->far) m->far->destroy(m);
+    module_hooks_fini(m);
     free_parts(&m->children);
     free_parts(&m->buffers);
     free_parts(&m->parameters);
@@ -75,7 +77,8 @@ const char *gw_module_name(const gw_module *m) {
 }
 
 gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x) {
-    return gw_ok(s) ? m->forward(s, m, x) : &tensor_poison;
+    if (!gw_ok(s)) return &tensor_poison;
+    return m->hooks.count ? module_call_hooked(s, m, x) : m->forward(s, m, x);
 }
 
 // ---- Parts --------------------------------------------------------------------------------------
@@ -95,6 +98,10 @@ static bool contains(const gw_module *m, const gw_module *part) {
 }
 
 static bool check_name(gw_scope *s, const gw_module *m, const char *name) {
+    if (m->far) {
+        scope_fail(s, GW_INVALID, "%s: it is on another worker, and its parts with it", m->name);
+        return false;
+    }
     if (!name || !*name || strchr(name, '.') || strlen(name) > GW_NAME_MAX) {
         scope_fail(s, GW_INVALID,
                    "%s: \"%.200s\" cannot name a part: 1 to %d characters without '.'", m->name,
@@ -173,18 +180,19 @@ gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name) {
 }
 
 // ---- Training and evaluation --------------------------------------------------------------------
-static void set_training(gw_module *m, bool training) {
-    if (m == &module_poison) return;
-    m->training = training;
+static void set_training(gw_scope *s, gw_module *m, bool training) {
+    if (!gw_ok(s) || m == &module_poison) return;
+    if (m->far) m->far->train(s, m, training);
+    if (gw_ok(s)) m->training = training;
     for (int i = 0; i < m->children.count; i++)
-        set_training(m->children.items[i].is.child, training);
+        set_training(s, m->children.items[i].is.child, training);
 }
 
-void gw_module_train(gw_module *m) {
-    set_training(m, true);
+void gw_module_train(gw_scope *s, gw_module *m) {
+    set_training(s, m, true);
 }
-void gw_module_eval(gw_module *m) {
-    set_training(m, false);
+void gw_module_eval(gw_scope *s, gw_module *m) {
+    set_training(s, m, false);
 }
 bool gw_module_is_training(const gw_module *m) {
     return m->training;

@@ -22,8 +22,26 @@ typedef struct module_parts {
     int count, capacity;
 } module_parts;
 
+// What is done for a module that lives on another worker, by a room above this one. |m| has no parts
+// here; its forward makes the call.
+typedef struct module_far {
+    void (*destroy)(gw_module *m);
+    void (*train)(gw_scope *s, gw_module *m, bool training);
+    gw_map *(*parameters)(gw_scope *s, gw_module *m);  // a reference to each, by name
+    gw_map *(*shapes)(gw_scope *s, gw_module *m);      // "f32 3x4" of each, by name, buffers too
+    gw_map *(*state)(gw_scope *s, gw_module *m);       // copies of them
+    void (*load)(gw_scope *s, gw_module *m, gw_map *state);  // of what |shapes| allows
+} module_far;
+
+typedef struct module_hook module_hook;
+
 struct gw_module {
     gw_handle handle;
+    const module_far *far;  // NULL: it is here
+    struct {
+        module_hook *items;
+        int count, capacity, last_id;
+    } hooks;
     char *name;
     gw_module_forward *forward;
     void *state;    // the user's
@@ -36,6 +54,10 @@ extern gw_module module_poison;  // what failed constructors return; calling it 
 
 // A module without parts, owned by |s|, or poison.
 gw_module *module_new(gw_scope *s, const char *name, gw_module_forward *forward);
+
+// What |m| computes, with what its hooks make of it.
+gw_tensor *module_call_hooked(gw_scope *s, gw_module *m, gw_tensor *x);
+void module_hooks_fini(gw_module *m);
 
 // Calls |visit| for the tensors of |kinds| (or'ed) of |m| and its parts until it returns false: a
 // module's own parameters, then its own buffers, then those of its parts, which is the order of

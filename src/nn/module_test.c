@@ -70,10 +70,10 @@ static void it_trains_and_evaluates_with_all_its_parts(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_module *leaf = gw_nn_dropout(s, 0.5), *m = gw_nn_sequential(s, gw_nn_sequential(s, leaf));
     assert_true(gw_module_is_training(leaf));
-    gw_module_eval(m);
+    gw_module_eval(s, m);
     assert_false(gw_module_is_training(m));
     assert_false(gw_module_is_training(leaf));
-    gw_module_train(m);
+    gw_module_train(s, m);
     assert_true(gw_module_is_training(leaf));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
@@ -126,8 +126,8 @@ static void poison_is_safe_to_use(void **state) {
     gw_scope *failed = gw_scope_open(NULL);
     gw_fail(failed, GW_REMOTE, "something else");
     gw_module *m = gw_nn_sequential(failed, gw_nn_linear(failed, 2, 3), gw_nn_relu(failed));
-    gw_module_eval(m);
-    gw_module_train(m);
+    gw_module_eval(failed, m);
+    gw_module_train(failed, m);
     gw_module_add(failed, m, "more", m);
     gw_module_parameter_add(failed, m, "more", gw_ones(failed, GW_F32));
     assert_int_equal(gw_list_count(gw_parameters(failed, m, m)), 0);

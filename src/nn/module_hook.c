@@ -1,0 +1,84 @@
+// Hooks of modules.
+#include "nn/module.h"
+
+#include "base/mem.h"
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+struct module_hook {
+    int id;  // growing
+    gw_module_pre_hook *before;
+    gw_module_hook *after;  // one of the two
+    void *context;
+};
+
+// ---- Adding and removing ------------------------------------------------------------------------
+static int add(gw_scope *s, gw_module *m, module_hook hook) {
+    if (!gw_ok(s) || m == &module_poison) return 0;
+    if (!hook.before && !hook.after) {
+        scope_fail(s, GW_INVALID, "%s: a hook is a function", m->name);
+        return 0;
+    }
+    if (m->hooks.count == m->hooks.capacity) {
+        int capacity = m->hooks.capacity ? m->hooks.capacity * 2 : 2;
+        module_hook *items = mem_realloc(m->hooks.items, (size_t)capacity * sizeof *items);
+        if (!items) {
+            scope_fail(s, GW_NO_MEMORY, "%s: no memory for a hook", m->name);
+            return 0;
+        }
+        m->hooks.items = items;
+        m->hooks.capacity = capacity;
+    }
+    hook.id = ++m->hooks.last_id;
+    m->hooks.items[m->hooks.count++] = hook;
+    return hook.id;
+}
+
+int gw_module_pre_hook_add(gw_scope *s, gw_module *m, gw_module_pre_hook *hook, void *context) {
+    return add(s, m, (module_hook){ .before = hook, .context = context });
+}
+int gw_module_hook_add(gw_scope *s, gw_module *m, gw_module_hook *hook, void *context) {
+    return add(s, m, (module_hook){ .after = hook, .context = context });
+}
+
+void gw_module_hook_remove(gw_scope *s, gw_module *m, int hook) {
+    if (!gw_ok(s) || m == &module_poison) return;
+    for (int i = 0; i < m->hooks.count; i++) {
+        if (m->hooks.items[i].id != hook) continue;
+        size_t behind = (size_t)(--m->hooks.count - i);
+        memmove(&m->hooks.items[i], &m->hooks.items[i + 1], behind * sizeof *m->hooks.items);
+        return;
+    }
+    scope_fail(s, GW_NOT_FOUND, "%s has no hook %d", m->name, hook);
+}
+
+void module_hooks_fini(gw_module *m) {
+    mem_free(m->hooks.items);
+}
+
+// ---- Running ------------------------------------------------------------------------------------
+// Finds the first one behind |*id|. A hook may add and remove hooks.
+static bool next(const gw_module *m, int *id, module_hook *out) {
+    for (int i = 0; i < m->hooks.count; i++) {
+        if (m->hooks.items[i].id <= *id) continue;
+        *out = m->hooks.items[i];
+        *id = out->id;
+        return true;
+    }
+    return false;
+}
+
+gw_tensor *module_call_hooked(gw_scope *s, gw_module *m, gw_tensor *x) {
+    module_hook hook;
+    for (int id = 0; gw_ok(s) && next(m, &id, &hook);) {
+        gw_tensor *other = hook.before ? hook.before(s, m, x, hook.context) : NULL;
+        if (other) x = other;
+    }
+    gw_tensor *y = gw_ok(s) ? m->forward(s, m, x) : &tensor_poison;
+    for (int id = 0; gw_ok(s) && next(m, &id, &hook);) {
+        gw_tensor *other = hook.after ? hook.after(s, m, x, y, hook.context) : NULL;
+        if (other) y = other;
+    }
+    return gw_ok(s) ? y : &tensor_poison;
+}
