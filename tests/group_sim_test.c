@@ -340,6 +340,46 @@ static void joining_without_the_founder_says_so(void **state) {
     testing_for_seeds(100, lose_founder_with_seed, NULL);
 }
 
+static void stay_and_shut_down(worker *w, gw_scope *root) {
+    (void)w;
+    pause_ms(root, 3000);
+    gw_rpc_shutdown(root);
+}
+
+// Whoever it has just let in, and not told who is there, says who is missing.
+static void lose_founder_of_file_with_seed(uint64_t seed, void *context) {
+    int *lost = context;
+    char path[] = "/tmp/gw-group-XXXXXX", url[64];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(url, sizeof url, "file://%s", path);
+    worker ws[] = { { .name = "boss", .group = GW_GROUP_FOUND, .play = stay_and_shut_down },
+                    { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down } };
+    sim *s = sim_open(seed, (sim_options){ .delay_max_us = 20000 });
+    assert_non_null(s);
+    for (int i = 0; i < 2; i++) {
+        ws[i].url = url;
+        add(s, i, &ws[i]);
+    }
+    sim_at(s, (int64_t)(seed * 2) * 1000000, crash_node, (void *)(intptr_t)0);
+    bool ran = sim_run(s, 700 * SIM_SECOND);
+    sim_close(s);
+    unlink(path);
+    assert_true(ran);
+    expect_clear(&ws[1]);
+    if (ws[1].joined.status != GW_DISCONNECTED) return;
+    assert_non_null(strstr(ws[1].joined.text, "boss"));
+    ++*lost;
+}
+
+static void who_is_let_in_by_one_that_dies_says_so(void **state) {
+    (void)state;
+    int lost = 0;
+    testing_for_seeds(200, lose_founder_of_file_with_seed, &lost);
+    if (!getenv("SEED")) assert_true(lost > 0);
+}
+
 static void join_the_end_with_seed(uint64_t seed, void *context) {
     (void)context;
     worker ws[NODES] = { { .name = "boss", .group = GW_GROUP_FOUND, .play = just_shut_down } };
@@ -556,6 +596,7 @@ static void who_was_stopped_finds_itself_fenced_and_joins_anew(void **state) {
 GW_TESTS(group_sim, workers_join_at_any_time_and_know_each_other, a_job_of_known_size_is_closed,
          a_name_of_somebody_who_is_there_is_refused, a_worker_comes_again_under_the_same_name,
          who_dies_while_it_joins_keeps_nobody, shutdown_survives_its_coordinators,
-         joining_without_the_founder_says_so, who_joins_at_the_end_is_in_or_refused,
-         a_group_in_a_file_outlives_its_founder, a_watch_counts_what_it_drops,
-         one_leaves_and_the_others_go_on, who_was_stopped_finds_itself_fenced_and_joins_anew);
+         joining_without_the_founder_says_so, who_is_let_in_by_one_that_dies_says_so,
+         who_joins_at_the_end_is_in_or_refused, a_group_in_a_file_outlives_its_founder,
+         a_watch_counts_what_it_drops, one_leaves_and_the_others_go_on,
+         who_was_stopped_finds_itself_fenced_and_joins_anew);

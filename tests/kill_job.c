@@ -106,6 +106,11 @@ static bool joins(const kill_case *c) {
     return !strcmp(c->point, "join") || !strcmp(c->point, "join_published");
 }
 
+// Or, in a group, as soon as anybody is let in.
+static bool is_joining(const job *j, int rank) {
+    return (joins(j->c) || j->c->group) && !j->workers[rank].was_ready;
+}
+
 static const char *mode_of(const kill_case *c) {
     if (leaves(c)) return "leaves";
     if (!strcmp(c->point, "join")) return "short";
@@ -192,7 +197,7 @@ static told hear_of(job *j, int rank, const char *word) {
 static void check_error(job *j, int rank, const told *t) {
     char name[16];
     snprintf(name, sizeof name, "worker%d", j->c->victim);
-    bool joining = joins(j->c) && !j->workers[rank].was_ready;
+    bool joining = is_joining(j, rank);
     // Whoever joins a group late may never have heard of the victim.
     bool unheard = j->c->group && !j->workers[rank].was_held && t->status == GW_NOT_FOUND;
     bool known = t->status == GW_DISCONNECTED || (joining && t->status == GW_TIMEOUT) || unheard;
@@ -209,7 +214,7 @@ static void check_error(job *j, int rank, const told *t) {
 static void check_left(job *j, int rank) {
     told t = hear_of(j, rank, "left");
     // A root whose joining has failed says so once more.
-    bool fine = t.status == GW_OK || (joins(j->c) && !j->workers[rank].was_ready);
+    bool fine = t.status == GW_OK || is_joining(j, rank);
     if (!fine || t.number != 0)
         check_failed(j, "worker%d left with status %d, \"%s\", and %d more descriptors", rank,
                      t.status, t.text, t.number);

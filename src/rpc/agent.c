@@ -168,7 +168,8 @@ static void cut(task *t) {
 
 void agent_fence_on_loop(agent *a, const gw_error *why) {
     if (a->fence.status || a->phase == AGENT_LEFT) return;
-    error_set(&a->fence, GW_FENCED, "%s", why->text);
+    bool was_in = why->status != GW_DISCONNECTED;  // else it has lost who let it in
+    error_set(&a->fence, was_in ? GW_FENCED : GW_DISCONNECTED, "%s", why->text);
     for (int rank = 0; rank < a->member_count; rank++)
         if (rank != a->rank && !agent_member(a, rank)->lost)
             roster_lose_on_loop(a, rank, false, &a->fence);

@@ -143,7 +143,7 @@ static gw_status meet_all(joining *j, const admission *by, gw_error *error) {
         a->joining = NULL;
         if (a->fence.status) {
             *error = a->fence;
-            return GW_FENCED;
+            return error->status;
         }
         if (judge->lost)
             return error_set(error, GW_DISCONNECTED, "%s, who let this worker in, is gone: %.500s",

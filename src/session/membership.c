@@ -102,7 +102,8 @@ void membership_fence(membership *ms, const gw_error *why) {
     if (ms->is_fenced) return;
     ms->is_fenced = ms->must_tell_fenced = true;
     ms->fenced_why = *why;
-    ms->fenced_why.status = GW_FENCED;
+    // Who was never in is not out: it has lost the one that let it in.
+    if (why->status != GW_DISCONNECTED) ms->fenced_why.status = GW_FENCED;
 }
 
 // ---- Contact ------------------------------------------------------------------------------------------------------

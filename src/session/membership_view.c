@@ -186,13 +186,13 @@ static void become_judge(membership *ms) {
 }
 
 static void change_judge(membership *ms) {
+    const member *before = member_find(ms, ms->judge);
     ms->judge = ms->lowest;
     ms->judge_has_most = true;
     if (!ms->is_complete) {
         gw_error why;
-        error_set(&why, GW_FENCED,
-                  "%s was joining, and the worker that let it in is gone; join anew",
-                  ms->options.name);
+        error_set(&why, GW_DISCONNECTED, "%s, who let this worker in, is gone; join anew",
+                  before->fact.name);
         membership_fence(ms, &why);
         return;
     }
