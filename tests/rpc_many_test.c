@@ -155,6 +155,26 @@ static void it_calls_the_others_when_one_is_unknown(void **state) {
     }
 }
 
+// A byte more than a tensor may have, of a view that takes no memory.
+static void send_too_much(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_tensor *x = gw_expand(s, gw_ones(s, GW_U8, 1), ((int64_t)4 << 30) + 1);
+    gw_rpc_sync(s, 1, "many_echo", x);
+    assert_int_equal(gw_scope_error(s)->status, GW_LIMIT);
+    assert_int_equal(gw_scope_error(s)->outcome, GW_NOT_DELIVERED);
+    assert_non_null(strstr(gw_scope_error(s)->text, "at most 4 GiB"));
+    gw_scope_clear(s);
+    gw_rpc_notify(s, 1, "many_echo", x);
+    assert_int_equal(gw_scope_error(s)->status, GW_LIMIT);
+    gw_scope_clear(s);
+}
+
+static void a_tensor_beyond_the_limit_is_not_sent(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2 }, send_too_much, NULL);
+}
+
 // ---- Futures ----
 
 static void note_done(gw_scope *s, gw_future *f, void *context) {
@@ -394,6 +414,62 @@ static void who_ends_is_named_to_all(void **state) {
     }
 }
 
+// ---- Two that wait for each other ----
+
+static char told[GW_ERROR_TEXT_MAX];
+
+// A body that meets its caller, who waits for it.
+GW_FUNCTION(many_meet, GW_POOL) {
+    gw_worker both[] = { gw_rpc_worker(s, 0), gw_rpc_worker(s, 1) };
+    gw_rpc_barrier(s, both, 2);
+    snprintf(told, sizeof told, "%s", gw_scope_error(s)->text);
+    done_count++;
+    return gw_none();
+}
+
+static void wait_until_it_has_met(gw_scope *s) {
+    while (!done_count) {
+        gw_scope *t = gw_scope_open(s);
+        gw_scope_set_timeout(t, 50);
+        gw_wait(t, gw_future_open(t));
+        gw_error late = gw_scope_close(t);
+        assert_int_equal(late.status, GW_TIMEOUT);
+    }
+}
+
+static void call_who_meets(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_worker both[8];
+    int count = everybody(s, both);
+    if (rank == 0) {
+        gw_call_options soon = { .timeout_ms = 500 };
+        gw_rpc_sync_with(s, soon, 1, "many_meet");
+        assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
+        assert_int_equal(gw_scope_error(s)->outcome, GW_MAY_HAVE_RUN);
+        assert_non_null(strstr(gw_scope_error(s)->text, "w1: many_meet"));
+        gw_scope_clear(s);
+        wait_until_it_has_met(s);
+        // The round is over that it did not come to; the next is a new one.
+        gw_rpc_barrier(s, both, count);
+        assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
+        gw_scope_clear(s);
+    } else {
+        wait_until_it_has_met(s);
+        assert_non_null(strstr(told, "gw.barrier"));
+        assert_non_null(strstr(told, "w0"));
+    }
+    gw_rpc_barrier(s, both, count);
+    assert_true(gw_ok(s));
+}
+
+static void a_call_and_a_meeting_that_wait_for_each_other_end_at_the_deadline(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        reset();
+        cluster_run(seed, (cluster_options){ .world_size = 2, .threads = 1 }, call_who_meets, NULL);
+    }
+}
+
 static void crash_2(sim *s, void *arg) {
     (void)arg;
     sim_crash(s, 2);
@@ -472,7 +548,9 @@ static void a_meeting_that_makes_no_sense_is_refused(void **state) {
 }
 
 GW_TESTS(rpc_many, it_calls_many_workers_with_the_same_arguments,
-         it_calls_the_others_when_one_is_unknown, several_futures_are_one,
-         a_one_way_call_has_no_reply, nothing_comes_back_from_it, workers_meet_and_bring_values,
-         who_does_not_come_is_named_to_all, who_ends_is_named_to_all,
-         who_is_lost_while_it_waits_has_not_given_up, a_meeting_that_makes_no_sense_is_refused);
+         it_calls_the_others_when_one_is_unknown, a_tensor_beyond_the_limit_is_not_sent,
+         several_futures_are_one, a_one_way_call_has_no_reply, nothing_comes_back_from_it,
+         workers_meet_and_bring_values, who_does_not_come_is_named_to_all, who_ends_is_named_to_all,
+         who_is_lost_while_it_waits_has_not_given_up,
+         a_call_and_a_meeting_that_wait_for_each_other_end_at_the_deadline,
+         a_meeting_that_makes_no_sense_is_refused);
