@@ -10,8 +10,14 @@ function(gradwire_program target name)
     target_link_libraries(${target} PRIVATE gradwire-static gradwire-flags)
 endfunction()
 
-# gradwire_examples(<folder>): one program per file, or per folder of files. Examples see what users see: only include/.
+# gradwire_examples(<folder>): one program per file, or per folder of files; what lies in common/ is in all of them. Examples
+# see what users see: only include/.
 function(gradwire_examples folder)
+    file(GLOB files CONFIGURE_DEPENDS ${folder}/common/*.c)
+    add_library(example-common STATIC ${files})
+    target_link_libraries(example-common PUBLIC gradwire-static gradwire-flags)
+    target_compile_definitions(example-common PUBLIC
+        EXAMPLES_DATA="${PROJECT_SOURCE_DIR}/${folder}/data")
     set(patterns *.c)
     if(CMAKE_CXX_COMPILER)
         list(APPEND patterns *.cc *.cpp)
@@ -32,9 +38,10 @@ function(gradwire_examples folder)
         endforeach()
     endforeach()
     list(REMOVE_DUPLICATES names)
+    list(REMOVE_ITEM names common)
     foreach(name IN LISTS names)
         add_executable(example-${name} ${sources_of_${name}})
         set_target_properties(example-${name} PROPERTIES OUTPUT_NAME ${name})
-        target_link_libraries(example-${name} PRIVATE gradwire-static gradwire-flags)
+        target_link_libraries(example-${name} PRIVATE example-common)
     endforeach()
 endfunction()

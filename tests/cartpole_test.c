@@ -1,6 +1,6 @@
 // The environment of the CartPole example against a trajectory computed by an independent program from the published
 // equations, and its published limits.
-#include "../examples/rl_cartpole/cartpole.h"
+#include "../examples/common/cartpole.h"
 #include "testing/testing.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef AGENT_H
 #define AGENT_H
 
-#include "cartpole.h"
+#include "../common/cartpole.h"
 #include <gradwire.h>
 
 // What one observer did in this episode.

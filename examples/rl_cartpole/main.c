@@ -9,7 +9,7 @@
 #include "agent.h"
 #include "options.h"
 #include "progress.h"
-#include "workers.h"
+#include "../common/workers.h"
 
 #include <errno.h>
 #include <stdio.h>

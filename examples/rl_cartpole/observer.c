@@ -1,5 +1,5 @@
 // The observer: owns an environment, and asks the agent what to do in it.
-#include "cartpole.h"
+#include "../common/cartpole.h"
 #include <gradwire.h>
 
 typedef struct observer {

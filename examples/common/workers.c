@@ -38,11 +38,11 @@ static int run_child(int rank, int world_size, const char *init_method, pid_t pa
 
 int workers_run(int world_size, int (*work)(const char *init_method, void *context),
                 void *context) {
-    char path[] = "/tmp/rl_cartpole_XXXXXX", init_method[64];
+    char path[] = "/tmp/gradwire_XXXXXX", init_method[64];
     int file = mkstemp(path), failure = 0, started = 0;
     pid_t *pids = calloc((size_t)world_size, sizeof *pids), parent = getpid();
     if (file < 0 || !pids) {
-        fprintf(stderr, "rl_cartpole: %s: %s\n", path, strerror(errno));
+        fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, path, strerror(errno));
         free(pids);
         return 1;
     }
@@ -63,7 +63,8 @@ int workers_run(int world_size, int (*work)(const char *init_method, void *conte
             _exit(code);
         }
         if (pids[started] < 0) {
-            fprintf(stderr, "rl_cartpole: worker %d: %s\n", started, strerror(errno));
+            fprintf(stderr, "%s: worker %d: %s\n", program_invocation_short_name, started,
+                    strerror(errno));
             failure = 1;
             break;
         }

@@ -1,0 +1,116 @@
+#include "digits.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#ifndef EXAMPLES_DATA
+#define EXAMPLES_DATA "examples/data"  // the build knows better
+#endif
+
+static int pixel_of(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'A' && c <= 'G') return c - 'A' + 10;
+    return -1;
+}
+
+// "5 00C..." to a label and its pixels.
+static bool parse_line(const char *line, float *pixels, int64_t *label) {
+    if (strlen(line) != 2 + DIGITS_PIXELS + 1 || line[0] < '0' || line[0] > '9') return false;
+    *label = line[0] - '0';
+    for (int i = 0; i < DIGITS_PIXELS; i++) {
+        int pixel = pixel_of(line[2 + i]);
+        if (pixel < 0) return false;
+        pixels[i] = (float)pixel / 16;
+    }
+    return true;
+}
+
+// Reads up to |max| images and returns how many there are.
+static int read_lines(gw_scope *s, FILE *f, const char *path, int max, float *pixels,
+                      int64_t *labels) {
+    char line[256];
+    int count = 0;
+    for (int number = 1; gw_ok(s) && fgets(line, sizeof line, f); number++) {
+        if (line[0] == '#') continue;
+        if (count == max)
+            gw_fail(s, GW_INVALID, "%s:%d: more than %d digits", path, number, max);
+        else if (!parse_line(line, pixels + count * DIGITS_PIXELS, labels + count))
+            gw_fail(s, GW_INVALID, "%s:%d: not a digit and 64 pixels", path, number);
+        else
+            count++;
+    }
+    return count;
+}
+
+digits digits_slice(gw_scope *s, digits d, int64_t start, int64_t end) {
+    return (digits){ gw_slice(s, d.images, 0, start, end, 1),
+                     gw_slice(s, d.labels, 0, start, end, 1), (int)(end - start) };
+}
+
+digits digits_share(gw_scope *s, digits d, int share, int shares) {
+    return digits_slice(s, d, (int64_t)d.count * share / shares,
+                        (int64_t)d.count * (share + 1) / shares);
+}
+
+// Fisher and Yates.
+digits digits_shuffled(gw_scope *s, digits d) {
+    gw_tensor *order = gw_arange(s, GW_I64, 0, d.count, 1);
+    const float *chance = gw_data(gw_rand(s, GW_F32, d.count));
+    int64_t *at = gw_data_for_write(s, order);
+    for (int i = d.count - 1; i > 0 && gw_ok(s); i--) {
+        int j = (int)(chance[i] * (float)(i + 1));
+        int64_t held = at[i];
+        at[i] = at[j];
+        at[j] = held;
+    }
+    return (digits){ gw_index_select(s, d.images, 0, order), gw_index_select(s, d.labels, 0, order),
+                     d.count };
+}
+
+digits_split digits_load(gw_scope *s, const char *path) {
+    enum { MAX = 1797 };
+    if (!path) path = EXAMPLES_DATA "/digits.txt";
+    float *pixels = gw_alloc(s, sizeof(float[MAX][DIGITS_PIXELS]));
+    int64_t *labels = gw_alloc(s, sizeof(int64_t[MAX]));
+    FILE *f = fopen(path, "r");
+    if (!f) gw_fail(s, GW_SYSTEM, "%s: %s", path, strerror(errno));
+    int count = f ? read_lines(s, f, path, MAX, pixels, labels) : 0;
+    if (f) fclose(f);
+    if (gw_ok(s) && count <= DIGITS_TEST_COUNT)
+        gw_fail(s, GW_INVALID, "%s: %d digits, and %d are for testing", path, count,
+                DIGITS_TEST_COUNT);
+
+    gw_scope *once = gw_scope_open(s);  // its seed stays its own
+    gw_seed(once, 1998);
+    digits all = { gw_from(once, pixels, count, DIGITS_PIXELS), gw_from(once, labels, count),
+                   count };
+    all = digits_shuffled(once, all);
+    digits_split d = { .test = digits_slice(s, all, 0, DIGITS_TEST_COUNT),
+                       .train = digits_slice(s, all, DIGITS_TEST_COUNT, count) };
+    gw_scope_merge(once);
+    return d;
+}
+
+gw_module *digits_model(gw_scope *s, int64_t width) {
+    return gw_nn_sequential(s, gw_nn_linear(s, DIGITS_PIXELS, width), gw_nn_relu(s),
+                            gw_nn_linear(s, width, width), gw_nn_relu(s),
+                            gw_nn_linear(s, width, DIGITS_CLASSES));
+}
+
+int64_t digits_model_parameters(int64_t width) {
+    return (DIGITS_PIXELS + 1) * width + (width + 1) * width + (width + 1) * DIGITS_CLASSES;
+}
+
+gw_tensor *digits_loss(gw_scope *s, gw_module *model, digits d) {
+    return gw_cross_entropy(s, gw_module_call(s, model, d.images), d.labels);
+}
+
+double digits_accuracy(gw_scope *s, gw_module *model, digits d) {
+    gw_scope *look = gw_scope_open(s);
+    gw_no_grad(look);
+    gw_tensor *guess = gw_argmax_along(look, gw_module_call(look, model, d.images), 1, false);
+    double hits = gw_item(look, gw_sum(look, gw_eq(look, guess, d.labels)));
+    gw_scope_merge(look);
+    return hits / d.count;
+}

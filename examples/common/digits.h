@@ -1,0 +1,45 @@
+// Handwritten digits: 1,797 images of 8 x 8 pixels (examples/data/digits.txt says where they are from), and the model that
+// the examples learn them with.
+//
+//     digits_split d = digits_load(root, NULL);
+//     gw_module *model = digits_model(root, 64);
+//     digits batch = digits_slice(s, d.train, 0, 32);
+//     gw_backward(s, digits_loss(s, model, batch));
+//
+// Ownership: tensors belong to the scope.
+#ifndef DIGITS_H
+#define DIGITS_H
+
+#include <gradwire.h>
+
+enum { DIGITS_PIXELS = 64, DIGITS_CLASSES = 10, DIGITS_TEST_COUNT = 360 };
+
+typedef struct digits {
+    gw_tensor *images;  // N DIGITS_PIXELS, f32, 0 to 1
+    gw_tensor *labels;  // N, i64
+    int count;          // N
+} digits;
+
+typedef struct digits_split {
+    digits train, test;  // 1,437 and 360, drawn once and for all: the same on every worker
+} digits_split;
+
+// |path| NULL: the file of this repository.
+digits_split digits_load(gw_scope *s, const char *path);
+
+digits digits_slice(gw_scope *s, digits d, int64_t start, int64_t end);
+
+// The |share|th of |shares| pieces of equal size, give or take one.
+digits digits_share(gw_scope *s, digits d, int share, int shares);
+
+// The same in another order, from the generator of |s|.
+digits digits_shuffled(gw_scope *s, digits d);
+
+// Two hidden layers of |width|: images, N 64 -> unnormalised log-probabilities of the digits, N 10.
+gw_module *digits_model(gw_scope *s, int64_t width);
+int64_t digits_model_parameters(int64_t width);  // how many numbers that are
+
+gw_tensor *digits_loss(gw_scope *s, gw_module *model, digits d);  // mean cross-entropy
+double digits_accuracy(gw_scope *s, gw_module *model, digits d);  // 0 to 1
+
+#endif
