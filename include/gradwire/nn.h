@@ -97,6 +97,9 @@ GW_API bool gw_module_is_training(const gw_module *m);
 // a module's own before those of its parts; each once.
 GW_API gw_list *gw_parameters_of(gw_scope *s, gw_module *const *modules, int count);
 
+// The same of |m| by name, as gw_module_parameter_name says it; a shared one has all its names.
+GW_API gw_map *gw_module_named_parameters(gw_scope *s, gw_module *m);
+
 // Parameters of |m| and its parts by number and by name, "affine1.weight". They are borrowed from |m|.
 GW_API int gw_module_parameter_count(const gw_module *m);
 GW_API const char *gw_module_parameter_name(gw_scope *s, const gw_module *m, int index);
@@ -114,6 +117,24 @@ GW_API gw_tensor *gw_module_buffer_find(const gw_module *m, const char *name);  
 // The part called |name|, borrowed from |m|; "encoder.0" is a part of a part. NOT_FOUND if there is
 // none.
 GW_API gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name);
+
+// ---- State --------------------------------------------------------------------------------------
+
+// Parameters and buffers of |m| and its parts, by name: torch's state_dict. They share their memory
+// with the module's; gw_clone what shall stay as it is.
+GW_API gw_map *gw_module_state_dict(gw_scope *s, gw_module *m);
+
+// Gives |m| the values in |state|, which has a tensor of the same shape and dtype for each name, and
+// no other: torch's load_state_dict. INVALID names what is missing, unexpected or different; then
+// nothing has changed.
+GW_API void gw_module_load(gw_scope *s, gw_module *m, gw_map *state);
+
+typedef struct gw_module_load_options {
+    bool partial;  // names may be missing, or be of nothing here: torch's strict=False
+} gw_module_load_options;
+
+GW_API void gw_module_load_with(gw_scope *s, gw_module *m, gw_map *state,
+                                gw_module_load_options options);
 
 // ---- Hooks --------------------------------------------------------------------------------------
 // Run by each gw_module_call of |m|, in the order in which they were added: some before its forward,

@@ -77,7 +77,32 @@ typedef bool module_visit(void *context, const module_path *at, gw_tensor *x);
 bool module_each_tensor(const gw_module *m, module_tensors kinds, const module_path *where,
                         module_visit *visit, void *context);
 
+// Calls |visit| for |m|, then for its parts in order, those elsewhere too, which have no tensors here.
+// |where| is NULL at |m|.
+bool module_each(gw_module *m, const module_path *where,
+                 bool (*visit)(void *context, const module_path *where, gw_module *m),
+                 void *context);
+
 // "encoder.0.weight" in the text of |s|.
 const char *module_path_text(gw_scope *s, const module_path *at);
+
+// The values that |m| has here, and where the others are: state.c.
+typedef struct state_slot {
+    const char *name;   // "encoder.0.weight"
+    const char *shape;  // "f32 3x4"
+    gw_tensor *here;    // or
+    gw_module *far;     // whose part it is
+    const char *inner;  // name there
+} state_slot;
+
+typedef struct state_slots {
+    gw_scope *scope;  // of its texts
+    state_slot *items;
+    int count, capacity;
+} state_slots;
+
+bool state_slots_collect(state_slots *all, gw_scope *s, gw_module *m);  // false with |s| failed
+void state_slots_fini(state_slots *all);
+const char *state_shape(gw_scope *s, const gw_tensor *x);
 
 #endif

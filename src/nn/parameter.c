@@ -27,6 +27,17 @@ bool module_each_tensor(const gw_module *m, module_tensors kinds, const module_p
     return true;
 }
 
+bool module_each(gw_module *m, const module_path *where,
+                 bool (*visit)(void *context, const module_path *where, gw_module *m),
+                 void *context) {
+    if (!visit(context, where, m)) return false;
+    for (int i = 0; i < m->children.count; i++) {
+        module_path at = { where, m->children.items[i].name };
+        if (!module_each(m->children.items[i].is.child, &at, visit, context)) return false;
+    }
+    return true;
+}
+
 static const char *kind_name(module_tensors kind) {
     return kind == MODULE_BUFFERS ? "buffer" : "parameter";
 }
@@ -145,24 +156,50 @@ gw_tensor *gw_module_buffer_get(gw_scope *s, const gw_module *m, const char *nam
     return get_named(s, m, MODULE_BUFFERS, name);
 }
 
-// ---- As a list ----------------------------------------------------------------------------------
+// ---- As a list, and as a map ---------------------------------------------------------------------
 typedef struct lister {
     gw_scope *scope;
-    gw_list *list;
+    gw_list *list;  // or
+    gw_map *map;
 } lister;
 
-static bool list_one(void *context, const module_path *at, gw_tensor *x) {
-    (void)at;
-    lister *l = context;
+// One parameter has one reference, which is one handle.
+static bool is_listed(const lister *l, gw_value v) {
     for (int i = 0; i < gw_list_count(l->list); i++)
-        if (gw_list_get(l->scope, l->list, i).as.tensor == x) return true;
-    gw_list_add(l->scope, l->list, x);
+        if (gw_list_get(l->scope, l->list, i).as.tensor == v.as.tensor) return true;
+    return false;
+}
+
+static void list_value(lister *l, const module_path *at, gw_value v) {
+    if (l->map) {
+        gw_map_put(l->scope, l->map, module_path_text(l->scope, at), v);
+    } else if (!is_listed(l, v)) {
+        gw_list_add(l->scope, l->list, v);
+    }
+}
+
+static bool list_parameters(void *context, const module_path *where, gw_module *m) {
+    lister *l = context;
+    for (int i = 0; i < m->parameters.count; i++) {
+        module_path at = { where, m->parameters.items[i].name };
+        list_value(l, &at, gw_value_of(m->parameters.items[i].is.parameter));
+    }
+    gw_map *far = m->far ? m->far->parameters(l->scope, m) : NULL;
+    for (int i = 0; far && gw_ok(l->scope) && i < gw_map_count(far); i++) {
+        module_path at = { where, gw_map_key(l->scope, far, i) };
+        list_value(l, &at, gw_map_find(far, at.name));
+    }
     return gw_ok(l->scope);
 }
 
 gw_list *gw_parameters_of(gw_scope *s, gw_module *const *modules, int count) {
-    lister l = { s, gw_list_open(s) };
-    for (int i = 0; i < count && gw_ok(s); i++)
-        module_each_tensor(modules[i], MODULE_PARAMETERS, NULL, list_one, &l);
+    lister l = { .scope = s, .list = gw_list_open(s) };
+    for (int i = 0; i < count && gw_ok(s); i++) module_each(modules[i], NULL, list_parameters, &l);
     return l.list;
+}
+
+gw_map *gw_module_named_parameters(gw_scope *s, gw_module *m) {
+    lister l = { .scope = s, .map = gw_map_open(s) };
+    if (gw_ok(s)) module_each(m, NULL, list_parameters, &l);
+    return l.map;
 }

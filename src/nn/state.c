@@ -1,0 +1,257 @@
+// The values of a module by name, and giving it others.
+#include "nn/module.h"
+
+#include "base/mem.h"
+#include "tensor/copy.h"
+#include "tensor/op.h"
+#include <gradwire/autograd.h>
+
+#include <stdio.h>
+#include <string.h>
+
+// ---- What there is ------------------------------------------------------------------------------
+const char *state_shape(gw_scope *s, const gw_tensor *x) {
+    return gw_format(s, "%s %s", gw_dtype_name(gw_dtype_of(x)), shape_text(x).text);
+}
+
+static void add_slot(state_slots *all, state_slot slot) {
+    if (all->count == all->capacity) {
+        int capacity = all->capacity ? all->capacity * 2 : 16;
+        state_slot *items = mem_realloc(all->items, (size_t)capacity * sizeof *items);
+        if (!items) {
+            scope_fail(all->scope, GW_NO_MEMORY, "no memory for the names of a state");
+            return;
+        }
+        all->items = items;
+        all->capacity = capacity;
+    }
+    all->items[all->count++] = slot;
+}
+
+static void add_here(state_slots *all, const module_path *where, const module_parts *parts) {
+    for (int i = 0; i < parts->count; i++) {
+        module_path at = { where, parts->items[i].name };
+        gw_tensor *x = parts->items[i].is.parameter;
+        add_slot(all, (state_slot){ .name = module_path_text(all->scope, &at),
+                                    .shape = state_shape(all->scope, x),
+                                    .here = x });
+    }
+}
+
+static void add_far(state_slots *all, const module_path *where, gw_module *m) {
+    gw_scope *s = all->scope;
+    gw_map *shapes = m->far->shapes(s, m);
+    for (int i = 0; gw_ok(s) && i < gw_map_count(shapes); i++) {
+        module_path at = { where, gw_map_key(s, shapes, i) };
+        add_slot(all, (state_slot){ .name = module_path_text(s, &at),
+                                    .shape = gw_string_of(s, gw_map_find(shapes, at.name)),
+                                    .far = m,
+                                    .inner = at.name });
+    }
+}
+
+static bool collect(void *context, const module_path *where, gw_module *m) {
+    state_slots *all = context;
+    add_here(all, where, &m->parameters);
+    add_here(all, where, &m->buffers);
+    if (m->far) add_far(all, where, m);
+    return gw_ok(all->scope);
+}
+
+bool state_slots_collect(state_slots *all, gw_scope *s, gw_module *m) {
+    *all = (state_slots){ .scope = s };
+    return gw_ok(s) && module_each(m, NULL, collect, all);
+}
+
+void state_slots_fini(state_slots *all) {
+    mem_free(all->items);
+}
+
+// ---- state_dict ---------------------------------------------------------------------------------
+typedef struct reader_of_state {
+    gw_scope *scope;
+    gw_map *out;
+} reader_of_state;
+
+static void put(reader_of_state *r, const module_path *at, gw_tensor *x) {
+    gw_map_put(r->scope, r->out, module_path_text(r->scope, at), gw_detach(r->scope, x));
+}
+
+static void put_parts(reader_of_state *r, const module_path *where, const module_parts *parts) {
+    for (int i = 0; i < parts->count; i++) {
+        module_path at = { where, parts->items[i].name };
+        put(r, &at, parts->items[i].is.parameter);
+    }
+}
+
+static bool put_module(void *context, const module_path *where, gw_module *m) {
+    reader_of_state *r = context;
+    put_parts(r, where, &m->parameters);
+    put_parts(r, where, &m->buffers);
+    gw_map *far = m->far ? m->far->state(r->scope, m) : NULL;
+    for (int i = 0; far && gw_ok(r->scope) && i < gw_map_count(far); i++) {
+        module_path at = { where, gw_map_key(r->scope, far, i) };
+        put(r, &at, gw_tensor_of(r->scope, gw_map_find(far, at.name)));
+    }
+    return gw_ok(r->scope);
+}
+
+gw_map *gw_module_state_dict(gw_scope *s, gw_module *m) {
+    gw_map *out = gw_map_open(s);
+    gw_scope *t = gw_scope_open(s);  // what the map holds need not be the scope's, too
+    reader_of_state r = { t, out };
+    if (gw_ok(t)) module_each(m, NULL, put_module, &r);
+    gw_scope_merge(t);
+    return out;
+}
+
+// ---- Checking -----------------------------------------------------------------------------------
+enum { NAMED_MAX = 3 };  // of each kind, in one sentence
+
+// One kind of what is wrong: "lacks "a", "b" and 7 others".
+typedef struct complaint {
+    char text[240];
+    int count;
+} complaint;
+
+static void complain(complaint *c, const char *start, const char *what) {
+    size_t used = strlen(c->text), left = sizeof c->text - used;
+    if (c->count < NAMED_MAX)
+        snprintf(c->text + used, left, "%s%.100s", c->count ? ", " : start, what);
+    c->count++;
+}
+
+static const char *text_of(gw_scope *s, const complaint *c) {
+    if (c->count <= NAMED_MAX) return c->text;
+    return gw_format(s, "%s and %d more", c->text, c->count - NAMED_MAX);
+}
+
+static bool fits(gw_scope *s, const state_slot *slot, const gw_tensor *x) {
+    if (!slot->here) return strcmp(slot->shape, state_shape(s, x)) == 0;
+    return slot->here->dtype == x->dtype && slot->here->dims == x->dims &&
+           memcmp(slot->here->sizes, x->sizes, x->dims * sizeof *x->sizes) == 0;
+}
+
+static void check_slot(gw_scope *s, const state_slot *slot, gw_value v, complaint *missing,
+                       complaint *different) {
+    if (v.kind == GW_NONE) {
+        complain(missing, "lacks ", gw_format(s, "\"%s\"", slot->name));
+    } else if (v.kind != GW_TENSOR) {
+        complain(
+            different, "",
+            gw_format(s, "\"%s\" is of kind %s, not a tensor", slot->name, gw_kind_name(v.kind)));
+    } else if (!fits(s, slot, v.as.tensor)) {
+        complain(different, "",
+                 gw_format(s, "\"%s\" is %s, not %s", slot->name, state_shape(s, v.as.tensor),
+                           slot->shape));
+    }
+}
+
+// Names that no slot has.
+static void check_others(gw_scope *s, const state_slots *all, const gw_map *state, complaint *out) {
+    gw_map *known = gw_map_open(s);
+    for (int i = 0; i < all->count && gw_ok(s); i++) gw_map_put(s, known, all->items[i].name, true);
+    for (int i = 0; i < gw_map_count(state) && gw_ok(s); i++) {
+        const char *name = gw_map_key(s, state, i);
+        if (gw_map_find(known, name).kind == GW_NONE)
+            complain(out, "has ", gw_format(s, "\"%s\"", name));
+    }
+}
+
+static void check(gw_scope *s, const gw_module *m, const state_slots *all, const gw_map *state,
+                  gw_module_load_options options) {
+    complaint missing = { .count = 0 }, unexpected = { .count = 0 }, different = { .count = 0 };
+    for (int i = 0; i < all->count && gw_ok(s); i++)
+        check_slot(s, &all->items[i], gw_map_find(state, all->items[i].name), &missing, &different);
+    if (options.partial)
+        missing.count = 0;
+    else
+        check_others(s, all, state, &unexpected);
+    const char *text = "";
+    if (missing.count) text = text_of(s, &missing);
+    if (unexpected.count)
+        text = gw_format(s, "%s%s%s, which the module has not", text, *text ? "; it " : "",
+                         text_of(s, &unexpected));
+    if (different.count)
+        text =
+            gw_format(s, "%s%s%s", text, *text ? "; " : "does not fit: ", text_of(s, &different));
+    if (gw_ok(s) && *text)
+        scope_fail(s, GW_INVALID, "%s: what is to be loaded %s; nothing has changed", m->name,
+                   text);
+}
+
+// ---- Loading ------------------------------------------------------------------------------------
+static bool is_in(const state_slots *all, const storage *st) {
+    for (int i = 0; i < all->count; i++)
+        if (all->items[i].here && all->items[i].here->storage == st) return true;
+    return false;
+}
+
+// Finds what each slot here is to hold, in memory that no commit writes to, and makes the slots
+// writable: after this, committing needs no memory.
+static void stage(gw_scope *s, const state_slots *all, const gw_map *state, gw_tensor **sources) {
+    for (int i = 0; i < all->count && gw_ok(s); i++) {
+        const state_slot *slot = &all->items[i];
+        gw_value v = slot->here ? gw_map_find(state, slot->name) : gw_none();
+        if (v.kind != GW_TENSOR) continue;
+        sources[i] = is_in(all, v.as.tensor->storage) ? gw_clone(s, v.as.tensor) : v.as.tensor;
+        if (!storage_writable(slot->here->storage))
+            scope_fail(s, GW_NO_MEMORY, "no memory to load \"%s\"; nothing has changed",
+                       slot->name);
+    }
+}
+
+static void commit(const state_slots *all, gw_tensor *const *sources) {
+    for (int i = 0; i < all->count; i++) {
+        gw_tensor *x = all->items[i].here;
+        if (!sources[i]) continue;
+        uint8_t *bytes = storage_writable(x->storage);
+        copy_values(x, bytes + (size_t)x->offset * gw_dtype_size(gw_dtype_of(x)), sources[i]);
+    }
+}
+
+// Slots of one module elsewhere stand together. Returns the first one behind them.
+static int load_far(gw_scope *s, const state_slots *all, int first, const gw_map *state) {
+    gw_module *m = all->items[first].far;
+    gw_map *part = gw_map_open(s);
+    int i = first;
+    for (; i < all->count && all->items[i].far == m && gw_ok(s); i++) {
+        gw_value v = gw_map_find(state, all->items[i].name);
+        if (v.kind == GW_TENSOR) gw_map_put(s, part, all->items[i].inner, v);
+    }
+    if (gw_ok(s)) m->far->load(s, m, part);
+    return i;
+}
+
+// Those elsewhere first: what is here cannot fail any more.
+static void load(gw_scope *s, const state_slots *all, const gw_map *state) {
+    gw_tensor **sources = gw_alloc(s, (size_t)(all->count + 1) * sizeof(gw_tensor *));
+    if (!sources) return;
+    stage(s, all, state, sources);
+    const gw_module *before = NULL;
+    for (int i = 0; i < all->count && gw_ok(s);) {
+        if (!all->items[i].far) {
+            i++;
+            continue;
+        }
+        if (before) gw_scope_label(s, "after the part %s had been loaded", before->name);
+        before = all->items[i].far;
+        i = load_far(s, all, i, state);
+    }
+    if (gw_ok(s)) commit(all, sources);
+}
+
+void gw_module_load_with(gw_scope *s, gw_module *m, gw_map *state, gw_module_load_options options) {
+    if (!gw_ok(s) || m == &module_poison) return;
+    gw_scope *t = gw_scope_open(s);
+    gw_no_grad(t);
+    state_slots all;
+    if (state_slots_collect(&all, t, m)) check(t, m, &all, state, options);
+    if (gw_ok(t)) load(t, &all, state);
+    state_slots_fini(&all);
+    gw_scope_merge(t);
+}
+
+void gw_module_load(gw_scope *s, gw_module *m, gw_map *state) {
+    gw_module_load_with(s, m, state, (gw_module_load_options){ 0 });
+}
