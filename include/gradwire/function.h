@@ -27,7 +27,8 @@
 //
 // GW_INLINE bodies run where the call arrives, which may be any thread that is waiting for something just then: short,
 // never waiting (WOULD_BLOCK), and without locks that somebody may hold while waiting. GW_POOL bodies run on a thread of
-// the pool and may call, wait and compute.
+// the pool and may call, wait and compute; its stack is as large as that of any thread of the program (8 MiB, if ulimit -s
+// says nothing else), and a body that overflows it ends the worker.
 //
 // Objects have turns: methods of one object run one at a time, in order of arrival; while one waits, others may run. An
 // error in the object's own scope is an error of the method that made it, and the object goes on. |close| runs on the
