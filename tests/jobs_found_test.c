@@ -73,10 +73,16 @@ static void a_founder_that_ends_too_soon_may_take_others_along(void **state) {
     jobs_run(74283, JOBS_GROUP);
 }
 
+// With one place: who has the turn of an object is queued for it, and who had waited had it back and wanted the turn.
+static void who_waits_for_a_turn_has_no_place(void **state) {
+    (void)state;
+    jobs_run(107431, JOBS_TOGETHER);
+}
+
 GW_TESTS(jobs_found, a_call_with_an_argument_that_has_failed_is_not_delivered,
          a_reference_to_oneself_lasts_until_it_is_read,
          a_value_waits_until_the_maker_of_its_promise_is_known,
          who_leaves_goes_when_what_it_refused_is_forgotten,
          a_call_of_several_ends_although_the_maker_was_not_known,
          a_rank_that_is_not_known_yet_is_not_found,
-         a_founder_that_ends_too_soon_may_take_others_along);
+         a_founder_that_ends_too_soon_may_take_others_along, who_waits_for_a_turn_has_no_place);

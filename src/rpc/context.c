@@ -93,14 +93,17 @@ static bool wait_for_turn(agent *a, object *o, context *c, bool is_new, int64_t 
     return w.granted;
 }
 
+// Waiting is over for all of |s|. Turns come first: whoever has one may be waiting for a place.
+static void regain_places(agent *a, gw_scope *s) {
+    for (context *c; (c = context_next(&s));)
+        if (c->has_place) pool_regain_place_on_loop(&a->pool);
+}
+
 // Takes all turns of |s| again. |entering|, if there is one, is new among them and has until |until_ns|; false if that
 // was not enough, and then it is none of them any more.
 static bool resume(agent *a, gw_scope *s, held_turn *entering, int64_t until_ns) {
     gw_scope *at = s;
-    for (context *c; (c = context_next(&at));) {
-        c->waiting = NULL;
-        if (c->has_place) pool_regain_place_on_loop(&a->pool);
-    }
+    for (context *c; (c = context_next(&at));) c->waiting = NULL;
     bool entered = true;
     held_turn *h;
     for (context *c; (h = next_to_take(s, &c));) {
@@ -111,6 +114,7 @@ static bool resume(agent *a, gw_scope *s, held_turn *entering, int64_t until_ns)
             entered = false;
         }
     }
+    regain_places(a, s);
     return entered;
 }
 
