@@ -74,8 +74,8 @@ GW_API gw_value gw_none(void);
 GW_API gw_value gw_value_of_bool(bool x);
 GW_API gw_value gw_value_of_int(int64_t x);
 GW_API gw_value gw_value_of_float(double x);
-GW_API gw_value gw_value_of_string(const char *x);  // borrowed; NULL is none
-GW_API gw_value gw_value_of_bytes(const void *bytes, size_t size);
+GW_API gw_value gw_value_of_string(const char *x);                  // borrowed; NULL is none
+GW_API gw_value gw_value_of_bytes(const void *bytes, size_t size);  // NULL with a size is none
 GW_API gw_value gw_value_of_tensor(const gw_tensor *x);
 GW_API gw_value gw_value_of_list(const gw_list *x);
 GW_API gw_value gw_value_of_map(const gw_map *x);

@@ -32,14 +32,17 @@ static inline void *handle_retain(void *handle) {
     return h;
 }
 
+// Gives a count back. True if it was the last: then the caller destroys |h|.
+static inline bool handle_let_go(gw_handle *h) {
+    uint32_t count = atomic_load_explicit(&h->count, memory_order_acquire);
+    if (count >= HANDLE_IMMORTAL) return false;
+    // A sole holder need not lock to find out that it is the last.
+    return count == 1 || atomic_fetch_sub_explicit(&h->count, 1, memory_order_acq_rel) == 1;
+}
+
 static inline void handle_release(void *handle) {
     gw_handle *h = handle;
-    if (!h) return;
-    uint32_t count = atomic_load_explicit(&h->count, memory_order_acquire);
-    if (count >= HANDLE_IMMORTAL) return;
-    // A sole holder need not lock to find out that it is the last.
-    if (count == 1 || atomic_fetch_sub_explicit(&h->count, 1, memory_order_acq_rel) == 1)
-        h->class->destroy(h);
+    if (h && handle_let_go(h)) h->class->destroy(h);
 }
 
 // Whether the caller's count is the only one.

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/scope.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static const char *const kind_names[GW_KIND_COUNT] = {
@@ -36,6 +37,7 @@ gw_value gw_value_of_string(const char *x) {
 }
 
 gw_value gw_value_of_bytes(const void *bytes, size_t size) {
+    if (!bytes && size) return gw_none();
     return (gw_value){ .kind = GW_BYTES, .as.bytes = bytes, .size = size };
 }
 
@@ -172,15 +174,37 @@ void value_free(gw_value v) {
 }
 
 // ---- Lists --------------------------------------------------------------------------------------------------------
-static void free_items(gw_list *list) {
-    for (int i = list->count; i-- > 0;) value_free(list->items[i]);
-    mem_free(list->items);
+static void free_map(gw_map *m);
+
+// What is destroyed waits in |dead| for its turn: containers in containers are destroyed one after the other, however deep.
+static void free_item(gw_value v, gw_list **dead) {
+    gw_list *items = items_of(v);
+    if (!items) {
+        value_free(v);
+    } else if (handle_let_go(value_handle(v))) {
+        items->after = *dead;
+        *dead = items;
+    }
+}
+
+static void destroy_items(gw_list *dead) {
+    while (dead) {
+        gw_list *list = dead;
+        dead = list->after;
+        for (int i = list->count; i-- > 0;) free_item(list->items[i], &dead);
+        mem_free(list->items);
+        if (list->handle.class) {
+            mem_give(list, sizeof *list);
+        } else {
+            free_map((gw_map *)((char *)list - offsetof(gw_map, values)));
+        }
+    }
 }
 
 static void destroy_list(gw_handle *h) {
     gw_list *list = (gw_list *)h;
-    free_items(list);
-    mem_give(list, sizeof *list);
+    list->after = NULL;
+    destroy_items(list);
 }
 
 const handle_class list_class = { "list", destroy_list };
@@ -220,13 +244,15 @@ gw_list *gw_list_open(gw_scope *s) {
     return list ? list : &poison_list;
 }
 
-// A container inside itself could never be given back.
-static bool contains(gw_value v, const void *container) {
+enum { WALK_DEPTH = 1000 };
+
+// A container inside itself could never be given back. What is nested deeper than that is taken for one.
+static bool contains(gw_value v, const void *container, int depth) {
     const gw_list *list = items_of(v);
     if (!list) return false;
-    if (v.as.bytes == container) return true;
+    if (v.as.bytes == container || depth == 0) return true;
     for (int i = 0; i < list->count; i++)
-        if (contains(list->items[i], container)) return true;
+        if (contains(list->items[i], container, depth - 1)) return true;
     return false;
 }
 
@@ -235,7 +261,7 @@ static bool may_hold(gw_scope *s, gw_value container, gw_value v) {
     gw_list *items = items_of(v);
     // Only what is inside something can be inside |v|: nothing is walked through where values are built inside out.
     bool walk = items && (v.as.bytes == container.as.bytes || items_of(container)->inside);
-    if (!walk || !contains(v, container.as.bytes)) return true;
+    if (!walk || !contains(v, container.as.bytes, WALK_DEPTH)) return true;
     scope_fail(s, GW_INVALID, "a %s cannot be put into itself", gw_kind_name(v.kind));
     return false;
 }
@@ -257,13 +283,17 @@ gw_value gw_list_get(gw_scope *s, const gw_list *list, int index) {
 }
 
 // ---- Maps ---------------------------------------------------------------------------------------------------------
-static void destroy_map(gw_handle *h) {
-    gw_map *m = (gw_map *)h;
+static void free_map(gw_map *m) {
     for (int i = 0; i < m->values.count; i++) mem_free(m->keys[i]);
     mem_free(m->keys);
-    free_items(&m->values);
     map_fini(&m->index);
     mem_give(m, sizeof *m);
+}
+
+static void destroy_map(gw_handle *h) {
+    gw_map *m = (gw_map *)h;
+    m->values.after = NULL;
+    destroy_items(&m->values);
 }
 
 const handle_class map_class = { "map", destroy_map };

@@ -13,6 +13,7 @@ struct gw_list {
     bool inside;  // was put into another container
     gw_value *items;
     int count, capacity;
+    struct gw_list *after;  // while it is destroyed: the next one to be
 };
 
 struct gw_map {

@@ -132,6 +132,35 @@ static void nothing_can_be_put_into_itself(void **state) {
 }
 
 // ---- Maps ---------------------------------------------------------------------------------------------------------
+// A hundred thousand lists in lists, and maps in maps, are more than the stack has room for.
+static void what_is_nested_deeply_is_given_back(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_list *list = gw_list_open(s);
+    gw_map *map = gw_map_open(s);
+    for (int i = 0; i < 100000; i++) {
+        gw_list *outer_list = gw_list_open(s);
+        gw_map *outer_map = gw_map_open(s);
+        gw_list_add(s, outer_list, list);
+        gw_map_put(s, outer_map, "map", map);
+        gw_set(s, &list, (gw_list *)NULL);
+        gw_set(s, &map, (gw_map *)NULL);
+        list = outer_list;
+        map = outer_map;
+    }
+    gw_list *holder = gw_list_open(s), *both = gw_list_open(s);
+    gw_list_add(s, both, holder);
+    gw_list_add(s, holder, map);  // which is walked through, but not to its end
+    assert_failed(s, GW_INVALID, "a map cannot be put into itself");
+    gw_scope_merge(s);
+}
+
+static void nothing_at_null_has_a_size(void **state) {
+    (void)state;
+    assert_int_equal(gw_value_of_bytes(NULL, 5).kind, GW_NONE);
+    assert_int_equal(gw_value_of_bytes(NULL, 0).kind, GW_BYTES);
+}
+
 static void a_map_is_ordered_by_insertion(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -192,5 +221,6 @@ static void it_survives_without_memory(void **state) {
 
 GW_TESTS(base_value, c_values_become_values, kinds_have_names, values_come_back_checked,
          another_kind_fails_the_scope, a_list_keeps_copies, a_list_holds_counts,
-         nothing_can_be_put_into_itself, a_map_is_ordered_by_insertion,
+         nothing_can_be_put_into_itself, what_is_nested_deeply_is_given_back,
+         nothing_at_null_has_a_size, a_map_is_ordered_by_insertion,
          a_failed_scope_makes_containers_that_swallow_everything, it_survives_without_memory);
