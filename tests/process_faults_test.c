@@ -43,8 +43,18 @@ GW_FUNCTION(fault_die, GW_POOL, "string") {
     if (!strcmp(how, "segv")) *nowhere = 1;
     if (!strcmp(how, "divide")) return gw_value_of(7 / zero);
     if (!strcmp(how, "exit")) exit(3);
+    if (!strcmp(how, "close")) gw_scope_merge(s);
     if (!strcmp(how, "recursion")) return gw_value_of(fall(&zero, 0));
     return gw_none();
+}
+
+// The child returns, as a body should not.
+GW_FUNCTION(fault_fork, GW_POOL) {
+    pid_t pid = fork();
+    if (pid == 0) return gw_value_of(7);
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return gw_value_of(WIFEXITED(status) ? WEXITSTATUS(status) : 0);
 }
 
 // ---- Workers that are processes -----------------------------------------------------------------------------------
@@ -149,6 +159,25 @@ static void who_returns_from_main_or_crashes_at_exit_is_gone(void **state) {
     int status = end_of(crashes);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
     leave(root);
+    remove_folder(folder);
+}
+
+// Its answer would come twice over one connection, and cost an innocent worker its place in the job.
+static void a_forked_body_that_returns_disturbs_nobody(void **state) {
+    (void)state;
+    path folder = make_folder(), url = file_url(folder);
+    pid_t other = start(url.text, 1, 2, NULL);
+    gw_scope *root = join(url.text, 2);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1, "fault_fork")), 1);
+    gw_rpc_sync(root, 1, "fault_die", "close");
+    assert_string_equal(gw_scope_error(root)->text,
+                        "worker1: fault_die: the scope that a body was given is closed for it: "
+                        "it opens others inside");
+    gw_scope_clear(root);
+    assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1, "fault_echo", 5)), 5);
+    leave(root);
+    assert_int_equal(end_of(other), 0);
     remove_folder(folder);
 }
 
@@ -262,6 +291,7 @@ static void the_file_of_a_dead_job_is_not_joined_again(void **state) {
 }
 
 GW_TESTS(process_faults, a_function_that_ends_its_worker_is_told_by_name,
+         a_forked_body_that_returns_disturbs_nobody,
          who_returns_from_main_or_crashes_at_exit_is_gone, silent_strangers_do_not_disturb_members,
          a_duplicate_may_come_and_die_and_the_first_goes_on,
          the_file_of_a_dead_job_is_not_joined_again);

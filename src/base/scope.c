@@ -78,8 +78,17 @@ static void free_scope(gw_scope *s) {
     mem_give(s, sizeof *s);
 }
 
+// A body that closed its scope would pull it away from under its own call.
+static bool is_lent(gw_scope *s) {
+    if (s->is_lent)
+        scope_fail(s, GW_WRONG_STATE,
+                   "the scope that a body was given is closed for it: it opens others inside");
+    return s->is_lent;
+}
+
 gw_error gw_scope_close(gw_scope *s) {
     gw_error error;
+    if (is_lent(s)) return *s->error;
     if (s->error) {
         error = *s->error;
         if (!s->parent && s->worker) error_prefix(&error, s->worker);
@@ -93,7 +102,7 @@ gw_error gw_scope_close(gw_scope *s) {
 }
 
 void gw_scope_merge(gw_scope *s) {
-    if (s == &no_memory_scope) return;
+    if (s == &no_memory_scope || is_lent(s)) return;
     if (s->error && s->parent) scope_fail_with(s->parent, s->error);
     free_scope(s);
 }

@@ -32,6 +32,7 @@ struct gw_scope {
     int64_t deadline_ns;  // on the env's clock; ENV_NEVER
     bool grad_enabled;
     bool may_wait;  // false inside GW_INLINE handlers
+    bool is_lent;   // to a body, which runs: it is closed for it
     uint64_t
         tensor_bytes_max;  // of one new tensor; 0: none. For scopes that act on behalf of a peer
 

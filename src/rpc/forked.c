@@ -1,5 +1,7 @@
 #include "rpc/forked.h"
 
+#include "base/log.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -21,4 +23,10 @@ fork_mark fork_mark_open(void) {
 
 void fork_mark_close(fork_mark m) {
     if (m) munmap((void *)(uintptr_t)m, page_size());
+}
+
+_Noreturn void forked_end(const char *function) {
+    log_line("%s returned in a process that it has forked: there it may only exec or _exit",
+             function);
+    _exit(1);
 }

@@ -14,6 +14,9 @@ typedef const volatile uint8_t *fork_mark;
 fork_mark fork_mark_open(void);
 void fork_mark_close(fork_mark m);
 
+// Ends this process, a child in which the body of |function| has returned: the answer is the parent's to give.
+_Noreturn void forked_end(const char *function);
+
 static inline bool is_forked(fork_mark m) {
     return m && !*m;
 }

@@ -12,6 +12,14 @@ static void lead_to(object *o, context *c) {
     o->own->may_wait = c && c->may_wait;
 }
 
+static void free_object(object *o) {
+    o->own->is_lent = false;
+    gw_error ignored = gw_scope_close(o->own);
+    (void)ignored;
+    mem_free(o->self);
+    mem_free(o);
+}
+
 object *object_open(agent *a, gw_scope *s, const class *c, uint64_t key, context *during,
                     const gw_args *args) {
     object *o = mem_calloc(sizeof *o);
@@ -24,6 +32,7 @@ object *object_open(agent *a, gw_scope *s, const class *c, uint64_t key, context
     list_init(&o->waiting);
     o->self = mem_calloc(c->options.size ? c->options.size : 1);
     o->own = agent_scope_open(a, key, 0, ENV_NEVER);
+    o->own->is_lent = !o->own->error;
     if (!o->self) scope_fail(s, GW_NO_MEMORY, "no memory for an object");
     if (o->own->error) scope_fail_with(s, o->own->error);
     if (!s->error) {
@@ -38,20 +47,13 @@ object *object_open(agent *a, gw_scope *s, const class *c, uint64_t key, context
         env_leave(a->env);
         return o;
     }
-    // What was not made whole is not closed by its class.
-    gw_error ignored = gw_scope_close(o->own);
-    (void)ignored;
-    mem_free(o->self);
-    mem_free(o);
+    free_object(o);  // what was not made whole is not closed by its class
     return NULL;
 }
 
 static void close_object(object *o) {
     if (o->class->options.close) o->class->options.close(o->own, o->self);
-    gw_error ignored = gw_scope_close(o->own);
-    (void)ignored;
-    mem_free(o->self);
-    mem_free(o);
+    free_object(o);
 }
 
 void object_close(object *o) {

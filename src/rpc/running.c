@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "rpc/args.h"
 #include "rpc/cancel.h"
+#include "rpc/forked.h"
 #include "rpc/reply.h"
 
 #include <assert.h>
@@ -30,13 +31,26 @@ static label label_of(const serving *s) {
     return out;
 }
 
+static gw_value call_function(serving *s, const gw_args *args) {
+    const function *f = s->function;
+    s->scope->is_lent = true;
+    gw_value v = f->body ? f->body(s->scope, args) : f->method(s->scope, s->object->self, args);
+    s->scope->is_lent = false;
+    return v;
+}
+
 static gw_value call_body(serving *s, const gw_args *args, object **out_made) {
     const function *f = s->function;
+    gw_value v = gw_none();
     if (s->op) return gw_value_of_tensor(op_run(s->scope, s->op, args->values, args->count, NULL));
-    if (f->body) return f->body(s->scope, args);
-    if (f->method) return f->method(s->scope, s->object->self, args);
-    *out_made = object_open(s->agent, s->scope, f->class, s->header.fixed.key, &s->context, args);
-    return gw_none();
+    if (f->body || f->method) {
+        v = call_function(s, args);
+    } else {
+        *out_made =
+            object_open(s->agent, s->scope, f->class, s->header.fixed.key, &s->context, args);
+    }
+    if (is_forked(s->agent->mark)) forked_end(args->label);
+    return v;
 }
 
 static gw_status decode_args(serving *s, gw_value *values, gw_error *error) {
