@@ -74,6 +74,90 @@ static void it_goes_on_with_what_a_future_resolves_to(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, chain, NULL);
 }
 
+static gw_value close_inside(gw_scope *s, gw_value v, void *context) {
+    (void)context;
+    gw_scope_merge(s);
+    return v;
+}
+
+static void cycles(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_future *f = gw_future_open(s), *g = gw_future_open(s);
+    gw_list *list = gw_list_open(s);
+    gw_map *map = gw_map_open(s);
+    gw_list_add(s, list, f);
+    gw_map_put(s, map, "list", list);
+    gw_future_set(s, f, map);
+    gw_wait(s, f);
+    expect(s, GW_INVALID, "a map with this future in it cannot be its value");
+    // by way of another
+    f = gw_future_open(s);
+    gw_list *of_f = gw_list_open(s), *of_g = gw_list_open(s);
+    gw_list_add(s, of_f, f);
+    gw_list_add(s, of_g, g);
+    gw_future_set(s, g, of_f);
+    gw_future_set(s, f, of_g);
+    gw_wait(s, f);
+    expect(s, GW_INVALID, "a list with this future in it cannot be its value");
+    assert_int_equal(gw_wait(s, g).kind, GW_LIST);
+}
+
+static void it_lets_no_future_be_its_own_value(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 1 }, cycles, NULL);
+}
+
+static void misuse(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_future *f = gw_rpc_async(s, 1, "future_echo", 1), *none[2] = { NULL };
+    int count = -1;
+    gw_then(s, f, NULL, NULL);
+    expect(s, GW_INVALID, "a future without a function to run after it");
+    gw_on_done(s, f, NULL, NULL);
+    expect(s, GW_INVALID, "a future without a function to run after it");
+    gw_wait_all(s, NULL, 2);
+    expect(s, GW_INVALID, "gw_wait_all of 2 futures at NULL");
+    gw_wait_all(s, none, -1);
+    expect(s, GW_INVALID, "gw_wait_all of -1 futures");
+    gw_wait_all(s, none, 2);
+    expect(s, GW_INVALID, "the future is NULL");
+    gw_collect_all(s, NULL, 2);
+    expect(s, GW_INVALID, "gw_collect_all of 2 futures at NULL");
+    assert_true(gw_future_done(NULL));
+    gw_wait(s, gw_then(s, f, close_inside, NULL));
+    expect(s, GW_WRONG_STATE,
+           "the scope that a body was given is closed for it: it opens others inside");
+    gw_rpc_sync_values(s, (gw_call_options){ 0 }, gw_to(1), "future_echo", 2, NULL);
+    expect(s, GW_INVALID, "2 arguments at NULL");
+    gw_rpc_sync(s, 1, (const char *)NULL);
+    expect(s, GW_INVALID, "the name of the function is NULL");
+    gw_rpc_sync(s, "a\nb", "future_echo", 1);
+    expect(s, GW_NOT_FOUND, "w0 knows no worker named \"a?b\"");
+    gw_worker self = gw_rpc_self(s), nobody = { .rank = -5 };
+    gw_rpc_sync(s, gw_to_workers(&self, 1), "future_echo", 1);
+    expect(s, GW_INVALID, "several workers, where one is called");
+    gw_rpc_sync(s, 1, "future_echo", &nobody);
+    expect(s, GW_INVALID, "worker: nobody has rank -5");
+    nobody.rank = 0;
+    assert_string_equal(gw_worker_of(s, gw_rpc_sync(s, 1, "future_echo", &nobody)).name, "");
+    assert_non_null(gw_rpc_workers(s, NULL));
+    assert_non_null(gw_rpc_workers(s, &count));
+    assert_int_equal(count, 2);
+    assert_false(gw_rref_is_owner(NULL));
+    assert_false(gw_rref_is_confirmed(NULL));
+    gw_rref *r = gw_rref_open(s, 1);
+    gw_local_as(s, r, NULL);
+    expect(s, GW_INVALID, "gw_local without the name of a class");
+    assert_int_equal(gw_references(s, NULL, 5), 1);
+}
+
+static void it_says_what_is_wrong_with_arguments(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2 }, misuse, NULL);
+}
+
 static void complete_by_hand(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -124,4 +208,5 @@ static void it_lets_the_program_complete_a_future_once(void **state) {
 }
 
 GW_TESTS(future_sim, it_goes_on_with_what_a_future_resolves_to,
-         it_lets_the_program_complete_a_future_once);
+         it_lets_the_program_complete_a_future_once, it_lets_no_future_be_its_own_value,
+         it_says_what_is_wrong_with_arguments);

@@ -48,6 +48,12 @@ void error_decided(const gw_error *error) {
     abort();
 }
 
+// A sentence stays one, whatever name somebody has put into it.
+static void hide_control_characters(char *text) {
+    for (unsigned char *c = (unsigned char *)text; *c; c++)
+        if (*c < ' ' || *c == 0x7f) *c = '?';
+}
+
 gw_status error_setv(gw_error *error, gw_status status, const char *format, va_list args) {
     gw_error local;
     gw_error *e = error ? error : &local;
@@ -55,7 +61,8 @@ gw_status error_setv(gw_error *error, gw_status status, const char *format, va_l
     e->outcome = GW_OUTCOME_NONE;
     e->worker[0] = '\0';
     e->function[0] = '\0';
-    vsnprintf(e->text, sizeof e->text, format, args);
+    vsnprintf(e->text, sizeof e->text, format ? format : "", args);
+    hide_control_characters(e->text);
     error_decided(e);
     return status;
 }

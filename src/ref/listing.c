@@ -92,7 +92,7 @@ static void write_out(listing *l, const gw_reference_info *info) {
 int gw_references(gw_scope *s, gw_reference_info *out, int max) {
     agent *a = s->error ? NULL : agent_of(s);
     if (!a) return 0;
-    listing l = { .agent = a, .add = write_out, .out = out, .max = max };
+    listing l = { .agent = a, .add = write_out, .out = out, .max = out ? max : 0 };
     env_enter(a->env);
     l.now_ns = env_now_ns(a->env);
     list_each(n, &a->references->entries) list_entry_of(&l, list_entry(n, entry, link));

@@ -45,6 +45,10 @@ static bool is_of_class(const object *o, const char *name, gw_error *error) {
 void *gw_local_as(gw_scope *s, gw_rref *r, const char *class_name) {
     if (!rref_is_usable(s, r)) return NULL;
     gw_error error;
+    if (!class_name) {
+        scope_fail(s, GW_INVALID, "gw_local without the name of a class");
+        return NULL;
+    }
     gw_status status = local_entry(s, r, &error);
     object *o = status ? NULL : entry_object(r->entry, &error);
     if (o && is_of_class(o, class_name, &error) &&

@@ -163,10 +163,11 @@ const char *gw_rref_owner_name(gw_scope *s, const gw_rref *r) {
 }
 
 bool gw_rref_is_owner(const gw_rref *r) {
-    return r->agent && r->owner == r->agent->rank;
+    return r && r->agent && r->owner == r->agent->rank;
 }
 
 bool gw_rref_is_confirmed(const gw_rref *r) {
+    if (!r) return false;
     return r->entry || atomic_load_explicit(&((gw_rref *)r)->confirmed, memory_order_acquire);
 }
 

@@ -105,6 +105,7 @@ static gw_status write_request(call *c, gw_scope *s, gw_target to, const char *f
         return error_set(e, GW_LIMIT, "calls made for calls, deeper than %d", LIMIT_HOPS);
     if (count < 0 || count > LIMIT_ARGS)
         return error_set(e, GW_LIMIT, "%d arguments, at most %d", count, LIMIT_ARGS);
+    if (count && !args) return error_set(e, GW_INVALID, "%d arguments at NULL", count);
     c->fixed.key = generator_split(s->random);
     status = shipment_init(&c->shipment, c->agent, KIND_REQUEST, e);
     if (status) return status;
@@ -127,8 +128,8 @@ static void set_error(call *c, gw_status status, const char *function) {
 
 static gw_status check_name(const char *function, gw_error *error) {
     if (function && options_is_name(function)) return GW_OK;
-    return error_set(error, GW_INVALID, "\"%.140s\" is not the name of a function",
-                     function ? function : "");
+    if (!function) return error_set(error, GW_INVALID, "the name of the function is NULL");
+    return error_set(error, GW_INVALID, "\"%.140s\" is not the name of a function", function);
 }
 
 static gw_status check_options(gw_call_options options, gw_error *error) {

@@ -86,7 +86,7 @@ void gw_rpc_notify_values(gw_scope *s, gw_call_options options, gw_target to, co
 // ---- Waiting ----
 
 bool gw_future_done(const gw_future *f) {
-    return f == &future_poison || future_result(f);
+    return !f || f == &future_poison || future_result(f);
 }
 
 static void fail_late(gw_scope *s, const gw_future *f) {
@@ -152,6 +152,10 @@ const gw_error *gw_future_error(const gw_future *f) {
 }
 
 void gw_wait_all(gw_scope *s, gw_future *const *fs, int count) {
+    if (count < 0 || (count && !fs)) {
+        scope_fail(s, GW_INVALID, "gw_wait_all of %d futures%s", count, fs ? "" : " at NULL");
+        return;
+    }
     for (int i = 0; i < count; i++)
         if (!is_usable(s, fs[i]) || !wait_for(s, fs[i])) return;
     for (int i = 0; i < count && !s->error; i++) {

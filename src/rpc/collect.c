@@ -138,7 +138,7 @@ gw_future *gw_collect_all(gw_scope *s, gw_future *const *fs, int count) {
     agent *a = s->error ? NULL : agent_of(s);
     if (!a) return &future_poison;
     if (count < 0 || (count && !fs)) {
-        scope_fail(s, GW_INVALID, "gw_collect_all of %d futures", count);
+        scope_fail(s, GW_INVALID, "gw_collect_all of %d futures%s", count, fs ? "" : " at NULL");
         return &future_poison;
     }
     for (int i = 0; i < count; i++) {

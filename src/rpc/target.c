@@ -38,6 +38,7 @@ gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *
                              to.name);
         return GW_OK;
     }
+    if (to.workers) return error_set(error, GW_INVALID, "several workers, where one is called");
     if (to.rank == NOBODY)
         return error_set(error, GW_INVALID, "the worker or reference to call is NULL");
     if (to.rank < 0 || to.rank >= a->member_count || !agent_member(a, (int)to.rank)->known)

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/value.h"
 #include "rpc/cancel.h"
 #include "rpc/result.h"
 
@@ -47,6 +48,24 @@ static void follow(gw_scope *s, gw_future *f, gw_future *in) {
     if (!first) fail_second(s, f);
 }
 
+enum { LOOKS = 10000 };  // at values, for one future
+
+// Whether |v|, or what is in it, leads back to |f|: then neither could ever be given back. Looks at |*looks| values at most.
+static bool leads_to(gw_value v, const gw_future *f, int depth, int *looks) {
+    if (--*looks < 0 || depth == 0) return false;
+    if (v.kind == GW_FUTURE) {
+        if (v.as.future == f) return true;
+        result *r = future_result(v.as.future);
+        return r && !r->error && leads_to(r->value, f, depth - 1, looks);
+    }
+    const gw_list *items = v.kind == GW_LIST  ? v.as.list
+                           : v.kind == GW_MAP ? &v.as.map->values
+                                              : NULL;
+    for (int i = 0; items && i < items->count; i++)
+        if (leads_to(items->items[i], f, depth - 1, looks)) return true;
+    return false;
+}
+
 // What |v| is becomes the result of |f|. Whoever waits learns of a failed scope, too.
 static void settle(gw_scope *s, gw_future *f, gw_value v) {
     gw_error error;
@@ -54,6 +73,10 @@ static void settle(gw_scope *s, gw_future *f, gw_value v) {
         complete(s, f, result_of_error(s->error));
     } else if (v.kind == GW_FUTURE) {
         follow(s, f, v.as.future);
+    } else if (leads_to(v, f, LIMIT_NESTING, &(int){ LOOKS })) {
+        error_set(&error, GW_INVALID, "a %s with this future in it cannot be its value",
+                  gw_kind_name(v.kind));
+        complete(s, f, result_of_error(&error));
     } else {
         result *r = result_of_value(v);
         if (!r) error_set(&error, GW_NO_MEMORY, "no memory for a value");
@@ -154,12 +177,16 @@ static void settle_body(then *t, gw_scope *s) {
     gw_error error;
     gw_value v = result_give(future_result(t->in), s);
     if (!s->error && context_check_cancelled(s, &error)) scope_fail_with(s, &error);
+    s->is_lent = true;
     gw_value out = s->error ? gw_none() : t->body(s, v, t->context);
+    s->is_lent = false;
     settle(s, t->out, out);
 }
 
 static void run_done(then *t, gw_scope *s) {
+    s->is_lent = true;
     t->done(s, gw_keep(s, t->in), t->context);
+    s->is_lent = false;
     if (s->error) log_line("after a future: %s", s->error->text);
 }
 
@@ -250,6 +277,11 @@ static bool is_usable(gw_scope *s, const gw_future *f) {
     return false;
 }
 
+static bool has_body(gw_scope *s, bool has) {
+    if (!has) scope_fail(s, GW_INVALID, "a future without a function to run after it");
+    return has;
+}
+
 static void start(then *t, gw_scope *s) {
     env *e = t->in->agent->env;
     env_enter(e);
@@ -260,7 +292,7 @@ static void start(then *t, gw_scope *s) {
 
 gw_future *gw_then(gw_scope *s, gw_future *f,
                    gw_value (*body)(gw_scope *s, gw_value v, void *context), void *context) {
-    then *t = is_usable(s, f) ? open_then(s, f, true) : NULL;
+    then *t = is_usable(s, f) && has_body(s, body != NULL) ? open_then(s, f, true) : NULL;
     if (!t) return &future_poison;
     t->body = body;
     t->context = context;
@@ -272,7 +304,7 @@ gw_future *gw_then(gw_scope *s, gw_future *f,
 
 void gw_on_done(gw_scope *s, gw_future *f, void (*done)(gw_scope *s, gw_future *f, void *context),
                 void *context) {
-    then *t = is_usable(s, f) ? open_then(s, f, false) : NULL;
+    then *t = is_usable(s, f) && has_body(s, done != NULL) ? open_then(s, f, false) : NULL;
     if (!t) return;
     t->done = done;
     t->context = context;

@@ -167,11 +167,13 @@ static int copy_workers(agent *a, gw_worker *out) {
 
 const gw_worker *gw_rpc_workers(gw_scope *s, int *out_count) {
     agent *a = s->error ? NULL : agent_of(s);
-    *out_count = 0;
+    int count = 0;
+    if (out_count) *out_count = 0;
     if (!a) return NULL;
     env_enter(a->env);
     gw_worker *all = gw_alloc(s, (size_t)copy_workers(a, NULL) * sizeof *all);
-    if (all) *out_count = copy_workers(a, all);
+    if (all) count = copy_workers(a, all);
     env_leave(a->env);
+    if (out_count) *out_count = count;
     return all;
 }

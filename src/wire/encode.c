@@ -68,10 +68,13 @@ static gw_status encode_container(encoder *e, gw_value v, gw_error *error) {
     return status;
 }
 
-static void encode_worker(bytes *head, const gw_worker *w) {
-    put_text_cut(head, w->name, LIMIT_NAME_BYTES + 1);
+static gw_status encode_worker(bytes *head, const gw_worker *w, gw_error *error) {
+    if (w->rank < 0 || w->rank >= LIMIT_WORKERS)
+        return error_set(error, GW_INVALID, "worker: nobody has rank %d", w->rank);
+    put_text_cut(head, w->name ? w->name : "", LIMIT_NAME_BYTES + 1);
     bytes_put_u32(head, (uint32_t)w->rank);
     bytes_put_u64(head, w->incarnation);
+    return GW_OK;
 }
 
 gw_status encode_value(encoder *e, gw_value v, gw_error *error) {
@@ -89,7 +92,7 @@ gw_status encode_value(encoder *e, gw_value v, gw_error *error) {
     case GW_TENSOR: return encode_tensor(e, v.as.tensor, error);
     case GW_LIST:
     case GW_MAP: return encode_container(e, v, error);
-    case GW_WORKER: encode_worker(head, v.as.worker); return GW_OK;
+    case GW_WORKER: return encode_worker(head, v.as.worker, error);
     case GW_ERROR: encode_error(head, v.as.error); return GW_OK;
     case GW_RREF:
     case GW_FUTURE: {
