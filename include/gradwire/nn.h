@@ -61,8 +61,28 @@ GW_API gw_module *gw_nn_gelu(gw_scope *s);
 GW_API gw_module *gw_nn_silu(gw_scope *s);
 GW_API gw_module *gw_nn_softmax(gw_scope *s, int dim);
 
+// Joins dimensions |first| to |last| into one: torch.nn.Flatten, with 1 and -1 by gw_nn_flatten.
+GW_API gw_module *gw_nn_flatten(gw_scope *s);
+GW_API gw_module *gw_nn_flatten_dims(gw_scope *s, int first, int last);
+
 // gw_nn_sequential(s, module, ...) calls one after the other; their names are "0", "1", ...
 GW_API gw_module *gw_nn_sequential_of(gw_scope *s, gw_module *const *modules, int count);
+
+// ---- Normalisation ------------------------------------------------------------------------------
+// In options 0 means the default, here and below; where a default is not 0 and 0 is meant, say -1.
+
+typedef struct gw_nn_layer_norm_options {
+    double eps;      // 1e-5
+    bool no_affine;  // neither weight nor bias
+    bool no_bias;
+    gw_dtype dtype;
+} gw_nn_layer_norm_options;
+
+// Over the last dimension, of |features| numbers, or over the last ones, of sizes |normalized|
+// (torch.nn.LayerNorm). weight (ones), bias (zeros): those sizes.
+GW_API gw_module *gw_nn_layer_norm(gw_scope *s, int64_t features);
+GW_API gw_module *gw_nn_layer_norm_with(gw_scope *s, gw_shape normalized,
+                                        gw_nn_layer_norm_options options);
 
 // ---- Modules of one's own -----------------------------------------------------------------------
 

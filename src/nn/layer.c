@@ -1,5 +1,5 @@
 // PyTorch's layers.
-#include "nn/module.h"
+#include "nn/init.h"
 
 #include "tensor/tensor.h"
 
@@ -14,16 +14,6 @@ static gw_tensor *forward_linear(gw_scope *s, gw_module *m, gw_tensor *x) {
                      p->count > 1 ? p->items[1].is.parameter : NULL);
 }
 
-// Adds a parameter that is uniform in [-bound, bound).
-static void add_uniform(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, gw_shape shape,
-                        double bound) {
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
-    gw_tensor *x = gw_rand_shaped(t, dtype, shape);
-    gw_module_parameter_add(t, m, name, gw_sub(t, gw_mul(t, x, 2 * bound), bound));
-    gw_scope_merge(t);
-}
-
 gw_module *gw_nn_linear_with(gw_scope *s, int64_t in, int64_t out, gw_nn_linear_options options) {
     if (gw_ok(s) && (in < 0 || out < 0))
         scope_fail(s, GW_INVALID, "gw_nn_linear: from %lld to %lld features", (long long)in,
@@ -31,8 +21,8 @@ gw_module *gw_nn_linear_with(gw_scope *s, int64_t in, int64_t out, gw_nn_linear_
     gw_module *m = module_new(s, "linear", forward_linear);
     // A kaiming_uniform with a = sqrt 5 comes to this bound, too.
     double bound = in > 0 ? 1 / sqrt((double)in) : 0;
-    add_uniform(s, m, "weight", options.dtype, GW_SHAPE(out, in), bound);
-    if (!options.no_bias) add_uniform(s, m, "bias", options.dtype, GW_SHAPE(out), bound);
+    init_uniform(s, m, "weight", options.dtype, GW_SHAPE(out, in), bound);
+    if (!options.no_bias) init_uniform(s, m, "bias", options.dtype, GW_SHAPE(out), bound);
     return gw_ok(s) ? m : &module_poison;
 }
 
@@ -68,6 +58,37 @@ static gw_tensor *forward_softmax(gw_scope *s, gw_module *m, gw_tensor *x) {
 }
 gw_module *gw_nn_softmax(gw_scope *s, int dim) {
     return layer(s, "softmax", forward_softmax, dim);
+}
+
+typedef struct flatten {
+    int first, last;
+} flatten;
+
+static gw_tensor *forward_flatten(gw_scope *s, gw_module *m, gw_tensor *x) {
+    flatten f = *(const flatten *)m->settings;
+    int dims = gw_dims(x), n = 0;
+    if (f.first < 0) f.first += dims;
+    if (f.last < 0) f.last += dims;
+    if (f.first < 0 || f.last >= dims || f.first > f.last) {
+        scope_fail(s, GW_INVALID, "gw_nn_flatten: dimensions %d to %d of %d", f.first, f.last,
+                   dims);
+        return &tensor_poison;
+    }
+    int64_t sizes[GW_DIMS_MAX];
+    for (int i = 0; i < dims; i++) {
+        if (i > f.first && i <= f.last)
+            sizes[n - 1] *= gw_size(x, i);
+        else
+            sizes[n++] = gw_size(x, i);
+    }
+    return gw_reshape_to(s, x, (gw_shape){ n, sizes });
+}
+gw_module *gw_nn_flatten_dims(gw_scope *s, int first, int last) {
+    flatten f = { first, last };
+    return module_new_with(s, "flatten", forward_flatten, &f, sizeof f);
+}
+gw_module *gw_nn_flatten(gw_scope *s) {
+    return gw_nn_flatten_dims(s, 1, -1);
 }
 
 // Layers that are one operator and nothing else.

@@ -112,6 +112,21 @@ static void dropout_wants_a_probability(void **state) {
     assert_non_null(strstr(e.text, "1.5 is no probability"));
 }
 
+static void flatten_joins_dimensions(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = gw_randn(s, GW_F32, 2, 3, 4, 5);
+    assert_true(gw_equal(s, gw_module_call(s, gw_nn_flatten(s), x), gw_reshape(s, x, 2, 60)));
+    assert_true(
+        gw_equal(s, gw_module_call(s, gw_nn_flatten_dims(s, 0, -2), x), gw_reshape(s, x, 24, 5)));
+    assert_true(gw_equal(s, gw_module_call(s, gw_nn_flatten_dims(s, -1, 3), x), x));
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+    s = gw_scope_open(NULL);
+    gw_module_call(s, gw_nn_flatten(s), gw_ones(s, GW_F32, 3));
+    gw_error e = gw_scope_close(s);
+    assert_string_equal(e.text, "gw_nn_flatten: dimensions 1 to 0 of 1");
+}
+
 static void sequential_calls_one_after_the_other(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -128,4 +143,4 @@ static void sequential_calls_one_after_the_other(void **state) {
 GW_TESTS(nn_layer, linear_multiplies_and_adds, linear_may_do_without_a_bias,
          linear_starts_as_in_pytorch, the_same_seed_gives_the_same_weights, linear_wants_sizes,
          layers_are_their_operators, dropout_drops_in_training_only, dropout_wants_a_probability,
-         sequential_calls_one_after_the_other);
+         flatten_joins_dimensions, sequential_calls_one_after_the_other);

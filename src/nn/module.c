@@ -22,6 +22,7 @@ static void destroy(gw_handle *h) {
     free_parts(&m->children);
     free_parts(&m->buffers);
     free_parts(&m->parameters);
+    mem_free(m->settings);
     mem_free(m->name);
     mem_give(m, sizeof *m);
 }
@@ -56,6 +57,19 @@ gw_module *module_new(gw_scope *s, const char *name, gw_module_forward *forward)
     return m ? m : &module_poison;
 
 no_memory:
+    scope_fail(s, GW_NO_MEMORY, "no memory for the module %s", name);
+    return &module_poison;
+}
+
+gw_module *module_new_with(gw_scope *s, const char *name, gw_module_forward *forward,
+                           const void *settings, size_t size) {
+    gw_module *m = module_new(s, name, forward);
+    if (m == &module_poison) return m;
+    m->settings = mem_alloc(size);
+    if (m->settings) {
+        memcpy(m->settings, settings, size);
+        return m;
+    }
     scope_fail(s, GW_NO_MEMORY, "no memory for the module %s", name);
     return &module_poison;
 }

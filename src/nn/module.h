@@ -44,8 +44,9 @@ struct gw_module {
     } hooks;
     char *name;
     gw_module_forward *forward;
-    void *state;    // the user's
-    double number;  // a layer's only setting: p, negative_slope, dim
+    void *state;     // the user's
+    double number;   // a layer's only setting: p, negative_slope, dim
+    void *settings;  // a layer's, if it has more of them: goes with the module
     bool training;
     module_parts parameters, buffers, children;  // one count on each
 };
@@ -58,6 +59,15 @@ gw_module *module_new(gw_scope *s, const char *name, gw_module_forward *forward)
 // What |m| computes, with what its hooks make of it.
 gw_tensor *module_call_hooked(gw_scope *s, gw_module *m, gw_tensor *x);
 void module_hooks_fini(gw_module *m);
+
+// The same with a copy of |settings|, |size| bytes.
+gw_module *module_new_with(gw_scope *s, const char *name, gw_module_forward *forward,
+                           const void *settings, size_t size);
+
+// What an option says: 0 is the default, -1 is 0.
+static inline double option_or(double given, double standard) {
+    return given == 0 ? standard : given < 0 ? 0 : given;
+}
 
 // Calls |visit| for the tensors of |kinds| (or'ed) of |m| and its parts until it returns false: a
 // module's own parameters, then its own buffers, then those of its parts, which is the order of

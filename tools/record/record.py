@@ -18,6 +18,7 @@ import torch
 
 sys.dont_write_bytecode = True
 
+import layer_cases  # noqa: E402
 import operator_cases  # noqa: E402
 import optimizer_cases  # noqa: E402
 
@@ -32,6 +33,7 @@ def main():
         ("operators.txt", operator_cases.record_operators),
         ("texts.txt", operator_cases.record_texts),
         ("categorical.txt", operator_cases.record_categorical),
+        ("layers.txt", layer_cases.record_layers),
         ("optimizers.txt", optimizer_cases.record_optimizers),
         ("clip.txt", optimizer_cases.record_clipping),
     ):

@@ -1,0 +1,17 @@
+// How parameters start. Random ones come from the scope's generator.
+#ifndef NN_INIT_H
+#define NN_INIT_H
+
+#include "nn/module.h"
+
+// Add a parameter that is uniform in [-bound, bound), or |value| everywhere.
+void init_uniform(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, gw_shape shape,
+                  double bound);
+void init_full(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, gw_shape shape,
+               double value);
+
+// Adds a buffer that is |value| everywhere.
+void init_buffer(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, gw_shape shape,
+                 double value);
+
+#endif

@@ -1,0 +1,181 @@
+// Layers beside what PyTorch recorded of them: names, values, gradients, and buffers afterwards.
+#include "testing/recording.h"
+#include "testing/testing.h"
+
+#include "nn/module.h"
+#include "tensor/tensor.h"
+#include <gradwire/autograd.h>
+
+#include <stdio.h>
+#include <string.h>
+
+// Of f32, whose sums PyTorch adds in another order than we do.
+static const double relative = 2e-5, absolute = 4e-6;
+
+enum { OPTIONS_MAX = 24, INPUTS_MAX = 8 };
+
+typedef struct layer_case {
+    const char *kind;
+    const char *keys[OPTIONS_MAX];
+    double values[OPTIONS_MAX];
+    int option_count;
+    gw_module *module;
+    gw_tensor *inputs[INPUTS_MAX];  // NULL: none
+    int input_count;
+    char what[128];
+} layer_case;
+
+static double option(const layer_case *c, const char *key) {
+    for (int i = 0; i < c->option_count; i++)
+        if (strcmp(c->keys[i], key) == 0) return c->values[i];
+    return 0;
+}
+
+// ---- Making -------------------------------------------------------------------------------------
+static gw_module *open_layer_norm(gw_scope *s, const layer_case *c) {
+    int64_t sizes[] = { (int64_t)option(c, "size"), (int64_t)option(c, "size_1") };
+    return gw_nn_layer_norm_with(
+        s, (gw_shape){ sizes[1] ? 2 : 1, sizes },
+        (gw_nn_layer_norm_options){ .eps = option(c, "eps"), .no_affine = option(c, "no_affine") });
+}
+
+static gw_module *open_linear(gw_scope *s, const layer_case *c) {
+    return gw_nn_linear_with(s, (int64_t)option(c, "in"), (int64_t)option(c, "out"),
+                             (gw_nn_linear_options){ .no_bias = option(c, "no_bias") });
+}
+
+static const struct kind {
+    const char *name;
+    gw_module *(*open)(gw_scope *s, const layer_case *c);
+    gw_tensor *(*call)(gw_scope *s, const layer_case *c);  // NULL: gw_module_call
+} kinds[] = {
+    { "layer_norm", open_layer_norm, NULL },
+    { "linear", open_linear, NULL },
+};
+
+static const struct kind *kind_of(const layer_case *c) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i].name, c->kind) == 0) return &kinds[i];
+    fail_msg("%s: no such layer", c->what);
+    return NULL;
+}
+
+// ---- One case -----------------------------------------------------------------------------------
+typedef struct names {
+    gw_scope *scope;
+    const char *at[64];
+    gw_tensor *tensors[64];
+    int count;
+} names;
+
+static bool list_name(void *context, const module_path *at, gw_tensor *x) {
+    names *n = context;
+    assert_true(n->count < 64);
+    n->tensors[n->count] = x;
+    n->at[n->count++] = module_path_text(n->scope, at);
+    return true;
+}
+
+// Takes the recorded state over; its names and their order are the module's own.
+static void read_state(gw_scope *s, recording *r, const layer_case *c, const names *own) {
+    int count = 0;
+    for (; recording_takes(r, "state"); count++) {
+        const char *name = recording_word(r);
+        if (count == own->count) fail_msg("%s: there is no %s", c->what, name);
+        assert_string_equal(own->at[count], name);
+        gw_tensor *value = recording_tensor(s, r), *x = own->tensors[count];
+        assert_int_equal(gw_dtype_of(x), gw_dtype_of(value));
+        assert_int_equal(gw_dims(x), gw_dims(value));
+        for (int d = 0; d < gw_dims(x); d++) assert_int_equal(gw_size(x, d), gw_size(value, d));
+        gw_scope *t = gw_scope_open(s);
+        gw_no_grad(t);
+        gw_copy(t, x, value);
+        gw_scope_merge(t);
+    }
+    assert_int_equal(count, own->count);
+}
+
+static void read_inputs(gw_scope *s, recording *r, layer_case *c) {
+    while (recording_takes(r, "in")) {
+        gw_value v = recording_value(s, r);
+        gw_tensor *x = v.kind == GW_TENSOR ? v.as.tensor : NULL;
+        if (x && gw_dtype_of(x) == GW_F32 && recording_takes(r, "grad")) gw_requires_grad(s, x);
+        assert_true(c->input_count < INPUTS_MAX);
+        c->inputs[c->input_count++] = x;
+    }
+}
+
+static void compare(gw_scope *s, recording *r, const layer_case *c, const char *what,
+                    const gw_tensor *x) {
+    char text[200];
+    snprintf(text, sizeof text, "%s, %s", c->what, what);
+    if (!x) fail_msg("%s: there is none", text);
+    recording_compare(text, x, recording_tensor(s, r), relative, absolute);
+}
+
+static gw_tensor *named(const names *own, const char *name) {
+    for (int i = 0; i < own->count; i++)
+        if (strcmp(own->at[i], name) == 0) return own->tensors[i];
+    fail_msg("there is no %s", name);
+    return NULL;
+}
+
+static void compare_gradients(gw_scope *s, recording *r, const layer_case *c, const names *own,
+                              gw_tensor *out) {
+    gw_backward_with(s, out, (gw_backward_options){ .gradient = recording_tensor(s, r) });
+    if (!gw_ok(s)) fail_msg("%s: %s", c->what, gw_scope_error(s)->text);
+    while (recording_takes(r, "d_in")) {
+        int i = (int)recording_number(r);
+        char what[32];
+        snprintf(what, sizeof what, "gradient of input %d", i);
+        compare(s, r, c, what, gw_grad_find(s, c->inputs[i]));
+    }
+    while (recording_takes(r, "d_state")) {
+        const char *name = recording_word(r);
+        compare(s, r, c, name, gw_grad_find(s, named(own, name)));
+    }
+}
+
+static void run_case(recording *r, int number) {
+    gw_scope *s = gw_scope_open(NULL);
+    layer_case c = { .kind = recording_word(r) };
+    snprintf(c.what, sizeof c.what, "case %d, %s", number, c.kind);
+    testing_note("%s", c.what);
+    while (recording_takes(r, "option")) {
+        assert_true(c.option_count < OPTIONS_MAX);
+        c.keys[c.option_count] = recording_word(r);
+        c.values[c.option_count++] = recording_number(r);
+    }
+    const struct kind *kind = kind_of(&c);
+    c.module = kind->open(s, &c);
+    if (!gw_ok(s)) fail_msg("%s: %s", c.what, gw_scope_error(s)->text);
+    if (option(&c, "eval")) gw_module_eval(s, c.module);
+    names own = { .scope = s };
+    module_each_tensor(c.module, MODULE_STATE, NULL, list_name, &own);
+    read_state(s, r, &c, &own);
+    read_inputs(s, r, &c);
+
+    gw_tensor *out = kind->call ? kind->call(s, &c) : gw_module_call(s, c.module, c.inputs[0]);
+    if (!gw_ok(s)) fail_msg("%s: %s", c.what, gw_scope_error(s)->text);
+    assert_true(recording_takes(r, "out"));
+    compare(s, r, &c, "output", out);
+    if (recording_takes(r, "d_out")) compare_gradients(s, r, &c, &own, out);
+    while (recording_takes(r, "after")) {
+        const char *name = recording_word(r);
+        compare(s, r, &c, name, named(&own, name));
+    }
+    assert_true(recording_takes(r, "end"));
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+static void layers_compute_what_pytorch_computes(void **state) {
+    (void)state;
+    recording r = recording_open(RECORDINGS "layers.txt");
+    int number = 1;
+    for (; recording_takes(&r, "case"); number++) run_case(&r, number);
+    assert_null(recording_word(&r));
+    assert_true(number > 4);
+    recording_close(&r);
+}
+
+GW_TESTS(nn_recordings, layers_compute_what_pytorch_computes);
