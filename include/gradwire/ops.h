@@ -159,6 +159,23 @@ GW_API gw_tensor *gw_layer_norm(gw_scope *s, gw_tensor *x, gw_shape normalized, 
 // Each index as a row of zeros and a one, i64. |classes| -1: one more than the largest index.
 GW_API gw_tensor *gw_one_hot(gw_scope *s, gw_tensor *indices, int64_t classes);
 
+// ---- Convolutions -------------------------------------------------------------------------------------------------
+// Of pairs the first number is for height, the second for width; in one dimension only the first counts. A second number
+// of 0 is the same as the first, and -1 is 0.
+typedef struct gw_conv_options {
+    int64_t stride[2];    // 1
+    int64_t padding[2];   // 0: zeros around the input
+    int64_t dilation[2];  // 1: how far apart the window's numbers are
+    int64_t groups;       // 1: of channels, each with outputs of its own
+} gw_conv_options;
+
+// torch.nn.functional.conv1d and conv2d. x: N C L, weight: O C/groups K, bias: O or NULL, result: N O L'; and x: N C H W,
+// weight: O C/groups K K'. Without N, one image.
+GW_API gw_tensor *gw_conv1d(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
+                            gw_conv_options options);
+GW_API gw_tensor *gw_conv2d(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
+                            gw_conv_options options);
+
 // ---- Picking ------------------------------------------------------------------------------------------------------
 // Indices are i64 or i32. INVALID if one is out of range.
 

@@ -83,6 +83,9 @@ const op *const op_table[] = {
     &op_embedding,
     &op_layer_norm,
     &op_one_hot,
+    // Convolutions, pools.
+    &op_conv1d,
+    &op_conv2d,
     // Picking.
     &op_gather,
     &op_scatter_add,

@@ -36,6 +36,9 @@ extern const op op_mse, op_bce_with_logits, op_smooth_l1;
 // op_dropout.c, op_embedding.c, op_norm.c
 extern const op op_dropout, op_embedding, op_one_hot, op_layer_norm;
 
+// op_conv.c
+extern const op op_conv1d, op_conv2d;
+
 // op_pick.c, op_random.c, op_compare.c
 extern const op op_gather, op_scatter_add, op_index_select;
 extern const op op_multinomial, op_bernoulli;

@@ -286,6 +286,34 @@ def record_comparisons(r):
     r.case("allclose", truth(torch.allclose), odd[1:], odd[1:], 1e-5, 1e-8)
 
 
+def record_convolutions(r):
+    def conv(function):
+        return lambda x, w, b, stride, padding, dilation, groups: function(
+            x, w, b, tuple(stride), tuple(padding), tuple(dilation), groups)
+
+    one, two = conv(F.conv1d), conv(F.conv2d)
+    r.case("conv1d", one, r.real(2, 3, 8), r.real(4, 3, 3), r.real(4), Ints([1]), Ints([0]),
+           Ints([1]), 1)
+    r.case("conv1d", one, r.real(2, 4, 9), r.real(6, 2, 3), None, Ints([2]), Ints([3]), Ints([2]),
+           2)
+    r.case("conv1d", one, r.real(3, 5), r.real(2, 3, 1), r.real(2), Ints([1]), Ints([0]),
+           Ints([1]), 1)
+    r.case("conv1d", one, r.real(1, 3, 5), r.real(3, 1, 2), r.real(3), Ints([3]), Ints([1]),
+           Ints([1]), 3)
+    r.case("conv2d", two, r.real(2, 3, 5, 6), r.real(4, 3, 3, 2), r.real(4), Ints([1, 1]),
+           Ints([0, 0]), Ints([1, 1]), 1)
+    r.case("conv2d", two, r.real(2, 2, 7, 5), r.real(3, 2, 3, 3), None, Ints([2, 1]), Ints([1, 2]),
+           Ints([1, 2]), 1)
+    r.case("conv2d", two, r.real(1, 4, 5, 5), r.real(8, 1, 3, 3), r.real(8), Ints([2, 2]),
+           Ints([1, 1]), Ints([1, 1]), 4)
+    r.case("conv2d", two, r.real(2, 4, 3, 3), r.real(2, 2, 1, 1), r.real(2), Ints([1, 1]),
+           Ints([0, 0]), Ints([1, 1]), 2)
+    r.case("conv2d", two, r.real(2, 4, 4), r.real(3, 2, 2, 2), r.real(3), Ints([3, 2]),
+           Ints([2, 0]), Ints([1, 1]), 1)
+    r.case("conv2d", two, r.real(1, 1, 1, 4), r.real(1, 1, 3, 3), None, Ints([1, 1]),
+           Ints([1, 1]), Ints([1, 1]), 1)
+
+
 def record_shaped_losses(r):
     """Classes in dimension 1 with more dimensions behind, or in the only one; broadcast targets."""
     shaped = torch.tensor([[[0, 2], [1, 0]], [[2, 2], [0, 1]]])
@@ -341,6 +369,7 @@ def record_operators(out):
     record_layers(r)
     record_comparisons(r)
     record_shaped_losses(r)
+    record_convolutions(r)
 
 
 def record_texts(out):
