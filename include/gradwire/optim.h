@@ -2,21 +2,23 @@
 //
 //     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, model),
 //                                (gw_sgd_options){ .lr = 0.05, .momentum = 0.9 });
+//     gw_scheduler *halve = gw_step_lr(root, opt, (gw_step_lr_options){ .step_size = 100, .gamma = 0.5 });
 //     for (int step = 0; step < steps && gw_ok(root); step++) {
 //         gw_scope *s = gw_scope_open(root);
 //         gw_backward(s, gw_mse(s, gw_module_call(s, model, x), y));
 //         gw_clip_grad_norm(s, gw_parameters(s, model), 1.0);
 //         gw_optimizer_step(s, opt);
+//         gw_scheduler_step(s, halve);
 //         gw_scope_merge(s);
 //     }
 //
-// Rules, defaults and numbers are PyTorch's. In options 0 means the default; where a default is not
-// 0 and 0 is meant, say -1.
+// Rules, schedules, defaults and numbers are PyTorch's. In options 0 means the default; where a
+// default is not 0 and 0 is meant, say -1.
 //
-// A step is all or nothing: new values are computed beside the old ones, for every parameter, and
-// put in their place at the end. If it fails, parameters and optimizer are as they were.
+// A step is all or nothing. If it fails, parameters and optimizer are as they were.
 //
-// Ownership: an optimizer belongs to the scope that made it, and holds a count on its parameters.
+// Ownership: optimizers and schedulers belong to the scope that made them; an optimizer holds a
+// count on its parameters, a scheduler one on its optimizer.
 // Threads: as the scope; one step at a time.
 #ifndef GRADWIRE_OPTIM_H
 #define GRADWIRE_OPTIM_H
@@ -29,8 +31,9 @@ extern "C" {
 
 typedef struct gw_optimizer gw_optimizer;
 
-// |params| of all three: a list of leaves of dtype f32 or f64, contiguous, each once. Else INVALID,
-// as are options out of their range.
+// ---- Rules --------------------------------------------------------------------------------------
+// |params| of all of them: a list of leaves that require a gradient, of dtype f32 or f64, contiguous,
+// each once. Else INVALID, as are options out of their range. |maximize| goes up instead of down.
 
 // Stochastic gradient descent (Sutskever et al. 2013 for Nesterov's form): torch.optim.SGD.
 typedef struct gw_sgd_options {
@@ -39,16 +42,19 @@ typedef struct gw_sgd_options {
     double dampening;     // 0
     double weight_decay;  // 0
     bool nesterov;        // needs momentum, and no dampening
+    bool maximize;
 } gw_sgd_options;
 
 GW_API gw_optimizer *gw_sgd(gw_scope *s, gw_list *params, gw_sgd_options options);
 
-// Adam (Kingma, Ba 2014): torch.optim.Adam.
+// Adam (Kingma, Ba 2014): torch.optim.Adam. |amsgrad|: Reddi et al. 2018.
 typedef struct gw_adam_options {
     double lr;            // 1e-3
     double beta1, beta2;  // 0.9, 0.999
     double eps;           // 1e-8
     double weight_decay;  // of gw_adam 0, of gw_adamw 0.01
+    bool amsgrad;
+    bool maximize;
 } gw_adam_options;
 
 GW_API gw_optimizer *gw_adam(gw_scope *s, gw_list *params, gw_adam_options options);
@@ -56,21 +62,231 @@ GW_API gw_optimizer *gw_adam(gw_scope *s, gw_list *params, gw_adam_options optio
 // Adam with decoupled weight decay (Loshchilov, Hutter 2017): torch.optim.AdamW.
 GW_API gw_optimizer *gw_adamw(gw_scope *s, gw_list *params, gw_adam_options options);
 
+// Adam for gradients that are sparse by rows: rows that the gradient does not name stay, and so do
+// their moments. INVALID for dense gradients. torch.optim.SparseAdam.
+typedef struct gw_sparse_adam_options {
+    double lr;            // 1e-3
+    double beta1, beta2;  // 0.9, 0.999
+    double eps;           // 1e-8
+    bool maximize;
+} gw_sparse_adam_options;
+
+GW_API gw_optimizer *gw_sparse_adam(gw_scope *s, gw_list *params, gw_sparse_adam_options options);
+
+// Adam with the largest gradient in the place of squares (Kingma, Ba 2014): torch.optim.Adamax.
+typedef struct gw_adamax_options {
+    double lr;            // 2e-3
+    double beta1, beta2;  // 0.9, 0.999
+    double eps;           // 1e-8
+    double weight_decay;  // 0
+    bool maximize;
+} gw_adamax_options;
+
+GW_API gw_optimizer *gw_adamax(gw_scope *s, gw_list *params, gw_adamax_options options);
+
+// Rates by the sum of squares (Duchi et al. 2011): torch.optim.Adagrad.
+typedef struct gw_adagrad_options {
+    double lr;                         // 1e-2
+    double lr_decay;                   // 0
+    double weight_decay;               // 0
+    double initial_accumulator_value;  // 0
+    double eps;                        // 1e-10
+    bool maximize;
+} gw_adagrad_options;
+
+GW_API gw_optimizer *gw_adagrad(gw_scope *s, gw_list *params, gw_adagrad_options options);
+
+// Steps as long as those before (Zeiler 2012): torch.optim.Adadelta.
+typedef struct gw_adadelta_options {
+    double lr;            // 1.0
+    double rho;           // 0.9, at most 1
+    double eps;           // 1e-6
+    double weight_decay;  // 0
+    bool maximize;
+} gw_adadelta_options;
+
+GW_API gw_optimizer *gw_adadelta(gw_scope *s, gw_list *params, gw_adadelta_options options);
+
+// Rates by the mean of squares (Hinton 2012; |centered|: Graves 2013): torch.optim.RMSprop.
+typedef struct gw_rmsprop_options {
+    double lr;            // 1e-2
+    double alpha;         // 0.99
+    double eps;           // 1e-8
+    double weight_decay;  // 0
+    double momentum;      // 0
+    bool centered;
+    bool maximize;
+} gw_rmsprop_options;
+
+GW_API gw_optimizer *gw_rmsprop(gw_scope *s, gw_list *params, gw_rmsprop_options options);
+
+// Steps by the signs of gradients (Riedmiller, Braun 1993): torch.optim.Rprop.
+typedef struct gw_rprop_options {
+    double lr;                            // 1e-2, the length of the first step
+    double eta_minus, eta_plus;           // 0.5, 1.2; 0 < eta_minus < 1 < eta_plus
+    double step_size_min, step_size_max;  // 1e-6, 50
+    bool maximize;
+} gw_rprop_options;
+
+GW_API gw_optimizer *gw_rprop(gw_scope *s, gw_list *params, gw_rprop_options options);
+
 // ---- Steps --------------------------------------------------------------------------------------
 
 // Changes the parameters by their gradients in |s|. Those without gradient stay.
+//
+// Gradients that are sparse by rows: gw_adagrad and gw_sparse_adam touch the rows they name, and so
+// does gw_sgd without momentum; none of them with weight_decay, and no other rule, takes them
+// (INVALID).
 GW_API void gw_optimizer_step(gw_scope *s, gw_optimizer *opt);
 
 // Scales the gradients that |s| has of |params| so that the 2-norm of all of them together is at most
 // |max_norm|. Returns what it was: torch.nn.utils.clip_grad_norm_.
 GW_API double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm);
 
-// The rate from the next step on, for schedules. Here 0 is 0. INVALID if negative.
-GW_API void gw_optimizer_set_lr(gw_scope *s, gw_optimizer *opt, double lr);
-GW_API double gw_optimizer_lr(const gw_optimizer *opt);
-
 // Steps taken so far.
 GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
+
+// ---- Groups -------------------------------------------------------------------------------------
+// Parameters with options of their own. What |options| leave at 0 or false is as in the first group;
+// -1 is 0. The optimizer is one of the same rule, else INVALID.
+//
+//     gw_optimizer *opt = gw_adamw(root, weights, (gw_adam_options){ .lr = 3e-4 });
+//     gw_adamw_add_group(root, opt, biases, (gw_adam_options){ .weight_decay = -1 });
+GW_API void gw_sgd_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
+                             gw_sgd_options options);
+GW_API void gw_adam_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
+                              gw_adam_options options);
+GW_API void gw_adamw_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
+                               gw_adam_options options);
+GW_API void gw_sparse_adam_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
+                                     gw_sparse_adam_options options);
+GW_API void gw_adamax_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
+                                gw_adamax_options options);
+GW_API void gw_adagrad_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
+                                 gw_adagrad_options options);
+GW_API void gw_adadelta_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
+                                  gw_adadelta_options options);
+GW_API void gw_rmsprop_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
+                                 gw_rmsprop_options options);
+GW_API void gw_rprop_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
+                               gw_rprop_options options);
+
+GW_API int gw_optimizer_group_count(const gw_optimizer *opt);
+
+// The rate of the first group, and of a group by its number: NaN if there is no such group. Setting
+// counts from the next step on; here 0 is 0, and INVALID if negative. gw_optimizer_set_lr is for all
+// groups.
+GW_API double gw_optimizer_lr(const gw_optimizer *opt);
+GW_API double gw_optimizer_group_lr(const gw_optimizer *opt, int group);
+GW_API void gw_optimizer_set_lr(gw_scope *s, gw_optimizer *opt, double lr);
+GW_API void gw_optimizer_set_group_lr(gw_scope *s, gw_optimizer *opt, int group, double lr);
+
+// ---- Saving -------------------------------------------------------------------------------------
+
+// All that the next steps depend on, but the parameters: a map of tensors, numbers and one string.
+// "rule" is the rule's name, "steps" a count; "group.0.lr" and so on are the options of groups, and
+// "0.exp_avg" and so on, under PyTorch's names, what the rule has kept of the first parameter. The
+// tensors are as they are now, whatever steps follow.
+GW_API gw_map *gw_optimizer_state_dict(gw_scope *s, gw_optimizer *opt);
+
+// Takes over such a map, from an optimizer of the same rule over as many groups and parameters. A
+// name that is missing or too many, a shape or kind that does not fit: INVALID, and nothing changes.
+GW_API void gw_optimizer_load(gw_scope *s, gw_optimizer *opt, gw_map *state);
+
+// ---- Schedules ----------------------------------------------------------------------------------
+// How rates change over time. One is set up by being made, which may change the rates at once, and
+// moves on by gw_scheduler_step, after the optimizer's step. Several over one optimizer multiply:
+//
+//     gw_scheduler *warm = gw_linear_lr(root, opt, (gw_linear_lr_options){ .total_iters = 100 });
+//     gw_scheduler *down = gw_exponential_lr(root, opt, (gw_exponential_lr_options){ .gamma = 0.999 });
+//
+// Options out of their range are INVALID.
+typedef struct gw_scheduler gw_scheduler;
+
+GW_API void gw_scheduler_step(gw_scope *s, gw_scheduler *scheduler);
+
+// |gamma| times the rate every |step_size| steps: torch.optim.lr_scheduler.StepLR.
+typedef struct gw_step_lr_options {
+    int64_t step_size;  // at least 1
+    double gamma;       // 0.1
+} gw_step_lr_options;
+
+GW_API gw_scheduler *gw_step_lr(gw_scope *s, gw_optimizer *opt, gw_step_lr_options options);
+
+// |gamma| times the rate at each of the |milestones|, which are copied: MultiStepLR.
+typedef struct gw_multi_step_lr_options {
+    const int64_t *milestones;
+    int milestone_count;
+    double gamma;  // 0.1
+} gw_multi_step_lr_options;
+
+GW_API gw_scheduler *gw_multi_step_lr(gw_scope *s, gw_optimizer *opt,
+                                      gw_multi_step_lr_options options);
+
+// |gamma| times the rate each step: ExponentialLR.
+typedef struct gw_exponential_lr_options {
+    double gamma;  // above 0
+} gw_exponential_lr_options;
+
+GW_API gw_scheduler *gw_exponential_lr(gw_scope *s, gw_optimizer *opt,
+                                       gw_exponential_lr_options options);
+
+// Half a cosine down to |eta_min| in |t_max| steps, and up again after them (Loshchilov, Hutter 2016,
+// without restarts): CosineAnnealingLR.
+typedef struct gw_cosine_annealing_lr_options {
+    int64_t t_max;   // at least 1
+    double eta_min;  // 0
+} gw_cosine_annealing_lr_options;
+
+GW_API gw_scheduler *gw_cosine_annealing_lr(gw_scope *s, gw_optimizer *opt,
+                                            gw_cosine_annealing_lr_options options);
+
+// Warm-up: from |start_factor| times the rate to |end_factor| times in |total_iters| steps: LinearLR.
+typedef struct gw_linear_lr_options {
+    double start_factor;  // 1/3; above 0, at most 1
+    double end_factor;    // 1; at most 1
+    int64_t total_iters;  // 5
+} gw_linear_lr_options;
+
+GW_API gw_scheduler *gw_linear_lr(gw_scope *s, gw_optimizer *opt, gw_linear_lr_options options);
+
+// Up to |max_lr| and down to almost nothing, in |total_steps| steps, after which it is WRONG_STATE; the
+// momentum of gw_sgd and gw_rmsprop, or beta1, goes the other way (Smith, Topin 2017): OneCycleLR. It
+// knows nothing of other schedules.
+typedef struct gw_one_cycle_lr_options {
+    double max_lr;                        // above 0
+    int64_t total_steps;                  // at least 1
+    double pct_start;                     // 0.3: the part of it that goes up
+    bool linear;                          // not along a cosine
+    bool keep_momentum;                   // leave momentum alone
+    double base_momentum, max_momentum;   // 0.85, 0.95
+    double div_factor, final_div_factor;  // begins at max_lr / 25, ends at that / 1e4
+    bool three_phase;                     // down as fast as up, then to nothing
+} gw_one_cycle_lr_options;
+
+GW_API gw_scheduler *gw_one_cycle_lr(gw_scope *s, gw_optimizer *opt,
+                                     gw_one_cycle_lr_options options);
+
+// |factor| times the rate when a metric has not become better for more than |patience| steps:
+// ReduceLROnPlateau. It moves on by gw_plateau_step.
+typedef struct gw_reduce_lr_on_plateau_options {
+    bool max;          // better is more
+    double factor;     // 0.1; below 1
+    int64_t patience;  // 10
+    double threshold;  // 1e-4: less than this is not better,
+    bool absolute;     // as a difference, instead of a part of the best
+    int64_t cooldown;  // 0: steps after a change that do not count
+    double min_lr;     // 0
+    double eps;        // 1e-8: changes less than this are not made
+} gw_reduce_lr_on_plateau_options;
+
+GW_API gw_scheduler *gw_reduce_lr_on_plateau(gw_scope *s, gw_optimizer *opt,
+                                             gw_reduce_lr_on_plateau_options options);
+GW_API void gw_plateau_step(gw_scope *s, gw_scheduler *scheduler, double metric);
+
+// Where a scheduler stands; the rates are in its optimizer's map. Loading is checked as above.
+GW_API gw_map *gw_scheduler_state_dict(gw_scope *s, gw_scheduler *scheduler);
+GW_API void gw_scheduler_load(gw_scope *s, gw_scheduler *scheduler, gw_map *state);
 
 #ifdef __cplusplus
 }

@@ -2,16 +2,19 @@
 
 #include "base/mem.h"
 
+#include <math.h>
 #include <string.h>
 
 static void destroy(gw_handle *h) {
     gw_optimizer *o = (gw_optimizer *)h;
+    optimizer_discard(o);
     for (int i = 0; i < o->parameter_count; i++) {
         parameter *p = &o->parameters[i];
         handle_release(p->x);
         for (int k = 0; k < OPTIM_STATES_MAX; k++) block_release(p->state[k]);
     }
     mem_free(o->parameters);
+    mem_free(o->groups);
     mem_give(o, sizeof *o);
 }
 
@@ -19,9 +22,8 @@ static const handle_class optimizer_class = { "optimizer", destroy };
 
 gw_optimizer optimizer_poison = { .handle = { &optimizer_class, HANDLE_IMMORTAL } };
 
-// ---- Opening ------------------------------------------------------------------------------------
-static bool check_parameter(gw_scope *s, const rule *rule, const parameter *before, int i,
-                            gw_value v) {
+// ---- Groups -------------------------------------------------------------------------------------
+static bool check_parameter(gw_scope *s, const gw_optimizer *o, int count, int i, gw_value v) {
     const char *problem = NULL;
     const gw_tensor *x = v.as.tensor;
     if (v.kind != GW_TENSOR)
@@ -32,36 +34,98 @@ static bool check_parameter(gw_scope *s, const rule *rule, const parameter *befo
         problem = "has a dtype other than f32 and f64";
     else if (!x->contiguous)
         problem = "is not contiguous";
-    for (int k = 0; k < i && !problem; k++)
-        if (before[k].x == x) problem = "is in the list twice";
-    if (problem) scope_fail(s, GW_INVALID, "gw_%s: parameter %d %s", rule->name, i, problem);
+    else if (!x->requires_grad)
+        problem = "does not require a gradient";
+    for (int k = 0; k < count && !problem; k++)
+        if (o->parameters[k].x == x) problem = "is there twice";
+    if (problem) scope_fail(s, GW_INVALID, "gw_%s: parameter %d %s", o->rule->name, i, problem);
     return !problem;
 }
 
-gw_optimizer *optimizer_open(gw_scope *s, const rule *rule, gw_list *params) {
+static bool reserve(gw_scope *s, gw_optimizer *o, int more) {
+    size_t groups = (size_t)o->group_count + 1;
+    size_t parameters = (size_t)o->parameter_count + (size_t)more;
+    void *a = mem_realloc(o->groups, groups * sizeof(optimizer_group));
+    if (a) o->groups = a;
+    void *b = mem_realloc(o->parameters, parameters * sizeof(parameter));
+    if (b) o->parameters = b;
+    if (!a || !b) scope_fail(s, GW_NO_MEMORY, "gw_%s: no memory", o->rule->name);
+    return a && b;
+}
+
+bool optimizer_add_group(gw_scope *s, gw_optimizer *o, gw_list *params,
+                         const optimizer_group *options) {
+    if (!gw_ok(s)) return false;
+    int more = params ? gw_list_count(params) : 0, count = o->parameter_count;
+    if (!more) scope_fail(s, GW_INVALID, "gw_%s: no parameters", o->rule->name);
+    optimizer_group g = *options;
+    g.initial_lr = NAN;
+    if (!more || !rule_complete(s, o->rule, &g, o->group_count ? o->groups : NULL) ||
+        !reserve(s, o, more))
+        return false;
+    for (int i = 0; i < more; i++) {
+        gw_value v = gw_list_get(s, params, i);
+        if (!check_parameter(s, o, count, i, v)) return false;
+        o->parameters[count++] = (parameter){ .x = v.as.tensor, .group = o->group_count };
+    }
+    // From here on nothing fails.
+    for (int i = o->parameter_count; i < count; i++) handle_retain(o->parameters[i].x);
+    if (o->group_count && !isnan(o->groups[0].initial_lr)) g.initial_lr = g.options.lr;
+    o->parameter_count = count;
+    o->groups[o->group_count++] = g;
+    return true;
+}
+
+gw_optimizer *optimizer_open(gw_scope *s, const rule *r, gw_list *params,
+                             const optimizer_group *options) {
     if (!gw_ok(s)) return NULL;
-    int count = params ? gw_list_count(params) : 0;
-    if (!count) {
-        scope_fail(s, GW_INVALID, "gw_%s: no parameters", rule->name);
+    gw_optimizer *o = mem_take(sizeof *o);
+    if (!o) {
+        scope_fail(s, GW_NO_MEMORY, "gw_%s: no memory", r->name);
         return NULL;
     }
-    gw_optimizer *o = mem_take(sizeof *o);
-    if (!o) goto no_memory;
     memset(o, 0, sizeof *o);
     handle_init(&o->handle, &optimizer_class);
-    o->rule = rule;
-    o->parameters = mem_calloc((size_t)count * sizeof(parameter));
-    if (!o->parameters) goto destroy;
-    for (int i = 0; i < count; i++) {
-        gw_value v = gw_list_get(s, params, i);
-        if (!check_parameter(s, rule, o->parameters, i, v)) goto destroy;
-        o->parameters[o->parameter_count++].x = handle_retain(v.as.tensor);
-    }
-    return o;
-
-destroy:
-    destroy(&o->handle);
-no_memory:
-    scope_fail(s, GW_NO_MEMORY, "gw_%s: no memory", rule->name);
+    o->rule = r;
+    if (optimizer_add_group(s, o, params, options)) return o;
+    handle_release(o);
     return NULL;
+}
+
+// ---- Looking ------------------------------------------------------------------------------------
+int gw_optimizer_group_count(const gw_optimizer *o) {
+    return o->group_count;
+}
+
+double gw_optimizer_group_lr(const gw_optimizer *o, int group) {
+    return group >= 0 && group < o->group_count ? o->groups[group].options.lr : NAN;
+}
+
+double gw_optimizer_lr(const gw_optimizer *o) {
+    return gw_optimizer_group_lr(o, 0);
+}
+
+int64_t gw_optimizer_steps(const gw_optimizer *o) {
+    return o->step_count;
+}
+
+static bool is_rate(gw_scope *s, const char *function, double lr) {
+    if (lr >= 0) return true;
+    scope_fail(s, GW_INVALID, "%s: %g is no learning rate", function, lr);
+    return false;
+}
+
+void gw_optimizer_set_lr(gw_scope *s, gw_optimizer *o, double lr) {
+    if (!gw_ok(s) || !is_rate(s, "gw_optimizer_set_lr", lr)) return;
+    for (int i = 0; i < o->group_count; i++) o->groups[i].options.lr = lr;
+}
+
+void gw_optimizer_set_group_lr(gw_scope *s, gw_optimizer *o, int group, double lr) {
+    if (!gw_ok(s) || o == &optimizer_poison) return;
+    if (!is_rate(s, "gw_optimizer_set_group_lr", lr)) return;
+    if (group >= 0 && group < o->group_count)
+        o->groups[group].options.lr = lr;
+    else
+        scope_fail(s, GW_INVALID, "gw_optimizer_set_group_lr: group %d of %d", group,
+                   o->group_count);
 }

@@ -1,43 +1,80 @@
-// The inside of optimizers: a rule, its state, and a step in two halves.
+// The inside of optimizers: a rule, groups of parameters, and a step in two halves.
 //
 // optimizer_stage computes the new values of all parameters into blocks of their own; after it,
 // optimizer_commit puts them in place and cannot fail, or optimizer_discard drops them. A step over
-// several workers will stage on every owner before any of them commits.
+// several workers stages on every owner before any of them commits.
 #ifndef OPTIM_OPTIMIZER_H
 #define OPTIM_OPTIMIZER_H
 
+#include "optim/update.h"
 #include "tensor/tensor.h"
 #include <gradwire/optim.h>
 
-enum { OPTIM_STATES_MAX = 2 };
+typedef struct optimizer_group optimizer_group;
 
-// One parameter's part of a step, as plain arrays of |count| elements.
-typedef struct update {
-    const void *x, *grad;
-    void *new_x;
-    const void *state[OPTIM_STATES_MAX];  // zeros before the first step; may be new_state itself
-    void *new_state[OPTIM_STATES_MAX];
-    int64_t count;
-    int64_t step;  // 1 is the first
-} update;
+// ---- Rules --------------------------------------------------------------------------------------
+// One member of a rule's options.
+typedef struct option {
+    const char *name;
+    size_t offset;
+    bool is_flag;      // a bool; otherwise a double
+    double otherwise;  // the default
+    double low, below;
+} option;
 
 typedef struct rule {
     const char *name;
-    int (*state_count)(const gw_optimizer *o);
-    void (*run_f32)(const gw_optimizer *o, const update *u);
-    void (*run_f64)(const gw_optimizer *o, const update *u);
+    const option *options;
+    int option_count;
+    const char *(*check)(const optimizer_group *g);  // what is wrong with the options; may be NULL
+
+    const char *states[OPTIM_STATES_MAX];              // PyTorch's names
+    unsigned (*uses)(const optimizer_group *g);        // which of them, as bits
+    double (*start)(const optimizer_group *g, int k);  // what state |k| begins with; NULL: 0
+
+    bool takes_rows, takes_dense;  // gradients
+    update_loop *run_f32, *run_f64;
 } rule;
 
-extern const rule rule_sgd, rule_adam, rule_adamw;
+// NULL if there is none.
+const rule *rule_find(const char *name);
+
+// Fills in what is 0, by |first| if there is one and else by the defaults. False with |s| failed if
+// a number is out of its range.
+bool rule_complete(gw_scope *s, const rule *r, optimizer_group *g, const optimizer_group *first);
+
+// The number that |o| is in the options of |g|; a flag is 0 or 1.
+double option_get(const option *o, const optimizer_group *g);
+void option_set(const option *o, optimizer_group *g, double value);
+const option *rule_option(const rule *r, const char *name);  // NULL if there is none
+
+// ---- Optimizers ---------------------------------------------------------------------------------
+struct optimizer_group {
+    union {
+        double lr;  // the first member of all of them
+        gw_sgd_options sgd;
+        gw_adam_options adam;
+        gw_sparse_adam_options sparse_adam;
+        gw_adamax_options adamax;
+        gw_adagrad_options adagrad;
+        gw_adadelta_options adadelta;
+        gw_rmsprop_options rmsprop;
+        gw_rprop_options rprop;
+    } options;
+    double initial_lr;  // what schedules are about: the rate before the first one; NaN without one
+};
 
 typedef struct parameter {
     gw_tensor *x;  // counted
+    int group;
     int64_t step_count;
-    block *state[OPTIM_STATES_MAX];  // arrays like x; NULL before the first step
+    block *state[OPTIM_STATES_MAX];  // arrays like x; NULL before the first step, or unused
 
     // staged
-    block *new_x;  // NULL: no gradient, so nothing happens to it
-    block *new_state[OPTIM_STATES_MAX];
+    gw_tensor *grad;                     // counted; NULL: none, so nothing happens to it
+    block *new_x;                        // NULL: written in place
+    block *new_state[OPTIM_STATES_MAX];  // NULL: unused, or written in place
+    struct row_update *rows;             // the new values are only of these
 } parameter;
 
 struct gw_optimizer {
@@ -45,11 +82,8 @@ struct gw_optimizer {
 
     // arguments
     const rule *rule;
-    double lr;
-    union {
-        gw_sgd_options sgd;
-        gw_adam_options adam;
-    } options;
+    optimizer_group *groups;
+    int group_count;
 
     // state
     parameter *parameters;
@@ -57,13 +91,22 @@ struct gw_optimizer {
     int64_t step_count;
 };
 
-bool optimizer_stage(gw_scope *s, gw_optimizer *o);  // false with |s| failed and nothing staged
+// |params| as a first group. One count, or NULL with |s| failed.
+gw_optimizer *optimizer_open(gw_scope *s, const rule *r, gw_list *params,
+                             const optimizer_group *options);
+bool optimizer_add_group(gw_scope *s, gw_optimizer *o, gw_list *params,
+                         const optimizer_group *options);
+
+extern gw_optimizer optimizer_poison;  // what failed constructors return; steps of it do nothing
+
+// ---- Steps --------------------------------------------------------------------------------------
+// False with |s| failed and nothing staged.
+bool optimizer_stage(gw_scope *s, gw_optimizer *o);
 void optimizer_commit(gw_optimizer *o);
 void optimizer_discard(gw_optimizer *o);
 
-// An optimizer without options, or NULL with |s| failed.
-gw_optimizer *optimizer_open(gw_scope *s, const rule *rule, gw_list *params);
-
-extern gw_optimizer optimizer_poison;  // what failed constructors return; steps of it do nothing
+// All of it at once: writes in place where nobody else sees the old values. False with |s| failed
+// and nothing changed.
+bool optimizer_step(gw_scope *s, gw_optimizer *o);
 
 #endif

@@ -3,6 +3,7 @@
 #include <gradwire/ops.h>
 #include <gradwire/optim.h>
 
+#include <math.h>
 #include <string.h>
 
 static void assert_refuses(gw_scope *s, gw_list *params, const char *words) {
@@ -44,7 +45,7 @@ static void it_wants_each_parameter_once(void **state) {
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
     gw_list_add(s, params, x);
     gw_list_add(s, params, x);
-    assert_refuses(s, params, "parameter 1 is in the list twice");
+    assert_refuses(s, params, "parameter 1 is there twice");
 }
 
 static void it_wants_contiguous_floats(void **state) {
@@ -75,5 +76,83 @@ static void it_holds_its_parameters(void **state) {
     assert_int_equal(gw_scope_close(root).status, GW_OK);
 }
 
-GW_TESTS(optim_optimizer, it_wants_parameters, it_wants_tensors, it_wants_leaves,
-         it_wants_each_parameter_once, it_wants_contiguous_floats, it_holds_its_parameters);
+static void it_wants_leaves_that_require_a_gradient(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_list *params = gw_list_open(s);
+    gw_list_add(s, params, gw_ones(s, GW_F32, 2));
+    assert_refuses(s, params, "parameter 0 does not require a gradient");
+}
+
+// ---- Groups -------------------------------------------------------------------------------------
+static gw_tensor *leaf(gw_scope *s) {
+    return gw_requires_grad(s, gw_ones(s, GW_F64, 2));
+}
+
+static gw_list *list_of(gw_scope *s, gw_tensor *x) {
+    gw_list *list = gw_list_open(s);
+    gw_list_add(s, list, x);
+    return list;
+}
+
+static double first_of(const gw_tensor *x) {
+    return *(const double *)gw_data(x);
+}
+
+static void groups_have_options_of_their_own(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *a = leaf(s), *b = leaf(s), *c = leaf(s);
+    gw_optimizer *opt =
+        gw_sgd(s, list_of(s, a), (gw_sgd_options){ .lr = 0.5, .weight_decay = 0.25 });
+    gw_sgd_add_group(s, opt, list_of(s, b), (gw_sgd_options){ .lr = 0.125 });
+    gw_sgd_add_group(s, opt, list_of(s, c), (gw_sgd_options){ .weight_decay = -1 });
+    assert_int_equal(gw_optimizer_group_count(opt), 3);
+    assert_float_equal(gw_optimizer_group_lr(opt, 1), 0.125, 0);
+    assert_float_equal(gw_optimizer_group_lr(opt, 2), 0.5, 0);
+    assert_true(isnan(gw_optimizer_group_lr(opt, 3)));
+    gw_backward(s, gw_sum(s, gw_add(s, a, gw_add(s, b, c))));
+    gw_optimizer_step(s, opt);
+    assert_float_equal(first_of(a), 1 - 0.5 * 1.25, 0);
+    assert_float_equal(first_of(b), 1 - 0.125 * 1.25, 0);
+    assert_float_equal(first_of(c), 1 - 0.5, 0);
+    gw_optimizer_set_group_lr(s, opt, 1, 0);
+    assert_float_equal(gw_optimizer_group_lr(opt, 1), 0, 0);
+    gw_optimizer_set_lr(s, opt, 2);
+    assert_float_equal(gw_optimizer_group_lr(opt, 1), 2, 0);
+    gw_optimizer_set_group_lr(s, opt, 7, 1);
+    assert_int_equal(gw_scope_close(s).status, GW_INVALID);
+}
+
+static void assert_group_refused(gw_scope *s, gw_optimizer *opt, const char *words) {
+    assert_non_null(strstr(gw_scope_error(s)->text, words));
+    gw_scope_clear(s);
+    assert_int_equal(gw_optimizer_group_count(opt), 1);
+}
+
+static void a_group_that_is_refused_changes_nothing(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *a = leaf(s), *b = leaf(s);
+    gw_optimizer *opt = gw_sgd(s, list_of(s, a), (gw_sgd_options){ .lr = 0.5 });
+    gw_adam_add_group(s, opt, list_of(s, b), (gw_adam_options){ 0 });
+    assert_group_refused(s, opt, "gw_adam_add_group: the optimizer is one of gw_sgd");
+    gw_sgd_add_group(s, opt, list_of(s, b), (gw_sgd_options){ .momentum = -3 });
+    assert_group_refused(s, opt, "gw_sgd: momentum is -3");
+    gw_list *both = list_of(s, b);
+    gw_list_add(s, both, a);
+    gw_sgd_add_group(s, opt, both, (gw_sgd_options){ 0 });
+    assert_group_refused(s, opt, "gw_sgd: parameter 1 is there twice");
+    gw_sgd_add_group(s, opt, gw_list_open(s), (gw_sgd_options){ 0 });
+    assert_group_refused(s, opt, "gw_sgd: no parameters");
+    gw_backward(s, gw_sum(s, gw_add(s, a, b)));
+    gw_optimizer_step(s, opt);
+    assert_float_equal(first_of(a), 0.5, 0);
+    assert_float_equal(first_of(b), 1, 0);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+GW_TESTS(optim_optimizer, it_wants_leaves_that_require_a_gradient, groups_have_options_of_their_own,
+         a_group_that_is_refused_changes_nothing, it_wants_parameters, it_wants_tensors,
+         it_wants_leaves, it_wants_each_parameter_once, it_wants_contiguous_floats,
+         it_holds_its_parameters);

@@ -35,6 +35,20 @@ static void options_have_pytorchs_defaults(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
+static void each_rule_has_the_rate_of_pytorch(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_list *params = one_parameter(s);
+    assert_float_equal(gw_optimizer_lr(gw_sparse_adam(s, params, (gw_sparse_adam_options){ 0 })),
+                       1e-3, 0);
+    assert_float_equal(gw_optimizer_lr(gw_adamax(s, params, (gw_adamax_options){ 0 })), 2e-3, 0);
+    assert_float_equal(gw_optimizer_lr(gw_adagrad(s, params, (gw_adagrad_options){ 0 })), 1e-2, 0);
+    assert_float_equal(gw_optimizer_lr(gw_adadelta(s, params, (gw_adadelta_options){ 0 })), 1, 0);
+    assert_float_equal(gw_optimizer_lr(gw_rmsprop(s, params, (gw_rmsprop_options){ 0 })), 1e-2, 0);
+    assert_float_equal(gw_optimizer_lr(gw_rprop(s, params, (gw_rprop_options){ 0 })), 1e-2, 0);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
 static void options_out_of_range_are_refused(void **state) {
     (void)state;
     assert_refuses(gw_sgd(s, one_parameter(s), (gw_sgd_options){ .lr = -0.5 }),
@@ -48,6 +62,13 @@ static void options_out_of_range_are_refused(void **state) {
     assert_refuses(gw_adamw(s, one_parameter(s), (gw_adam_options){ .beta2 = 1.5 }),
                    "gw_adamw: beta2");
     assert_refuses(gw_adam(s, one_parameter(s), (gw_adam_options){ .eps = 0.0 / 0.0 }), "eps");
+    assert_refuses(gw_adadelta(s, one_parameter(s), (gw_adadelta_options){ .rho = 1.5 }),
+                   "gw_adadelta: rho is above 1");
+    assert_refuses(gw_rprop(s, one_parameter(s), (gw_rprop_options){ .eta_plus = 0.9 }),
+                   "gw_rprop: 0 < eta_minus < 1 < eta_plus");
+    assert_refuses(gw_rmsprop(s, one_parameter(s), (gw_rmsprop_options){ .alpha = -0.5 }),
+                   "gw_rmsprop: alpha is -0.5");
 }
 
-GW_TESTS(optim_rule, options_have_pytorchs_defaults, options_out_of_range_are_refused);
+GW_TESTS(optim_rule, options_have_pytorchs_defaults, each_rule_has_the_rate_of_pytorch,
+         options_out_of_range_are_refused);

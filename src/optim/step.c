@@ -15,8 +15,15 @@ static bool is_replaceable(const gw_tensor *x) {
            !x->storage->block->external;
 }
 
+// Whether nobody but its one holder can see the values of |b|.
+static bool is_own(const block *b) {
+    return atomic_load_explicit(&b->count, memory_order_acquire) == 1;
+}
+
 // ---- Staging ------------------------------------------------------------------------------------
 static void discard(parameter *p) {
+    handle_release(p->grad);
+    p->grad = NULL;
     block_release(p->new_x);
     p->new_x = NULL;
     for (int k = 0; k < OPTIM_STATES_MAX; k++) {
@@ -25,72 +32,110 @@ static void discard(parameter *p) {
     }
 }
 
-static bool take_blocks(parameter *p, int state_count) {
-    size_t size = size_of(p->x);
-    p->new_x = block_take(size);
-    bool ok = p->new_x != NULL;
-    for (int k = 0; k < state_count && ok; k++) {
-        p->new_state[k] = block_take(size);
-        ok = p->new_state[k] != NULL;
-        if (ok && !p->state[k]) memset(p->new_state[k]->bytes, 0, size);
-    }
-    // What cannot be replaced is written at the commit, which must not need memory then.
-    return ok && (is_replaceable(p->x) || storage_writable(p->x->storage));
+void optimizer_discard(gw_optimizer *o) {
+    for (int i = 0; i < o->parameter_count; i++) discard(&o->parameters[i]);
 }
 
-static void compute(const gw_optimizer *o, parameter *p, const gw_tensor *grad, int state_count) {
+static void fill(block *b, const gw_tensor *like, double value) {
+    if (value == 0) {
+        memset(b->bytes, 0, size_of(like));
+    } else if (like->dtype == GW_F32) {
+        float *numbers = (float *)(void *)b->bytes;
+        for (int64_t i = 0; i < like->numel; i++) numbers[i] = (float)value;
+    } else {
+        double *numbers = (double *)(void *)b->bytes;
+        for (int64_t i = 0; i < like->numel; i++) numbers[i] = value;
+    }
+}
+
+static bool take_state(const gw_optimizer *o, parameter *p, int k, bool beside) {
+    if (!beside && p->state[k] && is_own(p->state[k])) return true;
+    block *b = p->new_state[k] = block_take(size_of(p->x));
+    const optimizer_group *g = &o->groups[p->group];
+    if (b && !p->state[k]) fill(b, p->x, o->rule->start ? o->rule->start(g, k) : 0);
+    return b != NULL;
+}
+
+// Everything that needs memory.
+static bool take_blocks(const gw_optimizer *o, parameter *p, bool beside) {
+    bool ok = true;
+    if (!is_replaceable(p->x)) ok = storage_writable(p->x->storage) != NULL;
+    if (ok && (beside || (is_replaceable(p->x) && !is_own(p->x->storage->block))))
+        ok = (p->new_x = block_take(size_of(p->x))) != NULL;
+    unsigned used = o->rule->uses(&o->groups[p->group]);
+    for (int k = 0; k < OPTIM_STATES_MAX && ok; k++)
+        if (used >> k & 1) ok = take_state(o, p, k, beside);
+    return ok;
+}
+
+static bool prepare(gw_scope *s, gw_optimizer *o, int i, bool beside) {
+    parameter *p = &o->parameters[i];
+    gw_tensor *grad = grads_find(s, p->x);
+    if (!grad) return true;
+    p->grad = handle_retain(grad);
+    if (take_blocks(o, p, beside)) return true;
+    scope_fail(s, GW_NO_MEMORY,
+               "step of gw_%s: no memory for new values of parameter %d; none has changed",
+               o->rule->name, i);
+    return false;
+}
+
+static uint8_t *place_of(gw_tensor *x) {
+    return x->storage->block->bytes + (size_t)x->offset * gw_dtype_size((gw_dtype)x->dtype);
+}
+
+static void compute(const gw_optimizer *o, parameter *p) {
+    const optimizer_group *g = &o->groups[p->group];
     update u = {
         .x = tensor_bytes(p->x),
-        .grad = tensor_bytes(grad),
-        .new_x = p->new_x->bytes,
+        .grad = tensor_bytes(p->grad),
+        .new_x = p->new_x ? p->new_x->bytes : place_of(p->x),
         .count = p->x->numel,
         .step = p->step_count + 1,
     };
-    for (int k = 0; k < state_count; k++) {
-        u.new_state[k] = p->new_state[k]->bytes;
-        u.state[k] = p->state[k] ? p->state[k]->bytes : u.new_state[k];
+    unsigned used = o->rule->uses(g);
+    for (int k = 0; k < OPTIM_STATES_MAX; k++) {
+        if (!(used >> k & 1)) continue;
+        const block *old = p->state[k] ? p->state[k] : p->new_state[k];
+        u.state[k] = old->bytes;
+        u.new_state[k] = p->new_state[k] ? p->new_state[k]->bytes : p->state[k]->bytes;
+        if (!p->state[k]) u.first |= 1u << k;
     }
     if (p->x->dtype == GW_F32)
-        o->rule->run_f32(o, &u);
+        o->rule->run_f32(g, &u);
     else
-        o->rule->run_f64(o, &u);
+        o->rule->run_f64(g, &u);
 }
 
-bool optimizer_stage(gw_scope *s, gw_optimizer *o) {
+// In two rounds: in place, nothing may fail once something has been computed.
+static bool stage(gw_scope *s, gw_optimizer *o, bool beside) {
     if (!gw_ok(s)) return false;
-    int state_count = o->rule->state_count(o);
     for (int i = 0; i < o->parameter_count; i++) {
-        parameter *p = &o->parameters[i];
-        const gw_tensor *grad = grads_find(s, p->x);
-        if (!grad) continue;
-        if (!take_blocks(p, state_count)) {
-            optimizer_discard(o);
-            scope_fail(s, GW_NO_MEMORY,
-                       "step of gw_%s: no memory for new values of parameter %d; none has changed",
-                       o->rule->name, i);
-            return false;
-        }
-        compute(o, p, grad, state_count);
+        if (prepare(s, o, i, beside)) continue;
+        optimizer_discard(o);
+        return false;
     }
+    for (int i = 0; i < o->parameter_count; i++)
+        if (o->parameters[i].grad) compute(o, &o->parameters[i]);
     return true;
 }
 
-void optimizer_discard(gw_optimizer *o) {
-    for (int i = 0; i < o->parameter_count; i++) discard(&o->parameters[i]);
+bool optimizer_stage(gw_scope *s, gw_optimizer *o) {
+    return stage(s, o, true);
 }
 
 // ---- Committing ---------------------------------------------------------------------------------
 static void put_in_place(gw_tensor *x, block *values) {
     storage *st = x->storage;
+    st->version++;
+    if (!values) return;
     if (is_replaceable(x)) {
         block_release(st->block);
         st->block = values;
-        st->version++;
         x->offset = 0;
         return;
     }
-    memcpy(st->block->bytes + (size_t)x->offset * gw_dtype_size((gw_dtype)x->dtype), values->bytes,
-           size_of(x));
+    memcpy(place_of(x), values->bytes, size_of(x));
     block_release(values);
 }
 
@@ -103,31 +148,23 @@ static void commit(parameter *p) {
         p->state[k] = p->new_state[k];
         p->new_state[k] = NULL;
     }
+    handle_release(p->grad);
+    p->grad = NULL;
     p->step_count++;
 }
 
 void optimizer_commit(gw_optimizer *o) {
     for (int i = 0; i < o->parameter_count; i++)
-        if (o->parameters[i].new_x) commit(&o->parameters[i]);
+        if (o->parameters[i].grad) commit(&o->parameters[i]);
     o->step_count++;
 }
 
+bool optimizer_step(gw_scope *s, gw_optimizer *o) {
+    if (!stage(s, o, false)) return false;
+    optimizer_commit(o);
+    return true;
+}
+
 void gw_optimizer_step(gw_scope *s, gw_optimizer *o) {
-    if (o != &optimizer_poison && optimizer_stage(s, o)) optimizer_commit(o);
-}
-
-// ---- Looking ------------------------------------------------------------------------------------
-void gw_optimizer_set_lr(gw_scope *s, gw_optimizer *o, double lr) {
-    if (!gw_ok(s) || o == &optimizer_poison) return;
-    if (lr >= 0)
-        o->lr = lr;
-    else
-        scope_fail(s, GW_INVALID, "gw_optimizer_set_lr: %g is no learning rate", lr);
-}
-
-double gw_optimizer_lr(const gw_optimizer *o) {
-    return o->lr;
-}
-int64_t gw_optimizer_steps(const gw_optimizer *o) {
-    return o->step_count;
+    if (o != &optimizer_poison) optimizer_step(s, o);
 }

@@ -128,6 +128,42 @@ static void a_discarded_step_changes_nothing(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
+static void a_staged_step_waits_for_its_commit(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *a = leaf(s, 1, 2), *b = leaf(s, 3, 4);
+    gw_optimizer *opt = gw_adam(s, list_of(s, a, b), (gw_adam_options){ .lr = 0.1 });
+    for (int step = 0; step < 3; step++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_backward(t, gw_sum(t, gw_add(t, a, b)));
+        assert_true(optimizer_stage(t, opt));
+        assert_values(a, 1 - 0.1f * (float)step, 2 - 0.1f * (float)step);
+        gw_scope_merge(t);  // nothing staged needs the gradients any more
+        optimizer_commit(opt);
+    }
+    assert_values(b, 2.7f, 3.7f);
+    assert_int_equal(gw_optimizer_steps(opt), 3);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+static void values_that_are_being_sent_stay_as_they_were(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *a = leaf(s, 1, 2);
+    gw_optimizer *opt = gw_sgd(s, list_of(s, a, NULL), rate(1));
+    gw_backward(s, gw_sum(s, a));
+    block *frame = block_pin(a->storage->block);
+    gw_optimizer_step(s, opt);
+    assert_values(a, 0, 1);
+    assert_float_equal(((const float *)(const void *)frame->bytes)[0], 1, 0);
+    block_unpin(frame);
+    const void *place = gw_data(a);
+    gw_optimizer_step(s, opt);
+    assert_values(a, -1, 0);
+    assert_ptr_equal(gw_data(a), place);  // nobody looks: written where it is
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
 static int allowed_count;
 
 static int fail_after_some(size_t size) {
@@ -199,5 +235,6 @@ static void it_survives_any_failing_allocation(void **state) {
 GW_TESTS(optim_step, parameters_without_gradient_stay, a_step_uses_the_gradients_of_its_scope_only,
          values_saved_for_backward_stay_as_they_were, views_see_the_new_values,
          lent_memory_gets_the_new_values, the_rate_can_change_between_steps,
-         a_discarded_step_changes_nothing, a_step_is_all_or_nothing,
+         a_discarded_step_changes_nothing, a_staged_step_waits_for_its_commit,
+         values_that_are_being_sent_stay_as_they_were, a_step_is_all_or_nothing,
          nothing_happens_in_a_failed_scope, it_survives_any_failing_allocation);

@@ -2,53 +2,36 @@
 #include "testing/recording.h"
 #include "testing/testing.h"
 
+#include "optim/optimizer.h"
 #include <gradwire/ops.h>
-#include <gradwire/optim.h>
 
 #include <stdio.h>
 #include <string.h>
 
 enum { PARAMETERS = 4 };
 
-typedef struct settings {
-    double lr, momentum, dampening, weight_decay, nesterov, beta1, beta2, eps;
-} settings;
-
-static void read_option(recording *r, settings *c) {
-    const struct {
-        const char *name;
-        double *value;
-    } known[] = {
-        { "lr", &c->lr },
-        { "momentum", &c->momentum },
-        { "dampening", &c->dampening },
-        { "weight_decay", &c->weight_decay },
-        { "nesterov", &c->nesterov },
-        { "beta1", &c->beta1 },
-        { "beta2", &c->beta2 },
-        { "eps", &c->eps },
-    };
-    const char *name = recording_word(r);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(known[i].name, name) != 0) continue;
-        *known[i].value = recording_number(r);
-        return;
-    }
-    fail_msg("no option %s", name);
+static gw_optimizer *open_optimizer(gw_scope *s, const rule *r, gw_list *params,
+                                    const optimizer_group *g) {
+#define RULE(rule, member)                                                                         \
+    if (strcmp(r->name, #rule) == 0) return gw_##rule(s, params, g->options.member)
+    RULE(sgd, sgd);
+    RULE(adam, adam);
+    RULE(adamw, adam);
+    RULE(adamax, adamax);
+    RULE(adagrad, adagrad);
+    RULE(adadelta, adadelta);
+    RULE(rmsprop, rmsprop);
+    RULE(rprop, rprop);
+#undef RULE
+    fail_msg("no rule %s", r->name);
+    return NULL;
 }
 
-static gw_optimizer *open_optimizer(gw_scope *s, const char *name, gw_list *params, settings c) {
-    if (strcmp(name, "sgd") == 0)
-        return gw_sgd(s, params,
-                      (gw_sgd_options){ .lr = c.lr,
-                                        .momentum = c.momentum,
-                                        .dampening = c.dampening,
-                                        .weight_decay = c.weight_decay,
-                                        .nesterov = c.nesterov != 0 });
-    gw_adam_options o = {
-        .lr = c.lr, .beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay
-    };
-    return strcmp(name, "adam") == 0 ? gw_adam(s, params, o) : gw_adamw(s, params, o);
+static void read_option(recording *r, const rule *rule, optimizer_group *g) {
+    const char *name = recording_word(r);
+    const option *o = rule_option(rule, name);
+    if (!o) fail_msg("no option %s of %s", name, rule->name);
+    option_set(o, g, recording_number(r));
 }
 
 static gw_tensor *loss_of(gw_scope *s, gw_tensor *const p[PARAMETERS], gw_tensor *x, gw_tensor *y) {
@@ -67,12 +50,14 @@ static void compare(gw_scope *s, recording *r, gw_tensor *const p[PARAMETERS], c
 static void run_case(recording *r, int number) {
     gw_scope *root = gw_scope_open(NULL);
     const char *name = recording_word(r);
+    const rule *rule = rule_find(name);
+    assert_non_null(rule);
     char what[64];
     snprintf(what, sizeof what, "case %d, gw_%s", number, name);
     testing_note("%s", what);
 
-    settings c = { 0 };
-    while (recording_takes(r, "option")) read_option(r, &c);
+    optimizer_group g = { 0 };
+    while (recording_takes(r, "option")) read_option(r, rule, &g);
     assert_true(recording_takes(r, "x"));
     gw_tensor *x = recording_tensor(root, r);
     assert_true(recording_takes(r, "y"));
@@ -84,7 +69,7 @@ static void run_case(recording *r, int number) {
         gw_list_add(root, params, p[i]);
     }
 
-    gw_optimizer *opt = open_optimizer(root, name, params, c);
+    gw_optimizer *opt = open_optimizer(root, rule, params, &g);
     int step = 0;
     while (recording_takes(r, "step")) {
         for (int until = (int)recording_number(r); step < until; step++) {
@@ -107,7 +92,7 @@ static void rules_step_as_in_pytorch(void **state) {
     int number = 0;
     while (recording_takes(&r, "case")) run_case(&r, ++number);
     assert_null(recording_word(&r));
-    assert_true(number >= 26);
+    assert_true(number >= 68);
     recording_close(&r);
 }
 

@@ -40,20 +40,41 @@ CASES = [
     ("adamw", torch.optim.AdamW, {}),
     ("adamw", torch.optim.AdamW, {"lr": 0.01, "weight_decay": 0.1}),
     ("adamw", torch.optim.AdamW, {"lr": 0.01, "betas": (0.8, 0.95), "weight_decay": 0.0}),
+    ("sgd", torch.optim.SGD, {"lr": 0.002, "momentum": 0.5, "weight_decay": 0.01, "maximize": True}),
+    ("adam", torch.optim.Adam, {"lr": 0.01, "betas": (0.8, 0.9), "amsgrad": True}),
+    ("adam", torch.optim.Adam, {"lr": 0.003, "weight_decay": 0.01, "maximize": True}),
+    ("adamw", torch.optim.AdamW, {"lr": 0.01, "betas": (0.8, 0.9), "amsgrad": True, "maximize": True}),
+    ("adamax", torch.optim.Adamax, {}),
+    ("adamax", torch.optim.Adamax, {"lr": 0.01, "betas": (0.8, 0.9), "eps": 1e-3, "weight_decay": 0.1}),
+    ("adamax", torch.optim.Adamax, {"lr": 0.01, "maximize": True}),
+    ("adagrad", torch.optim.Adagrad, {}),
+    ("adagrad", torch.optim.Adagrad, {"lr": 0.02, "lr_decay": 0.1, "weight_decay": 0.1}),
+    ("adagrad", torch.optim.Adagrad, {"initial_accumulator_value": 0.5, "eps": 1e-3, "maximize": True}),
+    ("adadelta", torch.optim.Adadelta, {}),
+    ("adadelta", torch.optim.Adadelta, {"lr": 0.5, "rho": 0.8, "eps": 1e-4, "weight_decay": 0.1}),
+    ("adadelta", torch.optim.Adadelta, {"rho": 0.0, "maximize": True}),
+    ("rmsprop", torch.optim.RMSprop, {}),
+    ("rmsprop", torch.optim.RMSprop, {"lr": 0.002, "alpha": 0.9, "eps": 1e-3, "weight_decay": 0.1}),
+    ("rmsprop", torch.optim.RMSprop, {"lr": 0.002, "momentum": 0.5}),
+    ("rmsprop", torch.optim.RMSprop, {"lr": 0.002, "alpha": 0.5, "eps": 0.1, "centered": True}),
+    ("rmsprop", torch.optim.RMSprop, {"lr": 0.001, "eps": 0.1, "centered": True, "momentum": 0.5, "maximize": True}),
+    ("rprop", torch.optim.Rprop, {}),
+    ("rprop", torch.optim.Rprop, {"lr": 0.02, "etas": (0.3, 1.5), "step_sizes": (1e-3, 0.05)}),
+    ("rprop", torch.optim.Rprop, {"lr": 0.001, "maximize": True}),
 ]
 
 
-def options_of(name, options):
+def options_of(options):
     """Options as gradwire has them: -1 says 0 where 0 would be the default."""
+    pairs = {
+        "betas": ("beta1", "beta2"),
+        "etas": ("eta_minus", "eta_plus"),
+        "step_sizes": ("step_size_min", "step_size_max"),
+    }
     flat = {}
     for key, v in options.items():
-        if key == "betas":
-            flat["beta1"], flat["beta2"] = v
-        else:
-            flat[key] = v
-    for key in ("beta1", "beta2", "weight_decay"):
-        if flat.get(key) == 0.0:
-            flat[key] = -1.0
+        for name, one in zip(pairs[key], v) if key in pairs else [(key, v)]:
+            flat[name] = -1.0 if one == 0.0 else float(one)
     return flat
 
 
@@ -64,7 +85,7 @@ def record_optimizers(out):
             params = [p.to(dtype).requires_grad_() for p in params]
             x, y = x.to(dtype), y.to(dtype)
             out.write(f"\ncase {name}\n")
-            for key, v in options_of(name, options).items():
+            for key, v in options_of(options).items():
                 out.write(f"option {key} {float(v)!r}\n")
             out.write(f"x {words.tensor(x)}\ny {words.tensor(y)}\n")
             for p in params:

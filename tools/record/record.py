@@ -21,6 +21,7 @@ sys.dont_write_bytecode = True
 import layer_cases  # noqa: E402
 import operator_cases  # noqa: E402
 import optimizer_cases  # noqa: E402
+import schedule_cases  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDINGS = os.path.join(HERE, "..", "..", "src", "testing", "recordings")
@@ -36,6 +37,7 @@ def main():
         ("layers.txt", layer_cases.record_layers),
         ("optimizers.txt", optimizer_cases.record_optimizers),
         ("clip.txt", optimizer_cases.record_clipping),
+        ("schedules.txt", schedule_cases.record_schedules),
     ):
         with open(os.path.join(RECORDINGS, name), "w", encoding="ascii") as out:
             out.write(f"# Written by tools/record/record.py with PyTorch {torch.__version__}.\n")

@@ -1,0 +1,212 @@
+// Schedulers: making them, and moving on.
+#include "optim/scheduler.h"
+
+#include "base/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+static void destroy(gw_handle *h) {
+    gw_scheduler *c = (gw_scheduler *)h;
+    if (c->schedule == &schedule_multi_step) mem_free((void *)c->options.multi_step.milestones);
+    handle_release(c->optimizer);
+    mem_give(c, sizeof *c);
+}
+
+static const handle_class scheduler_class = { "scheduler", destroy };
+
+gw_scheduler scheduler_poison = { .handle = { &scheduler_class, HANDLE_IMMORTAL } };
+
+// ---- Moving on ----------------------------------------------------------------------------------
+static void apply(gw_scheduler *c) {
+    gw_optimizer *o = c->optimizer;
+    const option *momentum = NULL;
+    if (c->schedule == &schedule_one_cycle && !c->options.one_cycle.keep_momentum)
+        momentum = schedule_momentum(o);
+    for (int i = 0; i < o->group_count; i++) {
+        optimizer_group *g = &o->groups[i];
+        g->options.lr = c->schedule->rate(c, g);
+        if (momentum) option_set(momentum, g, schedule_momentum_now(c));
+    }
+}
+
+void gw_scheduler_step(gw_scope *s, gw_scheduler *c) {
+    if (!gw_ok(s) || c == &scheduler_poison) return;
+    if (!c->schedule->rate) {
+        scope_fail(s, GW_INVALID, "gw_scheduler_step: gw_%s needs a metric: gw_plateau_step",
+                   c->schedule->name);
+    } else if (c->schedule == &schedule_one_cycle &&
+               c->now.step >= c->options.one_cycle.total_steps) {
+        scope_fail(s, GW_WRONG_STATE,
+                   "gw_scheduler_step: all %lld steps of gw_one_cycle_lr are over",
+                   (long long)c->options.one_cycle.total_steps);
+    } else {
+        c->now.step++;
+        apply(c);
+    }
+}
+
+void gw_plateau_step(gw_scope *s, gw_scheduler *c, double metric) {
+    if (!gw_ok(s) || c == &scheduler_poison) return;
+    if (c->schedule != &schedule_plateau) {
+        scope_fail(s, GW_INVALID, "gw_plateau_step: gw_%s takes no metric: gw_scheduler_step",
+                   c->schedule->name);
+        return;
+    }
+    c->now.step++;
+    if (!schedule_plateau_meets(c, metric)) return;
+    const gw_reduce_lr_on_plateau_options *p = &c->options.plateau;
+    for (int i = 0; i < c->optimizer->group_count; i++) {
+        double *lr = &c->optimizer->groups[i].options.lr;
+        double reduced = fmax(*lr * p->factor, p->min_lr);
+        if (*lr - reduced > p->eps) *lr = reduced;
+    }
+}
+
+// ---- Making -------------------------------------------------------------------------------------
+// A scheduler without options, or NULL if |s| or |o| has failed.
+static gw_scheduler *open_scheduler(gw_scope *s, gw_optimizer *o, const schedule *kind) {
+    if (!gw_ok(s) || o == &optimizer_poison) return NULL;
+    gw_scheduler *c = mem_take(sizeof *c);
+    if (!c) {
+        scope_fail(s, GW_NO_MEMORY, "gw_%s: no memory", kind->name);
+        return NULL;
+    }
+    memset(c, 0, sizeof *c);
+    handle_init(&c->handle, &scheduler_class);
+    c->schedule = kind;
+    c->optimizer = handle_retain(o);
+    return c;
+}
+
+// Gives |c| to |s| and lets it begin, unless its options have failed |s|.
+static gw_scheduler *begin(gw_scope *s, gw_scheduler *c) {
+    if (!c) return &scheduler_poison;
+    if (!gw_ok(s)) {
+        handle_release(c);
+        return &scheduler_poison;
+    }
+    if (!scope_own(s, c)) return &scheduler_poison;
+    for (int i = 0; i < c->optimizer->group_count; i++) {
+        optimizer_group *g = &c->optimizer->groups[i];
+        if (isnan(g->initial_lr)) g->initial_lr = g->options.lr;
+    }
+    if (c->schedule->rate) apply(c);
+    return c;
+}
+
+// 0 is |otherwise| and -1 is 0. Fails |s| if the number is outside of [low, high].
+static void set(gw_scope *s, const gw_scheduler *c, const char *name, double *value,
+                double otherwise, double low, double high) {
+    if (*value == 0)
+        *value = otherwise;
+    else if (*value == -1)
+        *value = 0;
+    if (*value >= low && *value <= high) return;
+    scope_fail(s, GW_INVALID, "gw_%s: %s is %g", c->schedule->name, name, *value);
+}
+
+static void set_count(gw_scope *s, const gw_scheduler *c, const char *name, int64_t *value,
+                      int64_t otherwise, int64_t low) {
+    if (*value == 0)
+        *value = otherwise;
+    else if (*value == -1)
+        *value = 0;
+    if (*value >= low) return;
+    scope_fail(s, GW_INVALID, "gw_%s: %s is %lld", c->schedule->name, name, (long long)*value);
+}
+
+static const double ANY = 1.7976931348623157e308, ABOVE_0 = 2.2250738585072014e-308;
+
+gw_scheduler *gw_step_lr(gw_scope *s, gw_optimizer *opt, gw_step_lr_options o) {
+    gw_scheduler *c = open_scheduler(s, opt, &schedule_step);
+    if (!c) return &scheduler_poison;
+    set_count(s, c, "step_size", &o.step_size, 0, 1);
+    set(s, c, "gamma", &o.gamma, 0.1, 0, ANY);
+    c->options.step = o;
+    return begin(s, c);
+}
+
+gw_scheduler *gw_multi_step_lr(gw_scope *s, gw_optimizer *opt, gw_multi_step_lr_options o) {
+    gw_scheduler *c = open_scheduler(s, opt, &schedule_multi_step);
+    if (!c) return &scheduler_poison;
+    set(s, c, "gamma", &o.gamma, 0.1, 0, ANY);
+    const int64_t *theirs = o.milestones;
+    if (o.milestone_count < 0 || (o.milestone_count > 0 && !theirs)) {
+        scope_fail(s, GW_INVALID, "gw_multi_step_lr: %d milestones", o.milestone_count);
+        o.milestone_count = 0;
+    }
+    size_t size = (size_t)o.milestone_count * sizeof *theirs;
+    int64_t *own = mem_alloc(size + 1);
+    if (own && size) memcpy(own, theirs, size);
+    if (!own) scope_fail(s, GW_NO_MEMORY, "gw_multi_step_lr: no memory");
+    o.milestones = own;
+    c->options.multi_step = o;
+    return begin(s, c);
+}
+
+gw_scheduler *gw_exponential_lr(gw_scope *s, gw_optimizer *opt, gw_exponential_lr_options o) {
+    gw_scheduler *c = open_scheduler(s, opt, &schedule_exponential);
+    if (!c) return &scheduler_poison;
+    set(s, c, "gamma", &o.gamma, 0, ABOVE_0, ANY);
+    c->options.exponential = o;
+    return begin(s, c);
+}
+
+gw_scheduler *gw_cosine_annealing_lr(gw_scope *s, gw_optimizer *opt,
+                                     gw_cosine_annealing_lr_options o) {
+    gw_scheduler *c = open_scheduler(s, opt, &schedule_cosine);
+    if (!c) return &scheduler_poison;
+    set_count(s, c, "t_max", &o.t_max, 0, 1);
+    if (gw_ok(s) && o.t_max > INT64_MAX / 2)
+        scope_fail(s, GW_INVALID, "gw_cosine_annealing_lr: t_max is %lld", (long long)o.t_max);
+    set(s, c, "eta_min", &o.eta_min, 0, 0, ANY);
+    c->options.cosine = o;
+    return begin(s, c);
+}
+
+gw_scheduler *gw_linear_lr(gw_scope *s, gw_optimizer *opt, gw_linear_lr_options o) {
+    gw_scheduler *c = open_scheduler(s, opt, &schedule_linear);
+    if (!c) return &scheduler_poison;
+    set(s, c, "start_factor", &o.start_factor, 1.0 / 3, ABOVE_0, 1);
+    set(s, c, "end_factor", &o.end_factor, 1, 0, 1);
+    set_count(s, c, "total_iters", &o.total_iters, 5, 1);
+    c->options.linear = o;
+    return begin(s, c);
+}
+
+gw_scheduler *gw_one_cycle_lr(gw_scope *s, gw_optimizer *opt, gw_one_cycle_lr_options o) {
+    gw_scheduler *c = open_scheduler(s, opt, &schedule_one_cycle);
+    if (!c) return &scheduler_poison;
+    set(s, c, "max_lr", &o.max_lr, 0, ABOVE_0, ANY);
+    set_count(s, c, "total_steps", &o.total_steps, 0, 1);
+    set(s, c, "pct_start", &o.pct_start, 0.3, 0, 1);
+    set(s, c, "base_momentum", &o.base_momentum, 0.85, 0, 1);
+    set(s, c, "max_momentum", &o.max_momentum, 0.95, 0, 1);
+    set(s, c, "div_factor", &o.div_factor, 25, ABOVE_0, ANY);
+    set(s, c, "final_div_factor", &o.final_div_factor, 1e4, ABOVE_0, ANY);
+    bool cycles = schedule_momentum(opt) != NULL;
+    if (gw_ok(s) && !o.keep_momentum && !cycles)
+        scope_fail(s, GW_INVALID, "gw_one_cycle_lr: gw_%s has no momentum: say keep_momentum",
+                   opt->rule->name);
+    if (gw_ok(s))
+        for (int i = 0; i < opt->group_count; i++)
+            opt->groups[i].initial_lr = o.max_lr / o.div_factor;
+    c->options.one_cycle = o;
+    return begin(s, c);
+}
+
+gw_scheduler *gw_reduce_lr_on_plateau(gw_scope *s, gw_optimizer *opt,
+                                      gw_reduce_lr_on_plateau_options o) {
+    gw_scheduler *c = open_scheduler(s, opt, &schedule_plateau);
+    if (!c) return &scheduler_poison;
+    set(s, c, "factor", &o.factor, 0.1, 0, 0.9999999999999999);
+    set_count(s, c, "patience", &o.patience, 10, 0);
+    set(s, c, "threshold", &o.threshold, 1e-4, 0, ANY);
+    set_count(s, c, "cooldown", &o.cooldown, 0, 0);
+    set(s, c, "min_lr", &o.min_lr, 0, 0, ANY);
+    set(s, c, "eps", &o.eps, 1e-8, 0, ANY);
+    c->options.plateau = o;
+    c->now.best = o.max ? -INFINITY : INFINITY;
+    return begin(s, c);
+}
