@@ -67,7 +67,8 @@ GW_API void gw_backward_with(gw_scope *s, gw_tensor *loss, gw_backward_options o
 
 // ---- Gradients ----------------------------------------------------------------------------------
 
-// The gradient of |x| in |s|, in the shape and dtype of |x|. NOT_FOUND if no pass in |s| has
+// The gradient of |x| in |s|, in the shape and dtype of |x|; sparse by rows and coalesced if every part
+// of it was sparse (see gw_embedding_with). NOT_FOUND if no pass in |s| has
 // reached |x|. Later passes leave its values alone: ask again.
 GW_API gw_tensor *gw_grad(gw_scope *s, const gw_tensor *x);
 

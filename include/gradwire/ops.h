@@ -148,8 +148,17 @@ GW_API gw_tensor *gw_smooth_l1_with(gw_scope *s, gw_tensor *x, gw_tensor *target
 // view of x.
 GW_API gw_tensor *gw_dropout(gw_scope *s, gw_tensor *x, double p, bool training);
 
+typedef struct gw_embedding_options {
+    bool
+        sparse;  // the gradient of the table is sparse by rows (see gradwire/tensor.h), so costs what is used
+    bool has_padding;     // |padding_idx| counts
+    int64_t padding_idx;  // a row that gets no gradient; from the end if negative
+} gw_embedding_options;
+
 // Rows of a table. weight: V F, indices: any shape, result: that shape and F. INVALID if an index is no row.
 GW_API gw_tensor *gw_embedding(gw_scope *s, gw_tensor *weight, gw_tensor *indices);
+GW_API gw_tensor *gw_embedding_with(gw_scope *s, gw_tensor *weight, gw_tensor *indices,
+                                    gw_embedding_options options);
 
 // (x - mean) / sqrt(variance + eps) * weight + bias over the last dimensions, whose sizes are |normalized| (Ba, Kiros,
 // Hinton 2016). weight, bias: that shape, or NULL.

@@ -34,7 +34,7 @@ typedef enum gw_dtype {
 } gw_dtype;
 
 typedef enum gw_device { GW_CPU = 0 } gw_device;
-typedef enum gw_layout { GW_STRIDED = 0 } gw_layout;
+typedef enum gw_layout { GW_STRIDED = 0, GW_ROWS } gw_layout;  // GW_ROWS: see below
 
 enum { GW_DIMS_MAX = 32 };
 
@@ -73,11 +73,12 @@ GW_API gw_layout gw_layout_of(const gw_tensor *x);
 GW_API int gw_dims(const gw_tensor *x);  // number of dimensions
 GW_API int64_t gw_size(const gw_tensor *x,
                        int dim);  // negative |dim| counts from the end; 0 when out of range
-GW_API int64_t gw_stride(const gw_tensor *x, int dim);  // in elements
+GW_API int64_t gw_stride(const gw_tensor *x, int dim);  // in elements; 0 if sparse by rows
 GW_API int64_t gw_numel(const gw_tensor *x);
 GW_API bool gw_is_contiguous(const gw_tensor *x);
 
-// The first element's address, for reading. Strided as gw_stride says. Valid until the tensor is written or gone.
+// The first element's address, for reading. Strided as gw_stride says. Valid until the tensor is written or gone. NULL
+// if |x| is sparse by rows.
 GW_API const void *gw_data(const gw_tensor *x);
 
 // The same for writing: whoever else relies on the old values (saved for backward, being sent) keeps them. NULL without
@@ -95,6 +96,30 @@ GW_API void gw_print(gw_scope *s, const gw_tensor *x);
 // Copies the values of |source|, broadcast and converted, into |target|. Not recorded for backward: INVALID if |target|
 // needs a gradient and gradients are on.
 GW_API void gw_copy(gw_scope *s, gw_tensor *target, gw_tensor *source);
+
+// ---- Sparse by rows -----------------------------------------------------------------------------------------------
+// A tensor of which only some rows are not 0 and only these are kept: what the gradient of an embedding is.
+//
+//     gw_tensor *g = gw_rows(s, gw_from(s, ((int64_t[]){ 2, 0, 2 }), 3), values, 5);      // values: 3 F, g: 5 F
+//     gw_tensor *once = gw_coalesce(s, g);              // rows 0 and 2, the latter the sum of two
+//
+// Its values never change: what is done to |indices| or |values| later does not touch it, and no gradient flows through
+// it. gw_add takes one with another, or with a dense tensor of its shape, which makes it dense; gw_mul and gw_div take it
+// with a number. Every other operator is INVALID and says so; it can be sent, printed, and be a gradient.
+
+// Of sizes |row_count| F...: row indices[n] is values[n], or the sum of all that have its index. indices: N, i64 or i32,
+// each at least 0 and below |row_count|; values: N F..., floating.
+GW_API gw_tensor *gw_rows(gw_scope *s, gw_tensor *indices, gw_tensor *values, int64_t row_count);
+
+// Its two parts; INVALID if |x| is dense.
+GW_API gw_tensor *gw_rows_indices(gw_scope *s, const gw_tensor *x);  // N, i64
+GW_API gw_tensor *gw_rows_values(gw_scope *s, const gw_tensor *x);   // N F...
+
+// The same with ascending indices, each once. Rows are added in the order in which they stand in |x|.
+GW_API gw_tensor *gw_coalesce(gw_scope *s, gw_tensor *x);
+
+// The same with all rows; |x| itself if it is dense.
+GW_API gw_tensor *gw_to_dense(gw_scope *s, gw_tensor *x);
 
 #ifdef __cplusplus
 }

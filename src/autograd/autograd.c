@@ -13,6 +13,10 @@ gw_tensor *gw_requires_grad(gw_scope *s, gw_tensor *x) {
                    gw_dtype_name((gw_dtype)x->dtype));
         return &tensor_poison;
     }
+    if (tensor_is_rows(x)) {
+        scope_fail(s, GW_INVALID, "requires_grad: x is sparse by rows; gw_to_dense makes it dense");
+        return &tensor_poison;
+    }
     if (x->node) {
         scope_fail(
             s, GW_INVALID,
@@ -34,6 +38,7 @@ gw_tensor *gw_detach(gw_scope *s, gw_tensor *x) {
         scope_fail(s, GW_INVALID, "detach: no tensor");
         return &tensor_poison;
     }
+    if (tensor_is_rows(x)) return scope_own(s, handle_retain(x)) ? x : &tensor_poison;
     gw_tensor *view = scope_own(s, tensor_view(s, x, x->dims, x->sizes, x->strides, x->offset));
     return view ? view : &tensor_poison;
 }

@@ -8,7 +8,7 @@
 // The gradient of |x| in |s|, borrowed until the next pass or change; NULL if there is none.
 gw_tensor *grads_find(const gw_scope *s, const gw_tensor *x);
 
-// Adds |more[i].grad| (contiguous, of the shape and dtype of |more[i].leaf|) to what |s| has for each
+// Adds |more[i].grad| (of the shape and dtype of |more[i].leaf|; contiguous, or sparse by rows) to what |s| has for each
 // leaf; or none of them, and |work|, in which the sums are computed, is failed. Takes one count on
 // each grad in either case. No leaf comes twice.
 bool grads_add(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count);

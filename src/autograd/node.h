@@ -36,6 +36,7 @@ typedef struct node_class {
     void (*run)(node *n, node_run *r);   // fails r->scope when it cannot
     bool (*forget)(node *n);             // gives up saved values; false if there were none
     void (*destroy)(node *n);            // the memory, after forget; edges are released already
+    bool takes_rows;  // |run| takes gradients that are sparse by rows; else they come dense
 } node_class;
 
 struct node {

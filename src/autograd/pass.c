@@ -2,6 +2,7 @@
 
 #include "autograd/grads.h"
 #include "base/mem.h"
+#include "tensor/rows.h"
 #include <gradwire/ops.h>
 #include <stdio.h>
 
@@ -62,10 +63,12 @@ static bool run_derivative(pass *p, target *t, node_run *r) {
     bool any = false;
     for (uint32_t i = 0; i < n->output_count; i++) {
         r->d_outputs[i] = p->slots[t->first_slot + i].sum.total;
+        if (r->d_outputs[i] && !n->class->takes_rows)
+            r->d_outputs[i] = gw_to_dense(p->work, r->d_outputs[i]);
         any |= r->d_outputs[i] != NULL;
     }
     if (!any) return true;
-    n->class->run(n, r);
+    if (gw_ok(p->work)) n->class->run(n, r);
     if (gw_ok(p->work)) return true;
     char name[GW_NAME_MAX + 1];
     snprintf(name, sizeof name, "gw.%s", n->class->name(n));
@@ -113,12 +116,14 @@ bool pass_run(pass *p) {
     return true;
 }
 
-// The sum of one slot as a gradient of its own: contiguous, and nobody else's. Takes it out.
+// The sum of one slot as a gradient of its own: contiguous, and nobody else's; or rows, each once. Takes it out.
 static gw_tensor *take_gradient(pass *p, slot *slot) {
     gw_tensor *total = slot->sum.total;
     slot->sum.total = NULL;
     if (grad_is_own(total)) return total;
-    gw_tensor *own = total->contiguous ? gw_clone(p->work, total) : gw_contiguous(p->work, total);
+    gw_tensor *own = tensor_is_rows(total) ? gw_coalesce(p->work, total)
+                     : total->contiguous   ? gw_clone(p->work, total)
+                                           : gw_contiguous(p->work, total);
     handle_retain(own);
     handle_release(total);
     give_back_work(p);

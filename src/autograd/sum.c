@@ -1,6 +1,7 @@
 #include "autograd/sum.h"
 
 #include "base/mem.h"
+#include "tensor/rows.h"
 #include <gradwire/ops.h>
 
 typedef struct grad_part {
@@ -10,7 +11,7 @@ typedef struct grad_part {
 } grad_part;
 
 bool grad_is_own(const gw_tensor *x) {
-    return handle_is_sole(&x->handle) && x->contiguous &&
+    return handle_is_sole(&x->handle) && x->contiguous && !tensor_is_rows(x) &&
            atomic_load_explicit(&x->storage->count, memory_order_acquire) == 1 &&
            atomic_load_explicit(&x->storage->block->count, memory_order_acquire) == 1;
 }
@@ -34,9 +35,21 @@ static bool add_into(gw_tensor *a, const gw_tensor *b) {
     return false;
 }
 
+static gw_tensor *plus_rows(gw_scope *s, gw_tensor *a, gw_tensor *b) {
+    gw_tensor *once = grad_is_own(a) && a->dtype <= GW_F64 ? rows_coalesce(s, b) : NULL;
+    uint8_t *bytes = once ? storage_writable(a->storage) : NULL;
+    if (bytes) rows_add_to(bytes + (size_t)a->offset * gw_dtype_size((gw_dtype)a->dtype), once);
+    handle_release(once);
+    if (bytes) return a;
+    gw_tensor *sum = gw_ok(s) ? rows_plus(s, a, b) : NULL;
+    handle_release(a);
+    return sum;
+}
+
 gw_tensor *grad_plus(gw_scope *s, gw_tensor *a, gw_tensor *b) {
+    if (tensor_is_rows(b)) return plus_rows(s, a, b);
     if (grad_is_own(a) && add_into(a, b)) return a;
-    gw_tensor *sum = gw_add(s, a, b);
+    gw_tensor *sum = gw_add(s, a, b);  // also of rows and a dense tensor
     handle_release(a);
     return gw_ok(s) ? handle_retain(sum) : NULL;
 }

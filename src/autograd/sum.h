@@ -3,6 +3,8 @@
 // Parts are added in the order of their ordinals, which the plan of a pass fixes, and never in the
 // order in which they happen to come: floating addition is not associative, and the same inputs
 // shall give the same bits. A part that comes out of its turn waits.
+//
+// Parts that are sparse by rows add up to such a sum, and with a dense one to a dense one.
 #ifndef AUTOGRAD_SUM_H
 #define AUTOGRAD_SUM_H
 
@@ -20,7 +22,7 @@ bool grad_sum_add(gw_scope *s, grad_sum *g, uint32_t ordinal, gw_tensor *part);
 
 void grad_sum_fini(grad_sum *g);
 
-// Whether nobody but the holder of this one count can see the values of |x|.
+// Whether |x| is dense, and nobody but the holder of this one count can see its values.
 bool grad_is_own(const gw_tensor *x);
 
 // a + b: into |a| if it is nobody else's, else a new tensor. Takes the caller's count on |a| and

@@ -226,7 +226,7 @@ static void destroy_op(node *base) {
     mem_give(base, ((op_node *)base)->size);
 }
 
-static const node_class op_class = { op_name, run_op, forget_op, destroy_op };
+static const node_class op_class = { op_name, run_op, forget_op, destroy_op, false };
 
 // ---- Recording ----------------------------------------------------------------------------------
 static op_node *take_node(const op_call *c) {

@@ -3,6 +3,7 @@
 #include "autograd/sum.h"
 #include "base/mem.h"
 #include "optim/optimizer.h"
+#include "tensor/rows.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,11 +36,16 @@ static gw_tensor *gradient_of(gw_scope *s, const gw_list *params, int i) {
     return g && (g->dtype == GW_F32 || g->dtype == GW_F64) ? g : NULL;
 }
 
+// The numbers of a gradient. One that is sparse by rows has each row once, so the others are 0.
+static gw_tensor *numbers_of(gw_tensor *g) {
+    return tensor_is_rows(g) ? g->values : g;
+}
+
 static double norm(gw_scope *s, const gw_list *params) {
     double sum = 0;
     for (int i = 0; i < gw_list_count(params); i++) {
-        const gw_tensor *g = gradient_of(s, params, i);
-        if (g) sum += g->dtype == GW_F32 ? squares_float(g) : squares_double(g);
+        gw_tensor *g = gradient_of(s, params, i), *x = g ? numbers_of(g) : NULL;
+        if (x) sum += x->dtype == GW_F32 ? squares_float(x) : squares_double(x);
     }
     return sqrt(sum);
 }
@@ -47,7 +53,10 @@ static double norm(gw_scope *s, const gw_list *params) {
 // A tensor to write |g| times something to: |g| itself if nobody else sees it. Counted.
 static gw_tensor *room_for(gw_scope *s, gw_tensor *g) {
     if (grad_is_own(g)) return handle_retain(g);
-    return tensor_new(s, (gw_dtype)g->dtype, g->dims, g->sizes);
+    const gw_tensor *numbers = numbers_of(g);
+    gw_tensor *room = tensor_new(s, (gw_dtype)g->dtype, g->dims, numbers->sizes);
+    if (!room || !tensor_is_rows(g)) return room;
+    return tensor_of_rows(s, g->sizes[0], handle_retain(g->indices), room, g->coalesced);
 }
 
 static void scale(gw_tensor *to, const gw_tensor *from, double by) {
@@ -74,7 +83,7 @@ static void scale_all(gw_scope *s, const gw_list *params, double by) {
     for (int i = 0; i < count && gw_ok(s); i++) {
         if (!rooms[i]) continue;
         gw_tensor *g = gradient_of(s, params, i);
-        scale(rooms[i], g, by);
+        scale(numbers_of(rooms[i]), numbers_of(g), by);
         grads_replace(s, gw_list_get(s, params, i).as.tensor, handle_retain(rooms[i]));
     }
     for (int i = 0; i < done; i++) handle_release(rooms[i]);

@@ -97,6 +97,28 @@ static void a_norm_is_not_negative(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_INVALID);
 }
 
-GW_TESTS(optim_clip, it_clips_as_pytorch_does, it_leaves_alone_what_others_hold,
-         parameters_without_gradient_count_nothing, long_gradients_are_added_in_lanes,
-         a_norm_that_is_not_finite_spoils_the_gradients, a_norm_is_not_negative);
+// Each row counts once, with the sum of what it got.
+static void it_clips_what_is_sparse_by_rows(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *w = gw_requires_grad(s, gw_ones(s, GW_F32, 4, 1));
+    gw_list *params = gw_list_open(s);
+    gw_list_add(s, params, w);
+    gw_tensor *at = gw_from(s, ((int64_t[]){ 3, 1, 3, 1, 3 }), 5);
+    gw_tensor *x = gw_embedding_with(s, w, at, (gw_embedding_options){ .sparse = true });
+    gw_tensor *d = gw_from(s, ((float[]){ 2, 1, 1, 2, 1 }), 5, 1);
+    gw_backward_with(s, x, (gw_backward_options){ .gradient = d });
+    gw_tensor *before = gw_grad(s, w);
+    assert_float_equal(gw_clip_grad_norm(s, params, 1), 5, 1e-6);
+    assert_int_equal(gw_layout_of(gw_grad(s, w)), GW_ROWS);
+    gw_tensor *clipped = gw_rows_values(s, gw_grad(s, w));
+    assert_float_equal(gw_item(s, gw_select(s, clipped, 0, 0)), 0.6, 1e-6);
+    assert_float_equal(gw_item(s, gw_select(s, clipped, 0, 1)), 0.8, 1e-6);
+    assert_float_equal(gw_item(s, gw_sum(s, gw_to_dense(s, before))), 7, 0);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+GW_TESTS(optim_clip, it_clips_what_is_sparse_by_rows, it_clips_as_pytorch_does,
+         it_leaves_alone_what_others_hold, parameters_without_gradient_count_nothing,
+         long_gradients_are_added_in_lanes, a_norm_that_is_not_finite_spoils_the_gradients,
+         a_norm_is_not_negative);

@@ -72,7 +72,8 @@ static bool prepare(gw_scope *s, gw_optimizer *o, int i, bool beside) {
     parameter *p = &o->parameters[i];
     gw_tensor *grad = grads_find(s, p->x);
     if (!grad) return true;
-    p->grad = handle_retain(grad);
+    p->grad = handle_retain(gw_to_dense(s, grad));
+    if (!gw_ok(s)) return false;
     if (take_blocks(o, p, beside)) return true;
     scope_fail(s, GW_NO_MEMORY,
                "step of gw_%s: no memory for new values of parameter %d; none has changed",

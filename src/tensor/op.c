@@ -73,6 +73,14 @@ static bool is_poisoned(gw_value v) {
     return false;
 }
 
+static bool is_rows(gw_value v) {
+    if (v.kind == GW_TENSOR) return tensor_is_rows(v.as.tensor);
+    if (v.kind != GW_LIST) return false;
+    for (int i = 0; i < v.as.list->count; i++)
+        if (is_rows(v.as.list->items[i])) return true;
+    return false;
+}
+
 // A list, or the bytes that the C functions hand over, which nobody should have to know about.
 static void fail_ints(op_call *c, int name_size, const char *name, gw_value v) {
     size_t count = v.kind == GW_BYTES ? v.size / sizeof(int64_t) : (size_t)v.as.list->count;
@@ -121,7 +129,15 @@ static bool check_args(op_call *c, gw_value filled[OP_ARGS_MAX]) {
             fail_misfit(c, i, name, kind);
             return false;
         }
-        if (!absent && is_poisoned(c->args[i])) return false;
+        if (absent) continue;
+        if (is_poisoned(c->args[i])) return false;
+        if (!is_rows(c->args[i])) continue;
+        if (!c->op->rows) {
+            op_fail(c, GW_INVALID, "%.*s is sparse by rows; gw_to_dense makes it dense",
+                    (int)(kind - 1 - name), name);
+            return false;
+        }
+        c->has_rows = true;
     }
     if (c->arg_count > i) {
         op_fail(c, GW_INVALID, "%d arguments, at most %d", c->arg_count, i);
@@ -165,12 +181,15 @@ static bool needs_grad(gw_value v) {
     return false;
 }
 
-static bool is_recorded(const op_call *c) {
+static bool wants_grad(const op_call *c) {
     if (!c->op->grad || !c->scope->grad_enabled) return false;
-    if (!dtype_is_float((gw_dtype)c->outputs[0]->dtype)) return false;
     for (int i = 0; i < c->arg_count; i++)
         if (needs_grad(c->args[i])) return true;
     return false;
+}
+
+static bool is_recorded(const op_call *c) {
+    return dtype_is_float((gw_dtype)c->outputs[0]->dtype) && wants_grad(c);
 }
 
 static gw_tensor *poison(gw_tensor **others) {
@@ -178,7 +197,16 @@ static gw_tensor *poison(gw_tensor **others) {
     return &tensor_poison;
 }
 
+static bool make_from_rows(op_call *c) {
+    if (wants_grad(c))
+        op_fail(c, GW_INVALID, "no gradient flows through a tensor that is sparse by rows");
+    else
+        c->op->rows(c);
+    return !c->scope->error;
+}
+
 static bool make_outputs(op_call *c) {
+    if (c->has_rows) return make_from_rows(c);
     c->op->infer(c);
     if (c->scope->error) return false;
     if (c->op->compute) c->op->compute(c);
@@ -197,6 +225,7 @@ gw_tensor *op_run(gw_scope *s, const op *o, const gw_value *args, int arg_count,
     c.args = args;
     c.arg_count = arg_count;
     c.output_count = 0;
+    c.has_rows = false;
     if (!check_args(&c, filled)) return poison(others);
     if (!make_outputs(&c)) {
         for (int i = 0; i < c.output_count; i++) handle_release(c.outputs[i]);
@@ -232,18 +261,18 @@ shape_words shape_text(const gw_tensor *x) {
     return shape_text_of(x->dims, x->sizes);
 }
 
-static gw_tensor *add_output(op_call *c, gw_tensor *x) {
+gw_tensor *op_output_of(op_call *c, gw_tensor *x) {
     if (x) c->outputs[c->output_count++] = x;
     return x;
 }
 
 gw_tensor *op_output(op_call *c, gw_dtype dtype, int dims, const int64_t *sizes) {
-    return add_output(c, tensor_new(c->scope, dtype, dims, sizes));
+    return op_output_of(c, tensor_new(c->scope, dtype, dims, sizes));
 }
 
 gw_tensor *op_output_view(op_call *c, const gw_tensor *base, int dims, const int64_t *sizes,
                           const int64_t *strides, int64_t offset) {
-    return add_output(c, tensor_view(c->scope, base, dims, sizes, strides, offset));
+    return op_output_of(c, tensor_view(c->scope, base, dims, sizes, strides, offset));
 }
 
 int op_dim(op_call *c, const gw_tensor *x, int64_t dim) {

@@ -28,6 +28,10 @@ typedef struct op {
     uint32_t
         saves;  // what |grad| reads: OP_SAVE_ARG(0) | OP_SAVE_OUT(0); shapes and numbers are always there
 
+    // Makes the one output instead of |infer| and |compute| when an argument is sparse by rows; nothing is recorded. NULL:
+    // no argument may be.
+    void (*rows)(op_call *c);
+
     // Calls the sampler once per interesting set of arguments (small, empty, broadcast, ...). Every row has one.
     void (*samples)(struct op_sampler *p);
 } op;
@@ -42,7 +46,8 @@ struct op_call {
     int arg_count;
     gw_tensor *outputs[OP_OUTPUTS_MAX];  // made by infer, one count each
     int output_count;
-    union {  // infer's findings for compute
+    bool has_rows;  // an argument is sparse by rows
+    union {         // infer's findings for compute
         int64_t ints[8];
         double reals[8];
     } plan;
@@ -105,6 +110,7 @@ shape_words shape_text_of(int dims, const int64_t *sizes);
 
 // For infer: make the next output. NULL with c->scope failed.
 gw_tensor *op_output(op_call *c, gw_dtype dtype, int dims, const int64_t *sizes);
+gw_tensor *op_output_of(op_call *c, gw_tensor *x);  // takes the count on |x|, which may be NULL
 gw_tensor *op_output_view(op_call *c, const gw_tensor *base, int dims, const int64_t *sizes,
                           const int64_t *strides, int64_t offset);
 

@@ -1,4 +1,5 @@
 // Arithmetic of two operands.
+#include "tensor/op_rows.h"
 #include "tensor/operands.h"
 #include "tensor/ops.h"
 #include <gradwire/ops.h>
@@ -121,11 +122,13 @@ static void samples_pow(op_sampler *p) {
 
 enum { SAVE_BOTH = OP_SAVE_ARG(0) | OP_SAVE_ARG(1) };
 
-ROW(add, .infer = infer_arithmetic, .grad = grad_add, .samples = operand_samples_with_bools)
-ROW(sub, .infer = infer_sub, .grad = grad_sub, .samples = operand_samples_mixed)
-ROW(mul, .infer = infer_arithmetic, .grad = grad_mul, .saves = SAVE_BOTH,
+ROW(add, .infer = infer_arithmetic, .grad = grad_add, .rows = rows_add,
     .samples = operand_samples_with_bools)
-ROW(div, .infer = infer_div, .grad = grad_div, .saves = SAVE_BOTH, .samples = samples_div)
+ROW(sub, .infer = infer_sub, .grad = grad_sub, .samples = operand_samples_mixed)
+ROW(mul, .infer = infer_arithmetic, .grad = grad_mul, .saves = SAVE_BOTH, .rows = rows_scale,
+    .samples = operand_samples_with_bools)
+ROW(div, .infer = infer_div, .grad = grad_div, .saves = SAVE_BOTH, .rows = rows_scale,
+    .samples = samples_div)
 ROW(pow, .infer = infer_pow, .grad = grad_pow, .saves = SAVE_BOTH | OP_SAVE_OUT(0),
     .samples = samples_pow)
 ROW(maximum, .infer = infer_arithmetic, .grad = grad_maximum, .saves = SAVE_BOTH,

@@ -111,6 +111,11 @@ static bool may_copy(gw_scope *s, const gw_tensor *target, const gw_tensor *sour
                    "gw.copy: the target needs a gradient, which would not see the copy");
         return false;
     }
+    if (tensor_is_rows(target) || tensor_is_rows(source)) {
+        scope_fail(s, GW_INVALID, "gw.copy: %s is sparse by rows; gw_to_dense makes it dense",
+                   tensor_is_rows(target) ? "the target" : "the source");
+        return false;
+    }
     bool fits = source->dims <= target->dims, overlaps = false;
     for (int i = 1; i <= source->dims && fits; i++) {
         int64_t from = source->sizes[source->dims - i];

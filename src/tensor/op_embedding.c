@@ -3,6 +3,7 @@
 #include "tensor/dtype.h"
 #include "tensor/op_sample.h"
 #include "tensor/ops.h"
+#include "tensor/rows.h"
 #include <gradwire/ops.h>
 
 static bool check_index_dtype(op_call *c, const gw_tensor *index) {
@@ -18,6 +19,12 @@ static void infer_embedding(op_call *c) {
     if (!check_index_dtype(c, index)) return;
     if (w->dims != 2 || index->dims == GW_DIMS_MAX) {
         op_fail(c, GW_INVALID, "weight is %s, but must have 2 dimensions", shape_text(w).text);
+        return;
+    }
+    int64_t rows = w->sizes[0];
+    if (!arg_is_none(c->args, 2) && (arg_int(c->args, 2) < -rows || arg_int(c->args, 2) >= rows)) {
+        op_fail(c, GW_INVALID, "padding_idx %lld out of range for %lld rows",
+                (long long)arg_int(c->args, 2), (long long)rows);
         return;
     }
     int64_t sizes[GW_DIMS_MAX];
@@ -53,7 +60,7 @@ static void compute_embedding(op_call *c) {
     dense_close(&index);
 }
 
-// Arguments: d indices rows. In the order of the indices, so that sums are the same each time.
+// Arguments: d indices rows padding_idx. In the order of the indices, so that sums are the same each time.
 static void infer_embedding_back(op_call *c) {
     const gw_tensor *d = arg_tensor(c->args, 0);
     int64_t sizes[] = { arg_int(c->args, 2), d->sizes[d->dims - 1] };
@@ -70,7 +77,7 @@ static void compute_embedding_back(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *i = arg_tensor(c->args, 1);
     gw_tensor *dw = c->outputs[0];
     gw_dtype type = dtype_compute((gw_dtype)dw->dtype);
-    int64_t n = dw->sizes[1];
+    int64_t n = dw->sizes[1], padding = arg_int(c->args, 3);
     size_t row_bytes = (size_t)n * gw_dtype_size(type);
     dense d, index = { 0 };
     result out;
@@ -79,8 +86,9 @@ static void compute_embedding_back(op_call *c) {
         memset(out.values, 0, (size_t)dw->numel * gw_dtype_size(type));
         const int64_t *rows = index.values;
         for (int64_t k = 0; k < i->numel; k++)
-            add_row(type, (uint8_t *)out.values + (size_t)rows[k] * row_bytes,
-                    (const uint8_t *)d.values + (size_t)k * row_bytes, n);
+            if (rows[k] != padding)
+                add_row(type, (uint8_t *)out.values + (size_t)rows[k] * row_bytes,
+                        (const uint8_t *)d.values + (size_t)k * row_bytes, n);
         result_close(&out);
     }
     dense_close(&index);
@@ -90,15 +98,56 @@ static void compute_embedding_back(op_call *c) {
 // Not in the table: only the derivative uses it.
 static const op op_embedding_back = {
     .name = "embedding_backward",
-    .params = "d:tensor indices:tensor rows:int",
+    .params = "d:tensor indices:tensor rows:int padding_idx:int",
     .infer = infer_embedding_back,
     .compute = compute_embedding_back,
 };
 
+// The row that gets no gradient; -1 if there is none.
+static int64_t padding_row(const op_grad *g) {
+    if (arg_is_none(g->args, 2)) return -1;
+    int64_t padding = arg_int(g->args, 2);
+    return padding < 0 ? padding + arg_tensor(g->args, 0)->sizes[0] : padding;
+}
+
+// The places in |index| that do not hold |padding|. NULL if all do not: then nothing need be picked.
+static gw_tensor *unpadded(gw_scope *s, const gw_tensor *index, int64_t padding) {
+    const int64_t *rows = gw_data(index);
+    int64_t count = 0, n = index->numel;
+    for (int64_t k = 0; k < n; k++) count += rows[k] != padding;
+    if (count == n) return NULL;
+    gw_tensor *places = gw_zeros(s, GW_I64, count);
+    int64_t *place = gw_data_for_write(s, places);
+    for (int64_t k = 0; place && k < n; k++)
+        if (rows[k] != padding) *place++ = k;
+    return places;
+}
+
+// Row index[n] has the gradient of the n-th row that was looked up.
+static gw_tensor *sparse_derivative(op_grad *g) {
+    gw_scope *s = g->scope;
+    const gw_tensor *w = arg_tensor(g->args, 0);
+    gw_tensor *index = gw_reshape(s, gw_to_dtype(s, arg_tensor(g->args, 1), GW_I64), -1);
+    gw_tensor *d = gw_reshape(s, g->d_outputs[0], gw_numel(index), w->sizes[1]);
+    if (!gw_ok(s)) return NULL;
+    gw_tensor *places = unpadded(s, index, padding_row(g));
+    if (places) {
+        index = gw_index_select(s, index, 0, places);
+        d = gw_index_select(s, d, 0, places);
+    }
+    return gw_rows(s, index, d, w->sizes[0]);
+}
+
 static void grad_embedding(op_grad *g) {
+    if (!g->wanted[0]) return;
+    if (!arg_is_none(g->args, 3) && arg_int(g->args, 3)) {
+        g->d_inputs[0] = sparse_derivative(g);
+        return;
+    }
     gw_value args[] = { gw_value_of(g->d_outputs[0]), g->args[1],
-                        gw_value_of(arg_tensor(g->args, 0)->sizes[0]) };
-    if (g->wanted[0]) g->d_inputs[0] = op_run(g->scope, &op_embedding_back, args, 3, NULL);
+                        gw_value_of(arg_tensor(g->args, 0)->sizes[0]),
+                        gw_value_of(padding_row(g)) };
+    g->d_inputs[0] = op_run(g->scope, &op_embedding_back, args, 4, NULL);
 }
 
 static void samples_embedding(op_sampler *p) {
@@ -106,11 +155,12 @@ static void samples_embedding(op_sampler *p) {
     sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I32, 0, 5, 2, 3));
     sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 5));
     sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 5, 0));
+    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 4, 9), gw_value_of(-1));
 }
 
 const op op_embedding = {
     .name = "embedding",
-    .params = "weight:tensor indices:tensor",
+    .params = "weight:tensor indices:tensor padding_idx:int? sparse:bool?",
     .infer = infer_embedding,
     .compute = compute_embedding,
     .grad = grad_embedding,
@@ -121,6 +171,14 @@ const op op_embedding = {
 gw_tensor *gw_embedding(gw_scope *s, gw_tensor *weight, gw_tensor *indices) {
     gw_value args[] = { gw_value_of(weight), gw_value_of(indices) };
     return op_run(s, &op_embedding, args, 2, NULL);
+}
+
+gw_tensor *gw_embedding_with(gw_scope *s, gw_tensor *weight, gw_tensor *indices,
+                             gw_embedding_options options) {
+    gw_value args[] = { gw_value_of(weight), gw_value_of(indices),
+                        options.has_padding ? gw_value_of(options.padding_idx) : gw_none(),
+                        gw_value_of(options.sparse) };
+    return op_run(s, &op_embedding, args, 4, NULL);
 }
 
 // ---- one_hot ------------------------------------------------------------------------------------------------------

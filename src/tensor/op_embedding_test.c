@@ -34,6 +34,29 @@ static void gradients_of_a_row_add_up(void **state) {
     gw_scope_merge(s);
 }
 
+static void a_padding_row_gets_no_gradient(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    for (int k = 0; k < 4; k++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_embedding_options options = { .sparse = k & 1, .has_padding = true };
+        options.padding_idx = k & 2 ? -1 : 2;
+        gw_tensor *weight = gw_requires_grad(t, gw_ones(t, GW_F32, 3, 2));
+        gw_tensor *i = gw_from(t, ((int32_t[]){ 2, 0, 2, 0 }), 2, 2);
+        gw_tensor *rows = gw_embedding_with(t, weight, i, options);
+        expect_shape(t, rows, "2x2x2");
+        gw_backward(t, gw_sum(t, rows));
+        gw_tensor *grad = gw_grad(t, weight);
+        assert_int_equal(gw_layout_of(grad), options.sparse ? GW_ROWS : GW_STRIDED);
+        expect_values(t, gw_to_dense(t, grad), (double[]){ 2, 2, 0, 0, 0, 0 }, 0);
+        gw_scope_merge(t);
+    }
+    gw_embedding_with(s, gw_zeros(s, GW_F32, 3, 2), gw_zeros(s, GW_I64, 1),
+                      (gw_embedding_options){ .has_padding = true, .padding_idx = 3 });
+    expect_fails(s, "gw.embedding: padding_idx 3 out of range for 3 rows");
+    gw_scope_merge(s);
+}
+
 static void it_says_which_index_is_no_row(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -69,4 +92,4 @@ static void one_hot_marks_the_class(void **state) {
 }
 
 GW_TESTS(tensor_op_embedding, it_looks_rows_up, gradients_of_a_row_add_up,
-         it_says_which_index_is_no_row, one_hot_marks_the_class);
+         a_padding_row_gets_no_gradient, it_says_which_index_is_no_row, one_hot_marks_the_class);

@@ -26,6 +26,7 @@ typedef struct printer {
     const gw_tensor *x;
     form form;
     bool edges_only;
+    int indent;  // of the text's lines after the first
 } printer;
 
 // ---- Numbers ------------------------------------------------------------------------------------------------------
@@ -187,6 +188,7 @@ static void put_suffix(printer *p, const char *text) {
     while (line < p->text.size && p->text.data[p->text.size - 1 - line] != '\n') line++;
     bool breaks = line + 1 + strlen(text) + 2 > LINE_WIDTH;
     put(p, breaks ? ",\n       " : ", ");
+    if (breaks) put_spaces(p, p->indent);
     put(p, text);
 }
 
@@ -209,7 +211,7 @@ static void put_suffixes(printer *p) {
     if (x->requires_grad && !x->node) put_suffix(p, "requires_grad=True");
 }
 
-static void print(printer *p) {
+static void put_dense(printer *p) {
     put(p, "tensor(");
     if (p->x->numel == 0) {
         put(p, "[]");
@@ -219,11 +221,45 @@ static void print(printer *p) {
         if (p->x->dims == 0) {
             put_element(p, tensor_bytes(p->x));
         } else {
-            put_dimension(p, 0, 0, (int)strlen("tensor("));
+            put_dimension(p, 0, 0, p->indent + (int)strlen("tensor("));
         }
     }
     put_suffixes(p);
     put(p, ")");
+}
+
+static void put_part(printer *p, const char *name, const gw_tensor *part) {
+    const gw_tensor *x = p->x;
+    put(p, name);
+    p->x = part;
+    p->indent = (int)(strlen("tensor(") + strlen(name));
+    put_dense(p);
+    p->x = x;
+    put(p, ",\n       ");
+}
+
+static void put_rows(printer *p) {
+    const gw_tensor *x = p->x;
+    char text[64];
+    put(p, "tensor(");
+    put_part(p, "indices=", x->indices);
+    put_part(p, "values=", x->values);
+    put(p, "size=(");
+    for (int i = 0; i < x->dims; i++) {
+        snprintf(text, sizeof text, i ? ", %lld" : "%lld", (long long)x->sizes[i]);
+        put(p, text);
+    }
+    snprintf(text, sizeof text,
+             x->dims == 1 ? ",), count=%lld, layout=rows)" : "), count=%lld, layout=rows)",
+             (long long)x->indices->numel);
+    put(p, text);
+}
+
+static void print(printer *p) {
+    if (tensor_is_rows(p->x))
+        put_rows(p);
+    else
+        put_dense(p);
 }
 
 const char *gw_to_text(gw_scope *s, const gw_tensor *x) {

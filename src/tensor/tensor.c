@@ -13,6 +13,8 @@ static void destroy(gw_handle *h) {
     gw_tensor *x = (gw_tensor *)h;
     if (x->node) tensor_destroy_node(x);
     storage_release(x->storage);
+    handle_release(x->indices);
+    handle_release(x->values);
     mem_give(x, sizeof *x + 2 * x->dims * sizeof(int64_t));
 }
 
@@ -188,6 +190,38 @@ gw_tensor *tensor_saved(gw_scope *s, const gw_tensor *x) {
     return saved;
 }
 
+// Whoever shares the block with |st|, which is nobody else's, copies before writing from now on.
+static void pin(storage *st) {
+    if (st->pins) return;
+    st->pins = true;
+    atomic_fetch_add_explicit(&st->block->pins, 1, memory_order_relaxed);
+}
+
+gw_tensor *tensor_of_rows(gw_scope *s, int64_t row_count, gw_tensor *indices, gw_tensor *values,
+                          bool coalesced) {
+    gw_dtype dtype = (gw_dtype)values->dtype;
+    int64_t sizes[GW_DIMS_MAX];
+    memcpy(sizes, values->sizes, values->dims * sizeof *sizes);
+    sizes[0] = row_count;
+    gw_tensor *x = take(values->dims, sizes, dtype);
+    bool countable = x && lay_out(x);
+    if (!countable) {
+        if (x) give(x);
+        handle_release(indices);
+        handle_release(values);
+        return no_memory(s, dtype, values->dims, sizes);
+    }
+    memset(x->strides, 0, x->dims * sizeof *x->strides);
+    x->contiguous = false;
+    x->layout = GW_ROWS;
+    pin(indices->storage);
+    pin(values->storage);
+    x->indices = indices;
+    x->values = values;
+    x->coalesced = coalesced;
+    return x;
+}
+
 // ---- Looking ------------------------------------------------------------------------------------------------------
 gw_dtype gw_dtype_of(const gw_tensor *x) {
     return (gw_dtype)x->dtype;
@@ -221,11 +255,17 @@ int64_t gw_stride(const gw_tensor *x, int dim) {
 }
 
 const void *gw_data(const gw_tensor *x) {
-    return tensor_bytes(x);
+    return tensor_is_rows(x) ? NULL : tensor_bytes(x);
+}
+
+static bool is_dense(gw_scope *s, const char *what, const gw_tensor *x) {
+    if (!tensor_is_rows(x)) return true;
+    scope_fail(s, GW_INVALID, "%s: x is sparse by rows; gw_to_dense makes it dense", what);
+    return false;
 }
 
 void *gw_data_for_write(gw_scope *s, gw_tensor *x) {
-    if (s->error || x == &tensor_poison) return NULL;
+    if (s->error || x == &tensor_poison || !is_dense(s, "gw_data_for_write", x)) return NULL;
     uint8_t *bytes = storage_writable(x->storage);
     if (!bytes) {
         no_memory(s, (gw_dtype)x->dtype, x->dims, x->sizes);
@@ -235,7 +275,7 @@ void *gw_data_for_write(gw_scope *s, gw_tensor *x) {
 }
 
 static bool has_one_item(gw_scope *s, const gw_tensor *x) {
-    if (s->error) return false;
+    if (s->error || !is_dense(s, "gw.item", x)) return false;
     if (x->numel == 1) return true;
     scope_fail(s, GW_INVALID, "gw.item: a tensor of %s has %lld elements, not one",
                shape_text(x).text, (long long)x->numel);

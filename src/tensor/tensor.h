@@ -45,7 +45,7 @@ uint8_t *storage_writable(storage *st);
 
 struct gw_tensor {
     gw_handle handle;
-    storage *storage;  // NULL: a tensor that has shape and dtype only (see tensor_like)
+    storage *storage;  // NULL: a tensor that has shape and dtype only (see tensor_like), or rows
     int64_t offset;    // in elements
     int64_t numel;
     uint8_t dtype, device, layout, dims;
@@ -56,6 +56,10 @@ struct gw_tensor {
     uint16_t output;  // which output of |node|
     struct node *node;
 
+    // Of layout GW_ROWS, else NULL: counted, contiguous, pinned, storages of their own. Every index is a row.
+    gw_tensor *indices, *values;
+    bool coalesced;  // the indices ascend, each once
+
     int64_t *strides;  // = sizes + dims
     int64_t sizes[];
 };
@@ -65,6 +69,9 @@ void tensor_destroy_node(gw_tensor *x);  // provided by autograd: gives back |no
 
 static inline bool tensor_needs_grad(const gw_tensor *x) {
     return x->requires_grad || x->node;
+}
+static inline bool tensor_is_rows(const gw_tensor *x) {
+    return x->layout == GW_ROWS;
 }
 static inline const uint8_t *tensor_bytes(const gw_tensor *x) {
     return x->storage->block->bytes + (size_t)x->offset * gw_dtype_size((gw_dtype)x->dtype);
@@ -79,6 +86,9 @@ gw_tensor *tensor_view(gw_scope *s, const gw_tensor *base, int dims, const int64
 gw_tensor *tensor_over(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes,
                        block *b);                         // takes the count on b
 gw_tensor *tensor_like(gw_scope *s, const gw_tensor *x);  // shape and dtype only, no values
+gw_tensor *
+tensor_of_rows(gw_scope *s, int64_t row_count, gw_tensor *indices, gw_tensor *values,
+               bool coalesced);  // takes the counts on both, whose storages nobody else has
 
 // A detached tensor over the same values that cannot change: it pins the block. For saving and sending.
 gw_tensor *tensor_saved(gw_scope *s, const gw_tensor *x);

@@ -108,6 +108,42 @@ static void it_names_what_is_wrong_in_a_tensor(void **state) {
     EXPECT(GW_PROTOCOL, "tensor: a bool that is not 0 or 1", 6, 9, 0, 0, 1, 0, SIZE(2), 1, 2);
 }
 
+// A tensor of rows, bf16 5x1, and its parts.
+#define WHOLE 6, 3, 0, 1, 2, 0, SIZE(5), SIZE(1)
+#define INDICES(n) 4, 0, 0, 1, 0, SIZE(n)
+#define VALUES(n, length) 3, 0, 0, 2, 0, SIZE(n), SIZE(length)
+
+static void it_names_what_is_wrong_in_rows(void **state) {
+    (void)state;
+    EXPECT(GW_PROTOCOL, "tensor: place 1", 6, 3, 0, 1, 2, 1, SIZE(5), SIZE(1));
+    EXPECT(GW_PROTOCOL, "tensor: rows of i64, which are not floating", 6, 4, 0, 1, 1, 0, SIZE(5));
+    EXPECT(GW_PROTOCOL, "tensor: rows of a scalar", 6, 3, 0, 1, 0, 0);
+    EXPECT(GW_LIMIT, "tensor: 1152921504606846976 numbers of bf16, at most 4 GiB", 6, 3, 0, 1, 1, 0,
+           0, 0, 0, 0, 0, 0, 0, 16);
+    EXPECT(GW_PROTOCOL, "tensor: the message ends inside it", WHOLE);
+    EXPECT(GW_PROTOCOL, "tensor: a part of rows that has layout 1 itself", WHOLE, 4, 0, 1, 1, 0,
+           SIZE(1));
+    EXPECT(GW_PROTOCOL, "tensor: indices of rows in i32 of 1 dimensions", WHOLE, 5, 0, 0, 1, 0,
+           SIZE(0));
+    EXPECT(GW_PROTOCOL, "tensor: indices of rows in i64 of 0 dimensions", WHOLE, 4, 0, 0, 0, 0,
+           SIZE(0));
+    EXPECT(GW_PROTOCOL, "tensor: index 1 is none of its 5 rows", WHOLE, INDICES(2), SIZE(4),
+           SIZE(5));
+    EXPECT(GW_PROTOCOL, "tensor: index 0 is none of its 5 rows", WHOLE, INDICES(1), 0, 0, 0, 0, 0,
+           0, 0, 128);
+    EXPECT(GW_PROTOCOL, "tensor: the message ends inside it", WHOLE, INDICES(1), SIZE(0));
+    EXPECT(GW_PROTOCOL, "tensor: the values of its rows do not fit it", WHOLE, INDICES(1), SIZE(0),
+           VALUES(2, 1), 0, 0, 0, 0);
+    EXPECT(GW_PROTOCOL, "tensor: the values of its rows do not fit it", WHOLE, INDICES(1), SIZE(0),
+           VALUES(1, 2), 0, 0, 0, 0);
+    EXPECT(GW_PROTOCOL, "tensor: the values of its rows do not fit it", WHOLE, INDICES(1), SIZE(0),
+           2, 0, 0, 2, 0, SIZE(1), SIZE(1), 0, 0);
+    EXPECT(GW_PROTOCOL, "tensor: the values of its rows do not fit it", WHOLE, INDICES(1), SIZE(0),
+           3, 0, 0, 1, 0, SIZE(1), 0, 0);
+    EXPECT(GW_PROTOCOL, "tensor: 2 bytes of numbers, 1 left", WHOLE, INDICES(1), SIZE(0),
+           VALUES(1, 1), 0);
+}
+
 static void it_uses_a_segment_once_and_whole(void **state) {
     (void)state;
     uint8_t head[] = { 7, 2, 0, 0, 0, 6, 0, 0, 0, 1, 1, SIZE(16), 6, 0, 0, 0, 1, 1, SIZE(16) };
@@ -216,5 +252,6 @@ static void it_survives_random_bytes(void **state) {
 }
 
 GW_TESTS(wire_decode, it_names_the_first_thing_that_is_wrong, it_names_what_is_wrong_in_a_tensor,
-         it_uses_a_segment_once_and_whole, it_bounds_depth_and_count,
-         it_refuses_what_ends_at_any_byte, it_survives_every_flipped_bit, it_survives_random_bytes);
+         it_names_what_is_wrong_in_rows, it_uses_a_segment_once_and_whole,
+         it_bounds_depth_and_count, it_refuses_what_ends_at_any_byte, it_survives_every_flipped_bit,
+         it_survives_random_bytes);

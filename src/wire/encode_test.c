@@ -204,6 +204,25 @@ static void it_does_not_copy_large_tensors(void **state) {
     close_scope(s);
 }
 
+// Small ones here, large values in a segment.
+static void it_carries_rows(void **state) {
+    gw_scope *s = open_scope(state);
+    for (int64_t length = 2; length <= 2000; length += 1998) {
+        gw_tensor *at = gw_from(s, ((int64_t[]){ 3, 1, 3 }), 3);
+        gw_tensor *x = gw_rows(s, at, counted(s, GW_F32, GW_SHAPE(3, length)), 1000);
+        for (int once = 0; once < 2; once++) {
+            gw_tensor *back = there_and_back(s, gw_value_of(x)).as.tensor;
+            assert_int_equal(gw_layout_of(back), GW_ROWS);
+            assert_int_equal(back->coalesced, once);
+            assert_int_equal(gw_size(back, 0), 1000);
+            assert_true(gw_equal(s, gw_rows_indices(s, back), gw_rows_indices(s, x)));
+            assert_true(gw_equal(s, gw_to_dense(s, back), gw_to_dense(s, x)));
+            x = gw_coalesce(s, x);
+        }
+    }
+    close_scope(s);
+}
+
 // What was sent is what it held then, whatever is written before it leaves.
 static void it_sends_what_a_tensor_held(void **state) {
     gw_scope *s = open_scope(state);
@@ -310,5 +329,6 @@ static void it_survives_without_memory(void **state) {
 GW_TESTS(wire_encode, it_carries_scalars, it_carries_strings_and_bytes, it_carries_lists_and_maps,
          it_carries_workers_and_errors, it_carries_tensors_of_every_dtype,
          it_carries_tensors_of_every_size, it_sends_the_elements_of_a_view_and_no_others,
-         it_does_not_copy_large_tensors, it_sends_what_a_tensor_held, it_refuses_what_cannot_travel,
-         it_nests_as_deep_as_the_limit, it_counts_values, it_survives_without_memory);
+         it_does_not_copy_large_tensors, it_carries_rows, it_sends_what_a_tensor_held,
+         it_refuses_what_cannot_travel, it_nests_as_deep_as_the_limit, it_counts_values,
+         it_survives_without_memory);

@@ -43,6 +43,8 @@ static void decode_all(message *m, gw_scope *s) {
         encoder e = { .message = message_open(1) };
         if (encode_tensor(&e, v.as.tensor, &error)) abort();
         message_release(e.message);
+        if (gw_layout_of(v.as.tensor) == GW_ROWS) gw_coalesce(s, v.as.tensor);
+        if (!gw_ok(s)) abort();
     }
 }
 

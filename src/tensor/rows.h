@@ -1,0 +1,38 @@
+// Tensors that are sparse by rows: see gradwire/tensor.h. Each holds two dense ones, which never change.
+//
+// Sums are made so that they have the bits of the same sums of dense tensors: rows with one index are added in the order
+// in which they stand, and tensors only once each of their rows is there once.
+#ifndef TENSOR_ROWS_H
+#define TENSOR_ROWS_H
+
+#include "tensor/tensor.h"
+
+// These return one count, or NULL with |s| failed. The tensors are borrowed, and sparse by rows unless said otherwise.
+gw_tensor *rows_new(gw_scope *s, gw_tensor *indices, gw_tensor *values, int64_t row_count);
+gw_tensor *rows_coalesce(gw_scope *s, gw_tensor *x);
+gw_tensor *rows_to_dense(gw_scope *s, gw_tensor *x);
+gw_tensor *rows_plus(gw_scope *s, gw_tensor *a,
+                     gw_tensor *b);  // one may be dense; so is the sum then
+
+// Adds |x|, whose indices come once each, to the contiguous f32 or f64 numbers at |to|, which are a dense tensor of its
+// shape and dtype.
+void rows_add_to(void *to, const gw_tensor *x);
+
+// Where the first of |n| i64 indices stands that is none of |row_count| rows; |n| if all are. |out_ascending|: each is
+// greater than the one before. The bytes need not be aligned.
+int64_t rows_find_stray(const void *indices, int64_t n, int64_t row_count, bool *out_ascending);
+
+// Numbers in one row of |x|, which may have none.
+static inline int64_t rows_length(const gw_tensor *x) {
+    int64_t length = 1;
+    for (int d = 1; d < x->dims; d++) length *= x->sizes[d];
+    return length;
+}
+static inline const int64_t *rows_index(const gw_tensor *x) {
+    return (const int64_t *)(const void *)tensor_bytes(x->indices);
+}
+static inline int64_t rows_count(const gw_tensor *x) {
+    return x->indices->numel;
+}
+
+#endif
