@@ -106,6 +106,23 @@ gw_tensor *digits_loss(gw_scope *s, gw_module *model, digits d) {
     return gw_cross_entropy(s, gw_module_call(s, model, d.images), d.labels);
 }
 
+double digits_train_epoch(gw_scope *s, gw_module *model, gw_optimizer *opt, digits d, int batch) {
+    gw_scope *epoch = gw_scope_open(s);
+    digits mixed = digits_shuffled(epoch, d);
+    double loss_sum = 0;
+    for (int start = 0; start < d.count && gw_ok(epoch); start += batch) {
+        gw_scope *step = gw_scope_open(epoch);
+        int end = start + batch < d.count ? start + batch : d.count;
+        gw_tensor *loss = digits_loss(step, model, digits_slice(step, mixed, start, end));
+        gw_backward(step, loss);
+        gw_optimizer_step(step, opt);
+        loss_sum += gw_item(step, loss) * (end - start);
+        gw_scope_merge(step);
+    }
+    gw_scope_merge(epoch);
+    return loss_sum / d.count;
+}
+
 double digits_accuracy(gw_scope *s, gw_module *model, digits d) {
     gw_scope *look = gw_scope_open(s);
     gw_no_grad(look);

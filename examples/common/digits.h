@@ -40,6 +40,10 @@ gw_module *digits_model(gw_scope *s, int64_t width);
 int64_t digits_model_parameters(int64_t width);  // how many numbers that are
 
 gw_tensor *digits_loss(gw_scope *s, gw_module *model, digits d);  // mean cross-entropy
+
+// One pass over |d| in another order, a step of |opt| for each |batch| of them. Returns the mean loss.
+double digits_train_epoch(gw_scope *s, gw_module *model, gw_optimizer *opt, digits d, int batch);
+
 double digits_accuracy(gw_scope *s, gw_module *model, digits d);  // 0 to 1
 
 #endif

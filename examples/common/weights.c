@@ -1,0 +1,42 @@
+#include "weights.h"
+
+static gw_tensor *tensor_at(gw_scope *s, gw_list *list, int index) {
+    return gw_tensor_of(s, gw_list_get(s, list, index));
+}
+
+static bool is_like(gw_scope *s, gw_module *model, gw_list *list) {
+    int count = gw_module_parameter_count(model);
+    if (gw_ok(s) && gw_list_count(list) != count)
+        gw_fail(s, GW_INVALID, "%d tensors for %d parameters", gw_list_count(list), count);
+    for (int i = 0; i < count && gw_ok(s); i++) {
+        gw_tensor *p = gw_module_parameter_at(s, model, i), *x = tensor_at(s, list, i);
+        bool same = gw_dims(p) == gw_dims(x);
+        for (int d = 0; d < gw_dims(p) && same; d++) same = gw_size(p, d) == gw_size(x, d);
+        if (gw_ok(s) && !same)
+            gw_fail(s, GW_INVALID, "%s is of another shape", gw_module_parameter_name(s, model, i));
+    }
+    return gw_ok(s);
+}
+
+void weights_load(gw_scope *s, gw_module *model, gw_list *weights) {
+    if (!is_like(s, model, weights)) return;
+    gw_scope *plain = gw_scope_open(s);
+    gw_no_grad(plain);
+    for (int i = 0; i < gw_list_count(weights); i++)
+        gw_copy(plain, gw_module_parameter_at(plain, model, i), tensor_at(plain, weights, i));
+    gw_scope_merge(plain);
+}
+
+gw_list *gradients_of(gw_scope *s, gw_module *model) {
+    gw_list *gradients = gw_list_open(s);
+    for (int i = 0; i < gw_module_parameter_count(model); i++)
+        gw_list_add(s, gradients, gw_grad(s, gw_module_parameter_at(s, model, i)));
+    return gradients;
+}
+
+void gradients_add(gw_scope *s, gw_module *model, gw_list *gradients) {
+    if (!is_like(s, model, gradients)) return;
+    for (int i = 0; i < gw_list_count(gradients); i++)
+        gw_backward_with(s, gw_module_parameter_at(s, model, i),
+                         (gw_backward_options){ .gradient = tensor_at(s, gradients, i) });
+}

@@ -1,0 +1,16 @@
+// A model's numbers as lists of tensors, in the order of gw_parameters: the form in which weights and gradients travel.
+#ifndef WEIGHTS_H
+#define WEIGHTS_H
+
+#include <gradwire.h>
+
+// Copies |weights| into the parameters of |model|. INVALID if they are not as many, or of other shapes.
+void weights_load(gw_scope *s, gw_module *model, gw_list *weights);
+
+// What backward passes in |s| have left for each parameter of |model|.
+gw_list *gradients_of(gw_scope *s, gw_module *model);
+
+// Adds |gradients|, which somebody else computed, to those that |s| has, for gw_optimizer_step.
+void gradients_add(gw_scope *s, gw_module *model, gw_list *gradients);
+
+#endif

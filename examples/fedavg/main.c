@@ -1,0 +1,202 @@
+// Federated averaging and federated SGD, with clients that come and go.
+//
+// The server (this program) founds a group; its clients (this program, started again) join it, each with a share of the
+// digits that it never sends away. In every round the server sends its weights to whoever is there, and averages what comes
+// back: weights after some local epochs (FedAvg), or gradients (FedSGD). McMahan et al., "Communication-Efficient Learning
+// of Deep Networks from Decentralized Data", 2017.
+//
+//     fedavg --come 10 --leave 20 --kill 30            four clients; one more comes, one leaves, one dies
+//     fedavg --method sgd
+//     fedavg --model-parameters 25000000 --rounds 3 --epochs 1 --batch 64
+//     fedavg --at file:///tmp/meet --shares 5 --await 5      and from another terminal:
+//     fedavg --join file:///tmp/meet --shares 5 --number 5
+//
+// The lines that communicate: 5 of the client (join, find_server, enlist, its reference, leave), 7 of the server (found,
+// its object, the reply to enlist and its end, the call of a round, the wait for it, shutdown). Computing and printing are
+// the same as in one process.
+#include "client.h"
+#include "server.h"
+
+#include "../common/curve.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// ---- The clients' processes ---------------------------------------------------------------------------------------
+
+typedef struct processes {
+    const char *url;
+    const options *o;
+    pid_t pids[MEMBERS_MAX];  // by number; 0: not started, or killed
+} processes;
+
+static void start_client(gw_scope *s, processes *p, int64_t number) {
+    char shares[24], text[24];
+    snprintf(shares, sizeof shares, "%lld", (long long)p->o->shares);
+    snprintf(text, sizeof text, "%lld", (long long)number);
+    fflush(NULL);
+    pid_t parent = getpid(), pid = fork();
+    if (pid < 0) gw_fail(s, GW_SYSTEM, "fork: %s", strerror(errno));
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody stays behind if the server is killed
+        if (getppid() == parent)
+            execl("/proc/self/exe", "fedavg", "--join", p->url, "--number", text, "--shares",
+                  shares, p->o->data ? "--data" : NULL, p->o->data, (char *)NULL);
+        _exit(127);
+    }
+    if (pid > 0) p->pids[number] = pid;
+}
+
+static void kill_last_started(void *context) {
+    processes *p = context;
+    int64_t number = p->o->clients;
+    printf("client%d is killed\n", (int)number);
+    kill(p->pids[number], SIGKILL);
+}
+
+static int await_clients(const processes *p) {
+    int failed = 0;
+    for (int i = 0; i < MEMBERS_MAX; i++) {
+        int status;
+        if (p->pids[i] <= 0 || waitpid(p->pids[i], &status, 0) < 0) continue;
+        if (WIFEXITED(status) && WEXITSTATUS(status)) failed = WEXITSTATUS(status);
+    }
+    return failed;
+}
+
+// ---- Learning -----------------------------------------------------------------------------------------------------
+
+typedef struct costs {
+    double bytes, seconds, computing_s, parameters;
+    int rounds;
+} costs;
+
+// What the same model reaches with all digits in one place, after as many epochs.
+static double train_centrally(gw_scope *root, const options *o, int64_t width, digits_split d) {
+    gw_scope *s = gw_scope_open(root);
+    gw_module *model = digits_model(s, width);
+    gw_optimizer *opt = gw_sgd(s, gw_parameters(s, model), (gw_sgd_options){ .lr = 0.2 });
+    int64_t epochs = strcmp(o->method, "avg") == 0 ? o->rounds * o->epochs : 80;
+    for (int64_t epoch = 0; epoch < epochs && gw_ok(s); epoch++)
+        digits_train_epoch(s, model, opt, d.train, (int)o->batch);
+    double accuracy = digits_accuracy(s, model, d.test);
+    gw_scope_merge(s);
+    return accuracy;
+}
+
+static double bytes_so_far(gw_scope *s) {
+    gw_rpc_stats stats = gw_rpc_get_stats(s);
+    return (double)(stats.bytes_sent + stats.bytes_received);
+}
+
+static double run_round(gw_scope *root, gw_rref *me, int round, int expected, processes *p,
+                        digits test, costs *c, curve *progress) {
+    const options *o = p->o;
+    gw_scope *s = gw_scope_open(root);
+    gw_scope_label(s, "round %d", round);
+    double accuracy = 0;
+    server *self = gw_local(s, me, server);
+    if (self) {
+        if (round == o->leave) {
+            printf("%s is let go\n", self->members[0].name);
+            server_dismiss(self, 0);
+        }
+        server_gather(s, self, expected);
+        double since_s = now_s(), before = bytes_so_far(s);
+        round_report r = server_round(s, self, o, round == o->kill ? kill_last_started : NULL, p);
+        double seconds = now_s() - since_s, bytes = bytes_so_far(s) - before;
+        *c = (costs){ c->bytes + bytes, c->seconds + seconds, c->computing_s + r.computing_s,
+                      (double)digits_model_parameters(self->width), c->rounds + 1 };
+        accuracy = digits_accuracy(s, self->model, test);
+        const char *line = gw_format(
+            s, "round %3d  %d clients  loss %.4f  test accuracy %.1f %%  %.2f MB  %.1f ms", round,
+            r.updates, r.loss, accuracy * 100, bytes / 1e6, seconds * 1e3);
+        if (gw_ok(s)) curve_add(progress, accuracy, line);
+        if (gw_ok(s) && (round % (1 + o->rounds / 20) == 0 || round == o->rounds))
+            curve_say(progress, line);
+    }
+    gw_scope_merge(s);
+    return accuracy;
+}
+
+static void print_costs(const costs *c) {
+    double n = c->rounds ? c->rounds : 1, bits = c->bytes / n * 8;
+    double here_ms = c->seconds / n * 1e3, computing_ms = c->computing_s / n * 1e3;
+    printf("a round of %.3f million parameters: %.3f MB over the server's link, %.1f ms here, of "
+           "which "
+           "the slowest client computes %.1f ms\n",
+           c->parameters / 1e6, c->bytes / n / 1e6, here_ms, computing_ms);
+    for (int gigabits = 1; gigabits <= 10; gigabits *= 10)
+        printf("computed for a link of %2d Gb/s: %.2f ms for the bytes, %.1f ms a round\n",
+               gigabits, bits / (gigabits * 1e6), bits / (gigabits * 1e6) + computing_ms);
+}
+
+// All leave; until then they wait while the server has something else to do.
+static void compare(gw_scope *root, gw_rref *me, const options *o, digits_split d, double accuracy,
+                    curve *progress) {
+    gw_scope *s = gw_scope_open(root);
+    server *self = gw_local(s, me, server);
+    while (self && self->member_count > 0) server_dismiss(self, 0);
+    if (self && o->parameters <= 1000000) {
+        double central = train_centrally(s, o, self->width, d);
+        progress->options.goal = central;
+        printf("test accuracy: %.2f %% from the clients, %.2f %% with all digits in one place\n",
+               accuracy * 100, central * 100);
+    }
+    if (self) server_farewell(s, self);
+    gw_scope_merge(s);
+}
+
+static void learn(gw_scope *root, const options *o, processes *p) {
+    digits_split d = digits_load(root, o->data);
+    gw_rref *me = server_start(root, o);
+    int expected = (int)o->await;
+    for (int64_t number = 1; number <= o->clients && gw_ok(root); number++)
+        start_client(root, p, number);
+    curve progress;
+    curve_open(&progress, stdout,
+               (curve_options){ .title = "test accuracy", .x_label = "round", .max = 1 });
+    costs c = { 0 };
+    double accuracy = 0;
+    for (int round = 1; round <= o->rounds && gw_ok(root); round++) {
+        if (round == o->leave) expected--;
+        if (round == o->come) start_client(root, p, o->clients + 1);
+        if (round == o->come) expected++;
+        accuracy = run_round(root, me, round, expected, p, d.test, &c, &progress);
+        if (round == o->kill) expected--;
+    }
+    if (gw_ok(root)) print_costs(&c);
+    compare(root, me, o, d, accuracy, &progress);
+    if (gw_ok(root) && o->plot && !curve_plot(&progress, o->plot))
+        gw_fail(root, GW_SYSTEM, "%s: %s", o->plot, strerror(errno));
+    curve_close(&progress);
+}
+
+int main(int argc, char **argv) {
+    options o;
+    int code = options_parse(argc, argv, &o);
+    if (code >= 0) return code;
+    if (o.join) return client_run(&o);
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    char path[64], url[80];
+    snprintf(path, sizeof path, "/tmp/gradwire-fedavg-%d", (int)getpid());
+    snprintf(url, sizeof url, "file://%s", path);
+    processes p = { .url = o.at ? o.at : url, .o = &o };
+    gw_scope *root = gw_scope_open(NULL);
+    gw_seed(root, (uint64_t)o.seed);
+    gw_rpc_init(
+        root, (gw_rpc_options){ .name = "server", .group = GW_GROUP_FOUND, .init_method = p.url });
+    if (gw_ok(root)) learn(root, &o, &p);
+    if (gw_ok(root)) gw_rpc_shutdown(root);  // else clients find the server gone
+    if (!o.at) unlink(path);
+    int failed = gw_exit_code(gw_scope_close(root));
+    int client_failed = await_clients(&p);
+    return failed ? failed : client_failed;
+}

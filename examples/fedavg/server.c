@@ -1,0 +1,162 @@
+#include "server.h"
+
+#include "../common/weights.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+GW_CLASS(server, server_open)  // width, lr
+
+static void server_open(gw_scope *own, server *self, const gw_args *a) {
+    self->own = own;
+    self->width = gw_arg_int(own, a, 0);
+    self->model = digits_model(own, self->width);
+    self->optimizer = gw_sgd(own, gw_parameters(own, self->model),
+                             (gw_sgd_options){ .lr = gw_arg_float(own, a, 1) });
+}
+
+// ---- Who is there -------------------------------------------------------------------------------------------------
+
+static _Atomic(gw_rref *) the_server;  // what clients ask for first
+
+GW_FUNCTION(find_server, GW_INLINE, "") {
+    gw_rref *found = the_server;
+    if (!found) gw_fail(s, GW_WRONG_STATE, "the server is not ready yet");
+    return found ? gw_value_of(found) : gw_none();
+}
+
+gw_rref *server_start(gw_scope *root, const options *o) {
+    int64_t width = 1;
+    while (digits_model_parameters(width) < o->parameters) width++;
+    gw_rref *me = gw_remote(root, gw_rpc_self(root), "server", width, o->lr);
+    the_server = me;
+    return me;
+}
+
+// Called by clients: takes one in.
+GW_METHOD(server, enlist, GW_INLINE, "rref, int") {
+    if (self->member_count + self->dismissal_count == MEMBERS_MAX) {
+        gw_fail(s, GW_LIMIT, "%d clients are here already", MEMBERS_MAX);
+        return gw_none();
+    }
+    member *m = &self->members[self->member_count++];
+    *m = (member){ .client = gw_keep(self->own, gw_arg_rref(s, a, 0)),
+                   .number = gw_arg_int(s, a, 1),
+                   .dismissal = gw_future_open(self->own),
+                   .name = gw_arg_caller(a).name };
+    printf("%s comes\n", m->name);
+    if (self->arrival && !gw_future_done(self->arrival)) gw_future_set(s, self->arrival, true);
+    return gw_none();
+}
+
+// Called by clients: the answer comes when the caller is dismissed.
+GW_METHOD(server, await_dismissal, GW_INLINE, "") {
+    const char *name = gw_arg_caller(a).name;
+    for (int i = 0; i < self->member_count; i++)
+        if (strcmp(self->members[i].name, name) == 0)
+            return gw_value_of(self->members[i].dismissal);
+    return gw_none();
+}
+
+static int by_number(const void *a, const void *b) {
+    const member *left = a, *right = b;
+    return left->number < right->number ? -1 : left->number > right->number;
+}
+
+void server_gather(gw_scope *s, server *self, int count) {
+    while (self->member_count < count && gw_ok(s)) {
+        gw_set(self->own, &self->arrival, gw_future_open(self->own));
+        gw_wait(s, self->arrival);  // here clients have their turns
+    }
+    // Whoever comes first, sums are the same.
+    qsort(self->members, (size_t)self->member_count, sizeof *self->members, by_number);
+}
+
+void server_dismiss(server *self, int index) {
+    member gone = self->members[index];
+    memmove(&self->members[index], &self->members[index + 1],
+            (size_t)(--self->member_count - index) * sizeof gone);
+    gw_drop(self->own, gone.client);  // who leaves takes along what is referred to
+    self->dismissals[self->dismissal_count++] = gone.dismissal;
+}
+
+void server_farewell(gw_scope *s, server *self) {
+    while (self->dismissal_count > 0) {
+        gw_future *dismissal = self->dismissals[--self->dismissal_count];
+        gw_future_set(s, dismissal, true);
+        gw_drop(self->own, dismissal);
+    }
+}
+
+// ---- Rounds -------------------------------------------------------------------------------------------------------
+
+// Sum of numbers times how many digits they come from.
+typedef struct average {
+    gw_tensor **sums;
+    int64_t count;  // digits
+    double loss_sum;
+} average;
+
+static void add_answer(gw_scope *s, average *total, gw_map *answer, round_report *report) {
+    gw_scope *one = gw_scope_open(s);
+    gw_list *numbers = gw_list_of(one, gw_map_get(one, answer, "numbers"));
+    int64_t count = gw_int_of(one, gw_map_get(one, answer, "count"));
+    double seconds = gw_float_of(one, gw_map_get(one, answer, "seconds"));
+    total->loss_sum += (double)count * gw_float_of(one, gw_map_get(one, answer, "loss"));
+    for (int i = 0; i < gw_list_count(numbers) && gw_ok(one); i++) {
+        gw_tensor *x = gw_tensor_of(one, gw_list_get(one, numbers, i));
+        gw_tensor *weighted = gw_mul(one, x, (double)count);
+        gw_set(s, &total->sums[i], total->count ? gw_add(one, total->sums[i], weighted) : weighted);
+    }
+    total->count += count;
+    report->updates++;
+    if (seconds > report->computing_s) report->computing_s = seconds;
+    gw_scope_merge(one);
+}
+
+// New weights are the average of those that came (FedAvg), or a step along the average gradient (FedSGD).
+static void improve(gw_scope *s, server *self, const average *total, bool is_gradient) {
+    gw_list *means = gw_list_open(s);
+    for (int i = 0; i < gw_module_parameter_count(self->model); i++)
+        gw_list_add(s, means, gw_div(s, total->sums[i], (double)total->count));
+    if (is_gradient) {
+        gradients_add(s, self->model, means);
+        gw_optimizer_step(s, self->optimizer);
+    } else {
+        weights_load(s, self->model, means);
+    }
+}
+
+round_report server_round(gw_scope *s, server *self, const options *o,
+                          void (*in_flight)(void *context), void *context) {
+    round_report report = { 0 };
+    int count = self->member_count;  // who enlists meanwhile is there in the next round
+    gw_future *answers[MEMBERS_MAX];
+    gw_error errors[MEMBERS_MAX];
+    gw_call_options call = { .timeout_ms = o->timeout_s * 1000 };
+    gw_list *weights = gw_parameters(s, self->model);
+    for (int i = 0; i < count; i++)
+        answers[i] = gw_rpc_async_with(s, call, self->members[i].client, o->method, weights,
+                                       o->epochs, o->batch, o->lr);
+    if (in_flight) in_flight(context);
+
+    average total = { .sums = gw_alloc(s, (size_t)gw_list_count(weights) * sizeof(gw_tensor *)) };
+    for (int i = 0; i < count && gw_ok(s); i++) {
+        gw_scope *one = gw_scope_open(s);
+        gw_map *answer = gw_map_of(one, gw_wait(one, answers[i]));
+        if (gw_ok(one)) add_answer(s, &total, answer, &report);
+        errors[i] = gw_scope_close(one);
+        gw_drop(s, answers[i]);
+    }
+    for (int i = count - 1; i >= 0 && gw_ok(s); i--) {
+        if (errors[i].status == GW_OK) continue;
+        printf("%s is lost: %s\n", self->members[i].name, errors[i].text);
+        server_dismiss(self, i);
+    }
+    if (report.updates) improve(s, self, &total, strcmp(o->method, "sgd") == 0);
+    server_farewell(s, self);
+    report.loss = total.loss_sum / (double)(total.count ? total.count : 1);
+    return report;
+}

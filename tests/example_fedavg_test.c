@@ -1,0 +1,98 @@
+// The federated example: what clients learn together is as good as what is learnt in one place, whoever comes and goes.
+#include "example_run.h"
+#include "testing/testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// Both accuracies are above 96 %, and that of the clients at most 1 % behind.
+static void assert_learns(result *r) {
+    double clients, central;
+    assert_int_equal(r->exit_code, 0);
+    const char *line = strstr(r->output, "test accuracy: ");
+    assert_non_null(line);
+    assert_int_equal(
+        sscanf(line, "test accuracy: %lf %% from the clients, %lf %%", &clients, &central), 2);
+    assert_true(clients > 96 && central > 96);
+    assert_true(clients >= central - 1.0);
+}
+
+static void averaging_is_as_good_as_all_digits_in_one_place(void **state) {
+    (void)state;
+    result *r = run("timeout 100 ./fedavg --seed 4");
+    assert_learns(r);
+    assert_non_null(strstr(r->output, "computed for a link of 10 Gb/s"));
+    test_free(r);
+}
+
+static void gradients_are_as_good_as_all_digits_in_one_place(void **state) {
+    (void)state;
+    result *r = run("timeout 100 ./fedavg --method sgd --seed 6");
+    assert_learns(r);
+    test_free(r);
+}
+
+static void it_goes_on_when_clients_come_leave_and_die(void **state) {
+    (void)state;
+    result *r = run("timeout 100 ./fedavg --clients 6 --come 10 --leave 50 --kill 55 --seed 4");
+    assert_non_null(strstr(r->output, "client7 comes"));
+    assert_non_null(strstr(r->output, "client1 is let go"));
+    assert_non_null(strstr(r->output, "client6 is lost: client6: "));
+    assert_non_null(strstr(r->output, "round  60  5 clients"));
+    assert_learns(r);
+    test_free(r);
+}
+
+static void it_counts_bytes_of_a_larger_model(void **state) {
+    (void)state;
+    result *r =
+        run("timeout 100 ./fedavg --model-parameters 2000000 --rounds 1 --epochs 1 --clients 2");
+    // Two clients, to and fro, four bytes each.
+    assert_says(r, 0, "a round of 2.001 million parameters: 32.0");
+}
+
+static void others_join_it_by_hand(void **state) {
+    (void)state;
+    char path[] = "/tmp/fedavg-test-XXXXXX";
+    assert_non_null(mkdtemp(path));
+    result *r = run("(timeout 100 ./fedavg --join file://%s/meet --shares 3 --number 3 & "
+                    "timeout 100 ./fedavg --clients 2 --shares 3 --at file://%s/meet --await 3 "
+                    "--rounds 5; wait)",
+                    path, path);
+    rmdir(path);
+    assert_non_null(strstr(r->output, "client3 comes"));
+    assert_says(r, 0, "round   5  3 clients");
+}
+
+static void it_draws_the_accuracy(void **state) {
+    (void)state;
+    char path[] = "/tmp/fedavg-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_says(run("timeout 100 ./fedavg --rounds 3 --plot %s; cat %s", path, path), 0, "</svg>");
+    unlink(path);
+}
+
+static void it_refuses_wrong_options(void **state) {
+    (void)state;
+    assert_says(run("./fedavg --method max"), 2, "--method max: expected avg or sgd");
+    assert_says(run("./fedavg --clients 0"), 2, "--clients 0: expected a whole number, 1 to 62");
+    assert_says(run("./fedavg --clients 1 --kill 3"), 2, "nobody would be left");
+    assert_says(run("./fedavg --rounds 5 --kill 5"), 2, "--kill: expected a round before the last");
+    assert_says(run("./fedavg --lr x"), 2, "--lr x: expected 0 to 1000");
+    assert_says(run("./fedavg --nothing"), 2, "--nothing: no such option");
+    assert_says(run("./fedavg sideways"), 2, "sideways: takes no arguments");
+    assert_says(run("./fedavg --rounds"), 2, "--rounds: expected N");
+    assert_says(run("./fedavg --help"), 0, "--model-parameters N");
+    assert_says(run("timeout 100 ./fedavg --data /nowhere"), 1, "/nowhere: No such file");
+    assert_says(run("timeout 100 ./fedavg --rounds 1 --plot /nowhere/x.svg"), 1,
+                "/nowhere/x.svg: No such file");
+}
+
+GW_TESTS(example_fedavg, averaging_is_as_good_as_all_digits_in_one_place,
+         gradients_are_as_good_as_all_digits_in_one_place,
+         it_goes_on_when_clients_come_leave_and_die, it_counts_bytes_of_a_larger_model,
+         others_join_it_by_hand, it_draws_the_accuracy, it_refuses_wrong_options);

@@ -1,0 +1,40 @@
+#include "example_run.h"
+
+#include "testing/testing.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+result *run(const char *format, ...) {
+    char command[2048];
+    int at = snprintf(command, sizeof command, "cd %s/bin && exec 2>&1; ", GW_BUILD_DIR);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(command + at, sizeof command - (size_t)at, format, args);
+    va_end(args);
+    result *r = test_calloc(1, sizeof *r);
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    size_t size = fread(r->output, 1, OUTPUT_MAX - 1, f);
+    r->output[size] = '\0';
+    int status = pclose(f);
+    r->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    testing_note("%s\n%s", command, r->output);
+    return r;
+}
+
+void assert_says(result *r, int exit_code, const char *text) {
+    assert_int_equal(r->exit_code, exit_code);
+    assert_non_null(strstr(r->output, text));
+    test_free(r);
+}
+
+void assert_same_output(result *a, result *b, int exit_code) {
+    assert_int_equal(a->exit_code, exit_code);
+    assert_int_equal(b->exit_code, exit_code);
+    assert_string_equal(a->output, b->output);
+    test_free(a);
+    test_free(b);
+}
