@@ -11,6 +11,7 @@
 #include <gradwire/ops.h>
 #include <gradwire/autograd.h>
 #include <gradwire/nn.h>
+#include <gradwire/checkpoint.h>
 #include <gradwire/optim.h>
 #include <gradwire/function.h>
 #include <gradwire/rpc.h>

@@ -32,9 +32,10 @@ enum {
     LIMIT_THREADS = 1024,            // of one agent's pool, waiting ones included
     LIMIT_STORE_KEY_BYTES = 255,
     LIMIT_STORE_VALUE_BYTES = 64 * 1024,
-    LIMIT_STORE_BYTES = 64 * 1024 * 1024,   // keys and values of one store
-    LIMIT_STORE_WAITS = 4096,               // requests that one client waits for
-    LIMIT_OPERATOR_BYTES_INLINE = 1 << 20,  // an operator with more input runs on the pool
+    LIMIT_STORE_BYTES = 64 * 1024 * 1024,       // keys and values of one store
+    LIMIT_STORE_WAITS = 4096,                   // requests that one client waits for
+    LIMIT_OPERATOR_BYTES_INLINE = 1 << 20,      // an operator with more input runs on the pool
+    LIMIT_CHECKPOINT_HEADER_BYTES = 100000000,  // names and texts of one file, as others read them
 };
 
 #define LIMIT_TENSOR_BYTES ((uint64_t)4 << 30)
