@@ -61,9 +61,17 @@ typedef struct gw_backward_options {
     // be results, too.
     gw_tensor *const *inputs;
     int input_count;
+
+    // Across workers: expect a gradient of everything that was sent in this scope's calls, as PyTorch's FAST mode
+    // does. What the loss does not use is then an error, and slots without gradient travel as zeros.
+    bool fast;
 } gw_backward_options;
 
 GW_API void gw_backward_with(gw_scope *s, gw_tensor *loss, gw_backward_options options);
+
+// One pass from several losses, of one element each; those of other workers as gw_to_here gives them.
+GW_API void gw_backward_roots(gw_scope *s, gw_tensor *const *roots, int count,
+                              gw_backward_options options);
 
 // ---- Gradients ----------------------------------------------------------------------------------
 

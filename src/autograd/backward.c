@@ -1,7 +1,12 @@
 #include "autograd/pass.h"
+
+#include "autograd/upward.h"
+#include "base/scope.h"
 #include "tensor/dtype.h"
 #include <gradwire/ops.h>
 #include <inttypes.h>
+
+enum { ROOTS_SMALL = 4 };
 
 static void fail(gw_scope *s, const char *text) {
     scope_fail(s, GW_INVALID, "backward: %s", text);
@@ -36,25 +41,46 @@ static bool check(gw_scope *s, gw_tensor *loss, const gw_backward_options *o) {
     return gw_ok(s);
 }
 
-// The gradient to start from, in the dtype of |loss|, owned by |work|.
-static gw_tensor *first_gradient(gw_scope *work, gw_tensor *loss, gw_tensor *given) {
-    gw_shape shape = { loss->dims, loss->sizes };
-    if (!given) return gw_ones_shaped(work, (gw_dtype)loss->dtype, shape);
-    return given->dtype == loss->dtype ? given : gw_to_dtype(work, given, (gw_dtype)loss->dtype);
+gw_tensor *pass_first_gradient(pass *p, gw_tensor *root, gw_tensor *given) {
+    gw_shape shape = { root->dims, root->sizes };
+    if (!given) return gw_ones_shaped(p->work, (gw_dtype)root->dtype, shape);
+    return given->dtype == root->dtype ? given : gw_to_dtype(p->work, given, (gw_dtype)root->dtype);
 }
 
-void gw_backward_with(gw_scope *s, gw_tensor *loss, gw_backward_options options) {
-    if (!check(s, loss, &options)) return;
+static void walk(gw_scope *s, gw_tensor *const *roots, int count, gw_backward_options options) {
+    part small[ROOTS_SMALL], *parts = small;
+    if (count > ROOTS_SMALL && !(parts = gw_alloc(s, (size_t)count * sizeof *parts))) return;
     pass p;
     pass_open(&p, s, options);
-    part root = pass_expect(&p, edge_to(loss));
-    if (pass_plan(&p)) {
-        gw_tensor *gradient = first_gradient(p.work, loss, options.gradient);
-        if (pass_deliver(&p, root, gradient) && pass_run(&p)) pass_commit(&p);
+    for (int i = 0; i < count; i++) parts[i] = pass_expect(&p, edge_to(roots[i]));
+    bool planned = pass_plan(&p);
+    if (planned && p.has_far) {
+        backward_across(&p, roots, parts, count);
+    } else if (planned) {
+        bool ok = true;
+        for (int i = 0; i < count && ok; i++)
+            ok = pass_deliver(&p, parts[i], pass_first_gradient(&p, roots[i], options.gradient));
+        if (ok && pass_run(&p)) pass_commit(&p);
     }
     pass_close(&p);  // hands on an error of the gradient to start from, too
 }
 
+void gw_backward_with(gw_scope *s, gw_tensor *loss, gw_backward_options options) {
+    if (check(s, loss, &options)) walk(s, &loss, 1, options);
+}
+
 void gw_backward(gw_scope *s, gw_tensor *loss) {
     gw_backward_with(s, loss, (gw_backward_options){ 0 });
+}
+
+void gw_backward_roots(gw_scope *s, gw_tensor *const *roots, int count,
+                       gw_backward_options options) {
+    if (!gw_ok(s)) return;
+    if (count < 1 || !roots) {
+        fail(s, "it is given no tensor to start from");
+    } else if (options.gradient) {
+        fail(s, "several tensors to start from have no gradient in common");
+    }
+    for (int i = 0; i < count && gw_ok(s); i++) check(s, roots[i], &options);
+    if (gw_ok(s)) walk(s, roots, count, options);
 }

@@ -2,6 +2,7 @@
 
 #include "autograd/index.h"
 #include "autograd/sum.h"
+#include "autograd/upward.h"
 #include "base/mem.h"
 
 typedef struct grads {
@@ -11,6 +12,7 @@ typedef struct grads {
 } grads;
 
 static grads *grads_of(const gw_scope *s) {
+    if (!s->slots[SCOPE_GRADS].data && s->agent) grads_import((gw_scope *)s);
     return s->slots[SCOPE_GRADS].data;
 }
 
@@ -67,7 +69,7 @@ static void put(grads *g, gw_tensor *leaf, gw_tensor *grad) {
 }
 
 bool grads_add(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count) {
-    grads *g = grads_of(s);
+    grads *g = s->slots[SCOPE_GRADS].data;
     if (!g) g = open_grads(s);
     bool ok = g && reserve(g, (uint32_t)count);
     if (!ok) scope_fail(work, GW_NO_MEMORY, "no memory for gradients");

@@ -29,9 +29,10 @@ typedef struct node_run {
     const bool *wanted;     // by edge
 } node_run;
 
-// Kinds of nodes. Here there is one, a row of the operator table; a tensor that came from another
-// worker will be a second: its |run| sends the gradients there.
+// Kinds of nodes. Here there is one, a row of the operator table; what came from another worker in one
+// message is a second.
 typedef struct node_class {
+    bool is_far;  // its run sends gradients to another worker; it has no edges
     const char *(*name)(const node *n);  // "mul", for messages
     void (*run)(node *n, node_run *r);   // fails r->scope when it cannot
     bool (*forget)(node *n);             // gives up saved values; false if there were none
@@ -43,7 +44,7 @@ struct node {
     const node_class *class;
     _Atomic uint32_t count;
     bool spent;  // saved values are gone: no pass may run it again
-    uint8_t output_count;
+    uint16_t output_count;
     uint32_t edge_count;
     edge *edges;  // by flat tensor input
     node *next;   // of those about to be destroyed

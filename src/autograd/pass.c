@@ -11,6 +11,7 @@ enum { EDGES_SMALL = 16 };
 void pass_open(pass *p, gw_scope *s, gw_backward_options options) {
     p->scope = s;
     p->options = options;
+    p->keeps = p->has_far = false;
     p->targets = p->small_targets;
     p->parts = p->small_parts;
     p->slots = p->small_slots;
@@ -67,7 +68,8 @@ static bool run_derivative(pass *p, target *t, node_run *r) {
             r->d_outputs[i] = gw_to_dense(p->work, r->d_outputs[i]);
         any |= r->d_outputs[i] != NULL;
     }
-    if (!any) return true;
+    // Another worker waits for what it is to be told, also that there is nothing.
+    if (!any && !n->class->is_far) return true;
     if (gw_ok(p->work)) n->class->run(n, r);
     if (gw_ok(p->work)) return true;
     char name[GW_NAME_MAX + 1];
@@ -78,12 +80,13 @@ static bool run_derivative(pass *p, target *t, node_run *r) {
 // Runs a node whose gradients have all come, and hands the results on.
 static bool run_node(pass *p, target *t) {
     node *n = t->key;
-    gw_tensor *d_outputs[UINT8_MAX], *small_inputs[EDGES_SMALL];
+    gw_tensor *small_outputs[EDGES_SMALL], *small_inputs[EDGES_SMALL];
     bool small_wanted[EDGES_SMALL];
-    bool large = n->edge_count > EDGES_SMALL;
+    bool large = n->edge_count > EDGES_SMALL, many = n->output_count > EDGES_SMALL;
     gw_tensor **d_inputs = large ? mem_alloc(n->edge_count * sizeof *d_inputs) : small_inputs;
+    gw_tensor **d_outputs = many ? mem_alloc(n->output_count * sizeof *d_outputs) : small_outputs;
     bool *wanted = large ? mem_alloc(n->edge_count) : small_wanted;
-    bool ok = d_inputs && wanted;
+    bool ok = d_inputs && d_outputs && wanted;
     if (!ok) scope_fail(p->scope, GW_NO_MEMORY, "backward: no memory for the inputs' gradients");
 
     for (uint32_t k = 0; ok && k < n->edge_count; k++) {
@@ -98,12 +101,13 @@ static bool run_node(pass *p, target *t) {
         slot *slot = &p->slots[t->first_slot + i];
         if (!slot->wanted) grad_sum_fini(&slot->sum);
     }
-    if (ok && !p->options.retain_graph) n->spent |= n->class->forget(n);
+    if (ok && !p->options.retain_graph && !p->keeps) n->spent |= n->class->forget(n);
     give_back_work(p);
     if (large) {
         mem_free(d_inputs);
         mem_free(wanted);
     }
+    if (many) mem_free(d_outputs);
     return ok;
 }
 
@@ -150,6 +154,30 @@ static int collect(pass *p, gw_tensor_grad *pairs) {
             pairs[count++] = (gw_tensor_grad){ p->options.inputs[i], take_gradient(p, slot) };
     }
     return count;
+}
+
+void pass_forget(pass *p) {
+    for (uint32_t i = 0; i < p->target_count; i++) {
+        node *n = p->targets[i].runs ? p->targets[i].key : NULL;
+        if (n) n->spent |= n->class->forget(n);
+    }
+}
+
+bool pass_take(pass *p, gw_tensor_grad **out_pairs, int *out_count) {
+    gw_tensor_grad *pairs = mem_alloc((p->target_count + 1) * sizeof *pairs);
+    if (!pairs) {
+        scope_fail(p->scope, GW_NO_MEMORY, "backward: no memory for the gradients");
+        return false;
+    }
+    int count = collect(p, pairs);
+    if (gw_ok(p->work)) {
+        *out_pairs = pairs;
+        *out_count = count;
+        return true;
+    }
+    for (int i = 0; i < count; i++) handle_release(pairs[i].grad);
+    mem_free(pairs);
+    return fail_from_work(p, "gradients");
 }
 
 bool pass_commit(pass *p) {

@@ -11,8 +11,8 @@
 // pass_run runs nodes whose parts have all come until none is ready. Counts and gradients are the
 // pass's, never the node's, so two passes may walk one graph.
 //
-// A pass over several workers will expect one edge for each tensor that was sent away, deliver parts
-// as they arrive, in any order, and call pass_run after each; the plan and so the bits are the same.
+// A pass over several workers expects one edge for each tensor that was sent away, delivers parts as they
+// arrive, in any order, and calls pass_run after each; the plan and so the bits are the same.
 #ifndef AUTOGRAD_PASS_H
 #define AUTOGRAD_PASS_H
 
@@ -54,7 +54,10 @@ typedef struct pass {
     gw_scope *scope;  // gets the gradients, or the error
     gw_backward_options options;
 
+    bool keeps;  // what the graph has saved, until pass_forget
+
     // the plan
+    bool has_far;     // it leads to another worker
     target *targets;  // in the order in which they were met
     uint32_t target_count, target_capacity;
     part *parts;  // by first_part
@@ -86,5 +89,25 @@ bool pass_plan(pass *p);
 bool pass_deliver(pass *p, part to, gw_tensor *gradient);  // NULL: no gradient will come
 bool pass_run(pass *p);
 bool pass_commit(pass *p);  // all parts have come: gives the gradients to the scope, all or none
+
+// Instead: gives them to the caller, in an array to be freed by mem_free; leaves are borrowed.
+bool pass_take(pass *p, gw_tensor_grad **out_pairs, int *out_count);
+
+// Of a pass that |keeps| and does not retain the graph: gives up what its nodes had saved.
+void pass_forget(pass *p);
+
+// The targets that were met, in order, for whoever looks for nodes that lead to other workers.
+static inline const node *pass_far_node(const pass *p, uint32_t i) {
+    const target *t = &p->targets[i];
+    const node *n = t->is_leaf || !t->needed ? NULL : t->key;
+    return n && n->class->is_far ? n : NULL;
+}
+// Whether a gradient of its output will come.
+static inline bool pass_reaches(const pass *p, uint32_t i, uint32_t output) {
+    return p->slots[p->targets[i].first_slot + output].count > 0;
+}
+
+// The gradient that the pass begins with: |given|, or ones if that is NULL, in the dtype of |root|; owned by p->work.
+gw_tensor *pass_first_gradient(pass *p, gw_tensor *root, gw_tensor *given);
 
 #endif

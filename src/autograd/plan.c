@@ -71,6 +71,7 @@ static bool walk(pass *p) {
     for (uint32_t i = 0; i < p->target_count; i++) {
         if (p->targets[i].is_leaf) continue;
         const node *n = p->targets[i].key;
+        p->has_far |= n->class->is_far;
         uint32_t first = p->part_count;
         if (!reserve(&p->parts, p->small_parts, first, &p->part_capacity, n->edge_count,
                      sizeof(part)))
@@ -139,7 +140,8 @@ static void prune(pass *p) {
     for (uint32_t i = p->ready_count; i-- > 0;) {
         target *t = &p->targets[p->ready[i]];
         uint32_t slot_count = t->is_leaf ? 1 : ((const node *)t->key)->output_count;
-        t->needed = false;
+        // Whether what is elsewhere leads back here to one of them is not known.
+        t->needed = !t->is_leaf && ((const node *)t->key)->class->is_far;
         for (uint32_t k = 0; k < slot_count; k++) t->needed |= p->slots[t->first_slot + k].wanted;
         for (uint32_t k = 0; k < edge_count_of(t); k++)
             t->needed |= taker_of(p, p->parts[t->first_part + k]) != NULL;
@@ -161,6 +163,7 @@ static bool number_parts(pass *p) {
     ready_first(p);
     while (p->ready_count) {
         target *t = &p->targets[p->ready[--p->ready_count]];
+        t->runs = !t->is_leaf && ((const node *)t->key)->class->is_far;
         for (uint32_t k = 0; k < edge_count_of(t); k++) {
             part *to = &p->parts[t->first_part + k];
             if (!taker_of(p, *to)) {

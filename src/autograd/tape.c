@@ -226,7 +226,10 @@ static void destroy_op(node *base) {
     mem_give(base, ((op_node *)base)->size);
 }
 
-static const node_class op_class = { op_name, run_op, forget_op, destroy_op, false };
+static const node_class op_class = { .name = op_name,
+                                     .run = run_op,
+                                     .forget = forget_op,
+                                     .destroy = destroy_op };
 
 // ---- Recording ----------------------------------------------------------------------------------
 static op_node *take_node(const op_call *c) {
@@ -242,7 +245,7 @@ static op_node *take_node(const op_call *c) {
 
     op_node *n = mem_take(size);
     if (!n) return NULL;
-    n->base = (node){ .class = &op_class, .output_count = (uint8_t)c->output_count };
+    n->base = (node){ .class = &op_class, .output_count = (uint16_t)c->output_count };
     atomic_init(&n->base.count, 1);
     n->op = c->op;
     n->size = size;

@@ -65,7 +65,7 @@ static void refuse(agent *a, const fetch *f, gw_error *error) {
     shipment sh;
     error->outcome = GW_NOT_DELIVERED;
     error_add_trail(error, agent_member(a, a->rank)->name, "");
-    bool filled = !reply_fill(&sh, a, f->kind, f->id, "", gw_none(), error);
+    bool filled = !reply_fill(&sh, a, f->kind, f->id, SCOPE_NOT_TRACKED, "", gw_none(), error);
     reply_send_on_loop(&sh, a, f->to, f->kind, f->id, filled, false);
     shipment_fini(&sh);
 }

@@ -29,6 +29,7 @@ agent *agent_retain(agent *a) {
 void agent_release(agent *a) {
     if (!a || atomic_fetch_sub_explicit(&a->count, 1, memory_order_acq_rel) != 1) return;
     references_free(a);
+    graphs_free(a);
     message_release(a->spare);
     map_fini(&a->ranks);
     pthread_mutex_destroy(&a->names);
@@ -136,6 +137,7 @@ static void stop_on_loop(agent *a, const gw_error *why) {
     promises_close_on_loop(a, why);
     futures_close_on_loop(a, why);
     gatherings_close_on_loop(a, why);
+    graphs_stop_on_loop(a, why);
     references_stop_on_loop(a, why);
     rooms_close_on_loop(a);
     watches_close_on_loop(a);
@@ -218,6 +220,7 @@ static void close_agent(agent *a) {
     env_leave(a->env);
     run_left_jobs(a);
     references_close(a);
+    graphs_close(a);
     run_left_jobs(a);
     atomic_store_explicit(&a->closed, true, memory_order_release);
     if (a->owns_env) env_close(a->env);
@@ -281,6 +284,7 @@ static gw_status start(agent *a, const join_options *o, const gw_registry *regis
     pool_init(&a->pool, a->env, o->threads);
     gw_status status = take_registry(a, registry, error);
     if (!status) status = references_open(a, error);
+    if (!status) status = graphs_open(a, error);
     if (status) return status;
     env_enter(a->env);
     status = start_on_loop(a, o, error);

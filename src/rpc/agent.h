@@ -161,6 +161,7 @@ struct agent {
     pool pool;
 
     struct references *references;  // ref's
+    struct graphs *graphs;          // dist's
 };
 
 static inline member *agent_member(const agent *a, int rank) {

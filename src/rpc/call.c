@@ -92,6 +92,7 @@ static void set_context(call *c, gw_scope *s) {
     c->fixed.scope = gw_scope_id(s);
     c->fixed.order = of_body ? x->order : c->fixed.scope;
     c->fixed.hops = (uint8_t)((x ? x->hops : 0) + 1);
+    c->fixed.untracked = !s->grad_enabled;
 }
 
 static gw_status write_request(call *c, gw_scope *s, gw_target to, const char *function, int count,
@@ -110,6 +111,7 @@ static gw_status write_request(call *c, gw_scope *s, gw_target to, const char *f
     status = shipment_init(&c->shipment, c->agent, KIND_REQUEST, e);
     if (status) return status;
     c->shipment.resolves = !to.rref && registry_find_operator(function);
+    if (s->grad_enabled) shipment_track(&c->shipment, c->fixed.scope);
     request_write(&c->shipment.message->head, &c->fixed, function, c->site, (uint32_t)count);
     return put_args(c, s, count, args);
 }

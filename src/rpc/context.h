@@ -22,6 +22,7 @@ typedef struct context {
 
     // cancelling, if it |serves| a call
     bool serves;
+    int caller;                 // its rank
     _Atomic uint8_t cancelled;  // a cancel_reason
     work *work;                 // one count; NULL: nothing has been called yet
     waiter *waiting;            // of its thread

@@ -39,7 +39,7 @@ void leaving_finish_on_loop(agent *a, const gw_error *error) {
 
 bool leaving_is_idle(const agent *a) {
     return !a->calls.count && !a->body_count && !a->promises.count && list_is_empty(&a->loopback) &&
-           !a->early.count && !references_pending(a);
+           !a->early.count && !references_pending(a) && !graphs_pending(a);
 }
 
 typedef struct words {
@@ -61,6 +61,7 @@ static words describe(const agent *a) {
     add_words(&w, "serves", (size_t)a->body_count, "call", "s");
     add_words(&w, "awaits", a->promises.count, "promise", "s");
     add_words(&w, "counts", references_pending(a), "reference", "s");
+    add_words(&w, "is in", graphs_pending(a), "backward pass", "es");
     return w;
 }
 

@@ -59,6 +59,7 @@ static gw_status read_special(agent *a, int from, reader *table, parcel_special 
         return reference_read_on_loop(a, from, table, (gw_rref **)(void *)&s->handle, error);
     if (s->type == SPECIAL_PROMISE)
         return promise_read_on_loop(a, from, table, (gw_future **)(void *)&s->handle, error);
+    if (s->type == SPECIAL_GRAPH) return graph_read_on_loop(a, from, table, &s->handle, error);
     return error_set(error, GW_PROTOCOL, "specials: type %d", s->type);
 }
 
@@ -153,6 +154,14 @@ static gw_status decode_special(void *user, decoder *d, gw_kind kind, gw_value *
     return d->scope->error->status;
 }
 
+static gw_status decode_tracked(void *user, uint32_t special, uint32_t slot, gw_tensor *x,
+                                gw_error *error) {
+    parcel *p = user;
+    if (special >= p->special_count || p->specials[special].type != SPECIAL_GRAPH)
+        return error_set(error, GW_PROTOCOL, "value: no special %u", special);
+    return graph_link(p->specials[special].handle, slot, x, error);
+}
+
 decoder parcel_decoder(parcel *p, size_t at, gw_scope *s) {
     const bytes *head = &p->message->head;
     return (decoder){
@@ -160,6 +169,7 @@ decoder parcel_decoder(parcel *p, size_t at, gw_scope *s) {
         .in = reader_of(head->data + at, head->size - at),
         .scope = s,
         .special = decode_special,
+        .tracked = decode_tracked,
         .user = p,
     };
 }

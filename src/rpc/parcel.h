@@ -8,11 +8,12 @@
 #include "rpc/future.h"
 #include "wire/codec.h"
 
-enum { SPECIAL_REFERENCE = 1, SPECIAL_PROMISE = 2 };
+enum { SPECIAL_REFERENCE = 1, SPECIAL_PROMISE, SPECIAL_GRAPH };
 
 typedef struct parcel_special {
     uint8_t type;
-    gw_handle *handle;  // one count: a gw_rref, or the future of a promise
+    gw_handle
+        *handle;  // one count: a gw_rref, the future of a promise, or what graph_read_on_loop made
     struct parcel *parcel;
     continuation resolved;
 } parcel_special;

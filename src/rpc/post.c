@@ -54,6 +54,11 @@ static gw_status dispatch(agent *a, int from, message *m, gw_error *error) {
     case KIND_RELEASE:
     case KIND_FETCH:
     case KIND_FORWARD_VALUE: return references_received_on_loop(a, from, m, error);
+    case KIND_GRADIENT:
+    case KIND_PASS_DONE:
+    case KIND_PASS_ABORT:
+    case KIND_SCOPE_CLOSED:
+    case KIND_SENDS_RELEASED: return graphs_received_on_loop(a, from, m, error);
     default: break;
     }
     gw_status status = error_set(error, GW_PROTOCOL, "a message of kind %d", m->kind);

@@ -69,7 +69,7 @@ gw_status request_read(const message *m, request_header *out, gw_error *error) {
         return error_set(error, GW_PROTOCOL, "request: call %llu", (unsigned long long)f->call);
     if (f->hops < 1 || f->hops > LIMIT_HOPS)
         return error_set(error, GW_LIMIT, "request: %d hops, at most %d", f->hops, LIMIT_HOPS);
-    if (f->one_way > 1 || (f->one_way && f->result) || f->zero[0] || f->zero[1])
+    if (f->one_way > 1 || (f->one_way && f->result) || f->untracked > 1 || f->zero)
         return error_set(error, GW_PROTOCOL, "request: zero bytes are not");
     out->args_at = (size_t)(r.at - m->head.data);
     return GW_OK;

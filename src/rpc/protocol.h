@@ -27,6 +27,11 @@ typedef enum message_kind {
     KIND_RELEASE,
     KIND_FETCH,
     KIND_FORWARD_VALUE,
+    KIND_GRADIENT = 48,  // from here on: the room of distributed autograd
+    KIND_PASS_DONE,
+    KIND_PASS_ABORT,
+    KIND_SCOPE_CLOSED,
+    KIND_SENDS_RELEASED,
     KIND_COUNT
 } message_kind;
 
@@ -51,8 +56,9 @@ typedef struct request_fixed {
     uint64_t result, result_fork;
     uint32_t specials_at;
     uint8_t hops;
-    uint8_t one_way;  // nobody wants a reply
-    uint8_t zero[2];
+    uint8_t one_way;    // nobody wants a reply
+    uint8_t untracked;  // the caller records nothing: no tensor of the reply is tracked
+    uint8_t zero;
 } request_fixed;
 
 _Static_assert(sizeof(request_fixed) == 80, "as on the wire");

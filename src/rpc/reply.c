@@ -11,11 +11,12 @@ static gw_status begin(shipment *s, agent *a, message_kind kind, uint64_t id, ui
     return status;
 }
 
-gw_status reply_fill(shipment *s, agent *a, message_kind kind, uint64_t id, const char *function,
-                     gw_value v, const gw_error *error) {
+gw_status reply_fill(shipment *s, agent *a, message_kind kind, uint64_t id, uint64_t scope,
+                     const char *function, gw_value v, const gw_error *error) {
     gw_error own;
     gw_status status = begin(s, a, kind, id, error ? REPLY_ERROR : REPLY_VALUE, &own);
     if (status) return status;
+    if (scope != SCOPE_NOT_TRACKED) shipment_track(s, scope);
     if (!error && shipment_put(s, v, &own)) {
         shipment_fini(s);
         if ((status = begin(s, a, kind, id, REPLY_ERROR, NULL))) return status;
@@ -58,7 +59,7 @@ void reply_result(agent *a, int to, message_kind kind, uint64_t id, result *r) {
     gw_scope *s = agent_scope_open(a, 0, 0, ENV_NEVER);
     gw_value v = result_give(r, s);
     shipment sh;
-    bool filled = !reply_fill(&sh, a, kind, id, "", v, s->error);
+    bool filled = !reply_fill(&sh, a, kind, id, SCOPE_NOT_KNOWN, "", v, s->error);
     env_enter(a->env);
     reply_send_on_loop(&sh, a, to, kind, id, filled, true);
     env_leave(a->env);

@@ -5,10 +5,14 @@
 #include "rpc/result.h"
 #include "rpc/shipment.h"
 
+// What tensors of a value are tracked as: sent in calls of this scope.
+enum { SCOPE_NOT_TRACKED = 0 };
+#define SCOPE_NOT_KNOWN UINT64_MAX
+
 // Begins a message of |kind| with |v|, or with |error| if that is not NULL; if |v| cannot be sent, that is the error of
 // |function|, which returned it. Without the role. Fails only without memory.
-gw_status reply_fill(shipment *s, agent *a, message_kind kind, uint64_t id, const char *function,
-                     gw_value v, const gw_error *error);
+gw_status reply_fill(shipment *s, agent *a, message_kind kind, uint64_t id, uint64_t scope,
+                     const char *function, gw_value v, const gw_error *error);
 
 // Sends what reply_fill has filled, or that there was no memory for it.
 void reply_send_on_loop(shipment *s, agent *a, int to, message_kind kind, uint64_t id, bool filled,

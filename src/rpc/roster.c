@@ -110,6 +110,7 @@ void roster_lose_on_loop(agent *a, int rank, bool left, const gw_error *why) {
     servings_lost_on_loop(a, rank);
     promises_lost_on_loop(a, rank);
     references_lost_on_loop(a, rank);
+    graphs_lost_on_loop(a, rank);
     room_came_on_loop(a, rank);
 }
 

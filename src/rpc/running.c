@@ -135,8 +135,8 @@ static void send_promised(serving *s, list_node *forwards, gw_value v, const gw_
     for (list_node *l; (l = list_take(forwards));) {
         wanted *w = list_entry(l, wanted, link);
         shipment sh;
-        bool filled =
-            !reply_fill(&sh, a, KIND_PROMISE_VALUE, w->promise, s->header.function, v, error);
+        bool filled = !reply_fill(&sh, a, KIND_PROMISE_VALUE, w->promise, s->header.fixed.scope,
+                                  s->header.function, v, error);
         env_enter(a->env);
         reply_send_on_loop(&sh, a, w->consumer, KIND_PROMISE_VALUE, w->promise, filled, true);
         env_leave(a->env);
@@ -206,8 +206,10 @@ static serving *reply_value(serving *s, gw_value v, const gw_error *error, bool 
     list_node forwards;
     list_init(&forwards);
     bool one_way = s->header.fixed.one_way;
-    bool filled = !reply_fill(&sh, a, KIND_REPLY, s->header.fixed.call, s->header.function,
-                              one_way ? gw_none() : v, error);
+    const request_fixed *f = &s->header.fixed;
+    bool filled =
+        !reply_fill(&sh, a, KIND_REPLY, f->call, f->untracked ? SCOPE_NOT_TRACKED : f->scope,
+                    s->header.function, one_way ? gw_none() : v, error);
     env_enter(a->env);
     failpoint("before_reply");
     if (error && one_way && !s->abandoned) serving_log_on_loop(a, error);

@@ -34,7 +34,7 @@ void serving_log_on_loop(agent *a, const gw_error *error) {
 // Without the serving: nothing is known but who called.
 void serving_refuse_unread_on_loop(agent *a, int to, uint64_t call, const gw_error *error) {
     shipment sh;
-    bool filled = !reply_fill(&sh, a, KIND_REPLY, call, "", gw_none(), error);
+    bool filled = !reply_fill(&sh, a, KIND_REPLY, call, SCOPE_NOT_TRACKED, "", gw_none(), error);
     reply_send_on_loop(&sh, a, to, KIND_REPLY, call, filled, false);
     shipment_fini(&sh);
 }
@@ -166,6 +166,7 @@ static void place(serving *s) {
     s->state = SERVING_PLACE;
     s->context = (context){ .agent = s->agent,
                             .serves = true,
+                            .caller = s->caller,
                             .may_wait = !inline_,
                             .has_place = !inline_,
                             .hops = s->header.fixed.hops,

@@ -67,12 +67,40 @@ static bool put_special(void *user, encoder *e, gw_value v, gw_error *error) {
 }
 
 gw_status shipment_init(shipment *s, agent *a, message_kind kind, gw_error *error) {
-    *s = (shipment){ .agent = a, .special_capacity = SHIPMENT_SPECIALS_KEPT };
+    *s = (shipment){ .agent = a, .special_capacity = SHIPMENT_SPECIALS_KEPT, .graph = -1 };
     s->specials = s->kept;
     s->message = message_open((uint8_t)kind);
     if (!s->message) return error_set(error, GW_NO_MEMORY, "no memory for a message");
     s->encoder = (encoder){ .message = s->message, .special = put_special, .user = s };
     return GW_OK;
+}
+
+static bool add_graph(shipment *s) {
+    gw_handle *graph = graph_open(s->agent, s->scope);
+    if (graph && add_special(s, (shipped){ .type = SPECIAL_GRAPH, .handle = graph })) {
+        s->graph = (int)s->special_count - 1;
+        return true;
+    }
+    handle_release(graph);
+    return false;
+}
+
+static bool put_track(void *user, encoder *e, gw_tensor *x, gw_error *error) {
+    shipment *s = user;
+    uint32_t slot;
+    if (s->graph < 0 && !add_graph(s)) {
+        error_set(error, GW_NO_MEMORY, "no memory to track a tensor in a message");
+        return false;
+    }
+    if (graph_add(s->specials[s->graph].handle, x, &slot, error)) return false;
+    bytes_put_u32(&e->message->head, (uint32_t)s->graph);
+    bytes_put_u32(&e->message->head, slot);
+    return true;
+}
+
+void shipment_track(shipment *s, uint64_t scope) {
+    s->scope = scope;
+    s->encoder.track = put_track;
 }
 
 static bool add_special_again(shipment *s, const shipped *from) {
@@ -126,6 +154,8 @@ static bool write_special(shipment *s, shipped *special, int to, gw_error *error
     bytes_put_u8(head, special->type);
     if (special->type == SPECIAL_REFERENCE)
         return reference_write_on_loop((gw_rref *)(void *)special->handle, to, head, error);
+    if (special->type == SPECIAL_GRAPH)
+        return graph_write_on_loop(special->handle, to, head, error);
     forward_write_on_loop(special->forward, to, head);
     return true;
 }
@@ -136,6 +166,8 @@ static void unwrite_specials(shipment *s, uint32_t count, int to, const uint8_t 
         if (special->type == SPECIAL_REFERENCE)
             reference_unwrite_on_loop((gw_rref *)(void *)special->handle, to,
                                       head + special->written_at + 1);
+        if (special->type == SPECIAL_GRAPH)
+            graph_unwrite_on_loop(special->handle, head + special->written_at + 1);
     }
 }
 

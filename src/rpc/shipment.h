@@ -28,6 +28,8 @@ typedef struct shipment {
     uint32_t special_count, special_capacity;
     shipped kept[SHIPMENT_SPECIALS_KEPT];
     bool resolves;   // references stand for their values
+    uint64_t scope;  // in whose calls it is sent
+    int graph;       // the special of its tracked tensors; -1: none yet
     uint64_t frame;  // its last, once it is sent to another worker
 } shipment;
 
@@ -36,6 +38,9 @@ gw_status shipment_init(shipment *s, agent *a, message_kind kind, gw_error *erro
 // The same message again, which has not been sent yet: numbers of large tensors are shared.
 gw_status shipment_init_again(shipment *s, const shipment *from, gw_error *error);
 void shipment_fini(shipment *s);  // without the role
+
+// From here on tensors that need a gradient are tracked, as sent in calls of the scope of this id.
+void shipment_track(shipment *s, uint64_t scope);
 
 gw_status shipment_put(shipment *s, gw_value v, gw_error *error);
 void shipment_put_error(shipment *s, const gw_error *e);

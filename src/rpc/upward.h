@@ -72,4 +72,26 @@ bool entry_await_on_loop(entry *e, continuation *c);
 // The object, counted by |e|; or the error of making it, or INVALID because it is a value.
 object *entry_object(const entry *e, gw_error *error);
 
+// ---- Graphs across workers: asked of the room of distributed autograd ----
+
+// At the agent's opening, at its end, and with its memory.
+gw_status graphs_open(agent *a, gw_error *error);
+void graphs_close(agent *a);  // without the role
+void graphs_free(agent *a);
+void graphs_stop_on_loop(agent *a, const gw_error *why);
+void graphs_lost_on_loop(agent *a, int rank);
+gw_status graphs_received_on_loop(agent *a, int from, message *m, gw_error *error);  // takes |m|
+size_t graphs_pending(const agent *a);  // passes under way
+const function *graphs_find_function(const char *name);
+
+// The tracked tensors of one message, whoever receives it: a handle, NULL without memory. Without the role.
+gw_handle *graph_open(agent *a, uint64_t scope);
+gw_status graph_add(gw_handle *graph, gw_tensor *x, uint32_t *out_slot, gw_error *error);
+// As reference_write_on_loop: |graph| in a message to |to|.
+bool graph_write_on_loop(gw_handle *graph, int to, bytes *table, gw_error *error);
+void graph_unwrite_on_loop(gw_handle *graph, const uint8_t *written);
+// The graph in a message from |from|, one count; and |x|, decoded from it, as its |slot|. |x| may be NULL.
+gw_status graph_read_on_loop(agent *a, int from, reader *table, gw_handle **out, gw_error *error);
+gw_status graph_link(gw_handle *received, uint32_t slot, gw_tensor *x, gw_error *error);
+
 #endif

@@ -7,11 +7,15 @@
 #include "base/value.h"
 #include "wire/message.h"
 
+enum { TAG_TRACKED_TENSOR = 16 };  // all other tags are a gw_kind
+
 // Writes values into a message's head. A reference or future becomes a special: |special| writes what it likes behind
 // the tag (through bytes_put...) and returns false with |error| set if the value cannot travel.
 typedef struct encoder {
     message *message;
     bool (*special)(void *user, struct encoder *e, gw_value v, gw_error *error);
+    // What stands in front of a tensor that needs a gradient; false with |error| set. NULL: it is a tensor like others.
+    bool (*track)(void *user, struct encoder *e, gw_tensor *x, gw_error *error);
     void *user;
     int depth;
     uint32_t count;  // of values so far
@@ -29,6 +33,9 @@ typedef struct decoder {
     uint32_t next_segment;
     gw_scope *scope;  // NULL: check and skip, making nothing; specials are still reported
     gw_status (*special)(void *user, struct decoder *d, gw_kind kind, gw_value *out,
+                         gw_error *error);
+    // Whether what stood in front of a tracked tensor, which is |x|, means something; |x| is NULL without a scope.
+    gw_status (*tracked)(void *user, uint32_t special, uint32_t slot, gw_tensor *x,
                          gw_error *error);
     void *user;
     int depth;

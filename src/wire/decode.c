@@ -175,6 +175,17 @@ static gw_status decode_special(decoder *d, gw_kind kind, gw_value *out, gw_erro
     return d->special(d->user, d, kind, out, error);
 }
 
+static gw_status decode_tracked(decoder *d, gw_value *out, gw_error *error) {
+    uint32_t special = reader_u32(&d->in), slot = reader_u32(&d->in);
+    if (!d->tracked)
+        return error_set(error, GW_PROTOCOL, "value: a tracked tensor where none can be");
+    gw_status status = decode_tensor(d, out, error);
+    if (status) return status;
+    // Where nothing is recorded it is a tensor like others.
+    gw_tensor *x = d->scope && d->scope->grad_enabled ? out->as.tensor : NULL;
+    return d->tracked(d->user, special, slot, x, error);
+}
+
 static gw_status decode_scalar(decoder *d, gw_kind kind, gw_value *out, gw_error *error) {
     *out = (gw_value){ .kind = kind };
     if (kind == GW_BOOL) {
@@ -195,6 +206,7 @@ gw_status decode_value(decoder *d, gw_value *out, gw_error *error) {
     *out = (gw_value){ .kind = GW_NONE };
     uint8_t tag = reader_u8(&d->in);
     if (d->in.failed) return ends_early(error, "value");
+    if (tag == TAG_TRACKED_TENSOR) return decode_tracked(d, out, error);
     gw_kind kind = (gw_kind)tag;
     switch (kind) {
     case GW_NONE:

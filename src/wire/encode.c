@@ -77,10 +77,20 @@ static gw_status encode_worker(bytes *head, const gw_worker *w, gw_error *error)
     return GW_OK;
 }
 
+static gw_status encode_tracked(encoder *e, gw_tensor *x, gw_error *error) {
+    gw_error own = { 0 };
+    bytes_put_u8(&e->message->head, TAG_TRACKED_TENSOR);
+    if (e->track(e->user, e, x, &own)) return encode_tensor(e, x, error);
+    if (error) *error = own;
+    return own.status ? own.status : GW_NO_MEMORY;
+}
+
 gw_status encode_value(encoder *e, gw_value v, gw_error *error) {
     bytes *head = &e->message->head;
     if (e->count++ >= LIMIT_VALUES)
         return error_set(error, GW_LIMIT, "value: more than %d in one message", LIMIT_VALUES);
+    if (v.kind == GW_TENSOR && e->track && tensor_needs_grad(v.as.tensor))
+        return encode_tracked(e, v.as.tensor, error);
     bytes_put_u8(head, (uint8_t)v.kind);
     switch (v.kind) {
     case GW_NONE: return GW_OK;

@@ -1,0 +1,107 @@
+// A backward pass across workers, at its initiator or at one participant. docs/PROTOCOL.md, "Passes".
+//
+// Ownership: the agent's list has it until it is dropped; the initiator's lives as long as gw_backward. Threads: the first
+// group is never changed, the second changes with the role, the third belongs to whoever runs the pass here: the thread in
+// gw_backward, or the task or job of a participant, of which there is one at a time.
+#ifndef DIST_ACROSS_H
+#define DIST_ACROSS_H
+
+#include "autograd/pass.h"
+#include "dist/graphs.h"
+#include "rpc/context.h"
+#include "wire/codec.h"
+
+typedef enum across_state {
+    ACROSS_MARKING,   // its marks have not come
+    ACROSS_RUNNING,   // gradients of its marks have not come
+    ACROSS_COMPLETE,  // its part is done; whether the whole is, is not known here
+    ACROSS_SETTLED,   // it is
+    ACROSS_DROPPED    // aborted, or its scope is closed
+} across_state;
+
+typedef struct worker_set {
+    uint64_t words[LIMIT_WORKERS / 64];
+} worker_set;
+
+static inline bool worker_set_has(const worker_set *w, int rank) {
+    return w->words[rank / 64] >> (rank % 64) & 1;
+}
+static inline void worker_set_add(worker_set *w, int rank) {
+    w->words[rank / 64] |= (uint64_t)1 << (rank % 64);
+}
+
+// A gradient message that came, or one that will go.
+typedef struct across_mail {
+    list_node link;
+    message *message;
+    int peer;
+    size_t values_at;  // of one that came: where its gradients begin
+    uint64_t send;
+} across_mail;
+
+// A slot of a send of this worker, whose gradient comes from outside.
+typedef struct across_input {
+    mark mark;
+    sent *sent;  // one count
+    part part;
+    bool came;
+} across_input;
+
+typedef struct across {
+    agent *agent;
+    int initiator;
+    uint64_t number, scope;
+    bool retains, fast, leafless;
+
+    list_node link, ending;
+    across_state state;
+    marks marks;
+    bool partial;  // |marks| are this worker's only
+    bool runs;     // it is being run, or will be
+    bool settled;  // it has been: gives up its graph, also if it is dropped since
+    bool ends;     // dropped or settled, which is still to be carried out
+    list_node inbox;
+    worker_set undone;  // the initiator's: who has not said done
+    int undone_count;
+    gw_error error;   // the initiator's: its status is not GW_OK once the pass has failed
+    waiter *waiting;  // the initiator's thread
+    task task;
+    pool_job job;
+
+    gw_scope *root;   // a participant's
+    pass own, *pass;  // of the initiator at first the one of gw_backward
+    bool planned;
+    across_input *inputs;  // in the order of |marks|
+    uint32_t input_count, missing;
+    list_node outbox;
+    worker_set told;        // whom it has sent the marks
+    gw_tensor_grad *grads;  // once complete; leaves counted, too
+    int grad_count;
+} across;
+
+enum { ACROSS_RETAINS = 1, ACROSS_FAST = 2, ACROSS_LEAFLESS = 4, ACROSS_MARKS = 8 };
+
+// ---- Running, without the role (run.c). False: the pass has failed, and its scope with it. ----
+
+bool across_plan(across *x, gw_scope *s, gw_backward_options options);
+bool across_run(across *x, list_node *arrived);  // takes what has come
+bool across_finish(across *x);                   // all has come: |grads|
+void across_give_up_graph(across *x);  // once settled: what the graph had saved, and sends
+void across_fini(across *x);
+
+// A gradient that a receive's node hands on, in the scope of a pass's work.
+void across_send_gradients(gw_scope *work, receive *to, gw_tensor **gradients);
+bool across_tell_marks(across *x, int to);  // and no gradient: puts it into the outbox
+void across_mail_free(list_node *mails);
+
+// ---- Messages, with the role (passes.c) ----
+
+across *across_open(agent *a, int initiator, uint64_t number, uint64_t scope);
+uint64_t across_settled_on_loop(const agent *a, int initiator);
+void across_send_outbox_on_loop(across *x, list_node *mails);
+void across_abort_on_loop(const across *x, int to, const gw_error *why);
+void across_fail_on_loop(across *x, const gw_error *why);  // the initiator's
+void across_scope_closed_on_loop(agent *a, int to, uint64_t scope);
+void across_unlist_on_loop(across *x);
+
+#endif

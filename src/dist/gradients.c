@@ -1,0 +1,182 @@
+// Gradients that passes have left on this worker, for functions that are called in the initiator's scope.
+#include "dist/across.h"
+
+#include "autograd/grads.h"
+#include "autograd/sum.h"
+#include "autograd/upward.h"
+#include "base/mem.h"
+#include "base/value.h"
+#include "dist/gradients.h"
+#include <gradwire/dist.h>
+
+#include <string.h>
+
+// The call that |s| is the scope of; NULL if it is none's.
+static const context *call_of(gw_scope *s) {
+    const context *c = s->agent ? context_of(s) : NULL;
+    return c && c->serves && c->scope == s ? c : NULL;
+}
+
+static bool is_of(const across *x, const context *c) {
+    return x->initiator == c->caller && x->scope == c->scope->id &&
+           (x->state == ACROSS_COMPLETE || x->state == ACROSS_SETTLED);
+}
+
+// The gradients of the |skip|th pass of that scope; -1 if there is none.
+static int copy_grads_on_loop(const context *c, int skip, gw_tensor_grad **out) {
+    list_each(l, &c->agent->graphs->passes) {
+        const across *x = list_entry(l, across, link);
+        if (!is_of(x, c) || skip-- > 0) continue;
+        *out = mem_alloc((size_t)(x->grad_count + 1) * sizeof **out);
+        if (!*out) return -1;
+        for (int i = 0; i < x->grad_count; i++) {
+            (*out)[i] = x->grads[i];
+            handle_retain(x->grads[i].leaf);
+            handle_retain(x->grads[i].grad);
+        }
+        return x->grad_count;
+    }
+    return -1;
+}
+
+static void release_leaves(gw_tensor_grad *pairs, int count) {
+    for (int i = 0; i < count; i++) handle_release(pairs[i].leaf);
+    mem_free(pairs);
+}
+
+void grads_import(gw_scope *s) {
+    const context *c = call_of(s);
+    if (!c || list_is_empty(&c->agent->graphs->passes)) return;
+    env *e = c->agent->env;
+    gw_scope *work = gw_scope_open(s);
+    gw_no_grad(work);
+    for (int i = 0; gw_ok(work); i++) {
+        gw_tensor_grad *pairs;
+        env_enter(e);
+        int count = copy_grads_on_loop(c, i, &pairs);
+        env_leave(e);
+        if (count < 0) break;
+        grads_add(s, work, pairs, count);
+        release_leaves(pairs, count);
+    }
+    gw_scope_merge(work);
+}
+
+// ---- Putting them back --------------------------------------------------------------------------
+
+void gradients_keep(gw_scope *s) {
+    const context *c = call_of(s);
+    int count = gw_grads_count(s), old_count = 0;
+    if (!c || !gw_ok(s)) return;
+    gw_tensor_grad *pairs = mem_alloc((size_t)(count + 1) * sizeof *pairs), *old = NULL;
+    if (!pairs) {
+        scope_fail(s, GW_NO_MEMORY, "no memory for gradients");
+        return;
+    }
+    for (int i = 0; i < count; i++) {
+        pairs[i] = gw_grads_get(s, i);
+        handle_retain(pairs[i].leaf);
+        handle_retain(pairs[i].grad);
+    }
+    env_enter(c->agent->env);
+    list_each(l, &c->agent->graphs->passes) {
+        across *x = list_entry(l, across, link);
+        if (!is_of(x, c)) continue;
+        // The first has the sum of all from now on; the others' are let go of with the scope.
+        if (!pairs) {
+            x->grad_count = 0;
+            continue;
+        }
+        old = x->grads;
+        old_count = x->grad_count;
+        x->grads = pairs;
+        x->grad_count = count;
+        pairs = NULL;
+    }
+    env_leave(c->agent->env);
+    gw_tensor_grad *left = pairs ? pairs : old;
+    int left_count = pairs ? count : old_count;
+    for (int i = 0; i < left_count; i++) {
+        handle_release(left[i].leaf);
+        handle_release(left[i].grad);
+    }
+    mem_free(left);
+}
+
+// ---- Functions that are called by others --------------------------------------------------------
+
+static gw_value serve_grad(gw_scope *s, const gw_args *args) {
+    gw_tensor *x = gw_tensor_of(s, gw_rref_local_value(s, gw_arg_rref(s, args, 0)));
+    return gw_value_of_tensor(gw_grad(s, x));
+}
+
+static sent *take_sent(agent *a, mark m) {
+    env_enter(a->env);
+    const send *d = sends_find_on_loop(a, m.send);
+    sent *t = d && m.slot < d->sent->slot_count ? handle_retain(d->sent) : NULL;
+    env_leave(a->env);
+    return t;
+}
+
+static bool find_upstream(agent *a, gw_scope *s, mark m, marks *out) {
+    sent *t = take_sent(a, m);
+    if (!t) {
+        scope_fail(s, GW_WRONG_STATE,
+                   "a pass has been through this graph; set retain_graph in the first pass");
+        return false;
+    }
+    bool ok = reach_find(t->slots[m.slot].edge, UINT32_MAX, true, out);
+    handle_release(t);
+    if (!ok) scope_fail(s, GW_NO_MEMORY, "no memory for marks");
+    return ok;
+}
+
+static gw_value serve_marks(gw_scope *s, const gw_args *args) {
+    gw_value v = gw_arg(s, args, 0);
+    agent *a = s->agent;
+    marks all = { 0 };
+    bool ok = v.size % sizeof(mark) == 0;
+    for (size_t i = 0; ok && i < v.size / sizeof(mark); i++) {
+        mark m;
+        memcpy(&m, (const char *)v.as.bytes + i * sizeof m, sizeof m);
+        ok = find_upstream(a, s, m, &all);
+    }
+    marks_sort(&all);
+    size_t size = all.count * sizeof(mark);
+    uint8_t *answer = ok ? gw_alloc(s, size + sizeof(uint32_t)) : NULL;
+    if (answer) {
+        memcpy(answer, &all.count, sizeof all.count);
+        if (size) memcpy(answer + sizeof all.count, all.items, size);
+    }
+    marks_fini(&all);
+    return answer ? gw_value_of_bytes(answer, size + sizeof(uint32_t)) : gw_none();
+}
+
+const function *graphs_find_function(const char *name) {
+    static uint16_t bytes_kind[] = { 1 << GW_BYTES }, reference_kind[] = { 1 << GW_RREF };
+    static const function functions[] = {
+        { .name = "gw.marks",
+          .where = GW_INLINE,
+          .signature = { .given = true, .required = 1, .count = 1, .kinds = bytes_kind },
+          .body = serve_marks },
+        { .name = "gw.grad",
+          .where = GW_INLINE,
+          .signature = { .given = true, .required = 1, .count = 1, .kinds = reference_kind },
+          .body = serve_grad },
+    };
+    for (int i = 0; i < 2; i++)
+        if (!strcmp(functions[i].name, name)) return &functions[i];
+    return NULL;
+}
+
+gw_tensor *gw_rref_grad(gw_scope *s, gw_rref *parameter) {
+    if (!gw_ok(s)) return &tensor_poison;
+    if (gw_rref_is_owner(parameter)) {
+        gw_tensor *x = gw_tensor_of(s, gw_rref_local_value(s, parameter));
+        return gw_ok(s) ? gw_grad(s, x) : &tensor_poison;
+    }
+    gw_value v = gw_value_of_rref(parameter);
+    return gw_tensor_of(s, gw_rpc_sync_values(s, (gw_call_options){ 0 },
+                                              gw_to_rank(reference_owner(parameter)), "gw.grad", 1,
+                                              &v));
+}

@@ -1,0 +1,118 @@
+// Graphs across workers, of one agent: what it has sent and received that needs a gradient, and the passes over that.
+// docs/PROTOCOL.md, "Graphs across workers" and "Passes", is the specification.
+//
+// Ownership: the agent's. Threads: with the role, but where something says otherwise.
+#ifndef DIST_GRAPHS_H
+#define DIST_GRAPHS_H
+
+#include "autograd/node.h"
+#include "rpc/agent.h"
+#include "rpc/upward.h"
+
+// A slot of a send of some worker.
+typedef struct mark {
+    uint32_t rank, slot;
+    uint64_t send;
+} mark;
+
+_Static_assert(sizeof(mark) == 16, "as on the wire");
+
+// Sorted by rank, send, slot, none twice, once marks_sort has been called.
+typedef struct marks {
+    mark *items;
+    uint32_t count, capacity;
+} marks;
+
+bool marks_add(marks *m, mark one);  // false without memory; so are the others
+bool marks_add_all(marks *m, const mark *items, uint32_t count);
+void marks_sort(marks *m);
+bool marks_has(const marks *m, mark one);  // sorted
+void marks_fini(marks *m);
+void marks_write(const marks *m, bytes *b);
+// PROTOCOL if they are not sorted, name workers that are not there, or are more than |max|.
+gw_status marks_read(const agent *a, reader *r, uint32_t max, marks *out, gw_error *error);
+
+// ---- What was sent ----
+
+typedef struct sent_slot {
+    edge edge;  // counted
+    uint8_t dtype;
+    int dims;
+    int64_t *sizes;
+    marks reach;
+    bool complete;
+} sent_slot;
+
+// The tracked tensors of one message, whoever receives it. Filled by one thread, then read by any.
+typedef struct sent {
+    gw_handle handle;
+    agent *agent;  // whose message holds it
+    uint64_t scope;
+    uint32_t slot_count, slot_capacity, mark_count;
+    sent_slot *slots;
+} sent;
+
+// One message with them to one worker.
+typedef struct send {
+    uint64_t id;
+    int to;
+    sent *sent;  // one count
+    task burial;
+} send;
+
+send *sends_find_on_loop(agent *a, uint64_t id);   // NULL if there is none
+void sends_forget_on_loop(agent *a, uint64_t id);  // nothing if there is none
+gw_status sends_released_on_loop(agent *a, int from, message *m, gw_error *error);  // takes |m|
+void sends_lost_on_loop(agent *a, int rank);
+void sends_close(agent *a);  // without the role
+
+// ---- What was received ----
+
+typedef struct receive {
+    gw_handle handle;  // the arrived message's count
+    node node;         // counted by that, and by what was made of it
+    agent *agent;      // one count
+    int from;
+    uint64_t send;
+    bool settled;    // the sender has let go of it
+    list_node link;  // among |released|
+    uint32_t slot_count;
+    struct receive_slot {
+        mark *reach;  // in |all|
+        uint32_t reach_count;
+        bool complete;
+    } * slots;
+    marks all;
+} receive;
+
+receive *receive_of(const node *n);  // NULL if |n| is of another kind
+
+// What lies upstream of |e|, of the slots that other workers have sent: their marks and all that is known to lie behind
+// them, or only their own if |directly|. Looks at up to |nodes_max| nodes. False if there may be more; without memory, too.
+bool reach_find(edge e, uint32_t nodes_max, bool directly, marks *out);
+
+void receives_flush_on_loop(agent *a);
+void receives_close_on_loop(agent *a);
+
+// ---- The table ----
+
+struct graphs {
+    agent *agent;
+    uint64_t last_send;
+    map sends;  // by id
+
+    list_node released;  // of receive
+    uint32_t released_count;
+    timer release_timer;
+
+    list_node passes;     // of across, by |link|
+    list_node ending;     // of across, by |ending|
+    uint64_t last_pass;   // begun here
+    map others;           // what is known of other initiators, by rank
+    gw_error stopped;     // its status is not GW_OK once this worker has left
+    uint64_t mark_calls;  // asked of others, for tests
+};
+
+typedef struct graphs graphs;
+
+#endif

@@ -1,0 +1,62 @@
+// Walks of this worker's own graph to what other workers have sent.
+#include "dist/graphs.h"
+
+#include "autograd/index.h"
+#include "base/mem.h"
+
+enum { STACK_SMALL = 64 };
+
+typedef struct walk {
+    pointer_index met;  // nodes; of receives, slots have their own marks to be met by
+    node **stack, *small[STACK_SMALL];
+    uint32_t depth, capacity;
+    bool directly, complete;
+    marks *out;
+} walk;
+
+static bool push(walk *w, node *n) {
+    if (w->depth == w->capacity) {
+        uint32_t capacity = w->capacity * 2;
+        node **grown = mem_alloc(capacity * sizeof *grown);
+        if (!grown) return false;
+        for (uint32_t i = 0; i < w->depth; i++) grown[i] = w->stack[i];
+        if (w->stack != w->small) mem_free(w->stack);
+        w->stack = grown;
+        w->capacity = capacity;
+    }
+    w->stack[w->depth++] = n;
+    return true;
+}
+
+static bool meet_slot(walk *w, const receive *r, uint32_t slot) {
+    const struct receive_slot *at = &r->slots[slot];
+    w->complete &= at->complete;
+    return marks_add(w->out, (mark){ (uint32_t)r->from, slot, r->send }) &&
+           (w->directly || marks_add_all(w->out, at->reach, at->reach_count));
+}
+
+static bool follow(walk *w, edge e) {
+    if (e.kind != EDGE_NODE) return true;
+    receive *r = receive_of(e.to.node);
+    if (r) return meet_slot(w, r, e.output);
+    if (index_find(&w->met, e.to.node) != INDEX_NONE) return true;
+    if (!index_reserve(&w->met, 1)) return false;
+    index_put(&w->met, e.to.node, 0);
+    return push(w, e.to.node);
+}
+
+bool reach_find(edge e, uint32_t nodes_max, bool directly, marks *out) {
+    walk w = { .capacity = STACK_SMALL, .directly = directly, .complete = true, .out = out };
+    w.stack = w.small;
+    index_init(&w.met);
+    bool ok = follow(&w, e);
+    while (ok && w.depth) {
+        const node *n = w.stack[--w.depth];
+        if (w.met.count > nodes_max) ok = false;
+        for (uint32_t k = 0; ok && k < n->edge_count; k++) ok = follow(&w, n->edges[k]);
+    }
+    index_fini(&w.met);
+    if (w.stack != w.small) mem_free(w.stack);
+    marks_sort(out);
+    return ok && (directly || w.complete);
+}
