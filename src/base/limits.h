@@ -23,10 +23,10 @@ enum {
     LIMIT_CONNECT_MS = 30000,        // until the first connection to a peer
     LIMIT_RECONNECT_MS = 7000,       // without a frame, after a connection broke
     LIMIT_CALLS_PER_PEER = 65536,    // in flight
-    LIMIT_SLOTS = 4096,        // tensors that need a gradient in one message
-    LIMIT_MARKS = 256,         // that say in one message how far its graph reaches
-    LIMIT_REACH_NODES = 4096,  // that are looked at for it, for each tensor
-    LIMIT_PASS_MARKS = 1 << 20,  // of one backward pass
+    LIMIT_SLOTS = 4096,              // tensors that need a gradient in one message
+    LIMIT_MARKS = 256,               // that say in one message how far its graph reaches
+    LIMIT_REACH_NODES = 4096,        // that are looked at for it, for each tensor
+    LIMIT_PASS_MARKS = 1 << 20,      // of one backward pass
     LIMIT_FETCHES_PER_PEER =
         65536,  // values behind references that one worker waits for, or has sent on
     LIMIT_EARLY_PROMISES = 65536,   // promised values of one sender that came before their requests

@@ -40,7 +40,10 @@ static size_t hop_size(const char *at, const char *function) {
 
 static void replace(gw_error *error, size_t kept, unsigned more, const char *rest) {
     char text[sizeof error->text];
-    snprintf(text, sizeof text, "%.*s... (%u more): %s", (int)kept, error->text, more, rest);
+    // What is too long is cut.
+    if (snprintf(text, sizeof text, "%.*s... (%u more): %s", (int)kept, error->text, more, rest) <
+        0)
+        return;
     memcpy(error->text, text, sizeof text);
 }
 
