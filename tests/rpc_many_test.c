@@ -136,6 +136,8 @@ static void call_unknown(gw_scope *s, int rank, void *context) {
                 i == at ? (gw_worker){ .name = "w9", .rank = 9 } : gw_rpc_worker(s, known++);
         gw_rpc_sync_all(s, workers, 3, "many_note", at);
         expect(s, GW_NOT_FOUND, "w0 knows no worker of rank 9; there are 3");
+        gw_rpc_sync(s, (gw_worker){ 0 }, "gw.add", 1, 1);
+        expect(s, GW_NOT_FOUND, "w0 knows no such worker: rank 0 is another w0");
         gw_future *f = gw_rpc_async_all(s, workers, 3, "many_note", gw_ones(s, GW_F32, 5000));
         gw_wait(s, f);
         assert_false(gw_ok(s));

@@ -10,9 +10,10 @@
 //     }
 //
 // A job of a world size has the same events, but JOINED. A worker that was killed is dead within a second, a silent one
-// (stopped, or cut off) within 7 s; before, it is SUSPECTED, and TRUSTED again if it is heard after all. Who was taken for
-// dead stays so: it finds itself FENCED, and may join anew, by gw_rpc_init on another scope. Then it is another member, with
-// a rank of its own; the same name may be used again, and means the newest member with it.
+// (stopped, or cut off) within 7 s, or 31 s if nothing was ever heard of it; before, it is SUSPECTED, and TRUSTED again if
+// it is heard after all. Who was taken for dead stays so: it finds itself FENCED, and may join anew, by gw_rpc_init on
+// another scope. Then it is another member, with a rank of its own; the same name may be used again, and means the newest
+// member with it.
 //
 // Changes come in one order per worker, and not in the same on all; the epoch counts joins and ends, and is the same where
 // the same is known.

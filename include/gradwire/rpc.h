@@ -195,6 +195,8 @@ typedef struct gw_target {
     const char *name;  // or
     gw_rref *rref;     // or
     int64_t rank;
+    bool is_worker;  // of that incarnation, not of any
+    uint64_t incarnation;
     const gw_worker *workers;  // or several
     int worker_count;
 } gw_target;

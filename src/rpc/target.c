@@ -15,7 +15,7 @@ gw_target gw_to_rank(int64_t rank) {
 }
 
 gw_target gw_to_worker(gw_worker worker) {
-    return (gw_target){ .rank = worker.rank };
+    return (gw_target){ .rank = worker.rank, .is_worker = true, .incarnation = worker.incarnation };
 }
 
 gw_target gw_to_rref(const gw_rref *rref) {
@@ -44,6 +44,9 @@ gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *
     if (to.rank < 0 || to.rank >= a->member_count || !agent_member(a, (int)to.rank)->known)
         return error_set(error, GW_NOT_FOUND, "%s knows no worker of rank %lld; there are %d", self,
                          (long long)to.rank, a->member_count);
+    if (to.is_worker && agent_member(a, (int)to.rank)->worker.incarnation != to.incarnation)
+        return error_set(error, GW_NOT_FOUND, "%s knows no such worker: rank %lld is another %s",
+                         self, (long long)to.rank, agent_member(a, (int)to.rank)->name);
     *out_rank = (int)to.rank;
     return GW_OK;
 }
