@@ -168,7 +168,7 @@ GW_API gw_tensor *gw_layer_norm(gw_scope *s, gw_tensor *x, gw_shape normalized, 
 // Each index as a row of zeros and a one, i64. |classes| -1: one more than the largest index.
 GW_API gw_tensor *gw_one_hot(gw_scope *s, gw_tensor *indices, int64_t classes);
 
-// ---- Convolutions -------------------------------------------------------------------------------------------------
+// ---- Convolutions, pools ------------------------------------------------------------------------------------------
 // Of pairs the first number is for height, the second for width; in one dimension only the first counts. A second number
 // of 0 is the same as the first, and -1 is 0.
 typedef struct gw_conv_options {
@@ -184,6 +184,27 @@ GW_API gw_tensor *gw_conv1d(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_ten
                             gw_conv_options options);
 GW_API gw_tensor *gw_conv2d(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
                             gw_conv_options options);
+
+typedef struct gw_pool_options {
+    int64_t kernel[2];
+    int64_t stride[2];     // the kernel
+    int64_t padding[2];    // 0, at most half of the kernel
+    int64_t dilation[2];   // 1; of means always
+    bool ceil_mode;        // the last window may reach over the end
+    bool exclude_padding;  // a mean counts no padding: count_include_pad = False
+    int64_t divisor;       // of sums, in place of the window's size
+} gw_pool_options;
+
+// The largest number of each window, and the mean: torch.nn.functional.max_pool1d and so on. x: N C L or C L, result: N C
+// L'; and N C H W or C H W. NaN is larger than everything.
+GW_API gw_tensor *gw_max_pool1d(gw_scope *s, gw_tensor *x, gw_pool_options options);
+GW_API gw_tensor *gw_max_pool2d(gw_scope *s, gw_tensor *x, gw_pool_options options);
+GW_API gw_tensor *gw_avg_pool1d(gw_scope *s, gw_tensor *x, gw_pool_options options);
+GW_API gw_tensor *gw_avg_pool2d(gw_scope *s, gw_tensor *x, gw_pool_options options);
+
+// Means of as many windows as are asked for, which together cover the input: of all of it with size 1.
+GW_API gw_tensor *gw_adaptive_avg_pool1d(gw_scope *s, gw_tensor *x, int64_t length);
+GW_API gw_tensor *gw_adaptive_avg_pool2d(gw_scope *s, gw_tensor *x, int64_t height, int64_t width);
 
 // ---- Picking ------------------------------------------------------------------------------------------------------
 // Indices are i64 or i32. INVALID if one is out of range.

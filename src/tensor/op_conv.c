@@ -145,10 +145,9 @@ const op op_conv2d = {
 
 static gw_tensor *run(gw_scope *s, const op *o, int dims, gw_tensor *x, gw_tensor *weight,
                       gw_tensor *bias, gw_conv_options options) {
-    window_pair stride = window_pair_of(options.stride), padding = window_pair_of(options.padding);
-    window_pair dilation = window_pair_of(options.dilation);
-    if (options.stride[0] == 0) stride = (window_pair){ { 1, 1 } };
-    if (options.dilation[0] == 0) dilation = (window_pair){ { 1, 1 } };
+    window_pair stride = window_pair_of(options.stride, 1);
+    window_pair padding = window_pair_of(options.padding, 0);
+    window_pair dilation = window_pair_of(options.dilation, 1);
     gw_value args[] = { gw_value_of(x),
                         gw_value_of(weight),
                         bias ? gw_value_of(bias) : gw_none(),

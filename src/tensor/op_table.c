@@ -86,6 +86,12 @@ const op *const op_table[] = {
     // Convolutions, pools.
     &op_conv1d,
     &op_conv2d,
+    &op_max_pool1d,
+    &op_max_pool2d,
+    &op_avg_pool1d,
+    &op_avg_pool2d,
+    &op_adaptive_avg_pool1d,
+    &op_adaptive_avg_pool2d,
     // Picking.
     &op_gather,
     &op_scatter_add,

@@ -1,5 +1,9 @@
 #include "tensor/window.h"
 
+#include "tensor/dtype.h"
+
+#include <string.h>
+
 // Beyond this, products of two numbers and sums of a few would have to be checked one by one.
 #define NUMBER_MAX INT32_MAX
 
@@ -31,9 +35,9 @@ bool window_plane(op_call *c, const gw_tensor *x, int dims, window *w) {
     return false;
 }
 
-window_pair window_pair_of(const int64_t given[2]) {
-    window_pair p = { { given[0], given[1] == 0 ? given[0] : given[1] == -1 ? 0 : given[1] } };
-    return p;
+window_pair window_pair_of(const int64_t given[2], int64_t standard) {
+    if (given[0] == 0 && given[1] == 0) return (window_pair){ { standard, standard } };
+    return (window_pair){ { given[0], given[1] == 0 ? given[0] : given[1] == -1 ? 0 : given[1] } };
 }
 
 // ---- Positions ----------------------------------------------------------------------------------------------------
@@ -59,6 +63,57 @@ bool window_count(op_call *c, int dims, bool ceil, window *w) {
     return true;
 }
 
+// ---- Pools --------------------------------------------------------------------------------------------------------
+bool window_pooled(op_call *c, int dims, window *w) {
+    const gw_tensor *x = arg_tensor(c->args, 0);
+    if (!dtype_is_float((gw_dtype)x->dtype)) {
+        op_fail(c, GW_INVALID, "%s is not a float", gw_dtype_name(x->dtype));
+        return false;
+    }
+    if (x->dims != dims + 1 && x->dims != dims + 2) {
+        op_fail(c, GW_INVALID, "input %s has %d dimensions, not %d or %d", shape_text(x).text,
+                x->dims, dims + 1, dims + 2);
+        return false;
+    }
+    if (!window_plane(c, x, dims, w)) return false;
+    if (window_plane_size(w) > 0) return true;
+    op_fail(c, GW_INVALID, "nothing to pool in planes of %s", shape_text(x).text);
+    return false;
+}
+
+bool window_pool(op_call *c, int dims, window *w) {
+    if (!window_pooled(c, dims, w) || !window_read(c, 1, "kernel", dims, 1, 1, 1, w->kernel) ||
+        !window_read(c, 3, "padding", dims, 0, 0, 0, w->padding))
+        return false;
+    if (arg_is_none(c->args, 2))
+        memcpy(w->stride, w->kernel, sizeof w->stride);
+    else if (!window_read(c, 2, "stride", dims, 1, 1, 1, w->stride))
+        return false;
+    for (int d = 0; d < 2; d++) {
+        if (w->padding[d] <= w->kernel[d] / 2) continue;
+        op_fail(c, GW_INVALID, "padding %lld is more than half of a kernel of %lld",
+                (long long)w->padding[d], (long long)w->kernel[d]);
+        return false;
+    }
+    return true;
+}
+
+int window_output_sizes(const gw_tensor *x, int dims, const window *w, int64_t sizes[4]) {
+    for (int i = 0; i < x->dims; i++)
+        sizes[i] = i < x->dims - dims ? x->sizes[i] : w->out[i - x->dims + 2];
+    return x->dims;
+}
+
+window_span window_span_at(const window *w, int d, int64_t o) {
+    int64_t dilation = w->dilation[d];
+    window_span s = { .first = o * w->stride[d] - w->padding[d] };
+    s.end = s.first + reach(w, d);
+    if (s.first < 0) s.first += (-s.first + dilation - 1) / dilation * dilation;
+    if (s.end > w->size[d]) s.end = w->size[d];
+    return s;
+}
+
+// ---- Columns ------------------------------------------------------------------------------------------------------
 // The positions from |first| to before |end| see x[position * stride + offset], which is in the plane.
 typedef struct span {
     int64_t first, end, offset;
@@ -80,7 +135,6 @@ static int64_t row_seen(const window *w, int64_t position, int64_t k) {
     return y < w->size[0] ? y : -1;
 }
 
-// ---- Columns ------------------------------------------------------------------------------------------------------
 #define ELEMENT float
 #define NAMED(name) name##_f32
 #include "tensor/window_loops.h"

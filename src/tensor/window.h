@@ -30,12 +30,29 @@ static inline int64_t window_out_size(const window *w) {
     return w->out[0] * w->out[1];
 }
 
-// A pair as options say it: a second number of 0 is the first, and -1 is 0. Returns what a row's ints take.
+// A pair as options say it, |standard| if not at all: a second number of 0 is the first, and -1 is 0.
 typedef struct window_pair {
     int64_t both[2];
 } window_pair;
-window_pair window_pair_of(const int64_t given[2]);
+window_pair window_pair_of(const int64_t given[2], int64_t standard);
 
+// ---- Pools --------------------------------------------------------------------------------------------------------
+// Checks what is pooled, argument 0: floats, and planes that are not empty. Fills in the plane.
+bool window_pooled(op_call *c, int dims, window *w);
+
+// That, and reads "- kernel stride padding"; the stride is the kernel's if there is none.
+bool window_pool(op_call *c, int dims, window *w);
+
+// The sizes of |x| with positions in place of the plane. Returns how many.
+int window_output_sizes(const gw_tensor *x, int dims, const window *w, int64_t sizes[4]);
+
+// What position |o| sees along dimension |d|: every |dilation|th from |first| to before |end|.
+typedef struct window_span {
+    int64_t first, end;
+} window_span;
+window_span window_span_at(const window *w, int d, int64_t o);
+
+// ---- Columns ------------------------------------------------------------------------------------------------------
 // Columns of windows, for products. x: |channels| planes; columns: channels*kernel rows, for each of which the numbers
 // that |row_count| rows of positions from |first| on see there; outside of the plane is 0. folds adds back: x += columns.
 // |dtype| is f32 or f64.

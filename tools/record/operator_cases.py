@@ -314,6 +314,49 @@ def record_convolutions(r):
            Ints([1, 1]), Ints([1, 1]), 1)
 
 
+def record_pools(r):
+    def maximum(function):
+        return lambda x, k, s, p, d, ceil: function(x, tuple(k), tuple(s), tuple(p), tuple(d), ceil)
+
+    one, two = maximum(F.max_pool1d), maximum(F.max_pool2d)
+    r.case("max_pool1d", one, r.real(2, 3, 7), Ints([2]), Ints([2]), Ints([0]), Ints([1]), False)
+    r.case("max_pool1d", one, r.real(3, 8), Ints([3]), Ints([2]), Ints([1]), Ints([1]), True)
+    r.case("max_pool1d", one, r.real(1, 2, 9), Ints([3]), Ints([1]), Ints([1]), Ints([3]), False)
+    r.case("max_pool2d", two, r.real(2, 2, 4, 5), Ints([2, 2]), Ints([2, 2]), Ints([0, 0]),
+           Ints([1, 1]), False)
+    r.case("max_pool2d", two, r.real(2, 6, 7), Ints([3, 2]), Ints([2, 3]), Ints([1, 1]),
+           Ints([1, 2]), True)
+    ties = torch.tensor([[[[1.0, 2.0, 2.0], [2.0, 1.0, 0.0], [0.0, 0.0, 0.0]]]])
+    r.case("max_pool2d", two, ties, Ints([2, 2]), Ints([1, 1]), Ints([0, 0]), Ints([1, 1]), False)
+
+    def average(function):
+        return lambda x, k, s, p, ceil, count: function(x, tuple(k), tuple(s), tuple(p), ceil, count)
+
+    one, two = average(F.avg_pool1d), average(F.avg_pool2d)
+    for count in (True, False):
+        r.case("avg_pool1d", one, r.real(2, 2, 7), Ints([3]), Ints([2]), Ints([1]), False, count)
+        r.case("avg_pool1d", one, r.real(2, 8), Ints([3]), Ints([2]), Ints([1]), True, count)
+        r.case("avg_pool2d", two, r.real(2, 2, 4, 5), Ints([2, 2]), Ints([2, 2]), Ints([0, 0]),
+               False, count)
+        r.case("avg_pool2d", two, r.real(2, 6, 6), Ints([3, 2]), Ints([2, 3]), Ints([1, 1]), True,
+               count)
+    r.case("avg_pool2d", lambda x, k, s, p, ceil, count, d: F.avg_pool2d(
+        x, tuple(k), tuple(s), tuple(p), ceil, count, d), r.real(1, 2, 4, 4), Ints([3, 3]),
+        Ints([1, 1]), Ints([1, 1]), False, True, 7)
+
+    def adaptive(function):
+        return lambda x, n: function(x, tuple(n))
+
+    r.case("adaptive_avg_pool1d", lambda x, n: F.adaptive_avg_pool1d(x, n[0]), r.real(2, 3, 7),
+           Ints([1]))
+    r.case("adaptive_avg_pool1d", lambda x, n: F.adaptive_avg_pool1d(x, n[0]), r.real(2, 7),
+           Ints([3]))
+    two = adaptive(F.adaptive_avg_pool2d)
+    r.case("adaptive_avg_pool2d", two, r.real(2, 3, 4, 5), Ints([1, 1]))
+    r.case("adaptive_avg_pool2d", two, r.real(2, 5, 7), Ints([2, 3]))
+    r.case("adaptive_avg_pool2d", two, r.real(1, 1, 2, 3), Ints([3, 5]))
+
+
 def record_shaped_losses(r):
     """Classes in dimension 1 with more dimensions behind, or in the only one; broadcast targets."""
     shaped = torch.tensor([[[0, 2], [1, 0]], [[2, 2], [0, 1]]])
@@ -370,6 +413,7 @@ def record_operators(out):
     record_comparisons(r)
     record_shaped_losses(r)
     record_convolutions(r)
+    record_pools(r)
 
 
 def record_texts(out):
