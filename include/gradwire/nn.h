@@ -84,6 +84,33 @@ GW_API gw_module *gw_nn_layer_norm(gw_scope *s, int64_t features);
 GW_API gw_module *gw_nn_layer_norm_with(gw_scope *s, gw_shape normalized,
                                         gw_nn_layer_norm_options options);
 
+// ---- Convolutions, pools ------------------------------------------------------------------------
+// Pairs are for height and width: a second number of 0 is the same as the first, and -1 is 0. In one
+// dimension only the first counts.
+
+typedef struct gw_nn_conv_options {
+    int64_t kernel[2];    // has no default
+    int64_t stride[2];    // 1
+    int64_t padding[2];   // 0
+    int64_t dilation[2];  // 1
+    int64_t groups;       // 1
+    bool no_bias;
+    gw_dtype dtype;
+} gw_nn_conv_options;
+
+// torch.nn.Conv1d and Conv2d from |in| to |out| channels: see gw_conv2d. weight: |out| |in|/groups
+// kernel, bias: |out|; both start uniform in +-1/sqrt(|in|/groups * the kernel's size).
+GW_API gw_module *gw_nn_conv1d(gw_scope *s, int64_t in, int64_t out, gw_nn_conv_options options);
+GW_API gw_module *gw_nn_conv2d(gw_scope *s, int64_t in, int64_t out, gw_nn_conv_options options);
+
+// See gw_max_pool1d and so on.
+GW_API gw_module *gw_nn_max_pool1d(gw_scope *s, gw_pool_options options);
+GW_API gw_module *gw_nn_max_pool2d(gw_scope *s, gw_pool_options options);
+GW_API gw_module *gw_nn_avg_pool1d(gw_scope *s, gw_pool_options options);
+GW_API gw_module *gw_nn_avg_pool2d(gw_scope *s, gw_pool_options options);
+GW_API gw_module *gw_nn_adaptive_avg_pool1d(gw_scope *s, int64_t length);
+GW_API gw_module *gw_nn_adaptive_avg_pool2d(gw_scope *s, int64_t height, int64_t width);
+
 // ---- Modules of one's own -----------------------------------------------------------------------
 
 typedef gw_tensor *gw_module_forward(gw_scope *s, gw_module *m, gw_tensor *x);

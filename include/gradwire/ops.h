@@ -165,6 +165,20 @@ GW_API gw_tensor *gw_embedding_with(gw_scope *s, gw_tensor *weight, gw_tensor *i
 GW_API gw_tensor *gw_layer_norm(gw_scope *s, gw_tensor *x, gw_shape normalized, gw_tensor *weight,
                                 gw_tensor *bias, double eps);
 
+// (x - mean) / sqrt(variance + eps) * weight + bias for each channel, which is dimension 1 of x (Ioffe, Szegedy 2015). In
+// training by the mean and variance of x, which the running ones follow: running = (1 - momentum) running + momentum
+// value, the variance unbiased; else by the running ones. weight, bias, running_mean, running_var: C, or NULL. The
+// running ones have no derivative. In options 0 means the default, and -1 is 0.
+typedef struct gw_batch_norm_options {
+    gw_tensor *running_mean, *running_var;
+    bool training;
+    double momentum;  // 0.1
+    double eps;       // 1e-5
+} gw_batch_norm_options;
+
+GW_API gw_tensor *gw_batch_norm(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
+                                gw_batch_norm_options options);
+
 // Each index as a row of zeros and a one, i64. |classes| -1: one more than the largest index.
 GW_API gw_tensor *gw_one_hot(gw_scope *s, gw_tensor *indices, int64_t classes);
 

@@ -39,6 +39,26 @@ static gw_module *open_layer_norm(gw_scope *s, const layer_case *c) {
         (gw_nn_layer_norm_options){ .eps = option(c, "eps"), .no_affine = option(c, "no_affine") });
 }
 
+static gw_nn_conv_options conv_options(const layer_case *c) {
+    int64_t padding = (int64_t)option(c, "padding_1");
+    return (gw_nn_conv_options){
+        .kernel = { (int64_t)option(c, "kernel_0"), (int64_t)option(c, "kernel_1") },
+        .stride = { (int64_t)option(c, "stride_0"), (int64_t)option(c, "stride_1") },
+        .padding = { (int64_t)option(c, "padding_0"), padding ? padding : -1 },
+        .dilation = { (int64_t)option(c, "dilation_0"), (int64_t)option(c, "dilation_1") },
+        .groups = (int64_t)option(c, "groups"),
+        .no_bias = option(c, "no_bias"),
+    };
+}
+
+static gw_module *open_conv1d(gw_scope *s, const layer_case *c) {
+    return gw_nn_conv1d(s, (int64_t)option(c, "in"), (int64_t)option(c, "out"), conv_options(c));
+}
+
+static gw_module *open_conv2d(gw_scope *s, const layer_case *c) {
+    return gw_nn_conv2d(s, (int64_t)option(c, "in"), (int64_t)option(c, "out"), conv_options(c));
+}
+
 static gw_module *open_linear(gw_scope *s, const layer_case *c) {
     return gw_nn_linear_with(s, (int64_t)option(c, "in"), (int64_t)option(c, "out"),
                              (gw_nn_linear_options){ .no_bias = option(c, "no_bias") });
@@ -50,6 +70,8 @@ static const struct kind {
     gw_tensor *(*call)(gw_scope *s, const layer_case *c);  // NULL: gw_module_call
 } kinds[] = {
     { "layer_norm", open_layer_norm, NULL },
+    { "conv1d", open_conv1d, NULL },
+    { "conv2d", open_conv2d, NULL },
     { "linear", open_linear, NULL },
 };
 

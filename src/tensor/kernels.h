@@ -71,6 +71,14 @@ typedef struct kernels {
     void (*norm_product_rows[2])(const void *dy, const void *x, int64_t rows, int64_t n, double eps,
                                  void *out);
 
+    // Batch normalisation of a run of one channel: out = (x - mean) * scale + offset; the sums of d and of d (x - mean);
+    // and dx = (d - shift - (x - mean) * slope) * scale.
+    void (*shift_scale[2])(const void *x, int64_t n, double mean, double scale, double offset,
+                           void *out);
+    void (*shifted_sums[2])(const void *d, const void *x, int64_t n, double mean, double *sums);
+    void (*shift_scale_back[2])(const void *d, const void *x, int64_t n, double mean, double shift,
+                                double slope, double scale, void *dx);
+
     // The four words of each of |blocks| blocks of Philox from |first| on.
     void (*random_words)(uint64_t key, uint64_t first, int64_t blocks, uint32_t *out);
 } kernels;

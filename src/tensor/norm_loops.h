@@ -1,4 +1,4 @@
-// Layer normalisation for one type of number. Included once for each, after sum_loops.h and moments, with ELEMENT and
+// Normalisation for one type of number: of rows, and of channels, whose mean is given. Included once for each, after sum_loops.h and moments, with ELEMENT and
 // NAMED(name) defined; undefines them.
 
 LANES_INLINE moments NAMED(row_moments)(const ELEMENT *x, int64_t n) {
@@ -62,6 +62,37 @@ static void NAMED(norm_product_rows)(const void *dys, const void *values, int64_
         ELEMENT mean = (ELEMENT)m.mean, scale = NAMED(scale_of)(m, n, eps);
         for (int64_t i = 0; i < n; i++) out[i] = (x[i] - mean) * scale * dy[i];
     }
+}
+
+static void NAMED(shift_scale)(const void *values, int64_t n, double mean, double scale,
+                               double offset, void *outs) {
+    const ELEMENT *restrict x = values;
+    ELEMENT *restrict out = outs;
+    ELEMENT m = (ELEMENT)mean, a = (ELEMENT)scale, b = (ELEMENT)offset;
+    for (int64_t i = 0; i < n; i++) out[i] = (x[i] - m) * a + b;
+}
+
+static void NAMED(shifted_sums)(const void *ds, const void *values, int64_t n, double mean,
+                                double *sums) {
+    const ELEMENT *d = ds, *x = values;
+    ELEMENT m = (ELEMENT)mean;
+    NAMED(cascade) products = { .count = 0 };
+    for (int64_t first = 0; first < n; first += LEAF) {
+        ELEMENT a[LEAF];
+        int64_t count = least(n - first, LEAF);
+        for (int64_t i = 0; i < count; i++) a[i] = d[first + i] * (x[first + i] - m);
+        NAMED(cascade_add)(&products, NAMED(sum_leaf)(a, count));
+    }
+    sums[0] = (double)NAMED(sum_row)(d, n);
+    sums[1] = (double)NAMED(cascade_total)(&products);
+}
+
+static void NAMED(shift_scale_back)(const void *ds, const void *values, int64_t n, double mean,
+                                    double shift, double slope, double scale, void *dxs) {
+    const ELEMENT *restrict d = ds, *restrict x = values;
+    ELEMENT *restrict dx = dxs;
+    ELEMENT m = (ELEMENT)mean, a = (ELEMENT)shift, b = (ELEMENT)slope, c = (ELEMENT)scale;
+    for (int64_t i = 0; i < n; i++) dx[i] = (d[i] - a - (x[i] - m) * b) * c;
 }
 
 #undef ELEMENT

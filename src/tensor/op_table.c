@@ -82,6 +82,7 @@ const op *const op_table[] = {
     &op_dropout,
     &op_embedding,
     &op_layer_norm,
+    &op_batch_norm,
     &op_one_hot,
     // Convolutions, pools.
     &op_conv1d,

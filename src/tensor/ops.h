@@ -36,7 +36,8 @@ extern const op op_mse, op_bce_with_logits, op_smooth_l1;
 // op_dropout.c, op_embedding.c, op_norm.c
 extern const op op_dropout, op_embedding, op_one_hot, op_layer_norm;
 
-// op_conv.c, op_max_pool.c, op_avg_pool.c
+// op_batch_norm.c, op_conv.c, op_max_pool.c, op_avg_pool.c
+extern const op op_batch_norm;
 extern const op op_conv1d, op_conv2d;
 extern const op op_max_pool1d, op_max_pool2d, op_avg_pool1d, op_avg_pool2d;
 extern const op op_adaptive_avg_pool1d, op_adaptive_avg_pool2d;

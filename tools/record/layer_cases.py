@@ -63,6 +63,26 @@ def record_simple(r):
            [r.real(3, 6)])
 
 
+def record_convolutions(r):
+    def case(make, kind, n_in, n_out, x, **options):
+        said = {"in": n_in, "out": n_out}
+        for key, v in options.items():
+            for i, n in enumerate(v if isinstance(v, tuple) else (v,)):
+                said[f"{key}_{i}" if isinstance(v, tuple) else key] = n
+        if options.pop("no_bias", 0):
+            options["bias"] = False
+        options["kernel_size"] = options.pop("kernel")
+        r.case(kind, said, make(n_in, n_out, **options), [x])
+
+    case(torch.nn.Conv1d, "conv1d", 3, 4, r.real(2, 3, 8), kernel=(3,))
+    case(torch.nn.Conv1d, "conv1d", 4, 6, r.real(2, 4, 9), kernel=(2,), stride=(2,), padding=(1,),
+         dilation=(3,), groups=2, no_bias=1)
+    case(torch.nn.Conv2d, "conv2d", 2, 3, r.real(2, 2, 6, 5), kernel=(3, 3), padding=(1, 1))
+    case(torch.nn.Conv2d, "conv2d", 2, 2, r.real(1, 2, 6, 7), kernel=(3, 2), stride=(2, 1),
+         padding=(2, 0), dilation=(1, 2), groups=2)
+
+
 def record_layers(out):
     r = Layers(out)
     record_simple(r)
+    record_convolutions(r)

@@ -357,6 +357,24 @@ def record_pools(r):
     r.case("adaptive_avg_pool2d", two, r.real(1, 1, 2, 3), Ints([3, 5]))
 
 
+def record_batch_norm(r):
+    def batch_norm(x, weight, bias, mean, variance, training, eps):
+        # What is given is neither a leaf nor changed.
+        mean = mean if mean is None else mean.detach().clone()
+        variance = variance if variance is None else variance.detach().clone()
+        return F.batch_norm(x, mean, variance, weight, bias, training, 0.1, eps)
+
+    r.case("batch_norm", batch_norm, r.real(4, 3), r.real(3), r.real(3), None, None, True, 1e-5)
+    r.case("batch_norm", batch_norm, r.real(3, 2, 4, 5), r.real(2), r.real(2), None, None, True,
+           1e-3)
+    r.case("batch_norm", batch_norm, r.real(2, 3, 4), None, None, None, None, True, 1e-5)
+    r.case("batch_norm", batch_norm, r.real(1, 2, 18), r.real(2), r.real(2), r.real(2), r.real(2),
+           True, 1e-5)
+    for sizes in ((2, 3), (2, 3, 17), (2, 3, 2, 2)):
+        r.case("batch_norm", batch_norm, r.real(*sizes), r.real(3), r.real(3), r.real(3),
+               r.real(3, low=0.25), False, 1e-5)
+
+
 def record_shaped_losses(r):
     """Classes in dimension 1 with more dimensions behind, or in the only one; broadcast targets."""
     shaped = torch.tensor([[[0, 2], [1, 0]], [[2, 2], [0, 1]]])
@@ -412,6 +430,7 @@ def record_operators(out):
     record_layers(r)
     record_comparisons(r)
     record_shaped_losses(r)
+    record_batch_norm(r)
     record_convolutions(r)
     record_pools(r)
 
