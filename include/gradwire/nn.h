@@ -84,6 +84,25 @@ GW_API gw_module *gw_nn_layer_norm(gw_scope *s, int64_t features);
 GW_API gw_module *gw_nn_layer_norm_with(gw_scope *s, gw_shape normalized,
                                         gw_nn_layer_norm_options options);
 
+typedef struct gw_nn_batch_norm_options {
+    double momentum;  // 0.1
+    double eps;       // 1e-5
+    bool cumulative;  // running statistics are the mean of all batches: momentum = None
+    bool no_affine;   // neither weight nor bias
+    bool no_track;    // no running statistics: those of the batch, also in evaluation
+    gw_dtype dtype;
+} gw_nn_batch_norm_options;
+
+// torch.nn.BatchNorm1d (x: N |features|, or N |features| L) and BatchNorm2d (N |features| H W): see
+// gw_batch_norm. weight (ones), bias (zeros): |features|; buffers running_mean (zeros), running_var
+// (ones): |features|, num_batches_tracked: a scalar. A failed call leaves them as they were.
+GW_API gw_module *gw_nn_batch_norm1d(gw_scope *s, int64_t features);
+GW_API gw_module *gw_nn_batch_norm1d_with(gw_scope *s, int64_t features,
+                                          gw_nn_batch_norm_options options);
+GW_API gw_module *gw_nn_batch_norm2d(gw_scope *s, int64_t features);
+GW_API gw_module *gw_nn_batch_norm2d_with(gw_scope *s, int64_t features,
+                                          gw_nn_batch_norm_options options);
+
 // ---- Convolutions, pools ------------------------------------------------------------------------
 // Pairs are for height and width: a second number of 0 is the same as the first, and -1 is 0. In one
 // dimension only the first counts.
@@ -110,6 +129,59 @@ GW_API gw_module *gw_nn_avg_pool1d(gw_scope *s, gw_pool_options options);
 GW_API gw_module *gw_nn_avg_pool2d(gw_scope *s, gw_pool_options options);
 GW_API gw_module *gw_nn_adaptive_avg_pool1d(gw_scope *s, int64_t length);
 GW_API gw_module *gw_nn_adaptive_avg_pool2d(gw_scope *s, int64_t height, int64_t width);
+
+// ---- Attention ----------------------------------------------------------------------------------
+// N batch, T length of the query, S length of keys and values, E features.
+
+typedef struct gw_nn_attention_options {
+    double dropout;  // of the weights: 0
+    bool no_bias;
+    bool batch_first;                      // N T E in place of T N E
+    int64_t key_features, value_features;  // E: kdim, vdim
+    gw_dtype dtype;
+} gw_nn_attention_options;
+
+// Multi-head attention (Vaswani et al. 2017): torch.nn.MultiheadAttention of |features| in |heads|.
+// in_proj_weight: 3E E, uniform in +-sqrt(6/4E) (or, with other features of keys or values,
+// q_proj_weight, k_proj_weight, v_proj_weight), in_proj_bias: 3E, zeros, out_proj: a linear layer
+// whose bias starts at 0. gw_module_call attends to the input itself.
+GW_API gw_module *gw_nn_multihead_attention(gw_scope *s, int64_t features, int64_t heads,
+                                            gw_nn_attention_options options);
+
+// Masks: of bool, where true is not seen, or of floats, which are added.
+typedef struct gw_attention_options {
+    gw_tensor *key_padding_mask;  // N S
+    gw_tensor *attention_mask;    // T S, or N*heads T S
+    bool no_weights;              // only the output is wanted
+    bool weights_by_head;         // not their mean over heads
+} gw_attention_options;
+
+typedef struct gw_attention_result {
+    gw_tensor *output;   // like the query
+    gw_tensor *weights;  // N T S, or N heads T S; NULL if not wanted
+} gw_attention_result;
+
+// |query|: T N E, |key|, |value|: S N E (N first if so opened), or each without N.
+GW_API gw_attention_result gw_nn_multihead_attention_call(gw_scope *s, gw_module *m,
+                                                          gw_tensor *query, gw_tensor *key,
+                                                          gw_tensor *value,
+                                                          gw_attention_options options);
+
+typedef struct gw_nn_encoder_layer_options {
+    int64_t feedforward;    // 2048
+    double dropout;         // 0.1
+    double layer_norm_eps;  // 1e-5
+    bool gelu;              // between linear1 and linear2, in place of relu
+    bool batch_first, norm_first;
+    gw_dtype dtype;
+} gw_nn_encoder_layer_options;
+
+// torch.nn.TransformerEncoderLayer: self_attn, linear1, dropout, linear2, norm1, norm2, dropout1,
+// dropout2. Called with masks, or without by gw_module_call.
+GW_API gw_module *gw_nn_transformer_encoder_layer(gw_scope *s, int64_t features, int64_t heads,
+                                                  gw_nn_encoder_layer_options options);
+GW_API gw_tensor *gw_nn_transformer_encoder_layer_call(gw_scope *s, gw_module *m, gw_tensor *x,
+                                                       gw_attention_options options);
 
 // ---- Modules of one's own -----------------------------------------------------------------------
 

@@ -59,6 +59,58 @@ static gw_module *open_conv2d(gw_scope *s, const layer_case *c) {
     return gw_nn_conv2d(s, (int64_t)option(c, "in"), (int64_t)option(c, "out"), conv_options(c));
 }
 
+static gw_module *open_batch_norm(gw_scope *s, const layer_case *c) {
+    gw_nn_batch_norm_options options = { .momentum = option(c, "momentum"),
+                                         .eps = option(c, "eps"),
+                                         .cumulative = option(c, "cumulative"),
+                                         .no_affine = option(c, "no_affine"),
+                                         .no_track = option(c, "no_track") };
+    int64_t size = (int64_t)option(c, "size");
+    return option(c, "dims") == 2 ? gw_nn_batch_norm2d_with(s, size, options)
+                                  : gw_nn_batch_norm1d_with(s, size, options);
+}
+
+static gw_module *open_attention(gw_scope *s, const layer_case *c) {
+    return gw_nn_multihead_attention(
+        s, (int64_t)option(c, "features"), (int64_t)option(c, "heads"),
+        (gw_nn_attention_options){ .no_bias = option(c, "no_bias"),
+                                   .batch_first = option(c, "batch_first"),
+                                   .key_features = (int64_t)option(c, "key_features"),
+                                   .value_features = (int64_t)option(c, "value_features") });
+}
+
+// Inputs: query, key, value (none: as the one before), key_padding_mask, attention_mask.
+static gw_tensor *call_attention(gw_scope *s, const layer_case *c) {
+    assert_int_equal(c->input_count, 5);
+    gw_tensor *query = c->inputs[0], *key = c->inputs[1] ? c->inputs[1] : query;
+    gw_tensor *value = c->inputs[2] ? c->inputs[2] : key;
+    gw_attention_options options = { .key_padding_mask = c->inputs[3],
+                                     .attention_mask = c->inputs[4],
+                                     .weights_by_head = option(c, "by_head") };
+    gw_attention_result r =
+        gw_nn_multihead_attention_call(s, c->module, query, key, value, options);
+    return option(c, "weights") ? r.weights : r.output;
+}
+
+static gw_module *open_encoder_layer(gw_scope *s, const layer_case *c) {
+    return gw_nn_transformer_encoder_layer(
+        s, (int64_t)option(c, "features"), (int64_t)option(c, "heads"),
+        (gw_nn_encoder_layer_options){ .feedforward = (int64_t)option(c, "feedforward"),
+                                       .dropout = option(c, "dropout"),
+                                       .layer_norm_eps = option(c, "layer_norm_eps"),
+                                       .gelu = option(c, "gelu"),
+                                       .batch_first = option(c, "batch_first"),
+                                       .norm_first = option(c, "norm_first") });
+}
+
+// Inputs: x, key_padding_mask, attention_mask.
+static gw_tensor *call_encoder_layer(gw_scope *s, const layer_case *c) {
+    assert_int_equal(c->input_count, 3);
+    return gw_nn_transformer_encoder_layer_call(
+        s, c->module, c->inputs[0],
+        (gw_attention_options){ .key_padding_mask = c->inputs[1], .attention_mask = c->inputs[2] });
+}
+
 static gw_module *open_linear(gw_scope *s, const layer_case *c) {
     return gw_nn_linear_with(s, (int64_t)option(c, "in"), (int64_t)option(c, "out"),
                              (gw_nn_linear_options){ .no_bias = option(c, "no_bias") });
@@ -70,6 +122,9 @@ static const struct kind {
     gw_tensor *(*call)(gw_scope *s, const layer_case *c);  // NULL: gw_module_call
 } kinds[] = {
     { "layer_norm", open_layer_norm, NULL },
+    { "batch_norm", open_batch_norm, NULL },
+    { "multihead_attention", open_attention, call_attention },
+    { "transformer_encoder_layer", open_encoder_layer, call_encoder_layer },
     { "conv1d", open_conv1d, NULL },
     { "conv2d", open_conv2d, NULL },
     { "linear", open_linear, NULL },

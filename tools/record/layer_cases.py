@@ -46,6 +46,8 @@ class Layers:
         for i in wanted:
             self.out.write(f"d_in {i} {words.tensor(inputs[i].grad)}\n")
         for name, x in module.named_parameters():
+            if x.grad is None:
+                continue
             self.out.write(f"d_state {name} {words.tensor(x.grad)}\n")
         for name, x in module.named_buffers():
             self.out.write(f"after {name} {words.tensor(x)}\n")
@@ -82,7 +84,79 @@ def record_convolutions(r):
          padding=(2, 0), dilation=(1, 2), groups=2)
 
 
+def record_batch_norms(r):
+    one, two = torch.nn.BatchNorm1d, torch.nn.BatchNorm2d
+    r.case("batch_norm", {"size": 3}, one(3), [r.real(4, 3)])
+    r.case("batch_norm", {"size": 2, "momentum": 0.5, "eps": 0.125},
+           one(2, momentum=0.5, eps=0.125), [r.real(3, 2, 5)])
+    r.case("batch_norm", {"size": 2, "dims": 2}, two(2), [r.real(2, 2, 3, 6)])
+    r.case("batch_norm", {"size": 2, "dims": 2, "eval": 1}, two(2), [r.real(2, 2, 3, 3)])
+    r.case("batch_norm", {"size": 3, "eval": 1, "no_affine": 1}, one(3, affine=False),
+           [r.real(1, 3)])
+    r.case("batch_norm", {"size": 3, "no_track": 1, "eval": 1}, one(3, track_running_stats=False),
+           [r.real(4, 3)])
+    r.case("batch_norm", {"size": 2, "cumulative": 1}, one(2, momentum=None), [r.real(3, 2)])
+
+
+def record_attention(r):
+    def case(features, heads, inputs, grads, **options):
+        said = {"features": features, "heads": heads}
+        weights, by_head = options.pop("weights", 0), options.pop("by_head", 0)
+        for key, v in options.items():
+            name = {"kdim": "key_features", "vdim": "value_features", "bias": "no_bias"}[key] \
+                if key != "batch_first" else key
+            said[name] = 1 - v if key == "bias" else v
+        said.update({"weights": weights, "by_head": by_head})
+
+        def call(query, key, value, padding, mask):
+            key = query if key is None else key
+            value = key if value is None else value
+            return m(query, key, value, padding, True, mask, not by_head)[weights]
+
+        m = torch.nn.MultiheadAttention(features, heads, **options)
+        r.case("multihead_attention", said, m, inputs, call, grads)
+
+    padding = torch.tensor([[False, False, True], [False, True, True]])
+    causal = torch.triu(torch.ones(4, 4), 1).bool()
+    case(4, 2, [r.real(3, 2, 4), None, None, None, None], [0])
+    case(4, 2, [r.real(3, 2, 4), None, None, None, None], [0], weights=1)
+    case(4, 2, [r.real(3, 2, 4), None, None, None, None], [0], weights=1, by_head=1)
+    case(6, 3, [r.real(2, 4, 6), None, None, None, causal], [0], batch_first=True)
+    case(4, 1, [r.real(2, 5, 4), r.real(2, 3, 4), None, padding, None], [0, 1], batch_first=True)
+    case(4, 2, [r.real(2, 2, 4), r.real(3, 2, 4), r.real(3, 2, 4), padding, r.real(2, 3)],
+         [0, 1, 2], bias=False)
+    case(4, 2, [r.real(2, 2, 4), r.real(3, 2, 3), r.real(3, 2, 5), None, r.real(4, 2, 3)],
+         [0, 1, 2], kdim=3, vdim=5)
+    case(4, 2, [r.real(4, 4), None, None, None, causal], [0])
+    case(4, 2, [r.real(4, 4), None, None, None, causal], [0], weights=1)
+
+
+def record_encoder_layers(r):
+    def case(features, heads, inputs, **options):
+        said = {"features": features, "heads": heads}
+        for key, v in options.items():
+            said[{"dim_feedforward": "feedforward", "activation": "gelu"}.get(key, key)] = \
+                1 if v == "gelu" else v
+        said["dropout"] = -1
+        m = torch.nn.TransformerEncoderLayer(features, heads, dropout=0.0, **options)
+        r.case("transformer_encoder_layer", said, m, inputs,
+               lambda x, padding, mask: m(x, mask, padding), [0])
+
+    padding = torch.tensor([[False, False, True], [False, True, True]])
+    causal = torch.triu(torch.ones(3, 3), 1).bool()
+    case(4, 2, [r.real(3, 2, 4), None, None], dim_feedforward=5)
+    case(4, 2, [r.real(2, 3, 4), padding, None], dim_feedforward=3, batch_first=True,
+         activation="gelu")
+    case(6, 2, [r.real(3, 2, 6), padding, causal], dim_feedforward=4, norm_first=True,
+         layer_norm_eps=1e-3)
+    case(4, 1, [r.real(2, 3, 4), None, causal], dim_feedforward=6, batch_first=True,
+         norm_first=True, activation="gelu")
+
+
 def record_layers(out):
     r = Layers(out)
     record_simple(r)
     record_convolutions(r)
+    record_batch_norms(r)
+    record_attention(r)
+    record_encoder_layers(r)

@@ -1,0 +1,256 @@
+// Multi-head attention (Vaswani et al. 2017): torch.nn.MultiheadAttention.
+//
+// N batch, T length of the query, S of key and value, E features, H heads, D = E/H.
+#include "nn/init.h"
+
+#include "tensor/op.h"
+#include <gradwire/autograd.h>
+
+#include <math.h>
+
+typedef struct attention {
+    int64_t features, heads, key_features, value_features;
+    double dropout;
+    bool batch_first;
+} attention;
+
+// The parts: one weight for all three projections, or one for each, and then the bias.
+enum { THREE_WEIGHTS = 3 };
+
+static bool has_three(const attention *a) {
+    return a->key_features != a->features || a->value_features != a->features;
+}
+
+// ---- Inputs -------------------------------------------------------------------------------------
+// What is left of query, key and value once they are all N first.
+typedef struct inputs {
+    gw_tensor *query, *key, *value;
+    int64_t n, t, s;
+    bool is_batched;
+} inputs;
+
+static bool check_features(gw_scope *s, const char *name, const gw_tensor *x, int dims,
+                           int64_t features) {
+    if ((gw_dims(x) == 2 || gw_dims(x) == 3) && gw_dims(x) == dims && gw_size(x, -1) == features)
+        return true;
+    scope_fail(s, GW_INVALID, "gw_nn_multihead_attention: %s %s, but must be %s of %lld features",
+               name, shape_text(x).text, dims == 2 ? "T E" : "a batch", (long long)features);
+    return false;
+}
+
+static gw_tensor *batch_first(gw_scope *s, const attention *a, gw_tensor *x) {
+    if (gw_dims(x) == 2) return gw_unsqueeze(s, x, 0);
+    return a->batch_first ? x : gw_transpose(s, x, 0, 1);
+}
+
+static bool take_inputs(gw_scope *s, const attention *a, gw_tensor *query, gw_tensor *key,
+                        gw_tensor *value, inputs *in) {
+    int dims = gw_dims(query) == 2 ? 2 : 3;
+    if (!check_features(s, "query", query, dims, a->features) ||
+        !check_features(s, "key", key, dims, a->key_features) ||
+        !check_features(s, "value", value, dims, a->value_features))
+        return false;
+    // What is one tensor stays one, and is projected at once.
+    in->query = batch_first(s, a, query);
+    in->key = key == query ? in->query : batch_first(s, a, key);
+    in->value = value == key ? in->key : batch_first(s, a, value);
+    in->is_batched = dims == 3;
+    in->n = gw_size(in->query, 0);
+    in->t = gw_size(in->query, 1);
+    in->s = gw_size(in->key, 1);
+    if (!gw_ok(s)) return false;
+    if (gw_size(in->key, 0) == in->n && gw_size(in->value, 0) == in->n &&
+        gw_size(in->value, 1) == in->s)
+        return true;
+    scope_fail(s, GW_INVALID, "gw_nn_multihead_attention: query %s, key %s and value %s do not fit",
+               shape_text(query).text, shape_text(key).text, shape_text(value).text);
+    return false;
+}
+
+// ---- Projections --------------------------------------------------------------------------------
+// x: N L F, result: N L and |count| times E, by the parts of weight and bias from |first| on.
+static gw_tensor *project(gw_scope *s, const gw_module *m, gw_tensor *x, int first, int count) {
+    const attention *a = m->settings;
+    const module_parts *p = &m->parameters;
+    int64_t from = first * a->features, to = from + count * a->features;
+    bool three = has_three(a);
+    gw_tensor *weight = p->items[three ? first : 0].is.parameter;
+    gw_tensor *bias =
+        p->count > (three ? THREE_WEIGHTS : 1) ? p->items[p->count - 1].is.parameter : NULL;
+    if (!three && count < 3) weight = gw_slice(s, weight, 0, from, to, 1);
+    if (bias && count < 3) bias = gw_slice(s, bias, 0, from, to, 1);
+    return gw_linear(s, x, weight, bias);
+}
+
+// Of N L count*E the part |i|, as N H L D.
+static gw_tensor *heads_of(gw_scope *s, const attention *a, gw_tensor *x, int i, int count) {
+    int64_t d = a->features / a->heads;
+    gw_tensor *parts = gw_reshape(s, x, gw_size(x, 0), gw_size(x, 1), count, a->heads, d);
+    return gw_transpose(s, gw_select(s, parts, 2, i), 1, 2);
+}
+
+static void project_all(gw_scope *s, const gw_module *m, const inputs *in, gw_tensor *out[3]) {
+    const attention *a = m->settings;
+    gw_tensor *const x[] = { in->query, in->key, in->value };
+    for (int i = 0; i < 3;) {
+        int count = 1;
+        while (!has_three(a) && i + count < 3 && x[i + count] == x[i]) count++;
+        gw_tensor *parts = project(s, m, x[i], i, count);
+        for (int k = 0; k < count; k++) out[i + k] = heads_of(s, a, parts, k, count);
+        i += count;
+    }
+}
+
+// ---- Masks --------------------------------------------------------------------------------------
+static bool has_shape(const gw_tensor *x, gw_shape shape) {
+    bool same = gw_dims(x) == shape.count;
+    for (int i = 0; same && i < shape.count; i++) same = gw_size(x, i) == shape.sizes[i];
+    return same;
+}
+
+// Where |mask| is true nothing is seen; one of floats is added.
+static gw_tensor *apply_mask(gw_scope *s, gw_tensor *scores, const char *name, gw_tensor *mask) {
+    if (gw_dtype_of(mask) == GW_BOOL8) return gw_where(s, mask, -INFINITY, scores);
+    if (gw_dtype_of(mask) == gw_dtype_of(scores)) return gw_add(s, scores, mask);
+    if (gw_ok(s))
+        scope_fail(s, GW_INVALID, "gw_nn_multihead_attention: %s of %s, but must be of bool or %s",
+                   name, gw_dtype_name(gw_dtype_of(mask)), gw_dtype_name(gw_dtype_of(scores)));
+    return &tensor_poison;
+}
+
+static gw_tensor *apply_masks(gw_scope *s, const attention *a, const inputs *in, gw_tensor *scores,
+                              gw_attention_options options) {
+    gw_tensor *padding = options.key_padding_mask, *mask = options.attention_mask;
+    int64_t n = in->n, t = in->t, length = in->s;
+    if (mask) {
+        bool by_head = gw_dims(mask) == 3;
+        if (!has_shape(mask, by_head ? GW_SHAPE(n * a->heads, t, length) : GW_SHAPE(t, length))) {
+            scope_fail(s, GW_INVALID,
+                       "gw_nn_multihead_attention: attention_mask %s, but must be %lldx%lld or "
+                       "%lldx%lldx%lld",
+                       shape_text(mask).text, (long long)t, (long long)length,
+                       (long long)(n * a->heads), (long long)t, (long long)length);
+            return &tensor_poison;
+        }
+        if (by_head) mask = gw_reshape(s, mask, n, a->heads, t, length);
+        scores = apply_mask(s, scores, "attention_mask", mask);
+    }
+    if (!padding || !gw_ok(s)) return scores;
+    if (!has_shape(padding, in->is_batched ? GW_SHAPE(n, length) : GW_SHAPE(length))) {
+        scope_fail(
+            s, GW_INVALID, "gw_nn_multihead_attention: key_padding_mask %s, but must be %s",
+            shape_text(padding).text,
+            shape_text_of(in->is_batched ? 2 : 1, (int64_t[]){ n, length } + !in->is_batched).text);
+        return &tensor_poison;
+    }
+    return apply_mask(s, scores, "key_padding_mask", gw_reshape(s, padding, n, 1, 1, length));
+}
+
+// ---- Calls --------------------------------------------------------------------------------------
+// N T x back to how the caller has it.
+static gw_tensor *as_given(gw_scope *s, const attention *a, const inputs *in, gw_tensor *x) {
+    if (!in->is_batched) return gw_squeeze(s, x, 0);
+    return a->batch_first ? x : gw_transpose(s, x, 0, 1);
+}
+
+static gw_attention_result attend(gw_scope *s, gw_module *m, const inputs *in,
+                                  gw_attention_options options) {
+    const attention *a = m->settings;
+    gw_attention_result result = { &tensor_poison, NULL };
+    gw_tensor *parts[3];
+    project_all(s, m, in, parts);
+    double scale = 1 / sqrt((double)(a->features / a->heads));
+    gw_tensor *query = gw_mul(s, parts[0], scale);
+    gw_tensor *scores = gw_matmul(s, query, gw_transpose(s, parts[1], 2, 3));  // N H T S
+    scores = apply_masks(s, a, in, scores, options);
+    gw_tensor *weights = gw_softmax(s, scores, -1);
+    if (a->dropout > 0) weights = gw_dropout(s, weights, a->dropout, m->training);
+    gw_tensor *seen = gw_transpose(s, gw_matmul(s, weights, parts[2]), 1, 2);  // N T H D
+    gw_tensor *out = gw_reshape(s, seen, in->n, in->t, a->features);
+    out = gw_module_call(s, m->children.items[0].is.child, out);
+    result.output = as_given(s, a, in, out);
+    if (options.no_weights) return result;
+    result.weights = options.weights_by_head ? weights : gw_mean_along(s, weights, 1, false);
+    if (!in->is_batched) result.weights = gw_squeeze(s, result.weights, 0);
+    return result;
+}
+
+static gw_tensor *forward_attention(gw_scope *s, gw_module *m, gw_tensor *x) {
+    return gw_nn_multihead_attention_call(s, m, x, x, x,
+                                          (gw_attention_options){ .no_weights = true })
+        .output;
+}
+
+gw_attention_result gw_nn_multihead_attention_call(gw_scope *s, gw_module *m, gw_tensor *query,
+                                                   gw_tensor *key, gw_tensor *value,
+                                                   gw_attention_options options) {
+    gw_attention_result failed = { &tensor_poison, options.no_weights ? NULL : &tensor_poison };
+    if (!gw_ok(s) || m == &module_poison) return failed;
+    if (m->forward != forward_attention) {
+        scope_fail(s, GW_INVALID, "gw_nn_multihead_attention_call: the module is a %s", m->name);
+        return failed;
+    }
+    if (query == &tensor_poison || key == &tensor_poison || value == &tensor_poison) return failed;
+    inputs in;
+    if (!take_inputs(s, m->settings, query, key, value, &in)) return failed;
+    gw_attention_result result = attend(s, m, &in, options);
+    return gw_ok(s) ? result : failed;
+}
+
+// ---- Opening ------------------------------------------------------------------------------------
+// Uniform in +-sqrt(6 / (fan in + fan out)) (Glorot, Bengio 2010).
+static void add_projection(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, int64_t out,
+                           int64_t in) {
+    init_uniform(s, m, name, dtype, GW_SHAPE(out, in), sqrt(6 / ((double)in + (double)out)));
+}
+
+// A linear layer that starts with its bias at 0.
+static gw_module *open_output(gw_scope *s, int64_t features, gw_nn_attention_options options) {
+    gw_module *m = gw_nn_linear_with(
+        s, features, features,
+        (gw_nn_linear_options){ .no_bias = options.no_bias, .dtype = options.dtype });
+    if (!gw_ok(s) || options.no_bias) return m;
+    gw_scope *t = gw_scope_open(s);
+    gw_no_grad(t);
+    gw_copy(t, m->parameters.items[1].is.parameter, gw_zeros(t, options.dtype));
+    gw_scope_merge(t);
+    return m;
+}
+
+static bool check_sizes(gw_scope *s, const attention *a) {
+    if (!gw_ok(s)) return false;
+    if (a->features < 1 || a->heads < 1 || a->features % a->heads)
+        scope_fail(s, GW_INVALID, "gw_nn_multihead_attention: %lld features in %lld heads",
+                   (long long)a->features, (long long)a->heads);
+    else if (a->key_features < 1 || a->value_features < 1)
+        scope_fail(s, GW_INVALID,
+                   "gw_nn_multihead_attention: keys of %lld features, values of %lld",
+                   (long long)a->key_features, (long long)a->value_features);
+    else if (!(a->dropout >= 0 && a->dropout <= 1))
+        scope_fail(s, GW_INVALID, "gw_nn_multihead_attention: %g is no probability", a->dropout);
+    return gw_ok(s);
+}
+
+gw_module *gw_nn_multihead_attention(gw_scope *s, int64_t features, int64_t heads,
+                                     gw_nn_attention_options options) {
+    attention a = {
+        .features = features,
+        .heads = heads,
+        .key_features = options.key_features ? options.key_features : features,
+        .value_features = options.value_features ? options.value_features : features,
+        .dropout = options.dropout,
+        .batch_first = options.batch_first,
+    };
+    if (!check_sizes(s, &a)) return &module_poison;
+    gw_module *m = module_new_with(s, "multihead_attention", forward_attention, &a, sizeof a);
+    if (has_three(&a)) {
+        add_projection(s, m, "q_proj_weight", options.dtype, features, features);
+        add_projection(s, m, "k_proj_weight", options.dtype, features, a.key_features);
+        add_projection(s, m, "v_proj_weight", options.dtype, features, a.value_features);
+    } else {
+        add_projection(s, m, "in_proj_weight", options.dtype, 3 * features, features);
+    }
+    if (!options.no_bias) init_full(s, m, "in_proj_bias", options.dtype, GW_SHAPE(3 * features), 0);
+    gw_module_add(s, m, "out_proj", open_output(s, features, options));
+    return gw_ok(s) ? m : &module_poison;
+}

@@ -1,0 +1,98 @@
+// BatchNorm1d and BatchNorm2d.
+#include "nn/init.h"
+
+#include "tensor/tensor.h"
+#include <gradwire/autograd.h>
+
+typedef struct batch_norm {
+    int dims_min, dims_max;  // of the input
+    double momentum, eps;    // as the operator takes them
+    bool is_cumulative, is_tracking;
+} batch_norm;
+
+enum { RUNNING_MEAN, RUNNING_VAR, BATCH_COUNT };  // buffers, if there are any
+
+static gw_tensor *buffer(const gw_module *m, int i) {
+    return m->buffers.items[i].is.buffer;
+}
+
+static bool check_input(gw_scope *s, const gw_module *m, const gw_tensor *x) {
+    const batch_norm *b = m->settings;
+    int dims = gw_dims(x);
+    if (dims >= b->dims_min && dims <= b->dims_max) return true;
+    if (b->dims_min == b->dims_max)
+        scope_fail(s, GW_INVALID, "gw_nn_%s: an input of %d dimensions, not %d", m->name, dims,
+                   b->dims_min);
+    else
+        scope_fail(s, GW_INVALID, "gw_nn_%s: an input of %d dimensions, not %d or %d", m->name,
+                   dims, b->dims_min, b->dims_max);
+    return false;
+}
+
+static void count_batch(gw_scope *s, gw_tensor *count) {
+    gw_scope *t = gw_scope_open(s);
+    gw_no_grad(t);
+    gw_copy(t, count, gw_add(t, count, 1));
+    gw_scope_merge(t);
+}
+
+static gw_tensor *forward_batch_norm(gw_scope *s, gw_module *m, gw_tensor *x) {
+    const batch_norm *b = m->settings;
+    if (x == &tensor_poison || !check_input(s, m, x)) return &tensor_poison;
+    gw_batch_norm_options options = {
+        .training = m->training || !b->is_tracking,
+        .momentum = b->momentum,
+        .eps = b->eps,
+    };
+    if (b->is_tracking) {
+        options.running_mean = buffer(m, RUNNING_MEAN);
+        options.running_var = buffer(m, RUNNING_VAR);
+        if (b->is_cumulative) options.momentum = 1 / (gw_item(s, buffer(m, BATCH_COUNT)) + 1);
+    }
+    bool is_affine = m->parameters.count > 0;
+    gw_tensor *y = gw_batch_norm(s, x, is_affine ? m->parameters.items[0].is.parameter : NULL,
+                                 is_affine ? m->parameters.items[1].is.parameter : NULL, options);
+    if (gw_ok(s) && b->is_tracking && m->training) count_batch(s, buffer(m, BATCH_COUNT));
+    return y;
+}
+
+static gw_module *open_batch_norm(gw_scope *s, const char *name, int dims_min, int dims_max,
+                                  int64_t features, gw_nn_batch_norm_options options) {
+    if (gw_ok(s) && features < 1)
+        scope_fail(s, GW_INVALID, "gw_nn_%s: %lld features", name, (long long)features);
+    batch_norm b = {
+        .dims_min = dims_min,
+        .dims_max = dims_max,
+        .momentum = options.momentum,
+        .eps = options.eps,
+        .is_cumulative = options.cumulative,
+        .is_tracking = !options.no_track,
+    };
+    gw_module *m = module_new_with(s, name, forward_batch_norm, &b, sizeof b);
+    gw_shape shape = { 1, &features };
+    if (!options.no_affine) {
+        init_full(s, m, "weight", options.dtype, shape, 1);
+        init_full(s, m, "bias", options.dtype, shape, 0);
+    }
+    if (!options.no_track) {
+        init_buffer(s, m, "running_mean", options.dtype, shape, 0);
+        init_buffer(s, m, "running_var", options.dtype, shape, 1);
+        init_buffer(s, m, "num_batches_tracked", GW_I64, GW_SHAPE(), 0);
+    }
+    return gw_ok(s) ? m : &module_poison;
+}
+
+gw_module *gw_nn_batch_norm1d_with(gw_scope *s, int64_t features,
+                                   gw_nn_batch_norm_options options) {
+    return open_batch_norm(s, "batch_norm1d", 2, 3, features, options);
+}
+gw_module *gw_nn_batch_norm1d(gw_scope *s, int64_t features) {
+    return gw_nn_batch_norm1d_with(s, features, (gw_nn_batch_norm_options){ 0 });
+}
+gw_module *gw_nn_batch_norm2d_with(gw_scope *s, int64_t features,
+                                   gw_nn_batch_norm_options options) {
+    return open_batch_norm(s, "batch_norm2d", 4, 4, features, options);
+}
+gw_module *gw_nn_batch_norm2d(gw_scope *s, int64_t features) {
+    return gw_nn_batch_norm2d_with(s, features, (gw_nn_batch_norm_options){ 0 });
+}

@@ -1,0 +1,83 @@
+// One layer of a transformer's encoder (Vaswani et al. 2017): torch.nn.TransformerEncoderLayer.
+#include "nn/init.h"
+
+#include "tensor/tensor.h"
+
+typedef struct encoder_layer {
+    bool norm_first, is_gelu;
+} encoder_layer;
+
+// The parts, in PyTorch's order.
+enum { SELF_ATTN, LINEAR1, DROPOUT, LINEAR2, NORM1, NORM2, DROPOUT1, DROPOUT2 };
+
+static gw_tensor *call(gw_scope *s, const gw_module *m, int part, gw_tensor *x) {
+    return gw_module_call(s, m->children.items[part].is.child, x);
+}
+
+static gw_tensor *attend(gw_scope *s, const gw_module *m, gw_tensor *x,
+                         gw_attention_options options) {
+    gw_module *attention = m->children.items[SELF_ATTN].is.child;
+    x = gw_nn_multihead_attention_call(s, attention, x, x, x, options).output;
+    return call(s, m, DROPOUT1, x);
+}
+
+static gw_tensor *feed_forward(gw_scope *s, const gw_module *m, gw_tensor *x) {
+    const encoder_layer *e = m->settings;
+    x = call(s, m, LINEAR1, x);
+    x = e->is_gelu ? gw_gelu(s, x) : gw_relu(s, x);
+    return call(s, m, DROPOUT2, call(s, m, LINEAR2, call(s, m, DROPOUT, x)));
+}
+
+static gw_tensor *encode(gw_scope *s, const gw_module *m, gw_tensor *x,
+                         gw_attention_options options) {
+    options.no_weights = true;
+    if (((const encoder_layer *)m->settings)->norm_first) {
+        x = gw_add(s, x, attend(s, m, call(s, m, NORM1, x), options));
+        return gw_add(s, x, feed_forward(s, m, call(s, m, NORM2, x)));
+    }
+    x = call(s, m, NORM1, gw_add(s, x, attend(s, m, x, options)));
+    return call(s, m, NORM2, gw_add(s, x, feed_forward(s, m, x)));
+}
+
+static gw_tensor *forward_encoder_layer(gw_scope *s, gw_module *m, gw_tensor *x) {
+    return encode(s, m, x, (gw_attention_options){ 0 });
+}
+
+gw_tensor *gw_nn_transformer_encoder_layer_call(gw_scope *s, gw_module *m, gw_tensor *x,
+                                                gw_attention_options options) {
+    if (!gw_ok(s) || m == &module_poison) return &tensor_poison;
+    if (m->forward != forward_encoder_layer) {
+        scope_fail(s, GW_INVALID, "gw_nn_transformer_encoder_layer_call: the module is a %s",
+                   m->name);
+        return &tensor_poison;
+    }
+    return encode(s, m, x, options);
+}
+
+static void add_parts(gw_scope *s, gw_module *m, int64_t features, int64_t heads, double dropout,
+                      gw_nn_encoder_layer_options o) {
+    int64_t hidden = o.feedforward ? o.feedforward : 2048;
+    gw_nn_attention_options attention = { .dropout = dropout,
+                                          .batch_first = o.batch_first,
+                                          .dtype = o.dtype };
+    gw_nn_linear_options linear = { .dtype = o.dtype };
+    gw_nn_layer_norm_options norm = { .eps = o.layer_norm_eps, .dtype = o.dtype };
+    gw_shape shape = { 1, &features };
+    gw_module_add(s, m, "self_attn", gw_nn_multihead_attention(s, features, heads, attention));
+    gw_module_add(s, m, "linear1", gw_nn_linear_with(s, features, hidden, linear));
+    gw_module_add(s, m, "dropout", gw_nn_dropout(s, dropout));
+    gw_module_add(s, m, "linear2", gw_nn_linear_with(s, hidden, features, linear));
+    gw_module_add(s, m, "norm1", gw_nn_layer_norm_with(s, shape, norm));
+    gw_module_add(s, m, "norm2", gw_nn_layer_norm_with(s, shape, norm));
+    gw_module_add(s, m, "dropout1", gw_nn_dropout(s, dropout));
+    gw_module_add(s, m, "dropout2", gw_nn_dropout(s, dropout));
+}
+
+gw_module *gw_nn_transformer_encoder_layer(gw_scope *s, int64_t features, int64_t heads,
+                                           gw_nn_encoder_layer_options options) {
+    encoder_layer e = { .norm_first = options.norm_first, .is_gelu = options.gelu };
+    gw_module *m =
+        module_new_with(s, "transformer_encoder_layer", forward_encoder_layer, &e, sizeof e);
+    add_parts(s, m, features, heads, option_or(options.dropout, 0.1), options);
+    return gw_ok(s) ? m : &module_poison;
+}
