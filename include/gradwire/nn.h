@@ -95,7 +95,7 @@ typedef struct gw_nn_batch_norm_options {
 
 // torch.nn.BatchNorm1d (x: N |features|, or N |features| L) and BatchNorm2d (N |features| H W): see
 // gw_batch_norm. weight (ones), bias (zeros): |features|; buffers running_mean (zeros), running_var
-// (ones): |features|, num_batches_tracked: a scalar. A failed call leaves them as they were.
+// (ones): |features|, num_batches_tracked: a scalar.
 GW_API gw_module *gw_nn_batch_norm1d(gw_scope *s, int64_t features);
 GW_API gw_module *gw_nn_batch_norm1d_with(gw_scope *s, int64_t features,
                                           gw_nn_batch_norm_options options);

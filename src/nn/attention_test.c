@@ -158,6 +158,24 @@ static void what_cannot_be_is_refused(void **state) {
                                 "bool or f32");
 }
 
+static void attend_once(void *context) {
+    (void)context;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_module *m = gw_nn_multihead_attention(s, 4, 2, (gw_nn_attention_options){ .dropout = 0.5 });
+    gw_tensor *x = gw_randn(s, GW_F32, 3, 2, 4), *y = gw_randn(s, GW_F32, 2, 2, 4);
+    gw_attention_options options = { .attention_mask = gw_zeros(s, GW_F32, 3, 2),
+                                     .key_padding_mask = gw_zeros(s, GW_BOOL8, 2, 2) };
+    gw_attention_result r = gw_nn_multihead_attention_call(s, m, x, y, y, options);
+    gw_backward(s, gw_add(s, gw_sum(s, r.output), gw_sum(s, r.weights)));
+    gw_error error = gw_scope_close(s);
+    assert_true(error.status == GW_OK || error.status == GW_NO_MEMORY);
+}
+
+static void it_survives_without_memory(void **state) {
+    (void)state;
+    testing_alloc_failure_loop(attend_once, NULL);
+}
+
 GW_TESTS(nn_attention, it_starts_as_in_pytorch, it_does_not_matter_who_is_whom,
          weights_add_up_to_1_and_spare_what_is_masked, it_drops_weights_in_training_only,
-         wrong_inputs_are_refused, what_cannot_be_is_refused);
+         wrong_inputs_are_refused, what_cannot_be_is_refused, it_survives_without_memory);

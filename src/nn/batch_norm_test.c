@@ -83,6 +83,20 @@ static void wrong_inputs_are_refused(void **state) {
                    "gw.batch_norm: weight is 4 of f32, but must be 3 of f32");
 }
 
+static void normalise_a_batch(void *context) {
+    (void)context;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_module *m = gw_nn_batch_norm1d_with(s, 2, (gw_nn_batch_norm_options){ .cumulative = true });
+    gw_backward(s, gw_sum(s, gw_module_call(s, m, gw_randn(s, GW_F32, 3, 2))));
+    gw_error error = gw_scope_close(s);
+    assert_true(error.status == GW_OK || error.status == GW_NO_MEMORY);
+}
+
+static void it_survives_without_memory(void **state) {
+    (void)state;
+    testing_alloc_failure_loop(normalise_a_batch, NULL);
+}
+
 GW_TESTS(nn_batch_norm, it_starts_as_in_pytorch, it_counts_batches_in_training_only,
          it_may_keep_the_mean_of_all_batches, without_tracking_it_goes_by_the_batch,
-         wrong_inputs_are_refused);
+         wrong_inputs_are_refused, it_survives_without_memory);

@@ -91,5 +91,23 @@ static void convolutions_that_cannot_be_are_refused(void **state) {
     assert_refused(3, 2, three, "gw.conv2d: input of 1 channels, the weight wants 3");
 }
 
+static void convolve_once(void *context) {
+    (void)context;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_module *m = gw_nn_sequential(
+        s, gw_nn_conv2d(s, 1, 2, (gw_nn_conv_options){ .kernel = { 3 }, .padding = { 1 } }),
+        gw_nn_max_pool2d(s, (gw_pool_options){ .kernel = { 2 } }), gw_nn_flatten(s),
+        gw_nn_layer_norm(s, 8));
+    gw_backward(s, gw_sum(s, gw_module_call(s, m, gw_randn(s, GW_F32, 2, 1, 4, 4))));
+    gw_error error = gw_scope_close(s);
+    assert_true(error.status == GW_OK || error.status == GW_NO_MEMORY);
+}
+
+static void they_survive_without_memory(void **state) {
+    (void)state;
+    testing_alloc_failure_loop(convolve_once, NULL);
+}
+
 GW_TESTS(nn_convolution, convolutions_start_as_in_pytorch, kernels_may_be_longer_one_way,
-         a_small_network_learns, sequences_are_pooled, convolutions_that_cannot_be_are_refused);
+         a_small_network_learns, sequences_are_pooled, convolutions_that_cannot_be_are_refused,
+         they_survive_without_memory);

@@ -77,5 +77,20 @@ static void wrong_calls_are_refused(void **state) {
     assert_string_equal(e.text, "gw_nn_multihead_attention: 5 features in 2 heads");
 }
 
+static void encode_once(void *context) {
+    (void)context;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_module *m =
+        gw_nn_transformer_encoder_layer(s, 4, 2, (gw_nn_encoder_layer_options){ .feedforward = 3 });
+    gw_backward(s, gw_sum(s, gw_module_call(s, m, gw_randn(s, GW_F32, 3, 2, 4))));
+    gw_error error = gw_scope_close(s);
+    assert_true(error.status == GW_OK || error.status == GW_NO_MEMORY);
+}
+
+static void it_survives_without_memory(void **state) {
+    (void)state;
+    testing_alloc_failure_loop(encode_once, NULL);
+}
+
 GW_TESTS(nn_transformer, its_parts_have_pytorchs_names, it_drops_by_default_in_training_only,
-         masks_hide_what_comes_later, wrong_calls_are_refused);
+         masks_hide_what_comes_later, wrong_calls_are_refused, it_survives_without_memory);

@@ -305,11 +305,26 @@ const op op_batch_norm = {
     .samples = samples,
 };
 
-// running = (1 - momentum) running + momentum value
-static void follow(gw_scope *s, gw_tensor *running, gw_tensor *value, double momentum) {
-    if (!running) return;
-    gw_tensor *kept = gw_mul(s, running, 1 - momentum);
-    gw_copy(s, running, gw_add(s, kept, gw_mul(s, value, momentum)));
+// (1 - momentum) running + momentum value
+static gw_tensor *followed(gw_scope *s, gw_tensor *running, gw_tensor *value, double momentum) {
+    if (!running) return NULL;
+    return gw_add(s, gw_mul(s, running, 1 - momentum), gw_mul(s, value, momentum));
+}
+
+// Moves the running statistics towards |stats|, those of |n| numbers.
+static void follow(gw_scope *s, gw_batch_norm_options options, gw_tensor *stats, double n) {
+    gw_scope *t = gw_scope_open(s);
+    gw_no_grad(t);
+    double momentum = options.momentum == 0  ? DEFAULT_MOMENTUM
+                      : options.momentum < 0 ? 0
+                                             : options.momentum;
+    gw_tensor *mean = followed(t, options.running_mean, gw_select(t, stats, 0, 0), momentum);
+    // The one that is kept is without bias.
+    gw_tensor *unbiased = gw_mul(t, gw_select(t, stats, 0, 1), n / (n - 1));
+    gw_tensor *variance = followed(t, options.running_var, unbiased, momentum);
+    if (mean && gw_ok(t)) gw_copy(t, options.running_mean, mean);
+    if (variance && gw_ok(t)) gw_copy(t, options.running_var, variance);
+    gw_scope_merge(t);
 }
 
 gw_tensor *gw_batch_norm(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
@@ -326,15 +341,6 @@ gw_tensor *gw_batch_norm(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor
                                           : gw_value_of(options.eps) };
     gw_tensor *stats, *y = op_run(s, &op_batch_norm, args, 7, &stats);
     if (!gw_ok(s) || y == &tensor_poison || !options.training || y->numel == 0) return y;
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
-    double momentum = options.momentum == 0  ? DEFAULT_MOMENTUM
-                      : options.momentum < 0 ? 0
-                                             : options.momentum;
-    double n = (double)y->numel / (double)y->sizes[1];
-    follow(t, mean, gw_select(t, stats, 0, 0), momentum);
-    // The one that is kept is without bias.
-    follow(t, variance, gw_mul(t, gw_select(t, stats, 0, 1), n / (n - 1)), momentum);
-    gw_scope_merge(t);
+    follow(s, options, stats, (double)y->numel / (double)y->sizes[1]);
     return y;
 }

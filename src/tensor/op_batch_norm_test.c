@@ -98,5 +98,22 @@ static void it_refuses_what_does_not_fit(void **state) {
     gw_scope_merge(s);
 }
 
+static void train_once(void *context) {
+    (void)context;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_batch_norm_options options = { .running_mean = gw_zeros(s, GW_F32, 2),
+                                      .running_var = gw_ones(s, GW_F32, 2),
+                                      .training = true };
+    gw_tensor *x = gw_requires_grad(s, gw_randn(s, GW_F16, 3, 2, 2));
+    gw_backward(s, gw_sum(s, gw_batch_norm(s, x, NULL, NULL, options)));
+    gw_error error = gw_scope_close(s);
+    assert_true(error.status == GW_OK || error.status == GW_NO_MEMORY);
+}
+
+static void it_survives_without_memory(void **state) {
+    (void)state;
+    testing_alloc_failure_loop(train_once, NULL);
+}
+
 GW_TESTS(tensor_op_batch_norm, it_is_the_definition, running_ones_follow_in_training_only,
-         nothing_changes_nothing, it_refuses_what_does_not_fit);
+         nothing_changes_nothing, it_refuses_what_does_not_fit, it_survives_without_memory);
