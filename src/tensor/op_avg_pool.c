@@ -57,31 +57,30 @@ static void infer(op_call *c) {
 // ---- Windows ------------------------------------------------------------------------------------------------------
 // What position |o| sees along dimension |d|, and what that counts as.
 typedef struct extent {
-    window_span span;
-    int64_t count;
+    int64_t first, end, count;
 } extent;
 
-static extent extent_at(const average *a, int d, int64_t o) {
+static inline extent extent_at(const average *a, int d, int64_t o) {
     const window *w = &a->window;
     extent e;
     if (a->is_adaptive) {
-        e.span.first = o * w->size[d] / w->out[d];
-        e.span.end = ((o + 1) * w->size[d] + w->out[d] - 1) / w->out[d];
-    } else {
-        e.span = window_span_at(w, d, o);
+        e.first = o * w->size[d] / w->out[d];
+        e.end = ((o + 1) * w->size[d] + w->out[d] - 1) / w->out[d];
+        e.count = e.end - e.first;
+        return e;
     }
-    e.count = e.span.end - e.span.first;
-    if (!a->is_adaptive && !a->exclude_padding) {
-        int64_t first = o * w->stride[d] - w->padding[d], end = first + w->kernel[d];
-        if (end > w->size[d] + w->padding[d]) end = w->size[d] + w->padding[d];
-        e.count = end - first;
-    }
+    e.first = o * w->stride[d] - w->padding[d];
+    e.end = e.first + w->kernel[d];
+    if (e.end > w->size[d] + w->padding[d]) e.end = w->size[d] + w->padding[d];
+    e.count = e.end - e.first;
+    if (e.first < 0) e.first = 0;
+    if (e.end > w->size[d]) e.end = w->size[d];
+    if (a->exclude_padding) e.count = e.end - e.first;
     return e;
 }
 
 #define AVERAGE(name, element)                                                                     \
-    static element sum_##name(const window *w, const element *x, window_span rows,                 \
-                              window_span columns) {                                               \
+    static element sum_##name(const window *w, const element *x, extent rows, extent columns) {    \
         element sum = 0;                                                                           \
         if (columns.end - columns.first == w->size[1]) {                                           \
             int64_t n = (rows.end - rows.first) * w->size[1];                                      \
@@ -100,7 +99,7 @@ static extent extent_at(const average *a, int d, int64_t o) {
             for (int64_t j = 0; j < w->out[1]; j++, out++) {                                       \
                 extent columns = extent_at(a, 1, j);                                               \
                 int64_t divisor = a->divisor ? a->divisor : rows.count * columns.count;            \
-                *out = sum_##name(w, x, rows.span, columns.span) / (element)divisor;               \
+                *out = sum_##name(w, x, rows, columns) / (element)divisor;                         \
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
@@ -113,8 +112,8 @@ static extent extent_at(const average *a, int d, int64_t o) {
                 extent columns = extent_at(a, 1, j);                                               \
                 int64_t divisor = a->divisor ? a->divisor : rows.count * columns.count;            \
                 element share = *d / (element)divisor;                                             \
-                for (int64_t y = rows.span.first; y < rows.span.end; y++)                          \
-                    for (int64_t x = columns.span.first; x < columns.span.end; x++)                \
+                for (int64_t y = rows.first; y < rows.end; y++)                                    \
+                    for (int64_t x = columns.first; x < columns.end; x++)                          \
                         dx[y * w->size[1] + x] += share;                                           \
             }                                                                                      \
         }                                                                                          \

@@ -31,22 +31,25 @@ static void infer(op_call *c) {
 
 // NaN is larger than everything, as in PyTorch. Of equals the first counts.
 #define MAX_POOL(name, element)                                                                    \
-    static void max_##name(const window *w, const element *x, element *out, int64_t *place) {      \
-        for (int64_t o = 0; o < window_out_size(w); o++) {                                         \
-            window_span rows = window_span_at(w, 0, o / w->out[1]);                                \
-            window_span columns = window_span_at(w, 1, o % w->out[1]);                             \
-            int64_t at = -1;                                                                       \
-            element best = (element)-INFINITY;                                                     \
-            for (int64_t i = rows.first; i < rows.end; i += w->dilation[0]) {                      \
-                for (int64_t j = columns.first; j < columns.end; j += w->dilation[1]) {            \
-                    element v = x[i * w->size[1] + j];                                             \
-                    if (v <= best && at >= 0) continue;                                            \
-                    best = v;                                                                      \
-                    at = i * w->size[1] + j;                                                       \
-                }                                                                                  \
+    static void max_of_##name(const window *w, const element *x, window_span rows,                 \
+                              window_span columns, element *out, int64_t *place) {                 \
+        *place = -1;                                                                               \
+        *out = (element)-INFINITY;                                                                 \
+        for (int64_t i = rows.first; i < rows.end; i += w->dilation[0]) {                          \
+            for (int64_t j = columns.first; j < columns.end; j += w->dilation[1]) {                \
+                element v = x[i * w->size[1] + j];                                                 \
+                if (v <= *out && *place >= 0) continue;                                            \
+                *out = v;                                                                          \
+                *place = i * w->size[1] + j;                                                       \
             }                                                                                      \
-            out[o] = best;                                                                         \
-            place[o] = at;                                                                         \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    static void max_##name(const window *w, const element *x, element *out, int64_t *place) {      \
+        for (int64_t i = 0; i < w->out[0]; i++) {                                                  \
+            window_span rows = window_span_at(w, 0, i);                                            \
+            for (int64_t j = 0; j < w->out[1]; j++)                                                \
+                max_of_##name(w, x, rows, window_span_at(w, 1, j), out++, place++);                \
         }                                                                                          \
     }
 MAX_POOL(f32, float)
