@@ -278,11 +278,13 @@ close_x:
 static void grad_linear(op_grad *g) {
     gw_scope *s = g->scope;
     gw_tensor *x = arg_tensor(g->args, 0), *w = arg_tensor(g->args, 1), *d = g->d_outputs[0];
-    gw_tensor *rows = gw_reshape(s, d, d->numel / (w->sizes[0] ? w->sizes[0] : 1), w->sizes[0]);
+    int64_t n = 1;  // rows
+    for (int i = 0; i < d->dims - 1; i++) n *= d->sizes[i];
+    gw_tensor *rows = gw_reshape(s, d, n, w->sizes[0]);
     if (g->wanted[0]) g->d_inputs[0] = gw_matmul(s, d, w);
     if (g->wanted[1])
-        g->d_inputs[1] = gw_matmul(s, gw_transpose(s, rows, 0, 1),
-                                   gw_reshape(s, x, rows->sizes[0], w->sizes[1]));
+        g->d_inputs[1] =
+            gw_matmul(s, gw_transpose(s, rows, 0, 1), gw_reshape(s, x, n, w->sizes[1]));
     if (arg_tensor(g->args, 2) && g->wanted[2]) g->d_inputs[2] = gw_sum_along(s, rows, 0, false);
 }
 
@@ -295,6 +297,7 @@ static void samples_linear(op_sampler *p) {
                 sample_real(p, -2, 2, 4));
     sample_call(p, sample_real(p, -2, 2, 0, 3), sample_real(p, -2, 2, 2, 3),
                 sample_real(p, -2, 2, 2));
+    sample_call(p, sample_real(p, -2, 2, 2, 3), sample_real(p, -2, 2, 0, 3), gw_none());
 }
 
 const op op_linear = {
