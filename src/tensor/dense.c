@@ -175,6 +175,11 @@ bool dense_open_expanded(op_call *c, const gw_tensor *x, int dims, const int64_t
     return ok;
 }
 
+bool dense_open_optional(op_call *c, const gw_tensor *x, gw_dtype dtype, dense *out) {
+    *out = (dense){ 0 };
+    return !x || dense_open(c, x, dtype, out);
+}
+
 void dense_close(dense *d) {
     block_release(d->copy);
 }

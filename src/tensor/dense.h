@@ -35,6 +35,9 @@ bool dense_open_rows(op_call *c, const gw_tensor *x, int last, gw_dtype dtype, d
 bool dense_open_expanded(op_call *c, const gw_tensor *x, int dims, const int64_t *sizes,
                          gw_dtype dtype, dense *out);
 
+// The same for a tensor that may be NULL, which leaves |out| empty.
+bool dense_open_optional(op_call *c, const gw_tensor *x, gw_dtype dtype, dense *out);
+
 void dense_close(dense *d);
 
 // Room for the values of output |i|, not zeroed, as |dtype|; or, again, as rows along |last|.

@@ -1,7 +1,7 @@
 // Batch normalisation (Ioffe, Szegedy 2015): torch.nn.functional.batch_norm.
 //
 // Each channel, which is dimension 1, is normalised over all others by its own mean and variance, or by those given.
-#include "tensor/dense.h"
+#include "tensor/channels.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels.h"
 #include "tensor/op_sample.h"
@@ -22,47 +22,6 @@ static double eps_of(const gw_value *args, int i) {
 
 static bool is_training(const gw_value *args, int i) {
     return !arg_is_none(args, i) && arg_bool(args, i);
-}
-
-// ---- Channels -----------------------------------------------------------------------------------------------------
-enum { SHORT_RUN = 16 };
-
-// Where channels lie: |outer| times all of them, |inner| numbers each. Short runs are moved together, so that a channel
-// is one run.
-typedef struct channels {
-    gw_dtype type;
-    int64_t count, outer, inner;
-    int last;  // the dimension that comes last
-} channels;
-
-static channels channels_of(const gw_tensor *x) {
-    channels ch = { .type = dtype_compute((gw_dtype)x->dtype), .count = x->sizes[1] };
-    ch.outer = x->sizes[0];
-    ch.inner = 1;
-    ch.last = x->dims - 1;
-    for (int i = 2; i < x->dims; i++) ch.inner *= x->sizes[i];
-    if (ch.inner < SHORT_RUN) {
-        ch.last = 0;
-        ch.inner *= ch.outer;
-        ch.outer = 1;
-    }
-    return ch;
-}
-
-static const void *run_at(const channels *ch, const void *x, int64_t outer, int64_t channel) {
-    return (const uint8_t *)x +
-           (outer * ch->count + channel) * ch->inner * (int64_t)gw_dtype_size(ch->type);
-}
-
-static double read(gw_dtype type, const void *x, int64_t i) {
-    return type == GW_F32 ? ((const float *)x)[i] : ((const double *)x)[i];
-}
-
-static void write(gw_dtype type, void *x, int64_t i, double value) {
-    if (type == GW_F32)
-        ((float *)x)[i] = (float)value;
-    else
-        ((double *)x)[i] = value;
 }
 
 // ---- Forward ------------------------------------------------------------------------------------------------------
@@ -111,7 +70,8 @@ static moments moments_of(const channels *ch, const void *x, int64_t channel) {
     moments all = { 0, 0 };
     for (int64_t o = 0; o < ch->outer; o++) {
         moments m;
-        kernels_get()->moments[kernel_type_of(ch->type)](run_at(ch, x, o, channel), ch->inner, &m);
+        kernels_get()->moments[kernel_type_of(ch->type)](channels_run(ch, x, o, channel), ch->inner,
+                                                         &m);
         double before = (double)o, n = (double)ch->inner, distance = m.mean - all.mean;
         all.mean += distance / (before + 1);
         all.squares += m.squares + distance * distance * before * n / (before + 1);
@@ -123,8 +83,8 @@ static void measure(const channels *ch, const void *x, void *stats) {
     double n = (double)ch->outer * (double)ch->inner;
     for (int64_t i = 0; i < ch->count; i++) {
         moments m = moments_of(ch, x, i);
-        write(ch->type, stats, i, m.mean);
-        write(ch->type, stats, ch->count + i, m.squares / n);
+        channels_write(ch, stats, i, m.mean);
+        channels_write(ch, stats, ch->count + i, m.squares / n);
     }
 }
 
@@ -132,27 +92,21 @@ static void normalise(const channels *ch, const void *x, const void *stats, cons
                       const void *bias, double eps, void *out) {
     for (int64_t o = 0; o < ch->outer; o++) {
         for (int64_t i = 0; i < ch->count; i++) {
-            double scale = 1 / sqrt(read(ch->type, stats, ch->count + i) + eps);
-            if (weight) scale *= read(ch->type, weight, i);
+            double scale = 1 / sqrt(channels_read(ch, stats, ch->count + i) + eps);
+            if (weight) scale *= channels_read(ch, weight, i);
             kernels_get()->shift_scale[kernel_type_of(ch->type)](
-                run_at(ch, x, o, i), ch->inner, read(ch->type, stats, i), scale,
-                bias ? read(ch->type, bias, i) : 0, (void *)run_at(ch, out, o, i));
+                channels_run(ch, x, o, i), ch->inner, channels_read(ch, stats, i), scale,
+                bias ? channels_read(ch, bias, i) : 0, (void *)channels_run(ch, out, o, i));
         }
     }
-}
-
-static bool open_optional(op_call *c, int i, gw_dtype type, dense *out) {
-    *out = (dense){ 0 };
-    const gw_tensor *x = arg_tensor(c->args, i);
-    return !x || dense_open(c, x, type, out);
 }
 
 // Copies what is given to |stats|.
 static bool take_given(op_call *c, const channels *ch, void *stats) {
     dense mean, variance = { 0 };
     size_t size = (size_t)ch->count * gw_dtype_size(ch->type);
-    bool ok = open_optional(c, ARG_MEAN, ch->type, &mean) &&
-              open_optional(c, ARG_VARIANCE, ch->type, &variance);
+    bool ok = dense_open_optional(c, arg_tensor(c->args, ARG_MEAN), ch->type, &mean) &&
+              dense_open_optional(c, arg_tensor(c->args, ARG_VARIANCE), ch->type, &variance);
     if (ok) {
         memcpy(stats, mean.values, size);
         memcpy((uint8_t *)stats + size, variance.values, size);
@@ -175,8 +129,8 @@ static void compute(op_call *c) {
     dense values = { 0 }, weight = { 0 }, bias = { 0 };
     result out;
     if (dense_open_rows(c, x, ch.last, ch.type, &values) &&
-        open_optional(c, ARG_WEIGHT, ch.type, &weight) &&
-        open_optional(c, ARG_BIAS, ch.type, &bias) &&
+        dense_open_optional(c, arg_tensor(c->args, ARG_WEIGHT), ch.type, &weight) &&
+        dense_open_optional(c, arg_tensor(c->args, ARG_BIAS), ch.type, &bias) &&
         result_open_rows(c, 0, ch.last, ch.type, &out)) {
         if (training) measure(&ch, values.values, stats);
         normalise(&ch, values.values, stats, weight.values, bias.values, eps_of(c->args, ARG_EPS),
@@ -188,74 +142,6 @@ static void compute(op_call *c) {
     dense_close(&values);
 }
 
-// ---- The way back -------------------------------------------------------------------------------------------------
-// Arguments: d x stats weight training eps. Outputs: dx; and the gradients of weight and bias, one above the other. Not in
-// the table.
-enum { BACK_D, BACK_X, BACK_STATS, BACK_WEIGHT, BACK_TRAINING, BACK_EPS };
-
-static void infer_back(op_call *c) {
-    const gw_tensor *x = arg_tensor(c->args, BACK_X);
-    int64_t sizes[] = { 2, x->sizes[1] };
-    if (op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes))
-        op_output(c, (gw_dtype)x->dtype, 2, sizes);
-}
-
-// One channel. With z the normalised x: dx = (d - mean of d - z mean of (d z)) * scale, without the means if the
-// statistics were given.
-static void go_back(const op_call *c, const channels *ch, int64_t i, const void *d, const void *x,
-                    const void *stats, const void *weight, void *dx, void *d_parameters) {
-    const kernels *k = kernels_get();
-    kernel_type t = kernel_type_of(ch->type);
-    double mean = read(ch->type, stats, i), sum = 0, sum_shifted = 0;
-    double root = 1 / sqrt(read(ch->type, stats, ch->count + i) + arg_number(c->args, BACK_EPS));
-    for (int64_t o = 0; o < ch->outer; o++) {
-        double sums[2];
-        k->shifted_sums[t](run_at(ch, d, o, i), run_at(ch, x, o, i), ch->inner, mean, sums);
-        sum += sums[0];
-        sum_shifted += sums[1];
-    }
-    write(ch->type, d_parameters, i, sum_shifted * root);
-    write(ch->type, d_parameters, ch->count + i, sum);
-    double n = (double)ch->outer * (double)ch->inner;
-    double scale = weight ? root * read(ch->type, weight, i) : root;
-    bool training = arg_bool(c->args, BACK_TRAINING);
-    double shift = training ? sum / n : 0, slope = training ? sum_shifted / n * root * root : 0;
-    for (int64_t o = 0; o < ch->outer; o++)
-        k->shift_scale_back[t](run_at(ch, d, o, i), run_at(ch, x, o, i), ch->inner, mean, shift,
-                               slope, scale, (void *)run_at(ch, dx, o, i));
-}
-
-static void compute_back(op_call *c) {
-    const gw_tensor *x = arg_tensor(c->args, BACK_X);
-    channels ch = channels_of(x);
-    dense d = { 0 }, values = { 0 }, stats = { 0 }, weight = { 0 };
-    result dx, d_parameters;
-    if (dense_open_rows(c, arg_tensor(c->args, BACK_D), ch.last, ch.type, &d) &&
-        dense_open_rows(c, x, ch.last, ch.type, &values) &&
-        dense_open(c, arg_tensor(c->args, BACK_STATS), ch.type, &stats) &&
-        open_optional(c, BACK_WEIGHT, ch.type, &weight) &&
-        result_open_rows(c, 0, ch.last, ch.type, &dx)) {
-        if (result_open(c, 1, ch.type, &d_parameters)) {
-            for (int64_t i = 0; i < ch.count; i++)
-                go_back(c, &ch, i, d.values, values.values, stats.values, weight.values, dx.values,
-                        d_parameters.values);
-            result_close(&d_parameters);
-        }
-        result_close(&dx);
-    }
-    dense_close(&weight);
-    dense_close(&stats);
-    dense_close(&values);
-    dense_close(&d);
-}
-
-static const op op_back = {
-    .name = "batch_norm_backward",
-    .params = "d:tensor x:tensor stats:tensor weight:tensor? training:bool eps:float",
-    .infer = infer_back,
-    .compute = compute_back,
-};
-
 static void grad(op_grad *g) {
     if (!g->d_outputs[0]) return;
     gw_value args[] = { gw_value_of(g->d_outputs[0]),
@@ -264,7 +150,7 @@ static void grad(op_grad *g) {
                         g->args[ARG_WEIGHT],
                         gw_value_of_bool(is_training(g->args, ARG_TRAINING)),
                         gw_value_of(eps_of(g->args, ARG_EPS)) };
-    gw_tensor *parameters, *dx = op_run(g->scope, &op_back, args, 6, &parameters);
+    gw_tensor *parameters, *dx = op_run(g->scope, &op_batch_norm_back, args, 6, &parameters);
     if (g->wanted[0]) g->d_inputs[0] = dx;
     for (int i = 0; i < 2; i++) {
         if (!arg_tensor(g->args, ARG_WEIGHT + i)) continue;

@@ -49,12 +49,6 @@ static int64_t row_size(const gw_value *args, int i) {
     return n;
 }
 
-static bool open_optional(op_call *c, int i, gw_dtype type, dense *out) {
-    *out = (dense){ 0 };
-    const gw_tensor *x = arg_tensor(c->args, i);
-    return !x || dense_open(c, x, type, out);
-}
-
 static void compute(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     gw_dtype type = dtype_compute((gw_dtype)x->dtype);
@@ -62,8 +56,10 @@ static void compute(op_call *c) {
     if (x->numel == 0) return;
     dense rows, weight = { 0 }, bias = { 0 };
     result out;
-    if (dense_open(c, x, type, &rows) && open_optional(c, 2, type, &weight) &&
-        open_optional(c, 3, type, &bias) && result_open(c, 0, type, &out)) {
+    if (dense_open(c, x, type, &rows) &&
+        dense_open_optional(c, arg_tensor(c->args, 2), type, &weight) &&
+        dense_open_optional(c, arg_tensor(c->args, 3), type, &bias) &&
+        result_open(c, 0, type, &out)) {
         kernels_get()->norm_rows[kernel_type_of(type)](rows.values, x->numel / n, n,
                                                        eps_of(c->args, 4), weight.values,
                                                        bias.values, out.values);
@@ -91,7 +87,8 @@ static void run_back(op_call *c, bool product) {
     dense d, rows = { 0 }, weight = { 0 };
     result out;
     if (dense_open(c, arg_tensor(c->args, 0), type, &d) && dense_open(c, x, type, &rows) &&
-        open_optional(c, 4, type, &weight) && result_open(c, 0, type, &out)) {
+        dense_open_optional(c, arg_tensor(c->args, 4), type, &weight) &&
+        result_open(c, 0, type, &out)) {
         if (product)
             kernels_get()->norm_product_rows[k](d.values, rows.values, x->numel / n, n, eps,
                                                 out.values);

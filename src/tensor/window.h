@@ -12,8 +12,8 @@ typedef struct window {
     int64_t out[2];  // the window's positions
 } window;
 
-// Reads argument |i|, ints: one number for all |dims| (1 or 2) dimensions, or one for each; |standard| if there is none.
-// Each is at least |least|. Along a dimension that the plane lacks it becomes |idle|. Fails with |name| in the text.
+// Reads argument |i|, ints: one number for all |dims| (1 or 2) dimensions, or one for each; else |standard|. Each is at
+// least |least|. Along a dimension that the plane lacks it becomes |idle|. Fails with |name| in the text.
 bool window_read(op_call *c, int i, const char *name, int dims, int64_t least, int64_t standard,
                  int64_t idle, int64_t out[2]);
 
@@ -54,7 +54,7 @@ window_span window_span_at(const window *w, int d, int64_t o);
 
 // ---- Columns ------------------------------------------------------------------------------------------------------
 // Columns of windows, for products. x: |channels| planes; columns: channels*kernel rows, for each of which the numbers
-// that |row_count| rows of positions from |first| on see there; outside of the plane is 0. folds adds back: x += columns.
+// that |row_count| rows of positions from |first| on see there; outside of the plane is 0. Folding adds them back.
 // |dtype| is f32 or f64.
 void window_unfold(gw_dtype dtype, const window *w, const void *x, int64_t channels, int64_t first,
                    int64_t row_count, void *columns);
