@@ -1,0 +1,58 @@
+// Random graphs over several workers, and the same graphs in one process.
+//
+// A graph is what a body does whose seed is known: operators on its arguments and the weights of its worker, and calls of
+// more bodies, here, elsewhere, or where they came from. passes_play makes one with a worker's scope and walks back through
+// it; passes_play_here does the same without any other worker. Values are small integers in F64, so that sums are exact in
+// any order and gradients must be equal bit for bit.
+//
+// One world at a time in a process: bodies find it in |passes_now|.
+#ifndef TESTS_PASSES_H
+#define TESTS_PASSES_H
+
+#include <gradwire.h>
+
+enum {
+    PASSES_WORKERS_MAX = 6,
+    PASSES_WEIGHTS = 3,
+    PASSES_INPUTS = 3,
+    PASSES_SIZE = 4,
+    PASSES_VALUES_MAX = 48
+};
+
+typedef struct passes_world {
+    int worker_count;
+    bool in_order;    // nothing is called before what was called first has ended
+    bool is_inexact;  // values are arbitrary floating-point numbers
+    gw_tensor *weights[PASSES_WORKERS_MAX][PASSES_WEIGHTS];
+} passes_world;
+
+extern passes_world *passes_now;
+
+// What is done with a graph, drawn from its seed.
+typedef enum passes_kind {
+    PASSES_ONE,
+    PASSES_RETAINED,  // several passes over one graph
+    PASSES_ROOTS,     // one from several losses
+    PASSES_GIVEN,     // from a tensor of several elements
+    PASSES_CHOSEN,    // to some inputs and results only
+    PASSES_BATCHES,   // several graphs, whose gradients add up
+    PASSES_KIND_COUNT
+} passes_kind;
+
+// Gradients of the inputs, and then of the weights of each worker; has none: it got none.
+typedef struct passes_grads {
+    bool has[PASSES_INPUTS + PASSES_WORKERS_MAX * PASSES_WEIGHTS];
+    double at[PASSES_INPUTS + PASSES_WORKERS_MAX * PASSES_WEIGHTS][PASSES_SIZE];
+} passes_grads;
+
+// Makes the weights of |rank| in |root|.
+void passes_open_weights(gw_scope *root, passes_world *w, int rank);
+
+// |s| is a fresh scope of worker |rank|; fails it when it cannot. |out| is written only if it has not failed.
+void passes_play(gw_scope *s, int rank, uint64_t seed, passes_grads *out);
+// The same with |w|, which has all weights.
+void passes_play_here(gw_scope *s, passes_world *w, int rank, uint64_t seed, passes_grads *out);
+
+void passes_expect_equal(const passes_grads *got, const passes_grads *expected);
+
+#endif
