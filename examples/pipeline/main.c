@@ -1,0 +1,220 @@
+// A pipeline: a model split over three workers, with several micro-batches on their way through it.
+//
+// Worker 0 cuts each batch into micro-batches and says what each stage does, in which order; then tensors go from stage to
+// stage, and what a stage does next starts when its input has come and it is done with what it does before. Nothing but a
+// batch and its loss passes through worker 0. The schedules: all forward and then all backward (Huang et al. 2019, GPipe), or
+// one forward, one backward in turns (Narayanan et al. 2019, PipeDream), which holds no more micro-batches than there are
+// stages. Either gives the weights of the unsplit model, bit for bit: pipeline --check.
+//
+//     pipeline                                    makes its own three processes
+//     gradwire run -n 3 -- pipeline --schedule fill-drain
+//
+// The lines that communicate: 8 (init, the stages, forward, backward, step and the wait for it, what they have held, shutdown;
+// --check fetches weights in one more).
+#include "stage.h"
+
+#include "../common/curve.h"
+#include "../common/digits.h"
+#include "../common/workers.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- The schedule -------------------------------------------------------------------------------------------------
+
+// Whether what |stage| does at |place| of a step, from 0 on, is to go forward.
+static bool is_forward(const options *o, int stage, int64_t place) {
+    int64_t ahead = STAGES - stage;  // it goes forward so often before the first backward
+    if (strcmp(o->schedule, "fill-drain") == 0 || ahead > o->micro_batches)
+        ahead = o->micro_batches;
+    if (place < ahead) return true;
+    return (place - ahead) % 2 == 1 && ahead + (place - ahead) / 2 < o->micro_batches;
+}
+
+typedef struct pipeline {
+    gw_rref *stages[STAGES];
+    const options *o;
+} pipeline;
+
+// What is on its way in one step. References to tensors that may not be there yet.
+typedef struct flow {
+    gw_rref **y[STAGES], **dx[STAGES];          // of each micro-batch
+    gw_rref *before[STAGES];                    // what the stage does last so far
+    int64_t forward[STAGES], backward[STAGES];  // micro-batches that have been told to go
+} flow;
+
+static gw_value value_behind(gw_scope *s, gw_rref *ref) {
+    return ref ? gw_value_of(gw_by_value(s, ref)) : gw_none();
+}
+
+// Tells stage |i| what to do next. False if it needs something that nobody has been told to make yet.
+static bool tell(gw_scope *s, const pipeline *p, flow *f, int i, digits batch) {
+    int64_t m = f->forward[i], size = p->o->batch / p->o->micro_batches;
+    bool is_first = i == 0, is_last = i == STAGES - 1;
+    gw_value before = value_behind(s, f->before[i]);
+    if (is_forward(p->o, i, f->forward[i] + f->backward[i])) {
+        if (!is_first && f->forward[i - 1] == m) return false;
+        digits part = digits_slice(s, batch, m * size, (m + 1) * size);
+        gw_value x = is_first ? gw_value_of(part.images) : value_behind(s, f->y[i - 1][m]);
+        gw_value labels = is_last ? gw_value_of(part.labels) : gw_none();
+        f->before[i] = gw_remote(s, p->stages[i], "forward", x, labels, before);
+        f->y[i][f->forward[i]++] = f->before[i];
+    } else {
+        m = f->backward[i];
+        if (!is_last && f->backward[i + 1] == m) return false;
+        gw_value dy = is_last ? gw_none() : value_behind(s, f->dx[i + 1][m]);
+        f->before[i] = gw_remote(s, p->stages[i], "backward", dy, before);
+        f->dx[i][f->backward[i]++] = f->before[i];
+    }
+    return true;
+}
+
+// One step over |batch|. Returns its loss.
+static double train_step(gw_scope *s, const pipeline *p, digits batch) {
+    flow f = { 0 };
+    gw_future *steps[STAGES];
+    for (int i = 0; i < STAGES; i++) {
+        f.y[i] = gw_alloc(s, (size_t)p->o->micro_batches * sizeof(gw_rref *));
+        f.dx[i] = gw_alloc(s, (size_t)p->o->micro_batches * sizeof(gw_rref *));
+    }
+    while (f.backward[0] < p->o->micro_batches && gw_ok(s))
+        for (int i = 0; i < STAGES; i++)
+            if (f.backward[i] < p->o->micro_batches) tell(s, p, &f, i, batch);
+    for (int i = 0; i < STAGES && gw_ok(s); i++)
+        steps[i] = gw_rpc_async(s, p->stages[i], "step", value_behind(s, f.before[i]));
+    if (!gw_ok(s)) return 0;
+    gw_wait_all(s, steps, STAGES);
+    return gw_float_of(s, gw_wait(s, steps[STAGES - 1]));
+}
+
+// ---- The unsplit model --------------------------------------------------------------------------------------------
+
+typedef struct unsplit {
+    gw_module *stages[STAGES];
+    gw_module *model;
+    gw_optimizer *optimizer;
+} unsplit;
+
+static unsplit unsplit_open(gw_scope *s, const options *o) {
+    unsplit u = { 0 };
+    for (int i = 0; i < STAGES; i++) u.stages[i] = stage_model(s, o, i);
+    u.model = gw_nn_sequential_of(s, u.stages, STAGES);
+    u.optimizer = stage_optimizer(s, o, u.model);
+    return u;
+}
+
+static double unsplit_step(gw_scope *s, const options *o, unsplit *u, digits batch) {
+    double loss_sum = 0;
+    int64_t size = o->batch / o->micro_batches;
+    for (int64_t m = 0; m < o->micro_batches; m++) {
+        digits part = digits_slice(s, batch, m * size, (m + 1) * size);
+        gw_tensor *scores = gw_module_call(s, u->model, part.images);
+        gw_tensor *loss = stage_loss(s, scores, part.labels, o->micro_batches);
+        gw_backward(s, loss);
+        loss_sum += gw_item(s, loss);
+    }
+    gw_optimizer_step(s, u->optimizer);
+    return loss_sum;
+}
+
+// Copies the weights of the stages into |model|. With |compare|, fails where they are others than there.
+static void fetch(gw_scope *s, const pipeline *p, gw_module *model, bool compare) {
+    gw_no_grad(s);
+    for (int i = 0, n = 0; i < STAGES; i++) {
+        gw_list *weights = gw_list_of(s, gw_rpc_sync(s, p->stages[i], "weights"));
+        for (int j = 0; j < gw_list_count(weights) && gw_ok(s); j++, n++) {
+            gw_tensor *here = gw_module_parameter_at(s, model, n);
+            gw_tensor *there = gw_tensor_of(s, gw_list_get(s, weights, j));
+            if (compare && !gw_equal(s, here, there) && gw_ok(s))
+                gw_fail(s, GW_MISMATCH, "%s differs from that of the unsplit model",
+                        gw_module_parameter_name(s, model, n));
+            gw_copy(s, here, there);
+        }
+    }
+}
+
+// ---- Learning -----------------------------------------------------------------------------------------------------
+
+static void learn(gw_scope *root, const pipeline *p, unsplit *u, digits_split d, curve *progress) {
+    const options *o = p->o;
+    int steps = (int)(d.train.count / o->batch);
+    for (int epoch = 1; epoch <= o->epochs && gw_ok(root); epoch++) {
+        gw_scope *s = gw_scope_open(root);
+        digits mixed = digits_shuffled(s, d.train);
+        double loss = 0;
+        for (int i = 0; i < steps && gw_ok(s); i++) {
+            gw_scope *t = gw_scope_open(s);
+            gw_scope_label(t, "epoch %d: step %d", epoch, i + 1);
+            digits batch = digits_slice(t, mixed, i * o->batch, (i + 1) * o->batch);
+            double step_loss = train_step(t, p, batch);
+            loss += step_loss / steps;
+            if (o->check && unsplit_step(t, o, u, batch) != step_loss && gw_ok(t))
+                gw_fail(t, GW_MISMATCH, "the loss differs from that of the unsplit model");
+            gw_scope_merge(t);
+        }
+        const char *line = gw_format(s, "epoch %3d  loss %.4f", epoch, loss);
+        if (gw_ok(s)) curve_add(progress, loss, line);
+        if (gw_ok(s) && (epoch % (1 + o->epochs / 10) == 0 || epoch == o->epochs))
+            curve_say(progress, line);
+        gw_scope_merge(s);
+    }
+}
+
+static void print_stats(gw_scope *s, const pipeline *p, double steps) {
+    gw_rpc_stats stats = gw_rpc_get_stats(s);
+    printf("a step: %.1f messages, %.1f kB from and to worker 0; most micro-batches in flight:",
+           (double)(stats.messages_sent + stats.messages_received) / steps,
+           (double)(stats.bytes_sent + stats.bytes_received) / steps / 1e3);
+    for (int i = 0; i < STAGES; i++)
+        printf(" %d", (int)gw_int_of(s, gw_rpc_sync(s, p->stages[i], "most_held")));
+    printf("\n");
+}
+
+static void run_pipeline(gw_scope *root, const options *o) {
+    digits_split d = digits_load(root, o->data);
+    if (gw_ok(root) && d.train.count < o->batch)
+        gw_fail(root, GW_INVALID, "--batch %d: there are %d digits", (int)o->batch, d.train.count);
+    pipeline p = { .o = o };
+    for (int i = 0; i < STAGES; i++) p.stages[i] = stage_remote(root, o, i);
+    unsplit u = unsplit_open(root, o);
+    curve progress;
+    curve_open(&progress, stdout, (curve_options){ .title = "loss", .x_label = "epoch" });
+    double since_s = now_s(), steps = (double)(o->epochs * (d.train.count / o->batch));
+    learn(root, &p, &u, d, &progress);
+    double step_ms = (now_s() - since_s) / steps * 1e3;
+    if (gw_ok(root) && o->stats) print_stats(root, &p, steps);
+    gw_scope *s = gw_scope_open(root);
+    fetch(s, &p, u.model, o->check);
+    gw_scope_merge(s);
+    double accuracy = digits_accuracy(root, u.model, d.test);
+    if (gw_ok(root))
+        printf("test accuracy: %.2f %% (%s, %.2f ms a step)\n", accuracy * 100, o->schedule,
+               step_ms);
+    if (gw_ok(root) && o->check) puts("weights and losses are those of the unsplit model");
+    if (gw_ok(root) && o->plot && !curve_plot(&progress, o->plot))
+        gw_fail(root, GW_SYSTEM, "%s: %s", o->plot, strerror(errno));
+    curve_close(&progress);
+}
+
+// The life of one worker. |init_method| is NULL under a launcher.
+static int run_worker(const char *init_method, void *context) {
+    const options *o = context;
+    gw_scope *root = gw_scope_open(NULL);
+    gw_seed(root, (uint64_t)o->seed);
+    gw_rpc_init(root, (gw_rpc_options){ .init_method = init_method });
+    if (gw_ok(root) && gw_rpc_world_size(root) != STAGES)
+        gw_fail(root, GW_INVALID, "this program is for %d workers", STAGES);
+    if (gw_ok(root) && gw_rpc_self(root).rank == 0) run_pipeline(root, o);
+    gw_rpc_shutdown(root);  // stages serve until worker 0 is done
+    return gw_exit_code(gw_scope_close(root));
+}
+
+int main(int argc, char **argv) {
+    options o;
+    int code = options_parse(argc, argv, &o);
+    if (code >= 0) return code;
+    if (getenv("RANK")) return run_worker(NULL, &o);
+    return workers_run(STAGES, run_worker, &o);
+}
