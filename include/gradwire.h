@@ -16,6 +16,7 @@
 #include <gradwire/function.h>
 #include <gradwire/rpc.h>
 #include <gradwire/ref.h>
+#include <gradwire/module_remote.h>
 #include <gradwire/dist.h>
 #include <gradwire/membership.h>
 

@@ -92,7 +92,10 @@ const char *gw_module_name(const gw_module *m) {
 
 gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x) {
     if (!gw_ok(s)) return &tensor_poison;
-    return m->hooks.count ? module_call_hooked(s, m, x) : m->forward(s, m, x);
+    if (!m->hooks.count) return m->forward(s, m, x);
+    x = module_hooks_before(s, m, x);
+    gw_tensor *y = gw_ok(s) ? m->forward(s, m, x) : &tensor_poison;
+    return module_hooks_after(s, m, x, y);
 }
 
 // ---- Parts --------------------------------------------------------------------------------------

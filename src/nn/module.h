@@ -56,8 +56,10 @@ extern gw_module module_poison;  // what failed constructors return; calling it 
 // A module without parts, owned by |s|, or poison.
 gw_module *module_new(gw_scope *s, const char *name, gw_module_forward *forward);
 
-// What |m| computes, with what its hooks make of it.
-gw_tensor *module_call_hooked(gw_scope *s, gw_module *m, gw_tensor *x);
+// What the hooks of |m| make of its input, and of its output.
+gw_tensor *module_hooks_before(gw_scope *s, gw_module *m, gw_tensor *x);
+gw_tensor *module_hooks_after(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y);
+bool module_hooks_any_after(const gw_module *m);
 void module_hooks_fini(gw_module *m);
 
 // The same with a copy of |settings|, |size| bytes.

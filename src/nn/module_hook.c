@@ -69,16 +69,26 @@ static bool next(const gw_module *m, int *id, module_hook *out) {
     return false;
 }
 
-gw_tensor *module_call_hooked(gw_scope *s, gw_module *m, gw_tensor *x) {
+gw_tensor *module_hooks_before(gw_scope *s, gw_module *m, gw_tensor *x) {
     module_hook hook;
     for (int id = 0; gw_ok(s) && next(m, &id, &hook);) {
         gw_tensor *other = hook.before ? hook.before(s, m, x, hook.context) : NULL;
         if (other) x = other;
     }
-    gw_tensor *y = gw_ok(s) ? m->forward(s, m, x) : &tensor_poison;
+    return x;
+}
+
+gw_tensor *module_hooks_after(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y) {
+    module_hook hook;
     for (int id = 0; gw_ok(s) && next(m, &id, &hook);) {
         gw_tensor *other = hook.after ? hook.after(s, m, x, y, hook.context) : NULL;
         if (other) y = other;
     }
     return gw_ok(s) ? y : &tensor_poison;
+}
+
+bool module_hooks_any_after(const gw_module *m) {
+    for (int i = 0; i < m->hooks.count; i++)
+        if (m->hooks.items[i].after) return true;
+    return false;
 }

@@ -198,6 +198,8 @@ const function *registry_find(const gw_registry *r, const char *name) {
 }
 
 const function *class_find_method(const class *c, const char *name) {
+    for (int i = 0; i < c->fixed_count; i++)
+        if (!strcmp(c->fixed_methods[i].name, name)) return &c->fixed_methods[i];
     return map_find_name(&c->methods, name);
 }
 

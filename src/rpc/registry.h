@@ -28,12 +28,16 @@ typedef struct function {
     gw_function_body body;
     gw_method_body method;
     class *class;
+    // Of a method of the library: whether this call of it runs inline, whatever |where| says. Without the object's turn.
+    bool (*is_inline)(const void *self, uint64_t request_bytes);
 } function;
 
 struct class {
     char *name;
     gw_class_options options;
-    map methods;  // of function
+    map methods;                    // of function
+    const function *fixed_methods;  // of a class of the library
+    int fixed_count;
 };
 
 struct gw_registry {

@@ -111,7 +111,9 @@ static gw_status find_method(serving *s, gw_error *error) {
 
 static bool is_inline(const serving *s) {
     if (s->op) return message_size(s->parcel->message) <= LIMIT_OPERATOR_BYTES_INLINE;
-    return s->function->where == GW_INLINE;
+    const function *f = s->function;
+    if (f->is_inline) return f->is_inline(s->object->self, message_size(s->parcel->message));
+    return f->where == GW_INLINE;
 }
 
 // ---- From queue to queue ----

@@ -94,4 +94,9 @@ void graph_unwrite_on_loop(gw_handle *graph, const uint8_t *written);
 gw_status graph_read_on_loop(agent *a, int from, reader *table, gw_handle **out, gw_error *error);
 gw_status graph_link(gw_handle *received, uint32_t slot, gw_tensor *x, gw_error *error);
 
+// ---- Modules across workers ----
+
+// The class of the layer |name|, "gw.nn.linear"; NULL if there is none.
+const function *modules_find_class(const char *name);
+
 #endif

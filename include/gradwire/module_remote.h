@@ -1,0 +1,126 @@
+// Remote modules: layers and models that live on another worker.
+//
+// A remote module is a gw_module, and is used like one that is here:
+//
+//     gw_module *emb  = gw_module_remote(root, "ps", "gw.nn.linear", 512, 64);      // any layer of gradwire/nn.h
+//     gw_module *dec  = gw_module_remote(root, "ps", "decoder", 64, 512);           // a class of the program's own, see below
+//     gw_module *lstm = gw_nn_lstm(root, 64, 64, (gw_nn_lstm_options){ 0 });        // here
+//     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, emb, lstm, dec), (gw_sgd_options){ .lr = 0.1 });
+//     gw_tensor *y = gw_module_call(s, dec, gw_module_call(s, emb, x));             // two calls to ps
+//     gw_module_eval(s, dec);
+//     gw_checkpoint_save(s, "dec.safetensors", gw_module_state_dict(s, dec));
+//
+// gw_parameters and gw_module_named_parameters give references to its parameters, one for each; state_dict copies its values to
+// here and gw_module_load sends others; hooks run here, around the call. It may be a part of a module that is here, such as a
+// gw_nn_sequential. What is on the other worker is not found here: gw_module_child and gw_module_parameter_get say so.
+//
+// A class of the program's own is a function that makes a module of its arguments; methods may be added to it, which are called
+// through gw_module_rref:
+//
+//     static gw_module *decoder_open(gw_scope *own, const gw_args *a) {
+//         return gw_nn_sequential(own, gw_nn_dropout(own, 0.5), gw_nn_linear(own, gw_arg_int(own, a, 0), gw_arg_int(own, a, 1)));
+//     }
+//     GW_MODULE(decoder, decoder_open, "int, int");
+//
+//     GW_METHOD(decoder, best, GW_POOL, "tensor") {                      // gw_scope *s, decoder *self, const gw_args *a
+//         return gw_value_of(gw_argmax(s, gw_module_call(s, self->module, gw_arg_tensor(s, a, 0)), -1));
+//     }
+//
+// Layers are called "gw.nn.linear" and so on, with the arguments of gw_nn_linear; behind them a map may have options under their
+// names in C, {"no_bias": true, "dtype": "f64"}. "gw.nn.sequential" takes a list for each layer, ["linear", 4, 3].
+//
+// Errors name the worker, the class and what failed there: "ps: decoder.forward: gw.linear: ...". That a module could not be made
+// is the error of its first use.
+// Ownership: a module belongs to the scope that made it; the object on the other worker stays as long as any reference to it.
+// Threads: as the scope, one call at a time. The object has turns: several workers may use it, one call runs at a time.
+#ifndef GRADWIRE_MODULE_REMOTE_H
+#define GRADWIRE_MODULE_REMOTE_H
+
+#include <gradwire/nn.h>
+#include <gradwire/ref.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- Making and sharing -------------------------------------------------------------------------------------------
+// gw_module_remote(s, to, class, args...) makes a module of a class that |to| has registered; returns at once.
+GW_API gw_module *gw_module_remote_values(gw_scope *s, gw_call_options options, gw_target to,
+                                          const char *class_name, int count, const gw_value *args);
+
+// The module behind a reference that gw_module_rref gave, here or on another worker: several workers use one module.
+GW_API gw_module *gw_module_of_rref(gw_scope *s, gw_rref *rref);
+
+// The reference to a remote module, borrowed from |m|; INVALID for one that is here.
+GW_API gw_rref *gw_module_rref(gw_scope *s, const gw_module *m);
+
+// ---- Calling ------------------------------------------------------------------------------------------------------
+// gw_module_call without waiting: a future of the output. A module that is here computes before this returns. Hooks for the
+// output run when it has come: in a scope of their own, on any thread, and may not wait.
+GW_API gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x);
+
+// ---- Classes ------------------------------------------------------------------------------------------------------
+// What methods of a class of modules find in |self|.
+typedef struct gw_module_object {
+    gw_scope *own;
+    gw_module *module;
+
+    // the library's
+    gw_map *names;
+    gw_list *references;
+    uint64_t parameter_bytes;
+} gw_module_object;
+
+typedef struct gw_module_registration {
+    const char *name, *signature;
+    void (*open)(gw_scope *own, void *self, const gw_args *a);
+    gw_registration parts[8];
+} gw_module_registration;
+
+// What GW_MODULE makes; and the same for a registry of one's own.
+GW_API void gw_module_register(gw_module_registration *r);
+GW_API void gw_module_object_open(gw_scope *own, gw_module_object *self, gw_module *m);
+GW_API void gw_registry_add_module(gw_scope *s, gw_registry *r, const char *name,
+                                   const char *signature,
+                                   void (*open)(gw_scope *own, void *self, const gw_args *a));
+
+// GW_MODULE(name, open) or GW_MODULE(name, open, signature): registers the class |name|, whose objects are modules, and makes
+// the type |name| for GW_METHOD.
+//     gw_module *open(gw_scope *own, const gw_args *a);
+#define GW_MODULE(...) GW_PICK_4(__VA_ARGS__, GW_MODULE_3, GW_MODULE_2, 0)(__VA_ARGS__)
+#define GW_MODULE_2(type, open) GW_MODULE_3(type, open, NULL)
+#define GW_MODULE_3(type, open_module, signature_text)                                             \
+    typedef gw_module_object type;                                                                 \
+    static gw_module *open_module(gw_scope *own, const gw_args *a);                                \
+    static void type##_open_any(gw_scope *own, void *self, const gw_args *a) {                     \
+        gw_module_object_open(own, (gw_module_object *)self, open_module(own, a));                 \
+    }                                                                                              \
+    __attribute__((constructor)) static void gw_module_##type##_register(void) {                   \
+        static gw_module_registration r;                                                           \
+        r.name = #type;                                                                            \
+        r.signature = signature_text;                                                              \
+        r.open = type##_open_any;                                                                  \
+        gw_module_register(&r);                                                                    \
+    }                                                                                              \
+    typedef gw_module_object type
+
+#ifdef __cplusplus
+}
+template <class Target, class... Args>
+gw_module *gw_module_remote_with(gw_scope *s, gw_call_options o, Target to, const char *class_name,
+                                 Args... args) {
+    const gw_value a[] = { gw_value_of(args)..., gw_none() };
+    return gw_module_remote_values(s, o, gw_to(to), class_name, static_cast<int>(sizeof...(Args)),
+                                   a);
+}
+template <class Target, class... Args>
+gw_module *gw_module_remote(gw_scope *s, Target to, const char *class_name, Args... args) {
+    return gw_module_remote_with(s, gw_call_options{}, to, class_name, args...);
+}
+#else
+#define gw_module_remote(s, ...) gw_module_remote_with((s), (gw_call_options){ 0 }, __VA_ARGS__)
+#define gw_module_remote_with(s, options, ...)                                                     \
+    GW_CALL(gw_module_remote_values, s, gw_call_options_at(options, GW_SITE), __VA_ARGS__)
+#endif
+
+#endif

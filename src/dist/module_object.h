@@ -1,0 +1,21 @@
+// Modules as objects that other workers use.
+#ifndef DIST_MODULE_OBJECT_H
+#define DIST_MODULE_OBJECT_H
+
+#include "rpc/registry.h"
+#include <gradwire/module_remote.h>
+
+// Where the forward of a layer runs: as operators do, on the loop if it has little to do.
+typedef enum layer_cost {
+    LAYER_BY_INPUT,    // little for each byte of its input
+    LAYER_BY_WEIGHTS,  // and of its parameters
+    LAYER_SLOW,        // on the pool
+    LAYER_COST_COUNT
+} layer_cost;
+
+enum { MODULE_METHODS = 6 };
+
+// The methods of every class of modules.
+extern const function module_methods[LAYER_COST_COUNT][MODULE_METHODS];
+
+#endif
