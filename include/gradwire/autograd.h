@@ -73,6 +73,16 @@ GW_API void gw_backward_with(gw_scope *s, gw_tensor *loss, gw_backward_options o
 GW_API void gw_backward_roots(gw_scope *s, gw_tensor *const *roots, int count,
                               gw_backward_options options);
 
+// ---- Hooks --------------------------------------------------------------------------------------
+// Called in each pass with the gradient of a tensor, once all parts of it have come and before it is used further: of a
+// leaf, before it is added to what its scope has. What it returns takes its place; NULL or |grad| itself leaves it. On
+// other workers, too, on the thread that walks there; |s| is the pass's, and nothing is recorded in it.
+typedef gw_tensor *gw_grad_hook(gw_scope *s, gw_tensor *grad, void *context);
+
+// The number by which the hook is removed. |context| must live as long as the graph. INVALID if |x| needs no gradient.
+GW_API int gw_grad_hook_add(gw_scope *s, gw_tensor *x, gw_grad_hook *hook, void *context);
+GW_API void gw_grad_hook_remove(gw_scope *s, gw_tensor *x, int hook);  // NOT_FOUND
+
 // ---- Gradients ----------------------------------------------------------------------------------
 
 // The gradient of |x| in |s|, in the shape and dtype of |x|; sparse by rows and coalesced if every part

@@ -1,5 +1,7 @@
 #include "autograd/node.h"
 
+#include "autograd/hook.h"
+
 static bool give_back(node *n) {
     return atomic_fetch_sub_explicit(&n->count, 1, memory_order_acq_rel) == 1;
 }
@@ -13,6 +15,7 @@ void node_release(node *n) {
         node *d = doomed;
         doomed = d->next;
         d->class->forget(d);
+        grad_hooks_free(d->hooks);
         for (uint32_t i = 0; i < d->edge_count; i++) {
             edge e = d->edges[i];
             if (e.kind == EDGE_LEAF) {
@@ -28,7 +31,9 @@ void node_release(node *n) {
 
 void tensor_destroy_node(gw_tensor *x) {
     node_release(x->node);
+    grad_hooks_free(x->hooks);
     x->node = NULL;
+    x->hooks = NULL;
 }
 
 edge edge_to(gw_tensor *x) {

@@ -47,7 +47,8 @@ struct node {
     uint16_t output_count;
     uint32_t edge_count;
     edge *edges;  // by flat tensor input
-    node *next;   // of those about to be destroyed
+    struct grad_hook *hooks;
+    node *next;  // of those about to be destroyed
 };
 
 static inline node *node_retain(node *n) {

@@ -1,6 +1,7 @@
 #include "autograd/pass.h"
 
 #include "autograd/grads.h"
+#include "autograd/hook.h"
 #include "base/mem.h"
 #include "tensor/rows.h"
 #include <gradwire/ops.h>
@@ -111,10 +112,22 @@ static bool run_node(pass *p, target *t) {
     return ok;
 }
 
+// Of a target whose gradients have all come.
+static bool run_hooks(pass *p, const target *t) {
+    const grad_hook *first =
+        t->is_leaf ? ((const gw_tensor *)t->key)->hooks : ((const node *)t->key)->hooks;
+    uint16_t count = t->is_leaf ? 1 : ((const node *)t->key)->output_count;
+    for (uint16_t i = 0; first && i < count; i++)
+        if (!grad_hooks_run(p->work, first, i, &p->slots[t->first_slot + i].sum.total))
+            return fail_from_work(p, "hook");
+    return true;
+}
+
 bool pass_run(pass *p) {
     if (!gw_ok(p->scope)) return false;
     while (p->ready_count) {
         target *t = &p->targets[p->ready[--p->ready_count]];
+        if (!run_hooks(p, t)) return false;
         if (t->runs && !run_node(p, t)) return false;
     }
     return true;

@@ -226,10 +226,9 @@ static void destroy_op(node *base) {
     mem_give(base, ((op_node *)base)->size);
 }
 
-static const node_class op_class = { .name = op_name,
-                                     .run = run_op,
-                                     .forget = forget_op,
-                                     .destroy = destroy_op };
+static const node_class op_class = {
+    .name = op_name, .run = run_op, .forget = forget_op, .destroy = destroy_op
+};
 
 // ---- Recording ----------------------------------------------------------------------------------
 static op_node *take_node(const op_call *c) {

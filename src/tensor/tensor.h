@@ -55,6 +55,7 @@ struct gw_tensor {
     bool requires_grad;
     uint16_t output;  // which output of |node|
     struct node *node;
+    struct grad_hook *hooks;  // of a leaf
 
     // Of layout GW_ROWS, else NULL: counted, contiguous, pinned, storages of their own. Every index is a row.
     gw_tensor *indices, *values;
@@ -65,7 +66,7 @@ struct gw_tensor {
 };
 
 extern gw_tensor tensor_poison;          // what failed operators return; a scalar 0, safe to read
-void tensor_destroy_node(gw_tensor *x);  // provided by autograd: gives back |node|
+void tensor_destroy_node(gw_tensor *x);  // provided by autograd: gives back |node| and |hooks|
 
 static inline bool tensor_needs_grad(const gw_tensor *x) {
     return x->requires_grad || x->node;
