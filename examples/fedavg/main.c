@@ -95,19 +95,32 @@ static double bytes_so_far(gw_scope *s) {
     return (double)(stats.bytes_sent + stats.bytes_received);
 }
 
-static double run_round(gw_scope *root, gw_rref *me, int round, int expected, processes *p,
-                        digits test, costs *c, curve *progress) {
+// Who is to come before this round comes, who is to leave leaves.
+static void change_members(gw_scope *s, server *self, int round, processes *p) {
+    const options *o = p->o;
+    for (int64_t number = 1; round == 1 && number <= o->await; number++) {
+        if (number <= o->clients) start_client(s, p, number);
+        server_await(s, self, number, o->timeout_s);
+    }
+    if (round == o->come) {
+        start_client(s, p, o->clients + 1);
+        server_await(s, self, o->clients + 1, o->timeout_s);
+    }
+    if (round == o->leave && self->member_count > 0) {
+        printf("%s is let go\n", self->members[0].name);
+        server_dismiss(self, 0);
+    }
+}
+
+static double run_round(gw_scope *root, gw_rref *me, int round, processes *p, digits test, costs *c,
+                        curve *progress) {
     const options *o = p->o;
     gw_scope *s = gw_scope_open(root);
     gw_scope_label(s, "round %d", round);
     double accuracy = 0;
     server *self = gw_local(s, me, server);
     if (self) {
-        if (round == o->leave) {
-            printf("%s is let go\n", self->members[0].name);
-            server_dismiss(self, 0);
-        }
-        server_gather(s, self, expected);
+        change_members(s, self, round, p);
         double since_s = now_s(), before = bytes_so_far(s);
         round_report r = server_round(s, self, o, round == o->kill ? kill_last_started : NULL, p);
         double seconds = now_s() - since_s, bytes = bytes_so_far(s) - before;
@@ -129,8 +142,7 @@ static void print_costs(const costs *c) {
     double n = c->rounds ? c->rounds : 1, bits = c->bytes / n * 8;
     double here_ms = c->seconds / n * 1e3, computing_ms = c->computing_s / n * 1e3;
     printf("a round of %.3f million parameters: %.3f MB over the server's link, %.1f ms here, of "
-           "which "
-           "the slowest client computes %.1f ms\n",
+           "which the slowest client computes %.1f ms\n",
            c->parameters / 1e6, c->bytes / n / 1e6, here_ms, computing_ms);
     for (int gigabits = 1; gigabits <= 10; gigabits *= 10)
         printf("computed for a link of %2d Gb/s: %.2f ms for the bytes, %.1f ms a round\n",
@@ -156,21 +168,13 @@ static void compare(gw_scope *root, gw_rref *me, const options *o, digits_split 
 static void learn(gw_scope *root, const options *o, processes *p) {
     digits_split d = digits_load(root, o->data);
     gw_rref *me = server_start(root, o);
-    int expected = (int)o->await;
-    for (int64_t number = 1; number <= o->clients && gw_ok(root); number++)
-        start_client(root, p, number);
     curve progress;
     curve_open(&progress, stdout,
                (curve_options){ .title = "test accuracy", .x_label = "round", .max = 1 });
     costs c = { 0 };
     double accuracy = 0;
-    for (int round = 1; round <= o->rounds && gw_ok(root); round++) {
-        if (round == o->leave) expected--;
-        if (round == o->come) start_client(root, p, o->clients + 1);
-        if (round == o->come) expected++;
-        accuracy = run_round(root, me, round, expected, p, d.test, &c, &progress);
-        if (round == o->kill) expected--;
-    }
+    for (int round = 1; round <= o->rounds && gw_ok(root); round++)
+        accuracy = run_round(root, me, round, p, d.test, &c, &progress);
     if (gw_ok(root)) print_costs(&c);
     compare(root, me, o, d, accuracy, &progress);
     if (gw_ok(root) && o->plot && !curve_plot(&progress, o->plot))

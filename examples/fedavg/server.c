@@ -60,18 +60,26 @@ GW_METHOD(server, await_dismissal, GW_INLINE, "") {
     return gw_none();
 }
 
+static bool is_there(const server *self, int64_t number) {
+    for (int i = 0; i < self->member_count; i++)
+        if (self->members[i].number == number) return true;
+    return false;
+}
+
+void server_await(gw_scope *s, server *self, int64_t number, int64_t timeout_s) {
+    gw_scope *wait = gw_scope_open(s);
+    gw_scope_label(wait, "waiting for client%d", (int)number);
+    gw_scope_set_timeout(wait, timeout_s * 1000);
+    while (!is_there(self, number) && gw_ok(wait)) {
+        gw_set(self->own, &self->arrival, gw_future_open(self->own));
+        gw_wait(wait, self->arrival);  // meanwhile clients have their turns
+    }
+    gw_scope_merge(wait);
+}
+
 static int by_number(const void *a, const void *b) {
     const member *left = a, *right = b;
     return left->number < right->number ? -1 : left->number > right->number;
-}
-
-void server_gather(gw_scope *s, server *self, int count) {
-    while (self->member_count < count && gw_ok(s)) {
-        gw_set(self->own, &self->arrival, gw_future_open(self->own));
-        gw_wait(s, self->arrival);  // here clients have their turns
-    }
-    // Whoever comes first, sums are the same.
-    qsort(self->members, (size_t)self->member_count, sizeof *self->members, by_number);
 }
 
 void server_dismiss(server *self, int index) {
@@ -137,6 +145,8 @@ round_report server_round(gw_scope *s, server *self, const options *o,
     gw_error errors[MEMBERS_MAX];
     gw_call_options call = { .timeout_ms = o->timeout_s * 1000 };
     gw_list *weights = gw_parameters(s, self->model);
+    // Whoever came first, sums are the same.
+    qsort(self->members, (size_t)count, sizeof *self->members, by_number);
     for (int i = 0; i < count; i++)
         answers[i] = gw_rpc_async_with(s, call, self->members[i].client, o->method, weights,
                                        o->epochs, o->batch, o->lr);
