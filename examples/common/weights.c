@@ -18,6 +18,13 @@ static bool is_like(gw_scope *s, gw_module *model, gw_list *list) {
     return gw_ok(s);
 }
 
+gw_list *weights_of(gw_scope *s, gw_module *model) {
+    gw_list *weights = gw_list_open(s);
+    for (int i = 0; i < gw_module_parameter_count(model); i++)
+        gw_list_add(s, weights, gw_detach(s, gw_module_parameter_at(s, model, i)));
+    return weights;
+}
+
 void weights_load(gw_scope *s, gw_module *model, gw_list *weights) {
     if (!is_like(s, model, weights)) return;
     gw_scope *plain = gw_scope_open(s);

@@ -11,9 +11,9 @@
 //     fedavg --at file:///tmp/meet --shares 5 --await 5      and from another terminal:
 //     fedavg --join file:///tmp/meet --shares 5 --number 5
 //
-// The lines that communicate: 5 of the client (join, find_server, enlist, its reference, leave), 7 of the server (found,
-// its object, the reply to enlist and its end, the call of a round, the wait for it, shutdown). Computing and printing are
-// the same as in one process.
+// The lines that communicate: 6 of the client (join, its object, find_server, enlist, await_dismissal, leave) and 10 of the
+// server (found, its object, the call of a round and the wait for it, three for a promise that somebody arrives and two for
+// one that a client is dismissed, shutdown). Computing and printing are the same as in one process.
 #include "client.h"
 #include "server.h"
 
@@ -155,7 +155,7 @@ static void compare(gw_scope *root, gw_rref *me, const options *o, digits_split 
     gw_scope *s = gw_scope_open(root);
     server *self = gw_local(s, me, server);
     while (self && self->member_count > 0) server_dismiss(self, 0);
-    if (self && o->parameters <= 1000000) {
+    if (gw_ok(root) && self && o->parameters <= 1000000) {
         double central = train_centrally(s, o, self->width, d);
         progress->options.goal = central;
         printf("test accuracy: %.2f %% from the clients, %.2f %% with all digits in one place\n",

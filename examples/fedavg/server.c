@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 GW_CLASS(server, server_open)  // width, lr
 
@@ -21,9 +22,9 @@ static void server_open(gw_scope *own, server *self, const gw_args *a) {
 
 static _Atomic(gw_rref *) the_server;  // what clients ask for first
 
-GW_FUNCTION(find_server, GW_INLINE, "") {
+GW_FUNCTION(find_server, GW_POOL, "") {
+    while (!the_server && !gw_cancelled(s)) usleep(1000);  // it is about to be made
     gw_rref *found = the_server;
-    if (!found) gw_fail(s, GW_WRONG_STATE, "the server is not ready yet");
     return found ? gw_value_of(found) : gw_none();
 }
 
@@ -144,7 +145,7 @@ round_report server_round(gw_scope *s, server *self, const options *o,
     gw_future *answers[MEMBERS_MAX];
     gw_error errors[MEMBERS_MAX];
     gw_call_options call = { .timeout_ms = o->timeout_s * 1000 };
-    gw_list *weights = gw_parameters(s, self->model);
+    gw_list *weights = weights_of(s, self->model);
     // Whoever came first, sums are the same.
     qsort(self->members, (size_t)count, sizeof *self->members, by_number);
     for (int i = 0; i < count; i++)

@@ -1,0 +1,13 @@
+// The two forms. Each runs on worker 0 until it has learned, or may not go on; whether it has is returned.
+#ifndef LEARNERS_H
+#define LEARNERS_H
+
+#include "../common/curve.h"
+#include "options.h"
+
+#include <gradwire.h>
+
+bool server_learn(gw_scope *root, const options *o, curve *progress);
+bool agent_learn(gw_scope *root, const options *o, curve *progress);
+
+#endif

@@ -1,0 +1,232 @@
+// A parameter server, in the manner of HogWild! (Recht et al. 2011): nobody waits for anybody. The server takes a step with
+// each gradient as it comes, although its weights have moved on since it was begun. Two forms:
+//
+//     parameter_server                                 the model is on the server, and passes go through it
+//     parameter_server --form push                     trainers pull weights, compute here, and push gradients
+//     gradwire run -n 5 -- parameter_server            one server, four trainers
+//
+// The lines that communicate: 2 in a trainer of the first form (forward, step; the backward pass finds its way by itself), 3
+// in one of the second (pull, push, and a last pull behind the last push); and of the whole 4: init, the server's object, "train" on
+// all trainers, shutdown.
+#include "../common/curve.h"
+#include "../common/digits.h"
+#include "../common/flags.h"
+#include "../common/weights.h"
+#include "../common/workers.h"
+
+#include <gradwire.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIDTH = 128, NOT_LEARNED = 3, REPORTS = 20 };
+static const double goal = 0.95;
+
+typedef struct options {
+    const char *form;
+    int64_t world_size, epochs, batch, seed;
+    double lr, momentum;
+    const char *data, *plot;
+} options;
+
+// ---- The server ---------------------------------------------------------------------------------------------------
+
+typedef struct server {
+    gw_scope *own;
+    gw_module *model;
+    gw_optimizer *optimizer;
+    digits test;
+    int64_t behind;    // by how many steps all gradients together were late
+    int64_t interval;  // gradients between two reports
+    curve progress;
+} server;
+
+GW_CLASS(server, server_open, server_close)  // lr, momentum, interval
+
+static void server_open(gw_scope *own, server *self, const gw_args *a) {
+    self->own = own;
+    self->model = digits_model(own, WIDTH);
+    self->optimizer = gw_sgd(
+        own, gw_parameters(own, self->model),
+        (gw_sgd_options){ .lr = gw_arg_float(own, a, 0), .momentum = gw_arg_float(own, a, 1) });
+    self->interval = gw_arg_int(own, a, 2);
+    curve_open(
+        &self->progress, stdout,
+        (curve_options){ .title = "test accuracy", .x_label = "report", .max = 1, .goal = goal });
+}
+
+static void server_close(server *self) {
+    curve_close(&self->progress);
+}
+
+static void report(gw_scope *s, server *self) {
+    int64_t step = gw_optimizer_steps(self->optimizer);
+    if (!gw_ok(s) || step % self->interval) return;
+    double accuracy = digits_accuracy(s, self->model, self->test);
+    const char *late = self->behind ? gw_format(s, "  gradients %.1f steps late",
+                                                (double)self->behind / (double)step)
+                                    : "";
+    const char *line =
+        gw_format(s, "step %5lld  test accuracy %.1f %%%s", (long long)step, accuracy * 100, late);
+    curve_add(&self->progress, accuracy, line);
+    curve_say(&self->progress, line);
+}
+
+// Called by trainers of the first form: through the model.
+GW_METHOD(server, forward, GW_INLINE, "tensor") {
+    return gw_value_of(gw_module_call(s, self->model, gw_arg_tensor(s, a, 0)));
+}
+
+// A step with the gradients that the caller's backward pass has left here.
+GW_METHOD(server, step, GW_INLINE, "") {
+    gw_optimizer_step(s, self->optimizer);
+    report(s, self);
+    return gw_none();
+}
+
+// Called by trainers of the second form: the weights, and how many steps they have behind them.
+GW_METHOD(server, pull, GW_INLINE, "") {
+    gw_map *m = gw_map_open(s);
+    gw_map_put(s, m, "weights", weights_of(s, self->model));
+    gw_map_put(s, m, "step", gw_optimizer_steps(self->optimizer));
+    return gw_value_of(m);
+}
+
+// Called by trainers: a gradient, and the step of the weights it was computed from.
+GW_METHOD(server, push, GW_INLINE, "list, int") {
+    self->behind += gw_optimizer_steps(self->optimizer) - gw_arg_int(s, a, 1);
+    gradients_add(s, self->model, gw_arg_list(s, a, 0));
+    gw_optimizer_step(s, self->optimizer);
+    report(s, self);
+    return gw_none();
+}
+
+// ---- Trainers -----------------------------------------------------------------------------------------------------
+
+// The form of PyTorch's tutorial: forward through the server, backward through it, and a step there.
+static void step_through(gw_scope *s, gw_rref *ps, digits batch) {
+    gw_tensor *logits = gw_tensor_of(s, gw_rpc_sync(s, ps, "forward", batch.images));
+    gw_backward(s, gw_cross_entropy(s, logits, batch.labels));
+    gw_rpc_sync(s, ps, "step");
+}
+
+// All computing here, with weights of the server.
+static void step_apart(gw_scope *s, gw_rref *ps, digits batch, gw_module *model) {
+    gw_map *now = gw_map_of(s, gw_rpc_sync(s, ps, "pull"));
+    weights_load(s, model, gw_list_of(s, gw_map_get(s, now, "weights")));
+    gw_backward(s, digits_loss(s, model, batch));
+    gw_rpc_notify(s, ps, "push", gradients_of(s, model), gw_map_get(s, now, "step"));
+}
+
+// server, form, file of digits or none, epochs, digits in a batch
+GW_FUNCTION(train, GW_POOL, "rref, string, any, int, int") {
+    gw_rref *ps = gw_arg_rref(s, a, 0);
+    bool apart = strcmp(gw_arg_string(s, a, 1), "push") == 0;
+    gw_value path = gw_arg(s, a, 2);
+    int64_t epochs = gw_arg_int(s, a, 3), size = gw_arg_int(s, a, 4);
+    digits all = digits_load(s, path.kind == GW_STRING ? path.as.string : NULL).train;
+    digits mine = digits_share(s, all, gw_rpc_self(s).rank - 1, gw_rpc_world_size(s) - 1);
+    gw_module *model = apart ? digits_model(s, WIDTH) : NULL;
+    for (int64_t epoch = 0; epoch < epochs && gw_ok(s); epoch++) {
+        gw_scope *pass = gw_scope_open(s);
+        digits mixed = digits_shuffled(pass, mine);
+        for (int64_t start = 0; start < mine.count && gw_ok(pass); start += size) {
+            gw_scope *step = gw_scope_open(pass);
+            int64_t end = start + size < mine.count ? start + size : mine.count;
+            digits batch = digits_slice(step, mixed, start, end);
+            if (apart)
+                step_apart(step, ps, batch, model);
+            else
+                step_through(step, ps, batch);
+            gw_scope_merge(step);
+        }
+        gw_scope_merge(pass);
+    }
+    if (apart) gw_rpc_sync(s, ps, "pull");  // comes behind the last push
+    return gw_none();
+}
+
+// ---- The program --------------------------------------------------------------------------------------------------
+
+static int finish(gw_scope *s, gw_rref *ps, const options *o) {
+    server *self = gw_local(s, ps, server);
+    if (!self) return 1;
+    double accuracy = digits_accuracy(s, self->model, self->test);
+    printf("%d trainers, %lld steps: %.2f %% of the test digits\n", gw_rpc_world_size(s) - 1,
+           (long long)gw_optimizer_steps(self->optimizer), accuracy * 100);
+    if (o->plot && !curve_plot(&self->progress, o->plot))
+        gw_fail(s, GW_SYSTEM, "%s: %s", o->plot, strerror(errno));
+    return accuracy >= goal ? 0 : NOT_LEARNED;
+}
+
+static int run_server(gw_scope *root, const options *o) {
+    gw_scope *s = gw_scope_open(root);
+    digits_split d = digits_load(s, o->data);
+    int64_t steps = o->epochs * (d.train.count / o->batch + 1), interval = steps / REPORTS + 1;
+    gw_rref *ps = gw_remote(s, gw_rpc_self(s), "server", o->lr, o->momentum, interval);
+    server *self = gw_local(s, ps, server);
+    if (self) self->test = d.test;
+
+    int count;
+    const gw_worker *workers = gw_rpc_workers(s, &count);  // the first is this one
+    gw_call_options call = { .timeout_ms = GW_NO_TIMEOUT };
+    if (gw_ok(s))
+        gw_rpc_sync_all_with(s, call, workers + 1, count - 1, "train", ps, o->form,
+                             gw_value_of(o->data), o->epochs, o->batch);
+    int code = gw_ok(s) ? finish(s, ps, o) : 1;
+    gw_scope_merge(s);
+    return code;
+}
+
+// The life of one worker. |init_method| is NULL under a launcher.
+static int run_worker(const char *init_method, void *context) {
+    const options *o = context;
+    const char *rank = getenv("RANK");
+    bool is_server = rank && strcmp(rank, "0") == 0;
+    gw_scope *root = gw_scope_open(NULL);
+    gw_seed(root, (uint64_t)o->seed);
+    gw_rpc_init(root, (gw_rpc_options){
+                          .name = is_server ? "server" : gw_format(root, "trainer%s", rank),
+                          .init_method = init_method,
+                      });
+    if (gw_ok(root) && gw_rpc_world_size(root) < 2)
+        gw_fail(root, GW_INVALID, "a server and at least one trainer: gradwire run -n 2 -- ...");
+    int outcome = is_server && gw_ok(root) ? run_server(root, o) : 0;
+    gw_rpc_shutdown(root);  // trainers serve until the server is done
+    int failed = gw_exit_code(gw_scope_close(root));
+    return failed ? failed : outcome;
+}
+
+int main(int argc, char **argv) {
+    static const char *const forms[] = { "backward", "push", NULL };
+    options o = {
+        .form = "backward", .world_size = 4, .epochs = 20, .batch = 16, .seed = 1, .lr = 0.1
+    };
+    const flag flags[] = {
+        { "form", "backward|push", "passes through the server, or gradients of one's own",
+          .text = &o.form, .words = forms },
+        { "world-size", "N", "processes, server included", .integer = &o.world_size, .min = 2,
+          .max = 1024 },
+        { "epochs", "N", "passes of each trainer over its digits", .integer = &o.epochs, .min = 1,
+          .max = 1e6 },
+        { "batch", "N", "digits in a gradient", .integer = &o.batch, .min = 1, .max = 1e6 },
+        { "lr", "X", "learning rate", .real = &o.lr, .max = 1000 },
+        { "momentum", "X", "of SGD", .real = &o.momentum, .max = 1 },
+        { "seed", "N", "of weights and orders", .integer = &o.seed, .max = 1e15 },
+        { "data", "FILE", "digits instead of the repository's", .text = &o.data },
+        { "plot", "FILE.svg", "draw the test accuracy", .text = &o.plot },
+        { 0 },
+    };
+    static const char about[] =
+        "Learns handwritten digits with one parameter server and trainers that have it take a\n"
+        "step whenever they have a gradient. Started alone it makes its own workers; under\n"
+        "`gradwire run -n N -- parameter_server` it is one of them. Exit code: 0 if at least 95 %\n"
+        "of the test digits are recognised, 3 if not, 1 after an error, 2 for a wrong option.";
+    int code = flags_parse("parameter_server", about, flags, argc, argv);
+    if (code >= 0) return code;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (getenv("RANK")) return run_worker(NULL, &o);
+    return workers_run((int)o.world_size, run_worker, &o);
+}
