@@ -33,7 +33,7 @@ typedef struct gw_optimizer gw_optimizer;
 
 // ---- Rules --------------------------------------------------------------------------------------
 // |params| of all of them: a list of leaves that require a gradient, of dtype f32 or f64, contiguous,
-// each once. Else INVALID, as are options out of their range. |maximize| goes up instead of down.
+// each once, or references to such. Else INVALID, as are options out of their range. |maximize| goes up instead of down.
 
 // Stochastic gradient descent (Sutskever et al. 2013 for Nesterov's form): torch.optim.SGD.
 typedef struct gw_sgd_options {
@@ -43,6 +43,7 @@ typedef struct gw_sgd_options {
     double weight_decay;  // 0
     bool nesterov;        // needs momentum, and no dampening
     bool maximize;
+    bool concurrent;  // see Other workers
 } gw_sgd_options;
 
 GW_API gw_optimizer *gw_sgd(gw_scope *s, gw_list *params, gw_sgd_options options);
@@ -55,6 +56,7 @@ typedef struct gw_adam_options {
     double weight_decay;  // of gw_adam 0, of gw_adamw 0.01
     bool amsgrad;
     bool maximize;
+    bool concurrent;  // see Other workers
 } gw_adam_options;
 
 GW_API gw_optimizer *gw_adam(gw_scope *s, gw_list *params, gw_adam_options options);
@@ -69,6 +71,7 @@ typedef struct gw_sparse_adam_options {
     double beta1, beta2;  // 0.9, 0.999
     double eps;           // 1e-8
     bool maximize;
+    bool concurrent;  // see Other workers
 } gw_sparse_adam_options;
 
 GW_API gw_optimizer *gw_sparse_adam(gw_scope *s, gw_list *params, gw_sparse_adam_options options);
@@ -80,6 +83,7 @@ typedef struct gw_adamax_options {
     double eps;           // 1e-8
     double weight_decay;  // 0
     bool maximize;
+    bool concurrent;  // see Other workers
 } gw_adamax_options;
 
 GW_API gw_optimizer *gw_adamax(gw_scope *s, gw_list *params, gw_adamax_options options);
@@ -92,6 +96,7 @@ typedef struct gw_adagrad_options {
     double initial_accumulator_value;  // 0
     double eps;                        // 1e-10
     bool maximize;
+    bool concurrent;  // see Other workers
 } gw_adagrad_options;
 
 GW_API gw_optimizer *gw_adagrad(gw_scope *s, gw_list *params, gw_adagrad_options options);
@@ -103,6 +108,7 @@ typedef struct gw_adadelta_options {
     double eps;           // 1e-6
     double weight_decay;  // 0
     bool maximize;
+    bool concurrent;  // see Other workers
 } gw_adadelta_options;
 
 GW_API gw_optimizer *gw_adadelta(gw_scope *s, gw_list *params, gw_adadelta_options options);
@@ -116,6 +122,7 @@ typedef struct gw_rmsprop_options {
     double momentum;      // 0
     bool centered;
     bool maximize;
+    bool concurrent;  // see Other workers
 } gw_rmsprop_options;
 
 GW_API gw_optimizer *gw_rmsprop(gw_scope *s, gw_list *params, gw_rmsprop_options options);
@@ -126,6 +133,7 @@ typedef struct gw_rprop_options {
     double eta_minus, eta_plus;           // 0.5, 1.2; 0 < eta_minus < 1 < eta_plus
     double step_size_min, step_size_max;  // 1e-6, 50
     bool maximize;
+    bool concurrent;  // see Other workers
 } gw_rprop_options;
 
 GW_API gw_optimizer *gw_rprop(gw_scope *s, gw_list *params, gw_rprop_options options);
@@ -145,6 +153,24 @@ GW_API double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm);
 
 // Steps taken so far.
 GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
+
+// ---- Other workers ------------------------------------------------------------------------------
+// Parameters may be references (gradwire/ref.h), in any mixture with tensors: to leaves of other
+// workers, or of this one. Each owner then keeps the state of its own, and computes its part of a
+// step from the gradients that passes in |s| have left there.
+//
+//     gw_list *params = gw_parameters(root, decoder);                    // tensors, here
+//     gw_list_add(root, params, gw_remote(root, "ps", "make_weight"));   // and one that ps has
+//     gw_optimizer *opt = gw_sgd(root, params, (gw_sgd_options){ .lr = 0.05 });
+//
+// A step is all or nothing there, too: every owner computes beside what it has, and only when all of
+// them have, they put it in place. If an owner is lost before that, none has changed; if one is lost
+// later, the error says who is a step ahead. With |concurrent| nothing is staged: each owner takes
+// its step as it comes. That is for several trainers over the same parameters (HogWild, Recht et al.
+// 2011); it needs one call to each owner, instead of two.
+//
+// Making one waits for all owners, and fails with what is wrong with a reference, and where; a step,
+// clipping, state_dict and load wait for them, too.
 
 // ---- Groups -------------------------------------------------------------------------------------
 // Parameters with options of their own. What |options| leave at 0 or false is as in the first group;

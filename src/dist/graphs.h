@@ -111,6 +111,8 @@ struct graphs {
     map others;           // what is known of other initiators, by rank
     gw_error stopped;     // its status is not GW_OK once this worker has left
     uint64_t mark_calls;  // asked of others, for tests
+
+    struct optimizers *optimizers;  // that this worker serves
 };
 
 typedef struct graphs graphs;

@@ -1,6 +1,8 @@
 // Passes of this and other initiators, and the messages about them. With the role but where it says so.
 #include "dist/across.h"
 
+#include "dist/optimizers.h"
+
 #include "base/mem.h"
 #include "base/value.h"
 
@@ -505,6 +507,11 @@ gw_status graphs_open(agent *a, gw_error *error) {
     list_init(&gs->released);
     list_init(&gs->passes);
     list_init(&gs->ending);
+    gs->optimizers = optimizers_open();
+    if (!gs->optimizers) {
+        mem_free(gs);
+        return error_set(error, GW_NO_MEMORY, "no memory for graphs");
+    }
     a->graphs = gs;
     return GW_OK;
 }
@@ -561,6 +568,7 @@ void graphs_free(agent *a) {
     for (size_t i = 0; (e = map_next(&gs->others, &i));) free_initiator(e->value);
     map_fini(&gs->others);
     map_fini(&gs->sends);
+    optimizers_close(gs->optimizers);
     mem_free(gs);
 }
 

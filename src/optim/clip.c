@@ -2,7 +2,7 @@
 #include "autograd/grads.h"
 #include "autograd/sum.h"
 #include "base/mem.h"
-#include "optim/optimizer.h"
+#include "optim/upward.h"
 #include "tensor/rows.h"
 
 #include <math.h>
@@ -41,13 +41,13 @@ static gw_tensor *numbers_of(gw_tensor *g) {
     return tensor_is_rows(g) ? g->values : g;
 }
 
-static double norm(gw_scope *s, const gw_list *params) {
+double clip_squares(gw_scope *s, const gw_list *params) {
     double sum = 0;
     for (int i = 0; i < gw_list_count(params); i++) {
         gw_tensor *g = gradient_of(s, params, i), *x = g ? numbers_of(g) : NULL;
         if (x) sum += x->dtype == GW_F32 ? squares_float(x) : squares_double(x);
     }
-    return sqrt(sum);
+    return sum;
 }
 
 // A tensor to write |g| times something to: |g| itself if nobody else sees it. Counted.
@@ -69,9 +69,9 @@ static void scale(gw_tensor *to, const gw_tensor *from, double by) {
 }
 
 // All or none: first room for every result, then the arithmetic.
-static void scale_all(gw_scope *s, const gw_list *params, double by) {
+void clip_scale(gw_scope *s, const gw_list *params, double by) {
     int count = gw_list_count(params), done = 0;
-    gw_tensor **rooms = mem_calloc((size_t)count * sizeof *rooms);
+    gw_tensor **rooms = mem_calloc((size_t)count * sizeof *rooms + 1);
     if (!rooms) {
         scope_fail(s, GW_NO_MEMORY, "gw_clip_grad_norm: no memory");
         return;
@@ -90,14 +90,37 @@ static void scale_all(gw_scope *s, const gw_list *params, double by) {
     mem_free(rooms);
 }
 
+// |params| with what references to values of this worker stand for, in |w|, and without other references.
+static gw_list *those_here(gw_scope *w, gw_list *params, bool *out_far) {
+    int count = gw_list_count(params), here = 0;
+    for (int i = 0; i < count; i++) here += gw_list_get(w, params, i).kind != GW_RREF;
+    if (here == count) return params;
+    gw_list *list = gw_list_open(w);
+    for (int i = 0; i < count && gw_ok(w); i++) {
+        gw_value v = gw_list_get(w, params, i);
+        if (v.kind != GW_RREF || elsewhere_is_here(w, v.as.rref, &v))
+            gw_list_add_value(w, list, v);
+        else
+            *out_far = true;
+    }
+    return list;
+}
+
 double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm) {
     if (!gw_ok(s)) return 0;
     if (!(max_norm >= 0)) {
         scope_fail(s, GW_INVALID, "gw_clip_grad_norm: %g is no norm", max_norm);
         return 0;
     }
-    double total = norm(s, params);
-    double by = max_norm / (total + 1e-6);
-    if (!(by >= 1)) scale_all(s, params, by);
+    bool far = false;
+    gw_scope *w = gw_scope_open(s);
+    gw_list *here = those_here(w, params, &far);
+    double sum = gw_ok(w) ? clip_squares(s, here) : 0;
+    if (far && gw_ok(w)) sum += elsewhere_squares(s, params);
+    double total = sqrt(sum), by = max_norm / (total + 1e-6);
+    bool scales = gw_ok(s) && gw_ok(w) && !(by >= 1);
+    if (scales && far) elsewhere_scale(s, params, by);
+    if (scales && gw_ok(s)) clip_scale(s, here, by);
+    gw_scope_merge(w);
     return gw_ok(s) ? total : 0;
 }

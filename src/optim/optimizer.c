@@ -1,18 +1,21 @@
 #include "optim/optimizer.h"
 
 #include "base/mem.h"
+#include "optim/upward.h"
 
 #include <math.h>
 #include <string.h>
 
+static void free_parameter(parameter *p) {
+    handle_release(p->x);
+    for (int k = 0; k < OPTIM_STATES_MAX; k++) block_release(p->state[k]);
+}
+
 static void destroy(gw_handle *h) {
     gw_optimizer *o = (gw_optimizer *)h;
     optimizer_discard(o);
-    for (int i = 0; i < o->parameter_count; i++) {
-        parameter *p = &o->parameters[i];
-        handle_release(p->x);
-        for (int k = 0; k < OPTIM_STATES_MAX; k++) block_release(p->state[k]);
-    }
+    elsewhere_close(o->elsewhere);
+    for (int i = 0; i < o->parameter_count; i++) free_parameter(&o->parameters[i]);
     mem_free(o->parameters);
     mem_free(o->groups);
     mem_give(o, sizeof *o);
@@ -23,7 +26,7 @@ static const handle_class optimizer_class = { "optimizer", destroy };
 gw_optimizer optimizer_poison = { .handle = { &optimizer_class, HANDLE_IMMORTAL } };
 
 // ---- Groups -------------------------------------------------------------------------------------
-static bool check_parameter(gw_scope *s, const gw_optimizer *o, int count, int i, gw_value v) {
+static bool check_parameter(gw_scope *s, const gw_optimizer *o, int count, int number, gw_value v) {
     const char *problem = NULL;
     const gw_tensor *x = v.as.tensor;
     if (v.kind != GW_TENSOR)
@@ -38,7 +41,8 @@ static bool check_parameter(gw_scope *s, const gw_optimizer *o, int count, int i
         problem = "does not require a gradient";
     for (int k = 0; k < count && !problem; k++)
         if (o->parameters[k].x == x) problem = "is there twice";
-    if (problem) scope_fail(s, GW_INVALID, "gw_%s: parameter %d %s", o->rule->name, i, problem);
+    if (problem)
+        scope_fail(s, GW_INVALID, "gw_%s: parameter %d %s", o->rule->name, number, problem);
     return !problem;
 }
 
@@ -47,37 +51,74 @@ static bool reserve(gw_scope *s, gw_optimizer *o, int more) {
     size_t parameters = (size_t)o->parameter_count + (size_t)more;
     void *a = mem_realloc(o->groups, groups * sizeof(optimizer_group));
     if (a) o->groups = a;
-    void *b = mem_realloc(o->parameters, parameters * sizeof(parameter));
+    void *b = mem_realloc(o->parameters, (parameters + 1) * sizeof(parameter));
     if (b) o->parameters = b;
     if (!a || !b) scope_fail(s, GW_NO_MEMORY, "gw_%s: no memory", o->rule->name);
     return a && b;
 }
 
-bool optimizer_add_group(gw_scope *s, gw_optimizer *o, gw_list *params,
-                         const optimizer_group *options) {
-    if (!gw_ok(s)) return false;
-    int more = params ? gw_list_count(params) : 0, count = o->parameter_count;
-    if (!more) scope_fail(s, GW_INVALID, "gw_%s: no parameters", o->rule->name);
-    optimizer_group g = *options;
-    g.initial_lr = NAN;
-    if (!more || !rule_complete(s, o->rule, &g, o->group_count ? o->groups : NULL) ||
-        !reserve(s, o, more))
-        return false;
-    for (int i = 0; i < more; i++) {
-        gw_value v = gw_list_get(s, params, i);
-        if (!check_parameter(s, o, count, i, v)) return false;
-        o->parameters[count++] = (parameter){ .x = v.as.tensor, .group = o->group_count };
-    }
-    // From here on nothing fails.
-    for (int i = o->parameter_count; i < count; i++) handle_retain(o->parameters[i].x);
-    if (o->group_count && !isnan(o->groups[0].initial_lr)) g.initial_lr = g.options.lr;
-    o->parameter_count = count;
-    o->groups[o->group_count++] = g;
+// Puts parameters behind those that count, without counting them yet.
+static bool put_parameter(gw_scope *s, gw_optimizer *o, int *count, int number, gw_value v) {
+    if (!check_parameter(s, o, *count, number, v)) return false;
+    o->parameters[(*count)++] =
+        (parameter){ .x = v.as.tensor, .number = number, .group = o->group_count };
     return true;
 }
 
-gw_optimizer *optimizer_open(gw_scope *s, const rule *r, gw_list *params,
-                             const optimizer_group *options) {
+static void finish_group(gw_optimizer *o, int count, optimizer_group g) {
+    for (int i = o->parameter_count; i < count; i++) handle_retain(o->parameters[i].x);
+    o->parameter_count = count;
+    o->groups[o->group_count++] = g;
+}
+
+bool optimizer_add_part(gw_scope *s, gw_optimizer *o, gw_list *params, const int *numbers,
+                        const optimizer_group *complete) {
+    int more = gw_list_count(params), count = o->parameter_count;
+    if (!gw_ok(s) || !rule_check(s, o->rule, complete) || !reserve(s, o, more)) return false;
+    for (int i = 0; i < more; i++)
+        if (!put_parameter(s, o, &count, numbers[i], gw_list_get(s, params, i))) return false;
+    finish_group(o, count, *complete);
+    return true;
+}
+
+bool optimizer_add_group(gw_scope *s, gw_optimizer *o, gw_list *params,
+                         const optimizer_group *options) {
+    if (!gw_ok(s)) return false;
+    int more = params ? gw_list_count(params) : 0, count = o->parameter_count, far_count = 0;
+    if (!more) scope_fail(s, GW_INVALID, "gw_%s: no parameters", o->rule->name);
+    optimizer_group g = *options;
+    rule_complete(o->rule, &g, o->group_count ? o->groups : NULL);
+    bool is_scheduled = o->group_count && !isnan(o->groups[0].initial_lr);
+    g.initial_lr = is_scheduled ? g.options.lr : NAN;
+    if (!more || !rule_check(s, o->rule, &g) || !reserve(s, o, more)) return false;
+
+    gw_value *far = gw_alloc(s, (size_t)more * sizeof *far);
+    int *numbers = gw_alloc(s, (size_t)more * sizeof *numbers);
+    for (int i = 0; i < more && gw_ok(s); i++) {
+        gw_value v = gw_list_get(s, params, i);
+        int number = o->number_count + i;
+        if (v.kind == GW_RREF && !elsewhere_is_here(s, v.as.rref, &v)) {
+            far[far_count] = v;
+            numbers[far_count++] = number;
+            continue;
+        }
+        if (!gw_ok(s) || !put_parameter(s, o, &count, number, v)) return false;
+    }
+    if (!gw_ok(s)) return false;
+    if ((far_count || o->elsewhere) && !elsewhere_add_group(s, o, &g, far, numbers, far_count))
+        return false;
+    o->number_count += more;
+    finish_group(o, count, g);
+    return true;
+}
+
+void optimizer_remove_group(gw_optimizer *o) {
+    o->group_count--;
+    while (o->parameter_count && o->parameters[o->parameter_count - 1].group == o->group_count)
+        free_parameter(&o->parameters[--o->parameter_count]);
+}
+
+gw_optimizer *optimizer_open(gw_scope *s, const rule *r) {
     if (!gw_ok(s)) return NULL;
     gw_optimizer *o = mem_take(sizeof *o);
     if (!o) {
@@ -87,9 +128,7 @@ gw_optimizer *optimizer_open(gw_scope *s, const rule *r, gw_list *params,
     memset(o, 0, sizeof *o);
     handle_init(&o->handle, &optimizer_class);
     o->rule = r;
-    if (optimizer_add_group(s, o, params, options)) return o;
-    handle_release(o);
-    return NULL;
+    return o;
 }
 
 // ---- Looking ------------------------------------------------------------------------------------

@@ -39,9 +39,10 @@ typedef struct rule {
 // NULL if there is none.
 const rule *rule_find(const char *name);
 
-// Fills in what is 0, by |first| if there is one and else by the defaults. False with |s| failed if
-// a number is out of its range.
-bool rule_complete(gw_scope *s, const rule *r, optimizer_group *g, const optimizer_group *first);
+// Fills in what is 0, by |first| if there is one and else by the defaults.
+void rule_complete(const rule *r, optimizer_group *g, const optimizer_group *first);
+// False with |s| failed if a number is out of its range.
+bool rule_check(gw_scope *s, const rule *r, const optimizer_group *g);
 
 // The number that |o| is in the options of |g|; a flag is 0 or 1.
 double option_get(const option *o, const optimizer_group *g);
@@ -62,10 +63,12 @@ struct optimizer_group {
         gw_rprop_options rprop;
     } options;
     double initial_lr;  // what schedules are about: the rate before the first one; NaN without one
+    bool concurrent;    // the optimizer's, in the first group
 };
 
 typedef struct parameter {
     gw_tensor *x;  // counted
+    int number;    // among all parameters of the optimizer, here and elsewhere
     int group;
     int64_t step_count;
     block *state[OPTIM_STATES_MAX];  // arrays like x; NULL before the first step, or unused
@@ -86,27 +89,41 @@ struct gw_optimizer {
     int group_count;
 
     // state
-    parameter *parameters;
+    parameter *parameters;  // of this worker
     int parameter_count;
+    int number_count;             // of all parameters
+    struct elsewhere *elsewhere;  // NULL: all are here
     int64_t step_count;
 };
 
-// |params| as a first group. One count, or NULL with |s| failed.
-gw_optimizer *optimizer_open(gw_scope *s, const rule *r, gw_list *params,
-                             const optimizer_group *options);
+// Without groups; one count, NULL with |s| failed.
+gw_optimizer *optimizer_open(gw_scope *s, const rule *r);
 bool optimizer_add_group(gw_scope *s, gw_optimizer *o, gw_list *params,
                          const optimizer_group *options);
+// The same with options that are complete, for the part that this worker has of an optimizer:
+// |numbers| are those of |params|, which are tensors. There may be none.
+bool optimizer_add_part(gw_scope *s, gw_optimizer *o, gw_list *params, const int *numbers,
+                        const optimizer_group *complete);
+void optimizer_remove_group(gw_optimizer *o);  // the last one
 
 extern gw_optimizer optimizer_poison;  // what failed constructors return; steps of it do nothing
 
 // ---- Steps --------------------------------------------------------------------------------------
 // False with |s| failed and nothing staged.
 bool optimizer_stage(gw_scope *s, gw_optimizer *o);
+// Its halves: all that may fail, and the arithmetic.
+bool optimizer_prepare(gw_scope *s, gw_optimizer *o);
+void optimizer_compute(gw_optimizer *o);
 void optimizer_commit(gw_optimizer *o);
 void optimizer_discard(gw_optimizer *o);
 
 // All of it at once: writes in place where nobody else sees the old values. False with |s| failed
 // and nothing changed.
 bool optimizer_step(gw_scope *s, gw_optimizer *o);
+
+// ---- Clipping -----------------------------------------------------------------------------------
+// Of the tensors in |params| that have a gradient in |s|: the sum of their squares; and them times |by|.
+double clip_squares(gw_scope *s, const gw_list *params);
+void clip_scale(gw_scope *s, const gw_list *params, double by);
 
 #endif

@@ -142,7 +142,7 @@ static void a_group_that_is_refused_changes_nothing(void **state) {
     gw_list *both = list_of(s, b);
     gw_list_add(s, both, a);
     gw_sgd_add_group(s, opt, both, (gw_sgd_options){ 0 });
-    assert_group_refused(s, opt, "gw_sgd: parameter 1 is there twice");
+    assert_group_refused(s, opt, "gw_sgd: parameter 2 is there twice");
     gw_sgd_add_group(s, opt, gw_list_open(s), (gw_sgd_options){ 0 });
     assert_group_refused(s, opt, "gw_sgd: no parameters");
     gw_backward(s, gw_sum(s, gw_add(s, a, b)));

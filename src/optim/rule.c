@@ -101,19 +101,24 @@ const option *rule_option(const rule *r, const char *name) {
     return NULL;
 }
 
-bool rule_complete(gw_scope *s, const rule *r, optimizer_group *g, const optimizer_group *first) {
+void rule_complete(const rule *r, optimizer_group *g, const optimizer_group *first) {
     for (int i = 0; i < r->option_count; i++) {
         const option *o = &r->options[i];
         double value = option_get(o, g);
         if (value == 0)
-            value = first ? option_get(o, first) : o->otherwise;
+            option_set(o, g, first ? option_get(o, first) : o->otherwise);
         else if (value == -1)
-            value = 0;
-        if (!(value >= o->low && value < o->below)) {
-            scope_fail(s, GW_INVALID, "gw_%s: %s is %g", r->name, o->name, value);
-            return false;
-        }
-        option_set(o, g, value);
+            option_set(o, g, 0);
+    }
+}
+
+bool rule_check(gw_scope *s, const rule *r, const optimizer_group *g) {
+    for (int i = 0; i < r->option_count; i++) {
+        const option *o = &r->options[i];
+        double value = option_get(o, g);
+        if (value >= o->low && value < o->below) continue;
+        scope_fail(s, GW_INVALID, "gw_%s: %s is %g", r->name, o->name, value);
+        return false;
     }
     const char *problem = r->check ? r->check(g) : NULL;
     if (problem) scope_fail(s, GW_INVALID, "gw_%s: %s", r->name, problem);
@@ -248,7 +253,11 @@ const rule *rule_find(const char *name) {
 // ---- Optimizers that follow them ----------------------------------------------------------------
 static gw_optimizer *make(gw_scope *s, int number, gw_list *params,
                           const optimizer_group *options) {
-    gw_optimizer *o = optimizer_open(s, &rules[number], params, options);
+    gw_optimizer *o = optimizer_open(s, &rules[number]);
+    if (o && !optimizer_add_group(s, o, params, options)) {
+        handle_release(o);
+        o = NULL;
+    }
     o = o ? scope_own(s, o) : NULL;
     return o ? o : &optimizer_poison;
 }
@@ -266,7 +275,9 @@ static void add(gw_scope *s, int number, gw_optimizer *o, gw_list *params,
 
 #define RULE(name, NAME, struct_name, member)                                                      \
     gw_optimizer *gw_##name(gw_scope *s, gw_list *params, struct_name options) {                   \
-        return make(s, NAME, params, &(optimizer_group){ .options.member = options });             \
+        return make(                                                                               \
+            s, NAME, params,                                                                       \
+            &(optimizer_group){ .options.member = options, .concurrent = options.concurrent });    \
     }                                                                                              \
     void gw_##name##_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,                    \
                                struct_name options) {                                              \

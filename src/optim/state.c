@@ -1,6 +1,7 @@
 #include "optim/state.h"
 
 #include "base/mem.h"
+#include "optim/upward.h"
 #include "tensor/op.h"
 #include <gradwire/ops.h>
 
@@ -24,10 +25,11 @@ static void put_state(gw_scope *s, gw_map *map, const char *key, const gw_tensor
 
 static void write_parameter(gw_scope *s, const gw_optimizer *o, int i, gw_map *map) {
     const parameter *p = &o->parameters[i];
-    gw_map_put(s, map, gw_format(s, "%d.step", i), p->step_count);
+    gw_map_put(s, map, gw_format(s, "%d.step", p->number), p->step_count);
     for (int k = 0; k < OPTIM_STATES_MAX && gw_ok(s); k++)
         if (p->state[k])
-            put_state(s, map, gw_format(s, "%d.%s", i, o->rule->states[k]), p->x, p->state[k]);
+            put_state(s, map, gw_format(s, "%d.%s", p->number, o->rule->states[k]), p->x,
+                      p->state[k]);
 }
 
 static void write_group(gw_scope *s, const gw_optimizer *o, int i, gw_map *map) {
@@ -40,10 +42,13 @@ static void write_group(gw_scope *s, const gw_optimizer *o, int i, gw_map *map) 
         gw_map_put(s, map, gw_format(s, "group.%d.initial_lr", i), g->initial_lr);
 }
 
-void state_write(gw_scope *s, const gw_optimizer *o, gw_map *map) {
+void state_write_groups(gw_scope *s, const gw_optimizer *o, gw_map *map) {
     gw_map_put(s, map, "rule", o->rule->name);
     gw_map_put(s, map, "steps", o->step_count);
     for (int i = 0; i < o->group_count && gw_ok(s); i++) write_group(s, o, i, map);
+}
+
+void state_write_parameters(gw_scope *s, const gw_optimizer *o, gw_map *map) {
     for (int i = 0; i < o->parameter_count && gw_ok(s); i++) write_parameter(s, o, i, map);
 }
 
@@ -51,7 +56,9 @@ gw_map *gw_optimizer_state_dict(gw_scope *s, gw_optimizer *o) {
     gw_map *map = gw_map_open(s);
     if (!gw_ok(s) || o == &optimizer_poison) return map;
     gw_scope *work = gw_scope_open(s);
-    state_write(work, o, map);
+    state_write_groups(work, o, map);
+    state_write_parameters(work, o, map);
+    if (o->elsewhere) elsewhere_write(work, o, map);
     gw_scope_merge(work);
     return map;
 }
@@ -103,12 +110,13 @@ static block *read_state(gw_scope *s, map_reading *r, const char *key, const gw_
 
 static bool read_parameter(gw_scope *s, map_reading *r, const gw_optimizer *o, int i,
                            const optimizer_group *g, parameter *p) {
-    p->step_count = map_reading_count(s, r, gw_format(s, "%d.step", i));
+    int number = o->parameters[i].number;
+    p->step_count = map_reading_count(s, r, gw_format(s, "%d.step", number));
     if (p->step_count == 0) return gw_ok(s);
     unsigned used = o->rule->uses(g);
     for (int k = 0; k < OPTIM_STATES_MAX && gw_ok(s); k++) {
         if (!o->rule->states[k]) continue;
-        const char *key = gw_format(s, "%d.%s", i, o->rule->states[k]);
+        const char *key = gw_format(s, "%d.%s", number, o->rule->states[k]);
         if (used >> k & 1 || map_reading_find(r, key).kind != GW_NONE)
             p->state[k] = read_state(s, r, key, o->parameters[i].x);
     }
@@ -128,7 +136,7 @@ bool state_read(gw_scope *s, const gw_optimizer *o, const gw_map *map, loaded *l
     *l = (loaded){ 0 };
     if (!map_reading_open(s, &r, "gw_optimizer_load", map)) return false;
     l->groups = mem_calloc((size_t)o->group_count * sizeof *l->groups);
-    l->parameters = mem_calloc((size_t)o->parameter_count * sizeof *l->parameters);
+    l->parameters = mem_calloc((size_t)o->parameter_count * sizeof *l->parameters + 1);
     if (!l->groups || !l->parameters) scope_fail(s, GW_NO_MEMORY, "gw_optimizer_load: no memory");
     if (l->parameters) l->parameter_count = o->parameter_count;
     map_reading_string(s, &r, "rule", o->rule->name);
@@ -152,7 +160,10 @@ void state_take_over(gw_optimizer *o, loaded *l) {
             from->state[k] = NULL;
         }
     }
-    for (int i = 0; i < o->group_count; i++) o->groups[i] = l->groups[i];
+    for (int i = 0; i < o->group_count; i++) {
+        l->groups[i].concurrent = o->groups[i].concurrent;
+        o->groups[i] = l->groups[i];
+    }
     o->step_count = l->step_count;
     state_forget(l);
 }
@@ -161,6 +172,9 @@ void gw_optimizer_load(gw_scope *s, gw_optimizer *o, gw_map *map) {
     if (!gw_ok(s) || o == &optimizer_poison) return;
     gw_scope *work = gw_scope_open(s);
     loaded l;
-    if (state_read(work, o, map, &l)) state_take_over(o, &l);
+    if (o->elsewhere)
+        elsewhere_load(work, o, map);
+    else if (state_read(work, o, map, &l))
+        state_take_over(o, &l);
     gw_scope_merge(work);
 }

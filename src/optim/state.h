@@ -17,7 +17,8 @@ bool state_read(gw_scope *s, const gw_optimizer *o, const gw_map *map, loaded *o
 void state_take_over(gw_optimizer *o, loaded *l);  // cannot fail
 void state_forget(loaded *l);
 
-void state_write(gw_scope *s, const gw_optimizer *o, gw_map *map);
+void state_write_groups(gw_scope *s, const gw_optimizer *o, gw_map *map);
+void state_write_parameters(gw_scope *s, const gw_optimizer *o, gw_map *map);
 
 // Reading a map whose every name is looked at, and no other is in it.
 typedef struct map_reading {

@@ -1,6 +1,7 @@
 // A step: staged, then committed.
 #include "autograd/grads.h"
 #include "optim/optimizer.h"
+#include "optim/upward.h"
 
 #include <string.h>
 
@@ -77,7 +78,7 @@ static bool prepare(gw_scope *s, gw_optimizer *o, int i, bool beside) {
     if (take_blocks(o, p, beside)) return true;
     scope_fail(s, GW_NO_MEMORY,
                "step of gw_%s: no memory for new values of parameter %d; none has changed",
-               o->rule->name, i);
+               o->rule->name, p->number);
     return false;
 }
 
@@ -108,21 +109,29 @@ static void compute(const gw_optimizer *o, parameter *p) {
         o->rule->run_f64(g, &u);
 }
 
-// In two rounds: in place, nothing may fail once something has been computed.
-static bool stage(gw_scope *s, gw_optimizer *o, bool beside) {
+static bool prepare_all(gw_scope *s, gw_optimizer *o, bool beside) {
     if (!gw_ok(s)) return false;
     for (int i = 0; i < o->parameter_count; i++) {
         if (prepare(s, o, i, beside)) continue;
         optimizer_discard(o);
         return false;
     }
-    for (int i = 0; i < o->parameter_count; i++)
-        if (o->parameters[i].grad) compute(o, &o->parameters[i]);
     return true;
 }
 
+bool optimizer_prepare(gw_scope *s, gw_optimizer *o) {
+    return prepare_all(s, o, true);
+}
+
+void optimizer_compute(gw_optimizer *o) {
+    for (int i = 0; i < o->parameter_count; i++)
+        if (o->parameters[i].grad) compute(o, &o->parameters[i]);
+}
+
 bool optimizer_stage(gw_scope *s, gw_optimizer *o) {
-    return stage(s, o, true);
+    if (!optimizer_prepare(s, o)) return false;
+    optimizer_compute(o);
+    return true;
 }
 
 // ---- Committing ---------------------------------------------------------------------------------
@@ -161,11 +170,17 @@ void optimizer_commit(gw_optimizer *o) {
 }
 
 bool optimizer_step(gw_scope *s, gw_optimizer *o) {
-    if (!stage(s, o, false)) return false;
+    // In place, nothing may fail once something has been computed.
+    if (!prepare_all(s, o, false)) return false;
+    optimizer_compute(o);
     optimizer_commit(o);
     return true;
 }
 
 void gw_optimizer_step(gw_scope *s, gw_optimizer *o) {
-    if (o != &optimizer_poison) optimizer_step(s, o);
+    if (o == &optimizer_poison) return;
+    if (o->elsewhere)
+        elsewhere_step(s, o);
+    else
+        optimizer_step(s, o);
 }

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/scope.h"
 #include "rpc/options.h"
+#include "rpc/upward.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -36,6 +37,11 @@ static gw_status no_memory(gw_error *error) {
     return error_set(error, GW_NO_MEMORY, "no memory for a registry");
 }
 
+static gw_status check_name(const gw_registry *r, const char *name, gw_error *error) {
+    if (!name || r->is_opening || strncmp(name, "gw.", 3)) return GW_OK;
+    return error_set(error, GW_INVALID, "\"%.140s\": names with gw. are the library's", name);
+}
+
 // |owner| is "class." in errors about methods, "" else.
 static gw_status add(map *functions, const char *owner, function f, const char *name,
                      const char *signature_text, gw_error *error) {
@@ -43,8 +49,6 @@ static gw_status add(map *functions, const char *owner, function f, const char *
         return error_set(error, GW_INVALID,
                          "\"%.140s\" is not a name: 1 to %d of A-Z a-z 0-9 _ : . -",
                          name ? name : "", LIMIT_NAME_BYTES);
-    if (!*owner && !strncmp(name, "gw.", 3))
-        return error_set(error, GW_INVALID, "\"%s\": names with gw. are the library's", name);
     if (map_find_name(functions, name))
         return error_set(error, GW_DUPLICATE, "%s%s is registered twice", owner, name);
     if (f.where != GW_INLINE && f.where != GW_POOL)
@@ -68,6 +72,12 @@ static gw_status add(map *functions, const char *owner, function f, const char *
     return GW_OK;
 }
 
+static gw_status add_function(gw_registry *r, const char *name, function f,
+                              const char *signature_text, gw_error *error) {
+    gw_status status = check_name(r, name, error);
+    return status ? status : add(&r->functions, "", f, name, signature_text, error);
+}
+
 static gw_status add_class(gw_registry *r, const char *name, gw_class_options options,
                            gw_error *error) {
     if (!options.open)
@@ -82,8 +92,8 @@ static gw_status add_class(gw_registry *r, const char *name, gw_class_options op
     c->name = copy;
     c->options = options;
     map_init(&c->methods);
-    gw_status status = add(&r->functions, "", (function){ .where = GW_POOL, .class = c }, name,
-                           options.signature, error);
+    gw_status status =
+        add_function(r, name, (function){ .where = GW_POOL, .class = c }, options.signature, error);
     if (status) free_class(c);
     return status;
 }
@@ -114,18 +124,44 @@ static const handle_class registry_class = { "registry", destroy_registry };
 // What a failed gw_registry_open returns: frozen and empty.
 static gw_registry poison = { .handle = { &registry_class, HANDLE_IMMORTAL }, .frozen = true };
 
-static gw_registry *open_registry(void) {
+static gw_status add_registration(gw_registry *r, const gw_registration *g, gw_error *error) {
+    if (g->function)
+        return add_function(r, g->name, (function){ .where = g->where, .body = g->function },
+                            g->signature, error);
+    if (g->method)
+        return add_method(r, g->class_name, g->name, g->where, g->signature, g->method, error);
+    return add_class(r, g->name, g->class_options, error);
+}
+
+// The library's own classes and functions, in the order of their tables: a class before its methods.
+static gw_status add_library(gw_registry *r, gw_error *error) {
+    gw_status status = GW_OK;
+    r->is_opening = true;
+    for (const gw_registration *const *table = library_tables; *table && !status; table++)
+        for (const gw_registration *g = *table; g->name && !status; g++)
+            status = add_registration(r, g, error);
+    r->is_opening = false;
+    return status;
+}
+
+static gw_registry *open_registry(gw_error *error) {
     gw_registry *r = mem_calloc(sizeof *r);
-    if (!r) return NULL;
+    if (!r) {
+        no_memory(error);
+        return NULL;
+    }
     handle_init(&r->handle, &registry_class);
     map_init(&r->functions);
-    return r;
+    if (add_library(r, error) == GW_OK) return r;
+    handle_release(r);
+    return NULL;
 }
 
 gw_registry *gw_registry_open(gw_scope *s) {
     if (s->error) return &poison;
-    gw_registry *r = open_registry();
-    if (!r) scope_fail(s, GW_NO_MEMORY, "no memory for a registry");
+    gw_error error;
+    gw_registry *r = open_registry(&error);
+    if (!r) scope_fail_with(s, &error);
     r = scope_own(s, r);
     return r ? r : &poison;
 }
@@ -140,8 +176,8 @@ static bool may_add(gw_scope *s, const gw_registry *r) {
 void gw_registry_add_function(gw_scope *s, gw_registry *r, const char *name, gw_placement where,
                               const char *signature_text, gw_function_body body) {
     gw_error error;
-    if (may_add(s, r) && add(&r->functions, "", (function){ .where = where, .body = body }, name,
-                             signature_text, &error))
+    if (may_add(s, r) &&
+        add_function(r, name, (function){ .where = where, .body = body }, signature_text, &error))
         scope_fail_with(s, &error);
 }
 
@@ -168,18 +204,9 @@ void gw_register(gw_registration *r) {
     registrations = r;
 }
 
-static gw_status add_registration(gw_registry *r, const gw_registration *g, gw_error *error) {
-    if (g->function)
-        return add(&r->functions, "", (function){ .where = g->where, .body = g->function }, g->name,
-                   g->signature, error);
-    if (g->method)
-        return add_method(r, g->class_name, g->name, g->where, g->signature, g->method, error);
-    return add_class(r, g->name, g->class_options, error);
-}
-
 gw_status registry_open_process(gw_registry **out, gw_error *error) {
-    gw_registry *r = open_registry();
-    if (!r) return no_memory(error);
+    gw_registry *r = open_registry(error);
+    if (!r) return GW_NO_MEMORY;
     gw_status status = GW_OK;
     // Methods last: their classes may stand in files whose constructors ran later.
     for (int methods = 0; methods < 2; methods++)

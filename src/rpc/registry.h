@@ -43,7 +43,8 @@ struct class {
 struct gw_registry {
     gw_handle handle;
     bool frozen;
-    map functions;  // of function, classes among them
+    bool is_opening;  // the library's own names may be added
+    map functions;    // of function, classes among them
 };
 
 // The process's registry as it is now, from what gw_register was given. One count.

@@ -99,4 +99,9 @@ gw_status graph_link(gw_handle *received, uint32_t slot, gw_tensor *x, gw_error 
 // The class of the layer |name|, "gw.nn.linear"; NULL if there is none.
 const function *modules_find_class(const char *name);
 
+// ---- The library's own classes and functions, "gw.optimizer", in every registry ----
+
+// Each table ends at a registration without a name; NULL at the end.
+extern const gw_registration *const library_tables[];
+
 #endif

@@ -1,0 +1,318 @@
+// What an owner has of optimizers that others have made: objects of class gw.optimizer.
+#include "dist/optimizer.h"
+#include "dist/optimizers.h"
+
+#include "base/mem.h"
+#include "dist/graphs.h"
+#include "optim/state.h"
+
+#include <pthread.h>
+#include <string.h>
+
+// All of an agent. The lock is a leaf; it is held while one of them computes or commits, so that steps of different
+// trainers never write the same parameter at once.
+struct optimizers {
+    pthread_mutex_t lock;
+    list_node all;  // of served_optimizer
+};
+
+typedef struct served_optimizer {
+    gw_optimizer *optimizer;
+    list_node link;
+    uint64_t staged;  // the ticket of the step between stage and commit; 0: none
+    uint64_t over;    // tickets up to this one are not staged any more
+    loaded load;      // a map between being checked and being taken over
+    bool has_load;
+} served_optimizer;
+
+optimizers *optimizers_open(void) {
+    optimizers *o = mem_calloc(sizeof *o);
+    if (!o) return NULL;
+    pthread_mutex_init(&o->lock, NULL);
+    list_init(&o->all);
+    return o;
+}
+
+void optimizers_close(optimizers *o) {
+    pthread_mutex_destroy(&o->lock);
+    mem_free(o);
+}
+
+static void lock(const gw_scope *s) {
+    const agent *a = s->agent;
+    pthread_mutex_lock(&a->graphs->optimizers->lock);
+}
+static void unlock(const gw_scope *s) {
+    const agent *a = s->agent;
+    pthread_mutex_unlock(&a->graphs->optimizers->lock);
+}
+
+// ---- Groups -------------------------------------------------------------------------------------
+static bool read_options(gw_scope *s, const rule *r, const gw_list *list, int at,
+                         optimizer_group *g) {
+    for (int k = 0; k < r->option_count; k++)
+        option_set(&r->options[k], g, gw_float_of(s, gw_list_get(s, list, at + k)));
+    return gw_ok(s) && rule_check(s, r, g);
+}
+
+static gw_list *values_of(gw_scope *s, const gw_list *references) {
+    gw_list *values = gw_list_open(s);
+    for (int i = 0; i < gw_list_count(references) && gw_ok(s); i++) {
+        gw_rref *r = gw_rref_of(s, gw_list_get(s, references, i));
+        if (gw_ok(s)) gw_list_add_value(s, values, gw_rref_local_value(s, r));
+    }
+    return values;
+}
+
+// |group|: its options, the numbers of parameters, references to them.
+static void add_group(gw_scope *s, gw_optimizer *o, gw_list *group) {
+    gw_list *options = gw_list_of(s, gw_list_get(s, group, 0));
+    gw_list *numbers = gw_list_of(s, gw_list_get(s, group, 1));
+    gw_list *references = gw_list_of(s, gw_list_get(s, group, 2));
+    optimizer_group g = { 0 };
+    int count = gw_list_count(numbers);
+    if (gw_ok(s) && gw_list_count(references) != count)
+        scope_fail(s, GW_INVALID, "%d numbers for %d parameters", count, gw_list_count(references));
+    if (!gw_ok(s) || !read_options(s, o->rule, options, 0, &g)) return;
+    int *known = gw_alloc(s, ((size_t)count + 1) * sizeof *known);
+    for (int i = 0; i < count && gw_ok(s); i++)
+        known[i] = (int)gw_int_of(s, gw_list_get(s, numbers, i));
+    gw_list *values = values_of(s, references);
+    lock(s);
+    optimizer_add_part(s, o, values, known, &g);
+    unlock(s);
+}
+
+static void open_served(gw_scope *own, void *object, const gw_args *a) {
+    served_optimizer *self = object;
+    gw_scope *s = gw_scope_open(own);
+    const rule *r = rule_find(gw_arg_string(s, a, 0));
+    gw_list *groups = gw_arg_list(s, a, 1);
+    if (gw_ok(s) && !r)
+        scope_fail(s, GW_INVALID, "no rule is called \"%.64s\"", gw_arg_string(s, a, 0));
+    if (gw_ok(s)) self->optimizer = optimizer_open(s, r);
+    if (self->optimizer) scope_own(own, self->optimizer);
+    if (!gw_ok(own)) self->optimizer = NULL;
+    for (int i = 0; i < gw_list_count(groups) && gw_ok(s) && self->optimizer; i++)
+        add_group(s, self->optimizer, gw_list_of(s, gw_list_get(s, groups, i)));
+    gw_scope_merge(s);
+    if (!gw_ok(own)) return;
+    const agent *agent = own->agent;
+    lock(own);
+    list_append(&agent->graphs->optimizers->all, &self->link);
+    unlock(own);
+}
+
+static void close_served(gw_scope *own, void *object) {
+    served_optimizer *self = object;
+    lock(own);
+    list_remove(&self->link);
+    if (self->has_load) state_forget(&self->load);
+    optimizer_discard(self->optimizer);
+    unlock(own);
+}
+
+static gw_value serve_numel(gw_scope *s, void *object, const gw_args *a) {
+    (void)s, (void)a;
+    const gw_optimizer *o = ((served_optimizer *)object)->optimizer;
+    int64_t numel = 0;
+    for (int i = 0; i < o->parameter_count; i++) numel += o->parameters[i].x->numel;
+    return gw_value_of(numel);
+}
+
+static gw_value serve_add_group(gw_scope *s, void *object, const gw_args *a) {
+    served_optimizer *self = object;
+    add_group(s, self->optimizer, gw_arg_list(s, a, 0));
+    return gw_ok(s) ? serve_numel(s, object, a) : gw_none();
+}
+
+static gw_value serve_remove_group(gw_scope *s, void *object, const gw_args *a) {
+    (void)a;
+    gw_optimizer *o = ((served_optimizer *)object)->optimizer;
+    lock(s);
+    if (o->group_count > 1) optimizer_remove_group(o);
+    unlock(s);
+    return gw_none();
+}
+
+// ---- Steps --------------------------------------------------------------------------------------
+static bool shares_parameter(const gw_optimizer *a, const gw_optimizer *b) {
+    for (int i = 0; i < a->parameter_count; i++)
+        for (int k = 0; k < b->parameter_count; k++)
+            if (a->parameters[i].x == b->parameters[k].x) return true;
+    return false;
+}
+
+// Between stage and commit the parameters of a step are its own.
+static bool is_free(gw_scope *s, const served_optimizer *self) {
+    const agent *a = s->agent;
+    list_each(l, &a->graphs->optimizers->all) {
+        const served_optimizer *other = list_entry(l, served_optimizer, link);
+        if (other == self || !other->staged || !shares_parameter(self->optimizer, other->optimizer))
+            continue;
+        scope_fail(s, GW_OVERLOADED,
+                   "another optimizer is between the stage and the commit of a step of the same "
+                   "parameters");
+        return false;
+    }
+    return true;
+}
+
+static bool take_options(gw_scope *s, gw_optimizer *o, gw_value v) {
+    if (v.kind == GW_NONE || !gw_ok(s)) return gw_ok(s);
+    const gw_list *list = gw_list_of(s, v);
+    optimizer_group *groups = gw_alloc(s, (size_t)o->group_count * sizeof *groups);
+    int count = o->rule->option_count;
+    if (gw_ok(s) && gw_list_count(list) != count * o->group_count)
+        scope_fail(s, GW_INVALID, "%d options for %d groups", gw_list_count(list), o->group_count);
+    for (int i = 0; i < o->group_count && gw_ok(s); i++) {
+        groups[i] = o->groups[i];
+        read_options(s, o->rule, list, i * count, &groups[i]);
+    }
+    for (int i = 0; i < o->group_count && gw_ok(s); i++) o->groups[i] = groups[i];
+    return gw_ok(s);
+}
+
+static void discard(served_optimizer *self) {
+    optimizer_discard(self->optimizer);
+    self->staged = 0;
+}
+
+// A ticket is good for one try. What a try has left that its trainer could not take back gives way to the next.
+static bool begin(gw_scope *s, served_optimizer *self, const gw_args *a, uint64_t *out_ticket) {
+    *out_ticket = (uint64_t)gw_arg_int(s, a, 0);
+    if (gw_ok(s) && *out_ticket <= self->over)
+        scope_fail(s, GW_CANCELLED, "this try of a step is over");
+    if (!gw_ok(s)) return false;
+    // Brings the gradients here, which takes the role, before the lock.
+    (void)gw_grads_count(s);
+    return true;
+}
+
+static gw_value serve_stage(gw_scope *s, void *object, const gw_args *a) {
+    served_optimizer *self = object;
+    uint64_t ticket;
+    if (!begin(s, self, a, &ticket)) return gw_none();
+    bool any = gw_grads_count(s) > 0;
+    gw_value options = gw_arg(s, a, 1);
+    lock(s);
+    discard(self);
+    self->over = ticket - 1;
+    if (is_free(s, self) && take_options(s, self->optimizer, options) &&
+        (!any || optimizer_stage(s, self->optimizer)))
+        self->staged = ticket;
+    unlock(s);
+    return gw_none();
+}
+
+static gw_value serve_step(gw_scope *s, void *object, const gw_args *a) {
+    served_optimizer *self = object;
+    uint64_t ticket;
+    if (!begin(s, self, a, &ticket)) return gw_none();
+    bool any = gw_grads_count(s) > 0;
+    gw_value options = gw_arg(s, a, 1);
+    lock(s);
+    discard(self);
+    self->over = ticket;
+    if (is_free(s, self) && take_options(s, self->optimizer, options)) {
+        if (any)
+            optimizer_step(s, self->optimizer);
+        else
+            optimizer_commit(self->optimizer);
+    }
+    unlock(s);
+    return gw_none();
+}
+
+static gw_value serve_commit(gw_scope *s, void *object, const gw_args *a) {
+    served_optimizer *self = object;
+    uint64_t ticket = (uint64_t)gw_arg_int(s, a, 0);
+    if (!gw_ok(s)) return gw_none();
+    lock(s);
+    if (self->staged == ticket && ticket) {
+        optimizer_commit(self->optimizer);
+        self->staged = 0;
+        self->over = ticket;
+    } else {
+        scope_fail(s, GW_WRONG_STATE, "no step is staged that could be committed");
+    }
+    unlock(s);
+    return gw_none();
+}
+
+static gw_value serve_abort(gw_scope *s, void *object, const gw_args *a) {
+    served_optimizer *self = object;
+    uint64_t ticket = (uint64_t)gw_arg_int(s, a, 0);
+    lock(s);
+    if (gw_ok(s) && ticket > self->over) self->over = ticket;
+    if (self->staged && self->staged <= self->over) discard(self);
+    unlock(s);
+    return gw_none();
+}
+
+// ---- State --------------------------------------------------------------------------------------
+static gw_value serve_state(gw_scope *s, void *object, const gw_args *a) {
+    (void)a;
+    gw_map *map = gw_map_open(s);
+    lock(s);
+    state_write_parameters(s, ((served_optimizer *)object)->optimizer, map);
+    unlock(s);
+    return gw_value_of(map);
+}
+
+static void forget_load(served_optimizer *self) {
+    if (self->has_load) state_forget(&self->load);
+    self->has_load = false;
+}
+
+static gw_value serve_check(gw_scope *s, void *object, const gw_args *a) {
+    served_optimizer *self = object;
+    const gw_map *map = gw_arg_map(s, a, 0);
+    if (!gw_ok(s)) return gw_none();
+    lock(s);
+    forget_load(self);
+    self->has_load = state_read(s, self->optimizer, map, &self->load);
+    unlock(s);
+    return gw_none();
+}
+
+static gw_value serve_load(gw_scope *s, void *object, const gw_args *a) {
+    (void)a;
+    served_optimizer *self = object;
+    lock(s);
+    if (self->has_load) {
+        discard(self);
+        state_take_over(self->optimizer, &self->load);
+        self->has_load = false;
+    } else {
+        scope_fail(s, GW_WRONG_STATE, "no map has been checked that could be loaded");
+    }
+    unlock(s);
+    return gw_none();
+}
+
+#define METHOD(name, where, signature, body)                                                       \
+    { "gw.optimizer", name, signature, where, NULL, body, { 0, NULL, NULL, NULL }, NULL }
+const gw_registration optimizer_registrations[] = {
+    { NULL,
+      "gw.optimizer",
+      "string, list",
+      GW_POOL,
+      NULL,
+      NULL,
+      { sizeof(served_optimizer), open_served, close_served, "string, list" },
+      NULL },
+    METHOD("numel", GW_INLINE, "", serve_numel),
+    METHOD("add_group", GW_POOL, "list", serve_add_group),
+    METHOD("remove_group", GW_INLINE, "", serve_remove_group),
+    METHOD("step", GW_POOL, "int, any", serve_step),
+    METHOD("step_inline", GW_INLINE, "int, any", serve_step),
+    METHOD("stage", GW_POOL, "int, any", serve_stage),
+    METHOD("stage_inline", GW_INLINE, "int, any", serve_stage),
+    METHOD("commit", GW_INLINE, "int", serve_commit),
+    METHOD("abort", GW_INLINE, "int", serve_abort),
+    METHOD("state", GW_POOL, "", serve_state),
+    METHOD("check", GW_POOL, "map", serve_check),
+    METHOD("load", GW_INLINE, "", serve_load),
+    { 0 },
+};

@@ -1,0 +1,179 @@
+// A step of an optimizer whose parameters several workers own.
+#include "dist/optimizer.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// Beyond this an owner computes on its pool, so that its loop stays free.
+enum { INLINE_NUMEL_MAX = 16384 };
+
+// ---- Calls --------------------------------------------------------------------------------------
+// The options, as an argument; none if every owner has them.
+static gw_value new_options(gw_scope *w, const gw_optimizer *o) {
+    elsewhere *e = o->elsewhere;
+    int count = options_count(o);
+    double *now = gw_alloc(w, (size_t)count * sizeof *now);
+    if (!now) return gw_none();
+    options_write(o, now);
+    if (e->told_count == count && !memcmp(e->told, now, (size_t)count * sizeof *now))
+        return gw_none();
+    double *told = mem_realloc(e->told, (size_t)count * sizeof *told);
+    if (!told) {
+        scope_fail(w, GW_NO_MEMORY, "gw_optimizer_step: no memory");
+        return gw_none();
+    }
+    memcpy(told, now, (size_t)count * sizeof *told);
+    e->told = told;
+    e->told_count = 0;  // until they have all taken it
+    gw_list *list = gw_list_open(w);
+    for (int i = 0; i < count; i++) gw_list_add(w, list, now[i]);
+    return gw_value_of(list);
+}
+
+static gw_future *call(gw_scope *w, const gw_optimizer *o, const owner *at, const char *method,
+                       gw_value options) {
+    bool is_small = at->numel <= INLINE_NUMEL_MAX;
+    char name[32];
+    snprintf(name, sizeof name, "%s%s", method, is_small ? "_inline" : "");
+    return gw_rpc_async(w, at->object, name, o->elsewhere->ticket, options);
+}
+
+// Waits for all, whatever comes: whether every one is well. The first error fails |w|, where it is left alone otherwise.
+static bool wait_for_all(gw_scope *w, gw_future *const *fs, int count) {
+    gw_wait_all(w, fs, count);
+    return gw_ok(w);
+}
+
+static const char *name_of(gw_scope *s, const owner *at) {
+    return agent_member(s->agent, at->rank)->name;
+}
+
+// Fails |s| with the error of |f| behind a sentence that says who is where.
+static void fail_behind(gw_scope *s, const gw_error *why, const char *sentence) {
+    gw_error error = *why;
+    error_prefix(&error, sentence);
+    scope_fail_with(s, &error);
+}
+
+// ---- With one owner: it computes and commits in one call ----------------------------------------
+static bool is_known_to_be_nowhere(gw_scope *s, const owner *at, const gw_error *e) {
+    return e->outcome == GW_NOT_DELIVERED || e->outcome == GW_RAN_AND_FAILED ||
+           agent_member(s->agent, at->rank)->lost;
+}
+
+static void step_one(gw_scope *s, gw_scope *w, gw_optimizer *o) {
+    elsewhere *e = o->elsewhere;
+    const owner *at = &e->owners[0];
+    gw_value options = new_options(w, o);
+    if (!optimizer_prepare(s, o)) return;
+    gw_future *f = call(w, o, at, "step", options);
+    optimizer_compute(o);
+    gw_wait(w, f);
+    if (gw_ok(w)) {
+        optimizer_commit(o);
+        e->told_count = options_count(o);
+        return;
+    }
+    optimizer_discard(o);
+    const gw_error *why = gw_scope_error(w);
+    char sentence[256];
+    if (is_known_to_be_nowhere(s, at, why))
+        snprintf(sentence, sizeof sentence, "gw_optimizer_step: nothing has changed");
+    else
+        snprintf(sentence, sizeof sentence,
+                 "gw_optimizer_step: %s may be at step %lld, and this worker is at step %lld",
+                 name_of(s, at), (long long)o->step_count + 1, (long long)o->step_count);
+    fail_behind(s, why, sentence);
+}
+
+// ---- With several: all compute beside, then all commit ------------------------------------------
+static void abort_all(gw_scope *s, const elsewhere *e) {
+    gw_scope *u = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
+    for (int i = 0; i < e->owner_count; i++) {
+        gw_rpc_notify(u, e->owners[i].object, "abort", e->ticket);
+        gw_scope_clear(u);  // who is gone needs no telling
+    }
+    gw_error ignored = gw_scope_close(u);
+    (void)ignored;
+}
+
+// Commits are sent and waited for whatever deadline there is: from here on there is no way back.
+static void commit_all(gw_scope *s, gw_optimizer *o, gw_future **fs) {
+    elsewhere *e = o->elsewhere;
+    gw_scope *u = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
+    gw_no_grad(u);
+    int missing = -1;
+    for (int i = 0; i < e->owner_count; i++)
+        fs[i] = gw_rpc_async(u, e->owners[i].object, "commit", e->ticket);
+    optimizer_commit(o);
+    gw_error why = { .status = GW_OK };
+    for (int i = 0; i < e->owner_count; i++) {
+        gw_scope *t = gw_scope_open(s);
+        t->deadline_ns = ENV_NEVER;
+        gw_wait(t, fs[i]);
+        gw_error error = gw_scope_close(t);
+        if (!error.status || missing >= 0) continue;
+        missing = i;
+        why = error;
+    }
+    gw_error ignored = gw_scope_close(u);
+    (void)ignored;
+    if (missing < 0) return;
+    const owner *at = &e->owners[missing];
+    char sentence[256];
+    if (agent_member(s->agent, at->rank)->lost)
+        snprintf(sentence, sizeof sentence,
+                 "gw_optimizer_step: %s is lost, and all others are at step %lld", name_of(s, at),
+                 (long long)o->step_count);
+    else
+        snprintf(sentence, sizeof sentence,
+                 "gw_optimizer_step: %s may be at step %lld still, and all others are at step %lld",
+                 name_of(s, at), (long long)o->step_count - 1, (long long)o->step_count);
+    fail_behind(s, &why, sentence);
+}
+
+static void step_all(gw_scope *s, gw_scope *w, gw_optimizer *o) {
+    elsewhere *e = o->elsewhere;
+    gw_future **fs = gw_alloc(w, (size_t)e->owner_count * sizeof(gw_future *));
+    gw_value options = new_options(w, o);
+    if (!gw_ok(w) || !optimizer_prepare(s, o)) return;
+    for (int i = 0; i < e->owner_count; i++) fs[i] = call(w, o, &e->owners[i], "stage", options);
+    optimizer_compute(o);
+    if (!wait_for_all(w, fs, e->owner_count)) {
+        optimizer_discard(o);
+        abort_all(s, e);
+        fail_behind(s, gw_scope_error(w), "gw_optimizer_step: nothing has changed");
+        return;
+    }
+    e->told_count = options_count(o);
+    commit_all(s, o, fs);
+}
+
+// ---- Without staging ----------------------------------------------------------------------------
+static void step_each(gw_scope *s, gw_scope *w, gw_optimizer *o) {
+    elsewhere *e = o->elsewhere;
+    gw_future **fs = gw_alloc(w, (size_t)e->owner_count * sizeof(gw_future *));
+    gw_value options = new_options(w, o);
+    for (int i = 0; i < e->owner_count && gw_ok(w); i++)
+        fs[i] = call(w, o, &e->owners[i], "step", options);
+    if (!gw_ok(w) || !optimizer_step(s, o)) return;
+    if (wait_for_all(w, fs, e->owner_count))
+        e->told_count = options_count(o);
+    else
+        fail_behind(s, gw_scope_error(w), "gw_optimizer_step: of several steps at once");
+}
+
+void elsewhere_step(gw_scope *s, gw_optimizer *o) {
+    if (!calls_may_wait(s, "gw_optimizer_step")) return;
+    gw_scope *w = calls_open(s);
+    o->elsewhere->ticket++;
+    if (o->groups[0].concurrent)
+        step_each(s, w, o);
+    else if (o->elsewhere->owner_count == 1)
+        step_one(s, w, o);
+    else
+        step_all(s, w, o);
+    gw_scope_merge(w);
+}
