@@ -71,6 +71,7 @@ static void a_founder_that_ends_too_soon_may_take_others_along(void **state) {
     (void)state;
     jobs_run(34880, JOBS_GROUP);
     jobs_run(74283, JOBS_GROUP);
+    jobs_run(68006, JOBS_GROUP);  // who has just joined waits long before it is fenced
 }
 
 // With one place: who has the turn of an object is queued for it, and who had waited had it back and wanted the turn.

@@ -162,5 +162,9 @@ int64_t jobs_patience_ns(sim_counts before) {
     int64_t patience = 3 * SIM_SECOND + 300 * j->delay_max_ns + breaks * SIM_SECOND;
     patience += (int64_t)now.crashes * (SIM_SECOND + 100 * j->delay_max_ns);
     if (j->kind >= JOBS_STOPS && now.stops + now.partitions > 0) patience += 60 * SIM_SECOND;
+    // Who was never in contact with most of the group waits 24 s longer before it takes itself for cut off.
+    for (int i = 0; j->kind == JOBS_GROUP && i < j->worker_count; i++)
+        if (j->workers[i].joined && joins_when_one_crashes(j, &j->workers[i]))
+            return patience + 24 * SIM_SECOND;
     return patience;
 }
