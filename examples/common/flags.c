@@ -1,6 +1,7 @@
 #include "flags.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ static void print_help(const char *program, const char *about, const flag *flags
                  f->argument ? f->argument : "");
         printf("  %-26s %s", left, f->help);
         if (f->integer) printf(" (%lld)", (long long)*f->integer);
-        if (f->real) printf(" (%g)", *f->real);
+        if (f->real && !isnan(*f->real)) printf(" (%g)", *f->real);
         if (f->text && *f->text) printf(" (%s)", *f->text);
         putchar('\n');
     }

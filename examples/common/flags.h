@@ -18,7 +18,7 @@ typedef struct flag {
     const char *argument;  // what stands for it in --help; NULL if it takes none
     const char *help;
 
-    // Where it goes, exactly one of them. What is there before is the default.
+    // Where it goes, exactly one of them. What is there before is the default; of a real, NaN is none.
     int64_t *integer;
     double *real;
     const char **text;
