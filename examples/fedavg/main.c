@@ -112,12 +112,11 @@ static void change_members(gw_scope *s, server *self, int round, processes *p) {
     }
 }
 
-static double run_round(gw_scope *root, gw_rref *me, int round, processes *p, digits test, costs *c,
-                        curve *progress) {
+static void run_round(gw_scope *root, gw_rref *me, int round, processes *p, digits test, costs *c,
+                      curve *progress) {
     const options *o = p->o;
     gw_scope *s = gw_scope_open(root);
     gw_scope_label(s, "round %d", round);
-    double accuracy = 0;
     server *self = gw_local(s, me, server);
     if (self) {
         change_members(s, self, round, p);
@@ -126,7 +125,7 @@ static double run_round(gw_scope *root, gw_rref *me, int round, processes *p, di
         double seconds = now_s() - since_s, bytes = bytes_so_far(s) - before;
         *c = (costs){ c->bytes + bytes, c->seconds + seconds, c->computing_s + r.computing_s,
                       (double)digits_model_parameters(self->width), c->rounds + 1 };
-        accuracy = digits_accuracy(s, self->model, test);
+        double accuracy = digits_accuracy(s, self->model, test);
         const char *line = gw_format(
             s, "round %3d  %d clients  loss %.4f  test accuracy %.1f %%  %.2f MB  %.1f ms", round,
             r.updates, r.loss, accuracy * 100, bytes / 1e6, seconds * 1e3);
@@ -135,7 +134,6 @@ static double run_round(gw_scope *root, gw_rref *me, int round, processes *p, di
             curve_say(progress, line);
     }
     gw_scope_merge(s);
-    return accuracy;
 }
 
 static void print_costs(const costs *c) {
@@ -145,16 +143,17 @@ static void print_costs(const costs *c) {
            "which the slowest client computes %.1f ms\n",
            c->parameters / 1e6, c->bytes / n / 1e6, here_ms, computing_ms);
     for (int gigabits = 1; gigabits <= 10; gigabits *= 10)
-        printf("computed for a link of %2d Gb/s: %.2f ms for the bytes, %.1f ms a round\n",
+        printf("computed for a link of %2d Gb/s: %.2f ms for the bytes, %.1f ms with computing\n",
                gigabits, bits / (gigabits * 1e6), bits / (gigabits * 1e6) + computing_ms);
 }
 
-// All leave; until then they wait while the server has something else to do.
-static void compare(gw_scope *root, gw_rref *me, const options *o, digits_split d, double accuracy,
+// All leave, when what the server holds of them has been given back.
+static void compare(gw_scope *root, gw_rref *me, const options *o, digits_split d,
                     curve *progress) {
     gw_scope *s = gw_scope_open(root);
     server *self = gw_local(s, me, server);
     while (self && self->member_count > 0) server_dismiss(self, 0);
+    double accuracy = self ? digits_accuracy(s, self->model, d.test) : 0;
     if (gw_ok(root) && self && o->parameters <= 1000000) {
         double central = train_centrally(s, o, self->width, d);
         progress->options.goal = central;
@@ -172,11 +171,10 @@ static void learn(gw_scope *root, const options *o, processes *p) {
     curve_open(&progress, stdout,
                (curve_options){ .title = "test accuracy", .x_label = "round", .max = 1 });
     costs c = { 0 };
-    double accuracy = 0;
     for (int round = 1; round <= o->rounds && gw_ok(root); round++)
-        accuracy = run_round(root, me, round, p, d.test, &c, &progress);
+        run_round(root, me, round, p, d.test, &c, &progress);
     if (gw_ok(root)) print_costs(&c);
-    compare(root, me, o, d, accuracy, &progress);
+    compare(root, me, o, d, &progress);
     if (gw_ok(root) && o->plot && !curve_plot(&progress, o->plot))
         gw_fail(root, GW_SYSTEM, "%s: %s", o->plot, strerror(errno));
     curve_close(&progress);
