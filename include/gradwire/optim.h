@@ -142,9 +142,9 @@ GW_API gw_optimizer *gw_rprop(gw_scope *s, gw_list *params, gw_rprop_options opt
 
 // Changes the parameters by their gradients in |s|. Those without gradient stay.
 //
-// Gradients that are sparse by rows: gw_adagrad and gw_sparse_adam touch the rows they name, and so
-// does gw_sgd without momentum; none of them with weight_decay, and no other rule, takes them
-// (INVALID).
+// Gradients that are sparse by rows (gw_rows) change only the rows they name with gw_adagrad,
+// gw_sparse_adam and gw_sgd; all rows with gw_sgd that has momentum, whose other rows move on. With
+// weight_decay, and with other rules, they are INVALID.
 GW_API void gw_optimizer_step(gw_scope *s, gw_optimizer *opt);
 
 // Scales the gradients that |s| has of |params| so that the 2-norm of all of them together is at most

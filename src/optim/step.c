@@ -1,6 +1,6 @@
 // A step: staged, then committed.
 #include "autograd/grads.h"
-#include "optim/optimizer.h"
+#include "optim/row_update.h"
 #include "optim/upward.h"
 
 #include <string.h>
@@ -25,6 +25,7 @@ static bool is_own(const block *b) {
 static void discard(parameter *p) {
     handle_release(p->grad);
     p->grad = NULL;
+    row_update_discard(p);
     block_release(p->new_x);
     p->new_x = NULL;
     for (int k = 0; k < OPTIM_STATES_MAX; k++) {
@@ -57,6 +58,14 @@ static bool take_state(const gw_optimizer *o, parameter *p, int k, bool beside) 
     return b != NULL;
 }
 
+// For rows: as it is, where it can be written.
+bool state_begin(const gw_optimizer *o, parameter *p, int k) {
+    if (!take_state(o, p, k, false)) return false;
+    if (p->state[k] && p->new_state[k])
+        memcpy(p->new_state[k]->bytes, p->state[k]->bytes, size_of(p->x));
+    return true;
+}
+
 // Everything that needs memory.
 static bool take_blocks(const gw_optimizer *o, parameter *p, bool beside) {
     bool ok = true;
@@ -73,8 +82,11 @@ static bool prepare(gw_scope *s, gw_optimizer *o, int i, bool beside) {
     parameter *p = &o->parameters[i];
     gw_tensor *grad = grads_find(s, p->x);
     if (!grad) return true;
-    p->grad = handle_retain(gw_to_dense(s, grad));
+    bool dense;
+    if (!row_update_check(s, o, p, grad, &dense)) return false;
+    p->grad = handle_retain(dense ? gw_to_dense(s, grad) : grad);
     if (!gw_ok(s)) return false;
+    if (!dense) return row_update_prepare(s, o, p);
     if (take_blocks(o, p, beside)) return true;
     scope_fail(s, GW_NO_MEMORY,
                "step of gw_%s: no memory for new values of parameter %d; none has changed",
@@ -87,6 +99,10 @@ static uint8_t *place_of(gw_tensor *x) {
 }
 
 static void compute(const gw_optimizer *o, parameter *p) {
+    if (p->rows) {
+        row_update_compute(o, p);
+        return;
+    }
     const optimizer_group *g = &o->groups[p->group];
     update u = {
         .x = tensor_bytes(p->x),
@@ -150,7 +166,7 @@ static void put_in_place(gw_tensor *x, block *values) {
 }
 
 static void commit(parameter *p) {
-    put_in_place(p->x, p->new_x);
+    if (!p->rows) put_in_place(p->x, p->new_x);
     p->new_x = NULL;
     for (int k = 0; k < OPTIM_STATES_MAX; k++) {
         if (!p->new_state[k]) continue;
@@ -158,6 +174,7 @@ static void commit(parameter *p) {
         p->state[k] = p->new_state[k];
         p->new_state[k] = NULL;
     }
+    if (p->rows) row_update_commit(p);
     handle_release(p->grad);
     p->grad = NULL;
     p->step_count++;

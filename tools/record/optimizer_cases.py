@@ -102,6 +102,40 @@ def record_optimizers(out):
             out.write("end\n")
 
 
+SPARSE_CASES = [
+    ("sgd", torch.optim.SGD, {"lr": 0.1}),
+    ("sgd", torch.optim.SGD, {"lr": 0.05, "momentum": 0.9}),
+    ("adagrad", torch.optim.Adagrad, {"lr": 0.1}),
+    ("adagrad", torch.optim.Adagrad, {"lr": 0.1, "lr_decay": 0.1, "initial_accumulator_value": 0.5}),
+    ("sparse_adam", torch.optim.SparseAdam, {"lr": 0.05}),
+    ("sparse_adam", torch.optim.SparseAdam, {"lr": 0.05, "betas": (0.5, 0.9), "eps": 1e-4, "maximize": True}),
+]
+
+
+def record_sparse(out):
+    """A table of six rows, of which each step names some, one of them twice."""
+    for dtype in (torch.float32, torch.float64):
+        for name, make, options in SPARSE_CASES:
+            numbers = words.Numbers(7)
+            table = numbers.real(6, 3, low=1.0, high=2.0).to(dtype).requires_grad_()
+            out.write(f"\ncase {name}\n")
+            for key, v in options_of(options).items():
+                out.write(f"option {key} {float(v)!r}\n")
+            out.write(f"param {words.tensor(table)}\n")
+            opt = make([table], **options)
+            for step in range(1, STEPS + 1):
+                at = numbers.ints(4, low=0, high=5)
+                weight = numbers.real(4, 3, low=0.5, high=1.0).to(dtype)
+                opt.zero_grad(set_to_none=True)
+                x = torch.nn.functional.embedding(at, table, sparse=True)
+                (x * x * weight).sum().backward()
+                opt.step()
+                out.write(f"at {words.tensor(at)}\nweight {words.tensor(weight)}\n")
+                if step in (1, 2, 3, STEPS):
+                    out.write(f"param {words.tensor(table)}\n")
+            out.write("end\n")
+
+
 def record_clipping(out):
     numbers = words.Numbers(5)
     for max_norm in (0.5, 1.0, 100.0):

@@ -36,6 +36,7 @@ def main():
         ("categorical.txt", operator_cases.record_categorical),
         ("layers.txt", layer_cases.record_layers),
         ("optimizers.txt", optimizer_cases.record_optimizers),
+        ("sparse_optimizers.txt", optimizer_cases.record_sparse),
         ("clip.txt", optimizer_cases.record_clipping),
         ("schedules.txt", schedule_cases.record_schedules),
     ):

@@ -1,0 +1,21 @@
+// A parameter's part of a step whose gradient is sparse by rows: only the rows that it names are computed, in arrays of
+// their own, and written at the commit.
+#ifndef OPTIM_ROW_UPDATE_H
+#define OPTIM_ROW_UPDATE_H
+
+#include "optim/optimizer.h"
+
+// Whether a step can use |grad| at all; else fails |s|. *out_dense: as a dense one.
+bool row_update_check(gw_scope *s, const gw_optimizer *o, const parameter *p, const gw_tensor *grad,
+                      bool *out_dense);
+
+// Everything that needs memory. False with |s| failed.
+bool row_update_prepare(gw_scope *s, const gw_optimizer *o, parameter *p);
+void row_update_compute(const gw_optimizer *o, parameter *p);
+void row_update_commit(parameter *p);
+void row_update_discard(parameter *p);
+
+// What state |k| of a parameter like |x| begins with. False without memory.
+bool state_begin(const gw_optimizer *o, parameter *p, int k);
+
+#endif
