@@ -32,6 +32,12 @@ static void one_node_backward(gw_scope *root, samples *out) {
     }
 }
 
+// A parameter: |rows| times |columns|, or |rows| if that is 1, as a layer of 200 starts.
+static gw_tensor *weight(gw_scope *root, int64_t rows, int64_t columns) {
+    gw_tensor *x = gw_sub(root, gw_mul(root, gw_rand(root, GW_F32, rows, columns), 0.14), 0.07);
+    return gw_requires_grad(root, columns == 1 ? gw_reshape(root, x, rows) : x);
+}
+
 static void matmul(gw_scope *root, samples *out, int64_t size, int rounds) {
     gw_tensor *a = gw_randn(root, GW_F32, size, size), *b = gw_randn(root, GW_F32, size, size);
     for (int i = 0; i < rounds + 2 && gw_ok(root); i++) {
@@ -66,10 +72,37 @@ static void add_4mb(gw_scope *root, samples *out) {
     }
 }
 
+// Forward and backward of two layers of an LSTM, as a word model has them.
+static void lstm_35x20x200_l2(gw_scope *root, samples *out) {
+    enum { STEPS = 35, BATCH_SIZE = 20, SIZE = 200, LAYERS = 2, ROUNDS = 30 };
+    gw_recurrent_weights w[LAYERS];
+    for (int i = 0; i < LAYERS; i++)
+        w[i] = (gw_recurrent_weights){
+            .weight_ih = weight(root, 4 * SIZE, SIZE),
+            .weight_hh = weight(root, 4 * SIZE, SIZE),
+            .bias_ih = weight(root, 4 * SIZE, 1),
+            .bias_hh = weight(root, 4 * SIZE, 1),
+        };
+    gw_tensor *x = gw_requires_grad(root, gw_randn(root, GW_F32, STEPS, BATCH_SIZE, SIZE));
+    gw_tensor *zeros = gw_zeros(root, GW_F32, BATCH_SIZE, SIZE);
+    gw_tensor *d = gw_randn(root, GW_F32, STEPS, BATCH_SIZE, SIZE);
+    for (int i = 0; i < ROUNDS + 3 && gw_ok(root); i++) {
+        gw_scope *s = gw_scope_open(root);
+        double start = now_us();
+        gw_tensor *h = x;
+        for (int k = 0; k < LAYERS; k++) h = gw_lstm(s, h, zeros, zeros, w[k], NULL, false, NULL);
+        gw_backward_with(s, h, (gw_backward_options){ .gradient = d });
+        double end = now_us();
+        gw_scope_merge(s);
+        if (i >= 3) samples_add(out, end - start);
+    }
+}
+
 const bench_case op_cases[] = {
     { "op.add_1elem_grad", 0, add_1elem_grad },
     { "autograd.one_node_backward", 0, one_node_backward },
     { "op.add_4MB", 0, add_4mb },
+    { "op.lstm_35x20x200_l2", 0, lstm_35x20x200_l2 },
     { "op.matmul_64", 0, matmul_64 },
     { "op.matmul_512", 0, matmul_512 },
     { "op.matmul_2048", 0, matmul_2048 },

@@ -219,6 +219,29 @@ GW_API gw_tensor *gw_avg_pool2d(gw_scope *s, gw_tensor *x, gw_pool_options optio
 // Means of as many windows as are asked for, which together cover the input: of all of it with size 1.
 GW_API gw_tensor *gw_adaptive_avg_pool1d(gw_scope *s, gw_tensor *x, int64_t length);
 GW_API gw_tensor *gw_adaptive_avg_pool2d(gw_scope *s, gw_tensor *x, int64_t height, int64_t width);
+// ---- Recurrent layers ---------------------------------------------------------------------------------------------
+// One layer over a sequence, in one direction; gw_nn_lstm and its like put several together. f32 or f64.
+//
+// x: T N E, h0, c0: N H, result: T N H, the state after each step. lengths: N (i64), at which time each ends, or NULL if
+// none does before T: from there on its state stays what it was. |reverse|: from the end to the beginning.
+typedef struct gw_recurrent_weights {
+    gw_tensor *weight_ih;          // G H by E; the gates in PyTorch's order
+    gw_tensor *weight_hh;          // G H by H
+    gw_tensor *bias_ih, *bias_hh;  // G H, or NULL
+} gw_recurrent_weights;
+
+// Hochreiter, Schmidhuber 1997; G is 4: i f g o. |out_c| (may be NULL) receives the cells, T N H.
+GW_API gw_tensor *gw_lstm(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_tensor *c0,
+                          gw_recurrent_weights w, gw_tensor *lengths, bool reverse,
+                          gw_tensor **out_c);
+
+// Cho et al. 2014; G is 3: r z n.
+GW_API gw_tensor *gw_gru(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_weights w,
+                         gw_tensor *lengths, bool reverse);
+
+// Elman 1990; G is 1. h = tanh(...), or relu.
+GW_API gw_tensor *gw_rnn(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_weights w,
+                         gw_tensor *lengths, bool reverse, bool relu);
 
 // ---- Picking ------------------------------------------------------------------------------------------------------
 // Indices are i64 or i32. INVALID if one is out of range.

@@ -61,6 +61,13 @@ typedef struct loops {
     void (*uniform)(uint64_t key, uint64_t first, int64_t count, float *out);
     void (*normal)(uint64_t key, uint64_t first, int64_t count, float *out);
 
+    // Cells of recurrent layers, in f32 and f64: see recurrent_loops.h.
+    void (*lstm[2])(int64_t n, void *gates, const void *old_c, void *c, void *h);
+    void (*lstm_back[2])(int64_t n, const void *gates, const void *old_c, const void *c,
+                         const void *dh, void *dc, void *d_gates);
+    void (*gru[2])(int64_t n, void *gates, const void *old_h, void *h);
+    void (*gru_back[2])(int64_t n, const void *gates, const void *old_h, void *dh, void *d_gates);
+
     // Halves to f32 and back.
     void (*f32_of_f16)(const uint16_t *x, int64_t n, float *out);
     void (*f32_of_bf16)(const uint16_t *x, int64_t n, float *out);

@@ -233,6 +233,8 @@ D_WITH_REALS(d_leaky_relu, double, f64, y > 0 ? x : x * u)
 D_WITH_REALS(d_clamp, float, f32, y >= u && y <= v ? x : 0)
 D_WITH_REALS(d_clamp, double, f64, y >= u && y <= v ? x : 0)
 
+#include "tensor/recurrent_loops.h"
+
 // ---- Halves -------------------------------------------------------------------------------------------------------
 #define HALF(name, from, to)                                                                       \
     static void loop_##name(const from *restrict x, int64_t n, to *restrict out) {                 \
@@ -291,6 +293,10 @@ const loops LOOPS = {
     },
     .uniform = uniform,
     .normal = normal,
+    .lstm = { lstm_f32, lstm_f64 },
+    .lstm_back = { lstm_back_f32, lstm_back_f64 },
+    .gru = { gru_f32, gru_f64 },
+    .gru_back = { gru_back_f32, gru_back_f64 },
     .f32_of_f16 = loop_f32_of_f16,
     .f32_of_bf16 = loop_f32_of_bf16,
     .f16_of_f32 = loop_f16_of_f32,

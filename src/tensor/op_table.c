@@ -84,6 +84,9 @@ const op *const op_table[] = {
     &op_layer_norm,
     &op_batch_norm,
     &op_one_hot,
+    &op_lstm,
+    &op_gru,
+    &op_rnn,
     // Convolutions, pools.
     &op_conv1d,
     &op_conv2d,

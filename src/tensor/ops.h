@@ -42,6 +42,9 @@ extern const op op_conv1d, op_conv2d;
 extern const op op_max_pool1d, op_max_pool2d, op_avg_pool1d, op_avg_pool2d;
 extern const op op_adaptive_avg_pool1d, op_adaptive_avg_pool2d;
 
+// op_lstm.c, op_gru.c, op_rnn.c
+extern const op op_lstm, op_gru, op_rnn;
+
 // op_pick.c, op_random.c, op_compare.c
 extern const op op_gather, op_scatter_add, op_index_select;
 extern const op op_multinomial, op_bernoulli;

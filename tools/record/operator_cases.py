@@ -417,6 +417,40 @@ def record_comparisons(r):
         r.case("allclose", allclose, x, x + 1e-4, relative, absolute)
 
 
+def record_recurrent(r):
+    """One layer, one direction. PyTorch has sequences of several lengths only in its packed form; see layers."""
+    def turned(f):
+        return lambda reverse, x, *rest: f(x.flip(0), *rest).flip(0) if reverse else f(x, *rest)
+
+    def weights(ih, hh, bias_ih, bias_hh):
+        return [ih, hh] if bias_ih is None else [ih, hh, bias_ih, bias_hh]
+
+    def run(f, x, state, w):
+        return f(x, state, w, len(w) == 4, 1, 0.0, False, False, False)[0]
+
+    lstm = turned(lambda x, h, c, ih, hh, b: run(
+        torch._VF.lstm, x, (h[None], c[None]), weights(ih, hh, b, None if b is None else b * 0)))
+    gru = turned(lambda x, h, *w: run(torch._VF.gru, x, h[None], weights(*w)))
+    rnns = [turned(lambda x, h, ih, hh, b, f=f: run(
+        f, x, h[None], weights(ih, hh, b, None if b is None else b * 0)))
+        for f in (torch._VF.rnn_tanh, torch._VF.rnn_relu)]
+    for reverse, bias in ((False, False), (True, True)):
+        def some(*sizes):
+            return r.real(*sizes, low=-1, high=1)
+
+        r.case("lstm", lambda x, h, c, ih, hh, b, lengths, back: lstm(back, x, h, c, ih, hh, b),
+               some(4, 3, 2), some(3, 5), some(3, 5), some(20, 2), some(20, 5),
+               some(20) if bias else None, None, reverse)
+        r.case("gru", lambda x, h, ih, hh, a, b, lengths, back: gru(back, x, h, ih, hh, a, b),
+               some(4, 3, 2), some(3, 5), some(15, 2), some(15, 5),
+               some(15) if bias else None, some(15) if bias else None, None, reverse)
+        for i, rnn in enumerate(rnns):
+            r.case("rnn",
+                   lambda x, h, ih, hh, b, lengths, back, relu: rnn(back, x, h, ih, hh, b),
+                   some(4, 3, 2), some(3, 5), some(5, 2), some(5, 5), some(5) if bias else None,
+                   None, reverse, i == 1)
+
+
 def record_operators(out):
     r = Recorder(out)
     record_comparisons(r)
@@ -433,6 +467,7 @@ def record_operators(out):
     record_batch_norm(r)
     record_convolutions(r)
     record_pools(r)
+    record_recurrent(r)
 
 
 def record_texts(out):
