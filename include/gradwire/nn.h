@@ -183,6 +183,97 @@ GW_API gw_module *gw_nn_transformer_encoder_layer(gw_scope *s, int64_t features,
 GW_API gw_tensor *gw_nn_transformer_encoder_layer_call(gw_scope *s, gw_module *m, gw_tensor *x,
                                                        gw_attention_options options);
 
+// ---- Embeddings ---------------------------------------------------------------------------------
+typedef struct gw_nn_embedding_options {
+    bool sparse;          // gradients are sparse by rows, and cost what is used of the table
+    bool has_padding;     // |padding_idx| counts
+    int64_t padding_idx;  // a row that starts as 0 and gets no gradient; from the end if negative
+    gw_dtype dtype;
+} gw_nn_embedding_options;
+
+// A table of |count| rows, which start normal (torch.nn.Embedding). indices: any shape, output: that
+// shape and |features|; weight: |count| |features|.
+GW_API gw_module *gw_nn_embedding(gw_scope *s, int64_t count, int64_t features);
+GW_API gw_module *gw_nn_embedding_with(gw_scope *s, int64_t count, int64_t features,
+                                       gw_nn_embedding_options options);
+
+typedef enum gw_embedding_bag_mode {
+    GW_BAG_MEAN = 0,
+    GW_BAG_SUM,
+    GW_BAG_MAX
+} gw_embedding_bag_mode;
+
+typedef struct gw_nn_embedding_bag_options {
+    gw_embedding_bag_mode mode;
+    bool sparse;
+    bool include_last_offset;  // offsets end with where the last bag ends
+    bool has_padding;          // indices that are |padding_idx| count for nothing
+    int64_t padding_idx;
+    gw_dtype dtype;
+} gw_nn_embedding_bag_options;
+
+// Bags of rows, each taken together (torch.nn.EmbeddingBag): their mean, sum or maximum, or 0 of an
+// empty one. output: B |features| for B bags.
+GW_API gw_module *gw_nn_embedding_bag(gw_scope *s, int64_t count, int64_t features);
+GW_API gw_module *gw_nn_embedding_bag_with(gw_scope *s, int64_t count, int64_t features,
+                                           gw_nn_embedding_bag_options options);
+
+// indices: B L, and |offsets| NULL; or N, and offsets: B, where each bag begins. weights: in the shape
+// of the indices, for sums only, or NULL.
+GW_API gw_tensor *gw_nn_embedding_bag_call(gw_scope *s, gw_module *m, gw_tensor *indices,
+                                           gw_tensor *offsets, gw_tensor *weights);
+
+// ---- Recurrent layers ---------------------------------------------------------------------------
+// torch.nn.LSTM, GRU and RNN. x: T N |in| (or N T |in|, if |batch_first|; or T |in|), output: T N
+// D |hidden|, for D directions (or N T ..., T ...). States, given and returned: L D by N by |hidden|
+// for L layers (or without N). Parameters are weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0,
+// weight_ih_l0_reverse and so on, uniform in +-1/sqrt(hidden) at the start.
+typedef struct gw_nn_recurrent_options {
+    int layers;  // 0: 1
+    bool bidirectional;
+    bool batch_first;
+    bool no_bias;
+    bool relu;       // gw_nn_rnn: instead of tanh
+    double dropout;  // between layers, in training
+    gw_dtype dtype;
+} gw_nn_recurrent_options;
+
+GW_API gw_module *gw_nn_lstm(gw_scope *s, int64_t in, int64_t hidden);
+GW_API gw_module *gw_nn_gru(gw_scope *s, int64_t in, int64_t hidden);
+GW_API gw_module *gw_nn_rnn(gw_scope *s, int64_t in, int64_t hidden);
+GW_API gw_module *gw_nn_lstm_with(gw_scope *s, int64_t in, int64_t hidden,
+                                  gw_nn_recurrent_options options);
+GW_API gw_module *gw_nn_gru_with(gw_scope *s, int64_t in, int64_t hidden,
+                                 gw_nn_recurrent_options options);
+GW_API gw_module *gw_nn_rnn_with(gw_scope *s, int64_t in, int64_t hidden,
+                                 gw_nn_recurrent_options options);
+
+typedef struct gw_lstm_result {
+    gw_tensor *output;
+    gw_tensor *h, *c;  // after the last step
+} gw_lstm_result;
+
+typedef struct gw_rnn_result {
+    gw_tensor *output;
+    gw_tensor *h;
+} gw_rnn_result;
+
+// gw_module_call gives the output, from states of 0; these take and give states. NULL is 0.
+GW_API gw_lstm_result gw_nn_lstm_call(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *h0,
+                                      gw_tensor *c0);
+GW_API gw_rnn_result gw_nn_gru_call(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *h0);
+GW_API gw_rnn_result gw_nn_rnn_call(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *h0);
+
+// The same for sequences of several lengths, padded to T: torch's pack_padded_sequence, in any order.
+// lengths: N, i64, each from 1 to T. What is behind an end is not looked at, the output there is 0,
+// and h and c are those at each one's own end.
+GW_API gw_lstm_result gw_nn_lstm_call_padded(gw_scope *s, gw_module *m, gw_tensor *x,
+                                             gw_tensor *lengths, gw_tensor *h0, gw_tensor *c0);
+GW_API gw_rnn_result gw_nn_gru_call_padded(gw_scope *s, gw_module *m, gw_tensor *x,
+                                           gw_tensor *lengths, gw_tensor *h0);
+GW_API gw_rnn_result gw_nn_rnn_call_padded(gw_scope *s, gw_module *m, gw_tensor *x,
+                                           gw_tensor *lengths, gw_tensor *h0);
+
 // ---- Modules of one's own -----------------------------------------------------------------------
 
 typedef gw_tensor *gw_module_forward(gw_scope *s, gw_module *m, gw_tensor *x);

@@ -24,3 +24,27 @@ void init_buffer(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, gw
     gw_module_buffer_add(t, m, name, gw_full_shaped(t, dtype, gw_value_of(value), shape));
     gw_scope_merge(t);
 }
+
+static bool check_table(gw_scope *s, const char *maker, int64_t count, int64_t features,
+                        const gw_nn_embedding_options *o) {
+    if (!gw_ok(s)) return false;
+    if (count < 1 || features < 1)
+        scope_fail(s, GW_INVALID, "%s: %lld rows of %lld features", maker, (long long)count,
+                   (long long)features);
+    else if (o->has_padding && (o->padding_idx < -count || o->padding_idx >= count))
+        scope_fail(s, GW_INVALID, "%s: padding_idx %lld out of range for %lld rows", maker,
+                   (long long)o->padding_idx, (long long)count);
+    return gw_ok(s);
+}
+
+void init_table(gw_scope *s, gw_module *m, const char *maker, int64_t count, int64_t features,
+                const gw_nn_embedding_options *options) {
+    if (!check_table(s, maker, count, features, options)) return;
+    gw_scope *t = gw_scope_open(s);
+    gw_no_grad(t);
+    gw_tensor *table = gw_randn_shaped(t, options->dtype, GW_SHAPE(count, features));
+    if (options->has_padding)
+        gw_copy(t, gw_select(t, table, 0, options->padding_idx), gw_full(t, options->dtype, 0));
+    gw_module_parameter_add(t, m, "weight", table);
+    gw_scope_merge(t);
+}

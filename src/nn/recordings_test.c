@@ -111,6 +111,61 @@ static gw_tensor *call_encoder_layer(gw_scope *s, const layer_case *c) {
         (gw_attention_options){ .key_padding_mask = c->inputs[1], .attention_mask = c->inputs[2] });
 }
 
+static gw_module *open_embedding(gw_scope *s, const layer_case *c) {
+    return gw_nn_embedding_with(
+        s, (int64_t)option(c, "count"), (int64_t)option(c, "features"),
+        (gw_nn_embedding_options){ .sparse = option(c, "sparse"),
+                                   .has_padding = option(c, "has_padding"),
+                                   .padding_idx = (int64_t)option(c, "padding_idx") });
+}
+
+static gw_module *open_embedding_bag(gw_scope *s, const layer_case *c) {
+    return gw_nn_embedding_bag_with(
+        s, (int64_t)option(c, "count"), (int64_t)option(c, "features"),
+        (gw_nn_embedding_bag_options){ .mode = (gw_embedding_bag_mode)option(c, "mode"),
+                                       .sparse = option(c, "sparse"),
+                                       .include_last_offset = option(c, "include_last_offset"),
+                                       .has_padding = option(c, "has_padding"),
+                                       .padding_idx = (int64_t)option(c, "padding_idx") });
+}
+
+static gw_tensor *call_embedding_bag(gw_scope *s, const layer_case *c) {
+    return gw_nn_embedding_bag_call(s, c->module, c->inputs[0], c->inputs[1], c->inputs[2]);
+}
+
+static gw_module *open_recurrent(gw_scope *s, const layer_case *c) {
+    int64_t in = (int64_t)option(c, "in"), hidden = (int64_t)option(c, "hidden");
+    gw_nn_recurrent_options options = { .layers = (int)option(c, "layers"),
+                                        .bidirectional = option(c, "bidirectional"),
+                                        .batch_first = option(c, "batch_first"),
+                                        .no_bias = option(c, "no_bias"),
+                                        .relu = option(c, "relu") };
+    if (c->kind[0] == 'l') return gw_nn_lstm_with(s, in, hidden, options);
+    if (c->kind[0] == 'g') return gw_nn_gru_with(s, in, hidden, options);
+    return gw_nn_rnn_with(s, in, hidden, options);
+}
+
+// Output and states, one behind the other. Inputs: x, lengths, h0, c0 (of an LSTM).
+static gw_tensor *call_recurrent(gw_scope *s, const layer_case *c) {
+    gw_tensor *const *in = c->inputs;
+    gw_lstm_result y = { 0 };
+    if (c->kind[0] == 'l') {
+        y = in[1] ? gw_nn_lstm_call_padded(s, c->module, in[0], in[1], in[2], in[3])
+                  : gw_nn_lstm_call(s, c->module, in[0], in[2], in[3]);
+    } else {
+        bool is_gru = c->kind[0] == 'g';
+        gw_rnn_result z = is_gru && in[1] ? gw_nn_gru_call_padded(s, c->module, in[0], in[1], in[2])
+                          : is_gru        ? gw_nn_gru_call(s, c->module, in[0], in[2])
+                          : in[1]         ? gw_nn_rnn_call_padded(s, c->module, in[0], in[1], in[2])
+                                          : gw_nn_rnn_call(s, c->module, in[0], in[2]);
+        y.output = z.output;
+        y.h = z.h;
+    }
+    gw_tensor *parts[] = { gw_reshape(s, y.output, -1), gw_reshape(s, y.h, -1),
+                           y.c ? gw_reshape(s, y.c, -1) : NULL };
+    return gw_cat(s, parts, y.c ? 3 : 2, 0);
+}
+
 static gw_module *open_linear(gw_scope *s, const layer_case *c) {
     return gw_nn_linear_with(s, (int64_t)option(c, "in"), (int64_t)option(c, "out"),
                              (gw_nn_linear_options){ .no_bias = option(c, "no_bias") });
@@ -127,6 +182,11 @@ static const struct kind {
     { "transformer_encoder_layer", open_encoder_layer, call_encoder_layer },
     { "conv1d", open_conv1d, NULL },
     { "conv2d", open_conv2d, NULL },
+    { "embedding", open_embedding, NULL },
+    { "embedding_bag", open_embedding_bag, call_embedding_bag },
+    { "lstm", open_recurrent, call_recurrent },
+    { "gru", open_recurrent, call_recurrent },
+    { "rnn", open_recurrent, call_recurrent },
     { "linear", open_linear, NULL },
 };
 
@@ -209,7 +269,8 @@ static void compare_gradients(gw_scope *s, recording *r, const layer_case *c, co
     }
     while (recording_takes(r, "d_state")) {
         const char *name = recording_word(r);
-        compare(s, r, c, name, gw_grad_find(s, named(own, name)));
+        gw_tensor *grad = gw_grad_find(s, named(own, name));
+        compare(s, r, c, name, grad ? gw_to_dense(s, grad) : NULL);
     }
 }
 

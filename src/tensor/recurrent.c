@@ -67,6 +67,23 @@ static bool check_ends(op_call *c, const recurrent *r) {
     return true;
 }
 
+// Whatever is behind an end counts for nothing, even if it is infinite.
+static bool blank_padding(op_call *c, recurrent *r) {
+    size_t size = (size_t)r->in * r->size_bytes;
+    if (!r->x.copy) {
+        int64_t count = r->steps * r->batch * r->in;
+        block *copy = scratch_open(c, count, r->size_bytes);
+        if (!copy) return false;
+        memcpy(copy->bytes, r->x.values, (size_t)count * r->size_bytes);
+        r->x = (dense){ copy->bytes, copy };
+    }
+    for (int64_t t = 0; t < r->steps; t++)
+        for (int64_t n = 0; n < r->batch; n++)
+            if (recurrent_is_over(r, t, n))
+                memset(recurrent_row(r, r->x.values, t * r->batch + n, r->in), 0, size);
+    return true;
+}
+
 bool recurrent_open(op_call *c, const recurrent_form *f, recurrent *r) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     *r = (recurrent){
@@ -87,7 +104,7 @@ bool recurrent_open(op_call *c, const recurrent_form *f, recurrent *r) {
               open_arg(c, f->bias_hh, r->dtype, &r->bias_hh) &&
               open_arg(c, f->lengths, GW_I64, &r->length_values);
     r->lengths = r->length_values.values;
-    return ok && check_ends(c, r);
+    return ok && check_ends(c, r) && (!r->lengths || blank_padding(c, r));
 }
 
 void recurrent_close(recurrent *r) {

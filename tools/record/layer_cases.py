@@ -48,7 +48,8 @@ class Layers:
         for name, x in module.named_parameters():
             if x.grad is None:
                 continue
-            self.out.write(f"d_state {name} {words.tensor(x.grad)}\n")
+            grad = x.grad.to_dense() if x.grad.is_sparse else x.grad
+            self.out.write(f"d_state {name} {words.tensor(grad)}\n")
         for name, x in module.named_buffers():
             self.out.write(f"after {name} {words.tensor(x)}\n")
         self.out.write("end\n")
@@ -153,6 +154,87 @@ def record_encoder_layers(r):
          norm_first=True, activation="gelu")
 
 
+def record_embeddings(r):
+    nn = torch.nn
+    at = torch.tensor([[1, 4, 1], [0, 2, 2]])
+    r.case("embedding", {"count": 5, "features": 3}, nn.Embedding(5, 3), [at], grads=[])
+    r.case("embedding", {"count": 5, "features": 2, "sparse": 1}, nn.Embedding(5, 2, sparse=True),
+           [at], grads=[])
+    for sparse in (0, 1):
+        r.case("embedding",
+               {"count": 5, "features": 2, "sparse": sparse, "has_padding": 1, "padding_idx": -3},
+               nn.Embedding(5, 2, padding_idx=-3, sparse=bool(sparse)), [at], grads=[])
+
+
+def record_bags(r):
+    at, offsets = torch.tensor([1, 4, 1, 0, 2, 2, 3]), torch.tensor([0, 3, 3, 4])
+    square = torch.tensor([[1, 4, 1], [2, 2, 0], [3, 3, 3]])
+    modes = ["mean", "sum", "max"]
+    for mode in range(3):
+        def case(inputs, **options):
+            m = torch.nn.EmbeddingBag(5, 3, mode=modes[mode], **options)
+            said = {"count": 5, "features": 3, "mode": mode}
+            said.update({k: 1 if v is True else v for k, v in options.items()})
+            if "padding_idx" in options:
+                said["has_padding"] = 1
+            grads = [2] if inputs[2] is not None else []
+            r.case("embedding_bag", said, m, inputs, m, grads)
+
+        case([square, None, None])
+        case([at, offsets, None])
+        case([square, None, None], padding_idx=3)
+        case([at, torch.tensor([0, 3, 3, 4, 7]), None], include_last_offset=True)
+        if mode < 2:
+            case([at, offsets, None], padding_idx=-4, sparse=True)
+        if mode == 1:
+            case([at, offsets, r.real(7)])
+            case([square, None, r.real(3, 3)], sparse=True)
+
+
+def record_recurrent(r):
+    rnn_utils = torch.nn.utils.rnn
+
+    def case(kind, n_in, hidden, inputs, **options):
+        said = {"in": n_in, "hidden": hidden}
+        for key, v in options.items():
+            name = {"num_layers": "layers", "bias": "no_bias", "nonlinearity": "relu"}.get(key, key)
+            said[name] = 1 - v if key == "bias" else 1 if v == "relu" else v
+        m = getattr(torch.nn, kind.upper())(n_in, hidden, **options)
+
+        def call(x, lengths, *states):
+            states = None if states[0] is None else states if len(states) == 2 else states[0]
+            first = options.get("batch_first", False)
+            if lengths is not None:
+                length = x.shape[1 if first else 0]
+                x = rnn_utils.pack_padded_sequence(x, lengths, first, enforce_sorted=False)
+            y, state = m(x, states)
+            if lengths is not None:
+                y, _ = rnn_utils.pad_packed_sequence(y, first, total_length=length)
+            parts = [y] + (list(state) if kind == "lstm" else [state])
+            return torch.cat([p.reshape(-1) for p in parts])
+
+        states = [None, None] if kind == "lstm" else [None]
+        inputs = inputs + states if len(inputs) == 2 else inputs
+        r.case(kind, said, m, inputs, call,
+               [i for i, x in enumerate(inputs) if i != 1 and x is not None])
+
+    lengths = torch.tensor([2, 4, 1])
+    for kind in ("lstm", "gru", "rnn"):
+        def states(*sizes):
+            return [r.real(*sizes, low=-1, high=1) for _ in range(2 if kind == "lstm" else 1)]
+
+        case(kind, 3, 4, [r.real(5, 2, 3), None])
+        case(kind, 2, 3, [r.real(3, 4, 2), None] + states(2, 3, 3), num_layers=2, batch_first=True)
+        case(kind, 2, 3, [r.real(4, 3, 2), None] + states(4, 3, 3), num_layers=2,
+             bidirectional=True, bias=False)
+        case(kind, 2, 3, [r.real(4, 3, 2), lengths] + states(4, 3, 3), num_layers=2,
+             bidirectional=True)
+        case(kind, 2, 3, [r.real(3, 4, 2), lengths], batch_first=True)
+        case(kind, 2, 3, [r.real(4, 2), None] + states(1, 3))
+    case("rnn", 2, 3, [r.real(4, 3, 2), lengths, r.real(2, 3, 3)], bidirectional=True,
+         nonlinearity="relu")
+
+
 def record_layers(out):
     r = Layers(out)
     record_simple(r)
@@ -160,3 +242,6 @@ def record_layers(out):
     record_batch_norms(r)
     record_attention(r)
     record_encoder_layers(r)
+    record_embeddings(r)
+    record_recurrent(r)
+    record_bags(r)

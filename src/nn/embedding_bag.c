@@ -1,0 +1,197 @@
+// Bags of rows of a table, each summed up: torch.nn.EmbeddingBag.
+//
+// N indices in B bags, of which the longest has L, F features. Bags are laid out as B by L; a place where there is nothing
+// repeats an index of its bag, so that no other row gets a gradient, and counts for nothing.
+#include "nn/init.h"
+
+#include "tensor/op.h"
+#include <gradwire/autograd.h>
+
+#include <math.h>
+
+typedef struct embedding_bag {
+    gw_nn_embedding_bag_options options;
+    int64_t count;
+} embedding_bag;
+
+typedef struct bags {
+    const int64_t *index;  // N
+    int64_t n, count, longest;
+    const int64_t *starts;  // B; NULL: all are |longest|
+    int64_t end;            // of the last
+    bool any_dead, any_empty;
+    gw_tensor *rows, *places;   // B L: of the table, and among the indices
+    gw_tensor *live, *lengths;  // B L and B, in the table's dtype
+} bags;
+
+static void fail(gw_scope *s, const char *text) {
+    scope_fail(s, GW_INVALID, "gw_nn_embedding_bag: %s", text);
+}
+
+// ---- Which places there are ---------------------------------------------------------------------
+static int64_t start_of(const bags *b, int64_t i) {
+    if (!b->starts) return i * b->longest;
+    return i < b->count ? b->starts[i] : b->end;
+}
+
+static bool take_offsets(gw_scope *s, const embedding_bag *e, gw_tensor *offsets, bags *b) {
+    bool has_end = e->options.include_last_offset;
+    offsets = gw_contiguous(s, gw_to_dtype(s, offsets, GW_I64));
+    if (!gw_ok(s)) return false;
+    int64_t count = gw_numel(offsets);
+    if (gw_dims(offsets) != 1 || (has_end && count == 0)) {
+        fail(s, "offsets must have one dimension, and one more than bags with include_last_offset");
+        return false;
+    }
+    b->starts = gw_data(offsets);
+    b->count = has_end ? count - 1 : count;
+    b->end = has_end ? b->starts[count - 1] : b->n;
+    for (int64_t i = 0; i < b->count; i++) {
+        int64_t length = start_of(b, i + 1) - b->starts[i];
+        if (length < 0 || b->starts[i] < 0 || (i == 0 && b->starts[0] != 0)) {
+            fail(s, "offsets must begin with 0 and not descend");
+            return false;
+        }
+        if (length > b->longest) b->longest = length;
+    }
+    if (b->end <= b->n) return true;
+    fail(s, "the last offset is beyond the indices");
+    return false;
+}
+
+static bool take_index(gw_scope *s, const embedding_bag *e, gw_tensor *index, gw_tensor *offsets,
+                       bags *b) {
+    if (gw_dims(index) != (offsets ? 1 : 2)) {
+        fail(s, "indices must be B L, or N with offsets");
+        return false;
+    }
+    gw_tensor *flat = gw_contiguous(s, gw_to_dtype(s, index, GW_I64));
+    if (!gw_ok(s)) return false;
+    b->index = gw_data(flat);
+    b->n = gw_numel(flat);
+    if (offsets) return take_offsets(s, e, offsets, b);
+    b->count = gw_size(index, 0);
+    b->longest = gw_size(index, 1);
+    return true;
+}
+
+static bool is_live(const embedding_bag *e, int64_t index) {
+    const gw_nn_embedding_bag_options *o = &e->options;
+    return !o->has_padding ||
+           index != (o->padding_idx < 0 ? o->padding_idx + e->count : o->padding_idx);
+}
+
+// Fills the places of bag |i|; returns how many count.
+static int64_t fill_bag(const embedding_bag *e, bags *b, int64_t i, int64_t *rows, int64_t *places,
+                        bool *live) {
+    int64_t start = start_of(b, i), length = start_of(b, i + 1) - start, count = 0, some = 0;
+    for (int64_t k = 0; k < length; k++) {
+        live[k] = is_live(e, b->index[start + k]);
+        if (live[k] && !count++) some = b->index[start + k];
+    }
+    for (int64_t k = 0; k < b->longest; k++) {
+        live[k] = k < length && live[k];
+        rows[k] = live[k] ? b->index[start + k] : some;
+        places[k] = k < length ? start + k : 0;
+        b->any_dead |= !live[k];
+    }
+    b->any_empty |= count == 0;
+    return count;
+}
+
+static bool lay_out(gw_scope *s, const embedding_bag *e, gw_dtype dtype, bags *b) {
+    if (b->longest == 0) b->longest = b->starts ? 1 : 0;
+    gw_tensor *live = gw_zeros(s, GW_BOOL8, b->count, b->longest);
+    gw_tensor *lengths = gw_zeros(s, GW_I64, b->count);
+    b->rows = gw_zeros(s, GW_I64, b->count, b->longest);
+    b->places = gw_zeros(s, GW_I64, b->count, b->longest);
+    int64_t *rows = gw_data_for_write(s, b->rows), *places = gw_data_for_write(s, b->places);
+    int64_t *length = gw_data_for_write(s, lengths);
+    bool *alive = gw_data_for_write(s, live);
+    if (!gw_ok(s)) return false;
+    for (int64_t i = 0; i < b->count; i++) {
+        int64_t at = i * b->longest;
+        length[i] = fill_bag(e, b, i, rows + at, places + at, alive + at);
+    }
+    b->live = live;
+    b->lengths = gw_to_dtype(s, lengths, dtype);
+    return gw_ok(s);
+}
+
+// ---- Summing up ---------------------------------------------------------------------------------
+static gw_tensor *largest(gw_scope *s, const bags *b, gw_tensor *x) {
+    if (b->any_dead) x = gw_where(s, gw_unsqueeze(s, b->live, -1), x, -(double)INFINITY);
+    x = gw_max_along(s, x, 1, false);
+    if (!b->any_empty) return x;
+    return gw_where(s, gw_gt(s, gw_unsqueeze(s, b->lengths, -1), 0), x, 0.0);
+}
+
+static gw_tensor *sum_up(gw_scope *s, const embedding_bag *e, const bags *b, gw_tensor *x,
+                         gw_tensor *weights) {
+    if (e->options.mode == GW_BAG_MAX) return largest(s, b, x);
+    gw_tensor *factors = b->any_dead ? gw_to_dtype(s, b->live, gw_dtype_of(x)) : NULL;
+    if (weights) {
+        gw_tensor *flat = gw_reshape(s, weights, -1);
+        gw_tensor *own = gw_index_select(s, flat, 0, gw_reshape(s, b->places, -1));
+        own = gw_reshape(s, own, b->count, b->longest);
+        factors = factors ? gw_mul(s, own, factors) : own;
+    }
+    if (factors) x = gw_mul(s, x, gw_unsqueeze(s, factors, -1));
+    x = gw_sum_along(s, x, 1, false);
+    if (e->options.mode == GW_BAG_SUM) return x;
+    return gw_div(s, x, gw_unsqueeze(s, gw_maximum(s, b->lengths, 1.0), -1));
+}
+
+static bool check_weights(gw_scope *s, const embedding_bag *e, const gw_tensor *index,
+                          const gw_tensor *weights) {
+    if (!weights) return true;
+    if (e->options.mode != GW_BAG_SUM)
+        fail(s, "only sums take weights");
+    else if (gw_dims(weights) != gw_dims(index) || gw_numel(weights) != gw_numel(index) ||
+             gw_size(weights, 0) != gw_size(index, 0))
+        fail(s, "there must be one weight for each index");
+    return gw_ok(s);
+}
+
+static gw_tensor *run(gw_scope *s, gw_module *m, gw_tensor *index, gw_tensor *offsets,
+                      gw_tensor *weights) {
+    const embedding_bag *e = m->settings;
+    gw_tensor *table = m->parameters.items[0].is.parameter;
+    if (!gw_ok(s) || index == &tensor_poison) return &tensor_poison;
+    bags b = { 0 };
+    if (!check_weights(s, e, index, weights) || !take_index(s, e, index, offsets, &b) ||
+        !lay_out(s, e, gw_dtype_of(table), &b))
+        return &tensor_poison;
+    if (b.longest == 0 || b.n == 0)  // nothing to look up
+        return gw_zeros(s, gw_dtype_of(table), b.count, gw_size(table, 1));
+    gw_tensor *x =
+        gw_embedding_with(s, table, b.rows, (gw_embedding_options){ .sparse = e->options.sparse });
+    return sum_up(s, e, &b, x, weights);
+}
+
+static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
+    return run(s, m, x, NULL, NULL);
+}
+
+gw_tensor *gw_nn_embedding_bag_call(gw_scope *s, gw_module *m, gw_tensor *indices,
+                                    gw_tensor *offsets, gw_tensor *weights) {
+    if (!gw_ok(s) || m == &module_poison) return &tensor_poison;
+    if (!m->far && m->forward == forward) return run(s, m, indices, offsets, weights);
+    scope_fail(s, GW_INVALID, "gw_nn_embedding_bag_call: the module is \"%s\"", gw_module_name(m));
+    return &tensor_poison;
+}
+
+gw_module *gw_nn_embedding_bag_with(gw_scope *s, int64_t count, int64_t features,
+                                    gw_nn_embedding_bag_options options) {
+    embedding_bag e = { .options = options, .count = count };
+    gw_nn_embedding_options rows = { .has_padding = options.has_padding,
+                                     .padding_idx = options.padding_idx,
+                                     .dtype = options.dtype };
+    gw_module *m = module_new_with(s, "embedding_bag", forward, &e, sizeof e);
+    init_table(s, m, "gw_nn_embedding_bag", count, features, &rows);
+    return gw_ok(s) ? m : &module_poison;
+}
+
+gw_module *gw_nn_embedding_bag(gw_scope *s, int64_t count, int64_t features) {
+    return gw_nn_embedding_bag_with(s, count, features, (gw_nn_embedding_bag_options){ 0 });
+}
