@@ -98,11 +98,71 @@ static void lstm_35x20x200_l2(gw_scope *root, samples *out) {
     }
 }
 
+// Forward and backward of what else a word model has, 10,000 words and 700 of them at a time.
+enum { WORDS = 10000, WORD_COUNT = 700, WORD_SIZE = 200 };
+
+static gw_tensor *some_words(gw_scope *root) {
+    return gw_to_dtype(root, gw_mul(root, gw_rand(root, GW_F32, WORD_COUNT), WORDS * 0.999),
+                       GW_I64);
+}
+
+static void cross_entropy_700x10000(gw_scope *root, samples *out) {
+    gw_tensor *x = gw_requires_grad(root, gw_randn(root, GW_F32, WORD_COUNT, WORDS));
+    gw_tensor *target = some_words(root);
+    for (int i = 0; i < 23 && gw_ok(root); i++) {
+        gw_scope *s = gw_scope_open(root);
+        double start = now_us();
+        gw_backward(s, gw_cross_entropy(s, x, target));
+        double end = now_us();
+        gw_scope_merge(s);
+        if (i >= 3) samples_add(out, end - start);
+    }
+}
+
+static void linear_700x200x10000(gw_scope *root, samples *out) {
+    gw_tensor *x = gw_requires_grad(root, gw_randn(root, GW_F32, WORD_COUNT, WORD_SIZE));
+    gw_tensor *w = weight(root, WORDS, WORD_SIZE), *bias = weight(root, WORDS, 1);
+    gw_tensor *d = gw_randn(root, GW_F32, WORD_COUNT, WORDS);
+    for (int i = 0; i < 13 && gw_ok(root); i++) {
+        gw_scope *s = gw_scope_open(root);
+        double start = now_us();
+        gw_backward_with(s, gw_linear(s, x, w, bias), (gw_backward_options){ .gradient = d });
+        double end = now_us();
+        gw_scope_merge(s);
+        if (i >= 3) samples_add(out, end - start);
+    }
+}
+
+static void embedding_10000x200(gw_scope *root, samples *out, bool sparse, int rounds) {
+    gw_tensor *w = weight(root, WORDS, WORD_SIZE), *at = some_words(root);
+    gw_tensor *d = gw_randn(root, GW_F32, WORD_COUNT, WORD_SIZE);
+    for (int i = 0; i < rounds + 3 && gw_ok(root); i++) {
+        gw_scope *s = gw_scope_open(root);
+        double start = now_us();
+        gw_tensor *y = gw_embedding_with(s, w, at, (gw_embedding_options){ .sparse = sparse });
+        gw_backward_with(s, y, (gw_backward_options){ .gradient = d });
+        double end = now_us();
+        gw_scope_merge(s);
+        if (i >= 3) samples_add(out, end - start);
+    }
+}
+
+static void embedding_sparse(gw_scope *root, samples *out) {
+    embedding_10000x200(root, out, true, 200);
+}
+static void embedding_dense(gw_scope *root, samples *out) {
+    embedding_10000x200(root, out, false, 50);
+}
+
 const bench_case op_cases[] = {
     { "op.add_1elem_grad", 0, add_1elem_grad },
     { "autograd.one_node_backward", 0, one_node_backward },
     { "op.add_4MB", 0, add_4mb },
     { "op.lstm_35x20x200_l2", 0, lstm_35x20x200_l2 },
+    { "op.cross_entropy_700x10000", 0, cross_entropy_700x10000 },
+    { "op.linear_700x200x10000", 0, linear_700x200x10000 },
+    { "op.embedding_10000x200_sparse", 0, embedding_sparse },
+    { "op.embedding_10000x200", 0, embedding_dense },
     { "op.matmul_64", 0, matmul_64 },
     { "op.matmul_512", 0, matmul_512 },
     { "op.matmul_2048", 0, matmul_2048 },

@@ -19,6 +19,7 @@ typedef struct bags {
     int64_t n, count, longest;
     const int64_t *starts;  // B; NULL: all are |longest|
     int64_t end;            // of the last
+    int64_t some;           // an index that counts, for bags that have none
     bool any_dead, any_empty;
     gw_tensor *rows, *places;   // B L: of the table, and among the indices
     gw_tensor *live, *lengths;  // B L and B, in the table's dtype
@@ -84,7 +85,7 @@ static bool is_live(const embedding_bag *e, int64_t index) {
 // Fills the places of bag |i|; returns how many count.
 static int64_t fill_bag(const embedding_bag *e, bags *b, int64_t i, int64_t *rows, int64_t *places,
                         bool *live) {
-    int64_t start = start_of(b, i), length = start_of(b, i + 1) - start, count = 0, some = 0;
+    int64_t start = start_of(b, i), length = start_of(b, i + 1) - start, count = 0, some = b->some;
     for (int64_t k = 0; k < length; k++) {
         live[k] = is_live(e, b->index[start + k]);
         if (live[k] && !count++) some = b->index[start + k];
@@ -109,6 +110,8 @@ static bool lay_out(gw_scope *s, const embedding_bag *e, gw_dtype dtype, bags *b
     int64_t *length = gw_data_for_write(s, lengths);
     bool *alive = gw_data_for_write(s, live);
     if (!gw_ok(s)) return false;
+    for (int64_t k = b->n - 1; k >= 0; k--)
+        if (is_live(e, b->index[k])) b->some = b->index[k];
     for (int64_t i = 0; i < b->count; i++) {
         int64_t at = i * b->longest;
         length[i] = fill_bag(e, b, i, rows + at, places + at, alive + at);
