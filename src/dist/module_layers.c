@@ -1,111 +1,146 @@
 // The layers of gradwire/nn.h as classes: "gw.nn.linear" with the arguments of gw_nn_linear, and a map of options behind them.
+#include "dist/layer_options.h"
 #include "dist/module_object.h"
 
 #include "base/limits.h"
 #include "base/scope.h"
 #include "nn/module.h"
-#include "rpc/args.h"
 #include "rpc/upward.h"
 
 #include <string.h>
 
 typedef gw_module *layer_open(gw_scope *s, const gw_args *a);
 
-// ---- Options --------------------------------------------------------------------------------------------------------
-static gw_value option(const gw_args *a, int index, const char *name) {
-    bool has = index < a->count && a->values[index].kind == GW_MAP;
-    return has ? gw_map_find(a->values[index].as.map, name) : gw_none();
-}
-
-static bool option_bool(gw_scope *s, const gw_args *a, int index, const char *name) {
-    gw_value v = option(a, index, name);
-    return v.kind != GW_NONE && gw_bool_of(s, v);
-}
-
-static double option_float(gw_scope *s, const gw_args *a, int index, const char *name) {
-    gw_value v = option(a, index, name);
-    return v.kind == GW_NONE ? 0 : gw_float_of(s, v);
-}
-
-static gw_dtype option_dtype(gw_scope *s, const gw_args *a, int index) {
-    gw_value v = option(a, index, "dtype");
-    if (v.kind == GW_NONE) return GW_F32;
-    const char *name = gw_string_of(s, v);
-    for (int d = 0; gw_ok(s) && d < GW_DTYPE_COUNT; d++)
-        if (!strcmp(gw_dtype_name((gw_dtype)d), name)) return (gw_dtype)d;
-    scope_fail(s, GW_INVALID, "%s: \"%.40s\" is no dtype", a->label, name);
-    return GW_F32;
-}
-
-static bool is_among(const char *name, const char *names) {
-    size_t size = strlen(name);
-    for (const char *at = names; *at; at += strcspn(at, " "), at += *at == ' ')
-        if (strcspn(at, " ") == size && !memcmp(at, name, size)) return true;
-    return false;
-}
-
-// Arguments from |index| on are one map, of nothing but |names|.
-static void check_options(gw_scope *s, const gw_args *a, int index, const char *names) {
-    if (!gw_ok(s) || a->count <= index) return;
-    if (a->count > index + 1 || a->values[index].kind != GW_MAP) {
-        scope_fail(s, GW_INVALID, "%s: takes %d arguments and a map of options", a->label, index);
-        return;
-    }
-    const gw_map *options = a->values[index].as.map;
-    for (int i = 0; i < gw_map_count(options); i++) {
-        const char *name = gw_map_key(s, options, i);
-        if (is_among(name, names)) continue;
-        scope_fail(s, GW_INVALID, "%s: has no option \"%.100s\"", a->label, name);
-        return;
-    }
-}
-
-static void check_count(gw_scope *s, const gw_args *a, int count) {
-    if (gw_ok(s) && a->count != count)
-        scope_fail(s, GW_INVALID, "%s: takes %d arguments, not %d", a->label, count, a->count);
-}
-
 // ---- Layers ---------------------------------------------------------------------------------------------------------
 static gw_module *open_linear(gw_scope *s, const gw_args *a) {
-    check_options(s, a, 2, "no_bias dtype");
-    gw_nn_linear_options o = { .no_bias = option_bool(s, a, 2, "no_bias"),
-                               .dtype = option_dtype(s, a, 2) };
+    layer_check_options(s, a, 2, "no_bias dtype");
+    gw_nn_linear_options o = { .no_bias = layer_bool(s, a, 2, "no_bias"),
+                               .dtype = layer_dtype(s, a, 2) };
     return gw_nn_linear_with(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), o);
 }
 
+static gw_nn_batch_norm_options batch_norm_options(gw_scope *s, const gw_args *a) {
+    layer_check_options(s, a, 1, "momentum eps cumulative no_affine no_track dtype");
+    return (gw_nn_batch_norm_options){ .momentum = layer_float(s, a, 1, "momentum"),
+                                       .eps = layer_float(s, a, 1, "eps"),
+                                       .cumulative = layer_bool(s, a, 1, "cumulative"),
+                                       .no_affine = layer_bool(s, a, 1, "no_affine"),
+                                       .no_track = layer_bool(s, a, 1, "no_track"),
+                                       .dtype = layer_dtype(s, a, 1) };
+}
+
+static gw_module *open_batch_norm1d(gw_scope *s, const gw_args *a) {
+    return gw_nn_batch_norm1d_with(s, gw_arg_int(s, a, 0), batch_norm_options(s, a));
+}
+static gw_module *open_batch_norm2d(gw_scope *s, const gw_args *a) {
+    return gw_nn_batch_norm2d_with(s, gw_arg_int(s, a, 0), batch_norm_options(s, a));
+}
+
+static gw_nn_conv_options conv_options(gw_scope *s, const gw_args *a) {
+    layer_check_options(s, a, 2, "kernel stride padding dilation groups no_bias dtype");
+    gw_nn_conv_options o = { .groups = layer_int(s, a, 2, "groups"),
+                             .no_bias = layer_bool(s, a, 2, "no_bias"),
+                             .dtype = layer_dtype(s, a, 2) };
+    layer_pair(s, a, 2, "kernel", o.kernel);
+    layer_pair(s, a, 2, "stride", o.stride);
+    layer_pair(s, a, 2, "padding", o.padding);
+    layer_pair(s, a, 2, "dilation", o.dilation);
+    return o;
+}
+
+static gw_module *open_conv1d(gw_scope *s, const gw_args *a) {
+    return gw_nn_conv1d(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), conv_options(s, a));
+}
+static gw_module *open_conv2d(gw_scope *s, const gw_args *a) {
+    return gw_nn_conv2d(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), conv_options(s, a));
+}
+
+static gw_pool_options pool_options(gw_scope *s, const gw_args *a) {
+    layer_check_options(s, a, 0,
+                        "kernel stride padding dilation ceil_mode exclude_padding divisor");
+    gw_pool_options o = { .ceil_mode = layer_bool(s, a, 0, "ceil_mode"),
+                          .exclude_padding = layer_bool(s, a, 0, "exclude_padding"),
+                          .divisor = layer_int(s, a, 0, "divisor") };
+    layer_pair(s, a, 0, "kernel", o.kernel);
+    layer_pair(s, a, 0, "stride", o.stride);
+    layer_pair(s, a, 0, "padding", o.padding);
+    layer_pair(s, a, 0, "dilation", o.dilation);
+    return o;
+}
+
+#define POOL(name)                                                                                 \
+    static gw_module *open_##name(gw_scope *s, const gw_args *a) {                                 \
+        return gw_nn_##name(s, pool_options(s, a));                                                \
+    }
+POOL(max_pool1d)
+POOL(max_pool2d)
+POOL(avg_pool1d)
+POOL(avg_pool2d)
+
+static gw_module *open_adaptive_avg_pool1d(gw_scope *s, const gw_args *a) {
+    layer_check_count(s, a, 1);
+    return gw_nn_adaptive_avg_pool1d(s, gw_arg_int(s, a, 0));
+}
+static gw_module *open_adaptive_avg_pool2d(gw_scope *s, const gw_args *a) {
+    layer_check_count(s, a, 2);
+    return gw_nn_adaptive_avg_pool2d(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1));
+}
+
+static gw_module *open_multihead_attention(gw_scope *s, const gw_args *a) {
+    layer_check_options(s, a, 2, "dropout no_bias batch_first dtype");
+    gw_nn_attention_options o = { .dropout = layer_float(s, a, 2, "dropout"),
+                                  .no_bias = layer_bool(s, a, 2, "no_bias"),
+                                  .batch_first = layer_bool(s, a, 2, "batch_first"),
+                                  .dtype = layer_dtype(s, a, 2) };
+    return gw_nn_multihead_attention(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), o);
+}
+
+static gw_module *open_transformer_encoder_layer(gw_scope *s, const gw_args *a) {
+    layer_check_options(s, a, 2,
+                        "feedforward dropout layer_norm_eps gelu batch_first norm_first dtype");
+    gw_nn_encoder_layer_options o = { .feedforward = layer_int(s, a, 2, "feedforward"),
+                                      .dropout = layer_float(s, a, 2, "dropout"),
+                                      .layer_norm_eps = layer_float(s, a, 2, "layer_norm_eps"),
+                                      .gelu = layer_bool(s, a, 2, "gelu"),
+                                      .batch_first = layer_bool(s, a, 2, "batch_first"),
+                                      .norm_first = layer_bool(s, a, 2, "norm_first"),
+                                      .dtype = layer_dtype(s, a, 2) };
+    return gw_nn_transformer_encoder_layer(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), o);
+}
+
 static gw_module *open_layer_norm(gw_scope *s, const gw_args *a) {
-    check_options(s, a, 1, "eps no_affine no_bias dtype");
-    gw_nn_layer_norm_options o = { .eps = option_float(s, a, 1, "eps"),
-                                   .no_affine = option_bool(s, a, 1, "no_affine"),
-                                   .no_bias = option_bool(s, a, 1, "no_bias"),
-                                   .dtype = option_dtype(s, a, 1) };
+    layer_check_options(s, a, 1, "eps no_affine no_bias dtype");
+    gw_nn_layer_norm_options o = { .eps = layer_float(s, a, 1, "eps"),
+                                   .no_affine = layer_bool(s, a, 1, "no_affine"),
+                                   .no_bias = layer_bool(s, a, 1, "no_bias"),
+                                   .dtype = layer_dtype(s, a, 1) };
     return gw_nn_layer_norm_with(s, GW_SHAPE(gw_arg_int(s, a, 0)), o);
 }
 
 static gw_module *open_dropout(gw_scope *s, const gw_args *a) {
-    check_count(s, a, 1);
+    layer_check_count(s, a, 1);
     return gw_nn_dropout(s, gw_arg_float(s, a, 0));
 }
 
 static gw_module *open_leaky_relu(gw_scope *s, const gw_args *a) {
-    check_count(s, a, 1);
+    layer_check_count(s, a, 1);
     return gw_nn_leaky_relu(s, gw_arg_float(s, a, 0));
 }
 
 static gw_module *open_softmax(gw_scope *s, const gw_args *a) {
-    check_count(s, a, 1);
+    layer_check_count(s, a, 1);
     return gw_nn_softmax(s, (int)gw_arg_int(s, a, 0));
 }
 
 static gw_module *open_flatten(gw_scope *s, const gw_args *a) {
-    check_count(s, a, a->count ? 2 : 0);
+    layer_check_count(s, a, a->count ? 2 : 0);
     if (!a->count) return gw_nn_flatten(s);
     return gw_nn_flatten_dims(s, (int)gw_arg_int(s, a, 0), (int)gw_arg_int(s, a, 1));
 }
 
 #define PLAIN(name)                                                                                \
     static gw_module *open_##name(gw_scope *s, const gw_args *a) {                                 \
-        check_count(s, a, 0);                                                                      \
+        layer_check_count(s, a, 0);                                                                \
         return gw_nn_##name(s);                                                                    \
     }
 PLAIN(relu)
@@ -120,6 +155,18 @@ static gw_module *open_sequential(gw_scope *s, const gw_args *a);
 #define LAYERS(X)                                                                                  \
     X(linear, LAYER_BY_WEIGHTS)                                                                    \
     X(layer_norm, LAYER_BY_INPUT)                                                                  \
+    X(batch_norm1d, LAYER_BY_INPUT)                                                                \
+    X(batch_norm2d, LAYER_BY_INPUT)                                                                \
+    X(conv1d, LAYER_SLOW)                                                                          \
+    X(conv2d, LAYER_SLOW)                                                                          \
+    X(max_pool1d, LAYER_BY_INPUT)                                                                  \
+    X(max_pool2d, LAYER_BY_INPUT)                                                                  \
+    X(avg_pool1d, LAYER_BY_INPUT)                                                                  \
+    X(avg_pool2d, LAYER_BY_INPUT)                                                                  \
+    X(adaptive_avg_pool1d, LAYER_BY_INPUT)                                                         \
+    X(adaptive_avg_pool2d, LAYER_BY_INPUT)                                                         \
+    X(multihead_attention, LAYER_SLOW)                                                             \
+    X(transformer_encoder_layer, LAYER_SLOW)                                                       \
     X(dropout, LAYER_BY_INPUT)                                                                     \
     X(relu, LAYER_BY_INPUT)                                                                        \
     X(leaky_relu, LAYER_BY_INPUT)                                                                  \

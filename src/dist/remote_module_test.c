@@ -299,6 +299,59 @@ static void make_layers(gw_scope *s, int rank, void *context) {
     assert_failed(s, GW_INVALID, "takes 1 arguments, not 2");
 }
 
+// {"kernel": [3, 2], "stride": 2, ...}
+static gw_map *windows(gw_scope *s) {
+    gw_map *out = gw_map_open(s);
+    gw_list *kernel = gw_list_open(s);
+    gw_list_add(s, kernel, 3);
+    gw_list_add(s, kernel, 2);
+    gw_map_put(s, out, "kernel", kernel);
+    gw_map_put(s, out, "stride", 2);
+    return out;
+}
+
+static void compare_layers(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_map *o = windows(s), *feedforward = gw_map_open(s);
+    gw_map_put(s, feedforward, "feedforward", 8);
+    gw_tensor *image = gw_randn(s, GW_F32, 2, 4, 7, 6), *line = gw_randn(s, GW_F32, 5, 2, 4);
+    gw_nn_conv_options conv = { .kernel = { 3, 2 }, .stride = { 2 } };
+    gw_pool_options pool = { .kernel = { 3, 2 }, .stride = { 2 } };
+    const struct {
+        gw_module *here, *there;
+        gw_tensor *x;
+    } all[] = {
+        { gw_nn_conv2d(s, 4, 3, conv), gw_module_remote(s, 1, "gw.nn.conv2d", 4, 3, o), image },
+        { gw_nn_max_pool2d(s, pool), gw_module_remote(s, 1, "gw.nn.max_pool2d", o), image },
+        { gw_nn_adaptive_avg_pool2d(s, 2, 3),
+          gw_module_remote(s, 1, "gw.nn.adaptive_avg_pool2d", 2, 3), image },
+        { gw_nn_batch_norm2d(s, 4), gw_module_remote(s, 1, "gw.nn.batch_norm2d", 4), image },
+        { gw_nn_layer_norm(s, 4), gw_module_remote(s, 1, "gw.nn.layer_norm", 4), line },
+        { gw_nn_flatten(s), gw_module_remote(s, 1, "gw.nn.flatten"), image },
+        { gw_nn_multihead_attention(s, 4, 2, (gw_nn_attention_options){ 0 }),
+          gw_module_remote(s, 1, "gw.nn.multihead_attention", 4, 2), line },
+        { gw_nn_transformer_encoder_layer(s, 4, 2,
+                                          (gw_nn_encoder_layer_options){ .feedforward = 8 }),
+          gw_module_remote(s, 1, "gw.nn.transformer_encoder_layer", 4, 2, feedforward), line },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        gw_module_load(s, all[i].there, gw_module_state_dict(s, all[i].here));
+        gw_module_eval(s, all[i].here);
+        gw_module_eval(s, all[i].there);
+        assert_same(s, gw_module_call(s, all[i].here, all[i].x),
+                    gw_module_call(s, all[i].there, all[i].x));
+    }
+    gw_map_put(s, o, "stride", gw_list_open(s));
+    gw_module_call(s, gw_module_remote(s, 1, "gw.nn.max_pool2d", o), image);
+    assert_failed(s, GW_INVALID, "\"stride\" has 0 numbers, not 1 or 2");
+}
+
+static void layers_are_those_that_are_here(void **state) {
+    (void)state;
+    run(2, compare_layers);
+}
+
 static void layers_are_made_by_their_names(void **state) {
     (void)state;
     run(2, make_layers);
@@ -410,5 +463,6 @@ static void it_is_trained_from_here_to_the_same_bits(void **state) {
 GW_TESTS(dist_remote_module, it_computes_like_one_that_is_here, large_ones_run_on_the_pool,
          its_parameters_are_references, it_is_switched_with_the_others,
          its_state_is_read_and_given_like_others, several_workers_use_one, hooks_run_here,
-         layers_are_made_by_their_names, what_goes_wrong_names_worker_and_class,
-         a_lost_owner_is_named, it_is_trained_from_here_to_the_same_bits);
+         layers_are_made_by_their_names, layers_are_those_that_are_here,
+         what_goes_wrong_names_worker_and_class, a_lost_owner_is_named,
+         it_is_trained_from_here_to_the_same_bits);
