@@ -19,6 +19,35 @@ static gw_module *open_linear(gw_scope *s, const gw_args *a) {
     return gw_nn_linear_with(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), o);
 }
 
+static gw_module *open_embedding(gw_scope *s, const gw_args *a) {
+    layer_check_options(s, a, 2, "sparse has_padding padding_idx dtype");
+    gw_nn_embedding_options o = { .sparse = layer_bool(s, a, 2, "sparse"),
+                                  .has_padding = layer_bool(s, a, 2, "has_padding"),
+                                  .padding_idx = layer_int(s, a, 2, "padding_idx"),
+                                  .dtype = layer_dtype(s, a, 2) };
+    return gw_nn_embedding_with(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), o);
+}
+
+static gw_nn_recurrent_options recurrent_options(gw_scope *s, const gw_args *a) {
+    layer_check_options(s, a, 2, "layers bidirectional batch_first no_bias relu dropout dtype");
+    return (gw_nn_recurrent_options){ .layers = (int)layer_int(s, a, 2, "layers"),
+                                      .bidirectional = layer_bool(s, a, 2, "bidirectional"),
+                                      .batch_first = layer_bool(s, a, 2, "batch_first"),
+                                      .no_bias = layer_bool(s, a, 2, "no_bias"),
+                                      .relu = layer_bool(s, a, 2, "relu"),
+                                      .dropout = layer_float(s, a, 2, "dropout"),
+                                      .dtype = layer_dtype(s, a, 2) };
+}
+
+#define RECURRENT(name)                                                                            \
+    static gw_module *open_##name(gw_scope *s, const gw_args *a) {                                 \
+        gw_nn_recurrent_options o = recurrent_options(s, a);                                       \
+        return gw_nn_##name##_with(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), o);                \
+    }
+RECURRENT(lstm)
+RECURRENT(gru)
+RECURRENT(rnn)
+
 static gw_nn_batch_norm_options batch_norm_options(gw_scope *s, const gw_args *a) {
     layer_check_options(s, a, 1, "momentum eps cumulative no_affine no_track dtype");
     return (gw_nn_batch_norm_options){ .momentum = layer_float(s, a, 1, "momentum"),
@@ -154,6 +183,10 @@ static gw_module *open_sequential(gw_scope *s, const gw_args *a);
 // ---- The table ------------------------------------------------------------------------------------------------------
 #define LAYERS(X)                                                                                  \
     X(linear, LAYER_BY_WEIGHTS)                                                                    \
+    X(embedding, LAYER_BY_INPUT)                                                                   \
+    X(lstm, LAYER_SLOW)                                                                            \
+    X(gru, LAYER_SLOW)                                                                             \
+    X(rnn, LAYER_SLOW)                                                                             \
     X(layer_norm, LAYER_BY_INPUT)                                                                  \
     X(batch_norm1d, LAYER_BY_INPUT)                                                                \
     X(batch_norm2d, LAYER_BY_INPUT)                                                                \
