@@ -11,7 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static const bench_case *const all_cases[] = { floor_cases, op_cases, rpc_cases, dist_cases, rl_cases };
+static const bench_case *const all_cases[] = { floor_cases, op_cases, rpc_cases, dist_cases,
+                                               rl_cases };
 
 double now_us(void) {
     struct timespec t;
