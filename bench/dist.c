@@ -59,7 +59,7 @@ static gw_tensor *draw(gw_scope *s, int64_t below, gw_tensor *uniform) {
 static void rnn(gw_scope *root, samples *out, rnn_size n, int steps, int warm) {
     gw_module *table = gw_module_remote(root, "w1", "bench_table", n.words, n.embedded);
     gw_module *head = gw_module_remote(root, "w1", "bench_head", n.hidden, n.words);
-    gw_nn_lstm_options options = { .layers = (int)n.layers, .dropout = 0.5 };
+    gw_nn_recurrent_options options = { .layers = (int)n.layers, .dropout = 0.5 };
     gw_module *lstm = gw_nn_lstm_with(root, n.embedded, n.hidden, options);
     gw_optimizer *opt =
         gw_sgd(root, gw_parameters(root, table, lstm, head), (gw_sgd_options){ .lr = 0.05 });
