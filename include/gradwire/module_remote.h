@@ -26,8 +26,9 @@
 //         return gw_value_of(gw_argmax(s, gw_module_call(s, self->module, gw_arg_tensor(s, a, 0)), -1));
 //     }
 //
-// Layers are called "gw.nn.linear" and so on (all but EmbeddingBag, which takes more than one tensor), with the arguments of gw_nn_linear; behind them a map may have options under their
-// names in C, {"no_bias": true, "dtype": "f64"}. "gw.nn.sequential" takes a list for each layer, ["linear", 4, 3].
+// Layers are called "gw.nn.linear" and so on (all but EmbeddingBag, which takes more than one tensor), with the arguments of
+// gw_nn_linear; behind them a map may have options under their names in C, {"no_bias": true, "dtype": "f64"}.
+// "gw.nn.sequential" takes a list for each layer, ["linear", 4, 3].
 //
 // Errors name the worker, the class and what failed there: "ps: decoder.forward: gw.linear: ...". That a module could not be made
 // is the error of its first use.
