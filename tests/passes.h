@@ -21,6 +21,7 @@ enum {
 
 typedef struct passes_world {
     int worker_count;
+    uint64_t without;  // workers that are not called, as bits; not all
     bool in_order;    // nothing is called before what was called first has ended
     bool is_inexact;  // values are arbitrary floating-point numbers
     gw_tensor *weights[PASSES_WORKERS_MAX][PASSES_WEIGHTS];
@@ -52,6 +53,12 @@ void passes_open_weights(gw_scope *root, passes_world *w, int rank);
 void passes_play(gw_scope *s, int rank, uint64_t seed, passes_grads *out);
 // The same with |w|, which has all weights.
 void passes_play_here(gw_scope *s, passes_world *w, int rank, uint64_t seed, passes_grads *out);
+
+// Walks through what another worker has spent: fails |s| with WRONG_STATE, and nothing else has come of it.
+void passes_play_spent(gw_scope *s, int rank, uint64_t seed);
+
+// Plays within a call to |to|, which is the initiator then: has the value true.
+gw_future *passes_play_elsewhere(gw_scope *s, int to, uint64_t seed);
 
 void passes_expect_equal(const passes_grads *got, const passes_grads *expected);
 

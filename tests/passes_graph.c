@@ -101,8 +101,16 @@ typedef struct errand {
     gw_tensor *x, *y;
 } errand;
 
+static int draw_rank(play *p) {
+    int rank;
+    do {
+        rank = (int)draw(p, (uint64_t)p->world->worker_count);
+    } while (p->world->without >> rank & 1);
+    return rank;
+}
+
 static errand draw_errand(play *p) {
-    errand e = { .rank = (int)draw(p, (uint64_t)p->world->worker_count),
+    errand e = { .rank = draw_rank(p),
                  .seed = (int64_t)(draw(p, 1 << 30)),
                  .depth = p->depth - 1 };
     e.x = some(p);
@@ -343,7 +351,7 @@ static void play_all(play *p, uint64_t seed, passes_grads *out) {
     for (int i = 0; i < PASSES_INPUTS && gw_ok(p->s); i++)
         copy_gradient(p->s, out, i, gw_grad_find(p->s, inputs[i]));
     for (int rank = 0; rank < p->world->worker_count && gw_ok(p->s); rank++)
-        read_weights(p, rank, out);
+        if (!(p->world->without >> rank & 1)) read_weights(p, rank, out);
 }
 
 void passes_play(gw_scope *s, int rank, uint64_t seed, passes_grads *out) {
@@ -354,6 +362,39 @@ void passes_play(gw_scope *s, int rank, uint64_t seed, passes_grads *out) {
 void passes_play_here(gw_scope *s, passes_world *w, int rank, uint64_t seed, passes_grads *out) {
     play p = { .s = s, .world = w, .rank = rank, .here = true };
     play_all(&p, seed, out);
+}
+
+// ---- Other ways ---------------------------------------------------------------------------------
+
+// A pass of its own has been through what it gives away.
+GW_FUNCTION(passes_spent, GW_POOL, "tensor") {
+    int rank = ((const agent *)s->agent)->rank;
+    gw_tensor *x = gw_arg_tensor(s, a, 0), *w = passes_now->weights[rank][0];
+    gw_tensor *y = gw_mul(s, w, gw_detach(s, x));
+    gw_scope *own = gw_scope_open(s);
+    gw_backward(own, gw_sum(own, y));
+    gw_scope_merge(own);
+    return gw_value_of(gw_add(s, x, y));
+}
+
+void passes_play_spent(gw_scope *s, int rank, uint64_t seed) {
+    play p = { .s = s, .world = passes_now, .rank = rank, .random = hash_u64(seed), .depth = 1 };
+    for (int i = 0; i < PASSES_INPUTS; i++) keep(&p, open_leaf(s, p.world, seed + 70, true));
+    int to = draw_rank(&p);
+    keep(&p, gw_tensor_of(s, gw_rpc_sync(s, to, "passes_spent", some(&p))));
+    gw_tensor *spent = last(&p, 0);
+    work(&p);
+    gw_backward(s, gw_add(s, gw_sum(s, spent), sum_some(&p)));
+}
+
+GW_FUNCTION(passes_play_inside, GW_POOL, "int") {
+    passes_grads got;
+    passes_play(s, ((const agent *)s->agent)->rank, (uint64_t)gw_arg_int(s, a, 0), &got);
+    return gw_value_of(true);
+}
+
+gw_future *passes_play_elsewhere(gw_scope *s, int to, uint64_t seed) {
+    return gw_rpc_async(s, to, "passes_play_inside", (int64_t)seed);
 }
 
 void passes_expect_equal(const passes_grads *got, const passes_grads *expected) {
