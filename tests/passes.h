@@ -22,8 +22,8 @@ enum {
 typedef struct passes_world {
     int worker_count;
     uint64_t without;  // workers that are not called, as bits; not all
-    bool in_order;    // nothing is called before what was called first has ended
-    bool is_inexact;  // values are arbitrary floating-point numbers
+    bool in_order;     // nothing is called before what was called first has ended
+    bool is_inexact;   // values are arbitrary floating-point numbers
     gw_tensor *weights[PASSES_WORKERS_MAX][PASSES_WEIGHTS];
 } passes_world;
 
@@ -53,6 +53,9 @@ void passes_open_weights(gw_scope *root, passes_world *w, int rank);
 void passes_play(gw_scope *s, int rank, uint64_t seed, passes_grads *out);
 // The same with |w|, which has all weights.
 void passes_play_here(gw_scope *s, passes_world *w, int rank, uint64_t seed, passes_grads *out);
+
+// The same, but first tries in so little time; false if that was enough, and |out| says nothing.
+bool passes_play_again(gw_scope *s, int rank, uint64_t seed, int64_t hurry_ms, passes_grads *out);
 
 // Walks through what another worker has spent: fails |s| with WRONG_STATE, and nothing else has come of it.
 void passes_play_spent(gw_scope *s, int rank, uint64_t seed);

@@ -22,6 +22,10 @@ static const char *const names[PLANTED_BUG_COUNT] = {
     [PLANTED_ACCEPT_BEFORE_ACK] = "accept_before_ack",
     [PLANTED_GIVE_UP] = "give_up",
     [PLANTED_KEEP_DEAD_FORKS] = "keep_dead_forks",
+    [PLANTED_GRADIENT_TWICE] = "gradient_twice",
+    [PLANTED_ABORT_FORGOTTEN] = "abort_forgotten",
+    [PLANTED_SETTLED_BEFORE_DONE] = "settled_before_done",
+    [PLANTED_FAILED_SETTLED] = "failed_settled",
     [PLANTED_LIMIT_AFTER_ALLOCATION] = "limit_after_allocation",
 };
 

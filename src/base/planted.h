@@ -36,6 +36,12 @@ typedef enum planted_bug {
     PLANTED_GIVE_UP,               // what has failed to be sent five times is given up
     PLANTED_KEEP_DEAD_FORKS,       // the forks of a lost worker stay listed
 
+    // passes
+    PLANTED_GRADIENT_TWICE,       // what comes for a slot behind the first is added twice
+    PLANTED_ABORT_FORGOTTEN,      // a late gradient begins an aborted pass again
+    PLANTED_SETTLED_BEFORE_DONE,  // a pass has succeeded when its initiator has all it waits for
+    PLANTED_FAILED_SETTLED,  // who passes on that passes have ended does not say which have failed
+
     // limits
     PLANTED_LIMIT_AFTER_ALLOCATION,  // memory is taken for what is only claimed, and checked afterwards
 

@@ -97,7 +97,8 @@ void across_mail_free(list_node *mails);
 // ---- Messages, with the role (passes.c) ----
 
 across *across_open(agent *a, int initiator, uint64_t number, uint64_t scope);
-uint64_t across_settled_on_loop(const agent *a, int initiator);
+void across_note_failed_on_loop(const across *x);  // the initiator's
+passes_ended passes_ended_on_loop(const agent *a, int initiator);
 void across_send_outbox_on_loop(across *x, list_node *mails);
 void across_abort_on_loop(const across *x, int to, const gw_error *why);
 void across_fail_on_loop(across *x, const gw_error *why);  // the initiator's

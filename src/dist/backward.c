@@ -3,6 +3,7 @@
 
 #include "autograd/upward.h"
 #include "base/mem.h"
+#include "base/planted.h"
 #include "base/value.h"
 #include "rpc/cancel.h"
 #include <gradwire/rpc.h>
@@ -158,6 +159,21 @@ static bool plan(across *x, pass *p, gw_tensor *const *roots, part *parts, int c
     return pass_plan(x->pass);
 }
 
+// What somebody had who is gone is no longer there for a plan.
+static bool check_participants(const across *x, gw_scope *s) {
+    agent *a = x->agent;
+    gw_error error = { 0 };
+    env_enter(a->env);
+    for (uint32_t i = 0; i < x->marks.count && !error.status; i++)
+        if ((int)x->marks.items[i].rank != a->rank)
+            agent_check_on_loop(a, (int)x->marks.items[i].rank, &error);
+    env_leave(a->env);
+    if (!error.status) return true;
+    error_prefix(&error, "backward");
+    scope_fail_with(s, &error);
+    return false;
+}
+
 // Whom it waits for; fails if one of them is gone.
 static bool expect_participants(across *x, visited *v) {
     agent *a = x->agent;
@@ -216,7 +232,8 @@ static void send_out(across *x) {
 }
 
 static bool is_over(const across *x) {
-    return x->error.status || (!x->missing && !x->undone_count);
+    bool all_done = !x->undone_count || planted(PLANTED_SETTLED_BEFORE_DONE);
+    return x->error.status || (!x->missing && all_done);
 }
 
 static void wait_for_more(across *x, gw_scope *s) {
@@ -260,6 +277,7 @@ static void abort_all(across *x, gw_scope *s) {
     gw_error error = gw_ok(s) ? x->error : *gw_scope_error(s);
     worker_set told = { { 0 } };
     env_enter(a->env);
+    across_note_failed_on_loop(x);
     for (uint32_t i = 0; i < x->marks.count && a->phase != AGENT_LEFT; i++) {
         int rank = (int)x->marks.items[i].rank;
         if (rank == a->rank || worker_set_has(&told, rank) || agent_member(a, rank)->lost) continue;
@@ -329,7 +347,7 @@ void backward_across(pass *p, gw_tensor *const *roots, const part *parts, int co
     bool complete;
     agent_retain(a);
     if (find_marks(p, &x->marks, &complete) && (complete || ask_all(a, s, &x->marks)) &&
-        plan(x, p, roots, own, count))
+        check_participants(x, s) && plan(x, p, roots, own, count))
         execute(x, roots, own, count);
     scope_set_slot(p->work, SCOPE_PASS, NULL, NULL);
     across_fini(x);

@@ -110,19 +110,27 @@ static gw_value serve_grad(gw_scope *s, const gw_args *args) {
     return gw_value_of_tensor(gw_grad(s, x));
 }
 
-static sent *take_sent(agent *a, mark m) {
+static sent *take_sent(agent *a, mark m, int *out_lost_to) {
     env_enter(a->env);
     const send *d = sends_find_on_loop(a, m.send);
     sent *t = d && m.slot < d->sent->slot_count ? handle_retain(d->sent) : NULL;
+    *out_lost_to = sends_lost_to_on_loop(a, m.send);
     env_leave(a->env);
     return t;
 }
 
 static bool find_upstream(agent *a, gw_scope *s, mark m, marks *out) {
-    sent *t = take_sent(a, m);
+    int lost;
+    sent *t = take_sent(a, m, &lost);
+    if (!t && lost >= 0) {
+        const gw_error *why = &agent_member(a, lost)->why;
+        scope_fail(s, why->status, "%s: %s", agent_member(a, lost)->name, why->text);
+        return false;
+    }
     if (!t) {
         scope_fail(s, GW_WRONG_STATE,
-                   "a pass has been through this graph; set retain_graph in the first pass");
+                   "a pass has been through this graph, or a worker of it is gone; set "
+                   "retain_graph in the first pass");
         return false;
     }
     bool ok = reach_find(t->slots[m.slot].edge, UINT32_MAX, true, out);

@@ -64,7 +64,9 @@ send *sends_find_on_loop(agent *a, uint64_t id);   // NULL if there is none
 void sends_forget_on_loop(agent *a, uint64_t id);  // nothing if there is none
 gw_status sends_released_on_loop(agent *a, int from, message *m, gw_error *error);  // takes |m|
 void sends_lost_on_loop(agent *a, int rank);
-void sends_close(agent *a);  // without the role
+int sends_lost_to_on_loop(const agent *a,
+                          uint64_t id);  // with whom it was lost, if that was lately; -1
+void sends_close(agent *a);              // without the role
 
 // ---- What was received ----
 
@@ -96,21 +98,35 @@ void receives_close_on_loop(agent *a);
 
 // ---- The table ----
 
+enum { PASSES_FAILED_BITS = 64, SENDS_LOST_KEPT = 64 };
+
+// Of the passes of one initiator: all below |settled| have ended, and bit i says of the pass settled - 1 - i that it has
+// failed. As on the wire.
+typedef struct passes_ended {
+    uint64_t settled, failed;
+} passes_ended;
+
 struct graphs {
     agent *agent;
     uint64_t last_send;
     map sends;  // by id
+    struct lost_send {
+        uint64_t id;
+        int to;
+    } lost[SENDS_LOST_KEPT];  // the last ones, by |lost_count| modulo that
+    uint32_t lost_count;
 
     list_node released;  // of receive
     uint32_t released_count;
     timer release_timer;
 
-    list_node passes;     // of across, by |link|
-    list_node ending;     // of across, by |ending|
-    uint64_t last_pass;   // begun here
-    map others;           // what is known of other initiators, by rank
-    gw_error stopped;     // its status is not GW_OK once this worker has left
-    uint64_t mark_calls;  // asked of others, for tests
+    list_node passes;                     // of across, by |link|
+    list_node ending;                     // of across, by |ending|
+    uint64_t last_pass;                   // begun here
+    uint64_t failed[PASSES_FAILED_BITS];  // of these, at their number modulo that
+    map others;                           // what is known of other initiators, by rank
+    gw_error stopped;                     // its status is not GW_OK once this worker has left
+    uint64_t mark_calls;                  // asked of others, for tests
 
     struct optimizers *optimizers;  // that this worker serves
 };

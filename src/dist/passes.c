@@ -4,6 +4,7 @@
 #include "dist/optimizers.h"
 
 #include "base/mem.h"
+#include "base/planted.h"
 #include "base/value.h"
 
 #include <assert.h>
@@ -14,9 +15,9 @@ enum { INLINE_BYTES = 64 << 10 };
 
 // ---- What is known of initiators ----------------------------------------------------------------
 
-// All passes below |settled| have ended; and which of the others were aborted.
+// What it has told of passes that have ended; and which of the others were aborted.
 typedef struct initiator {
-    uint64_t settled;
+    passes_ended ended;
     uint64_t *aborted;
     uint32_t count, capacity;
 } initiator;
@@ -41,12 +42,13 @@ static void free_initiator(initiator *in) {
 static bool is_over(const agent *a, int rank, uint64_t number) {
     const initiator *in = map_find(&a->graphs->others, key_of(rank));
     if (!in) return false;
-    bool over = number < in->settled;
+    bool over = number < in->ended.settled;
     for (uint32_t i = 0; i < in->count && !over; i++) over = in->aborted[i] == number;
     return over;
 }
 
 static bool remember_aborted(initiator *in, uint64_t number) {
+    if (planted(PLANTED_ABORT_FORGOTTEN)) return true;
     if (in->count == in->capacity) {
         uint32_t capacity = in->capacity ? in->capacity * 2 : 4;
         uint64_t *grown = mem_realloc(in->aborted, capacity * sizeof *grown);
@@ -85,18 +87,38 @@ void across_unlist_on_loop(across *x) {
     leaving_check_on_loop(x->agent);
 }
 
-// Of passes that begin here, the first that has not ended; of others, as they have told.
-uint64_t across_settled_on_loop(const agent *a, int from) {
+void across_note_failed_on_loop(const across *x) {
+    x->agent->graphs->failed[x->number % PASSES_FAILED_BITS] = x->number;
+}
+
+passes_ended passes_ended_on_loop(const agent *a, int from) {
+    const graphs *gs = a->graphs;
     if (from != a->rank) {
-        const initiator *in = map_find(&a->graphs->others, key_of(from));
-        return in ? in->settled : 0;
+        const initiator *in = map_find(&gs->others, key_of(from));
+        return in ? in->ended : (passes_ended){ 0 };
     }
-    uint64_t least = a->graphs->last_pass + 1;
-    list_each(l, &a->graphs->passes) {
+    passes_ended e = { .settled = gs->last_pass + 1 };
+    list_each(l, &gs->passes) {
         const across *x = list_entry(l, across, link);
-        if (x->initiator == from && x->number < least) least = x->number;
+        if (x->initiator == from && x->number < e.settled) e.settled = x->number;
     }
-    return least;
+    for (uint64_t i = 0; i < PASSES_FAILED_BITS && i + 1 < e.settled; i++) {
+        uint64_t number = e.settled - 1 - i;
+        if (gs->failed[number % PASSES_FAILED_BITS] == number) e.failed |= UINT64_C(1) << i;
+    }
+    return e;
+}
+
+static void put_ended(const agent *a, int from, bytes *b) {
+    passes_ended e = passes_ended_on_loop(a, from);
+    bytes_put_u64(b, e.settled);
+    bytes_put_u64(b, e.failed);
+}
+
+static passes_ended read_ended(reader *r) {
+    passes_ended e = { .settled = reader_u64(r) };
+    e.failed = reader_u64(r);
+    return e;
 }
 
 // ---- The end of a participant's part ------------------------------------------------------------
@@ -179,17 +201,32 @@ static void drop(across *x) {
     leaving_check_on_loop(x->agent);
 }
 
-static void note_settled(agent *a, int from, uint64_t settled) {
+// What is over and not complete here has failed. Of the others the initiator has told first which have failed; who passes
+// on what it has heard of them may be faster.
+static void end_as_told(across *x, const passes_ended *ended, bool by_initiator) {
+    uint64_t before = ended->settled - 1 - x->number;
+    bool failed = before < PASSES_FAILED_BITS && (ended->failed >> before & 1) &&
+                  !planted(PLANTED_FAILED_SETTLED);
+    if (x->state < ACROSS_COMPLETE || failed) {
+        drop(x);
+    } else if (by_initiator || before < PASSES_FAILED_BITS) {
+        settle(x);
+    }
+}
+
+static void note_ended(agent *a, int from, passes_ended ended, int by) {
     initiator *in = from == a->rank ? NULL : initiator_of(a, from);
-    if (!in || settled <= in->settled) return;
-    in->settled = settled;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < in->count; i++)
-        if (in->aborted[i] >= settled) in->aborted[kept++] = in->aborted[i];
-    in->count = kept;
+    if (!in) return;
+    if (ended.settled > in->ended.settled) {
+        in->ended = ended;
+        uint32_t kept = 0;
+        for (uint32_t i = 0; i < in->count; i++)
+            if (in->aborted[i] >= ended.settled) in->aborted[kept++] = in->aborted[i];
+        in->count = kept;
+    }
     list_each(l, &a->graphs->passes) {
         across *x = list_entry(l, across, link);
-        if (x->initiator == from && x->number < settled) settle(x);
+        if (x->initiator == from && x->number < ended.settled) end_as_told(x, &ended, by == from);
     }
 }
 
@@ -311,7 +348,8 @@ static void schedule(across *x, uint64_t size) {
 
 typedef struct gradient_head {
     uint32_t initiator;
-    uint64_t number, scope, settled, send;
+    uint64_t number, scope, send;
+    passes_ended ended;
     uint8_t flags;
     marks marks;
     size_t values_at;
@@ -322,7 +360,7 @@ static gw_status read_head(agent *a, const message *m, gradient_head *h, gw_erro
     h->initiator = reader_u32(&r);
     h->number = reader_u64(&r);
     h->scope = reader_u64(&r);
-    h->settled = reader_u64(&r);
+    h->ended = read_ended(&r);
     h->flags = reader_u8(&r);
     gw_status status = GW_OK;
     if (h->flags & ACROSS_MARKS) status = marks_read(a, &r, LIMIT_PASS_MARKS, &h->marks, error);
@@ -373,7 +411,7 @@ static gw_status gradient_received(agent *a, int from, message *m, gw_error *err
         marks_fini(&h.marks);
         return status;
     }
-    note_settled(a, (int)h.initiator, h.settled);
+    note_ended(a, (int)h.initiator, h.ended, from);
     across *x = across_of(a, &h);
     if (x && x->state == ACROSS_MARKING && h.flags & ACROSS_MARKS) {
         x->marks = h.marks;
@@ -428,9 +466,10 @@ static void drop_scope(agent *a, int from, uint64_t scope) {
 
 static gw_status scope_closed_received(agent *a, int from, message *m, gw_error *error) {
     reader r = reader_of(m->head.data, m->head.size);
-    uint64_t scope = reader_u64(&r), settled = reader_u64(&r);
+    uint64_t scope = reader_u64(&r);
+    passes_ended ended = read_ended(&r);
     if (r.failed) return error_set(error, GW_PROTOCOL, "scope closed: cut off");
-    note_settled(a, from, settled);
+    note_ended(a, from, ended, from);
     drop_scope(a, from, scope);
     return GW_OK;
 }
@@ -450,17 +489,17 @@ gw_status graphs_received_on_loop(agent *a, int from, message *m, gw_error *erro
 
 // ---- Messages that go ---------------------------------------------------------------------------
 
-enum { SETTLED_AT = 20 };  // in the head of a gradient
+enum { ENDED_AT = 20 };  // in the head of a gradient
 
 void across_send_outbox_on_loop(across *x, list_node *mails) {
     agent *a = x->agent;
-    uint64_t settled = across_settled_on_loop(a, x->initiator);
+    passes_ended ended = passes_ended_on_loop(a, x->initiator);
     for (list_node *l; (l = list_take(mails));) {
         across_mail *mail = list_entry(l, across_mail, link);
         bool more =
             !list_is_empty(mails) && list_entry(mails->next, across_mail, link)->peer == mail->peer;
         if (!mail->message->head.failed)
-            memcpy(mail->message->head.data + SETTLED_AT, &settled, sizeof settled);
+            memcpy(mail->message->head.data + ENDED_AT, &ended, sizeof ended);
         gw_error error;
         if (agent_send_on_loop(a, mail->peer, mail->message, !more, &error) &&
             x->initiator == a->rank)
@@ -491,7 +530,7 @@ void across_scope_closed_on_loop(agent *a, int to, uint64_t scope) {
     message *m = agent_message_on_loop(a, KIND_SCOPE_CLOSED);
     if (!m) return;
     bytes_put_u64(&m->head, scope);
-    bytes_put_u64(&m->head, across_settled_on_loop(a, a->rank));
+    put_ended(a, a->rank, &m->head);
     if (m->head.failed)
         message_release(m);
     else
@@ -529,6 +568,8 @@ void graphs_lost_on_loop(agent *a, int rank) {
     list_each(l, &a->graphs->passes) {
         across *x = list_entry(l, across, link);
         if (x->initiator == rank) {
+            // Others may have heard that it is settled, and do not release any more what they had of this worker.
+            settle(x);
             drop(x);
         } else if (x->initiator == a->rank && awaits(x, rank)) {
             gw_error error = m->why;

@@ -2,6 +2,7 @@
 #include "dist/across.h"
 
 #include "base/mem.h"
+#include "base/planted.h"
 #include "base/value.h"
 #include "tensor/dtype.h"
 #include <gradwire/ops.h>
@@ -18,9 +19,20 @@ static bool fail_memory(gw_scope *s) {
 }
 
 static bool fail_gone(gw_scope *s) {
-    scope_fail(s, GW_WRONG_STATE,
-               "backward: a pass has been through this graph, which goes on at other workers; set "
-               "retain_graph in the first pass");
+    scope_fail(
+        s, GW_WRONG_STATE,
+        "backward: a pass has been through this graph, which goes on at other workers, or one "
+        "of them is gone; set retain_graph in the first pass");
+    return false;
+}
+
+// Who received it may be gone here before the initiator has heard of it.
+static bool fail_lost(gw_scope *s, const agent *a, int rank) {
+    const member *m = agent_member(a, rank);
+    gw_error error = m->why;
+    if (m->known) error_prefix(&error, m->name);
+    error_prefix(&error, "backward");
+    scope_fail_with(s, &error);
     return false;
 }
 
@@ -36,6 +48,7 @@ static bool take_inputs(across *x, gw_scope *s) {
     x->inputs = count ? mem_calloc(count * sizeof *x->inputs) : NULL;
     if (count && !x->inputs) return fail_memory(s);
     bool all = true;
+    int lost = -1;
     env_enter(a->env);
     for (uint32_t i = 0; i < x->marks.count && all; i++) {
         mark m = x->marks.items[i];
@@ -45,10 +58,12 @@ static bool take_inputs(across *x, gw_scope *s) {
         if (all)
             x->inputs[x->input_count++] =
                 (across_input){ .mark = m, .sent = handle_retain(d->sent) };
+        else
+            lost = sends_lost_to_on_loop(a, m.send);
     }
     env_leave(a->env);
     x->missing = x->input_count;
-    return all || fail_gone(s);
+    return all || (lost >= 0 ? fail_lost(s, a, lost) : fail_gone(s));
 }
 
 // PyTorch's rule: whatever was sent in calls of the scope is expected to have a gradient.
@@ -122,6 +137,8 @@ static bool deliver(across *x, across_input *in, gw_value v) {
         scope_fail(x->pass->scope, GW_PROTOCOL, "backward: a gradient that is not awaited");
         return false;
     }
+    if (planted(PLANTED_GRADIENT_TWICE) && gradient && in->mark.slot)
+        gradient = gw_add(x->pass->work, gradient, gradient);
     in->came = true;
     x->missing--;
     return pass_deliver(x->pass, in->part, gradient);
@@ -190,7 +207,8 @@ static void write_head(across *x, int to, bool alone, bytes *b) {
     bytes_put_u32(b, (uint32_t)x->initiator);
     bytes_put_u64(b, x->number);
     bytes_put_u64(b, x->scope);
-    bytes_put_u64(b, 0);  // settled: when it is sent
+    bytes_put_u64(b, 0);  // settled and failed: when it is sent
+    bytes_put_u64(b, 0);
     bytes_put_u8(b, (uint8_t)((x->retains ? ACROSS_RETAINS : 0) | (x->fast ? ACROSS_FAST : 0) |
                               (x->leafless ? ACROSS_LEAFLESS : 0) | (tells ? ACROSS_MARKS : 0)));
     if (alone) {

@@ -132,13 +132,21 @@ gw_status sends_released_on_loop(agent *a, int from, message *m, gw_error *error
 }
 
 void sends_lost_on_loop(agent *a, int rank) {
+    graphs *gs = a->graphs;
     map_entry *e;
-    for (size_t i = 0; (e = map_next(&a->graphs->sends, &i));) {
+    for (size_t i = 0; (e = map_next(&gs->sends, &i));) {
         const send *d = e->value;
         if (d->to != rank) continue;
+        gs->lost[gs->lost_count++ % SENDS_LOST_KEPT] = (struct lost_send){ d->id, rank };
         sends_forget_on_loop(a, d->id);
         i--;
     }
+}
+
+int sends_lost_to_on_loop(const agent *a, uint64_t id) {
+    for (int i = 0; i < SENDS_LOST_KEPT; i++)
+        if (a->graphs->lost[i].id == id && id) return a->graphs->lost[i].to;
+    return -1;
 }
 
 void sends_close(agent *a) {
