@@ -68,7 +68,8 @@ static gw_list *group_of(gw_scope *w, const gw_optimizer *o, const optimizer_gro
     return group;
 }
 
-static void send_request(gw_scope *w, const gw_optimizer *o, const optimizer_group *g, request *r) {
+static void send_request(gw_scope *w, const gw_optimizer *o, uint64_t id, const optimizer_group *g,
+                         request *r) {
     gw_list *group = group_of(w, o, g, r->numbers, r->parameters);
     if (!r->is_new) {
         r->reply = gw_rpc_async(w, r->owner.object, "add_group", group);
@@ -78,7 +79,7 @@ static void send_request(gw_scope *w, const gw_optimizer *o, const optimizer_gro
     for (int i = 0; i < o->group_count; i++)
         gw_list_add(w, groups, group_of(w, o, &o->groups[i], none, none));
     gw_list_add(w, groups, group);
-    r->owner.object = gw_remote(w, r->owner.rank, "gw.optimizer", o->rule->name, groups);
+    r->owner.object = gw_remote(w, r->owner.rank, "gw.optimizer", o->rule->name, id, groups);
     r->reply = gw_rpc_async(w, r->owner.object, "numel");
 }
 
@@ -105,8 +106,8 @@ static int plan_requests(gw_scope *w, const elsewhere *e, const gw_value *refs, 
 }
 
 // Takes over what has been made. Everything that needs memory comes first.
-static bool take_over(gw_scope *w, gw_optimizer *o, const request *requests, int request_count,
-                      const int *numbers, const gw_value *refs, int count) {
+static bool take_over(gw_scope *w, gw_optimizer *o, uint64_t id, const request *requests,
+                      int request_count, const int *numbers, const gw_value *refs, int count) {
     elsewhere *e = o->elsewhere ? o->elsewhere : mem_calloc(sizeof *e);
     int last = count ? numbers[count - 1] + 1 : e ? e->number_count : 0;
     void *owners = NULL, *owner_of = NULL;
@@ -131,6 +132,7 @@ static bool take_over(gw_scope *w, gw_optimizer *o, const request *requests, int
         e->owner_of[numbers[i]] = k;
     }
     e->told_count = 0;
+    e->id = id;
     o->elsewhere = e;
     return true;
 }
@@ -145,20 +147,28 @@ static void undo(gw_scope *s, const request *requests, int count) {
     (void)ignored;
 }
 
+static uint64_t new_id(gw_scope *s) {
+    gw_scope *fresh = gw_scope_open(s);
+    uint64_t id = gw_scope_id(fresh);
+    gw_scope_merge(fresh);
+    return id;
+}
+
 bool elsewhere_add_group(gw_scope *s, gw_optimizer *o, const optimizer_group *g,
                          const gw_value *refs, const int *numbers, int count) {
     char what[32];
     snprintf(what, sizeof what, "gw_%s", o->rule->name);
     if (!calls_may_wait(s, what)) return false;
     gw_scope *w = calls_open(s);
+    uint64_t id = o->elsewhere ? o->elsewhere->id : new_id(w);
     int room = count + (o->elsewhere ? o->elsewhere->owner_count : 0);
     request *requests = gw_alloc(w, (size_t)room * sizeof *requests);
     int request_count =
         requests ? plan_requests(w, o->elsewhere, refs, numbers, count, requests) : 0;
-    for (int k = 0; k < request_count && gw_ok(w); k++) send_request(w, o, g, &requests[k]);
+    for (int k = 0; k < request_count && gw_ok(w); k++) send_request(w, o, id, g, &requests[k]);
     for (int k = 0; k < request_count && gw_ok(w); k++)
         requests[k].owner.numel = gw_int_of(w, gw_wait(w, requests[k].reply));
-    bool ok = gw_ok(w) && take_over(w, o, requests, request_count, numbers, refs, count);
+    bool ok = gw_ok(w) && take_over(w, o, id, requests, request_count, numbers, refs, count);
     if (!ok) undo(s, requests, request_count);
     gw_scope_merge(w);  // hands its error to |s|
     return ok;

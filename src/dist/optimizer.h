@@ -18,6 +18,7 @@ typedef struct owner {
 } owner;
 
 struct elsewhere {
+    uint64_t id;  // of the optimizer, in the job
     owner *owners;
     int owner_count;
     int *owner_of;  // by a parameter's number; -1: it is here

@@ -3,21 +3,33 @@
 #include "dist/optimizers.h"
 
 #include "base/mem.h"
-#include "dist/graphs.h"
+#include "dist/across.h"
 #include "optim/state.h"
 
 #include <pthread.h>
 #include <string.h>
 
+enum { ENDED_MAX = 64 };
+
+typedef struct outcome {
+    uint64_t id, committed;
+} outcome;
+
 // All of an agent. The lock is a leaf; it is held while one of them computes or commits, so that steps of different
 // trainers never write the same parameter at once.
 struct optimizers {
     pthread_mutex_t lock;
-    list_node all;  // of served_optimizer
+    list_node all;             // of served_optimizer
+    outcome ended[ENDED_MAX];  // of those that staged steps, the last ones
+    int ended_count;
 };
 
 typedef struct served_optimizer {
     gw_optimizer *optimizer;
+    uint64_t id;
+    worker_set owners;
+    uint64_t committed;  // the last ticket of a step that was staged
+    bool is_fenced;      // another owner has been told so: it stays
     list_node link;
     uint64_t staged;  // the ticket of the step between stage and commit; 0: none
     uint64_t over;    // tickets up to this one are not staged any more
@@ -87,7 +99,8 @@ static void open_served(gw_scope *own, void *object, const gw_args *a) {
     served_optimizer *self = object;
     gw_scope *s = gw_scope_open(own);
     const rule *r = rule_find(gw_arg_string(s, a, 0));
-    gw_list *groups = gw_arg_list(s, a, 1);
+    self->id = (uint64_t)gw_arg_int(s, a, 1);
+    gw_list *groups = gw_arg_list(s, a, 2);
     if (gw_ok(s) && !r)
         scope_fail(s, GW_INVALID, "no rule is called \"%.64s\"", gw_arg_string(s, a, 0));
     if (gw_ok(s)) self->optimizer = optimizer_open(s, r);
@@ -103,13 +116,67 @@ static void open_served(gw_scope *own, void *object, const gw_args *a) {
     unlock(own);
 }
 
+// What the others have done with the step that is staged here, now that its trainer is lost: they are asked, and what they
+// answer stays true. Whether any has committed it.
+static bool has_been_committed(const gw_scope *own, const served_optimizer *self) {
+    agent *a = own->agent;
+    gw_future *replies[LIMIT_WORKERS];
+    int count = 0;
+    bool any = false;
+    gw_scope *s = agent_scope_open(a, 0, 0, ENV_NEVER);
+    for (int rank = 0; rank < LIMIT_WORKERS && rank < a->member_count && gw_ok(s); rank++)
+        if (rank != a->rank && worker_set_has(&self->owners, rank))
+            replies[count++] = gw_rpc_async(s, rank, "gw.optimizer_outcome", (int64_t)self->id);
+    for (int i = 0; i < count; i++) {
+        gw_value v = gw_wait(s, replies[i]);
+        any |= gw_ok(s) && (uint64_t)gw_int_of(s, v) >= self->staged;
+        gw_scope_clear(s);  // who is lost, too, is ahead of nobody who is left
+    }
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
+    return any;
+}
+
+static void remember(optimizers *all, const served_optimizer *self) {
+    if (all->ended_count == ENDED_MAX) {
+        memmove(all->ended, all->ended + 1, (ENDED_MAX - 1) * sizeof *all->ended);
+        all->ended_count--;
+    }
+    all->ended[all->ended_count++] = (outcome){ self->id, self->committed };
+}
+
+// Also when the trainer is lost: then a step may be staged.
 static void close_served(gw_scope *own, void *object) {
     served_optimizer *self = object;
+    const agent *a = own->agent;
+    bool commits = self->staged && has_been_committed(own, self);
     lock(own);
+    if (commits) {
+        optimizer_commit(self->optimizer);
+        self->committed = self->staged;
+    }
+    if (self->committed) remember(a->graphs->optimizers, self);
     list_remove(&self->link);
     if (self->has_load) state_forget(&self->load);
     optimizer_discard(self->optimizer);
     unlock(own);
+}
+
+static gw_value serve_outcome(gw_scope *s, const gw_args *args) {
+    uint64_t id = (uint64_t)gw_arg_int(s, args, 0), committed = 0;
+    const agent *a = s->agent;
+    optimizers *all = a->graphs->optimizers;
+    lock(s);
+    for (int i = 0; i < all->ended_count; i++)
+        if (all->ended[i].id == id) committed = all->ended[i].committed;
+    list_each(l, &all->all) {
+        served_optimizer *o = list_entry(l, served_optimizer, link);
+        if (o->id != id) continue;
+        o->is_fenced = true;
+        committed = o->committed;
+    }
+    unlock(s);
+    return gw_value_of((int64_t)committed);
 }
 
 static gw_value serve_numel(gw_scope *s, void *object, const gw_args *a) {
@@ -158,9 +225,24 @@ static bool is_free(gw_scope *s, const served_optimizer *self) {
     return true;
 }
 
-static bool take_options(gw_scope *s, gw_optimizer *o, gw_value v) {
+static void take_owners(gw_scope *s, served_optimizer *self, const gw_list *ranks) {
+    worker_set owners = { { 0 } };
+    for (int i = 0; i < gw_list_count(ranks) && gw_ok(s); i++) {
+        int64_t rank = gw_int_of(s, gw_list_get(s, ranks, i));
+        if (rank < 0 || rank >= LIMIT_WORKERS)
+            scope_fail(s, GW_INVALID, "an owner of rank %lld", (long long)rank);
+        else
+            worker_set_add(&owners, (int)rank);
+    }
+    if (gw_ok(s)) self->owners = owners;
+}
+
+static bool take_options(gw_scope *s, served_optimizer *self, gw_value v) {
     if (v.kind == GW_NONE || !gw_ok(s)) return gw_ok(s);
-    const gw_list *list = gw_list_of(s, v);
+    gw_optimizer *o = self->optimizer;
+    const gw_list *both = gw_list_of(s, v);
+    take_owners(s, self, gw_list_of(s, gw_list_get(s, both, 0)));
+    const gw_list *list = gw_list_of(s, gw_list_get(s, both, 1));
     optimizer_group *groups = gw_alloc(s, (size_t)o->group_count * sizeof *groups);
     int count = o->rule->option_count;
     if (gw_ok(s) && gw_list_count(list) != count * o->group_count)
@@ -198,7 +280,7 @@ static gw_value serve_stage(gw_scope *s, void *object, const gw_args *a) {
     lock(s);
     discard(self);
     self->over = ticket - 1;
-    if (is_free(s, self) && take_options(s, self->optimizer, options) &&
+    if (is_free(s, self) && take_options(s, self, options) &&
         (!any || optimizer_stage(s, self->optimizer)))
         self->staged = ticket;
     unlock(s);
@@ -214,7 +296,7 @@ static gw_value serve_step(gw_scope *s, void *object, const gw_args *a) {
     lock(s);
     discard(self);
     self->over = ticket;
-    if (is_free(s, self) && take_options(s, self->optimizer, options)) {
+    if (is_free(s, self) && take_options(s, self, options)) {
         if (any)
             optimizer_step(s, self->optimizer);
         else
@@ -229,10 +311,10 @@ static gw_value serve_commit(gw_scope *s, void *object, const gw_args *a) {
     uint64_t ticket = (uint64_t)gw_arg_int(s, a, 0);
     if (!gw_ok(s)) return gw_none();
     lock(s);
-    if (self->staged == ticket && ticket) {
+    if (self->staged == ticket && ticket && !self->is_fenced) {
         optimizer_commit(self->optimizer);
         self->staged = 0;
-        self->over = ticket;
+        self->over = self->committed = ticket;
     } else {
         scope_fail(s, GW_WRONG_STATE, "no step is staged that could be committed");
     }
@@ -296,11 +378,19 @@ static gw_value serve_load(gw_scope *s, void *object, const gw_args *a) {
 const gw_registration optimizer_registrations[] = {
     { NULL,
       "gw.optimizer",
-      "string, list",
+      "string, int, list",
       GW_POOL,
       NULL,
       NULL,
-      { sizeof(served_optimizer), open_served, close_served, "string, list" },
+      { sizeof(served_optimizer), open_served, close_served, "string, int, list" },
+      NULL },
+    { NULL,
+      "gw.optimizer_outcome",
+      "int",
+      GW_INLINE,
+      serve_outcome,
+      NULL,
+      { 0, NULL, NULL, NULL },
       NULL },
     METHOD("numel", GW_INLINE, "", serve_numel),
     METHOD("add_group", GW_POOL, "list", serve_add_group),

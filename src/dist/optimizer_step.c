@@ -10,7 +10,7 @@
 enum { INLINE_NUMEL_MAX = 16384 };
 
 // ---- Calls --------------------------------------------------------------------------------------
-// The options, as an argument; none if every owner has them.
+// The owners' ranks and the options, as an argument; none if every owner has them.
 static gw_value new_options(gw_scope *w, const gw_optimizer *o) {
     elsewhere *e = o->elsewhere;
     int count = options_count(o);
@@ -29,7 +29,11 @@ static gw_value new_options(gw_scope *w, const gw_optimizer *o) {
     e->told_count = 0;  // until they have all taken it
     gw_list *list = gw_list_open(w);
     for (int i = 0; i < count; i++) gw_list_add(w, list, now[i]);
-    return gw_value_of(list);
+    gw_list *ranks = gw_list_open(w), *both = gw_list_open(w);
+    for (int i = 0; i < e->owner_count; i++) gw_list_add(w, ranks, e->owners[i].rank);
+    gw_list_add(w, both, ranks);
+    gw_list_add(w, both, list);
+    return gw_value_of(both);
 }
 
 static gw_future *call(gw_scope *w, const gw_optimizer *o, const owner *at, const char *method,
