@@ -1,0 +1,94 @@
+// The language model over two workers: it learns what follows what better than a model that looks at one word only.
+#include "example_run.h"
+#include "testing/testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char one[] = "--text /usr/share/common-licenses/GPL-2 --vocabulary 300 --hidden 32 "
+                          "--features 32";
+static const char without_times[] = "| sed 's/ *[0-9.]* s  //'";
+
+static char *new_file(char *path) {
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    return path;
+}
+
+static void it_knows_more_than_pairs_of_words(void **state) {
+    (void)state;
+    double reached = 0, bigram = 0;
+    result *r = run("timeout 200 ./rnn_lm --text '/usr/share/common-licenses/*GPL-*' "
+                    "--vocabulary 800 --epochs 4 --seed 2");
+    assert_int_equal(r->exit_code, 0);
+    const char *line = strstr(r->output, "held-out perplexity: ");
+    assert_non_null(line);
+    assert_int_equal(
+        sscanf(line, "held-out perplexity: %lf, of a bigram model %lf", &reached, &bigram), 2);
+    assert_true(bigram > 10 && bigram < 60);
+    assert_true(reached < 0.75 * bigram);
+    test_free(r);
+}
+
+static void it_trains_the_model_of_the_tutorial(void **state) {
+    (void)state;
+    assert_says(run("timeout 100 ./rnn_lm --tiny"), 0,
+                "Training epoch 0\nTraining epoch 1\nTraining epoch 2\nTraining epoch 3\n");
+    assert_says(run("timeout 100 ./gradwire run -n 2 --no-prefix -- ./rnn_lm --tiny --stats"), 0,
+                "Training epoch 9\na step: 1");
+}
+
+static void it_learns_the_same_for_the_same_seed(void **state) {
+    (void)state;
+    assert_same_output(
+        run("timeout 100 ./rnn_lm %s --epochs 1 %s", one, without_times),
+        run("GW_TEST_CUT_EVERY=300 timeout 100 ./rnn_lm %s --epochs 1 %s", one, without_times), 0);
+}
+
+static void it_goes_on_from_a_checkpoint(void **state) {
+    (void)state;
+    char path[] = "/tmp/rnn_lm-test-XXXXXX";
+    new_file(path);
+    const char *last = "| tail -n 1";
+    result *saved = run("timeout 100 ./rnn_lm %s --epochs 1 --save %s %s", one, path, last);
+    result *loaded =
+        run("timeout 100 ./rnn_lm %s --epochs 1 --load %s --lr 1e-9 %s", one, path, last);
+    assert_same_output(saved, loaded, 0);
+    assert_says(run("timeout 100 ./rnn_lm %s --epochs 1 --load %s --layers 2", one, path), 1,
+                "weight_ih_l1");
+    unlink(path);
+    assert_says(run("timeout 100 ./rnn_lm %s --epochs 1 --load %s", one, path), 1, path);
+}
+
+static void it_draws_the_perplexity(void **state) {
+    (void)state;
+    char path[] = "/tmp/rnn_lm-test-XXXXXX";
+    new_file(path);
+    assert_says(run("timeout 100 ./rnn_lm %s --epochs 2 --plot %s; cat %s", one, path, path), 0,
+                "</svg>");
+    unlink(path);
+}
+
+static void it_refuses_wrong_options_and_texts(void **state) {
+    (void)state;
+    assert_says(run("./rnn_lm --hidden 0"), 2, "--hidden 0: expected a whole number, 1 to 1000000");
+    assert_says(run("./rnn_lm --dropout 1"), 2, "--dropout 1: expected 0 to 0.99");
+    assert_says(run("./rnn_lm --nothing"), 2, "--nothing: no such option");
+    assert_says(run("./rnn_lm --help"), 0, "--plot FILE.svg");
+    assert_says(run("timeout 100 ./rnn_lm --text /nowhere"), 1, "/nowhere: No such file");
+    assert_says(run("timeout 100 ./rnn_lm --text /tmp"), 1, "/tmp: Is a directory");
+    assert_says(run("timeout 100 ./rnn_lm --text /usr/share/common-licenses/BSD"), 1,
+                "words in 1 files, of which one has to have 2000");
+    assert_says(run("timeout 100 ./rnn_lm %s --batch 100000", one), 1, "the text is too short");
+    assert_says(run("timeout 100 ./rnn_lm %s --epochs 1 --plot /nowhere/x.svg", one), 1,
+                "/nowhere/x.svg: No such file");
+    assert_says(run("timeout 100 ./gradwire run -n 1 --no-prefix -- ./rnn_lm"), 1,
+                "this program is for two workers");
+}
+
+GW_TESTS(example_rnn_lm, it_knows_more_than_pairs_of_words, it_trains_the_model_of_the_tutorial,
+         it_learns_the_same_for_the_same_seed, it_goes_on_from_a_checkpoint,
+         it_draws_the_perplexity, it_refuses_wrong_options_and_texts);
