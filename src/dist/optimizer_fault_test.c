@@ -126,5 +126,43 @@ static void owners_agree_when_the_trainer_is_gone(void **state) {
         run_seed(seed, 3 + seed % 2, 0, &t);
 }
 
+// ---- Two trainers over the same parameters ------------------------------------------------------
+enum { TRAINERS = 2, RACES = 40, RACE_STEPS = 5 };
+
+static void race(gw_scope *root, int rank, void *context) {
+    const bool *concurrent = context;
+    weights[rank] = gw_requires_grad(root, gw_zeros(root, GW_F32, 1));
+    gw_worker all[WORKERS];
+    for (int i = 0; i < WORKERS; i++) all[i] = gw_rpc_worker(root, i);
+    gw_rpc_barrier(root, all, WORKERS);
+    if (rank < TRAINERS) {
+        gw_list *params = gw_list_open(root);
+        for (int i = TRAINERS; i < WORKERS; i++)
+            gw_list_add_value(root, params, gw_rpc_sync(root, i, "fault_weight"));
+        gw_optimizer *opt =
+            gw_sgd(root, params, (gw_sgd_options){ .lr = 1, .concurrent = *concurrent });
+        for (int step = 0; step < RACE_STEPS && gw_ok(root); step++) {
+            gw_scope *s = gw_scope_open(root);
+            gw_tensor *x = gw_zeros(s, GW_F32, 1);
+            for (int i = TRAINERS; i < WORKERS; i++)
+                x = gw_tensor_of(s, gw_rpc_sync(s, i, "fault_forward", x));
+            gw_backward(s, gw_sum(s, x));
+            gw_optimizer_step(s, opt);
+            gw_scope_merge(s);
+        }
+        if (!gw_ok(root)) fail_msg("%s", gw_scope_error(root)->text);
+    }
+    gw_rpc_barrier(root, all, WORKERS);
+    if (rank >= TRAINERS)
+        assert_float_equal(*(const float *)gw_data(weights[rank]), -TRAINERS * RACE_STEPS, 0);
+}
+
+static void steps_of_several_trainers_are_all_taken(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        for (uint64_t seed = 1; seed <= (uint64_t)testing_scaled(RACES); seed++)
+            cluster_run(seed, (cluster_options){ .world_size = WORKERS }, race, &(bool){ i });
+}
+
 GW_TESTS(dist_optimizer_fault, owners_that_are_left_are_where_the_trainer_is,
-         owners_agree_when_the_trainer_is_gone);
+         owners_agree_when_the_trainer_is_gone, steps_of_several_trainers_are_all_taken);

@@ -9,6 +9,9 @@
 // Beyond this an owner computes on its pool, so that its loop stays free.
 enum { INLINE_NUMEL_MAX = 16384 };
 
+// A step that meets those of other trainers so often has failed.
+enum { TRIES_MAX = 50 };
+
 // ---- Calls --------------------------------------------------------------------------------------
 // The owners' ranks and the options, as an argument; none if every owner has them.
 static gw_value new_options(gw_scope *w, const gw_optimizer *o) {
@@ -169,8 +172,7 @@ static void step_each(gw_scope *s, gw_scope *w, gw_optimizer *o) {
         fail_behind(s, gw_scope_error(w), "gw_optimizer_step: of several steps at once");
 }
 
-void elsewhere_step(gw_scope *s, gw_optimizer *o) {
-    if (!calls_may_wait(s, "gw_optimizer_step")) return;
+static void try_step(gw_scope *s, gw_optimizer *o) {
     gw_scope *w = calls_open(s);
     o->elsewhere->ticket++;
     if (o->groups[0].concurrent)
@@ -180,4 +182,26 @@ void elsewhere_step(gw_scope *s, gw_optimizer *o) {
     else
         step_all(s, w, o);
     gw_scope_merge(w);
+}
+
+// Trainers of different rank wait differently long, so that they do not meet again and again.
+static void pause(gw_scope *s, int try) {
+    const agent *a = s->agent;
+    gw_scope *t = gw_scope_open(s);
+    gw_scope_set_timeout(t, 1 + (int64_t)try * (1 + a->rank % 8));
+    gw_wait(t, gw_future_open(t));
+    gw_error ignored = gw_scope_close(t);
+    (void)ignored;
+}
+
+void elsewhere_step(gw_scope *s, gw_optimizer *o) {
+    if (!calls_may_wait(s, "gw_optimizer_step")) return;
+    for (int try = 0;; try++) {
+        try_step(s, o);
+        // Another trainer's step of the same parameters is between stage and commit: nothing has changed here.
+        bool again = gw_scope_error(s)->status == GW_OVERLOADED && !o->groups[0].concurrent;
+        if (!again || try == TRIES_MAX) return;
+        gw_scope_clear(s);
+        pause(s, try);
+    }
 }
