@@ -1,7 +1,7 @@
 # A second form of the rooms whose protocols have rules to leave out and places to halt at (src/base/planted.h,
 # src/base/failpoint.h). Programs that have it take everything else from the library: of the two forms of a room the linker
 # uses the one that it meets first.
-file(GLOB planted_sources CONFIGURE_DEPENDS src/wire/*.c src/session/*.c src/rpc/*.c src/ref/*.c)
+file(GLOB planted_sources CONFIGURE_DEPENDS src/wire/*.c src/session/*.c src/rpc/*.c src/ref/*.c src/dist/*.c)
 list(FILTER planted_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
 list(APPEND planted_sources src/base/planted.c src/base/failpoint.c)
 

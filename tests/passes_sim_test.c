@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { SEEDS = 500, STEPS = 2 };
+enum { SEEDS = 1000, STEPS = 2 };
 
 typedef struct scene {
     uint64_t seed;
@@ -70,4 +70,92 @@ static void gradients_are_those_of_one_process(void **state) {
     testing_for_seeds(SEEDS, run_seed, NULL);
 }
 
-GW_TESTS_WITH_LIMIT(passes_sim, 300, gradients_are_those_of_one_process);
+// ---- The same bits ------------------------------------------------------------------------------
+
+static void run_inexact(uint64_t seed, void *context) {
+    passes_grads first[PASSES_WORKERS_MAX];
+    (void)context;
+    for (int time = 0; time < 2; time++) {
+        gw_scope *own = gw_scope_open(NULL);
+        scene *c = open_scene(own, seed);
+        c->world.is_inexact = c->world.in_order = true;
+        // Another network, and the same bits.
+        cluster_run(seed + (uint64_t)time * 1000,
+                    (cluster_options){ .world_size = c->world.worker_count,
+                                       .network = sim_varied(seed + (uint64_t)time, 0) },
+                    play_some, c);
+        gw_scope_merge(own);
+        if (time == 0) memcpy(first, c->last, sizeof first);
+        assert_memory_equal(first[0].has, c->last[0].has, sizeof first[0].has);
+        assert_memory_equal(first[0].at, c->last[0].at, sizeof first[0].at);
+    }
+}
+
+static void the_same_graph_gives_the_same_bits(void **state) {
+    (void)state;
+    testing_for_seeds(100, run_inexact, NULL);
+}
+
+// ---- After one that has failed ------------------------------------------------------------------
+
+GW_FUNCTION(passes_inner, GW_INLINE, "tensor") {
+    return gw_value_of(gw_mul(s, gw_arg_tensor(s, a, 0), passes_now->weights[1][0]));
+}
+
+GW_FUNCTION(passes_outer, GW_POOL, "tensor") {
+    return gw_rpc_sync(s, "w1", "passes_inner", gw_arg_tensor(s, a, 0));
+}
+
+typedef struct parted {
+    scene *scene;
+    sim *sim;
+} parted;
+
+static void keep_sim(sim *s, void *context) {
+    ((parted *)context)->sim = s;
+}
+
+static void heal(sim *s, void *arg) {
+    (void)arg;
+    sim_heal(s);
+}
+
+// w1 hears of the second pass from w2, and of the end of the first from w0, later.
+static void try_again(gw_scope *root, int rank, void *context) {
+    parted *c = context;
+    passes_open_weights(root, &c->scene->world, rank);
+    meet(root);
+    if (rank) return;
+    gw_scope *s = gw_scope_open(root), *hurried = gw_scope_open(s);
+    gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F64, PASSES_SIZE));
+    gw_tensor *loss = gw_sum(s, gw_tensor_of(s, gw_rpc_sync(s, "w2", "passes_outer", x)));
+    sim_partition(c->sim, 0, 1, true, true);
+    gw_scope_set_timeout(hurried, 300);
+    gw_backward(hurried, loss);
+    gw_error error = gw_scope_close(hurried);
+    assert_int_equal(error.status, GW_TIMEOUT);
+    assert_true(sim_at(c->sim, sim_now_ns(c->sim) + SIM_SECOND / 5, heal, NULL));
+    gw_backward(s, loss);
+    assert_string_equal(gw_scope_error(s)->text, "");
+    gw_tensor *sum = gw_sum(s, gw_grad(s, x));
+    assert_true(gw_item(s, sum) == gw_item(s, gw_sum(s, c->scene->copy.weights[1][0])));
+    gw_scope_merge(s);
+}
+
+static void run_parted(uint64_t seed, void *context) {
+    (void)context;
+    gw_scope *own = gw_scope_open(NULL);
+    parted c = { .scene = open_scene(own, seed) };
+    passes_open_weights(own, &c.scene->copy, 1);
+    cluster_run(seed, (cluster_options){ .world_size = 3, .direct = keep_sim }, try_again, &c);
+    gw_scope_merge(own);
+}
+
+static void a_failed_pass_keeps_its_graph_whoever_hears_of_it_late(void **state) {
+    (void)state;
+    testing_for_seeds(20, run_parted, NULL);
+}
+
+GW_TESTS_WITH_LIMIT(passes_sim, 300, gradients_are_those_of_one_process,
+                    the_same_graph_gives_the_same_bits,
+                    a_failed_pass_keeps_its_graph_whoever_hears_of_it_late);

@@ -38,7 +38,7 @@ typedef enum planted_bug {
 
     // passes
     PLANTED_GRADIENT_TWICE,       // what comes for a slot behind the first is added twice
-    PLANTED_ABORT_FORGOTTEN,      // a late gradient begins an aborted pass again
+    PLANTED_PASS_BEGINS_AGAIN,    // at a late gradient, when it is over
     PLANTED_SETTLED_BEFORE_DONE,  // a pass has succeeded when its initiator has all it waits for
     PLANTED_FAILED_SETTLED,  // who passes on that passes have ended does not say which have failed
 
