@@ -18,6 +18,7 @@ enum { INLINE_BYTES = 64 << 10 };
 // What it has told of passes that have ended; and which of the others were aborted.
 typedef struct initiator {
     passes_ended ended;
+    uint32_t open_count;  // of its passes, on the list
     uint64_t *aborted;
     uint32_t count, capacity;
 } initiator;
@@ -48,6 +49,9 @@ static bool is_over(const agent *a, int rank, uint64_t number) {
 }
 
 static bool remember_aborted(initiator *in, uint64_t number) {
+    if (in->count == LIMIT_PASSES_PER_INITIATOR) {
+        memmove(in->aborted, in->aborted + 1, --in->count * sizeof *in->aborted);
+    }
     if (in->count == in->capacity) {
         uint32_t capacity = in->capacity ? in->capacity * 2 : 4;
         uint64_t *grown = mem_realloc(in->aborted, capacity * sizeof *grown);
@@ -194,6 +198,8 @@ static void settle(across *x) {
 
 static void drop(across *x) {
     if (x->initiator == x->agent->rank) return;
+    initiator *in = map_find(&x->agent->graphs->others, key_of(x->initiator));
+    if (in) in->open_count--;
     list_remove(&x->link);
     x->state = ACROSS_DROPPED;
     end_soon(x);
@@ -371,14 +377,17 @@ static gw_status read_head(agent *a, const message *m, gradient_head *h, gw_erro
     return GW_OK;
 }
 
-// NULL if it is over, or there is no memory for it.
+// NULL if it is over, or there is no memory for it, or there are too many.
 static across *across_of(agent *a, const gradient_head *h) {
     int from = (int)h->initiator;
     across *x = find(a, from, h->number);
     if (x || from == a->rank || is_over(a, from, h->number) || agent_member(a, from)->lost)
         return x;
-    x = across_open(a, from, h->number, h->scope);
+    initiator *in = initiator_of(a, from);
+    bool may = in && in->open_count < LIMIT_PASSES_PER_INITIATOR;
+    x = may ? across_open(a, from, h->number, h->scope) : NULL;
     if (!x) return NULL;
+    in->open_count++;
     x->retains = h->flags & ACROSS_RETAINS;
     x->fast = h->flags & ACROSS_FAST;
     x->leafless = h->flags & ACROSS_LEAFLESS;
@@ -388,8 +397,13 @@ static across *across_of(agent *a, const gradient_head *h) {
 
 static void refuse(agent *a, const gradient_head *h) {
     across x = { .agent = a, .initiator = (int)h->initiator, .number = h->number };
+    const initiator *in = map_find(&a->graphs->others, key_of(x.initiator));
     gw_error error;
-    error_set(&error, GW_NO_MEMORY, "%s: no memory for a backward pass", a->name);
+    if (in && in->open_count == LIMIT_PASSES_PER_INITIATOR)
+        error_set(&error, GW_LIMIT, "%s: gradients of %d backward passes are kept here", a->name,
+                  LIMIT_PASSES_PER_INITIATOR);
+    else
+        error_set(&error, GW_NO_MEMORY, "%s: no memory for a backward pass", a->name);
     across_abort_on_loop(&x, x.initiator, &error);
 }
 

@@ -75,6 +75,11 @@ gw_status graph_add(gw_handle *graph, gw_tensor *x, uint32_t *out_slot, gw_error
 bool graph_write_on_loop(gw_handle *graph, int to, bytes *table, gw_error *error) {
     sent *t = (sent *)graph;
     graphs *gs = t->agent->graphs;
+    if (gs->sends.count >= LIMIT_SENDS) {
+        error_set(error, GW_LIMIT, "%d messages with tensors that need a gradient are kept here",
+                  LIMIT_SENDS);
+        return false;
+    }
     send *d = mem_take(sizeof *d);
     uint64_t id = gs->last_send + 1;
     if (!d || !map_put(&gs->sends, id, d)) {
