@@ -9,8 +9,8 @@
 //     pipeline                                    makes its own three processes
 //     gradwire run -n 3 -- pipeline --schedule fill-drain
 //
-// The lines that communicate: 8 (init, the stages, forward, backward, step and the wait for it, what they have held, shutdown;
-// --check fetches weights in one more).
+// The lines that communicate: 9 (init, the stages, forward, backward, the values between them, step and the wait for it, what
+// they have held, shutdown; --check fetches weights in one more).
 #include "stage.h"
 
 #include "../common/curve.h"

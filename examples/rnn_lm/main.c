@@ -2,7 +2,8 @@
 //
 // The parameter server holds the embedding table and the decoder, this worker the LSTM between them. The forward pass calls
 // the server twice; gw_backward goes the same way back; gw_optimizer_step changes the weights where they are, on both workers
-// or on none. After the tutorial "Distributed RNN using Distributed Autograd and Distributed Optimizer" of PyTorch.
+// or on none. After the tutorial "Distributed RNN using Distributed Autograd and Distributed Optimizer" of PyTorch. Licences
+// have passages in common, so that it pays to look further back than one word: texts that have not need to be longer.
 //
 //     rnn_lm                                      makes its own two processes, reads the licences that Debian has
 //     rnn_lm --text "/usr/share/doc/*/README" --hidden 200
