@@ -200,16 +200,17 @@ static void pin(storage *st) {
 gw_tensor *tensor_of_rows(gw_scope *s, int64_t row_count, gw_tensor *indices, gw_tensor *values,
                           bool coalesced) {
     gw_dtype dtype = (gw_dtype)values->dtype;
+    int dims = values->dims;
     int64_t sizes[GW_DIMS_MAX];
-    memcpy(sizes, values->sizes, values->dims * sizeof *sizes);
+    memcpy(sizes, values->sizes, (size_t)dims * sizeof *sizes);
     sizes[0] = row_count;
-    gw_tensor *x = take(values->dims, sizes, dtype);
+    gw_tensor *x = take(dims, sizes, dtype);
     bool countable = x && lay_out(x);
     if (!countable) {
         if (x) give(x);
         handle_release(indices);
         handle_release(values);
-        return no_memory(s, dtype, values->dims, sizes);
+        return no_memory(s, dtype, dims, sizes);
     }
     memset(x->strides, 0, x->dims * sizeof *x->strides);
     x->contiguous = false;
