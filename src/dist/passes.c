@@ -473,7 +473,10 @@ static gw_status abort_received(agent *a, int from, message *m, gw_error *error)
 static void drop_scope(agent *a, int from, uint64_t scope) {
     list_each(l, &a->graphs->passes) {
         across *x = list_entry(l, across, link);
-        if (x->initiator == from && x->scope == scope && x->state >= ACROSS_COMPLETE) drop(x);
+        if (x->initiator != from || x->scope != scope || x->state < ACROSS_COMPLETE) continue;
+        // It has not been aborted, so it has succeeded, also if an older one of another scope has not ended.
+        settle(x);
+        drop(x);
     }
 }
 
