@@ -59,6 +59,7 @@ typedef struct across {
     bool partial;  // |marks| are this worker's only
     bool runs;     // it is being run, or will be
     bool settled;  // it has been: gives up its graph, also if it is dropped since
+    bool unsure;   // whether it has been settled elsewhere: gives up only its sends
     bool ends;     // dropped or settled, which is still to be carried out
     list_node inbox;
     worker_set undone;  // the initiator's: who has not said done

@@ -585,6 +585,7 @@ void graphs_lost_on_loop(agent *a, int rank) {
         across *x = list_entry(l, across, link);
         if (x->initiator == rank) {
             // Others may have heard that it is settled, and do not release any more what they had of this worker.
+            x->unsure = true;
             settle(x);
             drop(x);
         } else if (x->initiator == a->rank && awaits(x, rank)) {

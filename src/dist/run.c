@@ -285,10 +285,10 @@ void across_give_up_graph(across *x) {
     agent *a = x->agent;
     if (!x->pass || x->retains) return;
     env_enter(a->env);
-    settle_receives(x->pass);
+    if (!x->unsure) settle_receives(x->pass);
     for (uint32_t i = 0; i < x->input_count; i++) sends_forget_on_loop(a, x->inputs[i].mark.send);
     env_leave(a->env);
-    pass_forget(x->pass);
+    if (!x->unsure) pass_forget(x->pass);
 }
 
 void across_fini(across *x) {
