@@ -168,6 +168,9 @@ GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
 // later, the error says who is a step ahead. With |concurrent| nothing is staged: each owner takes
 // its step as it comes. That is for several trainers over the same parameters (HogWild, Recht et al.
 // 2011); it needs one call to each owner, instead of two.
+// A step puts new values in the place of old ones, also between two operators of a forward; it must not
+// do so while another thread of the owner reads them: where trainers share an owner, make forward and
+// step methods of one object, whose turn keeps them apart (examples/parameter_server does).
 //
 // Making one waits for all owners, and fails with what is wrong with a reference, and where; a step,
 // clipping, state_dict and load wait for them, too.
