@@ -160,22 +160,11 @@ static gw_value serve_marks(gw_scope *s, const gw_args *args) {
     return answer ? gw_value_of_bytes(answer, size + sizeof(uint32_t)) : gw_none();
 }
 
-const function *graphs_find_function(const char *name) {
-    static uint16_t bytes_kind[] = { 1 << GW_BYTES }, reference_kind[] = { 1 << GW_RREF };
-    static const function functions[] = {
-        { .name = "gw.marks",
-          .where = GW_INLINE,
-          .signature = { .given = true, .required = 1, .count = 1, .kinds = bytes_kind },
-          .body = serve_marks },
-        { .name = "gw.grad",
-          .where = GW_INLINE,
-          .signature = { .given = true, .required = 1, .count = 1, .kinds = reference_kind },
-          .body = serve_grad },
-    };
-    for (int i = 0; i < 2; i++)
-        if (!strcmp(functions[i].name, name)) return &functions[i];
-    return NULL;
-}
+const gw_registration gradient_registrations[] = {
+    { .name = "gw.marks", .signature = "bytes", .where = GW_INLINE, .function = serve_marks },
+    { .name = "gw.grad", .signature = "rref", .where = GW_INLINE, .function = serve_grad },
+    { 0 },
+};
 
 gw_tensor *gw_rref_grad(gw_scope *s, gw_rref *parameter) {
     if (!gw_ok(s)) return &tensor_poison;

@@ -125,7 +125,6 @@ struct graphs {
     uint64_t last_pass;                   // begun here
     uint64_t failed[PASSES_FAILED_BITS];  // of these, at their number modulo that
     map others;                           // what is known of other initiators, by rank
-    gw_error stopped;                     // its status is not GW_OK once this worker has left
     uint64_t mark_calls;                  // asked of others, for tests
 
     struct optimizers *optimizers;  // that this worker serves

@@ -1,5 +1,6 @@
 // What every worker serves by itself.
+#include "dist/gradients.h"
 #include "dist/optimizer.h"
 
-const gw_registration *const library_tables[] = { optimizer_registrations, clipping_registrations,
-                                                  NULL };
+const gw_registration *const library_tables[] = { gradient_registrations, optimizer_registrations,
+                                                  clipping_registrations, NULL };

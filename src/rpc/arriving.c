@@ -32,7 +32,6 @@ static gw_status find_function(serving *s, gw_error *error) {
     if (!s->function) s->op = registry_find_operator(name);
     if (!s->function && !s->op) s->function = gathering_find_function(name);
     if (!s->function && !s->op) s->function = modules_find_class(name);
-    if (!s->function && !s->op) s->function = graphs_find_function(name);
     if (!s->function && !s->op) return no_function(s, error);
     if (s->function && s->function->class && !s->result_entry)
         return error_set(error, GW_INVALID, "a class, not a function: gw_remote makes one of it");

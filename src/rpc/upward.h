@@ -82,7 +82,6 @@ void graphs_stop_on_loop(agent *a, const gw_error *why);
 void graphs_lost_on_loop(agent *a, int rank);
 gw_status graphs_received_on_loop(agent *a, int from, message *m, gw_error *error);  // takes |m|
 size_t graphs_pending(const agent *a);  // passes under way
-const function *graphs_find_function(const char *name);
 
 // The tracked tensors of one message, whoever receives it: a handle, NULL without memory. Without the role.
 gw_handle *graph_open(agent *a, uint64_t scope);
