@@ -95,7 +95,7 @@ void across_send_gradients(gw_scope *work, receive *to, gw_tensor **gradients);
 bool across_tell_marks(across *x, int to);  // and no gradient: puts it into the outbox
 void across_mail_free(list_node *mails);
 
-// ---- Messages, with the role (passes.c) ----
+// ---- With the role (passes.c, messages.c) ----
 
 across *across_open(agent *a, int initiator, uint64_t number, uint64_t scope);
 void across_note_failed_on_loop(const across *x);  // the initiator's

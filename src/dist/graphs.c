@@ -1,0 +1,86 @@
+// The table of one agent, at its opening, at losses and at its end.
+#include "dist/passes.h"
+
+#include "base/mem.h"
+#include "dist/optimizers.h"
+
+gw_status graphs_open(agent *a, gw_error *error) {
+    graphs *gs = mem_calloc(sizeof *gs);
+    if (!gs) return error_set(error, GW_NO_MEMORY, "no memory for graphs");
+    gs->agent = a;
+    list_init(&gs->released);
+    list_init(&gs->passes);
+    list_init(&gs->ending);
+    gs->optimizers = optimizers_open();
+    if (!gs->optimizers) {
+        mem_free(gs);
+        return error_set(error, GW_NO_MEMORY, "no memory for graphs");
+    }
+    a->graphs = gs;
+    return GW_OK;
+}
+
+static bool awaits(const across *x, int rank) {
+    for (uint32_t i = 0; i < x->marks.count; i++)
+        if (x->marks.items[i].rank == (uint32_t)rank) return true;
+    return false;
+}
+
+void graphs_lost_on_loop(agent *a, int rank) {
+    const member *m = agent_member(a, rank);
+    sends_lost_on_loop(a, rank);
+    receives_flush_on_loop(a);
+    list_each(l, &a->graphs->passes) {
+        across *x = list_entry(l, across, link);
+        if (x->initiator == rank) {
+            // Others may have heard that it is settled, and do not release any more what they had of this worker.
+            x->unsure = true;
+            across_settle_on_loop(x);
+            across_drop_on_loop(x);
+        } else if (x->initiator == a->rank && awaits(x, rank)) {
+            gw_error error = m->why;
+            if (m->known) error_prefix(&error, m->name);
+            across_fail_on_loop(x, &error);
+        }
+    }
+    initiator *in = map_take(&a->graphs->others, initiator_key(rank));
+    if (in) initiator_free(in);
+}
+
+void graphs_stop_on_loop(agent *a, const gw_error *why) {
+    graphs *gs = a->graphs;
+    if (!gs) return;
+    list_each(l, &gs->passes) {
+        across *x = list_entry(l, across, link);
+        if (x->initiator == a->rank)
+            across_fail_on_loop(x, why);
+        else
+            across_drop_on_loop(x);
+    }
+    receives_close_on_loop(a);
+}
+
+void graphs_close(agent *a) {
+    if (!a->graphs) return;
+    sends_close(a);
+    env_enter(a->env);
+    receives_close_on_loop(a);
+    env_leave(a->env);
+}
+
+void graphs_free(agent *a) {
+    graphs *gs = a->graphs;
+    if (!gs) return;
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&gs->others, &i));) initiator_free(e->value);
+    map_fini(&gs->others);
+    map_fini(&gs->sends);
+    optimizers_close(gs->optimizers);
+    mem_free(gs);
+}
+
+size_t graphs_pending(const agent *a) {
+    size_t count = 0;
+    list_each(l, &a->graphs->passes) count += list_entry(l, across, link)->state < ACROSS_COMPLETE;
+    return count;
+}

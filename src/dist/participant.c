@@ -1,0 +1,126 @@
+// Running a participant's part, on the thread of the turn that brought gradients, or on the pool.
+#include "dist/passes.h"
+
+// Gradients of at most this size are run where they arrive.
+enum { INLINE_BYTES = 64 << 10 };
+
+static void fail(across *x) {
+    agent *a = x->agent;
+    gw_error error = *gw_scope_error(x->root);
+    error_add_trail(&error, a->name, "backward");
+    env_enter(a->env);
+    if (x->state != ACROSS_DROPPED) {
+        initiator *in = initiator_of_on_loop(a, x->initiator);
+        if (in) initiator_remember_aborted(in, x->number);
+        across_abort_on_loop(x, x->initiator, &error);
+        across_drop_on_loop(x);
+    }
+    env_leave(a->env);
+}
+
+static void tell_done_on_loop(across *x) {
+    message *m = agent_message_on_loop(x->agent, KIND_PASS_DONE);
+    if (!m) return;
+    bytes_put_u64(&m->head, x->number);
+    if (m->head.failed)
+        message_release(m);
+    else
+        agent_send_on_loop(x->agent, x->initiator, m, true, NULL);
+}
+
+static bool plan(across *x) {
+    x->root = agent_scope_open(x->agent, 0, x->scope, ENV_NEVER);
+    static gw_tensor *const none[1];
+    gw_backward_options options = { .retain_graph = x->retains,
+                                    .inputs = x->leafless ? none : NULL };
+    bool ok = across_plan(x, x->root, options) && pass_plan(x->pass);
+    x->planned = true;
+    return ok;
+}
+
+static void send_out(across *x, bool done) {
+    agent *a = x->agent;
+    env_enter(a->env);
+    if (x->state == ACROSS_DROPPED) {
+        done = false;
+    } else {
+        across_send_outbox_on_loop(x, &x->outbox);
+    }
+    if (done) {
+        x->state = ACROSS_COMPLETE;
+        tell_done_on_loop(x);
+        leaving_check_on_loop(a);
+    }
+    env_leave(a->env);
+    across_mail_free(&x->outbox);
+}
+
+static bool take_inbox(across *x, list_node *out) {
+    env *e = x->agent->env;
+    list_init(out);
+    env_enter(e);
+    list_splice(out, &x->inbox);
+    list_init(&x->inbox);
+    bool goes_on = !list_is_empty(out) && x->state == ACROSS_RUNNING;
+    bool ends = !goes_on && x->ends;
+    if (!goes_on) x->runs = false;
+    env_leave(e);
+    if (goes_on) return true;
+    across_mail_free(out);
+    if (ends) across_end(x);
+    return false;
+}
+
+static void run(across *x) {
+    list_node arrived;
+    while (take_inbox(x, &arrived)) {
+        bool ok = x->planned || plan(x);
+        if (!ok) across_mail_free(&arrived);
+        ok = ok && across_run(x, &arrived);
+        bool done = ok && !x->missing;
+        if (done) ok = across_finish(x);
+        if (ok)
+            send_out(x, done);
+        else
+            fail(x);
+    }
+}
+
+static void run_task(task *t) {
+    run(list_entry(t, across, task));
+}
+
+static void run_job(pool_job *j) {
+    run(list_entry(j, across, job));
+}
+
+static bool job_taken(pool_job *j) {
+    (void)j;
+    return true;
+}
+
+// A pass that is settled gives up the graph before another of the same initiator walks it.
+static bool is_held(const across *x) {
+    list_each(l, &x->agent->graphs->ending) {
+        const across *other = list_entry(l, across, ending);
+        if (other->settled && other->initiator == x->initiator) return true;
+    }
+    return false;
+}
+
+void across_schedule_on_loop(across *x, uint64_t size) {
+    if (x->initiator == x->agent->rank) {
+        if (x->waiting) env_wake(x->agent->env, x->waiting);
+        return;
+    }
+    if (x->runs || x->state != ACROSS_RUNNING || list_is_empty(&x->inbox)) return;
+    if (!x->planned && is_held(x)) return;
+    x->runs = true;
+    if (size <= INLINE_BYTES) {
+        x->task.run = run_task;
+        pool_run_soon_on_loop(&x->agent->pool, &x->task);
+    } else {
+        x->job = (pool_job){ .hops = 1, .taken = job_taken, .run = run_job };
+        pool_submit_on_loop(&x->agent->pool, &x->job);
+    }
+}
