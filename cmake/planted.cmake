@@ -17,7 +17,8 @@ gradwire_program(gradwire-kill-worker gradwire-kill-worker tests/programs/kill_w
 gradwire_program(gradwire-scale-worker gradwire-scale-worker tests/programs/scale_worker.c)
 
 # The simulated tests over the planted form.
-file(GLOB planted_test_sources CONFIGURE_DEPENDS tests/*_sim_test.c tests/jobs*.c tests/passes*.c tests/ref_random_test.c
+file(GLOB planted_test_sources CONFIGURE_DEPENDS tests/*_sim_test.c tests/jobs*.c tests/passes*.c tests/steps*.c
+    tests/ref_random_test.c
     src/session/*_test.c src/testing/sim_faults_test.c
     tests/rpc_cancel_test.c tests/ref_fault_test.c)
 gradwire_program(gradwire-planted gradwire-planted ${planted_test_sources} ${cartpole_sources}

@@ -26,6 +26,7 @@ static const char *const names[PLANTED_BUG_COUNT] = {
     [PLANTED_PASS_BEGINS_AGAIN] = "pass_begins_again",
     [PLANTED_SETTLED_BEFORE_DONE] = "settled_before_done",
     [PLANTED_FAILED_SETTLED] = "failed_settled",
+    [PLANTED_STEP_NOT_ASKED] = "step_not_asked",
     [PLANTED_LIMIT_AFTER_ALLOCATION] = "limit_after_allocation",
 };
 

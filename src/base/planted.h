@@ -42,6 +42,9 @@ typedef enum planted_bug {
     PLANTED_SETTLED_BEFORE_DONE,  // a pass has succeeded when its initiator has all it waits for
     PLANTED_FAILED_SETTLED,  // who passes on that passes have ended does not say which have failed
 
+    // optimizer steps
+    PLANTED_STEP_NOT_ASKED,  // a step whose trainer is lost is forgotten, whatever others have done
+
     // limits
     PLANTED_LIMIT_AFTER_ALLOCATION,  // memory is taken for what is only claimed, and checked afterwards
 

@@ -3,6 +3,7 @@
 #include "dist/optimizers.h"
 
 #include "base/mem.h"
+#include "base/planted.h"
 #include "dist/across.h"
 #include "optim/state.h"
 
@@ -48,6 +49,17 @@ optimizers *optimizers_open(void) {
 void optimizers_close(optimizers *o) {
     pthread_mutex_destroy(&o->lock);
     mem_free(o);
+}
+
+optimizers_counts optimizers_count(optimizers *all) {
+    optimizers_counts n = { 0, 0 };
+    pthread_mutex_lock(&all->lock);
+    list_each(l, &all->all) {
+        n.served++;
+        n.staged += list_entry(l, served_optimizer, link)->staged != 0;
+    }
+    pthread_mutex_unlock(&all->lock);
+    return n;
 }
 
 static void lock(const gw_scope *s) {
@@ -149,7 +161,8 @@ static void remember(optimizers *all, const served_optimizer *self) {
 static void close_served(gw_scope *own, void *object) {
     served_optimizer *self = object;
     const agent *a = own->agent;
-    bool commits = self->staged && has_been_committed(own, self);
+    bool asks = self->staged && !planted(PLANTED_STEP_NOT_ASKED);
+    bool commits = asks && has_been_committed(own, self);
     lock(own);
     if (commits) {
         optimizer_commit(self->optimizer);

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -57,6 +58,15 @@ static const char *name_of(gw_scope *s, const owner *at) {
     return agent_member(s->agent, at->rank)->name;
 }
 
+// Whether |at| is gone for all. Who is fenced has lost everybody, while the others go on.
+static bool is_gone(gw_scope *s, const owner *at) {
+    agent *a = s->agent;
+    env_enter(a->env);
+    bool gone = agent_member(a, at->rank)->lost && !a->fence.status;
+    env_leave(a->env);
+    return gone;
+}
+
 // Fails |s| with the error of |f| behind a sentence that says who is where.
 static void fail_behind(gw_scope *s, const gw_error *why, const char *sentence) {
     gw_error error = *why;
@@ -66,8 +76,7 @@ static void fail_behind(gw_scope *s, const gw_error *why, const char *sentence) 
 
 // ---- With one owner: it computes and commits in one call ----------------------------------------
 static bool is_known_to_be_nowhere(gw_scope *s, const owner *at, const gw_error *e) {
-    return e->outcome == GW_NOT_DELIVERED || e->outcome == GW_RAN_AND_FAILED ||
-           agent_member(s->agent, at->rank)->lost;
+    return e->outcome == GW_NOT_DELIVERED || e->outcome == GW_RAN_AND_FAILED || is_gone(s, at);
 }
 
 static void step_one(gw_scope *s, gw_scope *w, gw_optimizer *o) {
@@ -106,39 +115,68 @@ static void abort_all(gw_scope *s, const elsewhere *e) {
     (void)ignored;
 }
 
+typedef struct sentence {
+    char text[256];
+    size_t size;
+    int more;  // that there is no room for
+} sentence;
+
+__attribute__((format(printf, 2, 3))) static bool say(sentence *to, const char *format, ...) {
+    enum { ROOM_FOR_THE_END = 80 };
+    size_t room = sizeof to->text - ROOM_FOR_THE_END - to->size;
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(to->text + to->size, room, format, arguments);
+    va_end(arguments);
+    bool fits = size >= 0 && (size_t)size < room;
+    if (fits) to->size += (size_t)size;
+    to->text[to->size] = '\0';
+    return fits;
+}
+
+// |at| has not said that it has committed the step that makes this worker's |steps|.
+static void say_missing(gw_scope *s, sentence *to, const owner *at, int64_t steps) {
+    bool fits = is_gone(s, at) ? say(to, "%s is lost, ", name_of(s, at))
+                               : say(to, "%s may be at step %lld still, ", name_of(s, at),
+                                     (long long)steps - 1);
+    to->more += !fits;
+}
+
+static void say_others(sentence *to, int64_t steps) {
+    char *end = to->text + to->size;
+    size_t room = sizeof to->text - to->size;
+    if (to->more)
+        snprintf(end, room, "as may %d more, and all others are at step %lld", to->more,
+                 (long long)steps);
+    else
+        snprintf(end, room, "and all others are at step %lld", (long long)steps);
+}
+
 // Commits are sent and waited for whatever deadline there is: from here on there is no way back.
 static void commit_all(gw_scope *s, gw_optimizer *o, gw_future **fs) {
     elsewhere *e = o->elsewhere;
     gw_scope *u = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
     gw_no_grad(u);
-    int missing = -1;
     for (int i = 0; i < e->owner_count; i++)
         fs[i] = gw_rpc_async(u, e->owners[i].object, "commit", e->ticket);
     optimizer_commit(o);
     gw_error why = { .status = GW_OK };
+    sentence missing = { .size = 0 };
+    say(&missing, "gw_optimizer_step: ");
     for (int i = 0; i < e->owner_count; i++) {
         gw_scope *t = gw_scope_open(s);
         t->deadline_ns = ENV_NEVER;
         gw_wait(t, fs[i]);
         gw_error error = gw_scope_close(t);
-        if (!error.status || missing >= 0) continue;
-        missing = i;
-        why = error;
+        if (!error.status) continue;
+        say_missing(s, &missing, &e->owners[i], o->step_count);
+        if (!why.status) why = error;
     }
     gw_error ignored = gw_scope_close(u);
     (void)ignored;
-    if (missing < 0) return;
-    const owner *at = &e->owners[missing];
-    char sentence[256];
-    if (agent_member(s->agent, at->rank)->lost)
-        snprintf(sentence, sizeof sentence,
-                 "gw_optimizer_step: %s is lost, and all others are at step %lld", name_of(s, at),
-                 (long long)o->step_count);
-    else
-        snprintf(sentence, sizeof sentence,
-                 "gw_optimizer_step: %s may be at step %lld still, and all others are at step %lld",
-                 name_of(s, at), (long long)o->step_count - 1, (long long)o->step_count);
-    fail_behind(s, &why, sentence);
+    if (!why.status) return;
+    say_others(&missing, o->step_count);
+    fail_behind(s, &why, missing.text);
 }
 
 static void step_all(gw_scope *s, gw_scope *w, gw_optimizer *o) {
