@@ -11,6 +11,7 @@ typedef struct grads {
     pointer_index numbers;  // of leaves, in |pairs|
 } grads;
 
+// What a caller's passes have left here comes first, whatever is done with the gradients of |s|.
 static grads *grads_of(const gw_scope *s) {
     if (!s->slots[SCOPE_GRADS].data && s->agent) grads_import((gw_scope *)s);
     return s->slots[SCOPE_GRADS].data;
@@ -69,10 +70,17 @@ static void put(grads *g, gw_tensor *leaf, gw_tensor *grad) {
 }
 
 bool grads_add(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count) {
+    grads_of(s);
+    if (!gw_ok(s)) scope_fail_with(work, gw_scope_error(s));
+    return grads_add_imported(s, work, more, count);
+}
+
+bool grads_add_imported(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count) {
     grads *g = s->slots[SCOPE_GRADS].data;
     if (!g) g = open_grads(s);
-    bool ok = g && reserve(g, (uint32_t)count);
-    if (!ok) scope_fail(work, GW_NO_MEMORY, "no memory for gradients");
+    if (!g || !reserve(g, (uint32_t)count))
+        scope_fail(work, GW_NO_MEMORY, "no memory for gradients");
+    bool ok = gw_ok(work);
 
     // First everything that can fail ...
     for (int i = 0; i < count && ok; i++) {

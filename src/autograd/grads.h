@@ -12,6 +12,8 @@ gw_tensor *grads_find(const gw_scope *s, const gw_tensor *x);
 // leaf; or none of them, and |work|, in which the sums are computed, is failed. Takes one count on
 // each grad in either case. No leaf comes twice.
 bool grads_add(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count);
+// The same for gradients that a caller's passes have left here, which need not be looked for then: see grads_import.
+bool grads_add_imported(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count);
 
 // Puts |grad| in the place of the gradient that |leaf| has. Takes the caller's count; cannot fail.
 void grads_replace(gw_scope *s, const gw_tensor *leaf, gw_tensor *grad);

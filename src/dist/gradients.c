@@ -56,7 +56,7 @@ void grads_import(gw_scope *s) {
         int count = copy_grads_on_loop(c, i, &pairs);
         env_leave(e);
         if (count < 0) break;
-        grads_add(s, work, pairs, count);
+        grads_add_imported(s, work, pairs, count);
         release_leaves(pairs, count);
     }
     gw_scope_merge(work);
@@ -64,43 +64,65 @@ void grads_import(gw_scope *s) {
 
 // ---- Putting them back --------------------------------------------------------------------------
 
-void gradients_keep(gw_scope *s) {
-    const context *c = call_of(s);
-    int count = gw_grads_count(s), old_count = 0;
-    if (!c || !gw_ok(s)) return;
-    gw_tensor_grad *pairs = mem_alloc((size_t)(count + 1) * sizeof *pairs), *old = NULL;
-    if (!pairs) {
-        scope_fail(s, GW_NO_MEMORY, "no memory for gradients");
-        return;
+typedef struct pairs {
+    gw_tensor_grad *items;
+    int count;
+} pairs;
+
+static void release_pairs(pairs p) {
+    for (int i = 0; i < p.count; i++) {
+        handle_release(p.items[i].leaf);
+        handle_release(p.items[i].grad);
     }
+    mem_free(p.items);
+}
+
+static bool copy_from_scope(gw_scope *s, pairs *out) {
+    int count = gw_grads_count(s);
+    *out = (pairs){ mem_alloc((size_t)(count + 1) * sizeof *out->items), 0 };
+    if (!out->items) return false;
     for (int i = 0; i < count; i++) {
-        pairs[i] = gw_grads_get(s, i);
-        handle_retain(pairs[i].leaf);
-        handle_retain(pairs[i].grad);
+        gw_tensor_grad pair = gw_grads_get(s, i);
+        handle_retain(pair.leaf);
+        handle_retain(pair.grad);
+        out->items[out->count++] = pair;
     }
-    env_enter(c->agent->env);
+    return true;
+}
+
+static int count_passes_on_loop(const context *c) {
+    int count = 0;
+    list_each(l, &c->agent->graphs->passes) count += is_of(list_entry(l, across, link), c);
+    return count;
+}
+
+// The first pass has |sum| from now on, the others nothing; what they had is in |old| instead, for whoever has left the role.
+static void exchange_on_loop(const context *c, pairs sum, pairs *old) {
     list_each(l, &c->agent->graphs->passes) {
         across *x = list_entry(l, across, link);
         if (!is_of(x, c)) continue;
-        // The first has the sum of all from now on; the others' are let go of with the scope.
-        if (!pairs) {
-            x->grad_count = 0;
-            continue;
-        }
-        old = x->grads;
-        old_count = x->grad_count;
-        x->grads = pairs;
-        x->grad_count = count;
-        pairs = NULL;
+        *old++ = (pairs){ x->grads, x->grad_count };
+        x->grads = sum.items;
+        x->grad_count = sum.count;
+        sum = (pairs){ 0 };
     }
-    env_leave(c->agent->env);
-    gw_tensor_grad *left = pairs ? pairs : old;
-    int left_count = pairs ? count : old_count;
-    for (int i = 0; i < left_count; i++) {
-        handle_release(left[i].leaf);
-        handle_release(left[i].grad);
-    }
-    mem_free(left);
+}
+
+void gradients_keep(gw_scope *s) {
+    const context *c = call_of(s);
+    if (!c || !gw_ok(s)) return;
+    env *e = c->agent->env;
+    pairs sum, *old = NULL;
+    bool ok = copy_from_scope(s, &sum);
+    env_enter(e);
+    int count = count_passes_on_loop(c);
+    if (ok && count && (old = mem_alloc((size_t)count * sizeof *old)))
+        exchange_on_loop(c, sum, old);
+    env_leave(e);
+    if (!ok || (count && !old)) scope_fail(s, GW_NO_MEMORY, "no memory for gradients");
+    if (!old) release_pairs(sum);
+    for (int i = 0; old && i < count; i++) release_pairs(old[i]);
+    mem_free(old);
 }
 
 // ---- Functions that are called by others --------------------------------------------------------

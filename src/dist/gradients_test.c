@@ -1,0 +1,162 @@
+// Gradients that passes have left on a worker, as functions see them that are called in the same scope.
+#include "dist/across.h"
+
+#include "testing/cluster.h"
+#include "testing/testing.h"
+#include <gradwire.h>
+#include <math.h>
+#include <string.h>
+
+enum { SEEDS = 10, SIZE = 3 };
+
+// ---- What workers serve: two weights, of which the forward uses one -----------------------------
+
+typedef struct grads_layer {
+    gw_tensor *w, *unused;
+} grads_layer;
+
+GW_CLASS(grads_layer, open_layer, close_layer, "float");
+
+static void open_layer(gw_scope *own, grads_layer *self, const gw_args *a) {
+    self->w = gw_requires_grad(own, gw_full(own, GW_F64, gw_arg_float(own, a, 0), SIZE));
+    self->unused = gw_requires_grad(own, gw_ones(own, GW_F64, SIZE));
+}
+
+static void close_layer(grads_layer *self) {
+    (void)self;
+}
+
+GW_METHOD(grads_layer, forward, GW_INLINE, "tensor") {
+    return gw_value_of(gw_mul(s, self->w, gw_arg_tensor(s, a, 0)));
+}
+
+GW_METHOD(grads_layer, weight, GW_INLINE, "") {
+    return gw_value_of(gw_rref_open(s, self->w));
+}
+
+// The gradient's sum, found by its place among all.
+GW_METHOD(grads_layer, grads_get, GW_INLINE, "") {
+    if (gw_grads_count(s) != 1) return gw_value_of(-1.0);
+    gw_tensor_grad g = gw_grads_get(s, 0);
+    bool same = g.leaf == self->w && !gw_grad_find(s, self->unused);
+    return gw_value_of(same ? gw_item(s, gw_sum(s, g.grad)) : -2.0);
+}
+
+GW_METHOD(grads_layer, grads_get_beyond, GW_INLINE, "") {
+    gw_grads_get(s, gw_grads_count(s));
+    return gw_none();
+}
+
+GW_METHOD(grads_layer, grad, GW_INLINE, "") {
+    return gw_value_of(gw_grad(s, self->w));
+}
+
+// A pass of its own, whose gradients come on top; with true, having looked before.
+GW_METHOD(grads_layer, regularise, GW_INLINE, "bool") {
+    if (gw_arg_bool(s, a, 0)) (void)gw_grads_count(s);
+    gw_backward(s, gw_sum(s, gw_mul(s, self->w, self->w)));
+    return gw_value_of(gw_item(s, gw_sum(s, gw_grad(s, self->w))));
+}
+
+// How many hold the weight beside its object.
+GW_METHOD(grads_layer, holders, GW_INLINE, "") {
+    return gw_value_of((int)((gw_handle *)self->w)->count);
+}
+
+static void run_two(cluster_main *main, void *context) {
+    for (uint64_t seed = 1; seed <= (uint64_t)testing_scaled(SEEDS); seed++)
+        cluster_run(seed, (cluster_options){ .world_size = 2 }, main, context);
+}
+
+static gw_rref *open_layer_there(gw_scope *s) {
+    return gw_remote(s, "w1", "grads_layer", 2.0);
+}
+
+// d w is |by| at each place.
+static void walk(gw_scope *s, gw_rref *layer, double by) {
+    gw_tensor *x = gw_full(s, GW_F64, by, SIZE);
+    gw_backward(s, gw_sum(s, gw_tensor_of(s, gw_rpc_sync(s, layer, "forward", x))));
+}
+
+static double told(gw_scope *s, gw_rref *layer, const char *method) {
+    double x = gw_float_of(s, gw_rpc_sync(s, layer, method));
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+    return x;
+}
+
+// ---- Seeing them --------------------------------------------------------------------------------
+
+static void count_them(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank) return;
+    gw_rref *layer = open_layer_there(root);
+    gw_scope *s = gw_scope_open(root);
+    walk(s, layer, 5);
+    walk(s, layer, 1);
+    assert_true(told(s, layer, "grads_get") == SIZE * 6);
+    gw_rpc_sync(s, layer, "grads_get_beyond");
+    assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
+    assert_non_null(strstr(gw_scope_error(s)->text, "gradient 1 of 1"));
+    gw_scope_clear(s);
+    gw_scope *other = gw_scope_open(root);
+    assert_true(told(other, layer, "grads_get") == -1);
+    gw_scope_merge(other);
+    gw_scope_merge(s);
+}
+
+static void a_function_counts_those_of_its_callers_scope(void **state) {
+    (void)state;
+    run_two(count_them, NULL);
+}
+
+static void walk_there_too(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank) return;
+    gw_rref *layer = open_layer_there(root);
+    for (int looks = 0; looks < 2; looks++) {
+        gw_scope *s = gw_scope_open(root);
+        walk(s, layer, 5);
+        gw_value sum = gw_rpc_sync(s, layer, "regularise", (bool)looks);
+        assert_true(gw_float_of(s, sum) == SIZE * (5 + 2 * 2));
+        assert_true(told(s, layer, "grads_get") == SIZE * 5);
+        gw_scope_merge(s);
+    }
+}
+
+static void a_pass_of_a_function_adds_to_them(void **state) {
+    (void)state;
+    run_two(walk_there_too, NULL);
+}
+
+// ---- Letting go of them -------------------------------------------------------------------------
+
+// What has been settled is let go of a little later.
+static void expect_holders(gw_scope *s, gw_rref *layer, int count) {
+    for (int i = 0; i < 100 && gw_int_of(s, gw_rpc_sync(s, layer, "holders")) != count; i++) {
+    }
+    assert_int_equal(gw_int_of(s, gw_rpc_sync(s, layer, "holders")), count);
+}
+
+static void clip_after_passes(gw_scope *root, int rank, void *context) {
+    int passes = *(int *)context;
+    if (rank) return;
+    gw_rref *layer = open_layer_there(root);
+    gw_list *params = gw_list_open(root);
+    gw_list_add(root, params, gw_rref_of(root, gw_rpc_sync(root, layer, "weight")));
+    int before = (int)gw_int_of(root, gw_rpc_sync(root, layer, "holders"));
+    gw_scope *s = gw_scope_open(root);
+    for (int i = 0; i < passes; i++) walk(s, layer, 3);
+    assert_float_equal(gw_clip_grad_norm(s, params, 1), 3 * passes * sqrt(SIZE), 1e-9);
+    walk(s, layer, 3);
+    assert_float_equal(told(s, layer, "grads_get"), sqrt(SIZE) + SIZE * 3, 1e-5);
+    gw_scope_merge(s);
+    expect_holders(root, layer, before);
+}
+
+static void what_clipping_has_replaced_is_let_go_of(void **state) {
+    (void)state;
+    for (int passes = 1; passes < 5; passes++) run_two(clip_after_passes, &passes);
+}
+
+GW_TESTS(dist_gradients, a_function_counts_those_of_its_callers_scope,
+         a_pass_of_a_function_adds_to_them, what_clipping_has_replaced_is_let_go_of);
