@@ -114,11 +114,8 @@ static bool is_out(const player *p) {
 static bool is_explained(const scene *c, const gw_error *error) {
     sim_counts n = sim_count(c->sim);
     gw_status status = error->status;
-    // What led through somebody who is gone is given up at once, also where that is not known yet.
-    if (status == GW_WRONG_STATE && !strstr(error->text, "is gone; set retain_graph")) return false;
     if (status == GW_FENCED) return n.stops + n.partitions > 0;
-    return (status == GW_DISCONNECTED || status == GW_REF_LOST || status == GW_CANCELLED ||
-            status == GW_WRONG_STATE) &&
+    return (status == GW_DISCONNECTED || status == GW_REF_LOST || status == GW_CANCELLED) &&
            n.crashes + n.stops + n.partitions > 0;
 }
 

@@ -14,7 +14,8 @@
 // from gw_grad and gw_grads_get in its own scope. Passes in different scopes never mix, whatever weights they share.
 //
 // A pass is exact: what the loss does not use is not waited for. It fails as a whole, everywhere, with one error: that of a
-// derivative of another worker, DISCONNECTED for a worker that is gone, TIMEOUT at the deadline of the scope, CANCELLED.
+// derivative of another worker, DISCONNECTED for a worker that is gone, CANCELLED, TIMEOUT at the deadline of the scope, or
+// without one, when nothing has come from the others for as long as a call may take.
 // Then no worker has its gradients, the graph is as it was, and another pass may be tried.
 // In a scope of gw_no_grad nothing that comes back from calls remembers anything.
 //

@@ -16,19 +16,23 @@ enum {
     LIMIT_WORKERS = 4096,            // of one job
     LIMIT_HELLO_BYTES = 4096,        // before a peer is known
     LIMIT_HELLO_MS = 5000,
-    LIMIT_HELLO_COUNT = 64,              // connections that have not said who they are
-    LIMIT_FRAME_BYTES = 256 * 1024,      // body of one frame
-    LIMIT_SEGMENTS = 16 * 1024,          // of one message
-    LIMIT_VALUES = 1024 * 1024,          // of one message, elements of lists and maps counted
-    LIMIT_CONNECT_MS = 30000,            // until the first connection to a peer
-    LIMIT_RECONNECT_MS = 7000,           // without a frame, after a connection broke
-    LIMIT_CALLS_PER_PEER = 65536,        // in flight
-    LIMIT_SLOTS = 4096,                  // tensors that need a gradient in one message
-    LIMIT_MARKS = 256,                   // that say in one message how far its graph reaches
-    LIMIT_REACH_NODES = 4096,            // that are looked at for it, for each tensor
-    LIMIT_PASS_MARKS = 1 << 20,          // of one backward pass
-    LIMIT_PASSES_PER_INITIATOR = 16384,  // that one worker has begun and keeps, on each other
+    LIMIT_HELLO_COUNT = 64,          // connections that have not said who they are
+    LIMIT_FRAME_BYTES = 256 * 1024,  // body of one frame
+    LIMIT_SEGMENTS = 16 * 1024,      // of one message
+    LIMIT_VALUES = 1024 * 1024,      // of one message, elements of lists and maps counted
+    LIMIT_CONNECT_MS = 30000,        // until the first connection to a peer
+    LIMIT_RECONNECT_MS = 7000,       // without a frame, after a connection broke
+    LIMIT_CALLS_PER_PEER = 65536,    // in flight
+    LIMIT_SLOTS = 4096,              // tensors that need a gradient in one message
+    LIMIT_MARKS = 256,               // that say in one message how far its graph reaches
+    LIMIT_REACH_NODES = 4096,        // that are looked at for it, for each tensor
+    LIMIT_PASS_MARKS = 1 << 20,      // of one backward pass
+    LIMIT_PASSES_PER_PEER = 16384,   // that are kept on a worker, by whoever has told it of them
     LIMIT_SENDS = 1 << 22,  // messages with tensors that need a gradient that one agent keeps
+    LIMIT_SENDS_PER_PEER = 1 << 20,  // of these, to one worker
+    LIMIT_SENDS_LOST =
+        65536,  // of these, those that are remembered after who received them was lost
+    LIMIT_EARLY_GRADIENTS = 65536,  // of one sender that came before the marks of their passes
     LIMIT_FETCHES_PER_PEER =
         65536,  // values behind references that one worker waits for, or has sent on
     LIMIT_EARLY_PROMISES = 65536,   // promised values of one sender that came before their requests
@@ -48,6 +52,7 @@ enum {
 #define LIMIT_MESSAGE_BYTES ((uint64_t)8 << 30)
 #define LIMIT_EARLY_PROMISE_BYTES                                                                  \
     ((uint64_t)1 << 30)  // of one sender, kept until their requests come
+#define LIMIT_EARLY_GRADIENT_BYTES ((uint64_t)1 << 30)  // of one sender, kept until the marks come
 // Requests queued for a worker, and replies to it while it is sent more of its calls: then callers wait, and calls too.
 #define LIMIT_BACKLOG_BYTES ((uint64_t)64 << 20)
 #define LIMIT_QUEUED_BYTES                                                                         \

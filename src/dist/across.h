@@ -43,6 +43,7 @@ typedef struct across_mail {
 typedef struct across_input {
     mark mark;
     sent *sent;  // one count
+    int from;    // whom it was sent to
     part part;
     bool came;
 } across_input;
@@ -50,6 +51,7 @@ typedef struct across_input {
 typedef struct across {
     agent *agent;
     int initiator;
+    int by;  // who told of it first; -1: this worker, or who is gone
     uint64_t number, scope;
     bool retains, fast, leafless;
 
@@ -62,7 +64,10 @@ typedef struct across {
     bool unsure;   // whether it has been settled elsewhere: gives up only its sends
     bool ends;     // dropped or settled, which is still to be carried out
     list_node inbox;
-    worker_set undone;  // the initiator's: who has not said done
+    uint32_t awaited,
+        kept;  // gradients: at most, one for each marked slot of this worker; and that were put in |inbox|
+    passes_ended heard;  // of the initiator's passes, with this one's messages
+    worker_set undone;   // the initiator's: who has not said done
     int undone_count;
     gw_error error;   // the initiator's: its status is not GW_OK once the pass has failed
     waiter *waiting;  // the initiator's thread
@@ -103,6 +108,7 @@ passes_ended passes_ended_on_loop(const agent *a, int initiator);
 void across_send_outbox_on_loop(across *x, list_node *mails);
 void across_abort_on_loop(const across *x, int to, const gw_error *why);
 void across_fail_on_loop(across *x, const gw_error *why);  // the initiator's
+void across_await_on_loop(across *x);                      // its marks are known: it runs
 void across_scope_closed_on_loop(agent *a, int to, uint64_t scope);
 void across_unlist_on_loop(across *x);
 

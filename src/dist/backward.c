@@ -195,7 +195,7 @@ static bool begin(across *x, visited *v) {
     agent *a = x->agent;
     env_enter(a->env);
     x->number = ++a->graphs->last_pass;
-    x->state = ACROSS_RUNNING;
+    across_await_on_loop(x);
     list_append(&a->graphs->passes, &x->link);
     bool ok = expect_participants(x, v);
     env_leave(a->env);
@@ -242,11 +242,14 @@ static void wait_for_more(across *x, gw_scope *s) {
     while (!is_over(x) && list_is_empty(&x->inbox)) {
         waiter w = { .what = "the others of a backward pass" };
         x->waiting = &w;
-        bool woken = context_wait_on_loop(a, s, &w, context_deadline_ns(s));
+        bool woken = context_wait_on_loop(a, s, &w, context_until_ns(a, s));
         x->waiting = NULL;
         if (woken || is_over(x)) continue;
         if (!context_check_cancelled(s, &error))
-            error_set(&error, GW_TIMEOUT, "the backward pass did not end within the deadline");
+            error_set(&error, GW_TIMEOUT, "%s",
+                      context_deadline_ns(s) == ENV_NEVER
+                          ? "nothing has come from other workers for as long as a call may take"
+                          : "the backward pass did not end within the deadline");
         across_fail_on_loop(x, &error);
     }
 }
@@ -329,10 +332,17 @@ static bool check(gw_scope *s, const agent *a) {
     return false;
 }
 
+// The scope of a body has its caller's id, as have those of all bodies that are called there: their gradients must not mix.
+static void take_own_id(gw_scope *s) {
+    const context *c = context_of(s);
+    if (c && c->serves && c->scope == s && c->caller_scope == s->id) s->id = 0;
+}
+
 void backward_across(pass *p, gw_tensor *const *roots, const part *parts, int count) {
     gw_scope *s = p->scope;
     agent *a = agent_behind(p);
     if (!a || !check(s, a)) return;
+    take_own_id(s);
     across *x = across_open(a, a->rank, 0, gw_scope_id(s));
     part *own = gw_alloc(s, (size_t)count * sizeof *own);
     if (!x || !own) {

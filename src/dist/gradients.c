@@ -18,7 +18,7 @@ static const context *call_of(gw_scope *s) {
 }
 
 static bool is_of(const across *x, const context *c) {
-    return x->initiator == c->caller && x->scope == c->scope->id &&
+    return x->initiator == c->caller && x->scope == c->caller_scope &&
            (x->state == ACROSS_COMPLETE || x->state == ACROSS_SETTLED);
 }
 
@@ -132,46 +132,60 @@ static gw_value serve_grad(gw_scope *s, const gw_args *args) {
     return gw_value_of_tensor(gw_grad(s, x));
 }
 
-static sent *take_sent(agent *a, mark m, int *out_lost_to) {
-    env_enter(a->env);
-    const send *d = sends_find_on_loop(a, m.send);
-    sent *t = d && m.slot < d->sent->slot_count ? handle_retain(d->sent) : NULL;
-    *out_lost_to = sends_lost_to_on_loop(a, m.send);
-    env_leave(a->env);
-    return t;
-}
+typedef struct asked_marks {
+    uint32_t count;
+    sent **sents;  // one count each
+    edge *edges;   // of their slots
+} asked_marks;
 
-static bool find_upstream(agent *a, gw_scope *s, mark m, marks *out) {
-    int lost;
-    sent *t = take_sent(a, m, &lost);
-    if (!t && lost >= 0) {
-        const gw_error *why = &agent_member(a, lost)->why;
-        scope_fail(s, why->status, "%s: %s", agent_member(a, lost)->name, why->text);
-        return false;
-    }
-    if (!t) {
+static bool fail_gone(gw_scope *s, int lost) {
+    if (lost >= 0) {
+        const member *m = agent_member(s->agent, lost);
+        scope_fail(s, m->why.status, "%s: %s", m->name, m->why.text);
+    } else {
         scope_fail(s, GW_WRONG_STATE,
                    "a pass has been through this graph, or a worker of it is gone; set "
                    "retain_graph in the first pass");
+    }
+    return false;
+}
+
+static bool take_asked(gw_scope *s, gw_value v, asked_marks *asked) {
+    agent *a = s->agent;
+    size_t count = v.size / sizeof(mark);
+    if (!gw_ok(s)) return false;
+    if (v.size % sizeof(mark) || count > LIMIT_PASS_MARKS) {
+        scope_fail(s, GW_INVALID, "gw.marks: %zu bytes are no marks", v.size);
         return false;
     }
-    bool ok = reach_find(t->slots[m.slot].edge, UINT32_MAX, true, out);
-    handle_release(t);
-    if (!ok) scope_fail(s, GW_NO_MEMORY, "no memory for marks");
-    return ok;
+    asked->sents = gw_alloc(s, (count + 1) * sizeof(sent *));
+    asked->edges = gw_alloc(s, (count + 1) * sizeof(edge));
+    bool all = asked->sents && asked->edges;
+    int lost = -1;
+    env_enter(a->env);
+    for (size_t i = 0; all && i < count; i++) {
+        mark m;
+        memcpy(&m, (const char *)v.as.bytes + i * sizeof m, sizeof m);
+        const send *d = sends_find_on_loop(a, m.send);
+        all = d && m.slot < d->sent->slot_count;
+        if (!all) lost = sends_lost_with_on_loop(a, m.send);
+        if (!all) break;
+        asked->edges[i] = d->sent->slots[m.slot].edge;
+        asked->sents[asked->count++] = handle_retain(d->sent);
+    }
+    env_leave(a->env);
+    return all || (gw_ok(s) && fail_gone(s, lost));
 }
 
 static gw_value serve_marks(gw_scope *s, const gw_args *args) {
-    gw_value v = gw_arg(s, args, 0);
-    agent *a = s->agent;
+    asked_marks asked = { 0 };
     marks all = { 0 };
-    bool ok = v.size % sizeof(mark) == 0;
-    for (size_t i = 0; ok && i < v.size / sizeof(mark); i++) {
-        mark m;
-        memcpy(&m, (const char *)v.as.bytes + i * sizeof m, sizeof m);
-        ok = find_upstream(a, s, m, &all);
+    bool ok = take_asked(s, gw_arg(s, args, 0), &asked);
+    if (ok && !reach_find_next(asked.edges, asked.count, &all)) {
+        scope_fail(s, GW_NO_MEMORY, "no memory for marks");
+        ok = false;
     }
-    marks_sort(&all);
+    for (uint32_t i = 0; i < asked.count; i++) handle_release(asked.sents[i]);
     size_t size = all.count * sizeof(mark);
     uint8_t *answer = ok ? gw_alloc(s, size + sizeof(uint32_t)) : NULL;
     if (answer) {

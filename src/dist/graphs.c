@@ -20,10 +20,16 @@ gw_status graphs_open(agent *a, gw_error *error) {
     return GW_OK;
 }
 
-static bool awaits(const across *x, int rank) {
-    for (uint32_t i = 0; i < x->marks.count; i++)
-        if (x->marks.items[i].rank == (uint32_t)rank) return true;
-    return false;
+// What somebody has said who is gone: nothing waits for it that has not begun, and nothing is counted for it.
+static void forget_told_on_loop(across *x, int rank) {
+    if (x->by == rank) x->by = -1;
+    list_each(l, &x->inbox) {
+        across_mail *mail = list_entry(l, across_mail, link);
+        if (x->state != ACROSS_MARKING || mail->peer != rank) continue;
+        list_remove(l);
+        message_release(mail->message);
+        mem_give(mail, sizeof *mail);
+    }
 }
 
 void graphs_lost_on_loop(agent *a, int rank) {
@@ -32,19 +38,20 @@ void graphs_lost_on_loop(agent *a, int rank) {
     receives_flush_on_loop(a);
     list_each(l, &a->graphs->passes) {
         across *x = list_entry(l, across, link);
+        forget_told_on_loop(x, rank);
         if (x->initiator == rank) {
             // Others may have heard that it is settled, and do not release any more what they had of this worker.
             x->unsure = true;
             across_settle_on_loop(x);
             across_drop_on_loop(x);
-        } else if (x->initiator == a->rank && awaits(x, rank)) {
+        } else if (x->initiator == a->rank && across_awaits(x, rank)) {
             gw_error error = m->why;
             if (m->known) error_prefix(&error, m->name);
             across_fail_on_loop(x, &error);
         }
     }
-    initiator *in = map_take(&a->graphs->others, initiator_key(rank));
-    if (in) initiator_free(in);
+    passes_peer *in = map_take(&a->graphs->others, passes_peer_key(rank));
+    if (in) passes_peer_free(in);
 }
 
 void graphs_stop_on_loop(agent *a, const gw_error *why) {
@@ -72,9 +79,10 @@ void graphs_free(agent *a) {
     graphs *gs = a->graphs;
     if (!gs) return;
     map_entry *e;
-    for (size_t i = 0; (e = map_next(&gs->others, &i));) initiator_free(e->value);
+    for (size_t i = 0; (e = map_next(&gs->others, &i));) passes_peer_free(e->value);
     map_fini(&gs->others);
     map_fini(&gs->sends);
+    mem_free(gs->lost);
     optimizers_close(gs->optimizers);
     mem_free(gs);
 }

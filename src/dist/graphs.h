@@ -64,9 +64,9 @@ send *sends_find_on_loop(agent *a, uint64_t id);   // NULL if there is none
 void sends_forget_on_loop(agent *a, uint64_t id);  // nothing if there is none
 gw_status sends_released_on_loop(agent *a, int from, message *m, gw_error *error);  // takes |m|
 void sends_lost_on_loop(agent *a, int rank);
-int sends_lost_to_on_loop(const agent *a,
-                          uint64_t id);  // with whom it was lost, if that was lately; -1
-void sends_close(agent *a);              // without the role
+void sends_give_up_on_loop(agent *a, uint64_t id, int with);  // because that worker is lost
+int sends_lost_with_on_loop(const agent *a, uint64_t id);     // who that was; -1: not known
+void sends_close(agent *a);                                   // without the role
 
 // ---- What was received ----
 
@@ -90,15 +90,22 @@ typedef struct receive {
 receive *receive_of(const node *n);  // NULL if |n| is of another kind
 
 // What lies upstream of |e|, of the slots that other workers have sent: their marks and all that is known to lie behind
-// them, or only their own if |directly|. Looks at up to |nodes_max| nodes. False if there may be more; without memory, too.
-bool reach_find(edge e, uint32_t nodes_max, bool directly, marks *out);
+// them. Looks at up to |nodes_max| nodes. False if there may be more; without memory, too.
+bool reach_find(edge e, uint32_t nodes_max, marks *out);
+// Those of them that lie directly upstream of one of |edges|; each node is looked at once. False without memory.
+bool reach_find_next(const edge *edges, uint32_t count, marks *out);
 
 void receives_flush_on_loop(agent *a);
 void receives_close_on_loop(agent *a);
 
 // ---- The table ----
 
-enum { PASSES_FAILED_BITS = 64, SENDS_LOST_KEPT = 64 };
+enum { PASSES_FAILED_BITS = 64 };
+
+typedef struct lost_send {
+    uint64_t id;
+    int with;
+} lost_send;
 
 // Of the passes of one initiator: all below |settled| have ended, and bit i says of the pass settled - 1 - i that it has
 // failed. As on the wire.
@@ -109,12 +116,9 @@ typedef struct passes_ended {
 struct graphs {
     agent *agent;
     uint64_t last_send;
-    map sends;  // by id
-    struct lost_send {
-        uint64_t id;
-        int to;
-    } lost[SENDS_LOST_KEPT];  // the last ones, by |lost_count| modulo that
-    uint32_t lost_count;
+    map sends;        // by id
+    lost_send *lost;  // the last ones that were given up with a worker, by |lost_count| modulo that
+    uint32_t lost_count, lost_capacity;
 
     list_node released;  // of receive
     uint32_t released_count;

@@ -4,17 +4,24 @@
 // Gradients of at most this size are run where they arrive.
 enum { INLINE_BYTES = 64 << 10 };
 
+void across_fail_part_on_loop(across *x, const gw_error *why) {
+    agent *a = x->agent;
+    if (x->initiator == a->rank) {
+        across_fail_on_loop(x, why);
+    } else if (x->state != ACROSS_DROPPED) {
+        passes_peer *in = passes_peer_of_on_loop(a, x->initiator);
+        if (in) passes_peer_remember_aborted(in, x->number);
+        across_abort_on_loop(x, x->initiator, why);
+        across_drop_on_loop(x);
+    }
+}
+
 static void fail(across *x) {
     agent *a = x->agent;
     gw_error error = *gw_scope_error(x->root);
     error_add_trail(&error, a->name, "backward");
     env_enter(a->env);
-    if (x->state != ACROSS_DROPPED) {
-        initiator *in = initiator_of_on_loop(a, x->initiator);
-        if (in) initiator_remember_aborted(in, x->number);
-        across_abort_on_loop(x, x->initiator, &error);
-        across_drop_on_loop(x);
-    }
+    across_fail_part_on_loop(x, &error);
     env_leave(a->env);
 }
 

@@ -9,33 +9,37 @@
 
 // ---- What is known of initiators ----------------------------------------------------------------
 
-uint64_t initiator_key(int rank) {
+uint64_t passes_peer_key(int rank) {
     return (uint64_t)(uint32_t)rank + 1;
 }
 
-initiator *initiator_of_on_loop(agent *a, int rank) {
-    initiator *in = map_find(&a->graphs->others, initiator_key(rank));
+passes_peer *passes_peer_find_on_loop(agent *a, int rank) {
+    return map_find(&a->graphs->others, passes_peer_key(rank));
+}
+
+passes_peer *passes_peer_of_on_loop(agent *a, int rank) {
+    passes_peer *in = passes_peer_find_on_loop(a, rank);
     if (in || !(in = mem_calloc(sizeof *in))) return in;
-    if (map_put(&a->graphs->others, initiator_key(rank), in)) return in;
+    if (map_put(&a->graphs->others, passes_peer_key(rank), in)) return in;
     mem_free(in);
     return NULL;
 }
 
-void initiator_free(initiator *in) {
+void passes_peer_free(passes_peer *in) {
     mem_free(in->aborted);
     mem_free(in);
 }
 
 bool passes_is_over_on_loop(const agent *a, int rank, uint64_t number) {
-    const initiator *in = map_find(&a->graphs->others, initiator_key(rank));
+    const passes_peer *in = map_find(&a->graphs->others, passes_peer_key(rank));
     if (!in || planted(PLANTED_PASS_BEGINS_AGAIN)) return false;
     bool over = number < in->ended.settled;
     for (uint32_t i = 0; i < in->count && !over; i++) over = in->aborted[i] == number;
     return over;
 }
 
-bool initiator_remember_aborted(initiator *in, uint64_t number) {
-    if (in->count == LIMIT_PASSES_PER_INITIATOR) {
+bool passes_peer_remember_aborted(passes_peer *in, uint64_t number) {
+    if (in->count == LIMIT_PASSES_PER_PEER) {
         memmove(in->aborted, in->aborted + 1, --in->count * sizeof *in->aborted);
     }
     if (in->count == in->capacity) {
@@ -56,6 +60,7 @@ across *across_open(agent *a, int from, uint64_t number, uint64_t scope) {
     if (!x) return NULL;
     x->agent = a;
     x->initiator = from;
+    x->by = -1;
     x->number = number;
     x->scope = scope;
     list_init(&x->inbox);
@@ -83,7 +88,7 @@ void across_note_failed_on_loop(const across *x) {
 passes_ended passes_ended_on_loop(const agent *a, int from) {
     const graphs *gs = a->graphs;
     if (from != a->rank) {
-        const initiator *in = map_find(&gs->others, initiator_key(from));
+        const passes_peer *in = map_find(&gs->others, passes_peer_key(from));
         return in ? in->ended : (passes_ended){ 0 };
     }
     passes_ended e = { .settled = gs->last_pass + 1 };
@@ -167,29 +172,29 @@ void across_settle_on_loop(across *x) {
 
 void across_drop_on_loop(across *x) {
     if (x->initiator == x->agent->rank) return;
-    initiator *in = map_find(&x->agent->graphs->others, initiator_key(x->initiator));
-    if (in) in->open_count--;
+    passes_peer *by = x->by >= 0 ? passes_peer_find_on_loop(x->agent, x->by) : NULL;
+    if (by) by->open_count--;
+    if (x->state == ACROSS_MARKING) across_leave_early_on_loop(x);
     list_remove(&x->link);
     x->state = ACROSS_DROPPED;
     end_soon(x);
     leaving_check_on_loop(x->agent);
 }
 
-// What is over and not complete here has failed. Of the others the initiator has told first which have failed; who passes
-// on what it has heard of them may be faster.
-static void end_as_told(across *x, const passes_ended *ended, bool by_initiator) {
+// What is over and not complete here has failed. Which of the others have, the initiator has told first.
+static void end_as_told(across *x, const passes_ended *ended) {
     uint64_t before = ended->settled - 1 - x->number;
     bool failed = before < PASSES_FAILED_BITS && (ended->failed >> before & 1) &&
                   !planted(PLANTED_FAILED_SETTLED);
     if (x->state < ACROSS_COMPLETE || failed) {
         across_drop_on_loop(x);
-    } else if (by_initiator || before < PASSES_FAILED_BITS) {
+    } else {
         across_settle_on_loop(x);
     }
 }
 
-void passes_note_ended_on_loop(agent *a, int from, passes_ended ended, int by) {
-    initiator *in = from == a->rank ? NULL : initiator_of_on_loop(a, from);
+void passes_note_ended_on_loop(agent *a, int from, passes_ended ended) {
+    passes_peer *in = from == a->rank ? NULL : passes_peer_of_on_loop(a, from);
     if (!in) return;
     if (ended.settled > in->ended.settled) {
         in->ended = ended;
@@ -200,6 +205,19 @@ void passes_note_ended_on_loop(agent *a, int from, passes_ended ended, int by) {
     }
     list_each(l, &a->graphs->passes) {
         across *x = list_entry(l, across, link);
-        if (x->initiator == from && x->number < ended.settled) end_as_told(x, &ended, by == from);
+        if (x->initiator == from && x->number < ended.settled) end_as_told(x, &ended);
+    }
+}
+
+// A pass whose graph is still to be given up when another of the same initiator comes: whoever passes on what it has heard
+// may be faster than the initiator. Nothing is dropped for it, and no pass is over.
+void passes_note_heard_on_loop(agent *a, int from, passes_ended ended) {
+    list_each(l, &a->graphs->passes) {
+        across *x = list_entry(l, across, link);
+        uint64_t before = ended.settled - 1 - x->number;
+        if (x->initiator != from || x->number >= ended.settled || before >= PASSES_FAILED_BITS)
+            continue;
+        if (!(ended.failed >> before & 1) || planted(PLANTED_FAILED_SETTLED))
+            across_settle_on_loop(x);
     }
 }

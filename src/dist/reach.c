@@ -45,18 +45,32 @@ static bool follow(walk *w, edge e) {
     return push(w, e.to.node);
 }
 
-bool reach_find(edge e, uint32_t nodes_max, bool directly, marks *out) {
-    walk w = { .capacity = STACK_SMALL, .directly = directly, .complete = true, .out = out };
-    w.stack = w.small;
-    index_init(&w.met);
-    bool ok = follow(&w, e);
-    while (ok && w.depth) {
-        const node *n = w.stack[--w.depth];
-        if (w.met.count > nodes_max) ok = false;
-        for (uint32_t k = 0; ok && k < n->edge_count; k++) ok = follow(&w, n->edges[k]);
+static bool find(walk *w, const edge *edges, uint32_t count, uint32_t nodes_max) {
+    w->capacity = STACK_SMALL;
+    w->stack = w->small;
+    w->complete = true;
+    index_init(&w->met);
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < count; i++) {
+        ok = follow(w, edges[i]);
+        while (ok && w->depth) {
+            const node *n = w->stack[--w->depth];
+            if (w->met.count > nodes_max) ok = false;
+            for (uint32_t k = 0; ok && k < n->edge_count; k++) ok = follow(w, n->edges[k]);
+        }
     }
-    index_fini(&w.met);
-    if (w.stack != w.small) mem_free(w.stack);
-    marks_sort(out);
-    return ok && (directly || w.complete);
+    index_fini(&w->met);
+    if (w->stack != w->small) mem_free(w->stack);
+    marks_sort(w->out);
+    return ok;
+}
+
+bool reach_find(edge e, uint32_t nodes_max, marks *out) {
+    walk w = { .out = out };
+    return find(&w, &e, 1, nodes_max) && w.complete;
+}
+
+bool reach_find_next(const edge *edges, uint32_t count, marks *out) {
+    walk w = { .directly = true, .out = out };
+    return find(&w, edges, count, UINT32_MAX);
 }

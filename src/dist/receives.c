@@ -169,6 +169,18 @@ static gw_status read_slots(agent *a, reader *r, receive *to, gw_error *error) {
     return status;
 }
 
+// What there is no memory for is not kept by its sender either.
+static void give_back_on_loop(agent *a, int from, uint64_t send) {
+    message *m = agent_message_on_loop(a, KIND_SENDS_RELEASED);
+    if (!m) return;
+    bytes_put_u32(&m->head, 1);
+    bytes_put_u64(&m->head, send);
+    if (m->head.failed)
+        message_release(m);
+    else
+        agent_send_on_loop(a, from, m, true, NULL);
+}
+
 gw_status graph_read_on_loop(agent *a, int from, reader *table, gw_handle **out, gw_error *error) {
     uint64_t send = reader_u64(table);
     reader_u64(table);  // the scope
@@ -176,13 +188,17 @@ gw_status graph_read_on_loop(agent *a, int from, reader *table, gw_handle **out,
     if (table->failed || !send || !count || count > LIMIT_SLOTS || count > reader_left(table) / 5)
         return error_set(error, GW_PROTOCOL, "graph: fields that mean nothing");
     receive *r = mem_take(sizeof *r);
-    if (!r) return error_set(error, GW_NO_MEMORY, "no memory for a graph");
+    if (!r) {
+        give_back_on_loop(a, from, send);
+        return error_set(error, GW_NO_MEMORY, "no memory for a graph");
+    }
     *r = (receive){ .agent = agent_retain(a), .from = from, .send = send, .slot_count = count };
     r->slots = mem_calloc(count * sizeof *r->slots);
     gw_status status = r->slots ? read_slots(a, table, r, error)
                                 : error_set(error, GW_NO_MEMORY, "no memory for a graph");
     if (status) {
         free_receive(r);
+        if (status == GW_NO_MEMORY) give_back_on_loop(a, from, send);
         return status;
     }
     handle_init(&r->handle, &handle);

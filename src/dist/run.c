@@ -26,7 +26,7 @@ static bool fail_gone(gw_scope *s) {
     return false;
 }
 
-// Who received it may be gone here before the initiator has heard of it.
+// A worker may be gone here before the initiator has heard of it.
 static bool fail_lost(gw_scope *s, const agent *a, int rank) {
     const member *m = agent_member(a, rank);
     gw_error error = m->why;
@@ -57,9 +57,9 @@ static bool take_inputs(across *x, gw_scope *s) {
         all = d && m.slot < d->sent->slot_count;
         if (all)
             x->inputs[x->input_count++] =
-                (across_input){ .mark = m, .sent = handle_retain(d->sent) };
+                (across_input){ .mark = m, .sent = handle_retain(d->sent), .from = d->to };
         else
-            lost = sends_lost_to_on_loop(a, m.send);
+            lost = sends_lost_with_on_loop(a, m.send);
     }
     env_leave(a->env);
     x->missing = x->input_count;
@@ -119,6 +119,11 @@ static across_input *find_input(across *x, uint64_t send, uint32_t slot) {
     return NULL;
 }
 
+static bool fail_unawaited(gw_scope *s) {
+    scope_fail(s, GW_PROTOCOL, "backward: a gradient that is not awaited");
+    return false;
+}
+
 static bool fits(const sent_slot *at, const gw_tensor *x) {
     return at->dtype == x->dtype && at->dims == x->dims &&
            !memcmp(at->sizes, x->sizes, (size_t)at->dims * sizeof *at->sizes);
@@ -134,8 +139,7 @@ static bool deliver(across *x, across_input *in, gw_value v) {
         gradient = v.as.tensor;
     }
     if (in->came || (v.kind != GW_NONE && !gradient) || (gradient && !fits(at, gradient))) {
-        scope_fail(x->pass->scope, GW_PROTOCOL, "backward: a gradient that is not awaited");
-        return false;
+        return fail_unawaited(x->pass->scope);
     }
     if (planted(PLANTED_GRADIENT_TWICE) && gradient && in->mark.slot)
         gradient = gw_add(x->pass->work, gradient, gradient);
@@ -161,7 +165,7 @@ static bool deliver_all(across *x, const across_mail *mail) {
             return false;
         }
         across_input *in = find_input(x, mail->send, slot);
-        if (!in) return fail_gone(x->pass->scope);
+        if (!in || in->from != mail->peer) return fail_unawaited(x->pass->scope);
         if (!deliver(x, in, v)) return false;
     }
     return true;
@@ -286,7 +290,10 @@ void across_give_up_graph(across *x) {
     if (!x->pass || x->retains) return;
     env_enter(a->env);
     if (!x->unsure) settle_receives(x->pass);
-    for (uint32_t i = 0; i < x->input_count; i++) sends_forget_on_loop(a, x->inputs[i].mark.send);
+    for (uint32_t i = 0; i < x->input_count; i++) {
+        uint64_t id = x->inputs[i].mark.send;
+        x->unsure ? sends_give_up_on_loop(a, id, x->initiator) : sends_forget_on_loop(a, id);
+    }
     env_leave(a->env);
     if (!x->unsure) pass_forget(x->pass);
 }

@@ -1,5 +1,5 @@
 // The sender's side of graphs across workers.
-#include "dist/graphs.h"
+#include "dist/passes.h"
 
 #include "base/mem.h"
 
@@ -47,7 +47,7 @@ static bool reserve_slot(sent *t) {
 
 // What the message says of how far its slots reach is bounded; beyond that the initiator of a pass will ask.
 static void find_reach(sent *t, sent_slot *at) {
-    at->complete = reach_find(at->edge, LIMIT_REACH_NODES, false, &at->reach);
+    at->complete = reach_find(at->edge, LIMIT_REACH_NODES, &at->reach);
     if (t->mark_count + at->reach.count > LIMIT_MARKS) at->complete = false;
     if (!at->complete) marks_fini(&at->reach);
     t->mark_count += at->reach.count;
@@ -72,22 +72,33 @@ gw_status graph_add(gw_handle *graph, gw_tensor *x, uint32_t *out_slot, gw_error
 
 // ---- Sending them ----
 
+static bool has_room(const graphs *gs, const passes_peer *p, int to, gw_error *error) {
+    if (p->send_count >= LIMIT_SENDS_PER_PEER) {
+        error_set(error, GW_LIMIT,
+                  "%d messages with tensors that need a gradient are kept here for %s",
+                  LIMIT_SENDS_PER_PEER, agent_member(gs->agent, to)->name);
+    } else if (gs->sends.count >= LIMIT_SENDS) {
+        error_set(error, GW_LIMIT, "%d messages with tensors that need a gradient are kept here",
+                  LIMIT_SENDS);
+    } else {
+        return true;
+    }
+    return false;
+}
+
 bool graph_write_on_loop(gw_handle *graph, int to, bytes *table, gw_error *error) {
     sent *t = (sent *)graph;
     graphs *gs = t->agent->graphs;
-    if (gs->sends.count >= LIMIT_SENDS) {
-        error_set(error, GW_LIMIT, "%d messages with tensors that need a gradient are kept here",
-                  LIMIT_SENDS);
-        return false;
-    }
-    send *d = mem_take(sizeof *d);
+    passes_peer *p = passes_peer_of_on_loop(t->agent, to);
+    send *d = p && has_room(gs, p, to, error) ? mem_take(sizeof *d) : NULL;
     uint64_t id = gs->last_send + 1;
     if (!d || !map_put(&gs->sends, id, d)) {
         if (d) mem_give(d, sizeof *d);
-        no_memory(error);
+        if (!p || has_room(gs, p, to, error)) no_memory(error);
         return false;
     }
     gs->last_send = id;
+    p->send_count++;
     *d = (send){ .id = id, .to = to, .sent = handle_retain(t) };
     bytes_put_u64(table, id);
     bytes_put_u64(table, t->scope);
@@ -112,6 +123,8 @@ send *sends_find_on_loop(agent *a, uint64_t id) {
 void sends_forget_on_loop(agent *a, uint64_t id) {
     send *d = map_take(&a->graphs->sends, id);
     if (!d) return;
+    passes_peer *p = passes_peer_find_on_loop(a, d->to);
+    if (p) p->send_count--;
     d->burial.run = bury;
     env_defer(a->env, &d->burial);
 }
@@ -136,21 +149,38 @@ gw_status sends_released_on_loop(agent *a, int from, message *m, gw_error *error
     return cut ? error_set(error, GW_PROTOCOL, "sends released: cut off") : GW_OK;
 }
 
+// Somebody may ask for it who has not heard that yet, and is to be told the truth. Without memory it is only gone.
+static void remember_lost(graphs *gs, uint64_t id, int with) {
+    if (gs->lost_count == gs->lost_capacity && gs->lost_capacity < LIMIT_SENDS_LOST) {
+        uint32_t capacity = gs->lost_capacity ? gs->lost_capacity * 2 : 64;
+        lost_send *grown = mem_realloc(gs->lost, capacity * sizeof *grown);
+        if (!grown) return;
+        gs->lost = grown;
+        gs->lost_capacity = capacity;
+    }
+    gs->lost[gs->lost_count++ % gs->lost_capacity] = (lost_send){ id, with };
+}
+
+void sends_give_up_on_loop(agent *a, uint64_t id, int with) {
+    if (!sends_find_on_loop(a, id)) return;
+    remember_lost(a->graphs, id, with);
+    sends_forget_on_loop(a, id);
+}
+
 void sends_lost_on_loop(agent *a, int rank) {
-    graphs *gs = a->graphs;
     map_entry *e;
-    for (size_t i = 0; (e = map_next(&gs->sends, &i));) {
+    for (size_t i = 0; (e = map_next(&a->graphs->sends, &i));) {
         const send *d = e->value;
         if (d->to != rank) continue;
-        gs->lost[gs->lost_count++ % SENDS_LOST_KEPT] = (struct lost_send){ d->id, rank };
-        sends_forget_on_loop(a, d->id);
+        sends_give_up_on_loop(a, d->id, rank);
         i--;
     }
 }
 
-int sends_lost_to_on_loop(const agent *a, uint64_t id) {
-    for (int i = 0; i < SENDS_LOST_KEPT; i++)
-        if (a->graphs->lost[i].id == id && id) return a->graphs->lost[i].to;
+int sends_lost_with_on_loop(const agent *a, uint64_t id) {
+    const graphs *gs = a->graphs;
+    for (uint32_t i = 0; i < gs->lost_count && i < gs->lost_capacity; i++)
+        if (gs->lost[i].id == id) return gs->lost[i].with;
     return -1;
 }
 

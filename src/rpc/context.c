@@ -187,8 +187,7 @@ static context *context_for(agent *a, gw_scope *s, gw_error *error) {
     return c;
 }
 
-// As for calls: what has no deadline does not wait for ever.
-static int64_t entering_until_ns(const agent *a, gw_scope *s) {
+int64_t context_until_ns(const agent *a, gw_scope *s) {
     int64_t until_ns = context_deadline_ns(s), usual_ns;
     if (until_ns != ENV_NEVER || a->timeout_ms < 0 ||
         __builtin_mul_overflow(a->timeout_ms, INT64_C(1000000), &usual_ns) ||
@@ -210,7 +209,7 @@ gw_status context_enter(agent *a, gw_scope *s, object *o, held_turn *h, gw_error
         // All others are given up, so that they are taken again in order with this one.
         pause(a, c->scope, NULL);
         turn_begin_on_loop(h, o, c, false);
-        if (!resume(a, c->scope, h, entering_until_ns(a, s)) &&
+        if (!resume(a, c->scope, h, context_until_ns(a, s)) &&
             !(status = context_check_cancelled(s, error)))
             status = error_set(error, GW_TIMEOUT, "the turn of an object of class %s did not come",
                                o->class->name);

@@ -23,6 +23,7 @@ typedef struct context {
     // cancelling, if it |serves| a call
     bool serves;
     int caller;                 // its rank
+    uint64_t caller_scope;      // in which it called
     _Atomic uint8_t cancelled;  // a cancel_reason
     work *work;                 // one count; NULL: nothing has been called yet
     waiter *waiting;            // of its thread
@@ -43,6 +44,8 @@ work *context_work_on_loop(context *c);
 // Whether a thread may wait in |s|; else fails |error| with WOULD_BLOCK.
 gw_status context_check_wait(gw_scope *s, gw_error *error);
 int64_t context_deadline_ns(gw_scope *s);  // the least of all above |s|
+// How long to wait in |s| from now on. As for calls: what has no deadline does not wait for ever.
+int64_t context_until_ns(const agent *a, gw_scope *s);
 
 // Enters |o|: takes its turn for |h|, which |s| gives back when it closes (h->left). Fails with WOULD_BLOCK, TIMEOUT,
 // NO_MEMORY, and INVALID in a scope that outlives what runs in it. Without the role.

@@ -169,6 +169,7 @@ static void place(serving *s) {
     s->context = (context){ .agent = s->agent,
                             .serves = true,
                             .caller = s->caller,
+                            .caller_scope = s->header.fixed.scope,
                             .may_wait = !inline_,
                             .has_place = !inline_,
                             .hops = s->header.fixed.hops,

@@ -197,6 +197,7 @@ static void run_body(then *t, gw_scope *s) {
                   .deadline_ns = t->deadline_ns,
                   .function = "of gw_then",
                   .serves = t->work != NULL,
+                  .caller_scope = t->id,
                   .work = t->work };
     context_attach(&c);
     s->grad_enabled = t->grad_enabled;
