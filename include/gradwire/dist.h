@@ -10,8 +10,8 @@
 //     gw_optimizer_step(s, opt);
 //     gw_scope_merge(s);                                                        // gradients go, on every worker
 //
-// Gradients belong to the scope given to gw_backward, on every worker: a function that is called in that scope has them
-// from gw_grad and gw_grads_get in its own scope. Passes in different scopes never mix, whatever weights they share.
+// Gradients belong to the scope given to gw_backward, on every worker: a function that is called in that scope on another
+// worker has them from gw_grad and gw_grads_get in its own scope. Passes in different scopes never mix, whatever weights they share.
 //
 // A pass is exact: what the loss does not use is not waited for. It fails as a whole, everywhere, with one error: that of a
 // derivative of another worker, DISCONNECTED for a worker that is gone, CANCELLED, TIMEOUT at the deadline of the scope, or
