@@ -77,6 +77,8 @@ GW_API void gw_backward_roots(gw_scope *s, gw_tensor *const *roots, int count,
 // Called in each pass with the gradient of a tensor, once all parts of it have come and before it is used further: of a
 // leaf, before it is added to what its scope has. What it returns takes its place; NULL or |grad| itself leaves it. On
 // other workers, too, on the thread that walks there; |s| is the pass's, and nothing is recorded in it.
+// A hook may call gw_backward itself: with |s|, what comes of that goes with the pass; with a scope of its own, it stays. But
+// in a pass that another worker began nothing may wait (WOULD_BLOCK), so that passes inside it stay on their worker.
 typedef gw_tensor *gw_grad_hook(gw_scope *s, gw_tensor *grad, void *context);
 
 // The number by which the hook is removed. |context| must live as long as the graph. INVALID if |x| needs no gradient.

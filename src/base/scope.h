@@ -9,10 +9,11 @@
 
 // What upper rooms keep on a scope. |fini| runs at close, before the handles are given back; slots in reverse order.
 typedef enum scope_slot {
-    SCOPE_GRADS,  // autograd: gradients of this scope's passes
-    SCOPE_PASS,   // dist: of a pass's work, the pass; of others, whom its passes have visited
-    SCOPE_TURN,   // rpc: the turn of an object, held through gw_local
-    SCOPE_AGENT,  // rpc: the agent that was opened on this scope
+    SCOPE_GRADS,    // autograd: gradients of this scope's passes
+    SCOPE_PASS,     // dist: of a pass's work, the pass
+    SCOPE_VISITED,  // dist: whom the passes of this scope have visited
+    SCOPE_TURN,     // rpc: the turn of an object, held through gw_local
+    SCOPE_AGENT,    // rpc: the agent that was opened on this scope
     SCOPE_SLOT_COUNT
 } scope_slot;
 

@@ -34,11 +34,11 @@ static void close_visited(gw_scope *s, void *data) {
 }
 
 static visited *visited_of(gw_scope *s, agent *a) {
-    visited *v = s->slots[SCOPE_PASS].data;
+    visited *v = s->slots[SCOPE_VISITED].data;
     if (v || !(v = mem_calloc(sizeof *v))) return v;
     v->agent = agent_retain(a);
     v->scope = gw_scope_id(s);
-    scope_set_slot(s, SCOPE_PASS, v, close_visited);
+    scope_set_slot(s, SCOPE_VISITED, v, close_visited);
     return v;
 }
 

@@ -37,6 +37,8 @@ static void tell_done_on_loop(across *x) {
 
 static bool plan(across *x) {
     x->root = agent_scope_open(x->agent, 0, x->scope, ENV_NEVER);
+    // This may be the thread that others here wait for, whose hooks must not wait for them.
+    if (gw_ok(x->root)) x->root->may_wait = false;
     static gw_tensor *const none[1];
     gw_backward_options options = { .retain_graph = x->retains,
                                     .inputs = x->leafless ? none : NULL };

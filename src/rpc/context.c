@@ -28,9 +28,13 @@ context *context_of(gw_scope *s) {
 gw_status context_check_wait(gw_scope *s, gw_error *error) {
     context *c = context_of(s);
     if (c ? c->may_wait : s->may_wait) return GW_OK;
+    if (!c)
+        return error_set(
+            error, GW_WOULD_BLOCK,
+            "a wait where threads must not, as in a gradient's hook of another worker's pass");
     return error_set(error, GW_WOULD_BLOCK,
                      "a wait inside the GW_INLINE function %s; GW_POOL functions may wait",
-                     c && c->function ? c->function : "that runs here");
+                     c->function ? c->function : "that runs here");
 }
 
 int64_t context_deadline_ns(gw_scope *s) {
