@@ -168,9 +168,10 @@ GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
 // later, the error says who is a step ahead. With |concurrent| nothing is staged: each owner takes
 // its step as it comes. That is for several trainers over the same parameters (HogWild, Recht et al.
 // 2011); it needs one call to each owner, instead of two.
-// A step puts new values in the place of old ones, also between two operators of a forward; it must not
-// do so while another thread of the owner reads them: where trainers share an owner, make forward and
-// step methods of one object, whose turn keeps them apart (examples/parameter_server does).
+// An owner changes parameters in the turn of the object that has given out the reference to them (by a
+// method, or in gw_local), so that no method of it reads them meanwhile; forward passes of other code,
+// such as functions, see to that themselves. Parameters of this worker are changed by the thread that
+// steps: if others use them through an object, enter it with gw_local first.
 //
 // Making one waits for all owners, and fails with what is wrong with a reference, and where; a step,
 // clipping, state_dict and load wait for them, too.

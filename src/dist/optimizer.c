@@ -80,7 +80,7 @@ static void send_request(gw_scope *w, const gw_optimizer *o, uint64_t id, const 
         gw_list_add(w, groups, group_of(w, o, &o->groups[i], none, none));
     gw_list_add(w, groups, group);
     r->owner.object = gw_remote(w, r->owner.rank, "gw.optimizer", o->rule->name, id, groups);
-    r->reply = gw_rpc_async(w, r->owner.object, "numel");
+    r->reply = gw_rpc_async(w, r->owner.object, "group_count");
 }
 
 // One request for each owner: those that have an object, and the others among |refs|. Returns how many.
@@ -166,8 +166,7 @@ bool elsewhere_add_group(gw_scope *s, gw_optimizer *o, const optimizer_group *g,
     int request_count =
         requests ? plan_requests(w, o->elsewhere, refs, numbers, count, requests) : 0;
     for (int k = 0; k < request_count && gw_ok(w); k++) send_request(w, o, id, g, &requests[k]);
-    for (int k = 0; k < request_count && gw_ok(w); k++)
-        requests[k].owner.numel = gw_int_of(w, gw_wait(w, requests[k].reply));
+    for (int k = 0; k < request_count && gw_ok(w); k++) gw_wait(w, requests[k].reply);
     bool ok = gw_ok(w) && take_over(w, o, id, requests, request_count, numbers, refs, count);
     if (!ok) undo(s, requests, request_count);
     gw_scope_merge(w);  // hands its error to |s|

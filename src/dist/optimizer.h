@@ -14,7 +14,6 @@
 typedef struct owner {
     gw_rref *object;  // one count
     int rank;
-    int64_t numel;  // of its parameters
 } owner;
 
 struct elsewhere {

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/planted.h"
 #include "dist/across.h"
+#include "dist/turns.h"
 #include "optim/state.h"
 
 #include <pthread.h>
@@ -16,8 +17,8 @@ typedef struct outcome {
     uint64_t id, committed;
 } outcome;
 
-// All of an agent. The lock is a leaf; it is held while one of them computes or commits, so that steps of different
-// trainers never write the same parameter at once.
+// All of an agent. The lock is a leaf, held for moments only: values are computed and put in place in the turns of the
+// parameters, so that neither steps of other trainers nor methods that read them run meanwhile.
 struct optimizers {
     pthread_mutex_t lock;
     list_node all;             // of served_optimizer
@@ -28,10 +29,12 @@ struct optimizers {
 typedef struct served_optimizer {
     gw_optimizer *optimizer;
     uint64_t id;
+    turns turns;
     worker_set owners;
     uint64_t committed;  // the last ticket of a step that was staged
     bool is_fenced;      // another owner has been told so: it stays
     list_node link;
+    bool computes;    // new values, now
     uint64_t staged;  // the ticket of the step between stage and commit; 0: none
     uint64_t over;    // tickets up to this one are not staged any more
     loaded load;      // a map between being checked and being taken over
@@ -79,17 +82,19 @@ static bool read_options(gw_scope *s, const rule *r, const gw_list *list, int at
     return gw_ok(s) && rule_check(s, r, g);
 }
 
-static gw_list *values_of(gw_scope *s, const gw_list *references) {
+static gw_list *values_of(gw_scope *s, const gw_list *references, turns *ts) {
     gw_list *values = gw_list_open(s);
     for (int i = 0; i < gw_list_count(references) && gw_ok(s); i++) {
         gw_rref *r = gw_rref_of(s, gw_list_get(s, references, i));
         if (gw_ok(s)) gw_list_add_value(s, values, gw_rref_local_value(s, r));
+        if (gw_ok(s)) turns_add(s, ts, r);
     }
     return values;
 }
 
 // |group|: its options, the numbers of parameters, references to them.
-static void add_group(gw_scope *s, gw_optimizer *o, gw_list *group) {
+static void add_group(gw_scope *s, served_optimizer *self, gw_list *group) {
+    gw_optimizer *o = self->optimizer;
     gw_list *options = gw_list_of(s, gw_list_get(s, group, 0));
     gw_list *numbers = gw_list_of(s, gw_list_get(s, group, 1));
     gw_list *references = gw_list_of(s, gw_list_get(s, group, 2));
@@ -101,7 +106,7 @@ static void add_group(gw_scope *s, gw_optimizer *o, gw_list *group) {
     int *known = gw_alloc(s, ((size_t)count + 1) * sizeof *known);
     for (int i = 0; i < count && gw_ok(s); i++)
         known[i] = (int)gw_int_of(s, gw_list_get(s, numbers, i));
-    gw_list *values = values_of(s, references);
+    gw_list *values = values_of(s, references, &self->turns);
     lock(s);
     optimizer_add_part(s, o, values, known, &g);
     unlock(s);
@@ -119,9 +124,12 @@ static void open_served(gw_scope *own, void *object, const gw_args *a) {
     if (self->optimizer) scope_own(own, self->optimizer);
     if (!gw_ok(own)) self->optimizer = NULL;
     for (int i = 0; i < gw_list_count(groups) && gw_ok(s) && self->optimizer; i++)
-        add_group(s, self->optimizer, gw_list_of(s, gw_list_get(s, groups, i)));
+        add_group(s, self, gw_list_of(s, gw_list_get(s, groups, i)));
     gw_scope_merge(s);
-    if (!gw_ok(own)) return;
+    if (!gw_ok(own)) {
+        turns_fini(&self->turns);
+        return;
+    }
     const agent *agent = own->agent;
     lock(own);
     list_append(&agent->graphs->optimizers->all, &self->link);
@@ -161,8 +169,10 @@ static void remember(optimizers *all, const served_optimizer *self) {
 static void close_served(gw_scope *own, void *object) {
     served_optimizer *self = object;
     const agent *a = own->agent;
+    gw_scope *s = gw_scope_open(own);
     bool asks = self->staged && !planted(PLANTED_STEP_NOT_ASKED);
     bool commits = asks && has_been_committed(own, self);
+    if (commits) turns_enter(s, &self->turns);
     lock(own);
     if (commits) {
         optimizer_commit(self->optimizer);
@@ -173,6 +183,9 @@ static void close_served(gw_scope *own, void *object) {
     if (self->has_load) state_forget(&self->load);
     optimizer_discard(self->optimizer);
     unlock(own);
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
+    turns_fini(&self->turns);
 }
 
 static gw_value serve_outcome(gw_scope *s, const gw_args *args) {
@@ -192,18 +205,14 @@ static gw_value serve_outcome(gw_scope *s, const gw_args *args) {
     return gw_value_of((int64_t)committed);
 }
 
-static gw_value serve_numel(gw_scope *s, void *object, const gw_args *a) {
-    (void)s, (void)a;
-    const gw_optimizer *o = ((served_optimizer *)object)->optimizer;
-    int64_t numel = 0;
-    for (int i = 0; i < o->parameter_count; i++) numel += o->parameters[i].x->numel;
-    return gw_value_of(numel);
+static gw_value serve_add_group(gw_scope *s, void *object, const gw_args *a) {
+    add_group(s, object, gw_arg_list(s, a, 0));
+    return gw_none();
 }
 
-static gw_value serve_add_group(gw_scope *s, void *object, const gw_args *a) {
-    served_optimizer *self = object;
-    add_group(s, self->optimizer, gw_arg_list(s, a, 0));
-    return gw_ok(s) ? serve_numel(s, object, a) : gw_none();
+static gw_value serve_group_count(gw_scope *s, void *object, const gw_args *a) {
+    (void)s, (void)a;
+    return gw_value_of(gw_optimizer_group_count(((served_optimizer *)object)->optimizer));
 }
 
 static gw_value serve_remove_group(gw_scope *s, void *object, const gw_args *a) {
@@ -223,16 +232,15 @@ static bool shares_parameter(const gw_optimizer *a, const gw_optimizer *b) {
     return false;
 }
 
-// Between stage and commit the parameters of a step are its own.
+// Until it is over the parameters of a step are its own. Where they have the same turn, only what is staged is in the way.
 static bool is_free(gw_scope *s, const served_optimizer *self) {
     const agent *a = s->agent;
     list_each(l, &a->graphs->optimizers->all) {
         const served_optimizer *other = list_entry(l, served_optimizer, link);
-        if (other == self || !other->staged || !shares_parameter(self->optimizer, other->optimizer))
+        if (other == self || !(other->staged || other->computes) ||
+            !shares_parameter(self->optimizer, other->optimizer))
             continue;
-        scope_fail(s, GW_OVERLOADED,
-                   "another optimizer is between the stage and the commit of a step of the same "
-                   "parameters");
+        scope_fail(s, GW_OVERLOADED, "another optimizer is in a step of the same parameters");
         return false;
     }
     return true;
@@ -273,66 +281,77 @@ static void discard(served_optimizer *self) {
     self->staged = 0;
 }
 
-// A ticket is good for one try. What a try has left that its trainer could not take back gives way to the next.
-static bool begin(gw_scope *s, served_optimizer *self, const gw_args *a, uint64_t *out_ticket) {
+// A ticket is good for one try. What a try has left that its trainer could not take back gives way to the next. Opens the
+// scope |out| that has the turns until end_step closes it.
+static bool begin_step(gw_scope *s, served_optimizer *self, const gw_args *a, uint64_t *out_ticket,
+                       gw_scope **out) {
     *out_ticket = (uint64_t)gw_arg_int(s, a, 0);
-    if (gw_ok(s) && *out_ticket <= self->over)
-        scope_fail(s, GW_CANCELLED, "this try of a step is over");
-    if (!gw_ok(s)) return false;
-    // Brings the gradients here, which takes the role, before the lock.
-    (void)gw_grads_count(s);
-    return true;
+    gw_value options = gw_arg(s, a, 1);
+    (void)gw_grads_count(s);  // brings the gradients here
+    *out = gw_scope_open(s);
+    if (!turns_enter(*out, &self->turns)) return false;
+    lock(s);
+    if (*out_ticket <= self->over) {
+        scope_fail(*out, GW_CANCELLED, "this try of a step is over");
+    } else {
+        discard(self);
+        self->over = *out_ticket - 1;
+        self->computes = is_free(*out, self) && take_options(*out, self, options);
+    }
+    unlock(s);
+    return self->computes;
 }
 
+static gw_value end_step(gw_scope *in_turns) {
+    gw_scope_merge(in_turns);
+    return gw_none();
+}
+
+// No gradients here: the step counts, and nothing is computed.
 static gw_value serve_stage(gw_scope *s, void *object, const gw_args *a) {
     served_optimizer *self = object;
     uint64_t ticket;
-    if (!begin(s, self, a, &ticket)) return gw_none();
-    bool any = gw_grads_count(s) > 0;
-    gw_value options = gw_arg(s, a, 1);
+    gw_scope *t;
+    if (!begin_step(s, self, a, &ticket, &t)) return end_step(t);
+    bool ok = !gw_grads_count(s) || optimizer_stage(s, self->optimizer);
     lock(s);
-    discard(self);
-    self->over = ticket - 1;
-    if (is_free(s, self) && take_options(s, self, options) &&
-        (!any || optimizer_stage(s, self->optimizer)))
-        self->staged = ticket;
+    if (ok) self->staged = ticket;
+    self->computes = false;
     unlock(s);
-    return gw_none();
+    return end_step(t);
 }
 
 static gw_value serve_step(gw_scope *s, void *object, const gw_args *a) {
     served_optimizer *self = object;
     uint64_t ticket;
-    if (!begin(s, self, a, &ticket)) return gw_none();
-    bool any = gw_grads_count(s) > 0;
-    gw_value options = gw_arg(s, a, 1);
+    gw_scope *t;
+    if (!begin_step(s, self, a, &ticket, &t)) return end_step(t);
+    if (gw_grads_count(s))
+        optimizer_step(s, self->optimizer);
+    else
+        optimizer_commit(self->optimizer);
     lock(s);
-    discard(self);
     self->over = ticket;
-    if (is_free(s, self) && take_options(s, self, options)) {
-        if (any)
-            optimizer_step(s, self->optimizer);
-        else
-            optimizer_commit(self->optimizer);
-    }
+    self->computes = false;
     unlock(s);
-    return gw_none();
+    return end_step(t);
 }
 
 static gw_value serve_commit(gw_scope *s, void *object, const gw_args *a) {
     served_optimizer *self = object;
     uint64_t ticket = (uint64_t)gw_arg_int(s, a, 0);
-    if (!gw_ok(s)) return gw_none();
+    gw_scope *t = gw_scope_open(s);
+    if (!turns_enter(t, &self->turns)) return end_step(t);
     lock(s);
     if (self->staged == ticket && ticket && !self->is_fenced) {
         optimizer_commit(self->optimizer);
         self->staged = 0;
         self->over = self->committed = ticket;
     } else {
-        scope_fail(s, GW_WRONG_STATE, "no step is staged that could be committed");
+        scope_fail(t, GW_WRONG_STATE, "no step is staged that could be committed");
     }
     unlock(s);
-    return gw_none();
+    return end_step(t);
 }
 
 static gw_value serve_abort(gw_scope *s, void *object, const gw_args *a) {
@@ -405,14 +424,12 @@ const gw_registration optimizer_registrations[] = {
       NULL,
       { 0, NULL, NULL, NULL },
       NULL },
-    METHOD("numel", GW_INLINE, "", serve_numel),
+    METHOD("group_count", GW_INLINE, "", serve_group_count),
     METHOD("add_group", GW_POOL, "list", serve_add_group),
     METHOD("remove_group", GW_INLINE, "", serve_remove_group),
     METHOD("step", GW_POOL, "int, any", serve_step),
-    METHOD("step_inline", GW_INLINE, "int, any", serve_step),
     METHOD("stage", GW_POOL, "int, any", serve_stage),
-    METHOD("stage_inline", GW_INLINE, "int, any", serve_stage),
-    METHOD("commit", GW_INLINE, "int", serve_commit),
+    METHOD("commit", GW_POOL, "int", serve_commit),
     METHOD("abort", GW_INLINE, "int", serve_abort),
     METHOD("state", GW_POOL, "", serve_state),
     METHOD("check", GW_POOL, "map", serve_check),

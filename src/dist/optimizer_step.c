@@ -7,9 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-// Beyond this an owner computes on its pool, so that its loop stays free.
-enum { INLINE_NUMEL_MAX = 16384 };
-
 // A step that meets those of other trainers so often has failed.
 enum { TRIES_MAX = 50 };
 
@@ -42,10 +39,7 @@ static gw_value new_options(gw_scope *w, const gw_optimizer *o) {
 
 static gw_future *call(gw_scope *w, const gw_optimizer *o, const owner *at, const char *method,
                        gw_value options) {
-    bool is_small = at->numel <= INLINE_NUMEL_MAX;
-    char name[32];
-    snprintf(name, sizeof name, "%s%s", method, is_small ? "_inline" : "");
-    return gw_rpc_async(w, at->object, name, o->elsewhere->ticket, options);
+    return gw_rpc_async(w, at->object, method, o->elsewhere->ticket, options);
 }
 
 // Waits for all, whatever comes: whether every one is well. The first error fails |w|, where it is left alone otherwise.

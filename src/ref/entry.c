@@ -2,6 +2,8 @@
 #include "ref/references.h"
 
 #include "base/mem.h"
+#include "base/value.h"
+#include "tensor/tensor.h"
 
 #include <assert.h>
 #include <string.h>
@@ -59,6 +61,7 @@ static void free_entry(entry *e) {
     rs->entry_count--;
     if (e->object) object_end_on_loop(e->object);
     if (e->result) result_release_on_loop(e->agent, e->result);
+    turn_release(e->turn);
     map_fini(&e->forks);
     mem_give(e, sizeof *e);
 }
@@ -151,6 +154,23 @@ void entry_make_on_loop(entry *e, result *value, object *o) {
         c->run(c);
     }
     entry_release_on_loop(e);
+}
+
+// Deeper than this is taken for one that has.
+enum { LOOKS_INTO_MAX = 8 };
+
+static bool has_parameters(gw_value v, int depth) {
+    if (v.kind == GW_TENSOR) return v.as.tensor->requires_grad && !v.as.tensor->node;
+    if (v.kind != GW_LIST && v.kind != GW_MAP) return false;
+    const gw_list *items = v.kind == GW_LIST ? v.as.list : &v.as.map->values;
+    if (depth == LOOKS_INTO_MAX) return true;
+    for (int i = 0; i < items->count; i++)
+        if (has_parameters(items->items[i], depth + 1)) return true;
+    return false;
+}
+
+void entry_guard_on_loop(entry *e, gw_value v, turn *t) {
+    if (!e->turn && has_parameters(v, 0)) e->turn = turn_retain(t ? t : e->agent->references->turn);
 }
 
 bool entry_await_on_loop(entry *e, continuation *c) {

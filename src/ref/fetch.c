@@ -12,6 +12,8 @@
 
 typedef struct fetch {
     continuation made;
+    turn *turn;  // that it takes; NULL: none
+    turn_request request;
     task task;
     agent *agent;
     entry *entry;
@@ -43,6 +45,7 @@ static void finish(fetch *f) {
     reply_result(a, f->to, f->kind, f->id, r);
     result_release(r);
     env_enter(a->env);
+    if (f->turn) turn_give_on_loop(f->turn);
     entry_release_on_loop(f->entry);
     agent_member(a, f->from)->fetch_count--;
     a->body_count--;
@@ -55,10 +58,18 @@ static void finish_task(task *t) {
     finish(list_entry(t, fetch, task));
 }
 
-static void made(continuation *c) {
-    fetch *f = (fetch *)(void *)c;
+static void turn_granted(turn_request *r) {
+    fetch *f = list_entry(r, fetch, request);
     f->task.run = finish_task;
     env_defer(f->agent->env, &f->task);
+}
+
+// Parameters are read in the turn in which they are changed.
+static void made(continuation *c) {
+    fetch *f = (fetch *)(void *)c;
+    f->turn = f->entry->turn;
+    f->request.granted = turn_granted;
+    if (!f->turn || turn_take_on_loop(f->turn, &f->request)) turn_granted(&f->request);
 }
 
 static void refuse(agent *a, const fetch *f, gw_error *error) {

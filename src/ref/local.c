@@ -25,7 +25,7 @@ static gw_status enter(gw_scope *s, entry *e, gw_error *error) {
     env_enter(a->env);
     entry_retain_on_loop(e);
     env_leave(a->env);
-    gw_status status = context_enter(a, s, e->object, &t->held, error);
+    gw_status status = context_enter(a, s, e->object->turn, &t->held, error);
     if (!status) return GW_OK;
     env_enter(a->env);
     entry_release_on_loop(e);
@@ -52,7 +52,7 @@ void *gw_local_as(gw_scope *s, gw_rref *r, const char *class_name) {
     gw_status status = local_entry(s, r, &error);
     object *o = status ? NULL : entry_object(r->entry, &error);
     if (o && is_of_class(o, class_name, &error) &&
-        (context_has_turn(s, o) || enter(s, r->entry, &error) == GW_OK))
+        (context_has_turn(s, o->turn) || enter(s, r->entry, &error) == GW_OK))
         return o->self;
     scope_fail_with(s, &error);
     return NULL;

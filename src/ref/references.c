@@ -9,6 +9,11 @@ gw_status references_open(agent *a, gw_error *error) {
     rs->agent = a;
     list_init(&rs->entries);
     list_init(&rs->users);
+    rs->turn = turn_open_on_loop(a);
+    if (!rs->turn) {
+        mem_free(rs);
+        return error_set(error, GW_NO_MEMORY, "no memory for references");
+    }
     a->references = rs;
     return GW_OK;
 }
@@ -28,7 +33,7 @@ gw_status references_received_on_loop(agent *a, int from, message *m, gw_error *
 // other stay, and are reported: see references_report_on_loop. Who has the turn of an object has its scope.
 static void leave_to_object(const entry *e) {
     const object *o = e->object;
-    if (!o || o->taken || e->count) return;
+    if (!o || o->turn->taken || e->count) return;
     for (uint32_t i = 0; i < o->own->handle_count; i++) {
         gw_rref *r = rref_of_handle(o->own->handles[i]);
         if (r) r->of_object = true;
@@ -73,6 +78,7 @@ static void close_entry(entry *e) {
     result *r = e->result;
     e->object = NULL;
     e->result = NULL;
+    turn_release(e->turn);
     map_fini(&e->forks);
     if (o) object_close(o);
     if (r) result_release(r);
@@ -121,5 +127,6 @@ void references_free(agent *a) {
     map_fini(&rs->pending);
     map_fini(&rs->pins);
     sites_free(rs);
+    turn_release(rs->turn);
     mem_free(rs);
 }

@@ -23,6 +23,7 @@ struct entry {
     bool made;
     result *result;  // once made, unless |object|
     object *object;
+    turn *turn;  // in which a value may be changed, that has parameters in it; one count, or NULL
     list_node awaiting;  // of continuation
     list_node link;      // in |entries|
 };
@@ -78,7 +79,8 @@ typedef struct references {
     map pins;         // by fork
     uint32_t pin_count;
 
-    map sites;  // texts, by themselves
+    map sites;   // texts, by themselves
+    turn *turn;  // of parameters that no object has given out
 
     uint32_t release_count;  // in |releases| of the members
     timer release_timer;

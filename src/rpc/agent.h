@@ -145,7 +145,7 @@ struct agent {
     bool loopback_deferred;
 
     // calls
-    uint64_t last_call, last_promise, last_id, last_object;
+    uint64_t last_call, last_promise, last_id, last_turn;
     uint64_t calls_made, calls_served, replies_dropped;
     int64_t notified_log_ns;                    // when a line was last written about a one-way call
     uint64_t messages_sent, messages_received;  // to and from others, but about membership

@@ -60,7 +60,7 @@ static held_turn *next_to_take(gw_scope *s, context **out_context) {
     for (context *c; (c = context_next(&s));) {
         list_each(l, &c->turns) {
             held_turn *h = list_entry(l, held_turn, link);
-            if (h->holds || (least && least->object->number < h->object->number)) continue;
+            if (h->holds || (least && least->turn->number < h->turn->number)) continue;
             least = h;
             *out_context = c;
         }
@@ -82,9 +82,9 @@ static void turn_granted(turn_request *r) {
 }
 
 // What was given up is taken again in any case; what is new, |until_ns| or until |c| is cancelled.
-static bool wait_for_turn(agent *a, object *o, context *c, bool is_new, int64_t until_ns) {
+static bool wait_for_turn(agent *a, turn *t, context *c, bool is_new, int64_t until_ns) {
     turn_wait w = { .request.granted = turn_granted, .waiter.what = "a turn", .env = a->env };
-    if (turn_take_on_loop(o, &w.request)) return true;
+    if (turn_take_on_loop(t, &w.request)) return true;
     if (!is_new) {
         env_wait(a->env, &w.waiter, ENV_NEVER);
         return true;
@@ -111,7 +111,7 @@ static bool resume(agent *a, gw_scope *s, held_turn *entering, int64_t until_ns)
     bool entered = true;
     held_turn *h;
     for (context *c; (h = next_to_take(s, &c));) {
-        if (wait_for_turn(a, h->object, c, h == entering, until_ns)) {
+        if (wait_for_turn(a, h->turn, c, h == entering, until_ns)) {
             turn_resume_on_loop(h, c);
         } else {
             turn_end_on_loop(h);
@@ -137,10 +137,25 @@ bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
 
 // ---- Entering an object ----
 
-bool context_has_turn(gw_scope *s, const object *o) {
+bool context_has_turn(gw_scope *s, const turn *t) {
     for (context *c; (c = context_next(&s));)
-        list_each(l, &c->turns) if (list_entry(l, held_turn, link)->object == o) return true;
+        list_each(l, &c->turns) if (list_entry(l, held_turn, link)->turn == t) return true;
     return false;
+}
+
+static bool is_within(const gw_scope *s, const gw_scope *outer) {
+    while (s && s != outer) s = s->parent;
+    return s != NULL;
+}
+
+turn *context_turn_on_loop(gw_scope *s) {
+    const context *c = context_of(s);
+    if (!c || list_is_empty(&c->turns)) return NULL;
+    list_each(l, &c->turns) {
+        turn *t = list_entry(l, held_turn, link)->turn;
+        if (t->object && is_within(s, t->object->own)) return t;
+    }
+    return list_entry(c->turns.next, held_turn, link)->turn;
 }
 
 static void leave_turns(gw_scope *s, void *data) {
@@ -150,7 +165,7 @@ static void leave_turns(gw_scope *s, void *data) {
         held_turn *h = list_entry(l, held_turn, link);
         if (h->scope != s) continue;
         // Nobody is left whom an error in the object's scope could be told.
-        if (h->holds) gw_scope_clear(h->object->own);
+        if (h->holds && h->turn->object) gw_scope_clear(h->turn->object->own);
         turn_end_on_loop(h);
         if (h->left) h->left(h);
     }
@@ -158,17 +173,11 @@ static void leave_turns(gw_scope *s, void *data) {
     if (c->own_memory && c->scope == s) mem_free(c);
 }
 
-// Whether |s| lies in the context's own scope. The scope of an object leads to a context too, that of whoever has its turn,
-// but outlives it.
-static bool is_inside(const context *c, const gw_scope *s) {
-    while (s && s != c->scope) s = s->parent;
-    return s != NULL;
-}
-
 // The context whose turn an object entered in |s| is: the handler's, or one of the scope's own.
 static context *context_for(agent *a, gw_scope *s, gw_error *error) {
     context *c = context_of(s);
-    if (c && !is_inside(c, s)) {
+    // The scope of an object leads to a context too, that of whoever has its turn, but outlives it.
+    if (c && !is_within(s, c->scope)) {
         error_set(error, GW_INVALID,
                   "gw_local in a scope of an object, which outlives the call; use the call's own");
         return NULL;
@@ -200,23 +209,23 @@ int64_t context_until_ns(const agent *a, gw_scope *s) {
     return usual_ns;
 }
 
-gw_status context_enter(agent *a, gw_scope *s, object *o, held_turn *h, gw_error *error) {
+gw_status context_enter(agent *a, gw_scope *s, turn *t, held_turn *h, gw_error *error) {
     context *c = context_for(a, s, error);
     if (!c) return error->status;
     h->scope = s;
     gw_status status = GW_OK;
     env_enter(a->env);
-    if (!o->taken) {
-        o->taken = true;
-        turn_begin_on_loop(h, o, c, true);
+    if (!t->taken) {
+        t->taken = true;
+        turn_begin_on_loop(h, t, c, true);
     } else if ((status = context_check_wait(s, error)) == GW_OK) {
         // All others are given up, so that they are taken again in order with this one.
         pause(a, c->scope, NULL);
-        turn_begin_on_loop(h, o, c, false);
+        turn_begin_on_loop(h, t, c, false);
         if (!resume(a, c->scope, h, context_until_ns(a, s)) &&
             !(status = context_check_cancelled(s, error)))
             status = error_set(error, GW_TIMEOUT, "the turn of an object of class %s did not come",
-                               o->class->name);
+                               t->object ? t->object->class->name : "that has ended");
     }
     env_leave(a->env);
     return status;

@@ -47,11 +47,13 @@ int64_t context_deadline_ns(gw_scope *s);  // the least of all above |s|
 // How long to wait in |s| from now on. As for calls: what has no deadline does not wait for ever.
 int64_t context_until_ns(const agent *a, gw_scope *s);
 
-// Enters |o|: takes its turn for |h|, which |s| gives back when it closes (h->left). Fails with WOULD_BLOCK, TIMEOUT,
+// Takes the turn |t| for |h|, which |s| gives back when it closes (h->left). Fails with WOULD_BLOCK, TIMEOUT,
 // NO_MEMORY, and INVALID in a scope that outlives what runs in it. Without the role.
-gw_status context_enter(agent *a, gw_scope *s, object *o, held_turn *h, gw_error *error);
-// Whether the context of |s| has the turn of |o| already.
-bool context_has_turn(gw_scope *s, const object *o);
+gw_status context_enter(agent *a, gw_scope *s, turn *t, held_turn *h, gw_error *error);
+// Whether the context of |s| has the turn |t| already.
+bool context_has_turn(gw_scope *s, const turn *t);
+// The turn that what runs in |s| has: of the object whose scope it is, else the first it took. NULL without one.
+turn *context_turn_on_loop(gw_scope *s);
 
 // Waits as env_wait does, giving up place and turns meanwhile; not at all, or no longer, once the call that |s| is part of
 // is cancelled.

@@ -16,12 +16,13 @@ static void free_object(object *o) {
     o->own->is_lent = false;
     gw_error ignored = gw_scope_close(o->own);
     (void)ignored;
+    if (o->turn) o->turn->object = NULL;
+    turn_release(o->turn);
     mem_free(o->self);
     mem_free(o);
 }
 
-object *object_open(agent *a, gw_scope *s, const class *c, uint64_t key, context *during,
-                    const gw_args *args) {
+static object *alloc_object(agent *a, gw_scope *s, const class *c, uint64_t key) {
     object *o = mem_calloc(sizeof *o);
     if (!o) {
         scope_fail(s, GW_NO_MEMORY, "no memory for an object");
@@ -29,24 +30,35 @@ object *object_open(agent *a, gw_scope *s, const class *c, uint64_t key, context
     }
     o->agent = a;
     o->class = c;
-    list_init(&o->waiting);
     o->self = mem_calloc(c->options.size ? c->options.size : 1);
     o->own = agent_scope_open(a, key, 0, ENV_NEVER);
     o->own->is_lent = !o->own->error;
-    if (!o->self) scope_fail(s, GW_NO_MEMORY, "no memory for an object");
+    env_enter(a->env);
+    o->turn = turn_open_on_loop(a);
+    if (o->turn) o->turn->object = o;
+    env_leave(a->env);
+    if (!o->self || !o->turn) scope_fail(s, GW_NO_MEMORY, "no memory for an object");
     if (o->own->error) scope_fail_with(s, o->own->error);
+    return o;
+}
+
+object *object_open(agent *a, gw_scope *s, const class *c, uint64_t key, context *during,
+                    const gw_args *args) {
+    object *o = alloc_object(a, s, c, key);
+    if (!o) return NULL;
     if (!s->error) {
-        lead_to(o, during);
+        held_turn h = { .scope = s };
+        env_enter(a->env);
+        o->turn->taken = true;
+        turn_begin_on_loop(&h, o->turn, during, true);
+        env_leave(a->env);
         c->options.open(o->own, o->self, args);
         object_settle(o, s);
-        lead_to(o, NULL);
-    }
-    if (!s->error) {
         env_enter(a->env);
-        o->number = ++a->last_object;
+        turn_end_on_loop(&h);
         env_leave(a->env);
-        return o;
     }
+    if (!s->error) return o;
     free_object(o);  // what was not made whole is not closed by its class
     return NULL;
 }
@@ -64,6 +76,7 @@ void object_close(object *o) {
 // docs/PROTOCOL.md, O4.
 static void run_end(object *o, bool has_place) {
     agent *a = o->agent;
+    turn *t = o->turn;
     context c = { .scope = o->own,
                   .agent = a,
                   .may_wait = has_place,
@@ -74,8 +87,11 @@ static void run_end(object *o, bool has_place) {
     list_init(&c.turns);
     lead_to(o, &c);
     if (a->timeout_ms > 0) gw_scope_set_timeout(o->own, a->timeout_ms);
+    turn_retain(t);
     close_object(o);
     env_enter(a->env);
+    turn_give_on_loop(t);
+    turn_release(t);
     a->body_count--;
     leaving_check_on_loop(a);
     env_leave(a->env);
@@ -94,9 +110,9 @@ static void run_end_task(task *t) {
     run_end(list_entry(t, object, end_task), false);
 }
 
-void object_end_on_loop(object *o) {
+static void end_in_turn(turn_request *r) {
+    object *o = list_entry(r, object, end_turn);
     agent *a = o->agent;
-    a->body_count++;
     if (a->pool.ending) {
         o->end_task.run = run_end_task;
         env_defer(a->env, &o->end_task);
@@ -104,6 +120,12 @@ void object_end_on_loop(object *o) {
         o->end = (pool_job){ .taken = end_taken, .run = run_end_job };
         pool_submit_on_loop(&a->pool, &o->end);
     }
+}
+
+void object_end_on_loop(object *o) {
+    o->agent->body_count++;
+    o->end_turn.granted = end_in_turn;
+    if (turn_take_on_loop(o->turn, &o->end_turn)) end_in_turn(&o->end_turn);
 }
 
 void object_settle(object *o, gw_scope *s) {
@@ -114,21 +136,39 @@ void object_settle(object *o, gw_scope *s) {
 
 // ---- Turns ----
 
-bool turn_take_on_loop(object *o, turn_request *r) {
-    if (!o->taken) {
-        assert(list_is_empty(&o->waiting));
-        o->taken = true;
+turn *turn_open_on_loop(agent *a) {
+    turn *t = mem_calloc(sizeof *t);
+    if (!t) return NULL;
+    atomic_init(&t->count, 1);
+    t->number = ++a->last_turn;
+    list_init(&t->waiting);
+    return t;
+}
+
+turn *turn_retain(turn *t) {
+    atomic_fetch_add_explicit(&t->count, 1, memory_order_relaxed);
+    return t;
+}
+
+void turn_release(turn *t) {
+    if (t && atomic_fetch_sub_explicit(&t->count, 1, memory_order_acq_rel) == 1) mem_free(t);
+}
+
+bool turn_take_on_loop(turn *t, turn_request *r) {
+    if (!t->taken) {
+        assert(list_is_empty(&t->waiting));
+        t->taken = true;
         return true;
     }
-    list_append(&o->waiting, &r->link);
+    list_append(&t->waiting, &r->link);
     return false;
 }
 
 // Straight to the next: whoever comes now is behind.
-void turn_give_on_loop(object *o) {
-    assert(o->taken);
-    list_node *l = list_take(&o->waiting);
-    o->taken = l != NULL;
+void turn_give_on_loop(turn *t) {
+    assert(t->taken);
+    list_node *l = list_take(&t->waiting);
+    t->taken = l != NULL;
     if (!l) return;
     turn_request *r = list_entry(l, turn_request, link);
     r->granted(r);
@@ -138,8 +178,8 @@ void turn_cancel_on_loop(turn_request *r) {
     list_remove(&r->link);
 }
 
-void turn_begin_on_loop(held_turn *h, object *o, context *c, bool holds) {
-    h->object = o;
+void turn_begin_on_loop(held_turn *h, turn *t, context *c, bool holds) {
+    h->turn = t;
     h->holds = false;
     list_append(&c->turns, &h->link);
     if (holds) turn_resume_on_loop(h, c);
@@ -147,14 +187,14 @@ void turn_begin_on_loop(held_turn *h, object *o, context *c, bool holds) {
 
 void turn_resume_on_loop(held_turn *h, context *c) {
     h->holds = true;
-    lead_to(h->object, c);
+    if (h->turn->object) lead_to(h->turn->object, c);
 }
 
 void turn_pause_on_loop(held_turn *h) {
     if (!h->holds) return;
     h->holds = false;
-    lead_to(h->object, NULL);
-    turn_give_on_loop(h->object);
+    if (h->turn->object) lead_to(h->turn->object, NULL);
+    turn_give_on_loop(h->turn);
 }
 
 void turn_end_on_loop(held_turn *h) {

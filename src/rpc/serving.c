@@ -176,7 +176,7 @@ static void place(serving *s) {
                             .deadline_ns = s->deadline_ns,
                             .function = s->header.function };
     list_init(&s->context.turns);
-    if (s->object) turn_begin_on_loop(&s->held, s->object, &s->context, true);
+    if (s->object) turn_begin_on_loop(&s->held, s->object->turn, &s->context, true);
     if (!inline_) {
         s->job = (pool_job){ .hops = s->header.fixed.hops, .taken = job_taken, .run = run_job };
         pool_submit_on_loop(&s->agent->pool, &s->job);
@@ -196,7 +196,7 @@ static void turn_granted(turn_request *r) {
     if (room_for_replies_on_loop(s->agent, s->caller)) {
         place(s);
     } else {
-        turn_give_on_loop(s->object);
+        turn_give_on_loop(s->object->turn);
         room_hold_on_loop(s, true);
     }
 }
@@ -209,7 +209,7 @@ void serving_admit_on_loop(serving *s) {
     if (s->object) {
         s->state = SERVING_TURN;
         s->turn.granted = turn_granted;
-        if (!turn_take_on_loop(s->object, &s->turn)) return;
+        if (!turn_take_on_loop(s->object->turn, &s->turn)) return;
     }
     place(s);
 }
