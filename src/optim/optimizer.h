@@ -77,7 +77,8 @@ typedef struct parameter {
     gw_tensor *grad;                     // counted; NULL: none, so nothing happens to it
     block *new_x;                        // NULL: written in place
     block *new_state[OPTIM_STATES_MAX];  // NULL: unused, or written in place
-    struct row_update *rows;             // the new values are only of these
+    block *spare;             // for the whole storage, should it be pinned before the commit
+    struct row_update *rows;  // the new values are only of these
 } parameter;
 
 struct gw_optimizer {

@@ -105,10 +105,8 @@ void row_update_compute(const gw_optimizer *o, parameter *p) {
 }
 
 void row_update_commit(parameter *p) {
-    // It was writable when the step was staged. Should somebody have come to rely on it since, and there be no memory
-    // for a copy, then these are the values they get.
     storage *st = p->x->storage;
-    storage_writable(st);
+    storage_writable_by(st, &p->spare);
     size_t offset = (size_t)p->x->offset * gw_dtype_size((gw_dtype)p->x->dtype);
     scatter(p, p->rows->x->bytes, st->block->bytes + offset);
     for (int k = 0; k < OPTIM_STATES_MAX; k++)

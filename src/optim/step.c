@@ -9,11 +9,16 @@ static size_t size_of(const gw_tensor *x) {
     return (size_t)x->numel * gw_dtype_size((gw_dtype)x->dtype);
 }
 
-// Whether |x| is all there is to its storage, so that another block can take the place of the old
-// one. Views of it, and memory that the user lent, must see the new values where the old ones were.
+// Whether |x| is all of its storage; memory that the user lent must see the new values itself.
+static bool is_whole(const gw_tensor *x) {
+    const block *b = x->storage->block;
+    return !b->external && !x->offset && size_of(x) == b->size;
+}
+
+// Whether another block can take the place of the old one: nobody misses the rest.
 static bool is_replaceable(const gw_tensor *x) {
-    return atomic_load_explicit(&x->storage->count, memory_order_acquire) == 1 &&
-           !x->storage->block->external;
+    return is_whole(x) || (atomic_load_explicit(&x->storage->count, memory_order_acquire) == 1 &&
+                           !x->storage->block->external);
 }
 
 // Whether nobody but its one holder can see the values of |b|.
@@ -28,6 +33,8 @@ static void discard(parameter *p) {
     row_update_discard(p);
     block_release(p->new_x);
     p->new_x = NULL;
+    block_release(p->spare);
+    p->spare = NULL;
     for (int k = 0; k < OPTIM_STATES_MAX; k++) {
         block_release(p->new_state[k]);
         p->new_state[k] = NULL;
@@ -78,6 +85,14 @@ static bool take_blocks(const gw_optimizer *o, parameter *p, bool beside) {
     return ok;
 }
 
+// Between stage and commit somebody may come to rely on the values; of parameters with one storage the first has the spare.
+static bool take_spare(const gw_optimizer *o, parameter *p) {
+    if (!p->rows && is_whole(p->x)) return true;
+    for (const parameter *q = o->parameters; q < p; q++)
+        if (q->spare && q->x->storage == p->x->storage) return true;
+    return (p->spare = block_take(p->x->storage->block->size)) != NULL;
+}
+
 static bool prepare(gw_scope *s, gw_optimizer *o, int i, bool beside) {
     parameter *p = &o->parameters[i];
     gw_tensor *grad = grads_find(s, p->x);
@@ -85,9 +100,8 @@ static bool prepare(gw_scope *s, gw_optimizer *o, int i, bool beside) {
     bool dense;
     if (!row_update_check(s, o, p, grad, &dense)) return false;
     p->grad = handle_retain(dense ? gw_to_dense(s, grad) : grad);
-    if (!gw_ok(s)) return false;
-    if (!dense) return row_update_prepare(s, o, p);
-    if (take_blocks(o, p, beside)) return true;
+    if (!gw_ok(s) || (!dense && !row_update_prepare(s, o, p))) return false;
+    if ((!dense || take_blocks(o, p, beside)) && (!beside || take_spare(o, p))) return true;
     scope_fail(s, GW_NO_MEMORY,
                "step of gw_%s: no memory for new values of parameter %d; none has changed",
                o->rule->name, p->number);
@@ -151,23 +165,26 @@ bool optimizer_stage(gw_scope *s, gw_optimizer *o) {
 }
 
 // ---- Committing ---------------------------------------------------------------------------------
-static void put_in_place(gw_tensor *x, block *values) {
+static void put_in_place(parameter *p) {
+    gw_tensor *x = p->x;
     storage *st = x->storage;
-    st->version++;
-    if (!values) return;
-    if (is_replaceable(x)) {
+    if (!p->new_x) {
+        st->version++;
+    } else if (is_replaceable(x)) {
+        st->version++;
         block_release(st->block);
-        st->block = values;
+        st->block = p->new_x;
         x->offset = 0;
-        return;
+    } else {
+        storage_writable_by(st, &p->spare);
+        memcpy(place_of(x), p->new_x->bytes, size_of(x));
+        block_release(p->new_x);
     }
-    memcpy(place_of(x), values->bytes, size_of(x));
-    block_release(values);
+    p->new_x = NULL;
 }
 
 static void commit(parameter *p) {
-    if (!p->rows) put_in_place(p->x, p->new_x);
-    p->new_x = NULL;
+    if (!p->rows) put_in_place(p);
     for (int k = 0; k < OPTIM_STATES_MAX; k++) {
         if (!p->new_state[k]) continue;
         block_release(p->state[k]);
@@ -175,6 +192,8 @@ static void commit(parameter *p) {
         p->new_state[k] = NULL;
     }
     if (p->rows) row_update_commit(p);
+    block_release(p->spare);
+    p->spare = NULL;
     handle_release(p->grad);
     p->grad = NULL;
     p->step_count++;

@@ -35,18 +35,36 @@ void storage_release(storage *st) {
     mem_give(st, sizeof *st);
 }
 
+static bool is_pinned(const storage *st) {
+    return atomic_load_explicit(&st->block->pins, memory_order_acquire) > 0;
+}
+
+// For a copy of it, which takes the count on |copy|.
+static void move_to(storage *st, block *copy) {
+    memcpy(copy->bytes, st->block->bytes, st->block->size);
+    if (st->pins) {
+        block_unpin(st->block);
+    } else {
+        block_release(st->block);
+    }
+    st->pins = false;
+    st->block = copy;
+}
+
 uint8_t *storage_writable(storage *st) {
-    if (atomic_load_explicit(&st->block->pins, memory_order_acquire) > 0) {
+    if (is_pinned(st)) {
         block *copy = block_take(st->block->size);
         if (!copy) return NULL;
-        memcpy(copy->bytes, st->block->bytes, st->block->size);
-        if (st->pins) {
-            block_unpin(st->block);
-        } else {
-            block_release(st->block);
-        }
-        st->pins = false;
-        st->block = copy;
+        move_to(st, copy);
+    }
+    st->version++;
+    return st->block->bytes;
+}
+
+uint8_t *storage_writable_by(storage *st, block **spare) {
+    if (*spare && is_pinned(st)) {
+        move_to(st, *spare);
+        *spare = NULL;
     }
     st->version++;
     return st->block->bytes;

@@ -42,6 +42,9 @@ void storage_release(storage *st);
 // The one way to write: bytes of the storage that nobody else relies on. Swaps in a copy if the block is pinned. NULL
 // without memory.
 uint8_t *storage_writable(storage *st);
+// The same without a failure: |*spare|, of the block's size, is the copy if one is needed, and then NULL. Without a spare it
+// is known to be writable.
+uint8_t *storage_writable_by(storage *st, block **spare);
 
 struct gw_tensor {
     gw_handle handle;

@@ -155,6 +155,6 @@ static void methods_see_whole_concurrent_steps_of_parts_of_tensors(void **state)
     run(true, true);
 }
 
-GW_TESTS(steps, methods_see_whole_steps, methods_see_whole_concurrent_steps,
+GW_TESTS(turns_of_steps, methods_see_whole_steps, methods_see_whole_concurrent_steps,
          methods_see_whole_steps_of_parts_of_tensors,
          methods_see_whole_concurrent_steps_of_parts_of_tensors);
