@@ -146,6 +146,38 @@ static void a_staged_step_waits_for_its_commit(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
+// Whole, or parts of one tensor; looked at directly, or through a view.
+static void save_between_stage_and_commit(bool are_parts, bool through_view) {
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *flat = gw_from(s, ((float[]){ 1, 2, 3, 4 }), 4);
+    gw_tensor *a = leaf(s, 1, 2), *b = leaf(s, 3, 4);
+    if (are_parts) {
+        a = gw_requires_grad(s, gw_slice(s, flat, 0, 0, 2, 1));
+        b = gw_requires_grad(s, gw_slice(s, flat, 0, 2, 4, 1));
+    }
+    gw_optimizer *opt = gw_sgd(s, list_of(s, a, b), rate(1));
+    gw_scope *t = gw_scope_open(s), *u = gw_scope_open(s);
+    gw_backward(t, gw_sum(t, gw_add(t, a, b)));
+    assert_true(optimizer_stage(t, opt));
+    gw_tensor *seen_a = through_view ? gw_reshape(u, a, 1, 2) : a;
+    gw_tensor *seen_b = through_view ? gw_reshape(u, b, 1, 2) : b;
+    gw_tensor *product = gw_sum(u, gw_mul(u, seen_a, seen_b));
+    optimizer_commit(opt);
+    assert_values(a, 0, 1);
+    assert_values(b, 2, 3);
+    gw_backward(u, product);
+    assert_values(gw_grad(u, a), 3, 4);
+    assert_values(gw_grad(u, b), 1, 2);
+    gw_scope_merge(u);
+    gw_scope_merge(t);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+static void what_is_saved_before_the_commit_stays_as_it_was(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) save_between_stage_and_commit(i & 1, i & 2);
+}
+
 static void values_that_are_being_sent_stay_as_they_were(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -236,5 +268,6 @@ GW_TESTS(optim_step, parameters_without_gradient_stay, a_step_uses_the_gradients
          values_saved_for_backward_stay_as_they_were, views_see_the_new_values,
          lent_memory_gets_the_new_values, the_rate_can_change_between_steps,
          a_discarded_step_changes_nothing, a_staged_step_waits_for_its_commit,
+         what_is_saved_before_the_commit_stays_as_it_was,
          values_that_are_being_sent_stay_as_they_were, a_step_is_all_or_nothing,
          nothing_happens_in_a_failed_scope, it_survives_any_failing_allocation);
