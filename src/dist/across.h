@@ -19,6 +19,16 @@ typedef enum across_state {
     ACROSS_DROPPED    // aborted, or its scope is closed
 } across_state;
 
+typedef enum across_event {
+    ACROSS_MARKED,     // its marks have come
+    ACROSS_DONE,       // its part has been run
+    ACROSS_SUCCEEDED,  // the initiator says that it is over, and not that it has failed
+    ACROSS_HEARD,      // another says so
+    ACROSS_FAILED,     // here, or the initiator says so
+    ACROSS_CLOSED,     // its scope
+    ACROSS_LOST        // its initiator
+} across_event;
+
 typedef struct worker_set {
     uint64_t words[LIMIT_WORKERS / 64];
 } worker_set;
@@ -108,7 +118,8 @@ passes_ended passes_ended_on_loop(const agent *a, int initiator);
 void across_send_outbox_on_loop(across *x, list_node *mails);
 void across_abort_on_loop(const across *x, int to, const gw_error *why);
 void across_fail_on_loop(across *x, const gw_error *why);  // the initiator's
-void across_await_on_loop(across *x);                      // its marks are known: it runs
+void across_apply_on_loop(across *x,
+                          across_event event);  // states.c; nothing else changes its state
 void across_scope_closed_on_loop(agent *a, int to, uint64_t scope);
 void across_unlist_on_loop(across *x);
 

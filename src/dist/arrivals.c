@@ -72,12 +72,6 @@ bool across_awaits(const across *x, int rank) {
     return false;
 }
 
-void across_await_on_loop(across *x) {
-    x->state = ACROSS_RUNNING;
-    for (uint32_t i = 0; i < x->marks.count; i++)
-        x->awaited += x->marks.items[i].rank == (uint32_t)x->agent->rank;
-}
-
 static bool same_marks(const marks *a, const marks *b) {
     return a->count == b->count &&
            (!a->count || !memcmp(a->items, b->items, a->count * sizeof *a->items));
@@ -151,11 +145,10 @@ static gw_status take(across *x, message *m, gradient_head *h, gw_error *error) 
         return error_set(error, GW_PROTOCOL, "%s: %s tells of another pass than was told before",
                          x->agent->name, agent_member(x->agent, h->from)->name);
     if (x->state == ACROSS_MARKING && h->flags & ACROSS_MARKS) {
-        across_leave_early_on_loop(x);
         x->marks = h->marks;
         h->marks = (marks){ 0 };
         x->partial = !h->send;
-        across_await_on_loop(x);
+        across_apply_on_loop(x, ACROSS_MARKED);
     }
     if (h->ended.settled > x->heard.settled && h->ended.settled <= x->number) x->heard = h->ended;
     return h->send ? keep(x, m, h, error) : GW_OK;

@@ -197,7 +197,7 @@ static across *open_pass(agent *a) {
     assert_non_null(x);
     assert_true(marks_add(&x->marks, (mark){ VICTIM, 0, 1 }));
     env_enter(a->env);
-    across_await_on_loop(x);
+    across_apply_on_loop(x, ACROSS_MARKED);
     list_append(&a->graphs->passes, &x->link);
     env_leave(a->env);
     return x;

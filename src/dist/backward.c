@@ -195,7 +195,7 @@ static bool begin(across *x, visited *v) {
     agent *a = x->agent;
     env_enter(a->env);
     x->number = ++a->graphs->last_pass;
-    across_await_on_loop(x);
+    across_apply_on_loop(x, ACROSS_MARKED);
     list_append(&a->graphs->passes, &x->link);
     bool ok = expect_participants(x, v);
     env_leave(a->env);

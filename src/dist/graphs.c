@@ -40,10 +40,7 @@ void graphs_lost_on_loop(agent *a, int rank) {
         across *x = list_entry(l, across, link);
         forget_told_on_loop(x, rank);
         if (x->initiator == rank) {
-            // Others may have heard that it is settled, and do not release any more what they had of this worker.
-            x->unsure = true;
-            across_settle_on_loop(x);
-            across_drop_on_loop(x);
+            across_apply_on_loop(x, ACROSS_LOST);
         } else if (x->initiator == a->rank && across_awaits(x, rank)) {
             gw_error error = m->why;
             if (m->known) error_prefix(&error, m->name);
@@ -62,7 +59,7 @@ void graphs_stop_on_loop(agent *a, const gw_error *why) {
         if (x->initiator == a->rank)
             across_fail_on_loop(x, why);
         else
-            across_drop_on_loop(x);
+            across_apply_on_loop(x, ACROSS_FAILED);
     }
     receives_close_on_loop(a);
 }

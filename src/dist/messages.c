@@ -40,17 +40,14 @@ static gw_status abort_received(agent *a, int from, message *m, gw_error *error)
     passes_peer *in = passes_peer_of_on_loop(a, from);
     if (in && !passes_is_over_on_loop(a, from, number)) passes_peer_remember_aborted(in, number);
     across *x = passes_find_on_loop(a, from, number);
-    if (x) across_drop_on_loop(x);
+    if (x) across_apply_on_loop(x, ACROSS_FAILED);
     return GW_OK;
 }
 
-static void drop_scope(agent *a, int from, uint64_t scope) {
+static void close_scope(agent *a, int from, uint64_t scope) {
     list_each(l, &a->graphs->passes) {
         across *x = list_entry(l, across, link);
-        if (x->initiator != from || x->scope != scope || x->state < ACROSS_COMPLETE) continue;
-        // It has not been aborted, so it has succeeded, also if an older one of another scope has not ended.
-        across_settle_on_loop(x);
-        across_drop_on_loop(x);
+        if (x->initiator == from && x->scope == scope) across_apply_on_loop(x, ACROSS_CLOSED);
     }
 }
 
@@ -60,7 +57,7 @@ static gw_status scope_closed_received(agent *a, int from, message *m, gw_error 
     passes_ended ended = read_ended(&r);
     if (r.failed) return error_set(error, GW_PROTOCOL, "scope closed: cut off");
     passes_note_ended_on_loop(a, from, ended);
-    drop_scope(a, from, scope);
+    if (from != a->rank) close_scope(a, from, scope);
     return GW_OK;
 }
 
@@ -85,18 +82,17 @@ void across_send_outbox_on_loop(across *x, list_node *mails) {
     agent *a = x->agent;
     passes_ended ended = passes_ended_on_loop(a, x->initiator);
     if (x->heard.settled > ended.settled) ended = x->heard;
-    for (list_node *l; (l = list_take(mails));) {
-        across_mail *mail = list_entry(l, across_mail, link);
+    gw_error error = { 0 };
+    while (!list_is_empty(mails) && !error.status && x->state != ACROSS_DROPPED) {
+        across_mail *mail = list_entry(list_take(mails), across_mail, link);
         bool more =
             !list_is_empty(mails) && list_entry(mails->next, across_mail, link)->peer == mail->peer;
         if (!mail->message->head.failed)
             memcpy(mail->message->head.data + ENDED_AT, &ended, sizeof ended);
-        gw_error error;
-        if (agent_send_on_loop(a, mail->peer, mail->message, !more, &error) &&
-            x->initiator == a->rank)
-            across_fail_on_loop(x, &error);
+        agent_send_on_loop(a, mail->peer, mail->message, !more, &error);
         mem_give(mail, sizeof *mail);
     }
+    if (error.status) across_fail_part_on_loop(x, &error);
 }
 
 void across_abort_on_loop(const across *x, int to, const gw_error *why) {

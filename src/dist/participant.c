@@ -8,12 +8,14 @@ void across_fail_part_on_loop(across *x, const gw_error *why) {
     agent *a = x->agent;
     if (x->initiator == a->rank) {
         across_fail_on_loop(x, why);
-    } else if (x->state != ACROSS_DROPPED) {
+        return;
+    }
+    if (x->state != ACROSS_DROPPED) {
         passes_peer *in = passes_peer_of_on_loop(a, x->initiator);
         if (in) passes_peer_remember_aborted(in, x->number);
         across_abort_on_loop(x, x->initiator, why);
-        across_drop_on_loop(x);
     }
+    across_apply_on_loop(x, ACROSS_FAILED);
 }
 
 static void fail(across *x) {
@@ -25,7 +27,7 @@ static void fail(across *x) {
     env_leave(a->env);
 }
 
-static void tell_done_on_loop(across *x) {
+void across_done_on_loop(const across *x) {
     message *m = agent_message_on_loop(x->agent, KIND_PASS_DONE);
     if (!m) return;
     bytes_put_u64(&m->head, x->number);
@@ -50,16 +52,8 @@ static bool plan(across *x) {
 static void send_out(across *x, bool done) {
     agent *a = x->agent;
     env_enter(a->env);
-    if (x->state == ACROSS_DROPPED) {
-        done = false;
-    } else {
-        across_send_outbox_on_loop(x, &x->outbox);
-    }
-    if (done) {
-        x->state = ACROSS_COMPLETE;
-        tell_done_on_loop(x);
-        leaving_check_on_loop(a);
-    }
+    across_send_outbox_on_loop(x, &x->outbox);
+    if (done) across_apply_on_loop(x, ACROSS_DONE);
     env_leave(a->env);
     across_mail_free(&x->outbox);
 }

@@ -1,5 +1,4 @@
-// Which passes there are here, what their initiators have told, and how a participant's part ends. With the role but where it
-// says so.
+// Which passes there are here, and what their initiators have told. With the role.
 #include "dist/passes.h"
 
 #include "base/mem.h"
@@ -109,88 +108,12 @@ void passes_put_ended_on_loop(const agent *a, int from, bytes *b) {
     bytes_put_u64(b, e.failed);
 }
 
-// ---- The end of a participant's part ------------------------------------------------------------
+// ---- What is told of their ends -----------------------------------------------------------------
 
-static void free_grads(across *x) {
-    for (int i = 0; i < x->grad_count; i++) {
-        handle_release(x->grads[i].leaf);
-        handle_release(x->grads[i].grad);
-    }
-    mem_free(x->grads);
-    x->grads = NULL;
-    x->grad_count = 0;
-}
-
-static void run_held(agent *a, int from) {
-    list_each(l, &a->graphs->passes) {
-        across *x = list_entry(l, across, link);
-        if (x->initiator == from) across_schedule_on_loop(x, 0);
-    }
-}
-
-// Without the role: what is let go of may be a user's.
-void across_end(across *x) {
-    env *e = x->agent->env;
-    env_enter(e);
-    bool dropped = x->state == ACROSS_DROPPED, settled = x->settled;
-    env_leave(e);
-    if (settled) across_give_up_graph(x);
-    across_fini(x);
-    env_enter(e);
-    // A pass that has been settled may have been dropped since.
-    bool again = !dropped && x->state == ACROSS_DROPPED;
-    agent *a = x->agent;
-    int from = x->initiator;
-    x->ends = x->settled = false;
-    list_remove(&x->ending);
-    if (settled) run_held(a, from);
-    env_leave(e);
-    if (!dropped && !again) return;
-    free_grads(x);
-    mem_free(x);
-}
-
-static void end_task(task *t) {
-    across_end(list_entry(t, across, task));
-}
-
-static void end_soon(across *x) {
-    if (x->ends) return;
-    x->ends = true;
-    list_append(&x->agent->graphs->ending, &x->ending);
-    if (x->runs) return;  // whoever runs it will see to it
-    x->task.run = end_task;
-    env_defer(x->agent->env, &x->task);
-}
-
-void across_settle_on_loop(across *x) {
-    if (x->state != ACROSS_COMPLETE) return;
-    x->state = ACROSS_SETTLED;
-    x->settled = true;
-    end_soon(x);
-}
-
-void across_drop_on_loop(across *x) {
-    if (x->initiator == x->agent->rank) return;
-    passes_peer *by = x->by >= 0 ? passes_peer_find_on_loop(x->agent, x->by) : NULL;
-    if (by) by->open_count--;
-    if (x->state == ACROSS_MARKING) across_leave_early_on_loop(x);
-    list_remove(&x->link);
-    x->state = ACROSS_DROPPED;
-    end_soon(x);
-    leaving_check_on_loop(x->agent);
-}
-
-// What is over and not complete here has failed. Which of the others have, the initiator has told first.
-static void end_as_told(across *x, const passes_ended *ended) {
+static bool has_failed(const across *x, const passes_ended *ended) {
     uint64_t before = ended->settled - 1 - x->number;
-    bool failed = before < PASSES_FAILED_BITS && (ended->failed >> before & 1) &&
-                  !planted(PLANTED_FAILED_SETTLED);
-    if (x->state < ACROSS_COMPLETE || failed) {
-        across_drop_on_loop(x);
-    } else {
-        across_settle_on_loop(x);
-    }
+    return before < PASSES_FAILED_BITS && (ended->failed >> before & 1) &&
+           !planted(PLANTED_FAILED_SETTLED);
 }
 
 void passes_note_ended_on_loop(agent *a, int from, passes_ended ended) {
@@ -205,19 +128,19 @@ void passes_note_ended_on_loop(agent *a, int from, passes_ended ended) {
     }
     list_each(l, &a->graphs->passes) {
         across *x = list_entry(l, across, link);
-        if (x->initiator == from && x->number < ended.settled) end_as_told(x, &ended);
+        if (x->initiator == from && x->number < ended.settled)
+            across_apply_on_loop(x, has_failed(x, &ended) ? ACROSS_FAILED : ACROSS_SUCCEEDED);
     }
 }
 
-// A pass whose graph is still to be given up when another of the same initiator comes: whoever passes on what it has heard
-// may be faster than the initiator. Nothing is dropped for it, and no pass is over.
+// Whoever passes on what it has heard may be faster than the initiator, and may be wrong: failures are the initiator's to
+// tell, and so is what lies so far back that nobody else can say it.
 void passes_note_heard_on_loop(agent *a, int from, passes_ended ended) {
     list_each(l, &a->graphs->passes) {
         across *x = list_entry(l, across, link);
-        uint64_t before = ended.settled - 1 - x->number;
-        if (x->initiator != from || x->number >= ended.settled || before >= PASSES_FAILED_BITS)
+        if (x->initiator != from || from == a->rank || x->number >= ended.settled ||
+            ended.settled - x->number > PASSES_FAILED_BITS || has_failed(x, &ended))
             continue;
-        if (!(ended.failed >> before & 1) || planted(PLANTED_FAILED_SETTLED))
-            across_settle_on_loop(x);
+        across_apply_on_loop(x, ACROSS_HEARD);
     }
 }

@@ -32,14 +32,13 @@ void passes_note_heard_on_loop(agent *a, int initiator, passes_ended ended);
 
 gw_status passes_gradient_received_on_loop(agent *a, int from, message *m, gw_error *error);
 
-// A participant's part: runs it when something has come, of that size; gives up its graph; forgets it.
+// A participant's part: runs it when something has come, of that size.
 void across_schedule_on_loop(across *x, uint64_t size);
-void across_settle_on_loop(across *x);
-void across_drop_on_loop(across *x);
 void across_fail_part_on_loop(across *x, const gw_error *why);  // tells the initiator, and drops it
 bool across_awaits(const across *x, int rank);  // it is among who has sent what is marked
 void across_leave_early_on_loop(
     across *x);              // gradients in |inbox| have not come too early any more
-void across_end(across *x);  // carries out one of the last two, without the role
+void across_end(across *x);  // carries out that it is settled or dropped, without the role
+void across_done_on_loop(const across *x);  // tells the initiator
 
 #endif
