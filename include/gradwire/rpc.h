@@ -10,7 +10,7 @@
 // |to| is a worker's name, its rank, a gw_worker, or a reference: then |function| is a method of the object behind it.
 // Arguments are C values, tensors, lists, maps, references and futures; a future is an argument before it has resolved:
 // the callee starts when its value has come, straight from where it is made. Calls to oneself take the same way: arguments
-// and results are copies. A tensor arrives as data, without the graph it came from: nothing flows backward through a call.
+// and results are copies. A tensor that needs a gradient remembers across a call what it was made of: see gradwire/dist.h.
 //
 // Every operator is callable as "gw.<name>" with the arguments of its C function in the same order, shapes and dims as one
 // list of ints, and the ..._along forms by the plain name with dim and keep behind: "gw.sum"(x), "gw.sum"(x, 0, true).

@@ -21,7 +21,12 @@ static bool same_shape(const gw_tensor *a, const gw_tensor *b) {
 
 static bool check(gw_scope *s, gw_tensor *loss, const gw_backward_options *o) {
     if (!gw_ok(s)) return false;
-    if (!loss || !tensor_needs_grad(loss)) {
+    if (!loss) {
+        fail(s, "no tensor");
+    } else if (o->input_count < 0 || (o->input_count > 0 && !o->inputs)) {
+        scope_fail(s, GW_INVALID, "backward: %d inputs%s", o->input_count,
+                   o->inputs ? "" : " at NULL");
+    } else if (!tensor_needs_grad(loss)) {
         fail(s, "this tensor needs no gradient, and nothing it was computed from does");
     } else if (!o->gradient && loss->numel != 1) {
         scope_fail(s, GW_INVALID,

@@ -322,6 +322,9 @@ static void it_wants_a_loss_that_needs_a_gradient(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_backward(s, gw_ones(s, GW_F32));
     assert_fails(s, GW_INVALID, "backward: this tensor needs no gradient");
+    s = gw_scope_open(NULL);
+    gw_backward(s, NULL);
+    assert_fails(s, GW_INVALID, "backward: no tensor");
 }
 
 static void it_wants_a_gradient_of_the_losss_shape(void **state) {
@@ -346,6 +349,13 @@ static void it_wants_inputs_that_need_gradients(void **state) {
     gw_tensor *x = gw_ones(s, GW_F32, 1);
     gw_backward_with(s, leaf(s, 1), (gw_backward_options){ .inputs = &x, .input_count = 1 });
     assert_fails(s, GW_INVALID, "input 0");
+
+    s = gw_scope_open(NULL);
+    gw_backward_with(s, leaf(s, 1), (gw_backward_options){ .inputs = &x, .input_count = -1 });
+    assert_fails(s, GW_INVALID, "backward: -1 inputs");
+    s = gw_scope_open(NULL);
+    gw_backward_with(s, leaf(s, 1), (gw_backward_options){ .input_count = 2 });
+    assert_fails(s, GW_INVALID, "backward: 2 inputs at NULL");
 }
 
 static void it_does_nothing_in_a_failed_scope(void **state) {

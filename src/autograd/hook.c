@@ -43,7 +43,10 @@ static grad_hook **hooks_of(gw_tensor *x) {
 int gw_grad_hook_add(gw_scope *s, gw_tensor *x, gw_grad_hook *hook, void *context) {
     if (!gw_ok(s)) return 0;
     if (!x || !hook || !tensor_needs_grad(x)) {
-        scope_fail(s, GW_INVALID, "a hook on the gradient of a tensor that needs none");
+        scope_fail(s, GW_INVALID, "a hook on the gradient of %s",
+                   !x      ? "no tensor"
+                   : !hook ? "a tensor, without a function"
+                           : "a tensor that needs none");
         return 0;
     }
     grad_hook *h = mem_take(sizeof *h);

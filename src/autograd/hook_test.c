@@ -3,6 +3,8 @@
 #include "testing/testing.h"
 #include <gradwire.h>
 
+#include <string.h>
+
 static gw_tensor *count(gw_scope *s, gw_tensor *grad, void *context) {
     (void)s;
     (void)grad;
@@ -73,6 +75,10 @@ static void one_of_another_shape_fails_the_pass(void **state) {
     s = gw_scope_open(NULL);
     gw_grad_hook_add(s, gw_ones(s, GW_F32, 2), twice, NULL);
     assert_int_equal(gw_scope_close(s).status, GW_INVALID);
+
+    s = gw_scope_open(NULL);
+    gw_grad_hook_add(s, gw_requires_grad(s, gw_ones(s, GW_F32, 2)), NULL, NULL);
+    assert_non_null(strstr(gw_scope_close(s).text, "without a function"));
 }
 
 GW_TESTS(autograd_hook, it_is_called_once_with_the_sum, what_it_returns_takes_the_place,

@@ -73,11 +73,29 @@ static bool find_marks(const pass *p, marks *known, bool *out_complete) {
     return true;
 }
 
-// Those of |from| that are not in |known|.
-static bool subtract(const marks *from, const marks *known, marks *out) {
-    for (uint32_t i = 0; i < from->count; i++)
-        if (!marks_has(known, from->items[i]) && !marks_add(out, from->items[i])) return false;
+// Those of |from| that are neither in |known| nor in |late|.
+static bool subtract(const marks *from, const marks *known, const marks *late, marks *out) {
+    for (uint32_t i = 0; i < from->count; i++) {
+        mark one = from->items[i];
+        if (!marks_has(known, one) && !marks_has(late, one) && !marks_add(out, one)) return false;
+    }
     return true;
+}
+
+// Puts |late| into |known|.
+static bool join(marks *known, marks *late) {
+    if (!marks_add_all(known, late->items, late->count)) return false;
+    late->count = 0;
+    marks_sort(known);
+    return true;
+}
+
+// Adds |more|. Graphs that go to and fro many times become known a few marks at a time: these are sorted by themselves, in
+// |late|, and all of them only when that pays.
+static bool learn(marks *known, marks *late, const marks *more) {
+    if (!marks_add_all(late, more->items, more->count)) return false;
+    marks_sort(late);
+    return (uint64_t)late->count * late->count < known->count || join(known, late);
 }
 
 static bool read_answer(agent *a, gw_scope *s, gw_value v, marks *into) {
@@ -116,22 +134,23 @@ static bool ask(agent *a, gw_scope *s, const marks *asked, marks *answers) {
 static bool ask_all(agent *a, gw_scope *outer, marks *known) {
     gw_scope *s = gw_scope_open(outer);
     gw_no_grad(s);
-    marks asked = { 0 };
+    marks asked = { 0 }, late = { 0 };
     bool ok = marks_add_all(&asked, known->items, known->count) || fail_memory(s);
     while (ok && asked.count) {
         marks answers = { 0 };
         asked.count = ok ? asked.count : 0;
         ok = ask(a, s, &asked, &answers);
         asked.count = 0;
-        ok = ok && (subtract(&answers, known, &asked) || fail_memory(s)) &&
-             (marks_add_all(known, asked.items, asked.count) || fail_memory(s));
-        marks_sort(known);
+        ok = ok && (subtract(&answers, known, &late, &asked) || fail_memory(s)) &&
+             (learn(known, &late, &asked) || fail_memory(s));
         marks_fini(&answers);
-        if (ok && known->count > LIMIT_PASS_MARKS) {
+        if (ok && known->count + late.count > LIMIT_PASS_MARKS) {
             scope_fail(s, GW_LIMIT, "more than %d tensors between workers", LIMIT_PASS_MARKS);
             ok = false;
         }
     }
+    ok = ok && (join(known, &late) || fail_memory(s));
+    marks_fini(&late);
     marks_fini(&asked);
     gw_error error = gw_scope_close(s);
     if (!error.status) return ok;
@@ -236,6 +255,14 @@ static bool is_over(const across *x) {
     return x->error.status || (!x->missing && all_done);
 }
 
+// Somebody who has not said that it is done; this worker, if all others have.
+static const char *who_is_not_done(const across *x) {
+    const agent *a = x->agent;
+    for (int rank = 0; x->undone_count && rank < a->member_count; rank++)
+        if (worker_set_has(&x->undone, rank)) return a->members[rank]->name;
+    return a->members[a->rank]->name;
+}
+
 static void wait_for_more(across *x, gw_scope *s) {
     agent *a = x->agent;
     gw_error error;
@@ -246,10 +273,12 @@ static void wait_for_more(across *x, gw_scope *s) {
         x->waiting = NULL;
         if (woken || is_over(x)) continue;
         if (!context_check_cancelled(s, &error))
-            error_set(&error, GW_TIMEOUT, "%s",
+            error_set(&error, GW_TIMEOUT,
                       context_deadline_ns(s) == ENV_NEVER
-                          ? "nothing has come from other workers for as long as a call may take"
-                          : "the backward pass did not end within the deadline");
+                          ? "nothing has come from other workers for as long as a call may take, "
+                            "and %s is not done"
+                          : "the pass did not end on %s within the deadline",
+                      who_is_not_done(x));
         across_fail_on_loop(x, &error);
     }
 }

@@ -6,7 +6,7 @@
 #include <gradwire.h>
 #include <string.h>
 
-enum { SEEDS = 30 };
+enum { SEEDS = 30, TO_AND_FRO = 700 };
 
 static uint64_t seed_count(void) {
     return (uint64_t)testing_scaled(SEEDS);
@@ -187,7 +187,24 @@ static void sends_and_passes_are_gone_with_their_scopes(void **state) {
         cluster_run(seed, (cluster_options){ .world_size = 2 }, leave_nothing, NULL);
 }
 
-GW_TESTS(dist_backward, it_walks_to_another_worker_and_back,
+// w1 is learnt of two marks at a time.
+static void walk_to_and_fro(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank) return;
+    gw_tensor *x = gw_requires_grad(root, gw_ones(root, GW_F64, 1)), *y = x;
+    for (int i = 0; i < TO_AND_FRO && gw_ok(root); i++)
+        y = gw_tensor_of(root, gw_rpc_sync(root, "w1", "gw.add", gw_mul(root, y, 1.0), x));
+    gw_backward(root, gw_sum(root, y));
+    assert_true(sum_of_grad(root, x) == TO_AND_FRO + 1);
+    assert_true(gw_ok(root));
+}
+
+static void it_walks_to_and_fro_many_times(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2 }, walk_to_and_fro, NULL);
+}
+
+GW_TESTS(dist_backward, it_walks_to_another_worker_and_back, it_walks_to_and_fro_many_times,
          it_walks_through_calls_that_calls_have_made,
          it_does_not_wait_for_what_the_loss_does_not_use,
          it_walks_through_references_promises_and_operators,

@@ -58,7 +58,16 @@ static void sync_folder(gw_scope *s, const char *path) {
     if (fd >= 0) close(fd);
 }
 
+// Renaming would put a file in the place of whatever has this name.
+static bool check_place(gw_scope *s, const char *path) {
+    struct stat about;
+    if (lstat(path, &about) || S_ISREG(about.st_mode) || S_ISLNK(about.st_mode)) return true;
+    scope_fail(s, GW_INVALID, "no plain file");
+    return false;
+}
+
 static void save(gw_scope *s, const char *path, gw_map *values) {
+    if (!check_place(s, path)) return;
     const char *beside;
     file f = { .scope = s, .fd = open_beside(s, path, &beside) };
     if (f.fd < 0) return;
@@ -74,6 +83,8 @@ static void save(gw_scope *s, const char *path, gw_map *values) {
 }
 
 void gw_checkpoint_save(gw_scope *s, const char *path, gw_map *values) {
+    if (gw_ok(s) && (!path || !values))
+        scope_fail(s, GW_INVALID, "gw_checkpoint_save: no %s", path ? "map" : "path");
     if (!gw_ok(s)) return;
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
@@ -120,6 +131,7 @@ static void load(gw_scope *s, const char *path, gw_map **out, gw_scope *out_scop
 
 gw_map *gw_checkpoint_load(gw_scope *s, const char *path) {
     gw_map *out = NULL;
+    if (gw_ok(s) && !path) scope_fail(s, GW_INVALID, "gw_checkpoint_load: no path");
     if (gw_ok(s)) {
         gw_scope *t = gw_scope_open(s);
         gw_scope_label(t, "%s", path);

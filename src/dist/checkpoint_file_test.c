@@ -127,17 +127,39 @@ static void it_needs_a_folder(void **state) {
     assert_non_null(strstr(e.text, "/nowhere/at/all: open: No such file"));
 }
 
-static void no_folder_is_replaced(void **state) {
+static void only_files_are_replaced(void **state) {
     (void)state;
     place p = place_open();
     gw_scope *s = gw_scope_open(NULL);
     assert_int_equal(mkdir(p.path, 0700), 0);
     gw_checkpoint_save(s, p.path, values_of(s, 1));
     gw_error e = gw_scope_close(s);
-    assert_int_equal(e.status, GW_SYSTEM);
-    assert_non_null(strstr(e.text, "rename"));
+    assert_int_equal(e.status, GW_INVALID);
+    assert_non_null(strstr(e.text, "no plain file"));
     assert_int_equal(count_files(&p), 1);
+    assert_int_equal(rmdir(p.path), 0);
+
+    struct stat about;
+    assert_int_equal(mkfifo(p.path, 0600), 0);
+    s = gw_scope_open(NULL);
+    gw_checkpoint_save(s, p.path, values_of(s, 1));
+    assert_int_equal(gw_scope_close(s).status, GW_INVALID);
+    assert_int_equal(lstat(p.path, &about), 0);
+    assert_true(S_ISFIFO(about.st_mode));
     place_close(&p);
+}
+
+static void what_is_missing_is_said(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_checkpoint_save(s, NULL, gw_map_open(s));
+    assert_string_equal(gw_scope_error(s)->text, "gw_checkpoint_save: no path");
+    gw_scope_clear(s);
+    gw_checkpoint_save(s, "/nowhere/at/all", NULL);
+    assert_string_equal(gw_scope_error(s)->text, "gw_checkpoint_save: no map");
+    gw_scope_clear(s);
+    assert_int_equal(gw_map_count(gw_checkpoint_load(s, NULL)), 0);
+    assert_string_equal(gw_scope_close(s).text, "gw_checkpoint_load: no path");
 }
 
 // ---- Loading --------------------------------------------------------------------------------------------------------
@@ -258,6 +280,6 @@ static void files_of_others_can_be_read(void **state) {
 
 GW_TESTS(dist_checkpoint_file, a_module_is_saved_and_loaded, a_new_file_takes_the_place_of_the_old,
          what_cannot_be_written_leaves_the_old_file, values_that_cannot_be_saved_leave_the_old_file,
-         it_needs_a_folder, no_folder_is_replaced, a_file_that_is_not_there_is_said,
-         a_pipe_is_not_waited_for, a_truncated_file_is_said, others_can_read_it,
-         files_of_others_can_be_read);
+         it_needs_a_folder, only_files_are_replaced, what_is_missing_is_said,
+         a_file_that_is_not_there_is_said, a_pipe_is_not_waited_for, a_truncated_file_is_said,
+         others_can_read_it, files_of_others_can_be_read);

@@ -128,7 +128,13 @@ void gradients_keep(gw_scope *s) {
 // ---- Functions that are called by others --------------------------------------------------------
 
 static gw_value serve_grad(gw_scope *s, const gw_args *args) {
-    gw_tensor *x = gw_tensor_of(s, gw_rref_local_value(s, gw_arg_rref(s, args, 0)));
+    gw_value v = gw_rref_local_value(s, gw_arg_rref(s, args, 0));
+    // What is not made yet has no gradient.
+    if (gw_scope_error(s)->status == GW_WOULD_BLOCK) {
+        gw_scope_clear(s);
+        v = gw_value_of_tensor(gw_zeros(s, GW_F32));
+    }
+    gw_tensor *x = gw_tensor_of(s, v);
     return gw_value_of_tensor(gw_grad(s, x));
 }
 
@@ -203,6 +209,8 @@ const gw_registration gradient_registrations[] = {
 };
 
 gw_tensor *gw_rref_grad(gw_scope *s, gw_rref *parameter) {
+    // Asking for its owner fails for what is of no use.
+    gw_rref_owner(s, parameter);
     if (!gw_ok(s)) return &tensor_poison;
     if (gw_rref_is_owner(parameter)) {
         gw_tensor *x = gw_tensor_of(s, gw_rref_local_value(s, parameter));

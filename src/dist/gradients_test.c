@@ -158,5 +158,55 @@ static void what_clipping_has_replaced_is_let_go_of(void **state) {
     for (int passes = 1; passes < 5; passes++) run_two(clip_after_passes, &passes);
 }
 
-GW_TESTS(dist_gradients, a_function_counts_those_of_its_callers_scope,
-         a_pass_of_a_function_adds_to_them, what_clipping_has_replaced_is_let_go_of);
+// ---- Too early ----------------------------------------------------------------------------------
+
+// A weight that is not made before |ready| has come.
+GW_FUNCTION(gradients_weight, GW_POOL, "tensor") {
+    return gw_value_of(gw_requires_grad(s, gw_clone(s, gw_arg_tensor(s, a, 0))));
+}
+
+static void assert_fails(gw_scope *s, gw_status status, const char *words) {
+    const gw_error *e = gw_scope_error(s);
+    assert_int_equal(e->status, status);
+    if (!strstr(e->text, words)) fail_msg("\"%s\" does not say \"%s\"", e->text, words);
+    gw_scope_clear(s);
+}
+
+static void ask_too_early(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank) return;
+    gw_future *ready = gw_future_open(root);
+    gw_rref *w = gw_remote(root, 1, "gradients_weight", ready);
+    gw_rref_grad(root, w);
+    assert_fails(root, GW_NOT_FOUND, "no backward pass in this scope has reached this tensor");
+    gw_future_set(root, ready, gw_ones(root, GW_F32, 3));
+    gw_backward(root, gw_sum(root, gw_mul(root, gw_to_here(root, w), 2.0)));
+    assert_true(gw_item(root, gw_mean(root, gw_rref_grad(root, w))) == 2);
+    assert_true(gw_ok(root));
+}
+
+static void what_is_not_made_has_no_gradient(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2 }, ask_too_early, NULL);
+}
+
+static void ask_for_none(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank) return;
+    gw_rref_grad(root, NULL);
+    assert_fails(root, GW_INVALID, "a reference");
+    gw_scope *failed = gw_scope_open(root);
+    gw_fail(failed, GW_INVALID, "something else");
+    gw_rref_grad(root, gw_remote(failed, 1, "gradients_weight", gw_ones(root, GW_F32, 3)));
+    assert_fails(root, GW_INVALID, "a reference of a call that failed in its own scope");
+    assert_int_equal(gw_scope_close(failed).status, GW_INVALID);
+}
+
+static void no_reference_has_no_gradient(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2 }, ask_for_none, NULL);
+}
+
+GW_TESTS(dist_gradients, what_is_not_made_has_no_gradient, no_reference_has_no_gradient,
+         a_function_counts_those_of_its_callers_scope, a_pass_of_a_function_adds_to_them,
+         what_clipping_has_replaced_is_let_go_of);

@@ -3,6 +3,7 @@
 #include "base/scope.h"
 #include "base/value.h"
 #include "nn/module.h"
+#include "rpc/future.h"
 #include "tensor/tensor.h"
 #include <gradwire/module_remote.h>
 
@@ -89,6 +90,7 @@ static gw_module *open_remote(gw_scope *s, const char *name, gw_rref *rref) {
 
 gw_module *gw_module_remote_values(gw_scope *s, gw_call_options options, gw_target to,
                                    const char *class_name, int count, const gw_value *args) {
+    if (gw_ok(s) && !class_name) scope_fail(s, GW_INVALID, "a module of no class");
     if (!gw_ok(s)) return &module_poison;
     gw_scope *t = gw_scope_open(s);  // the module holds the reference
     gw_rref *rref = gw_remote_values(t, options, to, class_name, count, args);
@@ -104,6 +106,7 @@ gw_module *gw_module_of_rref(gw_scope *s, gw_rref *rref) {
 }
 
 gw_rref *gw_module_rref(gw_scope *s, const gw_module *m) {
+    if (gw_ok(s) && !m) scope_fail(s, GW_INVALID, "gw_module_rref: no module");
     if (gw_ok(s) && m != &module_poison && !m->far)
         scope_fail(s, GW_INVALID, "%s is here: gw_module_rref is of modules elsewhere", m->name);
     if (gw_ok(s) && m->far) return ((const remote *)m->state)->rref;
@@ -148,7 +151,9 @@ static gw_future *call_hooked(gw_scope *s, gw_module *m, gw_tensor *x, gw_future
 }
 
 gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x) {
-    if (!gw_ok(s) || m == &module_poison) return gw_future_open(s);
+    if (gw_ok(s) && !m) scope_fail(s, GW_INVALID, "gw_module_call_async: no module");
+    // Waiting for it says so.
+    if (!gw_ok(s) || m == &module_poison) return &future_poison;
     if (!m->far) {
         gw_tensor *y = gw_module_call(s, m, x);
         gw_future *out = gw_future_open(s);

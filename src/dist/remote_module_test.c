@@ -464,8 +464,35 @@ static void it_is_trained_from_here_to_the_same_bits(void **state) {
     run(2, train_both);
 }
 
-GW_TESTS(dist_remote_module, it_computes_like_one_that_is_here, large_ones_run_on_the_pool,
-         its_parameters_are_references, it_is_switched_with_the_others,
+// Nothing waits for what will not come.
+static void call_what_is_none(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_scope *failed = gw_scope_open(root), *s = gw_scope_open(root);
+    gw_fail(failed, GW_INVALID, "something else");
+    gw_module *m = gw_module_remote(failed, 1, "gw.nn.linear", 4, 3);
+    gw_tensor *x = gw_ones(s, GW_F32, 2, 4);
+    gw_wait(s, gw_module_call_async(s, m, x));
+    assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
+    gw_scope_clear(s);
+    gw_wait(s, gw_module_call_async(s, NULL, x));
+    assert_string_equal(gw_scope_error(s)->text, "gw_module_call_async: no module");
+    gw_scope_clear(s);
+    gw_module_rref(s, NULL);
+    assert_string_equal(gw_scope_error(s)->text, "gw_module_rref: no module");
+    gw_scope_clear(s);
+    gw_module_remote(s, 1, (const char *)NULL);
+    assert_string_equal(gw_scope_close(s).text, "a module of no class");
+    assert_int_equal(gw_scope_close(failed).status, GW_INVALID);
+}
+
+static void calls_of_no_module_fail_at_once(void **state) {
+    (void)state;
+    run(2, call_what_is_none);
+}
+
+GW_TESTS(dist_remote_module, calls_of_no_module_fail_at_once, it_computes_like_one_that_is_here,
+         large_ones_run_on_the_pool, its_parameters_are_references, it_is_switched_with_the_others,
          its_state_is_read_and_given_like_others, several_workers_use_one, hooks_run_here,
          layers_are_made_by_their_names, layers_are_those_that_are_here,
          what_goes_wrong_names_worker_and_class, a_lost_owner_is_named,

@@ -91,6 +91,7 @@ const char *gw_module_name(const gw_module *m) {
 }
 
 gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x) {
+    if (gw_ok(s) && !m) scope_fail(s, GW_INVALID, "gw_module_call: no module");
     if (!gw_ok(s)) return &tensor_poison;
     if (!m->hooks.count) return m->forward(s, m, x);
     x = module_hooks_before(s, m, x);

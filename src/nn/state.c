@@ -242,6 +242,8 @@ static void load(gw_scope *s, const state_slots *all, const gw_map *state) {
 }
 
 void gw_module_load_with(gw_scope *s, gw_module *m, gw_map *state, gw_module_load_options options) {
+    if (gw_ok(s) && (!m || !state))
+        scope_fail(s, GW_INVALID, "gw_module_load: no %s", m ? "map" : "module");
     if (!gw_ok(s) || m == &module_poison) return;
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);

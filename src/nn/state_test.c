@@ -265,8 +265,22 @@ static void poison_is_safe(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_REMOTE);
 }
 
-GW_TESTS(nn_state, it_has_each_value_under_its_name, named_parameters_are_the_parameters,
-         a_loaded_module_is_like_the_other, what_was_saved_for_backward_stays,
-         values_may_be_views_of_the_module_itself, a_parameter_may_be_a_view,
-         what_does_not_fit_changes_nothing, part_of_it_may_be_loaded_when_asked_for,
-         it_survives_any_failing_allocation, poison_is_safe);
+static void what_is_missing_is_said(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_module_load(s, gw_nn_relu(s), NULL);
+    assert_string_equal(gw_scope_error(s)->text, "gw_module_load: no map");
+    gw_scope_clear(s);
+    gw_module_load(s, NULL, gw_map_open(s));
+    assert_string_equal(gw_scope_error(s)->text, "gw_module_load: no module");
+    gw_scope_clear(s);
+    gw_module_call(s, NULL, gw_ones(s, GW_F32, 1));
+    assert_string_equal(gw_scope_close(s).text, "gw_module_call: no module");
+}
+
+GW_TESTS(nn_state, what_is_missing_is_said, it_has_each_value_under_its_name,
+         named_parameters_are_the_parameters, a_loaded_module_is_like_the_other,
+         what_was_saved_for_backward_stays, values_may_be_views_of_the_module_itself,
+         a_parameter_may_be_a_view, what_does_not_fit_changes_nothing,
+         part_of_it_may_be_loaded_when_asked_for, it_survives_any_failing_allocation,
+         poison_is_safe);

@@ -108,10 +108,11 @@ static gw_list *those_here(gw_scope *w, gw_list *params, bool *out_far) {
 
 double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm) {
     if (!gw_ok(s)) return 0;
-    if (!(max_norm >= 0)) {
+    if (!params)
+        scope_fail(s, GW_INVALID, "gw_clip_grad_norm: no list");
+    else if (!(max_norm >= 0))
         scope_fail(s, GW_INVALID, "gw_clip_grad_norm: %g is no norm", max_norm);
-        return 0;
-    }
+    if (!gw_ok(s)) return 0;
     bool far = false;
     gw_scope *w = gw_scope_open(s);
     gw_list *here = those_here(w, params, &far);

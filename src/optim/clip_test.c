@@ -93,6 +93,9 @@ static void a_norm_that_is_not_finite_spoils_the_gradients(void **state) {
 static void a_norm_is_not_negative(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
+    assert_float_equal(gw_clip_grad_norm(s, NULL, 1), 0, 0);
+    assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
+    gw_scope_clear(s);
     assert_float_equal(gw_clip_grad_norm(s, gw_list_open(s), -1), 0, 0);
     assert_int_equal(gw_scope_close(s).status, GW_INVALID);
 }

@@ -131,13 +131,18 @@ gw_optimizer *optimizer_open(gw_scope *s, const rule *r) {
     return o;
 }
 
+bool optimizer_check(gw_scope *s, const gw_optimizer *o, const char *function) {
+    if (gw_ok(s) && !o) scope_fail(s, GW_INVALID, "%s: no optimizer", function);
+    return gw_ok(s) && o != &optimizer_poison;
+}
+
 // ---- Looking ------------------------------------------------------------------------------------
 int gw_optimizer_group_count(const gw_optimizer *o) {
-    return o->group_count;
+    return o ? o->group_count : 0;
 }
 
 double gw_optimizer_group_lr(const gw_optimizer *o, int group) {
-    return group >= 0 && group < o->group_count ? o->groups[group].options.lr : NAN;
+    return group >= 0 && group < gw_optimizer_group_count(o) ? o->groups[group].options.lr : NAN;
 }
 
 double gw_optimizer_lr(const gw_optimizer *o) {
@@ -145,22 +150,23 @@ double gw_optimizer_lr(const gw_optimizer *o) {
 }
 
 int64_t gw_optimizer_steps(const gw_optimizer *o) {
-    return o->step_count;
+    return o ? o->step_count : 0;
 }
 
 static bool is_rate(gw_scope *s, const char *function, double lr) {
-    if (lr >= 0) return true;
+    if (lr >= 0 && isfinite(lr)) return true;
     scope_fail(s, GW_INVALID, "%s: %g is no learning rate", function, lr);
     return false;
 }
 
 void gw_optimizer_set_lr(gw_scope *s, gw_optimizer *o, double lr) {
-    if (!gw_ok(s) || !is_rate(s, "gw_optimizer_set_lr", lr)) return;
+    if (!optimizer_check(s, o, "gw_optimizer_set_lr")) return;
+    if (!is_rate(s, "gw_optimizer_set_lr", lr)) return;
     for (int i = 0; i < o->group_count; i++) o->groups[i].options.lr = lr;
 }
 
 void gw_optimizer_set_group_lr(gw_scope *s, gw_optimizer *o, int group, double lr) {
-    if (!gw_ok(s) || o == &optimizer_poison) return;
+    if (!optimizer_check(s, o, "gw_optimizer_set_group_lr")) return;
     if (!is_rate(s, "gw_optimizer_set_group_lr", lr)) return;
     if (group >= 0 && group < o->group_count)
         o->groups[group].options.lr = lr;

@@ -99,6 +99,9 @@ struct gw_optimizer {
 
 // Without groups; one count, NULL with |s| failed.
 gw_optimizer *optimizer_open(gw_scope *s, const rule *r);
+
+// Whether there is something to do for |function|; fails |s| if there is no optimizer at all.
+bool optimizer_check(gw_scope *s, const gw_optimizer *o, const char *function);
 bool optimizer_add_group(gw_scope *s, gw_optimizer *o, gw_list *params,
                          const optimizer_group *options);
 // The same with options that are complete, for the part that this worker has of an optimizer:

@@ -152,7 +152,46 @@ static void a_group_that_is_refused_changes_nothing(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(optim_optimizer, it_wants_leaves_that_require_a_gradient, groups_have_options_of_their_own,
+static void assert_missed(gw_scope *s, const char *text) {
+    assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
+    assert_string_equal(gw_scope_error(s)->text, text);
+    gw_scope_clear(s);
+}
+
+static void what_is_no_optimizer_is_said(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_optimizer_step(s, NULL);
+    assert_missed(s, "gw_optimizer_step: no optimizer");
+    gw_sgd_add_group(s, NULL, NULL, (gw_sgd_options){ 0 });
+    assert_missed(s, "gw_sgd_add_group: no optimizer");
+    gw_optimizer_set_lr(s, NULL, 1);
+    assert_missed(s, "gw_optimizer_set_lr: no optimizer");
+    gw_optimizer_set_group_lr(s, NULL, 0, 1);
+    assert_missed(s, "gw_optimizer_set_group_lr: no optimizer");
+    gw_optimizer_state_dict(s, NULL);
+    assert_missed(s, "gw_optimizer_state_dict: no optimizer");
+    gw_optimizer_load(s, NULL, gw_map_open(s));
+    assert_missed(s, "gw_optimizer_load: no optimizer");
+    assert_int_equal(gw_optimizer_steps(NULL) + gw_optimizer_group_count(NULL), 0);
+    assert_true(isnan(gw_optimizer_lr(NULL)));
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+static void a_rate_is_finite(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_list *params = gw_list_open(s);
+    gw_list_add(s, params, gw_requires_grad(s, gw_ones(s, GW_F32, 1)));
+    gw_optimizer *opt = gw_sgd(s, params, (gw_sgd_options){ .lr = 0.5 });
+    gw_optimizer_set_lr(s, opt, INFINITY);
+    assert_missed(s, "gw_optimizer_set_lr: inf is no learning rate");
+    assert_float_equal(gw_optimizer_lr(opt), 0.5, 0);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+GW_TESTS(optim_optimizer, what_is_no_optimizer_is_said, a_rate_is_finite,
+         it_wants_leaves_that_require_a_gradient, groups_have_options_of_their_own,
          a_group_that_is_refused_changes_nothing, it_wants_parameters, it_wants_tensors,
          it_wants_leaves, it_wants_each_parameter_once, it_wants_contiguous_floats,
          it_holds_its_parameters);

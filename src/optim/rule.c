@@ -264,6 +264,8 @@ static gw_optimizer *make(gw_scope *s, int number, gw_list *params,
 
 static void add(gw_scope *s, int number, gw_optimizer *o, gw_list *params,
                 const optimizer_group *options) {
+    if (gw_ok(s) && !o)
+        scope_fail(s, GW_INVALID, "gw_%s_add_group: no optimizer", rules[number].name);
     if (!gw_ok(s) || o == &optimizer_poison) return;
     if (o->rule != &rules[number]) {
         scope_fail(s, GW_INVALID, "gw_%s_add_group: the optimizer is one of gw_%s",

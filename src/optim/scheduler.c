@@ -30,8 +30,13 @@ static void apply(gw_scheduler *c) {
     }
 }
 
+bool scheduler_check(gw_scope *s, const gw_scheduler *c, const char *function) {
+    if (gw_ok(s) && !c) scope_fail(s, GW_INVALID, "%s: no scheduler", function);
+    return gw_ok(s) && c != &scheduler_poison;
+}
+
 void gw_scheduler_step(gw_scope *s, gw_scheduler *c) {
-    if (!gw_ok(s) || c == &scheduler_poison) return;
+    if (!scheduler_check(s, c, "gw_scheduler_step")) return;
     if (!c->schedule->rate) {
         scope_fail(s, GW_INVALID, "gw_scheduler_step: gw_%s needs a metric: gw_plateau_step",
                    c->schedule->name);
@@ -47,7 +52,7 @@ void gw_scheduler_step(gw_scope *s, gw_scheduler *c) {
 }
 
 void gw_plateau_step(gw_scope *s, gw_scheduler *c, double metric) {
-    if (!gw_ok(s) || c == &scheduler_poison) return;
+    if (!scheduler_check(s, c, "gw_plateau_step")) return;
     if (c->schedule != &schedule_plateau) {
         scope_fail(s, GW_INVALID, "gw_plateau_step: gw_%s takes no metric: gw_scheduler_step",
                    c->schedule->name);
@@ -66,6 +71,7 @@ void gw_plateau_step(gw_scope *s, gw_scheduler *c, double metric) {
 // ---- Making -------------------------------------------------------------------------------------
 // A scheduler without options, or NULL if |s| or |o| has failed.
 static gw_scheduler *open_scheduler(gw_scope *s, gw_optimizer *o, const schedule *kind) {
+    if (gw_ok(s) && !o) scope_fail(s, GW_INVALID, "gw_%s: no optimizer", kind->name);
     if (!gw_ok(s) || o == &optimizer_poison) return NULL;
     gw_scheduler *c = mem_take(sizeof *c);
     if (!c) {

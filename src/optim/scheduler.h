@@ -38,6 +38,9 @@ struct gw_scheduler {
 
 extern const schedule schedule_step, schedule_multi_step, schedule_exponential, schedule_cosine,
     schedule_linear, schedule_one_cycle, schedule_plateau;
+// Whether there is something to do for |function|; fails |s| if there is no scheduler at all.
+bool scheduler_check(gw_scope *s, const gw_scheduler *c, const char *function);
+
 extern gw_scheduler scheduler_poison;
 
 // What of the momentum goes the other way in a cycle: an option of the rule, NULL if it has none.

@@ -4,7 +4,7 @@
 
 gw_map *gw_scheduler_state_dict(gw_scope *s, gw_scheduler *c) {
     gw_map *map = gw_map_open(s);
-    if (!gw_ok(s) || c == &scheduler_poison) return map;
+    if (!scheduler_check(s, c, "gw_scheduler_state_dict")) return map;
     gw_map_put(s, map, "schedule", c->schedule->name);
     gw_map_put(s, map, "last_epoch", c->now.step);
     if (c->schedule == &schedule_plateau) {
@@ -16,7 +16,7 @@ gw_map *gw_scheduler_state_dict(gw_scope *s, gw_scheduler *c) {
 }
 
 void gw_scheduler_load(gw_scope *s, gw_scheduler *c, gw_map *map) {
-    if (!gw_ok(s) || c == &scheduler_poison) return;
+    if (!scheduler_check(s, c, "gw_scheduler_load")) return;
     schedule_state loaded = c->now;
     map_reading r;
     if (!map_reading_open(s, &r, "gw_scheduler_load", map)) return;

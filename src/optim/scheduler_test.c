@@ -125,7 +125,26 @@ static void a_group_that_comes_later_has_its_own_rate(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(optim_scheduler, options_out_of_range_are_refused, a_cycle_needs_momentum_to_cycle,
-         a_cycle_ends, momentum_that_a_cycle_brings_starts_with_the_gradient,
-         a_metric_goes_where_it_is_wanted, it_holds_its_optimizer,
-         a_group_that_comes_later_has_its_own_rate);
+static void what_is_no_scheduler_is_said(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_scheduler_step(s, NULL);
+    assert_fails(s, GW_INVALID, "gw_scheduler_step: no scheduler");
+    s = gw_scope_open(NULL);
+    gw_plateau_step(s, NULL, 1);
+    assert_fails(s, GW_INVALID, "gw_plateau_step: no scheduler");
+    s = gw_scope_open(NULL);
+    gw_scheduler_state_dict(s, NULL);
+    assert_fails(s, GW_INVALID, "gw_scheduler_state_dict: no scheduler");
+    s = gw_scope_open(NULL);
+    gw_scheduler_load(s, NULL, gw_map_open(s));
+    assert_fails(s, GW_INVALID, "gw_scheduler_load: no scheduler");
+    s = gw_scope_open(NULL);
+    gw_step_lr(s, NULL, (gw_step_lr_options){ .step_size = 1 });
+    assert_fails(s, GW_INVALID, "gw_step_lr: no optimizer");
+}
+
+GW_TESTS(optim_scheduler, what_is_no_scheduler_is_said, options_out_of_range_are_refused,
+         a_cycle_needs_momentum_to_cycle, a_cycle_ends,
+         momentum_that_a_cycle_brings_starts_with_the_gradient, a_metric_goes_where_it_is_wanted,
+         it_holds_its_optimizer, a_group_that_comes_later_has_its_own_rate);

@@ -54,7 +54,7 @@ void state_write_parameters(gw_scope *s, const gw_optimizer *o, gw_map *map) {
 
 gw_map *gw_optimizer_state_dict(gw_scope *s, gw_optimizer *o) {
     gw_map *map = gw_map_open(s);
-    if (!gw_ok(s) || o == &optimizer_poison) return map;
+    if (!optimizer_check(s, o, "gw_optimizer_state_dict")) return map;
     gw_scope *work = gw_scope_open(s);
     state_write_groups(work, o, map);
     state_write_parameters(work, o, map);
@@ -169,7 +169,7 @@ void state_take_over(gw_optimizer *o, loaded *l) {
 }
 
 void gw_optimizer_load(gw_scope *s, gw_optimizer *o, gw_map *map) {
-    if (!gw_ok(s) || o == &optimizer_poison) return;
+    if (!optimizer_check(s, o, "gw_optimizer_load")) return;
     gw_scope *work = gw_scope_open(s);
     loaded l;
     if (o->elsewhere)

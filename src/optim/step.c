@@ -214,7 +214,7 @@ bool optimizer_step(gw_scope *s, gw_optimizer *o) {
 }
 
 void gw_optimizer_step(gw_scope *s, gw_optimizer *o) {
-    if (o == &optimizer_poison) return;
+    if (!optimizer_check(s, o, "gw_optimizer_step")) return;
     if (o->elsewhere)
         elsewhere_step(s, o);
     else
