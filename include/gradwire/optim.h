@@ -173,6 +173,9 @@ GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
 // such as functions, see to that themselves. Parameters of this worker are changed by the thread that
 // steps: if others use them through an object, enter it with gw_local first.
 //
+// Once the first owner puts new values in place there is no way back: then a step waits for all of
+// them, whatever the deadline of |s|, until they have answered or are lost.
+//
 // Making one waits for all owners, and fails with what is wrong with a reference, and where; a step,
 // clipping, state_dict and load wait for them, too.
 

@@ -96,6 +96,7 @@ bool reach_find(edge e, uint32_t nodes_max, marks *out);
 bool reach_find_next(const edge *edges, uint32_t count, marks *out);
 
 void receives_flush_on_loop(agent *a);
+void receives_flush_soon_on_loop(agent *a);  // at the end of this turn
 void receives_close_on_loop(agent *a);
 
 // ---- The table ----
@@ -123,6 +124,8 @@ struct graphs {
     list_node released;  // of receive
     uint32_t released_count;
     timer release_timer;
+    task release_task;  // at the end of this turn
+    bool releases_soon;
 
     list_node passes;                     // of across, by |link|
     list_node ending;                     // of across, by |ending|

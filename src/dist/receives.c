@@ -95,6 +95,23 @@ void receives_flush_on_loop(agent *a) {
         env_set_timer(a->env, &gs->release_timer, ENV_NEVER);
 }
 
+static void flush_task(task *t) {
+    graphs *gs = list_entry(t, graphs, release_task);
+    agent *a = gs->agent;
+    env_enter(a->env);
+    gs->releases_soon = false;
+    receives_flush_on_loop(a);
+    env_leave(a->env);
+}
+
+void receives_flush_soon_on_loop(agent *a) {
+    graphs *gs = a->graphs;
+    if (gs->releases_soon) return;
+    gs->releases_soon = true;
+    gs->release_task.run = flush_task;
+    env_defer(a->env, &gs->release_task);
+}
+
 void receives_close_on_loop(agent *a) {
     take_out_on_loop(a->graphs, -1);
     if (a->graphs->release_timer.armed) env_set_timer(a->env, &a->graphs->release_timer, ENV_NEVER);

@@ -146,6 +146,8 @@ gw_status sends_released_on_loop(agent *a, int from, message *m, gw_error *error
     }
     bool cut = r.failed;
     message_release(m);
+    // What came in goes with what was sent: a graph that goes to and fro is let go of at the pace of messages.
+    receives_flush_soon_on_loop(a);
     return cut ? error_set(error, GW_PROTOCOL, "sends released: cut off") : GW_OK;
 }
 

@@ -83,6 +83,30 @@ static void a_pass_gives_the_room_back(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, count, NULL);
 }
 
+enum { CROSSINGS = 400 };
+
+// A graph that goes to and fro, and is dropped without a pass: each end of it waits for the one behind.
+static void drop(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank) return;
+    gw_scope *s = gw_scope_open(root);
+    gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
+    for (int i = 0; i < CROSSINGS / 2; i++)
+        x = gw_tensor_of(s, gw_rpc_sync(s, 1, "sends_double", x));
+    const agent *a = root->agent;
+    int64_t began_ns = env_now_ns(a->env);
+    gw_scope_merge(s);
+    while (count_for(root->agent, 1)) gw_rpc_sync(root, 1, "sends_double", gw_ones(root, GW_F32));
+    int64_t took_us = (env_now_ns(a->env) - began_ns) / 1000;
+    assert_in_range(took_us, 0, CROSSINGS * 200);  // while a release on its own waits for 1 ms
+}
+
+static void a_long_graph_is_dropped_at_the_pace_of_messages(void **state) {
+    (void)state;
+    sim_options quick = { .delay_max_us = 20 };
+    cluster_run(1, (cluster_options){ .world_size = 2, .network = quick }, drop, NULL);
+}
+
 // ---- What is remembered -------------------------------------------------------------------------
 
 static void lose(gw_scope *root, int rank, void *context) {
@@ -132,4 +156,5 @@ static void it_tells_what_lies_upstream_and_refuses_nonsense(void **state) {
 }
 
 GW_TESTS(dist_sends, one_member_does_not_use_up_the_room_of_others, a_pass_gives_the_room_back,
-         it_remembers_with_whom_a_send_was_lost, it_tells_what_lies_upstream_and_refuses_nonsense);
+         a_long_graph_is_dropped_at_the_pace_of_messages, it_remembers_with_whom_a_send_was_lost,
+         it_tells_what_lies_upstream_and_refuses_nonsense);
