@@ -186,6 +186,66 @@ static void a_job_of_known_size_is_closed(void **state) {
                         "were known when it began");
 }
 
+// ---- Gradients --------------------------------------------------------------------------------------------------
+
+static void part_judge(sim *s, void *arg) {
+    (void)arg;
+    sim_partition(s, 0, 1, true, true);
+}
+
+static void heal(sim *s, void *arg) {
+    (void)arg;
+    sim_heal(s);
+}
+
+static void expect_sum(gw_scope *s, gw_tensor *x, double sum) {
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+    assert_true(gw_item(s, gw_sum(s, gw_grad(s, x))) == sum);
+}
+
+// Makes use of a newcomer with one that cannot have heard of it yet: what that gets names it in a graph, or in a gradient.
+static void walk_through_newcomer(worker *w, gw_scope *root) {
+    gw_scope *s = gw_scope_open(root);
+    gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 3));
+    gw_tensor *here = gw_tensor_of(s, gw_rpc_sync(s, "w1", "gw.add", x, x));
+    while (gw_rpc_world_size(s) < 4 && gw_ok(s)) pause_ms(s, 10);
+    gw_tensor *there = gw_tensor_of(s, gw_rpc_sync(s, "new", "gw.add", x, x));
+    if (w->seen[0]) {
+        gw_backward(s, gw_sum(s, gw_add(s, here, there)));
+        expect_sum(s, x, 12);
+    } else {
+        gw_tensor *both = gw_tensor_of(s, gw_rpc_sync(s, "w1", "gw.add", there, there));
+        gw_backward(s, gw_sum(s, both));
+        expect_sum(s, x, 12);
+    }
+    gw_scope_merge(s);
+    gw_rpc_shutdown(root);
+}
+
+static void walk_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    static const char *const names[] = { "w0", "w1", "w2", "new" };
+    worker ws[4] = { 0 };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < 4; i++) {
+        ws[i] = (worker){ .name = names[i],
+                          .group = i ? GW_GROUP_JOIN : GW_GROUP_FOUND,
+                          .start_ms = i == 3 ? 4000 : i * 800,
+                          .play = i == 2 ? walk_through_newcomer : stay_a_while };
+        ws[i].seen[0] = (int)(seed % 2);
+        add(s, i, &ws[i]);
+    }
+    sim_at(s, 3 * SIM_SECOND + SIM_SECOND / 2, part_judge, NULL);
+    sim_at(s, 6 * SIM_SECOND + SIM_SECOND / 2, heal, NULL);
+    run(s, 200);
+    expect_fine(ws, 4);
+}
+
+static void who_has_not_heard_of_a_newcomer_waits_with_its_part_of_a_pass(void **state) {
+    (void)state;
+    testing_for_seeds(40, walk_with_seed, NULL);
+}
+
 // ---- Dying --------------------------------------------------------------------------------------------------------
 
 static void crash_node(sim *s, void *arg) {
@@ -594,6 +654,7 @@ static void who_was_stopped_finds_itself_fenced_and_joins_anew(void **state) {
 }
 
 GW_TESTS(group_sim, workers_join_at_any_time_and_know_each_other, a_job_of_known_size_is_closed,
+         who_has_not_heard_of_a_newcomer_waits_with_its_part_of_a_pass,
          a_name_of_somebody_who_is_there_is_refused, a_worker_comes_again_under_the_same_name,
          who_dies_while_it_joins_keeps_nobody, shutdown_survives_its_coordinators,
          joining_without_the_founder_says_so, who_is_let_in_by_one_that_dies_says_so,

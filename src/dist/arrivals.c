@@ -2,6 +2,7 @@
 #include "dist/passes.h"
 
 #include "base/mem.h"
+#include "rpc/early.h"
 
 #include <string.h>
 
@@ -35,6 +36,15 @@ static gw_status read_head(agent *a, const message *m, gradient_head *h, gw_erro
     if (!h->send && (h->from != (int)h->initiator || !(h->flags & ACROSS_MARKS)))
         return error_set(error, GW_PROTOCOL, "gradient: marks that are not the initiator's");
     return GW_OK;
+}
+
+bool gradient_names_unheard(const agent *a, const message *m) {
+    reader r = reader_of(m->head.data, m->head.size);
+    uint32_t initiator = reader_u32(&r);
+    for (int i = 0; i < 4; i++) reader_u64(&r);  // number, scope, settled, failed
+    uint8_t flags = reader_u8(&r);
+    if (r.failed) return false;
+    return early_is_unheard(a, initiator) || (flags & ACROSS_MARKS && marks_name_unheard(a, &r));
 }
 
 // ---- The pass -----------------------------------------------------------------------------------

@@ -31,6 +31,8 @@ void marks_fini(marks *m);
 void marks_write(const marks *m, bytes *b);
 // PROTOCOL if they are not sorted, name workers that are not there, or are more than |max|.
 gw_status marks_read(const agent *a, reader *r, uint32_t max, marks *out, gw_error *error);
+// Reads them, too. Bytes that mean nothing name nobody.
+bool marks_name_unheard(const agent *a, reader *r);
 
 // ---- What was sent ----
 

@@ -1,6 +1,7 @@
 #include "dist/graphs.h"
 
 #include "base/mem.h"
+#include "rpc/early.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,4 +64,15 @@ gw_status marks_read(const agent *a, reader *r, uint32_t max, marks *out, gw_err
         if (!marks_add(out, one)) return error_set(error, GW_NO_MEMORY, "no memory for marks");
     }
     return GW_OK;
+}
+
+bool marks_name_unheard(const agent *a, reader *r) {
+    bool any = false;
+    for (uint32_t left = reader_u32(r); left && !r->failed; left--) {
+        uint32_t rank = reader_u32(r);
+        reader_u32(r);
+        reader_u64(r);
+        any |= !r->failed && early_is_unheard(a, rank);
+    }
+    return any;
 }

@@ -225,6 +225,17 @@ gw_status graph_read_on_loop(agent *a, int from, reader *table, gw_handle **out,
     return GW_OK;
 }
 
+bool graph_names_unheard(const agent *a, reader *table) {
+    bool any = false;
+    reader_u64(table);  // the send
+    reader_u64(table);  // the scope
+    for (uint32_t left = reader_u32(table); left && !table->failed; left--) {
+        reader_u8(table);
+        any |= marks_name_unheard(a, table);
+    }
+    return any;
+}
+
 gw_status graph_link(gw_handle *received, uint32_t slot, gw_tensor *x, gw_error *error) {
     receive *r = (receive *)received;
     if (slot >= r->slot_count)

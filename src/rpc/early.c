@@ -3,6 +3,7 @@
 #include "rpc/post.h"
 #include "rpc/roster.h"
 #include "rpc/shipment.h"
+#include "rpc/upward.h"
 
 #include <string.h>
 
@@ -13,7 +14,7 @@ enum {
 
 // ---- Whom a message names ----
 
-static bool is_unheard(const agent *a, uint64_t rank) {
+bool early_is_unheard(const agent *a, uint64_t rank) {
     return rank < LIMIT_WORKERS && !roster_has_heard_of(a, (uint32_t)rank);
 }
 
@@ -23,13 +24,17 @@ static bool table_names_unheard(const agent *a, const message *m, size_t at) {
     reader r = reader_of(m->head.data + at, m->head.size - at);
     for (uint32_t left = reader_u32(&r); left && !r.failed; left--) {
         uint8_t type = reader_u8(&r);
+        if (type == SPECIAL_GRAPH) {
+            if (graph_names_unheard(a, &r)) return true;
+            continue;
+        }
         uint32_t rank = reader_u32(&r);
         uint64_t first = reader_u64(&r);
         reader_u64(&r);
         reader_u8(&r);
         if (r.failed || (type != SPECIAL_REFERENCE && type != SPECIAL_PROMISE)) return false;
-        if (is_unheard(a, rank)) return true;
-        if (type == SPECIAL_REFERENCE && is_unheard(a, id_rank(first))) return true;
+        if (early_is_unheard(a, rank)) return true;
+        if (type == SPECIAL_REFERENCE && early_is_unheard(a, id_rank(first))) return true;
     }
     return false;
 }
@@ -44,19 +49,20 @@ static bool names_unheard(const agent *a, const message *m) {
     size_t table = 0;
     switch (m->kind) {
     case KIND_REQUEST:
-        if (is_unheard(a, id_rank(u64_at(m, offsetof(request_fixed, target))))) return true;
+        if (early_is_unheard(a, id_rank(u64_at(m, offsetof(request_fixed, target))))) return true;
         table = (uint32_t)u64_at(m, REQUEST_SPECIALS_FIELD);
         break;
     case KIND_PROMISE_VALUE:
-        if (is_unheard(a, id_rank(u64_at(m, offsetof(reply_fixed, id))))) return true;
+        if (early_is_unheard(a, id_rank(u64_at(m, offsetof(reply_fixed, id))))) return true;
         // fall through
     case KIND_REPLY: table = (uint32_t)u64_at(m, REPLY_SPECIALS_FIELD); break;
-    case KIND_FORWARD: return is_unheard(a, (uint32_t)u64_at(m, sizeof(uint64_t)));
+    case KIND_FORWARD: return early_is_unheard(a, (uint32_t)u64_at(m, sizeof(uint64_t)));
     case KIND_FORWARD_VALUE:
-        return is_unheard(a, id_rank(u64_at(m, 0))) ||
-               is_unheard(a, (uint32_t)u64_at(m, 2 * sizeof(uint64_t)));
-    case KIND_FORK_REQUEST: return is_unheard(a, id_rank(u64_at(m, 0)));
-    case KIND_FETCH: return is_unheard(a, id_rank(u64_at(m, sizeof(uint64_t))));
+        return early_is_unheard(a, id_rank(u64_at(m, 0))) ||
+               early_is_unheard(a, (uint32_t)u64_at(m, 2 * sizeof(uint64_t)));
+    case KIND_FORK_REQUEST: return early_is_unheard(a, id_rank(u64_at(m, 0)));
+    case KIND_FETCH: return early_is_unheard(a, id_rank(u64_at(m, sizeof(uint64_t))));
+    case KIND_GRADIENT: return gradient_names_unheard(a, m);
     default: break;
     }
     return table_names_unheard(a, m, table);

@@ -11,6 +11,9 @@
 // Takes |m| if it has to wait.
 bool early_keep_on_loop(agent *a, int from, message *m);
 
+// Whether |rank| is one that this worker may still hear of.
+bool early_is_unheard(const agent *a, uint64_t rank);
+
 void early_retry_on_loop(agent *a);  // somebody is known now
 void early_drop_on_loop(agent *a, int from);
 void early_close_on_loop(agent *a);

@@ -97,6 +97,11 @@ void graph_unwrite_on_loop(gw_handle *graph, const uint8_t *written);
 gw_status graph_read_on_loop(agent *a, int from, reader *table, gw_handle **out, gw_error *error);
 gw_status graph_link(gw_handle *received, uint32_t slot, gw_tensor *x, gw_error *error);
 
+// Whether the graph that |table| goes on with, or a gradient, names a worker that this one has not heard of: early_is_unheard.
+// Reads to the graph's end. Bytes that mean nothing name nobody.
+bool graph_names_unheard(const agent *a, reader *table);
+bool gradient_names_unheard(const agent *a, const message *m);
+
 // ---- Modules across workers ----
 
 // The class of the layer |name|, "gw.nn.linear"; NULL if there is none.
