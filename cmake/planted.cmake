@@ -12,6 +12,7 @@ target_compile_definitions(gradwire-planted-objects PRIVATE GW_PLANTED)
 
 # A worker that halts where it is told to, for tests to kill it there.
 gradwire_program(gradwire-kill-worker gradwire-kill-worker tests/programs/kill_worker.c
+    tests/programs/kill_trains.c
     $<TARGET_OBJECTS:gradwire-planted-objects>)
 # A worker that does nothing, of which there are many.
 gradwire_program(gradwire-scale-worker gradwire-scale-worker tests/programs/scale_worker.c)

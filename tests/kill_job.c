@@ -39,6 +39,7 @@ typedef struct job {
     int point_fd, go_fd;  // of the victim's failpoint
     worker workers[KILL_WORKERS_MAX];
     int64_t killed_ns;
+    int steps;  // that all weights must have seen in the end; -1: not known yet
 } job;
 
 static int64_t now_ns(void) {
@@ -114,6 +115,7 @@ static bool is_joining(const job *j, int rank) {
 static const char *mode_of(const kill_case *c) {
     if (leaves(c)) return "leaves";
     if (!strcmp(c->point, "join")) return "short";
+    if (c->trains) return "trains";
     return c->group ? "group" : NULL;
 }
 
@@ -211,7 +213,32 @@ static void check_error(job *j, int rank, const told *t) {
                      t->text);
 }
 
+// How many steps the trainer has taken, if it is there to say so; and that training goes on without the victim.
+static void hear_of_training(job *j) {
+    int leader = j->c->victim ? 0 : 1;
+    told t = { 0 };
+    if (leader == 0) {
+        t = hear_of(j, 0, "trained");
+        j->steps = t.status + 1;
+        if (!strstr(t.text, "worker")) check_failed(j, "training ended with \"%s\"", t.text);
+    }
+    int64_t killed_steps = t.status;
+    t = hear_of(j, leader, "afresh");
+    if (t.status)
+        check_failed(j, "after %d steps, one more failed with status %d, \"%s\"", (int)killed_steps,
+                     t.status, t.text);
+}
+
+// All that are left have taken the same steps.
+static void check_steps(job *j, int rank) {
+    told t = hear_of(j, rank, "steps");
+    if (j->steps < 0) j->steps = t.status;
+    if (t.status != j->steps)
+        check_failed(j, "worker%d has taken %d steps, and others %d", rank, t.status, j->steps);
+}
+
 static void check_left(job *j, int rank) {
+    if (j->c->trains) check_steps(j, rank);
     told t = hear_of(j, rank, "left");
     // A root whose joining has failed says so once more.
     bool fine = t.status == GW_OK || is_joining(j, rank);
@@ -237,7 +264,7 @@ static int64_t hear_errors(job *j) {
 
 // ---- The whole of it ----------------------------------------------------------------------------------------------
 static void open_job(job *j, const kill_case *c) {
-    *j = (job){ .c = c, .folder = make_folder(), .point_fd = -1, .go_fd = -1 };
+    *j = (job){ .c = c, .folder = make_folder(), .point_fd = -1, .go_fd = -1, .steps = -1 };
     if (c->tcp) {
         snprintf(j->url, sizeof j->url, "tcp://127.0.0.1:%d", free_port());
     } else {
@@ -311,6 +338,7 @@ int64_t kill_run(const kill_case *c) {
     open_job(&j, c);
     kill_victim(&j);
     int64_t latency_ns = leaves(c) ? 0 : hear_errors(&j);
+    if (c->trains) hear_of_training(&j);
     if (c->signal == SIGSTOP) continue_victim(&j);
     let_leave(&j);
     reap(&j);

@@ -12,8 +12,9 @@ typedef struct kill_case {
     int pass;           // it is killed when it comes there for this time
     int signal;  // SIGKILL, SIGTERM; SIGSTOP, after which it goes on once all others have their error
     int world_size, victim;
-    bool tcp;    // the store is with rank 0, else in a file
-    bool group;  // of members, instead of a job of a world size
+    bool tcp;     // the store is with rank 0, else in a file
+    bool group;   // of members, instead of a job of a world size
+    bool trains;  // all share a model, which worker0 trains
 } kill_case;
 
 // Runs it and fails the test if a survivor does not get the error it should get, or anything is left. Returns how long

@@ -108,6 +108,61 @@ static void who_is_stopped_finds_itself_fenced_and_joins_anew(void **state) {
     assert_int_equal(count_entries("/proc/self/fd"), descriptors);
 }
 
+// ---- While they train ---------------------------------------------------------------------------------------------
+// Where the trainer comes by, which is worker0, and where the others do.
+static const struct {
+    const char *point;
+    bool trainer;
+} training_points[] = {
+    { "pass_begun", true },  { "pass_part", false },   { "pass_done", false },
+    { "step_stage", false }, { "step_staged", false }, { "step_commit", false },
+    { "step_told", true },   { "step_decided", true }, { "step_committed", false },
+};
+
+enum { TRAINING_POINTS = sizeof training_points / sizeof training_points[0] };
+
+static kill_case training_case(int i, int signal) {
+    int n = i / TRAINING_POINTS, world_size = 3 + n % 2;
+    bool trainer = training_points[i % TRAINING_POINTS].trainer;
+    return (kill_case){ .point = training_points[i % TRAINING_POINTS].point,
+                        .pass = 1 + i % 13 * 2,
+                        .signal = signal,
+                        .world_size = world_size,
+                        .victim = trainer ? 0 : 1 + (i + n) % (world_size - 1),
+                        .tcp = (i + n) % 4 == 3,
+                        .trains = true };
+}
+
+static void all_learn_of_a_worker_that_is_killed_while_they_train(void **state) {
+    (void)state;
+    int descriptors = count_entries("/proc/self/fd"), count = kills_in_all() * 18 / 100;
+    for (int i = 0; i < count; i++) {
+        kill_case c = training_case(i, SIGKILL);
+        testing_note("kill %d at %s:%d of worker%d of %d", i, c.point, c.pass, c.victim,
+                     c.world_size);
+        assert_in_range(kill_run(&c) / 1000000, 0, SLACK * T_CLOSE_MS);
+    }
+    assert_int_equal(count_entries("/proc/self/fd"), descriptors);
+}
+
+static void who_is_stopped_while_they_train_is_fenced_and_the_others_go_on(void **state) {
+    (void)state;
+    int descriptors = count_entries("/proc/self/fd"), rounds = kills_in_all() / 100;
+    for (int round = 0; round < (rounds ? rounds : 1); round++) {
+        kill_case cases[TRAINING_POINTS];
+        pthread_t threads[TRAINING_POINTS];
+        testing_note("stopped in round %d", round);
+        for (int i = 0; i < TRAINING_POINTS; i++) {
+            cases[i] = training_case(i + round * TRAINING_POINTS, SIGSTOP);
+            assert_int_equal(pthread_create(&threads[i], NULL, stop_one, &cases[i]), 0);
+        }
+        for (int i = 0; i < TRAINING_POINTS; i++) pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(count_entries("/proc/self/fd"), descriptors);
+}
+
 GW_TESTS_WITH_LIMIT(kill, 120, all_learn_of_a_worker_that_is_killed,
                     all_learn_of_a_worker_that_is_ended,
-                    who_is_stopped_finds_itself_fenced_and_joins_anew);
+                    who_is_stopped_finds_itself_fenced_and_joins_anew,
+                    all_learn_of_a_worker_that_is_killed_while_they_train,
+                    who_is_stopped_while_they_train_is_fenced_and_the_others_go_on);

@@ -2,6 +2,7 @@
 #include "dist/across.h"
 
 #include "autograd/upward.h"
+#include "base/failpoint.h"
 #include "base/mem.h"
 #include "base/planted.h"
 #include "base/value.h"
@@ -289,6 +290,7 @@ static bool run(across *x, gw_scope *s) {
         list_node arrived;
         list_init(&arrived);
         send_out(x);
+        failpoint("pass_begun");
         env_enter(a->env);
         wait_for_more(x, s);
         list_splice(&arrived, &x->inbox);

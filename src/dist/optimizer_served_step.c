@@ -1,6 +1,8 @@
 // A step on an owner: staged and committed, or both at once, in the turns of the parameters.
 #include "dist/optimizer_served.h"
 
+#include "base/failpoint.h"
+
 static bool shares_parameter(const gw_optimizer *a, const gw_optimizer *b) {
     for (int i = 0; i < a->parameter_count; i++)
         for (int k = 0; k < b->parameter_count; k++)
@@ -89,11 +91,13 @@ gw_value serve_stage(gw_scope *s, void *object, const gw_args *a) {
     uint64_t ticket;
     gw_scope *t;
     if (!begin_step(s, self, a, &ticket, &t)) return end_step(t);
+    failpoint("step_stage");
     bool ok = !gw_grads_count(s) || optimizer_stage(s, self->optimizer);
     optimizers_lock(s);
     if (ok) self->staged = ticket;
     self->computes = false;
     optimizers_unlock(s);
+    failpoint("step_staged");
     return end_step(t);
 }
 
@@ -118,6 +122,7 @@ gw_value serve_commit(gw_scope *s, void *object, const gw_args *a) {
     uint64_t ticket = (uint64_t)gw_arg_int(s, a, 0);
     gw_scope *t = gw_scope_open(s);
     if (!turns_enter(t, &self->turns)) return end_step(t);
+    failpoint("step_commit");
     optimizers_lock(s);
     if (self->staged == ticket && ticket && !self->is_fenced) {
         optimizer_commit(self->optimizer);
@@ -127,6 +132,7 @@ gw_value serve_commit(gw_scope *s, void *object, const gw_args *a) {
         scope_fail(t, GW_WRONG_STATE, "no step is staged that could be committed");
     }
     optimizers_unlock(s);
+    failpoint("step_committed");
     return end_step(t);
 }
 

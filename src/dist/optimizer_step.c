@@ -1,6 +1,7 @@
 // A step of an optimizer whose parameters several workers own.
 #include "dist/optimizer.h"
 
+#include "base/failpoint.h"
 #include "base/mem.h"
 
 #include <stdarg.h>
@@ -154,6 +155,7 @@ static void commit_all(gw_scope *s, gw_optimizer *o, gw_future **fs) {
     for (int i = 0; i < e->owner_count; i++)
         fs[i] = gw_rpc_async(u, e->owners[i].object, "commit", e->ticket);
     optimizer_commit(o);
+    failpoint("step_told");
     gw_error why = { .status = GW_OK };
     sentence missing = { .size = 0 };
     say(&missing, "gw_optimizer_step: ");
@@ -187,6 +189,7 @@ static void step_all(gw_scope *s, gw_scope *w, gw_optimizer *o) {
         return;
     }
     e->told_count = options_count(o);
+    failpoint("step_decided");
     commit_all(s, o, fs);
 }
 

@@ -1,6 +1,8 @@
 // Running a participant's part, on the thread of the turn that brought gradients, or on the pool.
 #include "dist/passes.h"
 
+#include "base/failpoint.h"
+
 // Gradients of at most this size are run where they arrive.
 enum { INLINE_BYTES = 64 << 10 };
 
@@ -79,8 +81,10 @@ static void run(across *x) {
     while (take_inbox(x, &arrived)) {
         bool ok = x->planned || plan(x);
         if (!ok) across_mail_free(&arrived);
+        failpoint("pass_part");
         ok = ok && across_run(x, &arrived);
         bool done = ok && !x->missing;
+        if (done) failpoint("pass_done");
         if (done) ok = across_finish(x);
         if (ok)
             send_out(x, done);

@@ -1,4 +1,4 @@
-// gradwire-kill-worker URL RANK WORLD_SIZE VICTIM [leaves|group|short]
+// gradwire-kill-worker URL RANK WORLD_SIZE VICTIM [leaves|group|short|trains]
 //
 // A worker of a job of which one, the victim, is killed. Everybody calls everybody, shares references over three workers
 // and drops them again, so that each comes by all failpoints; and has one call at the victim that nobody answers. What
@@ -12,8 +12,16 @@
 //
 //     again <when, ns> <status> <outcome> <sentence>     of joining anew, by a victim that was only stopped
 //
+// And with "trains", where worker0 trains a model that all share, instead of everybody calling everybody:
+//
+//     trained <when, ns> <steps> 0 <sentence>            by worker0: what its optimizer counts, and why it has ended
+//     afresh <when, ns> <status> <outcome> <sentence>    by the first survivor: of one more step over those who are left
+//     steps <when, ns> <steps> 0                         that the weight of this worker has seen in the end
+//
 // A line on standard input tells a survivor to leave. "leaves": nobody calls, all leave at once. "group": the workers are
 // members of a group that worker0 founds. "short": they do not wait long for others to join.
+#include "kill_trains.h"
+
 #include <dirent.h>
 #include <gradwire.h>
 #include <inttypes.h>
@@ -34,6 +42,7 @@ typedef struct job {
     bool only_leaves;  // no calls: what happens while all leave is the question
     bool is_group;
     bool is_short;  // does not wait long for others to join
+    bool trains;
 } job;
 
 GW_FUNCTION(kill_hold, GW_POOL) {
@@ -104,12 +113,39 @@ static void tell_error(const job *j, const gw_error *e) {
     fprintf(j->report, "error %" PRId64 " %d %d %s\n", now_ns(), e->status, e->outcome, e->text);
 }
 
+static gw_future *hold(gw_scope *s, int at) {
+    return gw_rpc_async_with(s, (gw_call_options){ .timeout_ms = GW_NO_TIMEOUT }, name_of(at).text,
+                             "kill_hold");
+}
+
+static uint64_t all_but(const job *j, int one, int other) {
+    return ((UINT64_C(1) << j->world_size) - 1) & ~(UINT64_C(1) << one) & ~(UINT64_C(1) << other);
+}
+
+static void train(const job *j) {
+    int64_t steps = 0;
+    int leader = j->victim ? 0 : 1;
+    gw_scope *s = gw_scope_open(j->root);
+    gw_future *held = hold(s, j->rank == j->victim ? leader : j->victim);
+    gw_rpc_sync(s, name_of(j->victim).text, "kill_work", 1);
+    fprintf(j->report, "held\n");
+    gw_error end = { 0 };
+    if (j->rank == 0) end = trains_work(j->root, all_but(j, 0, 0), STEPS_MAX, &steps);
+    gw_wait(s, held);
+    gw_error error = gw_scope_close(s);
+    tell_error(j, &error);
+    if (j->rank == 0)
+        fprintf(j->report, "trained %" PRId64 " %" PRId64 " 0 %s\n", now_ns(), steps, end.text);
+    if (j->rank != leader) return;
+    error = trains_work(j->root, all_but(j, leader, j->victim), 1, &steps);
+    fprintf(j->report, "afresh %" PRId64 " %d %d %s\n", now_ns(), error.status, error.outcome,
+            error.text);
+}
+
 static void play(const job *j) {
     gw_scope *s = gw_scope_open(j->root);
     gw_future *held = NULL;
-    if (j->rank != j->victim)
-        held = gw_rpc_async_with(s, (gw_call_options){ .timeout_ms = GW_NO_TIMEOUT },
-                                 name_of(j->victim).text, "kill_hold");
+    if (j->rank != j->victim) held = hold(s, j->victim);
     if (held && gw_int_of(s, gw_rpc_sync(s, name_of(j->victim).text, "kill_work", 1)) == 2)
         fprintf(j->report, "held\n");
     gw_error other = gw_ok(s) ? work(j) : *gw_scope_error(s);
@@ -173,13 +209,17 @@ static void run(job *j) {
     join(j, !j->is_group ? GW_GROUP_NONE : j->rank ? GW_GROUP_JOIN : GW_GROUP_FOUND);
     if (gw_ok(j->root)) {
         fprintf(j->report, "ready\n");
-        if (!j->only_leaves) play(j);
+        if (j->trains)
+            train(j);
+        else if (!j->only_leaves)
+            play(j);
     } else {
         tell_error(j, gw_scope_error(j->root));
     }
     if (j->rank != j->victim && !j->only_leaves) wait_for_a_line();
     gw_rpc_shutdown(j->root);
     gw_error error = gw_scope_close(j->root);
+    if (j->trains) fprintf(j->report, "steps %" PRId64 " %d 0\n", now_ns(), trains_steps());
     fprintf(j->report, "left %" PRId64 " %d %d %s\n", now_ns(), error.status,
             count_descriptors() - before, error.text);
     if (j->rank == j->victim && j->is_group) join_again(j);
@@ -194,10 +234,14 @@ int main(int argc, char **argv) {
               .victim = (int)strtol(argv[4], NULL, 10),
               .only_leaves = argc > 5 && !strcmp(argv[5], "leaves"),
               .is_group = argc > 5 && !strcmp(argv[5], "group"),
-              .is_short = argc > 5 && !strcmp(argv[5], "short") };
+              .is_short = argc > 5 && !strcmp(argv[5], "short"),
+              .trains = argc > 5 && !strcmp(argv[5], "trains") };
     if (!j.report) return 2;
     setvbuf(j.report, NULL, _IOLBF, 0);
+    gw_scope *own = gw_scope_open(NULL);
+    trains_open(own);
     run(&j);
+    gw_scope_merge(own);
     fclose(j.report);
     return 0;
 }
