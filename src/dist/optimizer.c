@@ -137,14 +137,27 @@ static bool take_over(gw_scope *w, gw_optimizer *o, uint64_t id, const request *
     return true;
 }
 
-// Those that have the new group already are to forget it; new objects go with their references.
-static void undo(gw_scope *s, const request *requests, int count) {
+// Those that have the new group, or may have it, are to forget it; new objects go with their references.
+static void undo(gw_scope *s, const gw_optimizer *o, const request *requests, int count) {
     gw_scope *u = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
-    for (int k = 0; k < count; k++)
-        if (!requests[k].is_new && requests[k].reply && !gw_future_error(requests[k].reply))
-            gw_rpc_notify(u, requests[k].owner.object, "remove_group");
-    gw_error ignored = gw_scope_close(u);  // whoever is gone has forgotten it
+    for (int k = 0; k < count; k++) {
+        if (requests[k].is_new || !requests[k].reply) continue;
+        gw_rpc_notify(u, requests[k].owner.object, "keep_groups", o->group_count);
+        gw_scope_clear(u);  // whoever is gone has forgotten it
+    }
+    gw_error ignored = gw_scope_close(u);
     (void)ignored;
+}
+
+// All replies, also behind one that has failed: what is undone has been done, or will not be.
+static void wait_for_replies(gw_scope *w, const request *requests, int count) {
+    for (int k = 0; k < count; k++) {
+        if (!requests[k].reply) continue;
+        gw_scope *t = gw_scope_open(w);
+        gw_wait(t, requests[k].reply);
+        gw_error error = gw_scope_close(t);
+        if (error.status && gw_ok(w)) scope_fail_with(w, &error);
+    }
 }
 
 static uint64_t new_id(gw_scope *s) {
@@ -166,9 +179,9 @@ bool elsewhere_add_group(gw_scope *s, gw_optimizer *o, const optimizer_group *g,
     int request_count =
         requests ? plan_requests(w, o->elsewhere, refs, numbers, count, requests) : 0;
     for (int k = 0; k < request_count && gw_ok(w); k++) send_request(w, o, id, g, &requests[k]);
-    for (int k = 0; k < request_count && gw_ok(w); k++) gw_wait(w, requests[k].reply);
+    wait_for_replies(w, requests, request_count);
     bool ok = gw_ok(w) && take_over(w, o, id, requests, request_count, numbers, refs, count);
-    if (!ok) undo(s, requests, request_count);
+    if (!ok) undo(s, o, requests, request_count);
     gw_scope_merge(w);  // hands its error to |s|
     return ok;
 }

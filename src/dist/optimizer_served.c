@@ -182,11 +182,11 @@ static gw_value serve_group_count(gw_scope *s, void *object, const gw_args *a) {
     return gw_value_of(gw_optimizer_group_count(((served_optimizer *)object)->optimizer));
 }
 
-static gw_value serve_remove_group(gw_scope *s, void *object, const gw_args *a) {
-    (void)a;
+static gw_value serve_keep_groups(gw_scope *s, void *object, const gw_args *a) {
     gw_optimizer *o = ((served_optimizer *)object)->optimizer;
+    int64_t count = gw_arg_int(s, a, 0);
     optimizers_lock(s);
-    if (o->group_count > 1) optimizer_remove_group(o);
+    while (gw_ok(s) && o->group_count > count && o->group_count > 1) optimizer_remove_group(o);
     optimizers_unlock(s);
     return gw_none();
 }
@@ -253,7 +253,7 @@ const gw_registration optimizer_registrations[] = {
       NULL },
     METHOD("group_count", GW_INLINE, "", serve_group_count),
     METHOD("add_group", GW_POOL, "list", serve_add_group),
-    METHOD("remove_group", GW_INLINE, "", serve_remove_group),
+    METHOD("keep_groups", GW_INLINE, "int", serve_keep_groups),
     METHOD("step", GW_POOL, "int, any", serve_step),
     METHOD("stage", GW_POOL, "int, any", serve_stage),
     METHOD("commit", GW_POOL, "int", serve_commit),
