@@ -25,6 +25,7 @@ typedef enum across_event {
     ACROSS_SUCCEEDED,  // the initiator says that it is over, and not that it has failed
     ACROSS_HEARD,      // another says so
     ACROSS_FAILED,     // here, or the initiator says so
+    ACROSS_FOLDED,     // its gradients are in the sum of its scope
     ACROSS_CLOSED,     // its scope
     ACROSS_LOST        // its initiator
 } across_event;
@@ -93,6 +94,7 @@ typedef struct across {
     worker_set told;        // whom it has sent the marks
     gw_tensor_grad *grads;  // once complete; leaves counted, too
     int grad_count;
+    uint32_t grads_changes;  // with the role, as |grads| once it is complete
 } across;
 
 enum { ACROSS_RETAINS = 1, ACROSS_FAST = 2, ACROSS_LEAFLESS = 4, ACROSS_MARKS = 8 };

@@ -1,5 +1,5 @@
 // Gradients that passes have left on this worker, for functions that are called in the initiator's scope.
-#include "dist/across.h"
+#include "dist/kept.h"
 
 #include "autograd/grads.h"
 #include "autograd/sum.h"
@@ -17,112 +17,27 @@ static const context *call_of(gw_scope *s) {
     return c && c->serves && c->scope == s ? c : NULL;
 }
 
-static bool is_of(const across *x, const context *c) {
-    return x->initiator == c->caller && x->scope == c->caller_scope &&
-           (x->state == ACROSS_COMPLETE || x->state == ACROSS_SETTLED);
-}
-
-// The gradients of the |skip|th pass of that scope; -1 if there is none.
-static int copy_grads_on_loop(const context *c, int skip, gw_tensor_grad **out) {
-    list_each(l, &c->agent->graphs->passes) {
-        const across *x = list_entry(l, across, link);
-        if (!is_of(x, c) || skip-- > 0) continue;
-        *out = mem_alloc((size_t)(x->grad_count + 1) * sizeof **out);
-        if (!*out) return -1;
-        for (int i = 0; i < x->grad_count; i++) {
-            (*out)[i] = x->grads[i];
-            handle_retain(x->grads[i].leaf);
-            handle_retain(x->grads[i].grad);
-        }
-        return x->grad_count;
-    }
-    return -1;
-}
-
-static void release_leaves(gw_tensor_grad *pairs, int count) {
-    for (int i = 0; i < count; i++) handle_release(pairs[i].leaf);
-    mem_free(pairs);
+static kept kept_of(const context *c) {
+    return (kept){ c->agent, c->caller, c->caller_scope };
 }
 
 void grads_import(gw_scope *s) {
     const context *c = call_of(s);
     if (!c || list_is_empty(&c->agent->graphs->passes)) return;
-    env *e = c->agent->env;
     gw_scope *work = gw_scope_open(s);
     gw_no_grad(work);
-    for (int i = 0; gw_ok(work); i++) {
-        gw_tensor_grad *pairs;
-        env_enter(e);
-        int count = copy_grads_on_loop(c, i, &pairs);
-        env_leave(e);
-        if (count < 0) break;
-        grads_add_imported(s, work, pairs, count);
-        release_leaves(pairs, count);
-    }
+    grad_pairs p;
+    for (int i = 0; gw_ok(work) && kept_copy(kept_of(c), i, &p); i++) kept_add(s, work, &p);
     gw_scope_merge(work);
-}
-
-// ---- Putting them back --------------------------------------------------------------------------
-
-typedef struct pairs {
-    gw_tensor_grad *items;
-    int count;
-} pairs;
-
-static void release_pairs(pairs p) {
-    for (int i = 0; i < p.count; i++) {
-        handle_release(p.items[i].leaf);
-        handle_release(p.items[i].grad);
-    }
-    mem_free(p.items);
-}
-
-static bool copy_from_scope(gw_scope *s, pairs *out) {
-    int count = gw_grads_count(s);
-    *out = (pairs){ mem_alloc((size_t)(count + 1) * sizeof *out->items), 0 };
-    if (!out->items) return false;
-    for (int i = 0; i < count; i++) {
-        gw_tensor_grad pair = gw_grads_get(s, i);
-        handle_retain(pair.leaf);
-        handle_retain(pair.grad);
-        out->items[out->count++] = pair;
-    }
-    return true;
-}
-
-static int count_passes_on_loop(const context *c) {
-    int count = 0;
-    list_each(l, &c->agent->graphs->passes) count += is_of(list_entry(l, across, link), c);
-    return count;
-}
-
-// The first pass has |sum| from now on, the others nothing; what they had is in |old| instead, for whoever has left the role.
-static void exchange_on_loop(const context *c, pairs sum, pairs *old) {
-    list_each(l, &c->agent->graphs->passes) {
-        across *x = list_entry(l, across, link);
-        if (!is_of(x, c)) continue;
-        *old++ = (pairs){ x->grads, x->grad_count };
-        x->grads = sum.items;
-        x->grad_count = sum.count;
-        sum = (pairs){ 0 };
-    }
 }
 
 void gradients_keep(gw_scope *s) {
     const context *c = call_of(s);
+    grad_pairs sum;
     if (!c || !gw_ok(s)) return;
-    env *e = c->agent->env;
-    pairs sum, *old = NULL;
-    bool ok = copy_from_scope(s, &sum);
-    env_enter(e);
-    int count = count_passes_on_loop(c);
-    if (ok && count && (old = mem_alloc((size_t)count * sizeof *old)))
-        exchange_on_loop(c, sum, old);
-    env_leave(e);
-    if (!ok || (count && !old)) scope_fail(s, GW_NO_MEMORY, "no memory for gradients");
-    if (!old) release_pairs(sum);
-    for (int i = 0; old && i < count; i++) release_pairs(old[i]);
-    mem_free(old);
+    if (!kept_take(s, &sum) || !kept_exchange(kept_of(c), &sum))
+        scope_fail(s, GW_NO_MEMORY, "no memory for gradients");
+    grad_pairs_fini(&sum);
 }
 
 // ---- Functions that are called by others --------------------------------------------------------

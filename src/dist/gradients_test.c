@@ -58,6 +58,17 @@ GW_METHOD(grads_layer, regularise, GW_INLINE, "bool") {
     return gw_value_of(gw_item(s, gw_sum(s, gw_grad(s, self->w))));
 }
 
+// Of the caller, kept here.
+GW_METHOD(grads_layer, passes, GW_INLINE, "") {
+    agent *here = s->agent;
+    int count = 0;
+    (void)self;
+    env_enter(here->env);
+    list_each(l, &here->graphs->passes) count++;
+    env_leave(here->env);
+    return gw_value_of(count);
+}
+
 // How many hold the weight beside its object.
 GW_METHOD(grads_layer, holders, GW_INLINE, "") {
     return gw_value_of((int)((gw_handle *)self->w)->count);
@@ -126,6 +137,62 @@ static void walk_there_too(gw_scope *root, int rank, void *context) {
 static void a_pass_of_a_function_adds_to_them(void **state) {
     (void)state;
     run_two(walk_there_too, NULL);
+}
+
+// ---- Sums ---------------------------------------------------------------------------------------
+
+// Values whose sum depends on the order.
+static double value_of(int i) {
+    return (i % 2 ? 1.1 : -0.3) * (i * i % 7 + 1) / 3;
+}
+
+static void walk_often(gw_scope *root, int rank, void *context) {
+    int passes = *(int *)context;
+    if (rank) return;
+    gw_rref *layer = open_layer_there(root);
+    for (int round = 0; round < 2; round++) {
+        gw_scope *s = gw_scope_open(root);
+        double sum = 0;
+        int most = 0;
+        for (int i = 0; i < passes; i++) {
+            walk(s, layer, value_of(i));
+            sum += value_of(i);
+            int kept = (int)gw_int_of(s, gw_rpc_sync(s, layer, "passes"));
+            if (kept > most) most = kept;
+        }
+        const double *g = gw_data(gw_tensor_of(s, gw_rpc_sync(s, layer, "grad")));
+        for (int i = 0; i < SIZE; i++) assert_true(g[i] == sum);
+        assert_in_range(most, 1, 3);
+        gw_scope_merge(s);
+    }
+}
+
+static void passes_that_are_over_are_kept_as_their_sum(void **state) {
+    (void)state;
+    run_two(walk_often, &(int){ 40 });
+}
+
+// More than may be kept.
+static void walk_beyond_limit(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank) return;
+    gw_rref *layer = open_layer_there(root);
+    gw_scope *s = gw_scope_open(root);
+    int passes = LIMIT_PASSES_PER_PEER + 3;
+    gw_tensor *x = gw_ones(s, GW_F64, SIZE);
+    for (int i = 0; i < passes && gw_ok(s); i++) {
+        gw_scope *inside = gw_scope_open(s);
+        gw_tensor *y = gw_tensor_of(inside, gw_rpc_sync(inside, layer, "forward", x));
+        gw_backward(s, gw_sum(inside, y));
+        gw_scope_merge(inside);
+    }
+    assert_true(told(s, layer, "grads_get") == (double)SIZE * passes);
+    gw_scope_merge(s);
+}
+
+static void a_scope_has_any_number_of_passes(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2 }, walk_beyond_limit, NULL);
 }
 
 // ---- Letting go of them -------------------------------------------------------------------------
@@ -209,4 +276,5 @@ static void no_reference_has_no_gradient(void **state) {
 
 GW_TESTS(dist_gradients, what_is_not_made_has_no_gradient, no_reference_has_no_gradient,
          a_function_counts_those_of_its_callers_scope, a_pass_of_a_function_adds_to_them,
+         passes_that_are_over_are_kept_as_their_sum, a_scope_has_any_number_of_passes,
          what_clipping_has_replaced_is_let_go_of);

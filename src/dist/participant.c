@@ -1,4 +1,5 @@
 // Running a participant's part, on the thread of the turn that brought gradients, or on the pool.
+#include "dist/kept.h"
 #include "dist/passes.h"
 
 #include "base/failpoint.h"
@@ -40,6 +41,8 @@ void across_done_on_loop(const across *x) {
 }
 
 static bool plan(across *x) {
+    // Those before it in its scope are over, most often.
+    kept_fold((kept){ x->agent, x->initiator, x->scope });
     x->root = agent_scope_open(x->agent, 0, x->scope, ENV_NEVER);
     // This may be the thread that others here wait for, whose hooks must not wait for them.
     if (gw_ok(x->root)) x->root->may_wait = false;

@@ -141,6 +141,7 @@ static const rule rules[] = {
     { ACROSS_SETTLED,  ACROSS_SUCCEEDED, ACROSS_SETTLED,  nothing,                "so it was heard" },
     { ACROSS_SETTLED,  ACROSS_HEARD,     ACROSS_SETTLED,  nothing,                "so it is" },
     { ACROSS_SETTLED,  ACROSS_FAILED,    ACROSS_DROPPED,  drop,                   "what was heard of it was wrong" },
+    { ACROSS_SETTLED,  ACROSS_FOLDED,    ACROSS_DROPPED,  drop,                   "an older one of its scope has its gradients, too" },
     { ACROSS_SETTLED,  ACROSS_CLOSED,    ACROSS_DROPPED,  drop,                   "nobody asks for gradients any more" },
     { ACROSS_SETTLED,  ACROSS_LOST,      ACROSS_DROPPED,  drop,                   "nobody asks for gradients any more" },
 
