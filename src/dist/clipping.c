@@ -71,22 +71,14 @@ static gw_value serve_scale(gw_scope *s, const gw_args *a) {
     return gw_none();
 }
 
-const gw_registration clipping_registrations[] = {
-    { NULL,
-      "gw.grad_squares",
-      "list",
-      GW_POOL,
-      serve_squares,
-      NULL,
-      { 0, NULL, NULL, NULL },
-      NULL },
-    { NULL,
-      "gw.grad_scale",
-      "list, float",
-      GW_POOL,
-      serve_scale,
-      NULL,
-      { 0, NULL, NULL, NULL },
-      NULL },
+const function clipping_functions[] = {
+    { .name = (char *)"gw.grad_squares",
+      .where = GW_POOL,
+      .signature = TAKES(1 << GW_LIST),
+      .body = serve_squares },
+    { .name = (char *)"gw.grad_scale",
+      .where = GW_POOL,
+      .signature = TAKES(1 << GW_LIST, 1 << GW_FLOAT | 1 << GW_INT),
+      .body = serve_scale },
     { 0 },
 };

@@ -117,9 +117,15 @@ static gw_value serve_marks(gw_scope *s, const gw_args *args) {
     return answer ? gw_value_of_bytes(answer, size + sizeof(uint32_t)) : gw_none();
 }
 
-const gw_registration gradient_registrations[] = {
-    { .name = "gw.marks", .signature = "bytes", .where = GW_INLINE, .function = serve_marks },
-    { .name = "gw.grad", .signature = "rref", .where = GW_INLINE, .function = serve_grad },
+const function gradient_functions[] = {
+    { .name = (char *)"gw.marks",
+      .where = GW_INLINE,
+      .signature = TAKES(1 << GW_BYTES),
+      .body = serve_marks },
+    { .name = (char *)"gw.grad",
+      .where = GW_INLINE,
+      .signature = TAKES(1 << GW_RREF),
+      .body = serve_grad },
     { 0 },
 };
 

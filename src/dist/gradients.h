@@ -2,14 +2,14 @@
 #ifndef DIST_GRADIENTS_H
 #define DIST_GRADIENTS_H
 
+#include "rpc/registry.h"
 #include <gradwire/autograd.h>
-#include <gradwire/function.h>
 
 // What gw_grad gives in |s|, the scope of a body, comes from there by itself. This puts the gradients that |s| has now,
 // changed by gw_clip_grad_norm or grads_replace, back in their place, for the caller's next calls.
 void gradients_keep(gw_scope *s);
 
 // What workers ask each other for passes, and for gradients of references.
-extern const gw_registration gradient_registrations[];
+extern const function gradient_functions[];
 
 #endif

@@ -224,25 +224,17 @@ static gw_module *open_sequential(gw_scope *s, const gw_args *a);
                                    .fixed_count = MODULE_METHODS };
 LAYERS(CLASS)
 
-typedef struct layer {
-    function make;
-    layer_open *open;
-} layer;
+#define FUNCTION(layer, cost)                                                                      \
+    { .name = (char *)"gw.nn." #layer, .where = GW_POOL, .class = &class_##layer },
+const function layer_functions[] = { LAYERS(FUNCTION){ 0 } };
 
-#define ROW(layer, cost)                                                                           \
-    { { .name = (char *)"gw.nn." #layer, .where = GW_POOL, .class = &class_##layer },              \
-      open_##layer },
-static const layer layers[] = { LAYERS(ROW) };
+#define OPEN(layer, cost) open_##layer,
+static layer_open *const opens[] = { LAYERS(OPEN) };
 
-static const layer *find_layer(const char *name) {
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        if (!strcmp(layers[i].make.name, name)) return &layers[i];
+static layer_open *find_open(const char *name) {
+    for (int i = 0; layer_functions[i].name; i++)
+        if (!strcmp(layer_functions[i].name, name)) return opens[i];
     return NULL;
-}
-
-const function *modules_find_class(const char *name) {
-    const layer *l = find_layer(name);
-    return l ? &l->make : NULL;
 }
 
 // ---- Sequences ------------------------------------------------------------------------------------------------------
@@ -253,10 +245,10 @@ static gw_module *open_listed(gw_scope *s, const gw_args *a, const gw_list *list
     gw_value *values = gw_alloc(s, (size_t)(inner.count + 1) * sizeof *values);
     for (int i = 0; values && i < inner.count; i++) values[i] = gw_list_get(s, list, i + 1);
     inner.values = values;
-    const layer *l = find_layer(gw_format(s, "gw.nn.%s", name));
-    if (gw_ok(s) && !l)
+    layer_open *open = find_open(gw_format(s, "gw.nn.%s", name));
+    if (gw_ok(s) && !open)
         scope_fail(s, GW_NOT_FOUND, "%s: there is no layer \"%.100s\"", a->label, name);
-    return gw_ok(s) ? l->open(s, &inner) : &module_poison;
+    return gw_ok(s) ? open(s, &inner) : &module_poison;
 }
 
 static gw_module *open_sequential(gw_scope *s, const gw_args *a) {

@@ -130,37 +130,32 @@ static bool is_small(const void *self, uint64_t request_bytes) {
     return request_bytes + o->parameter_bytes <= LIMIT_OPERATOR_BYTES_INLINE;
 }
 
-static uint16_t one_tensor[] = { 1 << GW_TENSOR }, one_bool[] = { 1 << GW_BOOL | 1 << GW_INT },
-                map_and_bool[] = { 1 << GW_MAP, 1 << GW_BOOL | 1 << GW_INT };
-
-#define TAKES(number, of)                                                                          \
-    { .given = true, .required = number, .count = number, .kinds = of }
 #define METHODS(inline_)                                                                           \
     {                                                                                              \
         { .name = (char *)"forward",                                                               \
           .where = GW_POOL,                                                                        \
-          .signature = TAKES(1, one_tensor),                                                       \
+          .signature = TAKES(1 << GW_TENSOR),                                                      \
           .method = forward,                                                                       \
           .is_inline = inline_ },                                                                  \
             { .name = (char *)"train",                                                             \
               .where = GW_POOL,                                                                    \
-              .signature = TAKES(1, one_bool),                                                     \
+              .signature = TAKES(1 << GW_BOOL | 1 << GW_INT),                                      \
               .method = train },                                                                   \
             { .name = (char *)"parameters",                                                        \
               .where = GW_POOL,                                                                    \
-              .signature = TAKES(0, NULL),                                                         \
+              .signature = TAKES(),                                                                \
               .method = parameters },                                                              \
             { .name = (char *)"shapes",                                                            \
               .where = GW_POOL,                                                                    \
-              .signature = TAKES(0, NULL),                                                         \
+              .signature = TAKES(),                                                                \
               .method = shapes },                                                                  \
             { .name = (char *)"state_dict",                                                        \
               .where = GW_POOL,                                                                    \
-              .signature = TAKES(0, NULL),                                                         \
+              .signature = TAKES(),                                                                \
               .method = state_dict },                                                              \
             { .name = (char *)"load",                                                              \
               .where = GW_POOL,                                                                    \
-              .signature = TAKES(2, map_and_bool),                                                 \
+              .signature = TAKES(1 << GW_MAP, 1 << GW_BOOL | 1 << GW_INT),                         \
               .method = load },                                                                    \
     }
 

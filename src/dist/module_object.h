@@ -15,6 +15,9 @@ typedef enum layer_cost {
 
 enum { MODULE_METHODS = 6 };
 
+// The layers as classes; ends at one without a name.
+extern const function layer_functions[];
+
 // The methods of every class of modules.
 extern const function module_methods[LAYER_COST_COUNT][MODULE_METHODS];
 

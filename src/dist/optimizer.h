@@ -37,6 +37,6 @@ bool calls_may_wait(gw_scope *s, const char *what);
 int options_count(const gw_optimizer *o);
 void options_write(const gw_optimizer *o, double *out);
 
-extern const gw_registration optimizer_registrations[], clipping_registrations[];
+extern const function optimizer_functions[], clipping_functions[];
 
 #endif

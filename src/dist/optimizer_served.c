@@ -232,34 +232,36 @@ static gw_value serve_load(gw_scope *s, void *object, const gw_args *a) {
     return gw_none();
 }
 
-#define METHOD(name, where, signature, body)                                                       \
-    { "gw.optimizer", name, signature, where, NULL, body, { 0, NULL, NULL, NULL }, NULL }
-const gw_registration optimizer_registrations[] = {
-    { NULL,
-      "gw.optimizer",
-      "string, int, list",
-      GW_POOL,
-      NULL,
-      NULL,
-      { sizeof(served_optimizer), open_served, close_served, "string, int, list" },
-      NULL },
-    { NULL,
-      "gw.optimizer_outcome",
-      "int",
-      GW_INLINE,
-      serve_outcome,
-      NULL,
-      { 0, NULL, NULL, NULL },
-      NULL },
-    METHOD("group_count", GW_INLINE, "", serve_group_count),
-    METHOD("add_group", GW_POOL, "list", serve_add_group),
-    METHOD("keep_groups", GW_INLINE, "int", serve_keep_groups),
-    METHOD("step", GW_POOL, "int, any", serve_step),
-    METHOD("stage", GW_POOL, "int, any", serve_stage),
-    METHOD("commit", GW_POOL, "int", serve_commit),
-    METHOD("abort", GW_INLINE, "int", serve_abort),
-    METHOD("state", GW_POOL, "", serve_state),
-    METHOD("check", GW_POOL, "map", serve_check),
-    METHOD("load", GW_INLINE, "", serve_load),
+#define METHOD(name_, where_, body_, ...)                                                          \
+    { .name = (char *)name_, .where = where_, .signature = TAKES(__VA_ARGS__), .method = body_ }
+static const function methods[] = {
+    METHOD("group_count", GW_INLINE, serve_group_count),
+    METHOD("add_group", GW_POOL, serve_add_group, 1 << GW_LIST),
+    METHOD("keep_groups", GW_INLINE, serve_keep_groups, 1 << GW_INT),
+    METHOD("step", GW_POOL, serve_step, 1 << GW_INT, TAKES_ANY),
+    METHOD("stage", GW_POOL, serve_stage, 1 << GW_INT, TAKES_ANY),
+    METHOD("commit", GW_POOL, serve_commit, 1 << GW_INT),
+    METHOD("abort", GW_INLINE, serve_abort, 1 << GW_INT),
+    METHOD("state", GW_POOL, serve_state),
+    METHOD("check", GW_POOL, serve_check, 1 << GW_MAP),
+    METHOD("load", GW_INLINE, serve_load),
+};
+
+static class served_class = {
+    .name = (char *)"gw.optimizer",
+    .options = { .size = sizeof(served_optimizer), .open = open_served, .close = close_served },
+    .fixed_methods = methods,
+    .fixed_count = sizeof methods / sizeof *methods
+};
+
+const function optimizer_functions[] = {
+    { .name = (char *)"gw.optimizer",
+      .where = GW_POOL,
+      .signature = TAKES(1 << GW_STRING, 1 << GW_INT, 1 << GW_LIST),
+      .class = &served_class },
+    { .name = (char *)"gw.optimizer_outcome",
+      .where = GW_INLINE,
+      .signature = TAKES(1 << GW_INT),
+      .body = serve_outcome },
     { 0 },
 };

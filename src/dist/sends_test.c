@@ -1,6 +1,7 @@
 // How much is kept of what was sent, for whom, and what is known of it afterwards.
 #include "dist/passes.h"
 
+#include "base/mem.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 #include <gradwire.h>
@@ -107,6 +108,30 @@ static void a_long_graph_is_dropped_at_the_pace_of_messages(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2, .network = quick }, drop, NULL);
 }
 
+static int fail_receive(size_t size) {
+    return size == sizeof(receive);
+}
+
+static void refuse(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank) return;
+    gw_scope *s = gw_scope_open(root);
+    mem_fail_hook = fail_receive;
+    call_double(s, 1);
+    assert_int_equal(gw_scope_error(s)->status, GW_NO_MEMORY);
+    gw_scope_clear(s);
+    gw_rpc_sync(s, 1, "sends_count_for_caller", 0);
+    mem_fail_hook = NULL;
+    assert_int_equal(count_for(root->agent, 1), 0);
+    assert_int_equal(((agent *)root->agent)->graphs->sends.count, 0);
+    gw_scope_merge(s);
+}
+
+static void what_there_is_no_memory_for_is_released(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2 }, refuse, NULL);
+}
+
 // ---- What is remembered -------------------------------------------------------------------------
 
 static void lose(gw_scope *root, int rank, void *context) {
@@ -156,5 +181,5 @@ static void it_tells_what_lies_upstream_and_refuses_nonsense(void **state) {
 }
 
 GW_TESTS(dist_sends, one_member_does_not_use_up_the_room_of_others, a_pass_gives_the_room_back,
-         a_long_graph_is_dropped_at_the_pace_of_messages, it_remembers_with_whom_a_send_was_lost,
-         it_tells_what_lies_upstream_and_refuses_nonsense);
+         what_there_is_no_memory_for_is_released, a_long_graph_is_dropped_at_the_pace_of_messages,
+         it_remembers_with_whom_a_send_was_lost, it_tells_what_lies_upstream_and_refuses_nonsense);

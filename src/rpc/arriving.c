@@ -30,8 +30,7 @@ static gw_status find_function(serving *s, gw_error *error) {
     const char *name = s->header.function;
     s->function = registry_find(s->agent->registry, name);
     if (!s->function) s->op = registry_find_operator(name);
-    if (!s->function && !s->op) s->function = gathering_find_function(name);
-    if (!s->function && !s->op) s->function = modules_find_class(name);
+    if (!s->function && !s->op) s->function = library_find(name);
     if (!s->function && !s->op) return no_function(s, error);
     if (s->function && s->function->class && !s->result_entry)
         return error_set(error, GW_INVALID, "a class, not a function: gw_remote makes one of it");

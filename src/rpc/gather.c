@@ -268,22 +268,18 @@ static gw_value barrier(gw_scope *s, const gw_args *a) {
     return meet(s, a, GATHERING_BARRIER);
 }
 
-const function *gathering_find_function(const char *name) {
-    static uint16_t kinds[] = { 1 << GW_BYTES, 1 << GW_INT, 1 << GW_INT, UINT16_MAX };
-    static const function functions[] = {
-        { .name = "gw.all_gather",
-          .where = GW_INLINE,
-          .signature = { .given = true, .required = 4, .count = 4, .kinds = kinds },
-          .body = all_gather },
-        { .name = "gw.barrier",
-          .where = GW_INLINE,
-          .signature = { .given = true, .required = 4, .count = 4, .kinds = kinds },
-          .body = barrier },
-    };
-    for (int i = 0; i < 2; i++)
-        if (!strcmp(functions[i].name, name)) return &functions[i];
-    return NULL;
-}
+#define TAKES_MEETING TAKES(1 << GW_BYTES, 1 << GW_INT, 1 << GW_INT, TAKES_ANY)
+const function gathering_functions[] = {
+    { .name = (char *)"gw.all_gather",
+      .where = GW_INLINE,
+      .signature = TAKES_MEETING,
+      .body = all_gather },
+    { .name = (char *)"gw.barrier",
+      .where = GW_INLINE,
+      .signature = TAKES_MEETING,
+      .body = barrier },
+    { 0 },
+};
 
 // ---- Ends ---------------------------------------------------------------------------------------
 

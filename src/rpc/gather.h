@@ -4,8 +4,8 @@
 
 #include "rpc/agent.h"
 
-// The library's own functions of this name, which are called like any other; NULL: none.
-const function *gathering_find_function(const char *name);
+// What workers call to meet, like any other function; ends at one without a name.
+extern const function gathering_functions[];
 
 void gatherings_lost_on_loop(agent *a, int rank);
 void gatherings_close_on_loop(agent *a, const gw_error *why);

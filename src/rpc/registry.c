@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "base/scope.h"
 #include "rpc/options.h"
-#include "rpc/upward.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,8 +36,8 @@ static gw_status no_memory(gw_error *error) {
     return error_set(error, GW_NO_MEMORY, "no memory for a registry");
 }
 
-static gw_status check_name(const gw_registry *r, const char *name, gw_error *error) {
-    if (!name || r->is_opening || strncmp(name, "gw.", 3)) return GW_OK;
+static gw_status check_name(const char *name, gw_error *error) {
+    if (!name || strncmp(name, "gw.", 3)) return GW_OK;
     return error_set(error, GW_INVALID, "\"%.140s\": names with gw. are the library's", name);
 }
 
@@ -74,7 +73,7 @@ static gw_status add(map *functions, const char *owner, function f, const char *
 
 static gw_status add_function(gw_registry *r, const char *name, function f,
                               const char *signature_text, gw_error *error) {
-    gw_status status = check_name(r, name, error);
+    gw_status status = check_name(name, error);
     return status ? status : add(&r->functions, "", f, name, signature_text, error);
 }
 
@@ -133,17 +132,6 @@ static gw_status add_registration(gw_registry *r, const gw_registration *g, gw_e
     return add_class(r, g->name, g->class_options, error);
 }
 
-// The library's own classes and functions, in the order of their tables: a class before its methods.
-static gw_status add_library(gw_registry *r, gw_error *error) {
-    gw_status status = GW_OK;
-    r->is_opening = true;
-    for (const gw_registration *const *table = library_tables; *table && !status; table++)
-        for (const gw_registration *g = *table; g->name && !status; g++)
-            status = add_registration(r, g, error);
-    r->is_opening = false;
-    return status;
-}
-
 static gw_registry *open_registry(gw_error *error) {
     gw_registry *r = mem_calloc(sizeof *r);
     if (!r) {
@@ -152,9 +140,7 @@ static gw_registry *open_registry(gw_error *error) {
     }
     handle_init(&r->handle, &registry_class);
     map_init(&r->functions);
-    if (add_library(r, error) == GW_OK) return r;
-    handle_release(r);
-    return NULL;
+    return r;
 }
 
 gw_registry *gw_registry_open(gw_scope *s) {

@@ -18,6 +18,15 @@ typedef struct signature {
     uint16_t *kinds;  // a bit for each gw_kind
 } signature;
 
+// Of a function of the library: the kinds that it must be given, place by place, as bits.
+#define TAKES(...)                                                                                 \
+    {                                                                                              \
+        .given = true, .required = sizeof((uint16_t[]){ 0, __VA_ARGS__ }) / sizeof(uint16_t) - 1,  \
+        .count = sizeof((uint16_t[]){ 0, __VA_ARGS__ }) / sizeof(uint16_t) - 1,                    \
+        .kinds = (uint16_t[]){ 0, __VA_ARGS__ } + 1                                                \
+    }
+enum { TAKES_ANY = UINT16_MAX };
+
 typedef struct class class;
 
 // Exactly one of |body|, |method| and |class| is set.
@@ -43,8 +52,7 @@ struct class {
 struct gw_registry {
     gw_handle handle;
     bool frozen;
-    bool is_opening;  // the library's own names may be added
-    map functions;    // of function, classes among them
+    map functions;  // of function, classes among them
 };
 
 // The process's registry as it is now, from what gw_register was given. One count.

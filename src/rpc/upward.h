@@ -102,14 +102,9 @@ gw_status graph_link(gw_handle *received, uint32_t slot, gw_tensor *x, gw_error 
 bool graph_names_unheard(const agent *a, reader *table);
 bool gradient_names_unheard(const agent *a, const message *m);
 
-// ---- Modules across workers ----
+// ---- What every worker serves by itself ----
 
-// The class of the layer |name|, "gw.nn.linear"; NULL if there is none.
-const function *modules_find_class(const char *name);
-
-// ---- The library's own classes and functions, "gw.optimizer", in every registry ----
-
-// Each table ends at a registration without a name; NULL at the end.
-extern const gw_registration *const library_tables[];
+// The library's own function or class of this name, "gw.optimizer", which is in no registry; NULL if there is none.
+const function *library_find(const char *name);
 
 #endif
