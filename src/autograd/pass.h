@@ -107,6 +107,9 @@ static inline bool pass_reaches(const pass *p, uint32_t i, uint32_t output) {
     return p->slots[p->targets[i].first_slot + output].count > 0;
 }
 
+// Of the leaves that get gradients: about how much there is to do.
+uint64_t pass_leaf_bytes(const pass *p);
+
 // The gradient that the pass begins with: |given|, or ones if that is NULL, in the dtype of |root|; owned by p->work.
 gw_tensor *pass_first_gradient(pass *p, gw_tensor *root, gw_tensor *given);
 

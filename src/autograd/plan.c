@@ -187,3 +187,13 @@ bool pass_plan(pass *p) {
         p->targets[p->slots[i].target].missing += p->slots[i].count;
     return true;
 }
+
+uint64_t pass_leaf_bytes(const pass *p) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < p->target_count; i++) {
+        const target *t = &p->targets[i];
+        const gw_tensor *leaf = t->is_leaf && t->needed ? t->key : NULL;
+        if (leaf) bytes += (uint64_t)leaf->numel * gw_dtype_size((gw_dtype)leaf->dtype);
+    }
+    return bytes;
+}

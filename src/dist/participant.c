@@ -4,7 +4,7 @@
 
 #include "base/failpoint.h"
 
-// Gradients of at most this size are run where they arrive.
+// Parts with at most this size of gradients, that come or that are left here, are run where they arrive.
 enum { INLINE_BYTES = 64 << 10 };
 
 void across_fail_part_on_loop(across *x, const gw_error *why) {
@@ -51,6 +51,7 @@ static bool plan(across *x) {
                                     .inputs = x->leafless ? none : NULL };
     bool ok = across_plan(x, x->root, options) && pass_plan(x->pass);
     x->planned = true;
+    x->is_large = ok && pass_leaf_bytes(x->pass) > INLINE_BYTES;
     return ok;
 }
 
@@ -82,7 +83,7 @@ static bool take_inbox(across *x, list_node *out) {
 static void run(across *x) {
     list_node arrived;
     while (take_inbox(x, &arrived)) {
-        bool ok = x->planned || plan(x);
+        bool ok = x->planned ? gw_ok(x->root) : plan(x);
         if (!ok) across_mail_free(&arrived);
         failpoint("pass_part");
         ok = ok && across_run(x, &arrived);
@@ -96,10 +97,6 @@ static void run(across *x) {
     }
 }
 
-static void run_task(task *t) {
-    run(list_entry(t, across, task));
-}
-
 static void run_job(pool_job *j) {
     run(list_entry(j, across, job));
 }
@@ -107,6 +104,24 @@ static void run_job(pool_job *j) {
 static bool job_taken(pool_job *j) {
     (void)j;
     return true;
+}
+
+static void submit_on_loop(across *x) {
+    x->job = (pool_job){ .hops = 1, .taken = job_taken, .run = run_job };
+    pool_submit_on_loop(&x->agent->pool, &x->job);
+}
+
+// A small gradient may be that of a large model.
+static void run_task(task *t) {
+    across *x = list_entry(t, across, task);
+    if (!x->planned) plan(x);
+    if (!x->is_large) {
+        run(x);
+        return;
+    }
+    env_enter(x->agent->env);
+    submit_on_loop(x);
+    env_leave(x->agent->env);
 }
 
 // A pass that is settled gives up the graph before another of the same initiator walks it.
@@ -126,11 +141,10 @@ void across_schedule_on_loop(across *x, uint64_t size) {
     if (x->runs || x->state != ACROSS_RUNNING || list_is_empty(&x->inbox)) return;
     if (!x->planned && is_held(x)) return;
     x->runs = true;
-    if (size <= INLINE_BYTES) {
+    if (x->is_large || size > INLINE_BYTES) {
+        submit_on_loop(x);
+    } else {
         x->task.run = run_task;
         pool_run_soon_on_loop(&x->agent->pool, &x->task);
-    } else {
-        x->job = (pool_job){ .hops = 1, .taken = job_taken, .run = run_job };
-        pool_submit_on_loop(&x->agent->pool, &x->job);
     }
 }
