@@ -31,8 +31,10 @@ typedef struct steps_world {
     bool is_numbers;  // else bits
     bool by_rate;     // a try's bit is in the rate of the step; else in the gradient
     bool concurrent;
-    int rule;  // of numbers
+    bool in_objects;  // those of owners are in objects, whose turns steps take
+    int rule;         // of numbers
     gw_tensor *weights[STEPS_WORKERS_MAX];
+    gw_rref *objects[STEPS_WORKERS_MAX];
     verdict verdicts[STEPS_TRAINERS_MAX][STEPS_TRIES_MAX][STEPS_WORKERS_MAX];
     double numbers[STEPS_WORKERS_MAX][STEPS_TRIES_MAX + 1][STEPS_SIZE];  // after n steps
 } steps_world;
@@ -42,8 +44,8 @@ extern steps_world *steps_now;
 // Fills |numbers|, by steps in this process.
 void steps_compute_numbers(steps_world *w);
 
-// Makes the weight of |rank|, if it has one.
-void steps_open_weight(gw_scope *root, steps_world *w, int rank);
+// Makes the weight of |rank|, if it has one, in |own|, or in an object that |own| holds.
+void steps_open_weight(gw_scope *own, steps_world *w, int rank);
 
 // The optimizer of |trainer| over the weights of all in |owners|, as bits, and its own.
 gw_optimizer *steps_open_optimizer(gw_scope *s, const steps_world *w, int trainer, uint64_t owners);

@@ -32,6 +32,8 @@ typedef struct player {
     bool ended;
     gw_error error;
 
+    gw_scope *weights;  // of an owner, what holds its object
+
     // a trainer's
     gw_scope *own;
     gw_optimizer *optimizer;  // NULL: none, it could not be made
@@ -362,6 +364,10 @@ static void look_settled(scene *c) {
         if (!c->world.concurrent) steps_check_agreement(&c->world, i, i + 1);
 }
 
+static void look_at_nothing(scene *c) {
+    (void)c;
+}
+
 static size_t length(const list_node *list) {
     size_t count = 0;
     list_each(l, list) count++;
@@ -392,7 +398,8 @@ static void meet(player *p) {
 
 static void play(player *p) {
     scene *c = p->scene;
-    steps_open_weight(p->root, &c->world, p->rank);
+    p->weights = gw_scope_open(p->root);
+    steps_open_weight(c->world.in_objects ? p->weights : p->root, &c->world, p->rank);
     meet(p);
     if (is_trainer(p)) open_optimizer(p);
     meet(p);
@@ -401,6 +408,9 @@ static void play(player *p) {
     come_to_rest(p, look_settled);
     if (is_trainer(p) && agent_left(p)) train_at_rest(p);
     if (is_trainer(p)) close_optimizer(p);
+    if (c->world.in_objects) come_to_rest(p, look_at_nothing);
+    gw_error none = gw_scope_close(p->weights);
+    if (!sim_is_ghost(p->env)) assert_string_equal(none.text, "");
     come_to_rest(p, look_empty);
 }
 
@@ -416,7 +426,7 @@ static void run_worker(void *arg) {
                                     .world_size = c->world.worker_count,
                                     .init_method = "tcp://127.0.0.1:29500",
                                     .threads = 1 + (int)(c->seed % 3) });
-    assert_true(gw_ok(p->root));
+    if (!gw_ok(p->root)) fail_msg("%s", gw_scope_error(p->root)->text);
     play(p);
     gw_rpc_shutdown(p->root);
     p->ended = true;
@@ -454,6 +464,7 @@ static void choose_world(steps_world *w, uint64_t seed) {
     w->concurrent = random / 36 % 4 == 0;
     w->by_rate = random / 144 % 2;
     w->rule = (int)(random / 288 % 2);
+    w->in_objects = random / 576 % 2;
     if (w->is_numbers) steps_compute_numbers(w);
 }
 

@@ -16,6 +16,35 @@ GW_FUNCTION(steps_forward, GW_INLINE, "tensor") {
     return gw_value_of(gw_add(s, steps_now->weights[gw_rpc_self(s).rank], gw_arg_tensor(s, a, 0)));
 }
 
+typedef struct steps_holder {
+    int rank;
+} steps_holder;
+GW_CLASS(steps_holder, open_holder, close_holder);
+
+static gw_tensor *open_weight(gw_scope *s, const steps_world *w, int rank);
+
+static void open_holder(gw_scope *own, steps_holder *self, const gw_args *a) {
+    (void)a;
+    self->rank = gw_rpc_self(own).rank;
+    steps_now->weights[self->rank] = open_weight(own, steps_now, self->rank);
+}
+
+static void close_holder(steps_holder *self) {
+    steps_now->weights[self->rank] = NULL;
+}
+
+GW_METHOD(steps_holder, weight, GW_INLINE, "") {
+    return gw_value_of(gw_rref_open(s, steps_now->weights[self->rank]));
+}
+
+GW_METHOD(steps_holder, forward, GW_POOL, "tensor") {
+    return gw_value_of(gw_add(s, steps_now->weights[self->rank], gw_arg_tensor(s, a, 0)));
+}
+
+GW_FUNCTION(steps_object, GW_INLINE, "") {
+    return gw_value_of(steps_now->objects[gw_rpc_self(s).rank]);
+}
+
 static bool has_weight(const steps_world *w, int rank) {
     return w->has_own || rank >= w->trainer_count;
 }
@@ -25,8 +54,12 @@ static gw_tensor *open_weight(gw_scope *s, const steps_world *w, int rank) {
     return gw_requires_grad(s, gw_full(s, GW_F64, start, STEPS_SIZE));
 }
 
-void steps_open_weight(gw_scope *root, steps_world *w, int rank) {
-    if (has_weight(w, rank)) w->weights[rank] = open_weight(root, w, rank);
+void steps_open_weight(gw_scope *own, steps_world *w, int rank) {
+    if (!has_weight(w, rank)) return;
+    if (w->in_objects && rank >= w->trainer_count)
+        w->objects[rank] = gw_remote(own, rank, "steps_holder");
+    else
+        w->weights[rank] = open_weight(own, w, rank);
 }
 
 // ---- What trainers do ---------------------------------------------------------------------------
@@ -40,12 +73,23 @@ static gw_optimizer *open_rule(gw_scope *s, const steps_world *w, gw_list *param
                   (gw_sgd_options){ .lr = 0.01, .momentum = 0.9, .concurrent = concurrent });
 }
 
+static gw_value weight_of(gw_scope *s, const steps_world *w, int owner) {
+    if (!w->in_objects) return gw_rpc_sync(s, owner, "steps_weight");
+    return gw_rpc_sync(s, gw_rref_of(s, gw_rpc_sync(s, owner, "steps_object")), "weight");
+}
+
+static gw_tensor *forward(gw_scope *s, const steps_world *w, int owner, gw_tensor *x) {
+    if (!w->in_objects) return gw_tensor_of(s, gw_rpc_sync(s, owner, "steps_forward", x));
+    gw_rref *object = gw_rref_of(s, gw_rpc_sync(s, owner, "steps_object"));
+    return gw_tensor_of(s, gw_rpc_sync(s, object, "forward", x));
+}
+
 gw_optimizer *steps_open_optimizer(gw_scope *s, const steps_world *w, int trainer,
                                    uint64_t owners) {
     gw_list *params = gw_list_open(s);
     if (w->has_own) gw_list_add(s, params, w->weights[trainer]);
     for (int i = w->trainer_count; i < w->worker_count; i++)
-        if (owners >> i & 1) gw_list_add_value(s, params, gw_rpc_sync(s, i, "steps_weight"));
+        if (owners >> i & 1) gw_list_add_value(s, params, weight_of(s, w, i));
     return open_rule(s, w, params);
 }
 
@@ -69,8 +113,7 @@ void steps_walk(gw_scope *s, const steps_world *w, int trainer, int n, uint64_t 
     for (int i = 0; i < w->worker_count && gw_ok(s); i++) {
         if (i != trainer && !(i >= w->trainer_count && owners >> i & 1)) continue;
         if (i == trainer && !w->has_own) continue;
-        gw_tensor *y = i == trainer ? gw_add(s, w->weights[i], x)
-                                    : gw_tensor_of(s, gw_rpc_sync(s, i, "steps_forward", x));
+        gw_tensor *y = i == trainer ? gw_add(s, w->weights[i], x) : forward(s, w, i, x);
         loss = gw_add(s, loss, loss_of(s, w, y, gradient));
     }
     gw_backward(s, gw_sum(s, loss));
