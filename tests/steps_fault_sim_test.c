@@ -116,9 +116,10 @@ static void part(sim *s, void *arg) {
     assert_true(sim_at(s, sim_now_ns(s) + p->hold_ns, heal, arg));
 }
 
-// Soon as often as late, so that they come in every part of a step.
+// Soon as often as late, so that they come in every part of a step, and to trainers as often as to all owners.
 static void plan_for(scene *c, void (*act)(sim *s, void *arg)) {
-    player *p = &c->players[draw(c, (uint64_t)c->world.worker_count)];
+    uint64_t among = (uint64_t)(draw(c, 2) ? c->world.worker_count : c->world.trainer_count);
+    player *p = &c->players[draw(c, among)];
     uint64_t range = UINT64_C(2) << draw(c, c->aims ? 5 : 9);
     p->hold_ns = draw(c, 2) ? (int64_t)draw(c, 20 * SIM_SECOND) : (int64_t)draw(c, 50 * MS);
     assert_true(sim_at_decision(c->sim, sim_count(c->sim).decisions + 1 + draw(c, range), act, p));
