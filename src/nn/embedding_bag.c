@@ -1,7 +1,7 @@
 // Bags of rows of a table, each summed up: torch.nn.EmbeddingBag.
 //
 // N indices in B bags, of which the longest has L, F features. Bags are laid out as B by L; a place where there is nothing
-// repeats an index of its bag, so that no other row gets a gradient, and counts for nothing.
+// repeats an index of its bag, so that no other row gets a gradient, and is 0 whatever that row holds.
 #include "nn/init.h"
 
 #include "tensor/op.h"
@@ -19,7 +19,7 @@ typedef struct bags {
     int64_t n, count, longest;
     const int64_t *starts;  // B; NULL: all are |longest|
     int64_t end;            // of the last
-    int64_t some;           // an index that counts, for bags that have none
+    int64_t some;           // an index that counts, for bags that have none; -1: nothing counts
     bool any_dead, any_empty;
     gw_tensor *rows, *places;   // B L: of the table, and among the indices
     gw_tensor *live, *lengths;  // B L and B, in the table's dtype
@@ -82,6 +82,13 @@ static bool is_live(const embedding_bag *e, int64_t index) {
            index != (o->padding_idx < 0 ? o->padding_idx + e->count : o->padding_idx);
 }
 
+static void find_some(const embedding_bag *e, bags *b) {
+    int64_t end = b->starts ? b->end : b->n;
+    b->some = -1;
+    for (int64_t k = 0; k < end && b->some < 0; k++)
+        if (is_live(e, b->index[k])) b->some = b->index[k];
+}
+
 // Fills the places of bag |i|; returns how many count.
 static int64_t fill_bag(const embedding_bag *e, bags *b, int64_t i, int64_t *rows, int64_t *places,
                         bool *live) {
@@ -101,7 +108,6 @@ static int64_t fill_bag(const embedding_bag *e, bags *b, int64_t i, int64_t *row
 }
 
 static bool lay_out(gw_scope *s, const embedding_bag *e, gw_dtype dtype, bags *b) {
-    if (b->longest == 0) b->longest = b->starts ? 1 : 0;
     gw_tensor *live = gw_zeros(s, GW_BOOL8, b->count, b->longest);
     gw_tensor *lengths = gw_zeros(s, GW_I64, b->count);
     b->rows = gw_zeros(s, GW_I64, b->count, b->longest);
@@ -110,8 +116,6 @@ static bool lay_out(gw_scope *s, const embedding_bag *e, gw_dtype dtype, bags *b
     int64_t *length = gw_data_for_write(s, lengths);
     bool *alive = gw_data_for_write(s, live);
     if (!gw_ok(s)) return false;
-    for (int64_t k = b->n - 1; k >= 0; k--)
-        if (is_live(e, b->index[k])) b->some = b->index[k];
     for (int64_t i = 0; i < b->count; i++) {
         int64_t at = i * b->longest;
         length[i] = fill_bag(e, b, i, rows + at, places + at, alive + at);
@@ -132,17 +136,23 @@ static gw_tensor *largest(gw_scope *s, const bags *b, gw_tensor *x) {
 static gw_tensor *sum_up(gw_scope *s, const embedding_bag *e, const bags *b, gw_tensor *x,
                          gw_tensor *weights) {
     if (e->options.mode == GW_BAG_MAX) return largest(s, b, x);
-    gw_tensor *factors = b->any_dead ? gw_to_dtype(s, b->live, gw_dtype_of(x)) : NULL;
+    if (b->any_dead) x = gw_where(s, gw_unsqueeze(s, b->live, -1), x, 0.0);
     if (weights) {
         gw_tensor *flat = gw_reshape(s, weights, -1);
         gw_tensor *own = gw_index_select(s, flat, 0, gw_reshape(s, b->places, -1));
         own = gw_reshape(s, own, b->count, b->longest);
-        factors = factors ? gw_mul(s, own, factors) : own;
+        x = gw_mul(s, x, gw_unsqueeze(s, own, -1));
     }
-    if (factors) x = gw_mul(s, x, gw_unsqueeze(s, factors, -1));
     x = gw_sum_along(s, x, 1, false);
     if (e->options.mode == GW_BAG_SUM) return x;
     return gw_div(s, x, gw_unsqueeze(s, gw_maximum(s, b->lengths, 1.0), -1));
+}
+
+// Zeros of which no row of the table gets a gradient.
+static gw_tensor *nothing(gw_scope *s, const embedding_bag *e, gw_tensor *table, const bags *b) {
+    gw_tensor *none = gw_embedding_with(s, table, gw_zeros(s, GW_I64, 0),
+                                        (gw_embedding_options){ .sparse = e->options.sparse });
+    return gw_expand(s, gw_sum_along(s, none, 0, true), b->count, gw_size(table, 1));
 }
 
 static bool check_weights(gw_scope *s, const embedding_bag *e, const gw_tensor *index,
@@ -162,11 +172,11 @@ static gw_tensor *run(gw_scope *s, gw_module *m, gw_tensor *index, gw_tensor *of
     gw_tensor *table = m->parameters.items[0].is.parameter;
     if (!gw_ok(s) || index == &tensor_poison) return &tensor_poison;
     bags b = { 0 };
-    if (!check_weights(s, e, index, weights) || !take_index(s, e, index, offsets, &b) ||
-        !lay_out(s, e, gw_dtype_of(table), &b))
+    if (!check_weights(s, e, index, weights) || !take_index(s, e, index, offsets, &b))
         return &tensor_poison;
-    if (b.longest == 0 || b.n == 0)  // nothing to look up
-        return gw_zeros(s, gw_dtype_of(table), b.count, gw_size(table, 1));
+    find_some(e, &b);
+    if (b.some < 0) return nothing(s, e, table, &b);
+    if (!lay_out(s, e, gw_dtype_of(table), &b)) return &tensor_poison;
     gw_tensor *x =
         gw_embedding_with(s, table, b.rows, (gw_embedding_options){ .sparse = e->options.sparse });
     return sum_up(s, e, &b, x, weights);

@@ -1,9 +1,10 @@
 // Numbers are beside PyTorch's in recordings_test.c.
 #include "nn/module.h"
 #include "testing/testing.h"
-#include <gradwire/autograd.h>
+#include <gradwire.h>
 
 #include <math.h>
+#include <string.h>
 
 static void expect_fails(gw_scope *s, const char *text) {
     assert_string_equal(gw_scope_error(s)->text, text);
@@ -48,6 +49,64 @@ static void a_sparse_table_gets_the_rows_it_was_asked_for(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
+static gw_module *open_padded_bag(gw_scope *s, gw_embedding_bag_mode mode, bool sparse,
+                                  gw_tensor *rows) {
+    gw_nn_embedding_bag_options options = {
+        .mode = mode, .sparse = sparse, .has_padding = true, .padding_idx = 2
+    };
+    gw_module *m = gw_nn_embedding_bag_with(s, 3, 2, options);
+    memcpy(gw_data_for_write(s, gw_module_parameter_at(s, m, 0)), gw_data(rows), 6 * sizeof(float));
+    return m;
+}
+
+// As in PyTorch 1.13: padding is not there, whatever stands beside it.
+static void padding_counts_for_nothing_beside_infinity(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *rows = gw_from(s, ((float[]){ INFINITY, 1, 2, 3, 4, 5 }), 3, 2);
+    gw_tensor *index = gw_from(s, ((int64_t[]){ 0, 2, 1, 2, 2, 2 }), 3, 2);
+    const gw_embedding_bag_mode modes[] = { GW_BAG_SUM, GW_BAG_MEAN, GW_BAG_MAX };
+    for (int i = 0; i < 3; i++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_module *m = open_padded_bag(t, modes[i], false, rows);
+        gw_tensor *y = gw_module_call(t, m, index);
+        const float expected[] = { INFINITY, 1, 2, 3, 0, 0 };
+        assert_memory_equal(gw_data(y), expected, sizeof expected);
+        gw_backward(t, gw_sum(t, y));
+        const float grad[] = { 1, 1, 1, 1, 0, 0 };
+        assert_memory_equal(gw_data(gw_grad(t, gw_module_parameter_at(t, m, 0))), grad,
+                            sizeof grad);
+        gw_scope_merge(t);
+    }
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+// And bags of nothing but padding give no row a gradient, though the table has one.
+static void bags_of_padding_name_no_row(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_module *m = open_padded_bag(s, GW_BAG_SUM, true, gw_ones(s, GW_F32, 3, 2));
+    gw_tensor *w = gw_module_parameter_at(s, m, 0);
+    for (int empty = 0; empty < 2; empty++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_tensor *index = gw_full(t, GW_I64, 2, empty ? 0 : 4);
+        gw_tensor *y = gw_nn_embedding_bag_call(
+            t, m, index, gw_from(t, ((int64_t[]){ 0, empty ? 0 : 2 }), 2), NULL);
+        assert_int_equal(gw_size(y, 0), 2);
+        gw_backward(t, gw_sum(t, y));
+        assert_int_equal(gw_numel(gw_rows_indices(t, gw_grad(t, w))), 0);
+        gw_scope_merge(t);
+    }
+    gw_list *params = gw_list_open(s);
+    gw_list_add(s, params, w);
+    gw_optimizer *o = gw_sparse_adam(s, params, (gw_sparse_adam_options){ 0 });
+    gw_tensor *at = gw_full(s, GW_I64, 2, 1, 2);
+    gw_backward(s, gw_sum(s, gw_module_call(s, m, at)));
+    gw_optimizer_step(s, o);
+    assert_float_equal(gw_item(s, gw_sum(s, w)), 6, 0);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
 static void it_says_what_does_not_fit(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -79,4 +138,5 @@ static void it_says_what_does_not_fit(void **state) {
 }
 
 GW_TESTS(nn_embedding, a_table_starts_normal_and_padding_as_0,
-         a_sparse_table_gets_the_rows_it_was_asked_for, it_says_what_does_not_fit);
+         a_sparse_table_gets_the_rows_it_was_asked_for, padding_counts_for_nothing_beside_infinity,
+         bags_of_padding_name_no_row, it_says_what_does_not_fit);
