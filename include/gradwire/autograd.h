@@ -57,8 +57,8 @@ typedef struct gw_backward_options {
     // Keep what the graph has saved, for another pass over it.
     bool retain_graph;
 
-    // Only these get gradients, and only the paths to them are walked; NULL is every leaf. They may
-    // be results, too.
+    // Only these get gradients, and only the paths to them are walked, and all that lead to other
+    // workers, on which no leaf gets one; NULL is every leaf. They may be results, too.
     gw_tensor *const *inputs;
     int input_count;
 

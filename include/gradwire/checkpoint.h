@@ -27,7 +27,8 @@ extern "C" {
 #endif
 
 // Writes |values| to |path|, which afterwards holds all of them, or, if this fails, what it held before: also when the
-// machine stops meanwhile. What references name is fetched. INVALID for workers, errors and futures, for names that are no
+// machine stops meanwhile. Only when the folder cannot be synced it fails with the new file in place, which may not outlive
+// a stop of the machine. What references name is fetched. INVALID for workers, errors and futures, for names that are no
 // UTF-8 text, and where two names become one by joining; SYSTEM if the file cannot be written.
 GW_API void gw_checkpoint_save(gw_scope *s, const char *path, gw_map *values);
 

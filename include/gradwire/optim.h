@@ -15,7 +15,8 @@
 // Rules, schedules, defaults and numbers are PyTorch's. In options 0 means the default; where a
 // default is not 0 and 0 is meant, say -1.
 //
-// A step is all or nothing. If it fails, parameters and optimizer are as they were.
+// A step is all or nothing. If it fails, parameters and optimizer are as they were; but see *Other workers* for steps that
+// others take part in, and |concurrent|.
 //
 // Ownership: optimizers and schedulers belong to the scope that made them; an optimizer holds a
 // count on its parameters, a scheduler one on its optimizer.
@@ -148,7 +149,8 @@ GW_API gw_optimizer *gw_rprop(gw_scope *s, gw_list *params, gw_rprop_options opt
 GW_API void gw_optimizer_step(gw_scope *s, gw_optimizer *opt);
 
 // Scales the gradients that |s| has of |params| so that the 2-norm of all of them together is at most
-// |max_norm|. Returns what it was: torch.nn.utils.clip_grad_norm_.
+// |max_norm|. Returns what it was: torch.nn.utils.clip_grad_norm_. If it fails while owners scale theirs (see *Other
+// workers*), some have and some have not.
 GW_API double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm);
 
 // Steps taken so far.
