@@ -50,6 +50,18 @@ GW_METHOD(dist_layer, through, GW_POOL, "rref, tensor") {
     return gw_value_of(gw_mul(s, self->w, y));
 }
 
+static gw_value square(gw_scope *s, gw_value v, void *context) {
+    (void)context;
+    gw_tensor *y = gw_tensor_of(s, v);
+    return gw_value_of(gw_mul(s, y, y));
+}
+
+// What the layer makes of x, squared once that has come: no thread waits for it.
+GW_FUNCTION(dist_square_later, GW_INLINE, "rref, tensor") {
+    gw_future *y = gw_rpc_async(s, gw_arg_rref(s, a, 0), "forward", gw_arg_tensor(s, a, 1));
+    return gw_value_of(gw_then(s, y, square, NULL));
+}
+
 static double sum_of_grad(gw_scope *s, gw_tensor *x) {
     return gw_item(s, gw_sum(s, gw_grad(s, x)));
 }
@@ -98,6 +110,28 @@ static void it_walks_through_calls_that_calls_have_made(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= seed_count(); seed++)
         cluster_run(seed, (cluster_options){ .world_size = 3 }, walk_three, NULL);
+}
+
+static void walk_callbacks(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank) return;
+    gw_rref *layer = gw_remote(root, "w2", "dist_layer", 3.0);
+    gw_tensor *x = gw_requires_grad(root, gw_full(root, GW_F32, 1.0, 3));
+    gw_scope *s = gw_scope_open(root);
+    gw_future *f = gw_rpc_async(s, "w1", "dist_square_later", layer, x);
+    gw_tensor *z = gw_tensor_of(s, gw_wait(s, gw_then(s, f, square, NULL)));
+    gw_backward(s, gw_sum(s, z));
+    // z is (w x)^4
+    assert_true(gw_ok(s));
+    assert_true(sum_of_grad(s, x) == 3 * 4 * 27 * 3);
+    assert_true(gw_float_of(s, gw_rpc_sync(s, layer, "grad_sum")) == 3 * 4 * 27);
+    gw_scope_merge(s);
+}
+
+static void it_walks_through_callbacks_here_and_there(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= seed_count(); seed++)
+        cluster_run(seed, (cluster_options){ .world_size = 3 }, walk_callbacks, NULL);
 }
 
 static void leave_some_unused(gw_scope *root, int rank, void *context) {
@@ -205,7 +239,7 @@ static void it_walks_to_and_fro_many_times(void **state) {
 }
 
 GW_TESTS(dist_backward, it_walks_to_another_worker_and_back, it_walks_to_and_fro_many_times,
-         it_walks_through_calls_that_calls_have_made,
+         it_walks_through_calls_that_calls_have_made, it_walks_through_callbacks_here_and_there,
          it_does_not_wait_for_what_the_loss_does_not_use,
          it_walks_through_references_promises_and_operators,
          sends_and_passes_are_gone_with_their_scopes);

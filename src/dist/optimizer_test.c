@@ -309,6 +309,88 @@ static void it_says_which_parameter_is_wrong_and_where(void **state) {
         cluster_run(seed, (cluster_options){ .world_size = 3 }, refuse, NULL);
 }
 
+// ---- An owner that is gone ----------------------------------------------------------------------
+enum { ENDS_AT_S = 30 };
+
+static void crash_w2(sim *s, void *context) {
+    (void)context;
+    sim_crash(s, 2);
+}
+
+static void plan_end(sim *s, void *context) {
+    (void)context;
+    sim_at(s, ENDS_AT_S * SIM_SECOND, crash_w2, NULL);
+}
+
+static void wait_for_end(gw_scope *root) {
+    gw_scope *s = gw_scope_open(root);
+    gw_scope_set_timeout(s, 2 * ENDS_AT_S * 1000);
+    gw_wait(s, gw_future_open(s));
+    assert_int_equal(gw_scope_close(s).status, GW_TIMEOUT);
+}
+
+static void expect_lost(gw_scope *s) {
+    const gw_error *e = gw_scope_error(s);
+    if (!strstr(e->text, "w2")) fail_msg("\"%s\" does not say who is gone", e->text);
+    if (e->status != GW_DISCONNECTED && e->status != GW_REF_LOST) fail_msg("%s", e->text);
+    gw_scope_clear(s);
+}
+
+static void outlive_owner(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank) {
+        if (rank == 2) wait_for_end(root);
+        return;
+    }
+    model m = open_model(root, 2);
+    gw_optimizer *opt = open_rule(root, 1, m.params);
+    step(root, &m, opt, 0);
+    gw_map *saved = gw_optimizer_state_dict(root, opt);
+    gw_scope *old = gw_scope_open(root);
+    backward(old, &m);
+    assert_true(gw_ok(root) && gw_ok(old));
+    wait_for_end(root);
+
+    // Stepping with gradients of before, saving and loading, and making another.
+    gw_optimizer_step(old, opt);
+    expect_lost(old);
+    gw_scope_merge(old);
+    gw_optimizer_state_dict(root, opt);
+    expect_lost(root);
+    gw_optimizer_load(root, opt, saved);
+    expect_lost(root);
+    assert_int_equal(gw_optimizer_steps(opt), 1);
+    gw_scope *s = gw_scope_open(root);
+    open_rule(s, 0, m.params);
+    expect_lost(s);
+    gw_scope_merge(s);
+
+    // What is left can be trained.
+    gw_list *left = gw_list_open(root);
+    gw_list_add_value(root, left, gw_list_get(root, m.params, 0));
+    gw_list_add_value(root, left, gw_list_get(root, m.params, 2));
+    gw_optimizer *other = gw_sgd(root, left, (gw_sgd_options){ .lr = 1 });
+    s = gw_scope_open(root);
+    double before = value_of(s, &m, 0, 0), by = value_of(s, &m, 2, 0);
+    gw_tensor *y = gw_tensor_of(s, gw_rpc_sync(s, m.layers[0], "forward", m.here[2]));
+    gw_backward(s, gw_sum(s, y));
+    gw_optimizer_step(s, other);
+    assert_true(gw_ok(s) && value_of(s, &m, 0, 0) == before - by);
+    gw_scope_merge(s);
+    assert_true(gw_ok(root));
+}
+
+static void one_over_an_owner_that_is_gone_says_so(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= (uint64_t)testing_scaled(SEEDS); seed++) {
+        cluster_outcome o = cluster_run(
+            seed, (cluster_options){ .world_size = 3, .fails = true, .direct = plan_end },
+            outlive_owner, NULL);
+        assert_true(o.crashed[2] && !o.crashed[0]);
+    }
+}
+
 GW_TESTS(dist_optimizer, its_numbers_are_those_of_one_process,
          groups_and_clipping_reach_every_owner, a_norm_is_that_of_all_owners_together,
-         state_is_that_of_all_owners_together, it_says_which_parameter_is_wrong_and_where);
+         state_is_that_of_all_owners_together, it_says_which_parameter_is_wrong_and_where,
+         one_over_an_owner_that_is_gone_says_so);

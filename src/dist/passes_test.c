@@ -160,6 +160,10 @@ static void misuse(gw_scope *root, int rank, void *context) {
     expect_error(s, GW_INVALID, "backward: a tensor of 6 elements, which is not one number");
     gw_backward(s, gw_sum(s, gw_detach(s, y)));
     expect_error(s, GW_INVALID, "backward: this tensor needs no gradient");
+    gw_scope *stray = gw_scope_open(NULL);
+    gw_backward(stray, gw_sum(s, y));
+    expect_error(stray, GW_INVALID, "and the scope is not of the same agent");
+    gw_scope_merge(stray);
     gw_rpc_sync(s, "w1", "passes_wait_inline", y);
     expect_error(s, GW_WOULD_BLOCK, "w1: passes_wait_inline: ");
     gw_backward(s, gw_sum(s, y));
