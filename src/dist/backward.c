@@ -50,27 +50,23 @@ static bool fail_memory(gw_scope *s) {
     return false;
 }
 
-// What the pass reaches: in |known| all marks, or with |*out_complete| false, only the slots that this worker received.
-static bool find_marks(const pass *p, marks *known, bool *out_complete) {
-    bool complete = true;
-    for (int directly = 0; directly < 2; directly++) {
-        known->count = 0;
-        for (uint32_t i = 0; i < p->target_count; i++) {
-            const node *n = pass_far_node(p, i);
-            const receive *r = n ? receive_of(n) : NULL;
-            for (uint32_t k = 0; r && k < r->slot_count; k++) {
-                if (!pass_reaches(p, i, k)) continue;
-                const struct receive_slot *at = &r->slots[k];
-                complete &= at->complete;
-                if (!marks_add(known, (mark){ (uint32_t)r->from, k, r->send }) ||
-                    (!directly && !marks_add_all(known, at->reach, at->reach_count)))
-                    return fail_memory(p->scope);
-            }
+// What the pass reaches, as far as it is known here; and in |open| those of it of which more is to be asked.
+static bool find_marks(const pass *p, marks *known, marks *open) {
+    for (uint32_t i = 0; i < p->target_count; i++) {
+        const node *n = pass_far_node(p, i);
+        const receive *r = n ? receive_of(n) : NULL;
+        for (uint32_t k = 0; r && k < r->slot_count; k++) {
+            if (!pass_reaches(p, i, k)) continue;
+            const struct receive_slot *at = &r->slots[k];
+            mark own = { (uint32_t)r->from, k, r->send };
+            bool ok = marks_add(known, own) &&
+                      (at->complete ? marks_add_all(known, at->reach, at->reach_count)
+                                    : marks_add(open, own));
+            if (!ok) return fail_memory(p->scope);
         }
-        if (complete) break;
     }
     marks_sort(known);
-    *out_complete = complete;
+    marks_sort(open);
     return true;
 }
 
@@ -99,17 +95,35 @@ static bool learn(marks *known, marks *late, const marks *more) {
     return (uint64_t)late->count * late->count < known->count || join(known, late);
 }
 
-static bool read_answer(agent *a, gw_scope *s, gw_value v, marks *into) {
+// What has been told: marks, and those of them whose own reach is not among them.
+typedef struct answers {
+    marks all, open;
+} answers;
+
+static void answers_fini(answers *of) {
+    marks_fini(&of->all);
+    marks_fini(&of->open);
+}
+
+static bool read_answer(agent *a, gw_scope *s, gw_value v, answers *into) {
     gw_error error;
     reader r = reader_of(v.as.bytes, v.kind == GW_BYTES ? v.size : 0);
     if (!gw_ok(s)) return false;
-    if (!marks_read(a, &r, LIMIT_PASS_MARKS, into, &error)) return true;
+    if (!marks_read(a, &r, LIMIT_PASS_MARKS, &into->all, &error) &&
+        !marks_read(a, &r, LIMIT_PASS_MARKS, &into->open, &error))
+        return true;
     scope_fail_with(s, &error);
     return false;
 }
 
-// Asks each sender of |asked|, which is sorted, what lies directly upstream of its slots.
-static bool ask(agent *a, gw_scope *s, const marks *asked, marks *answers) {
+static bool add_answer(gw_scope *s, answers *to, const answers *one) {
+    return (marks_add_all(&to->all, one->all.items, one->all.count) &&
+            marks_add_all(&to->open, one->open.items, one->open.count)) ||
+           fail_memory(s);
+}
+
+// Asks each sender of |asked|, which is sorted, what lies upstream of its slots, as far as it knows.
+static bool ask(agent *a, gw_scope *s, const marks *asked, answers *all) {
     gw_future *futures[LIMIT_WORKERS];
     int count = 0;
     for (uint32_t i = 0; i < asked->count;) {
@@ -122,29 +136,32 @@ static bool ask(agent *a, gw_scope *s, const marks *asked, marks *answers) {
     }
     bool ok = gw_ok(s);
     for (int i = 0; i < count; i++) {
-        marks one = { 0 };
-        ok = ok && read_answer(a, s, gw_wait(s, futures[i]), &one) &&
-             (marks_add_all(answers, one.items, one.count) || fail_memory(s));
-        marks_fini(&one);
+        answers one = { 0 };
+        ok = ok && read_answer(a, s, gw_wait(s, futures[i]), &one) && add_answer(s, all, &one);
+        answers_fini(&one);
     }
-    marks_sort(answers);
+    marks_sort(&all->all);
+    marks_sort(&all->open);
     return ok && gw_ok(s);
 }
 
-// Everything upstream of |known|, by asking about each mark once.
-static bool ask_all(agent *a, gw_scope *outer, marks *known) {
+// Everything upstream of |known|, of which |open| is to be asked, by asking about each mark at most once: what was known
+// before is known with its reach, or has been asked.
+static bool ask_all(agent *a, gw_scope *outer, marks *known, const marks *open) {
     gw_scope *s = gw_scope_open(outer);
     gw_no_grad(s);
     marks asked = { 0 }, late = { 0 };
-    bool ok = marks_add_all(&asked, known->items, known->count) || fail_memory(s);
+    bool ok = marks_add_all(&asked, open->items, open->count) || fail_memory(s);
     while (ok && asked.count) {
-        marks answers = { 0 };
-        asked.count = ok ? asked.count : 0;
-        ok = ask(a, s, &asked, &answers);
+        answers told = { 0 };
+        marks fresh = { 0 };
+        ok = ask(a, s, &asked, &told);
         asked.count = 0;
-        ok = ok && (subtract(&answers, known, &late, &asked) || fail_memory(s)) &&
-             (learn(known, &late, &asked) || fail_memory(s));
-        marks_fini(&answers);
+        ok = ok && ((subtract(&told.all, known, &late, &fresh) &&
+                     subtract(&told.open, known, &late, &asked) && learn(known, &late, &fresh)) ||
+                    fail_memory(s));
+        marks_fini(&fresh);
+        answers_fini(&told);
         if (ok && known->count + late.count > LIMIT_PASS_MARKS) {
             scope_fail(s, GW_LIMIT, "more than %d tensors between workers", LIMIT_PASS_MARKS);
             ok = false;
@@ -385,12 +402,13 @@ void backward_across(pass *p, gw_tensor *const *roots, const part *parts, int co
     x->retains = p->options.retain_graph;
     x->fast = p->options.fast;
     x->leafless = p->options.inputs != NULL;
-    bool complete;
+    marks open = { 0 };
     agent_retain(a);
-    if (find_marks(p, &x->marks, &complete) && (complete || ask_all(a, s, &x->marks)) &&
+    if (find_marks(p, &x->marks, &open) && (!open.count || ask_all(a, s, &x->marks, &open)) &&
         check_participants(x, s) && plan(x, p, roots, own, count))
         execute(x, roots, own, count);
     scope_set_slot(p->work, SCOPE_PASS, NULL, NULL);
+    marks_fini(&open);
     across_fini(x);
     mem_free(x);
     agent_release(a);

@@ -98,23 +98,28 @@ static bool take_asked(gw_scope *s, gw_value v, asked_marks *asked) {
     return all || (gw_ok(s) && fail_gone(s, lost));
 }
 
+static uint8_t *put_marks(uint8_t *at, const marks *m) {
+    size_t size = m->count * sizeof(mark);
+    memcpy(at, &m->count, sizeof m->count);
+    if (size) memcpy(at + sizeof m->count, m->items, size);
+    return at + sizeof m->count + size;
+}
+
 static gw_value serve_marks(gw_scope *s, const gw_args *args) {
     asked_marks asked = { 0 };
-    marks all = { 0 };
+    marks all = { 0 }, open = { 0 };
     bool ok = take_asked(s, gw_arg(s, args, 0), &asked);
-    if (ok && !reach_find_next(asked.edges, asked.count, &all)) {
+    if (ok && !reach_find_next(asked.edges, asked.count, &all, &open)) {
         scope_fail(s, GW_NO_MEMORY, "no memory for marks");
         ok = false;
     }
     for (uint32_t i = 0; i < asked.count; i++) handle_release(asked.sents[i]);
-    size_t size = all.count * sizeof(mark);
-    uint8_t *answer = ok ? gw_alloc(s, size + sizeof(uint32_t)) : NULL;
-    if (answer) {
-        memcpy(answer, &all.count, sizeof all.count);
-        if (size) memcpy(answer + sizeof all.count, all.items, size);
-    }
+    size_t size = 2 * sizeof(uint32_t) + ((size_t)all.count + open.count) * sizeof(mark);
+    uint8_t *answer = ok ? gw_alloc(s, size) : NULL;
+    if (answer) put_marks(put_marks(answer, &all), &open);
     marks_fini(&all);
-    return answer ? gw_value_of_bytes(answer, size + sizeof(uint32_t)) : gw_none();
+    marks_fini(&open);
+    return answer ? gw_value_of_bytes(answer, size) : gw_none();
 }
 
 const function gradient_functions[] = {

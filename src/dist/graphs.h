@@ -94,8 +94,9 @@ receive *receive_of(const node *n);  // NULL if |n| is of another kind
 // What lies upstream of |e|, of the slots that other workers have sent: their marks and all that is known to lie behind
 // them. Looks at up to |nodes_max| nodes. False if there may be more; without memory, too.
 bool reach_find(edge e, uint32_t nodes_max, marks *out);
-// Those of them that lie directly upstream of one of |edges|; each node is looked at once. False without memory.
-bool reach_find_next(const edge *edges, uint32_t count, marks *out);
+// The same of all |edges|, however many nodes there are, each looked at once; in |open| those of them whose reach is not
+// complete, and not among them. False without memory.
+bool reach_find_next(const edge *edges, uint32_t count, marks *out, marks *open);
 
 void receives_flush_on_loop(agent *a);
 void receives_flush_soon_on_loop(agent *a);  // at the end of this turn

@@ -224,12 +224,13 @@ static void put_reply(gw_scope *s, message *m, reader *in) {
     reply_amend(&m->head, &f);
 }
 
-// What gw.marks is to give: a count and marks, as bytes.
+// What gw.marks is to give: twice a count and marks, as bytes.
 static void put_told_marks(message *m, reader *in) {
     bytes told = { 0 };
     encoder e = { .message = m };
     reply_fixed f = { .id = draw_number(in) };
     reply_write(&m->head, &f);
+    put_marks(&told, in);
     put_marks(&told, in);
     encode_value(&e, gw_value_of_bytes(told.data, told.size), NULL);
     bytes_fini(&told);

@@ -4,14 +4,16 @@
 #include "autograd/index.h"
 #include "base/mem.h"
 
-enum { STACK_SMALL = 64 };
+enum { STACK_SMALL = 64, SORT_MIN = 4096 };
 
 typedef struct walk {
     pointer_index met;  // nodes; of receives, slots have their own marks to be met by
     node **stack, *small[STACK_SMALL];
     uint32_t depth, capacity;
-    bool directly, complete;
+    bool complete;
     marks *out;
+    marks *open;       // slots whose reach is not complete; NULL: only whether all are is asked
+    uint32_t sort_at;  // marks, of which many may be the same
 } walk;
 
 static bool push(walk *w, node *n) {
@@ -30,9 +32,16 @@ static bool push(walk *w, node *n) {
 
 static bool meet_slot(walk *w, const receive *r, uint32_t slot) {
     const struct receive_slot *at = &r->slots[slot];
+    mark own = { (uint32_t)r->from, slot, r->send };
     w->complete &= at->complete;
-    return marks_add(w->out, (mark){ (uint32_t)r->from, slot, r->send }) &&
-           (w->directly || marks_add_all(w->out, at->reach, at->reach_count));
+    if (!marks_add(w->out, own)) return false;
+    if (!at->complete) return !w->open || marks_add(w->open, own);
+    if (!marks_add_all(w->out, at->reach, at->reach_count)) return false;
+    if (w->out->count < w->sort_at) return true;
+    marks_sort(w->out);
+    if (w->open) marks_sort(w->open);
+    w->sort_at = 2 * w->out->count + SORT_MIN;
+    return true;
 }
 
 static bool follow(walk *w, edge e) {
@@ -49,6 +58,7 @@ static bool find(walk *w, const edge *edges, uint32_t count, uint32_t nodes_max)
     w->capacity = STACK_SMALL;
     w->stack = w->small;
     w->complete = true;
+    w->sort_at = SORT_MIN;
     index_init(&w->met);
     bool ok = true;
     for (uint32_t i = 0; ok && i < count; i++) {
@@ -62,6 +72,7 @@ static bool find(walk *w, const edge *edges, uint32_t count, uint32_t nodes_max)
     index_fini(&w->met);
     if (w->stack != w->small) mem_free(w->stack);
     marks_sort(w->out);
+    if (w->open) marks_sort(w->open);
     return ok;
 }
 
@@ -70,7 +81,7 @@ bool reach_find(edge e, uint32_t nodes_max, marks *out) {
     return find(&w, &e, 1, nodes_max) && w.complete;
 }
 
-bool reach_find_next(const edge *edges, uint32_t count, marks *out) {
-    walk w = { .directly = true, .out = out };
+bool reach_find_next(const edge *edges, uint32_t count, marks *out, marks *open) {
+    walk w = { .out = out, .open = open };
     return find(&w, edges, count, UINT32_MAX);
 }

@@ -171,7 +171,7 @@ static void ask(gw_scope *root, int rank, void *context) {
     mark many[100];
     for (int i = 0; i < 100; i++) many[i] = (mark){ .rank = 1, .slot = 0, .send = 1 };
     gw_value v = gw_rpc_sync(root, 1, "gw.marks", gw_value_of_bytes(many, sizeof many));
-    assert_int_equal(v.size, sizeof(uint32_t) + sizeof(mark));
+    assert_int_equal(v.size, 2 * sizeof(uint32_t) + sizeof(mark));
     gw_backward(root, gw_sum(root, y));
 }
 
