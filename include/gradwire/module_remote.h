@@ -10,6 +10,12 @@
 //     gw_module_eval(s, dec);
 //     gw_checkpoint_save(s, "dec.safetensors", gw_module_state_dict(s, dec));
 //
+// Calls that take and give several tensors do so there, too: gw_nn_lstm_call with its states, gw_nn_embedding_bag_call,
+// gw_nn_multihead_attention_call and so on, of a class of the program as well if its module is such a layer. Gradients flow
+// through all that is given and returned.
+//
+//     gw_lstm_result r = gw_nn_lstm_call(s, there, x, h0, c0);
+//
 // gw_parameters and gw_module_named_parameters give references to its parameters, one for each; state_dict copies its values to
 // here and gw_module_load sends others; hooks run here, around the call. It may be a part of a module that is here, such as a
 // gw_nn_sequential. What is on the other worker is not found here: gw_module_child and gw_module_parameter_get say so.
@@ -26,8 +32,8 @@
 //         return gw_value_of(gw_argmax(s, gw_module_call(s, self->module, gw_arg_tensor(s, a, 0)), -1));
 //     }
 //
-// Layers are called "gw.nn.linear" and so on (all but EmbeddingBag, which takes more than one tensor), with the arguments of
-// gw_nn_linear; behind them a map may have options under their names in C, {"no_bias": true, "dtype": "f64"}.
+// Layers are called "gw.nn.linear" and so on, with the arguments of gw_nn_linear; behind them a map may have options under their
+// names in C, {"no_bias": true, "dtype": "f64"}; the mode of "gw.nn.embedding_bag" is "mean", "sum" or "max".
 // "gw.nn.sequential" takes a list for each layer, ["linear", 4, 3].
 //
 // Errors name the worker, the class and what failed there: "ps: decoder.forward: gw.linear: ...". That a module could not be made

@@ -34,7 +34,8 @@ extern "C" {
 
 typedef struct gw_module gw_module;
 
-// The output of |m| for |x|.
+// The output of |m| for |x|. INVALID if its forward gives none, or if |m| is what a constructor returned that failed in another
+// scope: so does everything that takes such a module.
 GW_API gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x);
 
 // ---- Layers -------------------------------------------------------------------------------------
@@ -347,9 +348,10 @@ GW_API void gw_module_load_with(gw_scope *s, gw_module *m, gw_map *state,
                                 gw_module_load_options options);
 
 // ---- Hooks --------------------------------------------------------------------------------------
-// Run by each gw_module_call of |m|, in the order in which they were added: some before its forward,
+// Run by each call of |m|, in the order in which they were added: some before its forward,
 // given the input |x|, others after it, given |x| and the output |y|. What a hook returns takes the
-// place of |x|, or |y|; NULL leaves it.
+// place of |x|, or |y|; NULL leaves it. Of gw_nn_lstm_call and others that take and give several tensors, |x| is the first
+// input and |y| the first output.
 typedef gw_tensor *gw_module_pre_hook(gw_scope *s, gw_module *m, gw_tensor *x, void *context);
 typedef gw_tensor *gw_module_hook(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y,
                                   void *context);

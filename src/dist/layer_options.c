@@ -24,6 +24,11 @@ double layer_float(gw_scope *s, const gw_args *a, int index, const char *name) {
     return v.kind == GW_NONE ? 0 : gw_float_of(s, v);
 }
 
+const char *layer_string(gw_scope *s, const gw_args *a, int index, const char *name) {
+    gw_value v = option(a, index, name);
+    return v.kind == GW_NONE ? NULL : gw_string_of(s, v);
+}
+
 gw_dtype layer_dtype(gw_scope *s, const gw_args *a, int index) {
     gw_value v = option(a, index, "dtype");
     if (v.kind == GW_NONE) return GW_F32;

@@ -13,6 +13,7 @@ void layer_check_count(gw_scope *s, const gw_args *a, int count);  // no options
 bool layer_bool(gw_scope *s, const gw_args *a, int index, const char *name);
 int64_t layer_int(gw_scope *s, const gw_args *a, int index, const char *name);
 double layer_float(gw_scope *s, const gw_args *a, int index, const char *name);
+const char *layer_string(gw_scope *s, const gw_args *a, int index, const char *name);  // NULL
 gw_dtype layer_dtype(gw_scope *s, const gw_args *a, int index);  // "f64"; f32 if not said
 // A number, or a list of one or two.
 void layer_pair(gw_scope *s, const gw_args *a, int index, const char *name, int64_t out[2]);

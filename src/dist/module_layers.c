@@ -28,6 +28,28 @@ static gw_module *open_embedding(gw_scope *s, const gw_args *a) {
     return gw_nn_embedding_with(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), o);
 }
 
+static gw_embedding_bag_mode bag_mode(gw_scope *s, const gw_args *a) {
+    static const char *const modes[] = { "mean", "sum", "max" };
+    const char *name = layer_string(s, a, 2, "mode");
+    if (!name) return GW_BAG_MEAN;
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(modes[i], name)) return (gw_embedding_bag_mode)i;
+    scope_fail(s, GW_INVALID, "%s: \"%.40s\" is no mode: mean, sum or max", a->label, name);
+    return GW_BAG_MEAN;
+}
+
+static gw_module *open_embedding_bag(gw_scope *s, const gw_args *a) {
+    layer_check_options(s, a, 2, "mode sparse include_last_offset has_padding padding_idx dtype");
+    gw_nn_embedding_bag_options o = { .mode = bag_mode(s, a),
+                                      .sparse = layer_bool(s, a, 2, "sparse"),
+                                      .include_last_offset =
+                                          layer_bool(s, a, 2, "include_last_offset"),
+                                      .has_padding = layer_bool(s, a, 2, "has_padding"),
+                                      .padding_idx = layer_int(s, a, 2, "padding_idx"),
+                                      .dtype = layer_dtype(s, a, 2) };
+    return gw_nn_embedding_bag_with(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), o);
+}
+
 static gw_nn_recurrent_options recurrent_options(gw_scope *s, const gw_args *a) {
     layer_check_options(s, a, 2, "layers bidirectional batch_first no_bias relu dropout dtype");
     return (gw_nn_recurrent_options){ .layers = (int)layer_int(s, a, 2, "layers"),
@@ -116,10 +138,12 @@ static gw_module *open_adaptive_avg_pool2d(gw_scope *s, const gw_args *a) {
 }
 
 static gw_module *open_multihead_attention(gw_scope *s, const gw_args *a) {
-    layer_check_options(s, a, 2, "dropout no_bias batch_first dtype");
+    layer_check_options(s, a, 2, "dropout no_bias batch_first key_features value_features dtype");
     gw_nn_attention_options o = { .dropout = layer_float(s, a, 2, "dropout"),
                                   .no_bias = layer_bool(s, a, 2, "no_bias"),
                                   .batch_first = layer_bool(s, a, 2, "batch_first"),
+                                  .key_features = layer_int(s, a, 2, "key_features"),
+                                  .value_features = layer_int(s, a, 2, "value_features"),
                                   .dtype = layer_dtype(s, a, 2) };
     return gw_nn_multihead_attention(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), o);
 }
@@ -184,6 +208,7 @@ static gw_module *open_sequential(gw_scope *s, const gw_args *a);
 #define LAYERS(X)                                                                                  \
     X(linear, LAYER_BY_WEIGHTS)                                                                    \
     X(embedding, LAYER_BY_INPUT)                                                                   \
+    X(embedding_bag, LAYER_SLOW)                                                                   \
     X(lstm, LAYER_SLOW)                                                                            \
     X(gru, LAYER_SLOW)                                                                             \
     X(rnn, LAYER_SLOW)                                                                             \

@@ -84,6 +84,44 @@ static gw_value forward(gw_scope *s, void *object, const gw_args *a) {
     return gw_value_of(gw_module_call(s, self->module, gw_arg_tensor(s, a, 0)));
 }
 
+// An int is the place of an earlier one, which is meant again.
+static void take_inputs(gw_scope *s, const gw_list *list, gw_tensor **in) {
+    for (int i = 0; gw_ok(s) && i < gw_list_count(list); i++) {
+        gw_value v = gw_list_get(s, list, i);
+        if (v.kind == GW_TENSOR)
+            in[i] = v.as.tensor;
+        else if (v.kind == GW_INT && v.as.integer >= 0 && v.as.integer < i)
+            in[i] = in[v.as.integer];
+        else if (v.kind != GW_NONE)
+            scope_fail(s, GW_INVALID, "input %d is %s", i, gw_kind_name(v.kind));
+    }
+}
+
+static const typed_call *find_call(gw_scope *s, const gw_args *a) {
+    const char *name = gw_arg_string(s, a, 0);
+    const typed_call *c = typed_call_find(name);
+    int count = gw_list_count(gw_arg_list(s, a, 1));
+    int64_t flags = gw_arg_int(s, a, 2);
+    if (gw_ok(s) && !c) scope_fail(s, GW_NOT_FOUND, "there is no call \"%.40s\"", name);
+    if (gw_ok(s) && count != c->inputs)
+        scope_fail(s, GW_INVALID, "gw_nn_%s_call takes %d inputs, not %d", name, c->inputs, count);
+    if (gw_ok(s) && flags & ~(int64_t)c->flags)
+        scope_fail(s, GW_INVALID, "gw_nn_%s_call has no flags %lld", name, (long long)flags);
+    return c;
+}
+
+static gw_value call(gw_scope *s, void *object, const gw_args *a) {
+    gw_module_object *self = object;
+    const typed_call *c = find_call(s, a);
+    if (!gw_ok(s)) return gw_none();
+    gw_tensor *in[TYPED_INPUTS_MAX] = { 0 }, *out[TYPED_OUTPUTS_MAX];
+    take_inputs(s, gw_arg_list(s, a, 1), in);
+    module_call_typed(s, self->module, c, in, (int)gw_arg_int(s, a, 2), out);
+    gw_list *outputs = gw_list_open(s);
+    for (int i = 0; gw_ok(s) && i < c->outputs; i++) gw_list_add(s, outputs, out[i]);
+    return gw_value_of(outputs);
+}
+
 static gw_value train(gw_scope *s, void *object, const gw_args *a) {
     gw_module_object *self = object;
     if (gw_arg_bool(s, a, 0)) {
@@ -137,6 +175,11 @@ static bool is_small(const void *self, uint64_t request_bytes) {
           .signature = TAKES(1 << GW_TENSOR),                                                      \
           .method = forward,                                                                       \
           .is_inline = inline_ },                                                                  \
+            { .name = (char *)"call",                                                              \
+              .where = GW_POOL,                                                                    \
+              .signature = TAKES(1 << GW_STRING, 1 << GW_LIST, 1 << GW_INT),                       \
+              .method = call,                                                                      \
+              .is_inline = inline_ },                                                              \
             { .name = (char *)"train",                                                             \
               .where = GW_POOL,                                                                    \
               .signature = TAKES(1 << GW_BOOL | 1 << GW_INT),                                      \
@@ -167,7 +210,9 @@ const function module_methods[LAYER_COST_COUNT][MODULE_METHODS] = {
 
 // ---- Classes of programs --------------------------------------------------------------------------------------------
 // In text, as programs' methods are; in the order of |module_methods|.
-static const char *const signatures[MODULE_METHODS] = { "tensor", "bool", "", "", "", "map, bool" };
+static const char *const signatures[MODULE_METHODS] = {
+    "tensor", "string, list, int", "bool", "", "", "", "map, bool"
+};
 
 _Static_assert(sizeof((gw_module_registration){ 0 }.parts) >=
                    (1 + MODULE_METHODS) * sizeof(gw_registration),

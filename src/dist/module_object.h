@@ -13,7 +13,7 @@ typedef enum layer_cost {
     LAYER_COST_COUNT
 } layer_cost;
 
-enum { MODULE_METHODS = 6 };
+enum { MODULE_METHODS = 7 };
 
 // The layers as classes; ends at one without a name.
 extern const function layer_functions[];

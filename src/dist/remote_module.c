@@ -20,10 +20,47 @@ static gw_value ask(gw_scope *s, const gw_module *m, const char *method, int cou
     return gw_rpc_sync_values(s, (gw_call_options){ 0 }, gw_to_rref(r->rref), method, count, args);
 }
 
-// ---- What a module does ---------------------------------------------------------------------------------------------
-static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
-    return gw_tensor_of(s, ask(s, m, "forward", 1, (gw_value[]){ gw_value_of(x) }));
+// ---- Calls ----------------------------------------------------------------------------------------------------------
+// What a class that is no GW_MODULE gives may be anything.
+static gw_tensor *output_of(gw_scope *s, const gw_module *m, const char *method, gw_value v) {
+    if (gw_ok(s) && v.kind != GW_TENSOR)
+        scope_fail(s, GW_INVALID, "%s: %s.%s gave %s, not a tensor",
+                   gw_rref_owner_name(s, ((const remote *)m->state)->rref), m->name, method,
+                   gw_kind_name(v.kind));
+    return gw_ok(s) ? v.as.tensor : &tensor_poison;
 }
+
+static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
+    gw_value y = ask(s, m, "forward", 1, (gw_value[]){ gw_value_of(x) });
+    return output_of(s, m, "forward", y);
+}
+
+// One tensor in several places stays one: what computes with it may do so once, and its gradients meet over there.
+static gw_list *list_inputs(gw_scope *s, gw_tensor *const *in, int count) {
+    gw_list *list = gw_list_open(s);
+    for (int i = 0; i < count; i++) {
+        int first = 0;
+        while (in[first] != in[i]) first++;
+        gw_list_add(s, list, first == i || !in[i] ? gw_value_of(in[i]) : gw_value_of(first));
+    }
+    return list;
+}
+
+static void call(gw_scope *s, gw_module *m, const typed_call *c, gw_tensor *const *in, int flags,
+                 gw_tensor **out) {
+    gw_value args[] = { gw_value_of(c->name), gw_value_of(list_inputs(s, in, c->inputs)),
+                        gw_value_of(flags) };
+    gw_value v = ask(s, m, "call", 3, args);
+    if (gw_ok(s) && (v.kind != GW_LIST || gw_list_count(v.as.list) != c->outputs))
+        scope_fail(s, GW_INVALID, "%s: %s.call gave no list of %d outputs",
+                   gw_rref_owner_name(s, ((const remote *)m->state)->rref), m->name, c->outputs);
+    for (int i = 0; gw_ok(s) && i < c->outputs; i++) {
+        gw_value y = gw_list_get(s, v.as.list, i);
+        out[i] = i > 0 && y.kind == GW_NONE ? NULL : output_of(s, m, "call", y);
+    }
+}
+
+// ---- What else a module does ----------------------------------------------------------------------------------------
 
 static void train(gw_scope *s, gw_module *m, bool training) {
     ask(s, m, "train", 1, (gw_value[]){ gw_value_of(training) });
@@ -71,7 +108,7 @@ static void destroy(gw_module *m) {
     mem_give(r, sizeof *r);
 }
 
-static const module_far far = { destroy, train, parameters, shapes, state, load };
+static const module_far far = { destroy, train, parameters, shapes, state, load, call };
 
 // ---- Making ---------------------------------------------------------------------------------------------------------
 static gw_module *open_remote(gw_scope *s, const char *name, gw_rref *rref) {
@@ -106,8 +143,7 @@ gw_module *gw_module_of_rref(gw_scope *s, gw_rref *rref) {
 }
 
 gw_rref *gw_module_rref(gw_scope *s, const gw_module *m) {
-    if (gw_ok(s) && !m) scope_fail(s, GW_INVALID, "gw_module_rref: no module");
-    if (gw_ok(s) && m != &module_poison && !m->far)
+    if (module_is_usable(s, "gw_module_rref", m) && !m->far)
         scope_fail(s, GW_INVALID, "%s is here: gw_module_rref is of modules elsewhere", m->name);
     if (gw_ok(s) && m->far) return ((const remote *)m->state)->rref;
     return gw_rref_of(s, gw_none());
@@ -130,7 +166,7 @@ static void free_pending(pending *p) {
 
 static void output_came(gw_scope *s, gw_future *f, void *context) {
     pending *p = context;
-    gw_tensor *y = gw_tensor_of(s, gw_future_value(s, f));
+    gw_tensor *y = output_of(s, p->m, "forward", gw_future_value(s, f));
     y = module_hooks_after(s, p->m, gw_keep(s, p->x), y);
     gw_future_set(s, p->out, y);
     gw_scope_clear(s);  // whoever waits for |out| is told
@@ -151,9 +187,7 @@ static gw_future *call_hooked(gw_scope *s, gw_module *m, gw_tensor *x, gw_future
 }
 
 gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x) {
-    if (gw_ok(s) && !m) scope_fail(s, GW_INVALID, "gw_module_call_async: no module");
-    // Waiting for it says so.
-    if (!gw_ok(s) || m == &module_poison) return &future_poison;
+    if (!module_is_usable(s, "gw_module_call_async", m)) return &future_poison;
     if (!m->far) {
         gw_tensor *y = gw_module_call(s, m, x);
         gw_future *out = gw_future_open(s);

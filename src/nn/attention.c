@@ -175,26 +175,52 @@ static gw_attention_result attend(gw_scope *s, gw_module *m, const inputs *in,
     return result;
 }
 
-static gw_tensor *forward_attention(gw_scope *s, gw_module *m, gw_tensor *x) {
-    return gw_nn_multihead_attention_call(s, m, x, x, x,
-                                          (gw_attention_options){ .no_weights = true })
-        .output;
+static gw_attention_result run(gw_scope *s, gw_module *m, gw_tensor *query, gw_tensor *key,
+                               gw_tensor *value, gw_attention_options options) {
+    gw_attention_result failed = { &tensor_poison, options.no_weights ? NULL : &tensor_poison };
+    inputs in;
+    if (!gw_ok(s) || query == &tensor_poison ||
+        !take_inputs(s, m->settings, query, key, value, &in))
+        return failed;
+    return attend(s, m, &in, options);
 }
+
+static gw_tensor *forward_attention(gw_scope *s, gw_module *m, gw_tensor *x) {
+    return run(s, m, x, x, x, (gw_attention_options){ .no_weights = true }).output;
+}
+
+enum { NO_WEIGHTS = 1, WEIGHTS_BY_HEAD = 2 };
+
+// in: query, key, value, key_padding_mask, attention_mask, out: output, weights.
+static void run_typed(gw_scope *s, gw_module *m, gw_tensor *const *in, int flags, gw_tensor **out) {
+    gw_attention_options options = { .key_padding_mask = in[3],
+                                     .attention_mask = in[4],
+                                     .no_weights = flags & NO_WEIGHTS,
+                                     .weights_by_head = flags & WEIGHTS_BY_HEAD };
+    if (!in[1] || !in[2]) {
+        scope_fail(s, GW_INVALID, "gw_nn_multihead_attention_call: no %s", in[1] ? "value" : "key");
+        return;
+    }
+    gw_attention_result r = run(s, m, in[0], in[1], in[2], options);
+    out[0] = r.output;
+    out[1] = r.weights;
+}
+
+const typed_call typed_multihead_attention = { .name = "multihead_attention",
+                                               .inputs = 5,
+                                               .outputs = 2,
+                                               .flags = NO_WEIGHTS | WEIGHTS_BY_HEAD,
+                                               .run = run_typed };
 
 gw_attention_result gw_nn_multihead_attention_call(gw_scope *s, gw_module *m, gw_tensor *query,
                                                    gw_tensor *key, gw_tensor *value,
                                                    gw_attention_options options) {
-    gw_attention_result failed = { &tensor_poison, options.no_weights ? NULL : &tensor_poison };
-    if (!gw_ok(s) || m == &module_poison) return failed;
-    if (m->forward != forward_attention) {
-        scope_fail(s, GW_INVALID, "gw_nn_multihead_attention_call: the module is a %s", m->name);
-        return failed;
-    }
-    if (query == &tensor_poison || key == &tensor_poison || value == &tensor_poison) return failed;
-    inputs in;
-    if (!take_inputs(s, m->settings, query, key, value, &in)) return failed;
-    gw_attention_result result = attend(s, m, &in, options);
-    return gw_ok(s) ? result : failed;
+    gw_tensor *in[] = { query, key, value, options.key_padding_mask, options.attention_mask };
+    gw_tensor *out[2];
+    int flags =
+        (options.no_weights ? NO_WEIGHTS : 0) | (options.weights_by_head ? WEIGHTS_BY_HEAD : 0);
+    module_call_typed(s, m, &typed_multihead_attention, in, flags, out);
+    return (gw_attention_result){ out[0], options.no_weights ? NULL : out[1] };
 }
 
 // ---- Opening ------------------------------------------------------------------------------------
@@ -243,6 +269,7 @@ gw_module *gw_nn_multihead_attention(gw_scope *s, int64_t features, int64_t head
     };
     if (!check_sizes(s, &a)) return &module_poison;
     gw_module *m = module_new_with(s, "multihead_attention", forward_attention, &a, sizeof a);
+    if (m != &module_poison) m->typed = &typed_multihead_attention;
     if (has_three(&a)) {
         add_projection(s, m, "q_proj_weight", options.dtype, features, features);
         add_projection(s, m, "k_proj_weight", options.dtype, features, a.key_features);

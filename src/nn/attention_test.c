@@ -146,7 +146,7 @@ static void what_cannot_be_is_refused(void **state) {
     gw_tensor *x = gw_zeros(s, GW_F32, 3, 4);
     gw_nn_multihead_attention_call(s, gw_nn_relu(s), x, x, x, (gw_attention_options){ 0 });
     gw_error e = gw_scope_close(s);
-    assert_string_equal(e.text, "gw_nn_multihead_attention_call: the module is a relu");
+    assert_string_equal(e.text, "gw_nn_multihead_attention_call: the module is \"relu\"");
 
     s = gw_scope_open(NULL);
     gw_module *m = gw_nn_multihead_attention(s, 4, 2, plain);

@@ -186,12 +186,21 @@ static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
     return run(s, m, x, NULL, NULL);
 }
 
+static void run_typed(gw_scope *s, gw_module *m, gw_tensor *const *in, int flags, gw_tensor **out) {
+    (void)flags;
+    out[0] = run(s, m, in[0], in[1], in[2]);
+}
+
+const typed_call typed_embedding_bag = {
+    .name = "embedding_bag", .inputs = 3, .outputs = 1, .run = run_typed
+};
+
 gw_tensor *gw_nn_embedding_bag_call(gw_scope *s, gw_module *m, gw_tensor *indices,
                                     gw_tensor *offsets, gw_tensor *weights) {
-    if (!gw_ok(s) || m == &module_poison) return &tensor_poison;
-    if (!m->far && m->forward == forward) return run(s, m, indices, offsets, weights);
-    scope_fail(s, GW_INVALID, "gw_nn_embedding_bag_call: the module is \"%s\"", gw_module_name(m));
-    return &tensor_poison;
+    gw_tensor *out[1];
+    module_call_typed(s, m, &typed_embedding_bag, (gw_tensor *[]){ indices, offsets, weights }, 0,
+                      out);
+    return out[0];
 }
 
 gw_module *gw_nn_embedding_bag_with(gw_scope *s, int64_t count, int64_t features,
@@ -201,6 +210,7 @@ gw_module *gw_nn_embedding_bag_with(gw_scope *s, int64_t count, int64_t features
                                      .padding_idx = options.padding_idx,
                                      .dtype = options.dtype };
     gw_module *m = module_new_with(s, "embedding_bag", forward, &e, sizeof e);
+    if (m != &module_poison) m->typed = &typed_embedding_bag;
     init_table(s, m, "gw_nn_embedding_bag", count, features, &rows);
     return gw_ok(s) ? m : &module_poison;
 }

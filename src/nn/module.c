@@ -29,15 +29,9 @@ static void destroy(gw_handle *h) {
 
 static const handle_class module_class = { "module", destroy };
 
-static gw_tensor *forward_poison(gw_scope *s, gw_module *m, gw_tensor *x) {
-    (void)s, (void)m, (void)x;
-    return &tensor_poison;
-}
-
 gw_module module_poison = {
     .handle = { &module_class, HANDLE_IMMORTAL },
     .name = (char *)"poison",
-    .forward = forward_poison,
 };
 
 gw_module *module_new(gw_scope *s, const char *name, gw_module_forward *forward) {
@@ -90,13 +84,27 @@ const char *gw_module_name(const gw_module *m) {
     return m->name;
 }
 
-gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x) {
-    if (gw_ok(s) && !m) scope_fail(s, GW_INVALID, "gw_module_call: no module");
+bool module_is_usable(gw_scope *s, const char *where, const gw_module *m) {
+    if (gw_ok(s) && !m) scope_fail(s, GW_INVALID, "%s: no module", where);
+    if (gw_ok(s) && m == &module_poison)
+        scope_fail(s, GW_INVALID, "%s: a module that could not be made", where);
+    return gw_ok(s);
+}
+
+// An output that is missing without a reason: poison of an input is one.
+static gw_tensor *check_output(gw_scope *s, const gw_module *m, const gw_tensor *x, gw_tensor *y) {
     if (!gw_ok(s)) return &tensor_poison;
-    if (!m->hooks.count) return m->forward(s, m, x);
+    if (y && (y != &tensor_poison || x == &tensor_poison)) return y;
+    scope_fail(s, GW_INVALID, "%s: its forward gave no output", m->name);
+    return &tensor_poison;
+}
+
+gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x) {
+    if (!module_is_usable(s, "gw_module_call", m)) return &tensor_poison;
+    if (!m->hooks.count) return check_output(s, m, x, m->forward(s, m, x));
     x = module_hooks_before(s, m, x);
     gw_tensor *y = gw_ok(s) ? m->forward(s, m, x) : &tensor_poison;
-    return module_hooks_after(s, m, x, y);
+    return module_hooks_after(s, m, x, check_output(s, m, x, y));
 }
 
 // ---- Parts --------------------------------------------------------------------------------------
@@ -156,8 +164,11 @@ no_memory:
 }
 
 void gw_module_add(gw_scope *s, gw_module *m, const char *name, gw_module *child) {
-    if (!gw_ok(s) || m == &module_poison || child == &module_poison || !check_name(s, m, name))
+    if (!module_is_usable(s, "gw_module_add", m) || !check_name(s, m, name)) return;
+    if (child == &module_poison) {
+        scope_fail(s, GW_INVALID, "%s: \"%s\" is a module that could not be made", m->name, name);
         return;
+    }
     if (!child || contains(child, m)) {
         scope_fail(s, GW_INVALID, "%s: \"%s\" would make it a part of itself, or is no module",
                    m->name, name);
@@ -166,24 +177,35 @@ void gw_module_add(gw_scope *s, gw_module *m, const char *name, gw_module *child
     add_part(s, m, &m->children, name, child);
 }
 
+static bool check_tensor(gw_scope *s, const gw_module *m, const char *kind, const char *name,
+                         const gw_tensor *x) {
+    if (x && x != &tensor_poison) return true;
+    scope_fail(s, GW_INVALID, "%s: the %s \"%s\" is %s", m->name, kind, name,
+               x ? "a tensor that could not be made" : "no tensor");
+    return false;
+}
+
 void gw_module_parameter_add(gw_scope *s, gw_module *m, const char *name, gw_tensor *x) {
-    if (!gw_ok(s) || m == &module_poison || x == &tensor_poison || !check_name(s, m, name)) return;
+    if (!module_is_usable(s, "gw_module_parameter_add", m) || !check_name(s, m, name) ||
+        !check_tensor(s, m, "parameter", name, x))
+        return;
     gw_requires_grad(s, x);
     if (gw_ok(s)) add_part(s, m, &m->parameters, name, x);
 }
 
 void gw_module_buffer_add(gw_scope *s, gw_module *m, const char *name, gw_tensor *x) {
-    if (!gw_ok(s) || m == &module_poison || x == &tensor_poison || !check_name(s, m, name)) return;
-    if (!x || tensor_needs_grad(x)) {
-        scope_fail(s, GW_INVALID, "%s: the buffer \"%s\" %s", m->name, name,
-                   x ? "needs a gradient" : "is no tensor");
+    if (!module_is_usable(s, "gw_module_buffer_add", m) || !check_name(s, m, name) ||
+        !check_tensor(s, m, "buffer", name, x))
+        return;
+    if (tensor_needs_grad(x)) {
+        scope_fail(s, GW_INVALID, "%s: the buffer \"%s\" needs a gradient", m->name, name);
         return;
     }
     add_part(s, m, &m->buffers, name, x);
 }
 
 gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name) {
-    if (!gw_ok(s) || m == &module_poison) return &module_poison;
+    if (!module_is_usable(s, "gw_module_child", m)) return &module_poison;
     const gw_module *inner = m;
     for (const char *at = name;;) {
         size_t size = strcspn(at, ".");
@@ -199,7 +221,7 @@ gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name) {
 
 // ---- Training and evaluation --------------------------------------------------------------------
 static void set_training(gw_scope *s, gw_module *m, bool training) {
-    if (!gw_ok(s) || m == &module_poison) return;
+    if (!module_is_usable(s, training ? "gw_module_train" : "gw_module_eval", m)) return;
     if (m->far) m->far->train(s, m, training);
     if (gw_ok(s)) m->training = training;
     for (int i = 0; i < m->children.count; i++)

@@ -22,6 +22,26 @@ typedef struct module_parts {
     int count, capacity;
 } module_parts;
 
+// A call of more than gw_module_call takes and gives: gw_nn_lstm_call and so on.
+enum { TYPED_INPUTS_MAX = 5, TYPED_OUTPUTS_MAX = 3 };
+typedef struct typed_call {
+    const char *name;  // "lstm" of gw_nn_lstm_call; goes over the wire
+    int inputs, outputs;
+    int flags;  // all that there are
+    // Of |in| all but the first may be NULL, of |out| too: not given, not wanted.
+    void (*run)(gw_scope *s, gw_module *m, gw_tensor *const *in, int flags, gw_tensor **out);
+} typed_call;
+
+extern const typed_call typed_lstm, typed_gru, typed_rnn, typed_embedding_bag,
+    typed_multihead_attention, typed_encoder_layer;
+
+const typed_call *typed_call_find(const char *name);  // NULL if there is none
+
+// Runs |c| with the hooks of |m|, which may be elsewhere; fails if that is no module for it. |out| is
+// all poison then.
+void module_call_typed(gw_scope *s, gw_module *m, const typed_call *c, gw_tensor *const *in,
+                       int flags, gw_tensor **out);
+
 // What is done for a module that lives on another worker, by a room above this one. |m| has no parts
 // here; its forward makes the call.
 typedef struct module_far {
@@ -31,6 +51,8 @@ typedef struct module_far {
     gw_map *(*shapes)(gw_scope *s, gw_module *m);      // "f32 3x4" of each, by name, buffers too
     gw_map *(*state)(gw_scope *s, gw_module *m);       // copies of them
     void (*load)(gw_scope *s, gw_module *m, gw_map *state);  // of what |shapes| allows
+    void (*call)(gw_scope *s, gw_module *m, const typed_call *c, gw_tensor *const *in, int flags,
+                 gw_tensor **out);
 } module_far;
 
 typedef struct module_hook module_hook;
@@ -44,14 +66,18 @@ struct gw_module {
     } hooks;
     char *name;
     gw_module_forward *forward;
-    void *state;     // the user's
-    double number;   // a layer's only setting: p, negative_slope, dim
-    void *settings;  // a layer's, if it has more of them: goes with the module
+    const typed_call *typed;  // NULL: it has none
+    void *state;              // the user's
+    double number;            // a layer's only setting: p, negative_slope, dim
+    void *settings;           // a layer's, if it has more of them: goes with the module
     bool training;
     module_parts parameters, buffers, children;  // one count on each
 };
 
-extern gw_module module_poison;  // what failed constructors return; calling it does nothing
+extern gw_module module_poison;  // what failed constructors return
+
+// Fails |s| for NULL and for what a constructor returned that failed, perhaps in another scope.
+bool module_is_usable(gw_scope *s, const char *where, const gw_module *m);
 
 // A module without parts, owned by |s|, or poison.
 gw_module *module_new(gw_scope *s, const char *name, gw_module_forward *forward);

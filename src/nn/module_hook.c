@@ -15,7 +15,7 @@ struct module_hook {
 
 // ---- Adding and removing ------------------------------------------------------------------------
 static int add(gw_scope *s, gw_module *m, module_hook hook) {
-    if (!gw_ok(s) || m == &module_poison) return 0;
+    if (!module_is_usable(s, "a hook", m)) return 0;
     if (!hook.before && !hook.after) {
         scope_fail(s, GW_INVALID, "%s: a hook is a function", m->name);
         return 0;
@@ -43,7 +43,7 @@ int gw_module_hook_add(gw_scope *s, gw_module *m, gw_module_hook *hook, void *co
 }
 
 void gw_module_hook_remove(gw_scope *s, gw_module *m, int hook) {
-    if (!gw_ok(s) || m == &module_poison) return;
+    if (!module_is_usable(s, "gw_module_hook_remove", m)) return;
     for (int i = 0; i < m->hooks.count; i++) {
         if (m->hooks.items[i].id != hook) continue;
         size_t behind = (size_t)(--m->hooks.count - i);

@@ -19,7 +19,7 @@ static gw_tensor *add_input(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *
 
 static gw_tensor *look(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y, void *context) {
     (void)m, (void)x;
-    *(double *)context = gw_item(s, y);
+    *(double *)context = gw_item(s, gw_sum(s, y));
     return NULL;
 }
 
@@ -48,6 +48,38 @@ static void they_run_for_parts_too(void **state) {
     gw_module_pre_hook_add(s, part, double_input, &count);
     gw_module_call(s, m, gw_ones(s, GW_F32));
     assert_int_equal(count, 1);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+// Calls of several tensors: the first input, the first output.
+static void they_stand_around_typed_calls(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_module *lstm = gw_nn_lstm(s, 1, 2), *bag = gw_nn_embedding_bag(s, 3, 2),
+              *encoder = gw_nn_transformer_encoder_layer(
+                  s, 2, 1, (gw_nn_encoder_layer_options){ .feedforward = 2 });
+    gw_module *all[] = { lstm, bag, encoder, gw_module_child(s, encoder, "self_attn") };
+    int before[4] = { 0 }, after = 0;
+    double seen = 0;
+    for (int i = 0; i < 4; i++) gw_module_pre_hook_add(s, all[i], double_input, &before[i]);
+    gw_module_hook_add(s, lstm, look, &seen);
+    gw_module_hook_add(s, encoder, add_input, &after);
+    gw_tensor *x = gw_ones(s, GW_F32, 1, 1), *twice = gw_full(s, GW_F32, 2.0, 1, 1);
+    gw_lstm_result a = gw_nn_lstm_call(s, lstm, x, NULL, NULL);
+    assert_int_equal(before[0], 1);
+    assert_float_equal(gw_item(s, gw_sum(s, a.output)), seen, 0);
+    gw_module *same = gw_nn_lstm(s, 1, 2);
+    gw_module_load(s, same, gw_module_state_dict(s, lstm));
+    gw_lstm_result b = gw_nn_lstm_call(s, same, twice, NULL, NULL);
+    assert_float_equal(gw_item(s, gw_sum(s, a.c)), gw_item(s, gw_sum(s, b.c)), 0);
+    gw_nn_embedding_bag_call(s, bag, gw_zeros(s, GW_I64, 1, 2), NULL, NULL);
+    gw_nn_transformer_encoder_layer_call(s, encoder, gw_ones(s, GW_F32, 3, 1, 2),
+                                         (gw_attention_options){ 0 });
+    gw_module_call(s, encoder, gw_ones(s, GW_F32, 3, 1, 2));
+    assert_int_equal(before[1], 1);
+    assert_int_equal(before[2], 2);
+    assert_int_equal(before[3], 2);
+    assert_int_equal(after, 2);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
@@ -155,6 +187,6 @@ static void they_survive_any_failing_allocation(void **state) {
 }
 
 GW_TESTS(nn_hook, they_stand_around_the_forward, they_run_for_parts_too,
-         gradients_flow_through_them, one_may_remove_itself, a_removed_one_is_gone,
-         a_hook_that_fails_ends_the_call, a_hook_is_a_function,
+         they_stand_around_typed_calls, gradients_flow_through_them, one_may_remove_itself,
+         a_removed_one_is_gone, a_hook_that_fails_ends_the_call, a_hook_is_a_function,
          they_survive_any_failing_allocation);

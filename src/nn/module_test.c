@@ -136,6 +136,58 @@ static void poison_is_safe_to_use(void **state) {
     assert_fails(failed, GW_REMOTE, "something else");
 }
 
+static void assert_refused(gw_scope *s, const char *words) {
+    const gw_error *e = gw_scope_error(s);
+    if (!e || e->status != GW_INVALID || !strstr(e->text, words))
+        fail_msg("\"%s\" does not say \"%s\"", e ? e->text : "ok", words);
+    gw_scope_clear(s);
+}
+
+// In the scope that failed it does nothing; elsewhere nobody would know of that.
+static void poison_is_refused_in_a_scope_that_is_well(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_fail(s, GW_REMOTE, "something else");
+    gw_module *m = gw_nn_lstm(s, 2, 3);
+    gw_tensor *lost = gw_ones(s, GW_F32);
+    gw_scope_clear(s);
+    gw_tensor *x = gw_ones(s, GW_F32, 4, 2);
+    gw_module_call(s, m, x);
+    assert_refused(s, "gw_module_call: a module that could not be made");
+    gw_nn_lstm_call(s, m, x, NULL, NULL);
+    assert_refused(s, "gw_nn_lstm_call: a module that could not be made");
+    gw_parameters(s, m);
+    assert_refused(s, "gw_parameters: a module that could not be made");
+    gw_module_eval(s, m);
+    assert_refused(s, "gw_module_eval: a module that could not be made");
+    gw_module_state_dict(s, m);
+    assert_refused(s, "gw_module_state_dict: a module that could not be made");
+    gw_nn_sequential(s, gw_nn_relu(s), m);
+    assert_refused(s, "sequential: \"1\" is a module that could not be made");
+    gw_module_parameter_add(s, gw_nn_relu(s), "scale", lost);
+    assert_refused(s, "relu: the parameter \"scale\" is a tensor that could not be made");
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+static gw_tensor *forward_nothing(gw_scope *s, gw_module *m, gw_tensor *x) {
+    (void)s, (void)x;
+    return gw_module_state(m);
+}
+
+static void a_forward_gives_an_output(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL), *failed = gw_scope_open(NULL);
+    gw_fail(failed, GW_REMOTE, "something else");
+    gw_tensor *lost = gw_ones(failed, GW_F32), *x = gw_ones(s, GW_F32);
+    assert_int_equal(gw_scope_close(failed).status, GW_REMOTE);
+    gw_module_call(s, gw_module_open(s, "idle", forward_nothing, NULL), x);
+    assert_refused(s, "idle: its forward gave no output");
+    gw_module_call(s, gw_module_open(s, "idle", forward_nothing, lost), x);
+    assert_refused(s, "idle: its forward gave no output");
+    gw_module_call(s, gw_nn_relu(s), lost);  // as operators do: nothing
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
 static void build_a_network(void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(NULL);
@@ -157,4 +209,5 @@ GW_TESTS(nn_module, it_computes_its_forward, it_holds_its_parts, it_finds_parts_
          it_trains_and_evaluates_with_all_its_parts, a_parameter_requires_a_gradient,
          names_of_parts_are_each_there_once, names_of_parts_have_no_dots,
          a_module_is_no_part_of_itself, a_module_needs_a_name_and_a_forward, poison_is_safe_to_use,
+         poison_is_refused_in_a_scope_that_is_well, a_forward_gives_an_output,
          it_survives_any_failing_allocation);

@@ -194,12 +194,14 @@ static bool list_parameters(void *context, const module_path *where, gw_module *
 
 gw_list *gw_parameters_of(gw_scope *s, gw_module *const *modules, int count) {
     lister l = { .scope = s, .list = gw_list_open(s) };
-    for (int i = 0; i < count && gw_ok(s); i++) module_each(modules[i], NULL, list_parameters, &l);
+    for (int i = 0; i < count && module_is_usable(s, "gw_parameters", modules[i]); i++)
+        module_each(modules[i], NULL, list_parameters, &l);
     return l.list;
 }
 
 gw_map *gw_module_named_parameters(gw_scope *s, gw_module *m) {
     lister l = { .scope = s, .map = gw_map_open(s) };
-    if (gw_ok(s)) module_each(m, NULL, list_parameters, &l);
+    if (module_is_usable(s, "gw_module_named_parameters", m))
+        module_each(m, NULL, list_parameters, &l);
     return l.map;
 }

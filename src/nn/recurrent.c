@@ -54,6 +54,7 @@ static bool check_settings(gw_scope *s, const recurrent *r) {
 }
 
 static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x);
+static const typed_call *const typed[] = { &typed_lstm, &typed_gru, &typed_rnn };
 
 static gw_module *make(gw_scope *s, kind k, int64_t in, int64_t hidden,
                        gw_nn_recurrent_options options) {
@@ -70,6 +71,7 @@ static gw_module *make(gw_scope *s, kind k, int64_t in, int64_t hidden,
     };
     if (!check_settings(s, &r)) return &module_poison;
     gw_module *m = module_new_with(s, makers[k] + strlen("gw_nn_"), forward, &r, sizeof r);
+    if (m != &module_poison) m->typed = typed[k];
     for (int layer = 0; layer < r.layers; layer++)
         for (int d = 0; d < r.directions; d++)
             add_parameters(s, m, &r, options.dtype, layer, d == 1);
@@ -228,39 +230,49 @@ static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
     return run(s, m, x, NULL, NULL, NULL).output;
 }
 
-static gw_lstm_result run_as(gw_scope *s, gw_module *m, kind k, gw_tensor *x, gw_tensor *lengths,
-                             gw_tensor *h0, gw_tensor *c0) {
-    if (!gw_ok(s) || m == &module_poison) return poison;
-    if (m->far || m->forward != forward || ((const recurrent *)m->settings)->kind != k) {
-        scope_fail(s, GW_INVALID, "%s_call: the module is \"%s\"", makers[k], gw_module_name(m));
-        return poison;
-    }
-    return run(s, m, x, lengths, h0, c0);
+// ---- Calls --------------------------------------------------------------------------------------
+// in: x, lengths, h0, c0, out: output, h, c.
+static void run_typed(gw_scope *s, gw_module *m, gw_tensor *const *in, int flags, gw_tensor **out) {
+    (void)flags;
+    bool has_c = ((const recurrent *)m->settings)->kind == LSTM;
+    gw_lstm_result r = run(s, m, in[0], in[1], in[2], has_c ? in[3] : NULL);
+    out[0] = r.output;
+    out[1] = r.h;
+    if (has_c) out[2] = r.c;
 }
 
-gw_lstm_result gw_nn_lstm_call(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *h0,
-                               gw_tensor *c0) {
-    return run_as(s, m, LSTM, x, NULL, h0, c0);
-}
+const typed_call typed_lstm = { .name = "lstm", .inputs = 4, .outputs = 3, .run = run_typed };
+const typed_call typed_gru = { .name = "gru", .inputs = 3, .outputs = 2, .run = run_typed };
+const typed_call typed_rnn = { .name = "rnn", .inputs = 3, .outputs = 2, .run = run_typed };
+
 gw_lstm_result gw_nn_lstm_call_padded(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *lengths,
                                       gw_tensor *h0, gw_tensor *c0) {
-    return run_as(s, m, LSTM, x, lengths, h0, c0);
+    gw_tensor *out[3];
+    module_call_typed(s, m, &typed_lstm, (gw_tensor *[]){ x, lengths, h0, c0 }, 0, out);
+    return (gw_lstm_result){ .output = out[0], .h = out[1], .c = out[2] };
+}
+gw_lstm_result gw_nn_lstm_call(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *h0,
+                               gw_tensor *c0) {
+    return gw_nn_lstm_call_padded(s, m, x, NULL, h0, c0);
 }
 
-static gw_rnn_result without_c(gw_lstm_result r) {
-    return (gw_rnn_result){ .output = r.output, .h = r.h };
+static gw_rnn_result call_without_c(gw_scope *s, gw_module *m, const typed_call *c, gw_tensor *x,
+                                    gw_tensor *lengths, gw_tensor *h0) {
+    gw_tensor *out[2];
+    module_call_typed(s, m, c, (gw_tensor *[]){ x, lengths, h0 }, 0, out);
+    return (gw_rnn_result){ .output = out[0], .h = out[1] };
 }
 gw_rnn_result gw_nn_gru_call(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *h0) {
-    return without_c(run_as(s, m, GRU, x, NULL, h0, NULL));
+    return call_without_c(s, m, &typed_gru, x, NULL, h0);
 }
 gw_rnn_result gw_nn_gru_call_padded(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *lengths,
                                     gw_tensor *h0) {
-    return without_c(run_as(s, m, GRU, x, lengths, h0, NULL));
+    return call_without_c(s, m, &typed_gru, x, lengths, h0);
 }
 gw_rnn_result gw_nn_rnn_call(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *h0) {
-    return without_c(run_as(s, m, RNN, x, NULL, h0, NULL));
+    return call_without_c(s, m, &typed_rnn, x, NULL, h0);
 }
 gw_rnn_result gw_nn_rnn_call_padded(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *lengths,
                                     gw_tensor *h0) {
-    return without_c(run_as(s, m, RNN, x, lengths, h0, NULL));
+    return call_without_c(s, m, &typed_rnn, x, lengths, h0);
 }

@@ -100,7 +100,7 @@ gw_map *gw_module_state_dict(gw_scope *s, gw_module *m) {
     gw_map *out = gw_map_open(s);
     gw_scope *t = gw_scope_open(s);  // what the map holds need not be the scope's, too
     reader_of_state r = { t, out };
-    if (gw_ok(t)) module_each(m, NULL, put_module, &r);
+    if (module_is_usable(t, "gw_module_state_dict", m)) module_each(m, NULL, put_module, &r);
     gw_scope_merge(t);
     return out;
 }
@@ -242,9 +242,11 @@ static void load(gw_scope *s, const state_slots *all, const gw_map *state) {
 }
 
 void gw_module_load_with(gw_scope *s, gw_module *m, gw_map *state, gw_module_load_options options) {
-    if (gw_ok(s) && (!m || !state))
-        scope_fail(s, GW_INVALID, "gw_module_load: no %s", m ? "map" : "module");
-    if (!gw_ok(s) || m == &module_poison) return;
+    if (!module_is_usable(s, "gw_module_load", m)) return;
+    if (!state) {
+        scope_fail(s, GW_INVALID, "gw_module_load: no map");
+        return;
+    }
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
     state_slots all;

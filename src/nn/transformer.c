@@ -43,15 +43,21 @@ static gw_tensor *forward_encoder_layer(gw_scope *s, gw_module *m, gw_tensor *x)
     return encode(s, m, x, (gw_attention_options){ 0 });
 }
 
+static void run_typed(gw_scope *s, gw_module *m, gw_tensor *const *in, int flags, gw_tensor **out) {
+    (void)flags;
+    out[0] = encode(s, m, in[0],
+                    (gw_attention_options){ .key_padding_mask = in[1], .attention_mask = in[2] });
+}
+
+const typed_call typed_encoder_layer = {
+    .name = "transformer_encoder_layer", .inputs = 3, .outputs = 1, .run = run_typed
+};
+
 gw_tensor *gw_nn_transformer_encoder_layer_call(gw_scope *s, gw_module *m, gw_tensor *x,
                                                 gw_attention_options options) {
-    if (!gw_ok(s) || m == &module_poison) return &tensor_poison;
-    if (m->forward != forward_encoder_layer) {
-        scope_fail(s, GW_INVALID, "gw_nn_transformer_encoder_layer_call: the module is a %s",
-                   m->name);
-        return &tensor_poison;
-    }
-    return encode(s, m, x, options);
+    gw_tensor *in[] = { x, options.key_padding_mask, options.attention_mask }, *out[1];
+    module_call_typed(s, m, &typed_encoder_layer, in, 0, out);
+    return out[0];
 }
 
 static void add_parts(gw_scope *s, gw_module *m, int64_t features, int64_t heads, double dropout,
@@ -78,6 +84,7 @@ gw_module *gw_nn_transformer_encoder_layer(gw_scope *s, int64_t features, int64_
     encoder_layer e = { .norm_first = options.norm_first, .is_gelu = options.gelu };
     gw_module *m =
         module_new_with(s, "transformer_encoder_layer", forward_encoder_layer, &e, sizeof e);
+    if (m != &module_poison) m->typed = &typed_encoder_layer;
     add_parts(s, m, features, heads, option_or(options.dropout, 0.1), options);
     return gw_ok(s) ? m : &module_poison;
 }

@@ -70,7 +70,7 @@ static void wrong_calls_are_refused(void **state) {
     gw_nn_transformer_encoder_layer_call(s, gw_nn_tanh(s), gw_zeros(s, GW_F32, 2, 4),
                                          (gw_attention_options){ 0 });
     gw_error e = gw_scope_close(s);
-    assert_string_equal(e.text, "gw_nn_transformer_encoder_layer_call: the module is a tanh");
+    assert_string_equal(e.text, "gw_nn_transformer_encoder_layer_call: the module is \"tanh\"");
     s = gw_scope_open(NULL);
     gw_nn_transformer_encoder_layer(s, 5, 2, (gw_nn_encoder_layer_options){ 0 });
     e = gw_scope_close(s);
