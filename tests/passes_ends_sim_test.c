@@ -283,7 +283,7 @@ static void leave(gw_scope *root, int rank, void *context) {
         wait_for_execution(root);
         if (now.way == SHUTDOWN) gw_rpc_shutdown(root);
         if (now.way == LEAVE) gw_rpc_leave(root);
-        if (now.way == CLOSE) now.agents[rank] = NULL;
+        now.agents[rank] = NULL;
         return;
     }
     come_to_rest(root, rank);
