@@ -17,9 +17,9 @@
 //
 // The last argument is the signature: kinds separated by commas (bool int float string bytes tensor list map rref worker
 // error), checked before anything runs. "?" behind a kind makes the argument optional, "any" takes every kind, "..." at
-// the end takes any further arguments; an int is accepted where a float is wanted; "" takes none. gw_arg_count tells
-// whether an optional one is there. Without a signature
-// every call is accepted and the accessors check what they read.
+// the end takes any further arguments; an int is accepted where a float is wanted, and 0 or 1 where a bool is, since C's
+// false and true are ints (a bool variable travels as a bool); "" takes none. gw_arg_count tells whether an optional one is
+// there. Without a signature every call is accepted and the accessors check what they read.
 //
 // A body runs in a scope of its own, with the caller's deadline: it fails by failing that scope (gw_fail, or any
 // operation in it), and everything made in it is given back when it returns. A result may be a gw_future: the reply goes

@@ -182,7 +182,7 @@ static bool is_small(const void *self, uint64_t request_bytes) {
               .is_inline = inline_ },                                                              \
             { .name = (char *)"train",                                                             \
               .where = GW_POOL,                                                                    \
-              .signature = TAKES(1 << GW_BOOL | 1 << GW_INT),                                      \
+              .signature = TAKES(1 << GW_BOOL),                                                    \
               .method = train },                                                                   \
             { .name = (char *)"parameters",                                                        \
               .where = GW_POOL,                                                                    \
@@ -198,7 +198,7 @@ static bool is_small(const void *self, uint64_t request_bytes) {
               .method = state_dict },                                                              \
             { .name = (char *)"load",                                                              \
               .where = GW_POOL,                                                                    \
-              .signature = TAKES(1 << GW_MAP, 1 << GW_BOOL | 1 << GW_INT),                         \
+              .signature = TAKES(1 << GW_MAP, 1 << GW_BOOL),                                       \
               .method = load },                                                                    \
     }
 

@@ -337,9 +337,9 @@ static gw_tensor *lose_it(gw_scope *s, gw_module *m, gw_tensor *x) {
     return y;
 }
 static gw_module *typed_nothing_open(gw_scope *own, const gw_args *a) {
-    return gw_module_open(own, "nothing", gw_arg_int(own, a, 0) ? give_nothing : lose_it, NULL);
+    return gw_module_open(own, "nothing", gw_arg_bool(own, a, 0) ? give_nothing : lose_it, NULL);
 }
-GW_MODULE(typed_nothing, typed_nothing_open, "int");
+GW_MODULE(typed_nothing, typed_nothing_open, "bool");
 
 typedef struct typed_odd {
     int n;

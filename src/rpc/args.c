@@ -20,7 +20,10 @@ gw_value gw_arg(gw_scope *s, const gw_args *a, int index) {
 
 static gw_value arg_of(gw_scope *s, const gw_args *a, int index, gw_kind kind) {
     gw_value v = gw_arg(s, a, index);
-    if (!s->error && v.kind != kind && !(kind == GW_FLOAT && v.kind == GW_INT))
+    bool is_bit = v.kind == GW_INT && (v.as.integer | 1) == 1;
+    bool fits =
+        v.kind == kind || (kind == GW_FLOAT && v.kind == GW_INT) || (kind == GW_BOOL && is_bit);
+    if (!s->error && !fits)
         scope_fail(s, GW_INVALID, "%s: argument %d is %s, not %s", a->label, index,
                    gw_kind_name(v.kind), gw_kind_name(kind));
     return v;

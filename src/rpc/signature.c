@@ -93,11 +93,17 @@ static void name_kinds(uint16_t kinds, char *out, size_t size) {
         if (kinds & 1 << kind) snprintf(out, size, "%s", gw_kind_name((gw_kind)kind));
 }
 
+// C's false and true are ints.
+static bool takes(uint16_t kinds, gw_value v) {
+    if (kinds & 1 << v.kind) return true;
+    return kinds & 1 << GW_BOOL && v.kind == GW_INT && (v.as.integer | 1) == 1;
+}
+
 gw_status signature_check(const signature *s, int count, const gw_value *args, gw_error *error) {
     if (!s->given) return GW_OK;
     if (count < s->required || (count > s->count && !s->rest)) return wrong_count(s, count, error);
     for (int i = 0; i < count && i < s->count; i++) {
-        if (s->kinds[i] & 1 << args[i].kind) continue;
+        if (takes(s->kinds[i], args[i])) continue;
         char wanted[32] = "none";
         name_kinds(s->kinds[i], wanted, sizeof wanted);
         return error_set(error, GW_INVALID, "argument %d is %s, not %s", i,

@@ -62,6 +62,17 @@ static void it_checks_kinds(void **state) {
     assert_string_equal(check("string, int, none", 3, args), "");
 }
 
+static void c_has_ints_for_true_and_false(void **state) {
+    (void)state;
+    gw_value args[] = { gw_value_of(true), gw_value_of(false), gw_value_of_bool(true) };
+    assert_string_equal(check("bool, bool, bool", 3, args), "");
+    assert_string_equal(check("int, bool?, bool?", 3, args), "");
+    gw_value two = gw_value_of(2), real = gw_value_of(1.0);
+    assert_string_equal(check("bool", 1, &two), "argument 0 is int, not bool");
+    assert_string_equal(check("bool", 1, &real), "argument 0 is float, not bool");
+    assert_string_equal(check("int", 1, &args[2]), "argument 0 is bool, not int");
+}
+
 static void refuse(const char *text, const char *words) {
     signature s;
     gw_error error;
@@ -80,4 +91,5 @@ static void it_refuses_words_that_are_no_kinds(void **state) {
 }
 
 GW_TESTS(rpc_signature, it_takes_anything_without_a_signature, it_takes_nothing_with_an_empty_one,
-         it_counts_arguments, it_checks_kinds, it_refuses_words_that_are_no_kinds);
+         it_counts_arguments, it_checks_kinds, c_has_ints_for_true_and_false,
+         it_refuses_words_that_are_no_kinds);
