@@ -17,6 +17,7 @@
 //
 // A step is all or nothing. If it fails, parameters and optimizer are as they were; but see *Other workers* for steps that
 // others take part in, and |concurrent|.
+// An optimizer or scheduler whose constructor failed is INVALID wherever it is used in a scope that is well.
 //
 // Ownership: optimizers and schedulers belong to the scope that made them; an optimizer holds a
 // count on its parameters, a scheduler one on its optimizer.
@@ -226,6 +227,8 @@ GW_API gw_map *gw_optimizer_state_dict(gw_scope *s, gw_optimizer *opt);
 
 // Takes over such a map, from an optimizer of the same rule over as many groups and parameters. A
 // name that is missing or too many, a shape or kind that does not fit: INVALID, and nothing changes.
+// Only "group.0.initial_lr", what schedulers start from, may be missing: a map from before there was one has none, and those
+// that are here go on from their own.
 GW_API void gw_optimizer_load(gw_scope *s, gw_optimizer *opt, gw_map *state);
 
 // ---- Schedules ----------------------------------------------------------------------------------

@@ -133,7 +133,9 @@ gw_optimizer *optimizer_open(gw_scope *s, const rule *r) {
 
 bool optimizer_check(gw_scope *s, const gw_optimizer *o, const char *function) {
     if (gw_ok(s) && !o) scope_fail(s, GW_INVALID, "%s: no optimizer", function);
-    return gw_ok(s) && o != &optimizer_poison;
+    if (gw_ok(s) && o == &optimizer_poison)
+        scope_fail(s, GW_INVALID, "%s: an optimizer that could not be made", function);
+    return gw_ok(s);
 }
 
 // ---- Looking ------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ bool optimizer_add_part(gw_scope *s, gw_optimizer *o, gw_list *params, const int
                         const optimizer_group *complete);
 void optimizer_remove_group(gw_optimizer *o);  // the last one
 
-extern gw_optimizer optimizer_poison;  // what failed constructors return; steps of it do nothing
+extern gw_optimizer optimizer_poison;  // what failed constructors return
 
 // ---- Steps --------------------------------------------------------------------------------------
 // False with |s| failed and nothing staged.

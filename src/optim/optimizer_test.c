@@ -178,6 +178,28 @@ static void what_is_no_optimizer_is_said(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
+static void what_could_not_be_made_is_said(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_fail(s, GW_REMOTE, "something else");
+    gw_optimizer *opt = gw_sgd(s, gw_list_open(s), (gw_sgd_options){ 0 });
+    gw_scheduler *schedule = gw_step_lr(s, opt, (gw_step_lr_options){ .step_size = 1 });
+    gw_scope_clear(s);
+    gw_optimizer_step(s, opt);
+    assert_missed(s, "gw_optimizer_step: an optimizer that could not be made");
+    gw_adam_add_group(s, opt, gw_list_open(s), (gw_adam_options){ 0 });
+    assert_missed(s, "gw_adam_add_group: an optimizer that could not be made");
+    gw_optimizer_set_lr(s, opt, 1);
+    assert_missed(s, "gw_optimizer_set_lr: an optimizer that could not be made");
+    gw_optimizer_load(s, opt, gw_map_open(s));
+    assert_missed(s, "gw_optimizer_load: an optimizer that could not be made");
+    gw_step_lr(s, opt, (gw_step_lr_options){ .step_size = 1 });
+    assert_missed(s, "gw_step_lr: an optimizer that could not be made");
+    gw_scheduler_step(s, schedule);
+    assert_missed(s, "gw_scheduler_step: a scheduler that could not be made");
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
 static void a_rate_is_finite(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -190,8 +212,8 @@ static void a_rate_is_finite(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(optim_optimizer, what_is_no_optimizer_is_said, a_rate_is_finite,
-         it_wants_leaves_that_require_a_gradient, groups_have_options_of_their_own,
-         a_group_that_is_refused_changes_nothing, it_wants_parameters, it_wants_tensors,
-         it_wants_leaves, it_wants_each_parameter_once, it_wants_contiguous_floats,
-         it_holds_its_parameters);
+GW_TESTS(optim_optimizer, what_is_no_optimizer_is_said, what_could_not_be_made_is_said,
+         a_rate_is_finite, it_wants_leaves_that_require_a_gradient,
+         groups_have_options_of_their_own, a_group_that_is_refused_changes_nothing,
+         it_wants_parameters, it_wants_tensors, it_wants_leaves, it_wants_each_parameter_once,
+         it_wants_contiguous_floats, it_holds_its_parameters);

@@ -2,6 +2,7 @@
 #include "optim/optimizer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 // ---- Options ------------------------------------------------------------------------------------
@@ -264,9 +265,9 @@ static gw_optimizer *make(gw_scope *s, int number, gw_list *params,
 
 static void add(gw_scope *s, int number, gw_optimizer *o, gw_list *params,
                 const optimizer_group *options) {
-    if (gw_ok(s) && !o)
-        scope_fail(s, GW_INVALID, "gw_%s_add_group: no optimizer", rules[number].name);
-    if (!gw_ok(s) || o == &optimizer_poison) return;
+    char function[64];
+    snprintf(function, sizeof function, "gw_%s_add_group", rules[number].name);
+    if (!optimizer_check(s, o, function)) return;
     if (o->rule != &rules[number]) {
         scope_fail(s, GW_INVALID, "gw_%s_add_group: the optimizer is one of gw_%s",
                    rules[number].name, o->rule->name);

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static void destroy(gw_handle *h) {
@@ -32,7 +33,9 @@ static void apply(gw_scheduler *c) {
 
 bool scheduler_check(gw_scope *s, const gw_scheduler *c, const char *function) {
     if (gw_ok(s) && !c) scope_fail(s, GW_INVALID, "%s: no scheduler", function);
-    return gw_ok(s) && c != &scheduler_poison;
+    if (gw_ok(s) && c == &scheduler_poison)
+        scope_fail(s, GW_INVALID, "%s: a scheduler that could not be made", function);
+    return gw_ok(s);
 }
 
 void gw_scheduler_step(gw_scope *s, gw_scheduler *c) {
@@ -71,8 +74,9 @@ void gw_plateau_step(gw_scope *s, gw_scheduler *c, double metric) {
 // ---- Making -------------------------------------------------------------------------------------
 // A scheduler without options, or NULL if |s| or |o| has failed.
 static gw_scheduler *open_scheduler(gw_scope *s, gw_optimizer *o, const schedule *kind) {
-    if (gw_ok(s) && !o) scope_fail(s, GW_INVALID, "gw_%s: no optimizer", kind->name);
-    if (!gw_ok(s) || o == &optimizer_poison) return NULL;
+    char function[64];
+    snprintf(function, sizeof function, "gw_%s", kind->name);
+    if (!optimizer_check(s, o, function)) return NULL;
     gw_scheduler *c = mem_take(sizeof *c);
     if (!c) {
         scope_fail(s, GW_NO_MEMORY, "gw_%s: no memory", kind->name);

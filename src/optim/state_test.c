@@ -3,6 +3,7 @@
 #include <gradwire/ops.h>
 #include <gradwire/optim.h>
 
+#include <math.h>
 #include <string.h>
 
 enum { RULES = 8 };
@@ -164,6 +165,40 @@ static void numbers_may_come_as_tensors(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
+// A map that was written before there was a scheduler: as in PyTorch, whose schedulers keep their own base rates.
+static void a_scheduler_goes_on_from_its_own_rate(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_list *params = gw_list_open(s);
+    gw_list_add(s, params, gw_requires_grad(s, gw_ones(s, GW_F32, 2)));
+    gw_optimizer *plain = gw_sgd(s, params, (gw_sgd_options){ .lr = 0.1 }),
+                 *opt = gw_sgd(s, params, (gw_sgd_options){ .lr = 0.4 });
+    gw_cosine_annealing_lr_options two = { .t_max = 1 };
+    gw_scheduler *cosine = gw_cosine_annealing_lr(s, opt, two);
+    gw_map *map = gw_optimizer_state_dict(s, plain);
+    assert_int_equal(gw_map_find(map, "group.0.initial_lr").kind, GW_NONE);
+    gw_optimizer_load(s, opt, map);
+    assert_float_equal(gw_optimizer_lr(opt), 0.1, 0);
+    for (int i = 0; i < 2; i++) gw_scheduler_step(s, cosine);  // down, and up to its own
+    assert_float_equal(gw_optimizer_lr(opt), 0.4, 1e-12);
+    gw_map_put(s, map, "group.0.initial_lr", 0.2);
+    gw_optimizer_load(s, opt, map);
+    for (int i = 0; i < 2; i++) gw_scheduler_step(s, cosine);
+    assert_float_equal(gw_optimizer_lr(opt), 0.2, 1e-12);
+    const double wrong[] = { -1, NAN, INFINITY };
+    for (int i = 0; i < 3; i++) {
+        gw_map_put(s, map, "group.0.initial_lr", wrong[i]);
+        gw_optimizer_load(s, opt, map);
+        assert_non_null(strstr(gw_scope_error(s)->text, "\"group.0.initial_lr\" is "));
+        gw_scope_clear(s);
+    }
+    gw_cosine_annealing_lr(s, plain, two);  // one that has none begins with what it has now
+    assert_float_equal(
+        gw_float_of(s, gw_map_get(s, gw_optimizer_state_dict(s, plain), "group.0.initial_lr")), 0.1,
+        0);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
 static void a_scheduler_takes_only_its_own_kind(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -205,4 +240,5 @@ static void it_survives_any_failing_allocation(void **state) {
 
 GW_TESTS(optim_state, a_loaded_optimizer_goes_on_as_the_saved_one, names_are_those_of_pytorch,
          what_does_not_fit_changes_nothing, numbers_may_come_as_tensors,
-         a_scheduler_takes_only_its_own_kind, it_survives_any_failing_allocation);
+         a_scheduler_takes_only_its_own_kind, a_scheduler_goes_on_from_its_own_rate,
+         it_survives_any_failing_allocation);
