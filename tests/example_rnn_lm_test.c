@@ -41,6 +41,30 @@ static void it_trains_the_model_of_the_tutorial(void **state) {
                 "Training epoch 9\na step: 1");
 }
 
+static void the_model_of_the_tutorial_is_saved_and_loaded(void **state) {
+    (void)state;
+    char path[] = "/tmp/rnn_lm-test-XXXXXX";
+    new_file(path);
+    result *r = run("timeout 100 ./rnn_lm --tiny --epochs 2 --save %s", path);
+    assert_null(strstr(r->output, "Training epoch 2"));
+    assert_says(r, 0, "Training epoch 0\nTraining epoch 1\n");
+    assert_says(run("timeout 100 ./rnn_lm --tiny --epochs 1 --load %s", path), 0,
+                "Training epoch 0\n");
+    assert_says(run("timeout 100 ./rnn_lm %s --load %s", one, path), 1, "emb");
+    unlink(path);
+    assert_says(run("timeout 100 ./rnn_lm --tiny --load %s", path), 1, path);
+    assert_says(run("./rnn_lm --tiny --hidden 5"), 2, "rnn_lm: --hidden means nothing with --tiny");
+    assert_says(run("./rnn_lm --tiny --plot x.svg"), 2, "rnn_lm: --plot means nothing with --tiny");
+}
+
+// Its parent says so, or nobody would.
+static void a_killed_worker_is_named(void **state) {
+    (void)state;
+    assert_says(run("./rnn_lm & p=$!; until kid=$(cat /proc/$p/task/$p/children) && "
+                    "test \"$kid\"; do :; done; kill -9 ${kid%%%% *}; wait $p"),
+                137, "rnn_lm: worker 0 was killed by signal 9 (Killed)\n");
+}
+
 static void it_learns_the_same_for_the_same_seed(void **state) {
     (void)state;
     assert_same_output(
@@ -81,7 +105,7 @@ static void it_refuses_wrong_options_and_texts(void **state) {
     assert_says(run("timeout 100 ./rnn_lm --text /nowhere"), 1, "/nowhere: No such file");
     assert_says(run("timeout 100 ./rnn_lm --text /tmp"), 1, "/tmp: Is a directory");
     assert_says(run("timeout 100 ./rnn_lm --text /usr/share/common-licenses/BSD"), 1,
-                "words in 1 files, of which one has to have 2000");
+                "words in 1 file, and one file must have 2000");
     assert_says(run("timeout 100 ./rnn_lm %s --batch 100000", one), 1, "the text is too short");
     assert_says(run("timeout 100 ./rnn_lm %s --epochs 1 --plot /nowhere/x.svg", one), 1,
                 "/nowhere/x.svg: No such file");
@@ -90,5 +114,6 @@ static void it_refuses_wrong_options_and_texts(void **state) {
 }
 
 GW_TESTS(example_rnn_lm, it_knows_more_than_pairs_of_words, it_trains_the_model_of_the_tutorial,
+         the_model_of_the_tutorial_is_saved_and_loaded, a_killed_worker_is_named,
          it_learns_the_same_for_the_same_seed, it_goes_on_from_a_checkpoint,
          it_draws_the_perplexity, it_refuses_wrong_options_and_texts);

@@ -44,6 +44,11 @@ static void a_parameter_server_refuses_wrong_options(void **state) {
     assert_says(run("./parameter_server --world-size 1"), 2, "expected a whole number, 2 to 1024");
     assert_says(run("./parameter_server --help"), 0, "--plot FILE.svg");
     assert_says(run("timeout 100 ./parameter_server --data /nowhere"), 1, "/nowhere: No such file");
+    assert_says(run("timeout 100 ./parameter_server --data /tmp"), 1, "/tmp: Is a directory");
+    assert_says(run("timeout 100 ./parameter_server --data /dev/null"), 1,
+                "/dev/null: has 0 digits, but needs more than the 360 that are for testing");
+    assert_says(run("timeout 100 ./parameter_server --data gradwire"), 1,
+                "gradwire:1: not a digit: a label 0 to 9, a space and 64 pixels 0 to 9 or A to G");
     assert_says(run("timeout 100 ./parameter_server --epochs 1 --lr 0"), 3, "steps: ");
 }
 

@@ -36,7 +36,9 @@ static int read_lines(gw_scope *s, FILE *f, const char *path, int max, float *pi
         if (count == max)
             gw_fail(s, GW_INVALID, "%s:%d: more than %d digits", path, number, max);
         else if (!parse_line(line, pixels + count * DIGITS_PIXELS, labels + count))
-            gw_fail(s, GW_INVALID, "%s:%d: not a digit and 64 pixels", path, number);
+            gw_fail(s, GW_INVALID,
+                    "%s:%d: not a digit: a label 0 to 9, a space and %d pixels 0 to 9 or A to G",
+                    path, number, DIGITS_PIXELS);
         else
             count++;
     }
@@ -76,10 +78,11 @@ digits_split digits_load(gw_scope *s, const char *path) {
     FILE *f = fopen(path, "r");
     if (!f) gw_fail(s, GW_SYSTEM, "%s: %s", path, strerror(errno));
     int count = f ? read_lines(s, f, path, MAX, pixels, labels) : 0;
+    if (f && ferror(f)) gw_fail(s, GW_SYSTEM, "%s: %s", path, strerror(errno));  // a directory
     if (f) fclose(f);
     if (gw_ok(s) && count <= DIGITS_TEST_COUNT)
-        gw_fail(s, GW_INVALID, "%s: %d digits, and %d are for testing", path, count,
-                DIGITS_TEST_COUNT);
+        gw_fail(s, GW_INVALID, "%s: has %d digits, but needs more than the %d that are for testing",
+                path, count, DIGITS_TEST_COUNT);
 
     gw_scope *once = gw_scope_open(s);  // its seed stays its own
     gw_seed(once, 1998);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,13 @@ static void end_all(const pid_t *pids, int count, int signal) {
 
 static int exit_code_of(int status) {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// A worker that fails says why itself; one that is killed cannot.
+static void say_killed(int rank, int status) {
+    int signal = WTERMSIG(status);
+    fprintf(stderr, "%s: worker %d was killed by signal %d (%s)\n", program_invocation_short_name,
+            rank, signal, strsignal(signal));
 }
 
 static int run_child(int rank, int world_size, const char *init_method, pid_t parent,
@@ -76,8 +84,12 @@ int workers_run(int world_size, int (*work)(const char *init_method, void *conte
         if (pid < 0 && errno == EINTR && stop_signal) end_all(pids, started, SIGTERM);
         if (pid < 0) continue;
         left--;
-        for (int i = 0; i < started; i++)
-            if (pids[i] == pid) pids[i] = 0;
+        int rank = 0;
+        while (rank < started && pids[rank] != pid) rank++;
+        if (rank < started) pids[rank] = 0;
+        // SIGTERM to the others is from here.
+        bool is_foreign = WIFSIGNALED(status) && (!failure || WTERMSIG(status) != SIGTERM);
+        if (is_foreign && !stop_signal) say_killed(rank, status);
         if (failure == 0 && (failure = exit_code_of(status)) != 0) end_all(pids, started, SIGTERM);
     }
     unlink(path);

@@ -183,7 +183,8 @@ static void learn_tiny(gw_scope *root, const options *o) {
         gw_sgd(root, gw_parameters(root, m.emb, m.rnn, m.dec), (gw_sgd_options){ .lr = 0.05 });
     hidden state = { gw_randn(root, GW_F32, LAYERS, INDICES, HIDDEN),
                      gw_randn(root, GW_F32, LAYERS, INDICES, HIDDEN) };
-    for (int epoch = 0; epoch < 10 && gw_ok(root); epoch++) {
+    if (o->load) load(root, o->load, m);
+    for (int epoch = 0; epoch < o->epochs && gw_ok(root); epoch++) {
         for (int step = 0; step < 5 && gw_ok(root); step++) {
             gw_scope *s = gw_scope_open(root);
             gw_tensor *data = random_below(s, WORDS, BATCH, INDICES);
@@ -196,6 +197,7 @@ static void learn_tiny(gw_scope *root, const options *o) {
             gw_set(root, &state.c, gw_detach(s, next.c));
             gw_scope_merge(s);
         }
+        if (o->save) save(root, o->save, m);
         if (gw_ok(root)) printf("Training epoch %d\n", epoch);
     }
     if (gw_ok(root) && o->stats) print_stats(root, gw_optimizer_steps(opt));

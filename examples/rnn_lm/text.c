@@ -159,8 +159,10 @@ text text_load(gw_scope *s, const char *paths, int64_t vocabulary) {
         t.train = words_of(s, &r, false);
         t.held_out = words_of(s, &r, true);
         if (t.held_out.count < STRETCH)
-            gw_fail(s, GW_INVALID, "%s: %lld words in %d files, of which one has to have %d", paths,
-                    (long long)r.token_count, t.files, STRETCH * STRETCHES);
+            gw_fail(s, GW_INVALID,
+                    "%s: too short a text: %lld words in %d file%s, and one file must have %d",
+                    paths, (long long)r.token_count, t.files, t.files == 1 ? "" : "s",
+                    STRETCH * STRETCHES);
     }
     tdestroy(r.tree, keep_node);
     return t;
