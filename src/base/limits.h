@@ -27,6 +27,7 @@ enum {
     LIMIT_MARKS = 256,               // that say in one message how far its graph reaches
     LIMIT_REACH_NODES = 4096,        // that are looked at for it, for each tensor
     LIMIT_PASS_MARKS = 1 << 20,      // of one backward pass
+    LIMIT_MARKS_PER_PEER = 1 << 22,  // of all that one worker has told of and that are not over
     LIMIT_PASSES_PER_PEER = 16384,   // that are kept on a worker, by whoever has told it of them
     LIMIT_SENDS = 1 << 22,  // messages with tensors that need a gradient that one agent keeps
     LIMIT_SENDS_PER_PEER = 1 << 20,  // of these, to one worker

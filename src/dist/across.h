@@ -85,10 +85,11 @@ typedef struct across {
     task task;
     pool_job job;
 
-    gw_scope *root;          // a participant's
-    pass own, *pass;         // of the initiator at first the one of gw_backward
-    bool planned, is_large;  // large: its work belongs on the pool
-    across_input *inputs;    // in the order of |marks|
+    gw_scope *root;                  // a participant's
+    pass own, *pass;                 // of the initiator at first the one of gw_backward
+    uint32_t counted_marks;          // of a participant, while it is not over
+    bool folded, planned, is_large;  // large: its work belongs on the pool
+    across_input *inputs;            // in the order of |marks|
     uint32_t input_count, missing;
     list_node outbox;
     worker_set told;        // whom it has sent the marks

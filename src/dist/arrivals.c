@@ -155,6 +155,13 @@ static gw_status take(across *x, message *m, gradient_head *h, gw_error *error) 
         return error_set(error, GW_PROTOCOL, "%s: %s tells of another pass than was told before",
                          x->agent->name, agent_member(x->agent, h->from)->name);
     if (x->state == ACROSS_MARKING && h->flags & ACROSS_MARKS) {
+        passes_peer *by = own || x->by < 0 ? NULL : passes_peer_find_on_loop(x->agent, x->by);
+        if (by && by->mark_count + h->marks.count > LIMIT_MARKS_PER_PEER)
+            return error_set(error, GW_LIMIT,
+                             "%s: %llu tensors between workers, of passes that %s has told of",
+                             x->agent->name, (unsigned long long)by->mark_count + h->marks.count,
+                             agent_member(x->agent, x->by)->name);
+        if (by) by->mark_count += x->counted_marks = h->marks.count;
         x->marks = h->marks;
         h->marks = (marks){ 0 };
         x->partial = !h->send;

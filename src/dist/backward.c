@@ -109,9 +109,13 @@ static bool read_answer(agent *a, gw_scope *s, gw_value v, answers *into) {
     gw_error error;
     reader r = reader_of(v.as.bytes, v.kind == GW_BYTES ? v.size : 0);
     if (!gw_ok(s)) return false;
-    if (!marks_read(a, &r, LIMIT_PASS_MARKS, &into->all, &error) &&
-        !marks_read(a, &r, LIMIT_PASS_MARKS, &into->open, &error))
-        return true;
+    bool ok = !marks_read(a, &r, LIMIT_PASS_MARKS, &into->all, &error) &&
+              !marks_read(a, &r, LIMIT_PASS_MARKS, &into->open, &error);
+    // Else the same could be asked for ever.
+    for (uint32_t i = 0; ok && i < into->open.count; i++)
+        if (!marks_has(&into->all, into->open.items[i]))
+            ok = !error_set(&error, GW_PROTOCOL, "gw.marks: one is open that is not there");
+    if (ok) return true;
     scope_fail_with(s, &error);
     return false;
 }

@@ -21,13 +21,20 @@ static kept kept_of(const context *c) {
     return (kept){ c->agent, c->caller, c->caller_scope };
 }
 
+static bool has_passes(const agent *a) {
+    env_enter(a->env);
+    bool any = !list_is_empty(&a->graphs->passes);
+    env_leave(a->env);
+    return any;
+}
+
 void grads_import(gw_scope *s) {
     const context *c = call_of(s);
-    if (!c || list_is_empty(&c->agent->graphs->passes)) return;
+    if (!c || !has_passes(c->agent)) return;
     gw_scope *work = gw_scope_open(s);
     gw_no_grad(work);
     grad_pairs p;
-    for (int i = 0; gw_ok(work) && kept_copy(kept_of(c), i, &p); i++) kept_add(s, work, &p);
+    for (int i = 0; gw_ok(work) && kept_copy(work, kept_of(c), i, &p); i++) kept_add(s, work, &p);
     gw_scope_merge(work);
 }
 

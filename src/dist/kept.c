@@ -58,11 +58,12 @@ static across *find_on_loop(kept k, int index) {
     return NULL;
 }
 
-bool kept_copy(kept k, int index, grad_pairs *out) {
+bool kept_copy(gw_scope *work, kept k, int index, grad_pairs *out) {
     env_enter(k.agent->env);
     const across *x = find_on_loop(k, index);
     bool is = x && copy(x->grads, x->grad_count, out);
     env_leave(k.agent->env);
+    if (x && !is) scope_fail(work, GW_NO_MEMORY, "no memory for gradients");
     return is;
 }
 

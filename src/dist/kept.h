@@ -21,8 +21,8 @@ typedef struct grad_pairs {
 
 void grad_pairs_fini(grad_pairs *p);
 
-// Of the |index|th pass, in the order in which they began; false if there is none, or no memory: then they stay as they are.
-bool kept_copy(kept k, int index, grad_pairs *out);
+// Of the |index|th pass, in the order in which they began; false if there is none, or with |work| failed.
+bool kept_copy(gw_scope *work, kept k, int index, grad_pairs *out);
 
 // Adds them to what |s| has; |work| has failed if that fails. Takes |p|.
 void kept_add(gw_scope *s, gw_scope *work, grad_pairs *p);

@@ -137,7 +137,8 @@ static void close_served(gw_scope *own, void *object) {
     gw_scope *s = gw_scope_open(own);
     bool asks = self->staged && !planted(PLANTED_STEP_NOT_ASKED);
     bool commits = asks && has_been_committed(own, self);
-    if (commits) turns_enter(s, &self->turns);
+    s->deadline_ns = ENV_NEVER;  // the others have gone on
+    commits = commits && turns_enter(s, &self->turns);
     optimizers_lock(own);
     if (commits) {
         optimizer_commit(self->optimizer);

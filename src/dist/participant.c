@@ -41,8 +41,6 @@ void across_done_on_loop(const across *x) {
 }
 
 static bool plan(across *x) {
-    // Those before it in its scope are over, most often.
-    kept_fold((kept){ x->agent, x->initiator, x->scope });
     x->root = agent_scope_open(x->agent, 0, x->scope, ENV_NEVER);
     // This may be the thread that others here wait for, whose hooks must not wait for them.
     if (gw_ok(x->root)) x->root->may_wait = false;
@@ -82,6 +80,9 @@ static bool take_inbox(across *x, list_node *out) {
 
 static void run(across *x) {
     list_node arrived;
+    // Those before it in its scope are over, most often.
+    if (!x->folded) kept_fold((kept){ x->agent, x->initiator, x->scope });
+    x->folded = true;
     while (take_inbox(x, &arrived)) {
         bool ok = x->planned ? gw_ok(x->root) : plan(x);
         if (!ok) across_mail_free(&arrived);

@@ -12,6 +12,7 @@ typedef struct passes_peer {
     uint32_t count, capacity;
 
     uint32_t open_count;   // passes on the list that were begun here by what it said
+    uint64_t mark_count;   // that they have
     uint32_t early_count;  // gradients of it that came before the marks of their passes
     uint64_t early_bytes;
     uint32_t send_count;  // messages to it that are kept

@@ -77,7 +77,14 @@ static void tell_done(across *x) {
     leaving_check_on_loop(x->agent);
 }
 
+static void forget_marks(across *x) {
+    passes_peer *by = x->by >= 0 ? passes_peer_find_on_loop(x->agent, x->by) : NULL;
+    if (by) by->mark_count -= x->counted_marks;
+    x->counted_marks = 0;
+}
+
 static void settle(across *x) {
+    forget_marks(x);
     x->settled = true;
     end_soon(x);
 }
@@ -85,6 +92,7 @@ static void settle(across *x) {
 static void drop(across *x) {
     passes_peer *by = x->by >= 0 ? passes_peer_find_on_loop(x->agent, x->by) : NULL;
     if (by) by->open_count--;
+    forget_marks(x);
     list_remove(&x->link);
     end_soon(x);
     leaving_check_on_loop(x->agent);

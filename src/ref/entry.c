@@ -169,8 +169,13 @@ static bool has_parameters(gw_value v, int depth) {
     return false;
 }
 
-void entry_guard_on_loop(entry *e, gw_value v, turn *t) {
-    if (!e->turn && has_parameters(v, 0)) e->turn = turn_retain(t ? t : e->agent->references->turn);
+void entry_say_turn_on_loop(entry *e, turn *t) {
+    if (t && !e->turn) e->turn = turn_retain(t);
+}
+
+turn *entry_turn_on_loop(const entry *e) {
+    if (!e->result || result_error(e->result) || !has_parameters(e->result->value, 0)) return NULL;
+    return e->turn ? e->turn : e->agent->references->turn;
 }
 
 bool entry_await_on_loop(entry *e, continuation *c) {

@@ -67,7 +67,7 @@ static void turn_granted(turn_request *r) {
 // Parameters are read in the turn in which they are changed.
 static void made(continuation *c) {
     fetch *f = (fetch *)(void *)c;
-    f->turn = f->entry->turn;
+    f->turn = entry_turn_on_loop(f->entry);
     f->request.granted = turn_granted;
     if (!f->turn || turn_take_on_loop(f->turn, &f->request)) turn_granted(&f->request);
 }

@@ -33,7 +33,7 @@ gw_status references_received_on_loop(agent *a, int from, message *m, gw_error *
 // other stay, and are reported: see references_report_on_loop. Who has the turn of an object has its scope.
 static void leave_to_object(const entry *e) {
     const object *o = e->object;
-    if (!o || o->turn->taken || e->count) return;
+    if (!o || o->own->slots[SCOPE_TURN].data || e->count) return;
     for (uint32_t i = 0; i < o->own->handle_count; i++) {
         gw_rref *r = rref_of_handle(o->own->handles[i]);
         if (r) r->of_object = true;

@@ -23,7 +23,7 @@ struct entry {
     bool made;
     result *result;  // once made, unless |object|
     object *object;
-    turn *turn;  // in which a value may be changed, that has parameters in it; one count, or NULL
+    turn *turn;          // of the object that has given out the value; one count, or NULL
     list_node awaiting;  // of continuation
     list_node link;      // in |entries|
 };
@@ -110,6 +110,8 @@ void entry_unlist_on_loop(entry *e, uint64_t fork, int holder);
 entry *entry_retain_on_loop(entry *e);
 entry *entry_of_on_loop(agent *a, uint64_t id);  // NULL if there is none
 gw_status no_such_reference(gw_error *error);
+turn *entry_turn_on_loop(
+    const entry *e);  // in which a value with parameters is changed; NULL: it has none
 
 // ---- Listing them: listing.c ----
 // The one text for all that is like |site|, fit to be printed. "" without memory.

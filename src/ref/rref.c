@@ -113,11 +113,9 @@ const agent *reference_agent(const gw_rref *r) {
     return r->agent;
 }
 
-// It may have become a parameter after it was named.
-turn *reference_turn_on_loop(gw_rref *r) {
-    entry *e = r->entry;
-    if (!e->turn) e->turn = turn_retain(e->agent->references->turn);
-    return e->turn;
+turn *reference_turn_on_loop(const gw_rref *r) {
+    turn *t = entry_turn_on_loop(r->entry);
+    return t ? t : r->agent->references->turn;
 }
 
 gw_status reference_check_on_loop(const gw_rref *r, uint64_t *out_id, uint64_t *out_fork,
@@ -150,7 +148,7 @@ gw_rref *gw_rref_open_at(gw_scope *s, gw_value v, const char *site) {
     if (e) {
         entry_make_on_loop(e, result_retain(kept), NULL);
         entry_say_site_on_loop(e, site_base(site), strlen(site_base(site)));
-        entry_guard_on_loop(e, v, context_turn_on_loop(s));
+        entry_say_turn_on_loop(e, context_turn_on_loop(s));
         r = rref_open_on_loop(a, a->rank, e);
         if (!r) entry_release_on_loop(e);
     }

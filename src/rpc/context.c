@@ -151,11 +151,13 @@ static bool is_within(const gw_scope *s, const gw_scope *outer) {
 turn *context_turn_on_loop(gw_scope *s) {
     const context *c = context_of(s);
     if (!c || list_is_empty(&c->turns)) return NULL;
+    const held_turn *latest = list_entry(c->turns.next, held_turn, link);
     list_each(l, &c->turns) {
-        turn *t = list_entry(l, held_turn, link)->turn;
-        if (t->object && is_within(s, t->object->own)) return t;
+        const held_turn *h = list_entry(l, held_turn, link);
+        if (h->turn->object && is_within(s, h->turn->object->own)) return h->turn;
+        if (h->scope && is_within(s, h->scope)) latest = h;
     }
-    return list_entry(c->turns.next, held_turn, link)->turn;
+    return latest->turn;
 }
 
 static void leave_turns(gw_scope *s, void *data) {
@@ -177,7 +179,7 @@ static void leave_turns(gw_scope *s, void *data) {
 static context *context_for(agent *a, gw_scope *s, gw_error *error) {
     context *c = context_of(s);
     // The scope of an object leads to a context too, that of whoever has its turn, but outlives it.
-    if (c && !is_within(s, c->scope)) {
+    if (c && !is_within(s, c->scope) && !(c->ending && is_within(s, c->ending))) {
         error_set(error, GW_INVALID,
                   "gw_local in a scope of an object, which outlives the call; use the call's own");
         return NULL;
@@ -224,8 +226,11 @@ gw_status context_enter(agent *a, gw_scope *s, turn *t, held_turn *h, gw_error *
         turn_begin_on_loop(h, t, c, false);
         if (!resume(a, c->scope, h, context_until_ns(a, s)) &&
             !(status = context_check_cancelled(s, error)))
-            status = error_set(error, GW_TIMEOUT, "the turn of an object of class %s did not come",
-                               t->object ? t->object->class->name : "that has ended");
+            status =
+                t->object
+                    ? error_set(error, GW_TIMEOUT, "the turn of an object of class %s did not come",
+                                t->object->class->name)
+                    : error_set(error, GW_TIMEOUT, "the turn of a parameter did not come");
     }
     env_leave(a->env);
     return status;

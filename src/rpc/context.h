@@ -9,7 +9,8 @@
 #include "rpc/work.h"
 
 typedef struct context {
-    gw_scope *scope;  // where it hangs
+    gw_scope *scope;   // where it hangs
+    gw_scope *ending;  // of an object that ends in it, with it
     agent *agent;
     bool may_wait, has_place;
     uint8_t hops;    // of the call that is served; 0: none
@@ -52,7 +53,7 @@ int64_t context_until_ns(const agent *a, gw_scope *s);
 gw_status context_enter(agent *a, gw_scope *s, turn *t, held_turn *h, gw_error *error);
 // Whether the context of |s| has the turn |t| already.
 bool context_has_turn(gw_scope *s, const turn *t);
-// The turn that what runs in |s| has: of the object whose scope it is, else the first it took. NULL without one.
+// The turn that what runs in |s| has: of the object whose scope it is, else the one entered last. NULL without one.
 turn *context_turn_on_loop(gw_scope *s);
 
 // Waits as env_wait does, giving up place and turns meanwhile; not at all, or no longer, once the call that |s| is part of

@@ -12,11 +12,19 @@ static void lead_to(object *o, context *c) {
     o->own->may_wait = c && c->may_wait;
 }
 
+// Whoever gets its turn from here on, or is asking whose it is, finds no object.
+static void part_from_turn(const object *o) {
+    bool is_closed = agent_is_closed(o->agent);
+    if (!is_closed) env_enter(o->agent->env);
+    o->turn->object = NULL;
+    if (!is_closed) env_leave(o->agent->env);
+}
+
 static void free_object(object *o) {
+    if (o->turn) part_from_turn(o);
     o->own->is_lent = false;
     gw_error ignored = gw_scope_close(o->own);
     (void)ignored;
-    if (o->turn) o->turn->object = NULL;
     turn_release(o->turn);
     mem_free(o->self);
     mem_free(o);
@@ -55,6 +63,7 @@ object *object_open(agent *a, gw_scope *s, const class *c, uint64_t key, context
         c->options.open(o->own, o->self, args);
         object_settle(o, s);
         env_enter(a->env);
+        if (s->error) o->turn->object = NULL;
         turn_end_on_loop(&h);
         env_leave(a->env);
     }
@@ -76,22 +85,31 @@ void object_close(object *o) {
 // docs/PROTOCOL.md, O4.
 static void run_end(object *o, bool has_place) {
     agent *a = o->agent;
-    turn *t = o->turn;
-    context c = { .scope = o->own,
+    turn *t = turn_retain(o->turn);
+    held_turn h = { 0 };
+    context c = { .scope = agent_scope_open(a, 0, 0, ENV_NEVER),
+                  .ending = o->own,
                   .agent = a,
                   .may_wait = has_place,
                   .has_place = has_place,
                   .hops = 1,  // a body like others: what it calls is served while the job drains
                   .deadline_ns = ENV_NEVER,
                   .function = o->class->name };
+    gw_scope *s = c.scope;
     list_init(&c.turns);
-    lead_to(o, &c);
+    if (gw_ok(s)) context_attach(&c);
+    env_enter(a->env);
+    turn_begin_on_loop(&h, t, &c, true);
+    env_leave(a->env);
     if (a->timeout_ms > 0) gw_scope_set_timeout(o->own, a->timeout_ms);
-    turn_retain(t);
     close_object(o);
     env_enter(a->env);
-    turn_give_on_loop(t);
+    turn_end_on_loop(&h);
+    env_leave(a->env);
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
     turn_release(t);
+    env_enter(a->env);
     a->body_count--;
     leaving_check_on_loop(a);
     env_leave(a->env);

@@ -244,9 +244,6 @@ static serving *keep_value(serving *s, gw_value v, const gw_error *error, object
         error_set(&none, GW_NO_MEMORY, "no memory for a value");
         r = result_of_error(&none);
     }
-    env_enter(a->env);
-    if (!error) entry_guard_on_loop(s->result_entry, v, s->object ? s->object->turn : NULL);
-    env_leave(a->env);
     close_scope(s);
     env_enter(a->env);
     entry_make_on_loop(s->result_entry, r, made);

@@ -102,6 +102,7 @@ static gw_status find_method(serving *s, gw_error *error) {
     s->object = entry_object(s->target, error);
     if (!s->object) return error->status;
     s->class = s->object->class;
+    if (s->result_entry) entry_say_turn_on_loop(s->result_entry, s->object->turn);
     s->function = class_find_method(s->class, s->header.function);
     if (s->function) return GW_OK;
     return error_set(error, GW_NOT_FOUND, "%s has no method %s.%s",

@@ -44,7 +44,7 @@ gw_status reference_read_on_loop(agent *a, int from, reader *table, gw_rref **ou
 int reference_owner(const gw_rref *r);
 const agent *reference_agent(const gw_rref *r);
 // To a parameter of this worker: the turn in which it is changed, and fetched.
-turn *reference_turn_on_loop(gw_rref *r);
+turn *reference_turn_on_loop(const gw_rref *r);
 gw_status reference_check_on_loop(const gw_rref *r, uint64_t *out_id, uint64_t *out_fork,
                                   gw_error *error);
 
@@ -64,8 +64,8 @@ gw_status entry_accept_on_loop(agent *a, int from, uint64_t id, uint64_t fork, e
                                gw_error *error);
 // Where it was asked for: |size| bytes, whatever they are.
 void entry_say_site_on_loop(entry *e, const char *site, size_t size);
-// Before |v| is kept as its value: made in the turn |t|, or in none.
-void entry_guard_on_loop(entry *e, gw_value v, turn *t);
+// Its value is what an object gives out in the turn |t|; NULL: no object's.
+void entry_say_turn_on_loop(entry *e, turn *t);
 gw_status entry_find_on_loop(agent *a, int from, uint64_t id, uint64_t fork, entry **out,
                              gw_error *error);
 void entry_release_on_loop(entry *e);
