@@ -103,10 +103,14 @@ enum { ACROSS_RETAINS = 1, ACROSS_FAST = 2, ACROSS_LEAFLESS = 4, ACROSS_MARKS = 
 // ---- Running, without the role (run.c). False: the pass has failed, and its scope with it. ----
 
 bool across_plan(across *x, gw_scope *s, gw_backward_options options);
+bool across_fail_memory(gw_scope *s);            // false
 bool across_run(across *x, list_node *arrived);  // takes what has come
 bool across_finish(across *x);                   // all has come: |grads|
 void across_give_up_graph(across *x);  // once settled: what the graph had saved, and sends
 void across_fini(across *x);
+
+// Of the initiator (marking.c): what |p| reaches on other workers, and here, asked where it is not known.
+bool across_find_marks(across *x, const pass *p);
 
 // A gradient that a receive's node hands on, in the scope of a pass's work.
 void across_send_gradients(gw_scope *work, receive *to, gw_tensor **gradients);

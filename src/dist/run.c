@@ -13,7 +13,7 @@
 
 // ---- The plan -----------------------------------------------------------------------------------
 
-static bool fail_memory(gw_scope *s) {
+bool across_fail_memory(gw_scope *s) {
     scope_fail(s, GW_NO_MEMORY, "backward: no memory for a pass across workers");
     return false;
 }
@@ -46,7 +46,7 @@ static bool take_inputs(across *x, gw_scope *s) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < x->marks.count; i++) count += is_own(x, x->marks.items[i]);
     x->inputs = count ? mem_calloc(count * sizeof *x->inputs) : NULL;
-    if (count && !x->inputs) return fail_memory(s);
+    if (count && !x->inputs) return across_fail_memory(s);
     bool all = true;
     int lost = -1;
     env_enter(a->env);
@@ -225,7 +225,7 @@ static void write_head(across *x, int to, bool alone, bytes *b) {
 
 bool across_tell_marks(across *x, int to) {
     across_mail *mail = open_mail(to);
-    if (!mail) return fail_memory(x->pass->scope);
+    if (!mail) return across_fail_memory(x->pass->scope);
     write_head(x, to, true, &mail->message->head);
     bytes_put_u64(&mail->message->head, 0);
     list_append(&x->outbox, &mail->link);
