@@ -115,7 +115,10 @@ static bool is_explained(const scene *c, const gw_error *error) {
     sim_counts n = sim_count(c->sim);
     gw_status status = error->status;
     if (status == GW_FENCED) return n.stops + n.partitions > 0;
-    return (status == GW_DISCONNECTED || status == GW_REF_LOST || status == GW_CANCELLED) &&
+    // Who let go of a send, since all that led on to somebody lost was given up there, is not known here.
+    if (status == GW_WRONG_STATE && !strstr(error->text, "or one of them is gone")) return false;
+    return (status == GW_DISCONNECTED || status == GW_REF_LOST || status == GW_CANCELLED ||
+            status == GW_WRONG_STATE) &&
            n.crashes + n.stops + n.partitions > 0;
 }
 
