@@ -67,14 +67,9 @@ typedef struct asked_marks {
 } asked_marks;
 
 static bool fail_gone(gw_scope *s, int lost) {
-    if (lost >= 0) {
-        const member *m = agent_member(s->agent, lost);
-        scope_fail(s, m->why.status, "%s: %s", m->name, m->why.text);
-    } else {
-        scope_fail(s, GW_WRONG_STATE,
-                   "a pass has been through this graph, or a worker of it is gone; set "
-                   "retain_graph in the first pass");
-    }
+    gw_error error;
+    sends_gone_error(s->agent, lost, &error);
+    scope_fail_with(s, &error);
     return false;
 }
 

@@ -68,7 +68,9 @@ gw_status sends_released_on_loop(agent *a, int from, message *m, gw_error *error
 void sends_lost_on_loop(agent *a, int rank);
 void sends_give_up_on_loop(agent *a, uint64_t id, int with);  // because that worker is lost
 int sends_lost_with_on_loop(const agent *a, uint64_t id);     // who that was; -1: not known
-void sends_close(agent *a);                                   // without the role
+// Why it is not there: because of the worker |lost|, or, with -1, as can be said without knowing.
+void sends_gone_error(const agent *a, int lost, gw_error *out);
+void sends_close(agent *a);  // without the role
 
 // ---- What was received ----
 

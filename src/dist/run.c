@@ -18,19 +18,9 @@ bool across_fail_memory(gw_scope *s) {
     return false;
 }
 
-static bool fail_gone(gw_scope *s) {
-    scope_fail(
-        s, GW_WRONG_STATE,
-        "backward: a pass has been through this graph, which goes on at other workers, or one "
-        "of them is gone; set retain_graph in the first pass");
-    return false;
-}
-
-// A worker may be gone here before the initiator has heard of it.
-static bool fail_lost(gw_scope *s, const agent *a, int rank) {
-    const member *m = agent_member(a, rank);
-    gw_error error = m->why;
-    if (m->known) error_prefix(&error, m->name);
+static bool fail_gone(gw_scope *s, const agent *a, int lost) {
+    gw_error error;
+    sends_gone_error(a, lost, &error);
     error_prefix(&error, "backward");
     scope_fail_with(s, &error);
     return false;
@@ -63,7 +53,7 @@ static bool take_inputs(across *x, gw_scope *s) {
     }
     env_leave(a->env);
     x->missing = x->input_count;
-    return all || (lost >= 0 ? fail_lost(s, a, lost) : fail_gone(s));
+    return all || fail_gone(s, a, lost);
 }
 
 // PyTorch's rule: whatever was sent in calls of the scope is expected to have a gradient.

@@ -186,6 +186,19 @@ int sends_lost_with_on_loop(const agent *a, uint64_t id) {
     return -1;
 }
 
+// A worker may be gone here before the initiator of a pass has heard of it.
+void sends_gone_error(const agent *a, int lost, gw_error *out) {
+    if (lost < 0) {
+        error_set(out, GW_WRONG_STATE,
+                  "a pass has been through this graph, which goes on at other workers, or one of "
+                  "them is gone; set retain_graph in the first pass");
+        return;
+    }
+    const member *m = agent_member(a, lost);
+    *out = m->why;
+    if (m->known) error_prefix(out, m->name);
+}
+
 void sends_close(agent *a) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&a->graphs->sends, &i));) bury(&((send *)e->value)->burial);

@@ -50,7 +50,7 @@ void object_end_on_loop(object *o);  // nobody uses it any more: closes it in it
 void object_close(object *o);        // at once, where it may not wait; without the role
 
 turn *turn_open_on_loop(agent *a);  // one count, NULL without memory
-turn *turn_retain(turn *t);         // without the role, as releasing
+turn *turn_retain(turn *t);         // with the role or without, as releasing
 void turn_release(turn *t);         // NULL is fine
 
 // True if the turn was free; else |r| is granted later.
