@@ -5,8 +5,7 @@ MAKEFLAGS += --no-print-directory
 
 # Configuring again costs a second and notices packages that came or went since the last time.
 build  = cmake --preset $(1) -Wno-dev --log-level=NOTICE >/dev/null && cmake --build --preset $(1) -j $(JOBS) $(2)
-SOURCES = $(wildcard include/*.h include/gradwire/*.h src/*/*.[ch] src/testing/fixture/*.c tests/*.[ch] \
-                     bench/*.[ch] examples/*.[ch] examples/*.cc examples/*.cpp examples/*/*.[ch] tests/*/*.[ch] tools/*/*.[ch])
+SOURCES = $(shell tests/habits/sources)
 
 .PHONY: all demo test asan tsan bench sim planted kill fuzz model coverage format install clean
 
@@ -63,7 +62,7 @@ coverage:
 	-SCALE=10 build-coverage/bin/gradwire-tests $(T)
 	scripts/coverage build-coverage
 
-# For each planted bug of tests/planted_seeds.txt (or each of BUG="name ..."), the first seed that finds it.
+# For each planted bug of tests/sim/mutation_seeds.txt (or each of BUG="name ..."), the first seed that finds it.
 planted:
 	@scripts/setup test
 	@$(call build,release,--target gradwire-planted)
@@ -84,7 +83,7 @@ model:
 	docs/models/check $(F)
 
 format:
-	clang-format -i $(SOURCES)
+	@clang-format -i $(SOURCES)
 
 install: all
 	cmake --install build --prefix $(PREFIX)

@@ -1,6 +1,6 @@
 # Every room's *_fuzz.c is a target for libFuzzer (`make fuzz F=codec`), and part of gradwire-tests, which runs it on its
 # corpus. There each has a name of its own, listed in fuzz_targets.h.
-file(GLOB fuzz_sources CONFIGURE_DEPENDS src/*/*_fuzz.c)
+file(GLOB_RECURSE fuzz_sources CONFIGURE_DEPENDS src/*_fuzz.c)
 foreach(source IN LISTS fuzz_sources)
     cmake_path(GET source STEM name)
     string(REGEX REPLACE "_fuzz$" "" name ${name})

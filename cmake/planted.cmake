@@ -1,7 +1,9 @@
 # A second form of the rooms whose protocols have rules to leave out and places to halt at (src/base/planted.h,
 # src/base/failpoint.h). Programs that have it take everything else from the library: of the two forms of a room the linker
 # uses the one that it meets first.
-file(GLOB planted_sources CONFIGURE_DEPENDS src/wire/*.c src/session/*.c src/rpc/*.c src/ref/*.c src/dist/*.c)
+file(GLOB planted_sources CONFIGURE_DEPENDS src/wire/*.c src/net/handshake.c src/net/connection.c src/session/*.c src/store/*.c
+    src/membership/*.c src/agent/*.c src/future/*.c src/call/*.c src/collective/*.c src/reference/*.c
+    src/distributed/*/*.c src/runtime/*.c)
 list(FILTER planted_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
 list(APPEND planted_sources src/base/planted.c src/base/failpoint.c)
 
@@ -18,12 +20,12 @@ gradwire_program(gradwire-kill-worker gradwire-kill-worker tests/programs/kill_w
 gradwire_program(gradwire-scale-worker gradwire-scale-worker tests/programs/scale_worker.c)
 
 # The simulated tests over the planted form.
-file(GLOB planted_test_sources CONFIGURE_DEPENDS tests/*_sim_test.c tests/jobs*.c tests/passes*.c tests/steps*.c
-    tests/ref_random_test.c
-    src/session/*_test.c src/testing/sim_faults_test.c
-    tests/rpc_cancel_test.c tests/ref_fault_test.c)
+file(GLOB planted_test_sources CONFIGURE_DEPENDS tests/sim/*_sim_test.c tests/sim/jobs*.c tests/sim/passes*.c
+    tests/sim/steps*.c tests/sim/ref_random_test.c tests/sim/rpc_cancel_test.c tests/sim/ref_fault_test.c
+    src/net/handshake_test.c src/session/*_test.c src/store/*_test.c src/membership/*_test.c src/agent/members_test.c
+    src/testing/sim_faults_test.c)
 gradwire_program(gradwire-planted gradwire-planted ${planted_test_sources} ${cartpole_sources}
-    tests/cartpole_play.c $<TARGET_OBJECTS:gradwire-planted-objects>)
+    tests/sim/cartpole_play.c $<TARGET_OBJECTS:gradwire-planted-objects>)
 target_link_libraries(gradwire-planted PRIVATE gradwire-testing)
 target_compile_definitions(gradwire-planted PRIVATE GW_PLANTED
     GW_SOURCE_DIR="${PROJECT_SOURCE_DIR}" GW_BUILD_DIR="${PROJECT_BINARY_DIR}")

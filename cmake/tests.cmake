@@ -7,7 +7,8 @@ if(NOT CMOCKA_INCLUDE OR NOT CMOCKA_LIBRARY)
 endif()
 
 file(GLOB testing_sources CONFIGURE_DEPENDS src/testing/*.c)
-file(GLOB test_sources CONFIGURE_DEPENDS src/*/*_test.c tests/*.c)
+file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS src/*_test.c tests/*.c)
+list(FILTER test_sources EXCLUDE REGEX "/tests/programs/")
 list(FILTER testing_sources EXCLUDE REGEX "_test\\.c$")
 if(GW_SANITIZE STREQUAL "fuzz")
     list(FILTER testing_sources EXCLUDE REGEX "/main\\.c$")  # libFuzzer has its own

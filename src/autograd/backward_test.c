@@ -1,6 +1,6 @@
 #include "testing/testing.h"
 
-#include "tensor/op.h"
+#include "tensor/ops/op.h"
 #include <gradwire/autograd.h>
 #include <gradwire/ops.h>
 

@@ -5,8 +5,8 @@
 #include "testing/testing.h"
 
 #include "tensor/dtype.h"
-#include "tensor/op.h"
-#include "tensor/op_sample.h"
+#include "tensor/ops/op.h"
+#include "tensor/ops/op_sample.h"
 #include <gradwire/autograd.h>
 #include <gradwire/ops.h>
 

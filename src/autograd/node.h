@@ -6,7 +6,7 @@
 #ifndef AUTOGRAD_NODE_H
 #define AUTOGRAD_NODE_H
 
-#include "tensor/op.h"
+#include "tensor/ops/op.h"
 
 typedef struct node node;
 

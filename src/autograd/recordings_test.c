@@ -2,7 +2,7 @@
 #include "testing/recording.h"
 #include "testing/testing.h"
 
-#include "tensor/op.h"
+#include "tensor/ops/op.h"
 #include <gradwire/autograd.h>
 
 #include <stdio.h>

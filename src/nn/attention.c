@@ -3,7 +3,7 @@
 // N batch, T length of the query, S of key and value, E features, H heads, D = E/H.
 #include "nn/init.h"
 
-#include "tensor/op.h"
+#include "tensor/ops/op.h"
 #include <gradwire/autograd.h>
 
 #include <math.h>

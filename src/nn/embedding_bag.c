@@ -4,7 +4,7 @@
 // repeats an index of its bag, so that no other row gets a gradient, and is 0 whatever that row holds.
 #include "nn/init.h"
 
-#include "tensor/op.h"
+#include "tensor/ops/op.h"
 #include <gradwire/autograd.h>
 
 #include <math.h>

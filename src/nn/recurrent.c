@@ -3,7 +3,7 @@
 // T time, N batch, E input's features, H hidden features, L layers, D directions.
 #include "nn/init.h"
 
-#include "tensor/op.h"
+#include "tensor/ops/op.h"
 #include <gradwire/autograd.h>
 
 #include <math.h>

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "tensor/copy.h"
-#include "tensor/op.h"
+#include "tensor/ops/op.h"
 #include <gradwire/autograd.h>
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 #include "optim/upward.h"
-#include "tensor/op.h"
+#include "tensor/ops/op.h"
 #include <gradwire/ops.h>
 
 #include <math.h>

@@ -1,8 +1,8 @@
 // Whoever listens where a peer or the store should be, and says what it likes.
 #include "base/bytes.h"
 #include "base/log.h"
-#include "session/hello.h"
-#include "session/store_inside.h"
+#include "net/handshake.h"
+#include "store/store_internal.h"
 #include "testing/sim.h"
 #include "testing/testing.h"
 #include "wire/frame.h"

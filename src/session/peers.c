@@ -1,4 +1,4 @@
-#include "session/peers_inside.h"
+#include "session/peers_internal.h"
 
 #include "base/mem.h"
 #include "base/status.h"

@@ -1,5 +1,5 @@
 // The receiving half of a session, and its life.
-#include "session/session_inside.h"
+#include "session/session_internal.h"
 
 #include "base/planted.h"
 

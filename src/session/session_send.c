@@ -1,5 +1,5 @@
 // The sending half of a session: numbers, the outbox, and what the peer has acknowledged.
-#include "session/session_inside.h"
+#include "session/session_internal.h"
 
 #include "base/limits.h"
 #include "base/mem.h"

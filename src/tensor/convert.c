@@ -1,5 +1,5 @@
 // dtype_convert: every dtype to every other, as loops that the compiler vectorises.
-#include "tensor/loops.h"
+#include "tensor/kernels/loops.h"
 
 typedef uint16_t f16_bits;
 typedef uint16_t bf16_bits;

@@ -10,7 +10,7 @@
 #ifndef TENSOR_DENSE_H
 #define TENSOR_DENSE_H
 
-#include "tensor/op.h"
+#include "tensor/ops/op.h"
 
 typedef struct dense {
     const void *values;

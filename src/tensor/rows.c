@@ -1,7 +1,7 @@
 #include "tensor/rows.h"
 
 #include "tensor/dtype.h"
-#include "tensor/op.h"
+#include "tensor/ops/op.h"
 #include <gradwire/ops.h>
 
 // ---- Making -------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "tensor/dtype.h"
-#include "tensor/op.h"
+#include "tensor/ops/op.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "base/mem.h"
 #include "base/value.h"
-#include "tensor/op.h"
+#include "tensor/ops/op.h"
 #include "testing/testing.h"
 #include <gradwire/ops.h>
 

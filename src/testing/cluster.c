@@ -1,6 +1,6 @@
 #include "testing/cluster.h"
 
-#include "rpc/agent.h"
+#include "agent/agent.h"
 #include "testing/testing.h"
 
 #include <stdio.h>

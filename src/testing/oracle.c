@@ -1,6 +1,6 @@
 #include "testing/oracle.h"
 
-#include "ref/references.h"
+#include "reference/references.h"
 #include "testing/testing.h"
 
 static bool knows_as_lost(const agent *a, int rank) {

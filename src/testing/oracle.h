@@ -5,7 +5,7 @@
 #ifndef TESTING_ORACLE_H
 #define TESTING_ORACLE_H
 
-#include "rpc/agent.h"
+#include "agent/agent.h"
 
 // At any time: who is listed is alive as far as the owner knows, and who holds a confirmed reference is listed, so that the
 // value behind it is there.

@@ -16,7 +16,7 @@
 #ifndef TESTING_QUORUM_H
 #define TESTING_QUORUM_H
 
-#include "session/membership.h"
+#include "membership/membership.h"
 
 enum { QUORUM_MAX = 12 };
 #define QUORUM_SECOND INT64_C(1000000000)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "session/hello.h"
+#include "net/handshake.h"
 #include "testing/sim_net.h"
 #include "wire/frame.h"
 

@@ -1,0 +1,202 @@
+#include "agent/admission.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "agent/member_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    KNOCKS_MAX = LIMIT_WORKERS,
+    AGAIN_MS = 200,  // while nobody can be let in
+    WRITE_S = 10     // an answer
+};
+
+// Somebody at the door.
+typedef struct knock {
+    list_node link;
+    gw_worker worker;
+    char name[LIMIT_NAME_BYTES + 1], address[ENV_ADDRESS_MAX];
+} knock;
+
+struct doorman {
+    agent *agent;
+    list_node knocks;  // first come, first served
+    int knock_count;
+    bool ending, gone;
+    waiter waiter, *closer;
+};
+
+void door_key(char key[DOOR_KEY_MAX], const char *what, uint64_t incarnation) {
+    snprintf(key, DOOR_KEY_MAX, "%s/%016llx", what, (unsigned long long)incarnation);
+}
+
+// ---- What the store tells ----
+
+static bool read_knock(knock *k, const void *value, size_t size) {
+    reader r = reader_of(value, size);
+    reader_text(&r, k->name, sizeof k->name);
+    reader_text(&r, k->address, sizeof k->address);
+    k->worker = (gw_worker){ .name = k->name, .rank = -1, .incarnation = reader_u64(&r) };
+    return !r.failed && options_is_name(k->name) && k->worker.incarnation;
+}
+
+static void keep_knock(doorman *d, const char *key, const void *value, size_t size) {
+    knock *k = d->knock_count < KNOCKS_MAX ? mem_calloc(sizeof *k) : NULL;
+    char own_key[DOOR_KEY_MAX] = "";
+    if (k && read_knock(k, value, size)) door_key(own_key, "join", k->worker.incarnation);
+    if (!k || strcmp(key, own_key)) {
+        log_line("%s did not let %s into the group: %s", d->agent->name, key,
+                 k ? "what it wrote means nothing" : "no memory, or too many at the door");
+        mem_free(k);
+        return;
+    }
+    list_append(&d->knocks, &k->link);
+    d->knock_count++;
+}
+
+static void drop_knock(doorman *d, knock *k) {
+    list_remove(&k->link);
+    d->knock_count--;
+    mem_free(k);
+}
+
+static void answered_already(doorman *d, const char *key) {
+    char own_key[DOOR_KEY_MAX];
+    list_each(l, &d->knocks) {
+        knock *k = list_entry(l, knock, link);
+        door_key(own_key, "admitted", k->worker.incarnation);
+        if (!strcmp(key, own_key)) drop_knock(d, k);
+    }
+}
+
+static void found(void *user, const char *key, const void *value, size_t size) {
+    doorman *d = user;
+    if (!strncmp(key, "join/", 5)) keep_knock(d, key, value, size);
+    if (!strncmp(key, "admitted/", 9)) answered_already(d, key);
+    if (!list_is_empty(&d->knocks) && !d->waiter.woken) env_wake(d->agent->env, &d->waiter);
+}
+
+// ---- Answers ----
+
+static void write_worker(bytes *out, const agent *a, int rank) {
+    const member *m = a->members[rank];
+    bytes_put_u32(out, (uint32_t)rank);
+    bytes_put_u64(out, m->worker.incarnation);
+    bytes_put_text(out, m->name);
+    bytes_put_text(out, m->address);
+}
+
+static gw_status answer(doorman *d, const knock *k, int rank, const gw_error *refusal,
+                        gw_error *error) {
+    agent *a = d->agent;
+    char key[DOOR_KEY_MAX];
+    bool set;
+    bytes value;
+    bytes_init(&value);
+    bytes_put_u8(&value, refusal ? (uint8_t)refusal->status : GW_OK);
+    bytes_put_text(&value, refusal ? refusal->text : "");
+    bytes_put_u32(&value, (uint32_t)rank);
+    write_worker(&value, a, a->rank);
+    door_key(key, "admitted", k->worker.incarnation);
+    gw_status status = value.failed
+                           ? error_set(error, GW_NO_MEMORY, "no memory")
+                           : store_set_if_absent(a->store, key, value.data, value.size,
+                                                 env_now_ns(a->env) + WRITE_S * INT64_C(1000000000),
+                                                 &set, NULL, error);
+    bytes_fini(&value);
+    return status;
+}
+
+static gw_status admit(agent *a, const knock *k, int *out_rank, gw_error *error) {
+    if (a->leaving.all_asked) return error_set(error, GW_WRONG_STATE, "the group is shutting down");
+    return members_admit(a->roster, k->worker.incarnation, k->name, k->address, out_rank, error);
+}
+
+// Until it is to go, or |until_ns|.
+static void pause_until(doorman *d, int64_t until_ns) {
+    d->waiter = (waiter){ .idle = until_ns == ENV_NEVER, .what = "somebody at the door" };
+    env_wait(d->agent->env, &d->waiter, until_ns);
+}
+
+// A judge that does not hear most of the others lets nobody in, for a while.
+static bool is_passing(const agent *a, gw_status status) {
+    return (status == GW_WRONG_STATE && !a->leaving.all_asked) || status == GW_NO_MEMORY;
+}
+
+static void serve(doorman *d, knock *k) {
+    agent *a = d->agent;
+    gw_error why, error;
+    int rank = -1;
+    gw_status status = admit(a, k, &rank, &why);
+    if (is_passing(a, status)) {
+        list_append(&d->knocks, &k->link);
+        pause_until(d, env_now_ns(a->env) + AGAIN_MS * INT64_C(1000000));
+        return;
+    }
+    if (answer(d, k, rank, status ? &why : NULL, &error) && !d->ending)
+        log_line("%s could not answer %s, which wants to join: %s", a->name, k->name, error.text);
+    d->knock_count--;
+    mem_free(k);
+}
+
+static void doorman_main(void *arg) {
+    doorman *d = arg;
+    env *e = d->agent->env;
+    env_enter(e);
+    while (!d->ending) {
+        list_node *l = list_take(&d->knocks);
+        if (l) {
+            serve(d, list_entry(l, knock, link));
+        } else {
+            pause_until(d, ENV_NEVER);
+        }
+    }
+    d->gone = true;
+    if (d->closer) env_wake(e, d->closer);
+    env_leave(e);
+}
+
+// ---- Life ----
+
+void doorman_check_on_loop(agent *a) {
+    if (a->doorman || !a->group || !a->store || roster_judge(a) != a->rank) return;
+    doorman *d = mem_calloc(sizeof *d);
+    gw_error error;
+    if (!d) {
+        log_line("%s lets nobody into the group: no memory for a doorman", a->name);
+        return;
+    }
+    d->agent = a;
+    list_init(&d->knocks);
+    if (env_spawn(a->env, doorman_main, d, &error)) {
+        log_line("%s lets nobody into the group: %s", a->name, error.text);
+        mem_free(d);
+        return;
+    }
+    a->doorman = d;
+    if (store_watch(a->store, found, d, &error))
+        log_line("%s lets nobody into the group: %s", a->name, error.text);
+}
+
+void doorman_end_on_loop(agent *a) {
+    if (!a->doorman || a->doorman->ending) return;
+    a->doorman->ending = true;
+    if (!a->doorman->waiter.woken) env_wake(a->env, &a->doorman->waiter);
+}
+
+void doorman_join_on_loop(agent *a) {
+    doorman *d = a->doorman;
+    if (!d) return;
+    doorman_end_on_loop(a);
+    while (!d->gone) {
+        waiter w = { .what = "the doorman" };
+        d->closer = &w;
+        env_wait(a->env, &w, ENV_NEVER);
+        d->closer = NULL;
+    }
+    while (!list_is_empty(&d->knocks)) drop_knock(d, list_entry(d->knocks.next, knock, link));
+    a->doorman = NULL;
+    mem_free(d);
+}

@@ -1,0 +1,19 @@
+// The doorman: lets others into the group while this worker is its judge. docs/PROTOCOL.md, "Joining".
+//
+// Threads: with the role; it has one of its own, which waits for those who knock and for the store.
+#ifndef AGENT_ADMISSION_H
+#define AGENT_ADMISSION_H
+
+#include "agent/agent.h"
+
+// Has one if this worker is the judge of a group and has the group's store. Nothing else happens if there is one.
+void doorman_check_on_loop(agent *a);
+
+void doorman_end_on_loop(agent *a);   // tells it to go, if there is one
+void doorman_join_on_loop(agent *a);  // waits until it is gone
+
+// The keys of the store: of a worker that wants to come in, and of the answer.
+enum { DOOR_KEY_MAX = 32 };
+void door_key(char key[DOOR_KEY_MAX], const char *what, uint64_t incarnation);
+
+#endif

@@ -1,0 +1,340 @@
+#include "agent/agent.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "net/env_os.h"
+#include "call/call.h"
+#include "agent/admission.h"
+#include "agent/deferred.h"
+#include "collective/leader.h"
+#include "agent/leave.h"
+#include "agent/dispatch.h"
+#include "call/promise.h"
+#include "call/flow_control.h"
+#include "agent/member_table.h"
+#include "call/server.h"
+#include "agent/upward.h"
+#include "agent/member_events.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+// ---- Memory ----
+
+agent *agent_retain(agent *a) {
+    atomic_fetch_add_explicit(&a->count, 1, memory_order_relaxed);
+    return a;
+}
+
+void agent_release(agent *a) {
+    if (!a || atomic_fetch_sub_explicit(&a->count, 1, memory_order_acq_rel) != 1) return;
+    references_free(a);
+    graphs_free(a);
+    message_release(a->spare);
+    map_fini(&a->ranks);
+    pthread_mutex_destroy(&a->names);
+    map_fini(&a->calls);
+    map_fini(&a->servings);
+    gatherings_free(a);
+    map_fini(&a->strands);
+    map_fini(&a->promises);
+    handle_release(a->registry);
+    fork_mark_close(a->mark);
+    for (int rank = 0; rank < a->member_count; rank++) mem_free(a->members[rank]);
+    mem_free(a);
+}
+
+static bool add_next_member(agent *a) {
+    int rank = a->member_count;
+    member *m = mem_calloc(sizeof *m);
+    if (!m) return false;
+    m->worker = (gw_worker){ .name = m->name, .rank = rank };
+    m->lost = true;
+    error_set(&m->why, GW_DISCONNECTED, "rank %d is not known here", rank);
+    list_init(&m->early);
+    list_init(&m->calls);
+    list_init(&m->served);
+    list_init(&m->releases);
+    list_init(&m->awaiting_room);
+    list_init(&m->held);
+    list_init(&m->held_admitted);
+    a->members[rank] = m;
+    atomic_store_explicit(&a->member_count, rank + 1, memory_order_release);
+    return true;
+}
+
+bool agent_add_member(agent *a, int rank) {
+    while (rank >= a->member_count)
+        if (!add_next_member(a)) return false;
+    return true;
+}
+
+static agent *make_agent(const join_options *o, gw_error *error) {
+    agent *a = mem_calloc(sizeof *a);
+    bool complete = a != NULL;
+    for (int rank = 0; rank < o->world_size && complete; rank++)
+        complete = agent_add_member(a, rank);
+    if (!complete) {
+        for (int rank = 0; a && rank < a->member_count; rank++) mem_free(a->members[rank]);
+        mem_free(a);
+        error_set(error, GW_NO_MEMORY, "no memory for an agent");
+        return NULL;
+    }
+    atomic_init(&a->count, 1);
+    pthread_mutex_init(&a->names, NULL);
+    snprintf(a->name, sizeof a->name, "%s", o->name);
+    a->group = o->group;
+    a->rank = o->rank;
+    a->world_size = o->world_size;
+    a->timeout_ms = o->timeout_ms;
+    a->limits.calls_per_peer = LIMIT_CALLS_PER_PEER;
+    a->limits.backlog_bytes = LIMIT_BACKLOG_BYTES;
+    a->limits.queued_bytes = LIMIT_QUEUED_BYTES;
+    a->ids.space = (uint64_t)o->rank + 1;
+    a->spare = post_make_spare();
+    a->mark = fork_mark_open();
+    list_init(&a->loopback);
+    list_init(&a->unresolved);
+    list_init(&a->watches);
+    return a;
+}
+
+// ---- Scopes ----
+
+agent *agent_of(gw_scope *s) {
+    agent *a = s->agent;
+    if (a && !is_forked(a->mark)) return a;
+    if (a) {
+        scope_fail(
+            s, GW_WRONG_STATE,
+            "this process was forked from the one that called gw_rpc_init, which has the agent");
+        return NULL;
+    }
+    scope_fail(s, GW_WRONG_STATE, "this scope has no agent: gw_rpc_init makes one");
+    return NULL;
+}
+
+gw_scope *agent_scope_open(agent *a, uint64_t key, uint64_t id, int64_t deadline_ns) {
+    gw_scope *s = gw_scope_open(NULL);
+    if (s->error) return s;
+    s->env = a->env;
+    s->agent = a;
+    s->ids = &a->ids;
+    s->worker = a->name;
+    s->own_random = (generator){ .key = key };
+    s->id = id;
+    s->deadline_ns = deadline_ns;
+    return s;
+}
+
+// ---- Closing ----
+
+static void stop_on_loop(agent *a, const gw_error *why) {
+    if (a->phase == AGENT_LEFT) return;
+    a->phase = AGENT_LEFT;
+    servings_close_on_loop(a, why);
+    calls_close_on_loop(a, why);
+    promises_close_on_loop(a, why);
+    futures_close_on_loop(a, why);
+    gatherings_close_on_loop(a, why);
+    graphs_stop_on_loop(a, why);
+    references_stop_on_loop(a, why);
+    rooms_close_on_loop(a);
+    watches_close_on_loop(a);
+    doorman_end_on_loop(a);
+    pool_end_on_loop(&a->pool);
+}
+
+static void close_store_on_loop(agent *a) {
+    store_close(a->store);
+    a->store = NULL;
+}
+
+static void close_peers_on_loop(agent *a) {
+    if (!a->peers) return;
+    a->final_stats = peers_get_stats(a->peers);
+    early_close_on_loop(a);
+    roster_close_on_loop(a);
+    // Nobody ever waits for what is hosted here; somebody may for a file.
+    if (a->hosts_store) close_store_on_loop(a);
+    peers_close(a->peers);
+    a->peers = NULL;
+}
+
+static void cut(task *t) {
+    agent *a = list_entry(t, agent, cutting);
+    env_enter(a->env);
+    close_peers_on_loop(a);
+    env_leave(a->env);
+}
+
+void agent_fence_on_loop(agent *a, const gw_error *why) {
+    if (a->fence.status || a->phase == AGENT_LEFT) return;
+    bool was_in = why->status != GW_DISCONNECTED;  // else it has lost who let it in
+    error_set(&a->fence, was_in ? GW_FENCED : GW_DISCONNECTED, "%s", why->text);
+    for (int rank = 0; rank < a->member_count; rank++)
+        if (rank != a->rank && !agent_member(a, rank)->lost)
+            roster_lose_on_loop(a, rank, false, &a->fence);
+    stop_on_loop(a, &a->fence);
+    leaving_finish_on_loop(a, &a->fence);
+    if (a->joining) env_wake(a->env, a->joining);
+    a->cutting.run = cut;
+    env_defer(a->env, &a->cutting);
+}
+
+gw_status agent_left_error(const agent *a, const char *what, gw_error *error) {
+    if (!a->fence.status) return error_set(error, GW_WRONG_STATE, "%s after shutdown", what);
+    if (error) *error = a->fence;
+    return GW_FENCED;
+}
+
+void agent_leave_on_loop(agent *a) {
+    gw_error error;
+    // All have given theirs back by now.
+    if (a->phase == AGENT_DRAINING && !a->leaving.error.status && !a->leaving.alone)
+        references_report_on_loop(a);
+    error_set(&error, GW_DISCONNECTED, "%s has left the job", a->name);
+    stop_on_loop(a, &error);
+    doorman_join_on_loop(a);
+    close_peers_on_loop(a);
+    close_store_on_loop(a);
+}
+
+// Ends of objects that no thread has come to.
+static void run_left_jobs(agent *a) {
+    for (;;) {
+        env_enter(a->env);
+        pool_job *j = pool_take_on_loop(&a->pool);
+        env_leave(a->env);
+        if (!j) return;
+        j->run(j);
+    }
+}
+
+static void close_agent(agent *a) {
+    env_enter(a->env);
+    agent_leave_on_loop(a);
+    pool_join_on_loop(&a->pool);
+    post_drop_loopback(a);
+    leaving_stop_on_loop(a);
+    env_leave(a->env);
+    run_left_jobs(a);
+    references_close(a);
+    graphs_close(a);
+    run_left_jobs(a);
+    atomic_store_explicit(&a->closed, true, memory_order_release);
+    if (a->owns_env) env_close(a->env);
+    agent_release(a);
+}
+
+// The scope is closing: its own turns first, while there are objects.
+static void leave_scope(gw_scope *s, void *data) {
+    if (s->slots[SCOPE_TURN].fini) s->slots[SCOPE_TURN].fini(s, s->slots[SCOPE_TURN].data);
+    scope_set_slot(s, SCOPE_TURN, NULL, NULL);
+    // A child has none of the agent's threads, and must not say goodbye for its parent.
+    if (!is_forked(((agent *)data)->mark)) close_agent(data);
+    s->agent = NULL;
+    s->env = NULL;
+}
+
+// ---- Opening ----
+
+static gw_status take_registry(agent *a, const gw_registry *given, gw_error *error) {
+    if (!given) return registry_open_process(&a->registry, error);
+    a->registry = handle_retain((gw_registry *)given);
+    a->registry->frozen = true;
+    return GW_OK;
+}
+
+static gw_status open_peers(agent *a, const join_options *o, gw_error *error) {
+    peers_options options = { .env = a->env,
+                              .rank = a->rank,
+                              .incarnation = a->incarnation,
+                              .user = a,
+                              .received = post_receive,
+                              .lost = roster_peer_lost,
+                              .room = post_room };
+    bool hosts = o->master[0] && (o->group ? o->group == GW_GROUP_FOUND : a->rank == 0);
+    return peers_open(options, hosts ? o->master : "127.0.0.1:0", &a->peers, a->address, error);
+}
+
+static gw_status find_others(agent *a, const join_options *o, gw_error *error) {
+    switch (o->group) {
+    case GW_GROUP_FOUND: return group_found_on_loop(a, o, error);
+    case GW_GROUP_JOIN: return group_join_on_loop(a, o, error);
+    case GW_GROUP_NONE: break;
+    }
+    return join_on_loop(a, o, error);
+}
+
+static gw_status start_on_loop(agent *a, const join_options *o, gw_error *error) {
+    do a->incarnation = env_random_u64(a->env);
+    while (!a->incarnation);
+    if (!a->name[0])
+        snprintf(a->name, sizeof a->name, "worker-%016llx", (unsigned long long)a->incarnation);
+    gw_status status = open_peers(a, o, error);
+    if (!status) status = find_others(a, o, error);
+    if (!status) status = pool_start_on_loop(&a->pool, error);
+    if (!status) a->phase = AGENT_SERVING;
+    return status;
+}
+
+static gw_status start(agent *a, const join_options *o, const gw_registry *registry,
+                       gw_error *error) {
+    pool_init(&a->pool, a->env, o->threads);
+    gw_status status = take_registry(a, registry, error);
+    if (!status) status = references_open(a, error);
+    if (!status) status = graphs_open(a, error);
+    if (status) return status;
+    env_enter(a->env);
+    status = start_on_loop(a, o, error);
+    env_leave(a->env);
+    return status;
+}
+
+static void attach(gw_scope *root, agent *a) {
+    root->agent = a;
+    root->env = a->env;
+    root->ids = &a->ids;
+    root->worker = a->name;
+    root->id = 0;  // a new one, unique in the job
+    scope_set_slot(root, SCOPE_AGENT, a, leave_scope);
+}
+
+void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options) {
+    gw_error error;
+    join_options o;
+    if (root->error) {
+        if (owns_env) env_close(e);
+        return;
+    }
+    gw_status status = options_resolve(&options, getenv, &o, &error);
+    agent *a = status ? NULL : make_agent(&o, &error);
+    if (!a) {
+        scope_fail_with(root, &error);
+        if (owns_env) env_close(e);
+        return;
+    }
+    a->env = e;
+    a->owns_env = owns_env;
+    a->root = root;
+    if (start(a, &o, options.registry, &error)) {
+        close_agent(a);
+        scope_fail_with(root, &error);
+    } else {
+        attach(root, a);
+    }
+}
+
+void gw_rpc_init(gw_scope *root, gw_rpc_options options) {
+    gw_error error;
+    env *e;
+    if (root->error) return;
+    if (root->agent) {
+        scope_fail(root, GW_WRONG_STATE, "this scope has an agent already");
+    } else if (env_os_open(&e, &error)) {
+        scope_fail_with(root, &error);
+    } else {
+        agent_open_on(root, e, true, options);
+    }
+}

@@ -1,0 +1,227 @@
+// The agent: the running endpoint of one worker in this process. Everything of this room hangs on it.
+//
+// Ownership: the scope it was opened on has one count, each future and reference another, so that handles may outlive
+// it; |closed| says that its env is gone. Threads: all fields with the role of |env| held, unless they say otherwise.
+#ifndef AGENT_AGENT_H
+#define AGENT_AGENT_H
+
+#include "base/map.h"
+#include "base/scope.h"
+#include "agent/process_fork.h"
+#include "agent/options.h"
+#include "agent/pool.h"
+#include "call/protocol.h"
+#include "call/registry.h"
+#include "agent/members.h"
+#include "store/store.h"
+#include <pthread.h>
+
+typedef struct agent agent;
+typedef struct doorman doorman;
+
+// A member of the job, oneself included: one incarnation, which has its rank for ever. The first group never changes once
+// |known| says so, and may then be read by anyone.
+typedef struct member {
+    gw_worker worker;
+    char name[LIMIT_NAME_BYTES + 1];
+    char address[ENV_ADDRESS_MAX];
+    _Atomic bool known;  // false: a rank between others that this worker has not heard of
+
+    bool lost;
+    bool left;                // valid when lost: by its own will
+    gw_error why;             // valid when lost
+    bool asked, answered;     // the coordinator's: to leave; the wave
+    char missing[96];         // the coordinator's: what it has told last
+    uint32_t owed;            // kinds of messages about leaving that there was no memory for
+    uint64_t sent, received;  // messages, those about leaving and membership not counted
+    list_node early;          // messages from it that name workers not heard of yet, by |link|
+
+    list_node releases;  // ref's: of gw_rref, to be given back to it
+    list_node calls;     // futures of calls to it that are out
+    uint32_t call_count;
+    list_node served;  // its calls that are served here
+    uint32_t served_count;
+    uint64_t queued_bytes;          // arguments of those that have not started
+    uint32_t wanted_count;          // consumers that it has named of their results
+    list_node awaiting_room;        // room's: threads that have something for it
+    list_node held, held_admitted;  // room's: its calls that are not started now
+    uint64_t last_promise;          // the largest promise id seen from it in a request
+    uint32_t early_count;           // promise values of its that no request has mentioned yet,
+    uint64_t early_bytes;           // and their sizes
+    uint32_t fetch_count;  // ref's: values that it has asked for and that have not been sent
+    uint32_t fork_count;   // ref's: references that it holds to values of this worker
+    uint64_t last_result;  // ref's: the largest id of its creating requests
+} member;
+
+typedef enum agent_phase {
+    AGENT_JOINING,
+    AGENT_SERVING,
+    AGENT_ASKED,     // has asked to leave, serves on
+    AGENT_DRAINING,  // all have asked, or it leaves alone
+    AGENT_LEFT       // or is fenced
+} agent_phase;
+
+// Leaving; the middle group is the coordinator's.
+typedef struct leaving {
+    bool alone;       // gw_rpc_leave: the others stay
+    bool all_asked;   // as far as is known here; nobody may join any more
+    bool over;        // this worker may leave
+    gw_error error;   // its status is GW_OK if all is well
+    waiter *waiting;  // of the thread in gw_rpc_shutdown
+    timer bound;
+
+    bool coordinates;
+    uint32_t sent_wave;
+    bool clean;  // what leave says
+    bool all_idle, before_was_idle;
+    uint64_t sent, received, before_sent, before_received;  // sums of this wave and the one before
+    int64_t wave_start_ns;
+    timer pause;  // between waves
+    int64_t pause_ns;
+
+    uint32_t owed_wave;  // to be answered once idle, or out of patience
+    int wave_from;
+    timer patience;
+
+    timer again;         // for messages that there was no memory for
+    int64_t failing_ns;  // since when; 0: not
+} leaving;
+
+// Messages that have to wait until this worker has heard of those that they name.
+typedef struct early_messages {
+    int count;
+    timer limit;  // the view comes soon, or whoever named them is wrong
+    task retry;
+    bool retrying;
+} early_messages;
+
+struct agent {
+    _Atomic uint32_t count;
+    _Atomic bool closed;
+
+    fork_mark mark;
+
+    // From joining on, read by anyone.
+    env *env;
+    bool owns_env;
+    gw_scope *root;
+    char name[LIMIT_NAME_BYTES + 1], address[ENV_ADDRESS_MAX];
+    gw_group_kind group;
+    int rank;        // -1 until a group has let this worker in
+    int world_size;  // of a job whose workers were known when it began; else 0
+    uint64_t incarnation;
+    _Atomic int member_count;        // ranks below it have been given out; grows
+    member *members[LIMIT_WORKERS];  // by rank
+    _Atomic int there_count;         // members that are known and not lost
+    pthread_mutex_t names;           // a leaf, of |ranks|
+    map ranks;                       // by name: rank + 1, of the last one with that name
+    gw_registry *registry;
+    scope_ids ids;
+    int64_t timeout_ms;
+    struct {
+        uint32_t calls_per_peer;
+        uint64_t backlog_bytes, queued_bytes;
+    } limits;  // those of base/limits.h; tests set smaller ones
+
+    agent_phase phase;
+    peers *peers;
+    members *roster;
+    gw_error fence;     // its status is GW_FENCED once the others go on without this worker
+    task cutting;       // after that: its sessions
+    waiter *joining;    // until the roster is complete
+    list_node watches;  // of gw_watch
+    early_messages early;
+    store *store;  // that it hosts, or in a file that it may be asked at
+    bool hosts_store;
+    doorman *doorman;         // of the judge of a group
+    peers_stats final_stats;  // once |peers| is gone
+    leaving leaving;
+
+    message *spare;  // for a small message, when there is no memory
+
+    // messages to oneself
+    list_node loopback;  // of message, by |link|
+    task loopback_task;
+    bool loopback_deferred;
+
+    // calls
+    uint64_t last_call, last_promise, last_id, last_turn;
+    uint64_t calls_made, calls_served, replies_dropped;
+    int64_t notified_log_ns;                    // when a line was last written about a one-way call
+    uint64_t messages_sent, messages_received;  // to and from others, but about membership
+    int64_t
+        unflushed_since_ns;  // when a reply was last left to the end of its turn; 0: since flushed
+    map calls;               // futures of calls that are out, by call
+    map servings;            // by caller and call
+    map strands;             // by caller and order
+    map meetings;            // by the ranks that meet
+    map promises;            // promised futures, by id
+    list_node unresolved;    // futures that the program is to complete
+    uint32_t body_count;     // servings that have not ended, replied to or not
+    pool pool;
+
+    struct references *references;  // ref's
+    struct graphs *graphs;          // dist's
+};
+
+static inline member *agent_member(const agent *a, int rank) {
+    return a->members[rank];
+}
+
+// Makes a place for the member of rank |rank|, if there is none, and for those below it; they are lost until they are
+// known. False without memory.
+bool agent_add_member(agent *a, int rank);
+
+// Opens the agent of |options| on |root|, over |e|, which it closes in the end if |owns_env|.
+void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options);
+
+agent *agent_retain(agent *a);
+void agent_release(agent *a);  // NULL is fine
+
+// The agent that |s| calls through; NULL with |s| failed.
+agent *agent_of(gw_scope *s);
+
+// A scope of its own for a body: of this worker, with |key| as its seed.
+gw_scope *agent_scope_open(agent *a, uint64_t key, uint64_t id, int64_t deadline_ns);
+
+// A message that keeps others from waiting: made even when there is no memory, if that is rare. It has room for
+// AGENT_SMALL_BYTES. NULL otherwise.
+enum { AGENT_SMALL_BYTES = 256 };
+message *agent_message_on_loop(agent *a, message_kind kind);
+
+// Sends |m|, whose count it takes, to |rank|, which may be this worker.
+gw_status agent_send_on_loop(agent *a, int rank, message *m, bool flush, gw_error *error);
+
+// Why nothing can be sent to |rank| now; GW_OK if it can.
+gw_status agent_check_on_loop(agent *a, int rank, gw_error *error);
+
+// Why |what| is not possible for a worker that has left: WRONG_STATE, or FENCED.
+gw_status agent_left_error(const agent *a, const char *what, gw_error *error);
+
+// Puts "worker: function: " in front of an error's text and fills in who decided it.
+void error_add_trail(gw_error *error, const char *worker, const char *function);
+
+// Also in a process that fork has made.
+static inline bool agent_is_closed(const agent *a) {
+    return is_forked(a->mark) || atomic_load_explicit(&a->closed, memory_order_acquire);
+}
+
+// join.c, group.c: everything about finding the others; fills members. With the role.
+gw_status join_on_loop(agent *a, const join_options *options, gw_error *error);
+gw_status group_found_on_loop(agent *a, const join_options *options, gw_error *error);
+gw_status group_join_on_loop(agent *a, const join_options *options, gw_error *error);
+
+// Fails all that is under way, and ends the sessions: nothing is sent or received any more. Not in callbacks.
+void agent_leave_on_loop(agent *a);
+
+// The same for a worker that the others go on without, with |why|; also in callbacks.
+void agent_fence_on_loop(agent *a, const gw_error *why);
+
+// leaving.c
+void leaving_judge_changed_on_loop(agent *a);
+gw_status leaving_received_on_loop(agent *a, int from, message *m, gw_error *error);  // takes |m|
+void leaving_lost_on_loop(agent *a, int rank);
+void leaving_check_on_loop(agent *a);  // something has ended: perhaps this worker is idle now
+void leaving_stop_on_loop(agent *a);
+
+#endif

@@ -1,0 +1,237 @@
+#include "agent/context.h"
+
+#include "base/mem.h"
+#include "call/cancel.h"
+
+#include <assert.h>
+
+void context_attach(context *c) {
+    assert(!c->scope->slots[SCOPE_TURN].data);
+    list_init(&c->turns);
+    scope_set_slot(c->scope, SCOPE_TURN, c, NULL);
+}
+
+context *context_next(gw_scope **at) {
+    for (gw_scope *s = *at; s; s = s->parent) {
+        context *c = s->slots[SCOPE_TURN].data;
+        if (!c) continue;
+        *at = c->scope->parent;
+        return c;
+    }
+    return NULL;
+}
+
+context *context_of(gw_scope *s) {
+    return context_next(&s);
+}
+
+gw_status context_check_wait(gw_scope *s, gw_error *error) {
+    context *c = context_of(s);
+    if (c ? c->may_wait : s->may_wait) return GW_OK;
+    if (!c)
+        return error_set(
+            error, GW_WOULD_BLOCK,
+            "a wait where threads must not, as in a gradient's hook of another worker's pass");
+    return error_set(error, GW_WOULD_BLOCK,
+                     "a wait inside the GW_INLINE function %s; GW_POOL functions may wait",
+                     c->function ? c->function : "that runs here");
+}
+
+int64_t context_deadline_ns(gw_scope *s) {
+    int64_t least = s->deadline_ns;
+    for (context *c; (c = context_next(&s));)
+        if (c->deadline_ns < least) least = c->deadline_ns;
+    return least;
+}
+
+// ---- Waiting ----
+
+static void pause(agent *a, gw_scope *s, waiter *w) {
+    for (context *c; (c = context_next(&s));) {
+        c->waiting = w;
+        list_each(l, &c->turns) turn_pause_on_loop(list_entry(l, held_turn, link));
+        if (c->has_place) pool_give_place_on_loop(&a->pool);
+    }
+}
+
+// The turn with the least number that is not held: everybody takes several in this order (docs/PROTOCOL.md, O2).
+static held_turn *next_to_take(gw_scope *s, context **out_context) {
+    held_turn *least = NULL;
+    for (context *c; (c = context_next(&s));) {
+        list_each(l, &c->turns) {
+            held_turn *h = list_entry(l, held_turn, link);
+            if (h->holds || (least && least->turn->number < h->turn->number)) continue;
+            least = h;
+            *out_context = c;
+        }
+    }
+    return least;
+}
+
+typedef struct turn_wait {
+    turn_request request;
+    waiter waiter;
+    env *env;
+    bool granted;
+} turn_wait;
+
+static void turn_granted(turn_request *r) {
+    turn_wait *w = (turn_wait *)(void *)r;
+    w->granted = true;
+    env_wake(w->env, &w->waiter);
+}
+
+// What was given up is taken again in any case; what is new, |until_ns| or until |c| is cancelled.
+static bool wait_for_turn(agent *a, turn *t, context *c, bool is_new, int64_t until_ns) {
+    turn_wait w = { .request.granted = turn_granted, .waiter.what = "a turn", .env = a->env };
+    if (turn_take_on_loop(t, &w.request)) return true;
+    if (!is_new) {
+        env_wait(a->env, &w.waiter, ENV_NEVER);
+        return true;
+    }
+    gw_error ignored;
+    c->waiting = &w.waiter;
+    if (!context_check_cancelled(c->scope, &ignored)) env_wait(a->env, &w.waiter, until_ns);
+    c->waiting = NULL;
+    if (!w.granted) turn_cancel_on_loop(&w.request);
+    return w.granted;
+}
+
+// Waiting is over for all of |s|. Turns come first: whoever has one may be waiting for a place.
+static void regain_places(agent *a, gw_scope *s) {
+    for (context *c; (c = context_next(&s));)
+        if (c->has_place) pool_regain_place_on_loop(&a->pool);
+}
+
+// Takes all turns of |s| again. |entering|, if there is one, is new among them and has until |until_ns|; false if that
+// was not enough, and then it is none of them any more.
+static bool resume(agent *a, gw_scope *s, held_turn *entering, int64_t until_ns) {
+    gw_scope *at = s;
+    for (context *c; (c = context_next(&at));) c->waiting = NULL;
+    bool entered = true;
+    held_turn *h;
+    for (context *c; (h = next_to_take(s, &c));) {
+        if (wait_for_turn(a, h->turn, c, h == entering, until_ns)) {
+            turn_resume_on_loop(h, c);
+        } else {
+            turn_end_on_loop(h);
+            entered = false;
+        }
+    }
+    regain_places(a, s);
+    return entered;
+}
+
+bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
+    // Most waits are of scopes with nothing to give up.
+    context *c = context_of(s);
+    if (!c) return env_wait(a->env, w, until_ns);
+    gw_error ignored;
+    if (context_check_cancelled(c->scope, &ignored)) return w->woken;
+    // From the scope of an object nothing leads here while its turn is given up.
+    pause(a, c->scope, w);
+    bool woken = env_wait(a->env, w, until_ns);
+    resume(a, c->scope, NULL, ENV_NEVER);
+    return woken;
+}
+
+// ---- Entering an object ----
+
+bool context_has_turn(gw_scope *s, const turn *t) {
+    for (context *c; (c = context_next(&s));)
+        list_each(l, &c->turns) if (list_entry(l, held_turn, link)->turn == t) return true;
+    return false;
+}
+
+static bool is_within(const gw_scope *s, const gw_scope *outer) {
+    while (s && s != outer) s = s->parent;
+    return s != NULL;
+}
+
+turn *context_turn_on_loop(gw_scope *s) {
+    const context *c = context_of(s);
+    if (!c || list_is_empty(&c->turns)) return NULL;
+    const held_turn *latest = list_entry(c->turns.next, held_turn, link);
+    list_each(l, &c->turns) {
+        const held_turn *h = list_entry(l, held_turn, link);
+        if (h->turn->object && is_within(s, h->turn->object->own)) return h->turn;
+        if (h->scope && is_within(s, h->scope)) latest = h;
+    }
+    return latest->turn;
+}
+
+static void leave_turns(gw_scope *s, void *data) {
+    context *c = data;
+    env_enter(c->agent->env);
+    list_each(l, &c->turns) {
+        held_turn *h = list_entry(l, held_turn, link);
+        if (h->scope != s) continue;
+        // Nobody is left whom an error in the object's scope could be told.
+        if (h->holds && h->turn->object) gw_scope_clear(h->turn->object->own);
+        turn_end_on_loop(h);
+        if (h->left) h->left(h);
+    }
+    env_leave(c->agent->env);
+    if (c->own_memory && c->scope == s) mem_free(c);
+}
+
+// The context whose turn an object entered in |s| is: the handler's, or one of the scope's own.
+static context *context_for(agent *a, gw_scope *s, gw_error *error) {
+    context *c = context_of(s);
+    // The scope of an object leads to a context too, that of whoever has its turn, but outlives it.
+    if (c && !is_within(s, c->scope) && !(c->ending && is_within(s, c->ending))) {
+        error_set(error, GW_INVALID,
+                  "gw_local in a scope of an object, which outlives the call; use the call's own");
+        return NULL;
+    }
+    if (!c) {
+        c = mem_calloc(sizeof *c);
+        if (!c) {
+            error_set(error, GW_NO_MEMORY, "no memory for a turn");
+            return NULL;
+        }
+        *c = (context){ .scope = s,
+                        .agent = a,
+                        .may_wait = s->may_wait,
+                        .deadline_ns = ENV_NEVER,
+                        .own_memory = true };
+        context_attach(c);
+    }
+    c->entered = true;
+    scope_set_slot(s, SCOPE_TURN, c, leave_turns);
+    return c;
+}
+
+int64_t context_until_ns(const agent *a, gw_scope *s) {
+    int64_t until_ns = context_deadline_ns(s), usual_ns;
+    if (until_ns != ENV_NEVER || a->timeout_ms < 0 ||
+        __builtin_mul_overflow(a->timeout_ms, INT64_C(1000000), &usual_ns) ||
+        __builtin_add_overflow(env_now_ns(a->env), usual_ns, &usual_ns))
+        return until_ns;
+    return usual_ns;
+}
+
+gw_status context_enter(agent *a, gw_scope *s, turn *t, held_turn *h, gw_error *error) {
+    context *c = context_for(a, s, error);
+    if (!c) return error->status;
+    h->scope = s;
+    gw_status status = GW_OK;
+    env_enter(a->env);
+    if (!t->taken) {
+        t->taken = true;
+        turn_begin_on_loop(h, t, c, true);
+    } else if ((status = context_check_wait(s, error)) == GW_OK) {
+        // All others are given up, so that they are taken again in order with this one.
+        pause(a, c->scope, NULL);
+        turn_begin_on_loop(h, t, c, false);
+        if (!resume(a, c->scope, h, context_until_ns(a, s)) &&
+            !(status = context_check_cancelled(s, error)))
+            status =
+                t->object
+                    ? error_set(error, GW_TIMEOUT, "the turn of an object of class %s did not come",
+                                t->object->class->name)
+                    : error_set(error, GW_TIMEOUT, "the turn of a parameter did not come");
+    }
+    env_leave(a->env);
+    return status;
+}

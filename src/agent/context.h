@@ -1,0 +1,63 @@
+// Contexts: what runs in a scope, and what it must give up while it waits.
+//
+// A handler's scope has one, found from every scope inside it; so has a scope that entered an object by gw_local. The
+// scope of an object leads to the context of whoever has its turn.
+#ifndef AGENT_CONTEXT_H
+#define AGENT_CONTEXT_H
+
+#include "call/object.h"
+#include "agent/work.h"
+
+typedef struct context {
+    gw_scope *scope;   // where it hangs
+    gw_scope *ending;  // of an object that ends in it, with it
+    agent *agent;
+    bool may_wait, has_place;
+    uint8_t hops;    // of the call that is served; 0: none
+    uint64_t order;  // of calls made in its scope; 0: not drawn yet
+    int64_t deadline_ns;
+    const char *function;
+    list_node turns;  // of held_turn
+    bool own_memory;  // of gw_local: goes with its scope
+    bool entered;     // an object, in it or in a scope inside
+
+    // cancelling, if it |serves| a call
+    bool serves;
+    int caller;                 // its rank
+    uint64_t caller_scope;      // in which it called
+    _Atomic uint8_t cancelled;  // a cancel_reason
+    work *work;                 // one count; NULL: nothing has been called yet
+    waiter *waiting;            // of its thread
+} context;
+
+// Hangs |c| on its scope, which has none.
+void context_attach(context *c);
+
+// The nearest one above |s|, or NULL.
+context *context_of(gw_scope *s);
+
+// The context at or above |*at|, which moves on behind it: from an object to whoever has its turn, and from there upward.
+context *context_next(gw_scope **at);
+
+// What is called in |c| from now on; NULL without memory.
+work *context_work_on_loop(context *c);
+
+// Whether a thread may wait in |s|; else fails |error| with WOULD_BLOCK.
+gw_status context_check_wait(gw_scope *s, gw_error *error);
+int64_t context_deadline_ns(gw_scope *s);  // the least of all above |s|
+// How long to wait in |s| from now on. As for calls: what has no deadline does not wait for ever.
+int64_t context_until_ns(const agent *a, gw_scope *s);
+
+// Takes the turn |t| for |h|, which |s| gives back when it closes (h->left). Fails with WOULD_BLOCK, TIMEOUT,
+// NO_MEMORY, and INVALID in a scope that outlives what runs in it. Without the role.
+gw_status context_enter(agent *a, gw_scope *s, turn *t, held_turn *h, gw_error *error);
+// Whether the context of |s| has the turn |t| already.
+bool context_has_turn(gw_scope *s, const turn *t);
+// The turn that what runs in |s| has: of the object whose scope it is, else the one entered last. NULL without one.
+turn *context_turn_on_loop(gw_scope *s);
+
+// Waits as env_wait does, giving up place and turns meanwhile; not at all, or no longer, once the call that |s| is part of
+// is cancelled.
+bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns);
+
+#endif

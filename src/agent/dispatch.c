@@ -1,0 +1,173 @@
+#include "agent/dispatch.h"
+
+#include "call/call.h"
+#include "agent/deferred.h"
+#include "collective/leader.h"
+#include "call/promise.h"
+#include "call/flow_control.h"
+#include "call/server.h"
+#include "agent/upward.h"
+
+#include <assert.h>
+
+// ---- Going out and coming in ----
+
+message *post_make_spare(void) {
+    message *m = message_open(KIND_REPLY);
+    if (!m) return NULL;
+    bytes_extend(&m->head, AGENT_SMALL_BYTES);
+    m->head.size = 0;
+    if (!m->head.failed) return m;
+    message_release(m);
+    return NULL;
+}
+
+message *agent_message_on_loop(agent *a, message_kind kind) {
+    message *m = post_make_spare();
+    if (!m) {
+        m = a->spare;
+        a->spare = NULL;
+    } else if (!a->spare) {
+        a->spare = post_make_spare();
+    }
+    if (m) m->kind = (uint8_t)kind;
+    return m;
+}
+
+static gw_status dispatch(agent *a, int from, message *m, gw_error *error) {
+    switch (m->kind) {
+    case KIND_REQUEST: return serving_requested_on_loop(a, from, m, error);
+    case KIND_REPLY: return call_replied_on_loop(a, from, m, error);
+    case KIND_FORWARD: return serving_forward_on_loop(a, from, m, error);
+    case KIND_PROMISE_VALUE: return promise_received_on_loop(a, from, m, error);
+    case KIND_CANCEL: return serving_cancelled_on_loop(a, from, m, error);
+    case KIND_WITHDRAWN: return serving_withdrawn_on_loop(a, from, m, error);
+    case KIND_ASK_LEAVE:
+    case KIND_ALL_ASKED:
+    case KIND_WAVE:
+    case KIND_STATE:
+    case KIND_LEAVE: return leaving_received_on_loop(a, from, m, error);
+    case KIND_ACCEPTED:
+    case KIND_FORK_REQUEST:
+    case KIND_FORK_ACK:
+    case KIND_CHILD_ACCEPT:
+    case KIND_RELEASE:
+    case KIND_FETCH:
+    case KIND_FORWARD_VALUE: return references_received_on_loop(a, from, m, error);
+    case KIND_GRADIENT:
+    case KIND_PASS_DONE:
+    case KIND_PASS_ABORT:
+    case KIND_SCOPE_CLOSED:
+    case KIND_SENDS_RELEASED: return graphs_received_on_loop(a, from, m, error);
+    default: break;
+    }
+    gw_status status = error_set(error, GW_PROTOCOL, "a message of kind %d", m->kind);
+    message_release(m);
+    return status;
+}
+
+static bool is_about_members(const message *m) {
+    return m->kind >= MEMBERS_KIND_FIRST && m->kind <= MEMBERS_KIND_LAST;
+}
+
+static bool is_counted(const message *m) {
+    return m->kind < KIND_ASK_LEAVE || m->kind > KIND_LEAVE;
+}
+
+// A peer that cannot be understood is lost, since what it meant can no longer be known.
+void post_blame_on_loop(agent *a, int rank, const gw_error *why) {
+    gw_error error;
+    error_set(&error, GW_PROTOCOL, "%s (rank %d) broke the protocol: %s",
+              agent_member(a, rank)->name, rank, why->text);
+    if (rank != a->rank && a->peers) peers_lose(a->peers, rank, &error);
+}
+
+void post_dispatch_on_loop(agent *a, int from, message *m) {
+    gw_error error;
+    if (dispatch(a, from, m, &error)) post_blame_on_loop(a, from, &error);
+}
+
+void post_receive(void *user, int from, message *m) {
+    agent *a = user;
+    gw_error error;
+    if (a->fence.status) {
+        message_release(m);
+    } else if (is_about_members(m)) {
+        if (members_received(a->roster, from, m, &error)) post_blame_on_loop(a, from, &error);
+        if (a->joining && members_is_complete(a->roster)) env_wake(a->env, a->joining);
+    } else {
+        if (is_counted(m)) agent_member(a, from)->received++;
+        if (from != a->rank) a->messages_received++;
+        if (!early_keep_on_loop(a, from, m)) post_dispatch_on_loop(a, from, m);
+        leaving_check_on_loop(a);  // a request that was refused takes the promises in it with it
+    }
+}
+
+void post_room(void *user, int rank) {
+    agent *a = user;
+    if (rank < a->member_count) room_came_on_loop(a, rank);
+}
+
+// One message at a time: what it leads to comes before the next one, as with messages of others.
+static void run_loopback(task *t) {
+    agent *a = list_entry(t, agent, loopback_task);
+    env_enter(a->env);
+    a->loopback_deferred = false;
+    list_node *l = list_take(&a->loopback);
+    if (!list_is_empty(&a->loopback)) {
+        a->loopback_deferred = true;
+        env_defer(a->env, &a->loopback_task);
+    }
+    if (l) post_receive(a, a->rank, list_entry(l, message, link));
+    references_sweep_on_loop(a);
+    leaving_check_on_loop(a);
+    env_leave(a->env);
+}
+
+// A copy is received: the caller may write what it sent, and its message pins what it was sent from.
+static gw_status send_to_self(agent *a, message *m, gw_error *error) {
+    message *copy = message_copy(m);
+    message_release(m);
+    if (!copy) return error_set(error, GW_NO_MEMORY, "no memory for a message");
+    list_append(&a->loopback, &copy->link);
+    if (!a->loopback_deferred) {
+        a->loopback_deferred = true;
+        a->loopback_task.run = run_loopback;
+        env_defer(a->env, &a->loopback_task);
+    }
+    return GW_OK;
+}
+
+gw_status agent_send_on_loop(agent *a, int rank, message *m, bool flush, gw_error *error) {
+    assert(env_held(a->env));
+    bool counted = is_counted(m);
+    gw_status status;
+    if (a->fence.status) {
+        message_release(m);
+        status = agent_left_error(a, "a message", error);
+    } else if (rank == a->rank) {
+        status = send_to_self(a, m, error);
+    } else if (a->peers) {
+        status = peers_send(a->peers, rank, m, flush, error);
+    } else {
+        message_release(m);
+        status = agent_left_error(a, "a message", error);
+    }
+    if (!status && counted) agent_member(a, rank)->sent++;
+    if (!status && rank != a->rank) a->messages_sent++;
+    return status;
+}
+
+gw_status agent_check_on_loop(agent *a, int rank, gw_error *error) {
+    const member *m = agent_member(a, rank);
+    if (a->phase == AGENT_LEFT) return agent_left_error(a, "a call", error);
+    if (!m->lost) return GW_OK;
+    *error = m->why;
+    if (m->known) error_prefix(error, m->name);
+    return error->status;
+}
+
+void post_drop_loopback(agent *a) {
+    for (list_node *l; (l = list_take(&a->loopback));)
+        message_release(list_entry(l, message, link));
+}

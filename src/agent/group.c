@@ -1,0 +1,176 @@
+// Groups: founding one, and joining one that is running. docs/PROTOCOL.md, "Joining".
+#include "agent/join.h"
+
+#include "base/failpoint.h"
+#include "agent/admission.h"
+#include "agent/member_table.h"
+
+#include <stdio.h>
+
+static const char *place_of(const joining *j) {
+    return j->options->path[0] ? j->options->path : j->options->master;
+}
+
+// From here on others can talk to this worker.
+static gw_status take_rank(agent *a, int rank, bool joins, gw_error *error) {
+    a->rank = rank;
+    a->ids.space = (uint64_t)rank + 1;
+    peers_set_rank(a->peers, rank);
+    gw_status status = roster_add_self_on_loop(a, a->address, error);
+    return status ? status : roster_open_on_loop(a, joins, error);
+}
+
+// ---- Founding ----
+
+static gw_status write_job(joining *j, gw_error *error) {
+    bytes mine, found;
+    bool set = false;
+    bytes_init(&mine);
+    bytes_init(&found);
+    join_write_job(&mine, 0);
+    gw_status status = join_set(j, "job", &mine, &set, &found, error);
+    uint32_t world_size = 0;
+    if (!status && !set) status = join_read_job(&found, &world_size, error);
+    if (!status && !set)
+        status =
+            error_set(error, world_size ? GW_MISMATCH : GW_DUPLICATE, "%s was %s at %s already",
+                      world_size ? "a job of another kind" : "a group",
+                      world_size ? "begun" : "founded", place_of(j));
+    bytes_fini(&mine);
+    bytes_fini(&found);
+    return status;
+}
+
+gw_status group_found_on_loop(agent *a, const join_options *options, gw_error *error) {
+    joining j = join_begin(a, options);
+    gw_status status = join_open_store(&j, true, error);
+    if (status) return status;
+    a->store = j.store;
+    a->hosts_store = !options->path[0];
+    // A file may be another group's, whose store is not to be watched.
+    if (!a->hosts_store) status = write_job(&j, error);
+    if (!status) status = take_rank(a, 0, false, error);
+    if (status) return status;
+    members_start(a->roster);
+    doorman_check_on_loop(a);
+    return a->hosts_store ? write_job(&j, error) : GW_OK;
+}
+
+// ---- Joining ----
+
+static gw_status check_job(joining *j, gw_error *error) {
+    bytes value;
+    uint32_t world_size;
+    bytes_init(&value);
+    gw_status status = store_wait(j->store, "job", j->until_ns, &value, error);
+    if (!status) status = join_read_job(&value, &world_size, error);
+    if (!status && world_size)
+        status = error_set(error, GW_WRONG_STATE,
+                           "the job at %s is closed: its %u workers were known when it began",
+                           place_of(j), world_size);
+    bytes_fini(&value);
+    return status;
+}
+
+static gw_status knock(joining *j, gw_error *error) {
+    agent *a = j->agent;
+    char key[DOOR_KEY_MAX];
+    bool set;
+    bytes value;
+    bytes_init(&value);
+    bytes_put_text(&value, a->name);
+    bytes_put_text(&value, a->address);
+    bytes_put_u64(&value, a->incarnation);
+    door_key(key, "join", a->incarnation);
+    gw_status status = join_set(j, key, &value, &set, NULL, error);
+    bytes_fini(&value);
+    return status;
+}
+
+typedef struct admission {
+    int rank;
+    gw_worker judge;
+    char name[LIMIT_NAME_BYTES + 1], address[ENV_ADDRESS_MAX];
+} admission;
+
+static gw_status read_answer(const bytes *value, admission *out, gw_error *error) {
+    char why[GW_ERROR_TEXT_MAX];
+    reader r = reader_of(value->data, value->size);
+    gw_status refused = (gw_status)reader_u8(&r);
+    reader_text(&r, why, sizeof why);
+    uint32_t rank = reader_u32(&r), judge = reader_u32(&r);
+    out->judge.incarnation = reader_u64(&r);
+    reader_text(&r, out->name, sizeof out->name);
+    reader_text(&r, out->address, sizeof out->address);
+    if (refused && refused < GW_STATUS_COUNT && !r.failed)
+        return error_set(error, refused, "%s", why);
+    if (r.failed || refused || rank >= LIMIT_WORKERS || judge >= rank ||
+        !options_is_name(out->name))
+        return error_set(error, GW_PROTOCOL,
+                         "the store says something about this worker that means nothing");
+    out->rank = (int)rank;
+    out->judge.rank = (int)judge;
+    out->judge.name = out->name;
+    return GW_OK;
+}
+
+static gw_status wait_for_answer(joining *j, admission *out, gw_error *error) {
+    char key[DOOR_KEY_MAX];
+    bytes value;
+    bytes_init(&value);
+    door_key(key, "admitted", j->agent->incarnation);
+    gw_status status = store_wait(j->store, key, j->until_ns, &value, error);
+    if (status == GW_TIMEOUT)
+        error_set(error, GW_TIMEOUT, "nobody of the group at %s let this worker in within %lld s",
+                  place_of(j), (long long)(j->options->join_timeout_ms + 999) / 1000);
+    if (!status) status = read_answer(&value, out, error);
+    bytes_fini(&value);
+    return status;
+}
+
+// Whom the judge has told of us may talk to us before we have heard of all.
+static gw_status meet_all(joining *j, const admission *by, gw_error *error) {
+    agent *a = j->agent;
+    gw_status status = take_rank(a, by->rank, true, error);
+    if (!status) status = roster_add_on_loop(a, &by->judge, by->address, error);
+    if (status) return status;
+    members_start(a->roster);
+    while (!members_is_complete(a->roster)) {
+        waiter w = { .what = "the list of members" };
+        const member *judge = agent_member(a, by->judge.rank);
+        a->joining = &w;
+        bool woken = env_wait(a->env, &w, j->until_ns);
+        a->joining = NULL;
+        if (a->fence.status) {
+            *error = a->fence;
+            return error->status;
+        }
+        if (judge->lost)
+            return error_set(error, GW_DISCONNECTED, "%s, who let this worker in, is gone: %.500s",
+                             by->name, judge->why.text);
+        if (!woken && !members_is_complete(a->roster))
+            return error_set(error, GW_TIMEOUT, "%s did not say who the members are", by->name);
+    }
+    return GW_OK;
+}
+
+gw_status group_join_on_loop(agent *a, const join_options *options, gw_error *error) {
+    joining j = join_begin(a, options);
+    admission by;
+    gw_status status = join_open_store(&j, false, error);
+    if (!status) status = check_job(&j, error);
+    failpoint("join");
+    if (!status) status = knock(&j, error);
+    failpoint("join_published");
+    if (!status) status = wait_for_answer(&j, &by, error);
+    if (status) error_prefix(error, "joining the group");
+    if (!status) status = meet_all(&j, &by, error);
+    // In a file anybody of the group finds who knocks, once it is the judge.
+    if (!status && options->path[0]) {
+        a->store = j.store;
+        doorman_check_on_loop(a);
+    } else {
+        store_close(j.store);
+    }
+    return status;
+}

@@ -1,0 +1,244 @@
+// Finding the others: through the store every worker tells who and where it is, and learns it of all.
+#include "agent/join.h"
+
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "agent/member_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// For finding out who is missing when time is up, and until it is said for whom this worker waits.
+#define GRACE_NS INT64_C(500000000)
+#define SILENCE_NS INT64_C(5000000000)
+
+static int64_t deadline_of(env *e, int64_t timeout_ms) {
+    int64_t length_ns, until_ns;
+    if (__builtin_mul_overflow(timeout_ms, INT64_C(1000000), &length_ns) ||
+        __builtin_add_overflow(env_now_ns(e), length_ns, &until_ns))
+        return ENV_NEVER;
+    return until_ns;
+}
+
+joining join_begin(agent *a, const join_options *options) {
+    return (joining){ .agent = a,
+                      .options = options,
+                      .until_ns = deadline_of(a->env, options->join_timeout_ms) };
+}
+
+gw_status join_open_store(joining *j, bool hosts, gw_error *error) {
+    agent *a = j->agent;
+    if (j->options->path[0]) return store_open_file(a->env, j->options->path, &j->store, error);
+    if (hosts) return store_open_host(a->peers, &j->store, error);
+    return store_open_client(a->env, j->options->master, j->until_ns, &j->store, error);
+}
+
+// ---- What is written ----
+
+gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_set, bytes *out_found,
+                   gw_error *error) {
+    if (value->failed) return error_set(error, GW_NO_MEMORY, "no memory for joining");
+    return store_set_if_absent(j->store, key, value->data, value->size, j->until_ns, out_set,
+                               out_found, error);
+}
+
+void join_write_job(bytes *value, uint32_t world_size) {
+    bytes_put_u32(value, world_size);
+    bytes_put_u32(value, PROTOCOL_VERSION);
+}
+
+gw_status join_read_job(const bytes *value, uint32_t *out_world_size, gw_error *error) {
+    reader r = reader_of(value->data, value->size);
+    *out_world_size = reader_u32(&r);
+    uint32_t version = reader_u32(&r);
+    if (!r.failed && version == PROTOCOL_VERSION) return GW_OK;
+    return error_set(error, GW_MISMATCH, "this worker speaks version %d, the job version %u",
+                     PROTOCOL_VERSION, version);
+}
+
+// The same for all, or they are not of one job.
+static gw_status compare_job(joining *j, gw_error *error) {
+    bytes mine, found;
+    bytes_init(&mine);
+    bytes_init(&found);
+    bool set = false;
+    uint32_t world_size = (uint32_t)j->agent->world_size;
+    join_write_job(&mine, world_size);
+    gw_status status = join_set(j, "job", &mine, &set, &found, error);
+    if (!status && !set) status = join_read_job(&found, &world_size, error);
+    if (!status && !world_size)
+        status = error_set(error, GW_MISMATCH,
+                           "this worker has world size %d, the job is a group without one",
+                           j->agent->world_size);
+    else if (!status && world_size != (uint32_t)j->agent->world_size)
+        status = error_set(error, GW_MISMATCH, "this worker has world size %d, the job has %u",
+                           j->agent->world_size, world_size);
+    bytes_fini(&mine);
+    bytes_fini(&found);
+    return status;
+}
+
+static gw_status read_member(const bytes *value, member *out, gw_error *error) {
+    reader r = reader_of(value->data, value->size);
+    reader_text(&r, out->name, sizeof out->name);
+    if (!r.failed && !out->name[0]) {
+        char why[GW_ERROR_TEXT_MAX];
+        if (reader_text(&r, why, sizeof why))
+            return error_set(error, GW_MISMATCH, "rank %d could not join: %s", out->worker.rank,
+                             why);
+    }
+    reader_text(&r, out->address, sizeof out->address);
+    out->worker.incarnation = reader_u64(&r);
+    if (!r.failed && options_is_name(out->name) && out->worker.incarnation) return GW_OK;
+    return error_set(error, GW_PROTOCOL,
+                     "the store says something about rank %d that means nothing", out->worker.rank);
+}
+
+static gw_status take_rank(joining *j, gw_error *error) {
+    agent *a = j->agent;
+    char key[32], other[LIMIT_NAME_BYTES + 1];
+    snprintf(key, sizeof key, "rank/%d", a->rank);
+    bytes mine, found;
+    bytes_init(&mine);
+    bytes_init(&found);
+    bytes_put_text(&mine, a->name);
+    bool set = false;
+    gw_status status = join_set(j, key, &mine, &set, &found, error);
+    if (!status && !set) {
+        reader r = reader_of(found.data, found.size);
+        reader_text(&r, other, sizeof other);
+        status = error_set(error, GW_DUPLICATE, "rank %d is taken by \"%s\"", a->rank, other);
+    }
+    bytes_fini(&mine);
+    bytes_fini(&found);
+    return status;
+}
+
+static gw_status take_name(joining *j, gw_error *error) {
+    agent *a = j->agent;
+    char key[LIMIT_NAME_BYTES + 8];
+    snprintf(key, sizeof key, "name/%s", a->name);
+    uint32_t rank = (uint32_t)a->rank;
+    bytes found;
+    bytes_init(&found);
+    bool set = false;
+    gw_status status =
+        store_set_if_absent(j->store, key, &rank, sizeof rank, j->until_ns, &set, &found, error);
+    if (!status && !set) {
+        reader r = reader_of(found.data, found.size);
+        status = error_set(error, GW_DUPLICATE, "the name \"%s\" is taken by rank %u", a->name,
+                           reader_u32(&r));
+    }
+    bytes_fini(&found);
+    return status;
+}
+
+// Tells the others where this worker is; or, marked by an empty name, why it cannot join, or they would wait in vain.
+static gw_status publish(joining *j, const gw_error *refusal, gw_error *error) {
+    agent *a = j->agent;
+    char key[32];
+    snprintf(key, sizeof key, "worker/%d", a->rank);
+    bytes value;
+    bytes_init(&value);
+    bytes_put_text(&value, refusal ? "" : a->name);
+    bytes_put_text(&value, refusal ? refusal->text : a->address);
+    bytes_put_u64(&value, a->incarnation);
+    bool set;
+    gw_status status = join_set(j, key, &value, &set, NULL, error);
+    bytes_fini(&value);
+    return status;
+}
+
+// ---- What is read ----
+
+static gw_status wait_for_member(joining *j, int rank, int64_t until_ns, gw_error *error) {
+    char key[32];
+    snprintf(key, sizeof key, "worker/%d", rank);
+    bytes value;
+    bytes_init(&value);
+    gw_status status = store_wait(j->store, key, until_ns, &value, error);
+    if (!status) status = read_member(&value, agent_member(j->agent, rank), error);
+    bytes_fini(&value);
+    return status;
+}
+
+// "ranks 3 and 7": at most some of them, and how many more.
+static gw_status name_missing(joining *j, int from, gw_error *error) {
+    char list[256] = "";
+    size_t at = 0;
+    int count = 0;
+    int64_t until_ns = env_now_ns(j->agent->env) + GRACE_NS;
+    for (int rank = from; rank < j->agent->world_size; rank++) {
+        if (rank != from && wait_for_member(j, rank, until_ns, NULL) != GW_TIMEOUT) continue;
+        if (at + 16 < sizeof list)
+            at += (size_t)snprintf(list + at, sizeof list - at, "%s%d", count ? ", " : "", rank);
+        count++;
+    }
+    return error_set(error, GW_TIMEOUT, "rank%s %s of %d did not come within %lld s",
+                     count == 1 ? "" : "s", list, j->agent->world_size,
+                     (long long)(j->options->join_timeout_ms + 999) / 1000);
+}
+
+static gw_status wait_for_all(joining *j, gw_error *error) {
+    const agent *a = j->agent;
+    int64_t silent_until_ns = env_now_ns(a->env) + SILENCE_NS;
+    for (int rank = 0; rank < a->member_count; rank++) {
+        bool silent = silent_until_ns < j->until_ns;
+        gw_status status = wait_for_member(j, rank, silent ? silent_until_ns : j->until_ns, error);
+        if (status == GW_TIMEOUT && silent) {
+            silent_until_ns = ENV_NEVER;
+            log_line("%s waits for rank %d of %d to join", a->name, rank, a->world_size);
+            status = wait_for_member(j, rank, j->until_ns, error);
+        }
+        if (status == GW_TIMEOUT) return name_missing(j, rank, error);
+        if (status) return status;
+    }
+    return GW_OK;
+}
+
+static gw_status know_all(agent *a, gw_error *error) {
+    gw_status status = roster_add_self_on_loop(a, a->address, error);
+    if (!status) status = roster_open_on_loop(a, false, error);
+    for (int rank = 0; rank < a->world_size && !status; rank++) {
+        const member *m = agent_member(a, rank);
+        char name[sizeof m->name], address[sizeof m->address];
+        memcpy(name, m->name, sizeof name);
+        memcpy(address, m->address, sizeof address);
+        const gw_worker w = { name, rank, m->worker.incarnation };
+        status = roster_add_on_loop(a, &w, address, error);
+    }
+    if (!status) members_start(a->roster);
+    return status;
+}
+
+gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
+    joining j = join_begin(a, options);
+    bool is_guest = a->rank != 0 && !options->path[0];
+    gw_status status = join_open_store(&j, a->rank == 0, error);
+    if (status && is_guest) error_prefix(error, "meeting rank 0");
+    if (status) return status;
+    status = take_rank(&j, error);
+    failpoint("join");
+    if (!status) {
+        status = compare_job(&j, error);
+        if (!status) status = take_name(&j, error);
+        if (status) {
+            publish(&j, error, NULL);
+        } else {
+            status = publish(&j, NULL, error);
+        }
+    }
+    failpoint("join_published");
+    if (!status) status = wait_for_all(&j, error);
+    if (status == GW_DISCONNECTED && is_guest) error_prefix(error, "meeting rank 0");
+    if (!status) status = know_all(a, error);
+    // The host serves those that are still reading.
+    if (!status && a->rank == 0 && !options->path[0]) {
+        a->store = j.store;
+        a->hosts_store = true;
+    } else {
+        store_close(j.store);
+    }
+    return status;
+}

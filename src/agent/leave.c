@@ -1,0 +1,311 @@
+// What workers tell each other when they leave. docs/PROTOCOL.md, "Shutdown".
+#include "agent/leave.h"
+
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "agent/member_table.h"
+#include "agent/upward.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void leaving_set_timer(agent *a, timer *t, void (*fire)(timer *t), int64_t seconds) {
+    t->fire = fire;
+    env_set_timer(a->env, t, env_now_ns(a->env) + seconds * SECOND);
+}
+
+void leaving_disarm(agent *a, timer *t) {
+    if (t->armed) env_set_timer(a->env, t, ENV_NEVER);
+}
+
+void leaving_stop_on_loop(agent *a) {
+    leaving_disarm(a, &a->leaving.bound);
+    leaving_disarm(a, &a->leaving.patience);
+    leaving_disarm(a, &a->leaving.pause);
+    leaving_disarm(a, &a->leaving.again);
+}
+
+// The thread in gw_rpc_shutdown does the rest: sessions do not end inside callbacks.
+void leaving_finish_on_loop(agent *a, const gw_error *error) {
+    leaving *l = &a->leaving;
+    if (l->over) return;
+    l->over = true;
+    if (error) l->error = *error;
+    leaving_stop_on_loop(a);
+    if (l->waiting) env_wake(a->env, l->waiting);
+}
+
+// ---- What this worker is doing ----
+
+bool leaving_is_idle(const agent *a) {
+    return !a->calls.count && !a->body_count && !a->promises.count && list_is_empty(&a->loopback) &&
+           !a->early.count && !references_pending(a) && !graphs_pending(a);
+}
+
+typedef struct words {
+    char text[96];
+} words;
+
+static void add_words(words *w, const char *verb, size_t count, const char *noun,
+                      const char *ending) {
+    size_t at = strlen(w->text);
+    if (!count) return;
+    snprintf(w->text + at, sizeof w->text - at, "%s%s %zu %s%s", at ? ", " : "", verb, count, noun,
+             count == 1 ? (ending[0] == 'i' ? "y" : "") : ending);
+}
+
+// "awaits 1 reply, serves 2 calls".
+static words describe(const agent *a) {
+    words w = { "" };
+    add_words(&w, "awaits", a->calls.count, "repl", "ies");
+    add_words(&w, "serves", (size_t)a->body_count, "call", "s");
+    add_words(&w, "awaits", a->promises.count, "promise", "s");
+    add_words(&w, "counts", references_pending(a), "reference", "s");
+    add_words(&w, "is in", graphs_pending(a), "backward pass", "es");
+    return w;
+}
+
+static void count_messages(agent *a, uint64_t *out_sent, uint64_t *out_received) {
+    *out_sent = *out_received = 0;
+    for (int rank = 0; rank < a->member_count; rank++) {
+        const member *m = agent_member(a, rank);
+        if (m->lost) continue;
+        *out_sent += m->sent;
+        *out_received += m->received;
+    }
+}
+
+// ---- Sending ----
+
+enum { AGAIN_MS = 100 };
+
+static void write_state(agent *a, bytes *body) {
+    uint64_t sent, received;
+    words missing = describe(a);
+    count_messages(a, &sent, &received);
+    bytes_put_u32(body, a->leaving.owed_wave);
+    bytes_put_u8(body, leaving_is_idle(a));
+    bytes_put_u64(body, sent);
+    bytes_put_u64(body, received);
+    bytes_put_text(body, missing.text);
+}
+
+// "w1 awaits 1 reply; w2 serves 1 call"; empty if all is well.
+static void write_missing(agent *a, bytes *body) {
+    char text[LEAVE_TEXT_MAX] = "";
+    size_t at = 0;
+    for (int rank = 0; rank < a->member_count && !a->leaving.clean; rank++) {
+        const member *m = agent_member(a, rank);
+        if (m->lost || !m->missing[0] || at >= sizeof text) continue;
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%s %s", at ? "; " : "", m->name,
+                               m->missing);
+    }
+    bytes_put_text(body, text);
+}
+
+static void write_body(agent *a, message_kind kind, bytes *body) {
+    leaving *l = &a->leaving;
+    switch (kind) {
+    case KIND_ASK_LEAVE: bytes_put_u8(body, a->phase == AGENT_DRAINING); break;
+    case KIND_WAVE: bytes_put_u32(body, l->sent_wave); break;
+    case KIND_STATE: write_state(a, body); break;
+    case KIND_LEAVE:
+        bytes_put_u8(body, l->clean);
+        write_missing(a, body);
+        break;
+    default: break;
+    }
+}
+
+static bool send(agent *a, int to, message_kind kind) {
+    message *m = agent_message_on_loop(a, kind);
+    if (!m) return false;
+    write_body(a, kind, &m->head);
+    if (!m->head.failed) return agent_send_on_loop(a, to, m, true, NULL) != GW_NO_MEMORY;
+    message_release(m);
+    return false;
+}
+
+static uint32_t bit_of(message_kind kind) {
+    return 1u << (kind - KIND_ASK_LEAVE);
+}
+
+static void tell_again(timer *t);
+
+// Without memory it is told again later, as things are then. The coordinator tells itself at once.
+void leaving_tell_on_loop(agent *a, int to, message_kind kind) {
+    if (to == a->rank) {
+        uint8_t buffer[1024];
+        bytes body = { .data = buffer, .capacity = sizeof buffer };
+        write_body(a, kind, &body);
+        reader r = reader_of(body.data, body.size);
+        leaving_told_on_loop(a, to, kind, &r);
+    } else if (!send(a, to, kind)) {
+        leaving *l = &a->leaving;
+        agent_member(a, to)->owed |= bit_of(kind);
+        if (!l->failing_ns) l->failing_ns = env_now_ns(a->env);
+        l->again.fire = tell_again;
+        env_set_timer(a->env, &l->again, env_now_ns(a->env) + AGAIN_MS * INT64_C(1000000));
+    }
+}
+
+void leaving_tell_all_on_loop(agent *a, message_kind kind) {
+    for (int rank = a->member_count - 1; rank >= 0; rank--)
+        if (!agent_member(a, rank)->lost) leaving_tell_on_loop(a, rank, kind);
+}
+
+static void give_up(agent *a) {
+    gw_error error;
+    error_set(&error, GW_NO_MEMORY, "shutdown: no memory to tell the others");
+    leaving_finish_on_loop(a, &error);
+}
+
+static void tell_again(timer *t) {
+    agent *a = list_entry(t, agent, leaving.again);
+    int64_t since_ns = a->leaving.failing_ns;
+    a->leaving.failing_ns = 0;
+    for (int rank = 0; rank < a->member_count; rank++) {
+        uint32_t owed = agent_member(a, rank)->owed;
+        agent_member(a, rank)->owed = 0;
+        for (message_kind kind = KIND_ASK_LEAVE; owed && kind <= KIND_LEAVE; kind++)
+            if ((owed & bit_of(kind)) && !agent_member(a, rank)->lost)
+                leaving_tell_on_loop(a, rank, kind);
+    }
+    if (!a->leaving.failing_ns) return;
+    a->leaving.failing_ns = since_ns;
+    if (env_now_ns(a->env) - since_ns > BOUND_S * SECOND) give_up(a);
+}
+
+void leaving_send_state_on_loop(agent *a) {
+    leaving_disarm(a, &a->leaving.patience);
+    leaving_tell_on_loop(a, a->leaving.wave_from, KIND_STATE);
+}
+
+static void out_of_patience(timer *t) {
+    leaving_send_state_on_loop(list_entry(t, agent, leaving.patience));
+}
+
+void leaving_check_on_loop(agent *a) {
+    leaving *l = &a->leaving;
+    if (!(l->patience.armed || l->alone) || !leaving_is_idle(a)) return;
+    if (l->alone) {
+        leaving_finish_on_loop(a, NULL);
+    } else {
+        leaving_send_state_on_loop(a);
+    }
+}
+
+// ---- Every worker ----
+
+static void out_of_own_time(timer *t) {
+    agent *a = list_entry(t, agent, leaving.bound);
+    gw_error error;
+    error_set(&error, GW_TIMEOUT, "shutdown: %s has not let this worker leave within %d s",
+              agent_member(a, roster_judge(a))->name, OWN_BOUND_S);
+    leaving_finish_on_loop(a, &error);
+}
+
+// The dead count as having asked. So that this goes by unnoticed by nobody, they are named; but for those that somebody of
+// the same name has come for.
+static void name_dead(const agent *a) {
+    for (int rank = 0; rank < a->member_count; rank++) {
+        const member *m = agent_member(a, rank);
+        if (!m->known || !m->lost || m->left || roster_find((agent *)a, m->name) != rank) continue;
+        log_line("%s leaves without %s: %s", a->name, m->name, m->why.text);
+    }
+}
+
+static void all_asked(agent *a) {
+    leaving *l = &a->leaving;
+    if (a->phase != AGENT_ASKED) return;
+    a->phase = AGENT_DRAINING;
+    l->all_asked = true;
+    if (!l->coordinates) leaving_set_timer(a, &l->bound, out_of_own_time, OWN_BOUND_S);
+    failpoint("draining");
+    name_dead(a);
+    references_give_back_on_loop(a);
+}
+
+static void wave_came(agent *a, int from, reader *r) {
+    leaving *l = &a->leaving;
+    l->owed_wave = reader_u32(r);
+    l->wave_from = from;
+    if (leaving_is_idle(a)) {
+        leaving_send_state_on_loop(a);
+    } else {
+        leaving_set_timer(a, &a->leaving.patience, out_of_patience, PATIENCE_S);
+    }
+}
+
+static void leave_came(agent *a, reader *r) {
+    gw_error error;
+    char missing[LEAVE_TEXT_MAX];
+    bool clean = reader_u8(r) != 0;
+    reader_text(r, missing, sizeof missing);
+    if (!clean)
+        error_set(&error, GW_TIMEOUT, "shutdown: not everything has ended within %d s: %s", BOUND_S,
+                  missing);
+    leaving_finish_on_loop(a, clean ? NULL : &error);
+}
+
+void leaving_told_on_loop(agent *a, int from, message_kind kind, reader *r) {
+    switch (kind) {
+    case KIND_ASK_LEAVE: coordinator_asked_on_loop(a, from, r); break;
+    case KIND_ALL_ASKED: all_asked(a); break;
+    case KIND_WAVE: wave_came(a, from, r); break;
+    case KIND_STATE: coordinator_state_came_on_loop(a, from, r); break;
+    default: leave_came(a, r); break;
+    }
+}
+
+// The judge is told, and tells; but who has heard of a change first knows another one for a while.
+gw_status leaving_received_on_loop(agent *a, int from, message *m, gw_error *error) {
+    reader r = reader_of(m->head.data, m->head.size);
+    leaving_told_on_loop(a, from, m->kind, &r);
+    message_release(m);
+    if (!r.failed) return GW_OK;
+    return error_set(error, GW_PROTOCOL, "a message about leaving that is cut off");
+}
+
+// ---- Asking ----
+
+void leaving_ask_on_loop(agent *a) {
+    a->phase = AGENT_ASKED;
+    leaving_tell_on_loop(a, roster_judge(a), KIND_ASK_LEAVE);
+}
+
+static void out_of_time_alone(timer *t) {
+    agent *a = list_entry(t, agent, leaving.bound);
+    words missing = describe(a);
+    gw_error error;
+    error_set(&error, GW_TIMEOUT, "leaving: not everything has ended within %d s: this worker %s",
+              BOUND_S, missing.text);
+    leaving_finish_on_loop(a, &error);
+}
+
+void leaving_ask_alone_on_loop(agent *a) {
+    a->leaving.alone = true;
+    a->phase = AGENT_DRAINING;
+    leaving_set_timer(a, &a->leaving.bound, out_of_time_alone, BOUND_S);
+    references_give_back_on_loop(a);
+    leaving_check_on_loop(a);
+}
+
+// ---- What happens to others meanwhile ----
+
+void leaving_judge_changed_on_loop(agent *a) {
+    leaving *l = &a->leaving;
+    bool asks = a->phase == AGENT_ASKED || a->phase == AGENT_DRAINING;
+    if (!asks || l->alone || l->over) return;
+    // "Whoever has asked tells the new one, and it begins again."
+    if (a->phase == AGENT_DRAINING) leaving_set_timer(a, &l->bound, out_of_own_time, OWN_BOUND_S);
+    leaving_disarm(a, &l->patience);
+    leaving_tell_on_loop(a, roster_judge(a), KIND_ASK_LEAVE);
+}
+
+void leaving_lost_on_loop(agent *a, int rank) {
+    if (a->leaving.wave_from == rank) leaving_disarm(a, &a->leaving.patience);
+    coordinator_check_asked_on_loop(a);
+    coordinator_check_answered_on_loop(a);
+    leaving_check_on_loop(a);  // what was awaited from it is awaited no more
+}

@@ -1,0 +1,125 @@
+// The judge's part in leaving together: whoever it is coordinates. docs/PROTOCOL.md, "Shutdown".
+#include "agent/leave.h"
+#include "agent/member_table.h"
+
+#include <stdio.h>
+
+enum { PAUSE_FIRST_MS = 5, PAUSE_MAX_MS = 500 };
+
+static bool is_there(const member *m) {
+    return m->known && !m->lost;
+}
+
+static void send_leave(agent *a, bool clean) {
+    a->leaving.clean = clean;
+    leaving_tell_all_on_loop(a, KIND_LEAVE);
+}
+
+static void out_of_time(timer *t) {
+    agent *a = list_entry(t, agent, leaving.bound);
+    // A wave that is younger than its answers need says nothing about who is silent.
+    bool late = env_now_ns(a->env) - a->leaving.wave_start_ns > 2 * PATIENCE_S * SECOND;
+    for (int rank = 0; rank < a->member_count && late; rank++) {
+        member *m = agent_member(a, rank);
+        if (is_there(m) && !m->answered)
+            snprintf(m->missing, sizeof m->missing, "does not say what it is doing");
+    }
+    send_leave(a, false);
+}
+
+static void start_wave(agent *a) {
+    leaving *l = &a->leaving;
+    l->before_was_idle = l->sent_wave && l->all_idle;
+    l->before_sent = l->sent;
+    l->before_received = l->received;
+    l->sent_wave++;
+    l->all_idle = true;
+    l->sent = l->received = 0;
+    l->wave_start_ns = env_now_ns(a->env);
+    for (int rank = 0; rank < a->member_count; rank++) agent_member(a, rank)->answered = false;
+    leaving_tell_all_on_loop(a, KIND_WAVE);
+}
+
+static void pause_is_over(timer *t) {
+    start_wave(list_entry(t, agent, leaving.pause));
+}
+
+// Who is busy answers late, and two quiet waves in a row are enough. But as long as all are idle and the sums differ,
+// something is under way, or is known to some and not to others: asking at once again would only be in its way.
+static void start_next_wave(agent *a) {
+    leaving *l = &a->leaving;
+    bool differ = l->all_idle && (l->before_was_idle || l->sent != l->received);
+    if (!differ) {
+        l->pause_ns = 0;
+        start_wave(a);
+        return;
+    }
+    l->pause_ns = l->pause_ns ? 2 * l->pause_ns : PAUSE_FIRST_MS * (SECOND / 1000);
+    if (l->pause_ns > PAUSE_MAX_MS * (SECOND / 1000)) l->pause_ns = PAUSE_MAX_MS * (SECOND / 1000);
+    l->pause.fire = pause_is_over;
+    env_set_timer(a->env, &l->pause, env_now_ns(a->env) + l->pause_ns);
+}
+
+static bool has_ended(const leaving *l) {
+    return l->all_idle && l->before_was_idle && l->sent == l->received &&
+           l->before_sent == l->before_received && l->sent == l->before_sent;
+}
+
+void coordinator_check_answered_on_loop(agent *a) {
+    leaving *l = &a->leaving;
+    if (!l->coordinates || l->over || l->pause.armed) return;
+    for (int rank = 0; rank < a->member_count; rank++) {
+        const member *m = agent_member(a, rank);
+        if (is_there(m) && !(m->answered && m->asked)) return;
+    }
+    if (has_ended(l)) {
+        send_leave(a, true);
+    } else {
+        start_next_wave(a);
+    }
+}
+
+void coordinator_state_came_on_loop(agent *a, int from, reader *r) {
+    leaving *l = &a->leaving;
+    char missing[96];
+    uint32_t wave = reader_u32(r);
+    bool idle = reader_u8(r) != 0;
+    uint64_t sent = reader_u64(r), received = reader_u64(r);
+    reader_text(r, missing, sizeof missing);
+    if (r->failed || !l->coordinates || wave != l->sent_wave || agent_member(a, from)->answered)
+        return;
+    agent_member(a, from)->answered = true;
+    l->sent += sent;
+    l->received += received;
+    if (!idle) l->all_idle = false;
+    snprintf(agent_member(a, from)->missing, sizeof agent_member(a, from)->missing, "%s", missing);
+    coordinator_check_answered_on_loop(a);
+}
+
+void coordinator_asked_on_loop(agent *a, int from, reader *r) {
+    leaving *l = &a->leaving;
+    // A judge before this one has found that all had asked.
+    if (reader_u8(r)) l->all_asked = true;
+    agent_member(a, from)->asked = true;
+    if (!l->coordinates) {
+        coordinator_check_asked_on_loop(a);
+    } else {
+        leaving_tell_on_loop(a, from, KIND_ALL_ASKED);
+        coordinator_check_answered_on_loop(a);
+    }
+}
+
+void coordinator_check_asked_on_loop(agent *a) {
+    leaving *l = &a->leaving;
+    bool asks = (a->phase == AGENT_ASKED || a->phase == AGENT_DRAINING) && !l->alone;
+    if (!asks || l->coordinates || l->over || roster_judge(a) != a->rank) return;
+    for (int rank = 0; rank < a->member_count; rank++) {
+        const member *m = agent_member(a, rank);
+        if (is_there(m) && !m->asked) return;
+    }
+    l->coordinates = true;
+    l->all_asked = true;
+    leaving_tell_all_on_loop(a, KIND_ALL_ASKED);
+    leaving_set_timer(a, &l->bound, out_of_time, BOUND_S);
+    start_wave(a);
+}

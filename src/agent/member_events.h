@@ -1,0 +1,15 @@
+// Watches: events of membership on their way to the program.
+//
+// Threads: with the role.
+#ifndef AGENT_MEMBER_EVENTS_H
+#define AGENT_MEMBER_EVENTS_H
+
+#include "agent/agent.h"
+#include <gradwire/membership.h>
+
+void watches_tell_on_loop(agent *a, gw_member_event_kind kind, int rank);
+
+// Who waits for an event waits no more.
+void watches_close_on_loop(agent *a);
+
+#endif

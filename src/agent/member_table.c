@@ -1,0 +1,172 @@
+#include "agent/member_table.h"
+
+#include "base/log.h"
+#include "call/call.h"
+#include "agent/admission.h"
+#include "agent/deferred.h"
+#include "collective/leader.h"
+#include "call/promise.h"
+#include "call/flow_control.h"
+#include "call/server.h"
+#include "agent/upward.h"
+#include "agent/member_events.h"
+
+#include <stdio.h>
+
+// ---- Who is there ----
+
+static bool put_name(agent *a, int rank) {
+    pthread_mutex_lock(&a->names);
+    bool put = map_put_name(&a->ranks, agent_member(a, rank)->name, (void *)(intptr_t)(rank + 1));
+    pthread_mutex_unlock(&a->names);
+    return put;
+}
+
+int roster_find(agent *a, const char *name) {
+    pthread_mutex_lock(&a->names);
+    int found = (int)(intptr_t)map_find_name(&a->ranks, name);
+    pthread_mutex_unlock(&a->names);
+    return found - 1;
+}
+
+bool roster_has_heard_of(const agent *a, uint32_t rank) {
+    return rank < (uint32_t)a->member_count && a->members[rank]->known;
+}
+
+int roster_judge(const agent *a) {
+    return members_judge(a->roster);
+}
+
+void roster_await_on_loop(agent *a, int rank, bool awaits) {
+    if (a->roster && rank != a->rank) members_await(a->roster, rank, awaits);
+}
+
+// A name may come again, with a larger rank: then it means the new one.
+static bool is_newest(agent *a, int rank) {
+    return roster_find(a, agent_member(a, rank)->name) < rank;
+}
+
+static gw_status introduce(agent *a, const gw_worker *w, const char *address, gw_error *error) {
+    if (!agent_add_member(a, w->rank))
+        return error_set(error, GW_NO_MEMORY, "no memory for %s", w->name);
+    member *m = agent_member(a, w->rank);
+    snprintf(m->name, sizeof m->name, "%s", w->name);
+    snprintf(m->address, sizeof m->address, "%s", address);
+    m->worker.incarnation = w->incarnation;
+    if (is_newest(a, w->rank) && !put_name(a, w->rank))
+        return error_set(error, GW_NO_MEMORY, "no memory for %s", w->name);
+    m->lost = false;
+    atomic_store_explicit(&m->known, true, memory_order_release);
+    a->there_count++;
+    return GW_OK;
+}
+
+gw_status roster_add_self_on_loop(agent *a, const char *address, gw_error *error) {
+    const gw_worker self = { .name = a->name, .rank = a->rank, .incarnation = a->incarnation };
+    return introduce(a, &self, address, error);
+}
+
+static gw_status meet(agent *a, const gw_worker *w, const char *address, gw_error *error) {
+    gw_status status = introduce(a, w, address, error);
+    return status ? status : peers_add(a->peers, w->rank, w->incarnation, w->name, address, error);
+}
+
+gw_status roster_add_on_loop(agent *a, const gw_worker *w, const char *address, gw_error *error) {
+    if (roster_has_heard_of(a, (uint32_t)w->rank)) return GW_OK;
+    gw_status status = meet(a, w, address, error);
+    return status ? status
+                  : members_add(a->roster, w->rank, w->incarnation, w->name, address, error);
+}
+
+// ---- What happens to them ----
+
+static void joined(void *user, int rank, uint64_t incarnation, const char *name,
+                   const char *address) {
+    agent *a = user;
+    gw_error error;
+    const gw_worker w = { .name = name, .rank = rank, .incarnation = incarnation };
+    if (a->fence.status || roster_has_heard_of(a, (uint32_t)rank)) return;
+    // Whoever cannot remember a member would misunderstand all that is said of it.
+    if (meet(a, &w, address, &error)) {
+        log_line("%s goes, since it cannot take in another member: %s", a->name, error.text);
+        agent_fence_on_loop(a, &error);
+        return;
+    }
+    early_retry_on_loop(a);
+    watches_tell_on_loop(a, GW_MEMBER_JOINED, rank);
+}
+
+void roster_lose_on_loop(agent *a, int rank, bool left, const gw_error *why) {
+    member *m = agent_member(a, rank);
+    m->lost = true;
+    m->left = left;
+    m->why = *why;
+    if (!m->why.status) m->why.status = GW_DISCONNECTED;
+    a->there_count--;
+    early_drop_on_loop(a, rank);
+    calls_lost_on_loop(a, rank);
+    gatherings_lost_on_loop(a,
+                            rank);  // whoever is lost while it meets has not given up (G3, not G4)
+    servings_lost_on_loop(a, rank);
+    promises_lost_on_loop(a, rank);
+    references_lost_on_loop(a, rank);
+    graphs_lost_on_loop(a, rank);
+    room_came_on_loop(a, rank);
+}
+
+static void gone(void *user, int rank, bool left, const gw_error *why) {
+    agent *a = user;
+    if (a->fence.status || !roster_has_heard_of(a, (uint32_t)rank)) return;
+    if (agent_member(a, rank)->lost) return;
+    roster_lose_on_loop(a, rank, left, why);
+    leaving_lost_on_loop(a, rank);
+    watches_tell_on_loop(a, left ? GW_MEMBER_LEFT : GW_MEMBER_DIED, rank);
+    if (a->joining) env_wake(a->env, a->joining);
+}
+
+static void suspected(void *user, int rank, bool is_suspected) {
+    agent *a = user;
+    if (a->fence.status || !roster_has_heard_of(a, (uint32_t)rank)) return;
+    watches_tell_on_loop(a, is_suspected ? GW_MEMBER_SUSPECTED : GW_MEMBER_TRUSTED, rank);
+}
+
+static void judge_changed(void *user, int judge) {
+    agent *a = user;
+    (void)judge;
+    if (a->fence.status || a->phase == AGENT_LEFT) return;
+    leaving_judge_changed_on_loop(a);
+    doorman_check_on_loop(a);
+}
+
+static void fenced(void *user, const gw_error *why) {
+    agent_fence_on_loop(user, why);
+}
+
+void roster_peer_lost(void *user, int rank, const gw_error *why) {
+    agent *a = user;
+    if (a->roster) members_lost(a->roster, rank, why);
+}
+
+// ---- Life ----
+
+gw_status roster_open_on_loop(agent *a, bool joins, gw_error *error) {
+    members_options options = { .env = a->env,
+                                .peers = a->peers,
+                                .rank = a->rank,
+                                .incarnation = a->incarnation,
+                                .name = a->name,
+                                .address = agent_member(a, a->rank)->address,
+                                .joins = joins,
+                                .user = a,
+                                .joined = joined,
+                                .gone = gone,
+                                .suspected = suspected,
+                                .judge_changed = judge_changed,
+                                .fenced = fenced };
+    return members_open(options, &a->roster, error);
+}
+
+void roster_close_on_loop(agent *a) {
+    if (a->roster) members_close(a->roster);
+    a->roster = NULL;
+}

@@ -1,0 +1,196 @@
+// Drives the membership machine over the sessions with peers, with one timer.
+#include "agent/members.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/planted.h"
+#include "membership/membership.h"
+
+#include <assert.h>
+
+struct members {
+    members_options options;
+    membership *machine;
+    timer tick;
+    bool is_started;
+
+    // what was counted of each peer at the last tick
+    uint64_t *heard_counts;
+    int count_limit;
+};
+
+_Static_assert((int)MEMBERS_KIND_FIRST == (int)MEMBERSHIP_BEAT, "the first of its messages");
+_Static_assert((int)MEMBERS_KIND_LAST >= (int)MEMBERSHIP_HEARD, "and room for the last");
+
+static int64_t now_of(const members *m) {
+    if (planted(PLANTED_WALL_CLOCK)) return env_wall_ns(m->options.env);
+    return env_now_ns(m->options.env);
+}
+
+// ---- What the machine wants ---------------------------------------------------------------------------------------
+static void on_send(void *user, int rank, message *msg) {
+    members *m = user;
+    gw_error error;
+    // What cannot be sent now is made up for by later beats, or the peer is lost.
+    peers_send(m->options.peers, rank, msg, true, &error);
+}
+
+static void on_joined(void *user, const member_fact *who) {
+    members *m = user;
+    const members_options *o = &m->options;
+    if (o->joined) o->joined(o->user, who->rank, who->incarnation, who->name, who->address);
+}
+
+static void on_gone(void *user, int rank, bool left, const gw_error *why) {
+    members *m = user;
+    const members_options *o = &m->options;
+    if (left) peers_note_left(o->peers, rank);
+    if (!planted(PLANTED_NO_FENCING)) peers_lose(o->peers, rank, why);
+    if (o->gone) o->gone(o->user, rank, left, why);
+}
+
+static void on_suspected(void *user, int rank, bool is_suspected) {
+    members *m = user;
+    const members_options *o = &m->options;
+    if (o->suspected) o->suspected(o->user, rank, is_suspected);
+}
+
+static void on_judge_changed(void *user, int judge) {
+    members *m = user;
+    const members_options *o = &m->options;
+    if (o->judge_changed) o->judge_changed(o->user, judge);
+}
+
+// Nobody listens to this worker any more, nor should it to them.
+static void on_fenced(void *user, const gw_error *why) {
+    members *m = user;
+    const members_options *o = &m->options;
+    env_set_timer(o->env, &m->tick, ENV_NEVER);
+    log_line("%s", why->text);
+    if (o->fenced) o->fenced(o->user, why);
+    for (int rank = 0; rank < membership_limit(m->machine); rank++)
+        if (rank != o->rank) peers_lose(o->peers, rank, why);
+}
+
+// ---- Time -----------------------------------------------------------------------------------------------------------
+static bool has_counts(members *m, int limit) {
+    if (limit <= m->count_limit) return true;
+    uint64_t *grown = mem_realloc(m->heard_counts, (size_t)limit * sizeof *grown);
+    if (!grown) return false;
+    for (int i = m->count_limit; i < limit; i++) grown[i] = 0;
+    m->heard_counts = grown;
+    m->count_limit = limit;
+    return true;
+}
+
+// Whether a peer is heard is seen by comparing a count once in a while: receiving costs nothing more.
+static void look_who_is_heard(members *m, int64_t now_ns) {
+    int limit = membership_limit(m->machine);
+    if (!has_counts(m, limit)) limit = m->count_limit;
+    for (int rank = 0; rank < limit; rank++) {
+        uint64_t count = peers_heard_count(m->options.peers, rank);
+        if (count == m->heard_counts[rank]) {
+            peers_nudge(m->options.peers, rank);  // should it have been lost below the session
+            continue;
+        }
+        m->heard_counts[rank] = count;
+        membership_heard(m->machine, rank, now_ns);
+    }
+}
+
+static void on_tick(timer *t) {
+    members *m = (members *)((char *)t - offsetof(members, tick));
+    int64_t now_ns = now_of(m);
+    look_who_is_heard(m, now_ns);
+    int64_t due_ns = membership_tick(m->machine, now_ns);
+    if (planted(PLANTED_WALL_CLOCK) && due_ns != ENV_NEVER)
+        due_ns = env_now_ns(m->options.env) + due_ns - now_ns;
+    env_set_timer(m->options.env, &m->tick, due_ns);
+}
+
+// ---- Life -----------------------------------------------------------------------------------------------------------
+gw_status members_open(members_options options, members **out, gw_error *error) {
+    members *m = mem_calloc(sizeof *m);
+    if (!m) return error_set(error, GW_NO_MEMORY, "no memory for an agent");
+    m->options = options;
+    m->tick.fire = on_tick;
+    membership_options o = { .rank = options.rank,
+                             .incarnation = options.incarnation,
+                             .name = options.name,
+                             .address = options.address,
+                             .joins = options.joins,
+                             .user = m,
+                             .send = on_send,
+                             .joined = on_joined,
+                             .gone = on_gone,
+                             .suspected = on_suspected,
+                             .judge_changed = on_judge_changed,
+                             .fenced = on_fenced };
+    gw_status status = membership_open(o, &m->machine, error);
+    if (status) {
+        mem_free(m);
+        return status;
+    }
+    *out = m;
+    return GW_OK;
+}
+
+void members_close(members *m) {
+    if (!m) return;
+    env_set_timer(m->options.env, &m->tick, ENV_NEVER);
+    membership_close(m->machine);
+    mem_free(m->heard_counts);
+    mem_free(m);
+}
+
+gw_status members_add(members *m, int rank, uint64_t incarnation, const char *name,
+                      const char *address, gw_error *error) {
+    assert(!m->is_started);
+    return membership_add(m->machine, rank, incarnation, name, address, error);
+}
+
+void members_start(members *m) {
+    m->is_started = true;
+    peers_be_patient(m->options.peers);
+    membership_start(m->machine, now_of(m));
+    if (!membership_is_fenced(m->machine))
+        env_set_timer(m->options.env, &m->tick, env_now_ns(m->options.env));
+}
+
+bool members_is_complete(const members *m) {
+    return membership_is_complete(m->machine);
+}
+
+gw_status members_admit(members *m, uint64_t incarnation, const char *name, const char *address,
+                        int *out_rank, gw_error *error) {
+    return membership_admit(m->machine, incarnation, name, address, now_of(m), out_rank, error);
+}
+
+// ---- Evidence ---------------------------------------------------------------------------------------------------------
+gw_status members_received(members *m, int from, message *msg, gw_error *error) {
+    gw_status status = membership_received(m->machine, from, msg, now_of(m), error);
+    message_release(msg);
+    return status;
+}
+
+void members_lost(members *m, int rank, const gw_error *why) {
+    bool left = peers_has_left(m->options.peers, rank);
+    membership_lost(m->machine, rank, left, why, now_of(m));
+}
+
+void members_await(members *m, int rank, bool awaits) {
+    membership_await(m->machine, rank, awaits);
+}
+
+// ---- What is known ----------------------------------------------------------------------------------------------------
+int members_judge(const members *m) {
+    return membership_judge(m->machine);
+}
+
+bool members_is_gone(const members *m, int rank) {
+    return membership_is_gone(m->machine, rank);
+}
+
+uint64_t members_epoch(const members *m) {
+    return membership_epoch(m->machine);
+}

@@ -1,0 +1,245 @@
+#include "agent/options.h"
+
+#include "base/status.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    UNSET = -1,
+    DEFAULT_TIMEOUT_MS = 60000,
+    DEFAULT_JOIN_TIMEOUT_MS = 300000,
+    DEFAULT_THREADS = 4
+};
+
+static bool is_name_char(unsigned char c) {
+    return (unsigned)((c | 32) - 'a') < 26 || (unsigned)(c - '0') < 10 || c == '_' || c == ':' ||
+           c == '.' || c == '-';
+}
+
+bool options_is_name(const char *name) {
+    size_t size = 0;
+    while (is_name_char((unsigned char)name[size]) && size <= LIMIT_NAME_BYTES) size++;
+    return size >= 1 && size <= LIMIT_NAME_BYTES && !name[size];
+}
+
+// |what| is where the text comes from: "RANK", "rank in the URL".
+static gw_status parse_number(const char *text, const char *what, long max, int *out,
+                              gw_error *error) {
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (!isdigit((unsigned char)text[0]) || *end || value > max)
+        return error_set(error, GW_INVALID, "%s is \"%s\", not a number from 0 to %ld", what, text,
+                         max);
+    *out = (int)value;
+    return GW_OK;
+}
+
+static gw_status parse_query(const char *query, int *rank, int *world_size, gw_error *error) {
+    char part[64];
+    for (const char *at = query; *at;) {
+        size_t size = strcspn(at, "&");
+        if (size >= sizeof part)
+            return error_set(error, GW_INVALID, "\"%s\" in the URL is too long", at);
+        memcpy(part, at, size);
+        part[size] = '\0';
+        at += size + (at[size] == '&');
+        gw_status status;
+        if (!strncmp(part, "rank=", 5)) {
+            status = parse_number(part + 5, "rank in the URL", LIMIT_WORKERS - 1, rank, error);
+        } else if (!strncmp(part, "world_size=", 11)) {
+            status =
+                parse_number(part + 11, "world_size in the URL", LIMIT_WORKERS, world_size, error);
+        } else {
+            status = error_set(error, GW_INVALID,
+                               "the URL says \"%s\"; it may say rank=... and world_size=...", part);
+        }
+        if (status) return status;
+    }
+    return GW_OK;
+}
+
+// Only names that can mean nothing but this machine.
+static bool is_loopback(const char *host) {
+    unsigned a, b, c, d;
+    char rest;
+    if (!strcmp(host, "localhost") || !strcmp(host, "::1") || !strcmp(host, "[::1]")) return true;
+    return sscanf(host, "%u.%u.%u.%u%c", &a, &b, &c, &d, &rest) == 4 && a == 127 && b < 256 &&
+           c < 256 && d < 256;
+}
+
+static gw_status set_master(join_options *out, const char *host, const char *port,
+                            const char *host_what, const char *port_what, gw_error *error) {
+    int number;
+    gw_status status = parse_number(port, port_what, 65535, &number, error);
+    if (status) return status;
+    if (!is_loopback(host))
+        return error_set(error, GW_UNSUPPORTED,
+                         "%s is \"%s\": only addresses of this machine (localhost, 127.0.0.1) are "
+                         "allowed until connections are encrypted",
+                         host_what, host);
+    if (!number && (out->group || out->world_size > 1))
+        return error_set(error, GW_INVALID, "%s is 0, which the other workers cannot find",
+                         port_what);
+    // "localhost" may mean two addresses, and everybody has to choose the same one.
+    const char *address = strcmp(host, "localhost") ? host : "127.0.0.1";
+    snprintf(out->master, sizeof out->master, "%s:%d", address, number);
+    return GW_OK;
+}
+
+static gw_status parse_tcp(const char *rest, join_options *out, gw_error *error) {
+    char host[ENV_ADDRESS_MAX];
+    const char *colon = strrchr(rest, ':');
+    size_t size = colon ? (size_t)(colon - rest) : 0;
+    if (!size || size >= sizeof host || !colon[1])
+        return error_set(error, GW_INVALID, "\"tcp://%s\" is not of the form tcp://host:port",
+                         rest);
+    memcpy(host, rest, size);
+    host[size] = '\0';
+    return set_master(out, host, colon + 1, "the host in the URL", "the port in the URL", error);
+}
+
+static gw_status parse_env(char *(*variable)(const char *name), join_options *out,
+                           gw_error *error) {
+    const char *host = variable("MASTER_ADDR"), *port = variable("MASTER_PORT");
+    if (!host || !*host) return error_set(error, GW_INVALID, "MASTER_ADDR is not set");
+    if (!port || !*port) return error_set(error, GW_INVALID, "MASTER_PORT is not set");
+    return set_master(out, host, port, "MASTER_ADDR", "MASTER_PORT", error);
+}
+
+// The URL without its query goes to |base|.
+static gw_status split(const char *url, char *base, size_t base_size, int *rank, int *world_size,
+                       gw_error *error) {
+    const char *query = strchr(url, '?');
+    size_t size = query ? (size_t)(query - url) : strlen(url);
+    if (size >= base_size) return error_set(error, GW_INVALID, "init_method is too long");
+    memcpy(base, url, size);
+    base[size] = '\0';
+    return query ? parse_query(query + 1, rank, world_size, error) : GW_OK;
+}
+
+static gw_status parse_address(const char *base, char *(*variable)(const char *name),
+                               join_options *out, gw_error *error) {
+    if (!strcmp(base, "env://")) return parse_env(variable, out, error);
+    if (!strncmp(base, "tcp://", 6)) return parse_tcp(base + 6, out, error);
+    if (!strncmp(base, "file://", 7)) {
+        if (!base[7]) return error_set(error, GW_INVALID, "file:// needs a path behind it");
+        snprintf(out->path, sizeof out->path, "%s", base + 7);
+        return GW_OK;
+    }
+    return error_set(error, GW_INVALID,
+                     "init_method \"%s\" does not begin with env://, tcp:// or file://", base);
+}
+
+static gw_status from_environment(char *(*variable)(const char *name), const char *name,
+                                  const char *words, int max, int *out, gw_error *error) {
+    const char *text = variable(name);
+    if (!text || !*text)
+        return error_set(error, GW_INVALID, "%s is not set and no %s was given", name, words);
+    return parse_number(text, name, max, out, error);
+}
+
+// Options say rank and world size together; else the URL, else the environment, each for what is still open.
+static gw_status find_place(const gw_rpc_options *given, char *(*variable)(const char *name),
+                            int rank, int world_size, join_options *out, gw_error *error) {
+    gw_status status = GW_OK;
+    if (given->world_size) {
+        if (rank != UNSET || world_size != UNSET)
+            return error_set(error, GW_INVALID,
+                             "rank and world size are given twice, by options and in the URL");
+        rank = given->rank;
+        world_size = given->world_size;
+    } else if (given->rank) {
+        return error_set(error, GW_INVALID, "rank %d is given without a world size", given->rank);
+    }
+    if (rank == UNSET)
+        status = from_environment(variable, "RANK", "rank", LIMIT_WORKERS - 1, &rank, error);
+    if (!status && world_size == UNSET)
+        status = from_environment(variable, "WORLD_SIZE", "world size", LIMIT_WORKERS, &world_size,
+                                  error);
+    if (status) return status;
+    if (world_size < 1 || world_size > LIMIT_WORKERS)
+        return error_set(error, GW_INVALID, "a world size of %d, not 1 to %d", world_size,
+                         LIMIT_WORKERS);
+    if (rank < 0 || rank >= world_size)
+        return error_set(error, GW_INVALID, "rank %d of world size %d", rank, world_size);
+    out->rank = rank;
+    out->world_size = world_size;
+    return GW_OK;
+}
+
+// The environment is asked only where nothing is given.
+static gw_status find_group(const gw_rpc_options *given, char *(*variable)(const char *name),
+                            bool place_is_given, join_options *out, gw_error *error) {
+    const char *text = variable("GW_GROUP");
+    out->group = given->group;
+    if ((unsigned)given->group > GW_GROUP_JOIN)
+        return error_set(error, GW_INVALID, "group is %d, not one of gw_group_kind",
+                         (int)given->group);
+    if (given->group && place_is_given)
+        return error_set(error, GW_INVALID,
+                         "a group gives out ranks itself: rank and world size are not given");
+    if (given->group || place_is_given || !text || !*text) return GW_OK;
+    if (!strcmp(text, "found")) {
+        out->group = GW_GROUP_FOUND;
+    } else if (!strcmp(text, "join")) {
+        out->group = GW_GROUP_JOIN;
+    } else {
+        return error_set(error, GW_INVALID, "GW_GROUP is \"%.100s\", not found or join", text);
+    }
+    return GW_OK;
+}
+
+static gw_status find_group_or_place(const gw_rpc_options *given,
+                                     char *(*variable)(const char *name), int rank, int world_size,
+                                     join_options *out, gw_error *error) {
+    bool place_is_given = given->rank || given->world_size || rank != UNSET || world_size != UNSET;
+    gw_status status = find_group(given, variable, place_is_given, out, error);
+    if (status) return status;
+    if (!out->group) return find_place(given, variable, rank, world_size, out, error);
+    out->rank = out->group == GW_GROUP_FOUND ? 0 : -1;
+    return GW_OK;
+}
+
+static gw_status set_name(const char *given, join_options *out, gw_error *error) {
+    // Who joins does not know its rank yet.
+    if (!given && out->group == GW_GROUP_JOIN) return GW_OK;
+    if (!given) {
+        snprintf(out->name, sizeof out->name, "worker%d", out->rank);
+        return GW_OK;
+    }
+    if (!options_is_name(given))
+        return error_set(error, GW_INVALID,
+                         "\"%.140s\" is not a name: 1 to %d of A-Z a-z 0-9 _ : . -", given,
+                         LIMIT_NAME_BYTES);
+    snprintf(out->name, sizeof out->name, "%s", given);
+    return GW_OK;
+}
+
+gw_status options_resolve(const gw_rpc_options *given, char *(*variable)(const char *name),
+                          join_options *out, gw_error *error) {
+    *out = (join_options){ 0 };
+    int rank = UNSET, world_size = UNSET;
+    char base[OPTIONS_PATH_MAX];
+    gw_status status = split(given->init_method ? given->init_method : "env://", base, sizeof base,
+                             &rank, &world_size, error);
+    if (!status) status = find_group_or_place(given, variable, rank, world_size, out, error);
+    if (!status) status = parse_address(base, variable, out, error);
+    if (!status) status = set_name(given->name, out, error);
+    if (status) return status;
+    if (given->timeout_ms < GW_NO_TIMEOUT)
+        return error_set(error, GW_INVALID, "a timeout of %lld ms", (long long)given->timeout_ms);
+    if (given->join_timeout_ms < 0)
+        return error_set(error, GW_INVALID, "a join timeout of %lld ms",
+                         (long long)given->join_timeout_ms);
+    if (given->threads < 0 || given->threads > LIMIT_THREADS / 2)
+        return error_set(error, GW_INVALID, "%d threads, not 1 to %d", given->threads,
+                         LIMIT_THREADS / 2);
+    out->timeout_ms = given->timeout_ms ? given->timeout_ms : DEFAULT_TIMEOUT_MS;
+    out->join_timeout_ms =
+        given->join_timeout_ms ? given->join_timeout_ms : DEFAULT_JOIN_TIMEOUT_MS;
+    out->threads = given->threads ? given->threads : DEFAULT_THREADS;
+    return GW_OK;
+}

@@ -1,0 +1,29 @@
+// What gw_rpc_init was told, by options, URL and environment, checked and put together.
+#ifndef AGENT_OPTIONS_H
+#define AGENT_OPTIONS_H
+
+#include "base/env.h"
+#include "base/limits.h"
+#include <gradwire/rpc.h>
+
+enum { OPTIONS_PATH_MAX = 1024 };
+
+typedef struct join_options {
+    char name[LIMIT_NAME_BYTES + 1];
+    gw_group_kind group;
+    int rank, world_size;          // of a group 0 or -1, and 0
+    char master[ENV_ADDRESS_MAX];  // "host:port"; empty: a file
+    char path[OPTIONS_PATH_MAX];
+    int64_t timeout_ms;  // GW_NO_TIMEOUT: none
+    int64_t join_timeout_ms;
+    int threads;
+} join_options;
+
+// One sentence for whatever is wrong. |variable| is getenv, or a test's.
+gw_status options_resolve(const gw_rpc_options *given, char *(*variable)(const char *name),
+                          join_options *out, gw_error *error);
+
+// [A-Za-z0-9_:.-], 1 to 127 of them.
+bool options_is_name(const char *name);
+
+#endif

@@ -1,0 +1,180 @@
+#include "agent/options.h"
+
+#include "testing/testing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *environment[8];  // "NAME=value", ended by NULL
+
+static char *look_up(const char *name) {
+    for (int i = 0; environment[i]; i++) {
+        size_t size = strlen(name);
+        if (!strncmp(environment[i], name, size) && environment[i][size] == '=')
+            return (char *)environment[i] + size + 1;
+    }
+    return NULL;
+}
+
+static void set_environment(const char *a, const char *b, const char *c, const char *d) {
+    environment[0] = a;
+    environment[1] = b;
+    environment[2] = c;
+    environment[3] = d;
+}
+
+static join_options resolve(gw_rpc_options given) {
+    join_options out;
+    gw_error error;
+    gw_status status = options_resolve(&given, look_up, &out, &error);
+    if (status) print_message("%s\n", error.text);
+    assert_int_equal(status, GW_OK);
+    return out;
+}
+
+// One sentence that holds |words|.
+static void refuse(gw_rpc_options given, gw_status wanted, const char *words) {
+    join_options out;
+    gw_error error = { 0 };
+    assert_int_equal(options_resolve(&given, look_up, &out, &error), wanted);
+    testing_note("\"%s\" should say \"%s\"", error.text, words);
+    assert_non_null(strstr(error.text, words));
+}
+
+static void it_takes_everything_from_the_environment(void **state) {
+    (void)state;
+    set_environment("RANK=1", "WORLD_SIZE=3", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500");
+    join_options o = resolve((gw_rpc_options){ 0 });
+    assert_int_equal(o.rank, 1);
+    assert_int_equal(o.world_size, 3);
+    assert_string_equal(o.master, "127.0.0.1:29500");
+    assert_string_equal(o.name, "worker1");
+    assert_int_equal(o.timeout_ms, 60000);
+    assert_int_equal(o.join_timeout_ms, 300000);
+}
+
+static void it_takes_rank_and_world_size_from_options_or_the_url(void **state) {
+    (void)state;
+    set_environment("RANK=7", "WORLD_SIZE=9", NULL, NULL);
+    join_options o =
+        resolve((gw_rpc_options){ .world_size = 2, .init_method = "tcp://localhost:1" });
+    assert_int_equal(o.rank, 0);
+    assert_int_equal(o.world_size, 2);
+    o = resolve((gw_rpc_options){ .init_method = "file:///tmp/x?rank=3&world_size=4" });
+    assert_int_equal(o.rank, 3);
+    assert_int_equal(o.world_size, 4);
+    assert_string_equal(o.path, "/tmp/x");
+}
+
+static void it_refuses_a_wrong_place_in_the_job(void **state) {
+    (void)state;
+    set_environment("WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=29500", NULL);
+    refuse((gw_rpc_options){ 0 }, GW_INVALID, "RANK is not set and no rank was given");
+    set_environment("RANK=0", "MASTER_ADDR=localhost", "MASTER_PORT=29500", NULL);
+    refuse((gw_rpc_options){ 0 }, GW_INVALID, "WORLD_SIZE is not set");
+    set_environment("RANK=x", "WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=29500");
+    refuse((gw_rpc_options){ 0 }, GW_INVALID, "RANK is \"x\"");
+    set_environment("RANK=-1", "WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=29500");
+    refuse((gw_rpc_options){ 0 }, GW_INVALID, "RANK is \"-1\"");
+    set_environment("RANK=5", "WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=29500");
+    refuse((gw_rpc_options){ 0 }, GW_INVALID, "rank 5 of world size 2");
+    set_environment("RANK=0", "WORLD_SIZE=0", "MASTER_ADDR=localhost", "MASTER_PORT=29500");
+    refuse((gw_rpc_options){ 0 }, GW_INVALID, "world size of 0");
+    refuse((gw_rpc_options){ .rank = 1 }, GW_INVALID, "rank 1 is given without a world size");
+    refuse((gw_rpc_options){ .world_size = -2 }, GW_INVALID, "world size of -2");
+    refuse((gw_rpc_options){ .world_size = 2, .init_method = "tcp://localhost:1?rank=0" },
+           GW_INVALID, "given twice");
+}
+
+static void it_refuses_a_wrong_address(void **state) {
+    (void)state;
+    gw_rpc_options o = { .world_size = 1 };
+    set_environment("MASTER_PORT=29500", NULL, NULL, NULL);
+    refuse(o, GW_INVALID, "MASTER_ADDR is not set");
+    set_environment("MASTER_ADDR=localhost", NULL, NULL, NULL);
+    refuse(o, GW_INVALID, "MASTER_PORT is not set");
+    set_environment("MASTER_ADDR=localhost", "MASTER_PORT=70000", NULL, NULL);
+    refuse(o, GW_INVALID, "MASTER_PORT is \"70000\", not a number from 0 to 65535");
+    set_environment("MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500", NULL, NULL);
+    refuse(o, GW_UNSUPPORTED, "MASTER_ADDR is \"10.0.0.1\": only addresses of this machine");
+    o.init_method = "tcp://localhost";
+    refuse(o, GW_INVALID, "\"tcp://localhost\" is not of the form tcp://host:port");
+    o.init_method = "tcp://localhost:http";
+    refuse(o, GW_INVALID, "\"http\"");
+    o.init_method = "udp://localhost:1";
+    refuse(o, GW_INVALID, "\"udp://localhost:1\" does not begin with env://, tcp:// or file://");
+    o.init_method = "file://";
+    refuse(o, GW_INVALID, "file:// needs a path");
+    o.init_method = "tcp://localhost:1?color=red";
+    refuse(o, GW_INVALID, "\"color=red\"");
+}
+
+static void it_refuses_a_wrong_name(void **state) {
+    (void)state;
+    set_environment(NULL, NULL, NULL, NULL);
+    gw_rpc_options o = { .world_size = 1, .init_method = "file:///tmp/x", .name = "two words" };
+    refuse(o, GW_INVALID, "\"two words\" is not a name");
+    o.name = "";
+    refuse(o, GW_INVALID, "\"\" is not a name");
+    char longest[LIMIT_NAME_BYTES + 2];
+    memset(longest, 'x', sizeof longest);
+    longest[LIMIT_NAME_BYTES] = '\0';
+    o.name = longest;
+    assert_string_equal(resolve(o).name, longest);
+    longest[LIMIT_NAME_BYTES] = 'x';
+    longest[LIMIT_NAME_BYTES + 1] = '\0';
+    refuse(o, GW_INVALID, "is not a name");
+    o.name = "ps:0-a_b.C9";
+    assert_string_equal(resolve(o).name, "ps:0-a_b.C9");
+}
+
+static void it_refuses_wrong_times_and_threads(void **state) {
+    (void)state;
+    set_environment(NULL, NULL, NULL, NULL);
+    const gw_rpc_options good = { .world_size = 1, .init_method = "file:///tmp/x" };
+    gw_rpc_options o = good;
+    o.timeout_ms = -5;
+    refuse(o, GW_INVALID, "a timeout of -5 ms");
+    o = good;
+    o.join_timeout_ms = -5;
+    refuse(o, GW_INVALID, "a join timeout of -5 ms");
+    o = good;
+    o.threads = -1;
+    refuse(o, GW_INVALID, "-1 threads");
+    o = good;
+    o.timeout_ms = GW_NO_TIMEOUT;
+    assert_int_equal(resolve(o).timeout_ms, GW_NO_TIMEOUT);
+}
+
+static void it_takes_a_group_instead_of_a_place(void **state) {
+    (void)state;
+    const gw_rpc_options none = { .init_method = "file:///tmp/x" };
+    set_environment("GW_GROUP=join", "RANK=3", "WORLD_SIZE=4", NULL);
+    join_options o = resolve(none);
+    assert_int_equal(o.group, GW_GROUP_JOIN);
+    assert_int_equal(o.rank, -1);
+    assert_int_equal(o.world_size, 0);
+    assert_string_equal(o.name, "");  // its incarnation's, later
+    set_environment("GW_GROUP=found", NULL, NULL, NULL);
+    o = resolve(none);
+    assert_int_equal(o.group, GW_GROUP_FOUND);
+    assert_int_equal(o.rank, 0);
+    assert_string_equal(o.name, "worker0");
+    // What is given comes before the environment.
+    o = resolve((gw_rpc_options){ .world_size = 2, .init_method = "file:///tmp/x" });
+    assert_int_equal(o.group, GW_GROUP_NONE);
+    o = resolve((gw_rpc_options){ .group = GW_GROUP_JOIN, .init_method = "file:///tmp/x" });
+    assert_int_equal(o.group, GW_GROUP_JOIN);
+    set_environment("GW_GROUP=enter", NULL, NULL, NULL);
+    refuse(none, GW_INVALID, "GW_GROUP is \"enter\", not found or join");
+    const gw_rpc_options both = { .group = GW_GROUP_JOIN,
+                                  .world_size = 2,
+                                  .init_method = "file:///tmp/x" };
+    refuse(both, GW_INVALID, "a group gives out ranks itself");
+    const gw_rpc_options portless = { .group = GW_GROUP_FOUND, .init_method = "tcp://localhost:0" };
+    refuse(portless, GW_INVALID, "is 0, which the other workers cannot find");
+}
+
+GW_TESTS(rpc_options, it_takes_a_group_instead_of_a_place, it_takes_everything_from_the_environment,
+         it_takes_rank_and_world_size_from_options_or_the_url, it_refuses_a_wrong_place_in_the_job,
+         it_refuses_a_wrong_address, it_refuses_a_wrong_name, it_refuses_wrong_times_and_threads);

@@ -1,0 +1,221 @@
+#include "agent/outgoing.h"
+
+#include "base/failpoint.h"
+#include "base/mem.h"
+#include "call/promise.h"
+#include "agent/upward.h"
+
+#include <string.h>
+
+// ---- Filling ----
+
+static bool add_special(shipment *s, shipped special) {
+    if (s->special_count == s->special_capacity) {
+        uint32_t capacity = s->special_capacity * 2;
+        shipped *grown = mem_alloc(capacity * sizeof *grown);
+        if (!grown) return false;
+        memcpy(grown, s->specials, s->special_count * sizeof *grown);
+        if (s->specials != s->kept) mem_free(s->specials);
+        s->specials = grown;
+        s->special_capacity = capacity;
+    }
+    s->specials[s->special_count++] = special;
+    return true;
+}
+
+static const agent *agent_behind(gw_value v) {
+    return v.kind == GW_RREF ? reference_agent(v.as.rref) : v.as.future->agent;
+}
+
+static bool put_special(void *user, encoder *e, gw_value v, gw_error *error);
+
+// The tag of a reference stands there already.
+static bool put_value_behind(shipment *s, encoder *e, gw_rref *r, gw_error *error) {
+    bytes *head = &e->message->head;
+    gw_future *f = by_value_open(r);
+    if (!f || head->failed) {
+        handle_release(f);
+        error_set(error, GW_NO_MEMORY, "no memory for a reference in a message");
+        return false;
+    }
+    head->data[head->size - 1] = GW_FUTURE;
+    bool put = put_special(s, e, gw_value_of_future(f), error);
+    handle_release(f);
+    return put;
+}
+
+static bool put_special(void *user, encoder *e, gw_value v, gw_error *error) {
+    shipment *s = user;
+    if (agent_behind(v) != s->agent) {
+        error_set(error, GW_INVALID,
+                  "a %s of another agent, or of a call that failed, cannot be sent",
+                  gw_kind_name(v.kind));
+        return false;
+    }
+    if (v.kind == GW_RREF && s->resolves) return put_value_behind(s, e, v.as.rref, error);
+    shipped special = { .type = v.kind == GW_RREF ? SPECIAL_REFERENCE : SPECIAL_PROMISE,
+                        .handle = handle_retain((gw_handle *)v.as.bytes) };
+    if (v.kind == GW_FUTURE) special.forward = forward_open(v.as.future);
+    if ((v.kind == GW_RREF || special.forward) && add_special(s, special)) {
+        bytes_put_u32(&e->message->head, s->special_count - 1);
+        return true;
+    }
+    forward_free(special.forward);
+    handle_release(special.handle);
+    error_set(error, GW_NO_MEMORY, "no memory for a %s in a message", gw_kind_name(v.kind));
+    return false;
+}
+
+gw_status shipment_init(shipment *s, agent *a, message_kind kind, gw_error *error) {
+    *s = (shipment){ .agent = a, .special_capacity = SHIPMENT_SPECIALS_KEPT, .graph = -1 };
+    s->specials = s->kept;
+    s->message = message_open((uint8_t)kind);
+    if (!s->message) return error_set(error, GW_NO_MEMORY, "no memory for a message");
+    s->encoder = (encoder){ .message = s->message, .special = put_special, .user = s };
+    return GW_OK;
+}
+
+static bool add_graph(shipment *s) {
+    gw_handle *graph = graph_open(s->agent, s->scope);
+    if (graph && add_special(s, (shipped){ .type = SPECIAL_GRAPH, .handle = graph })) {
+        s->graph = (int)s->special_count - 1;
+        return true;
+    }
+    handle_release(graph);
+    return false;
+}
+
+static bool put_track(void *user, encoder *e, gw_tensor *x, gw_error *error) {
+    shipment *s = user;
+    uint32_t slot;
+    if (s->graph < 0 && !add_graph(s)) {
+        error_set(error, GW_NO_MEMORY, "no memory to track a tensor in a message");
+        return false;
+    }
+    if (graph_add(s->specials[s->graph].handle, x, &slot, error)) return false;
+    bytes_put_u32(&e->message->head, (uint32_t)s->graph);
+    bytes_put_u32(&e->message->head, slot);
+    return true;
+}
+
+void shipment_track(shipment *s, uint64_t scope) {
+    s->scope = scope;
+    s->encoder.track = put_track;
+}
+
+static bool add_special_again(shipment *s, const shipped *from) {
+    shipped special = { .type = from->type, .handle = handle_retain(from->handle) };
+    bool promise = from->forward != NULL;
+    if (promise) special.forward = forward_open(from->forward->future);
+    if ((!promise || special.forward) && add_special(s, special)) return true;
+    forward_free(special.forward);
+    handle_release(special.handle);
+    return false;
+}
+
+gw_status shipment_init_again(shipment *s, const shipment *from, gw_error *error) {
+    const message *m = from->message;
+    gw_status status = shipment_init(s, from->agent, (message_kind)m->kind, error);
+    if (status) return status;
+    bytes_put(&s->message->head, m->head.data, m->head.size);
+    bool all = !m->head.failed && !s->message->head.failed;
+    for (uint32_t i = 0; all && i < m->segment_count; i++) {
+        const segment *g = &m->segments[i];
+        all = message_add_segment(s->message, g->block, g->offset, g->size);
+    }
+    for (uint32_t i = 0; all && i < from->special_count; i++)
+        all = add_special_again(s, &from->specials[i]);
+    return all ? GW_OK : error_set(error, GW_NO_MEMORY, "no memory for a message");
+}
+
+void shipment_fini(shipment *s) {
+    for (uint32_t i = 0; i < s->special_count; i++) {
+        forward_free(s->specials[i].forward);
+        handle_release(s->specials[i].handle);
+    }
+    if (s->specials != s->kept) mem_free(s->specials);
+    message_release(s->message);
+}
+
+gw_status shipment_put(shipment *s, gw_value v, gw_error *error) {
+    return encode_value(&s->encoder, v, error);
+}
+
+void shipment_put_error(shipment *s, const gw_error *e) {
+    bytes_put_u8(&s->message->head, GW_ERROR);
+    encode_error(&s->message->head, e);
+}
+
+// ---- Sending ----
+
+static bool write_special(shipment *s, shipped *special, int to, gw_error *error) {
+    bytes *head = &s->message->head;
+    special->written_at = head->size;
+    bytes_put_u8(head, special->type);
+    if (special->type == SPECIAL_REFERENCE)
+        return reference_write_on_loop((gw_rref *)(void *)special->handle, to, head, error);
+    if (special->type == SPECIAL_GRAPH)
+        return graph_write_on_loop(special->handle, to, head, error);
+    forward_write_on_loop(special->forward, to, head);
+    return true;
+}
+
+static void unwrite_specials(shipment *s, uint32_t count, int to, const uint8_t *head) {
+    for (uint32_t i = 0; i < count; i++) {
+        const shipped *special = &s->specials[i];
+        if (special->type == SPECIAL_REFERENCE)
+            reference_unwrite_on_loop((gw_rref *)(void *)special->handle, to,
+                                      head + special->written_at + 1);
+        if (special->type == SPECIAL_GRAPH)
+            graph_unwrite_on_loop(special->handle, head + special->written_at + 1);
+    }
+}
+
+static gw_status write_table(shipment *s, int to, size_t specials_field, gw_error *error) {
+    bytes *head = &s->message->head;
+    if (head->failed || head->size > UINT32_MAX)
+        return error_set(error, GW_NO_MEMORY, "no memory for a message");
+    uint32_t at = (uint32_t)head->size, done = 0;
+    memcpy(head->data + specials_field, &at, sizeof at);
+    bytes_put_u32(head, s->special_count);
+    gw_status status = GW_OK;
+    for (; done < s->special_count && !status; done++)
+        if (!write_special(s, &s->specials[done], to, error))
+            status = error ? error->status : GW_INVALID;
+    if (!status && head->failed) status = error_set(error, GW_NO_MEMORY, "no memory for a message");
+    if (!status) return GW_OK;
+    // The last one has failed, or been written beyond what there is memory for.
+    unwrite_specials(s, head->failed ? 0 : done - 1, to, head->data);
+    return status;
+}
+
+static void start_forwards(shipment *s) {
+    for (uint32_t i = 0; i < s->special_count; i++) {
+        if (!s->specials[i].forward) continue;
+        forward_start_on_loop(s->specials[i].forward);
+        s->specials[i].forward = NULL;
+    }
+}
+
+gw_status shipment_send_on_loop(shipment *s, int to, size_t specials_field, bool flush,
+                                gw_error *error) {
+    message *m = s->message;
+    if (s->special_count) {
+        gw_status status = write_table(s, to, specials_field, error);
+        if (status) return status;
+        message_retain(m);  // to take back what it says, if it is not sent
+    } else if (m->head.failed) {
+        return error_set(error, GW_NO_MEMORY, "no memory for a message");
+    }
+    s->message = NULL;
+    gw_status status = agent_send_on_loop(s->agent, to, m, flush, error);
+    // What is sent for it may go the same way.
+    if (!status && to != s->agent->rank) s->frame = peers_last_frame(s->agent->peers, to);
+    if (s->special_count) {
+        failpoint("fork");
+        if (status) unwrite_specials(s, s->special_count, to, m->head.data);
+        message_release(m);
+        if (!status) start_forwards(s);
+    }
+    return status;
+}

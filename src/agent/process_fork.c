@@ -1,0 +1,32 @@
+#include "agent/process_fork.h"
+
+#include "base/log.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+static size_t page_size(void) {
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+fork_mark fork_mark_open(void) {
+    uint8_t *m =
+        mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m == MAP_FAILED) return NULL;
+    if (madvise(m, page_size(), MADV_WIPEONFORK)) {
+        munmap(m, page_size());
+        return NULL;
+    }
+    *m = 1;
+    return m;
+}
+
+void fork_mark_close(fork_mark m) {
+    if (m) munmap((void *)(uintptr_t)m, page_size());
+}
+
+_Noreturn void forked_end(const char *function) {
+    log_line("%s returned in a process that it has forked: there it may only exec or _exit",
+             function);
+    _exit(1);
+}

@@ -1,0 +1,24 @@
+// Whether this is the process that opened the agent, or a child that fork made of it: there is nothing of the agent's
+// threads, and its connections are the parent's.
+//
+// Threads: any.
+#ifndef AGENT_PROCESS_FORK_H
+#define AGENT_PROCESS_FORK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// A page that is zero in children; NULL where the kernel has none of this kind, and then nothing is noticed.
+typedef const volatile uint8_t *fork_mark;
+
+fork_mark fork_mark_open(void);
+void fork_mark_close(fork_mark m);
+
+// Ends this process, a child in which the body of |function| has returned: the answer is the parent's to give.
+_Noreturn void forked_end(const char *function);
+
+static inline bool is_forked(fork_mark m) {
+    return m && !*m;
+}
+
+#endif

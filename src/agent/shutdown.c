@@ -1,0 +1,69 @@
+// gw_rpc_shutdown and gw_rpc_leave.
+#include "agent/leave.h"
+
+#include "base/failpoint.h"
+
+// The others are let go by a message that must arrive; and what this worker has sent last is waited for.
+static void wait_until_drained(agent *a) {
+    waiter w = { .what = "the last messages to be received" };
+    bool matters = a->leaving.coordinates || a->leaving.alone;
+    if (!matters || !a->peers || peers_is_drained(a->peers)) return;
+    peers_on_drained(a->peers, &w);
+    env_wait(a->env, &w, env_now_ns(a->env) + GOODBYE_S * SECOND);
+    if (a->peers) peers_on_drained(a->peers, NULL);
+}
+
+static void wait_until_over(agent *a, gw_scope *root, void (*ask)(agent *a), const char *what) {
+    leaving *l = &a->leaving;
+    waiter w = { .what = what };
+    l->waiting = &w;
+    ask(a);
+    failpoint("shutdown");
+    while (!l->over) {
+        w.woken = false;
+        context_wait_on_loop(a, root, &w, ENV_NEVER);
+    }
+    l->waiting = NULL;
+    wait_until_drained(a);
+    agent_leave_on_loop(a);
+    if (l->error.status) scope_fail_with(root, &l->error);
+}
+
+static void leave(gw_scope *root, const char *function, void (*ask)(agent *a), const char *what) {
+    agent *a = root->slots[SCOPE_AGENT].data;
+    gw_error error;
+    if (!a) {
+        // Joining may have failed, and said so.
+        if (root->agent)
+            scope_fail(root, GW_WRONG_STATE, "%s is for the scope that gw_rpc_init was given",
+                       function);
+        else if (!root->error)
+            scope_fail(root, GW_WRONG_STATE, "%s without gw_rpc_init", function);
+        return;
+    }
+    if (is_forked(a->mark)) {
+        agent_of(root);  // says so
+        return;
+    }
+    env_enter(a->env);
+    if (a->fence.status) {
+        scope_fail_with(root, &a->fence);
+    } else if (a->phase != AGENT_SERVING) {
+        if (a->phase != AGENT_LEFT)
+            scope_fail(root, GW_WRONG_STATE, "%s is under way",
+                       a->leaving.alone ? "gw_rpc_leave" : "gw_rpc_shutdown");
+    } else if (context_check_wait(root, &error)) {
+        scope_fail_with(root, &error);
+    } else {
+        wait_until_over(a, root, ask, what);
+    }
+    env_leave(a->env);
+}
+
+void gw_rpc_shutdown(gw_scope *root) {
+    leave(root, "gw_rpc_shutdown", leaving_ask_on_loop, "the others to ask for shutdown");
+}
+
+void gw_rpc_leave(gw_scope *root) {
+    leave(root, "gw_rpc_leave", leaving_ask_alone_on_loop, "what runs to end");
+}

@@ -1,0 +1,14 @@
+// The arguments of a body.
+#ifndef CALL_ARGS_H
+#define CALL_ARGS_H
+
+#include <gradwire/function.h>
+
+struct gw_args {
+    const char *label;  // of the function, "counter.add"
+    int count;
+    const gw_value *values;
+    gw_worker caller;
+};
+
+#endif

@@ -1,0 +1,440 @@
+#include "call/call.h"
+
+#include "base/failpoint.h"
+#include "base/mem.h"
+#include "base/planted.h"
+#include "call/cancel.h"
+#include "call/promise.h"
+#include "call/flow_control.h"
+#include "call/reply.h"
+#include "agent/member_table.h"
+#include "agent/upward.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+// ---- Writing a request ----
+
+// |out_length_ms| is what an error will say.
+static int64_t deadline_of(agent *a, gw_scope *s, gw_call_options options, int64_t *out_length_ms) {
+    int64_t timeout_ms = options.timeout_ms ? options.timeout_ms : a->timeout_ms;
+    int64_t now = env_now_ns(a->env), length_ns, own = ENV_NEVER;
+    if (timeout_ms >= 0 && !__builtin_mul_overflow(timeout_ms, INT64_C(1000000), &length_ns) &&
+        __builtin_add_overflow(now, length_ns, &own))
+        own = ENV_NEVER;
+    int64_t outer = context_deadline_ns(s), least = own < outer ? own : outer;
+    *out_length_ms = least == ENV_NEVER || least < now ? 0 : (least - now + 999999) / 1000000;
+    return least;
+}
+
+int64_t call_time_left_ns(gw_scope *s, gw_call_options options) {
+    int64_t ignored, until_ns = deadline_of(s->agent, s, options, &ignored);
+    if (until_ns == ENV_NEVER) return -1;
+    int64_t left_ns = until_ns - env_now_ns(((agent *)s->agent)->env);
+    return left_ns > 0 ? left_ns : 0;
+}
+
+// Futures that have resolved travel as what they hold.
+static gw_status put_future(call *c, gw_scope *s, gw_future *f, gw_error *error) {
+    result *r = f->agent == c->agent ? future_result(f) : NULL;
+    if (!r) return shipment_put(&c->shipment, gw_value_of_future(f), error);
+    if (result_error(r)) {
+        *error = *result_error(r);
+        return error->status;
+    }
+    gw_scope *inner = gw_scope_open(s);
+    gw_value v = result_give(r, inner);
+    gw_status status = gw_ok(inner) ? shipment_put(&c->shipment, v, error) : GW_OK;
+    gw_error failed = gw_scope_close(inner);
+    if (!failed.status) return status;
+    *error = failed;
+    return failed.status;
+}
+
+// An operator takes no references, but what is behind them.
+static gw_status put_value_behind(call *c, gw_scope *s, gw_rref *r, gw_error *error) {
+    if (reference_agent(r) != c->agent)
+        return shipment_put(&c->shipment, gw_value_of_rref(r), error);
+    gw_future *f = by_value_open(r);
+    if (!f) return error_set(error, GW_NO_MEMORY, "no memory for an argument");
+    gw_status status = put_future(c, s, f, error);
+    handle_release(f);
+    return status;
+}
+
+static gw_status put_arg(call *c, gw_scope *s, gw_value v) {
+    if (v.kind == GW_FUTURE) return put_future(c, s, v.as.future, &c->error);
+    if (v.kind == GW_RREF && c->shipment.resolves)
+        return put_value_behind(c, s, v.as.rref, &c->error);
+    return shipment_put(&c->shipment, v, &c->error);
+}
+
+static gw_status put_args(call *c, gw_scope *s, int count, const gw_value *args) {
+    for (int i = 0; i < count; i++) {
+        gw_status status = put_arg(c, s, args[i]);
+        if (status) return status;
+    }
+    return GW_OK;
+}
+
+// The scope of a body has its caller's id, which other bodies have too: its calls are ordered by a number of their own.
+static uint64_t draw_order(agent *a) {
+    return a->ids.space << ID_COUNT_BITS |
+           (1 + atomic_fetch_add_explicit(&a->ids.next, 1, memory_order_relaxed));
+}
+
+static void set_context(call *c, gw_scope *s) {
+    context *x = context_of(s);
+    c->context = x;
+    bool of_body = x && x->scope == s && !x->own_memory;
+    if (of_body && !x->order) x->order = draw_order(c->agent);
+    c->fixed.scope = gw_scope_id(s);
+    c->fixed.order = of_body ? x->order : c->fixed.scope;
+    c->fixed.hops = (uint8_t)((x ? x->hops : 0) + 1);
+    c->fixed.untracked = !s->grad_enabled;
+}
+
+static gw_status write_request(call *c, gw_scope *s, gw_target to, const char *function, int count,
+                               const gw_value *args) {
+    gw_error *e = &c->error;
+    gw_status status = target_resolve(c->agent, to, &c->to, e);
+    if (status) return status;
+    c->through = to.rref;
+    set_context(c, s);
+    if (c->fixed.hops > LIMIT_HOPS)
+        return error_set(e, GW_LIMIT, "calls made for calls, deeper than %d", LIMIT_HOPS);
+    if (count < 0 || count > LIMIT_ARGS)
+        return error_set(e, GW_LIMIT, "%d arguments, at most %d", count, LIMIT_ARGS);
+    if (count && !args) return error_set(e, GW_INVALID, "%d arguments at NULL", count);
+    c->fixed.key = generator_split(s->random);
+    status = shipment_init(&c->shipment, c->agent, KIND_REQUEST, e);
+    if (status) return status;
+    c->shipment.resolves = !to.rref && registry_find_operator(function);
+    if (s->grad_enabled) shipment_track(&c->shipment, c->fixed.scope);
+    request_write(&c->shipment.message->head, &c->fixed, function, c->site, (uint32_t)count);
+    return put_args(c, s, count, args);
+}
+
+// What is known here about a call that has failed here: whatever ran and failed was one of its arguments.
+static void explain(call *c, const char *function) {
+    gw_error *e = &c->error;
+    e->outcome = GW_NOT_DELIVERED;
+    if (!e->function[0]) snprintf(e->function, sizeof e->function, "%s", function);
+}
+
+static void set_error(call *c, gw_status status, const char *function) {
+    if (!c->error.status) c->error.status = status;
+    explain(c, function);
+}
+
+static gw_status check_name(const char *function, gw_error *error) {
+    if (function && options_is_name(function)) return GW_OK;
+    if (!function) return error_set(error, GW_INVALID, "the name of the function is NULL");
+    return error_set(error, GW_INVALID, "\"%.140s\" is not the name of a function", function);
+}
+
+static gw_status check_options(gw_call_options options, gw_error *error) {
+    if (options.timeout_ms >= GW_NO_TIMEOUT) return GW_OK;
+    return error_set(error, GW_INVALID, "a timeout of %lld ms", (long long)options.timeout_ms);
+}
+
+static gw_status open_future(call *c, const char *name, int64_t length_ms) {
+    c->future = future_open(c->agent, name);
+    if (!c->future) return error_set(&c->error, GW_NO_MEMORY, "no memory for a call");
+    c->future->length_ms = length_ms;
+    return GW_OK;
+}
+
+void call_init_fetch(call *c, gw_scope *s, int owner) {
+    int64_t length_ms;
+    *c = (call){
+        .agent = s->agent, .scope = s, .function = "gw_to_here", .to = owner, .fixed.hops = 1
+    };
+    c->deadline_ns = deadline_of(c->agent, s, (gw_call_options){ 0 }, &length_ms);
+    context *x = context_of(s);
+    c->context = x;
+    c->fixed.hops = (uint8_t)((x ? x->hops : 0) + 1);
+    if (open_future(c, "gw_to_here", length_ms))
+        explain(c, "gw_to_here");
+    else
+        c->future->once = c->future->fetches = true;
+}
+
+void call_init(call *c, gw_scope *s, gw_call_options options, gw_target to, const char *function,
+               int count, const gw_value *args, bool wants_reply) {
+    // Only what stays there has a place where it was asked for.
+    *c = (call){
+        .agent = s->agent, .scope = s, .to = -1, .site = wants_reply ? NULL : options.site
+    };
+    gw_status status = check_name(function, &c->error);
+    const char *name = c->function = status ? "" : function;
+    if (!status) status = check_options(options, &c->error);
+    int64_t length_ms;
+    c->deadline_ns = deadline_of(c->agent, s, options, &length_ms);
+    c->length_ms = length_ms;
+    if (wants_reply && open_future(c, name, length_ms)) status = GW_NO_MEMORY;
+    if (!status) status = write_request(c, s, to, function, count, args);
+    if (status) set_error(c, status, name);
+}
+
+void call_init_again(call *c, gw_scope *s, const call *from, gw_target to) {
+    *c = *from;
+    c->to = -1;
+    c->future = NULL;
+    c->shipment = (shipment){ 0 };
+    gw_status status = c->error.status;
+    if (open_future(c, c->function, c->length_ms)) status = GW_NO_MEMORY;
+    if (!status) status = target_resolve(c->agent, to, &c->to, &c->error);
+    if (!status) status = shipment_init_again(&c->shipment, &from->shipment, &c->error);
+    c->fixed.key = generator_split(s->random);
+    if (status) set_error(c, status, c->function);
+}
+
+void call_fini(call *c) {
+    shipment_fini(&c->shipment);
+    handle_release(c->future);
+}
+
+// ---- Sending ----
+
+static gw_status check_flight(call *c) {
+    agent *a = c->agent;
+    gw_status status = GW_OK;
+    // A reference that is of no use says why.
+    if (c->through)
+        status =
+            reference_check_on_loop(c->through, &c->fixed.target, &c->fixed.target_fork, &c->error);
+    if (!status) status = agent_check_on_loop(a, c->to, &c->error);
+    if (status) return status;
+    if (a->phase == AGENT_DRAINING && c->fixed.hops == 1)
+        return error_set(&c->error, GW_WRONG_STATE, "a call after shutdown");
+    if (c->context && (status = context_check_cancelled(c->context->scope, &c->error)))
+        return status;
+    return GW_OK;
+}
+
+void call_await_room_on_loop(call *c) {
+    if (c->error.status) return;
+    uint64_t size = c->shipment.message ? message_size(c->shipment.message) : 0;
+    gw_status status = room_await_on_loop(c->agent, c->scope, c->to, size, c->future != NULL,
+                                          c->deadline_ns, &c->error);
+    if (status) set_error(c, status, c->function);
+}
+
+static uint64_t time_left_ns(const call *c) {
+    if (c->deadline_ns == ENV_NEVER) return 0;
+    int64_t left = c->deadline_ns - env_now_ns(c->agent->env);
+    return left > 0 ? (uint64_t)left : 1;
+}
+
+static void number(call *c) {
+    message *m = c->shipment.message;
+    c->fixed.call = ++c->agent->last_call;
+    c->fixed.time_left_ns = time_left_ns(c);
+    if (m->kind == KIND_FETCH) {
+        fetch_amend(&m->head, c->fixed.call, c->fixed.time_left_ns);
+    } else {
+        request_amend(&m->head, &c->fixed);
+    }
+}
+
+static void expire(timer *t) {
+    call_expire_on_loop(list_entry(t, gw_future, deadline));
+}
+
+// Its reply is expected.
+static gw_status expect(call *c) {
+    gw_future *f = c->future;
+    agent *a = c->agent;
+    member *m = agent_member(a, c->to);
+    bool for_call = c->context && c->context->serves;
+    work *w = for_call ? context_work_on_loop(c->context) : NULL;
+    if ((for_call && !w) || !map_put(&a->calls, c->fixed.call, f))
+        return error_set(&c->error, GW_NO_MEMORY, "no memory for a call");
+    if (w) list_append(&w->calls, &f->made);
+    f->makers = 1;
+    f->call = c->fixed.call;
+    f->to = c->to;
+    f->deadline.fire = expire;
+    list_append(&m->calls, &f->sibling);
+    if (m->call_count++ == 0) roster_await_on_loop(c->agent, c->to, true);
+    handle_retain(f);
+    return GW_OK;
+}
+
+// The future is not out any more: its reply came, or will not be known.
+static void forget(gw_future *f) {
+    agent *a = f->agent;
+    map_take(&a->calls, f->call);
+    f->call = 0;
+    f->makers = 0;
+    list_remove(&f->sibling);
+    list_remove(&f->made);
+    member *m = agent_member(a, f->to);
+    if (--m->call_count == 0) roster_await_on_loop(a, f->to, false);
+    room_call_ended_on_loop(a, m);
+}
+
+static void finish(gw_future *f, result *r) {
+    agent *a = f->agent;
+    forget(f);
+    if (future_result(f)) {
+        result_release_on_loop(a, r);
+        promise_keep_on_loop(f);
+    } else {
+        future_complete_on_loop(f, r);
+    }
+    future_release_on_loop(f);
+    leaving_check_on_loop(a);
+}
+
+gw_status call_send_on_loop(call *c) {
+    agent *a = c->agent;
+    const char *function = c->function;
+    gw_status status = c->error.status;
+    if (!status) status = check_flight(c);
+    if (!status) {
+        number(c);
+        if (c->future) status = expect(c);
+    }
+    if (status) {
+        set_error(c, status, function);
+        return status;
+    }
+    a->calls_made++;
+    failpoint("before_send");
+    status = shipment_send_on_loop(&c->shipment, c->to, REQUEST_SPECIALS_FIELD, true, &c->error);
+    if (!status) {
+        if (c->future) c->future->frame = c->shipment.frame;
+        return GW_OK;
+    }
+    set_error(c, status, function);
+    if (c->future) {
+        forget(c->future);
+        future_release_on_loop(c->future);
+    }
+    return status;
+}
+
+// ---- What becomes of it ----
+
+// Of a request that was sent: whether the callee can have it.
+static gw_outcome outcome_of(const gw_future *f) {
+    agent *a = f->agent;
+    bool gone =
+        f->to == a->rank || !f->frame || !a->peers || peers_has_sent(a->peers, f->to, f->frame);
+    return gone ? GW_MAY_HAVE_RUN : GW_NOT_DELIVERED;
+}
+
+// The caller waits no longer.
+static void give_up(gw_future *f, gw_error *error) {
+    error_prefix(error, f->function);
+    error_prefix(error, agent_member(f->agent, f->to)->name);
+    snprintf(error->function, sizeof error->function, "%s", f->function);
+    future_fail_on_loop(f, error);
+    // Promises that the callee was asked to keep still need its reply to be known.
+    if (f->call && !list_is_empty(&f->forwards)) return;
+    agent *a = f->agent;
+    if (f->call) forget(f);
+    future_release_on_loop(f);
+    leaving_check_on_loop(a);
+}
+
+void call_expire_on_loop(gw_future *f) {
+    gw_error error;
+    error_set(&error, GW_TIMEOUT, "no reply within %lld ms", (long long)f->length_ms);
+    error.outcome = GW_MAY_HAVE_RUN;
+    give_up(f, &error);
+}
+
+static void tell_callee(const gw_future *f) {
+    message *m = agent_message_on_loop(f->agent, KIND_CANCEL);
+    if (!m) return;
+    bytes_put_u64(&m->head, f->call);
+    if (m->head.failed) {
+        message_release(m);
+    } else {
+        agent_send_on_loop(f->agent, f->to, m, true, NULL);
+    }
+}
+
+void call_cancel_on_loop(gw_future *f) {
+    gw_error error;
+    agent *a = f->agent;
+    if (future_result(f)) return;
+    list_remove(&f->made);
+    bool withdrawn = f->frame && !f->fetches && a->peers &&
+                     peers_relabel(a->peers, f->to, f->frame, KIND_WITHDRAWN);
+    error_set(&error, GW_CANCELLED, "cancelled");
+    error.outcome = withdrawn ? GW_NOT_DELIVERED : GW_MAY_HAVE_RUN;
+    if (withdrawn) {
+        forget(f);  // no reply will come
+    } else {
+        tell_callee(f);
+    }
+    give_up(f, &error);
+}
+
+static void resolve_call(void *user, result *r) {
+    gw_future *f = user;
+    if (f->call) {
+        finish(f, r);
+    } else {
+        result_release_on_loop(f->agent, r);
+    }
+    future_release_on_loop(f);
+}
+
+#ifdef GW_PLANTED
+static gw_future *oldest_call(agent *a, int to) {
+    list_node *calls = &agent_member(a, to)->calls;
+    return list_is_empty(calls) ? NULL : list_entry(calls->next, gw_future, sibling);
+}
+#else
+#define oldest_call(a, to) NULL
+#endif
+
+gw_status call_replied_on_loop(agent *a, int from, message *m, gw_error *error) {
+    reply_fixed fixed;
+    size_t value_at;
+    gw_status status = reply_read(m, &fixed, &value_at, error);
+    if (status) {
+        message_release(m);
+        return status;
+    }
+    gw_future *f = map_find(&a->calls, fixed.id);
+    if (planted(PLANTED_REPLY_NOT_DEDUPLICATED) && !f) f = oldest_call(a, from);
+    if (!f || f->to != from) {
+        a->replies_dropped++;
+        reply_drop_on_loop(a, from, m, fixed.specials_at);
+        return GW_OK;
+    }
+    f->honoured = fixed.forwarded;
+    reply_resolve_on_loop(a, from, m, &fixed, value_at, !f->once, resolve_call, handle_retain(f));
+    return GW_OK;
+}
+
+// "ps: slow: " in front of why it is lost.
+static void fail_lost(gw_future *f, const gw_error *why) {
+    gw_error error = *why;
+    error.outcome = outcome_of(f);
+    if (f->function[0]) error_prefix(&error, f->function);
+    error_prefix(&error, agent_member(f->agent, f->to)->name);
+    snprintf(error.function, sizeof error.function, "%s", f->function);
+    finish(f, result_of_error(&error));
+}
+
+void calls_lost_on_loop(agent *a, int rank) {
+    member *m = agent_member(a, rank);
+    while (!list_is_empty(&m->calls))
+        fail_lost(list_entry(m->calls.next, gw_future, sibling), &m->why);
+}
+
+void calls_close_on_loop(agent *a, const gw_error *why) {
+    for (int rank = 0; rank < a->member_count; rank++) {
+        member *m = agent_member(a, rank);
+        while (!list_is_empty(&m->calls))
+            fail_lost(list_entry(m->calls.next, gw_future, sibling), why);
+    }
+}

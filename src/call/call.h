@@ -1,0 +1,55 @@
+// The caller's side of calls.
+#ifndef CALL_CALL_H
+#define CALL_CALL_H
+
+#include "agent/context.h"
+#include "agent/outgoing.h"
+
+// A call from its request being written to its being sent; on its caller's stack.
+typedef struct call {
+    agent *agent;
+    gw_future *future;  // one count; NULL: nobody waits for a reply
+    shipment shipment;
+    request_fixed fixed;
+    const gw_rref *through;  // a method of what it names
+    const char *site;        // of gw_remote
+    context *context;        // of the call that it is made for; NULL: none
+    gw_scope *scope;
+    const char *function;
+    int to;
+    int64_t deadline_ns, length_ms;
+    gw_error error;  // why it cannot be sent; its status is GW_OK if it can
+} call;
+
+// Writes the request. Always to be followed by call_fini. Without the role.
+void call_init(call *c, gw_scope *s, gw_call_options options, gw_target to, const char *function,
+               int count, const gw_value *args, bool wants_reply);
+void call_init_fetch(call *c, gw_scope *s, int owner);  // the caller writes the message
+void call_fini(call *c);                                // without the role
+
+// The same call to somebody else: what |from| has encoded, which has not been sent yet, is copied.
+void call_init_again(call *c, gw_scope *s, const call *from, gw_target to);
+
+// Waits until there is room for it. Before anything that is to be drawn in the order of sending.
+void call_await_room_on_loop(call *c);
+
+// Sends it; on failure c->error is set, with its trail and outcome.
+gw_status call_send_on_loop(call *c);
+
+// Sends it from outside the role; if that fails, so does its future.
+void call_start(call *c);
+gw_value call_sync(call *c, gw_scope *s);  // and waits
+
+// What a call with |options| has from now on, -1: without end.
+int64_t call_time_left_ns(gw_scope *s, gw_call_options options);
+
+void call_expire_on_loop(gw_future *f);  // its deadline has passed
+// Takes |m|. PROTOCOL for bytes that mean nothing.
+gw_status call_replied_on_loop(agent *a, int from, message *m, gw_error *error);
+void calls_lost_on_loop(agent *a, int rank);
+void calls_close_on_loop(agent *a, const gw_error *why);
+
+// target.c: the rank behind |to|; NOT_FOUND, INVALID.
+gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *error);
+
+#endif

@@ -1,0 +1,221 @@
+#include "call/object.h"
+
+#include "base/mem.h"
+#include "agent/context.h"
+
+#include <assert.h>
+
+// ---- Objects ----
+
+static void lead_to(object *o, context *c) {
+    scope_set_slot(o->own, SCOPE_TURN, c, NULL);
+    o->own->may_wait = c && c->may_wait;
+}
+
+// Whoever gets its turn from here on, or is asking whose it is, finds no object.
+static void part_from_turn(const object *o) {
+    bool is_closed = agent_is_closed(o->agent);
+    if (!is_closed) env_enter(o->agent->env);
+    o->turn->object = NULL;
+    if (!is_closed) env_leave(o->agent->env);
+}
+
+static void free_object(object *o) {
+    if (o->turn) part_from_turn(o);
+    o->own->is_lent = false;
+    gw_error ignored = gw_scope_close(o->own);
+    (void)ignored;
+    turn_release(o->turn);
+    mem_free(o->self);
+    mem_free(o);
+}
+
+static object *alloc_object(agent *a, gw_scope *s, const class *c, uint64_t key) {
+    object *o = mem_calloc(sizeof *o);
+    if (!o) {
+        scope_fail(s, GW_NO_MEMORY, "no memory for an object");
+        return NULL;
+    }
+    o->agent = a;
+    o->class = c;
+    o->self = mem_calloc(c->options.size ? c->options.size : 1);
+    o->own = agent_scope_open(a, key, 0, ENV_NEVER);
+    o->own->is_lent = !o->own->error;
+    env_enter(a->env);
+    o->turn = turn_open_on_loop(a);
+    if (o->turn) o->turn->object = o;
+    env_leave(a->env);
+    if (!o->self || !o->turn) scope_fail(s, GW_NO_MEMORY, "no memory for an object");
+    if (o->own->error) scope_fail_with(s, o->own->error);
+    return o;
+}
+
+object *object_open(agent *a, gw_scope *s, const class *c, uint64_t key, context *during,
+                    const gw_args *args) {
+    object *o = alloc_object(a, s, c, key);
+    if (!o) return NULL;
+    if (!s->error) {
+        held_turn h = { .scope = s };
+        env_enter(a->env);
+        o->turn->taken = true;
+        turn_begin_on_loop(&h, o->turn, during, true);
+        env_leave(a->env);
+        c->options.open(o->own, o->self, args);
+        object_settle(o, s);
+        env_enter(a->env);
+        if (s->error) o->turn->object = NULL;
+        turn_end_on_loop(&h);
+        env_leave(a->env);
+    }
+    if (!s->error) return o;
+    free_object(o);  // what was not made whole is not closed by its class
+    return NULL;
+}
+
+static void close_object(object *o) {
+    if (o->class->options.close) o->class->options.close(o->own, o->self);
+    free_object(o);
+}
+
+void object_close(object *o) {
+    lead_to(o, NULL);
+    close_object(o);
+}
+
+// docs/PROTOCOL.md, O4.
+static void run_end(object *o, bool has_place) {
+    agent *a = o->agent;
+    turn *t = turn_retain(o->turn);
+    held_turn h = { 0 };
+    context c = { .scope = agent_scope_open(a, 0, 0, ENV_NEVER),
+                  .ending = o->own,
+                  .agent = a,
+                  .may_wait = has_place,
+                  .has_place = has_place,
+                  .hops = 1,  // a body like others: what it calls is served while the job drains
+                  .deadline_ns = ENV_NEVER,
+                  .function = o->class->name };
+    gw_scope *s = c.scope;
+    list_init(&c.turns);
+    if (gw_ok(s)) context_attach(&c);
+    env_enter(a->env);
+    turn_begin_on_loop(&h, t, &c, true);
+    env_leave(a->env);
+    if (a->timeout_ms > 0) gw_scope_set_timeout(o->own, a->timeout_ms);
+    close_object(o);
+    env_enter(a->env);
+    turn_end_on_loop(&h);
+    env_leave(a->env);
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
+    turn_release(t);
+    env_enter(a->env);
+    a->body_count--;
+    leaving_check_on_loop(a);
+    env_leave(a->env);
+}
+
+static void run_end_job(pool_job *j) {
+    run_end(list_entry(j, object, end), true);
+}
+
+static bool end_taken(pool_job *j) {
+    (void)j;
+    return true;
+}
+
+static void run_end_task(task *t) {
+    run_end(list_entry(t, object, end_task), false);
+}
+
+static void end_in_turn(turn_request *r) {
+    object *o = list_entry(r, object, end_turn);
+    agent *a = o->agent;
+    if (a->pool.ending) {
+        o->end_task.run = run_end_task;
+        env_defer(a->env, &o->end_task);
+    } else {
+        o->end = (pool_job){ .taken = end_taken, .run = run_end_job };
+        pool_submit_on_loop(&a->pool, &o->end);
+    }
+}
+
+void object_end_on_loop(object *o) {
+    o->agent->body_count++;
+    o->end_turn.granted = end_in_turn;
+    if (turn_take_on_loop(o->turn, &o->end_turn)) end_in_turn(&o->end_turn);
+}
+
+void object_settle(object *o, gw_scope *s) {
+    if (!o->own->error) return;
+    scope_fail_with(s, o->own->error);
+    gw_scope_clear(o->own);
+}
+
+// ---- Turns ----
+
+turn *turn_open_on_loop(agent *a) {
+    turn *t = mem_calloc(sizeof *t);
+    if (!t) return NULL;
+    atomic_init(&t->count, 1);
+    t->number = ++a->last_turn;
+    list_init(&t->waiting);
+    return t;
+}
+
+turn *turn_retain(turn *t) {
+    atomic_fetch_add_explicit(&t->count, 1, memory_order_relaxed);
+    return t;
+}
+
+void turn_release(turn *t) {
+    if (t && atomic_fetch_sub_explicit(&t->count, 1, memory_order_acq_rel) == 1) mem_free(t);
+}
+
+bool turn_take_on_loop(turn *t, turn_request *r) {
+    if (!t->taken) {
+        assert(list_is_empty(&t->waiting));
+        t->taken = true;
+        return true;
+    }
+    list_append(&t->waiting, &r->link);
+    return false;
+}
+
+// Straight to the next: whoever comes now is behind.
+void turn_give_on_loop(turn *t) {
+    assert(t->taken);
+    list_node *l = list_take(&t->waiting);
+    t->taken = l != NULL;
+    if (!l) return;
+    turn_request *r = list_entry(l, turn_request, link);
+    r->granted(r);
+}
+
+void turn_cancel_on_loop(turn_request *r) {
+    list_remove(&r->link);
+}
+
+void turn_begin_on_loop(held_turn *h, turn *t, context *c, bool holds) {
+    h->turn = t;
+    h->holds = false;
+    list_append(&c->turns, &h->link);
+    if (holds) turn_resume_on_loop(h, c);
+}
+
+void turn_resume_on_loop(held_turn *h, context *c) {
+    h->holds = true;
+    if (h->turn->object) lead_to(h->turn->object, c);
+}
+
+void turn_pause_on_loop(held_turn *h) {
+    if (!h->holds) return;
+    h->holds = false;
+    if (h->turn->object) lead_to(h->turn->object, NULL);
+    turn_give_on_loop(h->turn);
+}
+
+void turn_end_on_loop(held_turn *h) {
+    turn_pause_on_loop(h);
+    list_remove(&h->link);
+}

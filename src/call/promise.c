@@ -1,0 +1,293 @@
+#include "call/promise.h"
+
+#include "base/mem.h"
+#include "call/reply.h"
+#include "future/result.h"
+#include "agent/outgoing.h"
+#include "agent/upward.h"
+
+#include <assert.h>
+
+// ---- The worker that made the promise ----
+
+forward *forward_open(gw_future *f) {
+    forward *w = mem_calloc(sizeof *w);
+    if (w) w->future = handle_retain(f);
+    return w;
+}
+
+void forward_free(forward *w) {
+    if (!w) return;
+    handle_release(w->future);
+    mem_free(w);
+}
+
+static bool is_asked_of_callee(const gw_future *f) {
+    return f->call && f->to != f->agent->rank && !f->by_value && !future_result(f);
+}
+
+static int producer_of(forward *w) {
+    const gw_future *f = w->future;
+    if (f->by_value && !future_result(f)) {
+        int owner = by_value_producer_on_loop(f);
+        w->of_owner = owner >= 0;
+        if (w->of_owner) return owner;
+    }
+    return is_asked_of_callee(f) ? f->to : f->agent->rank;
+}
+
+void forward_write_on_loop(forward *w, int consumer, bytes *table) {
+    gw_future *f = w->future;
+    agent *a = f->agent;
+    int producer = producer_of(w);
+    w->promise = id_of(a->rank, ++a->last_promise);
+    w->consumer = consumer;
+    bytes_put_u32(table, (uint32_t)producer);
+    bytes_put_u64(table, agent_member(a, producer)->worker.incarnation);
+    bytes_put_u64(table, w->promise);
+    bytes_put_u8(table, w->of_owner);
+}
+
+static void send_value(forward *w) {
+    gw_future *f = w->future;
+    agent *a = f->agent;
+    reply_result(a, w->consumer, KIND_PROMISE_VALUE, w->promise, future_result(f));
+    forward_free(w);
+}
+
+static void send_value_task(task *t) {
+    send_value(list_entry(t, forward, send));
+}
+
+static void defer_send(forward *w) {
+    w->send.run = send_value_task;
+    env_defer(w->future->agent->env, &w->send);
+}
+
+// Without memory for it this worker sends the value itself, later.
+static bool ask_callee(forward *w) {
+    gw_future *f = w->future;
+    message *m = agent_message_on_loop(f->agent, KIND_FORWARD);
+    if (!m) return false;
+    bytes_put_u64(&m->head, f->call);
+    bytes_put_u32(&m->head, (uint32_t)w->consumer);
+    bytes_put_u64(&m->head, w->promise);
+    if (!m->head.failed) return agent_send_on_loop(f->agent, f->to, m, true, NULL) == GW_OK;
+    message_release(m);
+    return false;
+}
+
+void forward_start_on_loop(forward *w) {
+    gw_future *f = w->future;
+    if (w->of_owner && by_value_forward_on_loop(f, w->consumer, w->promise)) {
+        future_release_on_loop(f);
+        mem_free(w);
+        return;
+    }
+    if (f->by_value) by_value_fetch_on_loop(f);
+    if (future_result(f)) {
+        defer_send(w);
+        return;
+    }
+    list_append(&f->forwards, &w->link);
+    if (!is_asked_of_callee(f)) return;
+    w->asked = ask_callee(w);
+}
+
+void promise_keep_on_loop(gw_future *f) {
+    assert(future_result(f));
+    list_each(l, &f->forwards) {
+        forward *w = list_entry(l, forward, link);
+        if (w->asked && f->call) continue;  // its reply will say
+        list_remove(l);
+        if (w->asked && f->honoured) {
+            f->honoured--;
+            future_release_on_loop(w->future);
+            mem_free(w);
+        } else {
+            defer_send(w);
+        }
+    }
+}
+
+// ---- The consumer ----
+
+static void forget(gw_future *f) {
+    map_take(&f->agent->promises, f->promise);
+    f->promise = 0;
+    future_release_on_loop(f);
+}
+
+// The agent's table has one count.
+static gw_status add_promise(agent *a, uint64_t id, gw_future **out, gw_error *error) {
+    gw_future *f = future_open(a, "");
+    if (!f || !map_put(&a->promises, id, f)) {
+        handle_release(f);
+        return error_set(error, GW_NO_MEMORY, "no memory for a promise");
+    }
+    f->promise = id;
+    *out = f;
+    return GW_OK;
+}
+
+// Its value came before the request that mentions it, and does not count as such any more.
+static void uncount_early(gw_future *f) {
+    member *sender = agent_member(f->agent, f->early_from);
+    sender->early_count--;
+    sender->early_bytes -= f->early_bytes;
+}
+
+void promise_abandon_on_loop(gw_future *f) {
+    if (f->promise) forget(f);
+}
+
+static void fail_promise(gw_future *f, const gw_error *why) {
+    if (f->promise && f->producer < 0) uncount_early(f);
+    future_fail_on_loop(f, why);
+    if (f->promise) forget(f);
+}
+
+void promise_explain_lost_owner(const member *owner, gw_error *out) {
+    error_set(out, GW_REF_LOST, "%s, who owned what the reference names, is gone%s%s", owner->name,
+              owner->why.text[0] ? ": " : "", owner->why.text);
+}
+
+static void fail_lost(gw_future *f, const member *producer) {
+    gw_error lost = producer->why;
+    if (f->of_reference) promise_explain_lost_owner(producer, &lost);
+    fail_promise(f, &lost);
+}
+
+gw_status promise_read_on_loop(agent *a, int from, reader *table, gw_future **out,
+                               gw_error *error) {
+    uint32_t producer = reader_u32(table);
+    uint64_t incarnation = reader_u64(table), id = reader_u64(table);
+    uint8_t of_reference = reader_u8(table);
+    member *maker = agent_member(a, from);
+    if (table->failed || producer >= (uint32_t)a->member_count || id_rank(id) != (uint32_t)from ||
+        of_reference > 1 || id <= maker->last_promise)
+        return error_set(error, GW_PROTOCOL, "promise: fields that mean nothing");
+    maker->last_promise = id;
+    gw_future *f = map_find(&a->promises, id);
+    if (f) uncount_early(f);
+    if (f && future_result(f)) {
+        // Its value has overtaken the request.
+        map_take(&a->promises, id);
+        f->promise = 0;
+        *out = f;
+        return GW_OK;
+    }
+    // One whose value waits for promises itself, at worst for this one, stays where a loss or the end finds it.
+    gw_status status = f ? GW_OK : add_promise(a, id, &f, error);
+    if (status) return status;
+    f->producer = (int)producer;
+    f->producer_incarnation = incarnation;
+    f->of_reference = of_reference;
+    *out = handle_retain(f);
+    const member *p = agent_member(a, f->producer);
+    if (p->lost) {
+        fail_lost(f, p);
+    } else if (p->worker.incarnation != incarnation) {
+        gw_error gone;
+        error_set(&gone, GW_DISCONNECTED, "%s: the worker that should send an argument is gone",
+                  p->name);
+        fail_promise(f, &gone);
+    }
+    return GW_OK;
+}
+
+static void resolve(gw_future *f, result *r) {
+    bool early = f->producer < 0;
+    future_complete_on_loop(f, r);
+    if (!early && f->promise) forget(f);
+}
+
+static void resolve_from(void *user, result *r) {
+    gw_future *f = user;
+    resolve(f, r);
+    future_release_on_loop(f);
+}
+
+static bool is_early(agent *a, uint64_t id) {
+    uint64_t maker = id_rank(id);
+    if (maker >= (uint64_t)a->member_count) return false;
+    const member *m = agent_member(a, (int)maker);
+    return !m->lost && id > m->last_promise;
+}
+
+// P4. The first is kept whatever its size; what is more than fits is kept as the error that it did not.
+static gw_status keep_early(agent *a, int from, uint64_t id, uint64_t size, gw_future **out,
+                            bool *out_fits, gw_error *error) {
+    member *sender = agent_member(a, from);
+    if (sender->early_count >= LIMIT_EARLY_PROMISES)
+        return error_set(error, GW_LIMIT, "%u promised values that no request has mentioned",
+                         sender->early_count);
+    gw_status status = add_promise(a, id, out, error);
+    if (status) return status;
+    *out_fits = !sender->early_bytes || sender->early_bytes + size <= LIMIT_EARLY_PROMISE_BYTES;
+    (*out)->early_from = from;
+    (*out)->early_bytes = *out_fits ? size : 0;
+    sender->early_bytes += (*out)->early_bytes;
+    sender->early_count++;
+    return GW_OK;
+}
+
+static void refuse_early(gw_future *f, int from) {
+    gw_error error;
+    error_set(&error, GW_OVERLOADED,
+              "%s: promised values of %s came too long before the requests for them",
+              agent_member(f->agent, f->agent->rank)->name, agent_member(f->agent, from)->name);
+    future_fail_on_loop(f, &error);
+}
+
+gw_status promise_received_on_loop(agent *a, int from, message *m, gw_error *error) {
+    reply_fixed fixed;
+    size_t value_at;
+    gw_status status = reply_read(m, &fixed, &value_at, error);
+    if (status) {
+        message_release(m);
+        return status;
+    }
+    uint64_t id = fixed.id, maker = id_rank(id);
+    gw_future *f = map_find(&a->promises, id);
+    // Of one that was mentioned already it is known who may send it.
+    bool known_sender = !f || f->producer < 0 || from == f->producer || (uint64_t)from == maker;
+    bool wanted = f && known_sender && !future_result(f);
+    if (!f && is_early(a, id)) {
+        status = keep_early(a, from, id, message_size(m), &f, &wanted, error);
+        if (!status && !wanted) refuse_early(f, from);
+    }
+    if (!wanted) {
+        reply_drop_on_loop(a, from, m, fixed.specials_at);
+        return status == GW_NO_MEMORY ? GW_OK : status;
+    }
+    reply_resolve_on_loop(a, from, m, &fixed, value_at, true, resolve_from, handle_retain(f));
+    return GW_OK;
+}
+
+static bool hangs_on(const gw_future *f, int rank) {
+    return f->producer < 0 ? id_rank(f->promise) == (uint64_t)rank : f->producer == rank;
+}
+
+void promises_lost_on_loop(agent *a, int rank) {
+    // Resolving one may take out others, which may move what has not been looked at to where that was.
+    for (bool found = true; found;) {
+        found = false;
+        map_entry *e;
+        for (size_t i = 0; (e = map_next(&a->promises, &i));) {
+            if (!hangs_on(e->value, rank)) continue;
+            fail_lost(e->value, agent_member(a, rank));
+            found = true;
+            i--;
+        }
+    }
+}
+
+void promises_close_on_loop(agent *a, const gw_error *why) {
+    for (;;) {
+        size_t i = 0;
+        map_entry *e = map_next(&a->promises, &i);
+        if (!e) return;
+        fail_promise(e->value, why);
+    }
+}

@@ -1,0 +1,110 @@
+// What agents tell each other: kinds of messages and their fixed headers. docs/PROTOCOL.md, from "Calls" on, is the
+// specification.
+#ifndef CALL_PROTOCOL_H
+#define CALL_PROTOCOL_H
+
+#include "base/limits.h"
+#include "wire/message.h"
+
+enum { PROTOCOL_VERSION = 1 };
+
+typedef enum message_kind {
+    KIND_REQUEST = 1,
+    KIND_REPLY,
+    KIND_FORWARD,
+    KIND_PROMISE_VALUE,
+    KIND_CANCEL,
+    KIND_WITHDRAWN,
+    KIND_ASK_LEAVE = 8,
+    KIND_ALL_ASKED,
+    KIND_WAVE,
+    KIND_STATE,
+    KIND_LEAVE,
+    KIND_ACCEPTED = 16,  // from here on: the room of references
+    KIND_FORK_REQUEST,
+    KIND_FORK_ACK,
+    KIND_CHILD_ACCEPT,
+    KIND_RELEASE,
+    KIND_FETCH,
+    KIND_FORWARD_VALUE,
+    KIND_GRADIENT = 48,  // from here on: the room of distributed autograd
+    KIND_PASS_DONE,
+    KIND_PASS_ABORT,
+    KIND_SCOPE_CLOSED,
+    KIND_SENDS_RELEASED,
+    KIND_COUNT
+} message_kind;
+
+// Ids of references, forks and promises: the rank of whoever drew it, and that worker's count from 1.
+enum { ID_COUNT_BITS = 48 };
+
+static inline uint64_t id_of(int rank, uint64_t count) {
+    return (uint64_t)(uint32_t)rank << ID_COUNT_BITS | count;
+}
+static inline uint64_t id_rank(uint64_t id) {
+    return id >> ID_COUNT_BITS;
+}
+
+// The first bytes of a request, in the order of the wire.
+typedef struct request_fixed {
+    uint64_t call;
+    uint64_t key;
+    uint64_t scope;
+    uint64_t order;
+    uint64_t time_left_ns;  // 0: no deadline
+    uint64_t target, target_fork;
+    uint64_t result, result_fork;
+    uint32_t specials_at;
+    uint8_t hops;
+    uint8_t one_way;    // nobody wants a reply
+    uint8_t untracked;  // the caller records nothing: no tensor of the reply is tracked
+    uint8_t zero;
+} request_fixed;
+
+_Static_assert(sizeof(request_fixed) == 80, "as on the wire");
+
+typedef struct request_header {
+    request_fixed fixed;
+    uint32_t arg_count;
+    size_t args_at;
+    char function[LIMIT_NAME_BYTES + 1];
+    const uint8_t *site;  // in the message; no text that ends
+    uint32_t site_size;
+} request_header;
+
+// Appends the header; arguments follow. |fixed| may be written again later by request_amend.
+// |site| says where the reference to the result was made: what is behind the last "/" of it, cut; NULL: nowhere.
+void request_write(bytes *head, const request_fixed *fixed, const char *function, const char *site,
+                   uint32_t arg_count);
+const char *site_base(const char *site);  // what is behind its last "/", "" for NULL
+void request_amend(bytes *head, const request_fixed *fixed);
+gw_status request_read(const message *m, request_header *out, gw_error *error);
+
+// Writes what is known when a fetch is sent into its head.
+void fetch_amend(bytes *head, uint64_t call, uint64_t time_left_ns);
+
+// The first bytes of a reply or promise value.
+typedef struct reply_fixed {
+    uint64_t id;  // of the call or promise
+    uint32_t specials_at;
+    uint8_t outcome;  // REPLY_VALUE or REPLY_ERROR
+    uint8_t zero[3];
+    uint32_t forwarded;
+    uint32_t trailer_size;
+} reply_fixed;
+
+_Static_assert(sizeof(reply_fixed) == 24, "as on the wire");
+
+enum { REPLY_VALUE, REPLY_ERROR };
+
+void reply_write(bytes *head, const reply_fixed *fixed);
+void reply_amend(bytes *head, const reply_fixed *fixed);
+gw_status reply_read(const message *m, reply_fixed *out, size_t *out_value_at, gw_error *error);
+
+// Where |specials_at| stands in the head.
+enum {
+    REQUEST_SPECIALS_FIELD = offsetof(request_fixed, specials_at),
+    REPLY_SPECIALS_FIELD = offsetof(reply_fixed, specials_at)
+};
+
+#endif

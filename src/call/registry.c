@@ -1,0 +1,221 @@
+#include "call/registry.h"
+
+#include "base/mem.h"
+#include "base/scope.h"
+#include "agent/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// ---- One function, one class ----
+
+static void free_class(class *c);
+
+static void free_function(function *f) {
+    if (!f) return;
+    free_class(f->class);
+    signature_fini(&f->signature);
+    mem_free(f->name);
+    mem_free(f);
+}
+
+static void free_functions(map *m) {
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(m, &i));) free_function(e->value);
+    map_fini(m);
+}
+
+static void free_class(class *c) {
+    if (!c) return;
+    free_functions(&c->methods);
+    mem_free(c->name);
+    mem_free(c);
+}
+
+static gw_status no_memory(gw_error *error) {
+    return error_set(error, GW_NO_MEMORY, "no memory for a registry");
+}
+
+static gw_status check_name(const char *name, gw_error *error) {
+    if (!name || strncmp(name, "gw.", 3)) return GW_OK;
+    return error_set(error, GW_INVALID, "\"%.140s\": names with gw. are the library's", name);
+}
+
+// |owner| is "class." in errors about methods, "" else.
+static gw_status add(map *functions, const char *owner, function f, const char *name,
+                     const char *signature_text, gw_error *error) {
+    if (!name || !options_is_name(name))
+        return error_set(error, GW_INVALID,
+                         "\"%.140s\" is not a name: 1 to %d of A-Z a-z 0-9 _ : . -",
+                         name ? name : "", LIMIT_NAME_BYTES);
+    if (map_find_name(functions, name))
+        return error_set(error, GW_DUPLICATE, "%s%s is registered twice", owner, name);
+    if (f.where != GW_INLINE && f.where != GW_POOL)
+        return error_set(error, GW_INVALID, "%s%s is neither GW_INLINE nor GW_POOL", owner, name);
+    gw_status status = signature_parse(signature_text, &f.signature, error);
+    if (status) {
+        char prefix[2 * LIMIT_NAME_BYTES + 4];
+        snprintf(prefix, sizeof prefix, "%s%s", owner, name);
+        if (error) error_prefix(error, prefix);
+        return status;
+    }
+    function *copy = mem_alloc(sizeof *copy);
+    if (copy) *copy = f;
+    if (copy) copy->name = mem_strdup(name);
+    if (!copy || !copy->name || !map_put_name(functions, name, copy)) {
+        if (copy) mem_free(copy->name);
+        mem_free(copy);
+        signature_fini(&f.signature);
+        return no_memory(error);
+    }
+    return GW_OK;
+}
+
+static gw_status add_function(gw_registry *r, const char *name, function f,
+                              const char *signature_text, gw_error *error) {
+    gw_status status = check_name(name, error);
+    return status ? status : add(&r->functions, "", f, name, signature_text, error);
+}
+
+static gw_status add_class(gw_registry *r, const char *name, gw_class_options options,
+                           gw_error *error) {
+    if (!options.open)
+        return error_set(error, GW_INVALID, "class %.140s has no open", name ? name : "");
+    class *c = mem_calloc(sizeof *c);
+    char *copy = mem_strdup(name ? name : "");
+    if (!c || !copy) {
+        mem_free(copy);
+        mem_free(c);
+        return no_memory(error);
+    }
+    c->name = copy;
+    c->options = options;
+    map_init(&c->methods);
+    gw_status status =
+        add_function(r, name, (function){ .where = GW_POOL, .class = c }, options.signature, error);
+    if (status) free_class(c);
+    return status;
+}
+
+static gw_status add_method(gw_registry *r, const char *class_name, const char *name,
+                            gw_placement where, const char *signature_text, gw_method_body body,
+                            gw_error *error) {
+    const function *f = map_find_name(&r->functions, class_name ? class_name : "");
+    if (!f || !f->class)
+        return error_set(error, GW_NOT_FOUND, "method %.127s: no class %.127s is registered", name,
+                         class_name ? class_name : "");
+    char owner[LIMIT_NAME_BYTES + 2];
+    snprintf(owner, sizeof owner, "%s.", f->name);
+    return add(&f->class->methods, owner, (function){ .where = where, .method = body }, name,
+               signature_text, error);
+}
+
+// ---- Registries ----
+
+static void destroy_registry(gw_handle *h) {
+    gw_registry *r = (gw_registry *)h;
+    free_functions(&r->functions);
+    mem_free(r);
+}
+
+static const handle_class registry_class = { "registry", destroy_registry };
+
+// What a failed gw_registry_open returns: frozen and empty.
+static gw_registry poison = { .handle = { &registry_class, HANDLE_IMMORTAL }, .frozen = true };
+
+static gw_status add_registration(gw_registry *r, const gw_registration *g, gw_error *error) {
+    if (g->function)
+        return add_function(r, g->name, (function){ .where = g->where, .body = g->function },
+                            g->signature, error);
+    if (g->method)
+        return add_method(r, g->class_name, g->name, g->where, g->signature, g->method, error);
+    return add_class(r, g->name, g->class_options, error);
+}
+
+static gw_registry *open_registry(gw_error *error) {
+    gw_registry *r = mem_calloc(sizeof *r);
+    if (!r) {
+        no_memory(error);
+        return NULL;
+    }
+    handle_init(&r->handle, &registry_class);
+    map_init(&r->functions);
+    return r;
+}
+
+gw_registry *gw_registry_open(gw_scope *s) {
+    if (s->error) return &poison;
+    gw_error error;
+    gw_registry *r = open_registry(&error);
+    if (!r) scope_fail_with(s, &error);
+    r = scope_own(s, r);
+    return r ? r : &poison;
+}
+
+static bool may_add(gw_scope *s, const gw_registry *r) {
+    if (s->error) return false;
+    if (!r->frozen) return true;
+    scope_fail(s, GW_WRONG_STATE, "a registry that is being served does not change any more");
+    return false;
+}
+
+void gw_registry_add_function(gw_scope *s, gw_registry *r, const char *name, gw_placement where,
+                              const char *signature_text, gw_function_body body) {
+    gw_error error;
+    if (may_add(s, r) &&
+        add_function(r, name, (function){ .where = where, .body = body }, signature_text, &error))
+        scope_fail_with(s, &error);
+}
+
+void gw_registry_add_class(gw_scope *s, gw_registry *r, const char *name,
+                           gw_class_options options) {
+    gw_error error;
+    if (may_add(s, r) && add_class(r, name, options, &error)) scope_fail_with(s, &error);
+}
+
+void gw_registry_add_method(gw_scope *s, gw_registry *r, const char *class_name, const char *name,
+                            gw_placement where, const char *signature_text, gw_method_body body) {
+    gw_error error;
+    if (may_add(s, r) && add_method(r, class_name, name, where, signature_text, body, &error))
+        scope_fail_with(s, &error);
+}
+
+// ---- The process's ----
+
+// Filled by constructors, before there are threads.
+static gw_registration *registrations;
+
+void gw_register(gw_registration *r) {
+    r->next = registrations;
+    registrations = r;
+}
+
+gw_status registry_open_process(gw_registry **out, gw_error *error) {
+    gw_registry *r = open_registry(error);
+    if (!r) return GW_NO_MEMORY;
+    gw_status status = GW_OK;
+    // Methods last: their classes may stand in files whose constructors ran later.
+    for (int methods = 0; methods < 2; methods++)
+        for (gw_registration *g = registrations; g && !status; g = g->next)
+            if ((g->method != NULL) == methods) status = add_registration(r, g, error);
+    if (status) {
+        handle_release(r);
+        return status;
+    }
+    *out = r;
+    return GW_OK;
+}
+
+const function *registry_find(const gw_registry *r, const char *name) {
+    return map_find_name(&r->functions, name);
+}
+
+const function *class_find_method(const class *c, const char *name) {
+    for (int i = 0; i < c->fixed_count; i++)
+        if (!strcmp(c->fixed_methods[i].name, name)) return &c->fixed_methods[i];
+    return map_find_name(&c->methods, name);
+}
+
+const op *registry_find_operator(const char *name) {
+    return strncmp(name, "gw.", 3) ? NULL : op_find(name + 3);
+}

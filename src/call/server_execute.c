@@ -1,0 +1,362 @@
+// The body of a call, and what follows it. Without the role but where it says so.
+#include "call/server.h"
+
+#include "base/failpoint.h"
+#include "base/mem.h"
+#include "call/args.h"
+#include "call/cancel.h"
+#include "agent/process_fork.h"
+#include "call/reply.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ARGS_ON_STACK = 8 };
+
+// ---- The body ----
+
+typedef struct label {
+    char text[2 * LIMIT_NAME_BYTES + 2];
+} label;
+
+// "my_add", "counter.add".
+static label label_of(const serving *s) {
+    label out;
+    if (s->class) {
+        snprintf(out.text, sizeof out.text, "%s.%s", s->class->name, s->header.function);
+    } else {
+        memcpy(out.text, s->header.function, sizeof s->header.function);
+    }
+    return out;
+}
+
+static gw_value call_function(serving *s, const gw_args *args) {
+    const function *f = s->function;
+    s->scope->is_lent = true;
+    gw_value v = f->body ? f->body(s->scope, args) : f->method(s->scope, s->object->self, args);
+    s->scope->is_lent = false;
+    return v;
+}
+
+static gw_value call_body(serving *s, const gw_args *args, object **out_made) {
+    const function *f = s->function;
+    gw_value v = gw_none();
+    if (s->op) return gw_value_of_tensor(op_run(s->scope, s->op, args->values, args->count, NULL));
+    if (f->body || f->method) {
+        v = call_function(s, args);
+    } else {
+        *out_made =
+            object_open(s->agent, s->scope, f->class, s->header.fixed.key, &s->context, args);
+    }
+    if (is_forked(s->agent->mark)) forked_end(args->label);
+    return v;
+}
+
+static gw_status decode_args(serving *s, gw_value *values, gw_error *error) {
+    decoder d = parcel_decoder(s->parcel, s->header.args_at, s->scope);
+    for (uint32_t i = 0; i < s->header.arg_count; i++) {
+        gw_status status = decode_value(&d, &values[i], error);
+        if (status) return status;
+    }
+    if (s->scope->error) {
+        *error = *s->scope->error;
+        return error->status;
+    }
+    return s->op
+               ? GW_OK
+               : signature_check(&s->function->signature, (int)s->header.arg_count, values, error);
+}
+
+// What keeps a body from running is told as such.
+static void fail_before(serving *s, gw_error *error) {
+    error->outcome = GW_NOT_DELIVERED;
+    gw_scope_clear(s->scope);
+    scope_fail_with(s->scope, error);
+}
+
+static gw_value run_body(serving *s, object **out_made) {
+    gw_error error;
+    gw_value on_stack[ARGS_ON_STACK], *values = on_stack;
+    uint32_t count = s->header.arg_count;
+    if (s->deadline_ns != ENV_NEVER && env_now_ns(s->agent->env) >= s->deadline_ns) {
+        error_set(&error, GW_TIMEOUT, "its deadline passed before it could start");
+        fail_before(s, &error);
+        return gw_none();
+    }
+    if (context_check_cancelled(s->scope, &error)) {
+        fail_before(s, &error);
+        return gw_none();
+    }
+    if (count > ARGS_ON_STACK) values = gw_alloc(s->scope, count * sizeof *values);
+    if (!values) return gw_none();
+    if (decode_args(s, values, &error)) {
+        fail_before(s, &error);
+        return gw_none();
+    }
+    label name = label_of(s);
+    gw_args args = { .label = name.text,
+                     .count = (int)count,
+                     .values = values,
+                     .caller = agent_member(s->agent, s->caller)->worker };
+    s->ran = true;
+    failpoint("running");
+    return call_body(s, &args, out_made);
+}
+
+static void open_scope(serving *s) {
+    const request_fixed *f = &s->header.fixed;
+    agent *a = s->agent;
+    s->scope = agent_scope_open(a, f->key, f->scope, s->deadline_ns);
+    s->context.scope = s->scope;
+    if (s->scope->error) return;
+    s->scope->may_wait = s->context.may_wait;
+    if (s->op) s->scope->tensor_bytes_max = LIMIT_TENSOR_BYTES;
+    scope_set_slot(s->scope, SCOPE_TURN, &s->context, NULL);
+}
+
+static void close_scope(serving *s) {
+    gw_error ignored = gw_scope_close(s->scope);
+    (void)ignored;
+    s->scope = NULL;
+}
+
+// ---- Replying ----
+
+static void explain(serving *s, gw_error *out, const gw_error *error) {
+    *out = *error;
+    out->outcome = s->ran ? GW_RAN_AND_FAILED : GW_NOT_DELIVERED;
+    label name = label_of(s);
+    error_add_trail(out, agent_member(s->agent, s->agent->rank)->name, name.text);
+}
+
+static void send_promised(serving *s, list_node *forwards, gw_value v, const gw_error *error) {
+    agent *a = s->agent;
+    for (list_node *l; (l = list_take(forwards));) {
+        wanted *w = list_entry(l, wanted, link);
+        shipment sh;
+        bool filled = !reply_fill(&sh, a, KIND_PROMISE_VALUE, w->promise, s->header.fixed.scope,
+                                  s->header.function, v, error);
+        env_enter(a->env);
+        reply_send_on_loop(&sh, a, w->consumer, KIND_PROMISE_VALUE, w->promise, filled, true);
+        env_leave(a->env);
+        shipment_fini(&sh);
+        mem_free(w);
+    }
+}
+
+// Says in the reply how many forwards will be honoured; from here on none is.
+static void send_reply_on_loop(serving *s, shipment *sh, bool filled, list_node *out_forwards,
+                               bool flush) {
+    uint32_t count = 0;
+    s->forwards_end = true;
+    if (s->abandoned || s->header.fixed.one_way) return;
+    list_each(l, &s->forwards) count++;
+    if (filled) {
+        agent_member(s->agent, s->caller)->wanted_count -= count;
+        // Without memory for the reply the caller sends what was promised: that it does not have it either.
+        list_splice(out_forwards, &s->forwards);
+        memcpy(sh->message->head.data + offsetof(reply_fixed, forwarded), &count, sizeof count);
+    }
+    reply_send_on_loop(sh, s->agent, s->caller, KIND_REPLY, s->header.fixed.call, filled, flush);
+}
+
+static bool others_follow(const serving *s) {
+    return s->strand && !list_is_empty(&s->strand->inlined);
+}
+
+enum { TOGETHER_NS = 20 * 1000 };
+
+// Replies to calls of one turn go out together, at its end, but none waits long for the others.
+static bool must_flush_on_loop(agent *a) {
+    int64_t now_ns = env_now_ns(a->env);
+    if (!a->unflushed_since_ns) {
+        a->unflushed_since_ns = now_ns;
+        return false;
+    }
+    if (now_ns - a->unflushed_since_ns < TOGETHER_NS) return false;
+    a->unflushed_since_ns = 0;
+    return true;
+}
+
+// The end of the body, as far as others wait for it. Returns what its strand runs next.
+static serving *end_order_on_loop(serving *s) {
+    if (!s->strand) return NULL;
+    if (!s->object) return strand_next_on_loop(s);
+    strand_started_on_loop(s);
+    return NULL;
+}
+
+static void end(serving *s) {
+    env *e = s->agent->env;
+    env_enter(e);
+    if (s->object) turn_end_on_loop(&s->held);
+    serving_free_on_loop(s);
+    env_leave(e);
+}
+
+static void detach_and_free_on_loop(serving *s) {
+    if (!s->scope->error) scope_set_slot(s->scope, SCOPE_TURN, NULL, NULL);
+    serving_free_on_loop(s);
+}
+
+static serving *reply_value(serving *s, gw_value v, const gw_error *error, bool late) {
+    agent *a = s->agent;
+    shipment sh;
+    list_node forwards;
+    list_init(&forwards);
+    bool one_way = s->header.fixed.one_way;
+    const request_fixed *f = &s->header.fixed;
+    bool filled =
+        !reply_fill(&sh, a, KIND_REPLY, f->call, f->untracked ? SCOPE_NOT_TRACKED : f->scope,
+                    s->header.function, one_way ? gw_none() : v, error);
+    env_enter(a->env);
+    failpoint("before_reply");
+    if (error && one_way && !s->abandoned) serving_log_on_loop(a, error);
+    bool flush = late || (!others_follow(s) && must_flush_on_loop(a));
+    send_reply_on_loop(s, &sh, filled, &forwards, flush);
+    serving *next = end_order_on_loop(s);
+    // The turn ends with the scope, which may hold what the object's next method uses.
+    bool again = s->object || s->context.entered || !list_is_empty(&forwards);
+    gw_scope *scope = s->scope;
+    if (!again) detach_and_free_on_loop(s);
+    env_leave(a->env);
+    shipment_fini(&sh);
+    if (!again) {
+        gw_error ignored = gw_scope_close(scope);
+        (void)ignored;
+        return next;
+    }
+    send_promised(s, &forwards, v, error);
+    close_scope(s);
+    end(s);
+    return next;
+}
+
+// For gw_remote: the value stays here.
+static serving *keep_value(serving *s, gw_value v, const gw_error *error, object *made) {
+    agent *a = s->agent;
+    result *r = NULL;
+    if (error)
+        r = result_of_error(error);
+    else if (!made && !(r = result_of_value(v))) {
+        gw_error none;
+        error_set(&none, GW_NO_MEMORY, "no memory for a value");
+        r = result_of_error(&none);
+    }
+    close_scope(s);
+    env_enter(a->env);
+    entry_make_on_loop(s->result_entry, r, made);
+    serving *next = end_order_on_loop(s);
+    if (s->object) turn_end_on_loop(&s->held);
+    serving_free_on_loop(s);
+    env_leave(a->env);
+    return next;
+}
+
+// ---- A future as the result ----
+
+static void finish_returned(serving *s) {
+    gw_scope *scope = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
+    result *r = s->gave_up ? NULL : future_result(s->returned);
+    gw_value v = r ? result_give(r, scope) : gw_none();
+    if (!r && s->context.cancelled)
+        scope_fail(scope, GW_CANCELLED, "cancelled while the future that it returned was awaited");
+    else if (!r)
+        scope_fail(scope, GW_TIMEOUT,
+                   "the future that it returned did not resolve within its deadline");
+    gw_error error;
+    if (scope->error) explain(s, &error, scope->error);
+    s->scope = scope;
+    if (s->result_entry) {
+        keep_value(s, v, scope->error ? &error : NULL, NULL);
+    } else {
+        reply_value(s, v, scope->error ? &error : NULL, true);
+    }
+}
+
+static void finish_returned_task(task *t) {
+    finish_returned(list_entry(t, serving, task));
+}
+
+static void finish_soon(serving *s) {
+    if (s->expiry.armed) env_set_timer(s->agent->env, &s->expiry, ENV_NEVER);
+    s->task.run = finish_returned_task;
+    env_defer(s->agent->env, &s->task);
+}
+
+static void returned_done(continuation *c) {
+    finish_soon(list_entry(c, serving, returned_done));
+}
+
+// Others may wait for the same future: then it goes on for them.
+static void give_up_returned(serving *s) {
+    s->gave_up = true;
+    continuation_cancel_on_loop(&s->returned_done);
+    future_abandon_on_loop(s->returned);
+}
+
+// Nobody waits for it any more, and it must not keep this worker from leaving.
+static void returned_expired(timer *t) {
+    serving *s = list_entry(t, serving, expiry);
+    give_up_returned(s);
+    finish_soon(s);
+}
+
+void serving_stop_awaiting_on_loop(serving *s) {
+    if (!list_has(&s->returned_done.link)) return;  // it has resolved
+    give_up_returned(s);
+    finish_soon(s);
+}
+
+// The body has ended, and with it turn, strand and scope; the reply has not.
+static serving *await_returned(serving *s, gw_future *f) {
+    agent *a = s->agent;
+    s->returned = handle_retain(f);
+    close_scope(s);
+    env_enter(a->env);
+    serving *next = end_order_on_loop(s);
+    if (s->object) turn_end_on_loop(&s->held);
+    s->object = NULL;
+    s->state = SERVING_RESULT;
+    s->returned_done.run = returned_done;
+    if (s->context.cancelled) give_up_returned(s);
+    bool later = !s->gave_up && future_await_on_loop(f, &s->returned_done);
+    if (later && s->deadline_ns != ENV_NEVER) {
+        s->expiry.fire = returned_expired;
+        env_set_timer(a->env, &s->expiry, s->deadline_ns);
+    }
+    env_leave(a->env);
+    if (!later) finish_returned(s);
+    return next;
+}
+
+// ---- Running ----
+
+static serving *run(serving *s, bool late) {
+    object *made = NULL;
+    gw_value v = gw_none();
+    gw_error error;
+    open_scope(s);
+    if (!s->scope->error) v = run_body(s, &made);
+    if (s->object) object_settle(s->object, s->scope);
+    const gw_error *failed = NULL;
+    if (s->scope->error) {
+        explain(s, &error, s->scope->error);
+        failed = &error;
+    }
+    if (!failed && v.kind == GW_FUTURE && v.as.future->agent == s->agent)
+        return await_returned(s, v.as.future);
+    if (s->result_entry) return keep_value(s, v, failed, made);
+    return reply_value(s, v, failed, late);
+}
+
+void serving_run(serving *s) {
+    serving *next = run(s, true);
+    assert(!next);
+    (void)next;
+}
+
+serving *serving_run_inline(serving *s, bool late) {
+    return run(s, late);
+}

@@ -1,0 +1,95 @@
+// Who is who.
+#include "call/call.h"
+
+#include "agent/member_table.h"
+#include "agent/upward.h"
+
+#define NOBODY INT64_MIN  // the rank of a target that is a name or a reference
+
+gw_target gw_to_name(const char *name) {
+    return (gw_target){ .name = name, .rank = NOBODY };
+}
+
+gw_target gw_to_rank(int64_t rank) {
+    return (gw_target){ .rank = rank };
+}
+
+gw_target gw_to_worker(gw_worker worker) {
+    return (gw_target){ .rank = worker.rank, .is_worker = true, .incarnation = worker.incarnation };
+}
+
+gw_target gw_to_rref(const gw_rref *rref) {
+    return (gw_target){ .rref = (gw_rref *)rref, .rank = NOBODY };
+}
+
+gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *error) {
+    const char *self = a->name;
+    if (to.rref) {
+        if (reference_agent(to.rref) != a)
+            return error_set(error, GW_INVALID,
+                             "the reference is of another agent, or of a call that failed");
+        *out_rank = reference_owner(to.rref);
+        return GW_OK;
+    }
+    if (to.name) {
+        *out_rank = roster_find((agent *)a, to.name);
+        if (*out_rank < 0)
+            return error_set(error, GW_NOT_FOUND, "%s knows no worker named \"%.140s\"", self,
+                             to.name);
+        return GW_OK;
+    }
+    if (to.workers) return error_set(error, GW_INVALID, "several workers, where one is called");
+    if (to.rank == NOBODY)
+        return error_set(error, GW_INVALID, "the worker or reference to call is NULL");
+    if (to.rank < 0 || to.rank >= a->member_count || !agent_member(a, (int)to.rank)->known)
+        return error_set(error, GW_NOT_FOUND, "%s knows no worker of rank %lld; there are %d", self,
+                         (long long)to.rank, a->member_count);
+    if (to.is_worker && agent_member(a, (int)to.rank)->worker.incarnation != to.incarnation)
+        return error_set(error, GW_NOT_FOUND, "%s knows no such worker: rank %lld is another %s",
+                         self, (long long)to.rank, agent_member(a, (int)to.rank)->name);
+    *out_rank = (int)to.rank;
+    return GW_OK;
+}
+
+gw_worker gw_rpc_worker_of(gw_scope *s, gw_target to) {
+    agent *a = agent_of(s);
+    gw_error error;
+    int rank;
+    if (!a) return (gw_worker){ .name = "", .rank = -1 };
+    if (target_resolve(a, to, &rank, &error)) {
+        scope_fail_with(s, &error);
+        return (gw_worker){ .name = "", .rank = -1 };
+    }
+    return agent_member(a, rank)->worker;
+}
+
+gw_worker gw_rpc_self(gw_scope *s) {
+    agent *a = agent_of(s);
+    return a ? agent_member(a, a->rank)->worker : (gw_worker){ .name = "", .rank = -1 };
+}
+
+int gw_rpc_world_size(gw_scope *s) {
+    agent *a = agent_of(s);
+    if (!a) return 0;
+    return a->group ? a->there_count : a->world_size;
+}
+
+gw_rpc_stats gw_rpc_get_stats(gw_scope *s) {
+    gw_rpc_stats out = { 0 };
+    agent *a = agent_of(s);
+    if (!a) return out;
+    env_enter(a->env);
+    peers_stats p = a->peers ? peers_get_stats(a->peers) : a->final_stats;
+    out = (gw_rpc_stats){
+        .calls_made = a->calls_made,
+        .calls_served = a->calls_served,
+        .messages_sent = a->messages_sent,
+        .messages_received = a->messages_received,
+        .bytes_sent = p.bytes_sent,
+        .bytes_received = p.bytes_received,
+        .reconnects = p.reconnects,
+        .replies_dropped = a->replies_dropped,
+    };
+    env_leave(a->env);
+    return out;
+}

@@ -1,0 +1,312 @@
+// The leader's side of meetings.
+#include "collective/collective_internal.h"
+
+#include "base/mem.h"
+#include "base/value.h"
+#include "call/args.h"
+#include "call/cancel.h"
+#include "future/result.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// Whoever has come to a round.
+typedef struct arrival {
+    canceller gave_up;
+    struct round *round;
+    gw_future *future;  // one count; NULL: has not come
+    result *value;      // one count
+} arrival;
+
+typedef struct round {
+    meeting *meeting;
+    gathering_kind kind;
+    int missing;
+    timer patience;
+    arrival arrivals[];  // in the order of the meeting's ranks
+} round;
+
+static const char *const names[] = { "gw.all_gather", "gw.barrier" };
+
+// ---- Meetings -----------------------------------------------------------------------------------
+
+static char *key_of(const uint32_t *ranks, int count) {
+    size_t size = (size_t)count * 8 + 1, at = 0;
+    char *key = mem_alloc(size);
+    for (int i = 0; key && i < count; i++)
+        at += (size_t)snprintf(key + at, size - at, "%x,", ranks[i]);
+    return key;
+}
+
+static meeting *make_meeting(agent *a, const char *key, const uint32_t *ranks, int count) {
+    if (a->meetings.count >= LIMIT_MEETINGS) return NULL;
+    meeting *m = mem_calloc(sizeof *m + (size_t)count * sizeof m->ranks[0]);
+    if (!m) return NULL;
+    m->agent = a;
+    m->count = count;
+    memcpy(m->ranks, ranks, (size_t)count * sizeof m->ranks[0]);
+    if (map_put_name(&a->meetings, key, m)) return m;
+    mem_free(m);
+    return NULL;
+}
+
+meeting *meeting_of_on_loop(agent *a, const uint32_t *ranks, int count) {
+    char *key = key_of(ranks, count);
+    if (!key) return NULL;
+    meeting *m = map_find_name(&a->meetings, key);
+    if (!m) m = make_meeting(a, key, ranks, count);
+    mem_free(key);
+    return m;
+}
+
+static int place_of(const meeting *m, int rank) {
+    for (int i = 0; i < m->count; i++)
+        if (m->ranks[i] == (uint32_t)rank) return i;
+    return -1;
+}
+
+// ---- Rounds -------------------------------------------------------------------------------------
+
+static round *take_round(meeting *m) {
+    round *r = m->current;
+    env *e = m->agent->env;
+    m->current = NULL;
+    m->over++;
+    if (r->patience.armed) env_set_timer(e, &r->patience, ENV_NEVER);
+    for (int i = 0; i < m->count; i++)
+        if (r->arrivals[i].future) r->arrivals[i].future->on_cancel = NULL;
+    return r;
+}
+
+// Takes |value|. Frees |r|.
+static void end_round(round *r, result *value) {
+    agent *a = r->meeting->agent;
+    for (int i = 0; i < r->meeting->count; i++) {
+        arrival *x = &r->arrivals[i];
+        if (!x->future) continue;
+        x->future->makers--;
+        future_complete_on_loop(x->future, result_retain(value));
+        future_release_on_loop(x->future);
+        result_release_on_loop(a, x->value);
+    }
+    result_release_on_loop(a, value);
+    mem_free(r);
+}
+
+static void fail_round(meeting *m, const gw_error *error) {
+    end_round(take_round(m), result_of_error(error));
+}
+
+// "w3, w5 and 2 more".
+static void name_missing(const round *r, char *out, size_t size) {
+    const meeting *m = r->meeting;
+    size_t at = 0;
+    int left = r->missing;
+    out[0] = '\0';
+    for (int i = 0; i < m->count; i++) {
+        if (r->arrivals[i].future) continue;
+        const char *name = agent_member(m->agent, (int)m->ranks[i])->name;
+        if (at + strlen(name) + 32 > size) break;
+        at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", name);
+        left--;
+    }
+    if (left) snprintf(out + at, size - at, " and %d more", left);
+}
+
+static void out_of_patience(timer *t) {
+    round *r = list_entry(t, round, patience);
+    gw_error error;
+    char missing[512];
+    name_missing(r, missing, sizeof missing);
+    error_set(&error, GW_TIMEOUT, "%s did not come within the deadline", missing);
+    fail_round(r->meeting, &error);
+}
+
+static void gave_up(canceller *c) {
+    arrival *x = list_entry(c, arrival, gave_up);
+    meeting *m = x->round->meeting;
+    gw_error error;
+    int place = (int)(x - x->round->arrivals);
+    error_set(&error, GW_CANCELLED, "%s has given up",
+              agent_member(m->agent, (int)m->ranks[place])->name);
+    fail_round(m, &error);
+}
+
+static gw_status check_members(const meeting *m, gw_error *error) {
+    for (int i = 0; i < m->count; i++) {
+        const member *x = agent_member(m->agent, (int)m->ranks[i]);
+        if (!x->lost) continue;
+        *error = x->why;
+        error_prefix(error, x->name);
+        return error->status;
+    }
+    return GW_OK;
+}
+
+// The round that |number| is; all before it are over.
+static gw_status find_round(meeting *m, gathering_kind kind, uint64_t number, int place,
+                            round **out, gw_error *error) {
+    if (number <= m->over)
+        return error_set(error, GW_TIMEOUT, "the others have gone on without %s",
+                         agent_member(m->agent, (int)m->ranks[place])->name);
+    if (number > m->over + 1 && m->current) {
+        gw_error ahead;
+        error_set(&ahead, GW_MISMATCH, "%s has gone on to the next one",
+                  agent_member(m->agent, (int)m->ranks[place])->name);
+        fail_round(m, &ahead);
+    }
+    m->over = number - 1;
+    if (!m->current) {
+        m->current = mem_calloc(sizeof(round) + (size_t)m->count * sizeof(arrival));
+        if (!m->current) return error_set(error, GW_NO_MEMORY, "no memory for a meeting");
+        m->current->meeting = m;
+        m->current->kind = kind;
+        m->current->missing = m->count;
+        m->current->patience.fire = out_of_patience;
+    }
+    *out = m->current;
+    if ((*out)->arrivals[place].future)
+        return error_set(error, GW_INVALID, "this worker is waiting there already");
+    if ((*out)->kind == kind) return GW_OK;
+    return error_set(error, GW_MISMATCH, "others are in %s", names[(*out)->kind]);
+}
+
+static void arrive(round *r, int place, gw_future *f, result *value, int64_t patience_ns) {
+    agent *a = r->meeting->agent;
+    arrival *x = &r->arrivals[place];
+    *x =
+        (arrival){ .gave_up.run = gave_up, .round = r, .future = handle_retain(f), .value = value };
+    f->makers = 1;
+    f->on_cancel = &x->gave_up;
+    r->missing--;
+    int64_t due_ns;
+    if (patience_ns < 0 || __builtin_add_overflow(env_now_ns(a->env), patience_ns, &due_ns)) return;
+    if (!r->patience.armed || due_ns < r->patience.due_ns)
+        env_set_timer(a->env, &r->patience, due_ns);
+}
+
+// Takes |value|, but on failure. The round is taken out if it is complete.
+static gw_status enter(agent *a, const entrance *x, gw_future *f, result *value, round **out_full,
+                       gw_error *error) {
+    round *r = NULL;
+    meeting *m = meeting_of_on_loop(a, x->ranks, x->count);
+    if (!m) return error_set(error, GW_LIMIT, "more than %d meetings", LIMIT_MEETINGS);
+    int place = place_of(m, x->caller);
+    gw_status status = check_members(m, error);
+    if (!status) status = find_round(m, x->kind, x->number, place, &r, error);
+    if (status) return status;
+    arrive(r, place, f, value, x->patience_ns);
+    if (r->missing == 0) *out_full = take_round(m);
+    return GW_OK;
+}
+
+// ---- The function -------------------------------------------------------------------------------
+
+static gw_status read_entrance(agent *a, gw_scope *s, const gw_args *args, entrance *out,
+                               gw_error *error) {
+    gw_value ranks = gw_arg(s, args, 0);
+    out->number = (uint64_t)gw_arg_int(s, args, 1);
+    out->patience_ns = gw_arg_int(s, args, 2);
+    out->caller = args->caller.rank;
+    if (s->error) {
+        *error = *s->error;
+        return error->status;
+    }
+    out->count = (int)(ranks.size / sizeof *out->ranks);
+    out->ranks = ranks.as.bytes;
+    bool inside = false, valid = ranks.size && ranks.size % sizeof *out->ranks == 0 &&
+                                 out->count <= LIMIT_WORKERS && out->number &&
+                                 out->number <= INT64_MAX;
+    for (int i = 0; valid && i < out->count; i++) {
+        valid = out->ranks[i] < (uint32_t)a->member_count &&
+                (i ? out->ranks[i] > out->ranks[i - 1] : out->ranks[i] == (uint32_t)a->rank);
+        inside = inside || out->ranks[i] == (uint32_t)out->caller;
+    }
+    return valid && inside ? GW_OK : error_set(error, GW_INVALID, "a meeting that cannot be");
+}
+
+static result *list_all(gw_scope *s, const round *r) {
+    gw_list *list = gw_list_open(s);
+    for (int i = 0; i < r->meeting->count; i++)
+        gw_list_add_value(s, list, result_give(r->arrivals[i].value, s));
+    result *out = s->error ? NULL : result_of_value(gw_value_of_list(list));
+    if (!out) scope_fail(s, GW_NO_MEMORY, "no memory for what all have brought");
+    return out ? out : result_of_error(s->error);
+}
+
+static gw_value meet(gw_scope *s, const gw_args *args, gathering_kind kind) {
+    agent *a = s->agent;
+    entrance x = { .kind = kind };
+    gw_error error;
+    round *full = NULL;
+    gw_status status = read_entrance(a, s, args, &x, &error);
+    gw_future *f = status ? NULL : scope_own(s, future_open(a, ""));
+    result *value = f ? result_of_value(gw_arg(s, args, 3)) : NULL;
+    if (!status && !value) status = error_set(&error, GW_NO_MEMORY, "no memory for a meeting");
+    env_enter(a->env);
+    if (!status) status = enter(a, &x, f, value, &full, &error);
+    env_leave(a->env);
+    if (status) {
+        if (value) result_release(value);
+        scope_fail_with(s, &error);
+        return gw_none();
+    }
+    if (full) {
+        result *all = list_all(s, full);
+        env_enter(a->env);
+        end_round(full, all);
+        env_leave(a->env);
+    }
+    return gw_value_of(f);
+}
+
+static gw_value all_gather(gw_scope *s, const gw_args *a) {
+    return meet(s, a, GATHERING_VALUES);
+}
+
+static gw_value barrier(gw_scope *s, const gw_args *a) {
+    return meet(s, a, GATHERING_BARRIER);
+}
+
+#define TAKES_MEETING TAKES(1 << GW_BYTES, 1 << GW_INT, 1 << GW_INT, TAKES_ANY)
+const function gathering_functions[] = {
+    { .name = (char *)"gw.all_gather",
+      .where = GW_INLINE,
+      .signature = TAKES_MEETING,
+      .body = all_gather },
+    { .name = (char *)"gw.barrier",
+      .where = GW_INLINE,
+      .signature = TAKES_MEETING,
+      .body = barrier },
+    { 0 },
+};
+
+// ---- Ends ---------------------------------------------------------------------------------------
+
+// Failing one may let bodies run that make others, so the table is looked through again after each.
+static meeting *find_open(agent *a, int rank) {
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&a->meetings, &i));) {
+        meeting *m = e->value;
+        if (m->current && (rank < 0 || place_of(m, rank) >= 0)) return m;
+    }
+    return NULL;
+}
+
+void gatherings_lost_on_loop(agent *a, int rank) {
+    for (meeting *m; (m = find_open(a, rank));) {
+        gw_error error = agent_member(a, rank)->why;
+        error_prefix(&error, agent_member(a, rank)->name);
+        fail_round(m, &error);
+    }
+}
+
+void gatherings_close_on_loop(agent *a, const gw_error *why) {
+    for (meeting *m; (m = find_open(a, -1));) fail_round(m, why);
+}
+
+void gatherings_free(agent *a) {
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&a->meetings, &i));) mem_free(e->value);
+    map_fini(&a->meetings);
+}

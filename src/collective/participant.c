@@ -1,0 +1,99 @@
+// Every member's side of meetings: gw_rpc_all_gather and gw_rpc_barrier.
+#include "call/call.h"
+#include "collective/collective_internal.h"
+
+#include <stdlib.h>
+
+// How much longer than its deadline a member waits to be told who has not come.
+#define GRACE_NS INT64_C(1000000000)
+
+static int compare(const void *x, const void *y) {
+    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+    return a < b ? -1 : a > b;
+}
+
+static bool sort_ranks(gw_scope *s, agent *a, const gw_worker *workers, int count, uint32_t *out) {
+    bool inside = false;
+    for (int i = 0; i < count; i++) {
+        if (workers[i].rank < 0 || workers[i].rank >= a->member_count) {
+            scope_fail(s, GW_NOT_FOUND, "a meeting with a worker of rank %d; there are %d",
+                       workers[i].rank, a->member_count);
+            return false;
+        }
+        out[i] = (uint32_t)workers[i].rank;
+        inside = inside || workers[i].rank == a->rank;
+    }
+    qsort(out, (size_t)count, sizeof *out, compare);
+    for (int i = 1; i < count; i++) {
+        if (out[i] != out[i - 1]) continue;
+        scope_fail(s, GW_INVALID, "%s is twice among those who meet",
+                   agent_member(a, (int)out[i])->name);
+        return false;
+    }
+    if (!inside)
+        scope_fail(s, GW_INVALID, "%s is not among those who meet", agent_member(a, a->rank)->name);
+    return inside;
+}
+
+static uint64_t draw_number(gw_scope *s, agent *a, const uint32_t *ranks, int count) {
+    env_enter(a->env);
+    meeting *m = meeting_of_on_loop(a, ranks, count);
+    uint64_t number = m ? ++m->entered : 0;
+    env_leave(a->env);
+    if (!m) scope_fail(s, GW_LIMIT, "no memory for a meeting, or more than %d", LIMIT_MEETINGS);
+    return number;
+}
+
+static void extend(call *c) {
+    if (c->deadline_ns < ENV_NEVER - GRACE_NS) c->deadline_ns += GRACE_NS;
+}
+
+static gw_list *enter(gw_scope *s, agent *a, const char *function, const uint32_t *ranks, int count,
+                      gw_value v) {
+    uint64_t number = draw_number(s, a, ranks, count);
+    if (!number) return gw_list_open(s);
+    call c;
+    int64_t patience_ns = call_time_left_ns(s, (gw_call_options){ 0 });
+    const gw_value args[] = { gw_value_of_bytes(ranks, (size_t)count * sizeof *ranks),
+                              gw_value_of_int((int64_t)number), gw_value_of_int(patience_ns), v };
+    call_init(&c, s, (gw_call_options){ 0 }, gw_to_rank(ranks[0]), function, 4, args, true);
+    extend(&c);
+    gw_value all = call_sync(&c, s);
+    call_fini(&c);
+    return gw_list_of(s, all);
+}
+
+static int place_of(const uint32_t *ranks, int rank) {
+    int at = 0;
+    while (ranks[at] != (uint32_t)rank) at++;
+    return at;
+}
+
+static gw_list *meet(gw_scope *s, const char *function, const gw_worker *workers, int count,
+                     gw_value v) {
+    gw_error error;
+    agent *a = s->error ? NULL : agent_of(s);
+    if (!a) return gw_list_open(s);
+    if (context_check_wait(s, &error)) {
+        scope_fail_with(s, &error);
+        return gw_list_open(s);
+    }
+    if (count < 1 || count > LIMIT_WORKERS || !workers) {
+        scope_fail(s, GW_INVALID, "a meeting of %d workers", count);
+        return gw_list_open(s);
+    }
+    uint32_t *ranks = gw_alloc(s, (size_t)count * sizeof *ranks);
+    if (!ranks || !sort_ranks(s, a, workers, count, ranks)) return gw_list_open(s);
+    gw_list *sorted = enter(s, a, function, ranks, count, v), *out = gw_list_open(s);
+    for (int i = 0; i < count && !s->error; i++)
+        gw_list_add_value(s, out, gw_list_get(s, sorted, place_of(ranks, workers[i].rank)));
+    return s->error ? gw_list_open(s) : out;
+}
+
+gw_list *gw_rpc_all_gather_value(gw_scope *s, const gw_worker *workers, int count, gw_value v) {
+    return meet(s, "gw.all_gather", workers, count, v);
+}
+
+void gw_rpc_barrier(gw_scope *s, const gw_worker *workers, int count) {
+    meet(s, "gw.barrier", workers, count, gw_none());
+}

@@ -1,0 +1,156 @@
+#include "distributed/autograd/accumulated.h"
+
+#include "autograd/grads.h"
+#include "base/mem.h"
+#include "distributed/autograd/passes.h"
+
+// ---- Pairs --------------------------------------------------------------------------------------
+
+void grad_pairs_fini(grad_pairs *p) {
+    for (int i = 0; i < p->count; i++) {
+        handle_release(p->items[i].leaf);
+        handle_release(p->items[i].grad);
+    }
+    mem_free(p->items);
+    *p = (grad_pairs){ 0 };
+}
+
+static bool copy(const gw_tensor_grad *from, int count, grad_pairs *out) {
+    *out = (grad_pairs){ mem_alloc((size_t)(count + 1) * sizeof *out->items), count };
+    if (!out->items) return false;
+    for (int i = 0; i < count; i++) {
+        out->items[i] = from[i];
+        handle_retain(from[i].leaf);
+        handle_retain(from[i].grad);
+    }
+    return true;
+}
+
+void kept_add(gw_scope *s, gw_scope *work, grad_pairs *p) {
+    // That takes the gradients.
+    grads_add_imported(s, work, p->items, p->count);
+    for (int i = 0; i < p->count; i++) handle_release(p->items[i].leaf);
+    mem_free(p->items);
+}
+
+bool kept_take(gw_scope *s, grad_pairs *out) {
+    int count = gw_grads_count(s);
+    *out = (grad_pairs){ mem_alloc((size_t)(count + 1) * sizeof *out->items), 0 };
+    if (!out->items) return false;
+    for (int i = 0; i < count; i++) {
+        gw_tensor_grad pair = gw_grads_get(s, i);
+        handle_retain(pair.leaf);
+        handle_retain(pair.grad);
+        out->items[out->count++] = pair;
+    }
+    return gw_ok(s);
+}
+
+// ---- Passes -------------------------------------------------------------------------------------
+
+static across *find_on_loop(kept k, int index) {
+    list_each(l, &k.agent->graphs->passes) {
+        across *x = list_entry(l, across, link);
+        if (x->initiator == k.initiator && x->scope == k.scope &&
+            (x->state == ACROSS_COMPLETE || x->state == ACROSS_SETTLED) && index-- == 0)
+            return x;
+    }
+    return NULL;
+}
+
+bool kept_copy(gw_scope *work, kept k, int index, grad_pairs *out) {
+    env_enter(k.agent->env);
+    const across *x = find_on_loop(k, index);
+    bool is = x && copy(x->grads, x->grad_count, out);
+    env_leave(k.agent->env);
+    if (x && !is) scope_fail(work, GW_NO_MEMORY, "no memory for gradients");
+    return is;
+}
+
+static grad_pairs exchange_on_loop(across *x, grad_pairs with) {
+    grad_pairs before = { x->grads, x->grad_count };
+    x->grads = with.items;
+    x->grad_count = with.count;
+    x->grads_changes++;
+    return before;
+}
+
+bool kept_exchange(kept k, grad_pairs *sum) {
+    grad_pairs *old = NULL;
+    int count = 0;
+    env_enter(k.agent->env);
+    while (find_on_loop(k, count)) count++;
+    if (count) old = mem_alloc((size_t)count * sizeof *old);
+    for (int i = 0; old && i < count; i++) {
+        old[i] = exchange_on_loop(find_on_loop(k, i), *sum);
+        *sum = (grad_pairs){ 0 };
+    }
+    env_leave(k.agent->env);
+    for (int i = 0; old && i < count; i++) grad_pairs_fini(&old[i]);
+    mem_free(old);
+    return old || !count;
+}
+
+// ---- Sums ---------------------------------------------------------------------------------------
+
+typedef struct pair_of_passes {
+    uint64_t numbers[2];
+    uint32_t changes[2];
+    grad_pairs grads[2];
+} pair_of_passes;
+
+// It will not be found to have failed.
+static bool is_over(const across *x) {
+    return x->state == ACROSS_SETTLED && !x->ends &&
+           passes_is_over_on_loop(x->agent, x->initiator, x->number);
+}
+
+static bool take_two(kept k, pair_of_passes *two) {
+    int count = 0;
+    env_enter(k.agent->env);
+    for (; count < 2; count++) {
+        const across *x = find_on_loop(k, count);
+        if (!x || !is_over(x) || !copy(x->grads, x->grad_count, &two->grads[count])) break;
+        two->numbers[count] = x->number;
+        two->changes[count] = x->grads_changes;
+    }
+    env_leave(k.agent->env);
+    if (count == 1) grad_pairs_fini(&two->grads[0]);
+    return count == 2;
+}
+
+static bool sum_of(kept k, pair_of_passes *two, grad_pairs *out) {
+    gw_scope *s = agent_scope_open(k.agent, 0, 0, ENV_NEVER), *work = gw_scope_open(s);
+    gw_no_grad(work);
+    for (int i = 0; i < 2; i++) kept_add(s, work, &two->grads[i]);
+    bool ok = gw_ok(work) && gw_ok(s);
+    gw_scope_merge(work);
+    ok = ok && kept_take(s, out);
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
+    return ok;
+}
+
+// False if one of them is gone meanwhile, or has other gradients.
+static bool put_on_loop(kept k, const pair_of_passes *two, grad_pairs *sum) {
+    across *x[2];
+    for (int i = 0; i < 2; i++) {
+        x[i] = passes_find_on_loop(k.agent, k.initiator, two->numbers[i]);
+        if (!x[i] || x[i]->grads_changes != two->changes[i]) return false;
+    }
+    *sum = exchange_on_loop(x[0], *sum);
+    across_apply_on_loop(x[1], ACROSS_FOLDED);
+    return true;
+}
+
+void kept_fold(kept k) {
+    pair_of_passes two;
+    for (bool more = true; more && take_two(k, &two);) {
+        grad_pairs sum = { 0 };
+        more = sum_of(k, &two, &sum);
+        env_enter(k.agent->env);
+        more = more && put_on_loop(k, &two, &sum);
+        env_leave(k.agent->env);
+        grad_pairs_fini(&sum);
+    }
+}

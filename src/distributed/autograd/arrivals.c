@@ -1,0 +1,206 @@
+// Gradients and marks that come: what they say is checked, and what waits here for others is bounded. With the role.
+#include "distributed/autograd/passes.h"
+
+#include "base/mem.h"
+#include "agent/deferred.h"
+
+#include <string.h>
+
+// ---- Reading ------------------------------------------------------------------------------------
+
+typedef struct gradient_head {
+    int from;
+    uint32_t initiator;
+    uint64_t number, scope, send;
+    passes_ended ended;
+    uint8_t flags;
+    marks marks;
+    size_t values_at;
+} gradient_head;
+
+static gw_status read_head(agent *a, const message *m, gradient_head *h, gw_error *error) {
+    reader r = reader_of(m->head.data, m->head.size);
+    h->initiator = reader_u32(&r);
+    h->number = reader_u64(&r);
+    h->scope = reader_u64(&r);
+    h->ended.settled = reader_u64(&r);
+    h->ended.failed = reader_u64(&r);
+    h->flags = reader_u8(&r);
+    gw_status status = GW_OK;
+    if (h->flags & ACROSS_MARKS) status = marks_read(a, &r, LIMIT_PASS_MARKS, &h->marks, error);
+    h->send = reader_u64(&r);
+    h->values_at = (size_t)(r.at - m->head.data);
+    if (status) return status;
+    if (r.failed || h->initiator >= (uint32_t)a->member_count || !h->number || h->flags > 15)
+        return error_set(error, GW_PROTOCOL, "gradient: fields that mean nothing");
+    if (!h->send && (h->from != (int)h->initiator || !(h->flags & ACROSS_MARKS)))
+        return error_set(error, GW_PROTOCOL, "gradient: marks that are not the initiator's");
+    return GW_OK;
+}
+
+bool gradient_names_unheard(const agent *a, const message *m) {
+    reader r = reader_of(m->head.data, m->head.size);
+    uint32_t initiator = reader_u32(&r);
+    for (int i = 0; i < 4; i++) reader_u64(&r);  // number, scope, settled, failed
+    uint8_t flags = reader_u8(&r);
+    if (r.failed) return false;
+    return early_is_unheard(a, initiator) || (flags & ACROSS_MARKS && marks_name_unheard(a, &r));
+}
+
+// ---- The pass -----------------------------------------------------------------------------------
+
+// NULL if it is over, or with |error| set if there is no room for it.
+static across *across_of(agent *a, const gradient_head *h, gw_error *error) {
+    int initiator = (int)h->initiator;
+    across *x = passes_find_on_loop(a, initiator, h->number);
+    if (x || initiator == a->rank || passes_is_over_on_loop(a, initiator, h->number) ||
+        agent_member(a, initiator)->lost)
+        return x;
+    passes_peer *by = passes_peer_of_on_loop(a, h->from);
+    if (by && by->open_count >= LIMIT_PASSES_PER_PEER) {
+        error_set(error, GW_LIMIT, "%s: %d backward passes that %s has told of are kept here",
+                  a->name, LIMIT_PASSES_PER_PEER, agent_member(a, h->from)->name);
+        return NULL;
+    }
+    x = by ? across_open(a, initiator, h->number, h->scope) : NULL;
+    if (!x) {
+        error_set(error, GW_NO_MEMORY, "%s: no memory for a backward pass", a->name);
+        return NULL;
+    }
+    by->open_count++;
+    x->by = h->from;
+    x->retains = h->flags & ACROSS_RETAINS;
+    x->fast = h->flags & ACROSS_FAST;
+    x->leafless = h->flags & ACROSS_LEAFLESS;
+    list_append(&a->graphs->passes, &x->link);
+    return x;
+}
+
+bool across_awaits(const across *x, int rank) {
+    for (uint32_t i = 0; i < x->marks.count; i++)
+        if (x->marks.items[i].rank == (uint32_t)rank) return true;
+    return false;
+}
+
+static bool same_marks(const marks *a, const marks *b) {
+    return a->count == b->count &&
+           (!a->count || !memcmp(a->items, b->items, a->count * sizeof *a->items));
+}
+
+// All who take part in a pass tell the same of it. Who does not could make others wait for ever.
+static bool agrees(const across *x, const gradient_head *h) {
+    uint8_t flags = (uint8_t)((x->retains ? ACROSS_RETAINS : 0) | (x->fast ? ACROSS_FAST : 0) |
+                              (x->leafless ? ACROSS_LEAFLESS : 0));
+    if (h->scope != x->scope || (h->flags & ~ACROSS_MARKS) != flags) return false;
+    return x->state == ACROSS_MARKING || !(h->flags & ACROSS_MARKS) ||
+           (x->partial == !h->send && same_marks(&x->marks, &h->marks));
+}
+
+// ---- Keeping ------------------------------------------------------------------------------------
+
+void across_leave_early_on_loop(across *x) {
+    list_each(l, &x->inbox) {
+        const across_mail *mail = list_entry(l, across_mail, link);
+        passes_peer *p = passes_peer_find_on_loop(x->agent, mail->peer);
+        if (!p) continue;
+        p->early_count--;
+        p->early_bytes -= message_size(mail->message);
+    }
+}
+
+// Nobody knows yet whether it is awaited. One may be as large as it likes.
+static gw_status come_early(const across *x, int from, uint64_t size, gw_error *error) {
+    agent *a = x->agent;
+    passes_peer *p = passes_peer_of_on_loop(a, from);
+    if (!p) return error_set(error, GW_NO_MEMORY, "%s: no memory for a gradient", a->name);
+    if (p->early_count >= LIMIT_EARLY_GRADIENTS ||
+        (p->early_count && p->early_bytes + size > LIMIT_EARLY_GRADIENT_BYTES))
+        return error_set(error, GW_OVERLOADED,
+                         "%s: %u gradients of %s, of %llu bytes, have come before their marks",
+                         a->name, p->early_count, agent_member(a, from)->name,
+                         (unsigned long long)p->early_bytes);
+    p->early_count++;
+    p->early_bytes += size;
+    return GW_OK;
+}
+
+static gw_status keep(across *x, message *m, const gradient_head *h, gw_error *error) {
+    if (x->state == ACROSS_RUNNING && x->kept >= x->awaited)
+        return error_set(error, GW_PROTOCOL, "%s: a gradient of %s that is not awaited",
+                         x->agent->name, agent_member(x->agent, h->from)->name);
+    across_mail *mail = mem_take(sizeof *mail);
+    if (!mail)
+        return error_set(error, GW_NO_MEMORY, "%s: no memory for a gradient", x->agent->name);
+    gw_status status = GW_OK;
+    if (x->state == ACROSS_MARKING) status = come_early(x, h->from, message_size(m), error);
+    if (status) {
+        mem_give(mail, sizeof *mail);
+        return status;
+    }
+    *mail = (across_mail){
+        .message = message_retain(m), .peer = h->from, .values_at = h->values_at, .send = h->send
+    };
+    list_append(&x->inbox, &mail->link);
+    x->kept++;
+    return GW_OK;
+}
+
+static gw_status take(across *x, message *m, gradient_head *h, gw_error *error) {
+    bool own = x->initiator == x->agent->rank;
+    // Who takes no part has nothing to say, and what is complete needs nothing more.
+    if (x->state >= ACROSS_COMPLETE ||
+        (own && h->from != x->initiator && !across_awaits(x, h->from)))
+        return GW_OK;
+    if (!own && !agrees(x, h))
+        return error_set(error, GW_PROTOCOL, "%s: %s tells of another pass than was told before",
+                         x->agent->name, agent_member(x->agent, h->from)->name);
+    if (x->state == ACROSS_MARKING && h->flags & ACROSS_MARKS) {
+        passes_peer *by = own || x->by < 0 ? NULL : passes_peer_find_on_loop(x->agent, x->by);
+        if (by && by->mark_count + h->marks.count > LIMIT_MARKS_PER_PEER)
+            return error_set(error, GW_LIMIT,
+                             "%s: %llu tensors between workers, of passes that %s has told of",
+                             x->agent->name, (unsigned long long)by->mark_count + h->marks.count,
+                             agent_member(x->agent, x->by)->name);
+        if (by) by->mark_count += x->counted_marks = h->marks.count;
+        x->marks = h->marks;
+        h->marks = (marks){ 0 };
+        x->partial = !h->send;
+        across_apply_on_loop(x, ACROSS_MARKED);
+    }
+    if (h->ended.settled > x->heard.settled && h->ended.settled <= x->number) x->heard = h->ended;
+    return h->send ? keep(x, m, h, error) : GW_OK;
+}
+
+// ---- Together -----------------------------------------------------------------------------------
+
+// One that has failed here may have begun for the initiator only since: it is to know.
+static void refuse(agent *a, const gradient_head *h, gw_error *error) {
+    across x = { .agent = a, .initiator = (int)h->initiator, .number = h->number };
+    if (x.initiator == a->rank || agent_member(a, x.initiator)->lost) return;
+    if (!error->status) {
+        const passes_peer *in = passes_peer_find_on_loop(a, x.initiator);
+        if (in && h->number < in->ended.settled) return;
+        error_set(error, GW_WRONG_STATE, "%s: this backward pass has been given up here", a->name);
+    }
+    across_abort_on_loop(&x, x.initiator, error);
+}
+
+gw_status passes_gradient_received_on_loop(agent *a, int from, message *m, gw_error *error) {
+    gradient_head h = { .from = from };
+    gw_status status = read_head(a, m, &h, error);
+    gw_error why = { 0 };
+    if (!status && from == (int)h.initiator)
+        passes_note_ended_on_loop(a, from, h.ended);
+    else if (!status && h.ended.settled <= h.number)
+        passes_note_heard_on_loop(a, (int)h.initiator, h.ended);
+    across *x = status ? NULL : across_of(a, &h, &why);
+    if (x && !take(x, m, &h, &why)) {
+        across_schedule_on_loop(x, message_size(m));
+    } else if (x) {
+        across_fail_part_on_loop(x, &why);
+    } else if (!status) {
+        refuse(a, &h, &why);
+    }
+    marks_fini(&h.marks);
+    return status;
+}

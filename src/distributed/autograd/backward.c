@@ -1,0 +1,278 @@
+// The initiator's side of a pass across workers.
+#include "distributed/autograd/distributed_pass.h"
+
+#include "autograd/upward.h"
+#include "base/failpoint.h"
+#include "base/mem.h"
+#include "base/planted.h"
+#include "base/value.h"
+#include "call/cancel.h"
+#include <gradwire/rpc.h>
+
+#include <string.h>
+
+// ---- Whom the passes of a scope have visited ----------------------------------------------------
+
+typedef struct visited {
+    agent *agent;  // one count
+    uint64_t scope;
+    worker_set workers;
+} visited;
+
+static void close_visited(gw_scope *s, void *data) {
+    (void)s;
+    visited *v = data;
+    agent *a = v->agent;
+    if (!agent_is_closed(a)) {
+        env_enter(a->env);
+        for (int rank = 0; rank < a->member_count && a->phase != AGENT_LEFT; rank++)
+            if (worker_set_has(&v->workers, rank) && !agent_member(a, rank)->lost)
+                across_scope_closed_on_loop(a, rank, v->scope);
+        env_leave(a->env);
+    }
+    agent_release(a);
+    mem_free(v);
+}
+
+static visited *visited_of(gw_scope *s, agent *a) {
+    visited *v = s->slots[SCOPE_VISITED].data;
+    if (v || !(v = mem_calloc(sizeof *v))) return v;
+    v->agent = agent_retain(a);
+    v->scope = gw_scope_id(s);
+    scope_set_slot(s, SCOPE_VISITED, v, close_visited);
+    return v;
+}
+
+// ---- Executing ----------------------------------------------------------------------------------
+
+static bool has_own(const across *x) {
+    for (uint32_t i = 0; i < x->marks.count; i++)
+        if (x->marks.items[i].rank == (uint32_t)x->agent->rank) return true;
+    return false;
+}
+
+// The graph comes back to this worker: then gradients are expected here, too, and the plan is made anew.
+static bool plan(across *x, pass *p, gw_tensor *const *roots, part *parts, int count) {
+    x->pass = p;
+    p->keeps = true;
+    scope_set_slot(p->work, SCOPE_PASS, x, NULL);
+    if (!has_own(x) && !x->fast) return true;
+    if (!across_plan(x, p->scope, p->options)) return false;
+    for (int i = 0; i < count; i++) parts[i] = pass_expect(x->pass, edge_to(roots[i]));
+    return pass_plan(x->pass);
+}
+
+// What somebody had who is gone is no longer there for a plan.
+static bool check_participants(const across *x, gw_scope *s) {
+    agent *a = x->agent;
+    gw_error error = { 0 };
+    env_enter(a->env);
+    for (uint32_t i = 0; i < x->marks.count && !error.status; i++)
+        if ((int)x->marks.items[i].rank != a->rank)
+            agent_check_on_loop(a, (int)x->marks.items[i].rank, &error);
+    env_leave(a->env);
+    if (!error.status) return true;
+    error_prefix(&error, "backward");
+    scope_fail_with(s, &error);
+    return false;
+}
+
+// Whom it waits for; fails if one of them is gone.
+static bool expect_participants(across *x, visited *v) {
+    agent *a = x->agent;
+    gw_error error = { 0 };
+    for (uint32_t i = 0; i < x->marks.count && !error.status; i++) {
+        int rank = (int)x->marks.items[i].rank;
+        if (rank == a->rank || worker_set_has(&x->undone, rank)) continue;
+        worker_set_add(&x->undone, rank);
+        worker_set_add(&v->workers, rank);
+        x->undone_count++;
+        agent_check_on_loop(a, rank, &error);
+    }
+    if (a->phase == AGENT_LEFT) agent_left_error(a, "a backward pass", &error);
+    if (error.status) across_fail_on_loop(x, &error);
+    return !error.status;
+}
+
+static bool begin(across *x, visited *v) {
+    agent *a = x->agent;
+    env_enter(a->env);
+    x->number = ++a->graphs->last_pass;
+    across_apply_on_loop(x, ACROSS_MARKED);
+    list_append(&a->graphs->passes, &x->link);
+    bool ok = expect_participants(x, v);
+    env_leave(a->env);
+    return ok;
+}
+
+static bool tell_marks(across *x) {
+    worker_set told = { { 0 } };
+    if (x->marks.count <= LIMIT_MARKS) return true;
+    for (uint32_t i = 0; i < x->marks.count; i++) {
+        int rank = (int)x->marks.items[i].rank;
+        if (rank == x->agent->rank || worker_set_has(&told, rank)) continue;
+        worker_set_add(&told, rank);
+        if (!across_tell_marks(x, rank)) return false;
+    }
+    return true;
+}
+
+static bool start(across *x, gw_tensor *const *roots, const part *parts, int count) {
+    pass *p = x->pass;
+    if (!tell_marks(x)) return false;
+    for (int i = 0; i < count; i++)
+        if (!pass_deliver(p, parts[i], pass_first_gradient(p, roots[i], p->options.gradient)))
+            return false;
+    return pass_run(p);
+}
+
+static void send_out(across *x) {
+    agent *a = x->agent;
+    env_enter(a->env);
+    if (!x->error.status) across_send_outbox_on_loop(x, &x->outbox);
+    env_leave(a->env);
+    across_mail_free(&x->outbox);
+}
+
+static bool is_over(const across *x) {
+    bool all_done = !x->undone_count || planted(PLANTED_SETTLED_BEFORE_DONE);
+    return x->error.status || (!x->missing && all_done);
+}
+
+// Somebody who has not said that it is done; this worker, if all others have.
+static const char *who_is_not_done(const across *x) {
+    const agent *a = x->agent;
+    for (int rank = 0; x->undone_count && rank < a->member_count; rank++)
+        if (worker_set_has(&x->undone, rank)) return a->members[rank]->name;
+    return a->members[a->rank]->name;
+}
+
+static void wait_for_more(across *x, gw_scope *s) {
+    agent *a = x->agent;
+    gw_error error;
+    while (!is_over(x) && list_is_empty(&x->inbox)) {
+        waiter w = { .what = "the others of a backward pass" };
+        x->waiting = &w;
+        bool woken = context_wait_on_loop(a, s, &w, context_until_ns(a, s));
+        x->waiting = NULL;
+        if (woken || is_over(x)) continue;
+        if (!context_check_cancelled(s, &error))
+            error_set(&error, GW_TIMEOUT,
+                      context_deadline_ns(s) == ENV_NEVER
+                          ? "nothing has come from other workers for as long as a call may take, "
+                            "and %s is not done"
+                          : "the pass did not end on %s within the deadline",
+                      who_is_not_done(x));
+        across_fail_on_loop(x, &error);
+    }
+}
+
+static bool run(across *x, gw_scope *s) {
+    agent *a = x->agent;
+    for (bool ok = true; ok;) {
+        list_node arrived;
+        list_init(&arrived);
+        send_out(x);
+        failpoint("pass_begun");
+        env_enter(a->env);
+        wait_for_more(x, s);
+        list_splice(&arrived, &x->inbox);
+        list_init(&x->inbox);
+        bool over = is_over(x);
+        env_leave(a->env);
+        if (over) {
+            across_mail_free(&arrived);
+            break;
+        }
+        ok = across_run(x, &arrived);
+    }
+    return gw_ok(s) && !x->error.status;
+}
+
+static void abort_all(across *x, gw_scope *s) {
+    agent *a = x->agent;
+    gw_error error = gw_ok(s) ? x->error : *gw_scope_error(s);
+    worker_set told = { { 0 } };
+    env_enter(a->env);
+    across_note_failed_on_loop(x);
+    for (uint32_t i = 0; i < x->marks.count && a->phase != AGENT_LEFT; i++) {
+        int rank = (int)x->marks.items[i].rank;
+        if (rank == a->rank || worker_set_has(&told, rank) || agent_member(a, rank)->lost) continue;
+        worker_set_add(&told, rank);
+        across_abort_on_loop(x, rank, &error);
+    }
+    env_leave(a->env);
+    if (!gw_ok(s)) return;
+    error_prefix(&error, "backward");
+    scope_fail_with(s, &error);
+}
+
+static void execute(across *x, gw_tensor *const *roots, const part *parts, int count) {
+    agent *a = x->agent;
+    gw_scope *s = x->pass->scope;
+    visited *v = visited_of(s, a);
+    bool ok = v || across_fail_memory(s);
+    ok = ok && begin(x, v) && start(x, roots, parts, count) && run(x, s) && pass_commit(x->pass);
+    if (!ok) abort_all(x, s);
+    env_enter(a->env);
+    if (list_has(&x->link)) across_unlist_on_loop(x);
+    env_leave(a->env);
+    if (ok) across_give_up_graph(x);
+}
+
+// ---- Beginning ----------------------------------------------------------------------------------
+
+static agent *agent_behind(const pass *p) {
+    for (uint32_t i = 0; i < p->target_count; i++) {
+        const node *n = pass_far_node(p, i);
+        if (n) return receive_of(n)->agent;
+    }
+    return NULL;
+}
+
+static bool check(gw_scope *s, const agent *a) {
+    gw_error error = { 0 };
+    if (agent_is_closed(a)) {
+        error_set(&error, GW_WRONG_STATE, "the graph leads to other workers, after shutdown");
+    } else if (s->agent != a) {
+        error_set(&error, GW_INVALID,
+                  "the graph leads to other workers, and the scope is not of the same agent");
+    } else {
+        context_check_wait(s, &error);
+    }
+    if (!error.status) return true;
+    error_prefix(&error, "backward");
+    scope_fail_with(s, &error);
+    return false;
+}
+
+// The scope of a body has its caller's id, as have those of all bodies that are called there: their gradients must not mix.
+static void take_own_id(gw_scope *s) {
+    const context *c = context_of(s);
+    if (c && c->serves && c->scope == s && c->caller_scope == s->id) s->id = 0;
+}
+
+void backward_across(pass *p, gw_tensor *const *roots, const part *parts, int count) {
+    gw_scope *s = p->scope;
+    agent *a = agent_behind(p);
+    if (!a || !check(s, a)) return;
+    take_own_id(s);
+    across *x = across_open(a, a->rank, 0, gw_scope_id(s));
+    part *own = gw_alloc(s, (size_t)count * sizeof *own);
+    if (!x || !own) {
+        mem_free(x);
+        across_fail_memory(s);
+        return;
+    }
+    memcpy(own, parts, (size_t)count * sizeof *own);
+    x->retains = p->options.retain_graph;
+    x->fast = p->options.fast;
+    x->leafless = p->options.inputs != NULL;
+    agent_retain(a);
+    if (across_find_marks(x, p) && check_participants(x, s) && plan(x, p, roots, own, count))
+        execute(x, roots, own, count);
+    scope_set_slot(p->work, SCOPE_PASS, NULL, NULL);
+    across_fini(x);
+    mem_free(x);
+    agent_release(a);
+}

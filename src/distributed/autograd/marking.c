@@ -1,0 +1,144 @@
+// What the initiator of a pass marks: all that lies upstream of its roots, on every worker, before anything runs.
+#include "distributed/autograd/distributed_pass.h"
+
+#include "base/value.h"
+#include <gradwire/rpc.h>
+
+// What the pass reaches, as far as it is known here; and in |open| those of it of which more is to be asked.
+static bool find_marks(const pass *p, marks *known, marks *open) {
+    for (uint32_t i = 0; i < p->target_count; i++) {
+        const node *n = pass_far_node(p, i);
+        const receive *r = n ? receive_of(n) : NULL;
+        for (uint32_t k = 0; r && k < r->slot_count; k++) {
+            if (!pass_reaches(p, i, k)) continue;
+            const struct receive_slot *at = &r->slots[k];
+            mark own = { (uint32_t)r->from, k, r->send };
+            bool ok = marks_add(known, own) &&
+                      (at->complete ? marks_add_all(known, at->reach, at->reach_count)
+                                    : marks_add(open, own));
+            if (!ok) return across_fail_memory(p->scope);
+        }
+    }
+    marks_sort(known);
+    marks_sort(open);
+    return true;
+}
+
+// Those of |from| that are neither in |known| nor in |late|.
+static bool subtract(const marks *from, const marks *known, const marks *late, marks *out) {
+    for (uint32_t i = 0; i < from->count; i++) {
+        mark one = from->items[i];
+        if (!marks_has(known, one) && !marks_has(late, one) && !marks_add(out, one)) return false;
+    }
+    return true;
+}
+
+// Puts |late| into |known|.
+static bool join(marks *known, marks *late) {
+    if (!marks_add_all(known, late->items, late->count)) return false;
+    late->count = 0;
+    marks_sort(known);
+    return true;
+}
+
+// Adds |more|. Graphs that go to and fro many times become known a few marks at a time: these are sorted by themselves, in
+// |late|, and all of them only when that pays.
+static bool learn(marks *known, marks *late, const marks *more) {
+    if (!marks_add_all(late, more->items, more->count)) return false;
+    marks_sort(late);
+    return (uint64_t)late->count * late->count < known->count || join(known, late);
+}
+
+// What has been told: marks, and those of them whose own reach is not among them.
+typedef struct answers {
+    marks all, open;
+} answers;
+
+static void answers_fini(answers *of) {
+    marks_fini(&of->all);
+    marks_fini(&of->open);
+}
+
+static bool read_answer(agent *a, gw_scope *s, gw_value v, answers *into) {
+    gw_error error;
+    reader r = reader_of(v.as.bytes, v.kind == GW_BYTES ? v.size : 0);
+    if (!gw_ok(s)) return false;
+    bool ok = !marks_read(a, &r, LIMIT_PASS_MARKS, &into->all, &error) &&
+              !marks_read(a, &r, LIMIT_PASS_MARKS, &into->open, &error);
+    // Else the same could be asked for ever.
+    for (uint32_t i = 0; ok && i < into->open.count; i++)
+        if (!marks_has(&into->all, into->open.items[i]))
+            ok = !error_set(&error, GW_PROTOCOL, "gw.marks: one is open that is not there");
+    if (ok) return true;
+    scope_fail_with(s, &error);
+    return false;
+}
+
+static bool add_answer(gw_scope *s, answers *to, const answers *one) {
+    return (marks_add_all(&to->all, one->all.items, one->all.count) &&
+            marks_add_all(&to->open, one->open.items, one->open.count)) ||
+           across_fail_memory(s);
+}
+
+// Asks each sender of |asked|, which is sorted, what lies upstream of its slots, as far as it knows.
+static bool ask(agent *a, gw_scope *s, const marks *asked, answers *all) {
+    gw_future *futures[LIMIT_WORKERS];
+    int count = 0;
+    for (uint32_t i = 0; i < asked->count;) {
+        uint32_t first = i, rank = asked->items[i].rank;
+        while (i < asked->count && asked->items[i].rank == rank) i++;
+        gw_value v = gw_value_of_bytes(&asked->items[first], (i - first) * sizeof(mark));
+        futures[count++] =
+            gw_rpc_async_values(s, (gw_call_options){ 0 }, gw_to_rank(rank), "gw.marks", 1, &v);
+        a->graphs->mark_calls++;
+    }
+    bool ok = gw_ok(s);
+    for (int i = 0; i < count; i++) {
+        answers one = { 0 };
+        ok = ok && read_answer(a, s, gw_wait(s, futures[i]), &one) && add_answer(s, all, &one);
+        answers_fini(&one);
+    }
+    marks_sort(&all->all);
+    marks_sort(&all->open);
+    return ok && gw_ok(s);
+}
+
+// Everything upstream of |known|, of which |open| is to be asked, by asking about each mark at most once: what was known
+// before is known with its reach, or has been asked.
+static bool ask_all(agent *a, gw_scope *outer, marks *known, const marks *open) {
+    gw_scope *s = gw_scope_open(outer);
+    gw_no_grad(s);
+    marks asked = { 0 }, late = { 0 };
+    bool ok = marks_add_all(&asked, open->items, open->count) || across_fail_memory(s);
+    while (ok && asked.count) {
+        answers told = { 0 };
+        marks fresh = { 0 };
+        ok = ask(a, s, &asked, &told);
+        asked.count = 0;
+        ok = ok && ((subtract(&told.all, known, &late, &fresh) &&
+                     subtract(&told.open, known, &late, &asked) && learn(known, &late, &fresh)) ||
+                    across_fail_memory(s));
+        marks_fini(&fresh);
+        answers_fini(&told);
+        if (ok && known->count + late.count > LIMIT_PASS_MARKS) {
+            scope_fail(s, GW_LIMIT, "more than %d tensors between workers", LIMIT_PASS_MARKS);
+            ok = false;
+        }
+    }
+    ok = ok && (join(known, &late) || across_fail_memory(s));
+    marks_fini(&late);
+    marks_fini(&asked);
+    gw_error error = gw_scope_close(s);
+    if (!error.status) return ok;
+    error_prefix(&error, "backward");
+    scope_fail_with(outer, &error);
+    return false;
+}
+
+bool across_find_marks(across *x, const pass *p) {
+    marks open = { 0 };
+    bool ok = find_marks(p, &x->marks, &open) &&
+              (!open.count || ask_all(x->agent, p->scope, &x->marks, &open));
+    marks_fini(&open);
+    return ok;
+}

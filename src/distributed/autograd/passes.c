@@ -1,0 +1,146 @@
+// Which passes there are here, and what their initiators have told. With the role.
+#include "distributed/autograd/passes.h"
+
+#include "base/mem.h"
+#include "base/planted.h"
+
+#include <string.h>
+
+// ---- What is known of initiators ----------------------------------------------------------------
+
+uint64_t passes_peer_key(int rank) {
+    return (uint64_t)(uint32_t)rank + 1;
+}
+
+passes_peer *passes_peer_find_on_loop(agent *a, int rank) {
+    return map_find(&a->graphs->others, passes_peer_key(rank));
+}
+
+passes_peer *passes_peer_of_on_loop(agent *a, int rank) {
+    passes_peer *in = passes_peer_find_on_loop(a, rank);
+    if (in || !(in = mem_calloc(sizeof *in))) return in;
+    if (map_put(&a->graphs->others, passes_peer_key(rank), in)) return in;
+    mem_free(in);
+    return NULL;
+}
+
+void passes_peer_free(passes_peer *in) {
+    mem_free(in->aborted);
+    mem_free(in);
+}
+
+bool passes_is_over_on_loop(const agent *a, int rank, uint64_t number) {
+    const passes_peer *in = map_find(&a->graphs->others, passes_peer_key(rank));
+    if (!in || planted(PLANTED_PASS_BEGINS_AGAIN)) return false;
+    bool over = number < in->ended.settled;
+    for (uint32_t i = 0; i < in->count && !over; i++) over = in->aborted[i] == number;
+    return over;
+}
+
+bool passes_peer_remember_aborted(passes_peer *in, uint64_t number) {
+    if (in->count == LIMIT_PASSES_PER_PEER) {
+        memmove(in->aborted, in->aborted + 1, --in->count * sizeof *in->aborted);
+    }
+    if (in->count == in->capacity) {
+        uint32_t capacity = in->capacity ? in->capacity * 2 : 4;
+        uint64_t *grown = mem_realloc(in->aborted, capacity * sizeof *grown);
+        if (!grown) return false;
+        in->aborted = grown;
+        in->capacity = capacity;
+    }
+    in->aborted[in->count++] = number;
+    return true;
+}
+
+// ---- The list -----------------------------------------------------------------------------------
+
+across *across_open(agent *a, int from, uint64_t number, uint64_t scope) {
+    across *x = mem_calloc(sizeof *x);
+    if (!x) return NULL;
+    x->agent = a;
+    x->initiator = from;
+    x->by = -1;
+    x->number = number;
+    x->scope = scope;
+    list_init(&x->inbox);
+    list_init(&x->outbox);
+    return x;
+}
+
+across *passes_find_on_loop(agent *a, int from, uint64_t number) {
+    list_each(l, &a->graphs->passes) {
+        across *x = list_entry(l, across, link);
+        if (x->initiator == from && x->number == number) return x;
+    }
+    return NULL;
+}
+
+void across_unlist_on_loop(across *x) {
+    list_remove(&x->link);
+    leaving_check_on_loop(x->agent);
+}
+
+void across_note_failed_on_loop(const across *x) {
+    x->agent->graphs->failed[x->number % PASSES_FAILED_BITS] = x->number;
+}
+
+passes_ended passes_ended_on_loop(const agent *a, int from) {
+    const graphs *gs = a->graphs;
+    if (from != a->rank) {
+        const passes_peer *in = map_find(&gs->others, passes_peer_key(from));
+        return in ? in->ended : (passes_ended){ 0 };
+    }
+    passes_ended e = { .settled = gs->last_pass + 1 };
+    list_each(l, &gs->passes) {
+        const across *x = list_entry(l, across, link);
+        if (x->initiator == from && x->number < e.settled) e.settled = x->number;
+    }
+    for (uint64_t i = 0; i < PASSES_FAILED_BITS && i + 1 < e.settled; i++) {
+        uint64_t number = e.settled - 1 - i;
+        if (gs->failed[number % PASSES_FAILED_BITS] == number) e.failed |= UINT64_C(1) << i;
+    }
+    return e;
+}
+
+void passes_put_ended_on_loop(const agent *a, int from, bytes *b) {
+    passes_ended e = passes_ended_on_loop(a, from);
+    bytes_put_u64(b, e.settled);
+    bytes_put_u64(b, e.failed);
+}
+
+// ---- What is told of their ends -----------------------------------------------------------------
+
+static bool has_failed(const across *x, const passes_ended *ended) {
+    uint64_t before = ended->settled - 1 - x->number;
+    return before < PASSES_FAILED_BITS && (ended->failed >> before & 1) &&
+           !planted(PLANTED_FAILED_SETTLED);
+}
+
+void passes_note_ended_on_loop(agent *a, int from, passes_ended ended) {
+    passes_peer *in = from == a->rank ? NULL : passes_peer_of_on_loop(a, from);
+    if (!in) return;
+    if (ended.settled > in->ended.settled) {
+        in->ended = ended;
+        uint32_t kept = 0;
+        for (uint32_t i = 0; i < in->count; i++)
+            if (in->aborted[i] >= ended.settled) in->aborted[kept++] = in->aborted[i];
+        in->count = kept;
+    }
+    list_each(l, &a->graphs->passes) {
+        across *x = list_entry(l, across, link);
+        if (x->initiator == from && x->number < ended.settled)
+            across_apply_on_loop(x, has_failed(x, &ended) ? ACROSS_FAILED : ACROSS_SUCCEEDED);
+    }
+}
+
+// Whoever passes on what it has heard may be faster than the initiator, and may be wrong: failures are the initiator's to
+// tell, and so is what lies so far back that nobody else can say it.
+void passes_note_heard_on_loop(agent *a, int from, passes_ended ended) {
+    list_each(l, &a->graphs->passes) {
+        across *x = list_entry(l, across, link);
+        if (x->initiator != from || from == a->rank || x->number >= ended.settled ||
+            ended.settled - x->number > PASSES_FAILED_BITS || has_failed(x, &ended))
+            continue;
+        across_apply_on_loop(x, ACROSS_HEARD);
+    }
+}

@@ -1,0 +1,305 @@
+// One worker's part of a pass: the same at its initiator and at its participants. Without the role but where it says so.
+#include "distributed/autograd/distributed_pass.h"
+
+#include "base/mem.h"
+#include "base/planted.h"
+#include "base/value.h"
+#include "tensor/dtype.h"
+#include <gradwire/ops.h>
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+// ---- The plan -----------------------------------------------------------------------------------
+
+bool across_fail_memory(gw_scope *s) {
+    scope_fail(s, GW_NO_MEMORY, "backward: no memory for a pass across workers");
+    return false;
+}
+
+static bool fail_gone(gw_scope *s, const agent *a, int lost) {
+    gw_error error;
+    sends_gone_error(a, lost, &error);
+    error_prefix(&error, "backward");
+    scope_fail_with(s, &error);
+    return false;
+}
+
+static bool is_own(const across *x, mark m) {
+    return m.rank == (uint32_t)x->agent->rank;
+}
+
+// Finds the sends whose slots are marked, all at once.
+static bool take_inputs(across *x, gw_scope *s) {
+    agent *a = x->agent;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < x->marks.count; i++) count += is_own(x, x->marks.items[i]);
+    x->inputs = count ? mem_calloc(count * sizeof *x->inputs) : NULL;
+    if (count && !x->inputs) return across_fail_memory(s);
+    bool all = true;
+    int lost = -1;
+    env_enter(a->env);
+    for (uint32_t i = 0; i < x->marks.count && all; i++) {
+        mark m = x->marks.items[i];
+        const send *d = is_own(x, m) ? sends_find_on_loop(a, m.send) : NULL;
+        if (!is_own(x, m)) continue;
+        all = d && m.slot < d->sent->slot_count;
+        if (all)
+            x->inputs[x->input_count++] =
+                (across_input){ .mark = m, .sent = handle_retain(d->sent), .from = d->to };
+        else
+            lost = sends_lost_with_on_loop(a, m.send);
+    }
+    env_leave(a->env);
+    x->missing = x->input_count;
+    return all || fail_gone(s, a, lost);
+}
+
+// PyTorch's rule: whatever was sent in calls of the scope is expected to have a gradient.
+static bool check_fast(across *x, gw_scope *s) {
+    agent *a = x->agent;
+    int unused_by = -1;
+    map_entry *e;
+    if (!x->fast) return true;
+    env_enter(a->env);
+    for (size_t i = 0; unused_by < 0 && (e = map_next(&a->graphs->sends, &i));) {
+        const send *d = e->value;
+        bool used = d->sent->scope != x->scope;
+        for (uint32_t k = 0; k < d->sent->slot_count && !used; k++)
+            used = marks_has(&x->marks, (mark){ (uint32_t)a->rank, k, d->id });
+        if (!used) unused_by = d->to;
+    }
+    env_leave(a->env);
+    if (unused_by < 0) return true;
+    scope_fail(s, GW_INVALID,
+               "backward: FAST mode expects a gradient of everything sent, but the loss does not "
+               "use what %s sent to %s; the exact mode needs none",
+               a->name, agent_member(a, unused_by)->name);
+    return false;
+}
+
+bool across_plan(across *x, gw_scope *s, gw_backward_options options) {
+    pass *p = &x->own;
+    pass_open(p, s, options);
+    p->keeps = true;
+    scope_set_slot(p->work, SCOPE_PASS, x, NULL);
+    x->pass = p;
+    if (!take_inputs(x, s) || !check_fast(x, s)) return false;
+    for (uint32_t i = 0; i < x->input_count; i++) {
+        across_input *in = &x->inputs[i];
+        in->part = pass_expect(p, in->sent->slots[in->mark.slot].edge);
+    }
+    return gw_ok(s);
+}
+
+// ---- Gradients that come ------------------------------------------------------------------------
+
+static across_input *find_input(across *x, uint64_t send, uint32_t slot) {
+    uint32_t low = 0, high = x->input_count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        mark m = x->inputs[middle].mark;
+        if (m.send == send && m.slot == slot) return &x->inputs[middle];
+        if (m.send < send || (m.send == send && m.slot < slot))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+static bool fail_unawaited(gw_scope *s) {
+    scope_fail(s, GW_PROTOCOL, "backward: a gradient that is not awaited");
+    return false;
+}
+
+static bool fits(const sent_slot *at, const gw_tensor *x) {
+    return at->dtype == x->dtype && at->dims == x->dims &&
+           !memcmp(at->sizes, x->sizes, (size_t)at->dims * sizeof *at->sizes);
+}
+
+static bool deliver(across *x, across_input *in, gw_value v) {
+    const sent_slot *at = &in->sent->slots[in->mark.slot];
+    gw_tensor *gradient = NULL;
+    if (v.kind == GW_BOOL) {
+        gradient =
+            gw_zeros_shaped(x->pass->work, (gw_dtype)at->dtype, (gw_shape){ at->dims, at->sizes });
+    } else if (v.kind == GW_TENSOR) {
+        gradient = v.as.tensor;
+    }
+    if (in->came || (v.kind != GW_NONE && !gradient) || (gradient && !fits(at, gradient))) {
+        return fail_unawaited(x->pass->scope);
+    }
+    if (planted(PLANTED_GRADIENT_TWICE) && gradient && in->mark.slot)
+        gradient = gw_add(x->pass->work, gradient, gradient);
+    in->came = true;
+    x->missing--;
+    return pass_deliver(x->pass, in->part, gradient);
+}
+
+static bool deliver_all(across *x, const across_mail *mail) {
+    gw_scope *work = x->pass->work;
+    const bytes *head = &mail->message->head;
+    gw_error error;
+    decoder d = { .message = mail->message,
+                  .in = reader_of(head->data + mail->values_at, head->size - mail->values_at),
+                  .scope = work };
+    uint32_t count = reader_u32(&d.in);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t slot = reader_u32(&d.in);
+        gw_value v;
+        if (decode_value(&d, &v, &error)) {
+            error_prefix(&error, "backward");
+            scope_fail_with(x->pass->scope, &error);
+            return false;
+        }
+        across_input *in = find_input(x, mail->send, slot);
+        if (!in || in->from != mail->peer) return fail_unawaited(x->pass->scope);
+        if (!deliver(x, in, v)) return false;
+    }
+    return true;
+}
+
+void across_mail_free(list_node *mails) {
+    for (list_node *l; (l = list_take(mails));) {
+        across_mail *mail = list_entry(l, across_mail, link);
+        message_release(mail->message);
+        mem_give(mail, sizeof *mail);
+    }
+}
+
+bool across_run(across *x, list_node *arrived) {
+    bool ok = gw_ok(x->pass->scope);
+    list_each(l, arrived) ok = ok && deliver_all(x, list_entry(l, across_mail, link));
+    across_mail_free(arrived);
+    return ok && pass_run(x->pass);
+}
+
+// ---- Gradients that go --------------------------------------------------------------------------
+
+static across_mail *open_mail(int to) {
+    across_mail *mail = mem_take(sizeof *mail);
+    if (!mail) return NULL;
+    *mail = (across_mail){ .message = message_open(KIND_GRADIENT), .peer = to };
+    if (mail->message) return mail;
+    mem_give(mail, sizeof *mail);
+    return NULL;
+}
+
+static void write_own_marks(const across *x, int to, bytes *b) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < x->marks.count; i++) count += x->marks.items[i].rank == (uint32_t)to;
+    bytes_put_u32(b, count);
+    for (uint32_t i = 0; i < x->marks.count; i++)
+        if (x->marks.items[i].rank == (uint32_t)to) bytes_put(b, &x->marks.items[i], sizeof(mark));
+}
+
+static void write_head(across *x, int to, bool alone, bytes *b) {
+    bool small = !x->partial && x->marks.count <= LIMIT_MARKS;
+    bool tells = alone || (small && !worker_set_has(&x->told, to));
+    bytes_put_u32(b, (uint32_t)x->initiator);
+    bytes_put_u64(b, x->number);
+    bytes_put_u64(b, x->scope);
+    bytes_put_u64(b, 0);  // settled and failed: when it is sent
+    bytes_put_u64(b, 0);
+    bytes_put_u8(b, (uint8_t)((x->retains ? ACROSS_RETAINS : 0) | (x->fast ? ACROSS_FAST : 0) |
+                              (x->leafless ? ACROSS_LEAFLESS : 0) | (tells ? ACROSS_MARKS : 0)));
+    if (alone) {
+        write_own_marks(x, to, b);
+    } else if (tells) {
+        marks_write(&x->marks, b);
+    }
+    if (tells) worker_set_add(&x->told, to);
+}
+
+bool across_tell_marks(across *x, int to) {
+    across_mail *mail = open_mail(to);
+    if (!mail) return across_fail_memory(x->pass->scope);
+    write_head(x, to, true, &mail->message->head);
+    bytes_put_u64(&mail->message->head, 0);
+    list_append(&x->outbox, &mail->link);
+    return true;
+}
+
+static bool write_gradients(across *x, receive *to, gw_tensor **gradients, message *m,
+                            gw_error *error) {
+    pass *p = x->pass;
+    uint32_t target = index_find(&p->numbers, &to->node), count = 0;
+    encoder e = { .message = m };
+    for (uint32_t i = 0; i < to->slot_count; i++) count += pass_reaches(p, target, i);
+    bytes_put_u64(&m->head, to->send);
+    bytes_put_u32(&m->head, count);
+    for (uint32_t i = 0; i < to->slot_count; i++) {
+        if (!pass_reaches(p, target, i)) continue;
+        gw_value v = gradients[i] ? gw_value_of_tensor(gradients[i])
+                     : x->fast    ? gw_value_of_bool(true)
+                                  : gw_none();
+        bytes_put_u32(&m->head, i);
+        if (encode_value(&e, v, error)) return false;
+    }
+    return true;
+}
+
+void across_send_gradients(gw_scope *work, receive *to, gw_tensor **gradients) {
+    across *x = work->slots[SCOPE_PASS].data;
+    gw_error error;
+    assert(x);
+    across_mail *mail = open_mail(to->from);
+    if (!mail) {
+        scope_fail(work, GW_NO_MEMORY, "no memory for a gradient to another worker");
+        return;
+    }
+    write_head(x, to->from, false, &mail->message->head);
+    list_append(&x->outbox, &mail->link);
+    if (!write_gradients(x, to, gradients, mail->message, &error)) scope_fail_with(work, &error);
+}
+
+// ---- The end ------------------------------------------------------------------------------------
+
+bool across_finish(across *x) {
+    gw_tensor_grad *grads;
+    int count;
+    if (!pass_take(x->pass, &grads, &count)) return false;
+    for (int i = 0; i < count; i++) handle_retain(grads[i].leaf);
+    x->grads = grads;
+    x->grad_count = count;
+    return true;
+}
+
+// The senders let go of what the pass has been through, too.
+static void settle_receives(const pass *p) {
+    for (uint32_t i = 0; i < p->target_count; i++) {
+        const node *n = pass_far_node(p, i);
+        if (n && p->targets[i].runs) receive_of(n)->settled = true;
+    }
+}
+
+void across_give_up_graph(across *x) {
+    agent *a = x->agent;
+    if (!x->pass || x->retains) return;
+    env_enter(a->env);
+    if (!x->unsure) settle_receives(x->pass);
+    for (uint32_t i = 0; i < x->input_count; i++) {
+        uint64_t id = x->inputs[i].mark.send;
+        x->unsure ? sends_give_up_on_loop(a, id, x->initiator) : sends_forget_on_loop(a, id);
+    }
+    env_leave(a->env);
+    if (!x->unsure) pass_forget(x->pass);
+}
+
+void across_fini(across *x) {
+    across_mail_free(&x->inbox);
+    across_mail_free(&x->outbox);
+    if (x->pass == &x->own) pass_close(&x->own);
+    x->pass = NULL;
+    for (uint32_t i = 0; i < x->input_count; i++) handle_release(x->inputs[i].sent);
+    mem_free(x->inputs);
+    x->inputs = NULL;
+    x->input_count = 0;
+    marks_fini(&x->marks);
+    if (!x->root) return;
+    gw_error ignored = gw_scope_close(x->root);
+    (void)ignored;
+    x->root = NULL;
+}

@@ -1,0 +1,207 @@
+// The sender's side of graphs across workers.
+#include "distributed/autograd/passes.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+// ---- Tracked tensors of a message ----
+
+static void free_slot(sent_slot *at) {
+    if (at->edge.kind == EDGE_NODE) node_release(at->edge.to.node);
+    if (at->edge.kind == EDGE_LEAF) handle_release(at->edge.to.leaf);
+    mem_free(at->sizes);
+    marks_fini(&at->reach);
+}
+
+static void destroy_sent(gw_handle *h) {
+    sent *t = (sent *)h;
+    for (uint32_t i = 0; i < t->slot_count; i++) free_slot(&t->slots[i]);
+    mem_free(t->slots);
+    mem_give(t, sizeof *t);
+}
+
+static const handle_class sent_class = { "graph", destroy_sent };
+
+gw_handle *graph_open(agent *a, uint64_t scope) {
+    sent *t = mem_take(sizeof *t);
+    if (!t) return NULL;
+    *t = (sent){ .agent = a, .scope = scope };
+    handle_init(&t->handle, &sent_class);
+    return &t->handle;
+}
+
+static gw_status no_memory(gw_error *error) {
+    return error_set(error, GW_NO_MEMORY, "no memory to track a tensor in a message");
+}
+
+static bool reserve_slot(sent *t) {
+    if (t->slot_count < t->slot_capacity) return true;
+    uint32_t capacity = t->slot_capacity ? t->slot_capacity * 2 : 1;
+    sent_slot *grown = mem_realloc(t->slots, capacity * sizeof *grown);
+    if (!grown) return false;
+    t->slots = grown;
+    t->slot_capacity = capacity;
+    return true;
+}
+
+// What the message says of how far its slots reach is bounded; beyond that the initiator of a pass will ask.
+static void find_reach(sent *t, sent_slot *at) {
+    at->complete = reach_find(at->edge, LIMIT_REACH_NODES, &at->reach);
+    if (t->mark_count + at->reach.count > LIMIT_MARKS) at->complete = false;
+    if (!at->complete) marks_fini(&at->reach);
+    t->mark_count += at->reach.count;
+}
+
+gw_status graph_add(gw_handle *graph, gw_tensor *x, uint32_t *out_slot, gw_error *error) {
+    sent *t = (sent *)graph;
+    if (t->slot_count == LIMIT_SLOTS)
+        return error_set(error, GW_LIMIT, "more than %d tensors that need a gradient in a message",
+                         LIMIT_SLOTS);
+    if (!reserve_slot(t)) return no_memory(error);
+    size_t size = (size_t)x->dims * sizeof(int64_t);
+    sent_slot at = { .dtype = x->dtype, .dims = x->dims, .sizes = mem_alloc(size + 1) };
+    if (!at.sizes) return no_memory(error);
+    memcpy(at.sizes, x->sizes, size);
+    at.edge = edge_retain(edge_to(x));
+    find_reach(t, &at);
+    *out_slot = t->slot_count;
+    t->slots[t->slot_count++] = at;
+    return GW_OK;
+}
+
+// ---- Sending them ----
+
+static bool has_room(const graphs *gs, const passes_peer *p, int to, gw_error *error) {
+    if (p->send_count >= LIMIT_SENDS_PER_PEER) {
+        error_set(error, GW_LIMIT,
+                  "%d messages with tensors that need a gradient are kept here for %s",
+                  LIMIT_SENDS_PER_PEER, agent_member(gs->agent, to)->name);
+    } else if (gs->sends.count >= LIMIT_SENDS) {
+        error_set(error, GW_LIMIT, "%d messages with tensors that need a gradient are kept here",
+                  LIMIT_SENDS);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+bool graph_write_on_loop(gw_handle *graph, int to, bytes *table, gw_error *error) {
+    sent *t = (sent *)graph;
+    graphs *gs = t->agent->graphs;
+    passes_peer *p = passes_peer_of_on_loop(t->agent, to);
+    send *d = p && has_room(gs, p, to, error) ? mem_take(sizeof *d) : NULL;
+    uint64_t id = gs->last_send + 1;
+    if (!d || !map_put(&gs->sends, id, d)) {
+        if (d) mem_give(d, sizeof *d);
+        if (!p || has_room(gs, p, to, error)) no_memory(error);
+        return false;
+    }
+    gs->last_send = id;
+    p->send_count++;
+    *d = (send){ .id = id, .to = to, .sent = handle_retain(t) };
+    bytes_put_u64(table, id);
+    bytes_put_u64(table, t->scope);
+    bytes_put_u32(table, t->slot_count);
+    for (uint32_t i = 0; i < t->slot_count; i++) {
+        bytes_put_u8(table, t->slots[i].complete);
+        marks_write(&t->slots[i].reach, table);
+    }
+    return true;
+}
+
+static void bury(task *t) {
+    send *d = list_entry(t, send, burial);
+    handle_release(d->sent);
+    mem_give(d, sizeof *d);
+}
+
+send *sends_find_on_loop(agent *a, uint64_t id) {
+    return map_find(&a->graphs->sends, id);
+}
+
+void sends_forget_on_loop(agent *a, uint64_t id) {
+    send *d = map_take(&a->graphs->sends, id);
+    if (!d) return;
+    passes_peer *p = passes_peer_find_on_loop(a, d->to);
+    if (p) p->send_count--;
+    d->burial.run = bury;
+    env_defer(a->env, &d->burial);
+}
+
+void graph_unwrite_on_loop(gw_handle *graph, const uint8_t *written) {
+    uint64_t id;
+    memcpy(&id, written, sizeof id);
+    sends_forget_on_loop(((sent *)graph)->agent, id);
+}
+
+// ---- Letting go ----
+
+gw_status sends_released_on_loop(agent *a, int from, message *m, gw_error *error) {
+    reader r = reader_of(m->head.data, m->head.size);
+    uint32_t count = reader_u32(&r);
+    for (uint32_t i = 0; i < count && !r.failed; i++) {
+        const send *d = sends_find_on_loop(a, reader_u64(&r));
+        if (d && d->to == from) sends_forget_on_loop(a, d->id);
+    }
+    bool cut = r.failed;
+    message_release(m);
+    // What came in goes with what was sent: a graph that goes to and fro is let go of at the pace of messages.
+    receives_flush_soon_on_loop(a);
+    return cut ? error_set(error, GW_PROTOCOL, "sends released: cut off") : GW_OK;
+}
+
+// Somebody may ask for it who has not heard that yet, and is to be told the truth. Without memory it is only gone.
+static void remember_lost(graphs *gs, uint64_t id, int with) {
+    if (gs->lost_count == gs->lost_capacity && gs->lost_capacity < LIMIT_SENDS_LOST) {
+        uint32_t capacity = gs->lost_capacity ? gs->lost_capacity * 2 : 64;
+        lost_send *grown = mem_realloc(gs->lost, capacity * sizeof *grown);
+        if (!grown) return;
+        gs->lost = grown;
+        gs->lost_capacity = capacity;
+    }
+    gs->lost[gs->lost_count++ % gs->lost_capacity] = (lost_send){ id, with };
+}
+
+void sends_give_up_on_loop(agent *a, uint64_t id, int with) {
+    if (!sends_find_on_loop(a, id)) return;
+    remember_lost(a->graphs, id, with);
+    sends_forget_on_loop(a, id);
+}
+
+void sends_lost_on_loop(agent *a, int rank) {
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&a->graphs->sends, &i));) {
+        const send *d = e->value;
+        if (d->to != rank) continue;
+        sends_give_up_on_loop(a, d->id, rank);
+        i--;
+    }
+}
+
+int sends_lost_with_on_loop(const agent *a, uint64_t id) {
+    const graphs *gs = a->graphs;
+    for (uint32_t i = 0; i < gs->lost_count && i < gs->lost_capacity; i++)
+        if (gs->lost[i].id == id) return gs->lost[i].with;
+    return -1;
+}
+
+// A worker may be gone here before the initiator of a pass has heard of it.
+void sends_gone_error(const agent *a, int lost, gw_error *out) {
+    if (lost < 0) {
+        error_set(out, GW_WRONG_STATE,
+                  "a pass has been through this graph, which goes on at other workers, or one of "
+                  "them is gone; set retain_graph in the first pass");
+        return;
+    }
+    const member *m = agent_member(a, lost);
+    *out = m->why;
+    if (m->known) error_prefix(out, m->name);
+}
+
+void sends_close(agent *a) {
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&a->graphs->sends, &i));) bury(&((send *)e->value)->burial);
+    map_fini(&a->graphs->sends);
+    map_init(&a->graphs->sends);
+}

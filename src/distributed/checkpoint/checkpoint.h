@@ -1,0 +1,61 @@
+// The inside of checkpoints: nested values, entries under flat names, bytes.
+//
+//     saving    values -> checkpoint_flatten -> entries -> checkpoint_encode -> a sink
+//     loading   a source -> checkpoint_decode -> entries -> checkpoint_nest -> values
+//
+// Ownership: texts and tensors belong to the scope. Everything fails the scope.
+#ifndef DISTRIBUTED_CHECKPOINT_CHECKPOINT_H
+#define DISTRIBUTED_CHECKPOINT_CHECKPOINT_H
+
+#include "base/scope.h"
+#include <gradwire/checkpoint.h>
+#include <gradwire/tensor.h>
+#include <jansson.h>
+
+typedef struct checkpoint_entry {
+    const char *name;
+    gw_tensor *x;  // contiguous
+
+    // in the file
+    gw_dtype dtype;
+    gw_shape shape;
+    uint64_t begin, end;  // behind the header
+} checkpoint_entry;
+
+typedef struct checkpoint {
+    gw_scope *scope;
+    checkpoint_entry *items;
+    int count, capacity;
+    json_t *texts;  // of __metadata__: an object of strings, or NULL without memory
+} checkpoint;
+
+void checkpoint_init(checkpoint *c, gw_scope *s);
+void checkpoint_fini(checkpoint *c);
+checkpoint_entry *checkpoint_add(checkpoint *c, const char *name);  // NULL with the scope failed
+
+// tree.c
+void checkpoint_flatten(checkpoint *c, gw_map *values);
+gw_map *checkpoint_nest(checkpoint *c, gw_scope *out);  // in |out|
+
+// header.c: the header of what is to be saved, padded so that the numbers behind it are aligned; and back, everything checked
+// against |data_size|, how many bytes are behind it.
+void checkpoint_lay_out(checkpoint *c);  // in which order the numbers stand
+json_t *checkpoint_describe(const checkpoint *c);
+void checkpoint_read_header(checkpoint *c, const char *text, size_t size, uint64_t data_size);
+
+// Whole files, wherever they are.
+typedef struct checkpoint_sink {
+    bool (*write)(void *context, const void *bytes, size_t size);  // false with the scope failed
+    void *context;
+} checkpoint_sink;
+
+typedef struct checkpoint_source {
+    bool (*read)(void *context, void *out, size_t size, uint64_t at);  // false: likewise
+    void *context;
+    uint64_t size;
+} checkpoint_source;
+
+void checkpoint_encode(gw_scope *s, gw_map *values, checkpoint_sink to);
+void checkpoint_decode(gw_scope *s, gw_map **out, gw_scope *out_scope, checkpoint_source from);
+
+#endif

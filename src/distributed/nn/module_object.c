@@ -1,0 +1,250 @@
+// The owner's side of remote modules: objects with a module inside, and their methods.
+#include "distributed/nn/module_object.h"
+
+#include "base/limits.h"
+#include "base/scope.h"
+#include "base/value.h"
+#include "nn/module.h"
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+// ---- The object -----------------------------------------------------------------------------------------------------
+static bool add_bytes(void *context, const module_path *at, gw_tensor *x) {
+    (void)at;
+    *(uint64_t *)context += (uint64_t)gw_numel(x) * gw_dtype_size(gw_dtype_of(x));
+    return true;
+}
+
+void gw_module_object_open(gw_scope *own, gw_module_object *self, gw_module *m) {
+    if (!gw_ok(own)) return;
+    if (!m || m == &module_poison) {
+        scope_fail(own, GW_INVALID, "its function made no module");
+        return;
+    }
+    self->own = own;
+    self->module = m;
+    module_each_tensor(m, MODULE_STATE, NULL, add_bytes, &self->parameter_bytes);
+}
+
+// ---- Parameters as references ---------------------------------------------------------------------------------------
+// A parameter with several names has one reference, so |names| gives places in |references|.
+typedef struct referrer {
+    gw_scope *own;
+    gw_list *parameters, *references;
+    gw_map *names;
+} referrer;
+
+static int place_of(gw_scope *s, const gw_list *parameters, gw_value v) {
+    for (int i = 0; i < gw_list_count(parameters); i++)
+        if (gw_list_get(s, parameters, i).as.tensor == v.as.tensor) return i;
+    return -1;
+}
+
+static void refer(referrer *r, const char *name, gw_value v) {
+    int place = place_of(r->own, r->parameters, v);
+    if (place < 0) {
+        place = gw_list_count(r->references);
+        gw_list_add(r->own, r->parameters, v);
+        // What is elsewhere already, of a part that is a remote module itself, stays what it is.
+        gw_list_add(r->own, r->references,
+                    v.kind == GW_RREF ? v : gw_value_of(gw_rref_open_value(r->own, v)));
+    }
+    gw_map_put(r->own, r->names, name, place);
+}
+
+// Made once, so that whoever asks gets references to the same values.
+static void make_references(gw_scope *s, gw_module_object *self) {
+    gw_map *named = gw_module_named_parameters(s, self->module);
+    gw_scope *own = self->own;
+    referrer r = { own, gw_list_open(own), gw_list_open(own), gw_map_open(own) };
+    for (int i = 0; gw_ok(s) && gw_ok(own) && i < gw_map_count(named); i++) {
+        const char *name = gw_map_key(s, named, i);
+        refer(&r, name, gw_map_find(named, name));
+    }
+    if (!gw_ok(s) || !gw_ok(own)) return;
+    self->names = r.names;
+    self->references = r.references;
+}
+
+static gw_value parameters(gw_scope *s, void *object, const gw_args *a) {
+    (void)a;
+    gw_module_object *self = object;
+    if (!self->references) make_references(s, self);
+    if (!gw_ok(s) || !gw_ok(self->own)) return gw_none();
+    gw_list *both = gw_list_open(s);
+    gw_list_add(s, both, self->names);
+    gw_list_add(s, both, self->references);
+    return gw_value_of(both);
+}
+
+// ---- The other methods ----------------------------------------------------------------------------------------------
+static gw_value forward(gw_scope *s, void *object, const gw_args *a) {
+    gw_module_object *self = object;
+    return gw_value_of(gw_module_call(s, self->module, gw_arg_tensor(s, a, 0)));
+}
+
+// An int is the place of an earlier one, which is meant again.
+static void take_inputs(gw_scope *s, const gw_list *list, gw_tensor **in) {
+    for (int i = 0; gw_ok(s) && i < gw_list_count(list); i++) {
+        gw_value v = gw_list_get(s, list, i);
+        if (v.kind == GW_TENSOR)
+            in[i] = v.as.tensor;
+        else if (v.kind == GW_INT && v.as.integer >= 0 && v.as.integer < i)
+            in[i] = in[v.as.integer];
+        else if (v.kind != GW_NONE)
+            scope_fail(s, GW_INVALID, "input %d is %s", i, gw_kind_name(v.kind));
+    }
+}
+
+static const typed_call *find_call(gw_scope *s, const gw_args *a) {
+    const char *name = gw_arg_string(s, a, 0);
+    const typed_call *c = typed_call_find(name);
+    int count = gw_list_count(gw_arg_list(s, a, 1));
+    int64_t flags = gw_arg_int(s, a, 2);
+    if (gw_ok(s) && !c) scope_fail(s, GW_NOT_FOUND, "there is no call \"%.40s\"", name);
+    if (gw_ok(s) && count != c->inputs)
+        scope_fail(s, GW_INVALID, "gw_nn_%s_call takes %d inputs, not %d", name, c->inputs, count);
+    if (gw_ok(s) && flags & ~(int64_t)c->flags)
+        scope_fail(s, GW_INVALID, "gw_nn_%s_call has no flags %lld", name, (long long)flags);
+    return c;
+}
+
+static gw_value call(gw_scope *s, void *object, const gw_args *a) {
+    gw_module_object *self = object;
+    const typed_call *c = find_call(s, a);
+    if (!gw_ok(s)) return gw_none();
+    gw_tensor *in[TYPED_INPUTS_MAX] = { 0 }, *out[TYPED_OUTPUTS_MAX];
+    take_inputs(s, gw_arg_list(s, a, 1), in);
+    module_call_typed(s, self->module, c, in, (int)gw_arg_int(s, a, 2), out);
+    gw_list *outputs = gw_list_open(s);
+    for (int i = 0; gw_ok(s) && i < c->outputs; i++) gw_list_add(s, outputs, out[i]);
+    return gw_value_of(outputs);
+}
+
+static gw_value train(gw_scope *s, void *object, const gw_args *a) {
+    gw_module_object *self = object;
+    if (gw_arg_bool(s, a, 0)) {
+        gw_module_train(s, self->module);
+    } else {
+        gw_module_eval(s, self->module);
+    }
+    return gw_none();
+}
+
+static gw_value shapes(gw_scope *s, void *object, const gw_args *a) {
+    (void)a;
+    gw_module_object *self = object;
+    gw_map *out = gw_map_open(s);
+    state_slots all;
+    state_slots_collect(&all, s, self->module);
+    for (int i = 0; gw_ok(s) && i < all.count; i++)
+        gw_map_put(s, out, all.items[i].name, all.items[i].shape);
+    state_slots_fini(&all);
+    return gw_value_of(out);
+}
+
+static gw_value state_dict(gw_scope *s, void *object, const gw_args *a) {
+    (void)a;
+    gw_module_object *self = object;
+    return gw_value_of(gw_module_state_dict(s, self->module));
+}
+
+static gw_value load(gw_scope *s, void *object, const gw_args *a) {
+    gw_module_object *self = object;
+    gw_module_load_with(s, self->module, gw_arg_map(s, a, 0),
+                        (gw_module_load_options){ .partial = gw_arg_bool(s, a, 1) });
+    return gw_none();
+}
+
+// ---- The methods of layers ------------------------------------------------------------------------------------------
+static bool is_small_input(const void *self, uint64_t request_bytes) {
+    (void)self;
+    return request_bytes <= LIMIT_OPERATOR_BYTES_INLINE;
+}
+
+static bool is_small(const void *self, uint64_t request_bytes) {
+    const gw_module_object *o = self;
+    return request_bytes + o->parameter_bytes <= LIMIT_OPERATOR_BYTES_INLINE;
+}
+
+#define METHODS(inline_)                                                                           \
+    {                                                                                              \
+        { .name = (char *)"forward",                                                               \
+          .where = GW_POOL,                                                                        \
+          .signature = TAKES(1 << GW_TENSOR),                                                      \
+          .method = forward,                                                                       \
+          .is_inline = inline_ },                                                                  \
+            { .name = (char *)"call",                                                              \
+              .where = GW_POOL,                                                                    \
+              .signature = TAKES(1 << GW_STRING, 1 << GW_LIST, 1 << GW_INT),                       \
+              .method = call,                                                                      \
+              .is_inline = inline_ },                                                              \
+            { .name = (char *)"train",                                                             \
+              .where = GW_POOL,                                                                    \
+              .signature = TAKES(1 << GW_BOOL),                                                    \
+              .method = train },                                                                   \
+            { .name = (char *)"parameters",                                                        \
+              .where = GW_POOL,                                                                    \
+              .signature = TAKES(),                                                                \
+              .method = parameters },                                                              \
+            { .name = (char *)"shapes",                                                            \
+              .where = GW_POOL,                                                                    \
+              .signature = TAKES(),                                                                \
+              .method = shapes },                                                                  \
+            { .name = (char *)"state_dict",                                                        \
+              .where = GW_POOL,                                                                    \
+              .signature = TAKES(),                                                                \
+              .method = state_dict },                                                              \
+            { .name = (char *)"load",                                                              \
+              .where = GW_POOL,                                                                    \
+              .signature = TAKES(1 << GW_MAP, 1 << GW_BOOL),                                       \
+              .method = load },                                                                    \
+    }
+
+const function module_methods[LAYER_COST_COUNT][MODULE_METHODS] = {
+    [LAYER_BY_INPUT] = METHODS(is_small_input),
+    [LAYER_BY_WEIGHTS] = METHODS(is_small),
+    [LAYER_SLOW] = METHODS(NULL),
+};
+
+// ---- Classes of programs --------------------------------------------------------------------------------------------
+// In text, as programs' methods are; in the order of |module_methods|.
+static const char *const signatures[MODULE_METHODS] = {
+    "tensor", "string, list, int", "bool", "", "", "", "map, bool"
+};
+
+_Static_assert(sizeof((gw_module_registration){ 0 }.parts) >=
+                   (1 + MODULE_METHODS) * sizeof(gw_registration),
+               "room for the class and its methods");
+
+void gw_module_register(gw_module_registration *r) {
+    r->parts[0] = (gw_registration){ .name = r->name,
+                                     .signature = r->signature,
+                                     .where = GW_POOL,
+                                     .class_options = { .size = sizeof(gw_module_object),
+                                                        .open = r->open,
+                                                        .signature = r->signature } };
+    gw_register(&r->parts[0]);
+    for (int i = 0; i < MODULE_METHODS; i++) {
+        const function *f = &module_methods[LAYER_SLOW][i];
+        r->parts[1 + i] = (gw_registration){ .class_name = r->name,
+                                             .name = f->name,
+                                             .signature = signatures[i],
+                                             .where = f->where,
+                                             .method = f->method };
+        gw_register(&r->parts[1 + i]);
+    }
+}
+
+void gw_registry_add_module(gw_scope *s, gw_registry *r, const char *name, const char *signature,
+                            void (*open)(gw_scope *own, void *self, const gw_args *a)) {
+    gw_registry_add_class(s, r, name,
+                          (gw_class_options){ .size = sizeof(gw_module_object),
+                                              .open = open,
+                                              .signature = signature });
+    for (int i = 0; i < MODULE_METHODS; i++) {
+        const function *f = &module_methods[LAYER_SLOW][i];
+        gw_registry_add_method(s, r, name, f->name, f->where, signatures[i], f->method);
+    }
+}

@@ -1,0 +1,202 @@
+// What stands here for a module that is elsewhere.
+#include "base/mem.h"
+#include "base/scope.h"
+#include "base/value.h"
+#include "nn/module.h"
+#include "future/future.h"
+#include "tensor/tensor.h"
+#include <gradwire/module_remote.h>
+
+#include <string.h>
+
+typedef struct remote {
+    gw_rref *rref;       // one count
+    gw_map *parameters;  // one count; NULL until asked for
+} remote;
+
+static gw_value ask(gw_scope *s, const gw_module *m, const char *method, int count,
+                    const gw_value *args) {
+    const remote *r = m->state;
+    return gw_rpc_sync_values(s, (gw_call_options){ 0 }, gw_to_rref(r->rref), method, count, args);
+}
+
+// ---- Calls ----------------------------------------------------------------------------------------------------------
+// What a class that is no GW_MODULE gives may be anything.
+static gw_tensor *output_of(gw_scope *s, const gw_module *m, const char *method, gw_value v) {
+    if (gw_ok(s) && v.kind != GW_TENSOR)
+        scope_fail(s, GW_INVALID, "%s: %s.%s gave %s, not a tensor",
+                   gw_rref_owner_name(s, ((const remote *)m->state)->rref), m->name, method,
+                   gw_kind_name(v.kind));
+    return gw_ok(s) ? v.as.tensor : &tensor_poison;
+}
+
+static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
+    gw_value y = ask(s, m, "forward", 1, (gw_value[]){ gw_value_of(x) });
+    return output_of(s, m, "forward", y);
+}
+
+// One tensor in several places stays one: what computes with it may do so once, and its gradients meet over there.
+static gw_list *list_inputs(gw_scope *s, gw_tensor *const *in, int count) {
+    gw_list *list = gw_list_open(s);
+    for (int i = 0; i < count; i++) {
+        int first = 0;
+        while (in[first] != in[i]) first++;
+        gw_list_add(s, list, first == i || !in[i] ? gw_value_of(in[i]) : gw_value_of(first));
+    }
+    return list;
+}
+
+static void call(gw_scope *s, gw_module *m, const typed_call *c, gw_tensor *const *in, int flags,
+                 gw_tensor **out) {
+    gw_value args[] = { gw_value_of(c->name), gw_value_of(list_inputs(s, in, c->inputs)),
+                        gw_value_of(flags) };
+    gw_value v = ask(s, m, "call", 3, args);
+    if (gw_ok(s) && (v.kind != GW_LIST || gw_list_count(v.as.list) != c->outputs))
+        scope_fail(s, GW_INVALID, "%s: %s.call gave no list of %d outputs",
+                   gw_rref_owner_name(s, ((const remote *)m->state)->rref), m->name, c->outputs);
+    for (int i = 0; gw_ok(s) && i < c->outputs; i++) {
+        gw_value y = gw_list_get(s, v.as.list, i);
+        out[i] = i > 0 && y.kind == GW_NONE ? NULL : output_of(s, m, "call", y);
+    }
+}
+
+// ---- What else a module does ----------------------------------------------------------------------------------------
+
+static void train(gw_scope *s, gw_module *m, bool training) {
+    ask(s, m, "train", 1, (gw_value[]){ gw_value_of(training) });
+}
+
+// Their owner has made one reference for each parameter, whatever its names.
+static gw_map *ask_parameters(gw_scope *s, gw_module *m) {
+    gw_list *both = gw_list_of(s, ask(s, m, "parameters", 0, NULL));
+    gw_map *names = gw_map_of(s, gw_list_get(s, both, 0)), *out = gw_map_open(s);
+    gw_list *references = gw_list_of(s, gw_list_get(s, both, 1));
+    for (int i = 0; gw_ok(s) && i < gw_map_count(names); i++) {
+        const char *name = gw_map_key(s, names, i);
+        int place = (int)gw_int_of(s, gw_map_find(names, name));
+        gw_map_put(s, out, name, gw_list_get(s, references, place));
+    }
+    return out;
+}
+
+static gw_map *parameters(gw_scope *s, gw_module *m) {
+    remote *r = m->state;
+    if (r->parameters) return r->parameters;
+    gw_scope *t = gw_scope_open(s);
+    gw_map *found = ask_parameters(t, m);
+    if (gw_ok(t)) r->parameters = handle_retain(found);
+    gw_scope_merge(t);
+    return r->parameters;
+}
+
+static gw_map *shapes(gw_scope *s, gw_module *m) {
+    return gw_map_of(s, ask(s, m, "shapes", 0, NULL));
+}
+
+static gw_map *state(gw_scope *s, gw_module *m) {
+    return gw_map_of(s, ask(s, m, "state_dict", 0, NULL));
+}
+
+static void load(gw_scope *s, gw_module *m, gw_map *values) {
+    ask(s, m, "load", 2, (gw_value[]){ gw_value_of(values), gw_value_of((bool)true) });
+}
+
+static void destroy(gw_module *m) {
+    remote *r = m->state;
+    handle_release(r->parameters);
+    handle_release(r->rref);
+    mem_give(r, sizeof *r);
+}
+
+static const module_far far = { destroy, train, parameters, shapes, state, load, call };
+
+// ---- Making ---------------------------------------------------------------------------------------------------------
+static gw_module *open_remote(gw_scope *s, const char *name, gw_rref *rref) {
+    gw_module *m = module_new(s, name, forward);
+    if (!gw_ok(s)) return &module_poison;
+    remote *r = mem_take(sizeof *r);
+    if (!r) {
+        scope_fail(s, GW_NO_MEMORY, "no memory for the module %s", name);
+        return &module_poison;
+    }
+    *r = (remote){ .rref = handle_retain(rref) };
+    m->state = r;
+    m->far = &far;
+    return m;
+}
+
+gw_module *gw_module_remote_values(gw_scope *s, gw_call_options options, gw_target to,
+                                   const char *class_name, int count, const gw_value *args) {
+    if (gw_ok(s) && !class_name) scope_fail(s, GW_INVALID, "a module of no class");
+    if (!gw_ok(s)) return &module_poison;
+    gw_scope *t = gw_scope_open(s);  // the module holds the reference
+    gw_rref *rref = gw_remote_values(t, options, to, class_name, count, args);
+    gw_module *m = gw_ok(t) ? gw_keep(s, open_remote(t, class_name, rref)) : &module_poison;
+    gw_scope_merge(t);
+    return gw_ok(s) ? m : &module_poison;
+}
+
+gw_module *gw_module_of_rref(gw_scope *s, gw_rref *rref) {
+    // Asking for its owner fails for what is of no use.
+    gw_rref_owner(s, rref);
+    return gw_ok(s) ? open_remote(s, "remote module", rref) : &module_poison;
+}
+
+gw_rref *gw_module_rref(gw_scope *s, const gw_module *m) {
+    if (module_is_usable(s, "gw_module_rref", m) && !m->far)
+        scope_fail(s, GW_INVALID, "%s is here: gw_module_rref is of modules elsewhere", m->name);
+    if (gw_ok(s) && m->far) return ((const remote *)m->state)->rref;
+    return gw_rref_of(s, gw_none());
+}
+
+// ---- Without waiting ------------------------------------------------------------------------------------------------
+// A call whose output is for hooks. One count on each.
+typedef struct pending {
+    gw_module *m;
+    gw_tensor *x;
+    gw_future *out;
+} pending;
+
+static void free_pending(pending *p) {
+    handle_release(p->m);
+    handle_release(p->x);
+    handle_release(p->out);
+    mem_give(p, sizeof *p);
+}
+
+static void output_came(gw_scope *s, gw_future *f, void *context) {
+    pending *p = context;
+    gw_tensor *y = output_of(s, p->m, "forward", gw_future_value(s, f));
+    y = module_hooks_after(s, p->m, gw_keep(s, p->x), y);
+    gw_future_set(s, p->out, y);
+    gw_scope_clear(s);  // whoever waits for |out| is told
+    free_pending(p);
+}
+
+static gw_future *call_hooked(gw_scope *s, gw_module *m, gw_tensor *x, gw_future *f) {
+    gw_future *out = gw_future_open(s);
+    pending *p = gw_ok(s) ? mem_take(sizeof *p) : NULL;
+    if (!p) {
+        scope_fail(s, GW_NO_MEMORY, "no memory for a call of %s", m->name);
+        return out;
+    }
+    *p = (pending){ handle_retain(m), handle_retain(x), handle_retain(out) };
+    gw_on_done(s, f, output_came, p);
+    if (!gw_ok(s)) free_pending(p);
+    return out;
+}
+
+gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x) {
+    if (!module_is_usable(s, "gw_module_call_async", m)) return &future_poison;
+    if (!m->far) {
+        gw_tensor *y = gw_module_call(s, m, x);
+        gw_future *out = gw_future_open(s);
+        gw_future_set(s, out, y);
+        return out;
+    }
+    x = module_hooks_before(s, m, x);
+    const remote *r = m->state;
+    gw_future *f = gw_rpc_async_values(s, (gw_call_options){ 0 }, gw_to_rref(r->rref), "forward", 1,
+                                       (gw_value[]){ gw_value_of(x) });
+    return gw_ok(s) && module_hooks_any_after(m) ? call_hooked(s, m, x, f) : f;
+}

@@ -1,0 +1,187 @@
+// Making the part of an optimizer that other workers own.
+#include "distributed/optim/optimizer.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+
+gw_scope *calls_open(gw_scope *s) {
+    uint64_t id = gw_scope_id(s);
+    gw_scope *w = gw_scope_open(s);
+    if (!gw_ok(w)) return w;
+    w->id = id;
+    gw_no_grad(w);
+    return w;
+}
+
+bool calls_may_wait(gw_scope *s, const char *what) {
+    gw_error error;
+    if (!gw_ok(s) || !context_check_wait(s, &error)) return gw_ok(s);
+    error_prefix(&error, what);
+    scope_fail_with(s, &error);
+    return false;
+}
+
+bool elsewhere_is_here(gw_scope *s, gw_rref *r, gw_value *out) {
+    if (!gw_ok(s) || !gw_rref_is_owner(r)) return false;
+    *out = gw_rref_local_value(s, r);
+    return true;
+}
+
+void elsewhere_close(elsewhere *e) {
+    if (!e) return;
+    for (int i = 0; i < e->owner_count; i++) handle_release(e->owners[i].object);
+    mem_free(e->owners);
+    mem_free(e->owner_of);
+    mem_free(e->told);
+    mem_free(e);
+}
+
+// ---- Options ------------------------------------------------------------------------------------
+int options_count(const gw_optimizer *o) {
+    return o->group_count * o->rule->option_count;
+}
+
+void options_write(const gw_optimizer *o, double *out) {
+    for (int i = 0; i < o->group_count; i++)
+        for (int k = 0; k < o->rule->option_count; k++)
+            *out++ = option_get(&o->rule->options[k], &o->groups[i]);
+}
+
+// ---- Groups -------------------------------------------------------------------------------------
+// What an owner is asked for: an object, if it has none yet, or another group.
+typedef struct request {
+    owner owner;
+    bool is_new;
+    gw_list *numbers, *parameters;
+    gw_future *reply;
+} request;
+
+static gw_list *group_of(gw_scope *w, const gw_optimizer *o, const optimizer_group *g,
+                         gw_list *numbers, gw_list *parameters) {
+    gw_list *group = gw_list_open(w), *options = gw_list_open(w);
+    for (int k = 0; k < o->rule->option_count; k++)
+        gw_list_add(w, options, option_get(&o->rule->options[k], g));
+    gw_list_add(w, group, options);
+    gw_list_add(w, group, numbers);
+    gw_list_add(w, group, parameters);
+    return group;
+}
+
+static void send_request(gw_scope *w, const gw_optimizer *o, uint64_t id, const optimizer_group *g,
+                         request *r) {
+    gw_list *group = group_of(w, o, g, r->numbers, r->parameters);
+    if (!r->is_new) {
+        r->reply = gw_rpc_async(w, r->owner.object, "add_group", group);
+        return;
+    }
+    gw_list *groups = gw_list_open(w), *none = gw_list_open(w);
+    for (int i = 0; i < o->group_count; i++)
+        gw_list_add(w, groups, group_of(w, o, &o->groups[i], none, none));
+    gw_list_add(w, groups, group);
+    r->owner.object = gw_remote(w, r->owner.rank, "gw.optimizer", o->rule->name, id, groups);
+    r->reply = gw_rpc_async(w, r->owner.object, "group_count");
+}
+
+// One request for each owner: those that have an object, and the others among |refs|. Returns how many.
+static int plan_requests(gw_scope *w, const elsewhere *e, const gw_value *refs, const int *numbers,
+                         int count, request *out) {
+    int request_count = e ? e->owner_count : 0;
+    for (int i = 0; i < request_count; i++) out[i] = (request){ .owner = e->owners[i] };
+    for (int i = 0; i < count; i++) {
+        int rank = reference_owner(refs[i].as.rref), k = 0;
+        while (k < request_count && out[k].owner.rank != rank) k++;
+        if (k == request_count)
+            out[request_count++] = (request){ .owner.rank = rank, .is_new = true };
+        if (!out[k].numbers) out[k].numbers = gw_list_open(w);
+        if (!out[k].parameters) out[k].parameters = gw_list_open(w);
+        gw_list_add(w, out[k].numbers, numbers[i]);
+        gw_list_add_value(w, out[k].parameters, refs[i]);
+    }
+    for (int k = 0; k < request_count; k++) {
+        if (!out[k].numbers) out[k].numbers = gw_list_open(w);
+        if (!out[k].parameters) out[k].parameters = gw_list_open(w);
+    }
+    return request_count;
+}
+
+// Takes over what has been made. Everything that needs memory comes first.
+static bool take_over(gw_scope *w, gw_optimizer *o, uint64_t id, const request *requests,
+                      int request_count, const int *numbers, const gw_value *refs, int count) {
+    elsewhere *e = o->elsewhere ? o->elsewhere : mem_calloc(sizeof *e);
+    int last = count ? numbers[count - 1] + 1 : e ? e->number_count : 0;
+    void *owners = NULL, *owner_of = NULL;
+    if (e) owners = mem_realloc(e->owners, (size_t)request_count * sizeof(owner));
+    if (owners) e->owners = owners;
+    if (owners) owner_of = mem_realloc(e->owner_of, ((size_t)last + 1) * sizeof(int));
+    if (owner_of) e->owner_of = owner_of;
+    if (!owner_of) {
+        if (e != o->elsewhere) elsewhere_close(e);
+        scope_fail(w, GW_NO_MEMORY, "no memory");
+        return false;
+    }
+    while (e->number_count < last) e->owner_of[e->number_count++] = -1;
+    for (int k = 0; k < request_count; k++) {
+        e->owners[k] = requests[k].owner;
+        if (requests[k].is_new) handle_retain(e->owners[k].object);
+    }
+    e->owner_count = request_count;
+    for (int i = 0; i < count; i++) {
+        int k = 0;
+        while (e->owners[k].rank != reference_owner(refs[i].as.rref)) k++;
+        e->owner_of[numbers[i]] = k;
+    }
+    e->told_count = 0;
+    e->id = id;
+    o->elsewhere = e;
+    return true;
+}
+
+// Those that have the new group, or may have it, are to forget it; new objects go with their references.
+static void undo(gw_scope *s, const gw_optimizer *o, const request *requests, int count) {
+    gw_scope *u = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
+    for (int k = 0; k < count; k++) {
+        if (requests[k].is_new || !requests[k].reply) continue;
+        gw_rpc_notify(u, requests[k].owner.object, "keep_groups", o->group_count);
+        gw_scope_clear(u);  // whoever is gone has forgotten it
+    }
+    gw_error ignored = gw_scope_close(u);
+    (void)ignored;
+}
+
+// All replies, also behind one that has failed: what is undone has been done, or will not be.
+static void wait_for_replies(gw_scope *w, const request *requests, int count) {
+    for (int k = 0; k < count; k++) {
+        if (!requests[k].reply) continue;
+        gw_scope *t = gw_scope_open(w);
+        gw_wait(t, requests[k].reply);
+        gw_error error = gw_scope_close(t);
+        if (error.status && gw_ok(w)) scope_fail_with(w, &error);
+    }
+}
+
+static uint64_t new_id(gw_scope *s) {
+    gw_scope *fresh = gw_scope_open(s);
+    uint64_t id = gw_scope_id(fresh);
+    gw_scope_merge(fresh);
+    return id;
+}
+
+bool elsewhere_add_group(gw_scope *s, gw_optimizer *o, const optimizer_group *g,
+                         const gw_value *refs, const int *numbers, int count) {
+    char what[32];
+    snprintf(what, sizeof what, "gw_%s", o->rule->name);
+    if (!calls_may_wait(s, what)) return false;
+    gw_scope *w = calls_open(s);
+    uint64_t id = o->elsewhere ? o->elsewhere->id : new_id(w);
+    int room = count + (o->elsewhere ? o->elsewhere->owner_count : 0);
+    request *requests = gw_alloc(w, (size_t)room * sizeof *requests);
+    int request_count =
+        requests ? plan_requests(w, o->elsewhere, refs, numbers, count, requests) : 0;
+    for (int k = 0; k < request_count && gw_ok(w); k++) send_request(w, o, id, g, &requests[k]);
+    wait_for_replies(w, requests, request_count);
+    bool ok = gw_ok(w) && take_over(w, o, id, requests, request_count, numbers, refs, count);
+    if (!ok) undo(s, o, requests, request_count);
+    gw_scope_merge(w);  // hands its error to |s|
+    return ok;
+}

@@ -1,0 +1,147 @@
+// A step on an owner: staged and committed, or both at once, in the turns of the parameters.
+#include "distributed/optim/optimizer_owner.h"
+
+#include "base/failpoint.h"
+
+static bool shares_parameter(const gw_optimizer *a, const gw_optimizer *b) {
+    for (int i = 0; i < a->parameter_count; i++)
+        for (int k = 0; k < b->parameter_count; k++)
+            if (a->parameters[i].x == b->parameters[k].x) return true;
+    return false;
+}
+
+// Until it is over the parameters of a step are its own. Where they have the same turn, only what is staged is in the way.
+static bool is_free(gw_scope *s, const served_optimizer *self) {
+    const agent *a = s->agent;
+    list_each(l, &a->graphs->optimizers->all) {
+        const served_optimizer *other = list_entry(l, served_optimizer, link);
+        if (other == self || !(other->staged || other->computes) ||
+            !shares_parameter(self->optimizer, other->optimizer))
+            continue;
+        scope_fail(s, GW_OVERLOADED, "another optimizer is in a step of the same parameters");
+        return false;
+    }
+    return true;
+}
+
+static void take_owners(gw_scope *s, served_optimizer *self, const gw_list *ranks) {
+    worker_set owners = { { 0 } };
+    for (int i = 0; i < gw_list_count(ranks) && gw_ok(s); i++) {
+        int64_t rank = gw_int_of(s, gw_list_get(s, ranks, i));
+        if (rank < 0 || rank >= LIMIT_WORKERS)
+            scope_fail(s, GW_INVALID, "an owner of rank %lld", (long long)rank);
+        else
+            worker_set_add(&owners, (int)rank);
+    }
+    if (gw_ok(s)) self->owners = owners;
+}
+
+static bool take_options(gw_scope *s, served_optimizer *self, gw_value v) {
+    if (v.kind == GW_NONE || !gw_ok(s)) return gw_ok(s);
+    gw_optimizer *o = self->optimizer;
+    const gw_list *both = gw_list_of(s, v);
+    take_owners(s, self, gw_list_of(s, gw_list_get(s, both, 0)));
+    const gw_list *list = gw_list_of(s, gw_list_get(s, both, 1));
+    optimizer_group *groups = gw_alloc(s, (size_t)o->group_count * sizeof *groups);
+    int count = o->rule->option_count;
+    if (gw_ok(s) && gw_list_count(list) != count * o->group_count)
+        scope_fail(s, GW_INVALID, "%d options for %d groups", gw_list_count(list), o->group_count);
+    for (int i = 0; i < o->group_count && gw_ok(s); i++) {
+        groups[i] = o->groups[i];
+        served_read_options(s, o->rule, list, i * count, &groups[i]);
+    }
+    for (int i = 0; i < o->group_count && gw_ok(s); i++) o->groups[i] = groups[i];
+    return gw_ok(s);
+}
+
+void served_discard(served_optimizer *self) {
+    optimizer_discard(self->optimizer);
+    self->staged = 0;
+}
+
+// A ticket is good for one try. What a try has left that its trainer could not take back gives way to the next. Opens the
+// scope |out| that has the turns until end_step closes it.
+static bool begin_step(gw_scope *s, served_optimizer *self, const gw_args *a, uint64_t *out_ticket,
+                       gw_scope **out) {
+    *out_ticket = (uint64_t)gw_arg_int(s, a, 0);
+    gw_value options = gw_arg(s, a, 1);
+    (void)gw_grads_count(s);  // brings the gradients here
+    *out = gw_scope_open(s);
+    if (!turns_enter(*out, &self->turns)) return false;
+    optimizers_lock(s);
+    if (*out_ticket <= self->over) {
+        scope_fail(*out, GW_CANCELLED, "this try of a step is over");
+    } else {
+        served_discard(self);
+        self->over = *out_ticket - 1;
+        self->computes = is_free(*out, self) && take_options(*out, self, options);
+    }
+    optimizers_unlock(s);
+    return self->computes;
+}
+
+static gw_value end_step(gw_scope *in_turns) {
+    gw_scope_merge(in_turns);
+    return gw_none();
+}
+
+// No gradients here: the step counts, and nothing is computed.
+gw_value serve_stage(gw_scope *s, void *object, const gw_args *a) {
+    served_optimizer *self = object;
+    uint64_t ticket;
+    gw_scope *t;
+    if (!begin_step(s, self, a, &ticket, &t)) return end_step(t);
+    failpoint("step_stage");
+    bool ok = !gw_grads_count(s) || optimizer_stage(s, self->optimizer);
+    optimizers_lock(s);
+    if (ok) self->staged = ticket;
+    self->computes = false;
+    optimizers_unlock(s);
+    failpoint("step_staged");
+    return end_step(t);
+}
+
+gw_value serve_step(gw_scope *s, void *object, const gw_args *a) {
+    served_optimizer *self = object;
+    uint64_t ticket;
+    gw_scope *t;
+    if (!begin_step(s, self, a, &ticket, &t)) return end_step(t);
+    if (gw_grads_count(s))
+        optimizer_step(s, self->optimizer);
+    else
+        optimizer_commit(self->optimizer);
+    optimizers_lock(s);
+    self->over = ticket;
+    self->computes = false;
+    optimizers_unlock(s);
+    return end_step(t);
+}
+
+gw_value serve_commit(gw_scope *s, void *object, const gw_args *a) {
+    served_optimizer *self = object;
+    uint64_t ticket = (uint64_t)gw_arg_int(s, a, 0);
+    gw_scope *t = gw_scope_open(s);
+    if (!turns_enter(t, &self->turns)) return end_step(t);
+    failpoint("step_commit");
+    optimizers_lock(s);
+    if (self->staged == ticket && ticket && !self->is_fenced) {
+        optimizer_commit(self->optimizer);
+        self->staged = 0;
+        self->over = self->committed = ticket;
+    } else {
+        scope_fail(t, GW_WRONG_STATE, "no step is staged that could be committed");
+    }
+    optimizers_unlock(s);
+    failpoint("step_committed");
+    return end_step(t);
+}
+
+gw_value serve_abort(gw_scope *s, void *object, const gw_args *a) {
+    served_optimizer *self = object;
+    uint64_t ticket = (uint64_t)gw_arg_int(s, a, 0);
+    optimizers_lock(s);
+    if (gw_ok(s) && ticket > self->over) self->over = ticket;
+    if (self->staged && self->staged <= self->over) served_discard(self);
+    optimizers_unlock(s);
+    return gw_none();
+}

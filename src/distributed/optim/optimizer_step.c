@@ -1,0 +1,245 @@
+// A step of an optimizer whose parameters several workers own.
+#include "distributed/optim/optimizer.h"
+
+#include "base/failpoint.h"
+#include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+// A step that meets those of other trainers so often has failed.
+enum { TRIES_MAX = 50 };
+
+// ---- Calls --------------------------------------------------------------------------------------
+// The owners' ranks and the options, as an argument; none if every owner has them.
+static gw_value new_options(gw_scope *w, const gw_optimizer *o) {
+    elsewhere *e = o->elsewhere;
+    int count = options_count(o);
+    double *now = gw_alloc(w, (size_t)count * sizeof *now);
+    if (!now) return gw_none();
+    options_write(o, now);
+    if (e->told_count == count && !memcmp(e->told, now, (size_t)count * sizeof *now))
+        return gw_none();
+    double *told = mem_realloc(e->told, (size_t)count * sizeof *told);
+    if (!told) {
+        scope_fail(w, GW_NO_MEMORY, "gw_optimizer_step: no memory");
+        return gw_none();
+    }
+    memcpy(told, now, (size_t)count * sizeof *told);
+    e->told = told;
+    e->told_count = 0;  // until they have all taken it
+    gw_list *list = gw_list_open(w);
+    for (int i = 0; i < count; i++) gw_list_add(w, list, now[i]);
+    gw_list *ranks = gw_list_open(w), *both = gw_list_open(w);
+    for (int i = 0; i < e->owner_count; i++) gw_list_add(w, ranks, e->owners[i].rank);
+    gw_list_add(w, both, ranks);
+    gw_list_add(w, both, list);
+    return gw_value_of(both);
+}
+
+static gw_future *call(gw_scope *w, const gw_optimizer *o, const owner *at, const char *method,
+                       gw_value options) {
+    return gw_rpc_async(w, at->object, method, o->elsewhere->ticket, options);
+}
+
+// Waits for all, whatever comes: whether every one is well. The first error fails |w|, where it is left alone otherwise.
+static bool wait_for_all(gw_scope *w, gw_future *const *fs, int count) {
+    gw_wait_all(w, fs, count);
+    return gw_ok(w);
+}
+
+static const char *name_of(gw_scope *s, const owner *at) {
+    return agent_member(s->agent, at->rank)->name;
+}
+
+// Whether |at| is gone for all. Who is fenced has lost everybody, while the others go on.
+static bool is_gone(gw_scope *s, const owner *at) {
+    agent *a = s->agent;
+    env_enter(a->env);
+    bool gone = agent_member(a, at->rank)->lost && !a->fence.status;
+    env_leave(a->env);
+    return gone;
+}
+
+// Fails |s| with the error of |f| behind a sentence that says who is where.
+static void fail_behind(gw_scope *s, const gw_error *why, const char *sentence) {
+    gw_error error = *why;
+    error_prefix(&error, sentence);
+    scope_fail_with(s, &error);
+}
+
+// ---- With one owner: it computes and commits in one call ----------------------------------------
+static bool is_known_to_be_nowhere(gw_scope *s, const owner *at, const gw_error *e) {
+    return e->outcome == GW_NOT_DELIVERED || e->outcome == GW_RAN_AND_FAILED || is_gone(s, at);
+}
+
+static void step_one(gw_scope *s, gw_scope *w, gw_optimizer *o) {
+    elsewhere *e = o->elsewhere;
+    const owner *at = &e->owners[0];
+    gw_value options = new_options(w, o);
+    if (!optimizer_prepare(s, o)) return;
+    gw_future *f = call(w, o, at, "step", options);
+    optimizer_compute(o);
+    gw_wait(w, f);
+    if (gw_ok(w)) {
+        optimizer_commit(o);
+        e->told_count = options_count(o);
+        return;
+    }
+    optimizer_discard(o);
+    const gw_error *why = gw_scope_error(w);
+    char sentence[256];
+    if (is_known_to_be_nowhere(s, at, why))
+        snprintf(sentence, sizeof sentence, "gw_optimizer_step: nothing has changed");
+    else
+        snprintf(sentence, sizeof sentence,
+                 "gw_optimizer_step: %s may be at step %lld, and this worker is at step %lld",
+                 name_of(s, at), (long long)o->step_count + 1, (long long)o->step_count);
+    fail_behind(s, why, sentence);
+}
+
+// ---- With several: all compute beside, then all commit ------------------------------------------
+static void abort_all(gw_scope *s, const elsewhere *e) {
+    gw_scope *u = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
+    for (int i = 0; i < e->owner_count; i++) {
+        gw_rpc_notify(u, e->owners[i].object, "abort", e->ticket);
+        gw_scope_clear(u);  // who is gone needs no telling
+    }
+    gw_error ignored = gw_scope_close(u);
+    (void)ignored;
+}
+
+typedef struct sentence {
+    char text[256];
+    size_t size;
+    int more;  // that there is no room for
+} sentence;
+
+__attribute__((format(printf, 2, 3))) static bool say(sentence *to, const char *format, ...) {
+    enum { ROOM_FOR_THE_END = 80 };
+    size_t room = sizeof to->text - ROOM_FOR_THE_END - to->size;
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(to->text + to->size, room, format, arguments);
+    va_end(arguments);
+    bool fits = size >= 0 && (size_t)size < room;
+    if (fits) to->size += (size_t)size;
+    to->text[to->size] = '\0';
+    return fits;
+}
+
+// |at| has not said that it has committed the step that makes this worker's |steps|.
+static void say_missing(gw_scope *s, sentence *to, const owner *at, int64_t steps) {
+    bool fits = is_gone(s, at) ? say(to, "%s is lost, ", name_of(s, at))
+                               : say(to, "%s may be at step %lld still, ", name_of(s, at),
+                                     (long long)steps - 1);
+    to->more += !fits;
+}
+
+static void say_others(sentence *to, int64_t steps) {
+    char *end = to->text + to->size;
+    size_t room = sizeof to->text - to->size;
+    if (to->more)
+        snprintf(end, room, "as may %d more, and all others are at step %lld", to->more,
+                 (long long)steps);
+    else
+        snprintf(end, room, "and all others are at step %lld", (long long)steps);
+}
+
+// Commits are sent and waited for whatever deadline there is: from here on there is no way back.
+static void commit_all(gw_scope *s, gw_optimizer *o, gw_future **fs) {
+    elsewhere *e = o->elsewhere;
+    gw_scope *u = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
+    gw_no_grad(u);
+    for (int i = 0; i < e->owner_count; i++) {
+        fs[i] = gw_rpc_async_with(u, (gw_call_options){ .timeout_ms = GW_NO_TIMEOUT },
+                                  e->owners[i].object, "commit", e->ticket);
+        gw_scope_clear(u);  // the others are told all the same
+    }
+    optimizer_commit(o);
+    failpoint("step_told");
+    gw_error why = { .status = GW_OK };
+    sentence missing = { .size = 0 };
+    say(&missing, "gw_optimizer_step: ");
+    for (int i = 0; i < e->owner_count; i++) {
+        gw_scope *t = gw_scope_open(s);
+        t->deadline_ns = ENV_NEVER;
+        gw_wait(t, fs[i]);
+        gw_error error = gw_scope_close(t);
+        if (!error.status) continue;
+        say_missing(s, &missing, &e->owners[i], o->step_count);
+        if (!why.status) why = error;
+    }
+    gw_error ignored = gw_scope_close(u);
+    (void)ignored;
+    if (!why.status) return;
+    say_others(&missing, o->step_count);
+    fail_behind(s, &why, missing.text);
+}
+
+static void step_all(gw_scope *s, gw_scope *w, gw_optimizer *o) {
+    elsewhere *e = o->elsewhere;
+    gw_future **fs = gw_alloc(w, (size_t)e->owner_count * sizeof(gw_future *));
+    gw_value options = new_options(w, o);
+    if (!gw_ok(w) || !optimizer_prepare(s, o)) return;
+    for (int i = 0; i < e->owner_count; i++) fs[i] = call(w, o, &e->owners[i], "stage", options);
+    optimizer_compute(o);
+    if (!wait_for_all(w, fs, e->owner_count)) {
+        optimizer_discard(o);
+        abort_all(s, e);
+        fail_behind(s, gw_scope_error(w), "gw_optimizer_step: nothing has changed");
+        return;
+    }
+    e->told_count = options_count(o);
+    failpoint("step_decided");
+    commit_all(s, o, fs);
+}
+
+// ---- Without staging ----------------------------------------------------------------------------
+static void step_each(gw_scope *s, gw_scope *w, gw_optimizer *o) {
+    elsewhere *e = o->elsewhere;
+    gw_future **fs = gw_alloc(w, (size_t)e->owner_count * sizeof(gw_future *));
+    gw_value options = new_options(w, o);
+    for (int i = 0; i < e->owner_count && gw_ok(w); i++)
+        fs[i] = call(w, o, &e->owners[i], "step", options);
+    if (!gw_ok(w) || !optimizer_step(s, o)) return;
+    if (wait_for_all(w, fs, e->owner_count))
+        e->told_count = options_count(o);
+    else
+        fail_behind(s, gw_scope_error(w), "gw_optimizer_step: of several steps at once");
+}
+
+static void try_step(gw_scope *s, gw_optimizer *o) {
+    gw_scope *w = calls_open(s);
+    o->elsewhere->ticket++;
+    if (o->groups[0].concurrent)
+        step_each(s, w, o);
+    else if (o->elsewhere->owner_count == 1)
+        step_one(s, w, o);
+    else
+        step_all(s, w, o);
+    gw_scope_merge(w);
+}
+
+// Trainers of different rank wait differently long, so that they do not meet again and again.
+static void pause(gw_scope *s, int try) {
+    const agent *a = s->agent;
+    gw_scope *t = gw_scope_open(s);
+    gw_scope_set_timeout(t, 1 + (int64_t)try * (1 + a->rank % 8));
+    gw_wait(t, gw_future_open(t));
+    gw_error ignored = gw_scope_close(t);
+    (void)ignored;
+}
+
+void elsewhere_step(gw_scope *s, gw_optimizer *o) {
+    if (!calls_may_wait(s, "gw_optimizer_step")) return;
+    for (int try = 0;; try++) {
+        try_step(s, o);
+        // Another trainer's step of the same parameters is between stage and commit: nothing has changed here.
+        bool again = gw_scope_error(s)->status == GW_OVERLOADED && !o->groups[0].concurrent;
+        if (!again || try == TRIES_MAX) return;
+        gw_scope_clear(s);
+        pause(s, try);
+    }
+}

@@ -1,0 +1,150 @@
+// One future for several.
+#include "future/collect.h"
+
+#include "base/mem.h"
+#include "base/value.h"
+#include "call/cancel.h"
+#include "future/result.h"
+
+typedef struct collected {
+    continuation next;
+    struct collect *of;
+    gw_future *in;  // one count
+} collected;
+
+typedef struct collect {
+    task task;
+    canceller stop;
+    gw_future *out;  // one count
+    int count, missing;
+    collected items[];
+} collect;
+
+// Without the role: what the futures hold may be a user's.
+static void free_collect(collect *c) {
+    for (int i = 0; i < c->count; i++) handle_release(c->items[i].in);
+    handle_release(c->out);
+    mem_free(c);
+}
+
+static gw_list *list_of(collect *c, gw_scope *s) {
+    gw_list *list = gw_list_open(s);
+    for (int i = 0; i < c->count; i++)
+        gw_list_add_value(s, list, result_give(future_result(c->items[i].in), s));
+    return list;
+}
+
+static result *result_of(collect *c, gw_scope *s) {
+    gw_list *list = list_of(c, s);
+    result *r = s->error ? NULL : result_of_value(gw_value_of_list(list));
+    if (!r) scope_fail(s, GW_NO_MEMORY, "no memory for a list of results");
+    return r ? r : result_of_error(s->error);
+}
+
+static void finish(task *t) {
+    collect *c = list_entry(t, collect, task);
+    env *e = c->out->agent->env;
+    if (!future_result(c->out)) {
+        gw_scope *s = agent_scope_open(c->out->agent, 0, 0, ENV_NEVER);
+        result *r = result_of(c, s);
+        env_enter(e);
+        future_complete_on_loop(c->out, r);
+        env_leave(e);
+        gw_error ignored = gw_scope_close(s);
+        (void)ignored;
+    }
+    env_enter(e);
+    c->out->makers--;
+    env_leave(e);
+    free_collect(c);
+}
+
+// Nothing comes any more that would change |out|.
+static void end_on_loop(collect *c) {
+    c->out->on_cancel = NULL;
+    for (int i = 0; i < c->count; i++) continuation_cancel_on_loop(&c->items[i].next);
+    c->task.run = finish;
+    env_defer(c->out->agent->env, &c->task);
+}
+
+static void came(continuation *next) {
+    collected *x = list_entry(next, collected, next);
+    collect *c = x->of;
+    const gw_error *error = result_error(future_result(x->in));
+    if (error) {
+        end_on_loop(c);
+        future_fail_on_loop(c->out, error);
+    } else if (--c->missing == 0) {
+        end_on_loop(c);
+    }
+}
+
+static void stop(canceller *x) {
+    collect *c = list_entry(x, collect, stop);
+    end_on_loop(c);
+    for (int i = 0; i < c->count; i++) future_abandon_on_loop(c->items[i].in);
+}
+
+static collect *open_collect(agent *a, gw_future *const *fs, int count) {
+    collect *c = mem_calloc(sizeof *c + (size_t)count * sizeof c->items[0]);
+    gw_future *out = c ? future_open(a, "") : NULL;
+    if (!out) {
+        mem_free(c);
+        return NULL;
+    }
+    c->stop.run = stop;
+    c->out = out;
+    c->count = count;
+    out->makers = 1;
+    for (int i = 0; i < count; i++) {
+        c->items[i].next.run = came;
+        c->items[i].of = c;
+        c->items[i].in = handle_retain(fs[i]);
+    }
+    return c;
+}
+
+static void start_on_loop(collect *c) {
+    c->out->on_cancel = &c->stop;
+    for (int i = 0; i < c->count; i++) c->missing += !future_result(c->items[i].in);
+    for (int i = 0; i < c->count; i++) {
+        result *r = future_result(c->items[i].in);
+        if (!r) {
+            future_await_on_loop(c->items[i].in, &c->items[i].next);
+        } else if (result_error(r)) {
+            end_on_loop(c);
+            future_fail_on_loop(c->out, result_error(r));
+            return;
+        }
+    }
+    if (!c->missing) end_on_loop(c);
+}
+
+gw_future *collect_start(gw_scope *s, agent *a, gw_future *const *fs, int count) {
+    collect *c = open_collect(a, fs, count);
+    if (!c) {
+        scope_fail(s, GW_NO_MEMORY, "no memory for a future");
+        return &future_poison;
+    }
+    gw_future *out = handle_retain(c->out);
+    env_enter(a->env);
+    start_on_loop(c);
+    env_leave(a->env);
+    out = scope_own(s, out);
+    return out ? out : &future_poison;
+}
+
+gw_future *gw_collect_all(gw_scope *s, gw_future *const *fs, int count) {
+    agent *a = s->error ? NULL : agent_of(s);
+    if (!a) return &future_poison;
+    if (count < 0 || (count && !fs)) {
+        scope_fail(s, GW_INVALID, "gw_collect_all of %d futures%s", count, fs ? "" : " at NULL");
+        return &future_poison;
+    }
+    for (int i = 0; i < count; i++) {
+        if (fs[i] && fs[i] != &future_poison && fs[i]->agent == a) continue;
+        scope_fail(s, GW_INVALID, "future %d is of another agent, or of a call that failed", i);
+        return &future_poison;
+    }
+    return collect_start(s, a, fs, count);
+}

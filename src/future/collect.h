@@ -1,0 +1,10 @@
+// One future for several.
+#ifndef FUTURE_COLLECT_H
+#define FUTURE_COLLECT_H
+
+#include "future/future.h"
+
+// A future of the list of what the |count| futures of |a| resolve to, made in |s|.
+gw_future *collect_start(gw_scope *s, agent *a, gw_future *const *fs, int count);
+
+#endif

@@ -1,0 +1,161 @@
+#include "future/future.h"
+
+#include "base/mem.h"
+#include "base/planted.h"
+#include "call/cancel.h"
+#include "call/promise.h"
+#include "future/result.h"
+#include "agent/upward.h"
+
+#include <assert.h>
+#include <string.h>
+
+typedef struct future_wait {
+    list_node link;
+    waiter waiter;
+} future_wait;
+
+static void destroy_future(gw_handle *h) {
+    gw_future *f = (gw_future *)h;
+    assert(!f->call && !f->promise);
+    result *r = future_result(f);
+    if (!r) {  // it may be among the unresolved
+        env_enter(f->agent->env);
+        list_remove(&f->sibling);
+        env_leave(f->agent->env);
+    }
+    if (r) result_release(r);
+    if (f->by_value) by_value_free(f->by_value);
+    agent_release(f->agent);
+    mem_give(f, sizeof *f + f->name_size);
+}
+
+static const handle_class future_class = { "future", destroy_future };
+
+gw_future future_poison = { .handle = { &future_class, HANDLE_IMMORTAL } };
+
+gw_future *future_open(agent *a, const char *function) {
+    uint32_t name_size = (uint32_t)strlen(function) + 1;
+    gw_future *f = mem_take(sizeof *f + name_size);
+    if (!f) return NULL;
+    memset(f, 0, sizeof *f);
+    handle_init(&f->handle, &future_class);
+    f->agent = agent_retain(a);
+    list_init(&f->waits);
+    list_init(&f->nexts);
+    list_init(&f->forwards);
+    f->to = -1;
+    f->producer = -1;
+    f->name_size = name_size;
+    memcpy(f->function, function, name_size);
+    return f;
+}
+
+static void bury(task *t) {
+    destroy_future(&list_entry(t, gw_future, burial)->handle);
+}
+
+// What the result holds may be a user's, whose destructor runs without the role.
+void future_release_on_loop(gw_future *f) {
+    if (atomic_fetch_sub_explicit(&f->handle.count, 1, memory_order_acq_rel) != 1) return;
+    f->burial.run = bury;
+    env_defer(f->agent->env, &f->burial);
+}
+
+void future_complete_on_loop(gw_future *f, result *r) {
+    assert(env_held(f->agent->env));
+    if (future_result(f)) {
+        result_release_on_loop(f->agent, r);
+        return;
+    }
+    atomic_store_explicit(&f->result, r, memory_order_release);
+    if (!f->call) list_remove(&f->sibling);
+    if (f->deadline.armed) env_set_timer(f->agent->env, &f->deadline, ENV_NEVER);
+    list_each(l, &f->waits) {
+        waiter *w = &list_entry(l, future_wait, link)->waiter;
+        if (planted(PLANTED_LOST_WAKE_UP) && !w->parked) continue;
+        env_wake(f->agent->env, w);
+    }
+    for (list_node *l; (l = list_take(&f->nexts));) {
+        continuation *c = list_entry(l, continuation, link);
+        c->run(c);
+    }
+    promise_keep_on_loop(f);
+}
+
+void future_fail_on_loop(gw_future *f, const gw_error *error) {
+    if (!future_result(f)) future_complete_on_loop(f, result_of_error(error));
+}
+
+void futures_close_on_loop(agent *a, const gw_error *why) {
+    while (!list_is_empty(&a->unresolved))
+        future_fail_on_loop(list_entry(a->unresolved.next, gw_future, sibling), why);
+}
+
+bool future_await_on_loop(gw_future *f, continuation *c) {
+    if (f->by_value) by_value_fetch_on_loop(f);
+    if (future_result(f)) return false;
+    list_append(&f->nexts, &c->link);
+    return true;
+}
+
+void continuation_cancel_on_loop(continuation *c) {
+    list_remove(&c->link);
+}
+
+bool future_wait_on_loop(gw_future *f, gw_scope *s, int64_t until_ns) {
+    if (f->by_value) by_value_fetch_on_loop(f);
+    if (future_result(f)) return true;
+    future_wait w = { .waiter.what = f->function };
+    list_append(&f->waits, &w.link);
+    context_wait_on_loop(f->agent, s, &w.waiter, until_ns);
+    list_remove(&w.link);
+    return future_result(f) != NULL;
+}
+
+// ---- Following ----
+
+typedef struct follow {
+    continuation next;
+    canceller stop;
+    gw_future *out, *in;
+} follow;
+
+static void free_follow(follow *w) {
+    w->out->makers--;
+    future_release_on_loop(w->out);
+    future_release_on_loop(w->in);
+    mem_free(w);
+}
+
+static void followed(continuation *c) {
+    follow *w = (follow *)(void *)c;
+    w->out->on_cancel = NULL;
+    future_complete_on_loop(w->out, result_retain(future_result(w->in)));
+    free_follow(w);
+}
+
+static void stop_following(canceller *c) {
+    follow *w = list_entry(c, follow, stop);
+    continuation_cancel_on_loop(&w->next);
+    future_abandon_on_loop(w->in);
+    free_follow(w);
+}
+
+gw_status future_follow_on_loop(gw_future *out, gw_future *in, gw_error *error) {
+    if (future_result(out)) return GW_OK;  // cancelled meanwhile
+    if (future_result(in)) {
+        future_complete_on_loop(out, result_retain(future_result(in)));
+        return GW_OK;
+    }
+    follow *w = mem_calloc(sizeof *w);
+    if (!w) return error_set(error, GW_NO_MEMORY, "no memory for a future");
+    *w = (follow){ .next.run = followed,
+                   .stop.run = stop_following,
+                   .out = handle_retain(out),
+                   .in = handle_retain(in) };
+    out->makers++;
+    out->on_cancel = &w->stop;
+    future_await_on_loop(in, &w->next);
+    return GW_OK;
+}

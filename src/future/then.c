@@ -1,0 +1,313 @@
+// Futures that the program makes: by then, or to complete itself.
+#include "call/call.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/value.h"
+#include "call/cancel.h"
+#include "future/result.h"
+
+// ---- Completing ----
+
+static bool is_own(gw_scope *s, const gw_future *f) {
+    if (f && f != &future_poison && f->to < 0 && !f->by_value) return true;
+    scope_fail(s, GW_INVALID, "only futures of gw_future_open are completed by the program");
+    return false;
+}
+
+// The end of this worker may have completed it first.
+static void fail_second(gw_scope *s, gw_future *f) {
+    const gw_error *e = result_error(future_result(f));
+    if (e && e->status == GW_FENCED)
+        scope_fail_with(s, e);
+    else
+        scope_fail(s, GW_WRONG_STATE, "the future is complete already");
+}
+
+// Takes |r|.
+static void complete(gw_scope *s, gw_future *f, result *r) {
+    env_enter(f->agent->env);
+    bool first = !future_result(f) || f->cancelled;
+    future_complete_on_loop(f, r);
+    env_leave(f->agent->env);
+    if (!first) fail_second(s, f);
+}
+
+static void follow(gw_scope *s, gw_future *f, gw_future *in) {
+    gw_error error;
+    if (in == &future_poison || in->agent != f->agent || in == f) {
+        error_set(&error, GW_INVALID, "a future cannot wait for this one");
+        complete(s, f, result_of_error(&error));
+        return;
+    }
+    env_enter(f->agent->env);
+    bool first = !future_result(f) || f->cancelled;
+    gw_status status = future_follow_on_loop(f, in, &error);
+    if (status) future_fail_on_loop(f, &error);
+    env_leave(f->agent->env);
+    if (!first) fail_second(s, f);
+}
+
+enum { LOOKS = 10000 };  // at values, for one future
+
+// Whether |v|, or what is in it, leads back to |f|: then neither could ever be given back. Looks at |*looks| values at most.
+static bool leads_to(gw_value v, const gw_future *f, int depth, int *looks) {
+    if (--*looks < 0 || depth == 0) return false;
+    if (v.kind == GW_FUTURE) {
+        if (v.as.future == f) return true;
+        result *r = future_result(v.as.future);
+        return r && !r->error && leads_to(r->value, f, depth - 1, looks);
+    }
+    const gw_list *items = v.kind == GW_LIST  ? v.as.list
+                           : v.kind == GW_MAP ? &v.as.map->values
+                                              : NULL;
+    for (int i = 0; items && i < items->count; i++)
+        if (leads_to(items->items[i], f, depth - 1, looks)) return true;
+    return false;
+}
+
+// What |v| is becomes the result of |f|. Whoever waits learns of a failed scope, too.
+static void settle(gw_scope *s, gw_future *f, gw_value v) {
+    gw_error error;
+    if (s->error) {
+        complete(s, f, result_of_error(s->error));
+    } else if (v.kind == GW_FUTURE) {
+        follow(s, f, v.as.future);
+    } else if (leads_to(v, f, LIMIT_NESTING, &(int){ LOOKS })) {
+        error_set(&error, GW_INVALID, "a %s with this future in it cannot be its value",
+                  gw_kind_name(v.kind));
+        complete(s, f, result_of_error(&error));
+    } else {
+        result *r = result_of_value(v);
+        if (!r) error_set(&error, GW_NO_MEMORY, "no memory for a value");
+        complete(s, f, r ? r : result_of_error(&error));
+    }
+}
+
+gw_future *gw_future_open(gw_scope *s) {
+    agent *a = s->error ? NULL : agent_of(s);
+    if (!a) return &future_poison;
+    gw_future *f = future_open(a, "");
+    if (!f) {
+        scope_fail(s, GW_NO_MEMORY, "no memory for a future");
+        return &future_poison;
+    }
+    env_enter(a->env);
+    gw_error error;
+    bool left = a->phase == AGENT_LEFT;
+    if (left) agent_left_error(a, "a future", &error);
+    if (!left) list_append(&a->unresolved, &f->sibling);
+    env_leave(a->env);
+    if (left) {
+        handle_release(f);
+        scope_fail_with(s, &error);
+        return &future_poison;
+    }
+    f = scope_own(s, f);
+    return f ? f : &future_poison;
+}
+
+void gw_future_set_value(gw_scope *s, gw_future *f, gw_value v) {
+    if (f == &future_poison) return;
+    if (is_own(s, f)) settle(s, f, v);
+}
+
+void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const char *format, ...) {
+    if (f == &future_poison || !is_own(s, f)) return;
+    gw_error error;
+    va_list args;
+    va_start(args, format);
+    error_setv(&error, status == GW_OK ? GW_REMOTE : status, format, args);
+    va_end(args);
+    complete(s, f, result_of_error(&error));
+}
+
+// ---- Then ----
+
+typedef struct then {
+    continuation next;
+    canceller stop;
+    task task;
+    gw_future *in, *out;
+    gw_value (*body)(gw_scope *s, gw_value v, void *context);
+    void (*done)(gw_scope *s, gw_future *f, void *context);  // instead of |body|; then no |out|
+    void *context;
+
+    // of the scope that asked for it
+    uint64_t key, id;
+    int64_t deadline_ns;
+    uint8_t hops;
+    bool grad_enabled;
+    work *work;  // one count, or NULL
+} then;
+
+static void let_go_on_loop(then *t) {
+    if (t->out) t->out->makers--;
+    work_release_on_loop(t->work);
+}
+
+static void free_then(then *t) {
+    env_enter(t->in->agent->env);
+    let_go_on_loop(t);
+    env_leave(t->in->agent->env);
+    handle_release(t->in);
+    handle_release(t->out);
+    mem_free(t);
+}
+
+// |out| was cancelled before the body could run.
+static void stop(canceller *c) {
+    then *t = list_entry(c, then, stop);
+    continuation_cancel_on_loop(&t->next);
+    let_go_on_loop(t);
+    future_abandon_on_loop(t->in);
+    future_release_on_loop(t->in);
+    future_release_on_loop(t->out);
+    mem_free(t);
+}
+
+// Whoever waits for |out| has been told its error.
+static void close_scope(gw_scope *s) {
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
+}
+
+// The scope closes here, since objects that the body has entered are left by the context.
+static void settle_body(then *t, gw_scope *s) {
+    gw_error error;
+    gw_value v = result_give(future_result(t->in), s);
+    if (!s->error && context_check_cancelled(s, &error)) scope_fail_with(s, &error);
+    s->is_lent = true;
+    gw_value out = s->error ? gw_none() : t->body(s, v, t->context);
+    s->is_lent = false;
+    settle(s, t->out, out);
+}
+
+static void run_done(then *t, gw_scope *s) {
+    s->is_lent = true;
+    t->done(s, gw_keep(s, t->in), t->context);
+    s->is_lent = false;
+    if (s->error) log_line("after a future: %s", s->error->text);
+}
+
+static void run_body(then *t, gw_scope *s) {
+    context c = { .scope = s,
+                  .agent = t->in->agent,
+                  .hops = t->hops,
+                  .deadline_ns = t->deadline_ns,
+                  .function = "of gw_then",
+                  .serves = t->work != NULL,
+                  .caller_scope = t->id,
+                  .work = t->work };
+    context_attach(&c);
+    s->grad_enabled = t->grad_enabled;
+    s->may_wait = false;
+    if (t->done) {
+        run_done(t, s);
+    } else {
+        settle_body(t, s);
+    }
+    close_scope(s);
+}
+
+static void run_then(then *t) {
+    gw_scope *s = agent_scope_open(t->in->agent, t->key, t->id, t->deadline_ns);
+    if (t->out && future_result(t->out)) {
+        close_scope(s);  // cancelled
+    } else if (s->error) {
+        if (t->out) settle(s, t->out, gw_none());
+        close_scope(s);
+    } else {
+        run_body(t, s);
+    }
+    free_then(t);
+}
+
+static void run_task(task *t) {
+    run_then(list_entry(t, then, task));
+}
+
+static void resolved(continuation *c) {
+    then *t = (then *)(void *)c;
+    if (t->out) t->out->on_cancel = NULL;
+    t->task.run = run_task;
+    env_defer(t->in->agent->env, &t->task);
+}
+
+static then *open_then(gw_scope *s, gw_future *f, bool has_out) {
+    then *t = mem_calloc(sizeof *t);
+    gw_future *out = has_out ? future_open(f->agent, "") : NULL;
+    if (!t || (has_out && !out)) {
+        mem_free(t);
+        handle_release(out);
+        scope_fail(s, GW_NO_MEMORY, "no memory for a future");
+        return NULL;
+    }
+    const context *c = context_of(s);
+    t->next.run = resolved;
+    t->stop.run = stop;
+    if (out) out->makers = 1;
+    t->in = handle_retain(f);
+    t->out = out;
+    t->key = generator_split(s->random);
+    t->id = gw_scope_id(s);
+    t->deadline_ns = context_deadline_ns(s);
+    t->hops = c ? c->hops : 0;
+    t->grad_enabled = s->grad_enabled;
+    return t;
+}
+
+// False if |in| has resolved. What the body calls is part of the work of |s|.
+static bool await_on_loop(then *t, gw_scope *s) {
+    context *c = context_of(s);
+    if (c && c->serves && c->agent == t->in->agent)
+        t->work = work_retain_on_loop(context_work_on_loop(c));
+    if (!future_await_on_loop(t->in, &t->next)) return false;
+    if (t->out) t->out->on_cancel = &t->stop;
+    return true;
+}
+
+static bool is_usable(gw_scope *s, const gw_future *f) {
+    if (s->error) return false;
+    if (f && f != &future_poison && !is_forked(f->agent->mark)) return true;
+    if (f && f != &future_poison) {
+        scope_fail(s, GW_WRONG_STATE, "this process was forked from the one that has the future");
+    } else {
+        scope_fail(s, GW_INVALID, "a future of a call that failed in its own scope");
+    }
+    return false;
+}
+
+static bool has_body(gw_scope *s, bool has) {
+    if (!has) scope_fail(s, GW_INVALID, "a future without a function to run after it");
+    return has;
+}
+
+static void start(then *t, gw_scope *s) {
+    env *e = t->in->agent->env;
+    env_enter(e);
+    bool later = await_on_loop(t, s);
+    env_leave(e);
+    if (!later) run_then(t);
+}
+
+gw_future *gw_then(gw_scope *s, gw_future *f,
+                   gw_value (*body)(gw_scope *s, gw_value v, void *context), void *context) {
+    then *t = is_usable(s, f) && has_body(s, body != NULL) ? open_then(s, f, true) : NULL;
+    if (!t) return &future_poison;
+    t->body = body;
+    t->context = context;
+    gw_future *out = handle_retain(t->out);
+    start(t, s);
+    out = scope_own(s, out);
+    return out ? out : &future_poison;
+}
+
+void gw_on_done(gw_scope *s, gw_future *f, void (*done)(gw_scope *s, gw_future *f, void *context),
+                void *context) {
+    then *t = is_usable(s, f) && has_body(s, done != NULL) ? open_then(s, f, false) : NULL;
+    if (!t) return;
+    t->done = done;
+    t->context = context;
+    start(t, s);
+}

@@ -1,0 +1,114 @@
+// What the judge does: lets what has changed count once most know it, and lets newcomers in.
+#include "membership/membership_internal.h"
+
+#include "base/limits.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define AGAIN_NS INT64_C(1000000000)  // until the same is asked again
+
+bool membership_has_pending(const membership *ms) {
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));)
+        if (x->fact.stage == MEMBER_NEW || x->fact.stage == MEMBER_OUT) return true;
+    return false;
+}
+
+static bool knows(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns) {
+    (void)within_ns, (void)now_ns;
+    return member_is_self(ms, x) || x->told == ms->digest;
+}
+
+// "What is new counts once most of those counted before, and most of those there now, know it."
+void membership_settle(membership *ms, int64_t now_ns) {
+    if (!membership_has_pending(ms) || !membership_is_most(ms, true, knows, 0, now_ns) ||
+        !membership_is_most(ms, false, knows, 0, now_ns))
+        return;
+    uint64_t known = ms->digest;
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) {
+        if (x->fact.stage == MEMBER_OUT) {
+            member_advance(ms, x, MEMBER_ENDED, x->fact.left, &x->why, now_ns);
+        } else if (x->fact.stage == MEMBER_NEW && (member_is_self(ms, x) || x->told == known)) {
+            member_advance(ms, x, MEMBER_COUNTED, false, NULL, now_ns);
+        }
+    }
+}
+
+// "One addition at a time": those admitted meanwhile come together with the next.
+void membership_announce(membership *ms, int64_t now_ns) {
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));)
+        if (x->fact.stage == MEMBER_NEW && x->heard_ns) return;
+    rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) {
+        if (!x->is_queued) continue;
+        member_advance(ms, x, MEMBER_NEW, false, NULL, now_ns);
+        x->known_ns = now_ns;
+        x->wants_full = x->agrees = true;
+    }
+}
+
+// The others may know of members, admitted by the judge before, of whom this one has not heard. So it admits nobody
+// before it knows the views of all.
+static bool knows_all_views(const membership *ms) {
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));)
+        if (member_is_there(x) && !member_is_self(ms, x) && !x->agrees) return false;
+    return true;
+}
+
+static const member *find_same(const membership *ms, uint64_t incarnation, const char *name) {
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) {
+        if (!member_is_there(x) && !x->is_queued) continue;
+        if (x->fact.incarnation == incarnation || !strcmp(x->fact.name, name)) return x;
+    }
+    return NULL;
+}
+
+gw_status membership_admit(membership *ms, uint64_t incarnation, const char *name,
+                           const char *address, int64_t now_ns, int *out_rank, gw_error *error) {
+    if (ms->is_fenced) return error_set(error, GW_FENCED, "%s", ms->fenced_why.text);
+    if (!membership_is_judge(ms) || !ms->is_complete)
+        return error_set(error, GW_WRONG_STATE, "rank %d admits new workers, not this one",
+                         ms->lowest);
+    if (ms->doubt_ns || !membership_hears_most(ms, MEMBERSHIP_SUSPECT_NS, now_ns) ||
+        !knows_all_views(ms))
+        return error_set(error, GW_WRONG_STATE, "%s does not hear enough of the others now",
+                         ms->options.name);
+    const member *same = find_same(ms, incarnation, name);
+    if (same && same->fact.incarnation != incarnation)
+        return error_set(error, GW_DUPLICATE, "the name \"%s\" is taken by rank %d", name,
+                         same->fact.rank);
+    if (same) {
+        *out_rank = same->fact.rank;
+        return GW_OK;
+    }
+    if (ms->limit >= LIMIT_WORKERS)
+        return error_set(error, GW_LIMIT, "there were %d workers already, and no more ranks",
+                         LIMIT_WORKERS);
+    member_fact f = { .rank = ms->limit, .incarnation = incarnation };
+    snprintf(f.name, sizeof f.name, "%s", name);
+    snprintf(f.address, sizeof f.address, "%s", address);
+    member *x = member_make(ms, &f, now_ns);
+    if (!x) return error_set(error, GW_NO_MEMORY, "no memory for %s", name);
+    x->is_queued = true;
+    *out_rank = f.rank;
+    membership_finish(ms, now_ns);
+    return GW_OK;
+}
+
+void membership_ask_views(membership *ms, int64_t now_ns) {
+    if (!membership_is_judge(ms)) return;
+    bool pending = membership_has_pending(ms);
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) {
+        if (!member_is_there(x) || member_is_self(ms, x)) continue;
+        if (x->agrees && !(pending && x->told != ms->digest)) continue;
+        if (x->asked_view_ns && now_ns - x->asked_view_ns < AGAIN_NS) continue;
+        x->asked_view_ns = now_ns;
+        membership_beat(ms, x);
+    }
+}

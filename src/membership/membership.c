@@ -1,0 +1,358 @@
+// Who may say that a member is dead, and who is out itself.
+#include "membership/membership_internal.h"
+
+#include "base/limits.h"
+#include "base/mem.h"
+#include "base/planted.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SECONDS(ns) ((double)(ns) / 1e9)
+
+// ---- Members ------------------------------------------------------------------------------------------------------
+member *member_find(const membership *ms, int rank) {
+    return rank >= 0 && rank < ms->limit ? ms->by_rank[rank] : NULL;
+}
+
+member *member_self(const membership *ms) {
+    return ms->by_rank[ms->options.rank];
+}
+
+member *member_next(const membership *ms, int *rank) {
+    while (*rank < ms->limit) {
+        member *x = ms->by_rank[(*rank)++];
+        if (x) return x;
+    }
+    return NULL;
+}
+
+bool member_is_there(const member *x) {
+    return x->fact.stage == MEMBER_NEW || x->fact.stage == MEMBER_COUNTED;
+}
+
+static bool make_place(membership *ms, int rank) {
+    if (rank >= ms->capacity) {
+        int capacity = ms->capacity ? ms->capacity * 2 : 8;
+        while (capacity <= rank) capacity *= 2;
+        member **grown = mem_realloc(ms->by_rank, (size_t)capacity * sizeof *grown);
+        if (!grown) return false;
+        ms->by_rank = grown;
+        ms->capacity = capacity;
+    }
+    while (ms->limit <= rank) ms->by_rank[ms->limit++] = NULL;
+    return true;
+}
+
+// In stage UNKNOWN.
+member *member_make(membership *ms, const member_fact *f, int64_t now_ns) {
+    if (!make_place(ms, f->rank)) return NULL;
+    member *x = mem_calloc(sizeof *x);
+    if (!x) return NULL;
+    x->fact = *f;
+    x->fact.stage = MEMBER_UNKNOWN;
+    x->fact.left = false;
+    x->fact.why[0] = '\0';
+    x->known_ns = now_ns;
+    ms->by_rank[f->rank] = x;
+    return x;
+}
+
+// ---- Deciding ------------------------------------------------------------------------------------------------------
+// "To decide takes most of those who are counted, and most of those who are there." For staying, the former do.
+static bool may_decide(const membership *ms, int64_t now_ns) {
+    if (planted(PLANTED_NO_MAJORITY)) return true;
+    return membership_hears_most(ms, MEMBERSHIP_SUSPECT_NS, now_ns) &&
+           membership_is_most(ms, false, member_hears, MEMBERSHIP_SUSPECT_NS, now_ns);
+}
+
+// Whether everyone below this worker is silent: then it decides in the judge's place.
+bool membership_is_candidate(const membership *ms, int64_t now_ns) {
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank)) && x->fact.rank < ms->options.rank;) {
+        if (!member_is_there(x)) continue;
+        if (x->state == MEMBER_UNWATCHED || now_ns - x->watched_ns < MEMBERSHIP_PROBE_NS ||
+            member_hears(ms, x, MEMBERSHIP_SUSPECT_NS, now_ns))
+            return false;
+    }
+    return true;
+}
+
+static void declare_dead(membership *ms, member *x, int64_t silence_ns, int64_t now_ns) {
+    gw_error why;
+    error_set(&why, GW_DISCONNECTED, "%s (rank %d) was silent to %s for %.1f s", x->fact.name,
+              x->fact.rank, ms->options.name, SECONDS(silence_ns));
+    member_advance(ms, x, MEMBER_OUT, false, &why, now_ns);
+    ms->spreads = true;
+}
+
+static void decide(membership *ms, int64_t now_ns) {
+    bool is_judge = membership_judge(ms) == ms->options.rank;
+    if (ms->doubt_ns || (!is_judge && !membership_is_candidate(ms, now_ns))) return;
+    if (!may_decide(ms, now_ns)) return;
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) {
+        if (x->state != MEMBER_SUSPECTED || !member_is_denied(ms, x, !is_judge)) continue;
+        int64_t silence_ns = member_silence(x, x->heard_ns, now_ns);
+        if (silence_ns >= MEMBERSHIP_DEAD_NS) declare_dead(ms, x, silence_ns, now_ns);
+    }
+}
+
+void membership_fence(membership *ms, const gw_error *why) {
+    if (ms->is_fenced) return;
+    ms->is_fenced = ms->must_tell_fenced = true;
+    ms->fenced_why = *why;
+    // Who was never in is not out: it has lost the one that let it in.
+    if (why->status != GW_DISCONNECTED) ms->fenced_why.status = GW_FENCED;
+}
+
+// ---- Contact ------------------------------------------------------------------------------------------------------
+static bool has_answered(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns) {
+    (void)within_ns, (void)now_ns;
+    return x->fact.rank == ms->options.rank || x->answered_ns > ms->doubt_ns;
+}
+
+// "In contact is who hears a judge that hears most, or most of the members itself; when in doubt, who is answered by
+// them." What was under way when a worker was stopped is heard when it goes on, but answers nothing.
+static bool is_in_contact(const membership *ms, int64_t now_ns) {
+    member_test *test = ms->doubt_ns ? has_answered : member_hears;
+    const member *judge = member_find(ms, ms->lowest);
+    bool by_judge = judge->fact.rank != ms->options.rank && ms->judge_has_most &&
+                    test(ms, judge, MEMBERSHIP_SUSPECT_NS, now_ns);
+    return by_judge || planted(PLANTED_NO_MAJORITY) ||
+           membership_is_most(ms, true, test, MEMBERSHIP_SUSPECT_NS, now_ns);
+}
+
+static void ask_in_doubt(membership *ms, int64_t now_ns) {
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) {
+        if (!member_is_watched(ms, x) || now_ns - x->asked_view_ns < MEMBERSHIP_TICK_NS) continue;
+        x->asked_view_ns = now_ns;
+        membership_beat(ms, x);
+    }
+}
+
+// "A worker that was out of contact may have been declared dead. Until it is answered, it decides nothing."
+static void check_contact(membership *ms, int64_t now_ns) {
+    if (is_in_contact(ms, now_ns)) {
+        if (now_ns > ms->contact_ns) ms->contact_ns = now_ns;
+        ms->doubt_ns = 0;
+        ms->had_most = true;
+        return;
+    }
+    int64_t passed_ns = now_ns - ms->contact_ns;
+    if (!ms->had_most) passed_ns -= MEMBERSHIP_GRACE_NS;
+    if (ms->had_most && !ms->doubt_ns && passed_ns > 0) ms->doubt_ns = now_ns;
+    if (ms->doubt_ns) ask_in_doubt(ms, now_ns);
+    if (passed_ns < MEMBERSHIP_CUT_OFF_NS) return;
+    if (ms->trouble_ns && now_ns - ms->trouble_ns < MEMBERSHIP_SUSPECT_NS) return;
+    gw_error why;
+    error_set(&why, GW_FENCED,
+              "%s was cut off from most of the others for %.1f s, and they go on without it; join "
+              "anew",
+              ms->options.name, SECONDS(passed_ns + MEMBERSHIP_SUSPECT_NS));
+    membership_fence(ms, &why);
+}
+
+static void tell_most(membership *ms, int64_t now_ns) {
+    bool has = membership_judge(ms) != ms->options.rank ||
+               membership_hears_most(ms, MEMBERSHIP_SUSPECT_NS, now_ns) || !ms->had_most;
+    if (has == ms->has_most) return;
+    ms->has_most = has;
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));)
+        if (member_is_there(x) && x->fact.rank != ms->options.rank) membership_beat(ms, x);
+}
+
+// ---- Time ---------------------------------------------------------------------------------------------------------
+static void shift(int64_t *ns, int64_t by_ns, int64_t now_ns) {
+    if (!*ns) return;
+    *ns = *ns + by_ns < now_ns ? *ns + by_ns : now_ns;
+}
+
+// A worker that was stopped itself must not accuse others of its own sleep, and they may have declared it dead.
+static void forgive(membership *ms, int64_t now_ns) {
+    int64_t late_ns = now_ns - ms->due_ns;
+    if (late_ns <= 0) return;
+    bool slept = late_ns > MEMBERSHIP_LATE_NS;
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) {
+        shift(&x->watched_ns, slept ? now_ns : late_ns, now_ns);
+        shift(&x->known_ns, late_ns, now_ns);
+        shift(&x->probe_ns, late_ns, now_ns);
+        if (slept) continue;
+        shift(&x->direct_ns, late_ns, now_ns);
+        shift(&x->heard_ns, late_ns, now_ns);
+    }
+    list_each(l, &ms->questions) shift(&list_entry(l, question, link)->asked_ns, late_ns, now_ns);
+    shift(&ms->trouble_ns, late_ns, now_ns);
+    ms->contact_ns += late_ns;
+    if (!slept) return;
+    ms->contact_ns = now_ns + MEMBERSHIP_CUT_OFF_NS;
+    ms->doubt_ns = now_ns;
+}
+
+static bool is_quiet(const membership *ms) {
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));)
+        if (x->state == MEMBER_SUSPECTED || x->probe) return false;
+    return !ms->trouble_ns && list_is_empty(&ms->questions);
+}
+
+int64_t membership_tick(membership *ms, int64_t now_ns) {
+    if (ms->is_fenced || !ms->is_started) return ENV_NEVER;
+    forgive(ms, now_ns);
+    membership_watch(ms, now_ns);
+    membership_probe(ms, now_ns);
+    membership_answer_due(ms, now_ns);
+    decide(ms, now_ns);
+    check_contact(ms, now_ns);
+    if (!ms->is_fenced) {
+        tell_most(ms, now_ns);
+        membership_ask_views(ms, now_ns);
+    }
+    membership_finish(ms, now_ns);
+    if (ms->is_fenced) return ENV_NEVER;
+    ms->due_ns = now_ns + (is_quiet(ms) ? MEMBERSHIP_TICK_NS : MEMBERSHIP_QUICK_TICK_NS);
+    return ms->due_ns;
+}
+
+// ---- Other evidence -------------------------------------------------------------------------------------------------
+void membership_lost(membership *ms, int rank, bool left, const gw_error *why, int64_t now_ns) {
+    if (ms->is_fenced) return;
+    member *x = member_find(ms, rank);
+    if (!x || x->state == MEMBER_GONE || rank == ms->options.rank) return;
+    if (why->status == GW_FENCED && !planted(PLANTED_NO_FENCING)) {
+        membership_fence(ms, why);
+    } else {
+        ms->changed_by = -1;
+        // In doubt it counts on: the others may have gone on without this worker before that one ended.
+        member_advance(ms, x, ms->doubt_ns ? MEMBER_OUT : MEMBER_ENDED, left, why, now_ns);
+    }
+    membership_finish(ms, now_ns);
+}
+
+void membership_await(membership *ms, int rank, bool awaits) {
+    member *x = member_find(ms, rank);
+    if (!x) return;
+    x->awaits += awaits ? 1 : -1;
+    if (x->awaits < 0) x->awaits = 0;
+}
+
+gw_status membership_received(membership *ms, int from, const message *m, int64_t now_ns,
+                              gw_error *error) {
+    member *x = member_find(ms, from);
+    if (ms->is_fenced || !x || from == ms->options.rank) return GW_OK;
+    if (x->state == MEMBER_GONE && !planted(PLANTED_NO_FENCING)) return GW_OK;
+    membership_message said;
+    gw_status status = membership_decode(m, &said, error);
+    if (status) return status;
+    membership_heard(ms, from, now_ns);
+    if (said.kind != MEMBERSHIP_BEAT) x->answered_ns = now_ns;
+    switch (said.kind) {
+    case MEMBERSHIP_VIEW: status = membership_merge(ms, x, &said, now_ns, error); break;
+    case MEMBERSHIP_PROBE: membership_answer(ms, x, &said, now_ns); break;
+    case MEMBERSHIP_HEARD: membership_answered(ms, &said, now_ns); break;
+    default: membership_told(ms, x, &said, now_ns); break;
+    }
+    membership_finish(ms, now_ns);
+    return status;
+}
+
+// ---- What is known --------------------------------------------------------------------------------------------------
+int membership_limit(const membership *ms) {
+    return ms->limit;
+}
+
+int membership_judge(const membership *ms) {
+    return ms->lowest;
+}
+
+bool membership_is_known(const membership *ms, int rank) {
+    return membership_incarnation(ms, rank) != 0;
+}
+
+uint64_t membership_incarnation(const membership *ms, int rank) {
+    const member *x = member_find(ms, rank);
+    return x && x->fact.stage != MEMBER_UNKNOWN ? x->fact.incarnation : 0;
+}
+
+bool membership_is_gone(const membership *ms, int rank) {
+    const member *x = member_find(ms, rank);
+    return x && x->state == MEMBER_GONE;
+}
+
+bool membership_is_fenced(const membership *ms) {
+    return ms->is_fenced;
+}
+
+bool membership_is_complete(const membership *ms) {
+    return ms->is_complete;
+}
+
+uint64_t membership_epoch(const membership *ms) {
+    return ms->epoch;
+}
+
+uint64_t membership_digest(const membership *ms) {
+    return ms->digest;
+}
+
+// ---- Life -----------------------------------------------------------------------------------------------------------
+static gw_status add(membership *ms, int rank, uint64_t incarnation, const char *name,
+                     const char *address, member_stage stage, gw_error *error) {
+    member_fact f = { .rank = rank, .incarnation = incarnation };
+    snprintf(f.name, sizeof f.name, "%s", name);
+    snprintf(f.address, sizeof f.address, "%s", address);
+    if (rank < 0 || rank >= LIMIT_WORKERS)
+        return error_set(error, GW_LIMIT, "rank %d: at most %d workers", rank, LIMIT_WORKERS);
+    if (member_find(ms, rank)) return error_set(error, GW_DUPLICATE, "rank %d is taken", rank);
+    member *x = member_make(ms, &f, 0);
+    if (!x) return error_set(error, GW_NO_MEMORY, "no memory for %s", name);
+    member_advance(ms, x, stage, false, NULL, 0);
+    x->must_tell_joined = x->is_dirty = false;
+    x->agrees = true;
+    return GW_OK;
+}
+
+gw_status membership_add(membership *ms, int rank, uint64_t incarnation, const char *name,
+                         const char *address, gw_error *error) {
+    return add(ms, rank, incarnation, name, address, MEMBER_COUNTED, error);
+}
+
+gw_status membership_open(membership_options options, membership **out, gw_error *error) {
+    membership *ms = mem_calloc(sizeof *ms);
+    if (!ms) return error_set(error, GW_NO_MEMORY, "no memory for an agent");
+    ms->options = options;
+    ms->lowest = options.rank;
+    ms->is_complete = !options.joins;
+    ms->judge_has_most = ms->has_most = true;
+    ms->changed_by = -1;
+    list_init(&ms->questions);
+    gw_status status = add(ms, options.rank, options.incarnation, options.name, options.address,
+                           options.joins ? MEMBER_NEW : MEMBER_COUNTED, error);
+    if (status) {
+        membership_close(ms);
+        return status;
+    }
+    ms->options.name = member_self(ms)->fact.name;
+    ms->options.address = member_self(ms)->fact.address;
+    *out = ms;
+    return GW_OK;
+}
+
+void membership_start(membership *ms, int64_t now_ns) {
+    ms->is_started = true;
+    ms->judge = ms->lowest;
+    ms->contact_ns = ms->due_ns = now_ns;
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) x->known_ns = now_ns;
+}
+
+void membership_close(membership *ms) {
+    if (!ms) return;
+    membership_drop_questions(ms);
+    for (int i = 0; i < ms->limit; i++) mem_free(ms->by_rank[i]);
+    mem_free(ms->by_rank);
+    mem_free(ms);
+}

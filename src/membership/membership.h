@@ -1,0 +1,81 @@
+// Membership: who is there, decided by each worker for itself from what it hears, so that all come to the same end.
+// docs/PROTOCOL.md, "Membership", is the specification.
+//
+// A pure machine: told the time, what was heard and what members say; it answers through its options' functions and
+// does no I/O. session/members.c drives it.
+//
+//     membership_open(options, &ms, &error);
+//     membership_add(ms, &fact, now_ns, &error);          // whoever is known from the start
+//     membership_start(ms, now_ns);
+//     membership_heard(ms, rank, now_ns);                 // something has come from there
+//     due_ns = membership_tick(ms, now_ns);               // call again by then
+//
+// Ownership: texts are borrowed for the call. Threads: the loop role's. The options' functions are called at the end of
+// the functions below; they may call all of these but membership_close.
+#ifndef MEMBERSHIP_MEMBERSHIP_H
+#define MEMBERSHIP_MEMBERSHIP_H
+
+#include "membership/membership_wire.h"
+
+typedef struct membership membership;
+
+// T_close and T_dead of docs/PROTOCOL.md follow from these.
+#define MEMBERSHIP_TICK_NS INT64_C(500000000)
+#define MEMBERSHIP_QUICK_TICK_NS INT64_C(100000000)  // while somebody is suspected
+#define MEMBERSHIP_BEAT_NS INT64_C(500000000)        // silence until a beat is sent: one a second
+#define MEMBERSHIP_OWN_BEAT_NS INT64_C(2000000000)   // and until others send one to the judge
+#define MEMBERSHIP_SUSPECT_NS INT64_C(4000000000)
+#define MEMBERSHIP_DEAD_NS INT64_C(6200000000)
+#define MEMBERSHIP_CUT_OFF_NS INT64_C(3500000000)  // more without contact: fenced
+#define MEMBERSHIP_GRACE_NS INT64_C(24000000000)   // more for whoever was never heard
+#define MEMBERSHIP_FRESH_NS                                                                        \
+    INT64_C(2000000000)  // a probe is answered yes by what was heard so long ago
+#define MEMBERSHIP_PROBE_NS INT64_C(1500000000)  // and by what is heard so long after it
+#define MEMBERSHIP_ROUND_NS INT64_C(2000000000)  // until a probe is asked again
+#define MEMBERSHIP_LATE_NS INT64_C(1000000000)   // so late a tick: this worker was stopped itself
+
+typedef struct membership_options {
+    int rank;
+    uint64_t incarnation;
+    const char *name, *address;
+    bool joins;
+
+    void *user;
+    void (*send)(void *user, int rank, message *m);  // takes |m|
+    void (*joined)(void *user, const member_fact *who);
+    void (*gone)(void *user, int rank, bool left, const gw_error *why);
+    void (*suspected)(void *user, int rank, bool is_suspected);
+    void (*judge_changed)(void *user, int judge);
+    void (*fenced)(void *user, const gw_error *why);  // the last call
+} membership_options;
+
+gw_status membership_open(membership_options options, membership **out, gw_error *error);
+void membership_close(membership *ms);
+
+gw_status membership_add(membership *ms, int rank, uint64_t incarnation, const char *name,
+                         const char *address, gw_error *error);
+void membership_start(membership *ms, int64_t now_ns);
+gw_status membership_admit(membership *ms, uint64_t incarnation, const char *name,
+                           const char *address, int64_t now_ns, int *out_rank, gw_error *error);
+
+// ---- Evidence -----------------------------------------------------------------------------------------------------
+void membership_heard(membership *ms, int rank, int64_t now_ns);
+gw_status membership_received(membership *ms, int from, const message *m, int64_t now_ns,
+                              gw_error *error);
+// It is certain that |rank| is gone. GW_FENCED: that this worker is.
+void membership_lost(membership *ms, int rank, bool left, const gw_error *why, int64_t now_ns);
+void membership_await(membership *ms, int rank, bool awaits);
+int64_t membership_tick(membership *ms, int64_t now_ns);  // returns when to call it next
+
+// ---- What is known ------------------------------------------------------------------------------------------------
+int membership_limit(const membership *ms);  // all ranks are below
+int membership_judge(const membership *ms);
+bool membership_is_known(const membership *ms, int rank);
+uint64_t membership_incarnation(const membership *ms, int rank);  // 0: not known
+bool membership_is_gone(const membership *ms, int rank);
+bool membership_is_fenced(const membership *ms);
+bool membership_is_complete(const membership *ms);
+uint64_t membership_epoch(const membership *ms);
+uint64_t membership_digest(const membership *ms);
+
+#endif

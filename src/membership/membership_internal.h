@@ -1,0 +1,155 @@
+// The inside of the membership machine.
+//
+// membership_watch.c hears and suspects, membership_probe.c asks others, membership.c decides, membership_judge.c lets it
+// count, membership_view.c merges and tells.
+#ifndef MEMBERSHIP_MEMBERSHIP_INTERNAL_H
+#define MEMBERSHIP_MEMBERSHIP_INTERNAL_H
+
+#include "membership/membership.h"
+
+// What is thought of a member, from here.
+typedef enum member_state {
+    MEMBER_UNWATCHED,  // nothing: others watch it
+    MEMBER_HEARD,
+    MEMBER_SUSPECTED,  // nobody has heard it lately
+    MEMBER_GONE,
+    MEMBER_STATE_COUNT
+} member_state;
+
+typedef enum member_event {
+    MEMBER_WATCH,
+    MEMBER_UNWATCH,
+    MEMBER_HEAR,
+    MEMBER_SILENT,
+    MEMBER_END,
+    MEMBER_EVENT_COUNT
+} member_event;
+
+typedef enum member_denial { NOT_DENIED, DENIED_BY_SOME, DENIED_BY_ALL } member_denial;
+
+typedef struct member {
+    // what all agree on
+    member_fact fact;
+    bool is_queued;  // admitted here, and not told to anybody yet
+
+    // what is heard of it
+    member_state state;
+    int64_t known_ns;     // since when it is a member here
+    int64_t direct_ns;    // when it was heard itself; 0: never
+    int64_t heard_ns;     // the same, or when another said so
+    int64_t watched_ns;   // since when it is watched
+    int64_t answered_ns;  // when it last said something that is said to answer
+    bool beat_is_out;     // since it was heard last
+    int awaits;
+
+    // asking others about it
+    uint64_t probe;  // number of the round; 0: none
+    int64_t probe_ns;
+    int asked, answered;
+    bool asked_all;
+    member_denial denial;
+    int next_witness;  // rank from which the next round asks
+
+    // what it knows
+    uint64_t told;  // the digest it has told
+    bool agrees;    // it has had our view since this worker is judge
+    int64_t asked_view_ns;
+    uint64_t full_sent, full_for;  // the last full view it was sent, and what it knew then
+    int64_t full_ns;
+
+    // what is to be done at the end of the event
+    bool is_dirty;    // to be told to others
+    bool wants_full;  // has joined: is to be told everything
+    bool must_tell_joined, must_tell_gone;
+    bool is_told_suspected;
+    gw_error why;  // of its end
+} member;
+
+// A probe that was not answered yet.
+typedef struct question {
+    list_node link;
+    int from, rank;
+    uint64_t number;
+    int64_t asked_ns;
+} question;
+
+struct membership {
+    membership_options options;
+    member **by_rank;
+    int limit, capacity;
+    uint64_t digest, epoch;
+    int lowest;  // rank that is there: the judge
+    int judge;   // as told last
+
+    bool is_started, is_complete, is_fenced;
+    bool in_finish;
+    bool judge_has_most;  // as the judge says
+    bool has_most;        // as this worker has told, being judge
+    bool had_most;        // ever
+    int changed_by;       // the member whose message changed the view; -1: none
+    bool spreads;         // what has changed was decided here: all are to be told
+    gw_error fenced_why;
+    bool must_tell_fenced;
+
+    int64_t due_ns;       // of the next tick
+    int64_t tick_ns;      // the last
+    int64_t contact_ns;   // when this worker last was in contact with most
+    int64_t doubt_ns;     // since when it may have been declared dead; 0: it has not
+    int64_t trouble_ns;   // since when all are watched, the judge being silent; 0: not
+    uint64_t last_probe;  // number
+    list_node questions;
+};
+
+member *member_find(const membership *ms, int rank);  // NULL if unknown
+member *member_make(membership *ms, const member_fact *f, int64_t now_ns);
+member *member_self(const membership *ms);
+void member_apply(membership *ms, member *x, member_event event, int64_t now_ns);
+bool member_is_there(const member *x);  // a member that has been told to all, and is not gone
+bool member_hears(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns);
+typedef bool member_test(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns);
+bool membership_is_most(const membership *ms, bool counted, member_test *test, int64_t within_ns,
+                        int64_t now_ns);
+bool membership_is_candidate(const membership *ms, int64_t now_ns);
+bool membership_hears_most(const membership *ms, int64_t within_ns, int64_t now_ns);
+void membership_fence(membership *ms, const gw_error *why);
+void membership_beat(membership *ms, member *x);
+
+// for (member *x; (x = member_next(ms, &rank));)  from rank = 0
+member *member_next(const membership *ms, int *rank);
+
+static inline bool member_is_self(const membership *ms, const member *x) {
+    return x->fact.rank == ms->options.rank;
+}
+static inline bool membership_is_judge(const membership *ms) {
+    return ms->lowest == ms->options.rank;
+}
+
+// ---- membership_watch.c ----
+int64_t member_silence(const member *x, int64_t since_ns, int64_t now_ns);
+bool member_is_watched(const membership *ms, const member *x);
+void membership_watch(membership *ms, int64_t now_ns);
+
+// ---- membership_judge.c ----
+bool membership_has_pending(const membership *ms);
+void membership_settle(membership *ms, int64_t now_ns);
+void membership_announce(membership *ms, int64_t now_ns);
+void membership_ask_views(membership *ms, int64_t now_ns);
+
+// ---- membership_view.c ----
+// Brings |x| to |stage|; false if it is there already.
+bool member_advance(membership *ms, member *x, member_stage stage, bool left, const gw_error *why,
+                    int64_t now_ns);  // |why| of those who are gone
+gw_status membership_merge(membership *ms, member *from, membership_message *m, int64_t now_ns,
+                           gw_error *error);
+void membership_told(membership *ms, member *from, const membership_message *m, int64_t now_ns);
+void membership_finish(membership *ms, int64_t now_ns);  // tells others, then the user
+
+// ---- membership_probe.c ----
+void membership_probe(membership *ms, int64_t now_ns);  // about whoever is suspected
+bool member_is_denied(const membership *ms, const member *x, bool by_all);
+void membership_answer(membership *ms, member *from, const membership_message *m, int64_t now_ns);
+void membership_answered(membership *ms, const membership_message *m, int64_t now_ns);
+void membership_answer_due(membership *ms, int64_t now_ns);
+void membership_drop_questions(membership *ms);
+
+#endif

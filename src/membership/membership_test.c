@@ -1,0 +1,296 @@
+// Who hears whom, who is suspected, who may declare whom dead, and how all come to the same end.
+#include "membership/membership.h"
+
+#include "testing/quorum.h"
+#include "testing/testing.h"
+
+#include <string.h>
+
+#define T_CLOSE QUORUM_SECOND
+#define T_DEAD (7 * QUORUM_SECOND)
+#define T_DEAD_ALL (11 * QUORUM_SECOND)  // several, the judge among them
+
+static int64_t at_s(double s) {
+    return (int64_t)(s * 1e9);
+}
+
+// ---- Peace --------------------------------------------------------------------------------------------------------
+static void rest(uint64_t seed, void *context) {
+    int64_t delay_ns = *(int64_t *)context;
+    quorum q;
+    quorum_open(&q, seed, 7, delay_ns);
+    quorum_run(&q, at_s(120));
+    for (int i = 0; i < 7; i++) assert_int_equal(q.nodes[i].suspicions, 0);
+    assert_int_equal(quorum_check(&q), 7);
+    quorum_close(&q);
+}
+
+static void it_suspects_nobody_on_a_good_network(void **state) {
+    (void)state;
+    testing_for_seeds(20, rest, &(int64_t){ QUORUM_MS });
+}
+
+static void it_suspects_nobody_for_slow_links(void **state) {
+    (void)state;
+    testing_for_seeds(50, rest, &(int64_t){ 500 * QUORUM_MS });
+}
+
+static void it_beats_between_the_judge_and_each_alone(void **state) {
+    (void)state;
+    quorum q;
+    quorum_open(&q, 1, 8, 0);
+    quorum_run(&q, at_s(101));
+    for (int i = 1; i < 8; i++) {
+        for (int k = 1; k < 8; k++) assert_false(q.nodes[i].is_linked[k]);
+        assert_true(q.nodes[i].sent <= 10);  // only the first beat, and what the judge has asked
+    }
+    assert_true(q.nodes[0].sent <= 7 * 100);
+    quorum_close(&q);
+}
+
+// ---- Ends ---------------------------------------------------------------------------------------------------------
+typedef struct ending {
+    void (*how)(quorum *q, int node);
+    int who;
+    int64_t bound_ns;
+} ending;
+
+static void end_one(uint64_t seed, void *context) {
+    const ending *e = context;
+    quorum q;
+    quorum_open(&q, seed, 5, 0);
+    int64_t begin_ns = at_s(40) + (int64_t)quorum_random(&q, QUORUM_SECOND);
+    quorum_run(&q, begin_ns);
+    e->how(&q, e->who);
+    quorum_run(&q, begin_ns + e->bound_ns);
+    for (int i = 0; i < 5; i++)
+        if (i != e->who) assert_true(q.nodes[i].gone[e->who]);
+    quorum_run(&q, begin_ns + at_s(60));
+    for (int i = 0; i < 5; i++) {
+        if (i == e->who) continue;
+        assert_false(q.nodes[i].is_fenced);
+        for (int k = 0; k < 5; k++) assert_int_equal(q.nodes[i].gone[k], k == e->who);
+    }
+    quorum_close(&q);
+}
+
+static void it_knows_a_killed_member_within_a_second(void **state) {
+    (void)state;
+    for (int who = 0; who < 5; who++)
+        testing_for_seeds(20, end_one, &(ending){ quorum_crash, who, T_CLOSE });
+}
+
+static void it_knows_a_silent_member_within_seven_seconds(void **state) {
+    (void)state;
+    for (int who = 0; who < 5; who++)
+        testing_for_seeds(50, end_one, &(ending){ quorum_stop, who, T_DEAD });
+}
+
+static void it_knows_who_has_left(void **state) {
+    (void)state;
+    quorum q;
+    quorum_open(&q, 1, 4, 0);
+    quorum_run(&q, at_s(10));
+    quorum_leave(&q, 2);
+    quorum_crash(&q, 3);
+    quorum_run(&q, at_s(11));
+    for (int i = 0; i < 2; i++) {
+        assert_true(q.nodes[i].left[2]);
+        assert_string_equal(q.nodes[i].why[2], "w2 has left");
+        assert_true(q.nodes[i].gone[3] && !q.nodes[i].left[3]);
+    }
+    assert_int_equal(quorum_check(&q), 2);
+    quorum_close(&q);
+}
+
+static void it_takes_over_from_a_judge_that_ends(void **state) {
+    (void)state;
+    quorum q;
+    quorum_open(&q, 1, 5, 0);
+    quorum_run(&q, at_s(10));
+    quorum_crash(&q, 0);
+    quorum_run(&q, at_s(12));
+    for (int i = 1; i < 5; i++) assert_int_equal(membership_judge(q.nodes[i].machine), 1);
+    quorum_crash(&q, 1);
+    quorum_crash(&q, 2);
+    quorum_run(&q, at_s(14));
+    assert_int_equal(membership_judge(q.nodes[3].machine), 3);
+    assert_int_equal(membership_judge(q.nodes[4].machine), 3);
+    assert_int_equal(q.nodes[4].judge_changes, 2 + (q.nodes[4].gone_ns[1] < q.nodes[4].gone_ns[2]));
+    assert_int_equal(quorum_check(&q), 2);
+    quorum_close(&q);
+}
+
+static void stop_together(uint64_t seed, void *context) {
+    (void)context;
+    quorum q;
+    quorum_open(&q, seed, 9, 0);
+    quorum_run(&q, at_s(40));
+    unsigned chosen = 1;  // the judge and up to three others
+    for (int i = 0; i < 3; i++) chosen |= 1u << quorum_random(&q, 9);
+    for (int i = 0; i < 9; i++)
+        if (chosen >> i & 1) quorum_stop(&q, i);
+    quorum_run(&q, at_s(40) + T_DEAD_ALL);
+    for (int i = 0; i < 9; i++)
+        for (int k = 0; k < 9; k++)
+            if (!(chosen >> i & 1)) assert_int_equal(q.nodes[i].gone[k], chosen >> k & 1);
+    quorum_close(&q);
+}
+
+static void it_survives_the_silence_of_several_with_the_judge(void **state) {
+    (void)state;
+    testing_for_seeds(100, stop_together, NULL);
+}
+
+// ---- Doubt --------------------------------------------------------------------------------------------------------
+static void cut_one(uint64_t seed, void *context) {
+    (void)context;
+    quorum q;
+    quorum_open(&q, seed, 5, 0);
+    quorum_run(&q, at_s(10));
+    int a = (int)quorum_random(&q, 5), b = (a + 1 + (int)quorum_random(&q, 4)) % 5;
+    bool one_way = quorum_random(&q, 2);
+    if (one_way) {
+        quorum_cut_one_way(&q, a, b);
+    } else {
+        quorum_cut(&q, a, b);
+    }
+    quorum_run(&q, at_s(100));
+    assert_int_equal(quorum_check(&q), 5);
+    // What happens behind a bad link is known on both sides of it.
+    int third = 0;
+    while (third == a || third == b) third++;
+    quorum_crash(&q, third);
+    quorum_run(&q, at_s(103));
+    assert_true(q.nodes[a].gone[third] && q.nodes[b].gone[third]);
+    quorum_heal_all(&q);
+    quorum_run(&q, at_s(160));
+    assert_int_equal(quorum_check(&q), 4);
+    quorum_close(&q);
+}
+
+static void it_declares_nobody_dead_for_one_bad_link(void **state) {
+    (void)state;
+    testing_for_seeds(100, cut_one, NULL);
+}
+
+static void it_takes_a_suspicion_back(void **state) {
+    (void)state;
+    quorum q;
+    quorum_open(&q, 1, 3, 0);
+    quorum_run(&q, at_s(40));
+    quorum_stop(&q, 2);
+    quorum_run(&q, at_s(44.9));
+    assert_true(q.nodes[0].suspected[2]);
+    quorum_continue(&q, 2);
+    quorum_run(&q, at_s(45.1));
+    assert_false(q.nodes[0].suspected[2]);
+    assert_int_equal(quorum_check(&q), 3);
+    quorum_close(&q);
+}
+
+static void it_watches_whom_it_awaits_something_from(void **state) {
+    (void)state;
+    quorum q;
+    quorum_open(&q, 1, 4, 0);
+    quorum_run(&q, at_s(40));
+    membership_await(q.nodes[2].machine, 3, true);
+    quorum_stop(&q, 3);
+    quorum_run(&q, at_s(45));
+    assert_true(q.nodes[2].suspected[3]);
+    assert_false(q.nodes[1].suspected[3]);
+    membership_await(q.nodes[2].machine, 3, false);
+    quorum_run(&q, at_s(45.6));
+    assert_false(q.nodes[2].suspected[3]);
+    quorum_close(&q);
+}
+
+// ---- Minorities ---------------------------------------------------------------------------------------------------
+static void expect_sides(int count, unsigned side, bool side_survives) {
+    quorum q;
+    quorum_open(&q, side, count, 0);
+    quorum_run(&q, at_s(40));
+    quorum_part(&q, side);
+    quorum_run(&q, at_s(60));
+    for (int i = 0; i < count; i++)
+        assert_int_equal(q.nodes[i].is_fenced, ((side >> i & 1) != 0) != side_survives);
+    assert_true(quorum_check(&q) > 0);
+    quorum_heal_all(&q);
+    quorum_run(&q, at_s(80));
+    assert_true(quorum_check(&q) > 0);
+    quorum_close(&q);
+}
+
+static void it_goes_on_with_most_and_fences_the_others(void **state) {
+    (void)state;
+    expect_sides(5, 0x03, false);
+    expect_sides(5, 0x13, true);
+    expect_sides(5, 0x1c, true);
+    expect_sides(3, 0x01, false);
+    expect_sides(7, 0x70, false);
+}
+
+static void it_goes_on_with_the_half_that_has_the_lowest(void **state) {
+    (void)state;
+    expect_sides(2, 0x1, true);
+    expect_sides(4, 0x3, true);
+    expect_sides(4, 0xc, false);
+    expect_sides(6, 0x29, true);
+}
+
+static void it_says_why_it_is_fenced(void **state) {
+    (void)state;
+    quorum q;
+    quorum_open(&q, 1, 3, 0);
+    quorum_run(&q, at_s(40));
+    quorum_stop(&q, 2);
+    quorum_run(&q, at_s(60));
+    quorum_continue(&q, 2);
+    quorum_run(&q, at_s(61));
+    assert_true(q.nodes[2].is_fenced);
+    assert_int_equal(q.nodes[2].fenced_why.status, GW_FENCED);
+    assert_non_null(strstr(q.nodes[2].fenced_why.text,
+                           "have declared this worker dead: w2 (rank 2) "
+                           "was silent to w0 for 6."));
+    quorum_stop(&q, 0);
+    quorum_run(&q, at_s(80));
+    assert_true(q.nodes[1].is_fenced);
+    assert_non_null(strstr(q.nodes[1].fenced_why.text, "w1 was cut off from most of the others"));
+    quorum_close(&q);
+}
+
+static void it_fences_all_when_there_is_no_majority(void **state) {
+    (void)state;
+    quorum q;
+    quorum_open(&q, 1, 9, 0);
+    quorum_run(&q, at_s(40));
+    quorum_part(&q, 0x007);
+    quorum_part(&q, 0x038);
+    quorum_run(&q, at_s(70));
+    assert_int_equal(quorum_check(&q), 0);
+    quorum_close(&q);
+}
+
+// A worker that was stopped, as a whole machine may be, does not blame the others.
+static void it_does_not_accuse_others_of_its_own_sleep(void **state) {
+    (void)state;
+    quorum q;
+    quorum_open(&q, 1, 4, 0);
+    quorum_run(&q, at_s(40));
+    for (int i = 0; i < 4; i++) quorum_stop(&q, i);
+    quorum_run(&q, at_s(100));
+    for (int i = 0; i < 4; i++) quorum_continue(&q, i);
+    quorum_run(&q, at_s(160));
+    assert_int_equal(quorum_check(&q), 4);
+    quorum_close(&q);
+}
+
+GW_TESTS(session_membership, it_suspects_nobody_on_a_good_network,
+         it_suspects_nobody_for_slow_links, it_beats_between_the_judge_and_each_alone,
+         it_knows_a_killed_member_within_a_second, it_knows_a_silent_member_within_seven_seconds,
+         it_knows_who_has_left, it_takes_over_from_a_judge_that_ends,
+         it_survives_the_silence_of_several_with_the_judge,
+         it_declares_nobody_dead_for_one_bad_link, it_takes_a_suspicion_back,
+         it_watches_whom_it_awaits_something_from, it_goes_on_with_most_and_fences_the_others,
+         it_goes_on_with_the_half_that_has_the_lowest, it_says_why_it_is_fenced,
+         it_fences_all_when_there_is_no_majority, it_does_not_accuse_others_of_its_own_sleep);

@@ -1,0 +1,140 @@
+#include "membership/membership_wire.h"
+
+#include "base/limits.h"
+
+#include <string.h>
+
+enum { ALL_FLAGS = MEMBERSHIP_HAS_MOST | MEMBERSHIP_ASKS | MEMBERSHIP_FULL };
+
+static uint64_t mix(uint64_t x) {
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+uint64_t member_digest(int rank, uint64_t incarnation, member_stage stage) {
+    return mix(incarnation ^ mix((uint64_t)rank * 8 + (uint64_t)stage));
+}
+
+// ---- Out ----------------------------------------------------------------------------------------------------------
+enum { COUNT_AT = 9 };  // of a view, behind digest and flags
+
+message *membership_encode(const membership_message *m) {
+    message *out = message_open(m->kind);
+    if (!out) return NULL;
+    bytes *b = &out->head;
+    switch (m->kind) {
+    case MEMBERSHIP_BEAT:
+    case MEMBERSHIP_VIEW:
+        bytes_put_u64(b, m->digest);
+        bytes_put_u8(b, m->flags);
+        if (m->kind == MEMBERSHIP_VIEW) bytes_put_u32(b, 0);
+        break;
+    case MEMBERSHIP_KNOWN: bytes_put_u64(b, m->digest); break;
+    default:
+        bytes_put_u64(b, m->number);
+        bytes_put_u32(b, (uint32_t)m->rank);
+        if (m->kind == MEMBERSHIP_HEARD) bytes_put_u8(b, m->yes);
+        break;
+    }
+    return out;
+}
+
+void membership_add_fact(message *m, const member_fact *f) {
+    bytes *b = &m->head;
+    bytes_put_u32(b, (uint32_t)f->rank);
+    bytes_put_u8(b, (uint8_t)f->stage);
+    bytes_put_u8(b, f->left);
+    bytes_put_u64(b, f->incarnation);
+    bytes_put_text(b, f->name);
+    bytes_put_text(b, f->address);
+    bytes_put_text(b, f->why);
+    if (b->failed) return;
+    for (int i = 0; i < 4; i++)
+        if (++b->data[COUNT_AT + i] != 0) break;
+}
+
+// ---- In -----------------------------------------------------------------------------------------------------------
+static bool is_gone(const member_fact *f) {
+    return f->stage >= MEMBER_OUT;
+}
+
+static const char *read_fact(reader *r, member_fact *out) {
+    uint32_t rank = reader_u32(r);
+    uint8_t stage = reader_u8(r), left = reader_u8(r);
+    out->rank = (int)rank;
+    out->stage = (member_stage)stage;
+    out->left = left;
+    out->incarnation = reader_u64(r);
+    reader_text(r, out->name, sizeof out->name);
+    reader_text(r, out->address, sizeof out->address);
+    reader_text(r, out->why, sizeof out->why);
+    if (r->failed) return "that ends in the middle";
+    if (rank >= LIMIT_WORKERS) return "with a rank beyond the limit";
+    if (stage == MEMBER_UNKNOWN || stage >= MEMBER_STAGE_COUNT) return "in a stage that is not one";
+    if (left > 1 || (left && stage < MEMBER_OUT)) return "that has left and is there";
+    if (!out->incarnation || !out->name[0]) return "without a name or incarnation";
+    if (!is_gone(out) && out->why[0]) return "that is there, with a reason why not";
+    return NULL;
+}
+
+static gw_status check_facts(const membership_message *m, gw_error *error) {
+    reader r = m->facts;
+    member_fact f;
+    int before = -1;
+    for (uint32_t i = 0; i < m->fact_count; i++) {
+        const char *wrong = read_fact(&r, &f);
+        if (!wrong && f.rank <= before) wrong = "out of order";
+        if (wrong) return error_set(error, GW_PROTOCOL, "view: a member %s", wrong);
+        before = f.rank;
+    }
+    if (reader_left(&r)) return error_set(error, GW_PROTOCOL, "view: bytes behind the members");
+    return GW_OK;
+}
+
+static const char *const names[] = { "beat", "view", "known", "probe", "heard" };
+
+static void decode_flags(reader *r, membership_message *out) {
+    out->digest = reader_u64(r);
+    out->flags = reader_u8(r);
+    uint8_t allowed = out->kind == MEMBERSHIP_VIEW ? ALL_FLAGS : ALL_FLAGS & ~MEMBERSHIP_FULL;
+    if (out->flags & ~allowed) r->failed = true;
+}
+
+gw_status membership_decode(const message *from, membership_message *out, gw_error *error) {
+    reader r = reader_of(from->head.data, from->head.size);
+    *out = (membership_message){ .kind = from->kind };
+    if (from->kind < MEMBERSHIP_BEAT || from->kind > MEMBERSHIP_HEARD)
+        return error_set(error, GW_PROTOCOL, "a message of kind %d", from->kind);
+    switch (from->kind) {
+    case MEMBERSHIP_BEAT: decode_flags(&r, out); break;
+    case MEMBERSHIP_VIEW:
+        decode_flags(&r, out);
+        out->fact_count = reader_u32(&r);
+        out->facts = r;
+        if (!r.failed) {
+            if (from->segment_count) break;
+            return check_facts(out, error);
+        }
+        break;
+    case MEMBERSHIP_KNOWN: out->digest = reader_u64(&r); break;
+    default:
+        out->number = reader_u64(&r);
+        uint32_t rank = reader_u32(&r);
+        if (rank >= LIMIT_WORKERS) r.failed = true;
+        out->rank = (int)rank;
+        if (from->kind == MEMBERSHIP_HEARD) {
+            uint8_t yes = reader_u8(&r);
+            if (yes > 1) r.failed = true;
+            out->yes = yes;
+        }
+        break;
+    }
+    if (!r.failed && !reader_left(&r) && !from->segment_count) return GW_OK;
+    return error_set(error, GW_PROTOCOL, "%s: its fields mean nothing",
+                     names[from->kind - MEMBERSHIP_BEAT]);
+}
+
+void membership_next_fact(membership_message *m, member_fact *out) {
+    read_fact(&m->facts, out);
+}

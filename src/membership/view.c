@@ -1,0 +1,252 @@
+// What all members agree on: merging, telling, and when it counts.
+#include "membership/membership_internal.h"
+
+#include "base/limits.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define AGAIN_NS INT64_C(1000000000)  // until the same is sent or asked again
+
+// ---- Stages -------------------------------------------------------------------------------------------------------
+static void find_lowest(membership *ms) {
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) {
+        if (!member_is_there(x)) continue;
+        ms->lowest = x->fact.rank;
+        return;
+    }
+    ms->lowest = ms->options.rank;
+}
+
+bool member_advance(membership *ms, member *x, member_stage stage, bool left, const gw_error *why,
+                    int64_t now_ns) {
+    member_stage before = x->fact.stage;
+    if (stage <= before) return false;
+    member_fact *f = &x->fact;
+    if (before) ms->digest ^= member_digest(f->rank, f->incarnation, before);
+    ms->digest ^= member_digest(f->rank, f->incarnation, stage);
+    f->stage = stage;
+    x->is_dirty = true;
+    x->is_queued = false;
+    if (before == MEMBER_UNKNOWN) {
+        x->must_tell_joined = true;
+        ms->epoch++;
+    }
+    if (before < MEMBER_OUT && stage >= MEMBER_OUT) {
+        ms->epoch++;
+        f->left = left;
+        x->why = *why;
+        snprintf(f->why, sizeof f->why, "%.255s", why->text);
+        member_apply(ms, x, MEMBER_END, now_ns);
+    } else if (stage == MEMBER_ENDED) {
+        f->left = left;
+    }
+    find_lowest(ms);
+    return true;
+}
+
+// ---- Sending ------------------------------------------------------------------------------------------------------
+static void send_view(membership *ms, const member *to, bool full) {
+    membership_message view = {
+        .kind = MEMBERSHIP_VIEW,
+        .digest = ms->digest,
+        .flags = (uint8_t)((ms->has_most ? MEMBERSHIP_HAS_MOST : 0) |
+                           (membership_is_judge(ms) && membership_has_pending(ms) ? MEMBERSHIP_ASKS
+                                                                                  : 0) |
+                           (full ? MEMBERSHIP_FULL : 0)),
+    };
+    message *m = membership_encode(&view);
+    if (!m) return;  // the digests of beats will tell
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));)
+        if (x->fact.stage != MEMBER_UNKNOWN && (full || x->is_dirty))
+            membership_add_fact(m, &x->fact);
+    ms->options.send(ms->options.user, to->fact.rank, m);
+}
+
+// Not the same again and again, should the other have no memory for it.
+static void send_full(membership *ms, member *to, int64_t now_ns) {
+    bool again = to->full_sent == ms->digest && to->full_for == to->told;
+    if (again && now_ns - to->full_ns < AGAIN_NS) return;
+    to->full_sent = ms->digest;
+    to->full_for = to->told;
+    to->full_ns = now_ns;
+    send_view(ms, to, true);
+}
+
+static void send_known(membership *ms, const member *to) {
+    message *m =
+        membership_encode(&(membership_message){ .kind = MEMBERSHIP_KNOWN, .digest = ms->digest });
+    if (m) ms->options.send(ms->options.user, to->fact.rank, m);
+}
+
+// ---- Hearing what others know ---------------------------------------------------------------------------------------
+static void note_told(membership *ms, member *from, const membership_message *m) {
+    from->told = m->digest;
+    if (m->digest == ms->digest) from->agrees = ms->is_complete = true;
+    if (m->kind != MEMBERSHIP_KNOWN && from->fact.rank == ms->lowest)
+        ms->judge_has_most = m->flags & MEMBERSHIP_HAS_MOST;
+}
+
+// "Whoever hears of another digest than its own answers with its view; when asked, also of the same."
+static void answer_digest(membership *ms, member *from, const membership_message *m,
+                          int64_t now_ns) {
+    if (from->fact.stage == MEMBER_UNKNOWN) return;  // not announced yet
+    if (m->digest != ms->digest) {
+        send_full(ms, from, now_ns);
+    } else if (m->flags & MEMBERSHIP_ASKS) {
+        send_known(ms, from);
+    }
+}
+
+void membership_told(membership *ms, member *from, const membership_message *m, int64_t now_ns) {
+    note_told(ms, from, m);
+    if (m->kind == MEMBERSHIP_BEAT) answer_digest(ms, from, m, now_ns);
+}
+
+static gw_status check_identities(const membership *ms, membership_message m, gw_error *error) {
+    member_fact f;
+    for (uint32_t i = 0; i < m.fact_count; i++) {
+        membership_next_fact(&m, &f);
+        const member *x = member_find(ms, f.rank);
+        if (x && x->fact.incarnation != f.incarnation)
+            return error_set(error, GW_PROTOCOL, "view: rank %d is %s, not %s", f.rank,
+                             x->fact.name, f.name);
+    }
+    return GW_OK;
+}
+
+static void merge_fact(membership *ms, const member_fact *f, int64_t now_ns) {
+    gw_error why;
+    if (f->stage >= MEMBER_OUT) error_set(&why, GW_DISCONNECTED, "%s", f->why);
+    if (f->rank == ms->options.rank && f->stage >= MEMBER_OUT) {
+        error_set(&why, GW_FENCED, "the others have declared this worker dead: %s; join anew",
+                  f->why);
+        membership_fence(ms, &why);
+        return;
+    }
+    member *x = member_find(ms, f->rank);
+    if (!x) x = member_make(ms, f, now_ns);
+    if (x) {
+        member_advance(ms, x, f->stage, f->left, &why, now_ns);
+    } else {
+        log_line("no memory for %s (rank %d)", f->name, f->rank);  // the digests differ meanwhile
+    }
+}
+
+gw_status membership_merge(membership *ms, member *from, membership_message *m, int64_t now_ns,
+                           gw_error *error) {
+    gw_status status = check_identities(ms, *m, error);
+    if (status) return status;
+    bool names_self = false;
+    ms->changed_by = from->fact.rank;
+    for (uint32_t i = 0; i < m->fact_count && !ms->is_fenced; i++) {
+        member_fact f;
+        membership_next_fact(m, &f);
+        if (f.rank == ms->options.rank) names_self = true;
+        merge_fact(ms, &f, now_ns);
+    }
+    if (ms->is_fenced) return GW_OK;
+    if (names_self && (m->flags & MEMBERSHIP_FULL)) ms->is_complete = true;
+    note_told(ms, from, m);
+    answer_digest(ms, from, m, now_ns);
+    return GW_OK;
+}
+
+// ---- The end of an event ----------------------------------------------------------------------------------------------
+// "The judge tells all others what has changed, and everybody else tells the judge."
+static void spread(membership *ms) {
+    bool to_all = membership_is_judge(ms) || ms->spreads || ms->trouble_ns;
+    bool changed = false;
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) changed |= x->is_dirty;
+    if (!changed) return;
+    rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) {
+        if (!member_is_there(x) || member_is_self(ms, x)) continue;
+        bool knows_it = x->fact.rank == ms->changed_by && x->told == ms->digest;
+        bool from_judge = ms->changed_by == ms->lowest;
+        if (to_all ? !knows_it : x->fact.rank == ms->lowest && !from_judge)
+            send_view(ms, x, x->wants_full);
+        x->wants_full = false;
+    }
+    rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) x->is_dirty = false;
+}
+
+static void become_judge(membership *ms) {
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) {
+        x->agrees = false;
+        x->told = 0;
+        x->asked_view_ns = 0;
+    }
+}
+
+static void change_judge(membership *ms) {
+    const member *before = member_find(ms, ms->judge);
+    ms->judge = ms->lowest;
+    ms->judge_has_most = true;
+    if (!ms->is_complete) {
+        gw_error why;
+        error_set(&why, GW_DISCONNECTED, "%s, who let this worker in, is gone; join anew",
+                  before->fact.name);
+        membership_fence(ms, &why);
+        return;
+    }
+    if (membership_is_judge(ms)) become_judge(ms);
+    if (ms->options.judge_changed) ms->options.judge_changed(ms->options.user, ms->judge);
+}
+
+// Returns whether anything was told.
+static bool tell_user(membership *ms) {
+    bool told = false;
+    int rank = 0;
+    for (member *x; !ms->is_fenced && (x = member_next(ms, &rank));) {
+        if (x->must_tell_joined) {
+            x->must_tell_joined = false;
+            told = true;
+            if (!member_is_self(ms, x)) ms->options.joined(ms->options.user, &x->fact);
+        }
+        bool is_suspected = x->state == MEMBER_SUSPECTED;
+        if (is_suspected != x->is_told_suspected && x->state != MEMBER_GONE && !ms->is_fenced) {
+            x->is_told_suspected = is_suspected;
+            told = true;
+            if (ms->options.suspected)
+                ms->options.suspected(ms->options.user, x->fact.rank, is_suspected);
+        }
+        if (x->must_tell_gone && !ms->is_fenced) {
+            x->must_tell_gone = false;
+            told = true;
+            ms->options.gone(ms->options.user, x->fact.rank, x->fact.left, &x->why);
+        }
+    }
+    return told;
+}
+
+void membership_finish(membership *ms, int64_t now_ns) {
+    if (ms->in_finish) return;
+    ms->in_finish = true;
+    for (bool again = true; again && !ms->is_fenced;) {
+        if (ms->is_started && membership_is_judge(ms) && ms->is_complete && !ms->doubt_ns) {
+            membership_settle(ms, now_ns);
+            membership_announce(ms, now_ns);
+        }
+        // The user first: whoever has joined can be sent something then.
+        again = tell_user(ms);
+        if (ms->is_fenced) break;
+        spread(ms);
+        ms->changed_by = -1;
+        ms->spreads = false;
+        if (ms->is_started && !ms->is_fenced && ms->judge != ms->lowest) {
+            change_judge(ms);
+            again = true;
+        }
+    }
+    ms->in_finish = false;
+    if (!ms->must_tell_fenced) return;
+    ms->must_tell_fenced = false;
+    ms->options.fenced(ms->options.user, &ms->fenced_why);
+}

@@ -1,0 +1,153 @@
+// The value behind a reference as a future: as an argument it goes from its owner straight to whoever is called.
+#include "reference/references.h"
+
+#include "base/mem.h"
+#include "call/call.h"
+
+#include <string.h>
+
+struct by_value {
+    continuation made;  // on the owner: the value
+    gw_rref *rref;      // one count
+    gw_future *future;  // not counted, but while |made| waits
+    bool started;
+
+    // of the scope that asked
+    int64_t deadline_ns;
+    uint8_t hops;
+};
+
+// ---- Fetching, once somebody here waits ----
+
+static void complete(gw_future *f, entry *e) {
+    future_complete_on_loop(f, fetch_result(e));
+}
+
+static void made(continuation *c) {
+    struct by_value *b = (struct by_value *)(void *)c;
+    complete(b->future, b->rref->entry);
+    future_release_on_loop(b->future);
+}
+
+static void await_entry(gw_future *f) {
+    struct by_value *b = f->by_value;
+    b->made.run = made;
+    if (!entry_await_on_loop(b->rref->entry, &b->made)) {
+        complete(f, b->rref->entry);
+    } else {
+        handle_retain(f);
+    }
+}
+
+static int64_t deadline_of(const gw_future *f, int64_t *out_length_ms) {
+    agent *a = f->agent;
+    int64_t now = env_now_ns(a->env), outer = f->by_value->deadline_ns, own = ENV_NEVER, length_ns;
+    if (a->timeout_ms > 0 && !__builtin_mul_overflow(a->timeout_ms, INT64_C(1000000), &length_ns) &&
+        __builtin_add_overflow(now, length_ns, &own))
+        own = ENV_NEVER;
+    int64_t least = own < outer ? own : outer;
+    *out_length_ms = least == ENV_NEVER || least < now ? 0 : (least - now + 999999) / 1000000;
+    return least;
+}
+
+static void fetch_from_owner(gw_future *f) {
+    const struct by_value *b = f->by_value;
+    call c = { .agent = f->agent,
+               .future = f,
+               .to = b->rref->owner,
+               .fixed.hops = b->hops,
+               .deadline_ns = deadline_of(f, &f->length_ms) };
+    if (fetch_send_on_loop(&c, b->rref)) {
+        if (!c.error.outcome) c.error.outcome = GW_NOT_DELIVERED;
+        future_fail_on_loop(f, &c.error);
+    } else if (c.deadline_ns != ENV_NEVER) {
+        env_set_timer(f->agent->env, &f->deadline, c.deadline_ns);
+    }
+    shipment_fini(&c.shipment);
+}
+
+void by_value_fetch_on_loop(gw_future *f) {
+    struct by_value *b = f->by_value;
+    if (b->started || future_result(f)) return;
+    b->started = true;
+    if (b->rref->entry) {
+        await_entry(f);
+    } else {
+        fetch_from_owner(f);
+    }
+}
+
+// ---- As an argument ----
+
+int by_value_producer_on_loop(const gw_future *f) {
+    const gw_rref *r = f->by_value->rref;
+    gw_error error;
+    return r->entry || rref_check(r, &error) ? -1 : r->owner;
+}
+
+bool by_value_forward_on_loop(gw_future *f, int consumer, uint64_t promise) {
+    const gw_rref *r = f->by_value->rref;
+    message *m = agent_message_on_loop(f->agent, KIND_FORWARD_VALUE);
+    if (!m) return false;
+    bytes_put_u64(&m->head, r->id);
+    bytes_put_u64(&m->head, r->fork);
+    bytes_put_u32(&m->head, (uint32_t)consumer);
+    bytes_put_u64(&m->head, promise);
+    // One that fails goes to a worker that is lost, as the consumer will find out by itself.
+    agent_send_on_loop(f->agent, r->owner, m, true, NULL);
+    return true;
+}
+
+// ---- Futures ----
+
+void by_value_free(struct by_value *b) {
+    handle_release(b->rref);
+    mem_free(b);
+}
+
+gw_future *by_value_open(gw_rref *r) {
+    struct by_value *b = mem_calloc(sizeof *b);
+    gw_future *f = future_open(r->agent, "gw_to_here");
+    if (!b || !f) {
+        mem_free(b);
+        handle_release(f);
+        return NULL;
+    }
+    b->rref = handle_retain(r);
+    b->future = f;
+    b->deadline_ns = ENV_NEVER;
+    b->hops = 1;
+    f->by_value = b;
+    // What is here already can be sent as it is.
+    env_enter(r->agent->env);
+    if (r->entry && r->entry->made) by_value_fetch_on_loop(f);
+    env_leave(r->agent->env);
+    return f;
+}
+
+static gw_future *open_in(gw_scope *s, gw_rref *r) {
+    if (!rref_is_usable(s, r)) return NULL;
+    gw_future *f = by_value_open(r);
+    if (!f) {
+        scope_fail(s, GW_NO_MEMORY, "no memory for a future");
+        return NULL;
+    }
+    const context *c = context_of(s);
+    f->by_value->deadline_ns = context_deadline_ns(s);
+    f->by_value->hops = (uint8_t)((c ? c->hops : 0) + 1);
+    return scope_own(s, f);
+}
+
+gw_future *gw_by_value(gw_scope *s, gw_rref *r) {
+    gw_future *f = open_in(s, r);
+    return f ? f : &future_poison;
+}
+
+gw_future *gw_to_here_async(gw_scope *s, gw_rref *r) {
+    gw_future *f = open_in(s, r);
+    if (!f) return &future_poison;
+    env_enter(f->agent->env);
+    by_value_fetch_on_loop(f);
+    env_leave(f->agent->env);
+    return f;
+}

@@ -1,0 +1,263 @@
+// Copying a value to whoever holds a reference to it.
+#include "reference/references.h"
+
+#include "base/mem.h"
+#include "call/call.h"
+#include "call/cancel.h"
+#include "call/reply.h"
+
+#include <string.h>
+
+// ---- The owner ----
+
+typedef struct fetch {
+    continuation made;
+    turn *turn;  // that it takes; NULL: none
+    turn_request request;
+    task task;
+    agent *agent;
+    entry *entry;
+    int from;  // who asks
+    // the answer: a reply, or a promise value for somebody else
+    message_kind kind;
+    uint64_t id;
+    int to;
+} fetch;
+
+static void explain_object(const entry *e, gw_error *out) {
+    agent *a = e->agent;
+    error_set(out, GW_INVALID,
+              "%s: the reference is to a %s, an object: it has methods, and no value",
+              agent_member(a, a->rank)->name, e->object->class->name);
+    out->outcome = GW_NOT_DELIVERED;
+}
+
+result *fetch_result(const entry *e) {
+    if (!e->object) return result_retain(e->result);
+    gw_error error;
+    explain_object(e, &error);
+    return result_of_error(&error);
+}
+
+static void finish(fetch *f) {
+    agent *a = f->agent;
+    result *r = fetch_result(f->entry);
+    reply_result(a, f->to, f->kind, f->id, r);
+    result_release(r);
+    env_enter(a->env);
+    if (f->turn) turn_give_on_loop(f->turn);
+    entry_release_on_loop(f->entry);
+    agent_member(a, f->from)->fetch_count--;
+    a->body_count--;
+    leaving_check_on_loop(a);
+    env_leave(a->env);
+    mem_free(f);
+}
+
+static void finish_task(task *t) {
+    finish(list_entry(t, fetch, task));
+}
+
+static void turn_granted(turn_request *r) {
+    fetch *f = list_entry(r, fetch, request);
+    f->task.run = finish_task;
+    env_defer(f->agent->env, &f->task);
+}
+
+// Parameters are read in the turn in which they are changed.
+static void made(continuation *c) {
+    fetch *f = (fetch *)(void *)c;
+    f->turn = entry_turn_on_loop(f->entry);
+    f->request.granted = turn_granted;
+    if (!f->turn || turn_take_on_loop(f->turn, &f->request)) turn_granted(&f->request);
+}
+
+static void refuse(agent *a, const fetch *f, gw_error *error) {
+    shipment sh;
+    error->outcome = GW_NOT_DELIVERED;
+    error_add_trail(error, agent_member(a, a->rank)->name, "");
+    bool filled = !reply_fill(&sh, a, f->kind, f->id, SCOPE_NOT_TRACKED, "", gw_none(), error);
+    reply_send_on_loop(&sh, a, f->to, f->kind, f->id, filled, false);
+    shipment_fini(&sh);
+}
+
+static gw_status check_capacity(agent *a, int from, gw_error *error) {
+    const member *m = agent_member(a, from);
+    if (m->fetch_count < LIMIT_FETCHES_PER_PEER) return GW_OK;
+    return error_set(error, GW_OVERLOADED, "%u values that %s has asked for have not been sent",
+                     m->fetch_count, m->name);
+}
+
+static gw_status open_fetch(agent *a, const fetch *given, uint64_t id, uint64_t fork, fetch **out,
+                            gw_error *error) {
+    entry *e;
+    gw_status status = check_capacity(a, given->from, error);
+    if (!status) status = entry_find_on_loop(a, given->from, id, fork, &e, error);
+    if (status) return status;
+    fetch *f = mem_alloc(sizeof *f);
+    if (!f) {
+        entry_release_on_loop(e);
+        return error_set(error, GW_NO_MEMORY, "no memory for a fetch");
+    }
+    *f = *given;
+    f->entry = e;
+    *out = f;
+    return GW_OK;
+}
+
+static void start(agent *a, const fetch *given, uint64_t id, uint64_t fork) {
+    gw_error failed;
+    fetch *f = NULL;
+    if (open_fetch(a, given, id, fork, &f, &failed)) {
+        refuse(a, given, &failed);
+        return;
+    }
+    a->body_count++;
+    agent_member(a, f->from)->fetch_count++;
+    if (!entry_await_on_loop(f->entry, &f->made)) made(&f->made);
+}
+
+gw_status fetch_received_on_loop(agent *a, int from, message *m, gw_error *error) {
+    reader in = reader_of(m->head.data, m->head.size);
+    uint64_t call = reader_u64(&in), id = reader_u64(&in), fork = reader_u64(&in);
+    message_release(m);
+    if (in.failed) return error_set(error, GW_PROTOCOL, "fetch: cut off");
+    fetch f = {
+        .made.run = made, .agent = a, .from = from, .kind = KIND_REPLY, .id = call, .to = from
+    };
+    start(a, &f, id, fork);
+    return GW_OK;
+}
+
+gw_status fetch_forward_received_on_loop(agent *a, int from, message *m, gw_error *error) {
+    reader in = reader_of(m->head.data, m->head.size);
+    uint64_t id = reader_u64(&in), fork = reader_u64(&in);
+    uint32_t consumer = reader_u32(&in);
+    uint64_t promise = reader_u64(&in);
+    message_release(m);
+    if (in.failed || consumer >= (uint32_t)a->member_count || id_rank(promise) != (uint64_t)from)
+        return error_set(error, GW_PROTOCOL, "forward value: fields that mean nothing");
+    if (agent_member(a, (int)consumer)->lost) return GW_OK;
+    fetch f = { .made.run = made,
+                .agent = a,
+                .from = from,
+                .kind = KIND_PROMISE_VALUE,
+                .id = promise,
+                .to = (int)consumer };
+    start(a, &f, id, fork);
+    return GW_OK;
+}
+
+// ---- Whoever holds it ----
+
+gw_status fetch_send_on_loop(call *c, const gw_rref *r) {
+    uint64_t id, fork;
+    gw_status status = reference_check_on_loop(r, &id, &fork, &c->error);
+    if (status) return status;
+    status = shipment_init(&c->shipment, c->agent, KIND_FETCH, &c->error);
+    if (status) return status;
+    bytes *head = &c->shipment.message->head;
+    bytes_put_u64(head, 0);
+    bytes_put_u64(head, id);
+    bytes_put_u64(head, fork);
+    bytes_put_u64(head, 0);
+    return call_send_on_loop(c);
+}
+
+static gw_value fetch_value(gw_scope *s, gw_rref *r) {
+    call c;
+    gw_error error;
+    if (context_check_wait(s, &error)) {
+        scope_fail_with(s, &error);
+        return gw_none();
+    }
+    call_init_fetch(&c, s, r->owner);
+    agent *a = c.agent;
+    env_enter(a->env);
+    call_await_room_on_loop(&c);
+    if (!c.error.status && !fetch_send_on_loop(&c, r) &&
+        !future_wait_on_loop(c.future, s, c.deadline_ns))
+        call_expire_on_loop(c.future);
+    env_leave(a->env);
+    gw_value v = gw_none();
+    if (c.error.status) {
+        if (!c.error.outcome) c.error.outcome = GW_NOT_DELIVERED;
+        scope_fail_with(s, &c.error);
+    } else {
+        v = result_give(future_result(c.future), s);
+    }
+    call_fini(&c);
+    return v;
+}
+
+// ---- On the owner itself ----
+
+typedef struct entry_wait {
+    continuation made;
+    waiter waiter;
+    env *env;
+} entry_wait;
+
+static void wake(continuation *c) {
+    entry_wait *w = (entry_wait *)(void *)c;
+    env_wake(w->env, &w->waiter);
+}
+
+static gw_status wait_until_made(gw_scope *s, entry *e, gw_error *error) {
+    agent *a = e->agent;
+    if (e->made) return GW_OK;
+    gw_status status = context_check_wait(s, error);
+    if (status) return status;
+    entry_wait w = { .made.run = wake, .waiter.what = "a value to be made", .env = a->env };
+    int64_t until_ns = context_deadline_ns(s), usual_ns = ENV_NEVER;
+    if (a->timeout_ms > 0) usual_ns = env_now_ns(a->env) + a->timeout_ms * 1000000;
+    entry_await_on_loop(e, &w.made);
+    context_wait_on_loop(a, s, &w.waiter, until_ns < usual_ns ? until_ns : usual_ns);
+    continuation_cancel_on_loop(&w.made);
+    if (e->made) return GW_OK;
+    if ((status = context_check_cancelled(s, error))) return status;
+    return error_set(error, GW_TIMEOUT,
+                     "the value of a reference was not made within the deadline");
+}
+
+// The entry is held by the handle, which belongs to the caller's scope.
+gw_status local_entry(gw_scope *s, gw_rref *r, gw_error *error) {
+    agent *a = r->agent;
+    if (!r->entry) {
+        gw_status status = rref_check(r, error);
+        if (status) return status;
+        return error_set(error, GW_INVALID, "the reference is to a value of %s, not of %s",
+                         agent_member(a, r->owner)->name, agent_member(a, a->rank)->name);
+    }
+    env_enter(a->env);
+    gw_status status = wait_until_made(s, r->entry, error);
+    env_leave(a->env);
+    return status;
+}
+
+static gw_value local_value(gw_scope *s, gw_rref *r) {
+    gw_error error;
+    if (local_entry(s, r, &error)) {
+        scope_fail_with(s, &error);
+        return gw_none();
+    }
+    if (r->entry->object) {
+        scope_fail(s, GW_INVALID, "the reference is to a %s, an object: gw_local enters it",
+                   r->entry->object->class->name);
+        return gw_none();
+    }
+    return result_give(r->entry->result, s);
+}
+
+gw_value gw_rref_local_value(gw_scope *s, gw_rref *r) {
+    return rref_is_usable(s, r) ? local_value(s, r) : gw_none();
+}
+
+gw_value gw_to_here_value(gw_scope *s, gw_rref *r) {
+    if (!rref_is_usable(s, r)) return gw_none();
+    return r->entry ? local_value(s, r) : fetch_value(s, r);
+}
+
+gw_tensor *gw_to_here(gw_scope *s, gw_rref *r) {
+    return gw_tensor_of(s, gw_to_here_value(s, r));
+}

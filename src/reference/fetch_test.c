@@ -1,0 +1,68 @@
+#include "reference/references.h"
+
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <string.h>
+
+GW_FUNCTION(fetch_make, GW_POOL, "int") {
+    return gw_value_of(gw_full(s, GW_I64, gw_arg_int(s, a, 0), 2));
+}
+
+// Makes |other| worker believe that so many values are under way to this one.
+GW_FUNCTION(fetch_count_for_caller, GW_INLINE, "int") {
+    agent *here = s->agent;
+    env_enter(here->env);
+    agent_member(here, gw_arg_caller(a).rank)->fetch_count = (uint32_t)gw_arg_int(s, a, 0);
+    env_leave(here->env);
+    return gw_none();
+}
+
+static void expect(gw_scope *s, gw_status status, const char *text) {
+    assert_string_equal(gw_scope_error(s)->text, text);
+    assert_int_equal(gw_scope_error(s)->status, status);
+    gw_scope_clear(s);
+}
+
+static void fetch_unlisted(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_rref *r = gw_remote(s, 1, "fetch_make", 4);
+    assert_int_equal(gw_item_int(s, gw_select(s, gw_to_here(s, r), 0, 0)), 4);
+    uint64_t fork = r->fork;
+    r->fork = id_of(0, 99999);
+    gw_to_here(s, r);
+    expect(s, GW_REF_LOST, "w1: there is no such reference, or no more");
+    gw_wait(s, gw_rpc_async(s, 2, "fetch_make", gw_by_value(s, r)));
+    expect(s, GW_REF_LOST, "w2: fetch_make: w1: there is no such reference, or no more");
+    r->fork = fork;
+    assert_int_equal(gw_item_int(s, gw_select(s, gw_to_here(s, r), 0, 0)), 4);
+}
+
+static void it_tells_at_once_who_is_not_listed(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 3 }, fetch_unlisted, NULL);
+}
+
+static void fetch_too_much(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_rref *r = gw_remote(s, 1, "fetch_make", 4);
+    gw_rpc_sync(s, 1, "fetch_count_for_caller", LIMIT_FETCHES_PER_PEER);
+    gw_to_here(s, r);
+    expect(s, GW_OVERLOADED, "w1: 65536 values that w0 has asked for have not been sent");
+    gw_rpc_sync(s, 2, "fetch_make", gw_by_value(s, r));
+    expect(s, GW_OVERLOADED,
+           "w2: fetch_make: w1: 65536 values that w0 has asked for have not been sent");
+    gw_rpc_sync(s, 1, "fetch_count_for_caller", 0);
+    assert_int_equal(gw_item_int(s, gw_select(s, gw_to_here(s, r), 0, 0)), 4);
+}
+
+static void it_lets_a_worker_ask_for_so_many_values_at_a_time(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 3 }, fetch_too_much, NULL);
+}
+
+GW_TESTS(ref_fetch, it_tells_at_once_who_is_not_listed,
+         it_lets_a_worker_ask_for_so_many_values_at_a_time);

@@ -1,0 +1,268 @@
+// References on their way from one worker to another.
+#include "reference/references.h"
+
+#include "base/failpoint.h"
+#include "base/mem.h"
+#include "base/planted.h"
+
+// ---- Small messages ----
+
+static void send_two(agent *a, int to, message_kind kind, uint64_t x, uint64_t y) {
+    message *m = agent_message_on_loop(a, kind);
+    if (!m) return;
+    bytes_put_u64(&m->head, x);
+    bytes_put_u64(&m->head, y);
+    agent_send_on_loop(a, to, m, false, NULL);
+}
+
+gw_status fork_ask_on_loop(gw_rref *r) {
+    if (!map_put(&r->agent->references->pending, r->fork, r)) return GW_NO_MEMORY;
+    failpoint("fork_request");
+    send_two(r->agent, r->owner, KIND_FORK_REQUEST, r->id, r->fork);
+    return GW_OK;
+}
+
+void fork_accept_on_loop(agent *a, int parent, uint64_t fork) {
+    message *m = agent_message_on_loop(a, KIND_CHILD_ACCEPT);
+    if (!m) return;
+    bytes_put_u64(&m->head, fork);
+    agent_send_on_loop(a, parent, m, false, NULL);
+}
+
+void fork_acknowledge_on_loop(agent *a, int to, uint64_t fork, gw_status status) {
+    message *m = agent_message_on_loop(a, KIND_FORK_ACK);
+    if (!m) return;
+    bytes_put_u64(&m->head, fork);
+    bytes_put_u8(&m->head, (uint8_t)status);
+    agent_send_on_loop(a, to, m, false, NULL);
+}
+
+// ---- In a message that is sent ----
+
+static uint64_t draw_fork(agent *a) {
+    return id_of(a->rank, ++a->last_id);
+}
+
+static void write_special(bytes *table, int owner, uint64_t id, uint64_t fork, bool listed) {
+    bytes_put_u32(table, (uint32_t)owner);
+    bytes_put_u64(table, id);
+    bytes_put_u64(table, fork);
+    bytes_put_u8(table, listed);
+}
+
+static bool no_memory(gw_error *error) {
+    error_set(error, GW_NO_MEMORY, "no memory for a reference in a message");
+    return false;
+}
+
+// R2, R3
+static bool write_own(gw_rref *r, int to, bytes *table, gw_error *error) {
+    entry *e = r->entry;
+    uint64_t fork = to == r->owner ? 0 : draw_fork(r->agent);
+    if (!entry_name_on_loop(e)) return no_memory(error);
+    if (fork && entry_list_on_loop(e, fork, to, error)) return false;
+    write_special(table, r->owner, e->id, fork, true);
+    return true;
+}
+
+// R3, R4
+static bool write_held(gw_rref *r, int to, bytes *table, gw_error *error) {
+    references *rs = r->agent->references;
+    if (to == r->owner) {
+        write_special(table, r->owner, r->id, 0, true);
+        return true;
+    }
+    uint64_t fork = draw_fork(r->agent);
+    if (planted(PLANTED_RELEASE_BEFORE_CHILD)) {
+        write_special(table, r->owner, r->id, fork, false);
+        return true;
+    }
+    pin *p = mem_alloc(sizeof *p);
+    if (!p || !map_put(&rs->pins, fork, p)) {
+        mem_free(p);
+        return no_memory(error);
+    }
+    *p = (pin){ .rref = handle_retain(r), .child = to };
+    r->pin_count++;
+    rs->pin_count++;
+    write_special(table, r->owner, r->id, fork, false);
+    return true;
+}
+
+bool reference_write_on_loop(gw_rref *r, int to, bytes *table, gw_error *error) {
+    if (rref_check(r, error)) return false;
+    return r->entry ? write_own(r, to, table, error) : write_held(r, to, table, error);
+}
+
+void fork_unpin_on_loop(agent *a, uint64_t fork) {
+    pin *p = map_take(&a->references->pins, fork);
+    if (!p) return;
+    gw_rref *r = p->rref;
+    a->references->pin_count--;
+    r->pin_count--;
+    if (r->leaving) release_on_loop(r);
+    handle_release(r);
+    mem_free(p);
+    leaving_check_on_loop(a);
+}
+
+void reference_unwrite_on_loop(gw_rref *r, int to, const uint8_t *written) {
+    reader in = reader_of(written, 4 + 8 + 8);
+    reader_u32(&in);
+    reader_u64(&in);
+    uint64_t fork = reader_u64(&in);
+    if (!fork) return;
+    if (r->entry) {
+        entry_unlist_on_loop(r->entry, fork, to);
+    } else {
+        fork_unpin_on_loop(r->agent, fork);
+    }
+}
+
+// ---- In a message that came ----
+
+static gw_status read_own(agent *a, uint64_t id, gw_rref **out) {
+    entry *e = entry_of_on_loop(a, id);
+    gw_error error;
+    *out = rref_open_on_loop(a, a->rank, e ? entry_retain_on_loop(e) : NULL);
+    if (!*out) {
+        if (e) entry_release_on_loop(e);
+        return GW_NO_MEMORY;
+    }
+    if (e) return GW_OK;
+    no_such_reference(&error);
+    rref_fail_on_loop(*out, &error);
+    return GW_OK;
+}
+
+static gw_status read_held(agent *a, int from, int owner, uint64_t id, uint64_t fork, bool listed,
+                           gw_rref **out) {
+    gw_rref *r = rref_open_on_loop(a, owner, NULL);
+    if (!r) return GW_NO_MEMORY;
+    r->id = id;
+    r->fork = fork;
+    *out = r;
+    if (agent_member(a, owner)->lost) {
+        rref_lose_on_loop(r);
+        if (!listed) fork_accept_on_loop(a, from, fork);
+        return GW_OK;
+    }
+    if (listed) {
+        r->state = FORK_CONFIRMED;
+        atomic_store_explicit(&r->confirmed, true, memory_order_release);
+        return GW_OK;
+    }
+    r->state = FORK_PENDING;
+    r->parent = from;
+    if (planted(PLANTED_ACCEPT_BEFORE_ACK)) {
+        fork_accept_on_loop(a, from, fork);
+        r->parent = -1;
+    }
+    return fork_ask_on_loop(r);
+}
+
+gw_status reference_read_on_loop(agent *a, int from, reader *table, gw_rref **out,
+                                 gw_error *error) {
+    uint32_t owner = reader_u32(table);
+    uint64_t id = reader_u64(table), fork = reader_u64(table);
+    uint8_t listed = reader_u8(table);
+    bool home = owner == (uint32_t)a->rank;
+    if (table->failed || owner >= (uint32_t)a->member_count || !id || listed > 1 ||
+        (!home && (!fork || id_rank(fork) != (uint64_t)from)) ||
+        (!home && listed && owner != (uint32_t)from))
+        return error_set(error, GW_PROTOCOL, "reference: fields that mean nothing");
+    gw_status status =
+        home ? read_own(a, id, out) : read_held(a, from, (int)owner, id, fork, listed, out);
+    if (!status) return GW_OK;
+    error_set(error, GW_NO_MEMORY, "no memory for a reference in a message");
+    return status;
+}
+
+// ---- The owner lists, the child is accepted, the parent lets go ----
+
+// R6
+static bool is_gone(const member *maker, uint64_t id) {
+    if (planted(PLANTED_INSERT_IF_ABSENT)) return false;
+    return maker->lost || (id <= maker->last_result && !planted(PLANTED_NO_TOMBSTONE));
+}
+
+static gw_status find_for_fork(agent *a, uint64_t id, entry **out) {
+    uint64_t maker = id_rank(id);
+    *out = entry_of_on_loop(a, id);
+    if (*out) return GW_OK;
+    if (maker >= (uint64_t)a->member_count || maker == (uint64_t)a->rank ||
+        is_gone(agent_member(a, (int)maker), id))
+        return GW_REF_LOST;
+    *out = entry_open_on_loop(a, id);
+    if (!*out) return GW_NO_MEMORY;
+    (*out)->count = 0;  // kept by the fork alone
+    return GW_OK;
+}
+
+static void requested(agent *a, int from, uint64_t id, uint64_t fork) {
+    entry *e;
+    gw_status status = find_for_fork(a, id, &e);
+    if (!status && (status = entry_list_on_loop(e, fork, from, NULL)))
+        entry_release_on_loop(entry_retain_on_loop(e));
+    failpoint("fork_listed");
+    fork_acknowledge_on_loop(a, from, fork, status);
+}
+
+static void explain_refusal(const gw_rref *r, gw_status status, gw_error *out) {
+    const char *owner = agent_member(r->agent, r->owner)->name;
+    if (status == GW_LIMIT) {
+        error_set(out, GW_LIMIT, "%s: this worker holds %d references to values of %s already",
+                  owner, LIMIT_FORKS_PER_PEER, owner);
+    } else if (status == GW_NO_MEMORY) {
+        error_set(out, GW_NO_MEMORY, "%s: no memory for a reference", owner);
+    } else {
+        no_such_reference(out);
+    }
+}
+
+// Only its owner says so.
+static void confirm(agent *a, int from, uint64_t fork, gw_status status) {
+    gw_rref *r = map_find(&a->references->pending, fork);
+    if (!r || r->owner != from) return;
+    map_take(&a->references->pending, fork);
+    if (!status && r->state == FORK_PENDING) {
+        r->state = FORK_CONFIRMED;
+        atomic_store_explicit(&r->confirmed, true, memory_order_release);
+    } else if (status) {
+        gw_error error;
+        explain_refusal(r, status, &error);
+        rref_fail_on_loop(r, &error);
+    }
+    failpoint("fork_confirmed");
+    if (r->parent >= 0) fork_accept_on_loop(a, r->parent, fork);
+    r->parent = -1;
+    if (r->leaving || r->dropped) release_on_loop(r);
+    leaving_check_on_loop(a);
+}
+
+// Only the child says so.
+static void accepted(agent *a, int from, uint64_t fork) {
+    const pin *p = map_find(&a->references->pins, fork);
+    if (p && p->child == from) fork_unpin_on_loop(a, fork);
+}
+
+gw_status fork_received_on_loop(agent *a, int from, message *m, gw_error *error) {
+    reader r = reader_of(m->head.data, m->head.size);
+    uint64_t x = reader_u64(&r), y = 0;
+    uint8_t status = 0;
+    if (m->kind == KIND_FORK_ACK)
+        status = reader_u8(&r);
+    else if (m->kind != KIND_CHILD_ACCEPT)
+        y = reader_u64(&r);
+    message_kind kind = m->kind;
+    message_release(m);
+    if (r.failed)
+        return error_set(error, GW_PROTOCOL, "a message about references that is cut off");
+    switch (kind) {
+    case KIND_ACCEPTED: confirm(a, from, y, GW_OK); break;
+    case KIND_FORK_REQUEST: requested(a, from, x, y); break;
+    case KIND_FORK_ACK: confirm(a, from, x, status); break;
+    default: accepted(a, from, x); break;
+    }
+    return GW_OK;
+}

@@ -1,0 +1,95 @@
+// What the loss of a worker does to references (docs/PROTOCOL.md, R9).
+#include "reference/references.h"
+
+#include "base/planted.h"
+
+// ---- Values that it owned ----
+
+void rref_lose_on_loop(gw_rref *r) {
+    gw_error error;
+    promise_explain_lost_owner(agent_member(r->agent, r->owner), &error);
+    rref_fail_on_loop(r, &error);
+}
+
+static void lose_users(agent *a, int rank) {
+    references *rs = a->references;
+    list_each(l, &rs->users) {
+        gw_rref *r = list_entry(l, gw_rref, link);
+        if (r->owner != rank) continue;
+        bool pending = map_take(&rs->pending, r->fork) != NULL;
+        rref_lose_on_loop(r);
+        if (pending && r->parent >= 0) fork_accept_on_loop(a, r->parent, r->fork);
+        r->parent = -1;
+        if (r->dropped) release_on_loop(r);
+    }
+}
+
+// ---- Forks that it will not accept, or that nobody will list ----
+
+static void lose_pins(agent *a, int rank) {
+    map_entry *m;
+    for (size_t i = 0; (m = map_next(&a->references->pins, &i));) {
+        const pin *p = m->value;
+        if (p->child != rank && p->rref->owner != rank) continue;
+        fork_unpin_on_loop(a, m->key);
+        i--;  // another may have moved there
+    }
+}
+
+// ---- What it held ----
+
+static void strike_off(entry *e, int rank) {
+    map_entry *m;
+    for (size_t i = 0; (m = map_next(&e->forks, &i));) {
+        if ((intptr_t)m->value != rank + 1) continue;
+        map_take(&e->forks, m->key);
+        agent_member(e->agent, rank)->fork_count--;
+        i--;  // another may have moved there
+    }
+}
+
+static void strike_off_all(agent *a, int rank) {
+    if (planted(PLANTED_KEEP_DEAD_FORKS)) return;
+    list_each(l, &a->references->entries) {
+        entry *e = list_entry(l, entry, link);
+        if (!e->forks.count) continue;
+        entry_retain_on_loop(e);
+        strike_off(e, rank);
+        entry_release_on_loop(e);
+    }
+}
+
+// ---- What it would have made ----
+
+static bool is_unrequested_of(const entry *e, int rank) {
+    return !e->requested && !e->made && e->id && id_rank(e->id) == (uint64_t)rank;
+}
+
+static void fail_unrequested(agent *a, int rank) {
+    gw_error error;
+    references *rs = a->references;
+    list_node lost;
+    list_init(&lost);
+    list_each(l, &rs->entries) {
+        if (!is_unrequested_of(list_entry(l, entry, link), rank)) continue;
+        list_remove(l);
+        list_append(&lost, l);
+    }
+    no_such_reference(&error);
+    // Whoever is told may let go of others.
+    for (list_node *l; (l = list_take(&lost));) {
+        list_append(&rs->entries, l);
+        entry_make_on_loop(list_entry(l, entry, link), result_of_error(&error), NULL);
+    }
+}
+
+void references_lost_on_loop(agent *a, int rank) {
+    if (!a->references) return;
+    // Who leaves then has been told that nothing moves any more, and this worker is about to be.
+    if (a->phase == AGENT_DRAINING && a->peers && peers_has_left(a->peers, rank))
+        references_report_on_loop(a);
+    lose_users(a, rank);
+    lose_pins(a, rank);
+    strike_off_all(a, rank);
+    fail_unrequested(a, rank);
+}

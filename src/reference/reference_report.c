@@ -1,0 +1,122 @@
+// What references there are: for programs that ask, and for the log when a worker leaves.
+#include "reference/references.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+// ---- Where they were made ----
+
+const char *site_keep_on_loop(references *rs, const char *site, size_t size) {
+    char text[LIMIT_SITE_BYTES + 1];
+    if (size > LIMIT_SITE_BYTES) size = LIMIT_SITE_BYTES;
+    for (size_t i = 0; i < size; i++) text[i] = site[i] < ' ' || site[i] > '~' ? '?' : site[i];
+    text[size] = '\0';
+    if (!size) return "";
+    char *kept = map_find_name(&rs->sites, text);
+    if (kept) return kept;
+    if (rs->sites.count >= LIMIT_SITES || !(kept = mem_strdup(text))) return "";
+    if (map_put_name(&rs->sites, kept, kept)) return kept;
+    mem_free(kept);
+    return "";
+}
+
+void sites_free(references *rs) {
+    map_entry *m;
+    for (size_t i = 0; (m = map_next(&rs->sites, &i));) mem_free(m->value);
+    map_fini(&rs->sites);
+}
+
+void entry_say_site_on_loop(entry *e, const char *site, size_t size) {
+    e->site = site_keep_on_loop(e->agent->references, site, size);
+}
+
+// ---- All of them ----
+
+typedef struct listing {
+    agent *agent;
+    int64_t now_ns;
+    void (*add)(struct listing *l, const gw_reference_info *info);
+    gw_reference_info *out;
+    int max, count;
+} listing;
+
+static const char *what_is(const entry *e) {
+    if (!e->made) return "being made";
+    if (e->object) return e->object->class->name;
+    if (result_error(e->result)) return "error";
+    return e->result->parcel ? "value" : gw_kind_name(e->result->value.kind);
+}
+
+static int64_t age_ms(const listing *l, int64_t since_ns) {
+    return (l->now_ns - since_ns) / 1000000;
+}
+
+static void list_entry_of(listing *l, const entry *e) {
+    agent *a = l->agent;
+    gw_reference_info info = { .id = e->id,
+                               .owner = agent_member(a, a->rank)->worker,
+                               .what = what_is(e),
+                               .site = e->site,
+                               .age_ms = age_ms(l, e->since_ns),
+                               .is_confirmed = true,
+                               .is_mine = true };
+    map_entry *m;
+    for (size_t i = 0; (m = map_next(&e->forks, &i));) {
+        info.holder = agent_member(a, (int)(intptr_t)m->value - 1)->worker;
+        l->add(l, &info);
+    }
+    info.holder = info.owner;
+    if (e->count) l->add(l, &info);
+}
+
+static void list_user(listing *l, const gw_rref *r) {
+    agent *a = l->agent;
+    if (r->dropped || r->failed || r->state == FORK_GIVEN_BACK) return;
+    gw_reference_info info = { .id = r->id,
+                               .owner = agent_member(a, r->owner)->worker,
+                               .holder = agent_member(a, a->rank)->worker,
+                               .what = "",
+                               .site = r->site,
+                               .age_ms = age_ms(l, r->since_ns),
+                               .is_confirmed = r->state == FORK_CONFIRMED };
+    l->add(l, &info);
+}
+
+static void write_out(listing *l, const gw_reference_info *info) {
+    if (l->count < l->max) l->out[l->count] = *info;
+    l->count++;
+}
+
+int gw_references(gw_scope *s, gw_reference_info *out, int max) {
+    agent *a = s->error ? NULL : agent_of(s);
+    if (!a) return 0;
+    listing l = { .agent = a, .add = write_out, .out = out, .max = out ? max : 0 };
+    env_enter(a->env);
+    l.now_ns = env_now_ns(a->env);
+    list_each(n, &a->references->entries) list_entry_of(&l, list_entry(n, entry, link));
+    list_each(n, &a->references->users) list_user(&l, list_entry(n, gw_rref, link));
+    env_leave(a->env);
+    return l.count;
+}
+
+// ---- What is left when a worker leaves ----
+
+static void report(listing *l, const gw_reference_info *info) {
+    if (info->holder.rank == info->owner.rank || l->count++ >= l->max) return;
+    log_line("%s leaves while %s holds a reference to its %s%s%s, %lld ms old", info->owner.name,
+             info->holder.name, info->what, info->site[0] ? " of " : "", info->site,
+             (long long)info->age_ms);
+}
+
+void references_report_on_loop(agent *a) {
+    enum { LINES = 20 };
+    if (a->references->is_reported) return;
+    a->references->is_reported = true;
+    listing l = { .agent = a, .now_ns = env_now_ns(a->env), .add = report, .max = LINES };
+    list_each(n, &a->references->entries) list_entry_of(&l, list_entry(n, entry, link));
+    if (l.count > LINES)
+        log_line("%s leaves while others hold %d references more to values of its",
+                 agent_member(a, a->rank)->name, l.count - LINES);
+}

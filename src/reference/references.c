@@ -1,0 +1,132 @@
+// The table of references of one agent.
+#include "reference/references.h"
+
+#include "base/mem.h"
+
+gw_status references_open(agent *a, gw_error *error) {
+    references *rs = mem_calloc(sizeof *rs);
+    if (!rs) return error_set(error, GW_NO_MEMORY, "no memory for references");
+    rs->agent = a;
+    list_init(&rs->entries);
+    list_init(&rs->users);
+    rs->turn = turn_open_on_loop(a);
+    if (!rs->turn) {
+        mem_free(rs);
+        return error_set(error, GW_NO_MEMORY, "no memory for references");
+    }
+    a->references = rs;
+    return GW_OK;
+}
+
+gw_status references_received_on_loop(agent *a, int from, message *m, gw_error *error) {
+    switch (m->kind) {
+    case KIND_RELEASE: return release_received_on_loop(a, from, m, error);
+    case KIND_FETCH: return fetch_received_on_loop(a, from, m, error);
+    case KIND_FORWARD_VALUE: return fetch_forward_received_on_loop(a, from, m, error);
+    default: return fork_received_on_loop(a, from, m, error);
+    }
+}
+
+// ---- Shutdown ----
+
+// What an object holds goes with the object, once nobody holds that any more. Objects of several workers that hold each
+// other stay, and are reported: see references_report_on_loop. Who has the turn of an object has its scope.
+static void leave_to_object(const entry *e) {
+    const object *o = e->object;
+    if (!o || o->own->slots[SCOPE_TURN].data || e->count) return;
+    for (uint32_t i = 0; i < o->own->handle_count; i++) {
+        gw_rref *r = rref_of_handle(o->own->handles[i]);
+        if (r) r->of_object = true;
+    }
+}
+
+void references_give_back_on_loop(agent *a) {
+    references *rs = a->references;
+    list_each(l, &rs->entries) leave_to_object(list_entry(l, entry, link));
+    list_each(l, &rs->users) {
+        gw_rref *r = list_entry(l, gw_rref, link);
+        if (r->state != FORK_GIVEN_BACK && !r->of_object) release_on_loop(r);
+        r->of_object = false;
+    }
+    release_flush_on_loop(a);
+}
+
+size_t references_pending(const agent *a) {
+    const references *rs = a->references;
+    return rs->pending.count + rs->pin_count + rs->release_count;
+}
+
+// ---- The end ----
+
+void references_stop_on_loop(agent *a, const gw_error *why) {
+    references *rs = a->references;
+    if (!rs) return;
+    list_node told;
+    list_init(&told);
+    list_splice(&told, &rs->entries);
+    // Whoever is told may let go of others.
+    for (list_node *l; (l = list_take(&told));) {
+        list_append(&rs->entries, l);
+        entry *e = list_entry(l, entry, link);
+        if (!e->made) entry_make_on_loop(e, result_of_error(why), NULL);
+    }
+}
+
+static void close_entry(entry *e) {
+    list_remove(&e->link);
+    object *o = e->object;
+    result *r = e->result;
+    e->object = NULL;
+    e->result = NULL;
+    turn_release(e->turn);
+    map_fini(&e->forks);
+    if (o) object_close(o);
+    if (r) result_release(r);
+}
+
+static void let_pins_go(references *rs) {
+    map_entry *m;
+    for (size_t i = 0; (m = map_next(&rs->pins, &i));) {
+        pin *p = m->value;
+        p->rref->pin_count--;
+        handle_release(p->rref);
+        mem_free(p);
+    }
+    map_fini(&rs->pins);
+}
+
+static void let_users_go(references *rs) {
+    for (list_node *l; (l = list_take(&rs->users));) {
+        gw_rref *r = list_entry(l, gw_rref, link);
+        list_remove(&r->out);
+        if (r->dropped) rref_forget_on_loop(r);
+    }
+}
+
+// Values may hold references, so each is let go before the next is looked for.
+void references_close(agent *a) {
+    references *rs = a->references;
+    if (!rs) return;
+    let_pins_go(rs);
+    while (!list_is_empty(&rs->entries)) {
+        entry *e = list_entry(rs->entries.next, entry, link);
+        bool unused = !e->count;
+        close_entry(e);
+        if (unused) mem_give(e, sizeof *e);
+    }
+    env_enter(a->env);
+    let_users_go(rs);
+    if (rs->release_timer.armed) env_set_timer(a->env, &rs->release_timer, ENV_NEVER);
+    env_leave(a->env);
+}
+
+void references_free(agent *a) {
+    references *rs = a->references;
+    if (!rs) return;
+    map_fini(&rs->by_id);
+    map_fini(&rs->pending);
+    map_fini(&rs->pins);
+    sites_free(rs);
+    turn_release(rs->turn);
+    mem_free(rs);
+}

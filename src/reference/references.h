@@ -1,0 +1,141 @@
+// References, from the inside. docs/PROTOCOL.md, "References", has the rules that are quoted as R1 to R9.
+//
+// Ownership: the agent has one table of references; entries are counted by the handles and requests here that use them and
+// kept by the forks listed in them. Threads: the loop role, but for what handles say of themselves.
+#ifndef REFERENCE_REFERENCES_H
+#define REFERENCE_REFERENCES_H
+
+#include "agent/context.h"
+#include "call/promise.h"
+#include "agent/upward.h"
+#include <gradwire/ref.h>
+
+struct call;
+
+struct entry {
+    agent *agent;
+    uint64_t id;     // 0: has not been sent away
+    uint32_t count;  // handles and requests here
+    int64_t since_ns;
+    const char *site;  // where it was asked for, for people; of |sites|
+    map forks;         // the listing: rank of the holder + 1, by fork
+    bool requested;    // else it awaits the creating request
+    bool made;
+    result *result;  // once made, unless |object|
+    object *object;
+    turn *turn;          // of the object that has given out the value; one count, or NULL
+    list_node awaiting;  // of continuation
+    list_node link;      // in |entries|
+};
+
+typedef enum fork_state {
+    FORK_UNSENT,   // its creating request has not been sent
+    FORK_PENDING,  // awaits accepted, or fork ack
+    FORK_CONFIRMED,
+    FORK_FAILED,     // |failed| says why: it is of no use
+    FORK_GIVEN_BACK  // at shutdown
+} fork_state;
+
+struct gw_rref {
+    gw_handle handle;
+    agent *agent;  // NULL: a poison
+    int owner;
+    int64_t since_ns;
+    const char *site;  // of |sites|
+
+    // on the owner
+    entry *entry;
+
+    // elsewhere
+    uint64_t id, fork;
+    fork_state state;
+    _Atomic bool confirmed;
+    int parent;          // that held it for us until the owner lists the fork; -1: nobody
+    uint32_t pin_count;  // forks made of it whose children have not been accepted
+    bool leaving;        // to be given back as soon as it may be
+    bool dropped;        // no handle any more: freed once it is given back
+    bool of_object;      // at shutdown: an object of this worker holds it
+    result *failed;
+    list_node link;  // in |users|
+    list_node out;   // in |releases| of the owner
+};
+
+// A fork made here of a reference held here, which is held until the child is accepted (R4).
+typedef struct pin {
+    gw_rref *rref;  // one count
+    int child;
+} pin;
+
+typedef struct references {
+    agent *agent;
+    map by_id;          // entries
+    list_node entries;  // all
+    int entry_count;
+    bool has_unused;    // entries that go once no message to oneself is under way
+    int closing_count;  // objects whose end has not come yet
+
+    list_node users;  // forks held here
+    map pending;      // of them, those that await accepted or fork ack; by fork
+    map pins;         // by fork
+    uint32_t pin_count;
+
+    map sites;   // texts, by themselves
+    turn *turn;  // of parameters that no object has given out
+
+    uint32_t release_count;  // in |releases| of the members
+    timer release_timer;
+    int release_tries;  // planted bugs'
+    bool is_reported;   // what is left
+} references;
+
+extern gw_rref rref_poison;
+
+// ---- Handles: rref.c ----
+gw_rref *rref_open_on_loop(agent *a, int owner,
+                           entry *e);   // one count; NULL without memory. Takes a count on |e|
+gw_rref *rref_of_handle(gw_handle *h);  // NULL if it is of another class
+void rref_fail_on_loop(gw_rref *r, const gw_error *why);
+void rref_lose_on_loop(gw_rref *r);    // its owner is lost
+void rref_forget_on_loop(gw_rref *r);  // frees one that was dropped
+// Fails |error| if |r| is of no use now: poison, failed, given back.
+gw_status rref_check(const gw_rref *r, gw_error *error);
+bool rref_is_usable(gw_scope *s,
+                    const gw_rref *r);  // not a poison, and of the agent of |s|; else fails |s|
+
+// ---- The owner's side: entry.c ----
+entry *entry_open_on_loop(agent *a, uint64_t id);  // one count; NULL without memory
+bool entry_name_on_loop(entry *e);  // draws its id if it has none; false without memory
+gw_status entry_list_on_loop(entry *e, uint64_t fork, int holder, gw_error *error);
+void entry_unlist_on_loop(entry *e, uint64_t fork, int holder);
+entry *entry_retain_on_loop(entry *e);
+entry *entry_of_on_loop(agent *a, uint64_t id);  // NULL if there is none
+gw_status no_such_reference(gw_error *error);
+turn *entry_turn_on_loop(
+    const entry *e);  // in which a value with parameters is changed; NULL: it has none
+
+// ---- Listing them: listing.c ----
+// The one text for all that is like |site|, fit to be printed. "" without memory.
+const char *site_keep_on_loop(references *rs, const char *site, size_t size);
+void sites_free(references *rs);
+
+// ---- Forks: fork.c ----
+gw_status fork_received_on_loop(agent *a, int from, message *m, gw_error *error);
+void fork_acknowledge_on_loop(agent *a, int to, uint64_t fork, gw_status status);
+void fork_unpin_on_loop(agent *a, uint64_t fork);
+gw_status fork_ask_on_loop(gw_rref *r);                         // the owner to list it
+void fork_accept_on_loop(agent *a, int parent, uint64_t fork);  // lets the parent go
+
+// ---- Giving back: release.c ----
+void release_on_loop(gw_rref *r);  // now, or once it may be; frees it if it was dropped
+void release_flush_on_loop(agent *a);
+gw_status release_received_on_loop(agent *a, int from, message *m, gw_error *error);
+
+// ---- Fetching: fetch.c ----
+gw_status fetch_received_on_loop(agent *a, int from, message *m, gw_error *error);
+gw_status fetch_forward_received_on_loop(agent *a, int from, message *m, gw_error *error);
+gw_status fetch_send_on_loop(struct call *c, const gw_rref *r);
+result *fetch_result(const entry *e);  // of one that is made: one count
+// Waits until the entry behind |r| is made; INVALID if that is on another worker.
+gw_status local_entry(gw_scope *s, gw_rref *r, gw_error *error);
+
+#endif

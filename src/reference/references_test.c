@@ -1,0 +1,80 @@
+#include "reference/references.h"
+
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+static message *make(agent *a, message_kind kind, size_t size) {
+    message *m = agent_message_on_loop(a, kind);
+    assert_non_null(m);
+    for (size_t i = 0; i < size; i++) bytes_put_u8(&m->head, 0);
+    return m;
+}
+
+// Every message of the room, cut anywhere before its end.
+static void receive_cut(gw_scope *s, int rank, void *context) {
+    (void)context;
+    static const struct {
+        message_kind kind;
+        size_t size;
+    } all[] = { { KIND_ACCEPTED, 16 },     { KIND_FORK_REQUEST, 16 }, { KIND_FORK_ACK, 9 },
+                { KIND_CHILD_ACCEPT, 8 },  { KIND_RELEASE, 4 },       { KIND_FETCH, 24 },
+                { KIND_FORWARD_VALUE, 28 } };
+    if (rank != 0) return;
+    agent *a = s->agent;
+    env_enter(a->env);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        for (size_t size = 0; size < all[i].size; size++) {
+            gw_error error;
+            message *m = make(a, all[i].kind, size);
+            assert_int_equal(references_received_on_loop(a, 1, m, &error), GW_PROTOCOL);
+        }
+    }
+    assert_int_equal(references_pending(a), 0);
+    assert_int_equal(a->references->entry_count, 0);
+    env_leave(a->env);
+}
+
+static void it_refuses_messages_that_are_cut_off(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2 }, receive_cut, NULL);
+}
+
+static gw_status read(agent *a, uint32_t owner, uint64_t id, uint64_t fork, uint8_t listed) {
+    bytes b = { 0 };
+    gw_error error;
+    gw_rref *r = NULL;
+    bytes_put_u32(&b, owner);
+    bytes_put_u64(&b, id);
+    bytes_put_u64(&b, fork);
+    bytes_put_u8(&b, listed);
+    reader in = reader_of(b.data, b.size);
+    gw_status status = reference_read_on_loop(a, 1, &in, &r, &error);
+    bytes_fini(&b);
+    assert_true(status == GW_PROTOCOL ? !r : r != NULL);
+    handle_release(r);
+    return status;
+}
+
+static void read_odd(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    agent *a = s->agent;
+    env_enter(a->env);
+    assert_int_equal(read(a, 77, 5, id_of(1, 5), 0), GW_PROTOCOL);  // nobody
+    assert_int_equal(read(a, 2, 0, id_of(1, 5), 0), GW_PROTOCOL);   // no value
+    assert_int_equal(read(a, 2, 5, 0, 0), GW_PROTOCOL);             // no fork
+    assert_int_equal(read(a, 2, 5, id_of(2, 5), 0), GW_PROTOCOL);   // another's fork
+    assert_int_equal(read(a, 2, 5, id_of(1, 5), 1), GW_PROTOCOL);   // another's listing
+    assert_int_equal(read(a, 2, 5, id_of(1, 5), 2), GW_PROTOCOL);
+    // One that comes home to nothing is lost, which is no error of the message.
+    assert_int_equal(read(a, 0, id_of(1, 5), 0, 1), GW_OK);
+    env_leave(a->env);
+}
+
+static void it_refuses_references_that_mean_nothing(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 3 }, read_odd, NULL);
+}
+
+GW_TESTS(ref_references, it_refuses_messages_that_are_cut_off,
+         it_refuses_references_that_mean_nothing);

@@ -1,0 +1,70 @@
+// gw_remote: a call whose result stays where it is made.
+#include "reference/references.h"
+
+#include "call/call.h"
+
+#include <string.h>
+
+static gw_status open_rref(call *c, gw_scope *s, gw_rref **out) {
+    agent *a = c->agent;
+    *out = rref_open_on_loop(a, c->to >= 0 ? c->to : a->rank, NULL);
+    if (*out) return GW_OK;
+    scope_fail(s, GW_NO_MEMORY, "no memory for a reference");
+    return GW_NO_MEMORY;
+}
+
+// To oneself: the entry is here at once, and the handle is on it.
+static gw_status name_own(call *c, gw_rref *r) {
+    entry *e = entry_open_on_loop(c->agent, c->fixed.result);
+    if (!e) return error_set(&c->error, GW_NO_MEMORY, "no memory for a reference");
+    e->requested = true;
+    r->entry = e;
+    list_remove(&r->link);
+    return GW_OK;
+}
+
+static gw_status name_held(call *c, gw_rref *r) {
+    agent *a = c->agent;
+    r->id = c->fixed.result;
+    r->fork = c->fixed.result_fork = id_of(a->rank, ++a->last_id);
+    r->state = FORK_PENDING;
+    r->site = site_keep_on_loop(a->references, site_base(c->site), strlen(site_base(c->site)));
+    if (map_put(&a->references->pending, r->fork, r)) return GW_OK;
+    return error_set(&c->error, GW_NO_MEMORY, "no memory for a reference");
+}
+
+static void fail(call *c, gw_rref *r) {
+    if (r->entry) {
+        entry_make_on_loop(r->entry, result_of_error(&c->error), NULL);
+    } else {
+        map_take(&c->agent->references->pending, r->fork);
+        rref_fail_on_loop(r, &c->error);
+    }
+}
+
+static void send(call *c, gw_rref *r) {
+    agent *a = c->agent;
+    gw_status status = c->error.status;
+    if (!status) {
+        c->fixed.result = id_of(a->rank, ++a->last_id);
+        status = c->to == a->rank ? name_own(c, r) : name_held(c, r);
+    }
+    if (!status) status = call_send_on_loop(c);
+    if (status) fail(c, r);
+}
+
+gw_rref *gw_remote_values(gw_scope *s, gw_call_options options, gw_target to, const char *function,
+                          int count, const gw_value *args) {
+    agent *a = s->error ? NULL : agent_of(s);
+    if (!a) return &rref_poison;
+    call c;
+    gw_rref *r;
+    call_init(&c, s, options, to, function, count, args, false);
+    env_enter(a->env);
+    call_await_room_on_loop(&c);
+    if (open_rref(&c, s, &r) == GW_OK) send(&c, r);
+    env_leave(a->env);
+    call_fini(&c);
+    r = scope_own(s, r);
+    return r ? r : &rref_poison;
+}

@@ -1,0 +1,389 @@
+// What a peer is doing, as a table. docs/PROTOCOL.md, "Hello", is the specification.
+#include "session/peers_internal.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/status.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MS ((int64_t)1000000)
+
+enum {
+    RETRY_FIRST_MS = 10,
+    RETRY_MAX_MS = 500,
+    HIGHER_RANK_WAITS_MS = 20,
+    HELD_MS = 1000,
+    GOODBYE_TRIES = 10
+};
+
+static const line_events attempt_events;
+
+static void retry_in(peer *x, int64_t delay_ns) {
+    env *e = x->peers->options.env;
+    env_set_timer(e, &x->retry, env_now_ns(e) + delay_ns);
+}
+
+static void drop_line(peer *x) {
+    env_set_timer(x->peers->options.env, &x->retry, ENV_NEVER);
+    line_close(x->line);
+    x->line = NULL;
+}
+
+// A peer that answers a hello is there, however often connections to it break: the time to give up counts from the first
+// failure since then. Attempts come slower while they bring nothing: no frame, and no connection that held for a while.
+static void note_failure(peer *x, bool was_connected) {
+    int64_t now = env_now_ns(x->peers->options.env);
+    uint64_t progress = x->session.received + x->session.acked;
+    bool held = was_connected && now - x->connected_ns > HELD_MS * MS;
+    if (held || progress != x->progress) x->tries = 0;
+    x->progress = progress;
+    if (x->gives_up_ns) return;
+    int64_t limit_ms = x->connected_ns ? LIMIT_RECONNECT_MS : LIMIT_CONNECT_MS;
+    x->gives_up_ns = now + limit_ms * MS;
+}
+
+// ---- Actions ------------------------------------------------------------------------------------------------------
+static void retry_now(peer *x) {
+    note_failure(x, false);
+    retry_in(x, 0);
+}
+
+static void connect_to(peer *x) {
+    env *e = x->peers->options.env;
+    gw_status status =
+        line_connect(e, x->address, x->peers->staging, &attempt_events, x, &x->line, &x->why);
+    if (status == GW_OK) {
+        int64_t due = env_now_ns(e) + LIMIT_HELLO_MS * MS;
+        bool ends = due >= x->gives_up_ns && !x->peers->is_patient;
+        line_set_deadline(x->line, ends ? x->gives_up_ns : due);
+        return;
+    }
+    bool hopeless = status == GW_INVALID || status == GW_NOT_FOUND;
+    peer_apply(x, hopeless ? PEER_DEAD : PEER_BROKEN);
+}
+
+static void say_hello(peer *x) {
+    const peers_options *o = &x->peers->options;
+    x->attempt = x->connection + 1;
+    hello h = {
+        .kind = HELLO_SESSION,
+        .from_rank = (uint32_t)o->rank,
+        .from_incarnation = o->incarnation,
+        .to_rank = (uint32_t)x->rank,
+        .to_incarnation = x->incarnation,
+        .connection = x->attempt,
+        .received = x->session.received,
+    };
+    line_say(x->line, &h);
+}
+
+static void back_off(peer *x) {
+    drop_line(x);
+    note_failure(x, false);
+    int64_t delay_ms = RETRY_FIRST_MS;
+    for (int i = 0; i < x->tries && delay_ms < RETRY_MAX_MS; i++) delay_ms *= 2;
+    if (delay_ms > RETRY_MAX_MS) delay_ms = RETRY_MAX_MS;
+    x->tries++;
+    // Half of it is left to chance, so that two that fail together do not go on failing together.
+    env *e = x->peers->options.env;
+    int64_t half = delay_ms * MS / 2;
+    retry_in(x, half + (int64_t)(env_random_u64(e) % (uint64_t)half));
+}
+
+static void try_larger_number(peer *x) {
+    drop_line(x);
+    retry_in(x, 0);
+}
+
+static void begin_stream(peer *x) {
+    x->connected_ns = env_now_ns(x->peers->options.env);
+    x->gives_up_ns = 0;
+    x->is_blocked = false;
+    line_stream(x->line, &peer_connection_events, x);
+    peer_update_busy(x);  // a hello acknowledges, too
+    peer_tell_of_room(x);
+    peers_make_dirty(x);
+}
+
+// "A closed connection is evidence that the peer has ended, so both sides ask at once."
+static void ask_at_once(peer *x) {
+    session_detach(&x->session);
+    drop_line(x);
+    note_failure(x, true);
+    x->peers->stats.reconnects++;
+    if (x->tries > 0) {
+        back_off(x);  // it broke before without a frame in between
+        return;
+    }
+    x->tries++;
+    retry_in(x, x->rank > x->peers->options.rank ? 0 : HIGHER_RANK_WAITS_MS * MS);
+}
+
+static void replace_line(peer *x) {
+    session_detach(&x->session);
+    x->peers->stats.reconnects++;
+}
+
+static void bury(peer *x) {
+    peers *p = x->peers;
+    env_set_timer(p->options.env, &x->ack, ENV_NEVER);
+    drop_line(x);
+    list_remove(&x->dirty);
+    bool is_news = !x->session.has_goodbye && x->why.status != GW_FENCED;
+    if (is_news) log_line("%s", x->why.text);
+    session_stop(&x->session);
+    peer_update_busy(x);
+    p->options.lost(p->options.user, x->rank, &x->why);
+}
+
+static void nothing(peer *x) {
+    (void)x;
+}
+
+// ---- The table ----------------------------------------------------------------------------------------------------
+typedef struct rule {
+    peer_state from;
+    peer_event event;
+    peer_state to;
+    void (*action)(peer *x);
+    const char *why;
+} rule;
+
+// clang-format off
+static const rule rules[] = {
+    { PEER_QUIET,            PEER_WANTED,    PEER_AWAITING_RETRY,   retry_now,         "connections are made when first needed; in a turn of its own, since it may fail" },
+    { PEER_QUIET,            PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "the peer had something to say first" },
+
+    { PEER_AWAITING_RETRY,   PEER_RETRY_DUE, PEER_AWAITING_OPEN,    connect_to,        "the attempt" },
+    { PEER_AWAITING_RETRY,   PEER_WANTED,    PEER_AWAITING_RETRY,   nothing,           "it will go with the rest" },
+    { PEER_AWAITING_RETRY,   PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "the peer was quicker" },
+
+    { PEER_AWAITING_OPEN,    PEER_OPENED,    PEER_AWAITING_WELCOME, say_hello,         "whoever connected speaks first" },
+    { PEER_AWAITING_OPEN,    PEER_WANTED,    PEER_AWAITING_OPEN,    nothing,           "it will go with the rest" },
+    { PEER_AWAITING_OPEN,    PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "of two crossing attempts this one wins" },
+    { PEER_AWAITING_OPEN,    PEER_BROKEN,    PEER_AWAITING_RETRY,   back_off,          "nobody answered; not refused either" },
+
+    { PEER_AWAITING_WELCOME, PEER_WELCOMED,  PEER_CONNECTED,        begin_stream,      "this incarnation is there" },
+    { PEER_AWAITING_WELCOME, PEER_WANTED,    PEER_AWAITING_WELCOME, nothing,           "it will go with the rest" },
+    { PEER_AWAITING_WELCOME, PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "of two crossing attempts this one wins" },
+    { PEER_AWAITING_WELCOME, PEER_STALE,     PEER_AWAITING_RETRY,   try_larger_number, "the refusal told which number to exceed" },
+    { PEER_AWAITING_WELCOME, PEER_CROSSED,   PEER_AWAITING_RETRY,   back_off,          "the peer's attempt is on its way; ours is the second line" },
+    { PEER_AWAITING_WELCOME, PEER_BROKEN,    PEER_AWAITING_RETRY,   back_off,          "it may not know us yet, or the network failed" },
+
+    { PEER_CONNECTED,        PEER_WANTED,    PEER_CONNECTED,        peers_make_dirty,  "the end of the turn sends it" },
+    { PEER_CONNECTED,        PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "the peer has noticed a break before us" },
+    { PEER_CONNECTED,        PEER_BROKEN,    PEER_AWAITING_RETRY,   ask_at_once,       "a closed connection is evidence, not proof" },
+
+    { PEER_QUIET,            PEER_DEAD,      PEER_LOST,             bury,              "known from elsewhere" },
+    { PEER_AWAITING_RETRY,   PEER_DEAD,      PEER_LOST,             bury,              "the time is over, or known from elsewhere" },
+    { PEER_AWAITING_OPEN,    PEER_DEAD,      PEER_LOST,             bury,              "refused: nobody listens there any more" },
+    { PEER_AWAITING_WELCOME, PEER_DEAD,      PEER_LOST,             bury,              "another incarnation, or it has lost us" },
+    { PEER_CONNECTED,        PEER_DEAD,      PEER_LOST,             bury,              "it has left, or cannot be understood" },
+};
+// clang-format on
+
+static const rule *rule_for(peer_state from, peer_event event) {
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (rules[i].from == from && rules[i].event == event) return &rules[i];
+    return NULL;
+}
+
+void peer_apply(peer *x, peer_event event) {
+    const rule *r = rule_for(x->state, event);
+    assert(
+        r);  // all events are local: what peers send becomes one only where it can mean something
+    x->state = r->to;
+    r->action(x);
+}
+
+void peer_fail(peer *x, gw_status status, const char *format, ...) {
+    if (x->state == PEER_LOST) return;
+    char text[GW_ERROR_TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    error_set(&x->why, status, "%s (rank %d) %s", x->name, x->rank, text);
+    peer_apply(x, PEER_DEAD);
+}
+
+// ---- Events of our own attempt ------------------------------------------------------------------------------------
+static void retry_is_due(timer *t) {
+    peer *x = (peer *)((char *)t - offsetof(peer, retry));
+    if (x->peers->is_patient || env_now_ns(x->peers->options.env) < x->gives_up_ns) {
+        peer_apply(x, PEER_RETRY_DUE);
+        return;
+    }
+    char last[GW_ERROR_TEXT_MAX];
+    memcpy(last, x->why.text, sizeof last);
+    int limit_ms = x->connected_ns ? LIMIT_RECONNECT_MS : LIMIT_CONNECT_MS;
+    peer_fail(x, GW_DISCONNECTED, "did not answer at %s for %d s%s%.300s", x->address,
+              limit_ms / 1000, *last ? ": " : "", last);
+}
+
+static void on_opened(void *user) {
+    peer_apply(user, PEER_OPENED);
+}
+
+static void on_welcome(peer *x, const hello *h) {
+    if (h->connection != x->attempt) {
+        peer_fail(x, GW_PROTOCOL, "welcomed connection %llu, which was not asked for",
+                  (unsigned long long)h->connection);
+        return;
+    }
+    gw_error error;
+    gw_status status = session_resume(&x->session, h->received, &error);
+    if (status == GW_PROTOCOL) {
+        peer_fail(x, GW_PROTOCOL, "broke the protocol: %s", error.text);
+    } else if (status) {
+        x->why = error;
+        peer_apply(x, PEER_BROKEN);
+    } else {
+        x->connection = x->attempt;
+        peer_apply(x, PEER_WELCOMED);
+    }
+}
+
+// To the peer this worker is dead. So it is the one that is out, not the peer.
+static void be_fenced(peer *x, const hello *h) {
+    error_set(&x->why, GW_FENCED, "the others have declared this worker dead: %s; join anew",
+              h->text);
+    peer_apply(x, PEER_DEAD);
+}
+
+static void on_refusal(peer *x, const hello *h) {
+    if (h->connection > x->connection && h->reason <= REFUSED_CROSSED)
+        x->connection = h->connection;
+    switch (h->reason) {
+    case REFUSED_STALE: peer_apply(x, PEER_STALE); return;
+    case REFUSED_CROSSED: peer_apply(x, PEER_CROSSED); return;
+    case REFUSED_UNKNOWN:
+    case REFUSED_LOST: be_fenced(x, h); return;
+    case REFUSED_ANOTHER: peer_fail(x, GW_DISCONNECTED, "is gone: %s", h->text); return;
+    case REFUSED_VERSION: peer_fail(x, GW_MISMATCH, "refused us: %s", h->text); return;
+    case REFUSED_NO_STORE:
+    case REFUSED_COUNT: break;
+    }
+    peer_fail(x, GW_DISCONNECTED, "refused us: %s", h->text);
+}
+
+static void on_heard(void *user, const hello *h, const gw_error *bad) {
+    peer *x = user;
+    peers *p = x->peers;
+    peers_begin_event(p);
+    x->heard_count++;
+    if (!h) {
+        peer_fail(x, bad->status, "cannot be talked to at %s: %s", x->address, bad->text);
+    } else if (h->kind == HELLO_WELCOME) {
+        on_welcome(x, h);
+    } else if (h->kind == HELLO_REFUSAL) {
+        on_refusal(x, h);
+    } else {
+        peer_fail(x, GW_PROTOCOL, "answered a hello with a hello");
+    }
+    peers_end_event(p);
+}
+
+static void on_closed(void *user, const gw_error *why) {
+    peer *x = user;
+    if (why->status == GW_NOT_FOUND) {
+        peer_fail(x, GW_DISCONNECTED, "is gone: %s", why->text);
+        return;
+    }
+    x->why = *why;
+    peer_apply(x, PEER_BROKEN);
+}
+
+static const line_events attempt_events = {
+    .opened = on_opened,
+    .heard = on_heard,
+    .closed = on_closed,
+};
+
+// ---- The peer's attempt -------------------------------------------------------------------------------------------
+// "Both sides order connection attempts by (connection number, then the lower rank of the connecting worker first)."
+static bool is_beaten_by_ours(const peer *x, const hello *h) {
+    if (x->state != PEER_AWAITING_WELCOME) return false;
+    if (x->attempt != h->connection) return x->attempt > h->connection;
+    return x->peers->options.rank < x->rank;
+}
+
+void peer_accept(peer *x, line *l, const hello *h) {
+    if (x->state == PEER_LOST) {
+        refuse(l, REFUSED_LOST, 0, "%s", x->why.text);
+        return;
+    }
+    if (h->connection <= x->connection) {
+        refuse(l, REFUSED_STALE, x->connection, "connection %llu is not the newest",
+               (unsigned long long)h->connection);
+        return;
+    }
+    if (is_beaten_by_ours(x, h)) {
+        refuse(l, REFUSED_CROSSED, x->connection, "our attempts cross");
+        return;
+    }
+    if (x->state == PEER_CONNECTED) replace_line(x);
+    gw_error error;
+    gw_status status = session_resume(&x->session, h->received, &error);
+    if (status) {
+        line_close(l);
+        if (status == GW_PROTOCOL) {
+            peer_fail(x, GW_PROTOCOL, "broke the protocol: %s", error.text);
+        } else if (x->state == PEER_CONNECTED) {
+            x->why = error;
+            peer_apply(x, PEER_BROKEN);
+        }
+        return;
+    }
+    drop_line(x);
+    x->line = l;
+    x->heard_count++;
+    x->connection = h->connection;
+    line_say(l, &(hello){ .kind = HELLO_WELCOME,
+                          .connection = h->connection,
+                          .received = x->session.received });
+    peer_apply(x, PEER_ACCEPTED);
+}
+
+// ---- Life ---------------------------------------------------------------------------------------------------------
+peer *peer_open(peers *p, int rank, uint64_t incarnation, const char *name, const char *address) {
+    peer *x = mem_calloc(sizeof *x);
+    if (!x) return NULL;
+    x->peers = p;
+    x->rank = rank;
+    x->incarnation = incarnation;
+    x->retry.fire = retry_is_due;
+    x->ack.fire = peer_ack_is_due;
+    session_init(&x->session, peer_message, x);
+    x->name = mem_strdup(name);
+    x->address = mem_strdup(address);
+    if (x->name && x->address) return x;
+    peer_close(x);
+    return NULL;
+}
+
+// A goodbye goes out if the connection takes it now; otherwise the peer finds out by itself.
+static void say_goodbye(peer *x) {
+    x->session.goodbye_wanted = true;
+    for (int i = 0; i < GOODBYE_TRIES; i++) {
+        x->is_blocked = false;
+        peer_flush(x);
+        if (!x->is_blocked) return;
+    }
+}
+
+void peer_close(peer *x) {
+    env *e = x->peers->options.env;
+    if (x->state == PEER_CONNECTED) say_goodbye(x);
+    env_set_timer(e, &x->ack, ENV_NEVER);
+    drop_line(x);
+    list_remove(&x->dirty);
+    session_fini(&x->session);
+    mem_free(x->name);
+    mem_free(x->address);
+    mem_free(x);
+}

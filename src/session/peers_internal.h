@@ -1,0 +1,126 @@
+// The inside of peers: the peers themselves, and the guests that have not said who they are.
+//
+// Threads: the loop role's.
+#ifndef SESSION_PEERS_INTERNAL_H
+#define SESSION_PEERS_INTERNAL_H
+
+#include "base/limits.h"
+#include "net/connection.h"
+#include "session/peers.h"
+#include "session/session.h"
+
+// What is awaited from a peer.
+typedef enum peer_state {
+    PEER_QUIET,             // anything to say, either way
+    PEER_AWAITING_RETRY,    // the time of our next attempt to connect
+    PEER_AWAITING_OPEN,     // our connect
+    PEER_AWAITING_WELCOME,  // the answer to our hello
+    PEER_CONNECTED,         // frames
+    PEER_LOST,              // nothing any more
+    PEER_STATE_COUNT
+} peer_state;
+
+typedef enum peer_event {
+    PEER_WANTED,  // there is something to say
+    PEER_RETRY_DUE,
+    PEER_OPENED,
+    PEER_WELCOMED,
+    PEER_STALE,     // our attempt was refused: its number is too small
+    PEER_CROSSED,   // our attempt was refused: the peer's own wins
+    PEER_ACCEPTED,  // the peer's attempt has won
+    PEER_BROKEN,    // the connection, or our attempt at one
+    PEER_DEAD,      // it is known that no connection will do better
+    PEER_EVENT_COUNT
+} peer_event;
+
+typedef struct peer {
+    // arguments
+    struct peers *peers;
+    int rank;
+    uint64_t incarnation;
+    char *name, *address;
+
+    // state
+    peer_state state;
+    session session;
+    line *line;           // the attempt or the connection
+    uint64_t connection;  // the largest number known of this session
+    uint64_t attempt;     // the number our attempt carries
+    gw_error why;         // BROKEN and DEAD: what happened; LOST: what is told
+
+    uint64_t heard_count;  // times that something came from it
+
+    // trying again
+    timer retry;
+    int64_t gives_up_ns;   // 0: nothing has failed since it answered
+    int tries;             // that brought nothing
+    uint64_t progress;     // frames that had come and gone at the last failure
+    int64_t connected_ns;  // when the last connection was; 0: never
+
+    // sending
+    timer ack;                   // armed when something was received
+    bool is_blocked;             // the connection took less than all; |writable| will come
+    bool is_busy;                // counted in busy_count
+    uint64_t awaits_room_below;  // |room| is called when less is unacknowledged; 0: nobody waits
+    list_node dirty;             // to be flushed at the end of the turn
+} peer;
+
+struct peers {
+    peers_options options;
+    listener *listener;
+    peer **by_rank;
+    int rank_limit;
+    bool is_patient;  // somebody else says when a peer is dead
+    uint8_t *staging;
+    peers_stats stats;
+
+    list_node guests;  // oldest first
+    int guest_count;
+
+    // what is flushed when
+    list_node dirty;
+    bool in_event;            // a line's: they are flushed at its end, else by the task
+    struct flush_task *task;  // deferred; NULL: none is
+
+    int busy_count;  // peers with something unacknowledged
+    waiter *drained;
+
+    // the store that is hosted here
+    void (*store_hello)(void *user, line *l);
+    void *store_user;
+};
+
+peer *peer_find(const peers *p, uint32_t rank);  // NULL if it was never added
+
+// Hands lines whose hello asks for the store to |store_hello|; NULL: there is none here.
+void peers_serve_store(peers *p, void (*store_hello)(void *user, line *l), void *user);
+
+// ---- machine.c ----
+// Applies the rule for |event|. What happened is in x->why for BROKEN and DEAD.
+void peer_apply(peer *x, peer_event event);
+void peer_fail(peer *x, gw_status status, const char *format, ...) GW_PRINTF(3, 4);  // DEAD
+void peer_accept(peer *x, line *l, const hello *h);  // a hello from this incarnation
+peer *peer_open(peers *p, int rank, uint64_t incarnation, const char *name, const char *address);
+void peer_close(peer *x);  // frees it, after a goodbye
+
+// ---- traffic.c ----
+void peer_message(void *user, message *m);
+void peer_flush(peer *x);
+void peer_update_busy(peer *x);
+void peer_tell_of_room(peer *x);  // something may have been acknowledged
+void peers_begin_event(peers *p);
+void peers_end_event(peers *p);
+void peers_make_dirty(peer *x);
+void peers_end_traffic(peers *p);
+extern const line_events peer_connection_events;
+void peer_ack_is_due(timer *t);
+
+// ---- guests.c ----
+void guests_accepted(void *user, conn *c);
+void guests_added(peers *p, peer *x);  // answers those that waited for |x|
+void guests_rank_known(peers *p);      // ... or for this worker's own rank
+void guests_close_all(peers *p);
+void refuse(line *l, refusal_reason reason, uint64_t connection, const char *format, ...)
+    GW_PRINTF(4, 5);  // and closes |l|
+
+#endif

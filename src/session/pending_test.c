@@ -1,0 +1,429 @@
+// Strangers at the door: each is sent away with one line in the log, and nobody who belongs here notices.
+#include "session/peers_internal.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "testing/talk.h"
+#include "testing/testing.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+// ---- A stranger: bytes that this file chooses ---------------------------------------------------------------------
+typedef struct stranger {
+    env *env;
+    conn *conn;
+    bool is_open, is_closed;
+    uint8_t heard[2048];
+    size_t heard_size;
+    const uint8_t *says;
+    size_t left;
+    waiter *waiter;
+} stranger;
+
+static void wake(stranger *g) {
+    if (g->waiter) env_wake(g->env, g->waiter);
+    g->waiter = NULL;
+}
+
+static void say_more(stranger *g) {
+    if (!g->is_open || g->is_closed || g->left == 0) return;
+    struct iovec part = { (void *)g->says, g->left };
+    size_t taken = conn_send(g->env, g->conn, &part, 1);
+    g->says += taken;
+    g->left -= taken;
+}
+
+static void on_opened(void *user) {
+    stranger *g = user;
+    g->is_open = true;
+    say_more(g);
+}
+
+static void on_buffer(void *user, void **into, size_t *size) {
+    stranger *g = user;
+    *into = g->heard + g->heard_size;
+    *size = sizeof g->heard - g->heard_size;
+}
+
+static void on_received(void *user, size_t count) {
+    stranger *g = user;
+    g->heard_size += count;
+    wake(g);
+}
+
+static void on_writable(void *user) {
+    say_more(user);
+}
+
+static void on_closed(void *user, const gw_error *why) {
+    stranger *g = user;
+    (void)why;
+    g->is_closed = true;
+    wake(g);
+}
+
+static const conn_events events = {
+    .opened = on_opened,
+    .buffer = on_buffer,
+    .received = on_received,
+    .writable = on_writable,
+    .closed = on_closed,
+};
+
+static void visit(stranger *g, env *e, const char *address, const void *says, size_t size) {
+    gw_error error;
+    *g = (stranger){ .env = e, .says = says, .left = size };
+    assert_int_equal(env_connect(e, address, &events, g, &g->conn, &error), GW_OK);
+}
+
+static void until_sent_away(stranger *g) {
+    while (!g->is_closed) {
+        waiter w = { .what = "being sent away" };
+        g->waiter = &w;
+        env_wait(g->env, &w, ENV_NEVER);
+    }
+}
+
+static void leave(stranger *g) {
+    if (!g->is_closed) conn_close(g->env, g->conn);
+    g->is_closed = true;
+}
+
+// ---- The house ----------------------------------------------------------------------------------------------------
+// Talkers 0 and 1 belong together; what stranger does is |visits|, which runs on node 2.
+static int line_count;
+static char last_line[1024];
+
+static void count_line(const char *line) {
+    line_count++;
+    snprintf(last_line, sizeof last_line, "%s", line);
+}
+
+typedef struct house {
+    talk talk;
+    sim *sim;
+    env *env;  // the stranger's
+    void (*visits)(struct house *h);
+    _Atomic bool is_over;
+} house;
+
+static house *the_house;
+
+static bool visit_is_over(talker *x) {
+    return the_house->is_over && x->received[1 - x->rank] >= 30;
+}
+
+// Members talk all the time, and lose neither a message nor a connection over it.
+static void talk_meanwhile(talker *x) {
+    for (int n = 0; n < 30; n++) {
+        gw_error error;
+        assert_int_equal(talk_send(x, 1 - x->rank, true, &error), GW_OK);
+        talk_pause(x, SIM_SECOND / 100);
+    }
+    talk_wait(x, "the end of the visit", visit_is_over);
+    assert_false(x->lost[1 - x->rank]);
+    assert_int_equal(peers_get_stats(x->peers).reconnects, 0);
+}
+
+static void run_visits(void *arg) {
+    house *h = arg;
+    env_enter(h->env);
+    h->visits(h);
+    h->is_over = true;
+    env_leave(h->env);
+}
+
+static void receive(uint64_t seed, void (*visits)(house *h)) {
+    house h = { .visits = visits };
+    the_house = &h;
+    line_count = 0;
+    log_hook = count_line;
+    talk_open_sim(&h.talk, seed, (talk_options){ .count = 2, .messages = 30 }, (sim_options){ 0 });
+    h.env = sim_env(h.talk.sim, 2);
+    assert_true(sim_spawn(h.talk.sim, 2, run_visits, &h));
+    assert_true(talk_run_with(&h.talk, talk_meanwhile));
+    assert_int_equal(h.talk.talkers[0].peers->guest_count, 0);
+    env_close(h.env);
+    talk_close(&h.talk);
+}
+
+static const char *door(house *h) {
+    return h->talk.talkers[0].address;
+}
+
+// One visit that is sent away with this line in the log.
+static void expect_away(house *h, const void *says, size_t size, const char *line) {
+    stranger g;
+    int before = line_count;
+    visit(&g, h->env, door(h), says, size);
+    until_sent_away(&g);
+    assert_int_equal(line_count, before + 1);
+    assert_string_equal(last_line, line);
+}
+
+// ---- Strangers ----------------------------------------------------------------------------------------------------
+static void speak_other_protocols(house *h) {
+    static const char http[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    static const uint8_t tls[] = { 0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3 };
+    expect_away(h, http, sizeof http - 1,
+                "closed a connection: it begins with \"GET / HTTP/1.1\\x0d\\x0a\", which is not "
+                "gradwire");
+    expect_away(
+        h, tls, sizeof tls,
+        "closed a connection: it begins with "
+        "\"\\x16\\x03\\x01\\x02\\x00\\x01\\x00\\x01\\xfc\\x03\\x03\", which is not gradwire");
+}
+
+static void it_sends_away_who_speaks_another_protocol(void **state) {
+    (void)state;
+    receive(0, speak_other_protocols);
+}
+
+static size_t member_hello(house *h, uint8_t out[HELLO_MAX]) {
+    (void)h;
+    return hello_encode(out, &(hello){ .kind = HELLO_SESSION,
+                                       .from_rank = 1,
+                                       .from_incarnation = 666,
+                                       .to_rank = 0,
+                                       .to_incarnation = 1000,
+                                       .connection = 1 });
+}
+
+static void stop_at_every_byte(house *h) {
+    uint8_t raw[HELLO_MAX];
+    size_t size = member_hello(h, raw);
+    for (size_t part = 0; part < size; part++) {
+        stranger g;
+        visit(&g, h->env, door(h), raw, part);
+        waiter w = { .what = "a while" };
+        env_wait(h->env, &w, env_now_ns(h->env) + SIM_SECOND / 100);
+        assert_false(g.is_closed);
+        leave(&g);
+        assert_int_equal(line_count, 0);
+    }
+}
+
+static void it_lets_go_who_stops_at_any_byte(void **state) {
+    (void)state;
+    receive(0, stop_at_every_byte);
+}
+
+static void send_broken_hellos(house *h) {
+    uint8_t raw[HELLO_MAX];
+    size_t size = member_hello(h, raw);
+    for (size_t bit = 0; bit < size * 8; bit++) {
+        // A version, a rank or an incarnation that is wrong gets an answer; all else just ends.
+        stranger g;
+        raw[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        visit(&g, h->env, door(h), raw, size);
+        for (int i = 0; i < 10 && !g.is_closed; i++) {
+            waiter w = { .what = "an answer" };
+            g.waiter = &w;
+            env_wait(h->env, &w, env_now_ns(h->env) + SIM_SECOND);
+        }
+        assert_true(g.is_closed);
+        raw[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+}
+
+static void it_survives_every_flipped_bit_of_a_hello(void **state) {
+    (void)state;
+    receive(0, send_broken_hellos);
+}
+
+static void say_nothing(house *h) {
+    stranger g;
+    int64_t before = env_now_ns(h->env);
+    expect_away(h, "", 0, "closed a connection: no hello came within 5 s");
+    assert_true(env_now_ns(h->env) - before < 5 * SIM_SECOND + SIM_SECOND / 10);
+    expect_away(h, "GRADWI", 6, "closed a connection: its hello stopped half-way within 5 s");
+    (void)g;
+}
+
+static void it_waits_for_a_hello_only_so_long(void **state) {
+    (void)state;
+    receive(0, say_nothing);
+}
+
+static void come_in_crowds(house *h) {
+    enum { CROWD = 200 };
+    stranger *crowd = mem_calloc(CROWD * sizeof *crowd);
+    for (int i = 0; i < CROWD; i++) {
+        visit(&crowd[i], h->env, door(h), "", 0);
+        waiter w = { .what = "the next one" };
+        env_wait(h->env, &w, env_now_ns(h->env) + SIM_SECOND / 1000);
+        assert_true(h->talk.talkers[0].peers->guest_count <= LIMIT_HELLO_COUNT);
+    }
+    // The first to come were the first to go.
+    int open = 0;
+    for (int i = 0; i < CROWD; i++) open += !crowd[i].is_closed;
+    assert_int_equal(open, LIMIT_HELLO_COUNT);
+    assert_true(crowd[0].is_closed && !crowd[CROWD - 1].is_closed);
+    for (int i = 0; i < CROWD; i++) leave(&crowd[i]);
+    waiter w = { .what = "the last to be gone" };
+    env_wait(h->env, &w, env_now_ns(h->env) + SIM_SECOND);
+    mem_free(crowd);
+}
+
+static void it_holds_only_so_many_strangers(void **state) {
+    (void)state;
+    receive(0, come_in_crowds);
+}
+
+// ---- Who speaks gradwire, and does not belong here ------------------------------------------------------------------
+static void expect_refusal(house *h, const hello *says, refusal_reason reason, const char *text) {
+    uint8_t raw[HELLO_MAX];
+    stranger g;
+    visit(&g, h->env, door(h), raw, hello_encode(raw, says));
+    until_sent_away(&g);
+    hello answer;
+    gw_error error;
+    size_t size;
+    uint16_t version;
+    assert_int_equal(hello_size(g.heard, g.heard_size, &size, &version, &error), GW_OK);
+    assert_int_equal(size, g.heard_size);
+    assert_int_equal(hello_decode(g.heard, size, &answer, &error), GW_OK);
+    assert_int_equal(answer.kind, HELLO_REFUSAL);
+    assert_int_equal(answer.reason, reason);
+    assert_string_equal(answer.text, text);
+}
+
+static void ask_wrongly(house *h) {
+    hello right = { .kind = HELLO_SESSION,
+                    .from_rank = 1,
+                    .from_incarnation = 1001,
+                    .to_rank = 0,
+                    .to_incarnation = 1000,
+                    .connection = 1 };
+    hello x = right;
+    x.from_incarnation = 5;
+    expect_refusal(h, &x, REFUSED_UNKNOWN, "rank 1 is taken by another process, p1");
+    x = right;
+    x.to_incarnation = 5;
+    expect_refusal(h, &x, REFUSED_ANOTHER, "this is another process, rank 0");
+    x = right;
+    x.to_rank = 3;
+    expect_refusal(h, &x, REFUSED_ANOTHER, "this is another process, rank 0");
+    x = right;
+    x.from_rank = 0;
+    expect_refusal(h, &x, REFUSED_UNKNOWN, "rank 0 cannot be the caller's");
+    x.from_rank = LIMIT_WORKERS;
+    expect_refusal(h, &x, REFUSED_UNKNOWN, "rank 4096 cannot be the caller's");
+    x = right;
+    x.connection = 0;
+    expect_refusal(h, &x, REFUSED_UNKNOWN, "rank 1 cannot be the caller's");
+    expect_refusal(h, &(hello){ .kind = HELLO_STORE }, REFUSED_NO_STORE,
+                   "rank 0 does not host the store");
+}
+
+static void it_refuses_with_a_reason(void **state) {
+    (void)state;
+    receive(0, ask_wrongly);
+}
+
+static void speak_another_version(house *h) {
+    uint8_t raw[HELLO_MAX];
+    size_t size = member_hello(h, raw);
+    raw[8] = 9;
+    stranger g;
+    visit(&g, h->env, door(h), raw, size);
+    until_sent_away(&g);
+    assert_string_equal(last_line,
+                        "closed a connection: it speaks version 9 of the protocol, not 1");
+    hello answer;
+    gw_error error;
+    assert_int_equal(hello_decode(g.heard, g.heard_size, &answer, &error), GW_OK);
+    assert_int_equal(answer.reason, REFUSED_VERSION);
+    assert_string_equal(answer.text, "it speaks version 9 of the protocol, not 1");
+}
+
+static void it_tells_another_version_both(void **state) {
+    (void)state;
+    receive(0, speak_another_version);
+}
+
+static void go_on_unasked(house *h) {
+    // Known to nobody yet, so that its hello waits; and then it does not.
+    uint8_t raw[HELLO_MAX + 1];
+    size_t size = hello_encode(raw, &(hello){ .kind = HELLO_SESSION,
+                                              .from_rank = 7,
+                                              .from_incarnation = 7,
+                                              .to_incarnation = 1000,
+                                              .connection = 1 });
+    raw[size] = 1;
+    expect_away(h, raw, size + 1, "closed a connection: it went on before it was answered");
+    expect_away(h, raw, hello_encode(raw, &(hello){ .kind = HELLO_WELCOME }),
+                "closed a connection: it answered before it was asked");
+}
+
+static void it_sends_away_who_does_not_wait_for_an_answer(void **state) {
+    (void)state;
+    receive(0, go_on_unasked);
+}
+
+// ---- The same by real sockets ---------------------------------------------------------------------------------------
+static int knock(const char *at) {
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons((uint16_t)strtol(strchr(at, ':') + 1, NULL, 10)),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+// Says it, and hears nothing but the end.
+static void expect_the_end(const char *at, const void *says, size_t size) {
+    int fd = knock(at);
+    char heard[64];
+    assert_int_equal(send(fd, says, size, MSG_NOSIGNAL), size);
+    assert_true(recv(fd, heard, sizeof heard, 0) <= 0);
+    close(fd);
+}
+
+static void *visit_by_sockets(void *arg) {
+    house *h = arg;
+    static const char http[] = "GET / HTTP/1.1\r\n\r\n";
+    expect_the_end(door(h), http, sizeof http - 1);
+    uint64_t random = 1;
+    for (int i = 0; i < 200; i++) {
+        uint8_t noise[64];
+        for (size_t k = 0; k < sizeof noise; k++)
+            noise[k] = (uint8_t)((random = random * 6364136223846793005u + 1) >> 40);
+        if (noise[0] != 'G') expect_the_end(door(h), noise, 1 + noise[1] % 63);
+    }
+    uint8_t raw[HELLO_MAX];
+    size_t size = member_hello(h, raw);
+    for (size_t part = 0; part < size; part++) {
+        int fd = knock(door(h));
+        send(fd, raw, part, MSG_NOSIGNAL);
+        close(fd);
+    }
+    h->is_over = true;
+    return NULL;
+}
+
+static void it_sends_strangers_away_over_tcp(void **state) {
+    (void)state;
+    house h = { 0 };
+    pthread_t visitor;
+    the_house = &h;
+    log_hook = count_line;
+    talk_open_tcp(&h.talk, (talk_options){ .count = 2, .messages = 30 }, 0);
+    assert_int_equal(pthread_create(&visitor, NULL, visit_by_sockets, &h), 0);
+    assert_true(talk_run_with(&h.talk, talk_meanwhile));
+    pthread_join(visitor, NULL);
+    talk_close(&h.talk);
+}
+
+GW_TESTS(session_guests, it_sends_away_who_speaks_another_protocol,
+         it_lets_go_who_stops_at_any_byte, it_survives_every_flipped_bit_of_a_hello,
+         it_waits_for_a_hello_only_so_long, it_holds_only_so_many_strangers,
+         it_refuses_with_a_reason, it_tells_another_version_both,
+         it_sends_away_who_does_not_wait_for_an_answer, it_sends_strangers_away_over_tcp);

@@ -1,0 +1,173 @@
+// What all forms of the store have in common: checks, the table, the records.
+#include "store/store_internal.h"
+
+#include "base/mem.h"
+#include "base/status.h"
+
+#include <string.h>
+
+void store_close(store *st) {
+    if (st) st->class->close(st);
+}
+
+gw_status store_check_key(const char *key, gw_error *error) {
+    size_t size = strnlen(key, LIMIT_STORE_KEY_BYTES + 1);
+    if (size == 0 || size > LIMIT_STORE_KEY_BYTES)
+        return error_set(error, GW_INVALID,
+                         "store: the key \"%.40s\" has %s, 1 to %d bytes allowed", key,
+                         size ? "more" : "none", LIMIT_STORE_KEY_BYTES);
+    return GW_OK;
+}
+
+gw_status store_check_value(const char *key, size_t size, gw_error *error) {
+    if (size <= LIMIT_STORE_VALUE_BYTES) return GW_OK;
+    return error_set(error, GW_LIMIT, "store: a value of %zu bytes for %s, at most %d", size, key,
+                     LIMIT_STORE_VALUE_BYTES);
+}
+
+gw_status store_set_if_absent(store *st, const char *key, const void *value, size_t size,
+                              int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error) {
+    gw_status status = store_check_key(key, error);
+    if (!status) status = store_check_value(key, size, error);
+    return status ? status
+                  : st->class->set(st, key, value, size, until_ns, out_set, out_found, error);
+}
+
+gw_status store_wait(store *st, const char *key, int64_t until_ns, bytes *out, gw_error *error) {
+    gw_status status = store_check_key(key, error);
+    return status ? status : st->class->wait(st, key, until_ns, out, error);
+}
+
+gw_status store_watch(store *st,
+                      void (*found)(void *user, const char *key, const void *value, size_t size),
+                      void *user, gw_error *error) {
+    if (!st->class->watch)
+        return error_set(error, GW_UNSUPPORTED,
+                         "store: the store of another worker is not watched");
+    st->found = found;
+    st->found_user = user;
+    return st->class->watch(st, error);
+}
+
+void store_tell(store *st, const char *key, const void *value, size_t size) {
+    if (st->found) st->found(st->found_user, key, value, size);
+}
+
+// ---- The table ----------------------------------------------------------------------------------------------------
+void store_table_init(store_table *t) {
+    *t = (store_table){ 0 };
+    map_init(&t->entries);
+}
+
+void store_table_fini(store_table *t) {
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&t->entries, &i));) {
+        store_entry *entry = e->value;
+        while (list_take(&entry->waits)) continue;
+        bytes_fini(&entry->value);
+        mem_free(entry);
+    }
+    map_fini(&t->entries);
+}
+
+const store_entry *store_table_find(const store_table *t, const char *key) {
+    const store_entry *entry = map_find_name(&t->entries, key);
+    return entry && entry->is_set ? entry : NULL;
+}
+
+static store_entry *make_entry(store_table *t, const char *key) {
+    store_entry *entry = map_find_name(&t->entries, key);
+    if (entry) return entry;
+    entry = mem_calloc(sizeof *entry);
+    if (!entry) return NULL;
+    list_init(&entry->waits);
+    if (map_put_name(&t->entries, key, entry)) return entry;
+    mem_free(entry);
+    return NULL;
+}
+
+gw_status store_table_set(store_table *t, const char *key, const void *value, size_t size,
+                          uint64_t token, gw_error *error) {
+    size_t cost = strlen(key) + size + sizeof(store_entry);
+    if (cost > LIMIT_STORE_BYTES - t->size_bytes)
+        return error_set(error, GW_LIMIT, "store: more than %d bytes of keys and values",
+                         LIMIT_STORE_BYTES);
+    store_entry *entry = make_entry(t, key);
+    if (entry) bytes_put(&entry->value, value, size);
+    if (!entry || entry->value.failed) {
+        if (entry) entry->value.failed = false;
+        return error_set(error, GW_NO_MEMORY, "store: no memory for %s", key);
+    }
+    t->size_bytes += cost;
+    entry->is_set = true;
+    entry->token = token;
+    for (list_node *l; (l = list_take(&entry->waits));) {
+        store_wait_entry *w = list_entry(l, store_wait_entry, link);
+        w->found(w, &entry->value);
+    }
+    return GW_OK;
+}
+
+bool store_table_wait(store_table *t, const char *key, store_wait_entry *w) {
+    store_entry *entry = make_entry(t, key);
+    if (!entry) return false;
+    list_append(&entry->waits, &w->link);
+    return true;
+}
+
+// ---- Records ------------------------------------------------------------------------------------------------------
+void store_record_encode(bytes *out, const store_record *r) {
+    size_t start = out->size;
+    bytes_put_u32(out, 0);
+    bytes_put_u8(out, (uint8_t)r->kind);
+    bytes_put_u64(out, r->request);
+    if (r->kind == STORE_SET) bytes_put_u64(out, r->token);
+    if (r->kind == STORE_REPLY) bytes_put_u8(out, (uint8_t)r->outcome);
+    if (r->kind != STORE_REPLY) bytes_put_text(out, r->key);
+    if (r->kind != STORE_WAIT) bytes_put(out, r->value, r->size);
+    if (out->failed) return;
+    uint32_t size = (uint32_t)(out->size - start - sizeof size);
+    memcpy(out->data + start, &size, sizeof size);
+}
+
+static gw_status decode_fields(reader *in, store_record *out, gw_error *error) {
+    uint8_t kind = reader_u8(in);
+    out->request = reader_u64(in);
+    if (kind == STORE_SET) out->token = reader_u64(in);
+    if (kind == STORE_REPLY) {
+        uint8_t outcome = reader_u8(in);
+        if (outcome >= STORE_OUTCOME_COUNT)
+            return error_set(error, GW_PROTOCOL, "store: outcome %u of a reply", outcome);
+        out->outcome = (store_outcome)outcome;
+    } else {
+        reader_text(in, out->key, sizeof out->key);
+    }
+    if (in->failed || kind < STORE_SET || kind > STORE_REPLY)
+        return error_set(error, GW_PROTOCOL, "store: a record of kind %u that means nothing", kind);
+    out->kind = (store_record_kind)kind;
+    out->size = reader_left(in);
+    out->value = reader_take(in, out->size);
+    if (kind == STORE_WAIT && out->size)
+        return error_set(error, GW_PROTOCOL, "store: %zu bytes too many in a wait", out->size);
+    if (out->size > LIMIT_STORE_VALUE_BYTES)
+        return error_set(error, GW_LIMIT, "store: a value of %zu bytes, at most %d", out->size,
+                         LIMIT_STORE_VALUE_BYTES);
+    if (kind == STORE_REPLY) return GW_OK;
+    return out->key[0] ? GW_OK : error_set(error, GW_PROTOCOL, "store: an empty key");
+}
+
+gw_status store_record_decode(const uint8_t *in, size_t size, store_record *out, size_t *out_taken,
+                              gw_error *error) {
+    reader r = reader_of(in, size);
+    *out_taken = 0;
+    uint32_t record_size = reader_u32(&r);
+    if (r.failed) return GW_OK;
+    if (record_size > STORE_RECORD_MAX)
+        return error_set(error, GW_LIMIT, "store: a record of %u bytes, at most %d", record_size,
+                         STORE_RECORD_MAX);
+    if (reader_left(&r) < record_size) return GW_OK;
+    reader fields = reader_of(r.at, record_size);
+    *out = (store_record){ 0 };
+    *out_taken = sizeof record_size + record_size;
+    return decode_fields(&fields, out, error);
+}

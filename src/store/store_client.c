@@ -1,0 +1,381 @@
+// The store at another worker.
+#include "store/store_internal.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "net/connection.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MS ((int64_t)1000000)
+
+enum { RETRY_FIRST_MS = 10, RETRY_MAX_MS = 250 };
+
+// What is awaited from the host.
+typedef enum client_state {
+    CLIENT_AWAITING_RETRY,    // the time of the next attempt
+    CLIENT_AWAITING_OPEN,     // the connect
+    CLIENT_AWAITING_WELCOME,  // the answer to the hello
+    CLIENT_CONNECTED,         // replies
+    CLIENT_GONE,              // nothing any more
+} client_state;
+
+typedef enum client_event {
+    CLIENT_RETRY_DUE,
+    CLIENT_OPENED,
+    CLIENT_WELCOMED,
+    CLIENT_BROKEN,
+    CLIENT_DEAD,
+} client_event;
+
+typedef struct client {
+    store store;
+    char *address;
+    uint8_t *staging;
+    client_state state;
+    gw_error why;  // what went wrong last
+    line *line;
+    timer retry;
+    int tries;            // since it was connected
+    int64_t gives_up_ns;  // ENV_NEVER: not
+    bool was_connected;
+    waiter *opener;  // waits for the first connection, or for the end
+
+    list_node requests;  // of type request, oldest first
+    uint64_t last_request;
+    bytes in, out;
+    size_t out_done;
+} client;
+
+// On the stack of whoever waits for it.
+typedef struct request {
+    list_node link;
+    store_record record;
+    waiter waiter;
+    bytes *out_value;  // may be NULL
+    gw_status status;
+    gw_error *error;
+} request;
+
+// ---- Requests and replies -----------------------------------------------------------------------------------------
+static void finish(client *c, request *r) {
+    list_remove(&r->link);
+    env_wake(c->store.env, &r->waiter);
+}
+
+static void send_requests(client *c) {
+    if (c->state != CLIENT_CONNECTED || c->out.size == c->out_done) return;
+    struct iovec part = { c->out.data + c->out_done, c->out.size - c->out_done };
+    c->out_done += line_send(c->line, &part, 1);
+    if (c->out_done < c->out.size) return;
+    c->out.size = c->out_done = 0;
+}
+
+static void put_request(client *c, request *r) {
+    store_record_encode(&c->out, &r->record);
+    if (!c->out.failed) return;
+    c->out.failed = false;
+    r->status = error_set(r->error, GW_NO_MEMORY, "store: no memory for a request");
+    finish(c, r);
+}
+
+static void on_reply(client *c, const store_record *reply) {
+    list_each(l, &c->requests) {
+        request *r = list_entry(l, request, link);
+        if (r->record.request != reply->request) continue;
+        r->record.outcome = reply->outcome;
+        if (reply->outcome == STORE_REFUSED) {
+            r->status = error_set(r->error, GW_LIMIT, "%.*s", (int)reply->size, reply->value);
+        } else if (r->out_value && reply->outcome == STORE_FOUND) {
+            bytes_put(r->out_value, reply->value, reply->size);
+            if (r->out_value->failed)
+                r->status = error_set(r->error, GW_NO_MEMORY, "store: no memory for a value");
+        }
+        finish(c, r);
+        return;
+    }
+    // Nobody waits for it any more: its time was over.
+}
+
+static gw_status take_replies(client *c, gw_error *error) {
+    size_t done = 0;
+    for (;;) {
+        store_record r;
+        size_t taken;
+        gw_status status =
+            store_record_decode(c->in.data + done, c->in.size - done, &r, &taken, error);
+        if (status) return status;
+        if (taken == 0) break;
+        done += taken;
+        if (r.kind != STORE_REPLY)
+            return error_set(error, GW_PROTOCOL, "store: a request from the host");
+        on_reply(c, &r);
+    }
+    memmove(c->in.data, c->in.data + done, c->in.size - done);
+    c->in.size -= done;
+    return GW_OK;
+}
+
+// ---- The machine --------------------------------------------------------------------------------------------------
+static const line_events events;
+static void apply(client *c, client_event event);
+
+static void retry_in(client *c, int64_t delay_ns) {
+    env_set_timer(c->store.env, &c->retry, env_now_ns(c->store.env) + delay_ns);
+}
+
+static void drop_line(client *c) {
+    env_set_timer(c->store.env, &c->retry, ENV_NEVER);
+    line_close(c->line);
+    c->line = NULL;
+    c->in.size = c->out.size = c->out_done = 0;
+}
+
+static void connect_to_host(client *c) {
+    gw_status status =
+        line_connect(c->store.env, c->address, c->staging, &events, c, &c->line, &c->why);
+    if (status == GW_OK) {
+        line_set_deadline(c->line, env_now_ns(c->store.env) + LIMIT_HELLO_MS * MS);
+    } else {
+        apply(c, status == GW_INVALID || status == GW_NOT_FOUND ? CLIENT_DEAD : CLIENT_BROKEN);
+    }
+}
+
+static void say_hello(client *c) {
+    line_say(c->line, &(hello){ .kind = HELLO_STORE });
+}
+
+// "A client whose connection breaks connects again and repeats what was not answered."
+static void repeat_requests(client *c) {
+    c->was_connected = true;
+    c->tries = 0;
+    line_stream(c->line, &events, c);
+    list_each(l, &c->requests) put_request(c, list_entry(l, request, link));
+    send_requests(c);
+    if (c->opener) env_wake(c->store.env, c->opener);
+    c->opener = NULL;
+}
+
+static void back_off(client *c) {
+    drop_line(c);
+    int64_t delay_ms = RETRY_FIRST_MS;
+    for (int i = 0; i < c->tries && delay_ms < RETRY_MAX_MS; i++) delay_ms *= 2;
+    c->tries++;
+    retry_in(c, (delay_ms < RETRY_MAX_MS ? delay_ms : RETRY_MAX_MS) * MS);
+}
+
+static void ask_at_once(client *c) {
+    drop_line(c);
+    c->gives_up_ns = env_now_ns(c->store.env) + LIMIT_RECONNECT_MS * MS;
+    retry_in(c, 0);
+}
+
+static void give_up(client *c) {
+    drop_line(c);
+    while (!list_is_empty(&c->requests)) {
+        request *r = list_entry(c->requests.next, request, link);
+        r->status = c->why.status;
+        if (r->error) *r->error = c->why;
+        finish(c, r);
+    }
+    if (c->opener) env_wake(c->store.env, c->opener);
+    c->opener = NULL;
+}
+
+typedef struct rule {
+    client_state from;
+    client_event event;
+    client_state to;
+    void (*action)(client *c);
+    const char *why;
+} rule;
+
+// clang-format off
+static const rule rules[] = {
+    { CLIENT_AWAITING_RETRY,   CLIENT_RETRY_DUE, CLIENT_AWAITING_OPEN,    connect_to_host, "the attempt" },
+    { CLIENT_AWAITING_RETRY,   CLIENT_DEAD,      CLIENT_GONE,             give_up,         "the time is over" },
+    { CLIENT_AWAITING_OPEN,    CLIENT_OPENED,    CLIENT_AWAITING_WELCOME, say_hello,       "whoever connected speaks first" },
+    { CLIENT_AWAITING_OPEN,    CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   back_off,        "the host may start later" },
+    { CLIENT_AWAITING_OPEN,    CLIENT_DEAD,      CLIENT_GONE,             give_up,         "it was there, and nobody listens any more" },
+    { CLIENT_AWAITING_WELCOME, CLIENT_WELCOMED,  CLIENT_CONNECTED,        repeat_requests, "what was not answered may not have come" },
+    { CLIENT_AWAITING_WELCOME, CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   back_off,        "the network failed, or the host hosts no store yet" },
+    { CLIENT_AWAITING_WELCOME, CLIENT_DEAD,      CLIENT_GONE,             give_up,         "something else listens there" },
+    { CLIENT_CONNECTED,        CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   ask_at_once,     "a closed connection is evidence, not proof" },
+    { CLIENT_CONNECTED,        CLIENT_DEAD,      CLIENT_GONE,             give_up,         "it cannot be understood" },
+};
+// clang-format on
+
+static void apply(client *c, client_event event) {
+    const rule *r = NULL;
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (rules[i].from == c->state && rules[i].event == event) r = &rules[i];
+    assert(r);  // all events are local
+    c->state = r->to;
+    r->action(c);
+}
+
+static void die(client *c, gw_status status, const char *what, const char *why) {
+    char text[GW_ERROR_TEXT_MAX];
+    snprintf(text, sizeof text, "%s", why);
+    error_set(&c->why, status, "the store at %s %s: %.500s", c->address, what, text);
+    apply(c, CLIENT_DEAD);
+}
+
+static void retry_is_due(timer *t) {
+    client *c = (client *)((char *)t - offsetof(client, retry));
+    if (env_now_ns(c->store.env) < c->gives_up_ns) {
+        apply(c, CLIENT_RETRY_DUE);
+    } else {
+        die(c, GW_DISCONNECTED, "does not answer any more", c->why.text);
+    }
+}
+
+// ---- Events of the connection -------------------------------------------------------------------------------------
+static void on_opened(void *user) {
+    apply(user, CLIENT_OPENED);
+}
+
+static void on_heard(void *user, const hello *h, const gw_error *bad) {
+    client *c = user;
+    if (!h) {
+        die(c, bad->status, "cannot be used", bad->text);
+    } else if (h->kind == HELLO_WELCOME) {
+        apply(c, CLIENT_WELCOMED);
+    } else if (h->kind == HELLO_REFUSAL && h->reason == REFUSED_NO_STORE) {
+        error_set(&c->why, GW_DISCONNECTED, "%s", h->text);
+        apply(c, CLIENT_BROKEN);
+    } else if (h->kind == HELLO_REFUSAL) {
+        die(c, GW_MISMATCH, "refused us", h->text);
+    } else {
+        die(c, GW_PROTOCOL, "cannot be used", "it answered a hello with a hello");
+    }
+}
+
+static void on_received(void *user, const void *data, size_t count) {
+    client *c = user;
+    gw_error error;
+    bytes_put(&c->in, data, count);
+    if (c->in.failed) {
+        c->in.failed = false;
+        error_set(&c->why, GW_NO_MEMORY, "no memory for a reply");
+        apply(c, CLIENT_BROKEN);
+        return;
+    }
+    gw_status status = c->in.size ? take_replies(c, &error) : GW_OK;
+    if (status) die(c, status, "broke the protocol", error.text);
+}
+
+static void on_writable(void *user) {
+    send_requests(user);
+}
+
+static void on_closed(void *user, const gw_error *why) {
+    client *c = user;
+    if (why->status == GW_NOT_FOUND && c->was_connected) {
+        die(c, GW_DISCONNECTED, "is gone", why->text);
+        return;
+    }
+    c->why = *why;
+    apply(c, CLIENT_BROKEN);
+}
+
+static const line_events events = {
+    .opened = on_opened,
+    .heard = on_heard,
+    .received = on_received,
+    .writable = on_writable,
+    .closed = on_closed,
+};
+
+// ---- Calls --------------------------------------------------------------------------------------------------------
+static gw_status ask(client *c, request *r, int64_t until_ns) {
+    if (c->state == CLIENT_GONE) {
+        if (r->error) *r->error = c->why;
+        return c->why.status;
+    }
+    r->record.request = ++c->last_request;
+    list_append(&c->requests, &r->link);
+    if (c->state == CLIENT_CONNECTED) put_request(c, r);
+    send_requests(c);
+    env_wait(c->store.env, &r->waiter, until_ns);
+    if (!list_has(&r->link)) return r->status;
+    list_remove(&r->link);
+    bool answers = c->state == CLIENT_CONNECTED && r->record.kind == STORE_WAIT;
+    if (answers) return error_set(r->error, GW_TIMEOUT, "store: nobody has set %s", r->record.key);
+    return error_set(r->error, GW_TIMEOUT, "store: no answer from %s about %s", c->address,
+                     r->record.key);
+}
+
+static gw_status client_set(store *st, const char *key, const void *value, size_t size,
+                            int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error) {
+    request r = { .record = { .kind = STORE_SET, .value = value, .size = size },
+                  .waiter.what = key,
+                  .out_value = out_found,
+                  .error = error };
+    r.record.token = env_random_u64(st->env);
+    snprintf(r.record.key, sizeof r.record.key, "%s", key);
+    gw_status status = ask((client *)st, &r, until_ns);
+    if (!status) *out_set = r.record.outcome == STORE_WAS_SET;
+    return status;
+}
+
+static gw_status client_wait(store *st, const char *key, int64_t until_ns, bytes *out,
+                             gw_error *error) {
+    request r = {
+        .record = { .kind = STORE_WAIT }, .waiter.what = key, .out_value = out, .error = error
+    };
+    snprintf(r.record.key, sizeof r.record.key, "%s", key);
+    return ask((client *)st, &r, until_ns);
+}
+
+static void client_close(store *st) {
+    client *c = (client *)st;
+    assert(list_is_empty(&c->requests));
+    drop_line(c);
+    bytes_fini(&c->in);
+    bytes_fini(&c->out);
+    mem_free(c->address);
+    mem_free(c->staging);
+    mem_free(c);
+}
+
+static const store_class client_class = { client_set, client_wait, NULL, client_close };
+
+gw_status store_open_client(env *e, const char *address, int64_t until_ns, store **out,
+                            gw_error *error) {
+    client *c = mem_calloc(sizeof *c);
+    if (!c) return error_set(error, GW_NO_MEMORY, "no memory for the store");
+    c->store = (store){ .class = &client_class, .env = e };
+    c->retry.fire = retry_is_due;
+    c->gives_up_ns = ENV_NEVER;
+    list_init(&c->requests);
+    c->address = mem_strdup(address);
+    c->staging = mem_alloc(STAGING_BYTES);
+    gw_status status = GW_OK;
+    if (!c->address || !c->staging) {
+        status = error_set(error, GW_NO_MEMORY, "no memory for the store");
+        goto close_client;
+    }
+    waiter w = { .what = "the store" };
+    c->opener = &w;
+    retry_in(c, 0);
+    env_wait(e, &w, until_ns);
+    c->opener = NULL;
+    if (c->state == CLIENT_GONE) {
+        status = c->why.status;
+        if (error) *error = c->why;
+    } else if (!c->was_connected) {
+        status = error_set(error, GW_TIMEOUT, "no store at %s%s%.500s", address,
+                           c->why.text[0] ? ": " : "", c->why.text);
+    }
+    if (status) goto close_client;
+    *out = &c->store;
+    return GW_OK;
+
+close_client:
+    client_close(&c->store);
+    return status;
+}

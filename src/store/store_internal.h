@@ -1,0 +1,89 @@
+// The inside of the store: what every form of it provides, its table, and the records of PROTOCOL.md, "Store".
+//
+// Threads: the loop role's.
+#ifndef STORE_STORE_INTERNAL_H
+#define STORE_STORE_INTERNAL_H
+
+#include "base/limits.h"
+#include "base/map.h"
+#include "store/store.h"
+
+typedef struct store_class {
+    gw_status (*set)(store *st, const char *key, const void *value, size_t size, int64_t until_ns,
+                     bool *out_set, bytes *out_found, gw_error *error);
+    gw_status (*wait)(store *st, const char *key, int64_t until_ns, bytes *out, gw_error *error);
+    gw_status (*watch)(store *st, gw_error *error);  // the table tells; NULL: cannot
+    void (*close)(store *st);
+} store_class;
+
+struct store {
+    const store_class *class;
+    env *env;
+    // who watches it
+    void (*found)(void *user, const char *key, const void *value, size_t size);
+    void *found_user;
+};
+
+// To be called for each value once it is there.
+void store_tell(store *st, const char *key, const void *value, size_t size);
+
+// ---- The table: keys and values, and who waits for them -----------------------------------------------------------
+typedef struct store_entry {
+    bytes value;
+    bool is_set;
+    uint64_t token;   // of the request that has set it
+    list_node waits;  // of type store_wait_entry; empty once it is set
+} store_entry;
+
+// Waits for an entry's value; lives in whoever waits.
+typedef struct store_wait_entry {
+    list_node link;                                                 // in the entry's
+    void (*found)(struct store_wait_entry *w, const bytes *value);  // taken out of the list before
+} store_wait_entry;
+
+typedef struct store_table {
+    map entries;
+    size_t size_bytes;
+} store_table;
+
+void store_table_init(store_table *t);
+void store_table_fini(store_table *t);
+const store_entry *store_table_find(const store_table *t,
+                                    const char *key);  // NULL unless it is set
+
+// Sets what is not set and calls those who wait for it. NO_MEMORY, LIMIT.
+gw_status store_table_set(store_table *t, const char *key, const void *value, size_t size,
+                          uint64_t token, gw_error *error);
+// Waits for what is not set. False without memory.
+bool store_table_wait(store_table *t, const char *key, store_wait_entry *w);
+
+// ---- Records ------------------------------------------------------------------------------------------------------
+typedef enum store_record_kind { STORE_SET = 1, STORE_WAIT, STORE_REPLY } store_record_kind;
+typedef enum store_outcome {
+    STORE_WAS_SET,
+    STORE_FOUND,
+    STORE_REFUSED,
+    STORE_OUTCOME_COUNT
+} store_outcome;
+
+typedef struct store_record {
+    store_record_kind kind;
+    uint64_t request;
+    uint64_t token;                       // set
+    char key[LIMIT_STORE_KEY_BYTES + 1];  // set, wait
+    store_outcome outcome;                // reply
+    const uint8_t *value;                 // set, reply; borrowed
+    size_t size;
+} store_record;
+
+enum { STORE_RECORD_MAX = LIMIT_STORE_VALUE_BYTES + 1024 };  // without its size
+
+void store_record_encode(bytes *out, const store_record *r);
+// Returns how many bytes the first record in |in| takes, 0 if it is not there whole. PROTOCOL.
+gw_status store_record_decode(const uint8_t *in, size_t size, store_record *out, size_t *out_taken,
+                              gw_error *error);
+
+gw_status store_check_key(const char *key, gw_error *error);
+gw_status store_check_value(const char *key, size_t size, gw_error *error);
+
+#endif

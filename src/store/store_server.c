@@ -1,0 +1,283 @@
+// The store inside an agent: one table, used here directly and by others through lines.
+#include "store/store_internal.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "session/peers_internal.h"
+
+#include <string.h>
+
+typedef struct host {
+    store store;
+    peers *peers;
+    store_table table;
+    list_node clients;
+    int client_count;
+} host;
+
+typedef struct client {
+    host *host;
+    line *line;
+    list_node link;
+    bytes in, out;  // records half received, and replies not sent yet
+    size_t out_done;
+    list_node parked;  // of type parked, by |of_client|
+    int parked_count;
+} client;
+
+// A client's wait.
+typedef struct parked {
+    store_wait_entry wait;
+    client *client;
+    list_node of_client;
+    uint64_t request;
+} parked;
+
+enum { UNSENT_MAX = 4 * 1024 * 1024 };  // to a client that does not read
+
+// ---- Clients ------------------------------------------------------------------------------------------------------
+static void free_parked(parked *w) {
+    list_remove(&w->wait.link);
+    list_remove(&w->of_client);
+    w->client->parked_count--;
+    mem_free(w);
+}
+
+static void drop_client(client *c) {
+    while (!list_is_empty(&c->parked)) free_parked(list_entry(c->parked.next, parked, of_client));
+    list_remove(&c->link);
+    c->host->client_count--;
+    line_close(c->line);
+    bytes_fini(&c->in);
+    bytes_fini(&c->out);
+    mem_free(c);
+}
+
+static void send_replies(client *c) {
+    if (c->out.size == c->out_done) return;
+    struct iovec part = { c->out.data + c->out_done, c->out.size - c->out_done };
+    c->out_done += line_send(c->line, &part, 1);
+    if (c->out_done < c->out.size) return;
+    c->out.size = c->out_done = 0;
+}
+
+// Without memory the connection is closed, soon: the client then asks again.
+static void put_reply(client *c, uint64_t request, store_outcome outcome, const void *value,
+                      size_t size) {
+    size_t before = c->out.size;
+    store_record_encode(&c->out, &(store_record){ .kind = STORE_REPLY,
+                                                  .request = request,
+                                                  .outcome = outcome,
+                                                  .value = value,
+                                                  .size = size });
+    if (!c->out.failed) return;
+    c->out.failed = false;
+    c->out.size = before;
+    line_set_deadline(c->line, env_now_ns(c->host->store.env));
+}
+
+static void refuse_request(client *c, uint64_t request, const gw_error *why) {
+    put_reply(c, request, STORE_REFUSED, why->text, strlen(why->text));
+}
+
+static void found_for_client(store_wait_entry *w, const bytes *value) {
+    parked *waited = (parked *)w;
+    client *c = waited->client;
+    put_reply(c, waited->request, STORE_FOUND, value->data, value->size);
+    free_parked(waited);
+    send_replies(c);
+}
+
+static void serve_set(client *c, const store_record *r) {
+    store_table *t = &c->host->table;
+    const store_entry *entry = store_table_find(t, r->key);
+    if (entry && entry->token != r->token) {
+        put_reply(c, r->request, STORE_FOUND, entry->value.data, entry->value.size);
+        return;
+    }
+    gw_error error;
+    gw_status status =
+        entry ? GW_OK : store_table_set(t, r->key, r->value, r->size, r->token, &error);
+    if (status) {
+        refuse_request(c, r->request, &error);
+    } else {
+        if (!entry) store_tell(&c->host->store, r->key, r->value, r->size);
+        put_reply(c, r->request, STORE_WAS_SET, NULL, 0);
+    }
+}
+
+static void serve_wait(client *c, const store_record *r) {
+    const store_entry *entry = store_table_find(&c->host->table, r->key);
+    if (entry) {
+        put_reply(c, r->request, STORE_FOUND, entry->value.data, entry->value.size);
+        return;
+    }
+    gw_error error;
+    parked *w = NULL;
+    if (c->parked_count >= LIMIT_STORE_WAITS) {
+        error_set(&error, GW_LIMIT, "store: more than %d waits of one worker", LIMIT_STORE_WAITS);
+        refuse_request(c, r->request, &error);
+        return;
+    }
+    if (!(w = mem_calloc(sizeof *w)) || !store_table_wait(&c->host->table, r->key, &w->wait)) {
+        mem_free(w);
+        error_set(&error, GW_NO_MEMORY, "store: no memory to wait for %s", r->key);
+        refuse_request(c, r->request, &error);
+        return;
+    }
+    w->wait.found = found_for_client;
+    w->client = c;
+    w->request = r->request;
+    list_append(&c->parked, &w->of_client);
+    c->parked_count++;
+}
+
+// Serves the records that have come whole.
+static gw_status serve(client *c, gw_error *error) {
+    size_t done = 0;
+    for (;;) {
+        store_record r;
+        size_t taken;
+        gw_status status =
+            store_record_decode(c->in.data + done, c->in.size - done, &r, &taken, error);
+        if (status) return status;
+        if (taken == 0) break;
+        done += taken;
+        if (r.kind == STORE_REPLY)
+            return error_set(error, GW_PROTOCOL, "store: a reply to nobody's request");
+        if (r.kind == STORE_SET) serve_set(c, &r);
+        if (r.kind == STORE_WAIT) serve_wait(c, &r);
+    }
+    memmove(c->in.data, c->in.data + done, c->in.size - done);
+    c->in.size -= done;
+    if (c->out.size > UNSENT_MAX)
+        return error_set(error, GW_OVERLOADED, "store: %zu bytes that it does not read",
+                         c->out.size);
+    return GW_OK;
+}
+
+static void on_received(void *user, const void *data, size_t count) {
+    client *c = user;
+    gw_error error;
+    bytes_put(&c->in, data, count);
+    gw_status status = c->in.failed ? error_set(&error, GW_NO_MEMORY, "store: no memory") : GW_OK;
+    if (!status && c->in.size) status = serve(c, &error);
+    if (status) {
+        log_line("closed a connection to the store: %s", error.text);
+        drop_client(c);
+        return;
+    }
+    send_replies(c);
+}
+
+static void on_writable(void *user) {
+    send_replies(user);
+}
+
+static void on_closed(void *user, const gw_error *why) {
+    (void)why;
+    drop_client(user);
+}
+
+static const line_events client_events = {
+    .received = on_received,
+    .writable = on_writable,
+    .closed = on_closed,
+};
+
+static void on_store_hello(void *user, line *l) {
+    host *h = user;
+    client *c = h->client_count < LIMIT_WORKERS ? mem_calloc(sizeof *c) : NULL;
+    if (!c) {
+        line_close(l);
+        return;
+    }
+    c->host = h;
+    c->line = l;
+    list_init(&c->parked);
+    list_append(&h->clients, &c->link);
+    h->client_count++;
+    line_stream(l, &client_events, c);
+    line_say(l, &(hello){ .kind = HELLO_WELCOME });
+}
+
+// ---- Used here ----------------------------------------------------------------------------------------------------
+static gw_status copy_value(const store_entry *entry, const char *key, bytes *out,
+                            gw_error *error) {
+    bytes_put(out, entry->value.data, entry->value.size);
+    return out->failed ? error_set(error, GW_NO_MEMORY, "store: no memory for %s", key) : GW_OK;
+}
+
+static gw_status host_set(store *st, const char *key, const void *value, size_t size,
+                          int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error) {
+    (void)until_ns;
+    store_table *t = &((host *)st)->table;
+    const store_entry *entry = store_table_find(t, key);
+    if (entry) {
+        *out_set = false;
+        return out_found ? copy_value(entry, key, out_found, error) : GW_OK;
+    }
+    uint64_t token = env_random_u64(st->env);
+    gw_status status = store_table_set(t, key, value, size, token, error);
+    if (status) return status;
+    *out_set = true;
+    store_tell(st, key, value, size);
+    return GW_OK;
+}
+
+typedef struct local_wait {
+    store_wait_entry wait;
+    env *env;
+    waiter waiter;
+} local_wait;
+
+static void found_here(store_wait_entry *w, const bytes *value) {
+    local_wait *l = (local_wait *)w;
+    (void)value;
+    env_wake(l->env, &l->waiter);
+}
+
+static gw_status host_wait(store *st, const char *key, int64_t until_ns, bytes *out,
+                           gw_error *error) {
+    host *h = (host *)st;
+    const store_entry *entry = store_table_find(&h->table, key);
+    if (!entry) {
+        local_wait w = { .wait.found = found_here, .env = st->env, .waiter.what = key };
+        if (!store_table_wait(&h->table, key, &w.wait))
+            return error_set(error, GW_NO_MEMORY, "store: no memory to wait for %s", key);
+        env_wait(st->env, &w.waiter, until_ns);
+        list_remove(&w.wait.link);
+        entry = store_table_find(&h->table, key);
+    }
+    if (!entry) return error_set(error, GW_TIMEOUT, "store: nobody has set %s", key);
+    return copy_value(entry, key, out, error);
+}
+
+static gw_status host_watch(store *st, gw_error *error) {
+    const map *entries = &((host *)st)->table.entries;
+    // The host watches from the beginning, so that there is no order to keep.
+    return entries->count ? error_set(error, GW_WRONG_STATE, "store: watched too late") : GW_OK;
+}
+
+static void host_close(store *st) {
+    host *h = (host *)st;
+    peers_serve_store(h->peers, NULL, NULL);
+    while (!list_is_empty(&h->clients)) drop_client(list_entry(h->clients.next, client, link));
+    store_table_fini(&h->table);
+    mem_free(h);
+}
+
+static const store_class host_class = { host_set, host_wait, host_watch, host_close };
+
+gw_status store_open_host(peers *p, store **out, gw_error *error) {
+    host *h = mem_calloc(sizeof *h);
+    if (!h) return error_set(error, GW_NO_MEMORY, "no memory for the store");
+    h->store = (store){ .class = &host_class, .env = p->options.env };
+    h->peers = p;
+    store_table_init(&h->table);
+    list_init(&h->clients);
+    peers_serve_store(p, on_store_hello, h);
+    *out = &h->store;
+    return GW_OK;
+}

@@ -1,0 +1,784 @@
+// The store in all its forms: set once, wait, and what callers are told when nobody answers.
+#include "store/store_internal.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "net/env_os.h"
+#include "testing/sim.h"
+#include "testing/testing.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WORKERS = 4 };
+
+// What every worker of a job does at its start: claim a key, publish itself, wait for the others. The same over every
+// form of the store.
+typedef struct worker {
+    env *env;
+    int rank;
+    store *store;
+    int64_t timeout_ns;
+    const char *address;  // of the host, or the path of the file
+    void (*open)(struct worker *w);
+    void (*close)(struct worker *w);
+    peers *peers;
+    struct worker *others;
+    _Atomic int *finished;
+    bool claimed;
+    char claimant[16];
+} worker;
+
+static int64_t until(worker *w) {
+    return env_now_ns(w->env) + w->timeout_ns;
+}
+
+static void meet(worker *w) {
+    gw_error error = { 0 };
+    char key[32], value[16];
+    bytes found = { 0 };
+    int size = snprintf(value, sizeof value, "w%d", w->rank);
+    gw_status status = store_set_if_absent(w->store, "claim", value, (size_t)size, until(w),
+                                           &w->claimed, &found, &error);
+    if (status) fail_msg("worker %d: %s", w->rank, error.text);
+    snprintf(w->claimant, sizeof w->claimant, "%.*s", w->claimed ? size : (int)found.size,
+             w->claimed ? value : (char *)found.data);
+    snprintf(key, sizeof key, "worker/%d", w->rank);
+    bool is_set = false;
+    status =
+        store_set_if_absent(w->store, key, value, (size_t)size, until(w), &is_set, NULL, &error);
+    if (status) fail_msg("worker %d: %s", w->rank, error.text);
+    assert_true(is_set);
+    for (int i = 0; i < WORKERS; i++) {
+        bytes other = { 0 };
+        snprintf(key, sizeof key, "worker/%d", i);
+        status = store_wait(w->store, key, until(w), &other, &error);
+        if (status) fail_msg("worker %d: %s", w->rank, error.text);
+        snprintf(value, sizeof value, "w%d", i);
+        assert_int_equal(other.size, strlen(value));
+        assert_memory_equal(other.data, value, other.size);
+        bytes_fini(&other);
+    }
+    bytes_fini(&found);
+}
+
+static void run_worker(void *arg) {
+    worker *w = arg;
+    env_enter(w->env);
+    w->open(w);
+    meet(w);
+    // The host goes last: others may still be asking.
+    ++*w->finished;
+    while (*w->finished < WORKERS) {
+        waiter pause = { .what = "the other workers" };
+        env_wait(w->env, &pause, env_now_ns(w->env) + 1000 * 1000);
+    }
+    w->close(w);
+    env_leave(w->env);
+}
+
+static void check_claims(const worker *workers) {
+    int claims = 0;
+    for (int i = 0; i < WORKERS; i++) {
+        claims += workers[i].claimed;
+        assert_string_equal(workers[i].claimant, workers[0].claimant);
+    }
+    assert_int_equal(claims, 1);
+}
+
+// ---- Forms --------------------------------------------------------------------------------------------------------
+static void ignore_message(void *user, int rank, message *m) {
+    (void)user, (void)rank;
+    message_release(m);
+}
+
+static void ignore_loss(void *user, int rank, const gw_error *why) {
+    (void)user, (void)rank, (void)why;
+}
+
+static peers_options quiet_peers(env *e) {
+    return (peers_options){
+        .env = e, .rank = 0, .incarnation = 1, .received = ignore_message, .lost = ignore_loss
+    };
+}
+
+static void open_at_rank_0(worker *w) {
+    gw_error error;
+    char bound[ENV_ADDRESS_MAX];
+    if (w->rank == 0) {
+        assert_int_equal(peers_open(quiet_peers(w->env), w->address, &w->peers, bound, &error), 0);
+        assert_int_equal(store_open_host(w->peers, &w->store, &error), 0);
+    } else if (store_open_client(w->env, w->address, until(w), &w->store, &error)) {
+        fail_msg("worker %d: %s", w->rank, error.text);
+    }
+}
+
+static void close_at_rank_0(worker *w) {
+    store_close(w->store);
+    peers_close(w->peers);
+}
+
+static void open_in_file(worker *w) {
+    gw_error error;
+    if (store_open_file(w->env, w->address, &w->store, &error)) fail_msg("%s", error.text);
+}
+
+static void close_file(worker *w) {
+    store_close(w->store);
+}
+
+// ---- Meeting ------------------------------------------------------------------------------------------------------
+static void meet_in_sim(uint64_t seed, void *context) {
+    sim *s = sim_open(seed, *(sim_options *)context);
+    worker workers[WORKERS] = { 0 };
+    _Atomic int finished = 0;
+    for (int i = 0; i < WORKERS; i++) {
+        workers[i] = (worker){ .env = sim_env(s, i),
+                               .rank = i,
+                               .timeout_ns = 100 * SIM_SECOND,
+                               .address = "127.0.0.1:29500",
+                               .open = open_at_rank_0,
+                               .close = close_at_rank_0,
+                               .finished = &finished };
+        assert_true(sim_spawn(s, i, run_worker, &workers[i]));
+    }
+    assert_true(sim_run(s, 1000 * SIM_SECOND));
+    check_claims(workers);
+    for (int i = 0; i < WORKERS; i++) env_close(workers[i].env);
+    sim_close(s);
+}
+
+static void it_lets_workers_meet(void **state) {
+    (void)state;
+    testing_for_seeds(100, meet_in_sim, &(sim_options){ 0 });
+}
+
+static void it_repeats_what_a_cut_connection_lost(void **state) {
+    (void)state;
+    testing_for_seeds(300, meet_in_sim, &(sim_options){ .cut_per_million = 50000 });
+}
+
+static void *run_thread(void *arg) {
+    run_worker(arg);
+    return NULL;
+}
+
+// A path that nobody has, in a folder of this test's own.
+static void make_path(char out[64]) {
+    snprintf(out, 64, "/tmp/gw-store-XXXXXX");
+    assert_non_null(mkdtemp(out));
+    strncat(out, "/store", 63 - strlen(out));
+}
+
+static void remove_path(char path[64]) {
+    unlink(path);
+    *strrchr(path, '/') = '\0';
+    rmdir(path);
+}
+
+static void it_lets_workers_meet_in_a_file(void **state) {
+    (void)state;
+    char path[64];
+    make_path(path);
+    worker workers[WORKERS];
+    pthread_t threads[WORKERS];
+    _Atomic int finished = 0;
+    for (int i = 0; i < WORKERS; i++) {
+        gw_error error;
+        workers[i] = (worker){ .rank = i,
+                               .timeout_ns = 60 * SIM_SECOND,
+                               .address = path,
+                               .open = open_in_file,
+                               .close = close_file,
+                               .finished = &finished };
+        assert_int_equal(env_os_open(&workers[i].env, &error), GW_OK);
+        assert_int_equal(pthread_create(&threads[i], NULL, run_thread, &workers[i]), 0);
+    }
+    for (int i = 0; i < WORKERS; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < WORKERS; i++) env_close(workers[i].env);
+    check_claims(workers);
+    remove_path(path);
+}
+
+// ---- What callers are told ----------------------------------------------------------------------------------------
+typedef struct tale {
+    env *env;
+    const char *address;
+    gw_error error;
+    gw_status status;
+    bool stop;
+} tale;
+
+static void open_too_early(void *arg) {
+    tale *t = arg;
+    store *st = NULL;
+    env_enter(t->env);
+    t->status =
+        store_open_client(t->env, t->address, env_now_ns(t->env) + 3 * SIM_SECOND, &st, &t->error);
+    env_leave(t->env);
+}
+
+static void it_says_that_no_host_is_there(void **state) {
+    (void)state;
+    sim *s = sim_open(1, (sim_options){ 0 });
+    tale t = { .env = sim_env(s, 0), .address = "127.0.0.1:29500" };
+    sim_spawn(s, 0, open_too_early, &t);
+    assert_true(sim_run(s, 10 * SIM_SECOND));
+    assert_int_equal(t.status, GW_TIMEOUT);
+    assert_string_equal(t.error.text,
+                        "no store at 127.0.0.1:29500: 127.0.0.1:29500: Connection refused");
+    env_close(t.env);
+    sim_close(s);
+}
+
+static void it_refuses_an_address_that_cannot_be(void **state) {
+    (void)state;
+    sim *s = sim_open(1, (sim_options){ 0 });
+    tale t = { .env = sim_env(s, 0), .address = "nonsense" };
+    sim_spawn(s, 0, open_too_early, &t);
+    assert_true(sim_run(s, 10 * SIM_SECOND));
+    assert_int_equal(t.status, GW_INVALID);
+    env_close(t.env);
+    sim_close(s);
+}
+
+static void host_for_a_second(void *arg) {
+    tale *t = arg;
+    gw_error error;
+    peers *p = NULL;
+    store *st = NULL;
+    char bound[ENV_ADDRESS_MAX];
+    env_enter(t->env);
+    assert_int_equal(peers_open(quiet_peers(t->env), t->address, &p, bound, &error), GW_OK);
+    assert_int_equal(store_open_host(p, &st, &error), GW_OK);
+    waiter w = { .what = "a second to pass" };
+    env_wait(t->env, &w, env_now_ns(t->env) + SIM_SECOND);
+    store_close(st);
+    peers_close(p);
+    env_leave(t->env);
+}
+
+static void wait_for_nothing(void *arg) {
+    tale *t = arg;
+    store *st = NULL;
+    bytes value = { 0 };
+    env_enter(t->env);
+    t->status =
+        store_open_client(t->env, t->address, env_now_ns(t->env) + SIM_SECOND / 2, &st, &t->error);
+    assert_int_equal(t->status, GW_OK);
+    t->status = store_wait(st, "never", env_now_ns(t->env) + SIM_SECOND / 4, &value, &t->error);
+    assert_int_equal(t->status, GW_TIMEOUT);
+    assert_string_equal(t->error.text, "store: nobody has set never");
+    t->status = store_wait(st, "never", env_now_ns(t->env) + 60 * SIM_SECOND, &value, &t->error);
+    store_close(st);
+    env_leave(t->env);
+}
+
+static void host_goes(uint64_t seed, void *context) {
+    (void)context;
+    sim *s = sim_open(seed, (sim_options){ 0 });
+    tale host = { .env = sim_env(s, 0), .address = "127.0.0.1:29500" };
+    tale client = { .env = sim_env(s, 1), .address = "127.0.0.1:29500" };
+    sim_spawn(s, 0, host_for_a_second, &host);
+    sim_spawn(s, 1, wait_for_nothing, &client);
+    assert_true(sim_run(s, 20 * SIM_SECOND));
+    assert_int_equal(client.status, GW_DISCONNECTED);
+    assert_string_equal(
+        client.error.text,
+        "the store at 127.0.0.1:29500 is gone: 127.0.0.1:29500: Connection refused");
+    env_close(host.env);
+    env_close(client.env);
+    sim_close(s);
+}
+
+static void it_says_that_the_host_is_gone(void **state) {
+    (void)state;
+    testing_for_seeds(50, host_goes, NULL);
+}
+
+// ---- Clients that misbehave, and a host that runs out -------------------------------------------------------------
+static void fill_up(void *arg) {
+    tale *t = arg;
+    store *st = NULL;
+    bool is_set;
+    static const uint8_t value[LIMIT_STORE_VALUE_BYTES];
+    env_enter(t->env);
+    int64_t until_ns = env_now_ns(t->env) + 900 * SIM_SECOND;
+    assert_int_equal(store_open_client(t->env, t->address, until_ns, &st, &t->error), GW_OK);
+    for (int i = 0; !t->status; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "key/%d", i);
+        assert_true(i < 1024);
+        t->status =
+            store_set_if_absent(st, key, value, sizeof value, until_ns, &is_set, NULL, &t->error);
+    }
+    // What is there is there, and can be read.
+    bytes found = { 0 };
+    assert_int_equal(store_wait(st, "key/7", until_ns, &found, NULL), GW_OK);
+    assert_int_equal(found.size, sizeof value);
+    bytes_fini(&found);
+    store_close(st);
+    t->stop = true;
+    env_leave(t->env);
+}
+
+typedef struct hosting {
+    tale tale;
+    tale *client;
+} hosting;
+
+static void host_until_told(void *arg) {
+    hosting *h = arg;
+    gw_error error;
+    peers *p = NULL;
+    store *st = NULL;
+    char bound[ENV_ADDRESS_MAX];
+    env_enter(h->tale.env);
+    assert_int_equal(peers_open(quiet_peers(h->tale.env), h->tale.address, &p, bound, &error), 0);
+    assert_int_equal(store_open_host(p, &st, &error), GW_OK);
+    while (!h->client->stop) {
+        waiter w = { .what = "the client" };
+        env_wait(h->tale.env, &w, env_now_ns(h->tale.env) + SIM_SECOND / 100);
+    }
+    store_close(st);
+    peers_close(p);
+    env_leave(h->tale.env);
+}
+
+static void host_for(void (*client_main)(void *arg), tale *client) {
+    sim *s = sim_open(1, (sim_options){ 0 });
+    client->address = "127.0.0.1:29500";
+    client->env = sim_env(s, 1);
+    hosting h = { .tale = { .env = sim_env(s, 0), .address = client->address }, .client = client };
+    assert_true(sim_spawn(s, 0, host_until_told, &h) && sim_spawn(s, 1, client_main, client));
+    assert_true(sim_run(s, 1000 * SIM_SECOND));
+    env_close(h.tale.env);
+    env_close(client->env);
+    sim_close(s);
+}
+
+static void it_holds_only_so_much(void **state) {
+    (void)state;
+    tale client = { 0 };
+    host_for(fill_up, &client);
+    assert_int_equal(client.status, GW_LIMIT);
+    assert_string_equal(client.error.text, "store: more than 67108864 bytes of keys and values");
+}
+
+static int logged;
+static char logged_line[1024];
+
+static void keep_line(const char *line) {
+    logged++;
+    snprintf(logged_line, sizeof logged_line, "%s", line);
+}
+
+// What a client says behind its hello, and the line that it gets for it.
+static const struct {
+    uint8_t says[32];
+    size_t size;
+    const char *line;
+} misdeeds[] = {
+    { { 0, 0, 0, 0 },
+      4,
+      "closed a connection to the store: store: a record of kind 0 that means nothing" },
+    { { 10, 0, 0, 0, 3, 1, 0, 0, 0, 0, 0, 0, 0, 0 },
+      14,
+      "closed a connection to the store: store: a reply to nobody's request" },
+    { { 10, 0, 0, 0, 3, 1, 0, 0, 0, 0, 0, 0, 0, 9 },
+      14,
+      "closed a connection to the store: store: outcome 9 of a reply" },
+    { { 13, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 },
+      17,
+      "closed a connection to the store: store: an empty key" },
+    { { 15, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 'k', 'x' },
+      19,
+      "closed a connection to the store: store: 1 bytes too many in a wait" },
+    { { 255, 255, 255, 255 },
+      4,
+      "closed a connection to the store: store: a record of 4294967295 bytes, at most 66560" },
+};
+
+typedef struct raw_client {
+    env *env;
+    conn *conn;
+    bool is_closed;
+    waiter *waiter;
+    uint8_t says[64];
+    size_t size, done;
+    uint8_t heard[256];
+} raw_client;
+
+static void raw_send(void *user) {
+    raw_client *r = user;
+    struct iovec part = { r->says + r->done, r->size - r->done };
+    if (part.iov_len) r->done += conn_send(r->env, r->conn, &part, 1);
+}
+
+static void raw_buffer(void *user, void **into, size_t *size) {
+    raw_client *r = user;
+    *into = r->heard;
+    *size = sizeof r->heard;
+}
+
+static void raw_received(void *user, size_t count) {
+    (void)user, (void)count;
+}
+
+static void raw_closed(void *user, const gw_error *why) {
+    raw_client *r = user;
+    (void)why;
+    r->is_closed = true;
+    env_wake(r->env, r->waiter);
+}
+
+static const conn_events raw_events = {
+    .opened = raw_send,
+    .buffer = raw_buffer,
+    .received = raw_received,
+    .writable = raw_send,
+    .closed = raw_closed,
+};
+
+static void misbehave(void *arg) {
+    tale *t = arg;
+    env_enter(t->env);
+    waiter pause = { .what = "the host" };
+    env_wait(t->env, &pause, env_now_ns(t->env) + SIM_SECOND / 100);
+    for (size_t i = 0; i < sizeof misdeeds / sizeof misdeeds[0]; i++) {
+        waiter w = { .what = "being sent away" };
+        raw_client r = { .env = t->env, .waiter = &w };
+        static const uint8_t hello[16] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2 };
+        memcpy(r.says, hello, sizeof hello);
+        memcpy(r.says + sizeof hello, misdeeds[i].says, misdeeds[i].size);
+        r.size = sizeof hello + misdeeds[i].size;
+        assert_int_equal(env_connect(t->env, t->address, &raw_events, &r, &r.conn, &t->error), 0);
+        env_wait(t->env, &w, ENV_NEVER);
+        assert_true(r.is_closed);
+        assert_int_equal(logged, i + 1);
+        assert_string_equal(logged_line, misdeeds[i].line);
+    }
+    t->stop = true;
+    env_leave(t->env);
+}
+
+static void it_sends_away_who_misbehaves(void **state) {
+    (void)state;
+    tale client = { 0 };
+    log_hook = keep_line;
+    host_for(misbehave, &client);
+}
+
+// Parks more waits than one client may have.
+enum { WAITERS = LIMIT_STORE_WAITS + 1 };
+
+static void wait_too_often(void *arg) {
+    tale *t = arg;
+    env_enter(t->env);
+    waiter pause = { .what = "the host" };
+    env_wait(t->env, &pause, env_now_ns(t->env) + SIM_SECOND / 100);
+    bytes says = { 0 };
+    static const uint8_t hello[16] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2 };
+    bytes_put(&says, hello, sizeof hello);
+    for (uint64_t i = 0; i < WAITERS; i++)
+        store_record_encode(&says, &(store_record){ .kind = STORE_WAIT, .request = i, .key = "k" });
+    waiter w = { .what = "the refusal" };
+    raw_client r = { .env = t->env, .waiter = &w };
+    size_t done = 0;
+    assert_int_equal(env_connect(t->env, t->address, &raw_events, &r, &r.conn, &t->error), GW_OK);
+    while (done < says.size) {
+        struct iovec part = { says.data + done, says.size - done };
+        done += conn_send(t->env, r.conn, &part, 1);
+        waiter next = { .what = "room" };
+        env_wait(t->env, &next, env_now_ns(t->env) + SIM_SECOND / 1000);
+    }
+    waiter last = { .what = "the refusal" };
+    env_wait(t->env, &last, env_now_ns(t->env) + SIM_SECOND);
+    bytes_fini(&says);
+    // One welcome and one reply.
+    store_record reply;
+    size_t taken;
+    assert_int_equal(store_record_decode(r.heard, sizeof r.heard, &reply, &taken, &t->error), 0);
+    assert_int_equal(reply.outcome, STORE_REFUSED);
+    assert_int_equal(reply.request, WAITERS - 1);
+    assert_memory_equal(reply.value, "store: more than 4096 waits of one worker", reply.size);
+    conn_close(t->env, r.conn);
+    t->stop = true;
+    env_leave(t->env);
+}
+
+static void it_lets_one_client_wait_only_so_often(void **state) {
+    (void)state;
+    tale client = { 0 };
+    host_for(wait_too_often, &client);
+}
+
+// ---- Limits and files ---------------------------------------------------------------------------------------------
+static void it_checks_keys_and_values(void **state) {
+    (void)state;
+    char path[64], key[300];
+    make_path(path);
+    gw_error error;
+    env *e;
+    store *st;
+    bool is_set;
+    assert_int_equal(env_os_open(&e, &error), GW_OK);
+    env_enter(e);
+    assert_int_equal(store_open_file(e, path, &st, &error), GW_OK);
+    assert_int_equal(store_set_if_absent(st, "", "x", 1, 0, &is_set, NULL, &error), GW_INVALID);
+    memset(key, 'k', sizeof key - 1);
+    key[256] = '\0';
+    assert_int_equal(store_set_if_absent(st, key, "x", 1, 0, &is_set, NULL, &error), GW_INVALID);
+    key[255] = '\0';
+    assert_int_equal(store_set_if_absent(st, key, "x", 1, 0, &is_set, NULL, &error), GW_OK);
+    uint8_t *large = mem_calloc(LIMIT_STORE_VALUE_BYTES + 1);
+    size_t size = LIMIT_STORE_VALUE_BYTES;
+    assert_int_equal(store_set_if_absent(st, "a", large, size + 1, 0, &is_set, NULL, &error),
+                     GW_LIMIT);
+    assert_int_equal(store_set_if_absent(st, "a", large, size, 0, &is_set, NULL, &error), GW_OK);
+    bytes found = { 0 };
+    assert_int_equal(store_wait(st, "a", 0, &found, &error), GW_OK);
+    assert_int_equal(found.size, size);
+    bytes_fini(&found);
+    mem_free(large);
+    assert_int_equal(store_wait(st, "b", 0, &found, &error), GW_TIMEOUT);
+    store_close(st);
+    env_leave(e);
+    env_close(e);
+    remove_path(path);
+}
+
+static void it_cuts_off_what_a_killed_writer_left(void **state) {
+    (void)state;
+    char path[64];
+    make_path(path);
+    gw_error error;
+    env *e;
+    bool is_set;
+    assert_int_equal(env_os_open(&e, &error), GW_OK);
+    env_enter(e);
+    // One record, and then its beginning once more, cut at every byte.
+    for (off_t left = 0; left < 12 + 3 + 5; left++) {
+        store *st;
+        bytes found = { 0 };
+        unlink(path);
+        assert_int_equal(store_open_file(e, path, &st, &error), GW_OK);
+        assert_int_equal(store_set_if_absent(st, "one", "first", 5, 0, &is_set, NULL, &error), 0);
+        store_close(st);
+        int fd = open(path, O_RDWR);
+        uint8_t record[20];
+        assert_int_equal(pread(fd, record, sizeof record, 16), 20);
+        record[12] = 't';
+        assert_int_equal(pwrite(fd, record, (size_t)left, 36), left);
+        close(fd);
+
+        assert_int_equal(store_open_file(e, path, &st, &error), GW_OK);
+        assert_int_equal(store_set_if_absent(st, "two", "2", 1, 0, &is_set, NULL, &error), GW_OK);
+        assert_true(is_set);
+        store_close(st);
+        assert_int_equal(store_open_file(e, path, &st, &error), GW_OK);
+        assert_int_equal(store_wait(st, "one", 0, &found, &error), GW_OK);
+        assert_int_equal(store_wait(st, "two", 0, &found, &error), GW_OK);
+        assert_memory_equal(found.data, "first2", 6);
+        bytes_fini(&found);
+        store_close(st);
+    }
+    env_leave(e);
+    env_close(e);
+    remove_path(path);
+}
+
+static void it_leaves_files_of_others_alone(void **state) {
+    (void)state;
+    char path[64];
+    make_path(path);
+    gw_error error;
+    env *e;
+    store *st;
+    int fd = open(path, O_RDWR | O_CREAT, 0600);
+    assert_int_equal(write(fd, "dear diary", 10), 10);
+    close(fd);
+    assert_int_equal(env_os_open(&e, &error), GW_OK);
+    env_enter(e);
+    assert_int_equal(store_open_file(e, path, &st, &error), GW_INVALID);
+    assert_non_null(strstr(error.text, "is not a store"));
+    assert_int_equal(store_open_file(e, "/tmp", &st, &error), GW_SYSTEM);
+    assert_int_equal(store_open_file(e, "/nowhere/at/all", &st, &error), GW_SYSTEM);
+    assert_string_equal(error.text, "store /nowhere/at/all: open: No such file or directory");
+    assert_int_equal(store_open_file(e, "/dev/null", &st, &error), GW_INVALID);
+    env_leave(e);
+    env_close(e);
+    remove_path(path);
+}
+
+// ---- Without memory -----------------------------------------------------------------------------------------------
+typedef struct poor {
+    env *env;
+    _Atomic int *left;  // how many have not finished
+} poor;
+
+static bool is_fine(gw_status status) {
+    return status == GW_OK || status == GW_NO_MEMORY || status == GW_TIMEOUT ||
+           status == GW_DISCONNECTED || status == GW_LIMIT;
+}
+
+static void use_poorly(env *e, store *st, const char *own, const char *other) {
+    gw_error error = { 0 };
+    bytes value = { 0 };
+    bool is_set;
+    int64_t until_ns = env_now_ns(e) + 3 * SIM_SECOND;
+    assert_true(is_fine(store_set_if_absent(st, own, "v", 1, until_ns, &is_set, NULL, &error)));
+    assert_true(is_fine(store_set_if_absent(st, own, "w", 1, until_ns, &is_set, &value, &error)));
+    assert_true(is_fine(store_wait(st, other, until_ns, &value, &error)));
+    bytes_fini(&value);
+}
+
+static void host_poorly(void *arg) {
+    poor *x = arg;
+    gw_error error = { 0 };
+    peers *p = NULL;
+    store *st = NULL;
+    char bound[ENV_ADDRESS_MAX];
+    env_enter(x->env);
+    gw_status status = peers_open(quiet_peers(x->env), "127.0.0.1:29500", &p, bound, &error);
+    if (!status) status = store_open_host(p, &st, &error);
+    assert_true(is_fine(status));
+    if (!status) use_poorly(x->env, st, "host", "client");
+    --*x->left;
+    while (*x->left > 0) {
+        waiter w = { .what = "the client" };
+        env_wait(x->env, &w, env_now_ns(x->env) + SIM_SECOND / 100);
+    }
+    store_close(st);
+    peers_close(p);
+    env_leave(x->env);
+}
+
+static void call_poorly(void *arg) {
+    poor *x = arg;
+    gw_error error = { 0 };
+    store *st = NULL;
+    env_enter(x->env);
+    int64_t until_ns = env_now_ns(x->env) + 3 * SIM_SECOND;
+    gw_status status = store_open_client(x->env, "127.0.0.1:29500", until_ns, &st, &error);
+    assert_true(is_fine(status));
+    if (!status) use_poorly(x->env, st, "client", "host");
+    store_close(st);
+    --*x->left;
+    env_leave(x->env);
+}
+
+static void meet_without_memory(void *context) {
+    (void)context;
+    sim *s = sim_open(1, (sim_options){ .interleave_per_million = -1 });
+    if (!s) return;
+    _Atomic int left = 2;
+    poor host = { sim_env(s, 0), &left }, client = { sim_env(s, 1), &left };
+    if (host.env && client.env && sim_spawn(s, 0, host_poorly, &host) &&
+        sim_spawn(s, 1, call_poorly, &client))
+        assert_true(sim_run(s, 100 * SIM_SECOND));
+    env_close(host.env);
+    env_close(client.env);
+    sim_close(s);
+}
+
+static void quiet_line(const char *line) {
+    (void)line;
+}
+
+static void use_file_without_memory(void *context) {
+    env *e = context;
+    gw_error error = { 0 };
+    store *st = NULL;
+    char path[64];
+    make_path(path);
+    env_enter(e);
+    gw_status status = store_open_file(e, path, &st, &error);
+    assert_true(is_fine(status));
+    bool is_set;
+    bytes value = { 0 };
+    if (!status) {
+        assert_true(is_fine(store_set_if_absent(st, "a", "v", 1, 0, &is_set, NULL, &error)));
+        assert_true(is_fine(store_set_if_absent(st, "a", "v", 1, 0, &is_set, &value, &error)));
+        assert_true(is_fine(store_wait(st, "a", 0, &value, &error)));
+    }
+    bytes_fini(&value);
+    store_close(st);
+    env_leave(e);
+    remove_path(path);
+}
+
+static void it_survives_without_memory(void **state) {
+    (void)state;
+    log_hook = quiet_line;
+    testing_alloc_failure_loop(meet_without_memory, NULL);
+}
+
+static void it_survives_in_a_file_without_memory(void **state) {
+    (void)state;
+    env *e;
+    gw_error error;
+    assert_int_equal(env_os_open(&e, &error), GW_OK);
+    testing_alloc_failure_loop(use_file_without_memory, e);
+    env_close(e);
+}
+
+// ---- Watching -----------------------------------------------------------------------------------------------------
+static void note_found(void *user, const char *key, const void *value, size_t size) {
+    bytes *all = user;
+    bytes_put(all, key, strlen(key));
+    bytes_put(all, "=", 1);
+    bytes_put(all, value, size);
+    bytes_put(all, " ", 1);
+}
+
+static void set_one(store *st, const char *key) {
+    bool is_set;
+    assert_int_equal(store_set_if_absent(st, key, key, 1, 0, &is_set, NULL, NULL), GW_OK);
+}
+
+// Two openings of one file, as two processes have it.
+static void watch_file(void *arg) {
+    env *e = arg;
+    char path[64];
+    store *mine, *other;
+    bytes all = { 0 };
+    make_path(path);
+    env_enter(e);
+    assert_int_equal(store_open_file(e, path, &mine, NULL), GW_OK);
+    assert_int_equal(store_open_file(e, path, &other, NULL), GW_OK);
+    set_one(other, "z");
+    set_one(mine, "b");
+    assert_int_equal(store_watch(mine, note_found, &all, NULL), GW_OK);
+    set_one(other, "a");
+    waiter w = { .what = "a while" };
+    env_wait(e, &w, env_now_ns(e) + SIM_SECOND);
+    bytes_put_u8(&all, 0);
+    assert_string_equal((char *)all.data, "z=z b=b a=a ");
+    store_close(mine);
+    store_close(other);
+    env_leave(e);
+    env_close(e);
+    bytes_fini(&all);
+    remove_path(path);
+}
+
+static void it_tells_of_what_is_set_in_order(void **state) {
+    (void)state;
+    sim *s = sim_open(1, (sim_options){ 0 });
+    assert_true(sim_spawn(s, 0, watch_file, sim_env(s, 0)));
+    assert_true(sim_run(s, 10 * SIM_SECOND));
+    sim_close(s);
+}
+
+GW_TESTS(session_store, it_tells_of_what_is_set_in_order, it_lets_workers_meet,
+         it_repeats_what_a_cut_connection_lost, it_lets_workers_meet_in_a_file,
+         it_says_that_no_host_is_there, it_refuses_an_address_that_cannot_be,
+         it_says_that_the_host_is_gone, it_checks_keys_and_values,
+         it_cuts_off_what_a_killed_writer_left, it_leaves_files_of_others_alone,
+         it_holds_only_so_much, it_sends_away_who_misbehaves, it_lets_one_client_wait_only_so_often,
+         it_survives_without_memory, it_survives_in_a_file_without_memory);

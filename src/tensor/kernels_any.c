@@ -1,5 +1,0 @@
-// The kernels for any CPU.
-#define LANES_BYTES 16
-#define KERNELS kernels_any
-#define KERNELS_NAME "any"
-#include "tensor/kernels_body.h"

@@ -1,0 +1,140 @@
+// Operators as rows of one table: name, parameters, shape rule, kernel, derivative. The public functions of gradwire/ops.h
+// are one-line calls of op_run; rpc serves every row as "gw.<name>"; tests and docs iterate over the table.
+//
+// Running a row: op_run checks that the scope is fine and the arguments fit |params|, calls |infer| (which checks shapes
+// and dtypes and makes the outputs), then |compute| (which fills them; NULL for views), then hands the call to
+// tape_record if any tensor argument needs a gradient.
+#ifndef TENSOR_OPS_OP_H
+#define TENSOR_OPS_OP_H
+
+#include "tensor/tensor.h"
+
+enum { OP_ARGS_MAX = 8, OP_OUTPUTS_MAX = 2 };
+
+typedef struct op_call op_call;
+typedef struct op_grad op_grad;
+struct op_sampler;  // tests: makes inputs for the battery
+
+typedef struct op {
+    const char *name;  // "add"; "gw.add" on the wire
+
+    // "x:tensor other:operand dim:int": name:kind, a '?' behind the kind makes it optional (none). Kinds: tensor, operand
+    // (tensor or number), number, int, float, bool, ints (sizes or dims), tensors (a list), dtype.
+    const char *params;
+
+    void (*infer)(op_call *c);
+    void (*compute)(op_call *c);
+    void (*grad)(op_grad *g);  // NULL: not differentiable
+    uint32_t
+        saves;  // what |grad| reads: OP_SAVE_ARG(0) | OP_SAVE_OUT(0); shapes and numbers are always there
+
+    // Makes the one output instead of |infer| and |compute| when an argument is sparse by rows; nothing is recorded. NULL:
+    // no argument may be.
+    void (*rows)(op_call *c);
+
+    // Calls the sampler once per interesting set of arguments (small, empty, broadcast, ...). Every row has one.
+    void (*samples)(struct op_sampler *p);
+} op;
+
+#define OP_SAVE_ARG(i) (1u << (i))
+#define OP_SAVE_OUT(i) (1u << (OP_ARGS_MAX + (i)))
+
+struct op_call {
+    gw_scope *scope;
+    const op *op;
+    const gw_value *args;  // as given; op_... accessors below read them
+    int arg_count;
+    gw_tensor *outputs[OP_OUTPUTS_MAX];  // made by infer, one count each
+    int output_count;
+    bool has_rows;  // an argument is sparse by rows
+    union {         // infer's findings for compute
+        int64_t ints[8];
+        double reals[8];
+    } plan;
+};
+
+// One derivative: reads d_outputs, writes d_inputs. Written with the public operators, in g->scope, where nothing is
+// recorded.
+struct op_grad {
+    gw_scope *scope;
+    const op *op;
+    const gw_value *args;  // numbers as given; tensors have shape and dtype, and values if saved
+    int arg_count;
+    gw_tensor *outputs[OP_OUTPUTS_MAX];    // shape and dtype, and values if saved
+    gw_tensor *d_outputs[OP_OUTPUTS_MAX];  // NULL: that output has no gradient
+    gw_tensor *
+        *d_inputs;  // by flat tensor input: tensor arguments in order, a list's tensors one by one
+    const bool *wanted;  // by flat tensor input: skip the work if false
+    int input_count;
+};
+
+extern const op *const op_table[];    // in the order of gradwire/ops.h; ends with NULL
+const op *op_find(const char *name);  // without "gw."; NULL if there is none
+
+// Runs |o|; the arguments are borrowed until it returns. Returns the first output, owned by the scope, or poison. |others| (may be NULL) receives further outputs.
+gw_tensor *op_run(gw_scope *s, const op *o, const gw_value *args, int arg_count,
+                  gw_tensor **others);
+
+// Arguments, inside infer, compute and grad (pass c->args or g->args). They were checked against |params|.
+static inline gw_tensor *arg_tensor(const gw_value *args, int i) {
+    return args[i].kind == GW_TENSOR ? args[i].as.tensor : NULL;
+}
+static inline double arg_number(const gw_value *args, int i) {
+    return args[i].kind == GW_FLOAT  ? args[i].as.real
+           : args[i].kind == GW_BOOL ? (double)args[i].as.boolean
+                                     : (double)args[i].as.integer;
+}
+static inline int64_t arg_int(const gw_value *args, int i) {
+    return args[i].kind == GW_BOOL ? args[i].as.boolean : args[i].as.integer;
+}
+static inline bool arg_bool(const gw_value *args, int i) {
+    return args[i].as.boolean;
+}
+static inline bool arg_is_none(const gw_value *args, int i) {
+    return args[i].kind == GW_NONE;
+}
+gw_dtype arg_dtype(const gw_value *args, int i);
+int arg_ints(const gw_value *args, int i, int64_t out[GW_DIMS_MAX]);  // returns the count
+int arg_tensors(const gw_value *args, int i, gw_tensor **out,
+                int max);  // returns the count, also beyond |max|
+
+// Fails c->scope with "gw.<name>: " in front.
+void op_fail(op_call *c, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
+
+// A shape as errors print it: "6x5", "5", "scalar". Use: shape_text(x).text
+typedef struct shape_words {
+    char text[160];
+} shape_words;
+shape_words shape_text(const gw_tensor *x);
+shape_words shape_text_of(int dims, const int64_t *sizes);
+
+// For infer: make the next output. NULL with c->scope failed.
+gw_tensor *op_output(op_call *c, gw_dtype dtype, int dims, const int64_t *sizes);
+gw_tensor *op_output_of(op_call *c, gw_tensor *x);  // takes the count on |x|, which may be NULL
+gw_tensor *op_output_view(op_call *c, const gw_tensor *base, int dims, const int64_t *sizes,
+                          const int64_t *strides, int64_t offset);
+
+// A dimension counted from the end if negative. Fails with "dimension 3 of 2x4" when there is none such; a scalar has
+// one for this purpose, as in PyTorch. Returns it, or -1 with the scope failed.
+int op_dim(op_call *c, const gw_tensor *x, int64_t dim);
+
+// The shape that |a| and |b| broadcast to. Fails and returns -1 if they do not, else returns the dims.
+int op_broadcast(op_call *c, const gw_tensor *a, const gw_tensor *b, int64_t out[GW_DIMS_MAX]);
+
+// The same with one shape in |sizes|, where the result goes.
+int op_broadcast_to(op_call *c, int dims, int64_t sizes[GW_DIMS_MAX], const gw_tensor *x);
+
+// For grad: the flat input of argument |i|, which is a tensor; and the sum of |d| over what was broadcast, in the dtype
+// of |x|: the way back of broadcasting.
+int grad_input(const op_grad *g, int i);
+gw_tensor *unbroadcast(gw_scope *s, gw_tensor *d, const gw_tensor *x);
+
+// A shape as an argument from C: int64s as bytes. From the wire it is a list of ints; arg_ints takes both.
+static inline gw_value value_of_ints(gw_shape shape) {
+    return gw_value_of_bytes(shape.sizes, (size_t)shape.count * sizeof(int64_t));
+}
+
+// Provided by autograd: links c->outputs to a new node of the graph. Fails c->scope without memory.
+void tape_record(op_call *c);
+
+#endif

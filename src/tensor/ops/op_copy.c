@@ -1,0 +1,146 @@
+// Copies: in another layout, in another dtype, into a tensor that is there.
+#include "tensor/copy.h"
+#include "tensor/dtype.h"
+#include "tensor/ops/op_sample.h"
+#include "tensor/ops/ops.h"
+#include <gradwire/ops.h>
+
+static void output_itself(op_call *c, const gw_tensor *x) {
+    op_output_view(c, x, x->dims, x->sizes, x->strides, x->offset);
+}
+
+static void copy_if_new(op_call *c) {
+    const gw_tensor *x = arg_tensor(c->args, 0);
+    if (c->outputs[0]->storage != x->storage) copy_into_new(c->outputs[0], x);
+}
+
+static void grad_same(op_grad *g) {
+    g->d_inputs[0] = g->d_outputs[0];
+}
+
+static void samples_one(op_sampler *p) {
+    sample_call(p, sample_real(p, -2, 2, 3, 4));
+    sample_call(p, sample_real(p, -2, 2));
+    sample_call(p, sample_real(p, -2, 2, 0));
+    sample_call(p, sample_tensor(p, GW_I16, -9, 9, 3, 4));
+}
+
+// ---- contiguous, clone --------------------------------------------------------------------------------------------
+static void infer_contiguous(op_call *c) {
+    const gw_tensor *x = arg_tensor(c->args, 0);
+    if (x->contiguous) {
+        output_itself(c, x);
+    } else {
+        op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
+    }
+}
+
+const op op_contiguous = {
+    .name = "contiguous",
+    .params = "x:tensor",
+    .infer = infer_contiguous,
+    .compute = copy_if_new,
+    .grad = grad_same,
+    .samples = samples_one,
+};
+
+gw_tensor *gw_contiguous(gw_scope *s, gw_tensor *x) {
+    return op_run(s, &op_contiguous, (const gw_value[]){ gw_value_of(x) }, 1, NULL);
+}
+
+static void infer_clone(op_call *c) {
+    const gw_tensor *x = arg_tensor(c->args, 0);
+    op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
+}
+
+const op op_clone = {
+    .name = "clone",
+    .params = "x:tensor",
+    .infer = infer_clone,
+    .compute = copy_if_new,
+    .grad = grad_same,
+    .samples = samples_one,
+};
+
+gw_tensor *gw_clone(gw_scope *s, gw_tensor *x) {
+    return op_run(s, &op_clone, (const gw_value[]){ gw_value_of(x) }, 1, NULL);
+}
+
+// ---- to_dtype -----------------------------------------------------------------------------------------------------
+static void infer_to_dtype(op_call *c) {
+    const gw_tensor *x = arg_tensor(c->args, 0);
+    gw_dtype dtype = arg_dtype(c->args, 1);
+    if (dtype == (gw_dtype)x->dtype) {
+        output_itself(c, x);
+    } else {
+        op_output(c, dtype, x->dims, x->sizes);
+    }
+}
+
+static void grad_to_dtype(op_grad *g) {
+    g->d_inputs[0] = gw_to_dtype(g->scope, g->d_outputs[0], (gw_dtype)g->args[0].as.tensor->dtype);
+}
+
+static void samples_to_dtype(op_sampler *p) {
+    for (int d = 0; d < GW_DTYPE_COUNT; d++) {
+        sample_call(p, sample_real(p, 0, 9, 3, 4), gw_value_of(d));
+        sample_call(p, sample_tensor(p, GW_I64, 0, 9, 5), gw_value_of(d));
+    }
+    sample_call(p, sample_real(p, -2, 2, 0), gw_value_of("f64"));
+}
+
+const op op_to_dtype = {
+    .name = "to_dtype",
+    .params = "x:tensor dtype:dtype",
+    .infer = infer_to_dtype,
+    .compute = copy_if_new,
+    .grad = grad_to_dtype,
+    .samples = samples_to_dtype,
+};
+
+gw_tensor *gw_to_dtype(gw_scope *s, gw_tensor *x, gw_dtype dtype) {
+    const gw_value args[] = { gw_value_of(x), gw_value_of((int)dtype) };
+    return op_run(s, &op_to_dtype, args, 2, NULL);
+}
+
+// ---- gw_copy: into a tensor that is there -------------------------------------------------------------------------
+static bool may_copy(gw_scope *s, const gw_tensor *target, const gw_tensor *source) {
+    if (s->error || target == &tensor_poison || source == &tensor_poison) return false;
+    if (s->grad_enabled && tensor_needs_grad(target)) {
+        scope_fail(s, GW_INVALID,
+                   "gw.copy: the target needs a gradient, which would not see the copy");
+        return false;
+    }
+    if (tensor_is_rows(target) || tensor_is_rows(source)) {
+        scope_fail(s, GW_INVALID, "gw.copy: %s is sparse by rows; gw_to_dense makes it dense",
+                   tensor_is_rows(target) ? "the target" : "the source");
+        return false;
+    }
+    bool fits = source->dims <= target->dims, overlaps = false;
+    for (int i = 1; i <= source->dims && fits; i++) {
+        int64_t from = source->sizes[source->dims - i];
+        fits = from == 1 || from == target->sizes[target->dims - i];
+    }
+    for (int i = 0; i < target->dims; i++)
+        overlaps |= target->strides[i] == 0 && target->sizes[i] > 1;
+    if (!fits) {
+        scope_fail(s, GW_INVALID, "gw.copy: %s does not fit into %s", shape_text(source).text,
+                   shape_text(target).text);
+    } else if (overlaps) {
+        scope_fail(s, GW_INVALID, "gw.copy: elements of the target lie on top of each other");
+    }
+    return fits && !overlaps;
+}
+
+void gw_copy(gw_scope *s, gw_tensor *target, gw_tensor *source) {
+    if (!may_copy(s, target, source)) return;
+    gw_tensor *aside = NULL;
+    if (source->storage == target->storage) {
+        aside = tensor_new(s, (gw_dtype)source->dtype, source->dims, source->sizes);
+        if (!aside) return;
+        copy_into_new(aside, source);
+    }
+    uint8_t *bytes = gw_data_for_write(s, target);
+    if (bytes) copy_values(target, bytes, aside ? aside : source);
+    handle_release(aside);
+}

@@ -1,0 +1,245 @@
+// Tensors from nothing: constants, ranges, random numbers.
+#include "tensor/ops/op_sample.h"
+#include "tensor/ops/ops.h"
+#include "tensor/kernels/draw.h"
+#include <gradwire/ops.h>
+
+#include <math.h>
+
+// The way back of an operator without tensors: there is none, and nothing to save.
+static void infer_shape(op_call *c, int sizes_arg) {
+    int64_t sizes[GW_DIMS_MAX];
+    int dims = arg_ints(c->args, sizes_arg, sizes);
+    op_output(c, arg_dtype(c->args, 0), dims, sizes);
+}
+
+static uint8_t *output_bytes(op_call *c) {
+    return c->outputs[0]->storage->block->bytes;
+}
+
+// The value once, then twice as much each time.
+static void fill(op_call *c, gw_value v) {
+    const gw_tensor *out = c->outputs[0];
+    size_t size = gw_dtype_size((gw_dtype)out->dtype), total = (size_t)out->numel * size;
+    uint8_t one[8] = { 0 };
+    dtype_write_value((gw_dtype)out->dtype, one, v);
+    uint8_t *bytes = output_bytes(c);
+    bool zero = true;
+    for (size_t i = 0; i < size; i++) zero &= one[i] == 0;
+    if (zero) {
+        memset(bytes, 0, total);
+        return;
+    }
+    const size_t most = 32 * 1024;  // what is copied again and again stays in the first cache
+    for (size_t done = 0; done < total;) {
+        size_t more = done ? (done < most ? done : most) : size;
+        if (more > total - done) more = total - done;
+        memcpy(bytes + done, done ? bytes : one, more);
+        done += more;
+    }
+}
+
+// ---- zeros, ones, full --------------------------------------------------------------------------------------------
+static void infer_filled(op_call *c) {
+    infer_shape(c, 1);
+}
+static void compute_zeros(op_call *c) {
+    fill(c, gw_value_of(0));
+}
+static void compute_ones(op_call *c) {
+    fill(c, gw_value_of(1));
+}
+
+static void samples_filled(op_sampler *p) {
+    for (int d = 0; d < GW_DTYPE_COUNT; d++) sample_call(p, gw_value_of(d), sample_ints(2, 3));
+    sample_call(p, gw_value_of("f32"), sample_ints());
+    sample_call(p, gw_value_of(GW_F32), sample_ints(3, 0));
+}
+
+const op op_zeros = {
+    .name = "zeros",
+    .params = "dtype:dtype sizes:ints",
+    .infer = infer_filled,
+    .compute = compute_zeros,
+    .samples = samples_filled,
+};
+
+const op op_ones = {
+    .name = "ones",
+    .params = "dtype:dtype sizes:ints",
+    .infer = infer_filled,
+    .compute = compute_ones,
+    .samples = samples_filled,
+};
+
+static gw_tensor *run_shaped(gw_scope *s, const op *o, gw_dtype dtype, gw_shape shape) {
+    const gw_value args[] = { gw_value_of((int)dtype), value_of_ints(shape) };
+    return op_run(s, o, args, 2, NULL);
+}
+
+gw_tensor *gw_zeros_shaped(gw_scope *s, gw_dtype dtype, gw_shape shape) {
+    return run_shaped(s, &op_zeros, dtype, shape);
+}
+
+gw_tensor *gw_ones_shaped(gw_scope *s, gw_dtype dtype, gw_shape shape) {
+    return run_shaped(s, &op_ones, dtype, shape);
+}
+
+static void infer_full(op_call *c) {
+    infer_shape(c, 2);
+}
+static void compute_full(op_call *c) {
+    fill(c, c->args[1]);
+}
+
+static void samples_full(op_sampler *p) {
+    for (int d = 0; d < GW_DTYPE_COUNT; d++)
+        sample_call(p, gw_value_of(d), gw_value_of(2.5), sample_ints(2, 3));
+    sample_call(p, gw_value_of(GW_I64), gw_value_of(INT64_MAX), sample_ints());
+    sample_call(p, gw_value_of(GW_F32), gw_value_of(true), sample_ints(0));
+}
+
+const op op_full = {
+    .name = "full",
+    .params = "dtype:dtype value:number sizes:ints",
+    .infer = infer_full,
+    .compute = compute_full,
+    .samples = samples_full,
+};
+
+gw_tensor *gw_full_shaped(gw_scope *s, gw_dtype dtype, gw_value value, gw_shape shape) {
+    const gw_value args[] = { gw_value_of((int)dtype), value, value_of_ints(shape) };
+    return op_run(s, &op_full, args, 3, NULL);
+}
+
+// ---- arange -------------------------------------------------------------------------------------------------------
+static void infer_arange(op_call *c) {
+    double start = arg_number(c->args, 1), end = arg_number(c->args, 2),
+           step = arg_number(c->args, 3);
+    if (arg_dtype(c->args, 0) == GW_BOOL8) {
+        op_fail(c, GW_INVALID, "not for bool");
+        return;
+    }
+    double count = ceil((end - start) / step);  // NaN where a bound or the step makes no sense
+    if (!(count >= 0 && count < 0x1p62)) {
+        op_fail(c, GW_INVALID, "no way from %g to %g in steps of %g", start, end, step);
+        return;
+    }
+    int64_t n = (int64_t)count;
+    op_output(c, arg_dtype(c->args, 0), 1, &n);
+}
+
+static void compute_arange(op_call *c) {
+    double start = arg_number(c->args, 1), step = arg_number(c->args, 3);
+    const gw_tensor *out = c->outputs[0];
+    size_t size = gw_dtype_size((gw_dtype)out->dtype);
+    uint8_t *bytes = output_bytes(c);
+    for (int64_t i = 0; i < out->numel; i++)
+        dtype_write((gw_dtype)out->dtype, bytes + (size_t)i * size, start + (double)i * step);
+}
+
+static void samples_arange(op_sampler *p) {
+    gw_value f32 = gw_value_of(GW_F32);
+    sample_call(p, f32, gw_value_of(0), gw_value_of(5), gw_value_of(1));
+    sample_call(p, f32, gw_value_of(1.0), gw_value_of(-1.0), gw_value_of(-0.25));
+    sample_call(p, f32, gw_value_of(3), gw_value_of(3), gw_value_of(1));
+    sample_call(p, gw_value_of(GW_I16), gw_value_of(-3), gw_value_of(4), gw_value_of(2));
+}
+
+const op op_arange = {
+    .name = "arange",
+    .params = "dtype:dtype start:number end:number step:number",
+    .infer = infer_arange,
+    .compute = compute_arange,
+    .samples = samples_arange,
+};
+
+gw_tensor *gw_arange(gw_scope *s, gw_dtype dtype, double start, double end, double step) {
+    const gw_value args[] = { gw_value_of((int)dtype), gw_value_of(start), gw_value_of(end),
+                              gw_value_of(step) };
+    return op_run(s, &op_arange, args, 4, NULL);
+}
+
+// ---- rand, randn --------------------------------------------------------------------------------------------------
+static void infer_random(op_call *c) {
+    gw_dtype dtype = arg_dtype(c->args, 0);
+    if (dtype_is_float(dtype)) {
+        infer_shape(c, 1);
+    } else {
+        op_fail(c, GW_INVALID, "for floats, not %s", gw_dtype_name(dtype));
+    }
+}
+
+static void compute_rand(op_call *c) {
+    const gw_tensor *out = c->outputs[0];
+    draw_uniform(c->scope->random, (gw_dtype)out->dtype, output_bytes(c), out->numel);
+}
+
+static void compute_randn(op_call *c) {
+    const gw_tensor *out = c->outputs[0];
+    draw_normal(c->scope->random, (gw_dtype)out->dtype, output_bytes(c), out->numel);
+}
+
+static void samples_random(op_sampler *p) {
+    const gw_dtype dtypes[] = { GW_F32, GW_F64, GW_F16, GW_BF16 };
+    for (int i = 0; i < 4; i++) sample_call(p, gw_value_of((int)dtypes[i]), sample_ints(3, 7));
+    sample_call(p, gw_value_of(GW_F32), sample_ints());
+    sample_call(p, gw_value_of(GW_F32), sample_ints(0, 2));
+}
+
+const op op_rand = {
+    .name = "rand",
+    .params = "dtype:dtype sizes:ints",
+    .infer = infer_random,
+    .compute = compute_rand,
+    .samples = samples_random,
+};
+
+const op op_randn = {
+    .name = "randn",
+    .params = "dtype:dtype sizes:ints",
+    .infer = infer_random,
+    .compute = compute_randn,
+    .samples = samples_random,
+};
+
+gw_tensor *gw_rand_shaped(gw_scope *s, gw_dtype dtype, gw_shape shape) {
+    return run_shaped(s, &op_rand, dtype, shape);
+}
+
+gw_tensor *gw_randn_shaped(gw_scope *s, gw_dtype dtype, gw_shape shape) {
+    return run_shaped(s, &op_randn, dtype, shape);
+}
+
+// ---- From the caller's memory -------------------------------------------------------------------------------------
+gw_tensor *gw_from_shaped(gw_scope *s, gw_dtype dtype, const void *data, gw_shape shape) {
+    if (s->error) return &tensor_poison;
+    gw_tensor *x = scope_own(s, tensor_new(s, dtype, shape.count, shape.sizes));
+    if (!x) return &tensor_poison;
+    if (x->numel) memcpy(x->storage->block->bytes, data, (size_t)x->numel * gw_dtype_size(dtype));
+    return x;
+}
+
+// Bytes that the shape takes up; SIZE_MAX if more than there can be.
+static size_t bytes_of(gw_dtype dtype, gw_shape shape) {
+    size_t bytes = gw_dtype_size(dtype);
+    for (int i = 0; i < shape.count; i++) {
+        if (shape.sizes[i] < 0) return 0;  // refused where the tensor is made
+        if (__builtin_mul_overflow(bytes, (size_t)shape.sizes[i], &bytes)) return SIZE_MAX;
+    }
+    return bytes;
+}
+
+gw_tensor *gw_from_external(gw_scope *s, gw_dtype dtype, void *bytes, gw_shape shape,
+                            void (*deleter)(void *context), void *context) {
+    if (!s->error) {
+        block *b = block_of_external(bytes, bytes_of(dtype, shape), deleter, context);
+        if (b) {
+            gw_tensor *x = scope_own(s, tensor_over(s, dtype, shape.count, shape.sizes, b));
+            return x ? x : &tensor_poison;
+        }
+        scope_fail(s, GW_NO_MEMORY, "no memory for a tensor over the caller's bytes");
+    }
+    if (deleter) deleter(context);
+    return &tensor_poison;
+}

@@ -1,0 +1,201 @@
+// cross_entropy: log_softmax and nll in one, without the logarithms of all classes in between.
+#include "tensor/ops/op_loss_class.h"
+
+#include <math.h>
+
+#include "tensor/dense.h"
+#include "tensor/dtype.h"
+#include "tensor/kernels/kernels.h"
+#include "tensor/ops/ops.h"
+
+static double smoothing_of(const gw_value *args, int i) {
+    return arg_is_none(args, i) ? 0 : arg_number(args, i);
+}
+
+static void infer_cross_entropy(op_call *c) {
+    double smoothing = smoothing_of(c->args, 4);
+    if (smoothing >= 0 && smoothing <= 1)
+        class_infer(c);
+    else
+        op_fail(c, GW_INVALID, "label_smoothing is %g, but must be between 0 and 1", smoothing);
+}
+
+// What the loss of a row is made of: its largest number, the sum of e^(x - largest), and the sum of its numbers for
+// smoothing. Later, in the same places: what raise_rows wants.
+typedef struct row_facts {
+    dense rows, target;
+    block *room;
+    void *largest, *exp_sum, *sum;
+} row_facts;
+
+static bool facts_open(op_call *c, const gw_tensor *x, const gw_tensor *target, gw_dtype type,
+                       row_facts *f) {
+    *f = (row_facts){ 0 };
+    int64_t n = target->numel, classes = x->sizes[class_dim(x)];
+    size_t bytes = (size_t)n * gw_dtype_size(type);
+    if (!dense_open_rows(c, x, class_dim(x), type, &f->rows) ||
+        !dense_open(c, target, GW_I64, &f->target) ||
+        !(f->room = scratch_open(c, n, 3 * gw_dtype_size(type))))
+        return false;
+    f->largest = f->room->bytes;
+    f->exp_sum = f->room->bytes + bytes;
+    f->sum = f->room->bytes + 2 * bytes;
+    kernel_type k = kernel_type_of(type);
+    if (classes > 0)
+        kernels_get()->exp_sum_rows[k](f->rows.values, n, classes, f->largest, f->exp_sum);
+    return true;
+}
+
+static void facts_close(row_facts *f) {
+    block_release(f->room);
+    dense_close(&f->target);
+    dense_close(&f->rows);
+}
+
+static double number_at(gw_dtype type, const void *p, int64_t i) {
+    return type == GW_F32 ? (double)((const float *)p)[i] : ((const double *)p)[i];
+}
+
+// With smoothing e, a row's target is 1 - e of its class and e / C of every class.
+static void losses_of(const row_facts *f, gw_dtype type, int64_t n, int64_t classes, int64_t ignore,
+                      double smoothing, double *loss) {
+    const int64_t *target = f->target.values;
+    for (int64_t r = 0; r < n; r++) {
+        loss[r] = 0;
+        if (target[r] == ignore) continue;
+        // Apart from the largest number, lest the digits of the rest be lost in it.
+        double largest = number_at(type, f->largest, r);
+        double log_sum = log(number_at(type, f->exp_sum, r));
+        double own = number_at(type, f->rows.values, r * classes + target[r]) - largest;
+        loss[r] = (1 - smoothing) * (log_sum - own);
+        if (smoothing > 0) {
+            double mean = number_at(type, f->sum, r) / (double)classes - largest;
+            loss[r] += smoothing * (log_sum - mean);
+        }
+    }
+}
+
+static void compute_cross_entropy(op_call *c) {
+    const gw_tensor *x = arg_tensor(c->args, 0), *target = arg_tensor(c->args, 1);
+    int64_t n = target->numel, classes = x->sizes[class_dim(x)], counted;
+    int64_t ignore = class_ignored(c->args, 3);
+    double smoothing = smoothing_of(c->args, 4);
+    gw_dtype type = dtype_compute((gw_dtype)x->dtype);
+    row_facts f;
+    block *losses = NULL;
+    if (facts_open(c, x, target, type, &f) &&
+        class_check_targets(c, f.target.values, n, classes, ignore, &counted) &&
+        (losses = scratch_open(c, n, sizeof(double)))) {
+        kernels_get()->sum_rows[kernel_type_of(type)](f.rows.values, n, classes, f.sum);
+        losses_of(&f, type, n, classes, ignore, smoothing, (double *)losses->bytes);
+        class_reduce_losses(c, (const double *)losses->bytes, n, counted);
+    }
+    block_release(losses);
+    facts_close(&f);
+}
+
+// Arguments: d logits target reduction ignore_index label_smoothing.
+static void infer_cross_entropy_back(op_call *c) {
+    const gw_tensor *x = arg_tensor(c->args, 1);
+    op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
+}
+
+// The gradient of row r is |d| (softmax - (1 - e) at its class - e / C), or 0 if the row is ignored.
+static void finish_rows(gw_dtype type, const int64_t *target, const double *d, int64_t n,
+                        int64_t classes, int64_t ignore, double smoothing, void *dx) {
+    size_t size = gw_dtype_size(type);
+    for (int64_t r = 0; r < n; r++) {
+        uint8_t *row = (uint8_t *)dx + (size_t)(r * classes) * size;
+        if (target[r] == ignore)
+            memset(row, 0, (size_t)classes * size);
+        else
+            dtype_write(type, row + (size_t)target[r] * size,
+                        number_at(type, row, target[r]) - (1 - smoothing) * d[r]);
+    }
+}
+
+// Makes |d| of one number for each row, and of the facts the scale and offset that raise_rows wants.
+static void prepare_rows(op_call *c, gw_dtype type, row_facts *f, const double *d, int64_t n,
+                         int64_t classes, double *row_d) {
+    int64_t ignore = arg_int(c->args, 4), counted = 0;
+    double smoothing = arg_number(c->args, 5);
+    gw_reduction reduction = loss_reduction(c->args, 3);
+    const int64_t *target = f->target.values;
+    size_t size = gw_dtype_size(type);
+    for (int64_t r = 0; r < n; r++) counted += target[r] != ignore;
+    for (int64_t r = 0; r < n; r++) {
+        row_d[r] = class_row_gradient(d, reduction, r, counted);
+        dtype_write(type, (uint8_t *)f->exp_sum + (size_t)r * size,
+                    row_d[r] / number_at(type, f->exp_sum, r));
+        dtype_write(type, (uint8_t *)f->sum + (size_t)r * size,
+                    -row_d[r] * smoothing / (double)classes);
+    }
+}
+
+static void compute_cross_entropy_back(op_call *c) {
+    const gw_tensor *x = arg_tensor(c->args, 1), *target = arg_tensor(c->args, 2);
+    int64_t n = target->numel, classes = x->sizes[class_dim(x)];
+    gw_dtype type = dtype_compute((gw_dtype)x->dtype);
+    row_facts f;
+    dense d = { 0 };
+    block *row_d = NULL;
+    result out;
+    if (facts_open(c, x, target, type, &f) && dense_open(c, arg_tensor(c->args, 0), GW_F64, &d) &&
+        (row_d = scratch_open(c, n, sizeof(double))) &&
+        result_open_rows(c, 0, class_dim(x), type, &out)) {
+        double *each = (double *)row_d->bytes;
+        prepare_rows(c, type, &f, d.values, n, classes, each);
+        kernels_get()->raise_rows[kernel_type_of(type)](f.rows.values, n, classes, f.largest,
+                                                        f.exp_sum, f.sum, out.values);
+        finish_rows(type, f.target.values, each, n, classes, arg_int(c->args, 4),
+                    arg_number(c->args, 5), out.values);
+        result_close(&out);
+    }
+    block_release(row_d);
+    dense_close(&d);
+    facts_close(&f);
+}
+
+static const op op_cross_entropy_back = {
+    .name = "cross_entropy_backward",
+    .params = "d:tensor logits:tensor target:tensor reduction:int ignore_index:int "
+              "label_smoothing:float",
+    .infer = infer_cross_entropy_back,
+    .compute = compute_cross_entropy_back,
+};
+
+static void grad_cross_entropy(op_grad *g) {
+    gw_value args[] = { gw_value_of(g->d_outputs[0]),
+                        g->args[0],
+                        g->args[1],
+                        gw_value_of((int)loss_reduction(g->args, 2)),
+                        gw_value_of(class_ignored(g->args, 3)),
+                        gw_value_of(smoothing_of(g->args, 4)) };
+    if (g->wanted[0]) g->d_inputs[0] = op_run(g->scope, &op_cross_entropy_back, args, 6, NULL);
+}
+
+static void samples_cross_entropy(op_sampler *p) {
+    class_samples(p, -3, 3);
+    sample_call(p, sample_real(p, -3, 3, 4, 3), sample_tensor(p, GW_I64, 0, 3, 4),
+                gw_value_of((int)GW_MEAN), gw_value_of(2), gw_value_of(0.2));
+    sample_call(p, sample_real(p, -3, 3, 2, 3, 2), sample_tensor(p, GW_I64, 0, 3, 2, 2),
+                gw_value_of((int)GW_NO_REDUCTION), gw_none(), gw_value_of(0.5));
+}
+
+const op op_cross_entropy = {
+    .name = "cross_entropy",
+    .params = "logits:tensor target:tensor reduction:int? ignore_index:int? label_smoothing:float?",
+    .infer = infer_cross_entropy,
+    .compute = compute_cross_entropy,
+    .grad = grad_cross_entropy,
+    .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1),
+    .samples = samples_cross_entropy,
+};
+
+gw_tensor *gw_cross_entropy_with(gw_scope *s, gw_tensor *logits, gw_tensor *target,
+                                 gw_loss_options options) {
+    gw_value args[] = { gw_value_of(logits), gw_value_of(target),
+                        gw_value_of((int)options.reduction), class_ignore_value(options),
+                        gw_value_of(options.label_smoothing) };
+    return op_run(s, &op_cross_entropy, args, 5, NULL);
+}

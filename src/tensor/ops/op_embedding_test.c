@@ -1,0 +1,95 @@
+#include "tensor/ops/op_expect.h"
+
+static void it_looks_rows_up(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *weight = gw_reshape(s, gw_arange(s, GW_F32, 0, 6, 1), 3, 2);
+    gw_tensor *i = gw_from(s, ((int64_t[]){ 2, 0, 2 }), 3);
+    const char *rows = "tensor([[4., 5.],\n        [0., 1.],\n        [4., 5.]])";
+    expect_text(s, gw_embedding(s, weight, i), GW_F32, rows);
+    expect_text(s, gw_embedding(s, weight, gw_to_dtype(s, i, GW_I32)), GW_F32, rows);
+    gw_tensor *turned = gw_transpose(s, gw_clone(s, gw_transpose(s, weight, 0, 1)), 0, 1);
+    expect_text(s, gw_embedding(s, turned, i), GW_F32, rows);
+    expect_shape(s, gw_embedding(s, weight, gw_reshape(s, i, 1, 3, 1)), "1x3x1x2");
+    expect_text(s, gw_embedding(s, weight, gw_full(s, GW_I64, 1)), GW_F32, "tensor([2., 3.])");
+    expect_text(s, gw_embedding(s, gw_to_dtype(s, weight, GW_I16), gw_full(s, GW_I64, 1)), GW_I16,
+                "tensor([2, 3], dtype=i16)");
+    gw_scope_merge(s);
+}
+
+static void gradients_of_a_row_add_up(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    static const gw_dtype dtypes[] = { GW_F32, GW_F64, GW_BF16 };
+    for (int d = 0; d < 3; d++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_tensor *weight = gw_requires_grad(t, gw_zeros(t, dtypes[d], 3, 2));
+        gw_tensor *i = gw_from(t, ((int64_t[]){ 2, 0, 2 }), 3);
+        gw_tensor *scale = gw_from(t, ((float[]){ 1, 10, 100 }), 3, 1);
+        gw_backward(
+            t, gw_sum(t, gw_mul(t, gw_embedding(t, weight, i), gw_to_dtype(t, scale, dtypes[d]))));
+        expect_values(t, gw_grad(t, weight), (double[]){ 10, 10, 0, 0, 101, 101 }, 1e-6);
+        gw_scope_merge(t);
+    }
+    gw_scope_merge(s);
+}
+
+static void a_padding_row_gets_no_gradient(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    for (int k = 0; k < 4; k++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_embedding_options options = { .sparse = k & 1, .has_padding = true };
+        options.padding_idx = k & 2 ? -1 : 2;
+        gw_tensor *weight = gw_requires_grad(t, gw_ones(t, GW_F32, 3, 2));
+        gw_tensor *i = gw_from(t, ((int32_t[]){ 2, 0, 2, 0 }), 2, 2);
+        gw_tensor *rows = gw_embedding_with(t, weight, i, options);
+        expect_shape(t, rows, "2x2x2");
+        gw_backward(t, gw_sum(t, rows));
+        gw_tensor *grad = gw_grad(t, weight);
+        assert_int_equal(gw_layout_of(grad), options.sparse ? GW_ROWS : GW_STRIDED);
+        expect_values(t, gw_to_dense(t, grad), (double[]){ 2, 2, 0, 0, 0, 0 }, 0);
+        gw_scope_merge(t);
+    }
+    gw_embedding_with(s, gw_zeros(s, GW_F32, 3, 2), gw_zeros(s, GW_I64, 1),
+                      (gw_embedding_options){ .has_padding = true, .padding_idx = 3 });
+    expect_fails(s, "gw.embedding: padding_idx 3 out of range for 3 rows");
+    gw_scope_merge(s);
+}
+
+static void it_says_which_index_is_no_row(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *weight = gw_zeros(s, GW_F32, 10, 2);
+    gw_embedding(s, weight, gw_from(s, ((int64_t[]){ 3, 12 }), 2));
+    expect_fails(s, "gw.embedding: index 12 out of range for 10 rows");
+    gw_embedding(s, weight, gw_full(s, GW_I64, -1));
+    expect_fails(s, "gw.embedding: index -1 out of range for 10 rows");
+    gw_embedding(s, weight, gw_zeros(s, GW_F32, 2));
+    expect_fails(s, "gw.embedding: indices are f32, but must be i64 or i32");
+    gw_embedding(s, gw_zeros(s, GW_F32, 10), gw_zeros(s, GW_I64, 2));
+    expect_fails(s, "gw.embedding: weight is 10, but must have 2 dimensions");
+    gw_scope_merge(s);
+}
+
+static void one_hot_marks_the_class(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *i = gw_from(s, ((int64_t[]){ 2, 0 }), 2);
+    expect_text(s, gw_one_hot(s, i, 4), GW_I64, "tensor([[0, 0, 1, 0],\n        [1, 0, 0, 0]])");
+    expect_text(s, gw_one_hot(s, i, -1), GW_I64, "tensor([[0, 0, 1],\n        [1, 0, 0]])");
+    expect_text(s, gw_one_hot(s, gw_full(s, GW_I32, 1), 2), GW_I64, "tensor([0, 1])");
+    expect_shape(s, gw_one_hot(s, gw_zeros(s, GW_I64, 2, 0), 3), "2x0x3");
+    gw_one_hot(s, i, 2);
+    expect_fails(s, "gw.one_hot: index 2 out of range for 2 classes");
+    gw_one_hot(s, gw_neg(s, i), -1);
+    expect_fails(s, "gw.one_hot: index -2 is negative");
+    gw_one_hot(s, gw_zeros(s, GW_I64, 0), -1);
+    expect_fails(s, "gw.one_hot: the number of classes cannot be told from no indices");
+    gw_one_hot(s, i, 0);
+    expect_fails(s, "gw.one_hot: 0 classes for 2");
+    gw_scope_merge(s);
+}
+
+GW_TESTS(tensor_op_embedding, it_looks_rows_up, gradients_of_a_row_add_up,
+         a_padding_row_gets_no_gradient, it_says_which_index_is_no_row, one_hot_marks_the_class);

@@ -1,0 +1,213 @@
+// The largest and smallest numbers, and where they stand: max, min, argmax, argmin.
+//
+// NaN is larger and smaller than everything, so that it is not overlooked.
+#include "tensor/dense.h"
+#include "tensor/dtype.h"
+#include "tensor/kernels/kernels.h"
+#include "tensor/ops/op_reduce.h"
+#include "tensor/ops/op_sample.h"
+#include "tensor/ops/ops.h"
+#include <gradwire/ops.h>
+
+static gw_dtype compute_type(gw_dtype d) {
+    return dtype_is_float(d) ? dtype_compute(d) : GW_I64;
+}
+
+static void infer_as(op_call *c, gw_dtype dtype) {
+    const gw_tensor *x = arg_tensor(c->args, 0);
+    if (!reduction_infer(c, dtype)) return;
+    if (reduction_of(c->args).n == 0 && c->outputs[0]->numel > 0)
+        op_fail(c, GW_INVALID, "nothing to choose from in %s", shape_text(x).text);
+}
+
+static void infer_value(op_call *c) {
+    infer_as(c, (gw_dtype)arg_tensor(c->args, 0)->dtype);
+}
+
+static void infer_place(op_call *c) {
+    infer_as(c, GW_I64);
+}
+
+static void find_values(gw_dtype type, const void *x, reduction r, bool largest, void *out) {
+    const kernels *k = kernels_get();
+    kernel_type t = kernel_type_of(type);
+    (largest ? k->max_rows : k->min_rows)[t](x, r.outer * r.inner, r.n, out);
+}
+
+static int last_dim(const op_call *c, reduction r) {
+    return r.dim < 0 ? arg_tensor(c->args, 0)->dims - 1 : r.dim;
+}
+
+static void compute_value(op_call *c, bool largest) {
+    reduction r = reduction_of(c->args);
+    const gw_tensor *x = arg_tensor(c->args, 0);
+    gw_dtype type = compute_type((gw_dtype)x->dtype);
+    const kernels *k = kernels_get();
+    kernel_type t = kernel_type_of(type);
+    if (c->outputs[0]->numel == 0) return;
+    dense values;
+    result out;
+    if (!dense_open(c, x, type, &values)) return;
+    if (result_open(c, 0, type, &out)) {
+        if (r.inner == 1)
+            find_values(type, values.values, r, largest, out.values);
+        else
+            (largest ? k->max_columns : k->min_columns)[t](values.values, r.outer, r.n, r.inner,
+                                                           out.values);
+        result_close(&out);
+    }
+    dense_close(&values);
+}
+
+// Where |best| first stands in a row that has it; NaN is equal to NaN.
+#define FIND(name, element)                                                                        \
+    static int64_t find_##name(const element *row, element best) {                                 \
+        int64_t i = 0;                                                                             \
+        while (row[i] != best && (best == best || row[i] == row[i])) i++;                          \
+        return i;                                                                                  \
+    }
+FIND(f32, float)
+FIND(f64, double)
+
+static int64_t find_i64(const int64_t *row, int64_t best) {
+    int64_t i = 0;
+    while (row[i] != best) i++;
+    return i;
+}
+
+static int64_t find(gw_dtype type, const void *rows, int64_t row, int64_t n, const void *best) {
+    if (type == GW_F32) return find_f32((const float *)rows + row * n, ((const float *)best)[row]);
+    if (type == GW_F64)
+        return find_f64((const double *)rows + row * n, ((const double *)best)[row]);
+    return find_i64((const int64_t *)rows + row * n, ((const int64_t *)best)[row]);
+}
+
+static void compute_place(op_call *c, bool largest) {
+    reduction r = reduction_of(c->args);
+    const gw_tensor *x = arg_tensor(c->args, 0);
+    gw_dtype type = compute_type((gw_dtype)x->dtype);
+    int64_t count = r.outer * r.inner, *places = (int64_t *)tensor_bytes(c->outputs[0]);
+    if (count == 0) return;
+    dense rows;
+    if (!dense_open_rows(c, x, last_dim(c, r), type, &rows)) return;
+    block *best = scratch_open(c, count, gw_dtype_size(type));
+    if (best) {
+        find_values(type, rows.values, r, largest, best->bytes);
+        for (int64_t i = 0; i < count; i++)
+            places[i] = find(type, rows.values, i, r.n, best->bytes);
+        block_release(best);
+    }
+    dense_close(&rows);
+}
+
+static void samples_place(op_sampler *p) {
+    reduction_samples(p);
+    sample_call(p, sample_tensor(p, GW_I32, -9, 9, 3, 40), gw_value_of(1));
+}
+
+// ---- max, min -----------------------------------------------------------------------------------------------------
+// Along a dimension the first of equals gets the gradient; of everything, equals share it. Both as in PyTorch.
+static void grad_value(op_grad *g, bool largest) {
+    if (!g->wanted[0]) return;
+    gw_scope *s = g->scope;
+    gw_tensor *x = arg_tensor(g->args, 0), *d = g->d_outputs[0];
+    reduction r = reduction_of(g->args);
+    if (r.dim < 0) {
+        gw_tensor *chosen = gw_eq(s, x, g->outputs[0]);
+        g->d_inputs[0] = gw_mul(s, chosen, gw_div(s, d, gw_sum(s, chosen)));
+        return;
+    }
+    gw_tensor *place =
+        largest ? gw_argmax_along(s, x, r.dim, true) : gw_argmin_along(s, x, r.dim, true);
+    gw_tensor *zeros = gw_zeros_shaped(s, (gw_dtype)x->dtype, (gw_shape){ x->dims, x->sizes });
+    g->d_inputs[0] = gw_scatter_add(s, zeros, r.dim, place, reduction_widen(g, d));
+}
+
+static void compute_max(op_call *c) {
+    compute_value(c, true);
+}
+
+static void grad_max(op_grad *g) {
+    grad_value(g, true);
+}
+
+const op op_max = {
+    .name = "max",
+    .params = "x:tensor dim:int? keep:bool?",
+    .infer = infer_value,
+    .compute = compute_max,
+    .grad = grad_max,
+    .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0),
+    .samples = samples_place,
+};
+
+gw_tensor *gw_max(gw_scope *s, gw_tensor *x) {
+    return reduction_run(s, &op_max, x);
+}
+gw_tensor *gw_max_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
+    return reduction_run_along(s, &op_max, x, dim, keep);
+}
+
+static void compute_min(op_call *c) {
+    compute_value(c, false);
+}
+
+static void grad_min(op_grad *g) {
+    grad_value(g, false);
+}
+
+const op op_min = {
+    .name = "min",
+    .params = "x:tensor dim:int? keep:bool?",
+    .infer = infer_value,
+    .compute = compute_min,
+    .grad = grad_min,
+    .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0),
+    .samples = samples_place,
+};
+
+gw_tensor *gw_min(gw_scope *s, gw_tensor *x) {
+    return reduction_run(s, &op_min, x);
+}
+gw_tensor *gw_min_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
+    return reduction_run_along(s, &op_min, x, dim, keep);
+}
+
+// ---- argmax, argmin -----------------------------------------------------------------------------------------------
+static void compute_argmax(op_call *c) {
+    compute_place(c, true);
+}
+
+const op op_argmax = {
+    .name = "argmax",
+    .params = "x:tensor dim:int? keep:bool?",
+    .infer = infer_place,
+    .compute = compute_argmax,
+    .samples = samples_place,
+};
+
+gw_tensor *gw_argmax(gw_scope *s, gw_tensor *x) {
+    return reduction_run(s, &op_argmax, x);
+}
+gw_tensor *gw_argmax_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
+    return reduction_run_along(s, &op_argmax, x, dim, keep);
+}
+
+static void compute_argmin(op_call *c) {
+    compute_place(c, false);
+}
+
+const op op_argmin = {
+    .name = "argmin",
+    .params = "x:tensor dim:int? keep:bool?",
+    .infer = infer_place,
+    .compute = compute_argmin,
+    .samples = samples_place,
+};
+
+gw_tensor *gw_argmin(gw_scope *s, gw_tensor *x) {
+    return reduction_run(s, &op_argmin, x);
+}
+gw_tensor *gw_argmin_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
+    return reduction_run_along(s, &op_argmin, x, dim, keep);
+}

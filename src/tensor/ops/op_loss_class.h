@@ -1,0 +1,33 @@
+// Losses of classes: nll and cross_entropy, with the index of the right class as target.
+//
+// Classes are dimension 1, or the only one. target: N d... for logits N C d..., one class for each row of C. Arguments
+// begin with "x:tensor target:tensor reduction:int? ignore_index:int?".
+#ifndef TENSOR_OPS_OP_LOSS_CLASS_H
+#define TENSOR_OPS_OP_LOSS_CLASS_H
+
+#include "tensor/ops/op_loss.h"
+#include "tensor/ops/op_sample.h"
+
+int class_dim(const gw_tensor *x);
+
+// Checks dtypes and shapes, and makes the output.
+void class_infer(op_call *c);
+
+// The class in argument |i| that counts for nothing; and as an argument from C.
+int64_t class_ignored(const gw_value *args, int i);
+gw_value class_ignore_value(gw_loss_options options);
+
+// Whether every target is a class or to be ignored; counts those that are not ignored.
+bool class_check_targets(op_call *c, const int64_t *target, int64_t n, int64_t classes,
+                         int64_t ignore, int64_t *counted);
+
+// Writes losses, one for each target, or their sum or mean, to the output.
+void class_reduce_losses(op_call *c, const double *losses, int64_t n, int64_t counted);
+
+// What a gradient row is multiplied with. |d| is the gradient of the loss, one number unless nothing was reduced.
+double class_row_gradient(const double *d, gw_reduction reduction, int64_t row, int64_t counted);
+
+// Inputs between |low| and |high| of every shape and reduction.
+void class_samples(op_sampler *p, double low, double high);
+
+#endif

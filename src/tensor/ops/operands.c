@@ -1,0 +1,96 @@
+#include "tensor/ops/operands.h"
+
+gw_dtype operands_dtype(const op_call *c, int a, int b) {
+    const gw_tensor *x = arg_tensor(c->args, a), *y = arg_tensor(c->args, b);
+    if (x && y && x->dtype == y->dtype) return (gw_dtype)x->dtype;
+    promotion p = promotion_start();
+    for (int i = a; i <= b; i++) {
+        const gw_tensor *t = arg_tensor(c->args, i);
+        if (t) {
+            promotion_add_tensor(&p, t);
+        } else {
+            promotion_add_number(&p, c->args[i]);
+        }
+    }
+    return promotion_end(&p);
+}
+
+static bool is_wide(gw_value v) {
+    return v.kind == GW_INT && (v.as.integer > INT32_MAX || v.as.integer < INT32_MIN);
+}
+
+gw_dtype operands_work_dtype(const op_call *c, gw_dtype dtype) {
+    gw_dtype as = ew_dtype(dtype);
+    return as == GW_I32 && (is_wide(c->args[0]) || is_wide(c->args[1])) ? GW_I64 : as;
+}
+
+static bool has_same_shape(const gw_tensor *a, const gw_tensor *b) {
+    if (a->dims != b->dims) return false;
+    for (int i = 0; i < a->dims; i++)
+        if (a->sizes[i] != b->sizes[i]) return false;
+    return true;
+}
+
+void operands_output(op_call *c, gw_dtype dtype) {
+    const gw_tensor *a = arg_tensor(c->args, 0), *b = arg_tensor(c->args, 1);
+    const gw_tensor *x = a ? a : b;
+    if (!x) {
+        op_fail(c, GW_INVALID, "one of two operands must be a tensor");
+        return;
+    }
+    if (!a || !b || has_same_shape(a, b)) {
+        op_output(c, dtype, x->dims, x->sizes);
+        return;
+    }
+    int64_t sizes[GW_DIMS_MAX];
+    int dims = op_broadcast(c, a, b, sizes);
+    if (dims >= 0) op_output(c, dtype, dims, sizes);
+}
+
+// In PyTorch -1 is 255 beside u8. A number beside floats stays as exact as the kernel's type.
+void operand_input_cast(ew_input *in, const op_call *c, int i, gw_dtype as) {
+    operand_input(in, c, i, as);
+    gw_dtype dtype = (gw_dtype)c->outputs[0]->dtype;
+    const gw_tensor *x = in->x;
+    if (dtype == as || (x ? x->dims || x->dtype == dtype : dtype_is_float(dtype))) return;
+    uint8_t one[8];
+    if (x) {
+        dtype_gather(dtype, one, (gw_dtype)x->dtype, tensor_bytes(x), 1, 1);
+    } else {
+        dtype_write_value(dtype, one, in->number);
+    }
+    in->x = NULL;
+    in->number = dtype_is_float(dtype) ? gw_value_of(dtype_read(dtype, one))
+                                       : gw_value_of(dtype_read_int(dtype, one));
+}
+
+void operand_give(op_grad *g, int i, operand_derivative *f) {
+    if (g->args[i].kind != GW_TENSOR) return;
+    int k = grad_input(g, i);
+    if (!g->wanted[k]) return;
+    gw_tensor *d = f(g, gw_value_of(g->d_outputs[0]));
+    g->d_inputs[k] = unbroadcast(g->scope, d, g->args[i].as.tensor);
+}
+
+// ---- Samples ------------------------------------------------------------------------------------------------------
+void operand_samples(op_sampler *p, double low, double high) {
+    sample_call(p, sample_real(p, low, high, 3, 4), sample_real(p, low, high, 3, 4));
+    sample_call(p, sample_real(p, low, high, 2, 1, 3),
+                sample_real(p, low, high, 4, 1));                                   // broadcast
+    sample_call(p, sample_real(p, low, high), sample_real(p, low, high, 5));        // scalar
+    sample_call(p, sample_real(p, low, high, 0, 3), sample_real(p, low, high, 3));  // empty
+    sample_call(p, sample_real(p, low, high, 5), gw_value_of(1.5));
+    sample_call(p, gw_value_of(2), sample_real(p, low, high, 5));
+}
+
+void operand_samples_mixed(op_sampler *p) {
+    operand_samples(p, -2, 2);
+    sample_call(p, sample_tensor(p, GW_I64, -9, 9, 4), sample_tensor(p, GW_I32, -9, 9, 2, 1));
+    sample_call(p, sample_tensor(p, GW_U8, 0, 9, 4), sample_real(p, -2, 2, 4));
+    sample_call(p, sample_tensor(p, GW_I8, -9, 9, 4), sample_tensor(p, GW_I16, -9, 9, 4));
+}
+
+void operand_samples_with_bools(op_sampler *p) {
+    operand_samples_mixed(p);
+    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 4), sample_tensor(p, GW_BOOL8, 0, 2, 3, 4));
+}

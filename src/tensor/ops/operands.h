@@ -1,0 +1,46 @@
+// Operands that broadcast and are promoted: what arithmetic, comparisons and where have in common.
+#ifndef TENSOR_OPS_OPERANDS_H
+#define TENSOR_OPS_OPERANDS_H
+
+#include "tensor/kernels/loops.h"
+#include "tensor/ops/op_sample.h"
+
+// What arguments |a| to |b| are promoted to.
+gw_dtype operands_dtype(const op_call *c, int a, int b);
+
+// What the kernel works in for arguments 0 and 1: i64 rather than i32 when a number would not fit.
+gw_dtype operands_work_dtype(const op_call *c, gw_dtype dtype);
+
+// Makes the output of arguments 0 and 1.
+void operands_output(op_call *c, gw_dtype dtype);
+
+// Argument |i| as a kernel reads it.
+static inline void operand_input(ew_input *in, const op_call *c, int i, gw_dtype as) {
+    in->x = arg_tensor(c->args, i);
+    in->number = c->args[i];
+    in->as = as;
+}
+
+// The same for arithmetic, where a scalar first takes on the dtype of the result.
+void operand_input_cast(ew_input *in, const op_call *c, int i, gw_dtype as);
+
+// Gives argument |i| its gradient, if it is a tensor that wants one: what |f| makes of the output's gradient, summed over
+// what was broadcast.
+typedef gw_tensor *operand_derivative(const op_grad *g, gw_value d);
+void operand_give(op_grad *g, int i, operand_derivative *f);
+
+// Of the rows in op_binary.c.
+void grad_add(op_grad *g);
+void grad_sub(op_grad *g);
+void grad_mul(op_grad *g);
+void grad_div(op_grad *g);
+void grad_pow(op_grad *g);
+void grad_maximum(op_grad *g);
+void grad_minimum(op_grad *g);
+
+// Same shape, broadcast, scalar, empty, and numbers on either side; then other dtypes; then bools too.
+void operand_samples(op_sampler *p, double low, double high);
+void operand_samples_mixed(op_sampler *p);
+void operand_samples_with_bools(op_sampler *p);
+
+#endif

@@ -1,0 +1,106 @@
+// The rules by which gradwire run ends a job, with time and processes that do not exist.
+#include "testing/testing.h"
+
+#include <signal.h>
+
+#include "../../tools/gradwire/policy.c"
+
+static void a_failure_stops_the_others_then_kills_them(void **state) {
+    (void)state;
+    policy p;
+    policy_init(&p, 300);
+    assert_int_equal(p.deadline_ms, INT64_MAX);
+    assert_int_equal(policy_happened(&p, RANK_FAILED, SIGTERM, 1000), SIGTERM);
+    assert_int_equal(p.deadline_ms, 1300);
+    assert_int_equal(policy_happened(&p, RANK_FAILED, SIGTERM, 1001), 0);
+    assert_int_equal(p.deadline_ms, 1300);
+    assert_int_equal(policy_happened(&p, TIME_IS_UP, SIGTERM, 1300), SIGKILL);
+    assert_int_equal(p.stage, AWAITING_DEATH);
+}
+
+static void what_cannot_be_killed_is_left_in_the_end(void **state) {
+    (void)state;
+    const struct {
+        int64_t grace_ms, death_ms;
+    } cases[] = { { 0, 5000 }, { 6000, 6000 }, { 3600000, 10000 } };
+    for (int i = 0; i < 3; i++) {
+        policy p;
+        policy_init(&p, cases[i].grace_ms);
+        assert_int_equal(policy_happened(&p, USER_SIGNAL, SIGTERM, 0), SIGTERM);
+        assert_int_equal(p.deadline_ms, cases[i].grace_ms);
+        assert_int_equal(policy_happened(&p, TIME_IS_UP, SIGTERM, p.deadline_ms), SIGKILL);
+        assert_int_equal(p.deadline_ms, cases[i].grace_ms + cases[i].death_ms);
+        assert_int_equal(policy_happened(&p, TIME_IS_UP, SIGTERM, p.deadline_ms), 0);
+        assert_int_equal(p.stage, AWAITING_NOTHING);
+        assert_int_equal(p.deadline_ms, INT64_MAX);
+        assert_int_equal(policy_happened(&p, USER_SIGNAL, SIGTERM, INT64_MAX), 0);
+    }
+}
+
+static void a_second_signal_kills_and_a_third_changes_nothing(void **state) {
+    (void)state;
+    policy p;
+    policy_init(&p, 10000);
+    assert_int_equal(policy_happened(&p, USER_SIGNAL, SIGINT, 0), SIGINT);
+    assert_int_equal(policy_happened(&p, USER_SIGNAL, SIGINT, 500), SIGKILL);
+    assert_int_equal(p.deadline_ms, 10500);
+    assert_int_equal(policy_happened(&p, USER_SIGNAL, SIGINT, 1000), 0);
+    assert_int_equal(p.deadline_ms, 10500);
+}
+
+static void two_signals_at_once_are_one_wish(void **state) {
+    (void)state;
+    policy p;
+    policy_init(&p, 10000);
+    assert_int_equal(policy_happened(&p, USER_SIGNAL, SIGTERM, 0), SIGTERM);
+    assert_int_equal(policy_happened(&p, USER_SIGNAL, SIGTERM, 99), 0);
+    assert_int_equal(p.stage, AWAITING_STOP);
+    assert_int_equal(policy_happened(&p, USER_SIGNAL, SIGTERM, 100), SIGKILL);
+}
+
+static void a_signal_to_all_processes_is_one_wish_even_if_a_rank_obeys_first(void **state) {
+    (void)state;
+    policy p;
+    policy_init(&p, 10000);
+    assert_int_equal(policy_happened(&p, RANK_FAILED, SIGTERM, 0), SIGTERM);
+    assert_int_equal(policy_happened(&p, USER_SIGNAL, SIGTERM, 1), 0);
+    assert_int_equal(policy_happened(&p, USER_SIGNAL, SIGTERM, 1000), SIGKILL);
+}
+
+static void leftovers_may_end_by_themselves_at_first(void **state) {
+    (void)state;
+    policy p;
+    policy_init(&p, 300);
+    assert_int_equal(policy_happened(&p, LEFTOVERS_FOUND, SIGTERM, 0), 0);
+    assert_int_equal(p.deadline_ms, LEFTOVERS_MS);
+    assert_int_equal(policy_happened(&p, LEFTOVERS_FOUND, SIGTERM, 10), 0);
+    assert_int_equal(policy_happened(&p, TIME_IS_UP, SIGTERM, 200), SIGTERM);
+    assert_int_equal(p.deadline_ms, 500);
+    assert_int_equal(policy_happened(&p, LEFTOVERS_FOUND, SIGTERM, 300), 0);
+    assert_int_equal(policy_happened(&p, TIME_IS_UP, SIGTERM, 500), SIGKILL);
+    // Some may have been started after that.
+    assert_int_equal(policy_happened(&p, LEFTOVERS_FOUND, SIGTERM, 520), SIGKILL);
+}
+
+static void a_failed_start_kills_at_once(void **state) {
+    (void)state;
+    policy p;
+    policy_init(&p, 300);
+    assert_int_equal(policy_happened(&p, START_FAILED, 0, 0), SIGKILL);
+    assert_int_equal(policy_happened(&p, RANK_FAILED, SIGTERM, 1), 0);
+}
+
+static void each_rule_is_there_once_and_has_a_reason(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        assert_ptr_equal(find_rule(rules[i].from, rules[i].event), &rules[i]);
+        assert_true(rules[i].why[0]);
+    }
+}
+
+GW_TESTS(run_policy, a_failure_stops_the_others_then_kills_them,
+         what_cannot_be_killed_is_left_in_the_end,
+         a_second_signal_kills_and_a_third_changes_nothing, two_signals_at_once_are_one_wish,
+         a_signal_to_all_processes_is_one_wish_even_if_a_rank_obeys_first,
+         leftovers_may_end_by_themselves_at_first, a_failed_start_kills_at_once,
+         each_rule_is_there_once_and_has_a_reason);

@@ -1,0 +1,394 @@
+// gradwire run: what ranks are given, what they print, and what comes out.
+#include "testing/testing.h"
+
+#include <netinet/in.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../support/launched.h"
+
+static int count_lines(const char *text) {
+    int count = 0;
+    for (; *text; text++) count += *text == '\n';
+    return count;
+}
+
+// ---- The command line ---------------------------------------------------------------------------------------------
+
+static void help_and_version_are_printed(void **state) {
+    (void)state;
+    result help = RUN("--help"), version = RUN("--version"), run_help = RUN("run", "--help");
+    assert_int_equal(help.code, 0);
+    assert_non_null(strstr(help.out, "  run "));
+    assert_int_equal(version.code, 0);
+    assert_int_equal(strncmp(version.out, "gradwire ", 9), 0);
+    assert_int_equal(run_help.code, 0);
+    assert_non_null(strstr(run_help.out, "--on-failure=stop|keep"));
+    forget(help);
+    forget(version);
+    forget(run_help);
+}
+
+static void a_wrong_command_line_is_one_sentence(void **state) {
+    (void)state;
+    static const char *const lines[][8] = {
+        { "gradwire" },
+        { "gradwire", "walk" },
+        { "gradwire", "run" },
+        { "gradwire", "run", "true" },
+        { "gradwire", "run", "-n", "2" },
+        { "gradwire", "run", "-n" },
+        { "gradwire", "run", "-n", "0", "true" },
+        { "gradwire", "run", "-n", "1025", "true" },
+        { "gradwire", "run", "-n", "99999999999999999999", "true" },
+        { "gradwire", "run", "-n", "2x", "true" },
+        { "gradwire", "run", "-n", "", "true" },
+        { "gradwire", "run", "-n", "-1", "true" },
+        { "gradwire", "run", "-n", "2", "--on-failure=explode", "true" },
+        { "gradwire", "run", "-n", "2", "--on-failure" },
+        { "gradwire", "run", "-n", "2", "--master-port=65536", "true" },
+        { "gradwire", "run", "-n", "2", "--master-port=http", "true" },
+        { "gradwire", "run", "-n", "2", "--grace=-1", "true" },
+        { "gradwire", "run", "-n", "2", "--grace=nan", "true" },
+        { "gradwire", "run", "-n", "2", "--grace=inf", "true" },
+        { "gradwire", "run", "-n", "2", "--grace=soon", "true" },
+        { "gradwire", "run", "-n", "2", "--no-prefix=1", "true" },
+        { "gradwire", "run", "-n", "2", "--%s%n", "true" },
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        testing_note("command line %zu", i);
+        result r = finish(launch(lines[i]));
+        assert_int_equal(r.code, 2);
+        assert_int_equal(r.out_size, 0);
+        assert_int_equal(count_lines(r.err), 1);
+        assert_int_equal(strncmp(r.err, "gradwire", 8), 0);
+        forget(r);
+    }
+}
+
+// ---- What a rank is given -----------------------------------------------------------------------------------------
+
+static void ranks_find_their_place_in_the_environment(void **state) {
+    (void)state;
+    setenv("RANK", "77", 1);
+    setenv("MASTER_PORT", "1", 1);
+    launched l =
+        LAUNCH("run", "-n3", "--master-port=4711", "--", "sh", "-c",
+               "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR:$MASTER_PORT");
+    char *seen[3] = { 0 };
+    for (int i = 0; i < 3; i++) {
+        const char *line = read_line(l.out_fd, "[");
+        int rank = line[0] - '0';
+        assert_in_range(rank, 0, 2);
+        assert_null(seen[rank]);
+        seen[rank] = strdup(line + 3);
+    }
+    assert_string_equal(seen[0], "0/3 0/3 127.0.0.1:4711");
+    assert_string_equal(seen[1], "1/3 1/3 127.0.0.1:4711");
+    assert_string_equal(seen[2], "2/3 2/3 127.0.0.1:4711");
+    for (int i = 0; i < 3; i++) free(seen[i]);
+    result r = finish(l);
+    assert_int_equal(r.code, 0);
+    forget(r);
+}
+
+static int try_port(int port, bool shared) {
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+    int fd = socket(AF_INET, SOCK_STREAM, 0), yes = shared;
+    assert_true(fd >= 0);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    int failed = bind(fd, (struct sockaddr *)&address, sizeof address) || listen(fd, 1);
+    close(fd);
+    return !failed;
+}
+
+static void a_free_port_is_kept_for_rank_0(void **state) {
+    (void)state;
+    launched l = LAUNCH("run", "-n", "1", "sh", "-c", "echo $MASTER_PORT; read x");
+    int port = (int)strtol(read_line(l.out_fd, "[0] "), NULL, 10);
+    assert_in_range(port, 1, 65535);
+    assert_true(try_port(port, true));
+    assert_false(try_port(port, false));
+    result r = finish(l);
+    forget(r);
+}
+
+static void rank_0_reads_the_input(void **state) {
+    (void)state;
+    launched l =
+        LAUNCH("run", "-n", "2", "sh", "-c", "while read x; do echo got $x; done; echo end");
+    read_line(l.out_fd, "[1] end");
+    send_line(&l, "one");
+    assert_string_equal(read_line(l.out_fd, "[0] got "), "one");
+    close_input(&l);
+    read_line(l.out_fd, "[0] end");
+    result r = finish(l);
+    assert_int_equal(r.code, 0);
+    forget(r);
+}
+
+// What |script| prints when a shell runs it directly.
+static void print_directly(const char *script, char *out, size_t size) {
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        execlp("sh", "sh", "-c", script, (char *)NULL);
+        _exit(126);
+    }
+    close(ends[1]);
+    size_t used = 0;
+    for (ssize_t n; (n = read(ends[0], out + used, size - 1 - used)) > 0;) used += (size_t)n;
+    out[used] = '\0';
+    close(ends[0]);
+    waitpid(pid, NULL, 0);
+}
+
+static void ranks_have_what_the_launcher_was_given(void **state) {
+    (void)state;
+    // Descriptors, blocked and ignored signals, the limit of descriptors.
+    const char *script = "ls /proc/$$/fd; grep -E 'SigBlk|SigIgn' /proc/self/status; ulimit -n";
+    char expected[4096];
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    print_directly(script, expected, sizeof expected);
+    result r = RUN("run", "-n1", "--no-prefix", "sh", "-c", script);
+    assert_int_equal(r.code, 0);
+    assert_string_equal(r.out, expected);
+    forget(r);
+}
+
+// ---- What ranks print ---------------------------------------------------------------------------------------------
+
+static void lines_carry_their_rank(void **state) {
+    (void)state;
+    result r = RUN("run", "-n", "2", "sh", "-c", "echo a$RANK; echo; echo b$RANK; echo c$RANK >&2");
+    assert_int_equal(r.code, 0);
+    assert_int_equal(count_lines(r.out), 6);
+    for (int i = 0; i < 2; i++) {
+        char a[40], empty[40], b[40], c[40];
+        snprintf(a, sizeof a, "[%d] a%d\n", i, i);
+        snprintf(empty, sizeof empty, "[%d] \n", i);
+        snprintf(b, sizeof b, "[%d] b%d\n", i, i);
+        snprintf(c, sizeof c, "[%d] c%d\n", i, i);
+        assert_true(strstr(r.out, a) < strstr(r.out, empty));
+        assert_true(strstr(r.out, empty) < strstr(r.out, b));
+        assert_non_null(strstr(r.err, c));
+    }
+    assert_int_equal(count_lines(r.err), 2);
+    forget(r);
+}
+
+static void no_prefix_leaves_output_alone(void **state) {
+    (void)state;
+    result r = RUN("run", "-n", "1", "--no-prefix", "printf", "no end of line");
+    assert_int_equal(r.code, 0);
+    assert_string_equal(r.out, "no end of line");
+    assert_string_equal(r.err, "");
+    forget(r);
+}
+
+static void a_last_line_without_end_gets_one(void **state) {
+    (void)state;
+    result r = RUN("run", "-n", "1", "printf", "one\ntwo");
+    assert_string_equal(r.out, "[0] one\n[0] two\n");
+    forget(r);
+}
+
+static void a_line_in_pieces_is_printed_whole(void **state) {
+    (void)state;
+    launched l = LAUNCH("run", "-n", "1", "sh", "-c", "printf 'half '; read x; echo ' done'");
+    send_line(&l, "go on");
+    result r = finish(l);
+    assert_string_equal(r.out, "[0] half  done\n");
+    forget(r);
+}
+
+static void a_long_line_is_cut(void **state) {
+    (void)state;
+    result exact =
+        RUN("run", "-n1", "sh", "-c", "head -c 65536 /dev/zero | tr '\\0' a; echo; echo next");
+    assert_int_equal(exact.out_size, 4 + 65536 + 1 + strlen("[0] next\n"));
+    result longer =
+        RUN("run", "-n1", "sh", "-c", "head -c 66536 /dev/zero | tr '\\0' a; echo; echo next");
+    const char *end = longer.out + 4 + 65536;
+    assert_string_equal(end, " [line cut, 1000 bytes left out]\n[0] next\n");
+    forget(exact);
+    forget(longer);
+}
+
+static long memory_peak_kib(pid_t pid) {
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *status = fopen(path, "r");
+    assert_non_null(status);
+    long peak_kib = -1;
+    while (fgets(line, sizeof line, status)) sscanf(line, "VmHWM: %ld kB", &peak_kib);
+    fclose(status);
+    return peak_kib;
+}
+
+static void memory_is_bounded_whatever_is_printed(void **state) {
+    (void)state;
+    launched l = LAUNCH("run", "-n", "2", "sh", "-c",
+                        "head -c 100000000 /dev/zero | tr '\\0' a; echo; head -c 100000 /dev/zero |"
+                        " tr '\\0' '\\n'; echo ready; read x; read y < /dev/null; true");
+    read_line(l.out_fd, "[0] ready");
+    assert_in_range(memory_peak_kib(l.pid), 1, 64 * 1024);
+    result r = finish(l);
+    assert_int_equal(r.code, 0);
+    forget(r);
+}
+
+static void binary_passes(void **state) {
+    (void)state;
+    result r = RUN("run", "-n", "1", "printf", "\\000\\377\\033[31m\\r%%s\\n");
+    assert_int_equal(r.out_size, 4 + 11);
+    assert_memory_equal(r.out, "[0] \0\377\033[31m\r%s\n", 15);
+    forget(r);
+}
+
+static void one_rank_that_floods_does_not_keep_others_waiting(void **state) {
+    (void)state;
+    launched l =
+        LAUNCH("run", "-n", "3", "sh", "-c",
+               "test $RANK != 1 && exec yes; for i in 1 2 3; do echo $i; done; exec sleep 1000");
+    read_line(l.out_fd, "[1] 3");
+    kill(l.pid, SIGINT);
+    result r = finish(l);
+    assert_int_equal(r.code, 130);
+    forget(r);
+}
+
+static void a_reader_that_has_gone_is_a_broken_pipe(void **state) {
+    (void)state;
+    launched l = LAUNCH("run", "-n", "2", "yes");
+    read_line(l.out_fd, "[");
+    close(l.out_fd);
+    l.out_fd = -1;
+    result r = finish(l);
+    assert_int_equal(r.code, 128 + SIGPIPE);
+    forget(r);
+}
+
+static void a_full_disk_is_told(void **state) {
+    (void)state;
+    int full_fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    const char *const arguments[] = { "gradwire", "run", "-n", "2", "echo", "lost", NULL };
+    result r = finish(launch_with(arguments, -1, full_fd, -1));
+    close(full_fd);
+    assert_int_equal(r.code, 1);
+    assert_string_equal(r.err, "gradwire: cannot write standard output: No space left on device\n");
+    forget(r);
+}
+
+static void both_outputs_may_be_one_file(void **state) {
+    (void)state;
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    const char *const arguments[] = {
+        "gradwire", "run", "-n", "1", "sh", "-c", "echo a; echo b >&2; exit 3", NULL
+    };
+    launched l = launch_with(arguments, -1, ends[1], ends[1]);
+    close(ends[1]);
+    l.out_fd = ends[0];
+    result r = finish(l);
+    assert_int_equal(r.code, 3);
+    assert_non_null(strstr(r.out, "[0] a\n"));
+    assert_non_null(strstr(r.out, "[0] b\n"));
+    const char *last = strstr(r.out, "gradwire: rank 0 (pid ");
+    assert_non_null(last);
+    assert_int_equal(count_lines(last), 1);
+    forget(r);
+}
+
+// ---- Starting -----------------------------------------------------------------------------------------------------
+
+static void write_script(path p, const char *text, mode_t mode) {
+    FILE *script = fopen(p.text, "w");
+    assert_non_null(script);
+    fputs(text, script);
+    fclose(script);
+    assert_int_equal(chmod(p.text, mode), 0);
+}
+
+static void a_program_that_cannot_run_is_named(void **state) {
+    (void)state;
+    path folder = make_folder(), plain = in_folder(folder, "plain"),
+         lost = in_folder(folder, "lost"), absent = in_folder(folder, "absent");
+    write_script(plain, "echo no\n", 0600);
+    write_script(lost, "#!/no/such/interpreter\n", 0700);
+    const struct {
+        const char *program;
+        int code;
+        const char *why;
+    } cases[] = {
+        { absent.text, 127, "No such file or directory" },
+        { "no-such-program-anywhere", 127, "there is no such program in PATH" },
+        { lost.text, 127, "its interpreter is missing" },
+        { plain.text, 126, "Permission denied" },
+        { folder.text, 126, "Permission denied" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        testing_note("case %zu", i);
+        char expected[512];
+        snprintf(expected, sizeof expected, "gradwire: cannot run %s: %s\n", cases[i].program,
+                 cases[i].why);
+        result r = RUN("run", "-n", "3", cases[i].program);
+        assert_int_equal(r.code, cases[i].code);
+        assert_string_equal(r.out, "");
+        assert_string_equal(r.err, expected);
+        forget(r);
+    }
+    remove_folder(folder);
+}
+
+static void without_descriptors_nothing_starts(void **state) {
+    (void)state;
+    path folder = make_folder(), mark = in_folder(folder, "mark");
+    const struct rlimit few = { 40, 40 };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    result r = RUN("run", "-n", "100", "touch", mark.text);
+    assert_int_equal(r.code, 125);
+    assert_int_equal(count_lines(r.err), 1);
+    assert_non_null(strstr(r.err, "Too many open files"));
+    assert_int_equal(access(mark.text, F_OK), -1);
+    forget(r);
+    remove_folder(folder);
+}
+
+static void many_ranks_start(void **state) {
+    (void)state;
+    char count[16];
+    int rank_count = testing_scaled(1024);
+    snprintf(count, sizeof count, "%d", rank_count);
+    // More than twice as many pipes as the usual soft limit allows.
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 256;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    result r = RUN("run", "-n", count, "echo", "here");
+    assert_int_equal(r.code, 0);
+    assert_int_equal(count_lines(r.out), rank_count);
+    forget(r);
+}
+
+GW_TESTS(run, help_and_version_are_printed, a_wrong_command_line_is_one_sentence,
+         ranks_find_their_place_in_the_environment, a_free_port_is_kept_for_rank_0,
+         rank_0_reads_the_input, ranks_have_what_the_launcher_was_given, lines_carry_their_rank,
+         no_prefix_leaves_output_alone, a_last_line_without_end_gets_one,
+         a_line_in_pieces_is_printed_whole, a_long_line_is_cut,
+         memory_is_bounded_whatever_is_printed, binary_passes,
+         one_rank_that_floods_does_not_keep_others_waiting, a_reader_that_has_gone_is_a_broken_pipe,
+         a_full_disk_is_told, both_outputs_may_be_one_file, a_program_that_cannot_run_is_named,
+         without_descriptors_nothing_starts, many_ranks_start);

@@ -1,0 +1,297 @@
+// Real processes that end in ways of their own, and strangers at the door: the others are told who is gone, and go on.
+#include "../support/launched.h"
+#include "testing/testing.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <gradwire.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+GW_FUNCTION(fault_hold, GW_POOL) {
+    return gw_value_of_future(gw_future_open(s));
+}
+
+GW_FUNCTION(fault_echo, GW_INLINE, "any") {
+    return gw_arg(s, a, 0);
+}
+
+// Larger than any stack of a thread, and nothing that a compiler could turn into a loop.
+static int64_t fall(volatile int64_t *above, int64_t depth) {
+    volatile int64_t here[512];
+    here[depth % 512] = *above + depth;
+    return depth > 1000000 ? here[0] : fall(here, depth + 1) + here[depth % 512];
+}
+
+GW_FUNCTION(fault_die, GW_POOL, "string") {
+    const char *how = gw_arg_string(s, a, 0);
+    volatile int64_t zero = 0;
+    int *volatile nowhere = NULL;
+    signal(SIGSEGV, SIG_DFL);
+    signal(SIGABRT, SIG_DFL);
+    signal(SIGFPE, SIG_DFL);
+    struct rlimit none = { 0 };
+    setrlimit(RLIMIT_CORE, &none);
+    if (!strcmp(how, "abort")) abort();
+    if (!strcmp(how, "segv")) *nowhere = 1;
+    if (!strcmp(how, "divide")) return gw_value_of(7 / zero);
+    if (!strcmp(how, "exit")) exit(3);
+    if (!strcmp(how, "close")) gw_scope_merge(s);
+    if (!strcmp(how, "recursion")) return gw_value_of(fall(&zero, 0));
+    return gw_none();
+}
+
+// The child returns, as a body should not.
+GW_FUNCTION(fault_fork, GW_POOL) {
+    pid_t pid = fork();
+    if (pid == 0) return gw_value_of(7);
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return gw_value_of(WIFEXITED(status) ? WEXITSTATUS(status) : 0);
+}
+
+// ---- Workers that are processes -----------------------------------------------------------------------------------
+typedef void worker_main(gw_scope *root);
+
+static pid_t start(const char *url, int rank, int world_size, worker_main *main_of_it) {
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid) return pid;
+    gw_scope *root = gw_scope_open(NULL);
+    gw_rpc_init(root,
+                (gw_rpc_options){ .rank = rank, .world_size = world_size, .init_method = url });
+    if (main_of_it && gw_ok(root)) main_of_it(root);
+    gw_rpc_shutdown(root);
+    _exit(gw_exit_code(gw_scope_close(root)));
+}
+
+static gw_scope *join(const char *url, int world_size) {
+    gw_scope *root = gw_scope_open(NULL);
+    gw_rpc_init(root, (gw_rpc_options){ .rank = 0, .world_size = world_size, .init_method = url });
+    assert_string_equal(gw_scope_error(root)->text, "");
+    return root;
+}
+
+static int end_of(pid_t pid) {
+    int status;
+    while (waitpid(pid, &status, 0) < 0) assert_int_equal(errno, EINTR);
+    return status;
+}
+
+static path file_url(path folder) {
+    path url;
+    snprintf(url.text, sizeof url.text, "file://%.200s/store", folder.text);
+    return url;
+}
+
+static void assert_gone(gw_scope *s, const char *name) {
+    testing_note("%s: \"%s\"", name, gw_scope_error(s)->text);
+    assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
+    assert_non_null(strstr(gw_scope_error(s)->text, name));
+    gw_scope_clear(s);
+}
+
+static void leave(gw_scope *root) {
+    gw_rpc_shutdown(root);
+    assert_int_equal(gw_exit_code(gw_scope_close(root)), 0);
+}
+
+static void a_function_that_ends_its_worker_is_told_by_name(void **state) {
+    (void)state;
+    static const char *const hows[] = { "abort", "segv", "divide", "exit", "recursion" };
+    enum { HOWS = sizeof hows / sizeof hows[0] };
+    path folder = make_folder(), url = file_url(folder);
+    pid_t pids[HOWS + 1];
+    for (int rank = 1; rank <= HOWS; rank++) pids[rank] = start(url.text, rank, HOWS + 1, NULL);
+    gw_scope *root = join(url.text, HOWS + 1);
+    for (int rank = 1; rank <= HOWS; rank++) {
+        char name[16];
+        snprintf(name, sizeof name, "worker%d", rank);
+        gw_rpc_sync(root, rank, "fault_die", hows[rank - 1]);
+        assert_int_equal(gw_scope_error(root)->outcome, GW_MAY_HAVE_RUN);
+        assert_gone(root, name);
+        assert_true(end_of(pids[rank]) != 0);
+    }
+    leave(root);
+    remove_folder(folder);
+}
+
+// ---- Ends without a word ------------------------------------------------------------------------------------------
+// With a call under way each way.
+static void exit_in_the_middle(gw_scope *root) {
+    gw_rpc_async(root, 0, "fault_hold");
+    gw_rpc_sync(root, 0, "fault_echo", 1);
+    exit(0);
+}
+
+static void crash(void) {
+    signal(SIGSEGV, SIG_DFL);
+    raise(SIGSEGV);
+}
+
+static void crash_at_exit(gw_scope *root) {
+    atexit(crash);
+    exit_in_the_middle(root);
+}
+
+static void who_returns_from_main_or_crashes_at_exit_is_gone(void **state) {
+    (void)state;
+    path folder = make_folder(), url = file_url(folder);
+    pid_t exits = start(url.text, 1, 3, exit_in_the_middle);
+    pid_t crashes = start(url.text, 2, 3, crash_at_exit);
+    gw_scope *root = join(url.text, 3);
+    gw_future *one = gw_rpc_async(root, 1, "fault_hold");
+    gw_future *two = gw_rpc_async(root, 2, "fault_hold");
+    gw_wait(root, one);
+    assert_gone(root, "worker1");
+    gw_wait(root, two);
+    assert_gone(root, "worker2");
+    // No abort, no core: the exit code is the program's.
+    assert_int_equal(end_of(exits), 0);
+    int status = end_of(crashes);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    leave(root);
+    remove_folder(folder);
+}
+
+// Its answer would come twice over one connection, and cost an innocent worker its place in the job.
+static void a_forked_body_that_returns_disturbs_nobody(void **state) {
+    (void)state;
+    path folder = make_folder(), url = file_url(folder);
+    pid_t other = start(url.text, 1, 2, NULL);
+    gw_scope *root = join(url.text, 2);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1, "fault_fork")), 1);
+    gw_rpc_sync(root, 1, "fault_die", "close");
+    assert_string_equal(gw_scope_error(root)->text,
+                        "worker1: fault_die: the scope that a body was given is closed for it: "
+                        "it opens others inside");
+    gw_scope_clear(root);
+    assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1, "fault_echo", 5)), 5);
+    leave(root);
+    assert_int_equal(end_of(other), 0);
+    remove_folder(folder);
+}
+
+// ---- Strangers ----------------------------------------------------------------------------------------------------
+static int connect_to(int port) {
+    struct sockaddr_in a = { .sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof a) == 0) return fd;
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
+static int free_port(void) {
+    struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &size), 0);
+    close(fd);
+    return ntohs(a.sin_port);
+}
+
+static bool is_closed(int fd) {
+    char byte;
+    ssize_t n = recv(fd, &byte, 1, MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
+}
+
+// Ten thousand in turn, and as many at once as are held.
+static void silent_strangers_do_not_disturb_members(void **state) {
+    (void)state;
+    enum { AT_ONCE = 500 };
+    int count = testing_scaled(10000), fds[AT_ONCE], open_count = 0, port = free_port();
+    char url[64];
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", port);
+    pid_t other = start(url, 1, 2, NULL);
+    gw_scope *root = join(url, 2);
+    memset(fds, -1, sizeof fds);
+    for (int i = 0; i < count; i++) {
+        int *fd = &fds[i % AT_ONCE];
+        if (*fd >= 0) close(*fd);
+        *fd = connect_to(port);
+        if (i % 100) continue;
+        assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1, "fault_echo", i)), i);
+        assert_true(gw_ok(root));
+    }
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1, "fault_echo", i)), i);
+    for (int i = 0; i < AT_ONCE; i++) {
+        open_count += fds[i] >= 0 && !is_closed(fds[i]);
+        if (fds[i] >= 0) close(fds[i]);
+    }
+    testing_note("%d strangers are still held", open_count);
+    leave(root);
+    assert_int_equal(end_of(other), 0);
+}
+
+static void a_duplicate_may_come_and_die_and_the_first_goes_on(void **state) {
+    (void)state;
+    path folder = make_folder(), url = file_url(folder);
+    pid_t first = start(url.text, 1, 2, NULL);
+    gw_scope *root = join(url.text, 2);
+    assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1, "fault_echo", 1)), 1);
+    for (int i = 0; i < 5; i++) {
+        pid_t second = start(url.text, 1, 2, NULL);
+        if (i % 2) {
+            kill(second, SIGKILL);
+            end_of(second);
+        } else {
+            int status = end_of(second);
+            assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+        }
+        assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1, "fault_echo", i)), i);
+    }
+    leave(root);
+    assert_int_equal(end_of(first), 0);
+    remove_folder(folder);
+}
+
+// ---- What dead jobs leave -----------------------------------------------------------------------------------------
+static int joined[2];
+
+static void hold_on(gw_scope *root) {
+    if (write(joined[1], "!", 1) != 1) _exit(3);
+    gw_rpc_sync(root, 1 - gw_rpc_self(root).rank, "fault_hold");
+}
+
+// The file says that ranks are taken, and nobody can know better: a new job is told by whom, at once, and takes another
+// file.
+static void the_file_of_a_dead_job_is_not_joined_again(void **state) {
+    (void)state;
+    path folder = make_folder(), url = file_url(folder);
+    assert_int_equal(pipe(joined), 0);
+    pid_t pids[2] = { start(url.text, 0, 2, hold_on), start(url.text, 1, 2, hold_on) };
+    char byte;
+    for (int i = 0; i < 2; i++) assert_int_equal(read(joined[0], &byte, 1), 1);
+    for (int i = 0; i < 2; i++) {
+        kill(pids[i], SIGKILL);
+        end_of(pids[i]);
+    }
+    gw_scope *root = gw_scope_open(NULL);
+    gw_rpc_init(root,
+                (gw_rpc_options){
+                    .rank = 0, .world_size = 2, .init_method = url.text, .join_timeout_ms = 500 });
+    gw_error error = gw_scope_close(root);
+    testing_note("\"%s\"", error.text);
+    assert_int_equal(error.status, GW_DUPLICATE);
+    remove_folder(folder);
+}
+
+GW_TESTS(process_faults, a_function_that_ends_its_worker_is_told_by_name,
+         a_forked_body_that_returns_disturbs_nobody,
+         who_returns_from_main_or_crashes_at_exit_is_gone, silent_strangers_do_not_disturb_members,
+         a_duplicate_may_come_and_die_and_the_first_goes_on,
+         the_file_of_a_dead_job_is_not_joined_again);

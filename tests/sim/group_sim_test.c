@@ -1,0 +1,663 @@
+// Groups in the simulator: joining, leaving, dying and coming again.
+#include "agent/member_events.h"
+#include "testing/sim.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// ---- Workers ------------------------------------------------------------------------------------------------------
+
+enum { NODES = 6 };
+
+typedef struct worker worker;
+typedef void play(worker *w, gw_scope *root);
+
+struct worker {
+    sim *sim;
+    env *env;
+    int node;
+    const char *name;
+    gw_group_kind group;
+    int world_size;  // of a job that is no group; its rank is the node
+    int64_t start_ms;
+    const char *url;  // NULL: rank 0's address
+    play *play;
+    gw_error joined, ended;  // how gw_rpc_init and the scope went
+    bool is_done;
+    int seen[8];  // events, by kind
+};
+
+static void pause_ms(gw_scope *s, int64_t ms) {
+    gw_scope *t = gw_scope_open(s);
+    gw_scope_set_timeout(t, ms);
+    gw_wait(t, gw_future_open(t));
+    gw_error late = gw_scope_close(t);
+    (void)late;
+}
+
+// Before there is an agent.
+static void sleep_on(env *e, int64_t ms) {
+    waiter w = { .what = "its time to start" };
+    env_enter(e);
+    env_wait(e, &w, env_now_ns(e) + ms * 1000000);
+    env_leave(e);
+}
+
+static void run_worker(void *arg) {
+    worker *w = arg;
+    gw_scope *root = gw_scope_open(NULL);
+    sleep_on(w->env, w->start_ms);
+    agent_open_on(root, w->env, true,
+                  (gw_rpc_options){ .name = w->name,
+                                    .group = w->group,
+                                    .rank = w->world_size ? w->node : 0,
+                                    .world_size = w->world_size,
+                                    .init_method = w->url ? w->url : "tcp://127.0.0.1:29500" });
+    w->joined = *gw_scope_error(root);
+    if (gw_ok(root)) w->play(w, root);
+    w->ended = gw_scope_close(root);
+    w->is_done = true;
+}
+
+static void add(sim *s, int node, worker *w) {
+    w->sim = s;
+    w->node = node;
+    w->env = sim_env(s, node);
+    assert_non_null(w->env);
+    assert_true(sim_spawn(s, node, run_worker, w));
+}
+
+static void run(sim *s, int64_t seconds) {
+    assert_true(sim_run(s, seconds * SIM_SECOND));
+    sim_close(s);
+}
+
+static void expect_fine(const worker *ws, int count) {
+    for (int i = 0; i < count; i++) {
+        assert_true(ws[i].is_done);
+        if (ws[i].ended.status) fail_msg("%s: %s", ws[i].name, ws[i].ended.text);
+    }
+}
+
+static sim *open_sim(uint64_t seed) {
+    sim *s = sim_open(seed, sim_varied(seed, 0));
+    assert_non_null(s);
+    return s;
+}
+
+GW_FUNCTION(group_echo, GW_INLINE, "any") {
+    return gw_arg(s, a, 0);
+}
+
+GW_FUNCTION(group_fetch, GW_POOL, "any") {
+    return gw_to_here_value(s, gw_arg_rref(s, a, 0));
+}
+
+static void just_shut_down(worker *w, gw_scope *root) {
+    (void)w;
+    gw_rpc_shutdown(root);
+}
+
+// ---- Joining ------------------------------------------------------------------------------------------------------
+
+// Whoever is in hands what it has made on everybody to everybody: also to those who have heard of each other only now.
+static void know_all(worker *w, gw_scope *root) {
+    (void)w;
+    gw_scope *s = gw_scope_open(root);
+    while (gw_rpc_world_size(s) < NODES - 1 && gw_ok(s)) {
+        int count;
+        const gw_worker *all = gw_rpc_workers(s, &count);
+        for (int i = 0; i < count; i++) {
+            gw_rref *r = gw_remote(s, all[i], "group_echo", all[i].rank);
+            gw_value v = gw_rpc_sync(s, all[(i + 1) % count], "group_fetch", r);
+            assert_true(!gw_ok(s) || gw_int_of(s, v) == all[i].rank);
+        }
+        pause_ms(s, 20);
+    }
+    for (int i = 0; i < NODES - 1; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "w%d", i);
+        if (gw_ok(s)) assert_string_equal(gw_rpc_worker(s, name).name, name);
+    }
+    gw_scope_merge(s);
+    gw_rpc_shutdown(root);
+}
+
+static void join_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    static const char *const names[] = { "w0", "w1", "w2", "w3", "w4" };
+    worker ws[NODES - 1] = { 0 };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < NODES - 1; i++) {
+        ws[i] = (worker){ .name = names[i],
+                          .group = i ? GW_GROUP_JOIN : GW_GROUP_FOUND,
+                          .start_ms = (int64_t)(hash_u64(seed * 8 + (uint64_t)i) % 3000),
+                          .play = know_all };
+        add(s, i, &ws[i]);
+    }
+    run(s, 200);
+    expect_fine(ws, NODES - 1);
+}
+
+static void workers_join_at_any_time_and_know_each_other(void **state) {
+    (void)state;
+    testing_for_seeds(60, join_with_seed, NULL);
+}
+
+static void stay_a_while(worker *w, gw_scope *root) {
+    (void)w;
+    pause_ms(root, 10000);
+    gw_rpc_shutdown(root);
+}
+
+static void a_name_of_somebody_who_is_there_is_refused(void **state) {
+    (void)state;
+    worker ws[] = {
+        { .name = "boss", .group = GW_GROUP_FOUND, .play = stay_a_while },
+        { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down },
+        { .name = "w", .group = GW_GROUP_JOIN, .start_ms = 1000, .play = just_shut_down }
+    };
+    sim *s = open_sim(1);
+    for (int i = 0; i < 3; i++) add(s, i, &ws[i]);
+    run(s, 400);
+    expect_fine(ws, 2);
+    assert_int_equal(ws[2].joined.status, GW_DUPLICATE);
+    assert_string_equal(ws[2].joined.text, "joining the group: the name \"w\" is taken by rank 1");
+}
+
+static void a_job_of_known_size_is_closed(void **state) {
+    (void)state;
+    worker ws[] = {
+        { .name = "a", .world_size = 2, .play = just_shut_down },
+        { .name = "b", .world_size = 2, .start_ms = 3000, .play = just_shut_down },
+        { .name = "c", .group = GW_GROUP_JOIN, .start_ms = 1000, .play = just_shut_down }
+    };
+    sim *s = open_sim(2);
+    for (int i = 0; i < 3; i++) add(s, i, &ws[i]);
+    run(s, 100);
+    expect_fine(ws, 2);
+    assert_int_equal(ws[2].joined.status, GW_WRONG_STATE);
+    assert_string_equal(ws[2].joined.text,
+                        "joining the group: the job at 127.0.0.1:29500 is closed: its 2 workers "
+                        "were known when it began");
+}
+
+// ---- Gradients --------------------------------------------------------------------------------------------------
+
+static void part_judge(sim *s, void *arg) {
+    (void)arg;
+    sim_partition(s, 0, 1, true, true);
+}
+
+static void heal(sim *s, void *arg) {
+    (void)arg;
+    sim_heal(s);
+}
+
+static void expect_sum(gw_scope *s, gw_tensor *x, double sum) {
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+    assert_true(gw_item(s, gw_sum(s, gw_grad(s, x))) == sum);
+}
+
+// Makes use of a newcomer with one that cannot have heard of it yet: what that gets names it in a graph, or in a gradient.
+static void walk_through_newcomer(worker *w, gw_scope *root) {
+    gw_scope *s = gw_scope_open(root);
+    gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 3));
+    gw_tensor *here = gw_tensor_of(s, gw_rpc_sync(s, "w1", "gw.add", x, x));
+    while (gw_rpc_world_size(s) < 4 && gw_ok(s)) pause_ms(s, 10);
+    gw_tensor *there = gw_tensor_of(s, gw_rpc_sync(s, "new", "gw.add", x, x));
+    if (w->seen[0]) {
+        gw_backward(s, gw_sum(s, gw_add(s, here, there)));
+        expect_sum(s, x, 12);
+    } else {
+        gw_tensor *both = gw_tensor_of(s, gw_rpc_sync(s, "w1", "gw.add", there, there));
+        gw_backward(s, gw_sum(s, both));
+        expect_sum(s, x, 12);
+    }
+    gw_scope_merge(s);
+    gw_rpc_shutdown(root);
+}
+
+static void walk_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    static const char *const names[] = { "w0", "w1", "w2", "new" };
+    worker ws[4] = { 0 };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < 4; i++) {
+        ws[i] = (worker){ .name = names[i],
+                          .group = i ? GW_GROUP_JOIN : GW_GROUP_FOUND,
+                          .start_ms = i == 3 ? 4000 : i * 800,
+                          .play = i == 2 ? walk_through_newcomer : stay_a_while };
+        ws[i].seen[0] = (int)(seed % 2);
+        add(s, i, &ws[i]);
+    }
+    sim_at(s, 3 * SIM_SECOND + SIM_SECOND / 2, part_judge, NULL);
+    sim_at(s, 6 * SIM_SECOND + SIM_SECOND / 2, heal, NULL);
+    run(s, 200);
+    expect_fine(ws, 4);
+}
+
+static void who_has_not_heard_of_a_newcomer_waits_with_its_part_of_a_pass(void **state) {
+    (void)state;
+    testing_for_seeds(40, walk_with_seed, NULL);
+}
+
+// ---- Dying --------------------------------------------------------------------------------------------------------
+
+static void crash_node(sim *s, void *arg) {
+    sim_crash(s, (int)(intptr_t)arg);
+}
+
+static void watch_for(worker *w, gw_scope *s, gw_watch *watch, gw_member_event_kind kind,
+                      const char *name) {
+    for (;;) {
+        gw_member_event e = gw_watch_next(s, watch);
+        if (!gw_ok(s)) return;
+        w->seen[e.kind]++;
+        if (e.kind == kind && !strcmp(e.worker.name, name)) return;
+    }
+}
+
+static void see_it_come_again(worker *w, gw_scope *root) {
+    gw_scope *s = gw_scope_open(root);
+    gw_watch *watch = gw_watch_open(s);
+    watch_for(w, s, watch, GW_MEMBER_JOINED, "phoenix");
+    int rank = gw_rpc_worker(s, "phoenix").rank;
+    assert_int_equal(gw_int_of(s, gw_rpc_sync(s, "phoenix", "group_echo", 1)), 1);
+    watch_for(w, s, watch, GW_MEMBER_DIED, "phoenix");
+    gw_rpc_sync(s, "phoenix", "group_echo", 1);
+    assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
+    gw_scope_clear(s);
+    watch_for(w, s, watch, GW_MEMBER_JOINED, "phoenix");
+    assert_true(gw_rpc_worker(s, "phoenix").rank > rank);
+    assert_int_equal(gw_int_of(s, gw_rpc_sync(s, "phoenix", "group_echo", 2)), 2);
+    assert_int_equal(gw_rpc_world_size(s), 3);
+    gw_scope_merge(s);
+    gw_rpc_shutdown(root);
+}
+
+static void start_again(sim *s, void *arg) {
+    add(s, 2, arg);
+}
+
+static void come_again_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    worker ws[] = {
+        { .name = "boss", .group = GW_GROUP_FOUND, .play = see_it_come_again },
+        { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down },
+        { .name = "phoenix", .group = GW_GROUP_JOIN, .start_ms = 1000, .play = just_shut_down }
+    };
+    worker again = { .name = "phoenix", .group = GW_GROUP_JOIN, .play = just_shut_down };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < 3; i++) add(s, i, &ws[i]);
+    sim_at(s, 5 * SIM_SECOND, crash_node, (void *)(intptr_t)2);
+    sim_at(s, 8 * SIM_SECOND, start_again, &again);
+    run(s, 100);
+    expect_fine(ws, 2);
+    expect_fine(&again, 1);
+}
+
+static void a_worker_comes_again_under_the_same_name(void **state) {
+    (void)state;
+    testing_for_seeds(50, come_again_with_seed, NULL);
+}
+
+static void wait_a_while(worker *w, gw_scope *root) {
+    (void)w;
+    pause_ms(root, 20000);
+    assert_int_equal(gw_rpc_world_size(root), 3);
+    gw_rpc_shutdown(root);
+}
+
+// At any event of its joining; and another one joins beside it.
+static void die_joining_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    worker ws[] = {
+        { .name = "boss", .group = GW_GROUP_FOUND, .play = wait_a_while },
+        { .name = "w", .group = GW_GROUP_JOIN, .play = wait_a_while },
+        { .name = "half", .group = GW_GROUP_JOIN, .start_ms = 0, .play = just_shut_down },
+        { .name = "late", .group = GW_GROUP_JOIN, .start_ms = 3000, .play = wait_a_while }
+    };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < 4; i++) add(s, i, &ws[i]);
+    sim_at_decision(s, 1 + hash_u64(seed) % 600, crash_node, (void *)(intptr_t)2);
+    sim_at(s, 5 * SIM_SECOND, crash_node, (void *)(intptr_t)2);  // at the latest
+    run(s, 400);  // what is left of it gives up after 300
+    expect_fine(ws, 2);
+    expect_fine(&ws[3], 1);
+}
+
+static void who_dies_while_it_joins_keeps_nobody(void **state) {
+    (void)state;
+    testing_for_seeds(150, die_joining_with_seed, NULL);
+}
+
+static void shut_down_with_calls(worker *w, gw_scope *root) {
+    gw_scope *s = gw_scope_open(root);
+    for (int i = 0; i < 4; i++) gw_rpc_async(s, i, "group_echo", w->node);
+    gw_scope_merge(s);
+    gw_rpc_shutdown(root);
+}
+
+// Whoever coordinates is not missed: the others end, and well.
+static void lose_judges_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    static const char *const names[] = { "a", "b", "c", "d" };
+    worker ws[4] = { 0 };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < 4; i++) {
+        ws[i] = (worker){ .name = names[i], .world_size = 4, .play = shut_down_with_calls };
+        add(s, i, &ws[i]);
+    }
+    uint64_t x = hash_u64(seed);
+    sim_at_decision(s, 400 + x % 800, crash_node, (void *)(intptr_t)0);
+    if (seed % 2) sim_at_decision(s, 400 + x / 1000 % 900, crash_node, (void *)(intptr_t)1);
+    if (!sim_run(s, 400 * SIM_SECOND)) fail_msg("%s", sim_report(s));
+    for (int i = 0; i < 4; i++) {
+        // While they join, those who are there already may miss it.
+        if (sim_is_crashed(s, i) || ws[i].joined.status) continue;
+        if (ws[i].ended.status) fail_msg("%s: %s", ws[i].name, ws[i].ended.text);
+    }
+    sim_close(s);
+}
+
+static void shutdown_survives_its_coordinators(void **state) {
+    (void)state;
+    testing_for_seeds(300, lose_judges_with_seed, NULL);
+}
+
+static void expect_clear(const worker *w) {
+    if (!w->is_done || w->joined.status == GW_OK) {
+        expect_fine(w, 1);
+    } else if (w->joined.status != GW_DISCONNECTED && w->joined.status != GW_TIMEOUT &&
+               w->joined.status != GW_WRONG_STATE) {
+        fail_msg("%s: %s", w->name, w->joined.text);
+    }
+}
+
+// Those that are in go on; those that are not say why.
+static void lose_founder_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    worker ws[] = {
+        { .name = "boss", .group = GW_GROUP_FOUND, .play = just_shut_down },
+        { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down },
+        { .name = "x", .group = GW_GROUP_JOIN, .start_ms = 1, .play = just_shut_down },
+    };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < 3; i++) add(s, i, &ws[i]);
+    sim_at_decision(s, 1 + hash_u64(seed) % 500, crash_node, (void *)(intptr_t)0);
+    run(s, 700);
+    expect_clear(&ws[1]);
+    expect_clear(&ws[2]);
+}
+
+static void joining_without_the_founder_says_so(void **state) {
+    (void)state;
+    testing_for_seeds(100, lose_founder_with_seed, NULL);
+}
+
+static void stay_and_shut_down(worker *w, gw_scope *root) {
+    (void)w;
+    pause_ms(root, 3000);
+    gw_rpc_shutdown(root);
+}
+
+// Whoever it has just let in, and not told who is there, says who is missing.
+static void lose_founder_of_file_with_seed(uint64_t seed, void *context) {
+    int *lost = context;
+    char path[] = "/tmp/gw-group-XXXXXX", url[64];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(url, sizeof url, "file://%s", path);
+    worker ws[] = { { .name = "boss", .group = GW_GROUP_FOUND, .play = stay_and_shut_down },
+                    { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down } };
+    sim *s = sim_open(seed, (sim_options){ .delay_max_us = 20000 });
+    assert_non_null(s);
+    for (int i = 0; i < 2; i++) {
+        ws[i].url = url;
+        add(s, i, &ws[i]);
+    }
+    sim_at(s, (int64_t)(seed * 2) * 1000000, crash_node, (void *)(intptr_t)0);
+    bool ran = sim_run(s, 700 * SIM_SECOND);
+    sim_close(s);
+    unlink(path);
+    assert_true(ran);
+    expect_clear(&ws[1]);
+    if (ws[1].joined.status != GW_DISCONNECTED) return;
+    assert_non_null(strstr(ws[1].joined.text, "boss"));
+    ++*lost;
+}
+
+static void who_is_let_in_by_one_that_dies_says_so(void **state) {
+    (void)state;
+    int lost = 0;
+    testing_for_seeds(200, lose_founder_of_file_with_seed, &lost);
+    if (!getenv("SEED")) assert_true(lost > 0);
+}
+
+static void join_the_end_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    worker ws[NODES] = { { .name = "boss", .group = GW_GROUP_FOUND, .play = just_shut_down } };
+    static const char *const names[] = { "boss", "v", "w", "x", "y", "z" };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < NODES; i++) {
+        if (i)
+            ws[i] = (worker){ .name = names[i],
+                              .group = GW_GROUP_JOIN,
+                              .start_ms = (int64_t)(hash_u64(seed * 8 + (uint64_t)i) % 100),
+                              .play = just_shut_down };
+        add(s, i, &ws[i]);
+    }
+    run(s, 700);
+    for (int i = 0; i < NODES; i++) expect_clear(&ws[i]);
+}
+
+static void who_joins_at_the_end_is_in_or_refused(void **state) {
+    (void)state;
+    testing_for_seeds(100, join_the_end_with_seed, NULL);
+}
+
+// ---- A group in a file ----
+
+static void leave_after_a_while(worker *w, gw_scope *root) {
+    (void)w;
+    pause_ms(root, 2000);
+    gw_rpc_leave(root);
+}
+
+static void be_let_in_by_another(worker *w, gw_scope *root) {
+    (void)w;
+    assert_int_equal(gw_rpc_self(root).rank, 2);
+    assert_int_equal(gw_int_of(root, gw_rpc_sync(root, "heir", "group_echo", 5)), 5);
+    gw_rpc_sync(root, "boss", "group_echo", 5);
+    assert_int_equal(gw_scope_error(root)->status, GW_DISCONNECTED);
+    gw_scope_clear(root);
+    gw_rpc_shutdown(root);
+}
+
+static void a_group_in_a_file_outlives_its_founder(void **state) {
+    (void)state;
+    char path[] = "/tmp/gw-group-XXXXXX", url[64];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(url, sizeof url, "file://%s", path);
+    worker ws[] = {
+        { .name = "boss", .group = GW_GROUP_FOUND, .play = leave_after_a_while },
+        { .name = "heir", .group = GW_GROUP_JOIN, .play = stay_a_while },
+        { .name = "late", .group = GW_GROUP_JOIN, .start_ms = 5000, .play = be_let_in_by_another },
+        { .name = "second", .group = GW_GROUP_FOUND, .start_ms = 100 }
+    };
+    sim *s = open_sim(4);
+    for (int i = 0; i < 4; i++) {
+        ws[i].url = url;
+        add(s, i, &ws[i]);
+    }
+    bool ran = sim_run(s, 100 * SIM_SECOND);
+    sim_close(s);
+    unlink(path);
+    assert_true(ran);
+    expect_fine(ws, 3);
+    assert_int_equal(ws[3].joined.status, GW_DUPLICATE);
+}
+
+// ---- Events ----
+
+static void tell_many(worker *w, gw_scope *root) {
+    gw_watch *watch = gw_watch_open(root);
+    assert_false(gw_watch_ready(watch));
+    env_enter(w->env);
+    for (int i = 0; i < 300; i++) watches_tell_on_loop(root->agent, GW_MEMBER_SUSPECTED, 0);
+    env_leave(w->env);
+    assert_true(gw_watch_ready(watch));
+    gw_member_event e = gw_watch_next(root, watch);
+    assert_int_equal(e.missed, 300 - 256);
+    for (int i = 1; i < 256; i++) assert_int_equal(gw_watch_next(root, watch).missed, 0);
+    gw_scope *s = gw_scope_open(root);
+    gw_scope_set_timeout(s, 100);
+    assert_int_equal(gw_watch_next(s, watch).kind, GW_MEMBER_NONE);
+    assert_int_equal(gw_scope_close(s).status, GW_TIMEOUT);
+    gw_rpc_shutdown(root);
+    gw_watch_next(root, watch);
+    assert_int_equal(gw_scope_error(root)->status, GW_WRONG_STATE);
+    gw_scope_clear(root);
+}
+
+static void a_watch_counts_what_it_drops(void **state) {
+    (void)state;
+    worker w = { .name = "alone", .group = GW_GROUP_FOUND, .play = tell_many };
+    sim *s = open_sim(5);
+    add(s, 0, &w);
+    run(s, 100);
+    expect_fine(&w, 1);
+}
+
+// ---- Leaving ------------------------------------------------------------------------------------------------------
+
+static void leave_soon(worker *w, gw_scope *root) {
+    (void)w;
+    gw_scope *s = gw_scope_open(root);
+    pause_ms(s, 2000);
+    gw_rref *r = gw_remote(s, "stays", "group_echo", 7);
+    gw_rpc_async(s, "stays", "group_echo", 8);
+    assert_int_equal(gw_int_of(s, gw_to_here_value(s, r)), 7);
+    gw_rpc_leave(root);
+    assert_true(gw_ok(root));
+    gw_rpc_sync(s, "stays", "group_echo", 1);
+    assert_int_equal(gw_scope_error(s)->status, GW_WRONG_STATE);
+    gw_scope_clear(s);
+    gw_scope_merge(s);
+}
+
+static void see_it_leave(worker *w, gw_scope *root) {
+    gw_watch *watch = gw_watch_open(root);
+    watch_for(w, root, watch, GW_MEMBER_LEFT, "leaves");
+    pause_ms(root, 1000);
+    assert_int_equal(w->seen[GW_MEMBER_DIED], 0);
+    if (!w->world_size) assert_int_equal(gw_rpc_world_size(root), 2);
+    assert_int_equal(gw_rref_owned_count(root), 0);
+    gw_rpc_shutdown(root);
+}
+
+static void leave_with_seed(uint64_t seed, void *context) {
+    int leaver = (int)(seed % 3), world_size = *(int *)context;
+    worker ws[3] = { 0 };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < 3; i++) {
+        const char *name = i == leaver ? "leaves" : i == (leaver + 1) % 3 ? "stays" : "too";
+        ws[i] = (worker){ .name = name,
+                          .world_size = world_size,
+                          .play = i == leaver ? leave_soon : see_it_leave };
+        if (!world_size) ws[i].group = i ? GW_GROUP_JOIN : GW_GROUP_FOUND;
+        add(s, i, &ws[i]);
+    }
+    run(s, 100);
+    expect_fine(ws, 3);
+}
+
+static void one_leaves_and_the_others_go_on(void **state) {
+    (void)state;
+    testing_for_seeds(60, leave_with_seed, &(int){ 0 });
+    testing_for_seeds(60, leave_with_seed, &(int){ 3 });
+}
+
+// ---- Being taken for dead -----------------------------------------------------------------------------------------
+
+static void stop_node(sim *s, void *arg) {
+    sim_stop(s, (int)(intptr_t)arg);
+}
+
+static void continue_node(sim *s, void *arg) {
+    sim_continue(s, (int)(intptr_t)arg);
+}
+
+static void find_itself_fenced(worker *w, gw_scope *root) {
+    gw_scope *s = gw_scope_open(root);
+    gw_watch *watch = gw_watch_open(s);
+    gw_rref *kept = gw_remote(s, "boss", "group_echo", 1);
+    gw_to_here_value(s, kept);
+    while (gw_ok(s)) gw_watch_next(s, watch);
+    assert_int_equal(gw_scope_error(s)->status, GW_FENCED);
+    gw_scope_clear(s);
+    gw_rpc_sync(s, "boss", "group_echo", 1);
+    assert_int_equal(gw_scope_error(s)->status, GW_FENCED);
+    assert_int_equal(gw_scope_error(s)->outcome, GW_NOT_DELIVERED);
+    gw_scope_clear(s);
+    gw_to_here_value(s, kept);
+    assert_int_equal(gw_scope_error(s)->status, GW_FENCED);
+    gw_scope_clear(s);
+    gw_future_open(s);
+    assert_int_equal(gw_scope_error(s)->status, GW_FENCED);
+    gw_scope_clear(s);
+    gw_scope_merge(s);
+    gw_rpc_shutdown(root);
+    assert_int_equal(gw_scope_error(root)->status, GW_FENCED);
+    // Anew, from where it stands.
+    worker *again = test_calloc(1, sizeof *again);
+    *again = (worker){ .name = w->name, .group = GW_GROUP_JOIN, .play = just_shut_down };
+    again->env = sim_env(w->sim, NODES - 1);
+    run_worker(again);
+    assert_string_equal(again->ended.text, "");
+    test_free(again);
+}
+
+static void see_it_fall_and_rise(worker *w, gw_scope *root) {
+    gw_watch *watch = gw_watch_open(root);
+    watch_for(w, root, watch, GW_MEMBER_SUSPECTED, "sleeper");
+    watch_for(w, root, watch, GW_MEMBER_DIED, "sleeper");
+    watch_for(w, root, watch, GW_MEMBER_JOINED, "sleeper");
+    gw_rpc_shutdown(root);
+}
+
+static void stop_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    worker ws[] = { { .name = "boss", .group = GW_GROUP_FOUND, .play = see_it_fall_and_rise },
+                    { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down },
+                    { .name = "sleeper", .group = GW_GROUP_JOIN, .play = find_itself_fenced } };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < 3; i++) add(s, i, &ws[i]);
+    sim_at(s, 5 * SIM_SECOND, stop_node, (void *)(intptr_t)2);
+    sim_at(s, 25 * SIM_SECOND, continue_node, (void *)(intptr_t)2);
+    run(s, 200);
+    expect_fine(ws, 2);
+    assert_int_equal(ws[2].ended.status, GW_FENCED);
+}
+
+static void who_was_stopped_finds_itself_fenced_and_joins_anew(void **state) {
+    (void)state;
+    testing_for_seeds(30, stop_with_seed, NULL);
+}
+
+GW_TESTS(group_sim, workers_join_at_any_time_and_know_each_other, a_job_of_known_size_is_closed,
+         who_has_not_heard_of_a_newcomer_waits_with_its_part_of_a_pass,
+         a_name_of_somebody_who_is_there_is_refused, a_worker_comes_again_under_the_same_name,
+         who_dies_while_it_joins_keeps_nobody, shutdown_survives_its_coordinators,
+         joining_without_the_founder_says_so, who_is_let_in_by_one_that_dies_says_so,
+         who_joins_at_the_end_is_in_or_refused, a_group_in_a_file_outlives_its_founder,
+         a_watch_counts_what_it_drops, one_leaves_and_the_others_go_on,
+         who_was_stopped_finds_itself_fenced_and_joins_anew);

@@ -1,0 +1,88 @@
+// The planted bugs of src/base/planted.h: each makes a simulated test fail on the seed that found it, and the same seed
+// passes without it. tests/sim/mutation_seeds.txt lists them; `make planted` looks for them anew.
+#include "testing/testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { SEEDS_IF_MOVED = 10000 };
+
+typedef struct run {
+    int code;
+    char output[16 * 1024];  // its end
+} run;
+
+static void read_end(FILE *f, run *out) {
+    char line[1024];
+    size_t at = 0;
+    while (fgets(line, sizeof line, f)) {
+        size_t size = strlen(line);
+        if (at + size >= sizeof out->output) at = 0;
+        memcpy(out->output + at, line, size + 1);
+        at += size;
+    }
+}
+
+// |variable| is SEED, or SEEDS for all up to |seed|.
+static run replay(const char *bug, const char *test, const char *variable, long seed) {
+    run r = { 0 };
+    char command[1024];
+    snprintf(command, sizeof command,
+             "GW_PLANTED_BUG=%s %s=%ld SCALE= GW_TEST_LIMIT_S=120 GW_TEST_STACKS=none "
+             "%s/bin/gradwire-planted %s 2>&1",
+             bug, variable, seed, GW_BUILD_DIR, test);
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    read_end(f, &r);
+    int status = pclose(f);
+    r.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return r;
+}
+
+// The seed on which the one test that ran has failed, as the harness says; 0: it has not, or never came to it.
+static long failed_on(const run *r) {
+    const char *note = strstr(r->output, "note: seed ");
+    bool failed = r->code == 1 && strstr(r->output, "0 passed, 1 failed");
+    return failed && note ? strtol(note + strlen("note: seed "), NULL, 10) : 0;
+}
+
+// Changes of the protocol or of the workload move seeds: then others are looked at, and a line says so.
+static long find(const char *bug, const char *test, long seed) {
+    testing_note("%s on seed %ld of %s", bug, seed, test);
+    run r = replay(bug, test, "SEED", seed);
+    if (failed_on(&r)) return seed;
+    testing_note("%s on all seeds to %d of %s", bug, SEEDS_IF_MOVED, test);
+    r = replay(bug, test, "SEEDS", SEEDS_IF_MOVED);
+    if (!failed_on(&r)) fail_msg("%s is not found any more: %s", bug, r.output);
+    printf("%s: not on seed %ld any more, but on %ld: make planted\n", bug, seed, failed_on(&r));
+    return failed_on(&r);
+}
+
+static void check_passes(const char *test, long seed) {
+    testing_note("no bug on seed %ld of %s", seed, test);
+    run clean = replay("", test, "SEED", seed);
+    if (clean.code != 0 || !strstr(clean.output, "1 passed, 0 failed"))
+        fail_msg("without a bug: exit code %d, %s", clean.code, clean.output);
+}
+
+static void every_planted_bug_is_found_again(void **state) {
+    (void)state;
+    char line[512], bug[64], test[256];
+    long seed;
+    int count = 0;
+    FILE *f = fopen(GW_SOURCE_DIR "/tests/sim/mutation_seeds.txt", "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        if (line[0] == '#' || line[0] == '\n') continue;
+        if (sscanf(line, "%63s %255s %ld", bug, test, &seed) != 3)
+            fail_msg("tests/sim/mutation_seeds.txt: \"%s\" has no seed: make planted", line);
+        check_passes(test, find(bug, test, seed));
+        count++;
+    }
+    fclose(f);
+    printf("%d bugs found again\n", count);
+}
+
+GW_TESTS_WITH_LIMIT(planted, 240, every_planted_bug_is_found_again);

@@ -1,0 +1,556 @@
+// Optimizer steps over several owners, of one trainer or two, while workers crash, stop and lose each other: after a step that
+// went well all owners have taken it, with the numbers of one process; after one that failed they are where its error says;
+// nothing hangs, nothing stays staged, and the next step works.
+#include "steps.h"
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/scope.h"
+#include "distributed/autograd/graphs.h"
+#include "distributed/optim/optimizers.h"
+#include "testing/oracle.h"
+#include "testing/sim.h"
+#include "testing/testing.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEEDS = 1500, TRIES = 6, MS = 1000 * 1000 };
+
+typedef enum fault_kind { LOSSY, CRASHES, STOPS, PARTITIONS, ALL, FAULT_KIND_COUNT } fault_kind;
+
+struct scene;
+
+typedef struct player {
+    struct scene *scene;
+    int rank, phase;
+    env *env;
+    gw_scope *root;
+    int64_t hold_ns;  // of a stop or partition
+    bool ended;
+    gw_error error;
+
+    gw_scope *weights;  // of an owner, what holds its object
+
+    // a trainer's
+    gw_scope *own;
+    gw_optimizer *optimizer;  // NULL: none, it could not be made
+    uint64_t owners;          // of it, as bits
+    int tries;
+    bool
+        is_spoilt;  // of numbers: an owner is lost, so that what comes is another run than that of one process
+} player;
+
+typedef struct scene {
+    uint64_t seed, random;
+    fault_kind kind;
+    bool aims;  // faults begin with the step of one try
+    int aim;    // which
+    sim *sim;
+    int rest_phase;
+    int64_t delay_max_ns;
+    steps_world world;
+    player players[STEPS_WORKERS_MAX];
+    uint64_t faults_at_rest;
+    uint64_t whole, unchanged, ahead, unsure, others;  // steps, by what has come of them
+} scene;
+
+static uint64_t draw(scene *c, uint64_t below) {
+    c->random = hash_u64(c->random + 1);
+    return c->random % below;
+}
+
+static agent *agent_left(const player *p) {
+    agent *a = p->ended ? NULL : p->root->agent;
+    return a && !sim_is_ghost(p->env) && a->phase != AGENT_LEFT ? a : NULL;
+}
+
+static bool is_trainer(const player *p) {
+    return p->rank < p->scene->world.trainer_count;
+}
+
+static bool has_lost(const player *p, int rank) {
+    const agent *a = p->root->agent;
+    return a->phase == AGENT_LEFT || agent_member(a, rank)->lost;
+}
+
+static uint64_t faults_of(const scene *c) {
+    sim_counts n = sim_count(c->sim);
+    return n.crashes + n.stops + n.partitions;
+}
+
+// ---- Faults -------------------------------------------------------------------------------------
+static void crash(sim *s, void *arg) {
+    const player *p = arg;
+    if (!p->ended) sim_crash(s, p->rank);
+}
+
+static void go_on(sim *s, void *arg) {
+    sim_continue(s, ((const player *)arg)->rank);
+}
+
+static void stop(sim *s, void *arg) {
+    const player *p = arg;
+    if (sim_is_crashed(s, p->rank)) return;
+    sim_stop(s, p->rank);
+    assert_true(sim_at(s, sim_now_ns(s) + p->hold_ns, go_on, arg));
+}
+
+static void cut(sim *s, void *arg) {
+    (void)arg;
+    sim_cut_all(s);
+}
+
+static void heal(sim *s, void *arg) {
+    (void)arg;
+    sim_heal(s);
+}
+
+static void part(sim *s, void *arg) {
+    const player *p = arg;
+    for (int i = 0; i < p->scene->world.worker_count; i++)
+        if (i != p->rank && hash_u64(p->scene->seed + (uint64_t)i) % 2)
+            sim_partition(s, p->rank, i, true, p->scene->seed % 3 != 0);
+    assert_true(sim_at(s, sim_now_ns(s) + p->hold_ns, heal, arg));
+}
+
+// Soon as often as late, so that they come in every part of a step, and to trainers as often as to all owners.
+static void plan_for(scene *c, void (*act)(sim *s, void *arg)) {
+    uint64_t among = (uint64_t)(draw(c, 2) ? c->world.worker_count : c->world.trainer_count);
+    player *p = &c->players[draw(c, among)];
+    uint64_t range = UINT64_C(2) << draw(c, c->aims ? 5 : 9);
+    p->hold_ns = draw(c, 2) ? (int64_t)draw(c, 20 * SIM_SECOND) : (int64_t)draw(c, 50 * MS);
+    assert_true(sim_at_decision(c->sim, sim_count(c->sim).decisions + 1 + draw(c, range), act, p));
+}
+
+static void plan_faults(scene *c) {
+    bool all = c->kind == ALL;
+    c->random = hash_u64(c->seed + 1);
+    plan_for(c, cut);
+    if (c->kind == CRASHES || all) plan_for(c, crash);
+    if (c->kind == CRASHES && draw(c, 2)) plan_for(c, crash);
+    if (c->kind == STOPS || all) plan_for(c, stop);
+    if (c->kind == PARTITIONS || all) plan_for(c, part);
+}
+
+// ---- What may come of a step --------------------------------------------------------------------
+static bool is_explained(const scene *c, const gw_error *error, bool in_time) {
+    sim_counts n = sim_count(c->sim);
+    uint64_t away = n.stops + n.partitions, gone = n.crashes + away;
+    switch (error->status) {
+    case GW_TIMEOUT: return in_time;
+    case GW_FENCED: return away > 0;
+    case GW_OVERLOADED: return c->world.trainer_count > 1 && gone + n.cuts + n.frames_lost > 0;
+    case GW_DISCONNECTED:
+    case GW_REF_LOST:
+    case GW_CANCELLED:
+    case GW_WRONG_STATE: return gone > 0;
+    default: return false;
+    }
+}
+
+static void expect_explained(const player *p, const gw_error *error, bool in_time) {
+    if (error->status && !is_explained(p->scene, error, in_time))
+        fail_msg("worker %d: %s: %s", p->rank, gw_status_name(error->status), error->text);
+}
+
+static uint64_t weights_of(const player *p) {
+    return p->owners | (p->scene->world.has_own ? UINT64_C(1) << p->rank : 0);
+}
+
+// Who is named between the beginning of the sentence and "all others".
+static uint64_t named_in(const gw_error *error, int count) {
+    char text[GW_ERROR_TEXT_MAX], name[16];
+    uint64_t named = 0;
+    snprintf(text, sizeof text, "%s", strstr(error->text, "gw_optimizer_step: "));
+    *strstr(text, "all others") = '\0';
+    for (int i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "w%d", i);
+        if (strstr(text, name)) named |= UINT64_C(1) << i;
+    }
+    return named;
+}
+
+// What the sentence says: before the step all were tried, and may have been committed.
+static void judge(player *p, int n, const gw_error *error) {
+    scene *c = p->scene;
+    steps_world *w = &c->world;
+    uint64_t all = weights_of(p), own = all & ~p->owners;
+    if (!error->status) {
+        c->whole++;
+        steps_judge(w, p->rank, n, all, YES);
+    } else if (w->concurrent) {
+        c->unsure++;
+    } else if (strstr(error->text, "nothing has changed")) {
+        c->unchanged++;
+        steps_judge(w, p->rank, n, all, NO);
+    } else if (strstr(error->text, "and this worker is at step")) {
+        c->unsure++;
+        steps_judge(w, p->rank, n, own, NO);
+    } else if (strstr(error->text, "all others are at step")) {
+        c->ahead++;
+        steps_judge(w, p->rank, n, all & ~named_in(error, w->worker_count), YES);
+    } else {
+        c->others++;
+        steps_judge(w, p->rank, n, all, NO);
+    }
+}
+
+static void check_weights(const player *p) {
+    const scene *c = p->scene;
+    for (int i = 0; i < c->world.worker_count; i++)
+        if (weights_of(p) >> i & 1 && agent_left(&c->players[i]) &&
+            (i == p->rank || !has_lost(p, i)))
+            steps_check(&c->world, i, p->rank);
+}
+
+static void check_time(const player *p, sim_counts before, int64_t began_ns) {
+    const scene *c = p->scene;
+    sim_counts now = sim_count(c->sim);
+    int64_t took = sim_now_ns(c->sim) - began_ns;
+    int64_t breaks = (int64_t)(now.cuts - before.cuts + 2 * (now.frames_lost - before.frames_lost));
+    int64_t patience = 5 * SIM_SECOND + 3000 * c->delay_max_ns + breaks * SIM_SECOND;
+    patience += (int64_t)now.crashes * 2 * SIM_SECOND;
+    if (now.stops + now.partitions) patience += 90 * SIM_SECOND;
+    if (took > patience) fail_msg("worker %d took %.3f s", p->rank, (double)took / 1e9);
+}
+
+// ---- A trainer ----------------------------------------------------------------------------------
+static void close_optimizer(player *p) {
+    p->optimizer = NULL;
+    if (!p->own) return;
+    gw_error error = gw_scope_close(p->own);
+    p->own = NULL;
+    if (!sim_is_ghost(p->env)) expect_explained(p, &error, false);
+}
+
+// Over all owners that are there.
+static void open_optimizer(player *p) {
+    const steps_world *w = &p->scene->world;
+    close_optimizer(p);
+    p->owners = 0;
+    for (int i = w->trainer_count; i < w->worker_count; i++)
+        if (!has_lost(p, i)) p->owners |= UINT64_C(1) << i;
+    p->own = gw_scope_open(p->root);
+    if (!weights_of(p)) return;
+    gw_optimizer *opt = steps_open_optimizer(p->own, w, p->rank, p->owners);
+    if (gw_ok(p->own)) p->optimizer = opt;
+}
+
+static bool has_lost_owners(const player *p) {
+    for (int i = 0; i < p->scene->world.worker_count; i++)
+        if (p->owners >> i & 1 && has_lost(p, i)) return true;
+    return false;
+}
+
+// Whether it went well.
+static bool step(player *p, int64_t timeout_ms) {
+    scene *c = p->scene;
+    sim_counts before = sim_count(c->sim);
+    int64_t began_ns = sim_now_ns(c->sim);
+    gw_scope *s = gw_scope_open(p->root);
+    gw_scope_set_timeout(s, timeout_ms);
+    steps_walk(s, &c->world, p->rank, p->tries, p->owners, p->optimizer);
+    if (gw_ok(s) && !sim_is_ghost(p->env)) {
+        int n = p->tries++;
+        assert_true(n < STEPS_TRIES_MAX);
+        steps_judge(&c->world, p->rank, n, weights_of(p), MAYBE);
+        if (c->aims && n == c->aim && !c->random) plan_faults(c);
+        gw_optimizer_step(s, p->optimizer);
+        if (!sim_is_ghost(p->env) && !p->is_spoilt) {
+            judge(p, n, gw_scope_error(s));
+            check_weights(p);
+        }
+    }
+    gw_error error = gw_scope_close(s);
+    if (sim_is_ghost(p->env)) return false;
+    expect_explained(p, &error, timeout_ms > 0);
+    check_time(p, before, began_ns);
+    return !error.status;
+}
+
+static void train(player *p) {
+    for (int i = 0; i < TRIES && !sim_is_ghost(p->env); i++) {
+        uint64_t random = hash_u64(p->scene->seed * 100 + (uint64_t)(p->rank * 10 + i));
+        bool anew = !p->optimizer || (has_lost_owners(p) && random % 2);
+        if (anew && p->scene->world.is_numbers) p->is_spoilt = true;
+        if (anew) open_optimizer(p);
+        if (p->optimizer) step(p, random / 2 % 4 ? 0 : 1 + (int64_t)(random / 8 % 20));
+    }
+}
+
+// After it all: a step works.
+static void train_at_rest(player *p) {
+    if (!p->optimizer || has_lost_owners(p)) {
+        p->is_spoilt = p->scene->world.is_numbers;
+        open_optimizer(p);
+    }
+    bool ok = p->optimizer ? step(p, 0) : !p->own || gw_ok(p->own);
+    bool must = faults_of(p->scene) == p->scene->faults_at_rest;
+    if (must && !ok && !sim_is_ghost(p->env) && !has_lost_owners(p) && agent_left(p))
+        fail_msg("worker %d cannot step after it all", p->rank);
+}
+
+// ---- Coming to rest -----------------------------------------------------------------------------
+static void pass_time(player *p, int64_t ns) {
+    waiter wait = { .what = "the others" };
+    env_enter(p->env);
+    env_wait(p->env, &wait, env_now_ns(p->env) + ns);
+    env_leave(p->env);
+}
+
+static bool all_have_reached(const scene *c, int phase) {
+    for (int i = 0; i < c->world.worker_count; i++) {
+        const player *p = &c->players[i];
+        if (!p->ended && !sim_is_ghost(p->env) && p->phase < phase) return false;
+    }
+    return true;
+}
+
+static bool is_calm(const scene *c, int64_t since_ns) {
+    sim_counts n = sim_count(c->sim);
+    int64_t calm = SIM_SECOND + 50 * c->delay_max_ns, fault_ns = sim_last_fault_ns(c->sim);
+    if (fault_ns > since_ns) since_ns = fault_ns;
+    if (n.cuts + n.frames_lost > 0) calm += 3 * SIM_SECOND;
+    if (n.crashes > 0) calm += 2 * SIM_SECOND;
+    if (n.stops + n.partitions > 0) calm += 30 * SIM_SECOND;
+    return sim_plan_is_over(c->sim) && sim_now_ns(c->sim) > since_ns + calm;
+}
+
+static void come_to_rest(player *p, void (*look)(scene *c)) {
+    scene *c = p->scene;
+    int phase = ++p->phase;
+    while (!all_have_reached(c, phase)) {
+        if (sim_is_ghost(p->env)) return;
+        pass_time(p, 50 * MS);
+    }
+    int64_t since_ns = sim_now_ns(c->sim);
+    while (c->rest_phase < phase && !is_calm(c, since_ns)) {
+        if (sim_is_ghost(p->env)) return;
+        pass_time(p, 500 * MS);
+    }
+    if (c->rest_phase >= phase) return;
+    c->rest_phase = phase;
+    look(c);
+}
+
+// How many optimizers the trainers that are left have at |owner|.
+static int optimizers_at(const scene *c, int owner) {
+    int count = 0;
+    for (int t = 0; t < c->world.trainer_count; t++) {
+        const player *p = &c->players[t];
+        count += agent_left(p) && p->optimizer && p->owners >> owner & 1;
+    }
+    return count;
+}
+
+// Optimizers are there still: their steps have ended, and those of who is gone have ended, too.
+static void look_settled(scene *c) {
+    c->faults_at_rest = faults_of(c);
+    bool all_left = true;
+    for (int i = c->world.trainer_count; i < c->world.worker_count; i++) {
+        const agent *a = agent_left(&c->players[i]);
+        all_left &= a != NULL;
+        if (!a) continue;
+        optimizers_counts n = optimizers_count(a->graphs->optimizers);
+        if (n.staged || n.served > optimizers_at(c, i))
+            fail_msg("at rest worker %d serves %d optimizers, %d of them with a step that is "
+                     "staged; trainers have %d there",
+                     i, n.served, n.staged, optimizers_at(c, i));
+        if (!c->players[0].is_spoilt) steps_check(&c->world, i, -1);
+    }
+    for (int i = c->world.trainer_count; all_left && i + 1 < c->world.worker_count; i++)
+        if (!c->world.concurrent) steps_check_agreement(&c->world, i, i + 1);
+}
+
+static void look_at_nothing(scene *c) {
+    (void)c;
+}
+
+static size_t length(const list_node *list) {
+    size_t count = 0;
+    list_each(l, list) count++;
+    return count;
+}
+
+static void look_empty(scene *c) {
+    for (int i = 0; i < c->world.worker_count; i++) {
+        agent *a = agent_left(&c->players[i]);
+        if (!a) continue;
+        const graphs *g = a->graphs;
+        if (g->sends.count || length(&g->passes) || optimizers_count(g->optimizers).served)
+            fail_msg("at rest worker %d has %zu sends, %zu passes, %d optimizers", i,
+                     g->sends.count, length(&g->passes), optimizers_count(g->optimizers).served);
+        oracle_check_empty(a);
+    }
+}
+
+// ---- A worker -----------------------------------------------------------------------------------
+static void meet(player *p) {
+    int count;
+    gw_scope *s = gw_scope_open(p->root);
+    const gw_worker *workers = gw_rpc_workers(s, &count);
+    gw_rpc_barrier(s, workers, count);
+    gw_error missed = gw_scope_close(s);  // some may be gone already when others hear of it
+    (void)missed;
+}
+
+static void play(player *p) {
+    scene *c = p->scene;
+    p->weights = gw_scope_open(p->root);
+    steps_open_weight(c->world.in_objects ? p->weights : p->root, &c->world, p->rank);
+    meet(p);
+    if (is_trainer(p)) open_optimizer(p);
+    meet(p);
+    if (!c->random && !c->aims) plan_faults(c);
+    if (is_trainer(p)) train(p);
+    come_to_rest(p, look_settled);
+    if (is_trainer(p) && agent_left(p)) train_at_rest(p);
+    if (is_trainer(p)) close_optimizer(p);
+    if (c->world.in_objects) come_to_rest(p, look_at_nothing);
+    gw_error none = gw_scope_close(p->weights);
+    if (!sim_is_ghost(p->env)) assert_string_equal(none.text, "");
+    come_to_rest(p, look_empty);
+}
+
+static void run_worker(void *arg) {
+    player *p = arg;
+    scene *c = p->scene;
+    char name[16];
+    snprintf(name, sizeof name, "w%d", p->rank);
+    p->root = gw_scope_open(NULL);
+    agent_open_on(p->root, p->env, true,
+                  (gw_rpc_options){ .name = name,
+                                    .rank = p->rank,
+                                    .world_size = c->world.worker_count,
+                                    .init_method = "tcp://127.0.0.1:29500",
+                                    .threads = 1 + (int)(c->seed % 3) });
+    if (!gw_ok(p->root)) fail_msg("%s", gw_scope_error(p->root)->text);
+    play(p);
+    gw_rpc_shutdown(p->root);
+    p->ended = true;
+    p->error = gw_scope_close(p->root);
+}
+
+static void judge_ends(const scene *c) {
+    sim_counts n = sim_count(c->sim);
+    for (int i = 0; i < c->world.worker_count; i++) {
+        const gw_error *e = &c->players[i].error;
+        if (sim_is_crashed(c->sim, i) || !e->status) continue;
+        if (e->status != GW_FENCED || !(n.stops + n.partitions))
+            fail_msg("worker %d ended with: %s", i, e->text);
+    }
+}
+
+// ---- Seeds --------------------------------------------------------------------------------------
+static sim_options choose_network(const scene *c) {
+    sim_options o = sim_varied(c->seed, c->seed / FAULT_KIND_COUNT % 3 == 0 ? 10000 : 0);
+    if (o.delay_max_us > 20000) o.delay_max_us = 20000;
+    if (o.window_bytes < 1000) o.window_bytes = 0;
+    if (c->kind == LOSSY || c->kind == ALL) {
+        o.lose_per_million = c->seed / 15 % 2 ? 3000 : 0;
+        o.duplicate_per_million = c->seed / 30 % 2 ? 20000 : 0;
+    }
+    return o;
+}
+
+static void choose_world(steps_world *w, uint64_t seed) {
+    uint64_t random = hash_u64(seed + 3);
+    w->is_numbers = random % 3 == 0;
+    w->trainer_count = w->is_numbers ? 1 : 1 + (int)(random / 3 % 2);
+    w->worker_count = w->trainer_count + 1 + (int)(random / 6 % STEPS_OWNERS_MAX);
+    w->has_own = random / 18 % 2;
+    w->concurrent = random / 36 % 4 == 0;
+    w->by_rate = random / 144 % 2;
+    w->rule = (int)(random / 288 % 2);
+    w->in_objects = random / 576 % 2;
+    if (w->is_numbers) steps_compute_numbers(w);
+}
+
+typedef struct tally {
+    fault_kind kind;
+    uint64_t seeds, whole, unchanged, ahead, unsure, others;
+} tally;
+
+static void run_seed(uint64_t seed, void *context) {
+    tally *t = context;
+    if (seed % FAULT_KIND_COUNT != (uint64_t)t->kind) return;
+    scene *c = mem_calloc(sizeof *c);
+    assert_non_null(c);
+    c->seed = seed;
+    c->kind = t->kind;
+    c->aims = hash_u64(seed + 7) % 4 > 0;
+    c->aim = (int)(hash_u64(seed + 7) / 4 % TRIES);
+    choose_world(&c->world, seed);
+    steps_now = &c->world;
+    sim_options network = choose_network(c);
+    c->delay_max_ns = network.delay_max_us > 0 ? (int64_t)network.delay_max_us * 1000 : 1000;
+    c->sim = sim_open(seed, network);
+    assert_non_null(c->sim);
+    for (int i = 0; i < c->world.worker_count; i++) {
+        c->players[i] = (player){ .scene = c, .rank = i, .env = sim_env(c->sim, i) };
+        assert_true(sim_spawn(c->sim, i, run_worker, &c->players[i]));
+    }
+    assert_true(sim_run(c->sim, 3600 * SIM_SECOND));
+    judge_ends(c);
+    t->seeds++;
+    t->whole += c->whole;
+    t->unchanged += c->unchanged;
+    t->ahead += c->ahead;
+    t->unsure += c->unsure;
+    t->others += c->others;
+    sim_close(c->sim);
+    mem_free(c);
+}
+
+// With STEPS_LOG in the environment what has come of the steps goes to that file.
+static void report(const tally *t) {
+    const char *path = getenv("STEPS_LOG");
+    FILE *f = path ? fopen(path, "a") : NULL;
+    if (!f) return;
+    fprintf(f,
+            "kind %d: %" PRIu64 " seeds, %" PRIu64 " steps that went well, %" PRIu64
+            " of which nothing has come, %" PRIu64 " with others ahead, %" PRIu64
+            " unsure, %" PRIu64 " other errors\n",
+            (int)t->kind, t->seeds, t->whole, t->unchanged, t->ahead, t->unsure, t->others);
+    fclose(f);
+}
+
+static void walk_through(fault_kind kind) {
+    tally t = { .kind = kind };
+    testing_for_seeds(SEEDS, run_seed, &t);
+    report(&t);
+}
+
+static void steps_survive_lost_and_repeated_frames(void **state) {
+    (void)state;
+    walk_through(LOSSY);
+}
+
+static void steps_are_whole_or_told_when_workers_crash(void **state) {
+    (void)state;
+    walk_through(CRASHES);
+}
+
+static void steps_are_whole_or_told_when_workers_stop(void **state) {
+    (void)state;
+    walk_through(STOPS);
+}
+
+static void steps_are_whole_or_told_when_workers_are_parted(void **state) {
+    (void)state;
+    walk_through(PARTITIONS);
+}
+
+static void steps_are_whole_or_told_whatever_happens(void **state) {
+    (void)state;
+    walk_through(ALL);
+}
+
+GW_TESTS_WITH_LIMIT(steps_fault_sim, 300, steps_survive_lost_and_repeated_frames,
+                    steps_are_whole_or_told_when_workers_crash,
+                    steps_are_whole_or_told_when_workers_stop,
+                    steps_are_whole_or_told_when_workers_are_parted,
+                    steps_are_whole_or_told_whatever_happens);
