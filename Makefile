@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 build  = cmake --preset $(1) -Wno-dev --log-level=NOTICE >/dev/null && cmake --build --preset $(1) -j $(JOBS) $(2)
 SOURCES = $(shell tests/habits/sources)
 
-.PHONY: all demo test asan tsan bench sim planted kill fuzz model coverage format install clean
+.PHONY: all demo test asan tsan bench sim mutations kill fuzz model coverage format install clean
 
 all:
 	@$(call build,release,)
@@ -62,11 +62,11 @@ coverage:
 	-SCALE=10 build-coverage/bin/gradwire-tests $(T)
 	scripts/coverage build-coverage
 
-# For each planted bug of tests/sim/mutation_seeds.txt (or each of BUG="name ..."), the first seed that finds it.
-planted:
+# For each mutation of tests/sim/mutation_seeds.txt (or each of BUG="name ..."), the first seed that finds it.
+mutations:
 	@scripts/setup test
-	@$(call build,release,--target gradwire-planted)
-	scripts/planted build/bin/gradwire-planted $(BUG)
+	@$(call build,release,--target gradwire-mutations)
+	scripts/mutations build/bin/gradwire-mutations $(BUG)
 
 # Kills workers of real jobs N times and says how long the others took to know.
 N ?= 1000

@@ -127,7 +127,7 @@ gw_module *gw_module_remote(gw_scope *s, Target to, const char *class_name, Args
 #else
 #define gw_module_remote(s, ...) gw_module_remote_with((s), (gw_call_options){ 0 }, __VA_ARGS__)
 #define gw_module_remote_with(s, options, ...)                                                     \
-    GW_CALL(gw_module_remote_values, s, gw_call_options_at(options, GW_SITE), __VA_ARGS__)
+    GW_CALL(gw_module_remote_values, s, gw_call_options_at(options, GW_ORIGIN), __VA_ARGS__)
 #endif
 
 #endif

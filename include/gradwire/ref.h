@@ -53,9 +53,9 @@ GW_API gw_future *gw_to_here_async(gw_scope *s, gw_rref *ref);
 GW_API gw_future *gw_by_value(gw_scope *s, gw_rref *ref);
 
 // A reference to a value of this worker. Costs nothing until it is sent away.
-#define gw_rref_open(s, x) gw_rref_open_at((s), gw_value_of(x), GW_SITE)
-#define gw_rref_open_value(s, v) gw_rref_open_at((s), (v), GW_SITE)
-GW_API gw_rref *gw_rref_open_at(gw_scope *s, gw_value v, const char *site);
+#define gw_rref_open(s, x) gw_rref_open_at((s), gw_value_of(x), GW_ORIGIN)
+#define gw_rref_open_value(s, v) gw_rref_open_at((s), (v), GW_ORIGIN)
+GW_API gw_rref *gw_rref_open_at(gw_scope *s, gw_value v, const char *origin);
 
 // On the owner only (else INVALID naming both workers).
 // gw_local(s, ref, type) enters the object behind |ref|, of the class |type|: returns its struct, a type *, and holds its
@@ -83,10 +83,10 @@ typedef struct gw_reference_info {
     gw_worker owner, holder;  // texts live as long as the agent
     const char
         *what;  // "tensor", "list", a class; "being made", "error"; "" where only the owner knows
-    const char *site;   // where it was made, "train.c:12"; "" if that is not known
-    int64_t age_ms;     // since this worker has it
-    bool is_confirmed;  // the owner has accepted it
-    bool is_mine;       // this worker is the owner
+    const char *origin;  // where it was made, "train.c:12"; "" if that is not known
+    int64_t age_ms;      // since this worker has it
+    bool is_confirmed;   // the owner has accepted it
+    bool is_mine;        // this worker is the owner
 } gw_reference_info;
 
 // Writes what there is at this moment, at most |max|, and returns how many there are: values of this worker, once for each

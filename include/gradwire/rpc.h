@@ -16,7 +16,7 @@
 // list of ints, and the ..._along forms by the plain name with dim and keep behind: "gw.sum"(x), "gw.sum"(x, 0, true).
 // Losses take the options they know behind, in the order of gw_loss_options.
 //
-// Errors enter the scope when a result is consumed (gw_rpc_sync, gw_wait), with the trail of workers and functions on
+// Errors enter the scope when a result is consumed (gw_rpc_sync, gw_wait), with the trace of workers and functions on
 // the way and an outcome: NOT_DELIVERED, MAY_HAVE_RUN, RAN_AND_FAILED. TIMEOUT when the deadline passed, NOT_FOUND for
 // an unknown worker or function, INVALID for arguments, DISCONNECTED when the worker is gone. The error of a call that
 // nobody waits for is not told.
@@ -111,11 +111,11 @@ GW_API int gw_rpc_world_size(gw_scope *s);  // of a group: how many are there no
 typedef struct gw_call_options {
     int64_t timeout_ms;  // 0: the agent's; GW_NO_TIMEOUT: only the scope's
     const char
-        *site;  // of gw_remote: what gw_references says; NULL: file and line, from the macros
+        *origin;  // of gw_remote: what gw_references says; NULL: file and line, from the macros
 } gw_call_options;
 
 // The place in the program where it stands, "src/train.c:12".
-#define GW_SITE GW_SITE_OF(__FILE__, __LINE__)
+#define GW_ORIGIN GW_SITE_OF(__FILE__, __LINE__)
 #define GW_SITE_OF(file, line) GW_SITE_TEXT(file, line)
 #define GW_SITE_TEXT(file, line) file ":" #line
 
@@ -280,14 +280,14 @@ static inline gw_target gw_to_target(gw_target x) { return x; }
 #define gw_rpc_sync(s, ...)  gw_rpc_sync_with((s), (gw_call_options){0}, __VA_ARGS__)
 #define gw_rpc_async(s, ...) gw_rpc_async_with((s), (gw_call_options){0}, __VA_ARGS__)
 #define gw_remote(s, ...)    gw_remote_with((s), (gw_call_options){0}, __VA_ARGS__)
-static inline gw_call_options gw_call_options_at(gw_call_options o, const char *site) {
-    if (!o.site) o.site = site;
+static inline gw_call_options gw_call_options_at(gw_call_options o, const char *origin) {
+    if (!o.origin) o.origin = origin;
     return o;
 }
 #define gw_rpc_sync_with(s, options, ...)  GW_CALL(gw_rpc_sync_values, s, options, __VA_ARGS__)
 #define gw_rpc_async_with(s, options, ...) GW_CALL(gw_rpc_async_values, s, options, __VA_ARGS__)
 #define gw_remote_with(s, options, ...)                                                                                \
-    GW_CALL(gw_remote_values, s, gw_call_options_at(options, GW_SITE), __VA_ARGS__)
+    GW_CALL(gw_remote_values, s, gw_call_options_at(options, GW_ORIGIN), __VA_ARGS__)
 #define gw_rpc_notify(s, ...) gw_rpc_notify_with((s), (gw_call_options){0}, __VA_ARGS__)
 #define gw_rpc_notify_with(s, options, ...) GW_CALL(gw_rpc_notify_values, s, options, __VA_ARGS__)
 #define gw_rpc_sync_all(s, workers, count, ...)                                                                        \

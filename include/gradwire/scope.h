@@ -50,7 +50,7 @@ GW_API void gw_fail(gw_scope *s, gw_status status, const char *format, ...) GW_P
 // Forgets the error of |s|, after it has been dealt with.
 GW_API void gw_scope_clear(gw_scope *s);
 
-// Puts "step 12" into the trail of every later error of |s|.
+// Puts "step 12" into the trace of every later error of |s|.
 GW_API void gw_scope_label(gw_scope *s, const char *format, ...) GW_PRINTF(2, 3);
 
 // Everything in |s| and below must be done in |timeout_ms| from now; an earlier deadline of the parent stays. 0 or

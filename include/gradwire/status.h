@@ -72,7 +72,7 @@ typedef struct gw_error {
     gw_outcome outcome;
     char worker[GW_NAME_MAX + 1];    // where it was first decided, "" if here
     char function[GW_NAME_MAX + 1];  // the called function, "" if none
-    char text[GW_ERROR_TEXT_MAX];    // one sentence with its trail, "ps: gw.matmul: 6x5 times 4x8"
+    char text[GW_ERROR_TEXT_MAX];    // one sentence with its trace, "ps: gw.matmul: 6x5 times 4x8"
 } gw_error;
 
 // The name of |status| in words, "timeout".

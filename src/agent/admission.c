@@ -20,7 +20,7 @@ typedef struct knock {
     char name[LIMIT_NAME_BYTES + 1], address[ENV_ADDRESS_MAX];
 } knock;
 
-struct doorman {
+struct admission {
     agent *agent;
     list_node knocks;  // first come, first served
     int knock_count;
@@ -42,7 +42,7 @@ static bool read_knock(knock *k, const void *value, size_t size) {
     return !r.failed && options_is_name(k->name) && k->worker.incarnation;
 }
 
-static void keep_knock(doorman *d, const char *key, const void *value, size_t size) {
+static void keep_knock(admission *d, const char *key, const void *value, size_t size) {
     knock *k = d->knock_count < KNOCKS_MAX ? mem_calloc(sizeof *k) : NULL;
     char own_key[DOOR_KEY_MAX] = "";
     if (k && read_knock(k, value, size)) door_key(own_key, "join", k->worker.incarnation);
@@ -56,13 +56,13 @@ static void keep_knock(doorman *d, const char *key, const void *value, size_t si
     d->knock_count++;
 }
 
-static void drop_knock(doorman *d, knock *k) {
+static void drop_knock(admission *d, knock *k) {
     list_remove(&k->link);
     d->knock_count--;
     mem_free(k);
 }
 
-static void answered_already(doorman *d, const char *key) {
+static void answered_already(admission *d, const char *key) {
     char own_key[DOOR_KEY_MAX];
     list_each(l, &d->knocks) {
         knock *k = list_entry(l, knock, link);
@@ -72,7 +72,7 @@ static void answered_already(doorman *d, const char *key) {
 }
 
 static void found(void *user, const char *key, const void *value, size_t size) {
-    doorman *d = user;
+    admission *d = user;
     if (!strncmp(key, "join/", 5)) keep_knock(d, key, value, size);
     if (!strncmp(key, "admitted/", 9)) answered_already(d, key);
     if (!list_is_empty(&d->knocks) && !d->waiter.woken) env_wake(d->agent->env, &d->waiter);
@@ -88,7 +88,7 @@ static void write_worker(bytes *out, const agent *a, int rank) {
     bytes_put_text(out, m->address);
 }
 
-static gw_status answer(doorman *d, const knock *k, int rank, const gw_error *refusal,
+static gw_status answer(admission *d, const knock *k, int rank, const gw_error *refusal,
                         gw_error *error) {
     agent *a = d->agent;
     char key[DOOR_KEY_MAX];
@@ -111,21 +111,22 @@ static gw_status answer(doorman *d, const knock *k, int rank, const gw_error *re
 
 static gw_status admit(agent *a, const knock *k, int *out_rank, gw_error *error) {
     if (a->leaving.all_asked) return error_set(error, GW_WRONG_STATE, "the group is shutting down");
-    return members_admit(a->roster, k->worker.incarnation, k->name, k->address, out_rank, error);
+    return members_admit(a->membership, k->worker.incarnation, k->name, k->address, out_rank,
+                         error);
 }
 
 // Until it is to go, or |until_ns|.
-static void pause_until(doorman *d, int64_t until_ns) {
+static void pause_until(admission *d, int64_t until_ns) {
     d->waiter = (waiter){ .idle = until_ns == ENV_NEVER, .what = "somebody at the door" };
     env_wait(d->agent->env, &d->waiter, until_ns);
 }
 
-// A judge that does not hear most of the others lets nobody in, for a while.
+// A coordinator that does not hear most of the others lets nobody in, for a while.
 static bool is_passing(const agent *a, gw_status status) {
     return (status == GW_WRONG_STATE && !a->leaving.all_asked) || status == GW_NO_MEMORY;
 }
 
-static void serve(doorman *d, knock *k) {
+static void serve(admission *d, knock *k) {
     agent *a = d->agent;
     gw_error why, error;
     int rank = -1;
@@ -141,8 +142,8 @@ static void serve(doorman *d, knock *k) {
     mem_free(k);
 }
 
-static void doorman_main(void *arg) {
-    doorman *d = arg;
+static void admission_main(void *arg) {
+    admission *d = arg;
     env *e = d->agent->env;
     env_enter(e);
     while (!d->ending) {
@@ -160,9 +161,9 @@ static void doorman_main(void *arg) {
 
 // ---- Life ----
 
-void doorman_check_on_loop(agent *a) {
-    if (a->doorman || !a->group || !a->store || roster_judge(a) != a->rank) return;
-    doorman *d = mem_calloc(sizeof *d);
+void admission_check_on_loop(agent *a) {
+    if (a->admission || !a->group || !a->store || member_table_coordinator(a) != a->rank) return;
+    admission *d = mem_calloc(sizeof *d);
     gw_error error;
     if (!d) {
         log_line("%s lets nobody into the group: no memory for a doorman", a->name);
@@ -170,26 +171,26 @@ void doorman_check_on_loop(agent *a) {
     }
     d->agent = a;
     list_init(&d->knocks);
-    if (env_spawn(a->env, doorman_main, d, &error)) {
+    if (env_spawn(a->env, admission_main, d, &error)) {
         log_line("%s lets nobody into the group: %s", a->name, error.text);
         mem_free(d);
         return;
     }
-    a->doorman = d;
+    a->admission = d;
     if (store_watch(a->store, found, d, &error))
         log_line("%s lets nobody into the group: %s", a->name, error.text);
 }
 
-void doorman_end_on_loop(agent *a) {
-    if (!a->doorman || a->doorman->ending) return;
-    a->doorman->ending = true;
-    if (!a->doorman->waiter.woken) env_wake(a->env, &a->doorman->waiter);
+void admission_end_on_loop(agent *a) {
+    if (!a->admission || a->admission->ending) return;
+    a->admission->ending = true;
+    if (!a->admission->waiter.woken) env_wake(a->env, &a->admission->waiter);
 }
 
-void doorman_join_on_loop(agent *a) {
-    doorman *d = a->doorman;
+void admission_join_on_loop(agent *a) {
+    admission *d = a->admission;
     if (!d) return;
-    doorman_end_on_loop(a);
+    admission_end_on_loop(a);
     while (!d->gone) {
         waiter w = { .what = "the doorman" };
         d->closer = &w;
@@ -197,6 +198,6 @@ void doorman_join_on_loop(agent *a) {
         d->closer = NULL;
     }
     while (!list_is_empty(&d->knocks)) drop_knock(d, list_entry(d->knocks.next, knock, link));
-    a->doorman = NULL;
+    a->admission = NULL;
     mem_free(d);
 }

@@ -1,16 +1,16 @@
-// The doorman: lets others into the group while this worker is its judge. docs/PROTOCOL.md, "Joining".
+// admission: lets others into the group while this worker is its coordinator. docs/PROTOCOL.md, "Joining".
 //
-// Threads: with the role; it has one of its own, which waits for those who knock and for the store.
+// Threads: with the loop lock; it has one of its own, which waits for those who knock and for the store.
 #ifndef AGENT_ADMISSION_H
 #define AGENT_ADMISSION_H
 
 #include "agent/agent.h"
 
-// Has one if this worker is the judge of a group and has the group's store. Nothing else happens if there is one.
-void doorman_check_on_loop(agent *a);
+// Has one if this worker is the coordinator of a group and has the group's store. Nothing else happens if there is one.
+void admission_check_on_loop(agent *a);
 
-void doorman_end_on_loop(agent *a);   // tells it to go, if there is one
-void doorman_join_on_loop(agent *a);  // waits until it is gone
+void admission_end_on_loop(agent *a);   // tells it to go, if there is one
+void admission_join_on_loop(agent *a);  // waits until it is gone
 
 // The keys of the store: of a worker that wants to come in, and of the answer.
 enum { DOOR_KEY_MAX = 32 };

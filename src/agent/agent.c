@@ -34,12 +34,12 @@ void agent_release(agent *a) {
     map_fini(&a->ranks);
     pthread_mutex_destroy(&a->names);
     map_fini(&a->calls);
-    map_fini(&a->servings);
+    map_fini(&a->served_calls);
     gatherings_free(a);
-    map_fini(&a->strands);
+    map_fini(&a->call_queues);
     map_fini(&a->promises);
     handle_release(a->registry);
-    fork_mark_close(a->mark);
+    process_fork_mark_close(a->mark);
     for (int rank = 0; rank < a->member_count; rank++) mem_free(a->members[rank]);
     mem_free(a);
 }
@@ -51,13 +51,13 @@ static bool add_next_member(agent *a) {
     m->worker = (gw_worker){ .name = m->name, .rank = rank };
     m->lost = true;
     error_set(&m->why, GW_DISCONNECTED, "rank %d is not known here", rank);
-    list_init(&m->early);
+    list_init(&m->deferred);
     list_init(&m->calls);
     list_init(&m->served);
     list_init(&m->releases);
-    list_init(&m->awaiting_room);
+    list_init(&m->flow_waiting);
     list_init(&m->held);
-    list_init(&m->held_admitted);
+    list_init(&m->deferred_admitted);
     a->members[rank] = m;
     atomic_store_explicit(&a->member_count, rank + 1, memory_order_release);
     return true;
@@ -91,8 +91,8 @@ static agent *make_agent(const join_options *o, gw_error *error) {
     a->limits.backlog_bytes = LIMIT_BACKLOG_BYTES;
     a->limits.queued_bytes = LIMIT_QUEUED_BYTES;
     a->ids.space = (uint64_t)o->rank + 1;
-    a->spare = post_make_spare();
-    a->mark = fork_mark_open();
+    a->spare = dispatch_make_spare();
+    a->mark = process_fork_mark_open();
     list_init(&a->loopback);
     list_init(&a->unresolved);
     list_init(&a->watches);
@@ -103,7 +103,7 @@ static agent *make_agent(const join_options *o, gw_error *error) {
 
 agent *agent_of(gw_scope *s) {
     agent *a = s->agent;
-    if (a && !is_forked(a->mark)) return a;
+    if (a && !is_process_fork(a->mark)) return a;
     if (a) {
         scope_fail(
             s, GW_WRONG_STATE,
@@ -132,16 +132,16 @@ gw_scope *agent_scope_open(agent *a, uint64_t key, uint64_t id, int64_t deadline
 static void stop_on_loop(agent *a, const gw_error *why) {
     if (a->phase == AGENT_LEFT) return;
     a->phase = AGENT_LEFT;
-    servings_close_on_loop(a, why);
+    served_calls_close_on_loop(a, why);
     calls_close_on_loop(a, why);
     promises_close_on_loop(a, why);
     futures_close_on_loop(a, why);
     gatherings_close_on_loop(a, why);
     graphs_stop_on_loop(a, why);
     references_stop_on_loop(a, why);
-    rooms_close_on_loop(a);
+    flow_close_on_loop(a);
     watches_close_on_loop(a);
-    doorman_end_on_loop(a);
+    admission_end_on_loop(a);
     pool_end_on_loop(&a->pool);
 }
 
@@ -153,8 +153,8 @@ static void close_store_on_loop(agent *a) {
 static void close_peers_on_loop(agent *a) {
     if (!a->peers) return;
     a->final_stats = peers_get_stats(a->peers);
-    early_close_on_loop(a);
-    roster_close_on_loop(a);
+    deferred_close_on_loop(a);
+    member_table_close_on_loop(a);
     // Nobody ever waits for what is hosted here; somebody may for a file.
     if (a->hosts_store) close_store_on_loop(a);
     peers_close(a->peers);
@@ -174,7 +174,7 @@ void agent_fence_on_loop(agent *a, const gw_error *why) {
     error_set(&a->fence, was_in ? GW_FENCED : GW_DISCONNECTED, "%s", why->text);
     for (int rank = 0; rank < a->member_count; rank++)
         if (rank != a->rank && !agent_member(a, rank)->lost)
-            roster_lose_on_loop(a, rank, false, &a->fence);
+            member_table_lose_on_loop(a, rank, false, &a->fence);
     stop_on_loop(a, &a->fence);
     leaving_finish_on_loop(a, &a->fence);
     if (a->joining) env_wake(a->env, a->joining);
@@ -195,7 +195,7 @@ void agent_leave_on_loop(agent *a) {
         references_report_on_loop(a);
     error_set(&error, GW_DISCONNECTED, "%s has left the job", a->name);
     stop_on_loop(a, &error);
-    doorman_join_on_loop(a);
+    admission_join_on_loop(a);
     close_peers_on_loop(a);
     close_store_on_loop(a);
 }
@@ -215,7 +215,7 @@ static void close_agent(agent *a) {
     env_enter(a->env);
     agent_leave_on_loop(a);
     pool_join_on_loop(&a->pool);
-    post_drop_loopback(a);
+    dispatch_drop_loopback(a);
     leaving_stop_on_loop(a);
     env_leave(a->env);
     run_left_jobs(a);
@@ -232,7 +232,7 @@ static void leave_scope(gw_scope *s, void *data) {
     if (s->slots[SCOPE_TURN].fini) s->slots[SCOPE_TURN].fini(s, s->slots[SCOPE_TURN].data);
     scope_set_slot(s, SCOPE_TURN, NULL, NULL);
     // A child has none of the agent's threads, and must not say goodbye for its parent.
-    if (!is_forked(((agent *)data)->mark)) close_agent(data);
+    if (!is_process_fork(((agent *)data)->mark)) close_agent(data);
     s->agent = NULL;
     s->env = NULL;
 }
@@ -251,9 +251,9 @@ static gw_status open_peers(agent *a, const join_options *o, gw_error *error) {
                               .rank = a->rank,
                               .incarnation = a->incarnation,
                               .user = a,
-                              .received = post_receive,
-                              .lost = roster_peer_lost,
-                              .room = post_room };
+                              .received = dispatch_receive,
+                              .lost = member_table_peer_lost,
+                              .room = dispatch_writable };
     bool hosts = o->master[0] && (o->group ? o->group == GW_GROUP_FOUND : a->rank == 0);
     return peers_open(options, hosts ? o->master : "127.0.0.1:0", &a->peers, a->address, error);
 }

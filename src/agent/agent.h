@@ -1,7 +1,7 @@
 // The agent: the running endpoint of one worker in this process. Everything of this room hangs on it.
 //
 // Ownership: the scope it was opened on has one count, each future and reference another, so that handles may outlive
-// it; |closed| says that its env is gone. Threads: all fields with the role of |env| held, unless they say otherwise.
+// it; |closed| says that its env is gone. Threads: all fields with the loop lock of |env| held, unless they say otherwise.
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H
 
@@ -17,7 +17,7 @@
 #include <pthread.h>
 
 typedef struct agent agent;
-typedef struct doorman doorman;
+typedef struct admission admission;
 
 // A member of the job, oneself included: one incarnation, which has its rank for ever. The first group never changes once
 // |known| says so, and may then be read by anyone.
@@ -34,20 +34,20 @@ typedef struct member {
     char missing[96];         // the coordinator's: what it has told last
     uint32_t owed;            // kinds of messages about leaving that there was no memory for
     uint64_t sent, received;  // messages, those about leaving and membership not counted
-    list_node early;          // messages from it that name workers not heard of yet, by |link|
+    list_node deferred;       // messages from it that name workers not heard of yet, by |link|
 
     list_node releases;  // ref's: of gw_rref, to be given back to it
     list_node calls;     // futures of calls to it that are out
     uint32_t call_count;
     list_node served;  // its calls that are served here
     uint32_t served_count;
-    uint64_t queued_bytes;          // arguments of those that have not started
-    uint32_t wanted_count;          // consumers that it has named of their results
-    list_node awaiting_room;        // room's: threads that have something for it
-    list_node held, held_admitted;  // room's: its calls that are not started now
-    uint64_t last_promise;          // the largest promise id seen from it in a request
-    uint32_t early_count;           // promise values of its that no request has mentioned yet,
-    uint64_t early_bytes;           // and their sizes
+    uint64_t queued_bytes;              // arguments of those that have not started
+    uint32_t wanted_count;              // consumers that it has named of their results
+    list_node flow_waiting;             // room's: threads that have something for it
+    list_node held, deferred_admitted;  // room's: its calls that are not started now
+    uint64_t last_promise;              // the largest promise id seen from it in a request
+    uint32_t early_count;               // promise values of its that no request has mentioned yet,
+    uint64_t early_bytes;               // and their sizes
     uint32_t fetch_count;  // ref's: values that it has asked for and that have not been sent
     uint32_t fork_count;   // ref's: references that it holds to values of this worker
     uint64_t last_result;  // ref's: the largest id of its creating requests
@@ -88,18 +88,18 @@ typedef struct leaving {
 } leaving;
 
 // Messages that have to wait until this worker has heard of those that they name.
-typedef struct early_messages {
+typedef struct deferred_messages {
     int count;
     timer limit;  // the view comes soon, or whoever named them is wrong
     task retry;
     bool retrying;
-} early_messages;
+} deferred_messages;
 
 struct agent {
     _Atomic uint32_t count;
     _Atomic bool closed;
 
-    fork_mark mark;
+    process_fork_mark mark;
 
     // From joining on, read by anyone.
     env *env;
@@ -125,15 +125,15 @@ struct agent {
 
     agent_phase phase;
     peers *peers;
-    members *roster;
+    members *membership;
     gw_error fence;     // its status is GW_FENCED once the others go on without this worker
     task cutting;       // after that: its sessions
-    waiter *joining;    // until the roster is complete
+    waiter *joining;    // until the member table is complete
     list_node watches;  // of gw_watch
-    early_messages early;
+    deferred_messages deferred;
     store *store;  // that it hosts, or in a file that it may be asked at
     bool hosts_store;
-    doorman *doorman;         // of the judge of a group
+    admission *admission;     // of the coordinator of a group
     peers_stats final_stats;  // once |peers| is gone
     leaving leaving;
 
@@ -152,12 +152,12 @@ struct agent {
     int64_t
         unflushed_since_ns;  // when a reply was last left to the end of its turn; 0: since flushed
     map calls;               // futures of calls that are out, by call
-    map servings;            // by caller and call
-    map strands;             // by caller and order
+    map served_calls;        // by caller and call
+    map call_queues;         // by caller and order
     map meetings;            // by the ranks that meet
     map promises;            // promised futures, by id
     list_node unresolved;    // futures that the program is to complete
-    uint32_t body_count;     // servings that have not ended, replied to or not
+    uint32_t body_count;     // served calls that have not ended, replied to or not
     pool pool;
 
     struct references *references;  // ref's
@@ -199,14 +199,14 @@ gw_status agent_check_on_loop(agent *a, int rank, gw_error *error);
 gw_status agent_left_error(const agent *a, const char *what, gw_error *error);
 
 // Puts "worker: function: " in front of an error's text and fills in who decided it.
-void error_add_trail(gw_error *error, const char *worker, const char *function);
+void error_add_trace(gw_error *error, const char *worker, const char *function);
 
 // Also in a process that fork has made.
 static inline bool agent_is_closed(const agent *a) {
-    return is_forked(a->mark) || atomic_load_explicit(&a->closed, memory_order_acquire);
+    return is_process_fork(a->mark) || atomic_load_explicit(&a->closed, memory_order_acquire);
 }
 
-// join.c, group.c: everything about finding the others; fills members. With the role.
+// join.c, group.c: everything about finding the others; fills members. With the loop lock.
 gw_status join_on_loop(agent *a, const join_options *options, gw_error *error);
 gw_status group_found_on_loop(agent *a, const join_options *options, gw_error *error);
 gw_status group_join_on_loop(agent *a, const join_options *options, gw_error *error);
@@ -218,7 +218,7 @@ void agent_leave_on_loop(agent *a);
 void agent_fence_on_loop(agent *a, const gw_error *why);
 
 // leaving.c
-void leaving_judge_changed_on_loop(agent *a);
+void leaving_coordinator_changed_on_loop(agent *a);
 gw_status leaving_received_on_loop(agent *a, int from, message *m, gw_error *error);  // takes |m|
 void leaving_lost_on_loop(agent *a, int rank);
 void leaving_check_on_loop(agent *a);  // something has ended: perhaps this worker is idle now

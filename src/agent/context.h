@@ -13,7 +13,7 @@ typedef struct context {
     gw_scope *ending;  // of an object that ends in it, with it
     agent *agent;
     bool may_wait, has_place;
-    uint8_t hops;    // of the call that is served; 0: none
+    uint8_t depth;   // of the call that is served; 0: none
     uint64_t order;  // of calls made in its scope; 0: not drawn yet
     int64_t deadline_ns;
     const char *function;
@@ -49,7 +49,7 @@ int64_t context_deadline_ns(gw_scope *s);  // the least of all above |s|
 int64_t context_until_ns(const agent *a, gw_scope *s);
 
 // Takes the turn |t| for |h|, which |s| gives back when it closes (h->left). Fails with WOULD_BLOCK, TIMEOUT,
-// NO_MEMORY, and INVALID in a scope that outlives what runs in it. Without the role.
+// NO_MEMORY, and INVALID in a scope that outlives what runs in it. Without the loop lock.
 gw_status context_enter(agent *a, gw_scope *s, turn *t, held_turn *h, gw_error *error);
 // Whether the context of |s| has the turn |t| already.
 bool context_has_turn(gw_scope *s, const turn *t);

@@ -2,20 +2,20 @@
 // same time; a message of somebody who knows it may be faster. It waits, with all that comes behind it from the same
 // member, until this worker has heard too.
 //
-// Threads: with the role.
+// Threads: with the loop lock.
 #ifndef AGENT_DEFERRED_H
 #define AGENT_DEFERRED_H
 
 #include "agent/agent.h"
 
 // Takes |m| if it has to wait.
-bool early_keep_on_loop(agent *a, int from, message *m);
+bool deferred_keep_on_loop(agent *a, int from, message *m);
 
 // Whether |rank| is one that this worker may still hear of.
-bool early_is_unheard(const agent *a, uint64_t rank);
+bool deferred_is_unheard(const agent *a, uint64_t rank);
 
-void early_retry_on_loop(agent *a);  // somebody is known now
-void early_drop_on_loop(agent *a, int from);
-void early_close_on_loop(agent *a);
+void deferred_retry_on_loop(agent *a);  // somebody is known now
+void deferred_drop_on_loop(agent *a, int from);
+void deferred_close_on_loop(agent *a);
 
 #endif

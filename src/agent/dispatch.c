@@ -12,7 +12,7 @@
 
 // ---- Going out and coming in ----
 
-message *post_make_spare(void) {
+message *dispatch_make_spare(void) {
     message *m = message_open(KIND_REPLY);
     if (!m) return NULL;
     bytes_extend(&m->head, AGENT_SMALL_BYTES);
@@ -23,12 +23,12 @@ message *post_make_spare(void) {
 }
 
 message *agent_message_on_loop(agent *a, message_kind kind) {
-    message *m = post_make_spare();
+    message *m = dispatch_make_spare();
     if (!m) {
         m = a->spare;
         a->spare = NULL;
     } else if (!a->spare) {
-        a->spare = post_make_spare();
+        a->spare = dispatch_make_spare();
     }
     if (m) m->kind = (uint8_t)kind;
     return m;
@@ -36,12 +36,12 @@ message *agent_message_on_loop(agent *a, message_kind kind) {
 
 static gw_status dispatch(agent *a, int from, message *m, gw_error *error) {
     switch (m->kind) {
-    case KIND_REQUEST: return serving_requested_on_loop(a, from, m, error);
+    case KIND_REQUEST: return served_call_requested_on_loop(a, from, m, error);
     case KIND_REPLY: return call_replied_on_loop(a, from, m, error);
-    case KIND_FORWARD: return serving_forward_on_loop(a, from, m, error);
+    case KIND_FORWARD: return served_call_forward_on_loop(a, from, m, error);
     case KIND_PROMISE_VALUE: return promise_received_on_loop(a, from, m, error);
-    case KIND_CANCEL: return serving_cancelled_on_loop(a, from, m, error);
-    case KIND_WITHDRAWN: return serving_withdrawn_on_loop(a, from, m, error);
+    case KIND_CANCEL: return served_call_cancelled_on_loop(a, from, m, error);
+    case KIND_WITHDRAWN: return served_call_withdrawn_on_loop(a, from, m, error);
     case KIND_ASK_LEAVE:
     case KIND_ALL_ASKED:
     case KIND_WAVE:
@@ -75,37 +75,38 @@ static bool is_counted(const message *m) {
 }
 
 // A peer that cannot be understood is lost, since what it meant can no longer be known.
-void post_blame_on_loop(agent *a, int rank, const gw_error *why) {
+void dispatch_protocol_error_on_loop(agent *a, int rank, const gw_error *why) {
     gw_error error;
     error_set(&error, GW_PROTOCOL, "%s (rank %d) broke the protocol: %s",
               agent_member(a, rank)->name, rank, why->text);
     if (rank != a->rank && a->peers) peers_lose(a->peers, rank, &error);
 }
 
-void post_dispatch_on_loop(agent *a, int from, message *m) {
+void dispatch_on_loop(agent *a, int from, message *m) {
     gw_error error;
-    if (dispatch(a, from, m, &error)) post_blame_on_loop(a, from, &error);
+    if (dispatch(a, from, m, &error)) dispatch_protocol_error_on_loop(a, from, &error);
 }
 
-void post_receive(void *user, int from, message *m) {
+void dispatch_receive(void *user, int from, message *m) {
     agent *a = user;
     gw_error error;
     if (a->fence.status) {
         message_release(m);
     } else if (is_about_members(m)) {
-        if (members_received(a->roster, from, m, &error)) post_blame_on_loop(a, from, &error);
-        if (a->joining && members_is_complete(a->roster)) env_wake(a->env, a->joining);
+        if (members_received(a->membership, from, m, &error))
+            dispatch_protocol_error_on_loop(a, from, &error);
+        if (a->joining && members_is_complete(a->membership)) env_wake(a->env, a->joining);
     } else {
         if (is_counted(m)) agent_member(a, from)->received++;
         if (from != a->rank) a->messages_received++;
-        if (!early_keep_on_loop(a, from, m)) post_dispatch_on_loop(a, from, m);
+        if (!deferred_keep_on_loop(a, from, m)) dispatch_on_loop(a, from, m);
         leaving_check_on_loop(a);  // a request that was refused takes the promises in it with it
     }
 }
 
-void post_room(void *user, int rank) {
+void dispatch_writable(void *user, int rank) {
     agent *a = user;
-    if (rank < a->member_count) room_came_on_loop(a, rank);
+    if (rank < a->member_count) flow_resume_on_loop(a, rank);
 }
 
 // One message at a time: what it leads to comes before the next one, as with messages of others.
@@ -118,7 +119,7 @@ static void run_loopback(task *t) {
         a->loopback_deferred = true;
         env_defer(a->env, &a->loopback_task);
     }
-    if (l) post_receive(a, a->rank, list_entry(l, message, link));
+    if (l) dispatch_receive(a, a->rank, list_entry(l, message, link));
     references_sweep_on_loop(a);
     leaving_check_on_loop(a);
     env_leave(a->env);
@@ -167,7 +168,7 @@ gw_status agent_check_on_loop(agent *a, int rank, gw_error *error) {
     return error->status;
 }
 
-void post_drop_loopback(agent *a) {
+void dispatch_drop_loopback(agent *a) {
     for (list_node *l; (l = list_take(&a->loopback));)
         message_release(list_entry(l, message, link));
 }

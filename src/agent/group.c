@@ -16,8 +16,8 @@ static gw_status take_rank(agent *a, int rank, bool joins, gw_error *error) {
     a->rank = rank;
     a->ids.space = (uint64_t)rank + 1;
     peers_set_rank(a->peers, rank);
-    gw_status status = roster_add_self_on_loop(a, a->address, error);
-    return status ? status : roster_open_on_loop(a, joins, error);
+    gw_status status = member_table_add_self_on_loop(a, a->address, error);
+    return status ? status : member_table_open_on_loop(a, joins, error);
 }
 
 // ---- Founding ----
@@ -51,8 +51,8 @@ gw_status group_found_on_loop(agent *a, const join_options *options, gw_error *e
     if (!a->hosts_store) status = write_job(&j, error);
     if (!status) status = take_rank(a, 0, false, error);
     if (status) return status;
-    members_start(a->roster);
-    doorman_check_on_loop(a);
+    members_start(a->membership);
+    admission_check_on_loop(a);
     return a->hosts_store ? write_job(&j, error) : GW_OK;
 }
 
@@ -87,34 +87,34 @@ static gw_status knock(joining *j, gw_error *error) {
     return status;
 }
 
-typedef struct admission {
+typedef struct answer {
     int rank;
-    gw_worker judge;
+    gw_worker coordinator;
     char name[LIMIT_NAME_BYTES + 1], address[ENV_ADDRESS_MAX];
-} admission;
+} answer;
 
-static gw_status read_answer(const bytes *value, admission *out, gw_error *error) {
+static gw_status read_answer(const bytes *value, answer *out, gw_error *error) {
     char why[GW_ERROR_TEXT_MAX];
     reader r = reader_of(value->data, value->size);
     gw_status refused = (gw_status)reader_u8(&r);
     reader_text(&r, why, sizeof why);
-    uint32_t rank = reader_u32(&r), judge = reader_u32(&r);
-    out->judge.incarnation = reader_u64(&r);
+    uint32_t rank = reader_u32(&r), coordinator = reader_u32(&r);
+    out->coordinator.incarnation = reader_u64(&r);
     reader_text(&r, out->name, sizeof out->name);
     reader_text(&r, out->address, sizeof out->address);
     if (refused && refused < GW_STATUS_COUNT && !r.failed)
         return error_set(error, refused, "%s", why);
-    if (r.failed || refused || rank >= LIMIT_WORKERS || judge >= rank ||
+    if (r.failed || refused || rank >= LIMIT_WORKERS || coordinator >= rank ||
         !options_is_name(out->name))
         return error_set(error, GW_PROTOCOL,
                          "the store says something about this worker that means nothing");
     out->rank = (int)rank;
-    out->judge.rank = (int)judge;
-    out->judge.name = out->name;
+    out->coordinator.rank = (int)coordinator;
+    out->coordinator.name = out->name;
     return GW_OK;
 }
 
-static gw_status wait_for_answer(joining *j, admission *out, gw_error *error) {
+static gw_status wait_for_answer(joining *j, answer *out, gw_error *error) {
     char key[DOOR_KEY_MAX];
     bytes value;
     bytes_init(&value);
@@ -128,16 +128,16 @@ static gw_status wait_for_answer(joining *j, admission *out, gw_error *error) {
     return status;
 }
 
-// Whom the judge has told of us may talk to us before we have heard of all.
-static gw_status meet_all(joining *j, const admission *by, gw_error *error) {
+// Whom the coordinator has told of us may talk to us before we have heard of all.
+static gw_status meet_all(joining *j, const answer *by, gw_error *error) {
     agent *a = j->agent;
     gw_status status = take_rank(a, by->rank, true, error);
-    if (!status) status = roster_add_on_loop(a, &by->judge, by->address, error);
+    if (!status) status = member_table_add_on_loop(a, &by->coordinator, by->address, error);
     if (status) return status;
-    members_start(a->roster);
-    while (!members_is_complete(a->roster)) {
+    members_start(a->membership);
+    while (!members_is_complete(a->membership)) {
         waiter w = { .what = "the list of members" };
-        const member *judge = agent_member(a, by->judge.rank);
+        const member *coordinator = agent_member(a, by->coordinator.rank);
         a->joining = &w;
         bool woken = env_wait(a->env, &w, j->until_ns);
         a->joining = NULL;
@@ -145,10 +145,10 @@ static gw_status meet_all(joining *j, const admission *by, gw_error *error) {
             *error = a->fence;
             return error->status;
         }
-        if (judge->lost)
+        if (coordinator->lost)
             return error_set(error, GW_DISCONNECTED, "%s, who let this worker in, is gone: %.500s",
-                             by->name, judge->why.text);
-        if (!woken && !members_is_complete(a->roster))
+                             by->name, coordinator->why.text);
+        if (!woken && !members_is_complete(a->membership))
             return error_set(error, GW_TIMEOUT, "%s did not say who the members are", by->name);
     }
     return GW_OK;
@@ -156,7 +156,7 @@ static gw_status meet_all(joining *j, const admission *by, gw_error *error) {
 
 gw_status group_join_on_loop(agent *a, const join_options *options, gw_error *error) {
     joining j = join_begin(a, options);
-    admission by;
+    answer by;
     gw_status status = join_open_store(&j, false, error);
     if (!status) status = check_job(&j, error);
     failpoint("join");
@@ -165,10 +165,10 @@ gw_status group_join_on_loop(agent *a, const join_options *options, gw_error *er
     if (!status) status = wait_for_answer(&j, &by, error);
     if (status) error_prefix(error, "joining the group");
     if (!status) status = meet_all(&j, &by, error);
-    // In a file anybody of the group finds who knocks, once it is the judge.
+    // In a file anybody of the group finds who knocks, once it is the coordinator.
     if (!status && options->path[0]) {
         a->store = j.store;
-        doorman_check_on_loop(a);
+        admission_check_on_loop(a);
     } else {
         store_close(j.store);
     }

@@ -1,46 +1,46 @@
-// Parcels: arrived messages with the references and promises in them already taken in.
+// Incoming messages: arrived messages with the references and promises in them already taken in.
 //
-// The table of specials is read when the message comes, with the role; values are decoded later, on the thread that
-// wants them. What nobody decodes is given back with the parcel all the same (docs/PROTOCOL.md, R5).
+// The table of attachments is read when the message comes, with the loop lock; values are decoded later, on the thread that
+// wants them. What nobody decodes is given back with the incoming message all the same (docs/PROTOCOL.md, R5).
 #ifndef AGENT_INCOMING_H
 #define AGENT_INCOMING_H
 
 #include "future/future.h"
 #include "wire/codec.h"
 
-enum { SPECIAL_REFERENCE = 1, SPECIAL_PROMISE, SPECIAL_GRAPH };
+enum { ATTACHMENT_REFERENCE = 1, ATTACHMENT_PROMISE, ATTACHMENT_GRAPH };
 
-typedef struct parcel_special {
+typedef struct incoming_attachment {
     uint8_t type;
     gw_handle
         *handle;  // one count: a gw_rref, the future of a promise, or what graph_read_on_loop made
-    struct parcel *parcel;
+    struct incoming *incoming;
     continuation resolved;
-} parcel_special;
+} incoming_attachment;
 
-typedef struct parcel {
+typedef struct incoming {
     message *message;
-    uint32_t special_count;
-    uint32_t missing;                 // promises that have not resolved
-    void (*ready)(struct parcel *p);  // with the role, when the last one has
+    uint32_t attachment_count;
+    uint32_t missing;                   // promises that have not resolved
+    void (*ready)(struct incoming *p);  // with the loop lock, when the last one has
     void *user;
     task burial;
-    parcel_special specials[];
-} parcel;
+    incoming_attachment attachments[];
+} incoming;
 
 // Takes |m|, also on failure.
-gw_status parcel_open_on_loop(agent *a, int from, message *m, uint32_t specials_at, parcel **out,
-                              gw_error *error);
-void parcel_close(parcel *p);  // without the role
-void parcel_close_on_loop(agent *a, parcel *p);
-void parcel_abandon_on_loop(parcel *p);  // will not be |ready| any more
+gw_status incoming_open_on_loop(agent *a, int from, message *m, uint32_t attachments_at,
+                                incoming **out, gw_error *error);
+void incoming_close(incoming *p);  // without the loop lock
+void incoming_close_on_loop(agent *a, incoming *p);
+void incoming_abandon_on_loop(incoming *p);  // will not be |ready| any more
 
 // Calls |ready| once all promises have resolved; false if they have.
-bool parcel_await_on_loop(parcel *p, void (*ready)(parcel *p), void *user);
+bool incoming_await_on_loop(incoming *p, void (*ready)(incoming *p), void *user);
 // The error of the first promise that came as one, or NULL.
-const gw_error *parcel_error(const parcel *p);
+const gw_error *incoming_error(const incoming *p);
 
 // A decoder of the values from |at| on; promises must have resolved.
-decoder parcel_decoder(parcel *p, size_t at, gw_scope *s);
+decoder incoming_decoder(incoming *p, size_t at, gw_scope *s);
 
 #endif

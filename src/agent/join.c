@@ -198,25 +198,25 @@ static gw_status wait_for_all(joining *j, gw_error *error) {
 }
 
 static gw_status know_all(agent *a, gw_error *error) {
-    gw_status status = roster_add_self_on_loop(a, a->address, error);
-    if (!status) status = roster_open_on_loop(a, false, error);
+    gw_status status = member_table_add_self_on_loop(a, a->address, error);
+    if (!status) status = member_table_open_on_loop(a, false, error);
     for (int rank = 0; rank < a->world_size && !status; rank++) {
         const member *m = agent_member(a, rank);
         char name[sizeof m->name], address[sizeof m->address];
         memcpy(name, m->name, sizeof name);
         memcpy(address, m->address, sizeof address);
         const gw_worker w = { name, rank, m->worker.incarnation };
-        status = roster_add_on_loop(a, &w, address, error);
+        status = member_table_add_on_loop(a, &w, address, error);
     }
-    if (!status) members_start(a->roster);
+    if (!status) members_start(a->membership);
     return status;
 }
 
 gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
     joining j = join_begin(a, options);
-    bool is_guest = a->rank != 0 && !options->path[0];
+    bool is_client = a->rank != 0 && !options->path[0];
     gw_status status = join_open_store(&j, a->rank == 0, error);
-    if (status && is_guest) error_prefix(error, "meeting rank 0");
+    if (status && is_client) error_prefix(error, "meeting rank 0");
     if (status) return status;
     status = take_rank(&j, error);
     failpoint("join");
@@ -231,7 +231,7 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
     }
     failpoint("join_published");
     if (!status) status = wait_for_all(&j, error);
-    if (status == GW_DISCONNECTED && is_guest) error_prefix(error, "meeting rank 0");
+    if (status == GW_DISCONNECTED && is_client) error_prefix(error, "meeting rank 0");
     if (!status) status = know_all(a, error);
     // The host serves those that are still reading.
     if (!status && a->rank == 0 && !options->path[0]) {

@@ -1,6 +1,6 @@
 // What both ways of joining have in common: a job of known size (join.c), a group (group.c).
 //
-// Threads: with the role.
+// Threads: with the loop lock.
 #ifndef AGENT_JOIN_H
 #define AGENT_JOIN_H
 

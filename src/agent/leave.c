@@ -39,7 +39,7 @@ void leaving_finish_on_loop(agent *a, const gw_error *error) {
 
 bool leaving_is_idle(const agent *a) {
     return !a->calls.count && !a->body_count && !a->promises.count && list_is_empty(&a->loopback) &&
-           !a->early.count && !references_pending(a) && !graphs_pending(a);
+           !a->deferred.count && !references_pending(a) && !graphs_pending(a);
 }
 
 typedef struct words {
@@ -201,7 +201,7 @@ static void out_of_own_time(timer *t) {
     agent *a = list_entry(t, agent, leaving.bound);
     gw_error error;
     error_set(&error, GW_TIMEOUT, "shutdown: %s has not let this worker leave within %d s",
-              agent_member(a, roster_judge(a))->name, OWN_BOUND_S);
+              agent_member(a, member_table_coordinator(a))->name, OWN_BOUND_S);
     leaving_finish_on_loop(a, &error);
 }
 
@@ -210,7 +210,8 @@ static void out_of_own_time(timer *t) {
 static void name_dead(const agent *a) {
     for (int rank = 0; rank < a->member_count; rank++) {
         const member *m = agent_member(a, rank);
-        if (!m->known || !m->lost || m->left || roster_find((agent *)a, m->name) != rank) continue;
+        if (!m->known || !m->lost || m->left || member_table_find((agent *)a, m->name) != rank)
+            continue;
         log_line("%s leaves without %s: %s", a->name, m->name, m->why.text);
     }
 }
@@ -258,7 +259,7 @@ void leaving_told_on_loop(agent *a, int from, message_kind kind, reader *r) {
     }
 }
 
-// The judge is told, and tells; but who has heard of a change first knows another one for a while.
+// The coordinator is told, and tells; but who has heard of a change first knows another one for a while.
 gw_status leaving_received_on_loop(agent *a, int from, message *m, gw_error *error) {
     reader r = reader_of(m->head.data, m->head.size);
     leaving_told_on_loop(a, from, m->kind, &r);
@@ -271,7 +272,7 @@ gw_status leaving_received_on_loop(agent *a, int from, message *m, gw_error *err
 
 void leaving_ask_on_loop(agent *a) {
     a->phase = AGENT_ASKED;
-    leaving_tell_on_loop(a, roster_judge(a), KIND_ASK_LEAVE);
+    leaving_tell_on_loop(a, member_table_coordinator(a), KIND_ASK_LEAVE);
 }
 
 static void out_of_time_alone(timer *t) {
@@ -293,14 +294,14 @@ void leaving_ask_alone_on_loop(agent *a) {
 
 // ---- What happens to others meanwhile ----
 
-void leaving_judge_changed_on_loop(agent *a) {
+void leaving_coordinator_changed_on_loop(agent *a) {
     leaving *l = &a->leaving;
     bool asks = a->phase == AGENT_ASKED || a->phase == AGENT_DRAINING;
     if (!asks || l->alone || l->over) return;
     // "Whoever has asked tells the new one, and it begins again."
     if (a->phase == AGENT_DRAINING) leaving_set_timer(a, &l->bound, out_of_own_time, OWN_BOUND_S);
     leaving_disarm(a, &l->patience);
-    leaving_tell_on_loop(a, roster_judge(a), KIND_ASK_LEAVE);
+    leaving_tell_on_loop(a, member_table_coordinator(a), KIND_ASK_LEAVE);
 }
 
 void leaving_lost_on_loop(agent *a, int rank) {

@@ -1,7 +1,7 @@
-// Leaving, between the files that do it: leaving.c tells and is told, coordinator.c is the judge's part in leaving together,
+// Leaving, between the files that do it: leaving.c tells and is told, coordinator.c is the coordinator's part in leaving together,
 // shutdown.c the program's. docs/PROTOCOL.md, "Shutdown", has the states.
 //
-// Threads: with the role.
+// Threads: with the loop lock.
 #ifndef AGENT_LEAVE_H
 #define AGENT_LEAVE_H
 
@@ -36,7 +36,7 @@ void leaving_tell_all_on_loop(agent *a, message_kind kind);
 void leaving_told_on_loop(agent *a, int from, message_kind kind, reader *r);
 void leaving_send_state_on_loop(agent *a);
 
-// coordinator.c; they do nothing on workers that are not the judge.
+// coordinator.c; they do nothing on workers that are not the coordinator.
 void coordinator_asked_on_loop(agent *a, int from, reader *r);
 void coordinator_check_asked_on_loop(agent *a);
 void coordinator_check_answered_on_loop(agent *a);

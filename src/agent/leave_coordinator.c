@@ -1,4 +1,4 @@
-// The judge's part in leaving together: whoever it is coordinates. docs/PROTOCOL.md, "Shutdown".
+// The coordinator's part in leaving together: whoever it is coordinates. docs/PROTOCOL.md, "Shutdown".
 #include "agent/leave.h"
 #include "agent/member_table.h"
 
@@ -98,7 +98,7 @@ void coordinator_state_came_on_loop(agent *a, int from, reader *r) {
 
 void coordinator_asked_on_loop(agent *a, int from, reader *r) {
     leaving *l = &a->leaving;
-    // A judge before this one has found that all had asked.
+    // A coordinator before this one has found that all had asked.
     if (reader_u8(r)) l->all_asked = true;
     agent_member(a, from)->asked = true;
     if (!l->coordinates) {
@@ -112,7 +112,7 @@ void coordinator_asked_on_loop(agent *a, int from, reader *r) {
 void coordinator_check_asked_on_loop(agent *a) {
     leaving *l = &a->leaving;
     bool asks = (a->phase == AGENT_ASKED || a->phase == AGENT_DRAINING) && !l->alone;
-    if (!asks || l->coordinates || l->over || roster_judge(a) != a->rank) return;
+    if (!asks || l->coordinates || l->over || member_table_coordinator(a) != a->rank) return;
     for (int rank = 0; rank < a->member_count; rank++) {
         const member *m = agent_member(a, rank);
         if (is_there(m) && !m->asked) return;

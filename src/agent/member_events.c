@@ -53,7 +53,7 @@ static void append(gw_watch *w, event e) {
 }
 
 void watches_tell_on_loop(agent *a, gw_member_event_kind kind, int rank) {
-    event e = { .kind = kind, .rank = rank, .epoch = members_epoch(a->roster) };
+    event e = { .kind = kind, .rank = rank, .epoch = members_epoch(a->membership) };
     list_each(l, &a->watches) append(list_entry(l, gw_watch, link), e);
 }
 

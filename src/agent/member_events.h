@@ -1,6 +1,6 @@
 // Watches: events of membership on their way to the program.
 //
-// Threads: with the role.
+// Threads: with the loop lock.
 #ifndef AGENT_MEMBER_EVENTS_H
 #define AGENT_MEMBER_EVENTS_H
 

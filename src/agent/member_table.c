@@ -22,28 +22,28 @@ static bool put_name(agent *a, int rank) {
     return put;
 }
 
-int roster_find(agent *a, const char *name) {
+int member_table_find(agent *a, const char *name) {
     pthread_mutex_lock(&a->names);
     int found = (int)(intptr_t)map_find_name(&a->ranks, name);
     pthread_mutex_unlock(&a->names);
     return found - 1;
 }
 
-bool roster_has_heard_of(const agent *a, uint32_t rank) {
+bool member_table_has_heard_of(const agent *a, uint32_t rank) {
     return rank < (uint32_t)a->member_count && a->members[rank]->known;
 }
 
-int roster_judge(const agent *a) {
-    return members_judge(a->roster);
+int member_table_coordinator(const agent *a) {
+    return members_coordinator(a->membership);
 }
 
-void roster_await_on_loop(agent *a, int rank, bool awaits) {
-    if (a->roster && rank != a->rank) members_await(a->roster, rank, awaits);
+void member_table_await_on_loop(agent *a, int rank, bool awaits) {
+    if (a->membership && rank != a->rank) members_await(a->membership, rank, awaits);
 }
 
 // A name may come again, with a larger rank: then it means the new one.
 static bool is_newest(agent *a, int rank) {
-    return roster_find(a, agent_member(a, rank)->name) < rank;
+    return member_table_find(a, agent_member(a, rank)->name) < rank;
 }
 
 static gw_status introduce(agent *a, const gw_worker *w, const char *address, gw_error *error) {
@@ -61,7 +61,7 @@ static gw_status introduce(agent *a, const gw_worker *w, const char *address, gw
     return GW_OK;
 }
 
-gw_status roster_add_self_on_loop(agent *a, const char *address, gw_error *error) {
+gw_status member_table_add_self_on_loop(agent *a, const char *address, gw_error *error) {
     const gw_worker self = { .name = a->name, .rank = a->rank, .incarnation = a->incarnation };
     return introduce(a, &self, address, error);
 }
@@ -71,11 +71,12 @@ static gw_status meet(agent *a, const gw_worker *w, const char *address, gw_erro
     return status ? status : peers_add(a->peers, w->rank, w->incarnation, w->name, address, error);
 }
 
-gw_status roster_add_on_loop(agent *a, const gw_worker *w, const char *address, gw_error *error) {
-    if (roster_has_heard_of(a, (uint32_t)w->rank)) return GW_OK;
+gw_status member_table_add_on_loop(agent *a, const gw_worker *w, const char *address,
+                                   gw_error *error) {
+    if (member_table_has_heard_of(a, (uint32_t)w->rank)) return GW_OK;
     gw_status status = meet(a, w, address, error);
     return status ? status
-                  : members_add(a->roster, w->rank, w->incarnation, w->name, address, error);
+                  : members_add(a->membership, w->rank, w->incarnation, w->name, address, error);
 }
 
 // ---- What happens to them ----
@@ -85,40 +86,40 @@ static void joined(void *user, int rank, uint64_t incarnation, const char *name,
     agent *a = user;
     gw_error error;
     const gw_worker w = { .name = name, .rank = rank, .incarnation = incarnation };
-    if (a->fence.status || roster_has_heard_of(a, (uint32_t)rank)) return;
+    if (a->fence.status || member_table_has_heard_of(a, (uint32_t)rank)) return;
     // Whoever cannot remember a member would misunderstand all that is said of it.
     if (meet(a, &w, address, &error)) {
         log_line("%s goes, since it cannot take in another member: %s", a->name, error.text);
         agent_fence_on_loop(a, &error);
         return;
     }
-    early_retry_on_loop(a);
+    deferred_retry_on_loop(a);
     watches_tell_on_loop(a, GW_MEMBER_JOINED, rank);
 }
 
-void roster_lose_on_loop(agent *a, int rank, bool left, const gw_error *why) {
+void member_table_lose_on_loop(agent *a, int rank, bool left, const gw_error *why) {
     member *m = agent_member(a, rank);
     m->lost = true;
     m->left = left;
     m->why = *why;
     if (!m->why.status) m->why.status = GW_DISCONNECTED;
     a->there_count--;
-    early_drop_on_loop(a, rank);
+    deferred_drop_on_loop(a, rank);
     calls_lost_on_loop(a, rank);
     gatherings_lost_on_loop(a,
                             rank);  // whoever is lost while it meets has not given up (G3, not G4)
-    servings_lost_on_loop(a, rank);
+    served_calls_lost_on_loop(a, rank);
     promises_lost_on_loop(a, rank);
     references_lost_on_loop(a, rank);
     graphs_lost_on_loop(a, rank);
-    room_came_on_loop(a, rank);
+    flow_resume_on_loop(a, rank);
 }
 
 static void gone(void *user, int rank, bool left, const gw_error *why) {
     agent *a = user;
-    if (a->fence.status || !roster_has_heard_of(a, (uint32_t)rank)) return;
+    if (a->fence.status || !member_table_has_heard_of(a, (uint32_t)rank)) return;
     if (agent_member(a, rank)->lost) return;
-    roster_lose_on_loop(a, rank, left, why);
+    member_table_lose_on_loop(a, rank, left, why);
     leaving_lost_on_loop(a, rank);
     watches_tell_on_loop(a, left ? GW_MEMBER_LEFT : GW_MEMBER_DIED, rank);
     if (a->joining) env_wake(a->env, a->joining);
@@ -126,30 +127,30 @@ static void gone(void *user, int rank, bool left, const gw_error *why) {
 
 static void suspected(void *user, int rank, bool is_suspected) {
     agent *a = user;
-    if (a->fence.status || !roster_has_heard_of(a, (uint32_t)rank)) return;
+    if (a->fence.status || !member_table_has_heard_of(a, (uint32_t)rank)) return;
     watches_tell_on_loop(a, is_suspected ? GW_MEMBER_SUSPECTED : GW_MEMBER_TRUSTED, rank);
 }
 
-static void judge_changed(void *user, int judge) {
+static void coordinator_changed(void *user, int coordinator) {
     agent *a = user;
-    (void)judge;
+    (void)coordinator;
     if (a->fence.status || a->phase == AGENT_LEFT) return;
-    leaving_judge_changed_on_loop(a);
-    doorman_check_on_loop(a);
+    leaving_coordinator_changed_on_loop(a);
+    admission_check_on_loop(a);
 }
 
 static void fenced(void *user, const gw_error *why) {
     agent_fence_on_loop(user, why);
 }
 
-void roster_peer_lost(void *user, int rank, const gw_error *why) {
+void member_table_peer_lost(void *user, int rank, const gw_error *why) {
     agent *a = user;
-    if (a->roster) members_lost(a->roster, rank, why);
+    if (a->membership) members_lost(a->membership, rank, why);
 }
 
 // ---- Life ----
 
-gw_status roster_open_on_loop(agent *a, bool joins, gw_error *error) {
+gw_status member_table_open_on_loop(agent *a, bool joins, gw_error *error) {
     members_options options = { .env = a->env,
                                 .peers = a->peers,
                                 .rank = a->rank,
@@ -161,12 +162,12 @@ gw_status roster_open_on_loop(agent *a, bool joins, gw_error *error) {
                                 .joined = joined,
                                 .gone = gone,
                                 .suspected = suspected,
-                                .judge_changed = judge_changed,
+                                .coordinator_changed = coordinator_changed,
                                 .fenced = fenced };
-    return members_open(options, &a->roster, error);
+    return members_open(options, &a->membership, error);
 }
 
-void roster_close_on_loop(agent *a) {
-    if (a->roster) members_close(a->roster);
-    a->roster = NULL;
+void member_table_close_on_loop(agent *a) {
+    if (a->membership) members_close(a->membership);
+    a->membership = NULL;
 }

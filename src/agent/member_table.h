@@ -1,32 +1,33 @@
-// The roster: who the members are, as the rest of the agent sees it. session/members.h decides; this tells everybody here.
+// The member table: who the members are, as the rest of the agent sees it. session/members.h decides; this tells everybody here.
 //
-// Threads: with the role, but for roster_find.
+// Threads: with the loop lock, but for member_table_find.
 #ifndef AGENT_MEMBER_TABLE_H
 #define AGENT_MEMBER_TABLE_H
 
 #include "agent/agent.h"
 
 // Opens it for this worker, whose rank and address are known.
-gw_status roster_open_on_loop(agent *a, bool joins, gw_error *error);
-void roster_close_on_loop(agent *a);
+gw_status member_table_open_on_loop(agent *a, bool joins, gw_error *error);
+void member_table_close_on_loop(agent *a);
 
 // This worker itself, before others; then members that are known from the start. Another one with the same rank is not
 // looked at.
-gw_status roster_add_self_on_loop(agent *a, const char *address, gw_error *error);
-gw_status roster_add_on_loop(agent *a, const gw_worker *w, const char *address, gw_error *error);
+gw_status member_table_add_self_on_loop(agent *a, const char *address, gw_error *error);
+gw_status member_table_add_on_loop(agent *a, const gw_worker *w, const char *address,
+                                   gw_error *error);
 
 // What the sessions tell; |user| is the agent.
-void roster_peer_lost(void *user, int rank, const gw_error *why);
+void member_table_peer_lost(void *user, int rank, const gw_error *why);
 
 // All that is under way with it ends with |why|.
-void roster_lose_on_loop(agent *a, int rank, bool left, const gw_error *why);
+void member_table_lose_on_loop(agent *a, int rank, bool left, const gw_error *why);
 
 // Of the last member with that name; -1. From any thread.
-int roster_find(agent *a, const char *name);
-int roster_judge(const agent *a);
-bool roster_has_heard_of(const agent *a, uint32_t rank);
+int member_table_find(agent *a, const char *name);
+int member_table_coordinator(const agent *a);
+bool member_table_has_heard_of(const agent *a, uint32_t rank);
 
 // This worker awaits something from |rank|, or no more. Counted.
-void roster_await_on_loop(agent *a, int rank, bool awaits);
+void member_table_await_on_loop(agent *a, int rank, bool awaits);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/planted.h"
+#include "base/mutation.h"
 #include "membership/membership.h"
 
 #include <assert.h>
@@ -23,7 +23,7 @@ _Static_assert((int)MEMBERS_KIND_FIRST == (int)MEMBERSHIP_BEAT, "the first of it
 _Static_assert((int)MEMBERS_KIND_LAST >= (int)MEMBERSHIP_HEARD, "and room for the last");
 
 static int64_t now_of(const members *m) {
-    if (planted(PLANTED_WALL_CLOCK)) return env_wall_ns(m->options.env);
+    if (has_mutation(MUTATION_WALL_CLOCK)) return env_wall_ns(m->options.env);
     return env_now_ns(m->options.env);
 }
 
@@ -45,7 +45,7 @@ static void on_gone(void *user, int rank, bool left, const gw_error *why) {
     members *m = user;
     const members_options *o = &m->options;
     if (left) peers_note_left(o->peers, rank);
-    if (!planted(PLANTED_NO_FENCING)) peers_lose(o->peers, rank, why);
+    if (!has_mutation(MUTATION_NO_FENCING)) peers_lose(o->peers, rank, why);
     if (o->gone) o->gone(o->user, rank, left, why);
 }
 
@@ -55,10 +55,10 @@ static void on_suspected(void *user, int rank, bool is_suspected) {
     if (o->suspected) o->suspected(o->user, rank, is_suspected);
 }
 
-static void on_judge_changed(void *user, int judge) {
+static void on_coordinator_changed(void *user, int coordinator) {
     members *m = user;
     const members_options *o = &m->options;
-    if (o->judge_changed) o->judge_changed(o->user, judge);
+    if (o->coordinator_changed) o->coordinator_changed(o->user, coordinator);
 }
 
 // Nobody listens to this worker any more, nor should it to them.
@@ -90,7 +90,7 @@ static void look_who_is_heard(members *m, int64_t now_ns) {
     for (int rank = 0; rank < limit; rank++) {
         uint64_t count = peers_heard_count(m->options.peers, rank);
         if (count == m->heard_counts[rank]) {
-            peers_nudge(m->options.peers, rank);  // should it have been lost below the session
+            peers_ping(m->options.peers, rank);  // should it have been lost below the session
             continue;
         }
         m->heard_counts[rank] = count;
@@ -103,7 +103,7 @@ static void on_tick(timer *t) {
     int64_t now_ns = now_of(m);
     look_who_is_heard(m, now_ns);
     int64_t due_ns = membership_tick(m->machine, now_ns);
-    if (planted(PLANTED_WALL_CLOCK) && due_ns != ENV_NEVER)
+    if (has_mutation(MUTATION_WALL_CLOCK) && due_ns != ENV_NEVER)
         due_ns = env_now_ns(m->options.env) + due_ns - now_ns;
     env_set_timer(m->options.env, &m->tick, due_ns);
 }
@@ -124,7 +124,7 @@ gw_status members_open(members_options options, members **out, gw_error *error) 
                              .joined = on_joined,
                              .gone = on_gone,
                              .suspected = on_suspected,
-                             .judge_changed = on_judge_changed,
+                             .coordinator_changed = on_coordinator_changed,
                              .fenced = on_fenced };
     gw_status status = membership_open(o, &m->machine, error);
     if (status) {
@@ -151,7 +151,7 @@ gw_status members_add(members *m, int rank, uint64_t incarnation, const char *na
 
 void members_start(members *m) {
     m->is_started = true;
-    peers_be_patient(m->options.peers);
+    peers_disable_timeout(m->options.peers);
     membership_start(m->machine, now_of(m));
     if (!membership_is_fenced(m->machine))
         env_set_timer(m->options.env, &m->tick, env_now_ns(m->options.env));
@@ -183,8 +183,8 @@ void members_await(members *m, int rank, bool awaits) {
 }
 
 // ---- What is known ----------------------------------------------------------------------------------------------------
-int members_judge(const members *m) {
-    return membership_judge(m->machine);
+int members_coordinator(const members *m) {
+    return membership_coordinator(m->machine);
 }
 
 bool members_is_gone(const members *m, int rank) {

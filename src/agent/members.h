@@ -3,7 +3,7 @@
 //
 // A member is one incarnation of a worker and has its rank for ever: ranks are given out one after the other and never
 // again, and who is gone stays gone. So views only grow, and two that differ are merged by adding what is missing. The
-// *judge* is the lowest rank that is there. It declares the silent dead and admits new members; others report to it.
+// *coordinator* is the lowest rank that is there. It declares the silent dead and admits new members; others report to it.
 //
 // Ownership: texts are borrowed for the call. Threads: everything with the env's role held. The callbacks are called inside
 // turns of streams and timers, or from members_lost; they may call all of these but members_close.
@@ -23,7 +23,7 @@ typedef struct members_options {
     int rank;  // of this worker
     uint64_t incarnation;
     const char *name, *address;
-    bool joins;  // a group that is running: knows itself and its judge alone when it starts
+    bool joins;  // a group that is running: knows itself and its coordinator alone when it starts
 
     void *user;
     // Another member, before anything else is heard of it.
@@ -32,7 +32,7 @@ typedef struct members_options {
     // Once per member, of whoever has left, or is dead. Nothing is received from it any more.
     void (*gone)(void *user, int rank, bool left, const gw_error *why);
     void (*suspected)(void *user, int rank, bool is_suspected);  // for the program's eyes only
-    void (*judge_changed)(void *user, int judge);
+    void (*coordinator_changed)(void *user, int coordinator);
     // The others go on without this worker: it has been declared dead, or is cut off from most of them. |gone| is not
     // called any more.
     void (*fenced)(void *user, const gw_error *why);
@@ -41,15 +41,15 @@ typedef struct members_options {
 gw_status members_open(members_options options, members **out, gw_error *error);
 void members_close(members *m);
 
-// A member that is known from the start; |joined| is not called. A worker that |joins| knows its judge, and learns of all
+// A member that is known from the start; |joined| is not called. A worker that |joins| knows its coordinator, and learns of all
 // others, also of those who are gone, by |joined|, the last of them before members_is_complete says so.
 gw_status members_add(members *m, int rank, uint64_t incarnation, const char *name,
                       const char *address, gw_error *error);
 void members_start(members *m);  // watches and beats from now on
 bool members_is_complete(const members *m);
 
-// Judge only (else WRONG_STATE): gives a new member its rank and tells all. WRONG_STATE as well while this worker does not
-// hear most of the others, or has become judge a moment ago: try again; DUPLICATE if a member that is there has the name;
+// Coordinator only (else WRONG_STATE): gives a new member its rank and tells all. WRONG_STATE as well while this worker does not
+// hear most of the others, or has become coordinator a moment ago: try again; DUPLICATE if a member that is there has the name;
 // LIMIT. The same incarnation gets the same rank. |joined| is called for it, as for any other, once all are told.
 gw_status members_admit(members *m, uint64_t incarnation, const char *name, const char *address,
                         int *out_rank, gw_error *error);
@@ -63,7 +63,7 @@ void members_lost(members *m, int rank, const gw_error *why);
 // say so for itself.
 void members_await(members *m, int rank, bool awaits);
 
-int members_judge(const members *m);  // the lowest rank that is there, this worker's included
+int members_coordinator(const members *m);  // the lowest rank that is there, this worker's included
 bool members_is_gone(const members *m, int rank);
 uint64_t
 members_epoch(const members *m);  // joins and ends so far: grows, and is the same for equal views

@@ -21,7 +21,7 @@ typedef struct node {
     bool gone[NODES_MAX], left[NODES_MAX];
     int64_t gone_ns[NODES_MAX];
     char why[NODES_MAX][GW_ERROR_TEXT_MAX];
-    int judge;
+    int coordinator;
     bool is_fenced;
     int64_t fenced_ns;
     gw_error fenced_why;
@@ -77,8 +77,8 @@ static void on_joined(void *user, int rank, uint64_t incarnation, const char *na
     assert_int_equal(peers_add(n->peers, rank, incarnation, name, address, &error), GW_OK);
 }
 
-static void on_judge(void *user, int judge) {
-    ((node *)user)->judge = judge;
+static void on_coordinator(void *user, int coordinator) {
+    ((node *)user)->coordinator = coordinator;
 }
 
 static void on_fenced(void *user, const gw_error *why) {
@@ -117,7 +117,7 @@ static void open_node(group *g, int rank, bool joins) {
                           .user = n,
                           .joined = on_joined,
                           .gone = on_gone,
-                          .judge_changed = on_judge,
+                          .coordinator_changed = on_coordinator,
                           .fenced = on_fenced };
     assert_int_equal(members_open(o, &n->members, &error), GW_OK);
     env_leave(n->env);
@@ -183,7 +183,7 @@ static void run_until(group *g, int64_t limit_ns) {
 static void expect_peace(const group *g) {
     for (int i = 0; i < g->count; i++) {
         assert_false(g->nodes[i].is_fenced);
-        assert_int_equal(members_judge(g->nodes[i].members), 0);
+        assert_int_equal(members_coordinator(g->nodes[i].members), 0);
         assert_int_equal(members_epoch(g->nodes[i].members), g->count);
         for (int k = 0; k < g->count; k++) assert_false(g->nodes[i].gone[k]);
     }
@@ -195,12 +195,12 @@ static void rest(uint64_t seed, void *context) {
     for (int i = 0; i < 5; i++) sim_step_wall(g.sim, i, (i - 2) * 3600 * SIM_SECOND);
     run_until(&g, 60 * SIM_SECOND);
     expect_peace(&g);
-    // Idle links to the judge carry beats and their acks, and no others are there.
+    // Idle links to the coordinator carry beats and their acks, and no others are there.
     assert_true(sim_count(g.sim).cuts > 0 || sim_count(g.sim).connections <= 8);
     close_group(&g);
 }
 
-static void it_beats_with_the_judge_alone(void **state) {
+static void it_beats_with_the_coordinator_alone(void **state) {
     (void)state;
     testing_for_seeds(10, rest, &(sim_options){ 0 });
 }
@@ -292,11 +292,11 @@ static void join(group *g) {
     char name[16];
     snprintf(name, sizeof name, "w%d", mine);
     open_node(g, mine, true);
-    node *n = &g->nodes[mine], *judge = &g->nodes[0];
-    env_enter(judge->env);
+    node *n = &g->nodes[mine], *coordinator = &g->nodes[0];
+    env_enter(coordinator->env);
     gw_status status =
-        members_admit(judge->members, 100 + (uint64_t)mine, name, n->address, &rank, &error);
-    env_leave(judge->env);
+        members_admit(coordinator->members, 100 + (uint64_t)mine, name, n->address, &rank, &error);
+    env_leave(coordinator->env);
     if (status) fail_msg("%s", error.text);
     assert_int_equal(rank, mine);
     env_enter(n->env);
@@ -351,7 +351,7 @@ static void suffer(uint64_t seed, void *context) {
         node *n = &g.nodes[i];
         if (sim_is_ghost(n->env) || n->is_fenced) continue;
         if (first < 0) first = i;
-        assert_int_equal(members_judge(n->members), first);
+        assert_int_equal(members_coordinator(n->members), first);
         assert_true(members_epoch(n->members) == members_epoch(g.nodes[first].members));
         for (int k = 0; k < 5; k++)
             if (k != i)
@@ -365,7 +365,7 @@ static void it_agrees_after_faults_of_all_kinds(void **state) {
     testing_for_seeds(60, suffer, NULL);
 }
 
-GW_TESTS(session_members, it_beats_with_the_judge_alone, it_declares_nobody_dead_for_being_slow,
+GW_TESTS(agent_members, it_beats_with_the_coordinator_alone, it_declares_nobody_dead_for_being_slow,
          it_knows_a_crashed_worker_within_a_second, it_knows_a_stopped_worker_within_seven_seconds,
          it_fences_a_worker_that_is_cut_off, it_lets_workers_join,
          it_agrees_after_faults_of_all_kinds);

@@ -175,6 +175,7 @@ static void it_takes_a_group_instead_of_a_place(void **state) {
     refuse(portless, GW_INVALID, "is 0, which the other workers cannot find");
 }
 
-GW_TESTS(rpc_options, it_takes_a_group_instead_of_a_place, it_takes_everything_from_the_environment,
+GW_TESTS(agent_options, it_takes_a_group_instead_of_a_place,
+         it_takes_everything_from_the_environment,
          it_takes_rank_and_world_size_from_options_or_the_url, it_refuses_a_wrong_place_in_the_job,
          it_refuses_a_wrong_address, it_refuses_a_wrong_name, it_refuses_wrong_times_and_threads);

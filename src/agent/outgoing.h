@@ -1,9 +1,9 @@
-// Shipments: messages on their way out, with the references and promises in them.
+// Outgoing messages: messages on their way out, with the references and promises in them.
 //
-// Values are encoded on the thread that has them, without the role. References are listed and promises made when the
-// message is sent, with the role, so that what the table of specials says is true at that moment.
+// Values are encoded on the thread that has them, without the loop lock. References are listed and promises made when the
+// message is sent, with the loop lock, so that what the table of attachments says is true at that moment.
 //
-// Ownership: lives on its user's stack; specials are held until shipment_fini. Threads: one.
+// Ownership: lives on its user's stack; attachments are held until outgoing_fini. Threads: one.
 #ifndef AGENT_OUTGOING_H
 #define AGENT_OUTGOING_H
 
@@ -12,42 +12,42 @@
 struct forward;
 
 typedef struct shipped {
-    uint8_t type;  // SPECIAL_...
+    uint8_t type;  // ATTACHMENT_...
     gw_handle *handle;
     struct forward *forward;  // of a promise, until it is sent
     size_t written_at;
 } shipped;
 
-enum { SHIPMENT_SPECIALS_KEPT = 2 };
+enum { SHIPMENT_ATTACHMENTS_KEPT = 2 };
 
-typedef struct shipment {
+typedef struct outgoing {
     agent *agent;
     message *message;  // until it is sent
     encoder encoder;
-    shipped *specials;
-    uint32_t special_count, special_capacity;
-    shipped kept[SHIPMENT_SPECIALS_KEPT];
+    shipped *attachments;
+    uint32_t attachment_count, attachment_capacity;
+    shipped kept[SHIPMENT_ATTACHMENTS_KEPT];
     bool resolves;   // references stand for their values
     uint64_t scope;  // in whose calls it is sent
-    int graph;       // the special of its tracked tensors; -1: none yet
+    int graph;       // the attachment of its tracked tensors; -1: none yet
     uint64_t frame;  // its last, once it is sent to another worker
-} shipment;
+} outgoing;
 
-// Always to be followed by shipment_fini.
-gw_status shipment_init(shipment *s, agent *a, message_kind kind, gw_error *error);
+// Always to be followed by outgoing_fini.
+gw_status outgoing_init(outgoing *s, agent *a, message_kind kind, gw_error *error);
 // The same message again, which has not been sent yet: numbers of large tensors are shared.
-gw_status shipment_init_again(shipment *s, const shipment *from, gw_error *error);
-void shipment_fini(shipment *s);  // without the role
+gw_status outgoing_init_again(outgoing *s, const outgoing *from, gw_error *error);
+void outgoing_fini(outgoing *s);  // without the loop lock
 
 // From here on tensors that need a gradient are tracked, as sent in calls of the scope of this id.
-void shipment_track(shipment *s, uint64_t scope);
+void outgoing_track(outgoing *s, uint64_t scope);
 
-gw_status shipment_put(shipment *s, gw_value v, gw_error *error);
-void shipment_put_error(shipment *s, const gw_error *e);
+gw_status outgoing_put(outgoing *s, gw_value v, gw_error *error);
+void outgoing_put_error(outgoing *s, const gw_error *e);
 
-// Sends it once. |specials_field| is where the head says where its table of specials is. On failure nothing has changed but
-// that the shipment cannot be sent any more.
-gw_status shipment_send_on_loop(shipment *s, int to, size_t specials_field, bool flush,
+// Sends it once. |attachments_field| is where the head says where its table of attachments is. On failure nothing has changed but
+// that the outgoing message cannot be sent any more.
+gw_status outgoing_send_on_loop(outgoing *s, int to, size_t attachments_field, bool flush,
                                 gw_error *error);
 
 #endif

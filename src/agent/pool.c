@@ -8,7 +8,7 @@
 
 // Calls nested to the last allowed depth still find a thread (docs/PROTOCOL.md, "Where a body runs").
 enum { THREADS_FOR_NO_HOPS = 504, THREADS_PER_HOP = 8 };
-_Static_assert(THREADS_FOR_NO_HOPS + THREADS_PER_HOP * LIMIT_HOPS <= LIMIT_THREADS,
+_Static_assert(THREADS_FOR_NO_HOPS + THREADS_PER_HOP * LIMIT_DEPTH <= LIMIT_THREADS,
                "the deepest call keeps within the limit");
 
 typedef struct pool_thread {
@@ -117,7 +117,7 @@ static pool_job *next_job(pool *p) {
     if (p->busy >= p->places) return NULL;
     list_each(l, &p->queue) {
         pool_job *j = list_entry(l, pool_job, link);
-        if (p->started >= THREADS_FOR_NO_HOPS + THREADS_PER_HOP * j->hops) continue;
+        if (p->started >= THREADS_FOR_NO_HOPS + THREADS_PER_HOP * j->depth) continue;
         pool_withdraw_on_loop(p, j);
         return j;
     }

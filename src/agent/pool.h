@@ -1,6 +1,6 @@
 // The pool: threads for bodies that wait or compute. docs/PROTOCOL.md, "Where a body runs".
 //
-// Threads: with the role held, but for the jobs' |run|.
+// Threads: with the loop lock held, but for the jobs' |run|.
 #ifndef AGENT_POOL_H
 #define AGENT_POOL_H
 
@@ -8,9 +8,10 @@
 
 typedef struct pool_job {
     list_node link;
-    int hops;
+    int depth;
     bool (*taken)(
-        struct pool_job *j);  // with the role, when a thread has taken it; false: not to be run now
+        struct pool_job
+            *j);  // with the loop lock, when a thread has taken it; false: not to be run now
     void (*run)(struct pool_job *j);  // without it
 } pool_job;
 

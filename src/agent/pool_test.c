@@ -62,7 +62,7 @@ static void run_all(void *arg) {
     env_enter(w->env);
     assert_int_equal(pool_start_on_loop(&w->pool, NULL), GW_OK);
     for (int i = 0; i < JOBS; i++) {
-        w->jobs[i] = (job){ .job = { .hops = 1, .taken = job_taken, .run = run_job },
+        w->jobs[i] = (job){ .job = { .depth = 1, .taken = job_taken, .run = run_job },
                             .work = w,
                             .number = i };
         pool_submit_on_loop(&w->pool, &w->jobs[i].job);
@@ -110,5 +110,5 @@ static void it_gives_the_place_of_who_waits_to_others(void **state) {
     testing_for_seeds(20, wait_in_one_place, NULL);
 }
 
-GW_TESTS(rpc_pool, it_runs_as_many_jobs_as_there_are_places,
+GW_TESTS(agent_pool, it_runs_as_many_jobs_as_there_are_places,
          it_gives_the_place_of_who_waits_to_others);

@@ -9,7 +9,7 @@ static size_t page_size(void) {
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-fork_mark fork_mark_open(void) {
+process_fork_mark process_fork_mark_open(void) {
     uint8_t *m =
         mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m == MAP_FAILED) return NULL;
@@ -21,11 +21,11 @@ fork_mark fork_mark_open(void) {
     return m;
 }
 
-void fork_mark_close(fork_mark m) {
+void process_fork_mark_close(process_fork_mark m) {
     if (m) munmap((void *)(uintptr_t)m, page_size());
 }
 
-_Noreturn void forked_end(const char *function) {
+_Noreturn void process_fork_end(const char *function) {
     log_line("%s returned in a process that it has forked: there it may only exec or _exit",
              function);
     _exit(1);

@@ -9,15 +9,15 @@
 #include <stdint.h>
 
 // A page that is zero in children; NULL where the kernel has none of this kind, and then nothing is noticed.
-typedef const volatile uint8_t *fork_mark;
+typedef const volatile uint8_t *process_fork_mark;
 
-fork_mark fork_mark_open(void);
-void fork_mark_close(fork_mark m);
+process_fork_mark process_fork_mark_open(void);
+void process_fork_mark_close(process_fork_mark m);
 
 // Ends this process, a child in which the body of |function| has returned: the answer is the parent's to give.
-_Noreturn void forked_end(const char *function);
+_Noreturn void process_fork_end(const char *function);
 
-static inline bool is_forked(fork_mark m) {
+static inline bool is_process_fork(process_fork_mark m) {
     return m && !*m;
 }
 

@@ -41,7 +41,7 @@ static void leave(gw_scope *root, const char *function, void (*ask)(agent *a), c
             scope_fail(root, GW_WRONG_STATE, "%s without gw_rpc_init", function);
         return;
     }
-    if (is_forked(a->mark)) {
+    if (is_process_fork(a->mark)) {
         agent_of(root);  // says so
         return;
     }

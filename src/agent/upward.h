@@ -1,4 +1,4 @@
-// What this room asks of the room of references, which provides it. All with the role held unless said otherwise.
+// What this room asks of the room of references, which provides it. All with the loop lock held unless said otherwise.
 #ifndef AGENT_UPWARD_H
 #define AGENT_UPWARD_H
 
@@ -33,7 +33,7 @@ void references_give_back_on_loop(agent *a);
 // Those that still have to be confirmed, accepted or given back.
 size_t references_pending(const agent *a);
 
-// A reference in a message to |to|: writes its bytes into the table of specials. On failure nothing has changed.
+// A reference in a message to |to|: writes its bytes into the table of attachments. On failure nothing has changed.
 bool reference_write_on_loop(gw_rref *r, int to, bytes *table, gw_error *error);
 // The message was not sent after all.
 void reference_unwrite_on_loop(gw_rref *r, int to, const uint8_t *written);
@@ -54,8 +54,8 @@ void by_value_fetch_on_loop(gw_future *f);  // starts that; nothing if it has be
 int by_value_producer_on_loop(const gw_future *f);
 // Asks the owner to keep it; false without memory for that.
 bool by_value_forward_on_loop(gw_future *f, int consumer, uint64_t promise);
-void by_value_free(struct by_value *b);  // without the role
-// Such a future, for a reference that is an argument of an operator: one count, NULL without memory. Without the role.
+void by_value_free(struct by_value *b);  // without the loop lock
+// Such a future, for a reference that is an argument of an operator: one count, NULL without memory. Without the loop lock.
 gw_future *by_value_open(gw_rref *r);
 
 // The callee's side. A creating request came: the entry of its result, one count. A request through a reference came: the
@@ -63,7 +63,7 @@ gw_future *by_value_open(gw_rref *r);
 gw_status entry_accept_on_loop(agent *a, int from, uint64_t id, uint64_t fork, entry **out,
                                gw_error *error);
 // Where it was asked for: |size| bytes, whatever they are.
-void entry_say_site_on_loop(entry *e, const char *site, size_t size);
+void entry_say_origin_on_loop(entry *e, const char *origin, size_t size);
 // Its value is what an object gives out in the turn |t|; NULL: no object's.
 void entry_say_turn_on_loop(entry *e, turn *t);
 gw_status entry_find_on_loop(agent *a, int from, uint64_t id, uint64_t fork, entry **out,
@@ -80,14 +80,14 @@ object *entry_object(const entry *e, gw_error *error);
 
 // At the agent's opening, at its end, and with its memory.
 gw_status graphs_open(agent *a, gw_error *error);
-void graphs_close(agent *a);  // without the role
+void graphs_close(agent *a);  // without the loop lock
 void graphs_free(agent *a);
 void graphs_stop_on_loop(agent *a, const gw_error *why);
 void graphs_lost_on_loop(agent *a, int rank);
 gw_status graphs_received_on_loop(agent *a, int from, message *m, gw_error *error);  // takes |m|
 size_t graphs_pending(const agent *a);  // passes under way
 
-// The tracked tensors of one message, whoever receives it: a handle, NULL without memory. Without the role.
+// The tracked tensors of one message, whoever receives it: a handle, NULL without memory. Without the loop lock.
 gw_handle *graph_open(agent *a, uint64_t scope);
 gw_status graph_add(gw_handle *graph, gw_tensor *x, uint32_t *out_slot, gw_error *error);
 // As reference_write_on_loop: |graph| in a message to |to|.

@@ -1,18 +1,18 @@
 // The environment: everything protocol code may know of the world outside it: clock, randomness, waiting, threads and
 // byte streams. The kernel (net/env_os.c) and the simulator (testing/sim.c) are two implementations of this one table.
 //
-// The loop role. Protocol state of an agent is touched only by the thread that holds the role of its env. A thread
+// the loop lock. Protocol state of an agent is touched only by the thread that holds the loop lock of its env. A thread
 // takes it with env_enter and gives it back with env_leave; pairs may nest. env_wait gives it away while it waits and
 // makes progress itself: it reads streams, fires timers and runs tasks until somebody wakes its waiter. All callbacks of
-// streams and timers run with the role; tasks run at the end of a turn *without* it, on whichever thread made the turn,
+// streams and timers run with the loop lock; tasks run at the end of a turn *without* it, on whichever thread made the turn,
 // so user code lives in tasks or in threads of its own.
 //
-// A turn is what a thread does between taking the role and giving it back: one enter-leave pair, or the callbacks of the
+// A turn is what a thread does between taking the loop lock and giving it back: one enter-leave pair, or the callbacks of the
 // streams and timers that were found ready together. Tasks of one turn run one after the other, in the order of
 // env_defer. Turns of streams and timers never overlap, tasks included: what comes from the network is handled in the
 // order in which it came. Only the tasks of a thread's own enter-leave pair may run beside them.
 //
-// Threads: env_now_ns, env_wall_ns, env_random_u64, env_held and env_enter from any thread. Everything else with the role held.
+// Threads: env_now_ns, env_wall_ns, env_random_u64, env_held and env_enter from any thread. Everything else with the loop lock held.
 #ifndef BASE_ENV_H
 #define BASE_ENV_H
 
@@ -35,13 +35,13 @@ typedef struct waiter {
     void *parked;  // for the env
 } waiter;
 
-// Something to do at the end of the turn, without the role. May be freed or deferred again by |run|.
+// Something to do at the end of the turn, without the loop lock. May be freed or deferred again by |run|.
 typedef struct task {
     list_node link;
     void (*run)(struct task *t);
 } task;
 
-// Zero-initialised; armed by env_set_timer. |fire| runs with the role, once for each arming. Disarmed before it is
+// Zero-initialised; armed by env_set_timer. |fire| runs with the loop lock, once for each arming. Disarmed before it is
 // freed.
 typedef struct timer {
     void (*fire)(struct timer *t);
@@ -114,12 +114,12 @@ static inline void env_leave(env *e) {
     e->class->leave(e);
 }
 
-// Whether this thread holds the role, for assertions.
+// Whether this thread holds the loop lock, for assertions.
 static inline bool env_held(env *e) {
     return e->class->held(e);
 }
 
-// Waits, with the role held before and after, until |w| is woken or |until_ns| has come. Returns w->woken. Runs the tasks
+// Waits, with the loop lock held before and after, until |w| is woken or |until_ns| has come. Returns w->woken. Runs the tasks
 // of the turn so far first; a time that is past still looks once at what is ready. Only in an outermost pair.
 static inline bool env_wait(env *e, waiter *w, int64_t until_ns) {
     return e->class->wait(e, w, until_ns);
@@ -181,7 +181,7 @@ static inline void conn_close(env *e, conn *c) {
     e->class->conn_close(c);
 }
 
-// Ends the environment: joins spawned threads, closes what is open. Not called with the role held.
+// Ends the environment: joins spawned threads, closes what is open. Not called with the loop lock held.
 static inline void env_close(env *e) {
     if (e) e->class->close(e);
 }

@@ -1,6 +1,6 @@
 #include "base/failpoint.h"
 
-#ifdef GW_PLANTED
+#ifdef GW_MUTATIONS
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -5,13 +5,13 @@
 //
 // The environment variable GW_FAILPOINT="before_reply:3" halts the process when it comes there for the third time (":1" may
 // be left out), as GW_FAILPOINT_OUT and GW_FAILPOINT_IN say: it writes one byte to the first descriptor and goes on when it
-// can read one from the second. A thread that halts with the loop role halts its whole agent.
+// can read one from the second. A thread that halts with the loop lock halts its whole agent.
 //
 // Threads: any.
 #ifndef BASE_FAILPOINT_H
 #define BASE_FAILPOINT_H
 
-#ifdef GW_PLANTED
+#ifdef GW_MUTATIONS
 
 #include <stdbool.h>
 

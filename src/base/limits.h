@@ -7,16 +7,16 @@
 
 enum {
     LIMIT_NAME_BYTES = GW_NAME_MAX,  // workers, functions, methods, store keys' parts
-    LIMIT_SITE_BYTES = 63,           // "train.c:12", where a reference was made
+    LIMIT_ORIGIN_BYTES = 63,         // "train.c:12", where a reference was made
     LIMIT_SITES = 4096,              // that one agent remembers
     LIMIT_DIMS = 32,                 // of one tensor
     LIMIT_ARGS = 1024,               // of one call
     LIMIT_NESTING = 32,              // lists and maps inside each other
-    LIMIT_HOPS = 64,                 // calls made by calls made by calls
+    LIMIT_DEPTH = 64,                // calls made by calls made by calls
     LIMIT_WORKERS = 4096,            // of one job
-    LIMIT_HELLO_BYTES = 4096,        // before a peer is known
-    LIMIT_HELLO_MS = 5000,
-    LIMIT_HELLO_COUNT = 64,          // connections that have not said who they are
+    LIMIT_HANDSHAKE_BYTES = 4096,    // before a peer is known
+    LIMIT_HANDSHAKE_MS = 5000,
+    LIMIT_HANDSHAKE_COUNT = 64,      // connections that have not said who they are
     LIMIT_FRAME_BYTES = 256 * 1024,  // body of one frame
     LIMIT_SEGMENTS = 16 * 1024,      // of one message
     LIMIT_VALUES = 1024 * 1024,      // of one message, elements of lists and maps counted
@@ -60,7 +60,7 @@ enum {
     ((uint64_t)1 << 30)  // arguments of calls of one worker that have not started
 #define LIMIT_UNSENT_BYTES ((uint64_t)16 << 30)  // per peer, queued or unacknowledged
 
-_Static_assert(LIMIT_HELLO_BYTES <= LIMIT_FRAME_BYTES, "a hello is a frame");
+_Static_assert(LIMIT_HANDSHAKE_BYTES <= LIMIT_FRAME_BYTES, "a hello is a frame");
 _Static_assert(LIMIT_TENSOR_BYTES <= LIMIT_MESSAGE_BYTES, "a tensor fits a message");
 _Static_assert(LIMIT_MESSAGE_BYTES <= LIMIT_UNSENT_BYTES, "a message fits the queue");
 

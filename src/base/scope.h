@@ -43,7 +43,7 @@ struct gw_scope {
     void *agent;  // rpc's
     scope_ids *ids;
     generator *random;   // |own_random| or the parent's
-    const char *worker;  // this worker's name, for trails; NULL without agent
+    const char *worker;  // this worker's name, for traces; NULL without agent
 
     // Owned.
     generator own_random;

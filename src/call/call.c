@@ -2,7 +2,7 @@
 
 #include "base/failpoint.h"
 #include "base/mem.h"
-#include "base/planted.h"
+#include "base/mutation.h"
 #include "call/cancel.h"
 #include "call/promise.h"
 #include "call/flow_control.h"
@@ -38,14 +38,14 @@ int64_t call_time_left_ns(gw_scope *s, gw_call_options options) {
 // Futures that have resolved travel as what they hold.
 static gw_status put_future(call *c, gw_scope *s, gw_future *f, gw_error *error) {
     result *r = f->agent == c->agent ? future_result(f) : NULL;
-    if (!r) return shipment_put(&c->shipment, gw_value_of_future(f), error);
+    if (!r) return outgoing_put(&c->outgoing, gw_value_of_future(f), error);
     if (result_error(r)) {
         *error = *result_error(r);
         return error->status;
     }
     gw_scope *inner = gw_scope_open(s);
     gw_value v = result_give(r, inner);
-    gw_status status = gw_ok(inner) ? shipment_put(&c->shipment, v, error) : GW_OK;
+    gw_status status = gw_ok(inner) ? outgoing_put(&c->outgoing, v, error) : GW_OK;
     gw_error failed = gw_scope_close(inner);
     if (!failed.status) return status;
     *error = failed;
@@ -55,7 +55,7 @@ static gw_status put_future(call *c, gw_scope *s, gw_future *f, gw_error *error)
 // An operator takes no references, but what is behind them.
 static gw_status put_value_behind(call *c, gw_scope *s, gw_rref *r, gw_error *error) {
     if (reference_agent(r) != c->agent)
-        return shipment_put(&c->shipment, gw_value_of_rref(r), error);
+        return outgoing_put(&c->outgoing, gw_value_of_rref(r), error);
     gw_future *f = by_value_open(r);
     if (!f) return error_set(error, GW_NO_MEMORY, "no memory for an argument");
     gw_status status = put_future(c, s, f, error);
@@ -65,9 +65,9 @@ static gw_status put_value_behind(call *c, gw_scope *s, gw_rref *r, gw_error *er
 
 static gw_status put_arg(call *c, gw_scope *s, gw_value v) {
     if (v.kind == GW_FUTURE) return put_future(c, s, v.as.future, &c->error);
-    if (v.kind == GW_RREF && c->shipment.resolves)
+    if (v.kind == GW_RREF && c->outgoing.resolves)
         return put_value_behind(c, s, v.as.rref, &c->error);
-    return shipment_put(&c->shipment, v, &c->error);
+    return outgoing_put(&c->outgoing, v, &c->error);
 }
 
 static gw_status put_args(call *c, gw_scope *s, int count, const gw_value *args) {
@@ -91,7 +91,7 @@ static void set_context(call *c, gw_scope *s) {
     if (of_body && !x->order) x->order = draw_order(c->agent);
     c->fixed.scope = gw_scope_id(s);
     c->fixed.order = of_body ? x->order : c->fixed.scope;
-    c->fixed.hops = (uint8_t)((x ? x->hops : 0) + 1);
+    c->fixed.depth = (uint8_t)((x ? x->depth : 0) + 1);
     c->fixed.untracked = !s->grad_enabled;
 }
 
@@ -102,17 +102,17 @@ static gw_status write_request(call *c, gw_scope *s, gw_target to, const char *f
     if (status) return status;
     c->through = to.rref;
     set_context(c, s);
-    if (c->fixed.hops > LIMIT_HOPS)
-        return error_set(e, GW_LIMIT, "calls made for calls, deeper than %d", LIMIT_HOPS);
+    if (c->fixed.depth > LIMIT_DEPTH)
+        return error_set(e, GW_LIMIT, "calls made for calls, deeper than %d", LIMIT_DEPTH);
     if (count < 0 || count > LIMIT_ARGS)
         return error_set(e, GW_LIMIT, "%d arguments, at most %d", count, LIMIT_ARGS);
     if (count && !args) return error_set(e, GW_INVALID, "%d arguments at NULL", count);
     c->fixed.key = generator_split(s->random);
-    status = shipment_init(&c->shipment, c->agent, KIND_REQUEST, e);
+    status = outgoing_init(&c->outgoing, c->agent, KIND_REQUEST, e);
     if (status) return status;
-    c->shipment.resolves = !to.rref && registry_find_operator(function);
-    if (s->grad_enabled) shipment_track(&c->shipment, c->fixed.scope);
-    request_write(&c->shipment.message->head, &c->fixed, function, c->site, (uint32_t)count);
+    c->outgoing.resolves = !to.rref && registry_find_operator(function);
+    if (s->grad_enabled) outgoing_track(&c->outgoing, c->fixed.scope);
+    request_write(&c->outgoing.message->head, &c->fixed, function, c->origin, (uint32_t)count);
     return put_args(c, s, count, args);
 }
 
@@ -149,12 +149,12 @@ static gw_status open_future(call *c, const char *name, int64_t length_ms) {
 void call_init_fetch(call *c, gw_scope *s, int owner) {
     int64_t length_ms;
     *c = (call){
-        .agent = s->agent, .scope = s, .function = "gw_to_here", .to = owner, .fixed.hops = 1
+        .agent = s->agent, .scope = s, .function = "gw_to_here", .to = owner, .fixed.depth = 1
     };
     c->deadline_ns = deadline_of(c->agent, s, (gw_call_options){ 0 }, &length_ms);
     context *x = context_of(s);
     c->context = x;
-    c->fixed.hops = (uint8_t)((x ? x->hops : 0) + 1);
+    c->fixed.depth = (uint8_t)((x ? x->depth : 0) + 1);
     if (open_future(c, "gw_to_here", length_ms))
         explain(c, "gw_to_here");
     else
@@ -165,7 +165,7 @@ void call_init(call *c, gw_scope *s, gw_call_options options, gw_target to, cons
                int count, const gw_value *args, bool wants_reply) {
     // Only what stays there has a place where it was asked for.
     *c = (call){
-        .agent = s->agent, .scope = s, .to = -1, .site = wants_reply ? NULL : options.site
+        .agent = s->agent, .scope = s, .to = -1, .origin = wants_reply ? NULL : options.origin
     };
     gw_status status = check_name(function, &c->error);
     const char *name = c->function = status ? "" : function;
@@ -182,17 +182,17 @@ void call_init_again(call *c, gw_scope *s, const call *from, gw_target to) {
     *c = *from;
     c->to = -1;
     c->future = NULL;
-    c->shipment = (shipment){ 0 };
+    c->outgoing = (outgoing){ 0 };
     gw_status status = c->error.status;
     if (open_future(c, c->function, c->length_ms)) status = GW_NO_MEMORY;
     if (!status) status = target_resolve(c->agent, to, &c->to, &c->error);
-    if (!status) status = shipment_init_again(&c->shipment, &from->shipment, &c->error);
+    if (!status) status = outgoing_init_again(&c->outgoing, &from->outgoing, &c->error);
     c->fixed.key = generator_split(s->random);
     if (status) set_error(c, status, c->function);
 }
 
 void call_fini(call *c) {
-    shipment_fini(&c->shipment);
+    outgoing_fini(&c->outgoing);
     handle_release(c->future);
 }
 
@@ -207,18 +207,18 @@ static gw_status check_flight(call *c) {
             reference_check_on_loop(c->through, &c->fixed.target, &c->fixed.target_fork, &c->error);
     if (!status) status = agent_check_on_loop(a, c->to, &c->error);
     if (status) return status;
-    if (a->phase == AGENT_DRAINING && c->fixed.hops == 1)
+    if (a->phase == AGENT_DRAINING && c->fixed.depth == 1)
         return error_set(&c->error, GW_WRONG_STATE, "a call after shutdown");
     if (c->context && (status = context_check_cancelled(c->context->scope, &c->error)))
         return status;
     return GW_OK;
 }
 
-void call_await_room_on_loop(call *c) {
+void call_await_flow_on_loop(call *c) {
     if (c->error.status) return;
-    uint64_t size = c->shipment.message ? message_size(c->shipment.message) : 0;
-    gw_status status = room_await_on_loop(c->agent, c->scope, c->to, size, c->future != NULL,
-                                          c->deadline_ns, &c->error);
+    uint64_t size = c->outgoing.message ? message_size(c->outgoing.message) : 0;
+    gw_status status = flow_wait_on_loop(c->agent, c->scope, c->to, size, c->future != NULL,
+                                         c->deadline_ns, &c->error);
     if (status) set_error(c, status, c->function);
 }
 
@@ -229,7 +229,7 @@ static uint64_t time_left_ns(const call *c) {
 }
 
 static void number(call *c) {
-    message *m = c->shipment.message;
+    message *m = c->outgoing.message;
     c->fixed.call = ++c->agent->last_call;
     c->fixed.time_left_ns = time_left_ns(c);
     if (m->kind == KIND_FETCH) {
@@ -258,7 +258,7 @@ static gw_status expect(call *c) {
     f->to = c->to;
     f->deadline.fire = expire;
     list_append(&m->calls, &f->sibling);
-    if (m->call_count++ == 0) roster_await_on_loop(c->agent, c->to, true);
+    if (m->call_count++ == 0) member_table_await_on_loop(c->agent, c->to, true);
     handle_retain(f);
     return GW_OK;
 }
@@ -272,8 +272,8 @@ static void forget(gw_future *f) {
     list_remove(&f->sibling);
     list_remove(&f->made);
     member *m = agent_member(a, f->to);
-    if (--m->call_count == 0) roster_await_on_loop(a, f->to, false);
-    room_call_ended_on_loop(a, m);
+    if (--m->call_count == 0) member_table_await_on_loop(a, f->to, false);
+    flow_call_ended_on_loop(a, m);
 }
 
 static void finish(gw_future *f, result *r) {
@@ -304,9 +304,9 @@ gw_status call_send_on_loop(call *c) {
     }
     a->calls_made++;
     failpoint("before_send");
-    status = shipment_send_on_loop(&c->shipment, c->to, REQUEST_SPECIALS_FIELD, true, &c->error);
+    status = outgoing_send_on_loop(&c->outgoing, c->to, REQUEST_ATTACHMENTS_FIELD, true, &c->error);
     if (!status) {
-        if (c->future) c->future->frame = c->shipment.frame;
+        if (c->future) c->future->frame = c->outgoing.frame;
         return GW_OK;
     }
     set_error(c, status, function);
@@ -386,7 +386,7 @@ static void resolve_call(void *user, result *r) {
     future_release_on_loop(f);
 }
 
-#ifdef GW_PLANTED
+#ifdef GW_MUTATIONS
 static gw_future *oldest_call(agent *a, int to) {
     list_node *calls = &agent_member(a, to)->calls;
     return list_is_empty(calls) ? NULL : list_entry(calls->next, gw_future, sibling);
@@ -404,10 +404,10 @@ gw_status call_replied_on_loop(agent *a, int from, message *m, gw_error *error) 
         return status;
     }
     gw_future *f = map_find(&a->calls, fixed.id);
-    if (planted(PLANTED_REPLY_NOT_DEDUPLICATED) && !f) f = oldest_call(a, from);
+    if (has_mutation(MUTATION_REPLY_NOT_DEDUPLICATED) && !f) f = oldest_call(a, from);
     if (!f || f->to != from) {
         a->replies_dropped++;
-        reply_drop_on_loop(a, from, m, fixed.specials_at);
+        reply_drop_on_loop(a, from, m, fixed.attachments_at);
         return GW_OK;
     }
     f->honoured = fixed.forwarded;

@@ -9,10 +9,10 @@
 typedef struct call {
     agent *agent;
     gw_future *future;  // one count; NULL: nobody waits for a reply
-    shipment shipment;
+    outgoing outgoing;
     request_fixed fixed;
     const gw_rref *through;  // a method of what it names
-    const char *site;        // of gw_remote
+    const char *origin;      // of gw_remote
     context *context;        // of the call that it is made for; NULL: none
     gw_scope *scope;
     const char *function;
@@ -21,22 +21,22 @@ typedef struct call {
     gw_error error;  // why it cannot be sent; its status is GW_OK if it can
 } call;
 
-// Writes the request. Always to be followed by call_fini. Without the role.
+// Writes the request. Always to be followed by call_fini. Without the loop lock.
 void call_init(call *c, gw_scope *s, gw_call_options options, gw_target to, const char *function,
                int count, const gw_value *args, bool wants_reply);
 void call_init_fetch(call *c, gw_scope *s, int owner);  // the caller writes the message
-void call_fini(call *c);                                // without the role
+void call_fini(call *c);                                // without the loop lock
 
 // The same call to somebody else: what |from| has encoded, which has not been sent yet, is copied.
 void call_init_again(call *c, gw_scope *s, const call *from, gw_target to);
 
 // Waits until there is room for it. Before anything that is to be drawn in the order of sending.
-void call_await_room_on_loop(call *c);
+void call_await_flow_on_loop(call *c);
 
-// Sends it; on failure c->error is set, with its trail and outcome.
+// Sends it; on failure c->error is set, with its trace and outcome.
 gw_status call_send_on_loop(call *c);
 
-// Sends it from outside the role; if that fails, so does its future.
+// Sends it from outside the loop lock; if that fails, so does its future.
 void call_start(call *c);
 gw_value call_sync(call *c, gw_scope *s);  // and waits
 

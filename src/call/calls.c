@@ -9,7 +9,7 @@
 gw_value call_sync(call *c, gw_scope *s) {
     agent *a = c->agent;
     env_enter(a->env);
-    call_await_room_on_loop(c);
+    call_await_flow_on_loop(c);
     if (call_send_on_loop(c) == GW_OK && !future_wait_on_loop(c->future, s, c->deadline_ns))
         call_expire_on_loop(c->future);
     env_leave(a->env);
@@ -42,7 +42,7 @@ gw_value gw_rpc_sync_values(gw_scope *s, gw_call_options options, gw_target to,
 void call_start(call *c) {
     agent *a = c->agent;
     env_enter(a->env);
-    call_await_room_on_loop(c);
+    call_await_flow_on_loop(c);
     if (call_send_on_loop(c)) {
         future_fail_on_loop(c->future, &c->error);
     } else if (c->deadline_ns != ENV_NEVER) {
@@ -76,7 +76,7 @@ void gw_rpc_notify_values(gw_scope *s, gw_call_options options, gw_target to, co
     call_init(&c, s, options, to, function, count, args, false);
     c.fixed.one_way = 1;
     env_enter(a->env);
-    call_await_room_on_loop(&c);
+    call_await_flow_on_loop(&c);
     call_send_on_loop(&c);
     env_leave(a->env);
     if (c.error.status) scope_fail_with(s, &c.error);
@@ -110,7 +110,7 @@ static bool is_usable(gw_scope *s, const gw_future *f) {
     if (!f || f == &future_poison) {
         scope_fail(s, GW_INVALID,
                    f ? "a future of a call that failed in its own scope" : "the future is NULL");
-    } else if (is_forked(f->agent->mark)) {
+    } else if (is_process_fork(f->agent->mark)) {
         scope_fail(s, GW_WRONG_STATE, "this process was forked from the one that has the future");
     } else if (context_of(s) && s->agent != f->agent) {
         // What runs here gives up its place and turns while it waits, which are its own agent's.

@@ -1,7 +1,7 @@
 #include "call/cancel.h"
 
 #include "base/mem.h"
-#include "base/planted.h"
+#include "base/mutation.h"
 #include "call/call.h"
 #include "future/result.h"
 #include "agent/work.h"
@@ -62,7 +62,7 @@ void work_release_on_loop(work *w) {
 void work_cancel_on_loop(work *w, cancel_reason reason) {
     if (w->cancelled) return;
     atomic_store_explicit(&w->cancelled, (uint8_t)reason, memory_order_release);
-    if (planted(PLANTED_CANCEL_IGNORED)) return;
+    if (has_mutation(MUTATION_CANCEL_IGNORED)) return;
     w->count++;
     for (list_node *l; (l = list_take(&w->calls));)
         future_cancel_on_loop(list_entry(l, gw_future, made));

@@ -8,7 +8,7 @@
 
 enum { SAME_MAX = 3 };  // calls of one function by itself that are all named
 
-// What does not fit is cut out of the middle of the trail: who asked, and what went wrong in the end, matter most.
+// What does not fit is cut out of the middle of the trace: who asked, and what went wrong in the end, matter most.
 static void prefix(gw_error *error, const char *name) {
     static const char cut[] = "...: ";
     size_t needed = strlen(name) + 2 + strlen(error->text), room = sizeof error->text - 1;
@@ -62,7 +62,7 @@ static void fold(gw_error *error, const char *function) {
     }
 }
 
-void error_add_trail(gw_error *error, const char *worker, const char *function) {
+void error_add_trace(gw_error *error, const char *worker, const char *function) {
     if (!error->worker[0]) snprintf(error->worker, sizeof error->worker, "%s", worker);
     if (!error->function[0]) snprintf(error->function, sizeof error->function, "%.127s", function);
     // Operators and accessors say their own name already.

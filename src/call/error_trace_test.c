@@ -13,26 +13,26 @@ static gw_error error_of(const char *text) {
 static void it_names_each_worker_and_function_on_the_way(void **state) {
     (void)state;
     gw_error e = error_of("no more memory");
-    error_add_trail(&e, "w2", "g");
-    error_add_trail(&e, "w1", "f");
+    error_add_trace(&e, "w2", "g");
+    error_add_trace(&e, "w1", "f");
     assert_string_equal(e.text, "w1: f: w2: g: no more memory");
     assert_string_equal(e.worker, "w2");
     assert_string_equal(e.function, "g");
     e = error_of("gw.add: 2 plus 3");
-    error_add_trail(&e, "w1", "gw.add");
+    error_add_trace(&e, "w1", "gw.add");
     assert_string_equal(e.text, "w1: gw.add: 2 plus 3");
 }
 
 static void it_does_not_repeat_what_calls_itself(void **state) {
     (void)state;
     gw_error e = error_of("too deep");
-    for (int i = 0; i < 3; i++) error_add_trail(&e, i % 2 ? "w1" : "w2", "f");
+    for (int i = 0; i < 3; i++) error_add_trace(&e, i % 2 ? "w1" : "w2", "f");
     assert_string_equal(e.text, "w2: f: w1: f: w2: f: too deep");
-    for (int i = 3; i < 5; i++) error_add_trail(&e, i % 2 ? "w1" : "w2", "f");
+    for (int i = 3; i < 5; i++) error_add_trace(&e, i % 2 ? "w1" : "w2", "f");
     assert_string_equal(e.text, "w2: f: w1: f: ... (2 more): w2: f: too deep");
-    for (int i = 5; i < 64; i++) error_add_trail(&e, i % 2 ? "w1" : "w2", "f");
+    for (int i = 5; i < 64; i++) error_add_trace(&e, i % 2 ? "w1" : "w2", "f");
     assert_string_equal(e.text, "w1: f: w2: f: ... (61 more): w2: f: too deep");
-    error_add_trail(&e, "w3", "main");
+    error_add_trace(&e, "w3", "main");
     assert_string_equal(e.text, "w3: main: w1: f: w2: f: ... (61 more): w2: f: too deep");
 }
 
@@ -42,7 +42,7 @@ static void it_cuts_the_middle_of_what_is_too_long(void **state) {
     for (int i = 0; i < 200; i++) {
         char function[16];
         snprintf(function, sizeof function, "function%d", i % 2);
-        error_add_trail(&e, "worker", function);
+        error_add_trace(&e, "worker", function);
     }
     assert_non_null(strstr(e.text, "...: "));
     assert_int_equal(strncmp(e.text, "worker: function1: ", 19), 0);
@@ -50,5 +50,5 @@ static void it_cuts_the_middle_of_what_is_too_long(void **state) {
     assert_true(strlen(e.text) < sizeof e.text);
 }
 
-GW_TESTS(rpc_trail, it_names_each_worker_and_function_on_the_way,
+GW_TESTS(call_error_trace, it_names_each_worker_and_function_on_the_way,
          it_does_not_repeat_what_calls_itself, it_cuts_the_middle_of_what_is_too_long);

@@ -32,8 +32,8 @@ static gw_status overloaded(const agent *a, const member *m, bool counts, gw_err
 }
 
 static void wake_first(agent *a, member *m) {
-    if (list_is_empty(&m->awaiting_room)) return;
-    env_wake(a->env, &list_entry(m->awaiting_room.next, room_wait, link)->waiter);
+    if (list_is_empty(&m->flow_waiting)) return;
+    env_wake(a->env, &list_entry(m->flow_waiting.next, room_wait, link)->waiter);
 }
 
 // One after the other, in the order in which they came: a small request does not overtake a large one for ever.
@@ -41,15 +41,15 @@ static gw_status wait(agent *a, gw_scope *s, member *m, uint64_t size, bool coun
                       int64_t until_ns, gw_error *error) {
     gw_status status = GW_OK;
     room_wait w = { .waiter.what = "room for a request" };
-    list_append(&m->awaiting_room, &w.link);
+    list_append(&m->flow_waiting, &w.link);
     while (!m->lost && a->phase != AGENT_LEFT) {
-        if (m->awaiting_room.next == &w.link && has_room(a, m, size, counts)) break;
+        if (m->flow_waiting.next == &w.link && has_room(a, m, size, counts)) break;
         if ((status = context_check_cancelled(s, error))) break;
         if (env_now_ns(a->env) >= until_ns) {
             status = overloaded(a, m, counts, error);
             break;
         }
-        if (is_remote(a, m->worker.rank)) peers_await_room(a->peers, m->worker.rank);
+        if (is_remote(a, m->worker.rank)) peers_await_writable(a->peers, m->worker.rank);
         w.waiter.woken = false;
         context_wait_on_loop(a, s, &w.waiter, until_ns);
     }
@@ -58,11 +58,11 @@ static gw_status wait(agent *a, gw_scope *s, member *m, uint64_t size, bool coun
     return status;
 }
 
-gw_status room_await_on_loop(agent *a, gw_scope *s, int to, uint64_t size, bool counts,
-                             int64_t until_ns, gw_error *error) {
+gw_status flow_wait_on_loop(agent *a, gw_scope *s, int to, uint64_t size, bool counts,
+                            int64_t until_ns, gw_error *error) {
     member *m = agent_member(a, to);
     bool room = has_room(a, m, size, counts);
-    if (room && list_is_empty(&m->awaiting_room)) return GW_OK;
+    if (room && list_is_empty(&m->flow_waiting)) return GW_OK;
     gw_error ignored;
     if (!context_check_wait(s, &ignored)) return wait(a, s, m, size, counts, until_ns, error);
     return room || m->lost ? GW_OK : overloaded(a, m, counts, error);
@@ -70,45 +70,45 @@ gw_status room_await_on_loop(agent *a, gw_scope *s, int to, uint64_t size, bool 
 
 // ---- Replies ----
 
-bool room_for_replies_on_loop(agent *a, int rank) {
+bool flow_has_capacity_on_loop(agent *a, int rank) {
     return !is_remote(a, rank) || peers_backlog_bytes(a->peers, rank) <= a->limits.backlog_bytes;
 }
 
-void room_hold_on_loop(serving *s, bool admitted) {
+void flow_defer_on_loop(served_call *s, bool admitted) {
     member *m = agent_member(s->agent, s->caller);
     s->state = SERVING_ROOM;
-    list_append(admitted ? &m->held_admitted : &m->held, &s->held_link);
-    peers_await_room(s->agent->peers, s->caller);
+    list_append(admitted ? &m->deferred_admitted : &m->held, &s->held_link);
+    peers_await_writable(s->agent->peers, s->caller);
 }
 
 static void release_held(agent *a, member *m) {
     int rank = m->worker.rank;
-    while (room_for_replies_on_loop(a, rank)) {
-        // Those that their strands have let go came first.
-        list_node *l = list_take(&m->held_admitted);
+    while (flow_has_capacity_on_loop(a, rank)) {
+        // Those that their call queue have let go came first.
+        list_node *l = list_take(&m->deferred_admitted);
         if (l) {
-            serving_admit_on_loop(list_entry(l, serving, held_link));
+            served_call_admit_on_loop(list_entry(l, served_call, held_link));
         } else if ((l = list_take(&m->held))) {
-            serving_queue_on_loop(list_entry(l, serving, held_link));
+            served_call_queue_on_loop(list_entry(l, served_call, held_link));
         } else {
             return;
         }
     }
-    peers_await_room(a->peers, rank);
+    peers_await_writable(a->peers, rank);
 }
 
 // ---- Both ----
 
-void room_came_on_loop(agent *a, int rank) {
+void flow_resume_on_loop(agent *a, int rank) {
     member *m = agent_member(a, rank);
     if (!m->lost && a->phase != AGENT_LEFT) release_held(a, m);
     wake_first(a, m);
 }
 
-void room_call_ended_on_loop(agent *a, member *m) {
+void flow_call_ended_on_loop(agent *a, member *m) {
     wake_first(a, m);
 }
 
-void rooms_close_on_loop(agent *a) {
+void flow_close_on_loop(agent *a) {
     for (int rank = 0; rank < a->member_count; rank++) wake_first(a, agent_member(a, rank));
 }

@@ -1,27 +1,27 @@
 // Room: nobody queues without end for a worker that does not read, or does not answer. docs/PROTOCOL.md, "Backlogs".
 //
 // Whoever calls waits until there is room for the request; replies always have room, but while too many bytes of them are
-// waiting no further call of the same caller is started. Threads: with the role.
+// waiting no further call of the same caller is started. Threads: with the loop lock.
 #ifndef CALL_FLOW_CONTROL_H
 #define CALL_FLOW_CONTROL_H
 
 #include "agent/context.h"
 
-struct serving;
+struct served_call;
 
 // Waits with the thread of |s|, if it may wait, until a request of |size| bytes may be queued for |to|, at most |until_ns|.
 // |counts|: as a call that is out. OVERLOADED; CANCELLED.
-gw_status room_await_on_loop(agent *a, gw_scope *s, int to, uint64_t size, bool counts,
-                             int64_t until_ns, gw_error *error);
+gw_status flow_wait_on_loop(agent *a, gw_scope *s, int to, uint64_t size, bool counts,
+                            int64_t until_ns, gw_error *error);
 
 // Something has been acknowledged by |rank|, or it is lost.
-void room_came_on_loop(agent *a, int rank);
-void room_call_ended_on_loop(agent *a, member *m);  // to |m|
-void rooms_close_on_loop(agent *a);
+void flow_resume_on_loop(agent *a, int rank);
+void flow_call_ended_on_loop(agent *a, member *m);  // to |m|
+void flow_close_on_loop(agent *a);
 
 // Whether a call of |rank| may be started.
-bool room_for_replies_on_loop(agent *a, int rank);
-// It is not started until there is room. |admitted|: by its strand.
-void room_hold_on_loop(struct serving *s, bool admitted);
+bool flow_has_capacity_on_loop(agent *a, int rank);
+// It is not started until there is room. |admitted|: by its call queue.
+void flow_defer_on_loop(struct served_call *s, bool admitted);
 
 #endif

@@ -92,7 +92,7 @@ static void run_end(object *o, bool has_place) {
                   .agent = a,
                   .may_wait = has_place,
                   .has_place = has_place,
-                  .hops = 1,  // a body like others: what it calls is served while the job drains
+                  .depth = 1,  // a body like others: what it calls is served while the job drains
                   .deadline_ns = ENV_NEVER,
                   .function = o->class->name };
     gw_scope *s = c.scope;

@@ -1,7 +1,7 @@
 // Objects and their turns. docs/PROTOCOL.md, "Objects and turns".
 //
 // Ownership: a reference's entry has the object; who calls one keeps the entry, too. A turn is counted, and outlives its
-// object where values that the object has given out are changed in it. Threads: turns with the role; the struct and the
+// object where values that the object has given out are changed in it. Threads: turns with the loop lock; the struct and the
 // scope of an object belong to whoever has its turn.
 #ifndef CALL_OBJECT_H
 #define CALL_OBJECT_H
@@ -12,7 +12,7 @@ struct context;
 
 typedef struct turn_request {
     list_node link;
-    void (*granted)(struct turn_request *r);  // with the role
+    void (*granted)(struct turn_request *r);  // with the loop lock
 } turn_request;
 
 typedef struct turn {
@@ -40,17 +40,17 @@ typedef struct held_turn {
     turn *turn;
     gw_scope *scope;                    // whose end gives it back
     bool holds;                         // not while its context waits
-    void (*left)(struct held_turn *h);  // with the role, when |scope| has ended; may be NULL
+    void (*left)(struct held_turn *h);  // with the loop lock, when |scope| has ended; may be NULL
 } held_turn;
 
-// Makes the object in a scope seeded with |key|; NULL with |s| failed. Without the role.
+// Makes the object in a scope seeded with |key|; NULL with |s| failed. Without the loop lock.
 object *object_open(agent *a, gw_scope *s, const class *c, uint64_t key, struct context *during,
                     const gw_args *args);
 void object_end_on_loop(object *o);  // nobody uses it any more: closes it in its turn, on the pool
-void object_close(object *o);        // at once, where it may not wait; without the role
+void object_close(object *o);        // at once, where it may not wait; without the loop lock
 
 turn *turn_open_on_loop(agent *a);  // one count, NULL without memory
-turn *turn_retain(turn *t);         // with the role or without, as releasing
+turn *turn_retain(turn *t);         // with the loop lock or without, as releasing
 void turn_release(turn *t);         // NULL is fine
 
 // True if the turn was free; else |r| is granted later.
@@ -65,7 +65,7 @@ void turn_end_on_loop(held_turn *h);
 void turn_pause_on_loop(held_turn *h);
 void turn_resume_on_loop(held_turn *h, struct context *c);
 
-// Before a turn ends: what went wrong in the object's scope is an error of |s|. Without the role.
+// Before a turn ends: what went wrong in the object's scope is an error of |s|. Without the loop lock.
 void object_settle(object *o, gw_scope *s);
 
 #endif

@@ -258,7 +258,7 @@ gw_status promise_received_on_loop(agent *a, int from, message *m, gw_error *err
         if (!status && !wanted) refuse_early(f, from);
     }
     if (!wanted) {
-        reply_drop_on_loop(a, from, m, fixed.specials_at);
+        reply_drop_on_loop(a, from, m, fixed.attachments_at);
         return status == GW_NO_MEMORY ? GW_OK : status;
     }
     reply_resolve_on_loop(a, from, m, &fixed, value_at, true, resolve_from, handle_retain(f));

@@ -2,20 +2,20 @@
 
 #include <string.h>
 
-const char *site_base(const char *site) {
-    const char *slash = site ? strrchr(site, '/') : NULL;
-    return slash ? slash + 1 : site ? site : "";
+const char *origin_base(const char *origin) {
+    const char *slash = origin ? strrchr(origin, '/') : NULL;
+    return slash ? slash + 1 : origin ? origin : "";
 }
 
-void request_write(bytes *head, const request_fixed *fixed, const char *function, const char *site,
-                   uint32_t arg_count) {
-    const char *base = site_base(site);
-    size_t site_size = strnlen(base, LIMIT_SITE_BYTES);
+void request_write(bytes *head, const request_fixed *fixed, const char *function,
+                   const char *origin, uint32_t arg_count) {
+    const char *base = origin_base(origin);
+    size_t origin_size = strnlen(base, LIMIT_ORIGIN_BYTES);
     bytes_put(head, fixed, sizeof *fixed);
     bytes_put_u32(head, 0);  // the trailer
     bytes_put_text(head, function);
-    bytes_put_u32(head, (uint32_t)site_size);
-    bytes_put(head, base, site_size);
+    bytes_put_u32(head, (uint32_t)origin_size);
+    bytes_put(head, base, origin_size);
     bytes_put_u32(head, arg_count);
 }
 
@@ -54,11 +54,11 @@ gw_status request_read(const message *m, request_header *out, gw_error *error) {
     reader_take(&r, reader_u32(&r));
     if (!reader_text(&r, out->function, sizeof out->function))
         return error_set(error, GW_PROTOCOL, "request: no name of a function");
-    out->site_size = reader_u32(&r);
-    out->site = reader_take(&r, out->site_size);
-    if (out->site_size > LIMIT_SITE_BYTES)
-        return error_set(error, GW_LIMIT, "request: a site of %u bytes, at most %d", out->site_size,
-                         LIMIT_SITE_BYTES);
+    out->origin_size = reader_u32(&r);
+    out->origin = reader_take(&r, out->origin_size);
+    if (out->origin_size > LIMIT_ORIGIN_BYTES)
+        return error_set(error, GW_LIMIT, "request: a site of %u bytes, at most %d",
+                         out->origin_size, LIMIT_ORIGIN_BYTES);
     out->arg_count = reader_u32(&r);
     if (r.failed) return error_set(error, GW_PROTOCOL, "request: cut off");
     if (out->arg_count > LIMIT_ARGS)
@@ -67,8 +67,8 @@ gw_status request_read(const message *m, request_header *out, gw_error *error) {
     const request_fixed *f = &out->fixed;
     if (!f->call || f->call >> ID_COUNT_BITS)
         return error_set(error, GW_PROTOCOL, "request: call %llu", (unsigned long long)f->call);
-    if (f->hops < 1 || f->hops > LIMIT_HOPS)
-        return error_set(error, GW_LIMIT, "request: %d hops, at most %d", f->hops, LIMIT_HOPS);
+    if (f->depth < 1 || f->depth > LIMIT_DEPTH)
+        return error_set(error, GW_LIMIT, "request: %d hops, at most %d", f->depth, LIMIT_DEPTH);
     if (f->one_way > 1 || (f->one_way && f->result) || f->untracked > 1 || f->zero)
         return error_set(error, GW_PROTOCOL, "request: zero bytes are not");
     out->args_at = (size_t)(r.at - m->head.data);

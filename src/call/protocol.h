@@ -54,8 +54,8 @@ typedef struct request_fixed {
     uint64_t time_left_ns;  // 0: no deadline
     uint64_t target, target_fork;
     uint64_t result, result_fork;
-    uint32_t specials_at;
-    uint8_t hops;
+    uint32_t attachments_at;
+    uint8_t depth;
     uint8_t one_way;    // nobody wants a reply
     uint8_t untracked;  // the caller records nothing: no tensor of the reply is tracked
     uint8_t zero;
@@ -68,15 +68,15 @@ typedef struct request_header {
     uint32_t arg_count;
     size_t args_at;
     char function[LIMIT_NAME_BYTES + 1];
-    const uint8_t *site;  // in the message; no text that ends
-    uint32_t site_size;
+    const uint8_t *origin;  // in the message; no text that ends
+    uint32_t origin_size;
 } request_header;
 
 // Appends the header; arguments follow. |fixed| may be written again later by request_amend.
-// |site| says where the reference to the result was made: what is behind the last "/" of it, cut; NULL: nowhere.
-void request_write(bytes *head, const request_fixed *fixed, const char *function, const char *site,
-                   uint32_t arg_count);
-const char *site_base(const char *site);  // what is behind its last "/", "" for NULL
+// |origin| says where the reference to the result was made: what is behind the last "/" of it, cut; NULL: nowhere.
+void request_write(bytes *head, const request_fixed *fixed, const char *function,
+                   const char *origin, uint32_t arg_count);
+const char *origin_base(const char *origin);  // what is behind its last "/", "" for NULL
 void request_amend(bytes *head, const request_fixed *fixed);
 gw_status request_read(const message *m, request_header *out, gw_error *error);
 
@@ -86,7 +86,7 @@ void fetch_amend(bytes *head, uint64_t call, uint64_t time_left_ns);
 // The first bytes of a reply or promise value.
 typedef struct reply_fixed {
     uint64_t id;  // of the call or promise
-    uint32_t specials_at;
+    uint32_t attachments_at;
     uint8_t outcome;  // REPLY_VALUE or REPLY_ERROR
     uint8_t zero[3];
     uint32_t forwarded;
@@ -101,10 +101,10 @@ void reply_write(bytes *head, const reply_fixed *fixed);
 void reply_amend(bytes *head, const reply_fixed *fixed);
 gw_status reply_read(const message *m, reply_fixed *out, size_t *out_value_at, gw_error *error);
 
-// Where |specials_at| stands in the head.
+// Where |attachments_at| stands in the head.
 enum {
-    REQUEST_SPECIALS_FIELD = offsetof(request_fixed, specials_at),
-    REPLY_SPECIALS_FIELD = offsetof(reply_fixed, specials_at)
+    REQUEST_ATTACHMENTS_FIELD = offsetof(request_fixed, attachments_at),
+    REPLY_ATTACHMENTS_FIELD = offsetof(reply_fixed, attachments_at)
 };
 
 #endif

@@ -20,7 +20,7 @@ static gw_status read_back(message *m, request_header *out) {
 
 static void it_reads_the_request_it_has_written(void **state) {
     (void)state;
-    request_fixed f = { .call = 7, .key = 1, .scope = 2, .order = 3, .hops = 1 };
+    request_fixed f = { .call = 7, .key = 1, .scope = 2, .order = 3, .depth = 1 };
     message *m = make_request(&f, "ps.add", 2);
     f.call = 8;
     f.time_left_ns = 9;
@@ -30,7 +30,7 @@ static void it_reads_the_request_it_has_written(void **state) {
     assert_int_equal(read_back(m, &h), GW_OK);
     assert_memory_equal(&h.fixed, &f, sizeof f);
     assert_string_equal(h.function, "ps.add");
-    assert_int_equal(h.site_size, strlen("train.c:12"));
+    assert_int_equal(h.origin_size, strlen("train.c:12"));
     assert_int_equal(h.arg_count, 2);
     assert_int_equal(h.args_at, size);
 }
@@ -38,16 +38,16 @@ static void it_reads_the_request_it_has_written(void **state) {
 static void it_refuses_requests_that_mean_nothing(void **state) {
     (void)state;
     request_header h;
-    const request_fixed good = { .call = 1, .hops = 1 };
+    const request_fixed good = { .call = 1, .depth = 1 };
     request_fixed f = good;
     f.call = 0;
     assert_int_equal(read_back(make_request(&f, "f", 0), &h), GW_PROTOCOL);
     f.call = 1ull << ID_COUNT_BITS;
     assert_int_equal(read_back(make_request(&f, "f", 0), &h), GW_PROTOCOL);
     f = good;
-    f.hops = 0;
+    f.depth = 0;
     assert_int_equal(read_back(make_request(&f, "f", 0), &h), GW_LIMIT);
-    f.hops = LIMIT_HOPS + 1;
+    f.depth = LIMIT_DEPTH + 1;
     assert_int_equal(read_back(make_request(&f, "f", 0), &h), GW_LIMIT);
     f = good;
     f.zero = 1;
@@ -99,5 +99,5 @@ static void it_puts_the_maker_into_ids(void **state) {
     assert_true(id_of(0, 1) != 0);
 }
 
-GW_TESTS(rpc_protocol, it_reads_the_request_it_has_written, it_refuses_requests_that_mean_nothing,
+GW_TESTS(call_protocol, it_reads_the_request_it_has_written, it_refuses_requests_that_mean_nothing,
          it_reads_the_reply_it_has_written, it_puts_the_maker_into_ids);

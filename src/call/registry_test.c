@@ -104,5 +104,5 @@ static void it_survives_failing_allocations(void **state) {
     testing_alloc_failure_loop(fill, NULL);
 }
 
-GW_TESTS(rpc_registry, it_finds_what_was_added, it_finds_operators_by_their_wire_name,
+GW_TESTS(call_registry, it_finds_what_was_added, it_finds_operators_by_their_wire_name,
          it_refuses_what_cannot_be_called, it_survives_failing_allocations);

@@ -14,7 +14,7 @@
 
 // ---- Names ----
 
-void serving_describe(const serving *s, char *out, size_t size) {
+void served_call_describe(const served_call *s, char *out, size_t size) {
     snprintf(out, size, "%s for %s", s->header.function[0] ? s->header.function : "a value",
              agent_member(s->agent, s->caller)->name);
 }
@@ -24,7 +24,7 @@ void serving_describe(const serving *s, char *out, size_t size) {
 #define LOG_EACH_NS INT64_C(1000000000)
 
 // Of a one-way call nobody else will hear. One line a second: whoever sends many is not to fill the log.
-void serving_log_on_loop(agent *a, const gw_error *error) {
+void served_call_log_on_loop(agent *a, const gw_error *error) {
     int64_t now_ns = env_now_ns(a->env);
     if (a->notified_log_ns && now_ns - a->notified_log_ns < LOG_EACH_NS) return;
     a->notified_log_ns = now_ns;
@@ -32,61 +32,61 @@ void serving_log_on_loop(agent *a, const gw_error *error) {
 }
 
 // Without the serving: nothing is known but who called.
-void serving_refuse_unread_on_loop(agent *a, int to, uint64_t call, const gw_error *error) {
-    shipment sh;
+void served_call_refuse_unread_on_loop(agent *a, int to, uint64_t call, const gw_error *error) {
+    outgoing sh;
     bool filled = !reply_fill(&sh, a, KIND_REPLY, call, SCOPE_NOT_TRACKED, "", gw_none(), error);
     reply_send_on_loop(&sh, a, to, KIND_REPLY, call, filled, false);
-    shipment_fini(&sh);
+    outgoing_fini(&sh);
 }
 
 // What it waits for may come about by its end, and must not find it.
-static void stop_waiting(serving *s) {
+static void stop_waiting(served_call *s) {
     continuation_cancel_on_loop(&s->target_made);
-    if (s->parcel) parcel_abandon_on_loop(s->parcel);
+    if (s->incoming) incoming_abandon_on_loop(s->incoming);
 }
 
-void serving_refuse_on_loop(serving *s, const gw_error *error) {
+void served_call_refuse_on_loop(served_call *s, const gw_error *error) {
     agent *a = s->agent;
     stop_waiting(s);
     if (s->result_entry) {
         entry_make_on_loop(s->result_entry, result_of_error(error), NULL);
     } else if (s->header.fixed.one_way && !s->abandoned) {
-        serving_log_on_loop(a, error);
+        served_call_log_on_loop(a, error);
     } else if (!s->abandoned) {
-        serving_refuse_unread_on_loop(a, s->caller, s->header.fixed.call, error);
+        served_call_refuse_unread_on_loop(a, s->caller, s->header.fixed.call, error);
     }
     // Promises of this result are kept by the caller, who learns that none was honoured here.
-    strand_cancel_on_loop(s);
-    serving_free_on_loop(s);
+    call_queue_cancel_on_loop(s);
+    served_call_free_on_loop(s);
 }
 
-// |trail| unless the sentence names this worker by itself.
-void serving_refuse_with_on_loop(serving *s, gw_error error, bool trail) {
+// |trace| unless the sentence names this worker by itself.
+void served_call_refuse_with_on_loop(served_call *s, gw_error error, bool trail) {
     const char *self = agent_member(s->agent, s->agent->rank)->name;
     error.outcome = GW_NOT_DELIVERED;
     if (trail) {
-        error_add_trail(&error, self, s->header.function);
+        error_add_trace(&error, self, s->header.function);
     } else {
         snprintf(error.worker, sizeof error.worker, "%s", self);
         snprintf(error.function, sizeof error.function, "%s", s->header.function);
     }
-    serving_refuse_on_loop(s, &error);
+    served_call_refuse_on_loop(s, &error);
 }
 
-void serving_free_on_loop(serving *s) {
+void served_call_free_on_loop(served_call *s) {
     agent *a = s->agent;
     if (s->expiry.armed) env_set_timer(a->env, &s->expiry, ENV_NEVER);
     continuation_cancel_on_loop(&s->target_made);
     member *caller = agent_member(a, s->caller);
     caller->served_count--;
     caller->queued_bytes -= s->queued_bytes;
-    map_take(&a->servings, id_of(s->caller, s->header.fixed.call));
+    map_take(&a->served_calls, id_of(s->caller, s->header.fixed.call));
     list_remove(&s->sibling);
     for (list_node *l; (l = list_take(&s->forwards));) {
         mem_free(list_entry(l, wanted, link));
         caller->wanted_count--;
     }
-    if (s->parcel) parcel_close_on_loop(a, s->parcel);
+    if (s->incoming) incoming_close_on_loop(a, s->incoming);
     if (s->target) entry_release_on_loop(s->target);
     if (s->result_entry) entry_release_on_loop(s->result_entry);
     if (s->returned) future_release_on_loop(s->returned);
@@ -98,7 +98,7 @@ void serving_free_on_loop(serving *s) {
 
 // ---- What is called ----
 
-static gw_status find_method(serving *s, gw_error *error) {
+static gw_status find_method(served_call *s, gw_error *error) {
     s->object = entry_object(s->target, error);
     if (!s->object) return error->status;
     s->class = s->object->class;
@@ -110,29 +110,29 @@ static gw_status find_method(serving *s, gw_error *error) {
                      s->header.function);
 }
 
-static bool is_inline(const serving *s) {
-    if (s->op) return message_size(s->parcel->message) <= LIMIT_OPERATOR_BYTES_INLINE;
+static bool is_inline(const served_call *s) {
+    if (s->op) return message_size(s->incoming->message) <= LIMIT_OPERATOR_BYTES_INLINE;
     const function *f = s->function;
-    if (f->is_inline) return f->is_inline(s->object->self, message_size(s->parcel->message));
+    if (f->is_inline) return f->is_inline(s->object->self, message_size(s->incoming->message));
     return f->where == GW_INLINE;
 }
 
 // ---- From queue to queue ----
 
-const void *serving_queue(serving *s) {
+const void *served_call_queue(served_call *s) {
     if (s->object) return s->object;
-    return is_inline(s) ? (const void *)s->strand : (const void *)&s->agent->pool;
+    return is_inline(s) ? (const void *)s->queue : (const void *)&s->agent->pool;
 }
 
 static void run_task(task *t) {
-    serving_run(list_entry(t, serving, task));
+    served_call_run(list_entry(t, served_call, task));
 }
 
 static void run_job(pool_job *j) {
-    serving_run(list_entry(j, serving, job));
+    served_call_run(list_entry(j, served_call, job));
 }
 
-void serving_start_on_loop(serving *s) {
+void served_call_start_on_loop(served_call *s) {
     s->state = SERVING_RUNNING;
     agent_member(s->agent, s->caller)->queued_bytes -= s->queued_bytes;
     s->queued_bytes = 0;
@@ -145,26 +145,26 @@ static void hold_jobs(agent *a, int caller) {
     list_each(l, &a->pool.queue) {
         pool_job *j = list_entry(l, pool_job, link);
         if (j->taken != job_taken) continue;
-        serving *s = list_entry(j, serving, job);
+        served_call *s = list_entry(j, served_call, job);
         if (s->caller != caller || s->object) continue;
         pool_withdraw_on_loop(&a->pool, j);
-        room_hold_on_loop(s, true);
+        flow_defer_on_loop(s, true);
     }
 }
 
 static bool job_taken(pool_job *j) {
-    serving *s = list_entry(j, serving, job);
-    if (!s->object && !room_for_replies_on_loop(s->agent, s->caller)) {
-        room_hold_on_loop(s, true);
+    served_call *s = list_entry(j, served_call, job);
+    if (!s->object && !flow_has_capacity_on_loop(s->agent, s->caller)) {
+        flow_defer_on_loop(s, true);
         hold_jobs(s->agent, s->caller);
         return false;
     }
-    serving_start_on_loop(s);
-    strand_started_on_loop(s);
+    served_call_start_on_loop(s);
+    call_queue_started_on_loop(s);
     return true;
 }
 
-static void place(serving *s) {
+static void place(served_call *s) {
     bool inline_ = is_inline(s);
     s->state = SERVING_PLACE;
     s->context = (context){ .agent = s->agent,
@@ -173,38 +173,38 @@ static void place(serving *s) {
                             .caller_scope = s->header.fixed.scope,
                             .may_wait = !inline_,
                             .has_place = !inline_,
-                            .hops = s->header.fixed.hops,
+                            .depth = s->header.fixed.depth,
                             .deadline_ns = s->deadline_ns,
                             .function = s->header.function };
     list_init(&s->context.turns);
     if (s->object) turn_begin_on_loop(&s->held, s->object->turn, &s->context, true);
     if (!inline_) {
-        s->job = (pool_job){ .hops = s->header.fixed.hops, .taken = job_taken, .run = run_job };
+        s->job = (pool_job){ .depth = s->header.fixed.depth, .taken = job_taken, .run = run_job };
         pool_submit_on_loop(&s->agent->pool, &s->job);
         failpoint("queued");
     } else if (s->object) {
-        serving_start_on_loop(s);
+        served_call_start_on_loop(s);
         s->task.run = run_task;
         pool_run_soon_on_loop(&s->agent->pool, &s->task);
     } else {
-        strand_run_on_loop(s);
+        call_queue_run_on_loop(s);
     }
 }
 
 // A turn is not kept from others while there is no room.
 static void turn_granted(turn_request *r) {
-    serving *s = list_entry(r, serving, turn);
-    if (room_for_replies_on_loop(s->agent, s->caller)) {
+    served_call *s = list_entry(r, served_call, turn);
+    if (flow_has_capacity_on_loop(s->agent, s->caller)) {
         place(s);
     } else {
         turn_give_on_loop(s->object->turn);
-        room_hold_on_loop(s, true);
+        flow_defer_on_loop(s, true);
     }
 }
 
-void serving_admit_on_loop(serving *s) {
-    if (!room_for_replies_on_loop(s->agent, s->caller)) {
-        room_hold_on_loop(s, true);
+void served_call_admit_on_loop(served_call *s) {
+    if (!flow_has_capacity_on_loop(s->agent, s->caller)) {
+        flow_defer_on_loop(s, true);
         return;
     }
     if (s->object) {
@@ -217,53 +217,53 @@ void serving_admit_on_loop(serving *s) {
 
 // ---- Arguments ----
 
-static void ready(serving *s) {
+static void ready(served_call *s) {
     const member *caller = agent_member(s->agent, s->caller);
     if (s->expiry.armed) env_set_timer(s->agent->env, &s->expiry, ENV_NEVER);
-    if (list_is_empty(&caller->held) && room_for_replies_on_loop(s->agent, s->caller)) {
-        serving_queue_on_loop(s);
+    if (list_is_empty(&caller->held) && flow_has_capacity_on_loop(s->agent, s->caller)) {
+        served_call_queue_on_loop(s);
     } else {
-        room_hold_on_loop(s, false);
+        flow_defer_on_loop(s, false);
     }
 }
 
-void serving_queue_on_loop(serving *s) {
+void served_call_queue_on_loop(served_call *s) {
     gw_error error;
-    const gw_error *failed = parcel_error(s->parcel);
+    const gw_error *failed = incoming_error(s->incoming);
     gw_status status;
     if (failed) {
-        serving_refuse_with_on_loop(s, *failed, true);
+        served_call_refuse_with_on_loop(s, *failed, true);
         return;
     }
     status = s->target ? find_method(s, &error) : GW_OK;
     if (!status) {
         s->state = SERVING_ORDER;
-        status = strand_enter_on_loop(s->agent, s, &error);
+        status = call_queue_enter_on_loop(s->agent, s, &error);
     }
-    if (status) serving_refuse_with_on_loop(s, error, status != GW_NOT_FOUND);
+    if (status) served_call_refuse_with_on_loop(s, error, status != GW_NOT_FOUND);
 }
 
 // The target first, so that calls through one reference keep their order.
-static void arguments_ready(parcel *p) {
-    serving *s = p->user;
+static void arguments_ready(incoming *p) {
+    served_call *s = p->user;
     if (!s->target || !list_has(&s->target_made.link)) ready(s);
 }
 
 static void target_made(continuation *c) {
-    serving *s = list_entry(c, serving, target_made);
-    if (!s->parcel->missing) ready(s);
+    served_call *s = list_entry(c, served_call, target_made);
+    if (!s->incoming->missing) ready(s);
 }
 
 static void expired(timer *t) {
-    serving *s = list_entry(t, serving, expiry);
+    served_call *s = list_entry(t, served_call, expiry);
     gw_error error;
     error_set(&error, GW_TIMEOUT, "its arguments did not come within its deadline");
-    serving_refuse_with_on_loop(s, error, true);
+    served_call_refuse_with_on_loop(s, error, true);
 }
 
-void serving_await_on_loop(serving *s) {
+void served_call_await_on_loop(served_call *s) {
     s->target_made.run = target_made;
-    bool waits = parcel_await_on_loop(s->parcel, arguments_ready, s);
+    bool waits = incoming_await_on_loop(s->incoming, arguments_ready, s);
     if (s->target && entry_await_on_loop(s->target, &s->target_made)) waits = true;
     if (!waits) {
         ready(s);
@@ -276,7 +276,7 @@ void serving_await_on_loop(serving *s) {
 // ---- Leaving ----
 
 // Takes out one that has not started; one that is at work ends by itself.
-static bool drop(serving *s) {
+static bool drop(served_call *s) {
     switch (s->state) {
     case SERVING_ARGUMENTS: break;
     case SERVING_ROOM: list_remove(&s->held_link); break;
@@ -294,14 +294,14 @@ static bool drop(serving *s) {
     return true;
 }
 
-void serving_cancel_on_loop(serving *s, cancel_reason reason, const gw_error *why) {
+void served_call_cancel_on_loop(served_call *s, cancel_reason reason, const gw_error *why) {
     if (drop(s)) {
         gw_error error = *why;
-        serving_refuse_with_on_loop(s, error, true);
+        served_call_refuse_with_on_loop(s, error, true);
         return;
     }
     context_cancel_on_loop(&s->context, reason);
-    if (s->state == SERVING_RESULT) serving_stop_awaiting_on_loop(s);
+    if (s->state == SERVING_RESULT) served_call_stop_awaiting_on_loop(s);
 }
 
 // Dropping one may start or drop others, so each is looked at where it stands by then.
@@ -311,18 +311,18 @@ static void abandon_all(agent *a, int rank, cancel_reason reason, const gw_error
     list_init(&all);
     list_splice(&all, &m->served);
     for (list_node *l; (l = list_take(&all));) {
-        serving *s = list_entry(l, serving, sibling);
+        served_call *s = list_entry(l, served_call, sibling);
         list_append(&m->served, l);
         s->abandoned = true;
-        serving_cancel_on_loop(s, reason, why);
+        served_call_cancel_on_loop(s, reason, why);
     }
 }
 
-void servings_lost_on_loop(agent *a, int rank) {
+void served_calls_lost_on_loop(agent *a, int rank) {
     abandon_all(a, rank, CANCELLED_CALLER_LOST, &agent_member(a, rank)->why);
 }
 
-void servings_close_on_loop(agent *a, const gw_error *why) {
+void served_calls_close_on_loop(agent *a, const gw_error *why) {
     for (int rank = 0; rank < a->member_count; rank++)
         abandon_all(a, rank, CANCELLED_BY_LEAVING, why);
 }

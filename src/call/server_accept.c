@@ -12,21 +12,21 @@ static void refuse_unserved_on_loop(agent *a, int from, const request_fixed *f,
     entry *e;
     if (!f->call) return;
     if (f->one_way) {
-        serving_log_on_loop(a, error);
+        served_call_log_on_loop(a, error);
     } else if (!f->result) {
-        serving_refuse_unread_on_loop(a, from, f->call, error);
+        served_call_refuse_unread_on_loop(a, from, f->call, error);
     } else if (!entry_accept_on_loop(a, from, f->result, f->result_fork, &e, NULL)) {
         entry_make_on_loop(e, result_of_error(error), NULL);
         entry_release_on_loop(e);
     }
 }
 
-static gw_status no_function(serving *s, gw_error *error) {
+static gw_status no_function(served_call *s, gw_error *error) {
     return error_set(error, GW_NOT_FOUND, "%s has no function %s",
                      agent_member(s->agent, s->agent->rank)->name, s->header.function);
 }
 
-static gw_status find_function(serving *s, gw_error *error) {
+static gw_status find_function(served_call *s, gw_error *error) {
     const char *name = s->header.function;
     s->function = registry_find(s->agent->registry, name);
     if (!s->function) s->op = registry_find_operator(name);
@@ -45,11 +45,11 @@ static int64_t deadline_of(agent *a, uint64_t time_left_ns) {
     return deadline_ns;
 }
 
-static serving *open_serving(agent *a, int from, const request_header *h, uint64_t size) {
-    serving *s = mem_take(sizeof *s);
+static served_call *open_served_call(agent *a, int from, const request_header *h, uint64_t size) {
+    served_call *s = mem_take(sizeof *s);
     if (!s) return NULL;
     memset(s, 0, sizeof *s);
-    if (!map_put(&a->servings, id_of(from, h->fixed.call), s)) {
+    if (!map_put(&a->served_calls, id_of(from, h->fixed.call), s)) {
         mem_give(s, sizeof *s);
         return NULL;
     }
@@ -67,14 +67,15 @@ static serving *open_serving(agent *a, int from, const request_header *h, uint64
     return s;
 }
 
-static gw_status find_references(serving *s, gw_error *error) {
+static gw_status find_references(served_call *s, gw_error *error) {
     const request_fixed *f = &s->header.fixed;
     gw_status status = GW_OK;
     if (f->result)
         status = entry_accept_on_loop(s->agent, s->caller, f->result, f->result_fork,
                                       &s->result_entry, error);
     if (s->result_entry)
-        entry_say_site_on_loop(s->result_entry, (const char *)s->header.site, s->header.site_size);
+        entry_say_origin_on_loop(s->result_entry, (const char *)s->header.origin,
+                                 s->header.origin_size);
     if (!status && f->target)
         status =
             entry_find_on_loop(s->agent, s->caller, f->target, f->target_fork, &s->target, error);
@@ -88,7 +89,7 @@ static gw_status check_capacity(agent *a, int from, const request_fixed *f, uint
     if (a->phase == AGENT_LEFT)
         return error_set(error, GW_WRONG_STATE, "%s has left the job", self);
     // What it waits for itself may need calls that are made for its own.
-    if (a->leaving.alone && f->hops == 1)
+    if (a->leaving.alone && f->depth == 1)
         return error_set(error, GW_WRONG_STATE, "%s is leaving the job", self);
     if (m->queued_bytes && m->queued_bytes + size > a->limits.queued_bytes)
         return error_set(error, GW_OVERLOADED, "%s: %llu bytes of calls of %s have not started",
@@ -98,7 +99,7 @@ static gw_status check_capacity(agent *a, int from, const request_fixed *f, uint
                      m->served_count, m->name);
 }
 
-gw_status serving_requested_on_loop(agent *a, int from, message *m, gw_error *out_error) {
+gw_status served_call_requested_on_loop(agent *a, int from, message *m, gw_error *out_error) {
     request_header h;
     gw_error error;
     gw_status status = request_read(m, &h, out_error);
@@ -106,35 +107,35 @@ gw_status serving_requested_on_loop(agent *a, int from, message *m, gw_error *ou
         message_release(m);
         return status;
     }
-    if (map_find(&a->servings, id_of(from, h.fixed.call))) {
+    if (map_find(&a->served_calls, id_of(from, h.fixed.call))) {
         message_release(m);
         return error_set(out_error, GW_PROTOCOL, "request: call %llu is being served already",
                          (unsigned long long)h.fixed.call);
     }
     status = check_capacity(a, from, &h.fixed, message_size(m), &error);
-    serving *s = status ? NULL : open_serving(a, from, &h, message_size(m));
+    served_call *s = status ? NULL : open_served_call(a, from, &h, message_size(m));
     if (!status && !s) status = error_set(&error, GW_NO_MEMORY, "no memory for a call");
     if (status) {
         error.outcome = GW_NOT_DELIVERED;
         refuse_unserved_on_loop(a, from, &h.fixed, &error);
-        reply_drop_on_loop(a, from, m, h.fixed.specials_at);
+        reply_drop_on_loop(a, from, m, h.fixed.attachments_at);
         return GW_OK;
     }
     // References are taken in first, whatever becomes of the call: so the ids of creating requests come in order.
-    status = parcel_open_on_loop(a, from, m, h.fixed.specials_at, &s->parcel, &error);
-    if (status) s->header.site_size = 0;  // the message is gone
+    status = incoming_open_on_loop(a, from, m, h.fixed.attachments_at, &s->incoming, &error);
+    if (status) s->header.origin_size = 0;  // the message is gone
     gw_status found = find_references(s, status ? NULL : &error);
     if (!status) status = found;
     if (!status && !s->target) status = find_function(s, &error);
     if (status) {
-        serving_refuse_with_on_loop(s, error, status != GW_NOT_FOUND);
+        served_call_refuse_with_on_loop(s, error, status != GW_NOT_FOUND);
     } else {
-        serving_await_on_loop(s);
+        served_call_await_on_loop(s);
     }
     return GW_OK;
 }
 
-static void want(serving *s, int consumer, uint64_t promise) {
+static void want(served_call *s, int consumer, uint64_t promise) {
     // The caller learns how many were honoured, so after one that cannot be kept in mind none is.
     member *caller = agent_member(s->agent, s->caller);
     bool may = !s->forwards_end && caller->wanted_count < LIMIT_WANTED_PER_PEER;
@@ -147,37 +148,37 @@ static void want(serving *s, int consumer, uint64_t promise) {
     list_append(&s->forwards, &w->link);
 }
 
-static serving *find_serving(agent *a, int from, uint64_t call) {
-    return call >> ID_COUNT_BITS ? NULL : map_find(&a->servings, id_of(from, call));
+static served_call *find_served_call(agent *a, int from, uint64_t call) {
+    return call >> ID_COUNT_BITS ? NULL : map_find(&a->served_calls, id_of(from, call));
 }
 
 // It may have ended meanwhile.
-gw_status serving_cancelled_on_loop(agent *a, int from, message *m, gw_error *error) {
+gw_status served_call_cancelled_on_loop(agent *a, int from, message *m, gw_error *error) {
     reader r = reader_of(m->head.data, m->head.size);
     uint64_t call = reader_u64(&r);
     message_release(m);
     if (r.failed) return error_set(error, GW_PROTOCOL, "cancel: cut off");
-    serving *s = find_serving(a, from, call);
+    served_call *s = find_served_call(a, from, call);
     gw_error why;
     if (!s || s->result_entry) return GW_OK;
     error_set(&why, GW_CANCELLED, "cancelled by %s", agent_member(a, from)->name);
-    serving_cancel_on_loop(s, CANCELLED_BY_CALLER, &why);
+    served_call_cancel_on_loop(s, CANCELLED_BY_CALLER, &why);
     return GW_OK;
 }
 
 // "A request whose caller does not want it any more: what it refers to is given back."
-gw_status serving_withdrawn_on_loop(agent *a, int from, message *m, gw_error *error) {
+gw_status served_call_withdrawn_on_loop(agent *a, int from, message *m, gw_error *error) {
     request_header h;
     gw_status status = request_read(m, &h, error);
     if (status) {
         message_release(m);
     } else {
-        reply_drop_on_loop(a, from, m, h.fixed.specials_at);
+        reply_drop_on_loop(a, from, m, h.fixed.attachments_at);
     }
     return status;
 }
 
-gw_status serving_forward_on_loop(agent *a, int from, message *m, gw_error *error) {
+gw_status served_call_forward_on_loop(agent *a, int from, message *m, gw_error *error) {
     reader r = reader_of(m->head.data, m->head.size);
     uint64_t call = reader_u64(&r);
     uint32_t consumer = reader_u32(&r);
@@ -185,7 +186,7 @@ gw_status serving_forward_on_loop(agent *a, int from, message *m, gw_error *erro
     message_release(m);
     if (r.failed || consumer >= (uint32_t)a->member_count || id_rank(promise) != (uint64_t)from)
         return error_set(error, GW_PROTOCOL, "forward: fields that mean nothing");
-    serving *s = find_serving(a, from, call);
+    served_call *s = find_served_call(a, from, call);
     if (s) want(s, (int)consumer, promise);
     return GW_OK;
 }

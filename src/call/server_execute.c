@@ -1,4 +1,4 @@
-// The body of a call, and what follows it. Without the role but where it says so.
+// The body of a call, and what follows it. Without the loop lock but where it says so.
 #include "call/server.h"
 
 #include "base/failpoint.h"
@@ -21,7 +21,7 @@ typedef struct label {
 } label;
 
 // "my_add", "counter.add".
-static label label_of(const serving *s) {
+static label label_of(const served_call *s) {
     label out;
     if (s->class) {
         snprintf(out.text, sizeof out.text, "%s.%s", s->class->name, s->header.function);
@@ -31,7 +31,7 @@ static label label_of(const serving *s) {
     return out;
 }
 
-static gw_value call_function(serving *s, const gw_args *args) {
+static gw_value call_function(served_call *s, const gw_args *args) {
     const function *f = s->function;
     s->scope->is_lent = true;
     gw_value v = f->body ? f->body(s->scope, args) : f->method(s->scope, s->object->self, args);
@@ -39,7 +39,7 @@ static gw_value call_function(serving *s, const gw_args *args) {
     return v;
 }
 
-static gw_value call_body(serving *s, const gw_args *args, object **out_made) {
+static gw_value call_body(served_call *s, const gw_args *args, object **out_made) {
     const function *f = s->function;
     gw_value v = gw_none();
     if (s->op) return gw_value_of_tensor(op_run(s->scope, s->op, args->values, args->count, NULL));
@@ -49,12 +49,12 @@ static gw_value call_body(serving *s, const gw_args *args, object **out_made) {
         *out_made =
             object_open(s->agent, s->scope, f->class, s->header.fixed.key, &s->context, args);
     }
-    if (is_forked(s->agent->mark)) forked_end(args->label);
+    if (is_process_fork(s->agent->mark)) process_fork_end(args->label);
     return v;
 }
 
-static gw_status decode_args(serving *s, gw_value *values, gw_error *error) {
-    decoder d = parcel_decoder(s->parcel, s->header.args_at, s->scope);
+static gw_status decode_args(served_call *s, gw_value *values, gw_error *error) {
+    decoder d = incoming_decoder(s->incoming, s->header.args_at, s->scope);
     for (uint32_t i = 0; i < s->header.arg_count; i++) {
         gw_status status = decode_value(&d, &values[i], error);
         if (status) return status;
@@ -69,13 +69,13 @@ static gw_status decode_args(serving *s, gw_value *values, gw_error *error) {
 }
 
 // What keeps a body from running is told as such.
-static void fail_before(serving *s, gw_error *error) {
+static void fail_before(served_call *s, gw_error *error) {
     error->outcome = GW_NOT_DELIVERED;
     gw_scope_clear(s->scope);
     scope_fail_with(s->scope, error);
 }
 
-static gw_value run_body(serving *s, object **out_made) {
+static gw_value run_body(served_call *s, object **out_made) {
     gw_error error;
     gw_value on_stack[ARGS_ON_STACK], *values = on_stack;
     uint32_t count = s->header.arg_count;
@@ -104,7 +104,7 @@ static gw_value run_body(serving *s, object **out_made) {
     return call_body(s, &args, out_made);
 }
 
-static void open_scope(serving *s) {
+static void open_scope(served_call *s) {
     const request_fixed *f = &s->header.fixed;
     agent *a = s->agent;
     s->scope = agent_scope_open(a, f->key, f->scope, s->deadline_ns);
@@ -115,7 +115,7 @@ static void open_scope(serving *s) {
     scope_set_slot(s->scope, SCOPE_TURN, &s->context, NULL);
 }
 
-static void close_scope(serving *s) {
+static void close_scope(served_call *s) {
     gw_error ignored = gw_scope_close(s->scope);
     (void)ignored;
     s->scope = NULL;
@@ -123,30 +123,30 @@ static void close_scope(serving *s) {
 
 // ---- Replying ----
 
-static void explain(serving *s, gw_error *out, const gw_error *error) {
+static void explain(served_call *s, gw_error *out, const gw_error *error) {
     *out = *error;
     out->outcome = s->ran ? GW_RAN_AND_FAILED : GW_NOT_DELIVERED;
     label name = label_of(s);
-    error_add_trail(out, agent_member(s->agent, s->agent->rank)->name, name.text);
+    error_add_trace(out, agent_member(s->agent, s->agent->rank)->name, name.text);
 }
 
-static void send_promised(serving *s, list_node *forwards, gw_value v, const gw_error *error) {
+static void send_promised(served_call *s, list_node *forwards, gw_value v, const gw_error *error) {
     agent *a = s->agent;
     for (list_node *l; (l = list_take(forwards));) {
         wanted *w = list_entry(l, wanted, link);
-        shipment sh;
+        outgoing sh;
         bool filled = !reply_fill(&sh, a, KIND_PROMISE_VALUE, w->promise, s->header.fixed.scope,
                                   s->header.function, v, error);
         env_enter(a->env);
         reply_send_on_loop(&sh, a, w->consumer, KIND_PROMISE_VALUE, w->promise, filled, true);
         env_leave(a->env);
-        shipment_fini(&sh);
+        outgoing_fini(&sh);
         mem_free(w);
     }
 }
 
 // Says in the reply how many forwards will be honoured; from here on none is.
-static void send_reply_on_loop(serving *s, shipment *sh, bool filled, list_node *out_forwards,
+static void send_reply_on_loop(served_call *s, outgoing *sh, bool filled, list_node *out_forwards,
                                bool flush) {
     uint32_t count = 0;
     s->forwards_end = true;
@@ -161,8 +161,8 @@ static void send_reply_on_loop(serving *s, shipment *sh, bool filled, list_node 
     reply_send_on_loop(sh, s->agent, s->caller, KIND_REPLY, s->header.fixed.call, filled, flush);
 }
 
-static bool others_follow(const serving *s) {
-    return s->strand && !list_is_empty(&s->strand->inlined);
+static bool others_follow(const served_call *s) {
+    return s->queue && !list_is_empty(&s->queue->inlined);
 }
 
 enum { TOGETHER_NS = 20 * 1000 };
@@ -179,30 +179,30 @@ static bool must_flush_on_loop(agent *a) {
     return true;
 }
 
-// The end of the body, as far as others wait for it. Returns what its strand runs next.
-static serving *end_order_on_loop(serving *s) {
-    if (!s->strand) return NULL;
-    if (!s->object) return strand_next_on_loop(s);
-    strand_started_on_loop(s);
+// The end of the body, as far as others wait for it. Returns what its call queue runs next.
+static served_call *end_order_on_loop(served_call *s) {
+    if (!s->queue) return NULL;
+    if (!s->object) return call_queue_next_on_loop(s);
+    call_queue_started_on_loop(s);
     return NULL;
 }
 
-static void end(serving *s) {
+static void end(served_call *s) {
     env *e = s->agent->env;
     env_enter(e);
     if (s->object) turn_end_on_loop(&s->held);
-    serving_free_on_loop(s);
+    served_call_free_on_loop(s);
     env_leave(e);
 }
 
-static void detach_and_free_on_loop(serving *s) {
+static void detach_and_free_on_loop(served_call *s) {
     if (!s->scope->error) scope_set_slot(s->scope, SCOPE_TURN, NULL, NULL);
-    serving_free_on_loop(s);
+    served_call_free_on_loop(s);
 }
 
-static serving *reply_value(serving *s, gw_value v, const gw_error *error, bool late) {
+static served_call *reply_value(served_call *s, gw_value v, const gw_error *error, bool late) {
     agent *a = s->agent;
-    shipment sh;
+    outgoing sh;
     list_node forwards;
     list_init(&forwards);
     bool one_way = s->header.fixed.one_way;
@@ -212,16 +212,16 @@ static serving *reply_value(serving *s, gw_value v, const gw_error *error, bool 
                     s->header.function, one_way ? gw_none() : v, error);
     env_enter(a->env);
     failpoint("before_reply");
-    if (error && one_way && !s->abandoned) serving_log_on_loop(a, error);
+    if (error && one_way && !s->abandoned) served_call_log_on_loop(a, error);
     bool flush = late || (!others_follow(s) && must_flush_on_loop(a));
     send_reply_on_loop(s, &sh, filled, &forwards, flush);
-    serving *next = end_order_on_loop(s);
+    served_call *next = end_order_on_loop(s);
     // The turn ends with the scope, which may hold what the object's next method uses.
     bool again = s->object || s->context.entered || !list_is_empty(&forwards);
     gw_scope *scope = s->scope;
     if (!again) detach_and_free_on_loop(s);
     env_leave(a->env);
-    shipment_fini(&sh);
+    outgoing_fini(&sh);
     if (!again) {
         gw_error ignored = gw_scope_close(scope);
         (void)ignored;
@@ -234,7 +234,7 @@ static serving *reply_value(serving *s, gw_value v, const gw_error *error, bool 
 }
 
 // For gw_remote: the value stays here.
-static serving *keep_value(serving *s, gw_value v, const gw_error *error, object *made) {
+static served_call *keep_value(served_call *s, gw_value v, const gw_error *error, object *made) {
     agent *a = s->agent;
     result *r = NULL;
     if (error)
@@ -247,16 +247,16 @@ static serving *keep_value(serving *s, gw_value v, const gw_error *error, object
     close_scope(s);
     env_enter(a->env);
     entry_make_on_loop(s->result_entry, r, made);
-    serving *next = end_order_on_loop(s);
+    served_call *next = end_order_on_loop(s);
     if (s->object) turn_end_on_loop(&s->held);
-    serving_free_on_loop(s);
+    served_call_free_on_loop(s);
     env_leave(a->env);
     return next;
 }
 
 // ---- A future as the result ----
 
-static void finish_returned(serving *s) {
+static void finish_returned(served_call *s) {
     gw_scope *scope = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
     result *r = s->gave_up ? NULL : future_result(s->returned);
     gw_value v = r ? result_give(r, scope) : gw_none();
@@ -276,21 +276,21 @@ static void finish_returned(serving *s) {
 }
 
 static void finish_returned_task(task *t) {
-    finish_returned(list_entry(t, serving, task));
+    finish_returned(list_entry(t, served_call, task));
 }
 
-static void finish_soon(serving *s) {
+static void finish_soon(served_call *s) {
     if (s->expiry.armed) env_set_timer(s->agent->env, &s->expiry, ENV_NEVER);
     s->task.run = finish_returned_task;
     env_defer(s->agent->env, &s->task);
 }
 
 static void returned_done(continuation *c) {
-    finish_soon(list_entry(c, serving, returned_done));
+    finish_soon(list_entry(c, served_call, returned_done));
 }
 
 // Others may wait for the same future: then it goes on for them.
-static void give_up_returned(serving *s) {
+static void give_up_returned(served_call *s) {
     s->gave_up = true;
     continuation_cancel_on_loop(&s->returned_done);
     future_abandon_on_loop(s->returned);
@@ -298,24 +298,24 @@ static void give_up_returned(serving *s) {
 
 // Nobody waits for it any more, and it must not keep this worker from leaving.
 static void returned_expired(timer *t) {
-    serving *s = list_entry(t, serving, expiry);
+    served_call *s = list_entry(t, served_call, expiry);
     give_up_returned(s);
     finish_soon(s);
 }
 
-void serving_stop_awaiting_on_loop(serving *s) {
+void served_call_stop_awaiting_on_loop(served_call *s) {
     if (!list_has(&s->returned_done.link)) return;  // it has resolved
     give_up_returned(s);
     finish_soon(s);
 }
 
-// The body has ended, and with it turn, strand and scope; the reply has not.
-static serving *await_returned(serving *s, gw_future *f) {
+// The body has ended, and with it turn, call queue and scope; the reply has not.
+static served_call *await_returned(served_call *s, gw_future *f) {
     agent *a = s->agent;
     s->returned = handle_retain(f);
     close_scope(s);
     env_enter(a->env);
-    serving *next = end_order_on_loop(s);
+    served_call *next = end_order_on_loop(s);
     if (s->object) turn_end_on_loop(&s->held);
     s->object = NULL;
     s->state = SERVING_RESULT;
@@ -333,7 +333,7 @@ static serving *await_returned(serving *s, gw_future *f) {
 
 // ---- Running ----
 
-static serving *run(serving *s, bool late) {
+static served_call *run(served_call *s, bool late) {
     object *made = NULL;
     gw_value v = gw_none();
     gw_error error;
@@ -351,12 +351,12 @@ static serving *run(serving *s, bool late) {
     return reply_value(s, v, failed, late);
 }
 
-void serving_run(serving *s) {
-    serving *next = run(s, true);
+void served_call_run(served_call *s) {
+    served_call *next = run(s, true);
     assert(!next);
     (void)next;
 }
 
-serving *serving_run_inline(serving *s, bool late) {
+served_call *served_call_run_inline(served_call *s, bool late) {
     return run(s, late);
 }

@@ -7,12 +7,12 @@
 #include <assert.h>
 #include <string.h>
 
-static uint64_t key_of(const serving *s) {
+static uint64_t key_of(const served_call *s) {
     return hash_u64(s->header.fixed.order) + (uint64_t)s->caller;
 }
 
-static strand *find_or_make(agent *a, uint64_t key) {
-    strand *t = map_find(&a->strands, key);
+static call_queue *find_or_make(agent *a, uint64_t key) {
+    call_queue *t = map_find(&a->call_queues, key);
     if (t) return t;
     t = mem_take(sizeof *t);
     if (!t) return NULL;
@@ -21,67 +21,67 @@ static strand *find_or_make(agent *a, uint64_t key) {
     t->key = key;
     list_init(&t->waiting);
     list_init(&t->inlined);
-    if (map_put(&a->strands, key, t)) return t;
+    if (map_put(&a->call_queues, key, t)) return t;
     mem_give(t, sizeof *t);
     return NULL;
 }
 
-static void free_if_done(strand *t) {
+static void free_if_done(call_queue *t) {
     if (t->admitted || t->running || !list_is_empty(&t->waiting)) return;
-    map_take(&t->agent->strands, t->key);
+    map_take(&t->agent->call_queues, t->key);
     mem_give(t, sizeof *t);
 }
 
 // Those that wait in one queue keep their order there; others wait until those before them have started.
-static bool may_admit(const strand *t, serving *s) {
-    return !t->admitted || t->where == serving_queue(s);
+static bool may_admit(const call_queue *t, served_call *s) {
+    return !t->admitted || t->where == served_call_queue(s);
 }
 
-static void admit(strand *t, serving *s) {
+static void admit(call_queue *t, served_call *s) {
     t->admitted++;
-    t->where = serving_queue(s);
-    serving_admit_on_loop(s);
+    t->where = served_call_queue(s);
+    served_call_admit_on_loop(s);
 }
 
-static void admit_waiting(strand *t) {
+static void admit_waiting(call_queue *t) {
     while (!list_is_empty(&t->waiting)) {
-        serving *s = list_entry(t->waiting.next, serving, strand_link);
+        served_call *s = list_entry(t->waiting.next, served_call, queue_link);
         if (!may_admit(t, s)) return;
-        list_remove(&s->strand_link);
+        list_remove(&s->queue_link);
         admit(t, s);
     }
 }
 
-gw_status strand_enter_on_loop(agent *a, serving *s, gw_error *error) {
-    strand *t = find_or_make(a, key_of(s));
+gw_status call_queue_enter_on_loop(agent *a, served_call *s, gw_error *error) {
+    call_queue *t = find_or_make(a, key_of(s));
     if (!t) return error_set(error, GW_NO_MEMORY, "no memory for a call");
-    s->strand = t;
+    s->queue = t;
     if (list_is_empty(&t->waiting) && may_admit(t, s)) {
         admit(t, s);
     } else {
-        list_append(&t->waiting, &s->strand_link);
+        list_append(&t->waiting, &s->queue_link);
     }
     return GW_OK;
 }
 
-void strand_started_on_loop(serving *s) {
-    strand *t = s->strand;
-    s->strand = NULL;
+void call_queue_started_on_loop(served_call *s) {
+    call_queue *t = s->queue;
+    s->queue = NULL;
     assert(t->admitted > 0);
     t->admitted--;
     admit_waiting(t);
     free_if_done(t);
 }
 
-void strand_cancel_on_loop(serving *s) {
-    strand *t = s->strand;
+void call_queue_cancel_on_loop(served_call *s) {
+    call_queue *t = s->queue;
     if (!t) return;
     bool admitted = !(s->state == SERVING_ORDER);
-    list_remove(&s->strand_link);
+    list_remove(&s->queue_link);
     if (admitted) {
-        strand_started_on_loop(s);
+        call_queue_started_on_loop(s);
     } else {
-        s->strand = NULL;
+        s->queue = NULL;
         free_if_done(t);
     }
 }
@@ -91,43 +91,43 @@ void strand_cancel_on_loop(serving *s) {
 // Replies of one batch go out together, but none waits for long.
 enum { BATCH_NS = 20 * 1000 };
 
-static serving *take_inlined(strand *t) {
+static served_call *take_inlined(call_queue *t) {
     list_node *l = list_take(&t->inlined);
-    return l ? list_entry(l, serving, strand_link) : NULL;
+    return l ? list_entry(l, served_call, queue_link) : NULL;
 }
 
 static void run_inlined(task *task) {
-    strand *t = list_entry(task, strand, task);
+    call_queue *t = list_entry(task, call_queue, task);
     env *e = t->agent->env;
-    serving *s = t->first;
+    served_call *s = t->first;
     int64_t start_ns = env_now_ns(e);
-    while (s) s = serving_run_inline(s, env_now_ns(e) - start_ns > BATCH_NS);
+    while (s) s = served_call_run_inline(s, env_now_ns(e) - start_ns > BATCH_NS);
 }
 
-void strand_run_on_loop(serving *s) {
-    strand *t = s->strand;
+void call_queue_run_on_loop(served_call *s) {
+    call_queue *t = s->queue;
     if (t->running) {
-        list_append(&t->inlined, &s->strand_link);
+        list_append(&t->inlined, &s->queue_link);
         return;
     }
     t->running = true;
     t->first = s;
-    serving_start_on_loop(s);
+    served_call_start_on_loop(s);
     t->task.run = run_inlined;
     pool_run_soon_on_loop(&t->agent->pool, &t->task);
 }
 
-serving *strand_next_on_loop(serving *s) {
-    strand *t = s->strand;
-    serving *next;
-    s->strand = NULL;
+served_call *call_queue_next_on_loop(served_call *s) {
+    call_queue *t = s->queue;
+    served_call *next;
+    s->queue = NULL;
     t->admitted--;
     admit_waiting(t);
-    if (!list_is_empty(&t->inlined) && !room_for_replies_on_loop(t->agent, s->caller))
-        while ((next = take_inlined(t))) room_hold_on_loop(next, true);
+    if (!list_is_empty(&t->inlined) && !flow_has_capacity_on_loop(t->agent, s->caller))
+        while ((next = take_inlined(t))) flow_defer_on_loop(next, true);
     next = take_inlined(t);
     if (next) {
-        serving_start_on_loop(next);
+        served_call_start_on_loop(next);
     } else {
         t->running = false;
         free_if_done(t);

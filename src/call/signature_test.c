@@ -90,6 +90,6 @@ static void it_refuses_words_that_are_no_kinds(void **state) {
     refuse("int?, int", "\"int\" stands behind an optional argument");
 }
 
-GW_TESTS(rpc_signature, it_takes_anything_without_a_signature, it_takes_nothing_with_an_empty_one,
+GW_TESTS(call_signature, it_takes_anything_without_a_signature, it_takes_nothing_with_an_empty_one,
          it_counts_arguments, it_checks_kinds, c_has_ints_for_true_and_false,
          it_refuses_words_that_are_no_kinds);

@@ -32,7 +32,7 @@ gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *
         return GW_OK;
     }
     if (to.name) {
-        *out_rank = roster_find((agent *)a, to.name);
+        *out_rank = member_table_find((agent *)a, to.name);
         if (*out_rank < 0)
             return error_set(error, GW_NOT_FOUND, "%s knows no worker named \"%.140s\"", self,
                              to.name);

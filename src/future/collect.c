@@ -20,7 +20,7 @@ typedef struct collect {
     collected items[];
 } collect;
 
-// Without the role: what the futures hold may be a user's.
+// Without the loop lock: what the futures hold may be a user's.
 static void free_collect(collect *c) {
     for (int i = 0; i < c->count; i++) handle_release(c->items[i].in);
     handle_release(c->out);

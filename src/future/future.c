@@ -1,7 +1,7 @@
 #include "future/future.h"
 
 #include "base/mem.h"
-#include "base/planted.h"
+#include "base/mutation.h"
 #include "call/cancel.h"
 #include "call/promise.h"
 #include "future/result.h"
@@ -55,7 +55,7 @@ static void bury(task *t) {
     destroy_future(&list_entry(t, gw_future, burial)->handle);
 }
 
-// What the result holds may be a user's, whose destructor runs without the role.
+// What the result holds may be a user's, whose destructor runs without the loop lock.
 void future_release_on_loop(gw_future *f) {
     if (atomic_fetch_sub_explicit(&f->handle.count, 1, memory_order_acq_rel) != 1) return;
     f->burial.run = bury;
@@ -73,7 +73,7 @@ void future_complete_on_loop(gw_future *f, result *r) {
     if (f->deadline.armed) env_set_timer(f->agent->env, &f->deadline, ENV_NEVER);
     list_each(l, &f->waits) {
         waiter *w = &list_entry(l, future_wait, link)->waiter;
-        if (planted(PLANTED_LOST_WAKE_UP) && !w->parked) continue;
+        if (has_mutation(MUTATION_LOST_WAKE_UP) && !w->parked) continue;
         env_wake(f->agent->env, w);
     }
     for (list_node *l; (l = list_take(&f->nexts));) {

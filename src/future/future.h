@@ -1,7 +1,7 @@
 // Futures: results to come, once.
 //
 // Ownership: a handle. A future of a call that is out is also held by the agent. Threads: |result| may be read by
-// anyone; the rest with the role.
+// anyone; the rest with the loop lock.
 #ifndef FUTURE_FUTURE_H
 #define FUTURE_FUTURE_H
 
@@ -9,7 +9,7 @@
 
 typedef struct result result;
 
-// What happens next, with the role held, when something has resolved.
+// What happens next, with the loop lock held, when something has resolved.
 typedef struct continuation {
     list_node link;
     void (*run)(struct continuation *c);

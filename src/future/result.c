@@ -36,10 +36,10 @@ result *result_of_error(const gw_error *error) {
     return r;
 }
 
-result *result_of_parcel(parcel *p, size_t value_at, bool pins) {
+result *result_of_incoming(incoming *p, size_t value_at, bool pins) {
     result *r = open_result();
     if (!r) return NULL;
-    r->parcel = p;
+    r->incoming = p;
     r->value_at = value_at;
     r->pins = pins;
     const message *m = p->message;
@@ -54,14 +54,14 @@ result *result_retain(result *r) {
 
 static void unpin_message(result *r) {
     if (!r->pins) return;
-    const message *m = r->parcel->message;
+    const message *m = r->incoming->message;
     for (uint32_t i = 0; i < m->segment_count; i++) block_unpin(m->segments[i].block);
 }
 
 static void free_result(result *r) {
-    if (r->parcel) {
+    if (r->incoming) {
         unpin_message(r);
-        parcel_close(r->parcel);
+        incoming_close(r->incoming);
     }
     mem_free(r->error);
     value_free(r->value);
@@ -90,7 +90,7 @@ void result_release_on_loop(agent *a, result *r) {
 // ---- Reading ----
 
 static gw_value decode(result *r, gw_scope *s) {
-    decoder d = parcel_decoder(r->parcel, r->value_at, s);
+    decoder d = incoming_decoder(r->incoming, r->value_at, s);
     gw_value v = gw_none();
     gw_error error = { 0 };
     if (decode_value(&d, &v, &error) && !s->error) scope_fail_with(s, &error);
@@ -126,6 +126,6 @@ gw_value result_give(result *r, gw_scope *s) {
         scope_fail_with(s, r->error);
         return gw_none();
     }
-    if (!r->parcel) return copy_value(r->value, s);
+    if (!r->incoming) return copy_value(r->value, s);
     return decode(r, s);
 }

@@ -9,9 +9,9 @@
 
 struct result {
     _Atomic uint32_t count;
-    bool pins;        // the message's blocks: readers' tensors are views of them
-    gw_error *error;  // set: an error
-    parcel *parcel;   // set: decoded at |value_at|
+    bool pins;           // the message's blocks: readers' tensors are views of them
+    gw_error *error;     // set: an error
+    incoming *incoming;  // set: decoded at |value_at|
     size_t value_at;
     gw_value value;  // owned
     task burial;
@@ -22,10 +22,10 @@ result *result_of_value(gw_value v);
 // Never NULL: without memory it is the error that there is none.
 result *result_of_error(const gw_error *error);
 // Takes |p|. |pins| if it may be read more than once. NULL without memory, then |p| is still the caller's.
-result *result_of_parcel(parcel *p, size_t value_at, bool pins);
+result *result_of_incoming(incoming *p, size_t value_at, bool pins);
 
 result *result_retain(result *r);
-void result_release(result *r);  // without the role: may run destructors of what it holds
+void result_release(result *r);  // without the loop lock: may run destructors of what it holds
 void result_release_on_loop(agent *a, result *r);
 
 // The value, made in |s|; fails |s| with the error.

@@ -136,7 +136,7 @@ typedef struct then {
     // of the scope that asked for it
     uint64_t key, id;
     int64_t deadline_ns;
-    uint8_t hops;
+    uint8_t depth;
     bool grad_enabled;
     work *work;  // one count, or NULL
 } then;
@@ -193,7 +193,7 @@ static void run_done(then *t, gw_scope *s) {
 static void run_body(then *t, gw_scope *s) {
     context c = { .scope = s,
                   .agent = t->in->agent,
-                  .hops = t->hops,
+                  .depth = t->depth,
                   .deadline_ns = t->deadline_ns,
                   .function = "of gw_then",
                   .serves = t->work != NULL,
@@ -252,7 +252,7 @@ static then *open_then(gw_scope *s, gw_future *f, bool has_out) {
     t->key = generator_split(s->random);
     t->id = gw_scope_id(s);
     t->deadline_ns = context_deadline_ns(s);
-    t->hops = c ? c->hops : 0;
+    t->depth = c ? c->depth : 0;
     t->grad_enabled = s->grad_enabled;
     return t;
 }
@@ -269,7 +269,7 @@ static bool await_on_loop(then *t, gw_scope *s) {
 
 static bool is_usable(gw_scope *s, const gw_future *f) {
     if (s->error) return false;
-    if (f && f != &future_poison && !is_forked(f->agent->mark)) return true;
+    if (f && f != &future_poison && !is_process_fork(f->agent->mark)) return true;
     if (f && f != &future_poison) {
         scope_fail(s, GW_WRONG_STATE, "this process was forked from the one that has the future");
     } else {

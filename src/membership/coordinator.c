@@ -1,4 +1,4 @@
-// What the judge does: lets what has changed count once most know it, and lets newcomers in.
+// What the coordinator does: lets what has changed count once most know it, and lets newcomers in.
 #include "membership/membership_internal.h"
 
 #include "base/limits.h"
@@ -22,8 +22,8 @@ static bool knows(const membership *ms, const member *x, int64_t within_ns, int6
 
 // "What is new counts once most of those counted before, and most of those there now, know it."
 void membership_settle(membership *ms, int64_t now_ns) {
-    if (!membership_has_pending(ms) || !membership_is_most(ms, true, knows, 0, now_ns) ||
-        !membership_is_most(ms, false, knows, 0, now_ns))
+    if (!membership_has_pending(ms) || !membership_is_quorum(ms, true, knows, 0, now_ns) ||
+        !membership_is_quorum(ms, false, knows, 0, now_ns))
         return;
     uint64_t known = ms->digest;
     int rank = 0;
@@ -50,7 +50,7 @@ void membership_announce(membership *ms, int64_t now_ns) {
     }
 }
 
-// The others may know of members, admitted by the judge before, of whom this one has not heard. So it admits nobody
+// The others may know of members, admitted by the coordinator before, of whom this one has not heard. So it admits nobody
 // before it knows the views of all.
 static bool knows_all_views(const membership *ms) {
     int rank = 0;
@@ -71,10 +71,10 @@ static const member *find_same(const membership *ms, uint64_t incarnation, const
 gw_status membership_admit(membership *ms, uint64_t incarnation, const char *name,
                            const char *address, int64_t now_ns, int *out_rank, gw_error *error) {
     if (ms->is_fenced) return error_set(error, GW_FENCED, "%s", ms->fenced_why.text);
-    if (!membership_is_judge(ms) || !ms->is_complete)
+    if (!membership_is_coordinator(ms) || !ms->is_complete)
         return error_set(error, GW_WRONG_STATE, "rank %d admits new workers, not this one",
                          ms->lowest);
-    if (ms->doubt_ns || !membership_hears_most(ms, MEMBERSHIP_SUSPECT_NS, now_ns) ||
+    if (ms->doubt_ns || !membership_hears_quorum(ms, MEMBERSHIP_SUSPECT_NS, now_ns) ||
         !knows_all_views(ms))
         return error_set(error, GW_WRONG_STATE, "%s does not hear enough of the others now",
                          ms->options.name);
@@ -101,7 +101,7 @@ gw_status membership_admit(membership *ms, uint64_t incarnation, const char *nam
 }
 
 void membership_ask_views(membership *ms, int64_t now_ns) {
-    if (!membership_is_judge(ms)) return;
+    if (!membership_is_coordinator(ms)) return;
     bool pending = membership_has_pending(ms);
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {

@@ -1,7 +1,7 @@
 // What is heard of each member, who is suspected, and who watches whom.
 #include "membership/membership_internal.h"
 
-#include "base/planted.h"
+#include "base/mutation.h"
 
 #include <assert.h>
 
@@ -82,15 +82,15 @@ int64_t member_silence(const member *x, int64_t since_ns, int64_t now_ns) {
 
 static bool is_in(const membership *ms, const member *x, bool counted) {
     if (counted) return x->fact.stage == MEMBER_COUNTED || x->fact.stage == MEMBER_OUT;
-    // Whoever is new is counted or not by the judge's word alone: until it was heard of, it is not.
+    // Whoever is new is counted or not by the coordinator's word alone: until it was heard of, it is not.
     bool unheard = x->fact.stage == MEMBER_NEW && !x->heard_ns;
-    return member_is_there(x) && !(unheard && membership_judge(ms) == ms->options.rank &&
+    return member_is_there(x) && !(unheard && membership_coordinator(ms) == ms->options.rank &&
                                    x->fact.rank != ms->options.rank);
 }
 
 // "More than half, or half with the lowest."
-bool membership_is_most(const membership *ms, bool counted, member_test *test, int64_t within_ns,
-                        int64_t now_ns) {
+bool membership_is_quorum(const membership *ms, bool counted, member_test *test, int64_t within_ns,
+                          int64_t now_ns) {
     int all = 0, passed = 0, rank = 0;
     bool lowest_passes = false;
     for (member *x; (x = member_next(ms, &rank));) {
@@ -103,9 +103,9 @@ bool membership_is_most(const membership *ms, bool counted, member_test *test, i
     return passed * 2 > all || (passed * 2 == all && lowest_passes);
 }
 
-bool membership_hears_most(const membership *ms, int64_t within_ns, int64_t now_ns) {
-    if (planted(PLANTED_NO_MAJORITY)) return true;
-    return membership_is_most(ms, true, member_hears, within_ns, now_ns);
+bool membership_hears_quorum(const membership *ms, int64_t within_ns, int64_t now_ns) {
+    if (has_mutation(MUTATION_NO_MAJORITY)) return true;
+    return membership_is_quorum(ms, true, member_hears, within_ns, now_ns);
 }
 
 void membership_heard(membership *ms, int rank, int64_t now_ns) {
@@ -120,7 +120,7 @@ void membership_beat(membership *ms, member *x) {
     bool asks = ms->doubt_ns || (ms->lowest == ms->options.rank && x->told != ms->digest);
     membership_message beat = { .kind = MEMBERSHIP_BEAT,
                                 .digest = ms->digest,
-                                .flags = (uint8_t)((ms->has_most ? MEMBERSHIP_HAS_MOST : 0) |
+                                .flags = (uint8_t)((ms->has_quorum ? MEMBERSHIP_HAS_MOST : 0) |
                                                    (asks ? MEMBERSHIP_ASKS : 0)) };
     message *m = membership_encode(&beat);
     if (!m) return;  // the next tick tries again
@@ -131,22 +131,24 @@ void membership_beat(membership *ms, member *x) {
 // ---- Who watches whom ----------------------------------------------------------------------------------------------
 bool member_is_watched(const membership *ms, const member *x) {
     if (!member_is_there(x) || x->fact.rank == ms->options.rank) return false;
-    int judge = membership_judge(ms);
-    return judge == ms->options.rank || x->fact.rank == judge || x->awaits > 0 || ms->trouble_ns;
+    int coordinator = membership_coordinator(ms);
+    return coordinator == ms->options.rank || x->fact.rank == coordinator || x->awaits > 0 ||
+           ms->trouble_ns;
 }
 
-// "While the judge is silent, or does not hear most itself, a worker watches everyone", until it hears the judge, be it
+// "While the coordinator is silent, or does not hear most itself, a worker watches everyone", until it hears the coordinator, be it
 // the next one.
 static void note_trouble(membership *ms, int64_t now_ns) {
-    const member *judge = member_find(ms, ms->lowest);
-    if (judge->fact.rank == ms->options.rank) {
+    const member *coordinator = member_find(ms, ms->lowest);
+    if (coordinator->fact.rank == ms->options.rank) {
         ms->trouble_ns = 0;
         return;
     }
-    bool is_silent = member_silence(judge, judge->direct_ns, now_ns) >= MEMBERSHIP_SUSPECT_NS;
-    if (is_silent || !ms->judge_has_most) {
+    bool is_silent =
+        member_silence(coordinator, coordinator->direct_ns, now_ns) >= MEMBERSHIP_SUSPECT_NS;
+    if (is_silent || !ms->coordinator_has_quorum) {
         if (!ms->trouble_ns) ms->trouble_ns = now_ns;
-    } else if (judge->direct_ns >= ms->trouble_ns) {
+    } else if (coordinator->direct_ns >= ms->trouble_ns) {
         ms->trouble_ns = 0;
     }
 }
@@ -155,8 +157,8 @@ static void watch(membership *ms, member *x, int64_t now_ns) {
     if (x->state == MEMBER_GONE || x->fact.rank == ms->options.rank) return;
     member_apply(ms, x, member_is_watched(ms, x) ? MEMBER_WATCH : MEMBER_UNWATCH, now_ns);
     if (x->state == MEMBER_UNWATCHED) return;
-    bool is_judge = membership_judge(ms) == ms->options.rank;
-    bool patient = !is_judge && x->fact.rank == membership_judge(ms) && !ms->trouble_ns;
+    bool is_coordinator = membership_coordinator(ms) == ms->options.rank;
+    bool patient = !is_coordinator && x->fact.rank == membership_coordinator(ms) && !ms->trouble_ns;
     int64_t beat_ns = patient ? MEMBERSHIP_OWN_BEAT_NS : MEMBERSHIP_BEAT_NS;
     if (!x->beat_is_out && now_ns - x->direct_ns >= beat_ns) membership_beat(ms, x);
     if (member_silence(x, x->heard_ns, now_ns) >= MEMBERSHIP_SUSPECT_NS)

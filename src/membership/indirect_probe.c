@@ -2,7 +2,7 @@
 #include "membership/membership_internal.h"
 
 #include "base/mem.h"
-#include "base/planted.h"
+#include "base/mutation.h"
 
 enum { WITNESSES = 3 };
 
@@ -21,7 +21,7 @@ static void send_probe(membership *ms, const member *to, member *about) {
     ms->options.send(ms->options.user, to->fact.rank, m);
 }
 
-// "The judge asks three that it hears, in turns; who would decide in its place asks everyone."
+// "The coordinator asks three that it hears, in turns; who would decide in its place asks everyone."
 static void ask_witnesses(membership *ms, member *about, bool all, int64_t now_ns) {
     about->probe = ++ms->last_probe;
     about->probe_ns = now_ns;
@@ -60,7 +60,8 @@ static void end_round(member *x) {
 }
 
 void membership_probe(membership *ms, int64_t now_ns) {
-    bool all = membership_judge(ms) != ms->options.rank && membership_is_candidate(ms, now_ns);
+    bool all =
+        membership_coordinator(ms) != ms->options.rank && membership_is_candidate(ms, now_ns);
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
         bool silent = x->state != MEMBER_UNWATCHED && x->state != MEMBER_GONE &&
@@ -75,14 +76,14 @@ void membership_probe(membership *ms, int64_t now_ns) {
 
 bool member_is_denied(const membership *ms, const member *x, bool by_all) {
     (void)ms;
-    if (planted(PLANTED_NO_PROBES)) return true;
+    if (has_mutation(MUTATION_NO_PROBES)) return true;
     return x->denial >= (by_all ? DENIED_BY_ALL : DENIED_BY_SOME);
 }
 
 void membership_answered(membership *ms, const membership_message *m, int64_t now_ns) {
     member *x = member_find(ms, m->rank);
     if (!x || x->state == MEMBER_GONE || x->fact.rank == ms->options.rank) return;
-    if (planted(PLANTED_NO_PROBES)) return;
+    if (has_mutation(MUTATION_NO_PROBES)) return;
     if (m->yes) {
         member_apply(ms, x, MEMBER_HEAR, now_ns);
     } else if (x->probe && m->number == x->probe) {

@@ -3,7 +3,7 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
-#include "base/planted.h"
+#include "base/mutation.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -61,12 +61,12 @@ member *member_make(membership *ms, const member_fact *f, int64_t now_ns) {
 // ---- Deciding ------------------------------------------------------------------------------------------------------
 // "To decide takes most of those who are counted, and most of those who are there." For staying, the former do.
 static bool may_decide(const membership *ms, int64_t now_ns) {
-    if (planted(PLANTED_NO_MAJORITY)) return true;
-    return membership_hears_most(ms, MEMBERSHIP_SUSPECT_NS, now_ns) &&
-           membership_is_most(ms, false, member_hears, MEMBERSHIP_SUSPECT_NS, now_ns);
+    if (has_mutation(MUTATION_NO_MAJORITY)) return true;
+    return membership_hears_quorum(ms, MEMBERSHIP_SUSPECT_NS, now_ns) &&
+           membership_is_quorum(ms, false, member_hears, MEMBERSHIP_SUSPECT_NS, now_ns);
 }
 
-// Whether everyone below this worker is silent: then it decides in the judge's place.
+// Whether everyone below this worker is silent: then it decides in the coordinator's place.
 bool membership_is_candidate(const membership *ms, int64_t now_ns) {
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank)) && x->fact.rank < ms->options.rank;) {
@@ -87,12 +87,12 @@ static void declare_dead(membership *ms, member *x, int64_t silence_ns, int64_t 
 }
 
 static void decide(membership *ms, int64_t now_ns) {
-    bool is_judge = membership_judge(ms) == ms->options.rank;
-    if (ms->doubt_ns || (!is_judge && !membership_is_candidate(ms, now_ns))) return;
+    bool is_coordinator = membership_coordinator(ms) == ms->options.rank;
+    if (ms->doubt_ns || (!is_coordinator && !membership_is_candidate(ms, now_ns))) return;
     if (!may_decide(ms, now_ns)) return;
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
-        if (x->state != MEMBER_SUSPECTED || !member_is_denied(ms, x, !is_judge)) continue;
+        if (x->state != MEMBER_SUSPECTED || !member_is_denied(ms, x, !is_coordinator)) continue;
         int64_t silence_ns = member_silence(x, x->heard_ns, now_ns);
         if (silence_ns >= MEMBERSHIP_DEAD_NS) declare_dead(ms, x, silence_ns, now_ns);
     }
@@ -112,15 +112,16 @@ static bool has_answered(const membership *ms, const member *x, int64_t within_n
     return x->fact.rank == ms->options.rank || x->answered_ns > ms->doubt_ns;
 }
 
-// "In contact is who hears a judge that hears most, or most of the members itself; when in doubt, who is answered by
+// "In contact is who hears a coordinator that hears most, or most of the members itself; when in doubt, who is answered by
 // them." What was under way when a worker was stopped is heard when it goes on, but answers nothing.
 static bool is_in_contact(const membership *ms, int64_t now_ns) {
     member_test *test = ms->doubt_ns ? has_answered : member_hears;
-    const member *judge = member_find(ms, ms->lowest);
-    bool by_judge = judge->fact.rank != ms->options.rank && ms->judge_has_most &&
-                    test(ms, judge, MEMBERSHIP_SUSPECT_NS, now_ns);
-    return by_judge || planted(PLANTED_NO_MAJORITY) ||
-           membership_is_most(ms, true, test, MEMBERSHIP_SUSPECT_NS, now_ns);
+    const member *coordinator = member_find(ms, ms->lowest);
+    bool by_coordinator = coordinator->fact.rank != ms->options.rank &&
+                          ms->coordinator_has_quorum &&
+                          test(ms, coordinator, MEMBERSHIP_SUSPECT_NS, now_ns);
+    return by_coordinator || has_mutation(MUTATION_NO_MAJORITY) ||
+           membership_is_quorum(ms, true, test, MEMBERSHIP_SUSPECT_NS, now_ns);
 }
 
 static void ask_in_doubt(membership *ms, int64_t now_ns) {
@@ -137,12 +138,12 @@ static void check_contact(membership *ms, int64_t now_ns) {
     if (is_in_contact(ms, now_ns)) {
         if (now_ns > ms->contact_ns) ms->contact_ns = now_ns;
         ms->doubt_ns = 0;
-        ms->had_most = true;
+        ms->had_quorum = true;
         return;
     }
     int64_t passed_ns = now_ns - ms->contact_ns;
-    if (!ms->had_most) passed_ns -= MEMBERSHIP_GRACE_NS;
-    if (ms->had_most && !ms->doubt_ns && passed_ns > 0) ms->doubt_ns = now_ns;
+    if (!ms->had_quorum) passed_ns -= MEMBERSHIP_GRACE_NS;
+    if (ms->had_quorum && !ms->doubt_ns && passed_ns > 0) ms->doubt_ns = now_ns;
     if (ms->doubt_ns) ask_in_doubt(ms, now_ns);
     if (passed_ns < MEMBERSHIP_CUT_OFF_NS) return;
     if (ms->trouble_ns && now_ns - ms->trouble_ns < MEMBERSHIP_SUSPECT_NS) return;
@@ -154,11 +155,11 @@ static void check_contact(membership *ms, int64_t now_ns) {
     membership_fence(ms, &why);
 }
 
-static void tell_most(membership *ms, int64_t now_ns) {
-    bool has = membership_judge(ms) != ms->options.rank ||
-               membership_hears_most(ms, MEMBERSHIP_SUSPECT_NS, now_ns) || !ms->had_most;
-    if (has == ms->has_most) return;
-    ms->has_most = has;
+static void tell_quorum(membership *ms, int64_t now_ns) {
+    bool has = membership_coordinator(ms) != ms->options.rank ||
+               membership_hears_quorum(ms, MEMBERSHIP_SUSPECT_NS, now_ns) || !ms->had_quorum;
+    if (has == ms->has_quorum) return;
+    ms->has_quorum = has;
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));)
         if (member_is_there(x) && x->fact.rank != ms->options.rank) membership_beat(ms, x);
@@ -208,7 +209,7 @@ int64_t membership_tick(membership *ms, int64_t now_ns) {
     decide(ms, now_ns);
     check_contact(ms, now_ns);
     if (!ms->is_fenced) {
-        tell_most(ms, now_ns);
+        tell_quorum(ms, now_ns);
         membership_ask_views(ms, now_ns);
     }
     membership_finish(ms, now_ns);
@@ -222,7 +223,7 @@ void membership_lost(membership *ms, int rank, bool left, const gw_error *why, i
     if (ms->is_fenced) return;
     member *x = member_find(ms, rank);
     if (!x || x->state == MEMBER_GONE || rank == ms->options.rank) return;
-    if (why->status == GW_FENCED && !planted(PLANTED_NO_FENCING)) {
+    if (why->status == GW_FENCED && !has_mutation(MUTATION_NO_FENCING)) {
         membership_fence(ms, why);
     } else {
         ms->changed_by = -1;
@@ -243,7 +244,7 @@ gw_status membership_received(membership *ms, int from, const message *m, int64_
                               gw_error *error) {
     member *x = member_find(ms, from);
     if (ms->is_fenced || !x || from == ms->options.rank) return GW_OK;
-    if (x->state == MEMBER_GONE && !planted(PLANTED_NO_FENCING)) return GW_OK;
+    if (x->state == MEMBER_GONE && !has_mutation(MUTATION_NO_FENCING)) return GW_OK;
     membership_message said;
     gw_status status = membership_decode(m, &said, error);
     if (status) return status;
@@ -264,7 +265,7 @@ int membership_limit(const membership *ms) {
     return ms->limit;
 }
 
-int membership_judge(const membership *ms) {
+int membership_coordinator(const membership *ms) {
     return ms->lowest;
 }
 
@@ -326,7 +327,7 @@ gw_status membership_open(membership_options options, membership **out, gw_error
     ms->options = options;
     ms->lowest = options.rank;
     ms->is_complete = !options.joins;
-    ms->judge_has_most = ms->has_most = true;
+    ms->coordinator_has_quorum = ms->has_quorum = true;
     ms->changed_by = -1;
     list_init(&ms->questions);
     gw_status status = add(ms, options.rank, options.incarnation, options.name, options.address,
@@ -343,7 +344,7 @@ gw_status membership_open(membership_options options, membership **out, gw_error
 
 void membership_start(membership *ms, int64_t now_ns) {
     ms->is_started = true;
-    ms->judge = ms->lowest;
+    ms->coordinator = ms->lowest;
     ms->contact_ns = ms->due_ns = now_ns;
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) x->known_ns = now_ns;

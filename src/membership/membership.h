@@ -10,7 +10,7 @@
 //     membership_heard(ms, rank, now_ns);                 // something has come from there
 //     due_ns = membership_tick(ms, now_ns);               // call again by then
 //
-// Ownership: texts are borrowed for the call. Threads: the loop role's. The options' functions are called at the end of
+// Ownership: texts are borrowed for the call. Threads: the loop lock's. The options' functions are called at the end of
 // the functions below; they may call all of these but membership_close.
 #ifndef MEMBERSHIP_MEMBERSHIP_H
 #define MEMBERSHIP_MEMBERSHIP_H
@@ -23,7 +23,7 @@ typedef struct membership membership;
 #define MEMBERSHIP_TICK_NS INT64_C(500000000)
 #define MEMBERSHIP_QUICK_TICK_NS INT64_C(100000000)  // while somebody is suspected
 #define MEMBERSHIP_BEAT_NS INT64_C(500000000)        // silence until a beat is sent: one a second
-#define MEMBERSHIP_OWN_BEAT_NS INT64_C(2000000000)   // and until others send one to the judge
+#define MEMBERSHIP_OWN_BEAT_NS INT64_C(2000000000)   // and until others send one to the coordinator
 #define MEMBERSHIP_SUSPECT_NS INT64_C(4000000000)
 #define MEMBERSHIP_DEAD_NS INT64_C(6200000000)
 #define MEMBERSHIP_CUT_OFF_NS INT64_C(3500000000)  // more without contact: fenced
@@ -45,7 +45,7 @@ typedef struct membership_options {
     void (*joined)(void *user, const member_fact *who);
     void (*gone)(void *user, int rank, bool left, const gw_error *why);
     void (*suspected)(void *user, int rank, bool is_suspected);
-    void (*judge_changed)(void *user, int judge);
+    void (*coordinator_changed)(void *user, int coordinator);
     void (*fenced)(void *user, const gw_error *why);  // the last call
 } membership_options;
 
@@ -69,7 +69,7 @@ int64_t membership_tick(membership *ms, int64_t now_ns);  // returns when to cal
 
 // ---- What is known ------------------------------------------------------------------------------------------------
 int membership_limit(const membership *ms);  // all ranks are below
-int membership_judge(const membership *ms);
+int membership_coordinator(const membership *ms);
 bool membership_is_known(const membership *ms, int rank);
 uint64_t membership_incarnation(const membership *ms, int rank);  // 0: not known
 bool membership_is_gone(const membership *ms, int rank);

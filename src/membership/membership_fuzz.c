@@ -137,8 +137,8 @@ static void step(run *r) {
         break;
     }
     if (membership_epoch(r->ms) < epoch) abort();
-    int judge = membership_judge(r->ms);
-    if (judge != SELF && membership_is_gone(r->ms, judge)) abort();
+    int coordinator = membership_coordinator(r->ms);
+    if (coordinator != SELF && membership_is_gone(r->ms, coordinator)) abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,6 +1,6 @@
 // The inside of the membership machine.
 //
-// membership_watch.c hears and suspects, membership_probe.c asks others, membership.c decides, membership_judge.c lets it
+// membership_watch.c hears and suspects, membership_probe.c asks others, membership.c decides, membership_coordinator.c lets it
 // count, membership_view.c merges and tells.
 #ifndef MEMBERSHIP_MEMBERSHIP_INTERNAL_H
 #define MEMBERSHIP_MEMBERSHIP_INTERNAL_H
@@ -52,7 +52,7 @@ typedef struct member {
 
     // what it knows
     uint64_t told;  // the digest it has told
-    bool agrees;    // it has had our view since this worker is judge
+    bool agrees;    // it has had our view since this worker is coordinator
     int64_t asked_view_ns;
     uint64_t full_sent, full_for;  // the last full view it was sent, and what it knew then
     int64_t full_ns;
@@ -78,16 +78,16 @@ struct membership {
     member **by_rank;
     int limit, capacity;
     uint64_t digest, epoch;
-    int lowest;  // rank that is there: the judge
-    int judge;   // as told last
+    int lowest;       // rank that is there: the coordinator
+    int coordinator;  // as told last
 
     bool is_started, is_complete, is_fenced;
     bool in_finish;
-    bool judge_has_most;  // as the judge says
-    bool has_most;        // as this worker has told, being judge
-    bool had_most;        // ever
-    int changed_by;       // the member whose message changed the view; -1: none
-    bool spreads;         // what has changed was decided here: all are to be told
+    bool coordinator_has_quorum;  // as the coordinator says
+    bool has_quorum;              // as this worker has told, being coordinator
+    bool had_quorum;              // ever
+    int changed_by;               // the member whose message changed the view; -1: none
+    bool spreads;                 // what has changed was decided here: all are to be told
     gw_error fenced_why;
     bool must_tell_fenced;
 
@@ -95,7 +95,7 @@ struct membership {
     int64_t tick_ns;      // the last
     int64_t contact_ns;   // when this worker last was in contact with most
     int64_t doubt_ns;     // since when it may have been declared dead; 0: it has not
-    int64_t trouble_ns;   // since when all are watched, the judge being silent; 0: not
+    int64_t trouble_ns;   // since when all are watched, the coordinator being silent; 0: not
     uint64_t last_probe;  // number
     list_node questions;
 };
@@ -107,10 +107,10 @@ void member_apply(membership *ms, member *x, member_event event, int64_t now_ns)
 bool member_is_there(const member *x);  // a member that has been told to all, and is not gone
 bool member_hears(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns);
 typedef bool member_test(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns);
-bool membership_is_most(const membership *ms, bool counted, member_test *test, int64_t within_ns,
-                        int64_t now_ns);
+bool membership_is_quorum(const membership *ms, bool counted, member_test *test, int64_t within_ns,
+                          int64_t now_ns);
 bool membership_is_candidate(const membership *ms, int64_t now_ns);
-bool membership_hears_most(const membership *ms, int64_t within_ns, int64_t now_ns);
+bool membership_hears_quorum(const membership *ms, int64_t within_ns, int64_t now_ns);
 void membership_fence(membership *ms, const gw_error *why);
 void membership_beat(membership *ms, member *x);
 
@@ -120,7 +120,7 @@ member *member_next(const membership *ms, int *rank);
 static inline bool member_is_self(const membership *ms, const member *x) {
     return x->fact.rank == ms->options.rank;
 }
-static inline bool membership_is_judge(const membership *ms) {
+static inline bool membership_is_coordinator(const membership *ms) {
     return ms->lowest == ms->options.rank;
 }
 
@@ -129,7 +129,7 @@ int64_t member_silence(const member *x, int64_t since_ns, int64_t now_ns);
 bool member_is_watched(const membership *ms, const member *x);
 void membership_watch(membership *ms, int64_t now_ns);
 
-// ---- membership_judge.c ----
+// ---- membership_coordinator.c ----
 bool membership_has_pending(const membership *ms);
 void membership_settle(membership *ms, int64_t now_ns);
 void membership_announce(membership *ms, int64_t now_ns);

@@ -8,7 +8,7 @@
 
 #define T_CLOSE QUORUM_SECOND
 #define T_DEAD (7 * QUORUM_SECOND)
-#define T_DEAD_ALL (11 * QUORUM_SECOND)  // several, the judge among them
+#define T_DEAD_ALL (11 * QUORUM_SECOND)  // several, the coordinator among them
 
 static int64_t at_s(double s) {
     return (int64_t)(s * 1e9);
@@ -35,14 +35,15 @@ static void it_suspects_nobody_for_slow_links(void **state) {
     testing_for_seeds(50, rest, &(int64_t){ 500 * QUORUM_MS });
 }
 
-static void it_beats_between_the_judge_and_each_alone(void **state) {
+static void it_beats_between_the_coordinator_and_each_alone(void **state) {
     (void)state;
     quorum q;
     quorum_open(&q, 1, 8, 0);
     quorum_run(&q, at_s(101));
     for (int i = 1; i < 8; i++) {
         for (int k = 1; k < 8; k++) assert_false(q.nodes[i].is_linked[k]);
-        assert_true(q.nodes[i].sent <= 10);  // only the first beat, and what the judge has asked
+        assert_true(q.nodes[i].sent <=
+                    10);  // only the first beat, and what the coordinator has asked
     }
     assert_true(q.nodes[0].sent <= 7 * 100);
     quorum_close(&q);
@@ -103,20 +104,21 @@ static void it_knows_who_has_left(void **state) {
     quorum_close(&q);
 }
 
-static void it_takes_over_from_a_judge_that_ends(void **state) {
+static void it_takes_over_from_a_coordinator_that_ends(void **state) {
     (void)state;
     quorum q;
     quorum_open(&q, 1, 5, 0);
     quorum_run(&q, at_s(10));
     quorum_crash(&q, 0);
     quorum_run(&q, at_s(12));
-    for (int i = 1; i < 5; i++) assert_int_equal(membership_judge(q.nodes[i].machine), 1);
+    for (int i = 1; i < 5; i++) assert_int_equal(membership_coordinator(q.nodes[i].machine), 1);
     quorum_crash(&q, 1);
     quorum_crash(&q, 2);
     quorum_run(&q, at_s(14));
-    assert_int_equal(membership_judge(q.nodes[3].machine), 3);
-    assert_int_equal(membership_judge(q.nodes[4].machine), 3);
-    assert_int_equal(q.nodes[4].judge_changes, 2 + (q.nodes[4].gone_ns[1] < q.nodes[4].gone_ns[2]));
+    assert_int_equal(membership_coordinator(q.nodes[3].machine), 3);
+    assert_int_equal(membership_coordinator(q.nodes[4].machine), 3);
+    assert_int_equal(q.nodes[4].coordinator_changes,
+                     2 + (q.nodes[4].gone_ns[1] < q.nodes[4].gone_ns[2]));
     assert_int_equal(quorum_check(&q), 2);
     quorum_close(&q);
 }
@@ -126,7 +128,7 @@ static void stop_together(uint64_t seed, void *context) {
     quorum q;
     quorum_open(&q, seed, 9, 0);
     quorum_run(&q, at_s(40));
-    unsigned chosen = 1;  // the judge and up to three others
+    unsigned chosen = 1;  // the coordinator and up to three others
     for (int i = 0; i < 3; i++) chosen |= 1u << quorum_random(&q, 9);
     for (int i = 0; i < 9; i++)
         if (chosen >> i & 1) quorum_stop(&q, i);
@@ -137,7 +139,7 @@ static void stop_together(uint64_t seed, void *context) {
     quorum_close(&q);
 }
 
-static void it_survives_the_silence_of_several_with_the_judge(void **state) {
+static void it_survives_the_silence_of_several_with_the_coordinator(void **state) {
     (void)state;
     testing_for_seeds(100, stop_together, NULL);
 }
@@ -285,11 +287,11 @@ static void it_does_not_accuse_others_of_its_own_sleep(void **state) {
     quorum_close(&q);
 }
 
-GW_TESTS(session_membership, it_suspects_nobody_on_a_good_network,
-         it_suspects_nobody_for_slow_links, it_beats_between_the_judge_and_each_alone,
+GW_TESTS(membership_membership, it_suspects_nobody_on_a_good_network,
+         it_suspects_nobody_for_slow_links, it_beats_between_the_coordinator_and_each_alone,
          it_knows_a_killed_member_within_a_second, it_knows_a_silent_member_within_seven_seconds,
-         it_knows_who_has_left, it_takes_over_from_a_judge_that_ends,
-         it_survives_the_silence_of_several_with_the_judge,
+         it_knows_who_has_left, it_takes_over_from_a_coordinator_that_ends,
+         it_survives_the_silence_of_several_with_the_coordinator,
          it_declares_nobody_dead_for_one_bad_link, it_takes_a_suspicion_back,
          it_watches_whom_it_awaits_something_from, it_goes_on_with_most_and_fences_the_others,
          it_goes_on_with_the_half_that_has_the_lowest, it_says_why_it_is_fenced,

@@ -82,5 +82,5 @@ static void it_agrees_over_slow_links(void **state) {
                                .parts = true });
 }
 
-GW_TESTS(session_membership_walk, it_agrees_after_ends_stops_and_cuts, it_agrees_after_partitions,
+GW_TESTS(membership_walk, it_agrees_after_ends_stops_and_cuts, it_agrees_after_partitions,
          it_agrees_after_joins, it_agrees_over_slow_links);

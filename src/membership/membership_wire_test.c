@@ -156,5 +156,5 @@ static void it_tells_views_apart(void **state) {
     assert_true(member_digest(0, 5, MEMBER_NEW) != member_digest(0, 6, MEMBER_NEW));
 }
 
-GW_TESTS(session_membership_wire, it_says_and_reads_each_kind, it_lists_members,
+GW_TESTS(membership_wire, it_says_and_reads_each_kind, it_lists_members,
          it_refuses_members_that_cannot_be, it_refuses_what_is_cut_or_longer, it_tells_views_apart);

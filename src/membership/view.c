@@ -52,10 +52,11 @@ static void send_view(membership *ms, const member *to, bool full) {
     membership_message view = {
         .kind = MEMBERSHIP_VIEW,
         .digest = ms->digest,
-        .flags = (uint8_t)((ms->has_most ? MEMBERSHIP_HAS_MOST : 0) |
-                           (membership_is_judge(ms) && membership_has_pending(ms) ? MEMBERSHIP_ASKS
-                                                                                  : 0) |
-                           (full ? MEMBERSHIP_FULL : 0)),
+        .flags =
+            (uint8_t)((ms->has_quorum ? MEMBERSHIP_HAS_MOST : 0) |
+                      (membership_is_coordinator(ms) && membership_has_pending(ms) ? MEMBERSHIP_ASKS
+                                                                                   : 0) |
+                      (full ? MEMBERSHIP_FULL : 0)),
     };
     message *m = membership_encode(&view);
     if (!m) return;  // the digests of beats will tell
@@ -87,7 +88,7 @@ static void note_told(membership *ms, member *from, const membership_message *m)
     from->told = m->digest;
     if (m->digest == ms->digest) from->agrees = ms->is_complete = true;
     if (m->kind != MEMBERSHIP_KNOWN && from->fact.rank == ms->lowest)
-        ms->judge_has_most = m->flags & MEMBERSHIP_HAS_MOST;
+        ms->coordinator_has_quorum = m->flags & MEMBERSHIP_HAS_MOST;
 }
 
 // "Whoever hears of another digest than its own answers with its view; when asked, also of the same."
@@ -156,9 +157,9 @@ gw_status membership_merge(membership *ms, member *from, membership_message *m, 
 }
 
 // ---- The end of an event ----------------------------------------------------------------------------------------------
-// "The judge tells all others what has changed, and everybody else tells the judge."
+// "The coordinator tells all others what has changed, and everybody else tells the coordinator."
 static void spread(membership *ms) {
-    bool to_all = membership_is_judge(ms) || ms->spreads || ms->trouble_ns;
+    bool to_all = membership_is_coordinator(ms) || ms->spreads || ms->trouble_ns;
     bool changed = false;
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) changed |= x->is_dirty;
@@ -167,8 +168,8 @@ static void spread(membership *ms) {
     for (member *x; (x = member_next(ms, &rank));) {
         if (!member_is_there(x) || member_is_self(ms, x)) continue;
         bool knows_it = x->fact.rank == ms->changed_by && x->told == ms->digest;
-        bool from_judge = ms->changed_by == ms->lowest;
-        if (to_all ? !knows_it : x->fact.rank == ms->lowest && !from_judge)
+        bool from_coordinator = ms->changed_by == ms->lowest;
+        if (to_all ? !knows_it : x->fact.rank == ms->lowest && !from_coordinator)
             send_view(ms, x, x->wants_full);
         x->wants_full = false;
     }
@@ -176,7 +177,7 @@ static void spread(membership *ms) {
     for (member *x; (x = member_next(ms, &rank));) x->is_dirty = false;
 }
 
-static void become_judge(membership *ms) {
+static void become_coordinator(membership *ms) {
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
         x->agrees = false;
@@ -185,10 +186,10 @@ static void become_judge(membership *ms) {
     }
 }
 
-static void change_judge(membership *ms) {
-    const member *before = member_find(ms, ms->judge);
-    ms->judge = ms->lowest;
-    ms->judge_has_most = true;
+static void change_coordinator(membership *ms) {
+    const member *before = member_find(ms, ms->coordinator);
+    ms->coordinator = ms->lowest;
+    ms->coordinator_has_quorum = true;
     if (!ms->is_complete) {
         gw_error why;
         error_set(&why, GW_DISCONNECTED, "%s, who let this worker in, is gone; join anew",
@@ -196,8 +197,9 @@ static void change_judge(membership *ms) {
         membership_fence(ms, &why);
         return;
     }
-    if (membership_is_judge(ms)) become_judge(ms);
-    if (ms->options.judge_changed) ms->options.judge_changed(ms->options.user, ms->judge);
+    if (membership_is_coordinator(ms)) become_coordinator(ms);
+    if (ms->options.coordinator_changed)
+        ms->options.coordinator_changed(ms->options.user, ms->coordinator);
 }
 
 // Returns whether anything was told.
@@ -230,7 +232,7 @@ void membership_finish(membership *ms, int64_t now_ns) {
     if (ms->in_finish) return;
     ms->in_finish = true;
     for (bool again = true; again && !ms->is_fenced;) {
-        if (ms->is_started && membership_is_judge(ms) && ms->is_complete && !ms->doubt_ns) {
+        if (ms->is_started && membership_is_coordinator(ms) && ms->is_complete && !ms->doubt_ns) {
             membership_settle(ms, now_ns);
             membership_announce(ms, now_ns);
         }
@@ -240,8 +242,8 @@ void membership_finish(membership *ms, int64_t now_ns) {
         spread(ms);
         ms->changed_by = -1;
         ms->spreads = false;
-        if (ms->is_started && !ms->is_fenced && ms->judge != ms->lowest) {
-            change_judge(ms);
+        if (ms->is_started && !ms->is_fenced && ms->coordinator != ms->lowest) {
+            change_coordinator(ms);
             again = true;
         }
     }

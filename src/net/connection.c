@@ -9,14 +9,14 @@
 enum { FLUSH_TRIES = 10 };
 
 static void on_opened(void *user) {
-    line *l = user;
+    connection *l = user;
     l->is_open = true;
     l->on->opened(l->user);
 }
 
-// A hello is read to its last byte and not beyond it: what follows is for the next owner.
+// A handshake is read to its last byte and not beyond it: what follows is for the next owner.
 static void on_buffer(void *user, void **into, size_t *size) {
-    line *l = user;
+    connection *l = user;
     if (l->streams) {
         if (!l->on->buffer || !l->on->buffer(l->user, into, size)) {
             *into = l->staging;
@@ -32,23 +32,23 @@ static void on_buffer(void *user, void **into, size_t *size) {
     l->into = *into;
 }
 
-static void read_hello(line *l) {
+static void read_handshake(connection *l) {
     gw_error error;
     uint16_t version;
     size_t size;
-    gw_status status = hello_size(l->in, l->in_done, &size, &version, &error);
+    gw_status status = handshake_size(l->in, l->in_done, &size, &version, &error);
     if (!status && l->in_done < size) {
         l->in_size = size;
         return;
     }
-    hello h;
-    if (!status) status = hello_decode(l->in, size, &h, &error);
+    handshake h;
+    if (!status) status = handshake_decode(l->in, size, &h, &error);
     l->has_heard = true;
     l->on->heard(l->user, status ? NULL : &h, &error);
 }
 
 static void on_received(void *user, size_t count) {
-    line *l = user;
+    connection *l = user;
     if (l->streams) {
         l->on->received(l->user, l->into, count);
     } else if (l->has_heard) {
@@ -57,12 +57,12 @@ static void on_received(void *user, size_t count) {
         l->on->heard(l->user, NULL, &error);
     } else {
         l->in_done += count;
-        read_hello(l);
+        read_handshake(l);
     }
 }
 
 // Tries more than once: a refusal is closed right behind, so that what is not taken now is lost.
-static void flush_hello(line *l) {
+static void flush_handshake(connection *l) {
     for (int i = 0; i < FLUSH_TRIES && l->out_done < l->out_size && l->conn && l->is_open; i++) {
         struct iovec part = { l->out + l->out_done, l->out_size - l->out_done };
         l->out_done += conn_send(l->env, l->conn, &part, 1);
@@ -70,13 +70,13 @@ static void flush_hello(line *l) {
 }
 
 static void on_writable(void *user) {
-    line *l = user;
-    flush_hello(l);
+    connection *l = user;
+    flush_handshake(l);
     if (l->out_done == l->out_size && l->streams) l->on->writable(l->user);
 }
 
 static void on_closed(void *user, const gw_error *why) {
-    line *l = user;
+    connection *l = user;
     l->conn = NULL;
     env_set_timer(l->env, &l->timer, ENV_NEVER);
     l->on->closed(l->user, why);
@@ -90,29 +90,31 @@ static const conn_events events = {
     .closed = on_closed,
 };
 
-static void hello_is_late(timer *t) {
-    line *l = (line *)((char *)t - offsetof(line, timer));
+static void handshake_is_late(timer *t) {
+    connection *l = (connection *)((char *)t - offsetof(connection, timer));
     gw_error error;
     error_set(&error, GW_TIMEOUT, l->in_done ? "its hello stopped half-way" : "no hello came");
     l->on->closed(l->user, &error);
 }
 
-static line *line_open(env *e, uint8_t *staging, const line_events *on, void *user) {
-    line *l = mem_alloc(sizeof *l);
+static connection *connection_open(env *e, uint8_t *staging, const connection_events *on,
+                                   void *user) {
+    connection *l = mem_alloc(sizeof *l);
     if (!l) return NULL;
-    memset(l, 0, offsetof(line, in));
+    memset(l, 0, offsetof(connection, in));
     l->env = e;
     l->on = on;
     l->user = user;
     l->staging = staging;
-    l->timer.fire = hello_is_late;
-    l->in_size = HELLO_PREFACE_BYTES;
+    l->timer.fire = handshake_is_late;
+    l->in_size = HANDSHAKE_PREFACE_BYTES;
     return l;
 }
 
-gw_status line_connect(env *e, const char *address, uint8_t *staging, const line_events *on,
-                       void *user, line **out, gw_error *error) {
-    line *l = line_open(e, staging, on, user);
+gw_status connection_connect(env *e, const char *address, uint8_t *staging,
+                             const connection_events *on, void *user, connection **out,
+                             gw_error *error) {
+    connection *l = connection_open(e, staging, on, user);
     if (!l) return error_set(error, GW_NO_MEMORY, "no memory for a connection");
     gw_status status = env_connect(e, address, &events, l, &l->conn, error);
     if (status) {
@@ -123,8 +125,9 @@ gw_status line_connect(env *e, const char *address, uint8_t *staging, const line
     return GW_OK;
 }
 
-line *line_accept(env *e, conn *c, uint8_t *staging, const line_events *on, void *user) {
-    line *l = line_open(e, staging, on, user);
+connection *connection_accept(env *e, conn *c, uint8_t *staging, const connection_events *on,
+                              void *user) {
+    connection *l = connection_open(e, staging, on, user);
     if (!l) {
         conn_close(e, c);
         return NULL;
@@ -135,31 +138,31 @@ line *line_accept(env *e, conn *c, uint8_t *staging, const line_events *on, void
     return l;
 }
 
-void line_close(line *l) {
+void connection_close(connection *l) {
     if (!l) return;
     env_set_timer(l->env, &l->timer, ENV_NEVER);
     if (l->conn) conn_close(l->env, l->conn);
     mem_free(l);
 }
 
-void line_set_deadline(line *l, int64_t due_ns) {
+void connection_set_deadline(connection *l, int64_t due_ns) {
     env_set_timer(l->env, &l->timer, due_ns);
 }
 
-void line_say(line *l, const hello *h) {
-    l->out_size = hello_encode(l->out, h);
+void connection_say(connection *l, const handshake *h) {
+    l->out_size = handshake_encode(l->out, h);
     l->out_done = 0;
-    flush_hello(l);
+    flush_handshake(l);
 }
 
-void line_stream(line *l, const line_events *on, void *user) {
+void connection_stream(connection *l, const connection_events *on, void *user) {
     env_set_timer(l->env, &l->timer, ENV_NEVER);
     l->streams = true;
     l->on = on;
     l->user = user;
 }
 
-size_t line_send(line *l, const struct iovec *parts, int count) {
+size_t connection_send(connection *l, const struct iovec *parts, int count) {
     if (!l->conn || l->out_done < l->out_size) return 0;
     return conn_send(l->env, l->conn, parts, count);
 }

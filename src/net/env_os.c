@@ -77,9 +77,9 @@ static gw_status os_spawn(env *e, void (*main)(void *arg), void *arg, gw_error *
 
 static void join_threads(os_env *o) {
     for (;;) {
-        role_take(o);
+        loop_lock_take(o);
         list_node *l = list_take(&o->threads);
-        role_release(o);
+        loop_lock_release(o);
         if (!l) return;
         thread *t = list_entry(l, thread, link);
         pthread_join(t->handle, NULL);
@@ -92,7 +92,7 @@ static void os_close(env *e) {
     join_threads(o);
     tcp_fini(o);
     loop_fini(o);
-    pthread_mutex_destroy(&o->role);
+    pthread_mutex_destroy(&o->loop_lock);
     mem_free(o);
 }
 
@@ -101,13 +101,13 @@ static const env_class os_class = {
     .now_ns = os_now_ns,
     .wall_ns = os_wall_ns,
     .random_u64 = os_random_u64,
-    .enter = role_enter,
-    .leave = role_leave,
-    .held = role_held,
+    .enter = loop_lock_enter,
+    .leave = loop_lock_leave,
+    .held = loop_lock_held,
     .wait = loop_wait,
     .wake = loop_wake,
     .turn = loop_turn,
-    .defer = role_defer,
+    .defer = loop_lock_defer,
     .set_timer = loop_set_timer,
     .spawn = os_spawn,
     .listen = tcp_listen,
@@ -129,7 +129,7 @@ gw_status env_os_open(env **out, gw_error *error) {
     os_env *o = mem_calloc(sizeof *o);
     if (!o) return error_set(error, GW_NO_MEMORY, "an environment: out of memory");
     o->base.class = &os_class;
-    pthread_mutex_init(&o->role, NULL);
+    pthread_mutex_init(&o->loop_lock, NULL);
     list_init(&o->deferred);
     list_init(&o->drains);
     list_init(&o->threads);

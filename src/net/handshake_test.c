@@ -4,42 +4,44 @@
 
 #include <string.h>
 
-static gw_status read_back(const uint8_t *raw, size_t size, hello *out, gw_error *error) {
+static gw_status read_back(const uint8_t *raw, size_t size, handshake *out, gw_error *error) {
     size_t want;
     uint16_t version;
-    gw_status status = hello_size(raw, size, &want, &version, error);
+    gw_status status = handshake_size(raw, size, &want, &version, error);
     if (status) return status;
     assert_int_equal(want, size);
-    return hello_decode(raw, size, out, error);
+    return handshake_decode(raw, size, out, error);
 }
 
 static void it_reads_back_what_was_said(void **state) {
     (void)state;
-    uint8_t raw[HELLO_MAX];
+    uint8_t raw[HANDSHAKE_MAX];
     gw_error error;
-    hello h, session = { .kind = HELLO_SESSION,
-                         .from_rank = 1,
-                         .to_rank = 2,
-                         .from_incarnation = UINT64_MAX,
-                         .to_incarnation = 4,
-                         .connection = 5,
-                         .received = 6 };
-    assert_int_equal(read_back(raw, hello_encode(raw, &session), &h, &error), GW_OK);
-    assert_int_equal(h.kind, HELLO_SESSION);
+    handshake h, session = { .kind = HANDSHAKE_SESSION,
+                             .from_rank = 1,
+                             .to_rank = 2,
+                             .from_incarnation = UINT64_MAX,
+                             .to_incarnation = 4,
+                             .connection_number = 5,
+                             .received = 6 };
+    assert_int_equal(read_back(raw, handshake_encode(raw, &session), &h, &error), GW_OK);
+    assert_int_equal(h.kind, HANDSHAKE_SESSION);
     assert_true(h.from_rank == 1 && h.to_rank == 2 && h.from_incarnation == UINT64_MAX);
-    assert_true(h.to_incarnation == 4 && h.connection == 5 && h.received == 6);
-    hello welcome = { .kind = HELLO_WELCOME, .connection = 7, .received = 8 };
-    assert_int_equal(read_back(raw, hello_encode(raw, &welcome), &h, &error), GW_OK);
-    assert_true(h.kind == HELLO_WELCOME && h.connection == 7 && h.received == 8);
-    hello refusal = {
-        .kind = HELLO_REFUSAL, .reason = REFUSED_LOST, .connection = 9, .text = "no"
+    assert_true(h.to_incarnation == 4 && h.connection_number == 5 && h.received == 6);
+    handshake welcome = { .kind = HANDSHAKE_WELCOME, .connection_number = 7, .received = 8 };
+    assert_int_equal(read_back(raw, handshake_encode(raw, &welcome), &h, &error), GW_OK);
+    assert_true(h.kind == HANDSHAKE_WELCOME && h.connection_number == 7 && h.received == 8);
+    handshake refusal = {
+        .kind = HANDSHAKE_REFUSAL, .reason = REFUSED_LOST, .connection_number = 9, .text = "no"
     };
-    assert_int_equal(read_back(raw, hello_encode(raw, &refusal), &h, &error), GW_OK);
-    assert_true(h.kind == HELLO_REFUSAL && h.reason == REFUSED_LOST && h.connection == 9);
+    assert_int_equal(read_back(raw, handshake_encode(raw, &refusal), &h, &error), GW_OK);
+    assert_true(h.kind == HANDSHAKE_REFUSAL && h.reason == REFUSED_LOST &&
+                h.connection_number == 9);
     assert_string_equal(h.text, "no");
-    assert_int_equal(read_back(raw, hello_encode(raw, &(hello){ .kind = HELLO_STORE }), &h, &error),
-                     GW_OK);
-    assert_int_equal(h.kind, HELLO_STORE);
+    assert_int_equal(
+        read_back(raw, handshake_encode(raw, &(handshake){ .kind = HANDSHAKE_STORE }), &h, &error),
+        GW_OK);
+    assert_int_equal(h.kind, HANDSHAKE_STORE);
 }
 
 static void it_lies_as_the_protocol_says(void **state) {
@@ -48,21 +50,22 @@ static void it_lies_as_the_protocol_says(void **state) {
         'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 3, 0, 16, 0, 0, 0,
         7,   0,   0,   0,   0,   0,   0,   0,   8, 0, 0, 0, 0,  0, 0, 0
     };
-    uint8_t raw[HELLO_MAX];
-    size_t size =
-        hello_encode(raw, &(hello){ .kind = HELLO_WELCOME, .connection = 7, .received = 8 });
+    uint8_t raw[HANDSHAKE_MAX];
+    size_t size = handshake_encode(
+        raw, &(handshake){ .kind = HANDSHAKE_WELCOME, .connection_number = 7, .received = 8 });
     assert_int_equal(size, sizeof want);
     assert_memory_equal(raw, want, size);
 }
 
-static void it_knows_early_that_something_is_no_hello(void **state) {
+static void it_knows_early_that_something_is_no_handshake(void **state) {
     (void)state;
     size_t size;
     uint16_t version;
     gw_error error;
-    assert_int_equal(hello_size((const uint8_t *)"GRAD", 4, &size, &version, &error), GW_OK);
-    assert_int_equal(hello_size((const uint8_t *)"G", 1, &size, &version, &error), GW_OK);
-    assert_int_equal(hello_size((const uint8_t *)"GE", 2, &size, &version, &error), GW_PROTOCOL);
+    assert_int_equal(handshake_size((const uint8_t *)"GRAD", 4, &size, &version, &error), GW_OK);
+    assert_int_equal(handshake_size((const uint8_t *)"G", 1, &size, &version, &error), GW_OK);
+    assert_int_equal(handshake_size((const uint8_t *)"GE", 2, &size, &version, &error),
+                     GW_PROTOCOL);
     assert_string_equal(error.text, "it begins with \"GE\", which is not gradwire");
 }
 
@@ -75,20 +78,20 @@ static void it_refuses_wrong_fields(void **state) {
     } cases[] = {
         { 10, 9, "a hello of kind 9 with 16 bytes" },
         { 10, 0, "a hello of kind 0 with 16 bytes" },
-        { 10, HELLO_SESSION, "a hello of kind 1 with 16 bytes" },
+        { 10, HANDSHAKE_SESSION, "a hello of kind 1 with 16 bytes" },
         { 11, 1, "a hello of kind 3 with 16 bytes" },
         { 12, 17, "a hello of kind 3 with 17 bytes" },
         { 13, 8, "a hello of kind 3 with 2064 bytes" },
         { 8, 2, "it speaks version 2 of the protocol, not 1" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        uint8_t raw[HELLO_MAX];
+        uint8_t raw[HANDSHAKE_MAX];
         size_t size;
         uint16_t version;
         gw_error error;
-        hello_encode(raw, &(hello){ .kind = HELLO_WELCOME });
+        handshake_encode(raw, &(handshake){ .kind = HANDSHAKE_WELCOME });
         raw[cases[i].at] = cases[i].value;
-        gw_status status = hello_size(raw, HELLO_PREFACE_BYTES, &size, &version, &error);
+        gw_status status = handshake_size(raw, HANDSHAKE_PREFACE_BYTES, &size, &version, &error);
         assert_int_equal(status, cases[i].at == 8 ? GW_MISMATCH : GW_PROTOCOL);
         assert_string_equal(error.text, cases[i].text);
     }
@@ -96,30 +99,30 @@ static void it_refuses_wrong_fields(void **state) {
 
 static void it_refuses_refusals_that_mean_nothing(void **state) {
     (void)state;
-    hello refusal = { .kind = HELLO_REFUSAL, .reason = REFUSED_LOST, .text = "no" }, h;
+    handshake refusal = { .kind = HANDSHAKE_REFUSAL, .reason = REFUSED_LOST, .text = "no" }, h;
     static const struct {
         size_t at;
         uint8_t value;
     } cases[] = { { 16, 0 }, { 16, REFUSED_COUNT }, { 17, 1 }, { 28, 3 }, { 28, 1 }, { 33, 0 } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        uint8_t raw[HELLO_MAX];
+        uint8_t raw[HANDSHAKE_MAX];
         gw_error error;
-        size_t size = hello_encode(raw, &refusal);
+        size_t size = handshake_encode(raw, &refusal);
         raw[cases[i].at] = cases[i].value;
-        assert_int_equal(hello_decode(raw, size, &h, &error), GW_PROTOCOL);
+        assert_int_equal(handshake_decode(raw, size, &h, &error), GW_PROTOCOL);
     }
 }
 
 static void it_cuts_texts_to_fit(void **state) {
     (void)state;
-    hello refusal = { .kind = HELLO_REFUSAL, .reason = REFUSED_LOST }, h;
+    handshake refusal = { .kind = HANDSHAKE_REFUSAL, .reason = REFUSED_LOST }, h;
     memset(refusal.text, 'x', sizeof refusal.text);
-    uint8_t raw[HELLO_MAX];
+    uint8_t raw[HANDSHAKE_MAX];
     gw_error error;
-    assert_int_equal(read_back(raw, hello_encode(raw, &refusal), &h, &error), GW_OK);
-    assert_int_equal(strlen(h.text), HELLO_TEXT_MAX - 1);
+    assert_int_equal(read_back(raw, handshake_encode(raw, &refusal), &h, &error), GW_OK);
+    assert_int_equal(strlen(h.text), HANDSHAKE_TEXT_MAX - 1);
 }
 
-GW_TESTS(session_hello, it_reads_back_what_was_said, it_lies_as_the_protocol_says,
-         it_knows_early_that_something_is_no_hello, it_refuses_wrong_fields,
+GW_TESTS(net_handshake, it_reads_back_what_was_said, it_lies_as_the_protocol_says,
+         it_knows_early_that_something_is_no_handshake, it_refuses_wrong_fields,
          it_refuses_refusals_that_mean_nothing, it_cuts_texts_to_fit);

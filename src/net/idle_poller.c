@@ -73,7 +73,7 @@ void idle_put_on_watch(os_env *o) {
         return;
     }
     // Only threads without a seat are left; the one that wakes will find a free one.
-    if (!list_is_empty(&o->idle)) role_kick(o, list_entry(o->idle.next, slot, link));
+    if (!list_is_empty(&o->idle)) loop_lock_kick(o, list_entry(o->idle.next, slot, link));
 }
 
 void idle_take_off_watch(os_env *o) {
@@ -82,7 +82,7 @@ void idle_take_off_watch(os_env *o) {
     o->on_watch = NULL;
 }
 
-// Returns whether |inner| had something. Without the role.
+// Returns whether |inner| had something. Without the loop lock.
 static bool sleep_in_seat(os_env *o, slot *s, int64_t until_ns) {
     struct epoll_event events[2];
     int n = loop_sleep(o, s->seat->outer, events, 2, until_ns);
@@ -103,13 +103,13 @@ static void sleep_idle(os_env *o, slot *s, int64_t until_ns) {
     bool ready = false;
     atomic_store_explicit(&s->state, SLOT_ASLEEP, memory_order_relaxed);
     atomic_fetch_add_explicit(&o->idle_count, 1, memory_order_relaxed);
-    role_release(o);
+    loop_lock_release(o);
     if (s->seat) {
         ready = sleep_in_seat(o, s, until_ns);
     } else {
         loop_sleep_on_futex(o, s, until_ns);
     }
-    role_take(o);
+    loop_lock_take(o);
     atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
     if (!ready) return;
     if (o->on_watch == s) o->on_watch = NULL;

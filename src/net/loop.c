@@ -72,7 +72,7 @@ static void arm(os_env *o, int64_t due_ns) {
 // The descriptor is set anew only for something earlier: a deadline is mostly armed and disarmed without it.
 void loop_set_timer(env *e, timer *t, int64_t due_ns) {
     os_env *o = of(e);
-    assert(role_held(e));
+    assert(loop_lock_held(e));
     timers_set(&o->timers, t, due_ns);
     if (timers_due_ns(&o->timers) < o->armed_ns) arm(o, timers_due_ns(&o->timers));
 }
@@ -143,7 +143,7 @@ static int64_t worth_looking_ns(const os_env *o) {
     return ns < LOOK_NS || ns > LOOK_MAX_NS ? LOOK_NS : ns;
 }
 
-// Looks for |look_ns|, without the role, until |s| is signalled or, for the poller, something is ready.
+// Looks for |look_ns|, without the loop lock, until |s| is signalled or, for the poller, something is ready.
 static look_result look_for_a_while(os_env *o, slot *s, int64_t look_ns, int64_t until_ns,
                                     int *out_count) {
     int64_t start_ns = os_now_ns(&o->base), last_ns = start_ns;
@@ -173,7 +173,7 @@ static void make_turn(os_env *o, slot *s, int count) {
         ready->ready(ready, o->events[i].events);
     }
     o->turning = NULL;
-    role_run_tasks(o);
+    loop_lock_run_tasks(o);
 }
 
 static void poll_until_something(os_env *o, slot *s, int64_t until_ns) {
@@ -182,11 +182,11 @@ static void poll_until_something(os_env *o, slot *s, int64_t until_ns) {
     int count = 0;
     look_result looked = may_look(o) ? LOOK_FOUND_NOTHING : LOOK_NOT_DONE;
     int64_t look_ns = worth_looking_ns(o), start_ns = os_now_ns(&o->base);
-    role_release(o);
+    loop_lock_release(o);
     if (looked != LOOK_NOT_DONE) looked = look_for_a_while(o, s, look_ns, until_ns, &count);
     if (looked != LOOK_FOUND && fall_asleep(s))
         count = loop_sleep(o, o->inner, o->events, LOOP_EVENTS_MAX, until_ns);
-    role_take(o);
+    loop_lock_take(o);
     atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
     learn_from(o, looked);
     if (count > 0) remember_wait(o, os_now_ns(&o->base) - start_ns);
@@ -214,10 +214,10 @@ static void sleep_parked(os_env *o, slot *s, int64_t until_ns) {
     look_result looked =
         list_is_empty(&o->parked) && may_look(o) ? LOOK_FOUND_NOTHING : LOOK_NOT_DONE;
     list_prepend(&o->parked, &s->link);
-    role_release(o);
+    loop_lock_release(o);
     if (looked != LOOK_NOT_DONE) looked = look_for_a_while(o, s, LOOK_NS, until_ns, NULL);
     if (looked != LOOK_FOUND && fall_asleep(s)) loop_sleep_on_futex(o, s, until_ns);
-    role_take(o);
+    loop_lock_take(o);
     atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
     learn_from(o, looked);
     list_remove(&s->link);
@@ -231,7 +231,7 @@ bool loop_is_over(os_env *o, const slot *s, int64_t until_ns, bool looked) {
 void loop_hand_over(os_env *o) {
     if (o->poller || o->on_watch) return;
     if (!list_is_empty(&o->parked)) {
-        role_kick(o, list_entry(o->parked.next, slot, link));
+        loop_lock_kick(o, list_entry(o->parked.next, slot, link));
     } else {
         idle_put_on_watch(o);
     }
@@ -255,11 +255,11 @@ static void wait_for_something(os_env *o, slot *s, int64_t until_ns) {
 
 bool loop_wait(env *e, waiter *w, int64_t until_ns) {
     os_env *o = of(e);
-    assert(role_held(e) && o->depth == 1);
+    assert(loop_lock_held(e) && o->depth == 1);
     assert(!o->turning);  // callbacks do not wait
     slot s = { .waiter = w, .thread = pthread_self() };
     w->parked = &s;
-    role_run_tasks(o);
+    loop_lock_run_tasks(o);
     if (w->idle) {
         idle_wait(o, &s, until_ns);
     } else {
@@ -271,9 +271,9 @@ bool loop_wait(env *e, waiter *w, int64_t until_ns) {
 
 void loop_wake(env *e, waiter *w) {
     os_env *o = of(e);
-    assert(role_held(e));
+    assert(loop_lock_held(e));
     w->woken = true;
-    if (w->parked) role_kick(o, w->parked);
+    if (w->parked) loop_lock_kick(o, w->parked);
 }
 
 waiter *loop_turn(env *e) {

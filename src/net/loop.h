@@ -1,4 +1,4 @@
-// The inside of env_os: who holds the role, who waits, who polls. The README of this room tells the whole story.
+// The inside of env_os: who holds the loop lock, who waits, who polls. The README of this room tells the whole story.
 #ifndef NET_LOOP_H
 #define NET_LOOP_H
 
@@ -20,7 +20,7 @@ typedef struct os_env os_env;
 
 // Something in the epoll set; lives in what it belongs to.
 typedef struct source {
-    void (*ready)(struct source *s, uint32_t events);  // with the role
+    void (*ready)(struct source *s, uint32_t events);  // with the loop lock
 } source;
 
 // Where an idle thread sleeps: an epoll set of its own, around |inner| and an eventfd to wake just this thread. On
@@ -52,7 +52,7 @@ typedef struct drain {
     list_node tasks;  // touched by that thread alone
 } drain;
 
-// A sleeping thread to be woken once the role is given back, so that it does not wake only to wait for the role.
+// A sleeping thread to be woken once the loop lock is given back, so that it does not wake only to wait for the loop lock.
 typedef struct kick {
     int event_fd;             // or -1
     _Atomic uint32_t *futex;  // may be gone by then, which does no harm
@@ -61,8 +61,8 @@ typedef struct kick {
 struct os_env {
     env base;
 
-    // the role
-    pthread_mutex_t role;
+    // the loop lock
+    pthread_mutex_t loop_lock;
     _Atomic pthread_t holder;  // 0: nobody
     int depth;
     list_node deferred;  // tasks of this turn
@@ -105,14 +105,14 @@ struct os_env {
 };
 
 // ---- role.c ----
-void role_enter(env *e);
-void role_leave(env *e);
-bool role_held(env *e);
-void role_defer(env *e, task *t);
-void role_take(os_env *o);     // bare: no turn begins or ends
-void role_release(os_env *o);  // bare, but wakes whom this turn has woken
-void role_run_tasks(os_env *o);
-void role_kick(os_env *o, slot *s);  // makes |s| look at the state of things, soon
+void loop_lock_enter(env *e);
+void loop_lock_leave(env *e);
+bool loop_lock_held(env *e);
+void loop_lock_defer(env *e, task *t);
+void loop_lock_take(os_env *o);     // bare: no turn begins or ends
+void loop_lock_release(os_env *o);  // bare, but wakes whom this turn has woken
+void loop_lock_run_tasks(os_env *o);
+void loop_lock_kick(os_env *o, slot *s);  // makes |s| look at the state of things, soon
 
 // ---- loop.c ----
 gw_status loop_init(os_env *o, gw_error *error);

@@ -1,4 +1,4 @@
-// Taking the role, giving it back, and what happens at the end of a turn.
+// Taking the loop lock, giving it back, and what happens at the end of a turn.
 #include "net/loop.h"
 
 #include <assert.h>
@@ -10,13 +10,13 @@ static os_env *of(env *e) {
     return (os_env *)e;
 }
 
-bool role_held(env *e) {
+bool loop_lock_held(env *e) {
     // Only this thread itself can have written its own name there, so no order is needed.
     return atomic_load_explicit(&of(e)->holder, memory_order_relaxed) == pthread_self();
 }
 
-void role_take(os_env *o) {
-    pthread_mutex_lock(&o->role);
+void loop_lock_take(os_env *o) {
+    pthread_mutex_lock(&o->loop_lock);
     atomic_store_explicit(&o->holder, pthread_self(), memory_order_relaxed);
     o->depth = 1;
 }
@@ -32,18 +32,18 @@ static void do_kick(os_env *o, kick k) {
     }
 }
 
-void role_release(os_env *o) {
+void loop_lock_release(os_env *o) {
     kick kicks[LOOP_KICKS_MAX];
     int count = o->kick_count;
     for (int i = 0; i < count; i++) kicks[i] = o->kicks[i];
     o->kick_count = 0;
     o->depth = 0;
     atomic_store_explicit(&o->holder, 0, memory_order_relaxed);
-    pthread_mutex_unlock(&o->role);
+    pthread_mutex_unlock(&o->loop_lock);
     for (int i = 0; i < count; i++) do_kick(o, kicks[i]);
 }
 
-void role_kick(os_env *o, slot *s) {
+void loop_lock_kick(os_env *o, slot *s) {
     if (atomic_exchange_explicit(&s->state, SLOT_SIGNALLED, memory_order_acq_rel) != SLOT_ASLEEP)
         return;
     kick k = { .event_fd = -1, .futex = &s->state };
@@ -56,8 +56,8 @@ void role_kick(os_env *o, slot *s) {
     }
 }
 
-void role_defer(env *e, task *t) {
-    assert(role_held(e));
+void loop_lock_defer(env *e, task *t) {
+    assert(loop_lock_held(e));
     assert(!list_has(&t->link));
     list_append(&of(e)->deferred, &t->link);
 }
@@ -70,15 +70,15 @@ static drain *find_own_drain(os_env *o) {
     return NULL;
 }
 
-// With the role before and after, without it while a task runs. A task's own turns add to the same list.
+// With the loop lock before and after, without it while a task runs. A task's own turns add to the same list.
 static void run_all(os_env *o, drain *d) {
     while (!list_is_empty(&d->tasks)) {
-        role_release(o);
+        loop_lock_release(o);
         for (list_node *l; (l = list_take(&d->tasks));) {
             task *t = list_entry(l, task, link);
             t->run(t);
         }
-        role_take(o);
+        loop_lock_take(o);
     }
 }
 
@@ -92,7 +92,7 @@ static void run_in_new_drain(os_env *o) {
 }
 
 // Before this thread waits: all of its tasks, since it may be one of them that it is going to wait for.
-void role_run_tasks(os_env *o) {
+void loop_lock_run_tasks(os_env *o) {
     if (list_is_empty(&o->deferred) && list_is_empty(&o->drains)) return;
     drain *d = find_own_drain(o);
     if (d) {
@@ -103,18 +103,18 @@ void role_run_tasks(os_env *o) {
     }
 }
 
-void role_enter(env *e) {
+void loop_lock_enter(env *e) {
     os_env *o = of(e);
-    if (role_held(e)) {
+    if (loop_lock_held(e)) {
         o->depth++;
     } else {
-        role_take(o);
+        loop_lock_take(o);
     }
 }
 
-void role_leave(env *e) {
+void loop_lock_leave(env *e) {
     os_env *o = of(e);
-    assert(role_held(e) && o->depth > 0);
+    assert(loop_lock_held(e) && o->depth > 0);
     if (o->depth > 1) {
         o->depth--;
         return;
@@ -128,5 +128,5 @@ void role_leave(env *e) {
             run_in_new_drain(o);
         }
     }
-    role_release(o);
+    loop_lock_release(o);
 }

@@ -33,7 +33,7 @@ conn *conn_new(os_env *o, int fd, conn_state state) {
 
 // ---- The end ----
 
-void conn_bury(conn *c) {
+void conn_defer_free(conn *c) {
     os_env *o = c->env;
     loop_set_timer(&o->base, &c->timer, ENV_NEVER);
     loop_remove(o, c->fd);
@@ -56,7 +56,7 @@ void conn_fail(conn *c, const char *why) {
     gw_status status = c->is_refused ? GW_NOT_FOUND : GW_DISCONNECTED;
     error_set(&error, status, "%s: %s", c->name, why);
     const conn_events *events = c->events;
-    conn_bury(c);
+    conn_defer_free(c);
     events->closed(c->user, &error);
 }
 
@@ -68,7 +68,7 @@ void conn_fail_soon(conn *c, int errno_code) {
 static void end_is_due(timer *t) {
     conn *c = list_entry(t, conn, timer);
     if (c->state == CONN_LINGERING) {
-        conn_bury(c);
+        conn_defer_free(c);
     } else {
         conn_fail(c, strerror(c->error));
     }
@@ -84,11 +84,11 @@ static void fail_cut(conn *c) {
 // A descriptor closed with bytes unread would make the kernel throw away what it has still to send. So the connection
 // is closed in one direction, and read until the peer has closed too or some time is over.
 void tcp_close(conn *c) {
-    assert(role_held(&c->env->base));
+    assert(loop_lock_held(&c->env->base));
     if (c->state == CONN_CLOSED || c->state == CONN_LINGERING) return;
     bool lingers = c->state == CONN_OPEN && !c->is_cut && !c->error;
     if (!lingers || shutdown(c->fd, SHUT_WR)) {
-        conn_bury(c);
+        conn_defer_free(c);
         return;
     }
     c->state = CONN_LINGERING;
@@ -104,7 +104,7 @@ static void read_away(conn *c) {
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) return;
         if (n <= 0) {
-            conn_bury(c);
+            conn_defer_free(c);
             return;
         }
         left -= (size_t)n < left ? (size_t)n : left;
@@ -186,7 +186,7 @@ void conn_ready(source *s, uint32_t events) {
 }
 
 void tcp_adopt(conn *c, const conn_events *events, void *user) {
-    assert(role_held(&c->env->base) && c->state == CONN_ACCEPTED);
+    assert(loop_lock_held(&c->env->base) && c->state == CONN_ACCEPTED);
     c->events = events;
     c->user = user;
     c->state = CONN_OPEN;
@@ -227,7 +227,7 @@ static bool send_block(conn *c, const struct iovec *parts, int count, size_t *ta
 }
 
 size_t tcp_send(conn *c, const struct iovec *parts, int count) {
-    assert(role_held(&c->env->base));
+    assert(loop_lock_held(&c->env->base));
     size_t taken = 0;
     if (c->state == CONN_CONNECTING) c->wants_writable = true;
     if (c->state != CONN_OPEN || c->error || c->is_cut) return 0;

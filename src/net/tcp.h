@@ -47,7 +47,7 @@ conn *conn_new(os_env *o, int fd, conn_state state);  // owns |fd|; NULL without
 void conn_ready(source *s, uint32_t events);
 void conn_fail(conn *c, const char *why);      // tells |closed|
 void conn_fail_soon(conn *c, int errno_code);  // the same, in a turn of its own
-void conn_bury(conn *c);                       // tells nobody
+void conn_defer_free(conn *c);                 // tells nobody
 void conn_finish_connect(conn *c);
 
 #endif

@@ -76,7 +76,7 @@ void conn_finish_connect(conn *c) {
 gw_status tcp_connect(env *e, const char *text, const conn_events *events, void *user, conn **out,
                       gw_error *error) {
     os_env *o = of(e);
-    assert(role_held(e));
+    assert(loop_lock_held(e));
     address a;
     int fd;
     gw_status status = address_parse(text, &a, error);
@@ -102,7 +102,7 @@ gw_status tcp_connect(env *e, const char *text, const conn_events *events, void 
         c->is_refused = errno == ECONNREFUSED;
         conn_fail_soon(c, errno);
     } else if ((status = loop_add(o, fd, &c->source, EPOLLOUT, error))) {
-        conn_bury(c);
+        conn_defer_free(c);
         return status;
     }
     *out = c;
@@ -189,7 +189,7 @@ static void write_bound(int fd, const char *text, char out[ENV_ADDRESS_MAX]) {
 gw_status tcp_listen(env *e, const char *text, void (*accepted)(void *user, conn *c), void *user,
                      listener **out, char out_bound[ENV_ADDRESS_MAX], gw_error *error) {
     os_env *o = of(e);
-    assert(role_held(e));
+    assert(loop_lock_held(e));
     address a;
     int fd;
     gw_status status = address_parse(text, &a, error);
@@ -224,7 +224,7 @@ close_socket:
 
 void tcp_listener_close(listener *l) {
     os_env *o = l->env;
-    assert(role_held(&o->base) && l->fd >= 0);
+    assert(loop_lock_held(&o->base) && l->fd >= 0);
     loop_set_timer(&o->base, &l->retry, ENV_NEVER);
     loop_remove(o, l->fd);
     close(l->fd);
@@ -236,11 +236,11 @@ void tcp_listener_close(listener *l) {
 // ---- Closing everything ----
 
 void tcp_fini(os_env *o) {
-    role_take(o);
+    loop_lock_take(o);
     while (!list_is_empty(&o->listeners))
         tcp_listener_close(list_entry(o->listeners.next, listener, link));
-    while (!list_is_empty(&o->conns)) conn_bury(list_entry(o->conns.next, conn, link));
+    while (!list_is_empty(&o->conns)) conn_defer_free(list_entry(o->conns.next, conn, link));
     tcp_free_closed(o);
-    role_release(o);
+    loop_lock_release(o);
     if (o->spare_fd >= 0) close(o->spare_fd);
 }

@@ -180,7 +180,7 @@ static void serve(void *arg) {
     while (!s->leaving) {
         if (s->call_count > 0) {
             message m = s->calls[--s->call_count];
-            env_leave(s->env);  // the handler runs without the role
+            env_leave(s->env);  // the handler runs without the loop lock
             env_enter(s->env);
             s->served_count++;
             send_message(s, (message){ 1, m.caller, m.number });

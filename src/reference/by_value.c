@@ -14,7 +14,7 @@ struct by_value {
 
     // of the scope that asked
     int64_t deadline_ns;
-    uint8_t hops;
+    uint8_t depth;
 };
 
 // ---- Fetching, once somebody here waits ----
@@ -55,7 +55,7 @@ static void fetch_from_owner(gw_future *f) {
     call c = { .agent = f->agent,
                .future = f,
                .to = b->rref->owner,
-               .fixed.hops = b->hops,
+               .fixed.depth = b->depth,
                .deadline_ns = deadline_of(f, &f->length_ms) };
     if (fetch_send_on_loop(&c, b->rref)) {
         if (!c.error.outcome) c.error.outcome = GW_NOT_DELIVERED;
@@ -63,7 +63,7 @@ static void fetch_from_owner(gw_future *f) {
     } else if (c.deadline_ns != ENV_NEVER) {
         env_set_timer(f->agent->env, &f->deadline, c.deadline_ns);
     }
-    shipment_fini(&c.shipment);
+    outgoing_fini(&c.outgoing);
 }
 
 void by_value_fetch_on_loop(gw_future *f) {
@@ -116,7 +116,7 @@ gw_future *by_value_open(gw_rref *r) {
     b->rref = handle_retain(r);
     b->future = f;
     b->deadline_ns = ENV_NEVER;
-    b->hops = 1;
+    b->depth = 1;
     f->by_value = b;
     // What is here already can be sent as it is.
     env_enter(r->agent->env);
@@ -134,7 +134,7 @@ static gw_future *open_in(gw_scope *s, gw_rref *r) {
     }
     const context *c = context_of(s);
     f->by_value->deadline_ns = context_deadline_ns(s);
-    f->by_value->hops = (uint8_t)((c ? c->hops : 0) + 1);
+    f->by_value->depth = (uint8_t)((c ? c->depth : 0) + 1);
     return scope_own(s, f);
 }
 

@@ -23,7 +23,7 @@ entry *entry_open_on_loop(agent *a, uint64_t id) {
     e->id = id;
     e->count = 1;
     e->since_ns = env_now_ns(a->env);
-    e->site = "";
+    e->origin = "";
     map_init(&e->forks);
     list_init(&e->awaiting);
     if (id && !map_put(&rs->by_id, id, e)) {

@@ -96,5 +96,6 @@ static void it_accepts_each_creation_once(void **state) {
     run(accept_odd_ids);
 }
 
-GW_TESTS(ref_entry, it_keeps_an_entry_while_a_fork_is_listed, it_lists_a_million_of_one_holder,
-         it_is_found_only_by_those_who_are_listed, it_accepts_each_creation_once);
+GW_TESTS(reference_entry, it_keeps_an_entry_while_a_fork_is_listed,
+         it_lists_a_million_of_one_holder, it_is_found_only_by_those_who_are_listed,
+         it_accepts_each_creation_once);

@@ -73,12 +73,12 @@ static void made(continuation *c) {
 }
 
 static void refuse(agent *a, const fetch *f, gw_error *error) {
-    shipment sh;
+    outgoing sh;
     error->outcome = GW_NOT_DELIVERED;
-    error_add_trail(error, agent_member(a, a->rank)->name, "");
+    error_add_trace(error, agent_member(a, a->rank)->name, "");
     bool filled = !reply_fill(&sh, a, f->kind, f->id, SCOPE_NOT_TRACKED, "", gw_none(), error);
     reply_send_on_loop(&sh, a, f->to, f->kind, f->id, filled, false);
-    shipment_fini(&sh);
+    outgoing_fini(&sh);
 }
 
 static gw_status check_capacity(agent *a, int from, gw_error *error) {
@@ -154,9 +154,9 @@ gw_status fetch_send_on_loop(call *c, const gw_rref *r) {
     uint64_t id, fork;
     gw_status status = reference_check_on_loop(r, &id, &fork, &c->error);
     if (status) return status;
-    status = shipment_init(&c->shipment, c->agent, KIND_FETCH, &c->error);
+    status = outgoing_init(&c->outgoing, c->agent, KIND_FETCH, &c->error);
     if (status) return status;
-    bytes *head = &c->shipment.message->head;
+    bytes *head = &c->outgoing.message->head;
     bytes_put_u64(head, 0);
     bytes_put_u64(head, id);
     bytes_put_u64(head, fork);
@@ -174,7 +174,7 @@ static gw_value fetch_value(gw_scope *s, gw_rref *r) {
     call_init_fetch(&c, s, r->owner);
     agent *a = c.agent;
     env_enter(a->env);
-    call_await_room_on_loop(&c);
+    call_await_flow_on_loop(&c);
     if (!c.error.status && !fetch_send_on_loop(&c, r) &&
         !future_wait_on_loop(c.future, s, c.deadline_ns))
         call_expire_on_loop(c.future);

@@ -64,5 +64,5 @@ static void it_lets_a_worker_ask_for_so_many_values_at_a_time(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 3 }, fetch_too_much, NULL);
 }
 
-GW_TESTS(ref_fetch, it_tells_at_once_who_is_not_listed,
+GW_TESTS(reference_fetch, it_tells_at_once_who_is_not_listed,
          it_lets_a_worker_ask_for_so_many_values_at_a_time);

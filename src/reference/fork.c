@@ -3,7 +3,7 @@
 
 #include "base/failpoint.h"
 #include "base/mem.h"
-#include "base/planted.h"
+#include "base/mutation.h"
 
 // ---- Small messages ----
 
@@ -43,7 +43,7 @@ static uint64_t draw_fork(agent *a) {
     return id_of(a->rank, ++a->last_id);
 }
 
-static void write_special(bytes *table, int owner, uint64_t id, uint64_t fork, bool listed) {
+static void write_attachment(bytes *table, int owner, uint64_t id, uint64_t fork, bool listed) {
     bytes_put_u32(table, (uint32_t)owner);
     bytes_put_u64(table, id);
     bytes_put_u64(table, fork);
@@ -61,7 +61,7 @@ static bool write_own(gw_rref *r, int to, bytes *table, gw_error *error) {
     uint64_t fork = to == r->owner ? 0 : draw_fork(r->agent);
     if (!entry_name_on_loop(e)) return no_memory(error);
     if (fork && entry_list_on_loop(e, fork, to, error)) return false;
-    write_special(table, r->owner, e->id, fork, true);
+    write_attachment(table, r->owner, e->id, fork, true);
     return true;
 }
 
@@ -69,12 +69,12 @@ static bool write_own(gw_rref *r, int to, bytes *table, gw_error *error) {
 static bool write_held(gw_rref *r, int to, bytes *table, gw_error *error) {
     references *rs = r->agent->references;
     if (to == r->owner) {
-        write_special(table, r->owner, r->id, 0, true);
+        write_attachment(table, r->owner, r->id, 0, true);
         return true;
     }
     uint64_t fork = draw_fork(r->agent);
-    if (planted(PLANTED_RELEASE_BEFORE_CHILD)) {
-        write_special(table, r->owner, r->id, fork, false);
+    if (has_mutation(MUTATION_RELEASE_BEFORE_CHILD)) {
+        write_attachment(table, r->owner, r->id, fork, false);
         return true;
     }
     pin *p = mem_alloc(sizeof *p);
@@ -85,7 +85,7 @@ static bool write_held(gw_rref *r, int to, bytes *table, gw_error *error) {
     *p = (pin){ .rref = handle_retain(r), .child = to };
     r->pin_count++;
     rs->pin_count++;
-    write_special(table, r->owner, r->id, fork, false);
+    write_attachment(table, r->owner, r->id, fork, false);
     return true;
 }
 
@@ -154,7 +154,7 @@ static gw_status read_held(agent *a, int from, int owner, uint64_t id, uint64_t 
     }
     r->state = FORK_PENDING;
     r->parent = from;
-    if (planted(PLANTED_ACCEPT_BEFORE_ACK)) {
+    if (has_mutation(MUTATION_ACCEPT_BEFORE_ACK)) {
         fork_accept_on_loop(a, from, fork);
         r->parent = -1;
     }
@@ -182,8 +182,8 @@ gw_status reference_read_on_loop(agent *a, int from, reader *table, gw_rref **ou
 
 // R6
 static bool is_gone(const member *maker, uint64_t id) {
-    if (planted(PLANTED_INSERT_IF_ABSENT)) return false;
-    return maker->lost || (id <= maker->last_result && !planted(PLANTED_NO_TOMBSTONE));
+    if (has_mutation(MUTATION_INSERT_IF_ABSENT)) return false;
+    return maker->lost || (id <= maker->last_result && !has_mutation(MUTATION_NO_TOMBSTONE));
 }
 
 static gw_status find_for_fork(agent *a, uint64_t id, entry **out) {

@@ -86,4 +86,5 @@ static void it_does_not_wait_for_what_was_there_and_is_gone(void **state) {
     assert_int_equal(o.owned[1], 0);
 }
 
-GW_TESTS(ref_fork, it_says_why_a_fork_is_refused, it_does_not_wait_for_what_was_there_and_is_gone);
+GW_TESTS(reference_fork, it_says_why_a_fork_is_refused,
+         it_does_not_wait_for_what_was_there_and_is_gone);

@@ -59,7 +59,7 @@ static void put_bytes(bytes *head, reader *in) {
     bytes_put(head, reader_take(in, size), size);
 }
 
-static uint32_t put_specials(bytes *head, reader *in) {
+static uint32_t put_attachments(bytes *head, reader *in) {
     uint32_t at = (uint32_t)head->size;
     uint8_t count = reader_u8(in) % 4;
     bytes_put_u32(head, count);
@@ -97,11 +97,11 @@ static void put_request(bytes *head, reader *in) {
     if (what & 16) f.target = draw_number(in), f.target_fork = draw_number(in);
     if (what & 32) f.result = draw_number(in), f.result_fork = draw_number(in);
     if (what & 64) f.time_left_ns = draw_number(in);
-    if (what & 128) f.hops = reader_u8(in) % 80;
+    if (what & 128) f.depth = reader_u8(in) % 80;
     int count = what / 4 % 4;
     request_write(head, &f, functions[reader_u8(in) % 6], NULL, (uint32_t)count);
     put_arguments(head, in, count);
-    f.specials_at = put_specials(head, in);
+    f.attachments_at = put_attachments(head, in);
     request_amend(head, &f);
 }
 
@@ -110,7 +110,7 @@ static void put_reply(bytes *head, reader *in) {
     f.forwarded = reader_u8(in) % 3;
     reply_write(head, &f);
     put_arguments(head, in, 1);
-    f.specials_at = put_specials(head, in);
+    f.attachments_at = put_attachments(head, in);
     reply_amend(head, &f);
 }
 

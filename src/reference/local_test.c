@@ -56,4 +56,4 @@ static void it_enters_objects_of_this_worker_and_of_the_class(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, enter, NULL);
 }
 
-GW_TESTS(ref_local, it_enters_objects_of_this_worker_and_of_the_class);
+GW_TESTS(reference_local, it_enters_objects_of_this_worker_and_of_the_class);

@@ -1,7 +1,7 @@
 // What the loss of a worker does to references (docs/PROTOCOL.md, R9).
 #include "reference/references.h"
 
-#include "base/planted.h"
+#include "base/mutation.h"
 
 // ---- Values that it owned ----
 
@@ -49,7 +49,7 @@ static void strike_off(entry *e, int rank) {
 }
 
 static void strike_off_all(agent *a, int rank) {
-    if (planted(PLANTED_KEEP_DEAD_FORKS)) return;
+    if (has_mutation(MUTATION_KEEP_DEAD_FORKS)) return;
     list_each(l, &a->references->entries) {
         entry *e = list_entry(l, entry, link);
         if (!e->forks.count) continue;

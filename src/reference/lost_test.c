@@ -112,5 +112,5 @@ static void it_wakes_who_waits_for_a_value_of_a_lost_worker(void **state) {
                 NULL);
 }
 
-GW_TESTS(ref_lost, it_strikes_off_what_a_lost_worker_held_and_fails_what_it_owned,
+GW_TESTS(reference_lost, it_strikes_off_what_a_lost_worker_held_and_fails_what_it_owned,
          it_wakes_who_waits_for_a_value_of_a_lost_worker);

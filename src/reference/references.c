@@ -126,7 +126,7 @@ void references_free(agent *a) {
     map_fini(&rs->by_id);
     map_fini(&rs->pending);
     map_fini(&rs->pins);
-    sites_free(rs);
+    origins_free(rs);
     turn_release(rs->turn);
     mem_free(rs);
 }

@@ -1,7 +1,7 @@
 // References, from the inside. docs/PROTOCOL.md, "References", has the rules that are quoted as R1 to R9.
 //
 // Ownership: the agent has one table of references; entries are counted by the handles and requests here that use them and
-// kept by the forks listed in them. Threads: the loop role, but for what handles say of themselves.
+// kept by the forks listed in them. Threads: the loop lock, but for what handles say of themselves.
 #ifndef REFERENCE_REFERENCES_H
 #define REFERENCE_REFERENCES_H
 
@@ -17,9 +17,9 @@ struct entry {
     uint64_t id;     // 0: has not been sent away
     uint32_t count;  // handles and requests here
     int64_t since_ns;
-    const char *site;  // where it was asked for, for people; of |sites|
-    map forks;         // the listing: rank of the holder + 1, by fork
-    bool requested;    // else it awaits the creating request
+    const char *origin;  // where it was asked for, for people; of |origins|
+    map forks;           // the listing: rank of the holder + 1, by fork
+    bool requested;      // else it awaits the creating request
     bool made;
     result *result;  // once made, unless |object|
     object *object;
@@ -41,7 +41,7 @@ struct gw_rref {
     agent *agent;  // NULL: a poison
     int owner;
     int64_t since_ns;
-    const char *site;  // of |sites|
+    const char *origin;  // of |origins|
 
     // on the owner
     entry *entry;
@@ -79,12 +79,12 @@ typedef struct references {
     map pins;         // by fork
     uint32_t pin_count;
 
-    map sites;   // texts, by themselves
-    turn *turn;  // of parameters that no object has given out
+    map origins;  // texts, by themselves
+    turn *turn;   // of parameters that no object has given out
 
     uint32_t release_count;  // in |releases| of the members
     timer release_timer;
-    int release_tries;  // planted bugs'
+    int release_tries;  // mutations'
     bool is_reported;   // what is left
 } references;
 
@@ -114,9 +114,9 @@ turn *entry_turn_on_loop(
     const entry *e);  // in which a value with parameters is changed; NULL: it has none
 
 // ---- Listing them: listing.c ----
-// The one text for all that is like |site|, fit to be printed. "" without memory.
-const char *site_keep_on_loop(references *rs, const char *site, size_t size);
-void sites_free(references *rs);
+// The one text for all that is like |origin|, fit to be printed. "" without memory.
+const char *origin_keep_on_loop(references *rs, const char *origin, size_t size);
+void origins_free(references *rs);
 
 // ---- Forks: fork.c ----
 gw_status fork_received_on_loop(agent *a, int from, message *m, gw_error *error);

@@ -76,5 +76,5 @@ static void it_refuses_references_that_mean_nothing(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 3 }, read_odd, NULL);
 }
 
-GW_TESTS(ref_references, it_refuses_messages_that_are_cut_off,
+GW_TESTS(reference_references, it_refuses_messages_that_are_cut_off,
          it_refuses_references_that_mean_nothing);

@@ -3,7 +3,7 @@
 
 #include "base/failpoint.h"
 
-#include "base/planted.h"
+#include "base/mutation.h"
 
 #include <string.h>
 
@@ -70,7 +70,7 @@ static void finish(references *rs, int owner) {
 static bool send_releases(references *rs, int owner) {
     const agent *a = rs->agent;
     if (agent_member(rs->agent, owner)->lost || a->phase == AGENT_LEFT) return true;
-    if (planted(PLANTED_GIVE_UP) && !peers_is_connected(a->peers, owner))
+    if (has_mutation(MUTATION_GIVE_UP) && !peers_is_connected(a->peers, owner))
         return ++rs->release_tries > 5;
     rs->release_tries = 0;
     return write_release(rs, owner);

@@ -74,4 +74,4 @@ static void it_takes_back_only_what_the_sender_holds(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 3 }, release_for_others, NULL);
 }
 
-GW_TESTS(ref_release, it_gives_back_many_at_once, it_takes_back_only_what_the_sender_holds);
+GW_TESTS(reference_release, it_gives_back_many_at_once, it_takes_back_only_what_the_sender_holds);

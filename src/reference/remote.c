@@ -28,7 +28,8 @@ static gw_status name_held(call *c, gw_rref *r) {
     r->id = c->fixed.result;
     r->fork = c->fixed.result_fork = id_of(a->rank, ++a->last_id);
     r->state = FORK_PENDING;
-    r->site = site_keep_on_loop(a->references, site_base(c->site), strlen(site_base(c->site)));
+    r->origin =
+        origin_keep_on_loop(a->references, origin_base(c->origin), strlen(origin_base(c->origin)));
     if (map_put(&a->references->pending, r->fork, r)) return GW_OK;
     return error_set(&c->error, GW_NO_MEMORY, "no memory for a reference");
 }
@@ -61,7 +62,7 @@ gw_rref *gw_remote_values(gw_scope *s, gw_call_options options, gw_target to, co
     gw_rref *r;
     call_init(&c, s, options, to, function, count, args, false);
     env_enter(a->env);
-    call_await_room_on_loop(&c);
+    call_await_flow_on_loop(&c);
     if (open_rref(&c, s, &r) == GW_OK) send(&c, r);
     env_leave(a->env);
     call_fini(&c);

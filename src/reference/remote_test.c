@@ -69,5 +69,5 @@ static void it_keeps_the_error_of_what_could_not_be_asked_for(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, fail_to_ask, NULL);
 }
 
-GW_TESTS(ref_remote, it_returns_before_anything_is_made,
+GW_TESTS(reference_remote, it_returns_before_anything_is_made,
          it_keeps_the_error_of_what_could_not_be_asked_for);

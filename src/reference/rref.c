@@ -48,7 +48,7 @@ gw_rref *rref_open_on_loop(agent *a, int owner, entry *e) {
     r->entry = e;
     r->parent = -1;
     r->since_ns = env_now_ns(a->env);
-    r->site = "";
+    r->origin = "";
     if (!e) list_append(&a->references->users, &r->link);
     return r;
 }
@@ -138,7 +138,7 @@ gw_rref *gw_rref_of(gw_scope *s, gw_value v) {
     return &rref_poison;
 }
 
-gw_rref *gw_rref_open_at(gw_scope *s, gw_value v, const char *site) {
+gw_rref *gw_rref_open_at(gw_scope *s, gw_value v, const char *origin) {
     agent *a = s->error ? NULL : agent_of(s);
     if (!a) return &rref_poison;
     result *kept = result_of_value(v);
@@ -147,7 +147,7 @@ gw_rref *gw_rref_open_at(gw_scope *s, gw_value v, const char *site) {
     entry *e = kept ? entry_open_on_loop(a, 0) : NULL;
     if (e) {
         entry_make_on_loop(e, result_retain(kept), NULL);
-        entry_say_site_on_loop(e, site_base(site), strlen(site_base(site)));
+        entry_say_origin_on_loop(e, origin_base(origin), strlen(origin_base(origin)));
         entry_say_turn_on_loop(e, context_turn_on_loop(s));
         r = rref_open_on_loop(a, a->rank, e);
         if (!r) entry_release_on_loop(e);

@@ -40,5 +40,5 @@ static void it_checks_what_they_are_given(void **state) {
                      GW_INVALID);
 }
 
-GW_TESTS(dist_library, it_finds_functions_and_classes_by_name, it_has_nothing_else,
+GW_TESTS(runtime_library, it_finds_functions_and_classes_by_name, it_has_nothing_else,
          it_checks_what_they_are_given);

@@ -74,9 +74,9 @@ static void on_accepted(void *user, conn *c) {
     answer(i);
 }
 
-static void put_hello(impostor *i, const hello *h) {
-    uint8_t raw[HELLO_MAX];
-    bytes_put(&i->says, raw, hello_encode(raw, h));
+static void put_handshake(impostor *i, const handshake *h) {
+    uint8_t raw[HANDSHAKE_MAX];
+    bytes_put(&i->says, raw, handshake_encode(raw, h));
 }
 
 static void put_frame(impostor *i, const frame *f) {
@@ -121,8 +121,8 @@ static void victim_main(void *arg) {
     env_leave(v->env);
 }
 
-static void quiet_line(const char *line) {
-    (void)line;
+static void quiet_line(const char *connection) {
+    (void)connection;
 }
 
 static victim meet(impostor *i, void (*visit)(victim *v)) {
@@ -198,7 +198,8 @@ static void it_notices_another_program(void **state) {
 static void it_names_both_versions(void **state) {
     (void)state;
     impostor i = { .waits_for = 56 };
-    put_hello(&i, &(hello){ .kind = HELLO_REFUSAL, .reason = REFUSED_VERSION, .text = "?" });
+    put_handshake(
+        &i, &(handshake){ .kind = HANDSHAKE_REFUSAL, .reason = REFUSED_VERSION, .text = "?" });
     i.says.data[8] = 2;
     expect_loss(&i, GW_MISMATCH,
                 "p1 (rank 1) cannot be talked to at 127.0.0.1:1001: it speaks version 2 of the "
@@ -220,7 +221,8 @@ static void it_takes_a_refusal_at_its_word(void **state) {
     };
     for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
         impostor i = { .waits_for = 56 };
-        put_hello(&i, &(hello){ .kind = HELLO_REFUSAL, .reason = cases[n].reason, .text = "so" });
+        put_handshake(
+            &i, &(handshake){ .kind = HANDSHAKE_REFUSAL, .reason = cases[n].reason, .text = "so" });
         expect_loss(&i, cases[n].status, cases[n].text);
     }
 }
@@ -228,22 +230,23 @@ static void it_takes_a_refusal_at_its_word(void **state) {
 static void it_ends_with_a_peer_that_answers_nonsense(void **state) {
     (void)state;
     impostor i = { .waits_for = 56 };
-    put_hello(&i, &(hello){ .kind = HELLO_SESSION, .connection = 1 });
+    put_handshake(&i, &(handshake){ .kind = HANDSHAKE_SESSION, .connection_number = 1 });
     expect_loss(&i, GW_PROTOCOL, "p1 (rank 1) answered a hello with a hello");
 
     i = (impostor){ .waits_for = 56 };
-    put_hello(&i, &(hello){ .kind = HELLO_WELCOME, .connection = 7 });
+    put_handshake(&i, &(handshake){ .kind = HANDSHAKE_WELCOME, .connection_number = 7 });
     expect_loss(&i, GW_PROTOCOL, "p1 (rank 1) welcomed connection 7, which was not asked for");
 
     i = (impostor){ .waits_for = 56 };
-    put_hello(&i, &(hello){ .kind = HELLO_WELCOME, .connection = 1, .received = 5 });
+    put_handshake(&i,
+                  &(handshake){ .kind = HANDSHAKE_WELCOME, .connection_number = 1, .received = 5 });
     expect_loss(&i, GW_PROTOCOL, "p1 (rank 1) broke the protocol: frame 5 acknowledged, 0 sent");
 }
 
 static void it_ends_with_a_peer_that_breaks_the_protocol(void **state) {
     (void)state;
     impostor i = { .waits_for = 56 };
-    put_hello(&i, &(hello){ .kind = HELLO_WELCOME, .connection = 1 });
+    put_handshake(&i, &(handshake){ .kind = HANDSHAKE_WELCOME, .connection_number = 1 });
     put_frame(&i, &(frame){ .type = FRAME_DATA, .number = 1, .body_size = 1 });
     expect_loss(&i, GW_PROTOCOL, "p1 (rank 1) broke the protocol: frame 1 goes on with no message");
 }
@@ -251,7 +254,7 @@ static void it_ends_with_a_peer_that_breaks_the_protocol(void **state) {
 static void it_tries_again_when_a_frame_is_missing(void **state) {
     (void)state;
     impostor i = { .waits_for = 56 };
-    put_hello(&i, &(hello){ .kind = HELLO_WELCOME, .connection = 1 });
+    put_handshake(&i, &(handshake){ .kind = HANDSHAKE_WELCOME, .connection_number = 1 });
     put_frame(&i, &(frame){ .type = FRAME_DATA, .number = 3, .first = true, .kind = 1 });
     victim v = meet(&i, call_peer);
     assert_int_equal(v.why.status, GW_DISCONNECTED);
@@ -262,7 +265,7 @@ static void it_tries_again_when_a_frame_is_missing(void **state) {
 static void it_tries_again_when_bytes_are_damaged(void **state) {
     (void)state;
     impostor i = { .waits_for = 56 };
-    put_hello(&i, &(hello){ .kind = HELLO_WELCOME, .connection = 1 });
+    put_handshake(&i, &(handshake){ .kind = HANDSHAKE_WELCOME, .connection_number = 1 });
     put_frame(&i, &(frame){ .type = FRAME_ACK });
     i.says.data[32 + 20] ^= 1;
     victim v = meet(&i, call_peer);
@@ -305,16 +308,18 @@ static void it_notices_that_no_store_is_there(void **state) {
         strstr(v.why.text, "the store at 127.0.0.1:1001 cannot be used: it begins with \"H"));
 
     i = (impostor){ .waits_for = 16 };
-    put_hello(&i, &(hello){ .kind = HELLO_REFUSAL, .reason = REFUSED_VERSION, .text = "no" });
+    put_handshake(
+        &i, &(handshake){ .kind = HANDSHAKE_REFUSAL, .reason = REFUSED_VERSION, .text = "no" });
     expect_failure(&i, GW_MISMATCH, "the store at 127.0.0.1:1001 refused us: no");
 
     i = (impostor){ .waits_for = 16 };
-    put_hello(&i, &(hello){ .kind = HELLO_STORE });
+    put_handshake(&i, &(handshake){ .kind = HANDSHAKE_STORE });
     expect_failure(&i, GW_PROTOCOL,
                    "the store at 127.0.0.1:1001 cannot be used: it answered a hello with a hello");
 
     i = (impostor){ .waits_for = 16, .closes_behind = true };
-    put_hello(&i, &(hello){ .kind = HELLO_REFUSAL, .reason = REFUSED_NO_STORE, .text = "none" });
+    put_handshake(
+        &i, &(handshake){ .kind = HANDSHAKE_REFUSAL, .reason = REFUSED_NO_STORE, .text = "none" });
     v = meet(&i, use_store);
     assert_int_equal(v.status, GW_TIMEOUT);
 }
@@ -326,14 +331,14 @@ static void put_record(impostor *i, store_record r) {
 static void it_ends_with_a_host_that_breaks_the_protocol(void **state) {
     (void)state;
     impostor i = { .waits_for = 16 };
-    put_hello(&i, &(hello){ .kind = HELLO_WELCOME });
+    put_handshake(&i, &(handshake){ .kind = HANDSHAKE_WELCOME });
     put_record(&i, (store_record){ .kind = STORE_WAIT, .request = 1, .key = "key" });
     expect_failure(
         &i, GW_PROTOCOL,
         "the store at 127.0.0.1:1001 broke the protocol: store: a request from the host");
 
     i = (impostor){ .waits_for = 16 };
-    put_hello(&i, &(hello){ .kind = HELLO_WELCOME });
+    put_handshake(&i, &(handshake){ .kind = HANDSHAKE_WELCOME });
     bytes_put_u32(&i.says, UINT32_MAX);
     expect_failure(&i, GW_LIMIT,
                    "the store at 127.0.0.1:1001 broke the protocol: store: a record of 4294967295 "
@@ -343,7 +348,7 @@ static void it_ends_with_a_host_that_breaks_the_protocol(void **state) {
 static void it_ignores_replies_to_nobody(void **state) {
     (void)state;
     impostor i = { .waits_for = 16 };
-    put_hello(&i, &(hello){ .kind = HELLO_WELCOME });
+    put_handshake(&i, &(handshake){ .kind = HANDSHAKE_WELCOME });
     put_record(&i, (store_record){ .kind = STORE_REPLY, .request = 9, .outcome = STORE_FOUND });
     expect_failure(&i, GW_TIMEOUT, "store: nobody has set key");
 }

@@ -10,7 +10,7 @@
 #define MS ((int64_t)1000000)
 
 // ---- Out ----------------------------------------------------------------------------------------------------------
-#ifdef GW_PLANTED
+#ifdef GW_MUTATIONS
 enum { KIND_OF_REPLIES = 2 };  // docs/PROTOCOL.md, "Calls"
 
 // A process that is halted here has sent half of a reply. Returns what was taken of it.
@@ -21,7 +21,7 @@ static size_t send_half_of_reply(peer *x, const struct iovec *parts) {
         !failpoint_comes("during_reply"))
         return 0;
     struct iovec half = { parts[0].iov_base, parts[0].iov_len / 2 };
-    size_t taken = line_send(x->line, &half, 1);
+    size_t taken = connection_send(x->connection, &half, 1);
     failpoint_halt();
     session_sent(&x->session, taken);
     return taken;
@@ -39,7 +39,7 @@ void peer_flush(peer *x) {
         size_t size = 0;
         for (int i = 0; i < count; i++) size += parts[i].iov_len;
         size -= send_half_of_reply(x, parts);
-        size_t taken = line_send(x->line, parts, count);
+        size_t taken = connection_send(x->connection, parts, count);
         x->peers->stats.bytes_sent += taken;
         session_sent(&x->session, taken);
         if (taken < size) {
@@ -54,7 +54,7 @@ static void flush_dirty(peers *p) {
 }
 
 // What is sent without flushing goes out together at the end of the turn. Inside an event of a connection that is the
-// end of the event, with the role in hand; elsewhere it takes a task, which runs without the role and may find that the
+// end of the event, with the loop lock in hand; elsewhere it takes a task, which runs without the loop lock and may find that the
 // peers are closed.
 typedef struct flush_task {
     task task;
@@ -113,7 +113,7 @@ static void wake_drained(peers *p) {
     p->drained = NULL;
 }
 
-void peer_tell_of_room(peer *x) {
+void peer_tell_writable(peer *x) {
     peers *p = x->peers;
     if (x->session.unacked_bytes >= x->awaits_room_below) return;
     x->awaits_room_below = 0;
@@ -177,12 +177,12 @@ static void on_received(void *user, const void *data, size_t count) {
     gw_status status = session_feed(&x->session, data, count, &error);
     if (status) {
         on_feed_failed(x, status, &error);
-    } else if (x->session.has_goodbye) {
+    } else if (x->session.has_close) {
         peer_fail(x, GW_DISCONNECTED, "has left");
     } else if (x->state == PEER_CONNECTED) {
         peer_update_busy(x);
         see_to_acks(x);
-        peer_tell_of_room(x);
+        peer_tell_writable(x);
     }
     peers_end_event(p);
 }
@@ -199,7 +199,7 @@ static void on_closed(void *user, const gw_error *why) {
     peer_apply(x, PEER_BROKEN);
 }
 
-const line_events peer_connection_events = {
+const connection_events peer_connection_events = {
     .buffer = on_buffer,
     .received = on_received,
     .writable = on_writable,

@@ -308,8 +308,8 @@ static void talk_without_memory(void *context) {
     sim_close(s);
 }
 
-static void quiet_line(const char *line) {
-    (void)line;
+static void quiet_line(const char *connection) {
+    (void)connection;
 }
 
 static void it_survives_without_memory(void **state) {
@@ -318,7 +318,7 @@ static void it_survives_without_memory(void **state) {
     testing_alloc_failure_loop(talk_without_memory, NULL);
 }
 
-GW_TESTS(session_traffic, it_sends_together_what_is_not_flushed,
+GW_TESTS(session_peer_io, it_sends_together_what_is_not_flushed,
          it_sends_together_what_answers_one_read, it_acknowledges_after_a_while_or_when_asked,
          it_counts, it_is_not_held_up_by_a_slow_reader, it_can_close_before_the_end_of_the_turn,
          it_survives_without_memory);

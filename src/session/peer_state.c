@@ -1,4 +1,4 @@
-// What a peer is doing, as a table. docs/PROTOCOL.md, "Hello", is the specification.
+// What a peer is doing, as a table. docs/PROTOCOL.md, "Handshake", is the specification.
 #include "session/peers_internal.h"
 
 #include "base/log.h"
@@ -20,20 +20,20 @@ enum {
     GOODBYE_TRIES = 10
 };
 
-static const line_events attempt_events;
+static const connection_events attempt_events;
 
 static void retry_in(peer *x, int64_t delay_ns) {
     env *e = x->peers->options.env;
     env_set_timer(e, &x->retry, env_now_ns(e) + delay_ns);
 }
 
-static void drop_line(peer *x) {
+static void drop_connection(peer *x) {
     env_set_timer(x->peers->options.env, &x->retry, ENV_NEVER);
-    line_close(x->line);
-    x->line = NULL;
+    connection_close(x->connection);
+    x->connection = NULL;
 }
 
-// A peer that answers a hello is there, however often connections to it break: the time to give up counts from the first
+// A peer that answers a handshake is there, however often connections to it break: the time to give up counts from the first
 // failure since then. Attempts come slower while they bring nothing: no frame, and no connection that held for a while.
 static void note_failure(peer *x, bool was_connected) {
     int64_t now = env_now_ns(x->peers->options.env);
@@ -54,35 +54,35 @@ static void retry_now(peer *x) {
 
 static void connect_to(peer *x) {
     env *e = x->peers->options.env;
-    gw_status status =
-        line_connect(e, x->address, x->peers->staging, &attempt_events, x, &x->line, &x->why);
+    gw_status status = connection_connect(e, x->address, x->peers->staging, &attempt_events, x,
+                                          &x->connection, &x->why);
     if (status == GW_OK) {
-        int64_t due = env_now_ns(e) + LIMIT_HELLO_MS * MS;
+        int64_t due = env_now_ns(e) + LIMIT_HANDSHAKE_MS * MS;
         bool ends = due >= x->gives_up_ns && !x->peers->is_patient;
-        line_set_deadline(x->line, ends ? x->gives_up_ns : due);
+        connection_set_deadline(x->connection, ends ? x->gives_up_ns : due);
         return;
     }
     bool hopeless = status == GW_INVALID || status == GW_NOT_FOUND;
     peer_apply(x, hopeless ? PEER_DEAD : PEER_BROKEN);
 }
 
-static void say_hello(peer *x) {
+static void say_handshake(peer *x) {
     const peers_options *o = &x->peers->options;
-    x->attempt = x->connection + 1;
-    hello h = {
-        .kind = HELLO_SESSION,
+    x->attempt = x->connection_number + 1;
+    handshake h = {
+        .kind = HANDSHAKE_SESSION,
         .from_rank = (uint32_t)o->rank,
         .from_incarnation = o->incarnation,
         .to_rank = (uint32_t)x->rank,
         .to_incarnation = x->incarnation,
-        .connection = x->attempt,
+        .connection_number = x->attempt,
         .received = x->session.received,
     };
-    line_say(x->line, &h);
+    connection_say(x->connection, &h);
 }
 
 static void back_off(peer *x) {
-    drop_line(x);
+    drop_connection(x);
     note_failure(x, false);
     int64_t delay_ms = RETRY_FIRST_MS;
     for (int i = 0; i < x->tries && delay_ms < RETRY_MAX_MS; i++) delay_ms *= 2;
@@ -95,7 +95,7 @@ static void back_off(peer *x) {
 }
 
 static void try_larger_number(peer *x) {
-    drop_line(x);
+    drop_connection(x);
     retry_in(x, 0);
 }
 
@@ -103,16 +103,16 @@ static void begin_stream(peer *x) {
     x->connected_ns = env_now_ns(x->peers->options.env);
     x->gives_up_ns = 0;
     x->is_blocked = false;
-    line_stream(x->line, &peer_connection_events, x);
-    peer_update_busy(x);  // a hello acknowledges, too
-    peer_tell_of_room(x);
+    connection_stream(x->connection, &peer_connection_events, x);
+    peer_update_busy(x);  // a handshake acknowledges, too
+    peer_tell_writable(x);
     peers_make_dirty(x);
 }
 
 // "A closed connection is evidence that the peer has ended, so both sides ask at once."
 static void ask_at_once(peer *x) {
     session_detach(&x->session);
-    drop_line(x);
+    drop_connection(x);
     note_failure(x, true);
     x->peers->stats.reconnects++;
     if (x->tries > 0) {
@@ -123,7 +123,7 @@ static void ask_at_once(peer *x) {
     retry_in(x, x->rank > x->peers->options.rank ? 0 : HIGHER_RANK_WAITS_MS * MS);
 }
 
-static void replace_line(peer *x) {
+static void replace_connection(peer *x) {
     session_detach(&x->session);
     x->peers->stats.reconnects++;
 }
@@ -131,9 +131,9 @@ static void replace_line(peer *x) {
 static void bury(peer *x) {
     peers *p = x->peers;
     env_set_timer(p->options.env, &x->ack, ENV_NEVER);
-    drop_line(x);
+    drop_connection(x);
     list_remove(&x->dirty);
-    bool is_news = !x->session.has_goodbye && x->why.status != GW_FENCED;
+    bool is_news = !x->session.has_close && x->why.status != GW_FENCED;
     if (is_news) log_line("%s", x->why.text);
     session_stop(&x->session);
     peer_update_busy(x);
@@ -162,7 +162,7 @@ static const rule rules[] = {
     { PEER_AWAITING_RETRY,   PEER_WANTED,    PEER_AWAITING_RETRY,   nothing,           "it will go with the rest" },
     { PEER_AWAITING_RETRY,   PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "the peer was quicker" },
 
-    { PEER_AWAITING_OPEN,    PEER_OPENED,    PEER_AWAITING_WELCOME, say_hello,         "whoever connected speaks first" },
+    { PEER_AWAITING_OPEN,    PEER_OPENED,    PEER_AWAITING_WELCOME, say_handshake,         "whoever connected speaks first" },
     { PEER_AWAITING_OPEN,    PEER_WANTED,    PEER_AWAITING_OPEN,    nothing,           "it will go with the rest" },
     { PEER_AWAITING_OPEN,    PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "of two crossing attempts this one wins" },
     { PEER_AWAITING_OPEN,    PEER_BROKEN,    PEER_AWAITING_RETRY,   back_off,          "nobody answered; not refused either" },
@@ -229,10 +229,10 @@ static void on_opened(void *user) {
     peer_apply(user, PEER_OPENED);
 }
 
-static void on_welcome(peer *x, const hello *h) {
-    if (h->connection != x->attempt) {
+static void on_welcome(peer *x, const handshake *h) {
+    if (h->connection_number != x->attempt) {
         peer_fail(x, GW_PROTOCOL, "welcomed connection %llu, which was not asked for",
-                  (unsigned long long)h->connection);
+                  (unsigned long long)h->connection_number);
         return;
     }
     gw_error error;
@@ -243,21 +243,21 @@ static void on_welcome(peer *x, const hello *h) {
         x->why = error;
         peer_apply(x, PEER_BROKEN);
     } else {
-        x->connection = x->attempt;
+        x->connection_number = x->attempt;
         peer_apply(x, PEER_WELCOMED);
     }
 }
 
 // To the peer this worker is dead. So it is the one that is out, not the peer.
-static void be_fenced(peer *x, const hello *h) {
+static void be_fenced(peer *x, const handshake *h) {
     error_set(&x->why, GW_FENCED, "the others have declared this worker dead: %s; join anew",
               h->text);
     peer_apply(x, PEER_DEAD);
 }
 
-static void on_refusal(peer *x, const hello *h) {
-    if (h->connection > x->connection && h->reason <= REFUSED_CROSSED)
-        x->connection = h->connection;
+static void on_refusal(peer *x, const handshake *h) {
+    if (h->connection_number > x->connection_number && h->reason <= REFUSED_CROSSED)
+        x->connection_number = h->connection_number;
     switch (h->reason) {
     case REFUSED_STALE: peer_apply(x, PEER_STALE); return;
     case REFUSED_CROSSED: peer_apply(x, PEER_CROSSED); return;
@@ -271,16 +271,16 @@ static void on_refusal(peer *x, const hello *h) {
     peer_fail(x, GW_DISCONNECTED, "refused us: %s", h->text);
 }
 
-static void on_heard(void *user, const hello *h, const gw_error *bad) {
+static void on_heard(void *user, const handshake *h, const gw_error *bad) {
     peer *x = user;
     peers *p = x->peers;
     peers_begin_event(p);
     x->heard_count++;
     if (!h) {
         peer_fail(x, bad->status, "cannot be talked to at %s: %s", x->address, bad->text);
-    } else if (h->kind == HELLO_WELCOME) {
+    } else if (h->kind == HANDSHAKE_WELCOME) {
         on_welcome(x, h);
-    } else if (h->kind == HELLO_REFUSAL) {
+    } else if (h->kind == HANDSHAKE_REFUSAL) {
         on_refusal(x, h);
     } else {
         peer_fail(x, GW_PROTOCOL, "answered a hello with a hello");
@@ -298,7 +298,7 @@ static void on_closed(void *user, const gw_error *why) {
     peer_apply(x, PEER_BROKEN);
 }
 
-static const line_events attempt_events = {
+static const connection_events attempt_events = {
     .opened = on_opened,
     .heard = on_heard,
     .closed = on_closed,
@@ -306,31 +306,31 @@ static const line_events attempt_events = {
 
 // ---- The peer's attempt -------------------------------------------------------------------------------------------
 // "Both sides order connection attempts by (connection number, then the lower rank of the connecting worker first)."
-static bool is_beaten_by_ours(const peer *x, const hello *h) {
+static bool is_beaten_by_ours(const peer *x, const handshake *h) {
     if (x->state != PEER_AWAITING_WELCOME) return false;
-    if (x->attempt != h->connection) return x->attempt > h->connection;
+    if (x->attempt != h->connection_number) return x->attempt > h->connection_number;
     return x->peers->options.rank < x->rank;
 }
 
-void peer_accept(peer *x, line *l, const hello *h) {
+void peer_accept(peer *x, connection *l, const handshake *h) {
     if (x->state == PEER_LOST) {
         refuse(l, REFUSED_LOST, 0, "%s", x->why.text);
         return;
     }
-    if (h->connection <= x->connection) {
-        refuse(l, REFUSED_STALE, x->connection, "connection %llu is not the newest",
-               (unsigned long long)h->connection);
+    if (h->connection_number <= x->connection_number) {
+        refuse(l, REFUSED_STALE, x->connection_number, "connection %llu is not the newest",
+               (unsigned long long)h->connection_number);
         return;
     }
     if (is_beaten_by_ours(x, h)) {
-        refuse(l, REFUSED_CROSSED, x->connection, "our attempts cross");
+        refuse(l, REFUSED_CROSSED, x->connection_number, "our attempts cross");
         return;
     }
-    if (x->state == PEER_CONNECTED) replace_line(x);
+    if (x->state == PEER_CONNECTED) replace_connection(x);
     gw_error error;
     gw_status status = session_resume(&x->session, h->received, &error);
     if (status) {
-        line_close(l);
+        connection_close(l);
         if (status == GW_PROTOCOL) {
             peer_fail(x, GW_PROTOCOL, "broke the protocol: %s", error.text);
         } else if (x->state == PEER_CONNECTED) {
@@ -339,13 +339,13 @@ void peer_accept(peer *x, line *l, const hello *h) {
         }
         return;
     }
-    drop_line(x);
-    x->line = l;
+    drop_connection(x);
+    x->connection = l;
     x->heard_count++;
-    x->connection = h->connection;
-    line_say(l, &(hello){ .kind = HELLO_WELCOME,
-                          .connection = h->connection,
-                          .received = x->session.received });
+    x->connection_number = h->connection_number;
+    connection_say(l, &(handshake){ .kind = HANDSHAKE_WELCOME,
+                                    .connection_number = h->connection_number,
+                                    .received = x->session.received });
     peer_apply(x, PEER_ACCEPTED);
 }
 
@@ -368,7 +368,7 @@ peer *peer_open(peers *p, int rank, uint64_t incarnation, const char *name, cons
 
 // A goodbye goes out if the connection takes it now; otherwise the peer finds out by itself.
 static void say_goodbye(peer *x) {
-    x->session.goodbye_wanted = true;
+    x->session.close_wanted = true;
     for (int i = 0; i < GOODBYE_TRIES; i++) {
         x->is_blocked = false;
         peer_flush(x);
@@ -380,7 +380,7 @@ void peer_close(peer *x) {
     env *e = x->peers->options.env;
     if (x->state == PEER_CONNECTED) say_goodbye(x);
     env_set_timer(e, &x->ack, ENV_NEVER);
-    drop_line(x);
+    drop_connection(x);
     list_remove(&x->dirty);
     session_fini(&x->session);
     mem_free(x->name);

@@ -111,8 +111,8 @@ static void run(uint64_t seed, sim_options faults, int count, void (*const bodie
     sim_close(s);
 }
 
-static void quiet_line(const char *line) {
-    (void)line;
+static void quiet_line(const char *connection) {
+    (void)connection;
 }
 
 // ---- Losing -------------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ static void it_loses_a_peer_that_dies_within_a_second(void **state) {
 // ---- Joining ------------------------------------------------------------------------------------------------------
 static void know_late(node *n) {
     open_node(n);
-    pass_time(n, 12 * SIM_SECOND);  // longer than one hello waits
+    pass_time(n, 12 * SIM_SECOND);  // longer than one handshake waits
     know(n, 0, 100, addresses[0]);
     while (n->received == 0) until_something(n);
     pass_time(n, SIM_SECOND);
@@ -441,7 +441,7 @@ static void it_checks_ranks(void **state) {
     run(1, (sim_options){ 0 }, 1, (void (*[])(node *)){ add_wrongly }, nodes);
 }
 
-GW_TESTS(session_machine, it_loses_a_peer_whose_address_refuses,
+GW_TESTS(session_peer_state, it_loses_a_peer_whose_address_refuses,
          it_loses_a_peer_whose_address_cannot_be, it_loses_a_peer_that_is_another_incarnation,
          it_loses_a_peer_that_says_goodbye, it_loses_a_peer_that_dies_within_a_second,
          it_waits_for_a_peer_that_does_not_know_us_yet, it_gives_up_on_a_peer_that_never_answers,

@@ -11,13 +11,13 @@ gw_status peers_open(peers_options options, const char *listen_address, peers **
     peers *p = mem_calloc(sizeof *p);
     if (!p) return error_set(error, GW_NO_MEMORY, "no memory for an agent");
     p->options = options;
-    list_init(&p->guests);
+    list_init(&p->pending);
     list_init(&p->dirty);
     gw_status status = GW_OK;
     p->staging = mem_alloc(STAGING_BYTES);
     if (!p->staging) status = error_set(error, GW_NO_MEMORY, "no memory for an agent");
     if (!status)
-        status = env_listen(options.env, listen_address, guests_accepted, p, &p->listener,
+        status = env_listen(options.env, listen_address, pending_accepted, p, &p->listener,
                             out_address, error);
     if (status) {
         mem_free(p->staging);
@@ -32,7 +32,7 @@ void peers_close(peers *p) {
     if (!p) return;
     assert(!p->in_event);
     listener_close(p->options.env, p->listener);
-    guests_close_all(p);
+    pending_close_all(p);
     for (int i = 0; i < p->rank_limit; i++)
         if (p->by_rank[i]) peer_close(p->by_rank[i]);
     peers_end_traffic(p);
@@ -47,7 +47,7 @@ peer *peer_find(const peers *p, uint32_t rank) {
 
 void peers_set_rank(peers *p, int rank) {
     p->options.rank = rank;
-    guests_rank_known(p);
+    pending_rank_known(p);
 }
 
 static bool make_place(peers *p, int rank) {
@@ -71,7 +71,7 @@ gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name, 
     peer *x = make_place(p, rank) ? peer_open(p, rank, incarnation, name, address) : NULL;
     if (!x) return error_set(error, GW_NO_MEMORY, "no memory for %s", name);
     p->by_rank[rank] = x;
-    guests_added(p, x);
+    pending_added(p, x);
     return GW_OK;
 }
 
@@ -117,7 +117,7 @@ uint64_t peers_backlog_bytes(const peers *p, int rank) {
     return x ? x->session.unacked_bytes : 0;
 }
 
-void peers_await_room(peers *p, int rank) {
+void peers_await_writable(peers *p, int rank) {
     peer *x = peer_find(p, (uint32_t)rank);
     if (x && x->state != PEER_LOST) x->awaits_room_below = x->session.unacked_bytes;
 }
@@ -131,7 +131,7 @@ void peers_lose(peers *p, int rank, const gw_error *why) {
 
 void peers_note_left(peers *p, int rank) {
     peer *x = peer_find(p, (uint32_t)rank);
-    if (x) x->session.has_goodbye = true;
+    if (x) x->session.has_close = true;
 }
 
 bool peers_is_lost(const peers *p, int rank) {
@@ -139,16 +139,16 @@ bool peers_is_lost(const peers *p, int rank) {
     return x && x->state == PEER_LOST;
 }
 
-void peers_be_patient(peers *p) {
+void peers_disable_timeout(peers *p) {
     p->is_patient = true;
 }
 
 bool peers_has_left(const peers *p, int rank) {
     const peer *x = peer_find(p, (uint32_t)rank);
-    return x && x->state == PEER_LOST && x->session.has_goodbye;
+    return x && x->state == PEER_LOST && x->session.has_close;
 }
 
-void peers_nudge(peers *p, int rank) {
+void peers_ping(peers *p, int rank) {
     peer *x = peer_find(p, (uint32_t)rank);
     if (!x || !x->is_busy) return;
     x->session.ping_wanted = true;
@@ -189,7 +189,7 @@ peers_stats peers_get_stats(const peers *p) {
     return p->stats;
 }
 
-void peers_serve_store(peers *p, void (*store_hello)(void *user, line *l), void *user) {
-    p->store_hello = store_hello;
+void peers_serve_store(peers *p, void (*store_handshake)(void *user, connection *l), void *user) {
+    p->store_handshake = store_handshake;
     p->store_user = user;
 }

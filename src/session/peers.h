@@ -24,7 +24,7 @@ typedef struct peers_options {
     void (*received)(void *user, int rank, message *m);
     void (*lost)(void *user, int rank,
                  const gw_error *why);   // once per peer; nothing is received from it any more
-    void (*room)(void *user, int rank);  // after peers_await_room; may be NULL
+    void (*room)(void *user, int rank);  // after peers_await_writable; may be NULL
 } peers_options;
 
 typedef struct peers_stats {
@@ -36,10 +36,10 @@ gw_status peers_open(peers_options options, const char *listen_address, peers **
                      char out_address[ENV_ADDRESS_MAX], gw_error *error);
 void peers_close(peers *p);  // says goodbye on open connections; no callbacks any more
 
-// Until then connections wait, at most LIMIT_HELLO_MS.
+// Until then connections wait, at most LIMIT_HANDSHAKE_MS.
 void peers_set_rank(peers *p, int rank);
 
-// Makes a worker known. Until then connections from it wait, at most LIMIT_HELLO_MS.
+// Makes a worker known. Until then connections from it wait, at most LIMIT_HANDSHAKE_MS.
 gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name, const char *address,
                     gw_error *error);
 
@@ -56,7 +56,7 @@ bool peers_relabel(peers *p, int rank, uint64_t frame, uint8_t kind);
 
 // Bytes that are queued or unacknowledged; 0 of unknown and lost peers. |room| is called once, when they have become less.
 uint64_t peers_backlog_bytes(const peers *p, int rank);
-void peers_await_room(peers *p, int rank);
+void peers_await_writable(peers *p, int rank);
 
 // Ends the session with a peer that cannot be understood, or is known to be dead: it is lost with |why|.
 void peers_lose(peers *p, int rank, const gw_error *why);
@@ -65,11 +65,11 @@ void peers_lose(peers *p, int rank, const gw_error *why);
 void peers_note_left(peers *p, int rank);
 
 // From now on no peer is lost for not answering: whoever has called this knows better, and calls peers_lose.
-void peers_be_patient(peers *p);
+void peers_disable_timeout(peers *p);
 
 bool peers_is_lost(const peers *p, int rank);
 bool peers_has_left(const peers *p, int rank);  // it is lost, and has said goodbye
-void peers_nudge(peers *p, int rank);           // asks for an ack if something is unacknowledged
+void peers_ping(peers *p, int rank);            // asks for an ack if something is unacknowledged
 uint64_t peers_heard_count(const peers *p, int rank);  // grows whenever something comes from it
 bool peers_is_connected(const peers *p,
                         int rank);  // by a connection that has not been seen to break

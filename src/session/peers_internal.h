@@ -1,6 +1,6 @@
-// The inside of peers: the peers themselves, and the guests that have not said who they are.
+// The inside of peers: the peers themselves, and the pending connections that have not said who they are.
 //
-// Threads: the loop role's.
+// Threads: the loop lock's.
 #ifndef SESSION_PEERS_INTERNAL_H
 #define SESSION_PEERS_INTERNAL_H
 
@@ -14,7 +14,7 @@ typedef enum peer_state {
     PEER_QUIET,             // anything to say, either way
     PEER_AWAITING_RETRY,    // the time of our next attempt to connect
     PEER_AWAITING_OPEN,     // our connect
-    PEER_AWAITING_WELCOME,  // the answer to our hello
+    PEER_AWAITING_WELCOME,  // the answer to our handshake
     PEER_CONNECTED,         // frames
     PEER_LOST,              // nothing any more
     PEER_STATE_COUNT
@@ -43,10 +43,10 @@ typedef struct peer {
     // state
     peer_state state;
     session session;
-    line *line;           // the attempt or the connection
-    uint64_t connection;  // the largest number known of this session
-    uint64_t attempt;     // the number our attempt carries
-    gw_error why;         // BROKEN and DEAD: what happened; LOST: what is told
+    connection *connection;      // the attempt or the connection
+    uint64_t connection_number;  // the largest number known of this session
+    uint64_t attempt;            // the number our attempt carries
+    gw_error why;                // BROKEN and DEAD: what happened; LOST: what is told
 
     uint64_t heard_count;  // times that something came from it
 
@@ -74,32 +74,32 @@ struct peers {
     uint8_t *staging;
     peers_stats stats;
 
-    list_node guests;  // oldest first
-    int guest_count;
+    list_node pending;  // oldest first
+    int pending_count;
 
     // what is flushed when
     list_node dirty;
-    bool in_event;            // a line's: they are flushed at its end, else by the task
+    bool in_event;            // a connection's: they are flushed at its end, else by the task
     struct flush_task *task;  // deferred; NULL: none is
 
     int busy_count;  // peers with something unacknowledged
     waiter *drained;
 
     // the store that is hosted here
-    void (*store_hello)(void *user, line *l);
+    void (*store_handshake)(void *user, connection *l);
     void *store_user;
 };
 
 peer *peer_find(const peers *p, uint32_t rank);  // NULL if it was never added
 
-// Hands lines whose hello asks for the store to |store_hello|; NULL: there is none here.
-void peers_serve_store(peers *p, void (*store_hello)(void *user, line *l), void *user);
+// Hands connections whose handshake asks for the store to |store_handshake|; NULL: there is none here.
+void peers_serve_store(peers *p, void (*store_handshake)(void *user, connection *l), void *user);
 
 // ---- machine.c ----
 // Applies the rule for |event|. What happened is in x->why for BROKEN and DEAD.
 void peer_apply(peer *x, peer_event event);
 void peer_fail(peer *x, gw_status status, const char *format, ...) GW_PRINTF(3, 4);  // DEAD
-void peer_accept(peer *x, line *l, const hello *h);  // a hello from this incarnation
+void peer_accept(peer *x, connection *l, const handshake *h);  // a handshake from this incarnation
 peer *peer_open(peers *p, int rank, uint64_t incarnation, const char *name, const char *address);
 void peer_close(peer *x);  // frees it, after a goodbye
 
@@ -107,20 +107,20 @@ void peer_close(peer *x);  // frees it, after a goodbye
 void peer_message(void *user, message *m);
 void peer_flush(peer *x);
 void peer_update_busy(peer *x);
-void peer_tell_of_room(peer *x);  // something may have been acknowledged
+void peer_tell_writable(peer *x);  // something may have been acknowledged
 void peers_begin_event(peers *p);
 void peers_end_event(peers *p);
 void peers_make_dirty(peer *x);
 void peers_end_traffic(peers *p);
-extern const line_events peer_connection_events;
+extern const connection_events peer_connection_events;
 void peer_ack_is_due(timer *t);
 
-// ---- guests.c ----
-void guests_accepted(void *user, conn *c);
-void guests_added(peers *p, peer *x);  // answers those that waited for |x|
-void guests_rank_known(peers *p);      // ... or for this worker's own rank
-void guests_close_all(peers *p);
-void refuse(line *l, refusal_reason reason, uint64_t connection, const char *format, ...)
-    GW_PRINTF(4, 5);  // and closes |l|
+// ---- pending connections.c ----
+void pending_accepted(void *user, conn *c);
+void pending_added(peers *p, peer *x);  // answers those that waited for |x|
+void pending_rank_known(peers *p);      // ... or for this worker's own rank
+void pending_close_all(peers *p);
+void refuse(connection *l, refusal_reason reason, uint64_t connection_number, const char *format,
+            ...) GW_PRINTF(4, 5);  // and closes |l|
 
 #endif

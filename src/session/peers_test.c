@@ -79,7 +79,7 @@ static void it_delivers_over_tcp(void **state) {
 
 static void it_survives_cuts_of_tcp(void **state) {
     (void)state;
-    // A connection must live long enough for a hello, its answer and the largest frame, in several reads.
+    // A connection must live long enough for a handshake, its answer and the largest frame, in several reads.
     for (int every = 15; every < 100; every += 9)
         talk_over_tcp((talk_options){ .count = 2,
                                       .messages = 200,

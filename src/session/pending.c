@@ -1,4 +1,4 @@
-// Guests: accepted connections, until they have said who they are. They may be anybody's, so that each costs little, none
+// Pending connections: accepted connections, until they have said who they are. They may be anybody's, so that each costs little, none
 // stays long, and there are only so many.
 #include "session/peers_internal.h"
 
@@ -11,40 +11,44 @@
 
 #define MS ((int64_t)1000000)
 
-typedef struct guest {
+typedef struct pending_connection {
     peers *peers;
-    line *line;
+    connection *connection;
     list_node link;
     bool waits;  // has said |said|, and its rank, or this worker's own, is not known here yet
-    hello said;
-} guest;
+    handshake said;
+} pending_connection;
 
-_Static_assert(sizeof(guest) + sizeof(line) <= LIMIT_HELLO_BYTES, "a stranger costs no more");
+_Static_assert(sizeof(pending_connection) + sizeof(connection) <= LIMIT_HANDSHAKE_BYTES,
+               "a stranger costs no more");
 
-static void forget(guest *g) {
+static void forget(pending_connection *g) {
     list_remove(&g->link);
-    g->peers->guest_count--;
+    g->peers->pending_count--;
     mem_free(g);
 }
 
-static void dismiss(guest *g) {
-    line_close(g->line);
+static void dismiss(pending_connection *g) {
+    connection_close(g->connection);
     forget(g);
 }
 
-void refuse(line *l, refusal_reason reason, uint64_t connection, const char *format, ...) {
-    hello h = { .kind = HELLO_REFUSAL, .reason = reason, .connection = connection };
+void refuse(connection *l, refusal_reason reason, uint64_t connection_number, const char *format,
+            ...) {
+    handshake h = { .kind = HANDSHAKE_REFUSAL,
+                    .reason = reason,
+                    .connection_number = connection_number };
     va_list args;
     va_start(args, format);
     vsnprintf(h.text, sizeof h.text, format, args);
     va_end(args);
-    line_say(l, &h);
-    line_close(l);
+    connection_say(l, &h);
+    connection_close(l);
 }
 
-// ---- Hellos -------------------------------------------------------------------------------------------------------
-// Answers a hello from a rank that is known here.
-static void introduce(line *l, peer *x, const hello *h) {
+// ---- Handshakes -------------------------------------------------------------------------------------------------------
+// Answers a handshake from a rank that is known here.
+static void introduce(connection *l, peer *x, const handshake *h) {
     if (h->from_incarnation == x->incarnation) {
         peer_accept(x, l, h);
         return;
@@ -53,10 +57,10 @@ static void introduce(line *l, peer *x, const hello *h) {
     refuse(l, REFUSED_UNKNOWN, 0, "rank %d is taken by another process, %s", x->rank, x->name);
 }
 
-static void on_session_hello(guest *g, const hello *h) {
+static void on_session_handshake(pending_connection *g, const handshake *h) {
     peers *p = g->peers;
     const peers_options *o = &p->options;
-    line *l = g->line;
+    connection *l = g->connection;
     if (o->rank < 0 && h->to_incarnation == o->incarnation) {
         g->said = *h;
         g->waits = true;
@@ -64,7 +68,7 @@ static void on_session_hello(guest *g, const hello *h) {
         forget(g);
         refuse(l, REFUSED_ANOTHER, 0, "this is another process, rank %d", o->rank);
     } else if (h->from_rank >= LIMIT_WORKERS || h->from_rank == (uint32_t)o->rank ||
-               h->connection == 0) {
+               h->connection_number == 0) {
         forget(g);
         refuse(l, REFUSED_UNKNOWN, 0, "rank %u cannot be the caller's", h->from_rank);
     } else if (!peer_find(p, h->from_rank)) {
@@ -76,30 +80,30 @@ static void on_session_hello(guest *g, const hello *h) {
     }
 }
 
-static void on_store_hello(guest *g) {
+static void on_store_handshake(pending_connection *g) {
     peers *p = g->peers;
-    line *l = g->line;
+    connection *l = g->connection;
     forget(g);
-    if (p->store_hello) {
-        p->store_hello(p->store_user, l);
+    if (p->store_handshake) {
+        p->store_handshake(p->store_user, l);
     } else {
         refuse(l, REFUSED_NO_STORE, 0, "rank %d does not host the store", p->options.rank);
     }
 }
 
-static void on_heard(void *user, const hello *h, const gw_error *bad) {
-    guest *g = user;
+static void on_heard(void *user, const handshake *h, const gw_error *bad) {
+    pending_connection *g = user;
     peers *p = g->peers;
     peers_begin_event(p);
-    if (h && h->kind == HELLO_SESSION) {
-        on_session_hello(g, h);
-    } else if (h && h->kind == HELLO_STORE) {
-        on_store_hello(g);
+    if (h && h->kind == HANDSHAKE_SESSION) {
+        on_session_handshake(g, h);
+    } else if (h && h->kind == HANDSHAKE_STORE) {
+        on_store_handshake(g);
     } else {
         log_line("closed a connection: %s",
                  bad && !h ? bad->text : "it answered before it was asked");
         if (!h && bad->status == GW_MISMATCH) {
-            line *l = g->line;
+            connection *l = g->connection;
             forget(g);
             refuse(l, REFUSED_VERSION, 0, "%s", bad->text);
         } else {
@@ -110,69 +114,70 @@ static void on_heard(void *user, const hello *h, const gw_error *bad) {
 }
 
 static void on_closed(void *user, const gw_error *why) {
-    guest *g = user;
+    pending_connection *g = user;
     if (why->status == GW_TIMEOUT && !g->waits)
-        log_line("closed a connection: %s within %d s", why->text, LIMIT_HELLO_MS / 1000);
+        log_line("closed a connection: %s within %d s", why->text, LIMIT_HANDSHAKE_MS / 1000);
     dismiss(g);
 }
 
-static const line_events guest_events = {
+static const connection_events pending_events = {
     .heard = on_heard,
     .closed = on_closed,
 };
 
 // ---- Coming and going ---------------------------------------------------------------------------------------------
-// Whoever was silent longest has had its chance; a member says its hello at once.
+// Whoever was silent longest has had its chance; a member says its handshake at once.
 static void make_room(peers *p) {
-    if (p->guest_count < LIMIT_HELLO_COUNT) return;
-    guest *oldest = NULL;
-    list_each(l, &p->guests) {
-        guest *g = list_entry(l, guest, link);
+    if (p->pending_count < LIMIT_HANDSHAKE_COUNT) return;
+    pending_connection *oldest = NULL;
+    list_each(l, &p->pending) {
+        pending_connection *g = list_entry(l, pending_connection, link);
         if (!oldest || (oldest->waits && !g->waits)) oldest = g;
     }
     dismiss(oldest);
 }
 
-void guests_accepted(void *user, conn *c) {
+void pending_accepted(void *user, conn *c) {
     peers *p = user;
     make_room(p);
-    guest *g = mem_calloc(sizeof *g);
+    pending_connection *g = mem_calloc(sizeof *g);
     if (!g) {
         conn_close(p->options.env, c);
         return;
     }
     g->peers = p;
-    g->line = line_accept(p->options.env, c, p->staging, &guest_events, g);
-    if (!g->line) {
+    g->connection = connection_accept(p->options.env, c, p->staging, &pending_events, g);
+    if (!g->connection) {
         mem_free(g);
         return;
     }
-    line_set_deadline(g->line, env_now_ns(p->options.env) + LIMIT_HELLO_MS * MS);
-    list_append(&p->guests, &g->link);
-    p->guest_count++;
+    connection_set_deadline(g->connection, env_now_ns(p->options.env) + LIMIT_HANDSHAKE_MS * MS);
+    list_append(&p->pending, &g->link);
+    p->pending_count++;
 }
 
-void guests_added(peers *p, peer *x) {
-    list_each(l, &p->guests) {
-        guest *g = list_entry(l, guest, link);
+void pending_added(peers *p, peer *x) {
+    list_each(l, &p->pending) {
+        pending_connection *g = list_entry(l, pending_connection, link);
         if (!g->waits || g->said.from_rank != (uint32_t)x->rank) continue;
-        hello said = g->said;
-        line *waiting = g->line;
+        handshake said = g->said;
+        connection *waiting = g->connection;
         forget(g);
         introduce(waiting, x, &said);
     }
 }
 
-void guests_rank_known(peers *p) {
-    list_each(l, &p->guests) {
-        guest *g = list_entry(l, guest, link);
-        hello said = g->said;
+void pending_rank_known(peers *p) {
+    list_each(l, &p->pending) {
+        pending_connection *g = list_entry(l, pending_connection, link);
+        handshake said = g->said;
         if (!g->waits) continue;
         g->waits = false;
-        on_session_hello(g, &said);
+        on_session_handshake(g, &said);
     }
 }
 
-void guests_close_all(peers *p) {
-    while (!list_is_empty(&p->guests)) dismiss(list_entry(p->guests.next, guest, link));
+void pending_close_all(peers *p) {
+    while (!list_is_empty(&p->pending))
+        dismiss(list_entry(p->pending.next, pending_connection, link));
 }

@@ -101,9 +101,9 @@ static void leave(stranger *g) {
 static int line_count;
 static char last_line[1024];
 
-static void count_line(const char *line) {
+static void count_line(const char *connection) {
     line_count++;
-    snprintf(last_line, sizeof last_line, "%s", line);
+    snprintf(last_line, sizeof last_line, "%s", connection);
 }
 
 typedef struct house {
@@ -149,7 +149,7 @@ static void receive(uint64_t seed, void (*visits)(house *h)) {
     h.env = sim_env(h.talk.sim, 2);
     assert_true(sim_spawn(h.talk.sim, 2, run_visits, &h));
     assert_true(talk_run_with(&h.talk, talk_meanwhile));
-    assert_int_equal(h.talk.talkers[0].peers->guest_count, 0);
+    assert_int_equal(h.talk.talkers[0].peers->pending_count, 0);
     env_close(h.env);
     talk_close(&h.talk);
 }
@@ -159,13 +159,13 @@ static const char *door(house *h) {
 }
 
 // One visit that is sent away with this line in the log.
-static void expect_away(house *h, const void *says, size_t size, const char *line) {
+static void expect_away(house *h, const void *says, size_t size, const char *connection) {
     stranger g;
     int before = line_count;
     visit(&g, h->env, door(h), says, size);
     until_sent_away(&g);
     assert_int_equal(line_count, before + 1);
-    assert_string_equal(last_line, line);
+    assert_string_equal(last_line, connection);
 }
 
 // ---- Strangers ----------------------------------------------------------------------------------------------------
@@ -186,19 +186,19 @@ static void it_sends_away_who_speaks_another_protocol(void **state) {
     receive(0, speak_other_protocols);
 }
 
-static size_t member_hello(house *h, uint8_t out[HELLO_MAX]) {
+static size_t member_handshake(house *h, uint8_t out[HANDSHAKE_MAX]) {
     (void)h;
-    return hello_encode(out, &(hello){ .kind = HELLO_SESSION,
-                                       .from_rank = 1,
-                                       .from_incarnation = 666,
-                                       .to_rank = 0,
-                                       .to_incarnation = 1000,
-                                       .connection = 1 });
+    return handshake_encode(out, &(handshake){ .kind = HANDSHAKE_SESSION,
+                                               .from_rank = 1,
+                                               .from_incarnation = 666,
+                                               .to_rank = 0,
+                                               .to_incarnation = 1000,
+                                               .connection_number = 1 });
 }
 
 static void stop_at_every_byte(house *h) {
-    uint8_t raw[HELLO_MAX];
-    size_t size = member_hello(h, raw);
+    uint8_t raw[HANDSHAKE_MAX];
+    size_t size = member_handshake(h, raw);
     for (size_t part = 0; part < size; part++) {
         stranger g;
         visit(&g, h->env, door(h), raw, part);
@@ -215,9 +215,9 @@ static void it_lets_go_who_stops_at_any_byte(void **state) {
     receive(0, stop_at_every_byte);
 }
 
-static void send_broken_hellos(house *h) {
-    uint8_t raw[HELLO_MAX];
-    size_t size = member_hello(h, raw);
+static void send_broken_handshakes(house *h) {
+    uint8_t raw[HANDSHAKE_MAX];
+    size_t size = member_handshake(h, raw);
     for (size_t bit = 0; bit < size * 8; bit++) {
         // A version, a rank or an incarnation that is wrong gets an answer; all else just ends.
         stranger g;
@@ -233,9 +233,9 @@ static void send_broken_hellos(house *h) {
     }
 }
 
-static void it_survives_every_flipped_bit_of_a_hello(void **state) {
+static void it_survives_every_flipped_bit_of_a_handshake(void **state) {
     (void)state;
-    receive(0, send_broken_hellos);
+    receive(0, send_broken_handshakes);
 }
 
 static void say_nothing(house *h) {
@@ -247,7 +247,7 @@ static void say_nothing(house *h) {
     (void)g;
 }
 
-static void it_waits_for_a_hello_only_so_long(void **state) {
+static void it_waits_for_a_handshake_only_so_long(void **state) {
     (void)state;
     receive(0, say_nothing);
 }
@@ -259,12 +259,12 @@ static void come_in_crowds(house *h) {
         visit(&crowd[i], h->env, door(h), "", 0);
         waiter w = { .what = "the next one" };
         env_wait(h->env, &w, env_now_ns(h->env) + SIM_SECOND / 1000);
-        assert_true(h->talk.talkers[0].peers->guest_count <= LIMIT_HELLO_COUNT);
+        assert_true(h->talk.talkers[0].peers->pending_count <= LIMIT_HANDSHAKE_COUNT);
     }
     // The first to come were the first to go.
     int open = 0;
     for (int i = 0; i < CROWD; i++) open += !crowd[i].is_closed;
-    assert_int_equal(open, LIMIT_HELLO_COUNT);
+    assert_int_equal(open, LIMIT_HANDSHAKE_COUNT);
     assert_true(crowd[0].is_closed && !crowd[CROWD - 1].is_closed);
     for (int i = 0; i < CROWD; i++) leave(&crowd[i]);
     waiter w = { .what = "the last to be gone" };
@@ -278,31 +278,32 @@ static void it_holds_only_so_many_strangers(void **state) {
 }
 
 // ---- Who speaks gradwire, and does not belong here ------------------------------------------------------------------
-static void expect_refusal(house *h, const hello *says, refusal_reason reason, const char *text) {
-    uint8_t raw[HELLO_MAX];
+static void expect_refusal(house *h, const handshake *says, refusal_reason reason,
+                           const char *text) {
+    uint8_t raw[HANDSHAKE_MAX];
     stranger g;
-    visit(&g, h->env, door(h), raw, hello_encode(raw, says));
+    visit(&g, h->env, door(h), raw, handshake_encode(raw, says));
     until_sent_away(&g);
-    hello answer;
+    handshake answer;
     gw_error error;
     size_t size;
     uint16_t version;
-    assert_int_equal(hello_size(g.heard, g.heard_size, &size, &version, &error), GW_OK);
+    assert_int_equal(handshake_size(g.heard, g.heard_size, &size, &version, &error), GW_OK);
     assert_int_equal(size, g.heard_size);
-    assert_int_equal(hello_decode(g.heard, size, &answer, &error), GW_OK);
-    assert_int_equal(answer.kind, HELLO_REFUSAL);
+    assert_int_equal(handshake_decode(g.heard, size, &answer, &error), GW_OK);
+    assert_int_equal(answer.kind, HANDSHAKE_REFUSAL);
     assert_int_equal(answer.reason, reason);
     assert_string_equal(answer.text, text);
 }
 
 static void ask_wrongly(house *h) {
-    hello right = { .kind = HELLO_SESSION,
-                    .from_rank = 1,
-                    .from_incarnation = 1001,
-                    .to_rank = 0,
-                    .to_incarnation = 1000,
-                    .connection = 1 };
-    hello x = right;
+    handshake right = { .kind = HANDSHAKE_SESSION,
+                        .from_rank = 1,
+                        .from_incarnation = 1001,
+                        .to_rank = 0,
+                        .to_incarnation = 1000,
+                        .connection_number = 1 };
+    handshake x = right;
     x.from_incarnation = 5;
     expect_refusal(h, &x, REFUSED_UNKNOWN, "rank 1 is taken by another process, p1");
     x = right;
@@ -317,9 +318,9 @@ static void ask_wrongly(house *h) {
     x.from_rank = LIMIT_WORKERS;
     expect_refusal(h, &x, REFUSED_UNKNOWN, "rank 4096 cannot be the caller's");
     x = right;
-    x.connection = 0;
+    x.connection_number = 0;
     expect_refusal(h, &x, REFUSED_UNKNOWN, "rank 1 cannot be the caller's");
-    expect_refusal(h, &(hello){ .kind = HELLO_STORE }, REFUSED_NO_STORE,
+    expect_refusal(h, &(handshake){ .kind = HANDSHAKE_STORE }, REFUSED_NO_STORE,
                    "rank 0 does not host the store");
 }
 
@@ -329,17 +330,17 @@ static void it_refuses_with_a_reason(void **state) {
 }
 
 static void speak_another_version(house *h) {
-    uint8_t raw[HELLO_MAX];
-    size_t size = member_hello(h, raw);
+    uint8_t raw[HANDSHAKE_MAX];
+    size_t size = member_handshake(h, raw);
     raw[8] = 9;
     stranger g;
     visit(&g, h->env, door(h), raw, size);
     until_sent_away(&g);
     assert_string_equal(last_line,
                         "closed a connection: it speaks version 9 of the protocol, not 1");
-    hello answer;
+    handshake answer;
     gw_error error;
-    assert_int_equal(hello_decode(g.heard, g.heard_size, &answer, &error), GW_OK);
+    assert_int_equal(handshake_decode(g.heard, g.heard_size, &answer, &error), GW_OK);
     assert_int_equal(answer.reason, REFUSED_VERSION);
     assert_string_equal(answer.text, "it speaks version 9 of the protocol, not 1");
 }
@@ -350,16 +351,16 @@ static void it_tells_another_version_both(void **state) {
 }
 
 static void go_on_unasked(house *h) {
-    // Known to nobody yet, so that its hello waits; and then it does not.
-    uint8_t raw[HELLO_MAX + 1];
-    size_t size = hello_encode(raw, &(hello){ .kind = HELLO_SESSION,
-                                              .from_rank = 7,
-                                              .from_incarnation = 7,
-                                              .to_incarnation = 1000,
-                                              .connection = 1 });
+    // Known to nobody yet, so that its handshake waits; and then it does not.
+    uint8_t raw[HANDSHAKE_MAX + 1];
+    size_t size = handshake_encode(raw, &(handshake){ .kind = HANDSHAKE_SESSION,
+                                                      .from_rank = 7,
+                                                      .from_incarnation = 7,
+                                                      .to_incarnation = 1000,
+                                                      .connection_number = 1 });
     raw[size] = 1;
     expect_away(h, raw, size + 1, "closed a connection: it went on before it was answered");
-    expect_away(h, raw, hello_encode(raw, &(hello){ .kind = HELLO_WELCOME }),
+    expect_away(h, raw, handshake_encode(raw, &(handshake){ .kind = HANDSHAKE_WELCOME }),
                 "closed a connection: it answered before it was asked");
 }
 
@@ -398,8 +399,8 @@ static void *visit_by_sockets(void *arg) {
             noise[k] = (uint8_t)((random = random * 6364136223846793005u + 1) >> 40);
         if (noise[0] != 'G') expect_the_end(door(h), noise, 1 + noise[1] % 63);
     }
-    uint8_t raw[HELLO_MAX];
-    size_t size = member_hello(h, raw);
+    uint8_t raw[HANDSHAKE_MAX];
+    size_t size = member_handshake(h, raw);
     for (size_t part = 0; part < size; part++) {
         int fd = knock(door(h));
         send(fd, raw, part, MSG_NOSIGNAL);
@@ -422,8 +423,8 @@ static void it_sends_strangers_away_over_tcp(void **state) {
     talk_close(&h.talk);
 }
 
-GW_TESTS(session_guests, it_sends_away_who_speaks_another_protocol,
-         it_lets_go_who_stops_at_any_byte, it_survives_every_flipped_bit_of_a_hello,
-         it_waits_for_a_hello_only_so_long, it_holds_only_so_many_strangers,
+GW_TESTS(session_pending, it_sends_away_who_speaks_another_protocol,
+         it_lets_go_who_stops_at_any_byte, it_survives_every_flipped_bit_of_a_handshake,
+         it_waits_for_a_handshake_only_so_long, it_holds_only_so_many_strangers,
          it_refuses_with_a_reason, it_tells_another_version_both,
          it_sends_away_who_does_not_wait_for_an_answer, it_sends_strangers_away_over_tcp);

@@ -1,7 +1,7 @@
 // The receiving half of a session, and its life.
 #include "session/session_internal.h"
 
-#include "base/planted.h"
+#include "base/mutation.h"
 
 #include <string.h>
 
@@ -66,7 +66,7 @@ static bool is_whole_message(const session *s) {
 static gw_status begin_data(session *s, gw_error *error) {
     const frame *f = &s->frame;
     unsigned long long number = f->number;
-    bool repeats = planted(PLANTED_DUPLICATE_FRAME) && is_whole_message(s);
+    bool repeats = has_mutation(MUTATION_DUPLICATE_FRAME) && is_whole_message(s);
     s->skips_body = f->number <= s->received && !repeats;
     if (s->skips_body) return GW_OK;
     if (f->first) {
@@ -102,7 +102,7 @@ static gw_status begin_frame(session *s, gw_error *error) {
     switch (s->frame.type) {
     case FRAME_DATA: status = begin_data(s, error); break;
     case FRAME_PING: s->ack_wanted = true; break;
-    case FRAME_GOODBYE: s->has_goodbye = s->is_stopped = true; break;
+    case FRAME_GOODBYE: s->has_close = s->is_stopped = true; break;
     default: break;
     }
     if (!status) s->body_left = s->frame.body_size;

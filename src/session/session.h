@@ -10,7 +10,7 @@
 //     session_detach(&s); ... session_resume(&s, received, &error);   // another connection
 //
 // Ownership: takes one count of each queued message, also on failure; hands one count of each received one to |message|.
-// Threads: the loop role's.
+// Threads: the loop lock's.
 #ifndef SESSION_SESSION_H
 #define SESSION_SESSION_H
 
@@ -41,7 +41,7 @@ typedef struct session {
     size_t piece_done;
     size_t frame_left;      // of the body of the frame that is being put out
     struct outbox *outbox;  // NULL without a connection
-    bool ack_wanted, ping_wanted, goodbye_wanted;
+    bool ack_wanted, ping_wanted, close_wanted;
 
     // receiving. Frames 1..received have come whole.
     uint64_t received;
@@ -53,7 +53,7 @@ typedef struct session {
     bool skips_body;   // seen before, or of an unknown type
     assembly assembly;
     assembly_mark mark;  // where it stood before this frame
-    bool has_goodbye;    // the peer has left
+    bool has_close;      // the peer has left
     bool is_stopped;     // receives nothing any more
 } session;
 

@@ -3,7 +3,7 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
-#include "base/planted.h"
+#include "base/mutation.h"
 #include "session/outbox.h"
 
 #include <assert.h>
@@ -177,9 +177,9 @@ static void fill_with_control(session *s) {
     bool owes_ack = session_owes_ack_now(s);
     if (s->ping_wanted) put_header(s, (frame){ .type = FRAME_PING });
     if (owes_ack && session_owes_ack_now(s)) put_header(s, (frame){ .type = FRAME_ACK });
-    if (s->goodbye_wanted && !s->next) {
+    if (s->close_wanted && !s->next) {
         put_header(s, (frame){ .type = FRAME_GOODBYE });
-        s->goodbye_wanted = false;
+        s->close_wanted = false;
     }
     s->ping_wanted = false;
 }
@@ -222,7 +222,7 @@ gw_status session_resume(session *s, uint64_t peer_received, gw_error *error) {
     message *m = message_of(s->unacked.next);
     uint64_t number = s->acked + 1;
     assert(number >= m->number);
-    if (planted(PLANTED_RESEND_LOST)) {
+    if (has_mutation(MUTATION_RESEND_LOST)) {
         number = s->filled + 1;
         while (last_number_of(m) < number) {
             if (m->link.next == &s->unacked) return GW_OK;

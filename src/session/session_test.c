@@ -274,11 +274,11 @@ static void it_says_goodbye_behind_everything_else(void **state) {
     pair p;
     gw_status status;
     open_pair(&p);
-    p.a.session.goodbye_wanted = true;
+    p.a.session.close_wanted = true;
     send(&p.a, 0, 5, 400000);
     move(&p.a, &p.b, SIZE_MAX, 4096, &status);
     assert_int_equal(p.b.inbox_count, 1);
-    assert_true(p.b.session.has_goodbye);
+    assert_true(p.b.session.has_close);
     // Nothing is seen after it.
     send(&p.a, 1, 5, 0);
     move(&p.a, &p.b, SIZE_MAX, 4096, &status);

@@ -18,7 +18,7 @@ enum { RETRY_FIRST_MS = 10, RETRY_MAX_MS = 250 };
 typedef enum client_state {
     CLIENT_AWAITING_RETRY,    // the time of the next attempt
     CLIENT_AWAITING_OPEN,     // the connect
-    CLIENT_AWAITING_WELCOME,  // the answer to the hello
+    CLIENT_AWAITING_WELCOME,  // the answer to the handshake
     CLIENT_CONNECTED,         // replies
     CLIENT_GONE,              // nothing any more
 } client_state;
@@ -37,7 +37,7 @@ typedef struct client {
     uint8_t *staging;
     client_state state;
     gw_error why;  // what went wrong last
-    line *line;
+    connection *connection;
     timer retry;
     int tries;            // since it was connected
     int64_t gives_up_ns;  // ENV_NEVER: not
@@ -69,7 +69,7 @@ static void finish(client *c, request *r) {
 static void send_requests(client *c) {
     if (c->state != CLIENT_CONNECTED || c->out.size == c->out_done) return;
     struct iovec part = { c->out.data + c->out_done, c->out.size - c->out_done };
-    c->out_done += line_send(c->line, &part, 1);
+    c->out_done += connection_send(c->connection, &part, 1);
     if (c->out_done < c->out.size) return;
     c->out.size = c->out_done = 0;
 }
@@ -120,39 +120,39 @@ static gw_status take_replies(client *c, gw_error *error) {
 }
 
 // ---- The machine --------------------------------------------------------------------------------------------------
-static const line_events events;
+static const connection_events events;
 static void apply(client *c, client_event event);
 
 static void retry_in(client *c, int64_t delay_ns) {
     env_set_timer(c->store.env, &c->retry, env_now_ns(c->store.env) + delay_ns);
 }
 
-static void drop_line(client *c) {
+static void drop_connection(client *c) {
     env_set_timer(c->store.env, &c->retry, ENV_NEVER);
-    line_close(c->line);
-    c->line = NULL;
+    connection_close(c->connection);
+    c->connection = NULL;
     c->in.size = c->out.size = c->out_done = 0;
 }
 
 static void connect_to_host(client *c) {
-    gw_status status =
-        line_connect(c->store.env, c->address, c->staging, &events, c, &c->line, &c->why);
+    gw_status status = connection_connect(c->store.env, c->address, c->staging, &events, c,
+                                          &c->connection, &c->why);
     if (status == GW_OK) {
-        line_set_deadline(c->line, env_now_ns(c->store.env) + LIMIT_HELLO_MS * MS);
+        connection_set_deadline(c->connection, env_now_ns(c->store.env) + LIMIT_HANDSHAKE_MS * MS);
     } else {
         apply(c, status == GW_INVALID || status == GW_NOT_FOUND ? CLIENT_DEAD : CLIENT_BROKEN);
     }
 }
 
-static void say_hello(client *c) {
-    line_say(c->line, &(hello){ .kind = HELLO_STORE });
+static void say_handshake(client *c) {
+    connection_say(c->connection, &(handshake){ .kind = HANDSHAKE_STORE });
 }
 
 // "A client whose connection breaks connects again and repeats what was not answered."
 static void repeat_requests(client *c) {
     c->was_connected = true;
     c->tries = 0;
-    line_stream(c->line, &events, c);
+    connection_stream(c->connection, &events, c);
     list_each(l, &c->requests) put_request(c, list_entry(l, request, link));
     send_requests(c);
     if (c->opener) env_wake(c->store.env, c->opener);
@@ -160,7 +160,7 @@ static void repeat_requests(client *c) {
 }
 
 static void back_off(client *c) {
-    drop_line(c);
+    drop_connection(c);
     int64_t delay_ms = RETRY_FIRST_MS;
     for (int i = 0; i < c->tries && delay_ms < RETRY_MAX_MS; i++) delay_ms *= 2;
     c->tries++;
@@ -168,13 +168,13 @@ static void back_off(client *c) {
 }
 
 static void ask_at_once(client *c) {
-    drop_line(c);
+    drop_connection(c);
     c->gives_up_ns = env_now_ns(c->store.env) + LIMIT_RECONNECT_MS * MS;
     retry_in(c, 0);
 }
 
 static void give_up(client *c) {
-    drop_line(c);
+    drop_connection(c);
     while (!list_is_empty(&c->requests)) {
         request *r = list_entry(c->requests.next, request, link);
         r->status = c->why.status;
@@ -197,7 +197,7 @@ typedef struct rule {
 static const rule rules[] = {
     { CLIENT_AWAITING_RETRY,   CLIENT_RETRY_DUE, CLIENT_AWAITING_OPEN,    connect_to_host, "the attempt" },
     { CLIENT_AWAITING_RETRY,   CLIENT_DEAD,      CLIENT_GONE,             give_up,         "the time is over" },
-    { CLIENT_AWAITING_OPEN,    CLIENT_OPENED,    CLIENT_AWAITING_WELCOME, say_hello,       "whoever connected speaks first" },
+    { CLIENT_AWAITING_OPEN,    CLIENT_OPENED,    CLIENT_AWAITING_WELCOME, say_handshake,       "whoever connected speaks first" },
     { CLIENT_AWAITING_OPEN,    CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   back_off,        "the host may start later" },
     { CLIENT_AWAITING_OPEN,    CLIENT_DEAD,      CLIENT_GONE,             give_up,         "it was there, and nobody listens any more" },
     { CLIENT_AWAITING_WELCOME, CLIENT_WELCOMED,  CLIENT_CONNECTED,        repeat_requests, "what was not answered may not have come" },
@@ -238,16 +238,16 @@ static void on_opened(void *user) {
     apply(user, CLIENT_OPENED);
 }
 
-static void on_heard(void *user, const hello *h, const gw_error *bad) {
+static void on_heard(void *user, const handshake *h, const gw_error *bad) {
     client *c = user;
     if (!h) {
         die(c, bad->status, "cannot be used", bad->text);
-    } else if (h->kind == HELLO_WELCOME) {
+    } else if (h->kind == HANDSHAKE_WELCOME) {
         apply(c, CLIENT_WELCOMED);
-    } else if (h->kind == HELLO_REFUSAL && h->reason == REFUSED_NO_STORE) {
+    } else if (h->kind == HANDSHAKE_REFUSAL && h->reason == REFUSED_NO_STORE) {
         error_set(&c->why, GW_DISCONNECTED, "%s", h->text);
         apply(c, CLIENT_BROKEN);
-    } else if (h->kind == HELLO_REFUSAL) {
+    } else if (h->kind == HANDSHAKE_REFUSAL) {
         die(c, GW_MISMATCH, "refused us", h->text);
     } else {
         die(c, GW_PROTOCOL, "cannot be used", "it answered a hello with a hello");
@@ -282,7 +282,7 @@ static void on_closed(void *user, const gw_error *why) {
     apply(c, CLIENT_BROKEN);
 }
 
-static const line_events events = {
+static const connection_events events = {
     .opened = on_opened,
     .heard = on_heard,
     .received = on_received,
@@ -334,7 +334,7 @@ static gw_status client_wait(store *st, const char *key, int64_t until_ns, bytes
 static void client_close(store *st) {
     client *c = (client *)st;
     assert(list_is_empty(&c->requests));
-    drop_line(c);
+    drop_connection(c);
     bytes_fini(&c->in);
     bytes_fini(&c->out);
     mem_free(c->address);

@@ -253,7 +253,7 @@ static gw_status open_file(file *f, gw_error *error) {
     if (fstat(f->fd, &about)) return system_failed(f, "open", error);
     if (!S_ISREG(about.st_mode))
         return error_set(error, GW_INVALID, "%s is not a store; it is no plain file", f->path);
-    int64_t until_ns = env_now_ns(f->store.env) + LIMIT_HELLO_MS * MS;
+    int64_t until_ns = env_now_ns(f->store.env) + LIMIT_HANDSHAKE_MS * MS;
     gw_status status = lock(f, F_WRLCK, f->path, until_ns, error);
     if (status) return status;
     status = check_magic(f, error);

@@ -1,6 +1,6 @@
 // The inside of the store: what every form of it provides, its table, and the records of PROTOCOL.md, "Store".
 //
-// Threads: the loop role's.
+// Threads: the loop lock's.
 #ifndef STORE_STORE_INTERNAL_H
 #define STORE_STORE_INTERNAL_H
 

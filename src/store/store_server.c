@@ -1,4 +1,4 @@
-// The store inside an agent: one table, used here directly and by others through lines.
+// The store inside an agent: one table, used here directly and by others through connections.
 #include "store/store_internal.h"
 
 #include "base/log.h"
@@ -18,7 +18,7 @@ typedef struct host {
 
 typedef struct client {
     host *host;
-    line *line;
+    connection *connection;
     list_node link;
     bytes in, out;  // records half received, and replies not sent yet
     size_t out_done;
@@ -48,7 +48,7 @@ static void drop_client(client *c) {
     while (!list_is_empty(&c->parked)) free_parked(list_entry(c->parked.next, parked, of_client));
     list_remove(&c->link);
     c->host->client_count--;
-    line_close(c->line);
+    connection_close(c->connection);
     bytes_fini(&c->in);
     bytes_fini(&c->out);
     mem_free(c);
@@ -57,7 +57,7 @@ static void drop_client(client *c) {
 static void send_replies(client *c) {
     if (c->out.size == c->out_done) return;
     struct iovec part = { c->out.data + c->out_done, c->out.size - c->out_done };
-    c->out_done += line_send(c->line, &part, 1);
+    c->out_done += connection_send(c->connection, &part, 1);
     if (c->out_done < c->out.size) return;
     c->out.size = c->out_done = 0;
 }
@@ -74,7 +74,7 @@ static void put_reply(client *c, uint64_t request, store_outcome outcome, const 
     if (!c->out.failed) return;
     c->out.failed = false;
     c->out.size = before;
-    line_set_deadline(c->line, env_now_ns(c->host->store.env));
+    connection_set_deadline(c->connection, env_now_ns(c->host->store.env));
 }
 
 static void refuse_request(client *c, uint64_t request, const gw_error *why) {
@@ -180,26 +180,26 @@ static void on_closed(void *user, const gw_error *why) {
     drop_client(user);
 }
 
-static const line_events client_events = {
+static const connection_events client_events = {
     .received = on_received,
     .writable = on_writable,
     .closed = on_closed,
 };
 
-static void on_store_hello(void *user, line *l) {
+static void on_store_handshake(void *user, connection *l) {
     host *h = user;
     client *c = h->client_count < LIMIT_WORKERS ? mem_calloc(sizeof *c) : NULL;
     if (!c) {
-        line_close(l);
+        connection_close(l);
         return;
     }
     c->host = h;
-    c->line = l;
+    c->connection = l;
     list_init(&c->parked);
     list_append(&h->clients, &c->link);
     h->client_count++;
-    line_stream(l, &client_events, c);
-    line_say(l, &(hello){ .kind = HELLO_WELCOME });
+    connection_stream(l, &client_events, c);
+    connection_say(l, &(handshake){ .kind = HANDSHAKE_WELCOME });
 }
 
 // ---- Used here ----------------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ gw_status store_open_host(peers *p, store **out, gw_error *error) {
     h->peers = p;
     store_table_init(&h->table);
     list_init(&h->clients);
-    peers_serve_store(p, on_store_hello, h);
+    peers_serve_store(p, on_store_handshake, h);
     *out = &h->store;
     return GW_OK;
 }

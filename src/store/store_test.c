@@ -372,16 +372,16 @@ static void it_holds_only_so_much(void **state) {
 static int logged;
 static char logged_line[1024];
 
-static void keep_line(const char *line) {
+static void keep_connection(const char *connection) {
     logged++;
-    snprintf(logged_line, sizeof logged_line, "%s", line);
+    snprintf(logged_line, sizeof logged_line, "%s", connection);
 }
 
-// What a client says behind its hello, and the line that it gets for it.
+// What a client says behind its handshake, and the connection that it gets for it.
 static const struct {
     uint8_t says[32];
     size_t size;
-    const char *line;
+    const char *connection;
 } misdeeds[] = {
     { { 0, 0, 0, 0 },
       4,
@@ -452,15 +452,15 @@ static void misbehave(void *arg) {
     for (size_t i = 0; i < sizeof misdeeds / sizeof misdeeds[0]; i++) {
         waiter w = { .what = "being sent away" };
         raw_client r = { .env = t->env, .waiter = &w };
-        static const uint8_t hello[16] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2 };
-        memcpy(r.says, hello, sizeof hello);
-        memcpy(r.says + sizeof hello, misdeeds[i].says, misdeeds[i].size);
-        r.size = sizeof hello + misdeeds[i].size;
+        static const uint8_t handshake[16] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2 };
+        memcpy(r.says, handshake, sizeof handshake);
+        memcpy(r.says + sizeof handshake, misdeeds[i].says, misdeeds[i].size);
+        r.size = sizeof handshake + misdeeds[i].size;
         assert_int_equal(env_connect(t->env, t->address, &raw_events, &r, &r.conn, &t->error), 0);
         env_wait(t->env, &w, ENV_NEVER);
         assert_true(r.is_closed);
         assert_int_equal(logged, i + 1);
-        assert_string_equal(logged_line, misdeeds[i].line);
+        assert_string_equal(logged_line, misdeeds[i].connection);
     }
     t->stop = true;
     env_leave(t->env);
@@ -469,7 +469,7 @@ static void misbehave(void *arg) {
 static void it_sends_away_who_misbehaves(void **state) {
     (void)state;
     tale client = { 0 };
-    log_hook = keep_line;
+    log_hook = keep_connection;
     host_for(misbehave, &client);
 }
 
@@ -482,8 +482,8 @@ static void wait_too_often(void *arg) {
     waiter pause = { .what = "the host" };
     env_wait(t->env, &pause, env_now_ns(t->env) + SIM_SECOND / 100);
     bytes says = { 0 };
-    static const uint8_t hello[16] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2 };
-    bytes_put(&says, hello, sizeof hello);
+    static const uint8_t handshake[16] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2 };
+    bytes_put(&says, handshake, sizeof handshake);
     for (uint64_t i = 0; i < WAITERS; i++)
         store_record_encode(&says, &(store_record){ .kind = STORE_WAIT, .request = i, .key = "k" });
     waiter w = { .what = "the refusal" };
@@ -686,8 +686,8 @@ static void meet_without_memory(void *context) {
     sim_close(s);
 }
 
-static void quiet_line(const char *line) {
-    (void)line;
+static void quiet_line(const char *connection) {
+    (void)connection;
 }
 
 static void use_file_without_memory(void *context) {
@@ -775,7 +775,7 @@ static void it_tells_of_what_is_set_in_order(void **state) {
     sim_close(s);
 }
 
-GW_TESTS(session_store, it_tells_of_what_is_set_in_order, it_lets_workers_meet,
+GW_TESTS(store_store, it_tells_of_what_is_set_in_order, it_lets_workers_meet,
          it_repeats_what_a_cut_connection_lost, it_lets_workers_meet_in_a_file,
          it_says_that_no_host_is_there, it_refuses_an_address_that_cannot_be,
          it_says_that_the_host_is_gone, it_checks_keys_and_values,

@@ -108,7 +108,7 @@ void oracle_check_empty(agent *a) {
     expect_none(a, rs->release_count, "releases");
     expect_none(a, a->calls.count, "calls");
     expect_none(a, a->promises.count, "promises");
-    expect_none(a, a->strands.count, "strands");
+    expect_none(a, a->call_queues.count, "strands");
     expect_none(a, a->body_count, "bodies");
     for (int rank = 0; rank < a->member_count; rank++) {
         const member *m = a->members[rank];

@@ -14,7 +14,7 @@ void oracle_check(agent *const *agents, int count);
 // Once nothing is under way: the listings of the owners are exactly what holders hold.
 void oracle_check_rest(agent *const *agents, int count);
 
-// Once everything has been given back: |a| keeps no entry, fork, pin, promise, call, serving or strand.
+// Once everything has been given back: |a| keeps no entry, fork, pin, promise, call, serving or call queue.
 void oracle_check_empty(agent *a);
 
 #endif

@@ -122,10 +122,10 @@ static void on_suspected(void *user, int rank, bool is_suspected) {
     n->suspicions += is_suspected;
 }
 
-static void on_judge_changed(void *user, int judge) {
+static void on_coordinator_changed(void *user, int coordinator) {
     quorum_node *n = user;
-    assert_false(n->gone[judge]);
-    n->judge_changes++;
+    assert_false(n->gone[coordinator]);
+    n->coordinator_changes++;
 }
 
 static void on_fenced(void *user, const gw_error *why) {
@@ -339,7 +339,7 @@ static void open_node(quorum *q, int rank, bool joins) {
                              .joined = on_joined,
                              .gone = on_gone,
                              .suspected = on_suspected,
-                             .judge_changed = on_judge_changed,
+                             .coordinator_changed = on_coordinator_changed,
                              .fenced = on_fenced };
     assert_int_equal(membership_open(o, &n->machine, &error), GW_OK);
 }
@@ -377,27 +377,27 @@ void quorum_close(quorum *q) {
     mem_free(q->held);
 }
 
-bool quorum_join(quorum *q, int judge) {
+bool quorum_join(quorum *q, int coordinator) {
     int rank, mine = q->count;
     gw_error error;
     char name[16], address[16];
     snprintf(name, sizeof name, "w%d", mine);
     snprintf(address, sizeof address, "a%d", mine);
     assert_true(mine < QUORUM_MAX);
-    if (!is_running(&q->nodes[judge])) return false;
+    if (!is_running(&q->nodes[coordinator])) return false;
     q->count++;
     q->nodes[mine] = (quorum_node){ .quorum = q, .rank = mine };
-    gw_status status = membership_admit(q->nodes[judge].machine, incarnation_of(mine), name,
+    gw_status status = membership_admit(q->nodes[coordinator].machine, incarnation_of(mine), name,
                                         address, q->now_ns, &rank, &error);
     if (status || rank != mine) {
         q->count--;
         return false;
     }
     // What it was sent meanwhile is still under way.
-    bool is_linked = q->nodes[mine].is_linked[judge];
+    bool is_linked = q->nodes[mine].is_linked[coordinator];
     open_node(q, mine, true);
-    q->nodes[mine].is_linked[judge] = is_linked;
-    know(q, mine, judge);
+    q->nodes[mine].is_linked[coordinator] = is_linked;
+    know(q, mine, coordinator);
     membership_start(q->nodes[mine].machine, q->now_ns);
     let_go(q);
     return true;
@@ -418,7 +418,7 @@ int quorum_check(const quorum *q) {
         if (membership_digest(a) != membership_digest(b))
             fail_msg("w%d and w%d have different views", first, i);
         assert_true(membership_epoch(a) == membership_epoch(b));
-        assert_int_equal(membership_judge(b), first);
+        assert_int_equal(membership_coordinator(b), first);
         for (int k = 0; k < q->count; k++) {
             if (!q->nodes[k].is_opened) continue;
             bool is_there = membership_is_known(b, k) && !membership_is_gone(b, k);

@@ -37,7 +37,7 @@ typedef struct quorum_node {
     // what it was told
     bool joined[QUORUM_MAX], gone[QUORUM_MAX], left[QUORUM_MAX], suspected[QUORUM_MAX];
     int64_t joined_ns[QUORUM_MAX], gone_ns[QUORUM_MAX];
-    int suspicions, judge_changes, sent;
+    int suspicions, coordinator_changes, sent;
     char why[QUORUM_MAX][GW_ERROR_TEXT_MAX];
     bool is_fenced;
     int64_t fenced_ns;
@@ -81,8 +81,8 @@ void quorum_heal(quorum *q, int a, int b);
 void quorum_part(quorum *q, unsigned side);  // those whose bits are set from the others
 void quorum_heal_all(quorum *q);
 
-// A new node asks the judge |judge| to be let in; its rank is q->count - 1. False if the judge says no.
-bool quorum_join(quorum *q, int judge);
+// A new node asks the coordinator |coordinator| to be let in; its rank is q->count - 1. False if the coordinator says no.
+bool quorum_join(quorum *q, int coordinator);
 
 bool quorum_is_up(const quorum *q, int node);  // neither ended nor fenced
 

@@ -13,7 +13,7 @@
 // Each node has an env of class "sim". What the simulator decides, all of it by the seed: which thread goes on, when
 // bytes arrive and in what pieces, how much a stream takes, when timers fire, which connections fail. Code under test
 // runs unchanged on threads of its own and may block, in env_wait alone; exactly one runs at a time. A thread may be
-// overtaken by others whenever it enters the loop role, before each task, and while it waits. Virtual time passes only
+// overtaken by others whenever it enters the loop lock, before each task, and while it waits. Virtual time passes only
 // when nobody can go on, but for a little at each decision.
 //
 // The same seed and the same code give the same run, bit for bit, which sim_trace_hash tells. Code under test must not
@@ -38,7 +38,7 @@ typedef struct sim_options {
     int delay_max_us;            // until bytes arrive, at least 1; 200
     int window_bytes;            // what a stream takes before its peer reads; 64 KiB, at times less
     int cut_per_million;         // deliveries that find the connection failed; none
-    int interleave_per_million;  // times a thread that enters the role is overtaken; 50000
+    int interleave_per_million;  // times a thread that enters the loop lock is overtaken; 50000
     int lose_per_million;        // frames of sessions that never arrive; none
     int duplicate_per_million;   // frames of sessions that arrive twice; none
     bool quiet;                  // does not print why sim_run has failed

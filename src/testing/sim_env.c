@@ -1,5 +1,5 @@
-// The env of one node: the role, waiting, tasks and timers, as in net/ but with one thread at a time. The role is never
-// fought for: a thread gives the baton away only while it does not hold the role.
+// The env of one node: the loop lock, waiting, tasks and timers, as in net/ but with one thread at a time. The role is never
+// fought for: a thread gives the baton away only while it does not hold the loop lock.
 #include "testing/sim_parts.h"
 
 #include <assert.h>
@@ -39,13 +39,13 @@ static bool held(env *e) {
     return of(e)->holder == of(e)->sim->running;
 }
 
-static void take_role(sim_env_ *x) {
+static void take_loop_lock(sim_env_ *x) {
     assert(!x->holder);
     x->holder = x->sim->running;
     x->depth = 1;
 }
 
-static void release_role(sim_env_ *x) {
+static void release_loop_lock(sim_env_ *x) {
     assert(list_is_empty(&x->deferred));
     x->holder = NULL;
     x->depth = 0;
@@ -66,14 +66,14 @@ static sim_drain *find_own_drain(sim_env_ *x) {
 
 static void run_all(sim_env_ *x, sim_drain *d) {
     if (list_is_empty(&d->tasks)) return;
-    release_role(x);
+    release_loop_lock(x);
     for (list_node *l; (l = list_take(&d->tasks));) {
         task *t = list_entry(l, task, link);
         sim_maybe_overtaken(x->sim);
         sim_note(x->sim, d->thread, "runs a task", 0, 0);
         t->run(t);
     }
-    take_role(x);
+    take_loop_lock(x);
 }
 
 static void run_in_new_drain(sim_env_ *x) {
@@ -103,7 +103,7 @@ static void enter(env *e) {
     }
     x->sim->now_ns += ENTER_NS;
     sim_maybe_overtaken(x->sim);
-    take_role(x);
+    take_loop_lock(x);
 }
 
 static void leave(env *e) {
@@ -121,7 +121,7 @@ static void leave(env *e) {
             run_in_new_drain(x);
         }
     }
-    release_role(x);
+    release_loop_lock(x);
 }
 
 // ---- Waiting ----
@@ -144,11 +144,11 @@ static void wait_once(sim_env_ *x, sim_thread *t, waiter *w, int64_t until_ns) {
     t->state = SIM_WAITING;
     list_append(&x->waiting, &t->queued);
     if (until_ns != ENV_NEVER) sim_event_at(s, &t->timeout, until_ns);
-    release_role(x);
+    release_loop_lock(x);
     sim_pass_baton(s);
     t->state = SIM_RUNNING;
     sim_event_at(s, &t->timeout, ENV_NEVER);
-    take_role(x);
+    take_loop_lock(x);
     sim_event *ev = t->given;
     t->given = NULL;
     if (ev) make_turn(x, w, ev);

@@ -28,22 +28,22 @@ static void forget_copy(sim_filter *f) {
 }
 
 // Frames follow a session's hello in one direction and its welcome in the other.
-static bool begin_hello(conn *c) {
+static bool begin_handshake(conn *c) {
     sim_filter *f = &c->filter;
-    uint8_t in[HELLO_PREFACE_BYTES];
+    uint8_t in[HANDSHAKE_PREFACE_BYTES];
     size_t size;
     uint16_t version;
     if (c->size < sizeof in) return false;
     peek(c, in, sizeof in);
-    f->has_hello = true;
+    f->has_handshake = true;
     f->is_raw = true;
-    if (hello_size(in, sizeof in, &size, &version, NULL)) return true;
+    if (handshake_size(in, sizeof in, &size, &version, NULL)) return true;
     uint8_t kind = in[10];
-    if (kind == HELLO_SESSION) {
+    if (kind == HANDSHAKE_SESSION) {
         f->is_session = true;
         if (c->peer) c->peer->filter.is_session = true;
     }
-    f->is_raw = !f->is_session || kind == HELLO_REFUSAL;
+    f->is_raw = !f->is_session || kind == HANDSHAKE_REFUSAL;
     f->pass = size;
     return true;
 }
@@ -99,7 +99,7 @@ static bool repeats_now(conn *c) {
 static bool begin(conn *c) {
     sim_filter *f = &c->filter;
     bool is_last = c->end && c->size > 0;
-    if (f->has_hello ? begin_frame(c) : begin_hello(c)) return true;
+    if (f->has_handshake ? begin_frame(c) : begin_handshake(c)) return true;
     if (is_last) f->is_raw = true;  // whatever it is, there will be no more of it
     return is_last;
 }

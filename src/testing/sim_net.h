@@ -15,7 +15,7 @@ typedef enum stream_state {
 typedef struct sim_filter {
     bool is_session;  // known once the hello has come: frames follow it
     bool is_raw;      // bytes without frames, or none that can be known
-    bool has_hello;
+    bool has_handshake;
     size_t pass, skip;  // bytes that come, or do not, until the next frame
     char *copy;         // of a frame that will come again
     size_t copy_size, copy_at;

@@ -74,7 +74,7 @@ struct sim_env_ {
     bool is_ghost;  // has crashed: alone in the world
     uint64_t random;
 
-    // the role
+    // the loop lock
     sim_thread *holder;
     int depth;
     list_node deferred, drains;

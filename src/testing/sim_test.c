@@ -472,7 +472,7 @@ static void defer_some(void *arg) {
     env_leave(x->env);
 }
 
-static void tasks_run_in_order_without_the_role(void **state) {
+static void tasks_run_in_order_without_the_loop_lock(void **state) {
     (void)state;
     sim *s = sim_open(1, (sim_options){ 0 });
     task_test x = { .env = sim_env(s, 0) };
@@ -508,5 +508,5 @@ GW_TESTS(sim, the_same_seed_gives_the_same_run, other_seeds_give_other_orders,
          many_rounds_are_played, an_hour_passes_at_once, timers_fire_in_order,
          a_deadlock_is_reported_with_the_seed, a_run_that_takes_too_long_is_reported,
          a_thread_that_never_waits_is_reported, spawned_threads_run_in_an_order_the_seed_decides,
-         threads_are_overtaken_where_they_enter, tasks_run_in_order_without_the_role,
+         threads_are_overtaken_where_they_enter, tasks_run_in_order_without_the_loop_lock,
          a_thousand_short_runs_use_the_same_threads, nothing_is_lost_without_memory);

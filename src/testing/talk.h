@@ -53,7 +53,7 @@ void talk_open_tcp(talk *t, talk_options options, int cut_every);
 // lost. False in the simulator if that takes an hour.
 bool talk_run(talk *t);
 
-// The same with a body of one's own for each talker, called with the role held.
+// The same with a body of one's own for each talker, called with the loop lock held.
 bool talk_run_with(talk *t, void (*body)(talker *x));
 
 void talk_close(talk *t);

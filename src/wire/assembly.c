@@ -2,7 +2,7 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
-#include "base/planted.h"
+#include "base/mutation.h"
 
 #include <string.h>
 
@@ -59,7 +59,7 @@ static gw_status read_sizes(assembly *a, gw_error *error) {
 static bool grow_head(assembly *a) {
     bytes *head = &a->message->head;
     uint64_t capacity = head->capacity ? (uint64_t)head->capacity * 2 : HEAD_STEP_BYTES;
-    if (capacity > a->head_total || planted(PLANTED_LIMIT_AFTER_ALLOCATION))
+    if (capacity > a->head_total || has_mutation(MUTATION_LIMIT_AFTER_ALLOCATION))
         capacity = a->head_total;
     uint8_t *data = mem_realloc(head->data, (size_t)capacity);
     if (!data) return false;

@@ -9,11 +9,11 @@
 
 enum { TAG_TRACKED_TENSOR = 16 };  // all other tags are a gw_kind
 
-// Writes values into a message's head. A reference or future becomes a special: |special| writes what it likes behind
+// Writes values into a message's head. A reference or future becomes an attachment: |attachment| writes what it likes behind
 // the tag (through bytes_put...) and returns false with |error| set if the value cannot travel.
 typedef struct encoder {
     message *message;
-    bool (*special)(void *user, struct encoder *e, gw_value v, gw_error *error);
+    bool (*attachment)(void *user, struct encoder *e, gw_value v, gw_error *error);
     // What stands in front of a tensor that needs a gradient; false with |error| set. NULL: it is a tensor like others.
     bool (*track)(void *user, struct encoder *e, gw_tensor *x, gw_error *error);
     void *user;
@@ -26,16 +26,16 @@ typedef struct encoder {
 gw_status encode_value(encoder *e, gw_value v, gw_error *error);
 
 // Reads values from a received message. Tensors are made in |scope| over the message's own segments, without a copy of
-// large ones. |special| reads what the encoder's wrote.
+// large ones. |attachment| reads what the encoder's wrote.
 typedef struct decoder {
     message *message;
     reader in;
     uint32_t next_segment;
-    gw_scope *scope;  // NULL: check and skip, making nothing; specials are still reported
-    gw_status (*special)(void *user, struct decoder *d, gw_kind kind, gw_value *out,
-                         gw_error *error);
+    gw_scope *scope;  // NULL: check and skip, making nothing; attachments are still reported
+    gw_status (*attachment)(void *user, struct decoder *d, gw_kind kind, gw_value *out,
+                            gw_error *error);
     // Whether what stood in front of a tracked tensor, which is |x|, means something; |x| is NULL without a scope.
-    gw_status (*tracked)(void *user, uint32_t special, uint32_t slot, gw_tensor *x,
+    gw_status (*tracked)(void *user, uint32_t attachment, uint32_t slot, gw_tensor *x,
                          gw_error *error);
     void *user;
     int depth;

@@ -8,8 +8,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static gw_status take_special(void *user, decoder *d, gw_kind kind, gw_value *out,
-                              gw_error *error) {
+static gw_status take_attachment(void *user, decoder *d, gw_kind kind, gw_value *out,
+                                 gw_error *error) {
     (void)user, (void)kind;
     reader_u32(&d->in);
     *out = gw_none();
@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         decoder d = { .message = m,
                       .in = reader_of(m->head.data, m->head.size),
                       .scope = s,
-                      .special = take_special };
+                      .attachment = take_attachment };
         gw_value v;
         gw_error error = { 0 };
         results[pass] = decode_value(&d, &v, &error);

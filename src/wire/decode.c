@@ -169,21 +169,21 @@ static gw_status decode_container(decoder *d, gw_kind kind, gw_value *out, gw_er
     return status;
 }
 
-static gw_status decode_special(decoder *d, gw_kind kind, gw_value *out, gw_error *error) {
-    if (!d->special)
+static gw_status decode_attachment(decoder *d, gw_kind kind, gw_value *out, gw_error *error) {
+    if (!d->attachment)
         return error_set(error, GW_PROTOCOL, "value: a %s where none can be", gw_kind_name(kind));
-    return d->special(d->user, d, kind, out, error);
+    return d->attachment(d->user, d, kind, out, error);
 }
 
 static gw_status decode_tracked(decoder *d, gw_value *out, gw_error *error) {
-    uint32_t special = reader_u32(&d->in), slot = reader_u32(&d->in);
+    uint32_t attachment = reader_u32(&d->in), slot = reader_u32(&d->in);
     if (!d->tracked)
         return error_set(error, GW_PROTOCOL, "value: a tracked tensor where none can be");
     gw_status status = decode_tensor(d, out, error);
     if (status) return status;
     // Where nothing is recorded it is a tensor like others.
     gw_tensor *x = d->scope && d->scope->grad_enabled ? out->as.tensor : NULL;
-    return d->tracked(d->user, special, slot, x, error);
+    return d->tracked(d->user, attachment, slot, x, error);
 }
 
 static gw_status decode_scalar(decoder *d, gw_kind kind, gw_value *out, gw_error *error) {
@@ -219,7 +219,7 @@ gw_status decode_value(decoder *d, gw_value *out, gw_error *error) {
     case GW_LIST:
     case GW_MAP: return decode_container(d, kind, out, error);
     case GW_RREF:
-    case GW_FUTURE: return decode_special(d, kind, out, error);
+    case GW_FUTURE: return decode_attachment(d, kind, out, error);
     case GW_WORKER: return decode_worker(d, out, error);
     case GW_ERROR: return decode_error_value(d, out, error);
     case GW_KIND_COUNT: break;

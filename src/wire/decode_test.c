@@ -19,8 +19,8 @@ static message *received(const void *head, size_t size) {
     return m;
 }
 
-static gw_status take_special(void *user, decoder *d, gw_kind kind, gw_value *out,
-                              gw_error *error) {
+static gw_status take_attachment(void *user, decoder *d, gw_kind kind, gw_value *out,
+                                 gw_error *error) {
     (void)user, (void)kind, (void)error;
     reader_u32(&d->in);
     *out = gw_none();
@@ -31,7 +31,7 @@ static gw_status decode(message *m, gw_scope *s, gw_error *error) {
     decoder d = { .message = m,
                   .in = reader_of(m->head.data, m->head.size),
                   .scope = s,
-                  .special = take_special };
+                  .attachment = take_attachment };
     gw_value v;
     return decode_value(&d, &v, error);
 }

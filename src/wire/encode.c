@@ -106,11 +106,11 @@ gw_status encode_value(encoder *e, gw_value v, gw_error *error) {
     case GW_ERROR: encode_error(head, v.as.error); return GW_OK;
     case GW_RREF:
     case GW_FUTURE: {
-        if (!e->special)
+        if (!e->attachment)
             return error_set(error, GW_UNSUPPORTED, "%s: cannot be sent here",
                              gw_kind_name(v.kind));
         gw_error own = { 0 };
-        if (e->special(e->user, e, v, &own)) return GW_OK;
+        if (e->attachment(e->user, e, v, &own)) return GW_OK;
         if (error) *error = own;
         return own.status ? own.status : GW_INVALID;
     }

@@ -5,7 +5,7 @@
 // counted: the session holds it until the peer has acknowledged it, so that it can be sent again.
 //
 // Values in the head are written by the encoder and read by the decoder of wire/codec.h. References and promises are
-// *specials*: the rooms above write and read what stands behind their tag.
+// *attachments*: the rooms above write and read what stands behind their tag.
 //
 // Ownership: who opens a message has one count. Threads: counted on any thread; filled by one, before it is sent.
 #ifndef WIRE_MESSAGE_H

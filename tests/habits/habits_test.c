@@ -52,9 +52,9 @@ static void an_installed_library_can_be_used(void **state) {
     run("install");
 }
 
-static void the_library_has_no_planted_bugs(void **state) {
+static void the_library_has_no_mutations(void **state) {
     (void)state;
-    run("planted");
+    run("mutations");
 }
 
 static void every_fault_has_a_test(void **state) {
@@ -66,4 +66,4 @@ GW_TESTS_WITH_LIMIT(habits, 300, sources_are_formatted, includes_point_down,
                     banned_calls_are_not_made, sources_compile_without_warnings,
                     public_headers_stand_alone, links_in_pages_lead_somewhere,
                     limits_are_as_written, an_installed_library_can_be_used,
-                    the_library_has_no_planted_bugs, every_fault_has_a_test);
+                    the_library_has_no_mutations, every_fault_has_a_test);

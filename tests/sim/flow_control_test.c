@@ -265,6 +265,6 @@ static void held_calls_end_with_their_caller(void **state) {
     }
 }
 
-GW_TESTS(rpc_room, a_caller_waits_for_room, so_it_does_when_too_many_calls_are_out,
+GW_TESTS(flow_control, a_caller_waits_for_room, so_it_does_when_too_many_calls_are_out,
          arguments_of_queued_calls_are_bounded_for_each_caller,
          calls_of_who_does_not_read_are_not_started, held_calls_end_with_their_caller);

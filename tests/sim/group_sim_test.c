@@ -188,7 +188,7 @@ static void a_job_of_known_size_is_closed(void **state) {
 
 // ---- Gradients --------------------------------------------------------------------------------------------------
 
-static void part_judge(sim *s, void *arg) {
+static void part_coordinator(sim *s, void *arg) {
     (void)arg;
     sim_partition(s, 0, 1, true, true);
 }
@@ -235,7 +235,7 @@ static void walk_with_seed(uint64_t seed, void *context) {
         ws[i].seen[0] = (int)(seed % 2);
         add(s, i, &ws[i]);
     }
-    sim_at(s, 3 * SIM_SECOND + SIM_SECOND / 2, part_judge, NULL);
+    sim_at(s, 3 * SIM_SECOND + SIM_SECOND / 2, part_coordinator, NULL);
     sim_at(s, 6 * SIM_SECOND + SIM_SECOND / 2, heal, NULL);
     run(s, 200);
     expect_fine(ws, 4);
@@ -344,7 +344,7 @@ static void shut_down_with_calls(worker *w, gw_scope *root) {
 }
 
 // Whoever coordinates is not missed: the others end, and well.
-static void lose_judges_with_seed(uint64_t seed, void *context) {
+static void lose_coordinators_with_seed(uint64_t seed, void *context) {
     (void)context;
     static const char *const names[] = { "a", "b", "c", "d" };
     worker ws[4] = { 0 };
@@ -367,7 +367,7 @@ static void lose_judges_with_seed(uint64_t seed, void *context) {
 
 static void shutdown_survives_its_coordinators(void **state) {
     (void)state;
-    testing_for_seeds(300, lose_judges_with_seed, NULL);
+    testing_for_seeds(300, lose_coordinators_with_seed, NULL);
 }
 
 static void expect_clear(const worker *w) {

@@ -153,7 +153,7 @@ void jobs_check_ledger(void) {
 
 // ---- Time ----
 
-// A call makes a few hops, and waits behind some others for a place in the pool. Each connection that breaks costs a
+// A call makes a few depth, and waits behind some others for a place in the pool. Each connection that breaks costs a
 // back-off; a lost frame the time until somebody notices; a crash T_close; who is silent T_dead, or until it speaks.
 int64_t jobs_patience_ns(sim_counts before) {
     const jobs *j = jobs_now;

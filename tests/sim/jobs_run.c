@@ -227,7 +227,7 @@ static bool ended_well(const jobs_worker *w) {
     return w->error.status == GW_FENCED && (w->was_few || c.stops + c.partitions > 0);
 }
 
-static void judge(jobs *j) {
+static void coordinator(jobs *j) {
     for (int i = 0; i < j->worker_count; i++)
         if (!ended_well(&j->workers[i]))
             fail_msg("worker %d ended with: %s", i, j->workers[i].error.text);
@@ -268,7 +268,7 @@ jobs_outcome jobs_run(uint64_t seed, jobs_kind kind) {
     sim_at_decision(s, CHECK_EVERY, look_at_any_time, j);
     if (getenv("SEED")) fputs(sim_plan_text(s), stderr);  // shown if it fails
     assert_true(sim_run(s, 600 * SIM_SECOND));
-    judge(j);
+    coordinator(j);
     jobs_outcome o = { .counts = sim_count(s),
                        .trace_hash = sim_trace_hash(s),
                        .took_ns = sim_now_ns(s),

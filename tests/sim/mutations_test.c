@@ -1,5 +1,5 @@
-// The planted bugs of src/base/planted.h: each makes a simulated test fail on the seed that found it, and the same seed
-// passes without it. tests/sim/mutation_seeds.txt lists them; `make planted` looks for them anew.
+// The mutations of src/base/mutation.h: each makes a simulated test fail on the seed that found it, and the same seed
+// passes without it. tests/sim/mutation_seeds.txt lists them; `make mutations` looks for them anew.
 #include "testing/testing.h"
 
 #include <stdio.h>
@@ -30,8 +30,8 @@ static run replay(const char *bug, const char *test, const char *variable, long 
     run r = { 0 };
     char command[1024];
     snprintf(command, sizeof command,
-             "GW_PLANTED_BUG=%s %s=%ld SCALE= GW_TEST_LIMIT_S=120 GW_TEST_STACKS=none "
-             "%s/bin/gradwire-planted %s 2>&1",
+             "GW_MUTATION=%s %s=%ld SCALE= GW_TEST_LIMIT_S=120 GW_TEST_STACKS=none "
+             "%s/bin/gradwire-mutations %s 2>&1",
              bug, variable, seed, GW_BUILD_DIR, test);
     FILE *f = popen(command, "r");
     assert_non_null(f);
@@ -56,7 +56,7 @@ static long find(const char *bug, const char *test, long seed) {
     testing_note("%s on all seeds to %d of %s", bug, SEEDS_IF_MOVED, test);
     r = replay(bug, test, "SEEDS", SEEDS_IF_MOVED);
     if (!failed_on(&r)) fail_msg("%s is not found any more: %s", bug, r.output);
-    printf("%s: not on seed %ld any more, but on %ld: make planted\n", bug, seed, failed_on(&r));
+    printf("%s: not on seed %ld any more, but on %ld: make mutations\n", bug, seed, failed_on(&r));
     return failed_on(&r);
 }
 
@@ -67,7 +67,7 @@ static void check_passes(const char *test, long seed) {
         fail_msg("without a bug: exit code %d, %s", clean.code, clean.output);
 }
 
-static void every_planted_bug_is_found_again(void **state) {
+static void every_mutation_is_found_again(void **state) {
     (void)state;
     char line[512], bug[64], test[256];
     long seed;
@@ -77,7 +77,7 @@ static void every_planted_bug_is_found_again(void **state) {
     while (fgets(line, sizeof line, f)) {
         if (line[0] == '#' || line[0] == '\n') continue;
         if (sscanf(line, "%63s %255s %ld", bug, test, &seed) != 3)
-            fail_msg("tests/sim/mutation_seeds.txt: \"%s\" has no seed: make planted", line);
+            fail_msg("tests/sim/mutation_seeds.txt: \"%s\" has no seed: make mutations", line);
         check_passes(test, find(bug, test, seed));
         count++;
     }
@@ -85,4 +85,4 @@ static void every_planted_bug_is_found_again(void **state) {
     printf("%d bugs found again\n", count);
 }
 
-GW_TESTS_WITH_LIMIT(planted, 240, every_planted_bug_is_found_again);
+GW_TESTS_WITH_LIMIT(mutation, 240, every_mutation_is_found_again);

@@ -142,8 +142,10 @@ static bool phase_has_come(void) {
     if (now.phase == MARK) return now.agents[0] && now.agents[0]->graphs->mark_calls > 0;
     for (int rank = now.victim ? now.victim : 1; rank < WORKERS; rank++) {
         if (!now.agents[rank]) return false;
-        list_each(l, &now.agents[rank]->graphs->passes) if (list_entry(l, across, link)->state >=
-                                                            ACROSS_COMPLETE) return true;
+        list_each(
+            l,
+            &now.agents[rank]->graphs->passes) if (list_entry(l, distributed_pass, link)->state >=
+                                                   DISTRIBUTED_PASS_COMPLETE) return true;
         if (now.victim) return false;
     }
     return false;

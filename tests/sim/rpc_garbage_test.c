@@ -39,7 +39,7 @@ static size_t fill_request(uint64_t *state, uint8_t *out) {
     static const uint64_t likely[] = {
         0, 1, 2, 7, 1ull << 48, (1ull << 48) | 1, (1ull << 48) | 9, UINT64_MAX
     };
-    request_fixed f = { .call = 1 + draw(state) % 5, .hops = (uint8_t)(draw(state) % 70) };
+    request_fixed f = { .call = 1 + draw(state) % 5, .depth = (uint8_t)(draw(state) % 70) };
     f.scope = f.order = draw(state) % 4;
     f.target = likely[draw(state) % 8];
     f.target_fork = likely[draw(state) % 8];
@@ -52,7 +52,7 @@ static size_t fill_request(uint64_t *state, uint8_t *out) {
     bytes_put_u8(&head, (uint8_t)(draw(state) % 13));  // a value's tag, and something behind it
     for (int i = 0; i < 12; i++) bytes_put_u32(&head, (uint32_t)draw(state) % 4);
     uint32_t at = (uint32_t)(head.size - 24 + draw(state) % 30);
-    if (draw(state) % 2) memcpy(head.data + REQUEST_SPECIALS_FIELD, &at, sizeof at);
+    if (draw(state) % 2) memcpy(head.data + REQUEST_ATTACHMENTS_FIELD, &at, sizeof at);
     size_t size = head.size < 200 ? head.size : 200;
     memcpy(out, head.data, size);
     bytes_fini(&head);

@@ -48,11 +48,12 @@ bool kept_take(gw_scope *s, grad_pairs *out) {
 
 // ---- Passes -------------------------------------------------------------------------------------
 
-static across *find_on_loop(kept k, int index) {
+static distributed_pass *find_on_loop(kept k, int index) {
     list_each(l, &k.agent->graphs->passes) {
-        across *x = list_entry(l, across, link);
+        distributed_pass *x = list_entry(l, distributed_pass, link);
         if (x->initiator == k.initiator && x->scope == k.scope &&
-            (x->state == ACROSS_COMPLETE || x->state == ACROSS_SETTLED) && index-- == 0)
+            (x->state == DISTRIBUTED_PASS_COMPLETE || x->state == DISTRIBUTED_PASS_SETTLED) &&
+            index-- == 0)
             return x;
     }
     return NULL;
@@ -60,14 +61,14 @@ static across *find_on_loop(kept k, int index) {
 
 bool kept_copy(gw_scope *work, kept k, int index, grad_pairs *out) {
     env_enter(k.agent->env);
-    const across *x = find_on_loop(k, index);
+    const distributed_pass *x = find_on_loop(k, index);
     bool is = x && copy(x->grads, x->grad_count, out);
     env_leave(k.agent->env);
     if (x && !is) scope_fail(work, GW_NO_MEMORY, "no memory for gradients");
     return is;
 }
 
-static grad_pairs exchange_on_loop(across *x, grad_pairs with) {
+static grad_pairs exchange_on_loop(distributed_pass *x, grad_pairs with) {
     grad_pairs before = { x->grads, x->grad_count };
     x->grads = with.items;
     x->grad_count = with.count;
@@ -100,8 +101,8 @@ typedef struct pair_of_passes {
 } pair_of_passes;
 
 // It will not be found to have failed.
-static bool is_over(const across *x) {
-    return x->state == ACROSS_SETTLED && !x->ends &&
+static bool is_over(const distributed_pass *x) {
+    return x->state == DISTRIBUTED_PASS_SETTLED && !x->ends &&
            passes_is_over_on_loop(x->agent, x->initiator, x->number);
 }
 
@@ -109,7 +110,7 @@ static bool take_two(kept k, pair_of_passes *two) {
     int count = 0;
     env_enter(k.agent->env);
     for (; count < 2; count++) {
-        const across *x = find_on_loop(k, count);
+        const distributed_pass *x = find_on_loop(k, count);
         if (!x || !is_over(x) || !copy(x->grads, x->grad_count, &two->grads[count])) break;
         two->numbers[count] = x->number;
         two->changes[count] = x->grads_changes;
@@ -133,13 +134,13 @@ static bool sum_of(kept k, pair_of_passes *two, grad_pairs *out) {
 
 // False if one of them is gone meanwhile, or has other gradients.
 static bool put_on_loop(kept k, const pair_of_passes *two, grad_pairs *sum) {
-    across *x[2];
+    distributed_pass *x[2];
     for (int i = 0; i < 2; i++) {
         x[i] = passes_find_on_loop(k.agent, k.initiator, two->numbers[i]);
         if (!x[i] || x[i]->grads_changes != two->changes[i]) return false;
     }
     *sum = exchange_on_loop(x[0], *sum);
-    across_apply_on_loop(x[1], ACROSS_FOLDED);
+    distributed_pass_apply_on_loop(x[1], DISTRIBUTED_PASS_FOLDED);
     return true;
 }
 

@@ -1,7 +1,7 @@
 // What the passes of one scope of another worker have left here: gradients of each pass, which are summed as the passes are
 // over. So many passes of a scope take the memory of one, and a few that are not over.
 //
-// Without the role.
+// Without the loop lock.
 #ifndef DISTRIBUTED_AUTOGRAD_ACCUMULATED_H
 #define DISTRIBUTED_AUTOGRAD_ACCUMULATED_H
 

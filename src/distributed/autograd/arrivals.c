@@ -1,4 +1,4 @@
-// Gradients and marks that come: what they say is checked, and what waits here for others is bounded. With the role.
+// Gradients and marks that come: what they say is checked, and what waits here for others is bounded. With the loop lock.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
@@ -27,13 +27,14 @@ static gw_status read_head(agent *a, const message *m, gradient_head *h, gw_erro
     h->ended.failed = reader_u64(&r);
     h->flags = reader_u8(&r);
     gw_status status = GW_OK;
-    if (h->flags & ACROSS_MARKS) status = marks_read(a, &r, LIMIT_PASS_MARKS, &h->marks, error);
+    if (h->flags & DISTRIBUTED_PASS_MARKS)
+        status = marks_read(a, &r, LIMIT_PASS_MARKS, &h->marks, error);
     h->send = reader_u64(&r);
     h->values_at = (size_t)(r.at - m->head.data);
     if (status) return status;
     if (r.failed || h->initiator >= (uint32_t)a->member_count || !h->number || h->flags > 15)
         return error_set(error, GW_PROTOCOL, "gradient: fields that mean nothing");
-    if (!h->send && (h->from != (int)h->initiator || !(h->flags & ACROSS_MARKS)))
+    if (!h->send && (h->from != (int)h->initiator || !(h->flags & DISTRIBUTED_PASS_MARKS)))
         return error_set(error, GW_PROTOCOL, "gradient: marks that are not the initiator's");
     return GW_OK;
 }
@@ -44,15 +45,16 @@ bool gradient_names_unheard(const agent *a, const message *m) {
     for (int i = 0; i < 4; i++) reader_u64(&r);  // number, scope, settled, failed
     uint8_t flags = reader_u8(&r);
     if (r.failed) return false;
-    return early_is_unheard(a, initiator) || (flags & ACROSS_MARKS && marks_name_unheard(a, &r));
+    return deferred_is_unheard(a, initiator) ||
+           (flags & DISTRIBUTED_PASS_MARKS && marks_name_unheard(a, &r));
 }
 
 // ---- The pass -----------------------------------------------------------------------------------
 
 // NULL if it is over, or with |error| set if there is no room for it.
-static across *across_of(agent *a, const gradient_head *h, gw_error *error) {
+static distributed_pass *distributed_pass_of(agent *a, const gradient_head *h, gw_error *error) {
     int initiator = (int)h->initiator;
-    across *x = passes_find_on_loop(a, initiator, h->number);
+    distributed_pass *x = passes_find_on_loop(a, initiator, h->number);
     if (x || initiator == a->rank || passes_is_over_on_loop(a, initiator, h->number) ||
         agent_member(a, initiator)->lost)
         return x;
@@ -62,21 +64,21 @@ static across *across_of(agent *a, const gradient_head *h, gw_error *error) {
                   a->name, LIMIT_PASSES_PER_PEER, agent_member(a, h->from)->name);
         return NULL;
     }
-    x = by ? across_open(a, initiator, h->number, h->scope) : NULL;
+    x = by ? distributed_pass_open(a, initiator, h->number, h->scope) : NULL;
     if (!x) {
         error_set(error, GW_NO_MEMORY, "%s: no memory for a backward pass", a->name);
         return NULL;
     }
     by->open_count++;
     x->by = h->from;
-    x->retains = h->flags & ACROSS_RETAINS;
-    x->fast = h->flags & ACROSS_FAST;
-    x->leafless = h->flags & ACROSS_LEAFLESS;
+    x->retains = h->flags & DISTRIBUTED_PASS_RETAINS;
+    x->fast = h->flags & DISTRIBUTED_PASS_FAST;
+    x->leafless = h->flags & DISTRIBUTED_PASS_LEAFLESS;
     list_append(&a->graphs->passes, &x->link);
     return x;
 }
 
-bool across_awaits(const across *x, int rank) {
+bool distributed_pass_awaits(const distributed_pass *x, int rank) {
     for (uint32_t i = 0; i < x->marks.count; i++)
         if (x->marks.items[i].rank == (uint32_t)rank) return true;
     return false;
@@ -88,19 +90,20 @@ static bool same_marks(const marks *a, const marks *b) {
 }
 
 // All who take part in a pass tell the same of it. Who does not could make others wait for ever.
-static bool agrees(const across *x, const gradient_head *h) {
-    uint8_t flags = (uint8_t)((x->retains ? ACROSS_RETAINS : 0) | (x->fast ? ACROSS_FAST : 0) |
-                              (x->leafless ? ACROSS_LEAFLESS : 0));
-    if (h->scope != x->scope || (h->flags & ~ACROSS_MARKS) != flags) return false;
-    return x->state == ACROSS_MARKING || !(h->flags & ACROSS_MARKS) ||
+static bool agrees(const distributed_pass *x, const gradient_head *h) {
+    uint8_t flags = (uint8_t)((x->retains ? DISTRIBUTED_PASS_RETAINS : 0) |
+                              (x->fast ? DISTRIBUTED_PASS_FAST : 0) |
+                              (x->leafless ? DISTRIBUTED_PASS_LEAFLESS : 0));
+    if (h->scope != x->scope || (h->flags & ~DISTRIBUTED_PASS_MARKS) != flags) return false;
+    return x->state == DISTRIBUTED_PASS_MARKING || !(h->flags & DISTRIBUTED_PASS_MARKS) ||
            (x->partial == !h->send && same_marks(&x->marks, &h->marks));
 }
 
 // ---- Keeping ------------------------------------------------------------------------------------
 
-void across_leave_early_on_loop(across *x) {
+void distributed_pass_leave_early_on_loop(distributed_pass *x) {
     list_each(l, &x->inbox) {
-        const across_mail *mail = list_entry(l, across_mail, link);
+        const distributed_pass_mail *mail = list_entry(l, distributed_pass_mail, link);
         passes_peer *p = passes_peer_find_on_loop(x->agent, mail->peer);
         if (!p) continue;
         p->early_count--;
@@ -109,7 +112,7 @@ void across_leave_early_on_loop(across *x) {
 }
 
 // Nobody knows yet whether it is awaited. One may be as large as it likes.
-static gw_status come_early(const across *x, int from, uint64_t size, gw_error *error) {
+static gw_status come_early(const distributed_pass *x, int from, uint64_t size, gw_error *error) {
     agent *a = x->agent;
     passes_peer *p = passes_peer_of_on_loop(a, from);
     if (!p) return error_set(error, GW_NO_MEMORY, "%s: no memory for a gradient", a->name);
@@ -124,20 +127,21 @@ static gw_status come_early(const across *x, int from, uint64_t size, gw_error *
     return GW_OK;
 }
 
-static gw_status keep(across *x, message *m, const gradient_head *h, gw_error *error) {
-    if (x->state == ACROSS_RUNNING && x->kept >= x->awaited)
+static gw_status keep(distributed_pass *x, message *m, const gradient_head *h, gw_error *error) {
+    if (x->state == DISTRIBUTED_PASS_RUNNING && x->kept >= x->awaited)
         return error_set(error, GW_PROTOCOL, "%s: a gradient of %s that is not awaited",
                          x->agent->name, agent_member(x->agent, h->from)->name);
-    across_mail *mail = mem_take(sizeof *mail);
+    distributed_pass_mail *mail = mem_take(sizeof *mail);
     if (!mail)
         return error_set(error, GW_NO_MEMORY, "%s: no memory for a gradient", x->agent->name);
     gw_status status = GW_OK;
-    if (x->state == ACROSS_MARKING) status = come_early(x, h->from, message_size(m), error);
+    if (x->state == DISTRIBUTED_PASS_MARKING)
+        status = come_early(x, h->from, message_size(m), error);
     if (status) {
         mem_give(mail, sizeof *mail);
         return status;
     }
-    *mail = (across_mail){
+    *mail = (distributed_pass_mail){
         .message = message_retain(m), .peer = h->from, .values_at = h->values_at, .send = h->send
     };
     list_append(&x->inbox, &mail->link);
@@ -145,16 +149,16 @@ static gw_status keep(across *x, message *m, const gradient_head *h, gw_error *e
     return GW_OK;
 }
 
-static gw_status take(across *x, message *m, gradient_head *h, gw_error *error) {
+static gw_status take(distributed_pass *x, message *m, gradient_head *h, gw_error *error) {
     bool own = x->initiator == x->agent->rank;
     // Who takes no part has nothing to say, and what is complete needs nothing more.
-    if (x->state >= ACROSS_COMPLETE ||
-        (own && h->from != x->initiator && !across_awaits(x, h->from)))
+    if (x->state >= DISTRIBUTED_PASS_COMPLETE ||
+        (own && h->from != x->initiator && !distributed_pass_awaits(x, h->from)))
         return GW_OK;
     if (!own && !agrees(x, h))
         return error_set(error, GW_PROTOCOL, "%s: %s tells of another pass than was told before",
                          x->agent->name, agent_member(x->agent, h->from)->name);
-    if (x->state == ACROSS_MARKING && h->flags & ACROSS_MARKS) {
+    if (x->state == DISTRIBUTED_PASS_MARKING && h->flags & DISTRIBUTED_PASS_MARKS) {
         passes_peer *by = own || x->by < 0 ? NULL : passes_peer_find_on_loop(x->agent, x->by);
         if (by && by->mark_count + h->marks.count > LIMIT_MARKS_PER_PEER)
             return error_set(error, GW_LIMIT,
@@ -165,7 +169,7 @@ static gw_status take(across *x, message *m, gradient_head *h, gw_error *error) 
         x->marks = h->marks;
         h->marks = (marks){ 0 };
         x->partial = !h->send;
-        across_apply_on_loop(x, ACROSS_MARKED);
+        distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_MARKED);
     }
     if (h->ended.settled > x->heard.settled && h->ended.settled <= x->number) x->heard = h->ended;
     return h->send ? keep(x, m, h, error) : GW_OK;
@@ -175,14 +179,14 @@ static gw_status take(across *x, message *m, gradient_head *h, gw_error *error) 
 
 // One that has failed here may have begun for the initiator only since: it is to know.
 static void refuse(agent *a, const gradient_head *h, gw_error *error) {
-    across x = { .agent = a, .initiator = (int)h->initiator, .number = h->number };
+    distributed_pass x = { .agent = a, .initiator = (int)h->initiator, .number = h->number };
     if (x.initiator == a->rank || agent_member(a, x.initiator)->lost) return;
     if (!error->status) {
         const passes_peer *in = passes_peer_find_on_loop(a, x.initiator);
         if (in && h->number < in->ended.settled) return;
         error_set(error, GW_WRONG_STATE, "%s: this backward pass has been given up here", a->name);
     }
-    across_abort_on_loop(&x, x.initiator, error);
+    distributed_pass_abort_on_loop(&x, x.initiator, error);
 }
 
 gw_status passes_gradient_received_on_loop(agent *a, int from, message *m, gw_error *error) {
@@ -193,11 +197,11 @@ gw_status passes_gradient_received_on_loop(agent *a, int from, message *m, gw_er
         passes_note_ended_on_loop(a, from, h.ended);
     else if (!status && h.ended.settled <= h.number)
         passes_note_heard_on_loop(a, (int)h.initiator, h.ended);
-    across *x = status ? NULL : across_of(a, &h, &why);
+    distributed_pass *x = status ? NULL : distributed_pass_of(a, &h, &why);
     if (x && !take(x, m, &h, &why)) {
-        across_schedule_on_loop(x, message_size(m));
+        distributed_pass_schedule_on_loop(x, message_size(m));
     } else if (x) {
-        across_fail_part_on_loop(x, &why);
+        distributed_pass_fail_part_on_loop(x, &why);
     } else if (!status) {
         refuse(a, &h, &why);
     }

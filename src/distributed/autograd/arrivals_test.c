@@ -49,7 +49,7 @@ static void say(gw_scope *s, claim c) {
     bytes_put_u64(&m->head, c.scope);
     bytes_put_u64(&m->head, c.ended.settled);
     bytes_put_u64(&m->head, c.ended.failed);
-    bytes_put_u8(&m->head, c.has_marks ? ACROSS_MARKS : 0);
+    bytes_put_u8(&m->head, c.has_marks ? DISTRIBUTED_PASS_MARKS : 0);
     if (c.has_marks) marks_write(&all, &m->head);
     bytes_put_u64(&m->head, c.send);
     bytes_put_u32(&m->head, 1);
@@ -192,29 +192,29 @@ static void a_pass_waits_no_longer_than_a_call(void **state) {
 // ---- Room ---------------------------------------------------------------------------------------
 
 // A pass of this worker's that the victim takes part in, as if gw_backward waited for it.
-static across *open_pass(agent *a) {
-    across *x = across_open(a, a->rank, PASS, 1);
+static distributed_pass *open_pass(agent *a) {
+    distributed_pass *x = distributed_pass_open(a, a->rank, PASS, 1);
     assert_non_null(x);
     assert_true(marks_add(&x->marks, (mark){ VICTIM, 0, 1 }));
     env_enter(a->env);
-    across_apply_on_loop(x, ACROSS_MARKED);
+    distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_MARKED);
     list_append(&a->graphs->passes, &x->link);
     env_leave(a->env);
     return x;
 }
 
-static gw_error close_pass(across *x) {
+static gw_error close_pass(distributed_pass *x) {
     gw_error error = x->error;
     env_enter(x->agent->env);
-    across_unlist_on_loop(x);
+    distributed_pass_unlist_on_loop(x);
     env_leave(x->agent->env);
-    across_fini(x);
+    distributed_pass_fini(x);
     mem_free(x);
     return error;
 }
 
 static void expect_abort(gw_scope *s, claim c, gw_status status, const char *text) {
-    across *x = open_pass(s->agent);
+    distributed_pass *x = open_pass(s->agent);
     c.initiator = LIAR;
     c.scope = 1;
     c.number = PASS;
@@ -266,7 +266,7 @@ static void gradients_before_their_marks_have_a_limit(void **state) {
 }
 
 static int fail_mail(size_t size) {
-    return size == sizeof(across_mail);
+    return size == sizeof(distributed_pass_mail);
 }
 
 static void find_no_memory(gw_scope *root, int rank, void *context) {
@@ -303,7 +303,7 @@ GW_FUNCTION(arrivals_abort, GW_POOL, "int") {
 static void abort_others(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
-    across *x = open_pass(root->agent);
+    distributed_pass *x = open_pass(root->agent);
     gw_rpc_sync(root, LIAR, "arrivals_abort", OWNER);
     assert_int_equal(x->error.status, GW_OK);
     gw_rpc_sync(root, VICTIM, "arrivals_abort", OWNER);
@@ -315,7 +315,7 @@ static void only_participants_abort_a_pass(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 3 }, abort_others, NULL);
 }
 
-GW_TESTS(dist_arrivals, a_gradient_is_taken_from_its_receiver_only,
+GW_TESTS(distributed_arrivals, a_gradient_is_taken_from_its_receiver_only,
          who_tells_two_things_of_a_pass_ends_it, what_others_say_ends_no_pass,
          a_pass_waits_no_longer_than_a_call, gradients_before_their_marks_have_a_limit,
          a_gradient_without_memory_fails_its_pass, only_participants_abort_a_pass);

@@ -4,7 +4,7 @@
 #include "autograd/upward.h"
 #include "base/failpoint.h"
 #include "base/mem.h"
-#include "base/planted.h"
+#include "base/mutation.h"
 #include "base/value.h"
 #include "call/cancel.h"
 #include <gradwire/rpc.h>
@@ -27,7 +27,7 @@ static void close_visited(gw_scope *s, void *data) {
         env_enter(a->env);
         for (int rank = 0; rank < a->member_count && a->phase != AGENT_LEFT; rank++)
             if (worker_set_has(&v->workers, rank) && !agent_member(a, rank)->lost)
-                across_scope_closed_on_loop(a, rank, v->scope);
+                distributed_pass_scope_closed_on_loop(a, rank, v->scope);
         env_leave(a->env);
     }
     agent_release(a);
@@ -45,25 +45,25 @@ static visited *visited_of(gw_scope *s, agent *a) {
 
 // ---- Executing ----------------------------------------------------------------------------------
 
-static bool has_own(const across *x) {
+static bool has_own(const distributed_pass *x) {
     for (uint32_t i = 0; i < x->marks.count; i++)
         if (x->marks.items[i].rank == (uint32_t)x->agent->rank) return true;
     return false;
 }
 
 // The graph comes back to this worker: then gradients are expected here, too, and the plan is made anew.
-static bool plan(across *x, pass *p, gw_tensor *const *roots, part *parts, int count) {
+static bool plan(distributed_pass *x, pass *p, gw_tensor *const *roots, part *parts, int count) {
     x->pass = p;
     p->keeps = true;
     scope_set_slot(p->work, SCOPE_PASS, x, NULL);
     if (!has_own(x) && !x->fast) return true;
-    if (!across_plan(x, p->scope, p->options)) return false;
+    if (!distributed_pass_plan(x, p->scope, p->options)) return false;
     for (int i = 0; i < count; i++) parts[i] = pass_expect(x->pass, edge_to(roots[i]));
     return pass_plan(x->pass);
 }
 
 // What somebody had who is gone is no longer there for a plan.
-static bool check_participants(const across *x, gw_scope *s) {
+static bool check_participants(const distributed_pass *x, gw_scope *s) {
     agent *a = x->agent;
     gw_error error = { 0 };
     env_enter(a->env);
@@ -78,7 +78,7 @@ static bool check_participants(const across *x, gw_scope *s) {
 }
 
 // Whom it waits for; fails if one of them is gone.
-static bool expect_participants(across *x, visited *v) {
+static bool expect_participants(distributed_pass *x, visited *v) {
     agent *a = x->agent;
     gw_error error = { 0 };
     for (uint32_t i = 0; i < x->marks.count && !error.status; i++) {
@@ -90,34 +90,34 @@ static bool expect_participants(across *x, visited *v) {
         agent_check_on_loop(a, rank, &error);
     }
     if (a->phase == AGENT_LEFT) agent_left_error(a, "a backward pass", &error);
-    if (error.status) across_fail_on_loop(x, &error);
+    if (error.status) distributed_pass_fail_on_loop(x, &error);
     return !error.status;
 }
 
-static bool begin(across *x, visited *v) {
+static bool begin(distributed_pass *x, visited *v) {
     agent *a = x->agent;
     env_enter(a->env);
     x->number = ++a->graphs->last_pass;
-    across_apply_on_loop(x, ACROSS_MARKED);
+    distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_MARKED);
     list_append(&a->graphs->passes, &x->link);
     bool ok = expect_participants(x, v);
     env_leave(a->env);
     return ok;
 }
 
-static bool tell_marks(across *x) {
+static bool tell_marks(distributed_pass *x) {
     worker_set told = { { 0 } };
     if (x->marks.count <= LIMIT_MARKS) return true;
     for (uint32_t i = 0; i < x->marks.count; i++) {
         int rank = (int)x->marks.items[i].rank;
         if (rank == x->agent->rank || worker_set_has(&told, rank)) continue;
         worker_set_add(&told, rank);
-        if (!across_tell_marks(x, rank)) return false;
+        if (!distributed_pass_tell_marks(x, rank)) return false;
     }
     return true;
 }
 
-static bool start(across *x, gw_tensor *const *roots, const part *parts, int count) {
+static bool start(distributed_pass *x, gw_tensor *const *roots, const part *parts, int count) {
     pass *p = x->pass;
     if (!tell_marks(x)) return false;
     for (int i = 0; i < count; i++)
@@ -126,28 +126,28 @@ static bool start(across *x, gw_tensor *const *roots, const part *parts, int cou
     return pass_run(p);
 }
 
-static void send_out(across *x) {
+static void send_out(distributed_pass *x) {
     agent *a = x->agent;
     env_enter(a->env);
-    if (!x->error.status) across_send_outbox_on_loop(x, &x->outbox);
+    if (!x->error.status) distributed_pass_send_outbox_on_loop(x, &x->outbox);
     env_leave(a->env);
-    across_mail_free(&x->outbox);
+    distributed_pass_mail_free(&x->outbox);
 }
 
-static bool is_over(const across *x) {
-    bool all_done = !x->undone_count || planted(PLANTED_SETTLED_BEFORE_DONE);
+static bool is_over(const distributed_pass *x) {
+    bool all_done = !x->undone_count || has_mutation(MUTATION_SETTLED_BEFORE_DONE);
     return x->error.status || (!x->missing && all_done);
 }
 
 // Somebody who has not said that it is done; this worker, if all others have.
-static const char *who_is_not_done(const across *x) {
+static const char *who_is_not_done(const distributed_pass *x) {
     const agent *a = x->agent;
     for (int rank = 0; x->undone_count && rank < a->member_count; rank++)
         if (worker_set_has(&x->undone, rank)) return a->members[rank]->name;
     return a->members[a->rank]->name;
 }
 
-static void wait_for_more(across *x, gw_scope *s) {
+static void wait_for_more(distributed_pass *x, gw_scope *s) {
     agent *a = x->agent;
     gw_error error;
     while (!is_over(x) && list_is_empty(&x->inbox)) {
@@ -163,11 +163,11 @@ static void wait_for_more(across *x, gw_scope *s) {
                             "and %s is not done"
                           : "the pass did not end on %s within the deadline",
                       who_is_not_done(x));
-        across_fail_on_loop(x, &error);
+        distributed_pass_fail_on_loop(x, &error);
     }
 }
 
-static bool run(across *x, gw_scope *s) {
+static bool run(distributed_pass *x, gw_scope *s) {
     agent *a = x->agent;
     for (bool ok = true; ok;) {
         list_node arrived;
@@ -181,25 +181,25 @@ static bool run(across *x, gw_scope *s) {
         bool over = is_over(x);
         env_leave(a->env);
         if (over) {
-            across_mail_free(&arrived);
+            distributed_pass_mail_free(&arrived);
             break;
         }
-        ok = across_run(x, &arrived);
+        ok = distributed_pass_run(x, &arrived);
     }
     return gw_ok(s) && !x->error.status;
 }
 
-static void abort_all(across *x, gw_scope *s) {
+static void abort_all(distributed_pass *x, gw_scope *s) {
     agent *a = x->agent;
     gw_error error = gw_ok(s) ? x->error : *gw_scope_error(s);
     worker_set told = { { 0 } };
     env_enter(a->env);
-    across_note_failed_on_loop(x);
+    distributed_pass_note_failed_on_loop(x);
     for (uint32_t i = 0; i < x->marks.count && a->phase != AGENT_LEFT; i++) {
         int rank = (int)x->marks.items[i].rank;
         if (rank == a->rank || worker_set_has(&told, rank) || agent_member(a, rank)->lost) continue;
         worker_set_add(&told, rank);
-        across_abort_on_loop(x, rank, &error);
+        distributed_pass_abort_on_loop(x, rank, &error);
     }
     env_leave(a->env);
     if (!gw_ok(s)) return;
@@ -207,17 +207,17 @@ static void abort_all(across *x, gw_scope *s) {
     scope_fail_with(s, &error);
 }
 
-static void execute(across *x, gw_tensor *const *roots, const part *parts, int count) {
+static void execute(distributed_pass *x, gw_tensor *const *roots, const part *parts, int count) {
     agent *a = x->agent;
     gw_scope *s = x->pass->scope;
     visited *v = visited_of(s, a);
-    bool ok = v || across_fail_memory(s);
+    bool ok = v || distributed_pass_fail_memory(s);
     ok = ok && begin(x, v) && start(x, roots, parts, count) && run(x, s) && pass_commit(x->pass);
     if (!ok) abort_all(x, s);
     env_enter(a->env);
-    if (list_has(&x->link)) across_unlist_on_loop(x);
+    if (list_has(&x->link)) distributed_pass_unlist_on_loop(x);
     env_leave(a->env);
-    if (ok) across_give_up_graph(x);
+    if (ok) distributed_pass_give_up_graph(x);
 }
 
 // ---- Beginning ----------------------------------------------------------------------------------
@@ -257,11 +257,11 @@ void backward_across(pass *p, gw_tensor *const *roots, const part *parts, int co
     agent *a = agent_behind(p);
     if (!a || !check(s, a)) return;
     take_own_id(s);
-    across *x = across_open(a, a->rank, 0, gw_scope_id(s));
+    distributed_pass *x = distributed_pass_open(a, a->rank, 0, gw_scope_id(s));
     part *own = gw_alloc(s, (size_t)count * sizeof *own);
     if (!x || !own) {
         mem_free(x);
-        across_fail_memory(s);
+        distributed_pass_fail_memory(s);
         return;
     }
     memcpy(own, parts, (size_t)count * sizeof *own);
@@ -269,10 +269,11 @@ void backward_across(pass *p, gw_tensor *const *roots, const part *parts, int co
     x->fast = p->options.fast;
     x->leafless = p->options.inputs != NULL;
     agent_retain(a);
-    if (across_find_marks(x, p) && check_participants(x, s) && plan(x, p, roots, own, count))
+    if (distributed_pass_find_marks(x, p) && check_participants(x, s) &&
+        plan(x, p, roots, own, count))
         execute(x, roots, own, count);
     scope_set_slot(p->work, SCOPE_PASS, NULL, NULL);
-    across_fini(x);
+    distributed_pass_fini(x);
     mem_free(x);
     agent_release(a);
 }

@@ -238,7 +238,7 @@ static void it_walks_to_and_fro_many_times(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, walk_to_and_fro, NULL);
 }
 
-GW_TESTS(dist_backward, it_walks_to_another_worker_and_back, it_walks_to_and_fro_many_times,
+GW_TESTS(distributed_backward, it_walks_to_another_worker_and_back, it_walks_to_and_fro_many_times,
          it_walks_through_calls_that_calls_have_made, it_walks_through_callbacks_here_and_there,
          it_does_not_wait_for_what_the_loss_does_not_use,
          it_walks_through_references_promises_and_operators,

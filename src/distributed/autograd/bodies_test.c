@@ -67,4 +67,4 @@ static void two_bodies_of_one_scope_do_not_mix(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 3, .threads = 2 }, call_two, NULL);
 }
 
-GW_TESTS(dist_bodies, two_bodies_of_one_scope_do_not_mix);
+GW_TESTS(distributed_bodies, two_bodies_of_one_scope_do_not_mix);

@@ -274,7 +274,7 @@ static void no_reference_has_no_gradient(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, ask_for_none, NULL);
 }
 
-GW_TESTS(dist_gradients, what_is_not_made_has_no_gradient, no_reference_has_no_gradient,
+GW_TESTS(distributed_gradients, what_is_not_made_has_no_gradient, no_reference_has_no_gradient,
          a_function_counts_those_of_its_callers_scope, a_pass_of_a_function_adds_to_them,
          passes_that_are_over_are_kept_as_their_sum, a_scope_has_any_number_of_passes,
          what_clipping_has_replaced_is_let_go_of);

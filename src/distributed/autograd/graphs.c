@@ -21,11 +21,11 @@ gw_status graphs_open(agent *a, gw_error *error) {
 }
 
 // What somebody has said who is gone: nothing waits for it that has not begun, and nothing is counted for it.
-static void forget_told_on_loop(across *x, int rank) {
+static void forget_told_on_loop(distributed_pass *x, int rank) {
     if (x->by == rank) x->by = -1;
     list_each(l, &x->inbox) {
-        across_mail *mail = list_entry(l, across_mail, link);
-        if (x->state != ACROSS_MARKING || mail->peer != rank) continue;
+        distributed_pass_mail *mail = list_entry(l, distributed_pass_mail, link);
+        if (x->state != DISTRIBUTED_PASS_MARKING || mail->peer != rank) continue;
         list_remove(l);
         message_release(mail->message);
         mem_give(mail, sizeof *mail);
@@ -37,14 +37,14 @@ void graphs_lost_on_loop(agent *a, int rank) {
     sends_lost_on_loop(a, rank);
     receives_flush_on_loop(a);
     list_each(l, &a->graphs->passes) {
-        across *x = list_entry(l, across, link);
+        distributed_pass *x = list_entry(l, distributed_pass, link);
         forget_told_on_loop(x, rank);
         if (x->initiator == rank) {
-            across_apply_on_loop(x, ACROSS_LOST);
-        } else if (x->initiator == a->rank && across_awaits(x, rank)) {
+            distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_LOST);
+        } else if (x->initiator == a->rank && distributed_pass_awaits(x, rank)) {
             gw_error error = m->why;
             if (m->known) error_prefix(&error, m->name);
-            across_fail_on_loop(x, &error);
+            distributed_pass_fail_on_loop(x, &error);
         }
     }
     passes_peer *in = map_take(&a->graphs->others, passes_peer_key(rank));
@@ -55,11 +55,11 @@ void graphs_stop_on_loop(agent *a, const gw_error *why) {
     graphs *gs = a->graphs;
     if (!gs) return;
     list_each(l, &gs->passes) {
-        across *x = list_entry(l, across, link);
+        distributed_pass *x = list_entry(l, distributed_pass, link);
         if (x->initiator == a->rank)
-            across_fail_on_loop(x, why);
+            distributed_pass_fail_on_loop(x, why);
         else
-            across_apply_on_loop(x, ACROSS_FAILED);
+            distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_FAILED);
     }
     receives_close_on_loop(a);
 }
@@ -86,6 +86,7 @@ void graphs_free(agent *a) {
 
 size_t graphs_pending(const agent *a) {
     size_t count = 0;
-    list_each(l, &a->graphs->passes) count += list_entry(l, across, link)->state < ACROSS_COMPLETE;
+    list_each(l, &a->graphs->passes) count +=
+        list_entry(l, distributed_pass, link)->state < DISTRIBUTED_PASS_COMPLETE;
     return count;
 }

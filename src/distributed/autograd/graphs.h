@@ -1,7 +1,7 @@
 // Graphs across workers, of one agent: what it has sent and received that needs a gradient, and the passes over that.
 // docs/PROTOCOL.md, "Graphs across workers" and "Passes", is the specification.
 //
-// Ownership: the agent's. Threads: with the role, but where something says otherwise.
+// Ownership: the agent's. Threads: with the loop lock, but where something says otherwise.
 #ifndef DISTRIBUTED_AUTOGRAD_GRAPHS_H
 #define DISTRIBUTED_AUTOGRAD_GRAPHS_H
 
@@ -70,7 +70,7 @@ void sends_give_up_on_loop(agent *a, uint64_t id, int with);  // because that wo
 int sends_lost_with_on_loop(const agent *a, uint64_t id);     // who that was; -1: not known
 // Why it is not there: because of the worker |lost|, or, with -1, as can be said without knowing.
 void sends_gone_error(const agent *a, int lost, gw_error *out);
-void sends_close(agent *a);  // without the role
+void sends_close(agent *a);  // without the loop lock
 
 // ---- What was received ----
 

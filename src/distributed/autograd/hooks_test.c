@@ -330,5 +330,6 @@ static void one_that_fails_fails_the_pass_everywhere(void **state) {
     run_seeds(4, fail_far_away);
 }
 
-GW_TESTS(dist_hooks, they_run_on_the_worker_that_has_the_tensor, a_pass_may_be_inside_another,
-         one_inside_anothers_stays_on_its_worker, one_that_fails_fails_the_pass_everywhere);
+GW_TESTS(distributed_hooks, they_run_on_the_worker_that_has_the_tensor,
+         a_pass_may_be_inside_another, one_inside_anothers_stays_on_its_worker,
+         one_that_fails_fails_the_pass_everywhere);

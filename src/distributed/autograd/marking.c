@@ -16,7 +16,7 @@ static bool find_marks(const pass *p, marks *known, marks *open) {
             bool ok = marks_add(known, own) &&
                       (at->complete ? marks_add_all(known, at->reach, at->reach_count)
                                     : marks_add(open, own));
-            if (!ok) return across_fail_memory(p->scope);
+            if (!ok) return distributed_pass_fail_memory(p->scope);
         }
     }
     marks_sort(known);
@@ -77,7 +77,7 @@ static bool read_answer(agent *a, gw_scope *s, gw_value v, answers *into) {
 static bool add_answer(gw_scope *s, answers *to, const answers *one) {
     return (marks_add_all(&to->all, one->all.items, one->all.count) &&
             marks_add_all(&to->open, one->open.items, one->open.count)) ||
-           across_fail_memory(s);
+           distributed_pass_fail_memory(s);
 }
 
 // Asks each sender of |asked|, which is sorted, what lies upstream of its slots, as far as it knows.
@@ -109,7 +109,7 @@ static bool ask_all(agent *a, gw_scope *outer, marks *known, const marks *open) 
     gw_scope *s = gw_scope_open(outer);
     gw_no_grad(s);
     marks asked = { 0 }, late = { 0 };
-    bool ok = marks_add_all(&asked, open->items, open->count) || across_fail_memory(s);
+    bool ok = marks_add_all(&asked, open->items, open->count) || distributed_pass_fail_memory(s);
     while (ok && asked.count) {
         answers told = { 0 };
         marks fresh = { 0 };
@@ -117,7 +117,7 @@ static bool ask_all(agent *a, gw_scope *outer, marks *known, const marks *open) 
         asked.count = 0;
         ok = ok && ((subtract(&told.all, known, &late, &fresh) &&
                      subtract(&told.open, known, &late, &asked) && learn(known, &late, &fresh)) ||
-                    across_fail_memory(s));
+                    distributed_pass_fail_memory(s));
         marks_fini(&fresh);
         answers_fini(&told);
         if (ok && known->count + late.count > LIMIT_PASS_MARKS) {
@@ -125,7 +125,7 @@ static bool ask_all(agent *a, gw_scope *outer, marks *known, const marks *open) 
             ok = false;
         }
     }
-    ok = ok && (join(known, &late) || across_fail_memory(s));
+    ok = ok && (join(known, &late) || distributed_pass_fail_memory(s));
     marks_fini(&late);
     marks_fini(&asked);
     gw_error error = gw_scope_close(s);
@@ -135,7 +135,7 @@ static bool ask_all(agent *a, gw_scope *outer, marks *known, const marks *open) 
     return false;
 }
 
-bool across_find_marks(across *x, const pass *p) {
+bool distributed_pass_find_marks(distributed_pass *x, const pass *p) {
     marks open = { 0 };
     bool ok = find_marks(p, &x->marks, &open) &&
               (!open.count || ask_all(x->agent, p->scope, &x->marks, &open));

@@ -72,7 +72,7 @@ bool marks_name_unheard(const agent *a, reader *r) {
         uint32_t rank = reader_u32(r);
         reader_u32(r);
         reader_u64(r);
-        any |= !r->failed && early_is_unheard(a, rank);
+        any |= !r->failed && deferred_is_unheard(a, rank);
     }
     return any;
 }

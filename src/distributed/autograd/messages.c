@@ -1,4 +1,4 @@
-// What workers tell each other about passes. With the role.
+// What workers tell each other about passes. With the loop lock.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
@@ -17,7 +17,7 @@ static gw_status done_received(agent *a, int from, message *m, gw_error *error) 
     reader r = reader_of(m->head.data, m->head.size);
     uint64_t number = reader_u64(&r);
     if (r.failed) return error_set(error, GW_PROTOCOL, "done: cut off");
-    across *x = passes_find_on_loop(a, a->rank, number);
+    distributed_pass *x = passes_find_on_loop(a, a->rank, number);
     if (!x || !worker_set_has(&x->undone, from)) return GW_OK;
     x->undone.words[from / 64] &= ~((uint64_t)1 << (from % 64));
     x->undone_count--;
@@ -32,22 +32,23 @@ static gw_status abort_received(agent *a, int from, message *m, gw_error *error)
     uint64_t number = reader_u64(&r);
     if (decode_error(&r, &why, error)) return error->status;
     if (by == (uint32_t)a->rank) {
-        across *x = passes_find_on_loop(a, a->rank, number);
-        if (x && across_awaits(x, from)) across_fail_on_loop(x, &why);
+        distributed_pass *x = passes_find_on_loop(a, a->rank, number);
+        if (x && distributed_pass_awaits(x, from)) distributed_pass_fail_on_loop(x, &why);
         return GW_OK;
     }
     if (by != (uint32_t)from) return error_set(error, GW_PROTOCOL, "abort: of another's pass");
     passes_peer *in = passes_peer_of_on_loop(a, from);
     if (in && !passes_is_over_on_loop(a, from, number)) passes_peer_remember_aborted(in, number);
-    across *x = passes_find_on_loop(a, from, number);
-    if (x) across_apply_on_loop(x, ACROSS_FAILED);
+    distributed_pass *x = passes_find_on_loop(a, from, number);
+    if (x) distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_FAILED);
     return GW_OK;
 }
 
 static void close_scope(agent *a, int from, uint64_t scope) {
     list_each(l, &a->graphs->passes) {
-        across *x = list_entry(l, across, link);
-        if (x->initiator == from && x->scope == scope) across_apply_on_loop(x, ACROSS_CLOSED);
+        distributed_pass *x = list_entry(l, distributed_pass, link);
+        if (x->initiator == from && x->scope == scope)
+            distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_CLOSED);
     }
 }
 
@@ -78,24 +79,24 @@ gw_status graphs_received_on_loop(agent *a, int from, message *m, gw_error *erro
 
 enum { ENDED_AT = 20 };  // in the head of a gradient
 
-void across_send_outbox_on_loop(across *x, list_node *mails) {
+void distributed_pass_send_outbox_on_loop(distributed_pass *x, list_node *mails) {
     agent *a = x->agent;
     passes_ended ended = passes_ended_on_loop(a, x->initiator);
     if (x->heard.settled > ended.settled) ended = x->heard;
     gw_error error = { 0 };
-    while (!list_is_empty(mails) && !error.status && x->state != ACROSS_DROPPED) {
-        across_mail *mail = list_entry(list_take(mails), across_mail, link);
-        bool more =
-            !list_is_empty(mails) && list_entry(mails->next, across_mail, link)->peer == mail->peer;
+    while (!list_is_empty(mails) && !error.status && x->state != DISTRIBUTED_PASS_DROPPED) {
+        distributed_pass_mail *mail = list_entry(list_take(mails), distributed_pass_mail, link);
+        bool more = !list_is_empty(mails) &&
+                    list_entry(mails->next, distributed_pass_mail, link)->peer == mail->peer;
         if (!mail->message->head.failed)
             memcpy(mail->message->head.data + ENDED_AT, &ended, sizeof ended);
         agent_send_on_loop(a, mail->peer, mail->message, !more, &error);
         mem_give(mail, sizeof *mail);
     }
-    if (error.status) across_fail_part_on_loop(x, &error);
+    if (error.status) distributed_pass_fail_part_on_loop(x, &error);
 }
 
-void across_abort_on_loop(const across *x, int to, const gw_error *why) {
+void distributed_pass_abort_on_loop(const distributed_pass *x, int to, const gw_error *why) {
     agent *a = x->agent;
     message *m = agent_message_on_loop(a, KIND_PASS_ABORT);
     if (!m) return;
@@ -108,12 +109,12 @@ void across_abort_on_loop(const across *x, int to, const gw_error *why) {
         agent_send_on_loop(a, to, m, true, NULL);
 }
 
-void across_fail_on_loop(across *x, const gw_error *why) {
+void distributed_pass_fail_on_loop(distributed_pass *x, const gw_error *why) {
     if (!x->error.status) x->error = *why;
     if (x->waiting) env_wake(x->agent->env, x->waiting);
 }
 
-void across_scope_closed_on_loop(agent *a, int to, uint64_t scope) {
+void distributed_pass_scope_closed_on_loop(agent *a, int to, uint64_t scope) {
     message *m = agent_message_on_loop(a, KIND_SCOPE_CLOSED);
     if (!m) return;
     bytes_put_u64(&m->head, scope);

@@ -7,30 +7,30 @@
 // Parts with at most this size of gradients, that come or that are left here, are run where they arrive.
 enum { INLINE_BYTES = 64 << 10 };
 
-void across_fail_part_on_loop(across *x, const gw_error *why) {
+void distributed_pass_fail_part_on_loop(distributed_pass *x, const gw_error *why) {
     agent *a = x->agent;
     if (x->initiator == a->rank) {
-        across_fail_on_loop(x, why);
+        distributed_pass_fail_on_loop(x, why);
         return;
     }
-    if (x->state != ACROSS_DROPPED) {
+    if (x->state != DISTRIBUTED_PASS_DROPPED) {
         passes_peer *in = passes_peer_of_on_loop(a, x->initiator);
         if (in) passes_peer_remember_aborted(in, x->number);
-        across_abort_on_loop(x, x->initiator, why);
+        distributed_pass_abort_on_loop(x, x->initiator, why);
     }
-    across_apply_on_loop(x, ACROSS_FAILED);
+    distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_FAILED);
 }
 
-static void fail(across *x) {
+static void fail(distributed_pass *x) {
     agent *a = x->agent;
     gw_error error = *gw_scope_error(x->root);
-    error_add_trail(&error, a->name, "backward");
+    error_add_trace(&error, a->name, "backward");
     env_enter(a->env);
-    across_fail_part_on_loop(x, &error);
+    distributed_pass_fail_part_on_loop(x, &error);
     env_leave(a->env);
 }
 
-void across_done_on_loop(const across *x) {
+void distributed_pass_done_on_loop(const distributed_pass *x) {
     message *m = agent_message_on_loop(x->agent, KIND_PASS_DONE);
     if (!m) return;
     bytes_put_u64(&m->head, x->number);
@@ -40,57 +40,57 @@ void across_done_on_loop(const across *x) {
         agent_send_on_loop(x->agent, x->initiator, m, true, NULL);
 }
 
-static bool plan(across *x) {
+static bool plan(distributed_pass *x) {
     x->root = agent_scope_open(x->agent, 0, x->scope, ENV_NEVER);
     // This may be the thread that others here wait for, whose hooks must not wait for them.
     if (gw_ok(x->root)) x->root->may_wait = false;
     static gw_tensor *const none[1];
     gw_backward_options options = { .retain_graph = x->retains,
                                     .inputs = x->leafless ? none : NULL };
-    bool ok = across_plan(x, x->root, options) && pass_plan(x->pass);
+    bool ok = distributed_pass_plan(x, x->root, options) && pass_plan(x->pass);
     x->planned = true;
     x->is_large = ok && pass_leaf_bytes(x->pass) > INLINE_BYTES;
     return ok;
 }
 
-static void send_out(across *x, bool done) {
+static void send_out(distributed_pass *x, bool done) {
     agent *a = x->agent;
     env_enter(a->env);
-    across_send_outbox_on_loop(x, &x->outbox);
-    if (done) across_apply_on_loop(x, ACROSS_DONE);
+    distributed_pass_send_outbox_on_loop(x, &x->outbox);
+    if (done) distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_DONE);
     env_leave(a->env);
-    across_mail_free(&x->outbox);
+    distributed_pass_mail_free(&x->outbox);
 }
 
-static bool take_inbox(across *x, list_node *out) {
+static bool take_inbox(distributed_pass *x, list_node *out) {
     env *e = x->agent->env;
     list_init(out);
     env_enter(e);
     list_splice(out, &x->inbox);
     list_init(&x->inbox);
-    bool goes_on = !list_is_empty(out) && x->state == ACROSS_RUNNING;
+    bool goes_on = !list_is_empty(out) && x->state == DISTRIBUTED_PASS_RUNNING;
     bool ends = !goes_on && x->ends;
     if (!goes_on) x->runs = false;
     env_leave(e);
     if (goes_on) return true;
-    across_mail_free(out);
-    if (ends) across_end(x);
+    distributed_pass_mail_free(out);
+    if (ends) distributed_pass_end(x);
     return false;
 }
 
-static void run(across *x) {
+static void run(distributed_pass *x) {
     list_node arrived;
     // Those before it in its scope are over, most often.
     if (!x->folded) kept_fold((kept){ x->agent, x->initiator, x->scope });
     x->folded = true;
     while (take_inbox(x, &arrived)) {
         bool ok = x->planned ? gw_ok(x->root) : plan(x);
-        if (!ok) across_mail_free(&arrived);
+        if (!ok) distributed_pass_mail_free(&arrived);
         failpoint("pass_part");
-        ok = ok && across_run(x, &arrived);
+        ok = ok && distributed_pass_run(x, &arrived);
         bool done = ok && !x->missing;
         if (done) failpoint("pass_done");
-        if (done) ok = across_finish(x);
+        if (done) ok = distributed_pass_finish(x);
         if (ok)
             send_out(x, done);
         else
@@ -99,7 +99,7 @@ static void run(across *x) {
 }
 
 static void run_job(pool_job *j) {
-    run(list_entry(j, across, job));
+    run(list_entry(j, distributed_pass, job));
 }
 
 static bool job_taken(pool_job *j) {
@@ -107,14 +107,14 @@ static bool job_taken(pool_job *j) {
     return true;
 }
 
-static void submit_on_loop(across *x) {
-    x->job = (pool_job){ .hops = 1, .taken = job_taken, .run = run_job };
+static void submit_on_loop(distributed_pass *x) {
+    x->job = (pool_job){ .depth = 1, .taken = job_taken, .run = run_job };
     pool_submit_on_loop(&x->agent->pool, &x->job);
 }
 
 // A small gradient may be that of a large model.
 static void run_task(task *t) {
-    across *x = list_entry(t, across, task);
+    distributed_pass *x = list_entry(t, distributed_pass, task);
     if (!x->planned) plan(x);
     if (!x->is_large) {
         run(x);
@@ -126,20 +126,20 @@ static void run_task(task *t) {
 }
 
 // A pass that is settled gives up the graph before another of the same initiator walks it.
-static bool is_held(const across *x) {
+static bool is_held(const distributed_pass *x) {
     list_each(l, &x->agent->graphs->ending) {
-        const across *other = list_entry(l, across, ending);
+        const distributed_pass *other = list_entry(l, distributed_pass, ending);
         if (other->settled && other->initiator == x->initiator) return true;
     }
     return false;
 }
 
-void across_schedule_on_loop(across *x, uint64_t size) {
+void distributed_pass_schedule_on_loop(distributed_pass *x, uint64_t size) {
     if (x->initiator == x->agent->rank) {
         if (x->waiting) env_wake(x->agent->env, x->waiting);
         return;
     }
-    if (x->runs || x->state != ACROSS_RUNNING || list_is_empty(&x->inbox)) return;
+    if (x->runs || x->state != DISTRIBUTED_PASS_RUNNING || list_is_empty(&x->inbox)) return;
     if (!x->planned && is_held(x)) return;
     x->runs = true;
     if (x->is_large || size > INLINE_BYTES) {

@@ -1,8 +1,8 @@
-// Which passes there are here, and what their initiators have told. With the role.
+// Which passes there are here, and what their initiators have told. With the loop lock.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
-#include "base/planted.h"
+#include "base/mutation.h"
 
 #include <string.h>
 
@@ -31,7 +31,7 @@ void passes_peer_free(passes_peer *in) {
 
 bool passes_is_over_on_loop(const agent *a, int rank, uint64_t number) {
     const passes_peer *in = map_find(&a->graphs->others, passes_peer_key(rank));
-    if (!in || planted(PLANTED_PASS_BEGINS_AGAIN)) return false;
+    if (!in || has_mutation(MUTATION_PASS_BEGINS_AGAIN)) return false;
     bool over = number < in->ended.settled;
     for (uint32_t i = 0; i < in->count && !over; i++) over = in->aborted[i] == number;
     return over;
@@ -54,8 +54,8 @@ bool passes_peer_remember_aborted(passes_peer *in, uint64_t number) {
 
 // ---- The list -----------------------------------------------------------------------------------
 
-across *across_open(agent *a, int from, uint64_t number, uint64_t scope) {
-    across *x = mem_calloc(sizeof *x);
+distributed_pass *distributed_pass_open(agent *a, int from, uint64_t number, uint64_t scope) {
+    distributed_pass *x = mem_calloc(sizeof *x);
     if (!x) return NULL;
     x->agent = a;
     x->initiator = from;
@@ -67,20 +67,20 @@ across *across_open(agent *a, int from, uint64_t number, uint64_t scope) {
     return x;
 }
 
-across *passes_find_on_loop(agent *a, int from, uint64_t number) {
+distributed_pass *passes_find_on_loop(agent *a, int from, uint64_t number) {
     list_each(l, &a->graphs->passes) {
-        across *x = list_entry(l, across, link);
+        distributed_pass *x = list_entry(l, distributed_pass, link);
         if (x->initiator == from && x->number == number) return x;
     }
     return NULL;
 }
 
-void across_unlist_on_loop(across *x) {
+void distributed_pass_unlist_on_loop(distributed_pass *x) {
     list_remove(&x->link);
     leaving_check_on_loop(x->agent);
 }
 
-void across_note_failed_on_loop(const across *x) {
+void distributed_pass_note_failed_on_loop(const distributed_pass *x) {
     x->agent->graphs->failed[x->number % PASSES_FAILED_BITS] = x->number;
 }
 
@@ -92,7 +92,7 @@ passes_ended passes_ended_on_loop(const agent *a, int from) {
     }
     passes_ended e = { .settled = gs->last_pass + 1 };
     list_each(l, &gs->passes) {
-        const across *x = list_entry(l, across, link);
+        const distributed_pass *x = list_entry(l, distributed_pass, link);
         if (x->initiator == from && x->number < e.settled) e.settled = x->number;
     }
     for (uint64_t i = 0; i < PASSES_FAILED_BITS && i + 1 < e.settled; i++) {
@@ -110,10 +110,10 @@ void passes_put_ended_on_loop(const agent *a, int from, bytes *b) {
 
 // ---- What is told of their ends -----------------------------------------------------------------
 
-static bool has_failed(const across *x, const passes_ended *ended) {
+static bool has_failed(const distributed_pass *x, const passes_ended *ended) {
     uint64_t before = ended->settled - 1 - x->number;
     return before < PASSES_FAILED_BITS && (ended->failed >> before & 1) &&
-           !planted(PLANTED_FAILED_SETTLED);
+           !has_mutation(MUTATION_FAILED_SETTLED);
 }
 
 void passes_note_ended_on_loop(agent *a, int from, passes_ended ended) {
@@ -127,9 +127,10 @@ void passes_note_ended_on_loop(agent *a, int from, passes_ended ended) {
         in->count = kept;
     }
     list_each(l, &a->graphs->passes) {
-        across *x = list_entry(l, across, link);
+        distributed_pass *x = list_entry(l, distributed_pass, link);
         if (x->initiator == from && x->number < ended.settled)
-            across_apply_on_loop(x, has_failed(x, &ended) ? ACROSS_FAILED : ACROSS_SUCCEEDED);
+            distributed_pass_apply_on_loop(x, has_failed(x, &ended) ? DISTRIBUTED_PASS_FAILED
+                                                                    : DISTRIBUTED_PASS_SUCCEEDED);
     }
 }
 
@@ -137,10 +138,10 @@ void passes_note_ended_on_loop(agent *a, int from, passes_ended ended) {
 // tell, and so is what lies so far back that nobody else can say it.
 void passes_note_heard_on_loop(agent *a, int from, passes_ended ended) {
     list_each(l, &a->graphs->passes) {
-        across *x = list_entry(l, across, link);
+        distributed_pass *x = list_entry(l, distributed_pass, link);
         if (x->initiator != from || from == a->rank || x->number >= ended.settled ||
             ended.settled - x->number > PASSES_FAILED_BITS || has_failed(x, &ended))
             continue;
-        across_apply_on_loop(x, ACROSS_HEARD);
+        distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_HEARD);
     }
 }

@@ -1,4 +1,4 @@
-// Between the files about the passes that this worker takes part in. With the role but where it says so.
+// Between the files about the passes that this worker takes part in. With the loop lock but where it says so.
 #ifndef DISTRIBUTED_AUTOGRAD_PASSES_H
 #define DISTRIBUTED_AUTOGRAD_PASSES_H
 
@@ -24,7 +24,7 @@ passes_peer *passes_peer_of_on_loop(agent *a, int rank);  // made if it is new; 
 void passes_peer_free(passes_peer *in);
 bool passes_peer_remember_aborted(passes_peer *in, uint64_t number);
 
-across *passes_find_on_loop(agent *a, int from, uint64_t number);
+distributed_pass *passes_find_on_loop(agent *a, int from, uint64_t number);
 bool passes_is_over_on_loop(const agent *a, int rank, uint64_t number);
 void passes_put_ended_on_loop(const agent *a, int from, bytes *b);
 // What the initiator says itself; and what another passes on, who may be wrong: it only settles what is complete here.
@@ -34,12 +34,15 @@ void passes_note_heard_on_loop(agent *a, int initiator, passes_ended ended);
 gw_status passes_gradient_received_on_loop(agent *a, int from, message *m, gw_error *error);
 
 // A participant's part: runs it when something has come, of that size.
-void across_schedule_on_loop(across *x, uint64_t size);
-void across_fail_part_on_loop(across *x, const gw_error *why);  // tells the initiator, and drops it
-bool across_awaits(const across *x, int rank);  // it is among who has sent what is marked
-void across_leave_early_on_loop(
-    across *x);              // gradients in |inbox| have not come too early any more
-void across_end(across *x);  // carries out that it is settled or dropped, without the role
-void across_done_on_loop(const across *x);  // tells the initiator
+void distributed_pass_schedule_on_loop(distributed_pass *x, uint64_t size);
+void distributed_pass_fail_part_on_loop(distributed_pass *x,
+                                        const gw_error *why);  // tells the initiator, and drops it
+bool distributed_pass_awaits(const distributed_pass *x,
+                             int rank);  // it is among who has sent what is marked
+void distributed_pass_leave_early_on_loop(
+    distributed_pass *x);  // gradients in |inbox| have not come too early any more
+void distributed_pass_end(
+    distributed_pass *x);  // carries out that it is settled or dropped, without the loop lock
+void distributed_pass_done_on_loop(const distributed_pass *x);  // tells the initiator
 
 #endif

@@ -155,7 +155,7 @@ static void put_value(gw_scope *s, message *m, reader *in, bool tracks) {
 
 static void put_graph(bytes *head, reader *in) {
     uint32_t slots = 1 + reader_u8(in) % 4;
-    bytes_put_u8(head, SPECIAL_GRAPH);
+    bytes_put_u8(head, ATTACHMENT_GRAPH);
     bytes_put_u64(head, draw_number(in));
     bytes_put_u64(head, draw_id(in));
     bytes_put_u32(head, slots);
@@ -165,7 +165,7 @@ static void put_graph(bytes *head, reader *in) {
     }
 }
 
-static uint32_t put_specials(bytes *head, reader *in) {
+static uint32_t put_attachments(bytes *head, reader *in) {
     uint32_t at = (uint32_t)head->size;
     uint8_t what = reader_u8(in), count = 1 + what % 2;
     bytes_put_u32(head, count);
@@ -174,7 +174,7 @@ static uint32_t put_specials(bytes *head, reader *in) {
             put_graph(head, in);
             continue;
         }
-        bytes_put_u8(head, SPECIAL_REFERENCE);
+        bytes_put_u8(head, ATTACHMENT_REFERENCE);
         bytes_put_u32(head, what % WORKERS);
         bytes_put_u64(head, draw_id(in));
         bytes_put_u64(head, draw_id(in));
@@ -212,7 +212,7 @@ static void put_request(gw_scope *s, message *m, reader *in) {
     request_write(&m->head, &f, names[function], NULL, count);
     for (int i = 0; i < count; i++)
         function == 3 ? put_asked_marks(s, m, in) : put_value(s, m, in, true);
-    f.specials_at = put_specials(&m->head, in);
+    f.attachments_at = put_attachments(&m->head, in);
     request_amend(&m->head, &f);
 }
 
@@ -220,7 +220,7 @@ static void put_reply(gw_scope *s, message *m, reader *in) {
     reply_fixed f = { .id = draw_number(in) };
     reply_write(&m->head, &f);
     put_value(s, m, in, true);
-    f.specials_at = put_specials(&m->head, in);
+    f.attachments_at = put_attachments(&m->head, in);
     reply_amend(&m->head, &f);
 }
 

@@ -289,7 +289,7 @@ static void it_survives_failing_allocations(void **state) {
     testing_alloc_failure_loop(run_job, NULL);
 }
 
-GW_TESTS_WITH_LIMIT(dist_passes, 120, a_steady_step_costs_six_messages,
+GW_TESTS_WITH_LIMIT(distributed_passes, 120, a_steady_step_costs_six_messages,
                     it_asks_only_where_something_is_not_known,
                     it_asks_for_marks_that_no_message_could_carry,
                     it_asks_where_a_graph_is_too_deep_to_look_through, gradients_of_rows_stay_rows,

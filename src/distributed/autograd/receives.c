@@ -129,7 +129,7 @@ static const char *name(const node *n) {
 }
 
 static void run(node *n, node_run *run) {
-    across_send_gradients(run->scope, receive_behind(n), run->d_outputs);
+    distributed_pass_send_gradients(run->scope, receive_behind(n), run->d_outputs);
 }
 
 // A second pass needs what the sender has let go of.

@@ -1,8 +1,8 @@
-// One worker's part of a pass: the same at its initiator and at its participants. Without the role but where it says so.
+// One worker's part of a pass: the same at its initiator and at its participants. Without the loop lock but where it says so.
 #include "distributed/autograd/distributed_pass.h"
 
 #include "base/mem.h"
-#include "base/planted.h"
+#include "base/mutation.h"
 #include "base/value.h"
 #include "tensor/dtype.h"
 #include <gradwire/ops.h>
@@ -13,7 +13,7 @@
 
 // ---- The plan -----------------------------------------------------------------------------------
 
-bool across_fail_memory(gw_scope *s) {
+bool distributed_pass_fail_memory(gw_scope *s) {
     scope_fail(s, GW_NO_MEMORY, "backward: no memory for a pass across workers");
     return false;
 }
@@ -26,17 +26,17 @@ static bool fail_gone(gw_scope *s, const agent *a, int lost) {
     return false;
 }
 
-static bool is_own(const across *x, mark m) {
+static bool is_own(const distributed_pass *x, mark m) {
     return m.rank == (uint32_t)x->agent->rank;
 }
 
 // Finds the sends whose slots are marked, all at once.
-static bool take_inputs(across *x, gw_scope *s) {
+static bool take_inputs(distributed_pass *x, gw_scope *s) {
     agent *a = x->agent;
     uint32_t count = 0;
     for (uint32_t i = 0; i < x->marks.count; i++) count += is_own(x, x->marks.items[i]);
     x->inputs = count ? mem_calloc(count * sizeof *x->inputs) : NULL;
-    if (count && !x->inputs) return across_fail_memory(s);
+    if (count && !x->inputs) return distributed_pass_fail_memory(s);
     bool all = true;
     int lost = -1;
     env_enter(a->env);
@@ -46,8 +46,9 @@ static bool take_inputs(across *x, gw_scope *s) {
         if (!is_own(x, m)) continue;
         all = d && m.slot < d->sent->slot_count;
         if (all)
-            x->inputs[x->input_count++] =
-                (across_input){ .mark = m, .sent = handle_retain(d->sent), .from = d->to };
+            x->inputs[x->input_count++] = (distributed_pass_input){ .mark = m,
+                                                                    .sent = handle_retain(d->sent),
+                                                                    .from = d->to };
         else
             lost = sends_lost_with_on_loop(a, m.send);
     }
@@ -57,7 +58,7 @@ static bool take_inputs(across *x, gw_scope *s) {
 }
 
 // PyTorch's rule: whatever was sent in calls of the scope is expected to have a gradient.
-static bool check_fast(across *x, gw_scope *s) {
+static bool check_fast(distributed_pass *x, gw_scope *s) {
     agent *a = x->agent;
     int unused_by = -1;
     map_entry *e;
@@ -79,7 +80,7 @@ static bool check_fast(across *x, gw_scope *s) {
     return false;
 }
 
-bool across_plan(across *x, gw_scope *s, gw_backward_options options) {
+bool distributed_pass_plan(distributed_pass *x, gw_scope *s, gw_backward_options options) {
     pass *p = &x->own;
     pass_open(p, s, options);
     p->keeps = true;
@@ -87,7 +88,7 @@ bool across_plan(across *x, gw_scope *s, gw_backward_options options) {
     x->pass = p;
     if (!take_inputs(x, s) || !check_fast(x, s)) return false;
     for (uint32_t i = 0; i < x->input_count; i++) {
-        across_input *in = &x->inputs[i];
+        distributed_pass_input *in = &x->inputs[i];
         in->part = pass_expect(p, in->sent->slots[in->mark.slot].edge);
     }
     return gw_ok(s);
@@ -95,7 +96,7 @@ bool across_plan(across *x, gw_scope *s, gw_backward_options options) {
 
 // ---- Gradients that come ------------------------------------------------------------------------
 
-static across_input *find_input(across *x, uint64_t send, uint32_t slot) {
+static distributed_pass_input *find_input(distributed_pass *x, uint64_t send, uint32_t slot) {
     uint32_t low = 0, high = x->input_count;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
@@ -119,7 +120,7 @@ static bool fits(const sent_slot *at, const gw_tensor *x) {
            !memcmp(at->sizes, x->sizes, (size_t)at->dims * sizeof *at->sizes);
 }
 
-static bool deliver(across *x, across_input *in, gw_value v) {
+static bool deliver(distributed_pass *x, distributed_pass_input *in, gw_value v) {
     const sent_slot *at = &in->sent->slots[in->mark.slot];
     gw_tensor *gradient = NULL;
     if (v.kind == GW_BOOL) {
@@ -131,14 +132,14 @@ static bool deliver(across *x, across_input *in, gw_value v) {
     if (in->came || (v.kind != GW_NONE && !gradient) || (gradient && !fits(at, gradient))) {
         return fail_unawaited(x->pass->scope);
     }
-    if (planted(PLANTED_GRADIENT_TWICE) && gradient && in->mark.slot)
+    if (has_mutation(MUTATION_GRADIENT_TWICE) && gradient && in->mark.slot)
         gradient = gw_add(x->pass->work, gradient, gradient);
     in->came = true;
     x->missing--;
     return pass_deliver(x->pass, in->part, gradient);
 }
 
-static bool deliver_all(across *x, const across_mail *mail) {
+static bool deliver_all(distributed_pass *x, const distributed_pass_mail *mail) {
     gw_scope *work = x->pass->work;
     const bytes *head = &mail->message->head;
     gw_error error;
@@ -154,40 +155,40 @@ static bool deliver_all(across *x, const across_mail *mail) {
             scope_fail_with(x->pass->scope, &error);
             return false;
         }
-        across_input *in = find_input(x, mail->send, slot);
+        distributed_pass_input *in = find_input(x, mail->send, slot);
         if (!in || in->from != mail->peer) return fail_unawaited(x->pass->scope);
         if (!deliver(x, in, v)) return false;
     }
     return true;
 }
 
-void across_mail_free(list_node *mails) {
+void distributed_pass_mail_free(list_node *mails) {
     for (list_node *l; (l = list_take(mails));) {
-        across_mail *mail = list_entry(l, across_mail, link);
+        distributed_pass_mail *mail = list_entry(l, distributed_pass_mail, link);
         message_release(mail->message);
         mem_give(mail, sizeof *mail);
     }
 }
 
-bool across_run(across *x, list_node *arrived) {
+bool distributed_pass_run(distributed_pass *x, list_node *arrived) {
     bool ok = gw_ok(x->pass->scope);
-    list_each(l, arrived) ok = ok && deliver_all(x, list_entry(l, across_mail, link));
-    across_mail_free(arrived);
+    list_each(l, arrived) ok = ok && deliver_all(x, list_entry(l, distributed_pass_mail, link));
+    distributed_pass_mail_free(arrived);
     return ok && pass_run(x->pass);
 }
 
 // ---- Gradients that go --------------------------------------------------------------------------
 
-static across_mail *open_mail(int to) {
-    across_mail *mail = mem_take(sizeof *mail);
+static distributed_pass_mail *open_mail(int to) {
+    distributed_pass_mail *mail = mem_take(sizeof *mail);
     if (!mail) return NULL;
-    *mail = (across_mail){ .message = message_open(KIND_GRADIENT), .peer = to };
+    *mail = (distributed_pass_mail){ .message = message_open(KIND_GRADIENT), .peer = to };
     if (mail->message) return mail;
     mem_give(mail, sizeof *mail);
     return NULL;
 }
 
-static void write_own_marks(const across *x, int to, bytes *b) {
+static void write_own_marks(const distributed_pass *x, int to, bytes *b) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < x->marks.count; i++) count += x->marks.items[i].rank == (uint32_t)to;
     bytes_put_u32(b, count);
@@ -195,7 +196,7 @@ static void write_own_marks(const across *x, int to, bytes *b) {
         if (x->marks.items[i].rank == (uint32_t)to) bytes_put(b, &x->marks.items[i], sizeof(mark));
 }
 
-static void write_head(across *x, int to, bool alone, bytes *b) {
+static void write_head(distributed_pass *x, int to, bool alone, bytes *b) {
     bool small = !x->partial && x->marks.count <= LIMIT_MARKS;
     bool tells = alone || (small && !worker_set_has(&x->told, to));
     bytes_put_u32(b, (uint32_t)x->initiator);
@@ -203,8 +204,10 @@ static void write_head(across *x, int to, bool alone, bytes *b) {
     bytes_put_u64(b, x->scope);
     bytes_put_u64(b, 0);  // settled and failed: when it is sent
     bytes_put_u64(b, 0);
-    bytes_put_u8(b, (uint8_t)((x->retains ? ACROSS_RETAINS : 0) | (x->fast ? ACROSS_FAST : 0) |
-                              (x->leafless ? ACROSS_LEAFLESS : 0) | (tells ? ACROSS_MARKS : 0)));
+    bytes_put_u8(b, (uint8_t)((x->retains ? DISTRIBUTED_PASS_RETAINS : 0) |
+                              (x->fast ? DISTRIBUTED_PASS_FAST : 0) |
+                              (x->leafless ? DISTRIBUTED_PASS_LEAFLESS : 0) |
+                              (tells ? DISTRIBUTED_PASS_MARKS : 0)));
     if (alone) {
         write_own_marks(x, to, b);
     } else if (tells) {
@@ -213,16 +216,16 @@ static void write_head(across *x, int to, bool alone, bytes *b) {
     if (tells) worker_set_add(&x->told, to);
 }
 
-bool across_tell_marks(across *x, int to) {
-    across_mail *mail = open_mail(to);
-    if (!mail) return across_fail_memory(x->pass->scope);
+bool distributed_pass_tell_marks(distributed_pass *x, int to) {
+    distributed_pass_mail *mail = open_mail(to);
+    if (!mail) return distributed_pass_fail_memory(x->pass->scope);
     write_head(x, to, true, &mail->message->head);
     bytes_put_u64(&mail->message->head, 0);
     list_append(&x->outbox, &mail->link);
     return true;
 }
 
-static bool write_gradients(across *x, receive *to, gw_tensor **gradients, message *m,
+static bool write_gradients(distributed_pass *x, receive *to, gw_tensor **gradients, message *m,
                             gw_error *error) {
     pass *p = x->pass;
     uint32_t target = index_find(&p->numbers, &to->node), count = 0;
@@ -241,11 +244,11 @@ static bool write_gradients(across *x, receive *to, gw_tensor **gradients, messa
     return true;
 }
 
-void across_send_gradients(gw_scope *work, receive *to, gw_tensor **gradients) {
-    across *x = work->slots[SCOPE_PASS].data;
+void distributed_pass_send_gradients(gw_scope *work, receive *to, gw_tensor **gradients) {
+    distributed_pass *x = work->slots[SCOPE_PASS].data;
     gw_error error;
     assert(x);
-    across_mail *mail = open_mail(to->from);
+    distributed_pass_mail *mail = open_mail(to->from);
     if (!mail) {
         scope_fail(work, GW_NO_MEMORY, "no memory for a gradient to another worker");
         return;
@@ -257,7 +260,7 @@ void across_send_gradients(gw_scope *work, receive *to, gw_tensor **gradients) {
 
 // ---- The end ------------------------------------------------------------------------------------
 
-bool across_finish(across *x) {
+bool distributed_pass_finish(distributed_pass *x) {
     gw_tensor_grad *grads;
     int count;
     if (!pass_take(x->pass, &grads, &count)) return false;
@@ -275,7 +278,7 @@ static void settle_receives(const pass *p) {
     }
 }
 
-void across_give_up_graph(across *x) {
+void distributed_pass_give_up_graph(distributed_pass *x) {
     agent *a = x->agent;
     if (!x->pass || x->retains) return;
     env_enter(a->env);
@@ -288,9 +291,9 @@ void across_give_up_graph(across *x) {
     if (!x->unsure) pass_forget(x->pass);
 }
 
-void across_fini(across *x) {
-    across_mail_free(&x->inbox);
-    across_mail_free(&x->outbox);
+void distributed_pass_fini(distributed_pass *x) {
+    distributed_pass_mail_free(&x->inbox);
+    distributed_pass_mail_free(&x->outbox);
     if (x->pass == &x->own) pass_close(&x->own);
     x->pass = NULL;
     for (uint32_t i = 0; i < x->input_count; i++) handle_release(x->inputs[i].sent);

@@ -180,6 +180,7 @@ static void it_tells_what_lies_upstream_and_refuses_nonsense(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, ask, NULL);
 }
 
-GW_TESTS(dist_sends, one_member_does_not_use_up_the_room_of_others, a_pass_gives_the_room_back,
-         what_there_is_no_memory_for_is_released, a_long_graph_is_dropped_at_the_pace_of_messages,
-         it_remembers_with_whom_a_send_was_lost, it_tells_what_lies_upstream_and_refuses_nonsense);
+GW_TESTS(distributed_sends, one_member_does_not_use_up_the_room_of_others,
+         a_pass_gives_the_room_back, what_there_is_no_memory_for_is_released,
+         a_long_graph_is_dropped_at_the_pace_of_messages, it_remembers_with_whom_a_send_was_lost,
+         it_tells_what_lies_upstream_and_refuses_nonsense);

@@ -1,4 +1,4 @@
-// The states of a participant's part of a pass, and how it ends. With the role but where it says so.
+// The states of a participant's part of a pass, and how it ends. With the loop lock but where it says so.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
@@ -7,7 +7,7 @@
 
 // ---- Ending, once whoever runs it has left it ---------------------------------------------------
 
-static void free_grads(across *x) {
+static void free_grads(distributed_pass *x) {
     for (int i = 0; i < x->grad_count; i++) {
         handle_release(x->grads[i].leaf);
         handle_release(x->grads[i].grad);
@@ -19,22 +19,22 @@ static void free_grads(across *x) {
 
 static void run_held(agent *a, int from) {
     list_each(l, &a->graphs->passes) {
-        across *x = list_entry(l, across, link);
-        if (x->initiator == from) across_schedule_on_loop(x, 0);
+        distributed_pass *x = list_entry(l, distributed_pass, link);
+        if (x->initiator == from) distributed_pass_schedule_on_loop(x, 0);
     }
 }
 
-// Without the role: what is let go of may be a user's.
-void across_end(across *x) {
+// Without the loop lock: what is let go of may be a user's.
+void distributed_pass_end(distributed_pass *x) {
     env *e = x->agent->env;
     env_enter(e);
-    bool dropped = x->state == ACROSS_DROPPED, settled = x->settled;
+    bool dropped = x->state == DISTRIBUTED_PASS_DROPPED, settled = x->settled;
     env_leave(e);
-    if (settled) across_give_up_graph(x);
-    across_fini(x);
+    if (settled) distributed_pass_give_up_graph(x);
+    distributed_pass_fini(x);
     env_enter(e);
     // A pass that has been settled may have been dropped since.
-    bool again = !dropped && x->state == ACROSS_DROPPED;
+    bool again = !dropped && x->state == DISTRIBUTED_PASS_DROPPED;
     agent *a = x->agent;
     int from = x->initiator;
     x->ends = x->settled = false;
@@ -47,10 +47,10 @@ void across_end(across *x) {
 }
 
 static void end_task(task *t) {
-    across_end(list_entry(t, across, task));
+    distributed_pass_end(list_entry(t, distributed_pass, task));
 }
 
-static void end_soon(across *x) {
+static void end_soon(distributed_pass *x) {
     if (x->ends) return;
     x->ends = true;
     list_append(&x->agent->graphs->ending, &x->ending);
@@ -61,35 +61,35 @@ static void end_soon(across *x) {
 
 // ---- Actions ------------------------------------------------------------------------------------
 
-static void nothing(across *x) {
+static void nothing(distributed_pass *x) {
     (void)x;
 }
 
 // It knows how many gradients to wait for. Those that were there too early have come in time.
-static void begin(across *x) {
-    across_leave_early_on_loop(x);
+static void begin(distributed_pass *x) {
+    distributed_pass_leave_early_on_loop(x);
     for (uint32_t i = 0; i < x->marks.count; i++)
         x->awaited += x->marks.items[i].rank == (uint32_t)x->agent->rank;
 }
 
-static void tell_done(across *x) {
-    across_done_on_loop(x);
+static void tell_done(distributed_pass *x) {
+    distributed_pass_done_on_loop(x);
     leaving_check_on_loop(x->agent);
 }
 
-static void forget_marks(across *x) {
+static void forget_marks(distributed_pass *x) {
     passes_peer *by = x->by >= 0 ? passes_peer_find_on_loop(x->agent, x->by) : NULL;
     if (by) by->mark_count -= x->counted_marks;
     x->counted_marks = 0;
 }
 
-static void settle(across *x) {
+static void settle(distributed_pass *x) {
     forget_marks(x);
     x->settled = true;
     end_soon(x);
 }
 
-static void drop(across *x) {
+static void drop(distributed_pass *x) {
     passes_peer *by = x->by >= 0 ? passes_peer_find_on_loop(x->agent, x->by) : NULL;
     if (by) by->open_count--;
     forget_marks(x);
@@ -98,18 +98,18 @@ static void drop(across *x) {
     leaving_check_on_loop(x->agent);
 }
 
-static void drop_early(across *x) {
-    across_leave_early_on_loop(x);
+static void drop_early(distributed_pass *x) {
+    distributed_pass_leave_early_on_loop(x);
     drop(x);
 }
 
-static void settle_and_drop(across *x) {
+static void settle_and_drop(distributed_pass *x) {
     x->settled = true;
     drop(x);
 }
 
 // Others may have heard that it is settled, and do not release any more what they had of this worker.
-static void give_up_sends_and_drop(across *x) {
+static void give_up_sends_and_drop(distributed_pass *x) {
     x->unsure = true;
     settle_and_drop(x);
 }
@@ -117,48 +117,48 @@ static void give_up_sends_and_drop(across *x) {
 // ---- The table ----------------------------------------------------------------------------------
 
 typedef struct rule {
-    across_state from;
-    across_event event;
-    across_state to;
-    void (*action)(across *x);
+    distributed_pass_state from;
+    distributed_pass_event event;
+    distributed_pass_state to;
+    void (*action)(distributed_pass *x);
     const char *why;
 } rule;
 
 // clang-format off
 static const rule rules[] = {
-    { ACROSS_MARKING,  ACROSS_MARKED,    ACROSS_RUNNING,  begin,                  "what it waits for is known" },
-    { ACROSS_MARKING,  ACROSS_SUCCEEDED, ACROSS_DROPPED,  drop_early,             "what is over and not complete here has failed" },
-    { ACROSS_MARKING,  ACROSS_HEARD,     ACROSS_MARKING,  nothing,                "only its initiator can say that it is over" },
-    { ACROSS_MARKING,  ACROSS_FAILED,    ACROSS_DROPPED,  drop_early,             "nothing has been done" },
-    { ACROSS_MARKING,  ACROSS_CLOSED,    ACROSS_MARKING,  nothing,                "its end has been told, or is when an older one has ended" },
-    { ACROSS_MARKING,  ACROSS_LOST,      ACROSS_DROPPED,  drop_early,             "nobody is left who wants it" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_MARKED,    DISTRIBUTED_PASS_RUNNING,  begin,                  "what it waits for is known" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_DROPPED,  drop_early,             "what is over and not complete here has failed" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_MARKING,  nothing,                "only its initiator can say that it is over" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop_early,             "nothing has been done" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_MARKING,  nothing,                "its end has been told, or is when an older one has ended" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop_early,             "nobody is left who wants it" },
 
-    { ACROSS_RUNNING,  ACROSS_DONE,      ACROSS_COMPLETE, tell_done,              "all marked slots have had their gradient, and what follows is sent" },
-    { ACROSS_RUNNING,  ACROSS_SUCCEEDED, ACROSS_DROPPED,  drop,                   "what is over and not complete here has failed" },
-    { ACROSS_RUNNING,  ACROSS_HEARD,     ACROSS_RUNNING,  nothing,                "only its initiator can say that it is over" },
-    { ACROSS_RUNNING,  ACROSS_FAILED,    ACROSS_DROPPED,  drop,                   "here or elsewhere; the graph stays as it was" },
-    { ACROSS_RUNNING,  ACROSS_CLOSED,    ACROSS_RUNNING,  nothing,                "its end has been told, or is when an older one has ended" },
-    { ACROSS_RUNNING,  ACROSS_LOST,      ACROSS_DROPPED,  drop,                   "nobody is left who wants it" },
+    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_DONE,      DISTRIBUTED_PASS_COMPLETE, tell_done,              "all marked slots have had their gradient, and what follows is sent" },
+    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_DROPPED,  drop,                   "what is over and not complete here has failed" },
+    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_RUNNING,  nothing,                "only its initiator can say that it is over" },
+    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "here or elsewhere; the graph stays as it was" },
+    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_RUNNING,  nothing,                "its end has been told, or is when an older one has ended" },
+    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop,                   "nobody is left who wants it" },
 
-    { ACROSS_COMPLETE, ACROSS_SUCCEEDED, ACROSS_SETTLED,  settle,                 "it has succeeded everywhere: the graph goes, gradients stay" },
-    { ACROSS_COMPLETE, ACROSS_HEARD,     ACROSS_SETTLED,  settle,                 "before the next pass of its initiator meets the graph" },
-    { ACROSS_COMPLETE, ACROSS_FAILED,    ACROSS_DROPPED,  drop,                   "elsewhere; the graph stays as it was" },
-    { ACROSS_COMPLETE, ACROSS_CLOSED,    ACROSS_DROPPED,  settle_and_drop,        "it was not aborted, so it has succeeded; nobody asks for gradients any more" },
-    { ACROSS_COMPLETE, ACROSS_LOST,      ACROSS_DROPPED,  give_up_sends_and_drop, "whether it has succeeded nobody can say any more" },
+    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_SETTLED,  settle,                 "it has succeeded everywhere: the graph goes, gradients stay" },
+    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_SETTLED,  settle,                 "before the next pass of its initiator meets the graph" },
+    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "elsewhere; the graph stays as it was" },
+    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_DROPPED,  settle_and_drop,        "it was not aborted, so it has succeeded; nobody asks for gradients any more" },
+    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  give_up_sends_and_drop, "whether it has succeeded nobody can say any more" },
 
-    { ACROSS_SETTLED,  ACROSS_SUCCEEDED, ACROSS_SETTLED,  nothing,                "so it was heard" },
-    { ACROSS_SETTLED,  ACROSS_HEARD,     ACROSS_SETTLED,  nothing,                "so it is" },
-    { ACROSS_SETTLED,  ACROSS_FAILED,    ACROSS_DROPPED,  drop,                   "what was heard of it was wrong" },
-    { ACROSS_SETTLED,  ACROSS_FOLDED,    ACROSS_DROPPED,  drop,                   "an older one of its scope has its gradients, too" },
-    { ACROSS_SETTLED,  ACROSS_CLOSED,    ACROSS_DROPPED,  drop,                   "nobody asks for gradients any more" },
-    { ACROSS_SETTLED,  ACROSS_LOST,      ACROSS_DROPPED,  drop,                   "nobody asks for gradients any more" },
+    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_SETTLED,  nothing,                "so it was heard" },
+    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_SETTLED,  nothing,                "so it is" },
+    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "what was heard of it was wrong" },
+    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_FOLDED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "an older one of its scope has its gradients, too" },
+    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "nobody asks for gradients any more" },
+    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop,                   "nobody asks for gradients any more" },
 
-    { ACROSS_DROPPED,  ACROSS_DONE,      ACROSS_DROPPED,  nothing,                "it was dropped while it ran" },
-    { ACROSS_DROPPED,  ACROSS_FAILED,    ACROSS_DROPPED,  nothing,                "it was dropped while it ran" },
+    { DISTRIBUTED_PASS_DROPPED,  DISTRIBUTED_PASS_DONE,      DISTRIBUTED_PASS_DROPPED,  nothing,                "it was dropped while it ran" },
+    { DISTRIBUTED_PASS_DROPPED,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  nothing,                "it was dropped while it ran" },
 };
 // clang-format on
 
-void across_apply_on_loop(across *x, across_event event) {
+void distributed_pass_apply_on_loop(distributed_pass *x, distributed_pass_event event) {
     const rule *r = NULL;
     for (size_t i = 0; i < sizeof rules / sizeof *rules && !r; i++)
         if (rules[i].from == x->state && rules[i].event == event) r = &rules[i];

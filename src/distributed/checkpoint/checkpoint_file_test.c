@@ -278,8 +278,8 @@ static void files_of_others_can_be_read(void **state) {
     place_close(&p);
 }
 
-GW_TESTS(dist_checkpoint_file, a_module_is_saved_and_loaded, a_new_file_takes_the_place_of_the_old,
-         what_cannot_be_written_leaves_the_old_file, values_that_cannot_be_saved_leave_the_old_file,
-         it_needs_a_folder, only_files_are_replaced, what_is_missing_is_said,
-         a_file_that_is_not_there_is_said, a_pipe_is_not_waited_for, a_truncated_file_is_said,
-         others_can_read_it, files_of_others_can_be_read);
+GW_TESTS(distributed_checkpoint_file, a_module_is_saved_and_loaded,
+         a_new_file_takes_the_place_of_the_old, what_cannot_be_written_leaves_the_old_file,
+         values_that_cannot_be_saved_leave_the_old_file, it_needs_a_folder, only_files_are_replaced,
+         what_is_missing_is_said, a_file_that_is_not_there_is_said, a_pipe_is_not_waited_for,
+         a_truncated_file_is_said, others_can_read_it, files_of_others_can_be_read);

@@ -329,7 +329,7 @@ static void it_survives_any_failing_allocation(void **state) {
     testing_alloc_failure_loop(write_and_read, NULL);
 }
 
-GW_TESTS(dist_checkpoint, every_dtype_comes_back, every_shape_comes_back,
+GW_TESTS(distributed_checkpoint, every_dtype_comes_back, every_shape_comes_back,
          what_is_nested_comes_back_nested, a_map_of_tensors_has_no_metadata,
          what_cannot_be_saved_is_said, each_lie_is_said, other_dtypes_are_said, bools_are_checked,
          sizes_of_headers_are_checked, every_cut_is_noticed, it_survives_any_failing_allocation);

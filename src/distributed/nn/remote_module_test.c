@@ -491,8 +491,9 @@ static void calls_of_no_module_fail_at_once(void **state) {
     run(2, call_what_is_none);
 }
 
-GW_TESTS(dist_remote_module, calls_of_no_module_fail_at_once, it_computes_like_one_that_is_here,
-         large_ones_run_on_the_pool, its_parameters_are_references, it_is_switched_with_the_others,
+GW_TESTS(distributed_remote_module, calls_of_no_module_fail_at_once,
+         it_computes_like_one_that_is_here, large_ones_run_on_the_pool,
+         its_parameters_are_references, it_is_switched_with_the_others,
          its_state_is_read_and_given_like_others, several_workers_use_one, hooks_run_here,
          layers_are_made_by_their_names, layers_are_those_that_are_here,
          what_goes_wrong_names_worker_and_class, a_lost_owner_is_named,

@@ -419,7 +419,7 @@ static void nonsense_is_refused(void **state) {
     run(send_nonsense);
 }
 
-GW_TESTS(dist_remote_typed, recurrent_layers_take_and_give_states,
+GW_TESTS(distributed_remote_typed, recurrent_layers_take_and_give_states,
          states_carry_gradients_from_call_to_call, bags_take_offsets_and_weights,
          attention_takes_query_key_and_value, classes_of_programs_have_them_with_their_hooks,
          what_goes_wrong_names_worker_and_class, nonsense_is_refused);

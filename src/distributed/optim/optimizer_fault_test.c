@@ -164,5 +164,5 @@ static void steps_of_several_trainers_are_all_taken(void **state) {
             cluster_run(seed, (cluster_options){ .world_size = WORKERS }, race, &(bool){ i });
 }
 
-GW_TESTS(dist_optimizer_fault, owners_that_are_left_are_where_the_trainer_is,
+GW_TESTS(distributed_optimizer_fault, owners_that_are_left_are_where_the_trainer_is,
          owners_agree_when_the_trainer_is_gone, steps_of_several_trainers_are_all_taken);

@@ -2,7 +2,7 @@
 #include "distributed/optim/optimizer_owner.h"
 
 #include "base/mem.h"
-#include "base/planted.h"
+#include "base/mutation.h"
 
 #include <string.h>
 
@@ -135,7 +135,7 @@ static void close_served(gw_scope *own, void *object) {
     served_optimizer *self = object;
     const agent *a = own->agent;
     gw_scope *s = gw_scope_open(own);
-    bool asks = self->staged && !planted(PLANTED_STEP_NOT_ASKED);
+    bool asks = self->staged && !has_mutation(MUTATION_STEP_NOT_ASKED);
     bool commits = asks && has_been_committed(own, self);
     s->deadline_ns = ENV_NEVER;  // the others have gone on
     commits = commits && turns_enter(s, &self->turns);

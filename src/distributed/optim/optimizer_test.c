@@ -390,7 +390,7 @@ static void one_over_an_owner_that_is_gone_says_so(void **state) {
     }
 }
 
-GW_TESTS(dist_optimizer, its_numbers_are_those_of_one_process,
+GW_TESTS(distributed_optimizer, its_numbers_are_those_of_one_process,
          groups_and_clipping_reach_every_owner, a_norm_is_that_of_all_owners_together,
          state_is_that_of_all_owners_together, it_says_which_parameter_is_wrong_and_where,
          one_over_an_owner_that_is_gone_says_so);

@@ -120,5 +120,5 @@ static void an_end_that_waits_gives_up_the_turn(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, end_box, NULL);
 }
 
-GW_TESTS(dist_turns, a_parameter_has_the_turn_of_the_object_it_was_named_in,
+GW_TESTS(distributed_turns, a_parameter_has_the_turn_of_the_object_it_was_named_in,
          an_end_that_waits_gives_up_the_turn);

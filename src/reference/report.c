@@ -8,28 +8,29 @@
 
 // ---- Where they were made ----
 
-const char *site_keep_on_loop(references *rs, const char *site, size_t size) {
-    char text[LIMIT_SITE_BYTES + 1];
-    if (size > LIMIT_SITE_BYTES) size = LIMIT_SITE_BYTES;
-    for (size_t i = 0; i < size; i++) text[i] = site[i] < ' ' || site[i] > '~' ? '?' : site[i];
+const char *origin_keep_on_loop(references *rs, const char *origin, size_t size) {
+    char text[LIMIT_ORIGIN_BYTES + 1];
+    if (size > LIMIT_ORIGIN_BYTES) size = LIMIT_ORIGIN_BYTES;
+    for (size_t i = 0; i < size; i++)
+        text[i] = origin[i] < ' ' || origin[i] > '~' ? '?' : origin[i];
     text[size] = '\0';
     if (!size) return "";
-    char *kept = map_find_name(&rs->sites, text);
+    char *kept = map_find_name(&rs->origins, text);
     if (kept) return kept;
-    if (rs->sites.count >= LIMIT_SITES || !(kept = mem_strdup(text))) return "";
-    if (map_put_name(&rs->sites, kept, kept)) return kept;
+    if (rs->origins.count >= LIMIT_SITES || !(kept = mem_strdup(text))) return "";
+    if (map_put_name(&rs->origins, kept, kept)) return kept;
     mem_free(kept);
     return "";
 }
 
-void sites_free(references *rs) {
+void origins_free(references *rs) {
     map_entry *m;
-    for (size_t i = 0; (m = map_next(&rs->sites, &i));) mem_free(m->value);
-    map_fini(&rs->sites);
+    for (size_t i = 0; (m = map_next(&rs->origins, &i));) mem_free(m->value);
+    map_fini(&rs->origins);
 }
 
-void entry_say_site_on_loop(entry *e, const char *site, size_t size) {
-    e->site = site_keep_on_loop(e->agent->references, site, size);
+void entry_say_origin_on_loop(entry *e, const char *origin, size_t size) {
+    e->origin = origin_keep_on_loop(e->agent->references, origin, size);
 }
 
 // ---- All of them ----
@@ -46,7 +47,7 @@ static const char *what_is(const entry *e) {
     if (!e->made) return "being made";
     if (e->object) return e->object->class->name;
     if (result_error(e->result)) return "error";
-    return e->result->parcel ? "value" : gw_kind_name(e->result->value.kind);
+    return e->result->incoming ? "value" : gw_kind_name(e->result->value.kind);
 }
 
 static int64_t age_ms(const listing *l, int64_t since_ns) {
@@ -58,7 +59,7 @@ static void list_entry_of(listing *l, const entry *e) {
     gw_reference_info info = { .id = e->id,
                                .owner = agent_member(a, a->rank)->worker,
                                .what = what_is(e),
-                               .site = e->site,
+                               .origin = e->origin,
                                .age_ms = age_ms(l, e->since_ns),
                                .is_confirmed = true,
                                .is_mine = true };
@@ -78,7 +79,7 @@ static void list_user(listing *l, const gw_rref *r) {
                                .owner = agent_member(a, r->owner)->worker,
                                .holder = agent_member(a, a->rank)->worker,
                                .what = "",
-                               .site = r->site,
+                               .origin = r->origin,
                                .age_ms = age_ms(l, r->since_ns),
                                .is_confirmed = r->state == FORK_CONFIRMED };
     l->add(l, &info);
@@ -106,7 +107,7 @@ int gw_references(gw_scope *s, gw_reference_info *out, int max) {
 static void report(listing *l, const gw_reference_info *info) {
     if (info->holder.rank == info->owner.rank || l->count++ >= l->max) return;
     log_line("%s leaves while %s holds a reference to its %s%s%s, %lld ms old", info->owner.name,
-             info->holder.name, info->what, info->site[0] ? " of " : "", info->site,
+             info->holder.name, info->what, info->origin[0] ? " of " : "", info->origin,
              (long long)info->age_ms);
 }
 

@@ -20,7 +20,7 @@ GW_FUNCTION(listing_never, GW_INLINE) {
     return gw_value_of(gw_future_open(s));
 }
 
-// What this worker knows of what the caller holds: "tensor of listing_test.c:70 for w0".
+// What this worker knows of what the caller holds: "tensor of report_test.c:70 for w0".
 GW_FUNCTION(listing_tell, GW_INLINE) {
     gw_reference_info all[8];
     int count = gw_references(s, all, 8);
@@ -29,8 +29,8 @@ GW_FUNCTION(listing_tell, GW_INLINE) {
         if (all[i].holder.rank != gw_arg_caller(a).rank) continue;
         assert_true(all[i].is_mine && all[i].is_confirmed && all[i].age_ms >= 0);
         gw_list_add(s, out,
-                    gw_format(s, "%s %s of %s for %s", all[i].owner.name, all[i].what, all[i].site,
-                              all[i].holder.name));
+                    gw_format(s, "%s %s of %s for %s", all[i].owner.name, all[i].what,
+                              all[i].origin, all[i].holder.name));
     }
     return gw_value_of(out);
 }
@@ -52,7 +52,7 @@ GW_METHOD(listing_box, put, GW_INLINE, "int, rref") {
     return gw_none();
 }
 
-static void expect_listed(gw_scope *s, const char *what, const char *site) {
+static void expect_listed(gw_scope *s, const char *what, const char *origin) {
     // Releases wait for each other.
     gw_scope *t = gw_scope_open(s);
     gw_scope_set_timeout(t, 10);
@@ -60,7 +60,7 @@ static void expect_listed(gw_scope *s, const char *what, const char *site) {
     assert_int_equal(gw_scope_close(t).status, GW_TIMEOUT);
     gw_list *told = gw_list_of(s, gw_rpc_sync(s, 1, "listing_tell"));
     char text[200];
-    snprintf(text, sizeof text, "w1 %s of listing_test.c%s for w0", what, site);
+    snprintf(text, sizeof text, "w1 %s of report_test.c%s for w0", what, origin);
     assert_int_equal(gw_list_count(told), 1);
     assert_string_equal(gw_string_of(s, gw_list_get(s, told, 0)), text);
 }
@@ -78,22 +78,22 @@ static void list_all(gw_scope *root, int rank, void *context) {
     assert_string_equal(all[0].holder.name, "w0");
     gw_drop(s, mine);
 
-    char site[32];
-    snprintf(site, sizeof site, ":%d", __LINE__ + 1);
+    char origin[32];
+    snprintf(origin, sizeof origin, ":%d", __LINE__ + 1);
     gw_rref *theirs = gw_remote(s, 1, "listing_make", 4);
     gw_to_here(s, theirs);
     assert_int_equal(gw_references(s, all, 4), 1);
     assert_true(!all[0].is_mine && all[0].is_confirmed && all[0].id == theirs->id);
     assert_string_equal(all[0].what, "");
-    assert_string_equal(strchr(all[0].site, ':'), site);
+    assert_string_equal(strchr(all[0].origin, ':'), origin);
     assert_string_equal(all[0].owner.name, "w1");
-    expect_listed(s, "tensor", site);
+    expect_listed(s, "tensor", origin);
     assert_int_equal(gw_references(s, NULL, 0), 1);
     gw_scope_merge(s);
 
     // A place of one's own, and what is no value yet, or never.
     s = gw_scope_open(root);
-    gw_call_options here = { .site = "listing_test.c, the loop" };
+    gw_call_options here = { .origin = "report_test.c, the loop" };
     gw_remote_with(s, here, 1, "listing_never");
     expect_listed(s, "being made", ", the loop");
     gw_scope_merge(s);
@@ -115,37 +115,37 @@ static void it_tells_what_is_where_since_when_and_from_where(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2, .timeout_ms = 2000 }, list_all, NULL);
 }
 
-static void keep_sites(gw_scope *s, int rank, void *context) {
+static void keep_origins(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     agent *a = s->agent;
     references *rs = a->references;
     env_enter(a->env);
-    const char *kept = site_keep_on_loop(rs, "train.c:12", 10);
+    const char *kept = origin_keep_on_loop(rs, "train.c:12", 10);
     assert_string_equal(kept, "train.c:12");
-    assert_ptr_equal(site_keep_on_loop(rs, "train.c:12", 10), kept);
-    assert_string_equal(site_keep_on_loop(rs, "a\nb\x7f", 4), "a?b?");
-    assert_string_equal(site_keep_on_loop(rs, "", 0), "");
+    assert_ptr_equal(origin_keep_on_loop(rs, "train.c:12", 10), kept);
+    assert_string_equal(origin_keep_on_loop(rs, "a\nb\x7f", 4), "a?b?");
+    assert_string_equal(origin_keep_on_loop(rs, "", 0), "");
     char text[32];
     for (int i = 0; i < LIMIT_SITES; i++) {
         int size = snprintf(text, sizeof text, "train.c:%d", i + 100);
-        site_keep_on_loop(rs, text, (size_t)size);
+        origin_keep_on_loop(rs, text, (size_t)size);
     }
-    assert_int_equal(rs->sites.count, LIMIT_SITES);
-    assert_string_equal(site_keep_on_loop(rs, "one.c:1", 7), "");
-    assert_ptr_equal(site_keep_on_loop(rs, "train.c:12", 10), kept);
+    assert_int_equal(rs->origins.count, LIMIT_SITES);
+    assert_string_equal(origin_keep_on_loop(rs, "one.c:1", 7), "");
+    assert_ptr_equal(origin_keep_on_loop(rs, "train.c:12", 10), kept);
     env_leave(a->env);
 }
 
 static void it_remembers_so_many_places_in_printable_form(void **state) {
     (void)state;
-    cluster_run(1, (cluster_options){ .world_size = 2 }, keep_sites, NULL);
+    cluster_run(1, (cluster_options){ .world_size = 2 }, keep_origins, NULL);
 }
 
 static int lines, summaries;
 
 static void count_lines(const char *line) {
-    if (strstr(line, "holds a reference to its listing_box of listing_test.c:")) lines++;
+    if (strstr(line, "holds a reference to its listing_box of report_test.c:")) lines++;
     if (strstr(line, " leaves while others hold 6 references more to values of its")) summaries++;
 }
 
@@ -173,5 +173,5 @@ static void it_logs_twenty_leaks_and_counts_the_others(void **state) {
     assert_int_equal(summaries, 2);
 }
 
-GW_TESTS(ref_listing, it_tells_what_is_where_since_when_and_from_where,
+GW_TESTS(reference_report, it_tells_what_is_where_since_when_and_from_where,
          it_remembers_so_many_places_in_printable_form, it_logs_twenty_leaks_and_counts_the_others);

@@ -1,0 +1,49 @@
+#include "base/mutation.h"
+
+#ifdef GW_MUTATIONS
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[MUTATION_BUG_COUNT] = {
+    [MUTATION_NO_FENCING] = "no_fencing",
+    [MUTATION_WALL_CLOCK] = "wall_clock",
+    [MUTATION_NO_MAJORITY] = "no_majority",
+    [MUTATION_NO_PROBES] = "no_probes",
+    [MUTATION_RESEND_LOST] = "resend_lost",
+    [MUTATION_DUPLICATE_FRAME] = "duplicate_frame",
+    [MUTATION_REPLY_NOT_DEDUPLICATED] = "reply_not_deduplicated",
+    [MUTATION_CANCEL_IGNORED] = "cancel_ignored",
+    [MUTATION_LOST_WAKE_UP] = "lost_wake_up",
+    [MUTATION_NO_TOMBSTONE] = "no_tombstone",
+    [MUTATION_INSERT_IF_ABSENT] = "insert_if_absent",
+    [MUTATION_RELEASE_BEFORE_CHILD] = "release_before_child",
+    [MUTATION_ACCEPT_BEFORE_ACK] = "accept_before_ack",
+    [MUTATION_GIVE_UP] = "give_up",
+    [MUTATION_KEEP_DEAD_FORKS] = "keep_dead_forks",
+    [MUTATION_GRADIENT_TWICE] = "gradient_twice",
+    [MUTATION_PASS_BEGINS_AGAIN] = "pass_begins_again",
+    [MUTATION_SETTLED_BEFORE_DONE] = "settled_before_done",
+    [MUTATION_FAILED_SETTLED] = "failed_settled",
+    [MUTATION_STEP_NOT_ASKED] = "step_not_asked",
+    [MUTATION_LIMIT_AFTER_ALLOCATION] = "limit_after_allocation",
+};
+
+mutation mutation_now;
+
+// A name that nobody knows would plant nothing, and pass for a bug that was not found.
+__attribute__((constructor)) static void choose(void) {
+    const char *name = getenv("GW_MUTATION");
+    if (!name || !*name) return;
+    for (int bug = 0; bug < MUTATION_BUG_COUNT; bug++)
+        if (names[bug] && strcmp(names[bug], name) == 0) mutation_now = (mutation)bug;
+    if (mutation_now) return;
+    fprintf(stderr, "GW_MUTATION=%s: there is no such bug; there are", name);
+    for (int bug = 0; bug < MUTATION_BUG_COUNT; bug++)
+        if (names[bug]) fprintf(stderr, " %s", names[bug]);
+    fprintf(stderr, "\n");
+    exit(2);
+}
+
+#endif

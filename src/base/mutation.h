@@ -1,0 +1,61 @@
+// Mutations: rules of the protocols that a build for tests can leave out, one at a time, to see that the simulator
+// notices. In the library each is the constant false.
+//
+//     if (!has_mutation(MUTATION_NO_TOMBSTONE)) remember(id);
+//
+// The environment variable GW_MUTATION names the one that is in force: the constant's name in small letters,
+// "no_tombstone". A new bug is a line here, one in mutation.c, and a place where it applies.
+//
+// Threads: chosen before main.
+#ifndef BASE_MUTATION_H
+#define BASE_MUTATION_H
+
+#include <stdbool.h>
+
+typedef enum mutation {
+    MUTATION_NONE,
+
+    // membership and sessions
+    MUTATION_NO_FENCING,   // what a member says after it was declared dead is listened to
+    MUTATION_WALL_CLOCK,   // liveness is judged by the clock on the wall, which may step
+    MUTATION_NO_MAJORITY,  // who is cut off from most of the others declares them dead
+    MUTATION_NO_PROBES,    // a member that one other does not hear is dead, whoever else hears it
+    MUTATION_RESEND_LOST,  // what a broken connection had under way is not sent again
+    MUTATION_DUPLICATE_FRAME,  // a frame that came before is received once more
+
+    // calls
+    MUTATION_REPLY_NOT_DEDUPLICATED,  // a second reply completes a call again
+    MUTATION_CANCEL_IGNORED,          // what a cancelled call has called goes on
+    MUTATION_LOST_WAKE_UP,            // who waits is not told of what came while it began to wait
+
+    // references
+    MUTATION_NO_TOMBSTONE,          // a value that is gone is not remembered as such
+    MUTATION_INSERT_IF_ABSENT,      // a late fork request lists a holder that has given back
+    MUTATION_RELEASE_BEFORE_CHILD,  // the parent gives back before its child is accepted
+    MUTATION_ACCEPT_BEFORE_ACK,     // the child accepts before the owner has listed it
+    MUTATION_GIVE_UP,               // what has failed to be sent five times is given up
+    MUTATION_KEEP_DEAD_FORKS,       // the forks of a lost worker stay listed
+
+    // passes
+    MUTATION_GRADIENT_TWICE,       // what comes for a slot behind the first is added twice
+    MUTATION_PASS_BEGINS_AGAIN,    // at a late gradient, when it is over
+    MUTATION_SETTLED_BEFORE_DONE,  // a pass has succeeded when its initiator has all it waits for
+    MUTATION_FAILED_SETTLED,  // who passes on that passes have ended does not say which have failed
+
+    // optimizer steps
+    MUTATION_STEP_NOT_ASKED,  // a step whose trainer is lost is forgotten, whatever others have done
+
+    // limits
+    MUTATION_LIMIT_AFTER_ALLOCATION,  // memory is taken for what is only claimed, and checked afterwards
+
+    MUTATION_BUG_COUNT
+} mutation;
+
+#ifdef GW_MUTATIONS
+extern mutation mutation_now;
+#define has_mutation(bug) (mutation_now == (bug))
+#else
+#define has_mutation(bug) false
+#endif
+
+#endif
