@@ -13,7 +13,7 @@ static void fwd_bwd(gw_scope *root, samples *out) {
         gw_tensor *y = gw_tensor_of(s, gw_rpc_sync(s, "w1", "gw.add", t1, t2));
         gw_backward(s, gw_sum(s, gw_mul(s, y, t2)));
         gw_grad(s, t1);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         if (i >= WARM) samples_add(out, now_us() - start);
     }
 }
@@ -29,7 +29,7 @@ static void optim_step(gw_scope *root, samples *out) {
         double start = now_us();
         gw_optimizer_step(s, opt);
         if (i >= WARM) samples_add(out, now_us() - start);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -76,7 +76,7 @@ static void rnn(gw_scope *root, samples *out, rnn_size n, int steps, int warm) {
         if (i >= warm) samples_add(out, now_us() - start);
         h = gw_keep(root, gw_detach(s, r.h));
         c = gw_keep(root, gw_detach(s, r.c));
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 

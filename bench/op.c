@@ -10,7 +10,7 @@ static void add_1elem_grad(gw_scope *root, samples *out) {
         double start = now_us();
         for (int j = 0; j < BATCH; j++) gw_add(s, x, y);
         double end = now_us();
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         samples_add(out, (end - start) / BATCH);
     }
 }
@@ -26,7 +26,7 @@ static void one_node_backward(gw_scope *root, samples *out) {
             double start = now_us();
             gw_backward(s, z);
             spent += now_us() - start;
-            gw_scope_merge(s);
+            gw_scope_close_up(s);
         }
         samples_add(out, spent / 100);
     }
@@ -45,7 +45,7 @@ static void matmul(gw_scope *root, samples *out, int64_t size, int rounds) {
         double start = now_us();
         gw_matmul(s, a, b);
         double end = now_us();
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         if (i >= 2) samples_add(out, end - start);
     }
 }
@@ -67,7 +67,7 @@ static void add_4mb(gw_scope *root, samples *out) {
         double start = now_us();
         gw_add(s, a, b);
         double end = now_us();
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         if (i >= 2) samples_add(out, end - start);
     }
 }
@@ -93,7 +93,7 @@ static void lstm_35x20x200_l2(gw_scope *root, samples *out) {
         for (int k = 0; k < LAYERS; k++) h = gw_lstm(s, h, zeros, zeros, w[k], NULL, false, NULL);
         gw_backward_with(s, h, (gw_backward_options){ .gradient = d });
         double end = now_us();
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         if (i >= 3) samples_add(out, end - start);
     }
 }
@@ -114,7 +114,7 @@ static void cross_entropy_700x10000(gw_scope *root, samples *out) {
         double start = now_us();
         gw_backward(s, gw_cross_entropy(s, x, target));
         double end = now_us();
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         if (i >= 3) samples_add(out, end - start);
     }
 }
@@ -128,7 +128,7 @@ static void linear_700x200x10000(gw_scope *root, samples *out) {
         double start = now_us();
         gw_backward_with(s, gw_linear(s, x, w, bias), (gw_backward_options){ .gradient = d });
         double end = now_us();
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         if (i >= 3) samples_add(out, end - start);
     }
 }
@@ -142,7 +142,7 @@ static void embedding_10000x200(gw_scope *root, samples *out, bool sparse, int r
         gw_tensor *y = gw_embedding_with(s, w, at, (gw_embedding_options){ .sparse = sparse });
         gw_backward_with(s, y, (gw_backward_options){ .gradient = d });
         double end = now_us();
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         if (i >= 3) samples_add(out, end - start);
     }
 }

@@ -14,7 +14,7 @@ static void env_step(gw_scope *root, samples *out) {
             steps = agent_steps(self);
             agent_finish_episode(s, self);
         }
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         if (episode >= 10) samples_add(out, (now_us() - start) / steps);
     }
 }

@@ -35,7 +35,7 @@ static void time_calls(gw_scope *root, samples *out, int rounds, long pause_us,
         double start = now_us();
         gw_scope *s = gw_scope_open(root);
         gw_rpc_sync(s, "w1", function, argument);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         if (i >= warm) samples_add(out, now_us() - start);
     }
 }
@@ -75,7 +75,7 @@ static void async_w64(gw_scope *root, samples *out) {
         for (int i = 0; i < WINDOW; i++) {
             if (scopes[i]) {
                 gw_wait(scopes[i], futures[i]);
-                gw_scope_merge(scopes[i]);
+                gw_scope_close_up(scopes[i]);
             }
             scopes[i] = gw_scope_open(root);
             futures[i] = gw_rpc_async(scopes[i], "w1", "bench_null", 1);
@@ -85,7 +85,7 @@ static void async_w64(gw_scope *root, samples *out) {
     for (int i = 0; i < WINDOW; i++) {
         if (!scopes[i]) continue;
         gw_wait(scopes[i], futures[i]);
-        gw_scope_merge(scopes[i]);
+        gw_scope_close_up(scopes[i]);
     }
 }
 
@@ -110,7 +110,7 @@ static void remote_to_here(gw_scope *root, samples *out) {
         double start = now_us();
         gw_scope *s = gw_scope_open(root);
         gw_to_here(s, gw_remote(s, "w1", "gw.add", x, 1));
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         if (i >= WARM) samples_add(out, now_us() - start);
     }
 }
@@ -125,7 +125,7 @@ static void create_delete(gw_scope *root, samples *out) {
         gw_scope *s = gw_scope_open(root);
         for (int i = 0; i < IN_FLIGHT; i++) refs[i] = gw_remote(s, "w1", "gw.add", x, 1);
         gw_to_here(s, refs[IN_FLIGHT - 1]);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         if (round > 1) samples_add(out, (now_us() - start) / IN_FLIGHT);
     }
 }
@@ -149,7 +149,7 @@ static void pipeline(gw_scope *root, samples *out, int64_t floats, int rounds) {
         gw_rref *c = gw_remote(s, "w3", "bench_add", gw_by_value(s, a), gw_by_value(s, b));
         gw_rref *d = gw_remote(s, "w4", "bench_add", gw_by_value(s, c), gw_by_value(s, b));
         gw_to_here(s, d);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         if (i >= warm) samples_add(out, now_us() - start);
     }
 }
@@ -171,7 +171,7 @@ static void create_delete_1000(gw_scope *root, samples *out) {
     double start = now_us();
     for (int i = 0; i < ROUNDS && gw_ok(root); i++) {
         gw_scope **slot = &held[i % HELD];
-        if (*slot) gw_scope_merge(*slot);
+        if (*slot) gw_scope_close_up(*slot);
         *slot = gw_scope_open(root);
         gw_remote(*slot, "w1", "gw.add", x, 1);
         if (i % HELD != HELD - 1) continue;
@@ -180,7 +180,7 @@ static void create_delete_1000(gw_scope *root, samples *out) {
         start = now_us();
     }
     for (int i = 0; i < HELD; i++)
-        if (held[i]) gw_scope_merge(held[i]);
+        if (held[i]) gw_scope_close_up(held[i]);
 }
 
 const bench_case rpc_cases[] = {

@@ -98,7 +98,7 @@ static void learn(gw_scope *root) {
         gw_backward(s, gw_mse(s, gw_module_call(s, model, x), y));
         gw_optimizer_step(s, opt);
         if ((step + 1) % 32 == 0) printf("step %d: %.4f\n", step + 1, evaluate(s, data, model));
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 
     gw_scope *attempt = gw_scope_open(root);  // closed, not merged: root stays clean

@@ -79,7 +79,7 @@ int main(int argc, char **argv) {
 
     gw_scope *root = gw_scope_open(NULL);
     gw_rpc_init(root,
-                (gw_rpc_options){ .name = "parent", .group = GW_GROUP_FOUND, .init_method = url });
+                (gw_rpc_options){ .name = "parent", .group = GW_GROUP_CREATE, .init_method = url });
     gw_watch *watch = gw_watch_open(root);
     start_worker(url, "worker1");
     pid_t victim = start_worker(url, "worker2");
@@ -96,7 +96,7 @@ int main(int argc, char **argv) {
             victim = 0;
         }
         left = take(s, tasks);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
     int64_t sum = 0;
     for (int i = 0; i < TASKS; i++) sum += tasks[i].result;

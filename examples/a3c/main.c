@@ -74,7 +74,7 @@ static double run_once(gw_scope *root, const options *o, int64_t seed) {
     if (gw_ok(s) && o->plot && !curve_plot(&progress, o->plot))
         gw_fail(s, GW_SYSTEM, "%s: %s", o->plot, strerror(errno));
     curve_close(&progress);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     return score;
 }
 

@@ -14,7 +14,7 @@ static void shrink(gw_scope *s, gw_module *actor) {
     gw_no_grad(plain);
     gw_tensor *last = gw_module_parameter_get(plain, actor, "4.weight");
     gw_copy(plain, last, gw_mul(plain, last, 0.1));
-    gw_scope_merge(plain);
+    gw_scope_close_up(plain);
 }
 
 // Of the actor: scores of actions, or the mean of the action. states: N S, result: N A.
@@ -27,9 +27,9 @@ gw_module *policy_open(gw_scope *s, const task *t) {
     gw_module *actor = tower(s, t->state_size, t->action_count ? t->action_count : 1);
     shrink(s, actor);
     if (!t->action_count) actor = gw_nn_sequential(s, actor, gw_nn_tanh(s));  // -1 to 1
-    gw_module_add(s, m, "actor", actor);
-    gw_module_add(s, m, "critic", tower(s, t->state_size, 1));
-    if (!t->action_count) gw_module_parameter_add(s, m, "log_std", gw_zeros(s, GW_F32, 1));
+    gw_module_register_module(s, m, "actor", actor);
+    gw_module_register_module(s, m, "critic", tower(s, t->state_size, 1));
+    if (!t->action_count) gw_module_register_parameter(s, m, "log_std", gw_zeros(s, GW_F32, 1));
     return m;
 }
 
@@ -44,7 +44,7 @@ decision policy_decide(gw_scope *s, const task *t, gw_module *policy, gw_tensor 
     if (t->action_count && greedy) {
         action = gw_argmax_along(s, scores, 1, false);
     } else if (t->action_count) {
-        action = gw_categorical_sample(s, gw_categorical_of_logits(s, scores));
+        action = gw_categorical_sample(s, gw_categorical_from_logits(s, scores));
     } else {
         action = gw_squeeze(s, scores, 1);
         gw_tensor *std = gw_exp(s, gw_module_parameter_get(s, policy, "log_std"));
@@ -58,7 +58,7 @@ decision policy_decide(gw_scope *s, const task *t, gw_module *policy, gw_tensor 
 gw_tensor *policy_loss(gw_scope *s, const task *t, gw_module *policy, experience e) {
     gw_tensor *log_prob, *entropy, *scores = gw_module_call(s, policy, e.states);
     if (t->action_count) {
-        gw_categorical choice = gw_categorical_of_logits(s, scores);
+        gw_categorical choice = gw_categorical_from_logits(s, scores);
         log_prob = gw_categorical_log_prob(s, choice, gw_to_dtype(s, e.actions, GW_I64));
         entropy = gw_mean(s, gw_categorical_entropy(s, choice));
     } else {  // the normal distribution's, without what is constant

@@ -79,7 +79,7 @@ experience player_rollout(gw_scope *s, player *p, gw_list *scores) {
             if (!before->ended) before->next_value = d.values[i];
         }
         if (step < t->rollout && gw_ok(now)) step_all(now, p, d, moments + step * p->count, scores);
-        gw_scope_merge(now);
+        gw_scope_close_up(now);
     }
     if (!gw_ok(s)) return (experience){ 0 };
     look_back(t, moments, p->count, numbers, numbers + n);
@@ -105,7 +105,7 @@ double player_evaluate(gw_scope *s, const task *t, gw_module *policy, int count)
             left -= over[i];
             if (over[i]) sum += p.environments[i].score;
         }
-        gw_scope_merge(now);
+        gw_scope_close_up(now);
     }
     return sum / count;
 }

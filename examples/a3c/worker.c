@@ -30,7 +30,7 @@ GW_FUNCTION(learn, GW_POOL, "rref, string, int, int, int, float, float, float") 
         gw_set(s, &weights,
                gw_list_of(step, gw_rpc_sync(step, server, "push", gradients, t.rollout * p.count,
                                             scores)));
-        gw_scope_merge(step);
+        gw_scope_close_up(step);
     }
     return gw_none();
 }

@@ -49,7 +49,7 @@ static void agent_open(gw_scope *own, agent *self, const gw_args *a) {
 
 // Samples an action for each of |states|, and remembers their log-probabilities.
 static gw_tensor *act(gw_scope *s, agent *self, gw_tensor *states, int place) {
-    gw_categorical choice = gw_categorical_of_probs(s, gw_module_call(s, self->policy, states));
+    gw_categorical choice = gw_categorical_from_probs(s, gw_module_call(s, self->policy, states));
     gw_tensor *actions = gw_categorical_sample(s, choice);
     gw_set(self->episode, &self->log_probs[place], gw_categorical_log_prob(s, choice, actions));
     self->log_prob_count++;
@@ -69,7 +69,7 @@ static void answer_all(agent *self) {
         gw_future_set(s, self->actions, actions);
     else
         gw_future_fail(s, self->actions, GW_REMOTE, "%s", gw_scope_error(s)->text);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     gw_set(self->own, &self->actions, gw_future_open(self->own));
     self->waiting_count = 0;
 }
@@ -131,7 +131,7 @@ static void learn(gw_scope *s, agent *self, gw_tensor *returns) {
     gw_optimizer_step(s, self->optimizer);
     memset(self->log_probs, 0, (size_t)self->log_prob_count * sizeof(gw_tensor *));
     self->log_prob_count = 0;
-    gw_scope_merge(self->episode);
+    gw_scope_close_up(self->episode);
     self->episode = gw_scope_open(self->own);
 }
 
@@ -154,7 +154,7 @@ bool agent_learn(gw_scope *root, const options *o, curve *progress) {
                                      (int)++episode, reward, running);
         if (gw_ok(s)) curve_add(progress, running, line);
         if (gw_ok(s) && (episode % 10 == 0 || running >= goal)) curve_say(progress, line);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
     if (gw_ok(root))
         printf("%d observers, answered %s: %.0f steps a second\n", n,

@@ -43,7 +43,7 @@ GW_METHOD(observer, play, GW_POOL, "rref, string, int, float") {  // agent, its 
             episodes++;
             reset(step, self);
         }
-        gw_scope_merge(step);
+        gw_scope_close_up(step);
     }
     gw_list *pair = gw_list_open(s);
     gw_list_add(s, pair, rewards);

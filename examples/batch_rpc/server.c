@@ -81,9 +81,9 @@ GW_FUNCTION(train, GW_POOL,
             gw_set(s, &weights,
                    gw_list_of(step, gw_rpc_sync(step, ps, "update_and_fetch_model",
                                                 gradients_of(step, model))));
-            gw_scope_merge(step);
+            gw_scope_close_up(step);
         }
-        gw_scope_merge(pass);
+        gw_scope_close_up(pass);
     }
     return gw_none();
 }
@@ -120,7 +120,7 @@ bool server_learn(gw_scope *root, const options *o, curve *progress) {
             gw_format(s, "epoch %3d  test accuracy %.1f %%", (int)(epoch + epochs), accuracy * 100);
         if (gw_ok(s)) curve_add(progress, accuracy, line);
         if (gw_ok(s)) curve_say(progress, line);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
     double seconds = now_s() - since_s;
     double gradients = (double)(d.train.count / trainers / o->batch * o->epochs * trainers);

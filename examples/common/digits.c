@@ -91,7 +91,7 @@ digits_split digits_load(gw_scope *s, const char *path) {
     all = digits_shuffled(once, all);
     digits_split d = { .test = digits_slice(s, all, 0, DIGITS_TEST_COUNT),
                        .train = digits_slice(s, all, DIGITS_TEST_COUNT, count) };
-    gw_scope_merge(once);
+    gw_scope_close_up(once);
     return d;
 }
 
@@ -120,9 +120,9 @@ double digits_train_epoch(gw_scope *s, gw_module *model, gw_optimizer *opt, digi
         gw_backward(step, loss);
         gw_optimizer_step(step, opt);
         loss_sum += gw_item(step, loss) * (end - start);
-        gw_scope_merge(step);
+        gw_scope_close_up(step);
     }
-    gw_scope_merge(epoch);
+    gw_scope_close_up(epoch);
     return loss_sum / d.count;
 }
 
@@ -131,6 +131,6 @@ double digits_accuracy(gw_scope *s, gw_module *model, digits d) {
     gw_no_grad(look);
     gw_tensor *guess = gw_argmax_along(look, gw_module_call(look, model, d.images), 1, false);
     double hits = gw_item(look, gw_sum(look, gw_eq(look, guess, d.labels)));
-    gw_scope_merge(look);
+    gw_scope_close_up(look);
     return hits / d.count;
 }

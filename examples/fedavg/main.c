@@ -86,7 +86,7 @@ static double train_centrally(gw_scope *root, const options *o, int64_t width, d
     for (int64_t epoch = 0; epoch < epochs && gw_ok(s); epoch++)
         digits_train_epoch(s, model, opt, d.train, (int)o->batch);
     double accuracy = digits_accuracy(s, model, d.test);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     return accuracy;
 }
 
@@ -133,7 +133,7 @@ static void run_round(gw_scope *root, gw_rref *me, int round, processes *p, digi
         if (gw_ok(s) && (round % (1 + o->rounds / 20) == 0 || round == o->rounds))
             curve_say(progress, line);
     }
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void print_costs(const costs *c) {
@@ -161,7 +161,7 @@ static void compare(gw_scope *root, gw_rref *me, const options *o, digits_split 
                accuracy * 100, central * 100);
     }
     if (self) server_farewell(s, self);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void learn(gw_scope *root, const options *o, processes *p) {
@@ -194,7 +194,7 @@ int main(int argc, char **argv) {
     gw_scope *root = gw_scope_open(NULL);
     gw_seed(root, (uint64_t)o.seed);
     gw_rpc_init(
-        root, (gw_rpc_options){ .name = "server", .group = GW_GROUP_FOUND, .init_method = p.url });
+        root, (gw_rpc_options){ .name = "server", .group = GW_GROUP_CREATE, .init_method = p.url });
     if (gw_ok(root)) learn(root, &o, &p);
     if (gw_ok(root)) gw_rpc_shutdown(root);  // else clients find the server gone
     if (!o.at) unlink(path);

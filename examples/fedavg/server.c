@@ -75,7 +75,7 @@ void server_await(gw_scope *s, server *self, int64_t number, int64_t timeout_s) 
         gw_set(self->own, &self->arrival, gw_future_open(self->own));
         gw_wait(wait, self->arrival);  // meanwhile clients have their turns
     }
-    gw_scope_merge(wait);
+    gw_scope_close_up(wait);
 }
 
 static int by_number(const void *a, const void *b) {
@@ -122,7 +122,7 @@ static void add_answer(gw_scope *s, average *total, gw_map *answer, round_report
     total->count += count;
     report->updates++;
     if (seconds > report->computing_s) report->computing_s = seconds;
-    gw_scope_merge(one);
+    gw_scope_close_up(one);
 }
 
 // New weights are the average of those that came (FedAvg), or a step along the average gradient (FedSGD).

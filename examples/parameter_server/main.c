@@ -140,9 +140,9 @@ GW_FUNCTION(train, GW_POOL, "rref, string, any, int, int") {
                 step_apart(step, ps, batch, model);
             else
                 step_through(step, ps, batch);
-            gw_scope_merge(step);
+            gw_scope_close_up(step);
         }
-        gw_scope_merge(pass);
+        gw_scope_close_up(pass);
     }
     if (apart) gw_rpc_sync(s, ps, "pull");  // comes behind the last push
     return gw_none();
@@ -176,7 +176,7 @@ static int run_server(gw_scope *root, const options *o) {
         gw_rpc_sync_all_with(s, call, workers + 1, count - 1, "train", ps, o->form,
                              gw_value_of(o->data), o->epochs, o->batch);
     int code = gw_ok(s) ? finish(s, ps, o) : 1;
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     return code;
 }
 

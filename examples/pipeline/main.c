@@ -100,7 +100,7 @@ typedef struct unsplit {
 static unsplit unsplit_open(gw_scope *s, const options *o) {
     unsplit u = { 0 };
     for (int i = 0; i < STAGES; i++) u.stages[i] = stage_model(s, o, i);
-    u.model = gw_nn_sequential_of(s, u.stages, STAGES);
+    u.model = gw_nn_sequential_with(s, u.stages, STAGES);
     u.optimizer = stage_optimizer(s, o, u.model);
     return u;
 }
@@ -152,13 +152,13 @@ static void learn(gw_scope *root, const pipeline *p, unsplit *u, digits_split d,
             loss += step_loss / steps;
             if (o->check && unsplit_step(t, o, u, batch) != step_loss && gw_ok(t))
                 gw_fail(t, GW_MISMATCH, "the loss differs from that of the unsplit model");
-            gw_scope_merge(t);
+            gw_scope_close_up(t);
         }
         const char *line = gw_format(s, "epoch %3d  loss %.4f", epoch, loss);
         if (gw_ok(s)) curve_add(progress, loss, line);
         if (gw_ok(s) && (epoch % (1 + o->epochs / 10) == 0 || epoch == o->epochs))
             curve_say(progress, line);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -187,7 +187,7 @@ static void run_pipeline(gw_scope *root, const options *o) {
     if (gw_ok(root) && o->stats) print_stats(root, &p, steps);
     gw_scope *s = gw_scope_open(root);
     fetch(s, &p, u.model, o->check);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     double accuracy = digits_accuracy(root, u.model, d.test);
     if (gw_ok(root))
         printf("test accuracy: %.2f %% (%s, %.2f ms a step)\n", accuracy * 100, o->schedule,

@@ -33,7 +33,7 @@ gw_module *stage_model(gw_scope *s, const options *o, int number) {
     else
         m = gw_nn_linear(seeded, o->width, DIGITS_CLASSES);
     gw_keep(s, m);
-    gw_scope_merge(seeded);
+    gw_scope_close_up(seeded);
     return m;
 }
 

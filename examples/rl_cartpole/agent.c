@@ -23,7 +23,7 @@ static void agent_open(gw_scope *own, agent *self, const gw_args *a) {
 }
 
 static void agent_close(agent *self) {
-    gw_scope_merge(self->episode);
+    gw_scope_close_up(self->episode);
 }
 
 static track *track_of(gw_scope *s, agent *self, int64_t id) {
@@ -37,7 +37,7 @@ GW_METHOD(agent, select_action, GW_INLINE, "int, tensor") {
     track *t = track_of(s, self, gw_arg_int(s, a, 0));
     if (!t || t->action_count == CARTPOLE_STEPS_MAX) return gw_none();
     gw_tensor *state = gw_unsqueeze(s, gw_arg_tensor(s, a, 1), 0);
-    gw_categorical choice = gw_categorical_of_probs(s, gw_module_call(s, self->policy, state));
+    gw_categorical choice = gw_categorical_from_probs(s, gw_module_call(s, self->policy, state));
     gw_tensor *action = gw_categorical_sample(s, choice);
     gw_tensor *log_prob = gw_categorical_log_prob(s, choice, action);
     t->log_probs[t->action_count++] = gw_keep(self->episode, log_prob);
@@ -94,7 +94,7 @@ double agent_finish_episode(gw_scope *s, agent *self) {
     gw_backward(s, loss);
     gw_optimizer_step(s, self->optimizer);
 
-    gw_scope_merge(self->episode);
+    gw_scope_close_up(self->episode);
     self->episode = gw_scope_open(self->own);
     return least;
 }

@@ -34,7 +34,7 @@ static bool train(gw_scope *root, const options *o, progress *p) {
                                  episode % o->log_interval == 0);
             if (solved) printf("Solved! Running reward is now %.13g!\n", self->running_reward);
         }
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
     return solved;
 }

@@ -31,7 +31,7 @@ GW_METHOD(observer, run_episode, GW_POOL, "rref") {
             step, gw_rpc_sync(step, agent, "select_action", self->id, gw_from(step, state, 4)));
         double reward = cartpole_step(&self->env, (int)action, &done);
         gw_rpc_sync(step, agent, "report_reward", self->id, reward);
-        gw_scope_merge(step);
+        gw_scope_close_up(step);
     }
     return gw_none();
 }

@@ -48,6 +48,6 @@ double text_bigram_perplexity(gw_scope *s, const text *t) {
     double sum = 0;
     for (int64_t i = 0; i + 1 < t->held_out.count && gw_ok(own); i++)
         sum -= log(probability(&c, t->held_out.ids[i], t->held_out.ids[i + 1]));
-    gw_scope_merge(own);
+    gw_scope_close_up(own);
     return exp(sum / (double)(t->held_out.count - 1));
 }

@@ -65,9 +65,9 @@ static double train_epoch(gw_scope *root, const options *o, rnn_model m, gw_opti
         gw_set(epoch, &state.h, gw_detach(s, next.h));
         gw_set(epoch, &state.c, gw_detach(s, next.c));
         loss_sum += gw_item(s, loss) * (double)b.count;
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
-    gw_scope_merge(epoch);
+    gw_scope_close_up(epoch);
     return loss_sum / (double)end;
 }
 
@@ -87,10 +87,10 @@ static double perplexity(gw_scope *root, rnn_model m, words w, int64_t words) {
         loss_sum += gw_item(s, loss_of(s, m, b, words, &next)) * (double)b.count;
         gw_set(look, &state.h, next.h);
         gw_set(look, &state.c, next.c);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
     model_train(look, m);
-    gw_scope_merge(look);
+    gw_scope_close_up(look);
     return exp(loss_sum / (double)(w.count - 1));
 }
 
@@ -101,16 +101,16 @@ static void save(gw_scope *root, const char *path, rnn_model m) {
     gw_map_put(s, all, "rnn", gw_module_state_dict(s, m.rnn));
     gw_map_put(s, all, "dec", gw_module_state_dict(s, m.dec));
     gw_checkpoint_save(s, path, all);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void load(gw_scope *root, const char *path, rnn_model m) {
     gw_scope *s = gw_scope_open(root);
     gw_map *all = gw_checkpoint_load(s, path);
-    gw_module_load(s, m.emb, gw_map_of(s, gw_map_get(s, all, "emb")));
-    gw_module_load(s, m.rnn, gw_map_of(s, gw_map_get(s, all, "rnn")));
-    gw_module_load(s, m.dec, gw_map_of(s, gw_map_get(s, all, "dec")));
-    gw_scope_merge(s);
+    gw_module_load_state_dict(s, m.emb, gw_map_of(s, gw_map_get(s, all, "emb")));
+    gw_module_load_state_dict(s, m.rnn, gw_map_of(s, gw_map_get(s, all, "rnn")));
+    gw_module_load_state_dict(s, m.dec, gw_map_of(s, gw_map_get(s, all, "dec")));
+    gw_scope_close_up(s);
 }
 
 static void print_stats(gw_scope *s, int64_t steps) {
@@ -158,7 +158,7 @@ static void learn_text(gw_scope *root, const options *o) {
                                      epoch, seconds, exp(loss), reached);
         if (gw_ok(s)) curve_add(&progress, reached, line);
         if (gw_ok(s)) curve_say(&progress, line);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
     int64_t steps = gw_optimizer_steps(opt);
     if (gw_ok(root) && o->stats) print_stats(root, steps ? steps : 1);
@@ -195,7 +195,7 @@ static void learn_tiny(gw_scope *root, const options *o) {
             gw_optimizer_step(s, opt);
             gw_set(root, &state.h, gw_detach(s, next.h));
             gw_set(root, &state.c, gw_detach(s, next.c));
-            gw_scope_merge(s);
+            gw_scope_close_up(s);
         }
         if (o->save) save(root, o->save, m);
         if (gw_ok(root)) printf("Training epoch %d\n", epoch);

@@ -9,7 +9,7 @@ static void start_uniform(gw_scope *s, gw_module *m, const char *name) {
     gw_tensor *weight = gw_module_parameter_get(plain, m, name);
     gw_tensor *noise = gw_rand(plain, GW_F32, gw_size(weight, 0), gw_size(weight, 1));
     gw_copy(plain, weight, gw_mul(plain, gw_sub(plain, noise, 0.5), 0.2));
-    gw_scope_merge(plain);
+    gw_scope_close_up(plain);
 }
 
 static gw_module *embedding_table_open(gw_scope *own,

@@ -10,7 +10,7 @@
 //         gw_tensor *loss = gw_mse(s, gw_mul(s, w, x), target);
 //         gw_backward(s, loss);
 //         gw_print(s, gw_grad(s, w));                  // d loss / d w
-//         gw_scope_merge(s);                           // gradients go with the scope: no zero_grad
+//         gw_scope_close_up(s);                           // gradients go with the scope: no zero_grad
 //     }
 //
 // A leaf is a tensor that no recorded operator made. Several passes in one scope add up; passes in
@@ -82,8 +82,8 @@ GW_API void gw_backward_roots(gw_scope *s, gw_tensor *const *roots, int count,
 typedef gw_tensor *gw_grad_hook(gw_scope *s, gw_tensor *grad, void *context);
 
 // The number by which the hook is removed. |context| must live as long as the graph. INVALID if |x| needs no gradient.
-GW_API int gw_grad_hook_add(gw_scope *s, gw_tensor *x, gw_grad_hook *hook, void *context);
-GW_API void gw_grad_hook_remove(gw_scope *s, gw_tensor *x, int hook);  // NOT_FOUND
+GW_API int gw_register_hook(gw_scope *s, gw_tensor *x, gw_grad_hook *hook, void *context);
+GW_API void gw_remove_hook(gw_scope *s, gw_tensor *x, int hook);  // NOT_FOUND
 
 // ---- Gradients ----------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@
 //     gw_checkpoint_save(s, "run.safetensors", all);
 //
 //     gw_map *all = gw_checkpoint_load(s, "run.safetensors");
-//     gw_module_load(s, model, gw_map_of(s, gw_map_get(s, all, "model")));
+//     gw_module_load_state_dict(s, model, gw_map_of(s, gw_map_get(s, all, "model")));
 //     step = gw_int_of(s, gw_map_get(s, all, "step"));
 //
 // The file is a safetensors file (https://github.com/huggingface/safetensors), for which other programs have readers: eight

@@ -8,7 +8,7 @@
 //     gw_backward(s, gw_mse(s, y, target));                                     // through ps and back
 //     gw_print(s, gw_rref_grad(s, weight));                                     // a reference to that weight
 //     gw_optimizer_step(s, opt);
-//     gw_scope_merge(s);                                                        // gradients go, on every worker
+//     gw_scope_close_up(s);                                                        // gradients go, on every worker
 //
 // Gradients belong to the scope given to gw_backward, on every worker: a function that is called in that scope on another
 // worker has them from gw_grad and gw_grads_get in its own scope. Passes in different scopes never mix, whatever weights they share.

@@ -2,7 +2,7 @@
 //
 // A group is founded by one worker and joined by others, at any time; a worker may leave it, or die, and the others go on:
 //
-//     gw_rpc_init(root, (gw_rpc_options){ .name = "boss", .group = GW_GROUP_FOUND });     // the others: GW_GROUP_JOIN
+//     gw_rpc_init(root, (gw_rpc_options){ .name = "boss", .group = GW_GROUP_CREATE });     // the others: GW_GROUP_JOIN
 //     gw_watch *w = gw_watch_open(root);
 //     while (gw_ok(root)) {
 //         gw_member_event e = gw_watch_next(root, w);                         // waits; gw_watch_ready would not
@@ -10,7 +10,7 @@
 //     }
 //
 // A job of a world size has the same events, but JOINED. A worker that was killed is dead within a second, a silent one
-// (stopped, or cut off) within 7 s, or 31 s if nothing was ever heard of it; before, it is SUSPECTED, and TRUSTED again if
+// (stopped, or cut off) within 7 s, or 31 s if nothing was ever heard of it; before, it is SUSPECTED, and RECOVERED if
 // it is heard after all. Who was taken for dead stays so: it finds itself FENCED, and may join anew, by gw_rpc_init on
 // another scope. Then it is another member, with a rank of its own; the same name may be used again, and means the newest
 // member with it.
@@ -35,7 +35,7 @@ typedef enum gw_member_event_kind {
     GW_MEMBER_NONE = 0,  // the scope has failed
     GW_MEMBER_JOINED,
     GW_MEMBER_SUSPECTED,  // not heard for some seconds
-    GW_MEMBER_TRUSTED,    // heard again
+    GW_MEMBER_RECOVERED,  // heard again
     GW_MEMBER_LEFT,       // by its own will: gw_rpc_leave, gw_rpc_shutdown, or its scope was closed
     GW_MEMBER_DIED
 } gw_member_event_kind;

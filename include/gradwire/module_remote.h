@@ -17,7 +17,7 @@
 //     gw_lstm_result r = gw_nn_lstm_call(s, there, x, h0, c0);
 //
 // gw_parameters and gw_module_named_parameters give references to its parameters, one for each; state_dict copies its values to
-// here and gw_module_load sends others; hooks run here, around the call. It may be a part of a module that is here, such as a
+// here and gw_module_load_state_dict sends others; hooks run here, around the call. It may be a part of a module that is here, such as a
 // gw_nn_sequential. What is on the other worker is not found here: gw_module_child and gw_module_parameter_get say so.
 //
 // A class of the program's own is a function that makes a module of its arguments; methods may be added to it, which are called
@@ -56,7 +56,7 @@ GW_API gw_module *gw_module_remote_values(gw_scope *s, gw_call_options options, 
                                           const char *class_name, int count, const gw_value *args);
 
 // The module behind a reference that gw_module_rref gave, here or on another worker: several workers use one module.
-GW_API gw_module *gw_module_of_rref(gw_scope *s, gw_rref *rref);
+GW_API gw_module *gw_module_from_rref(gw_scope *s, gw_rref *rref);
 
 // The reference to a remote module, borrowed from |m|; INVALID for one that is here.
 GW_API gw_rref *gw_module_rref(gw_scope *s, const gw_module *m);

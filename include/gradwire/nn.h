@@ -17,8 +17,8 @@
 //     }
 //
 //     gw_module *policy = gw_module_open(root, "policy", policy_forward, NULL);
-//     gw_module_add(root, policy, "affine1", gw_nn_linear(root, 4, 128));
-//     gw_module_add(root, policy, "affine2", gw_nn_linear(root, 128, 2));
+//     gw_module_register_module(root, policy, "affine1", gw_nn_linear(root, 4, 128));
+//     gw_module_register_module(root, policy, "affine2", gw_nn_linear(root, 128, 2));
 //     gw_print(root, gw_module_parameter_get(root, policy, "affine1.weight"));
 //
 // Ownership: a module belongs to the scope that made it, and holds a count on its parts.
@@ -67,7 +67,7 @@ GW_API gw_module *gw_nn_flatten(gw_scope *s);
 GW_API gw_module *gw_nn_flatten_dims(gw_scope *s, int first, int last);
 
 // gw_nn_sequential(s, module, ...) calls one after the other; their names are "0", "1", ...
-GW_API gw_module *gw_nn_sequential_of(gw_scope *s, gw_module *const *modules, int count);
+GW_API gw_module *gw_nn_sequential_with(gw_scope *s, gw_module *const *modules, int count);
 
 // ---- Normalisation ------------------------------------------------------------------------------
 // In options 0 means the default, here and below; where a default is not 0 and 0 is meant, say -1.
@@ -287,13 +287,14 @@ GW_API void *gw_module_state(const gw_module *m);
 GW_API const char *gw_module_name(const gw_module *m);
 
 // Adds a part under |name|, which has no '.'. DUPLICATE if the name is taken.
-GW_API void gw_module_add(gw_scope *s, gw_module *m, const char *name, gw_module *child);
+GW_API void gw_module_register_module(gw_scope *s, gw_module *m, const char *name,
+                                      gw_module *child);
 
 // Adds |x|, a leaf, which from now on requires a gradient.
-GW_API void gw_module_parameter_add(gw_scope *s, gw_module *m, const char *name, gw_tensor *x);
+GW_API void gw_module_register_parameter(gw_scope *s, gw_module *m, const char *name, gw_tensor *x);
 
 // Adds |x|, which is state but no parameter: a running mean, a count. It wants no gradient.
-GW_API void gw_module_buffer_add(gw_scope *s, gw_module *m, const char *name, gw_tensor *x);
+GW_API void gw_module_register_buffer(gw_scope *s, gw_module *m, const char *name, gw_tensor *x);
 
 // ---- Training and evaluation --------------------------------------------------------------------
 
@@ -306,7 +307,7 @@ GW_API bool gw_module_is_training(const gw_module *m);
 
 // gw_parameters(s, module, ...): the parameters of all of them in the order in which they were added,
 // a module's own before those of its parts; each once.
-GW_API gw_list *gw_parameters_of(gw_scope *s, gw_module *const *modules, int count);
+GW_API gw_list *gw_parameters_with(gw_scope *s, gw_module *const *modules, int count);
 
 // The same of |m| by name, as gw_module_parameter_name says it; a shared one has all its names.
 GW_API gw_map *gw_module_named_parameters(gw_scope *s, gw_module *m);
@@ -338,34 +339,36 @@ GW_API gw_map *gw_module_state_dict(gw_scope *s, gw_module *m);
 // Gives |m| the values in |state|, which has a tensor of the same shape and dtype for each name, and
 // no other: torch's load_state_dict. INVALID names what is missing, unexpected or different; then
 // nothing has changed.
-GW_API void gw_module_load(gw_scope *s, gw_module *m, gw_map *state);
+GW_API void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state);
 
-typedef struct gw_module_load_options {
+typedef struct gw_module_load_state_dict_options {
     bool partial;  // names may be missing, or be of nothing here: torch's strict=False
-} gw_module_load_options;
+} gw_module_load_state_dict_options;
 
-GW_API void gw_module_load_with(gw_scope *s, gw_module *m, gw_map *state,
-                                gw_module_load_options options);
+GW_API void gw_module_load_state_dict_with(gw_scope *s, gw_module *m, gw_map *state,
+                                           gw_module_load_state_dict_options options);
 
 // ---- Hooks --------------------------------------------------------------------------------------
 // Run by each call of |m|, in the order in which they were added: some before its forward,
 // given the input |x|, others after it, given |x| and the output |y|. What a hook returns takes the
 // place of |x|, or |y|; NULL leaves it. Of gw_nn_lstm_call and others that take and give several tensors, |x| is the first
 // input and |y| the first output.
-typedef gw_tensor *gw_module_pre_hook(gw_scope *s, gw_module *m, gw_tensor *x, void *context);
-typedef gw_tensor *gw_module_hook(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y,
-                                  void *context);
+typedef gw_tensor *gw_module_forward_pre_hook(gw_scope *s, gw_module *m, gw_tensor *x,
+                                              void *context);
+typedef gw_tensor *gw_module_forward_hook(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y,
+                                          void *context);
 
 // The number by which the hook is removed. |context| must live as long.
-GW_API int gw_module_pre_hook_add(gw_scope *s, gw_module *m, gw_module_pre_hook *hook,
-                                  void *context);
-GW_API int gw_module_hook_add(gw_scope *s, gw_module *m, gw_module_hook *hook, void *context);
-GW_API void gw_module_hook_remove(gw_scope *s, gw_module *m, int hook);  // NOT_FOUND
+GW_API int gw_module_register_forward_pre_hook(gw_scope *s, gw_module *m,
+                                               gw_module_forward_pre_hook *hook, void *context);
+GW_API int gw_module_register_forward_hook(gw_scope *s, gw_module *m, gw_module_forward_hook *hook,
+                                           void *context);
+GW_API void gw_module_remove_hook(gw_scope *s, gw_module *m, int hook);  // NOT_FOUND
 
 // ---- Categorical distributions ------------------------------------------------------------------
 // A choice among C classes, as torch.distributions.Categorical; a plain value:
 //
-//     gw_categorical choice = gw_categorical_of_probs(s, p);        // p: N C, or C
+//     gw_categorical choice = gw_categorical_from_probs(s, p);        // p: N C, or C
 //     gw_tensor *action = gw_categorical_sample(s, choice);         // N
 //     gw_tensor *loss = gw_neg(s, gw_mul(s, gw_categorical_log_prob(s, choice, action), reward));
 typedef struct gw_categorical {
@@ -374,8 +377,8 @@ typedef struct gw_categorical {
 } gw_categorical;
 
 // |probs|, |logits|: ... C. Probabilities are not negative, and not all 0.
-GW_API gw_categorical gw_categorical_of_probs(gw_scope *s, gw_tensor *probs);
-GW_API gw_categorical gw_categorical_of_logits(gw_scope *s, gw_tensor *logits);
+GW_API gw_categorical gw_categorical_from_probs(gw_scope *s, gw_tensor *probs);
+GW_API gw_categorical gw_categorical_from_logits(gw_scope *s, gw_tensor *logits);
 
 GW_API gw_tensor *gw_categorical_sample(gw_scope *s,
                                         gw_categorical c);  // i64, without the last dim
@@ -386,19 +389,19 @@ GW_API gw_tensor *gw_categorical_entropy(gw_scope *s, gw_categorical c);
 }
 template <class... M> gw_module *gw_nn_sequential(gw_scope *s, M... modules) {
     gw_module *const all[] = { modules... };
-    return gw_nn_sequential_of(s, all, static_cast<int>(sizeof...(M)));
+    return gw_nn_sequential_with(s, all, static_cast<int>(sizeof...(M)));
 }
 template <class... M> gw_list *gw_parameters(gw_scope *s, M... modules) {
     gw_module *const all[] = { modules... };
-    return gw_parameters_of(s, all, static_cast<int>(sizeof...(M)));
+    return gw_parameters_with(s, all, static_cast<int>(sizeof...(M)));
 }
 #else
 #define GW_MODULES(...) ((gw_module *const[]){ __VA_ARGS__ })
 #define GW_MODULES_COUNT(...) ((int)(sizeof GW_MODULES(__VA_ARGS__) / sizeof(gw_module *)))
 #define gw_nn_sequential(s, ...)                                                                   \
-    gw_nn_sequential_of((s), GW_MODULES(__VA_ARGS__), GW_MODULES_COUNT(__VA_ARGS__))
+    gw_nn_sequential_with((s), GW_MODULES(__VA_ARGS__), GW_MODULES_COUNT(__VA_ARGS__))
 #define gw_parameters(s, ...)                                                                      \
-    gw_parameters_of((s), GW_MODULES(__VA_ARGS__), GW_MODULES_COUNT(__VA_ARGS__))
+    gw_parameters_with((s), GW_MODULES(__VA_ARGS__), GW_MODULES_COUNT(__VA_ARGS__))
 #endif
 
 #endif

@@ -19,12 +19,12 @@ extern "C" {
 #endif
 
 // ---- Views and shapes ---------------------------------------------------------------------------------------------
-GW_API gw_tensor *gw_reshape_to(gw_scope *s, gw_tensor *x,
-                                gw_shape shape);  // one size may be -1; copies if it must
-GW_API gw_tensor *gw_view_to(gw_scope *s, gw_tensor *x,
-                             gw_shape shape);  // the same, but never copies: INVALID
-GW_API gw_tensor *gw_expand_to(gw_scope *s, gw_tensor *x, gw_shape shape);  // -1 keeps a size
-GW_API gw_tensor *gw_permute_by(gw_scope *s, gw_tensor *x, gw_shape dims);
+GW_API gw_tensor *gw_reshape_with(gw_scope *s, gw_tensor *x,
+                                  gw_shape shape);  // one size may be -1; copies if it must
+GW_API gw_tensor *gw_view_with(gw_scope *s, gw_tensor *x,
+                               gw_shape shape);  // the same, but never copies: INVALID
+GW_API gw_tensor *gw_expand_with(gw_scope *s, gw_tensor *x, gw_shape shape);  // -1 keeps a size
+GW_API gw_tensor *gw_permute_with(gw_scope *s, gw_tensor *x, gw_shape dims);
 GW_API gw_tensor *gw_transpose(gw_scope *s, gw_tensor *x, int dim0, int dim1);
 GW_API gw_tensor *gw_slice(gw_scope *s, gw_tensor *x, int dim, int64_t start, int64_t end,
                            int64_t step);
@@ -38,20 +38,20 @@ GW_API gw_tensor *gw_cat(gw_scope *s, gw_tensor *const *xs, int count, int dim);
 GW_API gw_tensor *gw_stack(gw_scope *s, gw_tensor *const *xs, int count, int dim);
 
 // ---- Arithmetic, broadcast and promoted ---------------------------------------------------------------------------
-GW_API gw_tensor *gw_add_values(gw_scope *s, gw_value a, gw_value b);
-GW_API gw_tensor *gw_sub_values(gw_scope *s, gw_value a, gw_value b);
-GW_API gw_tensor *gw_mul_values(gw_scope *s, gw_value a, gw_value b);
-GW_API gw_tensor *gw_div_values(gw_scope *s, gw_value a, gw_value b);  // true division
-GW_API gw_tensor *gw_pow_values(gw_scope *s, gw_value a, gw_value b);
-GW_API gw_tensor *gw_maximum_values(gw_scope *s, gw_value a, gw_value b);
-GW_API gw_tensor *gw_minimum_values(gw_scope *s, gw_value a, gw_value b);
-GW_API gw_tensor *gw_eq_values(gw_scope *s, gw_value a, gw_value b);  // comparisons give bool
-GW_API gw_tensor *gw_ne_values(gw_scope *s, gw_value a, gw_value b);
-GW_API gw_tensor *gw_lt_values(gw_scope *s, gw_value a, gw_value b);
-GW_API gw_tensor *gw_le_values(gw_scope *s, gw_value a, gw_value b);
-GW_API gw_tensor *gw_gt_values(gw_scope *s, gw_value a, gw_value b);
-GW_API gw_tensor *gw_ge_values(gw_scope *s, gw_value a, gw_value b);
-GW_API gw_tensor *gw_where_values(gw_scope *s, gw_tensor *condition, gw_value a, gw_value b);
+GW_API gw_tensor *gw_add_with(gw_scope *s, gw_value a, gw_value b);
+GW_API gw_tensor *gw_sub_with(gw_scope *s, gw_value a, gw_value b);
+GW_API gw_tensor *gw_mul_with(gw_scope *s, gw_value a, gw_value b);
+GW_API gw_tensor *gw_div_with(gw_scope *s, gw_value a, gw_value b);  // true division
+GW_API gw_tensor *gw_pow_with(gw_scope *s, gw_value a, gw_value b);
+GW_API gw_tensor *gw_maximum_with(gw_scope *s, gw_value a, gw_value b);
+GW_API gw_tensor *gw_minimum_with(gw_scope *s, gw_value a, gw_value b);
+GW_API gw_tensor *gw_eq_with(gw_scope *s, gw_value a, gw_value b);  // comparisons give bool
+GW_API gw_tensor *gw_ne_with(gw_scope *s, gw_value a, gw_value b);
+GW_API gw_tensor *gw_lt_with(gw_scope *s, gw_value a, gw_value b);
+GW_API gw_tensor *gw_le_with(gw_scope *s, gw_value a, gw_value b);
+GW_API gw_tensor *gw_gt_with(gw_scope *s, gw_value a, gw_value b);
+GW_API gw_tensor *gw_ge_with(gw_scope *s, gw_value a, gw_value b);
+GW_API gw_tensor *gw_where_with(gw_scope *s, gw_tensor *condition, gw_value a, gw_value b);
 
 // ---- One number at a time -----------------------------------------------------------------------------------------
 GW_API gw_tensor *gw_neg(gw_scope *s, gw_tensor *x);
@@ -276,7 +276,7 @@ GW_API bool gw_allclose(gw_scope *s, gw_tensor *a, gw_tensor *b, double relative
 }
 #define GW_BINARY(name)                                                                            \
     template <class Left, class Right> gw_tensor *gw_##name(gw_scope *s, Left a, Right b) {        \
-        return gw_##name##_values(s, gw_value_of(a), gw_value_of(b));                              \
+        return gw_##name##_with(s, gw_value_of(a), gw_value_of(b));                                \
     }
 GW_BINARY(add)
 GW_BINARY(sub)
@@ -294,17 +294,17 @@ GW_BINARY(ge)
 #undef GW_BINARY
 template <class Left, class Right>
 gw_tensor *gw_where(gw_scope *s, gw_tensor *condition, Left a, Right b) {
-    return gw_where_values(s, condition, gw_value_of(a), gw_value_of(b));
+    return gw_where_with(s, condition, gw_value_of(a), gw_value_of(b));
 }
 #define GW_SHAPED(name)                                                                            \
     template <class... Sizes> gw_tensor *gw_##name(gw_scope *s, gw_tensor *x, Sizes... sizes) {    \
         const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };                                 \
         return GW_SHAPED_##name(s, x, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });          \
     }
-#define GW_SHAPED_reshape gw_reshape_to
-#define GW_SHAPED_view gw_view_to
-#define GW_SHAPED_expand gw_expand_to
-#define GW_SHAPED_permute gw_permute_by
+#define GW_SHAPED_reshape gw_reshape_with
+#define GW_SHAPED_view gw_view_with
+#define GW_SHAPED_expand gw_expand_with
+#define GW_SHAPED_permute gw_permute_with
 GW_SHAPED(reshape)
 GW_SHAPED(view)
 GW_SHAPED(expand)
@@ -322,25 +322,24 @@ GW_LOSS(bce_with_logits)
 GW_LOSS(smooth_l1)
 #undef GW_LOSS
 #else
-#define gw_add(s, a, b) gw_add_values((s), gw_value_of(a), gw_value_of(b))
-#define gw_sub(s, a, b) gw_sub_values((s), gw_value_of(a), gw_value_of(b))
-#define gw_mul(s, a, b) gw_mul_values((s), gw_value_of(a), gw_value_of(b))
-#define gw_div(s, a, b) gw_div_values((s), gw_value_of(a), gw_value_of(b))
-#define gw_pow(s, a, b) gw_pow_values((s), gw_value_of(a), gw_value_of(b))
-#define gw_maximum(s, a, b) gw_maximum_values((s), gw_value_of(a), gw_value_of(b))
-#define gw_minimum(s, a, b) gw_minimum_values((s), gw_value_of(a), gw_value_of(b))
-#define gw_eq(s, a, b) gw_eq_values((s), gw_value_of(a), gw_value_of(b))
-#define gw_ne(s, a, b) gw_ne_values((s), gw_value_of(a), gw_value_of(b))
-#define gw_lt(s, a, b) gw_lt_values((s), gw_value_of(a), gw_value_of(b))
-#define gw_le(s, a, b) gw_le_values((s), gw_value_of(a), gw_value_of(b))
-#define gw_gt(s, a, b) gw_gt_values((s), gw_value_of(a), gw_value_of(b))
-#define gw_ge(s, a, b) gw_ge_values((s), gw_value_of(a), gw_value_of(b))
-#define gw_where(s, condition, a, b)                                                               \
-    gw_where_values((s), (condition), gw_value_of(a), gw_value_of(b))
-#define gw_reshape(s, x, ...) gw_reshape_to((s), (x), GW_SHAPE(__VA_ARGS__))
-#define gw_view(s, x, ...) gw_view_to((s), (x), GW_SHAPE(__VA_ARGS__))
-#define gw_expand(s, x, ...) gw_expand_to((s), (x), GW_SHAPE(__VA_ARGS__))
-#define gw_permute(s, x, ...) gw_permute_by((s), (x), GW_SHAPE(__VA_ARGS__))
+#define gw_add(s, a, b) gw_add_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_sub(s, a, b) gw_sub_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_mul(s, a, b) gw_mul_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_div(s, a, b) gw_div_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_pow(s, a, b) gw_pow_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_maximum(s, a, b) gw_maximum_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_minimum(s, a, b) gw_minimum_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_eq(s, a, b) gw_eq_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_ne(s, a, b) gw_ne_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_lt(s, a, b) gw_lt_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_le(s, a, b) gw_le_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_gt(s, a, b) gw_gt_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_ge(s, a, b) gw_ge_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_where(s, condition, a, b) gw_where_with((s), (condition), gw_value_of(a), gw_value_of(b))
+#define gw_reshape(s, x, ...) gw_reshape_with((s), (x), GW_SHAPE(__VA_ARGS__))
+#define gw_view(s, x, ...) gw_view_with((s), (x), GW_SHAPE(__VA_ARGS__))
+#define gw_expand(s, x, ...) gw_expand_with((s), (x), GW_SHAPE(__VA_ARGS__))
+#define gw_permute(s, x, ...) gw_permute_with((s), (x), GW_SHAPE(__VA_ARGS__))
 #define gw_nll(s, logp, target) gw_nll_with((s), (logp), (target), (gw_loss_options){ 0 })
 #define gw_cross_entropy(s, logits, target)                                                        \
     gw_cross_entropy_with((s), (logits), (target), (gw_loss_options){ 0 })

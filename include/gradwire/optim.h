@@ -9,7 +9,7 @@
 //         gw_clip_grad_norm(s, gw_parameters(s, model), 1.0);
 //         gw_optimizer_step(s, opt);
 //         gw_scheduler_step(s, halve);
-//         gw_scope_merge(s);
+//         gw_scope_close_up(s);
 //     }
 //
 // Rules, schedules, defaults and numbers are PyTorch's. In options 0 means the default; where a
@@ -229,7 +229,7 @@ GW_API gw_map *gw_optimizer_state_dict(gw_scope *s, gw_optimizer *opt);
 // name that is missing or too many, a shape or kind that does not fit: INVALID, and nothing changes.
 // Only "group.0.initial_lr", what schedulers start from, may be missing: a map from before there was one has none, and those
 // that are here go on from their own.
-GW_API void gw_optimizer_load(gw_scope *s, gw_optimizer *opt, gw_map *state);
+GW_API void gw_optimizer_load_state_dict(gw_scope *s, gw_optimizer *opt, gw_map *state);
 
 // ---- Schedules ----------------------------------------------------------------------------------
 // How rates change over time. One is set up by being made, which may change the rates at once, and
@@ -324,7 +324,7 @@ GW_API void gw_plateau_step(gw_scope *s, gw_scheduler *scheduler, double metric)
 
 // Where a scheduler stands; the rates are in its optimizer's map. Loading is checked as above.
 GW_API gw_map *gw_scheduler_state_dict(gw_scope *s, gw_scheduler *scheduler);
-GW_API void gw_scheduler_load(gw_scope *s, gw_scheduler *scheduler, gw_map *state);
+GW_API void gw_scheduler_load_state_dict(gw_scope *s, gw_scheduler *scheduler, gw_map *state);
 
 #ifdef __cplusplus
 }

@@ -53,16 +53,15 @@ GW_API gw_future *gw_to_here_async(gw_scope *s, gw_rref *ref);
 GW_API gw_future *gw_by_value(gw_scope *s, gw_rref *ref);
 
 // A reference to a value of this worker. Costs nothing until it is sent away.
-#define gw_rref_open(s, x) gw_rref_open_at((s), gw_value_of(x), GW_ORIGIN)
-#define gw_rref_open_value(s, v) gw_rref_open_at((s), (v), GW_ORIGIN)
-GW_API gw_rref *gw_rref_open_at(gw_scope *s, gw_value v, const char *origin);
+#define gw_rref_open(s, x) gw_rref_open_with((s), gw_value_of(x), GW_ORIGIN)
+GW_API gw_rref *gw_rref_open_with(gw_scope *s, gw_value v, const char *origin);
 
 // On the owner only (else INVALID naming both workers).
 // gw_local(s, ref, type) enters the object behind |ref|, of the class |type|: returns its struct, a type *, and holds its
 // turn until |s| closes; while a call or wait of |s| or of a scope inside it waits, other turns may run. NULL with |s|
 // failed: INVALID if the object is of another class or |s| outlives the call it is used in, TIMEOUT if its turn did not come.
-#define gw_local(s, ref, type) ((type *)gw_local_as((s), (ref), #type))
-GW_API void *gw_local_as(gw_scope *s, gw_rref *ref, const char *class_name);
+#define gw_local(s, ref, type) ((type *)gw_local_with((s), (ref), #type))
+GW_API void *gw_local_with(gw_scope *s, gw_rref *ref, const char *class_name);
 // The value itself, not a copy; waits until it is made.
 GW_API gw_value gw_rref_local_value(gw_scope *s, gw_rref *ref);
 

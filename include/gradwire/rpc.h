@@ -44,9 +44,9 @@ extern "C" {
 // leave while it runs (gradwire/membership.h). Ranks of a group are given out in order, from 0, and never again.
 typedef enum gw_group_kind {
     GW_GROUP_NONE =
-        0,  // a job of a world size; if none is given either, GW_GROUP ("found", "join") may say otherwise
-    GW_GROUP_FOUND,  // opens a group; others meet it at the master's address, or in the file
-    GW_GROUP_JOIN,   // joins a group, once it is there
+        0,  // a job of a world size; if none is given either, GW_GROUP ("create", "join") may say otherwise
+    GW_GROUP_CREATE,  // opens a group; others meet it at the master's address, or in the file
+    GW_GROUP_JOIN,    // joins a group, once it is there
 } gw_group_kind;
 
 typedef struct gw_rpc_options {
@@ -88,7 +88,7 @@ GW_API void gw_rpc_shutdown(gw_scope *root);
 GW_API void gw_rpc_leave(gw_scope *root);
 
 // Who is who. |to| as in calls. NOT_FOUND names both workers.
-#define gw_rpc_worker(s, to) gw_rpc_worker_of((s), gw_to(to))
+#define gw_rpc_worker(s, to) gw_rpc_worker_with((s), gw_to(to))
 GW_API gw_worker gw_rpc_self(gw_scope *s);
 GW_API int gw_rpc_world_size(gw_scope *s);  // of a group: how many are there now
 
@@ -138,7 +138,7 @@ GW_API void gw_wait_all(gw_scope *s, gw_future *const *fs, int count);
 // Asks that |f| come to nothing: it resolves at once, with CANCELLED, unless it has resolved. The callee is told: a call that
 // has not started there does not run, and one that runs finds out by gw_cancelled, by its waits, which end with CANCELLED,
 // and by its calls, which are cancelled in turn. What it has done stays done. A request that has not gone out yet never
-// arrives: NOT_DELIVERED; else MAY_HAVE_RUN. A future of gw_then or gw_collect_all cancels with it what it waits for, if
+// arrives: NOT_DELIVERED; else MAY_HAVE_RUN. A future of gw_then, gw_collect_all or gw_collect_fail_fast cancels with it what it waits for, if
 // nobody else has that: gw_drop what was only needed for it. What gw_remote makes is not cancelled, but given back when
 // its references are. Acts also when |s| has failed.
 GW_API void gw_cancel(gw_scope *s, gw_future *f);
@@ -157,12 +157,14 @@ GW_API gw_future *gw_then(gw_scope *s, gw_future *f,
 GW_API void gw_on_done(gw_scope *s, gw_future *f,
                        void (*done)(gw_scope *s, gw_future *f, void *context), void *context);
 
-// A future of the list of what |count| futures resolve to, in their order; fails with the first error that comes.
+// A future of the list of what |count| futures resolve to, in their order. The first waits until all are done, and then
+// fails with the first error in their order, if there is one; the second fails at once with the first error that comes.
 GW_API gw_future *gw_collect_all(gw_scope *s, gw_future *const *fs, int count);
+GW_API gw_future *gw_collect_fail_fast(gw_scope *s, gw_future *const *fs, int count);
 
 // A future that the program completes itself, once: a second completion is WRONG_STATE. A handler may return it.
 GW_API gw_future *gw_future_open(gw_scope *s);
-GW_API void gw_future_set_value(gw_scope *s, gw_future *f, gw_value v);
+GW_API void gw_future_set_with(gw_scope *s, gw_future *f, gw_value v);
 GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const char *format, ...)
     GW_PRINTF(4, 5);
 
@@ -173,9 +175,9 @@ GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const ch
 // too. Then the next is a new one. After a deadline it takes at most a second to learn who is missing.
 // gw_rpc_all_gather(s, workers, count, x): the values of all, in the order of |workers|.
 #define gw_rpc_all_gather(s, workers, count, x)                                                    \
-    gw_rpc_all_gather_value((s), (workers), (count), gw_value_of(x))
-GW_API gw_list *gw_rpc_all_gather_value(gw_scope *s, const gw_worker *workers, int count,
-                                        gw_value v);
+    gw_rpc_all_gather_with((s), (workers), (count), gw_value_of(x))
+GW_API gw_list *gw_rpc_all_gather_with(gw_scope *s, const gw_worker *workers, int count,
+                                       gw_value v);
 GW_API void gw_rpc_barrier(gw_scope *s, const gw_worker *workers, int count);
 
 // ---- Counting -----------------------------------------------------------------------------------------------------
@@ -219,7 +221,7 @@ GW_API gw_list *gw_rpc_sync_all_values(gw_scope *s, gw_call_options options, gw_
                                        const char *function, int count, const gw_value *args);
 GW_API gw_future *gw_rpc_async_all_values(gw_scope *s, gw_call_options options, gw_target to,
                                           const char *function, int count, const gw_value *args);
-GW_API gw_worker gw_rpc_worker_of(gw_scope *s, gw_target to);
+GW_API gw_worker gw_rpc_worker_with(gw_scope *s, gw_target to);
 
 #ifdef __cplusplus
 }
@@ -264,7 +266,7 @@ GW_CALL_ALL_FORM(gw_rpc_sync_all, gw_list *)
 GW_CALL_ALL_FORM(gw_rpc_async_all, gw_future *)
 #undef GW_CALL_ALL_FORM
 template <class Type> void gw_future_set(gw_scope *s, gw_future *f, Type x) {
-    gw_future_set_value(s, f, gw_value_of(x));
+    gw_future_set_with(s, f, gw_value_of(x));
 }
 #else
 // clang-format off
@@ -298,7 +300,7 @@ static inline gw_call_options gw_call_options_at(gw_call_options o, const char *
     gw_rpc_async_all_with((s), (gw_call_options){0}, workers, count, __VA_ARGS__)
 #define gw_rpc_async_all_with(s, options, workers, count, ...)                                                         \
     GW_CALL(gw_rpc_async_all_values, s, options, gw_to_workers(workers, count), __VA_ARGS__)
-#define gw_future_set(s, f, x) gw_future_set_value((s), (f), gw_value_of(x))
+#define gw_future_set(s, f, x) gw_future_set_with((s), (f), gw_value_of(x))
 
 // GW_CALL(f, s, options, to, function, args...) with 0 to 12 arguments; more go by the ..._values forms.
 #define GW_CALL(f, s, options, ...)                                                                                    \

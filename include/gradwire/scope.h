@@ -8,7 +8,7 @@
 //         gw_scope *s = gw_scope_open(root);
 //         gw_tensor *y = gw_exp(s, gw_add(s, x, 1.0));      // no checks in the middle: the first error sticks
 //         gw_set(root, &best, gw_sum(s, y));                // what shall outlive the step moves outward
-//         gw_scope_merge(s);                                // frees the rest, hands an error to root
+//         gw_scope_close_up(s);                                // frees the rest, hands an error to root
 //     }
 //     return gw_exit_code(gw_scope_close(root));
 //
@@ -36,7 +36,7 @@ GW_API gw_scope *gw_scope_open(gw_scope *parent);
 GW_API GW_MUST_CHECK gw_error gw_scope_close(gw_scope *s);
 
 // Closes |s| and hands its error, if any, to the parent, which becomes failed (if it was not).
-GW_API void gw_scope_merge(gw_scope *s);
+GW_API void gw_scope_close_up(gw_scope *s);
 
 // Whether nothing has failed so far.
 GW_API bool gw_ok(const gw_scope *s);

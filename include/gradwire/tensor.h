@@ -51,20 +51,20 @@ GW_API size_t gw_dtype_size(gw_dtype dtype);       // in bytes
 // gw_zeros(s, dtype, sizes...), gw_ones, gw_empty (zeroed too), gw_rand (uniform in [0, 1)), gw_randn (normal).
 // gw_full(s, dtype, value, sizes...).
 // gw_from(s, data, sizes...) copies a C array of float, double, int64_t, int32_t, int16_t, int8_t, uint8_t or bool.
-GW_API gw_tensor *gw_zeros_shaped(gw_scope *s, gw_dtype dtype, gw_shape shape);
-GW_API gw_tensor *gw_ones_shaped(gw_scope *s, gw_dtype dtype, gw_shape shape);
-GW_API gw_tensor *gw_rand_shaped(gw_scope *s, gw_dtype dtype, gw_shape shape);
-GW_API gw_tensor *gw_randn_shaped(gw_scope *s, gw_dtype dtype, gw_shape shape);
-GW_API gw_tensor *gw_full_shaped(gw_scope *s, gw_dtype dtype, gw_value value, gw_shape shape);
-GW_API gw_tensor *gw_from_shaped(gw_scope *s, gw_dtype dtype, const void *data, gw_shape shape);
+GW_API gw_tensor *gw_zeros_with(gw_scope *s, gw_dtype dtype, gw_shape shape);
+GW_API gw_tensor *gw_ones_with(gw_scope *s, gw_dtype dtype, gw_shape shape);
+GW_API gw_tensor *gw_rand_with(gw_scope *s, gw_dtype dtype, gw_shape shape);
+GW_API gw_tensor *gw_randn_with(gw_scope *s, gw_dtype dtype, gw_shape shape);
+GW_API gw_tensor *gw_full_with(gw_scope *s, gw_dtype dtype, gw_value value, gw_shape shape);
+GW_API gw_tensor *gw_from_with(gw_scope *s, gw_dtype dtype, const void *data, gw_shape shape);
 
 // Values start, start + step, ... below |end|: torch.arange. INVALID if the bounds run against the step.
 GW_API gw_tensor *gw_arange(gw_scope *s, gw_dtype dtype, double start, double end, double step);
 
 // A view of the caller's memory, contiguous, without a copy. |deleter| (may be NULL) is called once with |context| when
 // no tensor, graph or message needs the bytes any more, on any thread. Also called if making the tensor fails.
-GW_API gw_tensor *gw_from_external(gw_scope *s, gw_dtype dtype, void *bytes, gw_shape shape,
-                                   void (*deleter)(void *context), void *context);
+GW_API gw_tensor *gw_from_blob(gw_scope *s, gw_dtype dtype, void *bytes, gw_shape shape,
+                               void (*deleter)(void *context), void *context);
 
 // ---- Looking ------------------------------------------------------------------------------------------------------
 GW_API gw_dtype gw_dtype_of(const gw_tensor *x);
@@ -136,28 +136,28 @@ template <class... Sizes> gw_sizes<static_cast<int>(sizeof...(Sizes))> gw_sizes_
 
 template <class... Sizes> gw_tensor *gw_zeros(gw_scope *s, gw_dtype d, Sizes... sizes) {
     const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
-    return gw_zeros_shaped(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+    return gw_zeros_with(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
 }
 template <class... Sizes> gw_tensor *gw_empty(gw_scope *s, gw_dtype d, Sizes... sizes) {
     return gw_zeros(s, d, sizes...);
 }
 template <class... Sizes> gw_tensor *gw_ones(gw_scope *s, gw_dtype d, Sizes... sizes) {
     const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
-    return gw_ones_shaped(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+    return gw_ones_with(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
 }
 template <class... Sizes> gw_tensor *gw_rand(gw_scope *s, gw_dtype d, Sizes... sizes) {
     const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
-    return gw_rand_shaped(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+    return gw_rand_with(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
 }
 template <class... Sizes> gw_tensor *gw_randn(gw_scope *s, gw_dtype d, Sizes... sizes) {
     const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
-    return gw_randn_shaped(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+    return gw_randn_with(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
 }
 template <class Value, class... Sizes>
 gw_tensor *gw_full(gw_scope *s, gw_dtype d, Value value, Sizes... sizes) {
     const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
-    return gw_full_shaped(s, d, gw_value_of(value),
-                          gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+    return gw_full_with(s, d, gw_value_of(value),
+                        gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
 }
 inline gw_dtype gw_dtype_of_c(const float *) { return GW_F32; }
 inline gw_dtype gw_dtype_of_c(const double *) { return GW_F64; }
@@ -170,24 +170,24 @@ inline gw_dtype gw_dtype_of_c(const bool *) { return GW_BOOL8; }
 template <class Number, class... Sizes>
 gw_tensor *gw_from(gw_scope *s, const Number *data, Sizes... sizes) {
     const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
-    return gw_from_shaped(s, gw_dtype_of_c(data), data,
-                          gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+    return gw_from_with(s, gw_dtype_of_c(data), data,
+                        gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
 }
 #else
 // The leading 0 lets a shape be empty.
 #define GW_SHAPE(...)                                                                              \
     ((gw_shape){ .count = (int)(sizeof((int64_t[]){ 0, ##__VA_ARGS__ }) / sizeof(int64_t)) - 1,    \
                  .sizes = (const int64_t[]){ 0, ##__VA_ARGS__ } + 1 })
-#define gw_zeros(s, dtype, ...) gw_zeros_shaped((s), (dtype), GW_SHAPE(__VA_ARGS__))
-#define gw_ones(s, dtype, ...) gw_ones_shaped((s), (dtype), GW_SHAPE(__VA_ARGS__))
-#define gw_empty(s, dtype, ...) gw_zeros_shaped((s), (dtype), GW_SHAPE(__VA_ARGS__))
-#define gw_rand(s, dtype, ...) gw_rand_shaped((s), (dtype), GW_SHAPE(__VA_ARGS__))
-#define gw_randn(s, dtype, ...) gw_randn_shaped((s), (dtype), GW_SHAPE(__VA_ARGS__))
+#define gw_zeros(s, dtype, ...) gw_zeros_with((s), (dtype), GW_SHAPE(__VA_ARGS__))
+#define gw_ones(s, dtype, ...) gw_ones_with((s), (dtype), GW_SHAPE(__VA_ARGS__))
+#define gw_empty(s, dtype, ...) gw_zeros_with((s), (dtype), GW_SHAPE(__VA_ARGS__))
+#define gw_rand(s, dtype, ...) gw_rand_with((s), (dtype), GW_SHAPE(__VA_ARGS__))
+#define gw_randn(s, dtype, ...) gw_randn_with((s), (dtype), GW_SHAPE(__VA_ARGS__))
 #define gw_full(s, dtype, value, ...)                                                              \
-    gw_full_shaped((s), (dtype), gw_value_of(value), GW_SHAPE(__VA_ARGS__))
+    gw_full_with((s), (dtype), gw_value_of(value), GW_SHAPE(__VA_ARGS__))
 // clang-format off
 #define gw_from(s, data, ...)                                                                                          \
-    gw_from_shaped((s), _Generic((data),                                                                               \
+    gw_from_with((s), _Generic((data),                                                                               \
         float *: GW_F32, const float *: GW_F32, double *: GW_F64, const double *: GW_F64,                              \
         int64_t *: GW_I64, const int64_t *: GW_I64, int32_t *: GW_I32, const int32_t *: GW_I32,                        \
         int16_t *: GW_I16, const int16_t *: GW_I16, int8_t *: GW_I8, const int8_t *: GW_I8,                            \

@@ -99,13 +99,13 @@ GW_API gw_worker gw_worker_of(gw_scope *s, gw_value v);
 // Lists and maps hold values and a count on what these point to. Both are made empty and then filled; a map is ordered
 // by insertion, its keys are strings.
 GW_API gw_list *gw_list_open(gw_scope *s);
-GW_API void gw_list_add_value(gw_scope *s, gw_list *list, gw_value v);
+GW_API void gw_list_add_with(gw_scope *s, gw_list *list, gw_value v);
 GW_API int gw_list_count(const gw_list *list);
 GW_API gw_value gw_list_get(gw_scope *s, const gw_list *list,
                             int index);  // fails |s| when out of range
 
 GW_API gw_map *gw_map_open(gw_scope *s);
-GW_API void gw_map_put_value(gw_scope *s, gw_map *map, const char *key, gw_value v);
+GW_API void gw_map_put_with(gw_scope *s, gw_map *map, const char *key, gw_value v);
 GW_API int gw_map_count(const gw_map *map);
 GW_API const char *gw_map_key(gw_scope *s, const gw_map *map, int index);
 GW_API gw_value gw_map_get(gw_scope *s, const gw_map *map,
@@ -140,10 +140,10 @@ inline gw_value gw_value_of(const gw_future *x) { return gw_value_of_future(x); 
 inline gw_value gw_value_of(const gw_worker *x) { return gw_value_of_worker(x); }
 inline gw_value gw_value_of(const gw_error *x) { return gw_value_of_error(x); }
 template <class Type> void gw_list_add(gw_scope *s, gw_list *list, Type x) {
-    gw_list_add_value(s, list, gw_value_of(x));
+    gw_list_add_with(s, list, gw_value_of(x));
 }
 template <class Type> void gw_map_put(gw_scope *s, gw_map *map, const char *key, Type x) {
-    gw_map_put_value(s, map, key, gw_value_of(x));
+    gw_map_put_with(s, map, key, gw_value_of(x));
 }
 #else
 static inline gw_value gw_value_of_value(gw_value v) { return v; }
@@ -168,8 +168,8 @@ static inline gw_value gw_value_of_value(gw_value v) { return v; }
         gw_worker *: gw_value_of_worker, const gw_worker *: gw_value_of_worker,                                        \
         gw_error *: gw_value_of_error, const gw_error *: gw_value_of_error)(x)
 // clang-format on
-#define gw_list_add(s, list, x) gw_list_add_value((s), (list), gw_value_of(x))
-#define gw_map_put(s, map, key, x) gw_map_put_value((s), (map), (key), gw_value_of(x))
+#define gw_list_add(s, list, x) gw_list_add_with((s), (list), gw_value_of(x))
+#define gw_map_put(s, map, key, x) gw_map_put_with((s), (map), (key), gw_value_of(x))
 #endif
 
 #endif

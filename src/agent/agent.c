@@ -254,13 +254,13 @@ static gw_status open_peers(agent *a, const join_options *o, gw_error *error) {
                               .received = dispatch_receive,
                               .lost = member_table_peer_lost,
                               .room = dispatch_writable };
-    bool hosts = o->master[0] && (o->group ? o->group == GW_GROUP_FOUND : a->rank == 0);
+    bool hosts = o->master[0] && (o->group ? o->group == GW_GROUP_CREATE : a->rank == 0);
     return peers_open(options, hosts ? o->master : "127.0.0.1:0", &a->peers, a->address, error);
 }
 
 static gw_status find_others(agent *a, const join_options *o, gw_error *error) {
     switch (o->group) {
-    case GW_GROUP_FOUND: return group_found_on_loop(a, o, error);
+    case GW_GROUP_CREATE: return group_found_on_loop(a, o, error);
     case GW_GROUP_JOIN: return group_join_on_loop(a, o, error);
     case GW_GROUP_NONE: break;
     }

@@ -146,7 +146,7 @@ bool gw_watch_ready(gw_watch *w) {
 const char *gw_member_event_name(gw_member_event_kind kind) {
     static const char *const names[] = {
         [GW_MEMBER_NONE] = "none",           [GW_MEMBER_JOINED] = "joined",
-        [GW_MEMBER_SUSPECTED] = "suspected", [GW_MEMBER_TRUSTED] = "trusted",
+        [GW_MEMBER_SUSPECTED] = "suspected", [GW_MEMBER_RECOVERED] = "recovered",
         [GW_MEMBER_LEFT] = "left",           [GW_MEMBER_DIED] = "died",
     };
     return (unsigned)kind < sizeof names / sizeof names[0] ? names[kind] : "unknown event";

@@ -128,7 +128,7 @@ static void gone(void *user, int rank, bool left, const gw_error *why) {
 static void suspected(void *user, int rank, bool is_suspected) {
     agent *a = user;
     if (a->fence.status || !member_table_has_heard_of(a, (uint32_t)rank)) return;
-    watches_tell_on_loop(a, is_suspected ? GW_MEMBER_SUSPECTED : GW_MEMBER_TRUSTED, rank);
+    watches_tell_on_loop(a, is_suspected ? GW_MEMBER_SUSPECTED : GW_MEMBER_RECOVERED, rank);
 }
 
 static void coordinator_changed(void *user, int coordinator) {

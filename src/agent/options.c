@@ -182,12 +182,12 @@ static gw_status find_group(const gw_rpc_options *given, char *(*variable)(const
         return error_set(error, GW_INVALID,
                          "a group gives out ranks itself: rank and world size are not given");
     if (given->group || place_is_given || !text || !*text) return GW_OK;
-    if (!strcmp(text, "found")) {
-        out->group = GW_GROUP_FOUND;
+    if (!strcmp(text, "create")) {
+        out->group = GW_GROUP_CREATE;
     } else if (!strcmp(text, "join")) {
         out->group = GW_GROUP_JOIN;
     } else {
-        return error_set(error, GW_INVALID, "GW_GROUP is \"%.100s\", not found or join", text);
+        return error_set(error, GW_INVALID, "GW_GROUP is \"%.100s\", not create or join", text);
     }
     return GW_OK;
 }
@@ -199,7 +199,7 @@ static gw_status find_group_or_place(const gw_rpc_options *given,
     gw_status status = find_group(given, variable, place_is_given, out, error);
     if (status) return status;
     if (!out->group) return find_place(given, variable, rank, world_size, out, error);
-    out->rank = out->group == GW_GROUP_FOUND ? 0 : -1;
+    out->rank = out->group == GW_GROUP_CREATE ? 0 : -1;
     return GW_OK;
 }
 

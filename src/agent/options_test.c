@@ -155,9 +155,9 @@ static void it_takes_a_group_instead_of_a_place(void **state) {
     assert_int_equal(o.rank, -1);
     assert_int_equal(o.world_size, 0);
     assert_string_equal(o.name, "");  // its incarnation's, later
-    set_environment("GW_GROUP=found", NULL, NULL, NULL);
+    set_environment("GW_GROUP=create", NULL, NULL, NULL);
     o = resolve(none);
-    assert_int_equal(o.group, GW_GROUP_FOUND);
+    assert_int_equal(o.group, GW_GROUP_CREATE);
     assert_int_equal(o.rank, 0);
     assert_string_equal(o.name, "worker0");
     // What is given comes before the environment.
@@ -166,12 +166,13 @@ static void it_takes_a_group_instead_of_a_place(void **state) {
     o = resolve((gw_rpc_options){ .group = GW_GROUP_JOIN, .init_method = "file:///tmp/x" });
     assert_int_equal(o.group, GW_GROUP_JOIN);
     set_environment("GW_GROUP=enter", NULL, NULL, NULL);
-    refuse(none, GW_INVALID, "GW_GROUP is \"enter\", not found or join");
+    refuse(none, GW_INVALID, "GW_GROUP is \"enter\", not create or join");
     const gw_rpc_options both = { .group = GW_GROUP_JOIN,
                                   .world_size = 2,
                                   .init_method = "file:///tmp/x" };
     refuse(both, GW_INVALID, "a group gives out ranks itself");
-    const gw_rpc_options portless = { .group = GW_GROUP_FOUND, .init_method = "tcp://localhost:0" };
+    const gw_rpc_options portless = { .group = GW_GROUP_CREATE,
+                                      .init_method = "tcp://localhost:0" };
     refuse(portless, GW_INVALID, "is 0, which the other workers cannot find");
 }
 

@@ -240,7 +240,7 @@ static void it_walks_and_destroys_a_chain_of_a_million(void **state) {
     for (int i = 0; i < length; i++) {
         gw_scope *s = gw_scope_open(root);
         gw_set(root, &y, gw_add(s, y, 1.0));
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
     gw_backward(root, y);
     assert_values(root, gw_grad(root, x), 1);
@@ -303,7 +303,7 @@ static void it_outlives_the_scopes_it_was_recorded_in(void **state) {
     gw_tensor *x = leaf(root, 3), *loss = NULL;
     gw_scope *s = gw_scope_open(root);
     gw_set(root, &loss, gw_mul(s, gw_mul(s, x, x), x));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     gw_backward(root, loss);
     assert_values(root, gw_grad(root, x), 27);
     assert_closes(root);

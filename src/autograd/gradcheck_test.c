@@ -35,15 +35,15 @@ typedef struct check {
 // ---- Making leaves of a sample's tensors --------------------------------------------------------
 // A copy of |x|; |strided| lays its dimensions out in reverse.
 static gw_tensor *copy_of(gw_scope *s, gw_tensor *x, bool strided) {
-    gw_tensor *copy = gw_zeros_shaped(s, gw_dtype_of(x), (gw_shape){ x->dims, x->sizes });
+    gw_tensor *copy = gw_zeros_with(s, gw_dtype_of(x), (gw_shape){ x->dims, x->sizes });
     if (strided && x->dims > 1) {
         int64_t sizes[GW_DIMS_MAX], dims[GW_DIMS_MAX];
         for (int d = 0; d < x->dims; d++) {
             sizes[d] = x->sizes[x->dims - 1 - d];
             dims[d] = x->dims - 1 - d;
         }
-        copy = gw_zeros_shaped(s, gw_dtype_of(x), (gw_shape){ x->dims, sizes });
-        copy = gw_permute_by(s, copy, (gw_shape){ x->dims, dims });
+        copy = gw_zeros_with(s, gw_dtype_of(x), (gw_shape){ x->dims, sizes });
+        copy = gw_permute_with(s, copy, (gw_shape){ x->dims, dims });
     }
     gw_copy(s, copy, x);
     return copy;
@@ -85,7 +85,7 @@ static gw_tensor *result(check *c, gw_scope *s) {
 
 // Weights of the elements of a result, so that each one's gradient differs.
 static gw_tensor *weights_of(gw_scope *s, const gw_tensor *out) {
-    gw_tensor *w = gw_zeros_shaped(s, GW_F64, (gw_shape){ out->dims, out->sizes });
+    gw_tensor *w = gw_zeros_with(s, GW_F64, (gw_shape){ out->dims, out->sizes });
     double *values = gw_data_for_write(s, w);
     for (int64_t i = 0; i < w->numel; i++) values[i] = 0.5 + (double)(i * 37 % 101) / 101;
     return w;
@@ -96,7 +96,7 @@ static double weighted(check *c) {
     gw_no_grad(s);
     gw_tensor *out = result(c, s);
     double sum = gw_item(s, gw_sum(s, gw_mul(s, out, weights_of(s, out))));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     return sum;
 }
 
@@ -147,7 +147,7 @@ static void check_backward(check *c, int only) {
             if (only < 0 || k == only) compare(c, k, gw_grad_find(s, c->inputs[k]));
         c->checked_count++;
     }
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void check_sample(op_sampler *p, const gw_value *args, int arg_count) {

@@ -39,7 +39,7 @@ static void a_scope_holds_leaves_of_its_gradients(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL), *inner = gw_scope_open(s);
     assert_true(add(s, leaf(inner), 3));
-    gw_scope_merge(inner);
+    gw_scope_close_up(inner);
     assert_true(gw_needs_grad(gw_grads_get(s, 0).leaf));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }

@@ -40,7 +40,7 @@ static grad_hook **hooks_of(gw_tensor *x) {
     return x->node ? &x->node->hooks : &x->hooks;
 }
 
-int gw_grad_hook_add(gw_scope *s, gw_tensor *x, gw_grad_hook *hook, void *context) {
+int gw_register_hook(gw_scope *s, gw_tensor *x, gw_grad_hook *hook, void *context) {
     if (!gw_ok(s)) return 0;
     if (!x || !hook || !tensor_needs_grad(x)) {
         scope_fail(s, GW_INVALID, "a hook on the gradient of %s",
@@ -61,7 +61,7 @@ int gw_grad_hook_add(gw_scope *s, gw_tensor *x, gw_grad_hook *hook, void *contex
     return h->number;
 }
 
-void gw_grad_hook_remove(gw_scope *s, gw_tensor *x, int hook) {
+void gw_remove_hook(gw_scope *s, gw_tensor *x, int hook) {
     if (!gw_ok(s)) return;
     for (grad_hook **at = x ? hooks_of(x) : NULL; at && *at; at = &(*at)->next) {
         grad_hook *h = *at;

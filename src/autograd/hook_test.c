@@ -33,8 +33,8 @@ static void it_is_called_once_with_the_sum(void **state) {
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
     gw_tensor *y = gw_mul(s, x, 3);
     int of_leaf = 0, of_result = 0;
-    gw_grad_hook_add(s, x, count, &of_leaf);
-    gw_grad_hook_add(s, y, count, &of_result);
+    gw_register_hook(s, x, count, &of_leaf);
+    gw_register_hook(s, y, count, &of_result);
     gw_backward(s, gw_sum(s, gw_add(s, gw_mul(s, y, y), gw_add(s, y, x))));
     assert_int_equal(of_leaf, 1);
     assert_int_equal(of_result, 1);
@@ -47,17 +47,17 @@ static void what_it_returns_takes_the_place(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
     gw_tensor *y = gw_mul(s, x, 3);
-    gw_grad_hook_add(s, x, twice, NULL);
-    int second = gw_grad_hook_add(s, x, twice, NULL);
-    gw_grad_hook_add(s, y, twice, NULL);
+    gw_register_hook(s, x, twice, NULL);
+    int second = gw_register_hook(s, x, twice, NULL);
+    gw_register_hook(s, y, twice, NULL);
     gw_backward_with(s, gw_sum(s, y), (gw_backward_options){ .retain_graph = true });
     assert_true(grad_of(s, x) == 2 * 3 * 8);
-    gw_grad_hook_remove(s, x, second);
+    gw_remove_hook(s, x, second);
     gw_scope *t = gw_scope_open(s);
     gw_backward(t, gw_sum(t, y));
     assert_true(grad_of(t, x) == 2 * 3 * 4);
-    gw_scope_merge(t);
-    gw_grad_hook_remove(s, x, second);
+    gw_scope_close_up(t);
+    gw_remove_hook(s, x, second);
     assert_int_equal(gw_scope_close(s).status, GW_NOT_FOUND);
 }
 
@@ -65,7 +65,7 @@ static void one_of_another_shape_fails_the_pass(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
-    gw_grad_hook_add(s, x, shorten, NULL);
+    gw_register_hook(s, x, shorten, NULL);
     gw_backward(s, gw_sum(s, x));
     gw_error error = gw_scope_close(s);
     assert_int_equal(error.status, GW_INVALID);
@@ -73,11 +73,11 @@ static void one_of_another_shape_fails_the_pass(void **state) {
                         "backward: hook: a hook gave a gradient of another shape or dtype");
 
     s = gw_scope_open(NULL);
-    gw_grad_hook_add(s, gw_ones(s, GW_F32, 2), twice, NULL);
+    gw_register_hook(s, gw_ones(s, GW_F32, 2), twice, NULL);
     assert_int_equal(gw_scope_close(s).status, GW_INVALID);
 
     s = gw_scope_open(NULL);
-    gw_grad_hook_add(s, gw_requires_grad(s, gw_ones(s, GW_F32, 2)), NULL, NULL);
+    gw_register_hook(s, gw_requires_grad(s, gw_ones(s, GW_F32, 2)), NULL, NULL);
     assert_non_null(strstr(gw_scope_close(s).text, "without a function"));
 }
 

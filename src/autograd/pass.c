@@ -31,7 +31,7 @@ void pass_close(pass *p) {
     if (p->slots != p->small_slots) mem_free(p->slots);
     if (p->ready != p->small_ready) mem_free(p->ready);
     index_fini(&p->numbers);
-    gw_scope_merge(p->work);
+    gw_scope_close_up(p->work);
 }
 
 // Hands the error of the work to the scope of the pass, with what was being done.

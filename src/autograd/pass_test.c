@@ -191,7 +191,7 @@ static void check_random_graph(uint64_t seed, void *context) {
         assert_true((alone != NULL) == (d != NULL && (uint64_t)i == seed % LEAVES));
         if (alone) assert_true(fabs(gw_item(one, alone) - gw_item(s, d)) < 1e-12);
     }
-    gw_scope_merge(one);
+    gw_scope_close_up(one);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 

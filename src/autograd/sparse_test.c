@@ -55,8 +55,8 @@ static void parts_and_passes_add_up_with_the_bits_of_dense_ones(void **state) {
     }
     assert_sparse(of_rows, gw_grad(of_rows, w), "tensor([0, 1, 2, 4])");
     assert_true(gw_equal(s, gw_to_dense(s, gw_grad(of_rows, w)), gw_grad(dense, w)));
-    gw_scope_merge(of_rows);
-    gw_scope_merge(dense);
+    gw_scope_close_up(of_rows);
+    gw_scope_close_up(dense);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
@@ -78,7 +78,7 @@ static void with_a_dense_part_it_becomes_dense(void **state) {
         assert_int_equal(gw_layout_of(grad), GW_STRIDED);
         if (!expected) expected = gw_clone(s, grad);
         assert_true(gw_equal(t, grad, expected));
-        gw_scope_merge(t);
+        gw_scope_close_up(t);
     }
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
@@ -92,7 +92,7 @@ static void derivatives_of_other_operators_get_it_dense(void **state) {
     gw_scope *t = gw_scope_open(s);
     gw_backward(t, gw_sum(t, rows_of(t, gw_tanh(t, w), 4, 1, 4, false)));
     assert_true(gw_equal(s, of_rows, gw_grad(t, w)));
-    gw_scope_merge(t);
+    gw_scope_close_up(t);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
@@ -112,7 +112,7 @@ static void train_a_little(void *context) {
     gw_tensor *w = table(s);
     gw_backward(s, loss_of(s, w, true));
     gw_backward(s, gw_add(s, loss_of(s, w, true), gw_sum(s, w)));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_survives_any_failing_allocation(void **state) {

@@ -78,8 +78,8 @@ static void arguments_are_copied(void **state) {
     gw_tensor *x = leaf(s, 6), *y;
     {
         int64_t sizes[] = { 2, 3 }, dims[] = { 1, 0 };
-        y = gw_reshape_to(s, x, (gw_shape){ 2, sizes });
-        y = gw_permute_by(s, y, (gw_shape){ 2, dims });
+        y = gw_reshape_with(s, x, (gw_shape){ 2, sizes });
+        y = gw_permute_with(s, y, (gw_shape){ 2, dims });
         memset(sizes, 0xff, sizeof sizes);
         memset(dims, 0xff, sizeof dims);
     }
@@ -111,7 +111,7 @@ static void lists_are_copied(void **state) {
     gw_scope *t = gw_scope_open(s);
     gw_backward(t, gw_sum(t, y));
     assert_float_equal(gw_item(t, gw_mean(t, gw_grad(t, x))), 3, 0);
-    gw_scope_merge(t);
+    gw_scope_close_up(t);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 

@@ -101,7 +101,7 @@ gw_error gw_scope_close(gw_scope *s) {
     return error;
 }
 
-void gw_scope_merge(gw_scope *s) {
+void gw_scope_close_up(gw_scope *s) {
     if (s == &no_memory_scope || is_lent(s)) return;
     if (s->error && s->parent) scope_fail_with(s->parent, s->error);
     free_scope(s);

@@ -47,13 +47,13 @@ static void what_is_kept_outlives_its_scope(void **state) {
     int gone = 0;
     gw_scope *s = gw_scope_open(NULL), *inner = gw_scope_open(s);
     thing *t = gw_keep(s, thing_open(inner, &gone));
-    gw_scope_merge(inner);
+    gw_scope_close_up(inner);
     assert_int_equal(gone, 0);
     gw_drop(s, t);
     assert_int_equal(gone, 1);
     gw_keep(s, (thing *)NULL);
     gw_drop(s, (thing *)NULL);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void dropping_gives_back_one_count(void **state) {
@@ -66,7 +66,7 @@ static void dropping_gives_back_one_count(void **state) {
     assert_int_equal(gone, 0);
     gw_drop(s, t);
     assert_int_equal(gone, 1);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void setting_a_slot_swaps_what_it_holds(void **state) {
@@ -77,7 +77,7 @@ static void setting_a_slot_swaps_what_it_holds(void **state) {
     for (int step = 0; step < 3; step++) {
         gw_scope *inner = gw_scope_open(s);
         gw_set(s, &slot, thing_open(inner, &gone));
-        gw_scope_merge(inner);
+        gw_scope_close_up(inner);
         assert_int_equal(gone, step);
     }
     gw_set(s, &slot, slot);  // itself
@@ -86,7 +86,7 @@ static void setting_a_slot_swaps_what_it_holds(void **state) {
     assert_int_equal(gone, 3);
     assert_null(slot);
     gw_set(s, &slot, thing_open(s, &gone_later));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     assert_int_equal(gone_later, 1);
 }
 
@@ -111,11 +111,11 @@ static void closing_leaves_the_parent_clean_and_merging_does_not(void **state) {
     assert_int_equal(gw_scope_close(a).status, GW_TIMEOUT);
     assert_true(gw_ok(s));
     gw_fail(b, GW_CANCELLED, "of b");
-    gw_scope_merge(b);
+    gw_scope_close_up(b);
     assert_string_equal(gw_scope_error(s)->text, "of b");
     gw_scope_clear(s);
     assert_true(gw_ok(s));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void a_fault_of_the_users_own_is_remote(void **state) {
@@ -134,7 +134,7 @@ static void labels_make_the_trail(void **state) {
     gw_scope_label(step, "step %d", 11);
     gw_scope_label(step, "step %d", 12);
     gw_fail(step, GW_INVALID, "index 12 out of range");
-    gw_scope_merge(step);
+    gw_scope_close_up(step);
     assert_string_equal(gw_scope_close(s).text, "trainer: epoch 3: step 12: index 12 out of range");
 }
 
@@ -144,7 +144,7 @@ static void children_are_closed_first(void **state) {
     int gone = 0;
     gw_scope *s = gw_scope_open(NULL);
     for (int i = 0; i < 3; i++) thing_open(gw_scope_open(gw_scope_open(s)), &gone);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     assert_int_equal(gone, 3);
     assert_int_equal(mem_live_count(), before);
 }
@@ -166,7 +166,7 @@ static void the_earlier_deadline_counts(void **state) {
     assert_true(gw_scope_time_left_ms(s) == INT64_MAX);
     s->deadline_ns = 1;
     assert_int_equal(gw_scope_time_left_ms(s), 0);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void ids_are_unique_and_never_0(void **state) {
@@ -179,8 +179,8 @@ static void ids_are_unique_and_never_0(void **state) {
     gw_scope *other = gw_scope_open(NULL);
     other->ids = &ids;
     assert_true(gw_scope_id(other) >> 48 == 5);
-    gw_scope_merge(other);
-    gw_scope_merge(s);
+    gw_scope_close_up(other);
+    gw_scope_close_up(s);
 }
 
 static void memory_lives_as_long_as_the_scope(void **state) {
@@ -201,7 +201,7 @@ static void memory_lives_as_long_as_the_scope(void **state) {
     assert_null(gw_alloc(s, 1));
     assert_string_equal(gw_format(s, "x"), "");
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void a_seed_is_shared_with_scopes_inside(void **state) {
@@ -212,7 +212,7 @@ static void a_seed_is_shared_with_scopes_inside(void **state) {
     assert_ptr_not_equal(inner->random, s->random);
     assert_int_equal(inner->random->key, 5);
     assert_ptr_equal(gw_scope_open(inner)->random, inner->random);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void note_slot(gw_scope *s, void *data) {
@@ -226,7 +226,7 @@ static void slots_are_finished_before_handles_go(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     thing_open(s, &gone);
     scope_set_slot(s, SCOPE_GRADS, &finished, note_slot);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     assert_int_equal(finished, 1);
 }
 
@@ -244,7 +244,7 @@ static void use_scopes(void *context) {
     gw_scope_set_timeout(inner, 100);
     gw_fail(inner, GW_CANCELLED, "the end");
     gw_scope_clear(inner);
-    gw_scope_merge(inner);
+    gw_scope_close_up(inner);
     gw_error error = gw_scope_close(s);
     assert_true(error.status == GW_OK || error.status == GW_NO_MEMORY);
     assert_true(gone >= made);  // one that fits in no scope is given back at once
@@ -274,12 +274,12 @@ static void without_memory_a_scope_is_failed_and_harmless(void **state) {
     gw_scope_set_timeout(s, 5);
     assert_false(gw_ok(s));
     assert_null(gw_alloc(s, 5));
-    gw_scope_merge(inner);
-    gw_scope_merge(s);
+    gw_scope_close_up(inner);
+    gw_scope_close_up(s);
     s = gw_scope_open(NULL);
     assert_true(gw_ok(s));
     assert_true(gw_scope_time_left_ms(s) == INT64_MAX);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(base_scope, closing_gives_back_every_handle, what_is_kept_outlives_its_scope,

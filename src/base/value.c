@@ -266,7 +266,7 @@ static bool may_hold(gw_scope *s, gw_value container, gw_value v) {
     return false;
 }
 
-void gw_list_add_value(gw_scope *s, gw_list *list, gw_value v) {
+void gw_list_add_with(gw_scope *s, gw_list *list, gw_value v) {
     if (list == &poison_list || !may_hold(s, gw_value_of_list(list), v)) return;
     if (!list_add(list, v)) scope_fail(s, GW_NO_MEMORY, "no memory for an item of a list");
 }
@@ -350,7 +350,7 @@ gw_map *gw_map_open(gw_scope *s) {
     return m ? m : &poison_map;
 }
 
-void gw_map_put_value(gw_scope *s, gw_map *map, const char *key, gw_value v) {
+void gw_map_put_with(gw_scope *s, gw_map *map, const char *key, gw_value v) {
     if (map == &poison_map || !may_hold(s, gw_value_of_map(map), v)) return;
     if (!map_set(map, key, strlen(key), v))
         scope_fail(s, GW_NO_MEMORY, "no memory for \"%s\" in a map", key);

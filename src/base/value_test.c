@@ -47,7 +47,7 @@ static void values_come_back_checked(void **state) {
     assert_string_equal(gw_string_of(s, gw_value_of("ps")), "ps");
     assert_int_equal(gw_worker_of(s, gw_value_of(&w)).rank, 2);
     assert_true(gw_ok(s));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void another_kind_fails_the_scope(void **state) {
@@ -70,7 +70,7 @@ static void another_kind_fails_the_scope(void **state) {
     assert_failed(s, GW_INVALID, "expected list, got int");
     assert_int_equal(gw_map_count(gw_map_of(s, gw_value_of(1))), 0);
     assert_failed(s, GW_INVALID, "expected map, got int");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // ---- Lists --------------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ static void a_list_keeps_copies(void **state) {
     assert_failed(s, GW_INVALID, "item 5 of a list of 5");
     assert_int_equal(gw_list_get(s, list, -1).kind, GW_NONE);
     assert_failed(s, GW_INVALID, "item -1 of a list of 5");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void a_list_holds_counts(void **state) {
@@ -106,9 +106,9 @@ static void a_list_holds_counts(void **state) {
     gw_list *outer = gw_list_open(s), *item = gw_list_open(inner);
     gw_list_add(inner, item, 7);
     gw_list_add(s, outer, item);
-    gw_scope_merge(inner);
+    gw_scope_close_up(inner);
     assert_int_equal(gw_int_of(s, gw_list_get(s, gw_list_of(s, gw_list_get(s, outer, 0)), 0)), 7);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void nothing_can_be_put_into_itself(void **state) {
@@ -128,7 +128,7 @@ static void nothing_can_be_put_into_itself(void **state) {
     assert_failed(s, GW_INVALID, "a list cannot be put into itself");
     gw_map_put(s, map, "twice", gw_list_open(s));
     assert_true(gw_ok(s));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // ---- Maps ---------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ static void what_is_nested_deeply_is_given_back(void **state) {
     gw_list_add(s, both, holder);
     gw_list_add(s, holder, map);  // which is walked through, but not to its end
     assert_failed(s, GW_INVALID, "a map cannot be put into itself");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void nothing_at_null_has_a_size(void **state) {
@@ -181,7 +181,7 @@ static void a_map_is_ordered_by_insertion(void **state) {
     assert_failed(s, GW_NOT_FOUND, "no \"nobody\" in the map");
     assert_string_equal(gw_map_key(s, map, 100), "");
     assert_failed(s, GW_INVALID, "key 100 of a map of 100");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void a_failed_scope_makes_containers_that_swallow_everything(void **state) {
@@ -195,7 +195,7 @@ static void a_failed_scope_makes_containers_that_swallow_everything(void **state
     gw_map_put(s, map, "one", 1);
     assert_int_equal(gw_list_count(list), 0);
     assert_int_equal(gw_map_count(map), 0);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void use_containers(void *context) {

@@ -80,7 +80,7 @@ gw_list *gw_rpc_sync_all_values(gw_scope *s, gw_call_options options, gw_target 
     if (spread_call(&x, s, options, to, function, count, args)) gw_wait_all(s, x.futures, x.count);
     gw_list *list = gw_list_open(s);
     for (int i = 0; i < x.count && !s->error; i++)
-        gw_list_add_value(s, list, result_give(future_result(x.futures[i]), s));
+        gw_list_add_with(s, list, result_give(future_result(x.futures[i]), s));
     close_spread(&x);
     return s->error ? gw_list_open(s) : list;
 }
@@ -90,7 +90,7 @@ gw_future *gw_rpc_async_all_values(gw_scope *s, gw_call_options options, gw_targ
     spread x;
     gw_future *out = &future_poison;
     if (spread_call(&x, s, options, to, function, count, args))
-        out = collect_start(s, x.agent, x.futures, x.count);
+        out = collect_start(s, x.agent, x.futures, x.count, true);
     close_spread(&x);
     return out;
 }

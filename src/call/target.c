@@ -51,7 +51,7 @@ gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *
     return GW_OK;
 }
 
-gw_worker gw_rpc_worker_of(gw_scope *s, gw_target to) {
+gw_worker gw_rpc_worker_with(gw_scope *s, gw_target to) {
     agent *a = agent_of(s);
     gw_error error;
     int rank;

@@ -228,7 +228,7 @@ static gw_status read_entrance(agent *a, gw_scope *s, const gw_args *args, entra
 static result *list_all(gw_scope *s, const round *r) {
     gw_list *list = gw_list_open(s);
     for (int i = 0; i < r->meeting->count; i++)
-        gw_list_add_value(s, list, result_give(r->arrivals[i].value, s));
+        gw_list_add_with(s, list, result_give(r->arrivals[i].value, s));
     result *out = s->error ? NULL : result_of_value(gw_value_of_list(list));
     if (!out) scope_fail(s, GW_NO_MEMORY, "no memory for what all have brought");
     return out ? out : result_of_error(s->error);

@@ -86,11 +86,11 @@ static gw_list *meet(gw_scope *s, const char *function, const gw_worker *workers
     if (!ranks || !sort_ranks(s, a, workers, count, ranks)) return gw_list_open(s);
     gw_list *sorted = enter(s, a, function, ranks, count, v), *out = gw_list_open(s);
     for (int i = 0; i < count && !s->error; i++)
-        gw_list_add_value(s, out, gw_list_get(s, sorted, place_of(ranks, workers[i].rank)));
+        gw_list_add_with(s, out, gw_list_get(s, sorted, place_of(ranks, workers[i].rank)));
     return s->error ? gw_list_open(s) : out;
 }
 
-gw_list *gw_rpc_all_gather_value(gw_scope *s, const gw_worker *workers, int count, gw_value v) {
+gw_list *gw_rpc_all_gather_with(gw_scope *s, const gw_worker *workers, int count, gw_value v) {
     return meet(s, "gw.all_gather", workers, count, v);
 }
 

@@ -17,6 +17,7 @@ typedef struct collect {
     canceller stop;
     gw_future *out;  // one count
     int count, missing;
+    bool fails_fast;  // with the first error that comes, instead of the first in order
     collected items[];
 } collect;
 
@@ -30,11 +31,20 @@ static void free_collect(collect *c) {
 static gw_list *list_of(collect *c, gw_scope *s) {
     gw_list *list = gw_list_open(s);
     for (int i = 0; i < c->count; i++)
-        gw_list_add_value(s, list, result_give(future_result(c->items[i].in), s));
+        gw_list_add_with(s, list, result_give(future_result(c->items[i].in), s));
     return list;
 }
 
+static const gw_error *first_error(collect *c) {
+    const gw_error *error = NULL;
+    for (int i = 0; i < c->count && !error; i++)
+        error = result_error(future_result(c->items[i].in));
+    return error;
+}
+
 static result *result_of(collect *c, gw_scope *s) {
+    const gw_error *error = first_error(c);
+    if (error) return result_of_error(error);
     gw_list *list = list_of(c, s);
     result *r = s->error ? NULL : result_of_value(gw_value_of_list(list));
     if (!r) scope_fail(s, GW_NO_MEMORY, "no memory for a list of results");
@@ -71,7 +81,7 @@ static void came(continuation *next) {
     collected *x = list_entry(next, collected, next);
     collect *c = x->of;
     const gw_error *error = result_error(future_result(x->in));
-    if (error) {
+    if (error && c->fails_fast) {
         end_on_loop(c);
         future_fail_on_loop(c->out, error);
     } else if (--c->missing == 0) {
@@ -85,7 +95,7 @@ static void stop(canceller *x) {
     for (int i = 0; i < c->count; i++) future_abandon_on_loop(c->items[i].in);
 }
 
-static collect *open_collect(agent *a, gw_future *const *fs, int count) {
+static collect *open_collect(agent *a, gw_future *const *fs, int count, bool fails_fast) {
     collect *c = mem_calloc(sizeof *c + (size_t)count * sizeof c->items[0]);
     gw_future *out = c ? future_open(a, "") : NULL;
     if (!out) {
@@ -95,6 +105,7 @@ static collect *open_collect(agent *a, gw_future *const *fs, int count) {
     c->stop.run = stop;
     c->out = out;
     c->count = count;
+    c->fails_fast = fails_fast;
     out->makers = 1;
     for (int i = 0; i < count; i++) {
         c->items[i].next.run = came;
@@ -111,7 +122,7 @@ static void start_on_loop(collect *c) {
         result *r = future_result(c->items[i].in);
         if (!r) {
             future_await_on_loop(c->items[i].in, &c->items[i].next);
-        } else if (result_error(r)) {
+        } else if (c->fails_fast && result_error(r)) {
             end_on_loop(c);
             future_fail_on_loop(c->out, result_error(r));
             return;
@@ -120,8 +131,8 @@ static void start_on_loop(collect *c) {
     if (!c->missing) end_on_loop(c);
 }
 
-gw_future *collect_start(gw_scope *s, agent *a, gw_future *const *fs, int count) {
-    collect *c = open_collect(a, fs, count);
+gw_future *collect_start(gw_scope *s, agent *a, gw_future *const *fs, int count, bool fails_fast) {
+    collect *c = open_collect(a, fs, count, fails_fast);
     if (!c) {
         scope_fail(s, GW_NO_MEMORY, "no memory for a future");
         return &future_poison;
@@ -134,11 +145,12 @@ gw_future *collect_start(gw_scope *s, agent *a, gw_future *const *fs, int count)
     return out ? out : &future_poison;
 }
 
-gw_future *gw_collect_all(gw_scope *s, gw_future *const *fs, int count) {
+static gw_future *gather(gw_scope *s, const char *function, gw_future *const *fs, int count,
+                         bool fails_fast) {
     agent *a = s->error ? NULL : agent_of(s);
     if (!a) return &future_poison;
     if (count < 0 || (count && !fs)) {
-        scope_fail(s, GW_INVALID, "gw_collect_all of %d futures%s", count, fs ? "" : " at NULL");
+        scope_fail(s, GW_INVALID, "%s of %d futures%s", function, count, fs ? "" : " at NULL");
         return &future_poison;
     }
     for (int i = 0; i < count; i++) {
@@ -146,5 +158,13 @@ gw_future *gw_collect_all(gw_scope *s, gw_future *const *fs, int count) {
         scope_fail(s, GW_INVALID, "future %d is of another agent, or of a call that failed", i);
         return &future_poison;
     }
-    return collect_start(s, a, fs, count);
+    return collect_start(s, a, fs, count, fails_fast);
+}
+
+gw_future *gw_collect_all(gw_scope *s, gw_future *const *fs, int count) {
+    return gather(s, "gw_collect_all", fs, count, false);
+}
+
+gw_future *gw_collect_fail_fast(gw_scope *s, gw_future *const *fs, int count) {
+    return gather(s, "gw_collect_fail_fast", fs, count, true);
 }

@@ -107,7 +107,7 @@ gw_future *gw_future_open(gw_scope *s) {
     return f ? f : &future_poison;
 }
 
-void gw_future_set_value(gw_scope *s, gw_future *f, gw_value v) {
+void gw_future_set_with(gw_scope *s, gw_future *f, gw_value v) {
     if (f == &future_poison) return;
     if (is_own(s, f)) settle(s, f, v);
 }

@@ -239,7 +239,7 @@ static gw_module *open_output(gw_scope *s, int64_t features, gw_nn_attention_opt
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
     gw_copy(t, m->parameters.items[1].is.parameter, gw_zeros(t, options.dtype));
-    gw_scope_merge(t);
+    gw_scope_close_up(t);
     return m;
 }
 
@@ -278,6 +278,6 @@ gw_module *gw_nn_multihead_attention(gw_scope *s, int64_t features, int64_t head
         add_projection(s, m, "in_proj_weight", options.dtype, 3 * features, features);
     }
     if (!options.no_bias) init_full(s, m, "in_proj_bias", options.dtype, GW_SHAPE(3 * features), 0);
-    gw_module_add(s, m, "out_proj", open_output(s, features, options));
+    gw_module_register_module(s, m, "out_proj", open_output(s, features, options));
     return gw_ok(s) ? m : &module_poison;
 }

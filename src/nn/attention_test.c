@@ -85,7 +85,7 @@ typedef struct refused {
 } refused;
 
 static gw_tensor *zeros(gw_scope *s, gw_dtype dtype, gw_shape shape) {
-    return shape.count ? gw_zeros_shaped(s, dtype, shape) : NULL;
+    return shape.count ? gw_zeros_with(s, dtype, shape) : NULL;
 }
 
 static void wrong_inputs_are_refused(void **state) {

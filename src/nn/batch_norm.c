@@ -33,7 +33,7 @@ static void count_batch(gw_scope *s, gw_tensor *count) {
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
     gw_copy(t, count, gw_add(t, count, 1));
-    gw_scope_merge(t);
+    gw_scope_close_up(t);
 }
 
 static gw_tensor *forward_batch_norm(gw_scope *s, gw_module *m, gw_tensor *x) {

@@ -66,8 +66,8 @@ static void assert_refused(gw_module *(*open)(gw_scope *s, int64_t features), in
     static const int64_t sizes[] = { 2, 3, 4, 5, 6 };
     gw_scope *s = gw_scope_open(NULL), *t = gw_scope_open(s);
     gw_module *m = open(s, features);
-    gw_module_call(t, m, gw_zeros_shaped(t, GW_F32, (gw_shape){ dims, sizes }));
-    gw_scope_merge(t);
+    gw_module_call(t, m, gw_zeros_with(t, GW_F32, (gw_shape){ dims, sizes }));
+    gw_scope_close_up(t);
     gw_error e = gw_scope_close(s);
     assert_string_equal(e.text, text);
     assert_int_equal(e.status, GW_INVALID);

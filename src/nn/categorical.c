@@ -16,10 +16,10 @@ static gw_categorical check(gw_scope *s, gw_categorical c) {
     return (gw_categorical){ .probs = &tensor_poison };
 }
 
-gw_categorical gw_categorical_of_probs(gw_scope *s, gw_tensor *probs) {
+gw_categorical gw_categorical_from_probs(gw_scope *s, gw_tensor *probs) {
     return check(s, (gw_categorical){ .probs = probs });
 }
-gw_categorical gw_categorical_of_logits(gw_scope *s, gw_tensor *logits) {
+gw_categorical gw_categorical_from_logits(gw_scope *s, gw_tensor *logits) {
     return check(s, (gw_categorical){ .logits = logits });
 }
 
@@ -46,8 +46,8 @@ gw_tensor *gw_categorical_sample(gw_scope *s, gw_categorical c) {
     for (int d = 0; d < dims; d++) batch[d] = gw_size(p, d);
     gw_tensor *rows = dims > 1 ? gw_reshape(t, p, -1, gw_size(p, dims)) : p;  // N C
     gw_tensor *drawn = gw_multinomial(t, rows, 1, true);                      // N 1
-    drawn = gw_keep(s, gw_reshape_to(t, drawn, (gw_shape){ dims < 0 ? 0 : dims, batch }));
-    gw_scope_merge(t);
+    drawn = gw_keep(s, gw_reshape_with(t, drawn, (gw_shape){ dims < 0 ? 0 : dims, batch }));
+    gw_scope_close_up(t);
     return gw_ok(s) ? drawn : &tensor_poison;
 }
 
@@ -73,9 +73,9 @@ gw_tensor *gw_categorical_log_prob(gw_scope *s, gw_categorical c, gw_tensor *val
     if (!is_batch_of(logits, value)) {
         int64_t sizes[GW_DIMS_MAX + 1];
         int dims = broadcast(logits, value, sizes);
-        value = gw_expand_to(s, value, (gw_shape){ dims, sizes });
+        value = gw_expand_with(s, value, (gw_shape){ dims, sizes });
         sizes[dims] = gw_size(logits, -1);
-        logits = gw_expand_to(s, logits, (gw_shape){ dims + 1, sizes });
+        logits = gw_expand_with(s, logits, (gw_shape){ dims + 1, sizes });
     }
     return gw_squeeze(s, gw_gather(s, logits, -1, gw_unsqueeze(s, value, -1)), -1);
 }

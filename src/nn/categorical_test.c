@@ -16,7 +16,7 @@ static void compare(gw_scope *s, recording *r, const char *what, gw_tensor *y, g
     gw_backward_with(t, y, (gw_backward_options){ .gradient = recording_tensor(t, r) });
     assert_true(recording_takes(r, "d_in"));
     recording_compare(what, gw_grad(t, given), recording_tensor(t, r), 1e-5, 1e-6);
-    gw_scope_merge(t);
+    gw_scope_close_up(t);
 }
 
 static void run_case(recording *r) {
@@ -24,7 +24,7 @@ static void run_case(recording *r) {
     bool by_probs = strcmp(recording_word(r), "probs") == 0;
     gw_tensor *given = gw_requires_grad(s, recording_tensor(s, r));
     gw_categorical c =
-        by_probs ? gw_categorical_of_probs(s, given) : gw_categorical_of_logits(s, given);
+        by_probs ? gw_categorical_from_probs(s, given) : gw_categorical_from_logits(s, given);
     assert_true(recording_takes(r, "value"));
     gw_tensor *value = recording_tensor(s, r);
     assert_true(recording_takes(r, "log_prob"));
@@ -50,8 +50,8 @@ static void it_draws_in_the_shape_of_its_batch(void **state) {
     for (int dims = 0; dims < 4; dims++) {
         int64_t sizes[] = { 2, 3, 4, 5 };
         sizes[dims] = 5;
-        gw_tensor *p = gw_rand_shaped(s, GW_F32, (gw_shape){ dims + 1, sizes });
-        gw_tensor *drawn = gw_categorical_sample(s, gw_categorical_of_probs(s, p));
+        gw_tensor *p = gw_rand_with(s, GW_F32, (gw_shape){ dims + 1, sizes });
+        gw_tensor *drawn = gw_categorical_sample(s, gw_categorical_from_probs(s, p));
         assert_int_equal(gw_dims(drawn), dims);
         for (int d = 0; d < dims; d++) assert_int_equal(gw_size(drawn, d), sizes[d]);
         assert_int_equal(gw_dtype_of(drawn), GW_I64);
@@ -73,8 +73,8 @@ static void it_draws_each_class_as_often_as_it_is_likely(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *weights = gw_from(s, ((float[]){ 5, 3, 2 }), 3);  // they need not sum to 1
     gw_tensor *p = gw_expand(s, weights, 20000, 3);
-    assert_drawn_as_likely(s, gw_categorical_of_probs(s, p));
-    assert_drawn_as_likely(s, gw_categorical_of_logits(s, gw_log(s, p)));
+    assert_drawn_as_likely(s, gw_categorical_from_probs(s, p));
+    assert_drawn_as_likely(s, gw_categorical_from_logits(s, gw_log(s, p)));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
@@ -82,14 +82,14 @@ static void drawing_records_nothing(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *logits = gw_requires_grad(s, gw_zeros(s, GW_F32, 3));
-    assert_false(gw_needs_grad(gw_categorical_sample(s, gw_categorical_of_logits(s, logits))));
+    assert_false(gw_needs_grad(gw_categorical_sample(s, gw_categorical_from_logits(s, logits))));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
 static void it_wants_a_dimension_of_classes(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_categorical c = gw_categorical_of_probs(s, gw_ones(s, GW_F32));
+    gw_categorical c = gw_categorical_from_probs(s, gw_ones(s, GW_F32));
     gw_categorical_sample(s, c);  // safe to pass on
     gw_categorical_log_prob(s, c, gw_zeros(s, GW_I64));
     gw_categorical_entropy(s, c);
@@ -102,7 +102,7 @@ static void use_one(void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *p = gw_requires_grad(s, gw_rand(s, GW_F32, 2, 3));
-    gw_categorical c = gw_categorical_of_probs(s, p);
+    gw_categorical c = gw_categorical_from_probs(s, p);
     gw_tensor *logp = gw_categorical_log_prob(s, c, gw_categorical_sample(s, c));
     gw_backward(s, gw_sum(s, gw_add(s, logp, gw_categorical_entropy(s, c))));
     gw_error e = gw_scope_close(s);

@@ -76,7 +76,7 @@ static void padding_counts_for_nothing_beside_infinity(void **state) {
         const float grad[] = { 1, 1, 1, 1, 0, 0 };
         assert_memory_equal(gw_data(gw_grad(t, gw_module_parameter_at(t, m, 0))), grad,
                             sizeof grad);
-        gw_scope_merge(t);
+        gw_scope_close_up(t);
     }
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
@@ -95,7 +95,7 @@ static void bags_of_padding_name_no_row(void **state) {
         assert_int_equal(gw_size(y, 0), 2);
         gw_backward(t, gw_sum(t, y));
         assert_int_equal(gw_numel(gw_rows_indices(t, gw_grad(t, w))), 0);
-        gw_scope_merge(t);
+        gw_scope_close_up(t);
     }
     gw_list *params = gw_list_open(s);
     gw_list_add(s, params, w);

@@ -6,23 +6,23 @@ void init_uniform(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, g
                   double bound) {
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
-    gw_tensor *x = gw_rand_shaped(t, dtype, shape);
-    gw_module_parameter_add(t, m, name, gw_sub(t, gw_mul(t, x, 2 * bound), bound));
-    gw_scope_merge(t);
+    gw_tensor *x = gw_rand_with(t, dtype, shape);
+    gw_module_register_parameter(t, m, name, gw_sub(t, gw_mul(t, x, 2 * bound), bound));
+    gw_scope_close_up(t);
 }
 
 void init_full(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, gw_shape shape,
                double value) {
     gw_scope *t = gw_scope_open(s);
-    gw_module_parameter_add(t, m, name, gw_full_shaped(t, dtype, gw_value_of(value), shape));
-    gw_scope_merge(t);
+    gw_module_register_parameter(t, m, name, gw_full_with(t, dtype, gw_value_of(value), shape));
+    gw_scope_close_up(t);
 }
 
 void init_buffer(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, gw_shape shape,
                  double value) {
     gw_scope *t = gw_scope_open(s);
-    gw_module_buffer_add(t, m, name, gw_full_shaped(t, dtype, gw_value_of(value), shape));
-    gw_scope_merge(t);
+    gw_module_register_buffer(t, m, name, gw_full_with(t, dtype, gw_value_of(value), shape));
+    gw_scope_close_up(t);
 }
 
 static bool check_table(gw_scope *s, const char *maker, int64_t count, int64_t features,
@@ -42,9 +42,9 @@ void init_table(gw_scope *s, gw_module *m, const char *maker, int64_t count, int
     if (!check_table(s, maker, count, features, options)) return;
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
-    gw_tensor *table = gw_randn_shaped(t, options->dtype, GW_SHAPE(count, features));
+    gw_tensor *table = gw_randn_with(t, options->dtype, GW_SHAPE(count, features));
     if (options->has_padding)
         gw_copy(t, gw_select(t, table, 0, options->padding_idx), gw_full(t, options->dtype, 0));
-    gw_module_parameter_add(t, m, "weight", table);
-    gw_scope_merge(t);
+    gw_module_register_parameter(t, m, "weight", table);
+    gw_scope_close_up(t);
 }

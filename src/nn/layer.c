@@ -81,7 +81,7 @@ static gw_tensor *forward_flatten(gw_scope *s, gw_module *m, gw_tensor *x) {
         else
             sizes[n++] = gw_size(x, i);
     }
-    return gw_reshape_to(s, x, (gw_shape){ n, sizes });
+    return gw_reshape_with(s, x, (gw_shape){ n, sizes });
 }
 gw_module *gw_nn_flatten_dims(gw_scope *s, int first, int last) {
     flatten f = { first, last };
@@ -113,12 +113,12 @@ static gw_tensor *forward_sequential(gw_scope *s, gw_module *m, gw_tensor *x) {
     return x;
 }
 
-gw_module *gw_nn_sequential_of(gw_scope *s, gw_module *const *modules, int count) {
+gw_module *gw_nn_sequential_with(gw_scope *s, gw_module *const *modules, int count) {
     gw_module *m = module_new(s, "sequential", forward_sequential);
     for (int i = 0; i < count; i++) {
         char name[16];
         snprintf(name, sizeof name, "%d", i);
-        gw_module_add(s, m, name, modules[i]);
+        gw_module_register_module(s, m, name, modules[i]);
     }
     return gw_ok(s) ? m : &module_poison;
 }

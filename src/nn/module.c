@@ -163,8 +163,8 @@ no_memory:
     scope_fail(s, GW_NO_MEMORY, "%s: no memory for the part \"%s\"", m->name, name);
 }
 
-void gw_module_add(gw_scope *s, gw_module *m, const char *name, gw_module *child) {
-    if (!module_is_usable(s, "gw_module_add", m) || !check_name(s, m, name)) return;
+void gw_module_register_module(gw_scope *s, gw_module *m, const char *name, gw_module *child) {
+    if (!module_is_usable(s, "gw_module_register_module", m) || !check_name(s, m, name)) return;
     if (child == &module_poison) {
         scope_fail(s, GW_INVALID, "%s: \"%s\" is a module that could not be made", m->name, name);
         return;
@@ -185,16 +185,16 @@ static bool check_tensor(gw_scope *s, const gw_module *m, const char *kind, cons
     return false;
 }
 
-void gw_module_parameter_add(gw_scope *s, gw_module *m, const char *name, gw_tensor *x) {
-    if (!module_is_usable(s, "gw_module_parameter_add", m) || !check_name(s, m, name) ||
+void gw_module_register_parameter(gw_scope *s, gw_module *m, const char *name, gw_tensor *x) {
+    if (!module_is_usable(s, "gw_module_register_parameter", m) || !check_name(s, m, name) ||
         !check_tensor(s, m, "parameter", name, x))
         return;
     gw_requires_grad(s, x);
     if (gw_ok(s)) add_part(s, m, &m->parameters, name, x);
 }
 
-void gw_module_buffer_add(gw_scope *s, gw_module *m, const char *name, gw_tensor *x) {
-    if (!module_is_usable(s, "gw_module_buffer_add", m) || !check_name(s, m, name) ||
+void gw_module_register_buffer(gw_scope *s, gw_module *m, const char *name, gw_tensor *x) {
+    if (!module_is_usable(s, "gw_module_register_buffer", m) || !check_name(s, m, name) ||
         !check_tensor(s, m, "buffer", name, x))
         return;
     if (tensor_needs_grad(x)) {

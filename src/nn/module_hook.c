@@ -8,8 +8,8 @@
 
 struct module_hook {
     int id;  // growing
-    gw_module_pre_hook *before;
-    gw_module_hook *after;  // one of the two
+    gw_module_forward_pre_hook *before;
+    gw_module_forward_hook *after;  // one of the two
     void *context;
 };
 
@@ -35,15 +35,17 @@ static int add(gw_scope *s, gw_module *m, module_hook hook) {
     return hook.id;
 }
 
-int gw_module_pre_hook_add(gw_scope *s, gw_module *m, gw_module_pre_hook *hook, void *context) {
+int gw_module_register_forward_pre_hook(gw_scope *s, gw_module *m, gw_module_forward_pre_hook *hook,
+                                        void *context) {
     return add(s, m, (module_hook){ .before = hook, .context = context });
 }
-int gw_module_hook_add(gw_scope *s, gw_module *m, gw_module_hook *hook, void *context) {
+int gw_module_register_forward_hook(gw_scope *s, gw_module *m, gw_module_forward_hook *hook,
+                                    void *context) {
     return add(s, m, (module_hook){ .after = hook, .context = context });
 }
 
-void gw_module_hook_remove(gw_scope *s, gw_module *m, int hook) {
-    if (!module_is_usable(s, "gw_module_hook_remove", m)) return;
+void gw_module_remove_hook(gw_scope *s, gw_module *m, int hook) {
+    if (!module_is_usable(s, "gw_module_remove_hook", m)) return;
     for (int i = 0; i < m->hooks.count; i++) {
         if (m->hooks.items[i].id != hook) continue;
         size_t behind = (size_t)(--m->hooks.count - i);

@@ -29,9 +29,9 @@ static void they_stand_around_the_forward(void **state) {
     gw_module *m = gw_nn_relu(s);
     int before = 0, after = 0;
     double seen = 0;
-    gw_module_hook_add(s, m, add_input, &after);
-    gw_module_pre_hook_add(s, m, double_input, &before);
-    gw_module_hook_add(s, m, look, &seen);
+    gw_module_register_forward_hook(s, m, add_input, &after);
+    gw_module_register_forward_pre_hook(s, m, double_input, &before);
+    gw_module_register_forward_hook(s, m, look, &seen);
     // relu(2 * 3) + 2 * 3
     assert_float_equal(gw_item(s, gw_module_call(s, m, gw_full(s, GW_F32, 3.0))), 12, 0);
     assert_float_equal(seen, 12, 0);
@@ -45,7 +45,7 @@ static void they_run_for_parts_too(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_module *part = gw_nn_relu(s), *m = gw_nn_sequential(s, part, gw_nn_tanh(s));
     int count = 0;
-    gw_module_pre_hook_add(s, part, double_input, &count);
+    gw_module_register_forward_pre_hook(s, part, double_input, &count);
     gw_module_call(s, m, gw_ones(s, GW_F32));
     assert_int_equal(count, 1);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
@@ -61,15 +61,16 @@ static void they_stand_around_typed_calls(void **state) {
     gw_module *all[] = { lstm, bag, encoder, gw_module_child(s, encoder, "self_attn") };
     int before[4] = { 0 }, after = 0;
     double seen = 0;
-    for (int i = 0; i < 4; i++) gw_module_pre_hook_add(s, all[i], double_input, &before[i]);
-    gw_module_hook_add(s, lstm, look, &seen);
-    gw_module_hook_add(s, encoder, add_input, &after);
+    for (int i = 0; i < 4; i++)
+        gw_module_register_forward_pre_hook(s, all[i], double_input, &before[i]);
+    gw_module_register_forward_hook(s, lstm, look, &seen);
+    gw_module_register_forward_hook(s, encoder, add_input, &after);
     gw_tensor *x = gw_ones(s, GW_F32, 1, 1), *twice = gw_full(s, GW_F32, 2.0, 1, 1);
     gw_lstm_result a = gw_nn_lstm_call(s, lstm, x, NULL, NULL);
     assert_int_equal(before[0], 1);
     assert_float_equal(gw_item(s, gw_sum(s, a.output)), seen, 0);
     gw_module *same = gw_nn_lstm(s, 1, 2);
-    gw_module_load(s, same, gw_module_state_dict(s, lstm));
+    gw_module_load_state_dict(s, same, gw_module_state_dict(s, lstm));
     gw_lstm_result b = gw_nn_lstm_call(s, same, twice, NULL, NULL);
     assert_float_equal(gw_item(s, gw_sum(s, a.c)), gw_item(s, gw_sum(s, b.c)), 0);
     gw_nn_embedding_bag_call(s, bag, gw_zeros(s, GW_I64, 1, 2), NULL, NULL);
@@ -88,8 +89,8 @@ static void gradients_flow_through_them(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = gw_nn_relu(s);
     int count = 0;
-    gw_module_pre_hook_add(s, m, double_input, &count);
-    gw_module_hook_add(s, m, add_input, &count);
+    gw_module_register_forward_pre_hook(s, m, double_input, &count);
+    gw_module_register_forward_hook(s, m, add_input, &count);
     gw_tensor *x = gw_requires_grad(s, gw_full(s, GW_F32, 3.0));
     gw_backward(s, gw_module_call(s, m, x));
     assert_float_equal(gw_item(s, gw_grad(s, x)), 4, 0);
@@ -105,7 +106,7 @@ static gw_tensor *run_once(gw_scope *s, gw_module *m, gw_tensor *x, void *contex
     (void)x;
     once *o = context;
     o->count++;
-    gw_module_hook_remove(s, m, o->hook);
+    gw_module_remove_hook(s, m, o->hook);
     return NULL;
 }
 
@@ -115,8 +116,8 @@ static void one_may_remove_itself(void **state) {
     gw_module *m = gw_nn_relu(s);
     once o = { 0 };
     int others = 0;
-    o.hook = gw_module_pre_hook_add(s, m, run_once, &o);
-    gw_module_pre_hook_add(s, m, double_input, &others);
+    o.hook = gw_module_register_forward_pre_hook(s, m, run_once, &o);
+    gw_module_register_forward_pre_hook(s, m, double_input, &others);
     for (int i = 0; i < 3; i++) gw_module_call(s, m, gw_ones(s, GW_F32));
     assert_int_equal(o.count, 1);
     assert_int_equal(others, 3);
@@ -128,11 +129,11 @@ static void a_removed_one_is_gone(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = gw_nn_relu(s);
     int count = 0;
-    int hook = gw_module_hook_add(s, m, add_input, &count);
-    gw_module_hook_remove(s, m, hook);
+    int hook = gw_module_register_forward_hook(s, m, add_input, &count);
+    gw_module_remove_hook(s, m, hook);
     gw_module_call(s, m, gw_ones(s, GW_F32));
     assert_int_equal(count, 0);
-    gw_module_hook_remove(s, m, hook);
+    gw_module_remove_hook(s, m, hook);
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_NOT_FOUND);
     assert_non_null(strstr(e.text, "relu has no hook 1"));
@@ -150,9 +151,9 @@ static void a_hook_that_fails_ends_the_call(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = gw_nn_relu(s);
     int count = 0;
-    gw_module_pre_hook_add(s, m, fail_before, NULL);
-    gw_module_pre_hook_add(s, m, double_input, &count);
-    gw_module_hook_add(s, m, add_input, &count);
+    gw_module_register_forward_pre_hook(s, m, fail_before, NULL);
+    gw_module_register_forward_pre_hook(s, m, double_input, &count);
+    gw_module_register_forward_hook(s, m, add_input, &count);
     gw_module_call(s, m, gw_ones(s, GW_F32));
     assert_int_equal(count, 0);
     assert_non_null(strstr(gw_scope_close(s).text, "not today"));
@@ -161,9 +162,9 @@ static void a_hook_that_fails_ends_the_call(void **state) {
 static void a_hook_is_a_function(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    assert_int_equal(gw_module_hook_add(s, gw_nn_relu(s), NULL, NULL), 0);
+    assert_int_equal(gw_module_register_forward_hook(s, gw_nn_relu(s), NULL, NULL), 0);
     gw_module *poison = gw_nn_relu(s);
-    assert_int_equal(gw_module_hook_add(s, poison, add_input, NULL), 0);
+    assert_int_equal(gw_module_register_forward_hook(s, poison, add_input, NULL), 0);
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_INVALID);
     assert_non_null(strstr(e.text, "a hook is a function"));
@@ -174,8 +175,8 @@ static void use_hooks(void *context) {
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = gw_nn_relu(s);
     int count = 0;
-    for (int i = 0; i < 5; i++) gw_module_pre_hook_add(s, m, double_input, &count);
-    gw_module_hook_add(s, m, add_input, &count);
+    for (int i = 0; i < 5; i++) gw_module_register_forward_pre_hook(s, m, double_input, &count);
+    gw_module_register_forward_hook(s, m, add_input, &count);
     gw_module_call(s, m, gw_ones(s, GW_F32, 2));
     gw_error e = gw_scope_close(s);
     (void)e;

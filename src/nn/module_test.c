@@ -25,7 +25,7 @@ static gw_tensor *forward_twice(gw_scope *s, gw_module *m, gw_tensor *x) {
 
 static gw_module *open_twice(gw_scope *s, twice *t) {
     gw_module *m = gw_module_open(s, "twice", forward_twice, t);
-    gw_module_parameter_add(s, m, "scale", gw_full(s, GW_F32, 3.0));
+    gw_module_register_parameter(s, m, "scale", gw_full(s, GW_F32, 3.0));
     return m;
 }
 
@@ -45,7 +45,7 @@ static void it_holds_its_parts(void **state) {
     gw_scope *root = gw_scope_open(NULL), *s = gw_scope_open(root);
     twice t = { 0 };
     gw_module *outer = gw_keep(root, gw_nn_sequential(s, open_twice(s, &t), gw_nn_relu(s)));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     assert_float_equal(gw_item(root, gw_module_call(root, outer, gw_full(root, GW_F32, 1.0))), 9,
                        0);
     assert_int_equal(gw_scope_close(root).status, GW_OK);
@@ -84,7 +84,7 @@ static void a_parameter_requires_a_gradient(void **state) {
     twice t = { 0 };
     gw_module *m = open_twice(s, &t);
     assert_true(gw_needs_grad(gw_module_parameter_get(s, m, "scale")));
-    gw_module_parameter_add(s, m, "result", gw_module_call(s, m, gw_ones(s, GW_F32)));
+    gw_module_register_parameter(s, m, "result", gw_module_call(s, m, gw_ones(s, GW_F32)));
     assert_fails(s, GW_INVALID, "not a leaf");
 }
 
@@ -92,7 +92,7 @@ static void names_of_parts_are_each_there_once(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     twice t = { 0 };
-    gw_module_add(s, open_twice(s, &t), "scale", gw_nn_relu(s));
+    gw_module_register_module(s, open_twice(s, &t), "scale", gw_nn_relu(s));
     assert_fails(s, GW_DUPLICATE, "twice has a part \"scale\" already");
 }
 
@@ -101,7 +101,7 @@ static void names_of_parts_have_no_dots(void **state) {
     static const char *const names[] = { "", "a.b", NULL };
     for (int i = 0; i < 3; i++) {
         gw_scope *s = gw_scope_open(NULL);
-        gw_module_add(s, gw_nn_sequential(s, gw_nn_relu(s)), names[i], gw_nn_relu(s));
+        gw_module_register_module(s, gw_nn_sequential(s, gw_nn_relu(s)), names[i], gw_nn_relu(s));
         assert_fails(s, GW_INVALID, "cannot name a part");
     }
 }
@@ -110,7 +110,7 @@ static void a_module_is_no_part_of_itself(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *inner = gw_nn_sequential(s, gw_nn_relu(s)), *outer = gw_nn_sequential(s, inner);
-    gw_module_add(s, inner, "loop", outer);
+    gw_module_register_module(s, inner, "loop", outer);
     assert_fails(s, GW_INVALID, "part of itself");
 }
 
@@ -128,8 +128,8 @@ static void poison_is_safe_to_use(void **state) {
     gw_module *m = gw_nn_sequential(failed, gw_nn_linear(failed, 2, 3), gw_nn_relu(failed));
     gw_module_eval(failed, m);
     gw_module_train(failed, m);
-    gw_module_add(failed, m, "more", m);
-    gw_module_parameter_add(failed, m, "more", gw_ones(failed, GW_F32));
+    gw_module_register_module(failed, m, "more", m);
+    gw_module_register_parameter(failed, m, "more", gw_ones(failed, GW_F32));
     assert_int_equal(gw_list_count(gw_parameters(failed, m, m)), 0);
     assert_int_equal(gw_module_parameter_count(m), 0);
     gw_module_call(failed, m, gw_ones(failed, GW_F32, 2));
@@ -164,7 +164,7 @@ static void poison_is_refused_in_a_scope_that_is_well(void **state) {
     assert_refused(s, "gw_module_state_dict: a module that could not be made");
     gw_nn_sequential(s, gw_nn_relu(s), m);
     assert_refused(s, "sequential: \"1\" is a module that could not be made");
-    gw_module_parameter_add(s, gw_nn_relu(s), "scale", lost);
+    gw_module_register_parameter(s, gw_nn_relu(s), "scale", lost);
     assert_refused(s, "relu: the parameter \"scale\" is a tensor that could not be made");
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }

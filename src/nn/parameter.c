@@ -192,7 +192,7 @@ static bool list_parameters(void *context, const module_path *where, gw_module *
     return gw_ok(l->scope);
 }
 
-gw_list *gw_parameters_of(gw_scope *s, gw_module *const *modules, int count) {
+gw_list *gw_parameters_with(gw_scope *s, gw_module *const *modules, int count) {
     lister l = { .scope = s, .list = gw_list_open(s) };
     for (int i = 0; i < count && module_is_usable(s, "gw_parameters", modules[i]); i++)
         module_each(modules[i], NULL, list_parameters, &l);

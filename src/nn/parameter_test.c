@@ -73,9 +73,9 @@ static gw_tensor *forward_nothing(gw_scope *s, gw_module *m, gw_tensor *x) {
 
 static gw_module *counter(gw_scope *s) {
     gw_module *m = gw_module_open(s, "counter", forward_nothing, NULL);
-    gw_module_buffer_add(s, m, "mean", gw_full(s, GW_F32, 2.0, 3));
-    gw_module_buffer_add(s, m, "count", gw_zeros(s, GW_I64));
-    gw_module_parameter_add(s, m, "weight", gw_ones(s, GW_F32, 3));
+    gw_module_register_buffer(s, m, "mean", gw_full(s, GW_F32, 2.0, 3));
+    gw_module_register_buffer(s, m, "count", gw_zeros(s, GW_I64));
+    gw_module_register_parameter(s, m, "weight", gw_ones(s, GW_F32, 3));
     return m;
 }
 
@@ -105,7 +105,7 @@ static bool list_name(void *context, const module_path *at, gw_tensor *x) {
     gw_list *names = context;
     gw_scope *s = gw_scope_open(NULL);
     gw_list_add(s, names, module_path_text(s, at));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     return true;
 }
 
@@ -135,16 +135,16 @@ static void ask_name(gw_scope *s, gw_module *m) {
     gw_module_buffer_get(s, m, "weight");
 }
 static void add_twice(gw_scope *s, gw_module *m) {
-    gw_module_buffer_add(s, m, "weight", gw_zeros(s, GW_F32));
+    gw_module_register_buffer(s, m, "weight", gw_zeros(s, GW_F32));
 }
 static void add_buffer_as_parameter(gw_scope *s, gw_module *m) {
-    gw_module_parameter_add(s, m, "mean", gw_zeros(s, GW_F32));
+    gw_module_register_parameter(s, m, "mean", gw_zeros(s, GW_F32));
 }
 static void add_with_gradient(gw_scope *s, gw_module *m) {
-    gw_module_buffer_add(s, m, "x", gw_requires_grad(s, gw_zeros(s, GW_F32)));
+    gw_module_register_buffer(s, m, "x", gw_requires_grad(s, gw_zeros(s, GW_F32)));
 }
 static void add_nothing(gw_scope *s, gw_module *m) {
-    gw_module_buffer_add(s, m, "x", NULL);
+    gw_module_register_buffer(s, m, "x", NULL);
 }
 
 static void buffers_that_cannot_be_are_refused(void **state) {

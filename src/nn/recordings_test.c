@@ -227,7 +227,7 @@ static void read_state(gw_scope *s, recording *r, const layer_case *c, const nam
         gw_scope *t = gw_scope_open(s);
         gw_no_grad(t);
         gw_copy(t, x, value);
-        gw_scope_merge(t);
+        gw_scope_close_up(t);
     }
     assert_int_equal(count, own->count);
 }

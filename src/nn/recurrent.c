@@ -122,7 +122,7 @@ static bool check_input(gw_scope *s, const recurrent *r, const gw_tensor *x) {
 static gw_tensor *first_state(gw_scope *s, const recurrent *r, const inputs *in, const char *name,
                               gw_tensor *given) {
     int64_t sizes[] = { r->layers * r->directions, gw_size(in->x, 1), r->hidden };
-    if (!given) return gw_zeros_shaped(s, gw_dtype_of(in->x), (gw_shape){ 3, sizes });
+    if (!given) return gw_zeros_with(s, gw_dtype_of(in->x), (gw_shape){ 3, sizes });
     gw_tensor *state = in->is_batched ? given : gw_unsqueeze(s, given, 1);
     if (!gw_ok(s)) return &tensor_poison;
     if (gw_dims(state) == 3 && memcmp(state->sizes, sizes, sizeof sizes) == 0) return state;

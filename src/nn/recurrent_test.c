@@ -75,7 +75,7 @@ static void what_is_behind_an_end_counts_for_nothing(void **state) {
             0, 0);
         grads[k] = gw_clone(s, gw_grad(t, gw_module_parameter_at(t, m, 0)));
         assert_string_equal(gw_scope_error(t)->text, "");
-        gw_scope_merge(t);
+        gw_scope_close_up(t);
     }
     assert_true(gw_equal(s, grads[0], grads[1]));
     assert_int_equal(gw_scope_close(s).status, GW_OK);

@@ -101,7 +101,7 @@ gw_map *gw_module_state_dict(gw_scope *s, gw_module *m) {
     gw_scope *t = gw_scope_open(s);  // what the map holds need not be the scope's, too
     reader_of_state r = { t, out };
     if (module_is_usable(t, "gw_module_state_dict", m)) module_each(m, NULL, put_module, &r);
-    gw_scope_merge(t);
+    gw_scope_close_up(t);
     return out;
 }
 
@@ -159,7 +159,7 @@ static void check_others(gw_scope *s, const state_slots *all, const gw_map *stat
 }
 
 static void check(gw_scope *s, const gw_module *m, const state_slots *all, const gw_map *state,
-                  gw_module_load_options options) {
+                  gw_module_load_state_dict_options options) {
     complaint missing = { .count = 0 }, unexpected = { .count = 0 }, different = { .count = 0 };
     for (int i = 0; i < all->count && gw_ok(s); i++)
         check_slot(s, &all->items[i], gw_map_find(state, all->items[i].name), &missing, &different);
@@ -241,10 +241,11 @@ static void load(gw_scope *s, const state_slots *all, const gw_map *state) {
     if (gw_ok(s)) commit(all, sources);
 }
 
-void gw_module_load_with(gw_scope *s, gw_module *m, gw_map *state, gw_module_load_options options) {
-    if (!module_is_usable(s, "gw_module_load", m)) return;
+void gw_module_load_state_dict_with(gw_scope *s, gw_module *m, gw_map *state,
+                                    gw_module_load_state_dict_options options) {
+    if (!module_is_usable(s, "gw_module_load_state_dict", m)) return;
     if (!state) {
-        scope_fail(s, GW_INVALID, "gw_module_load: no map");
+        scope_fail(s, GW_INVALID, "gw_module_load_state_dict: no map");
         return;
     }
     gw_scope *t = gw_scope_open(s);
@@ -253,9 +254,9 @@ void gw_module_load_with(gw_scope *s, gw_module *m, gw_map *state, gw_module_loa
     if (state_slots_collect(&all, t, m)) check(t, m, &all, state, options);
     if (gw_ok(t)) load(t, &all, state);
     state_slots_fini(&all);
-    gw_scope_merge(t);
+    gw_scope_close_up(t);
 }
 
-void gw_module_load(gw_scope *s, gw_module *m, gw_map *state) {
-    gw_module_load_with(s, m, state, (gw_module_load_options){ 0 });
+void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state) {
+    gw_module_load_state_dict_with(s, m, state, (gw_module_load_state_dict_options){ 0 });
 }

@@ -14,9 +14,9 @@ static gw_tensor *forward_same(gw_scope *s, gw_module *m, gw_tensor *x) {
 // Parameters, buffers, and one parameter with two names.
 static gw_module *network(gw_scope *s) {
     gw_module *counter = gw_module_open(s, "counter", forward_same, NULL);
-    gw_module_buffer_add(s, counter, "count", gw_zeros(s, GW_I64));
+    gw_module_register_buffer(s, counter, "count", gw_zeros(s, GW_I64));
     gw_module *m = gw_nn_sequential(s, gw_nn_linear(s, 4, 3), counter, gw_nn_linear(s, 3, 2));
-    gw_module_parameter_add(s, m, "shared", gw_module_parameter_get(s, m, "0.bias"));
+    gw_module_register_parameter(s, m, "shared", gw_module_parameter_get(s, m, "0.bias"));
     return m;
 }
 
@@ -82,7 +82,7 @@ static void a_loaded_module_is_like_the_other(void **state) {
     gw_no_grad(s);
     gw_copy(s, gw_module_buffer_get(s, a, "1.count"), gw_full(s, GW_I64, 7));
     const gw_tensor *weight = gw_module_parameter_get(s, b, "0.weight");
-    gw_module_load(s, b, gw_module_state_dict(s, a));
+    gw_module_load_state_dict(s, b, gw_module_state_dict(s, a));
     assert_same_state(s, a, b);
     assert_int_equal(gw_item_int(s, gw_module_buffer_get(s, b, "1.count")), 7);
     // They are the same leaves as before, with memory of their own.
@@ -101,7 +101,7 @@ static void what_was_saved_for_backward_stays(void **state) {
     gw_tensor *y = gw_module_call(s, m, x);
     gw_map *other = gw_map_open(s);
     gw_map_put(s, other, "weight", gw_full(s, GW_F32, 5.0, 1, 1));
-    gw_module_load(s, m, other);
+    gw_module_load_state_dict(s, m, other);
     gw_backward(s, y);
     assert_float_equal(gw_item(s, gw_grad(s, x)), before, 0);
     assert_float_equal(gw_item(s, gw_module_parameter_get(s, m, "weight")), 5, 0);
@@ -112,13 +112,13 @@ static void values_may_be_views_of_the_module_itself(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = gw_module_open(s, "pair", forward_same, NULL);
-    gw_module_parameter_add(s, m, "a", gw_from(s, ((float[]){ 1, 2, 3, 4 }), 2, 2));
-    gw_module_parameter_add(s, m, "b", gw_from(s, ((float[]){ 5, 6, 7, 8 }), 2, 2));
+    gw_module_register_parameter(s, m, "a", gw_from(s, ((float[]){ 1, 2, 3, 4 }), 2, 2));
+    gw_module_register_parameter(s, m, "b", gw_from(s, ((float[]){ 5, 6, 7, 8 }), 2, 2));
     gw_map *own = gw_module_state_dict(s, m), *swapped = gw_map_open(s);
-    gw_module_load(s, m, own);
+    gw_module_load_state_dict(s, m, own);
     gw_map_put(s, swapped, "a", gw_tensor_of(s, gw_map_get(s, own, "b")));
     gw_map_put(s, swapped, "b", gw_transpose(s, gw_tensor_of(s, gw_map_get(s, own, "a")), 0, 1));
-    gw_module_load(s, m, swapped);
+    gw_module_load_state_dict(s, m, swapped);
     assert_string_equal(gw_to_text(s, gw_detach(s, gw_module_parameter_get(s, m, "a"))),
                         gw_to_text(s, gw_from(s, ((float[]){ 5, 6, 7, 8 }), 2, 2)));
     assert_string_equal(gw_to_text(s, gw_detach(s, gw_module_parameter_get(s, m, "b"))),
@@ -131,10 +131,10 @@ static void a_parameter_may_be_a_view(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *base = gw_zeros(s, GW_F32, 2, 2);
     gw_module *m = gw_module_open(s, "view", forward_same, NULL);
-    gw_module_parameter_add(s, m, "column", gw_select(s, base, 1, 1));
+    gw_module_register_parameter(s, m, "column", gw_select(s, base, 1, 1));
     gw_map *values = gw_map_open(s);
     gw_map_put(s, values, "column", gw_from(s, ((float[]){ 3, 4 }), 2));
-    gw_module_load(s, m, values);
+    gw_module_load_state_dict(s, m, values);
     assert_string_equal(gw_to_text(s, base),
                         gw_to_text(s, gw_from(s, ((float[]){ 0, 3, 0, 4 }), 2, 2)));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
@@ -201,8 +201,8 @@ static void what_does_not_fit_changes_nothing(void **state) {
     for (size_t i = 0; i < sizeof misfits / sizeof *misfits; i++) {
         gw_scope *s = gw_scope_open(NULL);
         gw_module *m = network(s), *like = network(s);
-        gw_module_load(s, like, copy_of(s, m));
-        gw_module_load(s, m, changed(s, network(s), &misfits[i]));
+        gw_module_load_state_dict(s, like, copy_of(s, m));
+        gw_module_load_state_dict(s, m, changed(s, network(s), &misfits[i]));
         const gw_error *e = gw_scope_error(s);
         assert_int_equal(e->status, GW_INVALID);
         if (!strstr(e->text, misfits[i].says)) fail_msg("%s", e->text);
@@ -220,12 +220,12 @@ static void part_of_it_may_be_loaded_when_asked_for(void **state) {
     gw_tensor *before = gw_clone(s, gw_detach(s, gw_module_parameter_get(s, m, "0.weight")));
     gw_map_put(s, x, "2.bias", gw_full(s, GW_F32, 9.0, 2));
     gw_map_put(s, x, "else", 3);
-    gw_module_load_with(s, m, x, (gw_module_load_options){ .partial = true });
+    gw_module_load_state_dict_with(s, m, x, (gw_module_load_state_dict_options){ .partial = true });
     assert_true(is_same(s, gw_detach(s, gw_module_parameter_get(s, m, "2.bias")),
                         gw_full(s, GW_F32, 9.0, 2)));
     assert_true(is_same(s, gw_detach(s, gw_module_parameter_get(s, m, "0.weight")), before));
     gw_map_put(s, x, "2.bias", gw_full(s, GW_F32, 9.0, 3));
-    gw_module_load_with(s, m, x, (gw_module_load_options){ .partial = true });
+    gw_module_load_state_dict_with(s, m, x, (gw_module_load_state_dict_options){ .partial = true });
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_INVALID);
     assert_non_null(strstr(e.text, "\"2.bias\" is f32 3, not f32 2"));
@@ -240,7 +240,7 @@ static void save_and_load(void *context) {
     if (gw_ok(s)) {
         gw_tensor *weight = gw_module_parameter_get(s, b, "0.weight");
         float first = *(const float *)gw_data(weight);
-        gw_module_load(s, b, state);
+        gw_module_load_state_dict(s, b, state);
         // All or nothing.
         if (!gw_ok(s)) assert_true(*(const float *)gw_data(weight) == first);
     }
@@ -260,7 +260,7 @@ static void poison_is_safe(void **state) {
     gw_fail(s, GW_REMOTE, "something else");
     gw_module *m = gw_nn_linear(s, 2, 3);
     assert_int_equal(gw_map_count(gw_module_state_dict(s, m)), 0);
-    gw_module_load(s, m, gw_map_open(s));
+    gw_module_load_state_dict(s, m, gw_map_open(s));
     gw_module_named_parameters(s, m);
     assert_int_equal(gw_scope_close(s).status, GW_REMOTE);
 }
@@ -268,11 +268,11 @@ static void poison_is_safe(void **state) {
 static void what_is_missing_is_said(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_module_load(s, gw_nn_relu(s), NULL);
-    assert_string_equal(gw_scope_error(s)->text, "gw_module_load: no map");
+    gw_module_load_state_dict(s, gw_nn_relu(s), NULL);
+    assert_string_equal(gw_scope_error(s)->text, "gw_module_load_state_dict: no map");
     gw_scope_clear(s);
-    gw_module_load(s, NULL, gw_map_open(s));
-    assert_string_equal(gw_scope_error(s)->text, "gw_module_load: no module");
+    gw_module_load_state_dict(s, NULL, gw_map_open(s));
+    assert_string_equal(gw_scope_error(s)->text, "gw_module_load_state_dict: no module");
     gw_scope_clear(s);
     gw_module_call(s, NULL, gw_ones(s, GW_F32, 1));
     assert_string_equal(gw_scope_close(s).text, "gw_module_call: no module");

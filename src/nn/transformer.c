@@ -69,14 +69,15 @@ static void add_parts(gw_scope *s, gw_module *m, int64_t features, int64_t heads
     gw_nn_linear_options linear = { .dtype = o.dtype };
     gw_nn_layer_norm_options norm = { .eps = o.layer_norm_eps, .dtype = o.dtype };
     gw_shape shape = { 1, &features };
-    gw_module_add(s, m, "self_attn", gw_nn_multihead_attention(s, features, heads, attention));
-    gw_module_add(s, m, "linear1", gw_nn_linear_with(s, features, hidden, linear));
-    gw_module_add(s, m, "dropout", gw_nn_dropout(s, dropout));
-    gw_module_add(s, m, "linear2", gw_nn_linear_with(s, hidden, features, linear));
-    gw_module_add(s, m, "norm1", gw_nn_layer_norm_with(s, shape, norm));
-    gw_module_add(s, m, "norm2", gw_nn_layer_norm_with(s, shape, norm));
-    gw_module_add(s, m, "dropout1", gw_nn_dropout(s, dropout));
-    gw_module_add(s, m, "dropout2", gw_nn_dropout(s, dropout));
+    gw_module_register_module(s, m, "self_attn",
+                              gw_nn_multihead_attention(s, features, heads, attention));
+    gw_module_register_module(s, m, "linear1", gw_nn_linear_with(s, features, hidden, linear));
+    gw_module_register_module(s, m, "dropout", gw_nn_dropout(s, dropout));
+    gw_module_register_module(s, m, "linear2", gw_nn_linear_with(s, hidden, features, linear));
+    gw_module_register_module(s, m, "norm1", gw_nn_layer_norm_with(s, shape, norm));
+    gw_module_register_module(s, m, "norm2", gw_nn_layer_norm_with(s, shape, norm));
+    gw_module_register_module(s, m, "dropout1", gw_nn_dropout(s, dropout));
+    gw_module_register_module(s, m, "dropout2", gw_nn_dropout(s, dropout));
 }
 
 gw_module *gw_nn_transformer_encoder_layer(gw_scope *s, int64_t features, int64_t heads,

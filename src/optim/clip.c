@@ -99,7 +99,7 @@ static gw_list *those_here(gw_scope *w, gw_list *params, bool *out_far) {
     for (int i = 0; i < count && gw_ok(w); i++) {
         gw_value v = gw_list_get(w, params, i);
         if (v.kind != GW_RREF || elsewhere_is_here(w, v.as.rref, &v))
-            gw_list_add_value(w, list, v);
+            gw_list_add_with(w, list, v);
         else
             *out_far = true;
     }
@@ -122,6 +122,6 @@ double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm) {
     bool scales = gw_ok(s) && gw_ok(w) && !(by >= 1);
     if (scales && far) elsewhere_scale(s, params, by);
     if (scales && gw_ok(s)) clip_scale(s, here, by);
-    gw_scope_merge(w);
+    gw_scope_close_up(w);
     return gw_ok(s) ? total : 0;
 }

@@ -67,11 +67,11 @@ static void it_holds_its_parameters(void **state) {
     gw_tensor *x = gw_requires_grad(inner, gw_ones(inner, GW_F32, 2));
     gw_list_add(inner, params, x);
     gw_optimizer *opt = gw_keep(root, gw_adam(inner, params, (gw_adam_options){ 0 }));
-    gw_scope_merge(inner);
+    gw_scope_close_up(inner);
     gw_scope *s = gw_scope_open(root);
     gw_backward(s, gw_sum(s, gw_mul(s, x, x)));  // |x| lives because |opt| does
     gw_optimizer_step(s, opt);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     assert_float_equal(((const float *)gw_data(x))[0], 0.999, 1e-6);
     assert_int_equal(gw_scope_close(root).status, GW_OK);
 }
@@ -171,8 +171,8 @@ static void what_is_no_optimizer_is_said(void **state) {
     assert_missed(s, "gw_optimizer_set_group_lr: no optimizer");
     gw_optimizer_state_dict(s, NULL);
     assert_missed(s, "gw_optimizer_state_dict: no optimizer");
-    gw_optimizer_load(s, NULL, gw_map_open(s));
-    assert_missed(s, "gw_optimizer_load: no optimizer");
+    gw_optimizer_load_state_dict(s, NULL, gw_map_open(s));
+    assert_missed(s, "gw_optimizer_load_state_dict: no optimizer");
     assert_int_equal(gw_optimizer_steps(NULL) + gw_optimizer_group_count(NULL), 0);
     assert_true(isnan(gw_optimizer_lr(NULL)));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
@@ -191,8 +191,8 @@ static void what_could_not_be_made_is_said(void **state) {
     assert_missed(s, "gw_adam_add_group: an optimizer that could not be made");
     gw_optimizer_set_lr(s, opt, 1);
     assert_missed(s, "gw_optimizer_set_lr: an optimizer that could not be made");
-    gw_optimizer_load(s, opt, gw_map_open(s));
-    assert_missed(s, "gw_optimizer_load: an optimizer that could not be made");
+    gw_optimizer_load_state_dict(s, opt, gw_map_open(s));
+    assert_missed(s, "gw_optimizer_load_state_dict: an optimizer that could not be made");
     gw_step_lr(s, opt, (gw_step_lr_options){ .step_size = 1 });
     assert_missed(s, "gw_step_lr: an optimizer that could not be made");
     gw_scheduler_step(s, schedule);

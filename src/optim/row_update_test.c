@@ -42,7 +42,7 @@ static void run_case(recording *r, int number) {
         gw_tensor *x = gw_embedding_with(s, table, at, (gw_embedding_options){ .sparse = true });
         gw_backward(s, gw_sum(s, gw_mul(s, gw_mul(s, x, x), weight)));
         gw_optimizer_step(s, opt);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         if (!gw_ok(root)) fail_msg("%s", gw_scope_error(root)->text);
         if (!recording_takes(r, "param")) continue;
         gw_tensor *expected = recording_tensor(root, r);

@@ -15,11 +15,11 @@ gw_map *gw_scheduler_state_dict(gw_scope *s, gw_scheduler *c) {
     return map;
 }
 
-void gw_scheduler_load(gw_scope *s, gw_scheduler *c, gw_map *map) {
-    if (!scheduler_check(s, c, "gw_scheduler_load")) return;
+void gw_scheduler_load_state_dict(gw_scope *s, gw_scheduler *c, gw_map *map) {
+    if (!scheduler_check(s, c, "gw_scheduler_load_state_dict")) return;
     schedule_state loaded = c->now;
     map_reading r;
-    if (!map_reading_open(s, &r, "gw_scheduler_load", map)) return;
+    if (!map_reading_open(s, &r, "gw_scheduler_load_state_dict", map)) return;
     map_reading_string(s, &r, "schedule", c->schedule->name);
     loaded.step = map_reading_count(s, &r, "last_epoch");
     if (c->schedule == &schedule_plateau) {

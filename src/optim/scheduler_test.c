@@ -105,7 +105,7 @@ static void it_holds_its_optimizer(void **state) {
     gw_scope *root = gw_scope_open(NULL), *inner = gw_scope_open(root);
     gw_scheduler *c = gw_keep(
         root, gw_exponential_lr(inner, open_sgd(inner), (gw_exponential_lr_options){ .gamma = 1 }));
-    gw_scope_merge(inner);
+    gw_scope_close_up(inner);
     gw_scheduler_step(root, c);
     assert_int_equal(gw_scope_close(root).status, GW_OK);
 }
@@ -137,8 +137,8 @@ static void what_is_no_scheduler_is_said(void **state) {
     gw_scheduler_state_dict(s, NULL);
     assert_fails(s, GW_INVALID, "gw_scheduler_state_dict: no scheduler");
     s = gw_scope_open(NULL);
-    gw_scheduler_load(s, NULL, gw_map_open(s));
-    assert_fails(s, GW_INVALID, "gw_scheduler_load: no scheduler");
+    gw_scheduler_load_state_dict(s, NULL, gw_map_open(s));
+    assert_fails(s, GW_INVALID, "gw_scheduler_load_state_dict: no scheduler");
     s = gw_scope_open(NULL);
     gw_step_lr(s, NULL, (gw_step_lr_options){ .step_size = 1 });
     assert_fails(s, GW_INVALID, "gw_step_lr: no optimizer");

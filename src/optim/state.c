@@ -59,7 +59,7 @@ gw_map *gw_optimizer_state_dict(gw_scope *s, gw_optimizer *o) {
     state_write_groups(work, o, map);
     state_write_parameters(work, o, map);
     if (o->elsewhere) elsewhere_write(work, o, map);
-    gw_scope_merge(work);
+    gw_scope_close_up(work);
     return map;
 }
 
@@ -106,7 +106,7 @@ static block *read_state(gw_scope *s, map_reading *r, const char *key, const gw_
     block *b = gw_ok(work) ? block_take(size_of(like)) : NULL;
     if (b) memcpy(b->bytes, tensor_bytes(whole), size_of(like));
     if (!b) scope_fail(work, GW_NO_MEMORY, "%s: no memory for \"%s\"", r->what, key);
-    gw_scope_merge(work);
+    gw_scope_close_up(work);
     return b;
 }
 
@@ -136,10 +136,11 @@ void state_forget(loaded *l) {
 bool state_read(gw_scope *s, const gw_optimizer *o, const gw_map *map, loaded *l) {
     map_reading r;
     *l = (loaded){ 0 };
-    if (!map_reading_open(s, &r, "gw_optimizer_load", map)) return false;
+    if (!map_reading_open(s, &r, "gw_optimizer_load_state_dict", map)) return false;
     l->groups = mem_calloc((size_t)o->group_count * sizeof *l->groups);
     l->parameters = mem_calloc((size_t)o->parameter_count * sizeof *l->parameters + 1);
-    if (!l->groups || !l->parameters) scope_fail(s, GW_NO_MEMORY, "gw_optimizer_load: no memory");
+    if (!l->groups || !l->parameters)
+        scope_fail(s, GW_NO_MEMORY, "gw_optimizer_load_state_dict: no memory");
     if (l->parameters) l->parameter_count = o->parameter_count;
     map_reading_string(s, &r, "rule", o->rule->name);
     l->step_count = map_reading_count(s, &r, "steps");
@@ -170,13 +171,13 @@ void state_take_over(gw_optimizer *o, loaded *l) {
     state_forget(l);
 }
 
-void gw_optimizer_load(gw_scope *s, gw_optimizer *o, gw_map *map) {
-    if (!optimizer_check(s, o, "gw_optimizer_load")) return;
+void gw_optimizer_load_state_dict(gw_scope *s, gw_optimizer *o, gw_map *map) {
+    if (!optimizer_check(s, o, "gw_optimizer_load_state_dict")) return;
     gw_scope *work = gw_scope_open(s);
     loaded l;
     if (o->elsewhere)
         elsewhere_load(work, o, map);
     else if (state_read(work, o, map, &l))
         state_take_over(o, &l);
-    gw_scope_merge(work);
+    gw_scope_close_up(work);
 }

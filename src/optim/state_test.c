@@ -46,7 +46,7 @@ static void train(gw_scope *s, model m, int steps) {
         gw_backward(t, loss);
         gw_optimizer_step(t, m.opt);
         gw_scheduler_step(t, m.schedule);
-        gw_scope_merge(t);
+        gw_scope_close_up(t);
     }
 }
 
@@ -66,9 +66,9 @@ static void a_loaded_optimizer_goes_on_as_the_saved_one(void **state) {
         gw_no_grad(t);
         gw_copy(t, fresh.w, w);
         gw_copy(t, fresh.b, b);
-        gw_scope_merge(t);
-        gw_optimizer_load(s, fresh.opt, saved);  // as it was when it was saved
-        gw_scheduler_load(s, fresh.schedule, schedule);
+        gw_scope_close_up(t);
+        gw_optimizer_load_state_dict(s, fresh.opt, saved);  // as it was when it was saved
+        gw_scheduler_load_state_dict(s, fresh.schedule, schedule);
         assert_int_equal(gw_optimizer_steps(fresh.opt), 3);
         train(s, fresh, 4);
         if (!gw_ok(s)) fail_msg("rule %d: %s", rule, gw_scope_error(s)->text);
@@ -103,9 +103,9 @@ static gw_map *altered(gw_scope *s, const gw_map *map, const char *key, gw_value
     gw_map *other = gw_map_open(s);
     for (int i = 0; i < gw_map_count(map); i++) {
         const char *name = gw_map_key(s, map, i);
-        if (strcmp(name, key) != 0) gw_map_put_value(s, other, name, gw_map_get(s, map, name));
+        if (strcmp(name, key) != 0) gw_map_put_with(s, other, name, gw_map_get(s, map, name));
     }
-    if (v.kind != GW_NONE) gw_map_put_value(s, other, key, v);
+    if (v.kind != GW_NONE) gw_map_put_with(s, other, key, v);
     return other;
 }
 
@@ -139,7 +139,7 @@ static void what_does_not_fit_changes_nothing(void **state) {
         { "0.exp_avg", gw_value_of(small), "\"0.exp_avg\" belongs to nothing here" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        gw_optimizer_load(s, m.opt, altered(s, good, bad[i].key, bad[i].v));
+        gw_optimizer_load_state_dict(s, m.opt, altered(s, good, bad[i].key, bad[i].v));
         const gw_error *e = gw_scope_error(s);
         assert_int_equal(e->status, GW_INVALID);
         if (!strstr(e->text, bad[i].words))
@@ -147,7 +147,7 @@ static void what_does_not_fit_changes_nothing(void **state) {
         gw_scope_clear(s);
         assert_int_equal(gw_optimizer_steps(m.opt), 3);
     }
-    gw_optimizer_load(s, m.opt, good);
+    gw_optimizer_load_state_dict(s, m.opt, good);
     assert_int_equal(gw_optimizer_steps(m.opt), 2);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
@@ -159,7 +159,7 @@ static void numbers_may_come_as_tensors(void **state) {
     gw_map *map = gw_optimizer_state_dict(s, m.opt);
     gw_map_put(s, map, "group.0.lr", gw_full(s, GW_F64, 0.75));
     gw_map_put(s, map, "steps", gw_full(s, GW_I64, 7));
-    gw_optimizer_load(s, m.opt, map);
+    gw_optimizer_load_state_dict(s, m.opt, map);
     assert_float_equal(gw_optimizer_lr(m.opt), 0.75, 0);
     assert_int_equal(gw_optimizer_steps(m.opt), 7);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
@@ -177,18 +177,18 @@ static void a_scheduler_goes_on_from_its_own_rate(void **state) {
     gw_scheduler *cosine = gw_cosine_annealing_lr(s, opt, two);
     gw_map *map = gw_optimizer_state_dict(s, plain);
     assert_int_equal(gw_map_find(map, "group.0.initial_lr").kind, GW_NONE);
-    gw_optimizer_load(s, opt, map);
+    gw_optimizer_load_state_dict(s, opt, map);
     assert_float_equal(gw_optimizer_lr(opt), 0.1, 0);
     for (int i = 0; i < 2; i++) gw_scheduler_step(s, cosine);  // down, and up to its own
     assert_float_equal(gw_optimizer_lr(opt), 0.4, 1e-12);
     gw_map_put(s, map, "group.0.initial_lr", 0.2);
-    gw_optimizer_load(s, opt, map);
+    gw_optimizer_load_state_dict(s, opt, map);
     for (int i = 0; i < 2; i++) gw_scheduler_step(s, cosine);
     assert_float_equal(gw_optimizer_lr(opt), 0.2, 1e-12);
     const double wrong[] = { -1, NAN, INFINITY };
     for (int i = 0; i < 3; i++) {
         gw_map_put(s, map, "group.0.initial_lr", wrong[i]);
-        gw_optimizer_load(s, opt, map);
+        gw_optimizer_load_state_dict(s, opt, map);
         assert_non_null(strstr(gw_scope_error(s)->text, "\"group.0.initial_lr\" is "));
         gw_scope_clear(s);
     }
@@ -207,12 +207,13 @@ static void a_scheduler_takes_only_its_own_kind(void **state) {
         gw_reduce_lr_on_plateau(s, m.opt, (gw_reduce_lr_on_plateau_options){ .patience = -1 });
     gw_plateau_step(s, plateau, 3);
     gw_map *map = gw_scheduler_state_dict(s, plateau);
-    gw_scheduler_load(s, plateau, map);
+    gw_scheduler_load_state_dict(s, plateau, map);
     assert_true(gw_ok(s));
-    gw_scheduler_load(s, plateau, altered(s, map, "best", gw_none()));
-    assert_non_null(strstr(gw_scope_error(s)->text, "gw_scheduler_load: \"best\" is missing"));
+    gw_scheduler_load_state_dict(s, plateau, altered(s, map, "best", gw_none()));
+    assert_non_null(
+        strstr(gw_scope_error(s)->text, "gw_scheduler_load_state_dict: \"best\" is missing"));
     gw_scope_clear(s);
-    gw_scheduler_load(s, m.schedule, map);
+    gw_scheduler_load_state_dict(s, m.schedule, map);
     assert_non_null(strstr(gw_scope_error(s)->text, "is reduce_lr_on_plateau, not linear_lr"));
     gw_scope_clear(s);
     double before = gw_optimizer_lr(m.opt);
@@ -226,8 +227,8 @@ static void save_and_load(void *context) {
     gw_scope *s = gw_scope_open(NULL);
     model m = open_model(s, 1);
     train(s, m, 1);
-    gw_optimizer_load(s, m.opt, gw_optimizer_state_dict(s, m.opt));
-    gw_scheduler_load(s, m.schedule, gw_scheduler_state_dict(s, m.schedule));
+    gw_optimizer_load_state_dict(s, m.opt, gw_optimizer_state_dict(s, m.opt));
+    gw_scheduler_load_state_dict(s, m.schedule, gw_scheduler_state_dict(s, m.schedule));
     train(s, m, 1);
     gw_error e = gw_scope_close(s);
     (void)e;

@@ -49,7 +49,7 @@ static void a_step_uses_the_gradients_of_its_scope_only(void **state) {
     gw_backward(root, gw_sum(root, a));
     gw_scope *s = gw_scope_open(root);
     gw_optimizer_step(s, opt);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     assert_values(a, 1, 2);
     assert_int_equal(gw_scope_close(root).status, GW_OK);
 }
@@ -65,7 +65,7 @@ static void values_saved_for_backward_stay_as_they_were(void **state) {
     gw_scope *t = gw_scope_open(s);
     gw_backward(t, later);
     assert_values(gw_grad(t, a), 2, 4);
-    gw_scope_merge(t);
+    gw_scope_close_up(t);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
@@ -88,7 +88,7 @@ static void lent_memory_gets_the_new_values(void **state) {
     (void)state;
     float mine[2] = { 1, 2 };
     gw_scope *s = gw_scope_open(NULL);
-    gw_tensor *a = gw_requires_grad(s, gw_from_external(s, GW_F32, mine, GW_SHAPE(2), NULL, NULL));
+    gw_tensor *a = gw_requires_grad(s, gw_from_blob(s, GW_F32, mine, GW_SHAPE(2), NULL, NULL));
     gw_optimizer *opt = gw_sgd(s, list_of(s, a, NULL), rate(1));
     gw_backward(s, gw_sum(s, a));
     gw_optimizer_step(s, opt);
@@ -138,7 +138,7 @@ static void a_staged_step_waits_for_its_commit(void **state) {
         gw_backward(t, gw_sum(t, gw_add(t, a, b)));
         assert_true(optimizer_stage(t, opt));
         assert_values(a, 1 - 0.1f * (float)step, 2 - 0.1f * (float)step);
-        gw_scope_merge(t);  // nothing staged needs the gradients any more
+        gw_scope_close_up(t);  // nothing staged needs the gradients any more
         optimizer_commit(opt);
     }
     assert_values(b, 2.7f, 3.7f);
@@ -168,8 +168,8 @@ static void save_between_stage_and_commit(bool are_parts, bool through_view) {
     gw_backward(u, product);
     assert_values(gw_grad(u, a), 3, 4);
     assert_values(gw_grad(u, b), 1, 2);
-    gw_scope_merge(u);
-    gw_scope_merge(t);
+    gw_scope_close_up(u);
+    gw_scope_close_up(t);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
@@ -253,7 +253,7 @@ static void train_a_little(void *context) {
         gw_backward(s, gw_sum(s, gw_mul(s, a, a)));
         gw_clip_grad_norm(s, list_of(s, a, NULL), 0.1);
         gw_optimizer_step(s, opt);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
     gw_error e = gw_scope_close(root);
     (void)e;

@@ -76,7 +76,7 @@ static void run_case(recording *r, int number) {
             gw_scope *s = gw_scope_open(root);
             gw_backward(s, loss_of(s, p, x, y));
             gw_optimizer_step(s, opt);
-            gw_scope_merge(s);
+            gw_scope_close_up(s);
         }
         if (!gw_ok(root)) fail_msg("%s: %s", what, gw_scope_error(root)->text);
         compare(root, r, p, what);

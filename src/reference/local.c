@@ -42,7 +42,7 @@ static bool is_of_class(const object *o, const char *name, gw_error *error) {
     return false;
 }
 
-void *gw_local_as(gw_scope *s, gw_rref *r, const char *class_name) {
+void *gw_local_with(gw_scope *s, gw_rref *r, const char *class_name) {
     if (!rref_is_usable(s, r)) return NULL;
     gw_error error;
     if (!class_name) {

@@ -48,7 +48,7 @@ static void enter(gw_scope *root, int rank, void *context) {
     gw_to_here_value(s, gw_remote(s, 0, "local_never"));
     assert_int_equal(gw_scope_error(s)->status, GW_NOT_FOUND);
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_enters_objects_of_this_worker_and_of_the_class(void **state) {

@@ -72,7 +72,7 @@ static void lose(gw_scope *root, int rank, void *context) {
     assert_int_equal(gw_scope_error(s)->status, GW_REF_LOST);
     gw_scope_clear(s);
     assert_int_equal(gw_int_of(s, gw_to_here_value(s, other)), 4);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_strikes_off_what_a_lost_worker_held_and_fails_what_it_owned(void **state) {
@@ -103,7 +103,7 @@ static void lose_waiting(gw_scope *root, int rank, void *context) {
     gw_wait(s, here);
     assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_wakes_who_waits_for_a_value_of_a_lost_worker(void **state) {

@@ -26,7 +26,7 @@ static void drop_many(gw_scope *root, int rank, void *context) {
     for (int i = 0; i < MANY; i++) gw_remote(s, 1, "release_make", i);
     assert_int_equal(gw_int_of(s, gw_rpc_sync(s, 1, "release_owned")), MANY);
     uint64_t before = agent_member(root->agent, 1)->sent;
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     pause_ms(root, 50);
     // All in a few messages.
     assert_in_range(agent_member(root->agent, 1)->sent - before, 1, MANY / 10);

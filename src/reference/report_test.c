@@ -89,25 +89,25 @@ static void list_all(gw_scope *root, int rank, void *context) {
     assert_string_equal(all[0].owner.name, "w1");
     expect_listed(s, "tensor", origin);
     assert_int_equal(gw_references(s, NULL, 0), 1);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 
     // A place of one's own, and what is no value yet, or never.
     s = gw_scope_open(root);
     gw_call_options here = { .origin = "report_test.c, the loop" };
     gw_remote_with(s, here, 1, "listing_never");
     expect_listed(s, "being made", ", the loop");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     s = gw_scope_open(root);
     gw_to_here(s, gw_remote_with(s, here, 1, "listing_fail"));
     gw_scope_clear(s);
     expect_listed(s, "error", ", the loop");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     s = gw_scope_open(root);
     gw_rref *box = gw_remote_with(s, here, 1, "listing_box");
     gw_rpc_sync(s, box, "put", 0, box);
     gw_rpc_sync(s, box, "put", 0, gw_rref_open(s, 1));
     expect_listed(s, "listing_box", ", the loop");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_tells_what_is_where_since_when_and_from_where(void **state) {
@@ -160,7 +160,7 @@ static void tie(gw_scope *root, int rank, void *context) {
         gw_rpc_sync(s, box, "put", 0, one);
         gw_rpc_sync(s, one, "put", i, box);
     }
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_logs_twenty_leaks_and_counts_the_others(void **state) {

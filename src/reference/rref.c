@@ -138,7 +138,7 @@ gw_rref *gw_rref_of(gw_scope *s, gw_value v) {
     return &rref_poison;
 }
 
-gw_rref *gw_rref_open_at(gw_scope *s, gw_value v, const char *origin) {
+gw_rref *gw_rref_open_with(gw_scope *s, gw_value v, const char *origin) {
     agent *a = s->error ? NULL : agent_of(s);
     if (!a) return &rref_poison;
     result *kept = result_of_value(v);

@@ -54,7 +54,7 @@ static void rows_lie_along_any_dimension(void **state) {
             check_rows(s, layouts[i], last, GW_I64);
         }
     }
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void what_lies_in_order_is_not_copied(void **state) {
@@ -76,7 +76,7 @@ static void what_lies_in_order_is_not_copied(void **state) {
     assert_true(dense_open_rows(&c, x, 0, GW_F32, &d));
     assert_non_null(d.copy);
     dense_close(&d);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void results_come_back_to_their_places(void **state) {
@@ -97,7 +97,7 @@ static void results_come_back_to_their_places(void **state) {
             handle_release(x);
         }
     }
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void expanded_values_repeat(void **state) {
@@ -109,7 +109,7 @@ static void expanded_values_repeat(void **state) {
     assert_true(dense_open_expanded(&c, x, 3, (int64_t[]){ 2, 2, 2 }, GW_F32, &d));
     assert_memory_equal(d.values, ((float[]){ 1, 1, 2, 2, 1, 1, 2, 2 }), 32);
     dense_close(&d);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void nothing_and_scalars_can_be_opened(void **state) {
@@ -122,7 +122,7 @@ static void nothing_and_scalars_can_be_opened(void **state) {
     assert_true(dense_open(&c, gw_full(s, GW_I32, 7), GW_F64, &d));
     assert_true(*(const double *)d.values == 7);
     dense_close(&d);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_dense, rows_lie_along_any_dimension, what_lies_in_order_is_not_copied,

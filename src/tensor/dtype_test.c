@@ -61,7 +61,7 @@ static void scalars_and_numbers_only_raise_the_kind(void **state) {
     assert_int_equal(result_of(scalar_int, NULL, gw_value_of(1.5)), GW_F32);
     assert_int_equal(result_of(scalar64, NULL, gw_value_of(1.5)), GW_F64);
     assert_int_equal(result_of(scalar64, scalar_int, gw_none()), GW_F64);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // ---- Halves -------------------------------------------------------------------------------------------------------

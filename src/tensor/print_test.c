@@ -21,7 +21,7 @@ static void all_numbers_share_a_form(void **state) {
                 "tensor([nan, inf, -inf, 0.])");
     assert_text(s, gw_full(s, GW_F32, 1e9), "tensor(1.0000e+09)");
     assert_text(s, gw_full(s, GW_I64, INT64_MIN, 1), "tensor([-9223372036854775808])");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void dtype_shape_and_gradient_are_told_when_they_are_not_evident(void **state) {
@@ -33,7 +33,7 @@ static void dtype_shape_and_gradient_are_told_when_they_are_not_evident(void **s
     assert_text(s, gw_zeros(s, GW_F64, 2), "tensor([0., 0.], dtype=f64)");
     assert_text(s, gw_requires_grad(s, gw_ones(s, GW_F16, 1)),
                 "tensor([1.], dtype=f16, requires_grad=True)");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void large_tensors_show_their_edges(void **state) {
@@ -46,7 +46,7 @@ static void large_tensors_show_their_edges(void **state) {
         "tensor([[False, False],\n        [False, False],\n        [False, False],\n        ...,\n"
         "        [False, False],\n        [False, False],\n        [False, False]])");
     assert_null(strstr(gw_to_text(s, gw_zeros(s, GW_F32, 1000)), "..."));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void a_view_shows_its_own_elements(void **state) {
@@ -55,7 +55,7 @@ static void a_view_shows_its_own_elements(void **state) {
     gw_tensor *x = gw_reshape(s, gw_arange(s, GW_I32, 0, 6, 1), 2, 3);
     assert_text(s, gw_slice(s, gw_transpose(s, x, 0, 1), 0, 1, 3, 1),
                 "tensor([[1, 4],\n        [2, 5]], dtype=i32)");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void a_failed_scope_gets_no_text(void **state) {
@@ -65,7 +65,7 @@ static void a_failed_scope_gets_no_text(void **state) {
     gw_fail(s, GW_CANCELLED, "stop");
     assert_text(s, x, "");
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_print, all_numbers_share_a_form,

@@ -178,7 +178,7 @@ static gw_tensor *joined(gw_scope *s, const gw_tensor *a, const gw_tensor *b) {
             tensor_of_rows(work, a->sizes[0], handle_retain(indices), handle_retain(values), false);
     gw_tensor *sum = both ? rows_coalesce(work, both) : NULL;
     handle_release(both);
-    gw_scope_merge(work);
+    gw_scope_close_up(work);
     return sum;
 }
 

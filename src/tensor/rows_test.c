@@ -24,7 +24,7 @@ static void it_is_a_tensor_of_all_rows_and_keeps_some(void **state) {
     expect_text(s, gw_rows_indices(s, x), GW_I64, "tensor([3, 1, 3])");
     expect_shape(s, gw_rows_values(s, x), "3x2");
     expect_values(s, gw_to_dense(s, x), (double[]){ 0, 0, 3, 4, 0, 0, 6, 8, 0, 0 }, 0);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_puts_each_row_once_in_ascending_order(void **state) {
@@ -37,7 +37,7 @@ static void it_puts_each_row_once_in_ascending_order(void **state) {
     gw_tensor *none = gw_rows(s, gw_zeros(s, GW_I64, 0), gw_zeros(s, GW_F32, 0, 2), 5);
     expect_shape(s, gw_rows_values(s, gw_coalesce(s, none)), "0x2");
     expect_values(s, gw_to_dense(s, none), (double[10]){ 0 }, 0);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // Many rows over several digits of the sort, in every dtype that is summed, against a dense sum in the same order.
@@ -62,7 +62,7 @@ static void its_sums_have_the_bits_of_dense_ones(void **state) {
         assert_true(gw_equal(s, gw_add(s, gw_to_dense(s, x), y), dense));
         assert_true(gw_equal(s, gw_add(s, x, gw_to_dense(s, y)), dense));
         assert_string_equal(gw_scope_error(s)->text, "");
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -75,7 +75,7 @@ static void it_goes_with_numbers(void **state) {
     expect_values(s, gw_to_dense(s, gw_mul(s, 2.0, x)), twice, 0);
     expect_values(s, gw_to_dense(s, gw_mul(s, gw_full(s, GW_F32, 2), x)), twice, 0);
     expect_values(s, gw_to_dense(s, gw_div(s, gw_coalesce(s, x), 0.5)), twice, 0);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // Whatever is written to a part, before or after, and through whatever tensor.
@@ -84,7 +84,7 @@ static void its_values_never_change(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     float lent[] = { 1, 2 };
     gw_tensor *index = INDICES(3, 1),
-              *values = gw_from_external(s, GW_F32, lent, GW_SHAPE(2, 1), NULL, NULL);
+              *values = gw_from_blob(s, GW_F32, lent, GW_SHAPE(2, 1), NULL, NULL);
     gw_tensor *x = gw_rows(s, index, values, 4);
     ((int64_t *)gw_data_for_write(s, index))[0] = 1000;
     lent[0] = 7;
@@ -94,7 +94,7 @@ static void its_values_never_change(void **state) {
     gw_tensor *once = gw_coalesce(s, x);
     ((int64_t *)gw_data_for_write(s, gw_rows_indices(s, once)))[1] = 1000;
     expect_values(s, gw_to_dense(s, once), (double[]){ 0, 2, 0, 1 }, 0);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_prints_its_parts(void **state) {
@@ -106,7 +106,7 @@ static void it_prints_its_parts(void **state) {
                 "                      [3., 4.],\n"
                 "                      [5., 6.]]),\n"
                 "       size=(5, 2), count=3, layout=rows)");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_says_what_is_wrong_with_parts(void **state) {
@@ -131,7 +131,7 @@ static void it_says_what_is_wrong_with_parts(void **state) {
     expect_fails(s, "gw.coalesce: x is dense");
     gw_rows_values(s, values);
     expect_fails(s, "gw.rows_values: x is dense");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void other_operators_refuse_it(void **state) {
@@ -165,7 +165,7 @@ static void other_operators_refuse_it(void **state) {
     gw_item(s, x);
     expect_fails(s, "gw.item: x is sparse by rows; gw_to_dense makes it dense");
     assert_ptr_equal(gw_detach(s, x), x);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void use_everything(void *context) {
@@ -174,7 +174,7 @@ static void use_everything(void *context) {
     gw_tensor *x = gw_rows(s, INDICES(3, 1, 3), gw_ones(s, GW_BF16, 3, 2), 5);
     gw_tensor *sum = gw_add(s, gw_mul(s, x, 2), x);
     gw_to_text(s, gw_add(s, gw_to_dense(s, sum), x));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_lives_without_memory(void **state) {

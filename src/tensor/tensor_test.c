@@ -14,7 +14,7 @@ static void close_failed(gw_scope *s, gw_status status, const char *text) {
     assert_int_equal(gw_scope_error(s)->status, status);
     assert_string_equal(gw_scope_error(s)->text, text);
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void a_new_one_is_contiguous(void **state) {
@@ -33,7 +33,7 @@ static void a_new_one_is_contiguous(void **state) {
     assert_int_equal(gw_dtype_of(x), GW_I16);
     assert_int_equal(gw_device_of(x), GW_CPU);
     assert_int_equal(gw_layout_of(x), GW_STRIDED);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void a_size_must_make_sense(void **state) {
@@ -47,7 +47,7 @@ static void a_size_must_make_sense(void **state) {
     gw_scope_clear(s);
     int64_t sizes[33];
     for (int i = 0; i < 33; i++) sizes[i] = 1;
-    gw_from_shaped(s, GW_F32, sizes, (gw_shape){ 33, sizes });
+    gw_from_with(s, GW_F32, sizes, (gw_shape){ 33, sizes });
     close_failed(s, GW_LIMIT, "a tensor has at most 32 dimensions, not 33");
 }
 
@@ -61,7 +61,7 @@ static void what_a_peer_asks_for_has_a_limit(void **state) {
     gw_ones(inner, GW_F32, 26);
     close_failed(inner, GW_LIMIT,
                  "a tensor of 104 bytes, where at most 100 may be made for a peer");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void poison_reads_as_zero_and_is_never_written(void **state) {
@@ -79,7 +79,7 @@ static void poison_reads_as_zero_and_is_never_written(void **state) {
     gw_drop(s, x);
     assert_string_equal(gw_to_text(s, x), "tensor(0.)");
     assert_true(gw_ok(s));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void an_item_is_the_only_one(void **state) {
@@ -99,7 +99,7 @@ static void a_view_shares_the_values(void **state) {
     *(float *)gw_data_for_write(s, row) = 7;
     assert_true(((const float *)gw_data(x))[2] == 7);
     assert_int_equal(x->storage->version, 1);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void a_saved_one_cannot_change(void **state) {
@@ -119,7 +119,7 @@ static void a_saved_one_cannot_change(void **state) {
     again = scope_own(s, tensor_saved(s, x));
     ((float *)gw_data_for_write(s, again))[0] = 5;
     assert_true(((const float *)gw_data(x))[0] == 2);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void one_without_values_has_a_shape(void **state) {
@@ -132,7 +132,7 @@ static void one_without_values_has_a_shape(void **state) {
     assert_int_equal(gw_size(like, 0), 3);
     assert_int_equal(gw_stride(like, 0), 2);
     assert_int_equal(gw_numel(like), 6);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void external_memory_is_used_in_place_and_given_back_once(void **state) {
@@ -141,14 +141,14 @@ static void external_memory_is_used_in_place_and_given_back_once(void **state) {
     float values[6] = { 1, 2, 3, 4, 5, 6 };
     int calls = 0;
     gw_scope *inner = gw_scope_open(s);
-    gw_tensor *x = gw_from_external(inner, GW_F32, values, GW_SHAPE(2, 3), count_call, &calls);
+    gw_tensor *x = gw_from_blob(inner, GW_F32, values, GW_SHAPE(2, 3), count_call, &calls);
     gw_tensor *column = gw_keep(s, gw_select(inner, x, 1, 2));
     ((float *)gw_data_for_write(inner, x))[0] = 9;
     assert_true(values[0] == 9);
-    gw_scope_merge(inner);
+    gw_scope_close_up(inner);
     assert_int_equal(calls, 0);
     assert_true(gw_item(s, gw_select(s, column, 0, 1)) == 6);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     assert_int_equal(calls, 1);
 }
 
@@ -157,10 +157,10 @@ static void external_memory_is_given_back_also_when_it_fails(void **state) {
     float values[6];
     int calls = 0;
     gw_scope *s = gw_scope_open(NULL);
-    gw_from_external(s, GW_F32, values, GW_SHAPE(2, -3), count_call, &calls);
+    gw_from_blob(s, GW_F32, values, GW_SHAPE(2, -3), count_call, &calls);
     assert_int_equal(calls, 1);
     assert_false(gw_ok(s));
-    gw_from_external(s, GW_F32, values, GW_SHAPE(2), count_call, &calls);
+    gw_from_blob(s, GW_F32, values, GW_SHAPE(2), count_call, &calls);
     assert_int_equal(calls, 2);
     close_failed(s, GW_INVALID, "a size of -3 in the shape 2x-3");
 }
@@ -186,7 +186,7 @@ static void use_everything(void *context) {
     static float values[6];
     static int calls;
     gw_scope *s = gw_scope_open(NULL);
-    gw_tensor *x = gw_from_external(s, GW_F32, values, GW_SHAPE(2, 3), count_call, &calls);
+    gw_tensor *x = gw_from_blob(s, GW_F32, values, GW_SHAPE(2, 3), count_call, &calls);
     gw_tensor *y = gw_from(s, values, 6);
     if (gw_ok(s)) {
         scope_own(s, tensor_saved(s, x));

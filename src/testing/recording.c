@@ -91,7 +91,7 @@ static gw_tensor *tensor(gw_scope *s, recording *r, int dtype) {
     if (dtype < 0) fail_msg("no tensor before \"%.30s\"", r->at);
     int64_t sizes[GW_DIMS_MAX];
     int dims = sizes_of(word(r), sizes);
-    gw_tensor *x = gw_zeros_shaped(s, (gw_dtype)dtype, (gw_shape){ dims, sizes });
+    gw_tensor *x = gw_zeros_with(s, (gw_dtype)dtype, (gw_shape){ dims, sizes });
     uint8_t *bytes = gw_data_for_write(s, x);
     for (int64_t i = 0; i < gw_numel(x); i++, bytes += gw_dtype_size((gw_dtype)dtype)) {
         const char *w = word(r);

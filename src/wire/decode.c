@@ -124,7 +124,7 @@ static gw_status decode_list(decoder *d, gw_value *out, gw_error *error) {
         gw_value item;
         if ((status = decode_value(d, &item, error))) return status;
         if (!d->scope) continue;
-        gw_list_add_value(d->scope, list, item);
+        gw_list_add_with(d->scope, list, item);
         if (!gw_ok(d->scope)) return scope_has_failed(d->scope, error);
     }
     *out = (gw_value){ .kind = GW_LIST, .as.list = list };

@@ -136,7 +136,7 @@ static void expect_same(gw_scope *s, gw_tensor *x) {
 }
 
 static gw_tensor *counted(gw_scope *s, gw_dtype dtype, gw_shape shape) {
-    gw_tensor *x = gw_zeros_shaped(s, dtype, shape);
+    gw_tensor *x = gw_zeros_with(s, dtype, shape);
     uint8_t *at = gw_data_for_write(s, x);
     for (size_t i = 0; i < (size_t)gw_numel(x) * gw_dtype_size(dtype); i++)
         at[i] = dtype == GW_BOOL8 ? i % 3 == 0 : (uint8_t)(i * 11);
@@ -172,7 +172,7 @@ static void it_sends_the_elements_of_a_view_and_no_others(void **state) {
     expect_same(s, gw_slice(s, x, 1, 3, 37, 2));
     expect_same(s, gw_select(s, x, 1, 5));
     expect_same(s, gw_select(s, x, 0, 5));
-    expect_same(s, gw_expand_to(s, gw_select(s, x, 0, 1), GW_SHAPE(50, 40)));
+    expect_same(s, gw_expand_with(s, gw_select(s, x, 0, 1), GW_SHAPE(50, 40)));
     expect_same(s, gw_slice(s, x, 0, 60, 64, 1));
     static const gw_dtype narrow[] = { GW_F64, GW_F16, GW_I8 };
     for (int i = 0; i < 3; i++)

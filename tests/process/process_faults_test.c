@@ -43,7 +43,7 @@ GW_FUNCTION(fault_die, GW_POOL, "string") {
     if (!strcmp(how, "segv")) *nowhere = 1;
     if (!strcmp(how, "divide")) return gw_value_of(7 / zero);
     if (!strcmp(how, "exit")) exit(3);
-    if (!strcmp(how, "close")) gw_scope_merge(s);
+    if (!strcmp(how, "close")) gw_scope_close_up(s);
     if (!strcmp(how, "recursion")) return gw_value_of(fall(&zero, 0));
     return gw_none();
 }

@@ -209,7 +209,7 @@ static void *call_many(void *arg) {
     for (int i = 0; i < CALLS; i++) {
         gw_scope *t = gw_scope_open(s);
         assert_int_equal(gw_int_of(t, gw_rpc_sync(t, i % 2, "tcp_nest", i % 4)), i % 4);
-        gw_scope_merge(t);
+        gw_scope_close_up(t);
     }
     assert_true(gw_ok(s));
     return NULL;
@@ -225,7 +225,7 @@ static void call_from_threads(gw_scope *root, int rank) {
     }
     for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
-        gw_scope_merge(scopes[i]);
+        gw_scope_close_up(scopes[i]);
     }
 }
 
@@ -368,7 +368,7 @@ static void fork_and_call(gw_scope *root, int rank) {
     // The parent has lost nothing.
     assert_int_equal(gw_int_of(s, gw_wait(s, f)), 3);
     assert_int_equal(gw_int_of(s, gw_to_here_value(s, r)), 4);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void a_forked_process_is_told_that_it_has_no_agent(void **state) {
@@ -440,7 +440,7 @@ static void race_all(gw_scope *root, int rank) {
     }
     for (int i = 0; i < 2 * RACES; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-        gw_scope_merge(races[i].scope);
+        gw_scope_close_up(races[i].scope);
     }
 }
 

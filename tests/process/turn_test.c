@@ -104,7 +104,7 @@ static void entering_waits_no_longer_than_the_deadline(void **state) {
     gw_scope_set_timeout(outer, 50);
     assert_null(gw_local(outer, j.box, turn_box));  // the inner scope has it
     assert_int_equal(gw_scope_error(outer)->status, GW_TIMEOUT);
-    gw_scope_merge(inner);
+    gw_scope_close_up(inner);
     assert_int_equal(gw_scope_close(outer).status, GW_TIMEOUT);
     add_one(&j, 2);
     assert_int_equal(close_job(&j).status, GW_OK);

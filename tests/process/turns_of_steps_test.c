@@ -90,14 +90,14 @@ static void train(gw_scope *root, const trainer *t) {
     gw_list *weights = gw_list_open(root);
     for (int i = 0; i < OWNERS; i++) {
         at[i] = gw_rref_of(root, gw_rpc_sync(root, i, "steps_of_layer"));
-        gw_list_add_value(root, weights, gw_rpc_sync(root, at[i], "weight"));
+        gw_list_add_with(root, weights, gw_rpc_sync(root, at[i], "weight"));
     }
     gw_sgd_options options = { .lr = 1e-3, .concurrent = t->concurrent };
     gw_optimizer *opt = gw_sgd(root, weights, options);
     for (int i = 0; i < STEPS && gw_ok(root); i++) {
         gw_scope *s = gw_scope_open(root);
         step(s, at, weights, opt);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 

@@ -206,7 +206,7 @@ static void join_again(job *j) {
 
 static void run(job *j) {
     int before = count_descriptors();
-    join(j, !j->is_group ? GW_GROUP_NONE : j->rank ? GW_GROUP_JOIN : GW_GROUP_FOUND);
+    join(j, !j->is_group ? GW_GROUP_NONE : j->rank ? GW_GROUP_JOIN : GW_GROUP_CREATE);
     if (gw_ok(j->root)) {
         fprintf(j->report, "ready\n");
         if (j->trains)
@@ -241,7 +241,7 @@ int main(int argc, char **argv) {
     gw_scope *own = gw_scope_open(NULL);
     trains_open(own);
     run(&j);
-    gw_scope_merge(own);
+    gw_scope_close_up(own);
     fclose(j.report);
     return 0;
 }

@@ -34,7 +34,7 @@ static void call_all(gw_scope *root, int rank, int world_size) {
         int64_t got = gw_int_of(s, gw_wait(s, fs[to]));
         if (gw_ok(s) && got != x * x) gw_fail(s, GW_REMOTE, "a wrong square");
     }
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 int main(int argc, char **argv) {

@@ -13,6 +13,6 @@ void cartpole_play(gw_scope *root, int episodes, FILE *out) {
             double reward = agent_finish_episode(s, self);
             fprintf(out, "%d: %d steps, %a, %a\n", episode, steps, reward, self->running_reward);
         }
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }

@@ -189,7 +189,7 @@ static void queue_much(gw_scope *s, int rank, void *context) {
             assert_non_null(strstr(e.text, "bytes of calls of w0 have not started"));
         }
         assert_int_equal(refused, 7);  // three fit
-        gw_scope_merge(other);
+        gw_scope_close_up(other);
     } else if (rank == 2) {
         while (started < 1000 && gw_ok(s)) gw_rpc_sync(s, 1, "room_echo", 0);
         for (; reads < 20 && gw_ok(s); reads++)
@@ -223,7 +223,7 @@ static void ask_much(gw_scope *s, int rank, void *context) {
             gw_scope *inner = gw_scope_open(s);
             assert_true(gw_item(inner, gw_sum(inner, gw_tensor_of(inner, gw_wait(inner, fs[i])))) ==
                         FLOATS);
-            gw_scope_merge(inner);
+            gw_scope_close_up(inner);
         }
         assert_int_equal(gw_int_of(s, gw_rpc_sync(s, box, "count")), 30);
         // Those that were starting together when the limit was reached.

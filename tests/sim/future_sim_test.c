@@ -76,7 +76,7 @@ static void it_goes_on_with_what_a_future_resolves_to(void **state) {
 
 static gw_value close_inside(gw_scope *s, gw_value v, void *context) {
     (void)context;
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     return v;
 }
 
@@ -148,7 +148,7 @@ static void misuse(gw_scope *s, int rank, void *context) {
     assert_false(gw_rref_is_owner(NULL));
     assert_false(gw_rref_is_confirmed(NULL));
     gw_rref *r = gw_rref_open(s, 1);
-    gw_local_as(s, r, NULL);
+    gw_local_with(s, r, NULL);
     expect(s, GW_INVALID, "gw_local without the name of a class");
     assert_int_equal(gw_references(s, NULL, 5), 1);
 }
@@ -176,7 +176,7 @@ static void complete_by_hand(gw_scope *root, int rank, void *context) {
     gw_list *list = gw_list_open(inner);
     gw_list_add(inner, list, gw_ones(inner, GW_F32, 3));
     gw_future_set(inner, kept, list);
-    gw_scope_merge(inner);
+    gw_scope_close_up(inner);
     gw_list *back = gw_list_of(s, gw_wait(s, kept));
     assert_true(gw_item(s, gw_sum(s, gw_tensor_of(s, gw_list_get(s, back, 0)))) == 3);
 
@@ -199,7 +199,7 @@ static void complete_by_hand(gw_scope *root, int rank, void *context) {
     gw_scope_set_timeout(s, 100);
     gw_wait(s, gw_future_open(s));
     expect(s, GW_TIMEOUT, "a future did not resolve within the scope's deadline");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_lets_the_program_complete_a_future_once(void **state) {

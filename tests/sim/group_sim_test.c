@@ -123,7 +123,7 @@ static void know_all(worker *w, gw_scope *root) {
         snprintf(name, sizeof name, "w%d", i);
         if (gw_ok(s)) assert_string_equal(gw_rpc_worker(s, name).name, name);
     }
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     gw_rpc_shutdown(root);
 }
 
@@ -134,7 +134,7 @@ static void join_with_seed(uint64_t seed, void *context) {
     sim *s = open_sim(seed);
     for (int i = 0; i < NODES - 1; i++) {
         ws[i] = (worker){ .name = names[i],
-                          .group = i ? GW_GROUP_JOIN : GW_GROUP_FOUND,
+                          .group = i ? GW_GROUP_JOIN : GW_GROUP_CREATE,
                           .start_ms = (int64_t)(hash_u64(seed * 8 + (uint64_t)i) % 3000),
                           .play = know_all };
         add(s, i, &ws[i]);
@@ -157,7 +157,7 @@ static void stay_a_while(worker *w, gw_scope *root) {
 static void a_name_of_somebody_who_is_there_is_refused(void **state) {
     (void)state;
     worker ws[] = {
-        { .name = "boss", .group = GW_GROUP_FOUND, .play = stay_a_while },
+        { .name = "boss", .group = GW_GROUP_CREATE, .play = stay_a_while },
         { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down },
         { .name = "w", .group = GW_GROUP_JOIN, .start_ms = 1000, .play = just_shut_down }
     };
@@ -218,7 +218,7 @@ static void walk_through_newcomer(worker *w, gw_scope *root) {
         gw_backward(s, gw_sum(s, both));
         expect_sum(s, x, 12);
     }
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     gw_rpc_shutdown(root);
 }
 
@@ -229,7 +229,7 @@ static void walk_with_seed(uint64_t seed, void *context) {
     sim *s = open_sim(seed);
     for (int i = 0; i < 4; i++) {
         ws[i] = (worker){ .name = names[i],
-                          .group = i ? GW_GROUP_JOIN : GW_GROUP_FOUND,
+                          .group = i ? GW_GROUP_JOIN : GW_GROUP_CREATE,
                           .start_ms = i == 3 ? 4000 : i * 800,
                           .play = i == 2 ? walk_through_newcomer : stay_a_while };
         ws[i].seen[0] = (int)(seed % 2);
@@ -276,7 +276,7 @@ static void see_it_come_again(worker *w, gw_scope *root) {
     assert_true(gw_rpc_worker(s, "phoenix").rank > rank);
     assert_int_equal(gw_int_of(s, gw_rpc_sync(s, "phoenix", "group_echo", 2)), 2);
     assert_int_equal(gw_rpc_world_size(s), 3);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     gw_rpc_shutdown(root);
 }
 
@@ -287,7 +287,7 @@ static void start_again(sim *s, void *arg) {
 static void come_again_with_seed(uint64_t seed, void *context) {
     (void)context;
     worker ws[] = {
-        { .name = "boss", .group = GW_GROUP_FOUND, .play = see_it_come_again },
+        { .name = "boss", .group = GW_GROUP_CREATE, .play = see_it_come_again },
         { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down },
         { .name = "phoenix", .group = GW_GROUP_JOIN, .start_ms = 1000, .play = just_shut_down }
     };
@@ -317,7 +317,7 @@ static void wait_a_while(worker *w, gw_scope *root) {
 static void die_joining_with_seed(uint64_t seed, void *context) {
     (void)context;
     worker ws[] = {
-        { .name = "boss", .group = GW_GROUP_FOUND, .play = wait_a_while },
+        { .name = "boss", .group = GW_GROUP_CREATE, .play = wait_a_while },
         { .name = "w", .group = GW_GROUP_JOIN, .play = wait_a_while },
         { .name = "half", .group = GW_GROUP_JOIN, .start_ms = 0, .play = just_shut_down },
         { .name = "late", .group = GW_GROUP_JOIN, .start_ms = 3000, .play = wait_a_while }
@@ -339,7 +339,7 @@ static void who_dies_while_it_joins_keeps_nobody(void **state) {
 static void shut_down_with_calls(worker *w, gw_scope *root) {
     gw_scope *s = gw_scope_open(root);
     for (int i = 0; i < 4; i++) gw_rpc_async(s, i, "group_echo", w->node);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     gw_rpc_shutdown(root);
 }
 
@@ -383,7 +383,7 @@ static void expect_clear(const worker *w) {
 static void lose_founder_with_seed(uint64_t seed, void *context) {
     (void)context;
     worker ws[] = {
-        { .name = "boss", .group = GW_GROUP_FOUND, .play = just_shut_down },
+        { .name = "boss", .group = GW_GROUP_CREATE, .play = just_shut_down },
         { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down },
         { .name = "x", .group = GW_GROUP_JOIN, .start_ms = 1, .play = just_shut_down },
     };
@@ -414,7 +414,7 @@ static void lose_founder_of_file_with_seed(uint64_t seed, void *context) {
     assert_true(fd >= 0);
     close(fd);
     snprintf(url, sizeof url, "file://%s", path);
-    worker ws[] = { { .name = "boss", .group = GW_GROUP_FOUND, .play = stay_and_shut_down },
+    worker ws[] = { { .name = "boss", .group = GW_GROUP_CREATE, .play = stay_and_shut_down },
                     { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down } };
     sim *s = sim_open(seed, (sim_options){ .delay_max_us = 20000 });
     assert_non_null(s);
@@ -442,7 +442,7 @@ static void who_is_let_in_by_one_that_dies_says_so(void **state) {
 
 static void join_the_end_with_seed(uint64_t seed, void *context) {
     (void)context;
-    worker ws[NODES] = { { .name = "boss", .group = GW_GROUP_FOUND, .play = just_shut_down } };
+    worker ws[NODES] = { { .name = "boss", .group = GW_GROUP_CREATE, .play = just_shut_down } };
     static const char *const names[] = { "boss", "v", "w", "x", "y", "z" };
     sim *s = open_sim(seed);
     for (int i = 0; i < NODES; i++) {
@@ -488,10 +488,10 @@ static void a_group_in_a_file_outlives_its_founder(void **state) {
     close(fd);
     snprintf(url, sizeof url, "file://%s", path);
     worker ws[] = {
-        { .name = "boss", .group = GW_GROUP_FOUND, .play = leave_after_a_while },
+        { .name = "boss", .group = GW_GROUP_CREATE, .play = leave_after_a_while },
         { .name = "heir", .group = GW_GROUP_JOIN, .play = stay_a_while },
         { .name = "late", .group = GW_GROUP_JOIN, .start_ms = 5000, .play = be_let_in_by_another },
-        { .name = "second", .group = GW_GROUP_FOUND, .start_ms = 100 }
+        { .name = "second", .group = GW_GROUP_CREATE, .start_ms = 100 }
     };
     sim *s = open_sim(4);
     for (int i = 0; i < 4; i++) {
@@ -530,7 +530,7 @@ static void tell_many(worker *w, gw_scope *root) {
 
 static void a_watch_counts_what_it_drops(void **state) {
     (void)state;
-    worker w = { .name = "alone", .group = GW_GROUP_FOUND, .play = tell_many };
+    worker w = { .name = "alone", .group = GW_GROUP_CREATE, .play = tell_many };
     sim *s = open_sim(5);
     add(s, 0, &w);
     run(s, 100);
@@ -551,7 +551,7 @@ static void leave_soon(worker *w, gw_scope *root) {
     gw_rpc_sync(s, "stays", "group_echo", 1);
     assert_int_equal(gw_scope_error(s)->status, GW_WRONG_STATE);
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void see_it_leave(worker *w, gw_scope *root) {
@@ -573,7 +573,7 @@ static void leave_with_seed(uint64_t seed, void *context) {
         ws[i] = (worker){ .name = name,
                           .world_size = world_size,
                           .play = i == leaver ? leave_soon : see_it_leave };
-        if (!world_size) ws[i].group = i ? GW_GROUP_JOIN : GW_GROUP_FOUND;
+        if (!world_size) ws[i].group = i ? GW_GROUP_JOIN : GW_GROUP_CREATE;
         add(s, i, &ws[i]);
     }
     run(s, 100);
@@ -614,7 +614,7 @@ static void find_itself_fenced(worker *w, gw_scope *root) {
     gw_future_open(s);
     assert_int_equal(gw_scope_error(s)->status, GW_FENCED);
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     gw_rpc_shutdown(root);
     assert_int_equal(gw_scope_error(root)->status, GW_FENCED);
     // Anew, from where it stands.
@@ -636,7 +636,7 @@ static void see_it_fall_and_rise(worker *w, gw_scope *root) {
 
 static void stop_with_seed(uint64_t seed, void *context) {
     (void)context;
-    worker ws[] = { { .name = "boss", .group = GW_GROUP_FOUND, .play = see_it_fall_and_rise },
+    worker ws[] = { { .name = "boss", .group = GW_GROUP_CREATE, .play = see_it_fall_and_rise },
                     { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down },
                     { .name = "sleeper", .group = GW_GROUP_JOIN, .play = find_itself_fenced } };
     sim *s = open_sim(seed);

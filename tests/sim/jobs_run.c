@@ -195,7 +195,7 @@ static void run_worker(void *arg) {
                          .join_timeout_ms = 60000,
                          .threads = j->threads };
     if (is_group) {
-        o.group = w->node == 0 ? GW_GROUP_FOUND : GW_GROUP_JOIN;
+        o.group = w->node == 0 ? GW_GROUP_CREATE : GW_GROUP_JOIN;
     } else {
         o.rank = w->node;
         o.world_size = j->worker_count;

@@ -83,7 +83,7 @@ static void call_that_is_late(jobs_worker *w, gw_scope *s) {
     int64_t call = jobs_new_call();
     CALL(gw_rpc_sync, t, to_someone(w, t), "jobs_never", V(call));
     jobs_expect(t, call, GW_TIMEOUT);
-    gw_scope_merge(t);
+    gw_scope_close_up(t);
 }
 
 // It comes to nothing, unless it was quicker.

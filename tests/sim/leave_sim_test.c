@@ -105,7 +105,7 @@ static void call_in_order(gw_scope *root, int rank, void *context) {
     gw_future_set(s, late, 1);
     gw_wait_all(s, fs, n);
     assert_true(gw_ok(s));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     assert_string_equal(started.text, "p0 p1 i2 p3 i4 i5 m6 s7 m8 i9 l9 ");
 }
 
@@ -203,7 +203,7 @@ static void use_after_shutdown(gw_scope *root, int rank, void *context) {
     expect(s, GW_WRONG_STATE, GW_OUTCOME_NONE,
            "gw_rpc_shutdown is for the scope that gw_rpc_init was given");
     assert_true(gw_rpc_get_stats(s).messages_sent > 0);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_refuses_what_comes_after_shutdown(void **state) {
@@ -275,7 +275,7 @@ static void hold_references_and_leave(gw_scope *s, int rank, void *context) {
         pause_ms(s, 10000);
         assert_int_equal(gw_rref_owned_count(s), 0);
     }
-    gw_scope_merge(inner);
+    gw_scope_close_up(inner);
 }
 
 static void it_strikes_off_what_a_lost_worker_held(void **state) {

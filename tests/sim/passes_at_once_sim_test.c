@@ -91,7 +91,7 @@ static numbers walk(gw_scope *root, bool fast) {
     if (gw_ok(s)) copy(s, gw_grad(s, x), n.at[0]);
     for (int i = 1; i < WORKERS; i++)
         copy(s, gw_tensor_of(s, gw_rpc_sync(s, i, "once_grad")), n.at[i]);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     assert_string_equal(gw_scope_error(root)->text, "");
     return n;
 }
@@ -117,7 +117,7 @@ static void expect_refused_at_once(gw_scope *s, gw_tensor *loss, const char *wor
     if (e->status != GW_INVALID || !strstr(e->text, words)) fail_msg("\"%s\"", e->text);
     assert_in_range(sim_now_ns(now.sim) - began_ns, 0, SIM_SECOND / 100);
     gw_scope_clear(s);
-    gw_scope_merge(t);
+    gw_scope_close_up(t);
     gw_backward(s, loss);  // nothing was given up, and the exact mode does not mind
     assert_string_equal(gw_scope_error(s)->text, "");
 }
@@ -132,7 +132,7 @@ static void leave_sends_unused(gw_scope *root, int rank, void *context) {
     gw_tensor *unused = through(s, 3, 0, x);
     expect_refused_at_once(s, gw_sum(s, used), "does not use what w0 sent to w3");
     assert_true(gw_needs_grad(unused));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     s = gw_scope_open(root);
     used = gw_tensor_of(s, gw_rpc_sync(s, 1, "once_aside", 2, open_input(s, 1)));
     gw_backward_with(s, gw_sum(s, used), (gw_backward_options){ .fast = true });
@@ -140,7 +140,7 @@ static void leave_sends_unused(gw_scope *root, int rank, void *context) {
     const gw_error *e = gw_scope_error(s);
     if (e->status && !strstr(e->text, "does not use what w1 sent to w2")) fail_msg("%s", e->text);
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void fast_mode_refuses_an_unused_send_at_once_instead_of_waiting_for_ever(void **state) {
@@ -173,7 +173,7 @@ GW_FUNCTION(once_walk, GW_POOL, "float") {
 GW_FUNCTION(once_walk_inside, GW_POOL, "float") {
     gw_scope *t = gw_scope_open(s);
     walk_with(t, gw_arg_float(s, a, 0));
-    gw_scope_merge(t);
+    gw_scope_close_up(t);
     return gw_none();
 }
 
@@ -185,7 +185,7 @@ static void walk_at_once(gw_scope *root, int rank, const char *function) {
         gw_future *all[AT_ONCE];
         for (int i = 0; i < AT_ONCE; i++) all[i] = gw_rpc_async(s, to, function, i + 1.0);
         gw_wait_all(s, all, AT_ONCE);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -222,7 +222,7 @@ static void walk_everywhere(gw_scope *root, int rank, void *context) {
         gw_backward(s, gw_sum(s, through(s, first, others, x)));
         for (int to = 0; to < WORKERS; to++)
             if (to != rank) expect_grad(s, to, 0.7 * i * product / (0.3 * (to + 1)));
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -251,7 +251,7 @@ static uint64_t messages_of_all(void) {
 static gw_optimizer *open_optimizer(gw_scope *root, bool concurrent) {
     gw_list *params = gw_list_open(root);
     for (int i = 1; i < WORKERS; i++)
-        gw_list_add_value(root, params, gw_rpc_sync(root, i, "once_weight"));
+        gw_list_add_with(root, params, gw_rpc_sync(root, i, "once_weight"));
     return gw_sgd(root, params, (gw_sgd_options){ .lr = 0.01, .concurrent = concurrent });
 }
 
@@ -275,7 +275,7 @@ static void count_messages(gw_scope *root, int rank, void *context) {
         gw_scope *s = gw_scope_open(root);
         gw_backward(s, gw_sum(s, walk_forward(s, x, c->in_a_row)));
         if (opt) gw_optimizer_step(s, opt);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
     assert_int_equal(messages_of_all() - before, COUNTED * c->messages);
     for (int i = 0; i < WORKERS; i++) assert_int_equal(now.agents[i]->graphs->mark_calls, 0);

@@ -55,7 +55,7 @@ GW_FUNCTION(ends_through, GW_POOL, "int, tensor") {
     int64_t path = gw_arg_int(s, a, 0);
     gw_tensor *y = gw_mul(s, gw_arg_tensor(s, a, 1), now.weights[rank]);
     int place = now.victim > 0 ? now.victim : 2;
-    if (rank == place && gw_ok(s)) gw_grad_hook_add(s, y, crash_in_execution, NULL);
+    if (rank == place && gw_ok(s)) gw_register_hook(s, y, crash_in_execution, NULL);
     if (rank == place && is_at(FORWARD)) crash_victim();
     for (int i = 0; now.is_deep && i < DEEP; i++) y = gw_neg(s, y);
     while (next < WORKERS && !(path >> next & 1)) next++;
@@ -97,7 +97,7 @@ GW_FUNCTION(ends_train, GW_POOL, "int") {
     gw_scope *step = gw_scope_open(s);
     walk(step, gw_arg_int(s, a, 0));
     now.error = *gw_scope_error(step);
-    gw_scope_merge(step);
+    gw_scope_close_up(step);
     return gw_none();
 }
 
@@ -365,7 +365,7 @@ static void be_late(gw_scope *root, int rank, void *context) {
         assert_true(gw_ok(s) && gw_item(s, gw_sum(s, gw_grad(s, x))) == SIZE * product_of(14));
         for (int i = 1; i < OBSERVER; i++)
             assert_int_equal(gw_int_of(s, gw_rpc_sync(s, i, "ends_count")), 1);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
     pause_until(root, 60);
     expect_nothing_left(rank);

@@ -384,7 +384,7 @@ static void run_seed(uint64_t seed, void *context) {
     count_up(t, c);
     sim_close(c->sim);
     mem_free(c);
-    gw_scope_merge(own);
+    gw_scope_close_up(own);
 }
 
 // With PASSES_LOG in the environment what was done goes to that file.

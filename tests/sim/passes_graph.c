@@ -90,7 +90,7 @@ GW_FUNCTION(passes_read_grads, GW_INLINE, "") {
     int rank = ((const agent *)s->agent)->rank;
     for (int i = 0; i < PASSES_WEIGHTS; i++) {
         gw_tensor *g = gw_grad_find(s, passes_now->weights[rank][i]);
-        gw_list_add_value(s, grads, g ? gw_value_of_tensor(g) : gw_none());
+        gw_list_add_with(s, grads, g ? gw_value_of_tensor(g) : gw_none());
     }
     return gw_value_of(grads);
 }
@@ -394,7 +394,7 @@ GW_FUNCTION(passes_spent, GW_POOL, "tensor") {
     gw_tensor *y = gw_mul(s, w, gw_detach(s, x));
     gw_scope *own = gw_scope_open(s);
     gw_backward(own, gw_sum(own, y));
-    gw_scope_merge(own);
+    gw_scope_close_up(own);
     return gw_value_of(gw_add(s, x, y));
 }
 

@@ -32,7 +32,7 @@ static void play_some(gw_scope *root, int rank, void *context) {
         passes_grads expected;
         gw_scope *s = gw_scope_open(root);
         passes_play(s, rank, seed, &c->last[rank]);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         if (!gw_ok(root)) return;
         if (c->world.is_inexact) continue;
         gw_scope *alone = gw_scope_open(NULL);
@@ -62,7 +62,7 @@ static void run_seed(uint64_t seed, void *context) {
                                    .threads = 1 + (int)(seed % 3),
                                    .network = sim_varied(seed, 0) },
                 play_some, c);
-    gw_scope_merge(own);
+    gw_scope_close_up(own);
 }
 
 static void gradients_are_those_of_one_process(void **state) {
@@ -84,7 +84,7 @@ static void run_inexact(uint64_t seed, void *context) {
                     (cluster_options){ .world_size = c->world.worker_count,
                                        .network = sim_varied(seed + (uint64_t)time, 0) },
                     play_some, c);
-        gw_scope_merge(own);
+        gw_scope_close_up(own);
         if (time == 0) memcpy(first, c->last, sizeof first);
         assert_memory_equal(first[0].has, c->last[0].has, sizeof first[0].has);
         assert_memory_equal(first[0].at, c->last[0].at, sizeof first[0].at);
@@ -140,7 +140,7 @@ static void try_again(gw_scope *root, int rank, void *context) {
     assert_string_equal(gw_scope_error(s)->text, "");
     gw_tensor *sum = gw_sum(s, gw_grad(s, x));
     assert_true(gw_item(s, sum) == gw_item(s, gw_sum(s, c->scene->copy.weights[1][0])));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void run_parted(uint64_t seed, void *context) {
@@ -149,7 +149,7 @@ static void run_parted(uint64_t seed, void *context) {
     parted c = { .scene = open_scene(own, seed) };
     passes_open_weights(own, &c.scene->copy, 1);
     cluster_run(seed, (cluster_options){ .world_size = 3, .direct = keep_sim }, try_again, &c);
-    gw_scope_merge(own);
+    gw_scope_close_up(own);
 }
 
 static void a_failed_pass_keeps_its_graph_whoever_hears_of_it_late(void **state) {

@@ -210,7 +210,7 @@ static void use(gw_scope *root, int owner, int consumer) {
     // never needed
     gw_by_value(s, r);
     gw_to_here_async(s, r);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void use_all(gw_scope *root, int rank, void *context) {
@@ -259,7 +259,7 @@ static void use_with_all(gw_scope *root, int rank, void *context) {
     gw_drop(s, slow);
     gw_list *later = gw_list_of(s, gw_wait(s, f));
     for (int i = 0; i < 2; i++) assert_true(gw_float_of(s, gw_list_get(s, later, i)) == 8);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     out[rank] = count_traffic(root);
     pause_ms(root, 10000);
 }
@@ -303,7 +303,7 @@ static void notify_with_values(gw_scope *root, int rank, void *context) {
                  "one-way call: w1: chain_first: w%d: chain_fail: cannot make it", owner);
         assert_string_equal(logged, expected);
         pause_ms(s, 1100);  // one line a second
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -350,7 +350,7 @@ static void run_failing(gw_scope *root, int rank, void *context) {
     gw_future_set(s, gw_by_value(s, box), 1);
     assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_fails_the_call_with_what_failed_in_making_the_value(void **state) {

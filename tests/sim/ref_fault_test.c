@@ -125,7 +125,7 @@ static void share(gw_scope *root, int rank, void *context) {
         gw_drop(s, r);
         assert_int_equal(first_of(s, back), i);
         assert_int_equal(gw_int_of(s, gw_rpc_sync(s, 2, "fault_first", gw_by_value(s, back))), i);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -191,7 +191,7 @@ static void fork_and_end(gw_scope *root, int rank, void *context) {
     if (went_well(s)) assert_int_equal(n, 7);
     n = gw_int_of(s, gw_rpc_sync(s, CHILD, "fault_first", gw_by_value(s, back)));
     if (went_well(s)) assert_int_equal(n, 7);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void end_with_seed(uint64_t seed, void *context) {
@@ -292,7 +292,7 @@ static void outlive_a_stop(gw_scope *root, int rank, void *context) {
                     gw_scope_error(s)->status == GW_REF_LOST);
         gw_scope_clear(s);
     }
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_keeps_a_worker_out_that_was_only_slow(void **state) {
@@ -323,7 +323,7 @@ static void drop_early(gw_scope *root, int rank, void *context) {
     gw_drop(s, gw_remote(s, 1, "fault_fail_slowly", 50));
     gw_drop(s, gw_remote(s, 1, "fault_shelf", -1));
     gw_rpc_async(s, 2, "fault_read", gw_remote(s, 1, "fault_make_slowly", 4, 50));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void drop_with_seed(uint64_t seed, void *context) {
@@ -373,7 +373,7 @@ static void fork_about(gw_scope *root, int rank, void *context) {
         // to oneself, to its owner, to another; and back
         gw_rref *back = gw_rref_of(s, gw_rpc_sync(s, i % 3, "fault_return", r));
         gw_set(root, &r, back);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
     assert_int_equal(first_of(root, r), 3);
     assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1, "fault_chain", r, 0)), 3);
@@ -408,7 +408,7 @@ static void tie(gw_scope *root, int rank, void *context) {
     gw_rref *x = gw_remote(s, 1, "fault_shelf", -1), *y = gw_remote(s, 2, "fault_shelf", -1);
     gw_rpc_sync(s, x, "put", y);
     gw_rpc_sync(s, y, "put", x);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_names_what_is_left_of_a_cycle_at_shutdown(void **state) {
@@ -458,7 +458,7 @@ static void fail_to_make(gw_scope *root, int rank, void *context) {
     gw_to_here(quick, r);
     assert_int_equal(gw_scope_close(quick).status, GW_TIMEOUT);
     assert_int_equal(first_of(s, r), 1);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_tells_those_who_wait_and_those_who_ask_later_why_there_is_no_value(void **state) {
@@ -480,12 +480,12 @@ static void end_objects(gw_scope *root, int rank, void *context) {
     gw_remote(s, 1, "fault_shelf", 200);
     gw_rref *late = gw_remote(s, 1, "fault_make", 1);
     first_of(s, late);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     // Whoever blocks keeps nobody else from anything.
     assert_true(gw_ok(root));
     gw_scope *t = gw_scope_open(root);
     assert_int_equal(first_of(t, gw_remote(t, 1, "fault_make", 2)), 2);
-    gw_scope_merge(t);
+    gw_scope_close_up(t);
 }
 
 static void it_ends_objects_whose_ends_fail_block_or_call(void **state) {

@@ -206,7 +206,7 @@ static void step(player *p) {
         read_later(p, s, i);
     }
     went_well(p, s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void crash_node(sim *s, void *arg) {

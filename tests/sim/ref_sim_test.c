@@ -109,7 +109,7 @@ static void share(gw_scope *root, int rank, void *context) {
     gw_rpc_sync(s, 1, "nothing_of_that_name", on_1, mine, new);
     expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w1 has no function nothing_of_that_name");
     assert_true(gw_ok(s));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void share_with_seed(uint64_t seed, void *context) {
@@ -137,7 +137,7 @@ static void pass_around(gw_scope *root, int rank, void *context) {
         gw_scope *s = gw_scope_open(root);
         gw_rref *back = gw_rref_of(s, gw_rpc_sync(s, 1 + i % 3, "ref_return", r));
         gw_set(root, &r, back);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
     assert_true(gw_item(root, gw_select(root, gw_to_here(root, r), 0, 0)) == 3);
 }
@@ -176,9 +176,9 @@ static void fail_to_make(gw_scope *root, int rank, void *context) {
     gw_rpc_sync(s, r, "method");
     expect(s, GW_INVALID, GW_NOT_DELIVERED,
            "w1: method: the reference is to a value, not to an object with methods");
-    gw_local_as(s, r, "ref_box");
+    gw_local_with(s, r, "ref_box");
     expect(s, GW_INVALID, GW_OUTCOME_NONE, "the reference is to a value of w1, not of w0");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_delivers_the_error_of_making_a_value_to_every_use(void **state) {
@@ -215,7 +215,7 @@ static void promise(gw_scope *root, int rank, void *context) {
     gw_future *f = gw_rpc_async(s, 3, "ref_add", own, own);
     gw_future_set(s, own, 21);
     assert_int_equal(gw_int_of(s, gw_wait(s, f)), 42);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void promise_with_seed(uint64_t seed, void *context) {
@@ -377,7 +377,7 @@ static void use_objects(gw_scope *root, int rank, void *context) {
     expect(s, GW_INVALID, GW_NOT_DELIVERED,
            "w1: the reference is to a ref_box, an object: it has methods, and no value");
     assert_true(gw_ok(s));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void use_objects_with_seed(uint64_t seed, void *context) {
@@ -413,7 +413,7 @@ static void enter_locally(gw_scope *root, int rank, void *context) {
     assert_true(gw_future_done(f));
     assert_true(gw_item(s, self->total) == 2);
     gw_rpc_sync(s, other, "visit", 1);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     assert_true(gw_float_of(root, gw_rpc_sync(root, box, "total_of")) == 2);
 }
 

@@ -64,7 +64,7 @@ GW_FUNCTION(cancel_nest, GW_POOL, "int") {
     } else {
         gw_wait(inner, gw_rpc_async(inner, next, "cancel_nest", depth - 1));
     }
-    gw_scope_merge(inner);
+    gw_scope_close_up(inner);
     note_end(s);
     return gw_none();
 }
@@ -169,7 +169,7 @@ static void cancel_what_is_queued(gw_scope *s, int rank, void *context) {
     gw_wait(s, queued);
     expect_cancelled(s, GW_MAY_HAVE_RUN, "w1: cancel_wait: cancelled");
     gw_future_set(s, never, 1);
-    gw_scope_merge(other);
+    gw_scope_close_up(other);
 }
 
 static void what_has_not_started_does_not_run(void **state) {
@@ -194,7 +194,7 @@ static void cancel_unsent(gw_scope *s, int rank, void *context) {
     expect_cancelled(s, GW_NOT_DELIVERED, "w2: cancel_shared: cancelled");
     assert_int_equal(gw_int_of(s, gw_wait(s, g)), 1);
     assert_int_equal(started, 1);
-    gw_scope_merge(inner);
+    gw_scope_close_up(inner);
 }
 
 static void what_has_not_gone_out_never_arrives(void **state) {
@@ -325,7 +325,7 @@ static void cancel_futures(gw_scope *s, int rank, void *context) {
     gw_scope *inner = gw_scope_open(s);
     call = gw_rpc_async(inner, 1, "cancel_wait");
     then = gw_keep(s, gw_then(inner, call, add_one, NULL));
-    gw_scope_merge(inner);
+    gw_scope_close_up(inner);
     await_count(s, &started, 3);
     gw_cancel(s, then);
     await_count(s, &ended_cancelled, 3);
@@ -391,7 +391,7 @@ static void flood(gw_scope *root, int rank, void *context) {
         for (int i = 0; i < testing_scaled(20000); i++) {
             gw_scope *s = gw_scope_open(root);
             gw_cancel(s, gw_rpc_async(s, 1, "cancel_wait"));
-            gw_scope_merge(s);
+            gw_scope_close_up(s);
         }
     } else if (rank == 2) {
         for (int i = 0; i < 50; i++) {
@@ -399,7 +399,7 @@ static void flood(gw_scope *root, int rank, void *context) {
             gw_call_options soon = { .timeout_ms = 2000 };
             gw_rpc_sync_with(s, soon, 1, "cancel_echo", 1);
             if (gw_ok(s)) ++*served;
-            gw_scope_merge(s);
+            gw_scope_close_up(s);
         }
     }
 }

@@ -81,7 +81,7 @@ static void disturb(gw_scope *root, int rank, void *context) {
         for (int i = 0; i < 20; i++) {
             gw_scope *s = gw_scope_open(root);
             assert_int_equal(gw_int_of(s, gw_rpc_sync(s, 2, "garbage_echo", i)), i);
-            gw_scope_merge(s);
+            gw_scope_close_up(s);
         }
     }
     if (rank != 1) return;

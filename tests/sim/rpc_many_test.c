@@ -99,7 +99,7 @@ static void call_all(gw_scope *s, int rank, void *context) {
         assert_int_equal(gw_int_of(inner, gw_to_here_value(inner, mine)), 7);
         assert_int_equal(gw_int_of(inner, gw_list_get(inner, pair, 1)), 9);
     }
-    gw_scope_merge(inner);
+    gw_scope_close_up(inner);
 
     // All are waited for, and the first in order is told.
     gw_worker turned[] = { workers[3], workers[2], workers[1] };
@@ -185,6 +185,21 @@ static void note_done(gw_scope *s, gw_future *f, void *context) {
     if (context) gw_fail(s, GW_REMOTE, "a mistake of %s", (const char *)context);
 }
 
+// Collecting all waits for the last, whatever the first ones come to, and then fails with the first error in order.
+static void collect_those_that_fail(gw_scope *s) {
+    gw_future *late = gw_future_open(s), *later = gw_future_open(s);
+    gw_future *fs[] = { gw_rpc_async(s, 1, "many_echo", 1), late, later };
+    gw_future *all = gw_collect_all(s, fs, 3);
+    gw_future_fail(s, later, GW_REMOTE, "the later one");
+    gw_wait(s, fs[0]);
+    assert_false(gw_future_done(all));
+    gw_future_fail(s, late, GW_REMOTE, "the one before");
+    gw_wait(s, all);
+    expect(s, GW_REMOTE, "the one before");
+    gw_wait(s, gw_collect_all(s, fs, 3));  // of those that are done
+    expect(s, GW_REMOTE, "the one before");
+}
+
 static void collect(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -199,16 +214,17 @@ static void collect(gw_scope *s, int rank, void *context) {
     // The first error that comes, whatever the others do.
     gw_future *never = gw_future_open(s);
     gw_future *mixed[] = { never, gw_rpc_async(s, 1, "many_fail"), fs[0] };
-    gw_wait(s, gw_collect_all(s, mixed, 3));
+    gw_wait(s, gw_collect_fail_fast(s, mixed, 3));
     expect(s, GW_REMOTE, "w1: many_fail: not today");
     gw_future *failed[] = { never, mixed[1] };
-    gw_wait(s, gw_collect_all(s, failed, 2));
+    gw_wait(s, gw_collect_fail_fast(s, failed, 2));
     expect(s, GW_REMOTE, "w1: many_fail: not today");
     gw_future *open = gw_collect_all(s, mixed, 1);
     gw_cancel(s, open);
     gw_wait(s, open);
     assert_int_equal(gw_scope_error(s)->status, GW_CANCELLED);
     gw_scope_clear(s);
+    collect_those_that_fail(s);
     gw_future_set(s, never, 1);
 
     // What PyTorch's futures have.
@@ -283,7 +299,7 @@ static void notify(gw_scope *s, int rank, void *context) {
     gw_rpc_notify(inner, 1, "many_note", f);
     int before = notified[1];
     gw_future_set(inner, f, 1);
-    gw_scope_merge(inner);
+    gw_scope_close_up(inner);
     while (notified[1] == before && gw_ok(s)) gw_rpc_sync(s, 1, "many_echo", 0);
 }
 
@@ -338,7 +354,7 @@ static void gather(gw_scope *s, int rank, void *context) {
         for (int i = 0; i < count; i++) assert_true(notified[i] > round);
         // Some of them meet besides.
         if (rank < 2) gw_rpc_barrier(inner, workers, 2);
-        gw_scope_merge(inner);
+        gw_scope_close_up(inner);
         assert_true(gw_ok(s));
     }
 }

@@ -151,7 +151,7 @@ static gw_rpc_options options_of(const worker *w) {
                          .threads = 1,
                          .init_method = "tcp://127.0.0.1:29500" };
     if (w->kind == GROUP) {
-        o.group = w->rank == 0 ? GW_GROUP_FOUND : GW_GROUP_JOIN;
+        o.group = w->rank == 0 ? GW_GROUP_CREATE : GW_GROUP_JOIN;
     } else {
         o.rank = w->rank;
         o.world_size = w->world_size;
@@ -171,7 +171,7 @@ static void try_all(gw_scope *root, const worker *w) {
     }
     if (w->kind != GROUP) try_meeting(s, w->world_size);
     try_watching(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // Of a group the one that has joined leaves, with a reference out and one held.
@@ -183,7 +183,7 @@ static void leave(gw_scope *root) {
     gw_rpc_sync(s, held, "get");
     gw_scope_clear(s);
     gw_rpc_leave(root);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void run_worker(void *arg) {

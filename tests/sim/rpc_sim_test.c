@@ -110,7 +110,7 @@ static void send_all_kinds(gw_scope *root, int rank, void *context) {
         assert_int_equal(gw_int_of(s, gw_list_get(s, items, 0)), 7);
         assert_same_tensor(s, large, gw_tensor_of(s, gw_list_get(s, items, 1)));
         assert_true(gw_ok(s));
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -295,7 +295,7 @@ static void call_too_often(gw_scope *root, int rank, void *context) {
     expect(s, GW_OVERLOADED, GW_NOT_DELIVERED, "w1: 65536 calls to it have not returned");
     gw_future_set(s, argument, 7);
     assert_int_equal(gw_int_of(s, gw_wait(s, first)), 7);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_keeps_only_so_many_calls_under_way(void **state) {
@@ -330,7 +330,7 @@ static void run_out_of_time(gw_scope *root, int rank, void *context) {
     gw_rpc_sync(s, "w1", "sim_hang");
     expect(s, GW_TIMEOUT, GW_MAY_HAVE_RUN, "w1: sim_hang: no reply within 1 ms");
     assert_int_equal(gw_int_of(root, gw_wait(root, f)), 1);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_keeps_deadlines(void **state) {

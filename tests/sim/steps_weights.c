@@ -89,7 +89,7 @@ gw_optimizer *steps_open_optimizer(gw_scope *s, const steps_world *w, int traine
     gw_list *params = gw_list_open(s);
     if (w->has_own) gw_list_add(s, params, w->weights[trainer]);
     for (int i = w->trainer_count; i < w->worker_count; i++)
-        if (owners >> i & 1) gw_list_add_value(s, params, weight_of(s, w, i));
+        if (owners >> i & 1) gw_list_add_with(s, params, weight_of(s, w, i));
     return open_rule(s, w, params);
 }
 
@@ -142,7 +142,7 @@ void steps_compute_numbers(steps_world *w) {
             loss = gw_add(s, loss, loss_of(s, w, gw_add(s, weights[i], x), 0));
         gw_backward(s, gw_sum(s, loss));
         gw_optimizer_step(s, opt);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         note_numbers(w, weights, n);
     }
     gw_error none = gw_scope_close(root);

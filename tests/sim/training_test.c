@@ -60,7 +60,7 @@ static model open_model(gw_scope *s, split where, int rule) {
                                at[LINEAR] ? gw_module_remote(s, at[LINEAR], "gw.nn.linear", H, V)
                                           : gw_nn_linear(s, H, V) };
         for (int i = 0; i < PARTS; i++) {
-            if (again) gw_module_load(s, parts[i], gw_module_state_dict(s, m.parts[i]));
+            if (again) gw_module_load_state_dict(s, parts[i], gw_module_state_dict(s, m.parts[i]));
             m.parts[i] = parts[i];
         }
     }
@@ -82,7 +82,7 @@ static double step(gw_scope *root, const model *m, int number) {
     gw_backward(s, loss);
     gw_optimizer_step(s, m->opt);
     double value = gw_item(s, loss);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     if (!gw_ok(root)) fail_msg("step %d: %s", number, gw_scope_error(root)->text);
     return value;
 }
@@ -120,7 +120,7 @@ static void expect_same(gw_scope *s, gw_map *a, gw_map *b) {
 static void expect_same_models(gw_scope *root, const model *a, const model *b) {
     gw_scope *s = gw_scope_open(root);
     expect_same(s, state_of(s, a), state_of(s, b));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // ---- Training -----------------------------------------------------------------------------------
@@ -168,9 +168,9 @@ static void load_model(gw_scope *root, model *m, const char *file) {
     static const char *const names[] = { "embedding", "lstm", "linear" };
     gw_map *all = gw_checkpoint_load(s, file);
     for (int i = 0; i < PARTS; i++)
-        gw_module_load(s, m->parts[i], gw_map_of(s, gw_map_get(s, all, names[i])));
-    gw_optimizer_load(s, m->opt, gw_map_of(s, gw_map_get(s, all, "optimizer")));
-    gw_scope_merge(s);
+        gw_module_load_state_dict(s, m->parts[i], gw_map_of(s, gw_map_get(s, all, names[i])));
+    gw_optimizer_load_state_dict(s, m->opt, gw_map_of(s, gw_map_get(s, all, "optimizer")));
+    gw_scope_close_up(s);
 }
 
 static void train_half(gw_scope *root, int rank, void *context) {
@@ -234,7 +234,7 @@ static gw_value open_weight(gw_scope *s, bool far, int owner, double start, bool
 
 static gw_list *group_of(gw_scope *s, const gw_value *weights, int count) {
     gw_list *list = gw_list_open(s);
-    for (int i = 0; i < count; i++) gw_list_add_value(s, list, weights[i]);
+    for (int i = 0; i < count; i++) gw_list_add_with(s, list, weights[i]);
     return list;
 }
 
@@ -264,7 +264,7 @@ static void step_grouped(gw_scope *root, const grouped *g) {
         }
     gw_backward(s, gw_sum(s, gw_mul(s, x, x)));
     gw_optimizer_step(s, g->opt);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     if (!gw_ok(root)) fail_msg("%s", gw_scope_error(root)->text);
 }
 
@@ -277,7 +277,7 @@ static void step_both(gw_scope *root, const grouped *a, const grouped *b) {
             assert_memory_equal(gw_data(gw_to_here(s, a->weights[i][k].as.rref)),
                                 gw_data(b->weights[i][k].as.tensor), 2 * sizeof(double));
     expect_same(s, gw_optimizer_state_dict(s, a->opt), gw_optimizer_state_dict(s, b->opt));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // |frozen|: those whose weights do not require a gradient, as bits: w1, w2, and w3, which has no part yet.
@@ -286,7 +286,7 @@ static void expect_refusal(gw_scope *root, grouped *g, int frozen) {
     gw_list *list = gw_list_open(s);
     for (int k = 0; k < OWNERS + 1; k++) {
         gw_value w = open_weight(s, true, k, 1, !(frozen >> k & 1));
-        gw_list_add_value(s, list, w);
+        gw_list_add_with(s, list, w);
     }
     gw_adam_add_group(s, g->opt, list, (gw_adam_options){ 0 });
     gw_error e = gw_scope_close(s);

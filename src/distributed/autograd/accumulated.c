@@ -125,7 +125,7 @@ static bool sum_of(kept k, pair_of_passes *two, grad_pairs *out) {
     gw_no_grad(work);
     for (int i = 0; i < 2; i++) kept_add(s, work, &two->grads[i]);
     bool ok = gw_ok(work) && gw_ok(s);
-    gw_scope_merge(work);
+    gw_scope_close_up(work);
     ok = ok && kept_take(s, out);
     gw_error ignored = gw_scope_close(s);
     (void)ignored;

@@ -80,7 +80,7 @@ static void walk_there_and_back(gw_scope *root, int rank, void *context) {
         gw_backward(s, gw_sum(s, gw_mul(s, y, y)));
         assert_true(sum_of_grad(s, x) == 3 * 2 * 10 * 2);
         assert_true(gw_float_of(s, gw_rpc_sync(s, layer, "grad_sum")) == 3 * 2 * 10 * 5);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         assert_true(gw_ok(root));
     }
 }
@@ -103,7 +103,7 @@ static void walk_three(gw_scope *root, int rank, void *context) {
     assert_true(sum_of_grad(s, x) == 18);
     assert_true(gw_float_of(s, gw_rpc_sync(s, first, "grad_sum")) == 9);
     assert_true(gw_float_of(s, gw_rpc_sync(s, second, "grad_sum")) == 6);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_walks_through_calls_that_calls_have_made(void **state) {
@@ -125,7 +125,7 @@ static void walk_callbacks(gw_scope *root, int rank, void *context) {
     assert_true(gw_ok(s));
     assert_true(sum_of_grad(s, x) == 3 * 4 * 27 * 3);
     assert_true(gw_float_of(s, gw_rpc_sync(s, layer, "grad_sum")) == 3 * 4 * 27);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_walks_through_callbacks_here_and_there(void **state) {
@@ -200,7 +200,7 @@ static void leave_nothing(gw_scope *root, int rank, void *context) {
             gw_scope *s = gw_scope_open(root);
             gw_tensor *y = gw_tensor_of(s, gw_rpc_sync(s, layer, "forward", x));
             if (step % 2) gw_backward(s, gw_sum(s, y));
-            gw_scope_merge(s);
+            gw_scope_close_up(s);
         }
     }
     gw_rpc_barrier(root,

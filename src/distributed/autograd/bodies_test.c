@@ -59,7 +59,7 @@ static void call_two(gw_scope *root, int rank, void *context) {
     gw_tensor *x = gw_full(s, GW_F32, 100.0, 2);
     gw_backward(s, gw_sum(s, gw_tensor_of(s, gw_rpc_sync(s, box, "forward", x))));
     assert_true(gw_item(s, gw_tensor_of(s, gw_rpc_sync(s, box, "grad"))) == 200);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void two_bodies_of_one_scope_do_not_mix(void **state) {

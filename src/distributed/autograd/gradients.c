@@ -35,7 +35,7 @@ void grads_import(gw_scope *s) {
     gw_no_grad(work);
     grad_pairs p;
     for (int i = 0; gw_ok(work) && kept_copy(work, kept_of(c), i, &p); i++) kept_add(s, work, &p);
-    gw_scope_merge(work);
+    gw_scope_close_up(work);
 }
 
 void gradients_keep(gw_scope *s) {

@@ -111,8 +111,8 @@ static void count_them(gw_scope *root, int rank, void *context) {
     gw_scope_clear(s);
     gw_scope *other = gw_scope_open(root);
     assert_true(told(other, layer, "grads_get") == -1);
-    gw_scope_merge(other);
-    gw_scope_merge(s);
+    gw_scope_close_up(other);
+    gw_scope_close_up(s);
 }
 
 static void a_function_counts_those_of_its_callers_scope(void **state) {
@@ -130,7 +130,7 @@ static void walk_there_too(gw_scope *root, int rank, void *context) {
         gw_value sum = gw_rpc_sync(s, layer, "regularise", (bool)looks);
         assert_true(gw_float_of(s, sum) == SIZE * (5 + 2 * 2));
         assert_true(told(s, layer, "grads_get") == SIZE * 5);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -163,7 +163,7 @@ static void walk_often(gw_scope *root, int rank, void *context) {
         const double *g = gw_data(gw_tensor_of(s, gw_rpc_sync(s, layer, "grad")));
         for (int i = 0; i < SIZE; i++) assert_true(g[i] == sum);
         assert_in_range(most, 1, 3);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -184,10 +184,10 @@ static void walk_beyond_limit(gw_scope *root, int rank, void *context) {
         gw_scope *inside = gw_scope_open(s);
         gw_tensor *y = gw_tensor_of(inside, gw_rpc_sync(inside, layer, "forward", x));
         gw_backward(s, gw_sum(inside, y));
-        gw_scope_merge(inside);
+        gw_scope_close_up(inside);
     }
     assert_true(told(s, layer, "grads_get") == (double)SIZE * passes);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void a_scope_has_any_number_of_passes(void **state) {
@@ -216,7 +216,7 @@ static void clip_after_passes(gw_scope *root, int rank, void *context) {
     assert_float_equal(gw_clip_grad_norm(s, params, 1), 3 * passes * sqrt(SIZE), 1e-9);
     walk(s, layer, 3);
     assert_float_equal(told(s, layer, "grads_get"), sqrt(SIZE) + SIZE * 3, 1e-5);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     expect_holders(root, layer, before);
 }
 

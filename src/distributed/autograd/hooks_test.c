@@ -43,16 +43,16 @@ static gw_tensor *twice(gw_scope *s, gw_tensor *grad, void *context) {
 
 GW_METHOD(hooks_layer, forward_hooked, GW_INLINE, "tensor") {
     gw_tensor *y = gw_mul(s, self->w, gw_arg_tensor(s, a, 0));
-    gw_grad_hook_add(s, y, twice, NULL);
+    gw_register_hook(s, y, twice, NULL);
     return gw_value_of(y);
 }
 
 GW_METHOD(hooks_layer, hook_weight, GW_INLINE, "") {
-    return gw_value_of(gw_grad_hook_add(s, self->w, twice, NULL));
+    return gw_value_of(gw_register_hook(s, self->w, twice, NULL));
 }
 
 GW_METHOD(hooks_layer, unhook_weight, GW_INLINE, "int") {
-    gw_grad_hook_remove(s, self->w, (int)gw_arg_int(s, a, 0));
+    gw_remove_hook(s, self->w, (int)gw_arg_int(s, a, 0));
     return gw_none();
 }
 
@@ -64,7 +64,7 @@ static gw_tensor *fail_here(gw_scope *s, gw_tensor *grad, void *context) {
 }
 
 GW_METHOD(hooks_layer, break_weight, GW_INLINE, "") {
-    return gw_value_of(gw_grad_hook_add(s, self->w, fail_here, NULL));
+    return gw_value_of(gw_register_hook(s, self->w, fail_here, NULL));
 }
 
 GW_METHOD(hooks_layer, grad_sum, GW_INLINE, "") {
@@ -111,14 +111,14 @@ static void hook_here_and_there(gw_scope *root, int rank, void *context) {
     for (int hooked = 1; hooked >= 0; hooked--) {
         gw_scope *s = gw_scope_open(root);
         gw_tensor *y = gw_tensor_of(s, gw_rpc_sync(s, layer, "forward_hooked", x));
-        gw_grad_hook_add(s, y, twice, NULL);
+        gw_register_hook(s, y, twice, NULL);
         gw_backward(s, gw_sum(s, y));
         expect_fine(s);
         // Those of y: of what was received here, and of what was sent there.
         assert_true(sum_of_grad(s, x) == SIZE * 2 * 2 * 2);
         assert_true(told(s, layer) == SIZE * 5 * 2 * 2 * (hooked ? 2 : 1));
         if (hooked) gw_rpc_sync(s, layer, "unhook_weight", hook);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -157,7 +157,7 @@ static void nest(gw_scope *root, int rank, void *context) {
         inner in = { .scope = apart ? other : NULL,
                      .layer = layer,
                      .loss = gw_sum(other, forward(other, layer, z)) };
-        gw_grad_hook_add(s, y, walk_inside, &in);
+        gw_register_hook(s, y, walk_inside, &in);
         gw_backward(s, gw_sum(s, gw_mul(s, y, y)));
         expect_fine(s);
         assert_int_equal(in.runs, 1);
@@ -166,13 +166,13 @@ static void nest(gw_scope *root, int rank, void *context) {
         assert_true(told(s, layer) == SIZE * (2 * 50) * 25);
         assert_true((gw_grad_find(other, z) != NULL) == apart);
         if (apart) assert_true(told(other, layer) == SIZE && sum_of_grad(other, z) == SIZE * 2);
-        gw_scope_merge(s);
-        gw_scope_merge(other);
+        gw_scope_close_up(s);
+        gw_scope_close_up(other);
         for (int i = 0; i < 3; i++) {
             gw_scope *later = gw_scope_open(root);
             gw_backward(later, gw_sum(later, forward(later, layer, x)));
             assert_true(sum_of_grad(later, x) == SIZE * 2);
-            gw_scope_merge(later);
+            gw_scope_close_up(later);
         }
         expect_fine(root);
     }
@@ -225,13 +225,13 @@ GW_METHOD(hooks_kept, keep, GW_POOL, "rref") {
 
 GW_METHOD(hooks_kept, alone, GW_INLINE, "tensor") {
     gw_tensor *y = gw_mul(s, gw_arg_tensor(s, a, 0), 1);
-    gw_grad_hook_add(s, y, walk_alone, NULL);
+    gw_register_hook(s, y, walk_alone, NULL);
     return gw_value_of(y);
 }
 
 GW_METHOD(hooks_kept, away, GW_INLINE, "tensor") {
     gw_tensor *y = gw_mul(s, gw_arg_tensor(s, a, 0), 1);
-    gw_grad_hook_add(s, y, walk_away, &self->far);
+    gw_register_hook(s, y, walk_away, &self->far);
     return gw_value_of(y);
 }
 
@@ -252,11 +252,11 @@ static void nest_elsewhere(gw_scope *root, int rank, void *context) {
     if (!strstr(gw_scope_error(s)->text, "a gradient's hook of another worker's pass"))
         fail_msg("%s", gw_scope_error(s)->text);
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     s = gw_scope_open(root);
     gw_backward(s, gw_sum(s, gw_tensor_of(s, gw_rpc_sync(s, kept, "alone", x))));
     assert_true(sum_of_grad(s, x) == SIZE * 6);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void one_inside_anothers_stays_on_its_worker(void **state) {
@@ -310,7 +310,7 @@ static void play_failing(gw_scope *root) {
     assert_true(told(s, first) == SIZE * 3 * 4);
     assert_true(told(s, second) == SIZE * 2 * 4);
     assert_true(told(s, third) == SIZE * 2 * 3);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void fail_far_away(gw_scope *root, int rank, void *context) {
@@ -322,7 +322,7 @@ static void fail_far_away(gw_scope *root, int rank, void *context) {
     for (int i = 0; i < 100 && parts_here(root); i++)
         gw_rpc_sync(s, rank ? "w0" : "w1", "gw.add", gw_ones(s, GW_F32, 1), 1.0);
     assert_int_equal(parts_here(root), 0);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void one_that_fails_fails_the_pass_everywhere(void **state) {

@@ -78,7 +78,7 @@ static void count_messages(gw_scope *root, int rank, void *context) {
         if (step == 3) before = gw_rpc_get_stats(root);
         gw_scope *s = gw_scope_open(root);
         gw_backward(s, gw_sum(s, forward(s, layer, x)));
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
     gw_rpc_stats after = gw_rpc_get_stats(root);
     assert_int_equal(after.messages_sent - before.messages_sent, 3 * 5);
@@ -103,7 +103,7 @@ static void walk_many(gw_scope *root, int rank, void *context) {
     assert_true(gw_item(s, gw_sum(s, gw_grad(s, x))) == 6);
     // Of calls that a message tells of completely nobody asks; each has two marks.
     assert_in_range(((agent *)root->agent)->graphs->mark_calls, 1, 2 * (300 - LIMIT_MARKS / 2));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // One branch that is too deep to look through, and many that are not.
@@ -122,7 +122,7 @@ static void walk_wide(gw_scope *root, int rank, void *context) {
     gw_backward(s, gw_sum(s, sum));
     assert_true(gw_item(s, gw_sum(s, gw_grad(s, x))) == 6 * 20);
     assert_in_range(((agent *)root->agent)->graphs->mark_calls, 1, 3);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_asks_only_where_something_is_not_known(void **state) {
@@ -144,7 +144,7 @@ static void walk_deep(gw_scope *root, int rank, void *context) {
     gw_backward(s, gw_sum(s, gw_tensor_of(s, gw_rpc_sync(s, "w1", "passes_chain", y, 1))));
     assert_true(gw_item(s, gw_sum(s, gw_grad(s, x))) == -6);
     assert_true(((agent *)root->agent)->graphs->mark_calls > 0);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_asks_where_a_graph_is_too_deep_to_look_through(void **state) {
@@ -164,7 +164,7 @@ static void keep_rows(gw_scope *root, int rank, void *context) {
     gw_tensor *g = gw_tensor_of(s, gw_rpc_sync(s, layer, "grad"));
     assert_int_equal(gw_numel(gw_rows_indices(s, g)), 2);
     assert_true(gw_item(s, gw_sum(s, gw_rows_values(s, g))) == 6);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void gradients_of_rows_stay_rows(void **state) {
@@ -188,7 +188,7 @@ static void misuse(gw_scope *root, int rank, void *context) {
     gw_scope *stray = gw_scope_open(NULL);
     gw_backward(stray, gw_sum(s, y));
     expect_error(stray, GW_INVALID, "and the scope is not of the same agent");
-    gw_scope_merge(stray);
+    gw_scope_close_up(stray);
     gw_rpc_sync(s, "w1", "passes_wait_inline", y);
     expect_error(s, GW_WOULD_BLOCK, "w1: passes_wait_inline: ");
     gw_backward(s, gw_sum(s, y));
@@ -198,7 +198,7 @@ static void misuse(gw_scope *root, int rank, void *context) {
     gw_backward_with(s, gw_sum(s, forward(s, layer, x)),
                      (gw_backward_options){ .gradient = gw_ones(s, GW_F32, 2) });
     expect_error(s, GW_INVALID, "backward: the gradient is");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_says_what_is_wrong(void **state) {

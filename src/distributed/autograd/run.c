@@ -125,7 +125,7 @@ static bool deliver(distributed_pass *x, distributed_pass_input *in, gw_value v)
     gw_tensor *gradient = NULL;
     if (v.kind == GW_BOOL) {
         gradient =
-            gw_zeros_shaped(x->pass->work, (gw_dtype)at->dtype, (gw_shape){ at->dims, at->sizes });
+            gw_zeros_with(x->pass->work, (gw_dtype)at->dtype, (gw_shape){ at->dims, at->sizes });
     } else if (v.kind == GW_TENSOR) {
         gradient = v.as.tensor;
     }

@@ -51,7 +51,7 @@ static void use_up(gw_scope *root, int rank, void *context) {
     }
     gw_rpc_barrier(s, gw_rpc_workers(s, &count), 3);
     if (rank == 1) gw_rpc_sync(s, 0, "sends_count_for_caller", 0);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void one_member_does_not_use_up_the_room_of_others(void **state) {
@@ -76,7 +76,7 @@ static void count(gw_scope *root, int rank, void *context) {
     assert_int_equal(count_for(root->agent, 1), 1);
     gw_backward(s, gw_sum(s, y));
     assert_int_equal(count_for(root->agent, 1), 0);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void a_pass_gives_the_room_back(void **state) {
@@ -96,7 +96,7 @@ static void drop(gw_scope *root, int rank, void *context) {
         x = gw_tensor_of(s, gw_rpc_sync(s, 1, "sends_double", x));
     const agent *a = root->agent;
     int64_t began_ns = env_now_ns(a->env);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     while (count_for(root->agent, 1)) gw_rpc_sync(root, 1, "sends_double", gw_ones(root, GW_F32));
     int64_t took_us = (env_now_ns(a->env) - began_ns) / 1000;
     assert_in_range(took_us, 0, CROSSINGS * 200);  // while a release on its own waits for 1 ms
@@ -124,7 +124,7 @@ static void refuse(gw_scope *root, int rank, void *context) {
     mem_fail_hook = NULL;
     assert_int_equal(count_for(root->agent, 1), 0);
     assert_int_equal(((agent *)root->agent)->graphs->sends.count, 0);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void what_there_is_no_memory_for_is_released(void **state) {
@@ -147,7 +147,7 @@ static void lose(gw_scope *root, int rank, void *context) {
     assert_int_equal(sends_lost_with_on_loop(a, id), 1);
     assert_int_equal(sends_lost_with_on_loop(a, id + 1), -1);
     env_leave(a->env);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_remembers_with_whom_a_send_was_lost(void **state) {

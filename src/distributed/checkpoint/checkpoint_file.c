@@ -90,7 +90,7 @@ void gw_checkpoint_save(gw_scope *s, const char *path, gw_map *values) {
     gw_no_grad(t);
     gw_scope_label(t, "%s", path);
     if (gw_ok(t)) save(t, path, values);
-    gw_scope_merge(t);
+    gw_scope_close_up(t);
 }
 
 // ---- Loading --------------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ gw_map *gw_checkpoint_load(gw_scope *s, const char *path) {
         gw_scope *t = gw_scope_open(s);
         gw_scope_label(t, "%s", path);
         if (gw_ok(t)) load(t, path, &out, s);
-        gw_scope_merge(t);
+        gw_scope_close_up(t);
     }
     return gw_ok(s) && out ? out : gw_map_open(s);
 }

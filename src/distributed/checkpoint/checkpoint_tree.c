@@ -37,7 +37,7 @@ static json_t *flatten_tensor(checkpoint *c, const char *path, gw_tensor *x, gw_
 
 static json_t *flatten_number(checkpoint *c, const char *path, gw_value v) {
     gw_dtype dtype = v.kind == GW_FLOAT ? GW_F64 : v.kind == GW_INT ? GW_I64 : GW_BOOL8;
-    gw_tensor *x = gw_zeros_shaped(c->scope, dtype, GW_SHAPE());
+    gw_tensor *x = gw_zeros_with(c->scope, dtype, GW_SHAPE());
     void *at = gw_ok(c->scope) ? gw_data_for_write(c->scope, x) : NULL;
     if (!at) return NULL;
     dtype_write_value(dtype, at, v);
@@ -101,7 +101,7 @@ static json_t *flatten(checkpoint *c, const char *path, int depth, gw_value v) {
     case GW_STRING: return flatten_text(c, path, v);
     case GW_BYTES:
         return flatten_tensor(
-            c, path, gw_from_shaped(s, GW_U8, v.as.bytes, GW_SHAPE((int64_t)v.size)), GW_BYTES);
+            c, path, gw_from_with(s, GW_U8, v.as.bytes, GW_SHAPE((int64_t)v.size)), GW_BYTES);
     case GW_TENSOR: return flatten_tensor(c, path, v.as.tensor, GW_TENSOR);
     case GW_LIST: return flatten_list(c, path, depth + 1, v.as.list);
     case GW_MAP: return flatten_map(c, path, depth + 1, v.as.map);

@@ -279,5 +279,5 @@ static gw_module *open_listed(gw_scope *s, const gw_args *a, const gw_list *list
 static gw_module *open_sequential(gw_scope *s, const gw_args *a) {
     gw_module **parts = gw_alloc(s, (size_t)(a->count + 1) * sizeof(gw_module *));
     for (int i = 0; parts && i < a->count; i++) parts[i] = open_listed(s, a, gw_arg_list(s, a, i));
-    return gw_ok(s) ? gw_nn_sequential_of(s, parts, a->count) : &module_poison;
+    return gw_ok(s) ? gw_nn_sequential_with(s, parts, a->count) : &module_poison;
 }

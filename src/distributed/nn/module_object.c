@@ -48,7 +48,7 @@ static void refer(referrer *r, const char *name, gw_value v) {
         gw_list_add(r->own, r->parameters, v);
         // What is elsewhere already, of a part that is a remote module itself, stays what it is.
         gw_list_add(r->own, r->references,
-                    v.kind == GW_RREF ? v : gw_value_of(gw_rref_open_value(r->own, v)));
+                    v.kind == GW_RREF ? v : gw_value_of(gw_rref_open(r->own, v)));
     }
     gw_map_put(r->own, r->names, name, place);
 }
@@ -152,8 +152,9 @@ static gw_value state_dict(gw_scope *s, void *object, const gw_args *a) {
 
 static gw_value load(gw_scope *s, void *object, const gw_args *a) {
     gw_module_object *self = object;
-    gw_module_load_with(s, self->module, gw_arg_map(s, a, 0),
-                        (gw_module_load_options){ .partial = gw_arg_bool(s, a, 1) });
+    gw_module_load_state_dict_with(
+        s, self->module, gw_arg_map(s, a, 0),
+        (gw_module_load_state_dict_options){ .partial = gw_arg_bool(s, a, 1) });
     return gw_none();
 }
 

@@ -85,7 +85,7 @@ static gw_map *parameters(gw_scope *s, gw_module *m) {
     gw_scope *t = gw_scope_open(s);
     gw_map *found = ask_parameters(t, m);
     if (gw_ok(t)) r->parameters = handle_retain(found);
-    gw_scope_merge(t);
+    gw_scope_close_up(t);
     return r->parameters;
 }
 
@@ -132,11 +132,11 @@ gw_module *gw_module_remote_values(gw_scope *s, gw_call_options options, gw_targ
     gw_scope *t = gw_scope_open(s);  // the module holds the reference
     gw_rref *rref = gw_remote_values(t, options, to, class_name, count, args);
     gw_module *m = gw_ok(t) ? gw_keep(s, open_remote(t, class_name, rref)) : &module_poison;
-    gw_scope_merge(t);
+    gw_scope_close_up(t);
     return gw_ok(s) ? m : &module_poison;
 }
 
-gw_module *gw_module_of_rref(gw_scope *s, gw_rref *rref) {
+gw_module *gw_module_from_rref(gw_scope *s, gw_rref *rref) {
     // Asking for its owner fails for what is of no use.
     gw_rref_owner(s, rref);
     return gw_ok(s) ? open_remote(s, "remote module", rref) : &module_poison;

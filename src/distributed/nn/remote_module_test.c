@@ -14,8 +14,8 @@
 static gw_module *remote_twins_open(gw_scope *own, const gw_args *a) {
     gw_module *one = gw_nn_linear(own, gw_arg_int(own, a, 0), gw_arg_int(own, a, 0));
     gw_module *m = gw_nn_sequential(own, one, gw_nn_dropout(own, 0.5));
-    gw_module_parameter_add(own, m, "tied", gw_module_parameter_get(own, one, "weight"));
-    gw_module_buffer_add(own, m, "count", gw_full(own, GW_I64, 3));
+    gw_module_register_parameter(own, m, "tied", gw_module_parameter_get(own, one, "weight"));
+    gw_module_register_buffer(own, m, "count", gw_full(own, GW_I64, 3));
     return m;
 }
 GW_MODULE(remote_twins, remote_twins_open, "int");
@@ -40,7 +40,7 @@ static void remote_thing_open(gw_scope *own, remote_thing *self, const gw_args *
 
 // Calls a module that somebody else has made.
 GW_FUNCTION(remote_use, GW_POOL, "rref, tensor") {
-    gw_module *m = gw_module_of_rref(s, gw_arg_rref(s, a, 0));
+    gw_module *m = gw_module_from_rref(s, gw_arg_rref(s, a, 0));
     return gw_value_of(gw_module_call(s, m, gw_arg_tensor(s, a, 1)));
 }
 
@@ -87,13 +87,13 @@ static void call_everywhere(gw_scope *root, int rank, void *context) {
         gw_scope *s = gw_scope_open(root);
         gw_module *here = gw_nn_linear(s, 4, 3);
         gw_module *there = gw_module_remote(s, owner, "gw.nn.linear", 4, 3);
-        gw_module_load(s, there, gw_module_state_dict(s, here));
+        gw_module_load_state_dict(s, there, gw_module_state_dict(s, here));
         gw_tensor *x = gw_randn(s, GW_F32, 5, 4);
         assert_same(s, gw_module_call(s, here, x), gw_module_call(s, there, x));
         gw_future *f = gw_module_call_async(s, there, x), *g = gw_module_call_async(s, here, x);
         assert_same(s, gw_tensor_of(s, gw_wait(s, f)), gw_tensor_of(s, gw_wait(s, g)));
         assert_string_equal(gw_module_name(there), "gw.nn.linear");
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -108,7 +108,7 @@ static void call_large(gw_scope *s, int rank, void *context) {
     if (rank != 0) return;
     gw_module *here = gw_nn_linear(s, 600, 600),
               *there = gw_module_remote(s, 1, "gw.nn.linear", 600, 600);
-    gw_module_load(s, there, gw_module_state_dict(s, here));
+    gw_module_load_state_dict(s, there, gw_module_state_dict(s, here));
     gw_tensor *x = gw_randn(s, GW_F32, 3, 600);
     assert_same(s, gw_module_call(s, here, x), gw_module_call(s, there, x));
 }
@@ -182,18 +182,19 @@ static void load_parts(gw_scope *s, int rank, void *context) {
         const char *name = gw_map_key(s, before, i);
         gw_map_put(s, copy, name, gw_clone(s, gw_tensor_of(s, gw_map_get(s, before, name))));
     }
-    gw_module_load(s, b, state);
+    gw_module_load_state_dict(s, b, state);
     assert_failed(s, GW_INVALID, "\"2.0.bias\" is f32 3, not f32 2; nothing has changed");
     assert_same_state(s, gw_module_state_dict(s, b), copy);
     gw_map_put(s, state, "2.0.bias", gw_ones(s, GW_F32, 2));
-    gw_module_load(s, b, state);
+    gw_module_load_state_dict(s, b, state);
     assert_same_state(s, gw_module_state_dict(s, b), state);
     gw_map *part = gw_map_open(s);
     gw_map_put(s, part, "2.0.bias", gw_zeros(s, GW_F32, 2));
-    gw_module_load_with(s, b, part, (gw_module_load_options){ .partial = true });
+    gw_module_load_state_dict_with(s, b, part,
+                                   (gw_module_load_state_dict_options){ .partial = true });
     assert_same(s, gw_tensor_of(s, gw_map_get(s, gw_module_state_dict(s, b), "2.0.bias")),
                 gw_zeros(s, GW_F32, 2));
-    gw_module_load(s, b, part);
+    gw_module_load_state_dict(s, b, part);
     assert_failed(s, GW_INVALID, "lacks \"0.weight\", \"0.bias\", \"1.tied\" and 4 more");
 }
 
@@ -207,7 +208,7 @@ static void share(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     gw_module *m = gw_module_remote(s, 1, "gw.nn.linear", 4, 2);
-    gw_module *same = gw_module_of_rref(s, gw_module_rref(s, m));
+    gw_module *same = gw_module_from_rref(s, gw_module_rref(s, m));
     gw_tensor *x = gw_randn(s, GW_F32, 3, 4), *y = gw_module_call(s, m, x);
     assert_same(s, y, gw_module_call(s, same, x));
     for (int user = 0; user < 3; user++)
@@ -245,19 +246,19 @@ static void hook(gw_scope *s, int rank, void *context) {
     if (rank != 0) return;
     gw_module *m = gw_module_remote(s, 1, "gw.nn.relu");
     int before = 0, after = 0;
-    gw_module_pre_hook_add(s, m, negate_input, &before);
-    gw_module_hook_add(s, m, add_input, &after);
+    gw_module_register_forward_pre_hook(s, m, negate_input, &before);
+    gw_module_register_forward_hook(s, m, add_input, &after);
     gw_tensor *x = gw_full(s, GW_F32, -3.0);
     assert_float_equal(gw_item(s, gw_module_call(s, m, x)), 6, 0);
     gw_future *f = gw_module_call_async(s, m, x);
     assert_float_equal(gw_item(s, gw_tensor_of(s, gw_wait(s, f))), 6, 0);
     assert_int_equal(before, 2);
     assert_int_equal(after, 2);
-    gw_module_hook_add(s, m, refuse, NULL);
+    gw_module_register_forward_hook(s, m, refuse, NULL);
     gw_wait(s, gw_module_call_async(s, m, x));
     assert_failed(s, GW_UNSUPPORTED, "no such output");
     gw_module *lost = gw_module_remote(s, 1, "gw.nn.linear", 2, 2);
-    gw_module_hook_add(s, lost, add_input, &after);
+    gw_module_register_forward_hook(s, lost, add_input, &after);
     gw_wait(s, gw_module_call_async(s, lost, x));
     assert_failed(s, GW_INVALID, "w1: gw.nn.linear.forward: ");
     assert_int_equal(after, 3);
@@ -340,7 +341,7 @@ static void compare_layers(gw_scope *s, int rank, void *context) {
           gw_module_remote(s, 1, "gw.nn.transformer_encoder_layer", 4, 2, feedforward), line },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        gw_module_load(s, all[i].there, gw_module_state_dict(s, all[i].here));
+        gw_module_load_state_dict(s, all[i].there, gw_module_state_dict(s, all[i].here));
         gw_module_eval(s, all[i].here);
         gw_module_eval(s, all[i].there);
         assert_same(s, gw_module_call(s, all[i].here, all[i].x),
@@ -380,18 +381,18 @@ static void go_wrong(gw_scope *root, int rank, void *context) {
     gw_module *m = gw_module_remote(s, 1, "gw.nn.linear", 3, 3);
     gw_module_call(s, m, x);
     assert_failed(s, GW_INVALID, "w1: gw.nn.linear.forward: gw.linear: ");
-    gw_module_add(s, m, "part", gw_nn_relu(s));
+    gw_module_register_module(s, m, "part", gw_nn_relu(s));
     assert_failed(s, GW_INVALID, "gw.nn.linear: it is on another worker, and its parts with it");
     gw_module_parameter_get(s, m, "weight");
     assert_failed(s, GW_NOT_FOUND, "gw.nn.linear has no parameter \"weight\"");
     gw_module_rref(s, gw_nn_relu(s));
     assert_failed(s, GW_INVALID, "relu is here");
-    gw_module_call(s, gw_module_of_rref(s, gw_rref_open(s, 5)), x);
+    gw_module_call(s, gw_module_from_rref(s, gw_rref_open(s, 5)), x);
     assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
-    gw_module *poison = gw_module_of_rref(s, gw_rref_open(s, 5));
+    gw_module *poison = gw_module_from_rref(s, gw_rref_open(s, 5));
     gw_module_call(s, poison, x);
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void what_goes_wrong_names_worker_and_class(void **state) {
@@ -432,7 +433,7 @@ static void descend(gw_scope *s, gw_module *m, bool is_far) {
         gw_tensor *x = gw_tensor_of(s, gw_map_get(s, state, name));
         gw_map_put(s, next, name, gw_sub(s, x, gw_mul(s, grad, 0.1)));
     }
-    gw_module_load(s, m, next);
+    gw_module_load_state_dict(s, m, next);
     assert_ok(s);
 }
 
@@ -441,7 +442,7 @@ static void train_both(gw_scope *root, int rank, void *context) {
     if (rank != 0) return;
     gw_module *here = gw_nn_linear(root, 4, 3),
               *there = gw_module_remote(root, 1, "gw.nn.linear", 4, 3);
-    gw_module_load(root, there, gw_module_state_dict(root, here));
+    gw_module_load_state_dict(root, there, gw_module_state_dict(root, here));
     gw_tensor *x = gw_randn(root, GW_F32, 8, 4), *y = gw_randn(root, GW_F32, 8, 3);
     for (int step = 0; step < 5; step++) {
         gw_scope *s = gw_scope_open(root), *t = gw_scope_open(root);
@@ -453,8 +454,8 @@ static void train_both(gw_scope *root, int rank, void *context) {
         gw_backward(t, b);
         descend(s, here, false);
         descend(t, there, true);
-        gw_scope_merge(s);
-        gw_scope_merge(t);
+        gw_scope_close_up(s);
+        gw_scope_close_up(t);
     }
     assert_same_state(root, gw_module_state_dict(root, here), gw_module_state_dict(root, there));
 }

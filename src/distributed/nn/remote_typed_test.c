@@ -131,14 +131,14 @@ static void step_both(gw_scope *root, const sample *a, gw_optimizer *near, gw_op
         if (is_leaf(a, i)) assert_same(root, gw_grad(s, a->in[i]), gw_grad(t, a->in[i]));
     gw_optimizer_step(s, near);
     gw_optimizer_step(t, far);
-    gw_scope_merge(s);
-    gw_scope_merge(t);
+    gw_scope_close_up(s);
+    gw_scope_close_up(t);
     assert_ok(root);
 }
 
 static void train_both(gw_scope *s, const sample *a) {
     gw_sgd_options options = { .lr = 0.05 };
-    gw_module_load(s, a->there, gw_module_state_dict(s, a->here));
+    gw_module_load_state_dict(s, a->there, gw_module_state_dict(s, a->here));
     gw_optimizer *near = gw_sgd(s, gw_parameters(s, a->here), options);
     gw_optimizer *far = gw_sgd(s, gw_parameters(s, a->there), options);
     assert_ok(s);
@@ -191,7 +191,7 @@ static void train_in_parts(gw_scope *root, int rank, void *context) {
     if (rank != 0) return;
     gw_module *here = gw_nn_lstm(root, 4, 6),
               *there = gw_module_remote(root, 1, "gw.nn.lstm", 4, 6);
-    gw_module_load(root, there, gw_module_state_dict(root, here));
+    gw_module_load_state_dict(root, there, gw_module_state_dict(root, here));
     gw_tensor *x = leaf(root, gw_randn(root, GW_F32, 5, 3, 4)), *grads[2];
     for (int i = 0; i < 2; i++) {
         gw_scope *s = gw_scope_open(root);
@@ -200,7 +200,7 @@ static void train_in_parts(gw_scope *root, int rank, void *context) {
         gw_lstm_result b = gw_nn_lstm_call(s, m, x, a.h, a.c);
         gw_backward(s, gw_sum(s, gw_mul(s, b.output, b.output)));
         grads[i] = gw_keep(root, gw_grad(s, x));
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
     assert_same(root, grads[0], grads[1]);
 }
@@ -291,14 +291,14 @@ static gw_tensor *negate(gw_scope *s, gw_module *m, gw_tensor *x, void *context)
 static gw_module *typed_gru_open(gw_scope *own, const gw_args *a) {
     (void)a;
     gw_module *m = gw_nn_gru(own, 4, 6);
-    gw_module_pre_hook_add(own, m, negate, NULL);
+    gw_module_register_forward_pre_hook(own, m, negate, NULL);
     return m;
 }
 GW_MODULE(typed_gru, typed_gru_open);
 
 // A module here, whose object is a module of the one who asks.
 static gw_module *typed_mirror_open(gw_scope *own, const gw_args *a) {
-    return gw_module_of_rref(own, gw_arg_rref(own, a, 0));
+    return gw_module_from_rref(own, gw_arg_rref(own, a, 0));
 }
 GW_MODULE(typed_mirror, typed_mirror_open, "rref");
 
@@ -307,7 +307,7 @@ static void call_programs_class(gw_scope *s, int rank, void *context) {
     if (rank != 0) return;
     gw_module *here = gw_nn_gru(s, 4, 6), *there = gw_module_remote(s, 1, "typed_gru");
     gw_module *twice = gw_module_remote(s, 1, "typed_mirror", gw_module_rref(s, there));
-    gw_module_load(s, there, gw_module_state_dict(s, here));
+    gw_module_load_state_dict(s, there, gw_module_state_dict(s, here));
     gw_tensor *x = gw_randn(s, GW_F32, 5, 3, 4), *h = gw_randn(s, GW_F32, 1, 3, 6);
     gw_rnn_result a = gw_nn_gru_call(s, here, gw_neg(s, x), h);
     gw_module *const all[] = { there, twice };

@@ -19,7 +19,7 @@ static far_owner *far_owners(gw_scope *w, const gw_list *params, int *out_count)
         int rank = reference_owner(v.as.rref), k = 0;
         while (k < *out_count && owners[k].rank != rank) k++;
         if (k == *out_count) owners[(*out_count)++] = (far_owner){ rank, gw_list_open(w), NULL };
-        gw_list_add_value(w, owners[k].references, v);
+        gw_list_add_with(w, owners[k].references, v);
     }
     return owners;
 }
@@ -36,7 +36,7 @@ double elsewhere_squares(gw_scope *s, const gw_list *params) {
         for (int i = 0; i < count && gw_ok(w); i++)
             sum += gw_float_of(w, gw_wait(w, owners[i].reply));
     }
-    gw_scope_merge(w);
+    gw_scope_close_up(w);
     return sum;
 }
 
@@ -48,7 +48,7 @@ void elsewhere_scale(gw_scope *s, const gw_list *params, double by) {
         owners[i].reply =
             gw_rpc_async(w, owners[i].rank, "gw.grad_scale", owners[i].references, by);
     for (int i = 0; i < count && gw_ok(w); i++) gw_wait(w, owners[i].reply);
-    gw_scope_merge(w);
+    gw_scope_close_up(w);
 }
 
 static gw_list *tensors_of(gw_scope *s, const gw_list *references) {

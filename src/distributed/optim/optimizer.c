@@ -96,7 +96,7 @@ static int plan_requests(gw_scope *w, const elsewhere *e, const gw_value *refs, 
         if (!out[k].numbers) out[k].numbers = gw_list_open(w);
         if (!out[k].parameters) out[k].parameters = gw_list_open(w);
         gw_list_add(w, out[k].numbers, numbers[i]);
-        gw_list_add_value(w, out[k].parameters, refs[i]);
+        gw_list_add_with(w, out[k].parameters, refs[i]);
     }
     for (int k = 0; k < request_count; k++) {
         if (!out[k].numbers) out[k].numbers = gw_list_open(w);
@@ -163,7 +163,7 @@ static void wait_for_replies(gw_scope *w, const request *requests, int count) {
 static uint64_t new_id(gw_scope *s) {
     gw_scope *fresh = gw_scope_open(s);
     uint64_t id = gw_scope_id(fresh);
-    gw_scope_merge(fresh);
+    gw_scope_close_up(fresh);
     return id;
 }
 
@@ -182,6 +182,6 @@ bool elsewhere_add_group(gw_scope *s, gw_optimizer *o, const optimizer_group *g,
     wait_for_replies(w, requests, request_count);
     bool ok = gw_ok(w) && take_over(w, o, id, requests, request_count, numbers, refs, count);
     if (!ok) undo(s, o, requests, request_count);
-    gw_scope_merge(w);  // hands its error to |s|
+    gw_scope_close_up(w);  // hands its error to |s|
     return ok;
 }

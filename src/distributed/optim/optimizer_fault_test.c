@@ -45,7 +45,7 @@ static void train(gw_scope *root, run *r) {
     gw_list *params = gw_list_open(root);
     gw_list_add(root, params, weights[0]);
     for (int i = 1; i < r->world_size; i++)
-        gw_list_add_value(root, params, gw_rpc_sync(root, i, "fault_weight"));
+        gw_list_add_with(root, params, gw_rpc_sync(root, i, "fault_weight"));
     gw_optimizer *opt = gw_sgd(root, params, (gw_sgd_options){ .lr = 1 });
     for (int step = 0; step < STEPS && gw_ok(root); step++) {
         gw_scope *s = gw_scope_open(root);
@@ -54,7 +54,7 @@ static void train(gw_scope *root, run *r) {
             x = gw_tensor_of(s, gw_rpc_sync(s, i, "fault_forward", x));
         gw_backward(s, gw_sum(s, x));
         gw_optimizer_step(s, opt);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
     r->trainer_steps = (int)gw_optimizer_steps(opt);
     snprintf(r->error, sizeof r->error, "%s", gw_scope_error(root)->text);
@@ -138,7 +138,7 @@ static void race(gw_scope *root, int rank, void *context) {
     if (rank < TRAINERS) {
         gw_list *params = gw_list_open(root);
         for (int i = TRAINERS; i < WORKERS; i++)
-            gw_list_add_value(root, params, gw_rpc_sync(root, i, "fault_weight"));
+            gw_list_add_with(root, params, gw_rpc_sync(root, i, "fault_weight"));
         gw_optimizer *opt =
             gw_sgd(root, params, (gw_sgd_options){ .lr = 1, .concurrent = *concurrent });
         for (int step = 0; step < RACE_STEPS && gw_ok(root); step++) {
@@ -148,7 +148,7 @@ static void race(gw_scope *root, int rank, void *context) {
                 x = gw_tensor_of(s, gw_rpc_sync(s, i, "fault_forward", x));
             gw_backward(s, gw_sum(s, x));
             gw_optimizer_step(s, opt);
-            gw_scope_merge(s);
+            gw_scope_close_up(s);
         }
         if (!gw_ok(root)) fail_msg("%s", gw_scope_error(root)->text);
     }

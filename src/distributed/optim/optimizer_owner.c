@@ -51,7 +51,7 @@ static gw_list *values_of(gw_scope *s, const gw_list *references, turns *ts) {
     gw_list *values = gw_list_open(s);
     for (int i = 0; i < gw_list_count(references) && gw_ok(s); i++) {
         gw_rref *r = gw_rref_of(s, gw_list_get(s, references, i));
-        if (gw_ok(s)) gw_list_add_value(s, values, gw_rref_local_value(s, r));
+        if (gw_ok(s)) gw_list_add_with(s, values, gw_rref_local_value(s, r));
         if (gw_ok(s)) turns_add(s, ts, r);
     }
     return values;
@@ -90,7 +90,7 @@ static void open_served(gw_scope *own, void *object, const gw_args *a) {
     if (!gw_ok(own)) self->optimizer = NULL;
     for (int i = 0; i < gw_list_count(groups) && gw_ok(s) && self->optimizer; i++)
         add_group(s, self, gw_list_of(s, gw_list_get(s, groups, i)));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     if (!gw_ok(own)) {
         turns_fini(&self->turns);
         return;

@@ -81,7 +81,7 @@ static bool begin_step(gw_scope *s, served_optimizer *self, const gw_args *a, ui
 }
 
 static gw_value end_step(gw_scope *in_turns) {
-    gw_scope_merge(in_turns);
+    gw_scope_close_up(in_turns);
     return gw_none();
 }
 

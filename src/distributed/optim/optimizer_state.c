@@ -15,7 +15,7 @@ void elsewhere_write(gw_scope *s, const gw_optimizer *o, gw_map *map) {
     for (int i = 0; i < e->owner_count && gw_ok(s); i++) {
         const gw_map *part = gw_map_of(s, gw_wait(s, fs[i]));
         for (int k = 0; k < gw_map_count(part) && gw_ok(s); k++)
-            gw_map_put_value(s, map, gw_map_key(s, part, k), part->values.items[k]);
+            gw_map_put_with(s, map, gw_map_key(s, part, k), part->values.items[k]);
     }
 }
 
@@ -32,7 +32,7 @@ static gw_map *part_of(gw_scope *s, const elsewhere *e, const gw_map *map, int o
     for (int i = 0; map && i < gw_map_count(map) && gw_ok(s); i++) {
         const char *key = gw_map_key(s, map, i);
         int whose = owner_of_key(e, key);
-        if (whose == owner || whose == -2) gw_map_put_value(s, part, key, map->values.items[i]);
+        if (whose == owner || whose == -2) gw_map_put_with(s, part, key, map->values.items[i]);
     }
     return part;
 }
@@ -40,7 +40,7 @@ static gw_map *part_of(gw_scope *s, const elsewhere *e, const gw_map *map, int o
 void elsewhere_load(gw_scope *s, gw_optimizer *o, gw_map *map) {
     elsewhere *e = o->elsewhere;
     loaded l;
-    if (!calls_may_wait(s, "gw_optimizer_load") ||
+    if (!calls_may_wait(s, "gw_optimizer_load_state_dict") ||
         !state_read(s, o, map ? part_of(s, e, map, -1) : NULL, &l))
         return;
     gw_future **fs = gw_alloc(s, (size_t)e->owner_count * sizeof(gw_future *));

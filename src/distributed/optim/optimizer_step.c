@@ -219,7 +219,7 @@ static void try_step(gw_scope *s, gw_optimizer *o) {
         step_one(s, w, o);
     else
         step_all(s, w, o);
-    gw_scope_merge(w);
+    gw_scope_close_up(w);
 }
 
 // Trainers of different rank wait differently long, so that they do not meet again and again.

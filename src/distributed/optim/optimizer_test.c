@@ -90,7 +90,7 @@ static void assert_equal(gw_scope *root, const model *a, const model *b) {
     for (int i = 0; i < LAYERS; i++)
         for (int k = 0; k < SIZE; k++)
             assert_float_equal(value_of(s, a, i, k), value_of(s, b, i, k), 0);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     assert_true(gw_ok(root));
 }
 
@@ -118,12 +118,12 @@ static void train_beside(gw_scope *root, int rank, void *context) {
         backward(s, &spread);
         gw_optimizer_step(s, a);
         gw_scheduler_step(s, fall);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         s = gw_scope_open(root);
         backward(s, &whole);
         gw_optimizer_step(s, b);
         gw_scheduler_step(s, same);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
         if (!gw_ok(root)) fail_msg("%s", gw_scope_error(root)->text);
     }
     assert_equal(root, &spread, &whole);
@@ -140,7 +140,7 @@ static void its_numbers_are_those_of_one_process(void **state) {
 // ---- Groups, clipping, state --------------------------------------------------------------------
 static gw_list *list_of(gw_scope *s, gw_value v) {
     gw_list *list = gw_list_open(s);
-    gw_list_add_value(s, list, v);
+    gw_list_add_with(s, list, v);
     return list;
 }
 
@@ -149,7 +149,7 @@ static void step(gw_scope *root, const model *m, gw_optimizer *opt, double max_n
     backward(s, m);
     if (max_norm) gw_clip_grad_norm(s, m->params, max_norm);
     gw_optimizer_step(s, opt);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     if (!gw_ok(root)) fail_msg("%s", gw_scope_error(root)->text);
 }
 
@@ -195,7 +195,7 @@ static void clip_alone(gw_scope *root, int rank, void *context) {
         sum += gw_item(s, gw_sum(s, gw_mul(s, g, g)));
     }
     assert_float_equal(sum, 1, 1e-5);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void a_norm_is_that_of_all_owners_together(void **state) {
@@ -208,8 +208,8 @@ static gw_map *without(gw_scope *s, gw_map *map, const char *key) {
     gw_map *other = gw_map_open(s);
     for (int i = 0; i < gw_map_count(map); i++)
         if (strcmp(gw_map_key(s, map, i), key) != 0)
-            gw_map_put_value(s, other, gw_map_key(s, map, i),
-                             gw_map_get(s, map, gw_map_key(s, map, i)));
+            gw_map_put_with(s, other, gw_map_key(s, map, i),
+                            gw_map_get(s, map, gw_map_key(s, map, i)));
     return other;
 }
 
@@ -228,10 +228,12 @@ static void save_and_load(gw_scope *root, int rank, void *context) {
 
     const char *missing[] = { "0.exp_avg", "2.exp_avg_sq", "1.step", "group.0.beta1" };
     for (int i = 0; i < 4; i++) {
-        gw_optimizer_load(root, a, without(root, gw_optimizer_state_dict(root, b), missing[i]));
+        gw_optimizer_load_state_dict(root, a,
+                                     without(root, gw_optimizer_state_dict(root, b), missing[i]));
         const gw_error *e = gw_scope_error(root);
         char words[64];
-        snprintf(words, sizeof words, "gw_optimizer_load: \"%s\" is missing", missing[i]);
+        snprintf(words, sizeof words, "gw_optimizer_load_state_dict: \"%s\" is missing",
+                 missing[i]);
         if (!strstr(e->text, words)) fail_msg("\"%s\" does not say \"%s\"", e->text, words);
         gw_scope_clear(root);
         assert_int_equal(
@@ -240,8 +242,8 @@ static void save_and_load(gw_scope *root, int rank, void *context) {
     step(root, &spread, a, 0);
     assert_equal(root, &spread, &whole);
 
-    gw_optimizer_load(root, b, saved);
-    gw_optimizer_load(root, a, saved);
+    gw_optimizer_load_state_dict(root, b, saved);
+    gw_optimizer_load_state_dict(root, a, saved);
     assert_int_equal(gw_optimizer_steps(a), 1);
     step(root, &spread, a, 0);
     step(root, &whole, b, 0);
@@ -285,9 +287,9 @@ static void refuse(gw_scope *root, int rank, void *context) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         gw_scope *s = gw_scope_open(root);
         gw_list *params = gw_list_open(s);
-        for (int k = 0; k < 3; k++) gw_list_add_value(s, params, gw_list_get(s, m.params, k));
+        for (int k = 0; k < 3; k++) gw_list_add_with(s, params, gw_list_get(s, m.params, k));
         gw_list_add(s, params, gw_requires_grad(s, gw_ones(s, GW_F32, 1)));
-        gw_list_add_value(s, params, bad[i].v);
+        gw_list_add_with(s, params, bad[i].v);
         gw_optimizer *opt = gw_sgd(s, params, (gw_sgd_options){ 0 });
         gw_optimizer_step(s, opt);
         assert_says(s, bad[i].status, bad[i].words);
@@ -299,7 +301,7 @@ static void refuse(gw_scope *root, int rank, void *context) {
         assert_int_equal(gw_optimizer_group_count(opt), 1);
         step(s, &m, opt, 0);
         assert_int_equal(gw_optimizer_steps(opt), 1);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -354,21 +356,21 @@ static void outlive_owner(gw_scope *root, int rank, void *context) {
     // Stepping with gradients of before, saving and loading, and making another.
     gw_optimizer_step(old, opt);
     expect_lost(old);
-    gw_scope_merge(old);
+    gw_scope_close_up(old);
     gw_optimizer_state_dict(root, opt);
     expect_lost(root);
-    gw_optimizer_load(root, opt, saved);
+    gw_optimizer_load_state_dict(root, opt, saved);
     expect_lost(root);
     assert_int_equal(gw_optimizer_steps(opt), 1);
     gw_scope *s = gw_scope_open(root);
     open_rule(s, 0, m.params);
     expect_lost(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 
     // What is left can be trained.
     gw_list *left = gw_list_open(root);
-    gw_list_add_value(root, left, gw_list_get(root, m.params, 0));
-    gw_list_add_value(root, left, gw_list_get(root, m.params, 2));
+    gw_list_add_with(root, left, gw_list_get(root, m.params, 0));
+    gw_list_add_with(root, left, gw_list_get(root, m.params, 2));
     gw_optimizer *other = gw_sgd(root, left, (gw_sgd_options){ .lr = 1 });
     s = gw_scope_open(root);
     double before = value_of(s, &m, 0, 0), by = value_of(s, &m, 2, 0);
@@ -376,7 +378,7 @@ static void outlive_owner(gw_scope *root, int rank, void *context) {
     gw_backward(s, gw_sum(s, y));
     gw_optimizer_step(s, other);
     assert_true(gw_ok(s) && value_of(s, &m, 0, 0) == before - by);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
     assert_true(gw_ok(root));
 }
 

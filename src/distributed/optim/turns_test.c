@@ -48,7 +48,7 @@ GW_FUNCTION(turns_agree, GW_POOL, "rref, rref") {
     gw_local(t, gw_arg_rref(s, a, 1), turns_box);
     bool has = context_has_turn(t, ts.items[0]);
     turns_fini(&ts);
-    gw_scope_merge(t);
+    gw_scope_close_up(t);
     return gw_value_of(!had && has);
 }
 
@@ -57,7 +57,7 @@ GW_METHOD(turns_box, weight_of_inner, GW_POOL, "") {
     gw_scope *t = gw_scope_open(s);
     const turns_box *inner = gw_local(t, self->inner, turns_box);
     gw_rref *r = inner ? gw_keep(s, gw_rref_open(t, inner->w)) : NULL;
-    gw_scope_merge(t);
+    gw_scope_close_up(t);
     return gw_value_of(r);
 }
 
@@ -80,7 +80,7 @@ static void name_weights(gw_scope *root, int rank, void *context) {
     gw_rref *inner = gw_rref_of(s, gw_rpc_sync(s, other, "weight_of_inner"));
     assert_true(agree(s, inner, box));
     assert_false(agree(s, inner, other));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void a_parameter_has_the_turn_of_the_object_it_was_named_in(void **state) {
@@ -106,7 +106,7 @@ static void end_box(gw_scope *root, int rank, void *context) {
     gw_rref *box = gw_remote(s, 1, "turns_box");
     gw_rpc_sync(s, box, "unfreeze");
     left_weight = gw_keep(root, gw_rref_of(s, gw_rpc_sync(s, box, "weight")));
-    gw_scope_merge(s);  // nobody has the box any more, so it ends
+    gw_scope_close_up(s);  // nobody has the box any more, so it ends
     const agent *a = root->agent;
     int64_t began_ns = env_now_ns(a->env);
     while (looked == 0 && env_now_ns(a->env) < began_ns + SIM_SECOND)

@@ -13,7 +13,7 @@ static void it_takes_the_mean_of_each_window(void **state) {
     expect_values(s, gw_avg_pool2d(s, x, options), (double[]){ 1, 2.5, 5.5, 7 }, 1e-6);
     options.divisor = 2;
     expect_values(s, gw_avg_pool2d(s, x, options), (double[]){ 0.5, 2.5, 5.5, 14 }, 1e-6);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void to_size_1_it_is_the_mean(void **state) {
@@ -25,7 +25,7 @@ static void to_size_1_it_is_the_mean(void **state) {
     gw_tensor *mean = gw_mean_along(s, gw_reshape(s, x, 2, 3, 2000), 2, false);
     assert_true(gw_allclose(s, gw_reshape(s, y, 2, 3), mean, 1e-12, 1e-12));
     expect_shape(s, gw_adaptive_avg_pool1d(s, gw_reshape(s, x, 6, 40, 50), 7), "6x40x7");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_refuses_what_does_not_fit(void **state) {
@@ -46,7 +46,7 @@ static void it_refuses_what_does_not_fit(void **state) {
     expect_fails(s, "gw.adaptive_avg_pool2d: size is 0, but must be 1 to 2147483647");
     gw_adaptive_avg_pool1d(s, gw_zeros(s, GW_F32, 3), 1);
     expect_fails(s, "gw.adaptive_avg_pool1d: input 3 has 1 dimensions, not 2 or 3");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_avg_pool, it_takes_the_mean_of_each_window, to_size_1_it_is_the_mean,

@@ -210,7 +210,7 @@ static void follow(gw_scope *s, gw_batch_norm_options options, gw_tensor *stats,
     gw_tensor *variance = followed(t, options.running_var, unbiased, momentum);
     if (mean && gw_ok(t)) gw_copy(t, options.running_mean, mean);
     if (variance && gw_ok(t)) gw_copy(t, options.running_var, variance);
-    gw_scope_merge(t);
+    gw_scope_close_up(t);
 }
 
 gw_tensor *gw_batch_norm(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,

@@ -32,7 +32,7 @@ static void it_is_the_definition(void **state) {
             gw_tensor *y = gw_batch_norm(s, x, weight, bias, options);
             assert_string_equal(gw_scope_error(s)->text, "");
             for (int64_t c = 0; c < 4; c++) check_channel(x, y, c, tolerances[d]);
-            gw_scope_merge(s);
+            gw_scope_close_up(s);
         }
 }
 
@@ -55,7 +55,7 @@ static void running_ones_follow_in_training_only(void **state) {
     gw_batch_norm(s, x, NULL, NULL, options);
     expect_values(s, mean, (double[]){ 1.1, 11 }, 1e-12);
     assert_false(gw_needs_grad(mean));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void nothing_changes_nothing(void **state) {
@@ -71,7 +71,7 @@ static void nothing_changes_nothing(void **state) {
     gw_backward(s, gw_sum(s, y));
     expect_values(s, gw_grad(s, w), (double[]){ 0, 0, 0 }, 0);
     expect_values(s, mean, (double[]){ 1, 1, 1 }, 0);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_refuses_what_does_not_fit(void **state) {
@@ -95,7 +95,7 @@ static void it_refuses_what_does_not_fit(void **state) {
     gw_batch_norm(s, gw_zeros(s, GW_F32, 1, 3, 1), NULL, NULL, train);
     expect_fails(s, "gw.batch_norm: one number for each channel in 1x3x1 has no variance to train "
                     "with");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void train_once(void *context) {

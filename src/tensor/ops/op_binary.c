@@ -116,7 +116,7 @@ static void samples_pow(op_sampler *p) {
     const op op_##verb = {                                                                         \
         .name = #verb, .params = "a:operand b:operand", .compute = compute_##verb, __VA_ARGS__     \
     };                                                                                             \
-    gw_tensor *gw_##verb##_values(gw_scope *s, gw_value a, gw_value b) {                           \
+    gw_tensor *gw_##verb##_with(gw_scope *s, gw_value a, gw_value b) {                             \
         return op_run(s, &op_##verb, (const gw_value[]){ a, b }, 2, NULL);                         \
     }
 

@@ -20,10 +20,10 @@ void grad_sub(op_grad *g) {
 }
 
 static gw_tensor *times_b(const op_grad *g, gw_value d) {
-    return gw_mul_values(g->scope, d, g->args[1]);
+    return gw_mul_with(g->scope, d, g->args[1]);
 }
 static gw_tensor *times_a(const op_grad *g, gw_value d) {
-    return gw_mul_values(g->scope, d, g->args[0]);
+    return gw_mul_with(g->scope, d, g->args[0]);
 }
 void grad_mul(op_grad *g) {
     operand_give(g, 0, times_b);
@@ -31,13 +31,13 @@ void grad_mul(op_grad *g) {
 }
 
 static gw_tensor *by_b(const op_grad *g, gw_value d) {
-    return gw_div_values(g->scope, d, g->args[1]);
+    return gw_div_with(g->scope, d, g->args[1]);
 }
 // -d (a / b) / b
 static gw_tensor *d_divisor(const op_grad *g, gw_value d) {
-    gw_tensor *ratio = gw_div_values(g->scope, g->args[0], g->args[1]);
-    ratio = gw_div_values(g->scope, gw_value_of(ratio), g->args[1]);
-    return gw_mul_values(g->scope, gw_value_of(gw_neg(g->scope, d.as.tensor)), gw_value_of(ratio));
+    gw_tensor *ratio = gw_div_with(g->scope, g->args[0], g->args[1]);
+    ratio = gw_div_with(g->scope, gw_value_of(ratio), g->args[1]);
+    return gw_mul_with(g->scope, gw_value_of(gw_neg(g->scope, d.as.tensor)), gw_value_of(ratio));
 }
 void grad_div(op_grad *g) {
     operand_give(g, 0, by_b);

@@ -76,7 +76,7 @@ static void broadcast_once(uint64_t seed, void *context) {
     gw_tensor *y = gw_add(s, a, b);
     assert_string_equal(gw_scope_error(s)->text, "");
     check_sum(a, b, y);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void shapes_broadcast_in_any_layout(void **state) {
@@ -104,7 +104,7 @@ static void a_transposed_matrix_adds_like_its_copy(void **state) {
     gw_tensor *slowly = gw_add(s, gw_transpose(s, x, 0, 1), gw_full(s, GW_F16, 0.5));
     mem_fail_hook = NULL;
     assert_true(gw_equal(s, slowly, gw_add(s, copy, gw_full(s, GW_F16, 0.5))));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void shapes_that_do_not_fit_are_named(void **state) {
@@ -116,7 +116,7 @@ static void shapes_that_do_not_fit_are_named(void **state) {
     assert_fails(s, "gw.where: 2 and 3 do not broadcast");
     gw_add(s, 1, 2);
     assert_fails(s, "gw.add: one of two operands must be a tensor");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // ---- Rules of dtypes ----------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ static void integers_wrap_around(void **state) {
     assert_text(s, gw_add(s, i64, 1), "tensor([-9223372036854775808])");
     assert_text(s, gw_sub(s, gw_from(s, ((uint8_t[]){ 3 }), 1), 5), "tensor([254], dtype=u8)");
     assert_text(s, gw_mul(s, gw_full(s, GW_I16, 300, 1), 300), "tensor([24464], dtype=i16)");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void bools_follow_pytorch(void **state) {
@@ -147,7 +147,7 @@ static void bools_follow_pytorch(void **state) {
     assert_fails(s, "gw.sub: bools cannot be subtracted; gw_ne tells where two differ");
     gw_pow(s, a, b);
     assert_fails(s, "gw.pow: bools have no powers");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void division_is_true(void **state) {
@@ -156,7 +156,7 @@ static void division_is_true(void **state) {
     assert_text(s, gw_div(s, gw_from(s, ((int64_t[]){ 7, -7, 0 }), 3), 0),
                 "tensor([inf, -inf, nan])");
     assert_text(s, gw_div(s, gw_full(s, GW_I32, 7, 1), 2), "tensor([3.5000])");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void powers_of_integers_stay_integers(void **state) {
@@ -171,7 +171,7 @@ static void powers_of_integers_stay_integers(void **state) {
     assert_fails(s, "gw.pow: integers cannot be raised to the negative power -1");
     assert_text(s, gw_pow(s, gw_from(s, ((float[]){ 0, -8, 4 }), 3), -0.5),
                 "tensor([   inf,    nan, 0.5000])");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void comparisons_see_large_integers_and_nan(void **state) {
@@ -186,7 +186,7 @@ static void comparisons_see_large_integers_and_nan(void **state) {
     assert_text(s, gw_ge(s, n, 0), "tensor([False,  True])");
     assert_text(s, gw_maximum(s, n, 0), "tensor([nan, 1.])");
     assert_text(s, gw_minimum(s, gw_zeros(s, GW_F32, 2), n), "tensor([nan, 0.])");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void where_wants_a_bool(void **state) {
@@ -197,7 +197,7 @@ static void where_wants_a_bool(void **state) {
     gw_tensor *c = gw_from(s, ((bool[]){ true, false }), 2);
     assert_text(s, gw_where(s, c, 1, 2.5), "tensor([1.0000, 2.5000])");
     assert_text(s, gw_where(s, c, gw_full(s, GW_I8, 3), -1), "tensor([ 3, -1], dtype=i8)");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_binary, shapes_broadcast_in_any_layout, a_transposed_matrix_adds_like_its_copy,

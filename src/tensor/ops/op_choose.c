@@ -45,7 +45,7 @@ static void compute_ge(op_call *c) {
     const op op_##verb = {                                                                         \
         .name = #verb, .params = "a:operand b:operand", .compute = compute_##verb, __VA_ARGS__     \
     };                                                                                             \
-    gw_tensor *gw_##verb##_values(gw_scope *s, gw_value a, gw_value b) {                           \
+    gw_tensor *gw_##verb##_with(gw_scope *s, gw_value a, gw_value b) {                             \
         return op_run(s, &op_##verb, (const gw_value[]){ a, b }, 2, NULL);                         \
     }
 
@@ -123,6 +123,6 @@ const op op_where = {
     .samples = samples_where,
 };
 
-gw_tensor *gw_where_values(gw_scope *s, gw_tensor *condition, gw_value a, gw_value b) {
+gw_tensor *gw_where_with(gw_scope *s, gw_tensor *condition, gw_value a, gw_value b) {
     return op_run(s, &op_where, (const gw_value[]){ gw_value_of(condition), a, b }, 3, NULL);
 }

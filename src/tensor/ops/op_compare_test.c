@@ -20,7 +20,7 @@ static void equal_wants_the_same_shape_and_values(void **state) {
     assert_true(gw_ok(s));
     gw_equal(s, x, gw_zeros(s, GW_F64, 3, 4));
     expect_fails(s, "gw.equal: f32 and f64");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void close_is_relative_to_the_second_and_absolute(void **state) {
@@ -45,7 +45,7 @@ static void close_is_relative_to_the_second_and_absolute(void **state) {
     expect_fails(s, "gw.allclose: tolerances -1 and 0, but none may be below 0");
     gw_allclose(s, x, gw_ones(s, GW_F32, 2), 0, 0);
     expect_fails(s, "gw.allclose: f64 and f32");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void nothing_is_true_in_a_failed_scope(void **state) {
@@ -57,7 +57,7 @@ static void nothing_is_true_in_a_failed_scope(void **state) {
     assert_false(gw_allclose(s, x, x, 0, 0));
     assert_string_equal(gw_scope_error(s)->text, "stop");
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_compare, equal_wants_the_same_shape_and_values,

@@ -58,7 +58,7 @@ static void it_is_the_definition(void **state) {
         check(s, &(naive){ x, w, b, { 4, 1 }, { 5, 0 }, { 2, 1 }, 2 }, t);
         check(s, &(naive){ x, full, b, { 1, 1 }, { 0, 0 }, { 1, 1 }, 1 }, t);
         check(s, &(naive){ x, full, b, { 3, 2 }, { 1, 1 }, { 1, 1 }, 1 }, t);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -78,7 +78,7 @@ static void large_images_are_taken_in_strips(void **state) {
     double expected = gw_item(s, product);
     expect_near(gw_item(s, gw_sum(s, gw_mul(s, x, gw_grad(s, x)))), expected, 1e-9);
     expect_near(gw_item(s, gw_sum(s, gw_mul(s, w, gw_grad(s, w)))), expected, 1e-9);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void one_dimension_is_a_plane_of_height_1(void **state) {
@@ -93,7 +93,7 @@ static void one_dimension_is_a_plane_of_height_1(void **state) {
         (gw_conv_options){ .stride = { 1, 2 }, .padding = { 0, 3 }, .dilation = { 1, 2 } });
     expect_shape(s, y, "2x5x10");
     assert_true(gw_equal(s, y, gw_squeeze(s, z, 2)));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void nothing_in_gives_nothing_out(void **state) {
@@ -108,7 +108,7 @@ static void nothing_in_gives_nothing_out(void **state) {
     assert_true(gw_equal(s, gw_grad(s, w), gw_zeros(s, GW_F32, 4, 3, 3, 3)));
     assert_true(gw_equal(s, gw_grad(s, b), gw_zeros(s, GW_F32, 4)));
     expect_shape(s, gw_grad(s, x), "0x3x5x5");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_refuses_what_does_not_fit(void **state) {
@@ -149,7 +149,7 @@ static void it_refuses_what_does_not_fit(void **state) {
                         value_of_ints(GW_SHAPE(1, 2, 3)) };
     op_run(s, op_find("conv2d"), args, 4, NULL);
     expect_fails(s, "gw.conv2d: 3 numbers as stride, but 1 or 2 are wanted");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_conv, it_is_the_definition, large_images_are_taken_in_strips,

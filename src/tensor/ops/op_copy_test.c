@@ -18,7 +18,7 @@ static void contiguous_copies_only_what_is_not(void **state) {
     assert_true(gw_equal(s, gw_contiguous(s, t), t));
     assert_ptr_not_equal(gw_clone(s, x)->storage, x->storage);
     assert_ptr_equal(gw_to_dtype(s, x, GW_F32)->storage, x->storage);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // Large enough for tiles with ragged ends, in every size of element.
@@ -46,7 +46,7 @@ static void a_transposed_copy_moves_every_element(void **state) {
                         assert_true(((const double *)gw_data(y))[to] == (double)expected);
                 }
     }
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void cat_joins_and_promotes(void **state) {
@@ -66,7 +66,7 @@ static void cat_joins_and_promotes(void **state) {
     assert_fails(s, "gw.cat: scalars cannot be joined; gw_stack makes a vector of them");
     gw_cat(s, (gw_tensor *[]){ a, NULL }, 2, 0);
     assert_fails(s, "gw.cat: tensors must be a list of tensors, but item 1 is none");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void stack_adds_a_dimension(void **state) {
@@ -81,7 +81,7 @@ static void stack_adds_a_dimension(void **state) {
     assert_fails(s, "gw.stack: 2 and 3 are not the same shape");
     gw_stack(s, (gw_tensor *[]){ a, b }, 2, 3);
     assert_fails(s, "gw.stack: no dimension 3 can be added to 2");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void copy_broadcasts_and_converts_into_a_view(void **state) {
@@ -94,7 +94,7 @@ static void copy_broadcasts_and_converts_into_a_view(void **state) {
     assert_fails(s, "gw.copy: 4 does not fit into 2x3");
     gw_copy(s, gw_expand(s, gw_zeros(s, GW_F32, 1), 3), gw_ones(s, GW_F32, 3));
     assert_fails(s, "gw.copy: elements of the target lie on top of each other");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void copy_within_a_storage_reads_before_it_writes(void **state) {
@@ -106,7 +106,7 @@ static void copy_within_a_storage_reads_before_it_writes(void **state) {
     gw_tensor *m = gw_from(s, ((float[]){ 1, 2, 3, 4 }), 2, 2);
     gw_copy(s, m, gw_transpose(s, m, 0, 1));
     assert_string_equal(gw_to_text(s, m), "tensor([[1., 3.],\n        [2., 4.]])");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void copy_refuses_a_target_that_needs_a_gradient(void **state) {
@@ -118,7 +118,7 @@ static void copy_refuses_a_target_that_needs_a_gradient(void **state) {
     s->grad_enabled = false;
     gw_copy(s, x, gw_zeros(s, GW_F32, 2));
     assert_true(gw_ok(s) && *(const float *)gw_data(x) == 0);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_copy, contiguous_copies_only_what_is_not, a_transposed_copy_moves_every_element,

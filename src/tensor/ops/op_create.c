@@ -77,11 +77,11 @@ static gw_tensor *run_shaped(gw_scope *s, const op *o, gw_dtype dtype, gw_shape 
     return op_run(s, o, args, 2, NULL);
 }
 
-gw_tensor *gw_zeros_shaped(gw_scope *s, gw_dtype dtype, gw_shape shape) {
+gw_tensor *gw_zeros_with(gw_scope *s, gw_dtype dtype, gw_shape shape) {
     return run_shaped(s, &op_zeros, dtype, shape);
 }
 
-gw_tensor *gw_ones_shaped(gw_scope *s, gw_dtype dtype, gw_shape shape) {
+gw_tensor *gw_ones_with(gw_scope *s, gw_dtype dtype, gw_shape shape) {
     return run_shaped(s, &op_ones, dtype, shape);
 }
 
@@ -107,7 +107,7 @@ const op op_full = {
     .samples = samples_full,
 };
 
-gw_tensor *gw_full_shaped(gw_scope *s, gw_dtype dtype, gw_value value, gw_shape shape) {
+gw_tensor *gw_full_with(gw_scope *s, gw_dtype dtype, gw_value value, gw_shape shape) {
     const gw_value args[] = { gw_value_of((int)dtype), value, value_of_ints(shape) };
     return op_run(s, &op_full, args, 3, NULL);
 }
@@ -203,16 +203,16 @@ const op op_randn = {
     .samples = samples_random,
 };
 
-gw_tensor *gw_rand_shaped(gw_scope *s, gw_dtype dtype, gw_shape shape) {
+gw_tensor *gw_rand_with(gw_scope *s, gw_dtype dtype, gw_shape shape) {
     return run_shaped(s, &op_rand, dtype, shape);
 }
 
-gw_tensor *gw_randn_shaped(gw_scope *s, gw_dtype dtype, gw_shape shape) {
+gw_tensor *gw_randn_with(gw_scope *s, gw_dtype dtype, gw_shape shape) {
     return run_shaped(s, &op_randn, dtype, shape);
 }
 
 // ---- From the caller's memory -------------------------------------------------------------------------------------
-gw_tensor *gw_from_shaped(gw_scope *s, gw_dtype dtype, const void *data, gw_shape shape) {
+gw_tensor *gw_from_with(gw_scope *s, gw_dtype dtype, const void *data, gw_shape shape) {
     if (s->error) return &tensor_poison;
     gw_tensor *x = scope_own(s, tensor_new(s, dtype, shape.count, shape.sizes));
     if (!x) return &tensor_poison;
@@ -230,8 +230,8 @@ static size_t bytes_of(gw_dtype dtype, gw_shape shape) {
     return bytes;
 }
 
-gw_tensor *gw_from_external(gw_scope *s, gw_dtype dtype, void *bytes, gw_shape shape,
-                            void (*deleter)(void *context), void *context) {
+gw_tensor *gw_from_blob(gw_scope *s, gw_dtype dtype, void *bytes, gw_shape shape,
+                        void (*deleter)(void *context), void *context) {
     if (!s->error) {
         block *b = block_of_external(bytes, bytes_of(dtype, shape), deleter, context);
         if (b) {

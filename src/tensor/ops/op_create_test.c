@@ -26,7 +26,7 @@ static void it_fills_in_every_dtype(void **state) {
     assert_true(gw_item(s, gw_full(s, GW_F32, -0.0)) == 0 &&
                 signbit(gw_item(s, gw_full(s, GW_F32, -0.0))));
     assert_int_equal(gw_item_int(s, gw_full(s, GW_BOOL8, 0.5)), 1);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void arange_counts_up_and_down(void **state) {
@@ -44,7 +44,7 @@ static void arange_counts_up_and_down(void **state) {
     assert_fails(s, "gw.arange: no way from 0 to inf in steps of 1");
     gw_arange(s, GW_BOOL8, 0, 2, 1);
     assert_fails(s, "gw.arange: not for bool");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void from_copies(void **state) {
@@ -54,7 +54,7 @@ static void from_copies(void **state) {
     gw_tensor *x = gw_from(s, values, 3);
     values[0] = 9;
     assert_string_equal(gw_to_text(s, x), "tensor([ 1, -2,  3], dtype=i8)");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // ---- Random -------------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ static void a_seed_means_the_same_numbers_everywhere(void **state) {
     assert_true(((const float *)gw_data(n))[1] == (float)(sqrt(-2 * log(u)) * sin(2 * M_PI * v)));
     assert_true(fabs(((const double *)gw_data(z))[0] - ((const float *)gw_data(n))[0]) >
                 0);  // other blocks
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void a_block_is_the_same_wherever_it_is_drawn(void **state) {
@@ -102,11 +102,11 @@ static void children_go_on_where_the_parent_stopped(void **state) {
     gw_seed(s, 3);
     gw_scope *inner = gw_scope_open(s);
     gw_tensor *a2 = gw_keep(s, gw_rand(inner, GW_F32, 4));
-    gw_scope_merge(inner);
+    gw_scope_close_up(inner);
     assert_true(gw_equal(s, a, a2));
     assert_true(gw_equal(s, b, gw_rand(s, GW_F32, 4)));
     assert_false(gw_equal(s, a, b));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 enum { DRAWS = 200000 };
@@ -133,7 +133,7 @@ static void check_moments(gw_dtype dtype) {
     assert_true(fabs(fourths / DRAWS - 3) < error * sqrt(96) + 4 * coarse);
     assert_true(least >= 0 && least < 0.01 && most < 1 && most > 0.99);
     assert_true(fabs(uniform / DRAWS - 0.5) < error * sqrt(1 / 12.0) + coarse);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void numbers_are_spread_as_they_should_be(void **state) {
@@ -149,7 +149,7 @@ static void only_floats_are_random(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_randn(s, GW_I64, 3);
     assert_fails(s, "gw.randn: for floats, not i64");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_create, it_fills_in_every_dtype, arange_counts_up_and_down, from_copies,

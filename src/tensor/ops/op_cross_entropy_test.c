@@ -11,7 +11,7 @@ static void large_logits_keep_their_digits(void **state) {
     gw_requires_grad(s, x);
     gw_backward(s, gw_cross_entropy(s, x, t));
     expect_values(s, gw_grad(s, x), (double[]){ -0.7310585786, 0.7310585786 }, 1e-6);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // By differences this would be 0 / 0: the gradient of what is ignored is 0 whatever it is.
@@ -24,7 +24,7 @@ static void what_is_ignored_has_no_gradient(void **state) {
     gw_backward(s, gw_cross_entropy(s, x, t));
     expect_text(s, gw_grad(s, x), GW_F32,
                 "tensor([[ 0.0000,  0.0000],\n        [ 0.5000, -0.5000]])");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // With smoothing e the target of three classes is 1 - e + e / 3 for one and e / 3 for the others.
@@ -37,7 +37,7 @@ static void smoothing_moves_the_gradient_to_all_classes(void **state) {
     gw_backward(s, loss);
     expect_values(s, gw_grad(s, x), (double[]){ 1.0 / 3 - 0.8, 1.0 / 3 - 0.1, 1.0 / 3 - 0.1 },
                   1e-12);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_cross_entropy, large_logits_keep_their_digits, what_is_ignored_has_no_gradient,

@@ -15,7 +15,7 @@ static void running_sums_run_along_any_dimension(void **state) {
     expect_fails(s, "gw.cumsum: dimension 2 of 2x3");
     gw_tensor *tenths = gw_cumsum(s, gw_full(s, GW_F32, 0.1, 100000), 0);
     expect_near(element(tenths, 99999), (double)0.1f * 100000, 1e-7);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_cumsum, running_sums_run_along_any_dimension);

@@ -19,7 +19,7 @@ static void it_zeroes_a_share_and_scales_the_rest(void **state) {
             if (element(y, i) != 0) expect_near(element(y, i), 1.25, 1e-3);
         // Four standard deviations of 10100 draws are 161.
         assert_true(llabs(count_zeros(y) - 2020) < 161);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -33,7 +33,7 @@ static void the_seed_decides(void **state) {
     gw_tensor *again = gw_dropout(s, gw_reshape(s, x, 10, 100), 0.5, true);
     assert_true(same_bits(first, again));
     assert_false(same_bits(first, second));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_is_the_identity_outside_training(void **state) {
@@ -45,7 +45,7 @@ static void it_is_the_identity_outside_training(void **state) {
     assert_ptr_equal(gw_data(gw_dropout(s, gw_transpose(s, x, 0, 1), 0, true)), gw_data(x));
     assert_true(s->random->counter == drawn);
     assert_int_equal(count_zeros(gw_dropout(s, x, 1, true)), 12);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void the_gradient_goes_where_the_numbers_went(void **state) {
@@ -55,7 +55,7 @@ static void the_gradient_goes_where_the_numbers_went(void **state) {
     gw_tensor *y = gw_dropout(s, x, 0.25, true);
     gw_backward(s, gw_sum(s, y));
     assert_true(same_bits(gw_grad(s, x), y));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_refuses_other_shares_and_integers(void **state) {
@@ -71,7 +71,7 @@ static void it_refuses_other_shares_and_integers(void **state) {
     gw_scope_clear(s);
     gw_dropout(s, gw_zeros(s, GW_I64, 2), 0.5, true);
     expect_fails(s, "gw.dropout: i64 is not a float");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_dropout, it_zeroes_a_share_and_scales_the_rest, the_seed_decides,

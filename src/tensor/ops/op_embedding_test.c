@@ -14,7 +14,7 @@ static void it_looks_rows_up(void **state) {
     expect_text(s, gw_embedding(s, weight, gw_full(s, GW_I64, 1)), GW_F32, "tensor([2., 3.])");
     expect_text(s, gw_embedding(s, gw_to_dtype(s, weight, GW_I16), gw_full(s, GW_I64, 1)), GW_I16,
                 "tensor([2, 3], dtype=i16)");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void gradients_of_a_row_add_up(void **state) {
@@ -29,9 +29,9 @@ static void gradients_of_a_row_add_up(void **state) {
         gw_backward(
             t, gw_sum(t, gw_mul(t, gw_embedding(t, weight, i), gw_to_dtype(t, scale, dtypes[d]))));
         expect_values(t, gw_grad(t, weight), (double[]){ 10, 10, 0, 0, 101, 101 }, 1e-6);
-        gw_scope_merge(t);
+        gw_scope_close_up(t);
     }
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void a_padding_row_gets_no_gradient(void **state) {
@@ -49,12 +49,12 @@ static void a_padding_row_gets_no_gradient(void **state) {
         gw_tensor *grad = gw_grad(t, weight);
         assert_int_equal(gw_layout_of(grad), options.sparse ? GW_ROWS : GW_STRIDED);
         expect_values(t, gw_to_dense(t, grad), (double[]){ 2, 2, 0, 0, 0, 0 }, 0);
-        gw_scope_merge(t);
+        gw_scope_close_up(t);
     }
     gw_embedding_with(s, gw_zeros(s, GW_F32, 3, 2), gw_zeros(s, GW_I64, 1),
                       (gw_embedding_options){ .has_padding = true, .padding_idx = 3 });
     expect_fails(s, "gw.embedding: padding_idx 3 out of range for 3 rows");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_says_which_index_is_no_row(void **state) {
@@ -69,7 +69,7 @@ static void it_says_which_index_is_no_row(void **state) {
     expect_fails(s, "gw.embedding: indices are f32, but must be i64 or i32");
     gw_embedding(s, gw_zeros(s, GW_F32, 10), gw_zeros(s, GW_I64, 2));
     expect_fails(s, "gw.embedding: weight is 10, but must have 2 dimensions");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void one_hot_marks_the_class(void **state) {
@@ -88,7 +88,7 @@ static void one_hot_marks_the_class(void **state) {
     expect_fails(s, "gw.one_hot: the number of classes cannot be told from no indices");
     gw_one_hot(s, i, 0);
     expect_fails(s, "gw.one_hot: 0 classes for 2");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_embedding, it_looks_rows_up, gradients_of_a_row_add_up,

@@ -19,7 +19,7 @@ static void extremes_do_not_overlook_nan(void **state) {
         }
     }
     assert_true(gw_ok(s));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void extremes_keep_the_dtype_and_the_first_of_equals(void **state) {
@@ -37,7 +37,7 @@ static void extremes_keep_the_dtype_and_the_first_of_equals(void **state) {
     // Numbers that no double tells apart.
     int64_t large[] = { (INT64_C(1) << 60), (INT64_C(1) << 60) + 1 };
     assert_int_equal(gw_item_int(s, gw_argmax(s, gw_from(s, large, 2))), 1);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void there_is_no_extreme_of_nothing(void **state) {
@@ -49,7 +49,7 @@ static void there_is_no_extreme_of_nothing(void **state) {
     gw_argmin_along(s, x, 0, false);
     expect_fails(s, "gw.argmin: nothing to choose from in 0x3");
     expect_shape(s, gw_max_along(s, x, 1, false), "0");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // x has its largest number twice: of everything, both share the gradient; along a dimension the first has it.
@@ -62,9 +62,9 @@ static void equals_share_the_gradient_of_everything(void **state) {
     expect_text(a, gw_grad(a, x), GW_F32, "tensor([0.0000, 0.5000, 0.5000])");
     gw_backward(b, gw_max_along(b, x, 0, false));
     expect_text(b, gw_grad(b, x), GW_F32, "tensor([0., 1., 0.])");
-    gw_scope_merge(b);
-    gw_scope_merge(a);
-    gw_scope_merge(s);
+    gw_scope_close_up(b);
+    gw_scope_close_up(a);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_extreme, extremes_do_not_overlook_nan,

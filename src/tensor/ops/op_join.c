@@ -136,7 +136,7 @@ static void grad_cat(op_grad *g) {
         int64_t size = is_nothing(x) ? 0 : x->sizes[dim];
         if (g->wanted[i]) {
             gw_tensor *d = is_nothing(x)
-                               ? gw_zeros_shaped(g->scope, (gw_dtype)x->dtype, GW_SHAPE(0))
+                               ? gw_zeros_with(g->scope, (gw_dtype)x->dtype, GW_SHAPE(0))
                                : gw_slice(g->scope, g->d_outputs[0], dim, at, at + size, 1);
             g->d_inputs[i] = gw_to_dtype(g->scope, d, (gw_dtype)x->dtype);
         }

@@ -1,7 +1,7 @@
 #include "tensor/ops/op_expect.h"
 
 static gw_tensor *targets(gw_scope *s, int64_t classes, gw_shape shape) {
-    gw_tensor *u = gw_mul(s, gw_rand_shaped(s, GW_F32, shape), (double)classes);
+    gw_tensor *u = gw_mul(s, gw_rand_with(s, GW_F32, shape), (double)classes);
     return gw_clamp(s, gw_to_dtype(s, u, GW_I64), 0, (double)(classes - 1));
 }
 
@@ -57,7 +57,7 @@ static void they_are_their_definitions(void **state) {
         check(s, deep, deep_t, 1, 0.1, tolerances[d]);
         check(s, gw_transpose(s, gw_clone(s, gw_transpose(s, x, 0, 1)), 0, 1), t, -100, 0,
               tolerances[d]);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -72,7 +72,7 @@ static void ignored_targets_need_not_be_classes(void **state) {
     expect_text(s, gw_cross_entropy(s, x, none), GW_F32, "tensor(nan)");
     gw_loss_options sum = { .reduction = GW_SUM };
     expect_text(s, gw_nll_with(s, x, none, sum), GW_F32, "tensor(0.)");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void one_row_needs_no_batch(void **state) {
@@ -81,7 +81,7 @@ static void one_row_needs_no_batch(void **state) {
     gw_tensor *x = gw_from(s, ((float[]){ -1, -2, -3 }), 3), *t = gw_full(s, GW_I64, 1);
     expect_text(s, gw_nll(s, x, t), GW_F32, "tensor(2.)");
     expect_text(s, gw_cross_entropy(s, x, t), GW_F32, "tensor(1.4076)");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_says_which_target_is_no_class(void **state) {
@@ -92,7 +92,7 @@ static void it_says_which_target_is_no_class(void **state) {
     expect_fails(s, "gw.nll: target 12 out of range for 10 classes");
     gw_cross_entropy(s, x, gw_from(s, ((int64_t[]){ -1, 2 }), 2));
     expect_fails(s, "gw.cross_entropy: target -1 out of range for 10 classes");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_refuses_what_does_not_fit(void **state) {
@@ -111,7 +111,7 @@ static void it_refuses_what_does_not_fit(void **state) {
     expect_fails(s, "gw.nll: i64 is not a float");
     gw_cross_entropy_with(s, x, gw_zeros(s, GW_I64, 2), (gw_loss_options){ .label_smoothing = 2 });
     expect_fails(s, "gw.cross_entropy: label_smoothing is 2, but must be between 0 and 1");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_loss_class, they_are_their_definitions, ignored_targets_need_not_be_classes,

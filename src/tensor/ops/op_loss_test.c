@@ -44,7 +44,7 @@ static void they_are_their_definitions(void **state) {
         check(s, gw_smooth_l1_with, smooth_l1, x, t, tolerances[d]);
         check(s, gw_smooth_l1_with, smooth_l1, gw_transpose(s, x, 0, 1), gw_transpose(s, t, 0, 1),
               tolerances[d]);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -57,7 +57,7 @@ static void large_logits_do_not_overflow(void **state) {
         gw_bce_with_logits_with(s, x, t, (gw_loss_options){ .reduction = GW_NO_REDUCTION });
     expect_values(s, loss, (double[]){ 0, 0, 1000, 2.061153620e-9, 0.6931471806 }, 1e-7);
     assert_true(element(loss, 3) > 2.06e-9);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void targets_broadcast_and_dtypes_are_promoted(void **state) {
@@ -70,7 +70,7 @@ static void targets_broadcast_and_dtypes_are_promoted(void **state) {
     expect_fails(s, "gw.mse: 2x3 and 2 do not broadcast");
     gw_bce_with_logits(s, x, gw_zeros(s, GW_F32, 2));
     expect_fails(s, "gw.bce_with_logits: logits 2x1 and target 2");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_refuses_what_has_no_meaning(void **state) {
@@ -83,7 +83,7 @@ static void it_refuses_what_has_no_meaning(void **state) {
     expect_fails(s, "gw.mse: reduction 3, but there are 0 (mean), 1 (sum) and 2 (none)");
     gw_smooth_l1_with(s, x, x, (gw_loss_options){ .beta = -1 });
     expect_fails(s, "gw.smooth_l1: beta is -1, but must be above 0");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void the_mean_of_no_losses_is_nan(void **state) {
@@ -93,7 +93,7 @@ static void the_mean_of_no_losses_is_nan(void **state) {
     expect_text(s, gw_mse(s, x, x), GW_F32, "tensor(nan)");
     expect_text(s, gw_mse_with(s, x, x, (gw_loss_options){ .reduction = GW_SUM }), GW_F32,
                 "tensor(0.)");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_loss, they_are_their_definitions, large_logits_do_not_overflow,

@@ -32,7 +32,7 @@ static double tolerance_of(gw_dtype d) {
 }
 
 static gw_tensor *numbers(gw_scope *s, gw_dtype d, gw_shape shape) {
-    gw_tensor *x = gw_mul(s, gw_rand_shaped(s, GW_F32, shape), 9.0);
+    gw_tensor *x = gw_mul(s, gw_rand_with(s, GW_F32, shape), 9.0);
     return gw_to_dtype(s, gw_sub(s, x, dtype_is_float(d) ? 4.0 : 0.0), d);
 }
 
@@ -61,7 +61,7 @@ static void check_all(void) {
         gw_scope *s = gw_scope_open(NULL);
         testing_note("%s", gw_dtype_name(dtypes[i]));
         check_dtype(s, dtypes[i]);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -89,7 +89,7 @@ static void vectors_are_rows_on_the_left_and_columns_on_the_right(void **state) 
     expect_text(s, gw_matmul(s, batch, v), GW_F32, "tensor([[ 8., 26.],\n        [44., 62.]])");
     expect_text(s, gw_matmul(s, v, gw_transpose(s, batch, 1, 2)), GW_F32,
                 "tensor([[ 8., 26.],\n        [44., 62.]])");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void batches_broadcast(void **state) {
@@ -103,7 +103,7 @@ static void batches_broadcast(void **state) {
             for (int64_t e = 0; e < 4; e++)
                 expect_near(element(c, (i * 5 + j) * 4 + e), product_at(a, b, i, j, e / 2, e % 2),
                             1e-12);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void nothing_times_something_is_zero_or_nothing(void **state) {
@@ -121,7 +121,7 @@ static void nothing_times_something_is_zero_or_nothing(void **state) {
         GW_F32, "tensor([[1., 1.],\n        [1., 1.]])");
     expect_shape(s, gw_linear(s, gw_zeros(s, GW_F32, 2, 3), gw_zeros(s, GW_F32, 0, 3), NULL),
                  "2x0");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_says_what_does_not_fit(void **state) {
@@ -146,7 +146,7 @@ static void it_says_what_does_not_fit(void **state) {
     assert_string_equal(gw_scope_error(s)->text, "gw.matmul: bool has no products");
     assert_int_equal(gw_scope_error(s)->status, GW_UNSUPPORTED);
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void small_integers_wrap_around(void **state) {
@@ -154,7 +154,7 @@ static void small_integers_wrap_around(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_full(s, GW_I8, 100, 2, 2);
     expect_text(s, gw_matmul(s, x, x), GW_I8, "tensor([[32, 32],\n        [32, 32]], dtype=i8)");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // x: N F or more dimensions, by definition.
@@ -185,7 +185,7 @@ static void linear_is_x_times_weight_transposed_plus_bias(void **state) {
     check_linear(s, x, gw_transpose(s, gw_randn(s, GW_F32, 5, 6), 0, 1), bias);
     check_linear(s, x, weight, gw_expand(s, gw_randn(s, GW_F32, 1), 6));
     check_linear(s, x, weight, gw_slice(s, gw_randn(s, GW_F32, 12), 0, 0, 12, 2));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void the_same_operands_give_the_same_bits(void **state) {
@@ -195,7 +195,7 @@ static void the_same_operands_give_the_same_bits(void **state) {
     gw_tensor *first = gw_matmul(s, a, b);
     for (int i = 0; i < 5; i++)
         assert_true(same_bits(first, gw_matmul(s, gw_clone(s, a), gw_clone(s, b))));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_matmul, it_multiplies_every_dtype_and_layout, it_does_so_without_a_library,

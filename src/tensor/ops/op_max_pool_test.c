@@ -15,7 +15,7 @@ static void it_takes_the_largest_of_each_window(void **state) {
     options = (gw_pool_options){ .kernel = { 1, 3 }, .padding = { 0, 1 }, .stride = { 2, 2 } };
     expect_text(s, gw_max_pool2d(s, x, options), GW_F32,
                 "tensor([[[5., 5.],\n         [7., 9.]]])");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void the_first_of_equals_gets_the_gradient(void **state) {
@@ -25,7 +25,7 @@ static void the_first_of_equals_gets_the_gradient(void **state) {
     gw_tensor *y = gw_max_pool1d(s, x, (gw_pool_options){ .kernel = { 3 }, .stride = { 2 } });
     gw_backward(s, gw_sum(s, y));
     expect_text(s, gw_grad(s, x), GW_F16, "tensor([[1., 0., 1., 0., 0., 0.]], dtype=f16)");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void nan_is_larger_than_everything(void **state) {
@@ -35,7 +35,7 @@ static void nan_is_larger_than_everything(void **state) {
         gw_view(s, gw_from(s, ((double[]){ 1, NAN, 2, INFINITY, -INFINITY, -INFINITY }), 6), 1, 6);
     gw_tensor *y = gw_max_pool1d(s, x, (gw_pool_options){ .kernel = { 2 } });
     expect_values(s, y, (double[]){ NAN, INFINITY, -INFINITY }, 0);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // A dilated window may step over all there is.
@@ -48,7 +48,7 @@ static void a_window_that_sees_nothing_gives_no_gradient(void **state) {
     expect_values(s, y, (double[]){ -INFINITY }, 0);
     gw_backward(s, gw_sum(s, y));
     expect_values(s, gw_grad(s, x), (double[]){ 0 }, 0);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_refuses_what_does_not_fit(void **state) {
@@ -67,7 +67,7 @@ static void it_refuses_what_does_not_fit(void **state) {
     expect_fails(s, "gw.max_pool1d: nothing to pool in planes of 3x0");
     gw_max_pool1d(s, gw_zeros(s, GW_I64, 3, 3), (gw_pool_options){ .kernel = { 2 } });
     expect_fails(s, "gw.max_pool1d: i64 is not a float");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_max_pool, it_takes_the_largest_of_each_window,

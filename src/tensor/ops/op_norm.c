@@ -129,7 +129,7 @@ static const op op_product = {
 static gw_tensor *sum_rows(gw_scope *s, gw_tensor *x, const gw_tensor *like) {
     int64_t rows = like->numel ? x->numel / like->numel : 0;
     gw_tensor *sum = gw_sum_along(s, gw_reshape(s, x, rows, like->numel), 0, false);
-    return gw_reshape_to(s, sum, (gw_shape){ like->dims, like->sizes });
+    return gw_reshape_with(s, sum, (gw_shape){ like->dims, like->sizes });
 }
 
 static void grad(op_grad *g) {

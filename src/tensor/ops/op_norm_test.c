@@ -34,7 +34,7 @@ static void it_is_the_definition(void **state) {
         check(s, x, 150, GW_SHAPE(3, 50), NULL, NULL, t);
         check(s, gw_transpose(s, x, 0, 1), 200, GW_SHAPE(4, 50), NULL, NULL, t);
         check(s, gw_transpose(s, x, 0, 2), 4, GW_SHAPE(4), NULL, NULL, t);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -48,7 +48,7 @@ static void a_row_of_equal_numbers_becomes_the_bias(void **state) {
     expect_text(s, y, GW_F32, "tensor([[1., 2., 3.],\n        [1., 2., 3.]])");
     gw_backward(s, gw_sum(s, y));
     expect_values(s, gw_grad(s, x), (double[]){ 0, 0, 0, 0, 0, 0 }, 1e-6);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_refuses_what_does_not_fit(void **state) {
@@ -69,7 +69,7 @@ static void it_refuses_what_does_not_fit(void **state) {
     expect_fails(s, "gw.layer_norm: i64 is not a float");
     expect_shape(s, gw_layer_norm(s, gw_zeros(s, GW_F32, 2, 0), GW_SHAPE(0), NULL, NULL, 1e-5),
                  "2x0");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_norm, it_is_the_definition, a_row_of_equal_numbers_becomes_the_bias,

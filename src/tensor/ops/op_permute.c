@@ -35,7 +35,7 @@ static void grad_permute(op_grad *g) {
     int64_t order[GW_DIMS_MAX], back[GW_DIMS_MAX];
     int dims = arg_ints(g->args, 1, order);
     for (int i = 0; i < dims; i++) back[order[i] < 0 ? order[i] + dims : order[i]] = i;
-    g->d_inputs[0] = gw_permute_by(g->scope, g->d_outputs[0], (gw_shape){ dims, back });
+    g->d_inputs[0] = gw_permute_with(g->scope, g->d_outputs[0], (gw_shape){ dims, back });
 }
 
 static void samples_permute(op_sampler *p) {
@@ -52,7 +52,7 @@ const op op_permute = {
     .samples = samples_permute,
 };
 
-gw_tensor *gw_permute_by(gw_scope *s, gw_tensor *x, gw_shape dims) {
+gw_tensor *gw_permute_with(gw_scope *s, gw_tensor *x, gw_shape dims) {
     return op_run(s, &op_permute, (const gw_value[]){ gw_value_of(x), value_of_ints(dims) }, 2,
                   NULL);
 }

@@ -109,8 +109,7 @@ static void compute_gather(op_call *c) {
 static void grad_gather(op_grad *g) {
     gw_tensor *x = arg_tensor(g->args, 0);
     if (!g->wanted[0]) return;
-    gw_tensor *zeros =
-        gw_zeros_shaped(g->scope, (gw_dtype)x->dtype, (gw_shape){ x->dims, x->sizes });
+    gw_tensor *zeros = gw_zeros_with(g->scope, (gw_dtype)x->dtype, (gw_shape){ x->dims, x->sizes });
     g->d_inputs[0] = gw_scatter_add(g->scope, zeros, (int)arg_int(g->args, 1),
                                     arg_tensor(g->args, 2), g->d_outputs[0]);
 }
@@ -212,7 +211,7 @@ static gw_tensor *pad_to(gw_scope *s, gw_tensor *d, const gw_tensor *like) {
         if (missing == 0) continue;
         memcpy(sizes, d->sizes, d->dims * sizeof *sizes);
         sizes[i] = missing;
-        gw_tensor *zeros = gw_zeros_shaped(s, (gw_dtype)d->dtype, (gw_shape){ d->dims, sizes });
+        gw_tensor *zeros = gw_zeros_with(s, (gw_dtype)d->dtype, (gw_shape){ d->dims, sizes });
         d = gw_cat(s, (gw_tensor *[]){ d, zeros }, 2, i);
     }
     return d;
@@ -226,8 +225,7 @@ static void grad_scatter_add(op_grad *g) {
     const gw_tensor *like = arg_tensor(g->args, 3);
     gw_tensor *picked;
     if (index->numel == 0)
-        picked =
-            gw_zeros_shaped(g->scope, (gw_dtype)d->dtype, (gw_shape){ like->dims, like->sizes });
+        picked = gw_zeros_with(g->scope, (gw_dtype)d->dtype, (gw_shape){ like->dims, like->sizes });
     else
         picked = gw_gather(g->scope, d, (int)arg_int(g->args, 1), index);
     g->d_inputs[source] = pad_to(g->scope, picked, like);
@@ -305,9 +303,9 @@ static void grad_index_select(op_grad *g) {
     int dim = dim_of(g->args);
     int64_t sizes[GW_DIMS_MAX];
     for (int i = 0; i < d->dims; i++) sizes[i] = i == dim ? index->numel : 1;
-    gw_tensor *wide = gw_reshape_to(s, index, (gw_shape){ d->dims, sizes });
-    wide = gw_expand_to(s, wide, (gw_shape){ d->dims, d->sizes });
-    gw_tensor *zeros = gw_zeros_shaped(s, (gw_dtype)x->dtype, (gw_shape){ x->dims, x->sizes });
+    gw_tensor *wide = gw_reshape_with(s, index, (gw_shape){ d->dims, sizes });
+    wide = gw_expand_with(s, wide, (gw_shape){ d->dims, d->sizes });
+    gw_tensor *zeros = gw_zeros_with(s, (gw_dtype)x->dtype, (gw_shape){ x->dims, x->sizes });
     g->d_inputs[0] = gw_scatter_add(s, zeros, dim, wide, d);
 }
 

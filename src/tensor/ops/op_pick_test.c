@@ -20,7 +20,7 @@ static void gather_reads_along_a_dimension(void **state) {
     expect_text(s, gw_gather(s, grid(s, GW_U8), 1, gw_to_dtype(s, i, GW_I32)), GW_U8,
                 "tensor([[2, 0],\n        [4, 4]], dtype=u8)");
     expect_shape(s, gw_gather(s, x, 1, gw_zeros(s, GW_I64, 0)), "0");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void scatter_add_adds_along_a_dimension(void **state) {
@@ -42,7 +42,7 @@ static void scatter_add_adds_along_a_dimension(void **state) {
                                      gw_ones(s, GW_F16, 4));
     expect_text(s, half, GW_F16, "tensor([2052.], dtype=f16)");
     expect_text(s, x, GW_F32, "tensor([[1., 1., 1.],\n        [1., 1., 1.]])");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void a_source_may_be_larger_than_its_index(void **state) {
@@ -53,7 +53,7 @@ static void a_source_may_be_larger_than_its_index(void **state) {
     gw_tensor *y = gw_scatter_add(s, gw_zeros(s, GW_F32, 2, 3), 1, i, source);
     gw_backward(s, gw_sum(s, y));
     expect_text(s, gw_grad(s, source), GW_F32, "tensor([[1., 1., 0.],\n        [0., 0., 0.]])");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void index_select_takes_slices(void **state) {
@@ -69,7 +69,7 @@ static void index_select_takes_slices(void **state) {
     expect_text(s, gw_index_select(s, gw_full(s, GW_F32, 7), 0, gw_zeros(s, GW_I64, 1)), GW_F32,
                 "tensor(7.)");
     expect_shape(s, gw_index_select(s, x, 1, gw_zeros(s, GW_I64, 0)), "2x0");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_says_which_index_is_out_of_range(void **state) {
@@ -82,7 +82,7 @@ static void it_says_which_index_is_out_of_range(void **state) {
     expect_fails(s, "gw.scatter_add: index 3 out of range for dimension 0 of size 2");
     gw_index_select(s, x, -1, gw_full(s, GW_I64, -1, 1));
     expect_fails(s, "gw.index_select: index -1 out of range for dimension 1 of size 3");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_refuses_what_does_not_fit(void **state) {
@@ -103,7 +103,7 @@ static void it_refuses_what_does_not_fit(void **state) {
     expect_fails(s, "gw.scatter_add: source is f64, but must be f32");
     gw_index_select(s, x, 0, i);
     expect_fails(s, "gw.index_select: index is 3x2, but must have 1 dimension");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_pick, gather_reads_along_a_dimension, scatter_add_adds_along_a_dimension,

@@ -65,7 +65,7 @@ static void grad_bernoulli(op_grad *g) {
     const gw_tensor *p = arg_tensor(g->args, 0);
     if (g->wanted[0])
         g->d_inputs[0] =
-            gw_zeros_shaped(g->scope, (gw_dtype)p->dtype, (gw_shape){ p->dims, p->sizes });
+            gw_zeros_with(g->scope, (gw_dtype)p->dtype, (gw_shape){ p->dims, p->sizes });
 }
 
 static void samples_bernoulli(op_sampler *p) {

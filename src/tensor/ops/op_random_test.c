@@ -27,7 +27,7 @@ static void bernoulli_draws_ones_with_their_probability(void **state) {
     }
     gw_tensor *sure = gw_from(s, ((float[]){ 0, 1, 1, 0 }), 4);
     expect_text(s, gw_bernoulli(s, sure), GW_F32, "tensor([0., 1., 1., 0.])");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void bernoulli_refuses_what_is_no_probability(void **state) {
@@ -39,7 +39,7 @@ static void bernoulli_refuses_what_is_no_probability(void **state) {
     expect_fails(s, "gw.bernoulli: probability nan is not between 0 and 1");
     gw_bernoulli(s, gw_ones(s, GW_I64, 2));
     expect_fails(s, "gw.bernoulli: i64 is not a float");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // ---- multinomial --------------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ static void multinomial_draws_classes_by_their_weight(void **state) {
     expect_share(count_of(one, 0), 10000, 0.1);
     assert_int_equal(count_of(one, 1), 0);
     expect_share(count_of(one, 3), 10000, 0.6);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 // Classes 0, 1, 2 of weights 1, 2, 3: the first is 2 with 1/2; then 0 or 1 from what is left.
@@ -82,7 +82,7 @@ static void without_replacement_no_class_comes_twice(void **state) {
     expect_share(first[1], 6000, 1.0 / 3);
     expect_share(first[3], 6000, 1.0 / 2);
     expect_share(second_after_3[0], first[3], 1.0 / 3);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void without_replacement_everything_can_be_drawn(void **state) {
@@ -98,7 +98,7 @@ static void without_replacement_everything_can_be_drawn(void **state) {
             seen[class] = true;
         }
     }
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void the_seed_decides(void **state) {
@@ -113,7 +113,7 @@ static void the_seed_decides(void **state) {
         assert_true(same_bits(x, gw_multinomial(s, p, 5, replacement)));
         assert_false(same_bits(x, y));
     }
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void multinomial_refuses_what_cannot_be_drawn(void **state) {
@@ -139,7 +139,7 @@ static void multinomial_refuses_what_cannot_be_drawn(void **state) {
     expect_fails(s, "gw.multinomial: probabilities are 2x2x2, but must have 1 or 2 dimensions");
     gw_multinomial(s, gw_zeros(s, GW_F32, 0), 1, true);
     expect_fails(s, "gw.multinomial: the probabilities add up to 0");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_random, bernoulli_draws_ones_with_their_probability,

@@ -65,7 +65,7 @@ void reduction_samples(op_sampler *p) {
 }
 
 static gw_tensor *expand_like(gw_scope *s, gw_tensor *d, const gw_tensor *x) {
-    return gw_expand_to(s, d, (gw_shape){ x->dims, x->sizes });
+    return gw_expand_with(s, d, (gw_shape){ x->dims, x->sizes });
 }
 
 // ---- sum, mean ----------------------------------------------------------------------------------------------------

@@ -70,10 +70,10 @@ static void it_reduces_every_float_shape_and_layout(void **state) {
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
             gw_scope *s = gw_scope_open(NULL);
             gw_tensor *x =
-                gw_to_dtype(s, gw_randn_shaped(s, GW_F64, (gw_shape){ 3, shapes[i] }), dtypes[d]);
+                gw_to_dtype(s, gw_randn_with(s, GW_F64, (gw_shape){ 3, shapes[i] }), dtypes[d]);
             compare_all(s, x, tolerances[d]);
             compare_all(s, gw_transpose(s, x, 0, 2), tolerances[d]);
-            gw_scope_merge(s);
+            gw_scope_close_up(s);
         }
     }
 }
@@ -90,7 +90,7 @@ static void it_sums_integers_as_i64(void **state) {
     gw_tensor *many = gw_full(s, GW_I8, -3, 2, 3001);
     expect_text(s, gw_sum_along(s, many, 1, false), GW_I64, "tensor([-9003, -9003])");
     expect_text(s, gw_sum(s, gw_transpose(s, many, 0, 1)), GW_I64, "tensor(-18006)");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void means_and_spreads_need_floats(void **state) {
@@ -103,7 +103,7 @@ static void means_and_spreads_need_floats(void **state) {
     expect_fails(s, "gw.var: i64 is not a float");
     gw_std_along(s, gw_ones(s, GW_BOOL8, 2), 0, false);
     expect_fails(s, "gw.std: bool is not a float");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void sums_of_halves_do_not_stick(void **state) {
@@ -112,7 +112,7 @@ static void sums_of_halves_do_not_stick(void **state) {
     // In f16 itself 2048 + 1 is 2048.
     expect_text(s, gw_sum(s, gw_ones(s, GW_F16, 4096)), GW_F16, "tensor(4096., dtype=f16)");
     expect_near(gw_item(s, gw_mean(s, gw_full(s, GW_F16, 60000.0, 100))), 60000, 1e-3);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void long_sums_stay_exact_to_a_few_roundings(void **state) {
@@ -126,7 +126,7 @@ static void long_sums_stay_exact_to_a_few_roundings(void **state) {
     gw_tensor *far = gw_add(s, gw_mul(s, gw_rand(s, GW_F32, 1000), 0.01), 100.0);
     naive e = naive_of(far, 0, 1000, 1);
     expect_near(gw_item(s, gw_var(s, far)) / e.var, 1, 1e-6);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void the_sum_of_nothing_is_zero_and_its_mean_nan(void **state) {
@@ -139,7 +139,7 @@ static void the_sum_of_nothing_is_zero_and_its_mean_nan(void **state) {
     expect_text(s, gw_mean(s, x), GW_F32, "tensor(nan)");
     expect_text(s, gw_var(s, gw_ones(s, GW_F32, 1)), GW_F32, "tensor(nan)");
     expect_text(s, gw_std_along(s, x, 0, false), GW_F32, "tensor([nan, nan, nan])");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void scalars_have_one_dimension_to_reduce(void **state) {
@@ -154,7 +154,7 @@ static void scalars_have_one_dimension_to_reduce(void **state) {
     expect_fails(s, "gw.sum: dimension 1 of scalar");
     gw_sum_along(s, gw_zeros(s, GW_F32, 2, 3), -3, false);
     expect_fails(s, "gw.sum: dimension -3 of 2x3");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void sums_are_the_same_bits_each_time(void **state) {
@@ -168,7 +168,7 @@ static void sums_are_the_same_bits_each_time(void **state) {
     assert_true(same_bits(gw_sum_along(s, x, 0, false), gw_sum_along(s, moved, 0, false)));
     assert_true(same_bits(gw_var_along(s, x, 1, false), gw_var_along(s, moved, 1, false)));
     assert_true(gw_ok(s));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_reduce, it_reduces_every_float_shape_and_layout, it_sums_integers_as_i64,

@@ -32,8 +32,8 @@ static bool is_one_number(gw_value v) {
 // |x| with its values times, or by, a number.
 static void scale(op_call *c, const gw_tensor *x, gw_value values, gw_value number) {
     gw_scope *s = c->scope;
-    gw_tensor *y = strcmp(c->op->name, "mul") == 0 ? gw_mul_values(s, values, number)
-                                                   : gw_div_values(s, values, number);
+    gw_tensor *y = strcmp(c->op->name, "mul") == 0 ? gw_mul_with(s, values, number)
+                                                   : gw_div_with(s, values, number);
     if (!gw_ok(s)) return;
     op_output_of(c, tensor_of_rows(s, x->sizes[0], handle_retain(x->indices), handle_retain(y),
                                    x->coalesced));

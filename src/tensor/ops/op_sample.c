@@ -35,7 +35,7 @@ gw_tensor *sample_shaped(op_sampler *p, gw_dtype dtype, double low, double high,
 
 gw_value sample_list_of(op_sampler *p, const gw_value *items, int count) {
     gw_list *list = gw_list_open(p->scope);
-    for (int i = 0; i < count; i++) gw_list_add_value(p->scope, list, items[i]);
+    for (int i = 0; i < count; i++) gw_list_add_with(p->scope, list, items[i]);
     return gw_value_of_list(list);
 }
 

@@ -36,7 +36,7 @@ static void it_is_the_definition_for_every_dimension_and_layout(void **state) {
             check(s, gw_slice(s, x, 1, 1, 30, 3), dim, tolerances[d]);
         }
         check(s, gw_to_dtype(s, gw_randn(s, GW_F64, 1, 1100), dtypes[d]), 1, tolerances[d]);
-        gw_scope_merge(s);
+        gw_scope_close_up(s);
     }
 }
 
@@ -47,7 +47,7 @@ static void large_numbers_do_not_overflow(void **state) {
     expect_text(s, gw_softmax(s, x, 0), GW_F32, "tensor([0.5000, 0.5000, 0.0000])");
     gw_tensor *near = gw_from(s, ((float[]){ 10000, 10001 }), 2);
     expect_values(s, gw_log_softmax(s, near, 0), (double[]){ -1.3132616875, -0.3132616875 }, 1e-7);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void infinities_and_nan_come_out_as_in_pytorch(void **state) {
@@ -58,7 +58,7 @@ static void infinities_and_nan_come_out_as_in_pytorch(void **state) {
     expect_text(s, gw_softmax(s, x, 1), GW_F32,
                 "tensor([[0.0000, 0.5000, 0.5000],\n        [   nan,    nan,    nan],\n"
                 "        [   nan,    nan,    nan],\n        [   nan,    nan,    nan]])");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void a_scalar_is_a_row_of_one(void **state) {
@@ -68,7 +68,7 @@ static void a_scalar_is_a_row_of_one(void **state) {
     expect_text(s, gw_softmax(s, x, 0), GW_F32, "tensor(1.)");
     expect_text(s, gw_log_softmax(s, x, -1), GW_F32, "tensor(0.)");
     expect_shape(s, gw_softmax(s, gw_zeros(s, GW_F32, 2, 0), 1), "2x0");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_refuses_integers_and_dimensions_that_are_not_there(void **state) {
@@ -78,7 +78,7 @@ static void it_refuses_integers_and_dimensions_that_are_not_there(void **state) 
     expect_fails(s, "gw.softmax: i64 is not a float");
     gw_log_softmax(s, gw_zeros(s, GW_F32, 2, 3), 2);
     expect_fails(s, "gw.log_softmax: dimension 2 of 2x3");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_softmax, it_is_the_definition_for_every_dimension_and_layout,

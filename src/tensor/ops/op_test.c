@@ -28,7 +28,7 @@ static void for_each_sample(each_sample *f) {
             (*o)->samples(&p);
             assert_string_equal(gw_scope_error(p.scope)->text, "");
             assert_true(p.call_count > 0);
-            gw_scope_merge(p.scope);
+            gw_scope_close_up(p.scope);
         }
     }
 }
@@ -110,7 +110,7 @@ static void run_and_check(op_sampler *p, const gw_value *args, int arg_count) {
         if (other) check_layout(other);
     }
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_runs_every_sample(void **state) {
@@ -153,7 +153,7 @@ static void run_and_compare_args(op_sampler *p, const gw_value *args, int arg_co
         assert_int_equal(st->block->pins, 0);
     }
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_leaves_its_arguments_alone(void **state) {
@@ -181,7 +181,7 @@ static gw_value spread_value(gw_scope *s, gw_value v) {
     if (v.kind != GW_LIST) return v;
     gw_list *list = gw_list_open(s);
     for (int i = 0; i < v.as.list->count; i++)
-        gw_list_add_value(s, list, spread_value(s, v.as.list->items[i]));
+        gw_list_add_with(s, list, spread_value(s, v.as.list->items[i]));
     return gw_value_of(list);
 }
 
@@ -191,8 +191,8 @@ static void assert_same(gw_scope *s, const op *o, gw_tensor *a, gw_tensor *b) {
     for (int i = 0; i < a->dims; i++) assert_int_equal(a->sizes[i], b->sizes[i]);
     (void)o;
     double tolerance = a->dtype == GW_F64 ? 1e-12 : a->dtype == GW_F32 ? 1e-5 : 1e-2;
-    gw_tensor *x = gw_reshape_to(s, a, GW_SHAPE(-1 + (a->numel == 0)));
-    gw_tensor *y = gw_reshape_to(s, b, GW_SHAPE(-1 + (b->numel == 0)));
+    gw_tensor *x = gw_reshape_with(s, a, GW_SHAPE(-1 + (a->numel == 0)));
+    gw_tensor *y = gw_reshape_with(s, b, GW_SHAPE(-1 + (b->numel == 0)));
     for (int64_t i = 0; i < a->numel; i++) {
         double u = gw_item(s, gw_select(s, x, 0, i)), v = gw_item(s, gw_select(s, y, 0, i));
         assert_true(u == v || (isnan(u) && isnan(v)) || fabs(u - v) <= tolerance * (1 + fabs(u)));
@@ -213,7 +213,7 @@ static void run_spread(op_sampler *p, const gw_value *args, int arg_count) {
         assert_same(s, p->op, x, y);
     }
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_takes_tensors_of_any_layout(void **state) {
@@ -231,7 +231,7 @@ static void assert_refused(op_sampler *p, const gw_value *args, int arg_count) {
     snprintf(start, sizeof start, "gw.%s: ", p->op->name);
     assert_memory_equal(gw_scope_error(s)->text, start, strlen(start));
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void run_with_wrong_kinds(op_sampler *p, const gw_value *args, int arg_count) {
@@ -278,7 +278,7 @@ static void run_failed(op_sampler *p, const gw_value *args, int arg_count) {
     assert_ptr_equal(other, &tensor_poison);
     assert_string_equal(gw_scope_error(s)->text, "first");
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_does_nothing_in_a_failed_scope_or_with_poison(void **state) {
@@ -329,7 +329,7 @@ static void it_names_operator_argument_and_kind(void **state) {
     op_run(s, op_find("transpose"), (const gw_value[]){ gw_value_of(x), gw_value_of(0) }, 2, NULL);
     assert_string_equal(gw_scope_error(s)->text, "gw.transpose: dim1 must be an int, not none");
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_takes_sizes_as_bytes_and_as_a_list(void **state) {
@@ -349,7 +349,7 @@ static void it_takes_sizes_as_bytes_and_as_a_list(void **state) {
     assert_int_equal(gw_size(x, 1), 3);
     assert_int_equal(gw_size(y, 1), 3);
     assert_int_equal(x->dtype, GW_I16);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS_WITH_LIMIT(tensor_op, 120, its_rows_are_well_formed, it_runs_every_sample,

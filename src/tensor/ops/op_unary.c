@@ -162,7 +162,7 @@ static void grad_exp(op_grad *g) {
     g->d_inputs[0] = gw_mul(g->scope, g->d_outputs[0], g->outputs[0]);
 }
 static void grad_log(op_grad *g) {
-    g->d_inputs[0] = gw_div_values(g->scope, gw_value_of(g->d_outputs[0]), g->args[0]);
+    g->d_inputs[0] = gw_div_with(g->scope, gw_value_of(g->d_outputs[0]), g->args[0]);
 }
 static void grad_abs(op_grad *g) {
     slope(g, LOOP_D_ABS, arg_tensor(g->args, 0));

@@ -26,7 +26,7 @@ static void integers_become_f32_where_the_result_is_none(void **state) {
     assert_text(s, gw_abs(s, gw_from(s, ((int8_t[]){ -128, -5 }), 2)),
                 "tensor([-128,    5], dtype=i8)");
     assert_text(s, gw_relu(s, gw_from(s, ((int16_t[]){ -3, 5 }), 2)), "tensor([0, 5], dtype=i16)");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void some_have_no_integers(void **state) {
@@ -38,7 +38,7 @@ static void some_have_no_integers(void **state) {
     assert_fails(s, "gw.neg: not for bool");
     gw_clamp(s, gw_ones(s, GW_BOOL8, 1), 0, 1);
     assert_fails(s, "gw.clamp: not for bool");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void the_upper_bound_of_clamp_wins(void **state) {
@@ -53,7 +53,7 @@ static void the_upper_bound_of_clamp_wins(void **state) {
     assert_text(s, gw_clamp(s, i, 0, 0.5), "tensor([0.0000, 0.5000, 0.5000])");
     gw_tensor *l = gw_from(s, ((int64_t[]){ INT64_MIN, INT64_MAX }), 2);
     assert_true(gw_equal(s, gw_clamp(s, l, -INFINITY, INFINITY), l));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void nan_goes_through(void **state) {
@@ -65,7 +65,7 @@ static void nan_goes_through(void **state) {
                         gw_gelu(s, x), gw_silu(s, x),    gw_abs(s, x),  gw_neg(s, x) };
     for (size_t i = 0; i < sizeof ys / sizeof *ys; i++)
         for (int k = 0; k < 20; k++) assert_true(isnan(((const float *)gw_data(ys[i]))[k]));
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_unary, integers_become_f32_where_the_result_is_none, some_have_no_integers,

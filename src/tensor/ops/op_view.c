@@ -11,7 +11,7 @@ static gw_shape shape_of(const gw_tensor *x) {
 
 // The gradient in the shape of the argument: the way back of whatever only changes the shape.
 static void grad_reshape(op_grad *g) {
-    g->d_inputs[0] = gw_reshape_to(g->scope, g->d_outputs[0], shape_of(g->args[0].as.tensor));
+    g->d_inputs[0] = gw_reshape_with(g->scope, g->d_outputs[0], shape_of(g->args[0].as.tensor));
 }
 
 // ---- reshape, view ------------------------------------------------------------------------------------------------
@@ -133,11 +133,11 @@ static gw_tensor *run_shaped(gw_scope *s, const op *o, gw_tensor *x, gw_shape sh
     return op_run(s, o, (const gw_value[]){ gw_value_of(x), value_of_ints(shape) }, 2, NULL);
 }
 
-gw_tensor *gw_reshape_to(gw_scope *s, gw_tensor *x, gw_shape shape) {
+gw_tensor *gw_reshape_with(gw_scope *s, gw_tensor *x, gw_shape shape) {
     return run_shaped(s, &op_reshape, x, shape);
 }
 
-gw_tensor *gw_view_to(gw_scope *s, gw_tensor *x, gw_shape shape) {
+gw_tensor *gw_view_with(gw_scope *s, gw_tensor *x, gw_shape shape) {
     return run_shaped(s, &op_view, x, shape);
 }
 
@@ -180,7 +180,7 @@ const op op_expand = {
     .samples = samples_expand,
 };
 
-gw_tensor *gw_expand_to(gw_scope *s, gw_tensor *x, gw_shape shape) {
+gw_tensor *gw_expand_with(gw_scope *s, gw_tensor *x, gw_shape shape) {
     return run_shaped(s, &op_expand, x, shape);
 }
 

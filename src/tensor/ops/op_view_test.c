@@ -42,7 +42,7 @@ static void reshape_shares_where_it_can(void **state) {
     gw_tensor *half = gw_slice(s, gw_reshape(s, counted(s, 24), 2, 3, 4), 0, 1, 2, 1);
     assert_true(is_view_of(gw_view(s, half, 12), half));
     assert_shape_is(gw_view(s, gw_expand(s, gw_ones(s, GW_F32, 1, 3), 4, 3), 2, 2, 3), "2x2x3");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void reshape_refuses_what_does_not_fit(void **state) {
@@ -62,7 +62,7 @@ static void reshape_refuses_what_does_not_fit(void **state) {
     gw_scope_clear(s);
     gw_view(s, gw_transpose(s, x, 0, 1), 12);
     assert_fails(s, "gw.view: 4x3 cannot be seen as 12 without a copy; gw_reshape makes one");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void expand_repeats_without_a_copy(void **state) {
@@ -76,7 +76,7 @@ static void expand_repeats_without_a_copy(void **state) {
     assert_holds(s, y, "tensor([0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1])");
     gw_expand(s, x, 3);
     assert_fails(s, "gw.expand: 2x1 does not expand to 3");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void permute_and_transpose_reorder_dimensions(void **state) {
@@ -93,7 +93,7 @@ static void permute_and_transpose_reorder_dimensions(void **state) {
     assert_fails(s, "gw.permute: 0x1x1 is no order of the 3 dimensions of 1x2x3");
     gw_transpose(s, x, 0, 3);
     assert_fails(s, "gw.transpose: dimension 3 of 1x2x3");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void slice_counts_as_python_does(void **state) {
@@ -110,7 +110,7 @@ static void slice_counts_as_python_does(void **state) {
     assert_fails(s, "gw.slice: the step must be at least 1, not 0");
     gw_slice(s, gw_ones(s, GW_F32), 0, 0, 1, 1);
     assert_fails(s, "gw.slice: a scalar has no parts");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void select_takes_one_away(void **state) {
@@ -125,7 +125,7 @@ static void select_takes_one_away(void **state) {
     gw_scope_clear(s);
     gw_select(s, gw_ones(s, GW_F32), 0, 0);
     assert_fails(s, "gw.select: a scalar has no parts");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void squeeze_and_unsqueeze_undo_each_other(void **state) {
@@ -140,7 +140,7 @@ static void squeeze_and_unsqueeze_undo_each_other(void **state) {
     assert_shape_is(gw_squeeze(s, gw_ones(s, GW_F32), 0), "scalar");
     gw_unsqueeze(s, x, 3);
     assert_fails(s, "gw.unsqueeze: no dimension 3 can be added to 2x3");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void thirty_two_dimensions_are_enough(void **state) {
@@ -148,13 +148,13 @@ static void thirty_two_dimensions_are_enough(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     int64_t sizes[GW_DIMS_MAX];
     for (int i = 0; i < GW_DIMS_MAX; i++) sizes[i] = i < 4 ? 2 : 1;
-    gw_tensor *x = gw_reshape_to(s, counted(s, 16), (gw_shape){ GW_DIMS_MAX, sizes });
+    gw_tensor *x = gw_reshape_with(s, counted(s, 16), (gw_shape){ GW_DIMS_MAX, sizes });
     assert_holds(s, gw_add(s, x, x),
                  "tensor([ 0,  2,  4,  6,  8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30])");
     gw_unsqueeze(s, x, 0);
     assert_false(gw_ok(s));
     gw_scope_clear(s);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_view, reshape_shares_where_it_can, reshape_refuses_what_does_not_fit,

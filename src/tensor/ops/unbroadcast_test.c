@@ -12,7 +12,7 @@ static void what_was_not_broadcast_stays_itself(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *d = gw_ones(s, GW_F32, 2, 3);
     assert_ptr_equal(unbroadcast(s, d, gw_zeros(s, GW_F32, 2, 3)), d);
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_sums_over_what_was_spread(void **state) {
@@ -28,7 +28,7 @@ static void it_sums_over_what_was_spread(void **state) {
     assert_text(
         s, unbroadcast(s, gw_expand(s, gw_full(s, GW_F32, 2.0), 3000, 2), gw_zeros(s, GW_F32, 2)),
         "tensor([6000., 6000.])");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void an_empty_gradient_sums_to_zero(void **state) {
@@ -36,7 +36,7 @@ static void an_empty_gradient_sums_to_zero(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     assert_text(s, unbroadcast(s, gw_zeros(s, GW_F32, 0, 2), gw_zeros(s, GW_F32, 2)),
                 "tensor([0., 0.])");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 static void it_comes_back_in_the_dtype_it_went(void **state) {
@@ -45,7 +45,7 @@ static void it_comes_back_in_the_dtype_it_went(void **state) {
     gw_tensor *d = gw_full(s, GW_F64, 0.5, 3);
     assert_text(s, unbroadcast(s, d, gw_zeros(s, GW_F16)), "tensor(1.5000, dtype=f16)");
     assert_text(s, unbroadcast(s, d, gw_zeros(s, GW_F32, 3)), "tensor([0.5000, 0.5000, 0.5000])");
-    gw_scope_merge(s);
+    gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_unbroadcast, what_was_not_broadcast_stays_itself, it_sums_over_what_was_spread,
