@@ -15,15 +15,15 @@ typedef struct op_node {
     const op *op;
     size_t size;  // of the whole piece
     int arg_count;
-    gw_value *args;                      // tensors: see keep_tensor
-    gw_tensor *outputs[OP_OUTPUTS_MAX];  // saved, or a shape in this piece, or NULL
+    gw_value *args;       // tensors: see keep_tensor
+    gw_tensor **outputs;  // saved, or a shape in this piece, or NULL
 } op_node;
 
 static bool saves_arg(const op *o, int i) {
     return o->saves & OP_SAVE_ARG(i);
 }
 static bool saves_output(const op *o, int i) {
-    return o->saves & OP_SAVE_OUT(i);
+    return i < OP_OUTPUTS_MAX && o->saves & OP_SAVE_OUT(i);
 }
 
 static bool is_leaf_with_grad(const gw_tensor *x) {
@@ -179,19 +179,19 @@ static void check_shapes(op_node *n, node_run *r) {
 
 static void run_op(node *base, node_run *r) {
     op_node *n = (op_node *)base;
+    gw_tensor *only = n->outputs[0] ? n->outputs[0] : r->d_outputs[0];
     op_grad g = {
         .scope = r->scope,
         .op = n->op,
         .args = n->args,
         .arg_count = n->arg_count,
+        .outputs = base->output_count == 1 ? &only : n->outputs,
+        .d_outputs = r->d_outputs,
+        .output_count = base->output_count,
         .d_inputs = r->d_inputs,
         .wanted = r->wanted,
         .input_count = (int)base->edge_count,
     };
-    for (int i = 0; i < base->output_count; i++) {
-        g.d_outputs[i] = r->d_outputs[i];
-        g.outputs[i] = n->outputs[i] ? n->outputs[i] : r->d_outputs[i];
-    }
     n->op->grad(&g);
     check_shapes(n, r);
 }
@@ -232,7 +232,9 @@ static const node_class op_class = {
 
 // ---- Recording ----------------------------------------------------------------------------------
 static op_node *take_node(const op_call *c) {
-    size_t args_size = (size_t)c->arg_count * sizeof(gw_value), size = sizeof(op_node) + args_size;
+    size_t args_size = (size_t)c->arg_count * sizeof(gw_value);
+    size_t outputs_size = (size_t)c->output_count * sizeof(gw_tensor *);
+    size_t size = sizeof(op_node) + args_size + outputs_size;
     uint32_t edges = 0;
     for (int i = 0; i < c->arg_count; i++) {
         size += size_of_value(c->op, i, c->args[i]);
@@ -250,8 +252,9 @@ static op_node *take_node(const op_call *c) {
     n->size = size;
     n->arg_count = 0;
     n->args = (gw_value *)(void *)(n + 1);
-    n->base.edges = (edge *)(void *)((uint8_t *)n->args + args_size);
-    memset(n->outputs, 0, sizeof n->outputs);
+    n->outputs = (gw_tensor **)(void *)((uint8_t *)n->args + args_size);
+    n->base.edges = (edge *)(void *)((uint8_t *)n->outputs + outputs_size);
+    memset(n->outputs, 0, outputs_size);
     return n;
 }
 

@@ -141,7 +141,7 @@ static void without_memory_nothing_is_recorded(void **state) {
                   .op = op_find("mul"),
                   .args = (const gw_value[]){ gw_value_of(x), gw_value_of(x) },
                   .arg_count = 2,
-                  .outputs = { y },
+                  .outputs = &y,
                   .output_count = 1 };
     mem_fail_hook = fail_all;
     tape_record(&c);

@@ -42,7 +42,7 @@ static gw_value call_function(served_call *s, const gw_args *args) {
 static gw_value call_body(served_call *s, const gw_args *args, object **out_made) {
     const function *f = s->function;
     gw_value v = gw_none();
-    if (s->op) return gw_value_of_tensor(op_run(s->scope, s->op, args->values, args->count, NULL));
+    if (s->op) return op_run_value(s->scope, s->op, args->values, args->count);
     if (f->body || f->method) {
         v = call_function(s, args);
     } else {

@@ -49,7 +49,7 @@ bool conv_read(op_call *c, int dims, conv *v) {
     if (!check_tensors(c, dims)) return false;
     const gw_tensor *x = arg_tensor(c->args, 0), *w = arg_tensor(c->args, 1);
     int64_t channels = x->sizes[x->dims - dims - 1];
-    v->groups = arg_is_none(c->args, 6) ? 1 : arg_int(c->args, 6);
+    v->groups = arg_int(c->args, 6);
     window *win = &v->window;
     if (!check_channels(c, channels, v->groups) || !window_plane(c, x, dims, win) ||
         !window_read(c, 3, "stride", dims, 1, 1, 1, win->stride) ||

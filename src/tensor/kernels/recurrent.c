@@ -94,7 +94,7 @@ bool recurrent_open(op_call *c, const recurrent_form *f, recurrent *r) {
         .batch = x->sizes[1],
         .in = x->sizes[2],
         .hidden = arg_tensor(c->args, 1)->sizes[1],
-        .reverse = !arg_is_none(c->args, f->reverse) && arg_int(c->args, f->reverse),
+        .reverse = arg_int(c->args, f->reverse),
     };
     bool ok = open_arg(c, 0, r->dtype, &r->x) && open_arg(c, 1, r->dtype, &r->h0) &&
               open_arg(c, f->c0, r->dtype, &r->c0) &&

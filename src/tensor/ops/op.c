@@ -114,40 +114,89 @@ static void fail_misfit(op_call *c, int i, const char *name, const char *kind) {
             gw_kind_name(v.kind));
 }
 
-// Whether the arguments fit the row's params and none is poison; fails the scope if they do not fit. Missing ones at the
-// end become none in |filled|. Rows' strings are well-formed, see op_test.c, so the walk is short.
+// "-100", "0.1", "1e-5", "true": numbers of the table, whatever the locale. What is exact in a double comes out exact.
+static gw_value parse_number(const char *text, size_t size) {
+    if (*text == 't' || *text == 'f') return gw_value_of(*text == 't');
+    bool negative = *text == '-', real = false;
+    int64_t digits = 0, down = 0;
+    for (size_t i = negative; i < size; i++) {
+        if (text[i] == '.' || text[i] == 'e') {
+            real = true;
+        } else if (text[i] == '-') {  // behind an 'e': the rest is small
+            for (i++; i < size; i++) down = down * 10 + (text[i] - '0');
+        } else {
+            digits = digits * 10 + (text[i] - '0');
+            down += real;
+        }
+    }
+    if (negative) digits = -digits;
+    if (!real) return gw_value_of(digits);
+    double scale = 1;
+    while (down-- > 0) scale *= 10;
+    return gw_value_of((double)digits / scale);
+}
+
+bool op_param_next(const char **at, op_param *out) {
+    const char *p = *at;
+    if (!*p) return false;
+    out->name = p;
+    while (*p != ':') p++;
+    out->name_size = (int)(p - out->name);
+    out->kind = ++p;
+    while (*p && *p != ' ' && *p != '?') p++;
+    out->kind_size = (int)(p - out->kind);
+    out->optional = *p == '?';
+    out->otherwise = (gw_value){ .kind = GW_NONE };
+    if (out->optional && *++p == '=') {
+        const char *text = ++p;
+        while (*p && *p != ' ') p++;
+        out->otherwise = parse_number(text, (size_t)(p - text));
+    }
+    *at = *p ? p + 1 : p;
+    return true;
+}
+
+bool op_param_fits(const op_param *p, gw_value v) {
+    return fits(p->kind, v);
+}
+
+// Whether argument |i| can be what |p| says; fails the scope if not. Without failing it if the argument is poison.
+static bool check_arg(op_call *c, int i, const op_param *p) {
+    if (!fits(p->kind, c->args[i])) {
+        fail_misfit(c, i, p->name, p->kind);
+        return false;
+    }
+    if (is_poisoned(c->args[i])) return false;
+    if (!is_rows(c->args[i])) return true;
+    if (!c->op->rows) {
+        op_fail(c, GW_INVALID, "%.*s is sparse by rows; gw_to_dense makes it dense", p->name_size,
+                p->name);
+        return false;
+    }
+    return c->has_rows = true;
+}
+
+// Whether the arguments fit the row's params and none is poison; fails the scope if they do not fit. What is left out
+// becomes in |filled| what the row says. Rows' strings are well-formed, see op_test.c, so the walk is short.
 static bool check_args(op_call *c, gw_value filled[OP_ARGS_MAX]) {
-    const char *p = c->op->params;
+    const char *at = c->op->params;
+    const gw_value *given = c->args;
+    op_param p;
     int i = 0;
-    for (; *p; i++) {
-        const char *name = p, *kind = strchr(p, ':') + 1, *end = kind;
-        while (*end && *end != ' ') end++;
-        bool optional = end[-1] == '?';
-        p = *end ? end + 1 : end;
-        bool absent = i >= c->arg_count || c->args[i].kind == GW_NONE;
-        if (absent ? !optional : !fits(kind, c->args[i])) {
-            fail_misfit(c, i, name, kind);
-            return false;
-        }
-        if (absent) continue;
-        if (is_poisoned(c->args[i])) return false;
-        if (!is_rows(c->args[i])) continue;
-        if (!c->op->rows) {
-            op_fail(c, GW_INVALID, "%.*s is sparse by rows; gw_to_dense makes it dense",
-                    (int)(kind - 1 - name), name);
-            return false;
-        }
-        c->has_rows = true;
+    for (; op_param_next(&at, &p); i++) {
+        bool absent = i >= c->arg_count || given[i].kind == GW_NONE;
+        filled[i] = absent ? p.otherwise : given[i];
+        if (!absent && !check_arg(c, i, &p)) return false;
+        if (!absent || p.optional) continue;
+        fail_misfit(c, i, p.name, p.kind);
+        return false;
     }
     if (c->arg_count > i) {
         op_fail(c, GW_INVALID, "%d arguments, at most %d", c->arg_count, i);
         return false;
     }
-    if (c->arg_count < i) {
-        for (int k = 0; k < i; k++) filled[k] = k < c->arg_count ? c->args[k] : gw_none();
-        c->args = filled;
-        c->arg_count = i;
-    }
+    c->args = filled;
+    c->arg_count = i;
     return true;
 }
 
@@ -215,27 +264,61 @@ static bool make_outputs(op_call *c) {
     return !c->scope->error;
 }
 
+// Runs the row and leaves the outputs, owned by the scope, in |c|. False if there are none.
+static bool run(op_call *c, gw_scope *s, const op *o, const gw_value *args, int arg_count) {
+    c->outputs = c->few;
+    c->output_count = 0;
+    if (s->error) return false;
+    gw_value filled[OP_ARGS_MAX];
+    c->scope = s;
+    c->op = o;
+    c->args = args;
+    c->arg_count = arg_count;
+    c->has_rows = false;
+    if (!check_args(c, filled)) return false;
+    if (!make_outputs(c)) {
+        for (int i = 0; i < c->output_count; i++) handle_release(c->outputs[i]);
+        return false;
+    }
+    for (int i = 0; i < c->output_count; i++)
+        scope_own(s, c->outputs[i]);  // without memory: fails, and gives the output back
+    return !s->error;
+}
+
+static void free_room(op_call *c) {
+    if (c->outputs != c->few) mem_free(c->outputs);
+}
+
 gw_tensor *op_run(gw_scope *s, const op *o, const gw_value *args, int arg_count,
                   gw_tensor **others) {
-    if (s->error) return poison(others);
-    gw_value filled[OP_ARGS_MAX];
     op_call c;
-    c.scope = s;
-    c.op = o;
-    c.args = args;
-    c.arg_count = arg_count;
-    c.output_count = 0;
-    c.has_rows = false;
-    if (!check_args(&c, filled)) return poison(others);
-    if (!make_outputs(&c)) {
-        for (int i = 0; i < c.output_count; i++) handle_release(c.outputs[i]);
-        return poison(others);
+    gw_tensor *first = NULL;
+    if (run(&c, s, o, args, arg_count)) {
+        first = c.outputs[0];
+        for (int i = 1; others && i < c.output_count && i < OP_OUTPUTS_MAX; i++)
+            others[i - 1] = c.outputs[i];
     }
-    for (int i = 0; i < c.output_count; i++)
-        scope_own(s, c.outputs[i]);  // without memory: fails, and gives the output back
-    if (s->error) return poison(others);
-    for (int i = 1; others && i < c.output_count; i++) others[i - 1] = c.outputs[i];
-    return c.outputs[0];
+    free_room(&c);
+    return first ? first : poison(others);
+}
+
+// A list of the results: empty if there are as many as the arguments say and they said nothing good.
+static gw_list *results(op_call *c, const op *o, bool ok) {
+    gw_list *list = gw_list_open(c->scope);
+    int count = o->results == OP_LIST ? ok * c->output_count : o->results;
+    for (int i = 0; i < count; i++)
+        gw_list_add(c->scope, list, ok ? c->outputs[i] : &tensor_poison);
+    return list;
+}
+
+gw_value op_run_value(gw_scope *s, const op *o, const gw_value *args, int arg_count) {
+    if (!o->results) return gw_value_of_tensor(op_run(s, o, args, arg_count, NULL));
+    op_call c;
+    bool ok = run(&c, s, o, args, arg_count);
+    c.scope = s;
+    gw_list *list = results(&c, o, ok);
+    free_room(&c);
+    return gw_value_of_list(list);
 }
 
 // ---- For infer ----------------------------------------------------------------------------------------------------
@@ -261,7 +344,18 @@ shape_words shape_text(const gw_tensor *x) {
     return shape_text_of(x->dims, x->sizes);
 }
 
+bool op_output_room(op_call *c, int64_t count) {
+    if (count <= OP_OUTPUTS_MAX) return true;
+    if (count > OP_LIST_MAX)
+        op_fail(c, GW_INVALID, "%lld results, but at most %d", (long long)count, OP_LIST_MAX);
+    else if (!(c->outputs = mem_alloc((size_t)count * sizeof *c->outputs)))
+        op_fail(c, GW_NO_MEMORY, "no memory for %lld results", (long long)count);
+    if (!c->outputs) c->outputs = c->few;
+    return !c->scope->error;
+}
+
 gw_tensor *op_output_of(op_call *c, gw_tensor *x) {
+    if (!c->outputs) c->outputs = c->few;
     if (x) c->outputs[c->output_count++] = x;
     return x;
 }

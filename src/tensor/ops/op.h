@@ -9,7 +9,12 @@
 
 #include "tensor/tensor.h"
 
-enum { OP_ARGS_MAX = 8, OP_OUTPUTS_MAX = 2 };
+enum {
+    OP_ARGS_MAX = 8,
+    OP_OUTPUTS_MAX = 2,
+    OP_LIST = -1,             // for |results|: as many as the arguments say
+    OP_LIST_MAX = UINT16_MAX  // nodes of the graph count their outputs in 16 bits
+};
 
 typedef struct op_call op_call;
 typedef struct op_grad op_grad;
@@ -18,9 +23,14 @@ struct op_sampler;  // tests: makes inputs for the battery
 typedef struct op {
     const char *name;  // "add"; "gw.add" on the wire
 
-    // "x:tensor other:operand dim:int": name:kind, a '?' behind the kind makes it optional (none). Kinds: tensor, operand
-    // (tensor or number), number, int, float, bool, ints (sizes or dims), tensors (a list), dtype.
+    // "x:tensor other:operand dim:int": name:kind, a '?' behind the kind makes it optional (none), and "?=0.1" says what
+    // it is then. Kinds: tensor, operand (tensor or number), number, int, float, bool, ints (sizes or dims), tensors (a
+    // list), dtype. See op_param_next.
     const char *params;
+
+    // How many tensors a caller by name gets: 0 is one, OP_LIST a list of them. The row may have more outputs, which only
+    // its derivative reads.
+    int results;
 
     void (*infer)(op_call *c);
     void (*compute)(op_call *c);
@@ -44,7 +54,8 @@ struct op_call {
     const op *op;
     const gw_value *args;  // as given; op_... accessors below read them
     int arg_count;
-    gw_tensor *outputs[OP_OUTPUTS_MAX];  // made by infer, one count each
+    gw_tensor **outputs;             // made by infer, one count each
+    gw_tensor *few[OP_OUTPUTS_MAX];  // where they stand unless op_output_room made more room
     int output_count;
     bool has_rows;  // an argument is sparse by rows
     union {         // infer's findings for compute
@@ -60,8 +71,9 @@ struct op_grad {
     const op *op;
     const gw_value *args;  // numbers as given; tensors have shape and dtype, and values if saved
     int arg_count;
-    gw_tensor *outputs[OP_OUTPUTS_MAX];    // shape and dtype, and values if saved
-    gw_tensor *d_outputs[OP_OUTPUTS_MAX];  // NULL: that output has no gradient
+    gw_tensor *const *outputs;    // shape and dtype, and values if saved
+    gw_tensor *const *d_outputs;  // NULL: that output has no gradient
+    int output_count;
     gw_tensor *
         *d_inputs;  // by flat tensor input: tensor arguments in order, a list's tensors one by one
     const bool *wanted;  // by flat tensor input: skip the work if false
@@ -74,6 +86,21 @@ const op *op_find(const char *name);  // without "gw."; NULL if there is none
 // Runs |o|; the arguments are borrowed until it returns. Returns the first output, owned by the scope, or poison. |others| (may be NULL) receives further outputs.
 gw_tensor *op_run(gw_scope *s, const op *o, const gw_value *args, int arg_count,
                   gw_tensor **others);
+
+// The same for callers by name: the tensor, or a list of several.
+gw_value op_run_value(gw_scope *s, const op *o, const gw_value *args, int arg_count);
+
+// One parameter of a row.
+typedef struct op_param {
+    const char *name, *kind;  // inside |params|
+    int name_size, kind_size;
+    bool optional;
+    gw_value otherwise;  // what it is if left out: none, or the number that the row says
+} op_param;
+
+// Reads the parameter at |*at|, and moves on to the next. False at the end.
+bool op_param_next(const char **at, op_param *out);
+bool op_param_fits(const op_param *p, gw_value v);
 
 // Arguments, inside infer, compute and grad (pass c->args or g->args). They were checked against |params|.
 static inline gw_tensor *arg_tensor(const gw_value *args, int i) {
@@ -111,6 +138,7 @@ shape_words shape_text_of(int dims, const int64_t *sizes);
 // For infer: make the next output. NULL with c->scope failed.
 gw_tensor *op_output(op_call *c, gw_dtype dtype, int dims, const int64_t *sizes);
 gw_tensor *op_output_of(op_call *c, gw_tensor *x);  // takes the count on |x|, which may be NULL
+bool op_output_room(op_call *c, int64_t count);     // for more outputs than OP_OUTPUTS_MAX
 gw_tensor *op_output_view(op_call *c, const gw_tensor *base, int dims, const int64_t *sizes,
                           const int64_t *strides, int64_t offset);
 

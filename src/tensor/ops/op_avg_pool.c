@@ -22,8 +22,8 @@ static int plane_dims(const op_call *c, bool is_adaptive) {
 static bool read_average(op_call *c, average *a) {
     *a = (average){ .window.dilation = { 1, 1 } };
     int dims = plane_dims(c, false);
-    bool ceil = !arg_is_none(c->args, 4) && arg_bool(c->args, 4);
-    a->exclude_padding = !arg_is_none(c->args, 5) && !arg_bool(c->args, 5);
+    bool ceil = arg_bool(c->args, 4);
+    a->exclude_padding = !arg_bool(c->args, 5);
     if (!arg_is_none(c->args, 6)) {
         a->divisor = arg_int(c->args, 6);
         if (a->divisor == 0) {
@@ -231,7 +231,8 @@ static void samples_adaptive_avg_pool2d(op_sampler *p) {
         .samples = samples_##row,                                                                  \
     };
 #define AVERAGE_PARAMS                                                                             \
-    "x:tensor kernel:ints stride:ints? padding:ints? ceil_mode:bool? count_include_pad:bool? "     \
+    "x:tensor kernel:ints stride:ints? padding:ints? ceil_mode:bool?=false "                       \
+    "count_include_pad:bool?=true "                                                                \
     "divisor:int?"
 ROW(avg_pool1d, AVERAGE_PARAMS)
 ROW(avg_pool2d, AVERAGE_PARAMS)

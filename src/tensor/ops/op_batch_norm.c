@@ -11,17 +11,16 @@
 
 #include <math.h>
 
-#define DEFAULT_EPS 1e-5
 #define DEFAULT_MOMENTUM 0.1
 
 enum { ARG_X, ARG_WEIGHT, ARG_BIAS, ARG_MEAN, ARG_VARIANCE, ARG_TRAINING, ARG_EPS };
 
 static double eps_of(const gw_value *args, int i) {
-    return arg_is_none(args, i) ? DEFAULT_EPS : arg_number(args, i);
+    return arg_number(args, i);
 }
 
 static bool is_training(const gw_value *args, int i) {
-    return !arg_is_none(args, i) && arg_bool(args, i);
+    return arg_bool(args, i);
 }
 
 // ---- Forward ------------------------------------------------------------------------------------------------------
@@ -183,7 +182,7 @@ static void samples(op_sampler *p) {
 const op op_batch_norm = {
     .name = "batch_norm",
     .params = "x:tensor weight:tensor? bias:tensor? running_mean:tensor? running_var:tensor? "
-              "training:bool? eps:float?",
+              "training:bool?=false eps:float?=1e-5",
     .infer = infer,
     .compute = compute,
     .grad = grad,

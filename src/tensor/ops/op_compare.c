@@ -68,13 +68,9 @@ bool gw_equal(gw_scope *s, gw_tensor *a, gw_tensor *b) {
 }
 
 // ---- allclose -----------------------------------------------------------------------------------------------------
-static double tolerance(const gw_value *args, int i, double otherwise) {
-    return arg_is_none(args, i) ? otherwise : arg_number(args, i);
-}
-
 static void infer_allclose(op_call *c) {
     const gw_tensor *a = arg_tensor(c->args, 0), *b = arg_tensor(c->args, 1);
-    double relative = tolerance(c->args, 2, 1e-5), absolute = tolerance(c->args, 3, 1e-8);
+    double relative = arg_number(c->args, 2), absolute = arg_number(c->args, 3);
     int64_t sizes[GW_DIMS_MAX];
     if (!(relative >= 0 && absolute >= 0))
         op_fail(c, GW_INVALID, "tolerances %g and %g, but none may be below 0", relative, absolute);
@@ -89,7 +85,7 @@ static bool is_close(double x, double y, double relative, double absolute) {
 
 static void compute_allclose(op_call *c) {
     const gw_tensor *a = arg_tensor(c->args, 0), *b = arg_tensor(c->args, 1);
-    double relative = tolerance(c->args, 2, 1e-5), absolute = tolerance(c->args, 3, 1e-8);
+    double relative = arg_number(c->args, 2), absolute = arg_number(c->args, 3);
     int64_t sizes[GW_DIMS_MAX], n = 1;
     int dims = op_broadcast(c, a, b, sizes);
     for (int i = 0; i < dims; i++) n *= sizes[i];
@@ -116,7 +112,7 @@ static void samples_allclose(op_sampler *p) {
 
 const op op_allclose = {
     .name = "allclose",
-    .params = "a:tensor b:tensor relative:float? absolute:float?",
+    .params = "a:tensor b:tensor relative:float?=1e-5 absolute:float?=1e-8",
     .infer = infer_allclose,
     .compute = compute_allclose,
     .samples = samples_allclose,

@@ -123,7 +123,7 @@ static void samples_2(op_sampler *p) {
 }
 
 #define PARAMS                                                                                     \
-    "x:tensor weight:tensor bias:tensor? stride:ints? padding:ints? dilation:ints? groups:int?"
+    "x:tensor weight:tensor bias:tensor? stride:ints? padding:ints? dilation:ints? groups:int?=1"
 const op op_conv1d = {
     .name = "conv1d",
     .params = PARAMS,

@@ -71,7 +71,7 @@ static void compute_back_weight(op_call *c) {
 }
 
 #define BACK_PARAMS                                                                                \
-    "x:tensor weight:tensor d:tensor stride:ints? padding:ints? dilation:ints? groups:int?"
+    "x:tensor weight:tensor d:tensor stride:ints? padding:ints? dilation:ints? groups:int?=1"
 const op op_conv_back_x = {
     .name = "conv_backward_input",
     .params = BACK_PARAMS,

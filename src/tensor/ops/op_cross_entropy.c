@@ -9,7 +9,7 @@
 #include "tensor/ops/ops.h"
 
 static double smoothing_of(const gw_value *args, int i) {
-    return arg_is_none(args, i) ? 0 : arg_number(args, i);
+    return arg_number(args, i);
 }
 
 static void infer_cross_entropy(op_call *c) {
@@ -184,7 +184,8 @@ static void samples_cross_entropy(op_sampler *p) {
 
 const op op_cross_entropy = {
     .name = "cross_entropy",
-    .params = "logits:tensor target:tensor reduction:int? ignore_index:int? label_smoothing:float?",
+    .params = "logits:tensor target:tensor reduction:int?=0 ignore_index:int?=-100 "
+              "label_smoothing:float?=0.0",
     .infer = infer_cross_entropy,
     .compute = compute_cross_entropy,
     .grad = grad_cross_entropy,

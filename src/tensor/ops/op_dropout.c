@@ -9,7 +9,7 @@
 enum { CHUNK_BLOCKS = 256 };
 
 static bool is_identity(const gw_value *args) {
-    return arg_number(args, 1) == 0 || (!arg_is_none(args, 2) && !arg_bool(args, 2));
+    return arg_number(args, 1) == 0 || !arg_bool(args, 2);
 }
 
 // The second output is which numbers are kept, for the derivative.
@@ -81,7 +81,7 @@ static void samples(op_sampler *p) {
 
 const op op_dropout = {
     .name = "dropout",
-    .params = "x:tensor p:float training:bool?",
+    .params = "x:tensor p:float training:bool?=true",
     .infer = infer,
     .compute = compute,
     .grad = grad,

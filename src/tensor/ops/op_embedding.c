@@ -140,7 +140,7 @@ static gw_tensor *sparse_derivative(op_grad *g) {
 
 static void grad_embedding(op_grad *g) {
     if (!g->wanted[0]) return;
-    if (!arg_is_none(g->args, 3) && arg_int(g->args, 3)) {
+    if (arg_int(g->args, 3)) {
         g->d_inputs[0] = sparse_derivative(g);
         return;
     }
@@ -160,7 +160,7 @@ static void samples_embedding(op_sampler *p) {
 
 const op op_embedding = {
     .name = "embedding",
-    .params = "weight:tensor indices:tensor padding_idx:int? sparse:bool?",
+    .params = "weight:tensor indices:tensor padding_idx:int? sparse:bool?=false",
     .infer = infer_embedding,
     .compute = compute_embedding,
     .grad = grad_embedding,
@@ -203,7 +203,7 @@ static int64_t count_classes(op_call *c, const int64_t *index, int64_t n, int64_
 // The number of classes may depend on the values, so the output is made here and filled with zeros and ones at once.
 static void infer_one_hot(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
-    int64_t classes = arg_is_none(c->args, 1) ? -1 : arg_int(c->args, 1);
+    int64_t classes = arg_int(c->args, 1);
     if (!check_index_dtype(c, x)) return;
     if (classes < -1 || classes == 0 || x->dims == GW_DIMS_MAX) {
         op_fail(c, GW_INVALID, "%lld classes for %s", (long long)classes, shape_text(x).text);
@@ -234,7 +234,7 @@ static void samples_one_hot(op_sampler *p) {
 
 const op op_one_hot = {
     .name = "one_hot",
-    .params = "indices:tensor classes:int?",
+    .params = "indices:tensor classes:int?=-1",
     .infer = infer_one_hot,
     .samples = samples_one_hot,
 };

@@ -127,7 +127,7 @@ static void samples(op_sampler *p) {
 const op op_gru = {
     .name = "gru",
     .params = "x:tensor h0:tensor weight_ih:tensor weight_hh:tensor bias_ih:tensor? "
-              "bias_hh:tensor? lengths:tensor? reverse:bool?",
+              "bias_hh:tensor? lengths:tensor? reverse:bool?=false",
     .infer = infer,
     .compute = compute,
     .grad = grad,

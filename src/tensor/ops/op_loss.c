@@ -9,7 +9,7 @@
 
 // ---- What losses have in common -----------------------------------------------------------------------------------
 gw_reduction loss_reduction(const gw_value *args, int i) {
-    return arg_is_none(args, i) ? GW_MEAN : (gw_reduction)arg_int(args, i);
+    return (gw_reduction)arg_int(args, i);
 }
 
 bool loss_reduction_check(op_call *c, int i) {
@@ -145,7 +145,7 @@ static void grad_mse(op_grad *g) {
 
 const op op_mse = {
     .name = "mse",
-    .params = "x:tensor target:tensor reduction:int?",
+    .params = "x:tensor target:tensor reduction:int?=0",
     .infer = infer,
     .compute = compute_mse,
     .grad = grad_mse,
@@ -184,7 +184,7 @@ static void grad_bce(op_grad *g) {
 
 const op op_bce_with_logits = {
     .name = "bce_with_logits",
-    .params = "x:tensor target:tensor reduction:int?",
+    .params = "x:tensor target:tensor reduction:int?=0",
     .infer = infer_bce,
     .compute = compute_bce,
     .grad = grad_bce,
@@ -199,7 +199,7 @@ gw_tensor *gw_bce_with_logits_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
 
 // ---- smooth_l1 ----------------------------------------------------------------------------------------------------
 static double beta_of(const gw_value *args) {
-    return arg_is_none(args, 3) ? 1.0 : arg_number(args, 3);
+    return arg_number(args, 3);
 }
 
 static void infer_smooth_l1(op_call *c) {
@@ -228,7 +228,7 @@ static void samples_smooth_l1(op_sampler *p) {
 
 const op op_smooth_l1 = {
     .name = "smooth_l1",
-    .params = "x:tensor target:tensor reduction:int? beta:float?",
+    .params = "x:tensor target:tensor reduction:int?=0 beta:float?=1.0",
     .infer = infer_smooth_l1,
     .compute = compute_smooth_l1,
     .grad = grad_smooth_l1,

@@ -5,7 +5,7 @@
 #include "tensor/ops/op.h"
 #include <gradwire/ops.h>
 
-// The reduction in argument |i|, mean if it is none.
+// The reduction in argument |i|.
 gw_reduction loss_reduction(const gw_value *args, int i);
 
 // Whether that argument is one; fails the call if not.

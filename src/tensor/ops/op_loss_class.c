@@ -14,7 +14,7 @@ int class_dim(const gw_tensor *x) {
 }
 
 int64_t class_ignored(const gw_value *args, int i) {
-    return arg_is_none(args, i) ? IGNORE_INDEX : arg_int(args, i);
+    return arg_int(args, i);
 }
 
 static bool shapes_fit(const gw_tensor *x, const gw_tensor *target) {
@@ -183,7 +183,7 @@ static void samples_nll(op_sampler *p) {
 
 const op op_nll = {
     .name = "nll",
-    .params = "logp:tensor target:tensor reduction:int? ignore_index:int?",
+    .params = "logp:tensor target:tensor reduction:int?=0 ignore_index:int?=-100",
     .infer = class_infer,
     .compute = compute_nll,
     .grad = grad_nll,

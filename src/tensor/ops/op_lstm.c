@@ -159,7 +159,7 @@ static void samples(op_sampler *p) {
 const op op_lstm = {
     .name = "lstm",
     .params = "x:tensor h0:tensor c0:tensor weight_ih:tensor weight_hh:tensor bias:tensor? "
-              "lengths:tensor? reverse:bool?",
+              "lengths:tensor? reverse:bool?=false",
     .infer = infer,
     .compute = compute,
     .grad = grad,

@@ -14,7 +14,7 @@ static int plane_dims(const op_call *c) {
 
 static bool read_window(op_call *c, window *w) {
     int dims = plane_dims(c);
-    bool ceil = !arg_is_none(c->args, 5) && arg_bool(c->args, 5);
+    bool ceil = arg_bool(c->args, 5);
     return window_pool(c, dims, w) && window_read(c, 4, "dilation", dims, 1, 1, 1, w->dilation) &&
            window_count(c, dims, ceil, w);
 }
@@ -158,7 +158,8 @@ static void samples_2(op_sampler *p) {
     sample_call(p, sample_real(p, -2, 2, 2, 0, 4, 4), sample_ints(2));
 }
 
-#define PARAMS "x:tensor kernel:ints stride:ints? padding:ints? dilation:ints? ceil_mode:bool?"
+#define PARAMS                                                                                     \
+    "x:tensor kernel:ints stride:ints? padding:ints? dilation:ints? ceil_mode:bool?=false"
 const op op_max_pool1d = {
     .name = "max_pool1d",
     .params = PARAMS,

@@ -6,10 +6,8 @@
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
-#define DEFAULT_EPS 1e-5
-
 static double eps_of(const gw_value *args, int i) {
-    return arg_is_none(args, i) ? DEFAULT_EPS : arg_number(args, i);
+    return arg_number(args, i);
 }
 
 static bool has_shape(const gw_tensor *x, int dims, const int64_t *sizes) {
@@ -160,7 +158,7 @@ static void samples(op_sampler *p) {
 
 const op op_layer_norm = {
     .name = "layer_norm",
-    .params = "x:tensor normalized:ints weight:tensor? bias:tensor? eps:float?",
+    .params = "x:tensor normalized:ints weight:tensor? bias:tensor? eps:float?=1e-5",
     .infer = infer,
     .compute = compute,
     .grad = grad,

@@ -90,7 +90,7 @@ gw_tensor *gw_bernoulli(gw_scope *s, gw_tensor *p) {
 // ---- multinomial --------------------------------------------------------------------------------------------------
 // p: C or N C, weights that need not add up to 1. out: samples, or N samples.
 static bool with_replacement(const gw_value *args) {
-    return !arg_is_none(args, 2) && arg_bool(args, 2);
+    return arg_bool(args, 2);
 }
 
 static void infer_multinomial(op_call *c) {
@@ -264,7 +264,7 @@ static void samples_multinomial(op_sampler *p) {
 
 const op op_multinomial = {
     .name = "multinomial",
-    .params = "p:tensor samples:int replacement:bool?",
+    .params = "p:tensor samples:int replacement:bool?=false",
     .infer = infer_multinomial,
     .compute = compute_multinomial,
     .samples = samples_multinomial,

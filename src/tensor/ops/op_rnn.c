@@ -34,7 +34,7 @@ static void run_loop(const recurrent *r, loop l, const void *a, const void *b, v
 }
 
 static bool is_relu(const gw_value *args) {
-    return !arg_is_none(args, 7) && arg_int(args, 7);
+    return arg_int(args, 7);
 }
 
 // What comes of x is in |h| already.
@@ -112,7 +112,7 @@ static void samples(op_sampler *p) {
 const op op_rnn = {
     .name = "rnn",
     .params = "x:tensor h0:tensor weight_ih:tensor weight_hh:tensor bias:tensor? lengths:tensor? "
-              "reverse:bool? relu:bool?",
+              "reverse:bool?=false relu:bool?=false",
     .infer = infer,
     .compute = compute,
     .grad = grad,

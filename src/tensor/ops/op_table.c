@@ -109,7 +109,7 @@ const op *const op_table[] = {
 };
 
 // Where a name is, by its hash. Made once; rpc looks every call up.
-enum { SLOTS = 256 };
+enum { SLOTS = 512 };
 static const op *slots[SLOTS];
 static pthread_once_t slots_once = PTHREAD_ONCE_INIT;
 

@@ -61,17 +61,17 @@ static void its_rows_are_well_formed(void **state) {
         assert_non_null((*o)->infer);
         assert_non_null((*o)->samples);
         int count = 0;
-        for (const char *p = (*o)->params; *p; count++) {
-            const char *colon = strchr(p, ':');
-            assert_non_null(colon);
-            assert_true(colon > p && !memchr(p, ' ', (size_t)(colon - p)));
-            size_t size = strcspn(colon + 1, " ");
-            if (colon[size] == '?') size--;
-            assert_true(is_kind(colon + 1, size));
-            p = colon + 1 + strcspn(colon + 1, " ");
-            if (*p) assert_true(*++p && *p != ' ');
+        op_param p;
+        for (const char *at = (*o)->params; op_param_next(&at, &p); count++) {
+            assert_true(p.name_size > 0 && !memchr(p.name, ' ', (size_t)p.name_size));
+            assert_true(is_kind(p.kind, (size_t)p.kind_size));
+            const char *end = p.kind + p.kind_size;
+            assert_true(!*end || strchr(" ?", *end));
+            if (end[0] == '?') assert_true(!end[1] || strchr(" =", end[1]));
+            if (p.otherwise.kind) assert_true(op_param_fits(&p, p.otherwise));
         }
         assert_true(count > 0 && count <= OP_ARGS_MAX);
+        assert_true((*o)->results == OP_LIST || (*o)->results != 1);
     }
     assert_null(op_find("no_such_row"));
 }

@@ -1,0 +1,87 @@
+// For bindings of other languages: the operators as data, and counts of handles.
+//
+// A binding walks the table once and makes a function of its own language of each row, so that it keeps no list by hand;
+// and it holds handles for as long as its own objects live, whatever scope made them.
+//
+//     for (int i = 0; i < gw_operator_count(); i++) define_function(gw_operator_at(i));     // the binding's own
+//
+//     const gw_operator *matmul = gw_operator_find("matmul");
+//     gw_value args[] = { gw_value_of(a), gw_value_of(b) };
+//     object->tensor = gw_retain(gw_tensor_of(s, gw_operator_call(s, matmul, args, 2)));
+//     ...
+//     gw_release(object->tensor);                              // when the object is collected
+//
+// Ownership: the table lives for ever. Results belong to the scope, as everywhere; a count of gw_retain belongs to its
+// caller, who gives it back by gw_release.
+// Threads: the table is read, and handles are retained and released, on any thread.
+#ifndef GRADWIRE_BINDING_H
+#define GRADWIRE_BINDING_H
+
+#include <gradwire/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// What an operator takes in one place.
+typedef enum gw_argument_kind {
+    GW_ARGUMENT_TENSOR = 0,
+    GW_ARGUMENT_OPERAND,  // a tensor or a number
+    GW_ARGUMENT_NUMBER,   // a float, an int or a bool
+    GW_ARGUMENT_INT,
+    GW_ARGUMENT_FLOAT,    // or an int
+    GW_ARGUMENT_BOOL,     // or the int 0 or 1
+    GW_ARGUMENT_INTS,     // sizes or dimensions: a list of ints, or an array of int64_t as bytes
+    GW_ARGUMENT_TENSORS,  // a list of tensors
+    GW_ARGUMENT_DTYPE,    // its name, "f32", or a gw_dtype as an int
+    GW_ARGUMENT_KIND_COUNT
+} gw_argument_kind;
+
+typedef struct gw_operator_argument {
+    const char *name;
+    gw_argument_kind kind;
+    bool optional;       // may be none, or be left out at the end
+    gw_value otherwise;  // what it is then; none: the operator does without
+} gw_operator_argument;
+
+enum { GW_OPERATOR_ARGUMENTS_MAX = 8, GW_OPERATOR_LIST = -1 };
+
+typedef struct gw_operator {
+    const char *name;  // "matmul"; every worker serves it as "gw.matmul"
+    int argument_count;
+    gw_operator_argument arguments[GW_OPERATOR_ARGUMENTS_MAX];
+    int result_count;   // GW_OPERATOR_LIST: as many as the arguments say
+    bool has_gradient;  // a result's gradient reaches the arguments
+} gw_operator;
+
+// All operators, in the order of gradwire/ops.h. NULL if there is none such.
+GW_API int gw_operator_count(void);
+GW_API const gw_operator *gw_operator_at(int index);
+GW_API const gw_operator *gw_operator_find(const char *name);  // "matmul" or "gw.matmul"
+
+// What |o| makes of |args|: a tensor if it has one result, else a list of tensors. Fails as the operator itself does.
+GW_API gw_value gw_operator_call(gw_scope *s, const gw_operator *o, const gw_value *args,
+                                 int count);
+
+// ---- Counts of handles --------------------------------------------------------------------------
+// gw_retain(h)   takes a count on |h|, which keeps it alive beyond its scope; returns |h|.
+// gw_release(h)  gives such a count back.
+//
+// They take every handle that gw_keep takes, and NULL. gw_keep(s, h) hands a retained handle to a scope again.
+GW_API gw_handle *gw_retain_handle(gw_handle *h);
+GW_API void gw_release_handle(gw_handle *h);
+
+#ifdef __cplusplus
+}
+template <class Handle> Handle *gw_retain(Handle *h) {
+    return reinterpret_cast<Handle *>(gw_retain_handle(reinterpret_cast<gw_handle *>(h)));
+}
+template <class Handle> void gw_release(Handle *h) {
+    gw_release_handle(reinterpret_cast<gw_handle *>(h));
+}
+#else
+#define gw_retain(h) ((__typeof__(h))gw_retain_handle((gw_handle *)(h)))
+#define gw_release(h) gw_release_handle((gw_handle *)(h))
+#endif
+
+#endif
