@@ -119,6 +119,7 @@ gw_scope *agent_scope_open(agent *a, uint64_t key, uint64_t id, int64_t deadline
     if (s->error) return s;
     s->env = a->env;
     s->agent = a;
+    s->remote = a->remote;
     s->ids = &a->ids;
     s->worker = a->name;
     s->own_random = (generator){ .key = key };
@@ -234,6 +235,7 @@ static void leave_scope(gw_scope *s, void *data) {
     // A child has none of the agent's threads, and must not say goodbye for its parent.
     if (!is_process_fork(((agent *)data)->mark)) close_agent(data);
     s->agent = NULL;
+    s->remote = NULL;
     s->env = NULL;
 }
 
@@ -294,6 +296,7 @@ static gw_status start(agent *a, const join_options *o, const gw_registry *regis
 
 static void attach(gw_scope *root, agent *a) {
     root->agent = a;
+    root->remote = a->remote;
     root->env = a->env;
     root->ids = &a->ids;
     root->worker = a->name;

@@ -117,6 +117,7 @@ struct agent {
     map ranks;                       // by name: rank + 1, of the last one with that name
     gw_registry *registry;
     scope_ids ids;
+    const scope_remote *remote;  // of its scopes
     int64_t timeout_ms;
     struct {
         uint32_t calls_per_peer;

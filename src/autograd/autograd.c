@@ -1,5 +1,6 @@
 #include <gradwire/autograd.h>
 
+#include "autograd/node.h"
 #include "tensor/dtype.h"
 
 gw_tensor *gw_requires_grad(gw_scope *s, gw_tensor *x) {
@@ -24,7 +25,7 @@ gw_tensor *gw_requires_grad(gw_scope *s, gw_tensor *x) {
             "gradient; it needs one already");
         return &tensor_poison;
     }
-    x->requires_grad = true;
+    x->tape = &autograd_tape;
     return x;
 }
 

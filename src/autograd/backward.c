@@ -1,6 +1,5 @@
 #include "autograd/pass.h"
 
-#include "autograd/upward.h"
 #include "base/scope.h"
 #include "tensor/dtype.h"
 #include <gradwire/ops.h>
@@ -59,8 +58,8 @@ static void walk(gw_scope *s, gw_tensor *const *roots, int count, gw_backward_op
     pass_open(&p, s, options);
     for (int i = 0; i < count; i++) parts[i] = pass_expect(&p, edge_to(roots[i]));
     bool planned = pass_plan(&p);
-    if (planned && p.has_far) {
-        backward_across(&p, roots, parts, count);
+    if (planned && p.remote) {
+        p.remote->run_distributed(&p, roots, parts, count);
     } else if (planned) {
         bool ok = true;
         for (int i = 0; i < count && ok; i++)

@@ -6,6 +6,7 @@
 
 #include "tensor/dtype.h"
 #include "tensor/ops/op.h"
+#include "autograd/node.h"
 #include "tensor/ops/op_sample.h"
 #include <gradwire/autograd.h>
 #include <gradwire/ops.h>
@@ -137,7 +138,8 @@ static void compare(check *c, int input, gw_tensor *grad) {
 // Asks for gradients of all inputs, or of |only| one.
 static void check_backward(check *c, int only) {
     gw_scope *s = gw_scope_open(c->scope);
-    for (int k = 0; k < c->input_count; k++) c->inputs[k]->requires_grad = only < 0 || k == only;
+    for (int k = 0; k < c->input_count; k++)
+        c->inputs[k]->tape = only < 0 || k == only ? &autograd_tape : NULL;
     gw_tensor *out = result(c, s);
     if (gw_dtype_of(out) == GW_F64) {
         assert_true(gw_needs_grad(out));

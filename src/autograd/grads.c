@@ -2,7 +2,6 @@
 
 #include "autograd/index.h"
 #include "autograd/sum.h"
-#include "autograd/upward.h"
 #include "base/mem.h"
 
 typedef struct grads {
@@ -13,7 +12,7 @@ typedef struct grads {
 
 // What a caller's passes have left here comes first, whatever is done with the gradients of |s|.
 static grads *grads_of(const gw_scope *s) {
-    if (!s->slots[SCOPE_GRADS].data && s->agent) grads_import((gw_scope *)s);
+    if (!s->slots[SCOPE_GRADS].data && s->remote) s->remote->grads->import((gw_scope *)s);
     return s->slots[SCOPE_GRADS].data;
 }
 

@@ -5,6 +5,13 @@
 #include "tensor/tensor.h"
 #include <gradwire/autograd.h>
 
+// Gradients of other workers' passes.
+typedef struct remote_grads {
+    // Gives |s|, the scope of a body, the gradients that passes of its caller have left on this worker, by
+    // grads_add_imported; nothing if there are none, or |s| is no such scope.
+    void (*import)(gw_scope *s);
+} remote_grads;
+
 // The gradient of |x| in |s|, borrowed until the next pass or change; NULL if there is none.
 gw_tensor *grads_find(const gw_scope *s, const gw_tensor *x);
 
@@ -12,7 +19,7 @@ gw_tensor *grads_find(const gw_scope *s, const gw_tensor *x);
 // leaf; or none of them, and |work|, in which the sums are computed, is failed. Takes one count on
 // each grad in either case. No leaf comes twice.
 bool grads_add(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count);
-// The same for gradients that a caller's passes have left here, which need not be looked for then: see grads_import.
+// The same for gradients that a caller's passes have left here, which need not be imported then.
 bool grads_add_imported(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count);
 
 // Puts |grad| in the place of the gradient that |leaf| has. Takes the caller's count; cannot fail.

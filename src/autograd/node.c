@@ -29,7 +29,7 @@ void node_release(node *n) {
     }
 }
 
-void tensor_destroy_node(gw_tensor *x) {
+void node_forget(gw_tensor *x) {
     node_release(x->node);
     grad_hooks_free(x->hooks);
     x->node = NULL;
@@ -38,7 +38,7 @@ void tensor_destroy_node(gw_tensor *x) {
 
 edge edge_to(gw_tensor *x) {
     if (x->node) return (edge){ .kind = EDGE_NODE, .output = x->output, .to.node = x->node };
-    if (x->requires_grad) return (edge){ .kind = EDGE_LEAF, .to.leaf = x };
+    if (x->tape) return (edge){ .kind = EDGE_LEAF, .to.leaf = x };
     return (edge){ .kind = EDGE_NONE };
 }
 

@@ -9,6 +9,8 @@
 #include "tensor/ops/op.h"
 
 typedef struct node node;
+struct pass;
+struct part;
 
 // Where the gradient of one input goes. |target| is counted.
 typedef struct edge {
@@ -32,12 +34,17 @@ typedef struct node_run {
 // Kinds of nodes. Here there is one, a row of the operator table; what came from another worker in one
 // message is a second.
 typedef struct node_class {
-    bool is_far;  // its run sends gradients to another worker; it has no edges
     const char *(*name)(const node *n);  // "mul", for messages
     void (*run)(node *n, node_run *r);   // fails r->scope when it cannot
     bool (*forget)(node *n);             // gives up saved values; false if there were none
     void (*destroy)(node *n);            // the memory, after forget; edges are released already
     bool takes_rows;  // |run| takes gradients that are sparse by rows; else they come dense
+
+    // NULL unless |run| sends gradients to another worker; such a node has no edges. Makes the planned pass |p|, which
+    // leads to such nodes, a pass of all workers concerned, from |roots| with |parts| on, and gives its gradients to the
+    // scope of |p|, or fails that. |p| is the caller's to close.
+    void (*run_distributed)(struct pass *p, gw_tensor *const *roots, const struct part *parts,
+                            int count);
 } node_class;
 
 struct node {
@@ -51,10 +58,26 @@ struct node {
     node *next;  // of those about to be destroyed
 };
 
+static inline bool node_is_remote(const node *n) {
+    return n->class->run_distributed;
+}
+
 static inline node *node_retain(node *n) {
     atomic_fetch_add_explicit(&n->count, 1, memory_order_relaxed);
     return n;
 }
+
+// What gw_requires_grad and recorded operators hang on tensors.
+extern const tape autograd_tape;
+
+// Makes |x|, which needs no gradient so far, output |output| of |n|.
+static inline void node_make(node *n, uint16_t output, gw_tensor *x) {
+    x->node = node_retain(n);
+    x->output = output;
+    x->tape = &autograd_tape;
+}
+
+void node_forget(gw_tensor *x);  // gives back the node and the hooks of |x|
 
 // Destroys |n| with its last count, and whatever only it led to, however long the chain.
 void node_release(node *n);

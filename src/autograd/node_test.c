@@ -67,7 +67,7 @@ static void edges_lead_to_leaves_nodes_or_nowhere(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32);
     assert_int_equal(edge_to(x).kind, EDGE_NONE);
-    x->requires_grad = true;
+    x->tape = &autograd_tape;
     edge e = edge_retain(edge_to(x));
     assert_int_equal(e.kind, EDGE_LEAF);
     assert_ptr_equal(e.to.leaf, x);

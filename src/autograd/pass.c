@@ -12,7 +12,8 @@ enum { EDGES_SMALL = 16 };
 void pass_open(pass *p, gw_scope *s, gw_backward_options options) {
     p->scope = s;
     p->options = options;
-    p->keeps = p->has_far = false;
+    p->keeps = false;
+    p->remote = NULL;
     p->targets = p->small_targets;
     p->parts = p->small_parts;
     p->slots = p->small_slots;
@@ -70,7 +71,7 @@ static bool run_derivative(pass *p, target *t, node_run *r) {
         any |= r->d_outputs[i] != NULL;
     }
     // Another worker waits for what it is to be told, also that there is nothing.
-    if (!any && !n->class->is_far) return true;
+    if (!any && !node_is_remote(n)) return true;
     if (gw_ok(p->work)) n->class->run(n, r);
     if (gw_ok(p->work)) return true;
     char name[GW_NAME_MAX + 1];

@@ -57,8 +57,8 @@ typedef struct pass {
     bool keeps;  // what the graph has saved, until pass_forget
 
     // the plan
-    bool has_far;     // it leads to another worker
-    target *targets;  // in the order in which they were met
+    const node_class *remote;  // of a node that leads to another worker, if the plan has any
+    target *targets;           // in the order in which they were met
     uint32_t target_count, target_capacity;
     part *parts;  // by first_part
     uint32_t part_count, part_capacity;
@@ -96,11 +96,11 @@ bool pass_take(pass *p, gw_tensor_grad **out_pairs, int *out_count);
 // Of a pass that |keeps| and does not retain the graph: gives up what its nodes had saved.
 void pass_forget(pass *p);
 
-// The targets that were met, in order, for whoever looks for nodes that lead to other workers.
-static inline const node *pass_far_node(const pass *p, uint32_t i) {
+// The targets that were met, in order, for the room that looks for nodes that lead to other workers.
+static inline const node *pass_remote_node(const pass *p, uint32_t i) {
     const target *t = &p->targets[i];
     const node *n = t->is_leaf || !t->needed ? NULL : t->key;
-    return n && n->class->is_far ? n : NULL;
+    return n && node_is_remote(n) ? n : NULL;
 }
 // Whether a gradient of its output will come.
 static inline bool pass_reaches(const pass *p, uint32_t i, uint32_t output) {

@@ -71,7 +71,7 @@ static bool walk(pass *p) {
     for (uint32_t i = 0; i < p->target_count; i++) {
         if (p->targets[i].is_leaf) continue;
         const node *n = p->targets[i].key;
-        p->has_far |= n->class->is_far;
+        if (node_is_remote(n)) p->remote = n->class;
         uint32_t first = p->part_count;
         if (!reserve(&p->parts, p->small_parts, first, &p->part_capacity, n->edge_count,
                      sizeof(part)))
@@ -141,7 +141,7 @@ static void prune(pass *p) {
         target *t = &p->targets[p->ready[i]];
         uint32_t slot_count = t->is_leaf ? 1 : ((const node *)t->key)->output_count;
         // Whether what is elsewhere leads back here to one of them is not known.
-        t->needed = !t->is_leaf && ((const node *)t->key)->class->is_far;
+        t->needed = !t->is_leaf && node_is_remote(t->key);
         for (uint32_t k = 0; k < slot_count; k++) t->needed |= p->slots[t->first_slot + k].wanted;
         for (uint32_t k = 0; k < edge_count_of(t); k++)
             t->needed |= taker_of(p, p->parts[t->first_part + k]) != NULL;
@@ -163,7 +163,7 @@ static bool number_parts(pass *p) {
     ready_first(p);
     while (p->ready_count) {
         target *t = &p->targets[p->ready[--p->ready_count]];
-        t->runs = !t->is_leaf && ((const node *)t->key)->class->is_far;
+        t->runs = !t->is_leaf && node_is_remote(t->key);
         for (uint32_t k = 0; k < edge_count_of(t); k++) {
             part *to = &p->parts[t->first_part + k];
             if (!taker_of(p, *to)) {

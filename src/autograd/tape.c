@@ -26,10 +26,6 @@ static bool saves_output(const op *o, int i) {
     return i < OP_OUTPUTS_MAX && o->saves & OP_SAVE_OUT(i);
 }
 
-static bool is_leaf_with_grad(const gw_tensor *x) {
-    return x->requires_grad && !x->node;
-}
-
 // ---- The size of the piece ----------------------------------------------------------------------
 static size_t aligned(size_t size) {
     return (size + 7) & ~(size_t)7;
@@ -41,7 +37,9 @@ static size_t size_of_shape(const gw_tensor *x) {
 
 static size_t size_of_value(const op *o, int i, gw_value v) {
     if (v.kind == GW_TENSOR)
-        return saves_arg(o, i) || is_leaf_with_grad(v.as.tensor) ? 0 : size_of_shape(v.as.tensor);
+        return saves_arg(o, i) || tensor_is_leaf_with_grad(v.as.tensor)
+                   ? 0
+                   : size_of_shape(v.as.tensor);
     if (v.kind == GW_BYTES || v.kind == GW_STRING) return aligned(v.size + 1);
     if (v.kind != GW_LIST) return 0;
     size_t size = sizeof(gw_list) + (size_t)v.as.list->count * sizeof(gw_value);
@@ -95,7 +93,7 @@ static gw_tensor *keep_shape(filler *f, const gw_tensor *x) {
 // holds anyway; else a shape. NULL without memory.
 static gw_tensor *keep_tensor(filler *f, int i, gw_tensor *x) {
     if (saves_arg(f->node->op, i)) return tensor_saved(f->scope, x);
-    return is_leaf_with_grad(x) ? x : keep_shape(f, x);
+    return tensor_is_leaf_with_grad(x) ? x : keep_shape(f, x);
 }
 
 static bool add_input(filler *f, int i, gw_tensor *x, gw_value *out) {
@@ -271,7 +269,7 @@ static bool fill_node(op_node *n, const op_call *c) {
     return true;
 }
 
-void tape_record(op_call *c) {
+static void record(op_call *c) {
     if (!c->op->grad || !c->scope->grad_enabled || !gw_ok(c->scope)) return;
     op_node *n = take_node(c);
     if (!n) {
@@ -282,9 +280,10 @@ void tape_record(op_call *c) {
     if (fill_node(n, c)) {
         for (int i = 0; i < c->output_count; i++) {
             if (!dtype_is_float((gw_dtype)c->outputs[i]->dtype)) continue;
-            c->outputs[i]->node = node_retain(&n->base);
-            c->outputs[i]->output = (uint16_t)i;
+            node_make(&n->base, (uint16_t)i, c->outputs[i]);
         }
     }
     node_release(&n->base);
 }
+
+const tape autograd_tape = { .record = record, .forget = node_forget };

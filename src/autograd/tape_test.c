@@ -144,7 +144,7 @@ static void without_memory_nothing_is_recorded(void **state) {
                   .outputs = &y,
                   .output_count = 1 };
     mem_fail_hook = fail_all;
-    tape_record(&c);
+    autograd_tape.record(&c);
     mem_fail_hook = NULL;
     assert_null(y->node);
     assert_int_equal(pins_of(x), 0);

@@ -42,6 +42,7 @@ gw_scope *gw_scope_open(gw_scope *parent) {
         s->tensor_bytes_max = parent->tensor_bytes_max;
         s->env = parent->env;
         s->agent = parent->agent;
+        s->remote = parent->remote;
         s->ids = parent->ids;
         s->random = parent->random;
         s->worker = parent->worker;

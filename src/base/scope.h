@@ -23,6 +23,13 @@ typedef struct scope_ids {
     _Atomic uint64_t next;
 } scope_ids;
 
+// What other workers have of the work of autograd and optim, in the scopes of an agent: tables that these rooms define and a
+// room above them fills.
+typedef struct scope_remote {
+    const struct remote_grads *grads;       // autograd/grads.h
+    const struct remote_part_class *optim;  // optim/remote_part.h
+} scope_remote;
+
 struct gw_scope {
     gw_scope *parent;
     list_node children;  // of type gw_scope, by |sibling|
@@ -39,8 +46,9 @@ struct gw_scope {
         tensor_bytes_max;  // of one new tensor; 0: none. For scopes that act on behalf of a peer
 
     // Inherited from the parent unless set here.
-    env *env;     // for the clock; NULL: the machine's
-    void *agent;  // rpc's
+    env *env;                    // for the clock; NULL: the machine's
+    void *agent;                 // the agent room's
+    const scope_remote *remote;  // NULL without an agent
     scope_ids *ids;
     generator *random;   // |own_random| or the parent's
     const char *worker;  // this worker's name, for traces; NULL without agent

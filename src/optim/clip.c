@@ -2,7 +2,7 @@
 #include "autograd/grads.h"
 #include "autograd/sum.h"
 #include "base/mem.h"
-#include "optim/upward.h"
+#include "optim/remote_part.h"
 #include "tensor/rows.h"
 
 #include <math.h>
@@ -90,18 +90,20 @@ void clip_scale(gw_scope *s, const gw_list *params, double by) {
     mem_free(rooms);
 }
 
-// |params| with what references to values of this worker stand for, in |w|, and without other references.
-static gw_list *those_here(gw_scope *w, gw_list *params, bool *out_far) {
+// |params| with what references to values of this worker stand for, in |w|, and without other references: if there are
+// any, |*out_remote| is what knows their owners.
+static gw_list *local_part(gw_scope *w, gw_list *params, const remote_part_class **out_remote) {
     int count = gw_list_count(params), here = 0;
     for (int i = 0; i < count; i++) here += gw_list_get(w, params, i).kind != GW_RREF;
     if (here == count) return params;
+    const remote_part_class *c = remote_parts_of(w);
     gw_list *list = gw_list_open(w);
     for (int i = 0; i < count && gw_ok(w); i++) {
         gw_value v = gw_list_get(w, params, i);
-        if (v.kind != GW_RREF || elsewhere_is_here(w, v.as.rref, &v))
+        if (v.kind != GW_RREF || c->is_here(w, v.as.rref, &v))
             gw_list_add_with(w, list, v);
         else
-            *out_far = true;
+            *out_remote = c;
     }
     return list;
 }
@@ -113,14 +115,14 @@ double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm) {
     else if (!(max_norm >= 0))
         scope_fail(s, GW_INVALID, "gw_clip_grad_norm: %g is no norm", max_norm);
     if (!gw_ok(s)) return 0;
-    bool far = false;
+    const remote_part_class *remote = NULL;
     gw_scope *w = gw_scope_open(s);
-    gw_list *here = those_here(w, params, &far);
+    gw_list *here = local_part(w, params, &remote);
     double sum = gw_ok(w) ? clip_squares(s, here) : 0;
-    if (far && gw_ok(w)) sum += elsewhere_squares(s, params);
+    if (remote && gw_ok(w)) sum += remote->squares(s, params);
     double total = sqrt(sum), by = max_norm / (total + 1e-6);
     bool scales = gw_ok(s) && gw_ok(w) && !(by >= 1);
-    if (scales && far) elsewhere_scale(s, params, by);
+    if (scales && remote) remote->scale(s, params, by);
     if (scales && gw_ok(s)) clip_scale(s, here, by);
     gw_scope_close_up(w);
     return gw_ok(s) ? total : 0;

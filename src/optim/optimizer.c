@@ -1,7 +1,7 @@
 #include "optim/optimizer.h"
 
 #include "base/mem.h"
-#include "optim/upward.h"
+#include "optim/remote_part.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static void free_parameter(parameter *p) {
 static void destroy(gw_handle *h) {
     gw_optimizer *o = (gw_optimizer *)h;
     optimizer_discard(o);
-    elsewhere_close(o->elsewhere);
+    if (o->remote) o->remote->class->close(o->remote);
     for (int i = 0; i < o->parameter_count; i++) free_parameter(&o->parameters[i]);
     mem_free(o->parameters);
     mem_free(o->groups);
@@ -37,7 +37,7 @@ static bool check_parameter(gw_scope *s, const gw_optimizer *o, int count, int n
         problem = "has a dtype other than f32 and f64";
     else if (!x->contiguous)
         problem = "is not contiguous";
-    else if (!x->requires_grad)
+    else if (!tensor_needs_grad(x))
         problem = "does not require a gradient";
     for (int k = 0; k < count && !problem; k++)
         if (o->parameters[k].x == x) problem = "is there twice";
@@ -81,10 +81,29 @@ bool optimizer_add_part(gw_scope *s, gw_optimizer *o, gw_list *params, const int
     return true;
 }
 
+const remote_part_class *remote_parts_of(gw_scope *s) {
+    if (s->remote) return s->remote->optim;
+    scope_fail(s, GW_WRONG_STATE, "this scope has no agent: gw_rpc_init makes one");
+    return NULL;
+}
+
+// Whether |v| is a reference to a parameter of another worker. One to a value of this worker becomes that value.
+static bool is_remote(gw_scope *s, gw_value *v) {
+    if (v->kind != GW_RREF) return false;
+    const remote_part_class *c = remote_parts_of(s);
+    return c && !c->is_here(s, v->as.rref, v);
+}
+
+static bool add_remote_group(gw_scope *s, gw_optimizer *o, const optimizer_group *g,
+                             const gw_value *refs, const int *numbers, int count) {
+    const remote_part_class *c = remote_parts_of(s);
+    return c && c->add_group(s, o, g, refs, numbers, count);
+}
+
 bool optimizer_add_group(gw_scope *s, gw_optimizer *o, gw_list *params,
                          const optimizer_group *options) {
     if (!gw_ok(s)) return false;
-    int more = params ? gw_list_count(params) : 0, count = o->parameter_count, far_count = 0;
+    int more = params ? gw_list_count(params) : 0, count = o->parameter_count, ref_count = 0;
     if (!more) scope_fail(s, GW_INVALID, "gw_%s: no parameters", o->rule->name);
     optimizer_group g = *options;
     rule_complete(o->rule, &g, o->group_count ? o->groups : NULL);
@@ -92,20 +111,20 @@ bool optimizer_add_group(gw_scope *s, gw_optimizer *o, gw_list *params,
     g.initial_lr = is_scheduled ? g.options.lr : NAN;
     if (!more || !rule_check(s, o->rule, &g) || !reserve(s, o, more)) return false;
 
-    gw_value *far = gw_alloc(s, (size_t)more * sizeof *far);
+    gw_value *refs = gw_alloc(s, (size_t)more * sizeof *refs);
     int *numbers = gw_alloc(s, (size_t)more * sizeof *numbers);
     for (int i = 0; i < more && gw_ok(s); i++) {
         gw_value v = gw_list_get(s, params, i);
         int number = o->number_count + i;
-        if (v.kind == GW_RREF && !elsewhere_is_here(s, v.as.rref, &v)) {
-            far[far_count] = v;
-            numbers[far_count++] = number;
+        if (is_remote(s, &v)) {
+            refs[ref_count] = v;
+            numbers[ref_count++] = number;
             continue;
         }
         if (!gw_ok(s) || !put_parameter(s, o, &count, number, v)) return false;
     }
     if (!gw_ok(s)) return false;
-    if ((far_count || o->elsewhere) && !elsewhere_add_group(s, o, &g, far, numbers, far_count))
+    if ((ref_count || o->remote) && !add_remote_group(s, o, &g, refs, numbers, ref_count))
         return false;
     o->number_count += more;
     finish_group(o, count, g);

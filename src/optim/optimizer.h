@@ -11,6 +11,7 @@
 #include <gradwire/optim.h>
 
 typedef struct optimizer_group optimizer_group;
+typedef struct remote_part remote_part;
 
 // ---- Rules --------------------------------------------------------------------------------------
 // One member of a rule's options.
@@ -68,7 +69,7 @@ struct optimizer_group {
 
 typedef struct parameter {
     gw_tensor *x;  // counted
-    int number;    // among all parameters of the optimizer, here and elsewhere
+    int number;    // among all parameters of the optimizer, the remote ones too
     int group;
     int64_t step_count;
     block *state[OPTIM_STATES_MAX];  // arrays like x; NULL before the first step, or unused
@@ -92,8 +93,8 @@ struct gw_optimizer {
     // state
     parameter *parameters;  // of this worker
     int parameter_count;
-    int number_count;             // of all parameters
-    struct elsewhere *elsewhere;  // NULL: all are here
+    int number_count;     // of all parameters
+    remote_part *remote;  // NULL: all are here
     int64_t step_count;
 };
 

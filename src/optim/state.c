@@ -1,7 +1,7 @@
 #include "optim/state.h"
 
 #include "base/mem.h"
-#include "optim/upward.h"
+#include "optim/remote_part.h"
 #include "tensor/ops/op.h"
 #include <gradwire/ops.h>
 
@@ -58,7 +58,7 @@ gw_map *gw_optimizer_state_dict(gw_scope *s, gw_optimizer *o) {
     gw_scope *work = gw_scope_open(s);
     state_write_groups(work, o, map);
     state_write_parameters(work, o, map);
-    if (o->elsewhere) elsewhere_write(work, o, map);
+    if (o->remote) o->remote->class->write(work, o, map);
     gw_scope_close_up(work);
     return map;
 }
@@ -175,8 +175,8 @@ void gw_optimizer_load_state_dict(gw_scope *s, gw_optimizer *o, gw_map *map) {
     if (!optimizer_check(s, o, "gw_optimizer_load_state_dict")) return;
     gw_scope *work = gw_scope_open(s);
     loaded l;
-    if (o->elsewhere)
-        elsewhere_load(work, o, map);
+    if (o->remote)
+        o->remote->class->load(work, o, map);
     else if (state_read(work, o, map, &l))
         state_take_over(o, &l);
     gw_scope_close_up(work);

@@ -1,7 +1,7 @@
 // A step: staged, then committed.
 #include "autograd/grads.h"
 #include "optim/row_update.h"
-#include "optim/upward.h"
+#include "optim/remote_part.h"
 
 #include <string.h>
 
@@ -215,8 +215,8 @@ bool optimizer_step(gw_scope *s, gw_optimizer *o) {
 
 void gw_optimizer_step(gw_scope *s, gw_optimizer *o) {
     if (!optimizer_check(s, o, "gw_optimizer_step")) return;
-    if (o->elsewhere)
-        elsewhere_step(s, o);
+    if (o->remote)
+        o->remote->class->step(s, o);
     else
         optimizer_step(s, o);
 }

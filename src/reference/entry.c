@@ -160,7 +160,7 @@ void entry_make_on_loop(entry *e, result *value, object *o) {
 enum { LOOKS_INTO_MAX = 8 };
 
 static bool has_parameters(gw_value v, int depth) {
-    if (v.kind == GW_TENSOR) return v.as.tensor->requires_grad && !v.as.tensor->node;
+    if (v.kind == GW_TENSOR) return tensor_is_leaf_with_grad(v.as.tensor);
     if (v.kind != GW_LIST && v.kind != GW_MAP) return false;
     const gw_list *items = v.kind == GW_LIST ? v.as.list : &v.as.map->values;
     if (depth == LOOKS_INTO_MAX) return true;

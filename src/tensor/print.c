@@ -208,7 +208,7 @@ static void put_suffixes(printer *p) {
         snprintf(text, sizeof text, "dtype=%s", gw_dtype_name((gw_dtype)x->dtype));
         put_suffix(p, text);
     }
-    if (x->requires_grad && !x->node) put_suffix(p, "requires_grad=True");
+    if (tensor_is_leaf_with_grad(x)) put_suffix(p, "requires_grad=True");
 }
 
 static void put_dense(printer *p) {

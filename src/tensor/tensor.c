@@ -11,7 +11,7 @@ _Static_assert((int)LIMIT_DIMS == (int)GW_DIMS_MAX, "one limit under two names")
 
 static void destroy(gw_handle *h) {
     gw_tensor *x = (gw_tensor *)h;
-    if (x->node || x->hooks) tensor_destroy_node(x);
+    if (x->node || x->hooks) x->tape->forget(x);
     storage_release(x->storage);
     handle_release(x->indices);
     handle_release(x->values);

@@ -53,26 +53,28 @@ struct gw_tensor {
     int64_t numel;
     uint8_t dtype, device, layout, dims;
     bool contiguous;
+    bool coalesced;  // of layout GW_ROWS: the indices ascend, each once
 
-    // autograd's: a leaf that wants a gradient has requires_grad and no node.
-    bool requires_grad;
-    uint16_t output;  // which output of |node|
+    // autograd's, of a tensor that needs a gradient: of an operator's result |node| and |output|, of a leaf |hooks|.
+    uint16_t output;          // which output of |node|
+    const struct tape *tape;  // NULL: it needs no gradient
     struct node *node;
     struct grad_hook *hooks;  // of a leaf
 
     // Of layout GW_ROWS, else NULL: counted, contiguous, pinned, storages of their own. Every index is a row.
     gw_tensor *indices, *values;
-    bool coalesced;  // the indices ascend, each once
 
     int64_t *strides;  // = sizes + dims
     int64_t sizes[];
 };
 
-extern gw_tensor tensor_poison;          // what failed operators return; a scalar 0, safe to read
-void tensor_destroy_node(gw_tensor *x);  // provided by autograd: gives back |node| and |hooks|
+extern gw_tensor tensor_poison;  // what failed operators return; a scalar 0, safe to read
 
 static inline bool tensor_needs_grad(const gw_tensor *x) {
-    return x->requires_grad || x->node;
+    return x->tape != NULL;
+}
+static inline bool tensor_is_leaf_with_grad(const gw_tensor *x) {
+    return x->tape && !x->node;
 }
 static inline bool tensor_is_rows(const gw_tensor *x) {
     return x->layout == GW_ROWS;
@@ -86,7 +88,7 @@ gw_tensor *tensor_new(gw_scope *s, gw_dtype dtype, int dims,
                       const int64_t *sizes);  // contiguous, not zeroed
 gw_tensor *tensor_view(gw_scope *s, const gw_tensor *base, int dims, const int64_t *sizes,
                        const int64_t *strides,
-                       int64_t offset);  // no node, no requires_grad
+                       int64_t offset);  // needs no gradient
 gw_tensor *tensor_over(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes,
                        block *b);                         // takes the count on b
 gw_tensor *tensor_like(gw_scope *s, const gw_tensor *x);  // shape and dtype only, no values

@@ -1,7 +1,6 @@
 // The initiator's side of a pass across workers.
 #include "distributed/autograd/distributed_pass.h"
 
-#include "autograd/upward.h"
 #include "base/failpoint.h"
 #include "base/mem.h"
 #include "base/mutation.h"
@@ -224,7 +223,7 @@ static void execute(distributed_pass *x, gw_tensor *const *roots, const part *pa
 
 static agent *agent_behind(const pass *p) {
     for (uint32_t i = 0; i < p->target_count; i++) {
-        const node *n = pass_far_node(p, i);
+        const node *n = pass_remote_node(p, i);
         if (n) return receive_of(n)->agent;
     }
     return NULL;
@@ -252,7 +251,7 @@ static void take_own_id(gw_scope *s) {
     if (c && c->serves && c->scope == s && c->caller_scope == s->id) s->id = 0;
 }
 
-void backward_across(pass *p, gw_tensor *const *roots, const part *parts, int count) {
+void distributed_pass_run_from(pass *p, gw_tensor *const *roots, const part *parts, int count) {
     gw_scope *s = p->scope;
     agent *a = agent_behind(p);
     if (!a || !check(s, a)) return;

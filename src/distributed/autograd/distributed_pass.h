@@ -107,6 +107,8 @@ enum {
 
 // ---- Running, without the loop lock (run.c). False: the pass has failed, and its scope with it. ----
 
+// What runs a pass that leads to other workers: see node_class.
+void distributed_pass_run_from(pass *p, gw_tensor *const *roots, const part *parts, int count);
 bool distributed_pass_plan(distributed_pass *x, gw_scope *s, gw_backward_options options);
 bool distributed_pass_fail_memory(gw_scope *s);                      // false
 bool distributed_pass_run(distributed_pass *x, list_node *arrived);  // takes what has come

@@ -3,7 +3,6 @@
 
 #include "autograd/grads.h"
 #include "autograd/sum.h"
-#include "autograd/upward.h"
 #include "base/mem.h"
 #include "base/value.h"
 #include "distributed/autograd/gradients.h"
@@ -28,7 +27,7 @@ static bool has_passes(const agent *a) {
     return any;
 }
 
-void grads_import(gw_scope *s) {
+static void import(gw_scope *s) {
     const context *c = call_of(s);
     if (!c || !has_passes(c->agent)) return;
     gw_scope *work = gw_scope_open(s);
@@ -37,6 +36,8 @@ void grads_import(gw_scope *s) {
     for (int i = 0; gw_ok(work) && kept_copy(work, kept_of(c), i, &p); i++) kept_add(s, work, &p);
     gw_scope_close_up(work);
 }
+
+const remote_grads gradients_remote = { import };
 
 void gradients_keep(gw_scope *s) {
     const context *c = call_of(s);

@@ -2,10 +2,13 @@
 #ifndef DISTRIBUTED_AUTOGRAD_GRADIENTS_H
 #define DISTRIBUTED_AUTOGRAD_GRADIENTS_H
 
+#include "autograd/grads.h"
 #include "call/registry.h"
-#include <gradwire/autograd.h>
 
-// What gw_grad gives in |s|, the scope of a body, comes from there by itself. This puts the gradients that |s| has now,
+// gw_grad in the scope of a body finds them through this table.
+extern const remote_grads gradients_remote;
+
+// Puts the gradients that |s|, the scope of a body, has now,
 // changed by gw_clip_grad_norm or grads_replace, back in their place, for the caller's next calls.
 void gradients_keep(gw_scope *s);
 

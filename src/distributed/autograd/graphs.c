@@ -2,7 +2,11 @@
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
+#include "distributed/autograd/gradients.h"
+#include "distributed/optim/optimizer.h"
 #include "distributed/optim/optimizers.h"
+
+static const scope_remote remote = { .grads = &gradients_remote, .optim = &owners_class };
 
 gw_status graphs_open(agent *a, gw_error *error) {
     graphs *gs = mem_calloc(sizeof *gs);
@@ -17,6 +21,7 @@ gw_status graphs_open(agent *a, gw_error *error) {
         return error_set(error, GW_NO_MEMORY, "no memory for graphs");
     }
     a->graphs = gs;
+    a->remote = &remote;
     return GW_OK;
 }
 

@@ -7,7 +7,7 @@
 // What the pass reaches, as far as it is known here; and in |open| those of it of which more is to be asked.
 static bool find_marks(const pass *p, marks *known, marks *open) {
     for (uint32_t i = 0; i < p->target_count; i++) {
-        const node *n = pass_far_node(p, i);
+        const node *n = pass_remote_node(p, i);
         const receive *r = n ? receive_of(n) : NULL;
         for (uint32_t k = 0; r && k < r->slot_count; k++) {
             if (!pass_reaches(p, i, k)) continue;

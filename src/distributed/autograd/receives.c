@@ -141,7 +141,7 @@ static void destroy(node *n) {
     end_receive(receive_behind(n));
 }
 
-static const node_class receive_class = { .is_far = true,
+static const node_class receive_class = { .run_distributed = distributed_pass_run_from,
                                           .takes_rows = true,
                                           .name = name,
                                           .run = run,
@@ -241,7 +241,6 @@ gw_status graph_link(gw_handle *received, uint32_t slot, gw_tensor *x, gw_error 
     if (slot >= r->slot_count)
         return error_set(error, GW_PROTOCOL, "graph: slot %u of %u", slot, r->slot_count);
     if (!x) return GW_OK;
-    x->node = node_retain(&r->node);
-    x->output = (uint16_t)slot;
+    node_make(&r->node, (uint16_t)slot, x);
     return GW_OK;
 }

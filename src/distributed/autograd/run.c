@@ -273,7 +273,7 @@ bool distributed_pass_finish(distributed_pass *x) {
 // The senders let go of what the pass has been through, too.
 static void settle_receives(const pass *p) {
     for (uint32_t i = 0; i < p->target_count; i++) {
-        const node *n = pass_far_node(p, i);
+        const node *n = pass_remote_node(p, i);
         if (n && p->targets[i].runs) receive_of(n)->settled = true;
     }
 }

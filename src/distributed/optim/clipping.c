@@ -24,7 +24,7 @@ static far_owner *far_owners(gw_scope *w, const gw_list *params, int *out_count)
     return owners;
 }
 
-double elsewhere_squares(gw_scope *s, const gw_list *params) {
+double owners_squares(gw_scope *s, const gw_list *params) {
     gw_scope *w = calls_open(s);
     int count;
     double sum = 0;
@@ -40,7 +40,7 @@ double elsewhere_squares(gw_scope *s, const gw_list *params) {
     return sum;
 }
 
-void elsewhere_scale(gw_scope *s, const gw_list *params, double by) {
+void owners_scale(gw_scope *s, const gw_list *params, double by) {
     gw_scope *w = calls_open(s);
     int count;
     far_owner *owners = far_owners(w, params, &count);

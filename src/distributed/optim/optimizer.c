@@ -22,19 +22,23 @@ bool calls_may_wait(gw_scope *s, const char *what) {
     return false;
 }
 
-bool elsewhere_is_here(gw_scope *s, gw_rref *r, gw_value *out) {
+static bool is_here(gw_scope *s, gw_rref *r, gw_value *out) {
     if (!gw_ok(s) || !gw_rref_is_owner(r)) return false;
     *out = gw_rref_local_value(s, r);
     return true;
 }
 
-void elsewhere_close(elsewhere *e) {
+static void free_owners(owners *e) {
     if (!e) return;
-    for (int i = 0; i < e->owner_count; i++) handle_release(e->owners[i].object);
-    mem_free(e->owners);
+    for (int i = 0; i < e->count; i++) handle_release(e->items[i].object);
+    mem_free(e->items);
     mem_free(e->owner_of);
     mem_free(e->told);
     mem_free(e);
+}
+
+static void close_part(remote_part *part) {
+    free_owners((owners *)part);
 }
 
 // ---- Options ------------------------------------------------------------------------------------
@@ -84,10 +88,10 @@ static void send_request(gw_scope *w, const gw_optimizer *o, uint64_t id, const 
 }
 
 // One request for each owner: those that have an object, and the others among |refs|. Returns how many.
-static int plan_requests(gw_scope *w, const elsewhere *e, const gw_value *refs, const int *numbers,
+static int plan_requests(gw_scope *w, const owners *e, const gw_value *refs, const int *numbers,
                          int count, request *out) {
-    int request_count = e ? e->owner_count : 0;
-    for (int i = 0; i < request_count; i++) out[i] = (request){ .owner = e->owners[i] };
+    int request_count = e ? e->count : 0;
+    for (int i = 0; i < request_count; i++) out[i] = (request){ .owner = e->items[i] };
     for (int i = 0; i < count; i++) {
         int rank = reference_owner(refs[i].as.rref), k = 0;
         while (k < request_count && out[k].owner.rank != rank) k++;
@@ -108,32 +112,33 @@ static int plan_requests(gw_scope *w, const elsewhere *e, const gw_value *refs, 
 // Takes over what has been made. Everything that needs memory comes first.
 static bool take_over(gw_scope *w, gw_optimizer *o, uint64_t id, const request *requests,
                       int request_count, const int *numbers, const gw_value *refs, int count) {
-    elsewhere *e = o->elsewhere ? o->elsewhere : mem_calloc(sizeof *e);
+    owners *e = owners_of(o) ? owners_of(o) : mem_calloc(sizeof *e);
     int last = count ? numbers[count - 1] + 1 : e ? e->number_count : 0;
-    void *owners = NULL, *owner_of = NULL;
-    if (e) owners = mem_realloc(e->owners, (size_t)request_count * sizeof(owner));
-    if (owners) e->owners = owners;
-    if (owners) owner_of = mem_realloc(e->owner_of, ((size_t)last + 1) * sizeof(int));
+    void *items = NULL, *owner_of = NULL;
+    if (e) items = mem_realloc(e->items, (size_t)request_count * sizeof(owner));
+    if (items) e->items = items;
+    if (items) owner_of = mem_realloc(e->owner_of, ((size_t)last + 1) * sizeof(int));
     if (owner_of) e->owner_of = owner_of;
     if (!owner_of) {
-        if (e != o->elsewhere) elsewhere_close(e);
+        if (e != owners_of(o)) free_owners(e);
         scope_fail(w, GW_NO_MEMORY, "no memory");
         return false;
     }
     while (e->number_count < last) e->owner_of[e->number_count++] = -1;
     for (int k = 0; k < request_count; k++) {
-        e->owners[k] = requests[k].owner;
-        if (requests[k].is_new) handle_retain(e->owners[k].object);
+        e->items[k] = requests[k].owner;
+        if (requests[k].is_new) handle_retain(e->items[k].object);
     }
-    e->owner_count = request_count;
+    e->count = request_count;
     for (int i = 0; i < count; i++) {
         int k = 0;
-        while (e->owners[k].rank != reference_owner(refs[i].as.rref)) k++;
+        while (e->items[k].rank != reference_owner(refs[i].as.rref)) k++;
         e->owner_of[numbers[i]] = k;
     }
     e->told_count = 0;
     e->id = id;
-    o->elsewhere = e;
+    e->part.class = &owners_class;
+    o->remote = &e->part;
     return true;
 }
 
@@ -167,17 +172,17 @@ static uint64_t new_id(gw_scope *s) {
     return id;
 }
 
-bool elsewhere_add_group(gw_scope *s, gw_optimizer *o, const optimizer_group *g,
-                         const gw_value *refs, const int *numbers, int count) {
+static bool add_group(gw_scope *s, gw_optimizer *o, const optimizer_group *g, const gw_value *refs,
+                      const int *numbers, int count) {
     char what[32];
     snprintf(what, sizeof what, "gw_%s", o->rule->name);
     if (!calls_may_wait(s, what)) return false;
     gw_scope *w = calls_open(s);
-    uint64_t id = o->elsewhere ? o->elsewhere->id : new_id(w);
-    int room = count + (o->elsewhere ? o->elsewhere->owner_count : 0);
+    uint64_t id = owners_of(o) ? owners_of(o)->id : new_id(w);
+    int room = count + (owners_of(o) ? owners_of(o)->count : 0);
     request *requests = gw_alloc(w, (size_t)room * sizeof *requests);
     int request_count =
-        requests ? plan_requests(w, o->elsewhere, refs, numbers, count, requests) : 0;
+        requests ? plan_requests(w, owners_of(o), refs, numbers, count, requests) : 0;
     for (int k = 0; k < request_count && gw_ok(w); k++) send_request(w, o, id, g, &requests[k]);
     wait_for_replies(w, requests, request_count);
     bool ok = gw_ok(w) && take_over(w, o, id, requests, request_count, numbers, refs, count);
@@ -185,3 +190,14 @@ bool elsewhere_add_group(gw_scope *s, gw_optimizer *o, const optimizer_group *g,
     gw_scope_close_up(w);  // hands its error to |s|
     return ok;
 }
+
+const remote_part_class owners_class = {
+    .is_here = is_here,
+    .add_group = add_group,
+    .close = close_part,
+    .step = owners_step,
+    .write = owners_write,
+    .load = owners_load,
+    .squares = owners_squares,
+    .scale = owners_scale,
+};

@@ -6,7 +6,7 @@
 #ifndef DISTRIBUTED_OPTIM_OPTIMIZER_H
 #define DISTRIBUTED_OPTIM_OPTIMIZER_H
 
-#include "optim/upward.h"
+#include "optim/remote_part.h"
 #include "agent/context.h"
 #include "agent/upward.h"
 #include <gradwire/ref.h>
@@ -16,16 +16,23 @@ typedef struct owner {
     int rank;
 } owner;
 
-struct elsewhere {
+// The remote part of an optimizer.
+typedef struct owners {
+    remote_part part;
     uint64_t id;  // of the optimizer, in the job
-    owner *owners;
-    int owner_count;
+    owner *items;
+    int count;
     int *owner_of;  // by a parameter's number; -1: it is here
     int number_count;
     uint64_t ticket;  // of the last step that was tried
     double *told;     // the options that all owners have
     int told_count;   // 0: not known
-};
+} owners;
+
+// The remote part of |o|; NULL if it has none.
+static inline owners *owners_of(const gw_optimizer *o) {
+    return (owners *)o->remote;
+}
 
 // A scope for calls that are made as if in |s|: it has the gradients' id. Its errors are its own until it is merged.
 gw_scope *calls_open(gw_scope *s);
@@ -36,6 +43,14 @@ bool calls_may_wait(gw_scope *s, const char *what);
 // The options of all groups, in the order of the rule's table.
 int options_count(const gw_optimizer *o);
 void options_write(const gw_optimizer *o, double *out);
+
+// What stands in the table of remote parts.
+void owners_step(gw_scope *s, gw_optimizer *o);
+void owners_write(gw_scope *s, const gw_optimizer *o, gw_map *map);
+void owners_load(gw_scope *s, gw_optimizer *o, gw_map *map);
+double owners_squares(gw_scope *s, const gw_list *params);
+void owners_scale(gw_scope *s, const gw_list *params, double by);
+extern const remote_part_class owners_class;
 
 extern const function optimizer_functions[], clipping_functions[];
 

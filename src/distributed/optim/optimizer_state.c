@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-void elsewhere_write(gw_scope *s, const gw_optimizer *o, gw_map *map) {
-    const elsewhere *e = o->elsewhere;
+void owners_write(gw_scope *s, const gw_optimizer *o, gw_map *map) {
+    const owners *e = owners_of(o);
     if (!calls_may_wait(s, "gw_optimizer_state_dict")) return;
-    gw_future **fs = gw_alloc(s, (size_t)e->owner_count * sizeof(gw_future *));
-    for (int i = 0; i < e->owner_count && gw_ok(s); i++)
-        fs[i] = gw_rpc_async(s, e->owners[i].object, "state");
-    for (int i = 0; i < e->owner_count && gw_ok(s); i++) {
+    gw_future **fs = gw_alloc(s, (size_t)e->count * sizeof(gw_future *));
+    for (int i = 0; i < e->count && gw_ok(s); i++)
+        fs[i] = gw_rpc_async(s, e->items[i].object, "state");
+    for (int i = 0; i < e->count && gw_ok(s); i++) {
         const gw_map *part = gw_map_of(s, gw_wait(s, fs[i]));
         for (int k = 0; k < gw_map_count(part) && gw_ok(s); k++)
             gw_map_put_with(s, map, gw_map_key(s, part, k), part->values.items[k]);
@@ -20,14 +20,14 @@ void elsewhere_write(gw_scope *s, const gw_optimizer *o, gw_map *map) {
 }
 
 // Whose |key| is: -1: this worker's, also if it is nobody's; -2: everybody's.
-static int owner_of_key(const elsewhere *e, const char *key) {
+static int owner_of_key(const owners *e, const char *key) {
     char *end;
     if (*key < '0' || *key > '9') return -2;
     long number = strtol(key, &end, 10);
     return *end == '.' && number < e->number_count ? e->owner_of[number] : -1;
 }
 
-static gw_map *part_of(gw_scope *s, const elsewhere *e, const gw_map *map, int owner) {
+static gw_map *part_of(gw_scope *s, const owners *e, const gw_map *map, int owner) {
     gw_map *part = gw_map_open(s);
     for (int i = 0; map && i < gw_map_count(map) && gw_ok(s); i++) {
         const char *key = gw_map_key(s, map, i);
@@ -37,22 +37,22 @@ static gw_map *part_of(gw_scope *s, const elsewhere *e, const gw_map *map, int o
     return part;
 }
 
-void elsewhere_load(gw_scope *s, gw_optimizer *o, gw_map *map) {
-    elsewhere *e = o->elsewhere;
+void owners_load(gw_scope *s, gw_optimizer *o, gw_map *map) {
+    owners *e = owners_of(o);
     loaded l;
     if (!calls_may_wait(s, "gw_optimizer_load_state_dict") ||
         !state_read(s, o, map ? part_of(s, e, map, -1) : NULL, &l))
         return;
-    gw_future **fs = gw_alloc(s, (size_t)e->owner_count * sizeof(gw_future *));
-    for (int i = 0; i < e->owner_count && gw_ok(s); i++)
-        fs[i] = gw_rpc_async(s, e->owners[i].object, "check", part_of(s, e, map, i));
-    if (gw_ok(s)) gw_wait_all(s, fs, e->owner_count);
+    gw_future **fs = gw_alloc(s, (size_t)e->count * sizeof(gw_future *));
+    for (int i = 0; i < e->count && gw_ok(s); i++)
+        fs[i] = gw_rpc_async(s, e->items[i].object, "check", part_of(s, e, map, i));
+    if (gw_ok(s)) gw_wait_all(s, fs, e->count);
     if (!gw_ok(s)) {
         state_forget(&l);
         return;
     }
     e->told_count = 0;
-    for (int i = 0; i < e->owner_count; i++) fs[i] = gw_rpc_async(s, e->owners[i].object, "load");
+    for (int i = 0; i < e->count; i++) fs[i] = gw_rpc_async(s, e->items[i].object, "load");
     state_take_over(o, &l);
-    gw_wait_all(s, fs, e->owner_count);
+    gw_wait_all(s, fs, e->count);
 }

@@ -14,7 +14,7 @@ enum { TRIES_MAX = 50 };
 // ---- Calls --------------------------------------------------------------------------------------
 // The owners' ranks and the options, as an argument; none if every owner has them.
 static gw_value new_options(gw_scope *w, const gw_optimizer *o) {
-    elsewhere *e = o->elsewhere;
+    owners *e = owners_of(o);
     int count = options_count(o);
     double *now = gw_alloc(w, (size_t)count * sizeof *now);
     if (!now) return gw_none();
@@ -32,7 +32,7 @@ static gw_value new_options(gw_scope *w, const gw_optimizer *o) {
     gw_list *list = gw_list_open(w);
     for (int i = 0; i < count; i++) gw_list_add(w, list, now[i]);
     gw_list *ranks = gw_list_open(w), *both = gw_list_open(w);
-    for (int i = 0; i < e->owner_count; i++) gw_list_add(w, ranks, e->owners[i].rank);
+    for (int i = 0; i < e->count; i++) gw_list_add(w, ranks, e->items[i].rank);
     gw_list_add(w, both, ranks);
     gw_list_add(w, both, list);
     return gw_value_of(both);
@@ -40,7 +40,7 @@ static gw_value new_options(gw_scope *w, const gw_optimizer *o) {
 
 static gw_future *call(gw_scope *w, const gw_optimizer *o, const owner *at, const char *method,
                        gw_value options) {
-    return gw_rpc_async(w, at->object, method, o->elsewhere->ticket, options);
+    return gw_rpc_async(w, at->object, method, owners_of(o)->ticket, options);
 }
 
 // Waits for all, whatever comes: whether every one is well. The first error fails |w|, where it is left alone otherwise.
@@ -75,8 +75,8 @@ static bool is_known_to_be_nowhere(gw_scope *s, const owner *at, const gw_error 
 }
 
 static void step_one(gw_scope *s, gw_scope *w, gw_optimizer *o) {
-    elsewhere *e = o->elsewhere;
-    const owner *at = &e->owners[0];
+    owners *e = owners_of(o);
+    const owner *at = &e->items[0];
     gw_value options = new_options(w, o);
     if (!optimizer_prepare(s, o)) return;
     gw_future *f = call(w, o, at, "step", options);
@@ -100,10 +100,10 @@ static void step_one(gw_scope *s, gw_scope *w, gw_optimizer *o) {
 }
 
 // ---- With several: all compute beside, then all commit ------------------------------------------
-static void abort_all(gw_scope *s, const elsewhere *e) {
+static void abort_all(gw_scope *s, const owners *e) {
     gw_scope *u = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
-    for (int i = 0; i < e->owner_count; i++) {
-        gw_rpc_notify(u, e->owners[i].object, "abort", e->ticket);
+    for (int i = 0; i < e->count; i++) {
+        gw_rpc_notify(u, e->items[i].object, "abort", e->ticket);
         gw_scope_clear(u);  // who is gone needs no telling
     }
     gw_error ignored = gw_scope_close(u);
@@ -149,12 +149,12 @@ static void say_others(sentence *to, int64_t steps) {
 
 // Commits are sent and waited for whatever deadline there is: from here on there is no way back.
 static void commit_all(gw_scope *s, gw_optimizer *o, gw_future **fs) {
-    elsewhere *e = o->elsewhere;
+    owners *e = owners_of(o);
     gw_scope *u = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
     gw_no_grad(u);
-    for (int i = 0; i < e->owner_count; i++) {
+    for (int i = 0; i < e->count; i++) {
         fs[i] = gw_rpc_async_with(u, (gw_call_options){ .timeout_ms = GW_NO_TIMEOUT },
-                                  e->owners[i].object, "commit", e->ticket);
+                                  e->items[i].object, "commit", e->ticket);
         gw_scope_clear(u);  // the others are told all the same
     }
     optimizer_commit(o);
@@ -162,13 +162,13 @@ static void commit_all(gw_scope *s, gw_optimizer *o, gw_future **fs) {
     gw_error why = { .status = GW_OK };
     sentence missing = { .size = 0 };
     say(&missing, "gw_optimizer_step: ");
-    for (int i = 0; i < e->owner_count; i++) {
+    for (int i = 0; i < e->count; i++) {
         gw_scope *t = gw_scope_open(s);
         t->deadline_ns = ENV_NEVER;
         gw_wait(t, fs[i]);
         gw_error error = gw_scope_close(t);
         if (!error.status) continue;
-        say_missing(s, &missing, &e->owners[i], o->step_count);
+        say_missing(s, &missing, &e->items[i], o->step_count);
         if (!why.status) why = error;
     }
     gw_error ignored = gw_scope_close(u);
@@ -179,13 +179,13 @@ static void commit_all(gw_scope *s, gw_optimizer *o, gw_future **fs) {
 }
 
 static void step_all(gw_scope *s, gw_scope *w, gw_optimizer *o) {
-    elsewhere *e = o->elsewhere;
-    gw_future **fs = gw_alloc(w, (size_t)e->owner_count * sizeof(gw_future *));
+    owners *e = owners_of(o);
+    gw_future **fs = gw_alloc(w, (size_t)e->count * sizeof(gw_future *));
     gw_value options = new_options(w, o);
     if (!gw_ok(w) || !optimizer_prepare(s, o)) return;
-    for (int i = 0; i < e->owner_count; i++) fs[i] = call(w, o, &e->owners[i], "stage", options);
+    for (int i = 0; i < e->count; i++) fs[i] = call(w, o, &e->items[i], "stage", options);
     optimizer_compute(o);
-    if (!wait_for_all(w, fs, e->owner_count)) {
+    if (!wait_for_all(w, fs, e->count)) {
         optimizer_discard(o);
         abort_all(s, e);
         fail_behind(s, gw_scope_error(w), "gw_optimizer_step: nothing has changed");
@@ -198,13 +198,13 @@ static void step_all(gw_scope *s, gw_scope *w, gw_optimizer *o) {
 
 // ---- Without staging ----------------------------------------------------------------------------
 static void step_each(gw_scope *s, gw_scope *w, gw_optimizer *o) {
-    elsewhere *e = o->elsewhere;
-    gw_future **fs = gw_alloc(w, (size_t)e->owner_count * sizeof(gw_future *));
+    owners *e = owners_of(o);
+    gw_future **fs = gw_alloc(w, (size_t)e->count * sizeof(gw_future *));
     gw_value options = new_options(w, o);
-    for (int i = 0; i < e->owner_count && gw_ok(w); i++)
-        fs[i] = call(w, o, &e->owners[i], "step", options);
+    for (int i = 0; i < e->count && gw_ok(w); i++)
+        fs[i] = call(w, o, &e->items[i], "step", options);
     if (!gw_ok(w) || !optimizer_step(s, o)) return;
-    if (wait_for_all(w, fs, e->owner_count))
+    if (wait_for_all(w, fs, e->count))
         e->told_count = options_count(o);
     else
         fail_behind(s, gw_scope_error(w), "gw_optimizer_step: of several steps at once");
@@ -212,10 +212,10 @@ static void step_each(gw_scope *s, gw_scope *w, gw_optimizer *o) {
 
 static void try_step(gw_scope *s, gw_optimizer *o) {
     gw_scope *w = calls_open(s);
-    o->elsewhere->ticket++;
+    owners_of(o)->ticket++;
     if (o->groups[0].concurrent)
         step_each(s, w, o);
-    else if (o->elsewhere->owner_count == 1)
+    else if (owners_of(o)->count == 1)
         step_one(s, w, o);
     else
         step_all(s, w, o);
@@ -232,7 +232,7 @@ static void pause(gw_scope *s, int try) {
     (void)ignored;
 }
 
-void elsewhere_step(gw_scope *s, gw_optimizer *o) {
+void owners_step(gw_scope *s, gw_optimizer *o) {
     if (!calls_may_wait(s, "gw_optimizer_step")) return;
     for (int try = 0;; try++) {
         try_step(s, o);

@@ -222,23 +222,26 @@ int arg_tensors(const gw_value *args, int i, gw_tensor **out, int max) {
 }
 
 // ---- Running ------------------------------------------------------------------------------------------------------
-static bool needs_grad(gw_value v) {
-    if (v.kind == GW_TENSOR) return tensor_needs_grad(v.as.tensor);
-    if (v.kind != GW_LIST) return false;
-    for (int i = 0; i < v.as.list->count; i++)
-        if (needs_grad(v.as.list->items[i])) return true;
-    return false;
+static const tape *tape_of_value(gw_value v) {
+    const tape *t = NULL;
+    if (v.kind == GW_TENSOR) return v.as.tensor->tape;
+    if (v.kind != GW_LIST) return NULL;
+    for (int i = 0; i < v.as.list->count && !t; i++) t = tape_of_value(v.as.list->items[i]);
+    return t;
 }
 
-static bool wants_grad(const op_call *c) {
-    if (!c->op->grad || !c->scope->grad_enabled) return false;
-    for (int i = 0; i < c->arg_count; i++)
-        if (needs_grad(c->args[i])) return true;
-    return false;
+// The tape of the first argument that needs a gradient, if one shall flow.
+static const tape *tape_of(const op_call *c) {
+    const tape *t = NULL;
+    if (!c->op->grad || !c->scope->grad_enabled) return NULL;
+    for (int i = 0; i < c->arg_count && !t; i++) t = tape_of_value(c->args[i]);
+    return t;
 }
 
-static bool is_recorded(const op_call *c) {
-    return dtype_is_float((gw_dtype)c->outputs[0]->dtype) && wants_grad(c);
+static void record(op_call *c) {
+    if (!dtype_is_float((gw_dtype)c->outputs[0]->dtype)) return;
+    const tape *t = tape_of(c);
+    if (t) t->record(c);
 }
 
 static gw_tensor *poison(gw_tensor **others) {
@@ -247,7 +250,7 @@ static gw_tensor *poison(gw_tensor **others) {
 }
 
 static bool make_from_rows(op_call *c) {
-    if (wants_grad(c))
+    if (tape_of(c))
         op_fail(c, GW_INVALID, "no gradient flows through a tensor that is sparse by rows");
     else
         c->op->rows(c);
@@ -260,7 +263,7 @@ static bool make_outputs(op_call *c) {
     if (c->scope->error) return false;
     if (c->op->compute) c->op->compute(c);
     if (c->scope->error) return false;
-    if (is_recorded(c)) tape_record(c);
+    record(c);
     return !c->scope->error;
 }
 

@@ -3,7 +3,7 @@
 //
 // Running a row: op_run checks that the scope is fine and the arguments fit |params|, calls |infer| (which checks shapes
 // and dtypes and makes the outputs), then |compute| (which fills them; NULL for views), then hands the call to
-// tape_record if any tensor argument needs a gradient.
+// the tape of the tensor arguments if one of them needs a gradient.
 #ifndef TENSOR_OPS_OP_H
 #define TENSOR_OPS_OP_H
 
@@ -162,7 +162,12 @@ static inline gw_value value_of_ints(gw_shape shape) {
     return gw_value_of_bytes(shape.sizes, (size_t)shape.count * sizeof(int64_t));
 }
 
-// Provided by autograd: links c->outputs to a new node of the graph. Fails c->scope without memory.
-void tape_record(op_call *c);
+// What records operators for backward. Every tensor that needs a gradient has a pointer to it, which the room above gave it;
+// so operators on tensors that need none know of no tape.
+typedef struct tape {
+    void (*record)(
+        op_call *c);  // links c->outputs to a new node of the graph; fails c->scope without memory
+    void (*forget)(gw_tensor *x);  // gives back |node| and |hooks|
+} tape;
 
 #endif

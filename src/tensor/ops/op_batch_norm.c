@@ -199,7 +199,7 @@ static gw_tensor *followed(gw_scope *s, gw_tensor *running, gw_tensor *value, do
 // Moves the running statistics towards |stats|, those of |n| numbers.
 static void follow(gw_scope *s, gw_batch_norm_options options, gw_tensor *stats, double n) {
     gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    t->grad_enabled = false;
     double momentum = options.momentum == 0  ? DEFAULT_MOMENTUM
                       : options.momentum < 0 ? 0
                                              : options.momentum;
