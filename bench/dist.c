@@ -21,7 +21,7 @@ static void fwd_bwd(gw_scope *root, samples *out) {
 // The step alone, of SGD over one parameter that lives on the other worker.
 static void optim_step(gw_scope *root, samples *out) {
     gw_module *far = gw_module_remote(root, "w1", "gw.nn.linear", 3, 3);
-    gw_optimizer *opt = gw_sgd(root, gw_parameters(root, far), (gw_sgd_options){ .lr = 0.01 });
+    gw_optimizer *opt = gw_sgd(root, gw_parameters(root, far), .lr = 0.01);
     gw_tensor *x = gw_rand(root, GW_F32, 3, 3);
     for (int i = 0; i < 3000 + WARM && gw_ok(root); i++) {
         gw_scope *s = gw_scope_open(root);
@@ -61,8 +61,7 @@ static void rnn(gw_scope *root, samples *out, rnn_size n, int steps, int warm) {
     gw_module *head = gw_module_remote(root, "w1", "bench_head", n.hidden, n.words);
     gw_nn_recurrent_options options = { .layers = (int)n.layers, .dropout = 0.5 };
     gw_module *lstm = gw_nn_lstm_with(root, n.embedded, n.hidden, options);
-    gw_optimizer *opt =
-        gw_sgd(root, gw_parameters(root, table, lstm, head), (gw_sgd_options){ .lr = 0.05 });
+    gw_optimizer *opt = gw_sgd(root, gw_parameters(root, table, lstm, head), .lr = 0.05);
     gw_tensor *h = gw_zeros(root, GW_F32, n.layers, n.batch, n.hidden), *c = h;
     for (int i = 0; i < steps + warm && gw_ok(root); i++) {
         gw_scope *s = gw_scope_open(root);

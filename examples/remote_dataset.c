@@ -82,7 +82,7 @@ static void learn(gw_scope *root) {
 
     gw_seed(root, 1);
     gw_module *model = gw_nn_linear(root, FEATURES, 1);
-    gw_optimizer *opt = gw_sgd(root, gw_parameters(root, model), (gw_sgd_options){ .lr = 0.03 });
+    gw_optimizer *opt = gw_sgd(root, gw_parameters(root, model), .lr = 0.03);
     int steps = EPOCHS * ROWS / BATCH;
     printf("before: mean squared error %.4f\n", evaluate(root, data, model));
     gw_future *next = NULL;

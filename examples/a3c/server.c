@@ -20,8 +20,7 @@ void server_begin(server *self, const options *o, curve *progress) {
     self->o = o;
     self->progress = progress;
     self->policy = policy_open(self->own, &o->task);
-    self->optimizer = gw_adam(self->own, gw_parameters(self->own, self->policy),
-                              (gw_adam_options){ .lr = o->task.lr });
+    self->optimizer = gw_adam(self->own, gw_parameters(self->own, self->policy), .lr = o->task.lr);
 }
 
 double server_score(const server *self) {

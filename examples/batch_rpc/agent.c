@@ -35,8 +35,7 @@ static void agent_open(gw_scope *own, agent *self, const gw_args *a) {
     self->steps = gw_arg_int(own, a, 1);
     self->policy = gw_nn_sequential(own, gw_nn_linear(own, 4, 128), gw_nn_relu(own),
                                     gw_nn_linear(own, 128, 2), gw_nn_softmax(own, 1));
-    self->optimizer = gw_adam(own, gw_parameters(own, self->policy),
-                              (gw_adam_options){ .lr = gw_arg_float(own, a, 0) });
+    self->optimizer = gw_adam(own, gw_parameters(own, self->policy), .lr = gw_arg_float(own, a, 0));
     self->states = gw_alloc(own, (size_t)n * sizeof(float[4]));
     self->log_probs = gw_alloc(own, (size_t)(n * self->steps) * sizeof(gw_tensor *));
     self->observers = gw_alloc(own, (size_t)n * sizeof(gw_rref *));

@@ -30,7 +30,7 @@ static void server_open(gw_scope *own, parameter_server *self, const gw_args *a)
     self->model = digits_model(own, WIDTH);
     // A step along the mean of some gradients is one along their sum, with a rate that is as much smaller.
     double lr = gw_arg_float(own, a, 1) / (double)self->update_size;
-    self->optimizer = gw_sgd(own, gw_parameters(own, self->model), (gw_sgd_options){ .lr = lr });
+    self->optimizer = gw_sgd(own, gw_parameters(own, self->model), .lr = lr);
     begin_update(self);
 }
 

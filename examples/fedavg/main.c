@@ -81,7 +81,7 @@ typedef struct costs {
 static double train_centrally(gw_scope *root, const options *o, int64_t width, digits_split d) {
     gw_scope *s = gw_scope_open(root);
     gw_module *model = digits_model(s, width);
-    gw_optimizer *opt = gw_sgd(s, gw_parameters(s, model), (gw_sgd_options){ .lr = 0.2 });
+    gw_optimizer *opt = gw_sgd(s, gw_parameters(s, model), .lr = 0.2);
     int64_t epochs = strcmp(o->method, "avg") == 0 ? o->rounds * o->epochs : 80;
     for (int64_t epoch = 0; epoch < epochs && gw_ok(s); epoch++)
         digits_train_epoch(s, model, opt, d.train, (int)o->batch);

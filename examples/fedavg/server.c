@@ -14,8 +14,7 @@ static void server_open(gw_scope *own, server *self, const gw_args *a) {
     self->own = own;
     self->width = gw_arg_int(own, a, 0);
     self->model = digits_model(own, self->width);
-    self->optimizer = gw_sgd(own, gw_parameters(own, self->model),
-                             (gw_sgd_options){ .lr = gw_arg_float(own, a, 1) });
+    self->optimizer = gw_sgd(own, gw_parameters(own, self->model), .lr = gw_arg_float(own, a, 1));
 }
 
 // ---- Who is there -------------------------------------------------------------------------------------------------

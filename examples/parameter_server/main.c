@@ -48,9 +48,8 @@ GW_CLASS(server, server_open, server_close)  // lr, momentum, interval
 static void server_open(gw_scope *own, server *self, const gw_args *a) {
     self->own = own;
     self->model = digits_model(own, WIDTH);
-    self->optimizer = gw_sgd(
-        own, gw_parameters(own, self->model),
-        (gw_sgd_options){ .lr = gw_arg_float(own, a, 0), .momentum = gw_arg_float(own, a, 1) });
+    self->optimizer = gw_sgd(own, gw_parameters(own, self->model), .lr = gw_arg_float(own, a, 0),
+                             .momentum = gw_arg_float(own, a, 1));
     self->interval = gw_arg_int(own, a, 2);
     curve_open(
         &self->progress, stdout,

@@ -38,7 +38,7 @@ gw_module *stage_model(gw_scope *s, const options *o, int number) {
 }
 
 gw_optimizer *stage_optimizer(gw_scope *s, const options *o, gw_module *model) {
-    return gw_sgd(s, gw_parameters(s, model), (gw_sgd_options){ .lr = o->lr, .momentum = 0.9 });
+    return gw_sgd(s, gw_parameters(s, model), .lr = o->lr, .momentum = 0.9);
 }
 
 gw_tensor *stage_loss(gw_scope *s, gw_tensor *scores, gw_tensor *labels, int64_t micro_batches) {

@@ -12,8 +12,7 @@ static void agent_open(gw_scope *own, agent *self, const gw_args *a) {
     self->policy =
         gw_nn_sequential(own, gw_nn_linear(own, 4, 128), gw_nn_dropout(own, 0.6), gw_nn_relu(own),
                          gw_nn_linear(own, 128, 2), gw_nn_softmax(own, 1));
-    self->optimizer =
-        gw_adam(own, gw_parameters(own, self->policy), (gw_adam_options){ .lr = 1e-2 });
+    self->optimizer = gw_adam(own, gw_parameters(own, self->policy), .lr = 1e-2);
 
     int observers = gw_rpc_world_size(own) - 1;
     self->tracks = gw_alloc(own, (size_t)observers * sizeof *self->tracks);

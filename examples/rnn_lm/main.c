@@ -135,10 +135,9 @@ static void learn_text(gw_scope *root, const options *o) {
                                               .hidden = o->hidden,
                                               .layers = (int)o->layers,
                                               .dropout = o->dropout });
-    gw_optimizer *opt =
-        gw_sgd(root, gw_parameters(root, m.emb, m.rnn, m.dec), (gw_sgd_options){ .lr = o->lr });
-    gw_scheduler *schedule = gw_cosine_annealing_lr(
-        root, opt, (gw_cosine_annealing_lr_options){ .t_max = o->epochs, .eta_min = o->lr / 100 });
+    gw_optimizer *opt = gw_sgd(root, gw_parameters(root, m.emb, m.rnn, m.dec), .lr = o->lr);
+    gw_scheduler *schedule =
+        gw_cosine_annealing_lr(root, opt, .t_max = o->epochs, .eta_min = o->lr / 100);
     gw_tensor *columns = text_columns(root, t.train, o->batch);
     if (o->load) load(root, o->load, m);
     curve progress;
@@ -179,8 +178,7 @@ static void learn_tiny(gw_scope *root, const options *o) {
     enum { BATCH = 5, WORDS = 10, FEATURES = 2, INDICES = 3, HIDDEN = 3, LAYERS = 4 };
     rnn_model m =
         model_open(root, "ps", (model_options){ WORDS, FEATURES, HIDDEN, LAYERS, .dropout = 0.5 });
-    gw_optimizer *opt =
-        gw_sgd(root, gw_parameters(root, m.emb, m.rnn, m.dec), (gw_sgd_options){ .lr = 0.05 });
+    gw_optimizer *opt = gw_sgd(root, gw_parameters(root, m.emb, m.rnn, m.dec), .lr = 0.05);
     hidden state = { gw_randn(root, GW_F32, LAYERS, INDICES, HIDDEN),
                      gw_randn(root, GW_F32, LAYERS, INDICES, HIDDEN) };
     if (o->load) load(root, o->load, m);

@@ -5,7 +5,7 @@
 //     gw_module *emb  = gw_module_remote(root, "ps", "gw.nn.linear", 512, 64);      // any layer of gradwire/nn.h
 //     gw_module *dec  = gw_module_remote(root, "ps", "decoder", 64, 512);           // a class of the program's own, see below
 //     gw_module *lstm = gw_nn_lstm(root, 64, 64, (gw_nn_lstm_options){ 0 });        // here
-//     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, emb, lstm, dec), (gw_sgd_options){ .lr = 0.1 });
+//     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, emb, lstm, dec), .lr = 0.1);
 //     gw_tensor *y = gw_module_call(s, dec, gw_module_call(s, emb, x));             // two calls to ps
 //     gw_module_eval(s, dec);
 //     gw_checkpoint_save(s, "dec.safetensors", gw_module_state_dict(s, dec));

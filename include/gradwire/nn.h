@@ -5,7 +5,7 @@
 //
 //     gw_module *policy = gw_nn_sequential(root, gw_nn_linear(root, 4, 128), gw_nn_dropout(root, 0.6),
 //                                          gw_nn_relu(root), gw_nn_linear(root, 128, 2));
-//     gw_optimizer *opt = gw_adam(root, gw_parameters(root, policy), (gw_adam_options){ .lr = 1e-2 });
+//     gw_optimizer *opt = gw_adam(root, gw_parameters(root, policy), .lr = 1e-2);
 //     gw_tensor *scores = gw_module_call(s, policy, state);          // state: N 4, scores: N 2
 //
 // A module of one's own is a function and the parts it uses:

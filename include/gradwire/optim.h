@@ -1,8 +1,7 @@
 // Optimizers: rules that turn gradients into new parameters.
 //
-//     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, model),
-//                                (gw_sgd_options){ .lr = 0.05, .momentum = 0.9 });
-//     gw_scheduler *halve = gw_step_lr(root, opt, (gw_step_lr_options){ .step_size = 100, .gamma = 0.5 });
+//     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, model), .lr = 0.05, .momentum = 0.9);
+//     gw_scheduler *halve = gw_step_lr(root, opt, .step_size = 100, .gamma = 0.5);
 //     for (int step = 0; step < steps && gw_ok(root); step++) {
 //         gw_scope *s = gw_scope_open(root);
 //         gw_backward(s, gw_mse(s, gw_module_call(s, model, x), y));
@@ -12,8 +11,9 @@
 //         gw_scope_close_up(s);
 //     }
 //
-// Rules, schedules, defaults and numbers are PyTorch's. In options 0 means the default; where a
-// default is not 0 and 0 is meant, say -1.
+// Rules, schedules, defaults and numbers are PyTorch's. What is not named has its default; C++17 sets members of the
+// struct of options instead. A function whose name ends in _with is what a short form calls: gw_sgd(s, params, .lr = 0.1) is
+// gw_sgd_with(s, params, options).
 //
 // A step is all or nothing. If it fails, parameters and optimizer are as they were; but see *Other workers* for steps that
 // others take part in, and |concurrent|.
@@ -26,6 +26,7 @@
 #define GRADWIRE_OPTIM_H
 
 #include <gradwire/autograd.h>
+#include <gradwire/detail/options.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,106 +40,117 @@ typedef struct gw_optimizer gw_optimizer;
 
 // Stochastic gradient descent (Sutskever et al. 2013 for Nesterov's form): torch.optim.SGD.
 typedef struct gw_sgd_options {
-    double lr;            // 1e-3
-    double momentum;      // 0
-    double dampening;     // 0
-    double weight_decay;  // 0
-    bool nesterov;        // needs momentum, and no dampening
-    bool maximize;
-    bool concurrent;  // see Other workers
+    double lr GW_DEFAULT(1e-3);
+    double momentum GW_DEFAULT(0);
+    double dampening GW_DEFAULT(0);
+    double weight_decay GW_DEFAULT(0);
+    bool nesterov GW_DEFAULT(false);  // needs momentum, and no dampening
+    bool maximize GW_DEFAULT(false);
+    bool concurrent GW_DEFAULT(false);  // see Other workers
 } gw_sgd_options;
 
-GW_API gw_optimizer *gw_sgd(gw_scope *s, gw_list *params, gw_sgd_options options);
+GW_API gw_optimizer *gw_sgd_with(gw_scope *s, gw_list *params, gw_sgd_options options);
 
 // Adam (Kingma, Ba 2014): torch.optim.Adam. |amsgrad|: Reddi et al. 2018.
 typedef struct gw_adam_options {
-    double lr;            // 1e-3
-    double beta1, beta2;  // 0.9, 0.999
-    double eps;           // 1e-8
-    double weight_decay;  // of gw_adam 0, of gw_adamw 0.01
-    bool amsgrad;
-    bool maximize;
-    bool concurrent;  // see Other workers
+    double lr GW_DEFAULT(1e-3);
+    double beta1 GW_DEFAULT(0.9), beta2 GW_DEFAULT(0.999);
+    double eps GW_DEFAULT(1e-8);
+    double weight_decay GW_DEFAULT(0);
+    bool amsgrad GW_DEFAULT(false);
+    bool maximize GW_DEFAULT(false);
+    bool concurrent GW_DEFAULT(false);  // see Other workers
 } gw_adam_options;
 
-GW_API gw_optimizer *gw_adam(gw_scope *s, gw_list *params, gw_adam_options options);
+GW_API gw_optimizer *gw_adam_with(gw_scope *s, gw_list *params, gw_adam_options options);
 
 // Adam with decoupled weight decay (Loshchilov, Hutter 2017): torch.optim.AdamW.
-GW_API gw_optimizer *gw_adamw(gw_scope *s, gw_list *params, gw_adam_options options);
+typedef struct gw_adamw_options {
+    double lr GW_DEFAULT(1e-3);
+    double beta1 GW_DEFAULT(0.9), beta2 GW_DEFAULT(0.999);
+    double eps GW_DEFAULT(1e-8);
+    double weight_decay GW_DEFAULT(0.01);
+    bool amsgrad GW_DEFAULT(false);
+    bool maximize GW_DEFAULT(false);
+    bool concurrent GW_DEFAULT(false);  // see Other workers
+} gw_adamw_options;
+
+GW_API gw_optimizer *gw_adamw_with(gw_scope *s, gw_list *params, gw_adamw_options options);
 
 // Adam for gradients that are sparse by rows: rows that the gradient does not name stay, and so do
 // their moments. INVALID for dense gradients. torch.optim.SparseAdam.
 typedef struct gw_sparse_adam_options {
-    double lr;            // 1e-3
-    double beta1, beta2;  // 0.9, 0.999
-    double eps;           // 1e-8
-    bool maximize;
-    bool concurrent;  // see Other workers
+    double lr GW_DEFAULT(1e-3);
+    double beta1 GW_DEFAULT(0.9), beta2 GW_DEFAULT(0.999);
+    double eps GW_DEFAULT(1e-8);
+    bool maximize GW_DEFAULT(false);
+    bool concurrent GW_DEFAULT(false);  // see Other workers
 } gw_sparse_adam_options;
 
-GW_API gw_optimizer *gw_sparse_adam(gw_scope *s, gw_list *params, gw_sparse_adam_options options);
+GW_API gw_optimizer *gw_sparse_adam_with(gw_scope *s, gw_list *params,
+                                         gw_sparse_adam_options options);
 
 // Adam with the largest gradient in the place of squares (Kingma, Ba 2014): torch.optim.Adamax.
 typedef struct gw_adamax_options {
-    double lr;            // 2e-3
-    double beta1, beta2;  // 0.9, 0.999
-    double eps;           // 1e-8
-    double weight_decay;  // 0
-    bool maximize;
-    bool concurrent;  // see Other workers
+    double lr GW_DEFAULT(2e-3);
+    double beta1 GW_DEFAULT(0.9), beta2 GW_DEFAULT(0.999);
+    double eps GW_DEFAULT(1e-8);
+    double weight_decay GW_DEFAULT(0);
+    bool maximize GW_DEFAULT(false);
+    bool concurrent GW_DEFAULT(false);  // see Other workers
 } gw_adamax_options;
 
-GW_API gw_optimizer *gw_adamax(gw_scope *s, gw_list *params, gw_adamax_options options);
+GW_API gw_optimizer *gw_adamax_with(gw_scope *s, gw_list *params, gw_adamax_options options);
 
 // Rates by the sum of squares (Duchi et al. 2011): torch.optim.Adagrad.
 typedef struct gw_adagrad_options {
-    double lr;                         // 1e-2
-    double lr_decay;                   // 0
-    double weight_decay;               // 0
-    double initial_accumulator_value;  // 0
-    double eps;                        // 1e-10
-    bool maximize;
-    bool concurrent;  // see Other workers
+    double lr GW_DEFAULT(1e-2);
+    double lr_decay GW_DEFAULT(0);
+    double weight_decay GW_DEFAULT(0);
+    double initial_accumulator_value GW_DEFAULT(0);
+    double eps GW_DEFAULT(1e-10);
+    bool maximize GW_DEFAULT(false);
+    bool concurrent GW_DEFAULT(false);  // see Other workers
 } gw_adagrad_options;
 
-GW_API gw_optimizer *gw_adagrad(gw_scope *s, gw_list *params, gw_adagrad_options options);
+GW_API gw_optimizer *gw_adagrad_with(gw_scope *s, gw_list *params, gw_adagrad_options options);
 
 // Steps as long as those before (Zeiler 2012): torch.optim.Adadelta.
 typedef struct gw_adadelta_options {
-    double lr;            // 1.0
-    double rho;           // 0.9, at most 1
-    double eps;           // 1e-6
-    double weight_decay;  // 0
-    bool maximize;
-    bool concurrent;  // see Other workers
+    double lr GW_DEFAULT(1.0);
+    double rho GW_DEFAULT(0.9);  // at most 1
+    double eps GW_DEFAULT(1e-6);
+    double weight_decay GW_DEFAULT(0);
+    bool maximize GW_DEFAULT(false);
+    bool concurrent GW_DEFAULT(false);  // see Other workers
 } gw_adadelta_options;
 
-GW_API gw_optimizer *gw_adadelta(gw_scope *s, gw_list *params, gw_adadelta_options options);
+GW_API gw_optimizer *gw_adadelta_with(gw_scope *s, gw_list *params, gw_adadelta_options options);
 
 // Rates by the mean of squares (Hinton 2012; |centered|: Graves 2013): torch.optim.RMSprop.
 typedef struct gw_rmsprop_options {
-    double lr;            // 1e-2
-    double alpha;         // 0.99
-    double eps;           // 1e-8
-    double weight_decay;  // 0
-    double momentum;      // 0
-    bool centered;
-    bool maximize;
-    bool concurrent;  // see Other workers
+    double lr GW_DEFAULT(1e-2);
+    double alpha GW_DEFAULT(0.99);
+    double eps GW_DEFAULT(1e-8);
+    double weight_decay GW_DEFAULT(0);
+    double momentum GW_DEFAULT(0);
+    bool centered GW_DEFAULT(false);
+    bool maximize GW_DEFAULT(false);
+    bool concurrent GW_DEFAULT(false);  // see Other workers
 } gw_rmsprop_options;
 
-GW_API gw_optimizer *gw_rmsprop(gw_scope *s, gw_list *params, gw_rmsprop_options options);
+GW_API gw_optimizer *gw_rmsprop_with(gw_scope *s, gw_list *params, gw_rmsprop_options options);
 
 // Steps by the signs of gradients (Riedmiller, Braun 1993): torch.optim.Rprop.
 typedef struct gw_rprop_options {
-    double lr;                            // 1e-2, the length of the first step
-    double eta_minus, eta_plus;           // 0.5, 1.2; 0 < eta_minus < 1 < eta_plus
-    double step_size_min, step_size_max;  // 1e-6, 50
-    bool maximize;
-    bool concurrent;  // see Other workers
+    double lr GW_DEFAULT(1e-2);                                  // the length of the first step
+    double eta_minus GW_DEFAULT(0.5), eta_plus GW_DEFAULT(1.2);  // 0 < eta_minus < 1 < eta_plus
+    double step_size_min GW_DEFAULT(1e-6), step_size_max GW_DEFAULT(50);
+    bool maximize GW_DEFAULT(false);
+    bool concurrent GW_DEFAULT(false);  // see Other workers
 } gw_rprop_options;
 
-GW_API gw_optimizer *gw_rprop(gw_scope *s, gw_list *params, gw_rprop_options options);
+GW_API gw_optimizer *gw_rprop_with(gw_scope *s, gw_list *params, gw_rprop_options options);
 
 // ---- Steps --------------------------------------------------------------------------------------
 
@@ -164,7 +176,7 @@ GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
 //
 //     gw_list *params = gw_parameters(root, decoder);                    // tensors, here
 //     gw_list_add(root, params, gw_remote(root, "ps", "make_weight"));   // and one that ps has
-//     gw_optimizer *opt = gw_sgd(root, params, (gw_sgd_options){ .lr = 0.05 });
+//     gw_optimizer *opt = gw_sgd(root, params, .lr = 0.05);
 //
 // A step is all or nothing there, too: every owner computes beside what it has, and only when all of
 // them have, they put it in place. If an owner is lost before that, none has changed; if one is lost
@@ -183,34 +195,38 @@ GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
 // clipping, state_dict and load wait for them, too.
 
 // ---- Groups -------------------------------------------------------------------------------------
-// Parameters with options of their own. What |options| leave at 0 or false is as in the first group;
-// -1 is 0. The optimizer is one of the same rule, else INVALID.
+// Parameters with options of their own. What is not named is as in the first group. INVALID for options that the rule of |opt|
+// has not.
 //
-//     gw_optimizer *opt = gw_adamw(root, weights, (gw_adam_options){ .lr = 3e-4 });
-//     gw_adamw_add_group(root, opt, biases, (gw_adam_options){ .weight_decay = -1 });
-GW_API void gw_sgd_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
-                             gw_sgd_options options);
-GW_API void gw_adam_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
-                              gw_adam_options options);
-GW_API void gw_adamw_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
-                               gw_adam_options options);
-GW_API void gw_sparse_adam_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
-                                     gw_sparse_adam_options options);
-GW_API void gw_adamax_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
-                                gw_adamax_options options);
-GW_API void gw_adagrad_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
-                                 gw_adagrad_options options);
-GW_API void gw_adadelta_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
-                                  gw_adadelta_options options);
-GW_API void gw_rmsprop_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
-                                 gw_rmsprop_options options);
-GW_API void gw_rprop_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
-                               gw_rprop_options options);
+//     gw_optimizer *opt = gw_adamw(root, weights, .lr = 3e-4);
+//     gw_optimizer_add_group(root, opt, biases, .weight_decay = 0);
+#define GW_AS_FIRST (-1.7976931348623157e308)
+
+// The options of all rules; flags are 0 or 1.
+typedef struct gw_group_options {
+    double lr GW_DEFAULT(GW_AS_FIRST);
+    double weight_decay GW_DEFAULT(GW_AS_FIRST);
+    double momentum GW_DEFAULT(GW_AS_FIRST), dampening GW_DEFAULT(GW_AS_FIRST);
+    double nesterov GW_DEFAULT(GW_AS_FIRST);
+    double beta1 GW_DEFAULT(GW_AS_FIRST), beta2 GW_DEFAULT(GW_AS_FIRST);
+    double eps GW_DEFAULT(GW_AS_FIRST);
+    double amsgrad GW_DEFAULT(GW_AS_FIRST);
+    double lr_decay GW_DEFAULT(GW_AS_FIRST);
+    double initial_accumulator_value GW_DEFAULT(GW_AS_FIRST);
+    double rho GW_DEFAULT(GW_AS_FIRST);
+    double alpha GW_DEFAULT(GW_AS_FIRST), centered GW_DEFAULT(GW_AS_FIRST);
+    double eta_minus GW_DEFAULT(GW_AS_FIRST), eta_plus GW_DEFAULT(GW_AS_FIRST);
+    double step_size_min GW_DEFAULT(GW_AS_FIRST), step_size_max GW_DEFAULT(GW_AS_FIRST);
+    double maximize GW_DEFAULT(GW_AS_FIRST);
+} gw_group_options;
+
+GW_API void gw_optimizer_add_group_with(gw_scope *s, gw_optimizer *opt, gw_list *params,
+                                        gw_group_options options);
 
 GW_API int gw_optimizer_group_count(const gw_optimizer *opt);
 
 // The rate of the first group, and of a group by its number: NaN if there is no such group. Setting
-// counts from the next step on; here 0 is 0, and INVALID if negative. gw_optimizer_set_lr is for all
+// counts from the next step on; INVALID if negative. gw_optimizer_set_lr is for all
 // groups.
 GW_API double gw_optimizer_lr(const gw_optimizer *opt);
 GW_API double gw_optimizer_group_lr(const gw_optimizer *opt, int group);
@@ -235,8 +251,8 @@ GW_API void gw_optimizer_load_state_dict(gw_scope *s, gw_optimizer *opt, gw_map 
 // How rates change over time. One is set up by being made, which may change the rates at once, and
 // moves on by gw_scheduler_step, after the optimizer's step. Several over one optimizer multiply:
 //
-//     gw_scheduler *warm = gw_linear_lr(root, opt, (gw_linear_lr_options){ .total_iters = 100 });
-//     gw_scheduler *down = gw_exponential_lr(root, opt, (gw_exponential_lr_options){ .gamma = 0.999 });
+//     gw_scheduler *warm = gw_linear_lr(root, opt, .total_iters = 100);
+//     gw_scheduler *down = gw_exponential_lr(root, opt, .gamma = 0.999);
 //
 // Options out of their range are INVALID.
 typedef struct gw_scheduler gw_scheduler;
@@ -245,81 +261,83 @@ GW_API void gw_scheduler_step(gw_scope *s, gw_scheduler *scheduler);
 
 // |gamma| times the rate every |step_size| steps: torch.optim.lr_scheduler.StepLR.
 typedef struct gw_step_lr_options {
-    int64_t step_size;  // at least 1
-    double gamma;       // 0.1
+    int64_t step_size GW_DEFAULT(0);  // at least 1: to be given
+    double gamma GW_DEFAULT(0.1);
 } gw_step_lr_options;
 
-GW_API gw_scheduler *gw_step_lr(gw_scope *s, gw_optimizer *opt, gw_step_lr_options options);
+GW_API gw_scheduler *gw_step_lr_with(gw_scope *s, gw_optimizer *opt, gw_step_lr_options options);
 
 // |gamma| times the rate at each of the |milestones|, which are copied: MultiStepLR.
 typedef struct gw_multi_step_lr_options {
-    const int64_t *milestones;
-    int milestone_count;
-    double gamma;  // 0.1
+    const int64_t *milestones GW_DEFAULT(NULL);
+    int milestone_count GW_DEFAULT(0);
+    double gamma GW_DEFAULT(0.1);
 } gw_multi_step_lr_options;
 
-GW_API gw_scheduler *gw_multi_step_lr(gw_scope *s, gw_optimizer *opt,
-                                      gw_multi_step_lr_options options);
+GW_API gw_scheduler *gw_multi_step_lr_with(gw_scope *s, gw_optimizer *opt,
+                                           gw_multi_step_lr_options options);
 
 // |gamma| times the rate each step: ExponentialLR.
 typedef struct gw_exponential_lr_options {
-    double gamma;  // above 0
+    double gamma GW_DEFAULT(0);  // above 0: to be given
 } gw_exponential_lr_options;
 
-GW_API gw_scheduler *gw_exponential_lr(gw_scope *s, gw_optimizer *opt,
-                                       gw_exponential_lr_options options);
+GW_API gw_scheduler *gw_exponential_lr_with(gw_scope *s, gw_optimizer *opt,
+                                            gw_exponential_lr_options options);
 
 // Half a cosine down to |eta_min| in |t_max| steps, and up again after them (Loshchilov, Hutter 2016,
 // without restarts): CosineAnnealingLR.
 typedef struct gw_cosine_annealing_lr_options {
-    int64_t t_max;   // at least 1
-    double eta_min;  // 0
+    int64_t t_max GW_DEFAULT(0);  // at least 1: to be given
+    double eta_min GW_DEFAULT(0);
 } gw_cosine_annealing_lr_options;
 
-GW_API gw_scheduler *gw_cosine_annealing_lr(gw_scope *s, gw_optimizer *opt,
-                                            gw_cosine_annealing_lr_options options);
+GW_API gw_scheduler *gw_cosine_annealing_lr_with(gw_scope *s, gw_optimizer *opt,
+                                                 gw_cosine_annealing_lr_options options);
 
 // Warm-up: from |start_factor| times the rate to |end_factor| times in |total_iters| steps: LinearLR.
 typedef struct gw_linear_lr_options {
-    double start_factor;  // 1/3; above 0, at most 1
-    double end_factor;    // 1; at most 1
-    int64_t total_iters;  // 5
+    double start_factor GW_DEFAULT(1.0 / 3);  // above 0, at most 1
+    double end_factor GW_DEFAULT(1.0);        // at most 1
+    int64_t total_iters GW_DEFAULT(5);
 } gw_linear_lr_options;
 
-GW_API gw_scheduler *gw_linear_lr(gw_scope *s, gw_optimizer *opt, gw_linear_lr_options options);
+GW_API gw_scheduler *gw_linear_lr_with(gw_scope *s, gw_optimizer *opt,
+                                       gw_linear_lr_options options);
 
 // Up to |max_lr| and down to almost nothing, in |total_steps| steps, after which it is WRONG_STATE; the
 // momentum of gw_sgd and gw_rmsprop, or beta1, goes the other way (Smith, Topin 2017): OneCycleLR. It
 // knows nothing of other schedules.
 typedef struct gw_one_cycle_lr_options {
-    double max_lr;                        // above 0
-    int64_t total_steps;                  // at least 1
-    double pct_start;                     // 0.3: the part of it that goes up
-    bool linear;                          // not along a cosine
-    bool keep_momentum;                   // leave momentum alone
-    double base_momentum, max_momentum;   // 0.85, 0.95
-    double div_factor, final_div_factor;  // begins at max_lr / 25, ends at that / 1e4
-    bool three_phase;                     // down as fast as up, then to nothing
+    double max_lr GW_DEFAULT(0);           // above 0: to be given
+    int64_t total_steps GW_DEFAULT(0);     // at least 1: to be given
+    double pct_start GW_DEFAULT(0.3);      // the part of it that goes up
+    bool linear GW_DEFAULT(false);         // not along a cosine
+    bool cycle_momentum GW_DEFAULT(true);  // the momentum, or beta1, goes the other way
+    double base_momentum GW_DEFAULT(0.85), max_momentum GW_DEFAULT(0.95);
+    double div_factor GW_DEFAULT(25);         // begins at |max_lr| / |div_factor|,
+    double final_div_factor GW_DEFAULT(1e4);  // ends at that / |final_div_factor|
+    bool three_phase GW_DEFAULT(false);       // down as fast as up, then to nothing
 } gw_one_cycle_lr_options;
 
-GW_API gw_scheduler *gw_one_cycle_lr(gw_scope *s, gw_optimizer *opt,
-                                     gw_one_cycle_lr_options options);
+GW_API gw_scheduler *gw_one_cycle_lr_with(gw_scope *s, gw_optimizer *opt,
+                                          gw_one_cycle_lr_options options);
 
 // |factor| times the rate when a metric has not become better for more than |patience| steps:
 // ReduceLROnPlateau. It moves on by gw_plateau_step.
 typedef struct gw_reduce_lr_on_plateau_options {
-    bool max;          // better is more
-    double factor;     // 0.1; below 1
-    int64_t patience;  // 10
-    double threshold;  // 1e-4: less than this is not better,
-    bool absolute;     // as a difference, instead of a part of the best
-    int64_t cooldown;  // 0: steps after a change that do not count
-    double min_lr;     // 0
-    double eps;        // 1e-8: changes less than this are not made
+    bool max GW_DEFAULT(false);     // better is more
+    double factor GW_DEFAULT(0.1);  // below 1
+    int64_t patience GW_DEFAULT(10);
+    double threshold GW_DEFAULT(1e-4);  // less than this is not better,
+    bool absolute GW_DEFAULT(false);    // as a difference, instead of a part of the best
+    int64_t cooldown GW_DEFAULT(0);     // steps after a change that do not count
+    double min_lr GW_DEFAULT(0);
+    double eps GW_DEFAULT(1e-8);  // changes less than this are not made
 } gw_reduce_lr_on_plateau_options;
 
-GW_API gw_scheduler *gw_reduce_lr_on_plateau(gw_scope *s, gw_optimizer *opt,
-                                             gw_reduce_lr_on_plateau_options options);
+GW_API gw_scheduler *gw_reduce_lr_on_plateau_with(gw_scope *s, gw_optimizer *opt,
+                                                  gw_reduce_lr_on_plateau_options options);
 GW_API void gw_plateau_step(gw_scope *s, gw_scheduler *scheduler, double metric);
 
 // Where a scheduler stands; the rates are in its optimizer's map. Loading is checked as above.
@@ -329,4 +347,5 @@ GW_API void gw_scheduler_load_state_dict(gw_scope *s, gw_scheduler *scheduler, g
 #ifdef __cplusplus
 }
 #endif
+#include <gradwire/detail/optim.h>
 #endif

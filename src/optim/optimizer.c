@@ -72,12 +72,12 @@ static void finish_group(gw_optimizer *o, int count, optimizer_group g) {
 }
 
 bool optimizer_add_part(gw_scope *s, gw_optimizer *o, gw_list *params, const int *numbers,
-                        const optimizer_group *complete) {
+                        const optimizer_group *options) {
     int more = gw_list_count(params), count = o->parameter_count;
-    if (!gw_ok(s) || !rule_check(s, o->rule, complete) || !reserve(s, o, more)) return false;
+    if (!gw_ok(s) || !rule_check(s, o->rule, options) || !reserve(s, o, more)) return false;
     for (int i = 0; i < more; i++)
         if (!put_parameter(s, o, &count, numbers[i], gw_list_get(s, params, i))) return false;
-    finish_group(o, count, *complete);
+    finish_group(o, count, *options);
     return true;
 }
 
@@ -106,7 +106,6 @@ bool optimizer_add_group(gw_scope *s, gw_optimizer *o, gw_list *params,
     int more = params ? gw_list_count(params) : 0, count = o->parameter_count, ref_count = 0;
     if (!more) scope_fail(s, GW_INVALID, "gw_%s: no parameters", o->rule->name);
     optimizer_group g = *options;
-    rule_complete(o->rule, &g, o->group_count ? o->groups : NULL);
     bool is_scheduled = o->group_count && !isnan(o->groups[0].initial_lr);
     g.initial_lr = is_scheduled ? g.options.lr : NAN;
     if (!more || !rule_check(s, o->rule, &g) || !reserve(s, o, more)) return false;

@@ -18,8 +18,7 @@ typedef struct remote_part remote_part;
 typedef struct option {
     const char *name;
     size_t offset;
-    bool is_flag;      // a bool; otherwise a double
-    double otherwise;  // the default
+    bool is_flag;  // a bool; otherwise a double
     double low, below;
 } option;
 
@@ -40,8 +39,6 @@ typedef struct rule {
 // NULL if there is none.
 const rule *rule_find(const char *name);
 
-// Fills in what is 0, by |first| if there is one and else by the defaults.
-void rule_complete(const rule *r, optimizer_group *g, const optimizer_group *first);
 // False with |s| failed if a number is out of its range.
 bool rule_check(gw_scope *s, const rule *r, const optimizer_group *g);
 
@@ -56,6 +53,7 @@ struct optimizer_group {
         double lr;  // the first member of all of them
         gw_sgd_options sgd;
         gw_adam_options adam;
+        gw_adamw_options adamw;
         gw_sparse_adam_options sparse_adam;
         gw_adamax_options adamax;
         gw_adagrad_options adagrad;
@@ -105,10 +103,9 @@ gw_optimizer *optimizer_open(gw_scope *s, const rule *r);
 bool optimizer_check(gw_scope *s, const gw_optimizer *o, const char *function);
 bool optimizer_add_group(gw_scope *s, gw_optimizer *o, gw_list *params,
                          const optimizer_group *options);
-// The same with options that are complete, for the part that this worker has of an optimizer:
-// |numbers| are those of |params|, which are tensors. There may be none.
+// The same for the part that this worker has of an optimizer: |numbers| are those of |params|, which are tensors. There may be none.
 bool optimizer_add_part(gw_scope *s, gw_optimizer *o, gw_list *params, const int *numbers,
-                        const optimizer_group *complete);
+                        const optimizer_group *options);
 void optimizer_remove_group(gw_optimizer *o);  // the last one
 
 extern gw_optimizer optimizer_poison;  // what failed constructors return

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static void assert_refuses(gw_scope *s, gw_list *params, const char *words) {
-    gw_optimizer *opt = gw_sgd(s, params, (gw_sgd_options){ 0 });
+    gw_optimizer *opt = gw_sgd(s, params);
     gw_optimizer_step(s, opt);  // safe to pass on
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_INVALID);
@@ -66,7 +66,7 @@ static void it_holds_its_parameters(void **state) {
     gw_list *params = gw_list_open(inner);
     gw_tensor *x = gw_requires_grad(inner, gw_ones(inner, GW_F32, 2));
     gw_list_add(inner, params, x);
-    gw_optimizer *opt = gw_keep(root, gw_adam(inner, params, (gw_adam_options){ 0 }));
+    gw_optimizer *opt = gw_keep(root, gw_adam(inner, params));
     gw_scope_close_up(inner);
     gw_scope *s = gw_scope_open(root);
     gw_backward(s, gw_sum(s, gw_mul(s, x, x)));  // |x| lives because |opt| does
@@ -103,10 +103,9 @@ static void groups_have_options_of_their_own(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = leaf(s), *b = leaf(s), *c = leaf(s);
-    gw_optimizer *opt =
-        gw_sgd(s, list_of(s, a), (gw_sgd_options){ .lr = 0.5, .weight_decay = 0.25 });
-    gw_sgd_add_group(s, opt, list_of(s, b), (gw_sgd_options){ .lr = 0.125 });
-    gw_sgd_add_group(s, opt, list_of(s, c), (gw_sgd_options){ .weight_decay = -1 });
+    gw_optimizer *opt = gw_sgd(s, list_of(s, a), .lr = 0.5, .weight_decay = 0.25);
+    gw_optimizer_add_group(s, opt, list_of(s, b), .lr = 0.125);
+    gw_optimizer_add_group(s, opt, list_of(s, c), .weight_decay = 0);
     assert_int_equal(gw_optimizer_group_count(opt), 3);
     assert_float_equal(gw_optimizer_group_lr(opt, 1), 0.125, 0);
     assert_float_equal(gw_optimizer_group_lr(opt, 2), 0.5, 0);
@@ -134,16 +133,18 @@ static void a_group_that_is_refused_changes_nothing(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = leaf(s), *b = leaf(s);
-    gw_optimizer *opt = gw_sgd(s, list_of(s, a), (gw_sgd_options){ .lr = 0.5 });
-    gw_adam_add_group(s, opt, list_of(s, b), (gw_adam_options){ 0 });
-    assert_group_refused(s, opt, "gw_adam_add_group: the optimizer is one of gw_sgd");
-    gw_sgd_add_group(s, opt, list_of(s, b), (gw_sgd_options){ .momentum = -3 });
+    gw_optimizer *opt = gw_sgd(s, list_of(s, a), .lr = 0.5);
+    gw_optimizer_add_group(s, opt, list_of(s, b), .beta1 = 0.5);
+    assert_group_refused(s, opt, "gw_optimizer_add_group: gw_sgd has no beta1");
+    gw_optimizer_add_group(s, opt, list_of(s, b), .lr = NAN);
+    assert_group_refused(s, opt, "gw_sgd: lr is nan");
+    gw_optimizer_add_group(s, opt, list_of(s, b), .momentum = -3);
     assert_group_refused(s, opt, "gw_sgd: momentum is -3");
     gw_list *both = list_of(s, b);
     gw_list_add(s, both, a);
-    gw_sgd_add_group(s, opt, both, (gw_sgd_options){ 0 });
+    gw_optimizer_add_group(s, opt, both);
     assert_group_refused(s, opt, "gw_sgd: parameter 2 is there twice");
-    gw_sgd_add_group(s, opt, gw_list_open(s), (gw_sgd_options){ 0 });
+    gw_optimizer_add_group(s, opt, gw_list_open(s));
     assert_group_refused(s, opt, "gw_sgd: no parameters");
     gw_backward(s, gw_sum(s, gw_add(s, a, b)));
     gw_optimizer_step(s, opt);
@@ -163,8 +164,8 @@ static void what_is_no_optimizer_is_said(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_optimizer_step(s, NULL);
     assert_missed(s, "gw_optimizer_step: no optimizer");
-    gw_sgd_add_group(s, NULL, NULL, (gw_sgd_options){ 0 });
-    assert_missed(s, "gw_sgd_add_group: no optimizer");
+    gw_optimizer_add_group(s, NULL, NULL);
+    assert_missed(s, "gw_optimizer_add_group: no optimizer");
     gw_optimizer_set_lr(s, NULL, 1);
     assert_missed(s, "gw_optimizer_set_lr: no optimizer");
     gw_optimizer_set_group_lr(s, NULL, 0, 1);
@@ -182,18 +183,18 @@ static void what_could_not_be_made_is_said(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_fail(s, GW_REMOTE, "something else");
-    gw_optimizer *opt = gw_sgd(s, gw_list_open(s), (gw_sgd_options){ 0 });
-    gw_scheduler *schedule = gw_step_lr(s, opt, (gw_step_lr_options){ .step_size = 1 });
+    gw_optimizer *opt = gw_sgd(s, gw_list_open(s));
+    gw_scheduler *schedule = gw_step_lr(s, opt, .step_size = 1);
     gw_scope_clear(s);
     gw_optimizer_step(s, opt);
     assert_missed(s, "gw_optimizer_step: an optimizer that could not be made");
-    gw_adam_add_group(s, opt, gw_list_open(s), (gw_adam_options){ 0 });
-    assert_missed(s, "gw_adam_add_group: an optimizer that could not be made");
+    gw_optimizer_add_group(s, opt, gw_list_open(s));
+    assert_missed(s, "gw_optimizer_add_group: an optimizer that could not be made");
     gw_optimizer_set_lr(s, opt, 1);
     assert_missed(s, "gw_optimizer_set_lr: an optimizer that could not be made");
     gw_optimizer_load_state_dict(s, opt, gw_map_open(s));
     assert_missed(s, "gw_optimizer_load_state_dict: an optimizer that could not be made");
-    gw_step_lr(s, opt, (gw_step_lr_options){ .step_size = 1 });
+    gw_step_lr(s, opt, .step_size = 1);
     assert_missed(s, "gw_step_lr: an optimizer that could not be made");
     gw_scheduler_step(s, schedule);
     assert_missed(s, "gw_scheduler_step: a scheduler that could not be made");
@@ -205,7 +206,7 @@ static void a_rate_is_finite(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_list *params = gw_list_open(s);
     gw_list_add(s, params, gw_requires_grad(s, gw_ones(s, GW_F32, 1)));
-    gw_optimizer *opt = gw_sgd(s, params, (gw_sgd_options){ .lr = 0.5 });
+    gw_optimizer *opt = gw_sgd(s, params, .lr = 0.5);
     gw_optimizer_set_lr(s, opt, INFINITY);
     assert_missed(s, "gw_optimizer_set_lr: inf is no learning rate");
     assert_float_equal(gw_optimizer_lr(opt), 0.5, 0);

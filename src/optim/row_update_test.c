@@ -13,11 +13,22 @@ static gw_list *list_of(gw_scope *s, gw_tensor *x) {
     return list;
 }
 
+static optimizer_group default_options(const rule *r) {
+    optimizer_group g = { 0 };
+    if (strcmp(r->name, "sgd") == 0)
+        g.options.sgd = GW_OPTIONS(gw_sgd_options);
+    else if (strcmp(r->name, "adagrad") == 0)
+        g.options.adagrad = GW_OPTIONS(gw_adagrad_options);
+    else
+        g.options.sparse_adam = GW_OPTIONS(gw_sparse_adam_options);
+    return g;
+}
+
 static gw_optimizer *open_rule(gw_scope *s, const rule *r, gw_list *params,
                                const optimizer_group *g) {
-    if (strcmp(r->name, "sgd") == 0) return gw_sgd(s, params, g->options.sgd);
-    if (strcmp(r->name, "adagrad") == 0) return gw_adagrad(s, params, g->options.adagrad);
-    return gw_sparse_adam(s, params, g->options.sparse_adam);
+    if (strcmp(r->name, "sgd") == 0) return gw_sgd_with(s, params, g->options.sgd);
+    if (strcmp(r->name, "adagrad") == 0) return gw_adagrad_with(s, params, g->options.adagrad);
+    return gw_sparse_adam_with(s, params, g->options.sparse_adam);
 }
 
 static void run_case(recording *r, int number) {
@@ -25,7 +36,7 @@ static void run_case(recording *r, int number) {
     const rule *rule = rule_find(recording_word(r));
     assert_non_null(rule);
     testing_note("case %d, gw_%s", number, rule->name);
-    optimizer_group g = { 0 };
+    optimizer_group g = default_options(rule);
     while (recording_takes(r, "option")) {
         const option *o = rule_option(rule, recording_word(r));
         assert_non_null(o);
@@ -87,7 +98,7 @@ static void rows_are_staged_and_committed(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *table = open_table(s);
-    gw_optimizer *opt = gw_sgd(s, list_of(s, table), (gw_sgd_options){ .lr = 0.25 });
+    gw_optimizer *opt = gw_sgd(s, list_of(s, table), .lr = 0.25);
     backward(s, table);
     const void *place = gw_data(table);
     assert_true(optimizer_stage(s, opt));
@@ -104,8 +115,7 @@ static void what_somebody_relies_on_stays(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *table = open_table(s);
-    gw_optimizer *opt =
-        gw_adagrad(s, list_of(s, table), (gw_adagrad_options){ .lr = 0.25, .eps = 1e-30 });
+    gw_optimizer *opt = gw_adagrad(s, list_of(s, table), .lr = 0.25, .eps = 1e-30);
     backward(s, table);
     block *frame = block_pin(table->storage->block);
     gw_optimizer_step(s, opt);
@@ -133,17 +143,17 @@ static void gradients_of_another_kind_are_refused(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *table = open_table(s);
     backward(s, table);
-    assert_refused(s, gw_adam(s, list_of(s, table), (gw_adam_options){ 0 }), table,
+    assert_refused(s, gw_adam(s, list_of(s, table)), table,
                    "step of gw_adam: the gradient of parameter 0 is sparse by rows");
     s = gw_scope_open(NULL);
     table = open_table(s);
     backward(s, table);
-    assert_refused(s, gw_sgd(s, list_of(s, table), (gw_sgd_options){ .weight_decay = 0.1 }), table,
+    assert_refused(s, gw_sgd(s, list_of(s, table), .weight_decay = 0.1), table,
                    "step of gw_sgd: weight_decay is about all rows");
     s = gw_scope_open(NULL);
     table = open_table(s);
     gw_backward(s, gw_sum(s, table));
-    assert_refused(s, gw_sparse_adam(s, list_of(s, table), (gw_sparse_adam_options){ 0 }), table,
+    assert_refused(s, gw_sparse_adam(s, list_of(s, table)), table,
                    "step of gw_sparse_adam: the gradient of parameter 0 is dense");
 }
 
@@ -151,7 +161,7 @@ static void train_rows(void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *table = open_table(s);
-    gw_optimizer *opt = gw_sparse_adam(s, list_of(s, table), (gw_sparse_adam_options){ 0 });
+    gw_optimizer *opt = gw_sparse_adam(s, list_of(s, table));
     for (int i = 0; i < 2; i++) {
         backward(s, table);
         gw_optimizer_step(s, opt);

@@ -6,79 +6,81 @@
 #include <string.h>
 
 // ---- Options ------------------------------------------------------------------------------------
-#define NUMBER(type, member, otherwise, below)                                                     \
-    { #member, offsetof(type, member), false, otherwise, 0, below }
+#define NUMBER(type, member, below)                                                                \
+    { #member, offsetof(type, member), false, 0, below }
 #define FLAG(type, member)                                                                         \
-    { #member, offsetof(type, member), true, 0, 0, INFINITY }
+    { #member, offsetof(type, member), true, 0, INFINITY }
 #define LIST(list) list, (int)(sizeof list / sizeof *list)
 
 static const option sgd_options[] = {
-    NUMBER(gw_sgd_options, lr, 1e-3, INFINITY),
-    NUMBER(gw_sgd_options, momentum, 0, INFINITY),
-    { "dampening", offsetof(gw_sgd_options, dampening), false, 0, -INFINITY, INFINITY },
-    NUMBER(gw_sgd_options, weight_decay, 0, INFINITY),
+    NUMBER(gw_sgd_options, lr, INFINITY),
+    NUMBER(gw_sgd_options, momentum, INFINITY),
+    { "dampening", offsetof(gw_sgd_options, dampening), false, -INFINITY, INFINITY },
+    NUMBER(gw_sgd_options, weight_decay, INFINITY),
     FLAG(gw_sgd_options, nesterov),
     FLAG(gw_sgd_options, maximize),
 };
 
-#define ADAM_OPTIONS(decay)                                                                        \
-    NUMBER(gw_adam_options, lr, 1e-3, INFINITY), NUMBER(gw_adam_options, beta1, 0.9, 1),           \
-        NUMBER(gw_adam_options, beta2, 0.999, 1), NUMBER(gw_adam_options, eps, 1e-8, INFINITY),    \
-        NUMBER(gw_adam_options, weight_decay, decay, INFINITY), FLAG(gw_adam_options, amsgrad),    \
-        FLAG(gw_adam_options, maximize),
-static const option adam_options[] = { ADAM_OPTIONS(0) };
-static const option adamw_options[] = { ADAM_OPTIONS(0.01) };
+static const option adam_options[] = {
+    NUMBER(gw_adam_options, lr, INFINITY),
+    NUMBER(gw_adam_options, beta1, 1),
+    NUMBER(gw_adam_options, beta2, 1),
+    NUMBER(gw_adam_options, eps, INFINITY),
+    NUMBER(gw_adam_options, weight_decay, INFINITY),
+    FLAG(gw_adam_options, amsgrad),
+    FLAG(gw_adam_options, maximize),
+};
+// The same members, at the same places.
+_Static_assert(sizeof(gw_adamw_options) == sizeof(gw_adam_options) &&
+                   offsetof(gw_adamw_options, maximize) == offsetof(gw_adam_options, maximize),
+               "gw_adamw and gw_adam have the same options");
 
 static const option sparse_adam_options[] = {
-    NUMBER(gw_sparse_adam_options, lr, 1e-3, INFINITY),
-    NUMBER(gw_sparse_adam_options, beta1, 0.9, 1),
-    NUMBER(gw_sparse_adam_options, beta2, 0.999, 1),
-    NUMBER(gw_sparse_adam_options, eps, 1e-8, INFINITY),
+    NUMBER(gw_sparse_adam_options, lr, INFINITY), NUMBER(gw_sparse_adam_options, beta1, 1),
+    NUMBER(gw_sparse_adam_options, beta2, 1),     NUMBER(gw_sparse_adam_options, eps, INFINITY),
     FLAG(gw_sparse_adam_options, maximize),
 };
 
 static const option adamax_options[] = {
-    NUMBER(gw_adamax_options, lr, 2e-3, INFINITY),
-    NUMBER(gw_adamax_options, beta1, 0.9, 1),
-    NUMBER(gw_adamax_options, beta2, 0.999, 1),
-    NUMBER(gw_adamax_options, eps, 1e-8, INFINITY),
-    NUMBER(gw_adamax_options, weight_decay, 0, INFINITY),
+    NUMBER(gw_adamax_options, lr, INFINITY),
+    NUMBER(gw_adamax_options, beta1, 1),
+    NUMBER(gw_adamax_options, beta2, 1),
+    NUMBER(gw_adamax_options, eps, INFINITY),
+    NUMBER(gw_adamax_options, weight_decay, INFINITY),
     FLAG(gw_adamax_options, maximize),
 };
 
 static const option adagrad_options[] = {
-    NUMBER(gw_adagrad_options, lr, 1e-2, INFINITY),
-    NUMBER(gw_adagrad_options, lr_decay, 0, INFINITY),
-    NUMBER(gw_adagrad_options, weight_decay, 0, INFINITY),
-    NUMBER(gw_adagrad_options, initial_accumulator_value, 0, INFINITY),
-    NUMBER(gw_adagrad_options, eps, 1e-10, INFINITY),
+    NUMBER(gw_adagrad_options, lr, INFINITY),
+    NUMBER(gw_adagrad_options, lr_decay, INFINITY),
+    NUMBER(gw_adagrad_options, weight_decay, INFINITY),
+    NUMBER(gw_adagrad_options, initial_accumulator_value, INFINITY),
+    NUMBER(gw_adagrad_options, eps, INFINITY),
     FLAG(gw_adagrad_options, maximize),
 };
 
 static const option adadelta_options[] = {
-    NUMBER(gw_adadelta_options, lr, 1, INFINITY),
-    NUMBER(gw_adadelta_options, rho, 0.9, INFINITY),
-    NUMBER(gw_adadelta_options, eps, 1e-6, INFINITY),
-    NUMBER(gw_adadelta_options, weight_decay, 0, INFINITY),
+    NUMBER(gw_adadelta_options, lr, INFINITY),  NUMBER(gw_adadelta_options, rho, INFINITY),
+    NUMBER(gw_adadelta_options, eps, INFINITY), NUMBER(gw_adadelta_options, weight_decay, INFINITY),
     FLAG(gw_adadelta_options, maximize),
 };
 
 static const option rmsprop_options[] = {
-    NUMBER(gw_rmsprop_options, lr, 1e-2, INFINITY),
-    NUMBER(gw_rmsprop_options, alpha, 0.99, INFINITY),
-    NUMBER(gw_rmsprop_options, eps, 1e-8, INFINITY),
-    NUMBER(gw_rmsprop_options, weight_decay, 0, INFINITY),
-    NUMBER(gw_rmsprop_options, momentum, 0, INFINITY),
+    NUMBER(gw_rmsprop_options, lr, INFINITY),
+    NUMBER(gw_rmsprop_options, alpha, INFINITY),
+    NUMBER(gw_rmsprop_options, eps, INFINITY),
+    NUMBER(gw_rmsprop_options, weight_decay, INFINITY),
+    NUMBER(gw_rmsprop_options, momentum, INFINITY),
     FLAG(gw_rmsprop_options, centered),
     FLAG(gw_rmsprop_options, maximize),
 };
 
 static const option rprop_options[] = {
-    NUMBER(gw_rprop_options, lr, 1e-2, INFINITY),
-    NUMBER(gw_rprop_options, eta_minus, 0.5, 1),
-    NUMBER(gw_rprop_options, eta_plus, 1.2, INFINITY),
-    NUMBER(gw_rprop_options, step_size_min, 1e-6, INFINITY),
-    NUMBER(gw_rprop_options, step_size_max, 50, INFINITY),
+    NUMBER(gw_rprop_options, lr, INFINITY),
+    NUMBER(gw_rprop_options, eta_minus, 1),
+    NUMBER(gw_rprop_options, eta_plus, INFINITY),
+    NUMBER(gw_rprop_options, step_size_min, INFINITY),
+    NUMBER(gw_rprop_options, step_size_max, INFINITY),
     FLAG(gw_rprop_options, maximize),
 };
 
@@ -100,17 +102,6 @@ const option *rule_option(const rule *r, const char *name) {
     for (int i = 0; i < r->option_count; i++)
         if (strcmp(r->options[i].name, name) == 0) return &r->options[i];
     return NULL;
-}
-
-void rule_complete(const rule *r, optimizer_group *g, const optimizer_group *first) {
-    for (int i = 0; i < r->option_count; i++) {
-        const option *o = &r->options[i];
-        double value = option_get(o, g);
-        if (value == 0)
-            option_set(o, g, first ? option_get(o, first) : o->otherwise);
-        else if (value == -1)
-            option_set(o, g, 0);
-    }
 }
 
 bool rule_check(gw_scope *s, const rule *r, const optimizer_group *g) {
@@ -192,7 +183,7 @@ static const rule rules[RULE_COUNT] = {
                .takes_dense = true,
                LOOPS(adam) },
     [ADAMW] = { "adamw",
-                LIST(adamw_options),
+                LIST(adam_options),
                 NULL,
                 { "exp_avg", "exp_avg_sq", "max_exp_avg_sq" },
                 moments,
@@ -263,35 +254,71 @@ static gw_optimizer *make(gw_scope *s, int number, gw_list *params,
     return o ? o : &optimizer_poison;
 }
 
-static void add(gw_scope *s, int number, gw_optimizer *o, gw_list *params,
-                const optimizer_group *options) {
-    char function[64];
-    snprintf(function, sizeof function, "gw_%s_add_group", rules[number].name);
-    if (!optimizer_check(s, o, function)) return;
-    if (o->rule != &rules[number]) {
-        scope_fail(s, GW_INVALID, "gw_%s_add_group: the optimizer is one of gw_%s",
-                   rules[number].name, o->rule->name);
-        return;
-    }
-    optimizer_add_group(s, o, params, options);
-}
-
-#define RULE(name, NAME, struct_name, member)                                                      \
-    gw_optimizer *gw_##name(gw_scope *s, gw_list *params, struct_name options) {                   \
+#define RULE(name, NAME)                                                                           \
+    gw_optimizer *gw_##name##_with(gw_scope *s, gw_list *params, gw_##name##_options options) {    \
         return make(                                                                               \
             s, NAME, params,                                                                       \
-            &(optimizer_group){ .options.member = options, .concurrent = options.concurrent });    \
-    }                                                                                              \
-    void gw_##name##_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,                    \
-                               struct_name options) {                                              \
-        add(s, NAME, opt, params, &(optimizer_group){ .options.member = options });                \
+            &(optimizer_group){ .options.name = options, .concurrent = options.concurrent });      \
     }
-RULE(sgd, SGD, gw_sgd_options, sgd)
-RULE(adam, ADAM, gw_adam_options, adam)
-RULE(adamw, ADAMW, gw_adam_options, adam)
-RULE(sparse_adam, SPARSE_ADAM, gw_sparse_adam_options, sparse_adam)
-RULE(adamax, ADAMAX, gw_adamax_options, adamax)
-RULE(adagrad, ADAGRAD, gw_adagrad_options, adagrad)
-RULE(adadelta, ADADELTA, gw_adadelta_options, adadelta)
-RULE(rmsprop, RMSPROP, gw_rmsprop_options, rmsprop)
-RULE(rprop, RPROP, gw_rprop_options, rprop)
+RULE(sgd, SGD)
+RULE(adam, ADAM)
+RULE(adamw, ADAMW)
+RULE(sparse_adam, SPARSE_ADAM)
+RULE(adamax, ADAMAX)
+RULE(adagrad, ADAGRAD)
+RULE(adadelta, ADADELTA)
+RULE(rmsprop, RMSPROP)
+RULE(rprop, RPROP)
+
+// ---- Groups with options of their own -----------------------------------------------------------
+#define OVERRIDE(member)                                                                           \
+    { #member, offsetof(gw_group_options, member) }
+static const struct override {
+    const char *name;
+    size_t offset;
+} overrides[] = {
+    OVERRIDE(lr),
+    OVERRIDE(weight_decay),
+    OVERRIDE(momentum),
+    OVERRIDE(dampening),
+    OVERRIDE(nesterov),
+    OVERRIDE(beta1),
+    OVERRIDE(beta2),
+    OVERRIDE(eps),
+    OVERRIDE(amsgrad),
+    OVERRIDE(lr_decay),
+    OVERRIDE(initial_accumulator_value),
+    OVERRIDE(rho),
+    OVERRIDE(alpha),
+    OVERRIDE(centered),
+    OVERRIDE(eta_minus),
+    OVERRIDE(eta_plus),
+    OVERRIDE(step_size_min),
+    OVERRIDE(step_size_max),
+    OVERRIDE(maximize),
+};
+_Static_assert(sizeof overrides / sizeof *overrides == sizeof(gw_group_options) / sizeof(double),
+               "every option of a group can be given");
+
+static bool override_options(gw_scope *s, const rule *r, const gw_group_options *given,
+                             optimizer_group *g) {
+    for (size_t i = 0; i < sizeof overrides / sizeof *overrides; i++) {
+        double value = *(const double *)(const void *)((const char *)given + overrides[i].offset);
+        if (value == GW_AS_FIRST) continue;
+        const option *o = rule_option(r, overrides[i].name);
+        if (!o) {
+            scope_fail(s, GW_INVALID, "gw_optimizer_add_group: gw_%s has no %s", r->name,
+                       overrides[i].name);
+            return false;
+        }
+        option_set(o, g, value);
+    }
+    return true;
+}
+
+void gw_optimizer_add_group_with(gw_scope *s, gw_optimizer *o, gw_list *params,
+                                 gw_group_options options) {
+    if (!optimizer_check(s, o, "gw_optimizer_add_group")) return;
+    optimizer_group g = o->groups[0];
+    if (override_options(s, o->rule, &options, &g)) optimizer_add_group(s, o, params, &g);
+}

@@ -12,7 +12,7 @@ enum { SCHEDULES_MAX = 2, MILESTONES_MAX = 8 };
 
 typedef struct options {
     double step_size, gamma, t_max, eta_min, start_factor, end_factor, total_iters, max_lr,
-        total_steps, pct_start, linear, keep_momentum, base_momentum, max_momentum, div_factor,
+        total_steps, pct_start, linear, cycle_momentum, base_momentum, max_momentum, div_factor,
         final_div_factor, three_phase, max, factor, patience, threshold, absolute, cooldown, min_lr,
         eps;
     int64_t milestones[MILESTONES_MAX];
@@ -33,7 +33,7 @@ static double *member(options *o, const char *name) {
     MEMBER(total_steps);
     MEMBER(pct_start);
     MEMBER(linear);
-    MEMBER(keep_momentum);
+    MEMBER(cycle_momentum);
     MEMBER(base_momentum);
     MEMBER(max_momentum);
     MEMBER(div_factor);
@@ -62,52 +62,83 @@ static void read_option(recording *r, options *o) {
     for (int i = 0; i < o->milestone_count; i++) o->milestones[i] = (int64_t)recording_number(r);
 }
 
+// What was not recorded has its default.
+#define TAKE(c, o, member, type)                                                                   \
+    if (!isnan((o)->member)) (c).member = (type)(o)->member
+
 static gw_scheduler *open_cycle(gw_scope *s, gw_optimizer *opt, const options *o) {
-    return gw_one_cycle_lr(s, opt,
-                           (gw_one_cycle_lr_options){ .max_lr = o->max_lr,
-                                                      .total_steps = (int64_t)o->total_steps,
-                                                      .pct_start = o->pct_start,
-                                                      .linear = o->linear != 0,
-                                                      .keep_momentum = o->keep_momentum != 0,
-                                                      .base_momentum = o->base_momentum,
-                                                      .max_momentum = o->max_momentum,
-                                                      .div_factor = o->div_factor,
-                                                      .final_div_factor = o->final_div_factor,
-                                                      .three_phase = o->three_phase != 0 });
+    gw_one_cycle_lr_options c = GW_OPTIONS(gw_one_cycle_lr_options);
+    TAKE(c, o, max_lr, double);
+    TAKE(c, o, total_steps, int64_t);
+    TAKE(c, o, pct_start, double);
+    TAKE(c, o, linear, bool);
+    TAKE(c, o, cycle_momentum, bool);
+    TAKE(c, o, base_momentum, double);
+    TAKE(c, o, max_momentum, double);
+    TAKE(c, o, div_factor, double);
+    TAKE(c, o, final_div_factor, double);
+    TAKE(c, o, three_phase, bool);
+    return gw_one_cycle_lr_with(s, opt, c);
 }
 
 static gw_scheduler *open_plateau(gw_scope *s, gw_optimizer *opt, const options *o) {
-    return gw_reduce_lr_on_plateau(
-        s, opt,
-        (gw_reduce_lr_on_plateau_options){ .max = o->max != 0,
-                                           .factor = o->factor,
-                                           .patience = (int64_t)o->patience,
-                                           .threshold = o->threshold,
-                                           .absolute = o->absolute != 0,
-                                           .cooldown = (int64_t)o->cooldown,
-                                           .min_lr = o->min_lr,
-                                           .eps = o->eps });
+    gw_reduce_lr_on_plateau_options c = GW_OPTIONS(gw_reduce_lr_on_plateau_options);
+    TAKE(c, o, max, bool);
+    TAKE(c, o, factor, double);
+    TAKE(c, o, patience, int64_t);
+    TAKE(c, o, threshold, double);
+    TAKE(c, o, absolute, bool);
+    TAKE(c, o, cooldown, int64_t);
+    TAKE(c, o, min_lr, double);
+    TAKE(c, o, eps, double);
+    return gw_reduce_lr_on_plateau_with(s, opt, c);
+}
+
+static gw_scheduler *open_steps(gw_scope *s, gw_optimizer *opt, const options *o) {
+    gw_step_lr_options c = GW_OPTIONS(gw_step_lr_options);
+    TAKE(c, o, step_size, int64_t);
+    TAKE(c, o, gamma, double);
+    return gw_step_lr_with(s, opt, c);
+}
+
+static gw_scheduler *open_milestones(gw_scope *s, gw_optimizer *opt, const options *o) {
+    gw_multi_step_lr_options c = GW_OPTIONS(gw_multi_step_lr_options, .milestones = o->milestones,
+                                            .milestone_count = o->milestone_count);
+    TAKE(c, o, gamma, double);
+    return gw_multi_step_lr_with(s, opt, c);
+}
+
+static gw_scheduler *open_cosine(gw_scope *s, gw_optimizer *opt, const options *o) {
+    gw_cosine_annealing_lr_options c = GW_OPTIONS(gw_cosine_annealing_lr_options);
+    TAKE(c, o, t_max, int64_t);
+    TAKE(c, o, eta_min, double);
+    return gw_cosine_annealing_lr_with(s, opt, c);
+}
+
+static gw_scheduler *open_linear(gw_scope *s, gw_optimizer *opt, const options *o) {
+    gw_linear_lr_options c = GW_OPTIONS(gw_linear_lr_options);
+    TAKE(c, o, start_factor, double);
+    TAKE(c, o, end_factor, double);
+    TAKE(c, o, total_iters, int64_t);
+    return gw_linear_lr_with(s, opt, c);
 }
 
 static gw_scheduler *open_scheduler(gw_scope *s, gw_optimizer *opt, const char *name,
                                     const options *o) {
-    if (strcmp(name, "step_lr") == 0)
-        return gw_step_lr(s, opt, (gw_step_lr_options){ (int64_t)o->step_size, o->gamma });
-    if (strcmp(name, "multi_step_lr") == 0)
-        return gw_multi_step_lr(
-            s, opt, (gw_multi_step_lr_options){ o->milestones, o->milestone_count, o->gamma });
-    if (strcmp(name, "exponential_lr") == 0)
-        return gw_exponential_lr(s, opt, (gw_exponential_lr_options){ o->gamma });
-    if (strcmp(name, "cosine_annealing_lr") == 0)
-        return gw_cosine_annealing_lr(
-            s, opt, (gw_cosine_annealing_lr_options){ (int64_t)o->t_max, o->eta_min });
-    if (strcmp(name, "linear_lr") == 0)
-        return gw_linear_lr(
-            s, opt,
-            (gw_linear_lr_options){ o->start_factor, o->end_factor, (int64_t)o->total_iters });
+    if (strcmp(name, "step_lr") == 0) return open_steps(s, opt, o);
+    if (strcmp(name, "multi_step_lr") == 0) return open_milestones(s, opt, o);
+    if (strcmp(name, "exponential_lr") == 0) return gw_exponential_lr(s, opt, .gamma = o->gamma);
+    if (strcmp(name, "cosine_annealing_lr") == 0) return open_cosine(s, opt, o);
+    if (strcmp(name, "linear_lr") == 0) return open_linear(s, opt, o);
     if (strcmp(name, "one_cycle_lr") == 0) return open_cycle(s, opt, o);
     assert_string_equal(name, "reduce_lr_on_plateau");
     return open_plateau(s, opt, o);
+}
+
+static options no_options(void) {
+    options o = { .milestone_count = 0 };
+    for (double *at = &o.step_size; at <= &o.eps; at++) *at = NAN;
+    return o;
 }
 
 static gw_list *one_parameter(gw_scope *s) {
@@ -129,15 +160,14 @@ static void compare(recording *r, const gw_optimizer *opt, int step) {
 
 static void run_case(recording *r, int number) {
     gw_scope *s = gw_scope_open(NULL);
-    gw_optimizer *opt =
-        gw_sgd(s, one_parameter(s), (gw_sgd_options){ .lr = 0.5, .momentum = 0.75 });
-    gw_sgd_add_group(s, opt, one_parameter(s), (gw_sgd_options){ .lr = 0.125 });
+    gw_optimizer *opt = gw_sgd(s, one_parameter(s), .lr = 0.5, .momentum = 0.75);
+    gw_optimizer_add_group(s, opt, one_parameter(s), .lr = 0.125);
     gw_scheduler *schedulers[SCHEDULES_MAX];
     int count = 0;
     while (recording_takes(r, "schedule")) {
         const char *name = recording_word(r);
         testing_note("case %d, gw_%s", number, name);
-        options o = { 0 };
+        options o = no_options();
         while (recording_takes(r, "option")) read_option(r, &o);
         schedulers[count++] = open_scheduler(s, opt, name, &o);
     }

@@ -22,7 +22,7 @@ gw_scheduler scheduler_poison = { .handle = { &scheduler_class, HANDLE_IMMORTAL 
 static void apply(gw_scheduler *c) {
     gw_optimizer *o = c->optimizer;
     const option *momentum = NULL;
-    if (c->schedule == &schedule_one_cycle && !c->options.one_cycle.keep_momentum)
+    if (c->schedule == &schedule_one_cycle && c->options.one_cycle.cycle_momentum)
         momentum = schedule_momentum(o);
     for (int i = 0; i < o->group_count; i++) {
         optimizer_group *g = &o->groups[i];
@@ -105,42 +105,33 @@ static gw_scheduler *begin(gw_scope *s, gw_scheduler *c) {
     return c;
 }
 
-// 0 is |otherwise| and -1 is 0. Fails |s| if the number is outside of [low, high].
-static void set(gw_scope *s, const gw_scheduler *c, const char *name, double *value,
-                double otherwise, double low, double high) {
-    if (*value == 0)
-        *value = otherwise;
-    else if (*value == -1)
-        *value = 0;
-    if (*value >= low && *value <= high) return;
-    scope_fail(s, GW_INVALID, "gw_%s: %s is %g", c->schedule->name, name, *value);
+static void check(gw_scope *s, const gw_scheduler *c, const char *name, double value, double low,
+                  double high) {
+    if (value >= low && value <= high) return;
+    scope_fail(s, GW_INVALID, "gw_%s: %s is %g", c->schedule->name, name, value);
 }
 
-static void set_count(gw_scope *s, const gw_scheduler *c, const char *name, int64_t *value,
-                      int64_t otherwise, int64_t low) {
-    if (*value == 0)
-        *value = otherwise;
-    else if (*value == -1)
-        *value = 0;
-    if (*value >= low) return;
-    scope_fail(s, GW_INVALID, "gw_%s: %s is %lld", c->schedule->name, name, (long long)*value);
+static void check_count(gw_scope *s, const gw_scheduler *c, const char *name, int64_t value,
+                        int64_t low) {
+    if (value >= low) return;
+    scope_fail(s, GW_INVALID, "gw_%s: %s is %lld", c->schedule->name, name, (long long)value);
 }
 
 static const double ANY = 1.7976931348623157e308, ABOVE_0 = 2.2250738585072014e-308;
 
-gw_scheduler *gw_step_lr(gw_scope *s, gw_optimizer *opt, gw_step_lr_options o) {
+gw_scheduler *gw_step_lr_with(gw_scope *s, gw_optimizer *opt, gw_step_lr_options o) {
     gw_scheduler *c = open_scheduler(s, opt, &schedule_step);
     if (!c) return &scheduler_poison;
-    set_count(s, c, "step_size", &o.step_size, 0, 1);
-    set(s, c, "gamma", &o.gamma, 0.1, 0, ANY);
+    check_count(s, c, "step_size", o.step_size, 1);
+    check(s, c, "gamma", o.gamma, 0, ANY);
     c->options.step = o;
     return begin(s, c);
 }
 
-gw_scheduler *gw_multi_step_lr(gw_scope *s, gw_optimizer *opt, gw_multi_step_lr_options o) {
+gw_scheduler *gw_multi_step_lr_with(gw_scope *s, gw_optimizer *opt, gw_multi_step_lr_options o) {
     gw_scheduler *c = open_scheduler(s, opt, &schedule_multi_step);
     if (!c) return &scheduler_poison;
-    set(s, c, "gamma", &o.gamma, 0.1, 0, ANY);
+    check(s, c, "gamma", o.gamma, 0, ANY);
     const int64_t *theirs = o.milestones;
     if (o.milestone_count < 0 || (o.milestone_count > 0 && !theirs)) {
         scope_fail(s, GW_INVALID, "gw_multi_step_lr: %d milestones", o.milestone_count);
@@ -155,49 +146,50 @@ gw_scheduler *gw_multi_step_lr(gw_scope *s, gw_optimizer *opt, gw_multi_step_lr_
     return begin(s, c);
 }
 
-gw_scheduler *gw_exponential_lr(gw_scope *s, gw_optimizer *opt, gw_exponential_lr_options o) {
+gw_scheduler *gw_exponential_lr_with(gw_scope *s, gw_optimizer *opt, gw_exponential_lr_options o) {
     gw_scheduler *c = open_scheduler(s, opt, &schedule_exponential);
     if (!c) return &scheduler_poison;
-    set(s, c, "gamma", &o.gamma, 0, ABOVE_0, ANY);
+    check(s, c, "gamma", o.gamma, ABOVE_0, ANY);
     c->options.exponential = o;
     return begin(s, c);
 }
 
-gw_scheduler *gw_cosine_annealing_lr(gw_scope *s, gw_optimizer *opt,
-                                     gw_cosine_annealing_lr_options o) {
+gw_scheduler *gw_cosine_annealing_lr_with(gw_scope *s, gw_optimizer *opt,
+                                          gw_cosine_annealing_lr_options o) {
     gw_scheduler *c = open_scheduler(s, opt, &schedule_cosine);
     if (!c) return &scheduler_poison;
-    set_count(s, c, "t_max", &o.t_max, 0, 1);
+    check_count(s, c, "t_max", o.t_max, 1);
     if (gw_ok(s) && o.t_max > INT64_MAX / 2)
         scope_fail(s, GW_INVALID, "gw_cosine_annealing_lr: t_max is %lld", (long long)o.t_max);
-    set(s, c, "eta_min", &o.eta_min, 0, 0, ANY);
+    check(s, c, "eta_min", o.eta_min, 0, ANY);
     c->options.cosine = o;
     return begin(s, c);
 }
 
-gw_scheduler *gw_linear_lr(gw_scope *s, gw_optimizer *opt, gw_linear_lr_options o) {
+gw_scheduler *gw_linear_lr_with(gw_scope *s, gw_optimizer *opt, gw_linear_lr_options o) {
     gw_scheduler *c = open_scheduler(s, opt, &schedule_linear);
     if (!c) return &scheduler_poison;
-    set(s, c, "start_factor", &o.start_factor, 1.0 / 3, ABOVE_0, 1);
-    set(s, c, "end_factor", &o.end_factor, 1, 0, 1);
-    set_count(s, c, "total_iters", &o.total_iters, 5, 1);
+    check(s, c, "start_factor", o.start_factor, ABOVE_0, 1);
+    check(s, c, "end_factor", o.end_factor, 0, 1);
+    check_count(s, c, "total_iters", o.total_iters, 1);
     c->options.linear = o;
     return begin(s, c);
 }
 
-gw_scheduler *gw_one_cycle_lr(gw_scope *s, gw_optimizer *opt, gw_one_cycle_lr_options o) {
+gw_scheduler *gw_one_cycle_lr_with(gw_scope *s, gw_optimizer *opt, gw_one_cycle_lr_options o) {
     gw_scheduler *c = open_scheduler(s, opt, &schedule_one_cycle);
     if (!c) return &scheduler_poison;
-    set(s, c, "max_lr", &o.max_lr, 0, ABOVE_0, ANY);
-    set_count(s, c, "total_steps", &o.total_steps, 0, 1);
-    set(s, c, "pct_start", &o.pct_start, 0.3, 0, 1);
-    set(s, c, "base_momentum", &o.base_momentum, 0.85, 0, 1);
-    set(s, c, "max_momentum", &o.max_momentum, 0.95, 0, 1);
-    set(s, c, "div_factor", &o.div_factor, 25, ABOVE_0, ANY);
-    set(s, c, "final_div_factor", &o.final_div_factor, 1e4, ABOVE_0, ANY);
+    check(s, c, "max_lr", o.max_lr, ABOVE_0, ANY);
+    check_count(s, c, "total_steps", o.total_steps, 1);
+    check(s, c, "pct_start", o.pct_start, 0, 1);
+    check(s, c, "base_momentum", o.base_momentum, 0, 1);
+    check(s, c, "max_momentum", o.max_momentum, 0, 1);
+    check(s, c, "div_factor", o.div_factor, ABOVE_0, ANY);
+    check(s, c, "final_div_factor", o.final_div_factor, ABOVE_0, ANY);
     bool cycles = schedule_momentum(opt) != NULL;
-    if (gw_ok(s) && !o.keep_momentum && !cycles)
-        scope_fail(s, GW_INVALID, "gw_one_cycle_lr: gw_%s has no momentum: say keep_momentum",
+    if (gw_ok(s) && o.cycle_momentum && !cycles)
+        scope_fail(s, GW_INVALID,
+                   "gw_one_cycle_lr: gw_%s has no momentum: say .cycle_momentum = false",
                    opt->rule->name);
     if (gw_ok(s))
         for (int i = 0; i < opt->group_count; i++)
@@ -206,16 +198,16 @@ gw_scheduler *gw_one_cycle_lr(gw_scope *s, gw_optimizer *opt, gw_one_cycle_lr_op
     return begin(s, c);
 }
 
-gw_scheduler *gw_reduce_lr_on_plateau(gw_scope *s, gw_optimizer *opt,
-                                      gw_reduce_lr_on_plateau_options o) {
+gw_scheduler *gw_reduce_lr_on_plateau_with(gw_scope *s, gw_optimizer *opt,
+                                           gw_reduce_lr_on_plateau_options o) {
     gw_scheduler *c = open_scheduler(s, opt, &schedule_plateau);
     if (!c) return &scheduler_poison;
-    set(s, c, "factor", &o.factor, 0.1, 0, 0.9999999999999999);
-    set_count(s, c, "patience", &o.patience, 10, 0);
-    set(s, c, "threshold", &o.threshold, 1e-4, 0, ANY);
-    set_count(s, c, "cooldown", &o.cooldown, 0, 0);
-    set(s, c, "min_lr", &o.min_lr, 0, 0, ANY);
-    set(s, c, "eps", &o.eps, 1e-8, 0, ANY);
+    check(s, c, "factor", o.factor, 0, 0.9999999999999999);
+    check_count(s, c, "patience", o.patience, 0);
+    check(s, c, "threshold", o.threshold, 0, ANY);
+    check_count(s, c, "cooldown", o.cooldown, 0);
+    check(s, c, "min_lr", o.min_lr, 0, ANY);
+    check(s, c, "eps", o.eps, 0, ANY);
     c->options.plateau = o;
     c->now.best = o.max ? -INFINITY : INFINITY;
     return begin(s, c);

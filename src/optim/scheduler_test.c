@@ -12,7 +12,7 @@ static gw_list *one_parameter(gw_scope *s) {
 }
 
 static gw_optimizer *open_sgd(gw_scope *s) {
-    return gw_sgd(s, one_parameter(s), (gw_sgd_options){ .lr = 0.5 });
+    return gw_sgd(s, one_parameter(s), .lr = 0.5);
 }
 
 static void assert_fails(gw_scope *s, gw_status status, const char *words) {
@@ -32,40 +32,32 @@ static void assert_fails(gw_scope *s, gw_status status, const char *words) {
 
 static void options_out_of_range_are_refused(void **state) {
     (void)state;
-    assert_refuses(gw_step_lr(s, opt, (gw_step_lr_options){ 0 }), "gw_step_lr: step_size is 0");
-    assert_refuses(gw_multi_step_lr(s, opt, (gw_multi_step_lr_options){ .milestone_count = 3 }),
+    assert_refuses(gw_step_lr(s, opt), "gw_step_lr: step_size is 0");
+    assert_refuses(gw_multi_step_lr(s, opt, .milestone_count = 3),
                    "gw_multi_step_lr: 3 milestones");
-    assert_refuses(gw_exponential_lr(s, opt, (gw_exponential_lr_options){ 0 }), "gamma is 0");
-    assert_refuses(gw_cosine_annealing_lr(s, opt, (gw_cosine_annealing_lr_options){ 0 }),
-                   "t_max is 0");
-    assert_refuses(gw_linear_lr(s, opt, (gw_linear_lr_options){ .start_factor = 2 }),
-                   "gw_linear_lr: start_factor is 2");
-    assert_refuses(gw_linear_lr(s, opt, (gw_linear_lr_options){ .start_factor = -1 }),
-                   "start_factor is 0");
-    assert_refuses(gw_one_cycle_lr(s, opt, (gw_one_cycle_lr_options){ .max_lr = 1 }),
-                   "gw_one_cycle_lr: total_steps is 0");
-    assert_refuses(
-        gw_reduce_lr_on_plateau(s, opt, (gw_reduce_lr_on_plateau_options){ .factor = 1 }),
-        "gw_reduce_lr_on_plateau: factor is 1");
+    assert_refuses(gw_exponential_lr(s, opt), "gamma is 0");
+    assert_refuses(gw_cosine_annealing_lr(s, opt), "t_max is 0");
+    assert_refuses(gw_linear_lr(s, opt, .start_factor = 2), "gw_linear_lr: start_factor is 2");
+    assert_refuses(gw_linear_lr(s, opt, .start_factor = 0), "start_factor is 0");
+    assert_refuses(gw_one_cycle_lr(s, opt, .max_lr = 1), "gw_one_cycle_lr: total_steps is 0");
+    assert_refuses(gw_reduce_lr_on_plateau(s, opt, .factor = 1),
+                   "gw_reduce_lr_on_plateau: factor is 1");
 }
 
 static void a_cycle_needs_momentum_to_cycle(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_optimizer *opt = gw_adagrad(s, one_parameter(s), (gw_adagrad_options){ 0 });
-    gw_one_cycle_lr_options o = { .max_lr = 1, .total_steps = 10, .keep_momentum = true };
-    gw_one_cycle_lr(s, opt, o);
+    gw_optimizer *opt = gw_adagrad(s, one_parameter(s));
+    gw_one_cycle_lr(s, opt, .max_lr = 1, .total_steps = 10, .cycle_momentum = false);
     assert_true(gw_ok(s));
-    o.keep_momentum = false;
-    gw_one_cycle_lr(s, opt, o);
+    gw_one_cycle_lr(s, opt, .max_lr = 1, .total_steps = 10);
     assert_fails(s, GW_INVALID, "gw_one_cycle_lr: gw_adagrad has no momentum");
 }
 
 static void a_cycle_ends(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_scheduler *c =
-        gw_one_cycle_lr(s, open_sgd(s), (gw_one_cycle_lr_options){ .max_lr = 1, .total_steps = 2 });
+    gw_scheduler *c = gw_one_cycle_lr(s, open_sgd(s), .max_lr = 1, .total_steps = 2);
     gw_scheduler_step(s, c);
     gw_scheduler_step(s, c);
     assert_true(gw_ok(s));
@@ -78,10 +70,10 @@ static void momentum_that_a_cycle_brings_starts_with_the_gradient(void **state) 
     gw_scope *s = gw_scope_open(NULL);
     gw_list *params = one_parameter(s);
     gw_tensor *x = gw_tensor_of(s, gw_list_get(s, params, 0));
-    gw_optimizer *opt = gw_sgd(s, params, (gw_sgd_options){ .lr = 1 });
+    gw_optimizer *opt = gw_sgd(s, params, .lr = 1);
     gw_backward(s, gw_sum(s, x));
     gw_optimizer_step(s, opt);  // without momentum
-    gw_one_cycle_lr(s, opt, (gw_one_cycle_lr_options){ .max_lr = 25, .total_steps = 10 });
+    gw_one_cycle_lr(s, opt, .max_lr = 25, .total_steps = 10);
     gw_optimizer_step(s, opt);
     assert_float_equal(*(const float *)gw_data(x), -1, 1e-6);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
@@ -91,8 +83,8 @@ static void a_metric_goes_where_it_is_wanted(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_optimizer *opt = open_sgd(s);
-    gw_scheduler *plateau = gw_reduce_lr_on_plateau(s, opt, (gw_reduce_lr_on_plateau_options){ 0 });
-    gw_scheduler *step = gw_step_lr(s, opt, (gw_step_lr_options){ .step_size = 1 });
+    gw_scheduler *plateau = gw_reduce_lr_on_plateau(s, opt);
+    gw_scheduler *step = gw_step_lr(s, opt, .step_size = 1);
     gw_scheduler_step(s, plateau);
     assert_non_null(strstr(gw_scope_error(s)->text, "needs a metric: gw_plateau_step"));
     gw_scope_clear(s);
@@ -103,8 +95,7 @@ static void a_metric_goes_where_it_is_wanted(void **state) {
 static void it_holds_its_optimizer(void **state) {
     (void)state;
     gw_scope *root = gw_scope_open(NULL), *inner = gw_scope_open(root);
-    gw_scheduler *c = gw_keep(
-        root, gw_exponential_lr(inner, open_sgd(inner), (gw_exponential_lr_options){ .gamma = 1 }));
+    gw_scheduler *c = gw_keep(root, gw_exponential_lr(inner, open_sgd(inner), .gamma = 1));
     gw_scope_close_up(inner);
     gw_scheduler_step(root, c);
     assert_int_equal(gw_scope_close(root).status, GW_OK);
@@ -114,9 +105,8 @@ static void a_group_that_comes_later_has_its_own_rate(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_optimizer *opt = open_sgd(s);
-    gw_scheduler *c = gw_cosine_annealing_lr(
-        s, opt, (gw_cosine_annealing_lr_options){ .t_max = 2, .eta_min = 0.1 });
-    gw_sgd_add_group(s, opt, one_parameter(s), (gw_sgd_options){ .lr = 0.9 });
+    gw_scheduler *c = gw_cosine_annealing_lr(s, opt, .t_max = 2, .eta_min = 0.1);
+    gw_optimizer_add_group(s, opt, one_parameter(s), .lr = 0.9);
     gw_scheduler_step(s, c);
     gw_scheduler_step(s, c);
     assert_float_equal(gw_optimizer_group_lr(opt, 1), 0.1, 1e-12);
@@ -140,7 +130,7 @@ static void what_is_no_scheduler_is_said(void **state) {
     gw_scheduler_load_state_dict(s, NULL, gw_map_open(s));
     assert_fails(s, GW_INVALID, "gw_scheduler_load_state_dict: no scheduler");
     s = gw_scope_open(NULL);
-    gw_step_lr(s, NULL, (gw_step_lr_options){ .step_size = 1 });
+    gw_step_lr(s, NULL, .step_size = 1);
     assert_fails(s, GW_INVALID, "gw_step_lr: no optimizer");
 }
 

@@ -16,14 +16,14 @@ typedef struct model {
 
 static gw_optimizer *open_rule(gw_scope *s, int number, gw_list *params) {
     switch (number) {
-    case 0: return gw_sgd(s, params, (gw_sgd_options){ .lr = 0.1, .momentum = 0.9 });
-    case 1: return gw_adam(s, params, (gw_adam_options){ .lr = 0.1, .amsgrad = true });
-    case 2: return gw_adamw(s, params, (gw_adam_options){ .lr = 0.1 });
-    case 3: return gw_adamax(s, params, (gw_adamax_options){ .lr = 0.1 });
-    case 4: return gw_adagrad(s, params, (gw_adagrad_options){ .lr_decay = 0.5 });
-    case 5: return gw_adadelta(s, params, (gw_adadelta_options){ .rho = 0.5 });
-    case 6: return gw_rmsprop(s, params, (gw_rmsprop_options){ .momentum = 0.5, .centered = true });
-    default: return gw_rprop(s, params, (gw_rprop_options){ .lr = 0.1 });
+    case 0: return gw_sgd(s, params, .lr = 0.1, .momentum = 0.9);
+    case 1: return gw_adam(s, params, .lr = 0.1, .amsgrad = true);
+    case 2: return gw_adamw(s, params, .lr = 0.1);
+    case 3: return gw_adamax(s, params, .lr = 0.1);
+    case 4: return gw_adagrad(s, params, .lr_decay = 0.5);
+    case 5: return gw_adadelta(s, params, .rho = 0.5);
+    case 6: return gw_rmsprop(s, params, .momentum = 0.5, .centered = true);
+    default: return gw_rprop(s, params, .lr = 0.1);
     }
 }
 
@@ -35,7 +35,7 @@ static model open_model(gw_scope *s, int rule) {
     gw_list_add(s, params, m.w);
     gw_list_add(s, params, m.b);
     m.opt = open_rule(s, rule, params);
-    m.schedule = gw_linear_lr(s, m.opt, (gw_linear_lr_options){ .total_iters = 10 });
+    m.schedule = gw_linear_lr(s, m.opt, .total_iters = 10);
     return m;
 }
 
@@ -171,10 +171,8 @@ static void a_scheduler_goes_on_from_its_own_rate(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_list *params = gw_list_open(s);
     gw_list_add(s, params, gw_requires_grad(s, gw_ones(s, GW_F32, 2)));
-    gw_optimizer *plain = gw_sgd(s, params, (gw_sgd_options){ .lr = 0.1 }),
-                 *opt = gw_sgd(s, params, (gw_sgd_options){ .lr = 0.4 });
-    gw_cosine_annealing_lr_options two = { .t_max = 1 };
-    gw_scheduler *cosine = gw_cosine_annealing_lr(s, opt, two);
+    gw_optimizer *plain = gw_sgd(s, params, .lr = 0.1), *opt = gw_sgd(s, params, .lr = 0.4);
+    gw_scheduler *cosine = gw_cosine_annealing_lr(s, opt, .t_max = 1);
     gw_map *map = gw_optimizer_state_dict(s, plain);
     assert_int_equal(gw_map_find(map, "group.0.initial_lr").kind, GW_NONE);
     gw_optimizer_load_state_dict(s, opt, map);
@@ -192,7 +190,7 @@ static void a_scheduler_goes_on_from_its_own_rate(void **state) {
         assert_non_null(strstr(gw_scope_error(s)->text, "\"group.0.initial_lr\" is "));
         gw_scope_clear(s);
     }
-    gw_cosine_annealing_lr(s, plain, two);  // one that has none begins with what it has now
+    gw_cosine_annealing_lr(s, plain, .t_max = 1);  // one that has none begins with what it has now
     assert_float_equal(
         gw_float_of(s, gw_map_get(s, gw_optimizer_state_dict(s, plain), "group.0.initial_lr")), 0.1,
         0);
@@ -203,8 +201,7 @@ static void a_scheduler_takes_only_its_own_kind(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     model m = open_model(s, 0);
-    gw_scheduler *plateau =
-        gw_reduce_lr_on_plateau(s, m.opt, (gw_reduce_lr_on_plateau_options){ .patience = -1 });
+    gw_scheduler *plateau = gw_reduce_lr_on_plateau(s, m.opt, .patience = 0);
     gw_plateau_step(s, plateau, 3);
     gw_map *map = gw_scheduler_state_dict(s, plateau);
     gw_scheduler_load_state_dict(s, plateau, map);

@@ -23,16 +23,11 @@ static void assert_values(const gw_tensor *x, float a, float b) {
     assert_float_equal(values[1], b, 1e-6);
 }
 
-static gw_sgd_options rate(double lr) {
-    return (gw_sgd_options){ .lr = lr };
-}
-
 static void parameters_without_gradient_stay(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = leaf(s, 1, 2), *b = leaf(s, 3, 4);
-    gw_optimizer *opt =
-        gw_sgd(s, list_of(s, a, b), (gw_sgd_options){ .lr = 0.1, .weight_decay = 0.5 });
+    gw_optimizer *opt = gw_sgd(s, list_of(s, a, b), .lr = 0.1, .weight_decay = 0.5);
     gw_backward(s, gw_sum(s, a));
     gw_optimizer_step(s, opt);
     assert_values(a, 0.85f, 1.8f);
@@ -45,7 +40,7 @@ static void a_step_uses_the_gradients_of_its_scope_only(void **state) {
     (void)state;
     gw_scope *root = gw_scope_open(NULL);
     gw_tensor *a = leaf(root, 1, 2);
-    gw_optimizer *opt = gw_sgd(root, list_of(root, a, NULL), rate(0.1));
+    gw_optimizer *opt = gw_sgd(root, list_of(root, a, NULL), .lr = 0.1);
     gw_backward(root, gw_sum(root, a));
     gw_scope *s = gw_scope_open(root);
     gw_optimizer_step(s, opt);
@@ -58,7 +53,7 @@ static void values_saved_for_backward_stay_as_they_were(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = leaf(s, 1, 2);
-    gw_optimizer *opt = gw_sgd(s, list_of(s, a, NULL), rate(0.1));
+    gw_optimizer *opt = gw_sgd(s, list_of(s, a, NULL), .lr = 0.1);
     gw_tensor *later = gw_sum(s, gw_mul(s, a, a));
     gw_backward(s, gw_sum(s, a));
     gw_optimizer_step(s, opt);
@@ -75,7 +70,7 @@ static void views_see_the_new_values(void **state) {
     gw_tensor *whole = gw_from(s, ((float[]){ 1, 2, 3, 4 }), 4);
     gw_tensor *a = gw_requires_grad(s, gw_slice(s, whole, 0, 2, 4, 1));
     gw_tensor *b = gw_requires_grad(s, gw_slice(s, whole, 0, 0, 2, 1));
-    gw_optimizer *opt = gw_sgd(s, list_of(s, a, b), rate(1));
+    gw_optimizer *opt = gw_sgd(s, list_of(s, a, b), .lr = 1);
     gw_backward(s, gw_sum(s, gw_add(s, a, gw_mul(s, b, 0.5))));
     gw_optimizer_step(s, opt);
     assert_values(a, 2, 3);
@@ -89,7 +84,7 @@ static void lent_memory_gets_the_new_values(void **state) {
     float mine[2] = { 1, 2 };
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = gw_requires_grad(s, gw_from_blob(s, GW_F32, mine, GW_SHAPE(2), NULL, NULL));
-    gw_optimizer *opt = gw_sgd(s, list_of(s, a, NULL), rate(1));
+    gw_optimizer *opt = gw_sgd(s, list_of(s, a, NULL), .lr = 1);
     gw_backward(s, gw_sum(s, a));
     gw_optimizer_step(s, opt);
     assert_float_equal(mine[0], 0, 0);
@@ -101,7 +96,7 @@ static void the_rate_can_change_between_steps(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = leaf(s, 1, 2);
-    gw_optimizer *opt = gw_sgd(s, list_of(s, a, NULL), rate(0.1));
+    gw_optimizer *opt = gw_sgd(s, list_of(s, a, NULL), .lr = 0.1);
     gw_backward(s, gw_sum(s, a));
     gw_optimizer_set_lr(s, opt, 0);
     gw_optimizer_step(s, opt);
@@ -117,7 +112,7 @@ static void a_discarded_step_changes_nothing(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = leaf(s, 1, 2);
-    gw_optimizer *opt = gw_adam(s, list_of(s, a, NULL), (gw_adam_options){ .lr = 0.1 });
+    gw_optimizer *opt = gw_adam(s, list_of(s, a, NULL), .lr = 0.1);
     gw_backward(s, gw_sum(s, a));
     assert_true(optimizer_stage(s, opt));
     optimizer_discard(opt);
@@ -132,7 +127,7 @@ static void a_staged_step_waits_for_its_commit(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = leaf(s, 1, 2), *b = leaf(s, 3, 4);
-    gw_optimizer *opt = gw_adam(s, list_of(s, a, b), (gw_adam_options){ .lr = 0.1 });
+    gw_optimizer *opt = gw_adam(s, list_of(s, a, b), .lr = 0.1);
     for (int step = 0; step < 3; step++) {
         gw_scope *t = gw_scope_open(s);
         gw_backward(t, gw_sum(t, gw_add(t, a, b)));
@@ -155,7 +150,7 @@ static void save_between_stage_and_commit(bool are_parts, bool through_view) {
         a = gw_requires_grad(s, gw_slice(s, flat, 0, 0, 2, 1));
         b = gw_requires_grad(s, gw_slice(s, flat, 0, 2, 4, 1));
     }
-    gw_optimizer *opt = gw_sgd(s, list_of(s, a, b), rate(1));
+    gw_optimizer *opt = gw_sgd(s, list_of(s, a, b), .lr = 1);
     gw_scope *t = gw_scope_open(s), *u = gw_scope_open(s);
     gw_backward(t, gw_sum(t, gw_add(t, a, b)));
     assert_true(optimizer_stage(t, opt));
@@ -182,7 +177,7 @@ static void values_that_are_being_sent_stay_as_they_were(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = leaf(s, 1, 2);
-    gw_optimizer *opt = gw_sgd(s, list_of(s, a, NULL), rate(1));
+    gw_optimizer *opt = gw_sgd(s, list_of(s, a, NULL), .lr = 1);
     gw_backward(s, gw_sum(s, a));
     block *frame = block_pin(a->storage->block);
     gw_optimizer_step(s, opt);
@@ -209,7 +204,7 @@ static void a_step_is_all_or_nothing(void **state) {
     for (int n = 0; !done; n++) {
         gw_scope *root = gw_scope_open(NULL);
         gw_tensor *a = leaf(root, 1, 2), *b = leaf(root, 3, 4);
-        gw_optimizer *opt = gw_adam(root, list_of(root, a, b), (gw_adam_options){ .lr = 0.1 });
+        gw_optimizer *opt = gw_adam(root, list_of(root, a, b), .lr = 0.1);
         gw_scope *s = gw_scope_open(root);
         gw_backward(s, gw_sum(s, gw_add(s, a, b)));
         assert_true(gw_ok(s));
@@ -235,7 +230,7 @@ static void nothing_happens_in_a_failed_scope(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = leaf(s, 1, 2);
-    gw_optimizer *opt = gw_sgd(s, list_of(s, a, NULL), rate(0.1));
+    gw_optimizer *opt = gw_sgd(s, list_of(s, a, NULL), .lr = 0.1);
     gw_backward(s, gw_sum(s, a));
     gw_fail(s, GW_REMOTE, "something else");
     gw_optimizer_step(s, opt);
@@ -247,7 +242,7 @@ static void train_a_little(void *context) {
     (void)context;
     gw_scope *root = gw_scope_open(NULL);
     gw_tensor *a = leaf(root, 1, 2);
-    gw_optimizer *opt = gw_sgd(root, list_of(root, a, NULL), (gw_sgd_options){ .momentum = 0.5 });
+    gw_optimizer *opt = gw_sgd(root, list_of(root, a, NULL), .momentum = 0.5);
     for (int i = 0; i < 2; i++) {
         gw_scope *s = gw_scope_open(root);
         gw_backward(s, gw_sum(s, gw_mul(s, a, a)));

@@ -10,18 +10,34 @@
 
 enum { PARAMETERS = 4 };
 
+static optimizer_group default_options(const rule *r) {
+    optimizer_group g = { 0 };
+#define RULE(rule)                                                                                 \
+    if (strcmp(r->name, #rule) == 0) g.options.rule = GW_OPTIONS(gw_##rule##_options)
+    RULE(sgd);
+    RULE(adam);
+    RULE(adamw);
+    RULE(adamax);
+    RULE(adagrad);
+    RULE(adadelta);
+    RULE(rmsprop);
+    RULE(rprop);
+#undef RULE
+    return g;
+}
+
 static gw_optimizer *open_optimizer(gw_scope *s, const rule *r, gw_list *params,
                                     const optimizer_group *g) {
-#define RULE(rule, member)                                                                         \
-    if (strcmp(r->name, #rule) == 0) return gw_##rule(s, params, g->options.member)
-    RULE(sgd, sgd);
-    RULE(adam, adam);
-    RULE(adamw, adam);
-    RULE(adamax, adamax);
-    RULE(adagrad, adagrad);
-    RULE(adadelta, adadelta);
-    RULE(rmsprop, rmsprop);
-    RULE(rprop, rprop);
+#define RULE(rule)                                                                                 \
+    if (strcmp(r->name, #rule) == 0) return gw_##rule##_with(s, params, g->options.rule)
+    RULE(sgd);
+    RULE(adam);
+    RULE(adamw);
+    RULE(adamax);
+    RULE(adagrad);
+    RULE(adadelta);
+    RULE(rmsprop);
+    RULE(rprop);
 #undef RULE
     fail_msg("no rule %s", r->name);
     return NULL;
@@ -56,7 +72,7 @@ static void run_case(recording *r, int number) {
     snprintf(what, sizeof what, "case %d, gw_%s", number, name);
     testing_note("%s", what);
 
-    optimizer_group g = { 0 };
+    optimizer_group g = default_options(rule);
     while (recording_takes(r, "option")) read_option(r, rule, &g);
     assert_true(recording_takes(r, "x"));
     gw_tensor *x = recording_tensor(root, r);

@@ -37,6 +37,11 @@ static void public_headers_stand_alone(void **state) {
     run("headers");
 }
 
+static void options_are_written_by_name(void **state) {
+    (void)state;
+    run("options");
+}
+
 static void links_in_pages_lead_somewhere(void **state) {
     (void)state;
     run("links");
@@ -64,6 +69,7 @@ static void every_fault_has_a_test(void **state) {
 
 GW_TESTS_WITH_LIMIT(habits, 300, sources_are_formatted, includes_point_down,
                     banned_calls_are_not_made, sources_compile_without_warnings,
-                    public_headers_stand_alone, links_in_pages_lead_somewhere,
-                    limits_are_as_written, an_installed_library_can_be_used,
-                    the_library_has_no_mutations, every_fault_has_a_test);
+                    public_headers_stand_alone, options_are_written_by_name,
+                    links_in_pages_lead_somewhere, limits_are_as_written,
+                    an_installed_library_can_be_used, the_library_has_no_mutations,
+                    every_fault_has_a_test);

@@ -92,8 +92,7 @@ static void train(gw_scope *root, const trainer *t) {
         at[i] = gw_rref_of(root, gw_rpc_sync(root, i, "steps_of_layer"));
         gw_list_add_with(root, weights, gw_rpc_sync(root, at[i], "weight"));
     }
-    gw_sgd_options options = { .lr = 1e-3, .concurrent = t->concurrent };
-    gw_optimizer *opt = gw_sgd(root, weights, options);
+    gw_optimizer *opt = gw_sgd(root, weights, .concurrent = t->concurrent);
     for (int i = 0; i < STEPS && gw_ok(root); i++) {
         gw_scope *s = gw_scope_open(root);
         step(s, at, weights, opt);

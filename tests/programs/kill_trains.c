@@ -45,7 +45,7 @@ gw_error trains_work(gw_scope *root, uint64_t workers, int steps_max, int64_t *o
     for (int i = 0; i < WORKERS_MAX; i++)
         if (workers >> i & 1)
             gw_list_add_with(own, params, gw_rpc_sync(own, name_of(i).text, "trains_weight"));
-    gw_optimizer *opt = gw_sgd(own, params, (gw_sgd_options){ .lr = 1 });
+    gw_optimizer *opt = gw_sgd(own, params, .lr = 1);
     for (int step = 0; step < steps_max && gw_ok(own); step++) {
         gw_scope *s = gw_scope_open(own);
         gw_backward(s, gw_sum(s, through(s, (int64_t)workers, weight)));

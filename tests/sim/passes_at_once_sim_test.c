@@ -252,7 +252,7 @@ static gw_optimizer *open_optimizer(gw_scope *root, bool concurrent) {
     gw_list *params = gw_list_open(root);
     for (int i = 1; i < WORKERS; i++)
         gw_list_add_with(root, params, gw_rpc_sync(root, i, "once_weight"));
-    return gw_sgd(root, params, (gw_sgd_options){ .lr = 0.01, .concurrent = concurrent });
+    return gw_sgd(root, params, .lr = 0.01, .concurrent = concurrent);
 }
 
 static gw_tensor *walk_forward(gw_scope *s, gw_tensor *x, bool in_a_row) {

@@ -65,12 +65,9 @@ void steps_open_weight(gw_scope *own, steps_world *w, int rank) {
 // ---- What trainers do ---------------------------------------------------------------------------
 static gw_optimizer *open_rule(gw_scope *s, const steps_world *w, gw_list *params) {
     bool concurrent = w->concurrent;
-    if (!w->is_numbers)
-        return gw_sgd(s, params, (gw_sgd_options){ .lr = 1, .concurrent = concurrent });
-    if (w->rule % 2)
-        return gw_adam(s, params, (gw_adam_options){ .lr = 0.1, .concurrent = concurrent });
-    return gw_sgd(s, params,
-                  (gw_sgd_options){ .lr = 0.01, .momentum = 0.9, .concurrent = concurrent });
+    if (!w->is_numbers) return gw_sgd(s, params, .lr = 1, .concurrent = concurrent);
+    if (w->rule % 2) return gw_adam(s, params, .lr = 0.1, .concurrent = concurrent);
+    return gw_sgd(s, params, .lr = 0.01, .momentum = 0.9, .concurrent = concurrent);
 }
 
 static gw_value weight_of(gw_scope *s, const steps_world *w, int owner) {

@@ -42,9 +42,9 @@ static gw_module *open_embedding(gw_scope *s, int at, int rule) {
 
 static gw_optimizer *open_optimizer(gw_scope *s, int rule, gw_list *params) {
     switch (rule) {
-    case 0: return gw_sgd(s, params, (gw_sgd_options){ .lr = 0.5, .momentum = 0.9 });
-    case 1: return gw_adam(s, params, (gw_adam_options){ .lr = 0.05, .amsgrad = true });
-    default: return gw_adagrad(s, params, (gw_adagrad_options){ .lr = 0.1 });
+    case 0: return gw_sgd(s, params, .lr = 0.5, .momentum = 0.9);
+    case 1: return gw_adam(s, params, .lr = 0.05, .amsgrad = true);
+    default: return gw_adagrad(s, params, .lr = 0.1);
     }
 }
 
@@ -243,13 +243,12 @@ static grouped open_grouped(gw_scope *s, bool far) {
     for (int i = 0; i < GROUPS; i++)
         for (int k = 0; k < OWNERS; k++)
             g.weights[i][k] = open_weight(s, far, k, 1 + 0.3 * i + 0.1 * k, true);
-    g.opt = gw_adam(s, group_of(s, g.weights[0], OWNERS), (gw_adam_options){ .lr = 0.1 });
+    g.opt = gw_adam(s, group_of(s, g.weights[0], OWNERS), .lr = 0.1);
     return g;
 }
 
 static void add_group(gw_scope *s, grouped *g, int i) {
-    gw_adam_add_group(s, g->opt, group_of(s, g->weights[i], OWNERS),
-                      (gw_adam_options){ .lr = 0.1 / (i + 1) });
+    gw_optimizer_add_group(s, g->opt, group_of(s, g->weights[i], OWNERS), .lr = 0.1 / (i + 1));
 }
 
 // A step by all weights, of which the optimizer may not have all.
@@ -288,7 +287,7 @@ static void expect_refusal(gw_scope *root, grouped *g, int frozen) {
         gw_value w = open_weight(s, true, k, 1, !(frozen >> k & 1));
         gw_list_add_with(s, list, w);
     }
-    gw_adam_add_group(s, g->opt, list, (gw_adam_options){ 0 });
+    gw_optimizer_add_group(s, g->opt, list);
     gw_error e = gw_scope_close(s);
     if (e.status != GW_INVALID || !strstr(e.text, "does not require a gradient"))
         fail_msg("\"%s\"", e.text);

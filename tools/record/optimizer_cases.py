@@ -65,7 +65,7 @@ CASES = [
 
 
 def options_of(options):
-    """Options as gradwire has them: -1 says 0 where 0 would be the default."""
+    """Options as gradwire has them."""
     pairs = {
         "betas": ("beta1", "beta2"),
         "etas": ("eta_minus", "eta_plus"),
@@ -74,7 +74,7 @@ def options_of(options):
     flat = {}
     for key, v in options.items():
         for name, one in zip(pairs[key], v) if key in pairs else [(key, v)]:
-            flat[name] = -1.0 if one == 0.0 else float(one)
+            flat[name] = float(one)
     return flat
 
 

@@ -67,7 +67,6 @@ CASES = [
 
 FLAGS = {
     ("anneal_strategy", "linear"): "linear",
-    ("cycle_momentum", False): "keep_momentum",
     ("mode", "max"): "max",
     ("threshold_mode", "abs"): "absolute",
     ("three_phase", True): "three_phase",
@@ -80,7 +79,9 @@ def option(key, v):
         return " ".join(["milestones", str(len(v))] + [str(m) for m in v])
     if (key, v) in FLAGS:
         return FLAGS[(key, v)] + " 1"
-    return f"{NAMES.get(key, key)} {-1.0 if v == 0 else float(v)!r}"
+    if isinstance(v, bool):
+        return f"{key} {int(v)}"
+    return f"{NAMES.get(key, key)} {float(v)!r}"
 
 
 def metric(step):

@@ -137,10 +137,9 @@ static void step_both(gw_scope *root, const sample *a, gw_optimizer *near, gw_op
 }
 
 static void train_both(gw_scope *s, const sample *a) {
-    gw_sgd_options options = { .lr = 0.05 };
     gw_module_load_state_dict(s, a->there, gw_module_state_dict(s, a->here));
-    gw_optimizer *near = gw_sgd(s, gw_parameters(s, a->here), options);
-    gw_optimizer *far = gw_sgd(s, gw_parameters(s, a->there), options);
+    gw_optimizer *near = gw_sgd(s, gw_parameters(s, a->here), .lr = 0.05);
+    gw_optimizer *far = gw_sgd(s, gw_parameters(s, a->there), .lr = 0.05);
     assert_ok(s);
     for (int i = 0; i < STEPS; i++) step_both(s, a, near, far);
     assert_same_state(s, a->here, a->there);

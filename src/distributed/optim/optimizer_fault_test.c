@@ -46,7 +46,7 @@ static void train(gw_scope *root, run *r) {
     gw_list_add(root, params, weights[0]);
     for (int i = 1; i < r->world_size; i++)
         gw_list_add_with(root, params, gw_rpc_sync(root, i, "fault_weight"));
-    gw_optimizer *opt = gw_sgd(root, params, (gw_sgd_options){ .lr = 1 });
+    gw_optimizer *opt = gw_sgd(root, params, .lr = 1);
     for (int step = 0; step < STEPS && gw_ok(root); step++) {
         gw_scope *s = gw_scope_open(root);
         gw_tensor *x = weights[0];
@@ -139,8 +139,7 @@ static void race(gw_scope *root, int rank, void *context) {
         gw_list *params = gw_list_open(root);
         for (int i = TRAINERS; i < WORKERS; i++)
             gw_list_add_with(root, params, gw_rpc_sync(root, i, "fault_weight"));
-        gw_optimizer *opt =
-            gw_sgd(root, params, (gw_sgd_options){ .lr = 1, .concurrent = *concurrent });
+        gw_optimizer *opt = gw_sgd(root, params, .lr = 1, .concurrent = *concurrent);
         for (int step = 0; step < RACE_STEPS && gw_ok(root); step++) {
             gw_scope *s = gw_scope_open(root);
             gw_tensor *x = gw_zeros(s, GW_F32, 1);

@@ -96,10 +96,10 @@ static void assert_equal(gw_scope *root, const model *a, const model *b) {
 
 static gw_optimizer *open_rule(gw_scope *s, int rule, gw_list *params) {
     switch (rule % 4) {
-    case 0: return gw_sgd(s, params, (gw_sgd_options){ .lr = 0.01, .momentum = 0.5 });
-    case 1: return gw_adam(s, params, (gw_adam_options){ .lr = 0.1, .amsgrad = true });
-    case 2: return gw_adagrad(s, params, (gw_adagrad_options){ .weight_decay = 0.1 });
-    default: return gw_rprop(s, params, (gw_rprop_options){ .lr = 0.01 });
+    case 0: return gw_sgd(s, params, .lr = 0.01, .momentum = 0.5);
+    case 1: return gw_adam(s, params, .lr = 0.1, .amsgrad = true);
+    case 2: return gw_adagrad(s, params, .weight_decay = 0.1);
+    default: return gw_rprop(s, params, .lr = 0.01);
     }
 }
 
@@ -111,8 +111,8 @@ static void train_beside(gw_scope *root, int rank, void *context) {
     int rule = far;
     gw_optimizer *a = open_rule(root, rule, spread.params),
                  *b = open_rule(root, rule, whole.params);
-    gw_scheduler *fall = gw_exponential_lr(root, a, (gw_exponential_lr_options){ .gamma = 0.9 });
-    gw_scheduler *same = gw_exponential_lr(root, b, (gw_exponential_lr_options){ .gamma = 0.9 });
+    gw_scheduler *fall = gw_exponential_lr(root, a, .gamma = 0.9);
+    gw_scheduler *same = gw_exponential_lr(root, b, .gamma = 0.9);
     for (int step = 0; step < 5; step++) {
         gw_scope *s = gw_scope_open(root);
         backward(s, &spread);
@@ -159,12 +159,10 @@ static void group_and_clip(gw_scope *root, int rank, void *context) {
     model models[] = { open_model(root, 2), open_model(root, 0) };
     for (int i = 0; i < 2; i++) {
         gw_list *params = models[i].params;
-        gw_optimizer *opt = gw_adamw(root, list_of(root, gw_list_get(root, params, 2)),
-                                     (gw_adam_options){ .lr = 0.1 });
-        gw_adamw_add_group(root, opt, list_of(root, gw_list_get(root, params, 0)),
-                           (gw_adam_options){ .weight_decay = -1 });
-        gw_adamw_add_group(root, opt, list_of(root, gw_list_get(root, params, 1)),
-                           (gw_adam_options){ .lr = 0.2 });
+        gw_optimizer *opt = gw_adamw(root, list_of(root, gw_list_get(root, params, 2)), .lr = 0.1);
+        gw_optimizer_add_group(root, opt, list_of(root, gw_list_get(root, params, 0)),
+                               .weight_decay = 0);
+        gw_optimizer_add_group(root, opt, list_of(root, gw_list_get(root, params, 1)), .lr = 0.2);
         assert_int_equal(gw_optimizer_group_count(opt), 3);
         step(root, &models[i], opt, 0.5);
         gw_optimizer_set_group_lr(root, opt, 1, 0.5);
@@ -290,12 +288,12 @@ static void refuse(gw_scope *root, int rank, void *context) {
         for (int k = 0; k < 3; k++) gw_list_add_with(s, params, gw_list_get(s, m.params, k));
         gw_list_add(s, params, gw_requires_grad(s, gw_ones(s, GW_F32, 1)));
         gw_list_add_with(s, params, bad[i].v);
-        gw_optimizer *opt = gw_sgd(s, params, (gw_sgd_options){ 0 });
+        gw_optimizer *opt = gw_sgd(s, params);
         gw_optimizer_step(s, opt);
         assert_says(s, bad[i].status, bad[i].words);
         // As another group of one that is good: it stays as it was.
-        opt = gw_sgd(s, m.params, (gw_sgd_options){ .lr = 0.1 });
-        gw_sgd_add_group(s, opt, params, (gw_sgd_options){ .lr = 0.3 });
+        opt = gw_sgd(s, m.params, .lr = 0.1);
+        gw_optimizer_add_group(s, opt, params, .lr = 0.3);
         assert_false(gw_ok(s));
         gw_scope_clear(s);
         assert_int_equal(gw_optimizer_group_count(opt), 1);
@@ -371,7 +369,7 @@ static void outlive_owner(gw_scope *root, int rank, void *context) {
     gw_list *left = gw_list_open(root);
     gw_list_add_with(root, left, gw_list_get(root, m.params, 0));
     gw_list_add_with(root, left, gw_list_get(root, m.params, 2));
-    gw_optimizer *other = gw_sgd(root, left, (gw_sgd_options){ .lr = 1 });
+    gw_optimizer *other = gw_sgd(root, left, .lr = 1);
     s = gw_scope_open(root);
     double before = value_of(s, &m, 0, 0), by = value_of(s, &m, 2, 0);
     gw_tensor *y = gw_tensor_of(s, gw_rpc_sync(s, m.layers[0], "forward", m.here[2]));
