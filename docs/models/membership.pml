@@ -1,4 +1,4 @@
-/* Membership, as docs/PROTOCOL.md has it: who is there, decided by each worker for itself, so that all come to the same.
+/* Membership, as docs/protocol/membership.md has it: who is there, decided by each worker for itself, so that all come to the same.
  *
  * WORKERS workers know each other from the start. A worker may crash, or stop and go on; a link may be cut and heal; FAULTS
  * such events in all, at any time. Time goes in rounds of about 2 s, in each of which every worker that runs ticks once,

@@ -1,4 +1,4 @@
-/* References, as docs/PROTOCOL.md has them: who keeps a value, and until when.
+/* References, as docs/protocol/references.md has them: who keeps a value, and until when.
  *
  * One value on its owner O. M has it made (or gets it from the owner, -DOWNER_MAKES) and hands the reference on to C,
  * C to G, G back to M: four forks in a chain, each of which may be used, handed on, sent home and dropped at any time.
@@ -33,7 +33,7 @@
 #define HOLDER(f) ((f) == 0 || (f) == 3 -> M : ((f) == 1 -> C : G))
 #define PARENT(f) HOLDER((f) - 1)
 
-/* Messages, by PROTOCOL.md's names. */
+/* Messages, by that page's names. */
 #define CREATE 1       /* a request with a result: from M, fork 0 */
 #define ACCEPTED 2
 #define REF 3          /* a reference inside a message */
@@ -94,7 +94,7 @@ inline send(from, to, kind, f, flag) {
 #define LISTED (listed[0] || listed[1] || listed[2] || listed[3])
 #define WAITING (waiting[0] || waiting[1] || waiting[2] || waiting[3])
 
-/* R8 */
+/* REF-8 */
 inline free_if_unused() {
     if
     :: (entry == MADE || entry == AWAITING) && !own && !LISTED && !WAITING ->
@@ -133,7 +133,7 @@ inline make(is_failure) {
     free_if_unused()
 }
 
-/* R6 */
+/* REF-6 */
 inline list_fork(f) {
     if
 #ifdef NO_WATERMARK
@@ -151,7 +151,7 @@ inline list_fork(f) {
 
 inline at_owner(kind, f) {
     if
-    :: kind == CREATE ->     /* R1 */
+    :: kind == CREATE ->     /* REF-1 */
         seen = 1;
         entry = REQUESTED;
 #ifndef NO_LISTING_AT_RECEIPT
@@ -160,12 +160,12 @@ inline at_owner(kind, f) {
         send(O, M, ACCEPTED, 0, 1)
     :: kind == FORK_REQUEST -> list_fork(f)
     :: kind == RELEASE -> listed[f] = 0; free_if_unused()
-    :: kind == HOME ->       /* R3 */
+    :: kind == HOME ->       /* REF-3 */
         if
         :: entry == ABSENT || entry == FREED -> assert(FAULT_ON_THE_WAY(f))
         :: else -> own = 1
         fi
-    :: kind == FETCH ->      /* R7 */
+    :: kind == FETCH ->      /* REF-7 */
         if
         :: !listed[f] -> send(O, HOLDER(f), REPLY, f, 0)
         :: listed[f] && entry == MADE -> send(O, HOLDER(f), REPLY, f, !failed)
@@ -174,7 +174,7 @@ inline at_owner(kind, f) {
     fi
 }
 
-/* R9 */
+/* REF-9 */
 inline owner_loses(x) {
     i = 0;
     do
@@ -198,7 +198,7 @@ inline owner_loses(x) {
 
 /* ---- Holders ---- */
 
-/* R4: what is dropped stays while somebody relies on it, or the owner has not answered. */
+/* REF-4: what is dropped stays while somebody relies on it, or the owner has not answered. */
 #ifdef NO_HOLDING
 #define PINNED(f) false
 #else
@@ -211,7 +211,7 @@ inline owner_loses(x) {
 #endif
 #define KEPT(f) (PINNED(f) || UNANSWERED(f))
 
-/* R5 */
+/* REF-5 */
 inline give_back(f) {
     if
     :: dropped[f] && (state[f] == PENDING || state[f] == CONFIRMED) && !KEPT(f) -> state[f] = GIVEN_BACK; send(HOLDER(f), O, RELEASE, f, 0)
@@ -228,7 +228,7 @@ inline accept(f) {
 
 inline at_holder(y, kind, f, flag) {
     if
-    :: kind == REF && flag -> state[f] = CONFIRMED    /* R2 */
+    :: kind == REF && flag -> state[f] = CONFIRMED    /* REF-2 */
     :: kind == REF && !flag ->
         if
         :: GONE(y, O) -> state[f] = LOST; accept(f)

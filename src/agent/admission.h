@@ -1,4 +1,4 @@
-// admission: lets others into the group while this worker is its coordinator. docs/PROTOCOL.md, "Joining".
+// admission: lets others into the group while this worker is its coordinator. docs/protocol/joining.md.
 //
 // Threads: with the loop lock; it has one of its own, which waits for those who knock and for the store.
 #ifndef AGENT_ADMISSION_H

@@ -54,7 +54,7 @@ static void pause(agent *a, gw_scope *s, waiter *w) {
     }
 }
 
-// The turn with the least number that is not held: everybody takes several in this order (docs/PROTOCOL.md, O2).
+// The turn with the least number that is not held: everybody takes several in this order (OBJ-2).
 static held_turn *next_to_take(gw_scope *s, context **out_context) {
     held_turn *least = NULL;
     for (context *c; (c = context_next(&s));) {

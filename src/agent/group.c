@@ -1,4 +1,4 @@
-// Groups: founding one, and joining one that is running. docs/PROTOCOL.md, "Joining".
+// Groups: founding one, and joining one that is running. docs/protocol/joining.md.
 #include "agent/join.h"
 
 #include "base/failpoint.h"

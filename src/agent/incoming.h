@@ -1,7 +1,7 @@
 // Incoming messages: arrived messages with the references and promises in them already taken in.
 //
 // The table of attachments is read when the message comes, with the loop lock; values are decoded later, on the thread that
-// wants them. What nobody decodes is given back with the incoming message all the same (docs/PROTOCOL.md, R5).
+// wants them. What nobody decodes is given back with the incoming message all the same (REF-5).
 #ifndef AGENT_INCOMING_H
 #define AGENT_INCOMING_H
 

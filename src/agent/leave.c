@@ -1,4 +1,4 @@
-// What workers tell each other when they leave. docs/PROTOCOL.md, "Shutdown".
+// What workers tell each other when they leave. docs/protocol/shutdown.md.
 #include "agent/leave.h"
 
 #include "base/failpoint.h"

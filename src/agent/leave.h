@@ -1,5 +1,5 @@
 // Leaving, between the files that do it: leaving.c tells and is told, coordinator.c is the coordinator's part in leaving together,
-// shutdown.c the program's. docs/PROTOCOL.md, "Shutdown", has the states.
+// shutdown.c the program's. docs/protocol/shutdown.md, has the states.
 //
 // Threads: with the loop lock.
 #ifndef AGENT_LEAVE_H

@@ -107,7 +107,7 @@ void member_table_lose_on_loop(agent *a, int rank, bool left, const gw_error *wh
     deferred_drop_on_loop(a, rank);
     calls_lost_on_loop(a, rank);
     gatherings_lost_on_loop(a,
-                            rank);  // whoever is lost while it meets has not given up (G3, not G4)
+                            rank);  // whoever is lost while it meets has not given up (COL-3, not COL-4)
     served_calls_lost_on_loop(a, rank);
     promises_lost_on_loop(a, rank);
     references_lost_on_loop(a, rank);

@@ -1,4 +1,4 @@
-// Members: who is alive, as one truth. docs/PROTOCOL.md, "Membership", is the specification; session/membership.c decides,
+// Members: who is alive, as one truth. docs/protocol/membership.md is the specification; src/membership decides,
 // as a pure machine, and this drives it over the sessions with peers.
 //
 // A member is one incarnation of a worker and has its rank for ever: ranks are given out one after the other and never

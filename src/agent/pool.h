@@ -1,4 +1,4 @@
-// The pool: threads for bodies that wait or compute. docs/PROTOCOL.md, "Where a body runs".
+// The pool: threads for bodies that wait or compute. docs/protocol/calls.md.
 //
 // Threads: with the loop lock held, but for the jobs' |run|.
 #ifndef AGENT_POOL_H

@@ -1,4 +1,4 @@
-// Cancelling: a request, which is passed on to whoever works for the one that is cancelled. docs/PROTOCOL.md, C8 to C10.
+// Cancelling: a request, which is passed on to whoever works for the one that is cancelled. CALL-8 to CALL-10.
 #ifndef CALL_CANCEL_H
 #define CALL_CANCEL_H
 

@@ -1,4 +1,4 @@
-// Room: nobody queues without end for a worker that does not read, or does not answer. docs/PROTOCOL.md, "Backlogs".
+// Room: nobody queues without end for a worker that does not read, or does not answer. docs/protocol/calls.md.
 //
 // Whoever calls waits until there is room for the request; replies always have room, but while too many bytes of them are
 // waiting no further call of the same caller is started. Threads: with the loop lock.

@@ -82,7 +82,7 @@ void object_close(object *o) {
     close_object(o);
 }
 
-// docs/PROTOCOL.md, O4.
+// OBJ-4.
 static void run_end(object *o, bool has_place) {
     agent *a = o->agent;
     turn *t = turn_retain(o->turn);

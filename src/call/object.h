@@ -1,4 +1,4 @@
-// Objects and their turns. docs/PROTOCOL.md, "Objects and turns".
+// Objects and their turns. docs/protocol/objects.md.
 //
 // Ownership: a reference's entry has the object; who calls one keeps the entry, too. A turn is counted, and outlives its
 // object where values that the object has given out are changed in it. Threads: turns with the loop lock; the struct and the

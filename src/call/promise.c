@@ -215,7 +215,7 @@ static bool is_early(agent *a, uint64_t id) {
     return !m->lost && id > m->last_promise;
 }
 
-// P4. The first is kept whatever its size; what is more than fits is kept as the error that it did not.
+// PROM-4. The first is kept whatever its size; what is more than fits is kept as the error that it did not.
 static gw_status keep_early(agent *a, int from, uint64_t id, uint64_t size, gw_future **out,
                             bool *out_fits, gw_error *error) {
     member *sender = agent_member(a, from);

@@ -1,4 +1,4 @@
-// Promises: futures that are arguments before they have resolved. docs/PROTOCOL.md, "Promises".
+// Promises: futures that are arguments before they have resolved. docs/protocol/promises.md.
 #ifndef CALL_PROMISE_H
 #define CALL_PROMISE_H
 

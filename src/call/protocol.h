@@ -1,4 +1,4 @@
-// What agents tell each other: kinds of messages and their fixed headers. docs/PROTOCOL.md, from "Calls" on, is the
+// What agents tell each other: kinds of messages and their fixed headers. docs/PROTOCOL.md, from calls on, is the
 // specification.
 #ifndef CALL_PROTOCOL_H
 #define CALL_PROTOCOL_H

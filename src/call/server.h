@@ -1,4 +1,4 @@
-// The callee's side of calls. docs/PROTOCOL.md, "States of a served call".
+// The callee's side of calls. docs/protocol/calls.md.
 //
 // Ownership: a serving is held by the agent until it has replied and its body has ended. Threads: with the loop lock, but while
 // its body runs.
@@ -21,7 +21,7 @@ typedef enum served_call_state {
     SERVING_RESULT  // waits for the future that the body returned
 } served_call_state;
 
-// Who else wants the result (docs/PROTOCOL.md, P1).
+// Who else wants the result (PROM-1).
 typedef struct wanted {
     list_node link;
     int consumer;

@@ -1,4 +1,4 @@
-// Meetings: what several named workers do together, led by the lowest rank among them. docs/PROTOCOL.md, "Meetings".
+// Meetings: what several named workers do together, led by the lowest rank among them. docs/protocol/collectives.md.
 #ifndef COLLECTIVE_LEADER_H
 #define COLLECTIVE_LEADER_H
 

@@ -1,5 +1,5 @@
 // Membership: who is there, decided by each worker for itself from what it hears, so that all come to the same end.
-// docs/PROTOCOL.md, "Membership", is the specification.
+// docs/protocol/membership.md, is the specification.
 //
 // A pure machine: told the time, what was heard and what members say; it answers through its options' functions and
 // does no I/O. session/members.c drives it.
@@ -19,7 +19,7 @@
 
 typedef struct membership membership;
 
-// T_close and T_dead of docs/PROTOCOL.md follow from these.
+// T_close and T_dead of docs/protocol/membership.md follow from these.
 #define MEMBERSHIP_TICK_NS INT64_C(500000000)
 #define MEMBERSHIP_QUICK_TICK_NS INT64_C(100000000)  // while somebody is suspected
 #define MEMBERSHIP_BEAT_NS INT64_C(500000000)        // silence until a beat is sent: one a second

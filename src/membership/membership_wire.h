@@ -1,4 +1,4 @@
-// The messages of membership as bytes. docs/PROTOCOL.md, "Membership", is the specification.
+// The messages of membership as bytes. docs/protocol/membership.md, is the specification.
 //
 // Ownership: makers return one count, NULL without memory. Threads: plain values.
 #ifndef MEMBERSHIP_MEMBERSHIP_WIRE_H

@@ -66,7 +66,7 @@ static void free_entry(entry *e) {
     mem_give(e, sizeof *e);
 }
 
-// R8. One that waits for its creating request goes with the last who asked for it.
+// REF-8. One that waits for its creating request goes with the last who asked for it.
 static bool is_unused(const entry *e) {
     return !e->count && !e->forks.count && !(e->requested && !e->made);
 }
@@ -237,7 +237,7 @@ gw_status entry_accept_on_loop(agent *a, int from, uint64_t id, uint64_t fork, e
 gw_status entry_find_on_loop(agent *a, int from, uint64_t id, uint64_t fork, entry **out,
                              gw_error *error) {
     entry *e = entry_of_on_loop(a, id);
-    // R7
+    // REF-7
     if (!e || (from != a->rank && (intptr_t)map_find(&e->forks, fork) != from + 1))
         return no_such_reference(error);
     *out = entry_retain_on_loop(e);

@@ -55,7 +55,7 @@ static bool no_memory(gw_error *error) {
     return false;
 }
 
-// R2, R3
+// REF-2, REF-3
 static bool write_own(gw_rref *r, int to, bytes *table, gw_error *error) {
     entry *e = r->entry;
     uint64_t fork = to == r->owner ? 0 : draw_fork(r->agent);
@@ -65,7 +65,7 @@ static bool write_own(gw_rref *r, int to, bytes *table, gw_error *error) {
     return true;
 }
 
-// R3, R4
+// REF-3, REF-4
 static bool write_held(gw_rref *r, int to, bytes *table, gw_error *error) {
     references *rs = r->agent->references;
     if (to == r->owner) {
@@ -180,7 +180,7 @@ gw_status reference_read_on_loop(agent *a, int from, reader *table, gw_rref **ou
 
 // ---- The owner lists, the child is accepted, the parent lets go ----
 
-// R6
+// REF-6
 static bool is_gone(const member *maker, uint64_t id) {
     if (has_mutation(MUTATION_INSERT_IF_ABSENT)) return false;
     return maker->lost || (id <= maker->last_result && !has_mutation(MUTATION_NO_TOMBSTONE));

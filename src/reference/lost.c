@@ -1,4 +1,4 @@
-// What the loss of a worker does to references (docs/PROTOCOL.md, R9).
+// What the loss of a worker does to references (REF-9).
 #include "reference/references.h"
 
 #include "base/mutation.h"

@@ -1,4 +1,4 @@
-// References, from the inside. docs/PROTOCOL.md, "References", has the rules that are quoted as R1 to R9.
+// References, from the inside. docs/protocol/references.md has the rules that are quoted as REF-1 to REF-10.
 //
 // Ownership: the agent has one table of references; entries are counted by the handles and requests here that use them and
 // kept by the forks listed in them. Threads: the loop lock, but for what handles say of themselves.
@@ -60,7 +60,7 @@ struct gw_rref {
     list_node out;   // in |releases| of the owner
 };
 
-// A fork made here of a reference held here, which is held until the child is accepted (R4).
+// A fork made here of a reference held here, which is held until the child is accepted (REF-4).
 typedef struct pin {
     gw_rref *rref;  // one count
     int child;

@@ -30,7 +30,7 @@ static void put_off(references *rs, gw_rref *r) {
 
 void release_on_loop(gw_rref *r) {
     agent *a = r->agent;
-    // R4: somebody relies on this one.
+    // REF-4: somebody relies on this one.
     r->leaving = r->pin_count > 0 || (r->state == FORK_PENDING && r->parent >= 0);
     if (r->leaving) return;
     if (is_known_to_owner(r) && a->phase != AGENT_LEFT) put_off(a->references, r);

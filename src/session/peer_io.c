@@ -11,7 +11,7 @@
 
 // ---- Out ----------------------------------------------------------------------------------------------------------
 #ifdef GW_MUTATIONS
-enum { KIND_OF_REPLIES = 2 };  // docs/PROTOCOL.md, "Calls"
+enum { KIND_OF_REPLIES = 2 };  // docs/protocol/calls.md
 
 // A process that is halted here has sent half of a reply. Returns what was taken of it.
 static size_t send_half_of_reply(peer *x, const struct iovec *parts) {

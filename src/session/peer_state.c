@@ -1,4 +1,4 @@
-// What a peer is doing, as a table. docs/PROTOCOL.md, "Handshake", is the specification.
+// What a peer is doing, as a table. docs/protocol/connection.md is the specification.
 #include "session/peers_internal.h"
 
 #include "base/log.h"

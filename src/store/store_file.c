@@ -1,4 +1,4 @@
-// The store in a file. docs/PROTOCOL.md, "Store", says what is in it.
+// The store in a file. docs/protocol/joining.md, says what is in it.
 #include "store/store_internal.h"
 
 #include "base/mem.h"

@@ -1,4 +1,4 @@
-// The inside of the store: what every form of it provides, its table, and the records of PROTOCOL.md, "Store".
+// The inside of the store: what every form of it provides, its table, and the records of docs/protocol/joining.md.
 //
 // Threads: the loop lock's.
 #ifndef STORE_STORE_INTERNAL_H

@@ -1,4 +1,4 @@
-// What must be true of the references of all workers together. docs/PROTOCOL.md, "References", has the rules.
+// What must be true of the references of all workers together. docs/protocol/references.md, has the rules.
 //
 // |agents| has one place per rank: NULL for workers that are not there, have crashed, or have been fenced.
 // Threads: while no thread of the simulation runs, or none holds a role.

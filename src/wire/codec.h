@@ -1,4 +1,4 @@
-// Values to bytes and back. docs/PROTOCOL.md, "Values", is the specification.
+// Values to bytes and back. docs/protocol/values.md, is the specification.
 //
 // Ownership: see the two structs; both live on their caller's stack. Threads: whoever has the message and the scope.
 #ifndef WIRE_CODEC_H

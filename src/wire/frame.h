@@ -1,4 +1,4 @@
-// Frame headers. docs/PROTOCOL.md, "Frames", is the specification.
+// Frame headers. docs/protocol/session.md, is the specification.
 //
 // Ownership, threads: plain values.
 #ifndef WIRE_FRAME_H

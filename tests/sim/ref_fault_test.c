@@ -112,7 +112,7 @@ static void assert_nothing_kept(const cluster_outcome *o, int world_size) {
         if (!o->crashed[rank]) assert_int_equal(o->owned[rank], 0);
 }
 
-// ---- Bad networks (E1) --------------------------------------------------------------------------
+// ---- Bad networks (FAULT-E1) --------------------------------------------------------------------
 
 static void share(gw_scope *root, int rank, void *context) {
     (void)context;
@@ -145,7 +145,7 @@ static void it_frees_each_value_once_over_a_network_that_loses_and_repeats(void 
     testing_for_seeds(60, share_with_seed, NULL);
 }
 
-// ---- Ends at any moment (E2) --------------------------------------------------------------------
+// ---- Ends at any moment (FAULT-E2) --------------------------------------------------------------
 
 enum { PARENT = 1, OWNER = 2, CHILD = 3 };
 
@@ -211,7 +211,7 @@ static void it_frees_or_loses_what_a_worker_had_that_ends_at_any_moment(void **s
     testing_for_seeds(300, end_with_seed, NULL);
 }
 
-// ---- Parted, and stopped (E3, E4) ---------------------------------------------------------------
+// ---- Parted, and stopped (FAULT-E3, FAULT-E4) ---------------------------------------------------
 
 static void part_all(sim *s, void *arg) {
     uint64_t seed = ((ending *)arg)->decisions;
@@ -307,7 +307,7 @@ static void it_keeps_a_worker_out_that_was_only_slow(void **state) {
     }
 }
 
-// ---- Orders that surprise (E5, E6) --------------------------------------------------------------
+// ---- Orders that surprise (FAULT-E5, FAULT-E6) --------------------------------------------------
 
 static void drop_early(gw_scope *root, int rank, void *context) {
     (void)context;
@@ -362,7 +362,7 @@ static void it_waits_for_a_creation_that_has_been_overtaken(void **state) {
     assert_nothing_kept(&o, 3);
 }
 
-// ---- Numbers (E7) -------------------------------------------------------------------------------
+// ---- Numbers (FAULT-E7) -------------------------------------------------------------------------
 
 static void fork_about(gw_scope *root, int rank, void *context) {
     (void)context;
@@ -387,7 +387,7 @@ static void it_forks_to_itself_to_the_owner_and_along_a_chain(void **state) {
     assert_nothing_kept(&o, CLUSTER_WORKERS_MAX);
 }
 
-// ---- References in references, and cycles (E8) --------------------------------------------------
+// ---- References in references, and cycles (FAULT-E8) --------------------------------------------
 
 static int cycle_lines;
 
@@ -420,7 +420,7 @@ static void it_names_what_is_left_of_a_cycle_at_shutdown(void **state) {
     assert_int_equal(cycle_lines, 2);
 }
 
-// ---- Values that cannot be made (E9) ------------------------------------------------------------
+// ---- Values that cannot be made (FAULT-E9) ------------------------------------------------------
 
 static void fail_to_make(gw_scope *root, int rank, void *context) {
     (void)context;
@@ -467,7 +467,7 @@ static void it_tells_those_who_wait_and_those_who_ask_later_why_there_is_no_valu
     assert_nothing_kept(&o, 3);
 }
 
-// ---- Ends of objects (E10) ----------------------------------------------------------------------
+// ---- Ends of objects (FAULT-E10) ----------------------------------------------------------------
 
 static void end_objects(gw_scope *root, int rank, void *context) {
     (void)context;

@@ -384,7 +384,7 @@ static void a_body_sees_that_its_deadline_has_passed(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, run_late, NULL);
 }
 
-// B10: opening and cancelling costs whoever does it.
+// FAULT-B10: opening and cancelling costs whoever does it.
 static void flood(gw_scope *root, int rank, void *context) {
     int *served = context;
     if (rank == 0) {

@@ -1,4 +1,4 @@
-// A backward pass across workers, at its initiator or at one participant. docs/PROTOCOL.md, "Passes".
+// A backward pass across workers, at its initiator or at one participant. docs/protocol/passes.md.
 //
 // Ownership: the agent's list has it until it is dropped; the initiator's lives as long as gw_backward. Threads: the first
 // group is never changed, the second changes with the loop lock, the third belongs to whoever runs the pass here: the thread in

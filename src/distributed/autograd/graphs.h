@@ -1,5 +1,5 @@
 // Graphs across workers, of one agent: what it has sent and received that needs a gradient, and the passes over that.
-// docs/PROTOCOL.md, "Graphs across workers" and "Passes", is the specification.
+// docs/protocol/passes.md is the specification.
 //
 // Ownership: the agent's. Threads: with the loop lock, but where something says otherwise.
 #ifndef DISTRIBUTED_AUTOGRAD_GRAPHS_H

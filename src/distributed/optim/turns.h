@@ -1,4 +1,4 @@
-// The turns in which an optimizer's parameters are changed: of the objects that have given them out, docs/PROTOCOL.md, O6.
+// The turns in which an optimizer's parameters are changed: of the objects that have given them out, OBJ-6.
 //
 // Ownership: each is counted. Threads: as the optimizer.
 #ifndef DISTRIBUTED_OPTIM_TURNS_H
