@@ -2,20 +2,16 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "net/env_os.h"
-#include "call/call.h"
 #include "agent/admission.h"
+#include "agent/context.h"
 #include "agent/deferred.h"
-#include "collective/leader.h"
-#include "agent/leave.h"
 #include "agent/dispatch.h"
-#include "call/promise.h"
-#include "call/flow_control.h"
-#include "agent/member_table.h"
-#include "call/server.h"
-#include "agent/upward.h"
+#include "agent/leave.h"
 #include "agent/member_events.h"
+#include "agent/member_table.h"
 
+#include <assert.h>
+#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,17 +24,11 @@ agent *agent_retain(agent *a) {
 
 void agent_release(agent *a) {
     if (!a || atomic_fetch_sub_explicit(&a->count, 1, memory_order_acq_rel) != 1) return;
-    references_free(a);
-    graphs_free(a);
+    for (int i = 0; i < a->service_count; i++)
+        if (a->services[i].service->free) a->services[i].service->free(a->services[i].state);
     message_release(a->spare);
     map_fini(&a->ranks);
     pthread_mutex_destroy(&a->names);
-    map_fini(&a->calls);
-    map_fini(&a->served_calls);
-    gatherings_free(a);
-    map_fini(&a->call_queues);
-    map_fini(&a->promises);
-    handle_release(a->registry);
     process_fork_mark_close(a->mark);
     for (int rank = 0; rank < a->member_count; rank++) mem_free(a->members[rank]);
     mem_free(a);
@@ -46,18 +36,15 @@ void agent_release(agent *a) {
 
 static bool add_next_member(agent *a) {
     int rank = a->member_count;
-    member *m = mem_calloc(sizeof *m);
+    member *m = mem_calloc(a->member_size);
     if (!m) return false;
     m->worker = (gw_worker){ .name = m->name, .rank = rank };
     m->lost = true;
     error_set(&m->why, GW_DISCONNECTED, "rank %d is not known here", rank);
     list_init(&m->deferred);
-    list_init(&m->calls);
-    list_init(&m->served);
-    list_init(&m->releases);
-    list_init(&m->flow_waiting);
-    list_init(&m->held);
-    list_init(&m->deferred_admitted);
+    for (int i = 0; a->services[i].service; i++)
+        if (a->services[i].service->member_init)
+            a->services[i].service->member_init((char *)m + a->services[i].part_offset);
     a->members[rank] = m;
     atomic_store_explicit(&a->member_count, rank + 1, memory_order_release);
     return true;
@@ -69,9 +56,23 @@ bool agent_add_member(agent *a, int rank) {
     return true;
 }
 
-static agent *make_agent(const join_options *o, gw_error *error) {
+// The parts of members are laid out one behind the other.
+static void list_services(agent *a, const service *const *services) {
+    a->service_table = services;
+    a->member_size = sizeof(member);
+    for (int i = 0; services[i]; i++) {
+        assert(i < SERVICES_MAX - 1);
+        a->services[i].service = services[i];
+        a->services[i].part_offset = a->member_size;
+        a->member_size +=
+            (services[i]->member_size + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
+    }
+}
+
+static agent *make_agent(const join_options *o, const service *const *services, gw_error *error) {
     agent *a = mem_calloc(sizeof *a);
     bool complete = a != NULL;
+    if (a) list_services(a, services);
     for (int rank = 0; rank < o->world_size && complete; rank++)
         complete = agent_add_member(a, rank);
     if (!complete) {
@@ -87,16 +88,38 @@ static agent *make_agent(const join_options *o, gw_error *error) {
     a->rank = o->rank;
     a->world_size = o->world_size;
     a->timeout_ms = o->timeout_ms;
-    a->limits.calls_per_peer = LIMIT_CALLS_PER_PEER;
-    a->limits.backlog_bytes = LIMIT_BACKLOG_BYTES;
-    a->limits.queued_bytes = LIMIT_QUEUED_BYTES;
     a->ids.space = (uint64_t)o->rank + 1;
     a->spare = dispatch_make_spare();
     a->mark = process_fork_mark_open();
     list_init(&a->loopback);
-    list_init(&a->unresolved);
     list_init(&a->watches);
     return a;
+}
+
+// ---- Services ----
+
+const service *agent_service_of_kind(const agent *a, uint8_t kind) {
+    for (int i = 0; i < a->service_count; i++) {
+        const service *s = a->services[i].service;
+        if (kind >= s->kind_first && kind <= s->kind_last) return s;
+    }
+    return NULL;
+}
+
+const attachment_class *agent_attachment_of_type(const agent *a, uint8_t type) {
+    for (int i = 0; i < a->service_count; i++) {
+        const attachment_class *c = a->services[i].service->attachment;
+        if (c && c->type == type) return c;
+    }
+    return NULL;
+}
+
+const attachment_class *agent_attachment_of_kind(const agent *a, gw_kind kind) {
+    for (int i = 0; i < a->service_count; i++) {
+        const attachment_class *c = a->services[i].service->attachment;
+        if (c && c->kind == kind) return c;
+    }
+    return NULL;
 }
 
 // ---- Scopes ----
@@ -133,14 +156,8 @@ gw_scope *agent_scope_open(agent *a, uint64_t key, uint64_t id, int64_t deadline
 static void stop_on_loop(agent *a, const gw_error *why) {
     if (a->phase == AGENT_LEFT) return;
     a->phase = AGENT_LEFT;
-    served_calls_close_on_loop(a, why);
-    calls_close_on_loop(a, why);
-    promises_close_on_loop(a, why);
-    futures_close_on_loop(a, why);
-    gatherings_close_on_loop(a, why);
-    graphs_stop_on_loop(a, why);
-    references_stop_on_loop(a, why);
-    flow_close_on_loop(a);
+    for (int i = 0; i < a->service_count; i++)
+        if (a->services[i].service->stop) a->services[i].service->stop(a, why);
     watches_close_on_loop(a);
     admission_end_on_loop(a);
     pool_end_on_loop(&a->pool);
@@ -193,7 +210,8 @@ void agent_leave_on_loop(agent *a) {
     gw_error error;
     // All have given theirs back by now.
     if (a->phase == AGENT_DRAINING && !a->leaving.error.status && !a->leaving.alone)
-        references_report_on_loop(a);
+        for (int i = 0; i < a->service_count; i++)
+            if (a->services[i].service->report) a->services[i].service->report(a);
     error_set(&error, GW_DISCONNECTED, "%s has left the job", a->name);
     stop_on_loop(a, &error);
     admission_join_on_loop(a);
@@ -220,8 +238,8 @@ static void close_agent(agent *a) {
     leaving_stop_on_loop(a);
     env_leave(a->env);
     run_left_jobs(a);
-    references_close(a);
-    graphs_close(a);
+    for (int i = 0; i < a->service_count; i++)
+        if (a->services[i].service->close) a->services[i].service->close(a);
     run_left_jobs(a);
     atomic_store_explicit(&a->closed, true, memory_order_release);
     if (a->owns_env) env_close(a->env);
@@ -241,11 +259,14 @@ static void leave_scope(gw_scope *s, void *data) {
 
 // ---- Opening ----
 
-static gw_status take_registry(agent *a, const gw_registry *given, gw_error *error) {
-    if (!given) return registry_open_process(&a->registry, error);
-    a->registry = handle_retain((gw_registry *)given);
-    a->registry->frozen = true;
-    return GW_OK;
+static gw_status open_services(agent *a, const gw_rpc_options *options, gw_error *error) {
+    gw_status status = GW_OK;
+    for (int i = 0; a->services[i].service && !status; i++) {
+        const service *s = a->services[i].service;
+        if (s->open) status = s->open(a, options, &a->services[i].state, error);
+        if (!status) a->service_count++;
+    }
+    return status;
 }
 
 static gw_status open_peers(agent *a, const join_options *o, gw_error *error) {
@@ -281,12 +302,10 @@ static gw_status start_on_loop(agent *a, const join_options *o, gw_error *error)
     return status;
 }
 
-static gw_status start(agent *a, const join_options *o, const gw_registry *registry,
+static gw_status start(agent *a, const join_options *o, const gw_rpc_options *options,
                        gw_error *error) {
     pool_init(&a->pool, a->env, o->threads);
-    gw_status status = take_registry(a, registry, error);
-    if (!status) status = references_open(a, error);
-    if (!status) status = graphs_open(a, error);
+    gw_status status = open_services(a, options, error);
     if (status) return status;
     env_enter(a->env);
     status = start_on_loop(a, o, error);
@@ -304,7 +323,8 @@ static void attach(gw_scope *root, agent *a) {
     scope_set_slot(root, SCOPE_AGENT, a, leave_scope);
 }
 
-void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options) {
+void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options,
+                   const service *const *services) {
     gw_error error;
     join_options o;
     if (root->error) {
@@ -312,7 +332,7 @@ void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options
         return;
     }
     gw_status status = options_resolve(&options, getenv, &o, &error);
-    agent *a = status ? NULL : make_agent(&o, &error);
+    agent *a = status ? NULL : make_agent(&o, services, &error);
     if (!a) {
         scope_fail_with(root, &error);
         if (owns_env) env_close(e);
@@ -321,23 +341,10 @@ void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options
     a->env = e;
     a->owns_env = owns_env;
     a->root = root;
-    if (start(a, &o, options.registry, &error)) {
+    if (start(a, &o, &options, &error)) {
         close_agent(a);
         scope_fail_with(root, &error);
     } else {
         attach(root, a);
-    }
-}
-
-void gw_rpc_init(gw_scope *root, gw_rpc_options options) {
-    gw_error error;
-    env *e;
-    if (root->error) return;
-    if (root->agent) {
-        scope_fail(root, GW_WRONG_STATE, "this scope has an agent already");
-    } else if (env_os_open(&e, &error)) {
-        scope_fail_with(root, &error);
-    } else {
-        agent_open_on(root, e, true, options);
     }
 }

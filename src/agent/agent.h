@@ -10,14 +10,24 @@
 #include "agent/process_fork.h"
 #include "agent/options.h"
 #include "agent/pool.h"
-#include "call/protocol.h"
-#include "call/registry.h"
+#include "agent/service.h"
 #include "agent/members.h"
 #include "store/store.h"
 #include <pthread.h>
 
-typedef struct agent agent;
 typedef struct admission admission;
+
+enum { PROTOCOL_VERSION = 1 };
+
+// Ids of references, forks, promises and orders: the rank of the worker that drew it, and that worker's count from 1.
+enum { ID_COUNT_BITS = 48 };
+
+static inline uint64_t id_of(int rank, uint64_t count) {
+    return (uint64_t)(uint32_t)rank << ID_COUNT_BITS | count;
+}
+static inline uint64_t id_rank(uint64_t id) {
+    return id >> ID_COUNT_BITS;
+}
 
 // A member of the job, oneself included: one incarnation, which has its rank for ever. The first group never changes once
 // |known| says so, and may then be read by anyone.
@@ -36,21 +46,7 @@ typedef struct member {
     uint64_t sent, received;  // messages, those about leaving and membership not counted
     list_node deferred;       // messages from it that name workers not heard of yet, by |link|
 
-    list_node releases;  // ref's: of gw_rref, to be given back to it
-    list_node calls;     // futures of calls to it that are out
-    uint32_t call_count;
-    list_node served;  // its calls that are served here
-    uint32_t served_count;
-    uint64_t queued_bytes;              // arguments of those that have not started
-    uint32_t wanted_count;              // consumers that it has named of their results
-    list_node flow_waiting;             // room's: threads that have something for it
-    list_node held, deferred_admitted;  // room's: its calls that are not started now
-    uint64_t last_promise;              // the largest promise id seen from it in a request
-    uint32_t early_count;               // promise values of its that no request has mentioned yet,
-    uint64_t early_bytes;               // and their sizes
-    uint32_t fetch_count;  // ref's: values that it has asked for and that have not been sent
-    uint32_t fork_count;   // ref's: references that it holds to values of this worker
-    uint64_t last_result;  // ref's: the largest id of its creating requests
+    // The parts of the services follow: agent_member_part.
 } member;
 
 typedef enum agent_phase {
@@ -115,14 +111,19 @@ struct agent {
     _Atomic int there_count;         // members that are known and not lost
     pthread_mutex_t names;           // a leaf, of |ranks|
     map ranks;                       // by name: rank + 1, of the last one with that name
-    gw_registry *registry;
     scope_ids ids;
     const scope_remote *remote;  // of its scopes
     int64_t timeout_ms;
+
+    // Set when it opens.
+    const service *const *service_table;  // ends with NULL
     struct {
-        uint32_t calls_per_peer;
-        uint64_t backlog_bytes, queued_bytes;
-    } limits;  // those of base/limits.h; tests set smaller ones
+        const service *service;
+        void *state;
+        size_t part_offset;  // in a member
+    } services[SERVICES_MAX];
+    int service_count;
+    size_t member_size;
 
     agent_phase phase;
     peers *peers;
@@ -145,24 +146,9 @@ struct agent {
     task loopback_task;
     bool loopback_deferred;
 
-    // calls
-    uint64_t last_call, last_promise, last_id, last_turn;
-    uint64_t calls_made, calls_served, replies_dropped;
-    int64_t notified_log_ns;                    // when a line was last written about a one-way call
+    uint64_t last_turn;
     uint64_t messages_sent, messages_received;  // to and from others, but about membership
-    int64_t
-        unflushed_since_ns;  // when a reply was last left to the end of its turn; 0: since flushed
-    map calls;               // futures of calls that are out, by call
-    map served_calls;        // by caller and call
-    map call_queues;         // by caller and order
-    map meetings;            // by the ranks that meet
-    map promises;            // promised futures, by id
-    list_node unresolved;    // futures that the program is to complete
-    uint32_t body_count;     // served calls that have not ended, replied to or not
     pool pool;
-
-    struct references *references;  // ref's
-    struct graphs *graphs;          // dist's
 };
 
 static inline member *agent_member(const agent *a, int rank) {
@@ -173,8 +159,30 @@ static inline member *agent_member(const agent *a, int rank) {
 // known. False without memory.
 bool agent_add_member(agent *a, int rank);
 
-// Opens the agent of |options| on |root|, over |e|, which it closes in the end if |owns_env|.
-void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options);
+// Opens the agent of |options| on |root|, over |e|, which it closes in the end if |owns_env|. |services| ends with NULL; they
+// are opened, told and ended in its order.
+void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options,
+                   const service *const *services);
+
+// The state of |s|, which is one of the agent's services, or will be; NULL before it has opened.
+static inline void *agent_state(const agent *a, const service *s) {
+    int i = 0;
+    while (a->services[i].service != s) i++;
+    return a->services[i].state;
+}
+
+// The part of |s| of the member of rank |rank|.
+static inline void *agent_member_part(const agent *a, int rank, const service *s) {
+    int i = 0;
+    while (a->services[i].service != s) i++;
+    return (char *)a->members[rank] + a->services[i].part_offset;
+}
+
+// The service of messages of |kind|; NULL without one.
+const service *agent_service_of_kind(const agent *a, uint8_t kind);
+// Attachments by the type they have in a table, and by the kind of value that stands for them; NULL without one.
+const attachment_class *agent_attachment_of_type(const agent *a, uint8_t type);
+const attachment_class *agent_attachment_of_kind(const agent *a, gw_kind kind);
 
 agent *agent_retain(agent *a);
 void agent_release(agent *a);  // NULL is fine
@@ -188,7 +196,7 @@ gw_scope *agent_scope_open(agent *a, uint64_t key, uint64_t id, int64_t deadline
 // A message that keeps others from waiting: made even when there is no memory, if that is rare. It has room for
 // AGENT_SMALL_BYTES. NULL otherwise.
 enum { AGENT_SMALL_BYTES = 256 };
-message *agent_message_on_loop(agent *a, message_kind kind);
+message *agent_message_on_loop(agent *a, uint8_t kind);
 
 // Sends |m|, whose count it takes, to |rank|, which may be this worker.
 gw_status agent_send_on_loop(agent *a, int rank, message *m, bool flush, gw_error *error);
@@ -198,9 +206,6 @@ gw_status agent_check_on_loop(agent *a, int rank, gw_error *error);
 
 // Why |what| is not possible for a worker that has left: WRONG_STATE, or FENCED.
 gw_status agent_left_error(const agent *a, const char *what, gw_error *error);
-
-// Puts "worker: function: " in front of an error's text and fills in who decided it.
-void error_add_trace(gw_error *error, const char *worker, const char *function);
 
 // Also in a process that fork has made.
 static inline bool agent_is_closed(const agent *a) {

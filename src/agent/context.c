@@ -1,7 +1,6 @@
 #include "agent/context.h"
 
 #include "base/mem.h"
-#include "call/cancel.h"
 
 #include <assert.h>
 
@@ -42,6 +41,50 @@ int64_t context_deadline_ns(gw_scope *s) {
     for (context *c; (c = context_next(&s));)
         if (c->deadline_ns < least) least = c->deadline_ns;
     return least;
+}
+
+// ---- Cancelling ----
+
+work *context_work_on_loop(context *c) {
+    if (!c->work) c->work = work_open();
+    if (c->work) c->work->cancelled = c->cancelled;
+    return c->work;
+}
+
+static cancel_reason reason_of(const context *c) {
+    uint8_t reason = atomic_load_explicit(&c->cancelled, memory_order_acquire);
+    if (!reason && c->work)
+        reason = atomic_load_explicit(&c->work->cancelled, memory_order_acquire);
+    return (cancel_reason)reason;
+}
+
+void context_cancel_on_loop(context *c, cancel_reason reason) {
+    if (c->cancelled) return;
+    atomic_store_explicit(&c->cancelled, (uint8_t)reason, memory_order_release);
+    if (c->work) work_cancel_on_loop(c->work, reason);
+    if (c->waiting) env_wake(c->agent->env, c->waiting);
+}
+
+static const char *describe(cancel_reason reason) {
+    switch (reason) {
+    case CANCELLED_CALLER_LOST: return "cancelled, since its caller is lost";
+    case CANCELLED_BY_LEAVING: return "cancelled, since this worker leaves";
+    default: return "cancelled by its caller";
+    }
+}
+
+gw_status context_check_cancelled(gw_scope *s, gw_error *error) {
+    for (context *c; (c = context_next(&s));)
+        if (reason_of(c)) return error_set(error, GW_CANCELLED, "%s", describe(reason_of(c)));
+    return GW_OK;
+}
+
+bool gw_cancelled(gw_scope *s) {
+    int64_t deadline_ns = context_deadline_ns(s);
+    if (deadline_ns != ENV_NEVER && scope_now_ns(s) >= deadline_ns) return true;
+    for (context *c; (c = context_next(&s));)
+        if (reason_of(c)) return true;
+    return false;
 }
 
 // ---- Waiting ----
@@ -154,7 +197,7 @@ turn *context_turn_on_loop(gw_scope *s) {
     const held_turn *latest = list_entry(c->turns.next, held_turn, link);
     list_each(l, &c->turns) {
         const held_turn *h = list_entry(l, held_turn, link);
-        if (h->turn->object && is_within(s, h->turn->object->own)) return h->turn;
+        if (h->turn->own && is_within(s, h->turn->own)) return h->turn;
         if (h->scope && is_within(s, h->scope)) latest = h;
     }
     return latest->turn;
@@ -167,7 +210,7 @@ static void leave_turns(gw_scope *s, void *data) {
         held_turn *h = list_entry(l, held_turn, link);
         if (h->scope != s) continue;
         // Nobody is left whom an error in the object's scope could be told.
-        if (h->holds && h->turn->object) gw_scope_clear(h->turn->object->own);
+        if (h->holds && h->turn->own) gw_scope_clear(h->turn->own);
         turn_end_on_loop(h);
         if (h->left) h->left(h);
     }
@@ -227,10 +270,9 @@ gw_status context_enter(agent *a, gw_scope *s, turn *t, held_turn *h, gw_error *
         if (!resume(a, c->scope, h, context_until_ns(a, s)) &&
             !(status = context_check_cancelled(s, error)))
             status =
-                t->object
-                    ? error_set(error, GW_TIMEOUT, "the turn of an object of class %s did not come",
-                                t->object->class->name)
-                    : error_set(error, GW_TIMEOUT, "the turn of a parameter did not come");
+                t->own ? error_set(error, GW_TIMEOUT,
+                                   "the turn of an object of class %s did not come", t->class_name)
+                       : error_set(error, GW_TIMEOUT, "the turn of a parameter did not come");
     }
     env_leave(a->env);
     return status;

@@ -5,7 +5,7 @@
 #ifndef AGENT_CONTEXT_H
 #define AGENT_CONTEXT_H
 
-#include "call/object.h"
+#include "agent/turn.h"
 #include "agent/work.h"
 
 typedef struct context {
@@ -41,6 +41,11 @@ context *context_next(gw_scope **at);
 
 // What is called in |c| from now on; NULL without memory.
 work *context_work_on_loop(context *c);
+
+// Cancels what runs in |c|: its wait ends, and so do the calls made in it.
+void context_cancel_on_loop(context *c, cancel_reason reason);
+// CANCELLED with a sentence, if the call that |s| is part of has been cancelled.
+gw_status context_check_cancelled(gw_scope *s, gw_error *error);
 
 // Whether a thread may wait in |s|; else fails |error| with WOULD_BLOCK.
 gw_status context_check_wait(gw_scope *s, gw_error *error);

@@ -2,8 +2,7 @@
 
 #include "agent/dispatch.h"
 #include "agent/member_table.h"
-#include "agent/outgoing.h"
-#include "agent/upward.h"
+#include "agent/leave.h"
 
 #include <string.h>
 
@@ -14,59 +13,31 @@ enum {
 
 // ---- Whom a message names ----
 
-bool deferred_is_unheard(const agent *a, uint64_t rank) {
+bool deferred_is_unknown(const agent *a, uint64_t rank) {
     return rank < LIMIT_WORKERS && !member_table_has_heard_of(a, (uint32_t)rank);
 }
 
-// Bytes that mean nothing are found by whoever reads them.
-static bool table_names_unheard(const agent *a, const message *m, size_t at) {
+// Bytes that mean nothing are found when they are read.
+bool deferred_table_names_unknown(const agent *a, const message *m, size_t at) {
     if (!at || at > m->head.size) return false;
     reader r = reader_of(m->head.data + at, m->head.size - at);
     for (uint32_t left = reader_u32(&r); left && !r.failed; left--) {
-        uint8_t type = reader_u8(&r);
-        if (type == ATTACHMENT_GRAPH) {
-            if (graph_names_unheard(a, &r)) return true;
-            continue;
-        }
-        uint32_t rank = reader_u32(&r);
-        uint64_t first = reader_u64(&r);
-        reader_u64(&r);
-        reader_u8(&r);
-        if (r.failed || (type != ATTACHMENT_REFERENCE && type != ATTACHMENT_PROMISE)) return false;
-        if (deferred_is_unheard(a, rank)) return true;
-        if (type == ATTACHMENT_REFERENCE && deferred_is_unheard(a, id_rank(first))) return true;
+        const attachment_class *c = agent_attachment_of_type(a, reader_u8(&r));
+        if (r.failed || !c) return false;
+        if (c->names_unknown(a, &r)) return true;
     }
     return false;
 }
 
-static uint64_t u64_at(const message *m, size_t at) {
+uint64_t deferred_u64_at(const message *m, size_t at) {
     uint64_t x = 0;
     if (at + sizeof x <= m->head.size) memcpy(&x, m->head.data + at, sizeof x);
     return x;
 }
 
-static bool names_unheard(const agent *a, const message *m) {
-    size_t table = 0;
-    switch (m->kind) {
-    case KIND_REQUEST:
-        if (deferred_is_unheard(a, id_rank(u64_at(m, offsetof(request_fixed, target)))))
-            return true;
-        table = (uint32_t)u64_at(m, REQUEST_ATTACHMENTS_FIELD);
-        break;
-    case KIND_PROMISE_VALUE:
-        if (deferred_is_unheard(a, id_rank(u64_at(m, offsetof(reply_fixed, id))))) return true;
-        // fall through
-    case KIND_REPLY: table = (uint32_t)u64_at(m, REPLY_ATTACHMENTS_FIELD); break;
-    case KIND_FORWARD: return deferred_is_unheard(a, (uint32_t)u64_at(m, sizeof(uint64_t)));
-    case KIND_FORWARD_VALUE:
-        return deferred_is_unheard(a, id_rank(u64_at(m, 0))) ||
-               deferred_is_unheard(a, (uint32_t)u64_at(m, 2 * sizeof(uint64_t)));
-    case KIND_FORK_REQUEST: return deferred_is_unheard(a, id_rank(u64_at(m, 0)));
-    case KIND_FETCH: return deferred_is_unheard(a, id_rank(u64_at(m, sizeof(uint64_t))));
-    case KIND_GRADIENT: return gradient_names_unheard(a, m);
-    default: break;
-    }
-    return table_names_unheard(a, m, table);
+static bool names_unknown(const agent *a, const message *m) {
+    const service *s = agent_service_of_kind(a, m->kind);
+    return s && s->names_unknown && s->names_unknown(a, m);
 }
 
 // ---- Waiting ----
@@ -82,7 +53,7 @@ static void blame_all(timer *t) {
 
 bool deferred_keep_on_loop(agent *a, int from, message *m) {
     member *sender = agent_member(a, from);
-    if (!a->group || (list_is_empty(&sender->deferred) && !names_unheard(a, m))) return false;
+    if (!a->group || (list_is_empty(&sender->deferred) && !names_unknown(a, m))) return false;
     list_append(&sender->deferred, &m->link);
     if (a->deferred.count++ == 0) {
         a->deferred.limit.fire = blame_all;
@@ -107,7 +78,7 @@ static void retry(task *t) {
     for (int rank = 0; rank < a->member_count && a->deferred.count; rank++) {
         member *sender = agent_member(a, rank);
         while (!list_is_empty(&sender->deferred) &&
-               !names_unheard(a, list_entry(sender->deferred.next, message, link)))
+               !names_unknown(a, list_entry(sender->deferred.next, message, link)))
             dispatch_on_loop(a, rank, take(a, sender));
     }
     leaving_check_on_loop(a);

@@ -11,8 +11,11 @@
 // Takes |m| if it has to wait.
 bool deferred_keep_on_loop(agent *a, int from, message *m);
 
-// Whether |rank| is one that this worker may still hear of.
-bool deferred_is_unheard(const agent *a, uint64_t rank);
+// For services that look at their messages: whether |rank| is one that this worker may still hear of; whether one of the
+// attachments in the table at |at| of the head of |m| names one; eight bytes of the head, 0 behind its end.
+bool deferred_is_unknown(const agent *a, uint64_t rank);
+bool deferred_table_names_unknown(const agent *a, const message *m, size_t at);
+uint64_t deferred_u64_at(const message *m, size_t at);
 
 void deferred_retry_on_loop(agent *a);  // somebody is known now
 void deferred_drop_on_loop(agent *a, int from);

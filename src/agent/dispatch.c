@@ -1,19 +1,14 @@
 #include "agent/dispatch.h"
 
-#include "call/call.h"
 #include "agent/deferred.h"
-#include "collective/leader.h"
-#include "call/promise.h"
-#include "call/flow_control.h"
-#include "call/server.h"
-#include "agent/upward.h"
+#include "agent/leave.h"
 
 #include <assert.h>
 
 // ---- Going out and coming in ----
 
 message *dispatch_make_spare(void) {
-    message *m = message_open(KIND_REPLY);
+    message *m = message_open(0);
     if (!m) return NULL;
     bytes_extend(&m->head, AGENT_SMALL_BYTES);
     m->head.size = 0;
@@ -22,7 +17,7 @@ message *dispatch_make_spare(void) {
     return NULL;
 }
 
-message *agent_message_on_loop(agent *a, message_kind kind) {
+message *agent_message_on_loop(agent *a, uint8_t kind) {
     message *m = dispatch_make_spare();
     if (!m) {
         m = a->spare;
@@ -30,37 +25,14 @@ message *agent_message_on_loop(agent *a, message_kind kind) {
     } else if (!a->spare) {
         a->spare = dispatch_make_spare();
     }
-    if (m) m->kind = (uint8_t)kind;
+    if (m) m->kind = kind;
     return m;
 }
 
 static gw_status dispatch(agent *a, int from, message *m, gw_error *error) {
-    switch (m->kind) {
-    case KIND_REQUEST: return served_call_requested_on_loop(a, from, m, error);
-    case KIND_REPLY: return call_replied_on_loop(a, from, m, error);
-    case KIND_FORWARD: return served_call_forward_on_loop(a, from, m, error);
-    case KIND_PROMISE_VALUE: return promise_received_on_loop(a, from, m, error);
-    case KIND_CANCEL: return served_call_cancelled_on_loop(a, from, m, error);
-    case KIND_WITHDRAWN: return served_call_withdrawn_on_loop(a, from, m, error);
-    case KIND_ASK_LEAVE:
-    case KIND_ALL_ASKED:
-    case KIND_WAVE:
-    case KIND_STATE:
-    case KIND_LEAVE: return leaving_received_on_loop(a, from, m, error);
-    case KIND_ACCEPTED:
-    case KIND_FORK_REQUEST:
-    case KIND_FORK_ACK:
-    case KIND_CHILD_ACCEPT:
-    case KIND_RELEASE:
-    case KIND_FETCH:
-    case KIND_FORWARD_VALUE: return references_received_on_loop(a, from, m, error);
-    case KIND_GRADIENT:
-    case KIND_PASS_DONE:
-    case KIND_PASS_ABORT:
-    case KIND_SCOPE_CLOSED:
-    case KIND_SENDS_RELEASED: return graphs_received_on_loop(a, from, m, error);
-    default: break;
-    }
+    if (leaving_is_kind(m->kind)) return leaving_received_on_loop(a, from, m, error);
+    const service *s = agent_service_of_kind(a, m->kind);
+    if (s) return s->received(a, from, m, error);
     gw_status status = error_set(error, GW_PROTOCOL, "a message of kind %d", m->kind);
     message_release(m);
     return status;
@@ -71,7 +43,7 @@ static bool is_about_members(const message *m) {
 }
 
 static bool is_counted(const message *m) {
-    return m->kind < KIND_ASK_LEAVE || m->kind > KIND_LEAVE;
+    return !leaving_is_kind(m->kind);
 }
 
 // A peer that cannot be understood is lost, since what it meant can no longer be known.
@@ -106,7 +78,8 @@ void dispatch_receive(void *user, int from, message *m) {
 
 void dispatch_writable(void *user, int rank) {
     agent *a = user;
-    if (rank < a->member_count) flow_resume_on_loop(a, rank);
+    for (int i = 0; i < a->service_count && rank < a->member_count; i++)
+        if (a->services[i].service->writable) a->services[i].service->writable(a, rank);
 }
 
 // One message at a time: what it leads to comes before the next one, as with messages of others.
@@ -120,7 +93,8 @@ static void run_loopback(task *t) {
         env_defer(a->env, &a->loopback_task);
     }
     if (l) dispatch_receive(a, a->rank, list_entry(l, message, link));
-    references_sweep_on_loop(a);
+    for (int i = 0; i < a->service_count; i++)
+        if (a->services[i].service->swept) a->services[i].service->swept(a);
     leaving_check_on_loop(a);
     env_leave(a->env);
 }

@@ -1,11 +1,6 @@
 #include "agent/incoming.h"
 
 #include "base/mem.h"
-#include "call/promise.h"
-#include "future/result.h"
-#include "agent/upward.h"
-
-#include <assert.h>
 
 static size_t size_of(uint32_t attachment_count) {
     return sizeof(incoming) + attachment_count * sizeof(incoming_attachment);
@@ -39,8 +34,8 @@ static void bury(task *t) {
 void incoming_close_on_loop(agent *a, incoming *p) {
     incoming_abandon_on_loop(p);
     for (uint32_t i = 0; i < p->attachment_count; i++)
-        if (p->attachments[i].type == ATTACHMENT_PROMISE)
-            promise_abandon_on_loop((gw_future *)(void *)p->attachments[i].handle);
+        if (p->attachments[i].class->abandon)
+            p->attachments[i].class->abandon(p->attachments[i].handle);
     p->burial.run = bury;
     env_defer(a->env, &p->burial);
 }
@@ -54,13 +49,10 @@ static void promise_resolved(continuation *c) {
 
 static gw_status read_attachment(agent *a, int from, reader *table, incoming_attachment *s,
                                  gw_error *error) {
-    s->type = reader_u8(table);
-    if (s->type == ATTACHMENT_REFERENCE)
-        return reference_read_on_loop(a, from, table, (gw_rref **)(void *)&s->handle, error);
-    if (s->type == ATTACHMENT_PROMISE)
-        return promise_read_on_loop(a, from, table, (gw_future **)(void *)&s->handle, error);
-    if (s->type == ATTACHMENT_GRAPH) return graph_read_on_loop(a, from, table, &s->handle, error);
-    return error_set(error, GW_PROTOCOL, "specials: type %d", s->type);
+    uint8_t type = reader_u8(table);
+    s->class = agent_attachment_of_type(a, type);
+    if (!s->class) return error_set(error, GW_PROTOCOL, "attachments: type %d", type);
+    return s->class->read(a, from, table, &s->handle, error);
 }
 
 static gw_status read_table(agent *a, int from, reader *table, uint32_t count, incoming *p,
@@ -72,9 +64,7 @@ static gw_status read_table(agent *a, int from, reader *table, uint32_t count, i
         p->attachment_count++;
         s->incoming = p;
         s->resolved.run = promise_resolved;
-        if (s->type == ATTACHMENT_PROMISE &&
-            future_await_on_loop((gw_future *)(void *)s->handle, &s->resolved))
-            p->missing++;
+        if (s->class->await && s->class->await(s->handle, &s->resolved)) p->missing++;
     }
     return GW_OK;
 }
@@ -85,12 +75,12 @@ static gw_status open_incoming(agent *a, int from, message *m, uint32_t attachme
     uint32_t count = 0;
     if (attachments_at) {
         if (attachments_at > m->head.size)
-            return error_set(error, GW_PROTOCOL, "specials: a table behind the end");
+            return error_set(error, GW_PROTOCOL, "attachments: a table behind the end");
         table = reader_of(m->head.data + attachments_at, m->head.size - attachments_at);
         count = reader_u32(&table);
         // Each takes at least that many bytes, so that nobody makes us allocate what did not come.
-        if (table.failed || count > reader_left(&table) / 16)
-            return error_set(error, GW_PROTOCOL, "specials: %u of them in %zu bytes", count,
+        if (table.failed || count > reader_left(&table) / ATTACHMENT_BYTES_MIN)
+            return error_set(error, GW_PROTOCOL, "attachments: %u of them in %zu bytes", count,
                              reader_left(&table));
     }
     incoming *p = mem_take(size_of(count));
@@ -124,9 +114,9 @@ bool incoming_await_on_loop(incoming *p, void (*ready)(incoming *p), void *user)
 
 const gw_error *incoming_error(const incoming *p) {
     for (uint32_t i = 0; i < p->attachment_count; i++) {
-        if (p->attachments[i].type != ATTACHMENT_PROMISE) continue;
-        const result *r = future_result((gw_future *)(void *)p->attachments[i].handle);
-        if (r && result_error(r)) return result_error(r);
+        const incoming_attachment *s = &p->attachments[i];
+        const gw_error *error = s->class->error ? s->class->error(s->handle) : NULL;
+        if (error) return error;
     }
     return NULL;
 }
@@ -137,18 +127,10 @@ static gw_status decode_attachment(void *user, decoder *d, gw_kind kind, gw_valu
                                    gw_error *error) {
     incoming *p = user;
     uint32_t index = reader_u32(&d->in);
-    uint8_t type = kind == GW_RREF ? ATTACHMENT_REFERENCE : ATTACHMENT_PROMISE;
-    if (d->in.failed || index >= p->attachment_count || p->attachments[index].type != type)
-        return error_set(error, GW_PROTOCOL, "value: no special %u", index);
+    if (d->in.failed || index >= p->attachment_count || p->attachments[index].class->kind != kind)
+        return error_set(error, GW_PROTOCOL, "value: no attachment %u", index);
     if (!d->scope) return GW_OK;
-    gw_handle *h = p->attachments[index].handle;
-    if (kind == GW_RREF) {
-        *out = gw_value_of_rref((gw_rref *)(void *)gw_keep_handle(d->scope, h));
-        return GW_OK;
-    }
-    result *r = future_result((gw_future *)(void *)h);
-    assert(r);
-    *out = result_give(r, d->scope);
+    *out = p->attachments[index].class->give(p->attachments[index].handle, d->scope);
     if (!d->scope->error) return GW_OK;
     if (error) *error = *d->scope->error;
     return d->scope->error->status;
@@ -157,9 +139,11 @@ static gw_status decode_attachment(void *user, decoder *d, gw_kind kind, gw_valu
 static gw_status decode_tracked(void *user, uint32_t attachment, uint32_t slot, gw_tensor *x,
                                 gw_error *error) {
     incoming *p = user;
-    if (attachment >= p->attachment_count || p->attachments[attachment].type != ATTACHMENT_GRAPH)
-        return error_set(error, GW_PROTOCOL, "value: no special %u", attachment);
-    return graph_link(p->attachments[attachment].handle, slot, x, error);
+    const incoming_attachment *s =
+        attachment < p->attachment_count ? &p->attachments[attachment] : NULL;
+    if (!s || !s->class->link)
+        return error_set(error, GW_PROTOCOL, "value: no attachment %u", attachment);
+    return s->class->link(s->handle, slot, x, error);
 }
 
 decoder incoming_decoder(incoming *p, size_t at, gw_scope *s) {

@@ -5,15 +5,12 @@
 #ifndef AGENT_INCOMING_H
 #define AGENT_INCOMING_H
 
-#include "future/future.h"
+#include "agent/agent.h"
 #include "wire/codec.h"
 
-enum { ATTACHMENT_REFERENCE = 1, ATTACHMENT_PROMISE, ATTACHMENT_GRAPH };
-
 typedef struct incoming_attachment {
-    uint8_t type;
-    gw_handle
-        *handle;  // one count: a gw_rref, the future of a promise, or what graph_read_on_loop made
+    const attachment_class *class;
+    gw_handle *handle;  // one count
     struct incoming *incoming;
     continuation resolved;
 } incoming_attachment;

@@ -4,7 +4,6 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "agent/member_table.h"
-#include "agent/upward.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,32 +36,23 @@ void leaving_finish_on_loop(agent *a, const gw_error *error) {
 
 // ---- What this worker is doing ----
 
-bool leaving_is_idle(const agent *a) {
-    return !a->calls.count && !a->body_count && !a->promises.count && list_is_empty(&a->loopback) &&
-           !a->deferred.count && !references_pending(a) && !graphs_pending(a);
-}
-
-typedef struct words {
-    char text[96];
-} words;
-
-static void add_words(words *w, const char *verb, size_t count, const char *noun,
-                      const char *ending) {
-    size_t at = strlen(w->text);
+void pending_add(pending *p, const char *verb, size_t count, const char *one, const char *many) {
+    size_t at = strlen(p->text);
     if (!count) return;
-    snprintf(w->text + at, sizeof w->text - at, "%s%s %zu %s%s", at ? ", " : "", verb, count, noun,
-             count == 1 ? (ending[0] == 'i' ? "y" : "") : ending);
+    p->count += count;
+    snprintf(p->text + at, sizeof p->text - at, "%s%s %zu %s", at ? ", " : "", verb, count,
+             count == 1 ? one : many);
 }
 
-// "awaits 1 reply, serves 2 calls".
-static words describe(const agent *a) {
-    words w = { "" };
-    add_words(&w, "awaits", a->calls.count, "repl", "ies");
-    add_words(&w, "serves", (size_t)a->body_count, "call", "s");
-    add_words(&w, "awaits", a->promises.count, "promise", "s");
-    add_words(&w, "counts", references_pending(a), "reference", "s");
-    add_words(&w, "is in", graphs_pending(a), "backward pass", "es");
-    return w;
+static pending find_pending(const agent *a) {
+    pending p = { 0 };
+    for (int i = 0; i < a->service_count; i++)
+        if (a->services[i].service->pending) a->services[i].service->pending(a, &p);
+    return p;
+}
+
+bool leaving_is_idle(const agent *a) {
+    return list_is_empty(&a->loopback) && !a->deferred.count && !find_pending(a).count;
 }
 
 static void count_messages(agent *a, uint64_t *out_sent, uint64_t *out_received) {
@@ -81,7 +71,7 @@ enum { AGAIN_MS = 100 };
 
 static void write_state(agent *a, bytes *body) {
     uint64_t sent, received;
-    words missing = describe(a);
+    pending missing = find_pending(a);
     count_messages(a, &sent, &received);
     bytes_put_u32(body, a->leaving.owed_wave);
     bytes_put_u8(body, leaving_is_idle(a));
@@ -103,7 +93,7 @@ static void write_missing(agent *a, bytes *body) {
     bytes_put_text(body, text);
 }
 
-static void write_body(agent *a, message_kind kind, bytes *body) {
+static void write_body(agent *a, leaving_kind kind, bytes *body) {
     leaving *l = &a->leaving;
     switch (kind) {
     case KIND_ASK_LEAVE: bytes_put_u8(body, a->phase == AGENT_DRAINING); break;
@@ -117,8 +107,8 @@ static void write_body(agent *a, message_kind kind, bytes *body) {
     }
 }
 
-static bool send(agent *a, int to, message_kind kind) {
-    message *m = agent_message_on_loop(a, kind);
+static bool send(agent *a, int to, leaving_kind kind) {
+    message *m = agent_message_on_loop(a, (uint8_t)kind);
     if (!m) return false;
     write_body(a, kind, &m->head);
     if (!m->head.failed) return agent_send_on_loop(a, to, m, true, NULL) != GW_NO_MEMORY;
@@ -126,14 +116,14 @@ static bool send(agent *a, int to, message_kind kind) {
     return false;
 }
 
-static uint32_t bit_of(message_kind kind) {
+static uint32_t bit_of(leaving_kind kind) {
     return 1u << (kind - KIND_ASK_LEAVE);
 }
 
 static void tell_again(timer *t);
 
 // Without memory it is told again later, as things are then. The coordinator tells itself at once.
-void leaving_tell_on_loop(agent *a, int to, message_kind kind) {
+void leaving_tell_on_loop(agent *a, int to, leaving_kind kind) {
     if (to == a->rank) {
         uint8_t buffer[1024];
         bytes body = { .data = buffer, .capacity = sizeof buffer };
@@ -149,7 +139,7 @@ void leaving_tell_on_loop(agent *a, int to, message_kind kind) {
     }
 }
 
-void leaving_tell_all_on_loop(agent *a, message_kind kind) {
+void leaving_tell_all_on_loop(agent *a, leaving_kind kind) {
     for (int rank = a->member_count - 1; rank >= 0; rank--)
         if (!agent_member(a, rank)->lost) leaving_tell_on_loop(a, rank, kind);
 }
@@ -167,7 +157,7 @@ static void tell_again(timer *t) {
     for (int rank = 0; rank < a->member_count; rank++) {
         uint32_t owed = agent_member(a, rank)->owed;
         agent_member(a, rank)->owed = 0;
-        for (message_kind kind = KIND_ASK_LEAVE; owed && kind <= KIND_LEAVE; kind++)
+        for (leaving_kind kind = KIND_ASK_LEAVE; owed && kind <= KIND_LEAVE; kind++)
             if ((owed & bit_of(kind)) && !agent_member(a, rank)->lost)
                 leaving_tell_on_loop(a, rank, kind);
     }
@@ -216,6 +206,11 @@ static void name_dead(const agent *a) {
     }
 }
 
+static void release_all(agent *a) {
+    for (int i = 0; i < a->service_count; i++)
+        if (a->services[i].service->release) a->services[i].service->release(a);
+}
+
 static void all_asked(agent *a) {
     leaving *l = &a->leaving;
     if (a->phase != AGENT_ASKED) return;
@@ -224,7 +219,7 @@ static void all_asked(agent *a) {
     if (!l->coordinates) leaving_set_timer(a, &l->bound, out_of_own_time, OWN_BOUND_S);
     failpoint("draining");
     name_dead(a);
-    references_give_back_on_loop(a);
+    release_all(a);
 }
 
 static void wave_came(agent *a, int from, reader *r) {
@@ -249,7 +244,7 @@ static void leave_came(agent *a, reader *r) {
     leaving_finish_on_loop(a, clean ? NULL : &error);
 }
 
-void leaving_told_on_loop(agent *a, int from, message_kind kind, reader *r) {
+void leaving_told_on_loop(agent *a, int from, leaving_kind kind, reader *r) {
     switch (kind) {
     case KIND_ASK_LEAVE: coordinator_asked_on_loop(a, from, r); break;
     case KIND_ALL_ASKED: all_asked(a); break;
@@ -262,7 +257,7 @@ void leaving_told_on_loop(agent *a, int from, message_kind kind, reader *r) {
 // The coordinator is told, and tells; but who has heard of a change first knows another one for a while.
 gw_status leaving_received_on_loop(agent *a, int from, message *m, gw_error *error) {
     reader r = reader_of(m->head.data, m->head.size);
-    leaving_told_on_loop(a, from, m->kind, &r);
+    leaving_told_on_loop(a, from, (leaving_kind)m->kind, &r);
     message_release(m);
     if (!r.failed) return GW_OK;
     return error_set(error, GW_PROTOCOL, "a message about leaving that is cut off");
@@ -277,7 +272,7 @@ void leaving_ask_on_loop(agent *a) {
 
 static void out_of_time_alone(timer *t) {
     agent *a = list_entry(t, agent, leaving.bound);
-    words missing = describe(a);
+    pending missing = find_pending(a);
     gw_error error;
     error_set(&error, GW_TIMEOUT, "leaving: not everything has ended within %d s: this worker %s",
               BOUND_S, missing.text);
@@ -288,7 +283,7 @@ void leaving_ask_alone_on_loop(agent *a) {
     a->leaving.alone = true;
     a->phase = AGENT_DRAINING;
     leaving_set_timer(a, &a->leaving.bound, out_of_time_alone, BOUND_S);
-    references_give_back_on_loop(a);
+    release_all(a);
     leaving_check_on_loop(a);
 }
 

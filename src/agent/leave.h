@@ -7,6 +7,19 @@
 
 #include "agent/context.h"
 
+// Messages about leaving.
+typedef enum leaving_kind {
+    KIND_ASK_LEAVE = 8,
+    KIND_ALL_ASKED,
+    KIND_WAVE,
+    KIND_STATE,
+    KIND_LEAVE
+} leaving_kind;
+
+static inline bool leaving_is_kind(uint8_t kind) {
+    return kind >= KIND_ASK_LEAVE && kind <= KIND_LEAVE;
+}
+
 #define SECOND INT64_C(1000000000)
 
 enum {
@@ -31,9 +44,9 @@ void leaving_ask_on_loop(agent *a);
 void leaving_ask_alone_on_loop(agent *a);
 
 // Tells |to| what there is to tell; again later if there is no memory for it. The coordinator tells itself at once.
-void leaving_tell_on_loop(agent *a, int to, message_kind kind);
-void leaving_tell_all_on_loop(agent *a, message_kind kind);
-void leaving_told_on_loop(agent *a, int from, message_kind kind, reader *r);
+void leaving_tell_on_loop(agent *a, int to, leaving_kind kind);
+void leaving_tell_all_on_loop(agent *a, leaving_kind kind);
+void leaving_told_on_loop(agent *a, int from, leaving_kind kind, reader *r);
 void leaving_send_state_on_loop(agent *a);
 
 // coordinator.c; they do nothing on workers that are not the coordinator.

@@ -1,15 +1,9 @@
 #include "agent/member_table.h"
 
-#include "base/log.h"
-#include "call/call.h"
 #include "agent/admission.h"
 #include "agent/deferred.h"
-#include "collective/leader.h"
-#include "call/promise.h"
-#include "call/flow_control.h"
-#include "call/server.h"
-#include "agent/upward.h"
 #include "agent/member_events.h"
+#include "base/log.h"
 
 #include <stdio.h>
 
@@ -93,6 +87,8 @@ static void joined(void *user, int rank, uint64_t incarnation, const char *name,
         agent_fence_on_loop(a, &error);
         return;
     }
+    for (int i = 0; i < a->service_count; i++)
+        if (a->services[i].service->joined) a->services[i].service->joined(a, rank);
     deferred_retry_on_loop(a);
     watches_tell_on_loop(a, GW_MEMBER_JOINED, rank);
 }
@@ -105,14 +101,8 @@ void member_table_lose_on_loop(agent *a, int rank, bool left, const gw_error *wh
     if (!m->why.status) m->why.status = GW_DISCONNECTED;
     a->there_count--;
     deferred_drop_on_loop(a, rank);
-    calls_lost_on_loop(a, rank);
-    gatherings_lost_on_loop(a,
-                            rank);  // whoever is lost while it meets has not given up (COL-3, not COL-4)
-    served_calls_lost_on_loop(a, rank);
-    promises_lost_on_loop(a, rank);
-    references_lost_on_loop(a, rank);
-    graphs_lost_on_loop(a, rank);
-    flow_resume_on_loop(a, rank);
+    for (int i = 0; i < a->service_count; i++)
+        if (a->services[i].service->lost) a->services[i].service->lost(a, rank);
 }
 
 static void gone(void *user, int rank, bool left, const gw_error *why) {

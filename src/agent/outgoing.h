@@ -9,32 +9,30 @@
 
 #include "agent/incoming.h"
 
-struct forward;
-
-typedef struct shipped {
-    uint8_t type;  // ATTACHMENT_...
-    gw_handle *handle;
-    struct forward *forward;  // of a promise, until it is sent
+typedef struct outgoing_attachment {
+    const attachment_class *class;
+    gw_handle *handle;  // one count
+    void *prepared;     // until it is sent
     size_t written_at;
-} shipped;
+} outgoing_attachment;
 
-enum { SHIPMENT_ATTACHMENTS_KEPT = 2 };
+enum { OUTGOING_ATTACHMENTS_INSIDE = 2 };
 
 typedef struct outgoing {
     agent *agent;
     message *message;  // until it is sent
     encoder encoder;
-    shipped *attachments;
+    outgoing_attachment *attachments;
     uint32_t attachment_count, attachment_capacity;
-    shipped kept[SHIPMENT_ATTACHMENTS_KEPT];
-    bool resolves;   // references stand for their values
+    outgoing_attachment inside[OUTGOING_ATTACHMENTS_INSIDE];
+    bool resolves;   // attachments stand for the values behind them
     uint64_t scope;  // in whose calls it is sent
     int graph;       // the attachment of its tracked tensors; -1: none yet
     uint64_t frame;  // its last, once it is sent to another worker
 } outgoing;
 
 // Always to be followed by outgoing_fini.
-gw_status outgoing_init(outgoing *s, agent *a, message_kind kind, gw_error *error);
+gw_status outgoing_init(outgoing *s, agent *a, uint8_t kind, gw_error *error);
 // The same message again, which has not been sent yet: numbers of large tensors are shared.
 gw_status outgoing_init_again(outgoing *s, const outgoing *from, gw_error *error);
 void outgoing_fini(outgoing *s);  // without the loop lock
@@ -45,8 +43,8 @@ void outgoing_track(outgoing *s, uint64_t scope);
 gw_status outgoing_put(outgoing *s, gw_value v, gw_error *error);
 void outgoing_put_error(outgoing *s, const gw_error *e);
 
-// Sends it once. |attachments_field| is where the head says where its table of attachments is. On failure nothing has changed but
-// that the outgoing message cannot be sent any more.
+// Sends it once. |attachments_field| is where the head says where its table of attachments is. On failure nothing has
+// changed but that the outgoing message cannot be sent any more.
 gw_status outgoing_send_on_loop(outgoing *s, int to, size_t attachments_field, bool flush,
                                 gw_error *error);
 

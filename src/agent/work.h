@@ -16,10 +16,16 @@ typedef enum cancel_reason {
     CANCELLED_BY_LEAVING
 } cancel_reason;
 
+// A call that is out, while it is part of a work.
+typedef struct work_item {
+    list_node link;
+    void (*cancel)(struct work_item *item);
+} work_item;
+
 typedef struct work {
     uint32_t count;
     _Atomic uint8_t cancelled;  // a cancel_reason
-    list_node calls;            // of gw_future that are out, by |made|
+    list_node items;            // of work_item
 } work;
 
 work *work_open(void);  // one count; NULL without memory

@@ -39,7 +39,7 @@ enum {
     LIMIT_EARLY_PROMISES = 65536,   // promised values of one sender that came before their requests
     LIMIT_WANTED_PER_PEER = 65536,  // consumers of results that one caller has named
     LIMIT_FORKS_PER_PEER = 1000000,  // references that one worker holds to values of another
-    LIMIT_MEETINGS = 4096,           // different groups of workers that one agent meets with
+    LIMIT_COLLECTIVE_GROUPS = 4096,  // different groups of workers that one agent meets with
     LIMIT_THREADS = 1024,            // of one agent's pool, waiting ones included
     LIMIT_STORE_KEY_BYTES = 255,
     LIMIT_STORE_VALUE_BYTES = 64 * 1024,

@@ -18,7 +18,7 @@ gw_value gw_arg(gw_scope *s, const gw_args *a, int index) {
     return gw_none();
 }
 
-static gw_value arg_of(gw_scope *s, const gw_args *a, int index, gw_kind kind) {
+gw_value arg_of(gw_scope *s, const gw_args *a, int index, gw_kind kind) {
     gw_value v = gw_arg(s, a, index);
     bool is_bit = v.kind == GW_INT && (v.as.integer | 1) == 1;
     bool fits =
@@ -49,7 +49,4 @@ gw_list *gw_arg_list(gw_scope *s, const gw_args *a, int index) {
 }
 gw_map *gw_arg_map(gw_scope *s, const gw_args *a, int index) {
     return gw_map_of(s, arg_of(s, a, index, GW_MAP));
-}
-gw_rref *gw_arg_rref(gw_scope *s, const gw_args *a, int index) {
-    return gw_rref_of(s, arg_of(s, a, index, GW_RREF));
 }

@@ -11,4 +11,7 @@ struct gw_args {
     gw_worker caller;
 };
 
+// The argument |index|, which has to be a |kind|.
+gw_value arg_of(gw_scope *s, const gw_args *a, int index, gw_kind kind);
+
 #endif

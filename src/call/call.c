@@ -3,12 +3,10 @@
 #include "base/failpoint.h"
 #include "base/mem.h"
 #include "base/mutation.h"
-#include "call/cancel.h"
-#include "call/promise.h"
-#include "call/flow_control.h"
-#include "call/reply.h"
 #include "agent/member_table.h"
-#include "agent/upward.h"
+#include "call/flow_control.h"
+#include "call/promise.h"
+#include "call/reply.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -54,9 +52,10 @@ static gw_status put_future(call *c, gw_scope *s, gw_future *f, gw_error *error)
 
 // An operator takes no references, but what is behind them.
 static gw_status put_value_behind(call *c, gw_scope *s, gw_rref *r, gw_error *error) {
-    if (reference_agent(r) != c->agent)
+    const target_class *target = calls_of(c->agent)->target;
+    if (target->agent_of(r) != c->agent)
         return outgoing_put(&c->outgoing, gw_value_of_rref(r), error);
-    gw_future *f = by_value_open(r);
+    gw_future *f = target->value_behind(r);
     if (!f) return error_set(error, GW_NO_MEMORY, "no memory for an argument");
     gw_status status = put_future(c, s, f, error);
     handle_release(f);
@@ -143,6 +142,7 @@ static gw_status open_future(call *c, const char *name, int64_t length_ms) {
     c->future = future_open(c->agent, name);
     if (!c->future) return error_set(&c->error, GW_NO_MEMORY, "no memory for a call");
     c->future->length_ms = length_ms;
+    c->future->source = &call_source;
     return GW_OK;
 }
 
@@ -203,8 +203,8 @@ static gw_status check_flight(call *c) {
     gw_status status = GW_OK;
     // A reference that is of no use says why.
     if (c->through)
-        status =
-            reference_check_on_loop(c->through, &c->fixed.target, &c->fixed.target_fork, &c->error);
+        status = calls_of(a)->target->check(c->through, &c->fixed.target, &c->fixed.target_fork,
+                                            &c->error);
     if (!status) status = agent_check_on_loop(a, c->to, &c->error);
     if (status) return status;
     if (a->phase == AGENT_DRAINING && c->fixed.depth == 1)
@@ -230,10 +230,10 @@ static uint64_t time_left_ns(const call *c) {
 
 static void number(call *c) {
     message *m = c->outgoing.message;
-    c->fixed.call = ++c->agent->last_call;
+    c->fixed.call = ++calls_of(c->agent)->last_call;
     c->fixed.time_left_ns = time_left_ns(c);
-    if (m->kind == KIND_FETCH) {
-        fetch_amend(&m->head, c->fixed.call, c->fixed.time_left_ns);
+    if (c->amend) {
+        c->amend(&m->head, c->fixed.call, c->fixed.time_left_ns);
     } else {
         request_amend(&m->head, &c->fixed);
     }
@@ -243,16 +243,21 @@ static void expire(timer *t) {
     call_expire_on_loop(list_entry(t, gw_future, deadline));
 }
 
+static void cancel_made(work_item *item) {
+    future_cancel_on_loop(list_entry(item, gw_future, made));
+}
+
 // Its reply is expected.
 static gw_status expect(call *c) {
     gw_future *f = c->future;
     agent *a = c->agent;
-    member *m = agent_member(a, c->to);
+    call_peer *m = call_peer_of(a, c->to);
     bool for_call = c->context && c->context->serves;
     work *w = for_call ? context_work_on_loop(c->context) : NULL;
-    if ((for_call && !w) || !map_put(&a->calls, c->fixed.call, f))
+    if ((for_call && !w) || !map_put(&calls_of(a)->out, c->fixed.call, f))
         return error_set(&c->error, GW_NO_MEMORY, "no memory for a call");
-    if (w) list_append(&w->calls, &f->made);
+    f->made.cancel = cancel_made;
+    if (w) list_append(&w->items, &f->made.link);
     f->makers = 1;
     f->call = c->fixed.call;
     f->to = c->to;
@@ -266,14 +271,13 @@ static gw_status expect(call *c) {
 // The future is not out any more: its reply came, or will not be known.
 static void forget(gw_future *f) {
     agent *a = f->agent;
-    map_take(&a->calls, f->call);
+    map_take(&calls_of(a)->out, f->call);
     f->call = 0;
     f->makers = 0;
     list_remove(&f->sibling);
-    list_remove(&f->made);
-    member *m = agent_member(a, f->to);
-    if (--m->call_count == 0) member_table_await_on_loop(a, f->to, false);
-    flow_call_ended_on_loop(a, m);
+    list_remove(&f->made.link);
+    if (--call_peer_of(a, f->to)->call_count == 0) member_table_await_on_loop(a, f->to, false);
+    flow_call_ended_on_loop(a, f->to);
 }
 
 static void finish(gw_future *f, result *r) {
@@ -281,7 +285,7 @@ static void finish(gw_future *f, result *r) {
     forget(f);
     if (future_result(f)) {
         result_release_on_loop(a, r);
-        promise_keep_on_loop(f);
+        if (f->keep) f->keep(f);
     } else {
         future_complete_on_loop(f, r);
     }
@@ -302,7 +306,7 @@ gw_status call_send_on_loop(call *c) {
         set_error(c, status, function);
         return status;
     }
-    a->calls_made++;
+    calls_of(a)->made_count++;
     failpoint("before_send");
     status = outgoing_send_on_loop(&c->outgoing, c->to, REQUEST_ATTACHMENTS_FIELD, true, &c->error);
     if (!status) {
@@ -359,11 +363,11 @@ static void tell_callee(const gw_future *f) {
     }
 }
 
-void call_cancel_on_loop(gw_future *f) {
+bool call_cancel_on_loop(gw_future *f) {
     gw_error error;
     agent *a = f->agent;
-    if (future_result(f)) return;
-    list_remove(&f->made);
+    if (!f->call) return false;
+    list_remove(&f->made.link);
     bool withdrawn = f->frame && !f->fetches && a->peers &&
                      peers_relabel(a->peers, f->to, f->frame, KIND_WITHDRAWN);
     error_set(&error, GW_CANCELLED, "cancelled");
@@ -374,7 +378,28 @@ void call_cancel_on_loop(gw_future *f) {
         tell_callee(f);
     }
     give_up(f, &error);
+    return true;
 }
+
+static int producer(const gw_future *f) {
+    return f->call && f->to != f->agent->rank ? f->to : -1;
+}
+
+// Without memory for it this worker sends the value itself, later.
+static bool forward_result(gw_future *f, int consumer, uint64_t promise) {
+    message *m = agent_message_on_loop(f->agent, KIND_FORWARD);
+    if (!m) return false;
+    bytes_put_u64(&m->head, f->call);
+    bytes_put_u32(&m->head, (uint32_t)consumer);
+    bytes_put_u64(&m->head, promise);
+    if (!m->head.failed) return agent_send_on_loop(f->agent, f->to, m, true, NULL) == GW_OK;
+    message_release(m);
+    return false;
+}
+
+const future_source call_source = { .cancel = call_cancel_on_loop,
+                                    .producer = producer,
+                                    .forward = forward_result };
 
 static void resolve_call(void *user, result *r) {
     gw_future *f = user;
@@ -388,7 +413,7 @@ static void resolve_call(void *user, result *r) {
 
 #ifdef GW_MUTATIONS
 static gw_future *oldest_call(agent *a, int to) {
-    list_node *calls = &agent_member(a, to)->calls;
+    list_node *calls = &call_peer_of(a, to)->calls;
     return list_is_empty(calls) ? NULL : list_entry(calls->next, gw_future, sibling);
 }
 #else
@@ -403,10 +428,10 @@ gw_status call_replied_on_loop(agent *a, int from, message *m, gw_error *error) 
         message_release(m);
         return status;
     }
-    gw_future *f = map_find(&a->calls, fixed.id);
+    gw_future *f = map_find(&calls_of(a)->out, fixed.id);
     if (has_mutation(MUTATION_REPLY_NOT_DEDUPLICATED) && !f) f = oldest_call(a, from);
     if (!f || f->to != from) {
-        a->replies_dropped++;
+        calls_of(a)->replies_dropped++;
         reply_drop_on_loop(a, from, m, fixed.attachments_at);
         return GW_OK;
     }
@@ -426,15 +451,15 @@ static void fail_lost(gw_future *f, const gw_error *why) {
 }
 
 void calls_lost_on_loop(agent *a, int rank) {
-    member *m = agent_member(a, rank);
-    while (!list_is_empty(&m->calls))
-        fail_lost(list_entry(m->calls.next, gw_future, sibling), &m->why);
+    call_peer *p = call_peer_of(a, rank);
+    while (!list_is_empty(&p->calls))
+        fail_lost(list_entry(p->calls.next, gw_future, sibling), &agent_member(a, rank)->why);
 }
 
 void calls_close_on_loop(agent *a, const gw_error *why) {
     for (int rank = 0; rank < a->member_count; rank++) {
-        member *m = agent_member(a, rank);
-        while (!list_is_empty(&m->calls))
-            fail_lost(list_entry(m->calls.next, gw_future, sibling), why);
+        call_peer *p = call_peer_of(a, rank);
+        while (!list_is_empty(&p->calls))
+            fail_lost(list_entry(p->calls.next, gw_future, sibling), why);
     }
 }

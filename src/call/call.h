@@ -2,8 +2,8 @@
 #ifndef CALL_CALL_H
 #define CALL_CALL_H
 
-#include "agent/context.h"
 #include "agent/outgoing.h"
+#include "call/calls.h"
 
 // A call from its request being written to its being sent; on its caller's stack.
 typedef struct call {
@@ -18,6 +18,8 @@ typedef struct call {
     const char *function;
     int to;
     int64_t deadline_ns, length_ms;
+    // Writes the number and the deadline into the head of a message that is no request; NULL: of a request.
+    void (*amend)(bytes *head, uint64_t call, uint64_t time_left_ns);
     gw_error error;  // why it cannot be sent; its status is GW_OK if it can
 } call;
 
@@ -46,10 +48,12 @@ int64_t call_time_left_ns(gw_scope *s, gw_call_options options);
 void call_expire_on_loop(gw_future *f);  // its deadline has passed
 // Takes |m|. PROTOCOL for bytes that mean nothing.
 gw_status call_replied_on_loop(agent *a, int from, message *m, gw_error *error);
+bool call_cancel_on_loop(
+    gw_future *f);  // tells the callee, or sees to it that the request never arrives; true
 void calls_lost_on_loop(agent *a, int rank);
 void calls_close_on_loop(agent *a, const gw_error *why);
 
-// target.c: the rank behind |to|; NOT_FOUND, INVALID.
-gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *error);
+// As sources of futures: of a call; of what a call fetches.
+extern const future_source call_source;
 
 #endif

@@ -1,6 +1,6 @@
-// The way that an error has come: "w1: f: w2: g: no more memory".
-#include "agent/agent.h"
+#include "call/error_trace.h"
 
+#include "agent/options.h"
 #include "base/status.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-#include "agent/agent.h"
+#include "call/error_trace.h"
+
 #include "testing/testing.h"
 
 #include <stdio.h>

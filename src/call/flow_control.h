@@ -1,7 +1,7 @@
-// Room: nobody queues without end for a worker that does not read, or does not answer. docs/protocol/calls.md.
+// Flow control: back-pressure of a worker that does not read, or does not answer. docs/protocol/calls.md.
 //
-// Whoever calls waits until there is room for the request; replies always have room, but while too many bytes of them are
-// waiting no further call of the same caller is started. Threads: with the loop lock.
+// A caller waits until its request may be queued. Replies are always queued, but while too many bytes of them are, no further
+// call of the same caller is started. Threads: with the loop lock.
 #ifndef CALL_FLOW_CONTROL_H
 #define CALL_FLOW_CONTROL_H
 
@@ -16,7 +16,7 @@ gw_status flow_wait_on_loop(agent *a, gw_scope *s, int to, uint64_t size, bool c
 
 // Something has been acknowledged by |rank|, or it is lost.
 void flow_resume_on_loop(agent *a, int rank);
-void flow_call_ended_on_loop(agent *a, member *m);  // to |m|
+void flow_call_ended_on_loop(agent *a, int rank);  // to |rank|
 void flow_close_on_loop(agent *a);
 
 // Whether a call of |rank| may be started.

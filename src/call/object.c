@@ -1,22 +1,16 @@
 #include "call/object.h"
 
-#include "base/mem.h"
 #include "agent/context.h"
-
-#include <assert.h>
+#include "base/mem.h"
+#include "call/calls.h"
 
 // ---- Objects ----
-
-static void lead_to(object *o, context *c) {
-    scope_set_slot(o->own, SCOPE_TURN, c, NULL);
-    o->own->may_wait = c && c->may_wait;
-}
 
 // Whoever gets its turn from here on, or is asking whose it is, finds no object.
 static void part_from_turn(const object *o) {
     bool is_closed = agent_is_closed(o->agent);
     if (!is_closed) env_enter(o->agent->env);
-    o->turn->object = NULL;
+    o->turn->own = NULL;
     if (!is_closed) env_leave(o->agent->env);
 }
 
@@ -43,7 +37,10 @@ static object *alloc_object(agent *a, gw_scope *s, const class *c, uint64_t key)
     o->own->is_lent = !o->own->error;
     env_enter(a->env);
     o->turn = turn_open_on_loop(a);
-    if (o->turn) o->turn->object = o;
+    if (o->turn) {
+        o->turn->own = o->own;
+        o->turn->class_name = c->name;
+    }
     env_leave(a->env);
     if (!o->self || !o->turn) scope_fail(s, GW_NO_MEMORY, "no memory for an object");
     if (o->own->error) scope_fail_with(s, o->own->error);
@@ -63,7 +60,7 @@ object *object_open(agent *a, gw_scope *s, const class *c, uint64_t key, context
         c->options.open(o->own, o->self, args);
         object_settle(o, s);
         env_enter(a->env);
-        if (s->error) o->turn->object = NULL;
+        if (s->error) o->turn->own = NULL;
         turn_end_on_loop(&h);
         env_leave(a->env);
     }
@@ -78,7 +75,7 @@ static void close_object(object *o) {
 }
 
 void object_close(object *o) {
-    lead_to(o, NULL);
+    turn_lead_to(o->turn, NULL);
     close_object(o);
 }
 
@@ -110,7 +107,7 @@ static void run_end(object *o, bool has_place) {
     (void)ignored;
     turn_release(t);
     env_enter(a->env);
-    a->body_count--;
+    calls_of(a)->body_count--;
     leaving_check_on_loop(a);
     env_leave(a->env);
 }
@@ -141,7 +138,7 @@ static void end_in_turn(turn_request *r) {
 }
 
 void object_end_on_loop(object *o) {
-    o->agent->body_count++;
+    calls_of(o->agent)->body_count++;
     o->end_turn.granted = end_in_turn;
     if (turn_take_on_loop(o->turn, &o->end_turn)) end_in_turn(&o->end_turn);
 }
@@ -150,72 +147,4 @@ void object_settle(object *o, gw_scope *s) {
     if (!o->own->error) return;
     scope_fail_with(s, o->own->error);
     gw_scope_clear(o->own);
-}
-
-// ---- Turns ----
-
-turn *turn_open_on_loop(agent *a) {
-    turn *t = mem_calloc(sizeof *t);
-    if (!t) return NULL;
-    atomic_init(&t->count, 1);
-    t->number = ++a->last_turn;
-    list_init(&t->waiting);
-    return t;
-}
-
-turn *turn_retain(turn *t) {
-    atomic_fetch_add_explicit(&t->count, 1, memory_order_relaxed);
-    return t;
-}
-
-void turn_release(turn *t) {
-    if (t && atomic_fetch_sub_explicit(&t->count, 1, memory_order_acq_rel) == 1) mem_free(t);
-}
-
-bool turn_take_on_loop(turn *t, turn_request *r) {
-    if (!t->taken) {
-        assert(list_is_empty(&t->waiting));
-        t->taken = true;
-        return true;
-    }
-    list_append(&t->waiting, &r->link);
-    return false;
-}
-
-// Straight to the next: whoever comes now is behind.
-void turn_give_on_loop(turn *t) {
-    assert(t->taken);
-    list_node *l = list_take(&t->waiting);
-    t->taken = l != NULL;
-    if (!l) return;
-    turn_request *r = list_entry(l, turn_request, link);
-    r->granted(r);
-}
-
-void turn_cancel_on_loop(turn_request *r) {
-    list_remove(&r->link);
-}
-
-void turn_begin_on_loop(held_turn *h, turn *t, context *c, bool holds) {
-    h->turn = t;
-    h->holds = false;
-    list_append(&c->turns, &h->link);
-    if (holds) turn_resume_on_loop(h, c);
-}
-
-void turn_resume_on_loop(held_turn *h, context *c) {
-    h->holds = true;
-    if (h->turn->object) lead_to(h->turn->object, c);
-}
-
-void turn_pause_on_loop(held_turn *h) {
-    if (!h->holds) return;
-    h->holds = false;
-    if (h->turn->object) lead_to(h->turn->object, NULL);
-    turn_give_on_loop(h->turn);
-}
-
-void turn_end_on_loop(held_turn *h) {
-    turn_pause_on_loop(h);
-    list_remove(&h->link);
 }

@@ -1,58 +1,52 @@
 #include "call/promise.h"
 
 #include "base/mem.h"
+#include "agent/deferred.h"
 #include "call/reply.h"
-#include "future/result.h"
-#include "agent/outgoing.h"
-#include "agent/upward.h"
 
 #include <assert.h>
 
 // ---- The worker that made the promise ----
 
-forward *forward_open(gw_future *f) {
+static void *open_forward(gw_handle *h) {
     forward *w = mem_calloc(sizeof *w);
-    if (w) w->future = handle_retain(f);
+    if (w) w->future = handle_retain((gw_future *)(void *)h);
     return w;
 }
 
-void forward_free(forward *w) {
-    if (!w) return;
+static void discard_forward(void *prepared) {
+    forward *w = prepared;
     handle_release(w->future);
     mem_free(w);
 }
 
-static bool is_asked_of_callee(const gw_future *f) {
-    return f->call && f->to != f->agent->rank && !f->by_value && !future_result(f);
+// Who sends the value, if that is not this worker; -1.
+static int other_producer(const gw_future *f) {
+    return f->source && f->source->producer && !future_result(f) ? f->source->producer(f) : -1;
 }
 
-static int producer_of(forward *w) {
-    const gw_future *f = w->future;
-    if (f->by_value && !future_result(f)) {
-        int owner = by_value_producer_on_loop(f);
-        w->of_owner = owner >= 0;
-        if (w->of_owner) return owner;
-    }
-    return is_asked_of_callee(f) ? f->to : f->agent->rank;
-}
-
-void forward_write_on_loop(forward *w, int consumer, bytes *table) {
-    gw_future *f = w->future;
+static bool write_promise(gw_handle *h, void *prepared, int to, bytes *table, gw_error *error) {
+    (void)error;
+    forward *w = prepared;
+    gw_future *f = (gw_future *)(void *)h;
     agent *a = f->agent;
-    int producer = producer_of(w);
-    w->promise = id_of(a->rank, ++a->last_promise);
-    w->consumer = consumer;
+    int producer = other_producer(f);
+    w->of_owner = producer >= 0 && f->source->is_owner;
+    if (producer < 0) producer = a->rank;
+    w->promise = id_of(a->rank, ++calls_of(a)->last_promise);
+    w->consumer = to;
     bytes_put_u32(table, (uint32_t)producer);
     bytes_put_u64(table, agent_member(a, producer)->worker.incarnation);
     bytes_put_u64(table, w->promise);
     bytes_put_u8(table, w->of_owner);
+    return true;
 }
 
 static void send_value(forward *w) {
     gw_future *f = w->future;
     agent *a = f->agent;
     reply_result(a, w->consumer, KIND_PROMISE_VALUE, w->promise, future_result(f));
-    forward_free(w);
+    discard_forward(w);
 }
 
 static void send_value_task(task *t) {
@@ -64,37 +58,31 @@ static void defer_send(forward *w) {
     env_defer(w->future->agent->env, &w->send);
 }
 
-// Without memory for it this worker sends the value itself, later.
-static bool ask_callee(forward *w) {
-    gw_future *f = w->future;
-    message *m = agent_message_on_loop(f->agent, KIND_FORWARD);
-    if (!m) return false;
-    bytes_put_u64(&m->head, f->call);
-    bytes_put_u32(&m->head, (uint32_t)w->consumer);
-    bytes_put_u64(&m->head, w->promise);
-    if (!m->head.failed) return agent_send_on_loop(f->agent, f->to, m, true, NULL) == GW_OK;
-    message_release(m);
-    return false;
-}
+static void keep_promises(gw_future *f);
 
-void forward_start_on_loop(forward *w) {
+// Its request is on its way.
+static void start_forward(void *prepared) {
+    forward *w = prepared;
     gw_future *f = w->future;
-    if (w->of_owner && by_value_forward_on_loop(f, w->consumer, w->promise)) {
+    if (w->of_owner && f->source->forward(f, w->consumer, w->promise)) {
         future_release_on_loop(f);
         mem_free(w);
         return;
     }
-    if (f->by_value) by_value_fetch_on_loop(f);
+    if (f->source && f->source->start) f->source->start(f);
     if (future_result(f)) {
         defer_send(w);
         return;
     }
     list_append(&f->forwards, &w->link);
-    if (!is_asked_of_callee(f)) return;
-    w->asked = ask_callee(w);
+    f->keep = keep_promises;
+    if (other_producer(f) >= 0 && !f->source->is_owner)
+        w->asked = f->source->forward(f, w->consumer, w->promise);
 }
 
-void promise_keep_on_loop(gw_future *f) {
+// |f| has resolved: sends its value to those to whom nobody else does. What the callee was asked to send waits for its
+// reply, which says how many forwards it has honoured (|honoured|).
+static void keep_promises(gw_future *f) {
     assert(future_result(f));
     list_each(l, &f->forwards) {
         forward *w = list_entry(l, forward, link);
@@ -113,7 +101,7 @@ void promise_keep_on_loop(gw_future *f) {
 // ---- The consumer ----
 
 static void forget(gw_future *f) {
-    map_take(&f->agent->promises, f->promise);
+    map_take(&calls_of(f->agent)->promises, f->promise);
     f->promise = 0;
     future_release_on_loop(f);
 }
@@ -121,7 +109,7 @@ static void forget(gw_future *f) {
 // The agent's table has one count.
 static gw_status add_promise(agent *a, uint64_t id, gw_future **out, gw_error *error) {
     gw_future *f = future_open(a, "");
-    if (!f || !map_put(&a->promises, id, f)) {
+    if (!f || !map_put(&calls_of(a)->promises, id, f)) {
         handle_release(f);
         return error_set(error, GW_NO_MEMORY, "no memory for a promise");
     }
@@ -132,12 +120,14 @@ static gw_status add_promise(agent *a, uint64_t id, gw_future **out, gw_error *e
 
 // Its value came before the request that mentions it, and does not count as such any more.
 static void uncount_early(gw_future *f) {
-    member *sender = agent_member(f->agent, f->early_from);
+    call_peer *sender = call_peer_of(f->agent, f->early_from);
     sender->early_count--;
     sender->early_bytes -= f->early_bytes;
 }
 
-void promise_abandon_on_loop(gw_future *f) {
+// The request that it was promised to will not run.
+static void abandon_promise(gw_handle *h) {
+    gw_future *f = (gw_future *)(void *)h;
     if (f->promise) forget(f);
 }
 
@@ -158,23 +148,22 @@ static void fail_lost(gw_future *f, const member *producer) {
     fail_promise(f, &lost);
 }
 
-gw_status promise_read_on_loop(agent *a, int from, reader *table, gw_future **out,
-                               gw_error *error) {
+static gw_status read_promise(agent *a, int from, reader *table, gw_handle **out, gw_error *error) {
     uint32_t producer = reader_u32(table);
     uint64_t incarnation = reader_u64(table), id = reader_u64(table);
     uint8_t of_reference = reader_u8(table);
-    member *maker = agent_member(a, from);
+    call_peer *maker = call_peer_of(a, from);
     if (table->failed || producer >= (uint32_t)a->member_count || id_rank(id) != (uint32_t)from ||
         of_reference > 1 || id <= maker->last_promise)
         return error_set(error, GW_PROTOCOL, "promise: fields that mean nothing");
     maker->last_promise = id;
-    gw_future *f = map_find(&a->promises, id);
+    gw_future *f = map_find(&calls_of(a)->promises, id);
     if (f) uncount_early(f);
     if (f && future_result(f)) {
         // Its value has overtaken the request.
-        map_take(&a->promises, id);
+        map_take(&calls_of(a)->promises, id);
         f->promise = 0;
-        *out = f;
+        *out = &f->handle;
         return GW_OK;
     }
     // One whose value waits for promises itself, at worst for this one, stays where a loss or the end finds it.
@@ -183,7 +172,8 @@ gw_status promise_read_on_loop(agent *a, int from, reader *table, gw_future **ou
     f->producer = (int)producer;
     f->producer_incarnation = incarnation;
     f->of_reference = of_reference;
-    *out = handle_retain(f);
+    handle_retain(f);
+    *out = &f->handle;
     const member *p = agent_member(a, f->producer);
     if (p->lost) {
         fail_lost(f, p);
@@ -211,14 +201,13 @@ static void resolve_from(void *user, result *r) {
 static bool is_early(agent *a, uint64_t id) {
     uint64_t maker = id_rank(id);
     if (maker >= (uint64_t)a->member_count) return false;
-    const member *m = agent_member(a, (int)maker);
-    return !m->lost && id > m->last_promise;
+    return !agent_member(a, (int)maker)->lost && id > call_peer_of(a, (int)maker)->last_promise;
 }
 
 // PROM-4. The first is kept whatever its size; what is more than fits is kept as the error that it did not.
 static gw_status keep_early(agent *a, int from, uint64_t id, uint64_t size, gw_future **out,
                             bool *out_fits, gw_error *error) {
-    member *sender = agent_member(a, from);
+    call_peer *sender = call_peer_of(a, from);
     if (sender->early_count >= LIMIT_EARLY_PROMISES)
         return error_set(error, GW_LIMIT, "%u promised values that no request has mentioned",
                          sender->early_count);
@@ -249,7 +238,7 @@ gw_status promise_received_on_loop(agent *a, int from, message *m, gw_error *err
         return status;
     }
     uint64_t id = fixed.id, maker = id_rank(id);
-    gw_future *f = map_find(&a->promises, id);
+    gw_future *f = map_find(&calls_of(a)->promises, id);
     // Of one that was mentioned already it is known who may send it.
     bool known_sender = !f || f->producer < 0 || from == f->producer || (uint64_t)from == maker;
     bool wanted = f && known_sender && !future_result(f);
@@ -274,7 +263,7 @@ void promises_lost_on_loop(agent *a, int rank) {
     for (bool found = true; found;) {
         found = false;
         map_entry *e;
-        for (size_t i = 0; (e = map_next(&a->promises, &i));) {
+        for (size_t i = 0; (e = map_next(&calls_of(a)->promises, &i));) {
             if (!hangs_on(e->value, rank)) continue;
             fail_lost(e->value, agent_member(a, rank));
             found = true;
@@ -286,8 +275,53 @@ void promises_lost_on_loop(agent *a, int rank) {
 void promises_close_on_loop(agent *a, const gw_error *why) {
     for (;;) {
         size_t i = 0;
-        map_entry *e = map_next(&a->promises, &i);
+        map_entry *e = map_next(&calls_of(a)->promises, &i);
         if (!e) return;
         fail_promise(e->value, why);
     }
 }
+
+// ---- As an attachment ----
+
+static const agent *agent_of_promise(const gw_handle *h) {
+    return ((const gw_future *)(const void *)h)->agent;
+}
+
+static bool names_unknown(const agent *a, reader *table) {
+    uint32_t producer = reader_u32(table);
+    reader_u64(table);
+    reader_u64(table);
+    reader_u8(table);
+    return !table->failed && deferred_is_unknown(a, producer);
+}
+
+static bool await_promise(gw_handle *h, continuation *c) {
+    return future_await_on_loop((gw_future *)(void *)h, c);
+}
+
+static const gw_error *error_of_promise(const gw_handle *h) {
+    result *r = future_result((const gw_future *)(const void *)h);
+    return r ? result_error(r) : NULL;
+}
+
+static gw_value give_promised(gw_handle *h, gw_scope *s) {
+    result *r = future_result((gw_future *)(void *)h);
+    assert(r);
+    return result_give(r, s);
+}
+
+const attachment_class promise_attachment = {
+    .type = 2,
+    .kind = GW_FUTURE,
+    .agent_of = agent_of_promise,
+    .prepare = open_forward,
+    .discard = discard_forward,
+    .write = write_promise,
+    .sent = start_forward,
+    .read = read_promise,
+    .names_unknown = names_unknown,
+    .await = await_promise,
+    .error = error_of_promise,
+    .abandon = abandon_promise,
+    .give = give_promised,
+};

@@ -2,7 +2,8 @@
 #ifndef CALL_PROMISE_H
 #define CALL_PROMISE_H
 
-#include "future/future.h"
+#include "agent/incoming.h"
+#include "call/calls.h"
 
 // The promise of |future| to one consumer, at the worker that made it.
 typedef struct forward {
@@ -15,19 +16,9 @@ typedef struct forward {
     task send;
 } forward;
 
-forward *forward_open(gw_future *f);  // NULL without memory
-void forward_free(forward *w);        // not yet started; NULL is fine
-void forward_write_on_loop(forward *w, int consumer, bytes *table);
-void forward_start_on_loop(forward *w);  // its request is on its way; takes |w|
+// Promises as attachments of messages.
+extern const attachment_class promise_attachment;
 
-// |f| has resolved: sends its value to those to whom nobody else does. What the callee was asked to send waits for its
-// reply, which says how many forwards it has honoured (|honoured|).
-void promise_keep_on_loop(gw_future *f);
-
-// The consumer's side.
-gw_status promise_read_on_loop(agent *a, int from, reader *table, gw_future **out, gw_error *error);
-// The request that |f| was promised to will not run: nobody waits for the value any more.
-void promise_abandon_on_loop(gw_future *f);
 // Takes |m|. PROTOCOL for bytes that mean nothing.
 gw_status promise_received_on_loop(agent *a, int from, message *m, gw_error *error);
 // Why a reference to a value of |owner|, who is lost, is of no use.

@@ -21,15 +21,15 @@ static gw_status receive(agent *a, int from, uint64_t promise, gw_error *error) 
 static gw_future *mention(agent *a, int from, uint64_t promise) {
     bytes b = { 0 };
     gw_error error;
-    gw_future *f = NULL;
+    gw_handle *f = NULL;
     bytes_put_u32(&b, 2);
     bytes_put_u64(&b, agent_member(a, 2)->worker.incarnation);
     bytes_put_u64(&b, promise);
     bytes_put_u8(&b, 0);
     reader in = reader_of(b.data, b.size);
-    assert_int_equal(promise_read_on_loop(a, from, &in, &f, &error), GW_OK);
+    assert_int_equal(promise_attachment.read(a, from, &in, &f, &error), GW_OK);
     bytes_fini(&b);
-    return f;
+    return (gw_future *)(void *)f;
 }
 
 static void look(gw_scope *s, int rank, void *context) {
@@ -46,7 +46,7 @@ static void run(void (*body)(agent *a)) {
 
 static void keep_early(agent *a) {
     gw_error error;
-    member *sender = agent_member(a, 2);
+    call_peer *sender = call_peer_of(a, 2);
     for (uint64_t i = 1; i <= 3; i++) assert_int_equal(receive(a, 2, id_of(1, i), &error), GW_OK);
     assert_int_equal(sender->early_count, 3);
     assert_true(sender->early_bytes > 0);
@@ -60,7 +60,7 @@ static void keep_early(agent *a) {
     promises_lost_on_loop(a, 1);
     assert_int_equal(sender->early_count, 0);
     assert_int_equal(sender->early_bytes, 0);
-    assert_int_equal(a->promises.count, 0);
+    assert_int_equal(calls_of(a)->promises.count, 0);
 }
 
 static void it_keeps_values_that_come_before_their_requests(void **state) {
@@ -70,12 +70,12 @@ static void it_keeps_values_that_come_before_their_requests(void **state) {
 
 static void keep_too_many(agent *a) {
     gw_error error;
-    member *sender = agent_member(a, 2);
+    call_peer *sender = call_peer_of(a, 2);
     sender->early_count = LIMIT_EARLY_PROMISES;
     assert_int_equal(receive(a, 2, id_of(1, 1), &error), GW_LIMIT);
     assert_string_equal(error.text, "65536 promised values that no request has mentioned");
     sender->early_count = 0;
-    assert_int_equal(a->promises.count, 0);
+    assert_int_equal(calls_of(a)->promises.count, 0);
 }
 
 static void it_keeps_so_many_of_one_sender(void **state) {
@@ -85,7 +85,7 @@ static void it_keeps_so_many_of_one_sender(void **state) {
 
 static void keep_too_large(agent *a) {
     gw_error error;
-    member *sender = agent_member(a, 2);
+    call_peer *sender = call_peer_of(a, 2);
     sender->early_bytes = LIMIT_EARLY_PROMISE_BYTES;
     assert_int_equal(receive(a, 2, id_of(1, 1), &error), GW_OK);
     assert_int_equal(sender->early_bytes, LIMIT_EARLY_PROMISE_BYTES);

@@ -23,12 +23,6 @@ void request_amend(bytes *head, const request_fixed *fixed) {
     if (!head->failed) memcpy(head->data, fixed, sizeof *fixed);
 }
 
-void fetch_amend(bytes *head, uint64_t call, uint64_t time_left_ns) {
-    if (head->failed) return;
-    memcpy(head->data, &call, sizeof call);
-    memcpy(head->data + 3 * sizeof call, &time_left_ns, sizeof time_left_ns);
-}
-
 void reply_write(bytes *head, const reply_fixed *fixed) {
     bytes_put(head, fixed, sizeof *fixed);
 }

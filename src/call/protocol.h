@@ -3,47 +3,17 @@
 #ifndef CALL_PROTOCOL_H
 #define CALL_PROTOCOL_H
 
-#include "base/limits.h"
-#include "wire/message.h"
+#include "agent/agent.h"
 
-enum { PROTOCOL_VERSION = 1 };
-
-typedef enum message_kind {
+typedef enum call_kind {
     KIND_REQUEST = 1,
     KIND_REPLY,
     KIND_FORWARD,
     KIND_PROMISE_VALUE,
     KIND_CANCEL,
     KIND_WITHDRAWN,
-    KIND_ASK_LEAVE = 8,
-    KIND_ALL_ASKED,
-    KIND_WAVE,
-    KIND_STATE,
-    KIND_LEAVE,
-    KIND_ACCEPTED = 16,  // from here on: the room of references
-    KIND_FORK_REQUEST,
-    KIND_FORK_ACK,
-    KIND_CHILD_ACCEPT,
-    KIND_RELEASE,
-    KIND_FETCH,
-    KIND_FORWARD_VALUE,
-    KIND_GRADIENT = 48,  // from here on: the room of distributed autograd
-    KIND_PASS_DONE,
-    KIND_PASS_ABORT,
-    KIND_SCOPE_CLOSED,
-    KIND_SENDS_RELEASED,
-    KIND_COUNT
-} message_kind;
-
-// Ids of references, forks and promises: the rank of whoever drew it, and that worker's count from 1.
-enum { ID_COUNT_BITS = 48 };
-
-static inline uint64_t id_of(int rank, uint64_t count) {
-    return (uint64_t)(uint32_t)rank << ID_COUNT_BITS | count;
-}
-static inline uint64_t id_rank(uint64_t id) {
-    return id >> ID_COUNT_BITS;
-}
+    CALL_KIND_LAST = KIND_WITHDRAWN
+} call_kind;
 
 // The first bytes of a request, in the order of the wire.
 typedef struct request_fixed {
@@ -79,9 +49,6 @@ void request_write(bytes *head, const request_fixed *fixed, const char *function
 const char *origin_base(const char *origin);  // what is behind its last "/", "" for NULL
 void request_amend(bytes *head, const request_fixed *fixed);
 gw_status request_read(const message *m, request_header *out, gw_error *error);
-
-// Writes what is known when a fetch is sent into its head.
-void fetch_amend(bytes *head, uint64_t call, uint64_t time_left_ns);
 
 // The first bytes of a reply or promise value.
 typedef struct reply_fixed {

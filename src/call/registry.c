@@ -216,6 +216,17 @@ const function *class_find_method(const class *c, const char *name) {
     return map_find_name(&c->methods, name);
 }
 
+const function *library_find(const service *const *services, const char *name) {
+    if (strncmp(name, "gw.", 3)) return NULL;
+    for (; *services; services++) {
+        const function *const *tables = (*services)->functions;
+        for (; tables && *tables; tables++)
+            for (const function *f = *tables; f->name; f++)
+                if (!strcmp(f->name, name)) return f;
+    }
+    return NULL;
+}
+
 const op *registry_find_operator(const char *name) {
     return strncmp(name, "gw.", 3) ? NULL : op_find(name + 3);
 }

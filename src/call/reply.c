@@ -1,17 +1,18 @@
 #include "call/reply.h"
 
 #include "base/mem.h"
+#include "call/error_trace.h"
 
 // ---- Sending ----
 
-static gw_status begin(outgoing *s, agent *a, message_kind kind, uint64_t id, uint8_t outcome,
+static gw_status begin(outgoing *s, agent *a, uint8_t kind, uint64_t id, uint8_t outcome,
                        gw_error *error) {
     gw_status status = outgoing_init(s, a, kind, error);
     if (!status) reply_write(&s->message->head, &(reply_fixed){ .id = id, .outcome = outcome });
     return status;
 }
 
-gw_status reply_fill(outgoing *s, agent *a, message_kind kind, uint64_t id, uint64_t scope,
+gw_status reply_fill(outgoing *s, agent *a, uint8_t kind, uint64_t id, uint64_t scope,
                      const char *function, gw_value v, const gw_error *error) {
     gw_error own;
     gw_status status = begin(s, a, kind, id, error ? REPLY_ERROR : REPLY_VALUE, &own);
@@ -29,7 +30,7 @@ gw_status reply_fill(outgoing *s, agent *a, message_kind kind, uint64_t id, uint
 }
 
 // Somebody waits for this, and learns at least why it does not come.
-static void send_failure(agent *a, int to, message_kind kind, uint64_t id, const gw_error *error) {
+static void send_failure(agent *a, int to, uint8_t kind, uint64_t id, const gw_error *error) {
     message *m = agent_message_on_loop(a, kind);
     if (!m) return;
     reply_write(&m->head, &(reply_fixed){ .id = id, .outcome = REPLY_ERROR });
@@ -42,7 +43,7 @@ static void send_failure(agent *a, int to, message_kind kind, uint64_t id, const
     }
 }
 
-void reply_send_on_loop(outgoing *s, agent *a, int to, message_kind kind, uint64_t id, bool filled,
+void reply_send_on_loop(outgoing *s, agent *a, int to, uint8_t kind, uint64_t id, bool filled,
                         bool flush) {
     gw_error error;
     if (filled) {
@@ -55,7 +56,7 @@ void reply_send_on_loop(outgoing *s, agent *a, int to, message_kind kind, uint64
     send_failure(a, to, kind, id, &error);
 }
 
-void reply_result(agent *a, int to, message_kind kind, uint64_t id, result *r) {
+void reply_result(agent *a, int to, uint8_t kind, uint64_t id, result *r) {
     gw_scope *s = agent_scope_open(a, 0, 0, ENV_NEVER);
     gw_value v = result_give(r, s);
     outgoing sh;

@@ -4,6 +4,7 @@
 
 #include "future/result.h"
 #include "agent/outgoing.h"
+#include "call/protocol.h"
 
 // What tensors of a value are tracked as: sent in calls of this scope.
 enum { SCOPE_NOT_TRACKED = 0 };
@@ -11,15 +12,15 @@ enum { SCOPE_NOT_TRACKED = 0 };
 
 // Begins a message of |kind| with |v|, or with |error| if that is not NULL; if |v| cannot be sent, that is the error of
 // |function|, which returned it. Without the loop lock. Fails only without memory.
-gw_status reply_fill(outgoing *s, agent *a, message_kind kind, uint64_t id, uint64_t scope,
+gw_status reply_fill(outgoing *s, agent *a, uint8_t kind, uint64_t id, uint64_t scope,
                      const char *function, gw_value v, const gw_error *error);
 
 // Sends what reply_fill has filled, or that there was no memory for it.
-void reply_send_on_loop(outgoing *s, agent *a, int to, message_kind kind, uint64_t id, bool filled,
+void reply_send_on_loop(outgoing *s, agent *a, int to, uint8_t kind, uint64_t id, bool filled,
                         bool flush);
 
 // Sends what |r| is. Without the loop lock.
-void reply_result(agent *a, int to, message_kind kind, uint64_t id, result *r);
+void reply_result(agent *a, int to, uint8_t kind, uint64_t id, result *r);
 
 // Resolves with what came, once the promises in it have; takes |m|. |pins| as for result_of_incoming.
 typedef void reply_resolve(void *user, result *r);  // takes |r|

@@ -4,9 +4,9 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "call/cancel.h"
-#include "call/reply.h"
+#include "call/error_trace.h"
 #include "call/flow_control.h"
+#include "call/reply.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -26,8 +26,9 @@ void served_call_describe(const served_call *s, char *out, size_t size) {
 // Of a one-way call nobody else will hear. One line a second: whoever sends many is not to fill the log.
 void served_call_log_on_loop(agent *a, const gw_error *error) {
     int64_t now_ns = env_now_ns(a->env);
-    if (a->notified_log_ns && now_ns - a->notified_log_ns < LOG_EACH_NS) return;
-    a->notified_log_ns = now_ns;
+    calls *c = calls_of(a);
+    if (c->notified_log_ns && now_ns - c->notified_log_ns < LOG_EACH_NS) return;
+    c->notified_log_ns = now_ns;
     log_line("one-way call: %s", error->text);
 }
 
@@ -49,7 +50,7 @@ void served_call_refuse_on_loop(served_call *s, const gw_error *error) {
     agent *a = s->agent;
     stop_waiting(s);
     if (s->result_entry) {
-        entry_make_on_loop(s->result_entry, result_of_error(error), NULL);
+        calls_of(a)->target->make(s->result_entry, result_of_error(error), NULL);
     } else if (s->header.fixed.one_way && !s->abandoned) {
         served_call_log_on_loop(a, error);
     } else if (!s->abandoned) {
@@ -77,21 +78,22 @@ void served_call_free_on_loop(served_call *s) {
     agent *a = s->agent;
     if (s->expiry.armed) env_set_timer(a->env, &s->expiry, ENV_NEVER);
     continuation_cancel_on_loop(&s->target_made);
-    member *caller = agent_member(a, s->caller);
+    calls *c = calls_of(a);
+    call_peer *caller = call_peer_of(a, s->caller);
     caller->served_count--;
     caller->queued_bytes -= s->queued_bytes;
-    map_take(&a->served_calls, id_of(s->caller, s->header.fixed.call));
+    map_take(&c->served, id_of(s->caller, s->header.fixed.call));
     list_remove(&s->sibling);
     for (list_node *l; (l = list_take(&s->forwards));) {
         mem_free(list_entry(l, wanted, link));
         caller->wanted_count--;
     }
     if (s->incoming) incoming_close_on_loop(a, s->incoming);
-    if (s->target) entry_release_on_loop(s->target);
-    if (s->result_entry) entry_release_on_loop(s->result_entry);
+    if (s->target) c->target->release(s->target);
+    if (s->result_entry) c->target->release(s->result_entry);
     if (s->returned) future_release_on_loop(s->returned);
     work_release_on_loop(s->context.work);
-    a->body_count--;
+    c->body_count--;
     mem_give(s, sizeof *s);
     leaving_check_on_loop(a);
 }
@@ -99,10 +101,11 @@ void served_call_free_on_loop(served_call *s) {
 // ---- What is called ----
 
 static gw_status find_method(served_call *s, gw_error *error) {
-    s->object = entry_object(s->target, error);
+    const target_class *target = calls_of(s->agent)->target;
+    s->object = target->object(s->target, error);
     if (!s->object) return error->status;
     s->class = s->object->class;
-    if (s->result_entry) entry_say_turn_on_loop(s->result_entry, s->object->turn);
+    if (s->result_entry) target->set_turn(s->result_entry, s->object->turn);
     s->function = class_find_method(s->class, s->header.function);
     if (s->function) return GW_OK;
     return error_set(error, GW_NOT_FOUND, "%s has no method %s.%s",
@@ -134,7 +137,7 @@ static void run_job(pool_job *j) {
 
 void served_call_start_on_loop(served_call *s) {
     s->state = SERVING_RUNNING;
-    agent_member(s->agent, s->caller)->queued_bytes -= s->queued_bytes;
+    call_peer_of(s->agent, s->caller)->queued_bytes -= s->queued_bytes;
     s->queued_bytes = 0;
 }
 
@@ -218,9 +221,9 @@ void served_call_admit_on_loop(served_call *s) {
 // ---- Arguments ----
 
 static void ready(served_call *s) {
-    const member *caller = agent_member(s->agent, s->caller);
+    const call_peer *caller = call_peer_of(s->agent, s->caller);
     if (s->expiry.armed) env_set_timer(s->agent->env, &s->expiry, ENV_NEVER);
-    if (list_is_empty(&caller->held) && flow_has_capacity_on_loop(s->agent, s->caller)) {
+    if (list_is_empty(&caller->deferred) && flow_has_capacity_on_loop(s->agent, s->caller)) {
         served_call_queue_on_loop(s);
     } else {
         flow_defer_on_loop(s, false);
@@ -264,7 +267,7 @@ static void expired(timer *t) {
 void served_call_await_on_loop(served_call *s) {
     s->target_made.run = target_made;
     bool waits = incoming_await_on_loop(s->incoming, arguments_ready, s);
-    if (s->target && entry_await_on_loop(s->target, &s->target_made)) waits = true;
+    if (s->target && calls_of(s->agent)->target->await(s->target, &s->target_made)) waits = true;
     if (!waits) {
         ready(s);
     } else if (s->deadline_ns != ENV_NEVER) {
@@ -279,7 +282,7 @@ void served_call_await_on_loop(served_call *s) {
 static bool drop(served_call *s) {
     switch (s->state) {
     case SERVING_ARGUMENTS: break;
-    case SERVING_ROOM: list_remove(&s->held_link); break;
+    case SERVING_ROOM: list_remove(&s->deferred_link); break;
     case SERVING_ORDER: break;
     case SERVING_TURN: turn_cancel_on_loop(&s->turn); break;
     case SERVING_PLACE:
@@ -306,13 +309,13 @@ void served_call_cancel_on_loop(served_call *s, cancel_reason reason, const gw_e
 
 // Dropping one may start or drop others, so each is looked at where it stands by then.
 static void abandon_all(agent *a, int rank, cancel_reason reason, const gw_error *why) {
-    member *m = agent_member(a, rank);
+    call_peer *p = call_peer_of(a, rank);
     list_node all;
     list_init(&all);
-    list_splice(&all, &m->served);
+    list_splice(&all, &p->served);
     for (list_node *l; (l = list_take(&all));) {
         served_call *s = list_entry(l, served_call, sibling);
-        list_append(&m->served, l);
+        list_append(&p->served, l);
         s->abandoned = true;
         served_call_cancel_on_loop(s, reason, why);
     }

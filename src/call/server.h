@@ -1,6 +1,6 @@
 // The callee's side of calls. docs/protocol/calls.md.
 //
-// Ownership: a serving is held by the agent until it has replied and its body has ended. Threads: with the loop lock, but while
+// Ownership: a served call is held by the agent until it has replied and its body has ended. Threads: with the loop lock, but while
 // its body runs.
 #ifndef CALL_SERVER_H
 #define CALL_SERVER_H
@@ -9,7 +9,7 @@
 #include "agent/incoming.h"
 #include "future/result.h"
 #include "call/server_queue.h"
-#include "agent/upward.h"
+#include "call/calls.h"
 
 typedef enum served_call_state {
     SERVING_ARGUMENTS,  // waits for promises, and for its target to be made
@@ -57,7 +57,7 @@ typedef struct served_call {
     // its place in the queues
     call_queue *queue;
     list_node queue_link;
-    list_node held_link;
+    list_node deferred_link;
     pool_job job;
     task task;
 

@@ -2,22 +2,22 @@
 #include "call/server.h"
 
 #include "base/mem.h"
-#include "collective/leader.h"
 #include "call/reply.h"
 
 #include <string.h>
 
 static void refuse_unserved_on_loop(agent *a, int from, const request_fixed *f,
                                     const gw_error *error) {
+    const target_class *target = calls_of(a)->target;
     entry *e;
     if (!f->call) return;
     if (f->one_way) {
         served_call_log_on_loop(a, error);
     } else if (!f->result) {
         served_call_refuse_unread_on_loop(a, from, f->call, error);
-    } else if (!entry_accept_on_loop(a, from, f->result, f->result_fork, &e, NULL)) {
-        entry_make_on_loop(e, result_of_error(error), NULL);
-        entry_release_on_loop(e);
+    } else if (!target->accept(a, from, f->result, f->result_fork, &e, NULL)) {
+        target->make(e, result_of_error(error), NULL);
+        target->release(e);
     }
 }
 
@@ -28,9 +28,9 @@ static gw_status no_function(served_call *s, gw_error *error) {
 
 static gw_status find_function(served_call *s, gw_error *error) {
     const char *name = s->header.function;
-    s->function = registry_find(s->agent->registry, name);
+    s->function = registry_find(calls_of(s->agent)->registry, name);
     if (!s->function) s->op = registry_find_operator(name);
-    if (!s->function && !s->op) s->function = library_find(name);
+    if (!s->function && !s->op) s->function = library_find(s->agent->service_table, name);
     if (!s->function && !s->op) return no_function(s, error);
     if (s->function && s->function->class && !s->result_entry)
         return error_set(error, GW_INVALID, "a class, not a function: gw_remote makes one of it");
@@ -49,7 +49,7 @@ static served_call *open_served_call(agent *a, int from, const request_header *h
     served_call *s = mem_take(sizeof *s);
     if (!s) return NULL;
     memset(s, 0, sizeof *s);
-    if (!map_put(&a->served_calls, id_of(from, h->fixed.call), s)) {
+    if (!map_put(&calls_of(a)->served, id_of(from, h->fixed.call), s)) {
         mem_give(s, sizeof *s);
         return NULL;
     }
@@ -58,45 +58,46 @@ static served_call *open_served_call(agent *a, int from, const request_header *h
     s->header = *h;
     s->deadline_ns = deadline_of(a, h->fixed.time_left_ns);
     list_init(&s->forwards);
-    list_append(&agent_member(a, from)->served, &s->sibling);
-    agent_member(a, from)->served_count++;
+    call_peer *caller = call_peer_of(a, from);
+    list_append(&caller->served, &s->sibling);
+    caller->served_count++;
     s->queued_bytes = size;
-    agent_member(a, from)->queued_bytes += size;
-    a->body_count++;
-    a->calls_served++;
+    caller->queued_bytes += size;
+    calls_of(a)->body_count++;
+    calls_of(a)->served_count++;
     return s;
 }
 
 static gw_status find_references(served_call *s, gw_error *error) {
     const request_fixed *f = &s->header.fixed;
+    const target_class *target = calls_of(s->agent)->target;
     gw_status status = GW_OK;
     if (f->result)
-        status = entry_accept_on_loop(s->agent, s->caller, f->result, f->result_fork,
-                                      &s->result_entry, error);
-    if (s->result_entry)
-        entry_say_origin_on_loop(s->result_entry, (const char *)s->header.origin,
-                                 s->header.origin_size);
-    if (!status && f->target)
         status =
-            entry_find_on_loop(s->agent, s->caller, f->target, f->target_fork, &s->target, error);
+            target->accept(s->agent, s->caller, f->result, f->result_fork, &s->result_entry, error);
+    if (s->result_entry)
+        target->set_origin(s->result_entry, (const char *)s->header.origin, s->header.origin_size);
+    if (!status && f->target)
+        status = target->find(s->agent, s->caller, f->target, f->target_fork, &s->target, error);
     return status;
 }
 
 static gw_status check_capacity(agent *a, int from, const request_fixed *f, uint64_t size,
                                 gw_error *error) {
-    const member *m = agent_member(a, from);
-    const char *self = a->name;
+    const char *self = a->name, *caller = agent_member(a, from)->name;
+    const call_peer *p = call_peer_of(a, from);
+    const calls *c = calls_of(a);
     if (a->phase == AGENT_LEFT)
         return error_set(error, GW_WRONG_STATE, "%s has left the job", self);
     // What it waits for itself may need calls that are made for its own.
     if (a->leaving.alone && f->depth == 1)
         return error_set(error, GW_WRONG_STATE, "%s is leaving the job", self);
-    if (m->queued_bytes && m->queued_bytes + size > a->limits.queued_bytes)
+    if (p->queued_bytes && p->queued_bytes + size > c->limits.queued_bytes)
         return error_set(error, GW_OVERLOADED, "%s: %llu bytes of calls of %s have not started",
-                         self, (unsigned long long)m->queued_bytes, m->name);
-    if (m->served_count < a->limits.calls_per_peer) return GW_OK;
+                         self, (unsigned long long)p->queued_bytes, caller);
+    if (p->served_count < c->limits.calls_per_peer) return GW_OK;
     return error_set(error, GW_OVERLOADED, "%s: %u calls of %s have not been served", self,
-                     m->served_count, m->name);
+                     p->served_count, caller);
 }
 
 gw_status served_call_requested_on_loop(agent *a, int from, message *m, gw_error *out_error) {
@@ -107,7 +108,7 @@ gw_status served_call_requested_on_loop(agent *a, int from, message *m, gw_error
         message_release(m);
         return status;
     }
-    if (map_find(&a->served_calls, id_of(from, h.fixed.call))) {
+    if (map_find(&calls_of(a)->served, id_of(from, h.fixed.call))) {
         message_release(m);
         return error_set(out_error, GW_PROTOCOL, "request: call %llu is being served already",
                          (unsigned long long)h.fixed.call);
@@ -137,7 +138,7 @@ gw_status served_call_requested_on_loop(agent *a, int from, message *m, gw_error
 
 static void want(served_call *s, int consumer, uint64_t promise) {
     // The caller learns how many were honoured, so after one that cannot be kept in mind none is.
-    member *caller = agent_member(s->agent, s->caller);
+    call_peer *caller = call_peer_of(s->agent, s->caller);
     bool may = !s->forwards_end && caller->wanted_count < LIMIT_WANTED_PER_PEER;
     wanted *w = may ? mem_calloc(sizeof *w) : NULL;
     s->forwards_end = !w;
@@ -149,7 +150,7 @@ static void want(served_call *s, int consumer, uint64_t promise) {
 }
 
 static served_call *find_served_call(agent *a, int from, uint64_t call) {
-    return call >> ID_COUNT_BITS ? NULL : map_find(&a->served_calls, id_of(from, call));
+    return call >> ID_COUNT_BITS ? NULL : map_find(&calls_of(a)->served, id_of(from, call));
 }
 
 // It may have ended meanwhile.

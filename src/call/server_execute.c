@@ -3,9 +3,9 @@
 
 #include "base/failpoint.h"
 #include "base/mem.h"
-#include "call/args.h"
-#include "call/cancel.h"
 #include "agent/process_fork.h"
+#include "call/args.h"
+#include "call/error_trace.h"
 #include "call/reply.h"
 
 #include <assert.h>
@@ -153,7 +153,7 @@ static void send_reply_on_loop(served_call *s, outgoing *sh, bool filled, list_n
     if (s->abandoned || s->header.fixed.one_way) return;
     list_each(l, &s->forwards) count++;
     if (filled) {
-        agent_member(s->agent, s->caller)->wanted_count -= count;
+        call_peer_of(s->agent, s->caller)->wanted_count -= count;
         // Without memory for the reply the caller sends what was promised: that it does not have it either.
         list_splice(out_forwards, &s->forwards);
         memcpy(sh->message->head.data + offsetof(reply_fixed, forwarded), &count, sizeof count);
@@ -170,12 +170,13 @@ enum { TOGETHER_NS = 20 * 1000 };
 // Replies to calls of one turn go out together, at its end, but none waits long for the others.
 static bool must_flush_on_loop(agent *a) {
     int64_t now_ns = env_now_ns(a->env);
-    if (!a->unflushed_since_ns) {
-        a->unflushed_since_ns = now_ns;
+    calls *c = calls_of(a);
+    if (!c->unflushed_since_ns) {
+        c->unflushed_since_ns = now_ns;
         return false;
     }
-    if (now_ns - a->unflushed_since_ns < TOGETHER_NS) return false;
-    a->unflushed_since_ns = 0;
+    if (now_ns - c->unflushed_since_ns < TOGETHER_NS) return false;
+    c->unflushed_since_ns = 0;
     return true;
 }
 
@@ -246,7 +247,7 @@ static served_call *keep_value(served_call *s, gw_value v, const gw_error *error
     }
     close_scope(s);
     env_enter(a->env);
-    entry_make_on_loop(s->result_entry, r, made);
+    calls_of(a)->target->make(s->result_entry, r, made);
     served_call *next = end_order_on_loop(s);
     if (s->object) turn_end_on_loop(&s->held);
     served_call_free_on_loop(s);

@@ -12,7 +12,7 @@ static uint64_t key_of(const served_call *s) {
 }
 
 static call_queue *find_or_make(agent *a, uint64_t key) {
-    call_queue *t = map_find(&a->call_queues, key);
+    call_queue *t = map_find(&calls_of(a)->queues, key);
     if (t) return t;
     t = mem_take(sizeof *t);
     if (!t) return NULL;
@@ -21,14 +21,14 @@ static call_queue *find_or_make(agent *a, uint64_t key) {
     t->key = key;
     list_init(&t->waiting);
     list_init(&t->inlined);
-    if (map_put(&a->call_queues, key, t)) return t;
+    if (map_put(&calls_of(a)->queues, key, t)) return t;
     mem_give(t, sizeof *t);
     return NULL;
 }
 
 static void free_if_done(call_queue *t) {
     if (t->admitted || t->running || !list_is_empty(&t->waiting)) return;
-    map_take(&t->agent->call_queues, t->key);
+    map_take(&calls_of(t->agent)->queues, t->key);
     mem_give(t, sizeof *t);
 }
 

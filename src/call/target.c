@@ -1,8 +1,7 @@
 // Who is who.
-#include "call/call.h"
+#include "call/calls.h"
 
 #include "agent/member_table.h"
-#include "agent/upward.h"
 
 #define NOBODY INT64_MIN  // the rank of a target that is a name or a reference
 
@@ -25,10 +24,11 @@ gw_target gw_to_rref(const gw_rref *rref) {
 gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *error) {
     const char *self = a->name;
     if (to.rref) {
-        if (reference_agent(to.rref) != a)
+        const target_class *target = calls_of(a)->target;
+        if (target->agent_of(to.rref) != a)
             return error_set(error, GW_INVALID,
                              "the reference is of another agent, or of a call that failed");
-        *out_rank = reference_owner(to.rref);
+        *out_rank = target->owner(to.rref);
         return GW_OK;
     }
     if (to.name) {
@@ -78,17 +78,18 @@ gw_rpc_stats gw_rpc_get_stats(gw_scope *s) {
     gw_rpc_stats out = { 0 };
     agent *a = agent_of(s);
     if (!a) return out;
+    const calls *c = calls_of(a);
     env_enter(a->env);
     peers_stats p = a->peers ? peers_get_stats(a->peers) : a->final_stats;
     out = (gw_rpc_stats){
-        .calls_made = a->calls_made,
-        .calls_served = a->calls_served,
+        .calls_made = c->made_count,
+        .calls_served = c->served_count,
         .messages_sent = a->messages_sent,
         .messages_received = a->messages_received,
         .bytes_sent = p.bytes_sent,
         .bytes_received = p.bytes_received,
         .reconnects = p.reconnects,
-        .replies_dropped = a->replies_dropped,
+        .replies_dropped = c->replies_dropped,
     };
     env_leave(a->env);
     return out;

@@ -1,34 +1,38 @@
 // The leader's side of meetings.
-#include "collective/collective_internal.h"
+#include "collective/collective.h"
 
 #include "base/mem.h"
 #include "base/value.h"
 #include "call/args.h"
-#include "call/cancel.h"
 #include "future/result.h"
 
 #include <stdio.h>
 #include <string.h>
 
 // Whoever has come to a round.
-typedef struct arrival {
+typedef struct participant {
     canceller gave_up;
     struct round *round;
     gw_future *future;  // one count; NULL: has not come
     result *value;      // one count
-} arrival;
+} participant;
 
 typedef struct round {
-    meeting *meeting;
-    gathering_kind kind;
+    collective_group *group;
+    collective_kind kind;
     int missing;
     timer patience;
-    arrival arrivals[];  // in the order of the meeting's ranks
+    participant participants[];  // in the order of the meeting's ranks
 } round;
 
 static const char *const names[] = { "gw.all_gather", "gw.barrier" };
 
 // ---- Meetings -----------------------------------------------------------------------------------
+
+// By the ranks in it.
+static map *groups_of(const agent *a) {
+    return agent_state(a, &collective_service);
+}
 
 static char *key_of(const uint32_t *ranks, int count) {
     size_t size = (size_t)count * 8 + 1, at = 0;
@@ -38,28 +42,28 @@ static char *key_of(const uint32_t *ranks, int count) {
     return key;
 }
 
-static meeting *make_meeting(agent *a, const char *key, const uint32_t *ranks, int count) {
-    if (a->meetings.count >= LIMIT_MEETINGS) return NULL;
-    meeting *m = mem_calloc(sizeof *m + (size_t)count * sizeof m->ranks[0]);
+static collective_group *make_group(agent *a, const char *key, const uint32_t *ranks, int count) {
+    if (groups_of(a)->count >= LIMIT_COLLECTIVE_GROUPS) return NULL;
+    collective_group *m = mem_calloc(sizeof *m + (size_t)count * sizeof m->ranks[0]);
     if (!m) return NULL;
     m->agent = a;
     m->count = count;
     memcpy(m->ranks, ranks, (size_t)count * sizeof m->ranks[0]);
-    if (map_put_name(&a->meetings, key, m)) return m;
+    if (map_put_name(groups_of(a), key, m)) return m;
     mem_free(m);
     return NULL;
 }
 
-meeting *meeting_of_on_loop(agent *a, const uint32_t *ranks, int count) {
+collective_group *collective_group_of_on_loop(agent *a, const uint32_t *ranks, int count) {
     char *key = key_of(ranks, count);
     if (!key) return NULL;
-    meeting *m = map_find_name(&a->meetings, key);
-    if (!m) m = make_meeting(a, key, ranks, count);
+    collective_group *m = map_find_name(groups_of(a), key);
+    if (!m) m = make_group(a, key, ranks, count);
     mem_free(key);
     return m;
 }
 
-static int place_of(const meeting *m, int rank) {
+static int index_of(const collective_group *m, int rank) {
     for (int i = 0; i < m->count; i++)
         if (m->ranks[i] == (uint32_t)rank) return i;
     return -1;
@@ -67,22 +71,22 @@ static int place_of(const meeting *m, int rank) {
 
 // ---- Rounds -------------------------------------------------------------------------------------
 
-static round *take_round(meeting *m) {
+static round *take_round(collective_group *m) {
     round *r = m->current;
     env *e = m->agent->env;
     m->current = NULL;
     m->over++;
     if (r->patience.armed) env_set_timer(e, &r->patience, ENV_NEVER);
     for (int i = 0; i < m->count; i++)
-        if (r->arrivals[i].future) r->arrivals[i].future->on_cancel = NULL;
+        if (r->participants[i].future) r->participants[i].future->on_cancel = NULL;
     return r;
 }
 
 // Takes |value|. Frees |r|.
 static void end_round(round *r, result *value) {
-    agent *a = r->meeting->agent;
-    for (int i = 0; i < r->meeting->count; i++) {
-        arrival *x = &r->arrivals[i];
+    agent *a = r->group->agent;
+    for (int i = 0; i < r->group->count; i++) {
+        participant *x = &r->participants[i];
         if (!x->future) continue;
         x->future->makers--;
         future_complete_on_loop(x->future, result_retain(value));
@@ -93,18 +97,18 @@ static void end_round(round *r, result *value) {
     mem_free(r);
 }
 
-static void fail_round(meeting *m, const gw_error *error) {
+static void fail_round(collective_group *m, const gw_error *error) {
     end_round(take_round(m), result_of_error(error));
 }
 
 // "w3, w5 and 2 more".
 static void name_missing(const round *r, char *out, size_t size) {
-    const meeting *m = r->meeting;
+    const collective_group *m = r->group;
     size_t at = 0;
     int left = r->missing;
     out[0] = '\0';
     for (int i = 0; i < m->count; i++) {
-        if (r->arrivals[i].future) continue;
+        if (r->participants[i].future) continue;
         const char *name = agent_member(m->agent, (int)m->ranks[i])->name;
         if (at + strlen(name) + 32 > size) break;
         at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", name);
@@ -119,20 +123,20 @@ static void out_of_patience(timer *t) {
     char missing[512];
     name_missing(r, missing, sizeof missing);
     error_set(&error, GW_TIMEOUT, "%s did not come within the deadline", missing);
-    fail_round(r->meeting, &error);
+    fail_round(r->group, &error);
 }
 
 static void gave_up(canceller *c) {
-    arrival *x = list_entry(c, arrival, gave_up);
-    meeting *m = x->round->meeting;
+    participant *x = list_entry(c, participant, gave_up);
+    collective_group *m = x->round->group;
     gw_error error;
-    int place = (int)(x - x->round->arrivals);
+    int index = (int)(x - x->round->participants);
     error_set(&error, GW_CANCELLED, "%s has given up",
-              agent_member(m->agent, (int)m->ranks[place])->name);
+              agent_member(m->agent, (int)m->ranks[index])->name);
     fail_round(m, &error);
 }
 
-static gw_status check_members(const meeting *m, gw_error *error) {
+static gw_status check_members(const collective_group *m, gw_error *error) {
     for (int i = 0; i < m->count; i++) {
         const member *x = agent_member(m->agent, (int)m->ranks[i]);
         if (!x->lost) continue;
@@ -144,38 +148,39 @@ static gw_status check_members(const meeting *m, gw_error *error) {
 }
 
 // The round that |number| is; all before it are over.
-static gw_status find_round(meeting *m, gathering_kind kind, uint64_t number, int place,
+static gw_status find_round(collective_group *m, collective_kind kind, uint64_t number, int index,
                             round **out, gw_error *error) {
     if (number <= m->over)
         return error_set(error, GW_TIMEOUT, "the others have gone on without %s",
-                         agent_member(m->agent, (int)m->ranks[place])->name);
+                         agent_member(m->agent, (int)m->ranks[index])->name);
     if (number > m->over + 1 && m->current) {
         gw_error ahead;
         error_set(&ahead, GW_MISMATCH, "%s has gone on to the next one",
-                  agent_member(m->agent, (int)m->ranks[place])->name);
+                  agent_member(m->agent, (int)m->ranks[index])->name);
         fail_round(m, &ahead);
     }
     m->over = number - 1;
     if (!m->current) {
-        m->current = mem_calloc(sizeof(round) + (size_t)m->count * sizeof(arrival));
+        m->current = mem_calloc(sizeof(round) + (size_t)m->count * sizeof(participant));
         if (!m->current) return error_set(error, GW_NO_MEMORY, "no memory for a meeting");
-        m->current->meeting = m;
+        m->current->group = m;
         m->current->kind = kind;
         m->current->missing = m->count;
         m->current->patience.fire = out_of_patience;
     }
     *out = m->current;
-    if ((*out)->arrivals[place].future)
+    if ((*out)->participants[index].future)
         return error_set(error, GW_INVALID, "this worker is waiting there already");
     if ((*out)->kind == kind) return GW_OK;
     return error_set(error, GW_MISMATCH, "others are in %s", names[(*out)->kind]);
 }
 
-static void arrive(round *r, int place, gw_future *f, result *value, int64_t patience_ns) {
-    agent *a = r->meeting->agent;
-    arrival *x = &r->arrivals[place];
-    *x =
-        (arrival){ .gave_up.run = gave_up, .round = r, .future = handle_retain(f), .value = value };
+static void arrive(round *r, int index, gw_future *f, result *value, int64_t patience_ns) {
+    agent *a = r->group->agent;
+    participant *x = &r->participants[index];
+    *x = (participant){
+        .gave_up.run = gave_up, .round = r, .future = handle_retain(f), .value = value
+    };
     f->makers = 1;
     f->on_cancel = &x->gave_up;
     r->missing--;
@@ -186,24 +191,24 @@ static void arrive(round *r, int place, gw_future *f, result *value, int64_t pat
 }
 
 // Takes |value|, but on failure. The round is taken out if it is complete.
-static gw_status enter(agent *a, const entrance *x, gw_future *f, result *value, round **out_full,
-                       gw_error *error) {
+static gw_status enter(agent *a, const collective_request *x, gw_future *f, result *value,
+                       round **out_full, gw_error *error) {
     round *r = NULL;
-    meeting *m = meeting_of_on_loop(a, x->ranks, x->count);
-    if (!m) return error_set(error, GW_LIMIT, "more than %d meetings", LIMIT_MEETINGS);
-    int place = place_of(m, x->caller);
+    collective_group *m = collective_group_of_on_loop(a, x->ranks, x->count);
+    if (!m) return error_set(error, GW_LIMIT, "more than %d meetings", LIMIT_COLLECTIVE_GROUPS);
+    int index = index_of(m, x->caller);
     gw_status status = check_members(m, error);
-    if (!status) status = find_round(m, x->kind, x->number, place, &r, error);
+    if (!status) status = find_round(m, x->kind, x->number, index, &r, error);
     if (status) return status;
-    arrive(r, place, f, value, x->patience_ns);
+    arrive(r, index, f, value, x->patience_ns);
     if (r->missing == 0) *out_full = take_round(m);
     return GW_OK;
 }
 
 // ---- The function -------------------------------------------------------------------------------
 
-static gw_status read_entrance(agent *a, gw_scope *s, const gw_args *args, entrance *out,
-                               gw_error *error) {
+static gw_status read_request(agent *a, gw_scope *s, const gw_args *args, collective_request *out,
+                              gw_error *error) {
     gw_value ranks = gw_arg(s, args, 0);
     out->number = (uint64_t)gw_arg_int(s, args, 1);
     out->patience_ns = gw_arg_int(s, args, 2);
@@ -227,19 +232,19 @@ static gw_status read_entrance(agent *a, gw_scope *s, const gw_args *args, entra
 
 static result *list_all(gw_scope *s, const round *r) {
     gw_list *list = gw_list_open(s);
-    for (int i = 0; i < r->meeting->count; i++)
-        gw_list_add_with(s, list, result_give(r->arrivals[i].value, s));
+    for (int i = 0; i < r->group->count; i++)
+        gw_list_add_with(s, list, result_give(r->participants[i].value, s));
     result *out = s->error ? NULL : result_of_value(gw_value_of_list(list));
     if (!out) scope_fail(s, GW_NO_MEMORY, "no memory for what all have brought");
     return out ? out : result_of_error(s->error);
 }
 
-static gw_value meet(gw_scope *s, const gw_args *args, gathering_kind kind) {
+static gw_value meet(gw_scope *s, const gw_args *args, collective_kind kind) {
     agent *a = s->agent;
-    entrance x = { .kind = kind };
+    collective_request x = { .kind = kind };
     gw_error error;
     round *full = NULL;
-    gw_status status = read_entrance(a, s, args, &x, &error);
+    gw_status status = read_request(a, s, args, &x, &error);
     gw_future *f = status ? NULL : scope_own(s, future_open(a, ""));
     result *value = f ? result_of_value(gw_arg(s, args, 3)) : NULL;
     if (!status && !value) status = error_set(&error, GW_NO_MEMORY, "no memory for a meeting");
@@ -261,22 +266,22 @@ static gw_value meet(gw_scope *s, const gw_args *args, gathering_kind kind) {
 }
 
 static gw_value all_gather(gw_scope *s, const gw_args *a) {
-    return meet(s, a, GATHERING_VALUES);
+    return meet(s, a, COLLECTIVE_ALL_GATHER);
 }
 
 static gw_value barrier(gw_scope *s, const gw_args *a) {
-    return meet(s, a, GATHERING_BARRIER);
+    return meet(s, a, COLLECTIVE_BARRIER);
 }
 
-#define TAKES_MEETING TAKES(1 << GW_BYTES, 1 << GW_INT, 1 << GW_INT, TAKES_ANY)
-const function gathering_functions[] = {
+#define TAKES_COLLECTIVE TAKES(1 << GW_BYTES, 1 << GW_INT, 1 << GW_INT, TAKES_ANY)
+static const function collective_functions[] = {
     { .name = (char *)"gw.all_gather",
       .where = GW_INLINE,
-      .signature = TAKES_MEETING,
+      .signature = TAKES_COLLECTIVE,
       .body = all_gather },
     { .name = (char *)"gw.barrier",
       .where = GW_INLINE,
-      .signature = TAKES_MEETING,
+      .signature = TAKES_COLLECTIVE,
       .body = barrier },
     { 0 },
 };
@@ -284,29 +289,50 @@ const function gathering_functions[] = {
 // ---- Ends ---------------------------------------------------------------------------------------
 
 // Failing one may let bodies run that make others, so the table is looked through again after each.
-static meeting *find_open(agent *a, int rank) {
+static collective_group *find_open(agent *a, int rank) {
     map_entry *e;
-    for (size_t i = 0; (e = map_next(&a->meetings, &i));) {
-        meeting *m = e->value;
-        if (m->current && (rank < 0 || place_of(m, rank) >= 0)) return m;
+    for (size_t i = 0; (e = map_next(groups_of(a), &i));) {
+        collective_group *m = e->value;
+        if (m->current && (rank < 0 || index_of(m, rank) >= 0)) return m;
     }
     return NULL;
 }
 
-void gatherings_lost_on_loop(agent *a, int rank) {
-    for (meeting *m; (m = find_open(a, rank));) {
+static void lost(agent *a, int rank) {
+    for (collective_group *m; (m = find_open(a, rank));) {
         gw_error error = agent_member(a, rank)->why;
         error_prefix(&error, agent_member(a, rank)->name);
         fail_round(m, &error);
     }
 }
 
-void gatherings_close_on_loop(agent *a, const gw_error *why) {
-    for (meeting *m; (m = find_open(a, -1));) fail_round(m, why);
+static void stop(agent *a, const gw_error *why) {
+    for (collective_group *m; (m = find_open(a, -1));) fail_round(m, why);
 }
 
-void gatherings_free(agent *a) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&a->meetings, &i));) mem_free(e->value);
-    map_fini(&a->meetings);
+// ---- The service --------------------------------------------------------------------------------
+
+static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {
+    (void)a, (void)options;
+    *state = mem_calloc(sizeof(map));
+    return *state ? GW_OK : error_set(error, GW_NO_MEMORY, "no memory for collectives");
 }
+
+static void free_groups(void *state) {
+    map *groups = state;
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(groups, &i));) mem_free(e->value);
+    map_fini(groups);
+    mem_free(groups);
+}
+
+static const function *const functions[] = { collective_functions, NULL };
+
+const service collective_service = {
+    .name = "collective",
+    .functions = functions,
+    .open = open,
+    .lost = lost,
+    .stop = stop,
+    .free = free_groups,
+};

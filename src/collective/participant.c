@@ -1,6 +1,6 @@
 // Every member's side of meetings: gw_rpc_all_gather and gw_rpc_barrier.
 #include "call/call.h"
-#include "collective/collective_internal.h"
+#include "collective/collective.h"
 
 #include <stdlib.h>
 
@@ -37,10 +37,12 @@ static bool sort_ranks(gw_scope *s, agent *a, const gw_worker *workers, int coun
 
 static uint64_t draw_number(gw_scope *s, agent *a, const uint32_t *ranks, int count) {
     env_enter(a->env);
-    meeting *m = meeting_of_on_loop(a, ranks, count);
+    collective_group *m = collective_group_of_on_loop(a, ranks, count);
     uint64_t number = m ? ++m->entered : 0;
     env_leave(a->env);
-    if (!m) scope_fail(s, GW_LIMIT, "no memory for a meeting, or more than %d", LIMIT_MEETINGS);
+    if (!m)
+        scope_fail(s, GW_LIMIT, "no memory for a meeting, or more than %d",
+                   LIMIT_COLLECTIVE_GROUPS);
     return number;
 }
 
@@ -63,7 +65,7 @@ static gw_list *enter(gw_scope *s, agent *a, const char *function, const uint32_
     return gw_list_of(s, all);
 }
 
-static int place_of(const uint32_t *ranks, int rank) {
+static int index_of(const uint32_t *ranks, int rank) {
     int at = 0;
     while (ranks[at] != (uint32_t)rank) at++;
     return at;
@@ -86,7 +88,7 @@ static gw_list *meet(gw_scope *s, const char *function, const gw_worker *workers
     if (!ranks || !sort_ranks(s, a, workers, count, ranks)) return gw_list_open(s);
     gw_list *sorted = enter(s, a, function, ranks, count, v), *out = gw_list_open(s);
     for (int i = 0; i < count && !s->error; i++)
-        gw_list_add_with(s, out, gw_list_get(s, sorted, place_of(ranks, workers[i].rank)));
+        gw_list_add_with(s, out, gw_list_get(s, sorted, index_of(ranks, workers[i].rank)));
     return s->error ? gw_list_open(s) : out;
 }
 

@@ -3,7 +3,6 @@
 
 #include "base/mem.h"
 #include "base/value.h"
-#include "call/cancel.h"
 #include "future/result.h"
 
 typedef struct collected {

@@ -2,10 +2,7 @@
 
 #include "base/mem.h"
 #include "base/mutation.h"
-#include "call/cancel.h"
-#include "call/promise.h"
 #include "future/result.h"
-#include "agent/upward.h"
 
 #include <assert.h>
 #include <string.h>
@@ -25,7 +22,7 @@ static void destroy_future(gw_handle *h) {
         env_leave(f->agent->env);
     }
     if (r) result_release(r);
-    if (f->by_value) by_value_free(f->by_value);
+    if (f->source && f->source->free) f->source->free(f);
     agent_release(f->agent);
     mem_give(f, sizeof *f + f->name_size);
 }
@@ -80,31 +77,26 @@ void future_complete_on_loop(gw_future *f, result *r) {
         continuation *c = list_entry(l, continuation, link);
         c->run(c);
     }
-    promise_keep_on_loop(f);
+    if (f->keep) f->keep(f);
 }
 
 void future_fail_on_loop(gw_future *f, const gw_error *error) {
     if (!future_result(f)) future_complete_on_loop(f, result_of_error(error));
 }
 
-void futures_close_on_loop(agent *a, const gw_error *why) {
-    while (!list_is_empty(&a->unresolved))
-        future_fail_on_loop(list_entry(a->unresolved.next, gw_future, sibling), why);
+static void begin(gw_future *f) {
+    if (f->source && f->source->start) f->source->start(f);
 }
 
 bool future_await_on_loop(gw_future *f, continuation *c) {
-    if (f->by_value) by_value_fetch_on_loop(f);
+    begin(f);
     if (future_result(f)) return false;
     list_append(&f->nexts, &c->link);
     return true;
 }
 
-void continuation_cancel_on_loop(continuation *c) {
-    list_remove(&c->link);
-}
-
 bool future_wait_on_loop(gw_future *f, gw_scope *s, int64_t until_ns) {
-    if (f->by_value) by_value_fetch_on_loop(f);
+    begin(f);
     if (future_result(f)) return true;
     future_wait w = { .waiter.what = f->function };
     list_append(&f->waits, &w.link);
@@ -159,3 +151,33 @@ gw_status future_follow_on_loop(gw_future *out, gw_future *in, gw_error *error) 
     future_await_on_loop(in, &w->next);
     return GW_OK;
 }
+
+// ---- The service ----
+
+list_node *futures_unresolved(const agent *a) {
+    return agent_state(a, &future_service);
+}
+
+static gw_status open_futures(agent *a, const gw_rpc_options *options, void **state,
+                              gw_error *error) {
+    (void)a, (void)options;
+    list_node *unresolved = mem_alloc(sizeof *unresolved);
+    if (!unresolved) return error_set(error, GW_NO_MEMORY, "no memory for futures");
+    list_init(unresolved);
+    *state = unresolved;
+    return GW_OK;
+}
+
+static void stop_futures(agent *a, const gw_error *why) {
+    list_node *unresolved = futures_unresolved(a);
+    while (!list_is_empty(unresolved))
+        future_fail_on_loop(list_entry(unresolved->next, gw_future, sibling), why);
+}
+
+static void free_futures(void *state) {
+    mem_free(state);
+}
+
+const service future_service = {
+    .name = "future", .open = open_futures, .stop = stop_futures, .free = free_futures
+};

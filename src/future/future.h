@@ -5,20 +5,25 @@
 #ifndef FUTURE_FUTURE_H
 #define FUTURE_FUTURE_H
 
-#include "agent/agent.h"
-
-typedef struct result result;
-
-// What happens next, with the loop lock held, when something has resolved.
-typedef struct continuation {
-    list_node link;
-    void (*run)(struct continuation *c);
-} continuation;
+#include "agent/context.h"
+#include "future/result.h"
 
 // Told that what it would complete has been cancelled; once.
 typedef struct canceller {
     void (*run)(struct canceller *c);
 } canceller;
+
+// What completes a future, where that is not the program; a function may be NULL. With the loop lock.
+typedef struct future_source {
+    bool (*cancel)(gw_future *f);  // false: it is cancelled like any other
+    void (*start)(gw_future *f);   // it is awaited here: begins what has not begun
+    // To whom the value is promised: the rank that can send it there itself, -1 if this worker has to; and asks for that,
+    // false if it cannot be asked.
+    int (*producer)(const gw_future *f);
+    bool (*forward)(gw_future *f, int consumer, uint64_t promise);
+    bool is_owner;  // of what a reference names: sends it whatever becomes of this worker
+    void (*free)(gw_future *f);  // without the loop lock
+} future_source;
 
 struct gw_future {
     gw_handle handle;
@@ -28,10 +33,12 @@ struct gw_future {
     list_node nexts;           // of continuation
     task burial;
 
-    list_node sibling;  // in |calls| of the callee, or |unresolved| of the agent
-    uint8_t makers;     // counts that are held by what will complete it
+    uint8_t makers;  // counts that are held by what will complete it
     bool cancelled;
-    canceller *on_cancel;  // or NULL
+    canceller *on_cancel;         // or NULL
+    list_node sibling;            // in |calls| of the callee, or among the unresolved
+    const future_source *source;  // NULL: the program
+    void *source_state;
 
     // of a call that is out
     uint64_t call;  // 0: none
@@ -40,17 +47,16 @@ struct gw_future {
     int64_t length_ms;  // from the call to its deadline
     bool fetches;       // a value, by a fetch instead of a request
     bool once;          // the result is read once, by the thread that called
-    list_node made;     // in |calls| of the work that it is part of
+    work_item made;     // of the work that it is part of
     uint64_t frame;     // the last one of its request
 
     // to whom the value is promised
-    list_node forwards;  // of forward, in the order of sending
-    uint32_t honoured;   // how many of them the callee has sent, says its reply
+    list_node forwards;          // of forward, in the order of sending
+    uint32_t honoured;           // how many of them the callee has sent, says its reply
+    void (*keep)(gw_future *f);  // once it has resolved: sends it on. NULL without |forwards|
 
-    // of the value behind a reference (gw_by_value): ref's
-    struct by_value *by_value;
-
-    uint64_t promise;  // of a promised future: its id, while the agent has it in |promises|
+    // of one that others have promised
+    uint64_t promise;  // its id, while it is among the promises
     int producer;      // -1: its value has come, before the request that mentions it
     uint64_t producer_incarnation;
     bool of_reference;  // it is the value behind a reference
@@ -69,12 +75,18 @@ void future_release_on_loop(gw_future *f);
 // Takes |r|. Only the first completion counts.
 void future_complete_on_loop(gw_future *f, result *r);
 void future_fail_on_loop(gw_future *f, const gw_error *error);
-void futures_close_on_loop(agent *a,
-                           const gw_error *why);  // those that the program has not completed
+
+// Resolves |f| with CANCELLED, unless it has resolved, and tells whoever would have completed it.
+void future_cancel_on_loop(gw_future *f);
+// The caller is about to give back its count on |f|: cancels it, if then nobody is left who could get its value.
+void future_abandon_on_loop(gw_future *f);
+
+// The service of futures that the program is to complete.
+extern const service future_service;
+list_node *futures_unresolved(const agent *a);
 
 // Runs |c| when |f| resolves; false if it has.
 bool future_await_on_loop(gw_future *f, continuation *c);
-void continuation_cancel_on_loop(continuation *c);
 
 // The result, borrowed from |f|; NULL until then.
 static inline result *future_result(const gw_future *f) {

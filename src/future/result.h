@@ -7,6 +7,8 @@
 
 #include "agent/incoming.h"
 
+typedef struct result result;
+
 struct result {
     _Atomic uint32_t count;
     bool pins;           // the message's blocks: readers' tensors are views of them

@@ -1,16 +1,14 @@
 // Futures that the program makes: by then, or to complete itself.
-#include "call/call.h"
-
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/value.h"
-#include "call/cancel.h"
+#include "future/future.h"
 #include "future/result.h"
 
 // ---- Completing ----
 
 static bool is_own(gw_scope *s, const gw_future *f) {
-    if (f && f != &future_poison && f->to < 0 && !f->by_value) return true;
+    if (f && f != &future_poison && !f->source) return true;
     scope_fail(s, GW_INVALID, "only futures of gw_future_open are completed by the program");
     return false;
 }
@@ -96,7 +94,7 @@ gw_future *gw_future_open(gw_scope *s) {
     gw_error error;
     bool left = a->phase == AGENT_LEFT;
     if (left) agent_left_error(a, "a future", &error);
-    if (!left) list_append(&a->unresolved, &f->sibling);
+    if (!left) list_append(futures_unresolved(a), &f->sibling);
     env_leave(a->env);
     if (left) {
         handle_release(f);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-struct by_value {
+typedef struct by_value {
     continuation made;  // on the owner: the value
     gw_rref *rref;      // one count
     gw_future *future;  // not counted, but while |made| waits
@@ -15,7 +15,13 @@ struct by_value {
     // of the scope that asked
     int64_t deadline_ns;
     uint8_t depth;
-};
+} by_value;
+
+static const future_source by_value_source;
+
+static by_value *by_value_of(const gw_future *f) {
+    return f->source_state;
+}
 
 // ---- Fetching, once somebody here waits ----
 
@@ -24,13 +30,13 @@ static void complete(gw_future *f, entry *e) {
 }
 
 static void made(continuation *c) {
-    struct by_value *b = (struct by_value *)(void *)c;
+    by_value *b = (by_value *)(void *)c;
     complete(b->future, b->rref->entry);
     future_release_on_loop(b->future);
 }
 
 static void await_entry(gw_future *f) {
-    struct by_value *b = f->by_value;
+    by_value *b = f->source_state;
     b->made.run = made;
     if (!entry_await_on_loop(b->rref->entry, &b->made)) {
         complete(f, b->rref->entry);
@@ -41,7 +47,8 @@ static void await_entry(gw_future *f) {
 
 static int64_t deadline_of(const gw_future *f, int64_t *out_length_ms) {
     agent *a = f->agent;
-    int64_t now = env_now_ns(a->env), outer = f->by_value->deadline_ns, own = ENV_NEVER, length_ns;
+    int64_t now = env_now_ns(a->env), outer = by_value_of(f)->deadline_ns, own = ENV_NEVER,
+            length_ns;
     if (a->timeout_ms > 0 && !__builtin_mul_overflow(a->timeout_ms, INT64_C(1000000), &length_ns) &&
         __builtin_add_overflow(now, length_ns, &own))
         own = ENV_NEVER;
@@ -51,7 +58,7 @@ static int64_t deadline_of(const gw_future *f, int64_t *out_length_ms) {
 }
 
 static void fetch_from_owner(gw_future *f) {
-    const struct by_value *b = f->by_value;
+    const by_value *b = f->source_state;
     call c = { .agent = f->agent,
                .future = f,
                .to = b->rref->owner,
@@ -66,8 +73,8 @@ static void fetch_from_owner(gw_future *f) {
     outgoing_fini(&c.outgoing);
 }
 
-void by_value_fetch_on_loop(gw_future *f) {
-    struct by_value *b = f->by_value;
+static void fetch(gw_future *f) {
+    by_value *b = f->source_state;
     if (b->started || future_result(f)) return;
     b->started = true;
     if (b->rref->entry) {
@@ -79,14 +86,14 @@ void by_value_fetch_on_loop(gw_future *f) {
 
 // ---- As an argument ----
 
-int by_value_producer_on_loop(const gw_future *f) {
-    const gw_rref *r = f->by_value->rref;
+static int producer(const gw_future *f) {
+    const gw_rref *r = by_value_of(f)->rref;
     gw_error error;
     return r->entry || rref_check(r, &error) ? -1 : r->owner;
 }
 
-bool by_value_forward_on_loop(gw_future *f, int consumer, uint64_t promise) {
-    const gw_rref *r = f->by_value->rref;
+static bool forward_value(gw_future *f, int consumer, uint64_t promise) {
+    const gw_rref *r = by_value_of(f)->rref;
     message *m = agent_message_on_loop(f->agent, KIND_FORWARD_VALUE);
     if (!m) return false;
     bytes_put_u64(&m->head, r->id);
@@ -100,13 +107,23 @@ bool by_value_forward_on_loop(gw_future *f, int consumer, uint64_t promise) {
 
 // ---- Futures ----
 
-void by_value_free(struct by_value *b) {
+static void free_source(gw_future *f) {
+    by_value *b = f->source_state;
     handle_release(b->rref);
     mem_free(b);
 }
 
+static const future_source by_value_source = {
+    .cancel = call_cancel_on_loop,  // of the fetch
+    .start = fetch,
+    .producer = producer,
+    .forward = forward_value,
+    .is_owner = true,
+    .free = free_source,
+};
+
 gw_future *by_value_open(gw_rref *r) {
-    struct by_value *b = mem_calloc(sizeof *b);
+    by_value *b = mem_calloc(sizeof *b);
     gw_future *f = future_open(r->agent, "gw_to_here");
     if (!b || !f) {
         mem_free(b);
@@ -117,10 +134,11 @@ gw_future *by_value_open(gw_rref *r) {
     b->future = f;
     b->deadline_ns = ENV_NEVER;
     b->depth = 1;
-    f->by_value = b;
+    f->source = &by_value_source;
+    f->source_state = b;
     // What is here already can be sent as it is.
     env_enter(r->agent->env);
-    if (r->entry && r->entry->made) by_value_fetch_on_loop(f);
+    if (r->entry && r->entry->made) fetch(f);
     env_leave(r->agent->env);
     return f;
 }
@@ -133,8 +151,8 @@ static gw_future *open_in(gw_scope *s, gw_rref *r) {
         return NULL;
     }
     const context *c = context_of(s);
-    f->by_value->deadline_ns = context_deadline_ns(s);
-    f->by_value->depth = (uint8_t)((c ? c->depth : 0) + 1);
+    by_value_of(f)->deadline_ns = context_deadline_ns(s);
+    by_value_of(f)->depth = (uint8_t)((c ? c->depth : 0) + 1);
     return scope_own(s, f);
 }
 
@@ -147,7 +165,7 @@ gw_future *gw_to_here_async(gw_scope *s, gw_rref *r) {
     gw_future *f = open_in(s, r);
     if (!f) return &future_poison;
     env_enter(f->agent->env);
-    by_value_fetch_on_loop(f);
+    fetch(f);
     env_leave(f->agent->env);
     return f;
 }

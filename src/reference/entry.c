@@ -15,7 +15,7 @@ gw_status no_such_reference(gw_error *error) {
 // ---- Life ----
 
 entry *entry_open_on_loop(agent *a, uint64_t id) {
-    references *rs = a->references;
+    references *rs = references_of(a);
     entry *e = mem_take(sizeof *e);
     if (!e) return NULL;
     memset(e, 0, sizeof *e);
@@ -38,15 +38,15 @@ entry *entry_open_on_loop(agent *a, uint64_t id) {
 bool entry_name_on_loop(entry *e) {
     agent *a = e->agent;
     if (e->id) return true;
-    uint64_t id = id_of(a->rank, a->last_id + 1);
-    if (!map_put(&a->references->by_id, id, e)) return false;
-    a->last_id++;
+    uint64_t id = id_of(a->rank, references_of(a)->last_id + 1);
+    if (!map_put(&references_of(a)->by_id, id, e)) return false;
+    references_of(a)->last_id++;
     e->id = id;
     return true;
 }
 
 entry *entry_of_on_loop(agent *a, uint64_t id) {
-    return map_find(&a->references->by_id, id);
+    return map_find(&references_of(a)->by_id, id);
 }
 
 entry *entry_retain_on_loop(entry *e) {
@@ -55,7 +55,7 @@ entry *entry_retain_on_loop(entry *e) {
 }
 
 static void free_entry(entry *e) {
-    references *rs = e->agent->references;
+    references *rs = references_of(e->agent);
     if (e->id) map_take(&rs->by_id, e->id);
     list_remove(&e->link);
     rs->entry_count--;
@@ -75,7 +75,7 @@ static bool is_unused(const entry *e) {
 static void free_if_unused(entry *e) {
     if (!is_unused(e)) return;
     if (e->id && !list_is_empty(&e->agent->loopback)) {
-        e->agent->references->has_unused = true;
+        references_of(e->agent)->has_unused = true;
         return;
     }
     free_entry(e);
@@ -83,8 +83,8 @@ static void free_if_unused(entry *e) {
 
 // What goes may take others with it.
 void references_sweep_on_loop(agent *a) {
-    references *rs = a->references;
-    if (!rs || !rs->has_unused || !list_is_empty(&a->loopback)) return;
+    references *rs = references_of(a);
+    if (!rs->has_unused || !list_is_empty(&a->loopback)) return;
     rs->has_unused = false;
     for (bool found = true; found;) {
         found = false;
@@ -112,25 +112,26 @@ void entry_release_on_loop(entry *e) {
 // ---- The listing ----
 
 gw_status entry_list_on_loop(entry *e, uint64_t fork, int holder, gw_error *error) {
-    member *m = agent_member(e->agent, holder);
+    reference_peer *p = reference_peer_of(e->agent, holder);
     // A fork has one holder, whoever else says it is his.
     void *listed = map_find(&e->forks, fork);
     if (listed)
         return (intptr_t)listed == holder + 1 ? GW_OK
                                               : error_set(error, GW_PROTOCOL, "a fork of another");
-    if (m->fork_count >= LIMIT_FORKS_PER_PEER)
-        return error_set(error, GW_LIMIT, "%s holds %u references to values of %s", m->name,
-                         m->fork_count, agent_member(e->agent, e->agent->rank)->name);
+    if (p->fork_count >= LIMIT_FORKS_PER_PEER)
+        return error_set(error, GW_LIMIT, "%s holds %u references to values of %s",
+                         agent_member(e->agent, holder)->name, p->fork_count,
+                         agent_member(e->agent, e->agent->rank)->name);
     if (!map_put(&e->forks, fork, (void *)(intptr_t)(holder + 1)))
         return error_set(error, GW_NO_MEMORY, "no memory for a reference");
-    m->fork_count++;
+    p->fork_count++;
     return GW_OK;
 }
 
 void entry_unlist_on_loop(entry *e, uint64_t fork, int holder) {
     if ((intptr_t)map_find(&e->forks, fork) != holder + 1) return;
     map_take(&e->forks, fork);
-    agent_member(e->agent, holder)->fork_count--;
+    reference_peer_of(e->agent, holder)->fork_count--;
     free_if_unused(e);
 }
 
@@ -169,13 +170,13 @@ static bool has_parameters(gw_value v, int depth) {
     return false;
 }
 
-void entry_say_turn_on_loop(entry *e, turn *t) {
+void entry_set_turn_on_loop(entry *e, turn *t) {
     if (t && !e->turn) e->turn = turn_retain(t);
 }
 
 turn *entry_turn_on_loop(const entry *e) {
     if (!e->result || result_error(e->result) || !has_parameters(e->result->value, 0)) return NULL;
-    return e->turn ? e->turn : e->agent->references->turn;
+    return e->turn ? e->turn : references_of(e->agent)->turn;
 }
 
 bool entry_await_on_loop(entry *e, continuation *c) {
@@ -205,7 +206,7 @@ gw_status entry_accept_on_loop(agent *a, int from, uint64_t id, uint64_t fork, e
         *out = entry_retain_on_loop(e);
         return GW_OK;
     }
-    member *maker = agent_member(a, from);
+    reference_peer *maker = reference_peer_of(a, from);
     if (id_rank(id) != (uint64_t)from || id_rank(fork) != (uint64_t)from ||
         id <= maker->last_result)
         return error_set(error, GW_PROTOCOL, "request: a result's id that means nothing");

@@ -23,7 +23,7 @@ static void list_forks(agent *a) {
     assert_ptr_equal(entry_of_on_loop(a, id_of(1, 500)), e);
     assert_int_equal(entry_list_on_loop(e, id_of(1, 501), 1, &error), GW_OK);
     assert_int_equal(entry_list_on_loop(e, id_of(1, 501), 1, &error), GW_OK);
-    assert_int_equal(agent_member(a, 1)->fork_count, 1);
+    assert_int_equal(reference_peer_of(a, 1)->fork_count, 1);
     assert_int_equal(entry_list_on_loop(e, id_of(1, 501), 0, &error), GW_PROTOCOL);
     // Somebody else's is not given back.
     entry_unlist_on_loop(e, id_of(1, 501), 0);
@@ -32,7 +32,7 @@ static void list_forks(agent *a) {
     assert_ptr_equal(entry_of_on_loop(a, id_of(1, 500)), e);
     entry_unlist_on_loop(e, id_of(1, 501), 1);
     assert_null(entry_of_on_loop(a, id_of(1, 500)));
-    assert_int_equal(agent_member(a, 1)->fork_count, 0);
+    assert_int_equal(reference_peer_of(a, 1)->fork_count, 0);
 }
 
 static void it_keeps_an_entry_while_a_fork_is_listed(void **state) {
@@ -43,12 +43,12 @@ static void it_keeps_an_entry_while_a_fork_is_listed(void **state) {
 static void list_too_many(agent *a) {
     gw_error error;
     entry *e = entry_open_on_loop(a, id_of(1, 500));
-    agent_member(a, 1)->fork_count = LIMIT_FORKS_PER_PEER;
+    reference_peer_of(a, 1)->fork_count = LIMIT_FORKS_PER_PEER;
     assert_int_equal(entry_list_on_loop(e, id_of(1, 501), 1, &error), GW_LIMIT);
     assert_string_equal(error.text, "w1 holds 1000000 references to values of w0");
-    agent_member(a, 1)->fork_count = 0;
+    reference_peer_of(a, 1)->fork_count = 0;
     entry_release_on_loop(e);
-    assert_int_equal(a->references->entry_count, 0);
+    assert_int_equal(references_of(a)->entry_count, 0);
 }
 
 static void it_lists_a_million_of_one_holder(void **state) {

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "call/call.h"
-#include "call/cancel.h"
+#include "call/error_trace.h"
 #include "call/reply.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ typedef struct fetch {
     entry *entry;
     int from;  // who asks
     // the answer: a reply, or a promise value for somebody else
-    message_kind kind;
+    call_kind kind;
     uint64_t id;
     int to;
 } fetch;
@@ -47,8 +47,8 @@ static void finish(fetch *f) {
     env_enter(a->env);
     if (f->turn) turn_give_on_loop(f->turn);
     entry_release_on_loop(f->entry);
-    agent_member(a, f->from)->fetch_count--;
-    a->body_count--;
+    reference_peer_of(a, f->from)->fetch_count--;
+    calls_of(a)->body_count--;
     leaving_check_on_loop(a);
     env_leave(a->env);
     mem_free(f);
@@ -82,10 +82,10 @@ static void refuse(agent *a, const fetch *f, gw_error *error) {
 }
 
 static gw_status check_capacity(agent *a, int from, gw_error *error) {
-    const member *m = agent_member(a, from);
-    if (m->fetch_count < LIMIT_FETCHES_PER_PEER) return GW_OK;
+    uint32_t count = reference_peer_of(a, from)->fetch_count;
+    if (count < LIMIT_FETCHES_PER_PEER) return GW_OK;
     return error_set(error, GW_OVERLOADED, "%u values that %s has asked for have not been sent",
-                     m->fetch_count, m->name);
+                     count, agent_member(a, from)->name);
 }
 
 static gw_status open_fetch(agent *a, const fetch *given, uint64_t id, uint64_t fork, fetch **out,
@@ -112,8 +112,8 @@ static void start(agent *a, const fetch *given, uint64_t id, uint64_t fork) {
         refuse(a, given, &failed);
         return;
     }
-    a->body_count++;
-    agent_member(a, f->from)->fetch_count++;
+    calls_of(a)->body_count++;
+    reference_peer_of(a, f->from)->fetch_count++;
     if (!entry_await_on_loop(f->entry, &f->made)) made(&f->made);
 }
 
@@ -150,12 +150,20 @@ gw_status fetch_forward_received_on_loop(agent *a, int from, message *m, gw_erro
 
 // ---- Whoever holds it ----
 
+// What is known when the fetch is sent.
+static void amend(bytes *head, uint64_t call, uint64_t time_left_ns) {
+    if (head->failed) return;
+    memcpy(head->data, &call, sizeof call);
+    memcpy(head->data + 3 * sizeof call, &time_left_ns, sizeof time_left_ns);
+}
+
 gw_status fetch_send_on_loop(call *c, const gw_rref *r) {
     uint64_t id, fork;
     gw_status status = reference_check_on_loop(r, &id, &fork, &c->error);
     if (status) return status;
     status = outgoing_init(&c->outgoing, c->agent, KIND_FETCH, &c->error);
     if (status) return status;
+    c->amend = amend;
     bytes *head = &c->outgoing.message->head;
     bytes_put_u64(head, 0);
     bytes_put_u64(head, id);

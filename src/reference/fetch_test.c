@@ -14,7 +14,7 @@ GW_FUNCTION(fetch_make, GW_POOL, "int") {
 GW_FUNCTION(fetch_count_for_caller, GW_INLINE, "int") {
     agent *here = s->agent;
     env_enter(here->env);
-    agent_member(here, gw_arg_caller(a).rank)->fetch_count = (uint32_t)gw_arg_int(s, a, 0);
+    reference_peer_of(here, gw_arg_caller(a).rank)->fetch_count = (uint32_t)gw_arg_int(s, a, 0);
     env_leave(here->env);
     return gw_none();
 }

@@ -1,13 +1,14 @@
 // References on their way from one worker to another.
 #include "reference/references.h"
 
+#include "agent/deferred.h"
 #include "base/failpoint.h"
 #include "base/mem.h"
 #include "base/mutation.h"
 
 // ---- Small messages ----
 
-static void send_two(agent *a, int to, message_kind kind, uint64_t x, uint64_t y) {
+static void send_two(agent *a, int to, reference_kind kind, uint64_t x, uint64_t y) {
     message *m = agent_message_on_loop(a, kind);
     if (!m) return;
     bytes_put_u64(&m->head, x);
@@ -16,7 +17,7 @@ static void send_two(agent *a, int to, message_kind kind, uint64_t x, uint64_t y
 }
 
 gw_status fork_ask_on_loop(gw_rref *r) {
-    if (!map_put(&r->agent->references->pending, r->fork, r)) return GW_NO_MEMORY;
+    if (!map_put(&references_of(r->agent)->pending, r->fork, r)) return GW_NO_MEMORY;
     failpoint("fork_request");
     send_two(r->agent, r->owner, KIND_FORK_REQUEST, r->id, r->fork);
     return GW_OK;
@@ -40,7 +41,7 @@ void fork_acknowledge_on_loop(agent *a, int to, uint64_t fork, gw_status status)
 // ---- In a message that is sent ----
 
 static uint64_t draw_fork(agent *a) {
-    return id_of(a->rank, ++a->last_id);
+    return id_of(a->rank, ++references_of(a)->last_id);
 }
 
 static void write_attachment(bytes *table, int owner, uint64_t id, uint64_t fork, bool listed) {
@@ -67,7 +68,7 @@ static bool write_own(gw_rref *r, int to, bytes *table, gw_error *error) {
 
 // REF-3, REF-4
 static bool write_held(gw_rref *r, int to, bytes *table, gw_error *error) {
-    references *rs = r->agent->references;
+    references *rs = references_of(r->agent);
     if (to == r->owner) {
         write_attachment(table, r->owner, r->id, 0, true);
         return true;
@@ -89,16 +90,18 @@ static bool write_held(gw_rref *r, int to, bytes *table, gw_error *error) {
     return true;
 }
 
-bool reference_write_on_loop(gw_rref *r, int to, bytes *table, gw_error *error) {
+static bool write(gw_handle *h, void *prepared, int to, bytes *table, gw_error *error) {
+    (void)prepared;
+    gw_rref *r = (gw_rref *)(void *)h;
     if (rref_check(r, error)) return false;
     return r->entry ? write_own(r, to, table, error) : write_held(r, to, table, error);
 }
 
 void fork_unpin_on_loop(agent *a, uint64_t fork) {
-    pin *p = map_take(&a->references->pins, fork);
+    pin *p = map_take(&references_of(a)->pins, fork);
     if (!p) return;
     gw_rref *r = p->rref;
-    a->references->pin_count--;
+    references_of(a)->pin_count--;
     r->pin_count--;
     if (r->leaving) release_on_loop(r);
     handle_release(r);
@@ -106,7 +109,8 @@ void fork_unpin_on_loop(agent *a, uint64_t fork) {
     leaving_check_on_loop(a);
 }
 
-void reference_unwrite_on_loop(gw_rref *r, int to, const uint8_t *written) {
+static void undo(gw_handle *h, int to, const uint8_t *written) {
+    gw_rref *r = (gw_rref *)(void *)h;
     reader in = reader_of(written, 4 + 8 + 8);
     reader_u32(&in);
     reader_u64(&in);
@@ -161,8 +165,7 @@ static gw_status read_held(agent *a, int from, int owner, uint64_t id, uint64_t 
     return fork_ask_on_loop(r);
 }
 
-gw_status reference_read_on_loop(agent *a, int from, reader *table, gw_rref **out,
-                                 gw_error *error) {
+static gw_status read(agent *a, int from, reader *table, gw_handle **out, gw_error *error) {
     uint32_t owner = reader_u32(table);
     uint64_t id = reader_u64(table), fork = reader_u64(table);
     uint8_t listed = reader_u8(table);
@@ -171,19 +174,55 @@ gw_status reference_read_on_loop(agent *a, int from, reader *table, gw_rref **ou
         (!home && (!fork || id_rank(fork) != (uint64_t)from)) ||
         (!home && listed && owner != (uint32_t)from))
         return error_set(error, GW_PROTOCOL, "reference: fields that mean nothing");
+    gw_rref *r = NULL;
     gw_status status =
-        home ? read_own(a, id, out) : read_held(a, from, (int)owner, id, fork, listed, out);
+        home ? read_own(a, id, &r) : read_held(a, from, (int)owner, id, fork, listed, &r);
+    if (r) *out = &r->handle;
     if (!status) return GW_OK;
     error_set(error, GW_NO_MEMORY, "no memory for a reference in a message");
     return status;
 }
 
+static bool names_unknown(const agent *a, reader *table) {
+    uint32_t owner = reader_u32(table);
+    uint64_t id = reader_u64(table);
+    reader_u64(table);
+    reader_u8(table);
+    return !table->failed && (deferred_is_unknown(a, owner) || deferred_is_unknown(a, id_rank(id)));
+}
+
+static const agent *agent_of_reference(const gw_handle *h) {
+    return ((const gw_rref *)(const void *)h)->agent;
+}
+
+static gw_handle *value_behind(gw_handle *h) {
+    gw_future *f = by_value_open((gw_rref *)(void *)h);
+    return f ? &f->handle : NULL;
+}
+
+static gw_value give(gw_handle *h, gw_scope *s) {
+    return gw_value_of_rref((gw_rref *)(void *)gw_keep_handle(s, h));
+}
+
+const attachment_class reference_attachment = {
+    .type = 1,
+    .kind = GW_RREF,
+    .agent_of = agent_of_reference,
+    .value_behind = value_behind,
+    .write = write,
+    .undo = undo,
+    .read = read,
+    .names_unknown = names_unknown,
+    .give = give,
+};
+
 // ---- The owner lists, the child is accepted, the parent lets go ----
 
 // REF-6
-static bool is_gone(const member *maker, uint64_t id) {
+static bool is_gone(const agent *a, int maker, uint64_t id) {
     if (has_mutation(MUTATION_INSERT_IF_ABSENT)) return false;
-    return maker->lost || (id <= maker->last_result && !has_mutation(MUTATION_NO_TOMBSTONE));
+    return agent_member(a, maker)->lost ||
+           (id <= reference_peer_of(a, maker)->last_result && !has_mutation(MUTATION_NO_TOMBSTONE));
 }
 
 static gw_status find_for_fork(agent *a, uint64_t id, entry **out) {
@@ -191,7 +230,7 @@ static gw_status find_for_fork(agent *a, uint64_t id, entry **out) {
     *out = entry_of_on_loop(a, id);
     if (*out) return GW_OK;
     if (maker >= (uint64_t)a->member_count || maker == (uint64_t)a->rank ||
-        is_gone(agent_member(a, (int)maker), id))
+        is_gone(a, (int)maker, id))
         return GW_REF_LOST;
     *out = entry_open_on_loop(a, id);
     if (!*out) return GW_NO_MEMORY;
@@ -222,9 +261,9 @@ static void explain_refusal(const gw_rref *r, gw_status status, gw_error *out) {
 
 // Only its owner says so.
 static void confirm(agent *a, int from, uint64_t fork, gw_status status) {
-    gw_rref *r = map_find(&a->references->pending, fork);
+    gw_rref *r = map_find(&references_of(a)->pending, fork);
     if (!r || r->owner != from) return;
-    map_take(&a->references->pending, fork);
+    map_take(&references_of(a)->pending, fork);
     if (!status && r->state == FORK_PENDING) {
         r->state = FORK_CONFIRMED;
         atomic_store_explicit(&r->confirmed, true, memory_order_release);
@@ -242,7 +281,7 @@ static void confirm(agent *a, int from, uint64_t fork, gw_status status) {
 
 // Only the child says so.
 static void accepted(agent *a, int from, uint64_t fork) {
-    const pin *p = map_find(&a->references->pins, fork);
+    const pin *p = map_find(&references_of(a)->pins, fork);
     if (p && p->child == from) fork_unpin_on_loop(a, fork);
 }
 
@@ -254,7 +293,7 @@ gw_status fork_received_on_loop(agent *a, int from, message *m, gw_error *error)
         status = reader_u8(&r);
     else if (m->kind != KIND_CHILD_ACCEPT)
         y = reader_u64(&r);
-    message_kind kind = m->kind;
+    reference_kind kind = m->kind;
     message_release(m);
     if (r.failed)
         return error_set(error, GW_PROTOCOL, "a message about references that is cut off");

@@ -14,7 +14,7 @@ GW_FUNCTION(fork_read, GW_POOL, "rref") {
 GW_FUNCTION(fork_count_for, GW_INLINE, "int, int") {
     agent *here = s->agent;
     env_enter(here->env);
-    agent_member(here, (int)gw_arg_int(s, a, 0))->fork_count = (uint32_t)gw_arg_int(s, a, 1);
+    reference_peer_of(here, (int)gw_arg_int(s, a, 0))->fork_count = (uint32_t)gw_arg_int(s, a, 1);
     env_leave(here->env);
     return gw_none();
 }
@@ -63,7 +63,7 @@ static void ask_late(gw_scope *s, int rank, void *context) {
     env_enter(a->env);
     gw_rref *late = rref_open_on_loop(a, 1, NULL);
     late->id = gone->id;
-    late->fork = id_of(0, ++a->last_id);
+    late->fork = id_of(0, ++references_of(a)->last_id);
     late->state = FORK_PENDING;
     env_leave(a->env);
     gw_drop(s, gone);

@@ -2,7 +2,8 @@
 // calls it and serves it: both come to their end, and neither takes much more memory than has come.
 #include "base/log.h"
 #include "base/mem.h"
-#include "agent/agent.h"
+#include "reference/references.h"
+#include "call/protocol.h"
 #include "testing/cluster.h"
 
 #include <gradwire.h>
@@ -11,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { VICTIM = 0, HOSTILE = 1, OPERATIONS_MAX = 40, MEMORY_MAX = 4 << 20 };
+enum { KINDS_TRIED = 53, VICTIM = 0, HOSTILE = 1, OPERATIONS_MAX = 40, MEMORY_MAX = 4 << 20 };
 
 GW_FUNCTION(hostile_echo, GW_INLINE, "any") {
     return gw_arg(s, a, 0);
@@ -116,7 +117,7 @@ static void put_reply(bytes *head, reader *in) {
 
 static message *draw_message(reader *in) {
     uint8_t what = reader_u8(in);
-    message *m = message_open((uint8_t)(what % (KIND_COUNT + 2) ? what % (KIND_COUNT + 2) : 40));
+    message *m = message_open((uint8_t)(what % (KINDS_TRIED + 2) ? what % (KINDS_TRIED + 2) : 40));
     bytes *head = &m->head;
     if (what >= 224) {
         put_bytes(head, in);

@@ -12,7 +12,7 @@ void rref_lose_on_loop(gw_rref *r) {
 }
 
 static void lose_users(agent *a, int rank) {
-    references *rs = a->references;
+    references *rs = references_of(a);
     list_each(l, &rs->users) {
         gw_rref *r = list_entry(l, gw_rref, link);
         if (r->owner != rank) continue;
@@ -28,7 +28,7 @@ static void lose_users(agent *a, int rank) {
 
 static void lose_pins(agent *a, int rank) {
     map_entry *m;
-    for (size_t i = 0; (m = map_next(&a->references->pins, &i));) {
+    for (size_t i = 0; (m = map_next(&references_of(a)->pins, &i));) {
         const pin *p = m->value;
         if (p->child != rank && p->rref->owner != rank) continue;
         fork_unpin_on_loop(a, m->key);
@@ -43,14 +43,14 @@ static void strike_off(entry *e, int rank) {
     for (size_t i = 0; (m = map_next(&e->forks, &i));) {
         if ((intptr_t)m->value != rank + 1) continue;
         map_take(&e->forks, m->key);
-        agent_member(e->agent, rank)->fork_count--;
+        reference_peer_of(e->agent, rank)->fork_count--;
         i--;  // another may have moved there
     }
 }
 
 static void strike_off_all(agent *a, int rank) {
     if (has_mutation(MUTATION_KEEP_DEAD_FORKS)) return;
-    list_each(l, &a->references->entries) {
+    list_each(l, &references_of(a)->entries) {
         entry *e = list_entry(l, entry, link);
         if (!e->forks.count) continue;
         entry_retain_on_loop(e);
@@ -67,7 +67,7 @@ static bool is_unrequested_of(const entry *e, int rank) {
 
 static void fail_unrequested(agent *a, int rank) {
     gw_error error;
-    references *rs = a->references;
+    references *rs = references_of(a);
     list_node lost;
     list_init(&lost);
     list_each(l, &rs->entries) {
@@ -84,7 +84,6 @@ static void fail_unrequested(agent *a, int rank) {
 }
 
 void references_lost_on_loop(agent *a, int rank) {
-    if (!a->references) return;
     // Who leaves then has been told that nothing moves any more, and this worker is about to be.
     if (a->phase == AGENT_DRAINING && a->peers && peers_has_left(a->peers, rank))
         references_report_on_loop(a);

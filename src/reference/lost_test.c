@@ -56,10 +56,10 @@ static void lose(gw_scope *root, int rank, void *context) {
         gw_rpc_async(s, gw_remote(s, 1, "lost_shelf"), "put", other);
     }
     assert_int_equal(gw_int_of(s, gw_to_here_value(s, theirs)), 3);
-    assert_int_equal(agent_member(a, 1)->fork_count, MANY);
+    assert_int_equal(reference_peer_of(a, 1)->fork_count, MANY);
     pause_ms(s, 4000);
     // What it held is given back, and what it owned is lost, with the reason.
-    assert_int_equal(agent_member(a, 1)->fork_count, 0);
+    assert_int_equal(reference_peer_of(a, 1)->fork_count, 0);
     gw_to_here_value(s, theirs);
     expect(s, GW_REF_LOST, "w1, who owned what the reference names, is gone: w1 (rank 1) has left");
     gw_rpc_sync(s, shelves[0], "put", other);

@@ -1,9 +1,12 @@
-// The table of references of one agent.
+// The table of references of one agent, and those that the agent and its calls know references by.
 #include "reference/references.h"
 
+#include "agent/deferred.h"
 #include "base/mem.h"
+#include "call/calls.h"
 
-gw_status references_open(agent *a, gw_error *error) {
+static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {
+    (void)options;
     references *rs = mem_calloc(sizeof *rs);
     if (!rs) return error_set(error, GW_NO_MEMORY, "no memory for references");
     rs->agent = a;
@@ -14,11 +17,16 @@ gw_status references_open(agent *a, gw_error *error) {
         mem_free(rs);
         return error_set(error, GW_NO_MEMORY, "no memory for references");
     }
-    a->references = rs;
+    calls_of(a)->target = &reference_target;
+    *state = rs;
     return GW_OK;
 }
 
-gw_status references_received_on_loop(agent *a, int from, message *m, gw_error *error) {
+static void open_peer(void *part) {
+    list_init(&((reference_peer *)part)->releases);
+}
+
+static gw_status received(agent *a, int from, message *m, gw_error *error) {
     switch (m->kind) {
     case KIND_RELEASE: return release_received_on_loop(a, from, m, error);
     case KIND_FETCH: return fetch_received_on_loop(a, from, m, error);
@@ -40,8 +48,8 @@ static void leave_to_object(const entry *e) {
     }
 }
 
-void references_give_back_on_loop(agent *a) {
-    references *rs = a->references;
+static void release_all(agent *a) {
+    references *rs = references_of(a);
     list_each(l, &rs->entries) leave_to_object(list_entry(l, entry, link));
     list_each(l, &rs->users) {
         gw_rref *r = list_entry(l, gw_rref, link);
@@ -51,16 +59,16 @@ void references_give_back_on_loop(agent *a) {
     release_flush_on_loop(a);
 }
 
-size_t references_pending(const agent *a) {
-    const references *rs = a->references;
-    return rs->pending.count + rs->pin_count + rs->release_count;
+static void list_pending(const agent *a, pending *out) {
+    const references *rs = references_of(a);
+    size_t count = rs->pending.count + rs->pin_count + rs->release_count;
+    pending_add(out, "counts", count, "reference", "references");
 }
 
 // ---- The end ----
 
-void references_stop_on_loop(agent *a, const gw_error *why) {
-    references *rs = a->references;
-    if (!rs) return;
+static void stop(agent *a, const gw_error *why) {
+    references *rs = references_of(a);
     list_node told;
     list_init(&told);
     list_splice(&told, &rs->entries);
@@ -104,9 +112,8 @@ static void let_users_go(references *rs) {
 }
 
 // Values may hold references, so each is let go before the next is looked for.
-void references_close(agent *a) {
-    references *rs = a->references;
-    if (!rs) return;
+static void close(agent *a) {
+    references *rs = references_of(a);
     let_pins_go(rs);
     while (!list_is_empty(&rs->entries)) {
         entry *e = list_entry(rs->entries.next, entry, link);
@@ -120,9 +127,8 @@ void references_close(agent *a) {
     env_leave(a->env);
 }
 
-void references_free(agent *a) {
-    references *rs = a->references;
-    if (!rs) return;
+static void free_references(void *state) {
+    references *rs = state;
     map_fini(&rs->by_id);
     map_fini(&rs->pending);
     map_fini(&rs->pins);
@@ -130,3 +136,51 @@ void references_free(agent *a) {
     turn_release(rs->turn);
     mem_free(rs);
 }
+
+// ---- The service ----
+
+static bool names_unknown(const agent *a, const message *m) {
+    switch ((reference_kind)m->kind) {
+    case KIND_FORK_REQUEST: return deferred_is_unknown(a, id_rank(deferred_u64_at(m, 0)));
+    case KIND_FETCH: return deferred_is_unknown(a, id_rank(deferred_u64_at(m, sizeof(uint64_t))));
+    case KIND_FORWARD_VALUE:
+        return deferred_is_unknown(a, id_rank(deferred_u64_at(m, 0))) ||
+               deferred_is_unknown(a, (uint32_t)deferred_u64_at(m, 2 * sizeof(uint64_t)));
+    default: return false;
+    }
+}
+
+const service reference_service = {
+    .name = "reference",
+    .kind_first = KIND_ACCEPTED,
+    .kind_last = REFERENCE_KIND_LAST,
+    .attachment = &reference_attachment,
+    .member_size = sizeof(reference_peer),
+    .member_init = open_peer,
+    .open = open,
+    .received = received,
+    .names_unknown = names_unknown,
+    .swept = references_sweep_on_loop,
+    .lost = references_lost_on_loop,
+    .release = release_all,
+    .pending = list_pending,
+    .report = references_report_on_loop,
+    .stop = stop,
+    .close = close,
+    .free = free_references,
+};
+
+const target_class reference_target = {
+    .owner = reference_owner,
+    .agent_of = reference_agent,
+    .check = reference_check_on_loop,
+    .value_behind = by_value_open,
+    .accept = entry_accept_on_loop,
+    .find = entry_find_on_loop,
+    .release = entry_release_on_loop,
+    .set_origin = entry_set_origin_on_loop,
+    .set_turn = entry_set_turn_on_loop,
+    .make = entry_make_on_loop,
+    .await = entry_await_on_loop,
+    .object = entry_object,
+};

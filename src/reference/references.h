@@ -7,10 +7,21 @@
 
 #include "agent/context.h"
 #include "call/promise.h"
-#include "agent/upward.h"
+#include "call/target.h"
 #include <gradwire/ref.h>
 
 struct call;
+
+typedef enum reference_kind {
+    KIND_ACCEPTED = 16,
+    KIND_FORK_REQUEST,
+    KIND_FORK_ACK,
+    KIND_CHILD_ACCEPT,
+    KIND_RELEASE,
+    KIND_FETCH,
+    KIND_FORWARD_VALUE,
+    REFERENCE_KIND_LAST = KIND_FORWARD_VALUE
+} reference_kind;
 
 struct entry {
     agent *agent;
@@ -68,6 +79,7 @@ typedef struct pin {
 
 typedef struct references {
     agent *agent;
+    uint64_t last_id;   // of references and forks made here
     map by_id;          // entries
     list_node entries;  // all
     int entry_count;
@@ -88,6 +100,28 @@ typedef struct references {
     bool is_reported;   // what is left
 } references;
 
+// Of one member.
+typedef struct reference_peer {
+    list_node releases;    // of gw_rref, to be given back to it
+    uint32_t fetch_count;  // values that it has asked for and that have not been sent
+    uint32_t fork_count;   // references that it holds to values of this worker
+    uint64_t last_result;  // the largest id of its creating requests
+} reference_peer;
+
+extern const service reference_service;
+
+static inline references *references_of(const agent *a) {
+    return agent_state(a, &reference_service);
+}
+
+static inline reference_peer *reference_peer_of(const agent *a, int rank) {
+    return agent_member_part(a, rank, &reference_service);
+}
+
+// What calls ask of references, and references as attachments of messages.
+extern const target_class reference_target;
+extern const attachment_class reference_attachment;
+
 extern gw_rref rref_poison;
 
 // ---- Handles: rref.c ----
@@ -102,7 +136,29 @@ gw_status rref_check(const gw_rref *r, gw_error *error);
 bool rref_is_usable(gw_scope *s,
                     const gw_rref *r);  // not a poison, and of the agent of |s|; else fails |s|
 
-// ---- The owner's side: entry.c ----
+// ---- What calls and others ask: rref.c ----
+int reference_owner(const gw_rref *r);
+const agent *reference_agent(const gw_rref *r);
+gw_status reference_check_on_loop(const gw_rref *r, uint64_t *out_id, uint64_t *out_fork,
+                                  gw_error *error);
+// To a parameter of this worker: the turn in which it is changed, and fetched.
+turn *reference_turn_on_loop(const gw_rref *r);
+
+// ---- The value behind a reference as a future: by_value.c ----
+gw_future *by_value_open(gw_rref *r);  // one count, NULL without memory. Without the loop lock
+
+// ---- The owner's side: entry.c; see call/target.h ----
+gw_status entry_accept_on_loop(agent *a, int from, uint64_t id, uint64_t fork, entry **out,
+                               gw_error *error);
+gw_status entry_find_on_loop(agent *a, int from, uint64_t id, uint64_t fork, entry **out,
+                             gw_error *error);
+void entry_release_on_loop(entry *e);
+void entry_set_origin_on_loop(entry *e, const char *origin, size_t size);
+void entry_set_turn_on_loop(entry *e, turn *t);
+void entry_make_on_loop(entry *e, result *value, object *o);
+bool entry_await_on_loop(entry *e, continuation *c);
+object *entry_object(const entry *e, gw_error *error);
+void references_sweep_on_loop(agent *a);           // entries that nothing needs any more
 entry *entry_open_on_loop(agent *a, uint64_t id);  // one count; NULL without memory
 bool entry_name_on_loop(entry *e);  // draws its id if it has none; false without memory
 gw_status entry_list_on_loop(entry *e, uint64_t fork, int holder, gw_error *error);
@@ -113,7 +169,9 @@ gw_status no_such_reference(gw_error *error);
 turn *entry_turn_on_loop(
     const entry *e);  // in which a value with parameters is changed; NULL: it has none
 
-// ---- Listing them: listing.c ----
+// ---- What there is, for people: report.c ----
+// A line in the log for each value that other workers refer to, where none should be left.
+void references_report_on_loop(agent *a);
 // The one text for all that is like |origin|, fit to be printed. "" without memory.
 const char *origin_keep_on_loop(references *rs, const char *origin, size_t size);
 void origins_free(references *rs);
@@ -124,6 +182,8 @@ void fork_acknowledge_on_loop(agent *a, int to, uint64_t fork, gw_status status)
 void fork_unpin_on_loop(agent *a, uint64_t fork);
 gw_status fork_ask_on_loop(gw_rref *r);                         // the owner to list it
 void fork_accept_on_loop(agent *a, int parent, uint64_t fork);  // lets the parent go
+
+void references_lost_on_loop(agent *a, int rank);  // lost.c
 
 // ---- Giving back: release.c ----
 void release_on_loop(gw_rref *r);  // now, or once it may be; frees it if it was dropped

@@ -3,7 +3,7 @@
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
-static message *make(agent *a, message_kind kind, size_t size) {
+static message *make(agent *a, reference_kind kind, size_t size) {
     message *m = agent_message_on_loop(a, kind);
     assert_non_null(m);
     for (size_t i = 0; i < size; i++) bytes_put_u8(&m->head, 0);
@@ -14,7 +14,7 @@ static message *make(agent *a, message_kind kind, size_t size) {
 static void receive_cut(gw_scope *s, int rank, void *context) {
     (void)context;
     static const struct {
-        message_kind kind;
+        reference_kind kind;
         size_t size;
     } all[] = { { KIND_ACCEPTED, 16 },     { KIND_FORK_REQUEST, 16 }, { KIND_FORK_ACK, 9 },
                 { KIND_CHILD_ACCEPT, 8 },  { KIND_RELEASE, 4 },       { KIND_FETCH, 24 },
@@ -26,11 +26,13 @@ static void receive_cut(gw_scope *s, int rank, void *context) {
         for (size_t size = 0; size < all[i].size; size++) {
             gw_error error;
             message *m = make(a, all[i].kind, size);
-            assert_int_equal(references_received_on_loop(a, 1, m, &error), GW_PROTOCOL);
+            assert_int_equal(reference_service.received(a, 1, m, &error), GW_PROTOCOL);
         }
     }
-    assert_int_equal(references_pending(a), 0);
-    assert_int_equal(a->references->entry_count, 0);
+    pending left = { 0 };
+    reference_service.pending(a, &left);
+    assert_int_equal(left.count, 0);
+    assert_int_equal(references_of(a)->entry_count, 0);
     env_leave(a->env);
 }
 
@@ -42,13 +44,13 @@ static void it_refuses_messages_that_are_cut_off(void **state) {
 static gw_status read(agent *a, uint32_t owner, uint64_t id, uint64_t fork, uint8_t listed) {
     bytes b = { 0 };
     gw_error error;
-    gw_rref *r = NULL;
+    gw_handle *r = NULL;
     bytes_put_u32(&b, owner);
     bytes_put_u64(&b, id);
     bytes_put_u64(&b, fork);
     bytes_put_u8(&b, listed);
     reader in = reader_of(b.data, b.size);
-    gw_status status = reference_read_on_loop(a, 1, &in, &r, &error);
+    gw_status status = reference_attachment.read(a, 1, &in, &r, &error);
     bytes_fini(&b);
     assert_true(status == GW_PROTOCOL ? !r : r != NULL);
     handle_release(r);

@@ -20,7 +20,7 @@ static void fire(timer *t) {
 static void put_off(references *rs, gw_rref *r) {
     map_take(&rs->pending, r->fork);
     r->state = FORK_GIVEN_BACK;
-    list_append(&agent_member(r->agent, r->owner)->releases, &r->out);
+    list_append(&reference_peer_of(r->agent, r->owner)->releases, &r->out);
     rs->release_count++;
     if (rs->release_timer.armed) return;
     env *e = rs->agent->env;
@@ -33,7 +33,7 @@ void release_on_loop(gw_rref *r) {
     // REF-4: somebody relies on this one.
     r->leaving = r->pin_count > 0 || (r->state == FORK_PENDING && r->parent >= 0);
     if (r->leaving) return;
-    if (is_known_to_owner(r) && a->phase != AGENT_LEFT) put_off(a->references, r);
+    if (is_known_to_owner(r) && a->phase != AGENT_LEFT) put_off(references_of(a), r);
     if (r->dropped && !list_has(&r->out)) rref_forget_on_loop(r);
 }
 
@@ -42,7 +42,7 @@ static bool write_release(references *rs, int owner) {
     if (!m) return false;
     uint32_t count = 0;
     bytes_put_u32(&m->head, 0);
-    list_each(l, &agent_member(rs->agent, owner)->releases) {
+    list_each(l, &reference_peer_of(rs->agent, owner)->releases) {
         const gw_rref *r = list_entry(l, gw_rref, out);
         bytes_put_u64(&m->head, r->id);
         bytes_put_u64(&m->head, r->fork);
@@ -59,7 +59,7 @@ static bool write_release(references *rs, int owner) {
 }
 
 static void finish(references *rs, int owner) {
-    for (list_node *l; (l = list_take(&agent_member(rs->agent, owner)->releases));) {
+    for (list_node *l; (l = list_take(&reference_peer_of(rs->agent, owner)->releases));) {
         gw_rref *r = list_entry(l, gw_rref, out);
         rs->release_count--;
         if (r->dropped) rref_forget_on_loop(r);
@@ -77,11 +77,11 @@ static bool send_releases(references *rs, int owner) {
 }
 
 void release_flush_on_loop(agent *a) {
-    references *rs = a->references;
+    references *rs = references_of(a);
     bool again = false;
     if (rs->release_count) failpoint("delete");
     for (int owner = 0; owner < a->member_count && rs->release_count; owner++) {
-        if (list_is_empty(&agent_member(a, owner)->releases)) continue;
+        if (list_is_empty(&reference_peer_of(a, owner)->releases)) continue;
         if (send_releases(rs, owner)) {
             finish(rs, owner);
         } else {

@@ -26,11 +26,11 @@ static gw_status name_own(call *c, gw_rref *r) {
 static gw_status name_held(call *c, gw_rref *r) {
     agent *a = c->agent;
     r->id = c->fixed.result;
-    r->fork = c->fixed.result_fork = id_of(a->rank, ++a->last_id);
+    r->fork = c->fixed.result_fork = id_of(a->rank, ++references_of(a)->last_id);
     r->state = FORK_PENDING;
-    r->origin =
-        origin_keep_on_loop(a->references, origin_base(c->origin), strlen(origin_base(c->origin)));
-    if (map_put(&a->references->pending, r->fork, r)) return GW_OK;
+    r->origin = origin_keep_on_loop(references_of(a), origin_base(c->origin),
+                                    strlen(origin_base(c->origin)));
+    if (map_put(&references_of(a)->pending, r->fork, r)) return GW_OK;
     return error_set(&c->error, GW_NO_MEMORY, "no memory for a reference");
 }
 
@@ -38,7 +38,7 @@ static void fail(call *c, gw_rref *r) {
     if (r->entry) {
         entry_make_on_loop(r->entry, result_of_error(&c->error), NULL);
     } else {
-        map_take(&c->agent->references->pending, r->fork);
+        map_take(&references_of(c->agent)->pending, r->fork);
         rref_fail_on_loop(r, &c->error);
     }
 }
@@ -47,7 +47,7 @@ static void send(call *c, gw_rref *r) {
     agent *a = c->agent;
     gw_status status = c->error.status;
     if (!status) {
-        c->fixed.result = id_of(a->rank, ++a->last_id);
+        c->fixed.result = id_of(a->rank, ++references_of(a)->last_id);
         status = c->to == a->rank ? name_own(c, r) : name_held(c, r);
     }
     if (!status) status = call_send_on_loop(c);

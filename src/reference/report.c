@@ -29,8 +29,8 @@ void origins_free(references *rs) {
     map_fini(&rs->origins);
 }
 
-void entry_say_origin_on_loop(entry *e, const char *origin, size_t size) {
-    e->origin = origin_keep_on_loop(e->agent->references, origin, size);
+void entry_set_origin_on_loop(entry *e, const char *origin, size_t size) {
+    e->origin = origin_keep_on_loop(references_of(e->agent), origin, size);
 }
 
 // ---- All of them ----
@@ -96,8 +96,8 @@ int gw_references(gw_scope *s, gw_reference_info *out, int max) {
     listing l = { .agent = a, .add = write_out, .out = out, .max = out ? max : 0 };
     env_enter(a->env);
     l.now_ns = env_now_ns(a->env);
-    list_each(n, &a->references->entries) list_entry_of(&l, list_entry(n, entry, link));
-    list_each(n, &a->references->users) list_user(&l, list_entry(n, gw_rref, link));
+    list_each(n, &references_of(a)->entries) list_entry_of(&l, list_entry(n, entry, link));
+    list_each(n, &references_of(a)->users) list_user(&l, list_entry(n, gw_rref, link));
     env_leave(a->env);
     return l.count;
 }
@@ -113,10 +113,10 @@ static void report(listing *l, const gw_reference_info *info) {
 
 void references_report_on_loop(agent *a) {
     enum { LINES = 20 };
-    if (a->references->is_reported) return;
-    a->references->is_reported = true;
+    if (references_of(a)->is_reported) return;
+    references_of(a)->is_reported = true;
     listing l = { .agent = a, .now_ns = env_now_ns(a->env), .add = report, .max = LINES };
-    list_each(n, &a->references->entries) list_entry_of(&l, list_entry(n, entry, link));
+    list_each(n, &references_of(a)->entries) list_entry_of(&l, list_entry(n, entry, link));
     if (l.count > LINES)
         log_line("%s leaves while others hold %d references more to values of its",
                  agent_member(a, a->rank)->name, l.count - LINES);

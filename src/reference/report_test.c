@@ -119,7 +119,7 @@ static void keep_origins(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     agent *a = s->agent;
-    references *rs = a->references;
+    references *rs = references_of(a);
     env_enter(a->env);
     const char *kept = origin_keep_on_loop(rs, "train.c:12", 10);
     assert_string_equal(kept, "train.c:12");

@@ -2,6 +2,7 @@
 #include "reference/references.h"
 
 #include "base/mem.h"
+#include "call/args.h"
 
 #include <assert.h>
 #include <string.h>
@@ -49,7 +50,7 @@ gw_rref *rref_open_on_loop(agent *a, int owner, entry *e) {
     r->parent = -1;
     r->since_ns = env_now_ns(a->env);
     r->origin = "";
-    if (!e) list_append(&a->references->users, &r->link);
+    if (!e) list_append(&references_of(a)->users, &r->link);
     return r;
 }
 
@@ -115,7 +116,7 @@ const agent *reference_agent(const gw_rref *r) {
 
 turn *reference_turn_on_loop(const gw_rref *r) {
     turn *t = entry_turn_on_loop(r->entry);
-    return t ? t : r->agent->references->turn;
+    return t ? t : references_of(r->agent)->turn;
 }
 
 gw_status reference_check_on_loop(const gw_rref *r, uint64_t *out_id, uint64_t *out_fork,
@@ -138,6 +139,10 @@ gw_rref *gw_rref_of(gw_scope *s, gw_value v) {
     return &rref_poison;
 }
 
+gw_rref *gw_arg_rref(gw_scope *s, const gw_args *a, int index) {
+    return gw_rref_of(s, arg_of(s, a, index, GW_RREF));
+}
+
 gw_rref *gw_rref_open_with(gw_scope *s, gw_value v, const char *origin) {
     agent *a = s->error ? NULL : agent_of(s);
     if (!a) return &rref_poison;
@@ -147,8 +152,8 @@ gw_rref *gw_rref_open_with(gw_scope *s, gw_value v, const char *origin) {
     entry *e = kept ? entry_open_on_loop(a, 0) : NULL;
     if (e) {
         entry_make_on_loop(e, result_retain(kept), NULL);
-        entry_say_origin_on_loop(e, origin_base(origin), strlen(origin_base(origin)));
-        entry_say_turn_on_loop(e, context_turn_on_loop(s));
+        entry_set_origin_on_loop(e, origin_base(origin), strlen(origin_base(origin)));
+        entry_set_turn_on_loop(e, context_turn_on_loop(s));
         r = rref_open_on_loop(a, a->rank, e);
         if (!r) entry_release_on_loop(e);
     }
@@ -181,7 +186,7 @@ int gw_rref_owned_count(gw_scope *s) {
     agent *a = agent_of(s);
     if (!a) return 0;
     env_enter(a->env);
-    int count = a->references->entry_count;
+    int count = references_of(a)->entry_count;
     env_leave(a->env);
     return count;
 }

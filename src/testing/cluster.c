@@ -1,3 +1,4 @@
+#include "runtime/runtime.h"
 #include "testing/cluster.h"
 
 #include "agent/agent.h"
@@ -21,13 +22,13 @@ static void run_worker(void *arg) {
     char name[16];
     snprintf(name, sizeof name, "w%d", w->rank);
     gw_scope *root = gw_scope_open(NULL);
-    agent_open_on(root, w->env, true,
-                  (gw_rpc_options){ .name = name,
-                                    .rank = w->rank,
-                                    .world_size = o->world_size,
-                                    .init_method = "tcp://127.0.0.1:29500",
-                                    .timeout_ms = o->timeout_ms,
-                                    .threads = o->threads });
+    runtime_open_on(root, w->env, true,
+                    (gw_rpc_options){ .name = name,
+                                      .rank = w->rank,
+                                      .world_size = o->world_size,
+                                      .init_method = "tcp://127.0.0.1:29500",
+                                      .timeout_ms = o->timeout_ms,
+                                      .threads = o->threads });
     if (gw_ok(root)) w->main(root, w->rank, w->context);
     gw_rpc_stats stats = { 0 };
     int owned = 0;

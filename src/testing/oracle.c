@@ -27,7 +27,7 @@ static void check_listing(const agent *owner, const entry *e) {
 }
 
 static bool lists(const agent *owner, uint64_t id, uint64_t fork, int holder) {
-    const entry *e = map_find(&owner->references->by_id, id);
+    const entry *e = map_find(&references_of(owner)->by_id, id);
     return e && (intptr_t)map_find(&e->forks, fork) == holder + 1;
 }
 
@@ -42,8 +42,8 @@ static void check_held(agent *const *agents, const gw_rref *r, int holder) {
 
 void oracle_check(agent *const *agents, int count) {
     for (int rank = 0; rank < count; rank++) {
-        if (!agents[rank] || !agents[rank]->references) continue;
-        const references *rs = agents[rank]->references;
+        if (!agents[rank] || !references_of(agents[rank])) continue;
+        const references *rs = references_of(agents[rank]);
         list_each(l, &rs->entries) check_listing(agents[rank], list_entry(l, entry, link));
         list_each(l, &rs->users) check_held(agents, list_entry(l, gw_rref, link), rank);
     }
@@ -52,7 +52,7 @@ void oracle_check(agent *const *agents, int count) {
 // ---- At rest ----
 
 static bool holds(const agent *holder, uint64_t id, uint64_t fork) {
-    list_each(l, &holder->references->users) {
+    list_each(l, &references_of(holder)->users) {
         const gw_rref *r = list_entry(l, gw_rref, link);
         if (r->fork == fork && r->id == id && r->state == FORK_CONFIRMED) return true;
     }
@@ -77,7 +77,7 @@ void oracle_check_rest(agent *const *agents, int count) {
     for (int rank = 0; rank < count; rank++) {
         const agent *a = agents[rank];
         if (!a) continue;
-        const references *rs = a->references;
+        const references *rs = references_of(a);
         if (rs->pending.count || rs->pins.count || rs->release_count)
             fail_msg("at rest worker %d awaits %zu acks and %zu children, and has %u to give back",
                      rank, rs->pending.count, rs->pins.count, rs->release_count);
@@ -98,7 +98,7 @@ static size_t length(const list_node *list) {
 }
 
 void oracle_check_empty(agent *a) {
-    const references *rs = a->references;
+    const references *rs = references_of(a);
     expect_none(a, length(&rs->entries), "entries");
     expect_none(a, rs->by_id.count, "named entries");
     expect_none(a, (size_t)rs->closing_count, "objects that close");
@@ -106,15 +106,14 @@ void oracle_check_empty(agent *a) {
     expect_none(a, rs->pending.count, "pending forks");
     expect_none(a, rs->pins.count, "pins");
     expect_none(a, rs->release_count, "releases");
-    expect_none(a, a->calls.count, "calls");
-    expect_none(a, a->promises.count, "promises");
-    expect_none(a, a->call_queues.count, "strands");
-    expect_none(a, a->body_count, "bodies");
+    expect_none(a, calls_of(a)->out.count, "calls");
+    expect_none(a, calls_of(a)->promises.count, "promises");
+    expect_none(a, calls_of(a)->queues.count, "call queues");
+    expect_none(a, calls_of(a)->body_count, "bodies");
     for (int rank = 0; rank < a->member_count; rank++) {
-        const member *m = a->members[rank];
-        if (!m) continue;
-        expect_none(a, m->served_count, "calls that it serves");
-        expect_none(a, m->call_count, "calls out");
-        expect_none(a, m->fork_count, "forks listed");
+        const call_peer *p = call_peer_of(a, rank);
+        expect_none(a, p->served_count, "calls that it serves");
+        expect_none(a, p->call_count, "calls out");
+        expect_none(a, reference_peer_of(a, rank)->fork_count, "forks listed");
     }
 }

@@ -4,6 +4,7 @@
 
 #include "base/scope.h"
 #include "agent/agent.h"
+#include "call/calls.h"
 
 #include <gradwire.h>
 #include <string.h>
@@ -95,9 +96,9 @@ GW_FUNCTION(room_send_inline, GW_INLINE, "int") {
 
 static void set_limits(gw_scope *s, uint64_t backlog, uint64_t queued, uint32_t calls) {
     agent *a = s->agent;
-    a->limits.backlog_bytes = backlog;
-    a->limits.queued_bytes = queued;
-    a->limits.calls_per_peer = calls;
+    calls_of(a)->limits.backlog_bytes = backlog;
+    calls_of(a)->limits.queued_bytes = queued;
+    calls_of(a)->limits.calls_per_peer = calls;
 }
 
 static const sim_options narrow = { .delay_max_us = 2000, .window_bytes = 4096 };

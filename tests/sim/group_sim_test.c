@@ -1,5 +1,6 @@
 // Groups in the simulator: joining, leaving, dying and coming again.
 #include "agent/member_events.h"
+#include "runtime/runtime.h"
 #include "testing/sim.h"
 #include "testing/testing.h"
 
@@ -51,12 +52,12 @@ static void run_worker(void *arg) {
     worker *w = arg;
     gw_scope *root = gw_scope_open(NULL);
     sleep_on(w->env, w->start_ms);
-    agent_open_on(root, w->env, true,
-                  (gw_rpc_options){ .name = w->name,
-                                    .group = w->group,
-                                    .rank = w->world_size ? w->node : 0,
-                                    .world_size = w->world_size,
-                                    .init_method = w->url ? w->url : "tcp://127.0.0.1:29500" });
+    runtime_open_on(root, w->env, true,
+                    (gw_rpc_options){ .name = w->name,
+                                      .group = w->group,
+                                      .rank = w->world_size ? w->node : 0,
+                                      .world_size = w->world_size,
+                                      .init_method = w->url ? w->url : "tcp://127.0.0.1:29500" });
     w->joined = *gw_scope_error(root);
     if (gw_ok(root)) w->play(w, root);
     w->ended = gw_scope_close(root);

@@ -1,6 +1,7 @@
 // Long silences in virtual time: a job that does nothing for a day, a worker that is away for minutes, workers that do not
 // get the processor for seconds.
 #include "agent/agent.h"
+#include "runtime/runtime.h"
 #include "testing/sim.h"
 #include "testing/testing.h"
 
@@ -40,11 +41,11 @@ static void run_idler(void *arg) {
     char name[16];
     snprintf(name, sizeof name, "w%d", x->rank);
     gw_scope *root = gw_scope_open(NULL);
-    agent_open_on(root, x->env, true,
-                  (gw_rpc_options){ .name = name,
-                                    .rank = x->rank,
-                                    .world_size = WORKERS,
-                                    .init_method = "tcp://127.0.0.1:29500" });
+    runtime_open_on(root, x->env, true,
+                    (gw_rpc_options){ .name = name,
+                                      .rank = x->rank,
+                                      .world_size = WORKERS,
+                                      .init_method = "tcp://127.0.0.1:29500" });
     if (gw_ok(root)) call_all(root);
     if (gw_ok(root)) be_idle(root, x->idle_s);
     if (gw_ok(root)) call_all(root);

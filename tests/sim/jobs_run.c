@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/scope.h"
 #include "agent/agent.h"
+#include "runtime/runtime.h"
 #include "testing/oracle.h"
 #include "testing/testing.h"
 
@@ -202,7 +203,7 @@ static void run_worker(void *arg) {
     }
     pass_time(w, w->starts_ns);
     w->root = gw_scope_open(NULL);
-    agent_open_on(w->root, w->env, true, o);
+    runtime_open_on(w->root, w->env, true, o);
     if (gw_ok(w->root)) {
         w->joined = true;
         w->joined_ns = sim_now_ns(j->sim);

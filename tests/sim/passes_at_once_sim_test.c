@@ -278,7 +278,7 @@ static void count_messages(gw_scope *root, int rank, void *context) {
         gw_scope_close_up(s);
     }
     assert_int_equal(messages_of_all() - before, COUNTED * c->messages);
-    for (int i = 0; i < WORKERS; i++) assert_int_equal(now.agents[i]->graphs->mark_calls, 0);
+    for (int i = 0; i < WORKERS; i++) assert_int_equal(graphs_of(now.agents[i])->mark_calls, 0);
 }
 
 static void a_steady_loop_asks_for_no_marks_and_sends_no_message_too_many(void **state) {

@@ -117,7 +117,7 @@ static bool is_here(int rank) {
 }
 
 static void expect_nothing_left(int rank) {
-    const graphs *g = now.agents[rank]->graphs;
+    const graphs *g = graphs_of(now.agents[rank]);
     if (g->sends.count || g->released_count || !list_is_empty(&g->passes) ||
         !list_is_empty(&g->ending))
         fail_msg("worker %d has %zu sends, %u to release, passes: %s", rank, g->sends.count,
@@ -139,13 +139,12 @@ static void meet(gw_scope *root) {
 
 // ---- Lost in each phase -------------------------------------------------------------------------
 static bool phase_has_come(void) {
-    if (now.phase == MARK) return now.agents[0] && now.agents[0]->graphs->mark_calls > 0;
+    if (now.phase == MARK) return now.agents[0] && graphs_of(now.agents[0])->mark_calls > 0;
     for (int rank = now.victim ? now.victim : 1; rank < WORKERS; rank++) {
         if (!now.agents[rank]) return false;
-        list_each(
-            l,
-            &now.agents[rank]->graphs->passes) if (list_entry(l, distributed_pass, link)->state >=
-                                                   DISTRIBUTED_PASS_COMPLETE) return true;
+        list_each(l, &graphs_of(now.agents[rank])
+                          ->passes) if (list_entry(l, distributed_pass, link)->state >=
+                                        DISTRIBUTED_PASS_COMPLETE) return true;
         if (now.victim) return false;
     }
     return false;
@@ -331,8 +330,8 @@ typedef struct held {
 
 static void expect_no_pass_anywhere(void) {
     for (int i = 0; i < WORKERS; i++) {
-        assert_true(list_is_empty(&now.agents[i]->graphs->passes));
-        assert_true(list_is_empty(&now.agents[i]->graphs->ending));
+        assert_true(list_is_empty(&graphs_of(now.agents[i])->passes));
+        assert_true(list_is_empty(&graphs_of(now.agents[i])->ending));
     }
 }
 

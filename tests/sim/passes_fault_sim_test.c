@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/scope.h"
 #include "distributed/autograd/graphs.h"
+#include "runtime/runtime.h"
 #include "testing/oracle.h"
 #include "testing/sim.h"
 #include "testing/testing.h"
@@ -273,7 +274,7 @@ static void look_empty(scene *c) {
             c->world.without |= UINT64_C(1) << i;
             continue;
         }
-        const graphs *g = a->graphs;
+        const graphs *g = graphs_of(a);
         if (g->sends.count || g->released_count || length(&g->passes) || length(&g->ending))
             fail_msg("at rest worker %d has %zu sends, %u to release, %zu passes, %zu that end", i,
                      g->sends.count, g->released_count, length(&g->passes), length(&g->ending));
@@ -310,12 +311,12 @@ static void run_worker(void *arg) {
     char name[16];
     snprintf(name, sizeof name, "w%d", p->rank);
     p->root = gw_scope_open(NULL);
-    agent_open_on(p->root, p->env, true,
-                  (gw_rpc_options){ .name = name,
-                                    .rank = p->rank,
-                                    .world_size = c->count,
-                                    .init_method = "tcp://127.0.0.1:29500",
-                                    .threads = 1 + (int)(c->seed % 3) });
+    runtime_open_on(p->root, p->env, true,
+                    (gw_rpc_options){ .name = name,
+                                      .rank = p->rank,
+                                      .world_size = c->count,
+                                      .init_method = "tcp://127.0.0.1:29500",
+                                      .threads = 1 + (int)(c->seed % 3) });
     assert_true(gw_ok(p->root));
     play(p);
     gw_rpc_shutdown(p->root);

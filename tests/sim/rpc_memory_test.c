@@ -1,6 +1,7 @@
 // Calls, references, meetings, watching, joining and leaving with each allocation failing in turn: whatever fails, everything ends, and no memory is
 // lost.
 #include "agent/agent.h"
+#include "runtime/runtime.h"
 #include "testing/sim.h"
 #include "testing/testing.h"
 
@@ -189,7 +190,7 @@ static void leave(gw_scope *root) {
 static void run_worker(void *arg) {
     const worker *w = arg;
     gw_scope *root = gw_scope_open(NULL);
-    agent_open_on(root, w->env, true, options_of(w));
+    runtime_open_on(root, w->env, true, options_of(w));
     if (gw_ok(root)) try_all(root, w);
     if (w->kind == GROUP && w->rank) leave(root);
     gw_rpc_shutdown(root);

@@ -8,6 +8,7 @@
 #include "base/scope.h"
 #include "distributed/autograd/graphs.h"
 #include "distributed/optim/optimizers.h"
+#include "runtime/runtime.h"
 #include "testing/oracle.h"
 #include "testing/sim.h"
 #include "testing/testing.h"
@@ -354,7 +355,7 @@ static void look_settled(scene *c) {
         const agent *a = agent_left(&c->players[i]);
         all_left &= a != NULL;
         if (!a) continue;
-        optimizers_counts n = optimizers_count(a->graphs->optimizers);
+        optimizers_counts n = optimizers_count(optimizers_of(a));
         if (n.staged || n.served > optimizers_at(c, i))
             fail_msg("at rest worker %d serves %d optimizers, %d of them with a step that is "
                      "staged; trainers have %d there",
@@ -379,10 +380,10 @@ static void look_empty(scene *c) {
     for (int i = 0; i < c->world.worker_count; i++) {
         agent *a = agent_left(&c->players[i]);
         if (!a) continue;
-        const graphs *g = a->graphs;
-        if (g->sends.count || length(&g->passes) || optimizers_count(g->optimizers).served)
+        const graphs *g = graphs_of(a);
+        if (g->sends.count || length(&g->passes) || optimizers_count(optimizers_of(a)).served)
             fail_msg("at rest worker %d has %zu sends, %zu passes, %d optimizers", i,
-                     g->sends.count, length(&g->passes), optimizers_count(g->optimizers).served);
+                     g->sends.count, length(&g->passes), optimizers_count(optimizers_of(a)).served);
         oracle_check_empty(a);
     }
 }
@@ -421,12 +422,12 @@ static void run_worker(void *arg) {
     char name[16];
     snprintf(name, sizeof name, "w%d", p->rank);
     p->root = gw_scope_open(NULL);
-    agent_open_on(p->root, p->env, true,
-                  (gw_rpc_options){ .name = name,
-                                    .rank = p->rank,
-                                    .world_size = c->world.worker_count,
-                                    .init_method = "tcp://127.0.0.1:29500",
-                                    .threads = 1 + (int)(c->seed % 3) });
+    runtime_open_on(p->root, p->env, true,
+                    (gw_rpc_options){ .name = name,
+                                      .rank = p->rank,
+                                      .world_size = c->world.worker_count,
+                                      .init_method = "tcp://127.0.0.1:29500",
+                                      .threads = 1 + (int)(c->seed % 3) });
     if (!gw_ok(p->root)) fail_msg("%s", gw_scope_error(p->root)->text);
     play(p);
     gw_rpc_shutdown(p->root);

@@ -49,7 +49,7 @@ bool kept_take(gw_scope *s, grad_pairs *out) {
 // ---- Passes -------------------------------------------------------------------------------------
 
 static distributed_pass *find_on_loop(kept k, int index) {
-    list_each(l, &k.agent->graphs->passes) {
+    list_each(l, &graphs_of(k.agent)->passes) {
         distributed_pass *x = list_entry(l, distributed_pass, link);
         if (x->initiator == k.initiator && x->scope == k.scope &&
             (x->state == DISTRIBUTED_PASS_COMPLETE || x->state == DISTRIBUTED_PASS_SETTLED) &&

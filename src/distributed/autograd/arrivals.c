@@ -39,14 +39,14 @@ static gw_status read_head(agent *a, const message *m, gradient_head *h, gw_erro
     return GW_OK;
 }
 
-bool gradient_names_unheard(const agent *a, const message *m) {
+bool gradient_names_unknown(const agent *a, const message *m) {
     reader r = reader_of(m->head.data, m->head.size);
     uint32_t initiator = reader_u32(&r);
     for (int i = 0; i < 4; i++) reader_u64(&r);  // number, scope, settled, failed
     uint8_t flags = reader_u8(&r);
     if (r.failed) return false;
-    return deferred_is_unheard(a, initiator) ||
-           (flags & DISTRIBUTED_PASS_MARKS && marks_name_unheard(a, &r));
+    return deferred_is_unknown(a, initiator) ||
+           (flags & DISTRIBUTED_PASS_MARKS && marks_name_unknown(a, &r));
 }
 
 // ---- The pass -----------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ static distributed_pass *distributed_pass_of(agent *a, const gradient_head *h, g
     x->retains = h->flags & DISTRIBUTED_PASS_RETAINS;
     x->fast = h->flags & DISTRIBUTED_PASS_FAST;
     x->leafless = h->flags & DISTRIBUTED_PASS_LEAFLESS;
-    list_append(&a->graphs->passes, &x->link);
+    list_append(&graphs_of(a)->passes, &x->link);
     return x;
 }
 

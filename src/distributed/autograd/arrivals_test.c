@@ -198,7 +198,7 @@ static distributed_pass *open_pass(agent *a) {
     assert_true(marks_add(&x->marks, (mark){ VICTIM, 0, 1 }));
     env_enter(a->env);
     distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_MARKED);
-    list_append(&a->graphs->passes, &x->link);
+    list_append(&graphs_of(a)->passes, &x->link);
     env_leave(a->env);
     return x;
 }

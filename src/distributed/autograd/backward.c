@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "base/value.h"
-#include "call/cancel.h"
+#include "agent/context.h"
 #include <gradwire/rpc.h>
 
 #include <string.h>
@@ -96,9 +96,9 @@ static bool expect_participants(distributed_pass *x, visited *v) {
 static bool begin(distributed_pass *x, visited *v) {
     agent *a = x->agent;
     env_enter(a->env);
-    x->number = ++a->graphs->last_pass;
+    x->number = ++graphs_of(a)->last_pass;
     distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_MARKED);
-    list_append(&a->graphs->passes, &x->link);
+    list_append(&graphs_of(a)->passes, &x->link);
     bool ok = expect_participants(x, v);
     env_leave(a->env);
     return ok;

@@ -207,10 +207,11 @@ static void leave_nothing(gw_scope *root, int rank, void *context) {
                    (const gw_worker[]){ gw_rpc_worker(root, "w0"), gw_rpc_worker(root, "w1") }, 2);
     gw_scope *s = gw_scope_open(root);
     agent *a = root->agent;
-    for (int i = 0; i < 50 && (a->graphs->sends.count || !list_is_empty(&a->graphs->passes)); i++)
+    for (int i = 0; i < 50 && (graphs_of(a)->sends.count || !list_is_empty(&graphs_of(a)->passes));
+         i++)
         gw_rpc_sync(s, rank ? "w0" : "w1", "gw.add", gw_ones(s, GW_F32, 1), 1.0);
-    assert_int_equal(a->graphs->sends.count, 0);
-    assert_true(list_is_empty(&a->graphs->passes));
+    assert_int_equal(graphs_of(a)->sends.count, 0);
+    assert_true(list_is_empty(&graphs_of(a)->passes));
     gw_error ignored = gw_scope_close(s);
     (void)ignored;
 }

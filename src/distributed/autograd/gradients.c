@@ -4,6 +4,7 @@
 #include "autograd/grads.h"
 #include "autograd/sum.h"
 #include "base/mem.h"
+#include "reference/references.h"
 #include "base/value.h"
 #include "distributed/autograd/gradients.h"
 #include <gradwire/dist.h>
@@ -22,7 +23,7 @@ static kept kept_of(const context *c) {
 
 static bool has_passes(const agent *a) {
     env_enter(a->env);
-    bool any = !list_is_empty(&a->graphs->passes);
+    bool any = !list_is_empty(&graphs_of(a)->passes);
     env_leave(a->env);
     return any;
 }

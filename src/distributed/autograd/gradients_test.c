@@ -64,7 +64,7 @@ GW_METHOD(grads_layer, passes, GW_INLINE, "") {
     int count = 0;
     (void)self;
     env_enter(here->env);
-    list_each(l, &here->graphs->passes) count++;
+    list_each(l, &graphs_of(here)->passes) count++;
     env_leave(here->env);
     return gw_value_of(count);
 }

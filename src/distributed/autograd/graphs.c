@@ -1,27 +1,22 @@
-// The table of one agent, at its opening, at losses and at its end.
+// The table of one agent, at its opening, at losses and at its end; and those that the agent knows passes by.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
 #include "distributed/autograd/gradients.h"
 #include "distributed/optim/optimizer.h"
-#include "distributed/optim/optimizers.h"
 
 static const scope_remote remote = { .grads = &gradients_remote, .optim = &owners_class };
 
-gw_status graphs_open(agent *a, gw_error *error) {
+static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {
+    (void)options;
     graphs *gs = mem_calloc(sizeof *gs);
     if (!gs) return error_set(error, GW_NO_MEMORY, "no memory for graphs");
     gs->agent = a;
     list_init(&gs->released);
     list_init(&gs->passes);
     list_init(&gs->ending);
-    gs->optimizers = optimizers_open();
-    if (!gs->optimizers) {
-        mem_free(gs);
-        return error_set(error, GW_NO_MEMORY, "no memory for graphs");
-    }
-    a->graphs = gs;
     a->remote = &remote;
+    *state = gs;
     return GW_OK;
 }
 
@@ -37,11 +32,11 @@ static void forget_told_on_loop(distributed_pass *x, int rank) {
     }
 }
 
-void graphs_lost_on_loop(agent *a, int rank) {
+static void lost(agent *a, int rank) {
     const member *m = agent_member(a, rank);
     sends_lost_on_loop(a, rank);
     receives_flush_on_loop(a);
-    list_each(l, &a->graphs->passes) {
+    list_each(l, &graphs_of(a)->passes) {
         distributed_pass *x = list_entry(l, distributed_pass, link);
         forget_told_on_loop(x, rank);
         if (x->initiator == rank) {
@@ -52,13 +47,12 @@ void graphs_lost_on_loop(agent *a, int rank) {
             distributed_pass_fail_on_loop(x, &error);
         }
     }
-    passes_peer *in = map_take(&a->graphs->others, passes_peer_key(rank));
+    passes_peer *in = map_take(&graphs_of(a)->others, passes_peer_key(rank));
     if (in) passes_peer_free(in);
 }
 
-void graphs_stop_on_loop(agent *a, const gw_error *why) {
-    graphs *gs = a->graphs;
-    if (!gs) return;
+static void stop(agent *a, const gw_error *why) {
+    graphs *gs = graphs_of(a);
     list_each(l, &gs->passes) {
         distributed_pass *x = list_entry(l, distributed_pass, link);
         if (x->initiator == a->rank)
@@ -69,29 +63,48 @@ void graphs_stop_on_loop(agent *a, const gw_error *why) {
     receives_close_on_loop(a);
 }
 
-void graphs_close(agent *a) {
-    if (!a->graphs) return;
+static void close(agent *a) {
     sends_close(a);
     env_enter(a->env);
     receives_close_on_loop(a);
     env_leave(a->env);
 }
 
-void graphs_free(agent *a) {
-    graphs *gs = a->graphs;
-    if (!gs) return;
+static void free_graphs(void *state) {
+    graphs *gs = state;
     map_entry *e;
     for (size_t i = 0; (e = map_next(&gs->others, &i));) passes_peer_free(e->value);
     map_fini(&gs->others);
     map_fini(&gs->sends);
     mem_free(gs->lost);
-    optimizers_close(gs->optimizers);
     mem_free(gs);
 }
 
-size_t graphs_pending(const agent *a) {
+static void list_pending(const agent *a, pending *out) {
     size_t count = 0;
-    list_each(l, &a->graphs->passes) count +=
+    list_each(l, &graphs_of(a)->passes) count +=
         list_entry(l, distributed_pass, link)->state < DISTRIBUTED_PASS_COMPLETE;
-    return count;
+    pending_add(out, "is in", count, "backward pass", "backward passes");
 }
+
+static bool names_unknown(const agent *a, const message *m) {
+    return m->kind == KIND_GRADIENT && gradient_names_unknown(a, m);
+}
+
+static const function *const functions[] = { gradient_functions, NULL };
+
+const service pass_service = {
+    .name = "pass",
+    .kind_first = KIND_GRADIENT,
+    .kind_last = PASS_KIND_LAST,
+    .functions = functions,
+    .attachment = &graph_attachment,
+    .open = open,
+    .received = graphs_received_on_loop,
+    .names_unknown = names_unknown,
+    .lost = lost,
+    .pending = list_pending,
+    .stop = stop,
+    .close = close,
+    .free = free_graphs,
+};

@@ -7,7 +7,6 @@
 
 #include "autograd/node.h"
 #include "agent/agent.h"
-#include "agent/upward.h"
 
 // A slot of a send of some worker.
 typedef struct mark {
@@ -32,7 +31,7 @@ void marks_write(const marks *m, bytes *b);
 // PROTOCOL if they are not sorted, name workers that are not there, or are more than |max|.
 gw_status marks_read(const agent *a, reader *r, uint32_t max, marks *out, gw_error *error);
 // Reads them, too. Bytes that mean nothing name nobody.
-bool marks_name_unheard(const agent *a, reader *r);
+bool marks_name_unknown(const agent *a, reader *r);
 
 // ---- What was sent ----
 
@@ -91,6 +90,11 @@ typedef struct receive {
     marks all;
 } receive;
 
+// The graph in a message, as an attachment.
+gw_status graph_read_on_loop(agent *a, int from, reader *table, gw_handle **out, gw_error *error);
+bool graph_names_unknown(const agent *a, reader *table);
+gw_status graph_link(gw_handle *received, uint32_t slot, gw_tensor *x, gw_error *error);
+
 receive *receive_of(const node *n);  // NULL if |n| is of another kind
 
 // What lies upstream of |e|, of the slots that other workers have sent: their marks and all that is known to lie behind
@@ -138,10 +142,29 @@ struct graphs {
     uint64_t failed[PASSES_FAILED_BITS];  // of these, at their number modulo that
     map others;                           // what is known of other initiators, by rank
     uint64_t mark_calls;                  // asked of others, for tests
-
-    struct optimizers *optimizers;  // that this worker serves
 };
 
 typedef struct graphs graphs;
+
+typedef enum pass_kind {
+    KIND_GRADIENT = 48,
+    KIND_PASS_DONE,
+    KIND_PASS_ABORT,
+    KIND_SCOPE_CLOSED,
+    KIND_SENDS_RELEASED,
+    PASS_KIND_LAST = KIND_SENDS_RELEASED
+} pass_kind;
+
+// Passes on an agent, and graphs as attachments of messages.
+extern const service pass_service;
+extern const attachment_class graph_attachment;
+
+static inline graphs *graphs_of(const agent *a) {
+    return agent_state(a, &pass_service);
+}
+
+// Whether a gradient names a worker that this one has not heard of. Bytes that mean nothing name nobody.
+bool gradient_names_unknown(const agent *a, const message *m);
+gw_status graphs_received_on_loop(agent *a, int from, message *m, gw_error *error);  // takes |m|
 
 #endif

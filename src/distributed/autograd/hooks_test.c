@@ -270,8 +270,8 @@ static int parts_here(const gw_scope *root) {
     agent *a = root->agent;
     int count = 0;
     env_enter(a->env);
-    list_each(l, &a->graphs->passes) count++;
-    list_each(l, &a->graphs->ending) count++;
+    list_each(l, &graphs_of(a)->passes) count++;
+    list_each(l, &graphs_of(a)->ending) count++;
     env_leave(a->env);
     return count;
 }

@@ -90,7 +90,7 @@ static bool ask(agent *a, gw_scope *s, const marks *asked, answers *all) {
         gw_value v = gw_value_of_bytes(&asked->items[first], (i - first) * sizeof(mark));
         futures[count++] =
             gw_rpc_async_values(s, (gw_call_options){ 0 }, gw_to_rank(rank), "gw.marks", 1, &v);
-        a->graphs->mark_calls++;
+        graphs_of(a)->mark_calls++;
     }
     bool ok = gw_ok(s);
     for (int i = 0; i < count; i++) {

@@ -66,13 +66,13 @@ gw_status marks_read(const agent *a, reader *r, uint32_t max, marks *out, gw_err
     return GW_OK;
 }
 
-bool marks_name_unheard(const agent *a, reader *r) {
+bool marks_name_unknown(const agent *a, reader *r) {
     bool any = false;
     for (uint32_t left = reader_u32(r); left && !r->failed; left--) {
         uint32_t rank = reader_u32(r);
         reader_u32(r);
         reader_u64(r);
-        any |= !r->failed && deferred_is_unheard(a, rank);
+        any |= !r->failed && deferred_is_unknown(a, rank);
     }
     return any;
 }

@@ -45,7 +45,7 @@ static gw_status abort_received(agent *a, int from, message *m, gw_error *error)
 }
 
 static void close_scope(agent *a, int from, uint64_t scope) {
-    list_each(l, &a->graphs->passes) {
+    list_each(l, &graphs_of(a)->passes) {
         distributed_pass *x = list_entry(l, distributed_pass, link);
         if (x->initiator == from && x->scope == scope)
             distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_CLOSED);

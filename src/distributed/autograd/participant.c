@@ -2,6 +2,8 @@
 #include "distributed/autograd/accumulated.h"
 #include "distributed/autograd/passes.h"
 
+#include "call/error_trace.h"
+
 #include "base/failpoint.h"
 
 // Parts with at most this size of gradients, that come or that are left here, are run where they arrive.
@@ -127,7 +129,7 @@ static void run_task(task *t) {
 
 // A pass that is settled gives up the graph before another of the same initiator walks it.
 static bool is_held(const distributed_pass *x) {
-    list_each(l, &x->agent->graphs->ending) {
+    list_each(l, &graphs_of(x->agent)->ending) {
         const distributed_pass *other = list_entry(l, distributed_pass, ending);
         if (other->settled && other->initiator == x->initiator) return true;
     }

@@ -13,13 +13,13 @@ uint64_t passes_peer_key(int rank) {
 }
 
 passes_peer *passes_peer_find_on_loop(agent *a, int rank) {
-    return map_find(&a->graphs->others, passes_peer_key(rank));
+    return map_find(&graphs_of(a)->others, passes_peer_key(rank));
 }
 
 passes_peer *passes_peer_of_on_loop(agent *a, int rank) {
     passes_peer *in = passes_peer_find_on_loop(a, rank);
     if (in || !(in = mem_calloc(sizeof *in))) return in;
-    if (map_put(&a->graphs->others, passes_peer_key(rank), in)) return in;
+    if (map_put(&graphs_of(a)->others, passes_peer_key(rank), in)) return in;
     mem_free(in);
     return NULL;
 }
@@ -30,7 +30,7 @@ void passes_peer_free(passes_peer *in) {
 }
 
 bool passes_is_over_on_loop(const agent *a, int rank, uint64_t number) {
-    const passes_peer *in = map_find(&a->graphs->others, passes_peer_key(rank));
+    const passes_peer *in = map_find(&graphs_of(a)->others, passes_peer_key(rank));
     if (!in || has_mutation(MUTATION_PASS_BEGINS_AGAIN)) return false;
     bool over = number < in->ended.settled;
     for (uint32_t i = 0; i < in->count && !over; i++) over = in->aborted[i] == number;
@@ -68,7 +68,7 @@ distributed_pass *distributed_pass_open(agent *a, int from, uint64_t number, uin
 }
 
 distributed_pass *passes_find_on_loop(agent *a, int from, uint64_t number) {
-    list_each(l, &a->graphs->passes) {
+    list_each(l, &graphs_of(a)->passes) {
         distributed_pass *x = list_entry(l, distributed_pass, link);
         if (x->initiator == from && x->number == number) return x;
     }
@@ -81,11 +81,11 @@ void distributed_pass_unlist_on_loop(distributed_pass *x) {
 }
 
 void distributed_pass_note_failed_on_loop(const distributed_pass *x) {
-    x->agent->graphs->failed[x->number % PASSES_FAILED_BITS] = x->number;
+    graphs_of(x->agent)->failed[x->number % PASSES_FAILED_BITS] = x->number;
 }
 
 passes_ended passes_ended_on_loop(const agent *a, int from) {
-    const graphs *gs = a->graphs;
+    const graphs *gs = graphs_of(a);
     if (from != a->rank) {
         const passes_peer *in = map_find(&gs->others, passes_peer_key(from));
         return in ? in->ended : (passes_ended){ 0 };
@@ -126,7 +126,7 @@ void passes_note_ended_on_loop(agent *a, int from, passes_ended ended) {
             if (in->aborted[i] >= ended.settled) in->aborted[kept++] = in->aborted[i];
         in->count = kept;
     }
-    list_each(l, &a->graphs->passes) {
+    list_each(l, &graphs_of(a)->passes) {
         distributed_pass *x = list_entry(l, distributed_pass, link);
         if (x->initiator == from && x->number < ended.settled)
             distributed_pass_apply_on_loop(x, has_failed(x, &ended) ? DISTRIBUTED_PASS_FAILED
@@ -137,7 +137,7 @@ void passes_note_ended_on_loop(agent *a, int from, passes_ended ended) {
 // Whoever passes on what it has heard may be faster than the initiator, and may be wrong: failures are the initiator's to
 // tell, and so is what lies so far back that nobody else can say it.
 void passes_note_heard_on_loop(agent *a, int from, passes_ended ended) {
-    list_each(l, &a->graphs->passes) {
+    list_each(l, &graphs_of(a)->passes) {
         distributed_pass *x = list_entry(l, distributed_pass, link);
         if (x->initiator != from || from == a->rank || x->number >= ended.settled ||
             ended.settled - x->number > PASSES_FAILED_BITS || has_failed(x, &ended))

@@ -4,6 +4,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "distributed/autograd/graphs.h"
+#include "call/protocol.h"
+#include "reference/references.h"
 #include "agent/context.h"
 #include "agent/incoming.h"
 #include "tensor/dtype.h"
@@ -155,7 +157,7 @@ static void put_value(gw_scope *s, message *m, reader *in, bool tracks) {
 
 static void put_graph(bytes *head, reader *in) {
     uint32_t slots = 1 + reader_u8(in) % 4;
-    bytes_put_u8(head, ATTACHMENT_GRAPH);
+    bytes_put_u8(head, graph_attachment.type);
     bytes_put_u64(head, draw_number(in));
     bytes_put_u64(head, draw_id(in));
     bytes_put_u32(head, slots);
@@ -174,7 +176,7 @@ static uint32_t put_attachments(bytes *head, reader *in) {
             put_graph(head, in);
             continue;
         }
-        bytes_put_u8(head, ATTACHMENT_REFERENCE);
+        bytes_put_u8(head, reference_attachment.type);
         bytes_put_u32(head, what % WORKERS);
         bytes_put_u64(head, draw_id(in));
         bytes_put_u64(head, draw_id(in));

@@ -1,6 +1,7 @@
 // What passes cost, how far they reach, what they refuse, and what becomes of them without memory.
 #include "distributed/autograd/distributed_pass.h"
 
+#include "runtime/runtime.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 #include <gradwire.h>
@@ -83,7 +84,7 @@ static void count_messages(gw_scope *root, int rank, void *context) {
     gw_rpc_stats after = gw_rpc_get_stats(root);
     assert_int_equal(after.messages_sent - before.messages_sent, 3 * 5);
     assert_in_range(after.messages_received - before.messages_received, 3 * 5 - 1, 3 * 5);
-    assert_int_equal(((agent *)root->agent)->graphs->mark_calls, 0);
+    assert_int_equal(graphs_of(root->agent)->mark_calls, 0);
 }
 
 static void a_steady_step_costs_six_messages(void **state) {
@@ -102,7 +103,7 @@ static void walk_many(gw_scope *root, int rank, void *context) {
     gw_backward(s, gw_sum(s, y));
     assert_true(gw_item(s, gw_sum(s, gw_grad(s, x))) == 6);
     // Of calls that a message tells of completely nobody asks; each has two marks.
-    assert_in_range(((agent *)root->agent)->graphs->mark_calls, 1, 2 * (300 - LIMIT_MARKS / 2));
+    assert_in_range(graphs_of(root->agent)->mark_calls, 1, 2 * (300 - LIMIT_MARKS / 2));
     gw_scope_close_up(s);
 }
 
@@ -121,7 +122,7 @@ static void walk_wide(gw_scope *root, int rank, void *context) {
     }
     gw_backward(s, gw_sum(s, sum));
     assert_true(gw_item(s, gw_sum(s, gw_grad(s, x))) == 6 * 20);
-    assert_in_range(((agent *)root->agent)->graphs->mark_calls, 1, 3);
+    assert_in_range(graphs_of(root->agent)->mark_calls, 1, 3);
     gw_scope_close_up(s);
 }
 
@@ -143,7 +144,7 @@ static void walk_deep(gw_scope *root, int rank, void *context) {
     gw_tensor *y = gw_tensor_of(s, gw_rpc_sync(s, "w1", "passes_chain", x, 3 * LIMIT_REACH_NODES));
     gw_backward(s, gw_sum(s, gw_tensor_of(s, gw_rpc_sync(s, "w1", "passes_chain", y, 1))));
     assert_true(gw_item(s, gw_sum(s, gw_grad(s, x))) == -6);
-    assert_true(((agent *)root->agent)->graphs->mark_calls > 0);
+    assert_true(graphs_of(root->agent)->mark_calls > 0);
     gw_scope_close_up(s);
 }
 
@@ -256,14 +257,14 @@ static void run_worker(void *arg) {
     const worker *w = arg;
     int rank = w->rank;
     gw_scope *root = gw_scope_open(NULL);
-    agent_open_on(root, w->env, true,
-                  (gw_rpc_options){ .name = rank ? "w1" : "w0",
-                                    .rank = rank,
-                                    .world_size = 2,
-                                    .join_timeout_ms = 20000,
-                                    .timeout_ms = 5000,
-                                    .threads = 1,
-                                    .init_method = "tcp://127.0.0.1:29500" });
+    runtime_open_on(root, w->env, true,
+                    (gw_rpc_options){ .name = rank ? "w1" : "w0",
+                                      .rank = rank,
+                                      .world_size = 2,
+                                      .join_timeout_ms = 20000,
+                                      .timeout_ms = 5000,
+                                      .threads = 1,
+                                      .init_method = "tcp://127.0.0.1:29500" });
     if (gw_ok(root)) try_passes(root, rank, NULL);
     gw_rpc_shutdown(root);
     gw_error ignored = gw_scope_close(root);

@@ -42,7 +42,7 @@ static void end_receive(receive *r) {
     if (!agent_is_closed(a)) {
         env_enter(a->env);
         waits = is_wanted_on_loop(r);
-        if (waits) put_off_on_loop(a->graphs, r);
+        if (waits) put_off_on_loop(graphs_of(a), r);
         env_leave(a->env);
     }
     if (!waits) free_receive(r);
@@ -81,7 +81,7 @@ static void take_out_on_loop(graphs *gs, int rank) {
 }
 
 void receives_flush_on_loop(agent *a) {
-    graphs *gs = a->graphs;
+    graphs *gs = graphs_of(a);
     bool stays = true;
     while (stays && gs->released_count) {
         int rank = list_entry(gs->released.next, receive, link)->from;
@@ -105,7 +105,7 @@ static void flush_task(task *t) {
 }
 
 void receives_flush_soon_on_loop(agent *a) {
-    graphs *gs = a->graphs;
+    graphs *gs = graphs_of(a);
     if (gs->releases_soon) return;
     gs->releases_soon = true;
     gs->release_task.run = flush_task;
@@ -113,8 +113,9 @@ void receives_flush_soon_on_loop(agent *a) {
 }
 
 void receives_close_on_loop(agent *a) {
-    take_out_on_loop(a->graphs, -1);
-    if (a->graphs->release_timer.armed) env_set_timer(a->env, &a->graphs->release_timer, ENV_NEVER);
+    take_out_on_loop(graphs_of(a), -1);
+    if (graphs_of(a)->release_timer.armed)
+        env_set_timer(a->env, &graphs_of(a)->release_timer, ENV_NEVER);
 }
 
 // ---- The node -----------------------------------------------------------------------------------
@@ -225,13 +226,13 @@ gw_status graph_read_on_loop(agent *a, int from, reader *table, gw_handle **out,
     return GW_OK;
 }
 
-bool graph_names_unheard(const agent *a, reader *table) {
+bool graph_names_unknown(const agent *a, reader *table) {
     bool any = false;
     reader_u64(table);  // the send
     reader_u64(table);  // the scope
     for (uint32_t left = reader_u32(table); left && !table->failed; left--) {
         reader_u8(table);
-        any |= marks_name_unheard(a, table);
+        any |= marks_name_unknown(a, table);
     }
     return any;
 }

@@ -64,7 +64,7 @@ static bool check_fast(distributed_pass *x, gw_scope *s) {
     map_entry *e;
     if (!x->fast) return true;
     env_enter(a->env);
-    for (size_t i = 0; unused_by < 0 && (e = map_next(&a->graphs->sends, &i));) {
+    for (size_t i = 0; unused_by < 0 && (e = map_next(&graphs_of(a)->sends, &i));) {
         const send *d = e->value;
         bool used = d->sent->scope != x->scope;
         for (uint32_t k = 0; k < d->sent->slot_count && !used; k++)

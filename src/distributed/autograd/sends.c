@@ -23,7 +23,7 @@ static void destroy_sent(gw_handle *h) {
 
 static const handle_class sent_class = { "graph", destroy_sent };
 
-gw_handle *graph_open(agent *a, uint64_t scope) {
+static gw_handle *track(agent *a, uint64_t scope) {
     sent *t = mem_take(sizeof *t);
     if (!t) return NULL;
     *t = (sent){ .agent = a, .scope = scope };
@@ -53,7 +53,7 @@ static void find_reach(sent *t, sent_slot *at) {
     t->mark_count += at->reach.count;
 }
 
-gw_status graph_add(gw_handle *graph, gw_tensor *x, uint32_t *out_slot, gw_error *error) {
+static gw_status add(gw_handle *graph, gw_tensor *x, uint32_t *out_slot, gw_error *error) {
     sent *t = (sent *)graph;
     if (t->slot_count == LIMIT_SLOTS)
         return error_set(error, GW_LIMIT, "more than %d tensors that need a gradient in a message",
@@ -86,9 +86,10 @@ static bool has_room(const graphs *gs, const passes_peer *p, int to, gw_error *e
     return false;
 }
 
-bool graph_write_on_loop(gw_handle *graph, int to, bytes *table, gw_error *error) {
+static bool write(gw_handle *graph, void *prepared, int to, bytes *table, gw_error *error) {
+    (void)prepared;
     sent *t = (sent *)graph;
-    graphs *gs = t->agent->graphs;
+    graphs *gs = graphs_of(t->agent);
     passes_peer *p = passes_peer_of_on_loop(t->agent, to);
     send *d = p && has_room(gs, p, to, error) ? mem_take(sizeof *d) : NULL;
     uint64_t id = gs->last_send + 1;
@@ -117,11 +118,11 @@ static void bury(task *t) {
 }
 
 send *sends_find_on_loop(agent *a, uint64_t id) {
-    return map_find(&a->graphs->sends, id);
+    return map_find(&graphs_of(a)->sends, id);
 }
 
 void sends_forget_on_loop(agent *a, uint64_t id) {
-    send *d = map_take(&a->graphs->sends, id);
+    send *d = map_take(&graphs_of(a)->sends, id);
     if (!d) return;
     passes_peer *p = passes_peer_find_on_loop(a, d->to);
     if (p) p->send_count--;
@@ -129,11 +130,26 @@ void sends_forget_on_loop(agent *a, uint64_t id) {
     env_defer(a->env, &d->burial);
 }
 
-void graph_unwrite_on_loop(gw_handle *graph, const uint8_t *written) {
+static void undo(gw_handle *graph, int to, const uint8_t *written) {
+    (void)to;
     uint64_t id;
     memcpy(&id, written, sizeof id);
     sends_forget_on_loop(((sent *)graph)->agent, id);
 }
+
+// ---- As an attachment; receives.c is the other end ----
+
+const attachment_class graph_attachment = {
+    .type = 3,
+    .kind = GW_NONE,
+    .track = track,
+    .add = add,
+    .write = write,
+    .undo = undo,
+    .read = graph_read_on_loop,
+    .names_unknown = graph_names_unknown,
+    .link = graph_link,
+};
 
 // ---- Letting go ----
 
@@ -165,13 +181,13 @@ static void remember_lost(graphs *gs, uint64_t id, int with) {
 
 void sends_give_up_on_loop(agent *a, uint64_t id, int with) {
     if (!sends_find_on_loop(a, id)) return;
-    remember_lost(a->graphs, id, with);
+    remember_lost(graphs_of(a), id, with);
     sends_forget_on_loop(a, id);
 }
 
 void sends_lost_on_loop(agent *a, int rank) {
     map_entry *e;
-    for (size_t i = 0; (e = map_next(&a->graphs->sends, &i));) {
+    for (size_t i = 0; (e = map_next(&graphs_of(a)->sends, &i));) {
         const send *d = e->value;
         if (d->to != rank) continue;
         sends_give_up_on_loop(a, d->id, rank);
@@ -180,7 +196,7 @@ void sends_lost_on_loop(agent *a, int rank) {
 }
 
 int sends_lost_with_on_loop(const agent *a, uint64_t id) {
-    const graphs *gs = a->graphs;
+    const graphs *gs = graphs_of(a);
     for (uint32_t i = 0; i < gs->lost_count && i < gs->lost_capacity; i++)
         if (gs->lost[i].id == id) return gs->lost[i].with;
     return -1;
@@ -201,7 +217,7 @@ void sends_gone_error(const agent *a, int lost, gw_error *out) {
 
 void sends_close(agent *a) {
     map_entry *e;
-    for (size_t i = 0; (e = map_next(&a->graphs->sends, &i));) bury(&((send *)e->value)->burial);
-    map_fini(&a->graphs->sends);
-    map_init(&a->graphs->sends);
+    for (size_t i = 0; (e = map_next(&graphs_of(a)->sends, &i));) bury(&((send *)e->value)->burial);
+    map_fini(&graphs_of(a)->sends);
+    map_init(&graphs_of(a)->sends);
 }

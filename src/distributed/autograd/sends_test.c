@@ -123,7 +123,7 @@ static void refuse(gw_scope *root, int rank, void *context) {
     gw_rpc_sync(s, 1, "sends_count_for_caller", 0);
     mem_fail_hook = NULL;
     assert_int_equal(count_for(root->agent, 1), 0);
-    assert_int_equal(((agent *)root->agent)->graphs->sends.count, 0);
+    assert_int_equal(graphs_of(root->agent)->sends.count, 0);
     gw_scope_close_up(s);
 }
 
@@ -140,7 +140,7 @@ static void lose(gw_scope *root, int rank, void *context) {
     if (rank) return;
     gw_scope *s = gw_scope_open(root);
     call_double(s, 1);
-    uint64_t id = a->graphs->last_send;
+    uint64_t id = graphs_of(a)->last_send;
     env_enter(a->env);
     sends_give_up_on_loop(a, id, 1);
     assert_null(sends_find_on_loop(a, id));

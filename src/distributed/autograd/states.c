@@ -18,7 +18,7 @@ static void free_grads(distributed_pass *x) {
 }
 
 static void run_held(agent *a, int from) {
-    list_each(l, &a->graphs->passes) {
+    list_each(l, &graphs_of(a)->passes) {
         distributed_pass *x = list_entry(l, distributed_pass, link);
         if (x->initiator == from) distributed_pass_schedule_on_loop(x, 0);
     }
@@ -53,7 +53,7 @@ static void end_task(task *t) {
 static void end_soon(distributed_pass *x) {
     if (x->ends) return;
     x->ends = true;
-    list_append(&x->agent->graphs->ending, &x->ending);
+    list_append(&graphs_of(x->agent)->ending, &x->ending);
     if (x->runs) return;  // whoever runs it will see to it
     x->task.run = end_task;
     env_defer(x->agent->env, &x->task);

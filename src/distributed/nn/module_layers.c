@@ -5,7 +5,6 @@
 #include "base/limits.h"
 #include "base/scope.h"
 #include "nn/module.h"
-#include "agent/upward.h"
 
 #include <string.h>
 
@@ -252,6 +251,10 @@ LAYERS(CLASS)
 #define FUNCTION(layer, cost)                                                                      \
     { .name = (char *)"gw.nn." #layer, .where = GW_POOL, .class = &class_##layer },
 const function layer_functions[] = { LAYERS(FUNCTION){ 0 } };
+
+static const function *const functions[] = { layer_functions, NULL };
+
+const service module_service = { .name = "module", .functions = functions };
 
 #define OPEN(layer, cost) open_##layer,
 static layer_open *const opens[] = { LAYERS(OPEN) };

@@ -2,6 +2,7 @@
 #ifndef DISTRIBUTED_NN_MODULE_OBJECT_H
 #define DISTRIBUTED_NN_MODULE_OBJECT_H
 
+#include "agent/service.h"
 #include "call/registry.h"
 #include <gradwire/module_remote.h>
 
@@ -17,6 +18,7 @@ enum { MODULE_METHODS = 7 };
 
 // The layers as classes; ends at one without a name.
 extern const function layer_functions[];
+extern const service module_service;
 
 // The methods of every class of modules.
 extern const function module_methods[LAYER_COST_COUNT][MODULE_METHODS];

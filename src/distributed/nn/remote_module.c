@@ -151,13 +151,13 @@ gw_rref *gw_module_rref(gw_scope *s, const gw_module *m) {
 
 // ---- Without waiting ------------------------------------------------------------------------------------------------
 // A call whose output is for hooks. One count on each.
-typedef struct pending {
+typedef struct pending_call {
     gw_module *m;
     gw_tensor *x;
     gw_future *out;
-} pending;
+} pending_call;
 
-static void free_pending(pending *p) {
+static void free_pending(pending_call *p) {
     handle_release(p->m);
     handle_release(p->x);
     handle_release(p->out);
@@ -165,7 +165,7 @@ static void free_pending(pending *p) {
 }
 
 static void output_came(gw_scope *s, gw_future *f, void *context) {
-    pending *p = context;
+    pending_call *p = context;
     gw_tensor *y = output_of(s, p->m, "forward", gw_future_value(s, f));
     y = module_hooks_after(s, p->m, gw_keep(s, p->x), y);
     gw_future_set(s, p->out, y);
@@ -175,12 +175,12 @@ static void output_came(gw_scope *s, gw_future *f, void *context) {
 
 static gw_future *call_hooked(gw_scope *s, gw_module *m, gw_tensor *x, gw_future *f) {
     gw_future *out = gw_future_open(s);
-    pending *p = gw_ok(s) ? mem_take(sizeof *p) : NULL;
+    pending_call *p = gw_ok(s) ? mem_take(sizeof *p) : NULL;
     if (!p) {
         scope_fail(s, GW_NO_MEMORY, "no memory for a call of %s", m->name);
         return out;
     }
-    *p = (pending){ handle_retain(m), handle_retain(x), handle_retain(out) };
+    *p = (pending_call){ handle_retain(m), handle_retain(x), handle_retain(out) };
     gw_on_done(s, f, output_came, p);
     if (!gw_ok(s)) free_pending(p);
     return out;

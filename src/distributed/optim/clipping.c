@@ -2,6 +2,7 @@
 #include "distributed/autograd/gradients.h"
 #include "distributed/optim/optimizer.h"
 
+#include "reference/references.h"
 typedef struct far_owner {
     int rank;
     gw_list *references;

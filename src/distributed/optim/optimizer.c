@@ -1,6 +1,7 @@
 // Making the part of an optimizer that other workers own.
 #include "distributed/optim/optimizer.h"
 
+#include "reference/references.h"
 #include "base/mem.h"
 
 #include <stdio.h>

@@ -6,9 +6,9 @@
 #ifndef DISTRIBUTED_OPTIM_OPTIMIZER_H
 #define DISTRIBUTED_OPTIM_OPTIMIZER_H
 
+#include "call/registry.h"
 #include "optim/remote_part.h"
 #include "agent/context.h"
-#include "agent/upward.h"
 #include <gradwire/ref.h>
 
 typedef struct owner {

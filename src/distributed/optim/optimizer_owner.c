@@ -6,18 +6,28 @@
 
 #include <string.h>
 
-optimizers *optimizers_open(void) {
+static gw_status open_optimizers(agent *a, const gw_rpc_options *options, void **state,
+                                 gw_error *error) {
+    (void)a, (void)options;
     optimizers *o = mem_calloc(sizeof *o);
-    if (!o) return NULL;
+    if (!o) return error_set(error, GW_NO_MEMORY, "no memory for optimizers");
     pthread_mutex_init(&o->lock, NULL);
     list_init(&o->all);
-    return o;
+    *state = o;
+    return GW_OK;
 }
 
-void optimizers_close(optimizers *o) {
+static void free_optimizers(void *state) {
+    optimizers *o = state;
     pthread_mutex_destroy(&o->lock);
     mem_free(o);
 }
+
+static const function *const functions[] = { optimizer_functions, clipping_functions, NULL };
+
+const service optimizer_service = {
+    .name = "optimizer", .functions = functions, .open = open_optimizers, .free = free_optimizers
+};
 
 optimizers_counts optimizers_count(optimizers *all) {
     optimizers_counts n = { 0, 0 };
@@ -32,14 +42,15 @@ optimizers_counts optimizers_count(optimizers *all) {
 
 void optimizers_lock(const gw_scope *s) {
     const agent *a = s->agent;
-    pthread_mutex_lock(&a->graphs->optimizers->lock);
+    pthread_mutex_lock(&optimizers_of(a)->lock);
 }
 void optimizers_unlock(const gw_scope *s) {
     const agent *a = s->agent;
-    pthread_mutex_unlock(&a->graphs->optimizers->lock);
+    pthread_mutex_unlock(&optimizers_of(a)->lock);
 }
 
 // ---- Groups -------------------------------------------------------------------------------------
+
 bool served_read_options(gw_scope *s, const rule *r, const gw_list *list, int at,
                          optimizer_group *g) {
     for (int k = 0; k < r->option_count; k++)
@@ -97,7 +108,7 @@ static void open_served(gw_scope *own, void *object, const gw_args *a) {
     }
     const agent *agent = own->agent;
     optimizers_lock(own);
-    list_append(&agent->graphs->optimizers->all, &self->link);
+    list_append(&optimizers_of(agent)->all, &self->link);
     optimizers_unlock(own);
 }
 
@@ -144,7 +155,7 @@ static void close_served(gw_scope *own, void *object) {
         optimizer_commit(self->optimizer);
         self->committed = self->staged;
     }
-    if (self->committed) remember(a->graphs->optimizers, self);
+    if (self->committed) remember(optimizers_of(a), self);
     list_remove(&self->link);
     if (self->has_load) state_forget(&self->load);
     optimizer_discard(self->optimizer);
@@ -157,7 +168,7 @@ static void close_served(gw_scope *own, void *object) {
 static gw_value serve_outcome(gw_scope *s, const gw_args *args) {
     uint64_t id = (uint64_t)gw_arg_int(s, args, 0), committed = 0;
     const agent *a = s->agent;
-    optimizers *all = a->graphs->optimizers;
+    optimizers *all = optimizers_of(a);
     optimizers_lock(s);
     for (int i = 0; i < all->ended_count; i++)
         if (all->ended[i].id == id) committed = all->ended[i].committed;

@@ -13,7 +13,7 @@ static bool shares_parameter(const gw_optimizer *a, const gw_optimizer *b) {
 // Until it is over the parameters of a step are its own. Where they have the same turn, only what is staged is in the way.
 static bool is_free(gw_scope *s, const served_optimizer *self) {
     const agent *a = s->agent;
-    list_each(l, &a->graphs->optimizers->all) {
+    list_each(l, &optimizers_of(a)->all) {
         const served_optimizer *other = list_entry(l, served_optimizer, link);
         if (other == self || !(other->staged || other->computes) ||
             !shares_parameter(self->optimizer, other->optimizer))

@@ -1,4 +1,5 @@
 // The state of optimizers over all owners: saving and loading.
+#include "base/value.h"
 #include "distributed/optim/optimizer.h"
 
 #include "optim/state.h"

@@ -2,11 +2,15 @@
 #ifndef DISTRIBUTED_OPTIM_OPTIMIZERS_H
 #define DISTRIBUTED_OPTIM_OPTIMIZERS_H
 
+#include "agent/agent.h"
+
 typedef struct optimizers optimizers;
 
-// Of one agent; NULL without memory.
-optimizers *optimizers_open(void);
-void optimizers_close(optimizers *all);
+extern const service optimizer_service;
+
+static inline optimizers *optimizers_of(const agent *a) {
+    return agent_state(a, &optimizer_service);
+}
 
 // How many it serves, and how many of these are between the stage and the commit of a step: for tests.
 typedef struct optimizers_counts {

@@ -1,8 +1,8 @@
 #include "distributed/optim/turns.h"
 
+#include "reference/references.h"
 #include "base/mem.h"
 #include "agent/context.h"
-#include "agent/upward.h"
 
 static bool add(turns *ts, turn *t) {
     for (int i = 0; i < ts->count; i++)

@@ -2,7 +2,6 @@
 #include "distributed/optim/turns.h"
 
 #include "agent/context.h"
-#include "agent/upward.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 #include <gradwire.h>

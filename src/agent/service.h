@@ -1,0 +1,119 @@
+// Services: what lives on an agent. Calls, references and passes each register one table of this kind; the agent opens them,
+// hands them the messages of their kinds, tells them who joins and who is lost, and ends them. It knows none of them by name.
+//
+//     const service call_service = { .name = "call", .kind_first = 1, .kind_last = 6, .received = received, ... };
+//
+// A service of another room needs this table, and a line in src/runtime/services.c; nothing here changes with it.
+//
+// Ownership: tables are constant. A service's state, and its part of each member, live from open to free. Threads: with the
+// loop lock held, but where it says otherwise. Every function may be NULL.
+#ifndef AGENT_SERVICE_H
+#define AGENT_SERVICE_H
+
+#include "base/bytes.h"
+#include "base/handle.h"
+#include "base/list.h"
+#include "wire/message.h"
+#include <gradwire/rpc.h>
+
+typedef struct agent agent;
+typedef struct pending pending;
+
+// What happens next, with the loop lock held, when something has resolved.
+typedef struct continuation {
+    list_node link;
+    void (*run)(struct continuation *c);
+} continuation;
+
+static inline void continuation_cancel_on_loop(continuation *c) {
+    list_remove(&c->link);
+}
+
+// What travels beside the values of a message: a reference, a promise, the graph of tracked tensors. Its bytes stand in a
+// table behind the values (docs/protocol/messages.md), which name it by its place there.
+//
+// Going out, an attachment is a handle, held until the message is done with, and what |prepare| made of it for this message.
+// Coming in, |read| makes a handle, which the message holds.
+enum { ATTACHMENT_BYTES_MIN = 16 };
+
+typedef struct attachment_class {
+    uint8_t type;  // the first byte of its entry in the table, of at least ATTACHMENT_BYTES_MIN
+    gw_kind kind;  // of the values that stand for it; GW_NONE: tensors are linked to it
+
+    // ---- Going out ----
+
+    const agent *(*agent_of)(const gw_handle *h);  // NULL: of none; without the loop lock
+    // The value behind it as another attachment: what an operator is given. One count, NULL without memory. Without the lock.
+    gw_handle *(*value_behind)(gw_handle *h);
+    // What this message needs of it; NULL without memory. Without the lock. |discard| if it is not sent.
+    void *(*prepare)(gw_handle *h);
+    void (*discard)(void *prepared);
+    // Writes its entry in a message to |to|. On failure nothing has changed.
+    bool (*write)(gw_handle *h, void *prepared, int to, bytes *table, gw_error *error);
+    void (*undo)(gw_handle *h, int to,
+                 const uint8_t *written);  // the message was not sent after all
+    void (*sent)(void *prepared);          // it was: takes |prepared|
+
+    // Of an attachment that tensors are linked to: one for a message of calls in the scope of that id, one count; |x| becomes
+    // its |*out_slot|. Without the lock.
+    gw_handle *(*track)(agent *a, uint64_t scope);
+    gw_status (*add)(gw_handle *h, gw_tensor *x, uint32_t *out_slot, gw_error *error);
+
+    // ---- Coming in ----
+
+    gw_status (*read)(agent *a, int from, reader *table, gw_handle **out, gw_error *error);
+    // Whether an entry names a worker that this one has not heard of: deferred_is_unknown. Reads to its end.
+    bool (*names_unknown)(const agent *a, reader *table);
+    bool (*await)(gw_handle *h,
+                  continuation *c);  // runs |c| when its value has come; false if it has
+    const gw_error *(*error)(const gw_handle *h);  // it came as an error; else NULL
+    void (*abandon)(gw_handle *h);                 // nobody will read the message
+    gw_value (*give)(gw_handle *h, gw_scope *s);   // its value, in |s|; without the lock
+    gw_status (*link)(gw_handle *h, uint32_t slot, gw_tensor *x,
+                      gw_error *error);  // |x| may be NULL
+} attachment_class;
+
+struct function;
+
+typedef struct service {
+    const char *name;
+    uint8_t kind_first, kind_last;  // of its messages; 0: none
+    // What it serves by itself, tables that end with a function without name, the last table is NULL. Read by calls.
+    const struct function *const *functions;
+    const attachment_class *attachment;
+    size_t member_size;               // of its part of each member, zeros at first
+    void (*member_init)(void *part);  // any thread
+
+    // Before anybody else is known, without the lock; |*state| is NULL. What has failed is freed.
+    gw_status (*open)(agent *a, const gw_rpc_options *options, void **state, gw_error *error);
+    // Takes |m|. PROTOCOL for bytes that mean nothing: its sender is lost.
+    gw_status (*received)(agent *a, int from, message *m, gw_error *error);
+    // Whether |m|, of one of its kinds, names a worker that this one has not heard of.
+    bool (*names_unknown)(const agent *a, const message *m);
+    void (*swept)(agent *a);               // after each message to oneself
+    void (*joined)(agent *a, int rank);    // it may be sent to from now on
+    void (*lost)(agent *a, int rank);      // what waits for it fails with member.why
+    void (*writable)(agent *a, int rank);  // less is queued for it, after peers_await_writable
+    void (*release)(agent *a);  // this worker is leaving: gives back what it holds of others
+    void (*pending)(const agent *a, pending *out);  // what keeps this worker from leaving
+    void (*report)(agent *a);  // it leaves; says in the log what others still hold
+    void (*stop)(agent *a,
+                 const gw_error *why);  // it has left, or is fenced: all that is under way ends
+    void (*close)(agent *a);            // nothing runs any more. Without the lock
+    void (*free)(void *state);          // the last handle is gone. Any thread
+} service;
+
+enum { SERVICES_MAX = 16 };
+
+// ---- What is pending ----
+
+// "awaits 1 reply, serves 2 calls".
+struct pending {
+    size_t count;
+    char text[96];
+};
+
+// "awaits", 2, "reply", "replies".
+void pending_add(pending *p, const char *verb, size_t count, const char *one, const char *many);
+
+#endif

@@ -1,0 +1,65 @@
+// The service of calls: what an agent knows of those that are out, those that it serves, and promises.
+//
+// Ownership: the agent's. Threads: with the loop lock, but where it says otherwise.
+#ifndef CALL_CALLS_H
+#define CALL_CALLS_H
+
+#include "agent/agent.h"
+#include "call/protocol.h"
+#include "call/registry.h"
+#include "call/target.h"
+
+typedef struct calls {
+    gw_registry *registry;       // any thread, once the agent has opened
+    const target_class *target;  // any thread, once the agent has opened
+    struct {
+        uint32_t calls_per_peer;
+        uint64_t backlog_bytes, queued_bytes;
+    } limits;  // those of base/limits.h; tests set smaller ones
+
+    // calls that are out
+    uint64_t last_call, made_count, replies_dropped;
+    map out;  // of gw_future, by call
+
+    // promises
+    uint64_t last_promise;
+    map promises;  // of gw_future, by id
+
+    // calls that are served
+    uint64_t served_count;
+    uint32_t body_count;      // what runs here for others: bodies, fetches, ends of objects
+    map served;               // of served_call, by caller and call
+    map queues;               // of call_queue, by caller and order
+    int64_t notified_log_ns;  // when a line was last written about a one-way call
+    int64_t
+        unflushed_since_ns;  // when a reply was last left to the end of its turn; 0: since flushed
+} calls;
+
+// Of one member.
+typedef struct call_peer {
+    list_node calls;  // futures of calls to it that are out
+    uint32_t call_count;
+    list_node waiting;  // flow control: threads that have something for it
+
+    list_node served;  // its calls that are served here
+    uint32_t served_count;
+    uint64_t queued_bytes;                  // arguments of those that have not started
+    uint32_t wanted_count;                  // consumers that it has named of their results
+    list_node deferred, deferred_admitted;  // flow control: its calls that are not started now
+
+    uint64_t last_promise;  // the largest promise id seen from it in a request
+    uint32_t early_count;   // promise values of its that no request has mentioned yet,
+    uint64_t early_bytes;   // and their sizes
+} call_peer;
+
+extern const service call_service;
+
+static inline calls *calls_of(const agent *a) {
+    return agent_state(a, &call_service);
+}
+
+static inline call_peer *call_peer_of(const agent *a, int rank) {
+    return agent_member_part(a, rank, &call_service);
+}
+
+#endif

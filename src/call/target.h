@@ -1,0 +1,47 @@
+// What a call may name beside a worker: a value that is kept somewhere, and where its result is to be kept. The room that
+// keeps values for others fills the table of this kind when its service opens.
+//
+// Threads: with the loop lock, but where it says otherwise.
+#ifndef CALL_TARGET_H
+#define CALL_TARGET_H
+
+#include "agent/turn.h"
+#include "call/object.h"
+#include "future/future.h"
+
+// The owner's side: what is kept, or the error in making it, or who waits for it. Counted.
+typedef struct entry entry;
+
+typedef struct target_class {
+    // ---- The caller's side ----
+
+    // Who owns what |r| names, and the agent that |r| belongs to. Any thread.
+    int (*owner)(const gw_rref *r);
+    const agent *(*agent_of)(const gw_rref *r);
+    // Its numbers, for a request; why it is of no use.
+    gw_status (*check)(const gw_rref *r, uint64_t *out_id, uint64_t *out_fork, gw_error *error);
+    // The value behind it, an argument of an operator: one count, NULL without memory. Without the lock.
+    gw_future *(*value_behind)(gw_rref *r);
+
+    // ---- The callee's side ----
+
+    // A creating request came: the entry of its result, one count.
+    gw_status (*accept)(agent *a, int from, uint64_t id, uint64_t fork, entry **out,
+                        gw_error *error);
+    // A request through a reference came: the entry of its target, one count; REF_LOST if |from| may not use it.
+    gw_status (*find)(agent *a, int from, uint64_t id, uint64_t fork, entry **out, gw_error *error);
+    void (*release)(entry *e);
+    // Where the entry was asked for: |size| bytes, whatever they are.
+    void (*set_origin)(entry *e, const char *origin, size_t size);
+    // Its value is what an object gives out in the turn |t|; NULL: no object's.
+    void (*set_turn)(entry *e, turn *t);
+    void (*make)(entry *e, result *value, object *o);  // takes a count on |value|, or the object
+    bool (*await)(entry *e, continuation *c);          // runs |c| when it is made; false if it is
+    // The object, counted by |e|; or the error of making it, or INVALID because it is a value.
+    object *(*object)(const entry *e, gw_error *error);
+} target_class;
+
+// The rank behind |to|; NOT_FOUND, INVALID. Any thread.
+gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *error);
+
+#endif

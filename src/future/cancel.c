@@ -1,0 +1,29 @@
+// Cancelling: a request, which is passed on to whoever works for the one that is cancelled. CALL-8 to CALL-10.
+#include "future/future.h"
+
+#include "future/result.h"
+
+void future_cancel_on_loop(gw_future *f) {
+    gw_error error;
+    if (future_result(f)) return;
+    if (f->source && f->source->cancel && f->source->cancel(f)) return;
+    error_set(&error, GW_CANCELLED, "the future was cancelled");
+    f->cancelled = true;
+    canceller *c = f->on_cancel;
+    f->on_cancel = NULL;
+    future_fail_on_loop(f, &error);
+    if (c) c->run(c);
+}
+
+void future_abandon_on_loop(gw_future *f) {
+    uint32_t others = atomic_load_explicit(&f->handle.count, memory_order_acquire) - 1;
+    if (others == f->makers && !f->promise) future_cancel_on_loop(f);
+}
+
+void gw_cancel(gw_scope *s, gw_future *f) {
+    (void)s;  // acts also when it has failed
+    if (!f || f == &future_poison || agent_is_closed(f->agent)) return;
+    env_enter(f->agent->env);
+    future_cancel_on_loop(f);
+    env_leave(f->agent->env);
+}

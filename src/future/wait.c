@@ -1,0 +1,82 @@
+// Waiting for futures: the functions of gradwire/rpc.h.
+#include "future/future.h"
+#include "future/result.h"
+
+bool gw_future_done(const gw_future *f) {
+    return !f || f == &future_poison || future_result(f);
+}
+
+static void fail_late(gw_scope *s, const gw_future *f) {
+    gw_error error;
+    if (context_check_cancelled(s, &error)) {
+        scope_fail_with(s, &error);
+        return;
+    }
+    if (f->to >= 0) {
+        error_set(&error, GW_TIMEOUT, "%s: %s: no reply within the scope's deadline",
+                  agent_member(f->agent, f->to)->name, f->function);
+        error.outcome = GW_MAY_HAVE_RUN;
+    } else {
+        error_set(&error, GW_TIMEOUT, "a future did not resolve within the scope's deadline");
+    }
+    scope_fail_with(s, &error);
+}
+
+static bool is_usable(gw_scope *s, const gw_future *f) {
+    if (s->error) return false;
+    if (!f || f == &future_poison) {
+        scope_fail(s, GW_INVALID,
+                   f ? "a future of a call that failed in its own scope" : "the future is NULL");
+    } else if (is_process_fork(f->agent->mark)) {
+        scope_fail(s, GW_WRONG_STATE, "this process was forked from the one that has the future");
+    } else if (context_of(s) && s->agent != f->agent) {
+        // What runs here gives up its place and turns while it waits, which are its own agent's.
+        scope_fail(s, GW_INVALID, "a future of another agent than the scope's");
+    }
+    return gw_ok(s);
+}
+
+// False with |s| failed.
+static bool wait_for(gw_scope *s, gw_future *f) {
+    if (future_result(f)) return true;
+    gw_error error;
+    if (context_check_wait(s, &error)) {
+        scope_fail_with(s, &error);
+        return false;
+    }
+    env_enter(f->agent->env);
+    bool done = future_wait_on_loop(f, s, context_deadline_ns(s));
+    env_leave(f->agent->env);
+    if (!done) fail_late(s, f);
+    return done;
+}
+
+gw_value gw_wait(gw_scope *s, gw_future *f) {
+    if (!is_usable(s, f) || !wait_for(s, f)) return gw_none();
+    return result_give(future_result(f), s);
+}
+
+gw_value gw_future_value(gw_scope *s, gw_future *f) {
+    if (!is_usable(s, f)) return gw_none();
+    if (future_result(f)) return result_give(future_result(f), s);
+    scope_fail(s, GW_WRONG_STATE, "the future is not done");
+    return gw_none();
+}
+
+const gw_error *gw_future_error(const gw_future *f) {
+    result *r = f && f != &future_poison ? future_result(f) : NULL;
+    return r ? result_error(r) : NULL;
+}
+
+void gw_wait_all(gw_scope *s, gw_future *const *fs, int count) {
+    if (count < 0 || (count && !fs)) {
+        scope_fail(s, GW_INVALID, "gw_wait_all of %d futures%s", count, fs ? "" : " at NULL");
+        return;
+    }
+    for (int i = 0; i < count; i++)
+        if (!is_usable(s, fs[i]) || !wait_for(s, fs[i])) return;
+    for (int i = 0; i < count && !s->error; i++) {
+        const gw_error *error = result_error(future_result(fs[i]));
+        if (error) scope_fail_with(s, error);
+    }
+}

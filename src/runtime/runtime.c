@@ -1,0 +1,39 @@
+#include "runtime/runtime.h"
+
+#include "call/calls.h"
+#include "collective/collective.h"
+#include "distributed/autograd/graphs.h"
+#include "distributed/nn/module_object.h"
+#include "distributed/optim/optimizers.h"
+#include "future/future.h"
+#include "net/env_os.h"
+#include "reference/references.h"
+
+// What lives on every agent, in the order in which it is opened, told and ended. A new room adds its line here.
+const service *const runtime_services[] = {
+    &collective_service,  // before calls: who is lost in a collective is lost, and has not given up (COL-3)
+    &call_service,
+    &future_service,
+    &reference_service,
+    &pass_service,
+    &optimizer_service,
+    &module_service,
+    NULL,
+};
+
+void runtime_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options) {
+    agent_open_on(root, e, owns_env, options, runtime_services);
+}
+
+void gw_rpc_init(gw_scope *root, gw_rpc_options options) {
+    gw_error error;
+    env *e;
+    if (root->error) return;
+    if (root->agent) {
+        scope_fail(root, GW_WRONG_STATE, "this scope has an agent already");
+    } else if (env_os_open(&e, &error)) {
+        scope_fail_with(root, &error);
+    } else {
+        runtime_open_on(root, e, true, options);
+    }
+}

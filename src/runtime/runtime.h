@@ -1,0 +1,12 @@
+// Puts a job together: an agent, and all that lives on it.
+#ifndef RUNTIME_RUNTIME_H
+#define RUNTIME_RUNTIME_H
+
+#include "agent/agent.h"
+
+extern const service *const runtime_services[];  // ends with NULL
+
+// gw_rpc_init over |e|, which is closed in the end if |owns_env|.
+void runtime_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options);
+
+#endif
