@@ -29,6 +29,16 @@ GW_API gw_tensor *gw_transpose(gw_scope *s, gw_tensor *x, int dim0, int dim1);
 GW_API gw_tensor *gw_slice(gw_scope *s, gw_tensor *x, int dim, int64_t start, int64_t end,
                            int64_t step);
 GW_API gw_tensor *gw_select(gw_scope *s, gw_tensor *x, int dim, int64_t index);
+
+// The parts of x along |dim|, as views, in a list of tensors: of |size| each, of |sizes| (at most 32), or |chunks| of them,
+// if so many are needed to have parts of one size; the last part may be smaller (torch.split, torch.chunk).
+//
+//     gw_list *gates = gw_chunk(s, x, 4, -1);
+//     gw_tensor *input = gw_tensor_of(s, gw_list_get(s, gates, 0));
+GW_API gw_list *gw_split(gw_scope *s, gw_tensor *x, int64_t size, int dim);
+GW_API gw_list *gw_split_with_sizes(gw_scope *s, gw_tensor *x, gw_shape sizes, int dim);
+GW_API gw_list *gw_chunk(gw_scope *s, gw_tensor *x, int64_t chunks, int dim);
+
 GW_API gw_tensor *gw_squeeze(gw_scope *s, gw_tensor *x, int dim);
 GW_API gw_tensor *gw_unsqueeze(gw_scope *s, gw_tensor *x, int dim);
 GW_API gw_tensor *gw_contiguous(gw_scope *s, gw_tensor *x);
@@ -78,6 +88,11 @@ GW_API gw_tensor *gw_matmul(gw_scope *s, gw_tensor *a, gw_tensor *b);
 // x W^T + b. x: ... F, weight: O F, bias: O or NULL, result: ... O.
 GW_API gw_tensor *gw_linear(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias);
 
+// The lower and the upper triangle of each matrix, 0 elsewhere. x: ... M N. |diagonal| is the last one of tril and the
+// first one of triu: 0 the main one, 1 the one above.
+GW_API gw_tensor *gw_tril(gw_scope *s, gw_tensor *x, int64_t diagonal);
+GW_API gw_tensor *gw_triu(gw_scope *s, gw_tensor *x, int64_t diagonal);
+
 // ---- Reductions ---------------------------------------------------------------------------------------------------
 // Over everything, which gives a scalar; or along one dimension, which goes away, or stays as size 1 if |keep|. A negative
 // |dim| counts from the end. Numbers are always added in the same order: the same tensor gives the same bits.
@@ -109,14 +124,21 @@ GW_API gw_tensor *gw_argmin_along(gw_scope *s, gw_tensor *x, int dim, bool keep)
 GW_API gw_tensor *gw_cumsum(gw_scope *s, gw_tensor *x, int dim);
 
 // ---- Probabilities and losses -------------------------------------------------------------------------------------
-// gw_nll(s, logp, target), gw_cross_entropy, gw_mse, gw_bce_with_logits and gw_smooth_l1 take no options and give the
-// mean.
-typedef enum gw_reduction { GW_MEAN = 0, GW_SUM, GW_NO_REDUCTION } gw_reduction;
+// gw_nll(s, logp, target), gw_cross_entropy, gw_mse, gw_bce_with_logits, gw_smooth_l1, gw_l1 and gw_kl_div take no
+// options and give the mean.
+typedef enum gw_reduction {
+    GW_MEAN = 0,
+    GW_SUM,
+    GW_NO_REDUCTION,
+    GW_BATCH_MEAN  // kl_div: the sum over the size of dimension 0
+} gw_reduction;
 
 typedef struct gw_loss_options {
     gw_reduction reduction;
     int64_t ignore_index;    // nll, cross_entropy: a target that counts for nothing; 0: -100
     double label_smoothing;  // cross_entropy: in [0, 1]
+    gw_tensor *weight;       // nll, cross_entropy: what each class counts, of size C; NULL: 1
+    bool log_target;         // kl_div: the targets are logarithms, too
     double beta;             // smooth_l1: where the parabola ends and the lines begin; 0: 1.0
 } gw_loss_options;
 
@@ -126,7 +148,8 @@ GW_API gw_tensor *gw_log_softmax(gw_scope *s, gw_tensor *x, int dim);
 
 // What the classes |target| cost, given the logarithms of their probabilities, or unnormalised ones. logp, logits: N C,
 // or C, or N C and more dimensions; target: i64 or i32 of the same shape without C. INVALID if a target is no class. The
-// mean is over the targets that are not ignored, and NaN if all are.
+// mean is over the targets that are not ignored, and NaN if all are; with a weight it is the sum over the sum of their
+// weights.
 GW_API gw_tensor *gw_nll_with(gw_scope *s, gw_tensor *logp, gw_tensor *target,
                               gw_loss_options options);
 GW_API gw_tensor *gw_cross_entropy_with(gw_scope *s, gw_tensor *logits, gw_tensor *target,
@@ -140,6 +163,12 @@ GW_API gw_tensor *gw_bce_with_logits_with(gw_scope *s, gw_tensor *x, gw_tensor *
                                           gw_loss_options options);
 GW_API gw_tensor *gw_smooth_l1_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
                                     gw_loss_options options);
+GW_API gw_tensor *gw_l1_with(gw_scope *s, gw_tensor *x, gw_tensor *target, gw_loss_options options);
+
+// target (ln target - x), how far the probabilities e^x are from the target's (Kullback, Leibler 1951). The divergence of
+// whole distributions is the GW_SUM or the GW_BATCH_MEAN of it.
+GW_API gw_tensor *gw_kl_div_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
+                                 gw_loss_options options);
 
 // ---- Layers' arithmetic -------------------------------------------------------------------------------------------
 // Indices are i64 or i32.
@@ -249,12 +278,31 @@ GW_API gw_tensor *gw_rnn(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_
 // result[i, j] = x[index[i, j], j] for dimension 0, and so on. index: the dimensions of x, none longer but |dim|.
 GW_API gw_tensor *gw_gather(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index);
 
+// gw_scatter(s, x, dim, index, source): a copy of x with result[index[i, j], j] = source[i, j] for dimension 0, and so on;
+// the last one if a place is named twice. source: no shorter than the index, or a number.
+GW_API gw_tensor *gw_scatter_with(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index,
+                                  gw_value source);
+
 // A copy of x with result[index[i, j], j] += source[i, j] for dimension 0, and so on, in the order of the index.
 GW_API gw_tensor *gw_scatter_add(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index,
                                  gw_tensor *source);
 
 // The slices of x along |dim| that |index| (one dimension) names.
 GW_API gw_tensor *gw_index_select(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index);
+
+// Where the numbers that are not 0 stand, in order: one row of indices for each. result: N, dimensions of x; i64.
+GW_API gw_tensor *gw_nonzero(gw_scope *s, gw_tensor *x);
+
+// The numbers along |dim| in order, the smallest first unless |descending|, and where each stood (i64). Equals keep their
+// order. NaN is larger than everything.
+typedef struct gw_sorted {
+    gw_tensor *values, *indices;
+} gw_sorted;
+
+GW_API gw_sorted gw_sort(gw_scope *s, gw_tensor *x, int dim, bool descending);
+
+// The first |k| of them only, in order: the largest, or the smallest. INVALID if there are fewer.
+GW_API gw_sorted gw_topk(gw_scope *s, gw_tensor *x, int64_t k, int dim, bool largest);
 
 // Draws classes by their weights. p: C or N C, none negative, infinite or NaN, not all 0; result: i64, |samples| for each
 // row. Without replacement no class comes twice, so there must be as many with a weight above 0.
@@ -296,6 +344,10 @@ template <class Left, class Right>
 gw_tensor *gw_where(gw_scope *s, gw_tensor *condition, Left a, Right b) {
     return gw_where_with(s, condition, gw_value_of(a), gw_value_of(b));
 }
+template <class Source>
+gw_tensor *gw_scatter(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index, Source source) {
+    return gw_scatter_with(s, x, dim, index, gw_value_of(source));
+}
 #define GW_SHAPED(name)                                                                            \
     template <class... Sizes> gw_tensor *gw_##name(gw_scope *s, gw_tensor *x, Sizes... sizes) {    \
         const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };                                 \
@@ -320,6 +372,8 @@ GW_LOSS(cross_entropy)
 GW_LOSS(mse)
 GW_LOSS(bce_with_logits)
 GW_LOSS(smooth_l1)
+GW_LOSS(l1)
+GW_LOSS(kl_div)
 #undef GW_LOSS
 #else
 #define gw_add(s, a, b) gw_add_with((s), gw_value_of(a), gw_value_of(b))
@@ -336,6 +390,8 @@ GW_LOSS(smooth_l1)
 #define gw_gt(s, a, b) gw_gt_with((s), gw_value_of(a), gw_value_of(b))
 #define gw_ge(s, a, b) gw_ge_with((s), gw_value_of(a), gw_value_of(b))
 #define gw_where(s, condition, a, b) gw_where_with((s), (condition), gw_value_of(a), gw_value_of(b))
+#define gw_scatter(s, x, dim, index, source)                                                       \
+    gw_scatter_with((s), (x), (dim), (index), gw_value_of(source))
 #define gw_reshape(s, x, ...) gw_reshape_with((s), (x), GW_SHAPE(__VA_ARGS__))
 #define gw_view(s, x, ...) gw_view_with((s), (x), GW_SHAPE(__VA_ARGS__))
 #define gw_expand(s, x, ...) gw_expand_with((s), (x), GW_SHAPE(__VA_ARGS__))
@@ -347,6 +403,8 @@ GW_LOSS(smooth_l1)
 #define gw_bce_with_logits(s, x, target)                                                           \
     gw_bce_with_logits_with((s), (x), (target), (gw_loss_options){ 0 })
 #define gw_smooth_l1(s, x, target) gw_smooth_l1_with((s), (x), (target), (gw_loss_options){ 0 })
+#define gw_l1(s, x, target) gw_l1_with((s), (x), (target), (gw_loss_options){ 0 })
+#define gw_kl_div(s, x, target) gw_kl_div_with((s), (x), (target), (gw_loss_options){ 0 })
 #endif
 
 #endif

@@ -17,8 +17,9 @@
 
 // Rows whose results do not follow their inputs smoothly, or have none.
 static const char *const not_differentiable[] = {
-    "zeros", "ones", "full", "arange", "rand",   "randn",   "eq",          "ne",    "lt",
-    "le",    "gt",   "ge",   "argmax", "argmin", "one_hot", "multinomial", "equal", "allclose",
+    "zeros",   "ones",        "full",  "arange",   "rand",    "randn",  "eq",
+    "ne",      "lt",          "le",    "gt",       "ge",      "argmax", "argmin",
+    "one_hot", "multinomial", "equal", "allclose", "nonzero",
 };
 
 enum { TENSORS_MAX = 8 };

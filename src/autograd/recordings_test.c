@@ -4,6 +4,7 @@
 
 #include "tensor/ops/op.h"
 #include <gradwire/autograd.h>
+#include <gradwire/ops.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -40,9 +41,43 @@ static void read_args(gw_scope *s, recording *r, recorded_case *c) {
     }
 }
 
-static void compare_gradients(gw_scope *s, recording *r, const recorded_case *c, gw_tensor *out) {
-    gw_tensor *d_out = recording_tensor(s, r);
-    gw_backward_with(s, out, (gw_backward_options){ .gradient = d_out });
+enum { RESULTS_MAX = 9 };
+
+typedef struct recorded_results {
+    gw_tensor *of[RESULTS_MAX];
+    int count;
+} recorded_results;
+
+static recorded_results run_row(gw_scope *s, const recorded_case *c) {
+    recorded_results y = { .count = 1 };
+    gw_value v = op_run_value(s, c->op, c->args, c->arg_count);
+    if (!gw_ok(s)) fail_msg("%s: %s", c->what, gw_scope_error(s)->text);
+    if (v.kind == GW_LIST) y.count = gw_list_count(v.as.list);
+    assert_true(y.count <= RESULTS_MAX);
+    for (int i = 0; i < y.count; i++)
+        y.of[i] = gw_tensor_of(s, v.kind == GW_LIST ? gw_list_get(s, v.as.list, i) : v);
+    return y;
+}
+
+// The sum of the results times their recorded gradients, whose gradient is 1. Integers have none.
+static gw_tensor *loss_of(gw_scope *s, recording *r, const recorded_results *y) {
+    gw_tensor *loss = gw_zeros(s, GW_F64);
+    for (int i = 0; i < y->count; i++) {
+        if (!gw_needs_grad(y->of[i])) continue;
+        if (i > 0) assert_true(recording_takes(r, "d_out"));
+        loss = gw_add(s, loss, gw_sum(s, gw_mul(s, y->of[i], recording_tensor(s, r))));
+    }
+    return loss;
+}
+
+static void compare_gradients(gw_scope *s, recording *r, const recorded_case *c,
+                              const recorded_results *y) {
+    if (y->count == 1) {
+        gw_tensor *d_out = recording_tensor(s, r);
+        gw_backward_with(s, y->of[0], (gw_backward_options){ .gradient = d_out });
+    } else {
+        gw_backward(s, loss_of(s, r, y));
+    }
     if (!gw_ok(s)) fail_msg("%s: %s", c->what, gw_scope_error(s)->text);
     while (recording_takes(r, "d_in")) {
         int i = (int)recording_number(r);
@@ -64,14 +99,15 @@ static const op *run_case(recording *r, int number) {
     c.op = op_find(name);
     if (!c.op) fail_msg("%s: no such operator", c.what);
     read_args(s, r, &c);
-    gw_tensor *out = op_run(s, c.op, c.args, c.arg_count, NULL);
-    if (!gw_ok(s)) fail_msg("%s: %s", c.what, gw_scope_error(s)->text);
-    assert_true(recording_takes(r, "out"));
-    recording_compare(c.what, out, recording_tensor(s, r), relative, absolute);
+    recorded_results y = run_row(s, &c);
+    for (int i = 0; i < y.count; i++) {
+        assert_true(recording_takes(r, "out"));
+        recording_compare(c.what, y.of[i], recording_tensor(s, r), relative, absolute);
+    }
     if (recording_takes(r, "d_out"))
-        compare_gradients(s, r, &c, out);
+        compare_gradients(s, r, &c, &y);
     else
-        assert_false(gw_needs_grad(out));
+        assert_false(gw_needs_grad(y.of[0]));
     assert_true(recording_takes(r, "end"));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
     return c.op;
@@ -82,17 +118,22 @@ static bool is_by_chance(const op *o) {
     return strcmp(o->name, "rand") == 0 || strcmp(o->name, "randn") == 0;
 }
 
-static void operators_compute_what_pytorch_computes(void **state) {
-    (void)state;
-    enum { ROWS_MAX = 256 };
-    bool seen[ROWS_MAX] = { false };
-    recording r = recording_open(RECORDINGS "operators.txt");
+static void run_cases(const char *path, bool *seen) {
+    recording r = recording_open(path);
     for (int number = 1; recording_takes(&r, "case"); number++) {
         const op *o = run_case(&r, number);
         for (int i = 0; op_table[i]; i++) seen[i] |= op_table[i] == o;
     }
     assert_null(recording_word(&r));
     recording_close(&r);
+}
+
+static void operators_compute_what_pytorch_computes(void **state) {
+    (void)state;
+    enum { ROWS_MAX = 256 };
+    bool seen[ROWS_MAX] = { false };
+    run_cases(RECORDINGS "operators.txt", seen);
+    run_cases(RECORDINGS "picking.txt", seen);
     for (int i = 0; op_table[i]; i++)
         if (!seen[i] && !is_by_chance(op_table[i]))
             fail_msg("tools/record has no case of gw.%s", op_table[i]->name);

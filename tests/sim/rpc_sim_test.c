@@ -135,6 +135,28 @@ static void write_after_sending(gw_scope *root, int rank, void *context) {
     }
 }
 
+static void call_for_lists(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank) return;
+    gw_tensor *x = gw_from(s, ((float[]){ 3, 1, 2 }), 3);
+    gw_list *sorted = gw_list_of(s, gw_rpc_sync(s, 1, "gw.sort", x));
+    assert_int_equal(gw_list_count(sorted), 2);
+    assert_string_equal(gw_to_text(s, gw_tensor_of(s, gw_list_get(s, sorted, 0))),
+                        "tensor([1., 2., 3.])");
+    assert_string_equal(gw_to_text(s, gw_tensor_of(s, gw_list_get(s, sorted, 1))),
+                        "tensor([1, 2, 0])");
+    gw_requires_grad(s, x);
+    gw_list *parts = gw_list_of(s, gw_rpc_sync(s, 1, "gw.split", x, 1));
+    assert_int_equal(gw_list_count(parts), 3);
+    gw_backward(s, gw_sum(s, gw_tensor_of(s, gw_list_get(s, parts, 1))));
+    assert_string_equal(gw_to_text(s, gw_grad(s, x)), "tensor([0., 1., 0.])");
+}
+
+static void it_gets_several_results_of_an_operator_in_a_list(void **state) {
+    (void)state;
+    cluster_run(4, (cluster_options){ .world_size = 2 }, call_for_lists, NULL);
+}
+
 static void it_sends_what_arguments_held_when_it_was_called(void **state) {
     (void)state;
     cluster_run(2, (cluster_options){ .world_size = 2 }, write_after_sending, NULL);
@@ -365,6 +387,7 @@ static void it_draws_the_same_numbers_at_any_world_size_and_timing(void **state)
 }
 
 GW_TESTS(rpc_sim, it_sends_every_kind_of_value_there_and_back,
+         it_gets_several_results_of_an_operator_in_a_list,
          it_sends_what_arguments_held_when_it_was_called,
          it_says_in_one_sentence_what_was_wrong_with_a_call,
          it_tells_errors_where_results_are_waited_for,

@@ -32,16 +32,19 @@ class Recorder:
         self.out.write(f"\ncase {name}\n")
         for a in used:
             self.out.write(f"arg {words.value(a)}\n")
-        self.out.write(f"out {words.tensor(result)}\n")
-        if result.requires_grad:
-            self.gradients(result, inputs)
+        results = [result] if isinstance(result, torch.Tensor) else list(result)
+        for y in results:
+            self.out.write(f"out {words.tensor(y)}\n")
+        if results[0].requires_grad:
+            self.gradients([y for y in results if y.requires_grad], inputs)
         self.out.write("end\n")
 
-    def gradients(self, result, inputs):
-        d_result = self.real(*result.shape, low=-1, high=1, dtype=result.dtype)
-        self.out.write(f"d_out {words.tensor(d_result)}\n")
+    def gradients(self, results, inputs):
+        d_results = [self.real(*y.shape, low=-1, high=1, dtype=y.dtype) for y in results]
+        for d in d_results:
+            self.out.write(f"d_out {words.tensor(d)}\n")
         wanted = [x for x in inputs if x.requires_grad]
-        grads = iter(torch.autograd.grad(result, wanted, d_result, allow_unused=True))
+        grads = iter(torch.autograd.grad(results, wanted, d_results, allow_unused=True))
         for i, x in enumerate(inputs):
             grad = next(grads) if x.requires_grad else None
             if grad is not None:

@@ -21,6 +21,7 @@ sys.dont_write_bytecode = True
 import layer_cases  # noqa: E402
 import operator_cases  # noqa: E402
 import optimizer_cases  # noqa: E402
+import picking_cases  # noqa: E402
 import schedule_cases  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -32,6 +33,7 @@ def main():
     os.makedirs(RECORDINGS, exist_ok=True)
     for name, record in (
         ("operators.txt", operator_cases.record_operators),
+        ("picking.txt", picking_cases.record_picking),
         ("texts.txt", operator_cases.record_texts),
         ("categorical.txt", operator_cases.record_categorical),
         ("layers.txt", layer_cases.record_layers),

@@ -57,6 +57,9 @@ typedef struct kernels {
     void (*mse[2])(const void *x, const void *target, int64_t n, double beta, void *out);
     void (*bce[2])(const void *x, const void *target, int64_t n, double beta, void *out);
     void (*smooth_l1[2])(const void *x, const void *target, int64_t n, double beta, void *out);
+    void (*l1[2])(const void *x, const void *target, int64_t n, double beta, void *out);
+    void (*kl_div[2])(const void *x, const void *target, int64_t n, double beta, void *out);
+    void (*kl_div_log[2])(const void *x, const void *target, int64_t n, double beta, void *out);
 
     // out = x times 0 or |scale|, as the mask says; the mask is which words are below |limit|.
     void (*apply_mask[2])(const void *x, const uint8_t *mask, double scale, int64_t n, void *out);

@@ -35,6 +35,38 @@ static void NAMED(smooth_l1)(const void *values, const void *targets, int64_t n,
     }
 }
 
+static void NAMED(l1)(const void *values, const void *targets, int64_t n, double beta,
+                      void *losses) {
+    const ELEMENT *x = values, *target = targets;
+    ELEMENT *restrict out = losses;
+    (void)beta;
+    for (int64_t i = 0; i < n; i++) {
+        ELEMENT apart = x[i] - target[i];
+        out[i] = apart > 0 ? apart : -apart;
+    }
+}
+
+// t (ln t - x), and 0 of nothing.
+static void NAMED(kl_div)(const void *values, const void *targets, int64_t n, double beta,
+                          void *losses) {
+    const ELEMENT *x = values, *target = targets;
+    ELEMENT *restrict out = losses;
+    (void)beta;
+    for (int64_t i = 0; i < n; i++) {
+        ELEMENT own = target[i] == 0 ? 0 : target[i] * (ELEMENT)log((double)target[i]);
+        out[i] = own - target[i] * x[i];
+    }
+}
+
+// The same, given ln t.
+static void NAMED(kl_div_log)(const void *values, const void *targets, int64_t n, double beta,
+                              void *losses) {
+    const ELEMENT *x = values, *target = targets;
+    ELEMENT *restrict out = losses;
+    (void)beta;
+    for (int64_t i = 0; i < n; i++) out[i] = NAMED(exp)(target[i]) * (target[i] - x[i]);
+}
+
 // NaN and infinity stay what they are times 0, as in PyTorch.
 static void NAMED(apply_mask)(const void *values, const uint8_t *mask, double scale, int64_t n,
                               void *masked) {

@@ -15,7 +15,7 @@ static double smoothing_of(const gw_value *args, int i) {
 static void infer_cross_entropy(op_call *c) {
     double smoothing = smoothing_of(c->args, 4);
     if (smoothing >= 0 && smoothing <= 1)
-        class_infer(c);
+        class_infer(c, 5);
     else
         op_fail(c, GW_INVALID, "label_smoothing is %g, but must be between 0 and 1", smoothing);
 }
@@ -23,18 +23,19 @@ static void infer_cross_entropy(op_call *c) {
 // What the loss of a row is made of: its largest number, the sum of e^(x - largest), and the sum of its numbers for
 // smoothing. Later, in the same places: what raise_rows wants.
 typedef struct row_facts {
-    dense rows, target;
+    dense rows, target, weight;
     block *room;
     void *largest, *exp_sum, *sum;
 } row_facts;
 
-static bool facts_open(op_call *c, const gw_tensor *x, const gw_tensor *target, gw_dtype type,
-                       row_facts *f) {
+static bool facts_open(op_call *c, const gw_tensor *x, const gw_tensor *target,
+                       const gw_tensor *weight, gw_dtype type, row_facts *f) {
     *f = (row_facts){ 0 };
     int64_t n = target->numel, classes = x->sizes[class_dim(x)];
     size_t bytes = (size_t)n * gw_dtype_size(type);
     if (!dense_open_rows(c, x, class_dim(x), type, &f->rows) ||
         !dense_open(c, target, GW_I64, &f->target) ||
+        !dense_open_optional(c, weight, GW_F64, &f->weight) ||
         !(f->room = scratch_open(c, n, 3 * gw_dtype_size(type))))
         return false;
     f->largest = f->room->bytes;
@@ -48,12 +49,31 @@ static bool facts_open(op_call *c, const gw_tensor *x, const gw_tensor *target, 
 
 static void facts_close(row_facts *f) {
     block_release(f->room);
+    dense_close(&f->weight);
     dense_close(&f->target);
     dense_close(&f->rows);
 }
 
 static double number_at(gw_dtype type, const void *p, int64_t i) {
     return type == GW_F32 ? (double)((const float *)p)[i] : ((const double *)p)[i];
+}
+
+static double weight_sum(const double *weights, int64_t classes) {
+    double sum = 0;
+    for (int64_t k = 0; k < classes; k++) sum += class_weight(weights, k);
+    return sum;
+}
+
+// The mean over classes of their weights times |log_sum| - x, of row |r|.
+static double smooth_loss(const row_facts *f, gw_dtype type, int64_t r, int64_t classes,
+                          double largest, double log_sum) {
+    const double *weights = f->weight.values;
+    if (!weights) return log_sum - (number_at(type, f->sum, r) / (double)classes - largest);
+    double sum = 0;
+    for (int64_t k = 0; k < classes; k++)
+        sum +=
+            weights[k] * (log_sum - (number_at(type, f->rows.values, r * classes + k) - largest));
+    return sum / (double)classes;
 }
 
 // With smoothing e, a row's target is 1 - e of its class and e / C of every class.
@@ -67,68 +87,81 @@ static void losses_of(const row_facts *f, gw_dtype type, int64_t n, int64_t clas
         double largest = number_at(type, f->largest, r);
         double log_sum = log(number_at(type, f->exp_sum, r));
         double own = number_at(type, f->rows.values, r * classes + target[r]) - largest;
-        loss[r] = (1 - smoothing) * (log_sum - own);
-        if (smoothing > 0) {
-            double mean = number_at(type, f->sum, r) / (double)classes - largest;
-            loss[r] += smoothing * (log_sum - mean);
-        }
+        loss[r] = (1 - smoothing) * class_weight(f->weight.values, target[r]) * (log_sum - own);
+        if (smoothing > 0)
+            loss[r] += smoothing * smooth_loss(f, type, r, classes, largest, log_sum);
     }
 }
 
 static void compute_cross_entropy(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *target = arg_tensor(c->args, 1);
-    int64_t n = target->numel, classes = x->sizes[class_dim(x)], counted;
+    int64_t n = target->numel, classes = x->sizes[class_dim(x)];
     int64_t ignore = class_ignored(c->args, 3);
     double smoothing = smoothing_of(c->args, 4);
     gw_dtype type = dtype_compute((gw_dtype)x->dtype);
     row_facts f;
     block *losses = NULL;
-    if (facts_open(c, x, target, type, &f) &&
-        class_check_targets(c, f.target.values, n, classes, ignore, &counted) &&
+    if (facts_open(c, x, target, arg_tensor(c->args, 5), type, &f) &&
+        class_check_targets(c, f.target.values, n, classes, ignore) &&
         (losses = scratch_open(c, n, sizeof(double)))) {
         kernels_get()->sum_rows[kernel_type_of(type)](f.rows.values, n, classes, f.sum);
         losses_of(&f, type, n, classes, ignore, smoothing, (double *)losses->bytes);
-        class_reduce_losses(c, (const double *)losses->bytes, n, counted);
+        class_reduce_losses(c, (const double *)losses->bytes, n,
+                            class_count(f.target.values, n, ignore, f.weight.values));
     }
     block_release(losses);
     facts_close(&f);
 }
 
-// Arguments: d logits target reduction ignore_index label_smoothing.
+// Arguments: d logits target reduction ignore_index label_smoothing weight.
 static void infer_cross_entropy_back(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 1);
     op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
 }
 
-// The gradient of row r is |d| (softmax - (1 - e) at its class - e / C), or 0 if the row is ignored.
-static void finish_rows(gw_dtype type, const int64_t *target, const double *d, int64_t n,
+static void subtract(gw_dtype type, void *row, int64_t k, double x) {
+    dtype_write(type, (uint8_t *)row + (size_t)k * gw_dtype_size(type),
+                number_at(type, row, k) - x);
+}
+
+// The gradient of row r is |d| (softmax - (1 - e) at its class - e / C), or 0 if the row is ignored; with weights w it is
+// |d| (((1 - e) w of its class + e / C sum w) softmax - (1 - e) w at its class - e / C w).
+static void finish_rows(gw_dtype type, const row_facts *f, const double *d, int64_t n,
                         int64_t classes, int64_t ignore, double smoothing, void *dx) {
+    const int64_t *target = f->target.values;
+    const double *weights = f->weight.values;
     size_t size = gw_dtype_size(type);
     for (int64_t r = 0; r < n; r++) {
         uint8_t *row = (uint8_t *)dx + (size_t)(r * classes) * size;
-        if (target[r] == ignore)
+        if (target[r] == ignore) {
             memset(row, 0, (size_t)classes * size);
-        else
-            dtype_write(type, row + (size_t)target[r] * size,
-                        number_at(type, row, target[r]) - (1 - smoothing) * d[r]);
+            continue;
+        }
+        subtract(type, row, target[r], (1 - smoothing) * class_weight(weights, target[r]) * d[r]);
+        for (int64_t k = 0; weights && smoothing > 0 && k < classes; k++)
+            subtract(type, row, k, smoothing / (double)classes * weights[k] * d[r]);
     }
 }
 
 // Makes |d| of one number for each row, and of the facts the scale and offset that raise_rows wants.
 static void prepare_rows(op_call *c, gw_dtype type, row_facts *f, const double *d, int64_t n,
                          int64_t classes, double *row_d) {
-    int64_t ignore = arg_int(c->args, 4), counted = 0;
+    int64_t ignore = arg_int(c->args, 4);
     double smoothing = arg_number(c->args, 5);
     gw_reduction reduction = loss_reduction(c->args, 3);
     const int64_t *target = f->target.values;
+    const double *weights = f->weight.values;
+    double counted = class_count(target, n, ignore, weights);
+    double all = smoothing * weight_sum(weights, classes) / (double)classes;
     size_t size = gw_dtype_size(type);
-    for (int64_t r = 0; r < n; r++) counted += target[r] != ignore;
     for (int64_t r = 0; r < n; r++) {
+        bool is_weighted = weights && target[r] != ignore;
+        double weight = is_weighted ? (1 - smoothing) * weights[target[r]] + all : 1;
         row_d[r] = class_row_gradient(d, reduction, r, counted);
         dtype_write(type, (uint8_t *)f->exp_sum + (size_t)r * size,
-                    row_d[r] / number_at(type, f->exp_sum, r));
+                    weight * row_d[r] / number_at(type, f->exp_sum, r));
         dtype_write(type, (uint8_t *)f->sum + (size_t)r * size,
-                    -row_d[r] * smoothing / (double)classes);
+                    weights ? 0 : -row_d[r] * smoothing / (double)classes);
     }
 }
 
@@ -140,15 +173,16 @@ static void compute_cross_entropy_back(op_call *c) {
     dense d = { 0 };
     block *row_d = NULL;
     result out;
-    if (facts_open(c, x, target, type, &f) && dense_open(c, arg_tensor(c->args, 0), GW_F64, &d) &&
+    if (facts_open(c, x, target, arg_tensor(c->args, 6), type, &f) &&
+        dense_open(c, arg_tensor(c->args, 0), GW_F64, &d) &&
         (row_d = scratch_open(c, n, sizeof(double))) &&
         result_open_rows(c, 0, class_dim(x), type, &out)) {
         double *each = (double *)row_d->bytes;
         prepare_rows(c, type, &f, d.values, n, classes, each);
         kernels_get()->raise_rows[kernel_type_of(type)](f.rows.values, n, classes, f.largest,
                                                         f.exp_sum, f.sum, out.values);
-        finish_rows(type, f.target.values, each, n, classes, arg_int(c->args, 4),
-                    arg_number(c->args, 5), out.values);
+        finish_rows(type, &f, each, n, classes, arg_int(c->args, 4), arg_number(c->args, 5),
+                    out.values);
         result_close(&out);
     }
     block_release(row_d);
@@ -159,7 +193,7 @@ static void compute_cross_entropy_back(op_call *c) {
 static const op op_cross_entropy_back = {
     .name = "cross_entropy_backward",
     .params = "d:tensor logits:tensor target:tensor reduction:int ignore_index:int "
-              "label_smoothing:float",
+              "label_smoothing:float weight:tensor?",
     .infer = infer_cross_entropy_back,
     .compute = compute_cross_entropy_back,
 };
@@ -170,8 +204,9 @@ static void grad_cross_entropy(op_grad *g) {
                         g->args[1],
                         gw_value_of((int)loss_reduction(g->args, 2)),
                         gw_value_of(class_ignored(g->args, 3)),
-                        gw_value_of(smoothing_of(g->args, 4)) };
-    if (g->wanted[0]) g->d_inputs[0] = op_run(g->scope, &op_cross_entropy_back, args, 6, NULL);
+                        gw_value_of(smoothing_of(g->args, 4)),
+                        g->args[5] };
+    if (g->wanted[0]) g->d_inputs[0] = op_run(g->scope, &op_cross_entropy_back, args, 7, NULL);
 }
 
 static void samples_cross_entropy(op_sampler *p) {
@@ -180,23 +215,34 @@ static void samples_cross_entropy(op_sampler *p) {
                 gw_value_of((int)GW_MEAN), gw_value_of(2), gw_value_of(0.2));
     sample_call(p, sample_real(p, -3, 3, 2, 3, 2), sample_tensor(p, GW_I64, 0, 3, 2, 2),
                 gw_value_of((int)GW_NO_REDUCTION), gw_none(), gw_value_of(0.5));
+    // Weights have no derivative, in PyTorch neither; in f32 none is looked for.
+    for (int reduction = GW_MEAN; reduction <= GW_NO_REDUCTION; reduction++) {
+        gw_value weight = sample_tensor(p, GW_F32, 0.5, 2, 3);
+        sample_call(p, sample_real(p, -3, 3, 4, 3), sample_tensor(p, GW_I64, 0, 3, 4),
+                    gw_value_of(reduction), gw_value_of(1), gw_value_of(0.0), weight);
+        sample_call(p, sample_real(p, -3, 3, 2, 3, 2), sample_tensor(p, GW_I64, 0, 3, 2, 2),
+                    gw_value_of(reduction), gw_value_of(0), gw_value_of(0.3), weight);
+    }
 }
 
 const op op_cross_entropy = {
     .name = "cross_entropy",
     .params = "logits:tensor target:tensor reduction:int?=0 ignore_index:int?=-100 "
-              "label_smoothing:float?=0.0",
+              "label_smoothing:float?=0.0 weight:tensor?",
     .infer = infer_cross_entropy,
     .compute = compute_cross_entropy,
     .grad = grad_cross_entropy,
-    .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1),
+    .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1) | OP_SAVE_ARG(5),
     .samples = samples_cross_entropy,
 };
 
 gw_tensor *gw_cross_entropy_with(gw_scope *s, gw_tensor *logits, gw_tensor *target,
                                  gw_loss_options options) {
-    gw_value args[] = { gw_value_of(logits), gw_value_of(target),
-                        gw_value_of((int)options.reduction), class_ignore_value(options),
-                        gw_value_of(options.label_smoothing) };
-    return op_run(s, &op_cross_entropy, args, 5, NULL);
+    gw_value args[] = { gw_value_of(logits),
+                        gw_value_of(target),
+                        gw_value_of((int)options.reduction),
+                        class_ignore_value(options),
+                        gw_value_of(options.label_smoothing),
+                        class_weight_value(options) };
+    return op_run(s, &op_cross_entropy, args, 6, NULL);
 }

@@ -1,4 +1,4 @@
-// Losses of each number by itself: mse, bce_with_logits, smooth_l1.
+// Losses of each number by itself: mse, bce_with_logits, smooth_l1, l1, kl_div.
 #include "tensor/ops/op_loss.h"
 
 #include "tensor/dense.h"
@@ -20,6 +20,16 @@ bool loss_reduction_check(op_call *c, int i) {
     return false;
 }
 
+// By how many a sum of |n| losses is divided.
+static double divisor_of(const gw_value *args, double n) {
+    switch (loss_reduction(args, 2)) {
+    case GW_MEAN: return n;
+    case GW_BATCH_MEAN:
+        return arg_tensor(args, 0)->dims ? (double)arg_tensor(args, 0)->sizes[0] : 1;
+    default: return 1;
+    }
+}
+
 void loss_output(op_call *c, gw_dtype dtype, gw_reduction reduction, int dims,
                  const int64_t *sizes) {
     op_output(c, dtype, reduction == GW_NO_REDUCTION ? dims : 0, sizes);
@@ -37,7 +47,7 @@ static bool broadcast_shape(op_call *c, int *dims, int64_t sizes[GW_DIMS_MAX]) {
     return *dims >= 0;
 }
 
-static void infer(op_call *c) {
+static void infer_reduced(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *target = arg_tensor(c->args, 1);
     int64_t sizes[GW_DIMS_MAX];
     int dims;
@@ -46,9 +56,13 @@ static void infer(op_call *c) {
                 gw_dtype_name(target->dtype));
         return;
     }
-    if (!loss_reduction_check(c, 2) || !broadcast_shape(c, &dims, sizes)) return;
+    if (!broadcast_shape(c, &dims, sizes)) return;
     gw_dtype d = dtype_promote((gw_dtype)x->dtype, (gw_dtype)target->dtype);
     loss_output(c, d, loss_reduction(c->args, 2), dims, sizes);
+}
+
+static void infer(op_call *c) {
+    if (loss_reduction_check(c, 2)) infer_reduced(c);
 }
 
 // In chunks, each summed by the kernel, and the chunks' sums as doubles.
@@ -78,7 +92,7 @@ static void run(op_call *c, losses kernels, double beta) {
     if (!dense_open_expanded(c, arg_tensor(c->args, 1), dims, sizes, type, &target)) goto close_x;
     if (reduction != GW_NO_REDUCTION) {
         double total = total_loss(type, kernel, x.values, target.values, n, beta);
-        if (reduction == GW_MEAN) total /= (double)n;
+        total /= divisor_of(c->args, (double)n);
         dtype_write((gw_dtype)c->outputs[0]->dtype, (void *)tensor_bytes(c->outputs[0]), total);
     } else {
         result out;
@@ -102,7 +116,7 @@ static gw_tensor *scaled(op_grad *g, double factor) {
         int64_t of_x = ix < 0 ? 1 : x->sizes[ix], of_target = it < 0 ? 1 : target->sizes[it];
         n *= (double)(of_x == 1 ? of_target : of_x);
     }
-    if (loss_reduction(g->args, 2) == GW_MEAN) factor /= n;
+    factor /= divisor_of(g->args, n);
     return factor == 1 ? g->d_outputs[0] : gw_mul(g->scope, g->d_outputs[0], factor);
 }
 
@@ -241,4 +255,89 @@ gw_tensor *gw_smooth_l1_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
     gw_value args[] = { gw_value_of(x), gw_value_of(target), gw_value_of((int)options.reduction),
                         gw_value_of(options.beta == 0 ? 1.0 : options.beta) };
     return op_run(s, &op_smooth_l1, args, 4, NULL);
+}
+
+// ---- l1 -----------------------------------------------------------------------------------------------------------
+static void compute_l1(op_call *c) {
+    run(c, kernels_get()->l1, 0);
+}
+
+// The sign of what they are apart, and 0 of none.
+static void grad_l1(op_grad *g) {
+    gw_scope *s = g->scope;
+    gw_tensor *x = arg_tensor(g->args, 0), *target = arg_tensor(g->args, 1), *d = scaled(g, 1);
+    gw_tensor *above = gw_mul(s, d, gw_gt(s, x, target)),
+              *below = gw_mul(s, d, gw_lt(s, x, target));
+    set_opposite(g, gw_sub(s, above, below));
+}
+
+const op op_l1 = {
+    .name = "l1",
+    .params = "x:tensor target:tensor reduction:int?=0",
+    .infer = infer,
+    .compute = compute_l1,
+    .grad = grad_l1,
+    .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1),
+    .samples = samples_broadcast,
+};
+
+gw_tensor *gw_l1_with(gw_scope *s, gw_tensor *x, gw_tensor *target, gw_loss_options options) {
+    return run_op(s, &op_l1, x, target, options);
+}
+
+// ---- kl_div -------------------------------------------------------------------------------------------------------
+// Of x, the logarithms of probabilities, and targets, which are probabilities or their logarithms.
+static void infer_kl_div(op_call *c) {
+    if (loss_reduction(c->args, 2) == GW_BATCH_MEAN)
+        infer_reduced(c);
+    else
+        infer(c);
+}
+
+static void compute_kl_div(op_call *c) {
+    const kernels *k = kernels_get();
+    run(c, arg_bool(c->args, 3) ? k->kl_div_log : k->kl_div, 0);
+}
+
+static void grad_kl_div(op_grad *g) {
+    gw_scope *s = g->scope;
+    gw_tensor *x = arg_tensor(g->args, 0), *target = arg_tensor(g->args, 1), *d = scaled(g, 1);
+    bool is_log = arg_bool(g->args, 3);
+    gw_tensor *weight = gw_mul(s, d, is_log ? gw_exp(s, target) : target);
+    // Times 1 of each number of x, where the target has fewer.
+    gw_tensor *ones = gw_ones_with(s, (gw_dtype)x->dtype, (gw_shape){ x->dims, x->sizes });
+    if (g->wanted[0]) g->d_inputs[0] = gw_neg(s, unbroadcast(s, gw_mul(s, weight, ones), x));
+    if (!g->wanted[1]) return;
+    gw_tensor *apart = gw_sub(s, is_log ? target : gw_log(s, target), x);
+    gw_tensor *slope = gw_mul(s, is_log ? weight : d, gw_add(s, apart, 1));
+    g->d_inputs[1] = unbroadcast(s, slope, target);
+}
+
+static void samples_kl_div(op_sampler *p) {
+    for (int reduction = GW_MEAN; reduction <= GW_BATCH_MEAN; reduction++) {
+        sample_call(p, sample_real(p, -2, 0, 3, 4), sample_real(p, 0.1, 1, 3, 4),
+                    gw_value_of(reduction));
+        sample_call(p, sample_real(p, -2, 0, 3, 4), sample_real(p, -2, 0, 3, 4),
+                    gw_value_of(reduction), gw_value_of(true));
+    }
+    sample_call(p, sample_real(p, -2, 0, 3, 1), sample_real(p, 0.1, 1, 4));
+    sample_call(p, sample_real(p, -2, 0, 4), sample_real(p, -2, 0, 3, 1), gw_none(),
+                gw_value_of(true));
+    sample_call(p, sample_real(p, -2, 0), sample_real(p, 0.1, 1), gw_value_of((int)GW_BATCH_MEAN));
+}
+
+const op op_kl_div = {
+    .name = "kl_div",
+    .params = "x:tensor target:tensor reduction:int?=0 log_target:bool?=false",
+    .infer = infer_kl_div,
+    .compute = compute_kl_div,
+    .grad = grad_kl_div,
+    .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1),
+    .samples = samples_kl_div,
+};
+
+gw_tensor *gw_kl_div_with(gw_scope *s, gw_tensor *x, gw_tensor *target, gw_loss_options options) {
+    gw_value args[] = { gw_value_of(x), gw_value_of(target), gw_value_of((int)options.reduction),
+                        gw_value_of(options.log_target) };
+    return op_run(s, &op_kl_div, args, 4, NULL);
 }

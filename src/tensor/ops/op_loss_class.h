@@ -10,22 +10,31 @@
 
 int class_dim(const gw_tensor *x);
 
-// Checks dtypes and shapes, and makes the output.
-void class_infer(op_call *c);
+// Checks dtypes and shapes, and makes the output. Argument |weight| has a weight for each class, or is none.
+void class_infer(op_call *c, int weight);
 
 // The class in argument |i| that counts for nothing; and as an argument from C.
 int64_t class_ignored(const gw_value *args, int i);
 gw_value class_ignore_value(gw_loss_options options);
+gw_value class_weight_value(gw_loss_options options);
 
-// Whether every target is a class or to be ignored; counts those that are not ignored.
+// Whether every target is a class or to be ignored.
 bool class_check_targets(op_call *c, const int64_t *target, int64_t n, int64_t classes,
-                         int64_t ignore, int64_t *counted);
+                         int64_t ignore);
+
+// What class |k| counts, 1 if |weights| is NULL.
+static inline double class_weight(const double *weights, int64_t k) {
+    return weights ? weights[k] : 1;
+}
+
+// What all targets count together that are not ignored: by this a mean is divided.
+double class_count(const int64_t *target, int64_t n, int64_t ignore, const double *weights);
 
 // Writes losses, one for each target, or their sum or mean, to the output.
-void class_reduce_losses(op_call *c, const double *losses, int64_t n, int64_t counted);
+void class_reduce_losses(op_call *c, const double *losses, int64_t n, double counted);
 
 // What a gradient row is multiplied with. |d| is the gradient of the loss, one number unless nothing was reduced.
-double class_row_gradient(const double *d, gw_reduction reduction, int64_t row, int64_t counted);
+double class_row_gradient(const double *d, gw_reduction reduction, int64_t row, double counted);
 
 // Inputs between |low| and |high| of every shape and reduction.
 void class_samples(op_sampler *p, double low, double high);

@@ -84,6 +84,39 @@ static void one_row_needs_no_batch(void **state) {
     gw_scope_close_up(s);
 }
 
+// A mean with weights is a mean of the targets, each as often as its class counts.
+static void weights_count_classes_several_times(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = gw_randn(s, GW_F64, 4, 3);
+    gw_tensor *t = gw_from(s, ((int64_t[]){ 0, 2, 1, 2 }), 4);
+    gw_tensor *rows = gw_from(s, ((int64_t[]){ 0, 1, 1, 1, 3, 3, 3 }), 7);  // row 2 is ignored
+    gw_tensor *often = gw_index_select(s, x, 0, rows), *often_t = gw_index_select(s, t, 0, rows);
+    gw_loss_options weighted = { .ignore_index = 1,
+                                 .weight = gw_from(s, ((double[]){ 1, 2, 3 }), 3) };
+    expect_near(gw_item(s, gw_nll_with(s, x, t, weighted)), gw_item(s, gw_nll(s, often, often_t)),
+                1e-12);
+    expect_near(gw_item(s, gw_cross_entropy_with(s, x, t, weighted)),
+                gw_item(s, gw_cross_entropy(s, often, often_t)), 1e-12);
+    gw_scope_close_up(s);
+}
+
+// By definition, each class has its weight in the target that smoothing makes.
+static void smoothing_weighs_every_class(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = gw_randn(s, GW_F64, 1, 3), *t = gw_full(s, GW_I64, 1, 1);
+    const double weights[] = { 0.5, 2, 4 }, wanted[] = { 0.1, 0.8, 0.1 };
+    gw_tensor *logp = gw_log_softmax(s, x, 1);
+    double loss = 0;
+    for (int k = 0; k < 3; k++) loss -= weights[k] * wanted[k] * element(logp, k);
+    gw_loss_options o = { .label_smoothing = 0.3, .weight = gw_from(s, weights, 3) };
+    expect_near(gw_item(s, gw_cross_entropy_with(s, x, t, o)), loss / weights[1], 1e-12);
+    o.reduction = GW_SUM;
+    expect_near(gw_item(s, gw_cross_entropy_with(s, x, t, o)), loss, 1e-12);
+    gw_scope_close_up(s);
+}
+
 static void it_says_which_target_is_no_class(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -111,8 +144,12 @@ static void it_refuses_what_does_not_fit(void **state) {
     expect_fails(s, "gw.nll: i64 is not a float");
     gw_cross_entropy_with(s, x, gw_zeros(s, GW_I64, 2), (gw_loss_options){ .label_smoothing = 2 });
     expect_fails(s, "gw.cross_entropy: label_smoothing is 2, but must be between 0 and 1");
+    gw_loss_options few = { .weight = gw_ones(s, GW_F32, 3) };
+    gw_nll_with(s, x, gw_zeros(s, GW_I64, 2), few);
+    expect_fails(s, "gw.nll: weight is f32 3, but must be a float for each of 10 classes");
     gw_scope_close_up(s);
 }
 
 GW_TESTS(tensor_op_loss_class, they_are_their_definitions, ignored_targets_need_not_be_classes,
-         one_row_needs_no_batch, it_says_which_target_is_no_class, it_refuses_what_does_not_fit);
+         one_row_needs_no_batch, weights_count_classes_several_times, smoothing_weighs_every_class,
+         it_says_which_target_is_no_class, it_refuses_what_does_not_fit);

@@ -26,6 +26,9 @@ const op *const op_table[] = {
     &op_contiguous,
     &op_clone,
     &op_to_dtype,
+    &op_split,
+    &op_split_with_sizes,
+    &op_chunk,
     &op_cat,
     &op_stack,
     // Arithmetic.
@@ -60,6 +63,8 @@ const op *const op_table[] = {
     // Products.
     &op_matmul,
     &op_linear,
+    &op_tril,
+    &op_triu,
     // Reductions.
     &op_sum,
     &op_mean,
@@ -78,6 +83,8 @@ const op *const op_table[] = {
     &op_mse,
     &op_bce_with_logits,
     &op_smooth_l1,
+    &op_l1,
+    &op_kl_div,
     // Layers' arithmetic.
     &op_dropout,
     &op_embedding,
@@ -98,8 +105,12 @@ const op *const op_table[] = {
     &op_adaptive_avg_pool2d,
     // Picking.
     &op_gather,
+    &op_scatter,
     &op_scatter_add,
     &op_index_select,
+    &op_nonzero,
+    &op_sort,
+    &op_topk,
     &op_multinomial,
     &op_bernoulli,
     // Comparing whole tensors.

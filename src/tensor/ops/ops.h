@@ -7,9 +7,10 @@
 // op_create.c
 extern const op op_zeros, op_ones, op_full, op_arange, op_rand, op_randn;
 
-// op_view.c, op_permute.c, op_slice.c, op_copy.c, op_join.c
+// op_view.c, op_permute.c, op_slice.c, op_split.c, op_copy.c, op_join.c
 extern const op op_reshape, op_view, op_expand, op_permute, op_transpose, op_squeeze, op_unsqueeze;
 extern const op op_slice, op_select;
+extern const op op_split, op_split_with_sizes, op_chunk;
 extern const op op_contiguous, op_clone, op_to_dtype, op_cat, op_stack;
 
 // op_binary.c, op_choose.c
@@ -31,7 +32,7 @@ extern const op op_cumsum;
 // op_softmax.c, op_loss_class.c, op_cross_entropy.c, op_loss.c
 extern const op op_softmax, op_log_softmax;
 extern const op op_nll, op_cross_entropy;
-extern const op op_mse, op_bce_with_logits, op_smooth_l1;
+extern const op op_mse, op_bce_with_logits, op_smooth_l1, op_l1, op_kl_div;
 
 // op_dropout.c, op_embedding.c, op_norm.c
 extern const op op_dropout, op_embedding, op_one_hot, op_layer_norm;
@@ -45,8 +46,10 @@ extern const op op_adaptive_avg_pool1d, op_adaptive_avg_pool2d;
 // op_lstm.c, op_gru.c, op_rnn.c
 extern const op op_lstm, op_gru, op_rnn;
 
-// op_pick.c, op_random.c, op_compare.c
-extern const op op_gather, op_scatter_add, op_index_select;
+// op_pick.c, op_scatter.c, op_sort.c, op_triangle.c, op_random.c, op_compare.c
+extern const op op_gather, op_scatter, op_scatter_add, op_index_select;
+extern const op op_sort, op_topk;
+extern const op op_tril, op_triu, op_nonzero;
 extern const op op_multinomial, op_bernoulli;
 extern const op op_equal, op_allclose;
 

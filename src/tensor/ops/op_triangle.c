@@ -1,0 +1,134 @@
+// Triangles of matrices, and where numbers that are not 0 stand: tril, triu, nonzero.
+#include "tensor/copy.h"
+#include "tensor/dense.h"
+#include "tensor/dtype.h"
+#include "tensor/ops/op_sample.h"
+#include "tensor/ops/ops.h"
+#include <gradwire/ops.h>
+
+// ---- tril, triu ---------------------------------------------------------------------------------------------------
+static void infer_triangle(op_call *c) {
+    const gw_tensor *x = arg_tensor(c->args, 0);
+    if (x->dims >= 2)
+        op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
+    else
+        op_fail(c, GW_INVALID, "%s is no matrix", shape_text(x).text);
+}
+
+static int64_t within(int64_t low, int64_t x, int64_t high) {
+    return x < low ? low : x > high ? high : x;
+}
+
+// Row i keeps the columns up to i + diagonal, or those from there on.
+static void compute_triangle(op_call *c, bool lower) {
+    const gw_tensor *x = arg_tensor(c->args, 0);
+    if (x->numel == 0) return;
+    int64_t rows = x->sizes[x->dims - 2], columns = x->sizes[x->dims - 1];
+    int64_t diagonal = within(-rows - 1, arg_int(c->args, 1), columns + 1);
+    size_t size = gw_dtype_size((gw_dtype)x->dtype), width = (size_t)columns * size;
+    uint8_t *row = (uint8_t *)tensor_bytes(c->outputs[0]);
+    copy_packed((gw_dtype)x->dtype, row, x);
+    for (int64_t r = 0; r < x->numel / columns; r++, row += width) {
+        size_t first = (size_t)within(0, r % rows + diagonal + lower, columns) * size;
+        memset(lower ? row + first : row, 0, lower ? width - first : first);
+    }
+}
+
+static void samples_triangle(op_sampler *p) {
+    sample_call(p, sample_real(p, -2, 2, 3, 4));
+    sample_call(p, sample_real(p, -2, 2, 2, 4, 3), gw_value_of(1));
+    sample_call(p, sample_real(p, -2, 2, 4, 4), gw_value_of(-2));
+    sample_call(p, sample_real(p, -2, 2, 2, 2), gw_value_of(INT64_MAX));
+    sample_call(p, sample_real(p, -2, 2, 2, 2), gw_value_of(INT64_MIN));
+    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 3, 3));
+    sample_call(p, sample_real(p, -2, 2, 0, 3));
+}
+
+static void compute_tril(op_call *c) {
+    compute_triangle(c, true);
+}
+
+static void grad_tril(op_grad *g) {
+    g->d_inputs[0] = gw_tril(g->scope, g->d_outputs[0], arg_int(g->args, 1));
+}
+
+const op op_tril = {
+    .name = "tril",
+    .params = "x:tensor diagonal:int?=0",
+    .infer = infer_triangle,
+    .compute = compute_tril,
+    .grad = grad_tril,
+    .samples = samples_triangle,
+};
+
+gw_tensor *gw_tril(gw_scope *s, gw_tensor *x, int64_t diagonal) {
+    return op_run(s, &op_tril, (const gw_value[]){ gw_value_of(x), gw_value_of(diagonal) }, 2,
+                  NULL);
+}
+
+static void compute_triu(op_call *c) {
+    compute_triangle(c, false);
+}
+
+static void grad_triu(op_grad *g) {
+    g->d_inputs[0] = gw_triu(g->scope, g->d_outputs[0], arg_int(g->args, 1));
+}
+
+const op op_triu = {
+    .name = "triu",
+    .params = "x:tensor diagonal:int?=0",
+    .infer = infer_triangle,
+    .compute = compute_triu,
+    .grad = grad_triu,
+    .samples = samples_triangle,
+};
+
+gw_tensor *gw_triu(gw_scope *s, gw_tensor *x, int64_t diagonal) {
+    return op_run(s, &op_triu, (const gw_value[]){ gw_value_of(x), gw_value_of(diagonal) }, 2,
+                  NULL);
+}
+
+// ---- nonzero ------------------------------------------------------------------------------------------------------
+static bool is_nonzero(gw_dtype type, const void *values, int64_t i) {
+    return type == GW_I64 ? ((const int64_t *)values)[i] != 0 : ((const double *)values)[i] != 0;
+}
+
+// How many there are decides the shape, so the output is made and filled at once.
+static void infer_nonzero(op_call *c) {
+    const gw_tensor *x = arg_tensor(c->args, 0);
+    gw_dtype type = dtype_is_float((gw_dtype)x->dtype) ? GW_F64 : GW_I64;
+    dense values;
+    if (!dense_open(c, x, type, &values)) return;
+    int64_t count = 0, at[GW_DIMS_MAX] = { 0 };
+    for (int64_t i = 0; i < x->numel; i++) count += is_nonzero(type, values.values, i);
+    gw_tensor *out = op_output(c, GW_I64, 2, (int64_t[]){ count, x->dims });
+    int64_t *row = out && out->numel ? (int64_t *)tensor_bytes(out) : NULL;
+    for (int64_t i = 0; row && i < x->numel; i++) {
+        if (is_nonzero(type, values.values, i)) {
+            memcpy(row, at, x->dims * sizeof *at);
+            row += x->dims;
+        }
+        for (int d = x->dims; d-- > 0 && ++at[d] == x->sizes[d];) at[d] = 0;
+    }
+    dense_close(&values);
+}
+
+static void samples_nonzero(op_sampler *p) {
+    sample_call(p, sample_tensor(p, GW_I64, 0, 2, 3, 4));
+    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 2, 3, 2));
+    sample_call(p, sample_real(p, 1, 2, 5));
+    sample_call(p, sample_real(p, 1, 2));
+    sample_call(p, sample_tensor(p, GW_U8, 0, 1, 3));
+    sample_call(p, sample_real(p, 1, 2, 0, 3));
+}
+
+const op op_nonzero = {
+    .name = "nonzero",
+    .params = "x:tensor",
+    .infer = infer_nonzero,
+    .samples = samples_nonzero,
+};
+
+gw_tensor *gw_nonzero(gw_scope *s, gw_tensor *x) {
+    return op_run(s, &op_nonzero, (const gw_value[]){ gw_value_of(x) }, 1, NULL);
+}
