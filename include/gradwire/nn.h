@@ -330,6 +330,61 @@ GW_API gw_tensor *gw_module_buffer_find(const gw_module *m, const char *name);  
 // none.
 GW_API gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name);
 
+// ---- Initial values -----------------------------------------------------------------------------
+// torch.nn.init: each gives |x|, which may be a parameter, new values in place, records nothing, and returns |x|. Random
+// numbers come from the scope's generator. INVALID if |x| is not of floats.
+//
+//     gw_init_kaiming_normal(s, gw_module_parameter_get(s, m, "weight"), 0, GW_FAN_OUT, GW_GAIN_RELU);
+GW_API gw_tensor *gw_init_uniform(gw_scope *s, gw_tensor *x, double low, double high);
+GW_API gw_tensor *gw_init_normal(gw_scope *s, gw_tensor *x, double mean, double std);
+GW_API gw_tensor *gw_init_constant(gw_scope *s, gw_tensor *x, double value);
+GW_API gw_tensor *gw_init_zeros(gw_scope *s, gw_tensor *x);
+GW_API gw_tensor *gw_init_ones(gw_scope *s, gw_tensor *x);
+
+// Normal as if numbers below |a| or above |b| were drawn again.
+GW_API gw_tensor *gw_init_trunc_normal(gw_scope *s, gw_tensor *x, double mean, double std, double a,
+                                       double b);
+
+// What a nonlinearity shrinks numbers by, as a factor that makes good for it: torch.nn.init.calculate_gain. |param| is
+// the slope of a leaky relu.
+typedef enum gw_nonlinearity {
+    GW_GAIN_LEAKY_RELU = 0,
+    GW_GAIN_RELU,
+    GW_GAIN_TANH,
+    GW_GAIN_SIGMOID,
+    GW_GAIN_SELU,
+    GW_GAIN_LINEAR  // convolutions, too
+} gw_nonlinearity;
+
+GW_API double gw_calculate_gain(gw_nonlinearity nonlinearity, double param);
+
+// By how many numbers make one output (fan in), and how many outputs a number goes into (fan out). x: out in window...
+typedef enum gw_fan_mode { GW_FAN_IN = 0, GW_FAN_OUT } gw_fan_mode;
+
+// Uniform in +-gain sqrt(6 / (fan in + fan out)); normal with deviation gain sqrt(2 / (fan in + fan out)) (Glorot, Bengio
+// 2010).
+GW_API gw_tensor *gw_init_xavier_uniform(gw_scope *s, gw_tensor *x, double gain);
+GW_API gw_tensor *gw_init_xavier_normal(gw_scope *s, gw_tensor *x, double gain);
+
+// Uniform in +-gain sqrt(3 / fan); normal with deviation gain / sqrt(fan); the gain is that of the nonlinearity, with
+// slope |a| (He et al. 2015).
+GW_API gw_tensor *gw_init_kaiming_uniform(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
+                                          gw_nonlinearity nonlinearity);
+GW_API gw_tensor *gw_init_kaiming_normal(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
+                                         gw_nonlinearity nonlinearity);
+
+// Rows, or columns if there are fewer, that are at right angles and |gain| long (Saxe et al. 2013). x: M N..., a matrix of
+// M rows.
+GW_API gw_tensor *gw_init_orthogonal(gw_scope *s, gw_tensor *x, double gain);
+
+// Ones on the diagonal of a matrix; and in the middle of a convolution's window from each channel to itself, in each of
+// |groups|, so that it keeps its input. x: O I K, or K K, or K K K.
+GW_API gw_tensor *gw_init_eye(gw_scope *s, gw_tensor *x);
+GW_API gw_tensor *gw_init_dirac(gw_scope *s, gw_tensor *x, int64_t groups);
+
+// Normal with mean 0, but |sparsity| of each column, rounded up, is 0 (Martens 2010). x: a matrix.
+GW_API gw_tensor *gw_init_sparse(gw_scope *s, gw_tensor *x, double sparsity, double std);
+
 // ---- State --------------------------------------------------------------------------------------
 
 // Parameters and buffers of |m| and its parts, by name: torch's state_dict. They share their memory
