@@ -57,8 +57,8 @@ static inline float f32_of_f16(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13;
     // 2^112 moves the exponent's bias from 15 to 127, and makes subnormals normal.
     uint32_t finite = bits_of_float(float_of_bits(rest) * 0x1p112f);
-    uint32_t attachment = rest | 0x7f800000;
-    return float_of_bits(sign | ((h & 0x7c00) == 0x7c00 ? attachment : finite));
+    uint32_t special = rest | 0x7f800000;
+    return float_of_bits(sign | ((h & 0x7c00) == 0x7c00 ? special : finite));
 }
 
 static inline uint16_t f16_of_f32(float x) {
@@ -67,8 +67,8 @@ static inline uint16_t f16_of_f32(float x) {
         (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13;  // to nearest, ties to even
     // Adding 0.5 lines a subnormal's last bit up with that of the sum, which the addition rounds to.
     uint32_t subnormal = bits_of_float(float_of_bits(size) + 0.5f) - 0x3f000000;
-    uint32_t attachment = size > 0x7f800000 ? 0x7e00 : 0x7c00;
-    uint32_t h = size >= 0x477ff000 ? attachment : size < 0x38800000 ? subnormal : rounded;
+    uint32_t special = size > 0x7f800000 ? 0x7e00 : 0x7c00;
+    uint32_t h = size >= 0x477ff000 ? special : size < 0x38800000 ? subnormal : rounded;
     return (uint16_t)(sign | h);
 }
 
