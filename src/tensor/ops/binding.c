@@ -49,7 +49,7 @@ static void describe(gw_operator *o, const op *row) {
             .name = name_of(&p),
             .kind = kind_of(&p),
             .optional = p.optional,
-            .otherwise = p.otherwise,
+            .otherwise = op_param_otherwise(&p),
         };
 }
 

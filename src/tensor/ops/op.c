@@ -5,6 +5,7 @@
 #include "tensor/dtype.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // ---- Arguments ----------------------------------------------------------------------------------------------------
@@ -115,19 +116,22 @@ static void fail_misfit(op_call *c, int i, const char *name, const char *kind) {
 }
 
 // "-100", "0.1", "1e-5", "true": numbers of the table, whatever the locale. What is exact in a double comes out exact.
-static gw_value parse_number(const char *text, size_t size) {
+static gw_value parse_number(const char *text) {
     if (*text == 't' || *text == 'f') return gw_value_of(*text == 't');
     bool negative = *text == '-', real = false;
     int64_t digits = 0, down = 0;
-    for (size_t i = negative; i < size; i++) {
-        if (text[i] == '.' || text[i] == 'e') {
+    for (text += negative; *text && *text != ' '; text++) {
+        if (*text == 'e') {
             real = true;
-        } else if (text[i] == '-') {  // behind an 'e': the rest is small
-            for (i++; i < size; i++) down = down * 10 + (text[i] - '0');
-        } else {
-            digits = digits * 10 + (text[i] - '0');
-            down += real;
+            down += strtol(text + 2, NULL, 10);  // behind "e-"
+            break;
         }
+        if (*text == '.') {
+            real = true;
+            continue;
+        }
+        digits = digits * 10 + (*text - '0');
+        down += real;
     }
     if (negative) digits = -digits;
     if (!real) return gw_value_of(digits);
@@ -140,20 +144,20 @@ bool op_param_next(const char **at, op_param *out) {
     const char *p = *at;
     if (!*p) return false;
     out->name = p;
-    while (*p != ':') p++;
+    p = strchr(p, ':');
     out->name_size = (int)(p - out->name);
     out->kind = ++p;
     while (*p && *p != ' ' && *p != '?') p++;
     out->kind_size = (int)(p - out->kind);
     out->optional = *p == '?';
-    out->otherwise = (gw_value){ .kind = GW_NONE };
-    if (out->optional && *++p == '=') {
-        const char *text = ++p;
-        while (*p && *p != ' ') p++;
-        out->otherwise = parse_number(text, (size_t)(p - text));
-    }
+    out->number = out->optional && p[1] == '=' ? p + 2 : NULL;
+    while (*p && *p != ' ') p++;
     *at = *p ? p + 1 : p;
     return true;
+}
+
+gw_value op_param_otherwise(const op_param *p) {
+    return p->number ? parse_number(p->number) : gw_none();
 }
 
 bool op_param_fits(const op_param *p, gw_value v) {
@@ -185,7 +189,7 @@ static bool check_args(op_call *c, gw_value filled[OP_ARGS_MAX]) {
     int i = 0;
     for (; op_param_next(&at, &p); i++) {
         bool absent = i >= c->arg_count || given[i].kind == GW_NONE;
-        filled[i] = absent ? p.otherwise : given[i];
+        filled[i] = absent ? op_param_otherwise(&p) : given[i];
         if (!absent && !check_arg(c, i, &p)) return false;
         if (!absent || p.optional) continue;
         fail_misfit(c, i, p.name, p.kind);

@@ -95,12 +95,13 @@ typedef struct op_param {
     const char *name, *kind;  // inside |params|
     int name_size, kind_size;
     bool optional;
-    gw_value otherwise;  // what it is if left out: none, or the number that the row says
+    const char *number;  // the number that it is if left out, inside |params|; NULL: none
 } op_param;
 
 // Reads the parameter at |*at|, and moves on to the next. False at the end.
 bool op_param_next(const char **at, op_param *out);
 bool op_param_fits(const op_param *p, gw_value v);
+gw_value op_param_otherwise(const op_param *p);  // what it is if left out: none or a number
 
 // Arguments, inside infer, compute and grad (pass c->args or g->args). They were checked against |params|.
 static inline gw_tensor *arg_tensor(const gw_value *args, int i) {

@@ -68,7 +68,7 @@ static void its_rows_are_well_formed(void **state) {
             const char *end = p.kind + p.kind_size;
             assert_true(!*end || strchr(" ?", *end));
             if (end[0] == '?') assert_true(!end[1] || strchr(" =", end[1]));
-            if (p.otherwise.kind) assert_true(op_param_fits(&p, p.otherwise));
+            if (p.number) assert_true(op_param_fits(&p, op_param_otherwise(&p)));
         }
         assert_true(count > 0 && count <= OP_ARGS_MAX);
         assert_true((*o)->results == OP_LIST || (*o)->results != 1);
