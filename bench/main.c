@@ -44,13 +44,8 @@ static void report(const char *name, samples *s) {
 }
 
 static void join_job(gw_scope *root, int rank, int workers, const char *file) {
-    gw_rpc_init(root, (gw_rpc_options){
-                          .name = gw_format(root, "w%d", rank),
-                          .rank = rank,
-                          .world_size = workers,
-                          .init_method = gw_format(root, "file://%s", file),
-                          .timeout_ms = GW_NO_TIMEOUT,
-                      });
+    gw_rpc_init(root, .name = gw_format(root, "w%d", rank), .rank = rank, .world_size = workers,
+                .init_method = gw_format(root, "file://%s", file), .timeout_ms = GW_NO_TIMEOUT);
 }
 
 // One worker of a case's job; rank 0 measures and reports.

@@ -9,7 +9,7 @@ GW_FUNCTION(scale, GW_INLINE, "tensor, float") {
 
 int main(void) {
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, (gw_rpc_options){ 0 });  // rank and world size: from the launcher
+    gw_rpc_init(root);  // rank and world size: from the launcher
     if (gw_rpc_self(root).rank == 0) {
         float row[] = { 1, 2, 3 };
         gw_tensor *x = gw_from(root, row, 3);

@@ -22,7 +22,7 @@ GW_METHOD(counter, add, GW_INLINE, "int") {
 
 int main() {
     gw_scope *root = gw_scope_open(nullptr);
-    gw_rpc_init(root, {});
+    gw_rpc_init(root);
     if (gw_rpc_self(root).rank == 0) {
         gw_tensor *x = gw_full(root, GW_F32, 1.5, 2, 2);
         gw_print(root, gw_tensor_of(root, gw_rpc_sync(root, 1, "scale", x, 2.0)));

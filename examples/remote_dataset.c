@@ -109,7 +109,7 @@ static void learn(gw_scope *root) {
 
 int main(void) {
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, (gw_rpc_options){ 0 });
+    gw_rpc_init(root);
     if (gw_ok(root) && gw_rpc_world_size(root) != 2)
         gw_fail(root, GW_INVALID, "this program is for two workers: gradwire run -n 2 -- ...");
     if (gw_ok(root) && gw_rpc_self(root).rank == 0) learn(root);

@@ -4,7 +4,7 @@
 
 int main(void) {
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, (gw_rpc_options){ .name = "client" });
+    gw_rpc_init(root, .name = "client");
     gw_tensor *x = gw_arange(root, GW_F32, 0, 5, 1);
     gw_map *m = gw_map_of(root, gw_rpc_sync(root, "stats", "describe", x));
     int64_t count = gw_int_of(root, gw_map_get(root, m, "count"));

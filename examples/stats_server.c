@@ -12,7 +12,7 @@ GW_FUNCTION(describe, GW_POOL, "tensor") {
 
 int main(void) {
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, (gw_rpc_options){ .name = "stats" });
+    gw_rpc_init(root, .name = "stats");
     gw_rpc_shutdown(root);  // serves until every worker is done
     return gw_exit_code(gw_scope_close(root));
 }

@@ -19,7 +19,7 @@ GW_FUNCTION(square, GW_POOL, "int") {
 
 static int be_worker(const char *url, const char *name) {
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, (gw_rpc_options){ .name = name, .group = GW_GROUP_JOIN, .init_method = url });
+    gw_rpc_init(root, .name = name, .group = GW_GROUP_JOIN, .init_method = url);
     gw_rpc_shutdown(root);  // serves until the parent is done
     return gw_exit_code(gw_scope_close(root));
 }
@@ -78,8 +78,7 @@ int main(int argc, char **argv) {
     snprintf(url, sizeof url, "file://%s", path);
 
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root,
-                (gw_rpc_options){ .name = "parent", .group = GW_GROUP_CREATE, .init_method = url });
+    gw_rpc_init(root, .name = "parent", .group = GW_GROUP_CREATE, .init_method = url);
     gw_watch *watch = gw_watch_open(root);
     start_worker(url, "worker1");
     pid_t victim = start_worker(url, "worker2");

@@ -24,12 +24,14 @@
 // The workers learn until the server says that it is enough.
 static void learn(gw_scope *s, gw_rref *me, const options *o, int64_t seed) {
     const task *t = &o->task;
-    const gw_call_options patient = { .timeout_ms = GW_NO_TIMEOUT };
+    const gw_call_options patient = GW_OPTIONS(gw_call_options, .timeout_ms = GW_NO_TIMEOUT);
     int workers = gw_rpc_world_size(s) - 1;
     gw_future **ends = gw_alloc(s, (size_t)workers * sizeof *ends);
     for (int i = 0; i < workers && gw_ok(s); i++)
-        ends[i] = gw_rpc_async_with(s, patient, i + 1, "learn", me, t->name, seed * 1000 + i,
-                                    t->environments, t->rollout, t->gamma, t->lambda, t->entropy);
+        ends[i] = gw_rpc_async_with(s, gw_to(i + 1), "learn",
+                                    GW_ARGS(me, t->name, seed * 1000 + i, t->environments,
+                                            t->rollout, t->gamma, t->lambda, t->entropy),
+                                    patient);
     if (gw_ok(s)) gw_wait_all(s, ends, workers);
 }
 
@@ -95,7 +97,7 @@ static void run_all(gw_scope *root, const options *o) {
 static int run_worker(const char *init_method, void *context) {
     const options *o = context;
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, (gw_rpc_options){ .init_method = init_method });
+    gw_rpc_init(root, .init_method = init_method);
     if (gw_ok(root) && gw_rpc_world_size(root) < 2)
         gw_fail(root, GW_INVALID, "this program is for two processes or more");
     if (gw_ok(root) && gw_rpc_self(root).rank == 0) run_all(root, o);

@@ -36,7 +36,7 @@ static int run_worker(const char *init_method, void *context) {
     bool is_first = rank && strcmp(rank, "0") == 0;
     gw_scope *root = gw_scope_open(NULL);
     gw_seed(root, (uint64_t)o->seed);
-    gw_rpc_init(root, (gw_rpc_options){ .init_method = init_method });
+    gw_rpc_init(root, .init_method = init_method);
     if (gw_ok(root) && gw_rpc_world_size(root) < 2)
         gw_fail(root, GW_INVALID, "this takes at least two workers: gradwire run -n 2 -- ...");
     int outcome = is_first && gw_ok(root) ? learn(root, o) : 0;

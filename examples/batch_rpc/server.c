@@ -94,9 +94,9 @@ GW_FUNCTION(train, GW_POOL,
 static double train_all(gw_scope *s, gw_rref *ps, const options *o, int64_t epochs, digits test) {
     int count;
     const gw_worker *workers = gw_rpc_workers(s, &count);  // the first is this one
-    gw_call_options call = { .timeout_ms = GW_NO_TIMEOUT };
-    gw_rpc_sync_all_with(s, call, workers + 1, count - 1, "train", ps, gw_value_of(o->data), epochs,
-                         o->batch);
+    gw_call_options call = GW_OPTIONS(gw_call_options, .timeout_ms = GW_NO_TIMEOUT);
+    gw_rpc_sync_all_with(s, gw_to_workers(workers + 1, count - 1), "train",
+                         GW_ARGS(ps, gw_value_of(o->data), epochs, o->batch), call);
     parameter_server *self = gw_ok(s) ? gw_local(s, ps, parameter_server) : NULL;
     return self ? digits_accuracy(s, self->model, test) : 0;
 }

@@ -60,15 +60,14 @@ GW_METHOD(client, sgd, GW_POOL, "list, int, int, float") {  // weights; the othe
 
 int client_run(const options *o) {
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, (gw_rpc_options){ .name = gw_format(root, "client%d", (int)o->number),
-                                        .group = GW_GROUP_JOIN,
-                                        .init_method = o->join });
+    gw_rpc_init(root, .name = gw_format(root, "client%d", (int)o->number), .group = GW_GROUP_JOIN,
+                .init_method = o->join);
     gw_value path = gw_value_of(o->data);
     gw_rref *me = gw_remote(root, gw_rpc_self(root), "client", path, o->number - 1, o->shares);
     gw_rref *server = gw_rref_of(root, gw_rpc_sync(root, "server", "find_server"));
     gw_rpc_sync(root, server, "enlist", me, o->number);
-    gw_rpc_sync_with(root, (gw_call_options){ .timeout_ms = GW_NO_TIMEOUT }, server,
-                     "await_dismissal");
+    gw_rpc_sync_with(root, gw_to(server), "await_dismissal", GW_NO_ARGS,
+                     GW_OPTIONS(gw_call_options, .timeout_ms = GW_NO_TIMEOUT));
     gw_rpc_leave(root);
     return gw_exit_code(gw_scope_close(root));
 }

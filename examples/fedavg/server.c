@@ -143,13 +143,13 @@ round_report server_round(gw_scope *s, server *self, const options *o,
     int count = self->member_count;  // who enlists meanwhile is there in the next round
     gw_future *answers[MEMBERS_MAX];
     gw_error errors[MEMBERS_MAX];
-    gw_call_options call = { .timeout_ms = o->timeout_s * 1000 };
+    gw_call_options call = GW_OPTIONS(gw_call_options, .timeout_ms = o->timeout_s * 1000);
     gw_list *weights = weights_of(s, self->model);
     // Whoever came first, sums are the same.
     qsort(self->members, (size_t)count, sizeof *self->members, by_number);
     for (int i = 0; i < count; i++)
-        answers[i] = gw_rpc_async_with(s, call, self->members[i].client, o->method, weights,
-                                       o->epochs, o->batch, o->lr);
+        answers[i] = gw_rpc_async_with(s, gw_to(self->members[i].client), o->method,
+                                       GW_ARGS(weights, o->epochs, o->batch, o->lr), call);
     if (in_flight) in_flight(context);
 
     average total = { .sums = gw_alloc(s, (size_t)gw_list_count(weights) * sizeof(gw_tensor *)) };

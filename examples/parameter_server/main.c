@@ -170,10 +170,10 @@ static int run_server(gw_scope *root, const options *o) {
 
     int count;
     const gw_worker *workers = gw_rpc_workers(s, &count);  // the first is this one
-    gw_call_options call = { .timeout_ms = GW_NO_TIMEOUT };
+    gw_call_options call = GW_OPTIONS(gw_call_options, .timeout_ms = GW_NO_TIMEOUT);
     if (gw_ok(s))
-        gw_rpc_sync_all_with(s, call, workers + 1, count - 1, "train", ps, o->form,
-                             gw_value_of(o->data), o->epochs, o->batch);
+        gw_rpc_sync_all_with(s, gw_to_workers(workers + 1, count - 1), "train",
+                             GW_ARGS(ps, o->form, gw_value_of(o->data), o->epochs, o->batch), call);
     int code = gw_ok(s) ? finish(s, ps, o) : 1;
     gw_scope_close_up(s);
     return code;
@@ -186,10 +186,8 @@ static int run_worker(const char *init_method, void *context) {
     bool is_server = rank && strcmp(rank, "0") == 0;
     gw_scope *root = gw_scope_open(NULL);
     gw_seed(root, (uint64_t)o->seed);
-    gw_rpc_init(root, (gw_rpc_options){
-                          .name = is_server ? "server" : gw_format(root, "trainer%s", rank),
-                          .init_method = init_method,
-                      });
+    gw_rpc_init(root, .name = is_server ? "server" : gw_format(root, "trainer%s", rank),
+                .init_method = init_method);
     if (gw_ok(root) && gw_rpc_world_size(root) < 2)
         gw_fail(root, GW_INVALID, "a server and at least one trainer: gradwire run -n 2 -- ...");
     int outcome = is_server && gw_ok(root) ? run_server(root, o) : 0;

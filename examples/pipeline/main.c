@@ -203,7 +203,7 @@ static int run_worker(const char *init_method, void *context) {
     const options *o = context;
     gw_scope *root = gw_scope_open(NULL);
     gw_seed(root, (uint64_t)o->seed);
-    gw_rpc_init(root, (gw_rpc_options){ .init_method = init_method });
+    gw_rpc_init(root, .init_method = init_method);
     if (gw_ok(root) && gw_rpc_world_size(root) != STAGES)
         gw_fail(root, GW_INVALID, "this program is for %d workers", STAGES);
     if (gw_ok(root) && gw_rpc_self(root).rank == 0) run_pipeline(root, o);

@@ -67,10 +67,8 @@ static int run_worker(const char *init_method, void *context) {
     bool is_agent = rank && strcmp(rank, "0") == 0;
     gw_scope *root = gw_scope_open(NULL);
     gw_seed(root, o->seed);
-    gw_rpc_init(root, (gw_rpc_options){
-                          .name = is_agent ? "agent" : gw_format(root, "observer%s", rank),
-                          .init_method = init_method,
-                      });
+    gw_rpc_init(root, .name = is_agent ? "agent" : gw_format(root, "observer%s", rank),
+                .init_method = init_method);
     int outcome = is_agent && gw_ok(root) ? run_agent(root, o) : 0;
     gw_rpc_shutdown(root);  // observers serve until the agent is done
     int failed = gw_exit_code(gw_scope_close(root));

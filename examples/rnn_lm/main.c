@@ -208,10 +208,7 @@ static int run_worker(const char *init_method, void *context) {
     bool is_trainer = rank && strcmp(rank, "0") == 0;
     gw_scope *root = gw_scope_open(NULL);
     gw_seed(root, (uint64_t)o->seed);
-    gw_rpc_init(root, (gw_rpc_options){
-                          .name = is_trainer ? "trainer" : "ps",
-                          .init_method = init_method,
-                      });
+    gw_rpc_init(root, .name = is_trainer ? "trainer" : "ps", .init_method = init_method);
     if (gw_ok(root) && gw_rpc_world_size(root) != 2)
         gw_fail(root, GW_INVALID, "this program is for two workers");
     if (gw_ok(root) && is_trainer) (o->tiny ? learn_tiny : learn_text)(root, o);

@@ -52,8 +52,8 @@ extern "C" {
 
 // ---- Making and sharing -------------------------------------------------------------------------------------------
 // gw_module_remote(s, to, class, args...) makes a module of a class that |to| has registered; returns at once.
-GW_API gw_module *gw_module_remote_values(gw_scope *s, gw_call_options options, gw_target to,
-                                          const char *class_name, int count, const gw_value *args);
+GW_API gw_module *gw_module_remote_with(gw_scope *s, gw_target to, const char *class_name,
+                                        gw_values args, gw_call_options options);
 
 // The module behind a reference that gw_module_rref gave, here or on another worker: several workers use one module.
 GW_API gw_module *gw_module_from_rref(gw_scope *s, gw_rref *rref);
@@ -114,20 +114,12 @@ GW_API void gw_registry_add_module(gw_scope *s, gw_registry *r, const char *name
 #ifdef __cplusplus
 }
 template <class Target, class... Args>
-gw_module *gw_module_remote_with(gw_scope *s, gw_call_options o, Target to, const char *class_name,
-                                 Args... args) {
-    const gw_value a[] = { gw_value_of(args)..., gw_none() };
-    return gw_module_remote_values(s, o, gw_to(to), class_name, static_cast<int>(sizeof...(Args)),
-                                   a);
-}
-template <class Target, class... Args>
 gw_module *gw_module_remote(gw_scope *s, Target to, const char *class_name, Args... args) {
-    return gw_module_remote_with(s, gw_call_options{}, to, class_name, args...);
+    return gw_module_remote_with(s, gw_to(to), class_name, GW_ARGS(args...), gw_call_options());
 }
 #else
-#define gw_module_remote(s, ...) gw_module_remote_with((s), (gw_call_options){ 0 }, __VA_ARGS__)
-#define gw_module_remote_with(s, options, ...)                                                     \
-    GW_CALL(gw_module_remote_values, s, gw_call_options_at(options, GW_ORIGIN), __VA_ARGS__)
+#define gw_module_remote(s, to, ...)                                                               \
+    GW_CALL(gw_module_remote_with, s, gw_to(to), GW_ORIGIN, __VA_ARGS__, )
 #endif
 
 #endif

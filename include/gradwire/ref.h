@@ -52,15 +52,13 @@ GW_API gw_future *gw_to_here_async(gw_scope *s, gw_rref *ref);
 // It is a future like others, too: waited for here, it copies the value to here, from that moment on.
 GW_API gw_future *gw_by_value(gw_scope *s, gw_rref *ref);
 
-// A reference to a value of this worker. Costs nothing until it is sent away.
-#define gw_rref_open(s, x) gw_rref_open_with((s), gw_value_of(x), GW_ORIGIN)
+// gw_rref_open(s, x): a reference to a value of this worker. Costs nothing until it is sent away.
 GW_API gw_rref *gw_rref_open_with(gw_scope *s, gw_value v, const char *origin);
 
 // On the owner only (else INVALID naming both workers).
 // gw_local(s, ref, type) enters the object behind |ref|, of the class |type|: returns its struct, a type *, and holds its
 // turn until |s| closes; while a call or wait of |s| or of a scope inside it waits, other turns may run. NULL with |s|
 // failed: INVALID if the object is of another class or |s| outlives the call it is used in, TIMEOUT if its turn did not come.
-#define gw_local(s, ref, type) ((type *)gw_local_with((s), (ref), #type))
 GW_API void *gw_local_with(gw_scope *s, gw_rref *ref, const char *class_name);
 // The value itself, not a copy; waits until it is made.
 GW_API gw_value gw_rref_local_value(gw_scope *s, gw_rref *ref);
@@ -95,4 +93,7 @@ GW_API int gw_references(gw_scope *s, gw_reference_info *out, int max);
 #ifdef __cplusplus
 }
 #endif
+
+#define gw_rref_open(s, x) gw_rref_open_with((s), gw_value_of(x), GW_ORIGIN)
+#define gw_local(s, ref, type) ((type *)gw_local_with((s), (ref), #type))
 #endif

@@ -1,7 +1,7 @@
 // Calls: running a registered function on a named worker.
 //
 //     gw_scope *root = gw_scope_open(NULL);
-//     gw_rpc_init(root, (gw_rpc_options){ .name = "p0" });              // rank, world size, master: the environment
+//     gw_rpc_init(root, .name = "p0");                                  // rank, world size, master: the environment
 //     gw_tensor *y   = gw_tensor_of(root, gw_rpc_sync(root, "p1", "my_add", x, x));   // wait for the answer
 //     gw_future *fut = gw_rpc_async(root, "p1", "my_add", x, y);                      // or don't
 //     gw_rref   *ref = gw_remote(root, "p2", "gw.add", x, fut);                       // or leave it there
@@ -33,6 +33,7 @@
 #ifndef GRADWIRE_RPC_H
 #define GRADWIRE_RPC_H
 
+#include <gradwire/detail/options.h>
 #include <gradwire/function.h>
 
 #ifdef __cplusplus
@@ -49,23 +50,28 @@ typedef enum gw_group_kind {
     GW_GROUP_JOIN,    // joins a group, once it is there
 } gw_group_kind;
 
+// A timeout of 0 is none, everywhere.
+#define GW_NO_TIMEOUT 0
+
 typedef struct gw_rpc_options {
-    const char *name;      // of this worker, [A-Za-z0-9_:.-], 1 to 127; NULL: "worker<rank>"
-    gw_group_kind group;   // without rank and world size
-    int rank, world_size;  // given together; world_size 0: from the URL or RANK and WORLD_SIZE
+    const char *
+        name GW_DEFAULT(NULL);  // of this worker, [A-Za-z0-9_:.-], 1 to 127; NULL: "worker<rank>"
+    gw_group_kind group GW_DEFAULT(GW_GROUP_NONE);  // without rank and world size
+
+    // Given together; left out, they come from the URL, or from RANK and WORLD_SIZE.
+    int rank GW_DEFAULT(-1), world_size GW_DEFAULT(-1);
 
     // NULL: "env://" (MASTER_ADDR, MASTER_PORT); or "tcp://host:port" of rank 0; or "file:///path" of a file that is not
     // there yet. tcp and file take "?rank=0&world_size=2".
-    const char *init_method;
+    const char *init_method GW_DEFAULT(NULL);
 
-    int64_t timeout_ms;           // of each call; 0: 60,000; GW_NO_TIMEOUT: none
-    int64_t join_timeout_ms;      // for all workers to come; 0: 300,000
-    int threads;                  // places in the pool; 0: 4
-    const gw_registry *registry;  // what this worker serves; NULL: the process's
+    int64_t timeout_ms GW_DEFAULT(60000);          // of each call
+    int64_t join_timeout_ms GW_DEFAULT(300000);    // for all workers to come
+    int threads GW_DEFAULT(4);                     // places in the pool
+    const gw_registry *registry GW_DEFAULT(NULL);  // what this worker serves; NULL: the process's
 } gw_rpc_options;
 
-#define GW_NO_TIMEOUT (-1)
-
+// gw_rpc_init(root, .name = "p0", ...)
 // Joins the job: opens an agent on |root| and waits until all workers are there, or, joining a group, until it is let in and
 // knows all. Scopes opened inside |root| from now on call through it. Fails |root| with INVALID, DUPLICATE, MISMATCH,
 // ADDRESS_IN_USE, or TIMEOUT naming who is missing; WRONG_STATE if the job is closed, or shutting down; DISCONNECTED if
@@ -73,7 +79,7 @@ typedef struct gw_rpc_options {
 //
 // Who joins a group without a name gets one that nobody else has. A group that was founded at an address can be joined for
 // as long as its founder is there, one in a file for as long as anybody is.
-GW_API void gw_rpc_init(gw_scope *root, gw_rpc_options options);
+GW_API void gw_rpc_init_with(gw_scope *root, gw_rpc_options options);
 
 // Serves until every worker has asked for shutdown, gives back this worker's references, lets what is running finish
 // (at most 30 s, else TIMEOUT naming who was still doing what) and leaves. Acts also when |root| has failed; a failed
@@ -87,8 +93,7 @@ GW_API void gw_rpc_shutdown(gw_scope *root);
 // Otherwise as gw_rpc_shutdown.
 GW_API void gw_rpc_leave(gw_scope *root);
 
-// Who is who. |to| as in calls. NOT_FOUND names both workers.
-#define gw_rpc_worker(s, to) gw_rpc_worker_with((s), gw_to(to))
+// Who is who. gw_rpc_worker(s, to), |to| as in calls; NOT_FOUND names both workers.
 GW_API gw_worker gw_rpc_self(gw_scope *s);
 GW_API int gw_rpc_world_size(gw_scope *s);  // of a group: how many are there now
 
@@ -103,22 +108,53 @@ GW_API int gw_rpc_world_size(gw_scope *s);  // of a group: how many are there no
 //                                         in their order. Arguments are encoded once. Waits for all; fails |s| with the
 //                                         first error in order, which names the worker
 // gw_rpc_async_all(s, workers, count, function, args...)  a future of that list, which fails as soon as one of them does
-// The ..._with forms take a gw_call_options behind |s|.
 //
 // All of them wait when 64 MiB of requests are queued for the worker already, or 65,536 calls to it have not returned: then
 // until there is room, at most to the deadline, which then is OVERLOADED, NOT_DELIVERED. Where nothing may wait they fail
 // at once. A worker whose replies are not read does not start more calls of who does not read them.
+// A call with options is written with the functions behind these forms, which take arguments as one value each:
+//
+//     gw_rpc_sync_with(s, gw_to("ps"), "scale", GW_ARGS(x, 2.5), GW_OPTIONS(gw_call_options, .timeout_ms = 500));
+#define GW_AGENT_TIMEOUT (-1)  // that of gw_rpc_init
+
 typedef struct gw_call_options {
-    int64_t timeout_ms;  // 0: the agent's; GW_NO_TIMEOUT: only the scope's
-    const char
-        *origin;  // of gw_remote: what gw_references says; NULL: file and line, from the macros
+    int64_t timeout_ms GW_DEFAULT(GW_AGENT_TIMEOUT);  // GW_NO_TIMEOUT: only the scope's
+    const char *origin GW_DEFAULT(
+        NULL);  // of gw_remote: what gw_references says; "src/train.c:12" by the short form
 } gw_call_options;
 
-// The place in the program where it stands, "src/train.c:12".
-#define GW_ORIGIN GW_SITE_OF(__FILE__, __LINE__)
-#define GW_SITE_OF(file, line) GW_SITE_TEXT(file, line)
-#define GW_SITE_TEXT(file, line) file ":" #line
+// Whom a call is for: gw_to(x) of a name, a rank, a gw_worker or a reference; gw_to_workers(workers, count).
+typedef struct gw_target {
+    const char *name;  // or
+    gw_rref *rref;     // or
+    int64_t rank;
+    bool is_worker;  // of that incarnation, not of any
+    uint64_t incarnation;
+    const gw_worker *workers;  // or several
+    int worker_count;
+} gw_target;
 
+GW_API gw_target gw_to_name(const char *name);
+GW_API gw_target gw_to_rank(int64_t rank);
+GW_API gw_target gw_to_worker(gw_worker worker);
+GW_API gw_target gw_to_rref(const gw_rref *rref);
+GW_API gw_target gw_to_workers(const gw_worker *workers, int count);
+
+GW_API gw_value gw_rpc_sync_with(gw_scope *s, gw_target to, const char *function, gw_values args,
+                                 gw_call_options options);
+GW_API gw_future *gw_rpc_async_with(gw_scope *s, gw_target to, const char *function, gw_values args,
+                                    gw_call_options options);
+GW_API gw_rref *gw_remote_with(gw_scope *s, gw_target to, const char *function, gw_values args,
+                               gw_call_options options);
+GW_API void gw_rpc_notify_with(gw_scope *s, gw_target to, const char *function, gw_values args,
+                               gw_call_options options);
+GW_API gw_list *gw_rpc_sync_all_with(gw_scope *s, gw_target to, const char *function,
+                                     gw_values args, gw_call_options options);
+GW_API gw_future *gw_rpc_async_all_with(gw_scope *s, gw_target to, const char *function,
+                                        gw_values args, gw_call_options options);
+GW_API gw_worker gw_rpc_worker_with(gw_scope *s, gw_target to);
+
+// ---- Futures ------------------------------------------------------------------------------------------------------
 // Waits for the result. May be called again, and from any scope on this worker. A failed call fails |s|.
 GW_API gw_value gw_wait(gw_scope *s, gw_future *f);
 GW_API bool gw_future_done(const gw_future *f);  // with a value or an error
@@ -163,6 +199,7 @@ GW_API gw_future *gw_collect_all(gw_scope *s, gw_future *const *fs, int count);
 GW_API gw_future *gw_collect_fail_fast(gw_scope *s, gw_future *const *fs, int count);
 
 // A future that the program completes itself, once: a second completion is WRONG_STATE. A handler may return it.
+// gw_future_set(s, f, x) takes any C value.
 GW_API gw_future *gw_future_open(gw_scope *s);
 GW_API void gw_future_set_with(gw_scope *s, gw_future *f, gw_value v);
 GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const char *format, ...)
@@ -174,8 +211,6 @@ GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const ch
 // If one of them is lost, gives up, or does not come before somebody's deadline, all fail, with its name; who comes later,
 // too. Then the next is a new one. After a deadline it takes at most a second to learn who is missing.
 // gw_rpc_all_gather(s, workers, count, x): the values of all, in the order of |workers|.
-#define gw_rpc_all_gather(s, workers, count, x)                                                    \
-    gw_rpc_all_gather_with((s), (workers), (count), gw_value_of(x))
 GW_API gw_list *gw_rpc_all_gather_with(gw_scope *s, const gw_worker *workers, int count,
                                        gw_value v);
 GW_API void gw_rpc_barrier(gw_scope *s, const gw_worker *workers, int count);
@@ -192,152 +227,8 @@ typedef struct gw_rpc_stats {
 
 GW_API gw_rpc_stats gw_rpc_get_stats(gw_scope *s);
 
-// ---- What the macros call -----------------------------------------------------------------------------------------
-typedef struct gw_target {
-    const char *name;  // or
-    gw_rref *rref;     // or
-    int64_t rank;
-    bool is_worker;  // of that incarnation, not of any
-    uint64_t incarnation;
-    const gw_worker *workers;  // or several
-    int worker_count;
-} gw_target;
-
-GW_API gw_target gw_to_name(const char *name);
-GW_API gw_target gw_to_rank(int64_t rank);
-GW_API gw_target gw_to_worker(gw_worker worker);
-GW_API gw_target gw_to_rref(const gw_rref *rref);
-GW_API gw_target gw_to_workers(const gw_worker *workers, int count);
-
-GW_API gw_value gw_rpc_sync_values(gw_scope *s, gw_call_options options, gw_target to,
-                                   const char *function, int count, const gw_value *args);
-GW_API gw_future *gw_rpc_async_values(gw_scope *s, gw_call_options options, gw_target to,
-                                      const char *function, int count, const gw_value *args);
-GW_API gw_rref *gw_remote_values(gw_scope *s, gw_call_options options, gw_target to,
-                                 const char *function, int count, const gw_value *args);
-GW_API void gw_rpc_notify_values(gw_scope *s, gw_call_options options, gw_target to,
-                                 const char *function, int count, const gw_value *args);
-GW_API gw_list *gw_rpc_sync_all_values(gw_scope *s, gw_call_options options, gw_target to,
-                                       const char *function, int count, const gw_value *args);
-GW_API gw_future *gw_rpc_async_all_values(gw_scope *s, gw_call_options options, gw_target to,
-                                          const char *function, int count, const gw_value *args);
-GW_API gw_worker gw_rpc_worker_with(gw_scope *s, gw_target to);
-
 #ifdef __cplusplus
 }
-inline gw_target gw_to(const char *x) { return gw_to_name(x); }
-inline gw_target gw_to(int x) { return gw_to_rank(x); }
-inline gw_target gw_to(long x) { return gw_to_rank(x); }
-inline gw_target gw_to(unsigned x) { return gw_to_rank(x); }
-inline gw_target gw_to(long long x) { return gw_to_rank(x); }
-inline gw_target gw_to(gw_worker x) { return gw_to_worker(x); }
-inline gw_target gw_to(const gw_rref *x) { return gw_to_rref(x); }
-inline gw_target gw_to(gw_target x) { return x; }
-#define GW_CALL_FORM(form, result)                                                                 \
-    template <class Target, class... Args>                                                         \
-    result form##_with(gw_scope *s, gw_call_options o, Target to, const char *function,            \
-                       Args... args) {                                                             \
-        const gw_value a[] = { gw_value_of(args)..., gw_none() };                                  \
-        return form##_values(s, o, gw_to(to), function, static_cast<int>(sizeof...(Args)), a);     \
-    }                                                                                              \
-    template <class Target, class... Args>                                                         \
-    result form(gw_scope *s, Target to, const char *function, Args... args) {                      \
-        return form##_with(s, gw_call_options{}, to, function, args...);                           \
-    }
-GW_CALL_FORM(gw_rpc_sync, gw_value)
-GW_CALL_FORM(gw_rpc_async, gw_future *)
-GW_CALL_FORM(gw_remote, gw_rref *)
-GW_CALL_FORM(gw_rpc_notify, void)
-#undef GW_CALL_FORM
-#define GW_CALL_ALL_FORM(form, result)                                                             \
-    template <class... Args>                                                                       \
-    result form##_with(gw_scope *s, gw_call_options o, const gw_worker *workers, int count,        \
-                       const char *function, Args... args) {                                       \
-        const gw_value a[] = { gw_value_of(args)..., gw_none() };                                  \
-        return form##_values(s, o, gw_to_workers(workers, count), function,                        \
-                             static_cast<int>(sizeof...(Args)), a);                                \
-    }                                                                                              \
-    template <class... Args>                                                                       \
-    result form(gw_scope *s, const gw_worker *workers, int count, const char *function,            \
-                Args... args) {                                                                    \
-        return form##_with(s, gw_call_options{}, workers, count, function, args...);               \
-    }
-GW_CALL_ALL_FORM(gw_rpc_sync_all, gw_list *)
-GW_CALL_ALL_FORM(gw_rpc_async_all, gw_future *)
-#undef GW_CALL_ALL_FORM
-template <class Type> void gw_future_set(gw_scope *s, gw_future *f, Type x) {
-    gw_future_set_with(s, f, gw_value_of(x));
-}
-#else
-// clang-format off
-#define gw_to(x)                                                                                                       \
-    _Generic((x),                                                                                                      \
-        char *: gw_to_name, const char *: gw_to_name,                                                                  \
-        int: gw_to_rank, unsigned: gw_to_rank, long: gw_to_rank, unsigned long: gw_to_rank, long long: gw_to_rank,     \
-        gw_worker: gw_to_worker,                                                                                       \
-        gw_target: gw_to_target,                                                                                       \
-        gw_rref *: gw_to_rref, const gw_rref *: gw_to_rref)(x)
-static inline gw_target gw_to_target(gw_target x) { return x; }
-
-#define gw_rpc_sync(s, ...)  gw_rpc_sync_with((s), (gw_call_options){0}, __VA_ARGS__)
-#define gw_rpc_async(s, ...) gw_rpc_async_with((s), (gw_call_options){0}, __VA_ARGS__)
-#define gw_remote(s, ...)    gw_remote_with((s), (gw_call_options){0}, __VA_ARGS__)
-static inline gw_call_options gw_call_options_at(gw_call_options o, const char *origin) {
-    if (!o.origin) o.origin = origin;
-    return o;
-}
-#define gw_rpc_sync_with(s, options, ...)  GW_CALL(gw_rpc_sync_values, s, options, __VA_ARGS__)
-#define gw_rpc_async_with(s, options, ...) GW_CALL(gw_rpc_async_values, s, options, __VA_ARGS__)
-#define gw_remote_with(s, options, ...)                                                                                \
-    GW_CALL(gw_remote_values, s, gw_call_options_at(options, GW_ORIGIN), __VA_ARGS__)
-#define gw_rpc_notify(s, ...) gw_rpc_notify_with((s), (gw_call_options){0}, __VA_ARGS__)
-#define gw_rpc_notify_with(s, options, ...) GW_CALL(gw_rpc_notify_values, s, options, __VA_ARGS__)
-#define gw_rpc_sync_all(s, workers, count, ...)                                                                        \
-    gw_rpc_sync_all_with((s), (gw_call_options){0}, workers, count, __VA_ARGS__)
-#define gw_rpc_sync_all_with(s, options, workers, count, ...)                                                          \
-    GW_CALL(gw_rpc_sync_all_values, s, options, gw_to_workers(workers, count), __VA_ARGS__)
-#define gw_rpc_async_all(s, workers, count, ...)                                                                       \
-    gw_rpc_async_all_with((s), (gw_call_options){0}, workers, count, __VA_ARGS__)
-#define gw_rpc_async_all_with(s, options, workers, count, ...)                                                         \
-    GW_CALL(gw_rpc_async_all_values, s, options, gw_to_workers(workers, count), __VA_ARGS__)
-#define gw_future_set(s, f, x) gw_future_set_with((s), (f), gw_value_of(x))
-
-// GW_CALL(f, s, options, to, function, args...) with 0 to 12 arguments; more go by the ..._values forms.
-#define GW_CALL(f, s, options, ...)                                                                                    \
-    GW_PICK_15(__VA_ARGS__, GW_CALL_12, GW_CALL_11, GW_CALL_10, GW_CALL_9, GW_CALL_8, GW_CALL_7, GW_CALL_6, GW_CALL_5, \
-               GW_CALL_4, GW_CALL_3, GW_CALL_2, GW_CALL_1, GW_CALL_0, 0, 0)(f, s, options, __VA_ARGS__)
-#define GW_PICK_15(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, ...) o
-#define GW_V(x) gw_value_of(x)
-#define GW_CALL_0(f, s, o, to, fn) f(s, o, gw_to(to), fn, 0, (const gw_value *)0)
-#define GW_CALL_1(f, s, o, to, fn, a) f(s, o, gw_to(to), fn, 1, (const gw_value[]){GW_V(a)})
-#define GW_CALL_2(f, s, o, to, fn, a, b) f(s, o, gw_to(to), fn, 2, (const gw_value[]){GW_V(a), GW_V(b)})
-#define GW_CALL_3(f, s, o, to, fn, a, b, c) f(s, o, gw_to(to), fn, 3, (const gw_value[]){GW_V(a), GW_V(b), GW_V(c)})
-#define GW_CALL_4(f, s, o, to, fn, a, b, c, d)                                                                         \
-    f(s, o, gw_to(to), fn, 4, (const gw_value[]){GW_V(a), GW_V(b), GW_V(c), GW_V(d)})
-#define GW_CALL_5(f, s, o, to, fn, a, b, c, d, e)                                                                      \
-    f(s, o, gw_to(to), fn, 5, (const gw_value[]){GW_V(a), GW_V(b), GW_V(c), GW_V(d), GW_V(e)})
-#define GW_CALL_6(f, s, o, to, fn, a, b, c, d, e, g)                                                                   \
-    f(s, o, gw_to(to), fn, 6, (const gw_value[]){GW_V(a), GW_V(b), GW_V(c), GW_V(d), GW_V(e), GW_V(g)})
-#define GW_CALL_7(f, s, o, to, fn, a, b, c, d, e, g, h)                                                                \
-    f(s, o, gw_to(to), fn, 7, (const gw_value[]){GW_V(a), GW_V(b), GW_V(c), GW_V(d), GW_V(e), GW_V(g), GW_V(h)})
-#define GW_CALL_8(f, s, o, to, fn, a, b, c, d, e, g, h, i)                                                             \
-    f(s, o, gw_to(to), fn, 8,                                                                                          \
-      (const gw_value[]){GW_V(a), GW_V(b), GW_V(c), GW_V(d), GW_V(e), GW_V(g), GW_V(h), GW_V(i)})
-#define GW_CALL_9(f, s, o, to, fn, a, b, c, d, e, g, h, i, j)                                                          \
-    f(s, o, gw_to(to), fn, 9,                                                                                          \
-      (const gw_value[]){GW_V(a), GW_V(b), GW_V(c), GW_V(d), GW_V(e), GW_V(g), GW_V(h), GW_V(i), GW_V(j)})
-#define GW_CALL_10(f, s, o, to, fn, a, b, c, d, e, g, h, i, j, k)                                                      \
-    f(s, o, gw_to(to), fn, 10,                                                                                         \
-      (const gw_value[]){GW_V(a), GW_V(b), GW_V(c), GW_V(d), GW_V(e), GW_V(g), GW_V(h), GW_V(i), GW_V(j), GW_V(k)})
-#define GW_CALL_11(f, s, o, to, fn, a, b, c, d, e, g, h, i, j, k, l)                                                   \
-    f(s, o, gw_to(to), fn, 11,                                                                                         \
-      (const gw_value[]){GW_V(a), GW_V(b), GW_V(c), GW_V(d), GW_V(e), GW_V(g), GW_V(h), GW_V(i), GW_V(j), GW_V(k),     \
-                         GW_V(l)})
-#define GW_CALL_12(f, s, o, to, fn, a, b, c, d, e, g, h, i, j, k, l, m)                                                \
-    f(s, o, gw_to(to), fn, 12,                                                                                         \
-      (const gw_value[]){GW_V(a), GW_V(b), GW_V(c), GW_V(d), GW_V(e), GW_V(g), GW_V(h), GW_V(i), GW_V(j), GW_V(k),     \
-                         GW_V(l), GW_V(m)})
-// clang-format on
 #endif
-
+#include <gradwire/detail/rpc.h>
 #endif

@@ -53,8 +53,8 @@ GW_API void gw_scope_clear(gw_scope *s);
 // Puts "step 12" into the trace of every later error of |s|.
 GW_API void gw_scope_label(gw_scope *s, const char *format, ...) GW_PRINTF(2, 3);
 
-// Everything in |s| and below must be done in |timeout_ms| from now; an earlier deadline of the parent stays. 0 or
-// less: no deadline of its own.
+// Everything in |s| and below must be done in |timeout_ms| from now; an earlier deadline of the parent stays. 0:
+// no deadline of its own. INVALID if negative.
 GW_API void gw_scope_set_timeout(gw_scope *s, int64_t timeout_ms);
 
 // Milliseconds left, at least 0, or INT64_MAX without deadline.

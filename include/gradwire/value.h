@@ -67,9 +67,16 @@ typedef struct gw_value {
     size_t size;
 } gw_value;
 
+// Several, as the arguments of a call: GW_ARGS(x, 2.5, "fast"), or GW_NO_ARGS. They live as long as the block they stand in.
+typedef struct gw_values {
+    int count;
+    const gw_value *items;
+} gw_values;
+
 // The name of |kind|, "tensor".
 GW_API const char *gw_kind_name(gw_kind kind);
 
+// gw_value_of(x) makes a value of any C type that a call can carry; it is one of these:
 GW_API gw_value gw_none(void);
 GW_API gw_value gw_value_of_bool(bool x);
 GW_API gw_value gw_value_of_int(int64_t x);
@@ -97,7 +104,7 @@ GW_API gw_rref *gw_rref_of(gw_scope *s, gw_value v);
 GW_API gw_worker gw_worker_of(gw_scope *s, gw_value v);
 
 // Lists and maps hold values and a count on what these point to. Both are made empty and then filled; a map is ordered
-// by insertion, its keys are strings.
+// by insertion, its keys are strings. gw_list_add(s, list, x) and gw_map_put(s, map, key, x) take any C value.
 GW_API gw_list *gw_list_open(gw_scope *s);
 GW_API void gw_list_add_with(gw_scope *s, gw_list *list, gw_value v);
 GW_API int gw_list_count(const gw_list *list);
@@ -114,62 +121,6 @@ GW_API gw_value gw_map_find(const gw_map *map, const char *key);  // none when a
 
 #ifdef __cplusplus
 }
-inline gw_value gw_value_of(gw_value v) { return v; }
-inline gw_value gw_value_of(bool x) { return gw_value_of_bool(x); }
-inline gw_value gw_value_of(char x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(signed char x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(unsigned char x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(short x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(unsigned short x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(int x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(unsigned x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(long x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(unsigned long x) { return gw_value_of_int(static_cast<int64_t>(x)); }
-inline gw_value gw_value_of(long long x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(unsigned long long x) {
-    return gw_value_of_int(static_cast<int64_t>(x));
-}
-inline gw_value gw_value_of(float x) { return gw_value_of_float(static_cast<double>(x)); }
-inline gw_value gw_value_of(double x) { return gw_value_of_float(x); }
-inline gw_value gw_value_of(const char *x) { return gw_value_of_string(x); }
-inline gw_value gw_value_of(const gw_tensor *x) { return gw_value_of_tensor(x); }
-inline gw_value gw_value_of(const gw_list *x) { return gw_value_of_list(x); }
-inline gw_value gw_value_of(const gw_map *x) { return gw_value_of_map(x); }
-inline gw_value gw_value_of(const gw_rref *x) { return gw_value_of_rref(x); }
-inline gw_value gw_value_of(const gw_future *x) { return gw_value_of_future(x); }
-inline gw_value gw_value_of(const gw_worker *x) { return gw_value_of_worker(x); }
-inline gw_value gw_value_of(const gw_error *x) { return gw_value_of_error(x); }
-template <class Type> void gw_list_add(gw_scope *s, gw_list *list, Type x) {
-    gw_list_add_with(s, list, gw_value_of(x));
-}
-template <class Type> void gw_map_put(gw_scope *s, gw_map *map, const char *key, Type x) {
-    gw_map_put_with(s, map, key, gw_value_of(x));
-}
-#else
-static inline gw_value gw_value_of_value(gw_value v) { return v; }
-// A value of any C type a call can carry.
-// clang-format off
-#define gw_value_of(x)                                                                                                 \
-    _Generic((x),                                                                                                      \
-        gw_value: gw_value_of_value,                                                                                   \
-        bool: gw_value_of_bool,                                                                                        \
-        char: gw_value_of_int, signed char: gw_value_of_int, unsigned char: gw_value_of_int,                           \
-        short: gw_value_of_int, unsigned short: gw_value_of_int,                                                       \
-        int: gw_value_of_int, unsigned: gw_value_of_int,                                                               \
-        long: gw_value_of_int, unsigned long: gw_value_of_int,                                                         \
-        long long: gw_value_of_int, unsigned long long: gw_value_of_int,                                               \
-        float: gw_value_of_float, double: gw_value_of_float,                                                           \
-        char *: gw_value_of_string, const char *: gw_value_of_string,                                                  \
-        gw_tensor *: gw_value_of_tensor, const gw_tensor *: gw_value_of_tensor,                                        \
-        gw_list *: gw_value_of_list, const gw_list *: gw_value_of_list,                                                \
-        gw_map *: gw_value_of_map, const gw_map *: gw_value_of_map,                                                    \
-        gw_rref *: gw_value_of_rref, const gw_rref *: gw_value_of_rref,                                                \
-        gw_future *: gw_value_of_future, const gw_future *: gw_value_of_future,                                        \
-        gw_worker *: gw_value_of_worker, const gw_worker *: gw_value_of_worker,                                        \
-        gw_error *: gw_value_of_error, const gw_error *: gw_value_of_error)(x)
-// clang-format on
-#define gw_list_add(s, list, x) gw_list_add_with((s), (list), gw_value_of(x))
-#define gw_map_put(s, map, key, x) gw_map_put_with((s), (map), (key), gw_value_of(x))
 #endif
-
+#include <gradwire/detail/value.h>
 #endif

@@ -247,7 +247,7 @@ static context *context_for(agent *a, gw_scope *s, gw_error *error) {
 
 int64_t context_until_ns(const agent *a, gw_scope *s) {
     int64_t until_ns = context_deadline_ns(s), usual_ns;
-    if (until_ns != ENV_NEVER || a->timeout_ms < 0 ||
+    if (until_ns != ENV_NEVER || a->timeout_ms == GW_NO_TIMEOUT ||
         __builtin_mul_overflow(a->timeout_ms, INT64_C(1000000), &usual_ns) ||
         __builtin_add_overflow(env_now_ns(a->env), usual_ns, &usual_ns))
         return until_ns;

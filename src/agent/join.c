@@ -15,7 +15,8 @@
 
 static int64_t deadline_of(env *e, int64_t timeout_ms) {
     int64_t length_ns, until_ns;
-    if (__builtin_mul_overflow(timeout_ms, INT64_C(1000000), &length_ns) ||
+    if (timeout_ms == GW_NO_TIMEOUT ||
+        __builtin_mul_overflow(timeout_ms, INT64_C(1000000), &length_ns) ||
         __builtin_add_overflow(env_now_ns(e), length_ns, &until_ns))
         return ENV_NEVER;
     return until_ns;

@@ -7,12 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    UNSET = -1,
-    DEFAULT_TIMEOUT_MS = 60000,
-    DEFAULT_JOIN_TIMEOUT_MS = 300000,
-    DEFAULT_THREADS = 4
-};
+enum { UNSET = -1 };
 
 static bool is_name_char(unsigned char c) {
     return (unsigned)((c | 32) - 'a') < 26 || (unsigned)(c - '0') < 10 || c == '_' || c == ':' ||
@@ -145,13 +140,16 @@ static gw_status from_environment(char *(*variable)(const char *name), const cha
 static gw_status find_place(const gw_rpc_options *given, char *(*variable)(const char *name),
                             int rank, int world_size, join_options *out, gw_error *error) {
     gw_status status = GW_OK;
-    if (given->world_size) {
+    if (given->world_size != UNSET) {
         if (rank != UNSET || world_size != UNSET)
             return error_set(error, GW_INVALID,
                              "rank and world size are given twice, by options and in the URL");
-        rank = given->rank;
+        if (given->rank == UNSET && given->world_size > 1)
+            return error_set(error, GW_INVALID, "world size %d is given without a rank",
+                             given->world_size);
+        rank = given->rank == UNSET ? 0 : given->rank;
         world_size = given->world_size;
-    } else if (given->rank) {
+    } else if (given->rank != UNSET) {
         return error_set(error, GW_INVALID, "rank %d is given without a world size", given->rank);
     }
     if (rank == UNSET)
@@ -195,7 +193,8 @@ static gw_status find_group(const gw_rpc_options *given, char *(*variable)(const
 static gw_status find_group_or_place(const gw_rpc_options *given,
                                      char *(*variable)(const char *name), int rank, int world_size,
                                      join_options *out, gw_error *error) {
-    bool place_is_given = given->rank || given->world_size || rank != UNSET || world_size != UNSET;
+    bool place_is_given =
+        given->rank != UNSET || given->world_size != UNSET || rank != UNSET || world_size != UNSET;
     gw_status status = find_group(given, variable, place_is_given, out, error);
     if (status) return status;
     if (!out->group) return find_place(given, variable, rank, world_size, out, error);
@@ -229,17 +228,16 @@ gw_status options_resolve(const gw_rpc_options *given, char *(*variable)(const c
     if (!status) status = parse_address(base, variable, out, error);
     if (!status) status = set_name(given->name, out, error);
     if (status) return status;
-    if (given->timeout_ms < GW_NO_TIMEOUT)
+    if (given->timeout_ms < 0)
         return error_set(error, GW_INVALID, "a timeout of %lld ms", (long long)given->timeout_ms);
     if (given->join_timeout_ms < 0)
         return error_set(error, GW_INVALID, "a join timeout of %lld ms",
                          (long long)given->join_timeout_ms);
-    if (given->threads < 0 || given->threads > LIMIT_THREADS / 2)
+    if (given->threads < 1 || given->threads > LIMIT_THREADS / 2)
         return error_set(error, GW_INVALID, "%d threads, not 1 to %d", given->threads,
                          LIMIT_THREADS / 2);
-    out->timeout_ms = given->timeout_ms ? given->timeout_ms : DEFAULT_TIMEOUT_MS;
-    out->join_timeout_ms =
-        given->join_timeout_ms ? given->join_timeout_ms : DEFAULT_JOIN_TIMEOUT_MS;
-    out->threads = given->threads ? given->threads : DEFAULT_THREADS;
+    out->timeout_ms = given->timeout_ms;
+    out->join_timeout_ms = given->join_timeout_ms;
+    out->threads = given->threads;
     return GW_OK;
 }

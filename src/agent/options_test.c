@@ -44,7 +44,7 @@ static void refuse(gw_rpc_options given, gw_status wanted, const char *words) {
 static void it_takes_everything_from_the_environment(void **state) {
     (void)state;
     set_environment("RANK=1", "WORLD_SIZE=3", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500");
-    join_options o = resolve((gw_rpc_options){ 0 });
+    join_options o = resolve(GW_OPTIONS(gw_rpc_options));
     assert_int_equal(o.rank, 1);
     assert_int_equal(o.world_size, 3);
     assert_string_equal(o.master, "127.0.0.1:29500");
@@ -56,11 +56,11 @@ static void it_takes_everything_from_the_environment(void **state) {
 static void it_takes_rank_and_world_size_from_options_or_the_url(void **state) {
     (void)state;
     set_environment("RANK=7", "WORLD_SIZE=9", NULL, NULL);
-    join_options o =
-        resolve((gw_rpc_options){ .world_size = 2, .init_method = "tcp://localhost:1" });
+    join_options o = resolve(
+        GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2, .init_method = "tcp://localhost:1"));
     assert_int_equal(o.rank, 0);
     assert_int_equal(o.world_size, 2);
-    o = resolve((gw_rpc_options){ .init_method = "file:///tmp/x?rank=3&world_size=4" });
+    o = resolve(GW_OPTIONS(gw_rpc_options, .init_method = "file:///tmp/x?rank=3&world_size=4"));
     assert_int_equal(o.rank, 3);
     assert_int_equal(o.world_size, 4);
     assert_string_equal(o.path, "/tmp/x");
@@ -69,26 +69,28 @@ static void it_takes_rank_and_world_size_from_options_or_the_url(void **state) {
 static void it_refuses_a_wrong_place_in_the_job(void **state) {
     (void)state;
     set_environment("WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=29500", NULL);
-    refuse((gw_rpc_options){ 0 }, GW_INVALID, "RANK is not set and no rank was given");
+    refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "RANK is not set and no rank was given");
     set_environment("RANK=0", "MASTER_ADDR=localhost", "MASTER_PORT=29500", NULL);
-    refuse((gw_rpc_options){ 0 }, GW_INVALID, "WORLD_SIZE is not set");
+    refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "WORLD_SIZE is not set");
     set_environment("RANK=x", "WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=29500");
-    refuse((gw_rpc_options){ 0 }, GW_INVALID, "RANK is \"x\"");
+    refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "RANK is \"x\"");
     set_environment("RANK=-1", "WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=29500");
-    refuse((gw_rpc_options){ 0 }, GW_INVALID, "RANK is \"-1\"");
+    refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "RANK is \"-1\"");
     set_environment("RANK=5", "WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=29500");
-    refuse((gw_rpc_options){ 0 }, GW_INVALID, "rank 5 of world size 2");
+    refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "rank 5 of world size 2");
     set_environment("RANK=0", "WORLD_SIZE=0", "MASTER_ADDR=localhost", "MASTER_PORT=29500");
-    refuse((gw_rpc_options){ 0 }, GW_INVALID, "world size of 0");
-    refuse((gw_rpc_options){ .rank = 1 }, GW_INVALID, "rank 1 is given without a world size");
-    refuse((gw_rpc_options){ .world_size = -2 }, GW_INVALID, "world size of -2");
-    refuse((gw_rpc_options){ .world_size = 2, .init_method = "tcp://localhost:1?rank=0" },
+    refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "world size of 0");
+    refuse(GW_OPTIONS(gw_rpc_options, .rank = 1), GW_INVALID,
+           "rank 1 is given without a world size");
+    refuse(GW_OPTIONS(gw_rpc_options, .world_size = -2), GW_INVALID, "world size of -2");
+    refuse(GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2,
+                      .init_method = "tcp://localhost:1?rank=0"),
            GW_INVALID, "given twice");
 }
 
 static void it_refuses_a_wrong_address(void **state) {
     (void)state;
-    gw_rpc_options o = { .world_size = 1 };
+    gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .world_size = 1);
     set_environment("MASTER_PORT=29500", NULL, NULL, NULL);
     refuse(o, GW_INVALID, "MASTER_ADDR is not set");
     set_environment("MASTER_ADDR=localhost", NULL, NULL, NULL);
@@ -112,7 +114,8 @@ static void it_refuses_a_wrong_address(void **state) {
 static void it_refuses_a_wrong_name(void **state) {
     (void)state;
     set_environment(NULL, NULL, NULL, NULL);
-    gw_rpc_options o = { .world_size = 1, .init_method = "file:///tmp/x", .name = "two words" };
+    gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .world_size = 1, .init_method = "file:///tmp/x",
+                                  .name = "two words");
     refuse(o, GW_INVALID, "\"two words\" is not a name");
     o.name = "";
     refuse(o, GW_INVALID, "\"\" is not a name");
@@ -131,7 +134,8 @@ static void it_refuses_a_wrong_name(void **state) {
 static void it_refuses_wrong_times_and_threads(void **state) {
     (void)state;
     set_environment(NULL, NULL, NULL, NULL);
-    const gw_rpc_options good = { .world_size = 1, .init_method = "file:///tmp/x" };
+    const gw_rpc_options good =
+        GW_OPTIONS(gw_rpc_options, .world_size = 1, .init_method = "file:///tmp/x");
     gw_rpc_options o = good;
     o.timeout_ms = -5;
     refuse(o, GW_INVALID, "a timeout of -5 ms");
@@ -148,7 +152,7 @@ static void it_refuses_wrong_times_and_threads(void **state) {
 
 static void it_takes_a_group_instead_of_a_place(void **state) {
     (void)state;
-    const gw_rpc_options none = { .init_method = "file:///tmp/x" };
+    const gw_rpc_options none = GW_OPTIONS(gw_rpc_options, .init_method = "file:///tmp/x");
     set_environment("GW_GROUP=join", "RANK=3", "WORLD_SIZE=4", NULL);
     join_options o = resolve(none);
     assert_int_equal(o.group, GW_GROUP_JOIN);
@@ -161,18 +165,18 @@ static void it_takes_a_group_instead_of_a_place(void **state) {
     assert_int_equal(o.rank, 0);
     assert_string_equal(o.name, "worker0");
     // What is given comes before the environment.
-    o = resolve((gw_rpc_options){ .world_size = 2, .init_method = "file:///tmp/x" });
+    o = resolve(
+        GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2, .init_method = "file:///tmp/x"));
     assert_int_equal(o.group, GW_GROUP_NONE);
-    o = resolve((gw_rpc_options){ .group = GW_GROUP_JOIN, .init_method = "file:///tmp/x" });
+    o = resolve(GW_OPTIONS(gw_rpc_options, .group = GW_GROUP_JOIN, .init_method = "file:///tmp/x"));
     assert_int_equal(o.group, GW_GROUP_JOIN);
     set_environment("GW_GROUP=enter", NULL, NULL, NULL);
     refuse(none, GW_INVALID, "GW_GROUP is \"enter\", not create or join");
-    const gw_rpc_options both = { .group = GW_GROUP_JOIN,
-                                  .world_size = 2,
-                                  .init_method = "file:///tmp/x" };
+    const gw_rpc_options both = GW_OPTIONS(gw_rpc_options, .group = GW_GROUP_JOIN, .world_size = 2,
+                                           .init_method = "file:///tmp/x");
     refuse(both, GW_INVALID, "a group gives out ranks itself");
-    const gw_rpc_options portless = { .group = GW_GROUP_CREATE,
-                                      .init_method = "tcp://localhost:0" };
+    const gw_rpc_options portless =
+        GW_OPTIONS(gw_rpc_options, .group = GW_GROUP_CREATE, .init_method = "tcp://localhost:0");
     refuse(portless, GW_INVALID, "is 0, which the other workers cannot find");
 }
 

@@ -171,6 +171,10 @@ int64_t scope_now_ns(const gw_scope *s) {
 
 void gw_scope_set_timeout(gw_scope *s, int64_t timeout_ms) {
     if (s == &no_memory_scope) return;
+    if (timeout_ms < 0) {
+        scope_fail(s, GW_INVALID, "a timeout of %lld ms", (long long)timeout_ms);
+        return;
+    }
     int64_t outer = s->parent ? s->parent->deadline_ns : ENV_NEVER;
     int64_t own = ENV_NEVER, length_ns;
     if (timeout_ms > 0 && !__builtin_mul_overflow(timeout_ms, INT64_C(1000000), &length_ns) &&

@@ -166,6 +166,8 @@ static void the_earlier_deadline_counts(void **state) {
     assert_true(gw_scope_time_left_ms(s) == INT64_MAX);
     s->deadline_ns = 1;
     assert_int_equal(gw_scope_time_left_ms(s), 0);
+    gw_scope_set_timeout(s, -1);
+    assert_string_equal(gw_scope_error(s)->text, "a timeout of -1 ms");
     gw_scope_close_up(s);
 }
 

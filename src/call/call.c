@@ -16,9 +16,10 @@
 
 // |out_length_ms| is what an error will say.
 static int64_t deadline_of(agent *a, gw_scope *s, gw_call_options options, int64_t *out_length_ms) {
-    int64_t timeout_ms = options.timeout_ms ? options.timeout_ms : a->timeout_ms;
+    int64_t timeout_ms =
+        options.timeout_ms == GW_AGENT_TIMEOUT ? a->timeout_ms : options.timeout_ms;
     int64_t now = env_now_ns(a->env), length_ns, own = ENV_NEVER;
-    if (timeout_ms >= 0 && !__builtin_mul_overflow(timeout_ms, INT64_C(1000000), &length_ns) &&
+    if (timeout_ms > 0 && !__builtin_mul_overflow(timeout_ms, INT64_C(1000000), &length_ns) &&
         __builtin_add_overflow(now, length_ns, &own))
         own = ENV_NEVER;
     int64_t outer = context_deadline_ns(s), least = own < outer ? own : outer;
@@ -134,7 +135,7 @@ static gw_status check_name(const char *function, gw_error *error) {
 }
 
 static gw_status check_options(gw_call_options options, gw_error *error) {
-    if (options.timeout_ms >= GW_NO_TIMEOUT) return GW_OK;
+    if (options.timeout_ms >= GW_AGENT_TIMEOUT) return GW_OK;
     return error_set(error, GW_INVALID, "a timeout of %lld ms", (long long)options.timeout_ms);
 }
 
@@ -151,7 +152,7 @@ void call_init_fetch(call *c, gw_scope *s, int owner) {
     *c = (call){
         .agent = s->agent, .scope = s, .function = "gw_to_here", .to = owner, .fixed.depth = 1
     };
-    c->deadline_ns = deadline_of(c->agent, s, (gw_call_options){ 0 }, &length_ms);
+    c->deadline_ns = deadline_of(c->agent, s, GW_OPTIONS(gw_call_options), &length_ms);
     context *x = context_of(s);
     c->context = x;
     c->fixed.depth = (uint8_t)((x ? x->depth : 0) + 1);

@@ -17,8 +17,8 @@ gw_value call_sync(call *c, gw_scope *s) {
     return result_give(future_result(c->future), s);
 }
 
-gw_value gw_rpc_sync_values(gw_scope *s, gw_call_options options, gw_target to,
-                            const char *function, int count, const gw_value *args) {
+gw_value gw_rpc_sync_with(gw_scope *s, gw_target to, const char *function, gw_values args,
+                          gw_call_options options) {
     agent *a = s->error ? NULL : agent_of(s);
     if (!a) return gw_none();
     gw_error error;
@@ -28,7 +28,7 @@ gw_value gw_rpc_sync_values(gw_scope *s, gw_call_options options, gw_target to,
         return gw_none();
     }
     call c;
-    call_init(&c, s, options, to, function, count, args, true);
+    call_init(&c, s, options, to, function, args.count, args.items, true);
     if (c.future) c.future->once = true;
     gw_value v = call_sync(&c, s);
     call_fini(&c);
@@ -48,12 +48,12 @@ void call_start(call *c) {
     env_leave(a->env);
 }
 
-gw_future *gw_rpc_async_values(gw_scope *s, gw_call_options options, gw_target to,
-                               const char *function, int count, const gw_value *args) {
+gw_future *gw_rpc_async_with(gw_scope *s, gw_target to, const char *function, gw_values args,
+                             gw_call_options options) {
     agent *a = s->error ? NULL : agent_of(s);
     if (!a) return &future_poison;
     call c;
-    call_init(&c, s, options, to, function, count, args, true);
+    call_init(&c, s, options, to, function, args.count, args.items, true);
     gw_future *f = c.future;
     if (f) {
         call_start(&c);
@@ -65,12 +65,12 @@ gw_future *gw_rpc_async_values(gw_scope *s, gw_call_options options, gw_target t
     return f ? f : &future_poison;
 }
 
-void gw_rpc_notify_values(gw_scope *s, gw_call_options options, gw_target to, const char *function,
-                          int count, const gw_value *args) {
+void gw_rpc_notify_with(gw_scope *s, gw_target to, const char *function, gw_values args,
+                        gw_call_options options) {
     agent *a = s->error ? NULL : agent_of(s);
     if (!a) return;
     call c;
-    call_init(&c, s, options, to, function, count, args, false);
+    call_init(&c, s, options, to, function, args.count, args.items, false);
     c.fixed.one_way = 1;
     env_enter(a->env);
     call_await_flow_on_loop(&c);

@@ -72,12 +72,13 @@ static bool spread_call(spread *x, gw_scope *s, gw_call_options options, gw_targ
     return true;
 }
 
-gw_list *gw_rpc_sync_all_values(gw_scope *s, gw_call_options options, gw_target to,
-                                const char *function, int count, const gw_value *args) {
+gw_list *gw_rpc_sync_all_with(gw_scope *s, gw_target to, const char *function, gw_values args,
+                              gw_call_options options) {
     spread x;
     gw_error error;
     if (!s->error && context_check_wait(s, &error)) scope_fail_with(s, &error);
-    if (spread_call(&x, s, options, to, function, count, args)) gw_wait_all(s, x.futures, x.count);
+    if (spread_call(&x, s, options, to, function, args.count, args.items))
+        gw_wait_all(s, x.futures, x.count);
     gw_list *list = gw_list_open(s);
     for (int i = 0; i < x.count && !s->error; i++)
         gw_list_add_with(s, list, result_give(future_result(x.futures[i]), s));
@@ -85,11 +86,11 @@ gw_list *gw_rpc_sync_all_values(gw_scope *s, gw_call_options options, gw_target 
     return s->error ? gw_list_open(s) : list;
 }
 
-gw_future *gw_rpc_async_all_values(gw_scope *s, gw_call_options options, gw_target to,
-                                   const char *function, int count, const gw_value *args) {
+gw_future *gw_rpc_async_all_with(gw_scope *s, gw_target to, const char *function, gw_values args,
+                                 gw_call_options options) {
     spread x;
     gw_future *out = &future_poison;
-    if (spread_call(&x, s, options, to, function, count, args))
+    if (spread_call(&x, s, options, to, function, args.count, args.items))
         out = collect_start(s, x.agent, x.futures, x.count, true);
     close_spread(&x);
     return out;

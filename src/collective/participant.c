@@ -55,10 +55,10 @@ static gw_list *enter(gw_scope *s, agent *a, const char *function, const uint32_
     uint64_t number = draw_number(s, a, ranks, count);
     if (!number) return gw_list_open(s);
     call c;
-    int64_t patience_ns = call_time_left_ns(s, (gw_call_options){ 0 });
+    int64_t patience_ns = call_time_left_ns(s, GW_OPTIONS(gw_call_options));
     const gw_value args[] = { gw_value_of_bytes(ranks, (size_t)count * sizeof *ranks),
                               gw_value_of_int((int64_t)number), gw_value_of_int(patience_ns), v };
-    call_init(&c, s, (gw_call_options){ 0 }, gw_to_rank(ranks[0]), function, 4, args, true);
+    call_init(&c, s, GW_OPTIONS(gw_call_options), gw_to_rank(ranks[0]), function, 4, args, true);
     extend(&c);
     gw_value all = call_sync(&c, s);
     call_fini(&c);

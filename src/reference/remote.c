@@ -54,13 +54,13 @@ static void send(call *c, gw_rref *r) {
     if (status) fail(c, r);
 }
 
-gw_rref *gw_remote_values(gw_scope *s, gw_call_options options, gw_target to, const char *function,
-                          int count, const gw_value *args) {
+gw_rref *gw_remote_with(gw_scope *s, gw_target to, const char *function, gw_values args,
+                        gw_call_options options) {
     agent *a = s->error ? NULL : agent_of(s);
     if (!a) return &rref_poison;
     call c;
     gw_rref *r;
-    call_init(&c, s, options, to, function, count, args, false);
+    call_init(&c, s, options, to, function, args.count, args.items, false);
     env_enter(a->env);
     call_await_flow_on_loop(&c);
     if (open_rref(&c, s, &r) == GW_OK) send(&c, r);

@@ -93,17 +93,17 @@ static void list_all(gw_scope *root, int rank, void *context) {
 
     // A place of one's own, and what is no value yet, or never.
     s = gw_scope_open(root);
-    gw_call_options here = { .origin = "report_test.c, the loop" };
-    gw_remote_with(s, here, 1, "listing_never");
+    gw_call_options here = GW_OPTIONS(gw_call_options, .origin = "report_test.c, the loop");
+    gw_remote_with(s, gw_to(1), "listing_never", GW_NO_ARGS, here);
     expect_listed(s, "being made", ", the loop");
     gw_scope_close_up(s);
     s = gw_scope_open(root);
-    gw_to_here(s, gw_remote_with(s, here, 1, "listing_fail"));
+    gw_to_here(s, gw_remote_with(s, gw_to(1), "listing_fail", GW_NO_ARGS, here));
     gw_scope_clear(s);
     expect_listed(s, "error", ", the loop");
     gw_scope_close_up(s);
     s = gw_scope_open(root);
-    gw_rref *box = gw_remote_with(s, here, 1, "listing_box");
+    gw_rref *box = gw_remote_with(s, gw_to(1), "listing_box", GW_NO_ARGS, here);
     gw_rpc_sync(s, box, "put", 0, box);
     gw_rpc_sync(s, box, "put", 0, gw_rref_open(s, 1));
     expect_listed(s, "listing_box", ", the loop");

@@ -25,7 +25,7 @@ void runtime_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options optio
     agent_open_on(root, e, owns_env, options, runtime_services);
 }
 
-void gw_rpc_init(gw_scope *root, gw_rpc_options options) {
+void gw_rpc_init_with(gw_scope *root, gw_rpc_options options) {
     gw_error error;
     env *e;
     if (root->error) return;

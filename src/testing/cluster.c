@@ -16,6 +16,11 @@ typedef struct worker {
     int rank;
 } worker;
 
+static int64_t timeout_of(const cluster_options *o) {
+    if (o->timeout_ms == CLUSTER_NO_TIMEOUT) return GW_NO_TIMEOUT;
+    return o->timeout_ms ? o->timeout_ms : 60000;
+}
+
 static void run_worker(void *arg) {
     worker *w = arg;
     const cluster_options *o = w->options;
@@ -23,12 +28,10 @@ static void run_worker(void *arg) {
     snprintf(name, sizeof name, "w%d", w->rank);
     gw_scope *root = gw_scope_open(NULL);
     runtime_open_on(root, w->env, true,
-                    (gw_rpc_options){ .name = name,
-                                      .rank = w->rank,
-                                      .world_size = o->world_size,
-                                      .init_method = "tcp://127.0.0.1:29500",
-                                      .timeout_ms = o->timeout_ms,
-                                      .threads = o->threads });
+                    GW_OPTIONS(gw_rpc_options, .name = name, .rank = w->rank,
+                               .world_size = o->world_size, .init_method = "tcp://127.0.0.1:29500",
+                               .timeout_ms = timeout_of(o),
+                               .threads = o->threads ? o->threads : 4));
     if (gw_ok(root)) w->main(root, w->rank, w->context);
     gw_rpc_stats stats = { 0 };
     int owned = 0;

@@ -18,7 +18,7 @@ typedef struct joiner {
 static void *join_and_leave(void *arg) {
     joiner *j = arg;
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, j->options);
+    gw_rpc_init_with(root, j->options);
     gw_rpc_shutdown(root);
     j->error = gw_scope_close(root);
     return NULL;
@@ -48,8 +48,10 @@ static void assert_one_of_each(const joiner *a, const joiner *b, const char *x, 
 
 static void two_workers_of_one_name_are_told_both(void **state) {
     (void)state;
-    joiner a = { .options = { .name = "same", .rank = 0, .world_size = 2 } };
-    joiner b = { .options = { .name = "same", .rank = 1, .world_size = 2 } };
+    joiner a = { .options =
+                     GW_OPTIONS(gw_rpc_options, .name = "same", .rank = 0, .world_size = 2) };
+    joiner b = { .options =
+                     GW_OPTIONS(gw_rpc_options, .name = "same", .rank = 1, .world_size = 2) };
     join_two(&a, &b);
     assert_one_of_each(&a, &b, "the name \"same\" is taken by rank",
                        "could not join: the name \"same\" is taken");
@@ -57,8 +59,8 @@ static void two_workers_of_one_name_are_told_both(void **state) {
 
 static void workers_that_disagree_about_the_job_are_told_both(void **state) {
     (void)state;
-    joiner a = { .options = { .rank = 0, .world_size = 2 } };
-    joiner b = { .options = { .rank = 1, .world_size = 3 } };
+    joiner a = { .options = GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2) };
+    joiner b = { .options = GW_OPTIONS(gw_rpc_options, .rank = 1, .world_size = 3) };
     join_two(&a, &b);
     assert_one_of_each(&a, &b, "this worker has world size",
                        "could not join: this worker has world size");
@@ -68,8 +70,10 @@ static void workers_that_disagree_about_the_job_are_told_both(void **state) {
 
 static void the_second_of_a_rank_is_refused(void **state) {
     (void)state;
-    joiner a = { .options = { .name = "a", .rank = 0, .world_size = 2, .join_timeout_ms = 300 } };
-    joiner b = { .options = { .name = "b", .rank = 0, .world_size = 2, .join_timeout_ms = 300 } };
+    joiner a = { .options = GW_OPTIONS(gw_rpc_options, .name = "a", .rank = 0, .world_size = 2,
+                                       .join_timeout_ms = 300) };
+    joiner b = { .options = GW_OPTIONS(gw_rpc_options, .name = "b", .rank = 0, .world_size = 2,
+                                       .join_timeout_ms = 300) };
     join_two(&a, &b);
     assert_one_of_each(&a, &b, "rank 0 is taken by", "rank 1 of 2 did not come within");
 }
@@ -86,7 +90,7 @@ static void a_port_in_use_is_named(void **state) {
     char url[64], words[64];
     snprintf(url, sizeof url, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
     snprintf(words, sizeof words, "port %d is in use", ntohs(address.sin_port));
-    joiner j = { .options = { .world_size = 1, .init_method = url } };
+    joiner j = { .options = GW_OPTIONS(gw_rpc_options, .world_size = 1, .init_method = url) };
     join_and_leave(&j);
     close(fd);
     assert_int_equal(j.error.status, GW_ADDRESS_IN_USE);

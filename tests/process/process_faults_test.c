@@ -66,8 +66,7 @@ static pid_t start(const char *url, int rank, int world_size, worker_main *main_
     assert_true(pid >= 0);
     if (pid) return pid;
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root,
-                (gw_rpc_options){ .rank = rank, .world_size = world_size, .init_method = url });
+    gw_rpc_init(root, .rank = rank, .world_size = world_size, .init_method = url);
     if (main_of_it && gw_ok(root)) main_of_it(root);
     gw_rpc_shutdown(root);
     _exit(gw_exit_code(gw_scope_close(root)));
@@ -75,7 +74,7 @@ static pid_t start(const char *url, int rank, int world_size, worker_main *main_
 
 static gw_scope *join(const char *url, int world_size) {
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, (gw_rpc_options){ .rank = 0, .world_size = world_size, .init_method = url });
+    gw_rpc_init(root, .rank = 0, .world_size = world_size, .init_method = url);
     assert_string_equal(gw_scope_error(root)->text, "");
     return root;
 }
@@ -281,9 +280,7 @@ static void the_file_of_a_dead_job_is_not_joined_again(void **state) {
         end_of(pids[i]);
     }
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root,
-                (gw_rpc_options){
-                    .rank = 0, .world_size = 2, .init_method = url.text, .join_timeout_ms = 500 });
+    gw_rpc_init(root, .rank = 0, .world_size = 2, .init_method = url.text, .join_timeout_ms = 500);
     gw_error error = gw_scope_close(root);
     testing_note("\"%s\"", error.text);
     assert_int_equal(error.status, GW_DUPLICATE);

@@ -56,11 +56,8 @@ typedef struct peer {
 static void *run_peer(void *arg) {
     peer *p = arg;
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, (gw_rpc_options){ .name = p->name,
-                                        .rank = p->rank,
-                                        .world_size = p->world_size,
-                                        .init_method = p->url,
-                                        .registry = p->registry });
+    gw_rpc_init(root, .name = p->name, .rank = p->rank, .world_size = p->world_size,
+                .init_method = p->url, .registry = p->registry);
     if (gw_ok(root) && p->main) p->main(root, p->rank);
     gw_rpc_shutdown(root);
     p->error = gw_scope_close(root);
@@ -250,8 +247,7 @@ static void free_port_url(char *url, size_t size) {
 
 static int run_process(int rank, int world_size, const char *url) {
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root,
-                (gw_rpc_options){ .rank = rank, .world_size = world_size, .init_method = url });
+    gw_rpc_init(root, .rank = rank, .world_size = world_size, .init_method = url);
     for (int to = 0; to < world_size && gw_ok(root); to++) {
         if (gw_int_of(root, gw_rpc_sync(root, to, "tcp_nest", 10)) != 10)
             gw_fail(root, GW_REMOTE, "a wrong number");
@@ -294,13 +290,13 @@ static void it_survives_workers_that_end(void **state) {
         assert_true(children[rank] >= 0);
         if (children[rank]) continue;
         gw_scope *root = gw_scope_open(NULL);
-        gw_rpc_init(root, (gw_rpc_options){ .rank = rank, .world_size = 4, .init_method = url });
+        gw_rpc_init(root, .rank = rank, .world_size = 4, .init_method = url);
         if (rank == 2) pause();
         if (rank == 1) gw_rpc_shutdown(root);
         exit(0);  // with the agent open
     }
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, (gw_rpc_options){ .rank = 0, .world_size = 4, .init_method = url });
+    gw_rpc_init(root, .rank = 0, .world_size = 4, .init_method = url);
     assert_true(gw_ok(root));
     gw_rpc_sync(root, 1, "tcp_exit");
     assert_int_equal(gw_scope_error(root)->status, GW_DISCONNECTED);

@@ -24,10 +24,8 @@ static void forbid_threads(bool are_forbidden) {
 
 static gw_scope *open_alone(void) {
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, (gw_rpc_options){ .name = "alone",
-                                        .world_size = 1,
-                                        .init_method = "tcp://127.0.0.1:0",
-                                        .threads = 1 });
+    gw_rpc_init(root, .name = "alone", .world_size = 1, .init_method = "tcp://127.0.0.1:0",
+                .threads = 1);
     return root;
 }
 

@@ -46,7 +46,7 @@ static job open_job(void) {
     close(fd);
     snprintf(j.url, sizeof j.url, "file://%s", j.path);
     j.root = gw_scope_open(NULL);
-    gw_rpc_init(j.root, (gw_rpc_options){ .world_size = 1, .init_method = j.url });
+    gw_rpc_init(j.root, .world_size = 1, .init_method = j.url);
     j.box = gw_remote(j.root, 0, "turn_box");
     return j;
 }
@@ -158,12 +158,12 @@ GW_FUNCTION(turn_echo, GW_INLINE, "any") {
 static void futures_that_never_resolve_do_not_hold_up_shutdown(void **state) {
     (void)state;
     job j = open_job();
-    gw_call_options soon = { .timeout_ms = 50 };
+    gw_call_options soon = GW_OPTIONS(gw_call_options, .timeout_ms = 50);
     gw_scope *s = gw_scope_open(j.root);
-    gw_rpc_sync_with(s, soon, 0, "turn_never");
+    gw_rpc_sync_with(s, gw_to(0), "turn_never", GW_NO_ARGS, soon);
     assert_int_equal(gw_scope_close(s).status, GW_TIMEOUT);
     s = gw_scope_open(j.root);
-    gw_rpc_sync_with(s, soon, 0, "turn_echo", gw_future_open(s));
+    gw_rpc_sync_with(s, gw_to(0), "turn_echo", GW_ARGS(gw_future_open(s)), soon);
     assert_int_equal(gw_scope_close(s).status, GW_TIMEOUT);
     assert_int_equal(close_job(&j).status, GW_OK);
 }

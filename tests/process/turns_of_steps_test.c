@@ -103,8 +103,7 @@ static void train(gw_scope *root, const trainer *t) {
 static void *run_trainer(void *arg) {
     trainer *t = arg;
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root,
-                (gw_rpc_options){ .rank = t->rank, .world_size = WORKERS, .init_method = t->url });
+    gw_rpc_init(root, .rank = t->rank, .world_size = WORKERS, .init_method = t->url);
     bool is_owner = t->rank < OWNERS;
     if (is_owner) layers[t->rank] = gw_remote(root, t->rank, "steps_layer", t->is_part);
     pthread_barrier_wait(&made);

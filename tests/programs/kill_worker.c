@@ -114,8 +114,8 @@ static void tell_error(const job *j, const gw_error *e) {
 }
 
 static gw_future *hold(gw_scope *s, int at) {
-    return gw_rpc_async_with(s, (gw_call_options){ .timeout_ms = GW_NO_TIMEOUT }, name_of(at).text,
-                             "kill_hold");
+    return gw_rpc_async_with(s, gw_to(name_of(at).text), "kill_hold", GW_NO_ARGS,
+                             GW_OPTIONS(gw_call_options, .timeout_ms = GW_NO_TIMEOUT));
 }
 
 static uint64_t all_but(const job *j, int one, int other) {
@@ -172,13 +172,9 @@ static void join(job *j, gw_group_kind group) {
     name self = name_of(j->rank);
     j->root = gw_scope_open(NULL);
     gw_watch *w = NULL;
-    gw_rpc_init(j->root, (gw_rpc_options){ .name = self.text,
-                                           .group = group,
-                                           .rank = group ? 0 : j->rank,
-                                           .world_size = group ? 0 : j->world_size,
-                                           .init_method = j->url,
-                                           .join_timeout_ms = j->is_short ? 1500 : 0,
-                                           .threads = 2 });
+    gw_rpc_init(j->root, .name = self.text, .group = group, .rank = group ? -1 : j->rank,
+                .world_size = group ? -1 : j->world_size, .init_method = j->url,
+                .join_timeout_ms = j->is_short ? 1500 : 300000, .threads = 2);
     if (group) w = gw_watch_open(j->root);
     // All may never be there at once: one may be killed before another has heard of the third.
     bool is_over = false;

@@ -41,9 +41,7 @@ int main(int argc, char **argv) {
     if (argc < 4) return 2;
     int rank = (int)strtol(argv[2], NULL, 10), world_size = (int)strtol(argv[3], NULL, 10);
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root,
-                (gw_rpc_options){
-                    .rank = rank, .world_size = world_size, .init_method = argv[1], .threads = 1 });
+    gw_rpc_init(root, .rank = rank, .world_size = world_size, .init_method = argv[1], .threads = 1);
     if (gw_ok(root)) say("joined");
     wait_for("call");
     call_all(root, rank, world_size);

@@ -22,13 +22,11 @@ static void run_worker(void *arg) {
     worker *w = arg;
     gw_scope *root = gw_scope_open(NULL);
     gw_seed(root, 7);
-    runtime_open_on(root, w->env, true,
-                    (gw_rpc_options){
-                        .name = gw_format(root, w->rank == 0 ? "agent" : "observer%d", w->rank),
-                        .rank = w->rank,
-                        .world_size = w->world_size,
-                        .init_method = "tcp://127.0.0.1:29500",
-                    });
+    runtime_open_on(
+        root, w->env, true,
+        GW_OPTIONS(
+            gw_rpc_options, .name = gw_format(root, w->rank == 0 ? "agent" : "observer%d", w->rank),
+            .rank = w->rank, .world_size = w->world_size, .init_method = "tcp://127.0.0.1:29500"));
     if (w->rank == 0) cartpole_play(root, EPISODES, w->out);
     gw_rpc_shutdown(root);
     w->error = gw_scope_close(root);

@@ -125,10 +125,10 @@ static void send_much(gw_scope *s, int rank, void *context) {
     int64_t refused = gw_int_of(s, gw_rpc_sync(s, 2, "room_send_inline", 1));
     assert_in_range(refused, 40, 48);
     // So is what has waited long enough.
-    gw_call_options soon = { .timeout_ms = 1 };
+    gw_call_options soon = GW_OPTIONS(gw_call_options, .timeout_ms = 1);
     gw_error e = { 0 };
     for (int i = 0; i < 10 && !e.status; i++) {
-        gw_future *f = gw_rpc_async_with(s, soon, 1, "room_take", x);
+        gw_future *f = gw_rpc_async_with(s, gw_to(1), "room_take", GW_ARGS(x), soon);
         if (gw_future_done(f)) e = *gw_future_error(f);
     }
     assert_int_equal(e.status, GW_OVERLOADED);

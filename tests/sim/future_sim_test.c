@@ -129,7 +129,8 @@ static void misuse(gw_scope *s, int rank, void *context) {
     gw_wait(s, gw_then(s, f, close_inside, NULL));
     expect(s, GW_WRONG_STATE,
            "the scope that a body was given is closed for it: it opens others inside");
-    gw_rpc_sync_values(s, (gw_call_options){ 0 }, gw_to(1), "future_echo", 2, NULL);
+    gw_rpc_sync_with(s, gw_to(1), "future_echo", (gw_values){ 2, NULL },
+                     GW_OPTIONS(gw_call_options));
     expect(s, GW_INVALID, "2 arguments at NULL");
     gw_rpc_sync(s, 1, (const char *)NULL);
     expect(s, GW_INVALID, "the name of the function is NULL");

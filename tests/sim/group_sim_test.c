@@ -53,11 +53,10 @@ static void run_worker(void *arg) {
     gw_scope *root = gw_scope_open(NULL);
     sleep_on(w->env, w->start_ms);
     runtime_open_on(root, w->env, true,
-                    (gw_rpc_options){ .name = w->name,
-                                      .group = w->group,
-                                      .rank = w->world_size ? w->node : 0,
-                                      .world_size = w->world_size,
-                                      .init_method = w->url ? w->url : "tcp://127.0.0.1:29500" });
+                    GW_OPTIONS(gw_rpc_options, .name = w->name, .group = w->group,
+                               .rank = w->world_size ? w->node : -1,
+                               .world_size = w->world_size ? w->world_size : -1,
+                               .init_method = w->url ? w->url : "tcp://127.0.0.1:29500"));
     w->joined = *gw_scope_error(root);
     if (gw_ok(root)) w->play(w, root);
     w->ended = gw_scope_close(root);

@@ -42,10 +42,8 @@ static void run_idler(void *arg) {
     snprintf(name, sizeof name, "w%d", x->rank);
     gw_scope *root = gw_scope_open(NULL);
     runtime_open_on(root, x->env, true,
-                    (gw_rpc_options){ .name = name,
-                                      .rank = x->rank,
-                                      .world_size = WORKERS,
-                                      .init_method = "tcp://127.0.0.1:29500" });
+                    GW_OPTIONS(gw_rpc_options, .name = name, .rank = x->rank, .world_size = WORKERS,
+                               .init_method = "tcp://127.0.0.1:29500"));
     if (gw_ok(root)) call_all(root);
     if (gw_ok(root)) be_idle(root, x->idle_s);
     if (gw_ok(root)) call_all(root);

@@ -190,11 +190,9 @@ static void run_worker(void *arg) {
     bool is_group = j->kind == JOBS_GROUP;
     char name[16];
     snprintf(name, sizeof name, "w%d", w->node);
-    gw_rpc_options o = { .name = name,
-                         .init_method = "tcp://127.0.0.1:29500",
-                         .timeout_ms = GW_NO_TIMEOUT,
-                         .join_timeout_ms = 60000,
-                         .threads = j->threads };
+    gw_rpc_options o =
+        GW_OPTIONS(gw_rpc_options, .name = name, .init_method = "tcp://127.0.0.1:29500",
+                   .timeout_ms = GW_NO_TIMEOUT, .join_timeout_ms = 60000, .threads = j->threads);
     if (is_group) {
         o.group = w->node == 0 ? GW_GROUP_CREATE : GW_GROUP_JOIN;
     } else {

@@ -29,9 +29,10 @@ static gw_target to_someone(jobs_worker *w, gw_scope *s) {
 }
 
 #define CALL(form, s, to, function, ...)                                                           \
-    form##_values((s), (gw_call_options){ 0 }, (to), (function),                                   \
-                  (int)(sizeof((gw_value[]){ __VA_ARGS__ }) / sizeof(gw_value)),                   \
-                  (gw_value[]){ __VA_ARGS__ })
+    form##_with((s), (to), (function),                                                             \
+                (gw_values){ (int)(sizeof((gw_value[]){ __VA_ARGS__ }) / sizeof(gw_value)),        \
+                             (gw_value[]){ __VA_ARGS__ } },                                        \
+                GW_OPTIONS(gw_call_options))
 #define V(x) gw_value_of(x)
 
 static void expect_int(gw_scope *s, int64_t call, gw_value v, int64_t expected) {

@@ -174,7 +174,7 @@ static void never_end(gw_scope *s, int rank, void *context) {
 static void it_says_what_is_missing_when_time_is_up(void **state) {
     (void)state;
     cluster_outcome o = cluster_run(
-        1, (cluster_options){ .world_size = 3, .timeout_ms = GW_NO_TIMEOUT, .fails = true },
+        1, (cluster_options){ .world_size = 3, .timeout_ms = CLUSTER_NO_TIMEOUT, .fails = true },
         never_end, NULL);
     for (int rank = 0; rank < 3; rank++) {
         char text[200];

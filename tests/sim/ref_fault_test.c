@@ -448,7 +448,8 @@ static void fail_to_make(gw_scope *root, int rank, void *context) {
     gw_rpc_sync(s, 2, "fault_first", gw_by_value(s, r));
     expect(s, GW_REMOTE, "w2: fault_first: w1: fault_fail_slowly: cannot make it");
     // too late to be made; a fetch with less time does not spoil it
-    r = gw_remote_with(s, (gw_call_options){ .timeout_ms = 50 }, 1, "fault_make_slowly", 1, 200);
+    r = gw_remote_with(s, gw_to(1), "fault_make_slowly", GW_ARGS(1, 200),
+                       GW_OPTIONS(gw_call_options, .timeout_ms = 50));
     gw_to_here(s, r);
     assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
     gw_scope_clear(s);

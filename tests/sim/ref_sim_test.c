@@ -265,8 +265,8 @@ static void promise_failing(gw_scope *s, int rank, void *context) {
     expect(s, GW_REMOTE, GW_NOT_DELIVERED, "w2: ref_add: w1: ref_fail: cannot make it");
     // A promise that is not kept is late.
     gw_future *never = gw_future_open(s);
-    gw_call_options quick = { .timeout_ms = 100 };
-    gw_rpc_sync_with(s, quick, 1, "ref_add", never, 1);
+    gw_call_options quick = GW_OPTIONS(gw_call_options, .timeout_ms = 100);
+    gw_rpc_sync_with(s, gw_to(1), "ref_add", GW_ARGS(never, 1), quick);
     assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
     gw_scope_clear(s);
     gw_future_fail(s, never, GW_CANCELLED, "not needed");

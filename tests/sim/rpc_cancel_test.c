@@ -365,8 +365,8 @@ static void calls_of_a_lost_caller_are_cancelled(void **state) {
 static void run_late(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
-    gw_call_options soon = { .timeout_ms = 5 };
-    gw_rpc_sync_with(s, soon, 1, "cancel_poll");
+    gw_call_options soon = GW_OPTIONS(gw_call_options, .timeout_ms = 5);
+    gw_rpc_sync_with(s, gw_to(1), "cancel_poll", GW_NO_ARGS, soon);
     assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
     gw_scope_clear(s);
     gw_scope *inner = gw_scope_open(s);
@@ -396,8 +396,8 @@ static void flood(gw_scope *root, int rank, void *context) {
     } else if (rank == 2) {
         for (int i = 0; i < 50; i++) {
             gw_scope *s = gw_scope_open(root);
-            gw_call_options soon = { .timeout_ms = 2000 };
-            gw_rpc_sync_with(s, soon, 1, "cancel_echo", 1);
+            gw_call_options soon = GW_OPTIONS(gw_call_options, .timeout_ms = 2000);
+            gw_rpc_sync_with(s, gw_to(1), "cancel_echo", GW_ARGS(1), soon);
             if (gw_ok(s)) ++*served;
             gw_scope_close_up(s);
         }

@@ -110,12 +110,12 @@ static void call_all(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_int_of(s, gw_list_get(s, ranks, 0)), 12);
     assert_int_equal(gw_int_of(s, gw_list_get(s, ranks, 1)), 10);
     assert_int_equal(gw_list_count(gw_rpc_sync_all(s, even, 0, "many_fail_odd", 10)), 0);
-    gw_call_options soon = { .timeout_ms = 20 };
-    gw_rpc_sync_all_with(s, soon, even, 2, "many_wait");
+    gw_call_options soon = GW_OPTIONS(gw_call_options, .timeout_ms = 20);
+    gw_rpc_sync_all_with(s, gw_to_workers(even, 2), "many_wait", GW_NO_ARGS, soon);
     assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
     gw_scope_clear(s);
-    gw_call_options negative = { .timeout_ms = -7 };
-    gw_rpc_sync_all_with(s, negative, even, 2, "many_wait");
+    gw_call_options negative = GW_OPTIONS(gw_call_options, .timeout_ms = -7);
+    gw_rpc_sync_all_with(s, gw_to_workers(even, 2), "many_wait", GW_NO_ARGS, negative);
     expect(s, GW_INVALID, "a timeout of -7 ms");
 }
 
@@ -289,8 +289,8 @@ static void notify(gw_scope *s, int rank, void *context) {
     expect(s, GW_NOT_FOUND, "w0 knows no worker of rank 5; there are 2");
     gw_rpc_notify(s, (const char *)NULL, "many_note", 1);
     expect(s, GW_INVALID, "the worker or reference to call is NULL");
-    gw_call_options negative = { .timeout_ms = -2 };
-    gw_rpc_notify_with(s, negative, 1, "many_note", 1);
+    gw_call_options negative = GW_OPTIONS(gw_call_options, .timeout_ms = -2);
+    gw_rpc_notify_with(s, gw_to(1), "many_note", GW_ARGS(1), negative);
     expect(s, GW_INVALID, "a timeout of -2 ms");
     // Its arguments may be futures, and things to be given back.
     gw_scope *inner = gw_scope_open(s);
@@ -460,8 +460,8 @@ static void call_who_meets(gw_scope *s, int rank, void *context) {
     gw_worker both[8];
     int count = everybody(s, both);
     if (rank == 0) {
-        gw_call_options soon = { .timeout_ms = 500 };
-        gw_rpc_sync_with(s, soon, 1, "many_meet");
+        gw_call_options soon = GW_OPTIONS(gw_call_options, .timeout_ms = 500);
+        gw_rpc_sync_with(s, gw_to(1), "many_meet", GW_NO_ARGS, soon);
         assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
         assert_int_equal(gw_scope_error(s)->outcome, GW_MAY_HAVE_RUN);
         assert_non_null(strstr(gw_scope_error(s)->text, "w1: many_meet"));

@@ -312,7 +312,8 @@ static void call_too_often(gw_scope *root, int rank, void *context) {
     gw_future *argument = gw_future_open(s), *first = gw_rpc_async(s, 1, "sim_echo", argument);
     for (int i = 0; i < 65535; i++) gw_rpc_async(s, 1, "sim_echo", argument);
     // The next one waits, as long as it has time.
-    gw_future *last = gw_rpc_async_with(s, (gw_call_options){ .timeout_ms = 50 }, 1, "sim_echo", 1);
+    gw_future *last = gw_rpc_async_with(s, gw_to(1), "sim_echo", GW_ARGS(1),
+                                        GW_OPTIONS(gw_call_options, .timeout_ms = 50));
     gw_wait(s, last);
     expect(s, GW_OVERLOADED, GW_NOT_DELIVERED, "w1: 65536 calls to it have not returned");
     gw_future_set(s, argument, 7);
@@ -330,11 +331,11 @@ static void it_keeps_only_so_many_calls_under_way(void **state) {
 static void run_out_of_time(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
-    gw_call_options quick = { .timeout_ms = 50 };
+    gw_call_options quick = GW_OPTIONS(gw_call_options, .timeout_ms = 50);
     gw_scope *s = gw_scope_open(root);
-    gw_rpc_sync_with(s, quick, "w1", "sim_hang");
+    gw_rpc_sync_with(s, gw_to("w1"), "sim_hang", GW_NO_ARGS, quick);
     expect(s, GW_TIMEOUT, GW_MAY_HAVE_RUN, "w1: sim_hang: no reply within 50 ms");
-    gw_future *f = gw_rpc_async_with(s, quick, "w1", "sim_hang");
+    gw_future *f = gw_rpc_async_with(s, gw_to("w1"), "sim_hang", GW_NO_ARGS, quick);
     gw_wait(s, f);
     expect(s, GW_TIMEOUT, GW_MAY_HAVE_RUN, "w1: sim_hang: no reply within 50 ms");
 
@@ -343,9 +344,13 @@ static void run_out_of_time(gw_scope *root, int rank, void *context) {
     gw_scope_set_timeout(s, 5000);
     assert_in_range(gw_int_of(s, gw_rpc_sync(s, "w1", "sim_time_left")), 4000, 5000);
     assert_in_range(gw_int_of(s, gw_rpc_sync(s, "w1", "sim_time_left_nested")), 4000, 5000);
-    gw_call_options none = { .timeout_ms = GW_NO_TIMEOUT };
-    assert_in_range(gw_int_of(s, gw_rpc_sync_with(s, none, "w1", "sim_time_left")), 4000, 5000);
-    assert_int_equal(gw_int_of(root, gw_rpc_sync_with(root, none, "w1", "sim_time_left")), -1);
+    gw_call_options none = GW_OPTIONS(gw_call_options, .timeout_ms = GW_NO_TIMEOUT);
+    assert_in_range(
+        gw_int_of(s, gw_rpc_sync_with(s, gw_to("w1"), "sim_time_left", GW_NO_ARGS, none)), 4000,
+        5000);
+    assert_int_equal(
+        gw_int_of(root, gw_rpc_sync_with(root, gw_to("w1"), "sim_time_left", GW_NO_ARGS, none)),
+        -1);
 
     f = gw_rpc_async(root, "w1", "sim_echo_on_pool", 1);
     gw_scope_set_timeout(s, 1);

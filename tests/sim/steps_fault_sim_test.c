@@ -423,11 +423,10 @@ static void run_worker(void *arg) {
     snprintf(name, sizeof name, "w%d", p->rank);
     p->root = gw_scope_open(NULL);
     runtime_open_on(p->root, p->env, true,
-                    (gw_rpc_options){ .name = name,
-                                      .rank = p->rank,
-                                      .world_size = c->world.worker_count,
-                                      .init_method = "tcp://127.0.0.1:29500",
-                                      .threads = 1 + (int)(c->seed % 3) });
+                    GW_OPTIONS(gw_rpc_options, .name = name, .rank = p->rank,
+                               .world_size = c->world.worker_count,
+                               .init_method = "tcp://127.0.0.1:29500",
+                               .threads = 1 + (int)(c->seed % 3)));
     if (!gw_ok(p->root)) fail_msg("%s", gw_scope_error(p->root)->text);
     play(p);
     gw_rpc_shutdown(p->root);

@@ -147,7 +147,6 @@ gw_tensor *gw_rref_grad(gw_scope *s, gw_rref *parameter) {
         return gw_ok(s) ? gw_grad(s, x) : &tensor_poison;
     }
     gw_value v = gw_value_of_rref(parameter);
-    return gw_tensor_of(s, gw_rpc_sync_values(s, (gw_call_options){ 0 },
-                                              gw_to_rank(reference_owner(parameter)), "gw.grad", 1,
-                                              &v));
+    return gw_tensor_of(s, gw_rpc_sync_with(s, gw_to_rank(reference_owner(parameter)), "gw.grad",
+                                            (gw_values){ 1, &v }, GW_OPTIONS(gw_call_options)));
 }

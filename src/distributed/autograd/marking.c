@@ -88,8 +88,8 @@ static bool ask(agent *a, gw_scope *s, const marks *asked, answers *all) {
         uint32_t first = i, rank = asked->items[i].rank;
         while (i < asked->count && asked->items[i].rank == rank) i++;
         gw_value v = gw_value_of_bytes(&asked->items[first], (i - first) * sizeof(mark));
-        futures[count++] =
-            gw_rpc_async_values(s, (gw_call_options){ 0 }, gw_to_rank(rank), "gw.marks", 1, &v);
+        futures[count++] = gw_rpc_async_with(s, gw_to_rank(rank), "gw.marks", (gw_values){ 1, &v },
+                                             GW_OPTIONS(gw_call_options));
         graphs_of(a)->mark_calls++;
     }
     bool ok = gw_ok(s);

@@ -258,13 +258,9 @@ static void run_worker(void *arg) {
     int rank = w->rank;
     gw_scope *root = gw_scope_open(NULL);
     runtime_open_on(root, w->env, true,
-                    (gw_rpc_options){ .name = rank ? "w1" : "w0",
-                                      .rank = rank,
-                                      .world_size = 2,
-                                      .join_timeout_ms = 20000,
-                                      .timeout_ms = 5000,
-                                      .threads = 1,
-                                      .init_method = "tcp://127.0.0.1:29500" });
+                    GW_OPTIONS(gw_rpc_options, .name = rank ? "w1" : "w0", .rank = rank,
+                               .world_size = 2, .join_timeout_ms = 20000, .timeout_ms = 5000,
+                               .threads = 1, .init_method = "tcp://127.0.0.1:29500"));
     if (gw_ok(root)) try_passes(root, rank, NULL);
     gw_rpc_shutdown(root);
     gw_error ignored = gw_scope_close(root);

@@ -17,7 +17,8 @@ typedef struct remote {
 static gw_value ask(gw_scope *s, const gw_module *m, const char *method, int count,
                     const gw_value *args) {
     const remote *r = m->state;
-    return gw_rpc_sync_values(s, (gw_call_options){ 0 }, gw_to_rref(r->rref), method, count, args);
+    return gw_rpc_sync_with(s, gw_to_rref(r->rref), method, (gw_values){ count, args },
+                            GW_OPTIONS(gw_call_options));
 }
 
 // ---- Calls ----------------------------------------------------------------------------------------------------------
@@ -125,12 +126,13 @@ static gw_module *open_remote(gw_scope *s, const char *name, gw_rref *rref) {
     return m;
 }
 
-gw_module *gw_module_remote_values(gw_scope *s, gw_call_options options, gw_target to,
-                                   const char *class_name, int count, const gw_value *args) {
+gw_module *gw_module_remote_with(gw_scope *s, gw_target to, const char *class_name, gw_values args,
+                                 gw_call_options options) {
     if (gw_ok(s) && !class_name) scope_fail(s, GW_INVALID, "a module of no class");
     if (!gw_ok(s)) return &module_poison;
     gw_scope *t = gw_scope_open(s);  // the module holds the reference
-    gw_rref *rref = gw_remote_values(t, options, to, class_name, count, args);
+    gw_rref *rref =
+        gw_remote_with(t, to, class_name, (gw_values){ args.count, args.items }, options);
     gw_module *m = gw_ok(t) ? gw_keep(s, open_remote(t, class_name, rref)) : &module_poison;
     gw_scope_close_up(t);
     return gw_ok(s) ? m : &module_poison;
@@ -196,7 +198,8 @@ gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x) {
     }
     x = module_hooks_before(s, m, x);
     const remote *r = m->state;
-    gw_future *f = gw_rpc_async_values(s, (gw_call_options){ 0 }, gw_to_rref(r->rref), "forward", 1,
-                                       (gw_value[]){ gw_value_of(x) });
+    gw_future *f = gw_rpc_async_with(s, gw_to_rref(r->rref), "forward",
+                                     (gw_values){ 1, (gw_value[]){ gw_value_of(x) } },
+                                     GW_OPTIONS(gw_call_options));
     return gw_ok(s) && module_hooks_any_after(m) ? call_hooked(s, m, x, f) : f;
 }

@@ -153,8 +153,8 @@ static void commit_all(gw_scope *s, gw_optimizer *o, gw_future **fs) {
     gw_scope *u = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
     gw_no_grad(u);
     for (int i = 0; i < e->count; i++) {
-        fs[i] = gw_rpc_async_with(u, (gw_call_options){ .timeout_ms = GW_NO_TIMEOUT },
-                                  e->items[i].object, "commit", e->ticket);
+        fs[i] = gw_rpc_async_with(u, gw_to(e->items[i].object), "commit", GW_ARGS(e->ticket),
+                                  GW_OPTIONS(gw_call_options, .timeout_ms = GW_NO_TIMEOUT));
         gw_scope_clear(u);  // the others are told all the same
     }
     optimizer_commit(o);
