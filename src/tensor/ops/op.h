@@ -103,6 +103,10 @@ bool op_param_next(const char **at, op_param *out);
 bool op_param_fits(const op_param *p, gw_value v);
 gw_value op_param_otherwise(const op_param *p);  // what it is if left out: none or a number
 
+// Whether the arguments fit |params| and none is poison; fails the scope if they do not fit. If something is left out,
+// the arguments are then |filled|, where it is what the row says.
+bool op_params_check(op_call *c, gw_value filled[OP_ARGS_MAX]);
+
 // Arguments, inside infer, compute and grad (pass c->args or g->args). They were checked against |params|.
 static inline gw_tensor *arg_tensor(const gw_value *args, int i) {
     return args[i].kind == GW_TENSOR ? args[i].as.tensor : NULL;

@@ -1,4 +1,4 @@
-// Losses of each number by itself: mse, bce_with_logits, smooth_l1, l1, kl_div.
+// Losses of each number by itself: mse, bce_with_logits, smooth_l1, l1.
 #include "tensor/ops/op_loss.h"
 
 #include "tensor/dense.h"
@@ -38,16 +38,12 @@ void loss_output(op_call *c, gw_dtype dtype, gw_reduction reduction, int dims,
 // ---- A loss for each number ---------------------------------------------------------------------------------------
 enum { CHUNK = 1024 };
 
-// The kernel that writes the losses of |n| numbers, for both types. |beta| is smooth_l1's.
-typedef void losses_kernel(const void *x, const void *target, int64_t n, double beta, void *out);
-typedef losses_kernel *const losses[2];
-
 static bool broadcast_shape(op_call *c, int *dims, int64_t sizes[GW_DIMS_MAX]) {
     *dims = op_broadcast(c, arg_tensor(c->args, 0), arg_tensor(c->args, 1), sizes);
     return *dims >= 0;
 }
 
-static void infer_reduced(op_call *c) {
+void loss_infer(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *target = arg_tensor(c->args, 1);
     int64_t sizes[GW_DIMS_MAX];
     int dims;
@@ -62,11 +58,11 @@ static void infer_reduced(op_call *c) {
 }
 
 static void infer(op_call *c) {
-    if (loss_reduction_check(c, 2)) infer_reduced(c);
+    if (loss_reduction_check(c, 2)) loss_infer(c);
 }
 
 // In chunks, each summed by the kernel, and the chunks' sums as doubles.
-static double total_loss(gw_dtype type, losses_kernel *kernel, const void *x, const void *target,
+static double total_loss(gw_dtype type, loss_kernel *kernel, const void *x, const void *target,
                          int64_t n, double beta) {
     double total = 0, sum, chunk[CHUNK];
     for (int64_t i = 0; i < n; i += CHUNK) {
@@ -79,10 +75,10 @@ static double total_loss(gw_dtype type, losses_kernel *kernel, const void *x, co
     return total;
 }
 
-static void run(op_call *c, losses kernels, double beta) {
+void loss_run(op_call *c, const loss_kernels kernels, double beta) {
     gw_reduction reduction = loss_reduction(c->args, 2);
     gw_dtype type = dtype_compute((gw_dtype)c->outputs[0]->dtype);
-    losses_kernel *kernel = kernels[kernel_type_of(type)];
+    loss_kernel *kernel = kernels[kernel_type_of(type)];
     int64_t sizes[GW_DIMS_MAX], n = 1;
     int dims;
     if (!broadcast_shape(c, &dims, sizes)) return;
@@ -106,8 +102,7 @@ close_x:
     dense_close(&x);
 }
 
-// For derivatives: what each number's derivative is multiplied with.
-static gw_tensor *scaled(op_grad *g, double factor) {
+gw_tensor *loss_scaled(const op_grad *g, double factor) {
     const gw_tensor *x = arg_tensor(g->args, 0), *target = arg_tensor(g->args, 1);
     double n = 1;
     int dims = x->dims > target->dims ? x->dims : target->dims;
@@ -149,12 +144,12 @@ static gw_tensor *run_op(gw_scope *s, const op *o, gw_tensor *x, gw_tensor *targ
 
 // ---- mse ----------------------------------------------------------------------------------------------------------
 static void compute_mse(op_call *c) {
-    run(c, kernels_get()->mse, 0);
+    loss_run(c, kernels_get()->mse, 0);
 }
 
 static void grad_mse(op_grad *g) {
     gw_tensor *apart = gw_sub(g->scope, arg_tensor(g->args, 0), arg_tensor(g->args, 1));
-    set_opposite(g, gw_mul(g->scope, apart, scaled(g, 2)));
+    set_opposite(g, gw_mul(g->scope, apart, loss_scaled(g, 2)));
 }
 
 const op op_mse = {
@@ -182,12 +177,12 @@ static void infer_bce(op_call *c) {
 }
 
 static void compute_bce(op_call *c) {
-    run(c, kernels_get()->bce, 0);
+    loss_run(c, kernels_get()->bce, 0);
 }
 
 static void grad_bce(op_grad *g) {
     gw_scope *s = g->scope;
-    gw_tensor *x = arg_tensor(g->args, 0), *target = arg_tensor(g->args, 1), *d = scaled(g, 1);
+    gw_tensor *x = arg_tensor(g->args, 0), *target = arg_tensor(g->args, 1), *d = loss_scaled(g, 1);
     if (g->wanted[0]) {
         gw_tensor *dx = gw_mul(s, gw_sub(s, gw_sigmoid(s, x), target), d);
         g->d_inputs[0] = gw_to_dtype(s, dx, (gw_dtype)x->dtype);
@@ -224,14 +219,14 @@ static void infer_smooth_l1(op_call *c) {
 }
 
 static void compute_smooth_l1(op_call *c) {
-    run(c, kernels_get()->smooth_l1, beta_of(c->args));
+    loss_run(c, kernels_get()->smooth_l1, beta_of(c->args));
 }
 
 static void grad_smooth_l1(op_grad *g) {
     gw_scope *s = g->scope;
     gw_tensor *apart = gw_sub(s, arg_tensor(g->args, 0), arg_tensor(g->args, 1));
     gw_tensor *slope = gw_clamp(s, gw_div(s, apart, beta_of(g->args)), -1, 1);
-    set_opposite(g, gw_mul(s, slope, scaled(g, 1)));
+    set_opposite(g, gw_mul(s, slope, loss_scaled(g, 1)));
 }
 
 static void samples_smooth_l1(op_sampler *p) {
@@ -259,13 +254,13 @@ gw_tensor *gw_smooth_l1_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
 
 // ---- l1 -----------------------------------------------------------------------------------------------------------
 static void compute_l1(op_call *c) {
-    run(c, kernels_get()->l1, 0);
+    loss_run(c, kernels_get()->l1, 0);
 }
 
 // The sign of what they are apart, and 0 of none.
 static void grad_l1(op_grad *g) {
     gw_scope *s = g->scope;
-    gw_tensor *x = arg_tensor(g->args, 0), *target = arg_tensor(g->args, 1), *d = scaled(g, 1);
+    gw_tensor *x = arg_tensor(g->args, 0), *target = arg_tensor(g->args, 1), *d = loss_scaled(g, 1);
     gw_tensor *above = gw_mul(s, d, gw_gt(s, x, target)),
               *below = gw_mul(s, d, gw_lt(s, x, target));
     set_opposite(g, gw_sub(s, above, below));
@@ -283,61 +278,4 @@ const op op_l1 = {
 
 gw_tensor *gw_l1_with(gw_scope *s, gw_tensor *x, gw_tensor *target, gw_loss_options options) {
     return run_op(s, &op_l1, x, target, options);
-}
-
-// ---- kl_div -------------------------------------------------------------------------------------------------------
-// Of x, the logarithms of probabilities, and targets, which are probabilities or their logarithms.
-static void infer_kl_div(op_call *c) {
-    if (loss_reduction(c->args, 2) == GW_BATCH_MEAN)
-        infer_reduced(c);
-    else
-        infer(c);
-}
-
-static void compute_kl_div(op_call *c) {
-    const kernels *k = kernels_get();
-    run(c, arg_bool(c->args, 3) ? k->kl_div_log : k->kl_div, 0);
-}
-
-static void grad_kl_div(op_grad *g) {
-    gw_scope *s = g->scope;
-    gw_tensor *x = arg_tensor(g->args, 0), *target = arg_tensor(g->args, 1), *d = scaled(g, 1);
-    bool is_log = arg_bool(g->args, 3);
-    gw_tensor *weight = gw_mul(s, d, is_log ? gw_exp(s, target) : target);
-    // Times 1 of each number of x, where the target has fewer.
-    gw_tensor *ones = gw_ones_with(s, (gw_dtype)x->dtype, (gw_shape){ x->dims, x->sizes });
-    if (g->wanted[0]) g->d_inputs[0] = gw_neg(s, unbroadcast(s, gw_mul(s, weight, ones), x));
-    if (!g->wanted[1]) return;
-    gw_tensor *apart = gw_sub(s, is_log ? target : gw_log(s, target), x);
-    gw_tensor *slope = gw_mul(s, is_log ? weight : d, gw_add(s, apart, 1));
-    g->d_inputs[1] = unbroadcast(s, slope, target);
-}
-
-static void samples_kl_div(op_sampler *p) {
-    for (int reduction = GW_MEAN; reduction <= GW_BATCH_MEAN; reduction++) {
-        sample_call(p, sample_real(p, -2, 0, 3, 4), sample_real(p, 0.1, 1, 3, 4),
-                    gw_value_of(reduction));
-        sample_call(p, sample_real(p, -2, 0, 3, 4), sample_real(p, -2, 0, 3, 4),
-                    gw_value_of(reduction), gw_value_of(true));
-    }
-    sample_call(p, sample_real(p, -2, 0, 3, 1), sample_real(p, 0.1, 1, 4));
-    sample_call(p, sample_real(p, -2, 0, 4), sample_real(p, -2, 0, 3, 1), gw_none(),
-                gw_value_of(true));
-    sample_call(p, sample_real(p, -2, 0), sample_real(p, 0.1, 1), gw_value_of((int)GW_BATCH_MEAN));
-}
-
-const op op_kl_div = {
-    .name = "kl_div",
-    .params = "x:tensor target:tensor reduction:int?=0 log_target:bool?=false",
-    .infer = infer_kl_div,
-    .compute = compute_kl_div,
-    .grad = grad_kl_div,
-    .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1),
-    .samples = samples_kl_div,
-};
-
-gw_tensor *gw_kl_div_with(gw_scope *s, gw_tensor *x, gw_tensor *target, gw_loss_options options) {
-    gw_value args[] = { gw_value_of(x), gw_value_of(target), gw_value_of((int)options.reduction),
-                        gw_value_of(options.log_target) };
-    return op_run(s, &op_kl_div, args, 4, NULL);
 }

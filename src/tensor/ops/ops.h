@@ -29,7 +29,7 @@ extern const op op_sum, op_mean, op_var, op_std;
 extern const op op_max, op_min, op_argmax, op_argmin;
 extern const op op_cumsum;
 
-// op_softmax.c, op_loss_class.c, op_cross_entropy.c, op_loss.c
+// op_softmax.c, op_loss_class.c, op_cross_entropy.c, op_loss.c, op_kl_div.c
 extern const op op_softmax, op_log_softmax;
 extern const op op_nll, op_cross_entropy;
 extern const op op_mse, op_bce_with_logits, op_smooth_l1, op_l1, op_kl_div;
