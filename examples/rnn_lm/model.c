@@ -2,28 +2,23 @@
 
 // ---- What the parameter server has --------------------------------------------------------------------------------
 
-// Weights start uniform in +-0.1.
-static void start_uniform(gw_scope *s, gw_module *m, const char *name) {
-    gw_scope *plain = gw_scope_open(s);
-    gw_no_grad(plain);
-    gw_tensor *weight = gw_module_parameter_get(plain, m, name);
-    gw_tensor *noise = gw_rand(plain, GW_F32, gw_size(weight, 0), gw_size(weight, 1));
-    gw_copy(plain, weight, gw_mul(plain, gw_sub(plain, noise, 0.5), 0.2));
-    gw_scope_close_up(plain);
+// As in PyTorch's example of word models.
+static void start_uniform(gw_scope *s, gw_module *m) {
+    gw_init_uniform(s, gw_module_parameter_get(s, m, "weight"), -0.1, 0.1);
 }
 
 static gw_module *embedding_table_open(gw_scope *own,
                                        const gw_args *a) {  // words, features, dropout
     gw_module *table = gw_nn_embedding_with(own, gw_arg_int(own, a, 0), gw_arg_int(own, a, 1),
                                             (gw_nn_embedding_options){ .sparse = true });
-    start_uniform(own, table, "weight");
+    start_uniform(own, table);
     return gw_nn_sequential(own, table, gw_nn_dropout(own, gw_arg_float(own, a, 2)));
 }
 GW_MODULE(embedding_table, embedding_table_open, "int, int, float");
 
 static gw_module *decoder_open(gw_scope *own, const gw_args *a) {  // words, hidden, dropout
     gw_module *scores = gw_nn_linear(own, gw_arg_int(own, a, 1), gw_arg_int(own, a, 0));
-    start_uniform(own, scores, "weight");
+    start_uniform(own, scores);
     return gw_nn_sequential(own, gw_nn_dropout(own, gw_arg_float(own, a, 2)), scores);
 }
 GW_MODULE(decoder, decoder_open, "int, int, float");

@@ -116,7 +116,7 @@ static void fail_misfit(op_call *c, int i, const char *name, const char *kind) {
 
 // "-100", "0.1", "1e-5", "true": numbers of the table, whatever the locale. What is exact in a double comes out exact.
 static gw_value parse_number(const char *text) {
-    if (*text == 't' || *text == 'f') return gw_value_of(*text == 't');
+    if (*text == 't' || *text == 'f') return gw_value_of_bool(*text == 't');
     bool negative = *text == '-', real = false;
     int64_t digits = 0, down = 0;
     for (text += negative; *text && *text != ' '; text++) {
