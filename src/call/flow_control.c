@@ -80,7 +80,6 @@ bool flow_has_capacity_on_loop(agent *a, int rank) {
 
 void flow_defer_on_loop(served_call *s, bool admitted) {
     call_peer *p = call_peer_of(s->agent, s->caller);
-    s->state = SERVING_ROOM;
     list_append(admitted ? &p->deferred_admitted : &p->deferred, &s->deferred_link);
     peers_await_writable(s->agent->peers, s->caller);
 }
@@ -93,7 +92,7 @@ static void start_deferred(agent *a, int rank) {
         if (l) {
             served_call_admit_on_loop(list_entry(l, served_call, deferred_link));
         } else if ((l = list_take(&p->deferred))) {
-            served_call_queue_on_loop(list_entry(l, served_call, deferred_link));
+            served_call_apply_on_loop(list_entry(l, served_call, deferred_link), SERVED_READY);
         } else {
             return;
         }

@@ -40,15 +40,9 @@ void served_call_refuse_unread_on_loop(agent *a, int to, uint64_t call, const gw
     outgoing_fini(&sh);
 }
 
-// What it waits for may come about by its end, and must not find it.
-static void stop_waiting(served_call *s) {
-    continuation_cancel_on_loop(&s->target_made);
-    if (s->incoming) incoming_abandon_on_loop(s->incoming);
-}
-
 void served_call_refuse_on_loop(served_call *s, const gw_error *error) {
     agent *a = s->agent;
-    stop_waiting(s);
+    served_call_apply_on_loop(s, SERVED_REFUSED);
     if (s->result_entry) {
         calls_of(a)->target->make(s->result_entry, result_of_error(error), NULL);
     } else if (s->header.fixed.one_way && !s->abandoned) {
@@ -76,6 +70,7 @@ void served_call_refuse_with_on_loop(served_call *s, gw_error error, bool trail)
 
 void served_call_free_on_loop(served_call *s) {
     agent *a = s->agent;
+    assert(s->state == SERVED_ENDED);
     if (s->expiry.armed) env_set_timer(a->env, &s->expiry, ENV_NEVER);
     continuation_cancel_on_loop(&s->target_made);
     calls *c = calls_of(a);
@@ -136,7 +131,6 @@ static void run_job(pool_job *j) {
 }
 
 void served_call_start_on_loop(served_call *s) {
-    s->state = SERVING_RUNNING;
     call_peer_of(s->agent, s->caller)->queued_bytes -= s->queued_bytes;
     s->queued_bytes = 0;
 }
@@ -151,25 +145,24 @@ static void hold_jobs(agent *a, int caller) {
         served_call *s = list_entry(j, served_call, job);
         if (s->caller != caller || s->object) continue;
         pool_withdraw_on_loop(&a->pool, j);
-        flow_defer_on_loop(s, true);
+        served_call_apply_on_loop(s, SERVED_BLOCKED);
     }
 }
 
 static bool job_taken(pool_job *j) {
     served_call *s = list_entry(j, served_call, job);
     if (!s->object && !flow_has_capacity_on_loop(s->agent, s->caller)) {
-        flow_defer_on_loop(s, true);
+        served_call_apply_on_loop(s, SERVED_BLOCKED);
         hold_jobs(s->agent, s->caller);
         return false;
     }
-    served_call_start_on_loop(s);
+    served_call_apply_on_loop(s, SERVED_STARTED);
     call_queue_started_on_loop(s);
     return true;
 }
 
-static void place(served_call *s) {
+void served_call_schedule_on_loop(served_call *s) {
     bool inline_ = is_inline(s);
-    s->state = SERVING_PLACE;
     s->context = (context){ .agent = s->agent,
                             .serves = true,
                             .caller = s->caller,
@@ -186,7 +179,7 @@ static void place(served_call *s) {
         pool_submit_on_loop(&s->agent->pool, &s->job);
         failpoint("queued");
     } else if (s->object) {
-        served_call_start_on_loop(s);
+        served_call_apply_on_loop(s, SERVED_STARTED);
         s->task.run = run_task;
         pool_run_soon_on_loop(&s->agent->pool, &s->task);
     } else {
@@ -194,28 +187,23 @@ static void place(served_call *s) {
     }
 }
 
-// A turn is not kept from others while there is no room.
+static bool may_start(const served_call *s) {
+    return flow_has_capacity_on_loop(s->agent, s->caller);
+}
+
 static void turn_granted(turn_request *r) {
     served_call *s = list_entry(r, served_call, turn);
-    if (flow_has_capacity_on_loop(s->agent, s->caller)) {
-        place(s);
-    } else {
-        turn_give_on_loop(s->object->turn);
-        flow_defer_on_loop(s, true);
-    }
+    served_call_apply_on_loop(s, may_start(s) ? SERVED_GRANTED : SERVED_BLOCKED);
+}
+
+void served_call_take_turn_on_loop(served_call *s) {
+    s->turn.granted = turn_granted;
+    if (turn_take_on_loop(s->object->turn, &s->turn)) served_call_apply_on_loop(s, SERVED_GRANTED);
 }
 
 void served_call_admit_on_loop(served_call *s) {
-    if (!flow_has_capacity_on_loop(s->agent, s->caller)) {
-        flow_defer_on_loop(s, true);
-        return;
-    }
-    if (s->object) {
-        s->state = SERVING_TURN;
-        s->turn.granted = turn_granted;
-        if (!turn_take_on_loop(s->object->turn, &s->turn)) return;
-    }
-    place(s);
+    served_call_event event = s->object ? SERVED_TO_OBJECT : SERVED_ADMITTED;
+    served_call_apply_on_loop(s, may_start(s) ? event : SERVED_BLOCKED);
 }
 
 // ---- Arguments ----
@@ -223,14 +211,11 @@ void served_call_admit_on_loop(served_call *s) {
 static void ready(served_call *s) {
     const call_peer *caller = call_peer_of(s->agent, s->caller);
     if (s->expiry.armed) env_set_timer(s->agent->env, &s->expiry, ENV_NEVER);
-    if (list_is_empty(&caller->deferred) && flow_has_capacity_on_loop(s->agent, s->caller)) {
-        served_call_queue_on_loop(s);
-    } else {
-        flow_defer_on_loop(s, false);
-    }
+    bool first = list_is_empty(&caller->deferred);
+    served_call_apply_on_loop(s, first && may_start(s) ? SERVED_READY : SERVED_BLOCKED);
 }
 
-void served_call_queue_on_loop(served_call *s) {
+void served_call_enter_queue_on_loop(served_call *s) {
     gw_error error;
     const gw_error *failed = incoming_error(s->incoming);
     gw_status status;
@@ -239,10 +224,7 @@ void served_call_queue_on_loop(served_call *s) {
         return;
     }
     status = s->target ? find_method(s, &error) : GW_OK;
-    if (!status) {
-        s->state = SERVING_ORDER;
-        status = call_queue_enter_on_loop(s->agent, s, &error);
-    }
+    if (!status) status = call_queue_enter_on_loop(s->agent, s, &error);
     if (status) served_call_refuse_with_on_loop(s, error, status != GW_NOT_FOUND);
 }
 
@@ -278,33 +260,19 @@ void served_call_await_on_loop(served_call *s) {
 
 // ---- Leaving ----
 
-// Takes out one that has not started; one that is at work ends by itself.
-static bool drop(served_call *s) {
-    switch (s->state) {
-    case SERVING_ARGUMENTS: break;
-    case SERVING_ROOM: list_remove(&s->deferred_link); break;
-    case SERVING_ORDER: break;
-    case SERVING_TURN: turn_cancel_on_loop(&s->turn); break;
-    case SERVING_PLACE:
-        if (s->job.run) {
-            if (!pool_withdraw_on_loop(&s->agent->pool, &s->job)) return false;
-        }
-        if (s->object) turn_end_on_loop(&s->held);
-        break;
-    case SERVING_RUNNING:
-    case SERVING_RESULT: return false;
-    }
-    return true;
+// One that is at work ends by itself.
+static bool is_at_work(served_call *s) {
+    if (s->state != SERVED_SCHEDULED) return s->state > SERVED_SCHEDULED;
+    return s->job.run && !pool_withdraw_on_loop(&s->agent->pool, &s->job);
 }
 
 void served_call_cancel_on_loop(served_call *s, cancel_reason reason, const gw_error *why) {
-    if (drop(s)) {
-        gw_error error = *why;
-        served_call_refuse_with_on_loop(s, error, true);
+    if (!is_at_work(s)) {
+        served_call_refuse_with_on_loop(s, *why, true);
         return;
     }
     context_cancel_on_loop(&s->context, reason);
-    if (s->state == SERVING_RESULT) served_call_stop_awaiting_on_loop(s);
+    if (s->state == SERVED_RESULT) served_call_stop_awaiting_on_loop(s);
 }
 
 // Dropping one may start or drop others, so each is looked at where it stands by then.

@@ -11,15 +11,29 @@
 #include "call/server_queue.h"
 #include "call/calls.h"
 
+// What is awaited.
 typedef enum served_call_state {
-    SERVING_ARGUMENTS,  // waits for promises, and for its target to be made
-    SERVING_ROOM,       // waits for room for replies to its caller
-    SERVING_ORDER,      // waits for its call queue
-    SERVING_TURN,       // waits for the turn of its object
-    SERVING_PLACE,      // waits for the end of the turn, or for a thread
-    SERVING_RUNNING,
-    SERVING_RESULT  // waits for the future that the body returned
+    SERVED_ARGUMENTS,  // promises, and its target to be made
+    SERVED_DEFERRED,   // flow control: replies to its caller to be acknowledged
+    SERVED_ORDER,      // its call queue
+    SERVED_TURN,       // the turn of its object
+    SERVED_SCHEDULED,  // the end of the iteration, or a thread
+    SERVED_RUNNING,    // its body
+    SERVED_RESULT,     // the future that the body returned
+    SERVED_ENDED       // nothing: it has been replied to, or nobody wants that
 } served_call_state;
+
+typedef enum served_call_event {
+    SERVED_READY,      // all that it needs has come, or it may be looked at again
+    SERVED_BLOCKED,    // too many bytes of replies to its caller are queued
+    SERVED_ADMITTED,   // by its call queue
+    SERVED_TO_OBJECT,  // the same for a method
+    SERVED_GRANTED,    // the turn
+    SERVED_STARTED,    // its thread is there
+    SERVED_RETURNED,   // a future
+    SERVED_REPLIED,    // the result is known
+    SERVED_REFUSED     // it will not run
+} served_call_event;
 
 // Who else wants the result (PROM-1).
 typedef struct wanted {
@@ -56,6 +70,7 @@ typedef struct served_call {
 
     // its place in the queues
     call_queue *queue;
+    bool admitted;  // by it
     list_node queue_link;
     list_node deferred_link;
     pool_job job;
@@ -83,10 +98,18 @@ void served_calls_close_on_loop(agent *a, const gw_error *why);
 // have been.
 void served_call_cancel_on_loop(served_call *s, cancel_reason reason, const gw_error *why);
 
-// Between the files of serving.
+// ---- Between the files of the server ----
+
+// server_states.c: nothing else changes its state. Afterwards the call may be gone.
+void served_call_apply_on_loop(served_call *s, served_call_event event);
+
+// Actions of the table.
+void served_call_enter_queue_on_loop(served_call *s);  // finds its method, and its place in order
+void served_call_take_turn_on_loop(served_call *s);
+void served_call_schedule_on_loop(served_call *s);
+void served_call_start_on_loop(served_call *s);
+
 void served_call_admit_on_loop(served_call *s);  // its call queue lets it go
-void served_call_queue_on_loop(served_call *s);  // its arguments are there
-void served_call_start_on_loop(served_call *s);  // its body is about to run
 const void *served_call_queue(served_call *s);   // where it will wait once admitted
 void served_call_run(served_call *s);            // its body and what follows, without the loop lock
 served_call *served_call_run_inline(served_call *s,
@@ -94,12 +117,12 @@ served_call *served_call_run_inline(served_call *s,
 void served_call_refuse_on_loop(served_call *s, const gw_error *error);  // it will not run
 void served_call_refuse_with_on_loop(served_call *s, gw_error error,
                                      bool trail);  // the same, with names
-// Without a serving: nothing is known but who called.
+// Without a served call: nothing is known but who called.
 void served_call_refuse_unread_on_loop(agent *a, int to, uint64_t call, const gw_error *error);
 void served_call_log_on_loop(agent *a, const gw_error *error);  // of a one-way call
 void served_call_await_on_loop(served_call *s);  // its arguments, from where it goes on by itself
 void served_call_stop_awaiting_on_loop(served_call *s);  // the future that its body returned
-void served_call_free_on_loop(served_call *s);
+void served_call_free_on_loop(served_call *s);           // it has ended
 void served_call_describe(const served_call *s, char *out, size_t size);  // "p1: slow"
 
 #endif

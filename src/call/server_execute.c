@@ -213,6 +213,7 @@ static served_call *reply_value(served_call *s, gw_value v, const gw_error *erro
                     s->header.function, one_way ? gw_none() : v, error);
     env_enter(a->env);
     failpoint("before_reply");
+    served_call_apply_on_loop(s, SERVED_REPLIED);
     if (error && one_way && !s->abandoned) served_call_log_on_loop(a, error);
     bool flush = late || (!others_follow(s) && must_flush_on_loop(a));
     send_reply_on_loop(s, &sh, filled, &forwards, flush);
@@ -247,6 +248,7 @@ static served_call *keep_value(served_call *s, gw_value v, const gw_error *error
     }
     close_scope(s);
     env_enter(a->env);
+    served_call_apply_on_loop(s, SERVED_REPLIED);
     calls_of(a)->target->make(s->result_entry, r, made);
     served_call *next = end_order_on_loop(s);
     if (s->object) turn_end_on_loop(&s->held);
@@ -319,7 +321,7 @@ static served_call *await_returned(served_call *s, gw_future *f) {
     served_call *next = end_order_on_loop(s);
     if (s->object) turn_end_on_loop(&s->held);
     s->object = NULL;
-    s->state = SERVING_RESULT;
+    served_call_apply_on_loop(s, SERVED_RETURNED);
     s->returned_done.run = returned_done;
     if (s->context.cancelled) give_up_returned(s);
     bool later = !s->gave_up && future_await_on_loop(f, &s->returned_done);

@@ -39,6 +39,7 @@ static bool may_admit(const call_queue *t, served_call *s) {
 
 static void admit(call_queue *t, served_call *s) {
     t->admitted++;
+    s->admitted = true;
     t->where = served_call_queue(s);
     served_call_admit_on_loop(s);
 }
@@ -76,9 +77,8 @@ void call_queue_started_on_loop(served_call *s) {
 void call_queue_cancel_on_loop(served_call *s) {
     call_queue *t = s->queue;
     if (!t) return;
-    bool admitted = !(s->state == SERVING_ORDER);
     list_remove(&s->queue_link);
-    if (admitted) {
+    if (s->admitted) {
         call_queue_started_on_loop(s);
     } else {
         s->queue = NULL;
@@ -112,7 +112,7 @@ void call_queue_run_on_loop(served_call *s) {
     }
     t->running = true;
     t->first = s;
-    served_call_start_on_loop(s);
+    served_call_apply_on_loop(s, SERVED_STARTED);
     t->task.run = run_inlined;
     pool_run_soon_on_loop(&t->agent->pool, &t->task);
 }
@@ -124,10 +124,10 @@ served_call *call_queue_next_on_loop(served_call *s) {
     t->admitted--;
     admit_waiting(t);
     if (!list_is_empty(&t->inlined) && !flow_has_capacity_on_loop(t->agent, s->caller))
-        while ((next = take_inlined(t))) flow_defer_on_loop(next, true);
+        while ((next = take_inlined(t))) served_call_apply_on_loop(next, SERVED_BLOCKED);
     next = take_inlined(t);
     if (next) {
-        served_call_start_on_loop(next);
+        served_call_apply_on_loop(next, SERVED_STARTED);
     } else {
         t->running = false;
         free_if_done(t);

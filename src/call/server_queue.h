@@ -13,8 +13,8 @@ typedef struct call_queue {
     uint64_t key;
     uint32_t admitted;  // not started yet
     const void *where;  // the one queue that they are in, which keeps their order
-    list_node waiting;  // of serving, not admitted
-    list_node inlined;  // of serving, admitted, to run one after another
+    list_node waiting;  // of served_call, not admitted
+    list_node inlined;  // of served_call, admitted, to run one after another
     bool running;       // |inlined| is being run, beginning with |first|
     struct served_call *first;
     task task;
