@@ -135,7 +135,7 @@ static gw_status read_own(agent *a, uint64_t id, gw_rref **out) {
     }
     if (e) return GW_OK;
     no_such_reference(&error);
-    rref_fail_on_loop(*out, &error);
+    rref_fail_on_loop(*out, FORK_REFUSED, &error);
     return GW_OK;
 }
 
@@ -152,17 +152,17 @@ static gw_status read_held(agent *a, int from, int owner, uint64_t id, uint64_t 
         return GW_OK;
     }
     if (listed) {
-        r->state = FORK_CONFIRMED;
-        atomic_store_explicit(&r->confirmed, true, memory_order_release);
+        fork_apply_on_loop(r, FORK_LISTED);
         return GW_OK;
     }
-    r->state = FORK_PENDING;
     r->parent = from;
     if (has_mutation(MUTATION_ACCEPT_BEFORE_ACK)) {
         fork_accept_on_loop(a, from, fork);
         r->parent = -1;
     }
-    return fork_ask_on_loop(r);
+    gw_status status = fork_ask_on_loop(r);
+    if (!status) fork_apply_on_loop(r, FORK_REQUESTED);
+    return status;
 }
 
 static gw_status read(agent *a, int from, reader *table, gw_handle **out, gw_error *error) {
@@ -177,8 +177,16 @@ static gw_status read(agent *a, int from, reader *table, gw_handle **out, gw_err
     gw_rref *r = NULL;
     gw_status status =
         home ? read_own(a, id, &r) : read_held(a, from, (int)owner, id, fork, listed, &r);
-    if (r) *out = &r->handle;
-    if (!status) return GW_OK;
+    if (!status) {
+        *out = &r->handle;
+        return GW_OK;
+    }
+    // Nothing is held here, so that the parent need not hold its own for it.
+    if (r) {
+        r->dropped = true;
+        rref_forget_on_loop(r);
+    }
+    if (!home && !listed) fork_accept_on_loop(a, from, fork);
     error_set(error, GW_NO_MEMORY, "no memory for a reference in a message");
     return status;
 }
@@ -264,13 +272,12 @@ static void confirm(agent *a, int from, uint64_t fork, gw_status status) {
     gw_rref *r = map_find(&references_of(a)->pending, fork);
     if (!r || r->owner != from) return;
     map_take(&references_of(a)->pending, fork);
-    if (!status && r->state == FORK_PENDING) {
-        r->state = FORK_CONFIRMED;
-        atomic_store_explicit(&r->confirmed, true, memory_order_release);
-    } else if (status) {
+    if (!status) {
+        fork_apply_on_loop(r, FORK_LISTED);
+    } else {
         gw_error error;
         explain_refusal(r, status, &error);
-        rref_fail_on_loop(r, &error);
+        rref_fail_on_loop(r, FORK_REFUSED, &error);
     }
     failpoint("fork_confirmed");
     if (r->parent >= 0) fork_accept_on_loop(a, r->parent, fork);

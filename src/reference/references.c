@@ -53,7 +53,7 @@ static void release_all(agent *a) {
     list_each(l, &rs->entries) leave_to_object(list_entry(l, entry, link));
     list_each(l, &rs->users) {
         gw_rref *r = list_entry(l, gw_rref, link);
-        if (r->state != FORK_GIVEN_BACK && !r->of_object) release_on_loop(r);
+        if (r->state != FORK_RELEASED && !r->of_object) release_on_loop(r);
         r->of_object = false;
     }
     release_flush_on_loop(a);

@@ -40,12 +40,20 @@ struct entry {
 };
 
 typedef enum fork_state {
-    FORK_UNSENT,   // its creating request has not been sent
-    FORK_PENDING,  // awaits accepted, or fork ack
-    FORK_CONFIRMED,
-    FORK_FAILED,     // |failed| says why: it is of no use
-    FORK_GIVEN_BACK  // at shutdown
+    FORK_UNSENT,     // the owner has not been told of it
+    FORK_PENDING,    // awaits accepted, or fork ack
+    FORK_CONFIRMED,  // the owner lists it
+    FORK_RELEASED,   // its release is queued, or sent
+    FORK_FAILED      // |failed| says why: it is of no use
 } fork_state;
+
+typedef enum fork_event {
+    FORK_REQUESTED,  // the owner will hear of it
+    FORK_LISTED,     // the owner has listed it
+    FORK_REFUSED,    // by the owner, or it could not be told
+    FORK_LOST,       // the owner is
+    FORK_DROPPED     // no handle needs it, nor a fork made of it
+} fork_event;
 
 struct gw_rref {
     gw_handle handle;
@@ -128,7 +136,7 @@ extern gw_rref rref_poison;
 gw_rref *rref_open_on_loop(agent *a, int owner,
                            entry *e);   // one count; NULL without memory. Takes a count on |e|
 gw_rref *rref_of_handle(gw_handle *h);  // NULL if it is of another class
-void rref_fail_on_loop(gw_rref *r, const gw_error *why);
+void rref_fail_on_loop(gw_rref *r, fork_event event, const gw_error *why);
 void rref_lose_on_loop(gw_rref *r);    // its owner is lost
 void rref_forget_on_loop(gw_rref *r);  // frees one that was dropped
 // Fails |error| if |r| is of no use now: poison, failed, given back.
@@ -176,7 +184,9 @@ void references_report_on_loop(agent *a);
 const char *origin_keep_on_loop(references *rs, const char *origin, size_t size);
 void origins_free(references *rs);
 
-// ---- Forks: fork.c ----
+// ---- Forks: fork_states.c, fork.c ----
+void fork_apply_on_loop(gw_rref *r, fork_event event);  // nothing else changes the state of a fork
+void fork_queue_release_on_loop(gw_rref *r);            // an action of the table
 gw_status fork_received_on_loop(agent *a, int from, message *m, gw_error *error);
 void fork_acknowledge_on_loop(agent *a, int to, uint64_t fork, gw_status status);
 void fork_unpin_on_loop(agent *a, uint64_t fork);

@@ -9,17 +9,13 @@
 
 enum { BATCH_NS = 1000 * 1000 };  // how long a release waits for others to the same owner
 
-static bool is_known_to_owner(const gw_rref *r) {
-    return r->state == FORK_PENDING || r->state == FORK_CONFIRMED;
-}
-
 static void fire(timer *t) {
     release_flush_on_loop(list_entry(t, references, release_timer)->agent);
 }
 
-static void put_off(references *rs, gw_rref *r) {
+void fork_queue_release_on_loop(gw_rref *r) {
+    references *rs = references_of(r->agent);
     map_take(&rs->pending, r->fork);
-    r->state = FORK_GIVEN_BACK;
     list_append(&reference_peer_of(r->agent, r->owner)->releases, &r->out);
     rs->release_count++;
     if (rs->release_timer.armed) return;
@@ -33,7 +29,7 @@ void release_on_loop(gw_rref *r) {
     // REF-4: somebody relies on this one.
     r->leaving = r->pin_count > 0 || (r->state == FORK_PENDING && r->parent >= 0);
     if (r->leaving) return;
-    if (is_known_to_owner(r) && a->phase != AGENT_LEFT) put_off(references_of(a), r);
+    if (a->phase != AGENT_LEFT) fork_apply_on_loop(r, FORK_DROPPED);
     if (r->dropped && !list_has(&r->out)) rref_forget_on_loop(r);
 }
 

@@ -27,11 +27,12 @@ static gw_status name_held(call *c, gw_rref *r) {
     agent *a = c->agent;
     r->id = c->fixed.result;
     r->fork = c->fixed.result_fork = id_of(a->rank, ++references_of(a)->last_id);
-    r->state = FORK_PENDING;
     r->origin = origin_keep_on_loop(references_of(a), origin_base(c->origin),
                                     strlen(origin_base(c->origin)));
-    if (map_put(&references_of(a)->pending, r->fork, r)) return GW_OK;
-    return error_set(&c->error, GW_NO_MEMORY, "no memory for a reference");
+    if (!map_put(&references_of(a)->pending, r->fork, r))
+        return error_set(&c->error, GW_NO_MEMORY, "no memory for a reference");
+    fork_apply_on_loop(r, FORK_REQUESTED);
+    return GW_OK;
 }
 
 static void fail(call *c, gw_rref *r) {
@@ -39,7 +40,7 @@ static void fail(call *c, gw_rref *r) {
         entry_make_on_loop(r->entry, result_of_error(&c->error), NULL);
     } else {
         map_take(&references_of(c->agent)->pending, r->fork);
-        rref_fail_on_loop(r, &c->error);
+        rref_fail_on_loop(r, FORK_REFUSED, &c->error);
     }
 }
 

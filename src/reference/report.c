@@ -74,7 +74,7 @@ static void list_entry_of(listing *l, const entry *e) {
 
 static void list_user(listing *l, const gw_rref *r) {
     agent *a = l->agent;
-    if (r->dropped || r->failed || r->state == FORK_GIVEN_BACK) return;
+    if (r->dropped || r->failed || r->state == FORK_RELEASED) return;
     gw_reference_info info = { .id = r->id,
                                .owner = agent_member(a, r->owner)->worker,
                                .holder = agent_member(a, a->rank)->worker,

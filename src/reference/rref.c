@@ -65,10 +65,10 @@ void rref_forget_on_loop(gw_rref *r) {
     free_rref(r);
 }
 
-void rref_fail_on_loop(gw_rref *r, const gw_error *why) {
+void rref_fail_on_loop(gw_rref *r, fork_event event, const gw_error *why) {
     if (r->failed) return;
     r->failed = result_of_error(why);
-    r->state = FORK_FAILED;
+    fork_apply_on_loop(r, event);
 }
 
 gw_status rref_check(const gw_rref *r, gw_error *error) {
@@ -76,7 +76,7 @@ gw_status rref_check(const gw_rref *r, gw_error *error) {
         *error = *result_error(r->failed);
         return error->status;
     }
-    if (r->state == FORK_GIVEN_BACK || r->leaving)
+    if (r->state == FORK_RELEASED || r->leaving)
         return error_set(error, GW_WRONG_STATE, "a reference to a value of %s after shutdown",
                          agent_member(r->agent, r->owner)->name);
     return GW_OK;

@@ -1,0 +1,55 @@
+// What the holder of a fork awaits, as a table. docs/protocol/references.md, "States of a fork".
+#include "reference/references.h"
+
+#include <assert.h>
+
+// ---- Actions ----
+
+static void nothing(gw_rref *r) {
+    (void)r;
+}
+
+static void confirm(gw_rref *r) {
+    atomic_store_explicit(&r->confirmed, true, memory_order_release);
+}
+
+// ---- The table ----
+
+typedef struct rule {
+    fork_state from;
+    fork_event event;
+    fork_state to;
+    void (*action)(gw_rref *r);
+    const char *why;
+} rule;
+
+// clang-format off
+static const rule rules[] = {
+    { FORK_UNSENT,    FORK_REQUESTED, FORK_PENDING,   nothing,                    "the owner lists it when the creating request comes (REF-1), or the fork request (REF-4)" },
+    { FORK_UNSENT,    FORK_LISTED,    FORK_CONFIRMED, confirm,                    "the owner listed it while it sent the reference (REF-2)" },
+    { FORK_UNSENT,    FORK_REFUSED,   FORK_FAILED,    nothing,                    "it came home to a value that is gone, or its request could not be sent" },
+    { FORK_UNSENT,    FORK_LOST,      FORK_FAILED,    nothing,                    "its owner was lost before it came (REF-9)" },
+    { FORK_UNSENT,    FORK_DROPPED,   FORK_UNSENT,    nothing,                    "the owner knows nothing of it" },
+
+    { FORK_PENDING,   FORK_LISTED,    FORK_CONFIRMED, confirm,                    "accepted, or fork ack" },
+    { FORK_PENDING,   FORK_REFUSED,   FORK_FAILED,    nothing,                    "the owner could not list it, or the creating request could not be sent" },
+    { FORK_PENDING,   FORK_LOST,      FORK_FAILED,    nothing,                    "nothing will answer (REF-9)" },
+    { FORK_PENDING,   FORK_DROPPED,   FORK_RELEASED,  fork_queue_release_on_loop, "the release follows the request in the same session" },
+
+    { FORK_CONFIRMED, FORK_LOST,      FORK_FAILED,    nothing,                    "the value is gone with its owner (REF-9)" },
+    { FORK_CONFIRMED, FORK_DROPPED,   FORK_RELEASED,  fork_queue_release_on_loop, "the owner need not keep the value for it any more (REF-5)" },
+
+    { FORK_RELEASED,  FORK_LOST,      FORK_FAILED,    nothing,                    "uses after shutdown say that the owner is lost" },
+    { FORK_RELEASED,  FORK_DROPPED,   FORK_RELEASED,  nothing,                    "once is enough" },
+
+    { FORK_FAILED,    FORK_DROPPED,   FORK_FAILED,    nothing,                    "the owner does not list it" },
+};
+// clang-format on
+
+void fork_apply_on_loop(gw_rref *r, fork_event event) {
+    const rule *x = rules, *end = rules + sizeof rules / sizeof rules[0];
+    while (x < end && (x->from != r->state || x->event != event)) x++;
+    assert(x < end);  // what owners say becomes an event only where it can mean something
+    r->state = x->to;
+    x->action(r);
+}
