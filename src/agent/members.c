@@ -19,8 +19,8 @@ struct members {
     int count_limit;
 };
 
-_Static_assert((int)MEMBERS_KIND_FIRST == (int)MEMBERSHIP_BEAT, "the first of its messages");
-_Static_assert((int)MEMBERS_KIND_LAST >= (int)MEMBERSHIP_HEARD, "and room for the last");
+_Static_assert((int)MEMBERS_KIND_FIRST == (int)MEMBERSHIP_HEARTBEAT, "the first of its messages");
+_Static_assert((int)MEMBERS_KIND_LAST >= (int)MEMBERSHIP_PROBE_REPLY, "and room for the last");
 
 static int64_t now_of(const members *m) {
     if (has_mutation(MUTATION_WALL_CLOCK)) return env_wall_ns(m->options.env);

@@ -10,7 +10,7 @@ typedef struct grads {
     pointer_index numbers;  // of leaves, in |pairs|
 } grads;
 
-// What a caller's passes have left here comes first, whatever is done with the gradients of |s|.
+// The gradients that a caller's passes have left on this worker come first.
 static grads *grads_of(const gw_scope *s) {
     if (!s->slots[SCOPE_GRADS].data && s->remote) s->remote->grads->import((gw_scope *)s);
     return s->slots[SCOPE_GRADS].data;
@@ -38,7 +38,7 @@ static grads *open_grads(gw_scope *s) {
     return g;
 }
 
-// Makes room for |more| leaves, so that putting them in cannot fail.
+// Reserves memory for |more| leaves, so that putting them in cannot fail.
 static bool reserve(grads *g, uint32_t more) {
     if (!index_reserve(&g->numbers, more)) return false;
     if (g->count + more <= g->capacity) return true;

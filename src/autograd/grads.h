@@ -7,22 +7,22 @@
 
 // Gradients of other workers' passes.
 typedef struct remote_grads {
-    // Gives |s|, the scope of a body, the gradients that passes of its caller have left on this worker, by
-    // grads_add_imported; nothing if there are none, or |s| is no such scope.
+    // Gives |s|, the scope of a body, the gradients that passes of its caller have left on this
+    // worker, by grads_add_imported; nothing if there are none, or |s| is no such scope.
     void (*import)(gw_scope *s);
 } remote_grads;
 
 // The gradient of |x| in |s|, borrowed until the next pass or change; NULL if there is none.
 gw_tensor *grads_find(const gw_scope *s, const gw_tensor *x);
 
-// Adds |more[i].grad| (of the shape and dtype of |more[i].leaf|; contiguous, or sparse by rows) to what |s| has for each
-// leaf; or none of them, and |work|, in which the sums are computed, is failed. Takes one count on
-// each grad in either case. No leaf comes twice.
+// Adds |more[i].grad| (of the shape and dtype of |more[i].leaf|; contiguous, or sparse by rows) to
+// what |s| has for each leaf; or none of them, and |work|, in which the sums are computed, is
+// failed. Takes one count on each grad in either case. No leaf comes twice.
 bool grads_add(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count);
 // The same for gradients that a caller's passes have left here, which need not be imported then.
 bool grads_add_imported(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count);
 
-// Puts |grad| in the place of the gradient that |leaf| has. Takes the caller's count; cannot fail.
+// Replaces the gradient of |leaf| by |grad|. Takes the caller's count; cannot fail.
 void grads_replace(gw_scope *s, const gw_tensor *leaf, gw_tensor *grad);
 
 #endif

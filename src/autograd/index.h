@@ -1,4 +1,4 @@
-// Numbers of pointers: which entry of somebody's array is the one of this node or leaf. Filled, then
+// Numbers of pointers: which entry of the user's array belongs to this node or leaf. Filled, then
 // thrown away; nothing is taken out.
 #ifndef AUTOGRAD_INDEX_H
 #define AUTOGRAD_INDEX_H
@@ -26,7 +26,7 @@ void index_fini(pointer_index *ix);
 // The number of |key|, or INDEX_NONE.
 uint32_t index_find(const pointer_index *ix, const void *key);
 
-// Makes room for |more| keys, so that index_put cannot fail. False without memory.
+// Reserves memory for |more| keys, so that index_put cannot fail. False without memory.
 bool index_reserve(pointer_index *ix, uint32_t more);
 void index_put(pointer_index *ix, const void *key, uint32_t number);  // |key| is not there yet
 

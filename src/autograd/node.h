@@ -31,8 +31,8 @@ typedef struct node_run {
     const bool *wanted;     // by edge
 } node_run;
 
-// Kinds of nodes. Here there is one, a row of the operator table; what came from another worker in one
-// message is a second.
+// Kinds of nodes. Here there is one, a row of the operator table; what came from another worker in
+// one message is a second.
 typedef struct node_class {
     const char *(*name)(const node *n);  // "mul", for messages
     void (*run)(node *n, node_run *r);   // fails r->scope when it cannot
@@ -40,9 +40,10 @@ typedef struct node_class {
     void (*destroy)(node *n);            // the memory, after forget; edges are released already
     bool takes_rows;  // |run| takes gradients that are sparse by rows; else they come dense
 
-    // NULL unless |run| sends gradients to another worker; such a node has no edges. Makes the planned pass |p|, which
-    // leads to such nodes, a pass of all workers concerned, from |roots| with |parts| on, and gives its gradients to the
-    // scope of |p|, or fails that. |p| is the caller's to close.
+    // NULL unless |run| sends gradients to another worker; such a node has no edges. Makes the
+    // planned pass |p|, which leads to such nodes, a pass of all workers concerned, from |roots|
+    // with |parts| on, and gives its gradients to the scope of |p|, or fails that. |p| is the
+    // caller's to close.
     void (*run_distributed)(struct pass *p, gw_tensor *const *roots, const struct part *parts,
                             int count);
 } node_class;
@@ -77,12 +78,12 @@ static inline void node_make(node *n, uint16_t output, gw_tensor *x) {
     x->tape = &autograd_tape;
 }
 
-void node_forget(gw_tensor *x);  // gives back the node and the hooks of |x|
+void node_forget(gw_tensor *x);  // releases the node and the hooks of |x|
 
-// Destroys |n| with its last count, and whatever only it led to, however long the chain.
+// Destroys |n| with its last count, and the nodes that only it led to, however long the chain.
 void node_release(node *n);
 
-// The edge to whatever made |x|, or to |x| if it is a leaf; EDGE_NONE if it needs no gradient.
+// The edge to the node that made |x|, or to |x| if it is a leaf; EDGE_NONE if it needs no gradient.
 // Not counted until edge_retain.
 edge edge_to(gw_tensor *x);
 edge edge_retain(edge e);

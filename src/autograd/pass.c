@@ -134,7 +134,8 @@ bool pass_run(pass *p) {
     return true;
 }
 
-// The sum of one slot as a gradient of its own: contiguous, and nobody else's; or rows, each once. Takes it out.
+// The sum of one slot as a gradient of its own: contiguous, in memory of its own; or rows, each
+// once. Takes it out.
 static gw_tensor *take_gradient(pass *p, slot *slot) {
     gw_tensor *total = slot->sum.total;
     slot->sum.total = NULL;

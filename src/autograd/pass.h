@@ -6,13 +6,14 @@
 //     if (pass_plan(&p) && pass_deliver(&p, root, gradient) && pass_run(&p)) pass_commit(&p);
 //     pass_close(&p);
 //
-// The plan walks from the expected edges, keeps what leads to a wanted leaf, counts for every target
-// (a node or a leaf) the parts of its gradient that will come, and gives each part its ordinal.
-// pass_run runs nodes whose parts have all come until none is ready. Counts and gradients are the
-// pass's, never the node's, so two passes may walk one graph.
+// The plan walks from the expected edges, keeps what leads to a wanted leaf, counts for every
+// target (a node or a leaf) the parts of its gradient that will come, and gives each part its
+// ordinal. pass_run runs nodes whose parts have all come until none is ready. Counts and gradients
+// are the pass's, never the node's, so two passes may walk one graph.
 //
-// A pass over several workers expects one edge for each tensor that was sent away, delivers parts as they
-// arrive, in any order, and calls pass_run after each; the plan and so the bits are the same.
+// A pass over several workers expects one edge for each tensor that was sent away, delivers parts
+// as they arrive, in any order, and calls pass_run after each; the plan and so the bits are the
+// same.
 #ifndef AUTOGRAD_PASS_H
 #define AUTOGRAD_PASS_H
 
@@ -25,7 +26,7 @@ enum { PASS_SMALL = 12, PART_NONE = UINT32_MAX };
 
 // One part of one slot's gradient.
 typedef struct part {
-    uint32_t slot;     // PART_NONE: nobody wants it
+    uint32_t slot;     // PART_NONE: not needed
     uint32_t ordinal;  // known once there is a plan
 } part;
 
@@ -96,7 +97,8 @@ bool pass_take(pass *p, gw_tensor_grad **out_pairs, int *out_count);
 // Of a pass that |keeps| and does not retain the graph: gives up what its nodes had saved.
 void pass_forget(pass *p);
 
-// The targets that were met, in order, for the room that looks for nodes that lead to other workers.
+// The targets that were met, in order, for the room that looks for nodes that lead to other
+// workers.
 static inline const node *pass_remote_node(const pass *p, uint32_t i) {
     const target *t = &p->targets[i];
     const node *n = t->is_leaf || !t->needed ? NULL : t->key;
@@ -110,7 +112,8 @@ static inline bool pass_reaches(const pass *p, uint32_t i, uint32_t output) {
 // Of the leaves that get gradients: about how much there is to do.
 uint64_t pass_leaf_bytes(const pass *p);
 
-// The gradient that the pass begins with: |given|, or ones if that is NULL, in the dtype of |root|; owned by p->work.
+// The gradient that the pass begins with: |given|, or ones if that is NULL, in the dtype of |root|;
+// owned by p->work.
 gw_tensor *pass_first_gradient(pass *p, gw_tensor *root, gw_tensor *given);
 
 #endif

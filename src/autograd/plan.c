@@ -10,7 +10,7 @@ static bool fail_memory(pass *p) {
     return false;
 }
 
-// Makes room for |more| items in an array that begins as |small|, inside the pass.
+// Reserves memory for |more| items in an array that begins as |small|, inside the pass.
 static bool reserve(void *items, const void *small, uint32_t count, uint32_t *capacity,
                     uint32_t more, size_t size) {
     void **at = items;
@@ -90,7 +90,7 @@ static uint32_t edge_count_of(const target *t) {
     return t->is_leaf ? 0 : ((const node *)t->key)->edge_count;
 }
 
-// The target a part goes to, or NULL if nobody wants it.
+// The target a part goes to, or NULL if it is not needed.
 static target *taker_of(const pass *p, part to) {
     target *t = to.slot == PART_NONE ? NULL : &p->targets[p->slots[to.slot].target];
     return t && t->needed ? t : NULL;
@@ -123,8 +123,8 @@ static void came(pass *p, part to) {
     if (--p->targets[number].missing == 0) p->ready[p->ready_count++] = number;
 }
 
-// Keeps only what leads to one of the wanted inputs. Here p->ready is a queue that is never emptied,
-// so that it ends up holding all targets, makers of inputs behind those that use them.
+// Keeps only what leads to one of the wanted inputs. Here p->ready is a queue that is never
+// emptied, so that it ends up holding all targets, makers of inputs behind those that use them.
 static void prune(pass *p) {
     for (int i = 0; i < p->options.input_count; i++) {
         edge e = edge_to(p->options.inputs[i]);
@@ -140,7 +140,7 @@ static void prune(pass *p) {
     for (uint32_t i = p->ready_count; i-- > 0;) {
         target *t = &p->targets[p->ready[i]];
         uint32_t slot_count = t->is_leaf ? 1 : ((const node *)t->key)->output_count;
-        // Whether what is elsewhere leads back here to one of them is not known.
+        // Whether the graph on other workers leads back here to one of them is not known.
         t->needed = !t->is_leaf && node_is_remote(t->key);
         for (uint32_t k = 0; k < slot_count; k++) t->needed |= p->slots[t->first_slot + k].wanted;
         for (uint32_t k = 0; k < edge_count_of(t); k++)

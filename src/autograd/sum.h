@@ -22,11 +22,11 @@ bool grad_sum_add(gw_scope *s, grad_sum *g, uint32_t ordinal, gw_tensor *part);
 
 void grad_sum_fini(grad_sum *g);
 
-// Whether |x| is dense, and nobody but the holder of this one count can see its values.
+// Whether |x| is dense, and only the holder of this one count can see its values.
 bool grad_is_own(const gw_tensor *x);
 
-// a + b: into |a| if it is nobody else's, else a new tensor. Takes the caller's count on |a| and
-// returns one; NULL without memory, with |s| failed and the count on |a| given back.
+// a + b: into |a| if grad_is_own, else a new tensor. Takes the caller's count on |a| and
+// returns one; NULL without memory, with |s| failed and the count on |a| released.
 gw_tensor *grad_plus(gw_scope *s, gw_tensor *a, gw_tensor *b);
 
 #endif

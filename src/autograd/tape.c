@@ -1,7 +1,8 @@
 // Nodes of recorded operators.
 //
-// One piece of memory holds the node, its arguments, its edges, and the shapes of tensors whose values the derivative
-// does not read; so recording costs one allocation, and two more for each saved tensor.
+// One piece of memory holds the node, its arguments, its edges, and the shapes of tensors whose
+// values the derivative does not read; so recording costs one allocation, and two more for each
+// saved tensor.
 #include "autograd/node.h"
 
 #include "base/mem.h"
@@ -67,7 +68,7 @@ static void *carve(filler *f, size_t size) {
     return p;
 }
 
-// A tensor without values, which nobody counts: it goes with the node.
+// A tensor without values and without a count: it goes with the node.
 static gw_tensor *keep_shape(filler *f, const gw_tensor *x) {
     gw_tensor *shape = carve(f, size_of_shape(x));
     memset(shape, 0, sizeof *shape);
@@ -89,8 +90,8 @@ static gw_tensor *keep_shape(filler *f, const gw_tensor *x) {
     return shape;
 }
 
-// What the derivative will see of |x|: values that cannot change, if it reads them; else the leaf itself, which the edge
-// holds anyway; else a shape. NULL without memory.
+// What the derivative will see of |x|: values that cannot change, if it reads them; else the leaf
+// itself, which the edge holds anyway; else a shape. NULL without memory.
 static gw_tensor *keep_tensor(filler *f, int i, gw_tensor *x) {
     if (saves_arg(f->node->op, i)) return tensor_saved(f->scope, x);
     return tensor_is_leaf_with_grad(x) ? x : keep_shape(f, x);

@@ -1,6 +1,8 @@
-// Growing bytes, and a checked reader: all integers on the wire are little-endian and go through these two.
+// Growing bytes, and a checked reader: all integers on the wire are little-endian and go through
+// these two.
 //
-// A writer that ran out of memory, and a reader that ran past the end, stay failed: check once at the end.
+// A writer that ran out of memory, and a reader that ran past the end, stay failed: check once at
+// the end.
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H
 
@@ -45,7 +47,8 @@ uint32_t reader_u32(reader *r);
 uint64_t reader_u64(reader *r);
 double reader_f64(reader *r);
 
-// Copies a text of at most |max| - 1 bytes into |out| and ends it; fails if it is longer or holds a NUL.
+// Copies a text of at most |max| - 1 bytes into |out| and ends it; fails if it is longer or holds a
+// NUL.
 bool reader_text(reader *r, char *out, size_t max);
 
 #endif

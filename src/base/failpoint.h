@@ -1,11 +1,12 @@
-// Failpoints: named places where a build for tests can halt a process, for somebody to kill it there. In the library each
-// is nothing.
+// Failpoints: named places where a build for tests can halt a process, so that a test kills it
+// there. In the library each is nothing.
 //
 //     failpoint("before_reply");
 //
-// The environment variable GW_FAILPOINT="before_reply:3" halts the process when it comes there for the third time (":1" may
-// be left out), as GW_FAILPOINT_OUT and GW_FAILPOINT_IN say: it writes one byte to the first descriptor and goes on when it
-// can read one from the second. A thread that halts with the loop lock halts its whole agent.
+// The environment variable GW_FAILPOINT="before_reply:3" halts the process when it comes there for
+// the third time (":1" may be left out), as GW_FAILPOINT_OUT and GW_FAILPOINT_IN say: it writes one
+// byte to the first descriptor and goes on when it can read one from the second. A thread that
+// halts with the loop lock halts its whole agent.
 //
 // Threads: any.
 #ifndef BASE_FAILPOINT_H

@@ -24,11 +24,11 @@ enum {
     LIMIT_RECONNECT_MS = 7000,       // without a frame, after a connection broke
     LIMIT_CALLS_PER_PEER = 65536,    // in flight
     LIMIT_SLOTS = 4096,              // tensors that need a gradient in one message
-    LIMIT_MARKS = 256,               // that say in one message how far its graph reaches
+    LIMIT_MARKS = 256,               // in one message: what lies upstream
     LIMIT_REACH_NODES = 4096,        // that are looked at for it, for each tensor
     LIMIT_PASS_MARKS = 1 << 20,      // of one backward pass
     LIMIT_MARKS_PER_PEER = 1 << 22,  // of all that one worker has told of and that are not over
-    LIMIT_PASSES_PER_PEER = 16384,   // that are kept on a worker, by whoever has told it of them
+    LIMIT_PASSES_PER_PEER = 16384,   // that one peer has told a worker of, and it keeps
     LIMIT_SENDS = 1 << 22,  // messages with tensors that need a gradient that one agent keeps
     LIMIT_SENDS_PER_PEER = 1 << 20,  // of these, to one worker
     LIMIT_SENDS_LOST =
@@ -54,7 +54,8 @@ enum {
 #define LIMIT_EARLY_PROMISE_BYTES                                                                  \
     ((uint64_t)1 << 30)  // of one sender, kept until their requests come
 #define LIMIT_EARLY_GRADIENT_BYTES ((uint64_t)1 << 30)  // of one sender, kept until the marks come
-// Requests queued for a worker, and replies to it while it is sent more of its calls: then callers wait, and calls too.
+// Requests queued for a worker, and replies to it while it is sent more of its calls: then callers
+// wait, and calls too.
 #define LIMIT_BACKLOG_BYTES ((uint64_t)64 << 20)
 #define LIMIT_QUEUED_BYTES                                                                         \
     ((uint64_t)1 << 30)  // arguments of calls of one worker that have not started

@@ -1,5 +1,6 @@
-// Lines for whoever runs the program: what happened to a peer or a connection, once, and what to do about it. Errors
-// that some caller gets are not logged; who first decides that something is worth a line writes it.
+// Lines for the person who runs the program: what happened to a peer or a connection, once, and
+// what to do about it. Errors that some caller gets are not logged; who first decides that
+// something is worth a line writes it.
 //
 // Threads: any.
 #ifndef BASE_LOG_H

@@ -1,5 +1,5 @@
-// Hash maps from 64-bit keys or strings to pointers. Open addressing, so iteration order is by hash: never let it
-// decide what a peer or a user sees.
+// Hash maps from 64-bit keys or strings to pointers. Open addressing, so iteration order is by
+// hash: never let it decide what a peer or a user sees.
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
 
@@ -30,7 +30,8 @@ void *map_find_name(const map *m, const char *name);
 bool map_put_name(map *m, const char *name, void *value);
 void *map_take_name(map *m, const char *name);
 
-// for (size_t i = 0; (e = map_next(m, &i));)  -- no put meanwhile; after map_take of the one that is looked at, i--
+// for (size_t i = 0; (e = map_next(m, &i));)  -- no put meanwhile; after map_take of the one that
+// is looked at, i--
 map_entry *map_next(const map *m, size_t *i);
 
 uint64_t hash_u64(uint64_t x);

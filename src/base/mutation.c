@@ -32,7 +32,7 @@ static const char *const names[MUTATION_BUG_COUNT] = {
 
 mutation mutation_now;
 
-// A name that nobody knows would plant nothing, and pass for a bug that was not found.
+// An unknown name would change nothing, and look like a mutation that no test has found.
 __attribute__((constructor)) static void choose(void) {
     const char *name = getenv("GW_MUTATION");
     if (!name || !*name) return;

@@ -1,10 +1,11 @@
-// Mutations: rules of the protocols that a build for tests can leave out, one at a time, to see that the simulator
-// notices. In the library each is the constant false.
+// Mutations: rules of the protocols that a build for tests can leave out, one at a time, to see
+// that the simulator notices. In the library each is the constant false.
 //
 //     if (!has_mutation(MUTATION_NO_TOMBSTONE)) remember(id);
 //
-// The environment variable GW_MUTATION names the one that is in force: the constant's name in small letters,
-// "no_tombstone". A new bug is a line here, one in mutation.c, and a place where it applies.
+// The environment variable GW_MUTATION names the one that is in force: the constant's name in small
+// letters, "no_tombstone". A new bug is a line here, one in mutation.c, and a place where it
+// applies.
 //
 // Threads: chosen before main.
 #ifndef BASE_MUTATION_H
@@ -16,11 +17,11 @@ typedef enum mutation {
     MUTATION_NONE,
 
     // membership and sessions
-    MUTATION_NO_FENCING,   // what a member says after it was declared dead is listened to
-    MUTATION_WALL_CLOCK,   // liveness is judged by the clock on the wall, which may step
-    MUTATION_NO_MAJORITY,  // who is cut off from most of the others declares them dead
-    MUTATION_NO_PROBES,    // a member that one other does not hear is dead, whoever else hears it
-    MUTATION_RESEND_LOST,  // what a broken connection had under way is not sent again
+    MUTATION_NO_FENCING,       // what a member says after it was declared dead is listened to
+    MUTATION_WALL_CLOCK,       // liveness is judged by the clock on the wall, which may step
+    MUTATION_NO_MAJORITY,      // a worker without a quorum declares the others dead
+    MUTATION_NO_PROBES,        // a member that one other does not hear is dead, without probes
+    MUTATION_RESEND_LOST,      // what a broken connection had under way is not sent again
     MUTATION_DUPLICATE_FRAME,  // a frame that came before is received once more
 
     // calls
@@ -30,8 +31,8 @@ typedef enum mutation {
 
     // references
     MUTATION_NO_TOMBSTONE,          // a value that is gone is not remembered as such
-    MUTATION_INSERT_IF_ABSENT,      // a late fork request lists a holder that has given back
-    MUTATION_RELEASE_BEFORE_CHILD,  // the parent gives back before its child is accepted
+    MUTATION_INSERT_IF_ABSENT,      // a late fork request adds a holder that has released
+    MUTATION_RELEASE_BEFORE_CHILD,  // the parent releases before its child is accepted
     MUTATION_ACCEPT_BEFORE_ACK,     // the child accepts before the owner has listed it
     MUTATION_GIVE_UP,               // what has failed to be sent five times is given up
     MUTATION_KEEP_DEAD_FORKS,       // the forks of a lost worker stay listed
@@ -43,7 +44,7 @@ typedef enum mutation {
     MUTATION_FAILED_SETTLED,  // who passes on that passes have ended does not say which have failed
 
     // optimizer steps
-    MUTATION_STEP_NOT_ASKED,  // a step whose trainer is lost is forgotten, whatever others have done
+    MUTATION_STEP_NOT_ASKED,  // a step whose trainer is lost is aborted, without asking the other owners
 
     // limits
     MUTATION_LIMIT_AFTER_ALLOCATION,  // memory is taken for what is only claimed, and checked afterwards

@@ -1,7 +1,8 @@
-// Counter-based random numbers: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
+// Counter-based random numbers: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as
+// 1, 2, 3", 2011).
 //
-// A generator is a key and a counter. The n-th block of a key is a pure function of both, so a stream can be split, and
-// drawn from in parallel, without changing what comes out.
+// A generator is a key and a counter. The n-th block of a key is a pure function of both, so a
+// stream can be split, and drawn from in parallel, without changing what comes out.
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 

@@ -14,7 +14,8 @@ typedef struct scope_chunk {
 
 enum { CHUNK_BYTES = 4096 };
 
-// What is returned when there is no memory for a scope: failed for ever, shared, and never written to.
+// What is returned when there is no memory for a scope: failed for ever, shared, and never written
+// to.
 static gw_error no_memory_error = { .status = GW_NO_MEMORY, .text = "no memory for a scope" };
 static gw_scope no_memory_scope = { .error = &no_memory_error, .deadline_ns = ENV_NEVER };
 
@@ -259,8 +260,8 @@ void scope_release_from(gw_scope *s, uint32_t count) {
     while (s->handle_count > count) handle_release(s->handles[--s->handle_count]);
 }
 
-// A handle that fits in no scope any more is kept by nobody, but the caller's pointer stays valid as long as the scope
-// it came from.
+// A handle for which there is no memory is not kept, but the caller's pointer stays valid as long
+// as the scope it came from.
 gw_handle *gw_keep_handle(gw_scope *s, gw_handle *h) {
     if (h) scope_own(s, handle_retain(h));
     return h;

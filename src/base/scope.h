@@ -7,7 +7,8 @@
 #include "base/random.h"
 #include "base/status.h"
 
-// What upper rooms keep on a scope. |fini| runs at close, before the handles are given back; slots in reverse order.
+// What upper rooms keep on a scope. |fini| runs at close, before the handles are released; slots in
+// reverse order.
 typedef enum scope_slot {
     SCOPE_GRADS,    // autograd: gradients of this scope's passes
     SCOPE_PASS,     // dist: of a pass's work, the pass
@@ -17,14 +18,15 @@ typedef enum scope_slot {
     SCOPE_SLOT_COUNT
 } scope_slot;
 
-// Where ids of scopes come from: the worker's rank + 1 in the upper 16 bits, 0 before there is an agent.
+// Where ids of scopes come from: the worker's rank + 1 in the upper 16 bits, 0 before there is an
+// agent.
 typedef struct scope_ids {
     uint64_t space;
     _Atomic uint64_t next;
 } scope_ids;
 
-// What other workers have of the work of autograd and optim, in the scopes of an agent: tables that these rooms define and a
-// room above them fills.
+// What other workers have of the work of autograd and optim, in the scopes of an agent: tables that
+// these rooms define and a room above them fills.
 typedef struct scope_remote {
     const struct remote_grads *grads;       // autograd/grads.h
     const struct remote_part_class *optim;  // optim/remote_part.h
@@ -64,8 +66,8 @@ struct gw_scope {
     } slots[SCOPE_SLOT_COUNT];
 };
 
-// Gives the count the caller has on |handle| to |s| and returns it. If |s| has no memory for it, releases it, fails |s|
-// and returns NULL.
+// Gives the count the caller has on |handle| to |s| and returns it. If |s| has no memory for it,
+// releases it, fails |s| and returns NULL.
 void *scope_own(gw_scope *s, void *handle);
 
 // Gives back all handles of |s| but the first |count|: for long work in one scope.
@@ -73,8 +75,9 @@ void scope_release_from(gw_scope *s, uint32_t count);
 
 // Fails |s|, unless it has failed already. The text gets the scope's label in front.
 void scope_fail(gw_scope *s, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
-void scope_fail_with(gw_scope *s,
-                     const gw_error *error);  // an error that came from elsewhere, already decided
+void scope_fail_with(
+    gw_scope *s,
+    const gw_error *error);  // an error that was decided before, perhaps by another worker
 
 int64_t scope_now_ns(const gw_scope *s);
 void scope_set_slot(gw_scope *s, scope_slot slot, void *data,

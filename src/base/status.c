@@ -48,7 +48,7 @@ void error_decided(const gw_error *error) {
     abort();
 }
 
-// A sentence stays one, whatever name somebody has put into it.
+// A sentence stays one, also with control characters in a name.
 static void hide_control_characters(char *text) {
     for (unsigned char *c = (unsigned char *)text; *c; c++)
         if (*c < ' ' || *c == 0x7f) *c = '?';

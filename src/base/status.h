@@ -13,7 +13,8 @@ gw_status error_setv(gw_error *error, gw_status status, const char *format, va_l
 // Puts "prefix: " before the text, cutting the end if it grows too long.
 void error_prefix(gw_error *error, const char *prefix);
 
-// A breakpoint here sees every error when it is first decided. GW_ABORT_ON_ERROR=1 turns it into an abort.
+// A breakpoint here sees every error when it is first decided. GW_ABORT_ON_ERROR=1 turns it into an
+// abort.
 void error_decided(const gw_error *error);
 
 #endif

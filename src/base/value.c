@@ -17,7 +17,7 @@ const char *gw_kind_name(gw_kind kind) {
     return (unsigned)kind < GW_KIND_COUNT ? kind_names[kind] : "unknown kind";
 }
 
-// ---- From C -------------------------------------------------------------------------------------------------------
+// ---- From C -------------------------------------------------------------------------------------
 gw_value gw_none(void) {
     return (gw_value){ .kind = GW_NONE };
 }
@@ -68,7 +68,7 @@ gw_value gw_value_of_error(const gw_error *x) {
     return of_pointer(GW_ERROR, x);
 }
 
-// ---- Back to C ----------------------------------------------------------------------------------------------------
+// ---- Back to C ----------------------------------------------------------------------------------
 static bool is(gw_scope *s, gw_value v, gw_kind kind) {
     if (s->error) return false;
     if (v.kind == kind) return true;
@@ -110,7 +110,7 @@ gw_worker gw_worker_of(gw_scope *s, gw_value v) {
     return is(s, v, GW_WORKER) ? *v.as.worker : (gw_worker){ .name = "", .rank = -1 };
 }
 
-// ---- Owning what a value points to --------------------------------------------------------------------------------
+// ---- Owning what a value points to --------------------------------------------------------------
 gw_handle *value_handle(gw_value v) {
     switch (v.kind) {
     case GW_TENSOR:
@@ -173,10 +173,11 @@ void value_free(gw_value v) {
     }
 }
 
-// ---- Lists --------------------------------------------------------------------------------------------------------
+// ---- Lists --------------------------------------------------------------------------------------
 static void free_map(gw_map *m);
 
-// What is destroyed waits in |dead| for its turn: containers in containers are destroyed one after the other, however deep.
+// What is destroyed waits in |dead| for its turn: containers in containers are destroyed one after
+// the other, however deep.
 static void free_item(gw_value v, gw_list **dead) {
     gw_list *items = items_of(v);
     if (!items) {
@@ -246,7 +247,8 @@ gw_list *gw_list_open(gw_scope *s) {
 
 enum { WALK_DEPTH = 1000 };
 
-// A container inside itself could never be given back. What is nested deeper than that is taken for one.
+// A container inside itself could never be released. What is nested deeper than that is taken for
+// one.
 static bool contains(gw_value v, const void *container, int depth) {
     const gw_list *list = items_of(v);
     if (!list) return false;
@@ -259,7 +261,8 @@ static bool contains(gw_value v, const void *container, int depth) {
 static bool may_hold(gw_scope *s, gw_value container, gw_value v) {
     if (s->error) return false;
     gw_list *items = items_of(v);
-    // Only what is inside something can be inside |v|: nothing is walked through where values are built inside out.
+    // Only what is inside something can be inside |v|: nothing is walked through where values are
+    // built inside out.
     bool walk = items && (v.as.bytes == container.as.bytes || items_of(container)->inside);
     if (!walk || !contains(v, container.as.bytes, WALK_DEPTH)) return true;
     scope_fail(s, GW_INVALID, "a %s cannot be put into itself", gw_kind_name(v.kind));
@@ -282,7 +285,7 @@ gw_value gw_list_get(gw_scope *s, const gw_list *list, int index) {
     return gw_none();
 }
 
-// ---- Maps ---------------------------------------------------------------------------------------------------------
+// ---- Maps ---------------------------------------------------------------------------------------
 static void free_map(gw_map *m) {
     for (int i = 0; i < m->values.count; i++) mem_free(m->keys[i]);
     mem_free(m->keys);

@@ -1,6 +1,7 @@
 // The inside of lists and maps of values.
 //
-// What an item points to is the container's own: strings, bytes, workers and errors are copies, handles hold a count.
+// What an item points to is the container's own: strings, bytes, workers and errors are copies,
+// handles hold a count.
 #ifndef BASE_VALUE_H
 #define BASE_VALUE_H
 
@@ -21,7 +22,7 @@ struct gw_map {
     gw_list values;  // in order of insertion; its handle is not used, |inside| is
     char **keys;     // beside them
     int key_capacity;
-    map index;  // by key: place + 1
+    map index;  // by key: index + 1
 };
 
 extern const handle_class list_class, map_class;

@@ -1,4 +1,4 @@
-// What the coordinator does: lets what has changed count once most know it, and lets newcomers in.
+// What the coordinator does: commits views once a quorum knows them, and admits newcomers.
 #include "membership/membership_internal.h"
 
 #include "base/limits.h"
@@ -11,7 +11,7 @@
 bool membership_has_pending(const membership *ms) {
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));)
-        if (x->fact.stage == MEMBER_NEW || x->fact.stage == MEMBER_OUT) return true;
+        if (x->fact.stage == MEMBER_JOINING || x->fact.stage == MEMBER_FAILED) return true;
     return false;
 }
 
@@ -20,49 +20,50 @@ static bool knows(const membership *ms, const member *x, int64_t within_ns, int6
     return member_is_self(ms, x) || x->told == ms->digest;
 }
 
-// "What is new counts once most of those counted before, and most of those there now, know it."
-void membership_settle(membership *ms, int64_t now_ns) {
+// MEM-15: "The coordinator waits until a quorum of the voters and a quorum of the present members
+// have told its own digest."
+void membership_commit_view(membership *ms, int64_t now_ns) {
     if (!membership_has_pending(ms) || !membership_is_quorum(ms, true, knows, 0, now_ns) ||
         !membership_is_quorum(ms, false, knows, 0, now_ns))
         return;
     uint64_t known = ms->digest;
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
-        if (x->fact.stage == MEMBER_OUT) {
-            member_advance(ms, x, MEMBER_ENDED, x->fact.left, &x->why, now_ns);
-        } else if (x->fact.stage == MEMBER_NEW && (member_is_self(ms, x) || x->told == known)) {
-            member_advance(ms, x, MEMBER_COUNTED, false, NULL, now_ns);
+        if (x->fact.stage == MEMBER_FAILED) {
+            member_advance(ms, x, MEMBER_REMOVED, x->fact.left, &x->why, now_ns);
+        } else if (x->fact.stage == MEMBER_JOINING && (member_is_self(ms, x) || x->told == known)) {
+            member_advance(ms, x, MEMBER_ACTIVE, false, NULL, now_ns);
         }
     }
 }
 
-// "One addition at a time": those admitted meanwhile come together with the next.
+// MEM-16: one addition at a time. Members that were admitted meanwhile come together with the next.
 void membership_announce(membership *ms, int64_t now_ns) {
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));)
-        if (x->fact.stage == MEMBER_NEW && x->heard_ns) return;
+        if (x->fact.stage == MEMBER_JOINING && x->heard_ns) return;
     rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
         if (!x->is_queued) continue;
-        member_advance(ms, x, MEMBER_NEW, false, NULL, now_ns);
+        member_advance(ms, x, MEMBER_JOINING, false, NULL, now_ns);
         x->known_ns = now_ns;
         x->wants_full = x->agrees = true;
     }
 }
 
-// The others may know of members, admitted by the coordinator before, of whom this one has not heard. So it admits nobody
-// before it knows the views of all.
+// The others may know members that an earlier coordinator admitted and this one does not know. So
+// it admits no member before it knows the views of all.
 static bool knows_all_views(const membership *ms) {
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));)
-        if (member_is_there(x) && !member_is_self(ms, x) && !x->agrees) return false;
+        if (member_is_present(x) && !member_is_self(ms, x) && !x->agrees) return false;
     return true;
 }
 
 static const member *find_same(const membership *ms, uint64_t incarnation, const char *name) {
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
-        if (!member_is_there(x) && !x->is_queued) continue;
+        if (!member_is_present(x) && !x->is_queued) continue;
         if (x->fact.incarnation == incarnation || !strcmp(x->fact.name, name)) return x;
     }
     return NULL;
@@ -105,10 +106,10 @@ void membership_ask_views(membership *ms, int64_t now_ns) {
     bool pending = membership_has_pending(ms);
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
-        if (!member_is_there(x) || member_is_self(ms, x)) continue;
+        if (!member_is_present(x) || member_is_self(ms, x)) continue;
         if (x->agrees && !(pending && x->told != ms->digest)) continue;
         if (x->asked_view_ns && now_ns - x->asked_view_ns < AGAIN_NS) continue;
         x->asked_view_ns = now_ns;
-        membership_beat(ms, x);
+        membership_send_heartbeat(ms, x);
     }
 }

@@ -1,4 +1,5 @@
-// Asking others whether they hear a member that is silent here: one bad link is no death.
+// Indirect probes: other members say whether they hear one that is silent here. One bad link is no
+// failure.
 #include "membership/membership_internal.h"
 
 #include "base/mem.h"
@@ -6,9 +7,9 @@
 
 enum { WITNESSES = 3 };
 
-// ---- Asking -------------------------------------------------------------------------------------------------------
+// ---- Asking -------------------------------------------------------------------------------------
 static bool can_be_asked(const membership *ms, const member *witness, const member *about) {
-    return member_is_there(witness) && witness != about && witness->fact.rank != ms->options.rank;
+    return member_is_present(witness) && witness != about && witness->fact.rank != ms->options.rank;
 }
 
 static void send_probe(membership *ms, const member *to, member *about) {
@@ -21,7 +22,8 @@ static void send_probe(membership *ms, const member *to, member *about) {
     ms->options.send(ms->options.user, to->fact.rank, m);
 }
 
-// "The coordinator asks three that it hears, in turns; who would decide in its place asks everyone."
+// MEM-9: the coordinator asks three members that it hears, others each time; a worker that would
+// decide in its place asks everyone.
 static void ask_witnesses(membership *ms, member *about, bool all, int64_t now_ns) {
     about->probe = ++ms->last_probe;
     about->probe_ns = now_ns;
@@ -45,7 +47,7 @@ static int count_heard(const membership *ms, const member *about, int64_t now_ns
     return count;
 }
 
-// Whether everyone who could have said yes has had its chance.
+// Whether every member that could have said yes has had the time for it.
 static bool has_ended(const membership *ms, const member *x, int64_t now_ns) {
     int64_t passed_ns = now_ns - x->probe_ns;
     if (!x->asked_all) return x->answered >= x->asked || passed_ns >= MEMBERSHIP_ROUND_NS;
@@ -54,8 +56,8 @@ static bool has_ended(const membership *ms, const member *x, int64_t now_ns) {
 }
 
 static void end_round(member *x) {
-    member_denial denial = x->asked_all ? DENIED_BY_ALL : DENIED_BY_SOME;
-    if (denial > x->denial) x->denial = denial;
+    member_verdict verdict = x->asked_all ? UNREFUTED_BY_ALL : UNREFUTED_BY_SOME;
+    if (verdict > x->verdict) x->verdict = verdict;
     x->probe = 0;
 }
 
@@ -64,7 +66,7 @@ void membership_probe(membership *ms, int64_t now_ns) {
         membership_coordinator(ms) != ms->options.rank && membership_is_candidate(ms, now_ns);
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
-        bool silent = x->state != MEMBER_UNWATCHED && x->state != MEMBER_GONE &&
+        bool silent = x->state != MEMBER_UNMONITORED && x->state != MEMBER_GONE &&
                       (x->state == MEMBER_SUSPECTED ||
                        (x->direct_ns && now_ns - x->direct_ns >= MEMBERSHIP_SUSPECT_NS));
         if (!silent || x->fact.rank == ms->options.rank) continue;
@@ -74,55 +76,56 @@ void membership_probe(membership *ms, int64_t now_ns) {
     }
 }
 
-bool member_is_denied(const membership *ms, const member *x, bool by_all) {
+bool member_is_unrefuted(const membership *ms, const member *x, bool by_all) {
     (void)ms;
     if (has_mutation(MUTATION_NO_PROBES)) return true;
-    return x->denial >= (by_all ? DENIED_BY_ALL : DENIED_BY_SOME);
+    return x->verdict >= (by_all ? UNREFUTED_BY_ALL : UNREFUTED_BY_SOME);
 }
 
-void membership_answered(membership *ms, const membership_message *m, int64_t now_ns) {
+void membership_probe_reply(membership *ms, const membership_message *m, int64_t now_ns) {
     member *x = member_find(ms, m->rank);
     if (!x || x->state == MEMBER_GONE || x->fact.rank == ms->options.rank) return;
     if (has_mutation(MUTATION_NO_PROBES)) return;
     if (m->yes) {
-        member_apply(ms, x, MEMBER_HEAR, now_ns);
+        member_apply(ms, x, MEMBER_HEARD, now_ns);
     } else if (x->probe && m->number == x->probe) {
         x->answered++;
         if (has_ended(ms, x, now_ns)) end_round(x);
     }
 }
 
-// ---- Answering ----------------------------------------------------------------------------------------------------
+// ---- Answering ----------------------------------------------------------------------------------
 static void reply(membership *ms, int to, uint64_t number, int rank, bool yes) {
-    membership_message heard = {
-        .kind = MEMBERSHIP_HEARD, .number = number, .rank = rank, .yes = yes
+    membership_message answer = {
+        .kind = MEMBERSHIP_PROBE_REPLY, .number = number, .rank = rank, .yes = yes
     };
-    message *m = membership_encode(&heard);
+    message *m = membership_encode(&answer);
     if (m) ms->options.send(ms->options.user, to, m);
 }
 
-static void forget(question *q) {
+static void forget(asked_probe *q) {
     list_remove(&q->link);
     mem_give(q, sizeof *q);
 }
 
-// Of each member only its last question about each other.
+// Of each member only its last probe about each other one counts.
 static void forget_older(membership *ms, int from, int rank) {
-    list_each(l, &ms->questions) {
-        question *q = list_entry(l, question, link);
+    list_each(l, &ms->asked_probes) {
+        asked_probe *q = list_entry(l, asked_probe, link);
         if (q->from == from && q->rank == rank) forget(q);
     }
 }
 
-// Only what was heard here: what others have said would go round in circles.
+// Only what this worker has heard itself: what others have said would go round in circles.
 static bool is_fresh(const member *x, int64_t since_ns) {
     return x->direct_ns && x->direct_ns >= since_ns;
 }
 
-void membership_answer(membership *ms, member *from, const membership_message *m, int64_t now_ns) {
+void membership_answer_probe(membership *ms, member *from, const membership_message *m,
+                             int64_t now_ns) {
     member *x = member_find(ms, m->rank);
     bool is_self = m->rank == ms->options.rank;
-    if (is_self || !x || !member_is_there(x)) {
+    if (is_self || !x || !member_is_present(x)) {
         reply(ms, from->fact.rank, m->number, m->rank, is_self);
         return;
     }
@@ -131,27 +134,28 @@ void membership_answer(membership *ms, member *from, const membership_message *m
         return;
     }
     forget_older(ms, from->fact.rank, m->rank);
-    question *q = mem_take(sizeof *q);
+    asked_probe *q = mem_take(sizeof *q);
     if (!q) return;  // it will ask again
-    *q = (question){
+    *q = (asked_probe){
         .from = from->fact.rank, .rank = m->rank, .number = m->number, .asked_ns = now_ns
     };
-    list_append(&ms->questions, &q->link);
-    membership_beat(ms, x);
+    list_append(&ms->asked_probes, &q->link);
+    membership_send_heartbeat(ms, x);
 }
 
-void membership_answer_due(membership *ms, int64_t now_ns) {
-    list_each(l, &ms->questions) {
-        question *q = list_entry(l, question, link);
+void membership_answer_due_probes(membership *ms, int64_t now_ns) {
+    list_each(l, &ms->asked_probes) {
+        asked_probe *q = list_entry(l, asked_probe, link);
         const member *x = member_find(ms, q->rank);
-        bool yes = member_is_there(x) && is_fresh(x, q->asked_ns);
-        if (!yes && member_is_there(x) && now_ns - q->asked_ns < MEMBERSHIP_PROBE_NS) continue;
+        bool yes = member_is_present(x) && is_fresh(x, q->asked_ns);
+        if (!yes && member_is_present(x) && now_ns - q->asked_ns < MEMBERSHIP_PROBE_NS) continue;
         const member *from = member_find(ms, q->from);
-        if (member_is_there(from)) reply(ms, q->from, q->number, q->rank, yes);
+        if (member_is_present(from)) reply(ms, q->from, q->number, q->rank, yes);
         forget(q);
     }
 }
 
-void membership_drop_questions(membership *ms) {
-    while (!list_is_empty(&ms->questions)) forget(list_entry(ms->questions.next, question, link));
+void membership_drop_probes(membership *ms) {
+    while (!list_is_empty(&ms->asked_probes))
+        forget(list_entry(ms->asked_probes.next, asked_probe, link));
 }

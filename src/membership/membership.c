@@ -1,4 +1,5 @@
-// Who may say that a member is dead, and who is out itself.
+// The machine: its members, its decisions about the silent ones, its contact with the others, and
+// its clock.
 #include "membership/membership_internal.h"
 
 #include "base/limits.h"
@@ -10,7 +11,7 @@
 
 #define SECONDS(ns) ((double)(ns) / 1e9)
 
-// ---- Members ------------------------------------------------------------------------------------------------------
+// ---- Members ------------------------------------------------------------------------------------
 member *member_find(const membership *ms, int rank) {
     return rank >= 0 && rank < ms->limit ? ms->by_rank[rank] : NULL;
 }
@@ -27,11 +28,11 @@ member *member_next(const membership *ms, int *rank) {
     return NULL;
 }
 
-bool member_is_there(const member *x) {
-    return x->fact.stage == MEMBER_NEW || x->fact.stage == MEMBER_COUNTED;
+bool member_is_present(const member *x) {
+    return x->fact.stage == MEMBER_JOINING || x->fact.stage == MEMBER_ACTIVE;
 }
 
-static bool make_place(membership *ms, int rank) {
+static bool reserve_rank(membership *ms, int rank) {
     if (rank >= ms->capacity) {
         int capacity = ms->capacity ? ms->capacity * 2 : 8;
         while (capacity <= rank) capacity *= 2;
@@ -46,7 +47,7 @@ static bool make_place(membership *ms, int rank) {
 
 // In stage UNKNOWN.
 member *member_make(membership *ms, const member_fact *f, int64_t now_ns) {
-    if (!make_place(ms, f->rank)) return NULL;
+    if (!reserve_rank(ms, f->rank)) return NULL;
     member *x = mem_calloc(sizeof *x);
     if (!x) return NULL;
     x->fact = *f;
@@ -58,20 +59,22 @@ member *member_make(membership *ms, const member_fact *f, int64_t now_ns) {
     return x;
 }
 
-// ---- Deciding ------------------------------------------------------------------------------------------------------
-// "To decide takes most of those who are counted, and most of those who are there." For staying, the former do.
+// ---- Deciding -----------------------------------------------------------------------------------
+// MEM-13: deciding takes a quorum of the voters and a quorum of the present members. For staying in
+// contact the former is enough.
 static bool may_decide(const membership *ms, int64_t now_ns) {
     if (has_mutation(MUTATION_NO_MAJORITY)) return true;
     return membership_hears_quorum(ms, MEMBERSHIP_SUSPECT_NS, now_ns) &&
            membership_is_quorum(ms, false, member_hears, MEMBERSHIP_SUSPECT_NS, now_ns);
 }
 
-// Whether everyone below this worker is silent: then it decides in the coordinator's place.
+// MEM-14: whether all lower ranks are silent, so that this worker decides in the coordinator's
+// place.
 bool membership_is_candidate(const membership *ms, int64_t now_ns) {
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank)) && x->fact.rank < ms->options.rank;) {
-        if (!member_is_there(x)) continue;
-        if (x->state == MEMBER_UNWATCHED || now_ns - x->watched_ns < MEMBERSHIP_PROBE_NS ||
+        if (!member_is_present(x)) continue;
+        if (x->state == MEMBER_UNMONITORED || now_ns - x->monitored_ns < MEMBERSHIP_PROBE_NS ||
             member_hears(ms, x, MEMBERSHIP_SUSPECT_NS, now_ns))
             return false;
     }
@@ -82,7 +85,7 @@ static void declare_dead(membership *ms, member *x, int64_t silence_ns, int64_t 
     gw_error why;
     error_set(&why, GW_DISCONNECTED, "%s (rank %d) was silent to %s for %.1f s", x->fact.name,
               x->fact.rank, ms->options.name, SECONDS(silence_ns));
-    member_advance(ms, x, MEMBER_OUT, false, &why, now_ns);
+    member_advance(ms, x, MEMBER_FAILED, false, &why, now_ns);
     ms->spreads = true;
 }
 
@@ -92,7 +95,7 @@ static void decide(membership *ms, int64_t now_ns) {
     if (!may_decide(ms, now_ns)) return;
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
-        if (x->state != MEMBER_SUSPECTED || !member_is_denied(ms, x, !is_coordinator)) continue;
+        if (x->state != MEMBER_SUSPECTED || !member_is_unrefuted(ms, x, !is_coordinator)) continue;
         int64_t silence_ns = member_silence(x, x->heard_ns, now_ns);
         if (silence_ns >= MEMBERSHIP_DEAD_NS) declare_dead(ms, x, silence_ns, now_ns);
     }
@@ -102,18 +105,19 @@ void membership_fence(membership *ms, const gw_error *why) {
     if (ms->is_fenced) return;
     ms->is_fenced = ms->must_tell_fenced = true;
     ms->fenced_why = *why;
-    // Who was never in is not out: it has lost the one that let it in.
+    // A worker that was never in is not fenced: it has lost the coordinator that admitted it
+    // (MEM-22).
     if (why->status != GW_DISCONNECTED) ms->fenced_why.status = GW_FENCED;
 }
 
-// ---- Contact ------------------------------------------------------------------------------------------------------
+// ---- Contact ------------------------------------------------------------------------------------
 static bool has_answered(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns) {
     (void)within_ns, (void)now_ns;
     return x->fact.rank == ms->options.rank || x->answered_ns > ms->doubt_ns;
 }
 
-// "In contact is who hears a coordinator that hears most, or most of the members itself; when in doubt, who is answered by
-// them." What was under way when a worker was stopped is heard when it goes on, but answers nothing.
+// MEM-19, and MEM-20 for a worker in doubt. What was under way when a worker was stopped is heard
+// when it goes on, but answers nothing.
 static bool is_in_contact(const membership *ms, int64_t now_ns) {
     member_test *test = ms->doubt_ns ? has_answered : member_hears;
     const member *coordinator = member_find(ms, ms->lowest);
@@ -127,13 +131,14 @@ static bool is_in_contact(const membership *ms, int64_t now_ns) {
 static void ask_in_doubt(membership *ms, int64_t now_ns) {
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
-        if (!member_is_watched(ms, x) || now_ns - x->asked_view_ns < MEMBERSHIP_TICK_NS) continue;
+        if (!member_is_monitored(ms, x) || now_ns - x->asked_view_ns < MEMBERSHIP_TICK_NS) continue;
         x->asked_view_ns = now_ns;
-        membership_beat(ms, x);
+        membership_send_heartbeat(ms, x);
     }
 }
 
-// "A worker that was out of contact may have been declared dead. Until it is answered, it decides nothing."
+// MEM-20: a worker that was out of contact may have been declared dead. It decides nothing until it
+// is answered.
 static void check_contact(membership *ms, int64_t now_ns) {
     if (is_in_contact(ms, now_ns)) {
         if (now_ns > ms->contact_ns) ms->contact_ns = now_ns;
@@ -146,7 +151,7 @@ static void check_contact(membership *ms, int64_t now_ns) {
     if (ms->had_quorum && !ms->doubt_ns && passed_ns > 0) ms->doubt_ns = now_ns;
     if (ms->doubt_ns) ask_in_doubt(ms, now_ns);
     if (passed_ns < MEMBERSHIP_CUT_OFF_NS) return;
-    if (ms->trouble_ns && now_ns - ms->trouble_ns < MEMBERSHIP_SUSPECT_NS) return;
+    if (ms->no_coordinator_ns && now_ns - ms->no_coordinator_ns < MEMBERSHIP_SUSPECT_NS) return;
     gw_error why;
     error_set(&why, GW_FENCED,
               "%s was cut off from most of the others for %.1f s, and they go on without it; join "
@@ -162,31 +167,34 @@ static void tell_quorum(membership *ms, int64_t now_ns) {
     ms->has_quorum = has;
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));)
-        if (member_is_there(x) && x->fact.rank != ms->options.rank) membership_beat(ms, x);
+        if (member_is_present(x) && x->fact.rank != ms->options.rank)
+            membership_send_heartbeat(ms, x);
 }
 
-// ---- Time ---------------------------------------------------------------------------------------------------------
+// ---- Time ---------------------------------------------------------------------------------------
 static void shift(int64_t *ns, int64_t by_ns, int64_t now_ns) {
     if (!*ns) return;
     *ns = *ns + by_ns < now_ns ? *ns + by_ns : now_ns;
 }
 
-// A worker that was stopped itself must not accuse others of its own sleep, and they may have declared it dead.
-static void forgive(membership *ms, int64_t now_ns) {
+// MEM-11: a worker that was stopped must not take its own pause for the silence of others, and they
+// may have declared it dead.
+static void discount_delay(membership *ms, int64_t now_ns) {
     int64_t late_ns = now_ns - ms->due_ns;
     if (late_ns <= 0) return;
     bool slept = late_ns > MEMBERSHIP_LATE_NS;
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
-        shift(&x->watched_ns, slept ? now_ns : late_ns, now_ns);
+        shift(&x->monitored_ns, slept ? now_ns : late_ns, now_ns);
         shift(&x->known_ns, late_ns, now_ns);
         shift(&x->probe_ns, late_ns, now_ns);
         if (slept) continue;
         shift(&x->direct_ns, late_ns, now_ns);
         shift(&x->heard_ns, late_ns, now_ns);
     }
-    list_each(l, &ms->questions) shift(&list_entry(l, question, link)->asked_ns, late_ns, now_ns);
-    shift(&ms->trouble_ns, late_ns, now_ns);
+    list_each(l, &ms->asked_probes)
+        shift(&list_entry(l, asked_probe, link)->asked_ns, late_ns, now_ns);
+    shift(&ms->no_coordinator_ns, late_ns, now_ns);
     ms->contact_ns += late_ns;
     if (!slept) return;
     ms->contact_ns = now_ns + MEMBERSHIP_CUT_OFF_NS;
@@ -197,15 +205,15 @@ static bool is_quiet(const membership *ms) {
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));)
         if (x->state == MEMBER_SUSPECTED || x->probe) return false;
-    return !ms->trouble_ns && list_is_empty(&ms->questions);
+    return !ms->no_coordinator_ns && list_is_empty(&ms->asked_probes);
 }
 
 int64_t membership_tick(membership *ms, int64_t now_ns) {
     if (ms->is_fenced || !ms->is_started) return ENV_NEVER;
-    forgive(ms, now_ns);
-    membership_watch(ms, now_ns);
+    discount_delay(ms, now_ns);
+    membership_detect_failures(ms, now_ns);
     membership_probe(ms, now_ns);
-    membership_answer_due(ms, now_ns);
+    membership_answer_due_probes(ms, now_ns);
     decide(ms, now_ns);
     check_contact(ms, now_ns);
     if (!ms->is_fenced) {
@@ -218,7 +226,7 @@ int64_t membership_tick(membership *ms, int64_t now_ns) {
     return ms->due_ns;
 }
 
-// ---- Other evidence -------------------------------------------------------------------------------------------------
+// ---- Other evidence -----------------------------------------------------------------------------
 void membership_lost(membership *ms, int rank, bool left, const gw_error *why, int64_t now_ns) {
     if (ms->is_fenced) return;
     member *x = member_find(ms, rank);
@@ -227,8 +235,9 @@ void membership_lost(membership *ms, int rank, bool left, const gw_error *why, i
         membership_fence(ms, why);
     } else {
         ms->changed_by = -1;
-        // In doubt it counts on: the others may have gone on without this worker before that one ended.
-        member_advance(ms, x, ms->doubt_ns ? MEMBER_OUT : MEMBER_ENDED, left, why, now_ns);
+        // In doubt it stays a voter: the others may have gone on without this worker before it
+        // ended.
+        member_advance(ms, x, ms->doubt_ns ? MEMBER_FAILED : MEMBER_REMOVED, left, why, now_ns);
     }
     membership_finish(ms, now_ns);
 }
@@ -249,18 +258,18 @@ gw_status membership_received(membership *ms, int from, const message *m, int64_
     gw_status status = membership_decode(m, &said, error);
     if (status) return status;
     membership_heard(ms, from, now_ns);
-    if (said.kind != MEMBERSHIP_BEAT) x->answered_ns = now_ns;
+    if (said.kind != MEMBERSHIP_HEARTBEAT) x->answered_ns = now_ns;
     switch (said.kind) {
     case MEMBERSHIP_VIEW: status = membership_merge(ms, x, &said, now_ns, error); break;
-    case MEMBERSHIP_PROBE: membership_answer(ms, x, &said, now_ns); break;
-    case MEMBERSHIP_HEARD: membership_answered(ms, &said, now_ns); break;
-    default: membership_told(ms, x, &said, now_ns); break;
+    case MEMBERSHIP_PROBE: membership_answer_probe(ms, x, &said, now_ns); break;
+    case MEMBERSHIP_PROBE_REPLY: membership_probe_reply(ms, &said, now_ns); break;
+    default: membership_note_digest(ms, x, &said, now_ns); break;
     }
     membership_finish(ms, now_ns);
     return status;
 }
 
-// ---- What is known --------------------------------------------------------------------------------------------------
+// ---- What is known ------------------------------------------------------------------------------
 int membership_limit(const membership *ms) {
     return ms->limit;
 }
@@ -299,7 +308,7 @@ uint64_t membership_digest(const membership *ms) {
     return ms->digest;
 }
 
-// ---- Life -----------------------------------------------------------------------------------------------------------
+// ---- Life ---------------------------------------------------------------------------------------
 static gw_status add(membership *ms, int rank, uint64_t incarnation, const char *name,
                      const char *address, member_stage stage, gw_error *error) {
     member_fact f = { .rank = rank, .incarnation = incarnation };
@@ -318,7 +327,7 @@ static gw_status add(membership *ms, int rank, uint64_t incarnation, const char 
 
 gw_status membership_add(membership *ms, int rank, uint64_t incarnation, const char *name,
                          const char *address, gw_error *error) {
-    return add(ms, rank, incarnation, name, address, MEMBER_COUNTED, error);
+    return add(ms, rank, incarnation, name, address, MEMBER_ACTIVE, error);
 }
 
 gw_status membership_open(membership_options options, membership **out, gw_error *error) {
@@ -329,9 +338,9 @@ gw_status membership_open(membership_options options, membership **out, gw_error
     ms->is_complete = !options.joins;
     ms->coordinator_has_quorum = ms->has_quorum = true;
     ms->changed_by = -1;
-    list_init(&ms->questions);
+    list_init(&ms->asked_probes);
     gw_status status = add(ms, options.rank, options.incarnation, options.name, options.address,
-                           options.joins ? MEMBER_NEW : MEMBER_COUNTED, error);
+                           options.joins ? MEMBER_JOINING : MEMBER_ACTIVE, error);
     if (status) {
         membership_close(ms);
         return status;
@@ -352,7 +361,7 @@ void membership_start(membership *ms, int64_t now_ns) {
 
 void membership_close(membership *ms) {
     if (!ms) return;
-    membership_drop_questions(ms);
+    membership_drop_probes(ms);
     for (int i = 0; i < ms->limit; i++) mem_free(ms->by_rank[i]);
     mem_free(ms->by_rank);
     mem_free(ms);

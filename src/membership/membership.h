@@ -1,17 +1,17 @@
-// Membership: who is there, decided by each worker for itself from what it hears, so that all come to the same end.
-// docs/protocol/membership.md, is the specification.
+// Membership: each worker decides from the messages that it receives which members there are, and
+// all come to the same view. docs/protocol/membership.md is the specification.
 //
-// A pure machine: told the time, what was heard and what members say; it answers through its options' functions and
-// does no I/O. session/members.c drives it.
+// A pure machine: it is told the time, from whom bytes have come and what members say, answers
+// through the functions of its options, and does no I/O. agent/members.c drives it.
 //
 //     membership_open(options, &ms, &error);
-//     membership_add(ms, &fact, now_ns, &error);          // whoever is known from the start
+//     membership_add(ms, &fact, now_ns, &error);          // each member known from the start
 //     membership_start(ms, now_ns);
-//     membership_heard(ms, rank, now_ns);                 // something has come from there
+//     membership_heard(ms, rank, now_ns);                 // bytes have come from there
 //     due_ns = membership_tick(ms, now_ns);               // call again by then
 //
-// Ownership: texts are borrowed for the call. Threads: the loop lock's. The options' functions are called at the end of
-// the functions below; they may call all of these but membership_close.
+// Ownership: texts are borrowed for the call. Threads: with the loop lock held. The functions below
+// call those of the options at their end; these may call all of them but membership_close.
 #ifndef MEMBERSHIP_MEMBERSHIP_H
 #define MEMBERSHIP_MEMBERSHIP_H
 
@@ -21,18 +21,19 @@ typedef struct membership membership;
 
 // T_close and T_dead of docs/protocol/membership.md follow from these.
 #define MEMBERSHIP_TICK_NS INT64_C(500000000)
-#define MEMBERSHIP_QUICK_TICK_NS INT64_C(100000000)  // while somebody is suspected
-#define MEMBERSHIP_BEAT_NS INT64_C(500000000)        // silence until a beat is sent: one a second
-#define MEMBERSHIP_OWN_BEAT_NS INT64_C(2000000000)   // and until others send one to the coordinator
+#define MEMBERSHIP_QUICK_TICK_NS INT64_C(100000000)  // while a member is suspected
+#define MEMBERSHIP_HEARTBEAT_NS                                                                    \
+    INT64_C(500000000)  // silence until a heartbeat is sent: one a second
+#define MEMBERSHIP_TO_COORDINATOR_NS INT64_C(2000000000)  // the same, to the coordinator
 #define MEMBERSHIP_SUSPECT_NS INT64_C(4000000000)
 #define MEMBERSHIP_DEAD_NS INT64_C(6200000000)
 #define MEMBERSHIP_CUT_OFF_NS INT64_C(3500000000)  // more without contact: fenced
-#define MEMBERSHIP_GRACE_NS INT64_C(24000000000)   // more for whoever was never heard
+#define MEMBERSHIP_GRACE_NS INT64_C(24000000000)   // more for a member that was never heard
 #define MEMBERSHIP_FRESH_NS                                                                        \
-    INT64_C(2000000000)  // a probe is answered yes by what was heard so long ago
-#define MEMBERSHIP_PROBE_NS INT64_C(1500000000)  // and by what is heard so long after it
+    INT64_C(2000000000)  // a probe is answered yes for a member heard so long ago
+#define MEMBERSHIP_PROBE_NS INT64_C(1500000000)  // or heard so long after the probe
 #define MEMBERSHIP_ROUND_NS INT64_C(2000000000)  // until a probe is asked again
-#define MEMBERSHIP_LATE_NS INT64_C(1000000000)   // so late a tick: this worker was stopped itself
+#define MEMBERSHIP_LATE_NS INT64_C(1000000000)   // so late a tick: this worker was stopped
 
 typedef struct membership_options {
     int rank;
@@ -58,7 +59,7 @@ void membership_start(membership *ms, int64_t now_ns);
 gw_status membership_admit(membership *ms, uint64_t incarnation, const char *name,
                            const char *address, int64_t now_ns, int *out_rank, gw_error *error);
 
-// ---- Evidence -----------------------------------------------------------------------------------------------------
+// ---- Evidence -----------------------------------------------------------------------------------
 void membership_heard(membership *ms, int rank, int64_t now_ns);
 gw_status membership_received(membership *ms, int from, const message *m, int64_t now_ns,
                               gw_error *error);
@@ -67,7 +68,7 @@ void membership_lost(membership *ms, int rank, bool left, const gw_error *why, i
 void membership_await(membership *ms, int rank, bool awaits);
 int64_t membership_tick(membership *ms, int64_t now_ns);  // returns when to call it next
 
-// ---- What is known ------------------------------------------------------------------------------------------------
+// ---- What is known ------------------------------------------------------------------------------
 int membership_limit(const membership *ms);  // all ranks are below
 int membership_coordinator(const membership *ms);
 bool membership_is_known(const membership *ms, int rank);

@@ -1,4 +1,5 @@
-// What members say about each other, at any time: any bytes end in one sentence or in a view that only grows.
+// What members say about each other, at any time: any bytes end in one sentence or in a view that
+// only grows.
 #include "membership/membership.h"
 
 #include "base/limits.h"
@@ -80,7 +81,7 @@ static message *read_raw(run *r) {
 static message *read_shaped(run *r) {
     uint8_t flags = reader_u8(&r->in);
     membership_message said = {
-        .kind = (uint8_t)(MEMBERSHIP_BEAT + reader_u8(&r->in) % 5),
+        .kind = (uint8_t)(MEMBERSHIP_HEARTBEAT + reader_u8(&r->in) % 5),
         .flags = flags & 3,
         .digest = flags & 64 ? membership_digest(r->ms) : flags,
         .number = flags % 4,
@@ -95,7 +96,7 @@ static message *read_shaped(run *r) {
         f.incarnation = what & 32 ? incarnation_of(f.rank) : what;
         f.left = what & 64;
         snprintf(f.name, sizeof f.name, "m%d", f.rank);
-        if (f.stage >= MEMBER_OUT) snprintf(f.why, sizeof f.why, "why");
+        if (f.stage >= MEMBER_FAILED) snprintf(f.why, sizeof f.why, "why");
         membership_add_fact(m, &f);
         rank += 1 + (what & 128 ? 1 : 0);
     }

@@ -1,53 +1,53 @@
 // The inside of the membership machine.
 //
-// membership_watch.c hears and suspects, membership_probe.c asks others, membership.c decides, membership_coordinator.c lets it
-// count, membership_view.c merges and tells.
+// failure_detector.c suspects, indirect_probe.c asks others, membership.c decides, coordinator.c
+// commits and admits, view.c merges and tells.
 #ifndef MEMBERSHIP_MEMBERSHIP_INTERNAL_H
 #define MEMBERSHIP_MEMBERSHIP_INTERNAL_H
 
 #include "membership/membership.h"
 
-// What is thought of a member, from here.
+// The state of a member, as this worker sees it.
 typedef enum member_state {
-    MEMBER_UNWATCHED,  // nothing: others watch it
-    MEMBER_HEARD,
-    MEMBER_SUSPECTED,  // nobody has heard it lately
+    MEMBER_UNMONITORED,  // others monitor it
+    MEMBER_ALIVE,
+    MEMBER_SUSPECTED,  // silent, and no probe has refuted it yet
     MEMBER_GONE,
     MEMBER_STATE_COUNT
 } member_state;
 
 typedef enum member_event {
-    MEMBER_WATCH,
-    MEMBER_UNWATCH,
-    MEMBER_HEAR,
+    MEMBER_MONITOR,
+    MEMBER_UNMONITOR,
+    MEMBER_HEARD,
     MEMBER_SILENT,
     MEMBER_END,
     MEMBER_EVENT_COUNT
 } member_event;
 
-typedef enum member_denial { NOT_DENIED, DENIED_BY_SOME, DENIED_BY_ALL } member_denial;
+typedef enum member_verdict { NOT_PROBED, UNREFUTED_BY_SOME, UNREFUTED_BY_ALL } member_verdict;
 
 typedef struct member {
-    // what all agree on
+    // the view
     member_fact fact;
-    bool is_queued;  // admitted here, and not told to anybody yet
+    bool is_queued;  // admitted here, and told to no other yet
 
-    // what is heard of it
+    // failure detection
     member_state state;
-    int64_t known_ns;     // since when it is a member here
-    int64_t direct_ns;    // when it was heard itself; 0: never
-    int64_t heard_ns;     // the same, or when another said so
-    int64_t watched_ns;   // since when it is watched
-    int64_t answered_ns;  // when it last said something that is said to answer
-    bool beat_is_out;     // since it was heard last
+    int64_t known_ns;       // since when it is a member here
+    int64_t direct_ns;      // when it was heard itself; 0: never
+    int64_t heard_ns;       // the same, or when another said so
+    int64_t monitored_ns;   // since when it is monitored
+    int64_t answered_ns;    // when it last sent an answer
+    bool heartbeat_is_out;  // a heartbeat was sent since it was heard last
     int awaits;
 
-    // asking others about it
+    // the indirect probe
     uint64_t probe;  // number of the round; 0: none
     int64_t probe_ns;
     int asked, answered;
     bool asked_all;
-    member_denial denial;
+    member_verdict verdict;
     int next_witness;  // rank from which the next round asks
 
     // what it knows
@@ -65,20 +65,20 @@ typedef struct member {
     gw_error why;  // of its end
 } member;
 
-// A probe that was not answered yet.
-typedef struct question {
+// A probe of another member's that this worker has not answered yet.
+typedef struct asked_probe {
     list_node link;
     int from, rank;
     uint64_t number;
     int64_t asked_ns;
-} question;
+} asked_probe;
 
 struct membership {
     membership_options options;
     member **by_rank;
     int limit, capacity;
     uint64_t digest, epoch;
-    int lowest;       // rank that is there: the coordinator
+    int lowest;       // rank that is present: the coordinator
     int coordinator;  // as told last
 
     bool is_started, is_complete, is_fenced;
@@ -91,28 +91,28 @@ struct membership {
     gw_error fenced_why;
     bool must_tell_fenced;
 
-    int64_t due_ns;       // of the next tick
-    int64_t tick_ns;      // the last
-    int64_t contact_ns;   // when this worker last was in contact with most
-    int64_t doubt_ns;     // since when it may have been declared dead; 0: it has not
-    int64_t trouble_ns;   // since when all are watched, the coordinator being silent; 0: not
-    uint64_t last_probe;  // number
-    list_node questions;
+    int64_t due_ns;             // of the next tick
+    int64_t tick_ns;            // the last
+    int64_t contact_ns;         // when this worker last was in contact
+    int64_t doubt_ns;           // since when it may have been declared dead; 0: it has not
+    int64_t no_coordinator_ns;  // since when it monitors all, without a coordinator; 0: not
+    uint64_t last_probe;        // number
+    list_node asked_probes;
 };
 
 member *member_find(const membership *ms, int rank);  // NULL if unknown
 member *member_make(membership *ms, const member_fact *f, int64_t now_ns);
 member *member_self(const membership *ms);
 void member_apply(membership *ms, member *x, member_event event, int64_t now_ns);
-bool member_is_there(const member *x);  // a member that has been told to all, and is not gone
+bool member_is_present(const member *x);  // joining or active
 bool member_hears(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns);
 typedef bool member_test(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns);
-bool membership_is_quorum(const membership *ms, bool counted, member_test *test, int64_t within_ns,
+bool membership_is_quorum(const membership *ms, bool voters, member_test *test, int64_t within_ns,
                           int64_t now_ns);
 bool membership_is_candidate(const membership *ms, int64_t now_ns);
 bool membership_hears_quorum(const membership *ms, int64_t within_ns, int64_t now_ns);
 void membership_fence(membership *ms, const gw_error *why);
-void membership_beat(membership *ms, member *x);
+void membership_send_heartbeat(membership *ms, member *x);
 
 // for (member *x; (x = member_next(ms, &rank));)  from rank = 0
 member *member_next(const membership *ms, int *rank);
@@ -124,32 +124,34 @@ static inline bool membership_is_coordinator(const membership *ms) {
     return ms->lowest == ms->options.rank;
 }
 
-// ---- membership_watch.c ----
+// ---- failure_detector.c -------------------------------------------------------------------------
 int64_t member_silence(const member *x, int64_t since_ns, int64_t now_ns);
-bool member_is_watched(const membership *ms, const member *x);
-void membership_watch(membership *ms, int64_t now_ns);
+bool member_is_monitored(const membership *ms, const member *x);
+void membership_detect_failures(membership *ms, int64_t now_ns);
 
-// ---- membership_coordinator.c ----
+// ---- coordinator.c ------------------------------------------------------------------------------
 bool membership_has_pending(const membership *ms);
-void membership_settle(membership *ms, int64_t now_ns);
+void membership_commit_view(membership *ms, int64_t now_ns);
 void membership_announce(membership *ms, int64_t now_ns);
 void membership_ask_views(membership *ms, int64_t now_ns);
 
-// ---- membership_view.c ----
+// ---- view.c -------------------------------------------------------------------------------------
 // Brings |x| to |stage|; false if it is there already.
 bool member_advance(membership *ms, member *x, member_stage stage, bool left, const gw_error *why,
-                    int64_t now_ns);  // |why| of those who are gone
+                    int64_t now_ns);  // |why| of one that is gone
 gw_status membership_merge(membership *ms, member *from, membership_message *m, int64_t now_ns,
                            gw_error *error);
-void membership_told(membership *ms, member *from, const membership_message *m, int64_t now_ns);
+void membership_note_digest(membership *ms, member *from, const membership_message *m,
+                            int64_t now_ns);
 void membership_finish(membership *ms, int64_t now_ns);  // tells others, then the user
 
-// ---- membership_probe.c ----
-void membership_probe(membership *ms, int64_t now_ns);  // about whoever is suspected
-bool member_is_denied(const membership *ms, const member *x, bool by_all);
-void membership_answer(membership *ms, member *from, const membership_message *m, int64_t now_ns);
-void membership_answered(membership *ms, const membership_message *m, int64_t now_ns);
-void membership_answer_due(membership *ms, int64_t now_ns);
-void membership_drop_questions(membership *ms);
+// ---- indirect_probe.c ---------------------------------------------------------------------------
+void membership_probe(membership *ms, int64_t now_ns);  // about suspected members
+bool member_is_unrefuted(const membership *ms, const member *x, bool by_all);
+void membership_answer_probe(membership *ms, member *from, const membership_message *m,
+                             int64_t now_ns);
+void membership_probe_reply(membership *ms, const membership_message *m, int64_t now_ns);
+void membership_answer_due_probes(membership *ms, int64_t now_ns);
+void membership_drop_probes(membership *ms);
 
 #endif

@@ -1,4 +1,5 @@
-// Who hears whom, who is suspected, who may declare whom dead, and how all come to the same end.
+// Failure detection, quorums and fencing: seven workers and fewer in virtual time, with every
+// fault.
 #include "membership/membership.h"
 
 #include "testing/quorum.h"
@@ -14,7 +15,7 @@ static int64_t at_s(double s) {
     return (int64_t)(s * 1e9);
 }
 
-// ---- Peace --------------------------------------------------------------------------------------------------------
+// ---- Without faults -----------------------------------------------------------------------------
 static void rest(uint64_t seed, void *context) {
     int64_t delay_ns = *(int64_t *)context;
     quorum q;
@@ -35,7 +36,7 @@ static void it_suspects_nobody_for_slow_links(void **state) {
     testing_for_seeds(50, rest, &(int64_t){ 500 * QUORUM_MS });
 }
 
-static void it_beats_between_the_coordinator_and_each_alone(void **state) {
+static void it_sends_heartbeats_between_the_coordinator_and_each_alone(void **state) {
     (void)state;
     quorum q;
     quorum_open(&q, 1, 8, 0);
@@ -43,13 +44,13 @@ static void it_beats_between_the_coordinator_and_each_alone(void **state) {
     for (int i = 1; i < 8; i++) {
         for (int k = 1; k < 8; k++) assert_false(q.nodes[i].is_linked[k]);
         assert_true(q.nodes[i].sent <=
-                    10);  // only the first beat, and what the coordinator has asked
+                    10);  // only the first heartbeat, and what the coordinator has asked
     }
     assert_true(q.nodes[0].sent <= 7 * 100);
     quorum_close(&q);
 }
 
-// ---- Ends ---------------------------------------------------------------------------------------------------------
+// ---- Ends ---------------------------------------------------------------------------------------
 typedef struct ending {
     void (*how)(quorum *q, int node);
     int who;
@@ -87,7 +88,7 @@ static void it_knows_a_silent_member_within_seven_seconds(void **state) {
         testing_for_seeds(50, end_one, &(ending){ quorum_stop, who, T_DEAD });
 }
 
-static void it_knows_who_has_left(void **state) {
+static void it_knows_members_that_have_left(void **state) {
     (void)state;
     quorum q;
     quorum_open(&q, 1, 4, 0);
@@ -144,7 +145,7 @@ static void it_survives_the_silence_of_several_with_the_coordinator(void **state
     testing_for_seeds(100, stop_together, NULL);
 }
 
-// ---- Doubt --------------------------------------------------------------------------------------------------------
+// ---- Doubt --------------------------------------------------------------------------------------
 static void cut_one(uint64_t seed, void *context) {
     (void)context;
     quorum q;
@@ -176,7 +177,7 @@ static void it_declares_nobody_dead_for_one_bad_link(void **state) {
     testing_for_seeds(100, cut_one, NULL);
 }
 
-static void it_takes_a_suspicion_back(void **state) {
+static void it_refutes_a_suspicion(void **state) {
     (void)state;
     quorum q;
     quorum_open(&q, 1, 3, 0);
@@ -191,7 +192,7 @@ static void it_takes_a_suspicion_back(void **state) {
     quorum_close(&q);
 }
 
-static void it_watches_whom_it_awaits_something_from(void **state) {
+static void it_monitors_members_it_awaits_something_from(void **state) {
     (void)state;
     quorum q;
     quorum_open(&q, 1, 4, 0);
@@ -207,7 +208,7 @@ static void it_watches_whom_it_awaits_something_from(void **state) {
     quorum_close(&q);
 }
 
-// ---- Minorities ---------------------------------------------------------------------------------------------------
+// ---- Minorities ---------------------------------------------------------------------------------
 static void expect_sides(int count, unsigned side, bool side_survives) {
     quorum q;
     quorum_open(&q, side, count, 0);
@@ -223,7 +224,7 @@ static void expect_sides(int count, unsigned side, bool side_survives) {
     quorum_close(&q);
 }
 
-static void it_goes_on_with_most_and_fences_the_others(void **state) {
+static void it_goes_on_with_a_quorum_and_fences_the_others(void **state) {
     (void)state;
     expect_sides(5, 0x03, false);
     expect_sides(5, 0x13, true);
@@ -261,7 +262,7 @@ static void it_says_why_it_is_fenced(void **state) {
     quorum_close(&q);
 }
 
-static void it_fences_all_when_there_is_no_majority(void **state) {
+static void it_fences_all_when_there_is_no_quorum(void **state) {
     (void)state;
     quorum q;
     quorum_open(&q, 1, 9, 0);
@@ -273,7 +274,7 @@ static void it_fences_all_when_there_is_no_majority(void **state) {
     quorum_close(&q);
 }
 
-// A worker that was stopped, as a whole machine may be, does not blame the others.
+// A worker that was stopped, as a whole machine may be, does not declare the others dead.
 static void it_does_not_accuse_others_of_its_own_sleep(void **state) {
     (void)state;
     quorum q;
@@ -288,11 +289,13 @@ static void it_does_not_accuse_others_of_its_own_sleep(void **state) {
 }
 
 GW_TESTS(membership_membership, it_suspects_nobody_on_a_good_network,
-         it_suspects_nobody_for_slow_links, it_beats_between_the_coordinator_and_each_alone,
+         it_suspects_nobody_for_slow_links,
+         it_sends_heartbeats_between_the_coordinator_and_each_alone,
          it_knows_a_killed_member_within_a_second, it_knows_a_silent_member_within_seven_seconds,
-         it_knows_who_has_left, it_takes_over_from_a_coordinator_that_ends,
+         it_knows_members_that_have_left, it_takes_over_from_a_coordinator_that_ends,
          it_survives_the_silence_of_several_with_the_coordinator,
-         it_declares_nobody_dead_for_one_bad_link, it_takes_a_suspicion_back,
-         it_watches_whom_it_awaits_something_from, it_goes_on_with_most_and_fences_the_others,
+         it_declares_nobody_dead_for_one_bad_link, it_refutes_a_suspicion,
+         it_monitors_members_it_awaits_something_from,
+         it_goes_on_with_a_quorum_and_fences_the_others,
          it_goes_on_with_the_half_that_has_the_lowest, it_says_why_it_is_fenced,
-         it_fences_all_when_there_is_no_majority, it_does_not_accuse_others_of_its_own_sleep);
+         it_fences_all_when_there_is_no_quorum, it_does_not_accuse_others_of_its_own_sleep);

@@ -1,4 +1,5 @@
-// Random walks: whatever happens in whichever order, those that are left agree, and those that are out know it.
+// Random walks: after faults in any order, the workers that are left agree, and the others are
+// fenced. out know it.
 #include "membership/membership.h"
 
 #include "testing/quorum.h"

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { ALL_FLAGS = MEMBERSHIP_HAS_MOST | MEMBERSHIP_ASKS | MEMBERSHIP_FULL };
+enum { ALL_FLAGS = MEMBERSHIP_HAS_QUORUM | MEMBERSHIP_ASKS | MEMBERSHIP_FULL };
 
 static uint64_t mix(uint64_t x) {
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -16,7 +16,7 @@ uint64_t member_digest(int rank, uint64_t incarnation, member_stage stage) {
     return mix(incarnation ^ mix((uint64_t)rank * 8 + (uint64_t)stage));
 }
 
-// ---- Out ----------------------------------------------------------------------------------------------------------
+// ---- Out ----------------------------------------------------------------------------------------
 enum { COUNT_AT = 9 };  // of a view, behind digest and flags
 
 message *membership_encode(const membership_message *m) {
@@ -24,17 +24,17 @@ message *membership_encode(const membership_message *m) {
     if (!out) return NULL;
     bytes *b = &out->head;
     switch (m->kind) {
-    case MEMBERSHIP_BEAT:
+    case MEMBERSHIP_HEARTBEAT:
     case MEMBERSHIP_VIEW:
         bytes_put_u64(b, m->digest);
         bytes_put_u8(b, m->flags);
         if (m->kind == MEMBERSHIP_VIEW) bytes_put_u32(b, 0);
         break;
-    case MEMBERSHIP_KNOWN: bytes_put_u64(b, m->digest); break;
+    case MEMBERSHIP_VIEW_ACK: bytes_put_u64(b, m->digest); break;
     default:
         bytes_put_u64(b, m->number);
         bytes_put_u32(b, (uint32_t)m->rank);
-        if (m->kind == MEMBERSHIP_HEARD) bytes_put_u8(b, m->yes);
+        if (m->kind == MEMBERSHIP_PROBE_REPLY) bytes_put_u8(b, m->yes);
         break;
     }
     return out;
@@ -54,9 +54,9 @@ void membership_add_fact(message *m, const member_fact *f) {
         if (++b->data[COUNT_AT + i] != 0) break;
 }
 
-// ---- In -----------------------------------------------------------------------------------------------------------
+// ---- In -----------------------------------------------------------------------------------------
 static bool is_gone(const member_fact *f) {
-    return f->stage >= MEMBER_OUT;
+    return f->stage >= MEMBER_FAILED;
 }
 
 static const char *read_fact(reader *r, member_fact *out) {
@@ -72,7 +72,7 @@ static const char *read_fact(reader *r, member_fact *out) {
     if (r->failed) return "that ends in the middle";
     if (rank >= LIMIT_WORKERS) return "with a rank beyond the limit";
     if (stage == MEMBER_UNKNOWN || stage >= MEMBER_STAGE_COUNT) return "in a stage that is not one";
-    if (left > 1 || (left && stage < MEMBER_OUT)) return "that has left and is there";
+    if (left > 1 || (left && stage < MEMBER_FAILED)) return "that has left and is there";
     if (!out->incarnation || !out->name[0]) return "without a name or incarnation";
     if (!is_gone(out) && out->why[0]) return "that is there, with a reason why not";
     return NULL;
@@ -92,7 +92,7 @@ static gw_status check_facts(const membership_message *m, gw_error *error) {
     return GW_OK;
 }
 
-static const char *const names[] = { "beat", "view", "known", "probe", "heard" };
+static const char *const names[] = { "heartbeat", "view", "view ack", "probe", "probe reply" };
 
 static void decode_flags(reader *r, membership_message *out) {
     out->digest = reader_u64(r);
@@ -104,10 +104,10 @@ static void decode_flags(reader *r, membership_message *out) {
 gw_status membership_decode(const message *from, membership_message *out, gw_error *error) {
     reader r = reader_of(from->head.data, from->head.size);
     *out = (membership_message){ .kind = from->kind };
-    if (from->kind < MEMBERSHIP_BEAT || from->kind > MEMBERSHIP_HEARD)
+    if (from->kind < MEMBERSHIP_HEARTBEAT || from->kind > MEMBERSHIP_PROBE_REPLY)
         return error_set(error, GW_PROTOCOL, "a message of kind %d", from->kind);
     switch (from->kind) {
-    case MEMBERSHIP_BEAT: decode_flags(&r, out); break;
+    case MEMBERSHIP_HEARTBEAT: decode_flags(&r, out); break;
     case MEMBERSHIP_VIEW:
         decode_flags(&r, out);
         out->fact_count = reader_u32(&r);
@@ -117,13 +117,13 @@ gw_status membership_decode(const message *from, membership_message *out, gw_err
             return check_facts(out, error);
         }
         break;
-    case MEMBERSHIP_KNOWN: out->digest = reader_u64(&r); break;
+    case MEMBERSHIP_VIEW_ACK: out->digest = reader_u64(&r); break;
     default:
         out->number = reader_u64(&r);
         uint32_t rank = reader_u32(&r);
         if (rank >= LIMIT_WORKERS) r.failed = true;
         out->rank = (int)rank;
-        if (from->kind == MEMBERSHIP_HEARD) {
+        if (from->kind == MEMBERSHIP_PROBE_REPLY) {
             uint8_t yes = reader_u8(&r);
             if (yes > 1) r.failed = true;
             out->yes = yes;
@@ -132,7 +132,7 @@ gw_status membership_decode(const message *from, membership_message *out, gw_err
     }
     if (!r.failed && !reader_left(&r) && !from->segment_count) return GW_OK;
     return error_set(error, GW_PROTOCOL, "%s: its fields mean nothing",
-                     names[from->kind - MEMBERSHIP_BEAT]);
+                     names[from->kind - MEMBERSHIP_HEARTBEAT]);
 }
 
 void membership_next_fact(membership_message *m, member_fact *out) {

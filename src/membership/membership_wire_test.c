@@ -14,11 +14,11 @@ static message *encode(membership_message m) {
 static void it_says_and_reads_each_kind(void **state) {
     (void)state;
     static const membership_message all[] = {
-        { .kind = MEMBERSHIP_BEAT, .digest = 1, .flags = MEMBERSHIP_ASKS },
+        { .kind = MEMBERSHIP_HEARTBEAT, .digest = 1, .flags = MEMBERSHIP_ASKS },
         { .kind = MEMBERSHIP_VIEW, .digest = UINT64_MAX, .flags = MEMBERSHIP_FULL },
-        { .kind = MEMBERSHIP_KNOWN, .digest = 77 },
+        { .kind = MEMBERSHIP_VIEW_ACK, .digest = 77 },
         { .kind = MEMBERSHIP_PROBE, .number = 5, .rank = 4095 },
-        { .kind = MEMBERSHIP_HEARD, .number = 6, .rank = 0, .yes = true },
+        { .kind = MEMBERSHIP_PROBE_REPLY, .number = 6, .rank = 0, .yes = true },
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         membership_message got;
@@ -37,7 +37,7 @@ static void it_says_and_reads_each_kind(void **state) {
 static member_fact someone(int rank) {
     return (member_fact){ .rank = rank,
                           .incarnation = 9,
-                          .stage = MEMBER_COUNTED,
+                          .stage = MEMBER_ACTIVE,
                           .name = "ps",
                           .address = "10.0.0.1:4" };
 }
@@ -52,7 +52,7 @@ static void it_lists_members(void **state) {
     (void)state;
     member_fact facts[300];
     for (int i = 0; i < 300; i++) facts[i] = someone(i * 2);
-    facts[7].stage = MEMBER_ENDED;
+    facts[7].stage = MEMBER_REMOVED;
     facts[7].left = true;
     snprintf(facts[7].why, sizeof facts[7].why, "ps has left");
     message *m = view_of(facts, 300);
@@ -125,8 +125,8 @@ static void it_refuses_what_is_cut_or_longer(void **state) {
         message_release(m);
     }
     message_release(whole);
-    static const uint8_t kinds[] = { MEMBERSHIP_BEAT, MEMBERSHIP_KNOWN, MEMBERSHIP_PROBE,
-                                     MEMBERSHIP_HEARD };
+    static const uint8_t kinds[] = { MEMBERSHIP_HEARTBEAT, MEMBERSHIP_VIEW_ACK, MEMBERSHIP_PROBE,
+                                     MEMBERSHIP_PROBE_REPLY };
     for (size_t i = 0; i < sizeof kinds; i++) {
         message *m = encode((membership_message){ .kind = kinds[i] });
         m->head.size--;
@@ -136,8 +136,8 @@ static void it_refuses_what_is_cut_or_longer(void **state) {
         message_release(m);
     }
     expect(message_open(37), "a message of kind 37");
-    expect(encode((membership_message){ .kind = MEMBERSHIP_BEAT, .flags = MEMBERSHIP_FULL }),
-           "beat: its fields mean nothing");
+    expect(encode((membership_message){ .kind = MEMBERSHIP_HEARTBEAT, .flags = MEMBERSHIP_FULL }),
+           "heartbeat: its fields mean nothing");
     expect(encode((membership_message){ .kind = MEMBERSHIP_VIEW, .flags = 8 }),
            "view: its fields mean nothing");
     expect(encode((membership_message){ .kind = MEMBERSHIP_PROBE, .rank = 5000 }),
@@ -149,11 +149,11 @@ static void it_tells_views_apart(void **state) {
     uint64_t seen[64 * 4];
     int count = 0;
     for (int rank = 0; rank < 64; rank++)
-        for (int stage = MEMBER_NEW; stage <= MEMBER_ENDED; stage++)
+        for (int stage = MEMBER_JOINING; stage <= MEMBER_REMOVED; stage++)
             seen[count++] = member_digest(rank, 5, (member_stage)stage);
     for (int i = 0; i < count; i++)
         for (int k = 0; k < i; k++) assert_true(seen[i] != seen[k]);
-    assert_true(member_digest(0, 5, MEMBER_NEW) != member_digest(0, 6, MEMBER_NEW));
+    assert_true(member_digest(0, 5, MEMBER_JOINING) != member_digest(0, 6, MEMBER_JOINING));
 }
 
 GW_TESTS(membership_wire, it_says_and_reads_each_kind, it_lists_members,

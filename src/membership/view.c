@@ -1,4 +1,5 @@
-// What all members agree on: merging, telling, and when it counts.
+// The view: its changes, how they are merged, and how they are told to the other members and the
+// user.
 #include "membership/membership_internal.h"
 
 #include "base/limits.h"
@@ -9,11 +10,11 @@
 
 #define AGAIN_NS INT64_C(1000000000)  // until the same is sent or asked again
 
-// ---- Stages -------------------------------------------------------------------------------------------------------
+// ---- Stages -------------------------------------------------------------------------------------
 static void find_lowest(membership *ms) {
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
-        if (!member_is_there(x)) continue;
+        if (!member_is_present(x)) continue;
         ms->lowest = x->fact.rank;
         return;
     }
@@ -34,32 +35,32 @@ bool member_advance(membership *ms, member *x, member_stage stage, bool left, co
         x->must_tell_joined = true;
         ms->epoch++;
     }
-    if (before < MEMBER_OUT && stage >= MEMBER_OUT) {
+    if (before < MEMBER_FAILED && stage >= MEMBER_FAILED) {
         ms->epoch++;
         f->left = left;
         x->why = *why;
         snprintf(f->why, sizeof f->why, "%.255s", why->text);
         member_apply(ms, x, MEMBER_END, now_ns);
-    } else if (stage == MEMBER_ENDED) {
+    } else if (stage == MEMBER_REMOVED) {
         f->left = left;
     }
     find_lowest(ms);
     return true;
 }
 
-// ---- Sending ------------------------------------------------------------------------------------------------------
+// ---- Sending ------------------------------------------------------------------------------------
 static void send_view(membership *ms, const member *to, bool full) {
     membership_message view = {
         .kind = MEMBERSHIP_VIEW,
         .digest = ms->digest,
         .flags =
-            (uint8_t)((ms->has_quorum ? MEMBERSHIP_HAS_MOST : 0) |
+            (uint8_t)((ms->has_quorum ? MEMBERSHIP_HAS_QUORUM : 0) |
                       (membership_is_coordinator(ms) && membership_has_pending(ms) ? MEMBERSHIP_ASKS
                                                                                    : 0) |
                       (full ? MEMBERSHIP_FULL : 0)),
     };
     message *m = membership_encode(&view);
-    if (!m) return;  // the digests of beats will tell
+    if (!m) return;  // the digests of heartbeats will tell
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));)
         if (x->fact.stage != MEMBER_UNKNOWN && (full || x->is_dirty))
@@ -77,34 +78,36 @@ static void send_full(membership *ms, member *to, int64_t now_ns) {
     send_view(ms, to, true);
 }
 
-static void send_known(membership *ms, const member *to) {
-    message *m =
-        membership_encode(&(membership_message){ .kind = MEMBERSHIP_KNOWN, .digest = ms->digest });
+static void send_view_ack(membership *ms, const member *to) {
+    message *m = membership_encode(
+        &(membership_message){ .kind = MEMBERSHIP_VIEW_ACK, .digest = ms->digest });
     if (m) ms->options.send(ms->options.user, to->fact.rank, m);
 }
 
-// ---- Hearing what others know ---------------------------------------------------------------------------------------
+// ---- What others know ---------------------------------------------------------------------------
 static void note_told(membership *ms, member *from, const membership_message *m) {
     from->told = m->digest;
     if (m->digest == ms->digest) from->agrees = ms->is_complete = true;
-    if (m->kind != MEMBERSHIP_KNOWN && from->fact.rank == ms->lowest)
-        ms->coordinator_has_quorum = m->flags & MEMBERSHIP_HAS_MOST;
+    if (m->kind != MEMBERSHIP_VIEW_ACK && from->fact.rank == ms->lowest)
+        ms->coordinator_has_quorum = m->flags & MEMBERSHIP_HAS_QUORUM;
 }
 
-// "Whoever hears of another digest than its own answers with its view; when asked, also of the same."
+// MEM-17: a worker that receives another digest than its own answers with its view; if it is asked
+// and the digest is the same, with a view ack.
 static void answer_digest(membership *ms, member *from, const membership_message *m,
                           int64_t now_ns) {
     if (from->fact.stage == MEMBER_UNKNOWN) return;  // not announced yet
     if (m->digest != ms->digest) {
         send_full(ms, from, now_ns);
     } else if (m->flags & MEMBERSHIP_ASKS) {
-        send_known(ms, from);
+        send_view_ack(ms, from);
     }
 }
 
-void membership_told(membership *ms, member *from, const membership_message *m, int64_t now_ns) {
+void membership_note_digest(membership *ms, member *from, const membership_message *m,
+                            int64_t now_ns) {
     note_told(ms, from, m);
-    if (m->kind == MEMBERSHIP_BEAT) answer_digest(ms, from, m, now_ns);
+    if (m->kind == MEMBERSHIP_HEARTBEAT) answer_digest(ms, from, m, now_ns);
 }
 
 static gw_status check_identities(const membership *ms, membership_message m, gw_error *error) {
@@ -121,8 +124,8 @@ static gw_status check_identities(const membership *ms, membership_message m, gw
 
 static void merge_fact(membership *ms, const member_fact *f, int64_t now_ns) {
     gw_error why;
-    if (f->stage >= MEMBER_OUT) error_set(&why, GW_DISCONNECTED, "%s", f->why);
-    if (f->rank == ms->options.rank && f->stage >= MEMBER_OUT) {
+    if (f->stage >= MEMBER_FAILED) error_set(&why, GW_DISCONNECTED, "%s", f->why);
+    if (f->rank == ms->options.rank && f->stage >= MEMBER_FAILED) {
         error_set(&why, GW_FENCED, "the others have declared this worker dead: %s; join anew",
                   f->why);
         membership_fence(ms, &why);
@@ -156,17 +159,18 @@ gw_status membership_merge(membership *ms, member *from, membership_message *m, 
     return GW_OK;
 }
 
-// ---- The end of an event ----------------------------------------------------------------------------------------------
-// "The coordinator tells all others what has changed, and everybody else tells the coordinator."
-static void spread(membership *ms) {
-    bool to_all = membership_is_coordinator(ms) || ms->spreads || ms->trouble_ns;
+// ---- The end of an event ------------------------------------------------------------------------
+// MEM-17: the coordinator tells all others what has changed, every other worker tells the
+// coordinator.
+static void tell_others(membership *ms) {
+    bool to_all = membership_is_coordinator(ms) || ms->spreads || ms->no_coordinator_ns;
     bool changed = false;
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) changed |= x->is_dirty;
     if (!changed) return;
     rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
-        if (!member_is_there(x) || member_is_self(ms, x)) continue;
+        if (!member_is_present(x) || member_is_self(ms, x)) continue;
         bool knows_it = x->fact.rank == ms->changed_by && x->told == ms->digest;
         bool from_coordinator = ms->changed_by == ms->lowest;
         if (to_all ? !knows_it : x->fact.rank == ms->lowest && !from_coordinator)
@@ -233,13 +237,13 @@ void membership_finish(membership *ms, int64_t now_ns) {
     ms->in_finish = true;
     for (bool again = true; again && !ms->is_fenced;) {
         if (ms->is_started && membership_is_coordinator(ms) && ms->is_complete && !ms->doubt_ns) {
-            membership_settle(ms, now_ns);
+            membership_commit_view(ms, now_ns);
             membership_announce(ms, now_ns);
         }
-        // The user first: whoever has joined can be sent something then.
+        // The user first: it can send something to a newcomer then.
         again = tell_user(ms);
         if (ms->is_fenced) break;
-        spread(ms);
+        tell_others(ms);
         ms->changed_by = -1;
         ms->spreads = false;
         if (ms->is_started && !ms->is_fenced && ms->coordinator != ms->lowest) {

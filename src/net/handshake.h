@@ -1,4 +1,4 @@
-// What is said first on a connection. docs/protocol/connection.md, is the specification.
+// What is said first on a connection. docs/protocol/connection.md is the specification.
 //
 // Ownership, threads: plain values.
 #ifndef NET_HANDSHAKE_H

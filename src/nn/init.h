@@ -14,7 +14,8 @@ void init_full(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, gw_s
 void init_buffer(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, gw_shape shape,
                  double value);
 
-// Adds "weight", the table of embeddings, which is normal, and 0 in the row of padding. |maker| is named in errors.
+// Adds "weight", the table of embeddings, which is normal, and 0 in the row of padding. |maker| is
+// named in errors.
 void init_table(gw_scope *s, gw_module *m, const char *maker, int64_t count, int64_t features,
                 const gw_nn_embedding_options *options);
 

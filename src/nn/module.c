@@ -17,7 +17,7 @@ static void free_parts(module_parts *parts) {
 
 static void destroy(gw_handle *h) {
     gw_module *m = (gw_module *)h;
-    if (m->far) m->far->destroy(m);
+    if (m->remote) m->remote->destroy(m);
     module_hooks_fini(m);
     free_parts(&m->children);
     free_parts(&m->buffers);
@@ -124,7 +124,7 @@ static bool contains(const gw_module *m, const gw_module *part) {
 }
 
 static bool check_name(gw_scope *s, const gw_module *m, const char *name) {
-    if (m->far) {
+    if (m->remote) {
         scope_fail(s, GW_INVALID, "%s: it is on another worker, and its parts with it", m->name);
         return false;
     }
@@ -222,7 +222,7 @@ gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name) {
 // ---- Training and evaluation --------------------------------------------------------------------
 static void set_training(gw_scope *s, gw_module *m, bool training) {
     if (!module_is_usable(s, training ? "gw_module_train" : "gw_module_eval", m)) return;
-    if (m->far) m->far->train(s, m, training);
+    if (m->remote) m->remote->train(s, m, training);
     if (gw_ok(s)) m->training = training;
     for (int i = 0; i < m->children.count; i++)
         set_training(s, m->children.items[i].is.child, training);

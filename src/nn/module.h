@@ -37,14 +37,14 @@ extern const typed_call typed_lstm, typed_gru, typed_rnn, typed_embedding_bag,
 
 const typed_call *typed_call_find(const char *name);  // NULL if there is none
 
-// Runs |c| with the hooks of |m|, which may be elsewhere; fails if that is no module for it. |out| is
+// Runs |c| with the hooks of |m|, which may be remote; fails if that is no module for it. |out| is
 // all poison then.
 void module_call_typed(gw_scope *s, gw_module *m, const typed_call *c, gw_tensor *const *in,
                        int flags, gw_tensor **out);
 
-// What is done for a module that lives on another worker, by a room above this one. |m| has no parts
-// here; its forward makes the call.
-typedef struct module_far {
+// The table of a module that lives on another worker, which a room above this one fills. |m| has no
+// parts here; its forward makes the call.
+typedef struct module_remote {
     void (*destroy)(gw_module *m);
     void (*train)(gw_scope *s, gw_module *m, bool training);
     gw_map *(*parameters)(gw_scope *s, gw_module *m);  // a reference to each, by name
@@ -53,13 +53,13 @@ typedef struct module_far {
     void (*load)(gw_scope *s, gw_module *m, gw_map *state);  // of what |shapes| allows
     void (*call)(gw_scope *s, gw_module *m, const typed_call *c, gw_tensor *const *in, int flags,
                  gw_tensor **out);
-} module_far;
+} module_remote;
 
 typedef struct module_hook module_hook;
 
 struct gw_module {
     gw_handle handle;
-    const module_far *far;  // NULL: it is here
+    const module_remote *remote;  // NULL: it is here
     struct {
         module_hook *items;
         int count, capacity, last_id;
@@ -115,7 +115,7 @@ typedef bool module_visit(void *context, const module_path *at, gw_tensor *x);
 bool module_each_tensor(const gw_module *m, module_tensors kinds, const module_path *where,
                         module_visit *visit, void *context);
 
-// Calls |visit| for |m|, then for its parts in order, those elsewhere too, which have no tensors here.
+// Calls |visit| for |m|, then for its parts in order, remote ones too, which have no tensors here.
 // |where| is NULL at |m|.
 bool module_each(gw_module *m, const module_path *where,
                  bool (*visit)(void *context, const module_path *where, gw_module *m),
@@ -129,8 +129,8 @@ typedef struct state_slot {
     const char *name;   // "encoder.0.weight"
     const char *shape;  // "f32 3x4"
     gw_tensor *here;    // or
-    gw_module *far;     // whose part it is
-    const char *inner;  // name there
+    gw_module *remote;  // whose part it is
+    const char *inner;  // its name there
 } state_slot;
 
 typedef struct state_slots {

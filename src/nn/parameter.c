@@ -156,7 +156,7 @@ gw_tensor *gw_module_buffer_get(gw_scope *s, const gw_module *m, const char *nam
     return get_named(s, m, MODULE_BUFFERS, name);
 }
 
-// ---- As a list, and as a map ---------------------------------------------------------------------
+// ---- As a list, and as a map --------------------------------------------------------------------
 typedef struct lister {
     gw_scope *scope;
     gw_list *list;  // or
@@ -184,10 +184,10 @@ static bool list_parameters(void *context, const module_path *where, gw_module *
         module_path at = { where, m->parameters.items[i].name };
         list_value(l, &at, gw_value_of(m->parameters.items[i].is.parameter));
     }
-    gw_map *far = m->far ? m->far->parameters(l->scope, m) : NULL;
-    for (int i = 0; far && gw_ok(l->scope) && i < gw_map_count(far); i++) {
-        module_path at = { where, gw_map_key(l->scope, far, i) };
-        list_value(l, &at, gw_map_find(far, at.name));
+    gw_map *there = m->remote ? m->remote->parameters(l->scope, m) : NULL;
+    for (int i = 0; there && gw_ok(l->scope) && i < gw_map_count(there); i++) {
+        module_path at = { where, gw_map_key(l->scope, there, i) };
+        list_value(l, &at, gw_map_find(there, at.name));
     }
     return gw_ok(l->scope);
 }

@@ -38,14 +38,14 @@ static void add_here(state_slots *all, const module_path *where, const module_pa
     }
 }
 
-static void add_far(state_slots *all, const module_path *where, gw_module *m) {
+static void add_remote(state_slots *all, const module_path *where, gw_module *m) {
     gw_scope *s = all->scope;
-    gw_map *shapes = m->far->shapes(s, m);
+    gw_map *shapes = m->remote->shapes(s, m);
     for (int i = 0; gw_ok(s) && i < gw_map_count(shapes); i++) {
         module_path at = { where, gw_map_key(s, shapes, i) };
         add_slot(all, (state_slot){ .name = module_path_text(s, &at),
                                     .shape = gw_string_of(s, gw_map_find(shapes, at.name)),
-                                    .far = m,
+                                    .remote = m,
                                     .inner = at.name });
     }
 }
@@ -54,7 +54,7 @@ static bool collect(void *context, const module_path *where, gw_module *m) {
     state_slots *all = context;
     add_here(all, where, &m->parameters);
     add_here(all, where, &m->buffers);
-    if (m->far) add_far(all, where, m);
+    if (m->remote) add_remote(all, where, m);
     return gw_ok(all->scope);
 }
 
@@ -88,10 +88,10 @@ static bool put_module(void *context, const module_path *where, gw_module *m) {
     reader_of_state *r = context;
     put_parts(r, where, &m->parameters);
     put_parts(r, where, &m->buffers);
-    gw_map *far = m->far ? m->far->state(r->scope, m) : NULL;
-    for (int i = 0; far && gw_ok(r->scope) && i < gw_map_count(far); i++) {
-        module_path at = { where, gw_map_key(r->scope, far, i) };
-        put(r, &at, gw_tensor_of(r->scope, gw_map_find(far, at.name)));
+    gw_map *there = m->remote ? m->remote->state(r->scope, m) : NULL;
+    for (int i = 0; there && gw_ok(r->scope) && i < gw_map_count(there); i++) {
+        module_path at = { where, gw_map_key(r->scope, there, i) };
+        put(r, &at, gw_tensor_of(r->scope, gw_map_find(there, at.name)));
     }
     return gw_ok(r->scope);
 }
@@ -210,33 +210,33 @@ static void commit(const state_slots *all, gw_tensor *const *sources) {
     }
 }
 
-// Slots of one module elsewhere stand together. Returns the first one behind them.
-static int load_far(gw_scope *s, const state_slots *all, int first, const gw_map *state) {
-    gw_module *m = all->items[first].far;
+// Slots of one remote module stand together. Returns the first one behind them.
+static int load_remote(gw_scope *s, const state_slots *all, int first, const gw_map *state) {
+    gw_module *m = all->items[first].remote;
     gw_map *part = gw_map_open(s);
     int i = first;
-    for (; i < all->count && all->items[i].far == m && gw_ok(s); i++) {
+    for (; i < all->count && all->items[i].remote == m && gw_ok(s); i++) {
         gw_value v = gw_map_find(state, all->items[i].name);
         if (v.kind == GW_TENSOR) gw_map_put(s, part, all->items[i].inner, v);
     }
-    if (gw_ok(s)) m->far->load(s, m, part);
+    if (gw_ok(s)) m->remote->load(s, m, part);
     return i;
 }
 
-// Those elsewhere first: what is here cannot fail any more.
+// The remote ones first: the local ones cannot fail any more.
 static void load(gw_scope *s, const state_slots *all, const gw_map *state) {
     gw_tensor **sources = gw_alloc(s, (size_t)(all->count + 1) * sizeof(gw_tensor *));
     if (!sources) return;
     stage(s, all, state, sources);
     const gw_module *before = NULL;
     for (int i = 0; i < all->count && gw_ok(s);) {
-        if (!all->items[i].far) {
+        if (!all->items[i].remote) {
             i++;
             continue;
         }
         if (before) gw_scope_label(s, "after the part %s had been loaded", before->name);
-        before = all->items[i].far;
-        i = load_far(s, all, i, state);
+        before = all->items[i].remote;
+        i = load_remote(s, all, i, state);
     }
     if (gw_ok(s)) commit(all, sources);
 }

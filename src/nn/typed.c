@@ -21,8 +21,8 @@ static bool is_callable(gw_scope *s, const typed_call *c, const gw_module *m) {
     char where[64];
     snprintf(where, sizeof where, "gw_nn_%s_call", c->name);
     if (!module_is_usable(s, where, m)) return false;
-    // Its owner knows what a module elsewhere is.
-    if (m->far || m->typed == c) return true;
+    // The owner of a remote module knows its class.
+    if (m->remote || m->typed == c) return true;
     scope_fail(s, GW_INVALID, "%s: the module is \"%s\"", where, m->name);
     return false;
 }
@@ -43,8 +43,8 @@ static void run(gw_scope *s, gw_module *m, const typed_call *c, gw_tensor **in, 
                 gw_tensor **out) {
     in[0] = module_hooks_before(s, m, in[0]);
     if (!check_first(s, c, in[0]) || any_poison(c, in)) return;
-    if (m->far)
-        m->far->call(s, m, c, in, flags, out);
+    if (m->remote)
+        m->remote->call(s, m, c, in, flags, out);
     else
         c->run(s, m, in, flags, out);
     out[0] = module_hooks_after(s, m, in[0], out[0]);

@@ -1,4 +1,4 @@
-// Reading maps that somebody else wrote.
+// Reading maps that another program may have written.
 #include "optim/state.h"
 
 #include "base/value.h"

@@ -87,7 +87,8 @@ const remote_part_class *remote_parts_of(gw_scope *s) {
     return NULL;
 }
 
-// Whether |v| is a reference to a parameter of another worker. One to a value of this worker becomes that value.
+// Whether |v| is a reference to a parameter of another worker. One to a value of this worker
+// becomes that value.
 static bool is_remote(gw_scope *s, gw_value *v) {
     if (v->kind != GW_RREF) return false;
     const remote_part_class *c = remote_parts_of(s);

@@ -103,7 +103,8 @@ gw_optimizer *optimizer_open(gw_scope *s, const rule *r);
 bool optimizer_check(gw_scope *s, const gw_optimizer *o, const char *function);
 bool optimizer_add_group(gw_scope *s, gw_optimizer *o, gw_list *params,
                          const optimizer_group *options);
-// The same for the part that this worker has of an optimizer: |numbers| are those of |params|, which are tensors. There may be none.
+// The same for the part that this worker has of an optimizer: |numbers| are those of |params|,
+// which are tensors. There may be none.
 bool optimizer_add_part(gw_scope *s, gw_optimizer *o, gw_list *params, const int *numbers,
                         const optimizer_group *options);
 void optimizer_remove_group(gw_optimizer *o);  // the last one
@@ -119,12 +120,13 @@ void optimizer_compute(gw_optimizer *o);
 void optimizer_commit(gw_optimizer *o);
 void optimizer_discard(gw_optimizer *o);
 
-// All of it at once: writes in place where nobody else sees the old values. False with |s| failed
-// and nothing changed.
+// All of it at once: writes in place where no other handle sees the old values. False with |s|
+// failed and nothing changed.
 bool optimizer_step(gw_scope *s, gw_optimizer *o);
 
 // ---- Clipping -----------------------------------------------------------------------------------
-// Of the tensors in |params| that have a gradient in |s|: the sum of their squares; and them times |by|.
+// Of the tensors in |params| that have a gradient in |s|: the sum of their squares; and them times
+// |by|.
 double clip_squares(gw_scope *s, const gw_list *params);
 void clip_scale(gw_scope *s, const gw_list *params, double by);
 

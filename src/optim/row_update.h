@@ -1,5 +1,5 @@
-// A parameter's part of a step whose gradient is sparse by rows: only the rows that it names are computed, in arrays of
-// their own, and written at the commit.
+// A parameter's part of a step whose gradient is sparse by rows: only the rows that it names are
+// computed, in arrays of their own, and written at the commit.
 #ifndef OPTIM_ROW_UPDATE_H
 #define OPTIM_ROW_UPDATE_H
 

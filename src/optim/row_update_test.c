@@ -1,4 +1,5 @@
-// Gradients that are sparse by rows: beside twenty steps that PyTorch recorded, and what is refused.
+// Gradients that are sparse by rows: beside twenty steps that PyTorch recorded, and what is
+// refused.
 #include "testing/recording.h"
 #include "testing/testing.h"
 

@@ -6,8 +6,8 @@
 
 typedef struct schedule {
     const char *name;
-    // The rate of |g| now that |c| is at its step, which is 0 when it is being made. NULL: a schedule
-    // that wants a metric.
+    // The rate of |g| now that |c| is at its step, which is 0 when it is being made. NULL: a
+    // schedule that wants a metric.
     double (*rate)(const gw_scheduler *c, const optimizer_group *g);
 } schedule;
 

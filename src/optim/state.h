@@ -1,4 +1,4 @@
-// What an optimizer has kept, as a map, and back.
+// The state of an optimizer as a map, and back.
 #ifndef OPTIM_STATE_H
 #define OPTIM_STATE_H
 
@@ -12,7 +12,7 @@ typedef struct loaded {
     int64_t step_count;
 } loaded;
 
-// False with |s| failed, and nothing to give back, if |map| does not fit |o|.
+// False with |s| failed, and nothing to free, if |map| does not fit |o|.
 bool state_read(gw_scope *s, const gw_optimizer *o, const gw_map *map, loaded *out);
 void state_take_over(gw_optimizer *o, loaded *l);  // cannot fail
 void state_forget(loaded *l);

@@ -165,7 +165,8 @@ static void numbers_may_come_as_tensors(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// A map that was written before there was a scheduler: as in PyTorch, whose schedulers keep their own base rates.
+// A map that was written before there was a scheduler: as in PyTorch, whose schedulers keep their
+// own base rates.
 static void a_scheduler_goes_on_from_its_own_rate(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

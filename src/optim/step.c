@@ -15,13 +15,13 @@ static bool is_whole(const gw_tensor *x) {
     return !b->external && !x->offset && size_of(x) == b->size;
 }
 
-// Whether another block can take the place of the old one: nobody misses the rest.
+// Whether another block can replace the old one, because the parameter is all of its storage.
 static bool is_replaceable(const gw_tensor *x) {
     return is_whole(x) || (atomic_load_explicit(&x->storage->count, memory_order_acquire) == 1 &&
                            !x->storage->block->external);
 }
 
-// Whether nobody but its one holder can see the values of |b|.
+// Whether only its one holder can see the values of |b|.
 static bool is_own(const block *b) {
     return atomic_load_explicit(&b->count, memory_order_acquire) == 1;
 }
@@ -85,7 +85,8 @@ static bool take_blocks(const gw_optimizer *o, parameter *p, bool beside) {
     return ok;
 }
 
-// Between stage and commit somebody may come to rely on the values; of parameters with one storage the first has the spare.
+// The values may be pinned between stage and commit; of parameters with one storage the first has
+// the spare.
 static bool take_spare(const gw_optimizer *o, parameter *p) {
     if (!p->rows && is_whole(p->x)) return true;
     for (const parameter *q = o->parameters; q < p; q++)

@@ -192,7 +192,8 @@ void NAME(rprop)(const optimizer_group *g, const update *u) {
         T length = size[i] * (turn > 0 ? plus : turn < 0 ? minus : 1);
         length = length < least ? least : length;
         length = length > most ? most : length;
-        // Where the sign has changed, this step stays where it is, and the next has no memory of it.
+        // Where the sign has changed, this step stays where it is, and the next has no memory of
+        // it.
         d = turn < 0 ? 0 : d;
         new_previous[i] = d;
         new_size[i] = length;

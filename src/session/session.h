@@ -1,4 +1,4 @@
-// A session: numbered frames between two incarnations, whichever connection is up. docs/protocol/session.md, is the
+// A session: numbered frames between two incarnations, whichever connection is up. docs/protocol/session.md is the
 // specification.
 //
 // A pure machine: bytes in, bytes out; it does no I/O and reads no clock. Whoever drives it feeds it what a connection

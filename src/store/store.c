@@ -1,4 +1,4 @@
-// What all forms of the store have in common: checks, the table, the records.
+// What all kinds of stores have in common: checks, the table, the records.
 #include "store/store_internal.h"
 
 #include "base/mem.h"
@@ -53,7 +53,7 @@ void store_tell(store *st, const char *key, const void *value, size_t size) {
     if (st->found) st->found(st->found_user, key, value, size);
 }
 
-// ---- The table ----------------------------------------------------------------------------------------------------
+// ---- The table ----------------------------------------------------------------------------------
 void store_table_init(store_table *t) {
     *t = (store_table){ 0 };
     map_init(&t->entries);
@@ -115,7 +115,7 @@ bool store_table_wait(store_table *t, const char *key, store_wait_entry *w) {
     return true;
 }
 
-// ---- Records ------------------------------------------------------------------------------------------------------
+// ---- Records ------------------------------------------------------------------------------------
 void store_record_encode(bytes *out, const store_record *r) {
     size_t start = out->size;
     bytes_put_u32(out, 0);

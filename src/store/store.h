@@ -1,11 +1,12 @@
-// The store: the small key-value service where workers find each other, and barriers of the start.
+// The store: the small key-value service where workers find each other.
 //
-// One worker hosts it on the listener of its peers (tcp://, env://), or it is a file (file://). Keys are texts of 1 to
-// LIMIT_STORE_KEY_BYTES bytes, values bytes, at most LIMIT_STORE_VALUE_BYTES; a value is set once, never changes, and is
-// read by waiting for it.
+// One worker hosts it on the listener of its peers (tcp://, env://), or it is a file (file://).
+// Keys are texts of 1 to LIMIT_STORE_KEY_BYTES bytes, values bytes, at most
+// LIMIT_STORE_VALUE_BYTES; a value is set once, never changes, and is read by waiting for it.
 //
-// Ownership: whoever opened it closes it; nobody may be waiting then. Threads: with the env's role held; the calls that
-// take a time wait by env_wait, so that several threads may be in them at once.
+// Ownership: the caller of store_open_* closes it, while no thread waits in it. Threads: with the
+// loop lock held; the calls that take a time wait by env_wait, so that several threads may be in
+// them at once.
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 
@@ -16,30 +17,32 @@ typedef struct store store;
 // The store inside this agent, served to others through |host|'s listener. Closed before |host|.
 gw_status store_open_host(peers *host, store **out, gw_error *error);
 
-// The store at |address|: connects, again and again until |until_ns|, since the host may start later. TIMEOUT with what
-// went wrong last, MISMATCH for a host of another version, PROTOCOL if something else listens there.
+// The store at |address|: connects, again and again until |until_ns|, since the host may start
+// later. TIMEOUT with what went wrong last, MISMATCH for a host of another version, PROTOCOL if
+// something else listens there.
 gw_status store_open_client(env *e, const char *address, int64_t until_ns, store **out,
                             gw_error *error);
 
-// The store in a file, shared by processes of one machine, locked by fcntl; it is created if absent. SYSTEM, or INVALID
-// if the file is something else.
+// The store in a file, shared by processes of one machine, locked by fcntl; it is created if
+// absent. SYSTEM, or INVALID if the file is something else.
 gw_status store_open_file(env *e, const char *path, store **out, gw_error *error);
 void store_close(store *st);  // NULL is fine
 
-// Sets |key| if it is absent. *out_set tells; if it was there, |out_found| (may be NULL) gets its value. INVALID, LIMIT,
-// TIMEOUT at |until_ns|, DISCONNECTED when the host is gone.
+// Sets |key| if it is absent. *out_set tells; if it was there, |out_found| (may be NULL) gets its
+// value. INVALID, LIMIT, TIMEOUT at |until_ns|, DISCONNECTED when the host is gone.
 gw_status store_set_if_absent(store *st, const char *key, const void *value, size_t size,
                               int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error);
 
-// Tells of each value of this worker's own store or file: of those that are there first, and then as they are set, in that
-// order. UNSUPPORTED for a store of another worker. |found| is called inside turns, and inside functions of the store,
-// which it must not call; once the store closes no more.
+// Calls |found| for each value of this worker's own store or file: for those that are set first,
+// and then as they are set, in that order, until the store closes. UNSUPPORTED for a store of
+// another worker. |found| runs in callbacks of the loop, and inside functions of the store, which
+// it must not call.
 gw_status store_watch(store *st,
                       void (*found)(void *user, const char *key, const void *value, size_t size),
                       void *user, gw_error *error);
 
-// Waits for |key|, and puts its value behind what |out| holds. TIMEOUT at |until_ns|, DISCONNECTED when the host is
-// gone.
+// Waits for |key|, and puts its value behind what |out| holds. TIMEOUT at |until_ns|, DISCONNECTED
+// when the host is gone.
 gw_status store_wait(store *st, const char *key, int64_t until_ns, bytes *out, gw_error *error);
 
 #endif

@@ -50,7 +50,7 @@ typedef struct client {
     size_t out_done;
 } client;
 
-// On the stack of whoever waits for it.
+// On the stack of the waiting thread.
 typedef struct request {
     list_node link;
     store_record record;
@@ -60,7 +60,7 @@ typedef struct request {
     gw_error *error;
 } request;
 
-// ---- Requests and replies -----------------------------------------------------------------------------------------
+// ---- Requests and replies -----------------------------------------------------------------------
 static void finish(client *c, request *r) {
     list_remove(&r->link);
     env_wake(c->store.env, &r->waiter);
@@ -97,7 +97,7 @@ static void on_reply(client *c, const store_record *reply) {
         finish(c, r);
         return;
     }
-    // Nobody waits for it any more: its time was over.
+    // No thread waits for it any more: its time was over.
 }
 
 static gw_status take_replies(client *c, gw_error *error) {
@@ -119,7 +119,7 @@ static gw_status take_replies(client *c, gw_error *error) {
     return GW_OK;
 }
 
-// ---- The machine --------------------------------------------------------------------------------------------------
+// ---- The machine --------------------------------------------------------------------------------
 static const connection_events events;
 static void apply(client *c, client_event event);
 
@@ -148,7 +148,8 @@ static void say_handshake(client *c) {
     connection_say(c->connection, &(handshake){ .kind = HANDSHAKE_STORE });
 }
 
-// "A client whose connection breaks connects again and repeats what was not answered."
+// STORE-3: "A client whose connection breaks connects again and repeats the requests that were not
+// answered."
 static void repeat_requests(client *c) {
     c->was_connected = true;
     c->tries = 0;
@@ -233,7 +234,7 @@ static void retry_is_due(timer *t) {
     }
 }
 
-// ---- Events of the connection -------------------------------------------------------------------------------------
+// ---- Events of the connection -------------------------------------------------------------------
 static void on_opened(void *user) {
     apply(user, CLIENT_OPENED);
 }
@@ -290,7 +291,7 @@ static const connection_events events = {
     .closed = on_closed,
 };
 
-// ---- Calls --------------------------------------------------------------------------------------------------------
+// ---- Calls --------------------------------------------------------------------------------------
 static gw_status ask(client *c, request *r, int64_t until_ns) {
     if (c->state == CLIENT_GONE) {
         if (r->error) *r->error = c->why;

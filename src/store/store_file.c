@@ -1,4 +1,4 @@
-// The store in a file. docs/protocol/joining.md, says what is in it.
+// The store in a file. docs/protocol/joining.md says what is in it.
 #include "store/store_internal.h"
 
 #include "base/mem.h"
@@ -30,7 +30,7 @@ static gw_status system_failed(const file *f, const char *call, gw_error *error)
     return error_set(error, GW_SYSTEM, "store %s: %s: %s", f->path, call, strerror(errno));
 }
 
-// ---- The lock -----------------------------------------------------------------------------------------------------
+// ---- The lock -----------------------------------------------------------------------------------
 // A lock of the open file, not of the process: two agents of one process exclude each other too.
 static int try_lock(const file *f, short type) {
     struct flock lock = { .l_type = type, .l_whence = SEEK_SET };
@@ -63,7 +63,7 @@ static gw_status lock(file *f, short type, const char *key, int64_t until_ns, gw
     return GW_OK;
 }
 
-// ---- Reading ------------------------------------------------------------------------------------------------------
+// ---- Reading ------------------------------------------------------------------------------------
 static bool read_all(int fd, void *out, size_t size, off_t at) {
     uint8_t *to = out;
     while (size > 0) {
@@ -90,7 +90,8 @@ static bool is_record(const record_sizes *r) {
            r->value <= LIMIT_STORE_VALUE_BYTES;
 }
 
-// Takes the record at |read_to| into the table. *out_is_whole is false at the end, and at what a killed writer has left.
+// Takes the record at |read_to| into the table. *out_is_whole is false at the end, and at what a
+// killed writer has left.
 static gw_status read_record(file *f, bool *out_is_whole, gw_error *error) {
     record_sizes sizes;
     *out_is_whole = false;
@@ -127,7 +128,7 @@ static gw_status give_value(const file *f, const store_entry *entry, bytes *out,
     return out->failed ? error_set(error, GW_NO_MEMORY, "store %s: no memory", f->path) : GW_OK;
 }
 
-// ---- Writing ------------------------------------------------------------------------------------------------------
+// ---- Writing ------------------------------------------------------------------------------------
 static bool write_all(int fd, const void *data, size_t size, off_t at) {
     const uint8_t *from = data;
     while (size > 0) {
@@ -141,7 +142,7 @@ static bool write_all(int fd, const void *data, size_t size, off_t at) {
     return true;
 }
 
-// What a killed writer has left behind the last whole record is cut off first: no byte of it may be taken for ours.
+// Cuts off what a killed writer has left behind the last whole record (STORE-4).
 static gw_status append(file *f, const char *key, const void *value, size_t size, gw_error *error) {
     bytes record = { 0 };
     record_sizes sizes = { .key = (uint32_t)strlen(key), .value = (uint32_t)size };
@@ -198,7 +199,7 @@ static gw_status file_wait(store *st, const char *key, int64_t until_ns, bytes *
     }
 }
 
-// ---- Watching -----------------------------------------------------------------------------------------------------
+// ---- Watching -----------------------------------------------------------------------------------
 // What another process is just writing is found at the next look.
 static void look(timer *t) {
     file *f = (file *)((char *)t - offsetof(file, look));
@@ -209,7 +210,7 @@ static void look(timer *t) {
     env_set_timer(f->store.env, t, env_now_ns(f->store.env) + WATCH_MS * MS);
 }
 
-// Reads it all again, to tell of what is there in the order in which it was written.
+// Reads it all again, to tell the values in the order in which they were written.
 static gw_status file_watch(store *st, gw_error *error) {
     file *f = (file *)st;
     (void)error;
@@ -221,7 +222,7 @@ static gw_status file_watch(store *st, gw_error *error) {
     return GW_OK;
 }
 
-// ---- Life ---------------------------------------------------------------------------------------------------------
+// ---- Life ---------------------------------------------------------------------------------------
 static void file_close(store *st) {
     file *f = (file *)st;
     env_set_timer(st->env, &f->look, ENV_NEVER);
@@ -233,7 +234,7 @@ static void file_close(store *st) {
 
 static const store_class file_class = { file_set, file_wait, file_watch, file_close };
 
-// Whoever comes first writes the magic; half of it is what a killed process has left.
+// The first process writes the magic; half of it is what a killed process has left.
 static gw_status check_magic(file *f, gw_error *error) {
     char found[sizeof magic - 1] = { 0 };
     ssize_t n = pread(f->fd, found, sizeof found, 0);

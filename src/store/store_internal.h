@@ -1,6 +1,7 @@
-// The inside of the store: what every form of it provides, its table, and the records of docs/protocol/joining.md.
+// The inside of the store: what each kind of store provides, its table, and the records of
+// docs/protocol/joining.md.
 //
-// Threads: the loop lock's.
+// Threads: with the loop lock held.
 #ifndef STORE_STORE_INTERNAL_H
 #define STORE_STORE_INTERNAL_H
 
@@ -19,15 +20,15 @@ typedef struct store_class {
 struct store {
     const store_class *class;
     env *env;
-    // who watches it
+    // what store_watch was given
     void (*found)(void *user, const char *key, const void *value, size_t size);
     void *found_user;
 };
 
-// To be called for each value once it is there.
+// Each kind of store calls it for each value that is set.
 void store_tell(store *st, const char *key, const void *value, size_t size);
 
-// ---- The table: keys and values, and who waits for them -----------------------------------------------------------
+// ---- The table: keys and values, and the waits for them -----------------------------------------
 typedef struct store_entry {
     bytes value;
     bool is_set;
@@ -35,7 +36,7 @@ typedef struct store_entry {
     list_node waits;  // of type store_wait_entry; empty once it is set
 } store_entry;
 
-// Waits for an entry's value; lives in whoever waits.
+// A wait for an entry's value, on the stack of its thread or in a client's request.
 typedef struct store_wait_entry {
     list_node link;                                                 // in the entry's
     void (*found)(struct store_wait_entry *w, const bytes *value);  // taken out of the list before
@@ -51,13 +52,13 @@ void store_table_fini(store_table *t);
 const store_entry *store_table_find(const store_table *t,
                                     const char *key);  // NULL unless it is set
 
-// Sets what is not set and calls those who wait for it. NO_MEMORY, LIMIT.
+// Sets what is not set and ends the waits for it. NO_MEMORY, LIMIT.
 gw_status store_table_set(store_table *t, const char *key, const void *value, size_t size,
                           uint64_t token, gw_error *error);
-// Waits for what is not set. False without memory.
+// Adds a wait for what is not set. False without memory.
 bool store_table_wait(store_table *t, const char *key, store_wait_entry *w);
 
-// ---- Records ------------------------------------------------------------------------------------------------------
+// ---- Records ------------------------------------------------------------------------------------
 typedef enum store_record_kind { STORE_SET = 1, STORE_WAIT, STORE_REPLY } store_record_kind;
 typedef enum store_outcome {
     STORE_WAS_SET,

@@ -36,7 +36,7 @@ typedef struct parked {
 
 enum { UNSENT_MAX = 4 * 1024 * 1024 };  // to a client that does not read
 
-// ---- Clients ------------------------------------------------------------------------------------------------------
+// ---- Clients ------------------------------------------------------------------------------------
 static void free_parked(parked *w) {
     list_remove(&w->wait.link);
     list_remove(&w->of_client);
@@ -62,7 +62,7 @@ static void send_replies(client *c) {
     c->out.size = c->out_done = 0;
 }
 
-// Without memory the connection is closed, soon: the client then asks again.
+// Without memory the connection closes soon: the client then asks again.
 static void put_reply(client *c, uint64_t request, store_outcome outcome, const void *value,
                       size_t size) {
     size_t before = c->out.size;
@@ -202,7 +202,7 @@ static void on_store_handshake(void *user, connection *l) {
     connection_say(l, &(handshake){ .kind = HANDSHAKE_WELCOME });
 }
 
-// ---- Used here ----------------------------------------------------------------------------------------------------
+// ---- Used here ----------------------------------------------------------------------------------
 static gw_status copy_value(const store_entry *entry, const char *key, bytes *out,
                             gw_error *error) {
     bytes_put(out, entry->value.data, entry->value.size);

@@ -16,8 +16,8 @@
 
 enum { WORKERS = 4 };
 
-// What every worker of a job does at its start: claim a key, publish itself, wait for the others. The same over every
-// form of the store.
+// What every worker of a job does at its start: claim a key, publish itself, wait for the others.
+// The same over every form of the store.
 typedef struct worker {
     env *env;
     int rank;
@@ -90,7 +90,7 @@ static void check_claims(const worker *workers) {
     assert_int_equal(claims, 1);
 }
 
-// ---- Forms --------------------------------------------------------------------------------------------------------
+// ---- Forms --------------------------------------------------------------------------------------
 static void ignore_message(void *user, int rank, message *m) {
     (void)user, (void)rank;
     message_release(m);
@@ -131,7 +131,7 @@ static void close_file(worker *w) {
     store_close(w->store);
 }
 
-// ---- Meeting ------------------------------------------------------------------------------------------------------
+// ---- Meeting ------------------------------------------------------------------------------------
 static void meet_in_sim(uint64_t seed, void *context) {
     sim *s = sim_open(seed, *(sim_options *)context);
     worker workers[WORKERS] = { 0 };
@@ -204,7 +204,7 @@ static void it_lets_workers_meet_in_a_file(void **state) {
     remove_path(path);
 }
 
-// ---- What callers are told ----------------------------------------------------------------------------------------
+// ---- What callers are told ----------------------------------------------------------------------
 typedef struct tale {
     env *env;
     const char *address;
@@ -300,7 +300,7 @@ static void it_says_that_the_host_is_gone(void **state) {
     testing_for_seeds(50, host_goes, NULL);
 }
 
-// ---- Clients that misbehave, and a host that runs out -------------------------------------------------------------
+// ---- Clients that misbehave, and a host that runs out -------------------------------------------
 static void fill_up(void *arg) {
     tale *t = arg;
     store *st = NULL;
@@ -517,7 +517,7 @@ static void it_lets_one_client_wait_only_so_often(void **state) {
     host_for(wait_too_often, &client);
 }
 
-// ---- Limits and files ---------------------------------------------------------------------------------------------
+// ---- Limits and files ---------------------------------------------------------------------------
 static void it_checks_keys_and_values(void **state) {
     (void)state;
     char path[64], key[300];
@@ -615,7 +615,7 @@ static void it_leaves_files_of_others_alone(void **state) {
     remove_path(path);
 }
 
-// ---- Without memory -----------------------------------------------------------------------------------------------
+// ---- Without memory -----------------------------------------------------------------------------
 typedef struct poor {
     env *env;
     _Atomic int *left;  // how many have not finished
@@ -727,7 +727,7 @@ static void it_survives_in_a_file_without_memory(void **state) {
     env_close(e);
 }
 
-// ---- Watching -----------------------------------------------------------------------------------------------------
+// ---- Watching -----------------------------------------------------------------------------------
 static void note_found(void *user, const char *key, const void *value, size_t size) {
     bytes *all = user;
     bytes_put(all, key, strlen(key));

@@ -114,7 +114,8 @@ void assembly_rewind(assembly *a, assembly_mark mark) {
     a->at = mark;
     message *m = a->message;
     if (!m || !m->segments) return;
-    // What comes again may not be what came before: nothing may be left that was made for other sizes.
+    // What comes again may not be what came before: nothing may be left that was made for other
+    // sizes.
     if (mark.head_done < a->head_total) {
         drop_segments(m, 0);
         mem_free(m->segments);

@@ -1,8 +1,8 @@
 // A message that is being received, put together from the bodies of its frames.
 //
-// Memory is taken as bytes arrive: the head grows by doubling, and a segment's block is taken when its first byte comes
-// (the pool's large blocks are mappings whose pages come when touched), so that a size which is only claimed costs
-// nothing.
+// Memory is taken as bytes arrive: the head grows by doubling, and a segment's block is taken when
+// its first byte comes (the pool's large blocks are mappings whose pages come when touched), so
+// that a size which is only claimed costs nothing.
 //
 // Ownership: lives in its session. Threads: the session's.
 #ifndef WIRE_ASSEMBLY_H
@@ -10,7 +10,8 @@
 
 #include "wire/message.h"
 
-// How far a message has come. A session keeps one to go back to when a connection breaks inside a frame.
+// How far a message has come. A session keeps one to go back to when a connection breaks inside a
+// frame.
 typedef struct assembly_mark {
     uint64_t head_done;  // bytes of the head and of the sizes behind it
     uint32_t segment;    // which one is being filled
@@ -28,8 +29,8 @@ typedef struct assembly {
 gw_status assembly_open(assembly *a, uint8_t kind, uint32_t head_size, uint32_t segment_count,
                         gw_error *error);
 
-// Where the next bytes of the message go: at most |*size| of them, which is 0 when the message is complete. NO_MEMORY,
-// PROTOCOL or LIMIT (for the sizes of the segments).
+// Where the next bytes of the message go: at most |*size| of them, which is 0 when the message is
+// complete. NO_MEMORY, PROTOCOL or LIMIT (for the sizes of the segments).
 gw_status assembly_place(assembly *a, uint8_t **into, size_t *size, gw_error *error);
 void assembly_advance(assembly *a, size_t count);  // |count| bytes were put there
 
@@ -41,6 +42,6 @@ static inline bool assembly_is_complete(const assembly *a) {
 void assembly_rewind(assembly *a, assembly_mark mark);
 
 message *assembly_take(assembly *a);  // the complete message
-void assembly_drop(assembly *a);      // gives back what there is
+void assembly_drop(assembly *a);      // frees what there is
 
 #endif

@@ -104,7 +104,8 @@ static void it_goes_back_to_the_last_whole_frame(void **state) {
     stream_of(first, HEAD, sizes, COUNT);
     for (size_t kept = 0; kept < 380; kept += 3) {
         for (size_t lost = kept; lost < 380; lost += 7) {
-            // What was kept is the same; what comes again says other sizes, if they were not among it.
+            // What was kept is the same; what comes again says other sizes, if they were not among
+            // it.
             bool other = kept < HEAD + 8 * COUNT;
             const uint64_t *later = other ? others : sizes;
             size_t size = stream_of(second, HEAD, later, COUNT);

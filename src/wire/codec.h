@@ -1,6 +1,7 @@
-// Values to bytes and back. docs/protocol/values.md, is the specification.
+// Values to bytes and back. docs/protocol/values.md is the specification.
 //
-// Ownership: see the two structs; both live on their caller's stack. Threads: whoever has the message and the scope.
+// Ownership: see the two structs; both live on their caller's stack. Threads: that of the message
+// and the scope.
 #ifndef WIRE_CODEC_H
 #define WIRE_CODEC_H
 
@@ -9,24 +10,26 @@
 
 enum { TAG_TRACKED_TENSOR = 16 };  // all other tags are a gw_kind
 
-// Writes values into a message's head. A reference or future becomes an attachment: |attachment| writes what it likes behind
-// the tag (through bytes_put...) and returns false with |error| set if the value cannot travel.
+// Writes values into a message's head. A reference or future becomes an attachment: |attachment|
+// writes what it likes behind the tag (through bytes_put...) and returns false with |error| set if
+// the value cannot travel.
 typedef struct encoder {
     message *message;
     bool (*attachment)(void *user, struct encoder *e, gw_value v, gw_error *error);
-    // What stands in front of a tensor that needs a gradient; false with |error| set. NULL: it is a tensor like others.
+    // What stands in front of a tensor that needs a gradient; false with |error| set. NULL: it is a
+    // tensor like others.
     bool (*track)(void *user, struct encoder *e, gw_tensor *x, gw_error *error);
     void *user;
     int depth;
     uint32_t count;  // of values so far
 } encoder;
 
-// INVALID for a value that cannot travel, LIMIT, NO_MEMORY; the message is then of no use. Running out of memory inside
-// the head shows when the message is sealed.
+// INVALID for a value that cannot travel, LIMIT, NO_MEMORY; the message is then of no use. Running
+// out of memory inside the head shows when the message is sealed.
 gw_status encode_value(encoder *e, gw_value v, gw_error *error);
 
-// Reads values from a received message. Tensors are made in |scope| over the message's own segments, without a copy of
-// large ones. |attachment| reads what the encoder's wrote.
+// Reads values from a received message. Tensors are made in |scope| over the message's own
+// segments, without a copy of large ones. |attachment| reads what the encoder's wrote.
 typedef struct decoder {
     message *message;
     reader in;
@@ -34,7 +37,8 @@ typedef struct decoder {
     gw_scope *scope;  // NULL: check and skip, making nothing; attachments are still reported
     gw_status (*attachment)(void *user, struct decoder *d, gw_kind kind, gw_value *out,
                             gw_error *error);
-    // Whether what stood in front of a tracked tensor, which is |x|, means something; |x| is NULL without a scope.
+    // Whether what stood in front of a tracked tensor, which is |x|, means something; |x| is NULL
+    // without a scope.
     gw_status (*tracked)(void *user, uint32_t attachment, uint32_t slot, gw_tensor *x,
                          gw_error *error);
     void *user;
@@ -42,13 +46,14 @@ typedef struct decoder {
     uint32_t count;  // of values so far
 } decoder;
 
-// PROTOCOL with one sentence for bytes that are no value; LIMIT beyond a limit of base/limits.h; NO_MEMORY.
+// PROTOCOL with one sentence for bytes that are no value; LIMIT beyond a limit of base/limits.h;
+// NO_MEMORY.
 gw_status decode_value(decoder *d, gw_value *out, gw_error *error);
 
 void encode_error(bytes *b, const gw_error *e);
 gw_status decode_error(reader *r, gw_error *out, gw_error *error);
 
-// ---- Between the files of this room -------------------------------------------------------------------------------
+// ---- Between the files of this room -------------------------------------------------------------
 gw_status encode_tensor(encoder *e, const gw_tensor *x, gw_error *error);
 gw_status decode_tensor(decoder *d, gw_value *out, gw_error *error);
 

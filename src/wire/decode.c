@@ -1,5 +1,5 @@
-// Every integer here may have been chosen by somebody who means harm: none is used before it was checked, and checks
-// come before memory is taken.
+// Every integer here may have been chosen by a hostile peer: none is used before it was checked,
+// and checks come before memory is taken.
 #include "wire/codec.h"
 
 #include "base/limits.h"

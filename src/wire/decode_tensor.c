@@ -18,7 +18,7 @@ typedef struct tensor_header {
 } tensor_header;
 
 static gw_status read_sizes(reader *r, tensor_header *h, gw_error *error) {
-    // Sizes of 0 make the product 0 whatever the others are, so the others are multiplied by themselves.
+    // One size of 0 makes the product 0, so the others are multiplied by themselves.
     uint64_t numel = 1;
     bool empty = false;
     for (int d = 0; d < h->dims; d++) {
@@ -122,7 +122,7 @@ static gw_status read_dense(decoder *d, tensor_header *h, gw_tensor **out, gw_er
     return *out ? GW_OK : error_of_scope(d, error);
 }
 
-// ---- Sparse by rows -----------------------------------------------------------------------------------------------
+// ---- Sparse by rows -----------------------------------------------------------------------------
 static gw_status read_part(decoder *d, tensor_header *h, gw_tensor **out, gw_error *error) {
     gw_status status = read_header(&d->in, h, error);
     if (status) return status;

@@ -1,4 +1,5 @@
-// Bytes from somebody who means harm, or whose memory is broken: each is refused with one sentence, or is a value.
+// Bytes from somebody who means harm, or whose memory is broken: each is refused with one sentence,
+// or is a value.
 #include "wire/codec.h"
 
 #include "base/limits.h"
@@ -178,7 +179,7 @@ static void it_bounds_depth_and_count(void **state) {
     mem_free(head);
 }
 
-// ---- Everything there is, and then broken -------------------------------------------------------------------------
+// ---- Everything there is, and then broken -------------------------------------------------------
 static size_t make_sample(uint8_t *out, size_t max) {
     gw_scope *s = gw_scope_open(NULL);
     gw_map *map = gw_map_open(s);

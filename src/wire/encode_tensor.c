@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-// Copies the rows of |x|, last dimension first to vary, one after the other to |out|. The element size is a constant in
-// each branch so that the compiler makes a plain load and store of the copy.
+// Copies the rows of |x|, last dimension first to vary, one after the other to |out|. The element
+// size is a constant in each branch so that the compiler makes a plain load and store of the copy.
 static uint8_t *gather_row(uint8_t *out, const uint8_t *at, int64_t count, ptrdiff_t step,
                            size_t size) {
     switch (size) {

@@ -115,7 +115,7 @@ static void it_carries_workers_and_errors(void **state) {
     close_scope(s);
 }
 
-// ---- Tensors ------------------------------------------------------------------------------------------------------
+// ---- Tensors ------------------------------------------------------------------------------------
 static void expect_same(gw_scope *s, gw_tensor *x) {
     gw_tensor *back = gw_tensor_of(s, there_and_back(s, gw_value_of(x)));
     assert_true(gw_ok(s));
@@ -236,7 +236,7 @@ static void it_sends_what_a_tensor_held(void **state) {
     close_scope(s);
 }
 
-// ---- What cannot travel -------------------------------------------------------------------------------------------
+// ---- What cannot travel -------------------------------------------------------------------------
 static void expect_refusal(gw_value v, gw_status status, const char *text) {
     gw_error error;
     encoder e = { .message = message_open(1) };
@@ -286,7 +286,7 @@ static void it_counts_values(void **state) {
     close_scope(s);
 }
 
-// ---- Without memory -----------------------------------------------------------------------------------------------
+// ---- Without memory -----------------------------------------------------------------------------
 static void go_there_and_back_without_memory(void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(NULL);

@@ -7,8 +7,9 @@
 
 enum { FRAME_MAGIC = 0x5747 };  // "GW"
 
-// A header as the words that its check is made of: five of 64 bits, the check itself in the upper half of the last.
-// Fields are shifted into place, since a word that is read back from narrower writes makes the processor wait.
+// A header as the words that its check is made of: five of 64 bits, the check itself in the upper
+// half of the last. Fields are shifted into place, since a word that is read back from narrower
+// writes makes the processor wait.
 enum { WORDS = FRAME_HEADER_BYTES / 8 };
 
 static uint64_t mix(uint64_t x, uint64_t word) {

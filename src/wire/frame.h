@@ -1,4 +1,4 @@
-// Frame headers. docs/protocol/session.md, is the specification.
+// Frame headers. docs/protocol/session.md is the specification.
 //
 // Ownership, threads: plain values.
 #ifndef WIRE_FRAME_H
@@ -27,13 +27,14 @@ typedef struct frame {
 
 void frame_encode(uint8_t out[FRAME_HEADER_BYTES], const frame *f);
 
-// DISCONNECTED if the header was damaged on its way, PROTOCOL if the peer cannot have meant it, LIMIT beyond a limit.
+// DISCONNECTED if the header was damaged on its way, PROTOCOL if the peer cannot have meant it,
+// LIMIT beyond a limit.
 gw_status frame_decode(const uint8_t in[FRAME_HEADER_BYTES], frame *out, gw_error *error);
 
 // The same check of a single word.
 uint32_t frame_check(uint64_t word);
 
-// Tests: makes the check of these 40 bytes right, whatever they say.
+// Tests: makes the check of any 40 bytes right.
 void frame_seal(uint8_t header[FRAME_HEADER_BYTES]);
 
 #endif

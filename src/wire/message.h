@@ -1,13 +1,15 @@
 // Messages: what one agent tells another, as bytes.
 //
-// A message is a head (its header, its values, and every small tensor's numbers) and a list of segments (the numbers of
-// large tensors), which are sent from the pinned blocks they lie in and received straight into blocks of the pool. It is
-// counted: the session holds it until the peer has acknowledged it, so that it can be sent again.
+// A message is a head (its header, its values, and every small tensor's numbers) and a list of
+// segments (the numbers of large tensors), which are sent from the pinned blocks they lie in and
+// received straight into blocks of the pool. It is counted: the session holds it until the peer has
+// acknowledged it, so that it can be sent again.
 //
-// Values in the head are written by the encoder and read by the decoder of wire/codec.h. References and promises are
-// *attachments*: the rooms above write and read what stands behind their tag.
+// Values in the head are written by the encoder and read by the decoder of wire/codec.h. References
+// and promises are *attachments*: the rooms above write and read what stands behind their tag.
 //
-// Ownership: who opens a message has one count. Threads: counted on any thread; filled by one, before it is sent.
+// Ownership: who opens a message has one count. Threads: counted on any thread; filled by one,
+// before it is sent.
 #ifndef WIRE_MESSAGE_H
 #define WIRE_MESSAGE_H
 
@@ -49,8 +51,8 @@ bool message_add_segment(message *m, block *b, size_t offset, size_t size);
 // Bytes of head and segments together.
 uint64_t message_size(const message *m);
 
-// Ends the filling: checks the limits, computes |frame_count| and puts the sizes of the segments behind the head.
-// LIMIT, or NO_MEMORY (also if the head ran out of memory while it was written).
+// Ends the filling: checks the limits, computes |frame_count| and puts the sizes of the segments
+// behind the head. LIMIT, or NO_MEMORY (also if the head ran out of memory while it was written).
 gw_status message_seal(message *m, gw_error *error);
 
 // A copy as its receiver would see it, with segments of its own. NULL without memory.

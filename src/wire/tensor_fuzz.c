@@ -1,4 +1,5 @@
-// Tensors from anybody: a header that lies about sizes, dtype or place ends in one sentence, before memory is taken.
+// Tensors from any peer: a header that lies about sizes, dtype or place ends in one sentence,
+// before memory is taken.
 #include "wire/codec.h"
 
 #include "base/mem.h"
@@ -18,7 +19,8 @@ static int fail_if_claimed(size_t size) {
     return 0;
 }
 
-// Up to three segments, whose sizes the first bytes choose: of those of real tensors, and of 0 to 255 bytes.
+// Up to three segments, whose sizes the first bytes choose: of those of real tensors, and of 0 to
+// 255 bytes.
 static void add_segments(message *m, const uint8_t *sizes) {
     for (int i = 0; i < SEGMENTS_MAX; i++) {
         size_t size = sizes[i] < 200 ? sizes[i] : (size_t)8 << (sizes[i] - 200) % 12;

@@ -109,7 +109,7 @@ static void destroy(gw_module *m) {
     mem_give(r, sizeof *r);
 }
 
-static const module_far far = { destroy, train, parameters, shapes, state, load, call };
+static const module_remote table = { destroy, train, parameters, shapes, state, load, call };
 
 // ---- Making ---------------------------------------------------------------------------------------------------------
 static gw_module *open_remote(gw_scope *s, const char *name, gw_rref *rref) {
@@ -122,7 +122,7 @@ static gw_module *open_remote(gw_scope *s, const char *name, gw_rref *rref) {
     }
     *r = (remote){ .rref = handle_retain(rref) };
     m->state = r;
-    m->far = &far;
+    m->remote = &table;
     return m;
 }
 
@@ -145,9 +145,9 @@ gw_module *gw_module_from_rref(gw_scope *s, gw_rref *rref) {
 }
 
 gw_rref *gw_module_rref(gw_scope *s, const gw_module *m) {
-    if (module_is_usable(s, "gw_module_rref", m) && !m->far)
+    if (module_is_usable(s, "gw_module_rref", m) && !m->remote)
         scope_fail(s, GW_INVALID, "%s is here: gw_module_rref is of modules elsewhere", m->name);
-    if (gw_ok(s) && m->far) return ((const remote *)m->state)->rref;
+    if (gw_ok(s) && m->remote) return ((const remote *)m->state)->rref;
     return gw_rref_of(s, gw_none());
 }
 
@@ -190,7 +190,7 @@ static gw_future *call_hooked(gw_scope *s, gw_module *m, gw_tensor *x, gw_future
 
 gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x) {
     if (!module_is_usable(s, "gw_module_call_async", m)) return &future_poison;
-    if (!m->far) {
+    if (!m->remote) {
         gw_tensor *y = gw_module_call(s, m, x);
         gw_future *out = gw_future_open(s);
         gw_future_set(s, out, y);

@@ -1,4 +1,4 @@
-// An optimizer's part on other workers, as the worker sees it that made it. docs/protocol/training.md, is the
+// An optimizer's part on other workers, as the worker sees it that made it. docs/protocol/training.md is the
 // specification.
 //
 // Ownership: the optimizer has it; it holds a reference to an object of class gw.optimizer on each owner. Threads: as the
