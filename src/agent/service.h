@@ -30,7 +30,7 @@ static inline void continuation_cancel_on_loop(continuation *c) {
 }
 
 // What travels beside the values of a message: a reference, a promise, the graph of tracked tensors. Its bytes stand in a
-// table behind the values (docs/protocol/messages.md), which name it by its place there.
+// table behind the values (docs/protocol/calls.md), which name it by its place there.
 //
 // Going out, an attachment is a handle, held until the message is done with, and what |prepare| made of it for this message.
 // Coming in, |read| makes a handle, which the message holds.

@@ -1,5 +1,5 @@
 // Random walks: after faults in any order, the workers that are left agree, and the others are
-// fenced. out know it.
+// fenced.
 #include "membership/membership.h"
 
 #include "testing/quorum.h"
