@@ -1,16 +1,16 @@
-/* Membership, as docs/protocol/membership.md has it: who is there, decided by each worker for itself, so that all come to the same.
+/* Membership, as docs/protocol/membership.md has it: each worker decides by itself who the members are, and all come to the same view.
  *
  * WORKERS workers know each other from the start. A worker may crash, or stop and go on; a link may be cut and heal; FAULTS
  * such events in all, at any time. Time goes in rounds of about 2 s, in each of which every worker that runs ticks once,
- * in any order: it hears whom it can hear, merges their views, asks others about who is silent, declares who was
- * silent for 3 rounds if it may, and fences itself after 4 rounds without most of the others. A judge that may do so
+ * in any order: it hears the workers it can reach, merges their views, probes silent members through others, declares
+ * members dead that were silent for 3 rounds if it may, and fences itself after 4 rounds without a quorum. A coordinator that may do so
  * gives the next rank to a newcomer, once.
  *
- * Simpler than the protocol: everybody beats everybody, and a view is read as it is instead of sent.
+ * Simpler than the protocol: all send heartbeats to all, and a view is read as it is instead of sent.
  *
- * Safety: nobody declares a worker dead that most have always been able to hear, and such a worker never fences itself;
- * if all faults are crashes, no survivor fences itself; no rank is given twice among those who go on.
- * Agreement: REST rounds after the last fault, all who go on know the same, and none of them is dead to another.
+ * Safety: no worker declares another dead that a quorum has always been able to hear, and such a worker never fences itself;
+ * if all faults are crashes, no survivor fences itself; no rank is given twice among those that go on.
+ * Agreement: REST rounds after the last fault, all that go on know the same, and none of them is dead to another.
  *
  * A rule is removed by -DNO_...; each such variant must fail. `make model` runs them all.
  */
@@ -27,18 +27,18 @@
 #define CUT_OFF 4
 
 /* What x knows of y. */
-#define COUNTED 0     /* there, and counted in majorities */
-#define OUT 1         /* declared dead; counted until most know it */
-#define ENDED 2
+#define ACTIVE 0         /* present, and a voter */
+#define FAILED 1         /* declared dead; a voter until a quorum knows it */
+#define REMOVED 2
 #define AT(x, y) ((x) * WORKERS + (y))
 byte stage[WORKERS * WORKERS];
 byte silent[WORKERS * WORKERS];  /* rounds */
 bit fresh[WORKERS * WORKERS];    /* x has heard y itself, since it last went on */
-byte lonely[WORKERS];            /* rounds without most of the others */
+byte lonely[WORKERS];            /* rounds without a quorum */
 bit fenced[WORKERS];
-bit agrees[WORKERS * WORKERS];   /* y has had x's view since x is judge */
-byte judge[WORKERS];
-byte rank_of[WORKERS];           /* who, as x knows, gave the next rank away; 0: nobody yet, else one more than that worker */
+bit agrees[WORKERS * WORKERS];   /* y has had x's view since x is coordinator */
+byte coordinator[WORKERS];
+byte rank_of[WORKERS];           /* which worker, as x knows, gave the next rank away, plus one; 0: none yet */
 
 /* The world. */
 #define RUNS 0
@@ -57,7 +57,7 @@ byte calm;                       /* rounds since the last fault */
 #define GOES_ON(x) (body[x] == RUNS && !fenced[x])
 #define REACHES(x, y) (UP(x, y) && GOES_ON(y))
 
-/* Whether most of all workers have always been able to hear y. */
+/* Whether a quorum of all workers has always been able to hear y. */
 inline look_whether_steady(y) {
     count = 0; z = 0;
     do
@@ -83,21 +83,21 @@ inline fence(x) {
     fi
 }
 
-/* ---- Majorities ---- */
+/* ---- Quorums ---- */
 #define HEARS(x, z) ((x) == (z) || silent[AT(x, z)] < SUSPECTED)
 #define KNOWS(x, z) ((x) == (z) || (REACHES(x, z) && same[z]))
-#define IS_COUNTED(x, z) (stage[AT(x, z)] <= OUT)
-#define IS_THERE(x, z) (stage[AT(x, z)] == COUNTED)
+#define IS_VOTER(x, z) (stage[AT(x, z)] <= FAILED)
+#define IS_PRESENT(x, z) (stage[AT(x, z)] == ACTIVE)
 
-/* "More than half, or half with the lowest": among those |in| the count, how many are there and pass. */
-#define LOOK_FOR_MOST(x, in, test) \
+/* "More than half, or half with the lowest": among those |in| the count, how many are present and pass. */
+#define LOOK_FOR_QUORUM(x, in, test) \
     all = 0; count = 0; z = 0; with_lowest = 0; \
     do \
     :: z < WORKERS -> \
         if \
         :: in(x, z) -> \
             if \
-            :: IS_THERE(x, z) && test(x, z) -> with_lowest = with_lowest || all == 0; count++ \
+            :: IS_PRESENT(x, z) && test(x, z) -> with_lowest = with_lowest || all == 0; count++ \
             :: else \
             fi; \
             all++ \
@@ -106,7 +106,7 @@ inline fence(x) {
         z++ \
     :: else -> break \
     od; \
-    most = (count * 2 > all || (count * 2 == all && with_lowest))
+    quorum = (count * 2 > all || (count * 2 == all && with_lowest))
 
 /* ---- One tick ---- */
 inline compare(x, y) {
@@ -144,20 +144,20 @@ inline hear(x) {
     do
     :: y < WORKERS && !fenced[x] ->
         if
-        :: y != x && IS_THERE(x, y) && REACHES(x, y) && !IS_THERE(y, x) ->
+        :: y != x && IS_PRESENT(x, y) && REACHES(x, y) && !IS_PRESENT(y, x) ->
 #ifndef NO_FENCING
             fence(x)
 #endif
-        :: y != x && IS_THERE(x, y) && REACHES(x, y) && IS_THERE(y, x) ->
+        :: y != x && IS_PRESENT(x, y) && REACHES(x, y) && IS_PRESENT(y, x) ->
             merge(x, y);
             silent[AT(x, y)] = 0;
             fresh[AT(x, y)] = 1
 #ifndef NO_CERTAINTY
-        :: y != x && IS_THERE(x, y) && UP(x, y) && (body[y] == CRASHED || fenced[y]) ->
+        :: y != x && IS_PRESENT(x, y) && UP(x, y) && (body[y] == CRASHED || fenced[y]) ->
 #ifdef NO_DOUBT
-            stage[AT(x, y)] = ENDED
+            stage[AT(x, y)] = REMOVED
 #else
-            stage[AT(x, y)] = (fresh[AT(x, y)] && silent[AT(x, y)] < SUSPECTED -> ENDED : OUT)
+            stage[AT(x, y)] = (fresh[AT(x, y)] && silent[AT(x, y)] < SUSPECTED -> REMOVED : FAILED)
 #endif
 #endif
         :: else
@@ -173,13 +173,13 @@ inline ask_others(x) {
     do
     :: y < WORKERS ->
         if
-        :: y != x && IS_THERE(x, y) && !(REACHES(x, y) && IS_THERE(y, x)) ->
+        :: y != x && IS_PRESENT(x, y) && !(REACHES(x, y) && IS_PRESENT(y, x)) ->
             yes = 0;
             z = 0;
             do
             :: z < WORKERS ->
                 if
-                :: z != x && z != y && IS_THERE(x, z) && REACHES(x, z) && IS_THERE(z, x) && IS_THERE(z, y) && REACHES(z, y) && IS_THERE(y, z) -> yes = 1
+                :: z != x && z != y && IS_PRESENT(x, z) && REACHES(x, z) && IS_PRESENT(z, x) && IS_PRESENT(z, y) && REACHES(z, y) && IS_PRESENT(y, z) -> yes = 1
                 :: else
                 fi;
                 z++
@@ -200,15 +200,15 @@ inline ask_others(x) {
     od
 }
 
-inline find_judge(x) {
+inline find_coordinator(x) {
     y = 0;
     do
-    :: y < x && !IS_THERE(x, y) -> y++
+    :: y < x && !IS_PRESENT(x, y) -> y++
     :: else -> break
     od;
     if
-    :: y != judge[x] ->
-        judge[x] = y;
+    :: y != coordinator[x] ->
+        coordinator[x] = y;
         z = 0;
         do
         :: z < WORKERS -> agrees[AT(x, z)] = 0; z++
@@ -218,36 +218,36 @@ inline find_judge(x) {
     fi
 }
 
-/* The judge decides, or who hears nobody below. */
+/* The coordinator decides, or a worker that hears no lower rank. */
 inline look_whether_candidate(x) {
     candidate = 1;
     z = 0;
     do
-    :: z < x -> candidate = candidate && !(IS_THERE(x, z) && HEARS(x, z)); z++
+    :: z < x -> candidate = candidate && !(IS_PRESENT(x, z) && HEARS(x, z)); z++
     :: else -> break
     od
-#ifdef NO_JUDGE
+#ifdef NO_COORDINATOR
     ; candidate = 1
 #endif
 }
 
 inline decide(x) {
     look_whether_candidate(x);
-    LOOK_FOR_MOST(x, IS_COUNTED, HEARS);
-    may = most;
-    LOOK_FOR_MOST(x, IS_THERE, HEARS);
-    may = may && most;
-#ifdef NO_MAJORITY
+    LOOK_FOR_QUORUM(x, IS_VOTER, HEARS);
+    may = quorum;
+    LOOK_FOR_QUORUM(x, IS_PRESENT, HEARS);
+    may = may && quorum;
+#ifdef NO_QUORUM
     may = 1;
 #endif
     y = 0;
     do
     :: y < WORKERS ->
         if
-        :: may && candidate && y != x && IS_THERE(x, y) && silent[AT(x, y)] >= DEAD ->
+        :: may && candidate && y != x && IS_PRESENT(x, y) && silent[AT(x, y)] >= DEAD ->
             look_whether_steady(y);
             assert(!steady);
-            stage[AT(x, y)] = OUT
+            stage[AT(x, y)] = FAILED
         :: else
         fi;
         y++
@@ -255,16 +255,16 @@ inline decide(x) {
     od
 }
 
-/* "What is new counts once most of those counted before, and most of those there now, know it." */
+/* MEM-15: a view is committed once a quorum of the voters, and of the present members, knows it. */
 inline settle(x) {
     y = 0;
     do
     :: y < WORKERS -> compare(x, y); y++
     :: else -> break
     od;
-    LOOK_FOR_MOST(x, IS_COUNTED, KNOWS);
-    may = most;
-    LOOK_FOR_MOST(x, IS_THERE, KNOWS);
+    LOOK_FOR_QUORUM(x, IS_VOTER, KNOWS);
+    may = quorum;
+    LOOK_FOR_QUORUM(x, IS_PRESENT, KNOWS);
     y = 0;
     do
     :: y < WORKERS ->
@@ -273,7 +273,7 @@ inline settle(x) {
         :: else
         fi;
         if
-        :: may && most && stage[AT(x, y)] == OUT -> stage[AT(x, y)] = ENDED
+        :: may && quorum && stage[AT(x, y)] == FAILED -> stage[AT(x, y)] = REMOVED
         :: else
         fi;
         y++
@@ -281,31 +281,31 @@ inline settle(x) {
     od
 }
 
-/* A newcomer asks the judge; it answers if it hears most, and knows the views of all. */
+/* A newcomer asks the coordinator; it answers if it hears a quorum, and knows the views of all. */
 inline admit(x) {
-    LOOK_FOR_MOST(x, IS_COUNTED, HEARS);
+    LOOK_FOR_QUORUM(x, IS_VOTER, HEARS);
     z = 0;
     do
-    :: z < WORKERS -> most = most && (z == x || !IS_THERE(x, z) || agrees[AT(x, z)]); z++
+    :: z < WORKERS -> quorum = quorum && (z == x || !IS_PRESENT(x, z) || agrees[AT(x, z)]); z++
     :: else -> break
     od;
 #ifdef NO_ASKING
-    LOOK_FOR_MOST(x, IS_COUNTED, HEARS);
+    LOOK_FOR_QUORUM(x, IS_VOTER, HEARS);
 #endif
     if
-    :: most && !rank_of[x] -> rank_of[x] = x + 1; calm = 0
+    :: quorum && !rank_of[x] -> rank_of[x] = x + 1; calm = 0
     :: else
     fi
 }
 
 inline stay(x) {
-    LOOK_FOR_MOST(x, IS_COUNTED, HEARS);
-#ifdef NO_MAJORITY
-    most = 1;
+    LOOK_FOR_QUORUM(x, IS_VOTER, HEARS);
+#ifdef NO_QUORUM
+    quorum = 1;
 #endif
     if
-    :: most -> lonely[x] = 0
-    :: !most && lonely[x] < CUT_OFF -> lonely[x]++
+    :: quorum -> lonely[x] = 0
+    :: !quorum && lonely[x] < CUT_OFF -> lonely[x]++
     :: else
     fi;
     if
@@ -317,14 +317,14 @@ inline stay(x) {
 inline tick(x) {
     hear(x);
     if
-    :: !fenced[x] -> ask_others(x); find_judge(x); decide(x); find_judge(x)
+    :: !fenced[x] -> ask_others(x); find_coordinator(x); decide(x); find_coordinator(x)
     :: else
     fi;
     if
-#ifdef NO_JUDGE
+#ifdef NO_COORDINATOR
     :: !fenced[x]
 #else
-    :: !fenced[x] && judge[x] == x
+    :: !fenced[x] && coordinator[x] == x
 #endif
         -> settle(x);
         if
@@ -339,18 +339,18 @@ inline tick(x) {
     fi
 }
 
-/* Nothing of those who have ended matters any more. */
+/* The state of workers that have ended is not needed any more. */
 inline forget(x) {
     y = 0;
     do
     :: y < WORKERS -> silent[AT(x, y)] = 0; stage[AT(x, y)] = 0; agrees[AT(x, y)] = 0; fresh[AT(x, y)] = 0; y++
     :: else -> break
     od;
-    lonely[x] = 0; judge[x] = 0; rank_of[x] = 0; ticked[x] = 0
+    lonely[x] = 0; coordinator[x] = 0; rank_of[x] = 0; ticked[x] = 0
 }
 
 inline tidy() {
-    y = 0; z = 0; all = 0; count = 0; with_lowest = 0; most = 0; may = 0; candidate = 0; steady = 0; yes = 0; newcomer = 0;
+    y = 0; z = 0; all = 0; count = 0; with_lowest = 0; quorum = 0; may = 0; candidate = 0; steady = 0; yes = 0; newcomer = 0;
     do
     :: y < WORKERS -> same[y] = 0; y++
     :: else -> break
@@ -361,7 +361,7 @@ inline tidy() {
 /* ---- What happens ---- */
 proctype worker(byte x) {
     byte y, z, all, count;
-    bit with_lowest, most, may, candidate, steady, yes, newcomer;
+    bit with_lowest, quorum, may, candidate, steady, yes, newcomer;
     bit same[WORKERS];
     do
     :: d_step {
@@ -372,7 +372,7 @@ proctype worker(byte x) {
         fi;
         tidy()
     }
-    :: d_step { /* the same, with somebody who wants to join */
+    :: d_step { /* the same, with a worker that wants to join */
         GOES_ON(x) && !ticked[x] && !rank_of[x] -> newcomer = 1; tick(x); ticked[x] = 1;
         if
         :: fenced[x] -> forget(x)
@@ -436,7 +436,7 @@ proctype time() {
             :: y < WORKERS ->
                 if
                 :: GOES_ON(x) && GOES_ON(y) ->
-                    assert(IS_THERE(x, y));
+                    assert(IS_PRESENT(x, y));
                     assert(rank_of[x] == rank_of[y]);
                     z = 0;
                     do

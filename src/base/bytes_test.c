@@ -48,7 +48,8 @@ static void it_grows_and_keeps_what_it_has(void **state) {
     bytes_fini(&b);
 }
 
-// Not a byte is read beyond the end, at whatever place the bytes end; and once failed, a reader stays so.
+// Not a byte is read beyond the end, at whatever place the bytes end; and once failed, a reader
+// stays so.
 static void it_fails_at_every_end_that_comes_early(void **state) {
     (void)state;
     for (size_t size = 0; size < 27; size++) {

@@ -44,10 +44,10 @@ typedef enum mutation {
     MUTATION_FAILED_SETTLED,  // who passes on that passes have ended does not say which have failed
 
     // optimizer steps
-    MUTATION_STEP_NOT_ASKED,  // a step whose trainer is lost is aborted, without asking the other owners
+    MUTATION_STEP_NOT_ASKED,  // a step whose trainer is lost is aborted without asking other owners
 
     // limits
-    MUTATION_LIMIT_AFTER_ALLOCATION,  // memory is taken for what is only claimed, and checked afterwards
+    MUTATION_LIMIT_AFTER_ALLOCATION,  // memory is taken before its size is checked
 
     MUTATION_BUG_COUNT
 } mutation;

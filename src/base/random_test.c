@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-// The vectors that Random123 publishes with the paper, for keys and counters of 64 bits. Of these, the upper half of the
-// counter is always 0.
+// The vectors that Random123 publishes with the paper, for keys and counters of 64 bits. Of these,
+// the upper half of the counter is always 0.
 static void it_gives_the_published_numbers(void **state) {
     (void)state;
     const uint32_t zero[4] = { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 };

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-// ---- A handle that says when it goes ------------------------------------------------------------------------------
+// ---- A handle that says when it goes ------------------------------------------------------------
 typedef struct thing {
     gw_handle handle;
     int *gone;
@@ -90,7 +90,7 @@ static void setting_a_slot_swaps_what_it_holds(void **state) {
     assert_int_equal(gone_later, 1);
 }
 
-// ---- Errors -------------------------------------------------------------------------------------------------------
+// ---- Errors -------------------------------------------------------------------------------------
 static void the_first_error_stays(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -149,7 +149,7 @@ static void children_are_closed_first(void **state) {
     assert_int_equal(mem_live_count(), before);
 }
 
-// ---- Deadlines, ids, memory ---------------------------------------------------------------------------------------
+// ---- Deadlines, ids, memory ---------------------------------------------------------------------
 static void the_earlier_deadline_counts(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -232,7 +232,7 @@ static void slots_are_finished_before_handles_go(void **state) {
     assert_int_equal(finished, 1);
 }
 
-// ---- Without memory -----------------------------------------------------------------------------------------------
+// ---- Without memory -----------------------------------------------------------------------------
 static void use_scopes(void *context) {
     (void)context;
     int gone = 0, made = 0;

@@ -73,7 +73,7 @@ static void another_kind_fails_the_scope(void **state) {
     gw_scope_close_up(s);
 }
 
-// ---- Lists --------------------------------------------------------------------------------------------------------
+// ---- Lists --------------------------------------------------------------------------------------
 static void a_list_keeps_copies(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -131,7 +131,7 @@ static void nothing_can_be_put_into_itself(void **state) {
     gw_scope_close_up(s);
 }
 
-// ---- Maps ---------------------------------------------------------------------------------------------------------
+// ---- Maps ---------------------------------------------------------------------------------------
 // A hundred thousand lists in lists, and maps in maps, are more than the stack has room for.
 static void what_is_nested_deeply_is_given_back(void **state) {
     (void)state;

@@ -187,7 +187,7 @@ static void values_that_are_being_sent_stay_as_they_were(void **state) {
     const void *place = gw_data(a);
     gw_optimizer_step(s, opt);
     assert_values(a, -1, 0);
-    assert_ptr_equal(gw_data(a), place);  // nobody looks: written where it is
+    assert_ptr_equal(gw_data(a), place);  // no other handle sees it: written in place
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 

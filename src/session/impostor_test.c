@@ -350,7 +350,7 @@ static void it_ignores_replies_to_nobody(void **state) {
     impostor i = { .waits_for = 16 };
     put_handshake(&i, &(handshake){ .kind = HANDSHAKE_WELCOME });
     put_record(&i, (store_record){ .kind = STORE_REPLY, .request = 9, .outcome = STORE_FOUND });
-    expect_failure(&i, GW_TIMEOUT, "store: nobody has set key");
+    expect_failure(&i, GW_TIMEOUT, "store: no worker has set key");
 }
 
 GW_TESTS(session_impostor, it_notices_another_program, it_names_both_versions,

@@ -198,9 +198,9 @@ typedef struct rule {
 static const rule rules[] = {
     { CLIENT_AWAITING_RETRY,   CLIENT_RETRY_DUE, CLIENT_AWAITING_OPEN,    connect_to_host, "the attempt" },
     { CLIENT_AWAITING_RETRY,   CLIENT_DEAD,      CLIENT_GONE,             give_up,         "the time is over" },
-    { CLIENT_AWAITING_OPEN,    CLIENT_OPENED,    CLIENT_AWAITING_WELCOME, say_handshake,       "whoever connected speaks first" },
+    { CLIENT_AWAITING_OPEN,    CLIENT_OPENED,    CLIENT_AWAITING_WELCOME, say_handshake,   "the connecting side speaks first" },
     { CLIENT_AWAITING_OPEN,    CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   back_off,        "the host may start later" },
-    { CLIENT_AWAITING_OPEN,    CLIENT_DEAD,      CLIENT_GONE,             give_up,         "it was there, and nobody listens any more" },
+    { CLIENT_AWAITING_OPEN,    CLIENT_DEAD,      CLIENT_GONE,             give_up,         "it was there, and no process listens any more" },
     { CLIENT_AWAITING_WELCOME, CLIENT_WELCOMED,  CLIENT_CONNECTED,        repeat_requests, "what was not answered may not have come" },
     { CLIENT_AWAITING_WELCOME, CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   back_off,        "the network failed, or the host hosts no store yet" },
     { CLIENT_AWAITING_WELCOME, CLIENT_DEAD,      CLIENT_GONE,             give_up,         "something else listens there" },
@@ -305,7 +305,8 @@ static gw_status ask(client *c, request *r, int64_t until_ns) {
     if (!list_has(&r->link)) return r->status;
     list_remove(&r->link);
     bool answers = c->state == CLIENT_CONNECTED && r->record.kind == STORE_WAIT;
-    if (answers) return error_set(r->error, GW_TIMEOUT, "store: nobody has set %s", r->record.key);
+    if (answers)
+        return error_set(r->error, GW_TIMEOUT, "store: no worker has set %s", r->record.key);
     return error_set(r->error, GW_TIMEOUT, "store: no answer from %s about %s", c->address,
                      r->record.key);
 }

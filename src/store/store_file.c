@@ -195,7 +195,7 @@ static gw_status file_wait(store *st, const char *key, int64_t until_ns, bytes *
         const store_entry *entry = store_table_find(&f->table, key);
         if (entry) return give_value(f, entry, out, error);
         if (!pause_before(f, key, until_ns, &delay_ms))
-            return error_set(error, GW_TIMEOUT, "store %s: nobody has set %s", f->path, key);
+            return error_set(error, GW_TIMEOUT, "store %s: no worker has set %s", f->path, key);
     }
 }
 

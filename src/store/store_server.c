@@ -145,7 +145,7 @@ static gw_status serve(client *c, gw_error *error) {
         if (taken == 0) break;
         done += taken;
         if (r.kind == STORE_REPLY)
-            return error_set(error, GW_PROTOCOL, "store: a reply to nobody's request");
+            return error_set(error, GW_PROTOCOL, "store: a reply to no request");
         if (r.kind == STORE_SET) serve_set(c, &r);
         if (r.kind == STORE_WAIT) serve_wait(c, &r);
     }
@@ -250,7 +250,7 @@ static gw_status host_wait(store *st, const char *key, int64_t until_ns, bytes *
         list_remove(&w.wait.link);
         entry = store_table_find(&h->table, key);
     }
-    if (!entry) return error_set(error, GW_TIMEOUT, "store: nobody has set %s", key);
+    if (!entry) return error_set(error, GW_TIMEOUT, "store: no worker has set %s", key);
     return copy_value(entry, key, out, error);
 }
 

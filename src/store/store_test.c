@@ -1,4 +1,4 @@
-// The store in all its forms: set once, wait, and what callers are told when nobody answers.
+// Every kind of store: set once, wait, and what callers are told without an answer.
 #include "store/store_internal.h"
 
 #include "base/log.h"
@@ -167,7 +167,7 @@ static void *run_thread(void *arg) {
     return NULL;
 }
 
-// A path that nobody has, in a folder of this test's own.
+// An unused path, in a folder of this test's own.
 static void make_path(char out[64]) {
     snprintf(out, 64, "/tmp/gw-store-XXXXXX");
     assert_non_null(mkdtemp(out));
@@ -272,7 +272,7 @@ static void wait_for_nothing(void *arg) {
     assert_int_equal(t->status, GW_OK);
     t->status = store_wait(st, "never", env_now_ns(t->env) + SIM_SECOND / 4, &value, &t->error);
     assert_int_equal(t->status, GW_TIMEOUT);
-    assert_string_equal(t->error.text, "store: nobody has set never");
+    assert_string_equal(t->error.text, "store: no worker has set never");
     t->status = store_wait(st, "never", env_now_ns(t->env) + 60 * SIM_SECOND, &value, &t->error);
     store_close(st);
     env_leave(t->env);
@@ -388,7 +388,7 @@ static const struct {
       "closed a connection to the store: store: a record of kind 0 that means nothing" },
     { { 10, 0, 0, 0, 3, 1, 0, 0, 0, 0, 0, 0, 0, 0 },
       14,
-      "closed a connection to the store: store: a reply to nobody's request" },
+      "closed a connection to the store: store: a reply to no request" },
     { { 10, 0, 0, 0, 3, 1, 0, 0, 0, 0, 0, 0, 0, 9 },
       14,
       "closed a connection to the store: store: outcome 9 of a reply" },

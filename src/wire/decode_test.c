@@ -1,4 +1,4 @@
-// Bytes from somebody who means harm, or whose memory is broken: each is refused with one sentence,
+// Bytes from a hostile peer, or one whose memory is broken: each is refused with one sentence,
 // or is a value.
 #include "wire/codec.h"
 

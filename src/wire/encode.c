@@ -70,7 +70,7 @@ static gw_status encode_container(encoder *e, gw_value v, gw_error *error) {
 
 static gw_status encode_worker(bytes *head, const gw_worker *w, gw_error *error) {
     if (w->rank < 0 || w->rank >= LIMIT_WORKERS)
-        return error_set(error, GW_INVALID, "worker: nobody has rank %d", w->rank);
+        return error_set(error, GW_INVALID, "worker: no worker has rank %d", w->rank);
     put_text_cut(head, w->name ? w->name : "", LIMIT_NAME_BYTES + 1);
     bytes_put_u32(head, (uint32_t)w->rank);
     bytes_put_u64(head, w->incarnation);

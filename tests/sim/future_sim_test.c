@@ -140,7 +140,7 @@ static void misuse(gw_scope *s, int rank, void *context) {
     gw_rpc_sync(s, gw_to_workers(&self, 1), "future_echo", 1);
     expect(s, GW_INVALID, "several workers, where one is called");
     gw_rpc_sync(s, 1, "future_echo", &nobody);
-    expect(s, GW_INVALID, "worker: nobody has rank -5");
+    expect(s, GW_INVALID, "worker: no worker has rank -5");
     nobody.rank = 0;
     assert_string_equal(gw_worker_of(s, gw_rpc_sync(s, 1, "future_echo", &nobody)).name, "");
     assert_non_null(gw_rpc_workers(s, NULL));
