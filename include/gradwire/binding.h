@@ -29,9 +29,9 @@ typedef enum gw_argument_kind {
     GW_ARGUMENT_OPERAND,  // a tensor or a number
     GW_ARGUMENT_NUMBER,   // a float, an int or a bool
     GW_ARGUMENT_INT,
-    GW_ARGUMENT_FLOAT,    // or an int
-    GW_ARGUMENT_BOOL,     // or the int 0 or 1
-    GW_ARGUMENT_INTS,     // sizes or dimensions: a list of ints, or an array of int64_t as bytes
+    GW_ARGUMENT_FLOAT,  // or an int
+    GW_ARGUMENT_BOOL,   // or the int 0 or 1
+    GW_ARGUMENT_INTS,  // sizes or dimensions: a list of ints, one int, or an array of int64_t as bytes
     GW_ARGUMENT_TENSORS,  // a list of tensors
     GW_ARGUMENT_DTYPE,    // its name, "f32", or a gw_dtype as an int
     GW_ARGUMENT_KIND_COUNT

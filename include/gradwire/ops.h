@@ -55,6 +55,10 @@ GW_API gw_tensor *gw_div_with(gw_scope *s, gw_value a, gw_value b);  // true div
 GW_API gw_tensor *gw_pow_with(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_maximum_with(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_minimum_with(gw_scope *s, gw_value a, gw_value b);
+
+// a - floor(a / b) b, with the sign of b, as torch.remainder. INVALID for integers if b is 0 somewhere.
+GW_API gw_tensor *gw_remainder_with(gw_scope *s, gw_value a, gw_value b);
+
 GW_API gw_tensor *gw_eq_with(gw_scope *s, gw_value a, gw_value b);  // comparisons give bool
 GW_API gw_tensor *gw_ne_with(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_lt_with(gw_scope *s, gw_value a, gw_value b);
@@ -62,6 +66,25 @@ GW_API gw_tensor *gw_le_with(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_gt_with(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_ge_with(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_where_with(gw_scope *s, gw_tensor *condition, gw_value a, gw_value b);
+
+// x with |value|, a number or a scalar's tensor, where |mask| (bool) says so, in the dtype of x. x and mask broadcast.
+GW_API gw_tensor *gw_masked_fill_with(gw_scope *s, gw_tensor *x, gw_tensor *mask, gw_value value);
+
+// ---- Truth --------------------------------------------------------------------------------------------------------
+// Of any dtype, NaN and everything that is not 0 is true; the result is bool.
+GW_API gw_tensor *gw_logical_and_with(gw_scope *s, gw_value a, gw_value b);
+GW_API gw_tensor *gw_logical_or_with(gw_scope *s, gw_value a, gw_value b);
+GW_API gw_tensor *gw_logical_xor_with(gw_scope *s, gw_value a, gw_value b);
+GW_API gw_tensor *gw_logical_not(gw_scope *s, gw_tensor *x);
+GW_API gw_tensor *gw_isfinite(gw_scope *s, gw_tensor *x);
+GW_API gw_tensor *gw_isnan(gw_scope *s, gw_tensor *x);
+GW_API gw_tensor *gw_isinf(gw_scope *s, gw_tensor *x);
+
+// Of integers, bit by bit, and of bools; promoted as in arithmetic.
+GW_API gw_tensor *gw_bitwise_and_with(gw_scope *s, gw_value a, gw_value b);
+GW_API gw_tensor *gw_bitwise_or_with(gw_scope *s, gw_value a, gw_value b);
+GW_API gw_tensor *gw_bitwise_xor_with(gw_scope *s, gw_value a, gw_value b);
+GW_API gw_tensor *gw_bitwise_not(gw_scope *s, gw_tensor *x);
 
 // ---- One number at a time -----------------------------------------------------------------------------------------
 GW_API gw_tensor *gw_neg(gw_scope *s, gw_tensor *x);
@@ -77,6 +100,12 @@ GW_API gw_tensor *gw_leaky_relu(gw_scope *s, gw_tensor *x, double negative_slope
 GW_API gw_tensor *gw_gelu(gw_scope *s, gw_tensor *x);  // exact, by erf (Hendrycks, Gimpel 2016)
 GW_API gw_tensor *gw_silu(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_clamp(gw_scope *s, gw_tensor *x, double min, double max);
+GW_API gw_tensor *gw_sin(gw_scope *s, gw_tensor *x);
+GW_API gw_tensor *gw_cos(gw_scope *s, gw_tensor *x);
+GW_API gw_tensor *gw_floor(gw_scope *s, gw_tensor *x);  // these four leave integers as they are
+GW_API gw_tensor *gw_ceil(gw_scope *s, gw_tensor *x);
+GW_API gw_tensor *gw_round(gw_scope *s, gw_tensor *x);  // halves to the even neighbour
+GW_API gw_tensor *gw_trunc(gw_scope *s, gw_tensor *x);
 
 // ---- Products -----------------------------------------------------------------------------------------------------
 // The product of a and b as torch.matmul takes it: a vector is a row on the left and a column on the right, more than
@@ -94,20 +123,25 @@ GW_API gw_tensor *gw_tril(gw_scope *s, gw_tensor *x, int64_t diagonal);
 GW_API gw_tensor *gw_triu(gw_scope *s, gw_tensor *x, int64_t diagonal);
 
 // ---- Reductions ---------------------------------------------------------------------------------------------------
-// Over everything, which gives a scalar; or along one dimension, which goes away, or stays as size 1 if |keep|. A negative
-// |dim| counts from the end. Numbers are always added in the same order: the same tensor gives the same bits.
+// Over everything, which gives a scalar; or along one dimension, which goes away, or stays as size 1 if |keep|; or over
+// several dimensions, GW_SHAPE(0, -1), none of them twice (none at all is everything). A negative dimension counts from
+// the end. Numbers are always added in the same order: the same tensor gives the same bits.
 
 // Integers and bools add up as i64.
 GW_API gw_tensor *gw_sum(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_sum_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
+GW_API gw_tensor *gw_sum_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
 
 // Of floats only. The variance is unbiased (over n - 1), NaN for a single number, and the deviation its root.
 GW_API gw_tensor *gw_mean(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_mean_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
+GW_API gw_tensor *gw_mean_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
 GW_API gw_tensor *gw_var(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_var_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
+GW_API gw_tensor *gw_var_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
 GW_API gw_tensor *gw_std(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_std_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
+GW_API gw_tensor *gw_std_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
 
 // The largest and smallest numbers, NaN if there is one, and where the first of them stands (i64; over everything:
 // counted through all dimensions). INVALID if there is nothing to choose from.
@@ -119,6 +153,30 @@ GW_API gw_tensor *gw_argmax(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_argmax_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
 GW_API gw_tensor *gw_argmin(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_argmin_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
+
+// The largest and smallest numbers over several dimensions. Equals share the gradient.
+GW_API gw_tensor *gw_amax(gw_scope *s, gw_tensor *x);
+GW_API gw_tensor *gw_amax_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
+GW_API gw_tensor *gw_amin(gw_scope *s, gw_tensor *x);
+GW_API gw_tensor *gw_amin_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
+
+// Products; those of integers and bools are i64.
+GW_API gw_tensor *gw_prod(gw_scope *s, gw_tensor *x);
+GW_API gw_tensor *gw_prod_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
+
+// ln of the sum of e^x, of floats.
+GW_API gw_tensor *gw_logsumexp(gw_scope *s, gw_tensor *x);
+GW_API gw_tensor *gw_logsumexp_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
+
+// (sum of |x|^p)^(1/p), of floats; the largest and smallest |x| for p infinite, and how many numbers are not 0 for p 0.
+GW_API gw_tensor *gw_norm(gw_scope *s, gw_tensor *x, double p);
+GW_API gw_tensor *gw_norm_over(gw_scope *s, gw_tensor *x, double p, gw_shape dims, bool keep);
+
+// Whether any number, or every one, is not 0: bool.
+GW_API gw_tensor *gw_any(gw_scope *s, gw_tensor *x);
+GW_API gw_tensor *gw_any_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
+GW_API gw_tensor *gw_all(gw_scope *s, gw_tensor *x);
+GW_API gw_tensor *gw_all_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
 
 // Running sums, in the shape of x.
 GW_API gw_tensor *gw_cumsum(gw_scope *s, gw_tensor *x, int dim);
@@ -339,6 +397,13 @@ GW_BINARY(lt)
 GW_BINARY(le)
 GW_BINARY(gt)
 GW_BINARY(ge)
+GW_BINARY(remainder)
+GW_BINARY(logical_and)
+GW_BINARY(logical_or)
+GW_BINARY(logical_xor)
+GW_BINARY(bitwise_and)
+GW_BINARY(bitwise_or)
+GW_BINARY(bitwise_xor)
 #undef GW_BINARY
 template <class Left, class Right>
 gw_tensor *gw_where(gw_scope *s, gw_tensor *condition, Left a, Right b) {
@@ -347,6 +412,10 @@ gw_tensor *gw_where(gw_scope *s, gw_tensor *condition, Left a, Right b) {
 template <class Source>
 gw_tensor *gw_scatter(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index, Source source) {
     return gw_scatter_with(s, x, dim, index, gw_value_of(source));
+}
+template <class Value>
+gw_tensor *gw_masked_fill(gw_scope *s, gw_tensor *x, gw_tensor *mask, Value value) {
+    return gw_masked_fill_with(s, x, mask, gw_value_of(value));
 }
 #define GW_SHAPED(name)                                                                            \
     template <class... Sizes> gw_tensor *gw_##name(gw_scope *s, gw_tensor *x, Sizes... sizes) {    \
@@ -392,6 +461,14 @@ GW_LOSS(kl_div)
 #define gw_where(s, condition, a, b) gw_where_with((s), (condition), gw_value_of(a), gw_value_of(b))
 #define gw_scatter(s, x, dim, index, source)                                                       \
     gw_scatter_with((s), (x), (dim), (index), gw_value_of(source))
+#define gw_remainder(s, a, b) gw_remainder_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_logical_and(s, a, b) gw_logical_and_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_logical_or(s, a, b) gw_logical_or_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_logical_xor(s, a, b) gw_logical_xor_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_bitwise_and(s, a, b) gw_bitwise_and_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_bitwise_or(s, a, b) gw_bitwise_or_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_bitwise_xor(s, a, b) gw_bitwise_xor_with((s), gw_value_of(a), gw_value_of(b))
+#define gw_masked_fill(s, x, mask, value) gw_masked_fill_with((s), (x), (mask), gw_value_of(value))
 #define gw_reshape(s, x, ...) gw_reshape_with((s), (x), GW_SHAPE(__VA_ARGS__))
 #define gw_view(s, x, ...) gw_view_with((s), (x), GW_SHAPE(__VA_ARGS__))
 #define gw_expand(s, x, ...) gw_expand_with((s), (x), GW_SHAPE(__VA_ARGS__))

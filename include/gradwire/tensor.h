@@ -58,6 +58,20 @@ GW_API gw_tensor *gw_randn_with(gw_scope *s, gw_dtype dtype, gw_shape shape);
 GW_API gw_tensor *gw_full_with(gw_scope *s, gw_dtype dtype, gw_value value, gw_shape shape);
 GW_API gw_tensor *gw_from_with(gw_scope *s, gw_dtype dtype, const void *data, gw_shape shape);
 
+// Random integers from |low| to below |high|, all of which the dtype must hold: gw_randint(s, dtype, low, high, sizes...).
+// The numbers from 0 to below |n| in random order, i64.
+GW_API gw_tensor *gw_randint_with(gw_scope *s, gw_dtype dtype, int64_t low, int64_t high,
+                                  gw_shape shape);
+GW_API gw_tensor *gw_randperm(gw_scope *s, int64_t n);
+
+// In the shape and dtype of |x|. gw_full_like(s, x, value). gw_empty_like is zeroed too.
+GW_API gw_tensor *gw_zeros_like(gw_scope *s, const gw_tensor *x);
+GW_API gw_tensor *gw_ones_like(gw_scope *s, const gw_tensor *x);
+GW_API gw_tensor *gw_empty_like(gw_scope *s, const gw_tensor *x);
+GW_API gw_tensor *gw_full_like_with(gw_scope *s, const gw_tensor *x, gw_value value);
+GW_API gw_tensor *gw_rand_like(gw_scope *s, const gw_tensor *x);
+GW_API gw_tensor *gw_randn_like(gw_scope *s, const gw_tensor *x);
+
 // Values start, start + step, ... below |end|: torch.arange. INVALID if the bounds run against the step.
 GW_API gw_tensor *gw_arange(gw_scope *s, gw_dtype dtype, double start, double end, double step);
 
@@ -153,11 +167,19 @@ template <class... Sizes> gw_tensor *gw_randn(gw_scope *s, gw_dtype d, Sizes... 
     const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
     return gw_randn_with(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
 }
+template <class... Sizes>
+gw_tensor *gw_randint(gw_scope *s, gw_dtype d, int64_t low, int64_t high, Sizes... sizes) {
+    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
+    return gw_randint_with(s, d, low, high, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+}
 template <class Value, class... Sizes>
 gw_tensor *gw_full(gw_scope *s, gw_dtype d, Value value, Sizes... sizes) {
     const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
     return gw_full_with(s, d, gw_value_of(value),
                         gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+}
+template <class Value> gw_tensor *gw_full_like(gw_scope *s, const gw_tensor *x, Value value) {
+    return gw_full_like_with(s, x, gw_value_of(value));
 }
 inline gw_dtype gw_dtype_of_c(const float *) { return GW_F32; }
 inline gw_dtype gw_dtype_of_c(const double *) { return GW_F64; }
@@ -183,8 +205,11 @@ gw_tensor *gw_from(gw_scope *s, const Number *data, Sizes... sizes) {
 #define gw_empty(s, dtype, ...) gw_zeros_with((s), (dtype), GW_SHAPE(__VA_ARGS__))
 #define gw_rand(s, dtype, ...) gw_rand_with((s), (dtype), GW_SHAPE(__VA_ARGS__))
 #define gw_randn(s, dtype, ...) gw_randn_with((s), (dtype), GW_SHAPE(__VA_ARGS__))
+#define gw_randint(s, dtype, low, high, ...)                                                       \
+    gw_randint_with((s), (dtype), (low), (high), GW_SHAPE(__VA_ARGS__))
 #define gw_full(s, dtype, value, ...)                                                              \
     gw_full_with((s), (dtype), gw_value_of(value), GW_SHAPE(__VA_ARGS__))
+#define gw_full_like(s, x, value) gw_full_like_with((s), (x), gw_value_of(value))
 // clang-format off
 #define gw_from(s, data, ...)                                                                                          \
     gw_from_with((s), _Generic((data),                                                                               \

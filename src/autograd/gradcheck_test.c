@@ -17,9 +17,11 @@
 
 // Rows whose results do not follow their inputs smoothly, or have none.
 static const char *const not_differentiable[] = {
-    "zeros",   "ones",        "full",  "arange",   "rand",    "randn",  "eq",
-    "ne",      "lt",          "le",    "gt",       "ge",      "argmax", "argmin",
-    "one_hot", "multinomial", "equal", "allclose", "nonzero",
+    "zeros",       "ones",        "full",     "arange",   "rand",    "randn",       "eq",
+    "ne",          "lt",          "le",       "gt",       "ge",      "argmax",      "argmin",
+    "one_hot",     "multinomial", "equal",    "allclose", "nonzero", "logical_and", "logical_or",
+    "logical_xor", "logical_not", "isfinite", "isnan",    "isinf",   "bitwise_and", "bitwise_or",
+    "bitwise_xor", "bitwise_not", "randint",  "randperm", "any",     "all",
 };
 
 enum { TENSORS_MAX = 8 };

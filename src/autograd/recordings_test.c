@@ -134,6 +134,7 @@ static void operators_compute_what_pytorch_computes(void **state) {
     bool seen[ROWS_MAX] = { false };
     run_cases(RECORDINGS "operators.txt", seen);
     run_cases(RECORDINGS "picking.txt", seen);
+    run_cases(RECORDINGS "numbers.txt", seen);
     for (int i = 0; op_table[i]; i++)
         if (!seen[i] && !is_by_chance(op_table[i]))
             fail_msg("tools/record has no case of gw.%s", op_table[i]->name);

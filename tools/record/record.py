@@ -19,6 +19,7 @@ import torch
 sys.dont_write_bytecode = True
 
 import layer_cases  # noqa: E402
+import number_cases  # noqa: E402
 import operator_cases  # noqa: E402
 import optimizer_cases  # noqa: E402
 import picking_cases  # noqa: E402
@@ -34,6 +35,7 @@ def main():
     for name, record in (
         ("operators.txt", operator_cases.record_operators),
         ("picking.txt", picking_cases.record_picking),
+        ("numbers.txt", number_cases.record_numbers),
         ("texts.txt", operator_cases.record_texts),
         ("categorical.txt", operator_cases.record_categorical),
         ("layers.txt", layer_cases.record_layers),

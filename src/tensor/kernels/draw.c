@@ -94,3 +94,22 @@ void draw_normal(generator *g, gw_dtype dtype, void *out, int64_t n) {
     default: draw_halves(loops_get()->normal, g->key, first, dtype, out, n);
     }
 }
+
+// ---- Integers -----------------------------------------------------------------------------------------------------
+// The upper half of a product: all of |range| without the bias of a remainder.
+static int64_t int_of(const uint32_t *words, int64_t low, uint64_t range) {
+    uint64_t word = (uint64_t)words[0] << 32 | words[1];
+    __extension__ typedef unsigned __int128 wide_uint;
+    uint64_t part = range ? (uint64_t)((wide_uint)word * range >> 64) : word;
+    return (int64_t)((uint64_t)low + part);
+}
+
+void draw_ints(generator *g, int64_t low, uint64_t range, int64_t *out, int64_t n) {
+    uint64_t first = generator_take(g, (uint64_t)(n / 2 + n % 2));
+    for (int64_t i = 0; i < n; i += 2) {
+        uint32_t words[4];
+        philox(g->key, first + (uint64_t)(i / 2), words);
+        out[i] = int_of(words, low, range);
+        if (i + 1 < n) out[i + 1] = int_of(words + 2, low, range);
+    }
+}

@@ -11,4 +11,7 @@
 void draw_uniform(generator *g, gw_dtype dtype, void *out, int64_t n);
 void draw_normal(generator *g, gw_dtype dtype, void *out, int64_t n);
 
+// |n| integers from |low| on, each of |range| as likely as another up to 2^-64; 0: all there are. A block gives two.
+void draw_ints(generator *g, int64_t low, uint64_t range, int64_t *out, int64_t n);
+
 #endif

@@ -16,10 +16,21 @@ typedef enum loop {
     LOOP_POW,
     LOOP_MAXIMUM,
     LOOP_MINIMUM,
-    LOOP_EQ,  // comparisons write bool
+    LOOP_REMAINDER,  // by an integer 0: 0
+    LOOP_EQ,         // comparisons write bool
     LOOP_NE,
     LOOP_LT,
     LOOP_LE,
+    LOOP_LOGICAL_AND,  // of what is not 0
+    LOOP_LOGICAL_OR,
+    LOOP_LOGICAL_XOR,
+    LOOP_ISFINITE,  // of floats only, one at a time
+    LOOP_ISNAN,
+    LOOP_ISINF,
+    LOOP_BITWISE_AND,  // integers only
+    LOOP_BITWISE_OR,
+    LOOP_BITWISE_XOR,
+    LOOP_BITWISE_NOT,
     LOOP_WHERE,  // the first is bool, and a vector
 
     // One number at a time.
@@ -39,6 +50,12 @@ typedef enum loop {
     LOOP_LEAKY_RELU,  // reals: slope
     LOOP_GELU,
     LOOP_SILU,
+    LOOP_FLOOR,
+    LOOP_CEIL,
+    LOOP_ROUND,  // ties to even
+    LOOP_TRUNC,
+    LOOP_SIN,
+    LOOP_COS,
 
     // Derivatives: the first is the gradient, the second the operator's argument or result.
     LOOP_D_ABS,

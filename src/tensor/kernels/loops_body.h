@@ -15,6 +15,18 @@
         }                                                                                          \
     }
 
+// The same with a result that is no number of that type.
+#define PREDICATE(name, type, type_name, value)                                                    \
+    static void loop_##name##_##type_name(const ew_row *r) {                                       \
+        uint8_t *restrict out = r->out;                                                            \
+        const type *restrict a = r->in[0];                                                         \
+        int64_t n = r->n;                                                                          \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            type x = a[i];                                                                         \
+            out[i] = (value);                                                                      \
+        }                                                                                          \
+    }
+
 #define BINARY(name, type, type_name, out_type, value)                                             \
     static void loop_##name##_##type_name(const ew_row *r) {                                       \
         out_type *restrict out = r->out;                                                           \
@@ -87,10 +99,41 @@ BINARY(pow, int64_t, i64, int64_t, (pow_u64((uint64_t)x, y)))
 BINARY(pow, int32_t, i32, int32_t, (pow_i32(x, y)))
 BINARY_ALL(maximum, x > y || x != x ? x : y)  // NaN if one is
 BINARY_ALL(minimum, x < y || x != x ? x : y)
+
+// The sign is the divisor's, as in Python.
+#define REMAINDER_FLOAT(name, type, fmod_of)                                                       \
+    LOOPS_INLINE type remainder_##name(type x, type y) {                                           \
+        type r = fmod_of(x, y);                                                                    \
+        return r != 0 && (r < 0) != (y < 0) ? r + y : r;                                           \
+    }
+REMAINDER_FLOAT(f32, float, fmodf)
+REMAINDER_FLOAT(f64, double, fmod)
+
+// By 0 is refused before; by -1 the least integer has no quotient.
+#define REMAINDER_INT(name, type)                                                                  \
+    LOOPS_INLINE type remainder_##name(type x, type y) {                                           \
+        type r = y == 0 || y == -1 ? 0 : x % y;                                                    \
+        return r != 0 && (r < 0) != (y < 0) ? r + y : r;                                           \
+    }
+REMAINDER_INT(i64, int64_t)
+REMAINDER_INT(i32, int32_t)
+BINARY_FLOATS(remainder, remainder_f32(x, y), remainder_f64(x, y))
+BINARY(remainder, int64_t, i64, int64_t, (remainder_i64(x, y)))
+BINARY(remainder, int32_t, i32, int32_t, (remainder_i32(x, y)))
+
+#define BITWISE(name, value)                                                                       \
+    BINARY(name, uint64_t, i64, uint64_t, value)                                                   \
+    BINARY(name, uint32_t, i32, uint32_t, value)
+BITWISE(bitwise_and, x &y)
+BITWISE(bitwise_or, x | y)
+BITWISE(bitwise_xor, x ^ y)
 COMPARISON(eq, x == y)
 COMPARISON(ne, x != y)
 COMPARISON(lt, x < y)
 COMPARISON(le, x <= y)
+COMPARISON(logical_and, (x != 0) & (y != 0))
+COMPARISON(logical_or, (x != 0) | (y != 0))
+COMPARISON(logical_xor, (x != 0) != (y != 0))
 
 #define WHERE(type, type_name)                                                                     \
     static void loop_where_##type_name(const ew_row *r) {                                          \
@@ -133,6 +176,8 @@ UNARY_FLOATS(abs, fabsf(x), fabs(x))
 UNARY(abs, uint64_t, i64, x >> 63 ? 0 - x : x)
 UNARY(abs, uint32_t, i32, x >> 31 ? 0 - x : x)
 UNARY_ALL(relu, x < 0 ? 0 : x)
+UNARY(bitwise_not, uint64_t, i64, ~x)
+UNARY(bitwise_not, uint32_t, i32, ~x)
 UNARY_FLOATS(square, x *x, x *x)
 UNARY(square, uint64_t, i64, (x * x))
 UNARY(square, uint32_t, i32, (x * x))
@@ -148,6 +193,18 @@ UNARY_FLOATS(tanh, tanh_f32(x), tanh_f64(x))
 UNARY_FLOATS(sigmoid, sigmoid_f32(x), sigmoid_f64(x))
 UNARY_FLOATS(gelu, gelu_f32(x), gelu_f64(x))
 UNARY_FLOATS(silu, x *sigmoid_f32(x), x *sigmoid_f64(x))
+UNARY_FLOATS(floor, floorf(x), floor(x))
+UNARY_FLOATS(ceil, ceilf(x), ceil(x))
+UNARY_FLOATS(round, rintf(x), rint(x))
+UNARY_FLOATS(trunc, truncf(x), trunc(x))
+UNARY_FLOATS(sin, sinf(x), sin(x))
+UNARY_FLOATS(cos, cosf(x), cos(x))
+PREDICATE(isfinite, float, f32, fabsf(x) < INFINITY)
+PREDICATE(isfinite, double, f64, fabs(x) < (double)INFINITY)
+PREDICATE(isnan, float, f32, x != x)
+PREDICATE(isnan, double, f64, x != x)
+PREDICATE(isinf, float, f32, fabsf(x) == INFINITY)
+PREDICATE(isinf, double, f64, fabs(x) == (double)INFINITY)
 
 // With numbers of the operator's own, u and v.
 #define WITH_REALS(name, type, type_name, value)                                                   \
@@ -247,6 +304,8 @@ HALF(bf16_of_f32, float, uint16_t)
 
 #define OF_FLOATS(name)                                                                            \
     { loop_##name##_f32, loop_##name##_f64, NULL, NULL }
+#define OF_INTS(name)                                                                              \
+    { NULL, NULL, loop_##name##_i64, loop_##name##_i32 }
 #define OF_ALL(name)                                                                               \
     { loop_##name##_f32, loop_##name##_f64, loop_##name##_i64, loop_##name##_i32 }
 
@@ -259,15 +318,23 @@ const loops LOOPS = {
         [LOOP_POW] = OF_ALL(pow),
         [LOOP_MAXIMUM] = OF_ALL(maximum),
         [LOOP_MINIMUM] = OF_ALL(minimum),
+        [LOOP_REMAINDER] = OF_ALL(remainder),
+        [LOOP_BITWISE_AND] = OF_INTS(bitwise_and),
+        [LOOP_BITWISE_OR] = OF_INTS(bitwise_or),
+        [LOOP_BITWISE_XOR] = OF_INTS(bitwise_xor),
         [LOOP_EQ] = OF_ALL(eq),
         [LOOP_NE] = OF_ALL(ne),
         [LOOP_LT] = OF_ALL(lt),
         [LOOP_LE] = OF_ALL(le),
+        [LOOP_LOGICAL_AND] = OF_ALL(logical_and),
+        [LOOP_LOGICAL_OR] = OF_ALL(logical_or),
+        [LOOP_LOGICAL_XOR] = OF_ALL(logical_xor),
         [LOOP_WHERE] = OF_ALL(where),
         [LOOP_NEG] = OF_ALL(neg),
         [LOOP_ABS] = OF_ALL(abs),
         [LOOP_RELU] = OF_ALL(relu),
         [LOOP_CLAMP] = OF_ALL(clamp),
+        [LOOP_BITWISE_NOT] = OF_INTS(bitwise_not),
         [LOOP_SQUARE] = OF_ALL(square),
         [LOOP_CUBE] = OF_ALL(cube),
         [LOOP_RECIPROCAL] = OF_FLOATS(reciprocal),
@@ -280,6 +347,15 @@ const loops LOOPS = {
         [LOOP_LEAKY_RELU] = OF_FLOATS(leaky_relu),
         [LOOP_GELU] = OF_FLOATS(gelu),
         [LOOP_SILU] = OF_FLOATS(silu),
+        [LOOP_FLOOR] = OF_FLOATS(floor),
+        [LOOP_CEIL] = OF_FLOATS(ceil),
+        [LOOP_ROUND] = OF_FLOATS(round),
+        [LOOP_TRUNC] = OF_FLOATS(trunc),
+        [LOOP_SIN] = OF_FLOATS(sin),
+        [LOOP_COS] = OF_FLOATS(cos),
+        [LOOP_ISFINITE] = OF_FLOATS(isfinite),
+        [LOOP_ISNAN] = OF_FLOATS(isnan),
+        [LOOP_ISINF] = OF_FLOATS(isinf),
         [LOOP_D_ABS] = OF_FLOATS(d_abs),
         [LOOP_D_SQRT] = OF_FLOATS(d_sqrt),
         [LOOP_D_RSQRT] = OF_FLOATS(d_rsqrt),

@@ -24,8 +24,8 @@ typedef struct op {
     const char *name;  // "add"; "gw.add" on the wire
 
     // "x:tensor other:operand dim:int": name:kind, a '?' behind the kind makes it optional (none), and "?=0.1" says what
-    // it is then. Kinds: tensor, operand (tensor or number), number, int, float, bool, ints (sizes or dims), tensors (a
-    // list), dtype. See op_param_next.
+    // it is then. Kinds: tensor, operand (tensor or number), number, int, float, bool, ints (sizes or dims; one alone may
+    // be an int), tensors (a list), dtype. See op_param_next.
     const char *params;
 
     // How many tensors a caller by name gets: 0 is one, OP_LIST a list of them. The row may have more outputs, which only

@@ -1,12 +1,12 @@
-// The largest and smallest numbers, and where they stand: max, min, argmax, argmin.
+// The largest and smallest numbers, and where they stand: max, min, amax, amin, argmax, argmin.
 //
 // NaN is larger and smaller than everything, so that it is not overlooked.
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_reduce.h"
 #include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
+#include "tensor/ops/reduction.h"
 #include <gradwire/ops.h>
 
 static gw_dtype compute_type(gw_dtype d) {
@@ -47,7 +47,7 @@ static void compute_value(op_call *c, bool largest) {
     if (c->outputs[0]->numel == 0) return;
     dense values;
     result out;
-    if (!dense_open(c, x, type, &values)) return;
+    if (!reduction_open(c, &r, type, &values)) return;
     if (result_open(c, 0, type, &out)) {
         if (r.inner == 1)
             find_values(type, values.values, r, largest, out.values);
@@ -171,6 +171,52 @@ gw_tensor *gw_min(gw_scope *s, gw_tensor *x) {
 }
 gw_tensor *gw_min_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
     return reduction_run_along(s, &op_min, x, dim, keep);
+}
+
+// ---- amax, amin ---------------------------------------------------------------------------------------------------
+// Equals share the gradient.
+static void grad_shared(op_grad *g) {
+    if (!g->wanted[0]) return;
+    gw_scope *s = g->scope;
+    gw_tensor *chosen = gw_eq(s, g->args[0], reduction_widen(g, g->outputs[0]));
+    gw_value args[] = { gw_value_of(chosen), g->args[1], gw_value_of(true) };
+    gw_tensor *count = op_run(s, &op_sum, args, 3, NULL);
+    gw_tensor *share = gw_div(s, reduction_widen(g, g->d_outputs[0]), count);
+    g->d_inputs[0] = gw_mul(s, chosen, share);
+}
+
+const op op_amax = {
+    .name = "amax",
+    .params = "x:tensor dims:ints? keep:bool?",
+    .infer = infer_value,
+    .compute = compute_max,
+    .grad = grad_shared,
+    .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0),
+    .samples = reduction_samples_over,
+};
+
+gw_tensor *gw_amax(gw_scope *s, gw_tensor *x) {
+    return reduction_run(s, &op_amax, x);
+}
+gw_tensor *gw_amax_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep) {
+    return reduction_run_over(s, &op_amax, x, dims, keep);
+}
+
+const op op_amin = {
+    .name = "amin",
+    .params = "x:tensor dims:ints? keep:bool?",
+    .infer = infer_value,
+    .compute = compute_min,
+    .grad = grad_shared,
+    .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0),
+    .samples = reduction_samples_over,
+};
+
+gw_tensor *gw_amin(gw_scope *s, gw_tensor *x) {
+    return reduction_run(s, &op_amin, x);
+}
+gw_tensor *gw_amin_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep) {
+    return reduction_run_over(s, &op_amin, x, dims, keep);
 }
 
 // ---- argmax, argmin -----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 
 // ---- Kinds --------------------------------------------------------------------------------------------------------
 static bool are_ints(gw_value v) {
+    if (v.kind == GW_INT) return true;
     if (v.kind == GW_BYTES)
         return v.size % sizeof(int64_t) == 0 && v.size / sizeof(int64_t) <= GW_DIMS_MAX;
     if (v.kind != GW_LIST || v.as.list->count > GW_DIMS_MAX) return false;
@@ -230,6 +231,10 @@ gw_dtype arg_dtype(const gw_value *args, int i) {
 
 int arg_ints(const gw_value *args, int i, int64_t out[GW_DIMS_MAX]) {
     gw_value v = args[i];
+    if (v.kind == GW_INT) {
+        out[0] = v.as.integer;
+        return 1;
+    }
     if (v.kind == GW_BYTES) {
         memcpy(out, v.as.bytes, v.size);
         return (int)(v.size / sizeof(int64_t));

@@ -1,5 +1,5 @@
 // Sums and what is made of them: sum, mean, var, std.
-#include "tensor/ops/op_reduce.h"
+#include "tensor/ops/reduction.h"
 
 #include <math.h>
 
@@ -9,64 +9,6 @@
 #include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
-
-// ---- What reductions have in common -------------------------------------------------------------------------------
-bool reduction_infer(op_call *c, gw_dtype dtype) {
-    const gw_tensor *x = arg_tensor(c->args, 0);
-    bool all = arg_is_none(c->args, 1), keep = !arg_is_none(c->args, 2) && arg_bool(c->args, 2);
-    int dim = all ? -1 : op_dim(c, x, arg_int(c->args, 1)), dims = 0;
-    if (!all && dim < 0) return false;
-    int64_t sizes[GW_DIMS_MAX];
-    for (int i = 0; i < x->dims; i++) {
-        if (!all && i != dim)
-            sizes[dims++] = x->sizes[i];
-        else if (keep)
-            sizes[dims++] = 1;
-    }
-    return op_output(c, dtype, dims, sizes) != NULL;
-}
-
-reduction reduction_of(const gw_value *args) {
-    const gw_tensor *x = arg_tensor(args, 0);
-    reduction r = { .dim = -1, .outer = 1, .n = x->numel, .inner = 1 };
-    if (arg_is_none(args, 1) || x->dims == 0) return r;
-    int64_t dim = arg_int(args, 1);
-    r.dim = (int)(dim < 0 ? dim + x->dims : dim);
-    r.n = x->sizes[r.dim];
-    for (int i = 0; i < r.dim; i++) r.outer *= x->sizes[i];
-    for (int i = r.dim + 1; i < x->dims; i++) r.inner *= x->sizes[i];
-    return r;
-}
-
-gw_tensor *reduction_widen(const op_grad *g, gw_tensor *y) {
-    reduction r = reduction_of(g->args);
-    return r.dim >= 0 && y->dims < arg_tensor(g->args, 0)->dims ? gw_unsqueeze(g->scope, y, r.dim)
-                                                                : y;
-}
-
-gw_tensor *reduction_run(gw_scope *s, const op *o, gw_tensor *x) {
-    gw_value args[] = { gw_value_of(x), gw_none(), gw_none() };
-    return op_run(s, o, args, 3, NULL);
-}
-
-gw_tensor *reduction_run_along(gw_scope *s, const op *o, gw_tensor *x, int dim, bool keep) {
-    gw_value args[] = { gw_value_of(x), gw_value_of(dim), gw_value_of(keep) };
-    return op_run(s, o, args, 3, NULL);
-}
-
-void reduction_samples(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 4));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_none(), gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(0));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(-1), gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), gw_value_of(1), gw_value_of_bool(false));
-    sample_call(p, sample_real(p, -2, 2, 2, 33), gw_value_of(1));
-    sample_call(p, sample_real(p, -2, 2, 0, 3), gw_value_of(1));
-}
-
-static gw_tensor *expand_like(gw_scope *s, gw_tensor *d, const gw_tensor *x) {
-    return gw_expand_with(s, d, (gw_shape){ x->dims, x->sizes });
-}
 
 // ---- sum, mean ----------------------------------------------------------------------------------------------------
 static void infer_sum(op_call *c) {
@@ -113,13 +55,14 @@ static void sum_up(op_call *c, bool mean) {
     gw_dtype type = dtype_compute((gw_dtype)c->outputs[0]->dtype);
     kernel_type k = kernel_type_of(type);
     const gw_tensor *given = arg_tensor(c->args, 0);
-    if (type == GW_I64 && given->dtype != GW_I64 && given->contiguous && r.inner == 1) {
+    if (type == GW_I64 && given->dtype != GW_I64 && given->contiguous && r.inner == 1 &&
+        !r.scattered) {
         sum_narrow_rows(given, r, (int64_t *)tensor_bytes(c->outputs[0]));
         return;
     }
     dense x;
     result out;
-    if (!dense_open(c, given, type, &x)) return;
+    if (!reduction_open(c, &r, type, &x)) return;
     if (!result_open(c, 0, type, &out)) goto close_x;
     if (r.inner == 1)
         kernels_get()->sum_rows[k](x.values, r.outer, r.n, out.values);
@@ -136,18 +79,16 @@ static void compute_sum(op_call *c) {
 }
 
 static void grad_sum(op_grad *g) {
-    if (g->wanted[0])
-        g->d_inputs[0] =
-            expand_like(g->scope, reduction_widen(g, g->d_outputs[0]), arg_tensor(g->args, 0));
+    if (g->wanted[0]) g->d_inputs[0] = reduction_spread(g, g->d_outputs[0]);
 }
 
 const op op_sum = {
     .name = "sum",
-    .params = "x:tensor dim:int? keep:bool?",
+    .params = "x:tensor dims:ints? keep:bool?",
     .infer = infer_sum,
     .compute = compute_sum,
     .grad = grad_sum,
-    .samples = reduction_samples,
+    .samples = reduction_samples_over,
 };
 
 gw_tensor *gw_sum(gw_scope *s, gw_tensor *x) {
@@ -155,6 +96,9 @@ gw_tensor *gw_sum(gw_scope *s, gw_tensor *x) {
 }
 gw_tensor *gw_sum_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
     return reduction_run_along(s, &op_sum, x, dim, keep);
+}
+gw_tensor *gw_sum_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep) {
+    return reduction_run_over(s, &op_sum, x, dims, keep);
 }
 
 static void infer_mean(op_call *c) {
@@ -168,16 +112,16 @@ static void compute_mean(op_call *c) {
 static void grad_mean(op_grad *g) {
     if (!g->wanted[0]) return;
     gw_tensor *each = gw_div(g->scope, g->d_outputs[0], reduction_of(g->args).n);
-    g->d_inputs[0] = expand_like(g->scope, reduction_widen(g, each), arg_tensor(g->args, 0));
+    g->d_inputs[0] = reduction_spread(g, each);
 }
 
 const op op_mean = {
     .name = "mean",
-    .params = "x:tensor dim:int? keep:bool?",
+    .params = "x:tensor dims:ints? keep:bool?",
     .infer = infer_mean,
     .compute = compute_mean,
     .grad = grad_mean,
-    .samples = reduction_samples,
+    .samples = reduction_samples_over,
 };
 
 gw_tensor *gw_mean(gw_scope *s, gw_tensor *x) {
@@ -185,6 +129,9 @@ gw_tensor *gw_mean(gw_scope *s, gw_tensor *x) {
 }
 gw_tensor *gw_mean_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
     return reduction_run_along(s, &op_mean, x, dim, keep);
+}
+gw_tensor *gw_mean_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep) {
+    return reduction_run_over(s, &op_mean, x, dims, keep);
 }
 
 // ---- var, std -----------------------------------------------------------------------------------------------------
@@ -200,9 +147,8 @@ static void compute_spread(op_call *c, bool root) {
     reduction r = reduction_of(c->args);
     const gw_tensor *x = arg_tensor(c->args, 0);
     gw_dtype type = dtype_compute((gw_dtype)x->dtype), out = (gw_dtype)x->dtype;
-    int last = r.dim < 0 ? x->dims - 1 : r.dim;
     dense rows;
-    if (!dense_open_rows(c, x, last, type, &rows)) return;
+    if (!reduction_open_rows(c, &r, type, &rows)) return;
     uint8_t *values = (uint8_t *)tensor_bytes(c->outputs[0]);
     for (int64_t i = 0; i < r.outer * r.inner; i++) {
         const uint8_t *row = (const uint8_t *)rows.values + i * r.n * (int64_t)gw_dtype_size(type);
@@ -216,7 +162,8 @@ static gw_tensor *d_variance(op_grad *g, gw_tensor *d) {
     gw_scope *s = g->scope;
     reduction r = reduction_of(g->args);
     gw_tensor *x = arg_tensor(g->args, 0);
-    gw_tensor *mean = r.dim < 0 ? gw_mean(s, x) : gw_mean_along(s, x, r.dim, true);
+    gw_value args[] = { g->args[0], g->args[1], gw_value_of(true) };
+    gw_tensor *mean = op_run(s, &op_mean, args, 3, NULL);
     d = gw_mul(s, reduction_widen(g, d), 2.0 / (double)(r.n - 1));
     return gw_mul(s, gw_sub(s, x, mean), d);
 }
@@ -231,12 +178,12 @@ static void grad_var(op_grad *g) {
 
 const op op_var = {
     .name = "var",
-    .params = "x:tensor dim:int? keep:bool?",
+    .params = "x:tensor dims:ints? keep:bool?",
     .infer = infer_mean,
     .compute = compute_var,
     .grad = grad_var,
     .saves = OP_SAVE_ARG(0),
-    .samples = reduction_samples,
+    .samples = reduction_samples_over,
 };
 
 gw_tensor *gw_var(gw_scope *s, gw_tensor *x) {
@@ -244,6 +191,9 @@ gw_tensor *gw_var(gw_scope *s, gw_tensor *x) {
 }
 gw_tensor *gw_var_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
     return reduction_run_along(s, &op_var, x, dim, keep);
+}
+gw_tensor *gw_var_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep) {
+    return reduction_run_over(s, &op_var, x, dims, keep);
 }
 
 static void compute_std(op_call *c) {
@@ -260,12 +210,12 @@ static void grad_std(op_grad *g) {
 
 const op op_std = {
     .name = "std",
-    .params = "x:tensor dim:int? keep:bool?",
+    .params = "x:tensor dims:ints? keep:bool?",
     .infer = infer_mean,
     .compute = compute_std,
     .grad = grad_std,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0),
-    .samples = reduction_samples,
+    .samples = reduction_samples_over,
 };
 
 gw_tensor *gw_std(gw_scope *s, gw_tensor *x) {
@@ -273,4 +223,7 @@ gw_tensor *gw_std(gw_scope *s, gw_tensor *x) {
 }
 gw_tensor *gw_std_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
     return reduction_run_along(s, &op_std, x, dim, keep);
+}
+gw_tensor *gw_std_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep) {
+    return reduction_run_over(s, &op_std, x, dims, keep);
 }

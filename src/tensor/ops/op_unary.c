@@ -2,12 +2,13 @@
 #include "tensor/kernels/loops.h"
 
 #include "tensor/ops/op_sample.h"
+#include "tensor/ops/op_unary.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 #include <math.h>
 
 // ---- Shapes and dtypes --------------------------------------------------------------------------------------------
-static void infer_same(op_call *c) {
+void unary_infer_same(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (x->dtype == GW_BOOL8) {
         op_fail(c, GW_INVALID, "not for bool");
@@ -17,7 +18,7 @@ static void infer_same(op_call *c) {
 }
 
 // exp and the like take integers as f32.
-static void infer_promoted(op_call *c) {
+void unary_infer_promoted(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     op_output(c, dtype_to_float((gw_dtype)x->dtype), x->dims, x->sizes);
 }
@@ -61,42 +62,42 @@ static void run_with(op_call *c, loop l, const double *reals) {
     });
 }
 
-static void run(op_call *c, loop l) {
+void unary_run(op_call *c, loop l) {
     run_with(c, l, NULL);
 }
 
 static void compute_neg(op_call *c) {
-    run(c, LOOP_NEG);
+    unary_run(c, LOOP_NEG);
 }
 static void compute_abs(op_call *c) {
-    run(c, LOOP_ABS);
+    unary_run(c, LOOP_ABS);
 }
 static void compute_exp(op_call *c) {
-    run(c, LOOP_EXP);
+    unary_run(c, LOOP_EXP);
 }
 static void compute_log(op_call *c) {
-    run(c, LOOP_LOG);
+    unary_run(c, LOOP_LOG);
 }
 static void compute_sqrt(op_call *c) {
-    run(c, LOOP_SQRT);
+    unary_run(c, LOOP_SQRT);
 }
 static void compute_rsqrt(op_call *c) {
-    run(c, LOOP_RSQRT);
+    unary_run(c, LOOP_RSQRT);
 }
 static void compute_tanh(op_call *c) {
-    run(c, LOOP_TANH);
+    unary_run(c, LOOP_TANH);
 }
 static void compute_sigmoid(op_call *c) {
-    run(c, LOOP_SIGMOID);
+    unary_run(c, LOOP_SIGMOID);
 }
 static void compute_relu(op_call *c) {
-    run(c, LOOP_RELU);
+    unary_run(c, LOOP_RELU);
 }
 static void compute_gelu(op_call *c) {
-    run(c, LOOP_GELU);
+    unary_run(c, LOOP_GELU);
 }
 static void compute_silu(op_call *c) {
-    run(c, LOOP_SILU);
+    unary_run(c, LOOP_SILU);
 }
 
 static void compute_leaky_relu(op_call *c) {
@@ -203,13 +204,13 @@ static void sample_shapes(op_sampler *p, double low, double high) {
     sample_call(p, sample_real(p, low, high, 67));  // longer than a vector, and no multiple of one
 }
 
-static void samples_any(op_sampler *p) {
+void unary_samples_any(op_sampler *p) {
     sample_shapes(p, -3, 3);
     sample_call(p, sample_tensor(p, GW_I64, -9, 9, 5));
     sample_call(p, sample_tensor(p, GW_I8, -9, 9, 5));
 }
 
-static void samples_promoted(op_sampler *p) {
+void unary_samples_promoted(op_sampler *p) {
     sample_shapes(p, -3, 3);
     sample_call(p, sample_tensor(p, GW_I32, -3, 3, 5));
     sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 5));
@@ -250,15 +251,15 @@ static void samples_clamp(op_sampler *p) {
 
 enum { SAVE_X = OP_SAVE_ARG(0), SAVE_RESULT = OP_SAVE_OUT(0) };
 
-ROW(neg, .infer = infer_same, .samples = samples_any)
-ROW(abs, .infer = infer_same, .saves = SAVE_X, .samples = samples_any)
-ROW(exp, .infer = infer_promoted, .saves = SAVE_RESULT, .samples = samples_promoted)
-ROW(log, .infer = infer_promoted, .saves = SAVE_X, .samples = samples_positive)
-ROW(sqrt, .infer = infer_promoted, .saves = SAVE_RESULT, .samples = samples_positive)
-ROW(rsqrt, .infer = infer_promoted, .saves = SAVE_RESULT, .samples = samples_positive)
-ROW(tanh, .infer = infer_promoted, .saves = SAVE_RESULT, .samples = samples_promoted)
-ROW(sigmoid, .infer = infer_promoted, .saves = SAVE_RESULT, .samples = samples_promoted)
-ROW(relu, .infer = infer_same, .saves = SAVE_RESULT, .samples = samples_any)
+ROW(neg, .infer = unary_infer_same, .samples = unary_samples_any)
+ROW(abs, .infer = unary_infer_same, .saves = SAVE_X, .samples = unary_samples_any)
+ROW(exp, .infer = unary_infer_promoted, .saves = SAVE_RESULT, .samples = unary_samples_promoted)
+ROW(log, .infer = unary_infer_promoted, .saves = SAVE_X, .samples = samples_positive)
+ROW(sqrt, .infer = unary_infer_promoted, .saves = SAVE_RESULT, .samples = samples_positive)
+ROW(rsqrt, .infer = unary_infer_promoted, .saves = SAVE_RESULT, .samples = samples_positive)
+ROW(tanh, .infer = unary_infer_promoted, .saves = SAVE_RESULT, .samples = unary_samples_promoted)
+ROW(sigmoid, .infer = unary_infer_promoted, .saves = SAVE_RESULT, .samples = unary_samples_promoted)
+ROW(relu, .infer = unary_infer_same, .saves = SAVE_RESULT, .samples = unary_samples_any)
 ROW(gelu, .infer = infer_float, .saves = SAVE_X, .samples = samples_float)
 ROW(silu, .infer = infer_float, .saves = SAVE_X, .samples = samples_float)
 

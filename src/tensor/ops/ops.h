@@ -4,8 +4,9 @@
 
 #include "tensor/ops/op.h"
 
-// op_create.c
+// op_create.c, op_randint.c
 extern const op op_zeros, op_ones, op_full, op_arange, op_rand, op_randn;
+extern const op op_randint, op_randperm;
 
 // op_view.c, op_permute.c, op_slice.c, op_split.c, op_copy.c, op_join.c
 extern const op op_reshape, op_view, op_expand, op_permute, op_transpose, op_squeeze, op_unsqueeze;
@@ -13,20 +14,27 @@ extern const op op_slice, op_select;
 extern const op op_split, op_split_with_sizes, op_chunk;
 extern const op op_contiguous, op_clone, op_to_dtype, op_cat, op_stack;
 
-// op_binary.c, op_choose.c
-extern const op op_add, op_sub, op_mul, op_div, op_pow, op_maximum, op_minimum;
-extern const op op_eq, op_ne, op_lt, op_le, op_gt, op_ge, op_where;
+// op_binary.c, op_remainder.c, op_choose.c, op_masked_fill.c
+extern const op op_add, op_sub, op_mul, op_div, op_pow, op_maximum, op_minimum, op_remainder;
+extern const op op_eq, op_ne, op_lt, op_le, op_gt, op_ge, op_where, op_masked_fill;
 
-// op_unary.c
+// op_logic.c
+extern const op op_logical_and, op_logical_or, op_logical_xor, op_logical_not;
+extern const op op_isfinite, op_isnan, op_isinf;
+extern const op op_bitwise_and, op_bitwise_or, op_bitwise_xor, op_bitwise_not;
+
+// op_unary.c, op_round.c
 extern const op op_neg, op_abs, op_exp, op_log, op_sqrt, op_rsqrt, op_tanh, op_sigmoid;
 extern const op op_relu, op_leaky_relu, op_gelu, op_silu, op_clamp;
+extern const op op_sin, op_cos, op_floor, op_ceil, op_round, op_trunc;
 
 // op_matmul.c
 extern const op op_matmul, op_linear;
 
-// op_reduce.c, op_extreme.c, op_cumsum.c
+// op_reduce.c, op_extreme.c, op_prod.c, op_logsumexp.c, op_vector_norm.c, op_any.c, op_cumsum.c
 extern const op op_sum, op_mean, op_var, op_std;
 extern const op op_max, op_min, op_argmax, op_argmin;
+extern const op op_amax, op_amin, op_prod, op_logsumexp, op_norm, op_any, op_all;
 extern const op op_cumsum;
 
 // op_softmax.c, op_loss_class.c, op_cross_entropy.c, op_loss.c, op_kl_div.c

@@ -1,0 +1,33 @@
+// Tensors from nothing in the shape and dtype of another.
+#include "tensor/ops/ops.h"
+#include <gradwire/ops.h>
+
+static gw_tensor *run(gw_scope *s, const op *o, const gw_tensor *x) {
+    if (s->error || x == &tensor_poison) return &tensor_poison;
+    const gw_value args[] = { gw_value_of((int)x->dtype),
+                              value_of_ints((gw_shape){ x->dims, x->sizes }) };
+    return op_run(s, o, args, 2, NULL);
+}
+
+gw_tensor *gw_zeros_like(gw_scope *s, const gw_tensor *x) {
+    return run(s, &op_zeros, x);
+}
+gw_tensor *gw_ones_like(gw_scope *s, const gw_tensor *x) {
+    return run(s, &op_ones, x);
+}
+gw_tensor *gw_empty_like(gw_scope *s, const gw_tensor *x) {
+    return run(s, &op_zeros, x);
+}
+gw_tensor *gw_rand_like(gw_scope *s, const gw_tensor *x) {
+    return run(s, &op_rand, x);
+}
+gw_tensor *gw_randn_like(gw_scope *s, const gw_tensor *x) {
+    return run(s, &op_randn, x);
+}
+
+gw_tensor *gw_full_like_with(gw_scope *s, const gw_tensor *x, gw_value value) {
+    if (s->error || x == &tensor_poison) return &tensor_poison;
+    const gw_value args[] = { gw_value_of((int)x->dtype), value,
+                              value_of_ints((gw_shape){ x->dims, x->sizes }) };
+    return op_run(s, &op_full, args, 3, NULL);
+}

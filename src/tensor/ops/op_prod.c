@@ -1,0 +1,136 @@
+// Products of many numbers.
+#include "tensor/dtype.h"
+#include "tensor/ops/op_sample.h"
+#include "tensor/ops/ops.h"
+#include "tensor/ops/reduction.h"
+#include <gradwire/ops.h>
+
+static void infer(op_call *c) {
+    gw_dtype d = (gw_dtype)arg_tensor(c->args, 0)->dtype;
+    reduction_infer(c, dtype_is_float(d) ? d : GW_I64);
+}
+
+#define PRODUCT(name, element)                                                                     \
+    static void product_##name(const void *values, int64_t rows, int64_t n, void *products) {      \
+        const element *x = values;                                                                 \
+        element *out = products;                                                                   \
+        for (int64_t r = 0; r < rows; r++, x += n) {                                               \
+            element product = 1;                                                                   \
+            for (int64_t i = 0; i < n; i++) product *= x[i];                                       \
+            out[r] = product;                                                                      \
+        }                                                                                          \
+    }
+PRODUCT(f32, float)
+PRODUCT(f64, double)
+PRODUCT(i64, uint64_t)  // wraps around
+
+static void compute(op_call *c) {
+    reduction r = reduction_of(c->args);
+    gw_dtype type = dtype_compute((gw_dtype)c->outputs[0]->dtype);
+    dense x;
+    result out;
+    if (!reduction_open_rows(c, &r, type, &x)) return;
+    if (result_open(c, 0, type, &out)) {
+        (type == GW_F32   ? product_f32
+         : type == GW_F64 ? product_f64
+                          : product_i64)(x.values, r.outer * r.inner, r.n, out.values);
+        result_close(&out);
+    }
+    dense_close(&x);
+}
+
+// ---- The derivative -----------------------------------------------------------------------------------------------
+// For each number the product of the others of its row, without a division, which would not do where one is 0: what
+// stands before it times what stands behind. Not in the table.
+static void infer_others(op_call *c) {
+    const gw_tensor *x = arg_tensor(c->args, 0);
+    op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
+}
+
+#define OTHERS(name, element)                                                                      \
+    static void others_##name(const void *values, int64_t rows, int64_t n, void *products) {       \
+        const element *x = values;                                                                 \
+        element *out = products;                                                                   \
+        for (int64_t r = 0; r < rows; r++, x += n, out += n) {                                     \
+            element before = 1, behind = 1;                                                        \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                out[i] = before;                                                                   \
+                before *= x[i];                                                                    \
+            }                                                                                      \
+            for (int64_t i = n; i-- > 0;) {                                                        \
+                out[i] *= behind;                                                                  \
+                behind *= x[i];                                                                    \
+            }                                                                                      \
+        }                                                                                          \
+    }
+OTHERS(f32, float)
+OTHERS(f64, double)
+
+static void compute_others(op_call *c) {
+    const gw_tensor *x = arg_tensor(c->args, 0);
+    gw_dtype type = dtype_compute((gw_dtype)x->dtype);
+    int64_t n = arg_int(c->args, 1);
+    dense values;
+    result out;
+    if (!dense_open(c, x, type, &values)) return;
+    if (result_open(c, 0, type, &out)) {
+        if (n)
+            (type == GW_F32 ? others_f32 : others_f64)(values.values, x->numel / n, n, out.values);
+        result_close(&out);
+    }
+    dense_close(&values);
+}
+
+static const op op_others = {
+    .name = "prod_of_others",
+    .params = "x:tensor n:int",
+    .infer = infer_others,
+    .compute = compute_others,
+};
+
+// The dimensions that stay, then those that are reduced.
+static int order(const gw_tensor *x, uint32_t reduced, int64_t out[GW_DIMS_MAX]) {
+    int count = 0;
+    for (int last = 0; last < 2; last++)
+        for (int i = 0; i < x->dims; i++)
+            if ((int)(reduced >> i & 1) == last) out[count++] = i;
+    return count;
+}
+
+static void grad(op_grad *g) {
+    if (!g->wanted[0]) return;
+    gw_scope *s = g->scope;
+    gw_tensor *x = arg_tensor(g->args, 0);
+    reduction r = reduction_of(g->args);
+    int64_t dims[GW_DIMS_MAX], back[GW_DIMS_MAX] = { 0 };
+    int count = order(x, r.dims, dims);
+    for (int i = 0; i < count; i++) back[dims[i]] = i;
+    gw_tensor *rows = gw_permute_with(s, x, (gw_shape){ count, dims });
+    const gw_value args[] = { gw_value_of(rows), gw_value_of(r.n) };
+    gw_tensor *others = op_run(s, &op_others, args, 2, NULL);
+    others = gw_permute_with(s, others, (gw_shape){ count, back });
+    g->d_inputs[0] = gw_mul(s, others, reduction_widen(g, g->d_outputs[0]));
+}
+
+static void samples(op_sampler *p) {
+    reduction_samples_over(p);
+    sample_call(p, sample_tensor(p, GW_I32, -9, 9, 3, 4), gw_value_of(1));
+    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 3, 4));
+}
+
+const op op_prod = {
+    .name = "prod",
+    .params = "x:tensor dims:ints? keep:bool?",
+    .infer = infer,
+    .compute = compute,
+    .grad = grad,
+    .saves = OP_SAVE_ARG(0),
+    .samples = samples,
+};
+
+gw_tensor *gw_prod(gw_scope *s, gw_tensor *x) {
+    return reduction_run(s, &op_prod, x);
+}
+gw_tensor *gw_prod_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep) {
+    return reduction_run_over(s, &op_prod, x, dims, keep);
+}

@@ -1,0 +1,18 @@
+// What operators on one number at a time have in common: argument "x:tensor".
+#ifndef TENSOR_OPS_OP_UNARY_H
+#define TENSOR_OPS_OP_UNARY_H
+
+#include "tensor/kernels/loops.h"
+#include "tensor/ops/op_sample.h"
+
+void unary_infer_same(op_call *c);      // the dtype of x, which is not bool
+void unary_infer_promoted(op_call *c);  // integers become f32
+
+// |l| over x, in the dtype of the output.
+void unary_run(op_call *c, loop l);
+
+// Floats of either sign in several shapes, and integers; or small integers and bools.
+void unary_samples_any(op_sampler *p);
+void unary_samples_promoted(op_sampler *p);
+
+#endif

@@ -1,0 +1,154 @@
+#include "tensor/ops/reduction.h"
+
+#include "tensor/dtype.h"
+#include "tensor/ops/op_sample.h"
+#include <gradwire/ops.h>
+
+_Static_assert((int)GW_DIMS_MAX <= 32, "a bit of 32 for each dimension");
+
+static bool is_in(uint32_t dims, int dim) {
+    return dims >> dim & 1;
+}
+
+// ---- Shapes -------------------------------------------------------------------------------------------------------
+// Checks the dimensions that are given. No list, an empty one, and any of a scalar are all.
+static bool check_dims(op_call *c, int dims_at) {
+    const gw_tensor *x = arg_tensor(c->args, 0);
+    if (arg_is_none(c->args, dims_at)) return true;
+    int64_t given[GW_DIMS_MAX];
+    uint32_t seen = 0;
+    for (int i = 0, count = arg_ints(c->args, dims_at, given); i < count; i++) {
+        int dim = op_dim(c, x, given[i]);
+        if (dim < 0) return false;
+        if (is_in(seen, dim)) {
+            op_fail(c, GW_INVALID, "dimension %lld is given twice", (long long)given[i]);
+            return false;
+        }
+        seen |= UINT32_C(1) << dim;
+    }
+    return true;
+}
+
+bool reduction_infer_at(op_call *c, gw_dtype dtype, int dims_at) {
+    const gw_tensor *x = arg_tensor(c->args, 0);
+    if (!check_dims(c, dims_at)) return false;
+    bool keep = !arg_is_none(c->args, dims_at + 1) && arg_bool(c->args, dims_at + 1);
+    reduction r = reduction_of_at(c->args, dims_at);
+    int64_t sizes[GW_DIMS_MAX];
+    int dims = 0;
+    for (int i = 0; i < x->dims; i++) {
+        if (!is_in(r.dims, i))
+            sizes[dims++] = x->sizes[i];
+        else if (keep)
+            sizes[dims++] = 1;
+    }
+    return op_output(c, dtype, dims, sizes) != NULL;
+}
+
+static uint32_t dims_of(const gw_value *args, int dims_at) {
+    const gw_tensor *x = arg_tensor(args, 0);
+    int64_t given[GW_DIMS_MAX];
+    int count = arg_is_none(args, dims_at) ? 0 : arg_ints(args, dims_at, given);
+    uint32_t dims = 0;
+    for (int i = 0; i < count && x->dims; i++)
+        dims |= UINT32_C(1) << (given[i] < 0 ? given[i] + x->dims : given[i]);
+    return dims ? dims : (uint32_t)((UINT64_C(1) << x->dims) - 1);
+}
+
+reduction reduction_of_at(const gw_value *args, int dims_at) {
+    const gw_tensor *x = arg_tensor(args, 0);
+    reduction r = { .dim = -1, .dims = dims_of(args, dims_at), .outer = 1, .n = 1, .inner = 1 };
+    int first = x->dims, last = -1, count = 0;
+    for (int i = 0; i < x->dims; i++) {
+        if (!is_in(r.dims, i)) continue;
+        if (first > i) first = i;
+        last = i;
+        count++;
+    }
+    if (count == 1 && !arg_is_none(args, dims_at)) r.dim = first;
+    for (int i = 0; i < x->dims; i++) {
+        r.scattered |= i > first && i < last && !is_in(r.dims, i);
+        *(is_in(r.dims, i) ? &r.n : i < first ? &r.outer : &r.inner) *= x->sizes[i];
+    }
+    if (r.scattered) {
+        r.outer *= r.inner;
+        r.inner = 1;
+    }
+    return r;
+}
+
+// ---- Values -------------------------------------------------------------------------------------------------------
+bool reduction_open_rows(op_call *c, const reduction *r, gw_dtype dtype, dense *out) {
+    const gw_tensor *x = arg_tensor(c->args, 0);
+    if (r->inner == 1 && !r->scattered) return dense_open(c, x, dtype, out);
+    if (r->dim >= 0) return dense_open_rows(c, x, r->dim, dtype, out);
+    int64_t sizes[GW_DIMS_MAX], strides[GW_DIMS_MAX];
+    int at = 0;
+    for (int reduced = 0; reduced < 2; reduced++) {
+        for (int i = 0; i < x->dims; i++) {
+            if (is_in(r->dims, i) != (bool)reduced) continue;
+            sizes[at] = x->sizes[i];
+            strides[at++] = x->strides[i];
+        }
+    }
+    *out = (dense){ 0 };
+    gw_tensor *rows = tensor_view(c->scope, x, x->dims, sizes, strides, x->offset);
+    bool ok = rows && dense_open(c, rows, dtype, out);
+    handle_release(rows);
+    return ok;
+}
+
+bool reduction_open(op_call *c, const reduction *r, gw_dtype dtype, dense *out) {
+    return r->scattered ? reduction_open_rows(c, r, dtype, out)
+                        : dense_open(c, arg_tensor(c->args, 0), dtype, out);
+}
+
+// ---- Derivatives --------------------------------------------------------------------------------------------------
+gw_tensor *reduction_widen_at(const op_grad *g, gw_tensor *y, int dims_at) {
+    const gw_tensor *x = arg_tensor(g->args, 0);
+    uint32_t reduced = dims_of(g->args, dims_at);
+    if (y->dims == 0 || y->dims == x->dims) return y;
+    int64_t sizes[GW_DIMS_MAX];
+    for (int i = 0; i < x->dims; i++) sizes[i] = is_in(reduced, i) ? 1 : x->sizes[i];
+    return gw_reshape_with(g->scope, y, (gw_shape){ x->dims, sizes });
+}
+
+gw_tensor *reduction_spread(const op_grad *g, gw_tensor *y) {
+    const gw_tensor *x = arg_tensor(g->args, 0);
+    return gw_expand_with(g->scope, reduction_widen(g, y), (gw_shape){ x->dims, x->sizes });
+}
+
+// ---- Calling ------------------------------------------------------------------------------------------------------
+gw_tensor *reduction_run(gw_scope *s, const op *o, gw_tensor *x) {
+    gw_value args[] = { gw_value_of(x), gw_none(), gw_none() };
+    return op_run(s, o, args, 3, NULL);
+}
+
+gw_tensor *reduction_run_along(gw_scope *s, const op *o, gw_tensor *x, int dim, bool keep) {
+    gw_value args[] = { gw_value_of(x), gw_value_of(dim), gw_value_of(keep) };
+    return op_run(s, o, args, 3, NULL);
+}
+
+gw_tensor *reduction_run_over(gw_scope *s, const op *o, gw_tensor *x, gw_shape dims, bool keep) {
+    gw_value args[] = { gw_value_of(x), value_of_ints(dims), gw_value_of(keep) };
+    return op_run(s, o, args, 3, NULL);
+}
+
+// ---- Samples ------------------------------------------------------------------------------------------------------
+void reduction_samples(op_sampler *p) {
+    sample_call(p, sample_real(p, -2, 2, 3, 4));
+    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_none(), gw_value_of_bool(true));
+    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(0));
+    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(-1), gw_value_of_bool(true));
+    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), gw_value_of(1), gw_value_of_bool(false));
+    sample_call(p, sample_real(p, -2, 2, 2, 33), gw_value_of(1));
+    sample_call(p, sample_real(p, -2, 2, 0, 3), gw_value_of(1));
+}
+
+void reduction_samples_over(op_sampler *p) {
+    reduction_samples(p);
+    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), sample_ints(1, 2));
+    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), sample_ints(-1, 0), gw_value_of_bool(true));
+    sample_call(p, sample_real(p, -2, 2, 2, 2, 3, 2), sample_ints(1, 3));
+    sample_call(p, sample_real(p, -2, 2, 2, 3), sample_ints());
+}

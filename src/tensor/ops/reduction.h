@@ -1,0 +1,49 @@
+// What reductions have in common: arguments "x:tensor dims:ints? keep:bool?", or "dim:int?" for those along one dimension.
+// Those with arguments in between say where |dims| stands.
+#ifndef TENSOR_OPS_REDUCTION_H
+#define TENSOR_OPS_REDUCTION_H
+
+#include "tensor/dense.h"
+#include "tensor/ops/op.h"
+
+// x as outer n inner, where n is what is reduced.
+typedef struct reduction {
+    int dim;         // the only one; -1: everything, or several
+    uint32_t dims;   // a bit for each
+    bool scattered;  // others lie between them: reduction_open brings them together, inner is 1
+    int64_t outer, n, inner;
+} reduction;
+
+// Makes the output. Returns false with the call failed.
+bool reduction_infer_at(op_call *c, gw_dtype dtype, int dims_at);
+static inline bool reduction_infer(op_call *c, gw_dtype dtype) {
+    return reduction_infer_at(c, dtype, 1);
+}
+
+reduction reduction_of_at(const gw_value *args, int dims_at);
+static inline reduction reduction_of(const gw_value *args) {
+    return reduction_of_at(args, 1);
+}
+
+// The values of x as outer n inner; or as rows of n, one for each number of the result. See dense_open.
+bool reduction_open(op_call *c, const reduction *r, gw_dtype dtype, dense *out);
+bool reduction_open_rows(op_call *c, const reduction *r, gw_dtype dtype, dense *out);
+
+// For derivatives: the output |y|, or its gradient, with the reduced dimensions as size 1, ready to broadcast to x; and
+// broadcast to it.
+gw_tensor *reduction_widen_at(const op_grad *g, gw_tensor *y, int dims_at);
+static inline gw_tensor *reduction_widen(const op_grad *g, gw_tensor *y) {
+    return reduction_widen_at(g, y, 1);
+}
+gw_tensor *reduction_spread(const op_grad *g, gw_tensor *y);
+
+// Calls |o| as the public functions do.
+gw_tensor *reduction_run(gw_scope *s, const op *o, gw_tensor *x);
+gw_tensor *reduction_run_along(gw_scope *s, const op *o, gw_tensor *x, int dim, bool keep);
+gw_tensor *reduction_run_over(gw_scope *s, const op *o, gw_tensor *x, gw_shape dims, bool keep);
+
+// Everything, each dimension, kept and not; then several dimensions too.
+void reduction_samples(struct op_sampler *p);
+void reduction_samples_over(struct op_sampler *p);
+
+#endif
