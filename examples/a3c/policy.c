@@ -13,7 +13,7 @@ static void shrink(gw_scope *s, gw_module *actor) {
     gw_scope *plain = gw_scope_open(s);
     gw_no_grad(plain);
     gw_tensor *last = gw_module_parameter_get(plain, actor, "4.weight");
-    gw_copy(plain, last, gw_mul(plain, last, 0.1));
+    gw_mul_(plain, last, 0.1);
     gw_scope_close_up(plain);
 }
 

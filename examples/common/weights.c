@@ -30,7 +30,7 @@ void weights_load(gw_scope *s, gw_module *model, gw_list *weights) {
     gw_scope *plain = gw_scope_open(s);
     gw_no_grad(plain);
     for (int i = 0; i < gw_list_count(weights); i++)
-        gw_copy(plain, gw_module_parameter_at(plain, model, i), tensor_at(plain, weights, i));
+        gw_copy_(plain, gw_module_parameter_at(plain, model, i), tensor_at(plain, weights, i));
     gw_scope_close_up(plain);
 }
 

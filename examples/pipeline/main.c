@@ -130,7 +130,7 @@ static void fetch(gw_scope *s, const pipeline *p, gw_module *model, bool compare
             if (compare && !gw_equal(s, here, there) && gw_ok(s))
                 gw_fail(s, GW_MISMATCH, "%s differs from that of the unsplit model",
                         gw_module_parameter_name(s, model, n));
-            gw_copy(s, here, there);
+            gw_copy_(s, here, there);
         }
     }
 }

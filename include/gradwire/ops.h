@@ -369,6 +369,34 @@ GW_API gw_tensor *gw_multinomial(gw_scope *s, gw_tensor *p, int64_t samples, boo
 // 1 with probability p, else 0, in the dtype of p.
 GW_API gw_tensor *gw_bernoulli(gw_scope *s, gw_tensor *p);
 
+// ---- In place -----------------------------------------------------------------------------------------------------
+// Written into x, which is returned, and seen through every view of it: gw_add_(s, x, other) is x += other. What relies on
+// the old values (saved for backward, being sent) keeps them.
+//
+// The result must have the shape of x, so that only the other operand broadcasts, and go into its dtype without going
+// down a kind (float, int, bool). INVALID too for a leaf that needs a gradient, unless gradients are off (gw_no_grad):
+// then nothing is recorded, and x keeps its history. Where they are on, x becomes a result of what was written. That is
+// INVALID if another tensor shares the values of x and a gradient would have to find its way through both, as with a
+// slice of a result. Not served by name.
+GW_API gw_tensor *gw_add_with_(gw_scope *s, gw_tensor *x, gw_value other);
+GW_API gw_tensor *gw_sub_with_(gw_scope *s, gw_tensor *x, gw_value other);
+GW_API gw_tensor *gw_mul_with_(gw_scope *s, gw_tensor *x, gw_value other);
+GW_API gw_tensor *gw_div_with_(gw_scope *s, gw_tensor *x, gw_value other);
+
+// The values of |source|, broadcast and converted to any dtype.
+GW_API gw_tensor *gw_copy_(gw_scope *s, gw_tensor *x, gw_tensor *source);
+
+// One number: gw_fill_(s, x, value). Or 0.
+GW_API gw_tensor *gw_fill_with_(gw_scope *s, gw_tensor *x, gw_value value);
+GW_API gw_tensor *gw_zero_(gw_scope *s, gw_tensor *x);
+
+// Random numbers from the scope's generator: integers from |from| to below |to|, in any dtype that holds them; floats
+// from |from| to |to|; normal ones; 1 with probability p, else 0, in any dtype.
+GW_API gw_tensor *gw_random_(gw_scope *s, gw_tensor *x, int64_t from, int64_t to);
+GW_API gw_tensor *gw_uniform_(gw_scope *s, gw_tensor *x, double from, double to);
+GW_API gw_tensor *gw_normal_(gw_scope *s, gw_tensor *x, double mean, double std);
+GW_API gw_tensor *gw_bernoulli_(gw_scope *s, gw_tensor *x, double p);
+
 // ---- Comparing whole tensors --------------------------------------------------------------------------------------
 // Both have the same dtype. False in a failed scope.
 
@@ -405,6 +433,16 @@ GW_BINARY(bitwise_and)
 GW_BINARY(bitwise_or)
 GW_BINARY(bitwise_xor)
 #undef GW_BINARY
+#define GW_IN_PLACE(name)                                                                          \
+    template <class Value> gw_tensor *gw_##name##_(gw_scope *s, gw_tensor *x, Value value) {       \
+        return gw_##name##_with_(s, x, gw_value_of(value));                                        \
+    }
+GW_IN_PLACE(add)
+GW_IN_PLACE(sub)
+GW_IN_PLACE(mul)
+GW_IN_PLACE(div)
+GW_IN_PLACE(fill)
+#undef GW_IN_PLACE
 template <class Left, class Right>
 gw_tensor *gw_where(gw_scope *s, gw_tensor *condition, Left a, Right b) {
     return gw_where_with(s, condition, gw_value_of(a), gw_value_of(b));
@@ -469,6 +507,11 @@ GW_LOSS(kl_div)
 #define gw_bitwise_or(s, a, b) gw_bitwise_or_with((s), gw_value_of(a), gw_value_of(b))
 #define gw_bitwise_xor(s, a, b) gw_bitwise_xor_with((s), gw_value_of(a), gw_value_of(b))
 #define gw_masked_fill(s, x, mask, value) gw_masked_fill_with((s), (x), (mask), gw_value_of(value))
+#define gw_add_(s, x, other) gw_add_with_((s), (x), gw_value_of(other))
+#define gw_sub_(s, x, other) gw_sub_with_((s), (x), gw_value_of(other))
+#define gw_mul_(s, x, other) gw_mul_with_((s), (x), gw_value_of(other))
+#define gw_div_(s, x, other) gw_div_with_((s), (x), gw_value_of(other))
+#define gw_fill_(s, x, value) gw_fill_with_((s), (x), gw_value_of(value))
 #define gw_reshape(s, x, ...) gw_reshape_with((s), (x), GW_SHAPE(__VA_ARGS__))
 #define gw_view(s, x, ...) gw_view_with((s), (x), GW_SHAPE(__VA_ARGS__))
 #define gw_expand(s, x, ...) gw_expand_with((s), (x), GW_SHAPE(__VA_ARGS__))

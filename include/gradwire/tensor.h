@@ -107,10 +107,6 @@ GW_API int64_t gw_item_int(gw_scope *s, const gw_tensor *x);
 GW_API const char *gw_to_text(gw_scope *s, const gw_tensor *x);
 GW_API void gw_print(gw_scope *s, const gw_tensor *x);
 
-// Copies the values of |source|, broadcast and converted, into |target|. Not recorded for backward: INVALID if |target|
-// needs a gradient and gradients are on.
-GW_API void gw_copy(gw_scope *s, gw_tensor *target, gw_tensor *source);
-
 // ---- Sparse by rows -----------------------------------------------------------------------------------------------
 // A tensor of which only some rows are not 0 and only these are kept: what the gradient of an embedding is.
 //

@@ -49,7 +49,7 @@ static gw_tensor *copy_of(gw_scope *s, gw_tensor *x, bool strided) {
         copy = gw_zeros_with(s, gw_dtype_of(x), (gw_shape){ x->dims, sizes });
         copy = gw_permute_with(s, copy, (gw_shape){ x->dims, dims });
     }
-    gw_copy(s, copy, x);
+    gw_copy_(s, copy, x);
     return copy;
 }
 

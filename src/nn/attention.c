@@ -238,7 +238,7 @@ static gw_module *open_output(gw_scope *s, int64_t features, gw_nn_attention_opt
     if (!gw_ok(s) || options.no_bias) return m;
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
-    gw_copy(t, m->parameters.items[1].is.parameter, gw_zeros(t, options.dtype));
+    gw_copy_(t, m->parameters.items[1].is.parameter, gw_zeros(t, options.dtype));
     gw_scope_close_up(t);
     return m;
 }

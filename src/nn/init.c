@@ -44,7 +44,7 @@ void init_table(gw_scope *s, gw_module *m, const char *maker, int64_t count, int
     gw_no_grad(t);
     gw_tensor *table = gw_randn_with(t, options->dtype, GW_SHAPE(count, features));
     if (options->has_padding)
-        gw_copy(t, gw_select(t, table, 0, options->padding_idx), gw_full(t, options->dtype, 0));
+        gw_copy_(t, gw_select(t, table, 0, options->padding_idx), gw_full(t, options->dtype, 0));
     gw_module_register_parameter(t, m, "weight", table);
     gw_scope_close_up(t);
 }

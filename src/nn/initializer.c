@@ -28,7 +28,7 @@ static gw_scope *begin(gw_scope *s) {
 }
 
 static gw_tensor *finish(gw_scope *s, gw_scope *t, gw_tensor *x, gw_tensor *values) {
-    gw_copy(t, x, values);
+    gw_copy_(t, x, values);
     gw_scope_close_up(t);
     return gw_ok(s) ? x : &tensor_poison;
 }
@@ -79,7 +79,7 @@ static gw_tensor *dirac(gw_scope *t, const gw_tensor *x, int64_t groups) {
         for (int64_t c = 0; c < out && c < in; c++) {
             gw_tensor *at = gw_select(t, gw_select(t, values, 0, g * out + c), 0, c);
             for (int d = 2; d < x->dims; d++) at = gw_select(t, at, 0, x->sizes[d] / 2);
-            gw_copy(t, at, gw_ones(t, GW_F32));
+            gw_copy_(t, at, gw_ones(t, GW_F32));
         }
     return values;
 }
@@ -227,7 +227,7 @@ static void make_orthogonal(gw_scope *s, gw_tensor *q, int64_t j) {
     gw_tensor *before = gw_slice(t, q, 1, 0, j, 1), *across = gw_transpose(t, before, 0, 1);
     for (int again = 0; again < 2 && j > 0; again++)
         v = gw_sub(t, v, gw_matmul(t, before, gw_matmul(t, across, v)));
-    gw_copy(t, column, gw_div(t, v, gw_sqrt(t, gw_sum(t, gw_mul(t, v, v)))));
+    gw_copy_(t, column, gw_div(t, v, gw_sqrt(t, gw_sum(t, gw_mul(t, v, v)))));
     gw_scope_close_up(t);
 }
 

@@ -226,7 +226,7 @@ static void read_state(gw_scope *s, recording *r, const layer_case *c, const nam
         for (int d = 0; d < gw_dims(x); d++) assert_int_equal(gw_size(x, d), gw_size(value, d));
         gw_scope *t = gw_scope_open(s);
         gw_no_grad(t);
-        gw_copy(t, x, value);
+        gw_copy_(t, x, value);
         gw_scope_close_up(t);
     }
     assert_int_equal(count, own->count);

@@ -64,8 +64,8 @@ static void a_loaded_optimizer_goes_on_as_the_saved_one(void **state) {
         model fresh = open_model(s, rule);
         gw_scope *t = gw_scope_open(s);
         gw_no_grad(t);
-        gw_copy(t, fresh.w, w);
-        gw_copy(t, fresh.b, b);
+        gw_copy_(t, fresh.w, w);
+        gw_copy_(t, fresh.b, b);
         gw_scope_close_up(t);
         gw_optimizer_load_state_dict(s, fresh.opt, saved);  // as it was when it was saved
         gw_scheduler_load_state_dict(s, fresh.schedule, schedule);

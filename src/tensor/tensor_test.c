@@ -73,7 +73,7 @@ static void poison_reads_as_zero_and_is_never_written(void **state) {
     assert_true(gw_item(s, x) == 0);
     assert_true(*(const float *)gw_data(x) == 0);
     assert_null(gw_data_for_write(s, x));
-    gw_copy(s, x, gw_ones(s, GW_F32));
+    gw_copy_(s, x, gw_ones(s, GW_F32));
     assert_true(gw_item(s, x) == 0);
     gw_keep(s, x);
     gw_drop(s, x);
@@ -193,7 +193,7 @@ static void use_everything(void *context) {
         scope_own(s, tensor_like(s, x));
     }
     gw_data_for_write(s, x);
-    gw_copy(s, x, gw_select(s, x, 0, 0));
+    gw_copy_(s, x, gw_select(s, x, 0, 0));
     gw_cat(s, (gw_tensor *[]){ y, y }, 2, 0);
     gw_to_text(s, y);
     gw_error error = gw_scope_close(s);

@@ -125,11 +125,11 @@ static void write_after_sending(gw_scope *root, int rank, void *context) {
     for (int to = 0; to < 2; to++) {
         gw_tensor *x = gw_full(root, GW_F32, 1.0, 5000);
         gw_future *f = gw_rpc_async(root, to, "sim_echo", x);
-        gw_copy(root, x, gw_zeros(root, GW_F32, 5000));
+        gw_copy_(root, x, gw_zeros(root, GW_F32, 5000));
         gw_tensor *sent = gw_tensor_of(root, gw_wait(root, f));
         assert_same_tensor(root, sent, gw_ones(root, GW_F32, 5000));
         // Each reader has numbers of its own.
-        gw_copy(root, sent, x);
+        gw_copy_(root, sent, x);
         assert_same_tensor(root, gw_tensor_of(root, gw_wait(root, f)), gw_ones(root, GW_F32, 5000));
         assert_same_tensor(root, x, gw_zeros(root, GW_F32, 5000));
     }

@@ -207,8 +207,8 @@ static void follow(gw_scope *s, gw_batch_norm_options options, gw_tensor *stats,
     // The one that is kept is without bias.
     gw_tensor *unbiased = gw_mul(t, gw_select(t, stats, 0, 1), n / (n - 1));
     gw_tensor *variance = followed(t, options.running_var, unbiased, momentum);
-    if (mean && gw_ok(t)) gw_copy(t, options.running_mean, mean);
-    if (variance && gw_ok(t)) gw_copy(t, options.running_var, variance);
+    if (mean && gw_ok(t)) gw_copy_(t, options.running_mean, mean);
+    if (variance && gw_ok(t)) gw_copy_(t, options.running_var, variance);
     gw_scope_close_up(t);
 }
 

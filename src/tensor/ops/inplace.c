@@ -1,0 +1,236 @@
+// Operators that write into their first operand: add_, copy_, fill_, normal_ and their like.
+//
+// Note [Writing in place]
+//
+// The result is computed beside its target and then moved in: by exchanging blocks where the target is all of its storage,
+// which costs no copy, else by storage_writable, so that whoever relies on the old values keeps them. Where gradients are
+// on, the target's node goes the same way. Nodes know tensors only by their makers, so what was computed from the old
+// values stays right. Another view of the storage has a node of its own, though, which would not see the change: that is
+// refused.
+#include <gradwire/ops.h>
+
+#include "tensor/copy.h"
+#include "tensor/dtype.h"
+#include "tensor/ops/op.h"
+#include "tensor/ops/ops.h"
+
+// ---- What may be written ------------------------------------------------------------------------------------------
+static bool overlaps(const gw_tensor *x) {
+    for (int i = 0; i < x->dims; i++)
+        if (x->strides[i] == 0 && x->sizes[i] > 1 && x->numel) return true;
+    return false;
+}
+
+static bool may_write(gw_scope *s, const char *name, const gw_tensor *x) {
+    if (s->error || x == &tensor_poison) return false;
+    if (tensor_is_rows(x)) {
+        scope_fail(s, GW_INVALID, "gw.%s: the target is sparse by rows; gw_to_dense makes it dense",
+                   name);
+    } else if (s->grad_enabled && tensor_is_leaf_with_grad(x)) {
+        scope_fail(s, GW_INVALID,
+                   "gw.%s: the target is a leaf that needs a gradient; it can be written after "
+                   "gw_no_grad",
+                   name);
+    } else if (overlaps(x)) {
+        scope_fail(s, GW_INVALID, "gw.%s: elements of the target lie on top of each other", name);
+    }
+    return !s->error;
+}
+
+// Whether |x| can take on the history of |result|, or lose its own.
+static bool may_record(gw_scope *s, const char *name, const gw_tensor *x, const gw_tensor *result) {
+    if (!s->grad_enabled || (!x->node && !result->node)) return true;
+    if (atomic_load_explicit(&x->storage->count, memory_order_relaxed) == 1) return true;
+    scope_fail(s, GW_INVALID,
+               "gw.%s: the target shares its values with another tensor, whose gradient would not "
+               "see the change; gw_clone makes it one of its own",
+               name);
+    return false;
+}
+
+static bool has_shape_of(const gw_tensor *x, const gw_tensor *y) {
+    return x->dims == y->dims && memcmp(x->sizes, y->sizes, x->dims * sizeof *x->sizes) == 0;
+}
+
+// Bools go into anything, integers into integers and floats, floats into floats.
+static bool converts(gw_dtype from, gw_dtype to) {
+    return from == GW_BOOL8 || (to != GW_BOOL8 && (dtype_is_float(to) || !dtype_is_float(from)));
+}
+
+static bool fits(gw_scope *s, const char *name, const gw_tensor *x, const gw_tensor *result) {
+    gw_dtype from = (gw_dtype)result->dtype, to = (gw_dtype)x->dtype;
+    if (!has_shape_of(x, result))
+        scope_fail(s, GW_INVALID, "gw.%s: a result of %s does not fit into %s", name,
+                   shape_text(result).text, shape_text(x).text);
+    else if (!converts(from, to))
+        scope_fail(s, GW_INVALID, "gw.%s: a result of %s does not fit into %s", name,
+                   gw_dtype_name(from), gw_dtype_name(to));
+    return !s->error;
+}
+
+// ---- Moving in ----------------------------------------------------------------------------------------------------
+static bool is_all_of_its_block(const gw_tensor *x) {
+    const block *b = x->storage->block;
+    return x->contiguous && x->offset == 0 && !b->external && !x->storage->pins &&
+           (size_t)x->numel * gw_dtype_size((gw_dtype)x->dtype) == b->size;
+}
+
+// |result| is new and nobody else's.
+static void move_values(gw_scope *s, gw_tensor *x, gw_tensor *result) {
+    if (is_all_of_its_block(x) && is_all_of_its_block(result)) {
+        block *old = x->storage->block;
+        x->storage->block = result->storage->block;
+        result->storage->block = old;
+        x->storage->version++;
+        return;
+    }
+    uint8_t *bytes = gw_data_for_write(s, x);
+    if (bytes) copy_values(x, bytes, result);
+}
+
+// |result| goes with the old history.
+static void exchange_histories(gw_tensor *x, gw_tensor *result) {
+    const struct tape *tape = x->tape;
+    struct node *node = x->node;
+    uint16_t output = x->output;
+    x->tape = result->tape;
+    x->node = result->node;
+    x->output = result->output;
+    result->tape = tape;
+    result->node = node;
+    result->output = output;
+}
+
+// Writes |result|, a new tensor of |s|, into |x| and gives it back.
+static gw_tensor *put(gw_scope *s, const char *name, gw_tensor *x, gw_tensor *result) {
+    if (s->error || result == &tensor_poison || !fits(s, name, x, result)) return &tensor_poison;
+    if (result->dtype != x->dtype) {
+        gw_tensor *converted = gw_to_dtype(s, result, (gw_dtype)x->dtype);
+        gw_drop(s, result);
+        result = converted;
+    }
+    if (s->error || !may_record(s, name, x, result)) return &tensor_poison;
+    move_values(s, x, result);
+    if (s->error) return &tensor_poison;
+    if (s->grad_enabled) exchange_histories(x, result);
+    gw_drop(s, result);
+    return x;
+}
+
+// ---- Arithmetic ---------------------------------------------------------------------------------------------------
+#define ARITHMETIC(verb)                                                                           \
+    gw_tensor *gw_##verb##_with_(gw_scope *s, gw_tensor *x, gw_value other) {                      \
+        if (!may_write(s, #verb "_", x)) return &tensor_poison;                                    \
+        return put(s, #verb "_", x, gw_##verb##_with(s, gw_value_of(x), other));                   \
+    }
+ARITHMETIC(add)
+ARITHMETIC(sub)
+ARITHMETIC(mul)
+ARITHMETIC(div)
+
+// ---- copy_ --------------------------------------------------------------------------------------------------------
+static bool broadcasts_into(gw_scope *s, const gw_tensor *x, const gw_tensor *source) {
+    bool fits = source->dims <= x->dims;
+    for (int i = 1; i <= source->dims && fits; i++) {
+        int64_t from = source->sizes[source->dims - i];
+        fits = from == 1 || from == x->sizes[x->dims - i];
+    }
+    if (!fits)
+        scope_fail(s, GW_INVALID, "gw.copy_: %s does not fit into %s", shape_text(source).text,
+                   shape_text(x).text);
+    return fits;
+}
+
+static gw_tensor *copy_recorded(gw_scope *s, gw_tensor *x, gw_tensor *source) {
+    gw_tensor *spread = gw_expand_with(s, source, (gw_shape){ x->dims, x->sizes });
+    gw_tensor *converted = gw_to_dtype(s, spread, (gw_dtype)x->dtype);
+    gw_tensor *result = gw_clone(s, converted);
+    gw_drop(s, converted);  // views of the source, which may be written in place itself
+    gw_drop(s, spread);
+    return put(s, "copy_", x, result);
+}
+
+static gw_tensor *copy_plain(gw_scope *s, gw_tensor *x, gw_tensor *source) {
+    gw_tensor *aside = NULL;
+    if (source->storage == x->storage) {
+        aside = tensor_new(s, (gw_dtype)source->dtype, source->dims, source->sizes);
+        if (!aside) return &tensor_poison;
+        copy_into_new(aside, source);
+    }
+    uint8_t *bytes = gw_data_for_write(s, x);
+    if (bytes) copy_values(x, bytes, aside ? aside : source);
+    handle_release(aside);
+    return bytes ? x : &tensor_poison;
+}
+
+gw_tensor *gw_copy_(gw_scope *s, gw_tensor *x, gw_tensor *source) {
+    if (!may_write(s, "copy_", x) || source == &tensor_poison) return &tensor_poison;
+    if (tensor_is_rows(source)) {
+        scope_fail(s, GW_INVALID,
+                   "gw.copy_: the source is sparse by rows; gw_to_dense makes it dense");
+        return &tensor_poison;
+    }
+    if (!broadcasts_into(s, x, source)) return &tensor_poison;
+    bool recorded = s->grad_enabled && (x->node || tensor_needs_grad(source));
+    return recorded ? copy_recorded(s, x, source) : copy_plain(s, x, source);
+}
+
+// ---- Constants ----------------------------------------------------------------------------------------------------
+static gw_tensor *fill(gw_scope *s, const char *name, gw_tensor *x, gw_value value) {
+    if (!may_write(s, name, x)) return &tensor_poison;
+    return put(s, name, x, gw_full_like(s, x, value));
+}
+
+gw_tensor *gw_fill_with_(gw_scope *s, gw_tensor *x, gw_value value) {
+    return fill(s, "fill_", x, value);
+}
+gw_tensor *gw_zero_(gw_scope *s, gw_tensor *x) {
+    return fill(s, "zero_", x, gw_value_of(0));
+}
+
+// ---- Random numbers -----------------------------------------------------------------------------------------------
+gw_tensor *gw_random_(gw_scope *s, gw_tensor *x, int64_t from, int64_t to) {
+    if (!may_write(s, "random_", x)) return &tensor_poison;
+    gw_shape shape = { x->dims, x->sizes };
+    return put(s, "random_", x, gw_randint_with(s, (gw_dtype)x->dtype, from, to, shape));
+}
+
+// drawn * scale + shift, which is drawn new.
+static gw_tensor *put_scaled(gw_scope *s, const char *name, gw_tensor *x, gw_tensor *drawn,
+                             double scale, double shift) {
+    if (drawn == &tensor_poison) return drawn;
+    gw_scope *t = gw_scope_open(s);
+    t->grad_enabled = false;
+    gw_tensor *result = gw_add_(t, gw_mul_(t, drawn, scale), shift);
+    gw_scope_close_up(t);
+    return result == drawn ? put(s, name, x, drawn) : &tensor_poison;
+}
+
+gw_tensor *gw_uniform_(gw_scope *s, gw_tensor *x, double from, double to) {
+    if (!may_write(s, "uniform_", x)) return &tensor_poison;
+    if (!(from <= to && to - from < __builtin_inf())) {
+        scope_fail(s, GW_INVALID, "gw.uniform_: no numbers from %g to %g", from, to);
+        return &tensor_poison;
+    }
+    return put_scaled(s, "uniform_", x, gw_rand_like(s, x), to - from, from);
+}
+
+gw_tensor *gw_normal_(gw_scope *s, gw_tensor *x, double mean, double std) {
+    if (!may_write(s, "normal_", x)) return &tensor_poison;
+    if (!(std >= 0)) {
+        scope_fail(s, GW_INVALID, "gw.normal_: a standard deviation of %g", std);
+        return &tensor_poison;
+    }
+    return put_scaled(s, "normal_", x, gw_randn_like(s, x), std, mean);
+}
+
+gw_tensor *gw_bernoulli_(gw_scope *s, gw_tensor *x, double p) {
+    if (!may_write(s, "bernoulli_", x)) return &tensor_poison;
+    gw_tensor *chances = gw_full_with(s, GW_F64, gw_value_of(p), (gw_shape){ x->dims, x->sizes });
+    gw_tensor *drawn = gw_bernoulli(s, chances);
+    gw_drop(s, chances);
+    // 0 and 1 are in every dtype.
+    gw_tensor *result = gw_to_dtype(s, drawn, (gw_dtype)x->dtype);
+    if (result != drawn) gw_drop(s, drawn);
+    return put(s, "bernoulli_", x, result);
+}
