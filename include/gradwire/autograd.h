@@ -95,6 +95,10 @@ GW_API gw_tensor *gw_grad(gw_scope *s, const gw_tensor *x);
 // The same, but NULL if there is none.
 GW_API gw_tensor *gw_grad_find(gw_scope *s, const gw_tensor *x);
 
+// Puts a copy of |grad|, in the shape and dtype of |x|, in the place of the gradient of |x| in |s|: as if a pass had left
+// it, so that later ones add to it and optimizers step by it. INVALID if the two do not fit.
+GW_API void gw_set_grad(gw_scope *s, gw_tensor *x, gw_tensor *grad);
+
 // All gradients of |s|, in the order in which its passes met the tensors they are of:
 //
 //     for (int i = 0; i < gw_grads_count(s); i++) {

@@ -3,6 +3,9 @@
 #include "autograd/index.h"
 #include "autograd/sum.h"
 #include "base/mem.h"
+#include "tensor/copy.h"
+#include "tensor/dtype.h"
+#include "tensor/ops/op.h"
 
 typedef struct grads {
     gw_tensor_grad *pairs;  // both counted
@@ -135,4 +138,32 @@ gw_tensor *gw_grad(gw_scope *s, const gw_tensor *x) {
     if (gw_ok(s))
         scope_fail(s, GW_NOT_FOUND, "no backward pass in this scope has reached this tensor");
     return &tensor_poison;
+}
+
+// A copy that nobody else writes to: contiguous, or coalesced. One count; NULL with |s| failed.
+static gw_tensor *copy_of(gw_scope *s, gw_tensor *grad) {
+    if (tensor_is_rows(grad)) {
+        gw_tensor *once = gw_coalesce(s, grad);
+        return gw_ok(s) ? handle_retain(once) : NULL;
+    }
+    gw_tensor *copy = tensor_new(s, (gw_dtype)grad->dtype, grad->dims, grad->sizes);
+    if (copy) copy_into_new(copy, grad);
+    return copy;
+}
+
+void gw_set_grad(gw_scope *s, gw_tensor *x, gw_tensor *grad) {
+    if (!gw_ok(s) || x == &tensor_poison || grad == &tensor_poison) return;
+    if (!dtype_is_float((gw_dtype)x->dtype) || grad->dtype != x->dtype || grad->dims != x->dims ||
+        memcmp(grad->sizes, x->sizes, x->dims * sizeof *x->sizes) != 0) {
+        scope_fail(s, GW_INVALID, "set_grad: %s %s is no gradient of %s %s",
+                   gw_dtype_name((gw_dtype)grad->dtype), shape_text(grad).text,
+                   gw_dtype_name((gw_dtype)x->dtype), shape_text(x).text);
+        return;
+    }
+    gw_tensor *copy = copy_of(s, grad);
+    if (!copy) return;
+    if (grads_find(s, x))
+        grads_replace(s, x, copy);
+    else
+        grads_add(s, s, &(gw_tensor_grad){ x, copy }, 1);
 }

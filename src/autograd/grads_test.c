@@ -78,6 +78,49 @@ static void a_replaced_gradient_keeps_its_place(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
+static void a_gradient_that_is_set_is_as_if_a_pass_had_left_it(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = leaf(s), *given = gw_full(s, GW_F32, 3, 1);
+    gw_set_grad(s, x, given);
+    gw_zero_(s, given);  // it is a copy
+    assert_float_equal(gw_item(s, gw_grad(s, x)), 3, 0);
+    gw_backward(s, gw_mul(s, x, 2));
+    assert_float_equal(gw_item(s, gw_grad(s, x)), 5, 0);
+    gw_set_grad(s, x, gw_full(s, GW_F32, 7, 1));
+    assert_float_equal(gw_item(s, gw_grad(s, x)), 7, 0);
+    assert_int_equal(gw_grads_count(s), 1);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+static void a_gradient_that_is_set_may_be_sparse_or_strided(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = gw_requires_grad(s, gw_zeros(s, GW_F32, 3, 2));
+    gw_set_grad(s, x, gw_transpose(s, gw_ones(s, GW_F32, 2, 3), 0, 1));
+    assert_true(gw_is_contiguous(gw_grad(s, x)));
+    gw_tensor *indices = gw_from(s, ((int64_t[]){ 2, 0, 2 }), 3);
+    gw_set_grad(s, x, gw_rows(s, indices, gw_ones(s, GW_F32, 3, 2), 3));
+    assert_int_equal(gw_layout_of(gw_grad(s, x)), GW_ROWS);
+    assert_int_equal(gw_size(gw_rows_indices(s, gw_grad(s, x)), 0), 2);  // coalesced
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+static void a_gradient_that_is_set_fits(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = leaf(s);
+    gw_set_grad(s, x, gw_zeros(s, GW_F32, 2));
+    assert_string_equal(gw_scope_error(s)->text, "set_grad: f32 2 is no gradient of f32 1");
+    gw_scope_clear(s);
+    gw_set_grad(s, x, gw_zeros(s, GW_F64, 1));
+    assert_string_equal(gw_scope_error(s)->text, "set_grad: f64 1 is no gradient of f32 1");
+    gw_scope_clear(s);
+    assert_null(gw_grad_find(s, x));
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
 GW_TESTS(autograd_grads, gradients_are_found_by_leaf, a_scope_holds_leaves_of_its_gradients,
          a_gradient_that_is_not_there_is_said, a_number_out_of_range_is_said,
-         a_replaced_gradient_keeps_its_place);
+         a_replaced_gradient_keeps_its_place, a_gradient_that_is_set_is_as_if_a_pass_had_left_it,
+         a_gradient_that_is_set_may_be_sparse_or_strided, a_gradient_that_is_set_fits);
