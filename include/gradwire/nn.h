@@ -440,6 +440,27 @@ GW_API gw_tensor *gw_categorical_sample(gw_scope *s,
 GW_API gw_tensor *gw_categorical_log_prob(gw_scope *s, gw_categorical c, gw_tensor *value);
 GW_API gw_tensor *gw_categorical_entropy(gw_scope *s, gw_categorical c);
 
+// ---- Normal distributions -----------------------------------------------------------------------
+// As torch.distributions.Normal, of each number on its own; a plain value:
+//
+//     gw_normal noise = gw_normal_from(s, mean, std);               // which broadcast
+//     gw_tensor *action = gw_normal_rsample(s, noise);
+//     gw_tensor *logp = gw_normal_log_prob(s, noise, action);
+typedef struct gw_normal {
+    gw_tensor *loc, *scale;  // means and standard deviations
+} gw_normal;
+
+// INVALID unless both are floats and every |scale| is above 0.
+GW_API gw_normal gw_normal_from(gw_scope *s, gw_tensor *loc, gw_tensor *scale);
+
+// Numbers in the shape that both broadcast to; without a history, or as loc + scale * noise, through which gradients flow
+// to both (Kingma, Welling 2014).
+GW_API gw_tensor *gw_normal_sample(gw_scope *s, gw_normal n);
+GW_API gw_tensor *gw_normal_rsample(gw_scope *s, gw_normal n);
+
+GW_API gw_tensor *gw_normal_log_prob(gw_scope *s, gw_normal n, gw_tensor *value);
+GW_API gw_tensor *gw_normal_entropy(gw_scope *s, gw_normal n);
+
 #ifdef __cplusplus
 }
 template <class... M> gw_module *gw_nn_sequential(gw_scope *s, M... modules) {

@@ -62,7 +62,7 @@ static void what_is_behind_an_end_counts_for_nothing(void **state) {
         gw_seed(s, 4);
         gw_tensor *x = gw_randn(s, GW_F32, 4, 2, 2);
         gw_copy_(s, gw_select(s, gw_slice(s, x, 0, 2, 4, 1), 1, 0),
-                gw_full(s, GW_F32, k ? INFINITY : 0.0));
+                 gw_full(s, GW_F32, k ? INFINITY : 0.0));
         gw_requires_grad(s, x);
         gw_scope *t = gw_scope_open(s);
         gw_rnn_result y = gw_nn_gru_call_padded(t, m, x, lengths, NULL);

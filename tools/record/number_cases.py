@@ -2,6 +2,7 @@
 
 import torch
 
+import words
 from operator_cases import Recorder
 from words import Ints
 
@@ -148,3 +149,20 @@ def record_numbers(out):
     record_products(r)
     record_norms(r)
     record_any(r)
+
+
+def record_normal(out):
+    """torch.distributions.Normal: densities and entropies, and their gradients."""
+    r = Recorder(out)
+    for loc, scale, value in (((), (), ()), ((3,), (3,), (3,)), ((2, 3), (3,), (2, 1)), ((2, 1), (3,), (4, 2, 3))):
+        loc, scale = r.real(*loc).requires_grad_(), r.real(*scale, low=0.25).requires_grad_()
+        value = r.real(*value)
+        n = torch.distributions.Normal(loc, scale)
+        out.write(f"\ncase {words.tensor(loc)}\n{words.tensor(scale)}\nvalue {words.tensor(value)}\n")
+        for name, y in (("log_prob", n.log_prob(value)), ("entropy", n.entropy())):
+            d_y = r.real(*y.shape, low=-1, high=1)
+            grads = torch.autograd.grad(y, (loc, scale), d_y, retain_graph=True, allow_unused=True)
+            grads = [torch.zeros_like(x) if d is None else d for x, d in zip((loc, scale), grads)]
+            out.write(f"{name} {words.tensor(y)}\nd {words.tensor(d_y)}\n")
+            out.write(f"d_loc {words.tensor(grads[0])}\nd_scale {words.tensor(grads[1])}\n")
+        out.write("end\n")

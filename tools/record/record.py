@@ -38,6 +38,7 @@ def main():
         ("numbers.txt", number_cases.record_numbers),
         ("texts.txt", operator_cases.record_texts),
         ("categorical.txt", operator_cases.record_categorical),
+        ("normal.txt", number_cases.record_normal),
         ("layers.txt", layer_cases.record_layers),
         ("optimizers.txt", optimizer_cases.record_optimizers),
         ("sparse_optimizers.txt", optimizer_cases.record_sparse),
