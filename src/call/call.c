@@ -1,16 +1,50 @@
+// The caller's side: a request is written and sent, and what becomes of it.
 #include "call/call.h"
 
+#include "agent/member_table.h"
 #include "base/failpoint.h"
 #include "base/mem.h"
 #include "base/mutation.h"
-#include "agent/member_table.h"
 #include "call/flow_control.h"
 #include "call/promise.h"
-#include "call/reply.h"
+#include "call/protocol.h"
+#include "future/future.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+
+// ---- Whom it is for ----
+
+gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *error) {
+    const char *self = a->name;
+    if (to.rref) {
+        const target_class *target = calls_of(a)->target;
+        if (target->agent_of(to.rref) != a)
+            return error_set(error, GW_INVALID,
+                             "the reference is of another agent, or of a call that failed");
+        *out_rank = target->owner(to.rref);
+        return GW_OK;
+    }
+    if (to.name) {
+        *out_rank = member_table_find((agent *)a, to.name);
+        if (*out_rank < 0)
+            return error_set(error, GW_NOT_FOUND, "%s knows no worker named \"%.140s\"", self,
+                             to.name);
+        return GW_OK;
+    }
+    if (to.workers) return error_set(error, GW_INVALID, "several workers, where one is called");
+    if (to.rank == NO_RANK)
+        return error_set(error, GW_INVALID, "the worker or reference to call is NULL");
+    if (to.rank < 0 || to.rank >= a->member_count || !agent_member(a, (int)to.rank)->known)
+        return error_set(error, GW_NOT_FOUND, "%s knows no worker of rank %lld; there are %d", self,
+                         (long long)to.rank, a->member_count);
+    if (to.is_worker && agent_member(a, (int)to.rank)->worker.incarnation != to.incarnation)
+        return error_set(error, GW_NOT_FOUND, "%s knows no such worker: rank %lld is another %s",
+                         self, (long long)to.rank, agent_member(a, (int)to.rank)->name);
+    *out_rank = (int)to.rank;
+    return GW_OK;
+}
 
 // ---- Writing a request ----
 
@@ -463,4 +497,83 @@ void calls_close_on_loop(agent *a, const gw_error *why) {
         while (!list_is_empty(&p->calls))
             fail_lost(list_entry(p->calls.next, gw_future, sibling), why);
     }
+}
+
+// ---- The functions of gradwire/rpc.h ----
+
+gw_value call_sync(call *c, gw_scope *s) {
+    agent *a = c->agent;
+    env_enter(a->env);
+    call_await_flow_on_loop(c);
+    if (call_send_on_loop(c) == GW_OK && !future_wait_on_loop(c->future, s, c->deadline_ns))
+        call_expire_on_loop(c->future);
+    env_leave(a->env);
+    if (c->error.status) {
+        scope_fail_with(s, &c->error);
+        return gw_none();
+    }
+    return result_give(future_result(c->future), s);
+}
+
+gw_value gw_rpc_sync_with(gw_scope *s, gw_target to, const char *function, gw_values args,
+                          gw_call_options options) {
+    agent *a = s->error ? NULL : agent_of(s);
+    if (!a) return gw_none();
+    gw_error error;
+    if (context_check_wait(s, &error)) {
+        error.outcome = GW_NOT_DELIVERED;
+        scope_fail_with(s, &error);
+        return gw_none();
+    }
+    call c;
+    call_init(&c, s, options, to, function, args.count, args.items, true);
+    if (c.future) c.future->once = true;
+    gw_value v = call_sync(&c, s);
+    call_fini(&c);
+    return v;
+}
+
+// Its error, if there is one, is found by whoever waits.
+void call_start(call *c) {
+    agent *a = c->agent;
+    env_enter(a->env);
+    call_await_flow_on_loop(c);
+    if (call_send_on_loop(c)) {
+        future_fail_on_loop(c->future, &c->error);
+    } else if (c->deadline_ns != ENV_NEVER) {
+        env_set_timer(a->env, &c->future->deadline, c->deadline_ns);
+    }
+    env_leave(a->env);
+}
+
+gw_future *gw_rpc_async_with(gw_scope *s, gw_target to, const char *function, gw_values args,
+                             gw_call_options options) {
+    agent *a = s->error ? NULL : agent_of(s);
+    if (!a) return &future_poison;
+    call c;
+    call_init(&c, s, options, to, function, args.count, args.items, true);
+    gw_future *f = c.future;
+    if (f) {
+        call_start(&c);
+        f = scope_own(s, handle_retain(f));
+    } else {
+        scope_fail_with(s, &c.error);
+    }
+    call_fini(&c);
+    return f ? f : &future_poison;
+}
+
+void gw_rpc_notify_with(gw_scope *s, gw_target to, const char *function, gw_values args,
+                        gw_call_options options) {
+    agent *a = s->error ? NULL : agent_of(s);
+    if (!a) return;
+    call c;
+    call_init(&c, s, options, to, function, args.count, args.items, false);
+    c.fixed.one_way = 1;
+    env_enter(a->env);
+    call_await_flow_on_loop(&c);
+    call_send_on_loop(&c);
+    env_leave(a->env);
+    if (c.error.status) scope_fail_with(s, &c.error);
+    call_fini(&c);
 }

@@ -2,7 +2,7 @@
 #include "base/mem.h"
 #include "call/call.h"
 #include "future/collect.h"
-#include "future/result.h"
+#include "future/future.h"
 
 typedef struct spread {
     agent *agent;

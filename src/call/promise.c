@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 #include "agent/deferred.h"
-#include "call/reply.h"
+#include "call/protocol.h"
 
 #include <assert.h>
 

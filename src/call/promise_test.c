@@ -1,7 +1,7 @@
 #include "call/promise.h"
 
 #include "call/protocol.h"
-#include "future/result.h"
+#include "future/future.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 

@@ -3,7 +3,8 @@
 #ifndef CALL_PROTOCOL_H
 #define CALL_PROTOCOL_H
 
-#include "agent/agent.h"
+#include "agent/message_io.h"
+#include "future/future.h"
 
 typedef enum call_kind {
     KIND_REQUEST = 1,
@@ -73,5 +74,31 @@ enum {
     REQUEST_ATTACHMENTS_FIELD = offsetof(request_fixed, attachments_at),
     REPLY_ATTACHMENTS_FIELD = offsetof(reply_fixed, attachments_at)
 };
+
+// ---- Replies and promise values, which differ in their kind alone ----
+
+// What tensors of a value are tracked as: sent in calls of this scope.
+enum { SCOPE_NOT_TRACKED = 0 };
+#define SCOPE_NOT_KNOWN UINT64_MAX
+
+// Begins a message of |kind| with |v|, or with |error| if that is not NULL; if |v| cannot be sent, that is the error of
+// |function|, which returned it. Without the loop lock. Fails only without memory.
+gw_status reply_fill(outgoing *s, agent *a, uint8_t kind, uint64_t id, uint64_t scope,
+                     const char *function, gw_value v, const gw_error *error);
+
+// Sends what reply_fill has filled, or that there was no memory for it.
+void reply_send_on_loop(outgoing *s, agent *a, int to, uint8_t kind, uint64_t id, bool filled,
+                        bool flush);
+
+// Sends what |r| is. Without the loop lock.
+void reply_result(agent *a, int to, uint8_t kind, uint64_t id, result *r);
+
+// Resolves with what came, once the promises in it have; takes |m|. |pins| as for result_of_incoming.
+typedef void reply_resolve(void *user, result *r);  // takes |r|
+void reply_resolve_on_loop(agent *a, int from, message *m, const reply_fixed *fixed,
+                           size_t value_at, bool pins, reply_resolve *resolve, void *user);
+
+// Nobody wants it: gives back the references in it. Takes |m|.
+void reply_drop_on_loop(agent *a, int from, message *m, uint32_t attachments_at);
 
 #endif

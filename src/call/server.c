@@ -1,12 +1,15 @@
-// From a request that came to its turn to run.
+// Requests as they come, until all that they need is there; and the table that the agent knows calls by.
 #include "call/server.h"
 
+#include "agent/deferred.h"
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "call/call.h"
 #include "call/error_trace.h"
 #include "call/flow_control.h"
-#include "call/reply.h"
+#include "call/promise.h"
+#include "call/protocol.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -108,111 +111,14 @@ static gw_status find_method(served_call *s, gw_error *error) {
                      s->header.function);
 }
 
-static bool is_inline(const served_call *s) {
-    if (s->op) return message_size(s->incoming->message) <= LIMIT_OPERATOR_BYTES_INLINE;
-    const function *f = s->function;
-    if (f->is_inline) return f->is_inline(s->object->self, message_size(s->incoming->message));
-    return f->where == GW_INLINE;
-}
-
-// ---- From queue to queue ----
-
-const void *served_call_queue(served_call *s) {
-    if (s->object) return s->object;
-    return is_inline(s) ? (const void *)s->queue : (const void *)&s->agent->pool;
-}
-
-static void run_task(task *t) {
-    served_call_run(list_entry(t, served_call, task));
-}
-
-static void run_job(pool_job *j) {
-    served_call_run(list_entry(j, served_call, job));
-}
-
-void served_call_start_on_loop(served_call *s) {
-    call_peer_of(s->agent, s->caller)->queued_bytes -= s->queued_bytes;
-    s->queued_bytes = 0;
-}
-
-static bool job_taken(pool_job *j);
-
-// They keep their order, which they would lose one by one.
-static void hold_jobs(agent *a, int caller) {
-    list_each(l, &a->pool.queue) {
-        pool_job *j = list_entry(l, pool_job, link);
-        if (j->taken != job_taken) continue;
-        served_call *s = list_entry(j, served_call, job);
-        if (s->caller != caller || s->object) continue;
-        pool_withdraw_on_loop(&a->pool, j);
-        served_call_apply_on_loop(s, SERVED_BLOCKED);
-    }
-}
-
-static bool job_taken(pool_job *j) {
-    served_call *s = list_entry(j, served_call, job);
-    if (!s->object && !flow_has_capacity_on_loop(s->agent, s->caller)) {
-        served_call_apply_on_loop(s, SERVED_BLOCKED);
-        hold_jobs(s->agent, s->caller);
-        return false;
-    }
-    served_call_apply_on_loop(s, SERVED_STARTED);
-    call_queue_started_on_loop(s);
-    return true;
-}
-
-void served_call_schedule_on_loop(served_call *s) {
-    bool inline_ = is_inline(s);
-    s->context = (context){ .agent = s->agent,
-                            .serves = true,
-                            .caller = s->caller,
-                            .caller_scope = s->header.fixed.scope,
-                            .may_wait = !inline_,
-                            .has_place = !inline_,
-                            .depth = s->header.fixed.depth,
-                            .deadline_ns = s->deadline_ns,
-                            .function = s->header.function };
-    list_init(&s->context.turns);
-    if (s->object) turn_begin_on_loop(&s->held, s->object->turn, &s->context, true);
-    if (!inline_) {
-        s->job = (pool_job){ .depth = s->header.fixed.depth, .taken = job_taken, .run = run_job };
-        pool_submit_on_loop(&s->agent->pool, &s->job);
-        failpoint("queued");
-    } else if (s->object) {
-        served_call_apply_on_loop(s, SERVED_STARTED);
-        s->task.run = run_task;
-        pool_run_soon_on_loop(&s->agent->pool, &s->task);
-    } else {
-        call_queue_run_on_loop(s);
-    }
-}
-
-static bool may_start(const served_call *s) {
-    return flow_has_capacity_on_loop(s->agent, s->caller);
-}
-
-static void turn_granted(turn_request *r) {
-    served_call *s = list_entry(r, served_call, turn);
-    served_call_apply_on_loop(s, may_start(s) ? SERVED_GRANTED : SERVED_BLOCKED);
-}
-
-void served_call_take_turn_on_loop(served_call *s) {
-    s->turn.granted = turn_granted;
-    if (turn_take_on_loop(s->object->turn, &s->turn)) served_call_apply_on_loop(s, SERVED_GRANTED);
-}
-
-void served_call_admit_on_loop(served_call *s) {
-    served_call_event event = s->object ? SERVED_TO_OBJECT : SERVED_ADMITTED;
-    served_call_apply_on_loop(s, may_start(s) ? event : SERVED_BLOCKED);
-}
-
 // ---- Arguments ----
 
 static void ready(served_call *s) {
     const call_peer *caller = call_peer_of(s->agent, s->caller);
     if (s->expiry.armed) env_set_timer(s->agent->env, &s->expiry, ENV_NEVER);
     bool first = list_is_empty(&caller->deferred);
-    served_call_apply_on_loop(s, first && may_start(s) ? SERVED_READY : SERVED_BLOCKED);
+    served_call_apply_on_loop(
+        s, first && flow_has_capacity_on_loop(s->agent, s->caller) ? SERVED_READY : SERVED_BLOCKED);
 }
 
 void served_call_enter_queue_on_loop(served_call *s) {
@@ -297,3 +203,312 @@ void served_calls_close_on_loop(agent *a, const gw_error *why) {
     for (int rank = 0; rank < a->member_count; rank++)
         abandon_all(a, rank, CANCELLED_BY_LEAVING, why);
 }
+
+// ---- Requests ----
+
+static void refuse_unserved_on_loop(agent *a, int from, const request_fixed *f,
+                                    const gw_error *error) {
+    const target_class *target = calls_of(a)->target;
+    entry *e;
+    if (!f->call) return;
+    if (f->one_way) {
+        served_call_log_on_loop(a, error);
+    } else if (!f->result) {
+        served_call_refuse_unread_on_loop(a, from, f->call, error);
+    } else if (!target->accept(a, from, f->result, f->result_fork, &e, NULL)) {
+        target->make(e, result_of_error(error), NULL);
+        target->release(e);
+    }
+}
+
+static gw_status no_function(served_call *s, gw_error *error) {
+    return error_set(error, GW_NOT_FOUND, "%s has no function %s",
+                     agent_member(s->agent, s->agent->rank)->name, s->header.function);
+}
+
+static gw_status find_function(served_call *s, gw_error *error) {
+    const char *name = s->header.function;
+    s->function = registry_find(calls_of(s->agent)->registry, name);
+    if (!s->function) s->op = registry_find_operator(name);
+    if (!s->function && !s->op) s->function = library_find(s->agent->service_table, name);
+    if (!s->function && !s->op) return no_function(s, error);
+    if (s->function && s->function->class && !s->result_entry)
+        return error_set(error, GW_INVALID, "a class, not a function: gw_remote makes one of it");
+    return GW_OK;
+}
+
+static int64_t deadline_of(agent *a, uint64_t time_left_ns) {
+    int64_t deadline_ns;
+    if (!time_left_ns || time_left_ns > INT64_MAX ||
+        __builtin_add_overflow(env_now_ns(a->env), (int64_t)time_left_ns, &deadline_ns))
+        return ENV_NEVER;
+    return deadline_ns;
+}
+
+static served_call *open_served_call(agent *a, int from, const request_header *h, uint64_t size) {
+    served_call *s = mem_take(sizeof *s);
+    if (!s) return NULL;
+    memset(s, 0, sizeof *s);
+    if (!map_put(&calls_of(a)->served, id_of(from, h->fixed.call), s)) {
+        mem_give(s, sizeof *s);
+        return NULL;
+    }
+    s->agent = a;
+    s->caller = from;
+    s->header = *h;
+    s->deadline_ns = deadline_of(a, h->fixed.time_left_ns);
+    list_init(&s->forwards);
+    call_peer *caller = call_peer_of(a, from);
+    list_append(&caller->served, &s->sibling);
+    caller->served_count++;
+    s->queued_bytes = size;
+    caller->queued_bytes += size;
+    calls_of(a)->body_count++;
+    calls_of(a)->served_count++;
+    return s;
+}
+
+static gw_status find_references(served_call *s, gw_error *error) {
+    const request_fixed *f = &s->header.fixed;
+    const target_class *target = calls_of(s->agent)->target;
+    gw_status status = GW_OK;
+    if (f->result)
+        status =
+            target->accept(s->agent, s->caller, f->result, f->result_fork, &s->result_entry, error);
+    if (s->result_entry)
+        target->set_origin(s->result_entry, (const char *)s->header.origin, s->header.origin_size);
+    if (!status && f->target)
+        status = target->find(s->agent, s->caller, f->target, f->target_fork, &s->target, error);
+    return status;
+}
+
+static gw_status check_capacity(agent *a, int from, const request_fixed *f, uint64_t size,
+                                gw_error *error) {
+    const char *self = a->name, *caller = agent_member(a, from)->name;
+    const call_peer *p = call_peer_of(a, from);
+    const calls *c = calls_of(a);
+    if (a->phase == AGENT_LEFT)
+        return error_set(error, GW_WRONG_STATE, "%s has left the job", self);
+    // What it waits for itself may need calls that are made for its own.
+    if (a->leaving.alone && f->depth == 1)
+        return error_set(error, GW_WRONG_STATE, "%s is leaving the job", self);
+    if (p->queued_bytes && p->queued_bytes + size > c->limits.queued_bytes)
+        return error_set(error, GW_OVERLOADED, "%s: %llu bytes of calls of %s have not started",
+                         self, (unsigned long long)p->queued_bytes, caller);
+    if (p->served_count < c->limits.calls_per_peer) return GW_OK;
+    return error_set(error, GW_OVERLOADED, "%s: %u calls of %s have not been served", self,
+                     p->served_count, caller);
+}
+
+gw_status served_call_requested_on_loop(agent *a, int from, message *m, gw_error *out_error) {
+    request_header h;
+    gw_error error;
+    gw_status status = request_read(m, &h, out_error);
+    if (status) {
+        message_release(m);
+        return status;
+    }
+    if (map_find(&calls_of(a)->served, id_of(from, h.fixed.call))) {
+        message_release(m);
+        return error_set(out_error, GW_PROTOCOL, "request: call %llu is being served already",
+                         (unsigned long long)h.fixed.call);
+    }
+    status = check_capacity(a, from, &h.fixed, message_size(m), &error);
+    served_call *s = status ? NULL : open_served_call(a, from, &h, message_size(m));
+    if (!status && !s) status = error_set(&error, GW_NO_MEMORY, "no memory for a call");
+    if (status) {
+        error.outcome = GW_NOT_DELIVERED;
+        refuse_unserved_on_loop(a, from, &h.fixed, &error);
+        reply_drop_on_loop(a, from, m, h.fixed.attachments_at);
+        return GW_OK;
+    }
+    // References are taken in first, whatever becomes of the call: so the ids of creating requests come in order.
+    status = incoming_open_on_loop(a, from, m, h.fixed.attachments_at, &s->incoming, &error);
+    if (status) s->header.origin_size = 0;  // the message is gone
+    gw_status found = find_references(s, status ? NULL : &error);
+    if (!status) status = found;
+    if (!status && !s->target) status = find_function(s, &error);
+    if (status) {
+        served_call_refuse_with_on_loop(s, error, status != GW_NOT_FOUND);
+    } else {
+        served_call_await_on_loop(s);
+    }
+    return GW_OK;
+}
+
+static void want(served_call *s, int consumer, uint64_t promise) {
+    // The caller learns how many were honoured, so after one that cannot be kept in mind none is.
+    call_peer *caller = call_peer_of(s->agent, s->caller);
+    bool may = !s->forwards_end && caller->wanted_count < LIMIT_WANTED_PER_PEER;
+    wanted *w = may ? mem_calloc(sizeof *w) : NULL;
+    s->forwards_end = !w;
+    if (!w) return;
+    caller->wanted_count++;
+    w->consumer = consumer;
+    w->promise = promise;
+    list_append(&s->forwards, &w->link);
+}
+
+static served_call *find_served_call(agent *a, int from, uint64_t call) {
+    return call >> ID_COUNT_BITS ? NULL : map_find(&calls_of(a)->served, id_of(from, call));
+}
+
+// It may have ended meanwhile.
+gw_status served_call_cancelled_on_loop(agent *a, int from, message *m, gw_error *error) {
+    reader r = reader_of(m->head.data, m->head.size);
+    uint64_t call = reader_u64(&r);
+    message_release(m);
+    if (r.failed) return error_set(error, GW_PROTOCOL, "cancel: cut off");
+    served_call *s = find_served_call(a, from, call);
+    gw_error why;
+    if (!s || s->result_entry) return GW_OK;
+    error_set(&why, GW_CANCELLED, "cancelled by %s", agent_member(a, from)->name);
+    served_call_cancel_on_loop(s, CANCELLED_BY_CALLER, &why);
+    return GW_OK;
+}
+
+// "A request whose caller does not want it any more: what it refers to is given back."
+gw_status served_call_withdrawn_on_loop(agent *a, int from, message *m, gw_error *error) {
+    request_header h;
+    gw_status status = request_read(m, &h, error);
+    if (status) {
+        message_release(m);
+    } else {
+        reply_drop_on_loop(a, from, m, h.fixed.attachments_at);
+    }
+    return status;
+}
+
+gw_status served_call_forward_on_loop(agent *a, int from, message *m, gw_error *error) {
+    reader r = reader_of(m->head.data, m->head.size);
+    uint64_t call = reader_u64(&r);
+    uint32_t consumer = reader_u32(&r);
+    uint64_t promise = reader_u64(&r);
+    message_release(m);
+    if (r.failed || consumer >= (uint32_t)a->member_count || id_rank(promise) != (uint64_t)from)
+        return error_set(error, GW_PROTOCOL, "forward: fields that mean nothing");
+    served_call *s = find_served_call(a, from, call);
+    if (s) want(s, (int)consumer, promise);
+    return GW_OK;
+}
+
+// ---- The service ----
+
+// ---- Life ----
+
+static gw_status take_registry(calls *c, const gw_registry *given, gw_error *error) {
+    if (!given) return registry_open_process(&c->registry, error);
+    c->registry = handle_retain((gw_registry *)given);
+    c->registry->frozen = true;
+    return GW_OK;
+}
+
+static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {
+    (void)a;
+    calls *c = mem_calloc(sizeof *c);
+    if (!c) return error_set(error, GW_NO_MEMORY, "no memory for calls");
+    c->limits.calls_per_peer = LIMIT_CALLS_PER_PEER;
+    c->limits.backlog_bytes = LIMIT_BACKLOG_BYTES;
+    c->limits.queued_bytes = LIMIT_QUEUED_BYTES;
+    gw_status status = take_registry(c, options->registry, error);
+    if (status) {
+        mem_free(c);
+    } else {
+        *state = c;
+    }
+    return status;
+}
+
+static void open_peer(void *part) {
+    call_peer *p = part;
+    list_init(&p->calls);
+    list_init(&p->waiting);
+    list_init(&p->served);
+    list_init(&p->deferred);
+    list_init(&p->deferred_admitted);
+}
+
+static void stop(agent *a, const gw_error *why) {
+    served_calls_close_on_loop(a, why);
+    calls_close_on_loop(a, why);
+    promises_close_on_loop(a, why);
+    flow_close_on_loop(a);
+}
+
+static void free_calls(void *state) {
+    calls *c = state;
+    map_fini(&c->out);
+    map_fini(&c->promises);
+    map_fini(&c->served);
+    map_fini(&c->queues);
+    handle_release(c->registry);
+    mem_free(c);
+}
+
+// ---- Messages ----
+
+static gw_status received(agent *a, int from, message *m, gw_error *error) {
+    switch ((call_kind)m->kind) {
+    case KIND_REQUEST: return served_call_requested_on_loop(a, from, m, error);
+    case KIND_REPLY: return call_replied_on_loop(a, from, m, error);
+    case KIND_FORWARD: return served_call_forward_on_loop(a, from, m, error);
+    case KIND_PROMISE_VALUE: return promise_received_on_loop(a, from, m, error);
+    case KIND_CANCEL: return served_call_cancelled_on_loop(a, from, m, error);
+    case KIND_WITHDRAWN: break;
+    }
+    return served_call_withdrawn_on_loop(a, from, m, error);
+}
+
+static bool names_unknown(const agent *a, const message *m) {
+    size_t table = 0;
+    switch ((call_kind)m->kind) {
+    case KIND_REQUEST:
+        if (deferred_is_unknown(a, id_rank(deferred_u64_at(m, offsetof(request_fixed, target)))))
+            return true;
+        table = (uint32_t)deferred_u64_at(m, REQUEST_ATTACHMENTS_FIELD);
+        break;
+    case KIND_PROMISE_VALUE:
+        if (deferred_is_unknown(a, id_rank(deferred_u64_at(m, offsetof(reply_fixed, id)))))
+            return true;
+        // fall through
+    case KIND_REPLY: table = (uint32_t)deferred_u64_at(m, REPLY_ATTACHMENTS_FIELD); break;
+    case KIND_FORWARD:
+        return deferred_is_unknown(a, (uint32_t)deferred_u64_at(m, sizeof(uint64_t)));
+    case KIND_CANCEL:
+    case KIND_WITHDRAWN: break;
+    }
+    return deferred_table_names_unknown(a, m, table);
+}
+
+// ---- Others ----
+
+static void lost(agent *a, int rank) {
+    calls_lost_on_loop(a, rank);
+    served_calls_lost_on_loop(a, rank);
+    promises_lost_on_loop(a, rank);
+    flow_resume_on_loop(a, rank);
+}
+
+static void list_pending(const agent *a, pending *out) {
+    const calls *c = calls_of(a);
+    pending_add(out, "awaits", c->out.count, "reply", "replies");
+    pending_add(out, "serves", c->body_count, "call", "calls");
+    pending_add(out, "awaits", c->promises.count, "promise", "promises");
+}
+
+const service call_service = {
+    .name = "call",
+    .kind_first = KIND_REQUEST,
+    .kind_last = CALL_KIND_LAST,
+    .attachment = &promise_attachment,
+    .member_size = sizeof(call_peer),
+    .member_init = open_peer,
+    .open = open,
+    .received = received,
+    .names_unknown = names_unknown,
+    .lost = lost,
+    .writable = flow_resume_on_loop,
+    .pending = list_pending,
+    .stop = stop,
+    .free = free_calls,
+};

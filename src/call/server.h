@@ -6,8 +6,8 @@
 #define CALL_SERVER_H
 
 #include "agent/context.h"
-#include "agent/incoming.h"
-#include "future/result.h"
+#include "agent/message_io.h"
+#include "future/future.h"
 #include "call/server_queue.h"
 #include "call/calls.h"
 

@@ -6,7 +6,7 @@
 #include "agent/process_fork.h"
 #include "call/args.h"
 #include "call/error_trace.h"
-#include "call/reply.h"
+#include "call/protocol.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,5 +1,7 @@
+// What a served call waits for until its body starts: its call queue, the turn of its object, a thread.
 #include "call/server_queue.h"
 
+#include "base/failpoint.h"
 #include "base/mem.h"
 #include "call/flow_control.h"
 #include "call/server.h"
@@ -133,4 +135,189 @@ served_call *call_queue_next_on_loop(served_call *s) {
         free_if_done(t);
     }
     return next;
+}
+
+// ---- From queue to queue ----
+
+static bool is_inline(const served_call *s) {
+    if (s->op) return message_size(s->incoming->message) <= LIMIT_OPERATOR_BYTES_INLINE;
+    const function *f = s->function;
+    if (f->is_inline) return f->is_inline(s->object->self, message_size(s->incoming->message));
+    return f->where == GW_INLINE;
+}
+
+const void *served_call_queue(served_call *s) {
+    if (s->object) return s->object;
+    return is_inline(s) ? (const void *)s->queue : (const void *)&s->agent->pool;
+}
+
+static void run_task(task *t) {
+    served_call_run(list_entry(t, served_call, task));
+}
+
+static void run_job(pool_job *j) {
+    served_call_run(list_entry(j, served_call, job));
+}
+
+void served_call_start_on_loop(served_call *s) {
+    call_peer_of(s->agent, s->caller)->queued_bytes -= s->queued_bytes;
+    s->queued_bytes = 0;
+}
+
+static bool job_taken(pool_job *j);
+
+// They keep their order, which they would lose one by one.
+static void hold_jobs(agent *a, int caller) {
+    list_each(l, &a->pool.queue) {
+        pool_job *j = list_entry(l, pool_job, link);
+        if (j->taken != job_taken) continue;
+        served_call *s = list_entry(j, served_call, job);
+        if (s->caller != caller || s->object) continue;
+        pool_withdraw_on_loop(&a->pool, j);
+        served_call_apply_on_loop(s, SERVED_BLOCKED);
+    }
+}
+
+static bool job_taken(pool_job *j) {
+    served_call *s = list_entry(j, served_call, job);
+    if (!s->object && !flow_has_capacity_on_loop(s->agent, s->caller)) {
+        served_call_apply_on_loop(s, SERVED_BLOCKED);
+        hold_jobs(s->agent, s->caller);
+        return false;
+    }
+    served_call_apply_on_loop(s, SERVED_STARTED);
+    call_queue_started_on_loop(s);
+    return true;
+}
+
+void served_call_schedule_on_loop(served_call *s) {
+    bool inline_ = is_inline(s);
+    s->context = (context){ .agent = s->agent,
+                            .serves = true,
+                            .caller = s->caller,
+                            .caller_scope = s->header.fixed.scope,
+                            .may_wait = !inline_,
+                            .has_place = !inline_,
+                            .depth = s->header.fixed.depth,
+                            .deadline_ns = s->deadline_ns,
+                            .function = s->header.function };
+    list_init(&s->context.turns);
+    if (s->object) turn_begin_on_loop(&s->held, s->object->turn, &s->context, true);
+    if (!inline_) {
+        s->job = (pool_job){ .depth = s->header.fixed.depth, .taken = job_taken, .run = run_job };
+        pool_submit_on_loop(&s->agent->pool, &s->job);
+        failpoint("queued");
+    } else if (s->object) {
+        served_call_apply_on_loop(s, SERVED_STARTED);
+        s->task.run = run_task;
+        pool_run_soon_on_loop(&s->agent->pool, &s->task);
+    } else {
+        call_queue_run_on_loop(s);
+    }
+}
+
+static bool may_start(const served_call *s) {
+    return flow_has_capacity_on_loop(s->agent, s->caller);
+}
+
+static void turn_granted(turn_request *r) {
+    served_call *s = list_entry(r, served_call, turn);
+    served_call_apply_on_loop(s, may_start(s) ? SERVED_GRANTED : SERVED_BLOCKED);
+}
+
+void served_call_take_turn_on_loop(served_call *s) {
+    s->turn.granted = turn_granted;
+    if (turn_take_on_loop(s->object->turn, &s->turn)) served_call_apply_on_loop(s, SERVED_GRANTED);
+}
+
+void served_call_admit_on_loop(served_call *s) {
+    served_call_event event = s->object ? SERVED_TO_OBJECT : SERVED_ADMITTED;
+    served_call_apply_on_loop(s, may_start(s) ? event : SERVED_BLOCKED);
+}
+
+// ---- Actions ----
+
+static void nothing(served_call *s) {
+    (void)s;
+}
+
+static void defer(served_call *s) {
+    flow_defer_on_loop(s, false);
+}
+
+static void defer_admitted(served_call *s) {
+    flow_defer_on_loop(s, true);
+}
+
+static void return_turn(served_call *s) {
+    turn_give_on_loop(s->object->turn);
+    flow_defer_on_loop(s, true);
+}
+
+// What it awaits may come about by its end, and must not find it.
+static void stop_awaiting(served_call *s) {
+    continuation_cancel_on_loop(&s->target_made);
+    if (s->incoming) incoming_abandon_on_loop(s->incoming);
+}
+
+static void leave_deferred(served_call *s) {
+    list_remove(&s->deferred_link);
+}
+
+static void leave_turn(served_call *s) {
+    turn_cancel_on_loop(&s->turn);
+}
+
+static void leave_schedule(served_call *s) {
+    if (s->object) turn_end_on_loop(&s->held);
+}
+
+// ---- The table ----
+
+typedef struct rule {
+    served_call_state from;
+    served_call_event event;
+    served_call_state to;
+    void (*action)(served_call *s);
+    const char *why;
+} rule;
+
+// clang-format off
+static const rule rules[] = {
+    { SERVED_ARGUMENTS, SERVED_READY,     SERVED_ORDER,     served_call_enter_queue_on_loop, "calls of one order start in the order in which they came (CALL-6)" },
+    { SERVED_ARGUMENTS, SERVED_BLOCKED,   SERVED_DEFERRED,  defer,                           "its reply would only be queued, too (FLOW-2)" },
+
+    { SERVED_ORDER,     SERVED_ADMITTED,  SERVED_SCHEDULED, served_call_schedule_on_loop,    "those before it have started, or keep their order where it goes" },
+    { SERVED_ORDER,     SERVED_TO_OBJECT, SERVED_TURN,      served_call_take_turn_on_loop,   "methods of an object run one at a time" },
+    { SERVED_ORDER,     SERVED_BLOCKED,   SERVED_DEFERRED,  defer_admitted,                  "its caller has stopped reading since it came" },
+
+    { SERVED_TURN,      SERVED_GRANTED,   SERVED_SCHEDULED, served_call_schedule_on_loop,    "the object is its own until its body ends" },
+    { SERVED_TURN,      SERVED_BLOCKED,   SERVED_DEFERRED,  return_turn,                     "a turn is not kept from others while flow control holds it up" },
+
+    { SERVED_SCHEDULED, SERVED_STARTED,   SERVED_RUNNING,   served_call_start_on_loop,       "its arguments do not count as queued any more" },
+    { SERVED_SCHEDULED, SERVED_BLOCKED,   SERVED_DEFERRED,  defer_admitted,                  "no body is started whose reply would only be queued" },
+
+    { SERVED_DEFERRED,  SERVED_READY,     SERVED_ORDER,     served_call_enter_queue_on_loop, "replies have gone out; it has not been in its queue yet" },
+    { SERVED_DEFERRED,  SERVED_ADMITTED,  SERVED_SCHEDULED, served_call_schedule_on_loop,    "replies have gone out; its queue had let it go" },
+    { SERVED_DEFERRED,  SERVED_TO_OBJECT, SERVED_TURN,      served_call_take_turn_on_loop,   "replies have gone out; its queue had let it go" },
+    { SERVED_DEFERRED,  SERVED_BLOCKED,   SERVED_DEFERRED,  defer_admitted,                  "others that were deferred have filled the queue again" },
+
+    { SERVED_RUNNING,   SERVED_RETURNED,  SERVED_RESULT,    nothing,                         "the reply goes out when the future resolves; no thread is held" },
+    { SERVED_RUNNING,   SERVED_REPLIED,   SERVED_ENDED,     nothing,                         "the body has returned its result" },
+    { SERVED_RESULT,    SERVED_REPLIED,   SERVED_ENDED,     nothing,                         "the future has resolved, or is awaited no longer" },
+
+    { SERVED_ARGUMENTS, SERVED_REFUSED,   SERVED_ENDED,     stop_awaiting,                   "an argument failed, it was cancelled, or its deadline passed" },
+    { SERVED_ORDER,     SERVED_REFUSED,   SERVED_ENDED,     nothing,                         "there is no such method or no memory, or it was cancelled" },
+    { SERVED_DEFERRED,  SERVED_REFUSED,   SERVED_ENDED,     leave_deferred,                  "it was cancelled" },
+    { SERVED_TURN,      SERVED_REFUSED,   SERVED_ENDED,     leave_turn,                      "it was cancelled" },
+    { SERVED_SCHEDULED, SERVED_REFUSED,   SERVED_ENDED,     leave_schedule,                  "it was cancelled before a thread came to it" },
+};
+// clang-format on
+
+void served_call_apply_on_loop(served_call *s, served_call_event event) {
+    const rule *r = rules, *end = rules + sizeof rules / sizeof rules[0];
+    while (r < end && (r->from != s->state || r->event != event)) r++;
+    assert(r < end);  // all events are local
+    s->state = r->to;
+    r->action(s);
 }

@@ -41,6 +41,8 @@ typedef struct target_class {
     object *(*object)(const entry *e, gw_error *error);
 } target_class;
 
+#define NO_RANK INT64_MIN  // of a target that is a name or a reference
+
 // The rank behind |to|; NOT_FOUND, INVALID. Any thread.
 gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *error);
 

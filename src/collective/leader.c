@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/value.h"
 #include "call/args.h"
-#include "future/result.h"
+#include "future/future.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,6 @@
 // Cancelling: a request, which is passed on to whoever works for the one that is cancelled. CALL-8 to CALL-10.
 #include "future/future.h"
 
-#include "future/result.h"
-
 void future_cancel_on_loop(gw_future *f) {
     gw_error error;
     if (future_result(f)) return;

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "base/value.h"
-#include "future/result.h"
+#include "future/future.h"
 
 typedef struct collected {
     continuation next;

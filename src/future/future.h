@@ -6,7 +6,46 @@
 #define FUTURE_FUTURE_H
 
 #include "agent/context.h"
-#include "future/result.h"
+#include "agent/message_io.h"
+
+// ---- Results ----
+
+// What a future has resolved to, or a reference names. Set once, read by any number of scopes.
+//
+// A result is a value of this worker, an error, or an arrived message that each reader decodes into its own scope.
+// Ownership: counted. Threads: immutable; counted on any thread, see result_release_on_loop.
+typedef struct result result;
+
+struct result {
+    _Atomic uint32_t count;
+    bool pins;           // the message's blocks: readers' tensors are views of them
+    gw_error *error;     // set: an error
+    incoming *incoming;  // set: decoded at |value_at|
+    size_t value_at;
+    gw_value value;  // owned
+    task deferred_free;
+};
+
+// A copy of |v|. NULL without memory.
+result *result_of_value(gw_value v);
+// Never NULL: without memory it is the error that there is none.
+result *result_of_error(const gw_error *error);
+// Takes |p|. |pins| if it may be read more than once. NULL without memory, then |p| is still the caller's.
+result *result_of_incoming(incoming *p, size_t value_at, bool pins);
+
+result *result_retain(result *r);
+void result_release(result *r);  // without the loop lock: may run destructors of what it holds
+void result_release_on_loop(agent *a, result *r);
+
+// The value, made in |s|; fails |s| with the error.
+gw_value result_give(result *r, gw_scope *s);
+
+// The error, or NULL.
+static inline const gw_error *result_error(const result *r) {
+    return r->error;
+}
+
+// ---- Futures ----
 
 // Told that what it would complete has been cancelled; once.
 typedef struct canceller {
@@ -31,7 +70,7 @@ struct gw_future {
     _Atomic(result *) result;  // NULL until resolved
     list_node waits;           // of threads
     list_node nexts;           // of continuation
-    task burial;
+    task deferred_free;
 
     uint8_t makers;  // counts that are held by what will complete it
     bool cancelled;

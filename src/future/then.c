@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "base/value.h"
 #include "future/future.h"
-#include "future/result.h"
 
 // ---- Completing ----
 

@@ -1,6 +1,5 @@
 // Waiting for futures: the functions of gradwire/rpc.h.
 #include "future/future.h"
-#include "future/result.h"
 
 bool gw_future_done(const gw_future *f) {
     return !f || f == &future_poison || future_result(f);

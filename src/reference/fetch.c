@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "call/call.h"
 #include "call/error_trace.h"
-#include "call/reply.h"
+#include "call/protocol.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #include "call/protocol.h"
 #include "reference/references.h"
 #include "agent/context.h"
-#include "agent/incoming.h"
+#include "agent/message_io.h"
 #include "tensor/dtype.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"

@@ -1,13 +1,16 @@
-// Outgoing messages: messages on their way out, with the references and promises in them.
+// Messages on their way out and in, with the values and attachments in them.
+#ifndef AGENT_MESSAGE_IO_H
+#define AGENT_MESSAGE_IO_H
+
+#include "agent/agent.h"
+#include "wire/codec.h"
+
+// ---- Outgoing ----
 //
 // Values are encoded on the thread that has them, without the loop lock. References are listed and promises made when the
 // message is sent, with the loop lock, so that what the table of attachments says is true at that moment.
 //
 // Ownership: lives on its user's stack; attachments are held until outgoing_fini. Threads: one.
-#ifndef AGENT_OUTGOING_H
-#define AGENT_OUTGOING_H
-
-#include "agent/incoming.h"
 
 typedef struct outgoing_attachment {
     const attachment_class *class;
@@ -47,5 +50,42 @@ void outgoing_put_error(outgoing *s, const gw_error *e);
 // changed but that the outgoing message cannot be sent any more.
 gw_status outgoing_send_on_loop(outgoing *s, int to, size_t attachments_field, bool flush,
                                 gw_error *error);
+
+// ---- Incoming ----
+//
+// The table of attachments is read when the message comes, with the loop lock; values are decoded later, on the thread that
+// wants them. What nobody decodes is given back with the incoming message all the same (REF-5).
+
+typedef struct incoming_attachment {
+    const attachment_class *class;
+    gw_handle *handle;  // one count
+    struct incoming *incoming;
+    continuation resolved;
+} incoming_attachment;
+
+typedef struct incoming {
+    message *message;
+    uint32_t attachment_count;
+    uint32_t missing;                   // promises that have not resolved
+    void (*ready)(struct incoming *p);  // with the loop lock, when the last one has
+    void *user;
+    task deferred_free;
+    incoming_attachment attachments[];
+} incoming;
+
+// Takes |m|, also on failure.
+gw_status incoming_open_on_loop(agent *a, int from, message *m, uint32_t attachments_at,
+                                incoming **out, gw_error *error);
+void incoming_close(incoming *p);  // without the loop lock
+void incoming_close_on_loop(agent *a, incoming *p);
+void incoming_abandon_on_loop(incoming *p);  // will not be |ready| any more
+
+// Calls |ready| once all promises have resolved; false if they have.
+bool incoming_await_on_loop(incoming *p, void (*ready)(incoming *p), void *user);
+// The error of the first promise that came as one, or NULL.
+const gw_error *incoming_error(const incoming *p);
+
+// A decoder of the values from |at| on; promises must have resolved.
+decoder incoming_decoder(incoming *p, size_t at, gw_scope *s);
 
 #endif
