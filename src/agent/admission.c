@@ -9,7 +9,7 @@
 
 enum {
     KNOCKS_MAX = LIMIT_WORKERS,
-    AGAIN_MS = 200,  // while nobody can be let in
+    AGAIN_MS = 200,  // while this coordinator may admit no member
     WRITE_S = 10     // an answer
 };
 
@@ -117,11 +117,11 @@ static gw_status admit(agent *a, const knock *k, int *out_rank, gw_error *error)
 
 // Until it is to go, or |until_ns|.
 static void pause_until(admission *d, int64_t until_ns) {
-    d->waiter = (waiter){ .idle = until_ns == ENV_NEVER, .what = "somebody at the door" };
+    d->waiter = (waiter){ .idle = until_ns == ENV_NEVER, .what = "a join request" };
     env_wait(d->agent->env, &d->waiter, until_ns);
 }
 
-// A coordinator that does not hear most of the others lets nobody in, for a while.
+// A coordinator that does not hear a quorum admits no member meanwhile.
 static bool is_passing(const agent *a, gw_status status) {
     return (status == GW_WRONG_STATE && !a->leaving.all_asked) || status == GW_NO_MEMORY;
 }
@@ -166,19 +166,19 @@ void admission_check_on_loop(agent *a) {
     admission *d = mem_calloc(sizeof *d);
     gw_error error;
     if (!d) {
-        log_line("%s lets nobody into the group: no memory for a doorman", a->name);
+        log_line("%s admits no member to the group: no memory for a thread", a->name);
         return;
     }
     d->agent = a;
     list_init(&d->knocks);
     if (env_spawn(a->env, admission_main, d, &error)) {
-        log_line("%s lets nobody into the group: %s", a->name, error.text);
+        log_line("%s admits no member to the group: %s", a->name, error.text);
         mem_free(d);
         return;
     }
     a->admission = d;
     if (store_watch(a->store, found, d, &error))
-        log_line("%s lets nobody into the group: %s", a->name, error.text);
+        log_line("%s admits no member to the group: %s", a->name, error.text);
 }
 
 void admission_end_on_loop(agent *a) {

@@ -17,6 +17,24 @@
 
 // ---- Memory ----
 
+// Of all ranks that are not known, and of one that is lost when there is no memory to say why.
+static const gw_error not_known = { .status = GW_DISCONNECTED, .text = "is not known here" };
+static const gw_error is_gone = { .status = GW_DISCONNECTED, .text = "is gone" };
+
+void agent_member_lost(member *m, const gw_error *why) {
+    gw_error *kept = mem_alloc(sizeof *kept);
+    m->lost = true;
+    m->why = kept ? kept : &is_gone;
+    if (!kept) return;
+    *kept = *why;
+    if (!kept->status) kept->status = GW_DISCONNECTED;
+}
+
+static void free_member(member *m) {
+    if (m->why != &not_known && m->why != &is_gone) mem_free((gw_error *)m->why);
+    mem_free(m);
+}
+
 agent *agent_retain(agent *a) {
     atomic_fetch_add_explicit(&a->count, 1, memory_order_relaxed);
     return a;
@@ -30,7 +48,7 @@ void agent_release(agent *a) {
     map_fini(&a->ranks);
     pthread_mutex_destroy(&a->names);
     process_fork_mark_close(a->mark);
-    for (int rank = 0; rank < a->member_count; rank++) mem_free(a->members[rank]);
+    for (int rank = 0; rank < a->member_count; rank++) free_member(a->members[rank]);
     mem_free(a);
 }
 
@@ -40,7 +58,7 @@ static bool add_next_member(agent *a) {
     if (!m) return false;
     m->worker = (gw_worker){ .name = m->name, .rank = rank };
     m->lost = true;
-    error_set(&m->why, GW_DISCONNECTED, "rank %d is not known here", rank);
+    m->why = &not_known;
     list_init(&m->deferred);
     for (int i = 0; a->services[i].service; i++)
         if (a->services[i].service->member_init)
@@ -76,7 +94,7 @@ static agent *make_agent(const join_options *o, const service *const *services, 
     for (int rank = 0; rank < o->world_size && complete; rank++)
         complete = agent_add_member(a, rank);
     if (!complete) {
-        for (int rank = 0; a && rank < a->member_count; rank++) mem_free(a->members[rank]);
+        for (int rank = 0; a && rank < a->member_count; rank++) free_member(a->members[rank]);
         mem_free(a);
         error_set(error, GW_NO_MEMORY, "no memory for an agent");
         return NULL;
@@ -173,7 +191,7 @@ static void close_peers_on_loop(agent *a) {
     a->final_stats = peers_get_stats(a->peers);
     deferred_close_on_loop(a);
     member_table_close_on_loop(a);
-    // Nobody ever waits for what is hosted here; somebody may for a file.
+    // A thread of this worker may wait for a store in a file, never for the one that it hosts.
     if (a->hosts_store) close_store_on_loop(a);
     peers_close(a->peers);
     a->peers = NULL;
@@ -250,7 +268,7 @@ static void close_agent(agent *a) {
 static void leave_scope(gw_scope *s, void *data) {
     if (s->slots[SCOPE_TURN].fini) s->slots[SCOPE_TURN].fini(s, s->slots[SCOPE_TURN].data);
     scope_set_slot(s, SCOPE_TURN, NULL, NULL);
-    // A child has none of the agent's threads, and must not say goodbye for its parent.
+    // A child has none of the agent's threads, and must not close its parent's sessions.
     if (!is_process_fork(((agent *)data)->mark)) close_agent(data);
     s->agent = NULL;
     s->remote = NULL;

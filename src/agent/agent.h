@@ -39,7 +39,7 @@ typedef struct member {
 
     bool lost;
     bool left;                // valid when lost: by its own will
-    gw_error why;             // valid when lost
+    const gw_error *why;      // it is lost, or not known here
     bool asked, answered;     // the coordinator's: to leave; the wave
     char missing[96];         // the coordinator's: what it has told last
     uint32_t owed;            // kinds of messages about leaving that there was no memory for
@@ -60,7 +60,7 @@ typedef enum agent_phase {
 // Leaving; the middle group is the coordinator's.
 typedef struct leaving {
     bool alone;       // gw_rpc_leave: the others stay
-    bool all_asked;   // as far as is known here; nobody may join any more
+    bool all_asked;   // as far as is known here; no worker may join any more
     bool over;        // this worker may leave
     gw_error error;   // its status is GW_OK if all is well
     waiter *waiting;  // of the thread in gw_rpc_shutdown
@@ -75,7 +75,7 @@ typedef struct leaving {
     timer pause;  // between waves
     int64_t pause_ns;
 
-    uint32_t owed_wave;  // to be answered once idle, or out of patience
+    uint32_t owed_wave;  // to be answered once idle, or after PATIENCE_S
     int wave_from;
     timer patience;
 
@@ -86,7 +86,7 @@ typedef struct leaving {
 // Messages that have to wait until this worker has heard of those that they name.
 typedef struct deferred_messages {
     int count;
-    timer limit;  // the view comes soon, or whoever named them is wrong
+    timer limit;  // the view comes soon, or the sender is wrong
     task retry;
     bool retrying;
 } deferred_messages;
@@ -158,6 +158,7 @@ static inline member *agent_member(const agent *a, int rank) {
 // Makes a place for the member of rank |rank|, if there is none, and for those below it; they are lost until they are
 // known. False without memory.
 bool agent_add_member(agent *a, int rank);
+void agent_member_lost(member *m, const gw_error *why);
 
 // Opens the agent of |options| on |root|, over |e|, which it closes in the end if |owns_env|. |services| ends with NULL; they
 // are opened, told and ended in its order.

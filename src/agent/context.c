@@ -140,7 +140,7 @@ static bool wait_for_turn(agent *a, turn *t, context *c, bool is_new, int64_t un
     return w.granted;
 }
 
-// Waiting is over for all of |s|. Turns come first: whoever has one may be waiting for a place.
+// Waiting is over for all of |s|. Turns come first: the context that has one may wait for a place of the pool.
 static void regain_places(agent *a, gw_scope *s) {
     for (context *c; (c = context_next(&s));)
         if (c->has_place) pool_regain_place_on_loop(&a->pool);
@@ -221,7 +221,7 @@ static void leave_turns(gw_scope *s, void *data) {
 // The context whose turn an object entered in |s| is: the handler's, or one of the scope's own.
 static context *context_for(agent *a, gw_scope *s, gw_error *error) {
     context *c = context_of(s);
-    // The scope of an object leads to a context too, that of whoever has its turn, but outlives it.
+    // The scope of an object leads to the context that has its turn, too, but outlives it.
     if (c && !is_within(s, c->scope) && !(c->ending && is_within(s, c->ending))) {
         error_set(error, GW_INVALID,
                   "gw_local in a scope of an object, which outlives the call; use the call's own");

@@ -45,7 +45,7 @@ static bool names_unknown(const agent *a, const message *m) {
 static void blame_all(timer *t) {
     agent *a = list_entry(t, agent, deferred.limit);
     gw_error error;
-    error_set(&error, GW_PROTOCOL, "a message that names a worker nobody has heard of");
+    error_set(&error, GW_PROTOCOL, "a message that names a worker that is no member");
     for (int rank = 0; rank < a->member_count; rank++)
         if (!list_is_empty(&agent_member(a, rank)->deferred))
             dispatch_protocol_error_on_loop(a, rank, &error);

@@ -137,8 +137,9 @@ gw_status agent_check_on_loop(agent *a, int rank, gw_error *error) {
     const member *m = agent_member(a, rank);
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "a call", error);
     if (!m->lost) return GW_OK;
-    *error = m->why;
-    if (m->known) error_prefix(error, m->name);
+    if (!m->known) return error_set(error, GW_DISCONNECTED, "rank %d is not known here", rank);
+    *error = *m->why;
+    error_prefix(error, m->name);
     return error->status;
 }
 

@@ -9,7 +9,7 @@
 // What the sessions call; |user| is the agent.
 void dispatch_receive(void *user, int from, message *m);
 
-// Does what |m| says, which it takes; whoever cannot be understood is lost.
+// Hands |m|, which it takes, to the service of its kind; a sender that breaks the protocol is lost.
 void dispatch_on_loop(agent *a, int from, message *m);
 void dispatch_protocol_error_on_loop(agent *a, int rank, const gw_error *why);
 void dispatch_writable(void *user, int rank);

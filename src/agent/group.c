@@ -121,7 +121,7 @@ static gw_status wait_for_answer(joining *j, answer *out, gw_error *error) {
     door_key(key, "admitted", j->agent->incarnation);
     gw_status status = store_wait(j->store, key, j->until_ns, &value, error);
     if (status == GW_TIMEOUT)
-        error_set(error, GW_TIMEOUT, "nobody of the group at %s let this worker in within %lld s",
+        error_set(error, GW_TIMEOUT, "no member of the group at %s admitted this worker within %lld s",
                   place_of(j), (long long)(j->options->join_timeout_ms + 999) / 1000);
     if (!status) status = read_answer(&value, out, error);
     bytes_fini(&value);
@@ -147,7 +147,7 @@ static gw_status meet_all(joining *j, const answer *by, gw_error *error) {
         }
         if (coordinator->lost)
             return error_set(error, GW_DISCONNECTED, "%s, who let this worker in, is gone: %.500s",
-                             by->name, coordinator->why.text);
+                             by->name, coordinator->why->text);
         if (!woken && !members_is_complete(a->membership))
             return error_set(error, GW_TIMEOUT, "%s did not say who the members are", by->name);
     }

@@ -195,14 +195,13 @@ static void out_of_own_time(timer *t) {
     leaving_finish_on_loop(a, &error);
 }
 
-// The dead count as having asked. So that this goes by unnoticed by nobody, they are named; but for those that somebody of
-// the same name has come for.
+// Dead members count as having asked. A line names each, unless a member of the same name has joined since.
 static void name_dead(const agent *a) {
     for (int rank = 0; rank < a->member_count; rank++) {
         const member *m = agent_member(a, rank);
         if (!m->known || !m->lost || m->left || member_table_find((agent *)a, m->name) != rank)
             continue;
-        log_line("%s leaves without %s: %s", a->name, m->name, m->why.text);
+        log_line("%s leaves without %s: %s", a->name, m->name, m->why->text);
     }
 }
 

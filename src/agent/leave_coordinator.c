@@ -1,4 +1,4 @@
-// The coordinator's part in leaving together: whoever it is coordinates. docs/protocol/shutdown.md.
+// The coordinator's part in leaving together. docs/protocol/shutdown.md.
 #include "agent/leave.h"
 #include "agent/member_table.h"
 

@@ -17,7 +17,7 @@ struct gw_watch {
     gw_handle handle;
     agent *agent;
     list_node link;   // in the agent's
-    waiter *waiting;  // NULL: nobody
+    waiter *waiting;  // NULL: none
     uint32_t first, count;
     uint64_t missed;  // since the last event that was kept
     event events[EVENTS_KEPT];
@@ -91,7 +91,7 @@ static gw_member_event take(gw_watch *w) {
     gw_member_event out = {
         .kind = e.kind, .worker = m->worker, .epoch = e.epoch, .missed = e.missed
     };
-    if (e.kind == GW_MEMBER_LEFT || e.kind == GW_MEMBER_DIED) out.why = m->why;
+    if (e.kind == GW_MEMBER_LEFT || e.kind == GW_MEMBER_DIED) out.why = *m->why;
     return out;
 }
 

@@ -95,10 +95,8 @@ static void joined(void *user, int rank, uint64_t incarnation, const char *name,
 
 void member_table_lose_on_loop(agent *a, int rank, bool left, const gw_error *why) {
     member *m = agent_member(a, rank);
-    m->lost = true;
+    agent_member_lost(m, why);
     m->left = left;
-    m->why = *why;
-    if (!m->why.status) m->why.status = GW_DISCONNECTED;
     a->there_count--;
     deferred_drop_on_loop(a, rank);
     for (int i = 0; i < a->service_count; i++)

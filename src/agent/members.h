@@ -29,7 +29,7 @@ typedef struct members_options {
     // Another member, before anything else is heard of it.
     void (*joined)(void *user, int rank, uint64_t incarnation, const char *name,
                    const char *address);
-    // Once per member, of whoever has left, or is dead. Nothing is received from it any more.
+    // Once per member, when it has left or failed. Nothing is received from it any more.
     void (*gone)(void *user, int rank, bool left, const gw_error *why);
     void (*suspected)(void *user, int rank, bool is_suspected);  // for the program's eyes only
     void (*coordinator_changed)(void *user, int coordinator);

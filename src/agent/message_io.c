@@ -285,7 +285,7 @@ static gw_status open_incoming(agent *a, int from, message *m, uint32_t attachme
             return error_set(error, GW_PROTOCOL, "attachments: a table behind the end");
         table = reader_of(m->head.data + attachments_at, m->head.size - attachments_at);
         count = reader_u32(&table);
-        // Each takes at least that many bytes, so that nobody makes us allocate what did not come.
+        // Each takes at least that many bytes, so that a peer cannot make this worker allocate for what did not come.
         if (table.failed || count > reader_left(&table) / ATTACHMENT_BYTES_MIN)
             return error_set(error, GW_PROTOCOL, "attachments: %u of them in %zu bytes", count,
                              reader_left(&table));

@@ -54,7 +54,7 @@ gw_status outgoing_send_on_loop(outgoing *s, int to, size_t attachments_field, b
 // ---- Incoming ----
 //
 // The table of attachments is read when the message comes, with the loop lock; values are decoded later, on the thread that
-// wants them. What nobody decodes is given back with the incoming message all the same (REF-5).
+// wants them. The references in a message that is never decoded are released with it all the same (REF-5).
 
 typedef struct incoming_attachment {
     const attachment_class *class;

@@ -68,7 +68,7 @@ static void dispatch(pool *p) {
         if (!list_is_empty(&p->idle)) {
             rouse(p, pick_idle(p));
         } else if (p->thread_count >= LIMIT_THREADS || make_thread(p, NULL)) {
-            return;  // whoever ends or waits next goes on with the queue
+            return;  // the next job that ends or waits goes on with the queue
         }
     }
     bool spare = !list_is_empty(&p->idle) || p->roused > wanted;

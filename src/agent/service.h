@@ -3,7 +3,7 @@
 //
 //     const service call_service = { .name = "call", .kind_first = 1, .kind_last = 6, .received = received, ... };
 //
-// A service of another room needs this table, and a line in src/runtime/services.c; nothing here changes with it.
+// A service of another room needs this table, and a line in src/runtime/runtime.c; nothing here changes with it.
 //
 // Ownership: tables are constant. A service's state, and its part of each member, live from open to free. Threads: with the
 // loop lock held, but where it says otherwise. Every function may be NULL.
@@ -67,7 +67,7 @@ typedef struct attachment_class {
     bool (*await)(gw_handle *h,
                   continuation *c);  // runs |c| when its value has come; false if it has
     const gw_error *(*error)(const gw_handle *h);  // it came as an error; else NULL
-    void (*abandon)(gw_handle *h);                 // nobody will read the message
+    void (*abandon)(gw_handle *h);                 // the message will not be read
     gw_value (*give)(gw_handle *h, gw_scope *s);   // its value, in |s|; without the lock
     gw_status (*link)(gw_handle *h, uint32_t slot, gw_tensor *x,
                       gw_error *error);  // |x| may be NULL
@@ -94,7 +94,7 @@ typedef struct service {
     void (*joined)(agent *a, int rank);    // it may be sent to from now on
     void (*lost)(agent *a, int rank);      // what waits for it fails with member.why
     void (*writable)(agent *a, int rank);  // less is queued for it, after peers_await_writable
-    void (*release)(agent *a);  // this worker is leaving: gives back what it holds of others
+    void (*release)(agent *a);  // this worker is leaving: releases what it holds of others
     void (*pending)(const agent *a, pending *out);  // what keeps this worker from leaving
     void (*report)(agent *a);  // it leaves; says in the log what others still hold
     void (*stop)(agent *a,

@@ -3,7 +3,7 @@
 
 #include "base/failpoint.h"
 
-// The others are let go by a message that must arrive; and what this worker has sent last is waited for.
+// The coordinator's last message must arrive, and so must the last messages of a worker that leaves alone.
 static void wait_until_drained(agent *a) {
     waiter w = { .what = "the last messages to be received" };
     bool matters = a->leaving.coordinates || a->leaving.alone;

@@ -488,7 +488,7 @@ static void fail_lost(gw_future *f, const gw_error *why) {
 void calls_lost_on_loop(agent *a, int rank) {
     call_peer *p = call_peer_of(a, rank);
     while (!list_is_empty(&p->calls))
-        fail_lost(list_entry(p->calls.next, gw_future, sibling), &agent_member(a, rank)->why);
+        fail_lost(list_entry(p->calls.next, gw_future, sibling), agent_member(a, rank)->why);
 }
 
 void calls_close_on_loop(agent *a, const gw_error *why) {
@@ -533,7 +533,7 @@ gw_value gw_rpc_sync_with(gw_scope *s, gw_target to, const char *function, gw_va
     return v;
 }
 
-// Its error, if there is one, is found by whoever waits.
+// An error goes into the future.
 void call_start(call *c) {
     agent *a = c->agent;
     env_enter(a->env);

@@ -8,7 +8,7 @@
 // A call from its request being written to its being sent; on its caller's stack.
 typedef struct call {
     agent *agent;
-    gw_future *future;  // one count; NULL: nobody waits for a reply
+    gw_future *future;  // one count; NULL: one-way
     outgoing outgoing;
     request_fixed fixed;
     const gw_rref *through;  // a method of what it names
@@ -29,10 +29,10 @@ void call_init(call *c, gw_scope *s, gw_call_options options, gw_target to, cons
 void call_init_fetch(call *c, gw_scope *s, int owner);  // the caller writes the message
 void call_fini(call *c);                                // without the loop lock
 
-// The same call to somebody else: what |from| has encoded, which has not been sent yet, is copied.
+// The same call to another worker: copies what |from| has encoded, which has not been sent yet.
 void call_init_again(call *c, gw_scope *s, const call *from, gw_target to);
 
-// Waits until there is room for it. Before anything that is to be drawn in the order of sending.
+// Flow control: waits until it may be queued. Before anything that is to be drawn in the order of sending.
 void call_await_flow_on_loop(call *c);
 
 // Sends it; on failure c->error is set, with its trace and outcome.

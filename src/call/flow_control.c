@@ -44,7 +44,7 @@ static gw_status wait(agent *a, gw_scope *s, int rank, uint64_t size, bool count
                       gw_error *error) {
     gw_status status = GW_OK;
     list_node *waiting = &call_peer_of(a, rank)->waiting;
-    flow_wait w = { .waiter.what = "room for a request" };
+    flow_wait w = { .waiter.what = "flow control" };
     list_append(waiting, &w.link);
     while (!agent_member(a, rank)->lost && a->phase != AGENT_LEFT) {
         if (waiting->next == &w.link && has_room(a, rank, size, counts)) break;
@@ -87,7 +87,7 @@ void flow_defer_on_loop(served_call *s, bool admitted) {
 static void start_deferred(agent *a, int rank) {
     call_peer *p = call_peer_of(a, rank);
     while (flow_has_capacity_on_loop(a, rank)) {
-        // Those that their call queue have let go came first.
+        // Those that their call queue has admitted came first.
         list_node *l = list_take(&p->deferred_admitted);
         if (l) {
             served_call_admit_on_loop(list_entry(l, served_call, deferred_link));

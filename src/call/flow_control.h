@@ -21,7 +21,7 @@ void flow_close_on_loop(agent *a);
 
 // Whether a call of |rank| may be started.
 bool flow_has_capacity_on_loop(agent *a, int rank);
-// It is not started until there is room. |admitted|: by its call queue.
+// An action of the table: it is not started until replies to its caller have gone out. |admitted|: by its call queue.
 void flow_defer_on_loop(struct served_call *s, bool admitted);
 
 #endif

@@ -18,7 +18,7 @@ static void close_spread(spread *x) {
     mem_free(x->futures);
 }
 
-// Its call is the one that is encoded: whoever is not known has none.
+// Its call is the one that is encoded: a worker that is not known has none.
 static int first_known(const spread *x, const gw_worker *workers) {
     int rank;
     gw_error ignored;

@@ -80,7 +80,7 @@ static void start_forward(void *prepared) {
         w->asked = f->source->forward(f, w->consumer, w->promise);
 }
 
-// |f| has resolved: sends its value to those to whom nobody else does. What the callee was asked to send waits for its
+// |f| has resolved: sends its value to the consumers that no other worker serves. What the callee was asked to send waits for its
 // reply, which says how many forwards it has honoured (|honoured|).
 static void keep_promises(gw_future *f) {
     assert(future_result(f));
@@ -139,11 +139,11 @@ static void fail_promise(gw_future *f, const gw_error *why) {
 
 void promise_explain_lost_owner(const member *owner, gw_error *out) {
     error_set(out, GW_REF_LOST, "%s, who owned what the reference names, is gone%s%s", owner->name,
-              owner->why.text[0] ? ": " : "", owner->why.text);
+              owner->why->text[0] ? ": " : "", owner->why->text);
 }
 
 static void fail_lost(gw_future *f, const member *producer) {
-    gw_error lost = producer->why;
+    gw_error lost = *producer->why;
     if (f->of_reference) promise_explain_lost_owner(producer, &lost);
     fail_promise(f, &lost);
 }

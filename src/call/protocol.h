@@ -27,7 +27,7 @@ typedef struct request_fixed {
     uint64_t result, result_fork;
     uint32_t attachments_at;
     uint8_t depth;
-    uint8_t one_way;    // nobody wants a reply
+    uint8_t one_way;    // there is no reply
     uint8_t untracked;  // the caller records nothing: no tensor of the reply is tracked
     uint8_t zero;
 } request_fixed;
@@ -98,7 +98,7 @@ typedef void reply_resolve(void *user, result *r);  // takes |r|
 void reply_resolve_on_loop(agent *a, int from, message *m, const reply_fixed *fixed,
                            size_t value_at, bool pins, reply_resolve *resolve, void *user);
 
-// Nobody wants it: gives back the references in it. Takes |m|.
+// It is not wanted: releases the references in it. Takes |m|.
 void reply_drop_on_loop(agent *a, int from, message *m, uint32_t attachments_at);
 
 #endif

@@ -62,8 +62,8 @@ gw_status registry_open_process(gw_registry **out, gw_error *error);
 const function *registry_find(const gw_registry *r, const char *name);
 const function *class_find_method(const class *c, const char *name);
 
-// What every worker serves by itself, which nobody registers: names with "gw." in the tables of |services|, which ends with
-// NULL.
+// What every worker serves by itself, without being registered: names with "gw." in the tables of |services|, which ends
+// with NULL.
 const function *library_find(const service *const *services, const char *name);
 
 // The operator behind "gw.<name>"; NULL if |name| is none.

@@ -26,7 +26,7 @@ void served_call_describe(const served_call *s, char *out, size_t size) {
 
 #define LOG_EACH_NS INT64_C(1000000000)
 
-// Of a one-way call nobody else will hear. One line a second: whoever sends many is not to fill the log.
+// The caller does not hear of an error of a one-way call. One line a second: a caller of many does not fill the log.
 void served_call_log_on_loop(agent *a, const gw_error *error) {
     int64_t now_ns = env_now_ns(a->env);
     calls *c = calls_of(a);
@@ -196,7 +196,7 @@ static void abandon_all(agent *a, int rank, cancel_reason reason, const gw_error
 }
 
 void served_calls_lost_on_loop(agent *a, int rank) {
-    abandon_all(a, rank, CANCELLED_CALLER_LOST, &agent_member(a, rank)->why);
+    abandon_all(a, rank, CANCELLED_CALLER_LOST, agent_member(a, rank)->why);
 }
 
 void served_calls_close_on_loop(agent *a, const gw_error *why) {

@@ -20,7 +20,7 @@ typedef enum served_call_state {
     SERVED_SCHEDULED,  // the end of the iteration, or a thread
     SERVED_RUNNING,    // its body
     SERVED_RESULT,     // the future that the body returned
-    SERVED_ENDED       // nothing: it has been replied to, or nobody wants that
+    SERVED_ENDED       // nothing: it has been replied to, or needs no reply
 } served_call_state;
 
 typedef enum served_call_event {
@@ -47,7 +47,7 @@ typedef struct served_call {
     int caller;
     request_header header;
     served_call_state state;
-    bool abandoned;  // the caller is lost: nobody wants a reply
+    bool abandoned;  // the caller is lost: there is no reply
     int64_t deadline_ns;
     list_node sibling;      // in |served| of the caller
     uint64_t queued_bytes;  // counted as the caller's, until it starts

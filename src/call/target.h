@@ -1,5 +1,5 @@
-// What a call may name beside a worker: a value that is kept somewhere, and where its result is to be kept. The room that
-// keeps values for others fills the table of this kind when its service opens.
+// What a call may name beside a worker: a value that is kept somewhere, and where its result is to be kept. The service of
+// references fills the table of this kind when it opens.
 //
 // Threads: with the loop lock, but where it says otherwise.
 #ifndef CALL_TARGET_H

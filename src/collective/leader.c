@@ -140,7 +140,7 @@ static gw_status check_members(const collective_group *m, gw_error *error) {
     for (int i = 0; i < m->count; i++) {
         const member *x = agent_member(m->agent, (int)m->ranks[i]);
         if (!x->lost) continue;
-        *error = x->why;
+        *error = *x->why;
         error_prefix(error, x->name);
         return error->status;
     }
@@ -300,7 +300,7 @@ static collective_group *find_open(agent *a, int rank) {
 
 static void lost(agent *a, int rank) {
     for (collective_group *m; (m = find_open(a, rank));) {
-        gw_error error = agent_member(a, rank)->why;
+        gw_error error = *agent_member(a, rank)->why;
         error_prefix(&error, agent_member(a, rank)->name);
         fail_round(m, &error);
     }

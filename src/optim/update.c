@@ -23,3 +23,4 @@
 #define ROOT sqrt
 #define ABS fabs
 #define NAME(rule) update_##rule##_f64
+#include "optim/update_body.h"

@@ -42,7 +42,7 @@ static void lost(agent *a, int rank) {
         if (x->initiator == rank) {
             distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_LOST);
         } else if (x->initiator == a->rank && distributed_pass_awaits(x, rank)) {
-            gw_error error = m->why;
+            gw_error error = *m->why;
             if (m->known) error_prefix(&error, m->name);
             distributed_pass_fail_on_loop(x, &error);
         }

@@ -211,7 +211,7 @@ void sends_gone_error(const agent *a, int lost, gw_error *out) {
         return;
     }
     const member *m = agent_member(a, lost);
-    *out = m->why;
+    *out = *m->why;
     if (m->known) error_prefix(out, m->name);
 }
 

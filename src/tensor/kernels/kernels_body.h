@@ -31,11 +31,13 @@ static inline int64_t least(int64_t a, int64_t b) {
 #define ELEMENT double
 #define VECTOR f64s
 #define NAMED(name) name##_f64
+#include "tensor/kernels/multiply_loops.h"
 
 // Unsigned, because integers wrap around.
 #define ELEMENT uint64_t
 #define VECTOR u64s
 #define NAMED(name) name##_i64
+#include "tensor/kernels/multiply_loops.h"
 
 #define ELEMENT float
 #define VECTOR f32s
@@ -45,10 +47,12 @@ static inline int64_t least(int64_t a, int64_t b) {
 #define ELEMENT double
 #define VECTOR f64s
 #define NAMED(name) name##_f64
+#include "tensor/kernels/sum_loops.h"
 
 #define ELEMENT uint64_t
 #define VECTOR u64s
 #define NAMED(name) name##_i64
+#include "tensor/kernels/sum_loops.h"
 
 #define ELEMENT float
 #define VECTOR f32s
@@ -62,12 +66,14 @@ static inline int64_t least(int64_t a, int64_t b) {
 #define MASK i64s
 #define UNORDERED(x) ((x) != (x))
 #define NAMED(name) name##_f64
+#include "tensor/kernels/extreme_loops.h"
 
 #define ELEMENT int64_t
 #define VECTOR i64s
 #define MASK i64s
 #define UNORDERED(x) ((x)&0)
 #define NAMED(name) name##_i64
+#include "tensor/kernels/extreme_loops.h"
 
 // A group's numbers as f64. Doubles leave enough room that a long sum needs no cascade.
 LANES_INLINE void load_f64s(kernel_type type, const void *x, int64_t i, f64s *out) {
@@ -136,6 +142,7 @@ static void moments_f64(const void *x, int64_t n, moments *out) {
 
 #define ELEMENT double
 #define NAMED(name) name##_f64
+#include "tensor/kernels/softmax_loops.h"
 
 // ln(1 + x), where 1 + x has lost digits of x; x >= 0.
 LANES_INLINE float log1p_f32(float x) {
@@ -153,6 +160,7 @@ LANES_INLINE double log1p_f64(double x) {
 
 #define ELEMENT double
 #define NAMED(name) name##_f64
+#include "tensor/kernels/loss_loops.h"
 
 #define ELEMENT float
 #define NAMED(name) name##_f32
@@ -160,6 +168,7 @@ LANES_INLINE double log1p_f64(double x) {
 
 #define ELEMENT double
 #define NAMED(name) name##_f64
+#include "tensor/kernels/norm_loops.h"
 
 // Philox as in base/random.c, one block to each lane. The products of 32-bit numbers are taken in 64 bits.
 static void random_words(uint64_t key, uint64_t first, int64_t blocks, uint32_t *out) {

@@ -141,6 +141,7 @@ static int64_t row_seen(const window *w, int64_t position, int64_t k) {
 
 #define ELEMENT double
 #define NAMED(name) name##_f64
+#include "tensor/kernels/window_loops.h"
 
 void window_unfold(gw_dtype dtype, const window *w, const void *x, int64_t channels, int64_t first,
                    int64_t row_count, void *columns) {
