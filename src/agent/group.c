@@ -121,8 +121,9 @@ static gw_status wait_for_answer(joining *j, answer *out, gw_error *error) {
     door_key(key, "admitted", j->agent->incarnation);
     gw_status status = store_wait(j->store, key, j->until_ns, &value, error);
     if (status == GW_TIMEOUT)
-        error_set(error, GW_TIMEOUT, "no member of the group at %s admitted this worker within %lld s",
-                  place_of(j), (long long)(j->options->join_timeout_ms + 999) / 1000);
+        error_set(error, GW_TIMEOUT,
+                  "no member of the group at %s admitted this worker within %lld s", place_of(j),
+                  (long long)(j->options->join_timeout_ms + 999) / 1000);
     if (!status) status = read_answer(&value, out, error);
     bytes_fini(&value);
     return status;
