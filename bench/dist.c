@@ -35,7 +35,7 @@ static void optim_step(gw_scope *root, samples *out) {
 
 // ---- A word model: embedding and decoder on the other worker, the LSTM here -----------------------------------------
 static gw_module *bench_table_open(gw_scope *own, const gw_args *a) {
-    gw_nn_embedding_options options = { .sparse = true };
+    gw_nn_embedding_options options = GW_OPTIONS(gw_nn_embedding_options, .sparse = true);
     return gw_nn_sequential(
         own, gw_nn_embedding_with(own, gw_arg_int(own, a, 0), gw_arg_int(own, a, 1), options),
         gw_nn_dropout(own, 0.5));
@@ -59,7 +59,8 @@ static gw_tensor *draw(gw_scope *s, int64_t below, gw_tensor *uniform) {
 static void rnn(gw_scope *root, samples *out, rnn_size n, int steps, int warm) {
     gw_module *table = gw_module_remote(root, "w1", "bench_table", n.words, n.embedded);
     gw_module *head = gw_module_remote(root, "w1", "bench_head", n.hidden, n.words);
-    gw_nn_recurrent_options options = { .layers = (int)n.layers, .dropout = 0.5 };
+    gw_nn_recurrent_options options =
+        GW_OPTIONS(gw_nn_recurrent_options, .layers = (int)n.layers, .dropout = 0.5);
     gw_module *lstm = gw_nn_lstm_with(root, n.embedded, n.hidden, options);
     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, table, lstm, head), .lr = 0.05);
     gw_tensor *h = gw_zeros(root, GW_F32, n.layers, n.batch, n.hidden), *c = h;

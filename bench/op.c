@@ -91,7 +91,7 @@ static void lstm_35x20x200_l2(gw_scope *root, samples *out) {
         double start = now_us();
         gw_tensor *h = x;
         for (int k = 0; k < LAYERS; k++) h = gw_lstm(s, h, zeros, zeros, w[k], NULL, false, NULL);
-        gw_backward_with(s, h, (gw_backward_options){ .gradient = d });
+        gw_backward(s, h, .gradient = d);
         double end = now_us();
         gw_scope_close_up(s);
         if (i >= 3) samples_add(out, end - start);
@@ -126,7 +126,7 @@ static void linear_700x200x10000(gw_scope *root, samples *out) {
     for (int i = 0; i < 13 && gw_ok(root); i++) {
         gw_scope *s = gw_scope_open(root);
         double start = now_us();
-        gw_backward_with(s, gw_linear(s, x, w, bias), (gw_backward_options){ .gradient = d });
+        gw_backward(s, gw_linear(s, x, w, bias), .gradient = d);
         double end = now_us();
         gw_scope_close_up(s);
         if (i >= 3) samples_add(out, end - start);
@@ -139,8 +139,8 @@ static void embedding_10000x200(gw_scope *root, samples *out, bool sparse, int r
     for (int i = 0; i < rounds + 3 && gw_ok(root); i++) {
         gw_scope *s = gw_scope_open(root);
         double start = now_us();
-        gw_tensor *y = gw_embedding_with(s, w, at, (gw_embedding_options){ .sparse = sparse });
-        gw_backward_with(s, y, (gw_backward_options){ .gradient = d });
+        gw_tensor *y = gw_embedding(s, w, at, .sparse = sparse);
+        gw_backward(s, y, .gradient = d);
         double end = now_us();
         gw_scope_close_up(s);
         if (i >= 3) samples_add(out, end - start);

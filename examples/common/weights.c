@@ -44,6 +44,5 @@ gw_list *gradients_of(gw_scope *s, gw_module *model) {
 void gradients_add(gw_scope *s, gw_module *model, gw_list *gradients) {
     if (!is_like(s, model, gradients)) return;
     for (int i = 0; i < gw_list_count(gradients); i++)
-        gw_backward_with(s, gw_module_parameter_at(s, model, i),
-                         (gw_backward_options){ .gradient = tensor_at(s, gradients, i) });
+        gw_backward(s, gw_module_parameter_at(s, model, i), .gradient = tensor_at(s, gradients, i));
 }

@@ -84,9 +84,7 @@ GW_METHOD(stage, backward, GW_POOL, "any, any") {  // dy or none, what comes bef
     if (self->count == 0) gw_fail(s, GW_WRONG_STATE, "no micro-batch has gone forward");
     if (!gw_ok(s)) return gw_none();
     held oldest = *queue_at(self, 0);
-    gw_backward_with(
-        self->step, oldest.y,
-        (gw_backward_options){ .gradient = dy.kind == GW_TENSOR ? dy.as.tensor : NULL });
+    gw_backward(self->step, oldest.y, .gradient = dy.kind == GW_TENSOR ? dy.as.tensor : NULL);
     gw_tensor *dx = gw_grad(self->step, oldest.x);
     self->first = (self->first + 1) % HELD_MAX;
     self->count--;

@@ -9,8 +9,8 @@ static void start_uniform(gw_scope *s, gw_module *m) {
 
 static gw_module *embedding_table_open(gw_scope *own,
                                        const gw_args *a) {  // words, features, dropout
-    gw_module *table = gw_nn_embedding_with(own, gw_arg_int(own, a, 0), gw_arg_int(own, a, 1),
-                                            (gw_nn_embedding_options){ .sparse = true });
+    gw_module *table =
+        gw_nn_embedding(own, gw_arg_int(own, a, 0), gw_arg_int(own, a, 1), .sparse = true);
     start_uniform(own, table);
     return gw_nn_sequential(own, table, gw_nn_dropout(own, gw_arg_float(own, a, 2)));
 }
@@ -28,9 +28,7 @@ GW_MODULE(decoder, decoder_open, "int, int, float");
 rnn_model model_open(gw_scope *s, const char *ps, model_options o) {
     return (rnn_model){
         .emb = gw_module_remote(s, ps, "embedding_table", o.words, o.features, o.dropout),
-        .rnn =
-            gw_nn_lstm_with(s, o.features, o.hidden,
-                            (gw_nn_recurrent_options){ .layers = o.layers, .dropout = o.dropout }),
+        .rnn = gw_nn_lstm(s, o.features, o.hidden, .layers = o.layers, .dropout = o.dropout),
         .dec = gw_module_remote(s, ps, "decoder", o.words, o.hidden, o.dropout),
     };
 }

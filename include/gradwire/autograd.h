@@ -23,6 +23,7 @@
 #ifndef GRADWIRE_AUTOGRAD_H
 #define GRADWIRE_AUTOGRAD_H
 
+#include <gradwire/detail/options.h>
 #include <gradwire/tensor.h>
 
 #ifdef __cplusplus
@@ -45,33 +46,31 @@ GW_API void gw_enable_grad(gw_scope *s);
 
 // ---- Backward -----------------------------------------------------------------------------------
 
-// Adds the gradients of |loss| to those of |s| and gives up what the graph had saved, so that a
+// gw_backward(s, loss, .retain_graph = true, ...) adds the gradients of |loss| to those of |s| and gives up what the graph had saved, so that a
 // second pass over the same graph is WRONG_STATE. INVALID if |loss| needs no gradient, or has
 // several elements. A pass that fails adds nothing.
-GW_API void gw_backward(gw_scope *s, gw_tensor *loss);
-
 typedef struct gw_backward_options {
     // The gradient of |loss|, in its shape. NULL is 1; then |loss| must have one element.
-    gw_tensor *gradient;
+    gw_tensor *gradient GW_DEFAULT(NULL);
 
     // Keep what the graph has saved, for another pass over it.
-    bool retain_graph;
+    bool retain_graph GW_DEFAULT(false);
 
     // Only these get gradients, and only the paths to them are walked, and all that lead to other
     // workers, on which no leaf gets one; NULL is every leaf. They may be results, too.
-    gw_tensor *const *inputs;
-    int input_count;
+    gw_tensor *const *inputs GW_DEFAULT(NULL);
+    int input_count GW_DEFAULT(0);
 
     // Across workers: expect a gradient of everything that was sent in this scope's calls, as PyTorch's FAST mode
     // does. What the loss does not use is then an error, and slots without gradient travel as zeros.
-    bool fast;
+    bool fast GW_DEFAULT(false);
 } gw_backward_options;
 
 GW_API void gw_backward_with(gw_scope *s, gw_tensor *loss, gw_backward_options options);
 
-// One pass from several losses, of one element each; those of other workers as gw_to_here gives them.
-GW_API void gw_backward_roots(gw_scope *s, gw_tensor *const *roots, int count,
-                              gw_backward_options options);
+// gw_backward_roots(s, roots, count, .retain_graph = true, ...): one pass from several losses, of one element each; those of other workers as gw_to_here gives them.
+GW_API void gw_backward_roots_with(gw_scope *s, gw_tensor *const *roots, int count,
+                                   gw_backward_options options);
 
 // ---- Hooks --------------------------------------------------------------------------------------
 // Called in each pass with the gradient of a tensor, once all parts of it have come and before it is used further: of a
@@ -88,7 +87,7 @@ GW_API void gw_remove_hook(gw_scope *s, gw_tensor *x, int hook);  // NOT_FOUND
 // ---- Gradients ----------------------------------------------------------------------------------
 
 // The gradient of |x| in |s|, in the shape and dtype of |x|; sparse by rows and coalesced if every part
-// of it was sparse (see gw_embedding_with). NOT_FOUND if no pass in |s| has
+// of it was sparse (see gw_embedding). NOT_FOUND if no pass in |s| has
 // reached |x|. Later passes leave its values alone: ask again.
 GW_API gw_tensor *gw_grad(gw_scope *s, const gw_tensor *x);
 
@@ -116,4 +115,5 @@ GW_API gw_tensor_grad gw_grads_get(gw_scope *s, int index);  // INVALID when out
 #ifdef __cplusplus
 }
 #endif
+#include <gradwire/detail/autograd.h>
 #endif

@@ -4,7 +4,7 @@
 //
 //     gw_module *emb  = gw_module_remote(root, "ps", "gw.nn.linear", 512, 64);      // any layer of gradwire/nn.h
 //     gw_module *dec  = gw_module_remote(root, "ps", "decoder", 64, 512);           // a class of the program's own, see below
-//     gw_module *lstm = gw_nn_lstm(root, 64, 64, (gw_nn_lstm_options){ 0 });        // here
+//     gw_module *lstm = gw_nn_lstm(root, 64, 64);        // here
 //     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, emb, lstm, dec), .lr = 0.1);
 //     gw_tensor *y = gw_module_call(s, dec, gw_module_call(s, emb, x));             // two calls to ps
 //     gw_module_eval(s, dec);
@@ -33,7 +33,7 @@
 //     }
 //
 // Layers are called "gw.nn.linear" and so on, with the arguments of gw_nn_linear; behind them a map may have options under their
-// names in C, {"no_bias": true, "dtype": "f64"}; the mode of "gw.nn.embedding_bag" is "mean", "sum" or "max".
+// names in C, {"bias": false, "dtype": "f64"}; the mode of "gw.nn.embedding_bag" is "mean", "sum" or "max".
 // "gw.nn.sequential" takes a list for each layer, ["linear", 4, 3].
 //
 // Errors name the worker, the class and what failed there: "ps: decoder.forward: gw.linear: ...". That a module could not be made

@@ -39,15 +39,15 @@ typedef struct gw_module gw_module;
 GW_API gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x);
 
 // ---- Layers -------------------------------------------------------------------------------------
+// A layer whose function ends in _with takes options by name: gw_nn_linear(s, 4, 2, .bias = false).
 
 typedef struct gw_nn_linear_options {
-    bool no_bias;
-    gw_dtype dtype;  // f32 by default
+    bool bias GW_DEFAULT(true);
+    gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_linear_options;
 
 // x W^T + b. x: ... |in|, weight: |out| |in|, bias: |out|, output: ... |out|. Both start uniform in
 // +-1/sqrt(in), as in torch.nn.Linear (He et al. 2015, with a = sqrt 5), from the scope's generator.
-GW_API gw_module *gw_nn_linear(gw_scope *s, int64_t in, int64_t out);
 GW_API gw_module *gw_nn_linear_with(gw_scope *s, int64_t in, int64_t out,
                                     gw_nn_linear_options options);
 
@@ -62,72 +62,73 @@ GW_API gw_module *gw_nn_gelu(gw_scope *s);
 GW_API gw_module *gw_nn_silu(gw_scope *s);
 GW_API gw_module *gw_nn_softmax(gw_scope *s, int dim);
 
-// Joins dimensions |first| to |last| into one: torch.nn.Flatten, with 1 and -1 by gw_nn_flatten.
-GW_API gw_module *gw_nn_flatten(gw_scope *s);
-GW_API gw_module *gw_nn_flatten_dims(gw_scope *s, int first, int last);
+// gw_nn_flatten(s, .start_dim = 0, ...): joins dimensions |start_dim| to |end_dim| into one: torch.nn.Flatten.
+typedef struct gw_nn_flatten_options {
+    int start_dim GW_DEFAULT(1), end_dim GW_DEFAULT(-1);
+} gw_nn_flatten_options;
+
+GW_API gw_module *gw_nn_flatten_with(gw_scope *s, gw_nn_flatten_options options);
 
 // gw_nn_sequential(s, module, ...) calls one after the other; their names are "0", "1", ...
 GW_API gw_module *gw_nn_sequential_with(gw_scope *s, gw_module *const *modules, int count);
 
 // ---- Normalisation ------------------------------------------------------------------------------
-// In options 0 means the default, here and below; where a default is not 0 and 0 is meant, say -1.
 
 typedef struct gw_nn_layer_norm_options {
-    double eps;      // 1e-5
-    bool no_affine;  // neither weight nor bias
-    bool no_bias;
-    gw_dtype dtype;
+    double eps GW_DEFAULT(1e-5);
+    bool elementwise_affine GW_DEFAULT(true);  // weight, and bias
+    bool bias GW_DEFAULT(true);
+    gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_layer_norm_options;
 
 // Over the last dimension, of |features| numbers, or over the last ones, of sizes |normalized|
 // (torch.nn.LayerNorm). weight (ones), bias (zeros): those sizes.
-GW_API gw_module *gw_nn_layer_norm(gw_scope *s, int64_t features);
 GW_API gw_module *gw_nn_layer_norm_with(gw_scope *s, gw_shape normalized,
                                         gw_nn_layer_norm_options options);
 
 typedef struct gw_nn_batch_norm_options {
-    double momentum;  // 0.1
-    double eps;       // 1e-5
-    bool cumulative;  // running statistics are the mean of all batches: momentum = None
-    bool no_affine;   // neither weight nor bias
-    bool no_track;    // no running statistics: those of the batch, also in evaluation
-    gw_dtype dtype;
+    double momentum GW_DEFAULT(0.1);
+    double eps GW_DEFAULT(1e-5);
+    bool cumulative
+        GW_DEFAULT(false);  // running statistics are the mean of all batches: momentum = None
+    bool affine GW_DEFAULT(true);               // weight and bias
+    bool track_running_stats GW_DEFAULT(true);  // or those of the batch, also in evaluation
+    gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_batch_norm_options;
 
 // torch.nn.BatchNorm1d (x: N |features|, or N |features| L) and BatchNorm2d (N |features| H W): see
 // gw_batch_norm. weight (ones), bias (zeros): |features|; buffers running_mean (zeros), running_var
 // (ones): |features|, num_batches_tracked: a scalar.
-GW_API gw_module *gw_nn_batch_norm1d(gw_scope *s, int64_t features);
 GW_API gw_module *gw_nn_batch_norm1d_with(gw_scope *s, int64_t features,
                                           gw_nn_batch_norm_options options);
-GW_API gw_module *gw_nn_batch_norm2d(gw_scope *s, int64_t features);
 GW_API gw_module *gw_nn_batch_norm2d_with(gw_scope *s, int64_t features,
                                           gw_nn_batch_norm_options options);
 
 // ---- Convolutions, pools ------------------------------------------------------------------------
-// Pairs are for height and width: a second number of 0 is the same as the first, and -1 is 0. In one
-// dimension only the first counts.
+// Pairs are for height and width; in one dimension only the first counts.
 
 typedef struct gw_nn_conv_options {
-    int64_t kernel[2];    // has no default
-    int64_t stride[2];    // 1
-    int64_t padding[2];   // 0
-    int64_t dilation[2];  // 1
-    int64_t groups;       // 1
-    bool no_bias;
-    gw_dtype dtype;
+    int64_t kernel[2] GW_DEFAULT({ 0, 0 });  // to be given
+    int64_t stride[2] GW_DEFAULT({ 1, 1 });
+    int64_t padding[2] GW_DEFAULT({ 0, 0 });
+    int64_t dilation[2] GW_DEFAULT({ 1, 1 });
+    int64_t groups GW_DEFAULT(1);
+    bool bias GW_DEFAULT(true);
+    gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_conv_options;
 
 // torch.nn.Conv1d and Conv2d from |in| to |out| channels: see gw_conv2d. weight: |out| |in|/groups
 // kernel, bias: |out|; both start uniform in +-1/sqrt(|in|/groups * the kernel's size).
-GW_API gw_module *gw_nn_conv1d(gw_scope *s, int64_t in, int64_t out, gw_nn_conv_options options);
-GW_API gw_module *gw_nn_conv2d(gw_scope *s, int64_t in, int64_t out, gw_nn_conv_options options);
+GW_API gw_module *gw_nn_conv1d_with(gw_scope *s, int64_t in, int64_t out,
+                                    gw_nn_conv_options options);
+GW_API gw_module *gw_nn_conv2d_with(gw_scope *s, int64_t in, int64_t out,
+                                    gw_nn_conv_options options);
 
 // See gw_max_pool1d and so on.
-GW_API gw_module *gw_nn_max_pool1d(gw_scope *s, gw_pool_options options);
-GW_API gw_module *gw_nn_max_pool2d(gw_scope *s, gw_pool_options options);
-GW_API gw_module *gw_nn_avg_pool1d(gw_scope *s, gw_pool_options options);
-GW_API gw_module *gw_nn_avg_pool2d(gw_scope *s, gw_pool_options options);
+GW_API gw_module *gw_nn_max_pool1d_with(gw_scope *s, gw_pool_options options);
+GW_API gw_module *gw_nn_max_pool2d_with(gw_scope *s, gw_pool_options options);
+GW_API gw_module *gw_nn_avg_pool1d_with(gw_scope *s, gw_pool_options options);
+GW_API gw_module *gw_nn_avg_pool2d_with(gw_scope *s, gw_pool_options options);
 GW_API gw_module *gw_nn_adaptive_avg_pool1d(gw_scope *s, int64_t length);
 GW_API gw_module *gw_nn_adaptive_avg_pool2d(gw_scope *s, int64_t height, int64_t width);
 
@@ -135,26 +136,26 @@ GW_API gw_module *gw_nn_adaptive_avg_pool2d(gw_scope *s, int64_t height, int64_t
 // N batch, T length of the query, S length of keys and values, E features.
 
 typedef struct gw_nn_attention_options {
-    double dropout;  // of the weights: 0
-    bool no_bias;
-    bool batch_first;                      // N T E in place of T N E
-    int64_t key_features, value_features;  // E: kdim, vdim
-    gw_dtype dtype;
+    double dropout GW_DEFAULT(0);  // of the weights
+    bool bias GW_DEFAULT(true);
+    bool batch_first GW_DEFAULT(false);  // N T E in place of T N E
+    int64_t kdim GW_DEFAULT(GW_NOT_GIVEN), vdim GW_DEFAULT(GW_NOT_GIVEN);  // then E
+    gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_attention_options;
 
 // Multi-head attention (Vaswani et al. 2017): torch.nn.MultiheadAttention of |features| in |heads|.
 // in_proj_weight: 3E E, uniform in +-sqrt(6/4E) (or, with other features of keys or values,
 // q_proj_weight, k_proj_weight, v_proj_weight), in_proj_bias: 3E, zeros, out_proj: a linear layer
 // whose bias starts at 0. gw_module_call attends to the input itself.
-GW_API gw_module *gw_nn_multihead_attention(gw_scope *s, int64_t features, int64_t heads,
-                                            gw_nn_attention_options options);
+GW_API gw_module *gw_nn_multihead_attention_with(gw_scope *s, int64_t features, int64_t heads,
+                                                 gw_nn_attention_options options);
 
 // Masks: of bool, where true is not seen, or of floats, which are added.
 typedef struct gw_attention_options {
-    gw_tensor *key_padding_mask;  // N S
-    gw_tensor *attention_mask;    // T S, or N*heads T S
-    bool no_weights;              // only the output is wanted
-    bool weights_by_head;         // not their mean over heads
+    gw_tensor *key_padding_mask GW_DEFAULT(NULL);  // N S
+    gw_tensor *attn_mask GW_DEFAULT(NULL);         // T S, or N*heads T S
+    bool need_weights GW_DEFAULT(true);            // or only the output
+    bool average_attn_weights GW_DEFAULT(true);    // over heads
 } gw_attention_options;
 
 typedef struct gw_attention_result {
@@ -163,38 +164,38 @@ typedef struct gw_attention_result {
 } gw_attention_result;
 
 // |query|: T N E, |key|, |value|: S N E (N first if so opened), or each without N.
-GW_API gw_attention_result gw_nn_multihead_attention_call(gw_scope *s, gw_module *m,
-                                                          gw_tensor *query, gw_tensor *key,
-                                                          gw_tensor *value,
-                                                          gw_attention_options options);
+GW_API gw_attention_result gw_nn_multihead_attention_call_with(gw_scope *s, gw_module *m,
+                                                               gw_tensor *query, gw_tensor *key,
+                                                               gw_tensor *value,
+                                                               gw_attention_options options);
 
 typedef struct gw_nn_encoder_layer_options {
-    int64_t feedforward;    // 2048
-    double dropout;         // 0.1
-    double layer_norm_eps;  // 1e-5
-    bool gelu;              // between linear1 and linear2, in place of relu
-    bool batch_first, norm_first;
-    gw_dtype dtype;
+    int64_t feedforward GW_DEFAULT(2048);
+    double dropout GW_DEFAULT(0.1);
+    double layer_norm_eps GW_DEFAULT(1e-5);
+    bool gelu GW_DEFAULT(false);  // between linear1 and linear2, in place of relu
+    bool batch_first GW_DEFAULT(false), norm_first GW_DEFAULT(false);
+    gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_encoder_layer_options;
 
 // torch.nn.TransformerEncoderLayer: self_attn, linear1, dropout, linear2, norm1, norm2, dropout1,
 // dropout2. Called with masks, or without by gw_module_call.
-GW_API gw_module *gw_nn_transformer_encoder_layer(gw_scope *s, int64_t features, int64_t heads,
-                                                  gw_nn_encoder_layer_options options);
-GW_API gw_tensor *gw_nn_transformer_encoder_layer_call(gw_scope *s, gw_module *m, gw_tensor *x,
-                                                       gw_attention_options options);
+GW_API gw_module *gw_nn_transformer_encoder_layer_with(gw_scope *s, int64_t features, int64_t heads,
+                                                       gw_nn_encoder_layer_options options);
+GW_API gw_tensor *gw_nn_transformer_encoder_layer_call_with(gw_scope *s, gw_module *m, gw_tensor *x,
+                                                            gw_attention_options options);
 
 // ---- Embeddings ---------------------------------------------------------------------------------
 typedef struct gw_nn_embedding_options {
-    bool sparse;          // gradients are sparse by rows, and cost what is used of the table
-    bool has_padding;     // |padding_idx| counts
-    int64_t padding_idx;  // a row that starts as 0 and gets no gradient; from the end if negative
-    gw_dtype dtype;
+    bool sparse
+        GW_DEFAULT(false);  // gradients are sparse by rows, and cost what is used of the table
+    int64_t padding_idx GW_DEFAULT(
+        GW_NOT_GIVEN);  // a row that starts as 0 and gets no gradient; from the end if negative
+    gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_embedding_options;
 
 // A table of |count| rows, which start normal (torch.nn.Embedding). indices: any shape, output: that
 // shape and |features|; weight: |count| |features|.
-GW_API gw_module *gw_nn_embedding(gw_scope *s, int64_t count, int64_t features);
 GW_API gw_module *gw_nn_embedding_with(gw_scope *s, int64_t count, int64_t features,
                                        gw_nn_embedding_options options);
 
@@ -205,17 +206,15 @@ typedef enum gw_embedding_bag_mode {
 } gw_embedding_bag_mode;
 
 typedef struct gw_nn_embedding_bag_options {
-    gw_embedding_bag_mode mode;
-    bool sparse;
-    bool include_last_offset;  // offsets end with where the last bag ends
-    bool has_padding;          // indices that are |padding_idx| count for nothing
-    int64_t padding_idx;
-    gw_dtype dtype;
+    gw_embedding_bag_mode mode GW_DEFAULT(GW_BAG_MEAN);
+    bool sparse GW_DEFAULT(false);
+    bool include_last_offset GW_DEFAULT(false);    // offsets end with where the last bag ends
+    int64_t padding_idx GW_DEFAULT(GW_NOT_GIVEN);  // indices that are this one count for nothing
+    gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_embedding_bag_options;
 
 // Bags of rows, each taken together (torch.nn.EmbeddingBag): their mean, sum or maximum, or 0 of an
 // empty one. output: B |features| for B bags.
-GW_API gw_module *gw_nn_embedding_bag(gw_scope *s, int64_t count, int64_t features);
 GW_API gw_module *gw_nn_embedding_bag_with(gw_scope *s, int64_t count, int64_t features,
                                            gw_nn_embedding_bag_options options);
 
@@ -230,18 +229,15 @@ GW_API gw_tensor *gw_nn_embedding_bag_call(gw_scope *s, gw_module *m, gw_tensor 
 // for L layers (or without N). Parameters are weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0,
 // weight_ih_l0_reverse and so on, uniform in +-1/sqrt(hidden) at the start.
 typedef struct gw_nn_recurrent_options {
-    int layers;  // 0: 1
-    bool bidirectional;
-    bool batch_first;
-    bool no_bias;
-    bool relu;       // gw_nn_rnn: instead of tanh
-    double dropout;  // between layers, in training
-    gw_dtype dtype;
+    int layers GW_DEFAULT(1);
+    bool bidirectional GW_DEFAULT(false);
+    bool batch_first GW_DEFAULT(false);
+    bool bias GW_DEFAULT(true);
+    bool relu GW_DEFAULT(false);   // gw_nn_rnn: instead of tanh
+    double dropout GW_DEFAULT(0);  // between layers, in training
+    gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_recurrent_options;
 
-GW_API gw_module *gw_nn_lstm(gw_scope *s, int64_t in, int64_t hidden);
-GW_API gw_module *gw_nn_gru(gw_scope *s, int64_t in, int64_t hidden);
-GW_API gw_module *gw_nn_rnn(gw_scope *s, int64_t in, int64_t hidden);
 GW_API gw_module *gw_nn_lstm_with(gw_scope *s, int64_t in, int64_t hidden,
                                   gw_nn_recurrent_options options);
 GW_API gw_module *gw_nn_gru_with(gw_scope *s, int64_t in, int64_t hidden,
@@ -394,10 +390,8 @@ GW_API gw_map *gw_module_state_dict(gw_scope *s, gw_module *m);
 // Gives |m| the values in |state|, which has a tensor of the same shape and dtype for each name, and
 // no other: torch's load_state_dict. INVALID names what is missing, unexpected or different; then
 // nothing has changed.
-GW_API void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state);
-
 typedef struct gw_module_load_state_dict_options {
-    bool partial;  // names may be missing, or be of nothing here: torch's strict=False
+    bool strict GW_DEFAULT(true);  // or names may be missing, or be of nothing here
 } gw_module_load_state_dict_options;
 
 GW_API void gw_module_load_state_dict_with(gw_scope *s, gw_module *m, gw_map *state,
@@ -463,21 +457,6 @@ GW_API gw_tensor *gw_normal_entropy(gw_scope *s, gw_normal n);
 
 #ifdef __cplusplus
 }
-template <class... M> gw_module *gw_nn_sequential(gw_scope *s, M... modules) {
-    gw_module *const all[] = { modules... };
-    return gw_nn_sequential_with(s, all, static_cast<int>(sizeof...(M)));
-}
-template <class... M> gw_list *gw_parameters(gw_scope *s, M... modules) {
-    gw_module *const all[] = { modules... };
-    return gw_parameters_with(s, all, static_cast<int>(sizeof...(M)));
-}
-#else
-#define GW_MODULES(...) ((gw_module *const[]){ __VA_ARGS__ })
-#define GW_MODULES_COUNT(...) ((int)(sizeof GW_MODULES(__VA_ARGS__) / sizeof(gw_module *)))
-#define gw_nn_sequential(s, ...)                                                                   \
-    gw_nn_sequential_with((s), GW_MODULES(__VA_ARGS__), GW_MODULES_COUNT(__VA_ARGS__))
-#define gw_parameters(s, ...)                                                                      \
-    gw_parameters_with((s), GW_MODULES(__VA_ARGS__), GW_MODULES_COUNT(__VA_ARGS__))
 #endif
-
+#include <gradwire/detail/nn.h>
 #endif

@@ -12,11 +12,15 @@
 #ifndef GRADWIRE_OPS_H
 #define GRADWIRE_OPS_H
 
+#include <gradwire/detail/options.h>
 #include <gradwire/tensor.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+// What is not given, where every number would mean something.
+#define GW_NOT_GIVEN INT64_MIN
 
 // ---- Views and shapes ---------------------------------------------------------------------------------------------
 GW_API gw_tensor *gw_reshape_with(gw_scope *s, gw_tensor *x,
@@ -182,8 +186,8 @@ GW_API gw_tensor *gw_all_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool kee
 GW_API gw_tensor *gw_cumsum(gw_scope *s, gw_tensor *x, int dim);
 
 // ---- Probabilities and losses -------------------------------------------------------------------------------------
-// gw_nll(s, logp, target), gw_cross_entropy, gw_mse, gw_bce_with_logits, gw_smooth_l1, gw_l1 and gw_kl_div take no
-// options and give the mean.
+// gw_nll(s, logp, target, .reduction = GW_SUM, ...), gw_cross_entropy, gw_mse, gw_bce_with_logits, gw_smooth_l1, gw_l1 and
+// gw_kl_div take options by name, and give the mean without.
 typedef enum gw_reduction {
     GW_MEAN = 0,
     GW_SUM,
@@ -192,12 +196,13 @@ typedef enum gw_reduction {
 } gw_reduction;
 
 typedef struct gw_loss_options {
-    gw_reduction reduction;
-    int64_t ignore_index;    // nll, cross_entropy: a target that counts for nothing; 0: -100
-    double label_smoothing;  // cross_entropy: in [0, 1]
-    gw_tensor *weight;       // nll, cross_entropy: what each class counts, of size C; NULL: 1
-    bool log_target;         // kl_div: the targets are logarithms, too
-    double beta;             // smooth_l1: where the parabola ends and the lines begin; 0: 1.0
+    gw_reduction reduction GW_DEFAULT(GW_MEAN);
+    int64_t ignore_index GW_DEFAULT(-100);  // nll, cross_entropy: a target that counts for nothing
+    double label_smoothing GW_DEFAULT(0);   // cross_entropy: in [0, 1]
+    gw_tensor *
+        weight GW_DEFAULT(NULL);  // nll, cross_entropy: what each class counts, of size C; NULL: 1
+    bool log_target GW_DEFAULT(false);  // kl_div: the targets are logarithms, too
+    double beta GW_DEFAULT(1.0);        // smooth_l1: where the parabola ends and the lines begin
 } gw_loss_options;
 
 // e^x over its sum along |dim|, and the logarithm of that.
@@ -236,14 +241,13 @@ GW_API gw_tensor *gw_kl_div_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
 GW_API gw_tensor *gw_dropout(gw_scope *s, gw_tensor *x, double p, bool training);
 
 typedef struct gw_embedding_options {
-    bool
-        sparse;  // the gradient of the table is sparse by rows (see gradwire/tensor.h), so costs what is used
-    bool has_padding;     // |padding_idx| counts
-    int64_t padding_idx;  // a row that gets no gradient; from the end if negative
+    bool sparse GW_DEFAULT(
+        false);  // the gradient of the table is sparse by rows (gradwire/tensor.h), so costs what is used
+    int64_t padding_idx
+        GW_DEFAULT(GW_NOT_GIVEN);  // a row that gets no gradient; from the end if negative
 } gw_embedding_options;
 
-// Rows of a table. weight: V F, indices: any shape, result: that shape and F. INVALID if an index is no row.
-GW_API gw_tensor *gw_embedding(gw_scope *s, gw_tensor *weight, gw_tensor *indices);
+// gw_embedding(s, weight, indices, .padding_idx = 0, ...): rows of a table. weight: V F, indices: any shape, result: that shape and F. INVALID if an index is no row.
 GW_API gw_tensor *gw_embedding_with(gw_scope *s, gw_tensor *weight, gw_tensor *indices,
                                     gw_embedding_options options);
 
@@ -255,53 +259,52 @@ GW_API gw_tensor *gw_layer_norm(gw_scope *s, gw_tensor *x, gw_shape normalized, 
 // (x - mean) / sqrt(variance + eps) * weight + bias for each channel, which is dimension 1 of x (Ioffe, Szegedy 2015). In
 // training by the mean and variance of x, which the running ones follow: running = (1 - momentum) running + momentum
 // value, the variance unbiased; else by the running ones. weight, bias, running_mean, running_var: C, or NULL. The
-// running ones have no derivative. In options 0 means the default, and -1 is 0.
+// running ones have no derivative.
 typedef struct gw_batch_norm_options {
-    gw_tensor *running_mean, *running_var;
-    bool training;
-    double momentum;  // 0.1
-    double eps;       // 1e-5
+    gw_tensor *running_mean GW_DEFAULT(NULL), *running_var GW_DEFAULT(NULL);
+    bool training GW_DEFAULT(false);
+    double momentum GW_DEFAULT(0.1);
+    double eps GW_DEFAULT(1e-5);
 } gw_batch_norm_options;
 
-GW_API gw_tensor *gw_batch_norm(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
-                                gw_batch_norm_options options);
+GW_API gw_tensor *gw_batch_norm_with(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
+                                     gw_batch_norm_options options);
 
 // Each index as a row of zeros and a one, i64. |classes| -1: one more than the largest index.
 GW_API gw_tensor *gw_one_hot(gw_scope *s, gw_tensor *indices, int64_t classes);
 
 // ---- Convolutions, pools ------------------------------------------------------------------------------------------
-// Of pairs the first number is for height, the second for width; in one dimension only the first counts. A second number
-// of 0 is the same as the first, and -1 is 0.
+// Of pairs the first number is for height, the second for width; in one dimension only the first counts.
 typedef struct gw_conv_options {
-    int64_t stride[2];    // 1
-    int64_t padding[2];   // 0: zeros around the input
-    int64_t dilation[2];  // 1: how far apart the window's numbers are
-    int64_t groups;       // 1: of channels, each with outputs of its own
+    int64_t stride[2] GW_DEFAULT({ 1, 1 });
+    int64_t padding[2] GW_DEFAULT({ 0, 0 });   // zeros around the input
+    int64_t dilation[2] GW_DEFAULT({ 1, 1 });  // how far apart the window's numbers are
+    int64_t groups GW_DEFAULT(1);              // of channels, each with outputs of its own
 } gw_conv_options;
 
 // torch.nn.functional.conv1d and conv2d. x: N C L, weight: O C/groups K, bias: O or NULL, result: N O L'; and x: N C H W,
 // weight: O C/groups K K'. Without N, one image.
-GW_API gw_tensor *gw_conv1d(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
-                            gw_conv_options options);
-GW_API gw_tensor *gw_conv2d(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
-                            gw_conv_options options);
+GW_API gw_tensor *gw_conv1d_with(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
+                                 gw_conv_options options);
+GW_API gw_tensor *gw_conv2d_with(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
+                                 gw_conv_options options);
 
 typedef struct gw_pool_options {
-    int64_t kernel[2];
-    int64_t stride[2];     // the kernel
-    int64_t padding[2];    // 0, at most half of the kernel
-    int64_t dilation[2];   // 1; of means always
-    bool ceil_mode;        // the last window may reach over the end
-    bool exclude_padding;  // a mean counts no padding: count_include_pad = False
-    int64_t divisor;       // of sums, in place of the window's size
+    int64_t kernel[2] GW_DEFAULT({ 0, 0 });                        // to be given
+    int64_t stride[2] GW_DEFAULT({ GW_NOT_GIVEN, GW_NOT_GIVEN });  // then the kernel
+    int64_t padding[2] GW_DEFAULT({ 0, 0 });                       // at most half of the kernel
+    int64_t dilation[2] GW_DEFAULT({ 1, 1 });                      // of means always
+    bool ceil_mode GW_DEFAULT(false);                   // the last window may reach over the end
+    bool count_include_pad GW_DEFAULT(true);            // of means
+    int64_t divisor_override GW_DEFAULT(GW_NOT_GIVEN);  // of sums, in place of the window's size
 } gw_pool_options;
 
 // The largest number of each window, and the mean: torch.nn.functional.max_pool1d and so on. x: N C L or C L, result: N C
 // L'; and N C H W or C H W. NaN is larger than everything.
-GW_API gw_tensor *gw_max_pool1d(gw_scope *s, gw_tensor *x, gw_pool_options options);
-GW_API gw_tensor *gw_max_pool2d(gw_scope *s, gw_tensor *x, gw_pool_options options);
-GW_API gw_tensor *gw_avg_pool1d(gw_scope *s, gw_tensor *x, gw_pool_options options);
-GW_API gw_tensor *gw_avg_pool2d(gw_scope *s, gw_tensor *x, gw_pool_options options);
+GW_API gw_tensor *gw_max_pool1d_with(gw_scope *s, gw_tensor *x, gw_pool_options options);
+GW_API gw_tensor *gw_max_pool2d_with(gw_scope *s, gw_tensor *x, gw_pool_options options);
+GW_API gw_tensor *gw_avg_pool1d_with(gw_scope *s, gw_tensor *x, gw_pool_options options);
+GW_API gw_tensor *gw_avg_pool2d_with(gw_scope *s, gw_tensor *x, gw_pool_options options);
 
 // Means of as many windows as are asked for, which together cover the input: of all of it with size 1.
 GW_API gw_tensor *gw_adaptive_avg_pool1d(gw_scope *s, gw_tensor *x, int64_t length);
@@ -403,128 +406,15 @@ GW_API gw_tensor *gw_bernoulli_(gw_scope *s, gw_tensor *x, double p);
 // Whether shape and every value are the same. NaN is equal to nothing.
 GW_API bool gw_equal(gw_scope *s, gw_tensor *a, gw_tensor *b);
 
-// Whether |a - b| <= absolute + relative |b| everywhere, after broadcasting. 0, 0: 1e-5, 1e-8.
-GW_API bool gw_allclose(gw_scope *s, gw_tensor *a, gw_tensor *b, double relative, double absolute);
+// gw_allclose(s, a, b, .rtol = 1e-3, ...): whether |a - b| <= atol + rtol |b| everywhere, after broadcasting.
+typedef struct gw_allclose_options {
+    double rtol GW_DEFAULT(1e-5), atol GW_DEFAULT(1e-8);
+} gw_allclose_options;
+
+GW_API bool gw_allclose_with(gw_scope *s, gw_tensor *a, gw_tensor *b, gw_allclose_options options);
 
 #ifdef __cplusplus
 }
-#define GW_BINARY(name)                                                                            \
-    template <class Left, class Right> gw_tensor *gw_##name(gw_scope *s, Left a, Right b) {        \
-        return gw_##name##_with(s, gw_value_of(a), gw_value_of(b));                                \
-    }
-GW_BINARY(add)
-GW_BINARY(sub)
-GW_BINARY(mul)
-GW_BINARY(div)
-GW_BINARY(pow)
-GW_BINARY(maximum)
-GW_BINARY(minimum)
-GW_BINARY(eq)
-GW_BINARY(ne)
-GW_BINARY(lt)
-GW_BINARY(le)
-GW_BINARY(gt)
-GW_BINARY(ge)
-GW_BINARY(remainder)
-GW_BINARY(logical_and)
-GW_BINARY(logical_or)
-GW_BINARY(logical_xor)
-GW_BINARY(bitwise_and)
-GW_BINARY(bitwise_or)
-GW_BINARY(bitwise_xor)
-#undef GW_BINARY
-#define GW_IN_PLACE(name)                                                                          \
-    template <class Value> gw_tensor *gw_##name##_(gw_scope *s, gw_tensor *x, Value value) {       \
-        return gw_##name##_with_(s, x, gw_value_of(value));                                        \
-    }
-GW_IN_PLACE(add)
-GW_IN_PLACE(sub)
-GW_IN_PLACE(mul)
-GW_IN_PLACE(div)
-GW_IN_PLACE(fill)
-#undef GW_IN_PLACE
-template <class Left, class Right>
-gw_tensor *gw_where(gw_scope *s, gw_tensor *condition, Left a, Right b) {
-    return gw_where_with(s, condition, gw_value_of(a), gw_value_of(b));
-}
-template <class Source>
-gw_tensor *gw_scatter(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index, Source source) {
-    return gw_scatter_with(s, x, dim, index, gw_value_of(source));
-}
-template <class Value>
-gw_tensor *gw_masked_fill(gw_scope *s, gw_tensor *x, gw_tensor *mask, Value value) {
-    return gw_masked_fill_with(s, x, mask, gw_value_of(value));
-}
-#define GW_SHAPED(name)                                                                            \
-    template <class... Sizes> gw_tensor *gw_##name(gw_scope *s, gw_tensor *x, Sizes... sizes) {    \
-        const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };                                 \
-        return GW_SHAPED_##name(s, x, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });          \
-    }
-#define GW_SHAPED_reshape gw_reshape_with
-#define GW_SHAPED_view gw_view_with
-#define GW_SHAPED_expand gw_expand_with
-#define GW_SHAPED_permute gw_permute_with
-GW_SHAPED(reshape)
-GW_SHAPED(view)
-GW_SHAPED(expand)
-GW_SHAPED(permute)
-#undef GW_SHAPED
-#define GW_LOSS(name)                                                                              \
-    inline gw_tensor *gw_##name(gw_scope *s, gw_tensor *x, gw_tensor *target,                      \
-                                gw_loss_options options = {}) {                                    \
-        return gw_##name##_with(s, x, target, options);                                            \
-    }
-GW_LOSS(nll)
-GW_LOSS(cross_entropy)
-GW_LOSS(mse)
-GW_LOSS(bce_with_logits)
-GW_LOSS(smooth_l1)
-GW_LOSS(l1)
-GW_LOSS(kl_div)
-#undef GW_LOSS
-#else
-#define gw_add(s, a, b) gw_add_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_sub(s, a, b) gw_sub_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_mul(s, a, b) gw_mul_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_div(s, a, b) gw_div_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_pow(s, a, b) gw_pow_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_maximum(s, a, b) gw_maximum_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_minimum(s, a, b) gw_minimum_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_eq(s, a, b) gw_eq_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_ne(s, a, b) gw_ne_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_lt(s, a, b) gw_lt_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_le(s, a, b) gw_le_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_gt(s, a, b) gw_gt_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_ge(s, a, b) gw_ge_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_where(s, condition, a, b) gw_where_with((s), (condition), gw_value_of(a), gw_value_of(b))
-#define gw_scatter(s, x, dim, index, source)                                                       \
-    gw_scatter_with((s), (x), (dim), (index), gw_value_of(source))
-#define gw_remainder(s, a, b) gw_remainder_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_logical_and(s, a, b) gw_logical_and_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_logical_or(s, a, b) gw_logical_or_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_logical_xor(s, a, b) gw_logical_xor_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_bitwise_and(s, a, b) gw_bitwise_and_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_bitwise_or(s, a, b) gw_bitwise_or_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_bitwise_xor(s, a, b) gw_bitwise_xor_with((s), gw_value_of(a), gw_value_of(b))
-#define gw_masked_fill(s, x, mask, value) gw_masked_fill_with((s), (x), (mask), gw_value_of(value))
-#define gw_add_(s, x, other) gw_add_with_((s), (x), gw_value_of(other))
-#define gw_sub_(s, x, other) gw_sub_with_((s), (x), gw_value_of(other))
-#define gw_mul_(s, x, other) gw_mul_with_((s), (x), gw_value_of(other))
-#define gw_div_(s, x, other) gw_div_with_((s), (x), gw_value_of(other))
-#define gw_fill_(s, x, value) gw_fill_with_((s), (x), gw_value_of(value))
-#define gw_reshape(s, x, ...) gw_reshape_with((s), (x), GW_SHAPE(__VA_ARGS__))
-#define gw_view(s, x, ...) gw_view_with((s), (x), GW_SHAPE(__VA_ARGS__))
-#define gw_expand(s, x, ...) gw_expand_with((s), (x), GW_SHAPE(__VA_ARGS__))
-#define gw_permute(s, x, ...) gw_permute_with((s), (x), GW_SHAPE(__VA_ARGS__))
-#define gw_nll(s, logp, target) gw_nll_with((s), (logp), (target), (gw_loss_options){ 0 })
-#define gw_cross_entropy(s, logits, target)                                                        \
-    gw_cross_entropy_with((s), (logits), (target), (gw_loss_options){ 0 })
-#define gw_mse(s, x, target) gw_mse_with((s), (x), (target), (gw_loss_options){ 0 })
-#define gw_bce_with_logits(s, x, target)                                                           \
-    gw_bce_with_logits_with((s), (x), (target), (gw_loss_options){ 0 })
-#define gw_smooth_l1(s, x, target) gw_smooth_l1_with((s), (x), (target), (gw_loss_options){ 0 })
-#define gw_l1(s, x, target) gw_l1_with((s), (x), (target), (gw_loss_options){ 0 })
-#define gw_kl_div(s, x, target) gw_kl_div_with((s), (x), (target), (gw_loss_options){ 0 })
 #endif
-
+#include <gradwire/detail/ops.h>
 #endif

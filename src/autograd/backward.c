@@ -73,12 +73,8 @@ void gw_backward_with(gw_scope *s, gw_tensor *loss, gw_backward_options options)
     if (check(s, loss, &options)) walk(s, &loss, 1, options);
 }
 
-void gw_backward(gw_scope *s, gw_tensor *loss) {
-    gw_backward_with(s, loss, (gw_backward_options){ 0 });
-}
-
-void gw_backward_roots(gw_scope *s, gw_tensor *const *roots, int count,
-                       gw_backward_options options) {
+void gw_backward_roots_with(gw_scope *s, gw_tensor *const *roots, int count,
+                            gw_backward_options options) {
     if (!gw_ok(s)) return;
     if (count < 1 || !roots) {
         fail(s, "it is given no tensor to start from");

@@ -60,7 +60,7 @@ static void it_starts_from_a_given_gradient(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s, 1, 2, 3);
     gw_tensor *gradient = gw_from(s, ((double[]){ 1, 10, 100 }), 3);  // converted
-    gw_backward_with(s, gw_mul(s, x, 2.0), (gw_backward_options){ .gradient = gradient });
+    gw_backward(s, gw_mul(s, x, 2.0), .gradient = gradient);
     assert_values(s, gw_grad(s, x), 2, 20, 200);
     assert_int_equal(gw_dtype_of(gw_grad(s, x)), GW_F32);
     assert_closes(s);
@@ -120,7 +120,7 @@ static void it_gives_leaves_of_one_gradient_values_of_their_own(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = leaf(s, 1, 2), *b = leaf(s, 3, 4), *gradient = gw_ones(s, GW_F32, 2);
-    gw_backward_with(s, gw_add(s, a, b), (gw_backward_options){ .gradient = gradient });
+    gw_backward(s, gw_add(s, a, b), .gradient = gradient);
     ((float *)gw_data_for_write(s, gw_grad(s, a)))[0] = 50;
     ((float *)gw_data_for_write(s, gradient))[1] = 60;
     assert_values(s, gw_grad(s, a), 50, 1);
@@ -151,9 +151,7 @@ static void it_gives_gradients_only_to_the_inputs_asked_for(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = leaf(s, 2, 3), *b = leaf(s, 5, 7);
     gw_tensor *product = gw_mul(s, a, b), *loss = gw_sum(s, gw_mul(s, product, product));
-    gw_backward_with(
-        s, loss,
-        (gw_backward_options){ .inputs = (gw_tensor *const[]){ b, product }, .input_count = 2 });
+    gw_backward(s, loss, .inputs = (gw_tensor *const[]){ b, product }, .input_count = 2);
     assert_values(s, gw_grad(s, b), 40, 126);       // 2 a b a
     assert_values(s, gw_grad(s, product), 20, 42);  // 2 a b
     assert_null(gw_grad_find(s, a));
@@ -192,8 +190,7 @@ static void it_runs_only_what_leads_to_an_input(void **state) {
     gw_tensor *a = leaf(s, 2), *b = leaf(s, 5);
     gw_tensor *loss = gw_mul(s, count(s, count(s, a)), count(s, b));
     derivative_count = 0;
-    gw_backward_with(s, loss,
-                     (gw_backward_options){ .inputs = &b, .input_count = 1, .retain_graph = true });
+    gw_backward(s, loss, .inputs = &b, .input_count = 1, .retain_graph = true);
     assert_int_equal(derivative_count, 1);
     derivative_count = 0;
     gw_backward(s, loss);
@@ -208,7 +205,7 @@ static void it_does_nothing_for_an_input_it_does_not_reach(void **state) {
     gw_tensor *a = leaf(s, 2), *b = leaf(s, 5);
     gw_tensor *loss = count(s, a);
     derivative_count = 0;
-    gw_backward_with(s, loss, (gw_backward_options){ .inputs = &b, .input_count = 1 });
+    gw_backward(s, loss, .inputs = &b, .input_count = 1);
     assert_true(gw_ok(s));
     assert_int_equal(derivative_count, 0);
     assert_int_equal(gw_grads_count(s), 0);
@@ -260,7 +257,7 @@ static void it_gives_up_saved_values_unless_told_to_retain(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s, 3);
     gw_tensor *loss = gw_mul(s, x, x);
-    gw_backward_with(s, loss, (gw_backward_options){ .retain_graph = true });
+    gw_backward(s, loss, .retain_graph = true);
     gw_backward(s, loss);
     assert_values(s, gw_grad(s, x), 12);
     gw_tensor *other = gw_add(s, loss, gw_mul(s, x, 2.0));
@@ -331,7 +328,7 @@ static void it_wants_a_gradient_of_the_losss_shape(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *y = gw_mul(s, leaf(s, 1, 2), 2.0);
-    gw_backward_with(s, y, (gw_backward_options){ .gradient = gw_ones(s, GW_F32, 1, 2) });
+    gw_backward(s, y, .gradient = gw_ones(s, GW_F32, 1, 2));
     assert_fails(s, GW_INVALID, "backward: the gradient is 1x2, but the tensor is 2");
 }
 
@@ -339,7 +336,7 @@ static void it_wants_a_floating_gradient(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *y = gw_mul(s, leaf(s, 1), 2.0);
-    gw_backward_with(s, y, (gw_backward_options){ .gradient = gw_ones(s, GW_I64, 1) });
+    gw_backward(s, y, .gradient = gw_ones(s, GW_I64, 1));
     assert_fails(s, GW_INVALID, "i64");
 }
 
@@ -347,14 +344,14 @@ static void it_wants_inputs_that_need_gradients(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_ones(s, GW_F32, 1);
-    gw_backward_with(s, leaf(s, 1), (gw_backward_options){ .inputs = &x, .input_count = 1 });
+    gw_backward(s, leaf(s, 1), .inputs = &x, .input_count = 1);
     assert_fails(s, GW_INVALID, "input 0");
 
     s = gw_scope_open(NULL);
-    gw_backward_with(s, leaf(s, 1), (gw_backward_options){ .inputs = &x, .input_count = -1 });
+    gw_backward(s, leaf(s, 1), .inputs = &x, .input_count = -1);
     assert_fails(s, GW_INVALID, "backward: -1 inputs");
     s = gw_scope_open(NULL);
-    gw_backward_with(s, leaf(s, 1), (gw_backward_options){ .input_count = 2 });
+    gw_backward(s, leaf(s, 1), .input_count = 2);
     assert_fails(s, GW_INVALID, "backward: 2 inputs at NULL");
 }
 
@@ -396,8 +393,8 @@ static void train_a_little(void *context) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s, 2, 3), *y = x;
     for (int i = 0; i < 12; i++) y = gw_mul(s, gw_add(s, y, x), 0.5);
-    gw_backward_with(s, gw_sum(s, y), (gw_backward_options){ .retain_graph = true });
-    gw_backward_with(s, gw_sum(s, y), (gw_backward_options){ .inputs = &x, .input_count = 1 });
+    gw_backward(s, gw_sum(s, y), .retain_graph = true);
+    gw_backward(s, gw_sum(s, y), .inputs = &x, .input_count = 1);
     gw_grad(s, x);
     gw_error e = gw_scope_close(s);
     (void)e;

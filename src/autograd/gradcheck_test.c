@@ -146,7 +146,7 @@ static void check_backward(check *c, int only) {
     gw_tensor *out = result(c, s);
     if (gw_dtype_of(out) == GW_F64) {
         assert_true(gw_needs_grad(out));
-        gw_backward_with(s, out, (gw_backward_options){ .gradient = weights_of(s, out) });
+        gw_backward(s, out, .gradient = weights_of(s, out));
         if (!gw_ok(s)) fail_msg("gw.%s: %s", c->op->name, gw_scope_error(s)->text);
         for (int k = 0; k < c->input_count; k++)
             if (only < 0 || k == only) compare(c, k, gw_grad_find(s, c->inputs[k]));

@@ -26,7 +26,7 @@ static uint32_t bits_of_pass(bool second_first) {
     gw_tensor *x = leaf(s, 0.1f), *shared = gw_mul(s, x, 3.0);
     gw_tensor *a = gw_mul(s, shared, 1e8), *b = gw_add(s, shared, x);
     pass p;
-    pass_open(&p, s, (gw_backward_options){ 0 });
+    pass_open(&p, s, GW_OPTIONS(gw_backward_options));
     part to_a = pass_expect(&p, edge_to(a)), to_b = pass_expect(&p, edge_to(b));
     part again = pass_expect(&p, edge_to(b));  // sent twice
     assert_true(pass_plan(&p));
@@ -55,7 +55,7 @@ static void a_part_may_come_without_gradient(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s, 2), *y = leaf(s, 3), *a = gw_mul(s, x, x), *b = gw_mul(s, x, y);
     pass p;
-    pass_open(&p, s, (gw_backward_options){ 0 });
+    pass_open(&p, s, GW_OPTIONS(gw_backward_options));
     part to_a = pass_expect(&p, edge_to(a)), to_b = pass_expect(&p, edge_to(b));
     assert_true(pass_plan(&p) && pass_deliver(&p, to_b, NULL));
     assert_true(pass_deliver(&p, to_a, number(s, 1)) && pass_run(&p) && pass_commit(&p));
@@ -70,7 +70,7 @@ static void a_pass_that_is_not_committed_leaves_nothing(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s, 2), *a = gw_mul(s, x, x);
     pass p;
-    pass_open(&p, s, (gw_backward_options){ .retain_graph = true });
+    pass_open(&p, s, GW_OPTIONS(gw_backward_options, .retain_graph = true));
     part to_a = pass_expect(&p, edge_to(a));
     assert_true(pass_plan(&p) && pass_deliver(&p, to_a, number(s, 1)) && pass_run(&p));
     pass_close(&p);
@@ -90,7 +90,7 @@ static void *walk_often(void *arg) {
     walker *w = arg;
     for (int i = testing_scaled(200); i > 0; i--) {
         gw_scope *s = gw_scope_open(NULL);
-        gw_backward_with(s, w->loss, (gw_backward_options){ .retain_graph = true });
+        gw_backward(s, w->loss, .retain_graph = true);
         w->grad = gw_item(s, gw_grad(s, w->x));
         gw_exit_code(gw_scope_close(s));
     }
@@ -179,10 +179,8 @@ static void check_random_graph(uint64_t seed, void *context) {
     gw_tensor *leaves[LEAVES];
     gw_tensor *loss = build(s, &g, leaves);
     gw_scope *one = gw_scope_open(s);
-    gw_backward_with(one, loss,
-                     (gw_backward_options){ .inputs = &leaves[seed % LEAVES],
-                                            .input_count = 1,
-                                            .retain_graph = true });
+    gw_backward(one, loss, .inputs = &leaves[seed % LEAVES], .input_count = 1,
+                .retain_graph = true);
     assert_true(gw_ok(one));
     gw_backward(s, loss);
     for (int i = 0; i < LEAVES; i++) {

@@ -74,7 +74,7 @@ static void compare_gradients(gw_scope *s, recording *r, const recorded_case *c,
                               const recorded_results *y) {
     if (y->count == 1) {
         gw_tensor *d_out = recording_tensor(s, r);
-        gw_backward_with(s, y->of[0], (gw_backward_options){ .gradient = d_out });
+        gw_backward(s, y->of[0], .gradient = d_out);
     } else {
         gw_backward(s, loss_of(s, r, y));
     }

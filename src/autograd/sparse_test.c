@@ -6,7 +6,7 @@
 
 enum { ROWS = 6, LENGTH = 3 };
 
-static const gw_embedding_options sparse = { .sparse = true };
+static const gw_embedding_options sparse = { gw_embedding_options_defaults, .sparse = true };
 
 static gw_tensor *table(gw_scope *s) {
     gw_seed(s, 5);
@@ -16,7 +16,7 @@ static gw_tensor *table(gw_scope *s) {
 static gw_tensor *rows_of(gw_scope *s, gw_tensor *w, int64_t a, int64_t b, int64_t c,
                           bool is_sparse) {
     gw_tensor *at = gw_from(s, ((int64_t[]){ a, b, c }), 3);
-    return gw_embedding_with(s, w, at, (gw_embedding_options){ .sparse = is_sparse });
+    return gw_embedding(s, w, at, .sparse = is_sparse);
 }
 
 // A loss that uses the table several times, so that its gradient has parts.
@@ -101,7 +101,7 @@ static void an_input_asked_for_gets_its_own(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *w = table(s), *twice = gw_mul(s, w, 2);
     gw_tensor *loss = gw_sum(s, gw_embedding_with(s, twice, gw_full(s, GW_I64, 3), sparse));
-    gw_backward_with(s, loss, (gw_backward_options){ .inputs = &twice, .input_count = 1 });
+    gw_backward(s, loss, .inputs = &twice, .input_count = 1);
     assert_sparse(s, gw_grad(s, twice), "tensor([3])");
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }

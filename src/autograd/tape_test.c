@@ -52,7 +52,7 @@ static void a_pass_lets_go_of_saved_values_as_it_goes(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s, 1), *c = gw_ones(s, GW_F32, 1), *y = gw_mul(s, x, c);
-    gw_backward_with(s, y, (gw_backward_options){ .retain_graph = true });
+    gw_backward(s, y, .retain_graph = true);
     assert_int_equal(pins_of(c), 1);
     gw_backward(s, y);
     assert_int_equal(pins_of(c), 0);

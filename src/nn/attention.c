@@ -9,7 +9,7 @@
 #include <math.h>
 
 typedef struct attention {
-    int64_t features, heads, key_features, value_features;
+    int64_t features, heads, kdim, vdim;
     double dropout;
     bool batch_first;
 } attention;
@@ -18,7 +18,7 @@ typedef struct attention {
 enum { THREE_WEIGHTS = 3 };
 
 static bool has_three(const attention *a) {
-    return a->key_features != a->features || a->value_features != a->features;
+    return a->kdim != a->features || a->vdim != a->features;
 }
 
 // ---- Inputs -------------------------------------------------------------------------------------
@@ -47,8 +47,8 @@ static bool take_inputs(gw_scope *s, const attention *a, gw_tensor *query, gw_te
                         gw_tensor *value, inputs *in) {
     int dims = gw_dims(query) == 2 ? 2 : 3;
     if (!check_features(s, "query", query, dims, a->features) ||
-        !check_features(s, "key", key, dims, a->key_features) ||
-        !check_features(s, "value", value, dims, a->value_features))
+        !check_features(s, "key", key, dims, a->kdim) ||
+        !check_features(s, "value", value, dims, a->vdim))
         return false;
     // What is one tensor stays one, and is projected at once.
     in->query = batch_first(s, a, query);
@@ -120,20 +120,20 @@ static gw_tensor *apply_mask(gw_scope *s, gw_tensor *scores, const char *name, g
 
 static gw_tensor *apply_masks(gw_scope *s, const attention *a, const inputs *in, gw_tensor *scores,
                               gw_attention_options options) {
-    gw_tensor *padding = options.key_padding_mask, *mask = options.attention_mask;
+    gw_tensor *padding = options.key_padding_mask, *mask = options.attn_mask;
     int64_t n = in->n, t = in->t, length = in->s;
     if (mask) {
         bool by_head = gw_dims(mask) == 3;
         if (!has_shape(mask, by_head ? GW_SHAPE(n * a->heads, t, length) : GW_SHAPE(t, length))) {
             scope_fail(s, GW_INVALID,
-                       "gw_nn_multihead_attention: attention_mask %s, but must be %lldx%lld or "
+                       "gw_nn_multihead_attention: attn_mask %s, but must be %lldx%lld or "
                        "%lldx%lldx%lld",
                        shape_text(mask).text, (long long)t, (long long)length,
                        (long long)(n * a->heads), (long long)t, (long long)length);
             return &tensor_poison;
         }
         if (by_head) mask = gw_reshape(s, mask, n, a->heads, t, length);
-        scores = apply_mask(s, scores, "attention_mask", mask);
+        scores = apply_mask(s, scores, "attn_mask", mask);
     }
     if (!padding || !gw_ok(s)) return scores;
     if (!has_shape(padding, in->is_batched ? GW_SHAPE(n, length) : GW_SHAPE(length))) {
@@ -169,15 +169,15 @@ static gw_attention_result attend(gw_scope *s, gw_module *m, const inputs *in,
     gw_tensor *out = gw_reshape(s, seen, in->n, in->t, a->features);
     out = gw_module_call(s, m->children.items[0].is.child, out);
     result.output = as_given(s, a, in, out);
-    if (options.no_weights) return result;
-    result.weights = options.weights_by_head ? weights : gw_mean_along(s, weights, 1, false);
+    if (!options.need_weights) return result;
+    result.weights = options.average_attn_weights ? gw_mean_along(s, weights, 1, false) : weights;
     if (!in->is_batched) result.weights = gw_squeeze(s, result.weights, 0);
     return result;
 }
 
 static gw_attention_result run(gw_scope *s, gw_module *m, gw_tensor *query, gw_tensor *key,
                                gw_tensor *value, gw_attention_options options) {
-    gw_attention_result failed = { &tensor_poison, options.no_weights ? NULL : &tensor_poison };
+    gw_attention_result failed = { &tensor_poison, !options.need_weights ? NULL : &tensor_poison };
     inputs in;
     if (!gw_ok(s) || query == &tensor_poison ||
         !take_inputs(s, m->settings, query, key, value, &in))
@@ -186,17 +186,16 @@ static gw_attention_result run(gw_scope *s, gw_module *m, gw_tensor *query, gw_t
 }
 
 static gw_tensor *forward_attention(gw_scope *s, gw_module *m, gw_tensor *x) {
-    return run(s, m, x, x, x, (gw_attention_options){ .no_weights = true }).output;
+    return run(s, m, x, x, x, GW_OPTIONS(gw_attention_options, .need_weights = false)).output;
 }
 
 enum { NO_WEIGHTS = 1, WEIGHTS_BY_HEAD = 2 };
 
-// in: query, key, value, key_padding_mask, attention_mask, out: output, weights.
+// in: query, key, value, key_padding_mask, attn_mask, out: output, weights.
 static void run_typed(gw_scope *s, gw_module *m, gw_tensor *const *in, int flags, gw_tensor **out) {
-    gw_attention_options options = { .key_padding_mask = in[3],
-                                     .attention_mask = in[4],
-                                     .no_weights = flags & NO_WEIGHTS,
-                                     .weights_by_head = flags & WEIGHTS_BY_HEAD };
+    gw_attention_options options = GW_OPTIONS(
+        gw_attention_options, .key_padding_mask = in[3], .attn_mask = in[4],
+        .need_weights = !(flags & NO_WEIGHTS), .average_attn_weights = !(flags & WEIGHTS_BY_HEAD));
     if (!in[1] || !in[2]) {
         scope_fail(s, GW_INVALID, "gw_nn_multihead_attention_call: no %s", in[1] ? "value" : "key");
         return;
@@ -212,15 +211,15 @@ const typed_call typed_multihead_attention = { .name = "multihead_attention",
                                                .flags = NO_WEIGHTS | WEIGHTS_BY_HEAD,
                                                .run = run_typed };
 
-gw_attention_result gw_nn_multihead_attention_call(gw_scope *s, gw_module *m, gw_tensor *query,
-                                                   gw_tensor *key, gw_tensor *value,
-                                                   gw_attention_options options) {
-    gw_tensor *in[] = { query, key, value, options.key_padding_mask, options.attention_mask };
+gw_attention_result gw_nn_multihead_attention_call_with(gw_scope *s, gw_module *m, gw_tensor *query,
+                                                        gw_tensor *key, gw_tensor *value,
+                                                        gw_attention_options options) {
+    gw_tensor *in[] = { query, key, value, options.key_padding_mask, options.attn_mask };
     gw_tensor *out[2];
-    int flags =
-        (options.no_weights ? NO_WEIGHTS : 0) | (options.weights_by_head ? WEIGHTS_BY_HEAD : 0);
+    int flags = (!options.need_weights ? NO_WEIGHTS : 0) |
+                (options.average_attn_weights ? 0 : WEIGHTS_BY_HEAD);
     module_call_typed(s, m, &typed_multihead_attention, in, flags, out);
-    return (gw_attention_result){ out[0], options.no_weights ? NULL : out[1] };
+    return (gw_attention_result){ out[0], !options.need_weights ? NULL : out[1] };
 }
 
 // ---- Opening ------------------------------------------------------------------------------------
@@ -232,10 +231,9 @@ static void add_projection(gw_scope *s, gw_module *m, const char *name, gw_dtype
 
 // A linear layer that starts with its bias at 0.
 static gw_module *open_output(gw_scope *s, int64_t features, gw_nn_attention_options options) {
-    gw_module *m = gw_nn_linear_with(
-        s, features, features,
-        (gw_nn_linear_options){ .no_bias = options.no_bias, .dtype = options.dtype });
-    if (!gw_ok(s) || options.no_bias) return m;
+    gw_module *m =
+        gw_nn_linear(s, features, features, .bias = options.bias, .dtype = options.dtype);
+    if (!gw_ok(s) || !options.bias) return m;
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
     gw_copy_(t, m->parameters.items[1].is.parameter, gw_zeros(t, options.dtype));
@@ -248,22 +246,22 @@ static bool check_sizes(gw_scope *s, const attention *a) {
     if (a->features < 1 || a->heads < 1 || a->features % a->heads)
         scope_fail(s, GW_INVALID, "gw_nn_multihead_attention: %lld features in %lld heads",
                    (long long)a->features, (long long)a->heads);
-    else if (a->key_features < 1 || a->value_features < 1)
+    else if (a->kdim < 1 || a->vdim < 1)
         scope_fail(s, GW_INVALID,
                    "gw_nn_multihead_attention: keys of %lld features, values of %lld",
-                   (long long)a->key_features, (long long)a->value_features);
+                   (long long)a->kdim, (long long)a->vdim);
     else if (!(a->dropout >= 0 && a->dropout <= 1))
         scope_fail(s, GW_INVALID, "gw_nn_multihead_attention: %g is no probability", a->dropout);
     return gw_ok(s);
 }
 
-gw_module *gw_nn_multihead_attention(gw_scope *s, int64_t features, int64_t heads,
-                                     gw_nn_attention_options options) {
+gw_module *gw_nn_multihead_attention_with(gw_scope *s, int64_t features, int64_t heads,
+                                          gw_nn_attention_options options) {
     attention a = {
         .features = features,
         .heads = heads,
-        .key_features = options.key_features ? options.key_features : features,
-        .value_features = options.value_features ? options.value_features : features,
+        .kdim = options.kdim == GW_NOT_GIVEN ? features : options.kdim,
+        .vdim = options.vdim == GW_NOT_GIVEN ? features : options.vdim,
         .dropout = options.dropout,
         .batch_first = options.batch_first,
     };
@@ -272,12 +270,12 @@ gw_module *gw_nn_multihead_attention(gw_scope *s, int64_t features, int64_t head
     if (m != &module_poison) m->typed = &typed_multihead_attention;
     if (has_three(&a)) {
         add_projection(s, m, "q_proj_weight", options.dtype, features, features);
-        add_projection(s, m, "k_proj_weight", options.dtype, features, a.key_features);
-        add_projection(s, m, "v_proj_weight", options.dtype, features, a.value_features);
+        add_projection(s, m, "k_proj_weight", options.dtype, features, a.kdim);
+        add_projection(s, m, "v_proj_weight", options.dtype, features, a.vdim);
     } else {
         add_projection(s, m, "in_proj_weight", options.dtype, 3 * features, features);
     }
-    if (!options.no_bias) init_full(s, m, "in_proj_bias", options.dtype, GW_SHAPE(3 * features), 0);
+    if (options.bias) init_full(s, m, "in_proj_bias", options.dtype, GW_SHAPE(3 * features), 0);
     gw_module_register_module(s, m, "out_proj", open_output(s, features, options));
     return gw_ok(s) ? m : &module_poison;
 }

@@ -6,14 +6,16 @@
 #include <math.h>
 #include <string.h>
 
-static const gw_nn_attention_options plain = { 0 }, batch_first = { .batch_first = true };
+static const gw_nn_attention_options plain = { gw_nn_attention_options_defaults },
+                                     batch_first = { gw_nn_attention_options_defaults,
+                                                     .batch_first = true };
 
 static void it_starts_as_in_pytorch(void **state) {
     (void)state;
     static const char *const names[] = { "in_proj_weight", "in_proj_bias", "out_proj.weight",
                                          "out_proj.bias" };
     gw_scope *s = gw_scope_open(NULL);
-    gw_module *m = gw_nn_multihead_attention(s, 24, 4, plain);
+    gw_module *m = gw_nn_multihead_attention_with(s, 24, 4, plain);
     assert_int_equal(gw_module_parameter_count(m), 4);
     for (int i = 0; i < 4; i++) assert_string_equal(gw_module_parameter_name(s, m, i), names[i]);
     gw_tensor *w = gw_module_parameter_at(s, m, 0);
@@ -32,17 +34,17 @@ static void it_starts_as_in_pytorch(void **state) {
 static void it_does_not_matter_who_is_whom(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_module *m = gw_nn_multihead_attention(s, 8, 2, batch_first);
+    gw_module *m = gw_nn_multihead_attention_with(s, 8, 2, batch_first);
     gw_tensor *x = gw_randn(s, GW_F32, 3, 5, 8), *y = gw_clone(s, x), *z = gw_clone(s, x);
-    gw_attention_options options = { 0 };
-    gw_attention_result one = gw_nn_multihead_attention_call(s, m, x, x, x, options);
-    gw_attention_result two = gw_nn_multihead_attention_call(s, m, x, y, y, options);
-    gw_attention_result other = gw_nn_multihead_attention_call(s, m, x, x, y, options);
-    gw_attention_result three = gw_nn_multihead_attention_call(s, m, x, y, z, options);
-    assert_true(gw_allclose(s, one.output, two.output, 1e-5, 1e-6));
-    assert_true(gw_allclose(s, one.output, other.output, 1e-5, 1e-6));
-    assert_true(gw_allclose(s, one.output, three.output, 1e-5, 1e-6));
-    assert_true(gw_allclose(s, one.weights, three.weights, 1e-5, 1e-6));
+    gw_attention_options options = GW_OPTIONS(gw_attention_options);
+    gw_attention_result one = gw_nn_multihead_attention_call_with(s, m, x, x, x, options);
+    gw_attention_result two = gw_nn_multihead_attention_call_with(s, m, x, y, y, options);
+    gw_attention_result other = gw_nn_multihead_attention_call_with(s, m, x, x, y, options);
+    gw_attention_result three = gw_nn_multihead_attention_call_with(s, m, x, y, z, options);
+    assert_true(gw_allclose(s, one.output, two.output, .rtol = 1e-5, .atol = 1e-6));
+    assert_true(gw_allclose(s, one.output, other.output, .rtol = 1e-5, .atol = 1e-6));
+    assert_true(gw_allclose(s, one.output, three.output, .rtol = 1e-5, .atol = 1e-6));
+    assert_true(gw_allclose(s, one.weights, three.weights, .rtol = 1e-5, .atol = 1e-6));
     assert_true(gw_equal(s, one.output, gw_module_call(s, m, x)));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
@@ -50,30 +52,30 @@ static void it_does_not_matter_who_is_whom(void **state) {
 static void weights_add_up_to_1_and_spare_what_is_masked(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_module *m = gw_nn_multihead_attention(s, 8, 4, plain);
+    gw_module *m = gw_nn_multihead_attention_with(s, 8, 4, plain);
     gw_tensor *query = gw_randn(s, GW_F32, 5, 2, 8), *key = gw_randn(s, GW_F32, 3, 2, 8);
     gw_tensor *padding = gw_view(s, gw_from(s, ((bool[]){ 0, 0, 1, 0, 1, 1 }), 6), 2, 3);
-    gw_attention_options options = { .key_padding_mask = padding };
-    gw_attention_result r = gw_nn_multihead_attention_call(s, m, query, key, key, options);
-    assert_true(
-        gw_allclose(s, gw_sum_along(s, r.weights, 2, false), gw_ones(s, GW_F32, 2, 5), 0, 1e-6));
+    gw_attention_options options = GW_OPTIONS(gw_attention_options, .key_padding_mask = padding);
+    gw_attention_result r = gw_nn_multihead_attention_call_with(s, m, query, key, key, options);
+    assert_true(gw_allclose(s, gw_sum_along(s, r.weights, 2, false), gw_ones(s, GW_F32, 2, 5),
+                            .rtol = 0, .atol = 1e-6));
     assert_true(gw_equal(s, gw_slice(s, r.weights, 2, 2, 3, 1), gw_zeros(s, GW_F32, 2, 5, 1)));
-    options.no_weights = true;
-    assert_null(gw_nn_multihead_attention_call(s, m, query, key, key, options).weights);
+    options.need_weights = false;
+    assert_null(gw_nn_multihead_attention_call_with(s, m, query, key, key, options).weights);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
 static void it_drops_weights_in_training_only(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_module *m = gw_nn_multihead_attention(s, 4, 1, (gw_nn_attention_options){ .dropout = 0.5 });
+    gw_module *m = gw_nn_multihead_attention(s, 4, 1, .dropout = 0.5);
     gw_tensor *x = gw_randn(s, GW_F32, 40, 1, 4);
-    gw_attention_options options = { 0 };
-    gw_tensor *dropped = gw_nn_multihead_attention_call(s, m, x, x, x, options).weights;
+    gw_attention_options options = GW_OPTIONS(gw_attention_options);
+    gw_tensor *dropped = gw_nn_multihead_attention_call_with(s, m, x, x, x, options).weights;
     double share = gw_item(s, gw_mean(s, gw_to_dtype(s, gw_eq(s, dropped, 0.0), GW_F32)));
     assert_true(share > 0.4 && share < 0.6);
     gw_module_eval(s, m);
-    gw_tensor *whole = gw_nn_multihead_attention_call(s, m, x, x, x, options).weights;
+    gw_tensor *whole = gw_nn_multihead_attention_call_with(s, m, x, x, x, options).weights;
     assert_true(gw_item(s, gw_min(s, whole)) > 0);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
@@ -107,16 +109,17 @@ static void wrong_inputs_are_refused(void **state) {
         { GW_SHAPE(3, 4), GW_SHAPE(5, 4), GW_SHAPE(5, 4), GW_SHAPE(3), none,
           "key_padding_mask 3, but must be 5" },
         { GW_SHAPE(3, 2, 4), GW_SHAPE(5, 2, 4), GW_SHAPE(5, 2, 4), none, GW_SHAPE(5, 3),
-          "attention_mask 5x3, but must be 3x5 or 4x3x5" },
+          "attn_mask 5x3, but must be 3x5 or 4x3x5" },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         gw_scope *s = gw_scope_open(NULL);
-        gw_module *m = gw_nn_multihead_attention(s, 4, 2, plain);
-        gw_attention_options options = { .key_padding_mask = zeros(s, GW_BOOL8, all[i].padding),
-                                         .attention_mask = zeros(s, GW_BOOL8, all[i].mask) };
-        gw_nn_multihead_attention_call(s, m, zeros(s, GW_F32, all[i].query),
-                                       zeros(s, GW_F32, all[i].key), zeros(s, GW_F32, all[i].value),
-                                       options);
+        gw_module *m = gw_nn_multihead_attention_with(s, 4, 2, plain);
+        gw_attention_options options =
+            GW_OPTIONS(gw_attention_options, .key_padding_mask = zeros(s, GW_BOOL8, all[i].padding),
+                       .attn_mask = zeros(s, GW_BOOL8, all[i].mask));
+        gw_nn_multihead_attention_call_with(s, m, zeros(s, GW_F32, all[i].query),
+                                            zeros(s, GW_F32, all[i].key),
+                                            zeros(s, GW_F32, all[i].value), options);
         gw_error e = gw_scope_close(s);
         assert_int_equal(e.status, GW_INVALID);
         assert_memory_equal(e.text, "gw_nn_multihead_attention: ", 27);
@@ -128,8 +131,8 @@ static void assert_unopened(int64_t features, int64_t heads, gw_nn_attention_opt
                             const char *text) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 3, 4);
-    gw_nn_multihead_attention_call(s, gw_nn_multihead_attention(s, features, heads, options), x, x,
-                                   x, (gw_attention_options){ 0 });
+    gw_nn_multihead_attention_call(s, gw_nn_multihead_attention_with(s, features, heads, options),
+                                   x, x, x);
     gw_error e = gw_scope_close(s);
     assert_string_equal(e.text, text);
 }
@@ -138,34 +141,36 @@ static void what_cannot_be_is_refused(void **state) {
     (void)state;
     assert_unopened(4, 3, plain, "gw_nn_multihead_attention: 4 features in 3 heads");
     assert_unopened(4, 0, plain, "gw_nn_multihead_attention: 4 features in 0 heads");
-    assert_unopened(4, 2, (gw_nn_attention_options){ .dropout = 2 },
+    assert_unopened(4, 2, GW_OPTIONS(gw_nn_attention_options, .dropout = 2),
                     "gw_nn_multihead_attention: 2 is no probability");
-    assert_unopened(4, 2, (gw_nn_attention_options){ .key_features = -1 },
+    assert_unopened(4, 2, GW_OPTIONS(gw_nn_attention_options, .kdim = -1),
                     "gw_nn_multihead_attention: keys of -1 features, values of 4");
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 3, 4);
-    gw_nn_multihead_attention_call(s, gw_nn_relu(s), x, x, x, (gw_attention_options){ 0 });
+    gw_nn_multihead_attention_call(s, gw_nn_relu(s), x, x, x);
     gw_error e = gw_scope_close(s);
     assert_string_equal(e.text, "gw_nn_multihead_attention_call: the module is \"relu\"");
 
     s = gw_scope_open(NULL);
-    gw_module *m = gw_nn_multihead_attention(s, 4, 2, plain);
+    gw_module *m = gw_nn_multihead_attention_with(s, 4, 2, plain);
     x = gw_zeros(s, GW_F32, 3, 4);
-    gw_attention_options options = { .attention_mask = gw_zeros(s, GW_I64, 3, 3) };
-    gw_nn_multihead_attention_call(s, m, x, x, x, options);
+    gw_attention_options options =
+        GW_OPTIONS(gw_attention_options, .attn_mask = gw_zeros(s, GW_I64, 3, 3));
+    gw_nn_multihead_attention_call_with(s, m, x, x, x, options);
     e = gw_scope_close(s);
-    assert_string_equal(e.text, "gw_nn_multihead_attention: attention_mask of i64, but must be of "
+    assert_string_equal(e.text, "gw_nn_multihead_attention: attn_mask of i64, but must be of "
                                 "bool or f32");
 }
 
 static void attend_once(void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(NULL);
-    gw_module *m = gw_nn_multihead_attention(s, 4, 2, (gw_nn_attention_options){ .dropout = 0.5 });
+    gw_module *m = gw_nn_multihead_attention(s, 4, 2, .dropout = 0.5);
     gw_tensor *x = gw_randn(s, GW_F32, 3, 2, 4), *y = gw_randn(s, GW_F32, 2, 2, 4);
-    gw_attention_options options = { .attention_mask = gw_zeros(s, GW_F32, 3, 2),
-                                     .key_padding_mask = gw_zeros(s, GW_BOOL8, 2, 2) };
-    gw_attention_result r = gw_nn_multihead_attention_call(s, m, x, y, y, options);
+    gw_attention_options options =
+        GW_OPTIONS(gw_attention_options, .attn_mask = gw_zeros(s, GW_F32, 3, 2),
+                   .key_padding_mask = gw_zeros(s, GW_BOOL8, 2, 2));
+    gw_attention_result r = gw_nn_multihead_attention_call_with(s, m, x, y, y, options);
     gw_backward(s, gw_add(s, gw_sum(s, r.output), gw_sum(s, r.weights)));
     gw_error error = gw_scope_close(s);
     assert_true(error.status == GW_OK || error.status == GW_NO_MEMORY);

@@ -39,19 +39,18 @@ static void count_batch(gw_scope *s, gw_tensor *count) {
 static gw_tensor *forward_batch_norm(gw_scope *s, gw_module *m, gw_tensor *x) {
     const batch_norm *b = m->settings;
     if (x == &tensor_poison || !check_input(s, m, x)) return &tensor_poison;
-    gw_batch_norm_options options = {
-        .training = m->training || !b->is_tracking,
-        .momentum = b->momentum,
-        .eps = b->eps,
-    };
+    gw_batch_norm_options options =
+        GW_OPTIONS(gw_batch_norm_options, .training = m->training || !b->is_tracking,
+                   .momentum = b->momentum, .eps = b->eps);
     if (b->is_tracking) {
         options.running_mean = buffer(m, RUNNING_MEAN);
         options.running_var = buffer(m, RUNNING_VAR);
         if (b->is_cumulative) options.momentum = 1 / (gw_item(s, buffer(m, BATCH_COUNT)) + 1);
     }
     bool is_affine = m->parameters.count > 0;
-    gw_tensor *y = gw_batch_norm(s, x, is_affine ? m->parameters.items[0].is.parameter : NULL,
-                                 is_affine ? m->parameters.items[1].is.parameter : NULL, options);
+    gw_tensor *y =
+        gw_batch_norm_with(s, x, is_affine ? m->parameters.items[0].is.parameter : NULL,
+                           is_affine ? m->parameters.items[1].is.parameter : NULL, options);
     if (gw_ok(s) && b->is_tracking && m->training) count_batch(s, buffer(m, BATCH_COUNT));
     return y;
 }
@@ -66,15 +65,15 @@ static gw_module *open_batch_norm(gw_scope *s, const char *name, int dims_min, i
         .momentum = options.momentum,
         .eps = options.eps,
         .is_cumulative = options.cumulative,
-        .is_tracking = !options.no_track,
+        .is_tracking = options.track_running_stats,
     };
     gw_module *m = module_new_with(s, name, forward_batch_norm, &b, sizeof b);
     gw_shape shape = { 1, &features };
-    if (!options.no_affine) {
+    if (options.affine) {
         init_full(s, m, "weight", options.dtype, shape, 1);
         init_full(s, m, "bias", options.dtype, shape, 0);
     }
-    if (!options.no_track) {
+    if (options.track_running_stats) {
         init_buffer(s, m, "running_mean", options.dtype, shape, 0);
         init_buffer(s, m, "running_var", options.dtype, shape, 1);
         init_buffer(s, m, "num_batches_tracked", GW_I64, GW_SHAPE(), 0);
@@ -86,13 +85,7 @@ gw_module *gw_nn_batch_norm1d_with(gw_scope *s, int64_t features,
                                    gw_nn_batch_norm_options options) {
     return open_batch_norm(s, "batch_norm1d", 2, 3, features, options);
 }
-gw_module *gw_nn_batch_norm1d(gw_scope *s, int64_t features) {
-    return gw_nn_batch_norm1d_with(s, features, (gw_nn_batch_norm_options){ 0 });
-}
 gw_module *gw_nn_batch_norm2d_with(gw_scope *s, int64_t features,
                                    gw_nn_batch_norm_options options) {
     return open_batch_norm(s, "batch_norm2d", 4, 4, features, options);
-}
-gw_module *gw_nn_batch_norm2d(gw_scope *s, int64_t features) {
-    return gw_nn_batch_norm2d_with(s, features, (gw_nn_batch_norm_options){ 0 });
 }

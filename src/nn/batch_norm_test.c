@@ -9,7 +9,7 @@ static void it_starts_as_in_pytorch(void **state) {
     (void)state;
     static const char *const buffers[] = { "running_mean", "running_var", "num_batches_tracked" };
     gw_scope *s = gw_scope_open(NULL);
-    gw_module *m = gw_nn_batch_norm2d_with(s, 3, (gw_nn_batch_norm_options){ .dtype = GW_F64 });
+    gw_module *m = gw_nn_batch_norm2d(s, 3, .dtype = GW_F64);
     assert_int_equal(gw_module_parameter_count(m), 2);
     assert_int_equal(gw_module_buffer_count(m), 3);
     for (int i = 0; i < 3; i++) assert_string_equal(gw_module_buffer_name(s, m, i), buffers[i]);
@@ -37,7 +37,8 @@ static void it_counts_batches_in_training_only(void **state) {
 static void it_may_keep_the_mean_of_all_batches(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_nn_batch_norm_options options = { .cumulative = true, .no_affine = true };
+    gw_nn_batch_norm_options options =
+        GW_OPTIONS(gw_nn_batch_norm_options, .cumulative = true, .affine = false);
     gw_module *m = gw_nn_batch_norm1d_with(s, 1, options);
     assert_int_equal(gw_module_parameter_count(m), 0);
     for (int i = 0; i < 3; i++) {
@@ -52,7 +53,7 @@ static void it_may_keep_the_mean_of_all_batches(void **state) {
 static void without_tracking_it_goes_by_the_batch(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_module *m = gw_nn_batch_norm1d_with(s, 2, (gw_nn_batch_norm_options){ .no_track = true });
+    gw_module *m = gw_nn_batch_norm1d(s, 2, .track_running_stats = false);
     assert_int_equal(gw_module_buffer_count(m), 0);
     gw_tensor *x = gw_randn(s, GW_F32, 2, 2, 7), *y = gw_module_call(s, m, x);
     gw_module_eval(s, m);
@@ -61,11 +62,12 @@ static void without_tracking_it_goes_by_the_batch(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void assert_refused(gw_module *(*open)(gw_scope *s, int64_t features), int64_t features,
-                           int dims, const char *text) {
+typedef gw_module *norm_open(gw_scope *s, int64_t features, gw_nn_batch_norm_options options);
+
+static void assert_refused(norm_open *open, int64_t features, int dims, const char *text) {
     static const int64_t sizes[] = { 2, 3, 4, 5, 6 };
     gw_scope *s = gw_scope_open(NULL), *t = gw_scope_open(s);
-    gw_module *m = open(s, features);
+    gw_module *m = open(s, features, GW_OPTIONS(gw_nn_batch_norm_options));
     gw_module_call(t, m, gw_zeros_with(t, GW_F32, (gw_shape){ dims, sizes }));
     gw_scope_close_up(t);
     gw_error e = gw_scope_close(s);
@@ -75,18 +77,19 @@ static void assert_refused(gw_module *(*open)(gw_scope *s, int64_t features), in
 
 static void wrong_inputs_are_refused(void **state) {
     (void)state;
-    assert_refused(gw_nn_batch_norm1d, 0, 2, "gw_nn_batch_norm1d: 0 features");
-    assert_refused(gw_nn_batch_norm1d, 3, 4,
+    assert_refused(gw_nn_batch_norm1d_with, 0, 2, "gw_nn_batch_norm1d: 0 features");
+    assert_refused(gw_nn_batch_norm1d_with, 3, 4,
                    "gw_nn_batch_norm1d: an input of 4 dimensions, not 2 or 3");
-    assert_refused(gw_nn_batch_norm2d, 3, 3, "gw_nn_batch_norm2d: an input of 3 dimensions, not 4");
-    assert_refused(gw_nn_batch_norm2d, 4, 4,
+    assert_refused(gw_nn_batch_norm2d_with, 3, 3,
+                   "gw_nn_batch_norm2d: an input of 3 dimensions, not 4");
+    assert_refused(gw_nn_batch_norm2d_with, 4, 4,
                    "gw.batch_norm: weight is 4 of f32, but must be 3 of f32");
 }
 
 static void normalise_a_batch(void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(NULL);
-    gw_module *m = gw_nn_batch_norm1d_with(s, 2, (gw_nn_batch_norm_options){ .cumulative = true });
+    gw_module *m = gw_nn_batch_norm1d(s, 2, .cumulative = true);
     gw_backward(s, gw_sum(s, gw_module_call(s, m, gw_randn(s, GW_F32, 3, 2))));
     gw_error error = gw_scope_close(s);
     assert_true(error.status == GW_OK || error.status == GW_NO_MEMORY);

@@ -13,7 +13,7 @@ static void compare(gw_scope *s, recording *r, const char *what, gw_tensor *y, g
     recording_compare(what, y, recording_tensor(s, r), 1e-5, 1e-6);
     if (!recording_takes(r, "d")) return;
     gw_scope *t = gw_scope_open(s);
-    gw_backward_with(t, y, (gw_backward_options){ .gradient = recording_tensor(t, r) });
+    gw_backward(t, y, .gradient = recording_tensor(t, r));
     assert_true(recording_takes(r, "d_in"));
     recording_compare(what, gw_grad(t, given), recording_tensor(t, r), 1e-5, 1e-6);
     gw_scope_close_up(t);

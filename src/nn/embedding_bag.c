@@ -79,7 +79,7 @@ static bool take_index(gw_scope *s, const embedding_bag *e, gw_tensor *index, gw
 
 static bool is_live(const embedding_bag *e, int64_t index) {
     const gw_nn_embedding_bag_options *o = &e->options;
-    return !o->has_padding ||
+    return o->padding_idx == GW_NOT_GIVEN ||
            index != (o->padding_idx < 0 ? o->padding_idx + e->count : o->padding_idx);
 }
 
@@ -151,8 +151,7 @@ static gw_tensor *sum_up(gw_scope *s, const embedding_bag *e, const bags *b, gw_
 
 // Zeros of which no row of the table gets a gradient.
 static gw_tensor *nothing(gw_scope *s, const embedding_bag *e, gw_tensor *table, const bags *b) {
-    gw_tensor *none = gw_embedding_with(s, table, gw_zeros(s, GW_I64, 0),
-                                        (gw_embedding_options){ .sparse = e->options.sparse });
+    gw_tensor *none = gw_embedding(s, table, gw_zeros(s, GW_I64, 0), .sparse = e->options.sparse);
     return gw_expand(s, gw_sum_along(s, none, 0, true), b->count, gw_size(table, 1));
 }
 
@@ -178,8 +177,7 @@ static gw_tensor *run(gw_scope *s, gw_module *m, gw_tensor *index, gw_tensor *of
     find_some(e, &b);
     if (b.some < 0) return nothing(s, e, table, &b);
     if (!lay_out(s, e, gw_dtype_of(table), &b)) return &tensor_poison;
-    gw_tensor *x =
-        gw_embedding_with(s, table, b.rows, (gw_embedding_options){ .sparse = e->options.sparse });
+    gw_tensor *x = gw_embedding(s, table, b.rows, .sparse = e->options.sparse);
     return sum_up(s, e, &b, x, weights);
 }
 
@@ -207,15 +205,10 @@ gw_tensor *gw_nn_embedding_bag_call(gw_scope *s, gw_module *m, gw_tensor *indice
 gw_module *gw_nn_embedding_bag_with(gw_scope *s, int64_t count, int64_t features,
                                     gw_nn_embedding_bag_options options) {
     embedding_bag e = { .options = options, .count = count };
-    gw_nn_embedding_options rows = { .has_padding = options.has_padding,
-                                     .padding_idx = options.padding_idx,
-                                     .dtype = options.dtype };
+    gw_nn_embedding_options rows = GW_OPTIONS(
+        gw_nn_embedding_options, .padding_idx = options.padding_idx, .dtype = options.dtype);
     gw_module *m = module_new_with(s, "embedding_bag", forward, &e, sizeof e);
     if (m != &module_poison) m->typed = &typed_embedding_bag;
     init_table(s, m, "gw_nn_embedding_bag", count, features, &rows);
     return gw_ok(s) ? m : &module_poison;
-}
-
-gw_module *gw_nn_embedding_bag(gw_scope *s, int64_t count, int64_t features) {
-    return gw_nn_embedding_bag_with(s, count, features, (gw_nn_embedding_bag_options){ 0 });
 }

@@ -16,8 +16,7 @@ static void a_table_starts_normal_and_padding_as_0(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_seed(s, 8);
-    gw_module *m = gw_nn_embedding_with(
-        s, 1000, 20, (gw_nn_embedding_options){ .has_padding = true, .padding_idx = -1 });
+    gw_module *m = gw_nn_embedding(s, 1000, 20, .padding_idx = -1);
     gw_tensor *w = gw_module_parameter_get(s, m, "weight");
     assert_true(gw_needs_grad(w));
     assert_true(fabs(gw_item(s, gw_mean(s, w))) < 0.05);
@@ -29,7 +28,7 @@ static void a_table_starts_normal_and_padding_as_0(void **state) {
 static void a_sparse_table_gets_the_rows_it_was_asked_for(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_module *m = gw_nn_embedding_with(s, 1000, 2, (gw_nn_embedding_options){ .sparse = true });
+    gw_module *m = gw_nn_embedding(s, 1000, 2, .sparse = true);
     gw_tensor *at = gw_from(s, ((int64_t[]){ 7, 7, 3 }), 3);
     gw_backward(s, gw_sum(s, gw_module_call(s, m, at)));
     gw_tensor *grad = gw_grad(s, gw_module_parameter_at(s, m, 0));
@@ -37,7 +36,8 @@ static void a_sparse_table_gets_the_rows_it_was_asked_for(void **state) {
     assert_string_equal(gw_to_text(s, gw_rows_indices(s, grad)), "tensor([3, 7])");
 
     // No other row, whatever the lengths of bags are.
-    gw_nn_embedding_bag_options options = { .sparse = true, .has_padding = true, .padding_idx = 9 };
+    gw_nn_embedding_bag_options options =
+        GW_OPTIONS(gw_nn_embedding_bag_options, .sparse = true, .padding_idx = 9);
     gw_module *bag = gw_nn_embedding_bag_with(s, 1000, 2, options);
     gw_tensor *index = gw_from(s, ((int64_t[]){ 5, 9, 4, 4, 4 }), 5);
     gw_tensor *y =
@@ -51,9 +51,8 @@ static void a_sparse_table_gets_the_rows_it_was_asked_for(void **state) {
 
 static gw_module *open_padded_bag(gw_scope *s, gw_embedding_bag_mode mode, bool sparse,
                                   gw_tensor *rows) {
-    gw_nn_embedding_bag_options options = {
-        .mode = mode, .sparse = sparse, .has_padding = true, .padding_idx = 2
-    };
+    gw_nn_embedding_bag_options options =
+        GW_OPTIONS(gw_nn_embedding_bag_options, .mode = mode, .sparse = sparse, .padding_idx = 2);
     gw_module *m = gw_nn_embedding_bag_with(s, 3, 2, options);
     memcpy(gw_data_for_write(s, gw_module_parameter_at(s, m, 0)), gw_data(rows), 6 * sizeof(float));
     return m;
@@ -112,8 +111,7 @@ static void it_says_what_does_not_fit(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_nn_embedding(s, 0, 3);
     expect_fails(s, "gw_nn_embedding: 0 rows of 3 features");
-    gw_nn_embedding_with(s, 5, 3,
-                         (gw_nn_embedding_options){ .has_padding = true, .padding_idx = 5 });
+    gw_nn_embedding(s, 5, 3, .padding_idx = 5);
     expect_fails(s, "gw_nn_embedding: padding_idx 5 out of range for 5 rows");
     gw_module *m = gw_nn_embedding(s, 5, 3), *bag = gw_nn_embedding_bag(s, 5, 3);
     gw_module_call(s, m, gw_full(s, GW_I64, 5));
@@ -131,7 +129,7 @@ static void it_says_what_does_not_fit(void **state) {
     expect_fails(s, "gw_nn_embedding_bag: offsets must begin with 0 and not descend");
     gw_nn_embedding_bag_call(s, bag, index, gw_zeros(s, GW_I64, 1), gw_ones(s, GW_F32, 3));
     expect_fails(s, "gw_nn_embedding_bag: only sums take weights");
-    bag = gw_nn_embedding_bag_with(s, 5, 3, (gw_nn_embedding_bag_options){ .mode = GW_BAG_SUM });
+    bag = gw_nn_embedding_bag(s, 5, 3, .mode = GW_BAG_SUM);
     gw_nn_embedding_bag_call(s, bag, index, gw_zeros(s, GW_I64, 1), gw_ones(s, GW_F32, 2));
     expect_fails(s, "gw_nn_embedding_bag: there must be one weight for each index");
     assert_int_equal(gw_scope_close(s).status, GW_OK);

@@ -31,7 +31,7 @@ static bool check_table(gw_scope *s, const char *maker, int64_t count, int64_t f
     if (count < 1 || features < 1)
         scope_fail(s, GW_INVALID, "%s: %lld rows of %lld features", maker, (long long)count,
                    (long long)features);
-    else if (o->has_padding && (o->padding_idx < -count || o->padding_idx >= count))
+    else if (o->padding_idx != GW_NOT_GIVEN && (o->padding_idx < -count || o->padding_idx >= count))
         scope_fail(s, GW_INVALID, "%s: padding_idx %lld out of range for %lld rows", maker,
                    (long long)o->padding_idx, (long long)count);
     return gw_ok(s);
@@ -43,7 +43,7 @@ void init_table(gw_scope *s, gw_module *m, const char *maker, int64_t count, int
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
     gw_tensor *table = gw_randn_with(t, options->dtype, GW_SHAPE(count, features));
-    if (options->has_padding)
+    if (options->padding_idx != GW_NOT_GIVEN)
         gw_copy_(t, gw_select(t, table, 0, options->padding_idx), gw_full(t, options->dtype, 0));
     gw_module_register_parameter(t, m, "weight", table);
     gw_scope_close_up(t);

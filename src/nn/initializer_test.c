@@ -172,7 +172,7 @@ static void check_orthogonal(gw_scope *s, gw_tensor *x, double tolerance) {
     gw_tensor *across = gw_transpose(s, m, 0, 1);
     gw_tensor *product = tall ? gw_matmul(s, across, m) : gw_matmul(s, m, across);
     gw_tensor *eye = gw_init_eye(s, gw_zeros(s, GW_F64, gw_size(product, 0), gw_size(product, 0)));
-    assert_true(gw_allclose(s, gw_div(s, product, 9), eye, 0, tolerance));
+    assert_true(gw_allclose(s, gw_div(s, product, 9), eye, .rtol = 0, .atol = tolerance));
 }
 
 static void orthogonal_matrices_are_orthogonal(void **state) {
@@ -196,12 +196,12 @@ static void eye_and_dirac_keep_their_input(void **state) {
     gw_tensor *eye = gw_init_eye(s, gw_ones(s, GW_F32, 2, 3));
     assert_string_equal(gw_to_text(s, eye), "tensor([[1., 0., 0.],\n        [0., 1., 0.]])");
     gw_tensor *x = gw_randn(s, GW_F32, 1, 4, 5, 6);
-    gw_conv_options same = { .padding = { 1, 1 } };
+    gw_conv_options same = GW_OPTIONS(gw_conv_options, .padding = { 1, 1 });
     gw_tensor *w = gw_init_dirac(s, gw_ones(s, GW_F32, 4, 4, 3, 3), 1);
-    assert_true(gw_equal(s, gw_conv2d(s, x, w, NULL, same), x));
+    assert_true(gw_equal(s, gw_conv2d_with(s, x, w, NULL, same), x));
     same.groups = 2;
     w = gw_init_dirac(s, gw_ones(s, GW_F32, 4, 2, 3, 3), 2);
-    assert_true(gw_equal(s, gw_conv2d(s, x, w, NULL, same), x));
+    assert_true(gw_equal(s, gw_conv2d_with(s, x, w, NULL, same), x));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 

@@ -22,12 +22,8 @@ gw_module *gw_nn_linear_with(gw_scope *s, int64_t in, int64_t out, gw_nn_linear_
     // A kaiming_uniform with a = sqrt 5 comes to this bound, too.
     double bound = in > 0 ? 1 / sqrt((double)in) : 0;
     init_uniform(s, m, "weight", options.dtype, GW_SHAPE(out, in), bound);
-    if (!options.no_bias) init_uniform(s, m, "bias", options.dtype, GW_SHAPE(out), bound);
+    if (options.bias) init_uniform(s, m, "bias", options.dtype, GW_SHAPE(out), bound);
     return gw_ok(s) ? m : &module_poison;
-}
-
-gw_module *gw_nn_linear(gw_scope *s, int64_t in, int64_t out) {
-    return gw_nn_linear_with(s, in, out, (gw_nn_linear_options){ 0 });
 }
 
 // ---- Layers without parameters ------------------------------------------------------------------
@@ -83,12 +79,9 @@ static gw_tensor *forward_flatten(gw_scope *s, gw_module *m, gw_tensor *x) {
     }
     return gw_reshape_with(s, x, (gw_shape){ n, sizes });
 }
-gw_module *gw_nn_flatten_dims(gw_scope *s, int first, int last) {
-    flatten f = { first, last };
+gw_module *gw_nn_flatten_with(gw_scope *s, gw_nn_flatten_options options) {
+    flatten f = { options.start_dim, options.end_dim };
     return module_new_with(s, "flatten", forward_flatten, &f, sizeof f);
-}
-gw_module *gw_nn_flatten(gw_scope *s) {
-    return gw_nn_flatten_dims(s, 1, -1);
 }
 
 // Layers that are one operator and nothing else.

@@ -17,15 +17,14 @@ static void linear_multiplies_and_adds(void **state) {
     gw_tensor *w = gw_module_parameter_get(s, m, "weight"),
               *b = gw_module_parameter_get(s, m, "bias");
     gw_tensor *expected = gw_add(s, gw_matmul(s, x, gw_transpose(s, w, 0, 1)), b);
-    assert_true(gw_allclose(s, y, expected, 1e-5, 1e-6));
+    assert_true(gw_allclose(s, y, expected, .rtol = 1e-5, .atol = 1e-6));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
 static void linear_may_do_without_a_bias(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_module *m =
-        gw_nn_linear_with(s, 3, 2, (gw_nn_linear_options){ .no_bias = true, .dtype = GW_F64 });
+    gw_module *m = gw_nn_linear(s, 3, 2, .bias = false, .dtype = GW_F64);
     assert_int_equal(gw_module_parameter_count(m), 1);
     assert_int_equal(gw_dtype_of(gw_module_parameter_at(s, m, 0)), GW_F64);
     gw_tensor *y = gw_module_call(s, m, gw_zeros(s, GW_F64, 3));
@@ -117,9 +116,10 @@ static void flatten_joins_dimensions(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_randn(s, GW_F32, 2, 3, 4, 5);
     assert_true(gw_equal(s, gw_module_call(s, gw_nn_flatten(s), x), gw_reshape(s, x, 2, 60)));
+    assert_true(gw_equal(s, gw_module_call(s, gw_nn_flatten(s, .start_dim = 0, .end_dim = -2), x),
+                         gw_reshape(s, x, 24, 5)));
     assert_true(
-        gw_equal(s, gw_module_call(s, gw_nn_flatten_dims(s, 0, -2), x), gw_reshape(s, x, 24, 5)));
-    assert_true(gw_equal(s, gw_module_call(s, gw_nn_flatten_dims(s, -1, 3), x), x));
+        gw_equal(s, gw_module_call(s, gw_nn_flatten(s, .start_dim = -1, .end_dim = 3), x), x));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
     s = gw_scope_open(NULL);
     gw_module_call(s, gw_nn_flatten(s), gw_ones(s, GW_F32, 3));

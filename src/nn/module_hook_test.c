@@ -56,8 +56,7 @@ static void they_stand_around_typed_calls(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *lstm = gw_nn_lstm(s, 1, 2), *bag = gw_nn_embedding_bag(s, 3, 2),
-              *encoder = gw_nn_transformer_encoder_layer(
-                  s, 2, 1, (gw_nn_encoder_layer_options){ .feedforward = 2 });
+              *encoder = gw_nn_transformer_encoder_layer(s, 2, 1, .feedforward = 2);
     gw_module *all[] = { lstm, bag, encoder, gw_module_child(s, encoder, "self_attn") };
     int before[4] = { 0 }, after = 0;
     double seen = 0;
@@ -74,8 +73,7 @@ static void they_stand_around_typed_calls(void **state) {
     gw_lstm_result b = gw_nn_lstm_call(s, same, twice, NULL, NULL);
     assert_float_equal(gw_item(s, gw_sum(s, a.c)), gw_item(s, gw_sum(s, b.c)), 0);
     gw_nn_embedding_bag_call(s, bag, gw_zeros(s, GW_I64, 1, 2), NULL, NULL);
-    gw_nn_transformer_encoder_layer_call(s, encoder, gw_ones(s, GW_F32, 3, 1, 2),
-                                         (gw_attention_options){ 0 });
+    gw_nn_transformer_encoder_layer_call(s, encoder, gw_ones(s, GW_F32, 3, 1, 2));
     gw_module_call(s, encoder, gw_ones(s, GW_F32, 3, 1, 2));
     assert_int_equal(before[1], 1);
     assert_int_equal(before[2], 2);

@@ -30,16 +30,12 @@ static bool check_sizes(gw_scope *s, gw_shape shape) {
 
 gw_module *gw_nn_layer_norm_with(gw_scope *s, gw_shape normalized,
                                  gw_nn_layer_norm_options options) {
-    layer_norm n = { .eps = option_or(options.eps, 1e-5), .dims = normalized.count };
+    layer_norm n = { .eps = options.eps, .dims = normalized.count };
     if (!check_sizes(s, normalized)) return &module_poison;
     for (int i = 0; i < n.dims; i++) n.sizes[i] = normalized.sizes[i];
     gw_module *m = module_new_with(s, "layer_norm", forward_layer_norm, &n, sizeof n);
-    if (options.no_affine) return m;
+    if (!options.elementwise_affine) return m;
     init_full(s, m, "weight", options.dtype, normalized, 1);
-    if (!options.no_bias) init_full(s, m, "bias", options.dtype, normalized, 0);
+    if (options.bias) init_full(s, m, "bias", options.dtype, normalized, 0);
     return gw_ok(s) ? m : &module_poison;
-}
-
-gw_module *gw_nn_layer_norm(gw_scope *s, int64_t features) {
-    return gw_nn_layer_norm_with(s, (gw_shape){ 1, &features }, (gw_nn_layer_norm_options){ 0 });
 }

@@ -15,8 +15,8 @@ static void assert_fails(gw_scope *s, gw_status status, const char *text) {
 static void layer_norm_starts_with_ones_and_zeros(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_module *m =
-        gw_nn_layer_norm_with(s, GW_SHAPE(2, 3), (gw_nn_layer_norm_options){ .dtype = GW_F64 });
+    gw_module *m = gw_nn_layer_norm_with(s, GW_SHAPE(2, 3),
+                                         GW_OPTIONS(gw_nn_layer_norm_options, .dtype = GW_F64));
     assert_int_equal(gw_module_parameter_count(m), 2);
     assert_true(gw_equal(s, gw_module_parameter_get(s, m, "weight"), gw_ones(s, GW_F64, 2, 3)));
     assert_true(gw_equal(s, gw_module_parameter_get(s, m, "bias"), gw_zeros(s, GW_F64, 2, 3)));
@@ -26,7 +26,9 @@ static void layer_norm_starts_with_ones_and_zeros(void **state) {
 static void layer_norm_may_do_without_either(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_nn_layer_norm_options none = { .no_affine = true }, weight = { .no_bias = true };
+    gw_nn_layer_norm_options none =
+        GW_OPTIONS(gw_nn_layer_norm_options, .elementwise_affine = false);
+    gw_nn_layer_norm_options weight = GW_OPTIONS(gw_nn_layer_norm_options, .bias = false);
     assert_int_equal(gw_module_parameter_count(gw_nn_layer_norm_with(s, GW_SHAPE(3), none)), 0);
     gw_module *m = gw_nn_layer_norm_with(s, GW_SHAPE(3), weight);
     assert_string_equal(gw_module_parameter_name(s, m, 0), "weight");

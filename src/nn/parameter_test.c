@@ -6,9 +6,8 @@
 #include <string.h>
 
 static gw_module *network(gw_scope *s) {
-    return gw_nn_sequential(
-        s, gw_nn_linear(s, 4, 3), gw_nn_relu(s),
-        gw_nn_sequential(s, gw_nn_linear_with(s, 3, 2, (gw_nn_linear_options){ .no_bias = true })));
+    return gw_nn_sequential(s, gw_nn_linear(s, 4, 3), gw_nn_relu(s),
+                            gw_nn_sequential(s, gw_nn_linear(s, 3, 2, .bias = false)));
 }
 
 static void parameters_have_numbers_and_names(void **state) {

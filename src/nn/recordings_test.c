@@ -31,52 +31,63 @@ static double option(const layer_case *c, const char *key) {
     return 0;
 }
 
+static double option_or_default(const layer_case *c, const char *key, double otherwise) {
+    for (int i = 0; i < c->option_count; i++)
+        if (strcmp(c->keys[i], key) == 0) return c->values[i];
+    return otherwise;
+}
+
 // ---- Making -------------------------------------------------------------------------------------
 static gw_module *open_layer_norm(gw_scope *s, const layer_case *c) {
     int64_t sizes[] = { (int64_t)option(c, "size"), (int64_t)option(c, "size_1") };
-    return gw_nn_layer_norm_with(
-        s, (gw_shape){ sizes[1] ? 2 : 1, sizes },
-        (gw_nn_layer_norm_options){ .eps = option(c, "eps"), .no_affine = option(c, "no_affine") });
+    return gw_nn_layer_norm_with(s, (gw_shape){ sizes[1] ? 2 : 1, sizes },
+                                 GW_OPTIONS(gw_nn_layer_norm_options,
+                                            .eps = option_or_default(c, "eps", 1e-5),
+                                            .elementwise_affine = !option(c, "no_affine")));
 }
 
 static gw_nn_conv_options conv_options(const layer_case *c) {
     int64_t padding = (int64_t)option(c, "padding_1");
-    return (gw_nn_conv_options){
-        .kernel = { (int64_t)option(c, "kernel_0"), (int64_t)option(c, "kernel_1") },
-        .stride = { (int64_t)option(c, "stride_0"), (int64_t)option(c, "stride_1") },
-        .padding = { (int64_t)option(c, "padding_0"), padding ? padding : -1 },
-        .dilation = { (int64_t)option(c, "dilation_0"), (int64_t)option(c, "dilation_1") },
-        .groups = (int64_t)option(c, "groups"),
-        .no_bias = option(c, "no_bias"),
-    };
+    return GW_OPTIONS(gw_nn_conv_options,
+                      .kernel = { (int64_t)option(c, "kernel_0"), (int64_t)option(c, "kernel_1") },
+                      .stride = { (int64_t)option_or_default(c, "stride_0", 1),
+                                  (int64_t)option_or_default(c, "stride_1", 1) },
+                      .padding = { (int64_t)option(c, "padding_0"), padding },
+                      .dilation = { (int64_t)option_or_default(c, "dilation_0", 1),
+                                    (int64_t)option_or_default(c, "dilation_1", 1) },
+                      .groups = (int64_t)option_or_default(c, "groups", 1),
+                      .bias = !option(c, "no_bias"));
 }
 
 static gw_module *open_conv1d(gw_scope *s, const layer_case *c) {
-    return gw_nn_conv1d(s, (int64_t)option(c, "in"), (int64_t)option(c, "out"), conv_options(c));
+    return gw_nn_conv1d_with(s, (int64_t)option(c, "in"), (int64_t)option(c, "out"),
+                             conv_options(c));
 }
 
 static gw_module *open_conv2d(gw_scope *s, const layer_case *c) {
-    return gw_nn_conv2d(s, (int64_t)option(c, "in"), (int64_t)option(c, "out"), conv_options(c));
+    return gw_nn_conv2d_with(s, (int64_t)option(c, "in"), (int64_t)option(c, "out"),
+                             conv_options(c));
 }
 
 static gw_module *open_batch_norm(gw_scope *s, const layer_case *c) {
-    gw_nn_batch_norm_options options = { .momentum = option(c, "momentum"),
-                                         .eps = option(c, "eps"),
-                                         .cumulative = option(c, "cumulative"),
-                                         .no_affine = option(c, "no_affine"),
-                                         .no_track = option(c, "no_track") };
+    gw_nn_batch_norm_options options = GW_OPTIONS(
+        gw_nn_batch_norm_options, .momentum = option_or_default(c, "momentum", 0.1),
+        .eps = option_or_default(c, "eps", 1e-5), .cumulative = option(c, "cumulative"),
+        .affine = !option(c, "no_affine"), .track_running_stats = !option(c, "no_track"));
     int64_t size = (int64_t)option(c, "size");
     return option(c, "dims") == 2 ? gw_nn_batch_norm2d_with(s, size, options)
                                   : gw_nn_batch_norm1d_with(s, size, options);
 }
 
+static int64_t features_of(const layer_case *c, const char *key) {
+    return option(c, key) ? (int64_t)option(c, key) : GW_NOT_GIVEN;
+}
+
 static gw_module *open_attention(gw_scope *s, const layer_case *c) {
     return gw_nn_multihead_attention(
         s, (int64_t)option(c, "features"), (int64_t)option(c, "heads"),
-        (gw_nn_attention_options){ .no_bias = option(c, "no_bias"),
-                                   .batch_first = option(c, "batch_first"),
-                                   .key_features = (int64_t)option(c, "key_features"),
-                                   .value_features = (int64_t)option(c, "value_features") });
+        .bias = !option(c, "no_bias"), .batch_first = option(c, "batch_first"),
+        .kdim = features_of(c, "key_features"), .vdim = features_of(c, "value_features"));
 }
 
 // Inputs: query, key, value (none: as the one before), key_padding_mask, attention_mask.
@@ -84,49 +95,44 @@ static gw_tensor *call_attention(gw_scope *s, const layer_case *c) {
     assert_int_equal(c->input_count, 5);
     gw_tensor *query = c->inputs[0], *key = c->inputs[1] ? c->inputs[1] : query;
     gw_tensor *value = c->inputs[2] ? c->inputs[2] : key;
-    gw_attention_options options = { .key_padding_mask = c->inputs[3],
-                                     .attention_mask = c->inputs[4],
-                                     .weights_by_head = option(c, "by_head") };
+    gw_attention_options options =
+        GW_OPTIONS(gw_attention_options, .key_padding_mask = c->inputs[3],
+                   .attn_mask = c->inputs[4], .average_attn_weights = !option(c, "by_head"));
     gw_attention_result r =
-        gw_nn_multihead_attention_call(s, c->module, query, key, value, options);
+        gw_nn_multihead_attention_call_with(s, c->module, query, key, value, options);
     return option(c, "weights") ? r.weights : r.output;
 }
 
 static gw_module *open_encoder_layer(gw_scope *s, const layer_case *c) {
     return gw_nn_transformer_encoder_layer(
         s, (int64_t)option(c, "features"), (int64_t)option(c, "heads"),
-        (gw_nn_encoder_layer_options){ .feedforward = (int64_t)option(c, "feedforward"),
-                                       .dropout = option(c, "dropout"),
-                                       .layer_norm_eps = option(c, "layer_norm_eps"),
-                                       .gelu = option(c, "gelu"),
-                                       .batch_first = option(c, "batch_first"),
-                                       .norm_first = option(c, "norm_first") });
+        .feedforward = (int64_t)option_or_default(c, "feedforward", 2048),
+        .dropout = option_or_default(c, "dropout", 0.1),
+        .layer_norm_eps = option_or_default(c, "layer_norm_eps", 1e-5), .gelu = option(c, "gelu"),
+        .batch_first = option(c, "batch_first"), .norm_first = option(c, "norm_first"));
 }
 
 // Inputs: x, key_padding_mask, attention_mask.
 static gw_tensor *call_encoder_layer(gw_scope *s, const layer_case *c) {
     assert_int_equal(c->input_count, 3);
     return gw_nn_transformer_encoder_layer_call(
-        s, c->module, c->inputs[0],
-        (gw_attention_options){ .key_padding_mask = c->inputs[1], .attention_mask = c->inputs[2] });
+        s, c->module, c->inputs[0], .key_padding_mask = c->inputs[1], .attn_mask = c->inputs[2]);
+}
+
+static int64_t padding_of(const layer_case *c) {
+    return option(c, "has_padding") ? (int64_t)option(c, "padding_idx") : GW_NOT_GIVEN;
 }
 
 static gw_module *open_embedding(gw_scope *s, const layer_case *c) {
-    return gw_nn_embedding_with(
-        s, (int64_t)option(c, "count"), (int64_t)option(c, "features"),
-        (gw_nn_embedding_options){ .sparse = option(c, "sparse"),
-                                   .has_padding = option(c, "has_padding"),
-                                   .padding_idx = (int64_t)option(c, "padding_idx") });
+    return gw_nn_embedding(s, (int64_t)option(c, "count"), (int64_t)option(c, "features"),
+                           .sparse = option(c, "sparse"), .padding_idx = padding_of(c));
 }
 
 static gw_module *open_embedding_bag(gw_scope *s, const layer_case *c) {
-    return gw_nn_embedding_bag_with(
+    return gw_nn_embedding_bag(
         s, (int64_t)option(c, "count"), (int64_t)option(c, "features"),
-        (gw_nn_embedding_bag_options){ .mode = (gw_embedding_bag_mode)option(c, "mode"),
-                                       .sparse = option(c, "sparse"),
-                                       .include_last_offset = option(c, "include_last_offset"),
-                                       .has_padding = option(c, "has_padding"),
-                                       .padding_idx = (int64_t)option(c, "padding_idx") });
+        .mode = (gw_embedding_bag_mode)option(c, "mode"), .sparse = option(c, "sparse"),
+        .include_last_offset = option(c, "include_last_offset"), .padding_idx = padding_of(c));
 }
 
 static gw_tensor *call_embedding_bag(gw_scope *s, const layer_case *c) {
@@ -135,11 +141,10 @@ static gw_tensor *call_embedding_bag(gw_scope *s, const layer_case *c) {
 
 static gw_module *open_recurrent(gw_scope *s, const layer_case *c) {
     int64_t in = (int64_t)option(c, "in"), hidden = (int64_t)option(c, "hidden");
-    gw_nn_recurrent_options options = { .layers = (int)option(c, "layers"),
-                                        .bidirectional = option(c, "bidirectional"),
-                                        .batch_first = option(c, "batch_first"),
-                                        .no_bias = option(c, "no_bias"),
-                                        .relu = option(c, "relu") };
+    gw_nn_recurrent_options options = GW_OPTIONS(
+        gw_nn_recurrent_options, .layers = (int)option_or_default(c, "layers", 1),
+        .bidirectional = option(c, "bidirectional"), .batch_first = option(c, "batch_first"),
+        .bias = !option(c, "no_bias"), .relu = option(c, "relu"));
     if (c->kind[0] == 'l') return gw_nn_lstm_with(s, in, hidden, options);
     if (c->kind[0] == 'g') return gw_nn_gru_with(s, in, hidden, options);
     return gw_nn_rnn_with(s, in, hidden, options);
@@ -167,8 +172,8 @@ static gw_tensor *call_recurrent(gw_scope *s, const layer_case *c) {
 }
 
 static gw_module *open_linear(gw_scope *s, const layer_case *c) {
-    return gw_nn_linear_with(s, (int64_t)option(c, "in"), (int64_t)option(c, "out"),
-                             (gw_nn_linear_options){ .no_bias = option(c, "no_bias") });
+    return gw_nn_linear(s, (int64_t)option(c, "in"), (int64_t)option(c, "out"),
+                        .bias = !option(c, "no_bias"));
 }
 
 static const struct kind {
@@ -259,7 +264,7 @@ static gw_tensor *named(const names *own, const char *name) {
 
 static void compare_gradients(gw_scope *s, recording *r, const layer_case *c, const names *own,
                               gw_tensor *out) {
-    gw_backward_with(s, out, (gw_backward_options){ .gradient = recording_tensor(s, r) });
+    gw_backward(s, out, .gradient = recording_tensor(s, r));
     if (!gw_ok(s)) fail_msg("%s: %s", c->what, gw_scope_error(s)->text);
     while (recording_takes(r, "d_in")) {
         int i = (int)recording_number(r);

@@ -62,9 +62,9 @@ static gw_module *make(gw_scope *s, kind k, int64_t in, int64_t hidden,
         .kind = k,
         .in = in,
         .hidden = hidden,
-        .layers = options.layers ? options.layers : 1,
+        .layers = options.layers,
         .directions = options.bidirectional ? 2 : 1,
-        .has_bias = !options.no_bias,
+        .has_bias = options.bias,
         .batch_first = options.batch_first,
         .relu = options.relu,
         .dropout = options.dropout,
@@ -89,15 +89,6 @@ gw_module *gw_nn_gru_with(gw_scope *s, int64_t in, int64_t hidden,
 gw_module *gw_nn_rnn_with(gw_scope *s, int64_t in, int64_t hidden,
                           gw_nn_recurrent_options options) {
     return make(s, RNN, in, hidden, options);
-}
-gw_module *gw_nn_lstm(gw_scope *s, int64_t in, int64_t hidden) {
-    return make(s, LSTM, in, hidden, (gw_nn_recurrent_options){ 0 });
-}
-gw_module *gw_nn_gru(gw_scope *s, int64_t in, int64_t hidden) {
-    return make(s, GRU, in, hidden, (gw_nn_recurrent_options){ 0 });
-}
-gw_module *gw_nn_rnn(gw_scope *s, int64_t in, int64_t hidden) {
-    return make(s, RNN, in, hidden, (gw_nn_recurrent_options){ 0 });
 }
 
 // ---- Inputs -------------------------------------------------------------------------------------

@@ -21,8 +21,7 @@ static void its_parameters_have_pytorchs_names_and_bounds(void **state) {
         "weight_ih_l1_reverse", "weight_hh_l1_reverse", "bias_ih_l1_reverse", "bias_hh_l1_reverse",
     };
     gw_scope *s = gw_scope_open(NULL);
-    gw_module *m =
-        gw_nn_lstm_with(s, 3, 4, (gw_nn_recurrent_options){ .layers = 2, .bidirectional = true });
+    gw_module *m = gw_nn_lstm(s, 3, 4, .layers = 2, .bidirectional = true);
     assert_int_equal(gw_module_parameter_count(m), 16);
     for (int i = 0; i < 16; i++) {
         assert_string_equal(gw_module_parameter_name(s, m, i), names[i]);
@@ -39,14 +38,14 @@ static void it_goes_on_from_the_state_it_gave(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_seed(s, 3);
-    gw_module *m = gw_nn_lstm_with(s, 3, 4, (gw_nn_recurrent_options){ .layers = 2 });
+    gw_module *m = gw_nn_lstm(s, 3, 4, .layers = 2);
     gw_tensor *x = gw_randn(s, GW_F32, 6, 2, 3);
     gw_lstm_result whole = gw_nn_lstm_call(s, m, x, NULL, NULL);
     gw_lstm_result first = gw_nn_lstm_call(s, m, gw_slice(s, x, 0, 0, 4, 1), NULL, NULL);
     gw_lstm_result rest = gw_nn_lstm_call(s, m, gw_slice(s, x, 0, 4, 6, 1), first.h, first.c);
     gw_tensor *both = gw_cat(s, (gw_tensor *[]){ first.output, rest.output }, 2, 0);
-    assert_true(gw_allclose(s, both, whole.output, 1e-5, 1e-6));
-    assert_true(gw_allclose(s, rest.c, whole.c, 1e-5, 1e-6));
+    assert_true(gw_allclose(s, both, whole.output, .rtol = 1e-5, .atol = 1e-6));
+    assert_true(gw_allclose(s, rest.c, whole.c, .rtol = 1e-5, .atol = 1e-6));
     assert_true(gw_equal(s, gw_module_call(s, m, x), whole.output));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
@@ -56,7 +55,7 @@ static void what_is_behind_an_end_counts_for_nothing(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_seed(s, 3);
-    gw_module *m = gw_nn_gru_with(s, 2, 3, (gw_nn_recurrent_options){ .bidirectional = true });
+    gw_module *m = gw_nn_gru(s, 2, 3, .bidirectional = true);
     gw_tensor *lengths = gw_from(s, ((int64_t[]){ 2, 4 }), 2), *grads[2];
     for (int k = 0; k < 2; k++) {
         gw_seed(s, 4);
@@ -85,7 +84,8 @@ static void dropout_is_between_layers_and_in_training(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_seed(s, 3);
-    gw_nn_recurrent_options options = { .layers = 2, .dropout = 1 };
+    gw_nn_recurrent_options options =
+        GW_OPTIONS(gw_nn_recurrent_options, .layers = 2, .dropout = 1);
     gw_module *m = gw_nn_rnn_with(s, 2, 3, options);
     gw_tensor *x = gw_randn(s, GW_F32, 4, 2, 2), *y = gw_mul(s, x, 0.5);
     gw_tensor *dropped = gw_module_call(s, m, x);
@@ -98,7 +98,7 @@ static void dropout_is_between_layers_and_in_training(void **state) {
 static void it_says_what_does_not_fit(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_module *m = gw_nn_lstm_with(s, 3, 4, (gw_nn_recurrent_options){ .batch_first = true });
+    gw_module *m = gw_nn_lstm(s, 3, 4, .batch_first = true);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 5, 3);
     gw_nn_lstm_call(s, m, gw_zeros(s, GW_F32, 2, 5, 4), NULL, NULL);
     expect_fails(s, "gw_nn_lstm: x is 2x5x4, but must be N T 3, or T 3");
@@ -116,9 +116,9 @@ static void it_says_what_does_not_fit(void **state) {
     expect_fails(s, "gw.lstm: x is bf16, but must be f32 or f64");
     gw_nn_gru(s, 3, 0);
     expect_fails(s, "gw_nn_gru: from 3 to 0 features");
-    gw_nn_rnn_with(s, 3, 4, (gw_nn_recurrent_options){ .layers = -1 });
+    gw_nn_rnn(s, 3, 4, .layers = -1);
     expect_fails(s, "gw_nn_rnn: -1 layers");
-    gw_nn_rnn_with(s, 3, 4, (gw_nn_recurrent_options){ .dropout = 2 });
+    gw_nn_rnn(s, 3, 4, .dropout = 2);
     expect_fails(s, "gw_nn_rnn: 2 is no probability");
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
@@ -126,8 +126,7 @@ static void it_says_what_does_not_fit(void **state) {
 static void train_a_little(void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(NULL);
-    gw_module *m = gw_nn_lstm_with(
-        s, 2, 2, (gw_nn_recurrent_options){ .layers = 2, .bidirectional = true, .dropout = 0.5 });
+    gw_module *m = gw_nn_lstm(s, 2, 2, .layers = 2, .bidirectional = true, .dropout = 0.5);
     gw_tensor *lengths = gw_from(s, ((int64_t[]){ 2, 1 }), 2);
     gw_lstm_result y =
         gw_nn_lstm_call_padded(s, m, gw_ones(s, GW_F32, 2, 2, 2), lengths, NULL, NULL);

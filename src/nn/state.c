@@ -163,7 +163,7 @@ static void check(gw_scope *s, const gw_module *m, const state_slots *all, const
     complaint missing = { .count = 0 }, unexpected = { .count = 0 }, different = { .count = 0 };
     for (int i = 0; i < all->count && gw_ok(s); i++)
         check_slot(s, &all->items[i], gw_map_find(state, all->items[i].name), &missing, &different);
-    if (options.partial)
+    if (!options.strict)
         missing.count = 0;
     else
         check_others(s, all, state, &unexpected);
@@ -255,8 +255,4 @@ void gw_module_load_state_dict_with(gw_scope *s, gw_module *m, gw_map *state,
     if (gw_ok(t)) load(t, &all, state);
     state_slots_fini(&all);
     gw_scope_close_up(t);
-}
-
-void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state) {
-    gw_module_load_state_dict_with(s, m, state, (gw_module_load_state_dict_options){ 0 });
 }

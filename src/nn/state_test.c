@@ -95,7 +95,7 @@ static void a_loaded_module_is_like_the_other(void **state) {
 static void what_was_saved_for_backward_stays(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_module *m = gw_nn_linear_with(s, 1, 1, (gw_nn_linear_options){ .no_bias = true });
+    gw_module *m = gw_nn_linear(s, 1, 1, .bias = false);
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 1, 1));
     double before = gw_item(s, gw_module_parameter_get(s, m, "weight"));
     gw_tensor *y = gw_module_call(s, m, x);
@@ -220,12 +220,12 @@ static void part_of_it_may_be_loaded_when_asked_for(void **state) {
     gw_tensor *before = gw_clone(s, gw_detach(s, gw_module_parameter_get(s, m, "0.weight")));
     gw_map_put(s, x, "2.bias", gw_full(s, GW_F32, 9.0, 2));
     gw_map_put(s, x, "else", 3);
-    gw_module_load_state_dict_with(s, m, x, (gw_module_load_state_dict_options){ .partial = true });
+    gw_module_load_state_dict(s, m, x, .strict = false);
     assert_true(is_same(s, gw_detach(s, gw_module_parameter_get(s, m, "2.bias")),
                         gw_full(s, GW_F32, 9.0, 2)));
     assert_true(is_same(s, gw_detach(s, gw_module_parameter_get(s, m, "0.weight")), before));
     gw_map_put(s, x, "2.bias", gw_full(s, GW_F32, 9.0, 3));
-    gw_module_load_state_dict_with(s, m, x, (gw_module_load_state_dict_options){ .partial = true });
+    gw_module_load_state_dict(s, m, x, .strict = false);
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_INVALID);
     assert_non_null(strstr(e.text, "\"2.bias\" is f32 3, not f32 2"));

@@ -17,7 +17,7 @@ static gw_tensor *call(gw_scope *s, const gw_module *m, int part, gw_tensor *x) 
 static gw_tensor *attend(gw_scope *s, const gw_module *m, gw_tensor *x,
                          gw_attention_options options) {
     gw_module *attention = m->children.items[SELF_ATTN].is.child;
-    x = gw_nn_multihead_attention_call(s, attention, x, x, x, options).output;
+    x = gw_nn_multihead_attention_call_with(s, attention, x, x, x, options).output;
     return call(s, m, DROPOUT1, x);
 }
 
@@ -30,7 +30,7 @@ static gw_tensor *feed_forward(gw_scope *s, const gw_module *m, gw_tensor *x) {
 
 static gw_tensor *encode(gw_scope *s, const gw_module *m, gw_tensor *x,
                          gw_attention_options options) {
-    options.no_weights = true;
+    options.need_weights = false;
     if (((const encoder_layer *)m->settings)->norm_first) {
         x = gw_add(s, x, attend(s, m, call(s, m, NORM1, x), options));
         return gw_add(s, x, feed_forward(s, m, call(s, m, NORM2, x)));
@@ -40,37 +40,38 @@ static gw_tensor *encode(gw_scope *s, const gw_module *m, gw_tensor *x,
 }
 
 static gw_tensor *forward_encoder_layer(gw_scope *s, gw_module *m, gw_tensor *x) {
-    return encode(s, m, x, (gw_attention_options){ 0 });
+    return encode(s, m, x, GW_OPTIONS(gw_attention_options));
 }
 
 static void run_typed(gw_scope *s, gw_module *m, gw_tensor *const *in, int flags, gw_tensor **out) {
     (void)flags;
-    out[0] = encode(s, m, in[0],
-                    (gw_attention_options){ .key_padding_mask = in[1], .attention_mask = in[2] });
+    out[0] =
+        encode(s, m, in[0],
+               GW_OPTIONS(gw_attention_options, .key_padding_mask = in[1], .attn_mask = in[2]));
 }
 
 const typed_call typed_encoder_layer = {
     .name = "transformer_encoder_layer", .inputs = 3, .outputs = 1, .run = run_typed
 };
 
-gw_tensor *gw_nn_transformer_encoder_layer_call(gw_scope *s, gw_module *m, gw_tensor *x,
-                                                gw_attention_options options) {
-    gw_tensor *in[] = { x, options.key_padding_mask, options.attention_mask }, *out[1];
+gw_tensor *gw_nn_transformer_encoder_layer_call_with(gw_scope *s, gw_module *m, gw_tensor *x,
+                                                     gw_attention_options options) {
+    gw_tensor *in[] = { x, options.key_padding_mask, options.attn_mask }, *out[1];
     module_call_typed(s, m, &typed_encoder_layer, in, 0, out);
     return out[0];
 }
 
 static void add_parts(gw_scope *s, gw_module *m, int64_t features, int64_t heads, double dropout,
                       gw_nn_encoder_layer_options o) {
-    int64_t hidden = o.feedforward ? o.feedforward : 2048;
-    gw_nn_attention_options attention = { .dropout = dropout,
-                                          .batch_first = o.batch_first,
-                                          .dtype = o.dtype };
-    gw_nn_linear_options linear = { .dtype = o.dtype };
-    gw_nn_layer_norm_options norm = { .eps = o.layer_norm_eps, .dtype = o.dtype };
+    int64_t hidden = o.feedforward;
+    gw_nn_attention_options attention = GW_OPTIONS(gw_nn_attention_options, .dropout = dropout,
+                                                   .batch_first = o.batch_first, .dtype = o.dtype);
+    gw_nn_linear_options linear = GW_OPTIONS(gw_nn_linear_options, .dtype = o.dtype);
+    gw_nn_layer_norm_options norm =
+        GW_OPTIONS(gw_nn_layer_norm_options, .eps = o.layer_norm_eps, .dtype = o.dtype);
     gw_shape shape = { 1, &features };
     gw_module_register_module(s, m, "self_attn",
-                              gw_nn_multihead_attention(s, features, heads, attention));
+                              gw_nn_multihead_attention_with(s, features, heads, attention));
     gw_module_register_module(s, m, "linear1", gw_nn_linear_with(s, features, hidden, linear));
     gw_module_register_module(s, m, "dropout", gw_nn_dropout(s, dropout));
     gw_module_register_module(s, m, "linear2", gw_nn_linear_with(s, hidden, features, linear));
@@ -80,12 +81,12 @@ static void add_parts(gw_scope *s, gw_module *m, int64_t features, int64_t heads
     gw_module_register_module(s, m, "dropout2", gw_nn_dropout(s, dropout));
 }
 
-gw_module *gw_nn_transformer_encoder_layer(gw_scope *s, int64_t features, int64_t heads,
-                                           gw_nn_encoder_layer_options options) {
+gw_module *gw_nn_transformer_encoder_layer_with(gw_scope *s, int64_t features, int64_t heads,
+                                                gw_nn_encoder_layer_options options) {
     encoder_layer e = { .norm_first = options.norm_first, .is_gelu = options.gelu };
     gw_module *m =
         module_new_with(s, "transformer_encoder_layer", forward_encoder_layer, &e, sizeof e);
     if (m != &module_poison) m->typed = &typed_encoder_layer;
-    add_parts(s, m, features, heads, option_or(options.dropout, 0.1), options);
+    add_parts(s, m, features, heads, options.dropout, options);
     return gw_ok(s) ? m : &module_poison;
 }

@@ -39,14 +39,13 @@ static void each_is_for_its_module(void **state) {
 static void what_is_not_given_is_said(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_module *gru = gw_nn_gru(s, 2, 3),
-              *attention = gw_nn_multihead_attention(s, 2, 1, (gw_nn_attention_options){ 0 });
+    gw_module *gru = gw_nn_gru(s, 2, 3), *attention = gw_nn_multihead_attention(s, 2, 1);
     gw_tensor *x = gw_ones(s, GW_F32, 4, 2);
     gw_nn_gru_call(s, gru, NULL, x);
     assert_refused(s, "gw_nn_gru_call: the first input is NULL");
-    gw_nn_multihead_attention_call(s, attention, x, NULL, x, (gw_attention_options){ 0 });
+    gw_nn_multihead_attention_call(s, attention, x, NULL, x);
     assert_refused(s, "gw_nn_multihead_attention_call: no key");
-    gw_nn_multihead_attention_call(s, attention, x, x, NULL, (gw_attention_options){ 0 });
+    gw_nn_multihead_attention_call(s, attention, x, x, NULL);
     assert_refused(s, "gw_nn_multihead_attention_call: no value");
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }

@@ -13,7 +13,7 @@ enum { PARAMETERS = 3 };
 // A leaf whose gradient in |s| is |grad|.
 static gw_tensor *leaf_with(gw_scope *s, gw_list *params, gw_tensor *grad) {
     gw_tensor *x = gw_requires_grad(s, gw_clone(s, grad));
-    gw_backward_with(s, x, (gw_backward_options){ .gradient = grad });
+    gw_backward(s, x, .gradient = grad);
     gw_list_add(s, params, x);
     return x;
 }
@@ -108,9 +108,9 @@ static void it_clips_what_is_sparse_by_rows(void **state) {
     gw_list *params = gw_list_open(s);
     gw_list_add(s, params, w);
     gw_tensor *at = gw_from(s, ((int64_t[]){ 3, 1, 3, 1, 3 }), 5);
-    gw_tensor *x = gw_embedding_with(s, w, at, (gw_embedding_options){ .sparse = true });
+    gw_tensor *x = gw_embedding(s, w, at, .sparse = true);
     gw_tensor *d = gw_from(s, ((float[]){ 2, 1, 1, 2, 1 }), 5, 1);
-    gw_backward_with(s, x, (gw_backward_options){ .gradient = d });
+    gw_backward(s, x, .gradient = d);
     gw_tensor *before = gw_grad(s, w);
     assert_float_equal(gw_clip_grad_norm(s, params, 1), 5, 1e-6);
     assert_int_equal(gw_layout_of(gw_grad(s, w)), GW_ROWS);

@@ -51,7 +51,7 @@ static void run_case(recording *r, int number) {
         gw_tensor *at = recording_tensor(s, r);
         assert_true(recording_takes(r, "weight"));
         gw_tensor *weight = recording_tensor(s, r);
-        gw_tensor *x = gw_embedding_with(s, table, at, (gw_embedding_options){ .sparse = true });
+        gw_tensor *x = gw_embedding(s, table, at, .sparse = true);
         gw_backward(s, gw_sum(s, gw_mul(s, gw_mul(s, x, x), weight)));
         gw_optimizer_step(s, opt);
         gw_scope_close_up(s);
@@ -83,8 +83,7 @@ static gw_tensor *open_table(gw_scope *s) {
 
 static void backward(gw_scope *s, gw_tensor *table) {
     gw_tensor *at = gw_from(s, ((int64_t[]){ 3, 1, 3 }), 3);
-    gw_backward(
-        s, gw_sum(s, gw_embedding_with(s, table, at, (gw_embedding_options){ .sparse = true })));
+    gw_backward(s, gw_sum(s, gw_embedding(s, table, at, .sparse = true)));
 }
 
 static void assert_rows(const gw_tensor *table, float b, float d) {

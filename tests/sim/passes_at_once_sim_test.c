@@ -87,7 +87,7 @@ static numbers walk(gw_scope *root, bool fast) {
     gw_tensor *one = through(s, 1, 4, x), *other = through(s, 3, 0, x);
     gw_tensor *both = through(s, 2, 2, gw_mul(s, one, other));
     gw_tensor *loss = gw_sum(s, gw_add(s, gw_mul(s, both, both), one));
-    gw_backward_with(s, loss, (gw_backward_options){ .fast = fast });
+    gw_backward(s, loss, .fast = fast);
     if (gw_ok(s)) copy(s, gw_grad(s, x), n.at[0]);
     for (int i = 1; i < WORKERS; i++)
         copy(s, gw_tensor_of(s, gw_rpc_sync(s, i, "once_grad")), n.at[i]);
@@ -112,7 +112,7 @@ static void fast_mode_gives_the_gradients_of_exact_mode_where_all_is_used(void *
 static void expect_refused_at_once(gw_scope *s, gw_tensor *loss, const char *words) {
     gw_scope *t = gw_scope_open(s);
     int64_t began_ns = sim_now_ns(now.sim);
-    gw_backward_with(s, loss, (gw_backward_options){ .fast = true });
+    gw_backward(s, loss, .fast = true);
     const gw_error *e = gw_scope_error(s);
     if (e->status != GW_INVALID || !strstr(e->text, words)) fail_msg("\"%s\"", e->text);
     assert_in_range(sim_now_ns(now.sim) - began_ns, 0, SIM_SECOND / 100);
@@ -135,7 +135,7 @@ static void leave_sends_unused(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
     s = gw_scope_open(root);
     used = gw_tensor_of(s, gw_rpc_sync(s, 1, "once_aside", 2, open_input(s, 1)));
-    gw_backward_with(s, gw_sum(s, used), (gw_backward_options){ .fast = true });
+    gw_backward(s, gw_sum(s, used), .fast = true);
     // What came back to w1 is gone with the call; whether w1 has heard of that is chance.
     const gw_error *e = gw_scope_error(s);
     if (e->status && !strstr(e->text, "does not use what w1 sent to w2")) fail_msg("%s", e->text);

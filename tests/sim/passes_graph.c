@@ -261,7 +261,7 @@ static gw_tensor *sum_some(play *p) {
 
 static void walk_retained(play *p) {
     for (uint64_t i = 1 + draw(p, 2); i-- > 0;)
-        gw_backward_with(p->s, sum_some(p), (gw_backward_options){ .retain_graph = true });
+        gw_backward(p->s, sum_some(p), .retain_graph = true);
     gw_backward(p->s, sum_some(p));
 }
 
@@ -285,19 +285,18 @@ static void walk_roots(play *p) {
     for (int i = 0; i < 3; i++) roots[i] = gw_sum(p->s, i ? last(p, i - 1) : sum_some(p));
     for (int i = 0; i < 3; i++)
         if (gw_ok(p->s) && !gw_needs_grad(roots[i])) roots[i] = roots[1];
-    gw_backward_roots(p->s, roots, 3, (gw_backward_options){ 0 });
+    gw_backward_roots(p->s, roots, 3);
 }
 
 static void walk_given(play *p) {
     gw_tensor *root = gw_mul(p->s, last(p, 0), p->world->weights[p->rank][2]);
     gw_tensor *gradient = gw_cumsum(p->s, gw_ones(p->s, GW_F32, PASSES_SIZE), 0);
-    gw_backward_with(p->s, root, (gw_backward_options){ .gradient = gradient });
+    gw_backward(p->s, root, .gradient = gradient);
 }
 
 // The second is a result, of which other things were made.
 static void walk_chosen(play *p, gw_tensor **inputs) {
-    gw_backward_with(p->s, sum_some(p),
-                     (gw_backward_options){ .inputs = inputs, .input_count = 2 });
+    gw_backward(p->s, sum_some(p), .inputs = inputs, .input_count = 2);
 }
 
 static void copy_gradient(gw_scope *s, passes_grads *out, int i, gw_tensor *g) {

@@ -34,7 +34,7 @@ typedef struct model {
 // Only |rule| 2 takes gradients of rows.
 static gw_module *open_embedding(gw_scope *s, int at, int rule) {
     bool sparse = rule == 2;
-    if (!at) return gw_nn_embedding_with(s, V, E, (gw_nn_embedding_options){ .sparse = sparse });
+    if (!at) return gw_nn_embedding(s, V, E, .sparse = sparse);
     gw_map *options = gw_map_open(s);
     gw_map_put(s, options, "sparse", sparse);
     return gw_module_remote(s, at, "gw.nn.embedding", V, E, options);

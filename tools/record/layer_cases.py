@@ -138,7 +138,7 @@ def record_encoder_layers(r):
         for key, v in options.items():
             said[{"dim_feedforward": "feedforward", "activation": "gelu"}.get(key, key)] = \
                 1 if v == "gelu" else v
-        said["dropout"] = -1
+        said["dropout"] = 0
         m = torch.nn.TransformerEncoderLayer(features, heads, dropout=0.0, **options)
         r.case("transformer_encoder_layer", said, m, inputs,
                lambda x, padding, mask: m(x, mask, padding), [0])

@@ -150,7 +150,7 @@ static void leave_some_unused(gw_scope *root, int rank, void *context) {
 
     // PyTorch's rule does not wait for ever here.
     gw_tensor *y = gw_tensor_of(s, gw_rpc_sync(s, layer, "forward", x));
-    gw_backward_with(s, gw_sum(s, y), (gw_backward_options){ .fast = true });
+    gw_backward(s, gw_sum(s, y), .fast = true);
     assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
     assert_non_null(strstr(gw_scope_error(s)->text, "FAST mode expects a gradient of everything"));
     gw_error ignored = gw_scope_close(s);
@@ -172,8 +172,7 @@ static void fetch_and_sum(gw_scope *root, int rank, void *context) {
     gw_scope *s = gw_scope_open(root);
     gw_rref *ry = gw_remote(s, "w2", "gw.add", x, gw_rpc_async(s, layer, "forward", x));
     gw_tensor *y = gw_to_here(s, ry), *again = gw_to_here(s, ry);
-    gw_backward_with(s, gw_sum(s, gw_add(s, y, again)),
-                     (gw_backward_options){ .retain_graph = true });
+    gw_backward(s, gw_sum(s, gw_add(s, y, again)), .retain_graph = true);
     assert_true(sum_of_grad(s, x) == 2 * (3 + 6));
     assert_true(gw_float_of(s, gw_rpc_sync(s, layer, "grad_sum")) == 6);
     gw_backward(s, gw_sum(s, gw_to_here(s, ry)));

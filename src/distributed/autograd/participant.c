@@ -47,8 +47,8 @@ static bool plan(distributed_pass *x) {
     // This may be the thread that others here wait for, whose hooks must not wait for them.
     if (gw_ok(x->root)) x->root->may_wait = false;
     static gw_tensor *const none[1];
-    gw_backward_options options = { .retain_graph = x->retains,
-                                    .inputs = x->leafless ? none : NULL };
+    gw_backward_options options = GW_OPTIONS(gw_backward_options, .retain_graph = x->retains,
+                                             .inputs = x->leafless ? none : NULL);
     bool ok = distributed_pass_plan(x, x->root, options) && pass_plan(x->pass);
     x->planned = true;
     x->is_large = ok && pass_leaf_bytes(x->pass) > INLINE_BYTES;

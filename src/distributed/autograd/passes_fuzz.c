@@ -344,7 +344,7 @@ static void walk_through_all(gw_scope *root, int i) {
     gw_tensor *y = gw_tensor_of(s, gw_rpc_sync(s, HOSTILE, "passes_fuzz_late", x, mine));
     if (i) y = call(s, FRIEND, "passes_fuzz_double", y);
     if (i % 2) y = call(s, HOSTILE, "passes_fuzz_on", y);
-    gw_backward_with(s, gw_sum(s, y), (gw_backward_options){ .retain_graph = i == 2 });
+    gw_backward(s, gw_sum(s, y), .retain_graph = i == 2);
     if (gw_ok(s)) gw_grad(s, x);
     if (i == 2) gw_backward(s, gw_sum(s, y));
     close_scope(s);

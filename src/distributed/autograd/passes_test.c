@@ -160,7 +160,7 @@ static void keep_rows(gw_scope *root, int rank, void *context) {
     gw_scope *s = gw_scope_open(root);
     gw_tensor *w = gw_tensor_of(s, gw_rpc_sync(s, layer, "weight"));
     gw_tensor *rows = gw_from(s, ((int64_t[]){ 2, 0, 2 }), 3);
-    gw_tensor *y = gw_embedding_with(s, w, rows, (gw_embedding_options){ .sparse = true });
+    gw_tensor *y = gw_embedding(s, w, rows, .sparse = true);
     gw_backward(s, gw_sum(s, y));
     gw_tensor *g = gw_tensor_of(s, gw_rpc_sync(s, layer, "grad"));
     assert_int_equal(gw_numel(gw_rows_indices(s, g)), 2);
@@ -196,8 +196,7 @@ static void misuse(gw_scope *root, int rank, void *context) {
     assert_true(gw_ok(s));
     gw_backward(s, gw_sum(s, y));
     expect_error(s, GW_WRONG_STATE, "set retain_graph in the first pass");
-    gw_backward_with(s, gw_sum(s, forward(s, layer, x)),
-                     (gw_backward_options){ .gradient = gw_ones(s, GW_F32, 2) });
+    gw_backward(s, gw_sum(s, forward(s, layer, x)), .gradient = gw_ones(s, GW_F32, 2));
     expect_error(s, GW_INVALID, "backward: the gradient is");
     gw_scope_close_up(s);
 }

@@ -9,19 +9,19 @@ static gw_value option(const gw_args *a, int index, const char *name) {
     return has ? gw_map_find(a->values[index].as.map, name) : gw_none();
 }
 
-bool layer_bool(gw_scope *s, const gw_args *a, int index, const char *name) {
+void layer_bool(gw_scope *s, const gw_args *a, int index, const char *name, bool *out) {
     gw_value v = option(a, index, name);
-    return v.kind != GW_NONE && gw_bool_of(s, v);
+    if (v.kind != GW_NONE) *out = gw_bool_of(s, v);
 }
 
-int64_t layer_int(gw_scope *s, const gw_args *a, int index, const char *name) {
+void layer_int(gw_scope *s, const gw_args *a, int index, const char *name, int64_t *out) {
     gw_value v = option(a, index, name);
-    return v.kind == GW_NONE ? 0 : gw_int_of(s, v);
+    if (v.kind != GW_NONE) *out = gw_int_of(s, v);
 }
 
-double layer_float(gw_scope *s, const gw_args *a, int index, const char *name) {
+void layer_float(gw_scope *s, const gw_args *a, int index, const char *name, double *out) {
     gw_value v = option(a, index, name);
-    return v.kind == GW_NONE ? 0 : gw_float_of(s, v);
+    if (v.kind != GW_NONE) *out = gw_float_of(s, v);
 }
 
 const char *layer_string(gw_scope *s, const gw_args *a, int index, const char *name) {
@@ -41,16 +41,16 @@ gw_dtype layer_dtype(gw_scope *s, const gw_args *a, int index) {
 
 void layer_pair(gw_scope *s, const gw_args *a, int index, const char *name, int64_t out[2]) {
     gw_value v = option(a, index, name);
-    out[0] = out[1] = 0;
     if (v.kind == GW_NONE) return;
     if (v.kind != GW_LIST) {
-        out[0] = gw_int_of(s, v);
+        out[0] = out[1] = gw_int_of(s, v);
         return;
     }
     int count = gw_list_count(v.as.list);
     if (count < 1 || count > 2)
         scope_fail(s, GW_INVALID, "%s: \"%s\" has %d numbers, not 1 or 2", a->label, name, count);
-    for (int i = 0; gw_ok(s) && i < count; i++) out[i] = gw_int_of(s, gw_list_get(s, v.as.list, i));
+    for (int i = 0; gw_ok(s) && i < 2; i++)
+        out[i] = gw_int_of(s, gw_list_get(s, v.as.list, i < count ? i : 0));
 }
 
 // ---- Checking -------------------------------------------------------------------------------------------------------

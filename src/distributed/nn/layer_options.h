@@ -5,17 +5,17 @@
 #include "call/args.h"
 #include <gradwire/nn.h>
 
-// Fails |s| unless there are |index| arguments and perhaps a map of nothing but |names|, "no_bias dtype".
+// Fails |s| unless there are |index| arguments and perhaps a map of nothing but |names|, "bias dtype".
 void layer_check_options(gw_scope *s, const gw_args *a, int index, const char *names);
 void layer_check_count(gw_scope *s, const gw_args *a, int count);  // no options
 
-// The option |name| of the map at |index|; 0 if it is not said.
-bool layer_bool(gw_scope *s, const gw_args *a, int index, const char *name);
-int64_t layer_int(gw_scope *s, const gw_args *a, int index, const char *name);
-double layer_float(gw_scope *s, const gw_args *a, int index, const char *name);
+// Writes the option |name| of the map at |index|, if it is said.
+void layer_bool(gw_scope *s, const gw_args *a, int index, const char *name, bool *out);
+void layer_int(gw_scope *s, const gw_args *a, int index, const char *name, int64_t *out);
+void layer_float(gw_scope *s, const gw_args *a, int index, const char *name, double *out);
 const char *layer_string(gw_scope *s, const gw_args *a, int index, const char *name);  // NULL
 gw_dtype layer_dtype(gw_scope *s, const gw_args *a, int index);  // "f64"; f32 if not said
-// A number, or a list of one or two.
+// A number, which counts for both, or a list of one or two.
 void layer_pair(gw_scope *s, const gw_args *a, int index, const char *name, int64_t out[2]);
 
 #endif

@@ -12,18 +12,19 @@ typedef gw_module *layer_open(gw_scope *s, const gw_args *a);
 
 // ---- Layers ---------------------------------------------------------------------------------------------------------
 static gw_module *open_linear(gw_scope *s, const gw_args *a) {
-    layer_check_options(s, a, 2, "no_bias dtype");
-    gw_nn_linear_options o = { .no_bias = layer_bool(s, a, 2, "no_bias"),
-                               .dtype = layer_dtype(s, a, 2) };
+    layer_check_options(s, a, 2, "bias dtype");
+    gw_nn_linear_options o = GW_OPTIONS(gw_nn_linear_options);
+    layer_bool(s, a, 2, "bias", &o.bias);
+    o.dtype = layer_dtype(s, a, 2);
     return gw_nn_linear_with(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), o);
 }
 
 static gw_module *open_embedding(gw_scope *s, const gw_args *a) {
-    layer_check_options(s, a, 2, "sparse has_padding padding_idx dtype");
-    gw_nn_embedding_options o = { .sparse = layer_bool(s, a, 2, "sparse"),
-                                  .has_padding = layer_bool(s, a, 2, "has_padding"),
-                                  .padding_idx = layer_int(s, a, 2, "padding_idx"),
-                                  .dtype = layer_dtype(s, a, 2) };
+    layer_check_options(s, a, 2, "sparse padding_idx dtype");
+    gw_nn_embedding_options o = GW_OPTIONS(gw_nn_embedding_options);
+    layer_bool(s, a, 2, "sparse", &o.sparse);
+    layer_int(s, a, 2, "padding_idx", &o.padding_idx);
+    o.dtype = layer_dtype(s, a, 2);
     return gw_nn_embedding_with(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), o);
 }
 
@@ -38,26 +39,29 @@ static gw_embedding_bag_mode bag_mode(gw_scope *s, const gw_args *a) {
 }
 
 static gw_module *open_embedding_bag(gw_scope *s, const gw_args *a) {
-    layer_check_options(s, a, 2, "mode sparse include_last_offset has_padding padding_idx dtype");
-    gw_nn_embedding_bag_options o = { .mode = bag_mode(s, a),
-                                      .sparse = layer_bool(s, a, 2, "sparse"),
-                                      .include_last_offset =
-                                          layer_bool(s, a, 2, "include_last_offset"),
-                                      .has_padding = layer_bool(s, a, 2, "has_padding"),
-                                      .padding_idx = layer_int(s, a, 2, "padding_idx"),
-                                      .dtype = layer_dtype(s, a, 2) };
+    layer_check_options(s, a, 2, "mode sparse include_last_offset padding_idx dtype");
+    gw_nn_embedding_bag_options o = GW_OPTIONS(gw_nn_embedding_bag_options);
+    o.mode = bag_mode(s, a);
+    layer_bool(s, a, 2, "sparse", &o.sparse);
+    layer_bool(s, a, 2, "include_last_offset", &o.include_last_offset);
+    layer_int(s, a, 2, "padding_idx", &o.padding_idx);
+    o.dtype = layer_dtype(s, a, 2);
     return gw_nn_embedding_bag_with(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), o);
 }
 
 static gw_nn_recurrent_options recurrent_options(gw_scope *s, const gw_args *a) {
-    layer_check_options(s, a, 2, "layers bidirectional batch_first no_bias relu dropout dtype");
-    return (gw_nn_recurrent_options){ .layers = (int)layer_int(s, a, 2, "layers"),
-                                      .bidirectional = layer_bool(s, a, 2, "bidirectional"),
-                                      .batch_first = layer_bool(s, a, 2, "batch_first"),
-                                      .no_bias = layer_bool(s, a, 2, "no_bias"),
-                                      .relu = layer_bool(s, a, 2, "relu"),
-                                      .dropout = layer_float(s, a, 2, "dropout"),
-                                      .dtype = layer_dtype(s, a, 2) };
+    layer_check_options(s, a, 2, "layers bidirectional batch_first bias relu dropout dtype");
+    gw_nn_recurrent_options o = GW_OPTIONS(gw_nn_recurrent_options);
+    int64_t layers = o.layers;
+    layer_int(s, a, 2, "layers", &layers);
+    o.layers = (int)layers;
+    layer_bool(s, a, 2, "bidirectional", &o.bidirectional);
+    layer_bool(s, a, 2, "batch_first", &o.batch_first);
+    layer_bool(s, a, 2, "bias", &o.bias);
+    layer_bool(s, a, 2, "relu", &o.relu);
+    layer_float(s, a, 2, "dropout", &o.dropout);
+    o.dtype = layer_dtype(s, a, 2);
+    return o;
 }
 
 #define RECURRENT(name)                                                                            \
@@ -70,13 +74,15 @@ RECURRENT(gru)
 RECURRENT(rnn)
 
 static gw_nn_batch_norm_options batch_norm_options(gw_scope *s, const gw_args *a) {
-    layer_check_options(s, a, 1, "momentum eps cumulative no_affine no_track dtype");
-    return (gw_nn_batch_norm_options){ .momentum = layer_float(s, a, 1, "momentum"),
-                                       .eps = layer_float(s, a, 1, "eps"),
-                                       .cumulative = layer_bool(s, a, 1, "cumulative"),
-                                       .no_affine = layer_bool(s, a, 1, "no_affine"),
-                                       .no_track = layer_bool(s, a, 1, "no_track"),
-                                       .dtype = layer_dtype(s, a, 1) };
+    layer_check_options(s, a, 1, "momentum eps cumulative affine track_running_stats dtype");
+    gw_nn_batch_norm_options o = GW_OPTIONS(gw_nn_batch_norm_options);
+    layer_float(s, a, 1, "momentum", &o.momentum);
+    layer_float(s, a, 1, "eps", &o.eps);
+    layer_bool(s, a, 1, "cumulative", &o.cumulative);
+    layer_bool(s, a, 1, "affine", &o.affine);
+    layer_bool(s, a, 1, "track_running_stats", &o.track_running_stats);
+    o.dtype = layer_dtype(s, a, 1);
+    return o;
 }
 
 static gw_module *open_batch_norm1d(gw_scope *s, const gw_args *a) {
@@ -87,10 +93,11 @@ static gw_module *open_batch_norm2d(gw_scope *s, const gw_args *a) {
 }
 
 static gw_nn_conv_options conv_options(gw_scope *s, const gw_args *a) {
-    layer_check_options(s, a, 2, "kernel stride padding dilation groups no_bias dtype");
-    gw_nn_conv_options o = { .groups = layer_int(s, a, 2, "groups"),
-                             .no_bias = layer_bool(s, a, 2, "no_bias"),
-                             .dtype = layer_dtype(s, a, 2) };
+    layer_check_options(s, a, 2, "kernel stride padding dilation groups bias dtype");
+    gw_nn_conv_options o = GW_OPTIONS(gw_nn_conv_options);
+    layer_int(s, a, 2, "groups", &o.groups);
+    layer_bool(s, a, 2, "bias", &o.bias);
+    o.dtype = layer_dtype(s, a, 2);
     layer_pair(s, a, 2, "kernel", o.kernel);
     layer_pair(s, a, 2, "stride", o.stride);
     layer_pair(s, a, 2, "padding", o.padding);
@@ -99,18 +106,19 @@ static gw_nn_conv_options conv_options(gw_scope *s, const gw_args *a) {
 }
 
 static gw_module *open_conv1d(gw_scope *s, const gw_args *a) {
-    return gw_nn_conv1d(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), conv_options(s, a));
+    return gw_nn_conv1d_with(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), conv_options(s, a));
 }
 static gw_module *open_conv2d(gw_scope *s, const gw_args *a) {
-    return gw_nn_conv2d(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), conv_options(s, a));
+    return gw_nn_conv2d_with(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), conv_options(s, a));
 }
 
 static gw_pool_options pool_options(gw_scope *s, const gw_args *a) {
-    layer_check_options(s, a, 0,
-                        "kernel stride padding dilation ceil_mode exclude_padding divisor");
-    gw_pool_options o = { .ceil_mode = layer_bool(s, a, 0, "ceil_mode"),
-                          .exclude_padding = layer_bool(s, a, 0, "exclude_padding"),
-                          .divisor = layer_int(s, a, 0, "divisor") };
+    layer_check_options(
+        s, a, 0, "kernel stride padding dilation ceil_mode count_include_pad divisor_override");
+    gw_pool_options o = GW_OPTIONS(gw_pool_options);
+    layer_bool(s, a, 0, "ceil_mode", &o.ceil_mode);
+    layer_bool(s, a, 0, "count_include_pad", &o.count_include_pad);
+    layer_int(s, a, 0, "divisor_override", &o.divisor_override);
     layer_pair(s, a, 0, "kernel", o.kernel);
     layer_pair(s, a, 0, "stride", o.stride);
     layer_pair(s, a, 0, "padding", o.padding);
@@ -120,7 +128,7 @@ static gw_pool_options pool_options(gw_scope *s, const gw_args *a) {
 
 #define POOL(name)                                                                                 \
     static gw_module *open_##name(gw_scope *s, const gw_args *a) {                                 \
-        return gw_nn_##name(s, pool_options(s, a));                                                \
+        return gw_nn_##name##_with(s, pool_options(s, a));                                         \
     }
 POOL(max_pool1d)
 POOL(max_pool2d)
@@ -137,35 +145,38 @@ static gw_module *open_adaptive_avg_pool2d(gw_scope *s, const gw_args *a) {
 }
 
 static gw_module *open_multihead_attention(gw_scope *s, const gw_args *a) {
-    layer_check_options(s, a, 2, "dropout no_bias batch_first key_features value_features dtype");
-    gw_nn_attention_options o = { .dropout = layer_float(s, a, 2, "dropout"),
-                                  .no_bias = layer_bool(s, a, 2, "no_bias"),
-                                  .batch_first = layer_bool(s, a, 2, "batch_first"),
-                                  .key_features = layer_int(s, a, 2, "key_features"),
-                                  .value_features = layer_int(s, a, 2, "value_features"),
-                                  .dtype = layer_dtype(s, a, 2) };
-    return gw_nn_multihead_attention(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), o);
+    layer_check_options(s, a, 2, "dropout bias batch_first kdim vdim dtype");
+    gw_nn_attention_options o = GW_OPTIONS(gw_nn_attention_options);
+    layer_float(s, a, 2, "dropout", &o.dropout);
+    layer_bool(s, a, 2, "bias", &o.bias);
+    layer_bool(s, a, 2, "batch_first", &o.batch_first);
+    layer_int(s, a, 2, "kdim", &o.kdim);
+    layer_int(s, a, 2, "vdim", &o.vdim);
+    o.dtype = layer_dtype(s, a, 2);
+    return gw_nn_multihead_attention_with(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), o);
 }
 
 static gw_module *open_transformer_encoder_layer(gw_scope *s, const gw_args *a) {
     layer_check_options(s, a, 2,
                         "feedforward dropout layer_norm_eps gelu batch_first norm_first dtype");
-    gw_nn_encoder_layer_options o = { .feedforward = layer_int(s, a, 2, "feedforward"),
-                                      .dropout = layer_float(s, a, 2, "dropout"),
-                                      .layer_norm_eps = layer_float(s, a, 2, "layer_norm_eps"),
-                                      .gelu = layer_bool(s, a, 2, "gelu"),
-                                      .batch_first = layer_bool(s, a, 2, "batch_first"),
-                                      .norm_first = layer_bool(s, a, 2, "norm_first"),
-                                      .dtype = layer_dtype(s, a, 2) };
-    return gw_nn_transformer_encoder_layer(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), o);
+    gw_nn_encoder_layer_options o = GW_OPTIONS(gw_nn_encoder_layer_options);
+    layer_int(s, a, 2, "feedforward", &o.feedforward);
+    layer_float(s, a, 2, "dropout", &o.dropout);
+    layer_float(s, a, 2, "layer_norm_eps", &o.layer_norm_eps);
+    layer_bool(s, a, 2, "gelu", &o.gelu);
+    layer_bool(s, a, 2, "batch_first", &o.batch_first);
+    layer_bool(s, a, 2, "norm_first", &o.norm_first);
+    o.dtype = layer_dtype(s, a, 2);
+    return gw_nn_transformer_encoder_layer_with(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), o);
 }
 
 static gw_module *open_layer_norm(gw_scope *s, const gw_args *a) {
-    layer_check_options(s, a, 1, "eps no_affine no_bias dtype");
-    gw_nn_layer_norm_options o = { .eps = layer_float(s, a, 1, "eps"),
-                                   .no_affine = layer_bool(s, a, 1, "no_affine"),
-                                   .no_bias = layer_bool(s, a, 1, "no_bias"),
-                                   .dtype = layer_dtype(s, a, 1) };
+    layer_check_options(s, a, 1, "eps elementwise_affine bias dtype");
+    gw_nn_layer_norm_options o = GW_OPTIONS(gw_nn_layer_norm_options);
+    layer_float(s, a, 1, "eps", &o.eps);
+    layer_bool(s, a, 1, "elementwise_affine", &o.elementwise_affine);
+    layer_bool(s, a, 1, "bias", &o.bias);
+    o.dtype = layer_dtype(s, a, 1);
     return gw_nn_layer_norm_with(s, GW_SHAPE(gw_arg_int(s, a, 0)), o);
 }
 
@@ -187,7 +198,8 @@ static gw_module *open_softmax(gw_scope *s, const gw_args *a) {
 static gw_module *open_flatten(gw_scope *s, const gw_args *a) {
     layer_check_count(s, a, a->count ? 2 : 0);
     if (!a->count) return gw_nn_flatten(s);
-    return gw_nn_flatten_dims(s, (int)gw_arg_int(s, a, 0), (int)gw_arg_int(s, a, 1));
+    return gw_nn_flatten(s, .start_dim = (int)gw_arg_int(s, a, 0),
+                         .end_dim = (int)gw_arg_int(s, a, 1));
 }
 
 #define PLAIN(name)                                                                                \

@@ -152,9 +152,8 @@ static gw_value state_dict(gw_scope *s, void *object, const gw_args *a) {
 
 static gw_value load(gw_scope *s, void *object, const gw_args *a) {
     gw_module_object *self = object;
-    gw_module_load_state_dict_with(
-        s, self->module, gw_arg_map(s, a, 0),
-        (gw_module_load_state_dict_options){ .partial = gw_arg_bool(s, a, 1) });
+    gw_module_load_state_dict(s, self->module, gw_arg_map(s, a, 0),
+                              .strict = !gw_arg_bool(s, a, 1));
     return gw_none();
 }
 

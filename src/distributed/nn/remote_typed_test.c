@@ -88,18 +88,18 @@ static outputs call_bag(gw_scope *s, gw_module *m, gw_tensor *const *in) {
     return (outputs){ { gw_nn_embedding_bag_call(s, m, in[0], in[1], in[2]) } };
 }
 static outputs call_attention(gw_scope *s, gw_module *m, gw_tensor *const *in) {
-    gw_attention_options o = { .key_padding_mask = in[3], .attention_mask = in[4] };
-    gw_attention_result r = gw_nn_multihead_attention_call(s, m, in[0], in[1], in[2], o);
+    gw_attention_options o =
+        GW_OPTIONS(gw_attention_options, .key_padding_mask = in[3], .attn_mask = in[4]);
+    gw_attention_result r = gw_nn_multihead_attention_call_with(s, m, in[0], in[1], in[2], o);
     return (outputs){ { r.output, r.weights } };
 }
 static outputs call_attention_only(gw_scope *s, gw_module *m, gw_tensor *const *in) {
-    gw_attention_result r = gw_nn_multihead_attention_call(
-        s, m, in[0], in[1], in[2], (gw_attention_options){ .no_weights = true });
+    gw_attention_result r =
+        gw_nn_multihead_attention_call(s, m, in[0], in[1], in[2], .need_weights = false);
     return (outputs){ { r.output, r.weights } };
 }
 static outputs call_encoder(gw_scope *s, gw_module *m, gw_tensor *const *in) {
-    return (outputs){ { gw_nn_transformer_encoder_layer_call(
-        s, m, in[0], (gw_attention_options){ .attention_mask = in[1] }) } };
+    return (outputs){ { gw_nn_transformer_encoder_layer_call(s, m, in[0], .attn_mask = in[1]) } };
 }
 
 // ---- Training them --------------------------------------------------------------------------------------------------
@@ -154,7 +154,8 @@ static gw_tensor *leaf(gw_scope *s, gw_tensor *x) {
 static void train_recurrent(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
-    gw_nn_recurrent_options o = { .layers = 2, .bidirectional = true };
+    gw_nn_recurrent_options o =
+        GW_OPTIONS(gw_nn_recurrent_options, .layers = 2, .bidirectional = true);
     gw_map *options = gw_map_open(s);
     gw_map_put(s, options, "layers", 2);
     gw_map_put(s, options, "bidirectional", 1);
@@ -216,10 +217,8 @@ static void train_bags(gw_scope *s, int rank, void *context) {
     gw_map *options = gw_map_open(s), *sparse = gw_map_open(s);
     gw_map_put(s, options, "mode", "sum");
     gw_map_put(s, sparse, "sparse", 1);
-    gw_module *sum =
-        gw_nn_embedding_bag_with(s, 9, 3, (gw_nn_embedding_bag_options){ .mode = GW_BAG_SUM });
-    gw_module *mean =
-        gw_nn_embedding_bag_with(s, 9, 3, (gw_nn_embedding_bag_options){ .sparse = true });
+    gw_module *sum = gw_nn_embedding_bag(s, 9, 3, .mode = GW_BAG_SUM);
+    gw_module *mean = gw_nn_embedding_bag(s, 9, 3, .sparse = true);
     gw_module *far_sum = gw_module_remote(s, 1, "gw.nn.embedding_bag", 9, 3, options),
               *far_mean = gw_module_remote(s, 1, "gw.nn.embedding_bag", 9, 3, sparse);
     gw_tensor *index = gw_from(s, ((int64_t[]){ 8, 0, 3, 3, 1 }), 5),
@@ -249,14 +248,12 @@ static void train_attention(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     gw_map *other = gw_map_open(s), *feedforward = gw_map_open(s);
-    gw_map_put(s, other, "value_features", 4);
+    gw_map_put(s, other, "vdim", 4);
     gw_map_put(s, feedforward, "feedforward", 8);
-    gw_map_put(s, feedforward, "dropout", -1);
-    gw_module *one = gw_nn_multihead_attention(s, 8, 2, (gw_nn_attention_options){ 0 }),
-              *two = gw_nn_multihead_attention(s, 8, 2,
-                                               (gw_nn_attention_options){ .value_features = 4 }),
-              *encoder = gw_nn_transformer_encoder_layer(
-                  s, 8, 2, (gw_nn_encoder_layer_options){ .feedforward = 8, .dropout = -1 });
+    gw_map_put(s, feedforward, "dropout", 0);
+    gw_module *one = gw_nn_multihead_attention(s, 8, 2),
+              *two = gw_nn_multihead_attention(s, 8, 2, .vdim = 4),
+              *encoder = gw_nn_transformer_encoder_layer(s, 8, 2, .feedforward = 8, .dropout = 0);
     gw_module *far_one = gw_module_remote(s, 1, "gw.nn.multihead_attention", 8, 2),
               *far_two = gw_module_remote(s, 1, "gw.nn.multihead_attention", 8, 2, other),
               *far_encoder =

@@ -35,11 +35,6 @@ bool window_plane(op_call *c, const gw_tensor *x, int dims, window *w) {
     return false;
 }
 
-window_pair window_pair_of(const int64_t given[2], int64_t standard) {
-    if (given[0] == 0 && given[1] == 0) return (window_pair){ { standard, standard } };
-    return (window_pair){ { given[0], given[1] == 0 ? given[0] : given[1] == -1 ? 0 : given[1] } };
-}
-
 // ---- Positions ----------------------------------------------------------------------------------------------------
 static int64_t reach(const window *w, int d) {
     return w->dilation[d] * (w->kernel[d] - 1) + 1;

@@ -30,12 +30,6 @@ static inline int64_t window_out_size(const window *w) {
     return w->out[0] * w->out[1];
 }
 
-// A pair as options say it, |standard| if not at all: a second number of 0 is the first, and -1 is 0.
-typedef struct window_pair {
-    int64_t both[2];
-} window_pair;
-window_pair window_pair_of(const int64_t given[2], int64_t standard);
-
 // ---- Pools --------------------------------------------------------------------------------------------------------
 // Checks what is pooled, argument 0: floats, and planes that are not empty. Fills in the plane.
 bool window_pooled(op_call *c, int dims, window *w);

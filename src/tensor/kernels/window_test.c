@@ -70,17 +70,6 @@ static void spans_are_what_is_in_the_plane(void **state) {
         }
 }
 
-static void pairs_may_be_said_in_short(void **state) {
-    (void)state;
-    static const int64_t given[][2] = { { 0, 0 }, { 3, 0 }, { 3, 2 }, { 3, -1 }, { 0, 2 } };
-    static const int64_t expected[][2] = { { 7, 7 }, { 3, 3 }, { 3, 2 }, { 3, 0 }, { 0, 2 } };
-    for (int i = 0; i < 5; i++) {
-        window_pair p = window_pair_of(given[i], 7);
-        assert_int_equal(p.both[0], expected[i][0]);
-        assert_int_equal(p.both[1], expected[i][1]);
-    }
-}
-
 GW_TESTS(tensor_window, columns_hold_what_each_position_sees,
          folding_adds_each_back_to_where_it_was_seen, parts_make_the_whole,
-         spans_are_what_is_in_the_plane, pairs_may_be_said_in_short);
+         spans_are_what_is_in_the_plane);

@@ -240,26 +240,25 @@ ROW(adaptive_avg_pool1d, "x:tensor size:ints")
 ROW(adaptive_avg_pool2d, "x:tensor size:ints")
 
 static gw_tensor *run(gw_scope *s, const op *o, int dims, gw_tensor *x, gw_pool_options options) {
-    window_pair kernel = window_pair_of(options.kernel, 0);
-    window_pair stride = window_pair_of(options.stride, 0);
-    window_pair padding = window_pair_of(options.padding, 0);
-    gw_value args[] = { gw_value_of(x),
-                        value_of_ints((gw_shape){ dims, kernel.both }),
-                        options.stride[0] ? value_of_ints((gw_shape){ dims, stride.both })
+    gw_value args[] = {
+        gw_value_of(x),
+        value_of_ints((gw_shape){ dims, options.kernel }),
+        options.stride[0] != GW_NOT_GIVEN ? value_of_ints((gw_shape){ dims, options.stride })
                                           : gw_none(),
-                        value_of_ints((gw_shape){ dims, padding.both }),
-                        gw_value_of_bool(options.ceil_mode),
-                        gw_value_of_bool(!options.exclude_padding),
-                        options.divisor ? gw_value_of(options.divisor) : gw_none() };
-    if (gw_ok(s) && (options.dilation[0] > 1 || options.dilation[1] > 1))
+        value_of_ints((gw_shape){ dims, options.padding }),
+        gw_value_of_bool(options.ceil_mode),
+        gw_value_of_bool(options.count_include_pad),
+        options.divisor_override != GW_NOT_GIVEN ? gw_value_of(options.divisor_override) : gw_none()
+    };
+    if (gw_ok(s) && (options.dilation[0] != 1 || options.dilation[1] != 1))
         scope_fail(s, GW_INVALID, "gw.%s: means have no dilation", o->name);
     return op_run(s, o, args, 7, NULL);
 }
 
-gw_tensor *gw_avg_pool1d(gw_scope *s, gw_tensor *x, gw_pool_options options) {
+gw_tensor *gw_avg_pool1d_with(gw_scope *s, gw_tensor *x, gw_pool_options options) {
     return run(s, &op_avg_pool1d, 1, x, options);
 }
-gw_tensor *gw_avg_pool2d(gw_scope *s, gw_tensor *x, gw_pool_options options) {
+gw_tensor *gw_avg_pool2d_with(gw_scope *s, gw_tensor *x, gw_pool_options options) {
     return run(s, &op_avg_pool2d, 2, x, options);
 }
 gw_tensor *gw_adaptive_avg_pool1d(gw_scope *s, gw_tensor *x, int64_t length) {

@@ -4,15 +4,15 @@ static void it_takes_the_mean_of_each_window(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_view(s, gw_arange(s, GW_F32, 1, 10, 1), 1, 3, 3);
-    gw_pool_options options = { .kernel = { 2 }, .stride = { 1 } };
-    expect_text(s, gw_avg_pool2d(s, x, options), GW_F32,
+    gw_pool_options options = GW_OPTIONS(gw_pool_options, .kernel = { 2, 2 }, .stride = { 1, 1 });
+    expect_text(s, gw_avg_pool2d_with(s, x, options), GW_F32,
                 "tensor([[[3., 4.],\n         [6., 7.]]])");
-    options = (gw_pool_options){ .kernel = { 2 }, .padding = { 1 } };
-    expect_values(s, gw_avg_pool2d(s, x, options), (double[]){ 0.25, 1.25, 2.75, 7 }, 1e-6);
-    options.exclude_padding = true;
-    expect_values(s, gw_avg_pool2d(s, x, options), (double[]){ 1, 2.5, 5.5, 7 }, 1e-6);
-    options.divisor = 2;
-    expect_values(s, gw_avg_pool2d(s, x, options), (double[]){ 0.5, 2.5, 5.5, 14 }, 1e-6);
+    options = GW_OPTIONS(gw_pool_options, .kernel = { 2, 2 }, .padding = { 1, 1 });
+    expect_values(s, gw_avg_pool2d_with(s, x, options), (double[]){ 0.25, 1.25, 2.75, 7 }, 1e-6);
+    options.count_include_pad = false;
+    expect_values(s, gw_avg_pool2d_with(s, x, options), (double[]){ 1, 2.5, 5.5, 7 }, 1e-6);
+    options.divisor_override = 2;
+    expect_values(s, gw_avg_pool2d_with(s, x, options), (double[]){ 0.5, 2.5, 5.5, 14 }, 1e-6);
     gw_scope_close_up(s);
 }
 
@@ -23,7 +23,7 @@ static void to_size_1_it_is_the_mean(void **state) {
     gw_tensor *y = gw_adaptive_avg_pool2d(s, x, 1, 1);
     expect_shape(s, y, "2x3x1x1");
     gw_tensor *mean = gw_mean_along(s, gw_reshape(s, x, 2, 3, 2000), 2, false);
-    assert_true(gw_allclose(s, gw_reshape(s, y, 2, 3), mean, 1e-12, 1e-12));
+    assert_true(gw_allclose(s, gw_reshape(s, y, 2, 3), mean, .rtol = 1e-12, .atol = 1e-12));
     expect_shape(s, gw_adaptive_avg_pool1d(s, gw_reshape(s, x, 6, 40, 50), 7), "6x40x7");
     gw_scope_close_up(s);
 }
@@ -32,9 +32,9 @@ static void it_refuses_what_does_not_fit(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 3, 3);
-    gw_avg_pool2d(s, x, (gw_pool_options){ .kernel = { 2 }, .dilation = { 2 } });
+    gw_avg_pool2d(s, x, .kernel = { 2, 2 }, .dilation = { 2, 2 });
     expect_fails(s, "gw.avg_pool2d: means have no dilation");
-    gw_avg_pool2d(s, x, (gw_pool_options){ .kernel = { 2, 5 } });
+    gw_avg_pool2d(s, x, .kernel = { 2, 5 });
     expect_fails(s, "gw.avg_pool2d: a window of 2x5 does not fit into 3x3 with padding 0x0");
     gw_value args[] = { gw_value_of(x), value_of_ints(GW_SHAPE(2)),
                         gw_none(),      gw_none(),

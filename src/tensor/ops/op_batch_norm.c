@@ -11,8 +11,6 @@
 
 #include <math.h>
 
-#define DEFAULT_MOMENTUM 0.1
-
 enum { ARG_X, ARG_WEIGHT, ARG_BIAS, ARG_MEAN, ARG_VARIANCE, ARG_TRAINING, ARG_EPS };
 
 static double eps_of(const gw_value *args, int i) {
@@ -200,9 +198,7 @@ static gw_tensor *followed(gw_scope *s, gw_tensor *running, gw_tensor *value, do
 static void follow(gw_scope *s, gw_batch_norm_options options, gw_tensor *stats, double n) {
     gw_scope *t = gw_scope_open(s);
     t->grad_enabled = false;
-    double momentum = options.momentum == 0  ? DEFAULT_MOMENTUM
-                      : options.momentum < 0 ? 0
-                                             : options.momentum;
+    double momentum = options.momentum;
     gw_tensor *mean = followed(t, options.running_mean, gw_select(t, stats, 0, 0), momentum);
     // The one that is kept is without bias.
     gw_tensor *unbiased = gw_mul(t, gw_select(t, stats, 0, 1), n / (n - 1));
@@ -212,8 +208,8 @@ static void follow(gw_scope *s, gw_batch_norm_options options, gw_tensor *stats,
     gw_scope_close_up(t);
 }
 
-gw_tensor *gw_batch_norm(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
-                         gw_batch_norm_options options) {
+gw_tensor *gw_batch_norm_with(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
+                              gw_batch_norm_options options) {
     gw_tensor *mean = options.running_mean, *variance = options.running_var;
     gw_value args[] = { gw_value_of(x),
                         weight ? gw_value_of(weight) : gw_none(),
@@ -221,9 +217,7 @@ gw_tensor *gw_batch_norm(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor
                         mean ? gw_value_of(mean) : gw_none(),
                         variance ? gw_value_of(variance) : gw_none(),
                         gw_value_of_bool(options.training),
-                        options.eps == 0  ? gw_none()
-                        : options.eps < 0 ? gw_value_of(0.0)
-                                          : gw_value_of(options.eps) };
+                        gw_value_of(options.eps) };
     gw_tensor *stats, *y = op_run(s, &op_batch_norm, args, 7, &stats);
     if (!gw_ok(s) || y == &tensor_poison || !options.training || y->numel == 0) return y;
     follow(s, options, stats, (double)y->numel / (double)y->sizes[1]);

@@ -28,8 +28,9 @@ static void it_is_the_definition(void **state) {
             x = gw_to_dtype(s, gw_add(s, gw_mul(s, x, 2.0), 1.0), dtypes[d]);
             gw_tensor *weight = gw_arange(s, dtypes[d], 1, 5, 1);
             gw_tensor *bias = gw_full(s, dtypes[d], -0.5, 4);
-            gw_batch_norm_options options = { .training = true, .eps = 1e-3 };
-            gw_tensor *y = gw_batch_norm(s, x, weight, bias, options);
+            gw_batch_norm_options options =
+                GW_OPTIONS(gw_batch_norm_options, .training = true, .eps = 1e-3);
+            gw_tensor *y = gw_batch_norm_with(s, x, weight, bias, options);
             assert_string_equal(gw_scope_error(s)->text, "");
             for (int64_t c = 0; c < 4; c++) check_channel(x, y, c, tolerances[d]);
             gw_scope_close_up(s);
@@ -41,18 +42,19 @@ static void running_ones_follow_in_training_only(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_view(s, gw_from(s, ((double[]){ 1, 10, 2, 20, 3, 30 }), 6), 3, 2);
     gw_tensor *mean = gw_zeros(s, GW_F64, 2), *variance = gw_ones(s, GW_F64, 2);
-    gw_batch_norm_options options = { .running_mean = mean, .running_var = variance };
-    gw_batch_norm(s, x, NULL, NULL, options);
+    gw_batch_norm_options options =
+        GW_OPTIONS(gw_batch_norm_options, .running_mean = mean, .running_var = variance);
+    gw_batch_norm_with(s, x, NULL, NULL, options);
     expect_values(s, mean, (double[]){ 0, 0 }, 0);
     options.training = true;
-    gw_batch_norm(s, gw_requires_grad(s, x), NULL, NULL, options);
+    gw_batch_norm_with(s, gw_requires_grad(s, x), NULL, NULL, options);
     expect_values(s, mean, (double[]){ 0.2, 2 }, 1e-12);
     expect_values(s, variance, (double[]){ 0.9 + 0.1, 0.9 + 10 }, 1e-12);
     options.momentum = 0.5;
-    gw_batch_norm(s, x, NULL, NULL, options);
+    gw_batch_norm_with(s, x, NULL, NULL, options);
     expect_values(s, mean, (double[]){ 1.1, 11 }, 1e-12);
-    options.momentum = -1;
-    gw_batch_norm(s, x, NULL, NULL, options);
+    options.momentum = 0;
+    gw_batch_norm_with(s, x, NULL, NULL, options);
     expect_values(s, mean, (double[]){ 1.1, 11 }, 1e-12);
     assert_false(gw_needs_grad(mean));
     gw_scope_close_up(s);
@@ -62,11 +64,10 @@ static void nothing_changes_nothing(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *mean = gw_ones(s, GW_F32, 3), *variance = gw_ones(s, GW_F32, 3);
-    gw_batch_norm_options options = { .running_mean = mean,
-                                      .running_var = variance,
-                                      .training = true };
+    gw_batch_norm_options options = GW_OPTIONS(gw_batch_norm_options, .running_mean = mean,
+                                               .running_var = variance, .training = true);
     gw_tensor *w = gw_requires_grad(s, gw_ones(s, GW_F32, 3));
-    gw_tensor *y = gw_batch_norm(s, gw_zeros(s, GW_F32, 0, 3, 4), w, NULL, options);
+    gw_tensor *y = gw_batch_norm_with(s, gw_zeros(s, GW_F32, 0, 3, 4), w, NULL, options);
     expect_shape(s, y, "0x3x4");
     gw_backward(s, gw_sum(s, y));
     expect_values(s, gw_grad(s, w), (double[]){ 0, 0, 0 }, 0);
@@ -77,22 +78,23 @@ static void nothing_changes_nothing(void **state) {
 static void it_refuses_what_does_not_fit(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_batch_norm_options train = { .training = true }, eval = { 0 };
+    gw_batch_norm_options train = GW_OPTIONS(gw_batch_norm_options, .training = true),
+                          eval = GW_OPTIONS(gw_batch_norm_options);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 3);
-    gw_batch_norm(s, gw_zeros(s, GW_F32, 3), NULL, NULL, train);
+    gw_batch_norm_with(s, gw_zeros(s, GW_F32, 3), NULL, NULL, train);
     expect_fails(s, "gw.batch_norm: input 3 has no channels");
-    gw_batch_norm(s, gw_zeros(s, GW_I64, 2, 3), NULL, NULL, train);
+    gw_batch_norm_with(s, gw_zeros(s, GW_I64, 2, 3), NULL, NULL, train);
     expect_fails(s, "gw.batch_norm: i64 is not a float");
-    gw_batch_norm(s, x, gw_zeros(s, GW_F32, 2), NULL, train);
+    gw_batch_norm_with(s, x, gw_zeros(s, GW_F32, 2), NULL, train);
     expect_fails(s, "gw.batch_norm: weight is 2 of f32, but must be 3 of f32");
-    gw_batch_norm(s, x, NULL, gw_zeros(s, GW_F64, 3), train);
+    gw_batch_norm_with(s, x, NULL, gw_zeros(s, GW_F64, 3), train);
     expect_fails(s, "gw.batch_norm: bias is 3 of f64, but must be 3 of f32");
-    gw_batch_norm(s, x, NULL, NULL, eval);
+    gw_batch_norm_with(s, x, NULL, NULL, eval);
     expect_fails(s, "gw.batch_norm: out of training it wants running_mean and running_var");
     eval.running_mean = eval.running_var = gw_zeros(s, GW_I64, 3);
-    gw_batch_norm(s, x, NULL, NULL, eval);
+    gw_batch_norm_with(s, x, NULL, NULL, eval);
     expect_fails(s, "gw.batch_norm: running_mean is 3 of i64, but must be 3 of f32");
-    gw_batch_norm(s, gw_zeros(s, GW_F32, 1, 3, 1), NULL, NULL, train);
+    gw_batch_norm_with(s, gw_zeros(s, GW_F32, 1, 3, 1), NULL, NULL, train);
     expect_fails(s, "gw.batch_norm: one number for each channel in 1x3x1 has no variance to train "
                     "with");
     gw_scope_close_up(s);
@@ -101,11 +103,11 @@ static void it_refuses_what_does_not_fit(void **state) {
 static void train_once(void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(NULL);
-    gw_batch_norm_options options = { .running_mean = gw_zeros(s, GW_F32, 2),
-                                      .running_var = gw_ones(s, GW_F32, 2),
-                                      .training = true };
+    gw_batch_norm_options options =
+        GW_OPTIONS(gw_batch_norm_options, .running_mean = gw_zeros(s, GW_F32, 2),
+                   .running_var = gw_ones(s, GW_F32, 2), .training = true);
     gw_tensor *x = gw_requires_grad(s, gw_randn(s, GW_F16, 3, 2, 2));
-    gw_backward(s, gw_sum(s, gw_batch_norm(s, x, NULL, NULL, options)));
+    gw_backward(s, gw_sum(s, gw_batch_norm_with(s, x, NULL, NULL, options)));
     gw_error error = gw_scope_close(s);
     assert_true(error.status == GW_OK || error.status == GW_NO_MEMORY);
 }

@@ -118,9 +118,8 @@ const op op_allclose = {
     .samples = samples_allclose,
 };
 
-bool gw_allclose(gw_scope *s, gw_tensor *a, gw_tensor *b, double relative, double absolute) {
-    bool usual = relative == 0 && absolute == 0;
-    gw_value args[] = { gw_value_of(a), gw_value_of(b), gw_value_of(usual ? 1e-5 : relative),
-                        gw_value_of(usual ? 1e-8 : absolute) };
+bool gw_allclose_with(gw_scope *s, gw_tensor *a, gw_tensor *b, gw_allclose_options options) {
+    gw_value args[] = { gw_value_of(a), gw_value_of(b), gw_value_of(options.rtol),
+                        gw_value_of(options.atol) };
     return gw_item_int(s, op_run(s, &op_allclose, args, 4, NULL)) != 0;
 }

@@ -145,24 +145,21 @@ const op op_conv2d = {
 
 static gw_tensor *run(gw_scope *s, const op *o, int dims, gw_tensor *x, gw_tensor *weight,
                       gw_tensor *bias, gw_conv_options options) {
-    window_pair stride = window_pair_of(options.stride, 1);
-    window_pair padding = window_pair_of(options.padding, 0);
-    window_pair dilation = window_pair_of(options.dilation, 1);
     gw_value args[] = { gw_value_of(x),
                         gw_value_of(weight),
                         bias ? gw_value_of(bias) : gw_none(),
-                        value_of_ints((gw_shape){ dims, stride.both }),
-                        value_of_ints((gw_shape){ dims, padding.both }),
-                        value_of_ints((gw_shape){ dims, dilation.both }),
-                        gw_value_of(options.groups ? options.groups : 1) };
+                        value_of_ints((gw_shape){ dims, options.stride }),
+                        value_of_ints((gw_shape){ dims, options.padding }),
+                        value_of_ints((gw_shape){ dims, options.dilation }),
+                        gw_value_of(options.groups) };
     return op_run(s, o, args, 7, NULL);
 }
 
-gw_tensor *gw_conv1d(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
-                     gw_conv_options options) {
+gw_tensor *gw_conv1d_with(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
+                          gw_conv_options options) {
     return run(s, &op_conv1d, 1, x, weight, bias, options);
 }
-gw_tensor *gw_conv2d(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
-                     gw_conv_options options) {
+gw_tensor *gw_conv2d_with(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
+                          gw_conv_options options) {
     return run(s, &op_conv2d, 2, x, weight, bias, options);
 }

@@ -25,13 +25,14 @@ static double naive_at(const naive *v, int64_t n, int64_t o, int64_t i, int64_t 
 }
 
 static void check(gw_scope *s, const naive *v, double tolerance) {
-    gw_conv_options options = { .groups = v->groups };
+    gw_conv_options options = GW_OPTIONS(gw_conv_options, .groups = v->groups);
     for (int i = 0; i < 2; i++) {
         options.stride[i] = v->stride[i];
-        options.padding[i] = v->padding[i] || !i ? v->padding[i] : -1;
+        options.padding[i] = v->padding[i];
         options.dilation[i] = v->dilation[i];
     }
-    gw_tensor *y = gw_conv2d(s, (gw_tensor *)v->x, (gw_tensor *)v->w, (gw_tensor *)v->b, options);
+    gw_tensor *y =
+        gw_conv2d_with(s, (gw_tensor *)v->x, (gw_tensor *)v->w, (gw_tensor *)v->b, options);
     assert_string_equal(gw_scope_error(s)->text, "");
     int64_t at = 0;
     for (int64_t n = 0; n < y->sizes[0]; n++)
@@ -72,7 +73,7 @@ static void large_images_are_taken_in_strips(void **state) {
     // The gradients of a sum of products are linear: <conv(x, w), d> = <x, dx> = <w, dw>.
     gw_requires_grad(s, x);
     gw_requires_grad(s, w);
-    gw_tensor *y = gw_conv2d(s, x, w, NULL, (gw_conv_options){ .padding = { 1 } });
+    gw_tensor *y = gw_conv2d(s, x, w, NULL, .padding = { 1, 1 });
     gw_tensor *d = gw_randn(s, GW_F64, 1, 2, 70, 90), *product = gw_sum(s, gw_mul(s, y, d));
     gw_backward(s, product);
     double expected = gw_item(s, product);
@@ -86,11 +87,10 @@ static void one_dimension_is_a_plane_of_height_1(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_randn(s, GW_F32, 2, 3, 20), *w = gw_randn(s, GW_F32, 5, 3, 4);
     gw_tensor *b = gw_randn(s, GW_F32, 5);
-    gw_tensor *y = gw_conv1d(
-        s, x, w, b, (gw_conv_options){ .stride = { 2 }, .padding = { 3 }, .dilation = { 2 } });
-    gw_tensor *z = gw_conv2d(
-        s, gw_unsqueeze(s, x, 2), gw_unsqueeze(s, w, 2), b,
-        (gw_conv_options){ .stride = { 1, 2 }, .padding = { 0, 3 }, .dilation = { 1, 2 } });
+    gw_tensor *y =
+        gw_conv1d(s, x, w, b, .stride = { 2, 2 }, .padding = { 3, 3 }, .dilation = { 2, 2 });
+    gw_tensor *z = gw_conv2d(s, gw_unsqueeze(s, x, 2), gw_unsqueeze(s, w, 2), b, .stride = { 1, 2 },
+                             .padding = { 0, 3 }, .dilation = { 1, 2 });
     expect_shape(s, y, "2x5x10");
     assert_true(gw_equal(s, y, gw_squeeze(s, z, 2)));
     gw_scope_close_up(s);
@@ -102,7 +102,7 @@ static void nothing_in_gives_nothing_out(void **state) {
     gw_tensor *x = gw_requires_grad(s, gw_zeros(s, GW_F32, 0, 3, 5, 5));
     gw_tensor *w = gw_requires_grad(s, gw_ones(s, GW_F32, 4, 3, 3, 3));
     gw_tensor *b = gw_requires_grad(s, gw_ones(s, GW_F32, 4));
-    gw_tensor *y = gw_conv2d(s, x, w, b, (gw_conv_options){ .padding = { 1 } });
+    gw_tensor *y = gw_conv2d(s, x, w, b, .padding = { 1, 1 });
     expect_shape(s, y, "0x4x5x5");
     gw_backward(s, gw_sum(s, y));
     assert_true(gw_equal(s, gw_grad(s, w), gw_zeros(s, GW_F32, 4, 3, 3, 3)));
@@ -114,36 +114,36 @@ static void nothing_in_gives_nothing_out(void **state) {
 static void it_refuses_what_does_not_fit(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_conv_options plain = { 0 };
+    gw_conv_options plain = GW_OPTIONS(gw_conv_options);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 3, 5, 5), *w = gw_zeros(s, GW_F32, 6, 3, 3, 3);
-    gw_conv2d(s, x, gw_zeros(s, GW_F32, 6, 4, 3, 3), NULL, plain);
+    gw_conv2d_with(s, x, gw_zeros(s, GW_F32, 6, 4, 3, 3), NULL, plain);
     expect_fails(s, "gw.conv2d: input of 3 channels, the weight wants 4");
-    gw_conv2d(s, x, gw_zeros(s, GW_F32, 6, 1, 3, 3), NULL, (gw_conv_options){ .groups = 2 });
+    gw_conv2d(s, x, gw_zeros(s, GW_F32, 6, 1, 3, 3), NULL, .groups = 2);
     expect_fails(s, "gw.conv2d: input of 3 channels, the weight wants 1 in each of 2 groups");
-    gw_conv2d(s, x, w, NULL, (gw_conv_options){ .groups = 4 });
+    gw_conv2d(s, x, w, NULL, .groups = 4);
     expect_fails(s, "gw.conv2d: 6 outputs in 4 groups");
-    gw_conv2d(s, x, w, NULL, (gw_conv_options){ .groups = -1 });
+    gw_conv2d(s, x, w, NULL, .groups = -1);
     expect_fails(s, "gw.conv2d: 6 outputs in -1 groups");
-    gw_conv1d(s, x, w, NULL, plain);
+    gw_conv1d_with(s, x, w, NULL, plain);
     expect_fails(s, "gw.conv1d: weight 6x3x3x3 has 4 dimensions, not 3");
-    gw_conv2d(s, gw_zeros(s, GW_F32, 3, 3), w, NULL, plain);
+    gw_conv2d_with(s, gw_zeros(s, GW_F32, 3, 3), w, NULL, plain);
     expect_fails(s, "gw.conv2d: input 3x3 has 2 dimensions, not 3 or 4");
-    gw_conv2d(s, x, gw_zeros(s, GW_F64, 6, 3, 3, 3), NULL, plain);
+    gw_conv2d_with(s, x, gw_zeros(s, GW_F64, 6, 3, 3, 3), NULL, plain);
     expect_fails(s, "gw.conv2d: input of f32, weight of f64");
-    gw_conv2d(s, gw_zeros(s, GW_I64, 3, 5, 5), gw_zeros(s, GW_I64, 6, 3, 3, 3), NULL, plain);
+    gw_conv2d_with(s, gw_zeros(s, GW_I64, 3, 5, 5), gw_zeros(s, GW_I64, 6, 3, 3, 3), NULL, plain);
     expect_fails(s, "gw.conv2d: input of i64, weight of i64");
-    gw_conv2d(s, x, w, gw_zeros(s, GW_F32, 5), plain);
+    gw_conv2d_with(s, x, w, gw_zeros(s, GW_F32, 5), plain);
     expect_fails(s, "gw.conv2d: bias 5 of f32 for 6 outputs of f32");
-    gw_conv2d(s, x, w, NULL, (gw_conv_options){ .dilation = { 3, 1 } });
+    gw_conv2d(s, x, w, NULL, .dilation = { 3, 1 });
     expect_fails(s, "gw.conv2d: a window of 7x3 does not fit into 5x5 with padding 0x0");
     gw_conv1d(s, gw_zeros(s, GW_F32, 3, 2), gw_zeros(s, GW_F32, 1, 3, 5), NULL,
-              (gw_conv_options){ .padding = { 1 } });
+              .padding = { 1, 1 });
     expect_fails(s, "gw.conv1d: a window of 5 does not fit into 2 with padding 1");
-    gw_conv2d(s, x, w, NULL, (gw_conv_options){ .stride = { -1 } });
+    gw_conv2d(s, x, w, NULL, .stride = { -1, -1 });
     expect_fails(s, "gw.conv2d: stride is -1, but must be 1 to 2147483647");
-    gw_conv2d(s, x, w, NULL, (gw_conv_options){ .padding = { INT64_MAX } });
+    gw_conv2d(s, x, w, NULL, .padding = { INT64_MAX, INT64_MAX });
     expect_fails(s, "gw.conv2d: padding is 9223372036854775807, but must be 0 to 2147483647");
-    gw_conv2d(s, x, gw_zeros(s, GW_F32, 6, 3, 0, 3), NULL, plain);
+    gw_conv2d_with(s, x, gw_zeros(s, GW_F32, 6, 3, 0, 3), NULL, plain);
     expect_fails(s, "gw.conv2d: weight 6x3x0x3 has no kernel");
     gw_value args[] = { gw_value_of(x), gw_value_of(w), gw_none(),
                         value_of_ints(GW_SHAPE(1, 2, 3)) };

@@ -168,15 +168,11 @@ const op op_embedding = {
     .samples = samples_embedding,
 };
 
-gw_tensor *gw_embedding(gw_scope *s, gw_tensor *weight, gw_tensor *indices) {
-    gw_value args[] = { gw_value_of(weight), gw_value_of(indices) };
-    return op_run(s, &op_embedding, args, 2, NULL);
-}
-
 gw_tensor *gw_embedding_with(gw_scope *s, gw_tensor *weight, gw_tensor *indices,
                              gw_embedding_options options) {
     gw_value args[] = { gw_value_of(weight), gw_value_of(indices),
-                        options.has_padding ? gw_value_of(options.padding_idx) : gw_none(),
+                        options.padding_idx != GW_NOT_GIVEN ? gw_value_of(options.padding_idx)
+                                                            : gw_none(),
                         gw_value_of(options.sparse) };
     return op_run(s, &op_embedding, args, 4, NULL);
 }

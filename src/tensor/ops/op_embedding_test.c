@@ -39,7 +39,8 @@ static void a_padding_row_gets_no_gradient(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     for (int k = 0; k < 4; k++) {
         gw_scope *t = gw_scope_open(s);
-        gw_embedding_options options = { .sparse = k & 1, .has_padding = true };
+        gw_embedding_options options =
+            GW_OPTIONS(gw_embedding_options, .sparse = k & 1, .padding_idx = 0);
         options.padding_idx = k & 2 ? -1 : 2;
         gw_tensor *weight = gw_requires_grad(t, gw_ones(t, GW_F32, 3, 2));
         gw_tensor *i = gw_from(t, ((int32_t[]){ 2, 0, 2, 0 }), 2, 2);
@@ -51,8 +52,7 @@ static void a_padding_row_gets_no_gradient(void **state) {
         expect_values(t, gw_to_dense(t, grad), (double[]){ 2, 2, 0, 0, 0, 0 }, 0);
         gw_scope_close_up(t);
     }
-    gw_embedding_with(s, gw_zeros(s, GW_F32, 3, 2), gw_zeros(s, GW_I64, 1),
-                      (gw_embedding_options){ .has_padding = true, .padding_idx = 3 });
+    gw_embedding(s, gw_zeros(s, GW_F32, 3, 2), gw_zeros(s, GW_I64, 1), .padding_idx = 3);
     expect_fails(s, "gw.embedding: padding_idx 3 out of range for 3 rows");
     gw_scope_close_up(s);
 }

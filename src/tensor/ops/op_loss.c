@@ -248,7 +248,7 @@ const op op_smooth_l1 = {
 gw_tensor *gw_smooth_l1_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
                              gw_loss_options options) {
     gw_value args[] = { gw_value_of(x), gw_value_of(target), gw_value_of((int)options.reduction),
-                        gw_value_of(options.beta == 0 ? 1.0 : options.beta) };
+                        gw_value_of(options.beta) };
     return op_run(s, &op_smooth_l1, args, 4, NULL);
 }
 

@@ -228,7 +228,7 @@ gw_value class_weight_value(gw_loss_options options) {
 }
 
 gw_value class_ignore_value(gw_loss_options options) {
-    return gw_value_of(options.ignore_index ? options.ignore_index : IGNORE_INDEX);
+    return gw_value_of(options.ignore_index);
 }
 
 gw_tensor *gw_nll_with(gw_scope *s, gw_tensor *logp, gw_tensor *target, gw_loss_options options) {

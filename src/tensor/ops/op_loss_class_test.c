@@ -20,9 +20,8 @@ static double definition(const gw_tensor *x, int64_t row, int64_t t, double smoo
 
 static void check(gw_scope *s, gw_tensor *x, gw_tensor *t, int64_t ignore, double smoothing,
                   double tolerance) {
-    gw_loss_options o = { .reduction = GW_NO_REDUCTION,
-                          .ignore_index = ignore,
-                          .label_smoothing = smoothing };
+    gw_loss_options o = GW_OPTIONS(gw_loss_options, .reduction = GW_NO_REDUCTION,
+                                   .ignore_index = ignore, .label_smoothing = smoothing);
     gw_tensor *each = gw_cross_entropy_with(s, x, t, o);
     gw_tensor *nll = gw_nll_with(s, gw_log_softmax(s, x, 1), t, o);
     assert_string_equal(gw_scope_error(s)->text, "");
@@ -70,7 +69,7 @@ static void ignored_targets_need_not_be_classes(void **state) {
     expect_text(s, gw_nll(s, x, t), GW_F32, "tensor(0.)");
     gw_tensor *none = gw_full(s, GW_I64, -100, 2);
     expect_text(s, gw_cross_entropy(s, x, none), GW_F32, "tensor(nan)");
-    gw_loss_options sum = { .reduction = GW_SUM };
+    gw_loss_options sum = GW_OPTIONS(gw_loss_options, .reduction = GW_SUM);
     expect_text(s, gw_nll_with(s, x, none, sum), GW_F32, "tensor(0.)");
     gw_scope_close_up(s);
 }
@@ -92,12 +91,26 @@ static void weights_count_classes_several_times(void **state) {
     gw_tensor *t = gw_from(s, ((int64_t[]){ 0, 2, 1, 2 }), 4);
     gw_tensor *rows = gw_from(s, ((int64_t[]){ 0, 1, 1, 1, 3, 3, 3 }), 7);  // row 2 is ignored
     gw_tensor *often = gw_index_select(s, x, 0, rows), *often_t = gw_index_select(s, t, 0, rows);
-    gw_loss_options weighted = { .ignore_index = 1,
-                                 .weight = gw_from(s, ((double[]){ 1, 2, 3 }), 3) };
+    gw_loss_options weighted = GW_OPTIONS(gw_loss_options, .ignore_index = 1,
+                                          .weight = gw_from(s, ((double[]){ 1, 2, 3 }), 3));
     expect_near(gw_item(s, gw_nll_with(s, x, t, weighted)), gw_item(s, gw_nll(s, often, often_t)),
                 1e-12);
     expect_near(gw_item(s, gw_cross_entropy_with(s, x, t, weighted)),
                 gw_item(s, gw_cross_entropy(s, often, often_t)), 1e-12);
+    gw_scope_close_up(s);
+}
+
+// A 0 that is said is the class 0, and not what is left out.
+static void class_0_can_be_ignored(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = gw_randn(s, GW_F64, 3, 2);
+    gw_tensor *t = gw_from(s, ((int64_t[]){ 0, 1, 0 }), 3);
+    gw_tensor *last = gw_slice(s, x, 0, 1, 2, 1), *one = gw_full(s, GW_I64, 1, 1);
+    expect_near(gw_item(s, gw_nll(s, x, t, .ignore_index = 0)), gw_item(s, gw_nll(s, last, one)),
+                1e-12);
+    expect_near(gw_item(s, gw_cross_entropy(s, x, t, .ignore_index = 0)),
+                gw_item(s, gw_cross_entropy(s, last, one)), 1e-12);
     gw_scope_close_up(s);
 }
 
@@ -110,7 +123,8 @@ static void smoothing_weighs_every_class(void **state) {
     gw_tensor *logp = gw_log_softmax(s, x, 1);
     double loss = 0;
     for (int k = 0; k < 3; k++) loss -= weights[k] * wanted[k] * element(logp, k);
-    gw_loss_options o = { .label_smoothing = 0.3, .weight = gw_from(s, weights, 3) };
+    gw_loss_options o =
+        GW_OPTIONS(gw_loss_options, .label_smoothing = 0.3, .weight = gw_from(s, weights, 3));
     expect_near(gw_item(s, gw_cross_entropy_with(s, x, t, o)), loss / weights[1], 1e-12);
     o.reduction = GW_SUM;
     expect_near(gw_item(s, gw_cross_entropy_with(s, x, t, o)), loss, 1e-12);
@@ -142,14 +156,15 @@ static void it_refuses_what_does_not_fit(void **state) {
     expect_fails(s, "gw.nll: target is f32, but indices of classes are i64 or i32");
     gw_nll(s, gw_zeros(s, GW_I64, 2, 10), gw_zeros(s, GW_I64, 2));
     expect_fails(s, "gw.nll: i64 is not a float");
-    gw_cross_entropy_with(s, x, gw_zeros(s, GW_I64, 2), (gw_loss_options){ .label_smoothing = 2 });
+    gw_cross_entropy(s, x, gw_zeros(s, GW_I64, 2), .label_smoothing = 2);
     expect_fails(s, "gw.cross_entropy: label_smoothing is 2, but must be between 0 and 1");
-    gw_loss_options few = { .weight = gw_ones(s, GW_F32, 3) };
+    gw_loss_options few = GW_OPTIONS(gw_loss_options, .weight = gw_ones(s, GW_F32, 3));
     gw_nll_with(s, x, gw_zeros(s, GW_I64, 2), few);
     expect_fails(s, "gw.nll: weight is f32 3, but must be a float for each of 10 classes");
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_op_loss_class, they_are_their_definitions, ignored_targets_need_not_be_classes,
-         one_row_needs_no_batch, weights_count_classes_several_times, smoothing_weighs_every_class,
+GW_TESTS(tensor_op_loss_class, class_0_can_be_ignored, they_are_their_definitions,
+         ignored_targets_need_not_be_classes, one_row_needs_no_batch,
+         weights_count_classes_several_times, smoothing_weighs_every_class,
          it_says_which_target_is_no_class, it_refuses_what_does_not_fit);

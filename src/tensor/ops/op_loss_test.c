@@ -16,7 +16,7 @@ typedef gw_tensor *loss_function(gw_scope *s, gw_tensor *x, gw_tensor *target, g
 
 static void check(gw_scope *s, loss_function *f, double (*definition)(double, double), gw_tensor *x,
                   gw_tensor *t, double tolerance) {
-    gw_loss_options o = { .beta = 0.5, .reduction = GW_NO_REDUCTION };
+    gw_loss_options o = GW_OPTIONS(gw_loss_options, .beta = 0.5, .reduction = GW_NO_REDUCTION);
     gw_tensor *each = f(s, x, t, o);
     assert_string_equal(gw_scope_error(s)->text, "");
     double sum = 0;
@@ -53,8 +53,7 @@ static void large_logits_do_not_overflow(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_from(s, ((float[]){ 1000, -1000, 1000, -20, 0 }), 5);
     gw_tensor *t = gw_from(s, ((float[]){ 1, 0, 0, 0, 0.5f }), 5);
-    gw_tensor *loss =
-        gw_bce_with_logits_with(s, x, t, (gw_loss_options){ .reduction = GW_NO_REDUCTION });
+    gw_tensor *loss = gw_bce_with_logits(s, x, t, .reduction = GW_NO_REDUCTION);
     expect_values(s, loss, (double[]){ 0, 0, 1000, 2.061153620e-9, 0.6931471806 }, 1e-7);
     assert_true(element(loss, 3) > 2.06e-9);
     gw_scope_close_up(s);
@@ -79,9 +78,9 @@ static void it_refuses_what_has_no_meaning(void **state) {
     gw_tensor *x = gw_zeros(s, GW_F32, 2);
     gw_mse(s, x, gw_zeros(s, GW_I64, 2));
     expect_fails(s, "gw.mse: f32 and i64, but both must be floats");
-    gw_mse_with(s, x, x, (gw_loss_options){ .reduction = (gw_reduction)3 });
+    gw_mse(s, x, x, .reduction = (gw_reduction)3);
     expect_fails(s, "gw.mse: reduction 3, but there are 0 (mean), 1 (sum) and 2 (none)");
-    gw_smooth_l1_with(s, x, x, (gw_loss_options){ .beta = -1 });
+    gw_smooth_l1(s, x, x, .beta = -1);
     expect_fails(s, "gw.smooth_l1: beta is -1, but must be above 0");
     gw_scope_close_up(s);
 }
@@ -103,8 +102,7 @@ static void the_mean_of_no_losses_is_nan(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 0);
     expect_text(s, gw_mse(s, x, x), GW_F32, "tensor(nan)");
-    expect_text(s, gw_mse_with(s, x, x, (gw_loss_options){ .reduction = GW_SUM }), GW_F32,
-                "tensor(0.)");
+    expect_text(s, gw_mse(s, x, x, .reduction = GW_SUM), GW_F32, "tensor(0.)");
     gw_scope_close_up(s);
 }
 

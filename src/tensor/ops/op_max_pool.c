@@ -180,23 +180,20 @@ const op op_max_pool2d = {
 };
 
 static gw_tensor *run(gw_scope *s, const op *o, int dims, gw_tensor *x, gw_pool_options options) {
-    window_pair kernel = window_pair_of(options.kernel, 0);
-    window_pair stride = window_pair_of(options.stride, 0);
-    window_pair padding = window_pair_of(options.padding, 0);
-    window_pair dilation = window_pair_of(options.dilation, 1);
     gw_value args[] = { gw_value_of(x),
-                        value_of_ints((gw_shape){ dims, kernel.both }),
-                        options.stride[0] ? value_of_ints((gw_shape){ dims, stride.both })
-                                          : gw_none(),
-                        value_of_ints((gw_shape){ dims, padding.both }),
-                        value_of_ints((gw_shape){ dims, dilation.both }),
+                        value_of_ints((gw_shape){ dims, options.kernel }),
+                        options.stride[0] != GW_NOT_GIVEN
+                            ? value_of_ints((gw_shape){ dims, options.stride })
+                            : gw_none(),
+                        value_of_ints((gw_shape){ dims, options.padding }),
+                        value_of_ints((gw_shape){ dims, options.dilation }),
                         gw_value_of_bool(options.ceil_mode) };
     return op_run(s, o, args, 6, NULL);
 }
 
-gw_tensor *gw_max_pool1d(gw_scope *s, gw_tensor *x, gw_pool_options options) {
+gw_tensor *gw_max_pool1d_with(gw_scope *s, gw_tensor *x, gw_pool_options options) {
     return run(s, &op_max_pool1d, 1, x, options);
 }
-gw_tensor *gw_max_pool2d(gw_scope *s, gw_tensor *x, gw_pool_options options) {
+gw_tensor *gw_max_pool2d_with(gw_scope *s, gw_tensor *x, gw_pool_options options) {
     return run(s, &op_max_pool2d, 2, x, options);
 }

@@ -4,16 +4,17 @@ static void it_takes_the_largest_of_each_window(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_view(s, gw_from(s, ((float[]){ 1, 5, 2, 3, 4, 0, 7, 6, 9 }), 9), 1, 3, 3);
-    gw_pool_options options = { .kernel = { 2 }, .stride = { 1 } };
-    expect_text(s, gw_max_pool2d(s, x, options), GW_F32,
+    gw_pool_options options = GW_OPTIONS(gw_pool_options, .kernel = { 2, 2 }, .stride = { 1, 1 });
+    expect_text(s, gw_max_pool2d_with(s, x, options), GW_F32,
                 "tensor([[[5., 5.],\n         [7., 9.]]])");
-    options = (gw_pool_options){ .kernel = { 2 } };
-    expect_text(s, gw_max_pool2d(s, x, options), GW_F32, "tensor([[[5.]]])");
+    options = GW_OPTIONS(gw_pool_options, .kernel = { 2, 2 });
+    expect_text(s, gw_max_pool2d_with(s, x, options), GW_F32, "tensor([[[5.]]])");
     options.ceil_mode = true;
-    expect_text(s, gw_max_pool2d(s, x, options), GW_F32,
+    expect_text(s, gw_max_pool2d_with(s, x, options), GW_F32,
                 "tensor([[[5., 2.],\n         [7., 9.]]])");
-    options = (gw_pool_options){ .kernel = { 1, 3 }, .padding = { 0, 1 }, .stride = { 2, 2 } };
-    expect_text(s, gw_max_pool2d(s, x, options), GW_F32,
+    options =
+        GW_OPTIONS(gw_pool_options, .kernel = { 1, 3 }, .padding = { 0, 1 }, .stride = { 2, 2 });
+    expect_text(s, gw_max_pool2d_with(s, x, options), GW_F32,
                 "tensor([[[5., 5.],\n         [7., 9.]]])");
     gw_scope_close_up(s);
 }
@@ -22,7 +23,7 @@ static void the_first_of_equals_gets_the_gradient(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_requires_grad(s, gw_full(s, GW_F16, 2.0, 1, 6));
-    gw_tensor *y = gw_max_pool1d(s, x, (gw_pool_options){ .kernel = { 3 }, .stride = { 2 } });
+    gw_tensor *y = gw_max_pool1d(s, x, .kernel = { 3, 3 }, .stride = { 2, 2 });
     gw_backward(s, gw_sum(s, y));
     expect_text(s, gw_grad(s, x), GW_F16, "tensor([[1., 0., 1., 0., 0., 0.]], dtype=f16)");
     gw_scope_close_up(s);
@@ -33,7 +34,7 @@ static void nan_is_larger_than_everything(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x =
         gw_view(s, gw_from(s, ((double[]){ 1, NAN, 2, INFINITY, -INFINITY, -INFINITY }), 6), 1, 6);
-    gw_tensor *y = gw_max_pool1d(s, x, (gw_pool_options){ .kernel = { 2 } });
+    gw_tensor *y = gw_max_pool1d(s, x, .kernel = { 2, 2 });
     expect_values(s, y, (double[]){ NAN, INFINITY, -INFINITY }, 0);
     gw_scope_close_up(s);
 }
@@ -43,8 +44,8 @@ static void a_window_that_sees_nothing_gives_no_gradient(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F64, 1, 1));
-    gw_tensor *y = gw_max_pool1d(
-        s, x, (gw_pool_options){ .kernel = { 2 }, .padding = { 1 }, .dilation = { 2 } });
+    gw_tensor *y =
+        gw_max_pool1d(s, x, .kernel = { 2, 2 }, .padding = { 1, 1 }, .dilation = { 2, 2 });
     expect_values(s, y, (double[]){ -INFINITY }, 0);
     gw_backward(s, gw_sum(s, y));
     expect_values(s, gw_grad(s, x), (double[]){ 0 }, 0);
@@ -55,17 +56,17 @@ static void it_refuses_what_does_not_fit(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 3, 3);
-    gw_max_pool2d(s, x, (gw_pool_options){ 0 });
+    gw_max_pool2d(s, x);
     expect_fails(s, "gw.max_pool2d: kernel is 0, but must be 1 to 2147483647");
-    gw_max_pool2d(s, x, (gw_pool_options){ .kernel = { 4 } });
+    gw_max_pool2d(s, x, .kernel = { 4, 4 });
     expect_fails(s, "gw.max_pool2d: a window of 4x4 does not fit into 3x3 with padding 0x0");
-    gw_max_pool2d(s, x, (gw_pool_options){ .kernel = { 3 }, .padding = { 2 } });
+    gw_max_pool2d(s, x, .kernel = { 3, 3 }, .padding = { 2, 2 });
     expect_fails(s, "gw.max_pool2d: padding 2 is more than half of a kernel of 3");
-    gw_max_pool1d(s, gw_zeros(s, GW_F32, 3), (gw_pool_options){ .kernel = { 2 } });
+    gw_max_pool1d(s, gw_zeros(s, GW_F32, 3), .kernel = { 2, 2 });
     expect_fails(s, "gw.max_pool1d: input 3 has 1 dimensions, not 2 or 3");
-    gw_max_pool1d(s, gw_zeros(s, GW_F32, 3, 0), (gw_pool_options){ .kernel = { 2 } });
+    gw_max_pool1d(s, gw_zeros(s, GW_F32, 3, 0), .kernel = { 2, 2 });
     expect_fails(s, "gw.max_pool1d: nothing to pool in planes of 3x0");
-    gw_max_pool1d(s, gw_zeros(s, GW_I64, 3, 3), (gw_pool_options){ .kernel = { 2 } });
+    gw_max_pool1d(s, gw_zeros(s, GW_I64, 3, 3), .kernel = { 2, 2 });
     expect_fails(s, "gw.max_pool1d: i64 is not a float");
     gw_scope_close_up(s);
 }
