@@ -13,7 +13,7 @@ typedef struct grads {
     pointer_index numbers;  // of leaves, in |pairs|
 } grads;
 
-// The gradients that a caller's passes have left on this worker come first.
+// Imports the accumulated gradients of a caller's passes before the gradients of |s| are used.
 static grads *grads_of(const gw_scope *s) {
     if (!s->slots[SCOPE_GRADS].data && s->remote) s->remote->grads->import((gw_scope *)s);
     return s->slots[SCOPE_GRADS].data;

@@ -1,11 +1,11 @@
-// Gradients that passes have left in a scope, by the tensor they are of.
+// The gradients that passes have added to a scope, by their tensor.
 #ifndef AUTOGRAD_GRADS_H
 #define AUTOGRAD_GRADS_H
 
 #include "tensor/tensor.h"
 #include <gradwire/autograd.h>
 
-// Gradients of other workers' passes.
+// The table through which a scope imports the accumulated gradients of another worker's passes.
 typedef struct remote_grads {
     // Gives |s|, the scope of a body, the gradients that passes of its caller have left on this
     // worker, by grads_add_imported; nothing if there are none, or |s| is no such scope.
@@ -19,7 +19,7 @@ gw_tensor *grads_find(const gw_scope *s, const gw_tensor *x);
 // what |s| has for each leaf; or none of them, and |work|, in which the sums are computed, is
 // failed. Takes one count on each grad in either case. No leaf comes twice.
 bool grads_add(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count);
-// The same for gradients that a caller's passes have left here, which need not be imported then.
+// The same for accumulated gradients of a caller's passes; they are not imported again.
 bool grads_add_imported(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count);
 
 // Replaces the gradient of |leaf| by |grad|. Takes the caller's count; cannot fail.

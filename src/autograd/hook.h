@@ -1,11 +1,12 @@
-// Hooks: what a program wants done with the gradient of a tensor.
+// Hooks: functions of the program that read or replace the gradient of a tensor.
 #ifndef AUTOGRAD_HOOK_H
 #define AUTOGRAD_HOOK_H
 
 #include "tensor/tensor.h"
 #include <gradwire/autograd.h>
 
-// In the order in which they were added. Those of a result hang on its node, which may outlive it.
+// In the order in which they were added. The hooks of a result belong to its node, which may
+// outlive it.
 typedef struct grad_hook {
     struct grad_hook *next;
     gw_grad_hook *run;
@@ -16,7 +17,7 @@ typedef struct grad_hook {
 
 void grad_hooks_free(grad_hook *first);
 
-// |*gradient|, which is counted, with all hooks of |output| applied to it; false with |s| failed.
+// Applies all hooks of |output| to |*gradient|, which is counted. False with |s| failed.
 bool grad_hooks_run(gw_scope *s, const grad_hook *first, uint16_t output, gw_tensor **gradient);
 
 #endif

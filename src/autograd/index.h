@@ -1,5 +1,5 @@
-// Numbers of pointers: which entry of the user's array belongs to this node or leaf. Filled, then
-// thrown away; nothing is taken out.
+// A map from pointers to numbers: which entry of the caller's array belongs to a node or leaf. It
+// is filled and then freed; no key is removed.
 #ifndef AUTOGRAD_INDEX_H
 #define AUTOGRAD_INDEX_H
 

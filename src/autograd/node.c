@@ -6,8 +6,8 @@ static bool give_back(node *n) {
     return atomic_fetch_sub_explicit(&n->count, 1, memory_order_acq_rel) == 1;
 }
 
-// A chain of a million operators is destroyed in a loop: released nodes wait in a
-// list that is linked through themselves.
+// A chain of a million operators is destroyed in a loop: nodes without a count wait in a list that
+// is linked through themselves.
 void node_release(node *n) {
     if (!n || !give_back(n)) return;
     n->next = NULL;

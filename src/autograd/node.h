@@ -1,4 +1,4 @@
-// Nodes of the graph: what is remembered of one recorded operator.
+// Nodes of the graph: the record of one operator, for its derivative.
 //
 // A node is counted: each of its output tensors and each edge that leads to it holds one count, on
 // any thread. Edges point backwards, from a node to the makers of its inputs, so there is no cycle.
@@ -23,7 +23,7 @@ typedef struct edge {
     } to;
 } edge;
 
-// What a pass asks of one node: turn d_outputs into d_inputs.
+// The arguments with which a pass runs a node: it computes d_inputs from d_outputs.
 typedef struct node_run {
     gw_scope *scope;        // owns what is computed; nothing is recorded in it
     gw_tensor **d_outputs;  // by output; NULL: no gradient came
@@ -31,19 +31,18 @@ typedef struct node_run {
     const bool *wanted;     // by edge
 } node_run;
 
-// Kinds of nodes. Here there is one, a row of the operator table; what came from another worker in
-// one message is a second.
+// Classes of nodes. This room has one, for operators; the distributed room has a second, for the
+// tensors of one received message.
 typedef struct node_class {
     const char *(*name)(const node *n);  // "mul", for messages
     void (*run)(node *n, node_run *r);   // fails r->scope when it cannot
-    bool (*forget)(node *n);             // gives up saved values; false if there were none
+    bool (*forget)(node *n);             // frees saved values; false if there are none
     void (*destroy)(node *n);            // the memory, after forget; edges are released already
     bool takes_rows;  // |run| takes gradients that are sparse by rows; else they come dense
 
-    // NULL unless |run| sends gradients to another worker; such a node has no edges. Makes the
-    // planned pass |p|, which leads to such nodes, a pass of all workers concerned, from |roots|
-    // with |parts| on, and gives its gradients to the scope of |p|, or fails that. |p| is the
-    // caller's to close.
+    // Runs the planned pass |p| as a distributed pass, from |roots| with |parts|, and gives its
+    // gradients to the scope of |p|, or fails that. The caller closes |p|. NULL unless |run| sends
+    // gradients to another worker; such a node has no edges.
     void (*run_distributed)(struct pass *p, gw_tensor *const *roots, const struct part *parts,
                             int count);
 } node_class;
@@ -51,12 +50,12 @@ typedef struct node_class {
 struct node {
     const node_class *class;
     _Atomic uint32_t count;
-    bool spent;  // saved values are gone: no pass may run it again
+    bool spent;  // its saved values are freed: no pass can run it again
     uint16_t output_count;
     uint32_t edge_count;
     edge *edges;  // by flat tensor input
     struct grad_hook *hooks;
-    node *next;  // of those about to be destroyed
+    node *next;  // in the list of nodes to be destroyed
 };
 
 static inline bool node_is_remote(const node *n) {
@@ -68,10 +67,10 @@ static inline node *node_retain(node *n) {
     return n;
 }
 
-// What gw_requires_grad and recorded operators hang on tensors.
+// The table through which the tensor room records operators.
 extern const tape autograd_tape;
 
-// Makes |x|, which needs no gradient so far, output |output| of |n|.
+// Makes |x|, which needs no gradient yet, output |output| of |n|.
 static inline void node_make(node *n, uint16_t output, gw_tensor *x) {
     x->node = node_retain(n);
     x->output = output;
@@ -80,7 +79,7 @@ static inline void node_make(node *n, uint16_t output, gw_tensor *x) {
 
 void node_forget(gw_tensor *x);  // releases the node and the hooks of |x|
 
-// Destroys |n| with its last count, and the nodes that only it led to, however long the chain.
+// Destroys |n| with its last count, and all nodes that only it led to, however long the chain.
 void node_release(node *n);
 
 // The edge to the node that made |x|, or to |x| if it is a leaf; EDGE_NONE if it needs no gradient.

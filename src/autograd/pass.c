@@ -35,7 +35,7 @@ void pass_close(pass *p) {
     gw_scope_close_up(p->work);
 }
 
-// Hands the error of the work to the scope of the pass, with what was being done.
+// Hands the error of the work to the scope of the pass; |what| says what failed.
 static bool fail_from_work(pass *p, const char *what) {
     gw_error error = *gw_scope_error(p->work);
     error_prefix(&error, what);
@@ -56,8 +56,8 @@ bool pass_deliver(pass *p, part to, gw_tensor *gradient) {
     return true;
 }
 
-// Gives back what a derivative made beyond its results, so that a long pass does not hold it all.
-static void give_back_work(pass *p) {
+// Frees what a derivative made beside its results, so that a long pass does not hold all of it.
+static void release_work(pass *p) {
     scope_release_from(p->work, 0);
 }
 
@@ -70,7 +70,8 @@ static bool run_derivative(pass *p, target *t, node_run *r) {
             r->d_outputs[i] = gw_to_dense(p->work, r->d_outputs[i]);
         any |= r->d_outputs[i] != NULL;
     }
-    // Another worker waits for what it is to be told, also that there is nothing.
+    // A node that sends to another worker runs without gradients, too: that worker awaits a
+    // message.
     if (!any && !node_is_remote(n)) return true;
     if (gw_ok(p->work)) n->class->run(n, r);
     if (gw_ok(p->work)) return true;
@@ -104,7 +105,7 @@ static bool run_node(pass *p, target *t) {
         if (!slot->wanted) grad_sum_fini(&slot->sum);
     }
     if (ok && !p->options.retain_graph && !p->keeps) n->spent |= n->class->forget(n);
-    give_back_work(p);
+    release_work(p);
     if (large) {
         mem_free(d_inputs);
         mem_free(wanted);
@@ -113,7 +114,7 @@ static bool run_node(pass *p, target *t) {
     return ok;
 }
 
-// Of a target whose gradients have all come.
+// Runs a target whose gradients have all come.
 static bool run_hooks(pass *p, const target *t) {
     const grad_hook *first =
         t->is_leaf ? ((const gw_tensor *)t->key)->hooks : ((const node *)t->key)->hooks;
@@ -134,8 +135,8 @@ bool pass_run(pass *p) {
     return true;
 }
 
-// The sum of one slot as a gradient of its own: contiguous, in memory of its own; or rows, each
-// once. Takes it out.
+// Takes out the sum of one slot, as a contiguous gradient that shares its memory with no other
+// tensor; or as rows, each once.
 static gw_tensor *take_gradient(pass *p, slot *slot) {
     gw_tensor *total = slot->sum.total;
     slot->sum.total = NULL;
@@ -145,7 +146,7 @@ static gw_tensor *take_gradient(pass *p, slot *slot) {
                                            : gw_contiguous(p->work, total);
     handle_retain(own);
     handle_release(total);
-    give_back_work(p);
+    release_work(p);
     return own;
 }
 

@@ -2,7 +2,7 @@
 //
 //     pass p;
 //     pass_open(&p, s, options);
-//     part root = pass_expect(&p, edge);         // a gradient that will come from outside: the loss's own
+//     part root = pass_expect(&p, edge);  // the gradient of the loss, which comes from outside
 //     if (pass_plan(&p) && pass_deliver(&p, root, gradient) && pass_run(&p)) pass_commit(&p);
 //     pass_close(&p);
 //
@@ -11,9 +11,9 @@
 // ordinal. pass_run runs nodes whose parts have all come until none is ready. Counts and gradients
 // are the pass's, never the node's, so two passes may walk one graph.
 //
-// A pass over several workers expects one edge for each tensor that was sent away, delivers parts
-// as they arrive, in any order, and calls pass_run after each; the plan and so the bits are the
-// same.
+// A distributed pass expects one edge for each tensor that was sent to another worker, delivers
+// parts as they are received, in any order, and calls pass_run after each; the plan, and so the
+// bits, are the same.
 #ifndef AUTOGRAD_PASS_H
 #define AUTOGRAD_PASS_H
 
@@ -26,15 +26,15 @@ enum { PASS_SMALL = 12, PART_NONE = UINT32_MAX };
 
 // One part of one slot's gradient.
 typedef struct part {
-    uint32_t slot;     // PART_NONE: not needed
-    uint32_t ordinal;  // known once there is a plan
+    uint32_t slot;     // PART_NONE: the part is not needed
+    uint32_t ordinal;  // set by the plan
 } part;
 
 // A node or a leaf. Leaves have one slot and no parts of their own.
 typedef struct target {
     void *key;  // struct node *, or the leaf
     bool is_leaf;
-    bool needed;          // leads to, or is, something wanted
+    bool needed;          // leads to a wanted input, or is one
     bool runs;            // a node of whose inputs at least one is needed
     uint32_t missing;     // parts that have not come
     uint32_t first_slot;  // one slot per output
@@ -55,11 +55,11 @@ typedef struct pass {
     gw_scope *scope;  // gets the gradients, or the error
     gw_backward_options options;
 
-    bool keeps;  // what the graph has saved, until pass_forget
+    bool keeps;  // leaves the saved values of the graph alone until pass_forget
 
     // the plan
     const node_class *remote;  // of a node that leads to another worker, if the plan has any
-    target *targets;           // in the order in which they were met
+    target *targets;           // in the order in which the walk visits them
     uint32_t target_count, target_capacity;
     part *parts;  // by first_part
     uint32_t part_count, part_capacity;
@@ -72,7 +72,7 @@ typedef struct pass {
     // progress
     gw_scope *work;  // where derivatives run; nothing is recorded in it
 
-    // what small graphs need, so that they allocate nothing
+    // memory for small graphs, which allocate nothing
     target small_targets[PASS_SMALL];
     part small_parts[PASS_SMALL];
     slot small_slots[PASS_SMALL];
@@ -82,34 +82,34 @@ typedef struct pass {
 void pass_open(pass *p, gw_scope *s, gw_backward_options options);
 void pass_close(pass *p);
 
-// Before the plan: a part that will come along |e| from outside. |e| is borrowed.
+// Before the plan: announces a part that the caller will deliver along |e|. |e| is borrowed.
 part pass_expect(pass *p, edge e);
 
-// All of these return false once the pass has failed; then p->scope has failed, too.
+// These return false once the pass has failed; then p->scope has failed, too.
 bool pass_plan(pass *p);
 bool pass_deliver(pass *p, part to, gw_tensor *gradient);  // NULL: no gradient will come
 bool pass_run(pass *p);
 bool pass_commit(pass *p);  // all parts have come: gives the gradients to the scope, all or none
 
-// Instead: gives them to the caller, in an array to be freed by mem_free; leaves are borrowed.
+// Instead of pass_commit: gives the gradients to the caller, in an array to be freed by mem_free;
+// leaves are borrowed.
 bool pass_take(pass *p, gw_tensor_grad **out_pairs, int *out_count);
 
-// Of a pass that |keeps| and does not retain the graph: gives up what its nodes had saved.
+// Frees the saved values of the nodes of a pass that |keeps| and does not retain the graph.
 void pass_forget(pass *p);
 
-// The targets that were met, in order, for the room that looks for nodes that lead to other
-// workers.
+// The node of target |i| if it leads to another worker, else NULL.
 static inline const node *pass_remote_node(const pass *p, uint32_t i) {
     const target *t = &p->targets[i];
     const node *n = t->is_leaf || !t->needed ? NULL : t->key;
     return n && node_is_remote(n) ? n : NULL;
 }
-// Whether a gradient of its output will come.
+// Whether a gradient of |output| of target |i| will come.
 static inline bool pass_reaches(const pass *p, uint32_t i, uint32_t output) {
     return p->slots[p->targets[i].first_slot + output].count > 0;
 }
 
-// Of the leaves that get gradients: about how much there is to do.
+// The bytes of the leaves that get gradients: an estimate of the work.
 uint64_t pass_leaf_bytes(const pass *p);
 
 // The gradient that the pass begins with: |given|, or ones if that is NULL, in the dtype of |root|;

@@ -1,4 +1,4 @@
-// Passes as a room above will drive them, and random graphs.
+// Passes whose parts come from outside, as in a distributed pass, and random graphs.
 #include "testing/testing.h"
 
 #include "autograd/pass.h"
@@ -19,8 +19,8 @@ static gw_tensor *number(gw_scope *s, float value) {
 }
 
 // ---- Parts from outside -------------------------------------------------------------------------
-// Two edges are expected, as if two tensors had been sent away; their gradients come in either
-// order.
+// Two edges are expected, as if two tensors had been sent to other workers; their gradients come in
+// either order.
 static uint32_t bits_of_pass(bool second_first) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s, 0.1f), *shared = gw_mul(s, x, 3.0);

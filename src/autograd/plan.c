@@ -31,9 +31,8 @@ static bool add_slots(pass *p, uint32_t target, uint32_t count) {
     return true;
 }
 
-// The number of |key| among the targets, which it joins if it is not there yet; INDEX_NONE without
-// memory.
-static uint32_t meet(pass *p, void *key, bool is_leaf) {
+// The number of the target |key|, which is added if it is new. INDEX_NONE without memory.
+static uint32_t number_of(pass *p, void *key, bool is_leaf) {
     uint32_t number = index_find(&p->numbers, key);
     if (number != INDEX_NONE) return number;
 
@@ -53,7 +52,7 @@ static uint32_t meet(pass *p, void *key, bool is_leaf) {
 static bool part_along(pass *p, edge e, part *to) {
     *to = (part){ PART_NONE, 0 };
     if (e.kind == EDGE_NONE) return true;
-    uint32_t number = meet(p, e.to.any, e.kind == EDGE_LEAF);
+    uint32_t number = number_of(p, e.to.any, e.kind == EDGE_LEAF);
     if (number == INDEX_NONE) return fail_memory(p);
     to->slot = p->targets[number].first_slot + (e.kind == EDGE_NODE ? e.output : 0);
     return true;
@@ -66,7 +65,7 @@ part pass_expect(pass *p, edge e) {
     return to;
 }
 
-// Meets everything that can be reached. New targets join the end of the list that is being walked.
+// Visits all targets that can be reached. New ones are added at the end of the list that it walks.
 static bool walk(pass *p) {
     for (uint32_t i = 0; i < p->target_count; i++) {
         if (p->targets[i].is_leaf) continue;
@@ -90,7 +89,7 @@ static uint32_t edge_count_of(const target *t) {
     return t->is_leaf ? 0 : ((const node *)t->key)->edge_count;
 }
 
-// The target a part goes to, or NULL if it is not needed.
+// The target of a part, or NULL if the part is not needed.
 static target *taker_of(const pass *p, part to) {
     target *t = to.slot == PART_NONE ? NULL : &p->targets[p->slots[to.slot].target];
     return t && t->needed ? t : NULL;
@@ -140,7 +139,7 @@ static void prune(pass *p) {
     for (uint32_t i = p->ready_count; i-- > 0;) {
         target *t = &p->targets[p->ready[i]];
         uint32_t slot_count = t->is_leaf ? 1 : ((const node *)t->key)->output_count;
-        // Whether the graph on other workers leads back here to one of them is not known.
+        // The graphs of other workers may lead back to one of the inputs.
         t->needed = !t->is_leaf && node_is_remote(t->key);
         for (uint32_t k = 0; k < slot_count; k++) t->needed |= p->slots[t->first_slot + k].wanted;
         for (uint32_t k = 0; k < edge_count_of(t); k++)

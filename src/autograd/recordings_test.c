@@ -1,4 +1,4 @@
-// Every operator beside what PyTorch recorded of it: values, and gradients through gw_backward.
+// Every operator gives the values that PyTorch recorded, and the gradients, through gw_backward.
 #include "testing/recording.h"
 #include "testing/testing.h"
 

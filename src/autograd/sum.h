@@ -2,7 +2,7 @@
 //
 // Parts are added in the order of their ordinals, which the plan of a pass fixes, and never in the
 // order in which they happen to come: floating addition is not associative, and the same inputs
-// shall give the same bits. A part that comes out of its turn waits.
+// shall give the same bits. A part that comes before an earlier one waits.
 //
 // Parts that are sparse by rows add up to such a sum, and with a dense one to a dense one.
 #ifndef AUTOGRAD_SUM_H
@@ -12,7 +12,7 @@
 
 typedef struct grad_sum {
     gw_tensor *total;  // of the parts before |next|, counted; NULL while all were without gradient
-    uint32_t next;     // ordinal whose turn it is
+    uint32_t next;     // ordinal of the part to add next
     struct grad_part *early;  // later ones, ascending
 } grad_sum;
 
@@ -25,8 +25,8 @@ void grad_sum_fini(grad_sum *g);
 // Whether |x| is dense, and only the holder of this one count can see its values.
 bool grad_is_own(const gw_tensor *x);
 
-// a + b: into |a| if grad_is_own, else a new tensor. Takes the caller's count on |a| and
-// returns one; NULL without memory, with |s| failed and the count on |a| released.
+// a + b: into |a| if only the caller can see it, else a new tensor. Takes the caller's count on |a|
+// and returns one; NULL without memory, with |s| failed and the count on |a| released.
 gw_tensor *grad_plus(gw_scope *s, gw_tensor *a, gw_tensor *b);
 
 #endif

@@ -63,7 +63,7 @@ static void it_gives_back_parts_that_wait_for_their_turn(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// Counts |x| once for the caller, as gradients under way are, and for no other.
+// Leaves one count on |x|, the caller's, as gradients under way have.
 static gw_tensor *own(gw_scope *s, gw_tensor *x) {
     handle_retain(x);
     gw_drop(s, x);

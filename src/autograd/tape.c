@@ -68,7 +68,7 @@ static void *carve(filler *f, size_t size) {
     return p;
 }
 
-// A tensor without values and without a count: it goes with the node.
+// A tensor without values and without a count: it is freed with the node.
 static gw_tensor *keep_shape(filler *f, const gw_tensor *x) {
     gw_tensor *shape = carve(f, size_of_shape(x));
     memset(shape, 0, sizeof *shape);
@@ -90,8 +90,8 @@ static gw_tensor *keep_shape(filler *f, const gw_tensor *x) {
     return shape;
 }
 
-// What the derivative will see of |x|: values that cannot change, if it reads them; else the leaf
-// itself, which the edge holds anyway; else a shape. NULL without memory.
+// What the node stores of |x| for the derivative: values that cannot change, if it reads them; else
+// the leaf itself, which the edge holds anyway; else a shape. NULL without memory.
 static gw_tensor *keep_tensor(filler *f, int i, gw_tensor *x) {
     if (saves_arg(f->node->op, i)) return tensor_saved(f->scope, x);
     return tensor_is_leaf_with_grad(x) ? x : keep_shape(f, x);
@@ -135,7 +135,8 @@ static bool keep_value(filler *f, int i, gw_value v, gw_value *out) {
 
 static bool keep_output(filler *f, int i, gw_tensor *x) {
     op_node *n = f->node;
-    // An only output has the shape of its gradient, without which no pass runs the node.
+    // A single output has the shape of its gradient, and no pass runs the node without that
+    // gradient.
     if (saves_output(n->op, i))
         n->outputs[i] = tensor_saved(f->scope, x);
     else if (n->base.output_count > 1)
@@ -157,7 +158,7 @@ static bool fits(node_run *r, uint32_t k, const gw_tensor *x) {
            memcmp(d->sizes, x->sizes, x->dims * sizeof(int64_t)) == 0;
 }
 
-// A derivative that gives another shape than its input's would spoil what comes behind it.
+// Fails if a derivative has given another shape than its input's.
 static void check_shapes(op_node *n, node_run *r) {
     uint32_t k = 0;
     bool ok = true;

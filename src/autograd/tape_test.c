@@ -71,7 +71,7 @@ static void a_dropped_result_lets_go_of_its_graph(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// What the caller passed may be gone when the derivative reads it.
+// The node keeps what the derivative reads after the caller has freed its arguments.
 static void arguments_are_copied(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

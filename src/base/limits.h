@@ -25,7 +25,7 @@ enum {
     LIMIT_CALLS_PER_PEER = 65536,    // in flight
     LIMIT_SLOTS = 4096,              // tensors that need a gradient in one message
     LIMIT_MARKS = 256,               // in one message: what lies upstream
-    LIMIT_REACH_NODES = 4096,        // that are looked at for it, for each tensor
+    LIMIT_UPSTREAM_NODES = 4096,     // that are looked at for it, for each tensor
     LIMIT_PASS_MARKS = 1 << 20,      // of one backward pass
     LIMIT_MARKS_PER_PEER = 1 << 22,  // of all that one worker has told of and that are not over
     LIMIT_PASSES_PER_PEER = 16384,   // that one peer has told a worker of, and it keeps

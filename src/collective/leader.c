@@ -1,4 +1,4 @@
-// The leader's side of meetings.
+// The leader's side of collectives: rounds, and the participants that have come to them.
 #include "collective/collective.h"
 
 #include "base/mem.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Whoever has come to a round.
+// A participant of a round.
 typedef struct participant {
     canceller gave_up;
     struct round *round;
@@ -21,15 +21,15 @@ typedef struct round {
     collective_group *group;
     collective_kind kind;
     int missing;
-    timer patience;
-    participant participants[];  // in the order of the meeting's ranks
+    timer timer;
+    participant participants[];  // in the order of the group's ranks
 } round;
 
 static const char *const names[] = { "gw.all_gather", "gw.barrier" };
 
-// ---- Meetings -----------------------------------------------------------------------------------
+// ---- Groups -------------------------------------------------------------------------------------
 
-// By the ranks in it.
+// The groups of the agent, by their ranks.
 static map *groups_of(const agent *a) {
     return agent_state(a, &collective_service);
 }
@@ -76,7 +76,7 @@ static round *take_round(collective_group *m) {
     env *e = m->agent->env;
     m->current = NULL;
     m->over++;
-    if (r->patience.armed) env_set_timer(e, &r->patience, ENV_NEVER);
+    if (r->timer.armed) env_set_timer(e, &r->timer, ENV_NEVER);
     for (int i = 0; i < m->count; i++)
         if (r->participants[i].future) r->participants[i].future->on_cancel = NULL;
     return r;
@@ -117,8 +117,8 @@ static void name_missing(const round *r, char *out, size_t size) {
     if (left) snprintf(out + at, size - at, " and %d more", left);
 }
 
-static void out_of_patience(timer *t) {
-    round *r = list_entry(t, round, patience);
+static void time_out(timer *t) {
+    round *r = list_entry(t, round, timer);
     gw_error error;
     char missing[512];
     name_missing(r, missing, sizeof missing);
@@ -147,7 +147,7 @@ static gw_status check_members(const collective_group *m, gw_error *error) {
     return GW_OK;
 }
 
-// The round that |number| is; all before it are over.
+// Finds or opens the round |number|, and ends the rounds before it.
 static gw_status find_round(collective_group *m, collective_kind kind, uint64_t number, int index,
                             round **out, gw_error *error) {
     if (number <= m->over)
@@ -162,11 +162,11 @@ static gw_status find_round(collective_group *m, collective_kind kind, uint64_t 
     m->over = number - 1;
     if (!m->current) {
         m->current = mem_calloc(sizeof(round) + (size_t)m->count * sizeof(participant));
-        if (!m->current) return error_set(error, GW_NO_MEMORY, "no memory for a meeting");
+        if (!m->current) return error_set(error, GW_NO_MEMORY, "no memory for a collective");
         m->current->group = m;
         m->current->kind = kind;
         m->current->missing = m->count;
-        m->current->patience.fire = out_of_patience;
+        m->current->timer.fire = time_out;
     }
     *out = m->current;
     if ((*out)->participants[index].future)
@@ -175,7 +175,7 @@ static gw_status find_round(collective_group *m, collective_kind kind, uint64_t 
     return error_set(error, GW_MISMATCH, "others are in %s", names[(*out)->kind]);
 }
 
-static void arrive(round *r, int index, gw_future *f, result *value, int64_t patience_ns) {
+static void add_participant(round *r, int index, gw_future *f, result *value, int64_t timeout_ns) {
     agent *a = r->group->agent;
     participant *x = &r->participants[index];
     *x = (participant){
@@ -185,22 +185,24 @@ static void arrive(round *r, int index, gw_future *f, result *value, int64_t pat
     f->on_cancel = &x->gave_up;
     r->missing--;
     int64_t due_ns;
-    if (patience_ns < 0 || __builtin_add_overflow(env_now_ns(a->env), patience_ns, &due_ns)) return;
-    if (!r->patience.armed || due_ns < r->patience.due_ns)
-        env_set_timer(a->env, &r->patience, due_ns);
+    if (timeout_ns < 0 || __builtin_add_overflow(env_now_ns(a->env), timeout_ns, &due_ns)) return;
+    if (!r->timer.armed || due_ns < r->timer.due_ns) env_set_timer(a->env, &r->timer, due_ns);
 }
 
-// Takes |value|, but on failure. The round is taken out if it is complete.
+// Takes |value|, unless it fails. Sets |out_full| to the round, taken out of the group, if all
+// participants have come.
 static gw_status enter(agent *a, const collective_request *x, gw_future *f, result *value,
                        round **out_full, gw_error *error) {
     round *r = NULL;
     collective_group *m = collective_group_of_on_loop(a, x->ranks, x->count);
-    if (!m) return error_set(error, GW_LIMIT, "more than %d meetings", LIMIT_COLLECTIVE_GROUPS);
+    if (!m)
+        return error_set(error, GW_LIMIT, "collectives of more than %d groups of workers",
+                         LIMIT_COLLECTIVE_GROUPS);
     int index = index_of(m, x->caller);
     gw_status status = check_members(m, error);
     if (!status) status = find_round(m, x->kind, x->number, index, &r, error);
     if (status) return status;
-    arrive(r, index, f, value, x->patience_ns);
+    add_participant(r, index, f, value, x->timeout_ns);
     if (r->missing == 0) *out_full = take_round(m);
     return GW_OK;
 }
@@ -211,7 +213,7 @@ static gw_status read_request(agent *a, gw_scope *s, const gw_args *args, collec
                               gw_error *error) {
     gw_value ranks = gw_arg(s, args, 0);
     out->number = (uint64_t)gw_arg_int(s, args, 1);
-    out->patience_ns = gw_arg_int(s, args, 2);
+    out->timeout_ns = gw_arg_int(s, args, 2);
     out->caller = args->caller.rank;
     if (s->error) {
         *error = *s->error;
@@ -227,7 +229,8 @@ static gw_status read_request(agent *a, gw_scope *s, const gw_args *args, collec
                 (i ? out->ranks[i] > out->ranks[i - 1] : out->ranks[i] == (uint32_t)a->rank);
         inside = inside || out->ranks[i] == (uint32_t)out->caller;
     }
-    return valid && inside ? GW_OK : error_set(error, GW_INVALID, "a meeting that cannot be");
+    return valid && inside ? GW_OK
+                           : error_set(error, GW_INVALID, "participants or a round that cannot be");
 }
 
 static result *list_all(gw_scope *s, const round *r) {
@@ -235,11 +238,11 @@ static result *list_all(gw_scope *s, const round *r) {
     for (int i = 0; i < r->group->count; i++)
         gw_list_add_with(s, list, result_give(r->participants[i].value, s));
     result *out = s->error ? NULL : result_of_value(gw_value_of_list(list));
-    if (!out) scope_fail(s, GW_NO_MEMORY, "no memory for what all have brought");
+    if (!out) scope_fail(s, GW_NO_MEMORY, "no memory for the values of all participants");
     return out ? out : result_of_error(s->error);
 }
 
-static gw_value meet(gw_scope *s, const gw_args *args, collective_kind kind) {
+static gw_value run_collective(gw_scope *s, const gw_args *args, collective_kind kind) {
     agent *a = s->agent;
     collective_request x = { .kind = kind };
     gw_error error;
@@ -247,7 +250,7 @@ static gw_value meet(gw_scope *s, const gw_args *args, collective_kind kind) {
     gw_status status = read_request(a, s, args, &x, &error);
     gw_future *f = status ? NULL : scope_own(s, future_open(a, ""));
     result *value = f ? result_of_value(gw_arg(s, args, 3)) : NULL;
-    if (!status && !value) status = error_set(&error, GW_NO_MEMORY, "no memory for a meeting");
+    if (!status && !value) status = error_set(&error, GW_NO_MEMORY, "no memory for a collective");
     env_enter(a->env);
     if (!status) status = enter(a, &x, f, value, &full, &error);
     env_leave(a->env);
@@ -266,11 +269,11 @@ static gw_value meet(gw_scope *s, const gw_args *args, collective_kind kind) {
 }
 
 static gw_value all_gather(gw_scope *s, const gw_args *a) {
-    return meet(s, a, COLLECTIVE_ALL_GATHER);
+    return run_collective(s, a, COLLECTIVE_ALL_GATHER);
 }
 
 static gw_value barrier(gw_scope *s, const gw_args *a) {
-    return meet(s, a, COLLECTIVE_BARRIER);
+    return run_collective(s, a, COLLECTIVE_BARRIER);
 }
 
 #define TAKES_COLLECTIVE TAKES(1 << GW_BYTES, 1 << GW_INT, 1 << GW_INT, TAKES_ANY)
@@ -288,7 +291,8 @@ static const function collective_functions[] = {
 
 // ---- Ends ---------------------------------------------------------------------------------------
 
-// Failing one may let bodies run that make others, so the table is looked through again after each.
+// A round that fails may let bodies run that open other rounds, so the search begins again after
+// each.
 static collective_group *find_open(agent *a, int rank) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(groups_of(a), &i));) {

@@ -1,10 +1,11 @@
-// Every member's side of meetings: gw_rpc_all_gather and gw_rpc_barrier.
+// The participant's side of collectives: gw_rpc_all_gather and gw_rpc_barrier.
 #include "call/call.h"
 #include "collective/collective.h"
 
 #include <stdlib.h>
 
-// How much longer than its deadline a member waits to be told who has not come.
+// How much longer than its deadline a participant waits for the leader's answer, which names the
+// participants that have not come: COL-2.
 #define GRACE_NS INT64_C(1000000000)
 
 static int compare(const void *x, const void *y) {
@@ -16,7 +17,7 @@ static bool sort_ranks(gw_scope *s, agent *a, const gw_worker *workers, int coun
     bool inside = false;
     for (int i = 0; i < count; i++) {
         if (workers[i].rank < 0 || workers[i].rank >= a->member_count) {
-            scope_fail(s, GW_NOT_FOUND, "a meeting with a worker of rank %d; there are %d",
+            scope_fail(s, GW_NOT_FOUND, "a collective with a worker of rank %d; there are %d",
                        workers[i].rank, a->member_count);
             return false;
         }
@@ -26,12 +27,13 @@ static bool sort_ranks(gw_scope *s, agent *a, const gw_worker *workers, int coun
     qsort(out, (size_t)count, sizeof *out, compare);
     for (int i = 1; i < count; i++) {
         if (out[i] != out[i - 1]) continue;
-        scope_fail(s, GW_INVALID, "%s is twice among those who meet",
+        scope_fail(s, GW_INVALID, "%s is twice among the participants",
                    agent_member(a, (int)out[i])->name);
         return false;
     }
     if (!inside)
-        scope_fail(s, GW_INVALID, "%s is not among those who meet", agent_member(a, a->rank)->name);
+        scope_fail(s, GW_INVALID, "%s is not among the participants",
+                   agent_member(a, a->rank)->name);
     return inside;
 }
 
@@ -41,7 +43,7 @@ static uint64_t draw_number(gw_scope *s, agent *a, const uint32_t *ranks, int co
     uint64_t number = m ? ++m->entered : 0;
     env_leave(a->env);
     if (!m)
-        scope_fail(s, GW_LIMIT, "no memory for a meeting, or more than %d",
+        scope_fail(s, GW_LIMIT, "no memory for a collective, or collectives of more than %d groups",
                    LIMIT_COLLECTIVE_GROUPS);
     return number;
 }
@@ -55,9 +57,9 @@ static gw_list *enter(gw_scope *s, agent *a, const char *function, const uint32_
     uint64_t number = draw_number(s, a, ranks, count);
     if (!number) return gw_list_open(s);
     call c;
-    int64_t patience_ns = call_time_left_ns(s, GW_OPTIONS(gw_call_options));
+    int64_t timeout_ns = call_time_left_ns(s, GW_OPTIONS(gw_call_options));
     const gw_value args[] = { gw_value_of_bytes(ranks, (size_t)count * sizeof *ranks),
-                              gw_value_of_int((int64_t)number), gw_value_of_int(patience_ns), v };
+                              gw_value_of_int((int64_t)number), gw_value_of_int(timeout_ns), v };
     call_init(&c, s, GW_OPTIONS(gw_call_options), gw_to_rank(ranks[0]), function, 4, args, true);
     extend(&c);
     gw_value all = call_sync(&c, s);
@@ -71,8 +73,8 @@ static int index_of(const uint32_t *ranks, int rank) {
     return at;
 }
 
-static gw_list *meet(gw_scope *s, const char *function, const gw_worker *workers, int count,
-                     gw_value v) {
+static gw_list *run_collective(gw_scope *s, const char *function, const gw_worker *workers,
+                               int count, gw_value v) {
     gw_error error;
     agent *a = s->error ? NULL : agent_of(s);
     if (!a) return gw_list_open(s);
@@ -81,7 +83,7 @@ static gw_list *meet(gw_scope *s, const char *function, const gw_worker *workers
         return gw_list_open(s);
     }
     if (count < 1 || count > LIMIT_WORKERS || !workers) {
-        scope_fail(s, GW_INVALID, "a meeting of %d workers", count);
+        scope_fail(s, GW_INVALID, "a collective of %d workers", count);
         return gw_list_open(s);
     }
     uint32_t *ranks = gw_alloc(s, (size_t)count * sizeof *ranks);
@@ -93,9 +95,9 @@ static gw_list *meet(gw_scope *s, const char *function, const gw_worker *workers
 }
 
 gw_list *gw_rpc_all_gather_with(gw_scope *s, const gw_worker *workers, int count, gw_value v) {
-    return meet(s, "gw.all_gather", workers, count, v);
+    return run_collective(s, "gw.all_gather", workers, count, v);
 }
 
 void gw_rpc_barrier(gw_scope *s, const gw_worker *workers, int count) {
-    meet(s, "gw.barrier", workers, count, gw_none());
+    run_collective(s, "gw.barrier", workers, count, gw_none());
 }

@@ -1,4 +1,5 @@
-// Cancelling: a request, which is passed on to whoever works for the one that is cancelled. CALL-8 to CALL-10.
+// Cancelling a future: a request, which is passed on to the call or continuation that would
+// complete it. CALL-8 to CALL-10.
 #include "future/future.h"
 
 void future_cancel_on_loop(gw_future *f) {
@@ -19,7 +20,7 @@ void future_abandon_on_loop(gw_future *f) {
 }
 
 void gw_cancel(gw_scope *s, gw_future *f) {
-    (void)s;  // acts also when it has failed
+    (void)s;  // cancelling acts in a failed scope, too
     if (!f || f == &future_poison || agent_is_closed(f->agent)) return;
     env_enter(f->agent->env);
     future_cancel_on_loop(f);

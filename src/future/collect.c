@@ -1,4 +1,4 @@
-// One future for several.
+// One future for several: gw_collect_all and gw_collect_fail_fast.
 #include "future/collect.h"
 
 #include "base/mem.h"
@@ -16,11 +16,11 @@ typedef struct collect {
     canceller stop;
     gw_future *out;  // one count
     int count, missing;
-    bool fails_fast;  // with the first error that comes, instead of the first in order
+    bool fails_fast;  // fails with the first error that comes, instead of the first in order
     collected items[];
 } collect;
 
-// Without the loop lock: what the futures hold may be a user's.
+// Without the loop lock, because the results may run a user's destructors.
 static void free_collect(collect *c) {
     for (int i = 0; i < c->count; i++) handle_release(c->items[i].in);
     handle_release(c->out);
@@ -68,7 +68,7 @@ static void finish(task *t) {
     free_collect(c);
 }
 
-// Nothing comes any more that would change |out|.
+// No later result can change |out|: stops waiting for the others.
 static void end_on_loop(collect *c) {
     c->out->on_cancel = NULL;
     for (int i = 0; i < c->count; i++) continuation_cancel_on_loop(&c->items[i].next);

@@ -4,8 +4,8 @@
 
 #include "future/future.h"
 
-// A future of the list of what the |count| futures of |a| resolve to, made in |s|: fails with the first error
-// that comes, or, when all are done, with the first one in order.
+// A future of the list of results of the |count| futures of |a|, made in |s|. It fails with the
+// first error that comes, or, when all are done, with the first one in order.
 gw_future *collect_start(gw_scope *s, agent *a, gw_future *const *fs, int count, bool fails_fast);
 
 #endif

@@ -15,7 +15,7 @@ static void destroy_future(gw_handle *h) {
     gw_future *f = (gw_future *)h;
     assert(!f->call && !f->promise);
     result *r = future_result(f);
-    if (!r) {  // it may be among the unresolved
+    if (!r) {  // it may be on the list of unresolved futures
         env_enter(f->agent->env);
         list_remove(&f->sibling);
         env_leave(f->agent->env);
@@ -51,7 +51,8 @@ static void free_later(task *t) {
     destroy_future(&list_entry(t, gw_future, deferred_free)->handle);
 }
 
-// What the result holds may be a user's, whose destructor runs without the loop lock.
+// Frees the future in a task, because its result may run a user's destructors, which need the loop
+// lock released.
 void future_release_on_loop(gw_future *f) {
     if (atomic_fetch_sub_explicit(&f->handle.count, 1, memory_order_acq_rel) != 1) return;
     f->deferred_free.run = free_later;

@@ -1,7 +1,7 @@
-// Futures: results to come, once.
+// Futures: a result that comes later, once.
 //
-// Ownership: a handle. A future of a call that is out is also held by the agent. Threads: |result| may be read by
-// anyone; the rest with the loop lock.
+// Ownership: a handle. The agent holds one count on the future of a call that awaits its reply.
+// Threads: any thread may read |result|; the rest needs the loop lock.
 #ifndef FUTURE_FUTURE_H
 #define FUTURE_FUTURE_H
 
@@ -47,20 +47,21 @@ static inline const gw_error *result_error(const result *r) {
 
 // ---- Futures ----
 
-// Told that what it would complete has been cancelled; once.
+// Runs once, when the future that its owner would complete is cancelled.
 typedef struct canceller {
     void (*run)(struct canceller *c);
 } canceller;
 
-// What completes a future, where that is not the program; a function may be NULL. With the loop lock.
+// What completes a future, if not the program. A function may be NULL. They run with the loop lock
+// held.
 typedef struct future_source {
     bool (*cancel)(gw_future *f);  // false: it is cancelled like any other
-    void (*start)(gw_future *f);   // it is awaited here: begins what has not begun
-    // To whom the value is promised: the rank that can send it there itself, -1 if this worker has to; and asks for that,
-    // false if it cannot be asked.
+    void (*start)(gw_future *f);   // a thread here awaits it: begins to fetch the value
+    // For promises: the rank of the worker that can send the value to its consumers itself, -1 if
+    // this worker has to; and the request to that worker to do so, false if it cannot be asked.
     int (*producer)(const gw_future *f);
     bool (*forward)(gw_future *f, int consumer, uint64_t promise);
-    bool is_owner;  // of what a reference names: sends it whatever becomes of this worker
+    bool is_owner;  // of the referenced value: it sends the value even if this worker is lost
     void (*free)(gw_future *f);  // without the loop lock
 } future_source;
 
@@ -72,14 +73,14 @@ struct gw_future {
     list_node nexts;           // of continuation
     task deferred_free;
 
-    uint8_t makers;  // counts that are held by what will complete it
+    uint8_t makers;  // counts on it that are held by what will complete it
     bool cancelled;
     canceller *on_cancel;         // or NULL
     list_node sibling;            // in |calls| of the callee, or among the unresolved
     const future_source *source;  // NULL: the program
     void *source_state;
 
-    // of a call that is out
+    // of a call that awaits its reply
     uint64_t call;  // 0: none
     int to;
     timer deadline;
@@ -89,17 +90,17 @@ struct gw_future {
     work_item made;     // of the work that it is part of
     uint64_t frame;     // the last one of its request
 
-    // to whom the value is promised
+    // the consumers to which the value is promised
     list_node forwards;          // of forward, in the order of sending
-    uint32_t honoured;           // how many of them the callee has sent, says its reply
-    void (*keep)(gw_future *f);  // once it has resolved: sends it on. NULL without |forwards|
+    uint32_t honoured;           // how many of them the callee has sent, as its reply says
+    void (*keep)(gw_future *f);  // sends the value to them once it has resolved; NULL without any
 
-    // of one that others have promised
+    // of a promise of another worker
     uint64_t promise;  // its id, while it is among the promises
-    int producer;      // -1: its value has come, before the request that mentions it
+    int producer;      // -1: its value came before the request that mentions it
     uint64_t producer_incarnation;
     bool of_reference;  // it is the value behind a reference
-    int early_from;     // who has sent the value that came early, and how large it is
+    int early_from;     // the sender of a value that came early, and the size of that
     uint64_t early_bytes;
 
     uint32_t name_size;
@@ -115,12 +116,12 @@ void future_release_on_loop(gw_future *f);
 void future_complete_on_loop(gw_future *f, result *r);
 void future_fail_on_loop(gw_future *f, const gw_error *error);
 
-// Resolves |f| with CANCELLED, unless it has resolved, and tells whoever would have completed it.
+// Resolves |f| with CANCELLED, unless it has resolved, and runs its canceller.
 void future_cancel_on_loop(gw_future *f);
-// The caller is about to give back its count on |f|: cancels it, if then nobody is left who could get its value.
+// Called before the caller releases its count on |f|: cancels |f| if only its makers hold it then.
 void future_abandon_on_loop(gw_future *f);
 
-// The service of futures that the program is to complete.
+// The service of futures that the program completes.
 extern const service future_service;
 list_node *futures_unresolved(const agent *a);
 
@@ -135,7 +136,7 @@ static inline result *future_result(const gw_future *f) {
 // Waits with the thread of |s| until |f| resolves or |until_ns|. False at |until_ns|.
 bool future_wait_on_loop(gw_future *f, gw_scope *s, int64_t until_ns);
 
-// |out| gets what |in| resolves to.
+// Resolves |out| with the result of |in|.
 gw_status future_follow_on_loop(gw_future *out, gw_future *in, gw_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-// Futures that the program makes: by then, or to complete itself.
+// Futures that the program completes: continuations (then), and futures of gw_future_open.
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/value.h"
@@ -12,7 +12,7 @@ static bool is_own(gw_scope *s, const gw_future *f) {
     return false;
 }
 
-// The end of this worker may have completed it first.
+// Fails because |f| is complete: with the reason of fencing, if that has completed it.
 static void fail_second(gw_scope *s, gw_future *f) {
     const gw_error *e = result_error(future_result(f));
     if (e && e->status == GW_FENCED)
@@ -47,7 +47,8 @@ static void follow(gw_scope *s, gw_future *f, gw_future *in) {
 
 enum { LOOKS = 10000 };  // at values, for one future
 
-// Whether |v|, or what is in it, leads back to |f|: then neither could ever be given back. Looks at |*looks| values at most.
+// Whether |v|, or a value in it, contains |f|: then the two would keep each other for ever. Looks
+// at |*looks| values at most.
 static bool leads_to(gw_value v, const gw_future *f, int depth, int *looks) {
     if (--*looks < 0 || depth == 0) return false;
     if (v.kind == GW_FUTURE) {
@@ -63,7 +64,7 @@ static bool leads_to(gw_value v, const gw_future *f, int depth, int *looks) {
     return false;
 }
 
-// What |v| is becomes the result of |f|. Whoever waits learns of a failed scope, too.
+// Resolves |f| with |v|, or with the error of |s| if that has failed.
 static void settle(gw_scope *s, gw_future *f, gw_value v) {
     gw_error error;
     if (s->error) {
@@ -130,7 +131,7 @@ typedef struct then {
     void (*done)(gw_scope *s, gw_future *f, void *context);  // instead of |body|; then no |out|
     void *context;
 
-    // of the scope that asked for it
+    // of the scope that called then
     uint64_t key, id;
     int64_t deadline_ns;
     uint8_t depth;
@@ -138,14 +139,14 @@ typedef struct then {
     work *work;  // one count, or NULL
 } then;
 
-static void let_go_on_loop(then *t) {
+static void release_parts_on_loop(then *t) {
     if (t->out) t->out->makers--;
     work_release_on_loop(t->work);
 }
 
 static void free_then(then *t) {
     env_enter(t->in->agent->env);
-    let_go_on_loop(t);
+    release_parts_on_loop(t);
     env_leave(t->in->agent->env);
     handle_release(t->in);
     handle_release(t->out);
@@ -156,20 +157,21 @@ static void free_then(then *t) {
 static void stop(canceller *c) {
     then *t = list_entry(c, then, stop);
     continuation_cancel_on_loop(&t->next);
-    let_go_on_loop(t);
+    release_parts_on_loop(t);
     future_abandon_on_loop(t->in);
     future_release_on_loop(t->in);
     future_release_on_loop(t->out);
     mem_free(t);
 }
 
-// Whoever waits for |out| has been told its error.
+// Closes the scope of a body; |out| has its error already.
 static void close_scope(gw_scope *s) {
     gw_error ignored = gw_scope_close(s);
     (void)ignored;
 }
 
-// The scope closes here, since objects that the body has entered are left by the context.
+// Resolves |out|. run_body closes the scope, while the context can still leave the objects that the
+// body has entered.
 static void settle_body(then *t, gw_scope *s) {
     gw_error error;
     gw_value v = result_give(future_result(t->in), s);

@@ -29,7 +29,7 @@ static bool is_usable(gw_scope *s, const gw_future *f) {
     } else if (is_process_fork(f->agent->mark)) {
         scope_fail(s, GW_WRONG_STATE, "this process was forked from the one that has the future");
     } else if (context_of(s) && s->agent != f->agent) {
-        // What runs here gives up its place and turns while it waits, which are its own agent's.
+        // A body that waits gives up its place and turns, which are those of its own agent.
         scope_fail(s, GW_INVALID, "a future of another agent than the scope's");
     }
     return gw_ok(s);

@@ -22,7 +22,7 @@ static bool has_three(const attention *a) {
 }
 
 // ---- Inputs -------------------------------------------------------------------------------------
-// What is left of query, key and value once they are all N first.
+// Query, key and value with dimension N first, each different tensor once.
 typedef struct inputs {
     gw_tensor *query, *key, *value;
     int64_t n, t, s;
@@ -50,7 +50,7 @@ static bool take_inputs(gw_scope *s, const attention *a, gw_tensor *query, gw_te
         !check_features(s, "key", key, dims, a->kdim) ||
         !check_features(s, "value", value, dims, a->vdim))
         return false;
-    // What is one tensor stays one, and is projected at once.
+    // A tensor that is several inputs stays one, and is projected by one product.
     in->query = batch_first(s, a, query);
     in->key = key == query ? in->query : batch_first(s, a, key);
     in->value = value == key ? in->key : batch_first(s, a, value);

@@ -30,7 +30,8 @@ static void it_starts_as_in_pytorch(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// What is one tensor is projected by one product, what is not by several: it must not matter.
+// One product projects inputs that are one tensor, several products project different ones; the
+// results are the same.
 static void it_does_not_matter_who_is_whom(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

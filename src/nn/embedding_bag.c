@@ -1,8 +1,8 @@
 // Bags of rows of a table, each summed up: torch.nn.EmbeddingBag.
 //
-// N indices in B bags, of which the longest has L, F features. Bags are laid out as B by L; a place
-// where there is nothing repeats an index of its bag, so that no other row gets a gradient, and is
-// 0 whatever that row holds.
+// N indices in B bags, of which the longest has L, F features. Bags are laid out as B by L. A place
+// behind the end of a bag repeats an index of the bag, so that no other row gets a gradient, and
+// its value is 0.
 #include "nn/init.h"
 
 #include "tensor/ops/op.h"

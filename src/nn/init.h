@@ -1,4 +1,4 @@
-// How parameters start. Random ones come from the scope's generator.
+// Initial values of parameters. Random ones come from the scope's generator.
 #ifndef NN_INIT_H
 #define NN_INIT_H
 

@@ -1,4 +1,4 @@
-// The inside of modules.
+// Modules between the files of this room, and the table of a remote module.
 #ifndef NN_MODULE_H
 #define NN_MODULE_H
 
@@ -22,13 +22,14 @@ typedef struct module_parts {
     int count, capacity;
 } module_parts;
 
-// A call of more than gw_module_call takes and gives: gw_nn_lstm_call and so on.
+// A call with several inputs or outputs, which gw_module_call cannot make: gw_nn_lstm_call and so
+// on.
 enum { TYPED_INPUTS_MAX = 5, TYPED_OUTPUTS_MAX = 3 };
 typedef struct typed_call {
-    const char *name;  // "lstm" of gw_nn_lstm_call; goes over the wire
+    const char *name;  // "lstm" of gw_nn_lstm_call; part of the protocol
     int inputs, outputs;
-    int flags;  // all that there are
-    // Of |in| all but the first may be NULL, of |out| too: not given, not wanted.
+    int flags;  // how many there are
+    // All but the first of |in| may be NULL, not given, and all but the first of |out|, not wanted.
     void (*run)(gw_scope *s, gw_module *m, gw_tensor *const *in, int flags, gw_tensor **out);
 } typed_call;
 
@@ -37,13 +38,13 @@ extern const typed_call typed_lstm, typed_gru, typed_rnn, typed_embedding_bag,
 
 const typed_call *typed_call_find(const char *name);  // NULL if there is none
 
-// Runs |c| with the hooks of |m|, which may be remote; fails if that is no module for it. |out| is
-// all poison then.
+// Runs |c| with the hooks of |m|, which may be remote. Fails if |m| has no such call; then |out| is
+// all poison.
 void module_call_typed(gw_scope *s, gw_module *m, const typed_call *c, gw_tensor *const *in,
                        int flags, gw_tensor **out);
 
-// The table of a module that lives on another worker, which a room above this one fills. |m| has no
-// parts here; its forward makes the call.
+// The functions of a module that lives on another worker; the distributed room fills the table. |m|
+// has no parts here; its forward makes the call.
 typedef struct module_remote {
     void (*destroy)(gw_module *m);
     void (*train)(gw_scope *s, gw_module *m, bool training);
@@ -59,7 +60,7 @@ typedef struct module_hook module_hook;
 
 struct gw_module {
     gw_handle handle;
-    const module_remote *remote;  // NULL: it is here
+    const module_remote *remote;  // NULL: it is on this worker
     struct {
         module_hook *items;
         int count, capacity, last_id;
@@ -69,20 +70,21 @@ struct gw_module {
     const typed_call *typed;  // NULL: it has none
     void *state;              // the user's
     double number;            // a layer's only setting: p, negative_slope, dim
-    void *settings;           // a layer's, if it has more of them: goes with the module
+    void *settings;           // a layer's, if it has more of them: freed with the module
     bool training;
     module_parts parameters, buffers, children;  // one count on each
 };
 
 extern gw_module module_poison;  // what failed constructors return
 
-// Fails |s| for NULL and for what a constructor returned that failed, perhaps in another scope.
+// Fails |s| for NULL and for the poison of a failed constructor, which may have failed another
+// scope.
 bool module_is_usable(gw_scope *s, const char *where, const gw_module *m);
 
 // A module without parts, owned by |s|, or poison.
 gw_module *module_new(gw_scope *s, const char *name, gw_module_forward *forward);
 
-// What the hooks of |m| make of its input, and of its output.
+// Apply the hooks of |m| to its input, and to its output.
 gw_tensor *module_hooks_before(gw_scope *s, gw_module *m, gw_tensor *x);
 gw_tensor *module_hooks_after(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y);
 bool module_hooks_any_after(const gw_module *m);
@@ -115,7 +117,7 @@ typedef bool module_visit(void *context, const module_path *at, gw_tensor *x);
 bool module_each_tensor(const gw_module *m, module_tensors kinds, const module_path *where,
                         module_visit *visit, void *context);
 
-// Calls |visit| for |m|, then for its parts in order, remote ones too, which have no tensors here.
+// Calls |visit| for |m|, then for its parts in order. Remote ones are visited too, without tensors.
 // |where| is NULL at |m|.
 bool module_each(gw_module *m, const module_path *where,
                  bool (*visit)(void *context, const module_path *where, gw_module *m),
@@ -124,13 +126,13 @@ bool module_each(gw_module *m, const module_path *where,
 // "encoder.0.weight" in the text of |s|.
 const char *module_path_text(gw_scope *s, const module_path *at);
 
-// The values that |m| has here, and where the others are: state.c.
+// The tensors of |m|, and of its remote parts by name: state.c.
 typedef struct state_slot {
     const char *name;   // "encoder.0.weight"
     const char *shape;  // "f32 3x4"
-    gw_tensor *here;    // or
-    gw_module *remote;  // whose part it is
-    const char *inner;  // its name there
+    gw_tensor *here;    // NULL: it belongs to |remote|
+    gw_module *remote;
+    const char *inner;  // its name in |remote|
 } state_slot;
 
 typedef struct state_slots {

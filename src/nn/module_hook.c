@@ -60,7 +60,7 @@ void module_hooks_fini(gw_module *m) {
 }
 
 // ---- Running ------------------------------------------------------------------------------------
-// Finds the first one behind |*id|. A hook may add and remove hooks.
+// Finds the first hook with an id above |*id|. A hook may add and remove hooks.
 static bool next(const gw_module *m, int *id, module_hook *out) {
     for (int i = 0; i < m->hooks.count; i++) {
         if (m->hooks.items[i].id <= *id) continue;

@@ -143,7 +143,8 @@ static void assert_refused(gw_scope *s, const char *words) {
     gw_scope_clear(s);
 }
 
-// In the scope that failed it does nothing; another scope would not know of that.
+// Poison does nothing in the scope that failed; another scope fails, or the error would go
+// unnoticed.
 static void poison_is_refused_in_a_scope_that_is_well(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

@@ -65,7 +65,7 @@ int gw_module_buffer_count(const gw_module *m) {
 typedef struct numbered {
     gw_scope *scope;
     module_tensors kind;
-    int left;  // tensors before the wanted one
+    int left;  // tensors to skip before the wanted one
     gw_tensor *found;
     const char *name;  // NULL: not asked for
 } numbered;
@@ -184,10 +184,10 @@ static bool list_parameters(void *context, const module_path *where, gw_module *
         module_path at = { where, m->parameters.items[i].name };
         list_value(l, &at, gw_value_of(m->parameters.items[i].is.parameter));
     }
-    gw_map *there = m->remote ? m->remote->parameters(l->scope, m) : NULL;
-    for (int i = 0; there && gw_ok(l->scope) && i < gw_map_count(there); i++) {
-        module_path at = { where, gw_map_key(l->scope, there, i) };
-        list_value(l, &at, gw_map_find(there, at.name));
+    gw_map *remote = m->remote ? m->remote->parameters(l->scope, m) : NULL;
+    for (int i = 0; remote && gw_ok(l->scope) && i < gw_map_count(remote); i++) {
+        module_path at = { where, gw_map_key(l->scope, remote, i) };
+        list_value(l, &at, gw_map_find(remote, at.name));
     }
     return gw_ok(l->scope);
 }

@@ -1,4 +1,4 @@
-// Layers beside what PyTorch recorded of them: names, values, gradients, and buffers afterwards.
+// Layers give what PyTorch recorded of them: names, values, gradients, and buffers afterwards.
 #include "testing/recording.h"
 #include "testing/testing.h"
 

@@ -1,4 +1,4 @@
-// The values of a module by name, and giving it others.
+// The values of a module by name: state_dict, and loading one.
 #include "nn/module.h"
 
 #include "base/mem.h"
@@ -88,17 +88,17 @@ static bool put_module(void *context, const module_path *where, gw_module *m) {
     reader_of_state *r = context;
     put_parts(r, where, &m->parameters);
     put_parts(r, where, &m->buffers);
-    gw_map *there = m->remote ? m->remote->state(r->scope, m) : NULL;
-    for (int i = 0; there && gw_ok(r->scope) && i < gw_map_count(there); i++) {
-        module_path at = { where, gw_map_key(r->scope, there, i) };
-        put(r, &at, gw_tensor_of(r->scope, gw_map_find(there, at.name)));
+    gw_map *remote = m->remote ? m->remote->state(r->scope, m) : NULL;
+    for (int i = 0; remote && gw_ok(r->scope) && i < gw_map_count(remote); i++) {
+        module_path at = { where, gw_map_key(r->scope, remote, i) };
+        put(r, &at, gw_tensor_of(r->scope, gw_map_find(remote, at.name)));
     }
     return gw_ok(r->scope);
 }
 
 gw_map *gw_module_state_dict(gw_scope *s, gw_module *m) {
     gw_map *out = gw_map_open(s);
-    gw_scope *t = gw_scope_open(s);  // what the map holds need not be the scope's, too
+    gw_scope *t = gw_scope_open(s);  // the map holds its values, so |s| need not
     reader_of_state r = { t, out };
     if (module_is_usable(t, "gw_module_state_dict", m)) module_each(m, NULL, put_module, &r);
     gw_scope_close_up(t);
@@ -108,7 +108,7 @@ gw_map *gw_module_state_dict(gw_scope *s, gw_module *m) {
 // ---- Checking -----------------------------------------------------------------------------------
 enum { NAMED_MAX = 3 };  // of each kind, in one sentence
 
-// One kind of what is wrong: "lacks "a", "b" and 7 others".
+// One kind of mistake in a state: "lacks "a", "b" and 7 more".
 typedef struct complaint {
     char text[240];
     int count;
@@ -187,9 +187,9 @@ static bool is_in(const state_slots *all, const storage *st) {
     return false;
 }
 
-// Finds what each slot here is to hold, in memory that no commit writes to, and makes the slots
-// writable: after this, committing needs no memory.
-static void stage(gw_scope *s, const state_slots *all, const gw_map *state, gw_tensor **sources) {
+// Finds the new value of each slot of this worker, in memory that no commit writes to, and makes
+// the slots writable: after this, committing needs no memory.
+static void prepare(gw_scope *s, const state_slots *all, const gw_map *state, gw_tensor **sources) {
     for (int i = 0; i < all->count && gw_ok(s); i++) {
         const state_slot *slot = &all->items[i];
         gw_value v = slot->here ? gw_map_find(state, slot->name) : gw_none();
@@ -210,7 +210,7 @@ static void commit(const state_slots *all, gw_tensor *const *sources) {
     }
 }
 
-// Slots of one remote module stand together. Returns the first one behind them.
+// Loads the slots of one remote module, which stand together. Returns the index behind them.
 static int load_remote(gw_scope *s, const state_slots *all, int first, const gw_map *state) {
     gw_module *m = all->items[first].remote;
     gw_map *part = gw_map_open(s);
@@ -223,11 +223,11 @@ static int load_remote(gw_scope *s, const state_slots *all, int first, const gw_
     return i;
 }
 
-// The remote ones first: the local ones cannot fail any more.
+// Loads remote modules first: after prepare, the slots of this worker cannot fail.
 static void load(gw_scope *s, const state_slots *all, const gw_map *state) {
     gw_tensor **sources = gw_alloc(s, (size_t)(all->count + 1) * sizeof(gw_tensor *));
     if (!sources) return;
-    stage(s, all, state, sources);
+    prepare(s, all, state, sources);
     const gw_module *before = NULL;
     for (int i = 0; i < all->count && gw_ok(s);) {
         if (!all->items[i].remote) {

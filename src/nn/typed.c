@@ -1,4 +1,4 @@
-// Calls of several tensors: one way to all of them.
+// Calls with several inputs or outputs: one way for all of them.
 #include "nn/module.h"
 
 #include "tensor/tensor.h"
@@ -21,7 +21,7 @@ static bool is_callable(gw_scope *s, const typed_call *c, const gw_module *m) {
     char where[64];
     snprintf(where, sizeof where, "gw_nn_%s_call", c->name);
     if (!module_is_usable(s, where, m)) return false;
-    // The owner of a remote module knows its class.
+    // The owner of a remote module checks which calls it has.
     if (m->remote || m->typed == c) return true;
     scope_fail(s, GW_INVALID, "%s: the module is \"%s\"", where, m->name);
     return false;
@@ -38,7 +38,7 @@ static bool check_first(gw_scope *s, const typed_call *c, const gw_tensor *x) {
     return gw_ok(s);
 }
 
-// As gw_module_call does for one input and one output.
+// Does what gw_module_call does for one input and one output.
 static void run(gw_scope *s, gw_module *m, const typed_call *c, gw_tensor **in, int flags,
                 gw_tensor **out) {
     in[0] = module_hooks_before(s, m, in[0]);

@@ -50,7 +50,7 @@ double clip_squares(gw_scope *s, const gw_list *params) {
     return sum;
 }
 
-// A tensor to write |g| times something to: |g| itself if no other handle sees it. Counted.
+// The tensor that |g| times a factor is written to: |g| itself if no other handle sees it. Counted.
 static gw_tensor *room_for(gw_scope *s, gw_tensor *g) {
     if (grad_is_own(g)) return handle_retain(g);
     const gw_tensor *numbers = numbers_of(g);
@@ -90,8 +90,9 @@ void clip_scale(gw_scope *s, const gw_list *params, double by) {
     mem_free(rooms);
 }
 
-// |params| with what references to values of this worker stand for, in |w|, and without other
-// references: if there are any, |*out_remote| is what knows their owners.
+// |params| with the values of references to this worker in their place, in |w|, and without
+// references to other workers. If there are any of those, |*out_remote| is the table that knows
+// their owners.
 static gw_list *local_part(gw_scope *w, gw_list *params, const remote_part_class **out_remote) {
     int count = gw_list_count(params), here = 0;
     for (int i = 0; i < count; i++) here += gw_list_get(w, params, i).kind != GW_RREF;

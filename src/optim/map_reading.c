@@ -1,4 +1,4 @@
-// Reading maps that another program may have written.
+// Reading maps that may come from another program: each name is checked.
 #include "optim/state.h"
 
 #include "base/value.h"

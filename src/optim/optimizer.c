@@ -13,7 +13,7 @@ static void free_parameter(parameter *p) {
 
 static void destroy(gw_handle *h) {
     gw_optimizer *o = (gw_optimizer *)h;
-    optimizer_discard(o);
+    optimizer_abort(o);
     if (o->remote) o->remote->class->close(o->remote);
     for (int i = 0; i < o->parameter_count; i++) free_parameter(&o->parameters[i]);
     mem_free(o->parameters);
@@ -57,7 +57,7 @@ static bool reserve(gw_scope *s, gw_optimizer *o, int more) {
     return a && b;
 }
 
-// Puts parameters behind those that count, without counting them yet.
+// Stores parameters behind the last one, without counting them in yet.
 static bool put_parameter(gw_scope *s, gw_optimizer *o, int *count, int number, gw_value v) {
     if (!check_parameter(s, o, *count, number, v)) return false;
     o->parameters[(*count)++] =
@@ -87,8 +87,8 @@ const remote_part_class *remote_parts_of(gw_scope *s) {
     return NULL;
 }
 
-// Whether |v| is a reference to a parameter of another worker. One to a value of this worker
-// becomes that value.
+// Whether |v| is a reference to a parameter of another worker. A reference to a value of this
+// worker is replaced by that value.
 static bool is_remote(gw_scope *s, gw_value *v) {
     if (v->kind != GW_RREF) return false;
     const remote_part_class *c = remote_parts_of(s);

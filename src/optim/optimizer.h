@@ -1,8 +1,9 @@
-// The inside of optimizers: a rule, groups of parameters, and a step in two halves.
+// Optimizers between the files of this room: a rule, groups of parameters, and a step in two
+// phases.
 //
-// optimizer_stage computes the new values of all parameters into blocks of their own; after it,
-// optimizer_commit puts them in place and cannot fail, or optimizer_discard drops them. A step over
-// several workers stages on every owner before any of them commits.
+// optimizer_prepare computes the new values of all parameters into blocks of their own; after it,
+// optimizer_commit puts them in place and cannot fail, or optimizer_abort drops them. A step over
+// several workers prepares on every owner before any of them commits.
 #ifndef OPTIM_OPTIMIZER_H
 #define OPTIM_OPTIMIZER_H
 
@@ -61,8 +62,9 @@ struct optimizer_group {
         gw_rmsprop_options rmsprop;
         gw_rprop_options rprop;
     } options;
-    double initial_lr;  // what schedules are about: the rate before the first one; NaN without one
-    bool concurrent;    // the optimizer's, in the first group
+    double
+        initial_lr;   // the rate before the first schedule, which schedules start from; NaN without
+    bool concurrent;  // the optimizer's, in the first group
 };
 
 typedef struct parameter {
@@ -72,7 +74,7 @@ typedef struct parameter {
     int64_t step_count;
     block *state[OPTIM_STATES_MAX];  // arrays like x; NULL before the first step, or unused
 
-    // staged
+    // prepared
     gw_tensor *grad;                     // counted; NULL: none, so nothing happens to it
     block *new_x;                        // NULL: written in place
     block *new_state[OPTIM_STATES_MAX];  // NULL: unused, or written in place
@@ -103,30 +105,29 @@ gw_optimizer *optimizer_open(gw_scope *s, const rule *r);
 bool optimizer_check(gw_scope *s, const gw_optimizer *o, const char *function);
 bool optimizer_add_group(gw_scope *s, gw_optimizer *o, gw_list *params,
                          const optimizer_group *options);
-// The same for the part that this worker has of an optimizer: |numbers| are those of |params|,
-// which are tensors. There may be none.
+// The same for the owner side of an optimizer of another worker: |params| are tensors and have the
+// |numbers|. There may be none.
 bool optimizer_add_part(gw_scope *s, gw_optimizer *o, gw_list *params, const int *numbers,
                         const optimizer_group *options);
 void optimizer_remove_group(gw_optimizer *o);  // the last one
 
-extern gw_optimizer optimizer_poison;  // what failed constructors return
+extern gw_optimizer optimizer_poison;  // the result of failed constructors
 
 // ---- Steps --------------------------------------------------------------------------------------
-// False with |s| failed and nothing staged.
-bool optimizer_stage(gw_scope *s, gw_optimizer *o);
-// Its halves: all that may fail, and the arithmetic.
+// False with |s| failed and nothing prepared.
 bool optimizer_prepare(gw_scope *s, gw_optimizer *o);
+// Its halves: taking memory, which may fail, and the arithmetic, which cannot.
+bool optimizer_reserve(gw_scope *s, gw_optimizer *o);
 void optimizer_compute(gw_optimizer *o);
 void optimizer_commit(gw_optimizer *o);
-void optimizer_discard(gw_optimizer *o);
+void optimizer_abort(gw_optimizer *o);
 
-// All of it at once: writes in place where no other handle sees the old values. False with |s|
-// failed and nothing changed.
+// A whole step: writes in place where no other handle sees the old values. False with |s| failed
+// and nothing changed.
 bool optimizer_step(gw_scope *s, gw_optimizer *o);
 
 // ---- Clipping -----------------------------------------------------------------------------------
-// Of the tensors in |params| that have a gradient in |s|: the sum of their squares; and them times
-// |by|.
+// For the gradients in |s| of the tensors in |params|: sums their squares; multiplies them by |by|.
 double clip_squares(gw_scope *s, const gw_list *params);
 void clip_scale(gw_scope *s, const gw_list *params, double by);
 

@@ -1,33 +1,32 @@
-// The part of an optimizer whose parameters other workers own: what the optimizer asks of it. A
-// room above this one makes and runs it; the scope of the call knows the table (scope_remote of
-// base/scope.h), and the part itself, too.
+// The remote part of an optimizer, whose parameters other workers own: the table through which the
+// optimizer uses it. The distributed room fills the table; the scope of a call has it (scope_remote
+// of base/scope.h), and the part itself, too.
 #ifndef OPTIM_REMOTE_PART_H
 #define OPTIM_REMOTE_PART_H
 
 #include "optim/optimizer.h"
 
 typedef struct remote_part_class {
-    // Whether |r| names a value of this worker, which is written to |out|; fails |s| if it has
-    // none.
+    // Whether |r| names a value of this worker, which it writes to |out|. Fails |s| if there is no
+    // value.
     bool (*is_here)(gw_scope *s, gw_rref *r, gw_value *out);
 
-    // Makes |g| the next group of |o| on the owners of |refs|, too, whose parameters have
-    // |numbers|. All of them, or false with |s| failed. The first time this makes the remote part
-    // of |o|.
+    // Adds the group |g| on the owners of |refs|, whose parameters have |numbers|. On all of them,
+    // or false with |s| failed. The first call makes the remote part of |o|.
     bool (*add_group)(gw_scope *s, gw_optimizer *o, const optimizer_group *g, const gw_value *refs,
                       const int *numbers, int count);
     void (*close)(remote_part *part);
 
-    // Of an optimizer that has a remote part: a step here and there.
+    // A step of an optimizer with a remote part, on this worker and on all owners.
     void (*step)(gw_scope *s, gw_optimizer *o);
 
-    // Adds the values of the remote part to |map|; takes over a map, here and there, or nowhere
-    // with |s| failed.
+    // Adds the state of the remote part to |map|; loads a map on this worker and all owners, or on
+    // none with |s| failed.
     void (*write)(gw_scope *s, const gw_optimizer *o, gw_map *map);
     void (*load)(gw_scope *s, gw_optimizer *o, gw_map *map);
 
-    // Of all references in |params| to parameters of other workers: the sum of the squares of their
-    // gradients in |s|; and these times |by|.
+    // For the gradients in |s| of all references in |params| to other workers' parameters: sums
+    // their squares; multiplies them by |by|.
     double (*squares)(gw_scope *s, const gw_list *params);
     void (*scale)(gw_scope *s, const gw_list *params, double by);
 } remote_part_class;
@@ -36,8 +35,8 @@ struct remote_part {
     const remote_part_class *class;
 };
 
-// The table of the job that |s| takes part in; NULL with |s| failed if there is none, so that
-// references lead nowhere.
+// The table that the scope |s| has. NULL with |s| failed if |s| has no agent, so that a reference
+// cannot be used.
 const remote_part_class *remote_parts_of(gw_scope *s);
 
 #endif

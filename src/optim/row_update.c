@@ -33,7 +33,7 @@ bool row_update_check(gw_scope *s, const gw_optimizer *o, const parameter *p, co
             "about some",
             name, p->number);
     } else if (is_rows) {
-        // What has momentum moves on without a gradient, too.
+        // A parameter with momentum changes without a gradient, too.
         const option *momentum = rule_option(o->rule, "momentum");
         *out_dense = momentum && option_get(momentum, g) != 0;
     }
@@ -44,7 +44,7 @@ static size_t row_bytes(const parameter *p) {
     return (size_t)rows_length(p->grad) * gw_dtype_size((gw_dtype)p->x->dtype);
 }
 
-bool row_update_prepare(gw_scope *s, const gw_optimizer *o, parameter *p) {
+bool row_update_reserve(gw_scope *s, const gw_optimizer *o, parameter *p) {
     gw_tensor *once = p->grad->coalesced ? NULL : rows_coalesce(s, p->grad);
     if (!gw_ok(s)) return false;
     if (once) {

@@ -1,16 +1,16 @@
-// A parameter's part of a step whose gradient is sparse by rows: only the rows that it names are
-// computed, in arrays of their own, and written at the commit.
+// A parameter's part of a step whose gradient is sparse by rows: computes only those rows, in
+// arrays of their own, and writes them at the commit.
 #ifndef OPTIM_ROW_UPDATE_H
 #define OPTIM_ROW_UPDATE_H
 
 #include "optim/optimizer.h"
 
-// Whether a step can use |grad| at all; else fails |s|. *out_dense: as a dense one.
+// Whether the rule can use |grad|; else fails |s|. *out_dense: it uses it as a dense one.
 bool row_update_check(gw_scope *s, const gw_optimizer *o, const parameter *p, const gw_tensor *grad,
                       bool *out_dense);
 
-// Everything that needs memory. False with |s| failed.
-bool row_update_prepare(gw_scope *s, const gw_optimizer *o, parameter *p);
+// Takes all memory that the step needs. False with |s| failed.
+bool row_update_reserve(gw_scope *s, const gw_optimizer *o, parameter *p);
 void row_update_compute(const gw_optimizer *o, parameter *p);
 void row_update_commit(parameter *p);
 void row_update_discard(parameter *p);

@@ -1,5 +1,4 @@
-// Gradients that are sparse by rows: beside twenty steps that PyTorch recorded, and what is
-// refused.
+// Gradients that are sparse by rows: twenty steps as PyTorch recorded them, and refusals.
 #include "testing/recording.h"
 #include "testing/testing.h"
 
@@ -101,10 +100,10 @@ static void rows_are_staged_and_committed(void **state) {
     gw_optimizer *opt = gw_sgd(s, list_of(s, table), .lr = 0.25);
     backward(s, table);
     const void *place = gw_data(table);
-    assert_true(optimizer_stage(s, opt));
+    assert_true(optimizer_prepare(s, opt));
     assert_rows(table, 1, 1);
-    optimizer_discard(opt);
-    assert_true(optimizer_stage(s, opt));
+    optimizer_abort(opt);
+    assert_true(optimizer_prepare(s, opt));
     optimizer_commit(opt);
     assert_rows(table, 0.75f, 0.5f);
     assert_ptr_equal(gw_data(table), place);

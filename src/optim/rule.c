@@ -1,4 +1,4 @@
-// The rules: their options, what they keep, and the optimizers that follow them.
+// The rules: their options, their state, and the constructors of optimizers.
 #include "optim/optimizer.h"
 
 #include <math.h>

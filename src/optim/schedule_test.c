@@ -1,4 +1,4 @@
-// Each schedule beside thirty steps that PyTorch recorded, over two groups.
+// Each schedule gives the rates of thirty steps that PyTorch recorded, over two groups.
 #include "testing/recording.h"
 #include "testing/testing.h"
 

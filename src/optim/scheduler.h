@@ -1,4 +1,4 @@
-// The inside of schedulers.
+// Schedulers between the files of this room.
 #ifndef OPTIM_SCHEDULER_H
 #define OPTIM_SCHEDULER_H
 

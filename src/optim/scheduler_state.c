@@ -1,4 +1,4 @@
-// Where schedulers stand, as a map, and back.
+// The state of schedulers as a map, and loading one.
 #include "optim/scheduler.h"
 #include "optim/state.h"
 

@@ -1,4 +1,4 @@
-// The state of an optimizer as a map, and back.
+// The state of an optimizer as a map, and loading one.
 #ifndef OPTIM_STATE_H
 #define OPTIM_STATE_H
 
@@ -12,7 +12,7 @@ typedef struct loaded {
     int64_t step_count;
 } loaded;
 
-// False with |s| failed, and nothing to free, if |map| does not fit |o|.
+// False with |s| failed, and nothing to forget, if |map| does not fit |o|.
 bool state_read(gw_scope *s, const gw_optimizer *o, const gw_map *map, loaded *out);
 void state_take_over(gw_optimizer *o, loaded *l);  // cannot fail
 void state_forget(loaded *l);
@@ -20,7 +20,7 @@ void state_forget(loaded *l);
 void state_write_groups(gw_scope *s, const gw_optimizer *o, gw_map *map);
 void state_write_parameters(gw_scope *s, const gw_optimizer *o, gw_map *map);
 
-// Reading a map whose every name is looked at, and no other is in it.
+// Reads a map and notes which names were read, so that map_reading_close can refuse others.
 typedef struct map_reading {
     const char *what;  // for errors
     const gw_map *map;
@@ -33,6 +33,6 @@ gw_value map_reading_find(map_reading *r, const char *key);              // none
 double map_reading_number(gw_scope *s, map_reading *r, const char *key);
 int64_t map_reading_count(gw_scope *s, map_reading *r, const char *key);  // not negative
 void map_reading_string(gw_scope *s, map_reading *r, const char *key, const char *expected);
-void map_reading_close(gw_scope *s, map_reading *r);  // fails |s| if something was not looked at
+void map_reading_close(gw_scope *s, map_reading *r);  // fails |s| if a name was not read
 
 #endif

@@ -1,4 +1,4 @@
-// A step: staged, then committed.
+// A step in two phases: prepare, then commit or abort.
 #include "autograd/grads.h"
 #include "optim/row_update.h"
 #include "optim/remote_part.h"
@@ -15,18 +15,18 @@ static bool is_whole(const gw_tensor *x) {
     return !b->external && !x->offset && size_of(x) == b->size;
 }
 
-// Whether another block can replace the old one, because the parameter is all of its storage.
+// Whether another block can take the place of the old one, because no tensor needs the rest of it.
 static bool is_replaceable(const gw_tensor *x) {
     return is_whole(x) || (atomic_load_explicit(&x->storage->count, memory_order_acquire) == 1 &&
                            !x->storage->block->external);
 }
 
-// Whether only its one holder can see the values of |b|.
+// Whether only the one holder of |b| can see its values.
 static bool is_own(const block *b) {
     return atomic_load_explicit(&b->count, memory_order_acquire) == 1;
 }
 
-// ---- Staging ------------------------------------------------------------------------------------
+// ---- Preparing ----------------------------------------------------------------------------------
 static void discard(parameter *p) {
     handle_release(p->grad);
     p->grad = NULL;
@@ -41,7 +41,7 @@ static void discard(parameter *p) {
     }
 }
 
-void optimizer_discard(gw_optimizer *o) {
+void optimizer_abort(gw_optimizer *o) {
     for (int i = 0; i < o->parameter_count; i++) discard(&o->parameters[i]);
 }
 
@@ -65,7 +65,7 @@ static bool take_state(const gw_optimizer *o, parameter *p, int k, bool beside) 
     return b != NULL;
 }
 
-// For rows: as it is, where it can be written.
+// For rows: makes state |k| writable, with its values as they are.
 bool state_begin(const gw_optimizer *o, parameter *p, int k) {
     if (!take_state(o, p, k, false)) return false;
     if (p->state[k] && p->new_state[k])
@@ -73,7 +73,7 @@ bool state_begin(const gw_optimizer *o, parameter *p, int k) {
     return true;
 }
 
-// Everything that needs memory.
+// Takes all memory that the step of |p| needs.
 static bool take_blocks(const gw_optimizer *o, parameter *p, bool beside) {
     bool ok = true;
     if (!is_replaceable(p->x)) ok = storage_writable(p->x->storage) != NULL;
@@ -85,8 +85,8 @@ static bool take_blocks(const gw_optimizer *o, parameter *p, bool beside) {
     return ok;
 }
 
-// The values may be pinned between stage and commit; of parameters with one storage the first has
-// the spare.
+// A block may be pinned between prepare and commit; then the commit needs a spare one. Of
+// parameters that share a storage, the first has the spare.
 static bool take_spare(const gw_optimizer *o, parameter *p) {
     if (!p->rows && is_whole(p->x)) return true;
     for (const parameter *q = o->parameters; q < p; q++)
@@ -94,14 +94,14 @@ static bool take_spare(const gw_optimizer *o, parameter *p) {
     return (p->spare = block_take(p->x->storage->block->size)) != NULL;
 }
 
-static bool prepare(gw_scope *s, gw_optimizer *o, int i, bool beside) {
+static bool reserve(gw_scope *s, gw_optimizer *o, int i, bool beside) {
     parameter *p = &o->parameters[i];
     gw_tensor *grad = grads_find(s, p->x);
     if (!grad) return true;
     bool dense;
     if (!row_update_check(s, o, p, grad, &dense)) return false;
     p->grad = handle_retain(dense ? gw_to_dense(s, grad) : grad);
-    if (!gw_ok(s) || (!dense && !row_update_prepare(s, o, p))) return false;
+    if (!gw_ok(s) || (!dense && !row_update_reserve(s, o, p))) return false;
     if ((!dense || take_blocks(o, p, beside)) && (!beside || take_spare(o, p))) return true;
     scope_fail(s, GW_NO_MEMORY,
                "step of gw_%s: no memory for new values of parameter %d; none has changed",
@@ -140,18 +140,18 @@ static void compute(const gw_optimizer *o, parameter *p) {
         o->rule->run_f64(g, &u);
 }
 
-static bool prepare_all(gw_scope *s, gw_optimizer *o, bool beside) {
+static bool reserve_all(gw_scope *s, gw_optimizer *o, bool beside) {
     if (!gw_ok(s)) return false;
     for (int i = 0; i < o->parameter_count; i++) {
-        if (prepare(s, o, i, beside)) continue;
-        optimizer_discard(o);
+        if (reserve(s, o, i, beside)) continue;
+        optimizer_abort(o);
         return false;
     }
     return true;
 }
 
-bool optimizer_prepare(gw_scope *s, gw_optimizer *o) {
-    return prepare_all(s, o, true);
+bool optimizer_reserve(gw_scope *s, gw_optimizer *o) {
+    return reserve_all(s, o, true);
 }
 
 void optimizer_compute(gw_optimizer *o) {
@@ -159,8 +159,8 @@ void optimizer_compute(gw_optimizer *o) {
         if (o->parameters[i].grad) compute(o, &o->parameters[i]);
 }
 
-bool optimizer_stage(gw_scope *s, gw_optimizer *o) {
-    if (!optimizer_prepare(s, o)) return false;
+bool optimizer_prepare(gw_scope *s, gw_optimizer *o) {
+    if (!optimizer_reserve(s, o)) return false;
     optimizer_compute(o);
     return true;
 }
@@ -207,8 +207,8 @@ void optimizer_commit(gw_optimizer *o) {
 }
 
 bool optimizer_step(gw_scope *s, gw_optimizer *o) {
-    // In place, nothing may fail once something has been computed.
-    if (!prepare_all(s, o, false)) return false;
+    // Computing in place changes values, so all memory is taken first.
+    if (!reserve_all(s, o, false)) return false;
     optimizer_compute(o);
     optimizer_commit(o);
     return true;

@@ -114,8 +114,8 @@ static void a_discarded_step_changes_nothing(void **state) {
     gw_tensor *a = leaf(s, 1, 2);
     gw_optimizer *opt = gw_adam(s, list_of(s, a, NULL), .lr = 0.1);
     gw_backward(s, gw_sum(s, a));
-    assert_true(optimizer_stage(s, opt));
-    optimizer_discard(opt);
+    assert_true(optimizer_prepare(s, opt));
+    optimizer_abort(opt);
     assert_values(a, 1, 2);
     assert_int_equal(gw_optimizer_steps(opt), 0);
     gw_optimizer_step(s, opt);
@@ -131,9 +131,9 @@ static void a_staged_step_waits_for_its_commit(void **state) {
     for (int step = 0; step < 3; step++) {
         gw_scope *t = gw_scope_open(s);
         gw_backward(t, gw_sum(t, gw_add(t, a, b)));
-        assert_true(optimizer_stage(t, opt));
+        assert_true(optimizer_prepare(t, opt));
         assert_values(a, 1 - 0.1f * (float)step, 2 - 0.1f * (float)step);
-        gw_scope_close_up(t);  // nothing staged needs the gradients any more
+        gw_scope_close_up(t);  // a prepared step does not need the gradients
         optimizer_commit(opt);
     }
     assert_values(b, 2.7f, 3.7f);
@@ -141,7 +141,7 @@ static void a_staged_step_waits_for_its_commit(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// Whole, or parts of one tensor; looked at directly, or through a view.
+// Parameters that are whole tensors, or parts of one; seen directly, or through a view.
 static void save_between_stage_and_commit(bool are_parts, bool through_view) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *flat = gw_from(s, ((float[]){ 1, 2, 3, 4 }), 4);
@@ -153,7 +153,7 @@ static void save_between_stage_and_commit(bool are_parts, bool through_view) {
     gw_optimizer *opt = gw_sgd(s, list_of(s, a, b), .lr = 1);
     gw_scope *t = gw_scope_open(s), *u = gw_scope_open(s);
     gw_backward(t, gw_sum(t, gw_add(t, a, b)));
-    assert_true(optimizer_stage(t, opt));
+    assert_true(optimizer_prepare(t, opt));
     gw_tensor *seen_a = through_view ? gw_reshape(u, a, 1, 2) : a;
     gw_tensor *seen_b = through_view ? gw_reshape(u, b, 1, 2) : b;
     gw_tensor *product = gw_sum(u, gw_mul(u, seen_a, seen_b));

@@ -1,4 +1,4 @@
-// Each rule beside twenty steps that PyTorch recorded.
+// Each rule gives the parameters of twenty steps that PyTorch recorded.
 #include "testing/recording.h"
 #include "testing/testing.h"
 

@@ -1,4 +1,4 @@
-// What every worker serves by itself.
+// The built-in functions of every worker.
 #include "call/registry.h"
 #include "runtime/runtime.h"
 #include "testing/testing.h"

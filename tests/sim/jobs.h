@@ -112,7 +112,7 @@ int jobs_choose_rank(gw_scope *s, uint64_t choice);  // of somebody who is, or w
 
 // ---- What they do with many others: jobs_together.c ----
 void jobs_together_step(jobs_worker *w, gw_scope *s, int i);  // with what it holds at |i|
-void jobs_meet(jobs_worker *w, int number);                   // all, or two by two
+void jobs_run_collective(jobs_worker *w, int number);         // all, or two by two
 
 // ---- Time passes in a body: jobs_bodies.c ----
 void jobs_pause(gw_scope *s, int64_t ms);

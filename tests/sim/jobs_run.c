@@ -164,7 +164,7 @@ static void work(jobs_worker *w) {
     w->scope = gw_scope_open(w->root);
     for (int i = 0; i < w->jobs->steps && !sim_is_ghost(w->env); i++) {
         jobs_step(w);
-        if (w->jobs->kind == JOBS_TOGETHER && i % 4 == 3) jobs_meet(w, i / 4);
+        if (w->jobs->kind == JOBS_TOGETHER && i % 4 == 3) jobs_run_collective(w, i / 4);
         if (jobs_draw(w, 4) == 0) pass_time(w, (int64_t)jobs_draw(w, 20000000));
     }
     if (!w->leaves) come_to_rest(w, look_at_rest);

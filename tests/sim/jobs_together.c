@@ -83,7 +83,7 @@ void jobs_together_step(jobs_worker *w, gw_scope *s, int i) {
 // ---- Meetings ----
 
 // Without a deadline: all come to each meeting, or are lost, so that each ends.
-void jobs_meet(jobs_worker *w, int number) {
+void jobs_run_collective(jobs_worker *w, int number) {
     gw_worker workers[JOBS_NODES_MAX];
     gw_scope *s = gw_scope_open(w->scope);
     int count = everybody(s, workers), first = 0;

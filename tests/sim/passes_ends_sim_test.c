@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WORKERS = 5, OBSERVER = 4, SIZE = 3, SEEDS = 6, DEEP = 3 * LIMIT_REACH_NODES };
+enum { WORKERS = 5, OBSERVER = 4, SIZE = 3, SEEDS = 6, DEEP = 3 * LIMIT_UPSTREAM_NODES };
 
 typedef enum phase { FORWARD, MARK, EXECUTE, DONE, PHASE_COUNT } phase;
 typedef enum way { SHUTDOWN, LEAVE, CLOSE, WAY_COUNT } way;

@@ -359,7 +359,7 @@ static void gather(gw_scope *s, int rank, void *context) {
     }
 }
 
-static void workers_meet_and_bring_values(void **state) {
+static void a_collective_gathers_the_values_of_its_participants(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         reset();
@@ -437,7 +437,7 @@ static void who_ends_is_named_to_all(void **state) {
 static char told[GW_ERROR_TEXT_MAX];
 
 // A body that meets its caller, who waits for it.
-GW_FUNCTION(many_meet, GW_POOL) {
+GW_FUNCTION(many_barrier, GW_POOL) {
     gw_worker both[] = { gw_rpc_worker(s, 0), gw_rpc_worker(s, 1) };
     gw_rpc_barrier(s, both, 2);
     snprintf(told, sizeof told, "%s", gw_scope_error(s)->text);
@@ -455,16 +455,16 @@ static void wait_until_it_has_met(gw_scope *s) {
     }
 }
 
-static void call_who_meets(gw_scope *s, int rank, void *context) {
+static void call_a_participant(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_worker both[8];
     int count = everybody(s, both);
     if (rank == 0) {
         gw_call_options soon = GW_OPTIONS(gw_call_options, .timeout_ms = 500);
-        gw_rpc_sync_with(s, gw_to(1), "many_meet", GW_NO_ARGS, soon);
+        gw_rpc_sync_with(s, gw_to(1), "many_barrier", GW_NO_ARGS, soon);
         assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
         assert_int_equal(gw_scope_error(s)->outcome, GW_MAY_HAVE_RUN);
-        assert_non_null(strstr(gw_scope_error(s)->text, "w1: many_meet"));
+        assert_non_null(strstr(gw_scope_error(s)->text, "w1: many_barrier"));
         gw_scope_clear(s);
         wait_until_it_has_met(s);
         // The round is over that it did not come to; the next is a new one.
@@ -480,11 +480,12 @@ static void call_who_meets(gw_scope *s, int rank, void *context) {
     assert_true(gw_ok(s));
 }
 
-static void a_call_and_a_meeting_that_wait_for_each_other_end_at_the_deadline(void **state) {
+static void a_call_and_a_collective_that_wait_for_each_other_end_at_the_deadline(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         reset();
-        cluster_run(seed, (cluster_options){ .world_size = 2, .threads = 1 }, call_who_meets, NULL);
+        cluster_run(seed, (cluster_options){ .world_size = 2, .threads = 1 }, call_a_participant,
+                    NULL);
     }
 }
 
@@ -533,16 +534,16 @@ static void meet_wrongly(gw_scope *s, int rank, void *context) {
     gw_worker twice[] = { workers[0], workers[1], workers[1] };
     if (rank == 0) {
         gw_rpc_barrier(s, twice, 3);
-        expect(s, GW_INVALID, "w1 is twice among those who meet");
+        expect(s, GW_INVALID, "w1 is twice among the participants");
         gw_rpc_barrier(s, workers + 1, count - 1);
-        expect(s, GW_INVALID, "w0 is not among those who meet");
+        expect(s, GW_INVALID, "w0 is not among the participants");
         gw_rpc_barrier(s, workers, 0);
-        expect(s, GW_INVALID, "a meeting of 0 workers");
+        expect(s, GW_INVALID, "a collective of 0 workers");
         gw_rpc_sync(s, 1, "gw.barrier", 1);
         expect(s, GW_INVALID, "w1: gw.barrier: takes 4 arguments, not 1");
         uint32_t ranks[] = { 1, 2 };
         gw_rpc_sync(s, 1, "gw.barrier", gw_value_of_bytes(ranks, sizeof ranks), 1, 1, 1);
-        expect(s, GW_INVALID, "w1: gw.barrier: a meeting that cannot be");
+        expect(s, GW_INVALID, "w1: gw.barrier: participants or a round that cannot be");
         gw_list *alone = gw_rpc_all_gather(s, workers, 1, 5);
         assert_int_equal(gw_int_of(s, gw_list_get(s, alone, 0)), 5);
     }
@@ -559,7 +560,7 @@ static void meet_wrongly(gw_scope *s, int rank, void *context) {
     (void)ignored;
 }
 
-static void a_meeting_that_makes_no_sense_is_refused(void **state) {
+static void a_collective_that_makes_no_sense_is_refused(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++)
         cluster_run(seed, (cluster_options){ .world_size = 3 }, meet_wrongly, NULL);
@@ -568,7 +569,7 @@ static void a_meeting_that_makes_no_sense_is_refused(void **state) {
 GW_TESTS(rpc_many, it_calls_many_workers_with_the_same_arguments,
          it_calls_the_others_when_one_is_unknown, a_tensor_beyond_the_limit_is_not_sent,
          several_futures_are_one, a_one_way_call_has_no_reply, nothing_comes_back_from_it,
-         workers_meet_and_bring_values, who_does_not_come_is_named_to_all, who_ends_is_named_to_all,
-         who_is_lost_while_it_waits_has_not_given_up,
-         a_call_and_a_meeting_that_wait_for_each_other_end_at_the_deadline,
-         a_meeting_that_makes_no_sense_is_refused);
+         a_collective_gathers_the_values_of_its_participants, who_does_not_come_is_named_to_all,
+         who_ends_is_named_to_all, who_is_lost_while_it_waits_has_not_given_up,
+         a_call_and_a_collective_that_wait_for_each_other_end_at_the_deadline,
+         a_collective_that_makes_no_sense_is_refused);

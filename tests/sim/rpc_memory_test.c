@@ -117,7 +117,7 @@ static void try_many(gw_scope *s, int to) {
 }
 
 // Both are there, if they can: who fails before does not come, and is named.
-static void try_meeting(gw_scope *s, int world_size) {
+static void try_collective(gw_scope *s, int world_size) {
     gw_worker workers[2];
     for (int i = 0; i < world_size; i++) workers[i] = gw_rpc_worker(s, i);
     gw_rpc_all_gather(s, workers, world_size, gw_rpc_self(s).rank);
@@ -168,7 +168,7 @@ static void try_all(gw_scope *root, const worker *w) {
         try_values_of_references(s, last);
         try_many(s, last);
     }
-    if (w->kind != GROUP) try_meeting(s, w->world_size);
+    if (w->kind != GROUP) try_collective(s, w->world_size);
     try_watching(s);
     gw_scope_close_up(s);
 }

@@ -356,10 +356,10 @@ static void look_settled(scene *c) {
         all_left &= a != NULL;
         if (!a) continue;
         optimizers_counts n = optimizers_count(optimizers_of(a));
-        if (n.staged || n.served > optimizers_at(c, i))
+        if (n.prepared || n.owned > optimizers_at(c, i))
             fail_msg("at rest worker %d serves %d optimizers, %d of them with a step that is "
                      "staged; trainers have %d there",
-                     i, n.served, n.staged, optimizers_at(c, i));
+                     i, n.owned, n.prepared, optimizers_at(c, i));
         if (!c->players[0].is_spoilt) steps_check(&c->world, i, -1);
     }
     for (int i = c->world.trainer_count; all_left && i + 1 < c->world.worker_count; i++)
@@ -381,9 +381,9 @@ static void look_empty(scene *c) {
         agent *a = agent_left(&c->players[i]);
         if (!a) continue;
         const graphs *g = graphs_of(a);
-        if (g->sends.count || length(&g->passes) || optimizers_count(optimizers_of(a)).served)
+        if (g->sends.count || length(&g->passes) || optimizers_count(optimizers_of(a)).owned)
             fail_msg("at rest worker %d has %zu sends, %zu passes, %d optimizers", i,
-                     g->sends.count, length(&g->passes), optimizers_count(optimizers_of(a)).served);
+                     g->sends.count, length(&g->passes), optimizers_count(optimizers_of(a)).owned);
         oracle_check_empty(a);
     }
 }

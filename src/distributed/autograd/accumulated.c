@@ -26,14 +26,14 @@ static bool copy(const gw_tensor_grad *from, int count, grad_pairs *out) {
     return true;
 }
 
-void kept_add(gw_scope *s, gw_scope *work, grad_pairs *p) {
-    // That takes the gradients.
+void accumulated_add(gw_scope *s, gw_scope *work, grad_pairs *p) {
+    // grads_add_imported takes the gradients, so only the leaves are left to release.
     grads_add_imported(s, work, p->items, p->count);
     for (int i = 0; i < p->count; i++) handle_release(p->items[i].leaf);
     mem_free(p->items);
 }
 
-bool kept_take(gw_scope *s, grad_pairs *out) {
+bool accumulated_take(gw_scope *s, grad_pairs *out) {
     int count = gw_grads_count(s);
     *out = (grad_pairs){ mem_alloc((size_t)(count + 1) * sizeof *out->items), 0 };
     if (!out->items) return false;
@@ -48,7 +48,7 @@ bool kept_take(gw_scope *s, grad_pairs *out) {
 
 // ---- Passes -------------------------------------------------------------------------------------
 
-static distributed_pass *find_on_loop(kept k, int index) {
+static distributed_pass *find_on_loop(accumulated k, int index) {
     list_each(l, &graphs_of(k.agent)->passes) {
         distributed_pass *x = list_entry(l, distributed_pass, link);
         if (x->initiator == k.initiator && x->scope == k.scope &&
@@ -59,7 +59,7 @@ static distributed_pass *find_on_loop(kept k, int index) {
     return NULL;
 }
 
-bool kept_copy(gw_scope *work, kept k, int index, grad_pairs *out) {
+bool accumulated_copy(gw_scope *work, accumulated k, int index, grad_pairs *out) {
     env_enter(k.agent->env);
     const distributed_pass *x = find_on_loop(k, index);
     bool is = x && copy(x->grads, x->grad_count, out);
@@ -76,7 +76,7 @@ static grad_pairs exchange_on_loop(distributed_pass *x, grad_pairs with) {
     return before;
 }
 
-bool kept_exchange(kept k, grad_pairs *sum) {
+bool accumulated_exchange(accumulated k, grad_pairs *sum) {
     grad_pairs *old = NULL;
     int count = 0;
     env_enter(k.agent->env);
@@ -100,13 +100,13 @@ typedef struct pair_of_passes {
     grad_pairs grads[2];
 } pair_of_passes;
 
-// It will not be found to have failed.
+// Whether the initiator itself has said that |x| succeeded, so that no later message can abort it.
 static bool is_over(const distributed_pass *x) {
     return x->state == DISTRIBUTED_PASS_SETTLED && !x->ends &&
            passes_is_over_on_loop(x->agent, x->initiator, x->number);
 }
 
-static bool take_two(kept k, pair_of_passes *two) {
+static bool take_two(accumulated k, pair_of_passes *two) {
     int count = 0;
     env_enter(k.agent->env);
     for (; count < 2; count++) {
@@ -120,20 +120,20 @@ static bool take_two(kept k, pair_of_passes *two) {
     return count == 2;
 }
 
-static bool sum_of(kept k, pair_of_passes *two, grad_pairs *out) {
+static bool sum_of(accumulated k, pair_of_passes *two, grad_pairs *out) {
     gw_scope *s = agent_scope_open(k.agent, 0, 0, ENV_NEVER), *work = gw_scope_open(s);
     gw_no_grad(work);
-    for (int i = 0; i < 2; i++) kept_add(s, work, &two->grads[i]);
+    for (int i = 0; i < 2; i++) accumulated_add(s, work, &two->grads[i]);
     bool ok = gw_ok(work) && gw_ok(s);
     gw_scope_close_up(work);
-    ok = ok && kept_take(s, out);
+    ok = ok && accumulated_take(s, out);
     gw_error ignored = gw_scope_close(s);
     (void)ignored;
     return ok;
 }
 
-// False if one of them is gone meanwhile, or has other gradients.
-static bool put_on_loop(kept k, const pair_of_passes *two, grad_pairs *sum) {
+// False if one of the passes was dropped, or its gradients changed, while the sum was computed.
+static bool put_on_loop(accumulated k, const pair_of_passes *two, grad_pairs *sum) {
     distributed_pass *x[2];
     for (int i = 0; i < 2; i++) {
         x[i] = passes_find_on_loop(k.agent, k.initiator, two->numbers[i]);
@@ -144,7 +144,7 @@ static bool put_on_loop(kept k, const pair_of_passes *two, grad_pairs *sum) {
     return true;
 }
 
-void kept_fold(kept k) {
+void accumulated_fold(accumulated k) {
     pair_of_passes two;
     for (bool more = true; more && take_two(k, &two);) {
         grad_pairs sum = { 0 };

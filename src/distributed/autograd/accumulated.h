@@ -1,5 +1,6 @@
-// What the passes of one scope of another worker have left here: gradients of each pass, which are summed as the passes are
-// over. So many passes of a scope take the memory of one, and a few that are not over.
+// Accumulated gradients: what the passes of one scope of another worker have left on this worker.
+// Each pass keeps its own gradients until it is over; then they are added to those of the pass
+// before it. So the many passes of a scope take the memory of one, and of the few that run.
 //
 // Without the loop lock.
 #ifndef DISTRIBUTED_AUTOGRAD_ACCUMULATED_H
@@ -7,13 +8,13 @@
 
 #include "distributed/autograd/distributed_pass.h"
 
-typedef struct kept {
+typedef struct accumulated {
     agent *agent;
     int initiator;
     uint64_t scope;
-} kept;
+} accumulated;
 
-// Both of each pair counted.
+// Leaves and their gradients, one count on each.
 typedef struct grad_pairs {
     gw_tensor_grad *items;
     int count;
@@ -21,17 +22,21 @@ typedef struct grad_pairs {
 
 void grad_pairs_fini(grad_pairs *p);
 
-// Of the |index|th pass, in the order in which they began; false if there is none, or with |work| failed.
-bool kept_copy(gw_scope *work, kept k, int index, grad_pairs *out);
+// Copies the gradients of the |index|th pass, in the order in which passes began. False if there is
+// none, or with |work| failed.
+bool accumulated_copy(gw_scope *work, accumulated k, int index, grad_pairs *out);
 
-// Adds them to what |s| has; |work| has failed if that fails. Takes |p|.
-void kept_add(gw_scope *s, gw_scope *work, grad_pairs *p);
-bool kept_take(gw_scope *s, grad_pairs *out);  // all that |s| has; false without memory
+// Adds |p| to the gradients that |s| has, or fails |work|. Takes |p|.
+void accumulated_add(gw_scope *s, gw_scope *work, grad_pairs *p);
+// Copies all gradients that |s| has. False without memory.
+bool accumulated_take(gw_scope *s, grad_pairs *out);
 
-// The first pass has |sum| from now on, the others nothing. |*sum| is NULL then; false without memory.
-bool kept_exchange(kept k, grad_pairs *sum);
+// Puts |sum| in the place of the first pass's gradients and removes those of the other passes.
+// Empties |*sum|. False without memory.
+bool accumulated_exchange(accumulated k, grad_pairs *sum);
 
-// Sums passes that are over: each goes into the one before it, in the order in which they began.
-void kept_fold(kept k);
+// Adds the gradients of each pass that is over to those of the pass before it, in the order in
+// which the passes began.
+void accumulated_fold(accumulated k);
 
 #endif

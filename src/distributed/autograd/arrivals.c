@@ -1,4 +1,5 @@
-// Gradients and marks that come: what they say is checked, and what waits here for others is bounded. With the loop lock.
+// Receiving gradient messages: checks what they say and bounds what waits here. With the loop lock
+// held.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
@@ -51,7 +52,8 @@ bool gradient_names_unknown(const agent *a, const message *m) {
 
 // ---- The pass -----------------------------------------------------------------------------------
 
-// NULL if it is over, or with |error| set if there is no room for it.
+// The pass of the message, opened if it is new. NULL if the pass is over, or with |error| set at a
+// limit or without memory.
 static distributed_pass *distributed_pass_of(agent *a, const gradient_head *h, gw_error *error) {
     int initiator = (int)h->initiator;
     distributed_pass *x = passes_find_on_loop(a, initiator, h->number);
@@ -89,7 +91,8 @@ static bool same_marks(const marks *a, const marks *b) {
            (!a->count || !memcmp(a->items, b->items, a->count * sizeof *a->items));
 }
 
-// All who take part in a pass tell the same of it. Who does not could make others wait for ever.
+// PASS-8: all messages of a pass tell the same scope, flags and marks. A worker that was told other
+// marks could wait for ever.
 static bool agrees(const distributed_pass *x, const gradient_head *h) {
     uint8_t flags = (uint8_t)((x->retains ? DISTRIBUTED_PASS_RETAINS : 0) |
                               (x->fast ? DISTRIBUTED_PASS_FAST : 0) |
@@ -99,7 +102,7 @@ static bool agrees(const distributed_pass *x, const gradient_head *h) {
            (x->partial == !h->send && same_marks(&x->marks, &h->marks));
 }
 
-// ---- Keeping ------------------------------------------------------------------------------------
+// ---- Queueing -----------------------------------------------------------------------------------
 
 void distributed_pass_leave_early_on_loop(distributed_pass *x) {
     list_each(l, &x->inbox) {
@@ -111,8 +114,9 @@ void distributed_pass_leave_early_on_loop(distributed_pass *x) {
     }
 }
 
-// Nobody knows yet whether it is awaited. One may be as large as it likes.
-static gw_status come_early(const distributed_pass *x, int from, uint64_t size, gw_error *error) {
+// Counts a gradient that comes before the marks of its pass, of which this worker cannot tell yet
+// whether it is awaited. The first of a peer may have any size, so that each gradient can be sent.
+static gw_status count_early(const distributed_pass *x, int from, uint64_t size, gw_error *error) {
     agent *a = x->agent;
     passes_peer *p = passes_peer_of_on_loop(a, from);
     if (!p) return error_set(error, GW_NO_MEMORY, "%s: no memory for a gradient", a->name);
@@ -127,8 +131,9 @@ static gw_status come_early(const distributed_pass *x, int from, uint64_t size, 
     return GW_OK;
 }
 
-static gw_status keep(distributed_pass *x, message *m, const gradient_head *h, gw_error *error) {
-    if (x->state == DISTRIBUTED_PASS_RUNNING && x->kept >= x->awaited)
+static gw_status put_into_inbox(distributed_pass *x, message *m, const gradient_head *h,
+                                gw_error *error) {
+    if (x->state == DISTRIBUTED_PASS_RUNNING && x->received >= x->awaited)
         return error_set(error, GW_PROTOCOL, "%s: a gradient of %s that is not awaited",
                          x->agent->name, agent_member(x->agent, h->from)->name);
     distributed_pass_mail *mail = mem_take(sizeof *mail);
@@ -136,7 +141,7 @@ static gw_status keep(distributed_pass *x, message *m, const gradient_head *h, g
         return error_set(error, GW_NO_MEMORY, "%s: no memory for a gradient", x->agent->name);
     gw_status status = GW_OK;
     if (x->state == DISTRIBUTED_PASS_MARKING)
-        status = come_early(x, h->from, message_size(m), error);
+        status = count_early(x, h->from, message_size(m), error);
     if (status) {
         mem_give(mail, sizeof *mail);
         return status;
@@ -145,13 +150,13 @@ static gw_status keep(distributed_pass *x, message *m, const gradient_head *h, g
         .message = message_retain(m), .peer = h->from, .values_at = h->values_at, .send = h->send
     };
     list_append(&x->inbox, &mail->link);
-    x->kept++;
+    x->received++;
     return GW_OK;
 }
 
 static gw_status take(distributed_pass *x, message *m, gradient_head *h, gw_error *error) {
     bool own = x->initiator == x->agent->rank;
-    // Who takes no part has nothing to say, and what is complete needs nothing more.
+    // A COMPLETE part needs no more gradients. The initiator ignores workers that take no part.
     if (x->state >= DISTRIBUTED_PASS_COMPLETE ||
         (own && h->from != x->initiator && !distributed_pass_awaits(x, h->from)))
         return GW_OK;
@@ -172,12 +177,13 @@ static gw_status take(distributed_pass *x, message *m, gradient_head *h, gw_erro
         distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_MARKED);
     }
     if (h->ended.settled > x->heard.settled && h->ended.settled <= x->number) x->heard = h->ended;
-    return h->send ? keep(x, m, h, error) : GW_OK;
+    return h->send ? put_into_inbox(x, m, h, error) : GW_OK;
 }
 
 // ---- Together -----------------------------------------------------------------------------------
 
-// One that has failed here may have begun for the initiator only since: it is to know.
+// PASS-8: answers a gradient of a pass that failed here by the abort, because the initiator may not
+// have received that.
 static void refuse(agent *a, const gradient_head *h, gw_error *error) {
     distributed_pass x = { .agent = a, .initiator = (int)h->initiator, .number = h->number };
     if (x.initiator == a->rank || agent_member(a, x.initiator)->lost) return;

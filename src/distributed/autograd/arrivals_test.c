@@ -1,4 +1,5 @@
-// What is believed of gradients that come, and what room there is for them: one member says what it likes, by hand.
+// Which gradient messages a worker accepts, and up to which limits: one member, the liar, sends
+// messages that are written by hand.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
@@ -13,7 +14,7 @@ GW_FUNCTION(arrivals_double, GW_INLINE, "tensor") {
     return gw_value_of(gw_mul(s, gw_arg_tensor(s, a, 0), gw_full(s, GW_F32, 2.0)));
 }
 
-// ---- What the liar says -------------------------------------------------------------------------
+// ---- The liar's messages ------------------------------------------------------------------------
 
 typedef struct claim {
     int initiator;
@@ -78,7 +79,7 @@ static void let_it_say(gw_scope *s, claim c) {
     assert_true(gw_ok(s));
 }
 
-// The liar has a send of the victim's, with this number: its second.
+// The number of the victim's send to the liar: its second.
 GW_FUNCTION(arrivals_ask, GW_POOL, "") {
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
     (void)a;
@@ -86,7 +87,7 @@ GW_FUNCTION(arrivals_ask, GW_POOL, "") {
         gw_detach(s, gw_tensor_of(s, gw_rpc_sync(s, VICTIM, "arrivals_double", x))));
 }
 
-// ---- A pass of others ---------------------------------------------------------------------------
+// ---- A pass of other workers --------------------------------------------------------------------
 
 static gw_tensor *open_loss(gw_scope *s, gw_tensor **out_x) {
     *out_x = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
@@ -157,13 +158,13 @@ static void forge_end(gw_scope *root, int rank, void *context) {
     expect_gradient(root, loss, x);
 }
 
-// The victim waits for passes that never were until the end of its shutdown.
+// The victim's shutdown waits until its end for passes that the liar made up.
 static void what_others_say_ends_no_pass(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 3, .fails = true }, forge_end, NULL);
 }
 
-// As if the owner had said that all its passes are over.
+// Acts as if the initiator had said that all its passes are over.
 GW_FUNCTION(arrivals_go_deaf, GW_INLINE, "") {
     agent *here = s->agent;
     (void)a;
@@ -189,9 +190,9 @@ static void a_pass_waits_no_longer_than_a_call(void **state) {
     assert_true(o.took_ns >= 5 * SIM_SECOND);
 }
 
-// ---- Room ---------------------------------------------------------------------------------------
+// ---- Limits -------------------------------------------------------------------------------------
 
-// A pass of this worker's that the victim takes part in, as if gw_backward waited for it.
+// Opens a pass of this worker in which the victim takes part, as if gw_backward waited for it.
 static distributed_pass *open_pass(agent *a) {
     distributed_pass *x = distributed_pass_open(a, a->rank, PASS, 1);
     assert_non_null(x);
@@ -244,7 +245,7 @@ static void come_early(gw_scope *root, int rank, void *context) {
     if (rank != LIAR) return;
     expect_abort(root, (claim){ .send = 5 }, GW_OK, "");
     count_early(root, 1, 1);
-    // The marks have come after all: of another send.
+    // The marks come in the end, and they are of another send.
     expect_abort(root, (claim){ .send = 5, .has_marks = true, .marked = { 5 } }, GW_PROTOCOL,
                  "w1: a gradient of w2 that is not awaited");
     count_early(root, 0, LIMIT_EARLY_GRADIENTS);

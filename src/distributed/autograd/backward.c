@@ -1,4 +1,4 @@
-// The initiator's side of a pass across workers.
+// The initiator's side of a distributed pass.
 #include "distributed/autograd/distributed_pass.h"
 
 #include "base/failpoint.h"
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-// ---- Whom the passes of a scope have visited ----------------------------------------------------
+// ---- The workers that the passes of a scope have visited ----------------------------------------
 
 typedef struct visited {
     agent *agent;  // one count
@@ -50,7 +50,8 @@ static bool has_own(const distributed_pass *x) {
     return false;
 }
 
-// The graph comes back to this worker: then gradients are expected here, too, and the plan is made anew.
+// Plans this worker's part. If other workers' graphs lead back here, gradients are expected here
+// too, and the plan is made again with them.
 static bool plan(distributed_pass *x, pass *p, gw_tensor *const *roots, part *parts, int count) {
     x->pass = p;
     p->keeps = true;
@@ -61,7 +62,7 @@ static bool plan(distributed_pass *x, pass *p, gw_tensor *const *roots, part *pa
     return pass_plan(x->pass);
 }
 
-// What somebody had who is gone is no longer there for a plan.
+// Fails if a participant is lost: its sends are gone, so no plan can be made of them.
 static bool check_participants(const distributed_pass *x, gw_scope *s) {
     agent *a = x->agent;
     gw_error error = { 0 };
@@ -76,7 +77,7 @@ static bool check_participants(const distributed_pass *x, gw_scope *s) {
     return false;
 }
 
-// Whom it waits for; fails if one of them is gone.
+// Notes the participants that must say done. Fails if one of them is lost.
 static bool expect_participants(distributed_pass *x, visited *v) {
     agent *a = x->agent;
     gw_error error = { 0 };
@@ -138,7 +139,7 @@ static bool is_over(const distributed_pass *x) {
     return x->error.status || (!x->missing && all_done);
 }
 
-// Somebody who has not said that it is done; this worker, if all others have.
+// The name of one worker that has not said done; this worker's, if all others have.
 static const char *who_is_not_done(const distributed_pass *x) {
     const agent *a = x->agent;
     for (int rank = 0; x->undone_count && rank < a->member_count; rank++)
@@ -245,7 +246,8 @@ static bool check(gw_scope *s, const agent *a) {
     return false;
 }
 
-// The scope of a body has its caller's id, as have those of all bodies that are called there: their gradients must not mix.
+// All bodies that are called in one scope of a caller have its id. A body that begins a pass takes
+// an id of its own, so that the gradients of several bodies do not mix.
 static void take_own_id(gw_scope *s) {
     const context *c = context_of(s);
     if (c && c->serves && c->scope == s && c->caller_scope == s->id) s->id = 0;

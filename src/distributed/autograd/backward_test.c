@@ -12,7 +12,7 @@ static uint64_t seed_count(void) {
     return (uint64_t)testing_scaled(SEEDS);
 }
 
-// ---- What workers serve -------------------------------------------------------------------------
+// ---- Functions ----------------------------------------------------------------------------------
 
 // The weights of one worker: a leaf w in a scope of its own.
 typedef struct dist_layer {
@@ -56,7 +56,7 @@ static gw_value square(gw_scope *s, gw_value v, void *context) {
     return gw_value_of(gw_mul(s, y, y));
 }
 
-// What the layer makes of x, squared once that has come: no thread waits for it.
+// The output of the layer for x, squared in a continuation, so that no thread waits for it.
 GW_FUNCTION(dist_square_later, GW_INLINE, "rref, tensor") {
     gw_future *y = gw_rpc_async(s, gw_arg_rref(s, a, 0), "forward", gw_arg_tensor(s, a, 1));
     return gw_value_of(gw_then(s, y, square, NULL));
@@ -221,7 +221,7 @@ static void sends_and_passes_are_gone_with_their_scopes(void **state) {
         cluster_run(seed, (cluster_options){ .world_size = 2 }, leave_nothing, NULL);
 }
 
-// w1 is learnt of two marks at a time.
+// Each answer of w1 tells two marks.
 static void walk_to_and_fro(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;

@@ -1,4 +1,5 @@
-// Passes that bodies begin: each has gradients of its own, whoever else is called in the same scope.
+// Passes that bodies begin: each has gradients of its own, also when several bodies are called in
+// the same scope.
 #include "agent/context.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
@@ -37,7 +38,7 @@ static void pass_time(gw_scope *s, int64_t ns) {
     env_leave(a->env);
 }
 
-// So long that the other has walked back, too, or has even ended.
+// Waits so long that the other body has run its pass, or has even ended.
 GW_FUNCTION(bodies_walk, GW_POOL, "rref, int, int") {
     gw_rref *box = gw_arg_rref(s, a, 0);
     gw_tensor *x = gw_full(s, GW_F32, (double)gw_arg_int(s, a, 1), 2);
@@ -55,7 +56,7 @@ static void call_two(gw_scope *root, int rank, void *context) {
     gw_future *ten = gw_rpc_async(s, 1, "bodies_walk", box, 10, 200);
     assert_true(gw_item(s, gw_tensor_of(s, gw_wait(s, one))) == 2);
     assert_true(gw_item(s, gw_tensor_of(s, gw_wait(s, ten))) == 20);
-    // Those of the caller are others again.
+    // The caller's gradients are not mixed with them.
     gw_tensor *x = gw_full(s, GW_F32, 100.0, 2);
     gw_backward(s, gw_sum(s, gw_tensor_of(s, gw_rpc_sync(s, box, "forward", x))));
     assert_true(gw_item(s, gw_tensor_of(s, gw_rpc_sync(s, box, "grad"))) == 200);

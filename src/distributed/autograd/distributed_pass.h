@@ -1,8 +1,10 @@
-// A backward pass across workers, at its initiator or at one participant. docs/protocol/passes.md.
+// A distributed pass: a backward pass over the graphs of several workers, as its initiator or one
+// participant sees it. docs/protocol/passes.md is the specification.
 //
-// Ownership: the agent's list has it until it is dropped; the initiator's lives as long as gw_backward. Threads: the first
-// group is never changed, the second changes with the loop lock, the third belongs to whoever runs the pass here: the thread in
-// gw_backward, or the task or job of a participant, of which there is one at a time.
+// Ownership: the agent's list holds a participant's part until it is dropped; the initiator's part
+// lives as long as gw_backward. Threads: the first group of fields never changes; the second
+// changes with the loop lock held; the third belongs to the one thread that runs the pass here,
+// which is in gw_backward, or in the task or job of a participant.
 #ifndef DISTRIBUTED_AUTOGRAD_DISTRIBUTED_PASS_H
 #define DISTRIBUTED_AUTOGRAD_DISTRIBUTED_PASS_H
 
@@ -12,22 +14,22 @@
 #include "wire/codec.h"
 
 typedef enum distributed_pass_state {
-    DISTRIBUTED_PASS_MARKING,   // its marks have not come
-    DISTRIBUTED_PASS_RUNNING,   // gradients of its marks have not come
-    DISTRIBUTED_PASS_COMPLETE,  // its part is done; whether the whole is, is not known here
-    DISTRIBUTED_PASS_SETTLED,   // it is
+    DISTRIBUTED_PASS_MARKING,   // awaits the marks
+    DISTRIBUTED_PASS_RUNNING,   // awaits a gradient for each marked slot
+    DISTRIBUTED_PASS_COMPLETE,  // this part is done; awaits whether the whole pass succeeds
+    DISTRIBUTED_PASS_SETTLED,   // the whole pass has succeeded
     DISTRIBUTED_PASS_DROPPED    // aborted, or its scope is closed
 } distributed_pass_state;
 
 typedef enum distributed_pass_event {
-    DISTRIBUTED_PASS_MARKED,     // its marks have come
-    DISTRIBUTED_PASS_DONE,       // its part has been run
-    DISTRIBUTED_PASS_SUCCEEDED,  // the initiator says that it is over, and not that it has failed
-    DISTRIBUTED_PASS_HEARD,      // another says so
-    DISTRIBUTED_PASS_FAILED,     // here, or the initiator says so
-    DISTRIBUTED_PASS_FOLDED,     // its gradients are in the sum of its scope
-    DISTRIBUTED_PASS_CLOSED,     // its scope
-    DISTRIBUTED_PASS_LOST        // its initiator
+    DISTRIBUTED_PASS_MARKED,     // the marks have come
+    DISTRIBUTED_PASS_DONE,       // this worker has run its part
+    DISTRIBUTED_PASS_SUCCEEDED,  // the initiator says that the pass is over and has not failed
+    DISTRIBUTED_PASS_HEARD,      // another participant says so
+    DISTRIBUTED_PASS_FAILED,     // the part failed here, or the initiator says that the pass failed
+    DISTRIBUTED_PASS_FOLDED,     // an older pass of the scope has taken over the gradients
+    DISTRIBUTED_PASS_CLOSED,     // the initiator has closed the scope
+    DISTRIBUTED_PASS_LOST        // the initiator is lost
 } distributed_pass_event;
 
 typedef struct worker_set {
@@ -41,20 +43,20 @@ static inline void worker_set_add(worker_set *w, int rank) {
     w->words[rank / 64] |= (uint64_t)1 << (rank % 64);
 }
 
-// A gradient message that came, or one that will go.
+// A gradient message that was received, or one that is to be sent.
 typedef struct distributed_pass_mail {
     list_node link;
     message *message;
     int peer;
-    size_t values_at;  // of one that came: where its gradients begin
+    size_t values_at;  // of a received one: where its gradients begin
     uint64_t send;
 } distributed_pass_mail;
 
-// A slot of a send of this worker, whose gradient comes from outside.
+// A marked slot of a send of this worker: another worker sends the gradient for it.
 typedef struct distributed_pass_input {
     mark mark;
     sent *sent;  // one count
-    int from;    // whom it was sent to
+    int from;    // the receiver of the send, which sends the gradient
     part part;
     bool came;
 } distributed_pass_input;
@@ -62,40 +64,40 @@ typedef struct distributed_pass_input {
 typedef struct distributed_pass {
     agent *agent;
     int initiator;
-    int by;  // who told of it first; -1: this worker, or who is gone
+    int by;  // the worker whose message opened it; -1: this worker, or one that is lost
     uint64_t number, scope;
     bool retains, fast, leafless;
 
     list_node link, ending;
     distributed_pass_state state;
     marks marks;
-    bool partial;  // |marks| are this worker's only
-    bool runs;     // it is being run, or will be
-    bool settled;  // it has been: gives up its graph, also if it is dropped since
-    bool unsure;   // whether it has been settled elsewhere: gives up only its sends
-    bool ends;     // dropped or settled, which is still to be carried out
+    bool partial;  // |marks| has only the slots of this worker
+    bool runs;     // a thread runs it, or a task or job that will is queued
+    bool settled;  // it was SETTLED: its graph is given up, also if it is DROPPED by now
+    bool unsure;   // other workers may have settled it: only its sends are given up
+    bool ends;     // it is SETTLED or DROPPED, and distributed_pass_end has not run
     list_node inbox;
-    uint32_t awaited,
-        kept;  // gradients: at most, one for each marked slot of this worker; and that were put in |inbox|
-    passes_ended heard;  // of the initiator's passes, with this one's messages
-    worker_set undone;   // the initiator's: who has not said done
+    uint32_t awaited;    // gradients that may come: one for each marked slot of this worker
+    uint32_t received;   // gradients that were put into |inbox|
+    passes_ended heard;  // the initiator's passes that are over, as this one's messages say
+    worker_set undone;   // the initiator's: participants that have not sent done
     int undone_count;
     gw_error error;   // the initiator's: its status is not GW_OK once the pass has failed
     waiter *waiting;  // the initiator's thread
     task task;
     pool_job job;
 
-    gw_scope *root;                  // a participant's
-    pass own, *pass;                 // of the initiator at first the one of gw_backward
-    uint32_t counted_marks;          // of a participant, while it is not over
+    gw_scope *root;          // a participant's
+    pass own, *pass;         // |pass|: the initiator's begins as the one of gw_backward
+    uint32_t counted_marks;  // a participant's: marks that count against |by| while it is not over
     bool folded, planned, is_large;  // large: its work belongs on the pool
     distributed_pass_input *inputs;  // in the order of |marks|
     uint32_t input_count, missing;
     list_node outbox;
-    worker_set told;        // whom it has sent the marks
-    gw_tensor_grad *grads;  // once complete; leaves counted, too
+    worker_set told;        // workers to which it has sent the marks
+    gw_tensor_grad *grads;  // once complete; one count on each gradient and each leaf
     int grad_count;
-    uint32_t grads_changes;  // with the loop lock, as |grads| once it is complete
+    uint32_t grads_changes;  // as |grads|, with the loop lock held once the part is complete
 } distributed_pass;
 
 enum {
@@ -105,25 +107,28 @@ enum {
     DISTRIBUTED_PASS_MARKS = 8
 };
 
-// ---- Running, without the loop lock (run.c). False: the pass has failed, and its scope with it. ----
+// ---- Running, without the loop lock (run.c). False: the pass and its scope have failed. ----
 
-// What runs a pass that leads to other workers: see node_class.
+// Runs a pass that leads to other workers: node_class.run_distributed of a receive.
 void distributed_pass_run_from(pass *p, gw_tensor *const *roots, const part *parts, int count);
 bool distributed_pass_plan(distributed_pass *x, gw_scope *s, gw_backward_options options);
-bool distributed_pass_fail_memory(gw_scope *s);                      // false
-bool distributed_pass_run(distributed_pass *x, list_node *arrived);  // takes what has come
-bool distributed_pass_finish(distributed_pass *x);                   // all has come: |grads|
-void distributed_pass_give_up_graph(
-    distributed_pass *x);  // once settled: what the graph had saved, and sends
+bool distributed_pass_fail_memory(gw_scope *s);  // returns false
+// Takes the messages in |arrived| and runs the nodes that have all their gradients.
+bool distributed_pass_run(distributed_pass *x, list_node *arrived);
+// Fills |grads| once all gradients have come.
+bool distributed_pass_finish(distributed_pass *x);
+// Frees the saved values of the graph, and its sends, once the pass is settled.
+void distributed_pass_give_up_graph(distributed_pass *x);
 void distributed_pass_fini(distributed_pass *x);
 
-// Of the initiator (marking.c): what |p| reaches on other workers, and here, asked where it is not known.
+// The initiator's mark phase (marking.c): finds all marks of |p|, and asks other workers for those
+// that this one does not know.
 bool distributed_pass_find_marks(distributed_pass *x, const pass *p);
 
-// A gradient that a receive's node hands on, in the scope of a pass's work.
+// Queues the gradients of a receive's node for the sender of its send, in the scope of the pass.
 void distributed_pass_send_gradients(gw_scope *work, receive *to, gw_tensor **gradients);
-bool distributed_pass_tell_marks(distributed_pass *x,
-                                 int to);  // and no gradient: puts it into the outbox
+// Queues a message to |to| that has the marks and no gradient.
+bool distributed_pass_tell_marks(distributed_pass *x, int to);
 void distributed_pass_mail_free(list_node *mails);
 
 // ---- With the loop lock (passes.c, messages.c) ----
@@ -134,9 +139,8 @@ passes_ended passes_ended_on_loop(const agent *a, int initiator);
 void distributed_pass_send_outbox_on_loop(distributed_pass *x, list_node *mails);
 void distributed_pass_abort_on_loop(const distributed_pass *x, int to, const gw_error *why);
 void distributed_pass_fail_on_loop(distributed_pass *x, const gw_error *why);  // the initiator's
-void distributed_pass_apply_on_loop(
-    distributed_pass *x,
-    distributed_pass_event event);  // states.c; nothing else changes its state
+// states.c: nothing else changes the state of a participant's part.
+void distributed_pass_apply_on_loop(distributed_pass *x, distributed_pass_event event);
 void distributed_pass_scope_closed_on_loop(agent *a, int to, uint64_t scope);
 void distributed_pass_unlist_on_loop(distributed_pass *x);
 

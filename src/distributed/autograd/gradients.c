@@ -1,4 +1,5 @@
-// Gradients that passes have left on this worker, for functions that are called in the initiator's scope.
+// Lets functions that are called in the initiator's scope see what its passes have accumulated
+// here.
 #include "distributed/autograd/accumulated.h"
 
 #include "autograd/grads.h"
@@ -11,14 +12,14 @@
 
 #include <string.h>
 
-// The call that |s| is the scope of; NULL if it is none's.
+// The context of the call whose scope is |s|; NULL if |s| is no scope of a call.
 static const context *call_of(gw_scope *s) {
     const context *c = s->agent ? context_of(s) : NULL;
     return c && c->serves && c->scope == s ? c : NULL;
 }
 
-static kept kept_of(const context *c) {
-    return (kept){ c->agent, c->caller, c->caller_scope };
+static accumulated accumulated_of(const context *c) {
+    return (accumulated){ c->agent, c->caller, c->caller_scope };
 }
 
 static bool has_passes(const agent *a) {
@@ -34,7 +35,8 @@ static void import(gw_scope *s) {
     gw_scope *work = gw_scope_open(s);
     gw_no_grad(work);
     grad_pairs p;
-    for (int i = 0; gw_ok(work) && kept_copy(work, kept_of(c), i, &p); i++) kept_add(s, work, &p);
+    for (int i = 0; gw_ok(work) && accumulated_copy(work, accumulated_of(c), i, &p); i++)
+        accumulated_add(s, work, &p);
     gw_scope_close_up(work);
 }
 
@@ -44,16 +46,16 @@ void gradients_keep(gw_scope *s) {
     const context *c = call_of(s);
     grad_pairs sum;
     if (!c || !gw_ok(s)) return;
-    if (!kept_take(s, &sum) || !kept_exchange(kept_of(c), &sum))
+    if (!accumulated_take(s, &sum) || !accumulated_exchange(accumulated_of(c), &sum))
         scope_fail(s, GW_NO_MEMORY, "no memory for gradients");
     grad_pairs_fini(&sum);
 }
 
-// ---- Functions that are called by others --------------------------------------------------------
+// ---- Built-in functions -------------------------------------------------------------------------
 
 static gw_value serve_grad(gw_scope *s, const gw_args *args) {
     gw_value v = gw_rref_local_value(s, gw_arg_rref(s, args, 0));
-    // What is not made yet has no gradient.
+    // A value that is not made yet has no gradient.
     if (gw_scope_error(s)->status == GW_WOULD_BLOCK) {
         gw_scope_clear(s);
         v = gw_value_of_tensor(gw_zeros(s, GW_F32));
@@ -113,7 +115,7 @@ static gw_value serve_marks(gw_scope *s, const gw_args *args) {
     asked_marks asked = { 0 };
     marks all = { 0 }, open = { 0 };
     bool ok = take_asked(s, gw_arg(s, args, 0), &asked);
-    if (ok && !reach_find_next(asked.edges, asked.count, &all, &open)) {
+    if (ok && !upstream_find_next(asked.edges, asked.count, &all, &open)) {
         scope_fail(s, GW_NO_MEMORY, "no memory for marks");
         ok = false;
     }
@@ -139,7 +141,7 @@ const function gradient_functions[] = {
 };
 
 gw_tensor *gw_rref_grad(gw_scope *s, gw_rref *parameter) {
-    // Asking for its owner fails for what is of no use.
+    // gw_rref_owner fails |s| if the reference is unusable.
     gw_rref_owner(s, parameter);
     if (!gw_ok(s)) return &tensor_poison;
     if (gw_rref_is_owner(parameter)) {

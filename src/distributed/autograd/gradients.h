@@ -1,18 +1,18 @@
-// Gradients that passes of a caller have left on this worker, for the functions it calls.
+// A body sees the accumulated gradients of its caller's scope through this file.
 #ifndef DISTRIBUTED_AUTOGRAD_GRADIENTS_H
 #define DISTRIBUTED_AUTOGRAD_GRADIENTS_H
 
 #include "autograd/grads.h"
 #include "call/registry.h"
 
-// gw_grad in the scope of a body finds them through this table.
+// gw_grad in the scope of a body finds the gradients through this table.
 extern const remote_grads gradients_remote;
 
-// Puts the gradients that |s|, the scope of a body, has now,
-// changed by gw_clip_grad_norm or grads_replace, back in their place, for the caller's next calls.
+// Stores the gradients of |s|, the scope of a body, as the accumulated ones of its caller, so that
+// later calls of the caller see what gw_clip_grad_norm or grads_replace has changed.
 void gradients_keep(gw_scope *s);
 
-// What workers ask each other for passes, and for gradients of references.
+// The built-in functions gw.marks and gw.grad.
 extern const function gradient_functions[];
 
 #endif

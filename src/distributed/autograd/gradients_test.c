@@ -1,4 +1,4 @@
-// Gradients that passes have left on a worker, as functions see them that are called in the same scope.
+// Accumulated gradients, as functions see them that are called in the scope of the passes.
 #include "distributed/autograd/distributed_pass.h"
 
 #include "testing/cluster.h"
@@ -9,7 +9,7 @@
 
 enum { SEEDS = 10, SIZE = 3 };
 
-// ---- What workers serve: two weights, of which the forward uses one -----------------------------
+// ---- Functions: two weights, of which the forward uses one --------------------------------------
 
 typedef struct grads_layer {
     gw_tensor *w, *unused;
@@ -51,14 +51,14 @@ GW_METHOD(grads_layer, grad, GW_INLINE, "") {
     return gw_value_of(gw_grad(s, self->w));
 }
 
-// A pass of its own, whose gradients come on top; with true, having looked before.
+// The body begins a pass of its own, whose gradients are added; with true, after a look at them.
 GW_METHOD(grads_layer, regularise, GW_INLINE, "bool") {
     if (gw_arg_bool(s, a, 0)) (void)gw_grads_count(s);
     gw_backward(s, gw_sum(s, gw_mul(s, self->w, self->w)));
     return gw_value_of(gw_item(s, gw_sum(s, gw_grad(s, self->w))));
 }
 
-// Of the caller, kept here.
+// How many passes of the caller have gradients here.
 GW_METHOD(grads_layer, passes, GW_INLINE, "") {
     agent *here = s->agent;
     int count = 0;
@@ -69,7 +69,7 @@ GW_METHOD(grads_layer, passes, GW_INLINE, "") {
     return gw_value_of(count);
 }
 
-// How many hold the weight beside its object.
+// How many counts the weight has beside its object's.
 GW_METHOD(grads_layer, holders, GW_INLINE, "") {
     return gw_value_of((int)((gw_handle *)self->w)->count);
 }
@@ -95,7 +95,7 @@ static double told(gw_scope *s, gw_rref *layer, const char *method) {
     return x;
 }
 
-// ---- Seeing them --------------------------------------------------------------------------------
+// ---- Reading ------------------------------------------------------------------------------------
 
 static void count_them(gw_scope *root, int rank, void *context) {
     (void)context;
@@ -172,7 +172,7 @@ static void passes_that_are_over_are_kept_as_their_sum(void **state) {
     run_two(walk_often, &(int){ 40 });
 }
 
-// More than may be kept.
+// More passes than a worker may store.
 static void walk_beyond_limit(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
@@ -195,9 +195,9 @@ static void a_scope_has_any_number_of_passes(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, walk_beyond_limit, NULL);
 }
 
-// ---- Letting go of them -------------------------------------------------------------------------
+// ---- Freeing ------------------------------------------------------------------------------------
 
-// What has been settled is let go of a little later.
+// A settled pass is freed a little later.
 static void expect_holders(gw_scope *s, gw_rref *layer, int count) {
     for (int i = 0; i < 100 && gw_int_of(s, gw_rpc_sync(s, layer, "holders")) != count; i++) {
     }

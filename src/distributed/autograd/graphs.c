@@ -1,4 +1,4 @@
-// The table of one agent, at its opening, at losses and at its end; and those that the agent knows passes by.
+// The service of passes: the graphs of one agent when it opens, loses a worker, stops and ends.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
@@ -20,8 +20,9 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
     return GW_OK;
 }
 
-// What somebody has said who is gone: nothing waits for it that has not begun, and nothing is counted for it.
-static void forget_told_on_loop(distributed_pass *x, int rank) {
+// Drops the gradients that the lost worker |rank| has sent before the marks, and counts the pass
+// against no worker any more.
+static void forget_sender_on_loop(distributed_pass *x, int rank) {
     if (x->by == rank) x->by = -1;
     list_each(l, &x->inbox) {
         distributed_pass_mail *mail = list_entry(l, distributed_pass_mail, link);
@@ -38,7 +39,7 @@ static void lost(agent *a, int rank) {
     receives_flush_on_loop(a);
     list_each(l, &graphs_of(a)->passes) {
         distributed_pass *x = list_entry(l, distributed_pass, link);
-        forget_told_on_loop(x, rank);
+        forget_sender_on_loop(x, rank);
         if (x->initiator == rank) {
             distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_LOST);
         } else if (x->initiator == a->rank && distributed_pass_awaits(x, rank)) {

@@ -1,7 +1,7 @@
-// Graphs across workers, of one agent: what it has sent and received that needs a gradient, and the passes over that.
-// docs/protocol/passes.md is the specification.
+// Graphs across workers, as one agent has them: its sends, its receives, and the distributed passes
+// over them. docs/protocol/passes.md is the specification.
 //
-// Ownership: the agent's. Threads: with the loop lock, but where something says otherwise.
+// Ownership: the agent's. Threads: with the loop lock held, unless a comment says otherwise.
 #ifndef DISTRIBUTED_AUTOGRAD_GRAPHS_H
 #define DISTRIBUTED_AUTOGRAD_GRAPHS_H
 
@@ -16,21 +16,22 @@ typedef struct mark {
 
 _Static_assert(sizeof(mark) == 16, "as on the wire");
 
-// Sorted by rank, send, slot, none twice, once marks_sort has been called.
+// A set of marks. marks_sort sorts it by rank, send and slot, and removes duplicates.
 typedef struct marks {
     mark *items;
     uint32_t count, capacity;
 } marks;
 
-bool marks_add(marks *m, mark one);  // false without memory; so are the others
+bool marks_add(marks *m, mark one);  // false without memory, as marks_add_all
 bool marks_add_all(marks *m, const mark *items, uint32_t count);
 void marks_sort(marks *m);
-bool marks_has(const marks *m, mark one);  // sorted
+bool marks_has(const marks *m, mark one);  // |m| is sorted
 void marks_fini(marks *m);
 void marks_write(const marks *m, bytes *b);
-// PROTOCOL if they are not sorted, name workers that are not there, or are more than |max|.
+// PROTOCOL if the marks are not sorted, name a worker that does not exist, or are more than |max|.
 gw_status marks_read(const agent *a, reader *r, uint32_t max, marks *out, gw_error *error);
-// Reads them, too. Bytes that mean nothing name nobody.
+// Reads marks and says whether one names a worker that this one does not know yet. False for
+// invalid bytes, which marks_read refuses.
 bool marks_name_unknown(const agent *a, reader *r);
 
 // ---- What was sent ----
@@ -40,11 +41,12 @@ typedef struct sent_slot {
     uint8_t dtype;
     int dims;
     int64_t *sizes;
-    marks reach;
+    marks upstream;
     bool complete;
 } sent_slot;
 
-// The tracked tensors of one message, whoever receives it. Filled by one thread, then read by any.
+// The tracked tensors of one message, which may go to several workers. One thread fills it, then
+// any thread reads it.
 typedef struct sent {
     gw_handle handle;
     agent *agent;  // whose message holds it
@@ -53,38 +55,41 @@ typedef struct sent {
     sent_slot *slots;
 } sent;
 
-// One message with them to one worker.
+// A send: one message with tracked tensors to one worker.
 typedef struct send {
     uint64_t id;
     int to;
     sent *sent;  // one count
-    task burial;
+    task deferred_free;
 } send;
 
 send *sends_find_on_loop(agent *a, uint64_t id);   // NULL if there is none
 void sends_forget_on_loop(agent *a, uint64_t id);  // nothing if there is none
 gw_status sends_released_on_loop(agent *a, int from, message *m, gw_error *error);  // takes |m|
 void sends_lost_on_loop(agent *a, int rank);
-void sends_give_up_on_loop(agent *a, uint64_t id, int with);  // because that worker is lost
-int sends_lost_with_on_loop(const agent *a, uint64_t id);     // who that was; -1: not known
-// Why it is not there: because of the worker |lost|, or, with -1, as can be said without knowing.
+// Forgets the send because worker |with| is lost, and remembers that.
+void sends_give_up_on_loop(agent *a, uint64_t id, int with);
+// The lost worker that the send was given up with; -1: not known.
+int sends_lost_with_on_loop(const agent *a, uint64_t id);
+// The error of a pass that comes to a send that does not exist: it names the worker |lost|, or,
+// with -1, what may have happened.
 void sends_gone_error(const agent *a, int lost, gw_error *out);
 void sends_close(agent *a);  // without the loop lock
 
 // ---- What was received ----
 
 typedef struct receive {
-    gw_handle handle;  // the arrived message's count
-    node node;         // counted by that, and by what was made of it
+    gw_handle handle;  // counted by the incoming message
+    node node;         // counted by |handle| and by the tensors made of it
     agent *agent;      // one count
     int from;
     uint64_t send;
-    bool settled;    // the sender has let go of it
+    bool settled;    // a pass has settled it, so the sender has deleted the send
     list_node link;  // among |released|
     uint32_t slot_count;
     struct receive_slot {
-        mark *reach;  // in |all|
-        uint32_t reach_count;
+        mark *upstream;  // in |all|
+        uint32_t upstream_count;
         bool complete;
     } * slots;
     marks all;
@@ -97,15 +102,16 @@ gw_status graph_link(gw_handle *received, uint32_t slot, gw_tensor *x, gw_error 
 
 receive *receive_of(const node *n);  // NULL if |n| is of another kind
 
-// What lies upstream of |e|, of the slots that other workers have sent: their marks and all that is known to lie behind
-// them. Looks at up to |nodes_max| nodes. False if there may be more; without memory, too.
-bool reach_find(edge e, uint32_t nodes_max, marks *out);
-// The same of all |edges|, however many nodes there are, each looked at once; in |open| those of them whose reach is not
-// complete, and not among them. False without memory.
-bool reach_find_next(const edge *edges, uint32_t count, marks *out, marks *open);
+// Walks this worker's graph from |e| (upstream.c): the marks of the receives that it meets, and
+// what is known to lie upstream of those. Visits up to |nodes_max| nodes. False if there may be
+// more marks, or without memory.
+bool upstream_find(edge e, uint32_t nodes_max, marks *out);
+// The same for all |edges| and without a limit; visits each node once. |open|: those of the marks
+// whose own upstream is not complete, and so not in |out|. False without memory.
+bool upstream_find_next(const edge *edges, uint32_t count, marks *out, marks *open);
 
 void receives_flush_on_loop(agent *a);
-void receives_flush_soon_on_loop(agent *a);  // at the end of this turn
+void receives_flush_soon_on_loop(agent *a);  // at the end of this iteration of the loop
 void receives_close_on_loop(agent *a);
 
 // ---- The table ----
@@ -117,8 +123,8 @@ typedef struct lost_send {
     int with;
 } lost_send;
 
-// Of the passes of one initiator: all below |settled| have ended, and bit i says of the pass settled - 1 - i that it has
-// failed. As on the wire.
+// The passes of one initiator that have ended: all below |settled|. Bit i of |failed| says that
+// pass settled - 1 - i has failed. As on the wire.
 typedef struct passes_ended {
     uint64_t settled, failed;
 } passes_ended;
@@ -127,21 +133,21 @@ struct graphs {
     agent *agent;
     uint64_t last_send;
     map sends;        // by id
-    lost_send *lost;  // the last ones that were given up with a worker, by |lost_count| modulo that
+    lost_send *lost;  // the last sends given up with a lost worker, a ring with |lost_count| put in
     uint32_t lost_count, lost_capacity;
 
     list_node released;  // of receive
     uint32_t released_count;
     timer release_timer;
-    task release_task;  // at the end of this turn
+    task release_task;  // at the end of this iteration of the loop
     bool releases_soon;
 
-    list_node passes;                     // of across, by |link|
-    list_node ending;                     // of across, by |ending|
-    uint64_t last_pass;                   // begun here
-    uint64_t failed[PASSES_FAILED_BITS];  // of these, at their number modulo that
-    map others;                           // what is known of other initiators, by rank
-    uint64_t mark_calls;                  // asked of others, for tests
+    list_node passes;                     // of distributed_pass, by |link|
+    list_node ending;                     // of distributed_pass, by |ending|
+    uint64_t last_pass;                   // number of the last pass that this worker began
+    uint64_t failed[PASSES_FAILED_BITS];  // numbers of those that failed, each at its number modulo
+    map others;                           // passes_peer by rank
+    uint64_t mark_calls;                  // calls of gw.marks that this worker made, for tests
 };
 
 typedef struct graphs graphs;
@@ -155,7 +161,7 @@ typedef enum pass_kind {
     PASS_KIND_LAST = KIND_SENDS_RELEASED
 } pass_kind;
 
-// Passes on an agent, and graphs as attachments of messages.
+// The service of passes on an agent, and the attachment class of graphs in messages.
 extern const service pass_service;
 extern const attachment_class graph_attachment;
 
@@ -163,7 +169,8 @@ static inline graphs *graphs_of(const agent *a) {
     return agent_state(a, &pass_service);
 }
 
-// Whether a gradient names a worker that this one has not heard of. Bytes that mean nothing name nobody.
+// Whether a gradient message names a worker that this one does not know yet. False for invalid
+// bytes, which graphs_received_on_loop refuses.
 bool gradient_names_unknown(const agent *a, const message *m);
 gw_status graphs_received_on_loop(agent *a, int from, message *m, gw_error *error);  // takes |m|
 

@@ -1,4 +1,5 @@
-// Hooks of gradients in passes over several workers: where they run, passes inside them, and one that fails.
+// Hooks of gradients in passes over several workers: where they run, passes inside them, and one
+// that fails.
 #include "distributed/autograd/distributed_pass.h"
 
 #include "testing/cluster.h"
@@ -8,7 +9,7 @@
 
 enum { SEEDS = 20, SIZE = 3 };
 
-// ---- What workers serve -------------------------------------------------------------------------
+// ---- Functions ----------------------------------------------------------------------------------
 
 typedef struct hooks_layer {
     gw_tensor *w;
@@ -35,7 +36,7 @@ GW_METHOD(hooks_layer, through, GW_POOL, "rref, tensor") {
     return gw_value_of(gw_mul(s, self->w, y));
 }
 
-// x times the layer's weight and what a hook makes of the gradient, which none of the others has.
+// x times the layer's weight, with a hook that no other output has.
 static gw_tensor *twice(gw_scope *s, gw_tensor *grad, void *context) {
     (void)context;
     return gw_mul(s, grad, 2);
@@ -114,7 +115,7 @@ static void hook_here_and_there(gw_scope *root, int rank, void *context) {
         gw_register_hook(s, y, twice, NULL);
         gw_backward(s, gw_sum(s, y));
         expect_fine(s);
-        // Those of y: of what was received here, and of what was sent there.
+        // Hooks of y: of the receive here, and of the send at the owner.
         assert_true(sum_of_grad(s, x) == SIZE * 2 * 2 * 2);
         assert_true(told(s, layer) == SIZE * 5 * 2 * 2 * (hooked ? 2 : 1));
         if (hooked) gw_rpc_sync(s, layer, "unhook_weight", hook);
@@ -130,13 +131,13 @@ static void they_run_on_the_worker_that_has_the_tensor(void **state) {
 // ---- Passes inside them -------------------------------------------------------------------------
 
 typedef struct inner {
-    gw_scope *scope;  // where its gradients go; NULL: the pass's
+    gw_scope *scope;  // that gets its gradients; NULL: the pass's
     gw_rref *layer;
     gw_tensor *loss;
     int runs;
 } inner;
 
-// Walks to another worker, too, and asks it for what came of that.
+// The inner pass leads to another worker, whose gradient it asks for.
 static gw_tensor *walk_inside(gw_scope *s, gw_tensor *grad, void *context) {
     inner *in = context;
     in->runs++;
@@ -183,7 +184,7 @@ static void a_pass_may_be_inside_another(void **state) {
     run_seeds(2, nest);
 }
 
-// At a participant: one that stays there, and one that would have to wait.
+// Hooks at a participant: one whose pass stays there, and one whose pass would have to wait.
 static gw_tensor *walk_alone(gw_scope *s, gw_tensor *grad, void *context) {
     (void)context;
     gw_enable_grad(s);
@@ -202,7 +203,7 @@ static gw_tensor *walk_away(gw_scope *s, gw_tensor *grad, void *context) {
 
 typedef struct hooks_kept {
     gw_scope *own;
-    gw_tensor *far;
+    gw_tensor *remote;
 } hooks_kept;
 
 GW_CLASS(hooks_kept, open_kept, close_kept, "rref");
@@ -219,7 +220,7 @@ static void close_kept(hooks_kept *self) {
 // Keeps a graph that leads to the layer.
 GW_METHOD(hooks_kept, keep, GW_POOL, "rref") {
     gw_tensor *y = forward(s, gw_arg_rref(s, a, 0), gw_ones(s, GW_F64, SIZE));
-    self->far = gw_sum(self->own, y);
+    self->remote = gw_sum(self->own, y);
     return gw_none();
 }
 
@@ -231,7 +232,7 @@ GW_METHOD(hooks_kept, alone, GW_INLINE, "tensor") {
 
 GW_METHOD(hooks_kept, away, GW_INLINE, "tensor") {
     gw_tensor *y = gw_mul(s, gw_arg_tensor(s, a, 0), 1);
-    gw_register_hook(s, y, walk_away, &self->far);
+    gw_register_hook(s, y, walk_away, &self->remote);
     return gw_value_of(y);
 }
 
@@ -298,7 +299,7 @@ static void play_failing(gw_scope *root) {
         fail_msg("%s", e->text);
     gw_scope_clear(s);
     assert_null(gw_grad_find(s, x));
-    // Its part was done at w3 and at w1, or nearly.
+    // w3 and w1 had run their parts, or nearly.
     gw_rref *all[] = { first, second, third };
     for (int i = 0; i < 3; i++) assert_false(gw_bool_of(s, gw_rpc_sync(s, all[i], "has_grad")));
 

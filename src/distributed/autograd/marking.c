@@ -1,10 +1,11 @@
-// What the initiator of a pass marks: all that lies upstream of its roots, on every worker, before anything runs.
+// The mark phase: the initiator finds all slots upstream of its roots, on every worker, before
+// anything runs.
 #include "distributed/autograd/distributed_pass.h"
 
 #include "base/value.h"
 #include <gradwire/rpc.h>
 
-// What the pass reaches, as far as it is known here; and in |open| those of it of which more is to be asked.
+// The marks that this worker knows; in |open| those of them whose upstream it does not know.
 static bool find_marks(const pass *p, marks *known, marks *open) {
     for (uint32_t i = 0; i < p->target_count; i++) {
         const node *n = pass_remote_node(p, i);
@@ -14,7 +15,7 @@ static bool find_marks(const pass *p, marks *known, marks *open) {
             const struct receive_slot *at = &r->slots[k];
             mark own = { (uint32_t)r->from, k, r->send };
             bool ok = marks_add(known, own) &&
-                      (at->complete ? marks_add_all(known, at->reach, at->reach_count)
+                      (at->complete ? marks_add_all(known, at->upstream, at->upstream_count)
                                     : marks_add(open, own));
             if (!ok) return distributed_pass_fail_memory(p->scope);
         }
@@ -24,7 +25,7 @@ static bool find_marks(const pass *p, marks *known, marks *open) {
     return true;
 }
 
-// Those of |from| that are neither in |known| nor in |late|.
+// The marks of |from| that are neither in |known| nor in |late|.
 static bool subtract(const marks *from, const marks *known, const marks *late, marks *out) {
     for (uint32_t i = 0; i < from->count; i++) {
         mark one = from->items[i];
@@ -41,15 +42,15 @@ static bool join(marks *known, marks *late) {
     return true;
 }
 
-// Adds |more|. Graphs that go to and fro many times become known a few marks at a time: these are sorted by themselves, in
-// |late|, and all of them only when that pays.
+// Adds |more|. A graph that goes to and fro many times becomes known a few marks at a time. Those
+// are sorted by themselves, in |late|, and joined with |known| only when sorting all of them pays.
 static bool learn(marks *known, marks *late, const marks *more) {
     if (!marks_add_all(late, more->items, more->count)) return false;
     marks_sort(late);
     return (uint64_t)late->count * late->count < known->count || join(known, late);
 }
 
-// What has been told: marks, and those of them whose own reach is not among them.
+// The answers of the senders: marks, and those of them whose own upstream is not in |all|.
 typedef struct answers {
     marks all, open;
 } answers;
@@ -65,7 +66,7 @@ static bool read_answer(agent *a, gw_scope *s, gw_value v, answers *into) {
     if (!gw_ok(s)) return false;
     bool ok = !marks_read(a, &r, LIMIT_PASS_MARKS, &into->all, &error) &&
               !marks_read(a, &r, LIMIT_PASS_MARKS, &into->open, &error);
-    // Else the same could be asked for ever.
+    // An open mark that is not in |all| could be asked about for ever.
     for (uint32_t i = 0; ok && i < into->open.count; i++)
         if (!marks_has(&into->all, into->open.items[i]))
             ok = !error_set(&error, GW_PROTOCOL, "gw.marks: one is open that is not there");
@@ -80,7 +81,7 @@ static bool add_answer(gw_scope *s, answers *to, const answers *one) {
            distributed_pass_fail_memory(s);
 }
 
-// Asks each sender of |asked|, which is sorted, what lies upstream of its slots, as far as it knows.
+// Asks each sender of |asked|, which is sorted, for the marks upstream of its slots.
 static bool ask(agent *a, gw_scope *s, const marks *asked, answers *all) {
     gw_future *futures[LIMIT_WORKERS];
     int count = 0;
@@ -103,8 +104,9 @@ static bool ask(agent *a, gw_scope *s, const marks *asked, answers *all) {
     return ok && gw_ok(s);
 }
 
-// Everything upstream of |known|, of which |open| is to be asked, by asking about each mark at most once: what was known
-// before is known with its reach, or has been asked.
+// Adds everything upstream of |known| to it; |open| has the marks to ask about. Each mark is asked
+// about at most once, because a mark that is in |known| has its upstream there too, or was asked
+// about.
 static bool ask_all(agent *a, gw_scope *outer, marks *known, const marks *open) {
     gw_scope *s = gw_scope_open(outer);
     gw_no_grad(s);

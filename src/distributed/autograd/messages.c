@@ -1,11 +1,12 @@
-// What workers tell each other about passes. With the loop lock.
+// The messages of passes other than gradients: done, abort, scope closed, sends released. With the
+// loop lock held.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
 
 #include <string.h>
 
-// ---- Messages that come -------------------------------------------------------------------------
+// ---- Receiving ----------------------------------------------------------------------------------
 
 static passes_ended read_ended(reader *r) {
     passes_ended e = { .settled = reader_u64(r) };
@@ -75,7 +76,7 @@ gw_status graphs_received_on_loop(agent *a, int from, message *m, gw_error *erro
     return status;
 }
 
-// ---- Messages that go ---------------------------------------------------------------------------
+// ---- Sending ------------------------------------------------------------------------------------
 
 enum { ENDED_AT = 20 };  // in the head of a gradient
 

@@ -1,4 +1,4 @@
-// Running a participant's part, on the thread of the turn that brought gradients, or on the pool.
+// Runs a participant's part: on the thread of the loop that received gradients, or on the pool.
 #include "distributed/autograd/accumulated.h"
 #include "distributed/autograd/passes.h"
 
@@ -6,7 +6,8 @@
 
 #include "base/failpoint.h"
 
-// Parts with at most this size of gradients, that come or that are left here, are run where they arrive.
+// The loop runs parts whose gradients, received or accumulated, have at most this size; the pool
+// runs larger ones.
 enum { INLINE_BYTES = 64 << 10 };
 
 void distributed_pass_fail_part_on_loop(distributed_pass *x, const gw_error *why) {
@@ -44,7 +45,7 @@ void distributed_pass_done_on_loop(const distributed_pass *x) {
 
 static bool plan(distributed_pass *x) {
     x->root = agent_scope_open(x->agent, 0, x->scope, ENV_NEVER);
-    // This may be the thread that others here wait for, whose hooks must not wait for them.
+    // Other calls may wait for this thread, so a hook that waited for them here would never end.
     if (gw_ok(x->root)) x->root->may_wait = false;
     static gw_tensor *const none[1];
     gw_backward_options options = GW_OPTIONS(gw_backward_options, .retain_graph = x->retains,
@@ -82,8 +83,8 @@ static bool take_inbox(distributed_pass *x, list_node *out) {
 
 static void run(distributed_pass *x) {
     list_node arrived;
-    // Those before it in its scope are over, most often.
-    if (!x->folded) kept_fold((kept){ x->agent, x->initiator, x->scope });
+    // The older passes of the scope are over, most often, and their gradients can be summed.
+    if (!x->folded) accumulated_fold((accumulated){ x->agent, x->initiator, x->scope });
     x->folded = true;
     while (take_inbox(x, &arrived)) {
         bool ok = x->planned ? gw_ok(x->root) : plan(x);
@@ -114,7 +115,7 @@ static void submit_on_loop(distributed_pass *x) {
     pool_submit_on_loop(&x->agent->pool, &x->job);
 }
 
-// A small gradient may be that of a large model.
+// The plan tells whether the part is large: a small gradient may lead to a large model.
 static void run_task(task *t) {
     distributed_pass *x = list_entry(t, distributed_pass, task);
     if (!x->planned) plan(x);
@@ -127,7 +128,8 @@ static void run_task(task *t) {
     env_leave(x->agent->env);
 }
 
-// A pass that is settled gives up the graph before another of the same initiator walks it.
+// Whether an older pass of the initiator is settled and has not given up its graph yet: it must do
+// so before |x| walks the graph.
 static bool is_held(const distributed_pass *x) {
     list_each(l, &graphs_of(x->agent)->ending) {
         const distributed_pass *other = list_entry(l, distributed_pass, ending);

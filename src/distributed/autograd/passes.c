@@ -1,4 +1,5 @@
-// Which passes there are here, and what their initiators have told. With the loop lock.
+// The list of the passes on this worker, and what it knows of those that are over. With the loop
+// lock held.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
@@ -6,7 +7,7 @@
 
 #include <string.h>
 
-// ---- What is known of initiators ----------------------------------------------------------------
+// ---- Other workers ------------------------------------------------------------------------------
 
 uint64_t passes_peer_key(int rank) {
     return (uint64_t)(uint32_t)rank + 1;
@@ -108,7 +109,7 @@ void passes_put_ended_on_loop(const agent *a, int from, bytes *b) {
     bytes_put_u64(b, e.failed);
 }
 
-// ---- What is told of their ends -----------------------------------------------------------------
+// ---- Passes that are over -----------------------------------------------------------------------
 
 static bool has_failed(const distributed_pass *x, const passes_ended *ended) {
     uint64_t before = ended->settled - 1 - x->number;
@@ -121,10 +122,10 @@ void passes_note_ended_on_loop(agent *a, int from, passes_ended ended) {
     if (!in) return;
     if (ended.settled > in->ended.settled) {
         in->ended = ended;
-        uint32_t kept = 0;
+        uint32_t left = 0;
         for (uint32_t i = 0; i < in->count; i++)
-            if (in->aborted[i] >= ended.settled) in->aborted[kept++] = in->aborted[i];
-        in->count = kept;
+            if (in->aborted[i] >= ended.settled) in->aborted[left++] = in->aborted[i];
+        in->count = left;
     }
     list_each(l, &graphs_of(a)->passes) {
         distributed_pass *x = list_entry(l, distributed_pass, link);
@@ -134,8 +135,9 @@ void passes_note_ended_on_loop(agent *a, int from, passes_ended ended) {
     }
 }
 
-// Whoever passes on what it has heard may be faster than the initiator, and may be wrong: failures are the initiator's to
-// tell, and so is what lies so far back that nobody else can say it.
+// A participant that passes on what it has heard may be faster than the initiator, and may be
+// wrong. So only the initiator's word counts for failures, and for passes too old for the 64 bits
+// of |failed|.
 void passes_note_heard_on_loop(agent *a, int from, passes_ended ended) {
     list_each(l, &graphs_of(a)->passes) {
         distributed_pass *x = list_entry(l, distributed_pass, link);

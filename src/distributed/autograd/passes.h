@@ -1,48 +1,52 @@
-// Between the files about the passes that this worker takes part in. With the loop lock but where it says so.
+// The distributed passes on this worker, between the files that handle them. With the loop lock
+// held, unless a comment says otherwise.
 #ifndef DISTRIBUTED_AUTOGRAD_PASSES_H
 #define DISTRIBUTED_AUTOGRAD_PASSES_H
 
 #include "distributed/autograd/distributed_pass.h"
 
-// Another worker. As an initiator: what it has told itself of its passes that have ended, and which of the others were
-// aborted, by it or here. As one who tells of passes: what is kept for it, up to the limits.
+// What this worker knows of another worker. As an initiator: which of its passes have ended, as it
+// says itself, and which of the others were aborted, by it or here. As a sender of pass messages:
+// what is stored here because of them, up to the limits.
 typedef struct passes_peer {
     passes_ended ended;
     uint64_t *aborted;
     uint32_t count, capacity;
 
-    uint32_t open_count;   // passes on the list that were begun here by what it said
-    uint64_t mark_count;   // that they have
-    uint32_t early_count;  // gradients of it that came before the marks of their passes
+    uint32_t open_count;   // passes that its messages opened here
+    uint64_t mark_count;   // marks of those passes
+    uint32_t early_count;  // gradients from it that came before the marks of their passes
     uint64_t early_bytes;
-    uint32_t send_count;  // messages to it that are kept
+    uint32_t send_count;  // sends to it
 } passes_peer;
 
 uint64_t passes_peer_key(int rank);                         // in graphs.others
-passes_peer *passes_peer_find_on_loop(agent *a, int rank);  // NULL if nothing is known of it
-passes_peer *passes_peer_of_on_loop(agent *a, int rank);  // made if it is new; NULL without memory
+passes_peer *passes_peer_find_on_loop(agent *a, int rank);  // NULL if there is none
+passes_peer *passes_peer_of_on_loop(agent *a, int rank);    // makes a new one; NULL without memory
 void passes_peer_free(passes_peer *in);
 bool passes_peer_remember_aborted(passes_peer *in, uint64_t number);
 
 distributed_pass *passes_find_on_loop(agent *a, int from, uint64_t number);
 bool passes_is_over_on_loop(const agent *a, int rank, uint64_t number);
 void passes_put_ended_on_loop(const agent *a, int from, bytes *b);
-// What the initiator says itself; and what another passes on, who may be wrong: it only settles what is complete here.
+// The first is what the initiator says itself. The second is what a participant passes on, which
+// may be wrong: it only settles parts that are COMPLETE here.
 void passes_note_ended_on_loop(agent *a, int initiator, passes_ended ended);
 void passes_note_heard_on_loop(agent *a, int initiator, passes_ended ended);
 
 gw_status passes_gradient_received_on_loop(agent *a, int from, message *m, gw_error *error);
 
-// A participant's part: runs it when something has come, of that size.
+// Runs a participant's part soon, because |size| bytes of gradients have come.
 void distributed_pass_schedule_on_loop(distributed_pass *x, uint64_t size);
-void distributed_pass_fail_part_on_loop(distributed_pass *x,
-                                        const gw_error *why);  // tells the initiator, and drops it
-bool distributed_pass_awaits(const distributed_pass *x,
-                             int rank);  // it is among who has sent what is marked
-void distributed_pass_leave_early_on_loop(
-    distributed_pass *x);  // gradients in |inbox| have not come too early any more
-void distributed_pass_end(
-    distributed_pass *x);  // carries out that it is settled or dropped, without the loop lock
-void distributed_pass_done_on_loop(const distributed_pass *x);  // tells the initiator
+// Drops the part and tells the initiator that it has failed.
+void distributed_pass_fail_part_on_loop(distributed_pass *x, const gw_error *why);
+// Whether a send of worker |rank| is marked, so that it takes part.
+bool distributed_pass_awaits(const distributed_pass *x, int rank);
+// Stops counting the gradients in |inbox| as early, because the marks have come.
+void distributed_pass_leave_early_on_loop(distributed_pass *x);
+// Frees what a settled or dropped part has no use for. Without the loop lock.
+void distributed_pass_end(distributed_pass *x);
+// Sends done to the initiator.
+void distributed_pass_done_on_loop(const distributed_pass *x);
 
 #endif

@@ -1,6 +1,6 @@
-// A member of the job that says whatever it likes about graphs and passes, while two well-behaved ones walk back through
-// what it has sent them, and through what they have sent each other: all come to their end, nothing takes much more memory
-// than has come, and a pass in which only the two take part gives the right gradients or an error.
+// A hostile member of the job sends any messages about graphs and passes, while two honest members
+// run passes through its sends and through their own. All passes end, the memory stays within what
+// was received, and a pass of the two honest members alone gives the right gradients or an error.
 #include "base/log.h"
 #include "base/mem.h"
 #include "distributed/autograd/graphs.h"
@@ -28,19 +28,19 @@ static void pass_time(gw_scope *s, int64_t ns) {
     env_leave(a->env);
 }
 
-// ---- What workers serve -----------------------------------------------------------------------------------------------
+// ---- Functions ----------------------------------------------------------------------------------
 
 GW_FUNCTION(passes_fuzz_double, GW_INLINE, "tensor") {
     return gw_value_of(gw_mul(s, gw_arg_tensor(s, a, 0), gw_full(s, GW_F32, 2.0)));
 }
 
-// Leaves time for a reply that another has made up.
+// Leaves time for a reply that the hostile member has made up.
 GW_FUNCTION(passes_fuzz_late, GW_POOL, "tensor, any") {
     pass_time(s, 20 * MS);
     return gw_value_of(gw_mul(s, gw_arg_tensor(s, a, 0), gw_full(s, GW_F32, 2.0)));
 }
 
-// The caller's graph goes on to the friend, who gets a part of what another has tracked.
+// The caller's graph goes on to the friend, which gets some of the tensors that the caller tracked.
 GW_FUNCTION(passes_fuzz_on, GW_POOL, "tensor") {
     gw_tensor *x = gw_arg_tensor(s, a, 0);
     return gw_rpc_sync(s, FRIEND, "passes_fuzz_double", x);
@@ -74,15 +74,15 @@ GW_METHOD(passes_fuzz_box, grad, GW_INLINE, "") {
     return gw_value_of(gw_grad(s, self->w));
 }
 
-// ---- What it says -----------------------------------------------------------------------------------------------------
+// ---- The hostile messages -----------------------------------------------------------------------
 
-// Numbers of sends and passes are small at first; and what is at the limits.
+// Numbers of sends and passes: small, or at the limits.
 static uint64_t draw_number(reader *in) {
     uint8_t what = reader_u8(in);
     return what < 240 ? what % 12 : UINT64_MAX >> (what % 16 * 4);
 }
 
-// Of scopes, calls and references: the rank of whoever drew it, and a count.
+// Ids of scopes, calls and references: the rank of the worker that made it, and a count.
 static uint64_t draw_id(reader *in) {
     uint8_t what = reader_u8(in);
     return what < 240 ? id_of(what % WORKERS, what / WORKERS % 20) : draw_number(in);
@@ -99,7 +99,7 @@ static mark draw_mark(reader *in) {
     return (mark){ .rank = what % WORKERS, .slot = what / WORKERS % 3, .send = 1 + what / 9 % 12 };
 }
 
-// Mostly as they must be.
+// Mostly valid ones.
 static void draw_marks(reader *in, marks *out) {
     int count = reader_u8(in) % 6;
     for (int i = 0; i < count; i++) marks_add(out, draw_mark(in));
@@ -226,7 +226,7 @@ static void put_reply(gw_scope *s, message *m, reader *in) {
     reply_amend(&m->head, &f);
 }
 
-// What gw.marks is to give: twice a count and marks, as bytes.
+// An answer of gw.marks: twice a count and marks, as bytes.
 static void put_told_marks(message *m, reader *in) {
     bytes told = { 0 };
     encoder e = { .message = m };
@@ -325,7 +325,7 @@ static void say(gw_scope *root, reader *in) {
     }
 }
 
-// ---- What the others do -----------------------------------------------------------------------------------------------
+// ---- The honest members -------------------------------------------------------------------------
 
 static gw_tensor *call(gw_scope *s, int to, const char *function, gw_tensor *x) {
     return gw_tensor_of(s, gw_rpc_sync(s, to, function, x));

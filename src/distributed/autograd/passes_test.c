@@ -1,4 +1,5 @@
-// What passes cost, how far they reach, what they refuse, and what becomes of them without memory.
+// Distributed passes: how many messages they cost, how large their graphs may be, what they refuse,
+// and what happens without memory.
 #include "distributed/autograd/distributed_pass.h"
 
 #include "runtime/runtime.h"
@@ -7,7 +8,7 @@
 #include <gradwire.h>
 #include <string.h>
 
-// ---- What workers serve -------------------------------------------------------------------------
+// ---- Functions ----------------------------------------------------------------------------------
 
 typedef struct passes_layer {
     gw_tensor *w;  // 3 2
@@ -66,7 +67,7 @@ static void expect_error(gw_scope *s, gw_status status, const char *text) {
     gw_scope_clear(s);
 }
 
-// ---- What it costs ------------------------------------------------------------------------------
+// ---- Cost ---------------------------------------------------------------------------------------
 
 // Request and reply, a gradient each way, done, and the end of the scope.
 static void count_messages(gw_scope *root, int rank, void *context) {
@@ -92,7 +93,7 @@ static void a_steady_step_costs_six_messages(void **state) {
     run_two(count_messages);
 }
 
-// ---- How far it reaches -------------------------------------------------------------------------
+// ---- Large graphs -------------------------------------------------------------------------------
 
 static void walk_many(gw_scope *root, int rank, void *context) {
     (void)context;
@@ -102,12 +103,12 @@ static void walk_many(gw_scope *root, int rank, void *context) {
     for (int i = 0; i < 300; i++) y = gw_tensor_of(s, gw_rpc_sync(s, "w1", "passes_chain", y, 2));
     gw_backward(s, gw_sum(s, y));
     assert_true(gw_item(s, gw_sum(s, gw_grad(s, x))) == 6);
-    // Of calls that a message tells of completely nobody asks; each has two marks.
+    // The marks of these calls are complete in their messages, two each, so gw.marks is not called.
     assert_in_range(graphs_of(root->agent)->mark_calls, 1, 2 * (300 - LIMIT_MARKS / 2));
     gw_scope_close_up(s);
 }
 
-// One branch that is too deep to look through, and many that are not.
+// One branch is too deep for the walk of a message, and many are not.
 static void walk_wide(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
@@ -115,7 +116,7 @@ static void walk_wide(gw_scope *root, int rank, void *context) {
     gw_scope *s = gw_scope_open(root);
     gw_tensor *sum = gw_zeros(s, GW_F32, 3, 2);
     for (int i = 0; i < 20; i++) {
-        int length = i == 7 ? 2 * LIMIT_REACH_NODES : 2;
+        int length = i == 7 ? 2 * LIMIT_UPSTREAM_NODES : 2;
         gw_tensor *y = gw_tensor_of(s, gw_rpc_sync(s, "w1", "passes_chain", x, length));
         y = gw_tensor_of(s, gw_rpc_sync(s, "w1", "passes_chain", y, 2));
         sum = gw_add(s, sum, y);
@@ -141,7 +142,8 @@ static void walk_deep(gw_scope *root, int rank, void *context) {
     if (rank) return;
     gw_tensor *x = open_input(root);
     gw_scope *s = gw_scope_open(root);
-    gw_tensor *y = gw_tensor_of(s, gw_rpc_sync(s, "w1", "passes_chain", x, 3 * LIMIT_REACH_NODES));
+    gw_tensor *y =
+        gw_tensor_of(s, gw_rpc_sync(s, "w1", "passes_chain", x, 3 * LIMIT_UPSTREAM_NODES));
     gw_backward(s, gw_sum(s, gw_tensor_of(s, gw_rpc_sync(s, "w1", "passes_chain", y, 1))));
     assert_true(gw_item(s, gw_sum(s, gw_grad(s, x))) == -6);
     assert_true(graphs_of(root->agent)->mark_calls > 0);
@@ -173,7 +175,7 @@ static void gradients_of_rows_stay_rows(void **state) {
     run_two(keep_rows);
 }
 
-// ---- What it refuses ----------------------------------------------------------------------------
+// ---- Refusals -----------------------------------------------------------------------------------
 
 static void misuse(gw_scope *root, int rank, void *context) {
     (void)context;

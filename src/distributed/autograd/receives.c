@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-enum { BATCH_NS = 1000 * 1000 };  // how long a release waits for others
+enum { BATCH_NS = 1000 * 1000 };  // how long a release waits, to go in one message with others
 
-// ---- Releasing ----------------------------------------------------------------------------------
+// ---- Releasing sends ----------------------------------------------------------------------------
 
 static void free_receive(receive *r) {
     agent *a = r->agent;
@@ -21,7 +21,7 @@ static void fire(timer *t) {
     receives_flush_on_loop(list_entry(t, graphs, release_timer)->agent);
 }
 
-static void put_off_on_loop(graphs *gs, receive *r) {
+static void release_later_on_loop(graphs *gs, receive *r) {
     env *e = gs->agent->env;
     list_append(&gs->released, &r->link);
     gs->released_count++;
@@ -30,25 +30,26 @@ static void put_off_on_loop(graphs *gs, receive *r) {
     env_set_timer(e, &gs->release_timer, env_now_ns(e) + BATCH_NS);
 }
 
-static bool is_wanted_on_loop(const receive *r) {
+// Whether the sender still has the send, and so needs a release.
+static bool needs_release_on_loop(const receive *r) {
     const agent *a = r->agent;
     return !r->settled && a->phase != AGENT_LEFT && !agent_member(a, r->from)->lost;
 }
 
-// Nothing needs it any more.
+// The last tensor, node or message that needed the receive is gone: its send is released.
 static void end_receive(receive *r) {
     agent *a = r->agent;
     bool waits = false;
     if (!agent_is_closed(a)) {
         env_enter(a->env);
-        waits = is_wanted_on_loop(r);
-        if (waits) put_off_on_loop(graphs_of(a), r);
+        waits = needs_release_on_loop(r);
+        if (waits) release_later_on_loop(graphs_of(a), r);
         env_leave(a->env);
     }
     if (!waits) free_receive(r);
 }
 
-// All of |gs->released| that came from |rank| go into one message. False without memory.
+// Sends one message with all releases in |gs->released| for |rank|. False without memory.
 static bool release_to_on_loop(graphs *gs, int rank) {
     message *m = agent_message_on_loop(gs->agent, KIND_SENDS_RELEASED);
     if (!m) return false;
@@ -65,7 +66,7 @@ static bool release_to_on_loop(graphs *gs, int rank) {
         return false;
     }
     memcpy(m->head.data, &count, sizeof count);
-    // One that fails goes to a worker that is lost, which needs no release.
+    // Sending fails only if the worker is lost; then it needs no release.
     agent_send_on_loop(gs->agent, rank, m, false, NULL);
     return true;
 }
@@ -133,7 +134,7 @@ static void run(node *n, node_run *run) {
     distributed_pass_send_gradients(run->scope, receive_behind(n), run->d_outputs);
 }
 
-// A second pass needs what the sender has let go of.
+// After a pass has settled the receive, the sender has deleted the send, so no second pass can run.
 static bool forget(node *n) {
     return receive_behind(n)->settled;
 }
@@ -159,20 +160,20 @@ static void destroy_handle(gw_handle *h) {
 
 static const handle_class handle = { "receive", destroy_handle };
 
-// ---- Arriving -----------------------------------------------------------------------------------
+// ---- Reading ------------------------------------------------------------------------------------
 
 static gw_status read_slot(agent *a, reader *r, receive *to, uint32_t i, gw_error *error) {
     uint8_t complete = reader_u8(r);
     if (complete > 1) return error_set(error, GW_PROTOCOL, "graph: a flag of %d", complete);
-    marks reach = { 0 };
-    gw_status status = marks_read(a, r, LIMIT_MARKS, &reach, error);
+    marks upstream = { 0 };
+    gw_status status = marks_read(a, r, LIMIT_MARKS, &upstream, error);
     to->slots[i].complete = complete;
-    to->slots[i].reach_count = reach.count;
-    if (!status && to->all.count + reach.count > LIMIT_MARKS)
+    to->slots[i].upstream_count = upstream.count;
+    if (!status && to->all.count + upstream.count > LIMIT_MARKS)
         status = error_set(error, GW_LIMIT, "graph: more than %d marks", LIMIT_MARKS);
-    if (!status && !marks_add_all(&to->all, reach.items, reach.count))
+    if (!status && !marks_add_all(&to->all, upstream.items, upstream.count))
         status = error_set(error, GW_NO_MEMORY, "no memory for a graph");
-    marks_fini(&reach);
+    marks_fini(&upstream);
     return status;
 }
 
@@ -181,14 +182,14 @@ static gw_status read_slots(agent *a, reader *r, receive *to, gw_error *error) {
     for (uint32_t i = 0; i < to->slot_count && !status; i++) status = read_slot(a, r, to, i, error);
     mark *at = to->all.items;
     for (uint32_t i = 0; i < to->slot_count && !status; i++) {
-        to->slots[i].reach = at;
-        if (at) at += to->slots[i].reach_count;
+        to->slots[i].upstream = at;
+        if (at) at += to->slots[i].upstream_count;
     }
     return status;
 }
 
-// What there is no memory for is not kept by its sender either.
-static void give_back_on_loop(agent *a, int from, uint64_t send) {
+// Releases a send for which this worker has no memory, so that the sender need not keep it.
+static void release_unread_on_loop(agent *a, int from, uint64_t send) {
     message *m = agent_message_on_loop(a, KIND_SENDS_RELEASED);
     if (!m) return;
     bytes_put_u32(&m->head, 1);
@@ -207,7 +208,7 @@ gw_status graph_read_on_loop(agent *a, int from, reader *table, gw_handle **out,
         return error_set(error, GW_PROTOCOL, "graph: fields that mean nothing");
     receive *r = mem_take(sizeof *r);
     if (!r) {
-        give_back_on_loop(a, from, send);
+        release_unread_on_loop(a, from, send);
         return error_set(error, GW_NO_MEMORY, "no memory for a graph");
     }
     *r = (receive){ .agent = agent_retain(a), .from = from, .send = send, .slot_count = count };
@@ -216,7 +217,7 @@ gw_status graph_read_on_loop(agent *a, int from, reader *table, gw_handle **out,
                                 : error_set(error, GW_NO_MEMORY, "no memory for a graph");
     if (status) {
         free_receive(r);
-        if (status == GW_NO_MEMORY) give_back_on_loop(a, from, send);
+        if (status == GW_NO_MEMORY) release_unread_on_loop(a, from, send);
         return status;
     }
     handle_init(&r->handle, &handle);

@@ -1,4 +1,5 @@
-// One worker's part of a pass: the same at its initiator and at its participants. Without the loop lock but where it says so.
+// Runs one worker's part of a pass, in the same way at the initiator and at participants. Without
+// the loop lock, unless a comment says otherwise.
 #include "distributed/autograd/distributed_pass.h"
 
 #include "base/mem.h"
@@ -30,7 +31,7 @@ static bool is_own(const distributed_pass *x, mark m) {
     return m.rank == (uint32_t)x->agent->rank;
 }
 
-// Finds the sends whose slots are marked, all at once.
+// Finds the sends of this worker whose slots are marked, all while the loop lock is held once.
 static bool take_inputs(distributed_pass *x, gw_scope *s) {
     agent *a = x->agent;
     uint32_t count = 0;
@@ -57,7 +58,7 @@ static bool take_inputs(distributed_pass *x, gw_scope *s) {
     return all || fail_gone(s, a, lost);
 }
 
-// PyTorch's rule: whatever was sent in calls of the scope is expected to have a gradient.
+// PyTorch's rule, FAST mode: every tensor that was sent in calls of the scope must get a gradient.
 static bool check_fast(distributed_pass *x, gw_scope *s) {
     agent *a = x->agent;
     int unused_by = -1;
@@ -94,7 +95,7 @@ bool distributed_pass_plan(distributed_pass *x, gw_scope *s, gw_backward_options
     return gw_ok(s);
 }
 
-// ---- Gradients that come ------------------------------------------------------------------------
+// ---- Receiving gradients ------------------------------------------------------------------------
 
 static distributed_pass_input *find_input(distributed_pass *x, uint64_t send, uint32_t slot) {
     uint32_t low = 0, high = x->input_count;
@@ -177,7 +178,7 @@ bool distributed_pass_run(distributed_pass *x, list_node *arrived) {
     return ok && pass_run(x->pass);
 }
 
-// ---- Gradients that go --------------------------------------------------------------------------
+// ---- Sending gradients --------------------------------------------------------------------------
 
 static distributed_pass_mail *open_mail(int to) {
     distributed_pass_mail *mail = mem_take(sizeof *mail);
@@ -202,7 +203,7 @@ static void write_head(distributed_pass *x, int to, bool alone, bytes *b) {
     bytes_put_u32(b, (uint32_t)x->initiator);
     bytes_put_u64(b, x->number);
     bytes_put_u64(b, x->scope);
-    bytes_put_u64(b, 0);  // settled and failed: when it is sent
+    bytes_put_u64(b, 0);  // settled and failed, which are filled in when the message is sent
     bytes_put_u64(b, 0);
     bytes_put_u8(b, (uint8_t)((x->retains ? DISTRIBUTED_PASS_RETAINS : 0) |
                               (x->fast ? DISTRIBUTED_PASS_FAST : 0) |
@@ -270,7 +271,8 @@ bool distributed_pass_finish(distributed_pass *x) {
     return true;
 }
 
-// The senders let go of what the pass has been through, too.
+// The senders of the receives that the pass ran delete their sends themselves, so that no release
+// is sent for them.
 static void settle_receives(const pass *p) {
     for (uint32_t i = 0; i < p->target_count; i++) {
         const node *n = pass_remote_node(p, i);

@@ -11,7 +11,7 @@ static void free_slot(sent_slot *at) {
     if (at->edge.kind == EDGE_NODE) node_release(at->edge.to.node);
     if (at->edge.kind == EDGE_LEAF) handle_release(at->edge.to.leaf);
     mem_free(at->sizes);
-    marks_fini(&at->reach);
+    marks_fini(&at->upstream);
 }
 
 static void destroy_sent(gw_handle *h) {
@@ -45,12 +45,12 @@ static bool reserve_slot(sent *t) {
     return true;
 }
 
-// What the message says of how far its slots reach is bounded; beyond that the initiator of a pass will ask.
-static void find_reach(sent *t, sent_slot *at) {
-    at->complete = reach_find(at->edge, LIMIT_REACH_NODES, &at->reach);
-    if (t->mark_count + at->reach.count > LIMIT_MARKS) at->complete = false;
-    if (!at->complete) marks_fini(&at->reach);
-    t->mark_count += at->reach.count;
+// GRAPH-4: the marks in a message are bounded. The initiator of a pass asks for those beyond.
+static void find_upstream(sent *t, sent_slot *at) {
+    at->complete = upstream_find(at->edge, LIMIT_UPSTREAM_NODES, &at->upstream);
+    if (t->mark_count + at->upstream.count > LIMIT_MARKS) at->complete = false;
+    if (!at->complete) marks_fini(&at->upstream);
+    t->mark_count += at->upstream.count;
 }
 
 static gw_status add(gw_handle *graph, gw_tensor *x, uint32_t *out_slot, gw_error *error) {
@@ -64,7 +64,7 @@ static gw_status add(gw_handle *graph, gw_tensor *x, uint32_t *out_slot, gw_erro
     if (!at.sizes) return no_memory(error);
     memcpy(at.sizes, x->sizes, size);
     at.edge = edge_retain(edge_to(x));
-    find_reach(t, &at);
+    find_upstream(t, &at);
     *out_slot = t->slot_count;
     t->slots[t->slot_count++] = at;
     return GW_OK;
@@ -106,13 +106,13 @@ static bool write(gw_handle *graph, void *prepared, int to, bytes *table, gw_err
     bytes_put_u32(table, t->slot_count);
     for (uint32_t i = 0; i < t->slot_count; i++) {
         bytes_put_u8(table, t->slots[i].complete);
-        marks_write(&t->slots[i].reach, table);
+        marks_write(&t->slots[i].upstream, table);
     }
     return true;
 }
 
-static void bury(task *t) {
-    send *d = list_entry(t, send, burial);
+static void free_deferred(task *t) {
+    send *d = list_entry(t, send, deferred_free);
     handle_release(d->sent);
     mem_give(d, sizeof *d);
 }
@@ -126,8 +126,8 @@ void sends_forget_on_loop(agent *a, uint64_t id) {
     if (!d) return;
     passes_peer *p = passes_peer_find_on_loop(a, d->to);
     if (p) p->send_count--;
-    d->burial.run = bury;
-    env_defer(a->env, &d->burial);
+    d->deferred_free.run = free_deferred;
+    env_defer(a->env, &d->deferred_free);
 }
 
 static void undo(gw_handle *graph, int to, const uint8_t *written) {
@@ -151,7 +151,7 @@ const attachment_class graph_attachment = {
     .link = graph_link,
 };
 
-// ---- Letting go ----
+// ---- Forgetting sends ----
 
 gw_status sends_released_on_loop(agent *a, int from, message *m, gw_error *error) {
     reader r = reader_of(m->head.data, m->head.size);
@@ -162,12 +162,14 @@ gw_status sends_released_on_loop(agent *a, int from, message *m, gw_error *error
     }
     bool cut = r.failed;
     message_release(m);
-    // What came in goes with what was sent: a graph that goes to and fro is let go of at the pace of messages.
+    // Deleting a send may end receives of this worker. They are released in this iteration of the
+    // loop, so that a graph that goes to and fro is freed at the pace of messages.
     receives_flush_soon_on_loop(a);
     return cut ? error_set(error, GW_PROTOCOL, "sends released: cut off") : GW_OK;
 }
 
-// Somebody may ask for it who has not heard that yet, and is to be told the truth. Without memory it is only gone.
+// GRAPH-5: a later pass that comes to the send fails with the loss of |with|. Without memory it
+// fails with a more general error.
 static void remember_lost(graphs *gs, uint64_t id, int with) {
     if (gs->lost_count == gs->lost_capacity && gs->lost_capacity < LIMIT_SENDS_LOST) {
         uint32_t capacity = gs->lost_capacity ? gs->lost_capacity * 2 : 64;
@@ -202,7 +204,8 @@ int sends_lost_with_on_loop(const agent *a, uint64_t id) {
     return -1;
 }
 
-// A worker may be gone here before the initiator of a pass has heard of it.
+// This worker may know of a loss before the initiator of the pass does, so the error names the lost
+// worker.
 void sends_gone_error(const agent *a, int lost, gw_error *out) {
     if (lost < 0) {
         error_set(out, GW_WRONG_STATE,
@@ -217,7 +220,8 @@ void sends_gone_error(const agent *a, int lost, gw_error *out) {
 
 void sends_close(agent *a) {
     map_entry *e;
-    for (size_t i = 0; (e = map_next(&graphs_of(a)->sends, &i));) bury(&((send *)e->value)->burial);
+    for (size_t i = 0; (e = map_next(&graphs_of(a)->sends, &i));)
+        free_deferred(&((send *)e->value)->deferred_free);
     map_fini(&graphs_of(a)->sends);
     map_init(&graphs_of(a)->sends);
 }

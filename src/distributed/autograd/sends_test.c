@@ -1,4 +1,4 @@
-// How much is kept of what was sent, for whom, and what is known of it afterwards.
+// How many sends a worker stores for each receiver, and what it remembers of those that are gone.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
@@ -11,7 +11,7 @@ GW_FUNCTION(sends_double, GW_INLINE, "tensor") {
     return gw_value_of(gw_mul(s, gw_arg_tensor(s, a, 0), gw_full(s, GW_F32, 2.0)));
 }
 
-// As if that many had been sent to the caller.
+// Acts as if that many messages had been sent to the caller.
 GW_FUNCTION(sends_count_for_caller, GW_INLINE, "int") {
     agent *here = s->agent;
     env_enter(here->env);
@@ -59,7 +59,7 @@ static void one_member_does_not_use_up_the_room_of_others(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 3 }, use_up, NULL);
 }
 
-// ---- Counting -----------------------------------------------------------------------------------
+// ---- Limits -------------------------------------------------------------------------------------
 
 static uint32_t count_for(agent *a, int rank) {
     env_enter(a->env);
@@ -86,7 +86,8 @@ static void a_pass_gives_the_room_back(void **state) {
 
 enum { CROSSINGS = 400 };
 
-// A graph that goes to and fro, and is dropped without a pass: each end of it waits for the one behind.
+// A graph goes to and fro between two workers and is dropped without a pass. Each receive ends only
+// after the send behind it has been released.
 static void drop(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
@@ -132,7 +133,7 @@ static void what_there_is_no_memory_for_is_released(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, refuse, NULL);
 }
 
-// ---- What is remembered -------------------------------------------------------------------------
+// ---- Remembering --------------------------------------------------------------------------------
 
 static void lose(gw_scope *root, int rank, void *context) {
     (void)context;
@@ -155,7 +156,7 @@ static void it_remembers_with_whom_a_send_was_lost(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, lose, NULL);
 }
 
-// ---- What is asked ------------------------------------------------------------------------------
+// ---- gw.marks -----------------------------------------------------------------------------------
 
 static void ask(gw_scope *root, int rank, void *context) {
     (void)context;
@@ -166,7 +167,7 @@ static void ask(gw_scope *root, int rank, void *context) {
     gw_rpc_sync(root, 1, "gw.marks", gw_value_of_bytes(&m, sizeof m));
     assert_int_equal(gw_scope_error(root)->status, GW_WRONG_STATE);
     gw_scope_clear(root);
-    // The same slot often: what lies upstream is looked at once.
+    // The same slot is asked about often; the walk visits each node once.
     gw_tensor *y = call_double(root, 1);
     mark many[100];
     for (int i = 0; i < 100; i++) many[i] = (mark){ .rank = 1, .slot = 0, .send = 1 };

@@ -1,11 +1,12 @@
-// The states of a participant's part of a pass, and how it ends. With the loop lock but where it says so.
+// The states of a participant's part of a pass, and how it ends. With the loop lock held, unless a
+// comment says otherwise.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
 
 #include <assert.h>
 
-// ---- Ending, once whoever runs it has left it ---------------------------------------------------
+// ---- Ending, after the thread that runs the part has left it ------------------------------------
 
 static void free_grads(distributed_pass *x) {
     for (int i = 0; i < x->grad_count; i++) {
@@ -24,7 +25,7 @@ static void run_held(agent *a, int from) {
     }
 }
 
-// Without the loop lock: what is let go of may be a user's.
+// Without the loop lock, because it may run a user's destructors.
 void distributed_pass_end(distributed_pass *x) {
     env *e = x->agent->env;
     env_enter(e);
@@ -33,7 +34,7 @@ void distributed_pass_end(distributed_pass *x) {
     if (settled) distributed_pass_give_up_graph(x);
     distributed_pass_fini(x);
     env_enter(e);
-    // A pass that has been settled may have been dropped since.
+    // Another thread may have dropped the settled part meanwhile.
     bool again = !dropped && x->state == DISTRIBUTED_PASS_DROPPED;
     agent *a = x->agent;
     int from = x->initiator;
@@ -54,7 +55,7 @@ static void end_soon(distributed_pass *x) {
     if (x->ends) return;
     x->ends = true;
     list_append(&graphs_of(x->agent)->ending, &x->ending);
-    if (x->runs) return;  // whoever runs it will see to it
+    if (x->runs) return;  // the thread that runs it calls distributed_pass_end
     x->task.run = end_task;
     env_defer(x->agent->env, &x->task);
 }
@@ -65,7 +66,7 @@ static void nothing(distributed_pass *x) {
     (void)x;
 }
 
-// It knows how many gradients to wait for. Those that were there too early have come in time.
+// The marks say how many gradients to await, so those in |inbox| are no longer early.
 static void begin(distributed_pass *x) {
     distributed_pass_leave_early_on_loop(x);
     for (uint32_t i = 0; i < x->marks.count; i++)
@@ -108,7 +109,8 @@ static void settle_and_drop(distributed_pass *x) {
     drop(x);
 }
 
-// Others may have heard that it is settled, and do not release any more what they had of this worker.
+// Other workers may have heard that the pass succeeded. They will not release the sends that it
+// went through, so this worker deletes them.
 static void give_up_sends_and_drop(distributed_pass *x) {
     x->unsure = true;
     settle_and_drop(x);
@@ -126,32 +128,32 @@ typedef struct rule {
 
 // clang-format off
 static const rule rules[] = {
-    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_MARKED,    DISTRIBUTED_PASS_RUNNING,  begin,                  "what it waits for is known" },
-    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_DROPPED,  drop_early,             "what is over and not complete here has failed" },
-    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_MARKING,  nothing,                "only its initiator can say that it is over" },
-    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop_early,             "nothing has been done" },
-    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_MARKING,  nothing,                "its end has been told, or is when an older one has ended" },
-    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop_early,             "nobody is left who wants it" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_MARKED,    DISTRIBUTED_PASS_RUNNING,  begin,                  "the marks say which gradients to await" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_DROPPED,  drop_early,             "a pass that is over and not COMPLETE here has failed" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_MARKING,  nothing,                "only the initiator can end a part that is not COMPLETE" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop_early,             "no node has run" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_MARKING,  nothing,                "the initiator tells its end now, or when an older pass has ended" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop_early,             "only the initiator uses the result" },
 
     { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_DONE,      DISTRIBUTED_PASS_COMPLETE, tell_done,              "all marked slots have had their gradient, and what follows is sent" },
-    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_DROPPED,  drop,                   "what is over and not complete here has failed" },
-    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_RUNNING,  nothing,                "only its initiator can say that it is over" },
-    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "here or elsewhere; the graph stays as it was" },
-    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_RUNNING,  nothing,                "its end has been told, or is when an older one has ended" },
-    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop,                   "nobody is left who wants it" },
+    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_DROPPED,  drop,                   "a pass that is over and not COMPLETE here has failed" },
+    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_RUNNING,  nothing,                "only the initiator can end a part that is not COMPLETE" },
+    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "it failed here or on another worker; the graph stays as it was" },
+    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_RUNNING,  nothing,                "the initiator tells its end now, or when an older pass has ended" },
+    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop,                   "only the initiator uses the result" },
 
-    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_SETTLED,  settle,                 "it has succeeded everywhere: the graph goes, gradients stay" },
-    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_SETTLED,  settle,                 "before the next pass of its initiator meets the graph" },
-    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "elsewhere; the graph stays as it was" },
-    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_DROPPED,  settle_and_drop,        "it was not aborted, so it has succeeded; nobody asks for gradients any more" },
-    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  give_up_sends_and_drop, "whether it has succeeded nobody can say any more" },
+    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_SETTLED,  settle,                 "it has succeeded everywhere: the graph is freed, the gradients stay" },
+    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_SETTLED,  settle,                 "the graph is freed before the initiator's next pass walks it" },
+    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "it failed on another worker; the graph stays as it was" },
+    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_DROPPED,  settle_and_drop,        "it was not aborted, so it has succeeded; a closed scope needs no gradients" },
+    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  give_up_sends_and_drop, "only the initiator knew whether it has succeeded" },
 
-    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_SETTLED,  nothing,                "so it was heard" },
-    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_SETTLED,  nothing,                "so it is" },
-    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "what was heard of it was wrong" },
-    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_FOLDED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "an older one of its scope has its gradients, too" },
-    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "nobody asks for gradients any more" },
-    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop,                   "nobody asks for gradients any more" },
+    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_SETTLED,  nothing,                "the initiator confirms what was heard" },
+    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_SETTLED,  nothing,                "it is known already" },
+    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "the initiator says that what was heard is wrong" },
+    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_FOLDED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "an older pass of its scope has taken over its gradients" },
+    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "a closed scope needs no gradients" },
+    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop,                   "only calls of the initiator use the gradients" },
 
     { DISTRIBUTED_PASS_DROPPED,  DISTRIBUTED_PASS_DONE,      DISTRIBUTED_PASS_DROPPED,  nothing,                "it was dropped while it ran" },
     { DISTRIBUTED_PASS_DROPPED,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  nothing,                "it was dropped while it ran" },
@@ -162,7 +164,7 @@ void distributed_pass_apply_on_loop(distributed_pass *x, distributed_pass_event 
     const rule *r = NULL;
     for (size_t i = 0; i < sizeof rules / sizeof *rules && !r; i++)
         if (rules[i].from == x->state && rules[i].event == event) r = &rules[i];
-    assert(r);  // what comes from others is an event only where it can mean something
+    assert(r);  // a message becomes an event only in states that have a rule for it
     x->state = r->to;
     r->action(x);
 }

@@ -1,4 +1,4 @@
-// Walks of this worker's own graph to what other workers have sent.
+// Walks this worker's own graph to the receives in it, to find which marks lie upstream.
 #include "distributed/autograd/graphs.h"
 
 #include "autograd/index.h"
@@ -7,13 +7,13 @@
 enum { STACK_SMALL = 64, SORT_MIN = 4096 };
 
 typedef struct walk {
-    pointer_index met;  // nodes; of receives, slots have their own marks to be met by
+    pointer_index visited;  // nodes but receives, whose slots are visited one by one
     node **stack, *small[STACK_SMALL];
     uint32_t depth, capacity;
     bool complete;
     marks *out;
-    marks *open;       // slots whose reach is not complete; NULL: only whether all are is asked
-    uint32_t sort_at;  // marks, of which many may be the same
+    marks *open;       // slots whose upstream is not complete; NULL: not collected
+    uint32_t sort_at;  // count of marks at which |out| is sorted, to remove duplicates
 } walk;
 
 static bool push(walk *w, node *n) {
@@ -30,13 +30,13 @@ static bool push(walk *w, node *n) {
     return true;
 }
 
-static bool meet_slot(walk *w, const receive *r, uint32_t slot) {
+static bool visit_slot(walk *w, const receive *r, uint32_t slot) {
     const struct receive_slot *at = &r->slots[slot];
     mark own = { (uint32_t)r->from, slot, r->send };
     w->complete &= at->complete;
     if (!marks_add(w->out, own)) return false;
     if (!at->complete) return !w->open || marks_add(w->open, own);
-    if (!marks_add_all(w->out, at->reach, at->reach_count)) return false;
+    if (!marks_add_all(w->out, at->upstream, at->upstream_count)) return false;
     if (w->out->count < w->sort_at) return true;
     marks_sort(w->out);
     if (w->open) marks_sort(w->open);
@@ -47,10 +47,10 @@ static bool meet_slot(walk *w, const receive *r, uint32_t slot) {
 static bool follow(walk *w, edge e) {
     if (e.kind != EDGE_NODE) return true;
     receive *r = receive_of(e.to.node);
-    if (r) return meet_slot(w, r, e.output);
-    if (index_find(&w->met, e.to.node) != INDEX_NONE) return true;
-    if (!index_reserve(&w->met, 1)) return false;
-    index_put(&w->met, e.to.node, 0);
+    if (r) return visit_slot(w, r, e.output);
+    if (index_find(&w->visited, e.to.node) != INDEX_NONE) return true;
+    if (!index_reserve(&w->visited, 1)) return false;
+    index_put(&w->visited, e.to.node, 0);
     return push(w, e.to.node);
 }
 
@@ -59,29 +59,29 @@ static bool find(walk *w, const edge *edges, uint32_t count, uint32_t nodes_max)
     w->stack = w->small;
     w->complete = true;
     w->sort_at = SORT_MIN;
-    index_init(&w->met);
+    index_init(&w->visited);
     bool ok = true;
     for (uint32_t i = 0; ok && i < count; i++) {
         ok = follow(w, edges[i]);
         while (ok && w->depth) {
             const node *n = w->stack[--w->depth];
-            if (w->met.count > nodes_max) ok = false;
+            if (w->visited.count > nodes_max) ok = false;
             for (uint32_t k = 0; ok && k < n->edge_count; k++) ok = follow(w, n->edges[k]);
         }
     }
-    index_fini(&w->met);
+    index_fini(&w->visited);
     if (w->stack != w->small) mem_free(w->stack);
     marks_sort(w->out);
     if (w->open) marks_sort(w->open);
     return ok;
 }
 
-bool reach_find(edge e, uint32_t nodes_max, marks *out) {
+bool upstream_find(edge e, uint32_t nodes_max, marks *out) {
     walk w = { .out = out };
     return find(&w, &e, 1, nodes_max) && w.complete;
 }
 
-bool reach_find_next(const edge *edges, uint32_t count, marks *out, marks *open) {
+bool upstream_find_next(const edge *edges, uint32_t count, marks *out, marks *open) {
     walk w = { .out = out, .open = open };
     return find(&w, edges, count, UINT32_MAX);
 }

@@ -10,7 +10,7 @@
 
 enum { SIZE_BYTES = 8, ALIGNMENT = 8 };
 
-// ---- Encoding -------------------------------------------------------------------------------------------------------
+// ---- Encoding -----------------------------------------------------------------------------------
 static int put_text(const char *text, size_t size, void *context) {
     bytes_put(context, text, size);
     return 0;
@@ -55,7 +55,7 @@ void checkpoint_encode(gw_scope *s, gw_map *values, checkpoint_sink to) {
     checkpoint_fini(&c);
 }
 
-// ---- Decoding -------------------------------------------------------------------------------------------------------
+// ---- Decoding -----------------------------------------------------------------------------------
 static void decode_header(checkpoint *c, const checkpoint_source *from, uint64_t size) {
     char *text = mem_alloc((size_t)size + 1);
     if (!text) {

@@ -1,4 +1,4 @@
-// The inside of checkpoints: nested values, entries under flat names, bytes.
+// Checkpoints between their files: nested values, entries under flat names, bytes.
 //
 //     saving    values -> checkpoint_flatten -> entries -> checkpoint_encode -> a sink
 //     loading   a source -> checkpoint_decode -> entries -> checkpoint_nest -> values
@@ -33,17 +33,17 @@ void checkpoint_init(checkpoint *c, gw_scope *s);
 void checkpoint_fini(checkpoint *c);
 checkpoint_entry *checkpoint_add(checkpoint *c, const char *name);  // NULL with the scope failed
 
-// tree.c
+// checkpoint_tree.c
 void checkpoint_flatten(checkpoint *c, gw_map *values);
 gw_map *checkpoint_nest(checkpoint *c, gw_scope *out);  // in |out|
 
-// header.c: the header of what is to be saved, padded so that the numbers behind it are aligned; and back, everything checked
-// against |data_size|, how many bytes are behind it.
-void checkpoint_lay_out(checkpoint *c);  // in which order the numbers stand
+// checkpoint_header.c: writes the header, padded so that the numbers behind it are aligned; and
+// reads one, checking all of it against |data_size|, the count of bytes behind it.
+void checkpoint_lay_out(checkpoint *c);  // decides in which order the tensors stand
 json_t *checkpoint_describe(const checkpoint *c);
 void checkpoint_read_header(checkpoint *c, const char *text, size_t size, uint64_t data_size);
 
-// Whole files, wherever they are.
+// A whole checkpoint, in memory or in a file.
 typedef struct checkpoint_sink {
     bool (*write)(void *context, const void *bytes, size_t size);  // false with the scope failed
     void *context;

@@ -1,4 +1,5 @@
-// Checkpoints in files. A file is written beside the old one and takes its place once all of it is on the disk.
+// Checkpoints in files: a file is written beside the old one, and renamed to its name once all of
+// it is on the disk.
 #include "distributed/checkpoint/checkpoint.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@ static bool failed(gw_scope *s, const char *call) {
     return false;
 }
 
-// ---- Saving ---------------------------------------------------------------------------------------------------------
+// ---- Saving -------------------------------------------------------------------------------------
 static bool write_file(void *context, const void *bytes, size_t size) {
     file *f = context;
     const char *at = bytes;
@@ -33,7 +34,7 @@ static bool write_file(void *context, const void *bytes, size_t size) {
     return true;
 }
 
-// A name that nothing has, in the same folder, so that renaming is one step.
+// Opens a file with a new name in the same folder, so that renaming it is atomic.
 static int open_beside(gw_scope *s, const char *path, const char **out_path) {
     for (int i = 0; gw_ok(s); i++) {
         *out_path = gw_format(s, "%s.%d-%d.tmp", path, (int)getpid(), i);
@@ -46,19 +47,19 @@ static int open_beside(gw_scope *s, const char *path, const char **out_path) {
     return -1;
 }
 
-// The name itself is on the disk once the folder is.
+// Syncs the folder, because the new name is on the disk only once the folder is.
 static void sync_folder(gw_scope *s, const char *path) {
     const char *slash = strrchr(path, '/');
     const char *folder = !slash          ? "."
                          : slash == path ? "/"
                                          : gw_format(s, "%.*s", (int)(slash - path), path);
     int fd = gw_ok(s) ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    // Some file systems know no such thing.
+    // Some file systems cannot sync a folder.
     if (fd < 0 || (fsync(fd) && errno != EINVAL)) failed(s, "sync of the folder");
     if (fd >= 0) close(fd);
 }
 
-// Renaming would put a file in the place of whatever has this name.
+// Fails if |path| is a folder, a pipe or the like, which renaming would replace.
 static bool check_place(gw_scope *s, const char *path) {
     struct stat about;
     if (lstat(path, &about) || S_ISREG(about.st_mode) || S_ISLNK(about.st_mode)) return true;
@@ -93,7 +94,7 @@ void gw_checkpoint_save(gw_scope *s, const char *path, gw_map *values) {
     gw_scope_close_up(t);
 }
 
-// ---- Loading --------------------------------------------------------------------------------------------------------
+// ---- Loading ------------------------------------------------------------------------------------
 static bool read_file(void *context, void *out, size_t size, uint64_t at) {
     file *f = context;
     char *to = out;
@@ -113,7 +114,7 @@ static bool read_file(void *context, void *out, size_t size, uint64_t at) {
 }
 
 static void load(gw_scope *s, const char *path, gw_map **out, gw_scope *out_scope) {
-    // Without waiting for whoever would write into a pipe.
+    // O_NONBLOCK: opening a pipe must not wait for its writer.
     file f = { .scope = s, .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) };
     struct stat about;
     if (f.fd < 0) {

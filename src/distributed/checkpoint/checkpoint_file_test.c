@@ -50,7 +50,7 @@ static double value_in(gw_scope *s, const char *path) {
     return gw_item(s, gw_mean(s, x));
 }
 
-// ---- Saving ---------------------------------------------------------------------------------------------------------
+// ---- Saving -------------------------------------------------------------------------------------
 static void a_module_is_saved_and_loaded(void **state) {
     (void)state;
     place p = place_open();
@@ -162,7 +162,7 @@ static void what_is_missing_is_said(void **state) {
     assert_string_equal(gw_scope_close(s).text, "gw_checkpoint_load: no path");
 }
 
-// ---- Loading --------------------------------------------------------------------------------------------------------
+// ---- Loading ------------------------------------------------------------------------------------
 static void a_file_that_is_not_there_is_said(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -197,7 +197,7 @@ static void a_truncated_file_is_said(void **state) {
     place_close(&p);
 }
 
-// ---- Others' tools --------------------------------------------------------------------------------------------------
+// ---- Others' tools ------------------------------------------------------------------------------
 static const char reader_of_others[] =
     "import json, struct, sys\n"
     "b = open(sys.argv[1], 'rb').read()\n"

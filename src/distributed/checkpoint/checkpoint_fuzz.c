@@ -1,4 +1,4 @@
-// Files of strangers. What can be read can be written, and is then read as the same.
+// Files with any bytes. A checkpoint that can be read can be written, and reads as the same again.
 #include "distributed/checkpoint/checkpoint.h"
 
 #include "base/bytes.h"

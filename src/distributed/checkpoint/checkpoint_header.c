@@ -1,4 +1,5 @@
-// The header of a safetensors file. What it says is believed only after all of it has been checked against the size of the file.
+// The header of a safetensors file. All of it is checked against the size of the file before
+// anything in it is used.
 #include "distributed/checkpoint/checkpoint.h"
 
 #include "base/limits.h"
@@ -16,7 +17,7 @@ static const char *const dtype_names[GW_DTYPE_COUNT] = {
     [GW_I32] = "I32", [GW_I16] = "I16", [GW_I8] = "I8",   [GW_U8] = "U8",     [GW_BOOL8] = "BOOL",
 };
 
-// ---- Entries --------------------------------------------------------------------------------------------------------
+// ---- Entries ------------------------------------------------------------------------------------
 void checkpoint_init(checkpoint *c, gw_scope *s) {
     *c = (checkpoint){ .scope = s, .texts = json_object() };
     if (!c->texts) scope_fail(s, GW_NO_MEMORY, "no memory for a header");
@@ -42,12 +43,12 @@ checkpoint_entry *checkpoint_add(checkpoint *c, const char *name) {
     return &c->items[c->count++];
 }
 
-// ---- Writing --------------------------------------------------------------------------------------------------------
+// ---- Writing ------------------------------------------------------------------------------------
 static size_t size_of(const checkpoint_entry *e) {
     return (size_t)gw_numel(e->x) * gw_dtype_size(gw_dtype_of(e->x));
 }
 
-// The widest numbers first, so that each stands at a multiple of its size; else in the order of adding.
+// Tensors with the widest numbers come first, so that each is aligned; else in the order of adding.
 void checkpoint_lay_out(checkpoint *c) {
     uint64_t at = 0;
     for (size_t width = 8; width > 0; width /= 2) {
@@ -83,7 +84,7 @@ json_t *checkpoint_describe(const checkpoint *c) {
     return out;
 }
 
-// ---- Reading --------------------------------------------------------------------------------------------------------
+// ---- Reading ------------------------------------------------------------------------------------
 static bool wrong(checkpoint *c, const char *name) {
     scope_fail(c->scope, GW_INVALID,
                "\"%.200s\" is no description of a tensor: dtype, shape and data_offsets", name);
@@ -127,7 +128,7 @@ static bool read_shape(checkpoint *c, checkpoint_entry *e, const json_t *j) {
     return sizes != NULL;
 }
 
-// False if no memory is that large, empty dimensions not counted.
+// False if the size, dimensions of 0 not counted, does not fit into 64 bits.
 static bool bytes_of(const checkpoint_entry *e, uint64_t *out) {
     uint64_t all = gw_dtype_size(e->dtype);
     bool is_empty = false;
@@ -190,7 +191,7 @@ static int by_place(const void *a, const void *b) {
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-// Every byte is somebody's, and nobody else's.
+// Each byte behind the header belongs to exactly one tensor.
 static void check_places(checkpoint *c, uint64_t data_size) {
     const checkpoint_entry **order = mem_alloc((size_t)(c->count + 1) * sizeof *order);
     if (!order) {
@@ -205,12 +206,13 @@ static void check_places(checkpoint *c, uint64_t data_size) {
             scope_fail(c->scope, GW_INVALID, "\"%.200s\" overlaps with \"%.200s\"", order[i]->name,
                        order[i - 1]->name);
         else if (order[i]->begin > at)
-            scope_fail(c->scope, GW_INVALID, "nobody has the bytes %llu to %llu before \"%.200s\"",
+            scope_fail(c->scope, GW_INVALID,
+                       "no tensor has the bytes %llu to %llu before \"%.200s\"",
                        (unsigned long long)at, (unsigned long long)order[i]->begin, order[i]->name);
         at = order[i]->end;
     }
     if (gw_ok(c->scope) && at != data_size)
-        scope_fail(c->scope, GW_INVALID, "nobody has the last %llu bytes",
+        scope_fail(c->scope, GW_INVALID, "no tensor has the last %llu bytes",
                    (unsigned long long)(data_size - at));
     mem_free(order);
 }

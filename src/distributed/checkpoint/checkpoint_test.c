@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// ---- Files in memory ------------------------------------------------------------------------------------------------
+// ---- Files in memory ----------------------------------------------------------------------------
 static bool write_memory(void *context, const void *data, size_t size) {
     bytes_put(context, data, size);
     return true;
@@ -55,7 +55,7 @@ static void assert_refused_with(bytes b, gw_status status, const char *words) {
     assert_int_equal(e.status, status);
 }
 
-// ---- There and back -------------------------------------------------------------------------------------------------
+// ---- Saving and loading -------------------------------------------------------------------------
 static void every_dtype_comes_back(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -157,7 +157,7 @@ static void a_map_of_tensors_has_no_metadata(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// ---- What cannot be saved -------------------------------------------------------------------------------------------
+// ---- Values that cannot be saved ----------------------------------------------------------------
 static void put_same_twice(gw_scope *s, gw_map *values) {
     gw_map *inner = gw_map_open(s);
     gw_map_put(s, inner, "b", gw_ones(s, GW_F32));
@@ -215,7 +215,7 @@ static void what_cannot_be_saved_is_said(void **state) {
     }
 }
 
-// ---- What cannot be read --------------------------------------------------------------------------------------------
+// ---- Files that cannot be read ------------------------------------------------------------------
 typedef struct bad {
     const char *header;
     size_t data_size;
@@ -247,9 +247,9 @@ static const bad bads[] = {
     { "{" ENTRY("a", "F32", "[0,9223372036854775807]", "0", "0") "}", 0, "are wrong" },
     { "{" ENTRY("a", "F32", "[2]", "0", "8") "}", 7,
       "cut off: \"a\" ends at byte 8 of the numbers, of which 7 are there" },
-    { "{" ENTRY("a", "F32", "[2]", "0", "8") "}", 10, "nobody has the last 2 bytes" },
+    { "{" ENTRY("a", "F32", "[2]", "0", "8") "}", 10, "no tensor has the last 2 bytes" },
     { "{" ENTRY("a", "F32", "[1]", "0", "4") "," ENTRY("b", "F32", "[1]", "6", "10") "}", 10,
-      "nobody has the bytes 4 to 6 before \"b\"" },
+      "no tensor has the bytes 4 to 6 before \"b\"" },
     { "{" ENTRY("a", "F32", "[1]", "3", "7") "," ENTRY("b", "F32", "[1]", "0", "4") "}", 7,
       "\"a\" overlaps with \"b\"" },
     { "{\"__metadata__\":{\"a\":1}}", 0, "__metadata__ is no JSON object of texts" },

@@ -1,7 +1,7 @@
 // Nested values as entries under flat names, and back.
 //
-// Of a map that holds tensors only, nothing else is said. Else __metadata__ has, under "gradwire", the nesting as JSON, with the
-// kind of each value in its place: {"model":{"0.weight":"tensor"},"step":"int"}.
+// If a map has values other than tensors, __metadata__ has, under "gradwire", the nesting as JSON,
+// with the kind of each value: {"model":{"0.weight":"tensor"},"step":"int"}.
 #include "distributed/checkpoint/checkpoint.h"
 
 #include "base/bytes.h"
@@ -18,7 +18,7 @@ static const char *join(gw_scope *s, const char *path, const char *name) {
     return path ? gw_format(s, "%s.%s", path, name) : name;
 }
 
-// ---- Flattening -----------------------------------------------------------------------------------------------------
+// ---- Flattening ---------------------------------------------------------------------------------
 static json_t *flatten(checkpoint *c, const char *path, int depth, gw_value v);
 
 static json_t *kind_of(checkpoint *c, gw_kind kind) {
@@ -139,7 +139,7 @@ void checkpoint_flatten(checkpoint *c, gw_map *values) {
     json_decref(tree);
 }
 
-// ---- Nesting --------------------------------------------------------------------------------------------------------
+// ---- Nesting ------------------------------------------------------------------------------------
 typedef struct nester {
     gw_scope *scope, *out;
     gw_map *flat;  // tensors by name

@@ -53,7 +53,7 @@ void layer_pair(gw_scope *s, const gw_args *a, int index, const char *name, int6
         out[i] = gw_int_of(s, gw_list_get(s, v.as.list, i < count ? i : 0));
 }
 
-// ---- Checking -------------------------------------------------------------------------------------------------------
+// ---- Checking -----------------------------------------------------------------------------------
 static bool is_among(const char *name, const char *names) {
     size_t size = strlen(name);
     for (const char *at = names; *at; at += strcspn(at, " "), at += *at == ' ')

@@ -1,15 +1,16 @@
-// What layers are made of by name: arguments, and a map of options behind them.
+// The arguments that a layer is made of when a class makes it: fixed ones, then a map of options.
 #ifndef DISTRIBUTED_NN_LAYER_OPTIONS_H
 #define DISTRIBUTED_NN_LAYER_OPTIONS_H
 
 #include "call/args.h"
 #include <gradwire/nn.h>
 
-// Fails |s| unless there are |index| arguments and perhaps a map of nothing but |names|, "bias dtype".
+// Fails |s| unless there are |index| arguments, and at most a map behind them whose keys are among
+// |names|, "bias dtype".
 void layer_check_options(gw_scope *s, const gw_args *a, int index, const char *names);
 void layer_check_count(gw_scope *s, const gw_args *a, int count);  // no options
 
-// Writes the option |name| of the map at |index|, if it is said.
+// Writes the option |name| of the map at |index|, if the map has it.
 void layer_bool(gw_scope *s, const gw_args *a, int index, const char *name, bool *out);
 void layer_int(gw_scope *s, const gw_args *a, int index, const char *name, int64_t *out);
 void layer_float(gw_scope *s, const gw_args *a, int index, const char *name, double *out);

@@ -1,4 +1,5 @@
-// The layers of gradwire/nn.h as classes: "gw.nn.linear" with the arguments of gw_nn_linear, and a map of options behind them.
+// The layers of gradwire/nn.h as classes: "gw.nn.linear" takes the arguments of gw_nn_linear, and a
+// map of options behind them.
 #include "distributed/nn/layer_options.h"
 #include "distributed/nn/module_object.h"
 
@@ -10,7 +11,7 @@
 
 typedef gw_module *layer_open(gw_scope *s, const gw_args *a);
 
-// ---- Layers ---------------------------------------------------------------------------------------------------------
+// ---- Layers -------------------------------------------------------------------------------------
 static gw_module *open_linear(gw_scope *s, const gw_args *a) {
     layer_check_options(s, a, 2, "bias dtype");
     gw_nn_linear_options o = GW_OPTIONS(gw_nn_linear_options);
@@ -215,7 +216,7 @@ PLAIN(silu)
 
 static gw_module *open_sequential(gw_scope *s, const gw_args *a);
 
-// ---- The table ------------------------------------------------------------------------------------------------------
+// ---- The table ----------------------------------------------------------------------------------
 #define LAYERS(X)                                                                                  \
     X(linear, LAYER_BY_WEIGHTS)                                                                    \
     X(embedding, LAYER_BY_INPUT)                                                                   \
@@ -247,7 +248,7 @@ static gw_module *open_sequential(gw_scope *s, const gw_args *a);
     X(flatten, LAYER_BY_INPUT)                                                                     \
     X(sequential, LAYER_SLOW)
 
-// Making layers gives a peer no larger tensors than calling operators.
+// A peer that makes layers gets no larger tensors than one that calls operators.
 #define CLASS(layer, cost)                                                                         \
     static void open_class_##layer(gw_scope *own, void *self, const gw_args *a) {                  \
         own->tensor_bytes_max = LIMIT_TENSOR_BYTES;                                                \
@@ -277,7 +278,7 @@ static layer_open *find_open(const char *name) {
     return NULL;
 }
 
-// ---- Sequences ------------------------------------------------------------------------------------------------------
+// ---- Sequences ----------------------------------------------------------------------------------
 // ["linear", 4, 3]
 static gw_module *open_listed(gw_scope *s, const gw_args *a, const gw_list *list) {
     const char *name = gw_string_of(s, gw_list_get(s, list, 0));

@@ -1,4 +1,4 @@
-// The owner's side of remote modules: objects with a module inside, and their methods.
+// The owner side of remote modules: objects with a module inside, and their methods.
 #include "distributed/nn/module_object.h"
 
 #include "base/limits.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-// ---- The object -----------------------------------------------------------------------------------------------------
+// ---- The object ---------------------------------------------------------------------------------
 static bool add_bytes(void *context, const module_path *at, gw_tensor *x) {
     (void)at;
     *(uint64_t *)context += (uint64_t)gw_numel(x) * gw_dtype_size(gw_dtype_of(x));
@@ -27,7 +27,7 @@ void gw_module_object_open(gw_scope *own, gw_module_object *self, gw_module *m) 
     module_each_tensor(m, MODULE_STATE, NULL, add_bytes, &self->parameter_bytes);
 }
 
-// ---- Parameters as references ---------------------------------------------------------------------------------------
+// ---- Parameters as references -------------------------------------------------------------------
 // A parameter with several names has one reference, so |names| gives places in |references|.
 typedef struct referrer {
     gw_scope *own;
@@ -46,14 +46,14 @@ static void refer(referrer *r, const char *name, gw_value v) {
     if (place < 0) {
         place = gw_list_count(r->references);
         gw_list_add(r->own, r->parameters, v);
-        // What is elsewhere already, of a part that is a remote module itself, stays what it is.
+        // A part that is a remote module itself gives references already.
         gw_list_add(r->own, r->references,
                     v.kind == GW_RREF ? v : gw_value_of(gw_rref_open(r->own, v)));
     }
     gw_map_put(r->own, r->names, name, place);
 }
 
-// Made once, so that whoever asks gets references to the same values.
+// Makes the references once, so that all workers get references to the same values.
 static void make_references(gw_scope *s, gw_module_object *self) {
     gw_map *named = gw_module_named_parameters(s, self->module);
     gw_scope *own = self->own;
@@ -78,13 +78,13 @@ static gw_value parameters(gw_scope *s, void *object, const gw_args *a) {
     return gw_value_of(both);
 }
 
-// ---- The other methods ----------------------------------------------------------------------------------------------
+// ---- The other methods --------------------------------------------------------------------------
 static gw_value forward(gw_scope *s, void *object, const gw_args *a) {
     gw_module_object *self = object;
     return gw_value_of(gw_module_call(s, self->module, gw_arg_tensor(s, a, 0)));
 }
 
-// An int is the place of an earlier one, which is meant again.
+// An int in |list| is the index of an earlier input that is used again.
 static void take_inputs(gw_scope *s, const gw_list *list, gw_tensor **in) {
     for (int i = 0; gw_ok(s) && i < gw_list_count(list); i++) {
         gw_value v = gw_list_get(s, list, i);
@@ -157,7 +157,7 @@ static gw_value load(gw_scope *s, void *object, const gw_args *a) {
     return gw_none();
 }
 
-// ---- The methods of layers ------------------------------------------------------------------------------------------
+// ---- The methods of layers ----------------------------------------------------------------------
 static bool is_small_input(const void *self, uint64_t request_bytes) {
     (void)self;
     return request_bytes <= LIMIT_OPERATOR_BYTES_INLINE;
@@ -208,7 +208,7 @@ const function module_methods[LAYER_COST_COUNT][MODULE_METHODS] = {
     [LAYER_SLOW] = METHODS(NULL),
 };
 
-// ---- Classes of programs --------------------------------------------------------------------------------------------
+// ---- Classes of programs ------------------------------------------------------------------------
 // In text, as programs' methods are; in the order of |module_methods|.
 static const char *const signatures[MODULE_METHODS] = {
     "tensor", "string, list, int", "bool", "", "", "", "map, bool"

@@ -1,4 +1,4 @@
-// Modules as objects that other workers use.
+// The owner side of remote modules: modules as objects that other workers use.
 #ifndef DISTRIBUTED_NN_MODULE_OBJECT_H
 #define DISTRIBUTED_NN_MODULE_OBJECT_H
 
@@ -6,7 +6,8 @@
 #include "call/registry.h"
 #include <gradwire/module_remote.h>
 
-// Where the forward of a layer runs: as operators do, on the loop if it has little to do.
+// Where the forward of a layer runs: on the loop if it is cheap, as operators are, else on the
+// pool.
 typedef enum layer_cost {
     LAYER_BY_INPUT,    // little for each byte of its input
     LAYER_BY_WEIGHTS,  // and of its parameters

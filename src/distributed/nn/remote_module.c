@@ -1,4 +1,4 @@
-// What stands here for a module that is elsewhere.
+// Remote modules: a gw_module of this worker that stands for a module object on another one.
 #include "base/mem.h"
 #include "base/scope.h"
 #include "base/value.h"
@@ -21,8 +21,9 @@ static gw_value ask(gw_scope *s, const gw_module *m, const char *method, int cou
                             GW_OPTIONS(gw_call_options));
 }
 
-// ---- Calls ----------------------------------------------------------------------------------------------------------
-// What a class that is no GW_MODULE gives may be anything.
+// ---- Calls --------------------------------------------------------------------------------------
+// Fails |s| unless the method gave a tensor: an object of another class than GW_MODULE may give
+// anything.
 static gw_tensor *output_of(gw_scope *s, const gw_module *m, const char *method, gw_value v) {
     if (gw_ok(s) && v.kind != GW_TENSOR)
         scope_fail(s, GW_INVALID, "%s: %s.%s gave %s, not a tensor",
@@ -36,7 +37,8 @@ static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
     return output_of(s, m, "forward", y);
 }
 
-// One tensor in several places stays one: what computes with it may do so once, and its gradients meet over there.
+// A tensor that is several inputs is sent once, so that the owner computes with one tensor and sums
+// its gradients there.
 static gw_list *list_inputs(gw_scope *s, gw_tensor *const *in, int count) {
     gw_list *list = gw_list_open(s);
     for (int i = 0; i < count; i++) {
@@ -61,13 +63,13 @@ static void call(gw_scope *s, gw_module *m, const typed_call *c, gw_tensor *cons
     }
 }
 
-// ---- What else a module does ----------------------------------------------------------------------------------------
+// ---- Parameters, state, training ----------------------------------------------------------------
 
 static void train(gw_scope *s, gw_module *m, bool training) {
     ask(s, m, "train", 1, (gw_value[]){ gw_value_of(training) });
 }
 
-// Their owner has made one reference for each parameter, whatever its names.
+// The owner gives one reference for each parameter, also if the parameter has several names.
 static gw_map *ask_parameters(gw_scope *s, gw_module *m) {
     gw_list *both = gw_list_of(s, ask(s, m, "parameters", 0, NULL));
     gw_map *names = gw_map_of(s, gw_list_get(s, both, 0)), *out = gw_map_open(s);
@@ -111,7 +113,7 @@ static void destroy(gw_module *m) {
 
 static const module_remote table = { destroy, train, parameters, shapes, state, load, call };
 
-// ---- Making ---------------------------------------------------------------------------------------------------------
+// ---- Making -------------------------------------------------------------------------------------
 static gw_module *open_remote(gw_scope *s, const char *name, gw_rref *rref) {
     gw_module *m = module_new(s, name, forward);
     if (!gw_ok(s)) return &module_poison;
@@ -139,20 +141,20 @@ gw_module *gw_module_remote_with(gw_scope *s, gw_target to, const char *class_na
 }
 
 gw_module *gw_module_from_rref(gw_scope *s, gw_rref *rref) {
-    // Asking for its owner fails for what is of no use.
+    // gw_rref_owner fails |s| if the reference is unusable.
     gw_rref_owner(s, rref);
     return gw_ok(s) ? open_remote(s, "remote module", rref) : &module_poison;
 }
 
 gw_rref *gw_module_rref(gw_scope *s, const gw_module *m) {
     if (module_is_usable(s, "gw_module_rref", m) && !m->remote)
-        scope_fail(s, GW_INVALID, "%s is here: gw_module_rref is of modules elsewhere", m->name);
+        scope_fail(s, GW_INVALID, "%s is here: gw_module_rref is of remote modules", m->name);
     if (gw_ok(s) && m->remote) return ((const remote *)m->state)->rref;
     return gw_rref_of(s, gw_none());
 }
 
-// ---- Without waiting ------------------------------------------------------------------------------------------------
-// A call whose output is for hooks. One count on each.
+// ---- Without waiting ----------------------------------------------------------------------------
+// An asynchronous call whose output goes through hooks. One count on each handle.
 typedef struct pending_call {
     gw_module *m;
     gw_tensor *x;
@@ -171,7 +173,7 @@ static void output_came(gw_scope *s, gw_future *f, void *context) {
     gw_tensor *y = output_of(s, p->m, "forward", gw_future_value(s, f));
     y = module_hooks_after(s, p->m, gw_keep(s, p->x), y);
     gw_future_set(s, p->out, y);
-    gw_scope_clear(s);  // whoever waits for |out| is told
+    gw_scope_clear(s);  // |out| has the error
     free_pending(p);
 }
 

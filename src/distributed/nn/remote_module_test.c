@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-// ---- Classes --------------------------------------------------------------------------------------------------------
+// ---- Classes ------------------------------------------------------------------------------------
 // Two layers that share their weight, and a buffer.
 static gw_module *remote_twins_open(gw_scope *own, const gw_args *a) {
     gw_module *one = gw_nn_linear(own, gw_arg_int(own, a, 0), gw_arg_int(own, a, 0));
@@ -38,13 +38,13 @@ static void remote_thing_open(gw_scope *own, remote_thing *self, const gw_args *
     (void)own, (void)self, (void)a;
 }
 
-// Calls a module that somebody else has made.
+// Calls a module that the caller has made.
 GW_FUNCTION(remote_use, GW_POOL, "rref, tensor") {
     gw_module *m = gw_module_from_rref(s, gw_arg_rref(s, a, 0));
     return gw_value_of(gw_module_call(s, m, gw_arg_tensor(s, a, 1)));
 }
 
-// ---- Comparing ------------------------------------------------------------------------------------------------------
+// ---- Comparing ----------------------------------------------------------------------------------
 static void assert_ok(gw_scope *s) {
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
 }
@@ -79,8 +79,8 @@ static void run(int world_size, cluster_main *main) {
     for (int rank = 0; rank < world_size; rank++) assert_int_equal(o.owned[rank], 0);
 }
 
-// ---- Forward --------------------------------------------------------------------------------------------------------
-// Here is any place, also this worker.
+// ---- Forward ------------------------------------------------------------------------------------
+// The module is on another worker, or on this one.
 static void call_everywhere(gw_scope *root, int rank, void *context) {
     (void)context;
     for (int owner = 0; owner < 2 && rank == 0; owner++) {
@@ -102,7 +102,7 @@ static void it_computes_like_one_that_is_here(void **state) {
     run(2, call_everywhere);
 }
 
-// Too much for the loop: it runs on the pool, with the same numbers.
+// A forward that is too large for the loop runs on the pool, with the same numbers.
 static void call_large(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -118,7 +118,7 @@ static void large_ones_run_on_the_pool(void **state) {
     run(2, call_large);
 }
 
-// ---- Parameters -----------------------------------------------------------------------------------------------------
+// ---- Parameters ---------------------------------------------------------------------------------
 static void list_parameters(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -145,7 +145,7 @@ static void its_parameters_are_references(void **state) {
     run(2, list_parameters);
 }
 
-// ---- Training and evaluation ----------------------------------------------------------------------------------------
+// ---- Training and evaluation --------------------------------------------------------------------
 static void switch_it(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -163,7 +163,7 @@ static void it_is_switched_with_the_others(void **state) {
     run(2, switch_it);
 }
 
-// ---- State ----------------------------------------------------------------------------------------------------------
+// ---- State --------------------------------------------------------------------------------------
 static gw_module *mixed(gw_scope *s) {
     return gw_nn_sequential(s, gw_nn_linear(s, 3, 3), gw_module_remote(s, 1, "remote_twins", 3),
                             gw_nn_sequential(s, gw_module_remote(s, 2, "gw.nn.linear", 3, 2)));
@@ -202,7 +202,7 @@ static void its_state_is_read_and_given_like_others(void **state) {
     run(3, load_parts);
 }
 
-// ---- Sharing --------------------------------------------------------------------------------------------------------
+// ---- Sharing ------------------------------------------------------------------------------------
 static void share(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -221,7 +221,7 @@ static void several_workers_use_one(void **state) {
     run(3, share);
 }
 
-// ---- Hooks ----------------------------------------------------------------------------------------------------------
+// ---- Hooks --------------------------------------------------------------------------------------
 static gw_tensor *negate_input(gw_scope *s, gw_module *m, gw_tensor *x, void *context) {
     (void)m;
     ++*(int *)context;
@@ -268,7 +268,7 @@ static void hooks_run_here(void **state) {
     run(2, hook);
 }
 
-// ---- Layers ---------------------------------------------------------------------------------------------------------
+// ---- Layers -------------------------------------------------------------------------------------
 static void make_layers(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -362,7 +362,7 @@ static void layers_are_made_by_their_names(void **state) {
     run(2, make_layers);
 }
 
-// ---- What goes wrong ------------------------------------------------------------------------------------------------
+// ---- Errors -------------------------------------------------------------------------------------
 static void go_wrong(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -420,8 +420,8 @@ static void a_lost_owner_is_named(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2, .leaves = { [1] = true } }, outlive, NULL);
 }
 
-// ---- Gradients ------------------------------------------------------------------------------------------------------
-// One step of plain gradient descent, of what is here and of what is there.
+// ---- Gradients ----------------------------------------------------------------------------------
+// One step of plain gradient descent, of the parameters here and of those on the other worker.
 static void descend(gw_scope *s, gw_module *m, bool is_far) {
     gw_map *named = gw_module_named_parameters(s, m), *state = gw_module_state_dict(s, m),
            *next = gw_map_open(s);
@@ -465,7 +465,7 @@ static void it_is_trained_from_here_to_the_same_bits(void **state) {
     run(2, train_both);
 }
 
-// Nothing waits for what will not come.
+// No worker waits for a gradient that will not come.
 static void call_what_is_none(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;

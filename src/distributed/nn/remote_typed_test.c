@@ -1,4 +1,4 @@
-// Calls of several tensors of modules elsewhere, beside the same calls of modules that are here: bit for bit.
+// Calls of several tensors of remote modules give the same bits as those of local modules.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-// ---- Comparing ------------------------------------------------------------------------------------------------------
+// ---- Comparing ----------------------------------------------------------------------------------
 static void assert_ok(gw_scope *s) {
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
 }
@@ -47,7 +47,7 @@ static void run(cluster_main *main) {
     assert_int_equal(o.owned[0] + o.owned[1], 0);
 }
 
-// ---- One way to make any of them ------------------------------------------------------------------------------------
+// ---- Samples ------------------------------------------------------------------------------------
 enum { INPUTS = 5, OUTPUTS = 3, STEPS = 3 };
 
 typedef struct outputs {
@@ -102,7 +102,7 @@ static outputs call_encoder(gw_scope *s, gw_module *m, gw_tensor *const *in) {
     return (outputs){ { gw_nn_transformer_encoder_layer_call(s, m, in[0], .attn_mask = in[1]) } };
 }
 
-// ---- Training them --------------------------------------------------------------------------------------------------
+// ---- Training them ------------------------------------------------------------------------------
 // Every output counts, each with another factor.
 static gw_tensor *loss_of(gw_scope *s, outputs y) {
     gw_tensor *loss = gw_zeros(s, GW_F32);
@@ -117,7 +117,7 @@ static bool is_leaf(const sample *a, int i) {
     return a->in[i] && gw_needs_grad(a->in[i]);
 }
 
-static void step_both(gw_scope *root, const sample *a, gw_optimizer *near, gw_optimizer *far) {
+static void step_both(gw_scope *root, const sample *a, gw_optimizer *near, gw_optimizer *remote) {
     gw_scope *s = gw_scope_open(root), *t = gw_scope_open(root);
     outputs x = a->call(s, a->here, a->in), y = a->call(t, a->there, a->in);
     assert_ok(s);
@@ -130,7 +130,7 @@ static void step_both(gw_scope *root, const sample *a, gw_optimizer *near, gw_op
     for (int i = 0; i < INPUTS; i++)
         if (is_leaf(a, i)) assert_same(root, gw_grad(s, a->in[i]), gw_grad(t, a->in[i]));
     gw_optimizer_step(s, near);
-    gw_optimizer_step(t, far);
+    gw_optimizer_step(t, remote);
     gw_scope_close_up(s);
     gw_scope_close_up(t);
     assert_ok(root);
@@ -139,9 +139,9 @@ static void step_both(gw_scope *root, const sample *a, gw_optimizer *near, gw_op
 static void train_both(gw_scope *s, const sample *a) {
     gw_module_load_state_dict(s, a->there, gw_module_state_dict(s, a->here));
     gw_optimizer *near = gw_sgd(s, gw_parameters(s, a->here), .lr = 0.05);
-    gw_optimizer *far = gw_sgd(s, gw_parameters(s, a->there), .lr = 0.05);
+    gw_optimizer *remote = gw_sgd(s, gw_parameters(s, a->there), .lr = 0.05);
     assert_ok(s);
-    for (int i = 0; i < STEPS; i++) step_both(s, a, near, far);
+    for (int i = 0; i < STEPS; i++) step_both(s, a, near, remote);
     assert_same_state(s, a->here, a->there);
 }
 
@@ -149,7 +149,7 @@ static gw_tensor *leaf(gw_scope *s, gw_tensor *x) {
     return gw_requires_grad(s, x);
 }
 
-// ---- Recurrent layers -----------------------------------------------------------------------------------------------
+// ---- Recurrent layers ---------------------------------------------------------------------------
 // T 5, N 3, E 4, H 6, two layers in two directions.
 static void train_recurrent(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -165,17 +165,17 @@ static void train_recurrent(gw_scope *s, int rank, void *context) {
               *lengths = gw_from(s, ((int64_t[]){ 5, 2, 1 }), 3);
     gw_module *lstm = gw_nn_lstm_with(s, 4, 6, o), *gru = gw_nn_gru_with(s, 4, 6, o),
               *rnn = gw_nn_rnn_with(s, 4, 6, o),
-              *far_lstm = gw_module_remote(s, 1, "gw.nn.lstm", 4, 6, options),
-              *far_gru = gw_module_remote(s, 1, "gw.nn.gru", 4, 6, options),
-              *far_rnn = gw_module_remote(s, 1, "gw.nn.rnn", 4, 6, options);
+              *remote_lstm = gw_module_remote(s, 1, "gw.nn.lstm", 4, 6, options),
+              *remote_gru = gw_module_remote(s, 1, "gw.nn.gru", 4, 6, options),
+              *remote_rnn = gw_module_remote(s, 1, "gw.nn.rnn", 4, 6, options);
     const sample all[] = {
-        { lstm, far_lstm, call_lstm, { x, h, c } },
-        { lstm, far_lstm, call_lstm, { x, NULL, c } },
-        { lstm, far_lstm, call_lstm_padded, { x, h, c, lengths } },
-        { gru, far_gru, call_gru, { x, h } },
-        { gru, far_gru, call_gru_padded, { x, h, NULL, lengths } },
-        { rnn, far_rnn, call_rnn, { x, h } },
-        { rnn, far_rnn, call_rnn_padded, { x, NULL, NULL, lengths } },
+        { lstm, remote_lstm, call_lstm, { x, h, c } },
+        { lstm, remote_lstm, call_lstm, { x, NULL, c } },
+        { lstm, remote_lstm, call_lstm_padded, { x, h, c, lengths } },
+        { gru, remote_gru, call_gru, { x, h } },
+        { gru, remote_gru, call_gru_padded, { x, h, NULL, lengths } },
+        { rnn, remote_rnn, call_rnn, { x, h } },
+        { rnn, remote_rnn, call_rnn_padded, { x, NULL, NULL, lengths } },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) train_both(s, &all[i]);
 }
@@ -210,7 +210,7 @@ static void states_carry_gradients_from_call_to_call(void **state) {
     run(train_in_parts);
 }
 
-// ---- Bags -----------------------------------------------------------------------------------------------------------
+// ---- Bags ---------------------------------------------------------------------------------------
 static void train_bags(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -219,19 +219,19 @@ static void train_bags(gw_scope *s, int rank, void *context) {
     gw_map_put(s, sparse, "sparse", 1);
     gw_module *sum = gw_nn_embedding_bag(s, 9, 3, .mode = GW_BAG_SUM);
     gw_module *mean = gw_nn_embedding_bag(s, 9, 3, .sparse = true);
-    gw_module *far_sum = gw_module_remote(s, 1, "gw.nn.embedding_bag", 9, 3, options),
-              *far_mean = gw_module_remote(s, 1, "gw.nn.embedding_bag", 9, 3, sparse);
+    gw_module *remote_sum = gw_module_remote(s, 1, "gw.nn.embedding_bag", 9, 3, options),
+              *remote_mean = gw_module_remote(s, 1, "gw.nn.embedding_bag", 9, 3, sparse);
     gw_tensor *index = gw_from(s, ((int64_t[]){ 8, 0, 3, 3, 1 }), 5),
               *offsets = gw_from(s, ((int64_t[]){ 0, 2, 2 }), 3),
               *weights = leaf(s, gw_randn(s, GW_F32, 5)),
               *square = gw_from(s, ((int64_t[]){ 8, 0, 3, 3 }), 2, 2);
     const sample all[] = {
-        { sum, far_sum, call_bag, { index, offsets, weights } },
-        { mean, far_mean, call_bag, { index, offsets } },
-        { mean, far_mean, call_bag, { square } },
+        { sum, remote_sum, call_bag, { index, offsets, weights } },
+        { mean, remote_mean, call_bag, { index, offsets } },
+        { mean, remote_mean, call_bag, { square } },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) train_both(s, &all[i]);
-    assert_same(s, gw_module_call(s, mean, square), gw_module_call(s, far_mean, square));
+    assert_same(s, gw_module_call(s, mean, square), gw_module_call(s, remote_mean, square));
     gw_map_put(s, options, "mode", "least");
     gw_module_call(s, gw_module_remote(s, 1, "gw.nn.embedding_bag", 9, 3, options), square);
     assert_failed(s, GW_INVALID, "w1: gw.nn.embedding_bag: \"least\" is no mode");
@@ -242,7 +242,7 @@ static void bags_take_offsets_and_weights(void **state) {
     run(train_bags);
 }
 
-// ---- Attention ------------------------------------------------------------------------------------------------------
+// ---- Attention ----------------------------------------------------------------------------------
 // T 3, S 5, N 2, E 8.
 static void train_attention(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -254,9 +254,9 @@ static void train_attention(gw_scope *s, int rank, void *context) {
     gw_module *one = gw_nn_multihead_attention(s, 8, 2),
               *two = gw_nn_multihead_attention(s, 8, 2, .vdim = 4),
               *encoder = gw_nn_transformer_encoder_layer(s, 8, 2, .feedforward = 8, .dropout = 0);
-    gw_module *far_one = gw_module_remote(s, 1, "gw.nn.multihead_attention", 8, 2),
-              *far_two = gw_module_remote(s, 1, "gw.nn.multihead_attention", 8, 2, other),
-              *far_encoder =
+    gw_module *remote_one = gw_module_remote(s, 1, "gw.nn.multihead_attention", 8, 2),
+              *remote_two = gw_module_remote(s, 1, "gw.nn.multihead_attention", 8, 2, other),
+              *remote_encoder =
                   gw_module_remote(s, 1, "gw.nn.transformer_encoder_layer", 8, 2, feedforward);
     gw_tensor *q = leaf(s, gw_randn(s, GW_F32, 3, 2, 8)),
               *k = leaf(s, gw_randn(s, GW_F32, 5, 2, 8)),
@@ -264,11 +264,11 @@ static void train_attention(gw_scope *s, int rank, void *context) {
               *padding = gw_from(s, ((bool[]){ 0, 0, 0, 0, 1, 0, 0, 0, 1, 1 }), 2, 5),
               *mask = gw_randn(s, GW_F32, 3, 5), *square = gw_randn(s, GW_F32, 3, 3);
     const sample all[] = {
-        { one, far_one, call_attention, { q, k, k, padding, mask } },
-        { one, far_one, call_attention, { q, q, q, NULL, square } },
-        { one, far_one, call_attention_only, { q, k, k } },
-        { two, far_two, call_attention, { q, k, v, padding } },
-        { encoder, far_encoder, call_encoder, { q, square } },
+        { one, remote_one, call_attention, { q, k, k, padding, mask } },
+        { one, remote_one, call_attention, { q, q, q, NULL, square } },
+        { one, remote_one, call_attention_only, { q, k, k } },
+        { two, remote_two, call_attention, { q, k, v, padding } },
+        { encoder, remote_encoder, call_encoder, { q, square } },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) train_both(s, &all[i]);
 }
@@ -278,7 +278,7 @@ static void attention_takes_query_key_and_value(void **state) {
     run(train_attention);
 }
 
-// ---- Classes of programs, modules of modules ------------------------------------------------------------------------
+// ---- Classes of programs, modules of modules ----------------------------------------------------
 static gw_tensor *negate(gw_scope *s, gw_module *m, gw_tensor *x, void *context) {
     (void)m, (void)context;
     return gw_neg(s, x);
@@ -292,7 +292,7 @@ static gw_module *typed_gru_open(gw_scope *own, const gw_args *a) {
 }
 GW_MODULE(typed_gru, typed_gru_open);
 
-// A module here, whose object is a module of the one who asks.
+// A module of this worker whose part is a remote module, owned by the caller.
 static gw_module *typed_mirror_open(gw_scope *own, const gw_args *a) {
     return gw_module_from_rref(own, gw_arg_rref(own, a, 0));
 }
@@ -319,7 +319,7 @@ static void classes_of_programs_have_them_with_their_hooks(void **state) {
     run(call_programs_class);
 }
 
-// ---- What goes wrong ------------------------------------------------------------------------------------------------
+// ---- Errors -------------------------------------------------------------------------------------
 static gw_tensor *give_nothing(gw_scope *s, gw_module *m, gw_tensor *x) {
     (void)s, (void)m, (void)x;
     return NULL;

@@ -1,26 +1,26 @@
-// Clipping of gradients that other workers have: the sum of their squares, and scaling.
+// Clipping of gradients on other workers: their owners sum up squares, and scale.
 #include "distributed/autograd/gradients.h"
 #include "distributed/optim/optimizer.h"
 
 #include "reference/references.h"
-
-typedef struct asked_owner {
+typedef struct remote_owner {
     int rank;
     gw_list *references;
     gw_future *reply;
-} asked_owner;
+} remote_owner;
 
-// The references in |params| to values of other workers, by owner in the order in which they come.
-static asked_owner *asked_owners(gw_scope *w, const gw_list *params, int *out_count) {
+// The references in |params| to values of other workers, grouped by owner, owners in order of first
+// appearance.
+static remote_owner *remote_owners(gw_scope *w, const gw_list *params, int *out_count) {
     int count = gw_list_count(params);
-    asked_owner *owners = gw_alloc(w, ((size_t)count + 1) * sizeof *owners);
+    remote_owner *owners = gw_alloc(w, ((size_t)count + 1) * sizeof *owners);
     *out_count = 0;
     for (int i = 0; i < count && gw_ok(w); i++) {
         gw_value v = gw_list_get(w, params, i);
         if (v.kind != GW_RREF || gw_rref_is_owner(v.as.rref)) continue;
         int rank = reference_owner(v.as.rref), k = 0;
         while (k < *out_count && owners[k].rank != rank) k++;
-        if (k == *out_count) owners[(*out_count)++] = (asked_owner){ rank, gw_list_open(w), NULL };
+        if (k == *out_count) owners[(*out_count)++] = (remote_owner){ rank, gw_list_open(w), NULL };
         gw_list_add_with(w, owners[k].references, v);
     }
     return owners;
@@ -30,7 +30,7 @@ double owners_squares(gw_scope *s, const gw_list *params) {
     gw_scope *w = calls_open(s);
     int count;
     double sum = 0;
-    asked_owner *owners = asked_owners(w, params, &count);
+    remote_owner *owners = remote_owners(w, params, &count);
     if (count && calls_may_wait(w, "gw_clip_grad_norm")) {
         for (int i = 0; i < count; i++)
             owners[i].reply =
@@ -45,7 +45,7 @@ double owners_squares(gw_scope *s, const gw_list *params) {
 void owners_scale(gw_scope *s, const gw_list *params, double by) {
     gw_scope *w = calls_open(s);
     int count;
-    asked_owner *owners = asked_owners(w, params, &count);
+    remote_owner *owners = remote_owners(w, params, &count);
     for (int i = 0; i < count && gw_ok(w); i++)
         owners[i].reply =
             gw_rpc_async(w, owners[i].rank, "gw.grad_scale", owners[i].references, by);

@@ -1,4 +1,4 @@
-// Making the part of an optimizer that other workers own.
+// Making the remote part of an optimizer.
 #include "distributed/optim/optimizer.h"
 
 #include "reference/references.h"
@@ -54,7 +54,7 @@ void options_write(const gw_optimizer *o, double *out) {
 }
 
 // ---- Groups -------------------------------------------------------------------------------------
-// What an owner is asked for: an object, if it has none yet, or another group.
+// A request to one owner: to make an object, if it has none yet, or to add a group to it.
 typedef struct request {
     owner owner;
     bool is_new;
@@ -88,7 +88,8 @@ static void send_request(gw_scope *w, const gw_optimizer *o, uint64_t id, const 
     r->reply = gw_rpc_async(w, r->owner.object, "group_count");
 }
 
-// One request for each owner: those that have an object, and the others among |refs|. Returns how many.
+// Fills |out| with one request for each owner: those that have an object, and the other owners of
+// |refs|. Returns how many.
 static int plan_requests(gw_scope *w, const owners *e, const gw_value *refs, const int *numbers,
                          int count, request *out) {
     int request_count = e ? e->count : 0;
@@ -110,7 +111,8 @@ static int plan_requests(gw_scope *w, const owners *e, const gw_value *refs, con
     return request_count;
 }
 
-// Takes over what has been made. Everything that needs memory comes first.
+// Adds the new objects and numbers to the remote part. Takes all memory first, so that it changes
+// everything or nothing.
 static bool take_over(gw_scope *w, gw_optimizer *o, uint64_t id, const request *requests,
                       int request_count, const int *numbers, const gw_value *refs, int count) {
     owners *e = owners_of(o) ? owners_of(o) : mem_calloc(sizeof *e);
@@ -143,19 +145,20 @@ static bool take_over(gw_scope *w, gw_optimizer *o, uint64_t id, const request *
     return true;
 }
 
-// Those that have the new group, or may have it, are to forget it; new objects go with their references.
+// OPT-1: tells the owners that have or may have the new group to remove it. New objects end with
+// their references.
 static void undo(gw_scope *s, const gw_optimizer *o, const request *requests, int count) {
     gw_scope *u = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
     for (int k = 0; k < count; k++) {
         if (requests[k].is_new || !requests[k].reply) continue;
         gw_rpc_notify(u, requests[k].owner.object, "keep_groups", o->group_count);
-        gw_scope_clear(u);  // whoever is gone has forgotten it
+        gw_scope_clear(u);  // an owner that is lost needs no message
     }
     gw_error ignored = gw_scope_close(u);
     (void)ignored;
 }
 
-// All replies, also behind one that has failed: what is undone has been done, or will not be.
+// Waits for all replies, also after one has failed, so that no owner adds the group after undo.
 static void wait_for_replies(gw_scope *w, const request *requests, int count) {
     for (int k = 0; k < count; k++) {
         if (!requests[k].reply) continue;

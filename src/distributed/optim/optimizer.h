@@ -1,8 +1,8 @@
-// An optimizer's part on other workers, as the worker sees it that made it. docs/protocol/training.md is the
-// specification.
+// The remote part of an optimizer: what the worker that made the optimizer, its trainer, knows of
+// the owners of its parameters. docs/protocol/training.md is the specification.
 //
-// Ownership: the optimizer has it; it holds a reference to an object of class gw.optimizer on each owner. Threads: as the
-// optimizer.
+// Ownership: the optimizer has its remote part, which holds a reference to an object of class
+// gw.optimizer on each owner. Threads: as the optimizer.
 #ifndef DISTRIBUTED_OPTIM_OPTIMIZER_H
 #define DISTRIBUTED_OPTIM_OPTIMIZER_H
 
@@ -22,11 +22,11 @@ typedef struct owners {
     uint64_t id;  // of the optimizer, in the job
     owner *items;
     int count;
-    int *owner_of;  // by a parameter's number; -1: it is here
+    int *owner_of;  // by a parameter's number; -1: this worker
     int number_count;
-    uint64_t ticket;  // of the last step that was tried
-    double *told;     // the options that all owners have
-    int told_count;   // 0: not known
+    uint64_t transaction;  // number of the last one
+    double *told;          // the options that all owners have
+    int told_count;        // 0: not known
 } owners;
 
 // The remote part of |o|; NULL if it has none.
@@ -34,7 +34,8 @@ static inline owners *owners_of(const gw_optimizer *o) {
     return (owners *)o->remote;
 }
 
-// A scope for calls that are made as if in |s|: it has the gradients' id. Its errors are its own until it is merged.
+// A scope for calls on behalf of |s|: it has the id of the gradients of |s|. Its errors are its own
+// until it is merged.
 gw_scope *calls_open(gw_scope *s);
 
 // Whether |s| may wait; else fails it.
@@ -44,7 +45,7 @@ bool calls_may_wait(gw_scope *s, const char *what);
 int options_count(const gw_optimizer *o);
 void options_write(const gw_optimizer *o, double *out);
 
-// What stands in the table of remote parts.
+// The functions of owners_class.
 void owners_step(gw_scope *s, gw_optimizer *o);
 void owners_write(gw_scope *s, const gw_optimizer *o, gw_map *map);
 void owners_load(gw_scope *s, gw_optimizer *o, gw_map *map);

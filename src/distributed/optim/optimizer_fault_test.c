@@ -1,5 +1,5 @@
-// Steps over several owners of which one, or the trainer, crashes at any event: whoever is left is at the same step, or
-// the error says who is ahead.
+// Steps over several owners of which one, or the trainer, crashes at any event: the owners that are
+// left are at the same step, or the error says which are ahead.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -68,7 +68,7 @@ static void play(gw_scope *root, int rank, void *context) {
     for (int i = 0; i < r->world_size; i++) all[i] = gw_rpc_worker(root, i);
     gw_rpc_barrier(root, all, r->world_size);
     if (rank == 0 && gw_ok(root)) train(root, r);
-    gw_scope_clear(root);  // whoever is not there cannot be met
+    gw_scope_clear(root);  // the barrier fails if a worker has crashed
     pause_s(root, 40);
     if (!sim_is_ghost(root->env)) r->steps[rank] = (int)-*(const float *)gw_data(weights[rank]);
 }

@@ -1,4 +1,4 @@
-// What an owner has of optimizers that others have made: objects of class gw.optimizer.
+// The owner side of optimizers: objects of class gw.optimizer, their groups and state.
 #include "distributed/optim/optimizer_owner.h"
 
 #include "base/mem.h"
@@ -33,8 +33,8 @@ optimizers_counts optimizers_count(optimizers *all) {
     optimizers_counts n = { 0, 0 };
     pthread_mutex_lock(&all->lock);
     list_each(l, &all->all) {
-        n.served++;
-        n.staged += list_entry(l, served_optimizer, link)->staged != 0;
+        n.owned++;
+        n.prepared += list_entry(l, owned_optimizer, link)->prepared != 0;
     }
     pthread_mutex_unlock(&all->lock);
     return n;
@@ -51,8 +51,8 @@ void optimizers_unlock(const gw_scope *s) {
 
 // ---- Groups -------------------------------------------------------------------------------------
 
-bool served_read_options(gw_scope *s, const rule *r, const gw_list *list, int at,
-                         optimizer_group *g) {
+bool owned_read_options(gw_scope *s, const rule *r, const gw_list *list, int at,
+                        optimizer_group *g) {
     for (int k = 0; k < r->option_count; k++)
         option_set(&r->options[k], g, gw_float_of(s, gw_list_get(s, list, at + k)));
     return gw_ok(s) && rule_check(s, r, g);
@@ -68,8 +68,8 @@ static gw_list *values_of(gw_scope *s, const gw_list *references, turns *ts) {
     return values;
 }
 
-// |group|: its options, the numbers of parameters, references to them.
-static void add_group(gw_scope *s, served_optimizer *self, gw_list *group) {
+// |group| is a list of three: options, numbers of parameters, references to them.
+static void add_group(gw_scope *s, owned_optimizer *self, gw_list *group) {
     gw_optimizer *o = self->optimizer;
     gw_list *options = gw_list_of(s, gw_list_get(s, group, 0));
     gw_list *numbers = gw_list_of(s, gw_list_get(s, group, 1));
@@ -78,7 +78,7 @@ static void add_group(gw_scope *s, served_optimizer *self, gw_list *group) {
     int count = gw_list_count(numbers);
     if (gw_ok(s) && gw_list_count(references) != count)
         scope_fail(s, GW_INVALID, "%d numbers for %d parameters", count, gw_list_count(references));
-    if (!gw_ok(s) || !served_read_options(s, o->rule, options, 0, &g)) return;
+    if (!gw_ok(s) || !owned_read_options(s, o->rule, options, 0, &g)) return;
     int *known = gw_alloc(s, ((size_t)count + 1) * sizeof *known);
     for (int i = 0; i < count && gw_ok(s); i++)
         known[i] = (int)gw_int_of(s, gw_list_get(s, numbers, i));
@@ -88,8 +88,8 @@ static void add_group(gw_scope *s, served_optimizer *self, gw_list *group) {
     optimizers_unlock(s);
 }
 
-static void open_served(gw_scope *own, void *object, const gw_args *a) {
-    served_optimizer *self = object;
+static void open_owned(gw_scope *own, void *object, const gw_args *a) {
+    owned_optimizer *self = object;
     gw_scope *s = gw_scope_open(own);
     const rule *r = rule_find(gw_arg_string(s, a, 0));
     self->id = (uint64_t)gw_arg_int(s, a, 1);
@@ -112,9 +112,10 @@ static void open_served(gw_scope *own, void *object, const gw_args *a) {
     optimizers_unlock(own);
 }
 
-// What the others have done with the step that is staged here, now that its trainer is lost: they are asked, and what they
-// answer stays true. Whether any has committed it.
-static bool has_been_committed(const gw_scope *own, const served_optimizer *self) {
+// OPT-5: asks the other owners whether they have committed the transaction that is prepared here,
+// after its trainer is lost. An owner that answers commits nothing more for the trainer, so its
+// answer stays true.
+static bool has_been_committed(const gw_scope *own, const owned_optimizer *self) {
     agent *a = own->agent;
     gw_future *replies[LIMIT_WORKERS];
     int count = 0;
@@ -125,15 +126,15 @@ static bool has_been_committed(const gw_scope *own, const served_optimizer *self
             replies[count++] = gw_rpc_async(s, rank, "gw.optimizer_outcome", (int64_t)self->id);
     for (int i = 0; i < count; i++) {
         gw_value v = gw_wait(s, replies[i]);
-        any |= gw_ok(s) && (uint64_t)gw_int_of(s, v) >= self->staged;
-        gw_scope_clear(s);  // who is lost, too, is ahead of nobody who is left
+        any |= gw_ok(s) && (uint64_t)gw_int_of(s, v) >= self->prepared;
+        gw_scope_clear(s);  // a lost owner needs no agreement
     }
     gw_error ignored = gw_scope_close(s);
     (void)ignored;
     return any;
 }
 
-static void remember(optimizers *all, const served_optimizer *self) {
+static void remember(optimizers *all, const owned_optimizer *self) {
     if (all->ended_count == ENDED_MAX) {
         memmove(all->ended, all->ended + 1, (ENDED_MAX - 1) * sizeof *all->ended);
         all->ended_count--;
@@ -141,24 +142,24 @@ static void remember(optimizers *all, const served_optimizer *self) {
     all->ended[all->ended_count++] = (outcome){ self->id, self->committed };
 }
 
-// Also when the trainer is lost: then a step may be staged.
-static void close_served(gw_scope *own, void *object) {
-    served_optimizer *self = object;
+// The object ends with its last reference, also when its trainer is lost while a step is prepared.
+static void close_owned(gw_scope *own, void *object) {
+    owned_optimizer *self = object;
     const agent *a = own->agent;
     gw_scope *s = gw_scope_open(own);
-    bool asks = self->staged && !has_mutation(MUTATION_STEP_NOT_ASKED);
+    bool asks = self->prepared && !has_mutation(MUTATION_STEP_NOT_ASKED);
     bool commits = asks && has_been_committed(own, self);
-    s->deadline_ns = ENV_NEVER;  // the others have gone on
+    s->deadline_ns = ENV_NEVER;  // the other owners have committed, so this one must
     commits = commits && turns_enter(s, &self->turns);
     optimizers_lock(own);
     if (commits) {
         optimizer_commit(self->optimizer);
-        self->committed = self->staged;
+        self->committed = self->prepared;
     }
     if (self->committed) remember(optimizers_of(a), self);
     list_remove(&self->link);
     if (self->has_load) state_forget(&self->load);
-    optimizer_discard(self->optimizer);
+    optimizer_abort(self->optimizer);
     optimizers_unlock(own);
     gw_error ignored = gw_scope_close(s);
     (void)ignored;
@@ -173,9 +174,9 @@ static gw_value serve_outcome(gw_scope *s, const gw_args *args) {
     for (int i = 0; i < all->ended_count; i++)
         if (all->ended[i].id == id) committed = all->ended[i].committed;
     list_each(l, &all->all) {
-        served_optimizer *o = list_entry(l, served_optimizer, link);
+        owned_optimizer *o = list_entry(l, owned_optimizer, link);
         if (o->id != id) continue;
-        // Only who shares its steps may ask, and is answered for good.
+        // Only an owner in the same transactions may ask; from then on |committed| is fixed.
         if (!worker_set_has(&o->owners, gw_arg_caller(args).rank)) continue;
         o->is_fenced = true;
         committed = o->committed;
@@ -191,11 +192,11 @@ static gw_value serve_add_group(gw_scope *s, void *object, const gw_args *a) {
 
 static gw_value serve_group_count(gw_scope *s, void *object, const gw_args *a) {
     (void)s, (void)a;
-    return gw_value_of(gw_optimizer_group_count(((served_optimizer *)object)->optimizer));
+    return gw_value_of(gw_optimizer_group_count(((owned_optimizer *)object)->optimizer));
 }
 
 static gw_value serve_keep_groups(gw_scope *s, void *object, const gw_args *a) {
-    gw_optimizer *o = ((served_optimizer *)object)->optimizer;
+    gw_optimizer *o = ((owned_optimizer *)object)->optimizer;
     int64_t count = gw_arg_int(s, a, 0);
     optimizers_lock(s);
     while (gw_ok(s) && o->group_count > count && o->group_count > 1) optimizer_remove_group(o);
@@ -208,18 +209,18 @@ static gw_value serve_state(gw_scope *s, void *object, const gw_args *a) {
     (void)a;
     gw_map *map = gw_map_open(s);
     optimizers_lock(s);
-    state_write_parameters(s, ((served_optimizer *)object)->optimizer, map);
+    state_write_parameters(s, ((owned_optimizer *)object)->optimizer, map);
     optimizers_unlock(s);
     return gw_value_of(map);
 }
 
-static void forget_load(served_optimizer *self) {
+static void forget_load(owned_optimizer *self) {
     if (self->has_load) state_forget(&self->load);
     self->has_load = false;
 }
 
 static gw_value serve_check(gw_scope *s, void *object, const gw_args *a) {
-    served_optimizer *self = object;
+    owned_optimizer *self = object;
     const gw_map *map = gw_arg_map(s, a, 0);
     if (!gw_ok(s)) return gw_none();
     optimizers_lock(s);
@@ -231,10 +232,10 @@ static gw_value serve_check(gw_scope *s, void *object, const gw_args *a) {
 
 static gw_value serve_load(gw_scope *s, void *object, const gw_args *a) {
     (void)a;
-    served_optimizer *self = object;
+    owned_optimizer *self = object;
     optimizers_lock(s);
     if (self->has_load) {
-        served_discard(self);
+        owned_abort(self);
         state_take_over(self->optimizer, &self->load);
         self->has_load = false;
     } else {
@@ -251,7 +252,7 @@ static const function methods[] = {
     METHOD("add_group", GW_POOL, serve_add_group, 1 << GW_LIST),
     METHOD("keep_groups", GW_INLINE, serve_keep_groups, 1 << GW_INT),
     METHOD("step", GW_POOL, serve_step, 1 << GW_INT, TAKES_ANY),
-    METHOD("stage", GW_POOL, serve_stage, 1 << GW_INT, TAKES_ANY),
+    METHOD("prepare", GW_POOL, serve_prepare, 1 << GW_INT, TAKES_ANY),
     METHOD("commit", GW_POOL, serve_commit, 1 << GW_INT),
     METHOD("abort", GW_INLINE, serve_abort, 1 << GW_INT),
     METHOD("state", GW_POOL, serve_state),
@@ -259,9 +260,9 @@ static const function methods[] = {
     METHOD("load", GW_INLINE, serve_load),
 };
 
-static class served_class = {
+static class owned_class = {
     .name = (char *)"gw.optimizer",
-    .options = { .size = sizeof(served_optimizer), .open = open_served, .close = close_served },
+    .options = { .size = sizeof(owned_optimizer), .open = open_owned, .close = close_owned },
     .fixed_methods = methods,
     .fixed_count = sizeof methods / sizeof *methods
 };
@@ -270,7 +271,7 @@ const function optimizer_functions[] = {
     { .name = (char *)"gw.optimizer",
       .where = GW_POOL,
       .signature = TAKES(1 << GW_STRING, 1 << GW_INT, 1 << GW_LIST),
-      .class = &served_class },
+      .class = &owned_class },
     { .name = (char *)"gw.optimizer_outcome",
       .where = GW_INLINE,
       .signature = TAKES(1 << GW_INT),

@@ -1,4 +1,4 @@
-// A step on an owner: staged and committed, or both at once, in the turns of the parameters.
+// A step on an owner: prepare and commit, or both at once, in the turns of the parameters.
 #include "distributed/optim/optimizer_owner.h"
 
 #include "base/failpoint.h"
@@ -10,12 +10,14 @@ static bool shares_parameter(const gw_optimizer *a, const gw_optimizer *b) {
     return false;
 }
 
-// Until it is over the parameters of a step are its own. Where they have the same turn, only what is staged is in the way.
-static bool is_free(gw_scope *s, const served_optimizer *self) {
+// OPT-3: whether no other optimizer computes or has prepared a step of the same parameters.
+// Parameters in one turn cannot compute at the same time, so there only a prepared step is in the
+// way.
+static bool is_free(gw_scope *s, const owned_optimizer *self) {
     const agent *a = s->agent;
     list_each(l, &optimizers_of(a)->all) {
-        const served_optimizer *other = list_entry(l, served_optimizer, link);
-        if (other == self || !(other->staged || other->computes) ||
+        const owned_optimizer *other = list_entry(l, owned_optimizer, link);
+        if (other == self || !(other->prepared || other->computes) ||
             !shares_parameter(self->optimizer, other->optimizer))
             continue;
         scope_fail(s, GW_OVERLOADED, "another optimizer is in a step of the same parameters");
@@ -24,7 +26,7 @@ static bool is_free(gw_scope *s, const served_optimizer *self) {
     return true;
 }
 
-static void take_owners(gw_scope *s, served_optimizer *self, const gw_list *ranks) {
+static void take_owners(gw_scope *s, owned_optimizer *self, const gw_list *ranks) {
     worker_set owners = { { 0 } };
     for (int i = 0; i < gw_list_count(ranks) && gw_ok(s); i++) {
         int64_t rank = gw_int_of(s, gw_list_get(s, ranks, i));
@@ -36,7 +38,7 @@ static void take_owners(gw_scope *s, served_optimizer *self, const gw_list *rank
     if (gw_ok(s)) self->owners = owners;
 }
 
-static bool take_options(gw_scope *s, served_optimizer *self, gw_value v) {
+static bool take_options(gw_scope *s, owned_optimizer *self, gw_value v) {
     if (v.kind == GW_NONE || !gw_ok(s)) return gw_ok(s);
     gw_optimizer *o = self->optimizer;
     const gw_list *both = gw_list_of(s, v);
@@ -48,32 +50,33 @@ static bool take_options(gw_scope *s, served_optimizer *self, gw_value v) {
         scope_fail(s, GW_INVALID, "%d options for %d groups", gw_list_count(list), o->group_count);
     for (int i = 0; i < o->group_count && gw_ok(s); i++) {
         groups[i] = o->groups[i];
-        served_read_options(s, o->rule, list, i * count, &groups[i]);
+        owned_read_options(s, o->rule, list, i * count, &groups[i]);
     }
     for (int i = 0; i < o->group_count && gw_ok(s); i++) o->groups[i] = groups[i];
     return gw_ok(s);
 }
 
-void served_discard(served_optimizer *self) {
-    optimizer_discard(self->optimizer);
-    self->staged = 0;
+void owned_abort(owned_optimizer *self) {
+    optimizer_abort(self->optimizer);
+    self->prepared = 0;
 }
 
-// A ticket is good for one try. What a try has left that its trainer could not take back gives way to the next. Opens the
-// scope |out| that has the turns until end_step closes it.
-static bool begin_step(gw_scope *s, served_optimizer *self, const gw_args *a, uint64_t *out_ticket,
-                       gw_scope **out) {
-    *out_ticket = (uint64_t)gw_arg_int(s, a, 0);
+// Begins the transaction of one try, unless it was aborted. Drops what an older transaction has
+// prepared, whose abort its trainer could not send. Opens the scope |out|, which has the turns
+// until end_step closes it.
+static bool begin_step(gw_scope *s, owned_optimizer *self, const gw_args *a,
+                       uint64_t *out_transaction, gw_scope **out) {
+    *out_transaction = (uint64_t)gw_arg_int(s, a, 0);
     gw_value options = gw_arg(s, a, 1);
     (void)gw_grads_count(s);  // brings the gradients here
     *out = gw_scope_open(s);
     if (!turns_enter(*out, &self->turns)) return false;
     optimizers_lock(s);
-    if (*out_ticket <= self->over) {
-        scope_fail(*out, GW_CANCELLED, "this try of a step is over");
+    if (*out_transaction <= self->over) {
+        scope_fail(*out, GW_CANCELLED, "this transaction of a step is over");
     } else {
-        served_discard(self);
-        self->over = *out_ticket - 1;
+        owned_abort(self);
+        self->over = *out_transaction - 1;
         self->computes = is_free(*out, self) && take_options(*out, self, options);
     }
     optimizers_unlock(s);
@@ -85,51 +88,51 @@ static gw_value end_step(gw_scope *in_turns) {
     return gw_none();
 }
 
-// No gradients here: the step counts, and nothing is computed.
-gw_value serve_stage(gw_scope *s, void *object, const gw_args *a) {
-    served_optimizer *self = object;
-    uint64_t ticket;
+// Without gradients the step counts, and nothing is computed.
+gw_value serve_prepare(gw_scope *s, void *object, const gw_args *a) {
+    owned_optimizer *self = object;
+    uint64_t transaction;
     gw_scope *t;
-    if (!begin_step(s, self, a, &ticket, &t)) return end_step(t);
-    failpoint("step_stage");
-    bool ok = !gw_grads_count(s) || optimizer_stage(s, self->optimizer);
+    if (!begin_step(s, self, a, &transaction, &t)) return end_step(t);
+    failpoint("step_prepare");
+    bool ok = !gw_grads_count(s) || optimizer_prepare(s, self->optimizer);
     optimizers_lock(s);
-    if (ok) self->staged = ticket;
+    if (ok) self->prepared = transaction;
     self->computes = false;
     optimizers_unlock(s);
-    failpoint("step_staged");
+    failpoint("step_prepared");
     return end_step(t);
 }
 
 gw_value serve_step(gw_scope *s, void *object, const gw_args *a) {
-    served_optimizer *self = object;
-    uint64_t ticket;
+    owned_optimizer *self = object;
+    uint64_t transaction;
     gw_scope *t;
-    if (!begin_step(s, self, a, &ticket, &t)) return end_step(t);
+    if (!begin_step(s, self, a, &transaction, &t)) return end_step(t);
     if (gw_grads_count(s))
         optimizer_step(s, self->optimizer);
     else
         optimizer_commit(self->optimizer);
     optimizers_lock(s);
-    self->over = ticket;
+    self->over = transaction;
     self->computes = false;
     optimizers_unlock(s);
     return end_step(t);
 }
 
 gw_value serve_commit(gw_scope *s, void *object, const gw_args *a) {
-    served_optimizer *self = object;
-    uint64_t ticket = (uint64_t)gw_arg_int(s, a, 0);
+    owned_optimizer *self = object;
+    uint64_t transaction = (uint64_t)gw_arg_int(s, a, 0);
     gw_scope *t = gw_scope_open(s);
     if (!turns_enter(t, &self->turns)) return end_step(t);
     failpoint("step_commit");
     optimizers_lock(s);
-    if (self->staged == ticket && ticket && !self->is_fenced) {
+    if (self->prepared == transaction && transaction && !self->is_fenced) {
         optimizer_commit(self->optimizer);
-        self->staged = 0;
-        self->over = self->committed = ticket;
+        self->prepared = 0;
+        self->over = self->committed = transaction;
     } else {
-        scope_fail(t, GW_WRONG_STATE, "no step is staged that could be committed");
+        scope_fail(t, GW_WRONG_STATE, "no step is prepared that could be committed");
     }
     optimizers_unlock(s);
     failpoint("step_committed");
@@ -137,11 +140,11 @@ gw_value serve_commit(gw_scope *s, void *object, const gw_args *a) {
 }
 
 gw_value serve_abort(gw_scope *s, void *object, const gw_args *a) {
-    served_optimizer *self = object;
-    uint64_t ticket = (uint64_t)gw_arg_int(s, a, 0);
+    owned_optimizer *self = object;
+    uint64_t transaction = (uint64_t)gw_arg_int(s, a, 0);
     optimizers_lock(s);
-    if (gw_ok(s) && ticket > self->over) self->over = ticket;
-    if (self->staged && self->staged <= self->over) served_discard(self);
+    if (gw_ok(s) && transaction > self->over) self->over = transaction;
+    if (self->prepared && self->prepared <= self->over) owned_abort(self);
     optimizers_unlock(s);
     return gw_none();
 }

@@ -1,4 +1,4 @@
-// The state of optimizers over all owners: saving and loading.
+// Saving and loading the state of an optimizer with owners.
 #include "base/value.h"
 #include "distributed/optim/optimizer.h"
 
@@ -20,7 +20,8 @@ void owners_write(gw_scope *s, const gw_optimizer *o, gw_map *map) {
     }
 }
 
-// Whose |key| is: -1: this worker's, also if it is nobody's; -2: everybody's.
+// The index of the owner whose parameter |key| names. -1: this worker's, or no parameter's; -2: an
+// entry that all owners need.
 static int owner_of_key(const owners *e, const char *key) {
     char *end;
     if (*key < '0' || *key > '9') return -2;

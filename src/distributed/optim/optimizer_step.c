@@ -1,4 +1,4 @@
-// A step of an optimizer whose parameters several workers own.
+// A step of an optimizer with owners, as its trainer runs it: OPT-2 to OPT-4.
 #include "distributed/optim/optimizer.h"
 
 #include "base/failpoint.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// A step that meets those of other trainers so often has failed.
+// A step fails after so many transactions that other trainers' steps were in the way of.
 enum { TRIES_MAX = 50 };
 
 // ---- Calls --------------------------------------------------------------------------------------
@@ -28,7 +28,7 @@ static gw_value new_options(gw_scope *w, const gw_optimizer *o) {
     }
     memcpy(told, now, (size_t)count * sizeof *told);
     e->told = told;
-    e->told_count = 0;  // until they have all taken it
+    e->told_count = 0;  // until all owners have taken the options
     gw_list *list = gw_list_open(w);
     for (int i = 0; i < count; i++) gw_list_add(w, list, now[i]);
     gw_list *ranks = gw_list_open(w), *both = gw_list_open(w);
@@ -40,10 +40,11 @@ static gw_value new_options(gw_scope *w, const gw_optimizer *o) {
 
 static gw_future *call(gw_scope *w, const gw_optimizer *o, const owner *at, const char *method,
                        gw_value options) {
-    return gw_rpc_async(w, at->object, method, owners_of(o)->ticket, options);
+    return gw_rpc_async(w, at->object, method, owners_of(o)->transaction, options);
 }
 
-// Waits for all, whatever comes: whether every one is well. The first error fails |w|, where it is left alone otherwise.
+// Waits for all replies, also after one has failed. False if one has failed; the first error fails
+// |w|.
 static bool wait_for_all(gw_scope *w, gw_future *const *fs, int count) {
     gw_wait_all(w, fs, count);
     return gw_ok(w);
@@ -53,7 +54,7 @@ static const char *name_of(gw_scope *s, const owner *at) {
     return agent_member(s->agent, at->rank)->name;
 }
 
-// Whether |at| is gone for all. Who is fenced has lost everybody, while the others go on.
+// Whether |at| is lost for the whole job. A fenced worker cannot tell: to it all others seem lost.
 static bool is_gone(gw_scope *s, const owner *at) {
     agent *a = s->agent;
     env_enter(a->env);
@@ -62,7 +63,7 @@ static bool is_gone(gw_scope *s, const owner *at) {
     return gone;
 }
 
-// Fails |s| with the error of |f| behind a sentence that says who is where.
+// Fails |s| with |why|, behind a sentence that says which worker is at which step.
 static void fail_behind(gw_scope *s, const gw_error *why, const char *sentence) {
     gw_error error = *why;
     error_prefix(&error, sentence);
@@ -70,7 +71,8 @@ static void fail_behind(gw_scope *s, const gw_error *why, const char *sentence) 
 }
 
 // ---- With one owner: it computes and commits in one call ----------------------------------------
-static bool is_known_to_be_nowhere(gw_scope *s, const owner *at, const gw_error *e) {
+// Whether the step has certainly changed no parameter that still exists.
+static bool has_changed_nothing(gw_scope *s, const owner *at, const gw_error *e) {
     return e->outcome == GW_NOT_DELIVERED || e->outcome == GW_RAN_AND_FAILED || is_gone(s, at);
 }
 
@@ -78,7 +80,7 @@ static void step_one(gw_scope *s, gw_scope *w, gw_optimizer *o) {
     owners *e = owners_of(o);
     const owner *at = &e->items[0];
     gw_value options = new_options(w, o);
-    if (!optimizer_prepare(s, o)) return;
+    if (!optimizer_reserve(s, o)) return;
     gw_future *f = call(w, o, at, "step", options);
     optimizer_compute(o);
     gw_wait(w, f);
@@ -87,10 +89,10 @@ static void step_one(gw_scope *s, gw_scope *w, gw_optimizer *o) {
         e->told_count = options_count(o);
         return;
     }
-    optimizer_discard(o);
+    optimizer_abort(o);
     const gw_error *why = gw_scope_error(w);
     char sentence[256];
-    if (is_known_to_be_nowhere(s, at, why))
+    if (has_changed_nothing(s, at, why))
         snprintf(sentence, sizeof sentence, "gw_optimizer_step: nothing has changed");
     else
         snprintf(sentence, sizeof sentence,
@@ -99,12 +101,12 @@ static void step_one(gw_scope *s, gw_scope *w, gw_optimizer *o) {
     fail_behind(s, why, sentence);
 }
 
-// ---- With several: all compute beside, then all commit ------------------------------------------
+// ---- With several owners: two-phase commit ------------------------------------------------------
 static void abort_all(gw_scope *s, const owners *e) {
     gw_scope *u = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
     for (int i = 0; i < e->count; i++) {
-        gw_rpc_notify(u, e->items[i].object, "abort", e->ticket);
-        gw_scope_clear(u);  // who is gone needs no telling
+        gw_rpc_notify(u, e->items[i].object, "abort", e->transaction);
+        gw_scope_clear(u);  // an owner that is lost needs no abort
     }
     gw_error ignored = gw_scope_close(u);
     (void)ignored;
@@ -113,7 +115,7 @@ static void abort_all(gw_scope *s, const owners *e) {
 typedef struct sentence {
     char text[256];
     size_t size;
-    int more;  // that there is no room for
+    int more;  // owners that are missing and do not fit into |text|
 } sentence;
 
 __attribute__((format(printf, 2, 3))) static bool say(sentence *to, const char *format, ...) {
@@ -129,7 +131,7 @@ __attribute__((format(printf, 2, 3))) static bool say(sentence *to, const char *
     return fits;
 }
 
-// |at| has not said that it has committed the step that makes this worker's |steps|.
+// Says that |at| has not confirmed the commit after which this worker is at step |steps|.
 static void say_missing(gw_scope *s, sentence *to, const owner *at, int64_t steps) {
     bool fits = is_gone(s, at) ? say(to, "%s is lost, ", name_of(s, at))
                                : say(to, "%s may be at step %lld still, ", name_of(s, at),
@@ -147,15 +149,15 @@ static void say_others(sentence *to, int64_t steps) {
         snprintf(end, room, "and all others are at step %lld", (long long)steps);
 }
 
-// Commits are sent and waited for whatever deadline there is: from here on there is no way back.
+// The transaction is decided: sends all commits and waits for the replies without a deadline.
 static void commit_all(gw_scope *s, gw_optimizer *o, gw_future **fs) {
     owners *e = owners_of(o);
     gw_scope *u = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
     gw_no_grad(u);
     for (int i = 0; i < e->count; i++) {
-        fs[i] = gw_rpc_async_with(u, gw_to(e->items[i].object), "commit", GW_ARGS(e->ticket),
+        fs[i] = gw_rpc_async_with(u, gw_to(e->items[i].object), "commit", GW_ARGS(e->transaction),
                                   GW_OPTIONS(gw_call_options, .timeout_ms = GW_NO_TIMEOUT));
-        gw_scope_clear(u);  // the others are told all the same
+        gw_scope_clear(u);  // the other owners get their commits all the same
     }
     optimizer_commit(o);
     failpoint("step_told");
@@ -182,11 +184,11 @@ static void step_all(gw_scope *s, gw_scope *w, gw_optimizer *o) {
     owners *e = owners_of(o);
     gw_future **fs = gw_alloc(w, (size_t)e->count * sizeof(gw_future *));
     gw_value options = new_options(w, o);
-    if (!gw_ok(w) || !optimizer_prepare(s, o)) return;
-    for (int i = 0; i < e->count; i++) fs[i] = call(w, o, &e->items[i], "stage", options);
+    if (!gw_ok(w) || !optimizer_reserve(s, o)) return;
+    for (int i = 0; i < e->count; i++) fs[i] = call(w, o, &e->items[i], "prepare", options);
     optimizer_compute(o);
     if (!wait_for_all(w, fs, e->count)) {
-        optimizer_discard(o);
+        optimizer_abort(o);
         abort_all(s, e);
         fail_behind(s, gw_scope_error(w), "gw_optimizer_step: nothing has changed");
         return;
@@ -196,7 +198,7 @@ static void step_all(gw_scope *s, gw_scope *w, gw_optimizer *o) {
     commit_all(s, o, fs);
 }
 
-// ---- Without staging ----------------------------------------------------------------------------
+// ---- Concurrent: each owner computes and commits on its own -------------------------------------
 static void step_each(gw_scope *s, gw_scope *w, gw_optimizer *o) {
     owners *e = owners_of(o);
     gw_future **fs = gw_alloc(w, (size_t)e->count * sizeof(gw_future *));
@@ -212,7 +214,7 @@ static void step_each(gw_scope *s, gw_scope *w, gw_optimizer *o) {
 
 static void try_step(gw_scope *s, gw_optimizer *o) {
     gw_scope *w = calls_open(s);
-    owners_of(o)->ticket++;
+    owners_of(o)->transaction++;
     if (o->groups[0].concurrent)
         step_each(s, w, o);
     else if (owners_of(o)->count == 1)
@@ -222,7 +224,7 @@ static void try_step(gw_scope *s, gw_optimizer *o) {
     gw_scope_close_up(w);
 }
 
-// Trainers of different rank wait differently long, so that they do not meet again and again.
+// Trainers of different rank wait differently long, so that their steps do not collide again.
 static void pause(gw_scope *s, int try) {
     const agent *a = s->agent;
     gw_scope *t = gw_scope_open(s);
@@ -236,7 +238,7 @@ void owners_step(gw_scope *s, gw_optimizer *o) {
     if (!calls_may_wait(s, "gw_optimizer_step")) return;
     for (int try = 0;; try++) {
         try_step(s, o);
-        // Another trainer's step of the same parameters is between stage and commit: nothing has changed here.
+        // OPT-3: another trainer's step of the same parameters is prepared; nothing has changed.
         bool again = gw_scope_error(s)->status == GW_OVERLOADED && !o->groups[0].concurrent;
         if (!again || try == TRIES_MAX) return;
         gw_scope_clear(s);

@@ -10,7 +10,7 @@
 
 enum { SEEDS = 20, SIZE = 3 };
 
-// ---- What workers serve: one weight in an object ------------------------------------------------
+// ---- Functions: one weight in an object ---------------------------------------------------------
 typedef struct optim_layer {
     gw_scope *own;
     gw_tensor *w;
@@ -50,17 +50,17 @@ GW_FUNCTION(optim_frozen, GW_INLINE) {
 enum { LAYERS = 3 };
 
 typedef struct model {
-    int far;  // layers on w1, w2, ...; the others are here
+    int remote;  // layers on w1, w2, ...; the others are here
     gw_rref *layers[LAYERS];
     gw_tensor *here[LAYERS];
     gw_list *params;
 } model;
 
-static model open_model(gw_scope *s, int far) {
-    model m = { .far = far, .params = gw_list_open(s) };
+static model open_model(gw_scope *s, int remote) {
+    model m = { .remote = remote, .params = gw_list_open(s) };
     for (int i = 0; i < LAYERS; i++) {
         double start = 1 + 0.5 * i;
-        if (i < far) {
+        if (i < remote) {
             m.layers[i] = gw_remote(s, i + 1, "optim_layer", start);
             gw_list_add(s, m.params, gw_rref_of(s, gw_rpc_sync(s, m.layers[i], "weight")));
         } else {
@@ -105,10 +105,10 @@ static gw_optimizer *open_rule(gw_scope *s, int rule, gw_list *params) {
 
 // ---- Steps --------------------------------------------------------------------------------------
 static void train_beside(gw_scope *root, int rank, void *context) {
-    int far = *(int *)context;
+    int remote = *(int *)context;
     if (rank) return;
-    model spread = open_model(root, far), whole = open_model(root, 0);
-    int rule = far;
+    model spread = open_model(root, remote), whole = open_model(root, 0);
+    int rule = remote;
     gw_optimizer *a = open_rule(root, rule, spread.params),
                  *b = open_rule(root, rule, whole.params);
     gw_scheduler *fall = gw_exponential_lr(root, a, .gamma = 0.9);
@@ -132,9 +132,9 @@ static void train_beside(gw_scope *root, int rank, void *context) {
 
 static void its_numbers_are_those_of_one_process(void **state) {
     (void)state;
-    for (int far = 1; far <= LAYERS; far++)
+    for (int remote = 1; remote <= LAYERS; remote++)
         for (uint64_t seed = 1; seed <= (uint64_t)testing_scaled(SEEDS); seed++)
-            cluster_run(seed, (cluster_options){ .world_size = far + 1 }, train_beside, &far);
+            cluster_run(seed, (cluster_options){ .world_size = remote + 1 }, train_beside, &remote);
 }
 
 // ---- Groups, clipping, state --------------------------------------------------------------------
@@ -214,7 +214,7 @@ static gw_map *without(gw_scope *s, gw_map *map, const char *key) {
 static void save_and_load(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
-    // What an optimizer over one set of owners has saved, one over another set goes on with.
+    // An optimizer over other owners goes on from the saved state.
     model spread = open_model(root, 2), whole = open_model(root, 0);
     gw_optimizer *a = open_rule(root, 1, spread.params), *b = open_rule(root, 1, whole.params);
     step(root, &spread, a, 0);
@@ -266,13 +266,13 @@ static void refuse(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
     model m = open_model(root, 1);
-    gw_value far = gw_list_get(root, m.params, 0);
+    gw_value remote = gw_list_get(root, m.params, 0);
     const struct {
         gw_value v;
         gw_status status;
         const char *words;
     } bad[] = {
-        { far, GW_INVALID, "w1: gw.optimizer: gw_sgd: parameter 4 is there twice" },
+        { remote, GW_INVALID, "w1: gw.optimizer: gw_sgd: parameter 4 is there twice" },
         { gw_list_get(root, m.params, 1), GW_INVALID, "gw_sgd: parameter 4 is there twice" },
         { gw_value_of(m.layers[0]), GW_INVALID, "w1: gw.optimizer: " },
         { gw_value_of(gw_remote(root, 1, "optim_number")), GW_INVALID,
@@ -291,7 +291,7 @@ static void refuse(gw_scope *root, int rank, void *context) {
         gw_optimizer *opt = gw_sgd(s, params);
         gw_optimizer_step(s, opt);
         assert_says(s, bad[i].status, bad[i].words);
-        // As another group of one that is good: it stays as it was.
+        // Refused as a second group, it leaves the optimizer as it was.
         opt = gw_sgd(s, m.params, .lr = 0.1);
         gw_optimizer_add_group(s, opt, params, .lr = 0.3);
         assert_false(gw_ok(s));
@@ -309,7 +309,7 @@ static void it_says_which_parameter_is_wrong_and_where(void **state) {
         cluster_run(seed, (cluster_options){ .world_size = 3 }, refuse, NULL);
 }
 
-// ---- An owner that is gone ----------------------------------------------------------------------
+// ---- A lost owner -------------------------------------------------------------------------------
 enum { ENDS_AT_S = 30 };
 
 static void crash_w2(sim *s, void *context) {
@@ -365,7 +365,7 @@ static void outlive_owner(gw_scope *root, int rank, void *context) {
     expect_lost(s);
     gw_scope_close_up(s);
 
-    // What is left can be trained.
+    // The parameters of the other owners can still be trained.
     gw_list *left = gw_list_open(root);
     gw_list_add_with(root, left, gw_list_get(root, m.params, 0));
     gw_list_add_with(root, left, gw_list_get(root, m.params, 2));

@@ -1,4 +1,4 @@
-// Optimizers that a worker serves: its part of those of others.
+// The service of optimizers whose parameters this worker owns.
 #ifndef DISTRIBUTED_OPTIM_OPTIMIZERS_H
 #define DISTRIBUTED_OPTIM_OPTIMIZERS_H
 
@@ -12,9 +12,9 @@ static inline optimizers *optimizers_of(const agent *a) {
     return agent_state(a, &optimizer_service);
 }
 
-// How many it serves, and how many of these are between the stage and the commit of a step: for tests.
+// For tests: how many optimizers have parameters here, and how many of these have a prepared step.
 typedef struct optimizers_counts {
-    int served, staged;
+    int owned, prepared;
 } optimizers_counts;
 optimizers_counts optimizers_count(optimizers *all);
 

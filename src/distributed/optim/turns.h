@@ -1,4 +1,5 @@
-// The turns in which an optimizer's parameters are changed: of the objects that have given them out, OBJ-6.
+// The turns in which an owner changes an optimizer's parameters: those of the objects that have
+// given out references to them, OBJ-6.
 //
 // Ownership: each is counted. Threads: as the optimizer.
 #ifndef DISTRIBUTED_OPTIM_TURNS_H
@@ -11,9 +12,10 @@ typedef struct turns {
     int count;
 } turns;
 
-// Adds that of the parameter behind |r|, once; false with |s| failed.
+// Adds the turn of the parameter behind |r|, unless it is there. False with |s| failed.
 bool turns_add(gw_scope *s, turns *ts, gw_rref *r);
-// Takes all of them until |s| closes, however long that takes if it has no deadline; false with |s| failed.
+// Takes all turns until |s| closes. Waits up to the deadline of |s|, for ever if it has none. False
+// with |s| failed.
 bool turns_enter(gw_scope *s, const turns *ts);
 void turns_fini(turns *ts);
 

@@ -1,4 +1,5 @@
-// The turns of parameters: which they are, and that nobody waits for one that is not given up.
+// The turns of parameters: which turn a parameter has, and that no method waits for a turn that is
+// never given up.
 #include "distributed/optim/turns.h"
 
 #include "agent/context.h"
@@ -19,7 +20,7 @@ static void turns_box_open(gw_scope *own, turns_box *self, const gw_args *a) {
     *self = (turns_box){ own, gw_full(own, GW_F32, 3.0, 2), NULL };
 }
 
-// Asks w0, which looks at the weight meanwhile.
+// Calls w0, which reads the weight meanwhile.
 static void turns_box_close(turns_box *self) {
     gw_rpc_sync(self->own, 0, "turns_look");
 }
@@ -60,7 +61,7 @@ GW_METHOD(turns_box, weight_of_inner, GW_POOL, "") {
     return gw_value_of(r);
 }
 
-// ---- Which turn -----------------------------------------------------------------------------------------------------
+// ---- Which turn ---------------------------------------------------------------------------------
 
 static bool agree(gw_scope *s, gw_rref *weight, gw_rref *box) {
     return gw_bool_of(s, gw_rpc_sync(s, 1, "turns_agree", weight, box));
@@ -87,7 +88,7 @@ static void a_parameter_has_the_turn_of_the_object_it_was_named_in(void **state)
     cluster_run(1, (cluster_options){ .world_size = 2 }, name_weights, NULL);
 }
 
-// ---- Ends -----------------------------------------------------------------------------------------------------------
+// ---- Ends ---------------------------------------------------------------------------------------
 
 static gw_rref *left_weight;
 static double looked;
@@ -105,7 +106,7 @@ static void end_box(gw_scope *root, int rank, void *context) {
     gw_rref *box = gw_remote(s, 1, "turns_box");
     gw_rpc_sync(s, box, "unfreeze");
     left_weight = gw_keep(root, gw_rref_of(s, gw_rpc_sync(s, box, "weight")));
-    gw_scope_close_up(s);  // nobody has the box any more, so it ends
+    gw_scope_close_up(s);  // drops the last reference to the box, so it ends
     const agent *a = root->agent;
     int64_t began_ns = env_now_ns(a->env);
     while (looked == 0 && env_now_ns(a->env) < began_ns + SIM_SECOND)
