@@ -32,7 +32,7 @@ static void it_starts_as_in_pytorch(void **state) {
 
 // One product projects inputs that are one tensor, several products project different ones; the
 // results are the same.
-static void it_does_not_matter_who_is_whom(void **state) {
+static void one_tensor_as_several_inputs_changes_nothing(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = gw_nn_multihead_attention_with(s, 8, 2, batch_first);
@@ -182,6 +182,6 @@ static void it_survives_without_memory(void **state) {
     testing_alloc_failure_loop(attend_once, NULL);
 }
 
-GW_TESTS(nn_attention, it_starts_as_in_pytorch, it_does_not_matter_who_is_whom,
+GW_TESTS(nn_attention, it_starts_as_in_pytorch, one_tensor_as_several_inputs_changes_nothing,
          weights_add_up_to_1_and_spare_what_is_masked, it_drops_weights_in_training_only,
          wrong_inputs_are_refused, what_cannot_be_is_refused, it_survives_without_memory);

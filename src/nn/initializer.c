@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-// ---- What they have in common -----------------------------------------------------------------------
+// ---- What they have in common -------------------------------------------------------------------
 // Whether |x| can be given values and has |dims| dimensions or more; fails |s| if not.
 static bool may_begin(gw_scope *s, const gw_tensor *x, const char *name, int dims) {
     if (!gw_ok(s) || x == &tensor_poison) return false;
@@ -47,7 +47,7 @@ static gw_tensor *normal(gw_scope *t, const gw_tensor *x, double mean, double st
     return gw_add(t, gw_mul(t, gw_randn_with(t, gw_dtype_of(x), shape_of(x)), std), mean);
 }
 
-// ---- Constants --------------------------------------------------------------------------------------
+// ---- Constants ----------------------------------------------------------------------------------
 gw_tensor *gw_init_constant(gw_scope *s, gw_tensor *x, double value) {
     if (!may_begin(s, x, "gw_init_constant", 0)) return &tensor_poison;
     gw_scope *t = begin(s);
@@ -93,7 +93,7 @@ gw_tensor *gw_init_dirac(gw_scope *s, gw_tensor *x, int64_t groups) {
     return finish(s, t, x, gw_ok(t) ? dirac(t, x, groups) : &tensor_poison);
 }
 
-// ---- Random numbers ---------------------------------------------------------------------------------
+// ---- Random numbers -----------------------------------------------------------------------------
 gw_tensor *gw_init_uniform(gw_scope *s, gw_tensor *x, double low, double high) {
     if (!may_begin(s, x, "gw_init_uniform", 0)) return &tensor_poison;
     gw_scope *t = begin(s);
@@ -106,8 +106,8 @@ gw_tensor *gw_init_normal(gw_scope *s, gw_tensor *x, double mean, double std) {
     return finish(s, t, x, normal(t, x, mean, std));
 }
 
-// Where a normal distribution has the part |p| of itself below: a rational function in the middle, another one of
-// sqrt(-2 ln p) at the ends, exact to 1.2e-9 (Acklam 2003). 0 < p < 1.
+// Where a normal distribution has the part |p| of itself below: a rational function in the middle,
+// another one of sqrt(-2 ln p) at the ends, exact to 1.2e-9 (Acklam 2003). 0 < p < 1.
 static double normal_quantile(double p) {
     static const double a[] = { -3.969683028665376e+01, 2.209460984245205e+02,
                                 -2.759285104469687e+02, 1.383577518672690e+02,
@@ -160,7 +160,7 @@ gw_tensor *gw_init_trunc_normal(gw_scope *s, gw_tensor *x, double mean, double s
     return finish(s, t, x, gw_ok(t) ? truncated(t, x, mean, std, a, b) : &tensor_poison);
 }
 
-// ---- By the numbers of inputs and outputs -----------------------------------------------------------
+// ---- By the numbers of inputs and outputs -------------------------------------------------------
 double gw_calculate_gain(gw_nonlinearity nonlinearity, double param) {
     switch (nonlinearity) {
     case GW_GAIN_TANH: return 5.0 / 3;
@@ -218,9 +218,9 @@ gw_tensor *gw_init_kaiming_normal(gw_scope *s, gw_tensor *x, double a, gw_fan_mo
     return finish(s, t, x, normal(t, x, 0, kaiming_std(f, a, mode, nonlinearity)));
 }
 
-// ---- Matrices ---------------------------------------------------------------------------------------
-// Column |j| of |q| less what it has in common with those before it, twice, lest rounding leave some of it; of length 1.
-// (Gram and Schmidt; Giraud, Langou 2005.)
+// ---- Matrices -----------------------------------------------------------------------------------
+// Column |j| of |q| less what it has in common with those before it, twice, lest rounding leave
+// some of it; of length 1. (Gram and Schmidt; Giraud, Langou 2005.)
 static void make_orthogonal(gw_scope *s, gw_tensor *q, int64_t j) {
     gw_scope *t = gw_scope_open(s);
     gw_tensor *column = gw_select(t, q, 1, j), *v = column;

@@ -1,4 +1,5 @@
-// Random values: their bounds, means, deviations and kinds of distribution; PyTorch's bits cannot be had.
+// Random values: their bounds, means, deviations and kinds of distribution; PyTorch's bits cannot
+// be had.
 #include "testing/testing.h"
 
 #include <gradwire/autograd.h>
@@ -33,7 +34,7 @@ static void expect_normal(gw_scope *s, gw_tensor *x, double mean, double std) {
     assert_float_equal(fourth_moment(s, unit), 3, error * sqrt(96));
 }
 
-// ---- In general -----------------------------------------------------------------------------------
+// ---- In general ---------------------------------------------------------------------------------
 static void it_writes_into_parameters(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -94,7 +95,7 @@ static void it_says_what_cannot_be_given_values(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// ---- Distributions --------------------------------------------------------------------------------
+// ---- Distributions ------------------------------------------------------------------------------
 static void uniform_and_normal_are_what_they_say(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -164,7 +165,7 @@ static void bounds_follow_the_numbers_of_inputs_and_outputs(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// ---- Matrices -------------------------------------------------------------------------------------
+// ---- Matrices -----------------------------------------------------------------------------------
 static void check_orthogonal(gw_scope *s, gw_tensor *x, double tolerance) {
     gw_tensor *m =
         gw_to_dtype(s, gw_reshape(s, gw_init_orthogonal(s, x, 3), gw_size(x, 0), -1), GW_F64);

@@ -110,7 +110,7 @@ static void rows_are_staged_and_committed(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void what_somebody_relies_on_stays(void **state) {
+static void pinned_values_stay(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *table = open_table(s);
@@ -175,5 +175,5 @@ static void it_survives_any_failing_allocation(void **state) {
 }
 
 GW_TESTS(optim_row_update, rows_step_as_in_pytorch, rows_are_staged_and_committed,
-         what_somebody_relies_on_stays, gradients_of_another_kind_are_refused,
+         pinned_values_stay, gradients_of_another_kind_are_refused,
          it_survives_any_failing_allocation);

@@ -40,7 +40,7 @@ static void fetch_unlisted(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_item_int(s, gw_select(s, gw_to_here(s, r), 0, 0)), 4);
 }
 
-static void it_tells_at_once_who_is_not_listed(void **state) {
+static void it_fails_at_once_for_a_worker_that_is_no_holder(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 3 }, fetch_unlisted, NULL);
 }
@@ -64,5 +64,5 @@ static void it_lets_a_worker_ask_for_so_many_values_at_a_time(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 3 }, fetch_too_much, NULL);
 }
 
-GW_TESTS(reference_fetch, it_tells_at_once_who_is_not_listed,
+GW_TESTS(reference_fetch, it_fails_at_once_for_a_worker_that_is_no_holder,
          it_lets_a_worker_ask_for_so_many_values_at_a_time);

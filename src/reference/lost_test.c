@@ -106,11 +106,11 @@ static void lose_waiting(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_wakes_who_waits_for_a_value_of_a_lost_worker(void **state) {
+static void it_fails_waits_for_values_of_a_lost_worker(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 3, .leaves = { [1] = true } }, lose_waiting,
                 NULL);
 }
 
 GW_TESTS(reference_lost, it_strikes_off_what_a_lost_worker_held_and_fails_what_it_owned,
-         it_wakes_who_waits_for_a_value_of_a_lost_worker);
+         it_fails_waits_for_values_of_a_lost_worker);

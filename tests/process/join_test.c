@@ -1,4 +1,5 @@
-// Joining when something is wrong with one of the workers: every one of them says so, soon.
+// Joining when something is wrong with one of the workers: each of them soon has an error that says
+// so.
 #include "testing/testing.h"
 
 #include <gradwire.h>
@@ -24,7 +25,7 @@ static void *join_and_leave(void *arg) {
     return NULL;
 }
 
-// Both at once, over a file of their own.
+// Runs two workers at once, with a store in a file.
 static void join_two(joiner *a, joiner *b) {
     char path[] = "/tmp/gw-join-XXXXXX", url[64];
     int fd = mkstemp(path);

@@ -48,7 +48,7 @@ static int64_t now_ns(void) {
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-// ---- Evidence -----------------------------------------------------------------------------------------------------
+// ---- Evidence -----------------------------------------------------------------------------------
 static void print_logs(job *j) {
     char text[8192];
     for (int rank = 0; rank < j->c->world_size; rank++) {
@@ -73,8 +73,8 @@ __attribute__((format(printf, 2, 3))) static void check_failed(job *j, const cha
              j->c->pass, j->c->victim, j->c->world_size, j->c->tcp ? "tcp" : "file", what);
 }
 
-// ---- Starting -----------------------------------------------------------------------------------------------------
-// Out of the way of the numbers that the worker gets them as.
+// ---- Starting -----------------------------------------------------------------------------------
+// Moves descriptors to high numbers, so that they do not collide with those that the worker gets.
 static int move_up(int fd) {
     int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH);
     assert_true(high >= HIGH);
@@ -107,7 +107,7 @@ static bool joins(const kill_case *c) {
     return !strcmp(c->point, "join") || !strcmp(c->point, "join_published");
 }
 
-// Or, in a group, as soon as anybody is let in.
+// Whether the worker may still be joining; in a group another worker may join at any time.
 static bool is_joining(const job *j, int rank) {
     return (joins(j->c) || j->c->group) && !j->workers[rank].was_ready;
 }
@@ -165,7 +165,7 @@ static void start_worker(job *j, int rank) {
     assert_non_null(w->report);
 }
 
-// ---- What they say ------------------------------------------------------------------------------------------------
+// ---- Output -------------------------------------------------------------------------------------
 // The rest of the next line that begins with |word|; NULL if the worker ends without it.
 static const char *hear(worker *w, const char *word) {
     size_t size = strlen(word);
@@ -195,16 +195,16 @@ static told hear_of(job *j, int rank, const char *word) {
     return t;
 }
 
-// ---- What they should say -----------------------------------------------------------------------------------------
+// ---- Checks -------------------------------------------------------------------------------------
 static void check_error(job *j, int rank, const told *t) {
     char name[16];
     snprintf(name, sizeof name, "worker%d", j->c->victim);
     bool joining = is_joining(j, rank);
-    // Whoever joins a group late may never have heard of the victim.
+    // A worker that joins a group late may never know the victim.
     bool unheard = j->c->group && !j->workers[rank].was_held && t->status == GW_NOT_FOUND;
     bool known = t->status == GW_DISCONNECTED || (joining && t->status == GW_TIMEOUT) || unheard;
     bool named = strstr(t->text, name) || (joining && strstr(t->text, "rank"));
-    // A call that came there may have run; one on its way may not have come.
+    // A call that the victim received may have run; one under way was perhaps not delivered.
     bool honest = t->number == GW_MAY_HAVE_RUN ||
                   (t->number == GW_NOT_DELIVERED && !j->workers[rank].was_held) ||
                   (joining && t->number == GW_OUTCOME_NONE);
@@ -213,7 +213,8 @@ static void check_error(job *j, int rank, const told *t) {
                      t->text);
 }
 
-// How many steps the trainer has taken, if it is there to say so; and that training goes on without the victim.
+// Reads how many steps the trainer has taken, if it is alive, and checks that training goes on
+// without the victim.
 static void hear_of_training(job *j) {
     int leader = j->c->victim ? 0 : 1;
     told t = { 0 };
@@ -229,7 +230,7 @@ static void hear_of_training(job *j) {
                      t.status, t.text);
 }
 
-// All that are left have taken the same steps.
+// All survivors have taken the same steps.
 static void check_steps(job *j, int rank) {
     told t = hear_of(j, rank, "steps");
     if (j->steps < 0) j->steps = t.status;
@@ -240,7 +241,7 @@ static void check_steps(job *j, int rank) {
 static void check_left(job *j, int rank) {
     if (j->c->trains) check_steps(j, rank);
     told t = hear_of(j, rank, "left");
-    // A root whose joining has failed says so once more.
+    // The root scope of a worker that failed to join has that error.
     bool fine = t.status == GW_OK || is_joining(j, rank);
     if (!fine || t.number != 0)
         check_failed(j, "worker%d left with status %d, \"%s\", and %d more descriptors", rank,
@@ -254,7 +255,7 @@ static int64_t hear_errors(job *j) {
         if (rank == j->c->victim) continue;
         told t = hear_of(j, rank, "error");
         check_error(j, rank, &t);
-        // Who has never heard of the victim had nothing to learn: it has waited for it to join.
+        // A worker that never knew the victim has waited for it to join, so its time says nothing.
         if (t.status == GW_NOT_FOUND) continue;
         kill_report(j->c, t.when_ns - j->killed_ns);
         if (t.when_ns > last_ns) last_ns = t.when_ns;
@@ -262,7 +263,7 @@ static int64_t hear_errors(job *j) {
     return last_ns ? last_ns - j->killed_ns : 0;
 }
 
-// ---- The whole of it ----------------------------------------------------------------------------------------------
+// ---- The job ------------------------------------------------------------------------------------
 static void open_job(job *j, const kill_case *c) {
     *j = (job){ .c = c, .folder = make_folder(), .point_fd = -1, .go_fd = -1, .steps = -1 };
     if (c->tcp) {
@@ -290,7 +291,7 @@ static void let_leave(job *j) {
         if (rank != j->c->victim) check_left(j, rank);
 }
 
-// It finds out by itself, says so, and may join anew.
+// A stopped victim finds out by itself that it is fenced, says so, and may join again.
 static void continue_victim(job *j) {
     int victim = j->c->victim;
     assert_int_equal(kill(j->workers[victim].pid, SIGCONT), 0);

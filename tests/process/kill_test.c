@@ -1,5 +1,6 @@
-// Workers that are killed, ended or stopped wherever it hurts: every other one gets an error that names them, and nothing
-// is left. KILLS=1000 sets how many; `make kill` reports how long it took them to know.
+// Workers that are killed, ended or stopped at failpoints: every other worker gets an error that
+// names them, and nothing is left. KILLS=1000 sets how many; `make kill` reports how long the
+// others take to know.
 #include "kill_job.h"
 #include "testing/testing.h"
 
@@ -31,7 +32,7 @@ static int count_entries(const char *folder) {
     return count;
 }
 
-// Every point with every rank; then again with other passes.
+// Each failpoint with each rank; then again at later passes of it.
 static kill_case case_of(int i, int signal) {
     const char *point = points[i % POINTS];
     int n = i / POINTS;
@@ -76,7 +77,7 @@ static void all_learn_of_a_worker_that_is_ended(void **state) {
     kill_many(kills_in_all() * 46 / 100, SIGTERM);
 }
 
-// At once, since each takes as long as it takes to be declared dead.
+// Runs several jobs at once, because each waits until its victim is declared dead.
 static void *stop_one(void *arg) {
     kill_case *c = arg;
     int64_t latency_ms = kill_run(c) / 1000000;
@@ -84,7 +85,7 @@ static void *stop_one(void *arg) {
     return NULL;
 }
 
-static void who_is_stopped_finds_itself_fenced_and_joins_anew(void **state) {
+static void a_stopped_worker_finds_itself_fenced_and_joins_again(void **state) {
     (void)state;
     static const char *const stops[] = { "before_send",  "queued", "running",     "before_reply",
                                          "during_reply", "fork",   "fork_listed", "delete" };
@@ -108,8 +109,8 @@ static void who_is_stopped_finds_itself_fenced_and_joins_anew(void **state) {
     assert_int_equal(count_entries("/proc/self/fd"), descriptors);
 }
 
-// ---- While they train ---------------------------------------------------------------------------------------------
-// Where the trainer comes by, which is worker0, and where the others do.
+// ---- While they train ---------------------------------------------------------------------------
+// Failpoints that the trainer, worker0, passes, and failpoints of the other workers.
 static const struct {
     const char *point;
     bool trainer;
@@ -145,7 +146,7 @@ static void all_learn_of_a_worker_that_is_killed_while_they_train(void **state) 
     assert_int_equal(count_entries("/proc/self/fd"), descriptors);
 }
 
-static void who_is_stopped_while_they_train_is_fenced_and_the_others_go_on(void **state) {
+static void a_worker_stopped_in_training_is_fenced_and_the_others_go_on(void **state) {
     (void)state;
     int descriptors = count_entries("/proc/self/fd"), rounds = kills_in_all() / 100;
     for (int round = 0; round < (rounds ? rounds : 1); round++) {
@@ -163,6 +164,6 @@ static void who_is_stopped_while_they_train_is_fenced_and_the_others_go_on(void 
 
 GW_TESTS_WITH_LIMIT(kill, 120, all_learn_of_a_worker_that_is_killed,
                     all_learn_of_a_worker_that_is_ended,
-                    who_is_stopped_finds_itself_fenced_and_joins_anew,
+                    a_stopped_worker_finds_itself_fenced_and_joins_again,
                     all_learn_of_a_worker_that_is_killed_while_they_train,
-                    who_is_stopped_while_they_train_is_fenced_and_the_others_go_on);
+                    a_worker_stopped_in_training_is_fenced_and_the_others_go_on);

@@ -1,4 +1,5 @@
-// Real processes that end in ways of their own, and strangers at the door: the others are told who is gone, and go on.
+// Real processes that end without shutdown, and strangers that connect: the others get errors that
+// name the lost worker, and go on.
 #include "../support/launched.h"
 #include "testing/testing.h"
 
@@ -23,7 +24,7 @@ GW_FUNCTION(fault_echo, GW_INLINE, "any") {
     return gw_arg(s, a, 0);
 }
 
-// Larger than any stack of a thread, and nothing that a compiler could turn into a loop.
+// Recurses deeper than any stack of a thread allows, in a way that no compiler turns into a loop.
 static int64_t fall(volatile int64_t *above, int64_t depth) {
     volatile int64_t here[512];
     here[depth % 512] = *above + depth;
@@ -48,7 +49,7 @@ GW_FUNCTION(fault_die, GW_POOL, "string") {
     return gw_none();
 }
 
-// The child returns, as a body should not.
+// The forked child returns from the body, which is an error.
 GW_FUNCTION(fault_fork, GW_POOL) {
     pid_t pid = fork();
     if (pid == 0) return gw_value_of(7);
@@ -57,7 +58,7 @@ GW_FUNCTION(fault_fork, GW_POOL) {
     return gw_value_of(WIFEXITED(status) ? WEXITSTATUS(status) : 0);
 }
 
-// ---- Workers that are processes -----------------------------------------------------------------------------------
+// ---- Workers that are processes -----------------------------------------------------------------
 typedef void worker_main(gw_scope *root);
 
 static pid_t start(const char *url, int rank, int world_size, worker_main *main_of_it) {
@@ -123,8 +124,8 @@ static void a_function_that_ends_its_worker_is_told_by_name(void **state) {
     remove_folder(folder);
 }
 
-// ---- Ends without a word ------------------------------------------------------------------------------------------
-// With a call under way each way.
+// ---- Ends without a word ------------------------------------------------------------------------
+// Each of the two workers has a call to the other under way.
 static void exit_in_the_middle(gw_scope *root) {
     gw_rpc_async(root, 0, "fault_hold");
     gw_rpc_sync(root, 0, "fault_echo", 1);
@@ -141,7 +142,7 @@ static void crash_at_exit(gw_scope *root) {
     exit_in_the_middle(root);
 }
 
-static void who_returns_from_main_or_crashes_at_exit_is_gone(void **state) {
+static void a_worker_that_returns_from_main_or_crashes_at_exit_is_lost(void **state) {
     (void)state;
     path folder = make_folder(), url = file_url(folder);
     pid_t exits = start(url.text, 1, 3, exit_in_the_middle);
@@ -161,8 +162,9 @@ static void who_returns_from_main_or_crashes_at_exit_is_gone(void **state) {
     remove_folder(folder);
 }
 
-// Its answer would come twice over one connection, and cost an innocent worker its place in the job.
-static void a_forked_body_that_returns_disturbs_nobody(void **state) {
+// The child shares the connections: its answer would come twice, and an innocent worker would be
+// lost.
+static void a_forked_body_that_returns_disturbs_no_other_worker(void **state) {
     (void)state;
     path folder = make_folder(), url = file_url(folder);
     pid_t other = start(url.text, 1, 2, NULL);
@@ -180,7 +182,7 @@ static void a_forked_body_that_returns_disturbs_nobody(void **state) {
     remove_folder(folder);
 }
 
-// ---- Strangers ----------------------------------------------------------------------------------------------------
+// ---- Strangers ----------------------------------------------------------------------------------
 static int connect_to(int port) {
     struct sockaddr_in a = { .sin_family = AF_INET,
                              .sin_port = htons((uint16_t)port),
@@ -207,7 +209,7 @@ static bool is_closed(int fd) {
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
-// Ten thousand in turn, and as many at once as are held.
+// Ten thousand connections in turn, and as many at once as the worker holds.
 static void silent_strangers_do_not_disturb_members(void **state) {
     (void)state;
     enum { AT_ONCE = 500 };
@@ -258,7 +260,7 @@ static void a_duplicate_may_come_and_die_and_the_first_goes_on(void **state) {
     remove_folder(folder);
 }
 
-// ---- What dead jobs leave -----------------------------------------------------------------------------------------
+// ---- What dead jobs leave -----------------------------------------------------------------------
 static int joined[2];
 
 static void hold_on(gw_scope *root) {
@@ -266,8 +268,8 @@ static void hold_on(gw_scope *root) {
     gw_rpc_sync(root, 1 - gw_rpc_self(root).rank, "fault_hold");
 }
 
-// The file says that ranks are taken, and nobody can know better: a new job is told by whom, at once, and takes another
-// file.
+// The store's file says which ranks are taken. A new job fails at once, with the names of the
+// workers that took them, and needs another file.
 static void the_file_of_a_dead_job_is_not_joined_again(void **state) {
     (void)state;
     path folder = make_folder(), url = file_url(folder);
@@ -288,7 +290,8 @@ static void the_file_of_a_dead_job_is_not_joined_again(void **state) {
 }
 
 GW_TESTS(process_faults, a_function_that_ends_its_worker_is_told_by_name,
-         a_forked_body_that_returns_disturbs_nobody,
-         who_returns_from_main_or_crashes_at_exit_is_gone, silent_strangers_do_not_disturb_members,
+         a_forked_body_that_returns_disturbs_no_other_worker,
+         a_worker_that_returns_from_main_or_crashes_at_exit_is_lost,
+         silent_strangers_do_not_disturb_members,
          a_duplicate_may_come_and_die_and_the_first_goes_on,
          the_file_of_a_dead_job_is_not_joined_again);

@@ -239,9 +239,9 @@ static void it_serves_many_threads_of_one_agent(void **state) {
 
 // ---- Processes ----------------------------------------------------------------------------------
 
-// A port that nobody else is likely to use.
+// A port that is most likely free.
 static void free_port_url(char *url, size_t size) {
-    // Ports of a range that the kernel does not hand out by itself, by process.
+    // Chosen by process, in a range that the kernel does not hand out.
     snprintf(url, size, "tcp://127.0.0.1:%d", 20000 + (int)(getpid() % 10000));
 }
 
@@ -279,7 +279,8 @@ GW_FUNCTION(tcp_exit, GW_POOL) {
     return gw_none();
 }
 
-// Others notice, whether the worker ends in a function, by a signal, or by returning from main without shutdown.
+// The others lose the worker if it ends in a function, by a signal, or by returning from main
+// without shutdown.
 static void it_survives_workers_that_end(void **state) {
     (void)state;
     char url[64];
@@ -361,7 +362,7 @@ static void fork_and_call(gw_scope *root, int rank) {
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    // The parent has lost nothing.
+    // The parent's agent works as before.
     assert_int_equal(gw_int_of(s, gw_wait(s, f)), 3);
     assert_int_equal(gw_int_of(s, gw_to_here_value(s, r)), 4);
     gw_scope_close_up(s);
@@ -399,7 +400,7 @@ static void *call_and_wait(void *arg) {
         gw_future *f = waits ? gw_rpc_async(s, 1, "tcp_wait") : gw_rpc_async(s, 1, "tcp_echo", i);
         *r->slot = f;
         gw_wait(s, f);
-        while (*r->slot) continue;  // the other has done with it
+        while (*r->slot) continue;  // until the other thread is done with it
         gw_error e = gw_scope_close(s);
         assert_true(e.status == GW_CANCELLED || (!e.status && !waits));
         if (e.status) {
@@ -440,7 +441,7 @@ static void race_all(gw_scope *root, int rank) {
     }
 }
 
-static void each_future_completes_once_whoever_is_first(void **state) {
+static void each_future_completes_once_whichever_thread_is_first(void **state) {
     (void)state;
     const char *url = file_url();
     peer peers[2] = { { .rank = 0, .world_size = 2, .url = url, .main = race_all },
@@ -456,4 +457,4 @@ GW_TESTS(rpc_tcp, it_joins_two_agents_of_one_process_through_a_file,
          it_serves_different_functions_from_two_registries, it_serves_many_threads_of_one_agent,
          it_runs_as_several_processes, it_survives_workers_that_end,
          a_forked_process_is_told_that_it_has_no_agent,
-         each_future_completes_once_whoever_is_first);
+         each_future_completes_once_whichever_thread_is_first);

@@ -1,4 +1,5 @@
-// Many workers on one host: 64 processes join, all call all, and leave, and are small while they are idle.
+// Many workers on one host: 64 processes join, call each other and leave, and take little memory
+// while idle.
 #include "../support/launched.h"
 #include "testing/testing.h"
 
@@ -87,7 +88,7 @@ static void it_keeps_64_workers_small(void **state) {
     hear_from_all(&c, "joined");
     tell_all(&c, "call");
     hear_from_all(&c, "called");
-    // Memory that a sanitizer takes says nothing about ours.
+    // A sanitizer's own memory would be measured.
     bool sanitized = getenv("SCALE") != NULL;
     for (int rank = 0; rank < WORKERS; rank++) {
         long kib = resident_kib(c.pids[rank]);

@@ -1,4 +1,4 @@
-// Turns and futures at the edges: who took a turn gives it back, in every way that it may end.
+// Turns and futures at the edges: a call releases its turns in each way that it can end.
 #include "testing/testing.h"
 
 #include <gradwire.h>
@@ -154,7 +154,7 @@ GW_FUNCTION(turn_echo, GW_INLINE, "any") {
     return gw_arg(s, a, 0);
 }
 
-// A call that nobody will answer ends at its deadline on both sides, or shutdown would wait for it.
+// A call that is never answered ends at its deadline on both sides, or shutdown would wait for it.
 static void futures_that_never_resolve_do_not_hold_up_shutdown(void **state) {
     (void)state;
     job j = open_job();

@@ -1,5 +1,6 @@
-// Steps of several trainers over the parameters of one object, with real threads: methods and fetches see whole steps, and
-// a pass has the gradients of the values that its forward has seen.
+// Steps of several trainers over the parameters of one object, with real threads: methods and
+// fetches see whole steps (no torn reads), and a pass has the gradients of the values that its
+// forward has read.
 #include "testing/testing.h"
 
 #include <gradwire.h>
@@ -17,7 +18,7 @@ typedef struct steps_layer {
 
 GW_CLASS(steps_layer, steps_layer_open, steps_layer_close, "bool");
 
-// Its weight is whole, or a part of a larger tensor.
+// The weight is a whole tensor, or a part of a larger one.
 static void steps_layer_open(gw_scope *own, steps_layer *self, const gw_args *a) {
     gw_tensor *x = gw_ones(own, GW_F32, 2 * SIZE);
     bool is_part = gw_arg_bool(own, a, 0);

@@ -1,4 +1,5 @@
-// The CartPole example's agent, played for a few episodes: what its main program does, without a terminal.
+// The CartPole example's agent, played for a few episodes: what its main program does, without a
+// terminal.
 #ifndef CARTPOLE_PLAY_H
 #define CARTPOLE_PLAY_H
 

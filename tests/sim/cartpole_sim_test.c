@@ -1,5 +1,5 @@
-// The CartPole example's own agent and observers in the simulator: whatever the network does, they play the same
-// episodes.
+// The CartPole example's own agent and observers in the simulator: they play the same episodes on
+// every network.
 #include "cartpole_play.h"
 #include "agent/agent.h"
 #include "runtime/runtime.h"

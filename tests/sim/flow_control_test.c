@@ -1,4 +1,5 @@
-// Backlogs: who sends or calls faster than somebody takes has to wait, and nobody else.
+// Flow control: a worker that sends or calls faster than its receiver takes waits, and no other
+// worker does.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -21,7 +22,7 @@ static void reset(void) {
     most = 0;
 }
 
-GW_FUNCTION(room_take, GW_INLINE, "tensor") {
+GW_FUNCTION(backlog_take, GW_INLINE, "tensor") {
     started++;
     return gw_none();
 }
@@ -40,54 +41,54 @@ static void note_start(gw_scope *s) {
     started++;
 }
 
-GW_FUNCTION(room_give, GW_INLINE) {
+GW_FUNCTION(backlog_give, GW_INLINE) {
     note_start(s);
     return gw_value_of(gw_ones(s, GW_F32, FLOATS));
 }
 
-GW_FUNCTION(room_give_on_pool, GW_POOL) {
+GW_FUNCTION(backlog_give_on_pool, GW_POOL) {
     note_start(s);
     return gw_value_of(gw_ones(s, GW_F32, FLOATS));
 }
 
-GW_FUNCTION(room_echo, GW_INLINE, "any") {
+GW_FUNCTION(backlog_echo, GW_INLINE, "any") {
     return gw_arg(s, a, 0);
 }
 
-// Computes until it is let go.
-GW_FUNCTION(room_compute, GW_POOL) {
+// Computes until the test ends it.
+GW_FUNCTION(backlog_compute, GW_POOL) {
     while (!released && !gw_cancelled(s)) gw_rpc_get_stats(s);
     return gw_none();
 }
 
-typedef struct room_box {
+typedef struct backlog_box {
     int n;
-} room_box;
+} backlog_box;
 
-GW_CLASS(room_box, room_box_open)
+GW_CLASS(backlog_box, backlog_box_open)
 
-static void room_box_open(gw_scope *own, room_box *self, const gw_args *a) {
+static void backlog_box_open(gw_scope *own, backlog_box *self, const gw_args *a) {
     (void)own;
     (void)self;
     (void)a;
 }
 
-GW_METHOD(room_box, give, GW_POOL) {
+GW_METHOD(backlog_box, give, GW_POOL) {
     note_start(s);
     self->n++;
     return gw_value_of(gw_ones(s, GW_F32, FLOATS));
 }
 
-GW_METHOD(room_box, count, GW_INLINE) {
+GW_METHOD(backlog_box, count, GW_INLINE) {
     return gw_value_of(self->n);
 }
 
-// Sends more than there is room for to |to|, from where nothing may wait.
-GW_FUNCTION(room_send_inline, GW_INLINE, "int") {
+// Sends more than the limit to |to|, from a thread that may not wait.
+GW_FUNCTION(backlog_send_inline, GW_INLINE, "int") {
     int refused = 0;
     gw_tensor *x = gw_ones(s, GW_F32, FLOATS);
     for (int i = 0; i < 50; i++) {
-        gw_future *f = gw_rpc_async(s, (int)gw_arg_int(s, a, 0), "room_take", x);
+        gw_future *f = gw_rpc_async(s, (int)gw_arg_int(s, a, 0), "backlog_take", x);
         const gw_error *e = gw_future_error(f);
         if (e && e->status == GW_OVERLOADED && e->outcome == GW_NOT_DELIVERED) refused++;
     }
@@ -112,32 +113,33 @@ static void send_much(gw_scope *s, int rank, void *context) {
     gw_tensor *x = gw_ones(s, GW_F32, FLOATS);
     gw_future *fs[60];
     for (int i = 0; i < 60; i++) {
-        fs[i] = gw_rpc_async(s, 1, "room_take", x);
+        fs[i] = gw_rpc_async(s, 1, "backlog_take", x);
         assert_true(backlog(s, 1) <= LIMIT + 1000);
-        if (i % 10 == 0) gw_rpc_sync(s, 2, "room_echo", i);  // another worker is not behind them
+        if (i % 10 == 0)
+            gw_rpc_sync(s, 2, "backlog_echo", i);  // calls to another worker do not wait
     }
     gw_wait_all(s, fs, 60);
     assert_int_equal(started, 60);
-    // One that is larger than the limit goes when nothing else does.
-    gw_rpc_sync(s, 1, "room_take", gw_ones(s, GW_F32, 10 * FLOATS));
+    // A message larger than the limit goes when nothing else is queued.
+    gw_rpc_sync(s, 1, "backlog_take", gw_ones(s, GW_F32, 10 * FLOATS));
     assert_true(gw_ok(s));
-    // What cannot wait is refused.
-    int64_t refused = gw_int_of(s, gw_rpc_sync(s, 2, "room_send_inline", 1));
+    // A call that cannot wait is refused.
+    int64_t refused = gw_int_of(s, gw_rpc_sync(s, 2, "backlog_send_inline", 1));
     assert_in_range(refused, 40, 48);
-    // So is what has waited long enough.
+    // So is a call that has waited until its deadline.
     gw_call_options soon = GW_OPTIONS(gw_call_options, .timeout_ms = 1);
     gw_error e = { 0 };
     for (int i = 0; i < 10 && !e.status; i++) {
-        gw_future *f = gw_rpc_async_with(s, gw_to(1), "room_take", GW_ARGS(x), soon);
+        gw_future *f = gw_rpc_async_with(s, gw_to(1), "backlog_take", GW_ARGS(x), soon);
         if (gw_future_done(f)) e = *gw_future_error(f);
     }
     assert_int_equal(e.status, GW_OVERLOADED);
     assert_int_equal(e.outcome, GW_NOT_DELIVERED);
     assert_non_null(strstr(e.text, "bytes are waiting to be received by it"));
-    assert_string_equal(e.function, "room_take");
+    assert_string_equal(e.function, "backlog_take");
 }
 
-static void a_caller_waits_for_room(void **state) {
+static void a_caller_waits_at_the_limit(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++) {
         reset();
@@ -151,7 +153,7 @@ static void call_much(gw_scope *s, int rank, void *context) {
     set_limits(s, LIMIT, UINT64_MAX / 2, 10);
     if (rank == 0) {
         gw_future *fs[100];
-        for (int i = 0; i < 100; i++) fs[i] = gw_rpc_async(s, 1, "room_echo", i);
+        for (int i = 0; i < 100; i++) fs[i] = gw_rpc_async(s, 1, "backlog_echo", i);
         for (int i = 0; i < 100; i++) assert_int_equal(gw_int_of(s, gw_wait(s, fs[i])), i);
     }
 }
@@ -166,17 +168,17 @@ static void queue_much(gw_scope *s, int rank, void *context) {
     (void)context;
     set_limits(s, UINT64_MAX / 2, rank == 1 ? LIMIT : UINT64_MAX / 2, 1000);
     if (rank == 0) {
-        // The only place is taken.
-        gw_future *busy = gw_rpc_async(s, 1, "room_compute");
+        // The only place of the pool is taken.
+        gw_future *busy = gw_rpc_async(s, 1, "backlog_compute");
         gw_scope *other = gw_scope_open(s);
-        gw_rpc_async(other, 1, "room_compute");
+        gw_rpc_async(other, 1, "backlog_compute");
         gw_tensor *x = gw_ones(s, GW_F32, FLOATS);
         gw_future *fs[10];
         int refused = 0;
-        for (int i = 0; i < 10; i++) fs[i] = gw_rpc_async(other, 1, "room_take", x);
-        gw_rpc_sync(s, 1, "room_echo", 0);
+        for (int i = 0; i < 10; i++) fs[i] = gw_rpc_async(other, 1, "backlog_take", x);
+        gw_rpc_sync(s, 1, "backlog_echo", 0);
         started += 1000;  // from here the second worker calls
-        while (reads < 20 && gw_ok(s)) gw_rpc_sync(s, 2, "room_echo", 0);
+        while (reads < 20 && gw_ok(s)) gw_rpc_sync(s, 2, "backlog_echo", 0);
         released = true;
         gw_wait(s, busy);
         for (int i = 0; i < 10; i++) {
@@ -192,9 +194,9 @@ static void queue_much(gw_scope *s, int rank, void *context) {
         assert_int_equal(refused, 7);  // three fit
         gw_scope_close_up(other);
     } else if (rank == 2) {
-        while (started < 1000 && gw_ok(s)) gw_rpc_sync(s, 1, "room_echo", 0);
+        while (started < 1000 && gw_ok(s)) gw_rpc_sync(s, 1, "backlog_echo", 0);
         for (; reads < 20 && gw_ok(s); reads++)
-            gw_rpc_sync(s, 1, "room_echo", gw_ones(s, GW_F32, FLOATS));
+            gw_rpc_sync(s, 1, "backlog_echo", gw_ones(s, GW_F32, FLOATS));
     }
 }
 
@@ -212,12 +214,12 @@ static void ask_much(gw_scope *s, int rank, void *context) {
     (void)context;
     set_limits(s, LIMIT, UINT64_MAX / 2, 1000);
     if (rank == 0) {
-        gw_rref *box = gw_remote(s, 1, "room_box");
+        gw_rref *box = gw_remote(s, 1, "backlog_box");
         gw_rpc_sync(s, box, "count");
         gw_future *fs[90];
         for (int i = 0; i < 90; i += 3) {
-            fs[i] = gw_rpc_async(s, 1, "room_give");
-            fs[i + 1] = gw_rpc_async(s, 1, "room_give_on_pool");
+            fs[i] = gw_rpc_async(s, 1, "backlog_give");
+            fs[i + 1] = gw_rpc_async(s, 1, "backlog_give_on_pool");
             fs[i + 2] = gw_rpc_async(s, box, "give");
         }
         for (int i = 0; i < 90; i++) {
@@ -227,14 +229,14 @@ static void ask_much(gw_scope *s, int rank, void *context) {
             gw_scope_close_up(inner);
         }
         assert_int_equal(gw_int_of(s, gw_rpc_sync(s, box, "count")), 30);
-        // Those that were starting together when the limit was reached.
+        // Calls that started together when the limit was reached.
         assert_in_range(most, LIMIT / 2, LIMIT + 4 * FLOATS * 4);
     } else if (rank == 2) {
-        for (int i = 0; i < 20; i++) gw_rpc_sync(s, 1, "room_echo", i);
+        for (int i = 0; i < 20; i++) gw_rpc_sync(s, 1, "backlog_echo", i);
     }
 }
 
-static void calls_of_who_does_not_read_are_not_started(void **state) {
+static void calls_of_a_worker_that_does_not_read_are_not_started(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         reset();
@@ -248,8 +250,9 @@ static void leave_unread(gw_scope *s, int rank, void *context) {
     (void)context;
     set_limits(s, LIMIT, UINT64_MAX / 2, 1000);
     if (rank == 0) {
-        for (int i = 0; i < 60; i++) gw_rpc_async(s, 1, i % 2 ? "room_give" : "room_give_on_pool");
-        while (started < 4 && gw_ok(s)) gw_rpc_sync(s, 0, "room_echo", 0);
+        for (int i = 0; i < 60; i++)
+            gw_rpc_async(s, 1, i % 2 ? "backlog_give" : "backlog_give_on_pool");
+        while (started < 4 && gw_ok(s)) gw_rpc_sync(s, 0, "backlog_echo", 0);
     }
 }
 
@@ -266,6 +269,6 @@ static void held_calls_end_with_their_caller(void **state) {
     }
 }
 
-GW_TESTS(flow_control, a_caller_waits_for_room, so_it_does_when_too_many_calls_are_out,
+GW_TESTS(flow_control, a_caller_waits_at_the_limit, so_it_does_when_too_many_calls_are_out,
          arguments_of_queued_calls_are_bounded_for_each_caller,
-         calls_of_who_does_not_read_are_not_started, held_calls_end_with_their_caller);
+         calls_of_a_worker_that_does_not_read_are_not_started, held_calls_end_with_their_caller);

@@ -171,7 +171,7 @@ static void complete_by_hand(gw_scope *root, int rank, void *context) {
     expect(s, GW_WRONG_STATE, "the future is complete already");
     assert_string_equal(gw_string_of(s, gw_wait(s, f)), "ready");
 
-    // What it holds outlives the scope that it came from.
+    // The value of a future outlives the scope that it came from.
     gw_future *kept = gw_future_open(root);
     gw_scope *inner = gw_scope_open(s);
     gw_list *list = gw_list_open(inner);
@@ -186,7 +186,7 @@ static void complete_by_hand(gw_scope *root, int rank, void *context) {
     gw_wait(s, bad);
     expect(s, GW_LIMIT, "only 3");
 
-    // A scope that has failed tells those who wait.
+    // A failed scope completes the future with its error.
     gw_future *told = gw_future_open(s);
     gw_fail(s, GW_INVALID, "a mistake");
     gw_future_set(s, told, 1);

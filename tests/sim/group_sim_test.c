@@ -1,4 +1,4 @@
-// Groups in the simulator: joining, leaving, dying and coming again.
+// Groups in the simulator: joining, leaving, crashing and joining again.
 #include "agent/member_events.h"
 #include "runtime/runtime.h"
 #include "testing/sim.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// ---- Workers ------------------------------------------------------------------------------------------------------
+// ---- Workers ------------------------------------------------------------------------------------
 
 enum { NODES = 6 };
 
@@ -102,9 +102,10 @@ static void just_shut_down(worker *w, gw_scope *root) {
     gw_rpc_shutdown(root);
 }
 
-// ---- Joining ------------------------------------------------------------------------------------------------------
+// ---- Joining ------------------------------------------------------------------------------------
 
-// Whoever is in hands what it has made on everybody to everybody: also to those who have heard of each other only now.
+// Each member passes the references that it has made on every member to every other, also to
+// members that have only just heard of each other.
 static void know_all(worker *w, gw_scope *root) {
     (void)w;
     gw_scope *s = gw_scope_open(root);
@@ -154,7 +155,7 @@ static void stay_a_while(worker *w, gw_scope *root) {
     gw_rpc_shutdown(root);
 }
 
-static void a_name_of_somebody_who_is_there_is_refused(void **state) {
+static void a_name_that_a_member_has_is_refused(void **state) {
     (void)state;
     worker ws[] = {
         { .name = "boss", .group = GW_GROUP_CREATE, .play = stay_a_while },
@@ -186,7 +187,7 @@ static void a_job_of_known_size_is_closed(void **state) {
                         "were known when it began");
 }
 
-// ---- Gradients --------------------------------------------------------------------------------------------------
+// ---- Gradients ----------------------------------------------------------------------------------
 
 static void part_coordinator(sim *s, void *arg) {
     (void)arg;
@@ -203,7 +204,8 @@ static void expect_sum(gw_scope *s, gw_tensor *x, double sum) {
     assert_true(gw_item(s, gw_sum(s, gw_grad(s, x))) == sum);
 }
 
-// Makes use of a newcomer with one that cannot have heard of it yet: what that gets names it in a graph, or in a gradient.
+// Uses a newcomer together with a member that cannot know it yet: that one gets a graph, or a
+// gradient, that names the newcomer.
 static void walk_through_newcomer(worker *w, gw_scope *root) {
     gw_scope *s = gw_scope_open(root);
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 3));
@@ -241,12 +243,12 @@ static void walk_with_seed(uint64_t seed, void *context) {
     expect_fine(ws, 4);
 }
 
-static void who_has_not_heard_of_a_newcomer_waits_with_its_part_of_a_pass(void **state) {
+static void a_member_that_does_not_know_a_newcomer_defers_its_part_of_a_pass(void **state) {
     (void)state;
     testing_for_seeds(40, walk_with_seed, NULL);
 }
 
-// ---- Dying --------------------------------------------------------------------------------------------------------
+// ---- Dying --------------------------------------------------------------------------------------
 
 static void crash_node(sim *s, void *arg) {
     sim_crash(s, (int)(intptr_t)arg);
@@ -313,7 +315,7 @@ static void wait_a_while(worker *w, gw_scope *root) {
     gw_rpc_shutdown(root);
 }
 
-// At any event of its joining; and another one joins beside it.
+// Crashes at any event of its joining, while another worker joins.
 static void die_joining_with_seed(uint64_t seed, void *context) {
     (void)context;
     worker ws[] = {
@@ -326,12 +328,12 @@ static void die_joining_with_seed(uint64_t seed, void *context) {
     for (int i = 0; i < 4; i++) add(s, i, &ws[i]);
     sim_at_decision(s, 1 + hash_u64(seed) % 600, crash_node, (void *)(intptr_t)2);
     sim_at(s, 5 * SIM_SECOND, crash_node, (void *)(intptr_t)2);  // at the latest
-    run(s, 400);  // what is left of it gives up after 300
+    run(s, 400);  // the crashed worker's program gives up after 300
     expect_fine(ws, 2);
     expect_fine(&ws[3], 1);
 }
 
-static void who_dies_while_it_joins_keeps_nobody(void **state) {
+static void a_worker_that_dies_while_it_joins_delays_no_other(void **state) {
     (void)state;
     testing_for_seeds(150, die_joining_with_seed, NULL);
 }
@@ -343,7 +345,7 @@ static void shut_down_with_calls(worker *w, gw_scope *root) {
     gw_rpc_shutdown(root);
 }
 
-// Whoever coordinates is not missed: the others end, and well.
+// The coordinator of the shutdown crashes: the next one takes over, and the others end well.
 static void lose_coordinators_with_seed(uint64_t seed, void *context) {
     (void)context;
     static const char *const names[] = { "a", "b", "c", "d" };
@@ -358,7 +360,7 @@ static void lose_coordinators_with_seed(uint64_t seed, void *context) {
     if (seed % 2) sim_at_decision(s, 400 + x / 1000 % 900, crash_node, (void *)(intptr_t)1);
     if (!sim_run(s, 400 * SIM_SECOND)) fail_msg("%s", sim_report(s));
     for (int i = 0; i < 4; i++) {
-        // While they join, those who are there already may miss it.
+        // Workers that join may fail while the coordinator is lost.
         if (sim_is_crashed(s, i) || ws[i].joined.status) continue;
         if (ws[i].ended.status) fail_msg("%s: %s", ws[i].name, ws[i].ended.text);
     }
@@ -379,7 +381,7 @@ static void expect_clear(const worker *w) {
     }
 }
 
-// Those that are in go on; those that are not say why.
+// Members go on; workers that have not joined fail with the reason.
 static void lose_founder_with_seed(uint64_t seed, void *context) {
     (void)context;
     worker ws[] = {
@@ -406,7 +408,8 @@ static void stay_and_shut_down(worker *w, gw_scope *root) {
     gw_rpc_shutdown(root);
 }
 
-// Whoever it has just let in, and not told who is there, says who is missing.
+// A worker that the coordinator has admitted without telling it the members yet says who is
+// missing.
 static void lose_founder_of_file_with_seed(uint64_t seed, void *context) {
     int *lost = context;
     char path[] = "/tmp/gw-group-XXXXXX", url[64];
@@ -433,7 +436,7 @@ static void lose_founder_of_file_with_seed(uint64_t seed, void *context) {
     ++*lost;
 }
 
-static void who_is_let_in_by_one_that_dies_says_so(void **state) {
+static void a_worker_that_joins_through_a_coordinator_that_dies_says_so(void **state) {
     (void)state;
     int lost = 0;
     testing_for_seeds(200, lose_founder_of_file_with_seed, &lost);
@@ -457,7 +460,7 @@ static void join_the_end_with_seed(uint64_t seed, void *context) {
     for (int i = 0; i < NODES; i++) expect_clear(&ws[i]);
 }
 
-static void who_joins_at_the_end_is_in_or_refused(void **state) {
+static void a_worker_that_joins_at_the_end_joins_or_is_refused(void **state) {
     (void)state;
     testing_for_seeds(100, join_the_end_with_seed, NULL);
 }
@@ -537,7 +540,7 @@ static void a_watch_counts_what_it_drops(void **state) {
     expect_fine(&w, 1);
 }
 
-// ---- Leaving ------------------------------------------------------------------------------------------------------
+// ---- Leaving ------------------------------------------------------------------------------------
 
 static void leave_soon(worker *w, gw_scope *root) {
     (void)w;
@@ -586,7 +589,7 @@ static void one_leaves_and_the_others_go_on(void **state) {
     testing_for_seeds(60, leave_with_seed, &(int){ 3 });
 }
 
-// ---- Being taken for dead -----------------------------------------------------------------------------------------
+// ---- Being taken for dead -----------------------------------------------------------------------
 
 static void stop_node(sim *s, void *arg) {
     sim_stop(s, (int)(intptr_t)arg);
@@ -617,7 +620,7 @@ static void find_itself_fenced(worker *w, gw_scope *root) {
     gw_scope_close_up(s);
     gw_rpc_shutdown(root);
     assert_int_equal(gw_scope_error(root)->status, GW_FENCED);
-    // Anew, from where it stands.
+    // It joins again, with the state that its program has.
     worker *again = test_calloc(1, sizeof *again);
     *again = (worker){ .name = w->name, .group = GW_GROUP_JOIN, .play = just_shut_down };
     again->env = sim_env(w->sim, NODES - 1);
@@ -648,16 +651,17 @@ static void stop_with_seed(uint64_t seed, void *context) {
     assert_int_equal(ws[2].ended.status, GW_FENCED);
 }
 
-static void who_was_stopped_finds_itself_fenced_and_joins_anew(void **state) {
+static void a_stopped_member_finds_itself_fenced_and_joins_again(void **state) {
     (void)state;
     testing_for_seeds(30, stop_with_seed, NULL);
 }
 
 GW_TESTS(group_sim, workers_join_at_any_time_and_know_each_other, a_job_of_known_size_is_closed,
-         who_has_not_heard_of_a_newcomer_waits_with_its_part_of_a_pass,
-         a_name_of_somebody_who_is_there_is_refused, a_worker_comes_again_under_the_same_name,
-         who_dies_while_it_joins_keeps_nobody, shutdown_survives_its_coordinators,
-         joining_without_the_founder_says_so, who_is_let_in_by_one_that_dies_says_so,
-         who_joins_at_the_end_is_in_or_refused, a_group_in_a_file_outlives_its_founder,
+         a_member_that_does_not_know_a_newcomer_defers_its_part_of_a_pass,
+         a_name_that_a_member_has_is_refused, a_worker_comes_again_under_the_same_name,
+         a_worker_that_dies_while_it_joins_delays_no_other, shutdown_survives_its_coordinators,
+         joining_without_the_founder_says_so,
+         a_worker_that_joins_through_a_coordinator_that_dies_says_so,
+         a_worker_that_joins_at_the_end_joins_or_is_refused, a_group_in_a_file_outlives_its_founder,
          a_watch_counts_what_it_drops, one_leaves_and_the_others_go_on,
-         who_was_stopped_finds_itself_fenced_and_joins_anew);
+         a_stopped_member_finds_itself_fenced_and_joins_again);

@@ -1,5 +1,5 @@
-// Long silences in virtual time: a job that does nothing for a day, a worker that is away for minutes, workers that do not
-// get the processor for seconds.
+// Long silences in virtual time: a job that is idle for a day, a worker that is stopped for
+// minutes, workers that do not get the processor for seconds.
 #include "agent/agent.h"
 #include "runtime/runtime.h"
 #include "testing/sim.h"
@@ -21,7 +21,7 @@ typedef struct idler {
     gw_error called, left;
 } idler;
 
-// As a program that computes: its agent is served by others.
+// Computes without waiting: other threads run the agent's loop.
 static void be_idle(gw_scope *root, int64_t seconds) {
     env *e = agent_of(root)->env;
     waiter w = { .what = "the end of being idle" };
@@ -96,7 +96,7 @@ static void a_day_of_silence_changes_nothing(void **state) {
     testing_for_seeds(1, idle_for_a_day, NULL);
 }
 
-// The others call it while it is away for 4 s, and wait; nobody is declared dead.
+// The others call a worker that is stopped for 4 s, and wait; no worker is declared dead.
 static void starve(uint64_t seed, void *context) {
     (void)context;
     idler workers[WORKERS];
@@ -107,7 +107,7 @@ static void starve(uint64_t seed, void *context) {
     }
 }
 
-static void who_is_starved_for_4_s_is_not_dead(void **state) {
+static void a_worker_starved_for_4_s_is_not_declared_dead(void **state) {
     (void)state;
     stopped_s = 4;
     testing_for_seeds(50, starve, NULL);
@@ -122,11 +122,11 @@ static void suspend(uint64_t seed, void *context) {
     assert_int_equal(workers[2].called.status, GW_FENCED);
 }
 
-static void who_was_suspended_for_10_minutes_is_fenced(void **state) {
+static void a_worker_suspended_for_10_minutes_is_fenced(void **state) {
     (void)state;
     stopped_s = 600;
     testing_for_seeds(20, suspend, NULL);
 }
 
-GW_TESTS(idle_sim, a_day_of_silence_changes_nothing, who_is_starved_for_4_s_is_not_dead,
-         who_was_suspended_for_10_minutes_is_fenced);
+GW_TESTS(idle_sim, a_day_of_silence_changes_nothing, a_worker_starved_for_4_s_is_not_declared_dead,
+         a_worker_suspended_for_10_minutes_is_fenced);

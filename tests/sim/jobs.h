@@ -1,11 +1,12 @@
-// Mixed workloads: jobs of a few workers that call, promise, share and drop at random, under faults, watched by a ledger
-// outside of them.
+// Mixed workloads: jobs of a few workers that call, promise, share and drop at random, under
+// faults, watched by a ledger outside of them.
 //
 //     jobs_run(seed, JOBS_CRASHES);     // fails the test if anything is not as promised
 //
-// What is checked: a body runs at most once; a call that was not delivered never ran, one with a value ran once; nothing
-// takes longer than the faults of the plan explain; an object is closed once, and used by nobody then; the listings of
-// owners and what holders hold agree (testing/oracle.h); in the end survivors keep nothing and agree on who is there.
+// What is checked: a body runs at most once; a call that was not delivered never ran, one with a
+// value ran once; nothing takes longer than the faults of the plan explain; an object is closed
+// once, and no call uses it then; the holder sets of owners and the references of holders agree
+// (testing/oracle.h); in the end survivors hold no references and agree on the members.
 //
 // One job at a time in a process: bodies find it in |jobs_now|.
 #ifndef TESTS_JOBS_H
@@ -46,7 +47,7 @@ typedef struct jobs_worker {
     env *env;
     gw_scope *root, *scope;
     uint64_t random;
-    int phase;  // of coming to rest
+    int phase;  // of the wait for quiescence
     bool joined, ended, was_ghost, was_few;
     int64_t joined_ns;
     gw_error error;  // at the end
@@ -88,7 +89,8 @@ jobs_outcome jobs_run(uint64_t seed, jobs_kind kind);
 // ---- The ledger: jobs_ledger.c ----
 int64_t jobs_new_call(void);
 void jobs_body_runs(gw_scope *s, int64_t call);  // at the start of its body
-// What a worker has got for |call|. Fails the test if it cannot be; forgets an error that may be. True for a value.
+// Checks the result of |call|. Fails the test if it contradicts the ledger; clears an error that
+// faults explain. True for a value.
 bool jobs_call_ends(gw_scope *s, int64_t call);
 // The same for calls whose error says nothing of the body, such as a fetch.
 bool jobs_use_ends(gw_scope *s);
@@ -108,7 +110,7 @@ int64_t jobs_patience_ns(sim_counts before);
 // ---- What workers do: jobs_steps.c ----
 void jobs_step(jobs_worker *w);
 uint64_t jobs_draw(jobs_worker *w, uint64_t below);
-int jobs_choose_rank(gw_scope *s, uint64_t choice);  // of somebody who is, or was, there
+int jobs_choose_rank(gw_scope *s, uint64_t choice);  // of a member, present or past
 
 // ---- What they do with many others: jobs_together.c ----
 void jobs_together_step(jobs_worker *w, gw_scope *s, int i);  // with what it holds at |i|

@@ -1,4 +1,4 @@
-// What workers of mixed workloads serve.
+// The functions and classes of mixed workloads.
 #include "base/map.h"
 #include "jobs.h"
 #include "testing/testing.h"
@@ -43,7 +43,7 @@ GW_FUNCTION(jobs_fail, GW_POOL, "int") {
     return gw_none();
 }
 
-// Ends when nobody wants it any more.
+// Ends when its call is cancelled.
 GW_FUNCTION(jobs_spin, GW_POOL, "int, int, int") {
     begin(s, a);
     while (!gw_cancelled(s)) jobs_pause(s, 2);
@@ -70,7 +70,7 @@ static gw_value add_one(gw_scope *s, gw_value v, void *context) {
     return gw_value_of(gw_int_of(s, v) + 1);
 }
 
-// A future is its result: no thread waits for it.
+// Returns a future, so that no thread waits for it.
 GW_FUNCTION(jobs_later, GW_INLINE, "int, int, int") {
     begin(s, a);
     gw_future *f = gw_rpc_async(s, (int)gw_arg_int(s, a, 1), "jobs_next_slowly", jobs_new_call(),
@@ -80,7 +80,7 @@ GW_FUNCTION(jobs_later, GW_INLINE, "int, int, int") {
 
 // ---- Values behind references ----
 
-// Its tensor is full of its number.
+// The elements of its tensor are its number.
 GW_FUNCTION(jobs_make, GW_POOL, "int, int") {
     int64_t call = begin(s, a);
     if (call % 4 == 0) jobs_pause(s, call % 5);
@@ -182,7 +182,7 @@ GW_METHOD(jobs_shelf, get, GW_INLINE, "int, int") {
     return leave(self, r ? gw_value_of(r) : gw_none());
 }
 
-// The turn is given up while it waits, and had again behind.
+// The body gives up the turn while it waits, and has it again afterwards.
 GW_METHOD(jobs_shelf, count, GW_POOL, "int, int") {
     enter(s, self, a);
     int64_t call = gw_arg_int(s, a, 0), x = gw_arg_int(s, a, 1);

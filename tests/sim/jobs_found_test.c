@@ -37,7 +37,8 @@ static void a_call_with_an_argument_that_has_failed_is_not_delivered(void **stat
     cluster_run(1, (cluster_options){ .world_size = 2 }, give_what_has_failed, NULL);
 }
 
-// A thread drops a reference to a value of its own worker while another is still to read it in a message to oneself.
+// A thread drops a reference to a value of its own worker while another is still to read it in a
+// message to oneself.
 static void a_reference_to_oneself_lasts_until_it_is_read(void **state) {
     (void)state;
     jobs_run(22750, JOBS_SLOW);
@@ -50,7 +51,7 @@ static void a_value_waits_until_the_maker_of_its_promise_is_known(void **state) 
 }
 
 // Who leaves refuses a request, and with it goes the last promise that it has a value of.
-static void who_leaves_goes_when_what_it_refused_is_forgotten(void **state) {
+static void a_leaving_worker_leaves_once_refused_calls_are_forgotten(void **state) {
     (void)state;
     jobs_run(133615, JOBS_GROUP);
 }
@@ -74,8 +75,9 @@ static void a_founder_that_ends_too_soon_may_take_others_along(void **state) {
     jobs_run(68006, JOBS_GROUP);  // who has just joined waits long before it is fenced
 }
 
-// With one place: who has the turn of an object is queued for it, and who had waited had it back and wanted the turn.
-static void who_waits_for_a_turn_has_no_place(void **state) {
+// With one place: who has the turn of an object is queued for it, and who had waited had it back
+// and wanted the turn.
+static void a_call_that_waits_for_a_turn_has_no_place(void **state) {
     (void)state;
     jobs_run(107431, JOBS_TOGETHER);
 }
@@ -83,7 +85,8 @@ static void who_waits_for_a_turn_has_no_place(void **state) {
 GW_TESTS(jobs_found, a_call_with_an_argument_that_has_failed_is_not_delivered,
          a_reference_to_oneself_lasts_until_it_is_read,
          a_value_waits_until_the_maker_of_its_promise_is_known,
-         who_leaves_goes_when_what_it_refused_is_forgotten,
+         a_leaving_worker_leaves_once_refused_calls_are_forgotten,
          a_call_of_several_ends_although_the_maker_was_not_known,
          a_rank_that_is_not_known_yet_is_not_found,
-         a_founder_that_ends_too_soon_may_take_others_along, who_waits_for_a_turn_has_no_place);
+         a_founder_that_ends_too_soon_may_take_others_along,
+         a_call_that_waits_for_a_turn_has_no_place);

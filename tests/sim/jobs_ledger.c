@@ -1,4 +1,4 @@
-// What bodies did and what callers were told, and whether both can be true.
+// The ledger: what bodies did and what their callers got, and whether both can be true.
 #include "jobs.h"
 
 #include "base/scope.h"
@@ -35,7 +35,7 @@ bool jobs_has_ends(void) {
     return jobs_now->left_count + c.crashes + c.stops + c.partitions > 0;
 }
 
-// A member may not be known to all, or not be counted, for a few messages after it has joined.
+// For a few messages after a member has joined, others may not know it, or not count it.
 static bool joins_when_one_crashes(const jobs *j, const jobs_worker *w) {
     if (!w->joined) return !w->ended;
     for (int i = 0; i < j->worker_count; i++) {
@@ -46,8 +46,8 @@ static bool joins_when_one_crashes(const jobs *j, const jobs_worker *w) {
     return false;
 }
 
-// Half of a group that ends at once, those that were joining by its founder included, looks to the others like being cut
-// off from most: they may go on or not.
+// If half of a group ends at once, workers that were joining by its founder included, the others
+// cannot tell that from having lost the quorum: they may go on or not.
 bool jobs_has_lost_most(void) {
     const jobs *j = jobs_now;
     int gone = 0;
@@ -59,11 +59,12 @@ bool jobs_has_lost_most(void) {
 
 static bool is_explained(gw_status status) {
     sim_counts c = sim_count(jobs_now->sim);
-    // A rank that is passed on as a number may come before its receiver has heard who that is.
+    // A rank that is passed on as a number may come before its receiver knows the member.
     if (status == GW_NOT_FOUND && jobs_now->kind == JOBS_GROUP) return true;
     if (status == GW_DISCONNECTED || status == GW_REF_LOST || status == GW_NOT_FOUND)
         return jobs_has_ends();
-    if (status == GW_WRONG_STATE) return jobs_now->left_count > 0;  // who leaves takes no calls
+    if (status == GW_WRONG_STATE)
+        return jobs_now->left_count > 0;  // a leaving worker takes no calls
     return status == GW_FENCED && (c.stops + c.partitions > 0 || jobs_has_lost_most());
 }
 
@@ -153,8 +154,9 @@ void jobs_check_ledger(void) {
 
 // ---- Time ----
 
-// A call makes a few depth, and waits behind some others for a place in the pool. Each connection that breaks costs a
-// back-off; a lost frame the time until somebody notices; a crash T_close; who is silent T_dead, or until it speaks.
+// A call makes a few nested ones, and waits behind some others for a place in the pool. Each
+// connection that breaks costs a back-off; a lost frame the time until the loss is noticed; a crash
+// T_close; a silent worker T_dead, or until it is heard.
 int64_t jobs_patience_ns(sim_counts before) {
     const jobs *j = jobs_now;
     sim_counts now = sim_count(j->sim);
@@ -162,7 +164,7 @@ int64_t jobs_patience_ns(sim_counts before) {
     int64_t patience = 3 * SIM_SECOND + 300 * j->delay_max_ns + breaks * SIM_SECOND;
     patience += (int64_t)now.crashes * (SIM_SECOND + 100 * j->delay_max_ns);
     if (j->kind >= JOBS_STOPS && now.stops + now.partitions > 0) patience += 60 * SIM_SECOND;
-    // Who was never in contact with most of the group waits 24 s longer before it takes itself for cut off.
+    // A worker that never heard a quorum waits 24 s longer before it takes itself for cut off.
     for (int i = 0; j->kind == JOBS_GROUP && i < j->worker_count; i++)
         if (j->workers[i].joined && joins_when_one_crashes(j, &j->workers[i]))
             return patience + 24 * SIM_SECOND;

@@ -1,4 +1,5 @@
-// Running a mixed workload: its workers, the plan of faults, coming to rest, and the verdict.
+// Running a mixed workload: its workers, the plan of faults, the wait for quiescence, and the
+// verdict.
 #include "jobs.h"
 
 #include "base/map.h"
@@ -47,7 +48,7 @@ static sim_faults choose_faults(const jobs *j) {
     };
 }
 
-// ---- Coming to rest ----
+// ---- Quiescence ----
 
 static bool is_out(const jobs_worker *w) {
     return w->ended || sim_is_ghost(w->env);
@@ -66,7 +67,7 @@ static void pass_time(jobs_worker *w, int64_t ns) {
     env_leave(w->env);
 }
 
-// How long it may take until everybody knows what has happened and nothing is under way.
+// How long it may take until all workers know what has happened and no message is under way.
 static int64_t calm_ns(const jobs *j) {
     sim_counts c = sim_count(j->sim);
     int64_t calm = SIM_SECOND + 50 * j->delay_max_ns;
@@ -82,7 +83,8 @@ static bool is_calm(const jobs *j, int64_t since_ns) {
     return sim_plan_is_over(j->sim) && sim_now_ns(j->sim) > since_ns + calm_ns(j);
 }
 
-// Returns once all that are left have come here and it has been calm for a while; the first of them looks around.
+// Returns once all workers that are left have come here and no message has come for a while. The
+// first of them checks the references of all.
 static void come_to_rest(jobs_worker *w, void (*look)(jobs *j)) {
     jobs *j = w->jobs;
     int phase = ++w->phase;

@@ -1,4 +1,5 @@
-// Mixed workloads under faults. Each seed belongs to one kind, so that `make sim SEED=n` repeats one run.
+// Mixed workloads under faults. Each seed belongs to one kind, so that `make sim SEED=n` repeats
+// one run.
 #include "jobs.h"
 
 #include "testing/testing.h"
@@ -45,7 +46,8 @@ static void say(FILE *to, const walk *w, uint64_t last) {
     fflush(to);
 }
 
-// With JOBS_LOG in the environment counts go to that file, now and then, and all that is known of a single seed.
+// With JOBS_LOG in the environment, counts go to that file from time to time, and the details of a
+// single seed.
 static void report(const walk *w, uint64_t seed, const jobs_outcome *single) {
     const char *path = getenv("JOBS_LOG");
     FILE *f = path ? fopen(path, "a") : NULL;
@@ -93,7 +95,7 @@ static void survivors_of_crashes_get_errors_in_time(void **state) {
     walk_through(JOBS_CRASHES);
 }
 
-static void who_stops_is_gone_or_goes_on(void **state) {
+static void a_stopped_worker_is_lost_or_goes_on(void **state) {
     (void)state;
     walk_through(JOBS_STOPS);
 }
@@ -120,5 +122,5 @@ static void many_work_together(void **state) {
 
 GW_TESTS_WITH_LIMIT(jobs_sim, 300, calls_and_references_survive_slow_networks,
                     they_survive_lost_and_repeated_frames, survivors_of_crashes_get_errors_in_time,
-                    who_stops_is_gone_or_goes_on, one_side_of_a_partition_goes_on,
+                    a_stopped_worker_is_lost_or_goes_on, one_side_of_a_partition_goes_on,
                     all_faults_come_together, workers_join_and_leave_a_group, many_work_together);

@@ -1,4 +1,4 @@
-// What workers of mixed workloads do, one step after the other.
+// The steps of mixed workloads' workers, one after the other.
 #include "base/map.h"
 #include "jobs.h"
 #include "testing/testing.h"
@@ -21,7 +21,7 @@ static int someone(jobs_worker *w) {
     return jobs_choose_rank(w->scope, jobs_draw(w, 1000));
 }
 
-// By name or by rank.
+// A worker by name or by rank.
 static gw_target to_someone(jobs_worker *w, gw_scope *s) {
     int rank = someone(w);
     if (w->jobs->kind == JOBS_GROUP || jobs_draw(w, 2)) return gw_to_rank(rank);
@@ -87,7 +87,7 @@ static void call_that_is_late(jobs_worker *w, gw_scope *s) {
     gw_scope_close_up(t);
 }
 
-// It comes to nothing, unless it was quicker.
+// Cancels a call: it has no effect, unless it was quicker.
 static void call_and_cancel(jobs_worker *w, gw_scope *s) {
     static const char *const functions[] = { "jobs_chain", "jobs_later", "jobs_spin" };
     int64_t call = jobs_new_call();
@@ -176,7 +176,7 @@ static void read_list_there(jobs_worker *w, gw_scope *s, int i) {
     expect_int(s, call, v, sum);
 }
 
-// Used by the call, and given back before it has been served.
+// A call uses the reference, which is dropped before the call has been served.
 static void use_and_drop(jobs_worker *w, gw_scope *s, int i) {
     int64_t call = jobs_new_call();
     gw_future *f = CALL(gw_rpc_async, s, to_someone(w, s), "jobs_read", V(call), V(w->held[i]));
@@ -295,7 +295,7 @@ static void choose_step(jobs_worker *w, gw_scope *s) {
     }
 }
 
-// Something that was lost stays lost: it is replaced by the next.
+// A lost reference stays lost: the next one replaces it.
 void jobs_step(jobs_worker *w) {
     sim_counts before = sim_count(w->jobs->sim);
     int64_t start_ns = sim_now_ns(w->jobs->sim);

@@ -1,8 +1,9 @@
-// What workers of mixed workloads do with many others: one-way calls, calls to all, values of references, and meetings.
+// The steps of mixed workloads that use many workers: one-way calls, calls to all, values of
+// references, and collectives.
 #include "jobs.h"
 #include "testing/testing.h"
 
-// ---- What is served ----
+// ---- Functions ----
 
 // The call of each worker has a number of its own.
 GW_FUNCTION(jobs_each, GW_POOL, "int, int") {
@@ -30,7 +31,7 @@ static int everybody(gw_scope *s, gw_worker out[JOBS_NODES_MAX]) {
     return count;
 }
 
-// What becomes of it is known to nobody, but for what could not be sent.
+// A one-way call: only an error in sending it is known.
 static void notified(gw_scope *s, int64_t call) {
     if (gw_ok(s)) {
         jobs_use_ends(s);
@@ -80,9 +81,9 @@ void jobs_together_step(jobs_worker *w, gw_scope *s, int i) {
     }
 }
 
-// ---- Meetings ----
+// ---- Collectives ----
 
-// Without a deadline: all come to each meeting, or are lost, so that each ends.
+// Without a deadline: all workers come to each collective, or are lost, so that each ends.
 void jobs_run_collective(jobs_worker *w, int number) {
     gw_worker workers[JOBS_NODES_MAX];
     gw_scope *s = gw_scope_open(w->scope);

@@ -90,7 +90,7 @@ static void call_in_order(gw_scope *root, int rank, void *context) {
     fs[n++] = gw_rpc_async(s, 1, "order_pool", 1);
     fs[n++] = gw_rpc_async(s, 1, "order_inline", 2);
     fs[n++] = gw_rpc_async(s, 1, "order_pool", 3);
-    // Its argument is not ready: others pass.
+    // Its argument is not ready: later calls overtake it.
     gw_future *late = gw_future_open(s);
     fs[n++] = gw_rpc_async(s, 1, "order_last", 9, late);
     fs[n++] = gw_rpc_async(s, 1, "order_inline", 4);
@@ -144,7 +144,8 @@ GW_FUNCTION(leave_follow_up, GW_POOL, "int") {
     return gw_none();
 }
 
-// Whoever is early serves those that are late; what was started goes on to its end.
+// A worker that shuts down early serves those that are late; calls that were started go on to their
+// end.
 static void ask_at_different_times(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank == 2) pause_ms(s, 200000);
@@ -223,7 +224,7 @@ GW_FUNCTION(leave_keep_and_go, GW_POOL, "any") {
 static void leave_early(gw_scope *s, int rank, void *context) {
     gw_rref **kept = context;
     if (rank == 1) {
-        // Serves for a while, then goes without a word.
+        // Serves for a while, then ends without shutdown.
         pause_ms(s, 1000);
         return;
     }

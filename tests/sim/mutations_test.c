@@ -1,5 +1,6 @@
-// The mutations of src/base/mutation.h: each makes a simulated test fail on the seed that found it, and the same seed
-// passes without it. tests/sim/mutation_seeds.txt lists them; `make mutations` looks for them anew.
+// The mutations of src/base/mutation.h: each makes a simulated test fail on the seed that found it,
+// and the same seed passes without it. tests/sim/mutation_seeds.txt lists them; `make mutations`
+// searches for them again.
 #include "testing/testing.h"
 
 #include <stdio.h>
@@ -41,14 +42,15 @@ static run replay(const char *bug, const char *test, const char *variable, long 
     return r;
 }
 
-// The seed on which the one test that ran has failed, as the harness says; 0: it has not, or never came to it.
+// The seed on which the test has failed, as the harness says; 0: it has not failed, or has not run.
 static long failed_on(const run *r) {
     const char *note = strstr(r->output, "note: seed ");
     bool failed = r->code == 1 && strstr(r->output, "0 passed, 1 failed");
     return failed && note ? strtol(note + strlen("note: seed "), NULL, 10) : 0;
 }
 
-// Changes of the protocol or of the workload move seeds: then others are looked at, and a line says so.
+// Changes of the protocol or of the workload move seeds: then the test tries others, and prints a
+// line that says so.
 static long find(const char *bug, const char *test, long seed) {
     testing_note("%s on seed %ld of %s", bug, seed, test);
     run r = replay(bug, test, "SEED", seed);

@@ -1,9 +1,10 @@
 // Random graphs over several workers, and the same graphs in one process.
 //
-// A graph is what a body does whose seed is known: operators on its arguments and the weights of its worker, and calls of
-// more bodies, here, elsewhere, or where they came from. passes_play makes one with a worker's scope and walks back through
-// it; passes_play_here does the same without any other worker. Values are small integers in F64, so that sums are exact in
-// any order and gradients must be equal bit for bit.
+// A seed decides the graph that a body makes: operators on its arguments and the weights of its
+// worker, and calls of more bodies, on any worker. passes_play makes one in a worker's scope and
+// runs a backward pass over it; passes_play_here does the same without any other worker. Values are
+// small integers in F64, so that sums are exact in any order and gradients must be equal bit for
+// bit.
 //
 // One world at a time in a process: bodies find it in |passes_now|.
 #ifndef TESTS_PASSES_H
@@ -22,14 +23,14 @@ enum {
 typedef struct passes_world {
     int worker_count;
     uint64_t without;  // workers that are not called, as bits; not all
-    bool in_order;     // nothing is called before what was called first has ended
+    bool in_order;     // no call begins before the one before it has ended
     bool is_inexact;   // values are arbitrary floating-point numbers
     gw_tensor *weights[PASSES_WORKERS_MAX][PASSES_WEIGHTS];
 } passes_world;
 
 extern passes_world *passes_now;
 
-// What is done with a graph, drawn from its seed.
+// The kind of pass that is run over a graph, drawn from its seed.
 typedef enum passes_kind {
     PASSES_ONE,
     PASSES_RETAINED,  // several passes over one graph
@@ -40,7 +41,8 @@ typedef enum passes_kind {
     PASSES_KIND_COUNT
 } passes_kind;
 
-// Gradients of the inputs, and then of the weights of each worker; has none: it got none.
+// Gradients of the inputs, and then of the weights of each worker; |has| is false for those
+// without.
 typedef struct passes_grads {
     bool has[PASSES_INPUTS + PASSES_WORKERS_MAX * PASSES_WEIGHTS];
     double at[PASSES_INPUTS + PASSES_WORKERS_MAX * PASSES_WEIGHTS][PASSES_SIZE];
@@ -49,19 +51,21 @@ typedef struct passes_grads {
 // Makes the weights of |rank| in |root|.
 void passes_open_weights(gw_scope *root, passes_world *w, int rank);
 
-// |s| is a fresh scope of worker |rank|; fails it when it cannot. |out| is written only if it has not failed.
+// |s| is a fresh scope of worker |rank|, which fails with the pass. |out| is written only on
+// success.
 void passes_play(gw_scope *s, int rank, uint64_t seed, passes_grads *out);
-// The same with |w|, which has all weights.
+// The same in one process with |w|, which has all weights.
 void passes_play_here(gw_scope *s, passes_world *w, int rank, uint64_t seed, passes_grads *out);
 
-// The same, but first tries in so little time; false if that was enough, and |out| says nothing.
+// The same, after a try with so little time; false if that try succeeded, and |out| is not written.
 bool passes_play_again(gw_scope *s, int rank, uint64_t seed, int64_t hurry_ms, passes_grads *out);
 
-// Walks through what another worker has spent: fails |s| with WRONG_STATE, and nothing else has come of it.
+// Runs a pass over a graph that another worker's pass has used up: |s| fails with WRONG_STATE,
+// without other effects.
 void passes_play_spent(gw_scope *s, int rank, uint64_t seed);
 
-// Plays within a call to |to|, which is the initiator then: has the value true.
-gw_future *passes_play_elsewhere(gw_scope *s, int to, uint64_t seed);
+// Plays in a body on |to|, which is the initiator then; the value of the future is true.
+gw_future *passes_play_on(gw_scope *s, int to, uint64_t seed);
 
 void passes_expect_equal(const passes_grads *got, const passes_grads *expected);
 

@@ -1,4 +1,5 @@
-// Passes in FAST mode, several passes at once, in one scope and in several, and what a steady step costs between several workers.
+// Passes in FAST mode, several passes at once, in one scope and in several, and what a steady step
+// costs between several workers.
 #include "base/scope.h"
 #include "distributed/autograd/distributed_pass.h"
 #include "testing/cluster.h"
@@ -16,9 +17,10 @@ static struct scene {
     gw_tensor *weights[WORKERS];
 } now;
 
-// ---- What workers serve -------------------------------------------------------------------------
+// ---- Functions -------------------------------------------------------------------------
 
-// Through the weight of this worker, and of the others of |path|, as bits, the lowest first.
+// Multiplies by the weight of this worker, and by those of the others in |path|, bits of ranks, the
+// lowest first.
 GW_FUNCTION(once_through, GW_POOL, "int, tensor") {
     int rank = gw_rpc_self(s).rank, next = 0;
     int64_t path = gw_arg_int(s, a, 0);
@@ -28,7 +30,7 @@ GW_FUNCTION(once_through, GW_POOL, "int, tensor") {
     return gw_rpc_sync(s, next, "once_through", path & ~(INT64_C(1) << next), y);
 }
 
-// Calls another worker, and does not use what comes back.
+// Calls another worker and does not use the result.
 GW_FUNCTION(once_aside, GW_POOL, "int, tensor") {
     gw_rpc_sync(s, gw_arg_int(s, a, 0), "once_through", 0, gw_arg_tensor(s, a, 1));
     return gw_value_of(gw_mul(s, gw_arg_tensor(s, a, 1), now.weights[gw_rpc_self(s).rank]));
@@ -79,7 +81,7 @@ static void copy(gw_scope *s, gw_tensor *x, double *out) {
     if (gw_ok(s)) memcpy(out, gw_data(x), SIZE * sizeof *out);
 }
 
-// Everything that is sent is used: in parallel, in a row, twice.
+// Every tensor that is sent is used: in parallel, in a row, twice.
 static numbers walk(gw_scope *root, bool fast) {
     numbers n = { 0 };
     gw_scope *s = gw_scope_open(root);
@@ -118,7 +120,7 @@ static void expect_refused_at_once(gw_scope *s, gw_tensor *loss, const char *wor
     assert_in_range(sim_now_ns(now.sim) - began_ns, 0, SIM_SECOND / 100);
     gw_scope_clear(s);
     gw_scope_close_up(t);
-    gw_backward(s, loss);  // nothing was given up, and the exact mode does not mind
+    gw_backward(s, loss);  // the graph is as it was, and the exact mode allows unused tensors
     assert_string_equal(gw_scope_error(s)->text, "");
 }
 
@@ -156,7 +158,7 @@ static void expect_grad(gw_scope *s, int rank, double expected) {
         gw_fail(s, GW_REMOTE, "the gradient at w%d is %.17g, not %.17g", rank, got, expected);
 }
 
-// Through the last two workers and back; their weights are 0.9 and 1.2.
+// Calls the last two workers, with the weights 0.9 and 1.2.
 static void walk_with(gw_scope *s, double scale) {
     gw_tensor *x = open_input(s, scale);
     double sum = 0.7 * scale;
@@ -209,7 +211,7 @@ static void several_scopes_of_one_worker_at_once_do_not_mix(void **state) {
     run_seeds(walk_in_scopes);
 }
 
-// Each goes through the other three.
+// Each worker's graph goes through the other three.
 static void walk_everywhere(gw_scope *root, int rank, void *context) {
     (void)context;
     open_worker(root, rank);
@@ -231,14 +233,14 @@ static void passes_of_all_workers_at_once_do_not_mix(void **state) {
     run_seeds(walk_everywhere);
 }
 
-// ---- What a steady step costs -------------------------------------------------------------------
+// ---- The cost of a steady step ------------------------------------------------------------------
 GW_FUNCTION(once_weight, GW_INLINE, "") {
     return gw_value_of(gw_rref_open(s, now.weights[gw_rpc_self(s).rank]));
 }
 
 typedef struct cost {
     bool in_a_row;  // each worker calls the next; else the first calls all others
-    int steps;      // 0: no optimizer; 1: one that stages; 2: one that does not
+    int steps;      // 0: no optimizer; 1: with two-phase commit; 2: concurrent
     uint64_t messages;
 } cost;
 

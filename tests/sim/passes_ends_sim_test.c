@@ -1,6 +1,6 @@
-// How passes end that do not end well: a participant or the initiator is lost in each of their phases, leaves in the middle, is
-// too late. In each case everybody is released with one named error, nothing is left of the pass anywhere, what comes late
-// changes nothing, and a fresh pass works.
+// Passes that fail: a participant or the initiator is lost in each phase, leaves in the middle, or
+// is too late. In each case all workers get one named error, no worker stores anything of the pass,
+// late messages change nothing, and a fresh pass works.
 #include "base/scope.h"
 #include "distributed/autograd/distributed_pass.h"
 #include "testing/cluster.h"
@@ -22,14 +22,14 @@ static struct scene {
     sim *sim;
     int victim;  // -1: none
     phase phase;
-    way way;                // in which it does
-    bool leaves;            // the victim, instead of crashing
-    bool is_deep;           // graphs are too deep for one look
-    bool comes_to_execute;  // a gradient has come to the victim
-    bool is_fresh;          // of the second pass
+    way way;                // the way in which the victim leaves
+    bool leaves;            // the victim leaves instead of crashing
+    bool is_deep;           // graphs are too deep for the walk of one message
+    bool comes_to_execute;  // the victim has received a gradient
+    bool is_fresh;          // the second pass runs
     agent *agents[WORKERS];
     gw_tensor *weights[WORKERS];
-    gw_error error;  // of the pass, and of who called the initiator
+    gw_error error;  // of the pass, and of the initiator's caller
     gw_error observed;
 } now;
 
@@ -49,7 +49,8 @@ static gw_tensor *crash_in_execution(gw_scope *s, gw_tensor *grad, void *context
     return grad;
 }
 
-// Through the weight of this worker, and of the others of |path|, as bits, the lowest first.
+// Multiplies by the weight of this worker, and by those of the others in |path|, bits of ranks, the
+// lowest first.
 GW_FUNCTION(ends_through, GW_POOL, "int, tensor") {
     int rank = gw_rpc_self(s).rank, next = 0;
     int64_t path = gw_arg_int(s, a, 0);
@@ -81,7 +82,7 @@ static double product_of(int64_t path) {
     return product;
 }
 
-// A pass through |path|, and what it must have given.
+// Runs a pass through |path| and checks its gradients.
 static void walk(gw_scope *s, int64_t path) {
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F64, SIZE));
     gw_backward(s, walk_forward(s, x, path));
@@ -101,7 +102,7 @@ GW_FUNCTION(ends_train, GW_POOL, "int") {
     return gw_none();
 }
 
-// ---- Time, and what is left ---------------------------------------------------------------------
+// ---- Time, and leaks ---------------------------------------------------------------------
 static void pause_until(gw_scope *s, int64_t when_s) {
     int64_t left_ms = when_s * 1000 - sim_now_ns(now.sim) / 1000000;
     gw_scope *t = gw_scope_open(s);
@@ -296,7 +297,7 @@ static void leave_in(way w) {
         now.leaves = true;
         now.way = w;
         run_scene(seed, leave);
-        // Its own part has ended when it has left, but it may not be asked about gradients any more.
+        // Its part of the pass has ended when it has left, but it cannot serve gradients any more.
         bool refused = now.observed.status == GW_WRONG_STATE && w == LEAVE;
         if (w == SHUTDOWN)
             assert_string_equal(now.observed.text, "");
@@ -323,7 +324,7 @@ static void a_worker_that_closes_its_scope_in_a_pass_is_named(void **state) {
 // ---- Too late -----------------------------------------------------------------------------------
 enum { DEADLINE_MS = 300 };
 
-// What one worker sends to another arrives only when the pass is over.
+// The messages of one link arrive only when the pass is over.
 typedef struct held {
     int from, to;
 } held;

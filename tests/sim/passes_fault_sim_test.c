@@ -1,5 +1,6 @@
-// Passes over random graphs while workers crash, stop and lose each other: whoever is left has the right gradients or an
-// error that the faults explain, nothing hangs, nothing is left, and the next pass works.
+// Passes over random graphs while workers crash, stop and are cut off: the survivors have the right
+// gradients or an error that the faults explain, no pass hangs or leaves anything behind, and the
+// next pass works.
 #include "passes.h"
 
 #include "base/map.h"
@@ -80,7 +81,7 @@ static void heal(sim *s, void *arg) {
     sim_heal(s);
 }
 
-// Short ones as often as long ones, so that they come in every part of a pass.
+// Short delays are as likely as long ones, so that faults come in every phase of a pass.
 static uint64_t draw_long(scene *c, int bits) {
     return 1 + draw(c, UINT64_C(1) << (3 + draw(c, (uint64_t)bits - 3)));
 }
@@ -106,7 +107,7 @@ static void plan_faults(scene *c) {
     if (c->kind == PARTITIONS || all) plan_for(c, part, heal);
 }
 
-// ---- What may come of a step --------------------------------------------------------------------
+// ---- The outcome of a step --------------------------------------------------------------------
 
 static bool is_out(const player *p) {
     return p->ended || sim_is_ghost(p->env);
@@ -116,14 +117,14 @@ static bool is_explained(const scene *c, const gw_error *error) {
     sim_counts n = sim_count(c->sim);
     gw_status status = error->status;
     if (status == GW_FENCED) return n.stops + n.partitions > 0;
-    // Who let go of a send, since all that led on to somebody lost was given up there, is not known here.
+    // A worker that gave up a send because of a lost worker may have forgotten which one that was.
     if (status == GW_WRONG_STATE && !strstr(error->text, "or one of them is gone")) return false;
     return (status == GW_DISCONNECTED || status == GW_REF_LOST || status == GW_CANCELLED ||
             status == GW_WRONG_STATE) &&
            n.crashes + n.stops + n.partitions > 0;
 }
 
-// True if it has come to what it should.
+// True if the step has succeeded as it should.
 static bool step_ends(player *p, gw_scope *s, gw_status expected) {
     gw_error error = gw_scope_close(s);
     if (sim_is_ghost(p->env)) return false;
@@ -186,7 +187,7 @@ static void pass_time(player *p, int64_t ns) {
 
 static void play_and_cancel(player *p, uint64_t seed) {
     gw_scope *s = gw_scope_open(p->root);
-    gw_future *f = passes_play_elsewhere(s, (int)(seed % (uint64_t)p->scene->count), seed);
+    gw_future *f = passes_play_on(s, (int)(seed % (uint64_t)p->scene->count), seed);
     pass_time(p, (int64_t)(hash_u64(seed) % (UINT64_C(1) << (10 + seed % 16))));
     gw_cancel(s, f);
     gw_wait(s, f);
@@ -220,7 +221,7 @@ static void step(player *p, int i) {
     if (!sim_is_ghost(p->env)) check_time(p, before, began_ns);
 }
 
-// ---- Coming to rest -----------------------------------------------------------------------------
+// ---- Quiescence -----------------------------------------------------------------------------
 
 static bool all_have_reached(const scene *c, int phase) {
     for (int i = 0; i < c->count; i++)
@@ -291,7 +292,7 @@ static void play(player *p) {
     gw_scope *s = gw_scope_open(p->root);
     const gw_worker *workers = gw_rpc_workers(s, &count);
     gw_rpc_barrier(s, workers, count);
-    gw_error missed = gw_scope_close(s);  // some may be gone already when others hear of it
+    gw_error missed = gw_scope_close(s);  // some workers may have left already
     (void)missed;
     if (!c->random) {
         c->random = hash_u64(c->seed + 1);
@@ -386,7 +387,7 @@ static void run_seed(uint64_t seed, void *context) {
     gw_scope_close_up(own);
 }
 
-// With PASSES_LOG in the environment what was done goes to that file.
+// With PASSES_LOG in the environment, counts of what was done go to that file.
 static void report(const tally *t) {
     const char *path = getenv("PASSES_LOG");
     FILE *f = path ? fopen(path, "a") : NULL;

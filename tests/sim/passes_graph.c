@@ -18,9 +18,9 @@ typedef struct play {
     gw_scope *s;
     passes_world *world;
     int rank, depth;
-    bool here;         // everything is
-    int64_t hurry_ms;  // of a first try; 0: there is one only
-    bool was_quick;    // it has succeeded, and its gradients are gone
+    bool here;         // all bodies run in this process
+    int64_t hurry_ms;  // timeout of a first try; 0: there is only one try
+    bool was_quick;    // the first try has succeeded
     uint64_t random;
     gw_tensor *values[PASSES_VALUES_MAX];
     int count;
@@ -41,7 +41,7 @@ static void keep(play *p, gw_tensor *x) {
 
 static void work(play *p);
 
-// What a body does with its two arguments; its results are the last values.
+// The operators of a body on its two arguments; its results are the last values.
 static void play_body(gw_scope *s, passes_world *w, int rank, bool here, uint64_t seed, int depth,
                       gw_tensor *x, gw_tensor *y, play *out) {
     *out = (play){
@@ -80,7 +80,7 @@ GW_FUNCTION(passes_one, GW_POOL, "int, int, tensor, tensor") {
     return serve(s, a, gw_arg_tensor(s, a, 2), true);
 }
 
-// The reference was passed on before its value was used, or made.
+// The reference is passed on before its value is used, or made.
 GW_FUNCTION(passes_fetched, GW_POOL, "int, int, rref, tensor") {
     return serve(s, a, gw_to_here(s, gw_arg_rref(s, a, 2)), true);
 }
@@ -184,7 +184,7 @@ static void call_by_reference(play *p) {
                                            second.depth, r, second.y)));
 }
 
-// What comes of it nobody uses, and perhaps nobody waits for.
+// A call whose result is not used, and perhaps not waited for.
 static void call_for_nothing(play *p) {
     errand e = draw_errand(p);
     bool waits = draw(p, 2);
@@ -251,7 +251,7 @@ static void work(play *p) {
     weigh(p);
 }
 
-// ---- Walking back -------------------------------------------------------------------------------
+// ---- Passes -------------------------------------------------------------------------------
 
 static gw_tensor *sum_some(play *p) {
     gw_tensor *loss = gw_sum(p->s, last(p, 0));
@@ -294,7 +294,7 @@ static void walk_given(play *p) {
     gw_backward(p->s, root, .gradient = gradient);
 }
 
-// The second is a result, of which other things were made.
+// The second root is a result that other results were made of.
 static void walk_chosen(play *p, gw_tensor **inputs) {
     gw_backward(p->s, sum_some(p), .inputs = inputs, .input_count = 2);
 }
@@ -384,9 +384,9 @@ void passes_play_here(gw_scope *s, passes_world *w, int rank, uint64_t seed, pas
     play_all(&p, seed, out);
 }
 
-// ---- Other ways ---------------------------------------------------------------------------------
+// ---- Other initiators ---------------------------------------------------------------------------
 
-// A pass of its own has been through what it gives away.
+// The body returns a tensor of a graph that its own pass has used up.
 GW_FUNCTION(passes_spent, GW_POOL, "tensor") {
     int rank = ((const agent *)s->agent)->rank;
     gw_tensor *x = gw_arg_tensor(s, a, 0), *w = passes_now->weights[rank][0];
@@ -413,7 +413,7 @@ GW_FUNCTION(passes_play_inside, GW_POOL, "int") {
     return gw_value_of(true);
 }
 
-gw_future *passes_play_elsewhere(gw_scope *s, int to, uint64_t seed) {
+gw_future *passes_play_on(gw_scope *s, int to, uint64_t seed) {
     return gw_rpc_async(s, to, "passes_play_inside", (int64_t)seed);
 }
 

@@ -1,4 +1,5 @@
-// Gradients of random graphs over several workers, compared bit for bit with those of the same graphs in one process.
+// Gradients of random graphs over several workers, compared bit for bit with those of the same
+// graphs in one process.
 #include "passes.h"
 
 #include "base/map.h"
@@ -11,7 +12,7 @@ enum { SEEDS = 1000, STEPS = 2 };
 
 typedef struct scene {
     uint64_t seed;
-    passes_world world, copy;  // the second is for playing here
+    passes_world world, copy;  // |copy|: the same in one process
     passes_grads last[PASSES_WORKERS_MAX];
 } scene;
 
@@ -21,7 +22,7 @@ static void meet(gw_scope *root) {
     gw_rpc_barrier(root, workers, count);
 }
 
-// Everybody or only the first walks, each in scopes of its own.
+// All workers, or only the first, run passes, each in scopes of its own.
 static void play_some(gw_scope *root, int rank, void *context) {
     scene *c = context;
     passes_open_weights(root, &c->world, rank);
@@ -79,7 +80,7 @@ static void run_inexact(uint64_t seed, void *context) {
         gw_scope *own = gw_scope_open(NULL);
         scene *c = open_scene(own, seed);
         c->world.is_inexact = c->world.in_order = true;
-        // Another network, and the same bits.
+        // On another network the bits are the same.
         cluster_run(seed + (uint64_t)time * 1000,
                     (cluster_options){ .world_size = c->world.worker_count,
                                        .network = sim_varied(seed + (uint64_t)time, 0) },
@@ -120,7 +121,7 @@ static void heal(sim *s, void *arg) {
     sim_heal(s);
 }
 
-// w1 hears of the second pass from w2, and of the end of the first from w0, later.
+// w1 gets a gradient of the second pass from w2 before the end of the first pass from w0.
 static void try_again(gw_scope *root, int rank, void *context) {
     parted *c = context;
     passes_open_weights(root, &c->scene->world, rank);
@@ -152,11 +153,11 @@ static void run_parted(uint64_t seed, void *context) {
     gw_scope_close_up(own);
 }
 
-static void a_failed_pass_keeps_its_graph_whoever_hears_of_it_late(void **state) {
+static void a_failed_pass_keeps_its_graph_if_a_worker_hears_of_it_late(void **state) {
     (void)state;
     testing_for_seeds(20, run_parted, NULL);
 }
 
 GW_TESTS_WITH_LIMIT(passes_sim, 300, gradients_are_those_of_one_process,
                     the_same_graph_gives_the_same_bits,
-                    a_failed_pass_keeps_its_graph_whoever_hears_of_it_late);
+                    a_failed_pass_keeps_its_graph_if_a_worker_hears_of_it_late);

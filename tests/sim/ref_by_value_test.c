@@ -1,4 +1,4 @@
-// Values of references as arguments: straight from their owners to whoever is called.
+// Values of references as arguments: the owner sends them straight to the worker that is called.
 #include "base/log.h"
 #include "agent/agent.h"
 #include "testing/cluster.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- What the workers serve ---------------------------------------------------------------------
+// ---- Functions ---------------------------------------------------------------------
 
 GW_FUNCTION(chain_load, GW_POOL, "int, int") {
     return gw_value_of(gw_full(s, GW_F32, (double)gw_arg_int(s, a, 0), gw_arg_int(s, a, 1)));
@@ -44,7 +44,7 @@ GW_FUNCTION(chain_fail, GW_POOL) {
     return gw_none();
 }
 
-// A value that it does not have itself, without waiting for it.
+// Returns a value that this worker does not have, without waiting for it.
 GW_FUNCTION(chain_pass, GW_INLINE, "rref") {
     return gw_value_of(gw_by_value(s, gw_arg_rref(s, a, 0)));
 }
@@ -81,7 +81,7 @@ static void expect(gw_scope *s, gw_status status, gw_outcome outcome, const char
     gw_scope_clear(s);
 }
 
-static void assert_nothing_kept(const cluster_outcome *o, int world_size) {
+static void assert_no_references_left(const cluster_outcome *o, int world_size) {
     for (int rank = 0; rank < world_size; rank++) assert_int_equal(o->owned[rank], 0);
 }
 
@@ -105,7 +105,7 @@ static void pause_ms(gw_scope *s, int64_t ms) {
     assert_int_equal(late.status, GW_TIMEOUT);
 }
 
-// Messages of calls and references to and from others.
+// Counts messages of calls and references, sent and received.
 static traffic count_traffic(gw_scope *s) {
     gw_rpc_stats stats = gw_rpc_get_stats(s);
     traffic t = { stats.calls_made, 0, 0, stats.bytes_sent, stats.bytes_received };
@@ -135,8 +135,8 @@ static void run_chain(gw_scope *s, int rank, void *context) {
     pause_ms(s, 10000);
 }
 
-// rd = f4(f3(ra, rb), rb): one request a call, one transfer for each tensor and consumer, one control message for each
-// of them and for each reference, and no value through the caller.
+// rd = f4(f3(ra, rb), rb): one request a call, one transfer for each tensor and consumer, one
+// control message for each of them and for each reference, and no value through the caller.
 static void it_moves_each_tensor_once_and_past_the_caller(void **state) {
     (void)state;
     traffic w[CHAIN] = { 0 };
@@ -147,7 +147,7 @@ static void it_moves_each_tensor_once_and_past_the_caller(void **state) {
     assert_int_equal(w[0].sent, 5 + 5);
     assert_int_equal(w[0].received, 4 + 1);
     assert_true(w[0].bytes_sent < 8192 && w[0].bytes_received < 8192);
-    // ra once, rb twice, rc once, each to the one who needs it; rd is where it is needed
+    // ra once, rb twice, rc once, each to the worker that needs it; rd stays with its owner
     assert_int_equal(w[1].sent, 1 + 1);
     assert_int_equal(w[2].sent, 1 + 2);
     assert_int_equal(w[3].sent, 1 + 1);
@@ -163,12 +163,12 @@ static void it_moves_each_tensor_once_and_past_the_caller(void **state) {
     for (int rank = 1; rank < CHAIN; rank++) assert_int_equal(w[rank].calls, 0);
 }
 
-// ---- Everybody to everybody ---------------------------------------------------------------------
+// ---- All to all ---------------------------------------------------------------------
 
 static void use(gw_scope *root, int owner, int consumer) {
     gw_scope *s = gw_scope_open(root);
     gw_rref *r = gw_remote(s, owner, "chain_load", 7, 3);
-    // at once, while it is perhaps being made; and given back before it can have arrived
+    // at once, while it is perhaps being made; and dropped before it can have arrived
     gw_future *f = gw_rpc_async(s, consumer, "chain_first", gw_by_value(s, r));
     gw_drop(s, r);
     assert_true(gw_float_of(s, gw_wait(s, f)) == 7);
@@ -182,7 +182,7 @@ static void use(gw_scope *root, int owner, int consumer) {
     gw_list_add(s, list, gw_by_value(s, r));
     assert_true(gw_float_of(s, gw_rpc_sync(s, consumer, "chain_sum", list)) == 24);
 
-    // operators take what is behind a reference, also in lists
+    // operators take the values of references, also in lists
     gw_rref *sum = gw_remote(s, consumer, "gw.add", r, there);
     assert_true(first(s, gw_to_here_value(s, sum)) == 24);
     gw_list *both = gw_list_open(s);
@@ -194,7 +194,7 @@ static void use(gw_scope *root, int owner, int consumer) {
     gw_rref *box = gw_remote(s, consumer, "chain_box", gw_by_value(s, r));
     assert_true(gw_float_of(s, gw_rpc_sync(s, box, "add", gw_by_value(s, there))) == 24);
 
-    // from a handler: passed on without a wait, and sent on to somebody else
+    // from a body: passed on without a wait, and sent on to another worker
     assert_true(first(s, gw_rpc_sync(s, consumer, "chain_pass", r)) == 8);
     assert_true(gw_float_of(s, gw_rpc_sync(s, consumer, "chain_use_there", r, owner)) == 8);
     assert_true(gw_float_of(s, gw_rpc_sync(s, consumer, "chain_use_there", r, 0)) == 8);
@@ -229,10 +229,10 @@ static void use_all_with_seed(uint64_t seed, void *context) {
                                        .network = { .delay_max_us = seed % 3 ? 20000 : 0,
                                                     .cut_per_million = seed % 2 ? 10000 : 0 } },
                     use_all, NULL);
-    assert_nothing_kept(&o, 3);
+    assert_no_references_left(&o, 3);
 }
 
-static void it_brings_the_value_to_whoever_is_called(void **state) {
+static void it_brings_the_value_to_the_worker_that_is_called(void **state) {
     (void)state;
     testing_for_seeds(40, use_all_with_seed, NULL);
 }
@@ -253,7 +253,7 @@ static void use_with_all(gw_scope *root, int rank, void *context) {
     gw_list *firsts = gw_rpc_sync_all(s, all, CHAIN, "chain_first", gw_by_value(s, r));
     assert_int_equal(gw_list_count(firsts), CHAIN);
     for (int i = 0; i < CHAIN; i++) assert_true(gw_float_of(s, gw_list_get(s, firsts, i)) == 6);
-    // Its arguments may be given back as soon as it has been sent.
+    // Its arguments may be dropped as soon as it has been sent.
     gw_rref *slow = gw_remote(s, 3, "chain_slowly", 8);
     gw_future *f = gw_rpc_async_all(s, all + 1, 2, "chain_first", gw_by_value(s, slow));
     gw_drop(s, slow);
@@ -264,7 +264,7 @@ static void use_with_all(gw_scope *root, int rank, void *context) {
     pause_ms(root, 10000);
 }
 
-// From its owner to each that is called, and not through the caller.
+// The owner sends the value to each worker that is called, not through the caller.
 static void it_goes_straight_to_each_of_many(void **state) {
     (void)state;
     traffic w[CHAIN] = { 0 };
@@ -274,7 +274,7 @@ static void it_goes_straight_to_each_of_many(void **state) {
     assert_true(w[0].bytes_sent < 8192);
     assert_in_range(w[0].bytes_received, tensor, tensor + 8192);  // it was called, too
     assert_in_range(w[2].bytes_sent, 4 * tensor, 4 * tensor + 8192);
-    assert_nothing_kept(&o, CHAIN);
+    assert_no_references_left(&o, CHAIN);
 }
 
 static char logged[512];
@@ -294,7 +294,7 @@ static void notify_with_values(gw_scope *root, int rank, void *context) {
         double held = 0;
         while (held == 0 && gw_ok(s)) held = gw_float_of(s, gw_rpc_sync(s, box, "held"));
         assert_true(held == 4);
-        // Nobody is told here, but the log there.
+        // The error is logged by the worker that was called; the caller gets none.
         logged[0] = '\0';
         gw_rpc_notify(s, 1, "chain_first", gw_by_value(s, gw_remote(s, owner, "chain_fail")));
         while (!logged[0] && gw_ok(s)) gw_rpc_sync(s, box, "held");
@@ -313,12 +313,12 @@ static void it_is_an_argument_of_one_way_calls(void **state) {
     for (uint64_t seed = 1; seed <= 5; seed++) {
         cluster_outcome o = cluster_run(seed, (cluster_options){ .world_size = 3, .threads = 1 },
                                         notify_with_values, NULL);
-        assert_nothing_kept(&o, 3);
+        assert_no_references_left(&o, 3);
     }
     log_hook = NULL;
 }
 
-// ---- What goes wrong ----------------------------------------------------------------------------
+// ---- Errors ----------------------------------------------------------------------------
 
 static void run_failing(gw_scope *root, int rank, void *context) {
     (void)context;
@@ -356,10 +356,10 @@ static void run_failing(gw_scope *root, int rank, void *context) {
 static void it_fails_the_call_with_what_failed_in_making_the_value(void **state) {
     (void)state;
     cluster_outcome o = cluster_run(2, (cluster_options){ .world_size = 3 }, run_failing, NULL);
-    assert_nothing_kept(&o, 3);
+    assert_no_references_left(&o, 3);
 }
 
 GW_TESTS(ref_by_value, it_moves_each_tensor_once_and_past_the_caller,
-         it_brings_the_value_to_whoever_is_called, it_goes_straight_to_each_of_many,
+         it_brings_the_value_to_the_worker_that_is_called, it_goes_straight_to_each_of_many,
          it_is_an_argument_of_one_way_calls,
          it_fails_the_call_with_what_failed_in_making_the_value);

@@ -1,4 +1,5 @@
-// References when things go wrong: networks that break, workers that end at any moment, values that cannot be made.
+// References under faults: networks that break, workers that end at any moment, values that cannot
+// be made.
 #include "base/log.h"
 #include "base/scope.h"
 #include "testing/cluster.h"
@@ -7,7 +8,7 @@
 #include <gradwire.h>
 #include <string.h>
 
-// ---- What the workers serve ---------------------------------------------------------------------
+// ---- Functions ---------------------------------------------------------------------
 
 GW_FUNCTION(fault_make, GW_POOL, "int") {
     return gw_value_of(gw_full(s, GW_I64, gw_arg_int(s, a, 0), 3));
@@ -42,7 +43,7 @@ GW_FUNCTION(fault_read, GW_POOL, "rref") {
     return gw_value_of(gw_item_int(s, gw_select(s, x, 0, 0)));
 }
 
-// To the worker after this one, and so on, until there is none; the last one reads it.
+// Passes the reference to the next worker, and so on; the last one reads it.
 GW_FUNCTION(fault_chain, GW_POOL, "rref, int") {
     int next = gw_rpc_self(s).rank + 1;
     if (next == gw_rpc_world_size(s))
@@ -54,11 +55,11 @@ GW_FUNCTION(fault_return, GW_INLINE, "rref") {
     return gw_arg(s, a, 0);
 }
 
-// Keeps what it is given, a reference perhaps, and gives it back when it is told to.
+// Keeps its argument, a reference perhaps, until it is told to drop it.
 typedef struct fault_shelf {
     gw_scope *own;
     gw_rref *held;
-    int64_t asks;  // where its end makes a call to; -1: nowhere
+    int64_t asks;  // the worker that its destructor calls; -1: none
 } fault_shelf;
 
 static int shelves_closed, shelves_answered;
@@ -73,7 +74,7 @@ static void fault_shelf_open(gw_scope *own, fault_shelf *self, const gw_args *a)
 static void fault_shelf_close(fault_shelf *self) {
     shelves_closed++;
     if (self->asks == 100) {
-        // blocks until its time is over
+        // blocks until its deadline
         gw_wait(self->own, gw_future_open(self->own));
         assert_int_equal(gw_scope_error(self->own)->status, GW_TIMEOUT);
         gw_scope_clear(self->own);
@@ -107,7 +108,7 @@ static void expect(gw_scope *s, gw_status status, const char *text) {
     gw_scope_clear(s);
 }
 
-static void assert_nothing_kept(const cluster_outcome *o, int world_size) {
+static void assert_no_references_left(const cluster_outcome *o, int world_size) {
     for (int rank = 0; rank < world_size; rank++)
         if (!o->crashed[rank]) assert_int_equal(o->owned[rank], 0);
 }
@@ -137,7 +138,7 @@ static void share_with_seed(uint64_t seed, void *context) {
     if (seed & 4) network.cut_per_million = 20000;
     cluster_outcome o =
         cluster_run(seed, (cluster_options){ .world_size = 3, .network = network }, share, NULL);
-    assert_nothing_kept(&o, 3);
+    assert_no_references_left(&o, 3);
 }
 
 static void it_frees_each_value_once_over_a_network_that_loses_and_repeats(void **state) {
@@ -163,7 +164,7 @@ static void take_sim(sim *s, void *context) {
     ((ending *)context)->sim = s;
 }
 
-// What may happen to those that are left: what was the lost worker's is gone, and nothing else.
+// What may happen to the survivors: they lose the values of the lost worker, and no others.
 static bool went_well(gw_scope *s) {
     gw_status status = gw_scope_error(s)->status;
     if (status == GW_OK) return true;
@@ -203,7 +204,7 @@ static void end_with_seed(uint64_t seed, void *context) {
                                        .network = { .delay_max_us = seed % 2 ? 200 : 20000 },
                                        .direct = take_sim },
                     fork_and_end, &e);
-    assert_nothing_kept(&o, 4);
+    assert_no_references_left(&o, 4);
 }
 
 static void it_frees_or_loses_what_a_worker_had_that_ends_at_any_moment(void **state) {
@@ -238,7 +239,7 @@ static void part_with_seed(uint64_t seed, void *context) {
     ending e = { .decisions = seed };
     cluster_outcome o = cluster_run(seed, (cluster_options){ .world_size = 4, .direct = take_sim },
                                     fork_while_parted, &e);
-    assert_nothing_kept(&o, 4);
+    assert_no_references_left(&o, 4);
 }
 
 static void it_waits_for_a_partition_that_heals(void **state) {
@@ -262,7 +263,7 @@ static void plan_stop(sim *s, void *context) {
     assert_true(sim_at(s, 25 * SIM_SECOND, continue_owner, NULL));
 }
 
-// Suspected wrongly: the others go on without it, and it finds out.
+// A suspicion that is wrong: the others go on without the worker, and it finds out.
 static void outlive_a_stop(gw_scope *root, int rank, void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(root);
@@ -318,7 +319,7 @@ static void drop_early(gw_scope *root, int rank, void *context) {
     gw_drop(s, r);
     gw_tensor *x = gw_tensor_of(s, gw_wait(s, f));
     assert_int_equal(gw_item_int(s, gw_select(s, x, 0, 0)), 3);
-    // given back while it is being made, by everybody
+    // dropped by all holders while it is being made
     gw_drop(s, gw_remote(s, 1, "fault_make_slowly", 4, 50));
     gw_drop(s, gw_remote(s, 1, "fault_fail_slowly", 50));
     gw_drop(s, gw_remote(s, 1, "fault_shelf", -1));
@@ -332,7 +333,7 @@ static void drop_with_seed(uint64_t seed, void *context) {
         seed,
         (cluster_options){ .world_size = 3, .network = { .delay_max_us = seed % 2 ? 30000 : 200 } },
         drop_early, NULL);
-    assert_nothing_kept(&o, 3);
+    assert_no_references_left(&o, 3);
 }
 
 static void it_completes_a_fetch_whose_reference_is_dropped_right_behind_it(void **state) {
@@ -340,7 +341,8 @@ static void it_completes_a_fetch_whose_reference_is_dropped_right_behind_it(void
     testing_for_seeds(40, drop_with_seed, NULL);
 }
 
-// w2 hears of the reference, and asks for its value, before w1 has been asked to make it: w0 has much to say to w1.
+// w2 gets the reference, and fetches its value, before w1 gets the creating request, which waits
+// behind other messages.
 static void overtake(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -359,7 +361,7 @@ static void overtake(gw_scope *s, int rank, void *context) {
 static void it_waits_for_a_creation_that_has_been_overtaken(void **state) {
     (void)state;
     cluster_outcome o = cluster_run(3, (cluster_options){ .world_size = 3 }, overtake, NULL);
-    assert_nothing_kept(&o, 3);
+    assert_no_references_left(&o, 3);
 }
 
 // ---- Numbers (FAULT-E7) -------------------------------------------------------------------------
@@ -384,7 +386,7 @@ static void it_forks_to_itself_to_the_owner_and_along_a_chain(void **state) {
     (void)state;
     cluster_outcome o =
         cluster_run(1, (cluster_options){ .world_size = CLUSTER_WORKERS_MAX }, fork_about, NULL);
-    assert_nothing_kept(&o, CLUSTER_WORKERS_MAX);
+    assert_no_references_left(&o, CLUSTER_WORKERS_MAX);
 }
 
 // ---- References in references, and cycles (FAULT-E8) --------------------------------------------
@@ -428,7 +430,7 @@ static void fail_to_make(gw_scope *root, int rank, void *context) {
     gw_scope *s = gw_scope_open(root);
     static const char failed[] = "w1: fault_fail_slowly: cannot make it";
     gw_rref *r = gw_remote(s, 1, "fault_fail_slowly", 100);
-    // before: all of these wait already
+    // before: all of these calls wait already
     gw_future *fetch = gw_to_here_async(s, r);
     gw_future *read = gw_rpc_async(s, 2, "fault_read", r);
     gw_future *value = gw_rpc_async(s, 2, "fault_first", gw_by_value(s, r));
@@ -462,10 +464,10 @@ static void fail_to_make(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_tells_those_who_wait_and_those_who_ask_later_why_there_is_no_value(void **state) {
+static void it_fails_all_uses_with_the_reason_why_there_is_no_value(void **state) {
     (void)state;
     cluster_outcome o = cluster_run(2, (cluster_options){ .world_size = 3 }, fail_to_make, NULL);
-    assert_nothing_kept(&o, 3);
+    assert_no_references_left(&o, 3);
 }
 
 // ---- Ends of objects (FAULT-E10) ----------------------------------------------------------------
@@ -474,7 +476,7 @@ static void end_objects(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     gw_scope *s = gw_scope_open(root);
-    gw_remote(s, 1, "fault_shelf", 0);  // asks the one that lets go
+    gw_remote(s, 1, "fault_shelf", 0);  // its destructor calls the worker that drops it
     gw_remote(s, 1, "fault_shelf", 2);
     gw_remote(s, 1, "fault_shelf", 1);
     gw_remote(s, 1, "fault_shelf", 100);
@@ -482,7 +484,7 @@ static void end_objects(gw_scope *root, int rank, void *context) {
     gw_rref *late = gw_remote(s, 1, "fault_make", 1);
     first_of(s, late);
     gw_scope_close_up(s);
-    // Whoever blocks keeps nobody else from anything.
+    // A destructor that blocks delays no other call.
     assert_true(gw_ok(root));
     gw_scope *t = gw_scope_open(root);
     assert_int_equal(first_of(t, gw_remote(t, 1, "fault_make", 2)), 2);
@@ -497,7 +499,7 @@ static void it_ends_objects_whose_ends_fail_block_or_call(void **state) {
                     end_objects, NULL);
     assert_int_equal(shelves_closed, 5);
     assert_int_equal(shelves_answered, 3);
-    assert_nothing_kept(&o, 3);
+    assert_no_references_left(&o, 3);
 }
 
 GW_TESTS(ref_fault, it_frees_each_value_once_over_a_network_that_loses_and_repeats,
@@ -507,5 +509,5 @@ GW_TESTS(ref_fault, it_frees_each_value_once_over_a_network_that_loses_and_repea
          it_waits_for_a_creation_that_has_been_overtaken,
          it_forks_to_itself_to_the_owner_and_along_a_chain,
          it_names_what_is_left_of_a_cycle_at_shutdown,
-         it_tells_those_who_wait_and_those_who_ask_later_why_there_is_no_value,
+         it_fails_all_uses_with_the_reason_why_there_is_no_value,
          it_ends_objects_whose_ends_fail_block_or_call);

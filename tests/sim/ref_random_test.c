@@ -1,5 +1,6 @@
-// Random programs over several workers: references made, shared, kept in objects, promised and dropped in any order. Every
-// value that comes is the right one, and in the end nobody keeps anything.
+// Random programs over several workers: references made, shared, kept in objects, promised and
+// dropped in any order. Each value that is read is the right one, and in the end no references are
+// left.
 #include "base/log.h"
 #include "base/map.h"
 #include "base/scope.h"
@@ -11,7 +12,7 @@
 
 enum { HELD = 6, STEPS = 40 };
 
-// A value says what it is: its tensor is full of its number.
+// The elements of a value's tensor are its number.
 GW_FUNCTION(mix_make, GW_POOL, "int") {
     return gw_value_of(gw_full(s, GW_I64, gw_arg_int(s, a, 0), 2));
 }
@@ -29,7 +30,7 @@ GW_FUNCTION(mix_through, GW_POOL, "rref, int") {
     return gw_rpc_sync(s, (int)gw_arg_int(s, a, 1), "mix_read", gw_arg_rref(s, a, 0));
 }
 
-// From a handler, to yet another worker.
+// From a body, to a third worker.
 GW_FUNCTION(mix_sum_of, GW_POOL, "rref, int") {
     gw_rref *r = gw_arg_rref(s, a, 0);
     return gw_rpc_sync(s, (int)gw_arg_int(s, a, 1), "mix_number", gw_by_value(s, r));
@@ -67,7 +68,7 @@ GW_METHOD(mix_shelf, get, GW_INLINE, "int") {
 
 typedef enum mixing_loss {
     LOSES_NOBODY,
-    LOSES_A_LEAVER,    // worker 2 goes away in the middle
+    LOSES_A_LEAVER,    // worker 2 leaves in the middle
     LOSES_BY_CRASHING  // a worker other than the first ends at any moment
 } mixing_loss;
 
@@ -94,7 +95,7 @@ static int draw(player *p, int below) {
     return (int)(p->state % (uint64_t)below);
 }
 
-// When a worker may be lost, so may what it had; nothing else may go wrong.
+// When a worker is lost, its values may be lost; no other error is allowed.
 static bool went_well(player *p, gw_scope *s) {
     gw_status status = gw_scope_error(s)->status;
     if (sim_is_ghost(s->env)) {
@@ -147,7 +148,7 @@ static void take_from_shelf(player *p, gw_scope *s, int i) {
     p->numbers[i] = p->shelved[place];
 }
 
-// A future of a value as the argument of another call, and what is never waited for.
+// A future as the argument of another call, and a future that is never waited for.
 static void promise(player *p, gw_scope *s) {
     int64_t number = draw(p, 1000);
     gw_future *made = gw_rpc_async(s, draw(p, p->world_size), "mix_make", number);
@@ -156,7 +157,8 @@ static void promise(player *p, gw_scope *s) {
     if (went_well(p, s)) assert_int_equal(got, number);
 }
 
-// What is behind a reference as an argument, straight from its owner; at times given back at once.
+// The value of a reference as an argument, sent by its owner; sometimes the reference is dropped at
+// once.
 static void by_value(player *p, gw_scope *s, int i) {
     gw_future *here = gw_by_value(s, p->held[i]);
     gw_future *f = draw(p, 4) ? gw_rpc_async(s, draw(p, p->world_size), "mix_number", here)

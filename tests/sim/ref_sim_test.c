@@ -5,7 +5,7 @@
 #include <gradwire.h>
 #include <string.h>
 
-// ---- What the workers serve ---------------------------------------------------------------------
+// ---- Functions ---------------------------------------------------------------------
 
 GW_FUNCTION(ref_make, GW_POOL, "int") {
     return gw_value_of(gw_full(s, GW_F32, (double)gw_arg_int(s, a, 0), 3));
@@ -20,7 +20,7 @@ GW_FUNCTION(ref_first_of, GW_POOL, "rref") {
     return gw_value_of(gw_item(s, gw_select(s, gw_to_here(s, gw_arg_rref(s, a, 0)), 0, 0)));
 }
 
-// Hands the reference on: to the worker after this one, or home.
+// Passes the reference on: to the next worker, or home.
 GW_FUNCTION(ref_pass_on, GW_POOL, "rref, int") {
     return gw_rpc_sync(s, (int)gw_arg_int(s, a, 1), "ref_first_of", gw_arg_rref(s, a, 0));
 }
@@ -57,7 +57,7 @@ GW_FUNCTION(ref_sum_list, GW_INLINE, "list") {
     return gw_value_of(sum);
 }
 
-static void assert_nothing_kept(const cluster_outcome *o, int world_size) {
+static void assert_no_references_left(const cluster_outcome *o, int world_size) {
     for (int rank = 0; rank < world_size; rank++) assert_int_equal(o->owned[rank], 0);
 }
 
@@ -71,7 +71,8 @@ static void expect(gw_scope *s, gw_status status, gw_outcome outcome, const char
 
 // ---- Sharing ------------------------------------------------------------------------------------
 
-// Whoever makes a reference and wherever it goes: the value comes, and in the end nobody keeps anything.
+// References between any makers, owners and holders: each read gets the value, and in the end no
+// references are left.
 static void share(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -102,7 +103,7 @@ static void share(gw_scope *root, int rank, void *context) {
     assert_true(gw_rref_is_owner(home));
     gw_rref *theirs = gw_rref_of(s, gw_rpc_sync(s, 2, "ref_own", 9.0));
     assert_true(gw_item(s, gw_select(s, gw_to_here(s, theirs), 0, 0)) == 9);
-    // unread: in a reply that nobody waits for, and in arguments that nobody looks at
+    // unread: in a reply that is not waited for, and in arguments that the body does not read
     gw_rpc_async(s, 2, "ref_return", on_1);
     gw_rpc_async(s, 2, "ref_own", 10.0);
     gw_rpc_sync(s, 2, "ref_ignore", on_1, mine, new);
@@ -121,7 +122,7 @@ static void share_with_seed(uint64_t seed, void *context) {
                                        .network = { .delay_max_us = 3000,
                                                     .cut_per_million = seed % 2 ? 20000 : 0 } },
                     share, NULL);
-    assert_nothing_kept(&o, 3);
+    assert_no_references_left(&o, 3);
 }
 
 static void it_keeps_a_value_for_as_long_as_anybody_refers_to_it(void **state) {
@@ -145,7 +146,7 @@ static void pass_around(gw_scope *root, int rank, void *context) {
 static void it_counts_references_that_go_back_and_forth(void **state) {
     (void)state;
     cluster_outcome o = cluster_run(1, (cluster_options){ .world_size = 4 }, pass_around, NULL);
-    assert_nothing_kept(&o, 4);
+    assert_no_references_left(&o, 4);
 }
 
 static void fail_to_make(gw_scope *root, int rank, void *context) {
@@ -184,12 +185,12 @@ static void fail_to_make(gw_scope *root, int rank, void *context) {
 static void it_delivers_the_error_of_making_a_value_to_every_use(void **state) {
     (void)state;
     cluster_outcome o = cluster_run(2, (cluster_options){ .world_size = 3 }, fail_to_make, NULL);
-    assert_nothing_kept(&o, 3);
+    assert_no_references_left(&o, 3);
 }
 
 // ---- Promises -----------------------------------------------------------------------------------
 
-// The chain of the data flow: 1 makes, 2 and 3 use what comes straight from there.
+// A chain: worker 1 makes values, and 2 and 3 get them straight from it.
 static void promise(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -204,7 +205,7 @@ static void promise(gw_scope *root, int rank, void *context) {
     gw_list_add(s, list, d);
     assert_int_equal(gw_int_of(s, gw_rpc_sync(s, 2, "ref_sum_list", list)), 3 + 5 + 32);
     assert_int_equal(gw_int_of(s, gw_wait(s, d)), 32);
-    // one that has resolved is its value
+    // a resolved one is sent as its value
     assert_int_equal(gw_int_of(s, gw_rpc_sync(s, 1, "ref_add", d, a)), 35);
     // to its producer, and to be kept
     gw_future *e = gw_rpc_async(s, 1, "ref_add_slowly", 4, 5);
@@ -227,10 +228,10 @@ static void promise_with_seed(uint64_t seed, void *context) {
                                        .network = { .delay_max_us = seed % 3 ? 30000 : 0,
                                                     .cut_per_million = seed % 2 ? 20000 : 0 } },
                     promise, NULL);
-    assert_nothing_kept(&o, 4);
+    assert_no_references_left(&o, 4);
 }
 
-static void it_hands_promised_values_straight_to_who_needs_them(void **state) {
+static void it_sends_promised_values_straight_to_their_consumers(void **state) {
     (void)state;
     testing_for_seeds(200, promise_with_seed, NULL);
 }
@@ -263,7 +264,7 @@ static void promise_failing(gw_scope *s, int rank, void *context) {
            "w3: ref_add: w2: ref_add: w1: ref_fail: cannot make it");
     gw_wait(s, b);
     expect(s, GW_REMOTE, GW_NOT_DELIVERED, "w2: ref_add: w1: ref_fail: cannot make it");
-    // A promise that is not kept is late.
+    // A promise whose value does not come ends at the deadline.
     gw_future *never = gw_future_open(s);
     gw_call_options quick = GW_OPTIONS(gw_call_options, .timeout_ms = 100);
     gw_rpc_sync_with(s, gw_to(1), "ref_add", GW_ARGS(never, 1), quick);
@@ -306,7 +307,7 @@ GW_METHOD(ref_box, add, GW_INLINE, "float") {
     return gw_value_of(self->total);
 }
 
-// Alone but while it waits.
+// The method has the turn, except while it waits.
 GW_METHOD(ref_box, visit, GW_POOL, "int") {
     assert_int_equal(self->inside, 0);
     self->inside++;
@@ -324,7 +325,7 @@ GW_METHOD(ref_box, total_of, GW_INLINE) {
 // Waits through the object's own scope, which gives the turn up as well.
 GW_METHOD(ref_box, wait_for_more, GW_POOL) {
     gw_rpc_sync(self->own, gw_rpc_self(s).rank, "ref_add_slowly", 1, 1);
-    // And has it again.
+    // It has the turn again.
     double after = gw_item(s, self->total);
     for (int i = 0; i < 200; i++) gw_rpc_get_stats(s);
     assert_true(gw_item(s, self->total) == after);
@@ -385,7 +386,7 @@ static void use_objects_with_seed(uint64_t seed, void *context) {
     cluster_outcome o =
         cluster_run(seed, (cluster_options){ .world_size = 3, .threads = 1 + (int)(seed % 2) },
                     use_objects, NULL);
-    assert_nothing_kept(&o, 3);
+    assert_no_references_left(&o, 3);
     assert_int_equal(boxes_closed, 2);
 }
 
@@ -420,7 +421,7 @@ static void enter_locally(gw_scope *root, int rank, void *context) {
 static void it_lets_local_code_enter_an_object(void **state) {
     (void)state;
     cluster_outcome o = cluster_run(5, (cluster_options){ .world_size = 2 }, enter_locally, NULL);
-    // What the root scope still holds is kept until it closes.
+    // The root scope holds its handles until it closes.
     assert_int_equal(o.owned[0], 2);
     assert_int_equal(o.owned[1], 0);
 }
@@ -428,6 +429,7 @@ static void it_lets_local_code_enter_an_object(void **state) {
 GW_TESTS(ref_sim, it_keeps_a_value_for_as_long_as_anybody_refers_to_it,
          it_counts_references_that_go_back_and_forth,
          it_delivers_the_error_of_making_a_value_to_every_use,
-         it_hands_promised_values_straight_to_who_needs_them, it_counts_five_messages_for_a_promise,
+         it_sends_promised_values_straight_to_their_consumers,
+         it_counts_five_messages_for_a_promise,
          it_fails_a_call_whose_promise_fails_without_running_it,
          it_lets_one_method_of_an_object_run_at_a_time, it_lets_local_code_enter_an_object);

@@ -1,4 +1,5 @@
-// Cancelling calls: what has not started does not run, what runs learns of it, and so does what it has called.
+// Cancelling calls: a call that has not started does not run, a running body can see it, and the
+// calls that it has made are cancelled, too.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -27,7 +28,7 @@ GW_FUNCTION(cancel_count, GW_INLINE) {
     return gw_value_of(++started);
 }
 
-// Waits for what never comes.
+// Waits for a future that never resolves.
 GW_FUNCTION(cancel_wait, GW_POOL) {
     started++;
     gw_wait(s, gw_future_open(s));
@@ -35,7 +36,7 @@ GW_FUNCTION(cancel_wait, GW_POOL) {
     return gw_none();
 }
 
-// Asks from time to time, by a call in a scope of its own whose error it does not look at.
+// Makes calls from time to time, in a scope of its own whose error it ignores.
 GW_FUNCTION(cancel_poll, GW_POOL) {
     started++;
     while (!gw_cancelled(s)) {
@@ -69,7 +70,7 @@ GW_FUNCTION(cancel_nest, GW_POOL, "int") {
     return gw_none();
 }
 
-// Holds its place, since it never waits.
+// Never waits, so it keeps its place in the pool.
 GW_FUNCTION(cancel_compute, GW_POOL) {
     started++;
     while (!gw_cancelled(s)) gw_rpc_get_stats(s);
@@ -84,13 +85,13 @@ static gw_value add_one(gw_scope *s, gw_value v, void *context) {
     return gw_value_of(gw_int_of(s, v) + 1);
 }
 
-// Holds no thread; what it waits for is nobody else's.
+// Holds no thread; only its own future uses what it waits for.
 GW_FUNCTION(cancel_relay, GW_INLINE, "int") {
     gw_future *f = gw_rpc_async(s, (int)gw_arg_int(s, a, 0), "cancel_wait");
     return gw_value_of(gw_then(s, f, add_one, NULL));
 }
 
-// One future for all that ask.
+// Returns the same future to all callers.
 GW_FUNCTION(cancel_shared, GW_INLINE, "rref") {
     started++;
     return gw_value_of(shared);
@@ -103,7 +104,7 @@ static void expect_cancelled(gw_scope *s, gw_outcome outcome, const char *text) 
     gw_scope_clear(s);
 }
 
-// Until what was sent before has come.
+// Waits until earlier messages have come.
 static void settle(gw_scope *s, int rank) {
     gw_rpc_sync(s, rank, "cancel_echo", 0);
 }
@@ -130,7 +131,7 @@ static void cancel_what_runs(gw_scope *s, int rank, void *context) {
     assert_non_null(strstr(gw_scope_error(s)->text, "w1: cancel_"));
     gw_scope_clear(s);
     gw_cancel(s, f);  // once is enough
-    // What is done stays done.
+    // Cancelling a resolved future changes nothing.
     f = gw_rpc_async(s, 1, "cancel_echo", 7);
     gw_wait(s, f);
     gw_cancel(s, f);
@@ -160,7 +161,7 @@ static void cancel_what_is_queued(gw_scope *s, int rank, void *context) {
     settle(s, 1);
     gw_cancel(s, waits);
     gw_cancel(s, queued);
-    // What was to start behind it starts.
+    // The call queued behind it starts.
     gw_wait(other, after);
     assert_int_equal(started, 2);
     gw_cancel(s, behind);
@@ -186,7 +187,7 @@ static void cancel_unsent(gw_scope *s, int rank, void *context) {
     if (rank != 0) return;
     gw_scope *inner = gw_scope_open(s);
     gw_rref *r = gw_rref_open(inner, 5);
-    // Nothing has been said to this worker yet: a connection has to be made first.
+    // This worker has got no message yet: the connection must be opened first.
     gw_future *f = gw_rpc_async(s, 2, "cancel_shared", r);
     gw_future *g = gw_rpc_async(s, 2, "cancel_count");
     gw_cancel(s, f);
@@ -197,7 +198,7 @@ static void cancel_unsent(gw_scope *s, int rank, void *context) {
     gw_scope_close_up(inner);
 }
 
-static void what_has_not_gone_out_never_arrives(void **state) {
+static void a_call_cancelled_before_it_is_sent_never_arrives(void **state) {
     (void)state;
     reset();
     cluster_outcome o = cluster_run(1, (cluster_options){ .world_size = 3 }, cancel_unsent, NULL);
@@ -223,7 +224,7 @@ static void it_acts_on_a_failed_scope_too(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, cancel_failed_scope, NULL);
 }
 
-// ---- What it has called ----
+// ---- Nested calls ----
 
 static void cancel_chain(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -300,11 +301,11 @@ static void cancel_futures(gw_scope *s, int rank, void *context) {
     if (rank != 0) return;
     gw_future *own = gw_future_open(s);
     gw_cancel(s, own);
-    gw_future_set(s, own, 3);  // whoever was to complete it need not know
+    gw_future_set(s, own, 3);  // the completer need not know that it was cancelled
     gw_wait(s, own);
     expect_cancelled(s, GW_OUTCOME_NONE, "the future was cancelled");
 
-    // Somebody else holds what it waits for ...
+    // Another handle holds the future that it waits for ...
     gw_future *call = gw_rpc_async(s, 1, "cancel_wait");
     gw_future *then = gw_then(s, call, add_one, NULL);
     await_count(s, &started, 1);
@@ -313,7 +314,7 @@ static void cancel_futures(gw_scope *s, int rank, void *context) {
     assert_false(gw_future_done(call));
     gw_cancel(s, call);
     await_count(s, &ended_cancelled, 1);
-    // ... or nobody does.
+    // ... or none does.
     call = gw_rpc_async(s, 1, "cancel_wait");
     then = gw_then(s, gw_then(s, call, add_one, NULL), add_one, NULL);
     await_count(s, &started, 2);
@@ -356,7 +357,7 @@ static void calls_of_a_lost_caller_are_cancelled(void **state) {
         reset();
         cluster_options o = { .world_size = 3, .leaves = { true }, .fails = true };
         cluster_run((uint64_t)seed, o, leave_it_running, NULL);
-        // The fourth was served by the one that has gone, and others may hear of that first.
+        // The lost worker served the fourth call, and other workers may learn of the loss first.
         assert_in_range(ended_cancelled, 1, 4);
         assert_int_equal(finished, 0);
     }
@@ -384,7 +385,7 @@ static void a_body_sees_that_its_deadline_has_passed(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, run_late, NULL);
 }
 
-// FAULT-B10: opening and cancelling costs whoever does it.
+// FAULT-B10: the worker that opens and cancels calls pays for them.
 static void flood(gw_scope *root, int rank, void *context) {
     int *served = context;
     if (rank == 0) {
@@ -404,7 +405,7 @@ static void flood(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void a_flood_of_cancels_disturbs_nobody_else(void **state) {
+static void a_flood_of_cancels_delays_no_other_caller(void **state) {
     (void)state;
     reset();
     int served = 0;
@@ -414,8 +415,8 @@ static void a_flood_of_cancels_disturbs_nobody_else(void **state) {
 }
 
 GW_TESTS(rpc_cancel, what_runs_is_told, what_has_not_started_does_not_run,
-         what_has_not_gone_out_never_arrives, it_acts_on_a_failed_scope_too,
+         a_call_cancelled_before_it_is_sent_never_arrives, it_acts_on_a_failed_scope_too,
          what_it_has_called_is_cancelled_in_turn, so_is_what_a_returned_future_waits_for,
          a_future_that_others_wait_for_goes_on, a_future_is_cancelled_with_what_only_it_waits_for,
          calls_of_a_lost_caller_are_cancelled, a_body_sees_that_its_deadline_has_passed,
-         a_flood_of_cancels_disturbs_nobody_else);
+         a_flood_of_cancels_delays_no_other_caller);

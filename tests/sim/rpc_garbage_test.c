@@ -1,4 +1,5 @@
-// A member of the job that sends nonsense: nobody crashes, nobody else is disturbed, and it is lost with a sentence.
+// A member of the job that sends invalid messages: no worker crashes, the others go on, and the
+// member is lost with a reason.
 #include "base/log.h"
 #include "agent/leave.h"
 #include "call/protocol.h"
@@ -80,7 +81,7 @@ static void send_nonsense(agent *a, int to, const scene *c) {
 
 static void disturb(gw_scope *root, int rank, void *context) {
     if (rank == 0) {
-        // Others are served as before.
+        // The other workers are served as before.
         for (int i = 0; i < 20; i++) {
             gw_scope *s = gw_scope_open(root);
             assert_int_equal(gw_int_of(s, gw_rpc_sync(s, 2, "garbage_echo", i)), i);
@@ -113,7 +114,7 @@ static void it_survives_requests_that_are_almost_right(void **state) {
     testing_for_seeds(1000, disturb_with_seed, &mutated);
 }
 
-// ---- Each by itself -----------------------------------------------------------------------------
+// ---- One message at a time ----------------------------------------------------------------------
 
 static void send_cut_off(gw_scope *root, int rank, void *context) {
     const uint8_t *kind = context;
@@ -127,7 +128,7 @@ static void keep_line(const char *line) {
     snprintf(lines + at, sizeof lines - at, "%s\n", line);
 }
 
-static void it_loses_who_sends_what_means_nothing(void **state) {
+static void it_loses_a_member_that_sends_invalid_messages(void **state) {
     (void)state;
     static const uint8_t kinds[] = { KIND_REQUEST,  KIND_REPLY,   KIND_FORWARD, KIND_PROMISE_VALUE,
                                      KIND_ACCEPTED, KIND_RELEASE, KIND_FETCH,   KIND_FORK_REQUEST,
@@ -146,4 +147,4 @@ static void it_loses_who_sends_what_means_nothing(void **state) {
 
 GW_TESTS_WITH_LIMIT(rpc_garbage, 120, it_survives_random_messages_of_a_member,
                     it_survives_requests_that_are_almost_right,
-                    it_loses_who_sends_what_means_nothing);
+                    it_loses_a_member_that_sends_invalid_messages);

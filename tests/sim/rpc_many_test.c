@@ -1,4 +1,4 @@
-// One call to many workers, many futures as one, one-way calls, and meetings.
+// One call to many workers, many futures as one, one-way calls, and collectives.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -101,7 +101,7 @@ static void call_all(gw_scope *s, int rank, void *context) {
     }
     gw_scope_close_up(inner);
 
-    // All are waited for, and the first in order is told.
+    // The call waits for all, and fails with the first error in order.
     gw_worker turned[] = { workers[3], workers[2], workers[1] };
     gw_rpc_sync_all(s, turned, 3, "many_fail_odd", 1);
     expect(s, GW_REMOTE, "w3: many_fail_odd: 3 is odd");
@@ -125,7 +125,7 @@ static void it_calls_many_workers_with_the_same_arguments(void **state) {
         cluster_run(seed, (cluster_options){ .world_size = 4, .threads = 1 }, call_all, NULL);
 }
 
-// Whoever is not known is one of those that fail, wherever it stands: the others are called.
+// An unknown worker is one of those that fail, at any place of the list; the others are called.
 static void call_unknown(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -185,7 +185,8 @@ static void note_done(gw_scope *s, gw_future *f, void *context) {
     if (context) gw_fail(s, GW_REMOTE, "a mistake of %s", (const char *)context);
 }
 
-// Collecting all waits for the last, whatever the first ones come to, and then fails with the first error in order.
+// Collecting all waits for the last future, also after one has failed, and then fails with the
+// first error in order.
 static void collect_those_that_fail(gw_scope *s) {
     gw_future *late = gw_future_open(s), *later = gw_future_open(s);
     gw_future *fs[] = { gw_rpc_async(s, 1, "many_echo", 1), late, later };
@@ -211,7 +212,7 @@ static void collect(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_list_count(all), 5);
     assert_int_equal(gw_list_count(gw_list_of(s, gw_wait(s, gw_collect_all(s, NULL, 0)))), 0);
 
-    // The first error that comes, whatever the others do.
+    // It fails with the first error that comes.
     gw_future *never = gw_future_open(s);
     gw_future *mixed[] = { never, gw_rpc_async(s, 1, "many_fail"), fs[0] };
     gw_wait(s, gw_collect_fail_fast(s, mixed, 3));
@@ -227,7 +228,7 @@ static void collect(gw_scope *s, int rank, void *context) {
     collect_those_that_fail(s);
     gw_future_set(s, never, 1);
 
-    // What PyTorch's futures have.
+    // As PyTorch's futures.
     gw_future *f = gw_future_open(s);
     assert_null(gw_future_error(f));
     gw_future_value(s, f);
@@ -277,14 +278,14 @@ static void notify(gw_scope *s, int rank, void *context) {
             last_inline = order[i];
         }
     }
-    // What fails there is logged there.
+    // The worker that is called logs an error.
     gw_rpc_notify(s, 1, "many_fail");
     gw_rpc_sync(s, 1, "many_echo", 0);
     assert_string_equal(logged, "one-way call: w1: many_fail: not today");
     gw_rpc_notify(s, 1, "many_nothing");
     gw_rpc_sync(s, 1, "many_echo", 0);
     assert_true(gw_ok(s));
-    // What could not be sent fails here.
+    // A call that could not be sent fails the caller.
     gw_rpc_notify(s, 5, "many_note", 1);
     expect(s, GW_NOT_FOUND, "w0 knows no worker of rank 5; there are 2");
     gw_rpc_notify(s, (const char *)NULL, "many_note", 1);
@@ -292,7 +293,7 @@ static void notify(gw_scope *s, int rank, void *context) {
     gw_call_options negative = GW_OPTIONS(gw_call_options, .timeout_ms = -2);
     gw_rpc_notify_with(s, gw_to(1), "many_note", GW_ARGS(1), negative);
     expect(s, GW_INVALID, "a timeout of -2 ms");
-    // Its arguments may be futures, and things to be given back.
+    // Its arguments may be futures, and handles that are dropped at once.
     gw_scope *inner = gw_scope_open(s);
     gw_future *f = gw_future_open(inner);
     gw_rpc_notify(inner, 1, "many_echo", gw_rref_open(inner, 5));
@@ -332,7 +333,7 @@ static void nothing_comes_back_from_it(void **state) {
     assert_in_range(sent, 0, 3);
 }
 
-// ---- Meetings ----
+// ---- Collectives ----
 
 static void gather(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -352,7 +353,7 @@ static void gather(gw_scope *s, int rank, void *context) {
         notified[rank]++;
         gw_rpc_barrier(inner, workers, count);
         for (int i = 0; i < count; i++) assert_true(notified[i] > round);
-        // Some of them meet besides.
+        // Some of them enter a collective of their own besides.
         if (rank < 2) gw_rpc_barrier(inner, workers, 2);
         gw_scope_close_up(inner);
         assert_true(gw_ok(s));
@@ -372,7 +373,7 @@ static void stay_away(gw_scope *s, int rank, void *context) {
     gw_worker workers[8];
     int count = everybody(s, workers);
     if (rank == 2) {
-        // It comes when the others have gone on, and finds them at the next one.
+        // It enters the round that the others have left, and then the next one with them.
         while (done_count < 3 && gw_ok(s)) gw_rpc_sync(s, 0, "many_echo", 0);
         gw_rpc_barrier(s, workers, count);
         assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
@@ -391,7 +392,7 @@ static void stay_away(gw_scope *s, int rank, void *context) {
     for (int i = 0; i < count; i++) assert_int_equal(gw_int_of(s, gw_list_get(s, all, i)), i);
 }
 
-static void who_does_not_come_is_named_to_all(void **state) {
+static void a_participant_that_does_not_come_is_named(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         reset();
@@ -415,13 +416,13 @@ static void end_instead(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
     assert_non_null(strstr(gw_scope_error(s)->text, name));
     gw_scope_clear(s);
-    // Nor is there another one with it.
+    // Later rounds with the lost worker fail, too.
     gw_rpc_barrier(s, workers, count);
     assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
     gw_scope_clear(s);
 }
 
-static void who_ends_is_named_to_all(void **state) {
+static void a_lost_participant_is_named(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         int ends = (int)(seed % 3);
@@ -436,7 +437,7 @@ static void who_ends_is_named_to_all(void **state) {
 
 static char told[GW_ERROR_TEXT_MAX];
 
-// A body that meets its caller, who waits for it.
+// A body that enters a collective with its caller, which waits for the body.
 GW_FUNCTION(many_barrier, GW_POOL) {
     gw_worker both[] = { gw_rpc_worker(s, 0), gw_rpc_worker(s, 1) };
     gw_rpc_barrier(s, both, 2);
@@ -467,7 +468,7 @@ static void call_a_participant(gw_scope *s, int rank, void *context) {
         assert_non_null(strstr(gw_scope_error(s)->text, "w1: many_barrier"));
         gw_scope_clear(s);
         wait_until_it_has_met(s);
-        // The round is over that it did not come to; the next is a new one.
+        // The round that it did not enter is over; the next is a new one.
         gw_rpc_barrier(s, both, count);
         assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
         gw_scope_clear(s);
@@ -499,8 +500,8 @@ static void crash_2_while_it_waits(sim *s, void *context) {
     assert_true(sim_at(s, 3 * SIM_SECOND, crash_2, NULL));
 }
 
-// The others come before it, with it, and when it is gone.
-static void meet_who_crashes(gw_scope *s, int rank, void *context) {
+// The others enter before the lost worker, with it, and after it is lost.
+static void enter_with_a_crash(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_worker workers[8];
     int count = everybody(s, workers);
@@ -516,18 +517,18 @@ static void meet_who_crashes(gw_scope *s, int rank, void *context) {
     gw_scope_clear(s);
 }
 
-static void who_is_lost_while_it_waits_has_not_given_up(void **state) {
+static void a_participant_that_is_lost_has_not_cancelled(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         reset();
         cluster_run(
             seed,
             (cluster_options){ .world_size = 3, .fails = true, .direct = crash_2_while_it_waits },
-            meet_who_crashes, NULL);
+            enter_with_a_crash, NULL);
     }
 }
 
-static void meet_wrongly(gw_scope *s, int rank, void *context) {
+static void enter_wrongly(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_worker workers[8];
     int count = everybody(s, workers);
@@ -547,7 +548,7 @@ static void meet_wrongly(gw_scope *s, int rank, void *context) {
         gw_list *alone = gw_rpc_all_gather(s, workers, 1, 5);
         assert_int_equal(gw_int_of(s, gw_list_get(s, alone, 0)), 5);
     }
-    // One of them does something else.
+    // One of them enters a different operation.
     gw_scope *inner = gw_scope_open(s);
     gw_scope_set_timeout(inner, 300);
     if (rank == 0) {
@@ -563,13 +564,14 @@ static void meet_wrongly(gw_scope *s, int rank, void *context) {
 static void a_collective_that_makes_no_sense_is_refused(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++)
-        cluster_run(seed, (cluster_options){ .world_size = 3 }, meet_wrongly, NULL);
+        cluster_run(seed, (cluster_options){ .world_size = 3 }, enter_wrongly, NULL);
 }
 
 GW_TESTS(rpc_many, it_calls_many_workers_with_the_same_arguments,
          it_calls_the_others_when_one_is_unknown, a_tensor_beyond_the_limit_is_not_sent,
          several_futures_are_one, a_one_way_call_has_no_reply, nothing_comes_back_from_it,
-         a_collective_gathers_the_values_of_its_participants, who_does_not_come_is_named_to_all,
-         who_ends_is_named_to_all, who_is_lost_while_it_waits_has_not_given_up,
+         a_collective_gathers_the_values_of_its_participants,
+         a_participant_that_does_not_come_is_named, a_lost_participant_is_named,
+         a_participant_that_is_lost_has_not_cancelled,
          a_call_and_a_collective_that_wait_for_each_other_end_at_the_deadline,
          a_collective_that_makes_no_sense_is_refused);

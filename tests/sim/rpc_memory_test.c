@@ -1,5 +1,5 @@
-// Calls, references, meetings, watching, joining and leaving with each allocation failing in turn: whatever fails, everything ends, and no memory is
-// lost.
+// Calls, references, collectives, watching, joining and leaving with each allocation failing in
+// turn: all operations end, and no memory leaks.
 #include "agent/agent.h"
 #include "runtime/runtime.h"
 #include "testing/sim.h"
@@ -116,7 +116,7 @@ static void try_many(gw_scope *s, int to) {
     gw_scope_clear(s);
 }
 
-// Both are there, if they can: who fails before does not come, and is named.
+// Both workers enter the barrier, unless one has failed before; then the error names it.
 static void try_collective(gw_scope *s, int world_size) {
     gw_worker workers[2];
     for (int i = 0; i < world_size; i++) workers[i] = gw_rpc_worker(s, i);
@@ -124,7 +124,7 @@ static void try_collective(gw_scope *s, int world_size) {
     gw_scope_clear(s);
 }
 
-// The scope's own deadline ends it, if nobody comes or goes.
+// Without joins and losses, the deadline of the scope ends the watching.
 static void try_watching(gw_scope *root) {
     int count;
     gw_scope *s = gw_scope_open(root);
@@ -173,7 +173,7 @@ static void try_all(gw_scope *root, const worker *w) {
     gw_scope_close_up(s);
 }
 
-// Of a group the one that has joined leaves, with a reference out and one held.
+// The second member of a group leaves, while it holds a reference and owns one.
 static void leave(gw_scope *root) {
     gw_scope *s = gw_scope_open(root);
     gw_rref *held = gw_remote(s, 0, "memory_box", 5);
@@ -223,7 +223,7 @@ static void it_survives_failing_allocations_of_two_workers(void **state) {
     testing_alloc_failure_loop(run_job, &kind);
 }
 
-static void it_survives_failing_allocations_of_who_joins_and_leaves(void **state) {
+static void it_survives_failing_allocations_of_joining_and_leaving(void **state) {
     (void)state;
     job_kind kind = GROUP;
     testing_alloc_failure_loop(run_job, &kind);
@@ -231,4 +231,4 @@ static void it_survives_failing_allocations_of_who_joins_and_leaves(void **state
 
 GW_TESTS_WITH_LIMIT(rpc_memory, 120, it_survives_failing_allocations_alone,
                     it_survives_failing_allocations_of_two_workers,
-                    it_survives_failing_allocations_of_who_joins_and_leaves);
+                    it_survives_failing_allocations_of_joining_and_leaving);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- What the workers serve ---------------------------------------------------------------------
+// ---- Functions ---------------------------------------------------------------------
 
 GW_FUNCTION(sim_echo, GW_INLINE, "any") {
     return gw_arg(s, a, 0);
@@ -128,7 +128,7 @@ static void write_after_sending(gw_scope *root, int rank, void *context) {
         gw_copy_(root, x, gw_zeros(root, GW_F32, 5000));
         gw_tensor *sent = gw_tensor_of(root, gw_wait(root, f));
         assert_same_tensor(root, sent, gw_ones(root, GW_F32, 5000));
-        // Each reader has numbers of its own.
+        // Each reader gets a tensor of its own.
         gw_copy_(root, sent, x);
         assert_same_tensor(root, gw_tensor_of(root, gw_wait(root, f)), gw_ones(root, GW_F32, 5000));
         assert_same_tensor(root, x, gw_zeros(root, GW_F32, 5000));
@@ -231,7 +231,7 @@ static void fail_late(gw_scope *s, int rank, void *context) {
     expect(s, GW_REMOTE, GW_RAN_AND_FAILED, "w1: sim_fail: late");
     gw_wait(s, f);
     expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w0 knows no worker named \"w9\"");
-    // On a failed scope nothing happens.
+    // Calls in a failed scope do nothing.
     gw_fail(s, GW_CANCELLED, "enough");
     uint64_t made = gw_rpc_get_stats(s).calls_made;
     gw_future *poison = gw_rpc_async(s, "w1", "sim_echo", 1);
@@ -311,7 +311,7 @@ static void call_too_often(gw_scope *root, int rank, void *context) {
     gw_scope *s = gw_scope_open(root);
     gw_future *argument = gw_future_open(s), *first = gw_rpc_async(s, 1, "sim_echo", argument);
     for (int i = 0; i < 65535; i++) gw_rpc_async(s, 1, "sim_echo", argument);
-    // The next one waits, as long as it has time.
+    // The next call waits until its deadline.
     gw_future *last = gw_rpc_async_with(s, gw_to(1), "sim_echo", GW_ARGS(1),
                                         GW_OPTIONS(gw_call_options, .timeout_ms = 50));
     gw_wait(s, last);
@@ -339,7 +339,7 @@ static void run_out_of_time(gw_scope *root, int rank, void *context) {
     gw_wait(s, f);
     expect(s, GW_TIMEOUT, GW_MAY_HAVE_RUN, "w1: sim_hang: no reply within 50 ms");
 
-    // The usual one is 60 s; a scope's is kept if it is less, and handed on to nested calls.
+    // The default is 60 s; a shorter one of the scope counts, and nested calls get it.
     assert_in_range(gw_int_of(s, gw_rpc_sync(s, "w1", "sim_time_left")), 59000, 60000);
     gw_scope_set_timeout(s, 5000);
     assert_in_range(gw_int_of(s, gw_rpc_sync(s, "w1", "sim_time_left")), 4000, 5000);

@@ -1,12 +1,13 @@
-// Steps of optimizers whose parameters several workers own, and what must have come of each.
+// Steps of optimizers whose parameters several workers own, and checks of their outcomes.
 //
-// Trainers have the first ranks, owners those behind them. Each owner has one weight, and a trainer may have one of its own. A
-// weight tells what has been done to it, in one of two ways:
+// Trainers have the first ranks, owners the next ones. Each owner has one weight, and a trainer may
+// have one of its own. A weight shows which steps changed it, in one of two ways:
 //
-// * Bits: gw_sgd, and the gradient times the rate is a power of two that only one try of one trainer has. So a weight is minus the sum
-//   of the tries that were committed, and one that was committed twice shows.
-// * Numbers: a rule with memory, and gradients that depend on the weight. So after n steps a weight is, bit for bit, what n steps in
-//   one process make of it.
+// * Bits: gw_sgd, with a gradient times rate that is a power of two, another one in each try of each
+//   trainer. So a weight is minus the sum of the tries that were committed, and one that was
+//   committed twice shows.
+// * Numbers: a rule with memory, and gradients that depend on the weight. So after n steps a weight
+//   is, bit for bit, the result of n steps in one process.
 //
 // One world at a time in a process: bodies find it in |steps_now|.
 #ifndef TESTS_STEPS_H
@@ -29,9 +30,9 @@ typedef struct steps_world {
     int trainer_count, worker_count;
     bool has_own;     // trainers have a weight, too
     bool is_numbers;  // else bits
-    bool by_rate;     // a try's bit is in the rate of the step; else in the gradient
+    bool by_rate;     // the rate of the step has a try's bit; else the gradient
     bool concurrent;
-    bool in_objects;  // those of owners are in objects, whose turns steps take
+    bool in_objects;  // owners' weights are in objects, whose turns steps take
     int rule;         // of numbers
     gw_tensor *weights[STEPS_WORKERS_MAX];
     gw_rref *objects[STEPS_WORKERS_MAX];
@@ -50,16 +51,19 @@ void steps_open_weight(gw_scope *own, steps_world *w, int rank);
 // The optimizer of |trainer| over the weights of all in |owners|, as bits, and its own.
 gw_optimizer *steps_open_optimizer(gw_scope *s, const steps_world *w, int trainer, uint64_t owners);
 
-// Forward and backward over the same, such that a step of |opt| would be the |n|-th try of |trainer|.
+// Runs forward and backward over those weights, so that a step of |opt| is the |n|-th try of
+// |trainer|.
 void steps_walk(gw_scope *s, const steps_world *w, int trainer, int n, uint64_t owners,
                 gw_optimizer *opt);
 
-void steps_judge(steps_world *w, int trainer, int n, uint64_t ranks, verdict v);
+void steps_record_verdict(steps_world *w, int trainer, int n, uint64_t ranks, verdict v);
 
-// Fails the test if a weight is not what the verdicts say: by the tries of |trainer|, or of all if it is -1.
+// Fails the test if a weight contradicts the verdicts on the tries of |trainer|; -1: of all
+// trainers.
 void steps_check(const steps_world *w, int rank, int trainer);
 
-// Fails the test if a try that may have been committed has been at one of the two, and not at the other.
+// Fails the test if a try of unknown outcome was committed at one of the two owners and not at the
+// other.
 void steps_check_agreement(const steps_world *w, int a, int b);
 
 #endif

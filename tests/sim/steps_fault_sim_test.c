@@ -1,6 +1,7 @@
-// Optimizer steps over several owners, of one trainer or two, while workers crash, stop and lose each other: after a step that
-// went well all owners have taken it, with the numbers of one process; after one that failed they are where its error says;
-// nothing hangs, nothing stays staged, and the next step works.
+// Optimizer steps over several owners, of one trainer or two, while workers crash, stop and are cut
+// off. After a successful step all owners have taken it, with the numbers of one process. After a
+// failed one they are at the steps that its error says. No step hangs or stays prepared, and the
+// next step works.
 #include "steps.h"
 
 #include "base/map.h"
@@ -40,14 +41,13 @@ typedef struct player {
     gw_optimizer *optimizer;  // NULL: none, it could not be made
     uint64_t owners;          // of it, as bits
     int tries;
-    bool
-        is_spoilt;  // of numbers: an owner is lost, so that what comes is another run than that of one process
+    bool is_spoilt;  // of numbers: an owner is lost, so one process computes other numbers
 } player;
 
 typedef struct scene {
     uint64_t seed, random;
     fault_kind kind;
-    bool aims;  // faults begin with the step of one try
+    bool aims;  // faults begin with one try, |aim|
     int aim;    // which
     sim *sim;
     int rest_phase;
@@ -55,7 +55,7 @@ typedef struct scene {
     steps_world world;
     player players[STEPS_WORKERS_MAX];
     uint64_t faults_at_rest;
-    uint64_t whole, unchanged, ahead, unsure, others;  // steps, by what has come of them
+    uint64_t whole, unchanged, ahead, unsure, others;  // counts of steps, by outcome
 } scene;
 
 static uint64_t draw(scene *c, uint64_t below) {
@@ -117,7 +117,8 @@ static void part(sim *s, void *arg) {
     assert_true(sim_at(s, sim_now_ns(s) + p->hold_ns, heal, arg));
 }
 
-// Soon as often as late, so that they come in every part of a step, and to trainers as often as to all owners.
+// Early faults are as likely as late ones, so that they come in every phase of a step; and faults
+// of trainers as likely as those of all owners.
 static void plan_for(scene *c, void (*act)(sim *s, void *arg)) {
     uint64_t among = (uint64_t)(draw(c, 2) ? c->world.worker_count : c->world.trainer_count);
     player *p = &c->players[draw(c, among)];
@@ -136,7 +137,7 @@ static void plan_faults(scene *c) {
     if (c->kind == PARTITIONS || all) plan_for(c, part);
 }
 
-// ---- What may come of a step --------------------------------------------------------------------
+// ---- The outcome of a step --------------------------------------------------------------------
 static bool is_explained(const scene *c, const gw_error *error, bool in_time) {
     sim_counts n = sim_count(c->sim);
     uint64_t away = n.stops + n.partitions, gone = n.crashes + away;
@@ -161,7 +162,7 @@ static uint64_t weights_of(const player *p) {
     return p->owners | (p->scene->world.has_own ? UINT64_C(1) << p->rank : 0);
 }
 
-// Who is named between the beginning of the sentence and "all others".
+// The workers that are named before "all others".
 static uint64_t named_in(const gw_error *error, int count) {
     char text[GW_ERROR_TEXT_MAX], name[16];
     uint64_t named = 0;
@@ -174,28 +175,28 @@ static uint64_t named_in(const gw_error *error, int count) {
     return named;
 }
 
-// What the sentence says: before the step all were tried, and may have been committed.
-static void judge(player *p, int n, const gw_error *error) {
+// Reads the verdicts on a try from the sentence of its error.
+static void read_verdicts(player *p, int n, const gw_error *error) {
     scene *c = p->scene;
     steps_world *w = &c->world;
     uint64_t all = weights_of(p), own = all & ~p->owners;
     if (!error->status) {
         c->whole++;
-        steps_judge(w, p->rank, n, all, YES);
+        steps_record_verdict(w, p->rank, n, all, YES);
     } else if (w->concurrent) {
         c->unsure++;
     } else if (strstr(error->text, "nothing has changed")) {
         c->unchanged++;
-        steps_judge(w, p->rank, n, all, NO);
+        steps_record_verdict(w, p->rank, n, all, NO);
     } else if (strstr(error->text, "and this worker is at step")) {
         c->unsure++;
-        steps_judge(w, p->rank, n, own, NO);
+        steps_record_verdict(w, p->rank, n, own, NO);
     } else if (strstr(error->text, "all others are at step")) {
         c->ahead++;
-        steps_judge(w, p->rank, n, all & ~named_in(error, w->worker_count), YES);
+        steps_record_verdict(w, p->rank, n, all & ~named_in(error, w->worker_count), YES);
     } else {
         c->others++;
-        steps_judge(w, p->rank, n, all, NO);
+        steps_record_verdict(w, p->rank, n, all, NO);
     }
 }
 
@@ -227,7 +228,7 @@ static void close_optimizer(player *p) {
     if (!sim_is_ghost(p->env)) expect_explained(p, &error, false);
 }
 
-// Over all owners that are there.
+// Makes an optimizer over all owners that are alive.
 static void open_optimizer(player *p) {
     const steps_world *w = &p->scene->world;
     close_optimizer(p);
@@ -246,7 +247,7 @@ static bool has_lost_owners(const player *p) {
     return false;
 }
 
-// Whether it went well.
+// Whether the step succeeded.
 static bool step(player *p, int64_t timeout_ms) {
     scene *c = p->scene;
     sim_counts before = sim_count(c->sim);
@@ -257,11 +258,11 @@ static bool step(player *p, int64_t timeout_ms) {
     if (gw_ok(s) && !sim_is_ghost(p->env)) {
         int n = p->tries++;
         assert_true(n < STEPS_TRIES_MAX);
-        steps_judge(&c->world, p->rank, n, weights_of(p), MAYBE);
+        steps_record_verdict(&c->world, p->rank, n, weights_of(p), MAYBE);
         if (c->aims && n == c->aim && !c->random) plan_faults(c);
         gw_optimizer_step(s, p->optimizer);
         if (!sim_is_ghost(p->env) && !p->is_spoilt) {
-            judge(p, n, gw_scope_error(s));
+            read_verdicts(p, n, gw_scope_error(s));
             check_weights(p);
         }
     }
@@ -282,7 +283,7 @@ static void train(player *p) {
     }
 }
 
-// After it all: a step works.
+// After all faults, a step works.
 static void train_at_rest(player *p) {
     if (!p->optimizer || has_lost_owners(p)) {
         p->is_spoilt = p->scene->world.is_numbers;
@@ -294,7 +295,7 @@ static void train_at_rest(player *p) {
         fail_msg("worker %d cannot step after it all", p->rank);
 }
 
-// ---- Coming to rest -----------------------------------------------------------------------------
+// ---- Quiescence -----------------------------------------------------------------------------
 static void pass_time(player *p, int64_t ns) {
     waiter wait = { .what = "the others" };
     env_enter(p->env);
@@ -337,7 +338,7 @@ static void come_to_rest(player *p, void (*look)(scene *c)) {
     look(c);
 }
 
-// How many optimizers the trainers that are left have at |owner|.
+// How many optimizers the surviving trainers have at |owner|.
 static int optimizers_at(const scene *c, int owner) {
     int count = 0;
     for (int t = 0; t < c->world.trainer_count; t++) {
@@ -347,7 +348,7 @@ static int optimizers_at(const scene *c, int owner) {
     return count;
 }
 
-// Optimizers are there still: their steps have ended, and those of who is gone have ended, too.
+// Checks that no step is prepared any more, and that the optimizers of lost trainers have ended.
 static void look_settled(scene *c) {
     c->faults_at_rest = faults_of(c);
     bool all_left = true;
@@ -394,7 +395,7 @@ static void meet(player *p) {
     gw_scope *s = gw_scope_open(p->root);
     const gw_worker *workers = gw_rpc_workers(s, &count);
     gw_rpc_barrier(s, workers, count);
-    gw_error missed = gw_scope_close(s);  // some may be gone already when others hear of it
+    gw_error missed = gw_scope_close(s);  // some workers may have left already
     (void)missed;
 }
 
@@ -505,7 +506,7 @@ static void run_seed(uint64_t seed, void *context) {
     mem_free(c);
 }
 
-// With STEPS_LOG in the environment what has come of the steps goes to that file.
+// With STEPS_LOG in the environment, counts of outcomes go to that file.
 static void report(const tally *t) {
     const char *path = getenv("STEPS_LOG");
     FILE *f = path ? fopen(path, "a") : NULL;

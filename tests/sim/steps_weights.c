@@ -7,7 +7,7 @@
 
 steps_world *steps_now;
 
-// ---- What owners serve --------------------------------------------------------------------------
+// ---- Functions of owners ------------------------------------------------------------------------
 GW_FUNCTION(steps_weight, GW_INLINE, "") {
     return gw_value_of(gw_rref_open(s, steps_now->weights[gw_rpc_self(s).rank]));
 }
@@ -62,7 +62,7 @@ void steps_open_weight(gw_scope *own, steps_world *w, int rank) {
         w->weights[rank] = open_weight(own, w, rank);
 }
 
-// ---- What trainers do ---------------------------------------------------------------------------
+// ---- Trainers ---------------------------------------------------------------------------
 static gw_optimizer *open_rule(gw_scope *s, const steps_world *w, gw_list *params) {
     bool concurrent = w->concurrent;
     if (!w->is_numbers) return gw_sgd(s, params, .lr = 1, .concurrent = concurrent);
@@ -147,12 +147,12 @@ void steps_compute_numbers(steps_world *w) {
 }
 
 // ---- Verdicts -----------------------------------------------------------------------------------
-void steps_judge(steps_world *w, int trainer, int n, uint64_t ranks, verdict v) {
+void steps_record_verdict(steps_world *w, int trainer, int n, uint64_t ranks, verdict v) {
     for (int i = 0; i < w->worker_count; i++)
         if (ranks >> i & 1) w->verdicts[trainer][n][i] = v;
 }
 
-// Of bits: the tries that have been committed, as a number.
+// Bits: the tries that have been committed, as a number.
 static uint64_t committed(const steps_world *w, int rank) {
     const double *x = gw_data(w->weights[rank]);
     uint64_t bits = (uint64_t)-x[0];
@@ -173,7 +173,7 @@ static void check_bits(const steps_world *w, int rank, int trainer) {
     }
 }
 
-// Of numbers: how many steps the weight has seen; -1: it is like none.
+// Numbers: after how many steps the weight is as it is; -1: after none.
 static int step_of(const steps_world *w, int rank) {
     for (int n = 0; n <= STEPS_TRIES_MAX; n++)
         if (!memcmp(gw_data(w->weights[rank]), w->numbers[rank][n], sizeof w->numbers[rank][n]))

@@ -1,5 +1,6 @@
-// A fork that reaches the owner after the value has gone: its maker lives, whoever shared it has crashed, and it is told so at
-// once instead of waiting for a value that will never be made again.
+// A fork request that comes after the value is gone: the maker lives, and the parent of the fork
+// has crashed. The owner answers at once that the reference is lost, and does not wait for a value
+// that will never be made again.
 #include "base/map.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
@@ -42,7 +43,8 @@ static void keep_sim(sim *s, void *context) {
     h->sim = s;
 }
 
-// The maker's own reference is given back while the parent still has it; the parent does not wait for the child.
+// The maker drops its reference while the parent still has one; the parent does not wait for the
+// child.
 GW_FUNCTION(tombstone_share, GW_POOL, "rref") {
     gw_rpc_async(s, CHILD, "tombstone_read", gw_arg_rref(s, a, 0));
     int64_t soon_ns = (int64_t)(hash_u64(now->seed) % 3000) * 1000;
@@ -72,7 +74,7 @@ static void inherit(uint64_t seed, void *context) {
     };
     cluster_outcome outcome = cluster_run(seed, o, play, &h);
     assert_int_equal(h.answered, h.heard);
-    // The value, or that it is gone, or that the job has ended meanwhile; not a wait that only time ends.
+    // The value, or a lost reference, or the end of the job; not a timeout.
     assert_int_not_equal(h.status, GW_TIMEOUT);
     assert_true(outcome.took_ns < 20 * SIM_SECOND);
     assert_int_equal(outcome.owned[OWNER], 0);

@@ -1,5 +1,6 @@
-// A model whose parts live on several workers, trained from here by one optimizer: loss and state are, bit for bit, those of the
-// same model in one process, also over a checkpoint in the middle; and groups that owners join or refuse.
+// A model whose parts live on several workers, trained by one optimizer of this worker: loss and
+// state are, bit for bit, those of the same model in one process, also with a checkpoint in the
+// middle; and groups of parameters that owners take or refuse.
 #include "base/scope.h"
 #include "../support/launched.h"
 #include "testing/cluster.h"
@@ -48,7 +49,7 @@ static gw_optimizer *open_optimizer(gw_scope *s, int rule, gw_list *params) {
     }
 }
 
-// The same numbers wherever it is: those of one that is made here.
+// Gives the module the same values on any worker: those of a local one.
 static model open_model(gw_scope *s, split where, int rule) {
     model m;
     gw_seed(s, 7);
@@ -157,7 +158,7 @@ static void play(run *r, uint64_t seed, cluster_main *main) {
     for (int i = 0; i < 3; i++) assert_int_equal(o.owned[i], 0);
 }
 
-static void a_model_over_workers_learns_the_bits_of_one_that_is_here(void **state) {
+static void a_model_over_workers_learns_the_bits_of_a_local_one(void **state) {
     (void)state;
     for_all(train_both, play);
 }
@@ -190,7 +191,7 @@ static void train_half(gw_scope *root, int rank, void *context) {
     expect_same_models(root, &here, &there);
 }
 
-// In another job, and over other workers.
+// Loads the checkpoint in another job, over other workers.
 static void save_and_go_on(run *r, uint64_t seed, cluster_main *main) {
     path folder = make_folder();
     r->file = in_folder(folder, "half.safetensors");
@@ -219,7 +220,7 @@ GW_FUNCTION(training_times, GW_INLINE, "rref, tensor") {
 
 enum { GROUPS = 3, OWNERS = 2 };
 
-// In each group one weight of each owner; or all of them here.
+// Each group has one weight of each owner; or all weights are in this process.
 typedef struct grouped {
     bool far;
     gw_value weights[GROUPS][OWNERS];
@@ -251,7 +252,7 @@ static void add_group(gw_scope *s, grouped *g, int i) {
     gw_optimizer_add_group(s, g->opt, group_of(s, g->weights[i], OWNERS), .lr = 0.1 / (i + 1));
 }
 
-// A step by all weights, of which the optimizer may not have all.
+// A step whose loss uses all weights, of which the optimizer may have only some.
 static void step_grouped(gw_scope *root, const grouped *g) {
     gw_scope *s = gw_scope_open(root);
     gw_tensor *x = gw_from(s, ((double[]){ 0.5, -2 }), 2);
@@ -279,7 +280,8 @@ static void step_both(gw_scope *root, const grouped *a, const grouped *b) {
     gw_scope_close_up(s);
 }
 
-// |frozen|: those whose weights do not require a gradient, as bits: w1, w2, and w3, which has no part yet.
+// |frozen|: bits of the owners whose weights do not require a gradient: w1, w2, and w3, which has
+// no part yet.
 static void expect_refusal(gw_scope *root, grouped *g, int frozen) {
     gw_scope *s = gw_scope_open(root);
     gw_list *list = gw_list_open(s);
@@ -319,6 +321,6 @@ static void groups_that_an_owner_refuses_are_taken_back_by_the_others(void **sta
     }
 }
 
-GW_TESTS(training, a_model_over_workers_learns_the_bits_of_one_that_is_here,
+GW_TESTS(training, a_model_over_workers_learns_the_bits_of_a_local_one,
          training_goes_on_from_a_checkpoint_with_the_same_bits,
          groups_that_an_owner_refuses_are_taken_back_by_the_others);

@@ -139,7 +139,7 @@ static void forge_marks(gw_scope *root, int rank, void *context) {
     expect_gradient(root, loss, x);
 }
 
-static void who_tells_two_things_of_a_pass_ends_it(void **state) {
+static void a_member_that_contradicts_itself_ends_the_pass(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 3 }, forge_marks, NULL);
 }
@@ -317,6 +317,6 @@ static void only_participants_abort_a_pass(void **state) {
 }
 
 GW_TESTS(distributed_arrivals, a_gradient_is_taken_from_its_receiver_only,
-         who_tells_two_things_of_a_pass_ends_it, what_others_say_ends_no_pass,
+         a_member_that_contradicts_itself_ends_the_pass, what_others_say_ends_no_pass,
          a_pass_waits_no_longer_than_a_call, gradients_before_their_marks_have_a_limit,
          a_gradient_without_memory_fails_its_pass, only_participants_abort_a_pass);

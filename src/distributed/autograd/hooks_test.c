@@ -236,7 +236,7 @@ GW_METHOD(hooks_kept, away, GW_INLINE, "tensor") {
     return gw_value_of(y);
 }
 
-static void nest_elsewhere(gw_scope *root, int rank, void *context) {
+static void nest_remote(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
     gw_rref *layer = gw_remote(root, "w0", "hooks_layer", 2.0);
@@ -262,7 +262,7 @@ static void nest_elsewhere(gw_scope *root, int rank, void *context) {
 
 static void one_inside_anothers_stays_on_its_worker(void **state) {
     (void)state;
-    run_seeds(2, nest_elsewhere);
+    run_seeds(2, nest_remote);
 }
 
 // ---- One that fails -----------------------------------------------------------------------------

@@ -54,7 +54,7 @@ static void use_up(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void one_member_does_not_use_up_the_room_of_others(void **state) {
+static void one_member_does_not_use_up_the_limits_of_others(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 3 }, use_up, NULL);
 }
@@ -79,7 +79,7 @@ static void count(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void a_pass_gives_the_room_back(void **state) {
+static void a_pass_frees_what_counts_against_the_limits(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, count, NULL);
 }
@@ -151,7 +151,7 @@ static void lose(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_remembers_with_whom_a_send_was_lost(void **state) {
+static void it_remembers_the_lost_worker_of_a_send(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, lose, NULL);
 }
@@ -181,7 +181,7 @@ static void it_tells_what_lies_upstream_and_refuses_nonsense(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, ask, NULL);
 }
 
-GW_TESTS(distributed_sends, one_member_does_not_use_up_the_room_of_others,
-         a_pass_gives_the_room_back, what_there_is_no_memory_for_is_released,
-         a_long_graph_is_dropped_at_the_pace_of_messages, it_remembers_with_whom_a_send_was_lost,
+GW_TESTS(distributed_sends, one_member_does_not_use_up_the_limits_of_others,
+         a_pass_frees_what_counts_against_the_limits, what_there_is_no_memory_for_is_released,
+         a_long_graph_is_dropped_at_the_pace_of_messages, it_remembers_the_lost_worker_of_a_send,
          it_tells_what_lies_upstream_and_refuses_nonsense);

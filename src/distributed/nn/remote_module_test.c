@@ -97,7 +97,7 @@ static void call_everywhere(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void it_computes_like_one_that_is_here(void **state) {
+static void it_computes_like_a_local_one(void **state) {
     (void)state;
     run(2, call_everywhere);
 }
@@ -352,7 +352,7 @@ static void compare_layers(gw_scope *s, int rank, void *context) {
     assert_failed(s, GW_INVALID, "\"stride\" has 0 numbers, not 1 or 2");
 }
 
-static void layers_are_those_that_are_here(void **state) {
+static void layers_compute_like_local_ones(void **state) {
     (void)state;
     run(2, compare_layers);
 }
@@ -492,10 +492,9 @@ static void calls_of_no_module_fail_at_once(void **state) {
     run(2, call_what_is_none);
 }
 
-GW_TESTS(distributed_remote_module, calls_of_no_module_fail_at_once,
-         it_computes_like_one_that_is_here, large_ones_run_on_the_pool,
-         its_parameters_are_references, it_is_switched_with_the_others,
+GW_TESTS(distributed_remote_module, calls_of_no_module_fail_at_once, it_computes_like_a_local_one,
+         large_ones_run_on_the_pool, its_parameters_are_references, it_is_switched_with_the_others,
          its_state_is_read_and_given_like_others, several_workers_use_one, hooks_run_here,
-         layers_are_made_by_their_names, layers_are_those_that_are_here,
+         layers_are_made_by_their_names, layers_compute_like_local_ones,
          what_goes_wrong_names_worker_and_class, a_lost_owner_is_named,
          it_is_trained_from_here_to_the_same_bits);
