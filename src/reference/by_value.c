@@ -1,4 +1,5 @@
-// The value behind a reference as a future: as an argument it goes from its owner straight to whoever is called.
+// The value of a reference as a future: as an argument of a call, the owner sends it straight to
+// the worker that is called.
 #include "reference/references.h"
 
 #include "base/mem.h"
@@ -12,7 +13,7 @@ typedef struct by_value {
     gw_future *future;  // not counted, but while |made| waits
     bool started;
 
-    // of the scope that asked
+    // of the scope that called gw_by_value
     int64_t deadline_ns;
     uint8_t depth;
 } by_value;
@@ -23,7 +24,7 @@ static by_value *by_value_of(const gw_future *f) {
     return f->source_state;
 }
 
-// ---- Fetching, once somebody here waits ----
+// ---- Fetching, once a thread here waits ----
 
 static void complete(gw_future *f, entry *e) {
     future_complete_on_loop(f, fetch_result(e));
@@ -100,7 +101,7 @@ static bool forward_value(gw_future *f, int consumer, uint64_t promise) {
     bytes_put_u64(&m->head, r->fork);
     bytes_put_u32(&m->head, (uint32_t)consumer);
     bytes_put_u64(&m->head, promise);
-    // One that fails goes to a worker that is lost, as the consumer will find out by itself.
+    // Sending fails only if the owner is lost; the consumer finds that out by itself.
     agent_send_on_loop(f->agent, r->owner, m, true, NULL);
     return true;
 }
@@ -136,7 +137,7 @@ gw_future *by_value_open(gw_rref *r) {
     b->depth = 1;
     f->source = &by_value_source;
     f->source_state = b;
-    // What is here already can be sent as it is.
+    // A value of this worker that is made is ready at once.
     env_enter(r->agent->env);
     if (r->entry && r->entry->made) fetch(f);
     env_leave(r->agent->env);

@@ -1,4 +1,4 @@
-// What the owner keeps for a reference: the value, and who holds it.
+// Entries: what the owner of a reference stores, the value and the holder set.
 #include "reference/references.h"
 
 #include "base/mem.h"
@@ -66,12 +66,13 @@ static void free_entry(entry *e) {
     mem_give(e, sizeof *e);
 }
 
-// REF-8. One that waits for its creating request goes with the last who asked for it.
+// REF-8. An entry that awaits its creating request is deleted with its last fork.
 static bool is_unused(const entry *e) {
     return !e->count && !e->forks.count && !(e->requested && !e->made);
 }
 
-// "Its sender needs to hold nothing, since its release follows": to oneself, too, it follows what was sent before.
+// REF-3: a worker may have sent itself a reference in a message that is still under way, so unused
+// entries are deleted later.
 static void free_if_unused(entry *e) {
     if (!is_unused(e)) return;
     if (e->id && !list_is_empty(&e->agent->loopback)) {
@@ -81,7 +82,7 @@ static void free_if_unused(entry *e) {
     free_entry(e);
 }
 
-// What goes may take others with it.
+// Deleting an entry may leave others without a use, so this repeats until there are none.
 void references_sweep_on_loop(agent *a) {
     references *rs = references_of(a);
     if (!rs->has_unused || !list_is_empty(&a->loopback)) return;
@@ -104,16 +105,16 @@ void entry_release_on_loop(entry *e) {
     if (!agent_is_closed(e->agent)) {
         free_if_unused(e);
     } else if (!e->count) {
-        // What it kept is gone already, see references_close.
+        // The close of the service has freed its value already.
         mem_give(e, sizeof *e);
     }
 }
 
-// ---- The listing ----
+// ---- The holder set ----
 
-gw_status entry_list_on_loop(entry *e, uint64_t fork, int holder, gw_error *error) {
+gw_status entry_add_holder_on_loop(entry *e, uint64_t fork, int holder, gw_error *error) {
     reference_peer *p = reference_peer_of(e->agent, holder);
-    // A fork has one holder, whoever else says it is his.
+    // A fork has one holder; a request of another worker for it is refused.
     void *listed = map_find(&e->forks, fork);
     if (listed)
         return (intptr_t)listed == holder + 1 ? GW_OK
@@ -128,7 +129,7 @@ gw_status entry_list_on_loop(entry *e, uint64_t fork, int holder, gw_error *erro
     return GW_OK;
 }
 
-void entry_unlist_on_loop(entry *e, uint64_t fork, int holder) {
+void entry_remove_holder_on_loop(entry *e, uint64_t fork, int holder) {
     if ((intptr_t)map_find(&e->forks, fork) != holder + 1) return;
     map_take(&e->forks, fork);
     reference_peer_of(e->agent, holder)->fork_count--;
@@ -139,7 +140,7 @@ void entry_unlist_on_loop(entry *e, uint64_t fork, int holder) {
 
 void entry_make_on_loop(entry *e, result *value, object *o) {
     if (e->made) {
-        // The agent has ended before its maker.
+        // The agent has ended before the value was made.
         if (value) result_release_on_loop(e->agent, value);
         if (o) object_end_on_loop(o);
         return;
@@ -148,7 +149,7 @@ void entry_make_on_loop(entry *e, result *value, object *o) {
     e->made = true;
     e->result = value;
     e->object = o;
-    // Whoever waits may let go of it.
+    // A continuation may drop the last use of the entry.
     entry_retain_on_loop(e);
     for (list_node *l; (l = list_take(&e->awaiting));) {
         continuation *c = list_entry(l, continuation, link);
@@ -157,7 +158,7 @@ void entry_make_on_loop(entry *e, result *value, object *o) {
     entry_release_on_loop(e);
 }
 
-// Deeper than this is taken for one that has.
+// A value nested deeper than this counts as one with parameters.
 enum { LOOKS_INTO_MAX = 8 };
 
 static bool has_parameters(gw_value v, int depth) {
@@ -201,7 +202,8 @@ gw_status entry_accept_on_loop(agent *a, int from, uint64_t id, uint64_t fork, e
                                gw_error *error) {
     entry *e = entry_of_on_loop(a, id);
     if (from == a->rank) {
-        // It was made before the request was sent, and is held by the handle.
+        // gw_remote made the entry before it sent the request to this worker itself; the handle
+        // holds it.
         if (!e) return no_such_reference(error);
         *out = entry_retain_on_loop(e);
         return GW_OK;
@@ -218,7 +220,7 @@ gw_status entry_accept_on_loop(agent *a, int from, uint64_t id, uint64_t fork, e
         return error_set(error, GW_NO_MEMORY, "no memory for a reference");
     }
     e->requested = true;
-    gw_status status = entry_list_on_loop(e, fork, from, error);
+    gw_status status = entry_add_holder_on_loop(e, fork, from, error);
     if (status) {
         fork_acknowledge_on_loop(a, from, fork, status);
         e->requested = false;

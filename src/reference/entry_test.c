@@ -3,7 +3,7 @@
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
-// Two workers; the first one's agent is looked at from inside.
+// Two workers; the test calls the functions of the first one's agent.
 static void look(gw_scope *s, int rank, void *context) {
     if (rank != 0) return;
     agent *a = s->agent;
@@ -21,16 +21,16 @@ static void list_forks(agent *a) {
     entry *e = entry_open_on_loop(a, id_of(1, 500));
     assert_non_null(e);
     assert_ptr_equal(entry_of_on_loop(a, id_of(1, 500)), e);
-    assert_int_equal(entry_list_on_loop(e, id_of(1, 501), 1, &error), GW_OK);
-    assert_int_equal(entry_list_on_loop(e, id_of(1, 501), 1, &error), GW_OK);
+    assert_int_equal(entry_add_holder_on_loop(e, id_of(1, 501), 1, &error), GW_OK);
+    assert_int_equal(entry_add_holder_on_loop(e, id_of(1, 501), 1, &error), GW_OK);
     assert_int_equal(reference_peer_of(a, 1)->fork_count, 1);
-    assert_int_equal(entry_list_on_loop(e, id_of(1, 501), 0, &error), GW_PROTOCOL);
-    // Somebody else's is not given back.
-    entry_unlist_on_loop(e, id_of(1, 501), 0);
+    assert_int_equal(entry_add_holder_on_loop(e, id_of(1, 501), 0, &error), GW_PROTOCOL);
+    // A worker cannot release another worker's fork.
+    entry_remove_holder_on_loop(e, id_of(1, 501), 0);
     assert_int_equal(e->forks.count, 1);
     entry_release_on_loop(e);
     assert_ptr_equal(entry_of_on_loop(a, id_of(1, 500)), e);
-    entry_unlist_on_loop(e, id_of(1, 501), 1);
+    entry_remove_holder_on_loop(e, id_of(1, 501), 1);
     assert_null(entry_of_on_loop(a, id_of(1, 500)));
     assert_int_equal(reference_peer_of(a, 1)->fork_count, 0);
 }
@@ -44,7 +44,7 @@ static void list_too_many(agent *a) {
     gw_error error;
     entry *e = entry_open_on_loop(a, id_of(1, 500));
     reference_peer_of(a, 1)->fork_count = LIMIT_FORKS_PER_PEER;
-    assert_int_equal(entry_list_on_loop(e, id_of(1, 501), 1, &error), GW_LIMIT);
+    assert_int_equal(entry_add_holder_on_loop(e, id_of(1, 501), 1, &error), GW_LIMIT);
     assert_string_equal(error.text, "w1 holds 1000000 references to values of w0");
     reference_peer_of(a, 1)->fork_count = 0;
     entry_release_on_loop(e);
@@ -63,11 +63,11 @@ static void find_unlisted(agent *a) {
                      GW_REF_LOST);
     assert_int_equal(entry_find_on_loop(a, 1, id_of(1, 9), id_of(1, 501), &found, &error),
                      GW_REF_LOST);
-    assert_int_equal(entry_list_on_loop(e, id_of(1, 501), 1, &error), GW_OK);
+    assert_int_equal(entry_add_holder_on_loop(e, id_of(1, 501), 1, &error), GW_OK);
     assert_int_equal(entry_find_on_loop(a, 1, id_of(1, 500), id_of(1, 501), &found, &error), GW_OK);
     assert_ptr_equal(found, e);
     entry_release_on_loop(found);
-    entry_unlist_on_loop(e, id_of(1, 501), 1);
+    entry_remove_holder_on_loop(e, id_of(1, 501), 1);
     entry_release_on_loop(e);
 }
 
@@ -86,8 +86,8 @@ static void accept_odd_ids(agent *a) {
     entry_make_on_loop(e, result_of_error(&(gw_error){ .status = GW_REMOTE }), NULL);
     entry_release_on_loop(e);
     assert_int_equal(e->forks.count, 1);
-    entry_unlist_on_loop(e, fork, 1);
-    // The number of a value that is gone is not given out again.
+    entry_remove_holder_on_loop(e, fork, 1);
+    // The id of a value that is gone cannot be used again.
     assert_int_equal(entry_accept_on_loop(a, 1, id, fork, &e, &error), GW_PROTOCOL);
 }
 

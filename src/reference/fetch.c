@@ -1,4 +1,4 @@
-// Copying a value to whoever holds a reference to it.
+// Fetching: copies a value from its owner to a holder of a reference.
 #include "reference/references.h"
 
 #include "base/mem.h"
@@ -12,13 +12,13 @@
 
 typedef struct fetch {
     continuation made;
-    turn *turn;  // that it takes; NULL: none
+    turn *turn;  // the turn that it reads the value in; NULL: none
     turn_request request;
     task task;
     agent *agent;
     entry *entry;
-    int from;  // who asks
-    // the answer: a reply, or a promise value for somebody else
+    int from;  // the holder
+    // the answer: a reply to the holder, or a promise value to another worker
     call_kind kind;
     uint64_t id;
     int to;
@@ -64,7 +64,7 @@ static void turn_granted(turn_request *r) {
     env_defer(f->agent->env, &f->task);
 }
 
-// Parameters are read in the turn in which they are changed.
+// The owner reads parameters in the turn in which optimizers change them.
 static void made(continuation *c) {
     fetch *f = (fetch *)(void *)c;
     f->turn = entry_turn_on_loop(f->entry);
@@ -148,9 +148,9 @@ gw_status fetch_forward_received_on_loop(agent *a, int from, message *m, gw_erro
     return GW_OK;
 }
 
-// ---- Whoever holds it ----
+// ---- The holder ----
 
-// What is known when the fetch is sent.
+// Fills in the fields that are known only when the fetch is sent.
 static void amend(bytes *head, uint64_t call, uint64_t time_left_ns) {
     if (head->failed) return;
     memcpy(head->data, &call, sizeof call);

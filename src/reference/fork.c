@@ -1,4 +1,5 @@
-// References on their way from one worker to another.
+// Forks: references in messages, and the messages by which owner, parent and child agree on them
+// (REF-2 to REF-6).
 #include "reference/references.h"
 
 #include "agent/deferred.h"
@@ -38,7 +39,7 @@ void fork_acknowledge_on_loop(agent *a, int to, uint64_t fork, gw_status status)
     agent_send_on_loop(a, to, m, false, NULL);
 }
 
-// ---- In a message that is sent ----
+// ---- Sending ----
 
 static uint64_t draw_fork(agent *a) {
     return id_of(a->rank, ++references_of(a)->last_id);
@@ -61,7 +62,7 @@ static bool write_own(gw_rref *r, int to, bytes *table, gw_error *error) {
     entry *e = r->entry;
     uint64_t fork = to == r->owner ? 0 : draw_fork(r->agent);
     if (!entry_name_on_loop(e)) return no_memory(error);
-    if (fork && entry_list_on_loop(e, fork, to, error)) return false;
+    if (fork && entry_add_holder_on_loop(e, fork, to, error)) return false;
     write_attachment(table, r->owner, e->id, fork, true);
     return true;
 }
@@ -117,13 +118,13 @@ static void undo(gw_handle *h, int to, const uint8_t *written) {
     uint64_t fork = reader_u64(&in);
     if (!fork) return;
     if (r->entry) {
-        entry_unlist_on_loop(r->entry, fork, to);
+        entry_remove_holder_on_loop(r->entry, fork, to);
     } else {
         fork_unpin_on_loop(r->agent, fork);
     }
 }
 
-// ---- In a message that came ----
+// ---- Receiving ----
 
 static gw_status read_own(agent *a, uint64_t id, gw_rref **out) {
     entry *e = entry_of_on_loop(a, id);
@@ -181,7 +182,7 @@ static gw_status read(agent *a, int from, reader *table, gw_handle **out, gw_err
         *out = &r->handle;
         return GW_OK;
     }
-    // Nothing is held here, so that the parent need not hold its own for it.
+    // This worker holds no fork, so the parent need not keep its own for it.
     if (r) {
         r->dropped = true;
         rref_forget_on_loop(r);
@@ -224,7 +225,7 @@ const attachment_class reference_attachment = {
     .give = give,
 };
 
-// ---- The owner lists, the child is accepted, the parent lets go ----
+// ---- Fork request, fork ack, child accept ----
 
 // REF-6
 static bool is_gone(const agent *a, int maker, uint64_t id) {
@@ -242,14 +243,14 @@ static gw_status find_for_fork(agent *a, uint64_t id, entry **out) {
         return GW_REF_LOST;
     *out = entry_open_on_loop(a, id);
     if (!*out) return GW_NO_MEMORY;
-    (*out)->count = 0;  // kept by the fork alone
+    (*out)->count = 0;  // only the fork keeps it
     return GW_OK;
 }
 
 static void requested(agent *a, int from, uint64_t id, uint64_t fork) {
     entry *e;
     gw_status status = find_for_fork(a, id, &e);
-    if (!status && (status = entry_list_on_loop(e, fork, from, NULL)))
+    if (!status && (status = entry_add_holder_on_loop(e, fork, from, NULL)))
         entry_release_on_loop(entry_retain_on_loop(e));
     failpoint("fork_listed");
     fork_acknowledge_on_loop(a, from, fork, status);
@@ -267,7 +268,7 @@ static void explain_refusal(const gw_rref *r, gw_status status, gw_error *out) {
     }
 }
 
-// Only its owner says so.
+// A fork ack, or accepted; ignored unless the owner sends it.
 static void confirm(agent *a, int from, uint64_t fork, gw_status status) {
     gw_rref *r = map_find(&references_of(a)->pending, fork);
     if (!r || r->owner != from) return;
@@ -286,7 +287,7 @@ static void confirm(agent *a, int from, uint64_t fork, gw_status status) {
     leaving_check_on_loop(a);
 }
 
-// Only the child says so.
+// Child accept; ignored unless the child sends it.
 static void accepted(agent *a, int from, uint64_t fork) {
     const pin *p = map_find(&references_of(a)->pins, fork);
     if (p && p->child == from) fork_unpin_on_loop(a, fork);

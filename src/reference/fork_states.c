@@ -49,7 +49,8 @@ static const rule rules[] = {
 void fork_apply_on_loop(gw_rref *r, fork_event event) {
     const rule *x = rules, *end = rules + sizeof rules / sizeof rules[0];
     while (x < end && (x->from != r->state || x->event != event)) x++;
-    assert(x < end);  // what owners say becomes an event only where it can mean something
+    assert(x <
+           end);  // a message of the owner becomes an event only in states that have a rule for it
     r->state = x->to;
     x->action(r);
 }

@@ -38,7 +38,7 @@ static void refuse(gw_scope *s, int rank, void *context) {
     gw_to_here_value(s, one_more);
     expect(s, GW_LIMIT, "w1: this worker holds 1000000 references to values of w1 already");
     assert_false(gw_rref_is_confirmed(one_more));
-    // by whoever it is sent to: it learns of it when it asks, or before
+    // by the worker that the reference is sent to, which gets the error at its use, or before
     gw_rpc_sync(s, 2, "fork_read", good);
     assert_true(gw_scope_error(s)->status == GW_LIMIT || gw_scope_error(s)->status == GW_REF_LOST);
     gw_scope_clear(s);
@@ -53,7 +53,7 @@ static void it_says_why_a_fork_is_refused(void **state) {
     for (int rank = 0; rank < 3; rank++) assert_int_equal(o.owned[rank], 0);
 }
 
-// A fork request for a value that has been there and is gone, as when its parent has ended meanwhile.
+// A fork request for a value that existed and is gone, as when the parent has ended meanwhile.
 static void ask_late(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;

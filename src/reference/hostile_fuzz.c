@@ -1,5 +1,6 @@
-// A member of the job that says whatever it likes about calls, promises, references and leaving, while a well-behaved one
-// calls it and serves it: both come to their end, and neither takes much more memory than has come.
+// A hostile member of the job sends any messages about calls, promises, references and leaving,
+// while an honest one calls it and serves its calls: both end, and the memory stays within what was
+// received.
 #include "base/log.h"
 #include "base/mem.h"
 #include "reference/references.h"
@@ -41,8 +42,9 @@ GW_METHOD(hostile_box, get, GW_INLINE) {
     return gw_value_of(self->x);
 }
 
-// ---- What it says -----------------------------------------------------------------------------------------------------
-// Numbers that mean something at times: calls, ids of references and forks of either, and what is at the limits.
+// ---- What it says -------------------------------------------------------------------------------
+// Numbers that are sometimes valid: calls, ids of references and forks of either member, and
+// numbers at the limits.
 static uint64_t draw_number(reader *in) {
     uint8_t what = reader_u8(in);
     uint64_t count = what % 16;
@@ -148,7 +150,7 @@ static void say(gw_scope *root, reader *in) {
     gw_scope_clear(root);
 }
 
-// ---- What the other does ----------------------------------------------------------------------------------------------
+// ---- What the other does ------------------------------------------------------------------------
 static void behave(gw_scope *root) {
     for (int i = 0; i < 3; i++) {
         gw_scope *s = gw_scope_open(root);

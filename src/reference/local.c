@@ -1,4 +1,4 @@
-// gw_local: the owner's own code enters an object.
+// gw_local: code of the owner enters an object of its worker.
 #include "reference/references.h"
 
 #include "base/mem.h"
@@ -34,7 +34,7 @@ static gw_status enter(gw_scope *s, entry *e, gw_error *error) {
     return status;
 }
 
-// A wrong class would be read as the right one.
+// The caller reads the object as a struct, so its class must be the right one.
 static bool is_of_class(const object *o, const char *name, gw_error *error) {
     if (!strcmp(o->class->name, name)) return true;
     error_set(error, GW_INVALID, "gw_local: the reference is to a %s, not to a %s", o->class->name,

@@ -1,9 +1,9 @@
-// What the loss of a worker does to references (REF-9).
+// The loss of a worker, for references (REF-9).
 #include "reference/references.h"
 
 #include "base/mutation.h"
 
-// ---- Values that it owned ----
+// ---- References to its values ----
 
 void rref_lose_on_loop(gw_rref *r) {
     gw_error error;
@@ -24,7 +24,7 @@ static void lose_users(agent *a, int rank) {
     }
 }
 
-// ---- Forks that it will not accept, or that nobody will list ----
+// ---- Forks that it does not accept or list any more ----
 
 static void lose_pins(agent *a, int rank) {
     map_entry *m;
@@ -36,9 +36,9 @@ static void lose_pins(agent *a, int rank) {
     }
 }
 
-// ---- What it held ----
+// ---- Its forks ----
 
-static void strike_off(entry *e, int rank) {
+static void remove_holder(entry *e, int rank) {
     map_entry *m;
     for (size_t i = 0; (m = map_next(&e->forks, &i));) {
         if ((intptr_t)m->value != rank + 1) continue;
@@ -48,18 +48,18 @@ static void strike_off(entry *e, int rank) {
     }
 }
 
-static void strike_off_all(agent *a, int rank) {
+static void remove_holder_everywhere(agent *a, int rank) {
     if (has_mutation(MUTATION_KEEP_DEAD_FORKS)) return;
     list_each(l, &references_of(a)->entries) {
         entry *e = list_entry(l, entry, link);
         if (!e->forks.count) continue;
         entry_retain_on_loop(e);
-        strike_off(e, rank);
+        remove_holder(e, rank);
         entry_release_on_loop(e);
     }
 }
 
-// ---- What it would have made ----
+// ---- Entries that await its creating requests ----
 
 static bool is_unrequested_of(const entry *e, int rank) {
     return !e->requested && !e->made && e->id && id_rank(e->id) == (uint64_t)rank;
@@ -76,7 +76,7 @@ static void fail_unrequested(agent *a, int rank) {
         list_append(&lost, l);
     }
     no_such_reference(&error);
-    // Whoever is told may let go of others.
+    // An error may let user code drop other entries.
     for (list_node *l; (l = list_take(&lost));) {
         list_append(&rs->entries, l);
         entry_make_on_loop(list_entry(l, entry, link), result_of_error(&error), NULL);
@@ -84,11 +84,12 @@ static void fail_unrequested(agent *a, int rank) {
 }
 
 void references_lost_on_loop(agent *a, int rank) {
-    // Who leaves then has been told that nothing moves any more, and this worker is about to be.
+    // A worker leaves once the coordinator has told it that no message is under way, so the holder
+    // sets are final.
     if (a->phase == AGENT_DRAINING && a->peers && peers_has_left(a->peers, rank))
         references_report_on_loop(a);
     lose_users(a, rank);
     lose_pins(a, rank);
-    strike_off_all(a, rank);
+    remove_holder_everywhere(a, rank);
     fail_unrequested(a, rank);
 }

@@ -42,7 +42,7 @@ enum { MANY = 2000 };
 static void lose(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank == 1) {
-        pause_ms(root, 2000);  // and leaves without a word
+        pause_ms(root, 2000);  // and ends without shutdown
         return;
     }
     if (rank != 0) return;
@@ -58,7 +58,7 @@ static void lose(gw_scope *root, int rank, void *context) {
     assert_int_equal(gw_int_of(s, gw_to_here_value(s, theirs)), 3);
     assert_int_equal(reference_peer_of(a, 1)->fork_count, MANY);
     pause_ms(s, 4000);
-    // What it held is given back, and what it owned is lost, with the reason.
+    // Its forks are released, and references to its values are lost, with the reason.
     assert_int_equal(reference_peer_of(a, 1)->fork_count, 0);
     gw_to_here_value(s, theirs);
     expect(s, GW_REF_LOST, "w1, who owned what the reference names, is gone: w1 (rank 1) has left");
@@ -83,7 +83,7 @@ static void it_strikes_off_what_a_lost_worker_held_and_fails_what_it_owned(void 
     assert_int_equal(o.owned[2], 0);
 }
 
-// The owner goes while its value is being sent for an argument, and while somebody waits for it.
+// The owner ends while its value is being sent as an argument, and while a worker waits for it.
 GW_FUNCTION(lost_never, GW_INLINE) {
     return gw_value_of(gw_future_open(s));
 }

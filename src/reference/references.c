@@ -1,4 +1,5 @@
-// The table of references of one agent, and those that the agent and its calls know references by.
+// The service of references: the table of one agent, shutdown and the end; and the table through
+// which calls use references.
 #include "reference/references.h"
 
 #include "agent/deferred.h"
@@ -37,8 +38,10 @@ static gw_status received(agent *a, int from, message *m, gw_error *error) {
 
 // ---- Shutdown ----
 
-// What an object holds goes with the object, once nobody holds that any more. Objects of several workers that hold each
-// other stay, and are reported: see references_report_on_loop. Who has the turn of an object has its scope.
+// Leaves the references that an object holds to the object, which other workers keep alive: they
+// are released when the object ends. Objects of several workers that hold each other stay, and are
+// reported: see references_report_on_loop. While a call has the turn of an object, it uses the
+// object's scope, so that is left alone.
 static void leave_to_object(const entry *e) {
     const object *o = e->object;
     if (!o || o->own->slots[SCOPE_TURN].data || e->count) return;
@@ -72,7 +75,7 @@ static void stop(agent *a, const gw_error *why) {
     list_node told;
     list_init(&told);
     list_splice(&told, &rs->entries);
-    // Whoever is told may let go of others.
+    // An error may let user code drop other entries.
     for (list_node *l; (l = list_take(&told));) {
         list_append(&rs->entries, l);
         entry *e = list_entry(l, entry, link);
@@ -92,7 +95,7 @@ static void close_entry(entry *e) {
     if (r) result_release(r);
 }
 
-static void let_pins_go(references *rs) {
+static void drop_pins(references *rs) {
     map_entry *m;
     for (size_t i = 0; (m = map_next(&rs->pins, &i));) {
         pin *p = m->value;
@@ -103,7 +106,7 @@ static void let_pins_go(references *rs) {
     map_fini(&rs->pins);
 }
 
-static void let_users_go(references *rs) {
+static void drop_users(references *rs) {
     for (list_node *l; (l = list_take(&rs->users));) {
         gw_rref *r = list_entry(l, gw_rref, link);
         list_remove(&r->out);
@@ -111,10 +114,10 @@ static void let_users_go(references *rs) {
     }
 }
 
-// Values may hold references, so each is let go before the next is looked for.
+// Values may hold references, so each entry is closed before the next is searched.
 static void close(agent *a) {
     references *rs = references_of(a);
-    let_pins_go(rs);
+    drop_pins(rs);
     while (!list_is_empty(&rs->entries)) {
         entry *e = list_entry(rs->entries.next, entry, link);
         bool unused = !e->count;
@@ -122,7 +125,7 @@ static void close(agent *a) {
         if (unused) mem_give(e, sizeof *e);
     }
     env_enter(a->env);
-    let_users_go(rs);
+    drop_users(rs);
     if (rs->release_timer.armed) env_set_timer(a->env, &rs->release_timer, ENV_NEVER);
     env_leave(a->env);
 }

@@ -10,7 +10,7 @@ static message *make(agent *a, reference_kind kind, size_t size) {
     return m;
 }
 
-// Every message of the room, cut anywhere before its end.
+// Each message of the room, cut off at each byte.
 static void receive_cut(gw_scope *s, int rank, void *context) {
     (void)context;
     static const struct {
@@ -62,13 +62,13 @@ static void read_odd(gw_scope *s, int rank, void *context) {
     if (rank != 0) return;
     agent *a = s->agent;
     env_enter(a->env);
-    assert_int_equal(read(a, 77, 5, id_of(1, 5), 0), GW_PROTOCOL);  // nobody
+    assert_int_equal(read(a, 77, 5, id_of(1, 5), 0), GW_PROTOCOL);  // no such worker
     assert_int_equal(read(a, 2, 0, id_of(1, 5), 0), GW_PROTOCOL);   // no value
     assert_int_equal(read(a, 2, 5, 0, 0), GW_PROTOCOL);             // no fork
     assert_int_equal(read(a, 2, 5, id_of(2, 5), 0), GW_PROTOCOL);   // another's fork
-    assert_int_equal(read(a, 2, 5, id_of(1, 5), 1), GW_PROTOCOL);   // another's listing
+    assert_int_equal(read(a, 2, 5, id_of(1, 5), 1), GW_PROTOCOL);   // another worker's holder set
     assert_int_equal(read(a, 2, 5, id_of(1, 5), 2), GW_PROTOCOL);
-    // One that comes home to nothing is lost, which is no error of the message.
+    // A reference that comes home without an entry is lost; the message is valid.
     assert_int_equal(read(a, 0, id_of(1, 5), 0, 1), GW_OK);
     env_leave(a->env);
 }

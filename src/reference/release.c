@@ -1,4 +1,4 @@
-// Giving references back.
+// Releasing references, in batches (REF-5).
 #include "reference/references.h"
 
 #include "base/failpoint.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { BATCH_NS = 1000 * 1000 };  // how long a release waits for others to the same owner
+enum { BATCH_NS = 1000 * 1000 };  // how long a release waits, to go in one message with others
 
 static void fire(timer *t) {
     release_flush_on_loop(list_entry(t, references, release_timer)->agent);
@@ -26,7 +26,8 @@ void fork_queue_release_on_loop(gw_rref *r) {
 
 void release_on_loop(gw_rref *r) {
     agent *a = r->agent;
-    // REF-4: somebody relies on this one.
+    // REF-4: forks made of it need it until child accept, and so does its parent while it is
+    // pending.
     r->leaving = r->pin_count > 0 || (r->state == FORK_PENDING && r->parent >= 0);
     if (r->leaving) return;
     if (a->phase != AGENT_LEFT) fork_apply_on_loop(r, FORK_DROPPED);
@@ -49,7 +50,7 @@ static bool write_release(references *rs, int owner) {
         return false;
     }
     memcpy(m->head.data, &count, sizeof count);
-    // One that fails goes to a worker that is lost, which needs no release.
+    // Sending fails only if the owner is lost; then it needs no release.
     agent_send_on_loop(rs->agent, owner, m, false, NULL);
     return true;
 }
@@ -62,7 +63,7 @@ static void finish(references *rs, int owner) {
     }
 }
 
-// False to try again. Whether there is a connection just now is not for this room to ask: sessions see to it.
+// False to try again. Sessions hold the message while there is no connection.
 static bool send_releases(references *rs, int owner) {
     const agent *a = rs->agent;
     if (agent_member(rs->agent, owner)->lost || a->phase == AGENT_LEFT) return true;
@@ -95,7 +96,7 @@ gw_status release_received_on_loop(agent *a, int from, message *m, gw_error *err
     for (uint32_t i = 0; i < count && !r.failed; i++) {
         uint64_t id = reader_u64(&r), fork = reader_u64(&r);
         entry *e = r.failed ? NULL : entry_of_on_loop(a, id);
-        if (e) entry_unlist_on_loop(e, fork, from);
+        if (e) entry_remove_holder_on_loop(e, fork, from);
     }
     bool cut = r.failed;
     message_release(m);

@@ -53,9 +53,10 @@ static void release_for_others(gw_scope *s, int rank, void *context) {
     gw_rref *r = gw_remote(s, 1, "release_make", 5);
     gw_to_here_value(s, r);
     env_enter(a->env);
-    // As if worker 1 and 2 gave back what this one holds: nothing happens. Cut off: an error.
+    // Releases by workers 1 and 2 of a fork that this one holds change nothing. A message that is
+    // cut off is an error.
     entry *e = entry_open_on_loop(a, id_of(2, 500));
-    assert_int_equal(entry_list_on_loop(e, id_of(2, 501), 2, NULL), GW_OK);
+    assert_int_equal(entry_add_holder_on_loop(e, id_of(2, 501), 2, NULL), GW_OK);
     gw_error error;
     message *m = make_release(a, 1, id_of(2, 500), id_of(2, 501));
     assert_int_equal(release_received_on_loop(a, 1, m, &error), GW_OK);

@@ -1,4 +1,4 @@
-// gw_remote: a call whose result stays where it is made.
+// gw_remote: a call whose result stays on the worker that makes it.
 #include "reference/references.h"
 
 #include "call/call.h"
@@ -13,7 +13,7 @@ static gw_status open_rref(call *c, gw_scope *s, gw_rref **out) {
     return GW_NO_MEMORY;
 }
 
-// To oneself: the entry is here at once, and the handle is on it.
+// A call to this worker itself: makes the entry at once, and the handle for it.
 static gw_status name_own(call *c, gw_rref *r) {
     entry *e = entry_open_on_loop(c->agent, c->fixed.result);
     if (!e) return error_set(&c->error, GW_NO_MEMORY, "no memory for a reference");

@@ -34,7 +34,7 @@ static void make_without_waiting(gw_scope *s, int rank, void *context) {
         gw_rref *box = gw_remote(s, owner, "remote_box");
         gw_rref *kept = gw_remote(s, box, "n");
         gw_future *n = gw_rpc_async(s, box, "n");
-        // Nothing of this waits for the object, which is still being built.
+        // None of these calls waits for the object, which is still being built.
         assert_false(gw_future_done(n));
         assert_int_equal(gw_int_of(s, gw_wait(s, n)), 5);
         assert_int_equal(gw_int_of(s, gw_to_here_value(s, kept)), 5);

@@ -1,4 +1,4 @@
-// What references there are: for programs that ask, and for the log when a worker leaves.
+// Reference reports: for programs (gw_references), and for the log when a worker leaves.
 #include "reference/references.h"
 
 #include "base/log.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// ---- Where they were made ----
+// ---- Origins ----
 
 const char *origin_keep_on_loop(references *rs, const char *origin, size_t size) {
     char text[LIMIT_ORIGIN_BYTES + 1];
@@ -33,15 +33,15 @@ void entry_set_origin_on_loop(entry *e, const char *origin, size_t size) {
     e->origin = origin_keep_on_loop(references_of(e->agent), origin, size);
 }
 
-// ---- All of them ----
+// ---- All references ----
 
-typedef struct listing {
+typedef struct report {
     agent *agent;
     int64_t now_ns;
-    void (*add)(struct listing *l, const gw_reference_info *info);
+    void (*add)(struct report *l, const gw_reference_info *info);
     gw_reference_info *out;
     int max, count;
-} listing;
+} report;
 
 static const char *what_is(const entry *e) {
     if (!e->made) return "being made";
@@ -50,11 +50,11 @@ static const char *what_is(const entry *e) {
     return e->result->incoming ? "value" : gw_kind_name(e->result->value.kind);
 }
 
-static int64_t age_ms(const listing *l, int64_t since_ns) {
+static int64_t age_ms(const report *l, int64_t since_ns) {
     return (l->now_ns - since_ns) / 1000000;
 }
 
-static void list_entry_of(listing *l, const entry *e) {
+static void list_entry_of(report *l, const entry *e) {
     agent *a = l->agent;
     gw_reference_info info = { .id = e->id,
                                .owner = agent_member(a, a->rank)->worker,
@@ -72,7 +72,7 @@ static void list_entry_of(listing *l, const entry *e) {
     if (e->count) l->add(l, &info);
 }
 
-static void list_user(listing *l, const gw_rref *r) {
+static void list_user(report *l, const gw_rref *r) {
     agent *a = l->agent;
     if (r->dropped || r->failed || r->state == FORK_RELEASED) return;
     gw_reference_info info = { .id = r->id,
@@ -85,7 +85,7 @@ static void list_user(listing *l, const gw_rref *r) {
     l->add(l, &info);
 }
 
-static void write_out(listing *l, const gw_reference_info *info) {
+static void write_out(report *l, const gw_reference_info *info) {
     if (l->count < l->max) l->out[l->count] = *info;
     l->count++;
 }
@@ -93,7 +93,7 @@ static void write_out(listing *l, const gw_reference_info *info) {
 int gw_references(gw_scope *s, gw_reference_info *out, int max) {
     agent *a = s->error ? NULL : agent_of(s);
     if (!a) return 0;
-    listing l = { .agent = a, .add = write_out, .out = out, .max = out ? max : 0 };
+    report l = { .agent = a, .add = write_out, .out = out, .max = out ? max : 0 };
     env_enter(a->env);
     l.now_ns = env_now_ns(a->env);
     list_each(n, &references_of(a)->entries) list_entry_of(&l, list_entry(n, entry, link));
@@ -102,9 +102,9 @@ int gw_references(gw_scope *s, gw_reference_info *out, int max) {
     return l.count;
 }
 
-// ---- What is left when a worker leaves ----
+// ---- The log of a worker that leaves ----
 
-static void report(listing *l, const gw_reference_info *info) {
+static void log_reference(report *l, const gw_reference_info *info) {
     if (info->holder.rank == info->owner.rank || l->count++ >= l->max) return;
     log_line("%s leaves while %s holds a reference to its %s%s%s, %lld ms old", info->owner.name,
              info->holder.name, info->what, info->origin[0] ? " of " : "", info->origin,
@@ -115,7 +115,7 @@ void references_report_on_loop(agent *a) {
     enum { LINES = 20 };
     if (references_of(a)->is_reported) return;
     references_of(a)->is_reported = true;
-    listing l = { .agent = a, .now_ns = env_now_ns(a->env), .add = report, .max = LINES };
+    report l = { .agent = a, .now_ns = env_now_ns(a->env), .add = log_reference, .max = LINES };
     list_each(n, &references_of(a)->entries) list_entry_of(&l, list_entry(n, entry, link));
     if (l.count > LINES)
         log_line("%s leaves while others hold %d references more to values of its",

@@ -7,21 +7,21 @@
 #include <stdio.h>
 #include <string.h>
 
-GW_FUNCTION(listing_make, GW_POOL, "int") {
+GW_FUNCTION(report_make, GW_POOL, "int") {
     return gw_value_of(gw_full(s, GW_I64, gw_arg_int(s, a, 0), 2));
 }
 
-GW_FUNCTION(listing_fail, GW_POOL) {
+GW_FUNCTION(report_fail, GW_POOL) {
     gw_fail(s, GW_REMOTE, "cannot make it");
     return gw_none();
 }
 
-GW_FUNCTION(listing_never, GW_INLINE) {
+GW_FUNCTION(report_never, GW_INLINE) {
     return gw_value_of(gw_future_open(s));
 }
 
-// What this worker knows of what the caller holds: "tensor of report_test.c:70 for w0".
-GW_FUNCTION(listing_tell, GW_INLINE) {
+// This worker's report of the forks that the caller holds: "tensor of report_test.c:70 for w0".
+GW_FUNCTION(report_tell, GW_INLINE) {
     gw_reference_info all[8];
     int count = gw_references(s, all, 8);
     gw_list *out = gw_list_open(s);
@@ -35,30 +35,30 @@ GW_FUNCTION(listing_tell, GW_INLINE) {
     return gw_value_of(out);
 }
 
-typedef struct listing_box {
+typedef struct report_box {
     gw_scope *own;
     gw_rref *held[30];
-} listing_box;
+} report_box;
 
-GW_CLASS(listing_box, listing_box_open);
+GW_CLASS(report_box, report_box_open);
 
-static void listing_box_open(gw_scope *own, listing_box *self, const gw_args *a) {
+static void report_box_open(gw_scope *own, report_box *self, const gw_args *a) {
     (void)a;
     self->own = own;
 }
 
-GW_METHOD(listing_box, put, GW_INLINE, "int, rref") {
+GW_METHOD(report_box, put, GW_INLINE, "int, rref") {
     gw_set(self->own, &self->held[gw_arg_int(s, a, 0)], gw_arg_rref(s, a, 1));
     return gw_none();
 }
 
 static void expect_listed(gw_scope *s, const char *what, const char *origin) {
-    // Releases wait for each other.
+    // Releases are batched, so they take a moment.
     gw_scope *t = gw_scope_open(s);
     gw_scope_set_timeout(t, 10);
     gw_wait(t, gw_future_open(t));
     assert_int_equal(gw_scope_close(t).status, GW_TIMEOUT);
-    gw_list *told = gw_list_of(s, gw_rpc_sync(s, 1, "listing_tell"));
+    gw_list *told = gw_list_of(s, gw_rpc_sync(s, 1, "report_tell"));
     char text[200];
     snprintf(text, sizeof text, "w1 %s of report_test.c%s for w0", what, origin);
     assert_int_equal(gw_list_count(told), 1);
@@ -80,7 +80,7 @@ static void list_all(gw_scope *root, int rank, void *context) {
 
     char origin[32];
     snprintf(origin, sizeof origin, ":%d", __LINE__ + 1);
-    gw_rref *theirs = gw_remote(s, 1, "listing_make", 4);
+    gw_rref *theirs = gw_remote(s, 1, "report_make", 4);
     gw_to_here(s, theirs);
     assert_int_equal(gw_references(s, all, 4), 1);
     assert_true(!all[0].is_mine && all[0].is_confirmed && all[0].id == theirs->id);
@@ -91,22 +91,22 @@ static void list_all(gw_scope *root, int rank, void *context) {
     assert_int_equal(gw_references(s, NULL, 0), 1);
     gw_scope_close_up(s);
 
-    // A place of one's own, and what is no value yet, or never.
+    // An origin of the program's own, and values that are not made yet, or never.
     s = gw_scope_open(root);
     gw_call_options here = GW_OPTIONS(gw_call_options, .origin = "report_test.c, the loop");
-    gw_remote_with(s, gw_to(1), "listing_never", GW_NO_ARGS, here);
+    gw_remote_with(s, gw_to(1), "report_never", GW_NO_ARGS, here);
     expect_listed(s, "being made", ", the loop");
     gw_scope_close_up(s);
     s = gw_scope_open(root);
-    gw_to_here(s, gw_remote_with(s, gw_to(1), "listing_fail", GW_NO_ARGS, here));
+    gw_to_here(s, gw_remote_with(s, gw_to(1), "report_fail", GW_NO_ARGS, here));
     gw_scope_clear(s);
     expect_listed(s, "error", ", the loop");
     gw_scope_close_up(s);
     s = gw_scope_open(root);
-    gw_rref *box = gw_remote_with(s, gw_to(1), "listing_box", GW_NO_ARGS, here);
+    gw_rref *box = gw_remote_with(s, gw_to(1), "report_box", GW_NO_ARGS, here);
     gw_rpc_sync(s, box, "put", 0, box);
     gw_rpc_sync(s, box, "put", 0, gw_rref_open(s, 1));
-    expect_listed(s, "listing_box", ", the loop");
+    expect_listed(s, "report_box", ", the loop");
     gw_scope_close_up(s);
 }
 
@@ -145,7 +145,7 @@ static void it_remembers_so_many_places_in_printable_form(void **state) {
 static int lines, summaries;
 
 static void count_lines(const char *line) {
-    if (strstr(line, "holds a reference to its listing_box of report_test.c:")) lines++;
+    if (strstr(line, "holds a reference to its report_box of report_test.c:")) lines++;
     if (strstr(line, " leaves while others hold 6 references more to values of its")) summaries++;
 }
 
@@ -154,9 +154,9 @@ static void tie(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     gw_scope *s = gw_scope_open(root);
-    gw_rref *one = gw_remote(s, 2, "listing_box");
+    gw_rref *one = gw_remote(s, 2, "report_box");
     for (int i = 0; i < 26; i++) {
-        gw_rref *box = gw_remote(s, 1, "listing_box");
+        gw_rref *box = gw_remote(s, 1, "report_box");
         gw_rpc_sync(s, box, "put", 0, one);
         gw_rpc_sync(s, one, "put", i, box);
     }

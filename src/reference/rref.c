@@ -1,4 +1,4 @@
-// Handles on references.
+// gw_rref: the handles on references.
 #include "reference/references.h"
 
 #include "base/mem.h"
@@ -13,7 +13,7 @@ static void free_rref(gw_rref *r) {
     mem_give(r, sizeof *r);
 }
 
-// The last handle on it. What the owner keeps is known to the loop.
+// The last handle is dropped. Entries and forks are freed or released with the loop lock held.
 static void destroy_rref(gw_handle *h) {
     gw_rref *r = (gw_rref *)h;
     agent *a = r->agent;
@@ -104,7 +104,7 @@ bool rref_is_usable(gw_scope *s, const gw_rref *r) {
     return gw_ok(s);
 }
 
-// ---- What rpc asks ----
+// ---- For calls and the distributed room ----
 
 int reference_owner(const gw_rref *r) {
     return r->owner;
@@ -130,7 +130,7 @@ gw_status reference_check_on_loop(const gw_rref *r, uint64_t *out_id, uint64_t *
     return GW_OK;
 }
 
-// ---- What users ask ----
+// ---- The public functions ----
 
 gw_rref *gw_rref_of(gw_scope *s, gw_value v) {
     if (s->error) return &rref_poison;

@@ -16,7 +16,7 @@ static unsigned long long number(uint64_t x) {
 }
 
 // "An entry's holder is a live incarnation."
-static void check_listing(const agent *owner, const entry *e) {
+static void check_holder_set(const agent *owner, const entry *e) {
     map_entry *m;
     for (size_t i = 0; (m = map_next(&e->forks, &i));) {
         int holder = (int)(intptr_t)m->value - 1;
@@ -44,7 +44,7 @@ void oracle_check(agent *const *agents, int count) {
     for (int rank = 0; rank < count; rank++) {
         if (!agents[rank] || !references_of(agents[rank])) continue;
         const references *rs = references_of(agents[rank]);
-        list_each(l, &rs->entries) check_listing(agents[rank], list_entry(l, entry, link));
+        list_each(l, &rs->entries) check_holder_set(agents[rank], list_entry(l, entry, link));
         list_each(l, &rs->users) check_held(agents, list_entry(l, gw_rref, link), rank);
     }
 }

@@ -11,7 +11,7 @@
 // value behind it is there.
 void oracle_check(agent *const *agents, int count);
 
-// Once nothing is under way: the listings of the owners are exactly what holders hold.
+// Once nothing is under way: the holder sets of the owners are exactly the forks that holders hold.
 void oracle_check_rest(agent *const *agents, int count);
 
 // Once everything has been given back: |a| keeps no entry, fork, pin, promise, call, serving or call queue.

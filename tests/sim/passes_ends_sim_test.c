@@ -132,7 +132,7 @@ static void expect_names(const gw_error *e, int victim) {
         fail_msg("the error is %s, \"%s\"", gw_status_name(e->status), e->text);
 }
 
-static void meet(gw_scope *root) {
+static void enter_barrier(gw_scope *root) {
     int count;
     const gw_worker *all = gw_rpc_workers(root, &count);
     gw_rpc_barrier(root, all, count);
@@ -197,7 +197,7 @@ static void come_to_rest(gw_scope *root, int rank) {
 static void open_worker(gw_scope *root, int rank) {
     now.agents[rank] = root->agent;
     now.weights[rank] = gw_requires_grad(root, gw_full(root, GW_F64, rank + 1.0, SIZE));
-    meet(root);
+    enter_barrier(root);
 }
 
 static void observe(gw_scope *root) {

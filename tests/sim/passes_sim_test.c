@@ -16,7 +16,7 @@ typedef struct scene {
     passes_grads last[PASSES_WORKERS_MAX];
 } scene;
 
-static void meet(gw_scope *root) {
+static void enter_barrier(gw_scope *root) {
     int count;
     const gw_worker *workers = gw_rpc_workers(root, &count);
     gw_rpc_barrier(root, workers, count);
@@ -26,7 +26,7 @@ static void meet(gw_scope *root) {
 static void play_some(gw_scope *root, int rank, void *context) {
     scene *c = context;
     passes_open_weights(root, &c->world, rank);
-    meet(root);
+    enter_barrier(root);
     bool plays = rank == 0 || hash_u64(c->seed + (uint64_t)rank) % 3 == 0;
     for (uint64_t step = 0; plays && step < STEPS; step++) {
         uint64_t seed = c->seed * 100 + (uint64_t)rank * 10 + step;
@@ -125,7 +125,7 @@ static void heal(sim *s, void *arg) {
 static void try_again(gw_scope *root, int rank, void *context) {
     parted *c = context;
     passes_open_weights(root, &c->scene->world, rank);
-    meet(root);
+    enter_barrier(root);
     if (rank) return;
     gw_scope *s = gw_scope_open(root), *hurried = gw_scope_open(s);
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F64, PASSES_SIZE));

@@ -390,7 +390,7 @@ static void look_empty(scene *c) {
 }
 
 // ---- A worker -----------------------------------------------------------------------------------
-static void meet(player *p) {
+static void enter_barrier(player *p) {
     int count;
     gw_scope *s = gw_scope_open(p->root);
     const gw_worker *workers = gw_rpc_workers(s, &count);
@@ -403,9 +403,9 @@ static void play(player *p) {
     scene *c = p->scene;
     p->weights = gw_scope_open(p->root);
     steps_open_weight(c->world.in_objects ? p->weights : p->root, &c->world, p->rank);
-    meet(p);
+    enter_barrier(p);
     if (is_trainer(p)) open_optimizer(p);
-    meet(p);
+    enter_barrier(p);
     if (!c->random && !c->aims) plan_faults(c);
     if (is_trainer(p)) train(p);
     come_to_rest(p, look_settled);

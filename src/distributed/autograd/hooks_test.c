@@ -277,7 +277,7 @@ static int parts_here(const gw_scope *root) {
     return count;
 }
 
-static void meet(gw_scope *root) {
+static void enter_barrier(gw_scope *root) {
     int count;
     const gw_worker *all = gw_rpc_workers(root, &count);
     gw_rpc_barrier(root, all, count);
@@ -316,9 +316,9 @@ static void play_failing(gw_scope *root) {
 
 static void fail_far_away(gw_scope *root, int rank, void *context) {
     (void)context;
-    meet(root);
+    enter_barrier(root);
     if (!rank) play_failing(root);
-    meet(root);
+    enter_barrier(root);
     gw_scope *s = gw_scope_open(root);
     for (int i = 0; i < 100 && parts_here(root); i++)
         gw_rpc_sync(s, rank ? "w0" : "w1", "gw.add", gw_ones(s, GW_F32, 1), 1.0);
