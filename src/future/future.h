@@ -12,8 +12,9 @@
 
 // What a future has resolved to, or a reference names. Set once, read by any number of scopes.
 //
-// A result is a value of this worker, an error, or an arrived message that each reader decodes into its own scope.
-// Ownership: counted. Threads: immutable; counted on any thread, see result_release_on_loop.
+// A result is a value of this worker, an error, or an incoming message that each reader decodes
+// into its own scope. Ownership: counted. Threads: immutable; counted on any thread, see
+// result_release_on_loop.
 typedef struct result result;
 
 struct result {
@@ -28,9 +29,10 @@ struct result {
 
 // A copy of |v|. NULL without memory.
 result *result_of_value(gw_value v);
-// Never NULL: without memory it is the error that there is none.
+// Never NULL: without memory it is that error.
 result *result_of_error(const gw_error *error);
-// Takes |p|. |pins| if it may be read more than once. NULL without memory, then |p| is still the caller's.
+// Takes |p|. |pins|: it may be read more than once. NULL without memory; then |p| is still the
+// caller's.
 result *result_of_incoming(incoming *p, size_t value_at, bool pins);
 
 result *result_retain(result *r);

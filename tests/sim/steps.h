@@ -3,8 +3,8 @@
 // Trainers have the first ranks, owners the next ones. Each owner has one weight, and a trainer may
 // have one of its own. A weight shows which steps changed it, in one of two ways:
 //
-// * Bits: gw_sgd, with a gradient times rate that is a power of two, another one in each try of each
-//   trainer. So a weight is minus the sum of the tries that were committed, and one that was
+// * Bits: gw_sgd, with a gradient times rate that is a power of two, another one in each try of
+//   each trainer. So a weight is minus the sum of the tries that were committed, and one that was
 //   committed twice shows.
 // * Numbers: a rule with memory, and gradients that depend on the weight. So after n steps a weight
 //   is, bit for bit, the result of n steps in one process.
