@@ -138,7 +138,7 @@ static void leave_sends_unused(gw_scope *root, int rank, void *context) {
     s = gw_scope_open(root);
     used = gw_tensor_of(s, gw_rpc_sync(s, 1, "once_aside", 2, open_input(s, 1)));
     gw_backward(s, gw_sum(s, used), .fast = true);
-    // What came back to w1 is gone with the call; whether w1 has heard of that is chance.
+    // The reply to w1 is freed with the call; whether its send is released yet is chance.
     const gw_error *e = gw_scope_error(s);
     if (e->status && !strstr(e->text, "does not use what w1 sent to w2")) fail_msg("%s", e->text);
     gw_scope_clear(s);
