@@ -17,7 +17,7 @@ enum {
 typedef struct knock {
     list_node link;
     gw_worker worker;
-    char name[LIMIT_NAME_BYTES + 1], address[ENV_ADDRESS_MAX];
+    char name[LIMIT_NAME_BYTES + 1], address[LIMIT_ADDRESS_BYTES + 1];
 } knock;
 
 struct admission {

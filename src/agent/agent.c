@@ -182,6 +182,7 @@ static void stop_on_loop(agent *a, const gw_error *why) {
 }
 
 static void close_store_on_loop(agent *a) {
+    if (a->peers) peers_serve_store(a->peers, NULL, NULL);  // no more connections for it
     store_close(a->store);
     a->store = NULL;
 }

@@ -90,7 +90,7 @@ static gw_status knock(joining *j, gw_error *error) {
 typedef struct answer {
     int rank;
     gw_worker coordinator;
-    char name[LIMIT_NAME_BYTES + 1], address[ENV_ADDRESS_MAX];
+    char name[LIMIT_NAME_BYTES + 1], address[LIMIT_ADDRESS_BYTES + 1];
 } answer;
 
 static gw_status read_answer(const bytes *value, answer *out, gw_error *error) {

@@ -31,8 +31,10 @@ joining join_begin(agent *a, const join_options *options) {
 gw_status join_open_store(joining *j, bool hosts, gw_error *error) {
     agent *a = j->agent;
     if (j->options->path[0]) return store_open_file(a->env, j->options->path, &j->store, error);
-    if (hosts) return store_open_host(a->peers, &j->store, error);
-    return store_open_client(a->env, j->options->master, j->until_ns, &j->store, error);
+    if (!hosts) return store_open_client(a->env, j->options->master, j->until_ns, &j->store, error);
+    gw_status status = store_open_host(a->env, &j->store, error);
+    if (!status) peers_serve_store(a->peers, store_host_take, j->store);
+    return status;
 }
 
 // ---- What is written ----
@@ -239,6 +241,7 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
         a->store = j.store;
         a->hosts_store = true;
     } else {
+        peers_serve_store(a->peers, NULL, NULL);
         store_close(j.store);
     }
     return status;

@@ -17,7 +17,7 @@ typedef struct node {
     int rank;
     peers *peers;
     members *members;
-    char address[ENV_ADDRESS_MAX];
+    char address[LIMIT_ADDRESS_BYTES + 1];
     bool gone[NODES_MAX], left[NODES_MAX];
     int64_t gone_ns[NODES_MAX];
     char why[NODES_MAX][GW_ERROR_TEXT_MAX];

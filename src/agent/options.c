@@ -85,7 +85,7 @@ static gw_status set_master(join_options *out, const char *host, const char *por
 }
 
 static gw_status parse_tcp(const char *rest, join_options *out, gw_error *error) {
-    char host[ENV_ADDRESS_MAX];
+    char host[LIMIT_ADDRESS_BYTES + 1];
     const char *colon = strrchr(rest, ':');
     size_t size = colon ? (size_t)(colon - rest) : 0;
     if (!size || size >= sizeof host || !colon[1])

@@ -11,8 +11,8 @@ enum { OPTIONS_PATH_MAX = 1024 };
 typedef struct join_options {
     char name[LIMIT_NAME_BYTES + 1];
     gw_group_kind group;
-    int rank, world_size;          // of a group 0 or -1, and 0
-    char master[ENV_ADDRESS_MAX];  // "host:port"; empty: a file
+    int rank, world_size;                  // of a group 0 or -1, and 0
+    char master[LIMIT_ADDRESS_BYTES + 1];  // "host:port"; empty: a file
     char path[OPTIONS_PATH_MAX];
     int64_t timeout_ms;  // GW_NO_TIMEOUT: none
     int64_t join_timeout_ms;

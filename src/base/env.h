@@ -1,5 +1,6 @@
-// The environment: everything protocol code may know of the world outside it: clock, randomness, waiting, threads and
-// byte streams. The kernel (net/env_os.c) and the simulator (testing/sim.c) are two implementations of this one table.
+// The environment: what protocol code may know of the world outside it: clock, randomness, waiting and threads. The
+// kernel (net/env_os.c) and the simulator (testing/sim.c) are two implementations of this one table. How bytes get to
+// other workers is another table, net/transport.h; an env comes with a list of those that work with it.
 //
 // the loop lock. Protocol state of an agent is touched only by the thread that holds the loop lock of its env. A thread
 // takes it with env_enter and gives it back with env_leave; pairs may nest. env_wait gives it away while it waits and
@@ -18,14 +19,10 @@
 
 #include "base/list.h"
 #include <gradwire/status.h>
-#include <sys/uio.h>
 
 typedef struct env env;
-typedef struct conn conn;          // one byte stream, either side
-typedef struct listener listener;  // accepts streams
 
-enum { ENV_ADDRESS_MAX = 128 };  // text form, "127.0.0.1:29500"
-#define ENV_NEVER INT64_MAX      // a time that does not come
+#define ENV_NEVER INT64_MAX  // a time that does not come
 
 // A waiting thread; lives on its stack. |woken| is set by env_wake, once. Zero but for the first group.
 typedef struct waiter {
@@ -52,19 +49,8 @@ typedef struct timer {
     struct timer *child, *next, **place;
 } timer;
 
-// What happens on a stream. |closed| is the last event, and comes exactly once unless conn_close came first; its status
-// is NOT_FOUND if our connect found nobody listening, else DISCONNECTED. After it, as after conn_close, the stream must
-// not be used. Any callback may close its own stream or others.
-typedef struct conn_events {
-    void (*opened)(void *user);                             // our connect succeeded
-    void (*buffer)(void *user, void **into, size_t *size);  // where the next bytes go, at least one
-    void (*received)(void *user, size_t count);             // |count| bytes went there
-    void (*writable)(void *user);                           // after conn_send took less than all
-    void (*closed)(void *user, const gw_error *why);
-} conn_events;
-
 typedef struct env_class {
-    const char *name;  // "tcp", "sim"
+    const char *name;  // "os", "sim"
     int64_t (*now_ns)(env *e);
     int64_t (*wall_ns)(env *e);
     uint64_t (*random_u64)(env *e);
@@ -78,21 +64,12 @@ typedef struct env_class {
     void (*defer)(env *e, task *t);
     void (*set_timer)(env *e, timer *t, int64_t due_ns);
     gw_status (*spawn)(env *e, void (*main)(void *arg), void *arg, gw_error *error);
-
-    gw_status (*listen)(env *e, const char *address, void (*accepted)(void *user, conn *c),
-                        void *user, listener **out, char out_bound[ENV_ADDRESS_MAX],
-                        gw_error *error);
-    void (*listener_close)(listener *l);
-    gw_status (*connect)(env *e, const char *address, const conn_events *events, void *user,
-                         conn **out, gw_error *error);
-    void (*conn_adopt)(conn *c, const conn_events *events, void *user);
-    size_t (*conn_send)(conn *c, const struct iovec *parts, int count);
-    void (*conn_close)(conn *c);
     void (*close)(env *e);
 } env_class;
 
 struct env {
     const env_class *class;
+    const struct transport *const *transports;  // that work with it, the best first; ends with NULL
 };
 
 // Nanoseconds on a clock that never steps and means nothing to other workers.
@@ -146,39 +123,6 @@ static inline void env_set_timer(env *e, timer *t, int64_t due_ns) {
 // A thread of its own, joined by env_close; |main| must have been told to end by then.
 static inline gw_status env_spawn(env *e, void (*main)(void *arg), void *arg, gw_error *error) {
     return e->class->spawn(e, main, arg, error);
-}
-
-// Listens at |address| ("host:port", port 0 picks one) and writes what others connect to into |out_bound|. An accepted
-// stream has no events until conn_adopt, which |accepted| calls.
-static inline gw_status env_listen(env *e, const char *address,
-                                   void (*accepted)(void *user, conn *c), void *user,
-                                   listener **out, char out_bound[ENV_ADDRESS_MAX],
-                                   gw_error *error) {
-    return e->class->listen(e, address, accepted, user, out, out_bound, error);
-}
-static inline void listener_close(env *e, listener *l) {
-    e->class->listener_close(l);
-}
-
-// Starts to connect; |opened| or |closed| tells, in a later turn; nothing can be sent before. Fails at once for an address
-// that cannot be right, and without memory or descriptors. May take the time that looking up a name takes.
-static inline gw_status env_connect(env *e, const char *address, const conn_events *events,
-                                    void *user, conn **out, gw_error *error) {
-    return e->class->connect(e, address, events, user, out, error);
-}
-static inline void conn_adopt(env *e, conn *c, const conn_events *events, void *user) {
-    e->class->conn_adopt(c, events, user);
-}
-
-// Hands over as many bytes as the stream takes now and returns how many, from the front; |writable| follows if it took
-// less than all. Never waits.
-static inline size_t conn_send(env *e, conn *c, const struct iovec *parts, int count) {
-    return e->class->conn_send(c, parts, count);
-}
-
-// No event comes after this. Bytes taken before are still sent if the peer reads them.
-static inline void conn_close(env *e, conn *c) {
-    e->class->conn_close(c);
 }
 
 // Ends the environment: joins spawned threads, closes what is open. Not called with the loop lock held.

@@ -14,6 +14,9 @@ enum {
     LIMIT_NESTING = 32,              // lists and maps inside each other
     LIMIT_DEPTH = 64,                // calls made by calls made by calls
     LIMIT_WORKERS = 4096,            // of one job
+    LIMIT_ADDRESS_BYTES = 127,       // "tcp://127.0.0.1:29500"
+    LIMIT_ADDRESSES = 8,             // of one worker that another one tries
+    LIMIT_ADDRESSES_BYTES = 511,     // of one worker, with commas between them
     LIMIT_HANDSHAKE_BYTES = 4096,    // before a peer is known
     LIMIT_HANDSHAKE_MS = 5000,
     LIMIT_HANDSHAKE_COUNT = 64,      // connections that have not said who they are

@@ -5,6 +5,7 @@
 #define MEMBERSHIP_MEMBERSHIP_WIRE_H
 
 #include "base/env.h"
+#include "base/limits.h"
 #include "wire/message.h"
 
 enum { MEMBER_WHY_MAX = 256 };
@@ -32,7 +33,7 @@ typedef struct member_fact {
     uint64_t incarnation;
     member_stage stage;
     bool left;  // how it went: it closed its session
-    char name[GW_NAME_MAX + 1], address[ENV_ADDRESS_MAX];
+    char name[GW_NAME_MAX + 1], address[LIMIT_ADDRESS_BYTES + 1];
     char why[MEMBER_WHY_MAX];  // a sentence once it is gone
 } member_fact;
 

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 
-enum { HOST_MAX = ENV_ADDRESS_MAX, PORT_MAX = 65535 };
+enum { HOST_MAX = ADDRESS_MAX, PORT_MAX = 65535 };
 
 static gw_status malformed(const char *text, gw_error *error) {
     return error_set(error, GW_INVALID,
@@ -96,6 +96,12 @@ static gw_status look_up(const char *text, const char *host, address *out, gw_er
     return GW_OK;
 }
 
+gw_status address_check(const char *text, gw_error *error) {
+    char host[HOST_MAX];
+    int port;
+    return split(text, host, &port) ? GW_OK : malformed(text, error);
+}
+
 gw_status address_parse(const char *text, address *out, gw_error *error) {
     char host[HOST_MAX];
     int port;
@@ -119,17 +125,17 @@ int address_port(const address *a) {
     return ntohs(((const struct sockaddr_in6 *)&a->bytes)->sin6_port);
 }
 
-void address_format(const address *a, char out[ENV_ADDRESS_MAX]) {
+void address_format(const address *a, char out[ADDRESS_MAX]) {
     char host[INET6_ADDRSTRLEN] = "?";
     bool is_v4 = a->bytes.ss_family == AF_INET;
     const void *number = is_v4 ? (const void *)&((const struct sockaddr_in *)&a->bytes)->sin_addr
                                : &((const struct sockaddr_in6 *)&a->bytes)->sin6_addr;
     inet_ntop(a->bytes.ss_family, number, host, sizeof host);
-    snprintf(out, ENV_ADDRESS_MAX, is_v4 ? "%s:%d" : "[%s]:%d", host, address_port(a));
+    snprintf(out, ADDRESS_MAX, is_v4 ? "%s:%d" : "[%s]:%d", host, address_port(a));
 }
 
 bool address_equal(const address *a, const address *b) {
-    char x[ENV_ADDRESS_MAX], y[ENV_ADDRESS_MAX];
+    char x[ADDRESS_MAX], y[ADDRESS_MAX];
     address_format(a, x);
     address_format(b, y);
     return strcmp(x, y) == 0;

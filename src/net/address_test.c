@@ -8,7 +8,7 @@ static gw_error error;
 
 static void expect(const char *text, const char *formatted) {
     address a;
-    char out[ENV_ADDRESS_MAX];
+    char out[ADDRESS_MAX];
     assert_int_equal(address_parse(text, &a, &error), GW_OK);
     address_format(&a, out);
     assert_string_equal(out, formatted);

@@ -63,9 +63,9 @@ static void on_received(void *user, size_t count) {
 
 // Tries more than once: a refusal is closed right behind, so that what is not taken now is lost.
 static void flush_handshake(connection *l) {
-    for (int i = 0; i < FLUSH_TRIES && l->out_done < l->out_size && l->conn && l->is_open; i++) {
+    for (int i = 0; i < FLUSH_TRIES && l->out_done < l->out_size && l->stream && l->is_open; i++) {
         struct iovec part = { l->out + l->out_done, l->out_size - l->out_done };
-        l->out_done += conn_send(l->env, l->conn, &part, 1);
+        l->out_done += stream_send(l->stream, &part, 1);
     }
 }
 
@@ -77,12 +77,12 @@ static void on_writable(void *user) {
 
 static void on_closed(void *user, const gw_error *why) {
     connection *l = user;
-    l->conn = NULL;
+    l->stream = NULL;
     env_set_timer(l->env, &l->timer, ENV_NEVER);
     l->on->closed(l->user, why);
 }
 
-static const conn_events events = {
+static const stream_events events = {
     .opened = on_opened,
     .buffer = on_buffer,
     .received = on_received,
@@ -116,7 +116,7 @@ gw_status connection_connect(env *e, const char *address, uint8_t *staging,
                              gw_error *error) {
     connection *l = connection_open(e, staging, on, user);
     if (!l) return error_set(error, GW_NO_MEMORY, "no memory for a connection");
-    gw_status status = env_connect(e, address, &events, l, &l->conn, error);
+    gw_status status = e->transports[0]->connect(e, address, &events, l, &l->stream, error);
     if (status) {
         mem_free(l);
         return status;
@@ -125,23 +125,23 @@ gw_status connection_connect(env *e, const char *address, uint8_t *staging,
     return GW_OK;
 }
 
-connection *connection_accept(env *e, conn *c, uint8_t *staging, const connection_events *on,
+connection *connection_accept(env *e, stream *s, uint8_t *staging, const connection_events *on,
                               void *user) {
     connection *l = connection_open(e, staging, on, user);
     if (!l) {
-        conn_close(e, c);
+        stream_close(s);
         return NULL;
     }
-    l->conn = c;
+    l->stream = s;
     l->is_open = true;
-    conn_adopt(e, c, &events, l);
+    stream_adopt(s, &events, l);
     return l;
 }
 
 void connection_close(connection *l) {
     if (!l) return;
     env_set_timer(l->env, &l->timer, ENV_NEVER);
-    if (l->conn) conn_close(l->env, l->conn);
+    if (l->stream) stream_close(l->stream);
     mem_free(l);
 }
 
@@ -163,6 +163,6 @@ void connection_stream(connection *l, const connection_events *on, void *user) {
 }
 
 size_t connection_send(connection *l, const struct iovec *parts, int count) {
-    if (!l->conn || l->out_done < l->out_size) return 0;
-    return conn_send(l->env, l->conn, parts, count);
+    if (!l->stream || l->out_done < l->out_size) return 0;
+    return stream_send(l->stream, parts, count);
 }

@@ -6,8 +6,8 @@
 #ifndef NET_CONNECTION_H
 #define NET_CONNECTION_H
 
-#include "base/env.h"
 #include "net/handshake.h"
+#include "net/transport.h"
 
 typedef struct connection connection;
 
@@ -35,7 +35,7 @@ struct connection {
     uint8_t *staging;
 
     // state
-    conn *conn;  // NULL once it has broken
+    stream *stream;  // NULL once it has broken
     bool is_open;
     bool streams;    // handshakes are over
     bool has_heard;  // a handshake, and now nothing is expected until connection_stream
@@ -50,8 +50,8 @@ struct connection {
 gw_status connection_connect(env *e, const char *address, uint8_t *staging,
                              const connection_events *on, void *user, connection **out,
                              gw_error *error);
-connection *connection_accept(env *e, conn *c, uint8_t *staging, const connection_events *on,
-                              void *user);  // closes |c| without memory
+connection *connection_accept(env *e, stream *s, uint8_t *staging, const connection_events *on,
+                              void *user);  // closes |s| without memory
 void connection_close(connection *l);       // NULL is fine
 
 void connection_set_deadline(connection *l, int64_t due_ns);  // of the handshake
@@ -59,7 +59,7 @@ void connection_say(connection *l, const handshake *h);
 void connection_stream(connection *l, const connection_events *on,
                        void *user);  // no more handshakes; a new owner
 
-// As conn_send; takes nothing while a handshake is on its way out, and |writable| follows.
+// As stream_send; takes nothing while a handshake is on its way out, and |writable| follows.
 size_t connection_send(connection *l, const struct iovec *parts, int count);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "net/loop.h"
+#include "net/tcp.h"
 
 typedef struct thread {
     list_node link;
@@ -90,6 +91,7 @@ static void join_threads(os_env *o) {
 static void os_close(env *e) {
     os_env *o = of(e);
     join_threads(o);
+    loop_abandon_all(o);
     tcp_fini(o);
     loop_fini(o);
     pthread_mutex_destroy(&o->loop_lock);
@@ -97,7 +99,7 @@ static void os_close(env *e) {
 }
 
 static const env_class os_class = {
-    .name = "tcp",
+    .name = "os",
     .now_ns = os_now_ns,
     .wall_ns = os_wall_ns,
     .random_u64 = os_random_u64,
@@ -110,14 +112,11 @@ static const env_class os_class = {
     .defer = loop_lock_defer,
     .set_timer = loop_set_timer,
     .spawn = os_spawn,
-    .listen = tcp_listen,
-    .listener_close = tcp_listener_close,
-    .connect = tcp_connect,
-    .conn_adopt = tcp_adopt,
-    .conn_send = tcp_send,
-    .conn_close = tcp_close,
     .close = os_close,
 };
+
+// The best first.
+static const transport *const os_transports[] = { &tcp_transport, NULL };
 
 static int cut_every_from_environment(void) {
     const char *text = getenv("GW_TEST_CUT_EVERY");
@@ -128,11 +127,13 @@ static int cut_every_from_environment(void) {
 gw_status env_os_open(env **out, gw_error *error) {
     os_env *o = mem_calloc(sizeof *o);
     if (!o) return error_set(error, GW_NO_MEMORY, "an environment: out of memory");
-    o->base.class = &os_class;
+    o->base = (env){ &os_class, os_transports };
     pthread_mutex_init(&o->loop_lock, NULL);
     list_init(&o->deferred);
     list_init(&o->drains);
     list_init(&o->threads);
+    list_init(&o->sources);
+    list_init(&o->retired);
     o->cut_every = cut_every_from_environment();
     tcp_init(o);
     gw_status status = loop_init(o, error);

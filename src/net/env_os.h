@@ -1,4 +1,4 @@
-// The environment of a real process: the kernel's clock, threads and TCP.
+// The environment of a real process: the kernel's clock, threads and descriptors.
 //
 // Every thread that waits makes the progress: one of them at a time polls, preferably one that waits for an answer
 // (it yields for a while before it sleeps), else an idle one (it sleeps at once). When nobody waits nothing is read.

@@ -12,6 +12,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "base/status.h"
 
 enum {
@@ -50,6 +51,29 @@ void loop_change(os_env *o, int fd, source *s, uint32_t events) {
 // Closing a descriptor is not enough: a forked child may hold the same stream open, and its place in the set with it.
 void loop_remove(os_env *o, int fd) {
     epoll_ctl(o->inner, EPOLL_CTL_DEL, fd, NULL);  // not there, if it was never added
+}
+
+void loop_own(os_env *o, source *s) {
+    list_append(&o->sources, &s->link);
+}
+
+void loop_retire(os_env *o, source *s) {
+    list_remove(&s->link);
+    list_append(&o->retired, &s->link);
+}
+
+void loop_free_retired(os_env *o) {
+    for (list_node *l; (l = list_take(&o->retired));) mem_free(list_entry(l, source, link));
+}
+
+void loop_abandon_all(os_env *o) {
+    loop_lock_take(o);
+    while (!list_is_empty(&o->sources)) {
+        source *s = list_entry(o->sources.next, source, link);
+        s->abandon(s);
+    }
+    loop_free_retired(o);
+    loop_lock_release(o);
 }
 
 static void drain_wake_fd(source *s, uint32_t events) {
@@ -178,7 +202,7 @@ static void make_turn(os_env *o, slot *s, int count) {
 
 static void poll_until_something(os_env *o, slot *s, int64_t until_ns) {
     // Events in hand are those of the last look, all handled: nothing can mean a closed stream any more.
-    tcp_free_closed(o);
+    loop_free_retired(o);
     int count = 0;
     look_result looked = may_look(o) ? LOOK_FOUND_NOTHING : LOOK_NOT_DONE;
     int64_t look_ns = worth_looking_ns(o), start_ns = os_now_ns(&o->base);
@@ -195,7 +219,7 @@ static void poll_until_something(os_env *o, slot *s, int64_t until_ns) {
 
 void loop_poll_ready(os_env *o, slot *s) {
     o->poller = s;
-    tcp_free_closed(o);
+    loop_free_retired(o);
     make_turn(o, s, look_once(o));
     o->poller = NULL;
 }

@@ -18,9 +18,12 @@ enum {
 
 typedef struct os_env os_env;
 
-// Something in the epoll set; lives in what it belongs to.
+// Something in the epoll set; lives in what it belongs to. What transports poll begins with its source, is owned by the
+// env, and ends by being retired: it is freed when no event in hand can mean it.
 typedef struct source {
     void (*ready)(struct source *s, uint32_t events);  // with the loop lock
+    void (*abandon)(struct source *s);                 // the env closes: retires it, telling nobody
+    list_node link;                                    // in |sources| or |retired|
 } source;
 
 // Where an idle thread sleeps: an epoll set of its own, around |inner| and an eventfd to wake just this thread. On
@@ -92,10 +95,9 @@ struct os_env {
     int64_t armed_ns;  // what |timer_fd| is set to
     struct epoll_event events[LOOP_EVENTS_MAX];
 
-    // streams
-    list_node conns, listeners;
-    list_node closed_conns, closed_listeners;  // freed when no event in hand can mean them
-    int spare_fd;  // given up to refuse a connection when there are no more
+    // what transports poll
+    list_node sources, retired;
+    int spare_fd;  // tcp: given up to refuse a connection when there are no more
     int cut_every;
 
     // threads
@@ -104,7 +106,7 @@ struct os_env {
     _Atomic uint64_t poll_count, sleep_count, idle_count, kick_total;
 };
 
-// ---- role.c ----
+// ---- loop_lock.c ----
 void loop_lock_enter(env *e);
 void loop_lock_leave(env *e);
 bool loop_lock_held(env *e);
@@ -124,31 +126,26 @@ void loop_set_timer(env *e, timer *t, int64_t due_ns);
 gw_status loop_add(os_env *o, int fd, source *s, uint32_t events, gw_error *error);
 void loop_change(os_env *o, int fd, source *s, uint32_t events);
 void loop_remove(os_env *o, int fd);  // before it is closed
+void loop_own(os_env *o, source *s);
+void loop_retire(os_env *o, source *s);
+void loop_free_retired(os_env *o);
+void loop_abandon_all(os_env *o);
 int loop_sleep(os_env *o, int epoll_fd, struct epoll_event *events, int count, int64_t until_ns);
 void loop_sleep_on_futex(os_env *o, slot *s, int64_t until_ns);
 void loop_poll_ready(os_env *o, slot *s);  // one look without sleeping, and its turn
 bool loop_is_over(os_env *o, const slot *s, int64_t until_ns, bool looked);
 void loop_hand_over(os_env *o);  // sees to it that somebody polls, if anybody waits
 
-// ---- idle.c ----
+// ---- idle_poller.c ----
 gw_status idle_init(os_env *o, gw_error *error);
 void idle_wait(os_env *o, slot *s, int64_t until_ns);
 void idle_put_on_watch(os_env *o);    // the latest, if there is one
 void idle_take_off_watch(os_env *o);  // if one is
 void idle_fini(os_env *o);
 
-// ---- tcp.c ----
+// ---- tcp_connect.c ----
 void tcp_init(os_env *o);
 void tcp_fini(os_env *o);
-void tcp_free_closed(os_env *o);
-gw_status tcp_listen(env *e, const char *address, void (*accepted)(void *user, conn *c), void *user,
-                     listener **out, char out_bound[ENV_ADDRESS_MAX], gw_error *error);
-void tcp_listener_close(listener *l);
-gw_status tcp_connect(env *e, const char *address, const conn_events *events, void *user,
-                      conn **out, gw_error *error);
-void tcp_adopt(conn *c, const conn_events *events, void *user);
-size_t tcp_send(conn *c, const struct iovec *parts, int count);
-void tcp_close(conn *c);
 
 // ---- env_os.c ----
 int64_t os_now_ns(env *e);

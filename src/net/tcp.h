@@ -1,53 +1,73 @@
-// Between the files of TCP: tcp.c moves bytes, tcp_connect.c makes connections, either way.
+// TCP as a transport. Between its files: tcp.c moves bytes, tcp_connect.c makes streams, either way, and tcp_state.c says
+// when which of their states follows.
+//
+// Threads: the loop lock's.
 #ifndef NET_TCP_H
 #define NET_TCP_H
 
 #include "net/address.h"
 #include "net/loop.h"
+#include "net/transport.h"
 
-typedef enum conn_state {
-    CONN_CONNECTING,
-    CONN_ACCEPTED,  // not adopted yet
-    CONN_OPEN,
-    CONN_LINGERING,  // closed here; reads on until the peer has closed too
-    CONN_CLOSED,     // to be freed
-} conn_state;
+extern const transport tcp_transport;
 
-struct conn {
-    source source;
+// What is awaited on a stream.
+typedef enum tcp_state {
+    TCP_CONNECTING,  // our connect
+    TCP_ACCEPTED,    // somebody to adopt it
+    TCP_OPEN,        // bytes, either way
+    TCP_BREAKING,    // what came before a send failed; nothing leaves any more
+    TCP_CUT,         // the loop, to tell that a test has cut it
+    TCP_LINGERING,   // the peer's close, after ours
+    TCP_CLOSED,      // nothing: to be freed
+    TCP_STATE_COUNT
+} tcp_state;
+
+typedef enum tcp_event {
+    TCP_CONNECTED,
+    TCP_ADOPTED,
+    TCP_SEND_FAILED,
+    TCP_TEST_CUTS,
+    TCP_ENDED,        // the kernel says so, or a time is over; |why| has the words
+    TCP_CLOSED_HERE,  // by its owner
+    TCP_ABANDONED,    // its env closes
+    TCP_EVENT_COUNT
+} tcp_event;
+
+typedef struct tcp_stream {
+    source source;  // must be first: the loop frees it
+    stream stream;
     os_env *env;
-    list_node link;
-    conn_state state;
+    tcp_state state;
     int fd;
-    char name[ENV_ADDRESS_MAX];  // the peer's, for messages
-
-    const conn_events *events;
-    void *user;
+    char name[ADDRESS_MAX];  // the peer's, for messages
 
     bool wants_writable;  // the last send took less than all
     bool polls_writable;  // and the kernel knows
     int error;            // what a failed call has said; told once everything before it is read
+    const char *why;      // ENDED: in words
     timer timer;          // an end that is due
     int op_count;         // sends and receipts, where a test cuts connections
-    bool is_cut;
-    bool is_refused;  // nobody listens there
-};
+} tcp_stream;
 
-struct listener {
-    source source;
+typedef struct tcp_listener {
+    source source;  // must be first
+    listener listener;
     os_env *env;
-    list_node link;
     int fd;
-    void (*accepted)(void *user, conn *c);
-    void *user;
     timer retry;  // after there were no descriptors left
-};
+} tcp_listener;
 
-conn *conn_new(os_env *o, int fd, conn_state state);  // owns |fd|; NULL without memory
-void conn_ready(source *s, uint32_t events);
-void conn_fail(conn *c, const char *why);      // tells |closed|
-void conn_fail_soon(conn *c, int errno_code);  // the same, in a turn of its own
-void conn_defer_free(conn *c);                 // tells nobody
-void conn_finish_connect(conn *c);
+// ---- tcp_state.c ----
+void tcp_apply(tcp_stream *t, tcp_event event);
+void tcp_end(tcp_stream *t, const char *why);          // ENDED
+void tcp_end_soon(tcp_stream *t, int errno_code);      // the same, in a turn of its own
+void tcp_poll_writable(tcp_stream *t, bool writable);  // has the kernel tell of it, or no more
+
+// ---- tcp.c ----
+tcp_stream *tcp_stream_new(os_env *o, int fd, tcp_state state);  // owns |fd|; NULL without memory
+
+// ---- tcp_connect.c ----
+void tcp_finish_connect(tcp_stream *t);
 
 #endif

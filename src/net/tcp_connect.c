@@ -23,16 +23,12 @@ static os_env *of(env *e) {
     return (os_env *)e;
 }
 
-static int open_spare(void) {
-    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+static tcp_listener *of_listener(listener *l) {
+    return list_entry(l, tcp_listener, listener);
 }
 
-void tcp_init(os_env *o) {
-    list_init(&o->conns);
-    list_init(&o->listeners);
-    list_init(&o->closed_conns);
-    list_init(&o->closed_listeners);
-    o->spare_fd = open_spare();
+static int open_spare(void) {
+    return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 static void send_at_once(int fd) {
@@ -50,81 +46,81 @@ static gw_status open_socket(const address *a, const char *text, int *out, gw_er
 
 // A connection to a port of our own that nobody listens on may meet itself: TCP allows two ends to call each other at
 // the same time, and the kernel picks our end's port among the same ones.
-static bool has_met_itself(const conn *c) {
+static bool has_met_itself(const tcp_stream *t) {
     address here = { .size = sizeof here.bytes }, there = { .size = sizeof there.bytes };
-    if (getsockname(c->fd, (struct sockaddr *)&here.bytes, &here.size)) return false;
-    if (getpeername(c->fd, (struct sockaddr *)&there.bytes, &there.size)) return false;
+    if (getsockname(t->fd, (struct sockaddr *)&here.bytes, &here.size)) return false;
+    if (getpeername(t->fd, (struct sockaddr *)&there.bytes, &there.size)) return false;
     return address_equal(&here, &there);
 }
 
-void conn_finish_connect(conn *c) {
-    int error = c->error;
+void tcp_finish_connect(tcp_stream *t) {
+    int error = t->error;
     socklen_t size = sizeof error;
-    if (!error && getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &size)) error = errno;
-    if (!error && has_met_itself(c)) error = ECONNREFUSED;
+    if (!error && getsockopt(t->fd, SOL_SOCKET, SO_ERROR, &error, &size)) error = errno;
+    if (!error && has_met_itself(t)) error = ECONNREFUSED;
+    t->error = error;
     if (error) {
-        c->is_refused = error == ECONNREFUSED;
-        conn_fail(c, strerror(error));
-        return;
+        tcp_end(t, strerror(error));
+    } else {
+        tcp_apply(t, TCP_CONNECTED);
     }
-    c->state = CONN_OPEN;
-    c->polls_writable = c->wants_writable;
-    loop_change(c->env, c->fd, &c->source, c->wants_writable ? EPOLLIN | EPOLLOUT : EPOLLIN);
-    c->events->opened(c->user);
 }
 
-gw_status tcp_connect(env *e, const char *text, const conn_events *events, void *user, conn **out,
-                      gw_error *error) {
+static gw_status parse_peer(const char *text, address *out, gw_error *error) {
+    gw_status status = address_parse(text, out, error);
+    if (status || address_port(out) != 0) return status;
+    return error_set(error, GW_INVALID, "%s: nobody can listen on port 0", text);
+}
+
+static gw_status tcp_connect(env *e, const char *text, const stream_events *events, void *user,
+                             stream **out, gw_error *error) {
     os_env *o = of(e);
     assert(loop_lock_held(e));
     address a;
     int fd;
-    gw_status status = address_parse(text, &a, error);
-    if (!status && address_port(&a) == 0)
-        status = error_set(error, GW_INVALID, "%s: nobody can listen on port 0", text);
+    gw_status status = parse_peer(text, &a, error);
     if (!status) status = open_socket(&a, text, &fd, error);
     if (status) return status;
 
-    conn *c = conn_new(o, fd, CONN_CONNECTING);
-    if (!c) {
+    tcp_stream *t = tcp_stream_new(o, fd, TCP_CONNECTING);
+    if (!t) {
         close(fd);
         return error_set(error, GW_NO_MEMORY, "%s: out of memory", text);
     }
-    c->events = events;
-    c->user = user;
-    snprintf(c->name, sizeof c->name, "%s", text);
+    t->stream.events = events;
+    t->stream.user = user;
+    snprintf(t->name, sizeof t->name, "%s", text);
     send_at_once(fd);
     int failed;
     do {
         failed = connect(fd, (const struct sockaddr *)&a.bytes, a.size);
     } while (failed && errno == EINTR);
     if (failed && errno != EINPROGRESS) {
-        c->is_refused = errno == ECONNREFUSED;
-        conn_fail_soon(c, errno);
-    } else if ((status = loop_add(o, fd, &c->source, EPOLLOUT, error))) {
-        conn_defer_free(c);
+        tcp_end_soon(t, errno);
+    } else if ((status = loop_add(o, fd, &t->source, EPOLLOUT, error))) {
+        tcp_apply(t, TCP_CLOSED_HERE);
         return status;
     }
-    *out = c;
+    *out = &t->stream;
     return GW_OK;
 }
 
 // ---- Listening ----
 
-static void take_connection(listener *l, int fd, const address *peer) {
-    conn *c = conn_new(l->env, fd, CONN_ACCEPTED);
-    if (!c) {
+static void take_connection(tcp_listener *l, int fd, const address *peer) {
+    tcp_stream *t = tcp_stream_new(l->env, fd, TCP_ACCEPTED);
+    if (!t) {
         close(fd);  // the peer will try again
         return;
     }
-    address_format(peer, c->name);
+    address_format(peer, t->name);
     send_at_once(fd);
-    l->accepted(l->user, c);
+    l->listener.accepted(l->listener.user, &t->stream);
 }
 
 // Without a descriptor the connection would stay where it is and be reported for ever. The spare one makes room to
 // take it and close it, which tells the peer; if even that is gone the listener rests for a while.
-static void refuse_one(listener *l) {
+static void refuse_one(tcp_listener *l) {
     os_env *o = l->env;
     if (o->spare_fd >= 0) {
         close(o->spare_fd);
@@ -138,13 +134,13 @@ static void refuse_one(listener *l) {
 }
 
 static void retry_is_due(timer *t) {
-    listener *l = list_entry(t, listener, retry);
+    tcp_listener *l = list_entry(t, tcp_listener, retry);
     if (l->env->spare_fd < 0) l->env->spare_fd = open_spare();
     loop_change(l->env, l->fd, &l->source, EPOLLIN);
 }
 
 static void listener_ready(source *s, uint32_t events) {
-    listener *l = (listener *)s;
+    tcp_listener *l = (tcp_listener *)s;
     (void)events;
     for (int i = 0; i < ACCEPT_MAX && l->fd >= 0; i++) {
         address peer = { .size = sizeof peer.bytes };
@@ -177,17 +173,20 @@ static gw_status bind_and_listen(int fd, const address *a, const char *text, gw_
     return error_set(error, GW_SYSTEM, "%s: %s: %s", text, call, strerror(errno));
 }
 
-static void write_bound(int fd, const char *text, char out[ENV_ADDRESS_MAX]) {
+static void write_bound(int fd, const char *text, char out[ADDRESS_MAX]) {
     address a = { .size = sizeof a.bytes };
     if (getsockname(fd, (struct sockaddr *)&a.bytes, &a.size)) {
-        snprintf(out, ENV_ADDRESS_MAX, "%s", text);
+        snprintf(out, ADDRESS_MAX, "%s", text);
     } else {
         address_format(&a, out);
     }
 }
 
-gw_status tcp_listen(env *e, const char *text, void (*accepted)(void *user, conn *c), void *user,
-                     listener **out, char out_bound[ENV_ADDRESS_MAX], gw_error *error) {
+static void abandon(source *s);
+
+static gw_status tcp_listen(env *e, const char *text, void (*accepted)(void *user, stream *s),
+                            void *user, listener **out, char out_bound[ADDRESS_MAX],
+                            gw_error *error) {
     os_env *o = of(e);
     assert(loop_lock_held(e));
     address a;
@@ -196,23 +195,22 @@ gw_status tcp_listen(env *e, const char *text, void (*accepted)(void *user, conn
     if (!status) status = open_socket(&a, text, &fd, error);
     if (status) return status;
 
-    listener *l = mem_alloc(sizeof *l);
+    tcp_listener *l = mem_alloc(sizeof *l);
     if (!l) {
         status = error_set(error, GW_NO_MEMORY, "%s: out of memory", text);
         goto close_socket;
     }
-    *l = (listener){ .source.ready = listener_ready,
-                     .env = o,
-                     .fd = fd,
-                     .accepted = accepted,
-                     .user = user,
-                     .retry.fire = retry_is_due };
+    *l = (tcp_listener){ .source = { .ready = listener_ready, .abandon = abandon },
+                         .listener = { &tcp_transport, accepted, user },
+                         .env = o,
+                         .fd = fd,
+                         .retry.fire = retry_is_due };
     status = bind_and_listen(fd, &a, text, error);
     if (!status) status = loop_add(o, fd, &l->source, EPOLLIN, error);
     if (status) goto free_listener;
-    list_append(&o->listeners, &l->link);
+    loop_own(o, &l->source);
     write_bound(fd, text, out_bound);
-    *out = l;
+    *out = &l->listener;
     return GW_OK;
 
 free_listener:
@@ -222,25 +220,37 @@ close_socket:
     return status;
 }
 
-void tcp_listener_close(listener *l) {
+static void tcp_listener_close(listener *closed) {
+    tcp_listener *l = of_listener(closed);
     os_env *o = l->env;
     assert(loop_lock_held(&o->base) && l->fd >= 0);
     loop_set_timer(&o->base, &l->retry, ENV_NEVER);
     loop_remove(o, l->fd);
     close(l->fd);
     l->fd = -1;
-    list_remove(&l->link);
-    list_append(&o->closed_listeners, &l->link);
+    loop_retire(o, &l->source);
 }
 
-// ---- Closing everything ----
+static void abandon(source *s) {
+    tcp_listener_close(&((tcp_listener *)s)->listener);
+}
+
+// ---- The transport ----
+
+const transport tcp_transport = {
+    .name = "tcp",
+    .scheme = "tcp",
+    .anywhere = "127.0.0.1:0",
+    .check = address_check,
+    .listen = tcp_listen,
+    .listener_close = tcp_listener_close,
+    .connect = tcp_connect,
+};
+
+void tcp_init(os_env *o) {
+    o->spare_fd = open_spare();
+}
 
 void tcp_fini(os_env *o) {
-    loop_lock_take(o);
-    while (!list_is_empty(&o->listeners))
-        tcp_listener_close(list_entry(o->listeners.next, listener, link));
-    while (!list_is_empty(&o->conns)) conn_defer_free(list_entry(o->conns.next, conn, link));
-    tcp_free_closed(o);
-    loop_lock_release(o);
     if (o->spare_fd >= 0) close(o->spare_fd);
 }

@@ -1,5 +1,6 @@
 // Everything at once: two environments whose threads call each other, with workers that are idle until they are called.
 #include "net/env_os.h"
+#include "net/transport.h"
 
 #include <string.h>
 
@@ -31,7 +32,7 @@ typedef struct answer {
 
 struct side {
     env *env;
-    conn *conn;
+    stream *stream;
     listener *listener;
     bool opened, leaving, answers_in_tasks;
     waiter *opening;
@@ -54,7 +55,7 @@ struct side {
 };
 
 static void flush(side *s) {
-    size_t taken = conn_send(s->env, s->conn, &(struct iovec){ s->out, s->out_size }, 1);
+    size_t taken = stream_send(s->stream, &(struct iovec){ s->out, s->out_size }, 1);
     memmove(s->out, s->out + taken, s->out_size - taken);
     s->out_size -= taken;
 }
@@ -137,19 +138,19 @@ static void on_writable(void *user) {
 static void on_closed(void *user, const gw_error *why) {
     side *s = user;
     (void)why;
-    s->conn = NULL;
+    s->stream = NULL;
 }
 
-static const conn_events side_events = { .opened = on_opened,
-                                         .buffer = on_buffer,
-                                         .received = on_received,
-                                         .writable = on_writable,
-                                         .closed = on_closed };
+static const stream_events side_events = { .opened = on_opened,
+                                           .buffer = on_buffer,
+                                           .received = on_received,
+                                           .writable = on_writable,
+                                           .closed = on_closed };
 
-static void on_accepted(void *user, conn *c) {
+static void on_accepted(void *user, stream *c) {
     side *s = user;
-    s->conn = c;
-    conn_adopt(s->env, c, &side_events, s);
+    s->stream = c;
+    stream_adopt(c, &side_events, s);
     on_opened(s);
 }
 
@@ -233,16 +234,19 @@ static void close_side(side *s) {
 static void run_traffic(bool answers_in_tasks) {
     int rounds = testing_scaled(2000);
     side *a = open_side(rounds, answers_in_tasks), *b = open_side(rounds, answers_in_tasks);
-    char address[ENV_ADDRESS_MAX];
+    char address[ADDRESS_MAX];
     gw_error error;
     env_enter(a->env);
-    assert_int_equal(
-        env_listen(a->env, "127.0.0.1:0", on_accepted, a, &a->listener, address, &error), GW_OK);
+    assert_int_equal(a->env->transports[0]->listen(a->env, "127.0.0.1:0", on_accepted, a,
+                                                   &a->listener, address, &error),
+                     GW_OK);
     env_leave(a->env);
     env_enter(b->env);
     waiter w = { 0 };
     b->opening = &w;
-    assert_int_equal(env_connect(b->env, address, &side_events, b, &b->conn, &error), GW_OK);
+    assert_int_equal(
+        b->env->transports[0]->connect(b->env, address, &side_events, b, &b->stream, &error),
+        GW_OK);
     assert_true(env_wait(b->env, &w, env_now_ns(b->env) + 60 * SECOND_NS));
     b->opening = NULL;
     env_leave(b->env);

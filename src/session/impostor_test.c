@@ -2,6 +2,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "net/handshake.h"
+#include "session/peers.h"
 #include "store/store_internal.h"
 #include "testing/sim.h"
 #include "testing/testing.h"
@@ -16,7 +17,7 @@ typedef struct impostor {
     env *env;
     bytes says;
     size_t waits_for, heard;
-    conn *conn;
+    stream *stream;
     bool has_answered, closes_behind;
     uint8_t buffer[4096];
 } impostor;
@@ -26,13 +27,13 @@ static void answer(impostor *i) {
     i->has_answered = true;
     struct iovec part = { i->says.data, i->says.size };
     for (int tries = 0; tries < 20 && part.iov_len > 0; tries++) {
-        size_t taken = conn_send(i->env, i->conn, &part, 1);
+        size_t taken = stream_send(i->stream, &part, 1);
         part.iov_base = (uint8_t *)part.iov_base + taken;
         part.iov_len -= taken;
     }
     if (!i->closes_behind) return;
-    conn_close(i->env, i->conn);
-    i->conn = NULL;
+    stream_close(i->stream);
+    i->stream = NULL;
 }
 
 static void on_buffer(void *user, void **into, size_t *size) {
@@ -53,24 +54,24 @@ static void on_writable(void *user) {
 
 static void on_closed(void *user, const gw_error *why) {
     (void)why;
-    ((impostor *)user)->conn = NULL;
+    ((impostor *)user)->stream = NULL;
 }
 
-static const conn_events events = {
+static const stream_events events = {
     .buffer = on_buffer,
     .received = on_received,
     .writable = on_writable,
     .closed = on_closed,
 };
 
-static void on_accepted(void *user, conn *c) {
+static void on_accepted(void *user, stream *c) {
     impostor *i = user;
-    if (i->conn) {
-        conn_close(i->env, c);
+    if (i->stream) {
+        stream_close(c);
         return;
     }
-    i->conn = c;
-    conn_adopt(i->env, c, &events, i);
+    i->stream = c;
+    stream_adopt(c, &events, i);
     answer(i);
 }
 
@@ -101,14 +102,15 @@ static const char address[] = "127.0.0.1:1001";
 static void impostor_main(void *arg) {
     impostor *i = arg;
     listener *l;
-    char bound[ENV_ADDRESS_MAX];
+    char bound[ADDRESS_MAX];
     gw_error error;
     env_enter(i->env);
-    assert_int_equal(env_listen(i->env, address, on_accepted, i, &l, bound, &error), GW_OK);
+    assert_int_equal(sim_transport.listen(i->env, address, on_accepted, i, &l, bound, &error),
+                     GW_OK);
     waiter w = { .what = "victims", .idle = true };
     env_wait(i->env, &w, env_now_ns(i->env) + 60 * SIM_SECOND);
-    listener_close(i->env, l);
-    if (i->conn) conn_close(i->env, i->conn);
+    listener_close(l);
+    if (i->stream) stream_close(i->stream);
     env_leave(i->env);
 }
 
@@ -165,7 +167,7 @@ static void call_peer(victim *v) {
                         .received = on_message,
                         .lost = on_lost };
     gw_error error;
-    char bound[ENV_ADDRESS_MAX];
+    char bound[ADDRESS_MAX];
     assert_int_equal(peers_open(o, "127.0.0.1:1000", &v->peers, bound, &error), GW_OK);
     assert_int_equal(peers_add(v->peers, 1, 101, "p1", address, &error), GW_OK);
     assert_int_equal(peers_send(v->peers, 1, message_open(1), true, &error), GW_OK);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 gw_status peers_open(peers_options options, const char *listen_address, peers **out,
-                     char out_address[ENV_ADDRESS_MAX], gw_error *error) {
+                     char out_address[ADDRESS_MAX], gw_error *error) {
     peers *p = mem_calloc(sizeof *p);
     if (!p) return error_set(error, GW_NO_MEMORY, "no memory for an agent");
     p->options = options;
@@ -17,8 +17,8 @@ gw_status peers_open(peers_options options, const char *listen_address, peers **
     p->staging = mem_alloc(STAGING_BYTES);
     if (!p->staging) status = error_set(error, GW_NO_MEMORY, "no memory for an agent");
     if (!status)
-        status = env_listen(options.env, listen_address, pending_accepted, p, &p->listener,
-                            out_address, error);
+        status = options.env->transports[0]->listen(options.env, listen_address, pending_accepted,
+                                                    p, &p->listener, out_address, error);
     if (status) {
         mem_free(p->staging);
         mem_free(p);
@@ -31,7 +31,7 @@ gw_status peers_open(peers_options options, const char *listen_address, peers **
 void peers_close(peers *p) {
     if (!p) return;
     assert(!p->in_event);
-    listener_close(p->options.env, p->listener);
+    listener_close(p->listener);
     pending_close_all(p);
     for (int i = 0; i < p->rank_limit; i++)
         if (p->by_rank[i]) peer_close(p->by_rank[i]);
@@ -189,7 +189,7 @@ peers_stats peers_get_stats(const peers *p) {
     return p->stats;
 }
 
-void peers_serve_store(peers *p, void (*store_handshake)(void *user, connection *l), void *user) {
-    p->store_handshake = store_handshake;
+void peers_serve_store(peers *p, void (*take)(void *user, connection *c), void *user) {
+    p->take_store = take;
     p->store_user = user;
 }

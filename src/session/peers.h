@@ -11,7 +11,7 @@
 #ifndef SESSION_PEERS_H
 #define SESSION_PEERS_H
 
-#include "base/env.h"
+#include "net/connection.h"
 #include "wire/message.h"
 
 typedef struct peers peers;
@@ -33,7 +33,7 @@ typedef struct peers_stats {
 
 // Listens at |listen_address| and writes what others connect to into |out_address|.
 gw_status peers_open(peers_options options, const char *listen_address, peers **out,
-                     char out_address[ENV_ADDRESS_MAX], gw_error *error);
+                     char out_address[ADDRESS_MAX], gw_error *error);
 void peers_close(peers *p);  // says goodbye on open connections; no callbacks any more
 
 // Until then connections wait, at most LIMIT_HANDSHAKE_MS.
@@ -77,6 +77,9 @@ bool peers_is_drained(
     const peers *p);  // nothing queued and nothing unacknowledged to any live peer
 void peers_on_drained(peers *p,
                       waiter *w);  // wakes |w|, one at a time, once it is so; NULL: not any more
+// Hands connections whose handshake asks for the store to |take|, which owns them; NULL: there is none here, the default.
+void peers_serve_store(peers *p, void (*take)(void *user, connection *c), void *user);
+
 peers_stats peers_get_stats(const peers *p);
 
 #endif

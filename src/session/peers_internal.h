@@ -85,15 +85,12 @@ struct peers {
     int busy_count;  // peers with something unacknowledged
     waiter *drained;
 
-    // the store that is hosted here
-    void (*store_handshake)(void *user, connection *l);
+    // who is handed connections to the store
+    void (*take_store)(void *user, connection *c);
     void *store_user;
 };
 
 peer *peer_find(const peers *p, uint32_t rank);  // NULL if it was never added
-
-// Hands connections whose handshake asks for the store to |store_handshake|; NULL: there is none here.
-void peers_serve_store(peers *p, void (*store_handshake)(void *user, connection *l), void *user);
 
 // ---- machine.c ----
 // Applies the rule for |event|. What happened is in x->why for BROKEN and DEAD.
@@ -116,7 +113,7 @@ extern const connection_events peer_connection_events;
 void peer_ack_is_due(timer *t);
 
 // ---- pending connections.c ----
-void pending_accepted(void *user, conn *c);
+void pending_accepted(void *user, stream *s);
 void pending_added(peers *p, peer *x);  // answers those that waited for |x|
 void pending_rank_known(peers *p);      // ... or for this worker's own rank
 void pending_close_all(peers *p);

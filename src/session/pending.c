@@ -84,8 +84,8 @@ static void on_store_handshake(pending_connection *g) {
     peers *p = g->peers;
     connection *l = g->connection;
     forget(g);
-    if (p->store_handshake) {
-        p->store_handshake(p->store_user, l);
+    if (p->take_store) {
+        p->take_store(p->store_user, l);
     } else {
         refuse(l, REFUSED_NO_STORE, 0, "rank %d does not host the store", p->options.rank);
     }
@@ -137,16 +137,16 @@ static void make_room(peers *p) {
     dismiss(oldest);
 }
 
-void pending_accepted(void *user, conn *c) {
+void pending_accepted(void *user, stream *s) {
     peers *p = user;
     make_room(p);
     pending_connection *g = mem_calloc(sizeof *g);
     if (!g) {
-        conn_close(p->options.env, c);
+        stream_close(s);
         return;
     }
     g->peers = p;
-    g->connection = connection_accept(p->options.env, c, p->staging, &pending_events, g);
+    g->connection = connection_accept(p->options.env, s, p->staging, &pending_events, g);
     if (!g->connection) {
         mem_free(g);
         return;

@@ -18,7 +18,7 @@
 // ---- A stranger: bytes that this file chooses ---------------------------------------------------------------------
 typedef struct stranger {
     env *env;
-    conn *conn;
+    stream *stream;
     bool is_open, is_closed;
     uint8_t heard[2048];
     size_t heard_size;
@@ -35,7 +35,7 @@ static void wake(stranger *g) {
 static void say_more(stranger *g) {
     if (!g->is_open || g->is_closed || g->left == 0) return;
     struct iovec part = { (void *)g->says, g->left };
-    size_t taken = conn_send(g->env, g->conn, &part, 1);
+    size_t taken = stream_send(g->stream, &part, 1);
     g->says += taken;
     g->left -= taken;
 }
@@ -69,7 +69,7 @@ static void on_closed(void *user, const gw_error *why) {
     wake(g);
 }
 
-static const conn_events events = {
+static const stream_events events = {
     .opened = on_opened,
     .buffer = on_buffer,
     .received = on_received,
@@ -80,7 +80,7 @@ static const conn_events events = {
 static void visit(stranger *g, env *e, const char *address, const void *says, size_t size) {
     gw_error error;
     *g = (stranger){ .env = e, .says = says, .left = size };
-    assert_int_equal(env_connect(e, address, &events, g, &g->conn, &error), GW_OK);
+    assert_int_equal(sim_transport.connect(e, address, &events, g, &g->stream, &error), GW_OK);
 }
 
 static void until_sent_away(stranger *g) {
@@ -92,7 +92,7 @@ static void until_sent_away(stranger *g) {
 }
 
 static void leave(stranger *g) {
-    if (!g->is_closed) conn_close(g->env, g->conn);
+    if (!g->is_closed) stream_close(g->stream);
     g->is_closed = true;
 }
 

@@ -5,7 +5,7 @@
 // has received, hands what it has filled its outbox with to the connection, and tells it when the connection changes.
 //
 //     session_queue(&s, m, &error);                          // numbers the frames of |m|
-//     while (session_fill(&s)) session_sent(&s, conn_send(env, conn, session_parts(&s), session_part_count(&s)));
+//     while (session_fill(&s)) session_sent(&s, stream_send(stream, session_parts(&s), session_part_count(&s)));
 //     session_feed(&s, bytes, count, &error);                // calls |message| for each one that is complete
 //     session_detach(&s); ... session_resume(&s, received, &error);   // another connection
 //

@@ -1,6 +1,6 @@
 // The store: the small key-value service where workers find each other.
 //
-// One worker hosts it on the listener of its peers (tcp://, env://), or it is a file (file://).
+// One worker hosts it and is handed connections that ask for it (tcp://, env://), or it is a file (file://).
 // Keys are texts of 1 to LIMIT_STORE_KEY_BYTES bytes, values bytes, at most
 // LIMIT_STORE_VALUE_BYTES; a value is set once, never changes, and is read by waiting for it.
 //
@@ -10,12 +10,18 @@
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 
-#include "session/peers.h"
+#include "base/bytes.h"
+#include "base/env.h"
+#include "net/connection.h"
 
 typedef struct store store;
 
-// The store inside this agent, served to others through |host|'s listener. Closed before |host|.
-gw_status store_open_host(peers *host, store **out, gw_error *error);
+// The store inside this agent. Others use it through connections that are handed over by whoever listens.
+gw_status store_open_host(env *e, store **out, gw_error *error);
+
+// Takes a connection whose handshake asks for the store; |host| is what store_open_host has opened. Not after
+// store_close.
+void store_host_take(void *host, connection *c);
 
 // The store at |address|: connects, again and again until |until_ns|, since the host may start
 // later. TIMEOUT with what went wrong last, MISMATCH for a host of another version, PROTOCOL if

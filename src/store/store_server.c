@@ -4,13 +4,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
-#include "session/peers_internal.h"
 
 #include <string.h>
 
 typedef struct host {
     store store;
-    peers *peers;
     store_table table;
     list_node clients;
     int client_count;
@@ -186,7 +184,7 @@ static const connection_events client_events = {
     .closed = on_closed,
 };
 
-static void on_store_handshake(void *user, connection *l) {
+void store_host_take(void *user, connection *l) {
     host *h = user;
     client *c = h->client_count < LIMIT_WORKERS ? mem_calloc(sizeof *c) : NULL;
     if (!c) {
@@ -262,7 +260,6 @@ static gw_status host_watch(store *st, gw_error *error) {
 
 static void host_close(store *st) {
     host *h = (host *)st;
-    peers_serve_store(h->peers, NULL, NULL);
     while (!list_is_empty(&h->clients)) drop_client(list_entry(h->clients.next, client, link));
     store_table_fini(&h->table);
     mem_free(h);
@@ -270,14 +267,12 @@ static void host_close(store *st) {
 
 static const store_class host_class = { host_set, host_wait, host_watch, host_close };
 
-gw_status store_open_host(peers *p, store **out, gw_error *error) {
+gw_status store_open_host(env *e, store **out, gw_error *error) {
     host *h = mem_calloc(sizeof *h);
     if (!h) return error_set(error, GW_NO_MEMORY, "no memory for the store");
-    h->store = (store){ .class = &host_class, .env = p->options.env };
-    h->peers = p;
+    h->store = (store){ .class = &host_class, .env = e };
     store_table_init(&h->table);
     list_init(&h->clients);
-    peers_serve_store(p, on_store_handshake, h);
     *out = &h->store;
     return GW_OK;
 }

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "net/env_os.h"
+#include "session/peers.h"
 #include "testing/sim.h"
 #include "testing/testing.h"
 
@@ -106,20 +107,32 @@ static peers_options quiet_peers(env *e) {
     };
 }
 
+// As an agent does: its listener hands over those who ask for the store.
+static gw_status open_host(env *e, peers *p, store **out, gw_error *error) {
+    gw_status status = store_open_host(e, out, error);
+    if (!status) peers_serve_store(p, store_host_take, *out);
+    return status;
+}
+
+static void close_host(peers *p, store *st) {
+    if (p) peers_serve_store(p, NULL, NULL);
+    store_close(st);
+    peers_close(p);
+}
+
 static void open_at_rank_0(worker *w) {
     gw_error error;
-    char bound[ENV_ADDRESS_MAX];
+    char bound[ADDRESS_MAX];
     if (w->rank == 0) {
         assert_int_equal(peers_open(quiet_peers(w->env), w->address, &w->peers, bound, &error), 0);
-        assert_int_equal(store_open_host(w->peers, &w->store, &error), 0);
+        assert_int_equal(open_host(w->env, w->peers, &w->store, &error), 0);
     } else if (store_open_client(w->env, w->address, until(w), &w->store, &error)) {
         fail_msg("worker %d: %s", w->rank, error.text);
     }
 }
 
 static void close_at_rank_0(worker *w) {
-    store_close(w->store);
-    peers_close(w->peers);
+    close_host(w->peers, w->store);
 }
 
 static void open_in_file(worker *w) {
@@ -251,14 +264,13 @@ static void host_for_a_second(void *arg) {
     gw_error error;
     peers *p = NULL;
     store *st = NULL;
-    char bound[ENV_ADDRESS_MAX];
+    char bound[ADDRESS_MAX];
     env_enter(t->env);
     assert_int_equal(peers_open(quiet_peers(t->env), t->address, &p, bound, &error), GW_OK);
-    assert_int_equal(store_open_host(p, &st, &error), GW_OK);
+    assert_int_equal(open_host(t->env, p, &st, &error), GW_OK);
     waiter w = { .what = "a second to pass" };
     env_wait(t->env, &w, env_now_ns(t->env) + SIM_SECOND);
-    store_close(st);
-    peers_close(p);
+    close_host(p, st);
     env_leave(t->env);
 }
 
@@ -336,16 +348,15 @@ static void host_until_told(void *arg) {
     gw_error error;
     peers *p = NULL;
     store *st = NULL;
-    char bound[ENV_ADDRESS_MAX];
+    char bound[ADDRESS_MAX];
     env_enter(h->tale.env);
     assert_int_equal(peers_open(quiet_peers(h->tale.env), h->tale.address, &p, bound, &error), 0);
-    assert_int_equal(store_open_host(p, &st, &error), GW_OK);
+    assert_int_equal(open_host(h->tale.env, p, &st, &error), GW_OK);
     while (!h->client->stop) {
         waiter w = { .what = "the client" };
         env_wait(h->tale.env, &w, env_now_ns(h->tale.env) + SIM_SECOND / 100);
     }
-    store_close(st);
-    peers_close(p);
+    close_host(p, st);
     env_leave(h->tale.env);
 }
 
@@ -405,7 +416,7 @@ static const struct {
 
 typedef struct raw_client {
     env *env;
-    conn *conn;
+    stream *stream;
     bool is_closed;
     waiter *waiter;
     uint8_t says[64];
@@ -416,7 +427,7 @@ typedef struct raw_client {
 static void raw_send(void *user) {
     raw_client *r = user;
     struct iovec part = { r->says + r->done, r->size - r->done };
-    if (part.iov_len) r->done += conn_send(r->env, r->conn, &part, 1);
+    if (part.iov_len) r->done += stream_send(r->stream, &part, 1);
 }
 
 static void raw_buffer(void *user, void **into, size_t *size) {
@@ -436,7 +447,7 @@ static void raw_closed(void *user, const gw_error *why) {
     env_wake(r->env, r->waiter);
 }
 
-static const conn_events raw_events = {
+static const stream_events raw_events = {
     .opened = raw_send,
     .buffer = raw_buffer,
     .received = raw_received,
@@ -456,7 +467,8 @@ static void misbehave(void *arg) {
         memcpy(r.says, handshake, sizeof handshake);
         memcpy(r.says + sizeof handshake, misdeeds[i].says, misdeeds[i].size);
         r.size = sizeof handshake + misdeeds[i].size;
-        assert_int_equal(env_connect(t->env, t->address, &raw_events, &r, &r.conn, &t->error), 0);
+        assert_int_equal(
+            sim_transport.connect(t->env, t->address, &raw_events, &r, &r.stream, &t->error), 0);
         env_wait(t->env, &w, ENV_NEVER);
         assert_true(r.is_closed);
         assert_int_equal(logged, i + 1);
@@ -489,10 +501,11 @@ static void wait_too_often(void *arg) {
     waiter w = { .what = "the refusal" };
     raw_client r = { .env = t->env, .waiter = &w };
     size_t done = 0;
-    assert_int_equal(env_connect(t->env, t->address, &raw_events, &r, &r.conn, &t->error), GW_OK);
+    assert_int_equal(
+        sim_transport.connect(t->env, t->address, &raw_events, &r, &r.stream, &t->error), GW_OK);
     while (done < says.size) {
         struct iovec part = { says.data + done, says.size - done };
-        done += conn_send(t->env, r.conn, &part, 1);
+        done += stream_send(r.stream, &part, 1);
         waiter next = { .what = "room" };
         env_wait(t->env, &next, env_now_ns(t->env) + SIM_SECOND / 1000);
     }
@@ -506,7 +519,7 @@ static void wait_too_often(void *arg) {
     assert_int_equal(reply.outcome, STORE_REFUSED);
     assert_int_equal(reply.request, WAITERS - 1);
     assert_memory_equal(reply.value, "store: more than 4096 waits of one worker", reply.size);
-    conn_close(t->env, r.conn);
+    stream_close(r.stream);
     t->stop = true;
     env_leave(t->env);
 }
@@ -642,10 +655,10 @@ static void host_poorly(void *arg) {
     gw_error error = { 0 };
     peers *p = NULL;
     store *st = NULL;
-    char bound[ENV_ADDRESS_MAX];
+    char bound[ADDRESS_MAX];
     env_enter(x->env);
     gw_status status = peers_open(quiet_peers(x->env), "127.0.0.1:29500", &p, bound, &error);
-    if (!status) status = store_open_host(p, &st, &error);
+    if (!status) status = open_host(x->env, p, &st, &error);
     assert_true(is_fine(status));
     if (!status) use_poorly(x->env, st, "host", "client");
     --*x->left;
@@ -653,8 +666,7 @@ static void host_poorly(void *arg) {
         waiter w = { .what = "the client" };
         env_wait(x->env, &w, env_now_ns(x->env) + SIM_SECOND / 100);
     }
-    store_close(st);
-    peers_close(p);
+    close_host(p, st);
     env_leave(x->env);
 }
 

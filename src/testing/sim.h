@@ -1,6 +1,6 @@
 // The simulated cluster: many workers in one process, in virtual time, in an order that one number decides.
 //
-//     static void run_trainer(void *arg) { ... env_listen(arg, "trainer:29500", ...) ... }
+//     static void run_trainer(void *arg) { ... sim_transport.listen(arg, "trainer:29500", ...) ... }
 //
 //     static void it_survives_cuts(uint64_t seed, void *context) {
 //         sim *s = sim_open(seed, (sim_options){ .cut_per_million = 2000 });
@@ -25,9 +25,11 @@
 #ifndef TESTING_SIM_H
 #define TESTING_SIM_H
 
-#include "base/env.h"
+#include "net/transport.h"
 
 typedef struct sim sim;
+
+extern const transport sim_transport;  // of its envs
 
 #define SIM_SECOND ((int64_t)1000000000)
 

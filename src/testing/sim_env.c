@@ -259,14 +259,10 @@ static const env_class sim_class = {
     .defer = defer,
     .set_timer = set_timer,
     .spawn = spawn,
-    .listen = sim_listen,
-    .listener_close = sim_listener_close,
-    .connect = sim_connect,
-    .conn_adopt = sim_adopt,
-    .conn_send = sim_send,
-    .conn_close = sim_conn_close,
     .close = sim_env_close,
 };
+
+static const transport *const sim_transports[] = { &sim_transport, NULL };
 
 env *sim_env(sim *s, int node) {
     assert(node >= 0 && node < SIM_NODES_MAX);
@@ -279,7 +275,7 @@ env *sim_env(sim *s, int node) {
     }
     sim_env_ *x = mem_calloc(sizeof *x);
     if (!x) return NULL;
-    x->base.class = &sim_class;
+    x->base = (env){ &sim_class, sim_transports };
     x->sim = s;
     x->node = node;
     x->random =

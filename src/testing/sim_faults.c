@@ -16,7 +16,7 @@ int64_t sim_last_fault_ns(const sim *s) {
 
 // The others may get what had left the node, or lose some of it, as with a kernel that resets a stream which has bytes
 // that nobody read.
-static void end_at_peer(sim *s, conn *peer) {
+static void end_at_peer(sim *s, sim_stream *peer) {
     peer->peer = NULL;
     if (sim_chance(s, 500000)) {
         sim_lose_from_some_byte(peer, "closed by the peer");
@@ -25,7 +25,7 @@ static void end_at_peer(sim *s, conn *peer) {
     }
 }
 
-static void make_ghostly(sim *s, conn *c) {
+static void make_ghostly(sim *s, sim_stream *c) {
     if (c->peer) end_at_peer(s, c->peer);
     c->peer = NULL;
     c->remote_node = -1;
@@ -45,7 +45,7 @@ void sim_crash(sim *s, int node) {
         s->nodes[node].is_stopped = false;
         s->nodes[node].crashed_ns = s->now_ns;
         x->is_ghost = true;
-        list_each(k, &x->conns) make_ghostly(s, list_entry(k, conn, link));
+        list_each(k, &x->conns) make_ghostly(s, list_entry(k, sim_stream, link));
     }
 }
 
@@ -99,14 +99,14 @@ static void free_link(sim *s, int from, int to) {
     s->nodes[from].clogged[to / 64] &= ~(UINT64_C(1) << (to % 64));
 }
 
-static void each_conn(sim *s, void (*visit)(sim *s, conn *c)) {
+static void each_conn(sim *s, void (*visit)(sim *s, sim_stream *c)) {
     list_each(l, &s->envs) {
         sim_env_ *x = list_entry(l, sim_env_, link);
-        list_each(k, &x->conns) visit(s, list_entry(k, conn, link));
+        list_each(k, &x->conns) visit(s, list_entry(k, sim_stream, link));
     }
 }
 
-static void hold(sim *s, conn *c) {
+static void hold(sim *s, sim_stream *c) {
     if (!sim_is_clogged(s, c->remote_node, c->env->node)) return;
     if (sim_event_is_set(&c->arrival)) c->holds_arrival = true;
     if (sim_event_is_set(&c->room)) c->holds_room = true;
@@ -114,7 +114,7 @@ static void hold(sim *s, conn *c) {
     sim_event_at(s, &c->room, ENV_NEVER);
 }
 
-static void let_go(sim *s, conn *c) {
+static void let_go(sim *s, sim_stream *c) {
     if (c->holds_approach && !sim_is_clogged(s, c->env->node, c->remote_node)) {
         c->holds_approach = false;
         sim_event_at(s, &c->approach, s->now_ns + sim_delay_ns(s));

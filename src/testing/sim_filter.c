@@ -10,13 +10,13 @@
 
 enum { BREAK_UP_MIN_MS = 100, BREAK_UP_MAX_MS = 1500 };
 
-static void peek(const conn *c, void *out, size_t size) {
+static void peek(const sim_stream *c, void *out, size_t size) {
     size_t first = c->capacity - c->start < size ? c->capacity - c->start : size;
     memcpy(out, c->bytes + c->start, first);
     memcpy((char *)out + first, c->bytes, size - first);
 }
 
-static void drop(conn *c, size_t size) {
+static void drop(sim_stream *c, size_t size) {
     c->start = (c->start + size) % c->capacity;
     c->size -= size;
 }
@@ -28,7 +28,7 @@ static void forget_copy(sim_filter *f) {
 }
 
 // Frames follow a session's hello in one direction and its welcome in the other.
-static bool begin_handshake(conn *c) {
+static bool begin_handshake(sim_stream *c) {
     sim_filter *f = &c->filter;
     uint8_t in[HANDSHAKE_PREFACE_BYTES];
     size_t size;
@@ -48,7 +48,7 @@ static bool begin_handshake(conn *c) {
     return true;
 }
 
-static void lose(conn *c, size_t size) {
+static void lose(sim_stream *c, size_t size) {
     sim *s = c->env->sim;
     c->filter.skip = size;
     s->counts.frames_lost++;
@@ -57,14 +57,14 @@ static void lose(conn *c, size_t size) {
     if (!sim_event_is_set(&c->break_up)) sim_event_at(s, &c->break_up, s->now_ns + ms * 1000000);
 }
 
-static void begin_copy(conn *c, size_t size) {
+static void begin_copy(sim_stream *c, size_t size) {
     sim_filter *f = &c->filter;
     forget_copy(f);
     f->copy = mem_alloc(size);
     f->copies = f->copy != NULL;
 }
 
-static bool begin_frame(conn *c) {
+static bool begin_frame(sim_stream *c) {
     sim *s = c->env->sim;
     sim_filter *f = &c->filter;
     uint8_t in[FRAME_HEADER_BYTES];
@@ -85,7 +85,7 @@ static bool begin_frame(conn *c) {
     return true;
 }
 
-static bool repeats_now(conn *c) {
+static bool repeats_now(sim_stream *c) {
     sim *s = c->env->sim;
     sim_filter *f = &c->filter;
     if (f->copy_at > 0) return true;
@@ -96,7 +96,7 @@ static bool repeats_now(conn *c) {
 }
 
 // False if more bytes are needed to tell what comes next.
-static bool begin(conn *c) {
+static bool begin(sim_stream *c) {
     sim_filter *f = &c->filter;
     bool is_last = c->end && c->size > 0;
     if (f->has_handshake ? begin_frame(c) : begin_handshake(c)) return true;
@@ -104,7 +104,7 @@ static bool begin(conn *c) {
     return is_last;
 }
 
-size_t sim_filter_look(conn *c, size_t most, const char **out) {
+size_t sim_filter_look(sim_stream *c, size_t most, const char **out) {
     sim_filter *f = &c->filter;
     const sim_options *o = &c->env->sim->options;
     if (o->lose_per_million <= 0 && o->duplicate_per_million <= 0) f->is_raw = true;
@@ -128,7 +128,7 @@ size_t sim_filter_look(conn *c, size_t most, const char **out) {
     return size;
 }
 
-void sim_filter_given(conn *c, size_t size) {
+void sim_filter_given(sim_stream *c, size_t size) {
     sim_filter *f = &c->filter;
     if (f->copy && !f->copies && f->pass == 0) {
         f->copy_at += size;
@@ -145,10 +145,10 @@ void sim_filter_given(conn *c, size_t size) {
     if (f->pass == 0) f->copies = false;
 }
 
-size_t sim_filter_left(const conn *c) {
+size_t sim_filter_left(const sim_stream *c) {
     return c->filter.copy_at > 0 ? c->filter.copy_size - c->filter.copy_at : 0;
 }
 
-void sim_filter_fini(conn *c) {
+void sim_filter_fini(sim_stream *c) {
     forget_copy(&c->filter);
 }

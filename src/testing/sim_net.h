@@ -2,6 +2,7 @@
 #ifndef TESTING_SIM_NET_H
 #define TESTING_SIM_NET_H
 
+#include "net/transport.h"
 #include "testing/sim_parts.h"
 
 typedef enum stream_state {
@@ -22,17 +23,25 @@ typedef struct sim_filter {
     bool copies;  // what passes is being copied
 } sim_filter;
 
-struct conn {
+typedef struct sim_listener {
+    listener base;
+    sim_env_ *env;
+    list_node link;
+    char name[ADDRESS_MAX];
+} sim_listener;
+
+typedef struct sim_stream sim_stream;
+
+struct sim_stream {
+    stream base;
     sim_env_ *env;
     list_node link;
     stream_state state;
     uint64_t id;
-    int remote_node;             // -1: not known yet
-    listener *accepter;          // to be accepted by
-    char name[ENV_ADDRESS_MAX];  // where it leads, for messages
-    const conn_events *events;
-    void *user;
-    conn *peer;  // NULL when it has closed, or before there is one
+    int remote_node;         // -1: not known yet
+    sim_listener *accepter;  // to be accepted by
+    char name[ADDRESS_MAX];  // where it leads, for messages
+    sim_stream *peer;        // NULL when it has closed, or before there is one
 
     // what the peer has sent, a ring
     char *bytes;
@@ -51,30 +60,24 @@ struct conn {
     sim_event break_up;  // a frame has been lost: the network notices in the end
 };
 
-struct listener {
-    sim_env_ *env;
-    list_node link;
-    char name[ENV_ADDRESS_MAX];
-    void (*accepted)(void *user, conn *c);
-    void *user;
-};
-
+extern const stream_class sim_stream_class;
 extern const char sim_refused[];  // the end of a stream that found nobody listening
 
-conn *sim_new_conn(sim_env_ *x, stream_state state, void (*approach)(sim_event *ev));
-void sim_arrive_later(conn *c);
-void sim_room_later(conn *c);
-void sim_end_after_bytes(conn *c, const char *why);
-void sim_cut(conn *c);
-void sim_lose_from_some_byte(conn *c, const char *why);
+sim_stream *sim_new_conn(sim_env_ *x, stream_state state, void (*approach)(sim_event *ev));
+void sim_arrive_later(sim_stream *c);
+void sim_room_later(sim_stream *c);
+void sim_end_after_bytes(sim_stream *c, const char *why);
+void sim_close_stream(sim_stream *c);
+void sim_cut(sim_stream *c);
+void sim_lose_from_some_byte(sim_stream *c, const char *why);
 bool sim_note_name(sim *s, const char *text, int node);  // false without memory
 
 // ---- sim_filter.c ----
 // How many of the bytes that have come, at most |most|, can be given to the receiver now, after those that are lost have been taken
 // away; |*out| is where they are. 0: it takes more bytes to tell. sim_filter_given after that many have been.
-size_t sim_filter_look(conn *c, size_t most, const char **out);
-void sim_filter_given(conn *c, size_t size);
-size_t sim_filter_left(const conn *c);  // of a repeated frame that has begun
-void sim_filter_fini(conn *c);
+size_t sim_filter_look(sim_stream *c, size_t most, const char **out);
+void sim_filter_given(sim_stream *c, size_t size);
+size_t sim_filter_left(const sim_stream *c);  // of a repeated frame that has begun
+void sim_filter_fini(sim_stream *c);
 
 #endif

@@ -13,7 +13,7 @@ typedef struct end {
     env *env;
     const char *address;
     listener *listener;
-    conn *conn;
+    stream *stream;
     bool opened, closed;
     gw_error why;
     waiter *waiter;
@@ -43,7 +43,7 @@ static void send_on(end *x) {
         for (size_t i = 0; i < size; i++) bytes[i] = (char)((x->sent + i) % 251);
         // In two parts, as headers and bodies are.
         struct iovec parts[2] = { { bytes, size / 3 }, { bytes + size / 3, size - size / 3 } };
-        size_t taken = conn_send(x->env, x->conn, parts, 2);
+        size_t taken = stream_send(x->stream, parts, 2);
         assert_true(taken <= size);
         x->sent += taken;
         if (taken < size) {
@@ -77,7 +77,7 @@ static void on_received(void *user, size_t count) {
     x->piece_count++;
     x->last_ns = env_now_ns(x->env);
     if (x->closes_when_received) {
-        conn_close(x->env, x->conn);
+        stream_close(x->stream);
         x->closed = true;
     }
     tell(x);
@@ -96,16 +96,16 @@ static void on_closed(void *user, const gw_error *why) {
     tell(x);
 }
 
-static const conn_events end_events = { .opened = on_opened,
-                                        .buffer = on_buffer,
-                                        .received = on_received,
-                                        .writable = on_writable,
-                                        .closed = on_closed };
+static const stream_events end_events = { .opened = on_opened,
+                                          .buffer = on_buffer,
+                                          .received = on_received,
+                                          .writable = on_writable,
+                                          .closed = on_closed };
 
-static void on_accepted(void *user, conn *c) {
+static void on_accepted(void *user, stream *c) {
     end *x = user;
-    x->conn = c;
-    conn_adopt(x->env, c, &end_events, x);
+    x->stream = c;
+    stream_adopt(c, &end_events, x);
     on_opened(x);
 }
 
@@ -123,10 +123,11 @@ static void wait_until_done(end *x) {
 }
 
 static gw_status start_to_listen(end *x) {
-    char bound[ENV_ADDRESS_MAX];
+    char bound[ADDRESS_MAX];
     gw_error error;
     env_enter(x->env);
-    gw_status status = env_listen(x->env, x->address, on_accepted, x, &x->listener, bound, &error);
+    gw_status status =
+        sim_transport.listen(x->env, x->address, on_accepted, x, &x->listener, bound, &error);
     env_leave(x->env);
     return status;
 }
@@ -142,7 +143,7 @@ static void run_client(void *arg) {
     end *x = arg;
     gw_error error;
     env_enter(x->env);
-    if (env_connect(x->env, x->address, &end_events, x, &x->conn, &error) == GW_OK)
+    if (sim_transport.connect(x->env, x->address, &end_events, x, &x->stream, &error) == GW_OK)
         wait_until_done(x);
     env_leave(x->env);
 }
@@ -269,46 +270,6 @@ static void all_can_be_cut_at_once(void **state) {
     sim_close(t.sim);
 }
 
-static void nobody_listening_is_told(void **state) {
-    (void)state;
-    sim *s = sim_open(1, (sim_options){ 0 });
-    end x = { .env = sim_env(s, 0), .address = "nobody:1" };
-    sim_spawn(s, 0, run_client, &x);
-    assert_true(sim_run(s, SIM_SECOND));
-    assert_true(x.closed && !x.opened);
-    assert_int_equal(x.why.status, GW_NOT_FOUND);
-    assert_string_equal(x.why.text, "nobody:1: Connection refused");
-    sim_close(s);
-}
-
-static void the_peer_sees_an_end_after_all_bytes(void **state) {
-    (void)state;
-    transfer t = { .server = { .wanted = SIZE_MAX }, .client = { .to_send = 5000 } };
-    open_transfer(&t, 1, (sim_options){ .quiet = true });
-    assert_false(sim_run(t.sim, SIM_SECOND));
-    env_enter(t.client.env);
-    conn_close(t.client.env, t.client.conn);
-    env_leave(t.client.env);
-    assert_true(sim_run(t.sim, 2 * SIM_SECOND));
-    assert_int_equal(t.server.received, 5000);
-    assert_true(t.server.closed && !t.client.closed);
-    assert_non_null(strstr(t.server.why.text, "closed by the peer"));
-    sim_close(t.sim);
-}
-
-static void a_stream_may_be_closed_in_its_callbacks(void **state) {
-    (void)state;
-    for (uint64_t seed = 1; seed <= 20; seed++) {
-        transfer t = { .server = { .wanted = SIZE_MAX, .closes_when_received = true },
-                       .client = { .to_send = 100000, .wanted = SIZE_MAX } };
-        open_transfer(&t, seed, (sim_options){ 0 });
-        assert_true(sim_run(t.sim, 100 * SIM_SECOND));
-        assert_true(t.client.closed);
-        assert_int_equal(t.server.piece_count, 1);
-        sim_close(t.sim);
-    }
-}
-
 static void closing_an_env_closes_its_streams(void **state) {
     (void)state;
     transfer t = { .server = { .wanted = 10 }, .client = { .to_send = 10, .wanted = SIZE_MAX } };
@@ -334,22 +295,27 @@ static void addresses_are_names_with_ports(void **state) {
     sim *s = sim_open(1, (sim_options){ 0 });
     env *e = sim_env(s, 0);
     listener *l[4];
-    char a[ENV_ADDRESS_MAX], b[ENV_ADDRESS_MAX];
+    char a[ADDRESS_MAX], b[ADDRESS_MAX];
     end x = { .env = e };
     gw_error error;
     env_enter(e);
-    assert_int_equal(env_listen(e, "host:0", on_accepted, &x, &l[0], a, &error), GW_OK);
-    assert_int_equal(env_listen(e, "host:0", on_accepted, &x, &l[1], b, &error), GW_OK);
+    assert_int_equal(sim_transport.listen(e, "host:0", on_accepted, &x, &l[0], a, &error), GW_OK);
+    assert_int_equal(sim_transport.listen(e, "host:0", on_accepted, &x, &l[1], b, &error), GW_OK);
     assert_string_not_equal(a, b);
-    assert_int_equal(env_listen(e, a, on_accepted, &x, &l[2], b, &error), GW_ADDRESS_IN_USE);
-    assert_int_equal(env_listen(e, "localhost:1", on_accepted, &x, &l[2], b, &error), GW_OK);
+    assert_int_equal(sim_transport.listen(e, a, on_accepted, &x, &l[2], b, &error),
+                     GW_ADDRESS_IN_USE);
+    assert_int_equal(sim_transport.listen(e, "localhost:1", on_accepted, &x, &l[2], b, &error),
+                     GW_OK);
     assert_string_equal(b, "127.0.0.1:1");
-    listener_close(e, l[2]);
-    assert_int_equal(env_listen(e, "127.0.0.1:1", on_accepted, &x, &l[3], b, &error), GW_OK);
+    listener_close(l[2]);
+    assert_int_equal(sim_transport.listen(e, "127.0.0.1:1", on_accepted, &x, &l[3], b, &error),
+                     GW_OK);
     const char *wrong[] = { "", "host", "host:", ":1", "host:x", "host:70000" };
     for (int i = 0; i < 6; i++)
-        assert_int_equal(env_listen(e, wrong[i], on_accepted, &x, &l[2], b, &error), GW_INVALID);
-    assert_int_equal(env_connect(e, "host:0", &end_events, &x, &x.conn, &error), GW_INVALID);
+        assert_int_equal(sim_transport.listen(e, wrong[i], on_accepted, &x, &l[2], b, &error),
+                         GW_INVALID);
+    assert_int_equal(sim_transport.connect(e, "host:0", &end_events, &x, &x.stream, &error),
+                     GW_INVALID);
     env_leave(e);
     sim_close(s);
 }
@@ -375,6 +341,5 @@ static void nothing_is_lost_without_memory(void **state) {
 
 GW_TESTS(sim_net, bytes_arrive_in_order_for_any_seed, pieces_are_cut_differently_by_each_seed,
          delays_delay, a_cut_loses_what_comes_after_some_byte, a_cut_loses_bytes_under_way,
-         all_can_be_cut_at_once, nobody_listening_is_told, the_peer_sees_an_end_after_all_bytes,
-         a_stream_may_be_closed_in_its_callbacks, closing_an_env_closes_its_streams,
-         addresses_are_names_with_ports, nothing_is_lost_without_memory);
+         all_can_be_cut_at_once, closing_an_env_closes_its_streams, addresses_are_names_with_ports,
+         nothing_is_lost_without_memory);

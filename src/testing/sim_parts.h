@@ -121,7 +121,7 @@ typedef struct sim_cue {
 // Where somebody has listened: a name leads to its node even when nobody listens there any more.
 typedef struct sim_name {
     list_node link;
-    char text[ENV_ADDRESS_MAX];
+    char text[ADDRESS_MAX];
     int node;
 } sim_name;
 
@@ -189,14 +189,6 @@ void sim_env_free(sim_env_ *x);
 void sim_env_forget_threads(sim_env_ *x);  // which have been cancelled
 
 // ---- sim_net.c ----
-gw_status sim_listen(env *e, const char *address, void (*accepted)(void *user, conn *c), void *user,
-                     listener **out, char out_bound[ENV_ADDRESS_MAX], gw_error *error);
-void sim_listener_close(listener *l);
-gw_status sim_connect(env *e, const char *address, const conn_events *events, void *user,
-                      conn **out, gw_error *error);
-void sim_adopt(conn *c, const conn_events *events, void *user);
-size_t sim_send(conn *c, const struct iovec *parts, int count);
-void sim_conn_close(conn *c);
 void sim_net_close(sim_env_ *x);
 void sim_net_free(sim *s);
 

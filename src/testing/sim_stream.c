@@ -28,16 +28,17 @@ static size_t choose_window(sim *s) {
     return window;
 }
 
-conn *sim_new_conn(sim_env_ *x, stream_state state, void (*approach)(sim_event *ev)) {
+sim_stream *sim_new_conn(sim_env_ *x, stream_state state, void (*approach)(sim_event *ev)) {
     sim *s = x->sim;
     size_t window = choose_window(s);
-    conn *c = mem_calloc(sizeof *c);
+    sim_stream *c = mem_calloc(sizeof *c);
     char *bytes = mem_alloc(window);
     if (!c || !bytes) {
         mem_free(c);
         mem_free(bytes);
         return NULL;
     }
+    c->base.class = &sim_stream_class;
     c->env = x;
     c->state = state;
     c->id = (uint64_t)++s->next_conn;
@@ -53,7 +54,7 @@ conn *sim_new_conn(sim_env_ *x, stream_state state, void (*approach)(sim_event *
 }
 
 // Nothing happens on it any more. Its struct stays, so that a use of it is found.
-static void end_conn(conn *c) {
+static void end_conn(sim_stream *c) {
     sim *s = c->env->sim;
     c->state = STREAM_CLOSED;
     sim_event_at(s, &c->arrival, ENV_NEVER);
@@ -69,7 +70,7 @@ static void end_conn(conn *c) {
     list_append(&s->dead_conns, &c->link);
 }
 
-void sim_arrive_later(conn *c) {
+void sim_arrive_later(sim_stream *c) {
     sim *s = c->env->sim;
     if (sim_is_clogged(s, c->remote_node, c->env->node)) {
         c->holds_arrival = true;
@@ -79,7 +80,7 @@ void sim_arrive_later(conn *c) {
 }
 
 // That there is room is told by whoever has read.
-void sim_room_later(conn *c) {
+void sim_room_later(sim_stream *c) {
     sim *s = c->env->sim;
     if (sim_is_clogged(s, c->remote_node, c->env->node)) {
         c->holds_room = true;
@@ -88,16 +89,16 @@ void sim_room_later(conn *c) {
     }
 }
 
-void sim_end_after_bytes(conn *c, const char *why) {
+void sim_end_after_bytes(sim_stream *c, const char *why) {
     if (!c->end) c->end = why;
     sim_arrive_later(c);
 }
 
-void sim_conn_close(conn *c) {
+void sim_close_stream(sim_stream *c) {
     assert(env_held(&c->env->base));
     if (c->state == STREAM_CLOSED) return;
     sim_note(c->env->sim, c->env->sim->running, "closes a connection", c->id, 0);
-    conn *peer = c->peer;
+    sim_stream *peer = c->peer;
     end_conn(c);
     if (!peer) return;
     peer->peer = NULL;
@@ -106,17 +107,17 @@ void sim_conn_close(conn *c) {
 
 // ---- Faults ----
 
-void sim_lose_from_some_byte(conn *c, const char *why) {
+void sim_lose_from_some_byte(sim_stream *c, const char *why) {
     c->size = sim_random_below(c->env->sim, c->size + 1);
     c->is_cut = true;
     sim_end_after_bytes(c, why);
 }
 
-void sim_cut(conn *c) {
+void sim_cut(sim_stream *c) {
     sim *s = c->env->sim;
     sim_note(s, NULL, "cuts a connection", c->id, 0);
     s->counts.cuts++;
-    conn *peer = c->peer;
+    sim_stream *peer = c->peer;
     sim_lose_from_some_byte(c, "the connection was cut");
     c->peer = NULL;
     if (!peer) return;
@@ -125,7 +126,7 @@ void sim_cut(conn *c) {
 }
 
 static void break_up(sim_event *ev) {
-    conn *c = list_entry(ev, conn, break_up);
+    sim_stream *c = list_entry(ev, sim_stream, break_up);
     if (c->state == STREAM_OPEN && !c->is_cut) sim_cut(c);
 }
 
@@ -133,7 +134,7 @@ void sim_cut_all(sim *s) {
     list_each(l, &s->envs) {
         sim_env_ *x = list_entry(l, sim_env_, link);
         list_each(k, &x->conns) {
-            conn *c = list_entry(k, conn, link);
+            sim_stream *c = list_entry(k, sim_stream, link);
             if (c->state == STREAM_OPEN && !c->is_cut) sim_cut(c);
         }
     }
@@ -141,7 +142,7 @@ void sim_cut_all(sim *s) {
 
 // ---- Bytes ----
 
-static void put_bytes(conn *to, const char *bytes, size_t size) {
+static void put_bytes(sim_stream *to, const char *bytes, size_t size) {
     while (size > 0) {
         size_t at = (to->start + to->size) % to->capacity;
         size_t piece = to->capacity - at < size ? to->capacity - at : size;
@@ -158,7 +159,7 @@ static size_t total_size(const struct iovec *parts, int count) {
     return size;
 }
 
-static size_t choose_taken(const conn *c, size_t size) {
+static size_t choose_taken(const sim_stream *c, size_t size) {
     sim *s = c->env->sim;
     size_t room = c->peer->capacity - c->peer->size;
     size_t taken = size < room ? size : room;
@@ -166,7 +167,8 @@ static size_t choose_taken(const conn *c, size_t size) {
     return taken;
 }
 
-size_t sim_send(conn *c, const struct iovec *parts, int count) {
+static size_t send_bytes(stream *to, const struct iovec *parts, int count) {
+    sim_stream *c = (sim_stream *)to;
     sim *s = c->env->sim;
     assert(env_held(&c->env->base) && c->state != STREAM_CLOSED);
     size_t size = total_size(parts, count);
@@ -193,10 +195,10 @@ size_t sim_send(conn *c, const struct iovec *parts, int count) {
 }
 
 static void make_room(sim_event *ev) {
-    conn *c = list_entry(ev, conn, room);
+    sim_stream *c = list_entry(ev, sim_stream, room);
     if (c->state != STREAM_OPEN || !c->wants_room) return;
     c->wants_room = false;
-    c->events->writable(c->user);
+    c->base.events->writable(c->base.user);
 }
 
 // How much of what is there comes now.
@@ -205,7 +207,7 @@ static size_t choose_piece(sim *s, size_t size) {
     return size;
 }
 
-static void deliver(conn *c, size_t most) {
+static void deliver(sim_stream *c, size_t most) {
     sim *s = c->env->sim;
     while (most > 0 && c->state == STREAM_OPEN) {
         const char *from;
@@ -213,7 +215,7 @@ static void deliver(conn *c, size_t most) {
         if (piece == 0) return;
         void *into = NULL;
         size_t room = 0;
-        c->events->buffer(c->user, &into, &room);
+        c->base.events->buffer(c->base.user, &into, &room);
         if (c->state != STREAM_OPEN) return;
         assert(room > 0);
         if (piece > room) piece = room;
@@ -222,22 +224,22 @@ static void deliver(conn *c, size_t most) {
         most -= piece;
         s->counts.bytes += piece;
         sim_note(s, s->running, "receives", c->id, piece);
-        c->events->received(c->user, piece);
+        c->base.events->received(c->base.user, piece);
     }
 }
 
-static void end_stream(conn *c) {
+static void end_stream(sim_stream *c) {
     gw_error error;
     gw_status status = c->end == sim_refused ? GW_NOT_FOUND : GW_DISCONNECTED;
     error_set(&error, status, "%s: %s", c->name, c->end);
     sim_note(c->env->sim, c->env->sim->running, "loses a connection", c->id, 0);
     if (c->peer) c->peer->peer = NULL;
     end_conn(c);
-    c->events->closed(c->user, &error);
+    c->base.events->closed(c->base.user, &error);
 }
 
 static void arrive(sim_event *ev) {
-    conn *c = list_entry(ev, conn, arrival);
+    sim_stream *c = list_entry(ev, sim_stream, arrival);
     sim *s = c->env->sim;
     if (c->state == STREAM_ACCEPTED) return;  // nobody reads yet
     s->counts.deliveries++;
@@ -247,7 +249,7 @@ static void arrive(sim_event *ev) {
     if (c->state == STREAM_CONNECTING && !c->end) {
         c->state = STREAM_OPEN;
         if (c->wants_room) sim_room_later(c);
-        c->events->opened(c->user);
+        c->base.events->opened(c->base.user);
     } else if (c->state == STREAM_OPEN && c->size + sim_filter_left(c) > 0) {
         if (!c->is_cut && sim_chance(s, s->options.cut_per_million)) sim_cut(c);
         deliver(c, choose_piece(s, c->size + sim_filter_left(c)));
@@ -262,10 +264,15 @@ static void arrive(sim_event *ev) {
     if (c->end || (c->size + sim_filter_left(c) > 0 && brought)) sim_arrive_later(c);
 }
 
-void sim_adopt(conn *c, const conn_events *events, void *user) {
+static void adopt(stream *adopted) {
+    sim_stream *c = (sim_stream *)adopted;
     assert(env_held(&c->env->base) && c->state == STREAM_ACCEPTED);
-    c->events = events;
-    c->user = user;
     c->state = STREAM_OPEN;
     if (c->size > 0 || c->end) sim_arrive_later(c);
 }
+
+static void close_stream(stream *s) {
+    sim_close_stream((sim_stream *)s);
+}
+
+const stream_class sim_stream_class = { .adopt = adopt, .send = send_bytes, .close = close_stream };

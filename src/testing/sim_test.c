@@ -13,7 +13,7 @@ typedef struct player {
     env *env;
     const char *address;
     int rounds;
-    conn *conn;
+    stream *stream;
     listener *listener;
     bool opened, closed;
     waiter *waiter;
@@ -54,21 +54,21 @@ static void on_closed(void *user, const gw_error *why) {
     player *p = user;
     (void)why;
     p->closed = true;
-    p->conn = NULL;
+    p->stream = NULL;
     tell(p);
 }
 
-static const conn_events player_events = { .opened = on_opened,
-                                           .buffer = on_buffer,
-                                           .received = on_received,
-                                           .writable = on_writable,
-                                           .closed = on_closed };
+static const stream_events player_events = { .opened = on_opened,
+                                             .buffer = on_buffer,
+                                             .received = on_received,
+                                             .writable = on_writable,
+                                             .closed = on_closed };
 
-static void on_accepted(void *user, conn *c) {
+static void on_accepted(void *user, stream *c) {
     player *p = user;
-    p->conn = c;
+    p->stream = c;
     p->opened = true;
-    conn_adopt(p->env, c, &player_events, p);
+    stream_adopt(c, &player_events, p);
     tell(p);
 }
 
@@ -83,11 +83,11 @@ static void wait_until(player *p, const bool *done) {
 
 static void send_number(player *p, uint32_t n) {
     p->out = n;
-    size_t sent = conn_send(p->env, p->conn, &(struct iovec){ &p->out, sizeof n }, 1);
+    size_t sent = stream_send(p->stream, &(struct iovec){ &p->out, sizeof n }, 1);
     // The ring is never full here; the few sends that take less on purpose are repeated.
     while (sent < sizeof n)
-        sent += conn_send(p->env, p->conn,
-                          &(struct iovec){ (char *)&p->out + sent, sizeof n - sent }, 1);
+        sent +=
+            stream_send(p->stream, &(struct iovec){ (char *)&p->out + sent, sizeof n - sent }, 1);
 }
 
 static bool receive_number(player *p, uint32_t *out) {
@@ -106,11 +106,12 @@ static bool receive_number(player *p, uint32_t *out) {
 
 static void serve(void *arg) {
     player *p = arg;
-    char bound[ENV_ADDRESS_MAX];
+    char bound[ADDRESS_MAX];
     gw_error error;
     env_enter(p->env);
-    assert_int_equal(env_listen(p->env, p->address, on_accepted, p, &p->listener, bound, &error),
-                     GW_OK);
+    assert_int_equal(
+        sim_transport.listen(p->env, p->address, on_accepted, p, &p->listener, bound, &error),
+        GW_OK);
     wait_until(p, &p->opened);
     for (uint32_t n; receive_number(p, &n); p->done++) send_number(p, n + 1);
     env_leave(p->env);
@@ -123,8 +124,9 @@ static void play(void *arg) {
     env_enter(p->env);
     while (!p->opened) {
         p->closed = false;
-        assert_int_equal(env_connect(p->env, p->address, &player_events, p, &p->conn, &error),
-                         GW_OK);
+        assert_int_equal(
+            sim_transport.connect(p->env, p->address, &player_events, p, &p->stream, &error),
+            GW_OK);
         wait_until(p, &p->opened);
     }
     for (uint32_t n = 0; p->done < p->rounds; p->done++) {
@@ -134,7 +136,7 @@ static void play(void *arg) {
         assert_int_equal(answer, n + 1);
         n = answer;
     }
-    if (p->conn) conn_close(p->env, p->conn);
+    if (p->stream) stream_close(p->stream);
     env_leave(p->env);
     env_close(p->env);
 }
@@ -151,10 +153,10 @@ typedef struct game {
 static game run_game(uint64_t seed, sim_options options, int pairs, int rounds) {
     game g = { 0 };
     player players[16] = { 0 };
-    char addresses[8][ENV_ADDRESS_MAX];
+    char addresses[8][ADDRESS_MAX];
     sim *s = sim_open(seed, options);
     for (int i = 0; i < pairs * 2; i++) {
-        snprintf(addresses[i / 2], ENV_ADDRESS_MAX, "host%d:29500", i / 2);
+        snprintf(addresses[i / 2], ADDRESS_MAX, "host%d:29500", i / 2);
         players[i] = (player){ .env = sim_env(s, i),
                                .address = addresses[i / 2],
                                .rounds = rounds,
