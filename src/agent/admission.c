@@ -17,7 +17,7 @@ enum {
 typedef struct knock {
     list_node link;
     gw_worker worker;
-    char name[LIMIT_NAME_BYTES + 1], address[LIMIT_ADDRESS_BYTES + 1];
+    char name[LIMIT_NAME_BYTES + 1], addresses[LIMIT_ADDRESSES_BYTES + 1];
 } knock;
 
 struct admission {
@@ -37,7 +37,7 @@ void door_key(char key[DOOR_KEY_MAX], const char *what, uint64_t incarnation) {
 static bool read_knock(knock *k, const void *value, size_t size) {
     reader r = reader_of(value, size);
     reader_text(&r, k->name, sizeof k->name);
-    reader_text(&r, k->address, sizeof k->address);
+    reader_text(&r, k->addresses, sizeof k->addresses);
     k->worker = (gw_worker){ .name = k->name, .rank = -1, .incarnation = reader_u64(&r) };
     return !r.failed && options_is_name(k->name) && k->worker.incarnation;
 }
@@ -85,7 +85,7 @@ static void write_worker(bytes *out, const agent *a, int rank) {
     bytes_put_u32(out, (uint32_t)rank);
     bytes_put_u64(out, m->worker.incarnation);
     bytes_put_text(out, m->name);
-    bytes_put_text(out, m->address);
+    bytes_put_text(out, m->addresses);
 }
 
 static gw_status answer(admission *d, const knock *k, int rank, const gw_error *refusal,
@@ -111,7 +111,7 @@ static gw_status answer(admission *d, const knock *k, int rank, const gw_error *
 
 static gw_status admit(agent *a, const knock *k, int *out_rank, gw_error *error) {
     if (a->leaving.all_asked) return error_set(error, GW_WRONG_STATE, "the group is shutting down");
-    return members_admit(a->membership, k->worker.incarnation, k->name, k->address, out_rank,
+    return members_admit(a->membership, k->worker.incarnation, k->name, k->addresses, out_rank,
                          error);
 }
 

@@ -297,7 +297,7 @@ static gw_status open_peers(agent *a, const join_options *o, gw_error *error) {
                               .lost = member_table_peer_lost,
                               .room = dispatch_writable };
     bool hosts = o->master[0] && (o->group ? o->group == GW_GROUP_CREATE : a->rank == 0);
-    return peers_open(options, hosts ? o->master : "127.0.0.1:0", &a->peers, a->address, error);
+    return peers_open(options, hosts ? o->master : "", &a->peers, a->addresses, error);
 }
 
 static gw_status find_others(agent *a, const join_options *o, gw_error *error) {

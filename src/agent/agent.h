@@ -34,7 +34,7 @@ static inline uint64_t id_rank(uint64_t id) {
 typedef struct member {
     gw_worker worker;
     char name[LIMIT_NAME_BYTES + 1];
-    char address[LIMIT_ADDRESS_BYTES + 1];
+    char addresses[LIMIT_ADDRESSES_BYTES + 1];
     _Atomic bool known;  // false: a rank between others that this worker has not heard of
 
     bool lost;
@@ -101,7 +101,7 @@ struct agent {
     env *env;
     bool owns_env;
     gw_scope *root;
-    char name[LIMIT_NAME_BYTES + 1], address[LIMIT_ADDRESS_BYTES + 1];
+    char name[LIMIT_NAME_BYTES + 1], addresses[LIMIT_ADDRESSES_BYTES + 1];
     gw_group_kind group;
     int rank;        // -1 until a group has let this worker in
     int world_size;  // of a job whose workers were known when it began; else 0

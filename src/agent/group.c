@@ -16,7 +16,7 @@ static gw_status take_rank(agent *a, int rank, bool joins, gw_error *error) {
     a->rank = rank;
     a->ids.space = (uint64_t)rank + 1;
     peers_set_rank(a->peers, rank);
-    gw_status status = member_table_add_self_on_loop(a, a->address, error);
+    gw_status status = member_table_add_self_on_loop(a, a->addresses, error);
     return status ? status : member_table_open_on_loop(a, joins, error);
 }
 
@@ -79,7 +79,7 @@ static gw_status knock(joining *j, gw_error *error) {
     bytes value;
     bytes_init(&value);
     bytes_put_text(&value, a->name);
-    bytes_put_text(&value, a->address);
+    bytes_put_text(&value, a->addresses);
     bytes_put_u64(&value, a->incarnation);
     door_key(key, "join", a->incarnation);
     gw_status status = join_set(j, key, &value, &set, NULL, error);
@@ -90,7 +90,7 @@ static gw_status knock(joining *j, gw_error *error) {
 typedef struct answer {
     int rank;
     gw_worker coordinator;
-    char name[LIMIT_NAME_BYTES + 1], address[LIMIT_ADDRESS_BYTES + 1];
+    char name[LIMIT_NAME_BYTES + 1], addresses[LIMIT_ADDRESSES_BYTES + 1];
 } answer;
 
 static gw_status read_answer(const bytes *value, answer *out, gw_error *error) {
@@ -101,7 +101,7 @@ static gw_status read_answer(const bytes *value, answer *out, gw_error *error) {
     uint32_t rank = reader_u32(&r), coordinator = reader_u32(&r);
     out->coordinator.incarnation = reader_u64(&r);
     reader_text(&r, out->name, sizeof out->name);
-    reader_text(&r, out->address, sizeof out->address);
+    reader_text(&r, out->addresses, sizeof out->addresses);
     if (refused && refused < GW_STATUS_COUNT && !r.failed)
         return error_set(error, refused, "%s", why);
     if (r.failed || refused || rank >= LIMIT_WORKERS || coordinator >= rank ||
@@ -133,7 +133,7 @@ static gw_status wait_for_answer(joining *j, answer *out, gw_error *error) {
 static gw_status meet_all(joining *j, const answer *by, gw_error *error) {
     agent *a = j->agent;
     gw_status status = take_rank(a, by->rank, true, error);
-    if (!status) status = member_table_add_on_loop(a, &by->coordinator, by->address, error);
+    if (!status) status = member_table_add_on_loop(a, &by->coordinator, by->addresses, error);
     if (status) return status;
     members_start(a->membership);
     while (!members_is_complete(a->membership)) {

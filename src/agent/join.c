@@ -91,7 +91,7 @@ static gw_status read_member(const bytes *value, member *out, gw_error *error) {
             return error_set(error, GW_MISMATCH, "rank %d could not join: %s", out->worker.rank,
                              why);
     }
-    reader_text(&r, out->address, sizeof out->address);
+    reader_text(&r, out->addresses, sizeof out->addresses);
     out->worker.incarnation = reader_u64(&r);
     if (!r.failed && options_is_name(out->name) && out->worker.incarnation) return GW_OK;
     return error_set(error, GW_PROTOCOL,
@@ -145,7 +145,7 @@ static gw_status publish(joining *j, const gw_error *refusal, gw_error *error) {
     bytes value;
     bytes_init(&value);
     bytes_put_text(&value, refusal ? "" : a->name);
-    bytes_put_text(&value, refusal ? refusal->text : a->address);
+    bytes_put_text(&value, refusal ? refusal->text : a->addresses);
     bytes_put_u64(&value, a->incarnation);
     bool set;
     gw_status status = join_set(j, key, &value, &set, NULL, error);
@@ -201,15 +201,15 @@ static gw_status wait_for_all(joining *j, gw_error *error) {
 }
 
 static gw_status know_all(agent *a, gw_error *error) {
-    gw_status status = member_table_add_self_on_loop(a, a->address, error);
+    gw_status status = member_table_add_self_on_loop(a, a->addresses, error);
     if (!status) status = member_table_open_on_loop(a, false, error);
     for (int rank = 0; rank < a->world_size && !status; rank++) {
         const member *m = agent_member(a, rank);
-        char name[sizeof m->name], address[sizeof m->address];
+        char name[sizeof m->name], addresses[sizeof m->addresses];
         memcpy(name, m->name, sizeof name);
-        memcpy(address, m->address, sizeof address);
+        memcpy(addresses, m->addresses, sizeof addresses);
         const gw_worker w = { name, rank, m->worker.incarnation };
-        status = member_table_add_on_loop(a, &w, address, error);
+        status = member_table_add_on_loop(a, &w, addresses, error);
     }
     if (!status) members_start(a->membership);
     return status;

@@ -40,12 +40,12 @@ static bool is_newest(agent *a, int rank) {
     return member_table_find(a, agent_member(a, rank)->name) < rank;
 }
 
-static gw_status introduce(agent *a, const gw_worker *w, const char *address, gw_error *error) {
+static gw_status introduce(agent *a, const gw_worker *w, const char *addresses, gw_error *error) {
     if (!agent_add_member(a, w->rank))
         return error_set(error, GW_NO_MEMORY, "no memory for %s", w->name);
     member *m = agent_member(a, w->rank);
     snprintf(m->name, sizeof m->name, "%s", w->name);
-    snprintf(m->address, sizeof m->address, "%s", address);
+    snprintf(m->addresses, sizeof m->addresses, "%s", addresses);
     m->worker.incarnation = w->incarnation;
     if (is_newest(a, w->rank) && !put_name(a, w->rank))
         return error_set(error, GW_NO_MEMORY, "no memory for %s", w->name);
@@ -55,34 +55,35 @@ static gw_status introduce(agent *a, const gw_worker *w, const char *address, gw
     return GW_OK;
 }
 
-gw_status member_table_add_self_on_loop(agent *a, const char *address, gw_error *error) {
+gw_status member_table_add_self_on_loop(agent *a, const char *addresses, gw_error *error) {
     const gw_worker self = { .name = a->name, .rank = a->rank, .incarnation = a->incarnation };
-    return introduce(a, &self, address, error);
+    return introduce(a, &self, addresses, error);
 }
 
-static gw_status meet(agent *a, const gw_worker *w, const char *address, gw_error *error) {
-    gw_status status = introduce(a, w, address, error);
-    return status ? status : peers_add(a->peers, w->rank, w->incarnation, w->name, address, error);
+static gw_status meet(agent *a, const gw_worker *w, const char *addresses, gw_error *error) {
+    gw_status status = introduce(a, w, addresses, error);
+    return status ? status
+                  : peers_add(a->peers, w->rank, w->incarnation, w->name, addresses, error);
 }
 
-gw_status member_table_add_on_loop(agent *a, const gw_worker *w, const char *address,
+gw_status member_table_add_on_loop(agent *a, const gw_worker *w, const char *addresses,
                                    gw_error *error) {
     if (member_table_has_heard_of(a, (uint32_t)w->rank)) return GW_OK;
-    gw_status status = meet(a, w, address, error);
+    gw_status status = meet(a, w, addresses, error);
     return status ? status
-                  : members_add(a->membership, w->rank, w->incarnation, w->name, address, error);
+                  : members_add(a->membership, w->rank, w->incarnation, w->name, addresses, error);
 }
 
 // ---- What happens to them ----
 
 static void joined(void *user, int rank, uint64_t incarnation, const char *name,
-                   const char *address) {
+                   const char *addresses) {
     agent *a = user;
     gw_error error;
     const gw_worker w = { .name = name, .rank = rank, .incarnation = incarnation };
     if (a->fence.status || member_table_has_heard_of(a, (uint32_t)rank)) return;
     // Whoever cannot remember a member would misunderstand all that is said of it.
-    if (meet(a, &w, address, &error)) {
+    if (meet(a, &w, addresses, &error)) {
         log_line("%s goes, since it cannot take in another member: %s", a->name, error.text);
         agent_fence_on_loop(a, &error);
         return;
@@ -144,7 +145,7 @@ gw_status member_table_open_on_loop(agent *a, bool joins, gw_error *error) {
                                 .rank = a->rank,
                                 .incarnation = a->incarnation,
                                 .name = a->name,
-                                .address = agent_member(a, a->rank)->address,
+                                .addresses = agent_member(a, a->rank)->addresses,
                                 .joins = joins,
                                 .user = a,
                                 .joined = joined,

@@ -6,14 +6,14 @@
 
 #include "agent/agent.h"
 
-// Opens it for this worker, whose rank and address are known.
+// Opens it for this worker, whose rank and addresses are known.
 gw_status member_table_open_on_loop(agent *a, bool joins, gw_error *error);
 void member_table_close_on_loop(agent *a);
 
 // This worker itself, before others; then members that are known from the start. Another one with the same rank is not
 // looked at.
-gw_status member_table_add_self_on_loop(agent *a, const char *address, gw_error *error);
-gw_status member_table_add_on_loop(agent *a, const gw_worker *w, const char *address,
+gw_status member_table_add_self_on_loop(agent *a, const char *addresses, gw_error *error);
+gw_status member_table_add_on_loop(agent *a, const gw_worker *w, const char *addresses,
                                    gw_error *error);
 
 // What the sessions tell; |user| is the agent.

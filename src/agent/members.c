@@ -38,7 +38,7 @@ static void on_send(void *user, int rank, message *msg) {
 static void on_joined(void *user, const member_fact *who) {
     members *m = user;
     const members_options *o = &m->options;
-    if (o->joined) o->joined(o->user, who->rank, who->incarnation, who->name, who->address);
+    if (o->joined) o->joined(o->user, who->rank, who->incarnation, who->name, who->addresses);
 }
 
 static void on_gone(void *user, int rank, bool left, const gw_error *why) {
@@ -117,7 +117,7 @@ gw_status members_open(members_options options, members **out, gw_error *error) 
     membership_options o = { .rank = options.rank,
                              .incarnation = options.incarnation,
                              .name = options.name,
-                             .address = options.address,
+                             .addresses = options.addresses,
                              .joins = options.joins,
                              .user = m,
                              .send = on_send,
@@ -144,9 +144,9 @@ void members_close(members *m) {
 }
 
 gw_status members_add(members *m, int rank, uint64_t incarnation, const char *name,
-                      const char *address, gw_error *error) {
+                      const char *addresses, gw_error *error) {
     assert(!m->is_started);
-    return membership_add(m->machine, rank, incarnation, name, address, error);
+    return membership_add(m->machine, rank, incarnation, name, addresses, error);
 }
 
 void members_start(members *m) {
@@ -161,9 +161,9 @@ bool members_is_complete(const members *m) {
     return membership_is_complete(m->machine);
 }
 
-gw_status members_admit(members *m, uint64_t incarnation, const char *name, const char *address,
+gw_status members_admit(members *m, uint64_t incarnation, const char *name, const char *addresses,
                         int *out_rank, gw_error *error) {
-    return membership_admit(m->machine, incarnation, name, address, now_of(m), out_rank, error);
+    return membership_admit(m->machine, incarnation, name, addresses, now_of(m), out_rank, error);
 }
 
 // ---- Evidence ---------------------------------------------------------------------------------------------------------

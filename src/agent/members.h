@@ -22,13 +22,13 @@ typedef struct members_options {
     peers *peers;
     int rank;  // of this worker
     uint64_t incarnation;
-    const char *name, *address;
+    const char *name, *addresses;
     bool joins;  // a group that is running: knows itself and its coordinator alone when it starts
 
     void *user;
     // Another member, before anything else is heard of it.
     void (*joined)(void *user, int rank, uint64_t incarnation, const char *name,
-                   const char *address);
+                   const char *addresses);
     // Once per member, when it has left or failed. Nothing is received from it any more.
     void (*gone)(void *user, int rank, bool left, const gw_error *why);
     void (*suspected)(void *user, int rank, bool is_suspected);  // for the program's eyes only
@@ -44,14 +44,14 @@ void members_close(members *m);
 // A member that is known from the start; |joined| is not called. A worker that |joins| knows its coordinator, and learns of all
 // others, also of those who are gone, by |joined|, the last of them before members_is_complete says so.
 gw_status members_add(members *m, int rank, uint64_t incarnation, const char *name,
-                      const char *address, gw_error *error);
+                      const char *addresses, gw_error *error);
 void members_start(members *m);  // watches and beats from now on
 bool members_is_complete(const members *m);
 
 // Coordinator only (else WRONG_STATE): gives a new member its rank and tells all. WRONG_STATE as well while this worker does not
 // hear most of the others, or has become coordinator a moment ago: try again; DUPLICATE if a member that is there has the name;
 // LIMIT. The same incarnation gets the same rank. |joined| is called for it, as for any other, once all are told.
-gw_status members_admit(members *m, uint64_t incarnation, const char *name, const char *address,
+gw_status members_admit(members *m, uint64_t incarnation, const char *name, const char *addresses,
                         int *out_rank, gw_error *error);
 
 // What peers say: a message of the kinds above (an error: the peer cannot be understood), and that a peer is lost. If it

@@ -17,7 +17,7 @@ typedef struct node {
     int rank;
     peers *peers;
     members *members;
-    char address[LIMIT_ADDRESS_BYTES + 1];
+    char addresses[LIMIT_ADDRESSES_BYTES + 1];
     bool gone[NODES_MAX], left[NODES_MAX];
     int64_t gone_ns[NODES_MAX];
     char why[NODES_MAX][GW_ERROR_TEXT_MAX];
@@ -69,12 +69,12 @@ static void on_gone(void *user, int rank, bool left, const gw_error *why) {
 }
 
 static void on_joined(void *user, int rank, uint64_t incarnation, const char *name,
-                      const char *address) {
+                      const char *addresses) {
     node *n = user;
     gw_error error;
     assert_false(n->joined[rank]);
     n->joined[rank] = true;
-    assert_int_equal(peers_add(n->peers, rank, incarnation, name, address, &error), GW_OK);
+    assert_int_equal(peers_add(n->peers, rank, incarnation, name, addresses, &error), GW_OK);
 }
 
 static void on_coordinator(void *user, int coordinator) {
@@ -104,7 +104,7 @@ static void open_node(group *g, int rank, bool joins) {
                         .user = n,
                         .received = on_message,
                         .lost = on_lost };
-    assert_int_equal(peers_open(p, "127.0.0.1:0", &n->peers, n->address, &error), GW_OK);
+    assert_int_equal(peers_open(p, "127.0.0.1:0", &n->peers, n->addresses, &error), GW_OK);
     char name[16];
     snprintf(name, sizeof name, "w%d", rank);
     members_options o = { .env = n->env,
@@ -112,7 +112,7 @@ static void open_node(group *g, int rank, bool joins) {
                           .rank = rank,
                           .incarnation = p.incarnation,
                           .name = name,
-                          .address = n->address,
+                          .addresses = n->addresses,
                           .joins = joins,
                           .user = n,
                           .joined = on_joined,
@@ -127,11 +127,11 @@ static void know(node *n, int other) {
     gw_error error;
     char name[16];
     snprintf(name, sizeof name, "w%d", other);
-    const char *address = n->group->nodes[other].address;
+    const char *addresses = n->group->nodes[other].addresses;
     uint64_t incarnation = 100 + (uint64_t)other;
     n->joined[other] = true;
-    assert_int_equal(peers_add(n->peers, other, incarnation, name, address, &error), GW_OK);
-    assert_int_equal(members_add(n->members, other, incarnation, name, address, &error), GW_OK);
+    assert_int_equal(peers_add(n->peers, other, incarnation, name, addresses, &error), GW_OK);
+    assert_int_equal(members_add(n->members, other, incarnation, name, addresses, &error), GW_OK);
 }
 
 static void introduce(group *g, int rank) {
@@ -294,8 +294,8 @@ static void join(group *g) {
     open_node(g, mine, true);
     node *n = &g->nodes[mine], *coordinator = &g->nodes[0];
     env_enter(coordinator->env);
-    gw_status status =
-        members_admit(coordinator->members, 100 + (uint64_t)mine, name, n->address, &rank, &error);
+    gw_status status = members_admit(coordinator->members, 100 + (uint64_t)mine, name, n->addresses,
+                                     &rank, &error);
     env_leave(coordinator->env);
     if (status) fail_msg("%s", error.text);
     assert_int_equal(rank, mine);

@@ -19,6 +19,9 @@ enum {
     LIMIT_ADDRESSES_BYTES = 511,     // of one worker, with commas between them
     LIMIT_HANDSHAKE_BYTES = 4096,    // before a peer is known
     LIMIT_HANDSHAKE_MS = 5000,
+    LIMIT_CAPABILITIES = 16,         // that one side says in a handshake
+    LIMIT_CAPABILITY_BYTES = 127,    // of the name of one, and of what is said of it
+    LIMIT_CAPABILITIES_BYTES = 512,  // of all
     LIMIT_HANDSHAKE_COUNT = 64,      // connections that have not said who they are
     LIMIT_FRAME_BYTES = 256 * 1024,  // body of one frame
     LIMIT_SEGMENTS = 16 * 1024,      // of one message

@@ -70,7 +70,7 @@ static const member *find_same(const membership *ms, uint64_t incarnation, const
 }
 
 gw_status membership_admit(membership *ms, uint64_t incarnation, const char *name,
-                           const char *address, int64_t now_ns, int *out_rank, gw_error *error) {
+                           const char *addresses, int64_t now_ns, int *out_rank, gw_error *error) {
     if (ms->is_fenced) return error_set(error, GW_FENCED, "%s", ms->fenced_why.text);
     if (!membership_is_coordinator(ms) || !ms->is_complete)
         return error_set(error, GW_WRONG_STATE, "rank %d admits new workers, not this one",
@@ -92,7 +92,7 @@ gw_status membership_admit(membership *ms, uint64_t incarnation, const char *nam
                          LIMIT_WORKERS);
     member_fact f = { .rank = ms->limit, .incarnation = incarnation };
     snprintf(f.name, sizeof f.name, "%s", name);
-    snprintf(f.address, sizeof f.address, "%s", address);
+    snprintf(f.addresses, sizeof f.addresses, "%s", addresses);
     member *x = member_make(ms, &f, now_ns);
     if (!x) return error_set(error, GW_NO_MEMORY, "no memory for %s", name);
     x->is_queued = true;

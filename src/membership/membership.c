@@ -310,10 +310,10 @@ uint64_t membership_digest(const membership *ms) {
 
 // ---- Life ---------------------------------------------------------------------------------------
 static gw_status add(membership *ms, int rank, uint64_t incarnation, const char *name,
-                     const char *address, member_stage stage, gw_error *error) {
+                     const char *addresses, member_stage stage, gw_error *error) {
     member_fact f = { .rank = rank, .incarnation = incarnation };
     snprintf(f.name, sizeof f.name, "%s", name);
-    snprintf(f.address, sizeof f.address, "%s", address);
+    snprintf(f.addresses, sizeof f.addresses, "%s", addresses);
     if (rank < 0 || rank >= LIMIT_WORKERS)
         return error_set(error, GW_LIMIT, "rank %d: at most %d workers", rank, LIMIT_WORKERS);
     if (member_find(ms, rank)) return error_set(error, GW_DUPLICATE, "rank %d is taken", rank);
@@ -326,8 +326,8 @@ static gw_status add(membership *ms, int rank, uint64_t incarnation, const char 
 }
 
 gw_status membership_add(membership *ms, int rank, uint64_t incarnation, const char *name,
-                         const char *address, gw_error *error) {
-    return add(ms, rank, incarnation, name, address, MEMBER_ACTIVE, error);
+                         const char *addresses, gw_error *error) {
+    return add(ms, rank, incarnation, name, addresses, MEMBER_ACTIVE, error);
 }
 
 gw_status membership_open(membership_options options, membership **out, gw_error *error) {
@@ -339,14 +339,14 @@ gw_status membership_open(membership_options options, membership **out, gw_error
     ms->coordinator_has_quorum = ms->has_quorum = true;
     ms->changed_by = -1;
     list_init(&ms->asked_probes);
-    gw_status status = add(ms, options.rank, options.incarnation, options.name, options.address,
+    gw_status status = add(ms, options.rank, options.incarnation, options.name, options.addresses,
                            options.joins ? MEMBER_JOINING : MEMBER_ACTIVE, error);
     if (status) {
         membership_close(ms);
         return status;
     }
     ms->options.name = member_self(ms)->fact.name;
-    ms->options.address = member_self(ms)->fact.address;
+    ms->options.addresses = member_self(ms)->fact.addresses;
     *out = ms;
     return GW_OK;
 }

@@ -38,7 +38,7 @@ typedef struct membership membership;
 typedef struct membership_options {
     int rank;
     uint64_t incarnation;
-    const char *name, *address;
+    const char *name, *addresses;
     bool joins;
 
     void *user;
@@ -54,10 +54,10 @@ gw_status membership_open(membership_options options, membership **out, gw_error
 void membership_close(membership *ms);
 
 gw_status membership_add(membership *ms, int rank, uint64_t incarnation, const char *name,
-                         const char *address, gw_error *error);
+                         const char *addresses, gw_error *error);
 void membership_start(membership *ms, int64_t now_ns);
 gw_status membership_admit(membership *ms, uint64_t incarnation, const char *name,
-                           const char *address, int64_t now_ns, int *out_rank, gw_error *error);
+                           const char *addresses, int64_t now_ns, int *out_rank, gw_error *error);
 
 // ---- Evidence -----------------------------------------------------------------------------------
 void membership_heard(membership *ms, int rank, int64_t now_ns);

@@ -151,7 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     membership_options options = { .rank = SELF,
                                    .incarnation = incarnation_of(SELF),
                                    .name = "m1",
-                                   .address = "here:0",
+                                   .addresses = "here:0",
                                    .user = &r,
                                    .send = check_sent,
                                    .joined = check_joined,

@@ -47,7 +47,7 @@ void membership_add_fact(message *m, const member_fact *f) {
     bytes_put_u8(b, f->left);
     bytes_put_u64(b, f->incarnation);
     bytes_put_text(b, f->name);
-    bytes_put_text(b, f->address);
+    bytes_put_text(b, f->addresses);
     bytes_put_text(b, f->why);
     if (b->failed) return;
     for (int i = 0; i < 4; i++)
@@ -67,7 +67,7 @@ static const char *read_fact(reader *r, member_fact *out) {
     out->left = left;
     out->incarnation = reader_u64(r);
     reader_text(r, out->name, sizeof out->name);
-    reader_text(r, out->address, sizeof out->address);
+    reader_text(r, out->addresses, sizeof out->addresses);
     reader_text(r, out->why, sizeof out->why);
     if (r->failed) return "that ends in the middle";
     if (rank >= LIMIT_WORKERS) return "with a rank beyond the limit";

@@ -33,7 +33,7 @@ typedef struct member_fact {
     uint64_t incarnation;
     member_stage stage;
     bool left;  // how it went: it closed its session
-    char name[GW_NAME_MAX + 1], address[LIMIT_ADDRESS_BYTES + 1];
+    char name[GW_NAME_MAX + 1], addresses[LIMIT_ADDRESSES_BYTES + 1];
     char why[MEMBER_WHY_MAX];  // a sentence once it is gone
 } member_fact;
 

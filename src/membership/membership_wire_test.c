@@ -39,7 +39,7 @@ static member_fact someone(int rank) {
                           .incarnation = 9,
                           .stage = MEMBER_ACTIVE,
                           .name = "ps",
-                          .address = "10.0.0.1:4" };
+                          .addresses = "10.0.0.1:4" };
 }
 
 static message *view_of(const member_fact *facts, int count) {
@@ -67,7 +67,7 @@ static void it_lists_members(void **state) {
         assert_int_equal(f.left, i == 7);
         assert_string_equal(f.why, facts[i].why);
         assert_string_equal(f.name, "ps");
-        assert_string_equal(f.address, "10.0.0.1:4");
+        assert_string_equal(f.addresses, "10.0.0.1:4");
         assert_true(f.incarnation == 9);
     }
     message_release(m);

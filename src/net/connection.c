@@ -111,12 +111,11 @@ static connection *connection_open(env *e, uint8_t *staging, const connection_ev
     return l;
 }
 
-gw_status connection_connect(env *e, const char *address, uint8_t *staging,
-                             const connection_events *on, void *user, connection **out,
-                             gw_error *error) {
+gw_status connection_connect(env *e, const route *r, uint8_t *staging, const connection_events *on,
+                             void *user, connection **out, gw_error *error) {
     connection *l = connection_open(e, staging, on, user);
     if (!l) return error_set(error, GW_NO_MEMORY, "no memory for a connection");
-    gw_status status = e->transports[0]->connect(e, address, &events, l, &l->stream, error);
+    gw_status status = r->transport->connect(e, r->address, &events, l, &l->stream, error);
     if (status) {
         mem_free(l);
         return status;

@@ -7,7 +7,7 @@
 #define NET_CONNECTION_H
 
 #include "net/handshake.h"
-#include "net/transport.h"
+#include "net/routes.h"
 
 typedef struct connection connection;
 
@@ -47,9 +47,8 @@ struct connection {
 };
 
 // Fails at once only for an address that cannot be right, or without memory or descriptors.
-gw_status connection_connect(env *e, const char *address, uint8_t *staging,
-                             const connection_events *on, void *user, connection **out,
-                             gw_error *error);
+gw_status connection_connect(env *e, const route *r, uint8_t *staging, const connection_events *on,
+                             void *user, connection **out, gw_error *error);
 connection *connection_accept(env *e, stream *s, uint8_t *staging, const connection_events *on,
                               void *user);  // closes |s| without memory
 void connection_close(connection *l);       // NULL is fine

@@ -12,7 +12,12 @@ _Static_assert((int)HANDSHAKE_MAX <= (int)LIMIT_HANDSHAKE_BYTES,
 
 static const uint8_t magic[8] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E' };
 
-enum { SESSION_BYTES = 40, WELCOME_BYTES = 16, REFUSAL_BYTES_MIN = 16 };
+// Without capabilities.
+enum { SESSION_BYTES = 40, STORE_BYTES = 0, WELCOME_BYTES = 16, REFUSAL_BYTES_MIN = 16 };
+
+_Static_assert(HANDSHAKE_PREFACE_BYTES + SESSION_BYTES + 4 + LIMIT_CAPABILITIES_BYTES <=
+                   HANDSHAKE_MAX,
+               "a hello with all capabilities fits");
 
 // ---- Encoding -----------------------------------------------------------------------------------------------------
 typedef struct writer {
@@ -32,6 +37,11 @@ static void put_u64(writer *w, uint64_t x) {
     put(w, &x, sizeof x);
 }
 
+static void put_capabilities(writer *w, const capabilities *c) {
+    put_u32(w, c->count);
+    put(w, c->bytes, c->size);
+}
+
 static void put_body(writer *w, const handshake *h) {
     uint32_t text_size;
     switch (h->kind) {
@@ -42,11 +52,13 @@ static void put_body(writer *w, const handshake *h) {
         put_u64(w, h->to_incarnation);
         put_u64(w, h->connection_number);
         put_u64(w, h->received);
+        put_capabilities(w, &h->can);
         break;
-    case HANDSHAKE_STORE: break;
+    case HANDSHAKE_STORE: put_capabilities(w, &h->can); break;
     case HANDSHAKE_WELCOME:
         put_u64(w, h->connection_number);
         put_u64(w, h->received);
+        put_capabilities(w, &h->can);
         break;
     case HANDSHAKE_REFUSAL:
         text_size = (uint32_t)strnlen(h->text, HANDSHAKE_TEXT_MAX - 1);
@@ -86,11 +98,16 @@ static const char *quoted(const uint8_t *in, size_t size, char out[64]) {
     return out;
 }
 
+// What follows |size| bytes is a map of capabilities.
+static bool has_map_behind(uint32_t body_size, uint32_t size) {
+    return body_size >= size + 4 && body_size <= size + 4 + LIMIT_CAPABILITIES_BYTES;
+}
+
 static bool is_size_of(uint8_t kind, uint32_t size) {
     switch (kind) {
-    case HANDSHAKE_SESSION: return size == SESSION_BYTES;
-    case HANDSHAKE_STORE: return size == 0;
-    case HANDSHAKE_WELCOME: return size == WELCOME_BYTES;
+    case HANDSHAKE_SESSION: return has_map_behind(size, SESSION_BYTES);
+    case HANDSHAKE_STORE: return has_map_behind(size, STORE_BYTES);
+    case HANDSHAKE_WELCOME: return has_map_behind(size, WELCOME_BYTES);
     case HANDSHAKE_REFUSAL:
         return size >= REFUSAL_BYTES_MIN && size <= HANDSHAKE_MAX - HANDSHAKE_PREFACE_BYTES;
     default: return false;
@@ -149,5 +166,5 @@ gw_status handshake_decode(const uint8_t *in, size_t size, handshake *out, gw_er
         break;
     case HANDSHAKE_REFUSAL: return decode_refusal(&r, out, error);
     }
-    return r.failed ? error_set(error, GW_PROTOCOL, "a hello that ends early") : GW_OK;
+    return capabilities_read(&r, &out->can, error);
 }

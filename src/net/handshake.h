@@ -4,9 +4,8 @@
 #ifndef NET_HANDSHAKE_H
 #define NET_HANDSHAKE_H
 
-#include <gradwire/status.h>
+#include "net/capabilities.h"
 #include <stddef.h>
-#include <stdint.h>
 
 enum {
     HANDSHAKE_VERSION = 1,
@@ -38,6 +37,8 @@ typedef struct handshake {
     uint16_t version;
     uint64_t connection_number;  // session, welcome, refusal
     uint64_t received;           // session, welcome
+
+    capabilities can;  // session, store, welcome
 
     // session
     uint32_t from_rank, to_rank;

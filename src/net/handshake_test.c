@@ -46,13 +46,14 @@ static void it_reads_back_what_was_said(void **state) {
 
 static void it_lies_as_the_protocol_says(void **state) {
     (void)state;
-    static const uint8_t want[] = {
-        'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 3, 0, 16, 0, 0, 0,
-        7,   0,   0,   0,   0,   0,   0,   0,   8, 0, 0, 0, 0,  0, 0, 0
-    };
+    static const uint8_t want[] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0,  3, 0,
+                                    30,  0,   0,   0,   7,   0,   0,   0,   0, 0,  0, 0,
+                                    8,   0,   0,   0,   0,   0,   0,   0,   1, 0,  0, 0,
+                                    1,   0,   0,   0,   'k', 1,   0,   0,   0, 'v' };
     uint8_t raw[HANDSHAKE_MAX];
-    size_t size = handshake_encode(
-        raw, &(handshake){ .kind = HANDSHAKE_WELCOME, .connection_number = 7, .received = 8 });
+    handshake welcome = { .kind = HANDSHAKE_WELCOME, .connection_number = 7, .received = 8 };
+    assert_true(capabilities_add(&welcome.can, "k", "v"));
+    size_t size = handshake_encode(raw, &welcome);
     assert_int_equal(size, sizeof want);
     assert_memory_equal(raw, want, size);
 }
@@ -76,12 +77,13 @@ static void it_refuses_wrong_fields(void **state) {
         uint8_t value;
         const char *text;
     } cases[] = {
-        { 10, 9, "a hello of kind 9 with 16 bytes" },
-        { 10, 0, "a hello of kind 0 with 16 bytes" },
-        { 10, HANDSHAKE_SESSION, "a hello of kind 1 with 16 bytes" },
-        { 11, 1, "a hello of kind 3 with 16 bytes" },
-        { 12, 17, "a hello of kind 3 with 17 bytes" },
-        { 13, 8, "a hello of kind 3 with 2064 bytes" },
+        { 10, 9, "a hello of kind 9 with 20 bytes" },
+        { 10, 0, "a hello of kind 0 with 20 bytes" },
+        { 10, HANDSHAKE_SESSION, "a hello of kind 1 with 20 bytes" },
+        { 11, 1, "a hello of kind 3 with 20 bytes" },
+        { 12, 19, "a hello of kind 3 with 19 bytes" },
+        { 13, 8, "a hello of kind 3 with 2068 bytes" },
+        { 13, 3, "a hello of kind 3 with 788 bytes" },
         { 8, 2, "it speaks version 2 of the protocol, not 1" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -113,6 +115,48 @@ static void it_refuses_refusals_that_mean_nothing(void **state) {
     }
 }
 
+static void expect_capabilities(handshake *h) {
+    uint8_t raw[HANDSHAKE_MAX];
+    handshake back;
+    gw_error error;
+    char value[LIMIT_CAPABILITY_BYTES + 1];
+    assert_true(capabilities_add(&h->can, "lend", "arena 7"));
+    assert_true(capabilities_add(&h->can, "that nobody knows", ""));
+    assert_int_equal(read_back(raw, handshake_encode(raw, h), &back, &error), GW_OK);
+    assert_int_equal(back.can.count, 2);
+    assert_true(capabilities_find(&back.can, "lend", value));
+    assert_string_equal(value, "arena 7");
+    // A map that is shorter or longer than the body says.
+    size_t size = handshake_encode(raw, h);
+    assert_int_equal(handshake_decode(raw, size - 1, &back, &error), GW_PROTOCOL);
+    raw[size] = 0;
+    assert_int_equal(handshake_decode(raw, size + 1, &back, &error), GW_PROTOCOL);
+}
+
+static void either_side_says_what_it_can_do(void **state) {
+    (void)state;
+    expect_capabilities(&(handshake){ .kind = HANDSHAKE_SESSION, .connection_number = 1 });
+    expect_capabilities(&(handshake){ .kind = HANDSHAKE_STORE });
+    expect_capabilities(&(handshake){ .kind = HANDSHAKE_WELCOME, .connection_number = 1 });
+}
+
+static void a_handshake_with_all_capabilities_fits(void **state) {
+    (void)state;
+    handshake h = { .kind = HANDSHAKE_SESSION, .connection_number = 1 }, back;
+    char value[LIMIT_CAPABILITY_BYTES + 1];
+    memset(value, 'v', sizeof value - 1);
+    value[sizeof value - 1] = '\0';
+    for (int i = 0; i < 3; i++)
+        assert_true(capabilities_add(&h.can, (const char *[]){ "a", "b", "c" }[i], value));
+    value[LIMIT_CAPABILITIES_BYTES - h.can.size - 9] = '\0';
+    assert_true(capabilities_add(&h.can, "d", value));
+    assert_int_equal(h.can.size, LIMIT_CAPABILITIES_BYTES);
+    uint8_t raw[HANDSHAKE_MAX];
+    gw_error error;
+    assert_int_equal(read_back(raw, handshake_encode(raw, &h), &back, &error), GW_OK);
+    assert_memory_equal(back.can.bytes, h.can.bytes, h.can.size);
+}
+
 static void it_cuts_texts_to_fit(void **state) {
     (void)state;
     handshake refusal = { .kind = HANDSHAKE_REFUSAL, .reason = REFUSED_LOST }, h;
@@ -125,4 +169,5 @@ static void it_cuts_texts_to_fit(void **state) {
 
 GW_TESTS(net_handshake, it_reads_back_what_was_said, it_lies_as_the_protocol_says,
          it_knows_early_that_something_is_no_handshake, it_refuses_wrong_fields,
-         it_refuses_refusals_that_mean_nothing, it_cuts_texts_to_fit);
+         it_refuses_refusals_that_mean_nothing, either_side_says_what_it_can_do,
+         a_handshake_with_all_capabilities_fits, it_cuts_texts_to_fit);

@@ -167,7 +167,7 @@ static void call_peer(victim *v) {
                         .received = on_message,
                         .lost = on_lost };
     gw_error error;
-    char bound[ADDRESS_MAX];
+    char bound[ADDRESSES_MAX];
     assert_int_equal(peers_open(o, "127.0.0.1:1000", &v->peers, bound, &error), GW_OK);
     assert_int_equal(peers_add(v->peers, 1, 101, "p1", address, &error), GW_OK);
     assert_int_equal(peers_send(v->peers, 1, message_open(1), true, &error), GW_OK);

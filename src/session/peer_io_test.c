@@ -227,7 +227,7 @@ static void it_can_close_before_the_end_of_the_turn(void **state) {
 typedef struct poor {
     env *env;
     peers *peers;
-    char address[ADDRESS_MAX];
+    char address[ADDRESSES_MAX];
     int rank, received, lost;
 } poor;
 

@@ -52,18 +52,59 @@ static void retry_now(peer *x) {
     retry_in(x, 0);
 }
 
-static void connect_to(peer *x) {
-    env *e = x->peers->options.env;
-    gw_status status = connection_connect(e, x->address, x->peers->staging, &attempt_events, x,
-                                          &x->connection, &x->why);
-    if (status == GW_OK) {
-        int64_t due = env_now_ns(e) + LIMIT_HANDSHAKE_MS * MS;
-        bool ends = due >= x->gives_up_ns && !x->peers->is_patient;
-        connection_set_deadline(x->connection, ends ? x->gives_up_ns : due);
+// All addresses have failed, each with an answer of its own.
+static void end_round(peer *x) {
+    x->why = x->routes.why;
+    switch (x->why.status) {
+    case GW_NOT_FOUND: peer_fail(x, GW_DISCONNECTED, "is gone: %s", x->routes.why.text); return;
+    case GW_INVALID: peer_apply(x, PEER_DEAD); return;
+    case GW_PROTOCOL:
+    case GW_MISMATCH:
+        peer_fail(x, x->why.status, "cannot be talked to at %s: %s", x->routes.text,
+                  x->routes.why.text);
         return;
+    default: peer_apply(x, PEER_BROKEN);
     }
-    bool hopeless = status == GW_INVALID || status == GW_NOT_FOUND;
-    peer_apply(x, hopeless ? PEER_DEAD : PEER_BROKEN);
+}
+
+// The address of this attempt does not lead to the peer, or does not answer.
+static void attempt_failed(peer *x, const gw_error *why) {
+    if (routes_failed(&x->routes, why)) {
+        peer_apply(x, PEER_ELSEWHERE);
+    } else {
+        end_round(x);
+    }
+}
+
+// Several addresses share the time that one has.
+static int64_t attempt_is_due_ns(const peer *x) {
+    int64_t due = env_now_ns(x->peers->options.env) + LIMIT_HANDSHAKE_MS * MS / x->routes.count;
+    return due >= x->gives_up_ns && !x->peers->is_patient ? x->gives_up_ns : due;
+}
+
+static void connect_here(peer *x) {
+    gw_error error;
+    gw_status status =
+        connection_connect(x->peers->options.env, routes_at(&x->routes), x->peers->staging,
+                           &attempt_events, x, &x->connection, &error);
+    if (status) {
+        attempt_failed(x, &error);
+    } else {
+        connection_set_deadline(x->connection, attempt_is_due_ns(x));
+    }
+}
+
+static void begin_round(peer *x) {
+    if (routes_begin(&x->routes)) {
+        connect_here(x);
+    } else {
+        end_round(x);
+    }
+}
+
+static void connect_elsewhere(peer *x) {
+    drop_connection(x);
+    connect_here(x);
 }
 
 static void say_handshake(peer *x) {
@@ -77,6 +118,7 @@ static void say_handshake(peer *x) {
         .to_incarnation = x->incarnation,
         .connection_number = x->attempt,
         .received = x->session.received,
+        .can = o->can,
     };
     connection_say(x->connection, &h);
 }
@@ -158,13 +200,14 @@ static const rule rules[] = {
     { PEER_QUIET,            PEER_WANTED,    PEER_AWAITING_RETRY,   retry_now,         "connections are made when first needed; in a turn of its own, since it may fail" },
     { PEER_QUIET,            PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "the peer had something to say first" },
 
-    { PEER_AWAITING_RETRY,   PEER_RETRY_DUE, PEER_AWAITING_OPEN,    connect_to,        "the attempt" },
+    { PEER_AWAITING_RETRY,   PEER_RETRY_DUE, PEER_AWAITING_OPEN,    begin_round,       "the attempt, at the address that has worked last" },
     { PEER_AWAITING_RETRY,   PEER_WANTED,    PEER_AWAITING_RETRY,   nothing,           "it will go with the rest" },
     { PEER_AWAITING_RETRY,   PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "the peer was quicker" },
 
     { PEER_AWAITING_OPEN,    PEER_OPENED,    PEER_AWAITING_WELCOME, say_handshake,         "whoever connected speaks first" },
     { PEER_AWAITING_OPEN,    PEER_WANTED,    PEER_AWAITING_OPEN,    nothing,           "it will go with the rest" },
     { PEER_AWAITING_OPEN,    PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "of two crossing attempts this one wins" },
+    { PEER_AWAITING_OPEN,    PEER_ELSEWHERE, PEER_AWAITING_OPEN,    connect_elsewhere, "another of its addresses may do better" },
     { PEER_AWAITING_OPEN,    PEER_BROKEN,    PEER_AWAITING_RETRY,   back_off,          "nobody answered; not refused either" },
 
     { PEER_AWAITING_WELCOME, PEER_WELCOMED,  PEER_CONNECTED,        begin_stream,      "this incarnation is there" },
@@ -172,6 +215,7 @@ static const rule rules[] = {
     { PEER_AWAITING_WELCOME, PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "of two crossing attempts this one wins" },
     { PEER_AWAITING_WELCOME, PEER_STALE,     PEER_AWAITING_RETRY,   try_larger_number, "the refusal told which number to exceed" },
     { PEER_AWAITING_WELCOME, PEER_CROSSED,   PEER_AWAITING_RETRY,   back_off,          "the peer's attempt is on its way; ours is the second line" },
+    { PEER_AWAITING_WELCOME, PEER_ELSEWHERE, PEER_AWAITING_OPEN,    connect_elsewhere, "somebody else is at this address, or it broke" },
     { PEER_AWAITING_WELCOME, PEER_BROKEN,    PEER_AWAITING_RETRY,   back_off,          "it may not know us yet, or the network failed" },
 
     { PEER_CONNECTED,        PEER_WANTED,    PEER_CONNECTED,        peers_make_dirty,  "the end of the turn sends it" },
@@ -221,7 +265,7 @@ static void retry_is_due(timer *t) {
     char last[GW_ERROR_TEXT_MAX];
     memcpy(last, x->why.text, sizeof last);
     int limit_ms = x->connected_ns ? LIMIT_RECONNECT_MS : LIMIT_CONNECT_MS;
-    peer_fail(x, GW_DISCONNECTED, "did not answer at %s for %d s%s%.300s", x->address,
+    peer_fail(x, GW_DISCONNECTED, "did not answer at %s for %d s%s%.300s", x->routes.text,
               limit_ms / 1000, *last ? ": " : "", last);
 }
 
@@ -244,6 +288,8 @@ static void on_welcome(peer *x, const handshake *h) {
         peer_apply(x, PEER_BROKEN);
     } else {
         x->connection_number = x->attempt;
+        x->can = h->can;
+        routes_worked(&x->routes);
         peer_apply(x, PEER_WELCOMED);
     }
 }
@@ -255,6 +301,13 @@ static void be_fenced(peer *x, const handshake *h) {
     peer_apply(x, PEER_DEAD);
 }
 
+// What listens at this address is another process.
+static void is_not_there(peer *x, const handshake *h) {
+    gw_error error;
+    error_set(&error, GW_NOT_FOUND, "%s", h->text);
+    attempt_failed(x, &error);
+}
+
 static void on_refusal(peer *x, const handshake *h) {
     if (h->connection_number > x->connection_number && h->reason <= REFUSED_CROSSED)
         x->connection_number = h->connection_number;
@@ -263,7 +316,7 @@ static void on_refusal(peer *x, const handshake *h) {
     case REFUSED_CROSSED: peer_apply(x, PEER_CROSSED); return;
     case REFUSED_UNKNOWN:
     case REFUSED_LOST: be_fenced(x, h); return;
-    case REFUSED_ANOTHER: peer_fail(x, GW_DISCONNECTED, "is gone: %s", h->text); return;
+    case REFUSED_ANOTHER: is_not_there(x, h); return;
     case REFUSED_VERSION: peer_fail(x, GW_MISMATCH, "refused us: %s", h->text); return;
     case REFUSED_NO_STORE:
     case REFUSED_COUNT: break;
@@ -277,7 +330,7 @@ static void on_heard(void *user, const handshake *h, const gw_error *bad) {
     peers_begin_event(p);
     x->heard_count++;
     if (!h) {
-        peer_fail(x, bad->status, "cannot be talked to at %s: %s", x->address, bad->text);
+        attempt_failed(x, bad);
     } else if (h->kind == HANDSHAKE_WELCOME) {
         on_welcome(x, h);
     } else if (h->kind == HANDSHAKE_REFUSAL) {
@@ -289,13 +342,7 @@ static void on_heard(void *user, const handshake *h, const gw_error *bad) {
 }
 
 static void on_closed(void *user, const gw_error *why) {
-    peer *x = user;
-    if (why->status == GW_NOT_FOUND) {
-        peer_fail(x, GW_DISCONNECTED, "is gone: %s", why->text);
-        return;
-    }
-    x->why = *why;
-    peer_apply(x, PEER_BROKEN);
+    attempt_failed(user, why);
 }
 
 static const connection_events attempt_events = {
@@ -343,14 +390,16 @@ void peer_accept(peer *x, connection *l, const handshake *h) {
     x->connection = l;
     x->heard_count++;
     x->connection_number = h->connection_number;
+    x->can = h->can;
     connection_say(l, &(handshake){ .kind = HANDSHAKE_WELCOME,
                                     .connection_number = h->connection_number,
-                                    .received = x->session.received });
+                                    .received = x->session.received,
+                                    .can = x->peers->options.can });
     peer_apply(x, PEER_ACCEPTED);
 }
 
 // ---- Life ---------------------------------------------------------------------------------------------------------
-peer *peer_open(peers *p, int rank, uint64_t incarnation, const char *name, const char *address) {
+peer *peer_open(peers *p, int rank, uint64_t incarnation, const char *name, const char *addresses) {
     peer *x = mem_calloc(sizeof *x);
     if (!x) return NULL;
     x->peers = p;
@@ -360,8 +409,7 @@ peer *peer_open(peers *p, int rank, uint64_t incarnation, const char *name, cons
     x->ack.fire = peer_ack_is_due;
     session_init(&x->session, peer_message, x);
     x->name = mem_strdup(name);
-    x->address = mem_strdup(address);
-    if (x->name && x->address) return x;
+    if (routes_init(&x->routes, p->options.env, addresses) && x->name) return x;
     peer_close(x);
     return NULL;
 }
@@ -384,6 +432,6 @@ void peer_close(peer *x) {
     list_remove(&x->dirty);
     session_fini(&x->session);
     mem_free(x->name);
-    mem_free(x->address);
+    routes_fini(&x->routes);
     mem_free(x);
 }

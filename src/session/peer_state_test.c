@@ -49,7 +49,7 @@ static void on_lost(void *user, int rank, const gw_error *why) {
 
 static void open_node(node *n) {
     gw_error error;
-    char bound[ADDRESS_MAX];
+    char bound[ADDRESSES_MAX];
     peers_options o = { .env = n->env,
                         .rank = n->rank,
                         .incarnation = n->incarnation,

@@ -6,8 +6,8 @@
 #include <assert.h>
 #include <string.h>
 
-gw_status peers_open(peers_options options, const char *listen_address, peers **out,
-                     char out_address[ADDRESS_MAX], gw_error *error) {
+gw_status peers_open(peers_options options, const char *listen_addresses, peers **out,
+                     char out_addresses[ADDRESSES_MAX], gw_error *error) {
     peers *p = mem_calloc(sizeof *p);
     if (!p) return error_set(error, GW_NO_MEMORY, "no memory for an agent");
     p->options = options;
@@ -17,8 +17,8 @@ gw_status peers_open(peers_options options, const char *listen_address, peers **
     p->staging = mem_alloc(STAGING_BYTES);
     if (!p->staging) status = error_set(error, GW_NO_MEMORY, "no memory for an agent");
     if (!status)
-        status = options.env->transports[0]->listen(options.env, listen_address, pending_accepted,
-                                                    p, &p->listener, out_address, error);
+        status = listeners_open(options.env, listen_addresses, pending_accepted, p, &p->listeners,
+                                out_addresses, error);
     if (status) {
         mem_free(p->staging);
         mem_free(p);
@@ -31,7 +31,7 @@ gw_status peers_open(peers_options options, const char *listen_address, peers **
 void peers_close(peers *p) {
     if (!p) return;
     assert(!p->in_event);
-    listener_close(p->listener);
+    listeners_close(&p->listeners);
     pending_close_all(p);
     for (int i = 0; i < p->rank_limit; i++)
         if (p->by_rank[i]) peer_close(p->by_rank[i]);
@@ -62,13 +62,13 @@ static bool make_place(peers *p, int rank) {
     return true;
 }
 
-gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name, const char *address,
-                    gw_error *error) {
+gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name,
+                    const char *addresses, gw_error *error) {
     if (rank < 0 || rank >= LIMIT_WORKERS)
         return error_set(error, GW_LIMIT, "rank %d: at most %d workers", rank, LIMIT_WORKERS);
     if (rank == p->options.rank || peer_find(p, (uint32_t)rank))
         return error_set(error, GW_DUPLICATE, "rank %d is taken, %s cannot have it", rank, name);
-    peer *x = make_place(p, rank) ? peer_open(p, rank, incarnation, name, address) : NULL;
+    peer *x = make_place(p, rank) ? peer_open(p, rank, incarnation, name, addresses) : NULL;
     if (!x) return error_set(error, GW_NO_MEMORY, "no memory for %s", name);
     p->by_rank[rank] = x;
     pending_added(p, x);
@@ -192,4 +192,10 @@ peers_stats peers_get_stats(const peers *p) {
 void peers_serve_store(peers *p, void (*take)(void *user, connection *c), void *user) {
     p->take_store = take;
     p->store_user = user;
+}
+
+bool peers_agree(const peers *p, int rank, const char *key,
+                 char out_value[LIMIT_CAPABILITY_BYTES + 1]) {
+    const peer *x = peer_find(p, (uint32_t)rank);
+    return x && capabilities_agree(&p->options.can, &x->can, key, out_value);
 }

@@ -2,8 +2,8 @@
 //
 // A peer is one incarnation of one worker. Its session numbers the frames, resends what was not acknowledged over a new
 // connection and drops what it has seen, so that the rooms above may rely on: *every message once and in order, or the
-// peer is lost*. Connections are made when first needed, by either side, and again at once when they break; a peer whose
-// address refuses, or answers as another incarnation, is lost. One that has lost this worker is lost with GW_FENCED.
+// peer is lost*. Connections are made when first needed, by either side, and again at once when they break, over the first
+// of the peer's addresses that works; a peer whose addresses all refuse, or answer as another incarnation, is lost. One that has lost this worker is lost with GW_FENCED.
 //
 // Ownership: messages given to peers_send are taken (one count), also on failure; received ones are handed over (one
 // count). Threads: everything with the env's role held. |received| and |lost| are called inside turns of streams and
@@ -20,6 +20,7 @@ typedef struct peers_options {
     env *env;
     int rank;              // of this worker; -1: not known yet, peers_set_rank tells
     uint64_t incarnation;  // random, drawn once per agent, not 0
+    capabilities can;      // what this worker says that it can do
     void *user;
     void (*received)(void *user, int rank, message *m);
     void (*lost)(void *user, int rank,
@@ -31,17 +32,17 @@ typedef struct peers_stats {
     uint64_t messages_sent, messages_received, bytes_sent, bytes_received, reconnects;
 } peers_stats;
 
-// Listens at |listen_address| and writes what others connect to into |out_address|.
-gw_status peers_open(peers_options options, const char *listen_address, peers **out,
-                     char out_address[ADDRESS_MAX], gw_error *error);
+// Listens as listeners_open does, and writes the addresses that others connect to into |out_addresses|.
+gw_status peers_open(peers_options options, const char *listen_addresses, peers **out,
+                     char out_addresses[ADDRESSES_MAX], gw_error *error);
 void peers_close(peers *p);  // says goodbye on open connections; no callbacks any more
 
 // Until then connections wait, at most LIMIT_HANDSHAKE_MS.
 void peers_set_rank(peers *p, int rank);
 
-// Makes a worker known. Until then connections from it wait, at most LIMIT_HANDSHAKE_MS.
-gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name, const char *address,
-                    gw_error *error);
+// Makes a worker known, and its addresses, the best first. Until then connections from it wait, at most LIMIT_HANDSHAKE_MS.
+gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name,
+                    const char *addresses, gw_error *error);
 
 // Queues |m| for the peer and sends what can be sent now, if |flush|; else when the turn ends. Never waits. Fails with
 // what the peer was lost with (DISCONNECTED most often), OVERLOADED beyond LIMIT_UNSENT_BYTES, LIMIT for a message that
@@ -79,6 +80,10 @@ void peers_on_drained(peers *p,
                       waiter *w);  // wakes |w|, one at a time, once it is so; NULL: not any more
 // Hands connections whose handshake asks for the store to |take|, which owns them; NULL: there is none here, the default.
 void peers_serve_store(peers *p, void (*take)(void *user, connection *c), void *user);
+
+// Whether this worker and |rank| can both do |key|, as they said when they connected last; what |rank| says of it.
+bool peers_agree(const peers *p, int rank, const char *key,
+                 char out_value[LIMIT_CAPABILITY_BYTES + 1]);
 
 peers_stats peers_get_stats(const peers *p);
 

@@ -24,6 +24,7 @@ typedef enum peer_event {
     PEER_WANTED,  // there is something to say
     PEER_RETRY_DUE,
     PEER_OPENED,
+    PEER_ELSEWHERE,  // this address did not lead to it, and there is another
     PEER_WELCOMED,
     PEER_STALE,     // our attempt was refused: its number is too small
     PEER_CROSSED,   // our attempt was refused: the peer's own wins
@@ -38,10 +39,12 @@ typedef struct peer {
     struct peers *peers;
     int rank;
     uint64_t incarnation;
-    char *name, *address;
+    char *name;
+    routes routes;
 
     // state
     peer_state state;
+    capabilities can;  // what it has said last
     session session;
     connection *connection;      // the attempt or the connection
     uint64_t connection_number;  // the largest number known of this session
@@ -67,7 +70,7 @@ typedef struct peer {
 
 struct peers {
     peers_options options;
-    listener *listener;
+    listeners listeners;
     peer **by_rank;
     int rank_limit;
     bool is_patient;  // somebody else says when a peer is dead
@@ -97,7 +100,7 @@ peer *peer_find(const peers *p, uint32_t rank);  // NULL if it was never added
 void peer_apply(peer *x, peer_event event);
 void peer_fail(peer *x, gw_status status, const char *format, ...) GW_PRINTF(3, 4);  // DEAD
 void peer_accept(peer *x, connection *l, const handshake *h);  // a handshake from this incarnation
-peer *peer_open(peers *p, int rank, uint64_t incarnation, const char *name, const char *address);
+peer *peer_open(peers *p, int rank, uint64_t incarnation, const char *name, const char *addresses);
 void peer_close(peer *x);  // frees it, after a goodbye
 
 // ---- traffic.c ----

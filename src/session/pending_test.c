@@ -155,7 +155,7 @@ static void receive(uint64_t seed, void (*visits)(house *h)) {
 }
 
 static const char *door(house *h) {
-    return h->talk.talkers[0].address;
+    return strstr(h->talk.talkers[0].addresses, "://") + 3;
 }
 
 // One visit that is sent away with this line in the log.

@@ -23,10 +23,10 @@ gw_status store_open_host(env *e, store **out, gw_error *error);
 // store_close.
 void store_host_take(void *host, connection *c);
 
-// The store at |address|: connects, again and again until |until_ns|, since the host may start
-// later. TIMEOUT with what went wrong last, MISMATCH for a host of another version, PROTOCOL if
+// The store at the first of |addresses| that works: connects, again and again until |until_ns|,
+// since the host may start later. TIMEOUT with what went wrong last, MISMATCH for a host of another version, PROTOCOL if
 // something else listens there.
-gw_status store_open_client(env *e, const char *address, int64_t until_ns, store **out,
+gw_status store_open_client(env *e, const char *addresses, int64_t until_ns, store **out,
                             gw_error *error);
 
 // The store in a file, shared by processes of one machine, locked by fcntl; it is created if

@@ -26,6 +26,7 @@ typedef enum client_state {
 typedef enum client_event {
     CLIENT_RETRY_DUE,
     CLIENT_OPENED,
+    CLIENT_ELSEWHERE,  // this address does not lead to it, and there is another
     CLIENT_WELCOMED,
     CLIENT_BROKEN,
     CLIENT_DEAD,
@@ -33,7 +34,7 @@ typedef enum client_event {
 
 typedef struct client {
     store store;
-    char *address;
+    routes routes;  // to the host
     uint8_t *staging;
     client_state state;
     gw_error why;  // what went wrong last
@@ -134,14 +135,61 @@ static void drop_connection(client *c) {
     c->in.size = c->out.size = c->out_done = 0;
 }
 
-static void connect_to_host(client *c) {
-    gw_status status = connection_connect(c->store.env, c->address, c->staging, &events, c,
-                                          &c->connection, &c->why);
-    if (status == GW_OK) {
-        connection_set_deadline(c->connection, env_now_ns(c->store.env) + LIMIT_HANDSHAKE_MS * MS);
-    } else {
-        apply(c, status == GW_INVALID || status == GW_NOT_FOUND ? CLIENT_DEAD : CLIENT_BROKEN);
+static void die(client *c, gw_status status, const char *what, const char *why) {
+    char text[GW_ERROR_TEXT_MAX];
+    snprintf(text, sizeof text, "%s", why);
+    error_set(&c->why, status, "the store at %s %s: %.500s", c->routes.text, what, text);
+    apply(c, CLIENT_DEAD);
+}
+
+// All addresses have failed, each with an answer of its own. A host may start later, but does not come back.
+static void end_round(client *c) {
+    c->why = c->routes.why;
+    switch (c->why.status) {
+    case GW_INVALID: apply(c, CLIENT_DEAD); return;
+    case GW_PROTOCOL:
+    case GW_MISMATCH: die(c, c->why.status, "cannot be used", c->routes.why.text); return;
+    default:
+        if (c->why.status == GW_NOT_FOUND && c->was_connected) {
+            die(c, GW_DISCONNECTED, "is gone", c->routes.why.text);
+        } else {
+            apply(c, CLIENT_BROKEN);
+        }
     }
+}
+
+static void attempt_failed(client *c, const gw_error *why) {
+    if (routes_failed(&c->routes, why)) {
+        apply(c, CLIENT_ELSEWHERE);
+    } else {
+        end_round(c);
+    }
+}
+
+static void connect_here(client *c) {
+    gw_error error;
+    env *e = c->store.env;
+    gw_status status = connection_connect(e, routes_at(&c->routes), c->staging, &events, c,
+                                          &c->connection, &error);
+    if (status) {
+        attempt_failed(c, &error);
+    } else {
+        int64_t time_ns = LIMIT_HANDSHAKE_MS * MS / c->routes.count;
+        connection_set_deadline(c->connection, env_now_ns(e) + time_ns);
+    }
+}
+
+static void begin_round(client *c) {
+    if (routes_begin(&c->routes)) {
+        connect_here(c);
+    } else {
+        end_round(c);
+    }
+}
+
+static void connect_elsewhere(client *c) {
+    drop_connection(c);
+    connect_here(c);
 }
 
 static void say_handshake(client *c) {
@@ -196,12 +244,14 @@ typedef struct rule {
 
 // clang-format off
 static const rule rules[] = {
-    { CLIENT_AWAITING_RETRY,   CLIENT_RETRY_DUE, CLIENT_AWAITING_OPEN,    connect_to_host, "the attempt" },
+    { CLIENT_AWAITING_RETRY,   CLIENT_RETRY_DUE, CLIENT_AWAITING_OPEN,    begin_round,     "the attempt, at the address that has worked last" },
     { CLIENT_AWAITING_RETRY,   CLIENT_DEAD,      CLIENT_GONE,             give_up,         "the time is over" },
     { CLIENT_AWAITING_OPEN,    CLIENT_OPENED,    CLIENT_AWAITING_WELCOME, say_handshake,   "the connecting side speaks first" },
+    { CLIENT_AWAITING_OPEN,    CLIENT_ELSEWHERE, CLIENT_AWAITING_OPEN,    connect_elsewhere, "another of its addresses may do better" },
     { CLIENT_AWAITING_OPEN,    CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   back_off,        "the host may start later" },
     { CLIENT_AWAITING_OPEN,    CLIENT_DEAD,      CLIENT_GONE,             give_up,         "it was there, and no process listens any more" },
     { CLIENT_AWAITING_WELCOME, CLIENT_WELCOMED,  CLIENT_CONNECTED,        repeat_requests, "what was not answered may not have come" },
+    { CLIENT_AWAITING_WELCOME, CLIENT_ELSEWHERE, CLIENT_AWAITING_OPEN,    connect_elsewhere, "somebody else is at this address, or it broke" },
     { CLIENT_AWAITING_WELCOME, CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   back_off,        "the network failed, or the host hosts no store yet" },
     { CLIENT_AWAITING_WELCOME, CLIENT_DEAD,      CLIENT_GONE,             give_up,         "something else listens there" },
     { CLIENT_CONNECTED,        CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   ask_at_once,     "a closed connection is evidence, not proof" },
@@ -216,13 +266,6 @@ static void apply(client *c, client_event event) {
     assert(r);  // all events are local
     c->state = r->to;
     r->action(c);
-}
-
-static void die(client *c, gw_status status, const char *what, const char *why) {
-    char text[GW_ERROR_TEXT_MAX];
-    snprintf(text, sizeof text, "%s", why);
-    error_set(&c->why, status, "the store at %s %s: %.500s", c->address, what, text);
-    apply(c, CLIENT_DEAD);
 }
 
 static void retry_is_due(timer *t) {
@@ -242,12 +285,14 @@ static void on_opened(void *user) {
 static void on_heard(void *user, const handshake *h, const gw_error *bad) {
     client *c = user;
     if (!h) {
-        die(c, bad->status, "cannot be used", bad->text);
+        attempt_failed(c, bad);
     } else if (h->kind == HANDSHAKE_WELCOME) {
+        routes_worked(&c->routes);
         apply(c, CLIENT_WELCOMED);
     } else if (h->kind == HANDSHAKE_REFUSAL && h->reason == REFUSED_NO_STORE) {
-        error_set(&c->why, GW_DISCONNECTED, "%s", h->text);
-        apply(c, CLIENT_BROKEN);
+        gw_error error;
+        error_set(&error, GW_DISCONNECTED, "%s", h->text);
+        attempt_failed(c, &error);
     } else if (h->kind == HANDSHAKE_REFUSAL) {
         die(c, GW_MISMATCH, "refused us", h->text);
     } else {
@@ -275,8 +320,8 @@ static void on_writable(void *user) {
 
 static void on_closed(void *user, const gw_error *why) {
     client *c = user;
-    if (why->status == GW_NOT_FOUND && c->was_connected) {
-        die(c, GW_DISCONNECTED, "is gone", why->text);
+    if (c->state != CLIENT_CONNECTED) {
+        attempt_failed(c, why);
         return;
     }
     c->why = *why;
@@ -307,7 +352,7 @@ static gw_status ask(client *c, request *r, int64_t until_ns) {
     bool answers = c->state == CLIENT_CONNECTED && r->record.kind == STORE_WAIT;
     if (answers)
         return error_set(r->error, GW_TIMEOUT, "store: no worker has set %s", r->record.key);
-    return error_set(r->error, GW_TIMEOUT, "store: no answer from %s about %s", c->address,
+    return error_set(r->error, GW_TIMEOUT, "store: no answer from %s about %s", c->routes.text,
                      r->record.key);
 }
 
@@ -339,14 +384,14 @@ static void client_close(store *st) {
     drop_connection(c);
     bytes_fini(&c->in);
     bytes_fini(&c->out);
-    mem_free(c->address);
+    routes_fini(&c->routes);
     mem_free(c->staging);
     mem_free(c);
 }
 
 static const store_class client_class = { client_set, client_wait, NULL, client_close };
 
-gw_status store_open_client(env *e, const char *address, int64_t until_ns, store **out,
+gw_status store_open_client(env *e, const char *addresses, int64_t until_ns, store **out,
                             gw_error *error) {
     client *c = mem_calloc(sizeof *c);
     if (!c) return error_set(error, GW_NO_MEMORY, "no memory for the store");
@@ -354,10 +399,10 @@ gw_status store_open_client(env *e, const char *address, int64_t until_ns, store
     c->retry.fire = retry_is_due;
     c->gives_up_ns = ENV_NEVER;
     list_init(&c->requests);
-    c->address = mem_strdup(address);
+    bool has_routes = routes_init(&c->routes, e, addresses);
     c->staging = mem_alloc(STAGING_BYTES);
     gw_status status = GW_OK;
-    if (!c->address || !c->staging) {
+    if (!has_routes || !c->staging) {
         status = error_set(error, GW_NO_MEMORY, "no memory for the store");
         goto close_client;
     }
@@ -370,7 +415,7 @@ gw_status store_open_client(env *e, const char *address, int64_t until_ns, store
         status = c->why.status;
         if (error) *error = c->why;
     } else if (!c->was_connected) {
-        status = error_set(error, GW_TIMEOUT, "no store at %s%s%.500s", address,
+        status = error_set(error, GW_TIMEOUT, "no store at %s%s%.500s", addresses,
                            c->why.text[0] ? ": " : "", c->why.text);
     }
     if (status) goto close_client;

@@ -122,7 +122,7 @@ static void close_host(peers *p, store *st) {
 
 static void open_at_rank_0(worker *w) {
     gw_error error;
-    char bound[ADDRESS_MAX];
+    char bound[ADDRESSES_MAX];
     if (w->rank == 0) {
         assert_int_equal(peers_open(quiet_peers(w->env), w->address, &w->peers, bound, &error), 0);
         assert_int_equal(open_host(w->env, w->peers, &w->store, &error), 0);
@@ -264,7 +264,7 @@ static void host_for_a_second(void *arg) {
     gw_error error;
     peers *p = NULL;
     store *st = NULL;
-    char bound[ADDRESS_MAX];
+    char bound[ADDRESSES_MAX];
     env_enter(t->env);
     assert_int_equal(peers_open(quiet_peers(t->env), t->address, &p, bound, &error), GW_OK);
     assert_int_equal(open_host(t->env, p, &st, &error), GW_OK);
@@ -348,7 +348,7 @@ static void host_until_told(void *arg) {
     gw_error error;
     peers *p = NULL;
     store *st = NULL;
-    char bound[ADDRESS_MAX];
+    char bound[ADDRESSES_MAX];
     env_enter(h->tale.env);
     assert_int_equal(peers_open(quiet_peers(h->tale.env), h->tale.address, &p, bound, &error), 0);
     assert_int_equal(open_host(h->tale.env, p, &st, &error), GW_OK);
@@ -463,7 +463,9 @@ static void misbehave(void *arg) {
     for (size_t i = 0; i < sizeof misdeeds / sizeof misdeeds[0]; i++) {
         waiter w = { .what = "being sent away" };
         raw_client r = { .env = t->env, .waiter = &w };
-        static const uint8_t handshake[16] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2 };
+        static const uint8_t handshake[20] = {
+            'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2, 0, 4
+        };
         memcpy(r.says, handshake, sizeof handshake);
         memcpy(r.says + sizeof handshake, misdeeds[i].says, misdeeds[i].size);
         r.size = sizeof handshake + misdeeds[i].size;
@@ -494,7 +496,7 @@ static void wait_too_often(void *arg) {
     waiter pause = { .what = "the host" };
     env_wait(t->env, &pause, env_now_ns(t->env) + SIM_SECOND / 100);
     bytes says = { 0 };
-    static const uint8_t handshake[16] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2 };
+    static const uint8_t handshake[20] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2, 0, 4 };
     bytes_put(&says, handshake, sizeof handshake);
     for (uint64_t i = 0; i < WAITERS; i++)
         store_record_encode(&says, &(store_record){ .kind = STORE_WAIT, .request = i, .key = "k" });
@@ -655,7 +657,7 @@ static void host_poorly(void *arg) {
     gw_error error = { 0 };
     peers *p = NULL;
     store *st = NULL;
-    char bound[ADDRESS_MAX];
+    char bound[ADDRESSES_MAX];
     env_enter(x->env);
     gw_status status = peers_open(quiet_peers(x->env), "127.0.0.1:29500", &p, bound, &error);
     if (!status) status = open_host(x->env, p, &st, &error);

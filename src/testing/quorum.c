@@ -325,14 +325,14 @@ void quorum_heal_all(quorum *q) {
 static void open_node(quorum *q, int rank, bool joins) {
     quorum_node *n = &q->nodes[rank];
     gw_error error;
-    char name[16], address[16];
+    char name[16], addresses[16];
     *n = (quorum_node){ .quorum = q, .rank = rank, .is_opened = true, .due_ns = q->now_ns };
     snprintf(name, sizeof name, "w%d", rank);
-    snprintf(address, sizeof address, "a%d", rank);
+    snprintf(addresses, sizeof addresses, "a%d", rank);
     membership_options o = { .rank = rank,
                              .incarnation = incarnation_of(rank),
                              .name = name,
-                             .address = address,
+                             .addresses = addresses,
                              .joins = joins,
                              .user = n,
                              .send = on_send,
@@ -346,12 +346,12 @@ static void open_node(quorum *q, int rank, bool joins) {
 
 static void know(quorum *q, int rank, int other) {
     gw_error error;
-    char name[16], address[16];
+    char name[16], addresses[16];
     snprintf(name, sizeof name, "w%d", other);
-    snprintf(address, sizeof address, "a%d", other);
-    assert_int_equal(
-        membership_add(q->nodes[rank].machine, other, incarnation_of(other), name, address, &error),
-        GW_OK);
+    snprintf(addresses, sizeof addresses, "a%d", other);
+    assert_int_equal(membership_add(q->nodes[rank].machine, other, incarnation_of(other), name,
+                                    addresses, &error),
+                     GW_OK);
     q->nodes[rank].joined[other] = true;
 }
 
@@ -380,15 +380,15 @@ void quorum_close(quorum *q) {
 bool quorum_join(quorum *q, int coordinator) {
     int rank, mine = q->count;
     gw_error error;
-    char name[16], address[16];
+    char name[16], addresses[16];
     snprintf(name, sizeof name, "w%d", mine);
-    snprintf(address, sizeof address, "a%d", mine);
+    snprintf(addresses, sizeof addresses, "a%d", mine);
     assert_true(mine < QUORUM_MAX);
     if (!is_running(&q->nodes[coordinator])) return false;
     q->count++;
     q->nodes[mine] = (quorum_node){ .quorum = q, .rank = mine };
     gw_status status = membership_admit(q->nodes[coordinator].machine, incarnation_of(mine), name,
-                                        address, q->now_ns, &rank, &error);
+                                        addresses, q->now_ns, &rank, &error);
     if (status || rank != mine) {
         q->count--;
         return false;

@@ -223,7 +223,7 @@ static void open_peers(talk *t, uint64_t seed) {
                             .received = on_received,
                             .lost = on_lost };
         env_enter(x->env);
-        assert_int_equal(peers_open(o, "127.0.0.1:0", &x->peers, x->address, &error), GW_OK);
+        assert_int_equal(peers_open(o, "127.0.0.1:0", &x->peers, x->addresses, &error), GW_OK);
         env_leave(x->env);
     }
     for (int i = 0; i < t->options.count; i++) {
@@ -234,7 +234,7 @@ static void open_peers(talk *t, uint64_t seed) {
             char name[16];
             snprintf(name, sizeof name, "p%d", k);
             assert_int_equal(
-                peers_add(x->peers, k, 1000 + (uint64_t)k, name, t->talkers[k].address, &error),
+                peers_add(x->peers, k, 1000 + (uint64_t)k, name, t->talkers[k].addresses, &error),
                 GW_OK);
         }
         env_leave(x->env);

@@ -30,7 +30,7 @@ typedef struct talker {
     int rank;
     uint64_t random;
     peers *peers;
-    char address[ADDRESS_MAX];
+    char addresses[ADDRESSES_MAX];
     uint32_t sent[TALKERS_MAX], received[TALKERS_MAX];
     bool lost[TALKERS_MAX];
     gw_error why[TALKERS_MAX];

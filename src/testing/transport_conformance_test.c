@@ -476,7 +476,7 @@ static void either_end_may_send_as_soon_as_it_is_open(void **state) {
 static void holds_back(field *f) {
     pair p;
     open_pair(&p, f);
-    size_t size = f->place->bulk_bytes / (size_t)(1 + (testing_scaled(10) < 10) * 9);
+    size_t size = f->place->bulk_bytes;
     p.server->bite = 1000;
     send_more(p.client, size);
     assert_true(p.client->sent < size);

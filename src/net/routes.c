@@ -1,0 +1,203 @@
+#include "net/routes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/status.h"
+
+static const char usual_scheme[] = "tcp";
+
+// ---- Addresses in text ----
+
+static void copy(char *out, size_t room, const char *from, size_t size) {
+    if (size >= room) size = 0;
+    memcpy(out, from, size);
+    out[size] = '\0';
+}
+
+bool address_take(const char **at, address_text *out) {
+    const char *from = *at;
+    if (!*from) return false;
+    const char *end = strchr(from, ',');
+    if (!end) end = from + strlen(from);
+    *at = *end ? end + 1 : end;
+    const char *colon = strstr(from, "://");
+    if (colon && colon < end) {
+        copy(out->scheme, sizeof out->scheme, from, (size_t)(colon - from));
+        from = colon + 3;
+    } else {
+        memcpy(out->scheme, usual_scheme, sizeof usual_scheme);
+    }
+    copy(out->rest, sizeof out->rest, from, (size_t)(end - from));
+    return true;
+}
+
+const transport *transport_find(const env *e, const char *scheme) {
+    for (int i = 0; e->transports[i]; i++)
+        if (strcmp(e->transports[i]->scheme, scheme) == 0) return e->transports[i];
+    return NULL;
+}
+
+// ---- Routes ----
+
+static int count_known(const env *e, const char *addresses) {
+    int count = 0;
+    address_text a;
+    while (address_take(&addresses, &a) && count < LIMIT_ADDRESSES)
+        count += transport_find(e, a.scheme) != NULL;
+    return count;
+}
+
+bool routes_init(routes *r, const env *e, const char *addresses) {
+    *r = (routes){ .text = mem_strdup(addresses) };
+    int limit = count_known(e, addresses);
+    r->list = limit ? mem_calloc((size_t)limit * sizeof *r->list) : NULL;
+    bool is_whole = r->text && (r->list || !limit);
+    address_text a;
+    while (is_whole && r->count < limit && address_take(&addresses, &a)) {
+        const transport *t = transport_find(e, a.scheme);
+        if (!t) continue;
+        char *address = mem_strdup(a.rest);
+        if (address) r->list[r->count++] = (route){ t, address };
+        is_whole = address != NULL;
+    }
+    if (!is_whole) routes_fini(r);
+    return is_whole;
+}
+
+void routes_fini(routes *r) {
+    for (int i = 0; i < r->count; i++) mem_free(r->list[i].address);
+    mem_free(r->list);
+    mem_free(r->text);
+    *r = (routes){ 0 };
+}
+
+bool routes_begin(routes *r) {
+    r->at = r->first;
+    r->failed_count = 0;
+    if (r->count > 0) return true;
+    error_set(&r->why, GW_INVALID, "no transport of this worker knows an address like \"%.200s\"",
+              r->text);
+    return false;
+}
+
+const route *routes_at(const routes *r) {
+    return &r->list[r->at];
+}
+
+static bool is_final(gw_status status) {
+    return status == GW_NOT_FOUND || status == GW_INVALID;
+}
+
+// What may do better another time outweighs what is final, and what was said first what was said later.
+static gw_status outweighs(gw_status before, gw_status now) {
+    if (before == GW_INVALID && now == GW_NOT_FOUND) return now;
+    return is_final(before) && !is_final(now) ? now : before;
+}
+
+static void add_answer(routes *r, const gw_error *why) {
+    char before[GW_ERROR_TEXT_MAX];
+    memcpy(before, r->why.text, sizeof before);
+    const char *address = routes_at(r)->address;
+    bool names_it = strstr(why->text, address) != NULL;
+    error_set(&r->why, outweighs(r->why.status, why->status), "%.500s; %.150s%s%.300s", before,
+              names_it ? "" : address, names_it ? "" : ": ", why->text);
+}
+
+bool routes_failed(routes *r, const gw_error *why) {
+    if (r->failed_count == 0) {
+        r->why = *why;
+    } else {
+        add_answer(r, why);
+    }
+    r->failed_count++;
+    r->at = (r->at + 1) % r->count;
+    return r->failed_count < r->count;
+}
+
+void routes_worked(routes *r) {
+    r->first = r->at;
+}
+
+// ---- Listeners ----
+
+typedef struct opening {
+    env *env;
+    void (*accepted)(void *user, stream *s);
+    void *user;
+    listeners *out;
+    char *addresses;
+    size_t size;
+} opening;
+
+static gw_status listen_at(opening *o, const transport *t, const char *address, gw_error *error) {
+    char bound[ADDRESS_MAX];
+    listeners *l = o->out;
+    if (l->count == TRANSPORTS_MAX)
+        return error_set(error, GW_LIMIT, "more than %d addresses to listen at", TRANSPORTS_MAX);
+    gw_status status =
+        t->listen(o->env, address, o->accepted, o->user, &l->list[l->count], bound, error);
+    if (status) return status;
+    l->count++;
+    int size = snprintf(o->addresses + o->size, ADDRESSES_MAX - o->size, "%s%s://%s",
+                        o->size ? "," : "", t->scheme, bound);
+    if (size > 0 && (size_t)size < ADDRESSES_MAX - o->size) {
+        o->size += (size_t)size;
+    } else {
+        o->addresses[o->size] = '\0';  // it is not told of
+    }
+    return GW_OK;
+}
+
+// Where |t| was told to listen, or where it likes.
+static gw_status listen_over(opening *o, const transport *t, const char *addresses,
+                             gw_error *error) {
+    bool is_chosen = false;
+    address_text a;
+    while (address_take(&addresses, &a)) {
+        if (strcmp(a.scheme, t->scheme) != 0) continue;
+        is_chosen = true;
+        gw_status status = listen_at(o, t, a.rest, error);
+        if (status) return status;
+    }
+    if (is_chosen || !t->anywhere) return GW_OK;
+    gw_error why;
+    gw_status status = listen_at(o, t, t->anywhere, &why);
+    if (!status) return GW_OK;
+    if (!o->env->transports[1]) {  // the only one there is
+        *error = why;
+        return status;
+    }
+    log_line("does not listen over %s: %s", t->name, why.text);
+    return GW_OK;
+}
+
+static gw_status check_schemes(const env *e, const char *addresses, gw_error *error) {
+    address_text a;
+    while (address_take(&addresses, &a))
+        if (!transport_find(e, a.scheme))
+            return error_set(error, GW_UNSUPPORTED, "cannot listen at %s://%s: no such transport",
+                             a.scheme, a.rest);
+    return GW_OK;
+}
+
+gw_status listeners_open(env *e, const char *addresses, void (*accepted)(void *user, stream *s),
+                         void *user, listeners *out, char out_addresses[ADDRESSES_MAX],
+                         gw_error *error) {
+    opening o = { e, accepted, user, out, out_addresses, 0 };
+    *out = (listeners){ 0 };
+    out_addresses[0] = '\0';
+    gw_status status = check_schemes(e, addresses, error);
+    for (int i = 0; !status && e->transports[i]; i++)
+        status = listen_over(&o, e->transports[i], addresses, error);
+    if (!status && out->count == 0)
+        status = error_set(error, GW_UNSUPPORTED, "there is no transport to listen over");
+    if (status) listeners_close(out);
+    return status;
+}
+
+void listeners_close(listeners *l) {
+    while (l->count > 0) listener_close(l->list[--l->count]);
+}

@@ -1,0 +1,289 @@
+// What is said before the first frame: which of a peer's addresses are tried, which is kept and what is told when none
+// does; and what both ends can do.
+#include "session/peers_internal.h"
+
+#include "base/log.h"
+#include "testing/sim.h"
+#include "testing/testing.h"
+
+#include <string.h>
+
+enum { CALLER, CALLED, OTHER, NODES };
+
+typedef struct node {
+    env *env;
+    int rank;
+    uint64_t incarnation;
+    const char *listens;  // "": where it likes
+    capabilities can;
+    peers *peers;
+    char addresses[ADDRESSES_MAX];
+    int received, lost;
+    gw_error why;
+    waiter *waiter;
+} node;
+
+typedef struct scene {
+    sim *sim;
+    node nodes[NODES];
+    // what the caller does
+    void (*body)(struct scene *s);
+    // a second transport, of the simulator too
+    bool has_both;
+    transport shm;
+    const transport *both[3];
+} scene;
+
+static void wake(node *n) {
+    if (n->waiter && !n->waiter->woken) env_wake(n->env, n->waiter);
+}
+
+static void on_received(void *user, int rank, message *m) {
+    node *n = user;
+    (void)rank;
+    n->received++;
+    message_release(m);
+    wake(n);
+}
+
+static void on_lost(void *user, int rank, const gw_error *why) {
+    node *n = user;
+    (void)rank;
+    n->lost++;
+    n->why = *why;
+    wake(n);
+}
+
+static void open_node(node *n) {
+    gw_error error;
+    peers_options o = { .env = n->env,
+                        .rank = n->rank,
+                        .incarnation = n->incarnation,
+                        .can = n->can,
+                        .user = n,
+                        .received = on_received,
+                        .lost = on_lost };
+    assert_int_equal(peers_open(o, n->listens, &n->peers, n->addresses, &error), GW_OK);
+}
+
+static void pass_time(node *n, int64_t ns) {
+    waiter w = { .what = "time to pass" };
+    env_wait(n->env, &w, env_now_ns(n->env) + ns);
+}
+
+// Those who are called are there before the caller, and only listen.
+static void run_called(void *arg) {
+    node *n = arg;
+    gw_error error;
+    env_enter(n->env);
+    open_node(n);
+    assert_int_equal(peers_add(n->peers, 0, 100, "caller", "10.0.0.1:1", &error), GW_OK);
+    pass_time(n, 200 * SIM_SECOND);
+    peers_close(n->peers);
+    env_leave(n->env);
+}
+
+static void run_caller(void *arg) {
+    scene *s = arg;
+    node *n = &s->nodes[CALLER];
+    env_enter(n->env);
+    pass_time(n, SIM_SECOND);
+    open_node(n);
+    s->body(s);
+    peers_close(n->peers);
+    env_leave(n->env);
+}
+
+static void quiet_line(const char *line) {
+    (void)line;
+}
+
+static void play(scene *s, void (*body)(scene *s)) {
+    s->sim = sim_open(1, (sim_options){ 0 });
+    s->body = body;
+    log_hook = quiet_line;
+    s->shm = sim_transport;
+    s->shm.scheme = "shm";
+    s->shm.anywhere = "segment:0";
+    s->both[0] = &s->shm;
+    s->both[1] = &sim_transport;
+    for (int i = 0; i < NODES; i++) {
+        node *n = &s->nodes[i];
+        n->env = sim_env(s->sim, i);
+        n->rank = i == CALLER ? 0 : 1;  // what listens elsewhere says that it is rank 1, too
+        n->incarnation = 100 + (uint64_t)i;
+        if (!n->listens) n->listens = "";
+        if (s->has_both) n->env->transports = s->both;
+    }
+    sim_spawn(s->sim, CALLED, run_called, &s->nodes[CALLED]);
+    sim_spawn(s->sim, OTHER, run_called, &s->nodes[OTHER]);
+    sim_spawn(s->sim, CALLER, run_caller, s);
+    assert_true(sim_run(s->sim, 1000 * SIM_SECOND));
+    for (int i = 0; i < NODES; i++) env_close(s->nodes[i].env);
+    sim_close(s->sim);
+}
+
+static void know_at(scene *s, const char *addresses) {
+    gw_error error;
+    assert_int_equal(peers_add(s->nodes[CALLER].peers, 1, 101, "p1", addresses, &error), GW_OK);
+}
+
+static void say_and_wait(scene *s, int64_t ns) {
+    node *n = &s->nodes[CALLER];
+    gw_error error;
+    assert_int_equal(peers_send(n->peers, 1, message_open(1), true, &error), GW_OK);
+    waiter w = { .what = "an ack or a loss" };
+    n->waiter = &w;
+    peers_on_drained(n->peers, &w);
+    env_wait(n->env, &w, env_now_ns(n->env) + ns);
+    n->waiter = NULL;
+    peers_on_drained(n->peers, NULL);
+}
+
+static void expect_reached(scene *s, int index) {
+    assert_int_equal(s->nodes[CALLER].lost, 0);
+    assert_true(peers_is_connected(s->nodes[CALLER].peers, 1));
+    assert_int_equal(peer_find(s->nodes[CALLER].peers, 1)->routes.first, index);
+    assert_true(s->nodes[CALLED].received > 0);
+    assert_int_equal(s->nodes[OTHER].received, 0);
+}
+
+// ---- Reaching -----------------------------------------------------------------------------------------------------
+static void call_past_unknown_schemes(scene *s) {
+    know_at(s, "moon://crater:1,tcp://called:1001");
+    say_and_wait(s, 10 * SIM_SECOND);
+    expect_reached(s, 0);
+}
+
+static void it_skips_what_it_has_no_transport_for(void **state) {
+    (void)state;
+    play(&(scene){ .nodes[CALLED].listens = "called:1001" }, call_past_unknown_schemes);
+}
+
+static void call_past_refusals(scene *s) {
+    know_at(s, "tcp://nobody:1,tcp://also-nobody:2,tcp://called:1001");
+    say_and_wait(s, 10 * SIM_SECOND);
+    expect_reached(s, 2);
+    // And goes there first when the connection breaks.
+    uint64_t connections = sim_count(s->sim).connections;
+    sim_cut_all(s->sim);
+    pass_time(&s->nodes[CALLER], SIM_SECOND);
+    say_and_wait(s, 10 * SIM_SECOND);
+    expect_reached(s, 2);
+    assert_true(sim_count(s->sim).connections > connections);
+}
+
+static void it_tries_the_next_where_nobody_listens(void **state) {
+    (void)state;
+    play(&(scene){ .nodes[CALLED].listens = "called:1001" }, call_past_refusals);
+}
+
+static void call_past_a_stranger(scene *s) {
+    know_at(s, "tcp://other:1002,tcp://called:1001");
+    say_and_wait(s, 10 * SIM_SECOND);
+    expect_reached(s, 1);
+}
+
+// An address may mean somebody else here than where it was told.
+static void it_tries_the_next_where_another_process_listens(void **state) {
+    (void)state;
+    play(&(scene){ .nodes[CALLED].listens = "called:1001", .nodes[OTHER].listens = "other:1002" },
+         call_past_a_stranger);
+}
+
+static void call_past_silence(scene *s) {
+    sim_partition(s->sim, CALLER, OTHER, true, true);
+    know_at(s, "tcp://other:1002,tcp://called:1001");
+    say_and_wait(s, 10 * SIM_SECOND);
+    expect_reached(s, 1);
+    sim_heal(s->sim);
+}
+
+static void it_tries_the_next_where_nobody_answers(void **state) {
+    (void)state;
+    play(&(scene){ .nodes[CALLED].listens = "called:1001", .nodes[OTHER].listens = "other:1002" },
+         call_past_silence);
+}
+
+static void call_by_the_best(scene *s) {
+    node *caller = &s->nodes[CALLER], *called = &s->nodes[CALLED];
+    assert_string_equal(strchr(called->addresses, ','), ",tcp://called:1001");
+    assert_memory_equal(called->addresses, "shm://segment:", 14);
+    know_at(s, called->addresses);
+    say_and_wait(s, 10 * SIM_SECOND);
+    expect_reached(s, 0);
+    assert_string_equal(peer_find(caller->peers, 1)->routes.list[0].transport->scheme, "shm");
+}
+
+static void it_prefers_what_is_listed_first(void **state) {
+    (void)state;
+    scene s = { .nodes[CALLED].listens = "tcp://called:1001", .has_both = true };
+    play(&s, call_by_the_best);
+}
+
+// ---- Agreeing -----------------------------------------------------------------------------------------------------
+static void agree(scene *s) {
+    char value[LIMIT_CAPABILITY_BYTES + 1];
+    const peers *mine = s->nodes[CALLER].peers, *theirs = s->nodes[CALLED].peers;
+    know_at(s, "called:1001");
+    assert_false(peers_agree(mine, 1, "lend", value));
+    say_and_wait(s, 10 * SIM_SECOND);
+    expect_reached(s, 0);
+    assert_true(peers_agree(mine, 1, "lend", value));
+    assert_string_equal(value, "arena 2");
+    assert_true(peers_agree(theirs, 0, "lend", value));
+    assert_string_equal(value, "arena 1");
+    // What only one of them knows means nothing, and does no harm.
+    assert_false(peers_agree(mine, 1, "newer", value) || peers_agree(theirs, 0, "newer", value));
+    assert_false(peers_agree(mine, 1, "older", value) || peers_agree(theirs, 0, "older", value));
+    assert_false(peers_agree(mine, 7, "lend", value));
+}
+
+static void it_agrees_on_what_both_can_do(void **state) {
+    (void)state;
+    scene s = { .nodes[CALLED].listens = "called:1001" };
+    capabilities_add(&s.nodes[CALLER].can, "newer", "x");
+    capabilities_add(&s.nodes[CALLER].can, "lend", "arena 1");
+    capabilities_add(&s.nodes[CALLED].can, "lend", "arena 2");
+    capabilities_add(&s.nodes[CALLED].can, "older", "");
+    play(&s, agree);
+}
+
+// ---- Losing -------------------------------------------------------------------------------------------------------
+static void call_nobody(scene *s) {
+    node *n = &s->nodes[CALLER];
+    know_at(s, "tcp://nobody:1,tcp://other:1002");
+    say_and_wait(s, 60 * SIM_SECOND);
+    assert_int_equal(n->lost, 1);
+    assert_int_equal(n->why.status, GW_DISCONNECTED);
+    assert_string_equal(
+        n->why.text,
+        "p1 (rank 1) is gone: nobody:1: Connection refused; other:1002: this is another "
+        "process, rank 1");
+}
+
+static void it_loses_a_peer_once_all_addresses_say_so(void **state) {
+    (void)state;
+    play(&(scene){ .nodes[OTHER].listens = "other:1002" }, call_nobody);
+}
+
+static void call_without_a_way(scene *s) {
+    node *n = &s->nodes[CALLER];
+    know_at(s, "moon://crater:1");
+    say_and_wait(s, 60 * SIM_SECOND);
+    assert_int_equal(n->lost, 1);
+    assert_int_equal(n->why.status, GW_INVALID);
+    assert_string_equal(n->why.text,
+                        "no transport of this worker knows an address like \"moon://crater:1\"");
+}
+
+static void it_loses_a_peer_that_no_transport_leads_to(void **state) {
+    (void)state;
+    play(&(scene){ 0 }, call_without_a_way);
+}
+
+GW_TESTS(session_addresses, it_skips_what_it_has_no_transport_for,
+         it_tries_the_next_where_nobody_listens, it_tries_the_next_where_another_process_listens,
+         it_tries_the_next_where_nobody_answers, it_prefers_what_is_listed_first,
+         it_agrees_on_what_both_can_do, it_loses_a_peer_once_all_addresses_say_so,
+         it_loses_a_peer_that_no_transport_leads_to);
