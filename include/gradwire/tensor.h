@@ -92,7 +92,7 @@ GW_API int64_t gw_numel(const gw_tensor *x);
 GW_API bool gw_is_contiguous(const gw_tensor *x);
 
 // The first element's address, for reading. Strided as gw_stride says. Valid until the tensor is written or gone. NULL
-// if |x| is sparse by rows.
+// if |x| is sparse by rows, or on a device whose memory the CPU cannot read.
 GW_API const void *gw_data(const gw_tensor *x);
 
 // The same for writing: whoever else relies on the old values (saved for backward, being sent) keeps them. NULL without

@@ -46,8 +46,7 @@ static bool check(gw_scope *s, gw_tensor *loss, const gw_backward_options *o) {
 }
 
 gw_tensor *pass_first_gradient(pass *p, gw_tensor *root, gw_tensor *given) {
-    gw_shape shape = { root->dims, root->sizes };
-    if (!given) return gw_ones_with(p->work, (gw_dtype)root->dtype, shape);
+    if (!given) return tensor_full_like(p->work, root, 1);
     return given->dtype == root->dtype ? given : gw_to_dtype(p->work, given, (gw_dtype)root->dtype);
 }
 

@@ -1,6 +1,7 @@
 #include "autograd/sum.h"
 
 #include "base/mem.h"
+#include "tensor/kernels/gradients.h"
 #include "tensor/rows.h"
 #include <gradwire/ops.h>
 
@@ -16,31 +17,11 @@ bool grad_is_own(const gw_tensor *x) {
            atomic_load_explicit(&x->storage->block->count, memory_order_acquire) == 1;
 }
 
-static bool add_into(gw_tensor *a, const gw_tensor *b) {
-    if (!b->contiguous || a->dtype != b->dtype || a->numel != b->numel) return false;
-    uint8_t *bytes = storage_writable(a->storage);
-    if (!bytes) return false;
-    if (a->dtype == GW_F32) {
-        float *to = (float *)(void *)bytes + a->offset;
-        const float *from = (const float *)(const void *)tensor_bytes(b);
-        for (int64_t i = 0; i < a->numel; i++) to[i] += from[i];
-        return true;
-    }
-    if (a->dtype == GW_F64) {
-        double *to = (double *)(void *)bytes + a->offset;
-        const double *from = (const double *)(const void *)tensor_bytes(b);
-        for (int64_t i = 0; i < a->numel; i++) to[i] += from[i];
-        return true;
-    }
-    return false;
-}
-
 static gw_tensor *plus_rows(gw_scope *s, gw_tensor *a, gw_tensor *b) {
     gw_tensor *once = grad_is_own(a) && a->dtype <= GW_F64 ? rows_coalesce(s, b) : NULL;
-    uint8_t *bytes = once ? storage_writable(a->storage) : NULL;
-    if (bytes) rows_add_to(bytes + (size_t)a->offset * gw_dtype_size((gw_dtype)a->dtype), once);
+    bool added = once && rows_add_into(a, once);
     handle_release(once);
-    if (bytes) return a;
+    if (added) return a;
     gw_tensor *sum = gw_ok(s) ? rows_plus(s, a, b) : NULL;
     handle_release(a);
     return sum;
@@ -48,7 +29,7 @@ static gw_tensor *plus_rows(gw_scope *s, gw_tensor *a, gw_tensor *b) {
 
 gw_tensor *grad_plus(gw_scope *s, gw_tensor *a, gw_tensor *b) {
     if (tensor_is_rows(b)) return plus_rows(s, a, b);
-    if (grad_is_own(a) && add_into(a, b)) return a;
+    if (grad_is_own(a) && tensor_add_into(a, b)) return a;
     gw_tensor *sum = gw_add(s, a, b);  // also of rows and a dense tensor
     handle_release(a);
     return gw_ok(s) ? handle_retain(sum) : NULL;

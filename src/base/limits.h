@@ -10,6 +10,7 @@ enum {
     LIMIT_ORIGIN_BYTES = 63,         // "train.c:12", where a reference was made
     LIMIT_SITES = 4096,              // that one agent remembers
     LIMIT_DIMS = 32,                 // of one tensor
+    LIMIT_DEVICES = 8,               // of one process, the CPU among them
     LIMIT_ARGS = 1024,               // of one call
     LIMIT_NESTING = 32,              // lists and maps inside each other
     LIMIT_DEPTH = 64,                // calls made by calls made by calls

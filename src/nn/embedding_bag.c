@@ -6,6 +6,7 @@
 #include "nn/init.h"
 
 #include "tensor/ops/op.h"
+#include "tensor/pack.h"
 #include <gradwire/autograd.h>
 
 #include <math.h>
@@ -36,9 +37,14 @@ static int64_t start_of(const bags *b, int64_t i) {
     return i < b->count ? b->starts[i] : b->end;
 }
 
+// |x| as bags are laid out by: on the CPU.
+static gw_tensor *as_index(gw_scope *s, gw_tensor *x) {
+    return gw_contiguous(s, gw_to_dtype(s, tensor_to_device(s, x, GW_CPU), GW_I64));
+}
+
 static bool take_offsets(gw_scope *s, const embedding_bag *e, gw_tensor *offsets, bags *b) {
     bool has_end = e->options.include_last_offset;
-    offsets = gw_contiguous(s, gw_to_dtype(s, offsets, GW_I64));
+    offsets = as_index(s, offsets);
     if (!gw_ok(s)) return false;
     int64_t count = gw_numel(offsets);
     if (gw_dims(offsets) != 1 || (has_end && count == 0)) {
@@ -67,7 +73,7 @@ static bool take_index(gw_scope *s, const embedding_bag *e, gw_tensor *index, gw
         fail(s, "indices must be B L, or N with offsets");
         return false;
     }
-    gw_tensor *flat = gw_contiguous(s, gw_to_dtype(s, index, GW_I64));
+    gw_tensor *flat = as_index(s, index);
     if (!gw_ok(s)) return false;
     b->index = gw_data(flat);
     b->n = gw_numel(flat);
@@ -108,7 +114,7 @@ static int64_t fill_bag(const embedding_bag *e, bags *b, int64_t i, int64_t *row
     return count;
 }
 
-static bool lay_out(gw_scope *s, const embedding_bag *e, gw_dtype dtype, bags *b) {
+static bool lay_out(gw_scope *s, const embedding_bag *e, const gw_tensor *table, bags *b) {
     gw_tensor *live = gw_zeros(s, GW_BOOL8, b->count, b->longest);
     gw_tensor *lengths = gw_zeros(s, GW_I64, b->count);
     b->rows = gw_zeros(s, GW_I64, b->count, b->longest);
@@ -121,8 +127,11 @@ static bool lay_out(gw_scope *s, const embedding_bag *e, gw_dtype dtype, bags *b
         int64_t at = i * b->longest;
         length[i] = fill_bag(e, b, i, rows + at, places + at, alive + at);
     }
-    b->live = live;
-    b->lengths = gw_to_dtype(s, lengths, dtype);
+    gw_device device = gw_device_of(table);
+    b->rows = tensor_to_device(s, b->rows, device);
+    b->places = tensor_to_device(s, b->places, device);
+    b->live = tensor_to_device(s, live, device);
+    b->lengths = tensor_to_device(s, gw_to_dtype(s, lengths, gw_dtype_of(table)), device);
     return gw_ok(s);
 }
 
@@ -151,7 +160,8 @@ static gw_tensor *sum_up(gw_scope *s, const embedding_bag *e, const bags *b, gw_
 
 // Zeros of which no row of the table gets a gradient.
 static gw_tensor *nothing(gw_scope *s, const embedding_bag *e, gw_tensor *table, const bags *b) {
-    gw_tensor *none = gw_embedding(s, table, gw_zeros(s, GW_I64, 0), .sparse = e->options.sparse);
+    gw_tensor *no_index = tensor_to_device(s, gw_zeros(s, GW_I64, 0), gw_device_of(table));
+    gw_tensor *none = gw_embedding(s, table, no_index, .sparse = e->options.sparse);
     return gw_expand(s, gw_sum_along(s, none, 0, true), b->count, gw_size(table, 1));
 }
 
@@ -176,7 +186,7 @@ static gw_tensor *run(gw_scope *s, gw_module *m, gw_tensor *index, gw_tensor *of
         return &tensor_poison;
     find_some(e, &b);
     if (b.some < 0) return nothing(s, e, table, &b);
-    if (!lay_out(s, e, gw_dtype_of(table), &b)) return &tensor_poison;
+    if (!lay_out(s, e, table, &b)) return &tensor_poison;
     gw_tensor *x = gw_embedding(s, table, b.rows, .sparse = e->options.sparse);
     return sum_up(s, e, &b, x, weights);
 }

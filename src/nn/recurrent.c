@@ -4,6 +4,7 @@
 #include "nn/init.h"
 
 #include "tensor/ops/op.h"
+#include "tensor/pack.h"
 #include <gradwire/autograd.h>
 
 #include <math.h>
@@ -113,7 +114,10 @@ static bool check_input(gw_scope *s, const recurrent *r, const gw_tensor *x) {
 static gw_tensor *first_state(gw_scope *s, const recurrent *r, const inputs *in, const char *name,
                               gw_tensor *given) {
     int64_t sizes[] = { r->layers * r->directions, gw_size(in->x, 1), r->hidden };
-    if (!given) return gw_zeros_with(s, gw_dtype_of(in->x), (gw_shape){ 3, sizes });
+    if (!given) {
+        gw_tensor *zeros = gw_zeros_with(s, gw_dtype_of(in->x), (gw_shape){ 3, sizes });
+        return tensor_to_device(s, zeros, gw_device_of(in->x));
+    }
     gw_tensor *state = in->is_batched ? given : gw_unsqueeze(s, given, 1);
     if (!gw_ok(s)) return &tensor_poison;
     if (gw_dims(state) == 3 && memcmp(state->sizes, sizes, sizeof sizes) == 0) return state;
@@ -168,6 +172,7 @@ static gw_tensor *run_once(gw_scope *s, const gw_module *m, const inputs *in, gw
 // 0 where a sequence is over: there the states stand still, but PyTorch's output is 0.
 static gw_tensor *mask_of(gw_scope *s, const gw_tensor *x, gw_tensor *lengths) {
     gw_tensor *time = gw_arange(s, GW_I64, 0, (double)gw_size(x, 0), 1);
+    time = tensor_to_device(s, time, gw_device_of(lengths));
     gw_tensor *is_on = gw_lt(s, gw_reshape(s, time, -1, 1, 1), gw_reshape(s, lengths, 1, -1, 1));
     return gw_to_dtype(s, is_on, gw_dtype_of(x));
 }

@@ -2,8 +2,8 @@
 #include "nn/module.h"
 
 #include "base/mem.h"
-#include "tensor/copy.h"
 #include "tensor/ops/op.h"
+#include "tensor/pack.h"
 #include <gradwire/autograd.h>
 
 #include <stdio.h>
@@ -195,7 +195,7 @@ static void prepare(gw_scope *s, const state_slots *all, const gw_map *state, gw
         gw_value v = slot->here ? gw_map_find(state, slot->name) : gw_none();
         if (v.kind != GW_TENSOR) continue;
         sources[i] = is_in(all, v.as.tensor->storage) ? gw_clone(s, v.as.tensor) : v.as.tensor;
-        if (!storage_writable(slot->here->storage))
+        if (!storage_make_writable(slot->here->storage))
             scope_fail(s, GW_NO_MEMORY, "no memory to load \"%s\"; nothing has changed",
                        slot->name);
     }
@@ -205,8 +205,8 @@ static void commit(const state_slots *all, gw_tensor *const *sources) {
     for (int i = 0; i < all->count; i++) {
         gw_tensor *x = all->items[i].here;
         if (!sources[i]) continue;
-        uint8_t *bytes = storage_writable(x->storage);
-        copy_values(x, bytes + (size_t)x->offset * gw_dtype_size(gw_dtype_of(x)), sources[i]);
+        storage_make_writable(x->storage);
+        tensor_assign(x, sources[i]);
     }
 }
 

@@ -3,32 +3,10 @@
 #include "autograd/sum.h"
 #include "base/mem.h"
 #include "optim/remote_part.h"
-#include "tensor/rows.h"
+#include "tensor/kernels/gradients.h"
+#include <gradwire/ops.h>
 
 #include <math.h>
-#include <string.h>
-
-enum { LANES = 8 };
-
-// Sums of squares in double, in as many lanes as a register may have: the same order, and so the
-// same bits, on every machine.
-#define SQUARES(T)                                                                                 \
-    static double squares_##T(const gw_tensor *g) {                                                \
-        const T *x = (const T *)(const void *)tensor_bytes(g);                                     \
-        double sums[LANES] = { 0 }, total = 0;                                                     \
-        int64_t i = 0;                                                                             \
-        for (; i + LANES <= g->numel; i += LANES)                                                  \
-            for (int k = 0; k < LANES; k++) sums[k] += (double)x[i + k] * (double)x[i + k];        \
-        for (; i < g->numel; i++) total += (double)x[i] * (double)x[i];                            \
-        for (int k = 0; k < LANES; k++) total += sums[k];                                          \
-        return total;                                                                              \
-    }                                                                                              \
-    static void scale_##T(T *to, const T *from, int64_t count, double by) {                        \
-        for (int64_t i = 0; i < count; i++) to[i] = from[i] * (T)by;                               \
-    }
-SQUARES(float)
-SQUARES(double)
-#undef SQUARES
 
 static gw_tensor *gradient_of(gw_scope *s, const gw_list *params, int i) {
     gw_value v = gw_list_get(s, params, i);
@@ -45,27 +23,26 @@ double clip_squares(gw_scope *s, const gw_list *params) {
     double sum = 0;
     for (int i = 0; i < gw_list_count(params); i++) {
         gw_tensor *g = gradient_of(s, params, i), *x = g ? numbers_of(g) : NULL;
-        if (x) sum += x->dtype == GW_F32 ? squares_float(x) : squares_double(x);
+        double squares = 0;
+        if (x && !tensor_squares(x, &squares))
+            scope_fail(s, GW_NO_MEMORY, "gw_clip_grad_norm: no memory");
+        sum += squares;
     }
     return sum;
 }
 
-// The tensor that |g| times a factor is written to: |g| itself if no other handle sees it. Counted.
-static gw_tensor *room_for(gw_scope *s, gw_tensor *g) {
+// The tensor that |g| times |by| is written to: |g| itself if no other handle sees it. On another
+// device than the CPU, the product. Counted.
+static gw_tensor *room_for(gw_scope *s, gw_tensor *g, double by) {
+    if (g->device != GW_CPU) {
+        gw_tensor *product = gw_mul(s, g, by);
+        return gw_ok(s) ? handle_retain(product) : NULL;
+    }
     if (grad_is_own(g)) return handle_retain(g);
     const gw_tensor *numbers = numbers_of(g);
     gw_tensor *room = tensor_new(s, (gw_dtype)g->dtype, g->dims, numbers->sizes);
     if (!room || !tensor_is_rows(g)) return room;
     return tensor_of_rows(s, g->sizes[0], handle_retain(g->indices), room, g->coalesced);
-}
-
-static void scale(gw_tensor *to, const gw_tensor *from, double by) {
-    void *bytes =
-        to->storage->block->bytes + (size_t)to->offset * gw_dtype_size((gw_dtype)to->dtype);
-    if (to->dtype == GW_F32)
-        scale_float(bytes, (const float *)(const void *)tensor_bytes(from), to->numel, by);
-    else
-        scale_double(bytes, (const double *)(const void *)tensor_bytes(from), to->numel, by);
 }
 
 // All or none: first memory for every result, then the arithmetic.
@@ -78,12 +55,12 @@ void clip_scale(gw_scope *s, const gw_list *params, double by) {
     }
     for (; done < count && gw_ok(s); done++) {
         gw_tensor *g = gradient_of(s, params, done);
-        if (g) rooms[done] = room_for(s, g);
+        if (g) rooms[done] = room_for(s, g, by);
     }
     for (int i = 0; i < count && gw_ok(s); i++) {
         if (!rooms[i]) continue;
         gw_tensor *g = gradient_of(s, params, i);
-        scale(numbers_of(rooms[i]), numbers_of(g), by);
+        tensor_scale_into(numbers_of(rooms[i]), numbers_of(g), by);
         grads_replace(s, gw_list_get(s, params, i).as.tensor, handle_retain(rooms[i]));
     }
     for (int i = 0; i < done; i++) handle_release(rooms[i]);

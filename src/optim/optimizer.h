@@ -7,12 +7,13 @@
 #ifndef OPTIM_OPTIMIZER_H
 #define OPTIM_OPTIMIZER_H
 
-#include "optim/update.h"
-#include "tensor/tensor.h"
+#include "tensor/update.h"
 #include <gradwire/optim.h>
 
 typedef struct optimizer_group optimizer_group;
 typedef struct remote_part remote_part;
+
+enum { OPTIM_STATES_MAX = UPDATE_STATES_MAX };
 
 // ---- Rules --------------------------------------------------------------------------------------
 // One member of a rule's options.
@@ -34,7 +35,7 @@ typedef struct rule {
     double (*start)(const optimizer_group *g, int k);  // what state |k| begins with; NULL: 0
 
     bool takes_rows, takes_dense;  // gradients
-    update_loop *run_f32, *run_f64;
+    const update_rule *update;
 } rule;
 
 // NULL if there is none.

@@ -4,8 +4,6 @@
 #include "tensor/rows.h"
 #include <gradwire/ops.h>
 
-#include <string.h>
-
 struct row_update {
     block *x, *state[OPTIM_STATES_MAX];  // of the rows that |grad| names; NULL: unused
 };
@@ -40,10 +38,6 @@ bool row_update_check(gw_scope *s, const gw_optimizer *o, const parameter *p, co
     return gw_ok(s);
 }
 
-static size_t row_bytes(const parameter *p) {
-    return (size_t)rows_length(p->grad) * gw_dtype_size((gw_dtype)p->x->dtype);
-}
-
 bool row_update_reserve(gw_scope *s, const gw_optimizer *o, parameter *p) {
     gw_tensor *once = p->grad->coalesced ? NULL : rows_coalesce(s, p->grad);
     if (!gw_ok(s)) return false;
@@ -52,9 +46,9 @@ bool row_update_reserve(gw_scope *s, const gw_optimizer *o, parameter *p) {
         p->grad = once;
     }
     struct row_update *r = p->rows = mem_calloc(sizeof *r);
-    size_t size = (size_t)rows_count(p->grad) * row_bytes(p);
+    size_t size = tensor_size(p->grad->values);
     unsigned used = o->rule->uses(&o->groups[p->group]);
-    bool ok = r && (r->x = block_take(size)) && storage_writable(p->x->storage);
+    bool ok = r && (r->x = block_take(size)) && storage_make_writable(p->x->storage);
     for (int k = 0; k < OPTIM_STATES_MAX && ok; k++) {
         if (!(used >> k & 1)) continue;
         ok = state_begin(o, p, k) && (r->state[k] = block_take(size));
@@ -66,51 +60,33 @@ bool row_update_reserve(gw_scope *s, const gw_optimizer *o, parameter *p) {
     return ok;
 }
 
-// From the rows of |table| to |compact|, or back.
-static void gather(const parameter *p, uint8_t *compact, const uint8_t *table) {
-    const int64_t *index = rows_index(p->grad);
-    size_t size = row_bytes(p);
-    for (int64_t i = 0; i < rows_count(p->grad); i++)
-        memcpy(compact + (size_t)i * size, table + (size_t)index[i] * size, size);
-}
-static void scatter(const parameter *p, const uint8_t *compact, uint8_t *table) {
-    const int64_t *index = rows_index(p->grad);
-    size_t size = row_bytes(p);
-    for (int64_t i = 0; i < rows_count(p->grad); i++)
-        memcpy(table + (size_t)index[i] * size, compact + (size_t)i * size, size);
-}
-
 void row_update_compute(const gw_optimizer *o, parameter *p) {
     const optimizer_group *g = &o->groups[p->group];
     struct row_update *r = p->rows;
-    update u = {
-        .x = r->x->bytes,
-        .grad = tensor_bytes(p->grad->values),
-        .new_x = r->x->bytes,
+    update_run u = {
+        .dtype = (gw_dtype)p->x->dtype,
+        .x = { r->x, 0 },
+        .grad = update_array_of(p->grad->values),
+        .new_x = { r->x, 0 },
         .count = p->grad->values->numel,
         .step = p->step_count + 1,
     };
-    gather(p, r->x->bytes, tensor_bytes(p->x));
+    rows_gather(r->x, p->grad, p->x->storage->block, tensor_offset(p->x));
     for (int k = 0; k < OPTIM_STATES_MAX; k++) {
         if (!r->state[k]) continue;
-        const block *table = p->new_state[k] ? p->new_state[k] : p->state[k];
-        gather(p, r->state[k]->bytes, table->bytes);
-        u.state[k] = u.new_state[k] = r->state[k]->bytes;
+        rows_gather(r->state[k], p->grad, p->new_state[k] ? p->new_state[k] : p->state[k], 0);
+        u.state[k].block = u.new_state[k].block = r->state[k];
         if (!p->state[k]) u.first |= 1u << k;
     }
-    if (p->x->dtype == GW_F32)
-        o->rule->run_f32(g, &u);
-    else
-        o->rule->run_f64(g, &u);
+    update_on_device(o->rule->update, &g->options, &u);
 }
 
 void row_update_commit(parameter *p) {
     storage *st = p->x->storage;
-    storage_writable_by(st, &p->spare);
-    size_t offset = (size_t)p->x->offset * gw_dtype_size((gw_dtype)p->x->dtype);
-    scatter(p, p->rows->x->bytes, st->block->bytes + offset);
+    storage_make_writable_by(st, &p->spare);
+    rows_scatter(st->block, tensor_offset(p->x), p->grad, p->rows->x);
     for (int k = 0; k < OPTIM_STATES_MAX; k++)
-        if (p->rows->state[k]) scatter(p, p->rows->state[k]->bytes, p->state[k]->bytes);
+        if (p->rows->state[k]) rows_scatter(p->state[k], 0, p->grad, p->rows->state[k]);
     row_update_discard(p);
 }
 

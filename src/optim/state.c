@@ -6,11 +6,6 @@
 #include <gradwire/ops.h>
 
 #include <math.h>
-#include <string.h>
-
-static size_t size_of(const gw_tensor *x) {
-    return (size_t)x->numel * gw_dtype_size((gw_dtype)x->dtype);
-}
 
 // ---- Writing ------------------------------------------------------------------------------------
 // The values of |b| as they are now: it is pinned, so that steps leave it alone.
@@ -103,8 +98,8 @@ static block *read_state(gw_scope *s, map_reading *r, const char *key, const gw_
     gw_scope *work = gw_scope_open(s);
     gw_no_grad(work);
     const gw_tensor *whole = gw_contiguous(work, x);
-    block *b = gw_ok(work) ? block_take(size_of(like)) : NULL;
-    if (b) memcpy(b->bytes, tensor_bytes(whole), size_of(like));
+    block *b = gw_ok(work) ? block_take_on(like->device, tensor_size(like)) : NULL;
+    if (b) block_copy(b, 0, whole->storage->block, tensor_offset(whole), tensor_size(like));
     if (!b) scope_fail(work, GW_NO_MEMORY, "%s: no memory for \"%s\"", r->what, key);
     gw_scope_close_up(work);
     return b;

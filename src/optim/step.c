@@ -2,17 +2,12 @@
 #include "autograd/grads.h"
 #include "optim/row_update.h"
 #include "optim/remote_part.h"
-
-#include <string.h>
-
-static size_t size_of(const gw_tensor *x) {
-    return (size_t)x->numel * gw_dtype_size((gw_dtype)x->dtype);
-}
+#include "tensor/device.h"
 
 // Whether |x| is all of its storage; memory that the user lent must see the new values itself.
 static bool is_whole(const gw_tensor *x) {
     const block *b = x->storage->block;
-    return !b->external && !x->offset && size_of(x) == b->size;
+    return !b->external && !x->offset && tensor_size(x) == b->size;
 }
 
 // Whether another block can take the place of the old one, because no tensor needs the rest of it.
@@ -45,23 +40,15 @@ void optimizer_abort(gw_optimizer *o) {
     for (int i = 0; i < o->parameter_count; i++) discard(&o->parameters[i]);
 }
 
-static void fill(block *b, const gw_tensor *like, double value) {
-    if (value == 0) {
-        memset(b->bytes, 0, size_of(like));
-    } else if (like->dtype == GW_F32) {
-        float *numbers = (float *)(void *)b->bytes;
-        for (int64_t i = 0; i < like->numel; i++) numbers[i] = (float)value;
-    } else {
-        double *numbers = (double *)(void *)b->bytes;
-        for (int64_t i = 0; i < like->numel; i++) numbers[i] = value;
-    }
+static block *take_like(const gw_tensor *x) {
+    return block_take_on(x->device, tensor_size(x));
 }
 
 static bool take_state(const gw_optimizer *o, parameter *p, int k, bool beside) {
     if (!beside && p->state[k] && is_own(p->state[k])) return true;
-    block *b = p->new_state[k] = block_take(size_of(p->x));
-    const optimizer_group *g = &o->groups[p->group];
-    if (b && !p->state[k]) fill(b, p->x, o->rule->start ? o->rule->start(g, k) : 0);
+    block *b = p->new_state[k] = take_like(p->x);
+    double first = o->rule->start ? o->rule->start(&o->groups[p->group], k) : 0;
+    if (b && !p->state[k]) block_fill(b, (gw_dtype)p->x->dtype, p->x->numel, gw_value_of(first));
     return b != NULL;
 }
 
@@ -69,16 +56,16 @@ static bool take_state(const gw_optimizer *o, parameter *p, int k, bool beside) 
 bool state_begin(const gw_optimizer *o, parameter *p, int k) {
     if (!take_state(o, p, k, false)) return false;
     if (p->state[k] && p->new_state[k])
-        memcpy(p->new_state[k]->bytes, p->state[k]->bytes, size_of(p->x));
+        block_copy(p->new_state[k], 0, p->state[k], 0, tensor_size(p->x));
     return true;
 }
 
 // Takes all memory that the step of |p| needs.
 static bool take_blocks(const gw_optimizer *o, parameter *p, bool beside) {
     bool ok = true;
-    if (!is_replaceable(p->x)) ok = storage_writable(p->x->storage) != NULL;
+    if (!is_replaceable(p->x)) ok = storage_make_writable(p->x->storage);
     if (ok && (beside || (is_replaceable(p->x) && !is_own(p->x->storage->block))))
-        ok = (p->new_x = block_take(size_of(p->x))) != NULL;
+        ok = (p->new_x = take_like(p->x)) != NULL;
     unsigned used = o->rule->uses(&o->groups[p->group]);
     for (int k = 0; k < OPTIM_STATES_MAX && ok; k++)
         if (used >> k & 1) ok = take_state(o, p, k, beside);
@@ -91,7 +78,20 @@ static bool take_spare(const gw_optimizer *o, parameter *p) {
     if (!p->rows && is_whole(p->x)) return true;
     for (const parameter *q = o->parameters; q < p; q++)
         if (q->spare && q->x->storage == p->x->storage) return true;
-    return (p->spare = block_take(p->x->storage->block->size)) != NULL;
+    return (p->spare = block_take_on(p->x->device, p->x->storage->block->size)) != NULL;
+}
+
+static bool check_device(gw_scope *s, const gw_optimizer *o, const parameter *p,
+                         const gw_tensor *grad) {
+    uint8_t device = p->x->device;
+    if (grad->device != device)
+        scope_fail(s, GW_INVALID,
+                   "step of gw_%s: parameter %d is on device %s, and its gradient on %s",
+                   o->rule->name, p->number, device_name(device), device_name(grad->device));
+    else if (!update_is_known(o->rule->update, p->x))
+        scope_fail(s, GW_UNSUPPORTED, "step of gw_%s: no kernel for device %s", o->rule->name,
+                   device_name(device));
+    return gw_ok(s);
 }
 
 static bool reserve(gw_scope *s, gw_optimizer *o, int i, bool beside) {
@@ -99,7 +99,7 @@ static bool reserve(gw_scope *s, gw_optimizer *o, int i, bool beside) {
     gw_tensor *grad = grads_find(s, p->x);
     if (!grad) return true;
     bool dense;
-    if (!row_update_check(s, o, p, grad, &dense)) return false;
+    if (!row_update_check(s, o, p, grad, &dense) || !check_device(s, o, p, grad)) return false;
     p->grad = handle_retain(dense ? gw_to_dense(s, grad) : grad);
     if (!gw_ok(s) || (!dense && !row_update_reserve(s, o, p))) return false;
     if ((!dense || take_blocks(o, p, beside)) && (!beside || take_spare(o, p))) return true;
@@ -109,35 +109,28 @@ static bool reserve(gw_scope *s, gw_optimizer *o, int i, bool beside) {
     return false;
 }
 
-static uint8_t *place_of(gw_tensor *x) {
-    return x->storage->block->bytes + (size_t)x->offset * gw_dtype_size((gw_dtype)x->dtype);
-}
-
 static void compute(const gw_optimizer *o, parameter *p) {
     if (p->rows) {
         row_update_compute(o, p);
         return;
     }
     const optimizer_group *g = &o->groups[p->group];
-    update u = {
-        .x = tensor_bytes(p->x),
-        .grad = tensor_bytes(p->grad),
-        .new_x = p->new_x ? p->new_x->bytes : place_of(p->x),
+    update_run u = {
+        .dtype = (gw_dtype)p->x->dtype,
+        .x = update_array_of(p->x),
+        .grad = update_array_of(p->grad),
+        .new_x = p->new_x ? (update_array){ p->new_x, 0 } : update_array_of(p->x),
         .count = p->x->numel,
         .step = p->step_count + 1,
     };
     unsigned used = o->rule->uses(g);
     for (int k = 0; k < OPTIM_STATES_MAX; k++) {
         if (!(used >> k & 1)) continue;
-        const block *old = p->state[k] ? p->state[k] : p->new_state[k];
-        u.state[k] = old->bytes;
-        u.new_state[k] = p->new_state[k] ? p->new_state[k]->bytes : p->state[k]->bytes;
+        u.state[k].block = p->state[k] ? p->state[k] : p->new_state[k];
+        u.new_state[k].block = p->new_state[k] ? p->new_state[k] : p->state[k];
         if (!p->state[k]) u.first |= 1u << k;
     }
-    if (p->x->dtype == GW_F32)
-        o->rule->run_f32(g, &u);
-    else
-        o->rule->run_f64(g, &u);
+    update_on_device(o->rule->update, &g->options, &u);
 }
 
 static bool reserve_all(gw_scope *s, gw_optimizer *o, bool beside) {
@@ -177,8 +170,8 @@ static void put_in_place(parameter *p) {
         st->block = p->new_x;
         x->offset = 0;
     } else {
-        storage_writable_by(st, &p->spare);
-        memcpy(place_of(x), p->new_x->bytes, size_of(x));
+        storage_make_writable_by(st, &p->spare);
+        block_copy(st->block, tensor_offset(x), p->new_x, 0, tensor_size(x));
         block_release(p->new_x);
     }
     p->new_x = NULL;

@@ -126,7 +126,7 @@ static bool put_piece(session *s) {
         left = m->head.size;
     } else {
         const segment *g = &m->segments[s->piece - 1];
-        at = g->block->bytes + g->offset;
+        at = block_lend(g->block, g->offset);
         left = g->size;
     }
     at += s->piece_done;

@@ -4,6 +4,8 @@
 #include "tensor/tensor.h"
 
 #include "base/mem.h"
+#include "tensor/device.h"
+#include "tensor/dtype.h"
 #include "tensor/pool.h"
 
 block *block_take(size_t size) {
@@ -16,6 +18,24 @@ block *block_take(size_t size) {
     b->size = size;
     b->deleter = NULL;
     return b;
+}
+
+// The block beside the bytes, which lie where the CPU may not write.
+static block *take_elsewhere(uint8_t device, size_t size) {
+    if (mem_must_fail(size)) return NULL;
+    block *b = mem_take(sizeof *b);
+    if (!b) return NULL;
+    *b = (block){ .bytes = device_get(device)->allocate(size), .size = size, .device = device };
+    if (!b->bytes) {
+        mem_give(b, sizeof *b);
+        return NULL;
+    }
+    atomic_init(&b->count, 1);
+    return b;
+}
+
+block *block_take_on(uint8_t device, size_t size) {
+    return device == GW_CPU ? block_take(size) : take_elsewhere(device, size);
 }
 
 block *block_of_external(void *bytes, size_t size, void (*deleter)(void *context), void *context) {
@@ -41,6 +61,9 @@ void block_release(block *b) {
     if (b->external) {
         if (b->deleter) b->deleter(b->context);
         mem_give(b, sizeof *b);
+    } else if (b->device != GW_CPU) {
+        device_get(b->device)->free(b->bytes, b->size);
+        mem_give(b, sizeof *b);
     } else {
         mem_count(-1);
         pool_give(b);
@@ -56,4 +79,43 @@ void block_unpin(block *b) {
     // Released, so that a writer that sees no pin comes after everything the pin's holder has read.
     atomic_fetch_sub_explicit(&b->pins, 1, memory_order_release);
     block_release(b);
+}
+
+// ---- Bytes --------------------------------------------------------------------------------------------------------
+// From one device to another that do not know each other.
+static void copy_between(block *to, size_t to_offset, const block *from, size_t from_offset,
+                         size_t size) {
+    uint8_t some[4096];
+    for (size_t done = 0; done < size; done += sizeof some) {
+        size_t piece = size - done < sizeof some ? size - done : sizeof some;
+        block_read(some, from, from_offset + done, piece);
+        block_write(to, to_offset + done, some, piece);
+    }
+}
+
+void block_copy(block *to, size_t to_offset, const block *from, size_t from_offset, size_t size) {
+    if (from->device == to->device) {
+        const device *d = device_get(to->device);
+        if (size) d->copy_within(to->bytes + to_offset, from->bytes + from_offset, size);
+    } else if (from->device == GW_CPU) {
+        block_write(to, to_offset, from->bytes + from_offset, size);
+    } else if (to->device == GW_CPU) {
+        block_read(to->bytes + to_offset, from, from_offset, size);
+    } else {
+        copy_between(to, to_offset, from, from_offset, size);
+    }
+}
+
+void block_write(block *to, size_t offset, const void *from, size_t size) {
+    if (size) device_get(to->device)->copy_in(to->bytes + offset, from, size);
+}
+
+void block_read(void *to, const block *from, size_t offset, size_t size) {
+    if (size) device_get(from->device)->copy_out(to, from->bytes + offset, size);
+}
+
+void block_fill(block *b, gw_dtype dtype, int64_t count, gw_value number) {
+    _Alignas(8) uint8_t one[8];
+    dtype_write_value(dtype, one, number);
+    device_get(b->device)->fill(b->bytes, one, gw_dtype_size(dtype), (size_t)count);
 }

@@ -3,6 +3,8 @@
 
 #include "base/bytes.h"
 #include "tensor/copy.h"
+#include "tensor/device.h"
+#include "tensor/pack.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,6 +29,10 @@ typedef struct printer {
     form form;
     bool edges_only;
     int indent;  // of the text's lines after the first
+
+    // of the tensor that |x|, on the CPU, has the numbers of
+    uint8_t device;
+    bool requires_grad;
 } printer;
 
 // ---- Numbers ------------------------------------------------------------------------------------------------------
@@ -208,7 +214,11 @@ static void put_suffixes(printer *p) {
         snprintf(text, sizeof text, "dtype=%s", gw_dtype_name((gw_dtype)x->dtype));
         put_suffix(p, text);
     }
-    if (tensor_is_leaf_with_grad(x)) put_suffix(p, "requires_grad=True");
+    if (p->device != GW_CPU) {
+        snprintf(text, sizeof text, "device=%s", device_name(p->device));
+        put_suffix(p, text);
+    }
+    if (p->requires_grad) put_suffix(p, "requires_grad=True");
 }
 
 static void put_dense(printer *p) {
@@ -262,12 +272,21 @@ static void print(printer *p) {
         put_dense(p);
 }
 
+static const gw_tensor *on_cpu(gw_scope *work, const gw_tensor *x) {
+    if (x->device == GW_CPU) return x;
+    work->grad_enabled = false;
+    return tensor_to_device(work, (gw_tensor *)(uintptr_t)x, GW_CPU);
+}
+
 const char *gw_to_text(gw_scope *s, const gw_tensor *x) {
     if (!s->error && !x) scope_fail(s, GW_INVALID, "gw.to_text: the tensor is NULL");
     if (s->error) return "";
-    printer p = { .x = x };
+    gw_scope *work = gw_scope_open(s);
+    printer p = { .x = on_cpu(work, x), .device = x->device };
+    p.requires_grad = tensor_is_leaf_with_grad(x);
     bytes_init(&p.text);
     print(&p);
+    gw_scope_close_up(work);
     char *text = p.text.failed ? NULL : gw_alloc(s, p.text.size + 1);
     if (text) memcpy(text, p.text.data, p.text.size);
     if (p.text.failed) scope_fail(s, GW_NO_MEMORY, "gw.to_text: no memory for the text");

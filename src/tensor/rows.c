@@ -1,5 +1,6 @@
 #include "tensor/rows.h"
 
+#include "tensor/device.h"
 #include "tensor/dtype.h"
 #include "tensor/ops/op.h"
 #include <gradwire/ops.h>
@@ -32,6 +33,9 @@ static bool check(gw_scope *s, const gw_tensor *indices, const gw_tensor *values
     } else if (indices->dims != 1 || values->dims == 0 || values->sizes[0] != indices->sizes[0]) {
         scope_fail(s, GW_INVALID, "gw.rows: indices are %s and values %s, but must be N and N F...",
                    shape_text(indices).text, shape_text(values).text);
+    } else if (indices->device != GW_CPU || values->device != GW_CPU) {
+        scope_fail(s, GW_UNSUPPORTED, "gw.rows: only on device cpu, not %s",
+                   device_name(values->device ? values->device : indices->device));
     } else if (row_count < 0) {
         scope_fail(s, GW_INVALID, "gw.rows: %lld rows", (long long)row_count);
     }
@@ -65,6 +69,27 @@ gw_tensor *rows_new(gw_scope *s, gw_tensor *indices, gw_tensor *values, int64_t 
         return NULL;
     }
     return tensor_of_rows(s, row_count, indices, values, ascending);
+}
+
+// ---- Rows of a table -----------------------------------------------------------------------------------------------
+static size_t row_bytes(const gw_tensor *x) {
+    return (size_t)rows_length(x) * gw_dtype_size((gw_dtype)x->dtype);
+}
+
+void rows_gather(block *compact, const gw_tensor *x, const block *table, size_t offset) {
+    const int64_t *index = rows_index(x);
+    size_t size = row_bytes(x);
+    for (int64_t i = 0; i < rows_count(x); i++)
+        memcpy(compact->bytes + (size_t)i * size, table->bytes + offset + (size_t)index[i] * size,
+               size);
+}
+
+void rows_scatter(block *table, size_t offset, const gw_tensor *x, const block *compact) {
+    const int64_t *index = rows_index(x);
+    size_t size = row_bytes(x);
+    for (int64_t i = 0; i < rows_count(x); i++)
+        memcpy(table->bytes + offset + (size_t)index[i] * size, compact->bytes + (size_t)i * size,
+               size);
 }
 
 // ---- The public functions -----------------------------------------------------------------------------------------

@@ -14,9 +14,13 @@ gw_tensor *rows_to_dense(gw_scope *s, gw_tensor *x);
 gw_tensor *rows_plus(gw_scope *s, gw_tensor *a,
                      gw_tensor *b);  // one may be dense; so is the sum then
 
-// Adds |x|, whose indices come once each, to the contiguous f32 or f64 numbers at |to|, which are a dense tensor of its
-// shape and dtype.
-void rows_add_to(void *to, const gw_tensor *x);
+// Adds |x|, whose indices come once each, to |to|, a dense and contiguous tensor of its shape in f32 or f64. False if |to|
+// is not on the CPU, or without memory.
+bool rows_add_into(gw_tensor *to, const gw_tensor *x);
+
+// The rows that |x| has, of the table of its dtype that begins at |offset| of |table|, to |compact|; and back.
+void rows_gather(block *compact, const gw_tensor *x, const block *table, size_t offset);
+void rows_scatter(block *table, size_t offset, const gw_tensor *x, const block *compact);
 
 // Where the first of |n| i64 indices stands that is none of |row_count| rows; |n| if all are. |out_ascending|: each is
 // greater than the one before. The bytes need not be aligned.

@@ -47,9 +47,12 @@ static void add_rows(gw_dtype dtype, void *to, const int64_t *index, const void 
     }
 }
 
-void rows_add_to(void *to, const gw_tensor *x) {
-    add_rows((gw_dtype)x->dtype, to, rows_index(x), tensor_bytes(x->values), rows_count(x),
-             rows_length(x));
+bool rows_add_into(gw_tensor *to, const gw_tensor *x) {
+    uint8_t *bytes = to->device == GW_CPU ? storage_writable(to->storage) : NULL;
+    if (!bytes) return false;
+    add_rows((gw_dtype)x->dtype, bytes + tensor_offset(to), rows_index(x), tensor_bytes(x->values),
+             rows_count(x), rows_length(x));
+    return true;
 }
 
 gw_tensor *rows_to_dense(gw_scope *s, gw_tensor *x) {

@@ -2,8 +2,6 @@
 
 #include "base/mem.h"
 
-#include <string.h>
-
 storage *storage_open(block *b) {
     storage *st = mem_take(sizeof *st);
     if (!st) {
@@ -41,7 +39,7 @@ static bool is_pinned(const storage *st) {
 
 // For a copy of it, which takes the count on |copy|.
 static void move_to(storage *st, block *copy) {
-    memcpy(copy->bytes, st->block->bytes, st->block->size);
+    block_copy(copy, 0, st->block, 0, st->block->size);
     if (st->pins) {
         block_unpin(st->block);
     } else {
@@ -51,21 +49,24 @@ static void move_to(storage *st, block *copy) {
     st->block = copy;
 }
 
-uint8_t *storage_writable(storage *st) {
+bool storage_make_writable(storage *st) {
     if (is_pinned(st)) {
-        block *copy = block_take(st->block->size);
-        if (!copy) return NULL;
+        block *copy = block_take_on(st->block->device, st->block->size);
+        if (!copy) return false;
         move_to(st, copy);
     }
     st->version++;
-    return st->block->bytes;
+    return true;
 }
 
-uint8_t *storage_writable_by(storage *st, block **spare) {
+uint8_t *storage_writable(storage *st) {
+    return storage_make_writable(st) ? st->block->bytes : NULL;
+}
+
+void storage_make_writable_by(storage *st, block **spare) {
     if (*spare && is_pinned(st)) {
         move_to(st, *spare);
         *spare = NULL;
     }
     st->version++;
-    return st->block->bytes;
 }

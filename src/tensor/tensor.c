@@ -2,6 +2,7 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
+#include "tensor/device.h"
 #include "tensor/dtype.h"
 #include "tensor/ops/op.h"
 
@@ -108,19 +109,25 @@ static bool may_be_so_large(gw_scope *s, size_t bytes) {
     return false;
 }
 
-gw_tensor *tensor_new(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes) {
+gw_tensor *tensor_new_on(gw_scope *s, uint8_t device, gw_dtype dtype, int dims,
+                         const int64_t *sizes) {
     if (!is_shape(s, dims, sizes)) return NULL;
     gw_tensor *x = take(dims, sizes, dtype);
     if (!x) return no_memory(s, dtype, dims, sizes);
     block *b = NULL;
     if (lay_out(x)) {
         size_t bytes = (size_t)x->numel * gw_dtype_size(dtype);
-        if (may_be_so_large(s, bytes)) b = block_take(bytes);
+        if (may_be_so_large(s, bytes)) b = block_take_on(device, bytes);
     }
     if (b) x->storage = storage_open(b);
+    x->device = device;
     if (x->storage) return x;
     give(x);
     return s->error ? NULL : no_memory(s, dtype, dims, sizes);
+}
+
+gw_tensor *tensor_new(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes) {
+    return tensor_new_on(s, GW_CPU, dtype, dims, sizes);
 }
 
 gw_tensor *tensor_over(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes, block *b) {
@@ -131,6 +138,7 @@ gw_tensor *tensor_over(gw_scope *s, gw_dtype dtype, int dims, const int64_t *siz
                    gw_dtype_name(dtype), shape_text_of(dims, sizes).text);
         goto give_tensor;
     }
+    x->device = b->device;
     x->storage = storage_open(b);
     if (x->storage) return x;
     give(x);
@@ -168,6 +176,15 @@ gw_tensor *tensor_like(gw_scope *s, const gw_tensor *x) {
     like->layout = x->layout;
     lay_out(like);
     return like;
+}
+
+gw_tensor *tensor_full_like(gw_scope *s, const gw_tensor *x, double number) {
+    if (s->error) return &tensor_poison;
+    gw_dtype dtype = (gw_dtype)x->dtype;
+    gw_tensor *full = scope_own(s, tensor_new_on(s, x->device, dtype, x->dims, x->sizes));
+    if (!full) return &tensor_poison;
+    block_fill(full->storage->block, dtype, full->numel, gw_value_of(number));
+    return full;
 }
 
 gw_tensor *tensor_saved(gw_scope *s, const gw_tensor *x) {
@@ -256,7 +273,7 @@ int64_t gw_stride(const gw_tensor *x, int dim) {
 }
 
 const void *gw_data(const gw_tensor *x) {
-    return tensor_is_rows(x) ? NULL : tensor_bytes(x);
+    return tensor_is_rows(x) || x->device != GW_CPU ? NULL : tensor_bytes(x);
 }
 
 static bool is_dense(gw_scope *s, const char *what, const gw_tensor *x) {
@@ -267,12 +284,18 @@ static bool is_dense(gw_scope *s, const char *what, const gw_tensor *x) {
 
 void *gw_data_for_write(gw_scope *s, gw_tensor *x) {
     if (s->error || x == &tensor_poison || !is_dense(s, "gw_data_for_write", x)) return NULL;
+    if (x->device != GW_CPU) {
+        scope_fail(s, GW_INVALID,
+                   "gw_data_for_write: x is on device %s, which the CPU cannot write",
+                   device_name(x->device));
+        return NULL;
+    }
     uint8_t *bytes = storage_writable(x->storage);
     if (!bytes) {
         no_memory(s, (gw_dtype)x->dtype, x->dims, x->sizes);
         return NULL;
     }
-    return bytes + (size_t)x->offset * gw_dtype_size((gw_dtype)x->dtype);
+    return bytes + tensor_offset(x);
 }
 
 static bool has_one_item(gw_scope *s, const gw_tensor *x) {
@@ -283,12 +306,22 @@ static bool has_one_item(gw_scope *s, const gw_tensor *x) {
     return false;
 }
 
+// The one element of |x|, from whatever device it is on.
+typedef struct element {
+    _Alignas(8) uint8_t bytes[8];
+} element;
+static element element_of(const gw_tensor *x) {
+    element e;
+    block_read(e.bytes, x->storage->block, tensor_offset(x), gw_dtype_size((gw_dtype)x->dtype));
+    return e;
+}
+
 double gw_item(gw_scope *s, const gw_tensor *x) {
-    return has_one_item(s, x) ? dtype_read((gw_dtype)x->dtype, tensor_bytes(x)) : 0;
+    return has_one_item(s, x) ? dtype_read((gw_dtype)x->dtype, element_of(x).bytes) : 0;
 }
 
 int64_t gw_item_int(gw_scope *s, const gw_tensor *x) {
-    return has_one_item(s, x) ? dtype_read_int((gw_dtype)x->dtype, tensor_bytes(x)) : 0;
+    return has_one_item(s, x) ? dtype_read_int((gw_dtype)x->dtype, element_of(x).bytes) : 0;
 }
 
 gw_tensor *gw_tensor_of(gw_scope *s, gw_value v) {

@@ -6,26 +6,43 @@
 #include "base/scope.h"
 #include <gradwire/tensor.h>
 
+#include <assert.h>
+
 // Counted bytes. A pin is a count held by somebody who relies on the values staying as they are: an unsent frame, a
 // tensor saved for backward.
 typedef struct block {
     _Atomic uint32_t count;
     _Atomic uint32_t pins;  // <= count
-    uint8_t *bytes;         // aligned to 64, unless external
-    size_t size;            // usable bytes
-    size_t capacity;        // the pool's
-    uint8_t class;          // the pool's
-    bool external;  // the bytes are somebody else's, who is told through |deleter| (may be NULL)
+    uint8_t
+        *bytes;   // aligned to 64, unless external; the CPU may not follow that of another device
+    size_t size;  // usable bytes
+    size_t capacity;  // the pool's
+    uint8_t class;    // the pool's
+    uint8_t device;   // see tensor/device.h
+    bool external;    // the bytes are somebody else's, who is told through |deleter| (may be NULL)
     void (*deleter)(void *context);
     void *context;
 } block;
 
-block *block_take(size_t size);  // from the pool, not zeroed; NULL without memory
+block *block_take(size_t size);  // of the CPU, from the pool, not zeroed; NULL without memory
+block *block_take_on(uint8_t device, size_t size);
 block *block_of_external(void *bytes, size_t size, void (*deleter)(void *context), void *context);
 block *block_retain(block *b);
 void block_release(block *b);  // NULL is fine
 block *block_pin(block *b);    // retains, and asks writers to copy first
 void block_unpin(block *b);
+
+// Where bytes of a block of the CPU are, to send them from there or receive them into it.
+static inline uint8_t *block_lend(const block *b, size_t offset) {
+    assert(b->device == GW_CPU);
+    return b->bytes + offset;
+}
+
+// Bytes of blocks whose values nobody else relies on, whatever their devices are.
+void block_copy(block *to, size_t to_offset, const block *from, size_t from_offset, size_t size);
+void block_write(block *to, size_t offset, const void *from, size_t size);
+void block_read(void *to, const block *from, size_t offset, size_t size);
+void block_fill(block *b, gw_dtype dtype, int64_t count, gw_value number);
 
 // Identity and version of the values.
 typedef struct storage {
@@ -39,12 +56,14 @@ storage *storage_open(block *b);  // takes the caller's count on |b|, also when 
 storage *storage_retain(storage *st);
 void storage_release(storage *st);
 
-// The one way to write: bytes of the storage that nobody else relies on. Swaps in a copy if the block is pinned. NULL
+// The one way to write: bytes of the storage that nobody else relies on. Swaps in a copy if the block is pinned. False
 // without memory.
+bool storage_make_writable(storage *st);
+// The same without a failure: |*spare|, of the block's size and device, is the copy if one is needed, and then NULL. Without
+// a spare it is known to be writable.
+void storage_make_writable_by(storage *st, block **spare);
+// The same on the CPU, for kernels: the bytes, NULL without memory.
 uint8_t *storage_writable(storage *st);
-// The same without a failure: |*spare|, of the block's size, is the copy if one is needed, and then NULL. Without a spare it
-// is known to be writable.
-uint8_t *storage_writable_by(storage *st, block **spare);
 
 struct gw_tensor {
     gw_handle handle;
@@ -79,13 +98,22 @@ static inline bool tensor_is_leaf_with_grad(const gw_tensor *x) {
 static inline bool tensor_is_rows(const gw_tensor *x) {
     return x->layout == GW_ROWS;
 }
+static inline size_t tensor_size(const gw_tensor *x) {
+    return (size_t)x->numel * gw_dtype_size((gw_dtype)x->dtype);
+}
+static inline size_t tensor_offset(const gw_tensor *x) {
+    return (size_t)x->offset * gw_dtype_size((gw_dtype)x->dtype);
+}
+// Where the first element is, for kernels and what runs on the CPU only. Others read through tensor/pack.h.
 static inline const uint8_t *tensor_bytes(const gw_tensor *x) {
     return x->storage->block->bytes + (size_t)x->offset * gw_dtype_size((gw_dtype)x->dtype);
 }
 
 // All of these return an unowned tensor with one count (the caller scope_owns it), or NULL with |s| failed.
 gw_tensor *tensor_new(gw_scope *s, gw_dtype dtype, int dims,
-                      const int64_t *sizes);  // contiguous, not zeroed
+                      const int64_t *sizes);  // contiguous, not zeroed, on the CPU
+gw_tensor *tensor_new_on(gw_scope *s, uint8_t device, gw_dtype dtype, int dims,
+                         const int64_t *sizes);
 gw_tensor *tensor_view(gw_scope *s, const gw_tensor *base, int dims, const int64_t *sizes,
                        const int64_t *strides,
                        int64_t offset);  // needs no gradient
@@ -95,6 +123,9 @@ gw_tensor *tensor_like(gw_scope *s, const gw_tensor *x);  // shape and dtype onl
 gw_tensor *
 tensor_of_rows(gw_scope *s, int64_t row_count, gw_tensor *indices, gw_tensor *values,
                bool coalesced);  // takes the counts on both, whose storages nobody else has
+
+// Contiguous, of the shape, dtype and device of |x|, filled with |number|. Owned by |s|; poison if it is failed.
+gw_tensor *tensor_full_like(gw_scope *s, const gw_tensor *x, double number);
 
 // A detached tensor over the same values that cannot change: it pins the block. For saving and sending.
 gw_tensor *tensor_saved(gw_scope *s, const gw_tensor *x);

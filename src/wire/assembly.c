@@ -73,7 +73,7 @@ static gw_status place_in_segment(assembly *a, uint8_t **into, size_t *size, gw_
     if (!s->block) s->block = block_take(s->size);
     if (!s->block)
         return error_set(error, GW_NO_MEMORY, "no memory for a tensor of %zu bytes", s->size);
-    *into = s->block->bytes + a->at.segment_done;
+    *into = block_lend(s->block, (size_t)a->at.segment_done);
     *size = s->size - (size_t)a->at.segment_done;
     return GW_OK;
 }

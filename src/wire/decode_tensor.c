@@ -85,7 +85,7 @@ static gw_status read_inline(decoder *d, tensor_header *h, block **out, gw_error
     if (status || !d->scope) return status;
     *out = block_take(h->size_bytes);
     if (!*out) return error_set(error, GW_NO_MEMORY, "no memory for a tensor");
-    memcpy((*out)->bytes, numbers, h->size_bytes);
+    block_write(*out, 0, numbers, h->size_bytes);
     return GW_OK;
 }
 
@@ -98,7 +98,7 @@ static gw_status read_segment(decoder *d, tensor_header *h, block **out, gw_erro
     if (s->size != h->size_bytes)
         return error_set(error, GW_PROTOCOL, "tensor: %zu bytes of numbers, %zu in its segment",
                          h->size_bytes, s->size);
-    h->numbers = s->block->bytes + s->offset;
+    h->numbers = block_lend(s->block, s->offset);
     gw_status status = check_bools(h, h->numbers, error);
     if (status) return status;
     d->next_segment++;

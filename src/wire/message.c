@@ -91,7 +91,7 @@ message *message_copy(const message *m) {
         segment *to = &copy->segments[copy->segment_count++];
         *to = (segment){ .block = block_take(from->size), .size = from->size };
         if (!to->block) goto release_copy;
-        memcpy(to->block->bytes, from->block->bytes + from->offset, from->size);
+        block_copy(to->block, 0, from->block, from->offset, from->size);
     }
     return copy;
 

@@ -38,7 +38,7 @@ bool marks_name_unknown(const agent *a, reader *r);
 
 typedef struct sent_slot {
     edge edge;  // counted
-    uint8_t dtype;
+    uint8_t dtype, device;
     int dims;
     int64_t *sizes;
     marks upstream;

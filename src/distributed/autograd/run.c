@@ -6,6 +6,7 @@
 #include "base/mutation.h"
 #include "base/value.h"
 #include "tensor/dtype.h"
+#include "tensor/pack.h"
 #include <gradwire/ops.h>
 
 #include <assert.h>
@@ -137,6 +138,8 @@ static bool deliver(distributed_pass *x, distributed_pass_input *in, gw_value v)
         gradient = gw_add(x->pass->work, gradient, gradient);
     in->came = true;
     x->missing--;
+    // A message brings it to the CPU.
+    if (gradient) gradient = tensor_to_device(x->pass->work, gradient, (gw_device)at->device);
     return pass_deliver(x->pass, in->part, gradient);
 }
 

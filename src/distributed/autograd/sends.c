@@ -60,7 +60,9 @@ static gw_status add(gw_handle *graph, gw_tensor *x, uint32_t *out_slot, gw_erro
                          LIMIT_SLOTS);
     if (!reserve_slot(t)) return no_memory(error);
     size_t size = (size_t)x->dims * sizeof(int64_t);
-    sent_slot at = { .dtype = x->dtype, .dims = x->dims, .sizes = mem_alloc(size + 1) };
+    sent_slot at = {
+        .dtype = x->dtype, .device = x->device, .dims = x->dims, .sizes = mem_alloc(size + 1)
+    };
     if (!at.sizes) return no_memory(error);
     memcpy(at.sizes, x->sizes, size);
     at.edge = edge_retain(edge_to(x));

@@ -4,7 +4,7 @@
 #include "base/bytes.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include "tensor/tensor.h"
+#include "tensor/pack.h"
 
 #include <string.h>
 
@@ -32,12 +32,23 @@ static void encode_header(const checkpoint *c, bytes *out) {
     for (int i = 0; i < SIZE_BYTES; i++) out->data[i] = (uint8_t)(size >> (8 * i));
 }
 
+static bool write_numbers(const checkpoint *c, const checkpoint_entry *e, checkpoint_sink to) {
+    packed numbers;
+    if (!tensor_pack(e->x, &numbers)) {
+        scope_fail(c->scope, GW_NO_MEMORY, "no memory for the numbers of \"%.200s\"", e->name);
+        return false;
+    }
+    bool written = to.write(to.context, numbers.bytes, (size_t)(e->end - e->begin));
+    packed_release(&numbers);
+    return written;
+}
+
 static void encode_numbers(const checkpoint *c, checkpoint_sink to) {
     for (size_t width = 8; width > 0; width /= 2) {
         for (int i = 0; i < c->count; i++) {
             const checkpoint_entry *e = &c->items[i];
             if (gw_dtype_size(gw_dtype_of(e->x)) == width && e->end > e->begin &&
-                !to.write(to.context, tensor_bytes(e->x), (size_t)(e->end - e->begin)))
+                !write_numbers(c, e, to))
                 return;
         }
     }
@@ -84,9 +95,8 @@ static uint64_t header_size(checkpoint *c, const checkpoint_source *from) {
     return size;
 }
 
-static void check_bools(checkpoint *c, const checkpoint_entry *e) {
-    const uint8_t *at = tensor_bytes(e->x);
-    for (int64_t i = 0; i < gw_numel(e->x); i++) {
+static void check_bools(checkpoint *c, const checkpoint_entry *e, const uint8_t *at) {
+    for (uint64_t i = 0; i < e->end - e->begin; i++) {
         if (at[i] <= 1) continue;
         scope_fail(c->scope, GW_INVALID, "\"%.200s\" has the byte %d, which is no bool", e->name,
                    at[i]);
@@ -100,11 +110,10 @@ static void decode_numbers(checkpoint *c, const checkpoint_source *from, uint64_
         checkpoint_entry *e = &c->items[i];
         gw_tensor *x = tensor_new(s, e->dtype, e->shape.count, e->shape.sizes);
         e->x = x ? scope_own(s, x) : NULL;
-        if (!e->x) return;
+        uint8_t *bytes = e->x ? gw_data_for_write(s, e->x) : NULL;
         size_t size = (size_t)(e->end - e->begin);
-        if (size && !from->read(from->context, (void *)tensor_bytes(e->x), size, start + e->begin))
-            return;
-        if (e->dtype == GW_BOOL8) check_bools(c, e);
+        if (!bytes || (size && !from->read(from->context, bytes, size, start + e->begin))) return;
+        if (e->dtype == GW_BOOL8) check_bools(c, e, bytes);
     }
 }
 

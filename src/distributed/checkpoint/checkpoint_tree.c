@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/limits.h"
 #include "tensor/dtype.h"
+#include "tensor/pack.h"
 #include <gradwire/ops.h>
 #include <gradwire/ref.h>
 
@@ -28,7 +29,7 @@ static json_t *kind_of(checkpoint *c, gw_kind kind) {
 }
 
 static json_t *flatten_tensor(checkpoint *c, const char *path, gw_tensor *x, gw_kind kind) {
-    x = gw_contiguous(c->scope, x);
+    x = gw_contiguous(c->scope, tensor_to_device(c->scope, x, GW_CPU));
     checkpoint_entry *e = gw_ok(c->scope) ? checkpoint_add(c, path) : NULL;
     if (!e) return NULL;
     e->x = x;

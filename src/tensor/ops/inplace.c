@@ -13,6 +13,7 @@
 #include "tensor/dtype.h"
 #include "tensor/ops/op.h"
 #include "tensor/ops/ops.h"
+#include "tensor/pack.h"
 
 // ---- What may be written ------------------------------------------------------------------------------------------
 static bool overlaps(const gw_tensor *x) {
@@ -75,17 +76,28 @@ static bool is_all_of_its_block(const gw_tensor *x) {
            (size_t)x->numel * gw_dtype_size((gw_dtype)x->dtype) == b->size;
 }
 
+// Of the shape and dtype of |x|, whose block is its own by now.
+static void write_values(gw_tensor *x, const gw_tensor *result) {
+    if (x->device == GW_CPU && result->device == GW_CPU)
+        copy_values(x, (uint8_t *)tensor_bytes(x), result);
+    else
+        tensor_assign(x, result);
+}
+
 // |result| is new and nobody else's.
 static void move_values(gw_scope *s, gw_tensor *x, gw_tensor *result) {
-    if (is_all_of_its_block(x) && is_all_of_its_block(result)) {
+    bool alike = x->device == result->device;
+    if (alike && is_all_of_its_block(x) && is_all_of_its_block(result)) {
         block *old = x->storage->block;
         x->storage->block = result->storage->block;
         result->storage->block = old;
         x->storage->version++;
         return;
     }
-    uint8_t *bytes = gw_data_for_write(s, x);
-    if (bytes) copy_values(x, bytes, result);
+    if (storage_make_writable(x->storage))
+        write_values(x, result);
+    else
+        scope_fail(s, GW_NO_MEMORY, "no memory to write into a tensor of %s", shape_text(x).text);
 }
 
 // |result| goes with the old history.
@@ -163,6 +175,21 @@ static gw_tensor *copy_plain(gw_scope *s, gw_tensor *x, gw_tensor *source) {
     return bytes ? x : &tensor_poison;
 }
 
+// Where one of them is not on the CPU: broadcast and converted there, then moved.
+static gw_tensor *copy_across(gw_scope *s, gw_tensor *x, gw_tensor *source) {
+    gw_scope *t = gw_scope_open(s);
+    t->grad_enabled = false;
+    gw_tensor *here = tensor_to_device(t, source, GW_CPU);
+    gw_tensor *fits = tensor_new(t, (gw_dtype)x->dtype, x->dims, x->sizes);
+    if (fits && gw_ok(t)) {
+        copy_into_new(fits, here);
+        move_values(t, x, fits);
+    }
+    handle_release(fits);
+    gw_scope_close_up(t);
+    return gw_ok(s) ? x : &tensor_poison;
+}
+
 gw_tensor *gw_copy_(gw_scope *s, gw_tensor *x, gw_tensor *source) {
     if (!may_write(s, "copy_", x) || source == &tensor_poison) return &tensor_poison;
     if (tensor_is_rows(source)) {
@@ -172,7 +199,9 @@ gw_tensor *gw_copy_(gw_scope *s, gw_tensor *x, gw_tensor *source) {
     }
     if (!broadcasts_into(s, x, source)) return &tensor_poison;
     bool recorded = s->grad_enabled && (x->node || tensor_needs_grad(source));
-    return recorded ? copy_recorded(s, x, source) : copy_plain(s, x, source);
+    if (recorded) return copy_recorded(s, x, tensor_to_device(s, source, (gw_device)x->device));
+    bool plain = x->device == GW_CPU && source->device == GW_CPU;
+    return plain ? copy_plain(s, x, source) : copy_across(s, x, source);
 }
 
 // ---- Constants ----------------------------------------------------------------------------------------------------

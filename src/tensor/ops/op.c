@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/value.h"
+#include "tensor/device.h"
 #include "tensor/dtype.h"
 
 #include <stdio.h>
@@ -42,11 +43,22 @@ static bool make_from_rows(op_call *c) {
     return !c->scope->error;
 }
 
+// False with the scope failed if the device has none. Looked for before |infer|, which may read numbers.
+static bool find_kernel(op_call *c, device_compute **out) {
+    *out = c->op->compute;
+    if (c->device == GW_CPU || !c->op->compute || c->op->moves) return true;
+    *out = device_find_kernel(c->device, c->op);
+    if (!*out) op_fail(c, GW_UNSUPPORTED, "no kernel for device %s", device_name(c->device));
+    return *out != NULL;
+}
+
 static bool make_outputs(op_call *c) {
     if (c->has_rows) return make_from_rows(c);
+    device_compute *compute;
+    if (!find_kernel(c, &compute)) return false;
     c->op->infer(c);
     if (c->scope->error) return false;
-    if (c->op->compute) c->op->compute(c);
+    if (compute) compute(c);
     if (c->scope->error) return false;
     record(c);
     return !c->scope->error;
@@ -63,6 +75,7 @@ static bool run(op_call *c, gw_scope *s, const op *o, const gw_value *args, int 
     c->args = args;
     c->arg_count = arg_count;
     c->has_rows = false;
+    c->device = GW_CPU;
     if (!op_params_check(c, filled)) return false;
     if (!make_outputs(c)) {
         for (int i = 0; i < c->output_count; i++) handle_release(c->outputs[i]);
@@ -149,7 +162,7 @@ gw_tensor *op_output_of(op_call *c, gw_tensor *x) {
 }
 
 gw_tensor *op_output(op_call *c, gw_dtype dtype, int dims, const int64_t *sizes) {
-    return op_output_of(c, tensor_new(c->scope, dtype, dims, sizes));
+    return op_output_of(c, tensor_new_on(c->scope, c->device, dtype, dims, sizes));
 }
 
 gw_tensor *op_output_view(op_call *c, const gw_tensor *base, int dims, const int64_t *sizes,

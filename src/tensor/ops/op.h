@@ -1,9 +1,10 @@
 // Operators as rows of one table: name, parameters, shape rule, kernel, derivative. The public functions of gradwire/ops.h
 // are one-line calls of op_run; rpc serves every row as "gw.<name>"; tests and docs iterate over the table.
 //
-// Running a row: op_run checks that the scope is fine and the arguments fit |params|, calls |infer| (which checks shapes
-// and dtypes and makes the outputs), then |compute| (which fills them; NULL for views), then hands the call to
-// the tape of the tensor arguments if one of them needs a gradient.
+// Running a row: op_run checks that the scope is fine, that the arguments fit |params| and that they are on one device,
+// calls |infer| (which checks shapes and dtypes and makes the outputs), then |compute| or the device's kernel of the row
+// (which fills them; NULL for views), then hands the call to the tape of the tensor
+// arguments if one of them needs a gradient.
 #ifndef TENSOR_OPS_OP_H
 #define TENSOR_OPS_OP_H
 
@@ -33,8 +34,9 @@ typedef struct op {
     int results;
 
     void (*infer)(op_call *c);
-    void (*compute)(op_call *c);
-    void (*grad)(op_grad *g);  // NULL: not differentiable
+    void (*compute)(op_call *c);  // the CPU's kernel; those of other devices stand in their tables
+    bool moves;                   // |compute| goes through tables of devices, for whatever devices
+    void (*grad)(op_grad *g);     // NULL: not differentiable
     uint32_t
         saves;  // what |grad| reads: OP_SAVE_ARG(0) | OP_SAVE_OUT(0); shapes and numbers are always there
 
@@ -57,8 +59,9 @@ struct op_call {
     gw_tensor **outputs;             // made by infer, one count each
     gw_tensor *few[OP_OUTPUTS_MAX];  // where they stand unless op_output_room made more room
     int output_count;
-    bool has_rows;  // an argument is sparse by rows
-    union {         // infer's findings for compute
+    bool has_rows;   // an argument is sparse by rows
+    uint8_t device;  // of all tensors
+    union {          // infer's findings for compute
         int64_t ints[8];
         double reals[8];
     } plan;
@@ -140,7 +143,7 @@ typedef struct shape_words {
 shape_words shape_text(const gw_tensor *x);
 shape_words shape_text_of(int dims, const int64_t *sizes);
 
-// For infer: make the next output. NULL with c->scope failed.
+// For infer: make the next output, on the call's device. NULL with c->scope failed.
 gw_tensor *op_output(op_call *c, gw_dtype dtype, int dims, const int64_t *sizes);
 gw_tensor *op_output_of(op_call *c, gw_tensor *x);  // takes the count on |x|, which may be NULL
 bool op_output_room(op_call *c, int64_t count);     // for more outputs than OP_OUTPUTS_MAX

@@ -17,26 +17,9 @@ static uint8_t *output_bytes(op_call *c) {
     return c->outputs[0]->storage->block->bytes;
 }
 
-// The value once, then twice as much each time.
 static void fill(op_call *c, gw_value v) {
     const gw_tensor *out = c->outputs[0];
-    size_t size = gw_dtype_size((gw_dtype)out->dtype), total = (size_t)out->numel * size;
-    uint8_t one[8] = { 0 };
-    dtype_write_value((gw_dtype)out->dtype, one, v);
-    uint8_t *bytes = output_bytes(c);
-    bool zero = true;
-    for (size_t i = 0; i < size; i++) zero &= one[i] == 0;
-    if (zero) {
-        memset(bytes, 0, total);
-        return;
-    }
-    const size_t most = 32 * 1024;  // what is copied again and again stays in the first cache
-    for (size_t done = 0; done < total;) {
-        size_t more = done ? (done < most ? done : most) : size;
-        if (more > total - done) more = total - done;
-        memcpy(bytes + done, done ? bytes : one, more);
-        done += more;
-    }
+    block_fill(out->storage->block, (gw_dtype)out->dtype, out->numel, v);
 }
 
 // ---- zeros, ones, full --------------------------------------------------------------------------------------------

@@ -190,7 +190,7 @@ static void compute_cross_entropy_back(op_call *c) {
     facts_close(&f);
 }
 
-static const op op_cross_entropy_back = {
+const op op_cross_entropy_back = {
     .name = "cross_entropy_backward",
     .params = "d:tensor logits:tensor target:tensor reduction:int ignore_index:int "
               "label_smoothing:float weight:tensor?",

@@ -56,7 +56,7 @@ static void compute_backward(op_call *c) {
 }
 
 // The way back, from the last to the first. Not in the table: only the derivative uses it.
-static const op op_cumsum_backward = {
+const op op_cumsum_backward = {
     .name = "cumsum_backward",
     .params = "d:tensor dim:int",
     .infer = infer,

@@ -96,7 +96,7 @@ static void compute_embedding_back(op_call *c) {
 }
 
 // Not in the table: only the derivative uses it.
-static const op op_embedding_back = {
+const op op_embedding_back = {
     .name = "embedding_backward",
     .params = "d:tensor indices:tensor rows:int padding_idx:int",
     .infer = infer_embedding_back,

@@ -119,7 +119,7 @@ static void grad_value(op_grad *g, bool largest) {
     }
     gw_tensor *place =
         largest ? gw_argmax_along(s, x, r.dim, true) : gw_argmin_along(s, x, r.dim, true);
-    gw_tensor *zeros = gw_zeros_with(s, (gw_dtype)x->dtype, (gw_shape){ x->dims, x->sizes });
+    gw_tensor *zeros = tensor_full_like(s, x, 0);
     g->d_inputs[0] = gw_scatter_add(s, zeros, r.dim, place, reduction_widen(g, d));
 }
 

@@ -1,12 +1,13 @@
-// Tensors from nothing in the shape and dtype of another.
+// Tensors from nothing in the shape and dtype of another, and on its device.
 #include "tensor/ops/ops.h"
+#include "tensor/pack.h"
 #include <gradwire/ops.h>
 
 static gw_tensor *run(gw_scope *s, const op *o, const gw_tensor *x) {
     if (s->error || x == &tensor_poison) return &tensor_poison;
     const gw_value args[] = { gw_value_of((int)x->dtype),
                               value_of_ints((gw_shape){ x->dims, x->sizes }) };
-    return op_run(s, o, args, 2, NULL);
+    return tensor_to_device(s, op_run(s, o, args, 2, NULL), (gw_device)x->device);
 }
 
 gw_tensor *gw_zeros_like(gw_scope *s, const gw_tensor *x) {
@@ -29,5 +30,5 @@ gw_tensor *gw_full_like_with(gw_scope *s, const gw_tensor *x, gw_value value) {
     if (s->error || x == &tensor_poison) return &tensor_poison;
     const gw_value args[] = { gw_value_of((int)x->dtype), value,
                               value_of_ints((gw_shape){ x->dims, x->sizes }) };
-    return op_run(s, &op_full, args, 3, NULL);
+    return tensor_to_device(s, op_run(s, &op_full, args, 3, NULL), (gw_device)x->device);
 }

@@ -183,7 +183,7 @@ static void compute_nll_back(op_call *c) {
 }
 
 // Not in the table: only the derivative uses it.
-static const op op_nll_back = {
+const op op_nll_back = {
     .name = "nll_backward",
     .params = "d:tensor target:tensor sizes:ints reduction:int ignore_index:int weight:tensor?",
     .infer = infer_nll_back,

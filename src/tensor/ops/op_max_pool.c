@@ -120,7 +120,7 @@ static void compute_back(op_call *c) {
     dense_close(&grad);
 }
 
-static const op op_back = {
+const op op_max_pool_back = {
     .name = "max_pool_backward",
     .params = "d:tensor place:tensor sizes:ints plane:int",
     .infer = infer_back,
@@ -132,7 +132,7 @@ static void grad(op_grad *g, int dims) {
     int64_t plane = x->sizes[x->dims - 1] * (dims == 2 ? x->sizes[x->dims - 2] : 1);
     gw_value args[] = { gw_value_of(g->d_outputs[0]), gw_value_of(g->outputs[1]),
                         value_of_ints((gw_shape){ x->dims, x->sizes }), gw_value_of(plane) };
-    if (g->wanted[0]) g->d_inputs[0] = op_run(g->scope, &op_back, args, 4, NULL);
+    if (g->wanted[0]) g->d_inputs[0] = op_run(g->scope, &op_max_pool_back, args, 4, NULL);
 }
 static void grad_1(op_grad *g) {
     grad(g, 1);

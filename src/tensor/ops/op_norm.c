@@ -109,14 +109,14 @@ static void compute_product(op_call *c) {
 }
 
 // Not in the table, and nor is the other: only derivatives use them.
-static const op op_back = {
+const op op_layer_norm_back = {
     .name = "layer_norm_backward",
     .params = "d:tensor x:tensor normalized:ints eps:float weight:tensor?",
     .infer = infer_back,
     .compute = compute_back,
 };
 
-static const op op_product = {
+const op op_layer_norm_product = {
     .name = "layer_norm_product",
     .params = "d:tensor x:tensor normalized:ints eps:float weight:tensor?",
     .infer = infer_back,
@@ -135,11 +135,11 @@ static void grad(op_grad *g) {
     gw_tensor *weight = arg_tensor(g->args, 2), *bias = arg_tensor(g->args, 3);
     gw_value args[] = { gw_value_of(g->d_outputs[0]), g->args[0], g->args[1],
                         gw_value_of(eps_of(g->args, 4)), g->args[2] };
-    if (g->wanted[0]) g->d_inputs[0] = op_run(s, &op_back, args, 5, NULL);
+    if (g->wanted[0]) g->d_inputs[0] = op_run(s, &op_layer_norm_back, args, 5, NULL);
     int i = 1;
     if (weight) {
         if (g->wanted[i])
-            g->d_inputs[i] = sum_rows(s, op_run(s, &op_product, args, 4, NULL), weight);
+            g->d_inputs[i] = sum_rows(s, op_run(s, &op_layer_norm_product, args, 4, NULL), weight);
         i++;
     }
     if (bias && g->wanted[i]) g->d_inputs[i] = sum_rows(s, g->d_outputs[0], bias);

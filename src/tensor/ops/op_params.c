@@ -2,6 +2,7 @@
 #include "tensor/ops/op.h"
 
 #include "base/value.h"
+#include "tensor/device.h"
 #include "tensor/dtype.h"
 
 #include <stdlib.h>
@@ -80,6 +81,25 @@ static bool is_rows(gw_value v) {
     for (int i = 0; i < v.as.list->count; i++)
         if (is_rows(v.as.list->items[i])) return true;
     return false;
+}
+
+// The first tensor says what the device is. False with the scope failed if |x| is on another.
+static inline bool is_on_device(op_call *c, const gw_tensor *x, bool *is_known) {
+    if (!*is_known) c->device = x->device;
+    *is_known = true;
+    if (x->device == c->device) return true;
+    op_fail(c, GW_INVALID, "its tensors are on devices %s and %s", device_name(c->device),
+            device_name(x->device));
+    return false;
+}
+
+static bool are_on_device(op_call *c, gw_value v, bool *is_known) {
+    if (v.kind == GW_TENSOR) return is_on_device(c, v.as.tensor, is_known);
+    bool all = true;
+    for (int i = 0; v.kind == GW_LIST && i < v.as.list->count && all; i++)
+        if (v.as.list->items[i].kind == GW_TENSOR)
+            all = is_on_device(c, v.as.list->items[i].as.tensor, is_known);
+    return all;
 }
 
 // A list, or the bytes that the C functions hand over, which nobody should have to know about.
@@ -170,12 +190,13 @@ bool op_param_fits(const op_param *p, gw_value v) {
 }
 
 // Whether argument |i| can be what |p| says; fails the scope if not. Without failing it if the argument is poison.
-static bool check_arg(op_call *c, int i, const op_param *p) {
+static bool check_arg(op_call *c, int i, const op_param *p, bool *is_known) {
     if (!fits(p->kind, c->args[i])) {
         fail_misfit(c, i, p->name, p->kind);
         return false;
     }
     if (is_poisoned(c->args[i])) return false;
+    if (!are_on_device(c, c->args[i], is_known)) return false;
     if (!is_rows(c->args[i])) return true;
     if (!c->op->rows) {
         op_fail(c, GW_INVALID, "%.*s is sparse by rows; gw_to_dense makes it dense", p->name_size,
@@ -201,7 +222,7 @@ static void fill(op_call *c, gw_value filled[OP_ARGS_MAX]) {
 // Rows' strings are well-formed, see op_test.c, so the walk is short.
 bool op_params_check(op_call *c, gw_value filled[OP_ARGS_MAX]) {
     const char *at = c->op->params;
-    bool incomplete = false;
+    bool incomplete = false, is_known = false;
     op_param p;
     int i = 0;
     for (; next_param(&at, &p); i++) {
@@ -211,7 +232,7 @@ bool op_params_check(op_call *c, gw_value filled[OP_ARGS_MAX]) {
         } else if (absent) {
             fail_misfit(c, i, p.name, p.kind);
             return false;
-        } else if (!check_arg(c, i, &p)) {
+        } else if (!check_arg(c, i, &p, &is_known)) {
             return false;
         }
     }

@@ -74,7 +74,7 @@ static void compute_gather(op_call *c) {
 static void grad_gather(op_grad *g) {
     gw_tensor *x = arg_tensor(g->args, 0);
     if (!g->wanted[0]) return;
-    gw_tensor *zeros = gw_zeros_with(g->scope, (gw_dtype)x->dtype, (gw_shape){ x->dims, x->sizes });
+    gw_tensor *zeros = tensor_full_like(g->scope, x, 0);
     g->d_inputs[0] = gw_scatter_add(g->scope, zeros, (int)arg_int(g->args, 1),
                                     arg_tensor(g->args, 2), g->d_outputs[0]);
 }
@@ -150,7 +150,7 @@ static void grad_index_select(op_grad *g) {
     for (int i = 0; i < d->dims; i++) sizes[i] = i == dim ? index->numel : 1;
     gw_tensor *wide = gw_reshape_with(s, index, (gw_shape){ d->dims, sizes });
     wide = gw_expand_with(s, wide, (gw_shape){ d->dims, d->sizes });
-    gw_tensor *zeros = gw_zeros_with(s, (gw_dtype)x->dtype, (gw_shape){ x->dims, x->sizes });
+    gw_tensor *zeros = tensor_full_like(s, x, 0);
     g->d_inputs[0] = gw_scatter_add(s, zeros, dim, wide, d);
 }
 

@@ -63,9 +63,7 @@ static void compute_bernoulli(op_call *c) {
 // A draw does not change when a probability does, or all at once. 0, as in PyTorch.
 static void grad_bernoulli(op_grad *g) {
     const gw_tensor *p = arg_tensor(g->args, 0);
-    if (g->wanted[0])
-        g->d_inputs[0] =
-            gw_zeros_with(g->scope, (gw_dtype)p->dtype, (gw_shape){ p->dims, p->sizes });
+    if (g->wanted[0]) g->d_inputs[0] = tensor_full_like(g->scope, p, 0);
 }
 
 static void samples_bernoulli(op_sampler *p) {

@@ -43,7 +43,7 @@ static void infer_slice(op_call *c) {
 static void grad_slice(op_grad *g) {
     gw_scope *s = g->scope;
     const gw_tensor *x = g->args[0].as.tensor;
-    gw_tensor *d = gw_zeros_with(s, (gw_dtype)x->dtype, (gw_shape){ x->dims, x->sizes });
+    gw_tensor *d = tensor_full_like(s, x, 0);
     gw_tensor *part = gw_slice(s, d, (int)arg_int(g->args, 1), arg_int(g->args, 2),
                                arg_int(g->args, 3), arg_int(g->args, 4));
     gw_copy_(s, part, g->d_outputs[0]);
@@ -101,7 +101,7 @@ static void infer_select(op_call *c) {
 static void grad_select(op_grad *g) {
     gw_scope *s = g->scope;
     const gw_tensor *x = g->args[0].as.tensor;
-    gw_tensor *d = gw_zeros_with(s, (gw_dtype)x->dtype, (gw_shape){ x->dims, x->sizes });
+    gw_tensor *d = tensor_full_like(s, x, 0);
     gw_tensor *part = gw_select(s, d, (int)arg_int(g->args, 1), arg_int(g->args, 2));
     gw_copy_(s, part, g->d_outputs[0]);
     g->d_inputs[0] = d;

@@ -86,7 +86,7 @@ static void compute_softmax_back(op_call *c) {
 }
 
 // Not in the table, and nor is the other: only derivatives use them.
-static const op op_softmax_back = {
+const op op_softmax_back = {
     .name = "softmax_backward",
     .params = "dy:tensor y:tensor dim:int",
     .infer = infer,
@@ -121,7 +121,7 @@ static void compute_log_softmax_back(op_call *c) {
     run_back(c, kernels_get()->log_softmax_back_rows);
 }
 
-static const op op_log_softmax_back = {
+const op op_log_softmax_back = {
     .name = "log_softmax_backward",
     .params = "dy:tensor y:tensor dim:int",
     .infer = infer,

@@ -139,7 +139,7 @@ static void compute_slope(op_call *c) {
     });
 }
 
-static const op op_slope = {
+const op op_slope = {
     .name = "slope",
     .params = "loop:int d:tensor y:tensor u:number v:number",
     .infer = infer_slope,

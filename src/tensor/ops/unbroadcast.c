@@ -82,7 +82,7 @@ static void compute(op_call *c) {
 }
 
 // Not in the table: only derivatives use it.
-static const op op_sum_to = {
+const op op_sum_to = {
     .name = "sum_to",
     .params = "d:tensor sizes:ints",
     .infer = infer,

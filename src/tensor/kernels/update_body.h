@@ -2,8 +2,8 @@
 // where its work depends on them, so that each case is a loop of its own.
 
 // ---- SGD ----------------------------------------------------------------------------------------
-void NAME(sgd)(const optimizer_group *g, const update *u) {
-    const gw_sgd_options *c = &g->options.sgd;
+static void NAME(sgd)(const void *options, const update *u) {
+    const gw_sgd_options *c = options;
     const T *x = u->x, *grad = u->grad, *m = u->state[0];
     T *new_x = u->new_x, *new_m = u->new_state[0];
     const T lr = (T)c->lr, decay = (T)c->weight_decay, momentum = (T)c->momentum;
@@ -52,24 +52,24 @@ static inline __attribute__((always_inline)) void NAME(adam_loop)(const gw_adam_
     }
 }
 
-void NAME(adam)(const optimizer_group *g, const update *u) {
-    const gw_adam_options *c = &g->options.adam;
+static void NAME(adam)(const void *options, const update *u) {
+    const gw_adam_options *c = options;
     if (c->amsgrad)
         NAME(adam_loop)(c, u, c->weight_decay, 0, true);
     else
         NAME(adam_loop)(c, u, c->weight_decay, 0, false);
 }
 
-void NAME(adamw)(const optimizer_group *g, const update *u) {
-    const gw_adam_options *c = &g->options.adam;
+static void NAME(adamw)(const void *options, const update *u) {
+    const gw_adam_options *c = options;
     if (c->amsgrad)
         NAME(adam_loop)(c, u, 0, c->weight_decay, true);
     else
         NAME(adam_loop)(c, u, 0, c->weight_decay, false);
 }
 
-void NAME(sparse_adam)(const optimizer_group *g, const update *u) {
-    const gw_sparse_adam_options *c = &g->options.sparse_adam;
+static void NAME(sparse_adam)(const void *options, const update *u) {
+    const gw_sparse_adam_options *c = options;
     const T *x = u->x, *grad = u->grad, *m = u->state[0], *v = u->state[1];
     T *new_x = u->new_x, *new_m = u->new_state[0], *new_v = u->new_state[1];
     const T way = c->maximize ? -1 : 1, eps = (T)c->eps;
@@ -87,8 +87,8 @@ void NAME(sparse_adam)(const optimizer_group *g, const update *u) {
     }
 }
 
-void NAME(adamax)(const optimizer_group *g, const update *u) {
-    const gw_adamax_options *c = &g->options.adamax;
+static void NAME(adamax)(const void *options, const update *u) {
+    const gw_adamax_options *c = options;
     const T *x = u->x, *grad = u->grad, *m = u->state[0], *norm = u->state[1];
     T *new_x = u->new_x, *new_m = u->new_state[0], *new_norm = u->new_state[1];
     const T beta1 = (T)c->beta1, add1 = (T)(1 - c->beta1), beta2 = (T)c->beta2, eps = (T)c->eps;
@@ -107,8 +107,8 @@ void NAME(adamax)(const optimizer_group *g, const update *u) {
 }
 
 // ---- By sums and means of squares ---------------------------------------------------------------
-void NAME(adagrad)(const optimizer_group *g, const update *u) {
-    const gw_adagrad_options *c = &g->options.adagrad;
+static void NAME(adagrad)(const void *options, const update *u) {
+    const gw_adagrad_options *c = options;
     const T *x = u->x, *grad = u->grad, *sum = u->state[0];
     T *new_x = u->new_x, *new_sum = u->new_state[0];
     const T decay = (T)c->weight_decay, eps = (T)c->eps, way = c->maximize ? -1 : 1;
@@ -122,8 +122,8 @@ void NAME(adagrad)(const optimizer_group *g, const update *u) {
     }
 }
 
-void NAME(adadelta)(const optimizer_group *g, const update *u) {
-    const gw_adadelta_options *c = &g->options.adadelta;
+static void NAME(adadelta)(const void *options, const update *u) {
+    const gw_adadelta_options *c = options;
     const T *x = u->x, *grad = u->grad, *v = u->state[0], *moved = u->state[1];
     T *new_x = u->new_x, *new_v = u->new_state[0], *new_moved = u->new_state[1];
     const T lr = (T)c->lr, rho = (T)c->rho, add = (T)(1 - c->rho), eps = (T)c->eps;
@@ -167,8 +167,8 @@ NAME(rmsprop_loop)(const gw_rmsprop_options *c, const update *u, bool centered, 
     }
 }
 
-void NAME(rmsprop)(const optimizer_group *g, const update *u) {
-    const gw_rmsprop_options *c = &g->options.rmsprop;
+static void NAME(rmsprop)(const void *options, const update *u) {
+    const gw_rmsprop_options *c = options;
     if (c->centered && u->state[2])
         NAME(rmsprop_loop)(c, u, true, true);
     else if (c->centered)
@@ -180,8 +180,8 @@ void NAME(rmsprop)(const optimizer_group *g, const update *u) {
 }
 
 // ---- By signs -----------------------------------------------------------------------------------
-void NAME(rprop)(const optimizer_group *g, const update *u) {
-    const gw_rprop_options *c = &g->options.rprop;
+static void NAME(rprop)(const void *options, const update *u) {
+    const gw_rprop_options *c = options;
     const T *x = u->x, *grad = u->grad, *previous = u->state[0], *size = u->state[1];
     T *new_x = u->new_x, *new_previous = u->new_state[0], *new_size = u->new_state[1];
     const T minus = (T)c->eta_minus, plus = (T)c->eta_plus, way = c->maximize ? -1 : 1;

@@ -1,0 +1,68 @@
+#include "tensor/kernels/gradients.h"
+
+#include "tensor/pack.h"
+
+enum { LANES = 8 };
+
+// Sums of squares in double, in as many lanes as a register may have: the same order, and so the same bits, on every
+// machine.
+#define LOOPS(T)                                                                                   \
+    static void add_##T(T *to, const T *from, int64_t count) {                                     \
+        for (int64_t i = 0; i < count; i++) to[i] += from[i];                                      \
+    }                                                                                              \
+    static double squares_##T(const T *x, int64_t count) {                                         \
+        double sums[LANES] = { 0 }, total = 0;                                                     \
+        int64_t i = 0;                                                                             \
+        for (; i + LANES <= count; i += LANES)                                                     \
+            for (int k = 0; k < LANES; k++) sums[k] += (double)x[i + k] * (double)x[i + k];        \
+        for (; i < count; i++) total += (double)x[i] * (double)x[i];                               \
+        for (int k = 0; k < LANES; k++) total += sums[k];                                          \
+        return total;                                                                              \
+    }                                                                                              \
+    static void scale_##T(T *to, const T *from, int64_t count, double by) {                        \
+        for (int64_t i = 0; i < count; i++) to[i] = from[i] * (T)by;                               \
+    }
+LOOPS(float)
+LOOPS(double)
+#undef LOOPS
+
+static const void *numbers(const gw_tensor *x) {
+    return tensor_bytes(x);
+}
+
+static bool are_on_cpu(const gw_tensor *a, const gw_tensor *b) {
+    return a->device == GW_CPU && b->device == GW_CPU;
+}
+
+bool tensor_add_into(gw_tensor *to, const gw_tensor *from) {
+    if (!are_on_cpu(to, from) || !from->contiguous || to->dtype != from->dtype ||
+        to->numel != from->numel || to->dtype > GW_F64)
+        return false;
+    uint8_t *bytes = storage_writable(to->storage);
+    if (!bytes) return false;
+    void *out = bytes + tensor_offset(to);
+    if (to->dtype == GW_F32)
+        add_float(out, numbers(from), to->numel);
+    else
+        add_double(out, numbers(from), to->numel);
+    return true;
+}
+
+bool tensor_squares(const gw_tensor *x, double *out) {
+    packed p;
+    if (!tensor_pack(x, &p)) return false;
+    const void *first = p.bytes;
+    *out = x->dtype == GW_F32 ? squares_float(first, x->numel) : squares_double(first, x->numel);
+    packed_release(&p);
+    return true;
+}
+
+bool tensor_scale_into(gw_tensor *to, const gw_tensor *from, double by) {
+    if (!are_on_cpu(to, from)) return false;
+    void *out = to->storage->block->bytes + tensor_offset(to);
+    if (to->dtype == GW_F32)
+        scale_float(out, numbers(from), to->numel, by);
+    else
+        scale_double(out, numbers(from), to->numel, by);
+    return true;
+}
