@@ -1,4 +1,5 @@
-// Backward passes and optimizer steps across two processes, on the work that bench/peers and PyTorch's own tests do.
+// Backward passes and optimizer steps across two processes, on the work that bench/peers and
+// PyTorch's own tests do.
 #include "bench.h"
 
 enum { WARM = 50 };
@@ -33,7 +34,7 @@ static void optim_step(gw_scope *root, samples *out) {
     }
 }
 
-// ---- A word model: embedding and decoder on the other worker, the LSTM here -----------------------------------------
+// ---- A word model: embedding and decoder on the other worker, the LSTM here ---------------------
 static gw_module *bench_table_open(gw_scope *own, const gw_args *a) {
     gw_nn_embedding_options options = GW_OPTIONS(gw_nn_embedding_options, .sparse = true);
     return gw_nn_sequential(

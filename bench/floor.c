@@ -1,5 +1,5 @@
-// What the machine itself does: 64 bytes to another process and back over TCP loopback, without any library. The calls'
-// figures are held against these, measured in the same run.
+// What the machine itself does: 64 bytes to another process and back over TCP loopback, without any
+// library. The calls' figures are held against these, measured in the same run.
 #include "bench.h"
 
 #include <arpa/inet.h>

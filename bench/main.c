@@ -1,4 +1,5 @@
-// gw-bench [--list] [name...]: runs the cases whose names begin with one of the names, or all of them.
+// gw-bench [--list] [name...]: runs the cases whose names begin with one of the names, or all of
+// them.
 #include "bench.h"
 
 #include <errno.h>

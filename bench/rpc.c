@@ -130,7 +130,7 @@ static void create_delete(gw_scope *root, samples *out) {
     }
 }
 
-// ---- rd = f4(f3(ra, rb), rb) over four workers and a caller; what comes out goes to the caller. ----
+// ---- rd = f4(f3(ra, rb), rb) over four workers and a caller; what comes out goes to the caller. -
 
 GW_FUNCTION(bench_ones, GW_INLINE, "int") {
     return gw_value_of(gw_ones(s, GW_F32, gw_arg_int(s, a, 0)));
@@ -161,7 +161,7 @@ static void pipeline4_1mb(gw_scope *root, samples *out) {
     pipeline(root, out, 1 << 18, 200);
 }
 
-// ---- References in great numbers ----
+// ---- References in great numbers ----------------------------------------------------------------
 
 // 1,000 references held while one more is made, read and given back.
 static void create_delete_1000(gw_scope *root, samples *out) {

@@ -1,4 +1,5 @@
-// A program that only serves: statistics of tensors. Its callers may be other programs; see stats_client.c.
+// A program that only serves: statistics of tensors. Its callers may be other programs; see
+// stats_client.c.
 #include <gradwire.h>
 
 GW_FUNCTION(describe, GW_POOL, "tensor") {

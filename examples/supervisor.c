@@ -1,7 +1,8 @@
-// A parent that makes workers, gives them work, kills one on purpose, hears of it, makes a new one, and carries on.
+// A parent that makes workers, gives them work, kills one on purpose, hears of it, makes a new one,
+// and carries on.
 //
-// The parent founds a group; the workers are this same program, started again, and join it. What a worker was doing when it
-// died is given to another.
+// The parent founds a group; the workers are this same program, started again, and join it. What a
+// worker was doing when it died is given to another.
 #include <gradwire.h>
 
 #include <signal.h>

@@ -1,15 +1,17 @@
-// Asynchronous advantage actor-critic: workers that each play in environments of their own, and a parameter server.
+// Asynchronous advantage actor-critic: workers that each play in environments of their own, and a
+// parameter server.
 //
-// The server keeps the weights and the optimizer. Each worker plays some steps with the weights it has, computes gradients
-// of its own loss, pushes them to the server, which learns from them at once, and goes on with the weights that come back:
-// nobody waits for anybody else. Mnih et al., "Asynchronous Methods for Deep Reinforcement Learning", 2016.
+// The server keeps the weights and the optimizer. Each worker plays some steps with the weights it
+// has, computes gradients of its own loss, pushes them to the server, which learns from them at
+// once, and goes on with the weights that come back: nobody waits for anybody else. Mnih et al.,
+// "Asynchronous Methods for Deep Reinforcement Learning", 2016.
 //
 //     a3c                                         CartPole-v1; makes its own four processes
 //     a3c --task pendulum --runs 5                five times, with the mean of the scores
 //     gradwire run -n 9 -- a3c                    a server, eight workers
 //
-// The lines that communicate: 7 (init, the server's object, learn and the wait for it, pull, push, shutdown). Everything
-// else would be the same in one process.
+// The lines that communicate: 7 (init, the server's object, learn and the wait for it, pull, push,
+// shutdown). Everything else would be the same in one process.
 #include "rollout.h"
 #include "server.h"
 

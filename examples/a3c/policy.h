@@ -8,7 +8,8 @@
 
 gw_module *policy_open(gw_scope *s, const task *t);
 
-// For each of N states: an action, by chance or, if |greedy|, the likeliest; and the value. states: N S.
+// For each of N states: an action, by chance or, if |greedy|, the likeliest; and the value. states:
+// N S.
 typedef struct decision {
     const float *actions, *values;  // N each, living as long as the scope
 } decision;
@@ -20,7 +21,8 @@ typedef struct experience {
     gw_tensor *states, *actions, *advantages, *returns;
 } experience;
 
-// Actions that turned out better than expected shall become likelier, and values become what they turned out to be.
+// Actions that turned out better than expected shall become likelier, and values become what they
+// turned out to be.
 gw_tensor *policy_loss(gw_scope *s, const task *t, gw_module *policy, experience e);
 
 #endif

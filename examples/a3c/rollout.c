@@ -27,7 +27,8 @@ typedef struct moment {
     bool ended;
 } moment;
 
-// Steps all environments. |next_value| is left for the next step's values, but where an episode has been cut.
+// Steps all environments. |next_value| is left for the next step's values, but where an episode has
+// been cut.
 static void step_all(gw_scope *s, player *p, decision d, moment *now, gw_list *scores) {
     const task *t = p->task;
     for (int i = 0; i < p->count; i++) {

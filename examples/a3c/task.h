@@ -25,7 +25,8 @@ typedef struct task {
     void (*reset)(environment *e, const float noise[NOISE_COUNT]);
     void (*observe)(const environment *e, float *out_state);
 
-    // Returns the reward. *out_end: the episode is over; *out_cut: only because it has been long enough.
+    // Returns the reward. *out_end: the episode is over; *out_cut: only because it has been long
+    // enough.
     double (*step)(environment *e, float action, bool *out_end, bool *out_cut);
 
     double reward_scale;  // brings what is to be predicted near 1

@@ -3,7 +3,8 @@
 
 #include "../common/weights.h"
 
-// server, task, seed, environments, rollout, gamma, lambda, entropy. Returns when there is nothing more to learn.
+// server, task, seed, environments, rollout, gamma, lambda, entropy. Returns when there is nothing
+// more to learn.
 GW_FUNCTION(learn, GW_POOL, "rref, string, int, int, int, float, float, float") {
     gw_rref *server = gw_arg_rref(s, a, 0);
     const task *known = task_find(gw_arg_string(s, a, 1));

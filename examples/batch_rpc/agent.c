@@ -1,6 +1,7 @@
 // An agent that runs its policy once for the states of all observers.
 //
-// Observers play in step: each asks for its action, and the last one's call runs the policy and answers all.
+// Observers play in step: each asks for its action, and the last one's call runs the policy and
+// answers all.
 #include "../common/cartpole.h"
 #include "learners.h"
 
@@ -80,7 +81,8 @@ static bool is_known(gw_scope *s, const agent *self, int64_t id, gw_tensor *stat
     return known && gw_ok(s);
 }
 
-// Called by observers: observer, its state, which step it is. The answer goes out when all have asked.
+// Called by observers: observer, its state, which step it is. The answer goes out when all have
+// asked.
 GW_METHOD(agent, select_action_batch, GW_INLINE, "int, tensor, int") {
     int64_t id = gw_arg_int(s, a, 0);
     gw_tensor *state = gw_arg_tensor(s, a, 1);
@@ -100,9 +102,10 @@ GW_METHOD(agent, select_action, GW_INLINE, "int, tensor, int") {
     return gw_value_of(gw_item_int(s, act(s, self, gw_unsqueeze(s, state, 0), place)));
 }
 
-// ---- Learning -----------------------------------------------------------------------------------------------------
+// ---- Learning -----------------------------------------------------------------------------------
 
-// Lets all observers play some steps. Their returns: steps N; *out_reward is how long they stayed upright.
+// Lets all observers play some steps. Their returns: steps N; *out_reward is how long they stayed
+// upright.
 static gw_tensor *play(gw_scope *s, agent *self, gw_rref *me, const options *o,
                        double *out_reward) {
     int n = self->observer_count;

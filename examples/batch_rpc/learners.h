@@ -1,4 +1,5 @@
-// The two forms. Each runs on worker 0 until it has learned, or may not go on; whether it has is returned.
+// The two forms. Each runs on worker 0 until it has learned, or may not go on; whether it has is
+// returned.
 #ifndef LEARNERS_H
 #define LEARNERS_H
 

@@ -28,7 +28,8 @@ static void server_open(gw_scope *own, parameter_server *self, const gw_args *a)
     self->own = own;
     self->update_size = gw_arg_int(own, a, 0);
     self->model = digits_model(own, WIDTH);
-    // A step along the mean of some gradients is one along their sum, with a rate that is as much smaller.
+    // A step along the mean of some gradients is one along their sum, with a rate that is as much
+    // smaller.
     double lr = gw_arg_float(own, a, 1) / (double)self->update_size;
     self->optimizer = gw_sgd(own, gw_parameters(own, self->model), .lr = lr);
     begin_update(self);
@@ -49,7 +50,8 @@ static void finish_update(gw_scope *s, parameter_server *self) {
     begin_update(self);
 }
 
-// Called by trainers. The last one's call answers all: a body that returns a future holds no thread.
+// Called by trainers. The last one's call answers all: a body that returns a future holds no
+// thread.
 GW_METHOD(parameter_server, update_and_fetch_model, GW_INLINE, "list") {
     gw_future *updated = gw_keep(s, self->updated);
     gradients_add(self->batch, self->model, gw_arg_list(s, a, 0));  // to those that have come
@@ -57,7 +59,7 @@ GW_METHOD(parameter_server, update_and_fetch_model, GW_INLINE, "list") {
     return gw_value_of(updated);
 }
 
-// ---- Trainers -----------------------------------------------------------------------------------------------------
+// ---- Trainers -----------------------------------------------------------------------------------
 
 GW_FUNCTION(train, GW_POOL,
             "rref, any, int, int") {  // server, file of digits or none, epochs, batch
@@ -88,7 +90,7 @@ GW_FUNCTION(train, GW_POOL,
     return gw_none();
 }
 
-// ---- Learning -----------------------------------------------------------------------------------------------------
+// ---- Learning -----------------------------------------------------------------------------------
 
 // One stretch of epochs on all trainers.
 static double train_all(gw_scope *s, gw_rref *ps, const options *o, int64_t epochs, digits test) {

@@ -1,8 +1,9 @@
 // CartPole-v1: a pole on a cart, to be kept upright by pushing the cart left or right.
 //
-// Barto, Sutton and Anderson, "Neuronlike adaptive elements that can solve difficult learning control problems", 1983;
-// constants and limits as OpenAI Gym publishes them: Euler steps of 0.02 s, an episode ends when the cart is more than
-// 2.4 from the middle, the pole more than 12 degrees from upright, or after 500 steps. Every step is worth 1.
+// Barto, Sutton and Anderson, "Neuronlike adaptive elements that can solve difficult learning
+// control problems", 1983; constants and limits as OpenAI Gym publishes them: Euler steps of 0.02
+// s, an episode ends when the cart is more than 2.4 from the middle, the pole more than 12 degrees
+// from upright, or after 500 steps. Every step is worth 1.
 #ifndef CARTPOLE_H
 #define CARTPOLE_H
 
@@ -20,7 +21,8 @@ typedef struct cartpole {
 // Starts an episode. |noise| is four numbers in [0, 1), which become a state in [-0.05, 0.05).
 void cartpole_reset(cartpole *c, const float noise[4]);
 
-// Pushes right (1) or left (0) for one step. Returns the reward; *out_done tells whether the episode is over.
+// Pushes right (1) or left (0) for one step. Returns the reward; *out_done tells whether the
+// episode is over.
 double cartpole_step(cartpole *c, int action, bool *out_done);
 
 // What an observer sees: x, x_dot, theta, theta_dot.

@@ -1,4 +1,5 @@
-// What an example shows while it learns: a line now and then, a live line on a terminal, and in the end curves as SVG.
+// What an example shows while it learns: a line now and then, a live line on a terminal, and in the
+// end curves as SVG.
 //
 //     curve c;
 //     curve_open(&c, stdout, (curve_options){ .title = "test accuracy", .x_label = "round", .max = 1, .goal = 0.97 });

@@ -1,5 +1,5 @@
-// Handwritten digits: 1,797 images of 8 x 8 pixels (examples/data/digits.txt says where they are from), and the model that
-// the examples learn them with.
+// Handwritten digits: 1,797 images of 8 x 8 pixels (examples/data/digits.txt says where they are
+// from), and the model that the examples learn them with.
 //
 //     digits_split d = digits_load(root, NULL);
 //     gw_module *model = digits_model(root, 64);
@@ -41,7 +41,8 @@ int64_t digits_model_parameters(int64_t width);  // how many numbers that are
 
 gw_tensor *digits_loss(gw_scope *s, gw_module *model, digits d);  // mean cross-entropy
 
-// One pass over |d| in another order, a step of |opt| for each |batch| of them. Returns the mean loss.
+// One pass over |d| in another order, a step of |opt| for each |batch| of them. Returns the mean
+// loss.
 double digits_train_epoch(gw_scope *s, gw_module *model, gw_optimizer *opt, digits d, int batch);
 
 double digits_accuracy(gw_scope *s, gw_module *model, digits d);  // 0 to 1

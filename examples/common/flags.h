@@ -1,4 +1,5 @@
-// The command line of an example: a table of options, from which --help, the values and the errors come.
+// The command line of an example: a table of options, from which --help, the values and the errors
+// come.
 //
 //     int rounds = 30;
 //     const flag flags[] = {
@@ -18,7 +19,8 @@ typedef struct flag {
     const char *argument;  // what stands for it in --help; NULL if it takes none
     const char *help;
 
-    // Where it goes, exactly one of them. What is there before is the default; of a real, NaN is none.
+    // Where it goes, exactly one of them. What is there before is the default; of a real, NaN is
+    // none.
     int64_t *integer;
     double *real;
     const char **text;
@@ -28,8 +30,8 @@ typedef struct flag {
     const char *const *words;  // text is one of these, up to a NULL; or NULL: any
 } flag;
 
-// |about|: lines of text; |flags| end with a nameless one. Returns -1 to go on, else the exit code: 0 after --help, 2 with
-// one sentence for what is wrong.
+// |about|: lines of text; |flags| end with a nameless one. Returns -1 to go on, else the exit code:
+// 0 after --help, 2 with one sentence for what is wrong.
 int flags_parse(const char *program, const char *about, const flag *flags, int argc, char **argv);
 
 #endif

@@ -1,8 +1,9 @@
 // Pendulum-v1: a pendulum to be swung up and kept upright by a motor too weak to lift it at once.
 //
-// Constants and limits as OpenAI Gym publishes them: steps of 0.05 s, a torque of at most 2 either way, a speed of at most 8,
-// 200 steps an episode. A step costs angle^2 + 0.1 speed^2 + 0.001 torque^2; doing nothing well is worth about -1,200 an
-// episode, and -150 to -200 is what good controllers reach, depending on where it begins.
+// Constants and limits as OpenAI Gym publishes them: steps of 0.05 s, a torque of at most 2 either
+// way, a speed of at most 8, 200 steps an episode. A step costs angle^2 + 0.1 speed^2 + 0.001
+// torque^2; doing nothing well is worth about -1,200 an episode, and -150 to -200 is what good
+// controllers reach, depending on where it begins.
 #ifndef PENDULUM_H
 #define PENDULUM_H
 
@@ -16,7 +17,8 @@ typedef struct pendulum {
     int steps;                // of this episode
 } pendulum;
 
-// Starts an episode. |noise| is two numbers in [0, 1), which become an angle in [-pi, pi) and a speed in [-1, 1).
+// Starts an episode. |noise| is two numbers in [0, 1), which become an angle in [-pi, pi) and a
+// speed in [-1, 1).
 void pendulum_reset(pendulum *p, const float noise[2]);
 
 // Applies |torque| for one step. Returns the reward; *out_done tells whether the episode is over.

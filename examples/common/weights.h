@@ -1,5 +1,5 @@
-// A model's numbers as lists of tensors, in the order of gw_parameters: the form in which weights and gradients travel
-// where no backward pass is to follow them.
+// A model's numbers as lists of tensors, in the order of gw_parameters: the form in which weights
+// and gradients travel where no backward pass is to follow them.
 #ifndef WEIGHTS_H
 #define WEIGHTS_H
 
@@ -8,7 +8,8 @@
 // The parameters of |model|, as plain numbers.
 gw_list *weights_of(gw_scope *s, gw_module *model);
 
-// Copies |weights| into the parameters of |model|. INVALID if they are not as many, or of other shapes.
+// Copies |weights| into the parameters of |model|. INVALID if they are not as many, or of other
+// shapes.
 void weights_load(gw_scope *s, gw_module *model, gw_list *weights);
 
 // What backward passes in |s| have left for each parameter of |model|.

@@ -2,8 +2,9 @@
 #ifndef WORKERS_H
 #define WORKERS_H
 
-// Runs |work| in |world_size| child processes, with the job's place in RANK, WORLD_SIZE and |init_method|. The first that
-// fails ends the others. Returns its exit code, 128 + signal if it was killed, which is said, 0 if none failed.
+// Runs |work| in |world_size| child processes, with the job's place in RANK, WORLD_SIZE and
+// |init_method|. The first that fails ends the others. Returns its exit code, 128 + signal if it
+// was killed, which is said, 0 if none failed.
 int workers_run(int world_size, int (*work)(const char *init_method, void *context), void *context);
 
 #endif

@@ -1,9 +1,10 @@
 // Federated averaging and federated SGD, with clients that come and go.
 //
-// The server (this program) founds a group; its clients (this program, started again) join it, each with a share of the
-// digits that it never sends away. In every round the server sends its weights to whoever is there, and averages what comes
-// back: weights after some local epochs (FedAvg), or gradients (FedSGD). McMahan et al., "Communication-Efficient Learning
-// of Deep Networks from Decentralized Data", 2017.
+// The server (this program) founds a group; its clients (this program, started again) join it, each
+// with a share of the digits that it never sends away. In every round the server sends its weights
+// to whoever is there, and averages what comes back: weights after some local epochs (FedAvg), or
+// gradients (FedSGD). McMahan et al., "Communication-Efficient Learning of Deep Networks from
+// Decentralized Data", 2017.
 //
 //     fedavg --come 10 --leave 20 --kill 30            four clients; one more comes, one leaves, one dies
 //     fedavg --method sgd
@@ -11,9 +12,10 @@
 //     fedavg --at file:///tmp/meet --shares 5 --await 5      and from another terminal:
 //     fedavg --join file:///tmp/meet --shares 5 --number 5
 //
-// The lines that communicate: 6 of the client (join, its object, find_server, enlist, await_dismissal, leave) and 10 of the
-// server (found, its object, the call of a round and the wait for it, three for a promise that somebody arrives and two for
-// one that a client is dismissed, shutdown). Computing and printing are the same as in one process.
+// The lines that communicate: 6 of the client (join, its object, find_server, enlist,
+// await_dismissal, leave) and 10 of the server (found, its object, the call of a round and the wait
+// for it, three for a promise that somebody arrives and two for one that a client is dismissed,
+// shutdown). Computing and printing are the same as in one process.
 #include "client.h"
 #include "server.h"
 
@@ -28,7 +30,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// ---- The clients' processes ---------------------------------------------------------------------------------------
+// ---- The clients' processes ---------------------------------------------------------------------
 
 typedef struct processes {
     const char *url;
@@ -70,7 +72,7 @@ static int await_clients(const processes *p) {
     return failed;
 }
 
-// ---- Learning -----------------------------------------------------------------------------------------------------
+// ---- Learning -----------------------------------------------------------------------------------
 
 typedef struct costs {
     double bytes, seconds, computing_s, parameters;

@@ -17,7 +17,7 @@ static void server_open(gw_scope *own, server *self, const gw_args *a) {
     self->optimizer = gw_sgd(own, gw_parameters(own, self->model), .lr = gw_arg_float(own, a, 1));
 }
 
-// ---- Who is there -------------------------------------------------------------------------------------------------
+// ---- Who is there -------------------------------------------------------------------------------
 
 static _Atomic(gw_rref *) the_server;  // what clients ask for first
 
@@ -98,7 +98,7 @@ void server_farewell(gw_scope *s, server *self) {
     }
 }
 
-// ---- Rounds -------------------------------------------------------------------------------------------------------
+// ---- Rounds -------------------------------------------------------------------------------------
 
 // Sum of numbers times how many digits they come from.
 typedef struct average {
@@ -124,7 +124,8 @@ static void add_answer(gw_scope *s, average *total, gw_map *answer, round_report
     gw_scope_close_up(one);
 }
 
-// New weights are the average of those that came (FedAvg), or a step along the average gradient (FedSGD).
+// New weights are the average of those that came (FedAvg), or a step along the average gradient
+// (FedSGD).
 static void improve(gw_scope *s, server *self, const average *total, bool is_gradient) {
     gw_list *means = gw_list_open(s);
     for (int i = 0; i < gw_module_parameter_count(self->model); i++)

@@ -40,8 +40,9 @@ gw_rref *server_start(gw_scope *root, const options *o);
 // Waits until the client of this number is there.
 void server_await(gw_scope *s, server *self, int64_t number, int64_t timeout_s);
 
-// One round: all clients compute from the same weights, and their answers are averaged. |in_flight| (may be NULL) is called
-// when all have been asked. Whoever is lost is removed, with a line that says why.
+// One round: all clients compute from the same weights, and their answers are averaged. |in_flight|
+// (may be NULL) is called when all have been asked. Whoever is lost is removed, with a line that
+// says why.
 round_report server_round(gw_scope *s, server *self, const options *o,
                           void (*in_flight)(void *context), void *context);
 

@@ -1,13 +1,14 @@
-// A parameter server, in the manner of HogWild! (Recht et al. 2011): nobody waits for anybody. The server takes a step with
-// each gradient as it comes, although its weights have moved on since it was begun. Two forms:
+// A parameter server, in the manner of HogWild! (Recht et al. 2011): nobody waits for anybody. The
+// server takes a step with each gradient as it comes, although its weights have moved on since it
+// was begun. Two forms:
 //
 //     parameter_server                                 the model is on the server, and passes go through it
 //     parameter_server --form push                     trainers pull weights, compute here, and push gradients
 //     gradwire run -n 5 -- parameter_server            one server, four trainers
 //
-// The lines that communicate: 2 in a trainer of the first form (forward, step; the backward pass finds its way by itself), 3
-// in one of the second (pull, push, and a last pull behind the last push); and of the whole 4: init, the server's object, "train" on
-// all trainers, shutdown.
+// The lines that communicate: 2 in a trainer of the first form (forward, step; the backward pass
+// finds its way by itself), 3 in one of the second (pull, push, and a last pull behind the last
+// push); and of the whole 4: init, the server's object, "train" on all trainers, shutdown.
 #include "../common/curve.h"
 #include "../common/digits.h"
 #include "../common/flags.h"
@@ -31,7 +32,7 @@ typedef struct options {
     const char *data, *plot;
 } options;
 
-// ---- The server ---------------------------------------------------------------------------------------------------
+// ---- The server ---------------------------------------------------------------------------------
 
 typedef struct server {
     gw_scope *own;
@@ -102,9 +103,10 @@ GW_METHOD(server, push, GW_INLINE, "list, int") {
     return gw_none();
 }
 
-// ---- Trainers -----------------------------------------------------------------------------------------------------
+// ---- Trainers -----------------------------------------------------------------------------------
 
-// The form of PyTorch's tutorial: forward through the server, backward through it, and a step there.
+// The form of PyTorch's tutorial: forward through the server, backward through it, and a step
+// there.
 static void step_through(gw_scope *s, gw_rref *ps, digits batch) {
     gw_tensor *logits = gw_tensor_of(s, gw_rpc_sync(s, ps, "forward", batch.images));
     gw_backward(s, gw_cross_entropy(s, logits, batch.labels));
@@ -147,7 +149,7 @@ GW_FUNCTION(train, GW_POOL, "rref, string, any, int, int") {
     return gw_none();
 }
 
-// ---- The program --------------------------------------------------------------------------------------------------
+// ---- The program --------------------------------------------------------------------------------
 
 static int finish(gw_scope *s, gw_rref *ps, const options *o) {
     server *self = gw_local(s, ps, server);

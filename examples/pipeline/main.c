@@ -1,16 +1,17 @@
 // A pipeline: a model split over three workers, with several micro-batches on their way through it.
 //
-// Worker 0 cuts each batch into micro-batches and says what each stage does, in which order; then tensors go from stage to
-// stage, and what a stage does next starts when its input has come and it is done with what it does before. Nothing but a
-// batch and its loss passes through worker 0. The schedules: all forward and then all backward (Huang et al. 2019, GPipe), or
-// one forward, one backward in turns (Narayanan et al. 2019, PipeDream), which holds no more micro-batches than there are
-// stages. Either gives the weights of the unsplit model, bit for bit: pipeline --check.
+// Worker 0 cuts each batch into micro-batches and says what each stage does, in which order; then
+// tensors go from stage to stage, and what a stage does next starts when its input has come and it
+// is done with what it does before. Nothing but a batch and its loss passes through worker 0. The
+// schedules: all forward and then all backward (Huang et al. 2019, GPipe), or one forward, one
+// backward in turns (Narayanan et al. 2019, PipeDream), which holds no more micro-batches than
+// there are stages. Either gives the weights of the unsplit model, bit for bit: pipeline --check.
 //
 //     pipeline                                    makes its own three processes
 //     gradwire run -n 3 -- pipeline --schedule fill-drain
 //
-// The lines that communicate: 9 (init, the stages, forward, backward, the values between them, step and the wait for it, what
-// they have held, shutdown; --check fetches weights in one more).
+// The lines that communicate: 9 (init, the stages, forward, backward, the values between them, step
+// and the wait for it, what they have held, shutdown; --check fetches weights in one more).
 #include "stage.h"
 
 #include "../common/curve.h"
@@ -22,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- The schedule -------------------------------------------------------------------------------------------------
+// ---- The schedule -------------------------------------------------------------------------------
 
 // Whether what |stage| does at |place| of a step, from 0 on, is to go forward.
 static bool is_forward(const options *o, int stage, int64_t place) {
@@ -49,7 +50,8 @@ static gw_value value_behind(gw_scope *s, gw_rref *ref) {
     return ref ? gw_value_of(gw_by_value(s, ref)) : gw_none();
 }
 
-// Tells stage |i| what to do next. False if it needs something that nobody has been told to make yet.
+// Tells stage |i| what to do next. False if it needs something that nobody has been told to make
+// yet.
 static bool tell(gw_scope *s, const pipeline *p, flow *f, int i, digits batch) {
     int64_t m = f->forward[i], size = p->o->batch / p->o->micro_batches;
     bool is_first = i == 0, is_last = i == STAGES - 1;
@@ -89,7 +91,7 @@ static double train_step(gw_scope *s, const pipeline *p, digits batch) {
     return gw_float_of(s, gw_wait(s, steps[STAGES - 1]));
 }
 
-// ---- The unsplit model --------------------------------------------------------------------------------------------
+// ---- The unsplit model --------------------------------------------------------------------------
 
 typedef struct unsplit {
     gw_module *stages[STAGES];
@@ -119,7 +121,8 @@ static double unsplit_step(gw_scope *s, const options *o, unsplit *u, digits bat
     return loss_sum;
 }
 
-// Copies the weights of the stages into |model|. With |compare|, fails where they are others than there.
+// Copies the weights of the stages into |model|. With |compare|, fails where they are others than
+// there.
 static void fetch(gw_scope *s, const pipeline *p, gw_module *model, bool compare) {
     gw_no_grad(s);
     for (int i = 0, n = 0; i < STAGES; i++) {
@@ -135,7 +138,7 @@ static void fetch(gw_scope *s, const pipeline *p, gw_module *model, bool compare
     }
 }
 
-// ---- Learning -----------------------------------------------------------------------------------------------------
+// ---- Learning -----------------------------------------------------------------------------------
 
 static void learn(gw_scope *root, const pipeline *p, unsplit *u, digits_split d, curve *progress) {
     const options *o = p->o;

@@ -78,7 +78,8 @@ GW_METHOD(stage, forward, GW_POOL, "tensor, any, any") {  // x, labels or none, 
     return gw_value_of(gw_detach(s, y));
 }
 
-// The gradient of the oldest micro-batch comes from the stage behind: add up those of the weights, hand on that of x.
+// The gradient of the oldest micro-batch comes from the stage behind: add up those of the weights,
+// hand on that of x.
 GW_METHOD(stage, backward, GW_POOL, "any, any") {  // dy or none, what comes before
     gw_value dy = gw_arg(s, a, 0);
     if (self->count == 0) gw_fail(s, GW_WRONG_STATE, "no micro-batch has gone forward");

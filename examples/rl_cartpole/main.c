@@ -1,8 +1,9 @@
 // Distributed reinforcement learning with calls and references: one agent, several observers.
 //
-// Rank 0 holds the policy and its optimizer, and makes an observer on every other worker. In each episode it calls
-// run_episode on all of them; each observer calls back select_action and report_reward on its reference to the agent,
-// two round trips a step. Then the agent learns, and the next episode begins.
+// Rank 0 holds the policy and its optimizer, and makes an observer on every other worker. In each
+// episode it calls run_episode on all of them; each observer calls back select_action and
+// report_reward on its reference to the agent, two round trips a step. Then the agent learns, and
+// the next episode begins.
 //
 //     rl_cartpole                                 makes its own two processes
 //     gradwire run -n 3 -- rl_cartpole            one agent, two observers

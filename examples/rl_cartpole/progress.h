@@ -1,4 +1,5 @@
-// What the agent shows while it learns: the tutorial's lines, a live line on a terminal, and a learning curve as SVG.
+// What the agent shows while it learns: the tutorial's lines, a live line on a terminal, and a
+// learning curve as SVG.
 #ifndef PROGRESS_H
 #define PROGRESS_H
 

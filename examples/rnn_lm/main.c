@@ -1,17 +1,20 @@
 // A language model over two workers, with distributed autograd and a distributed optimizer.
 //
-// The parameter server holds the embedding table and the decoder, this worker the LSTM between them. The forward pass calls
-// the server twice; gw_backward goes the same way back; gw_optimizer_step changes the weights where they are, on both workers
-// or on none. After the tutorial "Distributed RNN using Distributed Autograd and Distributed Optimizer" of PyTorch. Licences
-// have passages in common, so that it pays to look further back than one word: texts that have not need to be longer.
+// The parameter server holds the embedding table and the decoder, this worker the LSTM between
+// them. The forward pass calls the server twice; gw_backward goes the same way back;
+// gw_optimizer_step changes the weights where they are, on both workers or on none. After the
+// tutorial "Distributed RNN using Distributed Autograd and Distributed Optimizer" of PyTorch.
+// Licences have passages in common, so that it pays to look further back than one word: texts that
+// have not need to be longer.
 //
 //     rnn_lm                                      makes its own two processes, reads the licences that Debian has
 //     rnn_lm --text "/usr/share/doc/*/README" --hidden 200
 //     rnn_lm --tiny                               the sizes of the tutorial
 //     gradwire run -n 2 -- rnn_lm
 //
-// The lines that communicate: 7 (init, the two modules and the calls of them, the optimizer, shutdown). Backward, clipping,
-// the step and the checkpoint cross workers too, but would be written like this without any.
+// The lines that communicate: 7 (init, the two modules and the calls of them, the optimizer,
+// shutdown). Backward, clipping, the step and the checkpoint cross workers too, but would be
+// written like this without any.
 #include "model.h"
 #include "options.h"
 #include "text.h"
@@ -25,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- A text -------------------------------------------------------------------------------------------------------
+// ---- A text -------------------------------------------------------------------------------------
 
 typedef struct batch {
     gw_tensor *input, *target;  // T N, and T*N
@@ -167,7 +170,7 @@ static void learn_text(gw_scope *root, const options *o) {
     curve_close(&progress);
 }
 
-// ---- The tutorial's sizes -----------------------------------------------------------------------------------------
+// ---- The tutorial's sizes -----------------------------------------------------------------------
 
 static gw_tensor *random_below(gw_scope *s, int64_t count, int64_t rows, int64_t columns) {
     gw_tensor *chance = gw_mul(s, gw_rand(s, GW_F32, rows, columns), count);

@@ -1,6 +1,6 @@
 #include "model.h"
 
-// ---- What the parameter server has --------------------------------------------------------------------------------
+// ---- What the parameter server has --------------------------------------------------------------
 
 // As in PyTorch's example of word models.
 static void start_uniform(gw_scope *s, gw_module *m) {
@@ -23,7 +23,7 @@ static gw_module *decoder_open(gw_scope *own, const gw_args *a) {  // words, hid
 }
 GW_MODULE(decoder, decoder_open, "int, int, float");
 
-// ---- The model ----------------------------------------------------------------------------------------------------
+// ---- The model ----------------------------------------------------------------------------------
 
 rnn_model model_open(gw_scope *s, const char *ps, model_options o) {
     return (rnn_model){

@@ -44,7 +44,8 @@ static int by_frequency(const void *a, const void *b) {
     return x->first > y->first ? 1 : -1;
 }
 
-// More room, twice as much as there was, for elements of |size| at |old|; they live as long as the scope.
+// More room, twice as much as there was, for elements of |size| at |old|; they live as long as the
+// scope.
 static void *grown(gw_scope *s, const void *old, int64_t count, int64_t *room, size_t size) {
     int64_t wanted = *room ? *room * 2 : 4096;
     void *more = gw_alloc(s, (size_t)wanted * size);

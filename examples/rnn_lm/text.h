@@ -1,4 +1,5 @@
-// A text as numbers: words, the vocabulary of the most frequent of them, and what a bigram model makes of it.
+// A text as numbers: words, the vocabulary of the most frequent of them, and what a bigram model
+// makes of it.
 #ifndef TEXT_H
 #define TEXT_H
 
@@ -16,16 +17,17 @@ typedef struct text {
     int files;
 } text;
 
-// Reads |paths|, files apart by spaces, of which patterns ("*") are expanded and links are not read twice. Words are runs of
-// letters, in lower case, runs of digits, and single other characters. At most |vocabulary| are told apart. INVALID if there
-// is not enough to learn from.
+// Reads |paths|, files apart by spaces, of which patterns ("*") are expanded and links are not read
+// twice. Words are runs of letters, in lower case, runs of digits, and single other characters. At
+// most |vocabulary| are told apart. INVALID if there is not enough to learn from.
 text text_load(gw_scope *s, const char *paths, int64_t vocabulary);
 
-// The perplexity on what is held out of the best model that looks at one word only: a bigram model with Kneser and Ney's
-// smoothing, interpolated (Chen, Goodman 1999).
+// The perplexity on what is held out of the best model that looks at one word only: a bigram model
+// with Kneser and Ney's smoothing, interpolated (Chen, Goodman 1999).
 double text_bigram_perplexity(gw_scope *s, const text *t);
 
-// T N: |columns| stretches of |w| side by side, as long as each other; what is left over is left out.
+// T N: |columns| stretches of |w| side by side, as long as each other; what is left over is left
+// out.
 gw_tensor *text_columns(gw_scope *s, words w, int64_t columns);
 
 #endif

@@ -46,9 +46,9 @@ GW_API void gw_enable_grad(gw_scope *s);
 
 // ---- Backward -----------------------------------------------------------------------------------
 
-// gw_backward(s, loss, .retain_graph = true, ...) adds the gradients of |loss| to those of |s| and gives up what the graph had saved, so that a
-// second pass over the same graph is WRONG_STATE. INVALID if |loss| needs no gradient, or has
-// several elements. A pass that fails adds nothing.
+// gw_backward(s, loss, .retain_graph = true, ...) adds the gradients of |loss| to those of |s| and
+// gives up what the graph had saved, so that a second pass over the same graph is WRONG_STATE.
+// INVALID if |loss| needs no gradient, or has several elements. A pass that fails adds nothing.
 typedef struct gw_backward_options {
     // The gradient of |loss|, in its shape. NULL is 1; then |loss| must have one element.
     gw_tensor *gradient GW_DEFAULT(NULL);
@@ -61,41 +61,47 @@ typedef struct gw_backward_options {
     gw_tensor *const *inputs GW_DEFAULT(NULL);
     int input_count GW_DEFAULT(0);
 
-    // Across workers: expect a gradient of everything that was sent in this scope's calls, as PyTorch's FAST mode
-    // does. What the loss does not use is then an error, and slots without gradient travel as zeros.
+    // Across workers: expect a gradient of everything that was sent in this scope's calls, as
+    // PyTorch's FAST mode does. What the loss does not use is then an error, and slots without
+    // gradient travel as zeros.
     bool fast GW_DEFAULT(false);
 } gw_backward_options;
 
 GW_API void gw_backward_with(gw_scope *s, gw_tensor *loss, gw_backward_options options);
 
-// gw_backward_roots(s, roots, count, .retain_graph = true, ...): one pass from several losses, of one element each; those of other workers as gw_to_here gives them.
+// gw_backward_roots(s, roots, count, .retain_graph = true, ...): one pass from several losses, of
+// one element each; those of other workers as gw_to_here gives them.
 GW_API void gw_backward_roots_with(gw_scope *s, gw_tensor *const *roots, int count,
                                    gw_backward_options options);
 
 // ---- Hooks --------------------------------------------------------------------------------------
-// Called in each pass with the gradient of a tensor, once all parts of it have come and before it is used further: of a
-// leaf, before it is added to what its scope has. What it returns takes its place; NULL or |grad| itself leaves it. On
-// other workers, too, on the thread that walks there; |s| is the pass's, and nothing is recorded in it.
-// A hook may call gw_backward itself: with |s|, what comes of that goes with the pass; with a scope of its own, it stays. But
-// in a pass that another worker began nothing may wait (WOULD_BLOCK), so that passes inside it stay on their worker.
+// Called in each pass with the gradient of a tensor, once all parts of it have come and before it
+// is used further: of a leaf, before it is added to what its scope has. What it returns takes its
+// place; NULL or |grad| itself leaves it. On other workers, too, on the thread that walks there;
+// |s| is the pass's, and nothing is recorded in it.
+// A hook may call gw_backward itself: with |s|, what comes of that goes with the pass; with a scope
+// of its own, it stays. But in a pass that another worker began nothing may wait (WOULD_BLOCK), so
+// that passes inside it stay on their worker.
 typedef gw_tensor *gw_grad_hook(gw_scope *s, gw_tensor *grad, void *context);
 
-// The number by which the hook is removed. |context| must live as long as the graph. INVALID if |x| needs no gradient.
+// The number by which the hook is removed. |context| must live as long as the graph. INVALID if |x|
+// needs no gradient.
 GW_API int gw_register_hook(gw_scope *s, gw_tensor *x, gw_grad_hook *hook, void *context);
 GW_API void gw_remove_hook(gw_scope *s, gw_tensor *x, int hook);  // NOT_FOUND
 
 // ---- Gradients ----------------------------------------------------------------------------------
 
-// The gradient of |x| in |s|, in the shape and dtype of |x|; sparse by rows and coalesced if every part
-// of it was sparse (see gw_embedding). NOT_FOUND if no pass in |s| has
-// reached |x|. Later passes leave its values alone: ask again.
+// The gradient of |x| in |s|, in the shape and dtype of |x|; sparse by rows and coalesced if every
+// part of it was sparse (see gw_embedding). NOT_FOUND if no pass in |s| has reached |x|. Later
+// passes leave its values alone: ask again.
 GW_API gw_tensor *gw_grad(gw_scope *s, const gw_tensor *x);
 
 // The same, but NULL if there is none.
 GW_API gw_tensor *gw_grad_find(gw_scope *s, const gw_tensor *x);
 
-// Puts a copy of |grad|, in the shape and dtype of |x|, in the place of the gradient of |x| in |s|: as if a pass had left
-// it, so that later ones add to it and optimizers step by it. INVALID if the two do not fit.
+// Puts a copy of |grad|, in the shape and dtype of |x|, in the place of the gradient of |x| in |s|:
+// as if a pass had left it, so that later ones add to it and optimizers step by it. INVALID if the
+// two do not fit.
 GW_API void gw_set_grad(gw_scope *s, gw_tensor *x, gw_tensor *grad);
 
 // All gradients of |s|, in the order in which its passes met the tensors they are of:

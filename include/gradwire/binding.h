@@ -1,7 +1,8 @@
 // For bindings of other languages: the operators as data, and counts of handles.
 //
-// A binding walks the table once and makes a function of its own language of each row, so that it keeps no list by hand;
-// and it holds handles for as long as its own objects live, whatever scope made them.
+// A binding walks the table once and makes a function of its own language of each row, so that it
+// keeps no list by hand; and it holds handles for as long as its own objects live, whatever scope
+// made them.
 //
 //     for (int i = 0; i < gw_operator_count(); i++) define_function(gw_operator_at(i));     // the binding's own
 //
@@ -11,8 +12,8 @@
 //     ...
 //     gw_release(object->tensor);                              // when the object is collected
 //
-// Ownership: the table lives for ever. Results belong to the scope, as everywhere; a count of gw_retain belongs to its
-// caller, who gives it back by gw_release.
+// Ownership: the table lives for ever. Results belong to the scope, as everywhere; a count of
+// gw_retain belongs to its caller, who gives it back by gw_release.
 // Threads: the table is read, and handles are retained and released, on any thread.
 #ifndef GRADWIRE_BINDING_H
 #define GRADWIRE_BINDING_H
@@ -59,7 +60,8 @@ GW_API int gw_operator_count(void);
 GW_API const gw_operator *gw_operator_at(int index);
 GW_API const gw_operator *gw_operator_find(const char *name);  // "matmul" or "gw.matmul"
 
-// What |o| makes of |args|: a tensor if it has one result, else a list of tensors. Fails as the operator itself does.
+// What |o| makes of |args|: a tensor if it has one result, else a list of tensors. Fails as the
+// operator itself does.
 GW_API gw_value gw_operator_call(gw_scope *s, const gw_operator *o, const gw_value *args,
                                  int count);
 
@@ -67,7 +69,8 @@ GW_API gw_value gw_operator_call(gw_scope *s, const gw_operator *o, const gw_val
 // gw_retain(h)   takes a count on |h|, which keeps it alive beyond its scope; returns |h|.
 // gw_release(h)  gives such a count back.
 //
-// They take every handle that gw_keep takes, and NULL. gw_keep(s, h) hands a retained handle to a scope again.
+// They take every handle that gw_keep takes, and NULL. gw_keep(s, h) hands a retained handle to a
+// scope again.
 GW_API gw_handle *gw_retain_handle(gw_handle *h);
 GW_API void gw_release_handle(gw_handle *h);
 

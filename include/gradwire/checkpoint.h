@@ -10,10 +10,12 @@
 //     gw_module_load_state_dict(s, model, gw_map_of(s, gw_map_get(s, all, "model")));
 //     step = gw_int_of(s, gw_map_get(s, all, "step"));
 //
-// The file is a safetensors file (https://github.com/huggingface/safetensors), for which other programs have readers: eight
-// bytes with the size of a JSON header, the header, the numbers. Tensors in maps and lists have their names joined by dots,
-// "model.0.weight"; numbers are tensors without dimensions; texts stand in __metadata__. How they are nested stands there too,
-// under "gradwire", so that what is loaded is what was saved. Files of other programs give a map of tensors by name.
+// The file is a safetensors file (https://github.com/huggingface/safetensors), for which other
+// programs have readers: eight bytes with the size of a JSON header, the header, the numbers.
+// Tensors in maps and lists have their names joined by dots, "model.0.weight"; numbers are tensors
+// without dimensions; texts stand in __metadata__. How they are nested stands there too, under
+// "gradwire", so that what is loaded is what was saved. Files of other programs give a map of
+// tensors by name.
 //
 // Ownership: what is loaded belongs to the scope.
 // Threads: as the scope.
@@ -26,13 +28,15 @@
 extern "C" {
 #endif
 
-// Writes |values| to |path|, which afterwards holds all of them, or, if this fails, what it held before: also when the
-// machine stops meanwhile. Only when the folder cannot be synced it fails with the new file in place, which may not outlive
-// a stop of the machine. What references name is fetched. INVALID for workers, errors and futures, for names that are no
-// UTF-8 text, and where two names become one by joining; SYSTEM if the file cannot be written.
+// Writes |values| to |path|, which afterwards holds all of them, or, if this fails, what it held
+// before: also when the machine stops meanwhile. Only when the folder cannot be synced it fails
+// with the new file in place, which may not outlive a stop of the machine. What references name is
+// fetched. INVALID for workers, errors and futures, for names that are no UTF-8 text, and where two
+// names become one by joining; SYSTEM if the file cannot be written.
 GW_API void gw_checkpoint_save(gw_scope *s, const char *path, gw_map *values);
 
-// Reads it back. NOT_FOUND if there is no such file; INVALID if it is cut off or wrong in any other way, which is said;
+// Reads it back. NOT_FOUND if there is no such file; INVALID if it is cut off or wrong in any other
+// way, which is said;
 // UNSUPPORTED for a dtype that gw_dtype has not.
 GW_API gw_map *gw_checkpoint_load(gw_scope *s, const char *path);
 

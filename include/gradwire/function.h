@@ -1,6 +1,7 @@
 // Functions and classes: what other workers may call here.
 //
-// Only registered names can be called; no code ever travels. A registration stands in front of its body:
+// Only registered names can be called; no code ever travels. A registration stands in front of its
+// body:
 //
 //     GW_FUNCTION(my_add, GW_INLINE, "tensor, tensor") {                    // gw_scope *s, const gw_args *a
 //         return gw_value_of(gw_add(s, gw_arg_tensor(s, a, 0), gw_arg_tensor(s, a, 1)));
@@ -15,29 +16,32 @@
 //         return gw_value_of(self->n += gw_arg_int(s, a, 0));
 //     }
 //
-// The last argument is the signature: kinds separated by commas (bool int float string bytes tensor list map rref worker
-// error), checked before anything runs. "?" behind a kind makes the argument optional, "any" takes every kind, "..." at
-// the end takes any further arguments; an int is accepted where a float is wanted, and 0 or 1 where a bool is, since C's
-// false and true are ints (a bool variable travels as a bool); "" takes none. gw_arg_count tells whether an optional one is
+// The last argument is the signature: kinds separated by commas (bool int float string bytes tensor
+// list map rref worker error), checked before anything runs. "?" behind a kind makes the argument
+// optional, "any" takes every kind, "..." at the end takes any further arguments; an int is
+// accepted where a float is wanted, and 0 or 1 where a bool is, since C's false and true are ints
+// (a bool variable travels as a bool); "" takes none. gw_arg_count tells whether an optional one is
 // there. Without a signature every call is accepted and the accessors check what they read.
 //
-// A body runs in a scope of its own, with the caller's deadline: it fails by failing that scope (gw_fail, or any
-// operation in it), and everything made in it is given back when it returns. A result may be a gw_future: the reply goes
-// out when it resolves, and no thread is held.
+// A body runs in a scope of its own, with the caller's deadline: it fails by failing that scope
+// (gw_fail, or any operation in it), and everything made in it is given back when it returns. A
+// result may be a gw_future: the reply goes out when it resolves, and no thread is held.
 //
-// GW_INLINE bodies run where the call arrives, which may be any thread that is waiting for something just then: short,
-// never waiting (WOULD_BLOCK), and without locks that somebody may hold while waiting. GW_POOL bodies run on a thread of
-// the pool and may call, wait and compute; its stack is as large as that of any thread of the program (8 MiB, if ulimit -s
-// says nothing else), and a body that overflows it ends the worker.
+// GW_INLINE bodies run where the call arrives, which may be any thread that is waiting for
+// something just then: short, never waiting (WOULD_BLOCK), and without locks that somebody may hold
+// while waiting. GW_POOL bodies run on a thread of the pool and may call, wait and compute; its
+// stack is as large as that of any thread of the program (8 MiB, if ulimit -s says nothing else),
+// and a body that overflows it ends the worker.
 //
-// Objects have turns: methods of one object run one at a time, in order of arrival; while one waits, others may run. An
-// error in the object's own scope is an error of the method that made it, and the object goes on. |close| runs on the
-// pool once nobody refers to the object any more; if |open| fails, every use of the reference gets its error, and |close|
-// does not run.
+// Objects have turns: methods of one object run one at a time, in order of arrival; while one
+// waits, others may run. An error in the object's own scope is an error of the method that made it,
+// and the object goes on. |close| runs on the pool once nobody refers to the object any more; if
+// |open| fails, every use of the reference gets its error, and |close| does not run.
 //
-// Ownership: arguments are borrowed until the body returns; keep what shall stay (gw_keep(self_scope, x)). An object's
-// fields made in its own scope |own| live as long as the object; |self| starts zeroed. Methods that replace such a field
-// keep |own| in the struct, and use it during their turn: gw_set(self->own, &self->weights, updated).
+// Ownership: arguments are borrowed until the body returns; keep what shall stay
+// (gw_keep(self_scope, x)). An object's fields made in its own scope |own| live as long as the
+// object; |self| starts zeroed. Methods that replace such a field keep |own| in the struct, and use
+// it during their turn: gw_set(self->own, &self->weights, updated).
 // Threads: a body has its scope for itself. Objects need no locks; what functions share does.
 #ifndef GRADWIRE_FUNCTION_H
 #define GRADWIRE_FUNCTION_H
@@ -52,8 +56,9 @@ typedef enum gw_placement { GW_INLINE = 1, GW_POOL } gw_placement;
 
 typedef struct gw_args gw_args;
 
-// ---- Reading arguments --------------------------------------------------------------------------------------------
-// Each fails |s| with INVALID, naming the function and the argument, if it is missing or of another kind.
+// ---- Reading arguments --------------------------------------------------------------------------
+// Each fails |s| with INVALID, naming the function and the argument, if it is missing or of another
+// kind.
 GW_API int gw_arg_count(const gw_args *a);
 GW_API gw_value gw_arg(gw_scope *s, const gw_args *a, int index);
 GW_API bool gw_arg_bool(gw_scope *s, const gw_args *a, int index);
@@ -67,9 +72,10 @@ GW_API gw_rref *gw_arg_rref(gw_scope *s, const gw_args *a, int index);
 
 GW_API gw_worker gw_arg_caller(const gw_args *a);  // who called
 
-// ---- Registries ---------------------------------------------------------------------------------------------------
-// The macros fill the process's registry before main. A registry of one's own makes two agents of one process, or a
-// test, serve different functions: fill it, then give it to gw_rpc_init. Frozen from then on.
+// ---- Registries ---------------------------------------------------------------------------------
+// The macros fill the process's registry before main. A registry of one's own makes two agents of
+// one process, or a test, serve different functions: fill it, then give it to gw_rpc_init. Frozen
+// from then on.
 typedef struct gw_registry gw_registry;
 typedef gw_value (*gw_function_body)(gw_scope *s, const gw_args *a);
 typedef gw_value (*gw_method_body)(gw_scope *s, void *self, const gw_args *a);
@@ -91,7 +97,7 @@ GW_API void gw_registry_add_method(gw_scope *s, gw_registry *r, const char *clas
                                    const char *name, gw_placement where, const char *signature,
                                    gw_method_body body);
 
-// ---- What the macros make -----------------------------------------------------------------------------------------
+// ---- What the macros make -----------------------------------------------------------------------
 typedef struct gw_registration {
     const char *class_name;  // methods: of which class; else NULL
     const char *name;
@@ -122,8 +128,8 @@ GW_API void gw_register(gw_registration *r);  // |r| is static; called before ma
                            { 0, NULL, NULL, NULL }, NULL)                                          \
     static gw_value id##_function(gw_scope *s GW_UNUSED, const gw_args *a GW_UNUSED)
 
-// GW_CLASS(type, open), GW_CLASS(type, open, close) or GW_CLASS(type, open, close, signature): registers the struct |type|
-// under its name.
+// GW_CLASS(type, open), GW_CLASS(type, open, close) or GW_CLASS(type, open, close, signature):
+// registers the struct |type| under its name.
 //     void open(gw_scope *own, type *self, const gw_args *a);
 //     void close(type *self);                       // last chance before the memory goes; what |own| holds goes by itself
 #define GW_PICK_5(a, b, c, d, e, ...) e

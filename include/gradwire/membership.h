@@ -1,6 +1,7 @@
 // Membership: who is there, and what happens to them.
 //
-// A group is founded by one worker and joined by others, at any time; a worker may leave it, or die, and the others go on:
+// A group is founded by one worker and joined by others, at any time; a worker may leave it, or
+// die, and the others go on:
 //
 //     gw_rpc_init(root, .name = "boss", .group = GW_GROUP_CREATE);      // the others: GW_GROUP_JOIN
 //     gw_watch *w = gw_watch_open(root);
@@ -9,16 +10,18 @@
 //         if (e.kind == GW_MEMBER_DIED) printf("%s is dead: %s\n", e.worker.name, e.why.text);
 //     }
 //
-// A job of a world size has the same events, but JOINED. A worker that was killed is dead within a second, a silent one
-// (stopped, or cut off) within 7 s, or 31 s if nothing was ever heard of it; before, it is SUSPECTED, and RECOVERED if
-// it is heard after all. Who was taken for dead stays so: it finds itself FENCED, and may join anew, by gw_rpc_init on
-// another scope. Then it is another member, with a rank of its own; the same name may be used again, and means the newest
-// member with it.
+// A job of a world size has the same events, but JOINED. A worker that was killed is dead within a
+// second, a silent one (stopped, or cut off) within 7 s, or 31 s if nothing was ever heard of it;
+// before, it is SUSPECTED, and RECOVERED if it is heard after all. Who was taken for dead stays so:
+// it finds itself FENCED, and may join anew, by gw_rpc_init on another scope. Then it is another
+// member, with a rank of its own; the same name may be used again, and means the newest member with
+// it.
 //
-// Changes come in one order per worker, and not in the same on all; the epoch counts joins and ends, and is the same where
-// the same is known.
+// Changes come in one order per worker, and not in the same on all; the epoch counts joins and
+// ends, and is the same where the same is known.
 //
-// Ownership: a watch belongs to its scope, and goes with it. Names in events live as long as the agent.
+// Ownership: a watch belongs to its scope, and goes with it. Names in events live as long as the
+// agent.
 // Threads: as the scope.
 #ifndef GRADWIRE_MEMBERSHIP_H
 #define GRADWIRE_MEMBERSHIP_H
@@ -48,18 +51,20 @@ typedef struct gw_member_event {
     uint64_t missed;  // events before it that were dropped, since nobody took them: 256 are kept
 } gw_member_event;
 
-// Events from now on. gw_rpc_workers tells who is there: asked after the watch was opened, it misses nothing; a change
-// in between is in both.
+// Events from now on. gw_rpc_workers tells who is there: asked after the watch was opened, it
+// misses nothing; a change in between is in both.
 GW_API gw_watch *gw_watch_open(gw_scope *s);
 
-// Waits for the next event, at most until the deadline of |s|. Fails with TIMEOUT; FENCED if it is this worker that is out;
+// Waits for the next event, at most until the deadline of |s|. Fails with TIMEOUT; FENCED if it is
+// this worker that is out;
 // WRONG_STATE after shutdown.
 GW_API gw_member_event gw_watch_next(gw_scope *s, gw_watch *w);
 
 // Whether gw_watch_next would not wait.
 GW_API bool gw_watch_ready(gw_watch *w);
 
-// Those who are there, this worker too, by rank; *out_count of them. Lives as long as |s|; NULL if |s| has failed.
+// Those who are there, this worker too, by rank; *out_count of them. Lives as long as |s|; NULL if
+// |s| has failed.
 GW_API const gw_worker *gw_rpc_workers(gw_scope *s, int *out_count);
 
 // The word for |kind|, "died".

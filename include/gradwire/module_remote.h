@@ -10,18 +10,19 @@
 //     gw_module_eval(s, dec);
 //     gw_checkpoint_save(s, "dec.safetensors", gw_module_state_dict(s, dec));
 //
-// Calls that take and give several tensors do so there, too: gw_nn_lstm_call with its states, gw_nn_embedding_bag_call,
-// gw_nn_multihead_attention_call and so on, of a class of the program as well if its module is such a layer. Gradients flow
-// through all that is given and returned.
+// Calls that take and give several tensors do so there, too: gw_nn_lstm_call with its states,
+// gw_nn_embedding_bag_call, gw_nn_multihead_attention_call and so on, of a class of the program as
+// well if its module is such a layer. Gradients flow through all that is given and returned.
 //
 //     gw_lstm_result r = gw_nn_lstm_call(s, there, x, h0, c0);
 //
-// gw_parameters and gw_module_named_parameters give references to its parameters, one for each; state_dict copies its values to
-// here and gw_module_load_state_dict sends others; hooks run here, around the call. It may be a part of a module that is here, such as a
-// gw_nn_sequential. What is on the other worker is not found here: gw_module_child and gw_module_parameter_get say so.
+// gw_parameters and gw_module_named_parameters give references to its parameters, one for each;
+// state_dict copies its values to here and gw_module_load_state_dict sends others; hooks run here,
+// around the call. It may be a part of a module that is here, such as a gw_nn_sequential. What is
+// on the other worker is not found here: gw_module_child and gw_module_parameter_get say so.
 //
-// A class of the program's own is a function that makes a module of its arguments; methods may be added to it, which are called
-// through gw_module_rref:
+// A class of the program's own is a function that makes a module of its arguments; methods may be
+// added to it, which are called through gw_module_rref:
 //
 //     static gw_module *decoder_open(gw_scope *own, const gw_args *a) {
 //         return gw_nn_sequential(own, gw_nn_dropout(own, 0.5), gw_nn_linear(own, gw_arg_int(own, a, 0), gw_arg_int(own, a, 1)));
@@ -32,14 +33,17 @@
 //         return gw_value_of(gw_argmax(s, gw_module_call(s, self->module, gw_arg_tensor(s, a, 0)), -1));
 //     }
 //
-// Layers are called "gw.nn.linear" and so on, with the arguments of gw_nn_linear; behind them a map may have options under their
-// names in C, {"bias": false, "dtype": "f64"}; the mode of "gw.nn.embedding_bag" is "mean", "sum" or "max".
-// "gw.nn.sequential" takes a list for each layer, ["linear", 4, 3].
+// Layers are called "gw.nn.linear" and so on, with the arguments of gw_nn_linear; behind them a map
+// may have options under their names in C, {"bias": false, "dtype": "f64"}; the mode of
+// "gw.nn.embedding_bag" is "mean", "sum" or "max". "gw.nn.sequential" takes a list for each layer,
+// ["linear", 4, 3].
 //
-// Errors name the worker, the class and what failed there: "ps: decoder.forward: gw.linear: ...". That a module could not be made
-// is the error of its first use.
-// Ownership: a module belongs to the scope that made it; the object on the other worker stays as long as any reference to it.
-// Threads: as the scope, one call at a time. The object has turns: several workers may use it, one call runs at a time.
+// Errors name the worker, the class and what failed there: "ps: decoder.forward: gw.linear: ...".
+// That a module could not be made is the error of its first use.
+// Ownership: a module belongs to the scope that made it; the object on the other worker stays as
+// long as any reference to it.
+// Threads: as the scope, one call at a time. The object has turns: several workers may use it, one
+// call runs at a time.
 #ifndef GRADWIRE_MODULE_REMOTE_H
 #define GRADWIRE_MODULE_REMOTE_H
 
@@ -50,23 +54,26 @@
 extern "C" {
 #endif
 
-// ---- Making and sharing -------------------------------------------------------------------------------------------
-// gw_module_remote(s, to, class, args...) makes a module of a class that |to| has registered; returns at once.
+// ---- Making and sharing -------------------------------------------------------------------------
+// gw_module_remote(s, to, class, args...) makes a module of a class that |to| has registered;
+// returns at once.
 GW_API gw_module *gw_module_remote_with(gw_scope *s, gw_target to, const char *class_name,
                                         gw_values args, gw_call_options options);
 
-// The module behind a reference that gw_module_rref gave, here or on another worker: several workers use one module.
+// The module behind a reference that gw_module_rref gave, here or on another worker: several
+// workers use one module.
 GW_API gw_module *gw_module_from_rref(gw_scope *s, gw_rref *rref);
 
 // The reference to a remote module, borrowed from |m|; INVALID for one that is here.
 GW_API gw_rref *gw_module_rref(gw_scope *s, const gw_module *m);
 
-// ---- Calling ------------------------------------------------------------------------------------------------------
-// gw_module_call without waiting: a future of the output. A module that is here computes before this returns. Hooks for the
-// output run when it has come: in a scope of their own, on any thread, and may not wait.
+// ---- Calling ------------------------------------------------------------------------------------
+// gw_module_call without waiting: a future of the output. A module that is here computes before
+// this returns. Hooks for the output run when it has come: in a scope of their own, on any thread,
+// and may not wait.
 GW_API gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x);
 
-// ---- Classes ------------------------------------------------------------------------------------------------------
+// ---- Classes ------------------------------------------------------------------------------------
 // What methods of a class of modules find in |self|.
 typedef struct gw_module_object {
     gw_scope *own;
@@ -91,8 +98,8 @@ GW_API void gw_registry_add_module(gw_scope *s, gw_registry *r, const char *name
                                    const char *signature,
                                    void (*open)(gw_scope *own, void *self, const gw_args *a));
 
-// GW_MODULE(name, open) or GW_MODULE(name, open, signature): registers the class |name|, whose objects are modules, and makes
-// the type |name| for GW_METHOD.
+// GW_MODULE(name, open) or GW_MODULE(name, open, signature): registers the class |name|, whose
+// objects are modules, and makes the type |name| for GW_METHOD.
 //     gw_module *open(gw_scope *own, const gw_args *a);
 #define GW_MODULE(...) GW_PICK_4(__VA_ARGS__, GW_MODULE_3, GW_MODULE_2, 0)(__VA_ARGS__)
 #define GW_MODULE_2(type, open) GW_MODULE_3(type, open, NULL)

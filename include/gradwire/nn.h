@@ -34,8 +34,8 @@ extern "C" {
 
 typedef struct gw_module gw_module;
 
-// The output of |m| for |x|. INVALID if its forward gives none, or if |m| is what a constructor returned that failed in another
-// scope: so does everything that takes such a module.
+// The output of |m| for |x|. INVALID if its forward gives none, or if |m| is what a constructor
+// returned that failed in another scope: so does everything that takes such a module.
 GW_API gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x);
 
 // ---- Layers -------------------------------------------------------------------------------------
@@ -47,7 +47,8 @@ typedef struct gw_nn_linear_options {
 } gw_nn_linear_options;
 
 // x W^T + b. x: ... |in|, weight: |out| |in|, bias: |out|, output: ... |out|. Both start uniform in
-// +-1/sqrt(in), as in torch.nn.Linear (He et al. 2015, with a = sqrt 5), from the scope's generator.
+// +-1/sqrt(in), as in torch.nn.Linear (He et al. 2015, with a = sqrt 5), from the scope's
+// generator.
 GW_API gw_module *gw_nn_linear_with(gw_scope *s, int64_t in, int64_t out,
                                     gw_nn_linear_options options);
 
@@ -62,7 +63,8 @@ GW_API gw_module *gw_nn_gelu(gw_scope *s);
 GW_API gw_module *gw_nn_silu(gw_scope *s);
 GW_API gw_module *gw_nn_softmax(gw_scope *s, int dim);
 
-// gw_nn_flatten(s, .start_dim = 0, ...): joins dimensions |start_dim| to |end_dim| into one: torch.nn.Flatten.
+// gw_nn_flatten(s, .start_dim = 0, ...): joins dimensions |start_dim| to |end_dim| into one:
+// torch.nn.Flatten.
 typedef struct gw_nn_flatten_options {
     int start_dim GW_DEFAULT(1), end_dim GW_DEFAULT(-1);
 } gw_nn_flatten_options;
@@ -194,8 +196,8 @@ typedef struct gw_nn_embedding_options {
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_embedding_options;
 
-// A table of |count| rows, which start normal (torch.nn.Embedding). indices: any shape, output: that
-// shape and |features|; weight: |count| |features|.
+// A table of |count| rows, which start normal (torch.nn.Embedding). indices: any shape, output:
+// that shape and |features|; weight: |count| |features|.
 GW_API gw_module *gw_nn_embedding_with(gw_scope *s, int64_t count, int64_t features,
                                        gw_nn_embedding_options options);
 
@@ -218,14 +220,14 @@ typedef struct gw_nn_embedding_bag_options {
 GW_API gw_module *gw_nn_embedding_bag_with(gw_scope *s, int64_t count, int64_t features,
                                            gw_nn_embedding_bag_options options);
 
-// indices: B L, and |offsets| NULL; or N, and offsets: B, where each bag begins. weights: in the shape
-// of the indices, for sums only, or NULL.
+// indices: B L, and |offsets| NULL; or N, and offsets: B, where each bag begins. weights: in the
+// shape of the indices, for sums only, or NULL.
 GW_API gw_tensor *gw_nn_embedding_bag_call(gw_scope *s, gw_module *m, gw_tensor *indices,
                                            gw_tensor *offsets, gw_tensor *weights);
 
 // ---- Recurrent layers ---------------------------------------------------------------------------
-// torch.nn.LSTM, GRU and RNN. x: T N |in| (or N T |in|, if |batch_first|; or T |in|), output: T N
-// D |hidden|, for D directions (or N T ..., T ...). States, given and returned: L D by N by |hidden|
+// torch.nn.LSTM, GRU and RNN. x: T N |in| (or N T |in|, if |batch_first|; or T |in|), output: T N D
+// |hidden|, for D directions (or N T ..., T ...). States, given and returned: L D by N by |hidden|
 // for L layers (or without N). Parameters are weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0,
 // weight_ih_l0_reverse and so on, uniform in +-1/sqrt(hidden) at the start.
 typedef struct gw_nn_recurrent_options {
@@ -261,9 +263,9 @@ GW_API gw_lstm_result gw_nn_lstm_call(gw_scope *s, gw_module *m, gw_tensor *x, g
 GW_API gw_rnn_result gw_nn_gru_call(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *h0);
 GW_API gw_rnn_result gw_nn_rnn_call(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *h0);
 
-// The same for sequences of several lengths, padded to T: torch's pack_padded_sequence, in any order.
-// lengths: N, i64, each from 1 to T. What is behind an end is not looked at, the output there is 0,
-// and h and c are those at each one's own end.
+// The same for sequences of several lengths, padded to T: torch's pack_padded_sequence, in any
+// order. lengths: N, i64, each from 1 to T. What is behind an end is not looked at, the output
+// there is 0, and h and c are those at each one's own end.
 GW_API gw_lstm_result gw_nn_lstm_call_padded(gw_scope *s, gw_module *m, gw_tensor *x,
                                              gw_tensor *lengths, gw_tensor *h0, gw_tensor *c0);
 GW_API gw_rnn_result gw_nn_gru_call_padded(gw_scope *s, gw_module *m, gw_tensor *x,
@@ -301,14 +303,15 @@ GW_API bool gw_module_is_training(const gw_module *m);
 
 // ---- Parts --------------------------------------------------------------------------------------
 
-// gw_parameters(s, module, ...): the parameters of all of them in the order in which they were added,
-// a module's own before those of its parts; each once.
+// gw_parameters(s, module, ...): the parameters of all of them in the order in which they were
+// added, a module's own before those of its parts; each once.
 GW_API gw_list *gw_parameters_with(gw_scope *s, gw_module *const *modules, int count);
 
 // The same of |m| by name, as gw_module_parameter_name says it; a shared one has all its names.
 GW_API gw_map *gw_module_named_parameters(gw_scope *s, gw_module *m);
 
-// Parameters of |m| and its parts by number and by name, "affine1.weight". They are borrowed from |m|.
+// Parameters of |m| and its parts by number and by name, "affine1.weight". They are borrowed from
+// |m|.
 GW_API int gw_module_parameter_count(const gw_module *m);
 GW_API const char *gw_module_parameter_name(gw_scope *s, const gw_module *m, int index);
 GW_API gw_tensor *gw_module_parameter_at(gw_scope *s, const gw_module *m, int index);
@@ -327,8 +330,8 @@ GW_API gw_tensor *gw_module_buffer_find(const gw_module *m, const char *name);  
 GW_API gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name);
 
 // ---- Initial values -----------------------------------------------------------------------------
-// torch.nn.init: each gives |x|, which may be a parameter, new values in place, records nothing, and returns |x|. Random
-// numbers come from the scope's generator. INVALID if |x| is not of floats.
+// torch.nn.init: each gives |x|, which may be a parameter, new values in place, records nothing,
+// and returns |x|. Random numbers come from the scope's generator. INVALID if |x| is not of floats.
 //
 //     gw_init_kaiming_normal(s, gw_module_parameter_get(s, m, "weight"), 0, GW_FAN_OUT, GW_GAIN_RELU);
 GW_API gw_tensor *gw_init_uniform(gw_scope *s, gw_tensor *x, double low, double high);
@@ -341,8 +344,8 @@ GW_API gw_tensor *gw_init_ones(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_init_trunc_normal(gw_scope *s, gw_tensor *x, double mean, double std, double a,
                                        double b);
 
-// What a nonlinearity shrinks numbers by, as a factor that makes good for it: torch.nn.init.calculate_gain. |param| is
-// the slope of a leaky relu.
+// What a nonlinearity shrinks numbers by, as a factor that makes good for it:
+// torch.nn.init.calculate_gain. |param| is the slope of a leaky relu.
 typedef enum gw_nonlinearity {
     GW_GAIN_LEAKY_RELU = 0,
     GW_GAIN_RELU,
@@ -354,27 +357,28 @@ typedef enum gw_nonlinearity {
 
 GW_API double gw_calculate_gain(gw_nonlinearity nonlinearity, double param);
 
-// By how many numbers make one output (fan in), and how many outputs a number goes into (fan out). x: out in window...
+// By how many numbers make one output (fan in), and how many outputs a number goes into (fan out).
+// x: out in window...
 typedef enum gw_fan_mode { GW_FAN_IN = 0, GW_FAN_OUT } gw_fan_mode;
 
-// Uniform in +-gain sqrt(6 / (fan in + fan out)); normal with deviation gain sqrt(2 / (fan in + fan out)) (Glorot, Bengio
-// 2010).
+// Uniform in +-gain sqrt(6 / (fan in + fan out)); normal with deviation gain sqrt(2 / (fan in + fan
+// out)) (Glorot, Bengio 2010).
 GW_API gw_tensor *gw_init_xavier_uniform(gw_scope *s, gw_tensor *x, double gain);
 GW_API gw_tensor *gw_init_xavier_normal(gw_scope *s, gw_tensor *x, double gain);
 
-// Uniform in +-gain sqrt(3 / fan); normal with deviation gain / sqrt(fan); the gain is that of the nonlinearity, with
-// slope |a| (He et al. 2015).
+// Uniform in +-gain sqrt(3 / fan); normal with deviation gain / sqrt(fan); the gain is that of the
+// nonlinearity, with slope |a| (He et al. 2015).
 GW_API gw_tensor *gw_init_kaiming_uniform(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
                                           gw_nonlinearity nonlinearity);
 GW_API gw_tensor *gw_init_kaiming_normal(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
                                          gw_nonlinearity nonlinearity);
 
-// Rows, or columns if there are fewer, that are at right angles and |gain| long (Saxe et al. 2013). x: M N..., a matrix of
-// M rows.
+// Rows, or columns if there are fewer, that are at right angles and |gain| long (Saxe et al. 2013).
+// x: M N..., a matrix of M rows.
 GW_API gw_tensor *gw_init_orthogonal(gw_scope *s, gw_tensor *x, double gain);
 
-// Ones on the diagonal of a matrix; and in the middle of a convolution's window from each channel to itself, in each of
-// |groups|, so that it keeps its input. x: O I K, or K K, or K K K.
+// Ones on the diagonal of a matrix; and in the middle of a convolution's window from each channel
+// to itself, in each of |groups|, so that it keeps its input. x: O I K, or K K, or K K K.
 GW_API gw_tensor *gw_init_eye(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_init_dirac(gw_scope *s, gw_tensor *x, int64_t groups);
 
@@ -387,9 +391,9 @@ GW_API gw_tensor *gw_init_sparse(gw_scope *s, gw_tensor *x, double sparsity, dou
 // with the module's; gw_clone what shall stay as it is.
 GW_API gw_map *gw_module_state_dict(gw_scope *s, gw_module *m);
 
-// Gives |m| the values in |state|, which has a tensor of the same shape and dtype for each name, and
-// no other: torch's load_state_dict. INVALID names what is missing, unexpected or different; then
-// nothing has changed.
+// Gives |m| the values in |state|, which has a tensor of the same shape and dtype for each name,
+// and no other: torch's load_state_dict. INVALID names what is missing, unexpected or different;
+// then nothing has changed.
 typedef struct gw_module_load_state_dict_options {
     bool strict GW_DEFAULT(true);  // or names may be missing, or be of nothing here
 } gw_module_load_state_dict_options;
@@ -398,10 +402,10 @@ GW_API void gw_module_load_state_dict_with(gw_scope *s, gw_module *m, gw_map *st
                                            gw_module_load_state_dict_options options);
 
 // ---- Hooks --------------------------------------------------------------------------------------
-// Run by each call of |m|, in the order in which they were added: some before its forward,
-// given the input |x|, others after it, given |x| and the output |y|. What a hook returns takes the
-// place of |x|, or |y|; NULL leaves it. Of gw_nn_lstm_call and others that take and give several tensors, |x| is the first
-// input and |y| the first output.
+// Run by each call of |m|, in the order in which they were added: some before its forward, given
+// the input |x|, others after it, given |x| and the output |y|. What a hook returns takes the place
+// of |x|, or |y|; NULL leaves it. Of gw_nn_lstm_call and others that take and give several tensors,
+// |x| is the first input and |y| the first output.
 typedef gw_tensor *gw_module_forward_pre_hook(gw_scope *s, gw_module *m, gw_tensor *x,
                                               void *context);
 typedef gw_tensor *gw_module_forward_hook(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y,
@@ -447,8 +451,8 @@ typedef struct gw_normal {
 // INVALID unless both are floats and every |scale| is above 0.
 GW_API gw_normal gw_normal_from(gw_scope *s, gw_tensor *loc, gw_tensor *scale);
 
-// Numbers in the shape that both broadcast to; without a history, or as loc + scale * noise, through which gradients flow
-// to both (Kingma, Welling 2014).
+// Numbers in the shape that both broadcast to; without a history, or as loc + scale * noise,
+// through which gradients flow to both (Kingma, Welling 2014).
 GW_API gw_tensor *gw_normal_sample(gw_scope *s, gw_normal n);
 GW_API gw_tensor *gw_normal_rsample(gw_scope *s, gw_normal n);
 

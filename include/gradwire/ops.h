@@ -1,12 +1,13 @@
 // Operators: the language of training programs.
 //
-// Bare verbs with PyTorch's names, shapes and rules. Every one of them is also a function that any worker serves under
-// the name "gw.<name>", and most have a derivative.
+// Bare verbs with PyTorch's names, shapes and rules. Every one of them is also a function that any
+// worker serves under the name "gw.<name>", and most have a derivative.
 //
 //     gw_tensor *h = gw_relu(s, gw_linear(s, x, weight, bias));          // x: N F, weight: O F, bias: O
 //     gw_tensor *p = gw_softmax(s, gw_mul(s, h, 0.5), -1);
 //
-// Operands written |a|, |b| may be tensors or numbers. Errors are INVALID with the operator, the operands and the rule.
+// Operands written |a|, |b| may be tensors or numbers. Errors are INVALID with the operator, the
+// operands and the rule.
 // Ownership: results belong to |s|. Views share their operand's storage.
 // Threads: as the scope.
 #ifndef GRADWIRE_OPS_H
@@ -22,7 +23,7 @@ extern "C" {
 // What is not given, where every number would mean something.
 #define GW_NOT_GIVEN INT64_MIN
 
-// ---- Views and shapes ---------------------------------------------------------------------------------------------
+// ---- Views and shapes ---------------------------------------------------------------------------
 GW_API gw_tensor *gw_reshape_with(gw_scope *s, gw_tensor *x,
                                   gw_shape shape);  // one size may be -1; copies if it must
 GW_API gw_tensor *gw_view_with(gw_scope *s, gw_tensor *x,
@@ -34,8 +35,9 @@ GW_API gw_tensor *gw_slice(gw_scope *s, gw_tensor *x, int dim, int64_t start, in
                            int64_t step);
 GW_API gw_tensor *gw_select(gw_scope *s, gw_tensor *x, int dim, int64_t index);
 
-// The parts of x along |dim|, as views, in a list of tensors: of |size| each, of |sizes| (at most 32), or |chunks| of them,
-// if so many are needed to have parts of one size; the last part may be smaller (torch.split, torch.chunk).
+// The parts of x along |dim|, as views, in a list of tensors: of |size| each, of |sizes| (at most
+// 32), or |chunks| of them, if so many are needed to have parts of one size; the last part may be
+// smaller (torch.split, torch.chunk).
 //
 //     gw_list *gates = gw_chunk(s, x, 4, -1);
 //     gw_tensor *input = gw_tensor_of(s, gw_list_get(s, gates, 0));
@@ -51,7 +53,7 @@ GW_API gw_tensor *gw_to_dtype(gw_scope *s, gw_tensor *x, gw_dtype dtype);
 GW_API gw_tensor *gw_cat(gw_scope *s, gw_tensor *const *xs, int count, int dim);
 GW_API gw_tensor *gw_stack(gw_scope *s, gw_tensor *const *xs, int count, int dim);
 
-// ---- Arithmetic, broadcast and promoted ---------------------------------------------------------------------------
+// ---- Arithmetic, broadcast and promoted ---------------------------------------------------------
 GW_API gw_tensor *gw_add_with(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_sub_with(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_mul_with(gw_scope *s, gw_value a, gw_value b);
@@ -60,7 +62,8 @@ GW_API gw_tensor *gw_pow_with(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_maximum_with(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_minimum_with(gw_scope *s, gw_value a, gw_value b);
 
-// a - floor(a / b) b, with the sign of b, as torch.remainder. INVALID for integers if b is 0 somewhere.
+// a - floor(a / b) b, with the sign of b, as torch.remainder. INVALID for integers if b is 0
+// somewhere.
 GW_API gw_tensor *gw_remainder_with(gw_scope *s, gw_value a, gw_value b);
 
 GW_API gw_tensor *gw_eq_with(gw_scope *s, gw_value a, gw_value b);  // comparisons give bool
@@ -71,10 +74,11 @@ GW_API gw_tensor *gw_gt_with(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_ge_with(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_where_with(gw_scope *s, gw_tensor *condition, gw_value a, gw_value b);
 
-// x with |value|, a number or a scalar's tensor, where |mask| (bool) says so, in the dtype of x. x and mask broadcast.
+// x with |value|, a number or a scalar's tensor, where |mask| (bool) says so, in the dtype of x. x
+// and mask broadcast.
 GW_API gw_tensor *gw_masked_fill_with(gw_scope *s, gw_tensor *x, gw_tensor *mask, gw_value value);
 
-// ---- Truth --------------------------------------------------------------------------------------------------------
+// ---- Truth --------------------------------------------------------------------------------------
 // Of any dtype, NaN and everything that is not 0 is true; the result is bool.
 GW_API gw_tensor *gw_logical_and_with(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_logical_or_with(gw_scope *s, gw_value a, gw_value b);
@@ -90,7 +94,7 @@ GW_API gw_tensor *gw_bitwise_or_with(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_bitwise_xor_with(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_bitwise_not(gw_scope *s, gw_tensor *x);
 
-// ---- One number at a time -----------------------------------------------------------------------------------------
+// ---- One number at a time -----------------------------------------------------------------------
 GW_API gw_tensor *gw_neg(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_abs(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_exp(gw_scope *s, gw_tensor *x);
@@ -111,32 +115,35 @@ GW_API gw_tensor *gw_ceil(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_round(gw_scope *s, gw_tensor *x);  // halves to the even neighbour
 GW_API gw_tensor *gw_trunc(gw_scope *s, gw_tensor *x);
 
-// ---- Products -----------------------------------------------------------------------------------------------------
-// The product of a and b as torch.matmul takes it: a vector is a row on the left and a column on the right, more than
-// two dimensions are a batch of matrices, and batches broadcast. a: ... M K, b: ... K N, result: ... M N. Both have the
-// same dtype, any but bool; integers wrap around. Floats are multiplied by OpenBLAS if it is there (GW_BLAS=plain: by
-// our own loops), with one thread or as many as GW_BLAS_THREADS says.
+// ---- Products -----------------------------------------------------------------------------------
+// The product of a and b as torch.matmul takes it: a vector is a row on the left and a column on
+// the right, more than two dimensions are a batch of matrices, and batches broadcast. a: ... M K,
+// b: ... K N, result: ... M N. Both have the same dtype, any but bool; integers wrap around. Floats
+// are multiplied by OpenBLAS if it is there (GW_BLAS=plain: by our own loops), with one thread or
+// as many as GW_BLAS_THREADS says.
 GW_API gw_tensor *gw_matmul(gw_scope *s, gw_tensor *a, gw_tensor *b);
 
 // x W^T + b. x: ... F, weight: O F, bias: O or NULL, result: ... O.
 GW_API gw_tensor *gw_linear(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias);
 
-// The lower and the upper triangle of each matrix, 0 elsewhere. x: ... M N. |diagonal| is the last one of tril and the
-// first one of triu: 0 the main one, 1 the one above.
+// The lower and the upper triangle of each matrix, 0 elsewhere. x: ... M N. |diagonal| is the last
+// one of tril and the first one of triu: 0 the main one, 1 the one above.
 GW_API gw_tensor *gw_tril(gw_scope *s, gw_tensor *x, int64_t diagonal);
 GW_API gw_tensor *gw_triu(gw_scope *s, gw_tensor *x, int64_t diagonal);
 
-// ---- Reductions ---------------------------------------------------------------------------------------------------
-// Over everything, which gives a scalar; or along one dimension, which goes away, or stays as size 1 if |keep|; or over
-// several dimensions, GW_SHAPE(0, -1), none of them twice (none at all is everything). A negative dimension counts from
-// the end. Numbers are always added in the same order: the same tensor gives the same bits.
+// ---- Reductions ---------------------------------------------------------------------------------
+// Over everything, which gives a scalar; or along one dimension, which goes away, or stays as size
+// 1 if |keep|; or over several dimensions, GW_SHAPE(0, -1), none of them twice (none at all is
+// everything). A negative dimension counts from the end. Numbers are always added in the same
+// order: the same tensor gives the same bits.
 
 // Integers and bools add up as i64.
 GW_API gw_tensor *gw_sum(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_sum_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
 GW_API gw_tensor *gw_sum_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
 
-// Of floats only. The variance is unbiased (over n - 1), NaN for a single number, and the deviation its root.
+// Of floats only. The variance is unbiased (over n - 1), NaN for a single number, and the deviation
+// its root.
 GW_API gw_tensor *gw_mean(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_mean_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
 GW_API gw_tensor *gw_mean_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
@@ -147,8 +154,8 @@ GW_API gw_tensor *gw_std(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_std_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
 GW_API gw_tensor *gw_std_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
 
-// The largest and smallest numbers, NaN if there is one, and where the first of them stands (i64; over everything:
-// counted through all dimensions). INVALID if there is nothing to choose from.
+// The largest and smallest numbers, NaN if there is one, and where the first of them stands (i64;
+// over everything: counted through all dimensions). INVALID if there is nothing to choose from.
 GW_API gw_tensor *gw_max(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_max_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
 GW_API gw_tensor *gw_min(gw_scope *s, gw_tensor *x);
@@ -172,7 +179,8 @@ GW_API gw_tensor *gw_prod_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool ke
 GW_API gw_tensor *gw_logsumexp(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_logsumexp_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
 
-// (sum of |x|^p)^(1/p), of floats; the largest and smallest |x| for p infinite, and how many numbers are not 0 for p 0.
+// (sum of |x|^p)^(1/p), of floats; the largest and smallest |x| for p infinite, and how many
+// numbers are not 0 for p 0.
 GW_API gw_tensor *gw_norm(gw_scope *s, gw_tensor *x, double p);
 GW_API gw_tensor *gw_norm_over(gw_scope *s, gw_tensor *x, double p, gw_shape dims, bool keep);
 
@@ -185,9 +193,9 @@ GW_API gw_tensor *gw_all_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool kee
 // Running sums, in the shape of x.
 GW_API gw_tensor *gw_cumsum(gw_scope *s, gw_tensor *x, int dim);
 
-// ---- Probabilities and losses -------------------------------------------------------------------------------------
-// gw_nll(s, logp, target, .reduction = GW_SUM, ...), gw_cross_entropy, gw_mse, gw_bce_with_logits, gw_smooth_l1, gw_l1 and
-// gw_kl_div take options by name, and give the mean without.
+// ---- Probabilities and losses -------------------------------------------------------------------
+// gw_nll(s, logp, target, .reduction = GW_SUM, ...), gw_cross_entropy, gw_mse, gw_bce_with_logits,
+// gw_smooth_l1, gw_l1 and gw_kl_div take options by name, and give the mean without.
 typedef enum gw_reduction {
     GW_MEAN = 0,
     GW_SUM,
@@ -209,17 +217,17 @@ typedef struct gw_loss_options {
 GW_API gw_tensor *gw_softmax(gw_scope *s, gw_tensor *x, int dim);
 GW_API gw_tensor *gw_log_softmax(gw_scope *s, gw_tensor *x, int dim);
 
-// What the classes |target| cost, given the logarithms of their probabilities, or unnormalised ones. logp, logits: N C,
-// or C, or N C and more dimensions; target: i64 or i32 of the same shape without C. INVALID if a target is no class. The
-// mean is over the targets that are not ignored, and NaN if all are; with a weight it is the sum over the sum of their
-// weights.
+// What the classes |target| cost, given the logarithms of their probabilities, or unnormalised
+// ones. logp, logits: N C, or C, or N C and more dimensions; target: i64 or i32 of the same shape
+// without C. INVALID if a target is no class. The mean is over the targets that are not ignored,
+// and NaN if all are; with a weight it is the sum over the sum of their weights.
 GW_API gw_tensor *gw_nll_with(gw_scope *s, gw_tensor *logp, gw_tensor *target,
                               gw_loss_options options);
 GW_API gw_tensor *gw_cross_entropy_with(gw_scope *s, gw_tensor *logits, gw_tensor *target,
                                         gw_loss_options options);
 
-// Losses of each number beside its target. x and target broadcast, but for bce_with_logits, where they have one shape;
-// its targets are probabilities.
+// Losses of each number beside its target. x and target broadcast, but for bce_with_logits, where
+// they have one shape; its targets are probabilities.
 GW_API gw_tensor *gw_mse_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
                               gw_loss_options options);
 GW_API gw_tensor *gw_bce_with_logits_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
@@ -228,16 +236,16 @@ GW_API gw_tensor *gw_smooth_l1_with(gw_scope *s, gw_tensor *x, gw_tensor *target
                                     gw_loss_options options);
 GW_API gw_tensor *gw_l1_with(gw_scope *s, gw_tensor *x, gw_tensor *target, gw_loss_options options);
 
-// target (ln target - x), how far the probabilities e^x are from the target's (Kullback, Leibler 1951). The divergence of
-// whole distributions is the GW_SUM or the GW_BATCH_MEAN of it.
+// target (ln target - x), how far the probabilities e^x are from the target's (Kullback, Leibler
+// 1951). The divergence of whole distributions is the GW_SUM or the GW_BATCH_MEAN of it.
 GW_API gw_tensor *gw_kl_div_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
                                  gw_loss_options options);
 
-// ---- Layers' arithmetic -------------------------------------------------------------------------------------------
+// ---- Layers' arithmetic -------------------------------------------------------------------------
 // Indices are i64 or i32.
 
-// In training, sets numbers to 0 with probability |p| and divides the others by 1 - p (Srivastava et al. 2014); else a
-// view of x.
+// In training, sets numbers to 0 with probability |p| and divides the others by 1 - p (Srivastava
+// et al. 2014); else a view of x.
 GW_API gw_tensor *gw_dropout(gw_scope *s, gw_tensor *x, double p, bool training);
 
 typedef struct gw_embedding_options {
@@ -247,19 +255,20 @@ typedef struct gw_embedding_options {
         GW_DEFAULT(GW_NOT_GIVEN);  // a row that gets no gradient; from the end if negative
 } gw_embedding_options;
 
-// gw_embedding(s, weight, indices, .padding_idx = 0, ...): rows of a table. weight: V F, indices: any shape, result: that shape and F. INVALID if an index is no row.
+// gw_embedding(s, weight, indices, .padding_idx = 0, ...): rows of a table. weight: V F, indices:
+// any shape, result: that shape and F. INVALID if an index is no row.
 GW_API gw_tensor *gw_embedding_with(gw_scope *s, gw_tensor *weight, gw_tensor *indices,
                                     gw_embedding_options options);
 
-// (x - mean) / sqrt(variance + eps) * weight + bias over the last dimensions, whose sizes are |normalized| (Ba, Kiros,
-// Hinton 2016). weight, bias: that shape, or NULL.
+// (x - mean) / sqrt(variance + eps) * weight + bias over the last dimensions, whose sizes are
+// |normalized| (Ba, Kiros, Hinton 2016). weight, bias: that shape, or NULL.
 GW_API gw_tensor *gw_layer_norm(gw_scope *s, gw_tensor *x, gw_shape normalized, gw_tensor *weight,
                                 gw_tensor *bias, double eps);
 
-// (x - mean) / sqrt(variance + eps) * weight + bias for each channel, which is dimension 1 of x (Ioffe, Szegedy 2015). In
-// training by the mean and variance of x, which the running ones follow: running = (1 - momentum) running + momentum
-// value, the variance unbiased; else by the running ones. weight, bias, running_mean, running_var: C, or NULL. The
-// running ones have no derivative.
+// (x - mean) / sqrt(variance + eps) * weight + bias for each channel, which is dimension 1 of x
+// (Ioffe, Szegedy 2015). In training by the mean and variance of x, which the running ones follow:
+// running = (1 - momentum) running + momentum value, the variance unbiased; else by the running
+// ones. weight, bias, running_mean, running_var: C, or NULL. The running ones have no derivative.
 typedef struct gw_batch_norm_options {
     gw_tensor *running_mean GW_DEFAULT(NULL), *running_var GW_DEFAULT(NULL);
     bool training GW_DEFAULT(false);
@@ -273,8 +282,9 @@ GW_API gw_tensor *gw_batch_norm_with(gw_scope *s, gw_tensor *x, gw_tensor *weigh
 // Each index as a row of zeros and a one, i64. |classes| -1: one more than the largest index.
 GW_API gw_tensor *gw_one_hot(gw_scope *s, gw_tensor *indices, int64_t classes);
 
-// ---- Convolutions, pools ------------------------------------------------------------------------------------------
-// Of pairs the first number is for height, the second for width; in one dimension only the first counts.
+// ---- Convolutions, pools ------------------------------------------------------------------------
+// Of pairs the first number is for height, the second for width; in one dimension only the first
+// counts.
 typedef struct gw_conv_options {
     int64_t stride[2] GW_DEFAULT({ 1, 1 });
     int64_t padding[2] GW_DEFAULT({ 0, 0 });   // zeros around the input
@@ -282,8 +292,8 @@ typedef struct gw_conv_options {
     int64_t groups GW_DEFAULT(1);              // of channels, each with outputs of its own
 } gw_conv_options;
 
-// torch.nn.functional.conv1d and conv2d. x: N C L, weight: O C/groups K, bias: O or NULL, result: N O L'; and x: N C H W,
-// weight: O C/groups K K'. Without N, one image.
+// torch.nn.functional.conv1d and conv2d. x: N C L, weight: O C/groups K, bias: O or NULL, result: N
+// O L'; and x: N C H W, weight: O C/groups K K'. Without N, one image.
 GW_API gw_tensor *gw_conv1d_with(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
                                  gw_conv_options options);
 GW_API gw_tensor *gw_conv2d_with(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
@@ -299,21 +309,24 @@ typedef struct gw_pool_options {
     int64_t divisor_override GW_DEFAULT(GW_NOT_GIVEN);  // of sums, in place of the window's size
 } gw_pool_options;
 
-// The largest number of each window, and the mean: torch.nn.functional.max_pool1d and so on. x: N C L or C L, result: N C
-// L'; and N C H W or C H W. NaN is larger than everything.
+// The largest number of each window, and the mean: torch.nn.functional.max_pool1d and so on. x: N C
+// L or C L, result: N C L'; and N C H W or C H W. NaN is larger than everything.
 GW_API gw_tensor *gw_max_pool1d_with(gw_scope *s, gw_tensor *x, gw_pool_options options);
 GW_API gw_tensor *gw_max_pool2d_with(gw_scope *s, gw_tensor *x, gw_pool_options options);
 GW_API gw_tensor *gw_avg_pool1d_with(gw_scope *s, gw_tensor *x, gw_pool_options options);
 GW_API gw_tensor *gw_avg_pool2d_with(gw_scope *s, gw_tensor *x, gw_pool_options options);
 
-// Means of as many windows as are asked for, which together cover the input: of all of it with size 1.
+// Means of as many windows as are asked for, which together cover the input: of all of it with size
+// 1.
 GW_API gw_tensor *gw_adaptive_avg_pool1d(gw_scope *s, gw_tensor *x, int64_t length);
 GW_API gw_tensor *gw_adaptive_avg_pool2d(gw_scope *s, gw_tensor *x, int64_t height, int64_t width);
-// ---- Recurrent layers ---------------------------------------------------------------------------------------------
-// One layer over a sequence, in one direction; gw_nn_lstm and its like put several together. f32 or f64.
+// ---- Recurrent layers ---------------------------------------------------------------------------
+// One layer over a sequence, in one direction; gw_nn_lstm and its like put several together. f32 or
+// f64.
 //
-// x: T N E, h0, c0: N H, result: T N H, the state after each step. lengths: N (i64), at which time each ends, or NULL if
-// none does before T: from there on its state stays what it was. |reverse|: from the end to the beginning.
+// x: T N E, h0, c0: N H, result: T N H, the state after each step. lengths: N (i64), at which time
+// each ends, or NULL if none does before T: from there on its state stays what it was. |reverse|:
+// from the end to the beginning.
 typedef struct gw_recurrent_weights {
     gw_tensor *weight_ih;          // G H by E; the gates in PyTorch's order
     gw_tensor *weight_hh;          // G H by H
@@ -333,29 +346,33 @@ GW_API gw_tensor *gw_gru(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_
 GW_API gw_tensor *gw_rnn(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_weights w,
                          gw_tensor *lengths, bool reverse, bool relu);
 
-// ---- Picking ------------------------------------------------------------------------------------------------------
+// ---- Picking ------------------------------------------------------------------------------------
 // Indices are i64 or i32. INVALID if one is out of range.
 
-// result[i, j] = x[index[i, j], j] for dimension 0, and so on. index: the dimensions of x, none longer but |dim|.
+// result[i, j] = x[index[i, j], j] for dimension 0, and so on. index: the dimensions of x, none
+// longer but |dim|.
 GW_API gw_tensor *gw_gather(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index);
 
-// gw_scatter(s, x, dim, index, source): a copy of x with result[index[i, j], j] = source[i, j] for dimension 0, and so on;
-// the last one if a place is named twice. source: no shorter than the index, or a number.
+// gw_scatter(s, x, dim, index, source): a copy of x with result[index[i, j], j] = source[i, j] for
+// dimension 0, and so on; the last one if a place is named twice. source: no shorter than the
+// index, or a number.
 GW_API gw_tensor *gw_scatter_with(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index,
                                   gw_value source);
 
-// A copy of x with result[index[i, j], j] += source[i, j] for dimension 0, and so on, in the order of the index.
+// A copy of x with result[index[i, j], j] += source[i, j] for dimension 0, and so on, in the order
+// of the index.
 GW_API gw_tensor *gw_scatter_add(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index,
                                  gw_tensor *source);
 
 // The slices of x along |dim| that |index| (one dimension) names.
 GW_API gw_tensor *gw_index_select(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index);
 
-// Where the numbers that are not 0 stand, in order: one row of indices for each. result: N, dimensions of x; i64.
+// Where the numbers that are not 0 stand, in order: one row of indices for each. result: N,
+// dimensions of x; i64.
 GW_API gw_tensor *gw_nonzero(gw_scope *s, gw_tensor *x);
 
-// The numbers along |dim| in order, the smallest first unless |descending|, and where each stood (i64). Equals keep their
-// order. NaN is larger than everything.
+// The numbers along |dim| in order, the smallest first unless |descending|, and where each stood
+// (i64). Equals keep their order. NaN is larger than everything.
 typedef struct gw_sorted {
     gw_tensor *values, *indices;
 } gw_sorted;
@@ -365,22 +382,24 @@ GW_API gw_sorted gw_sort(gw_scope *s, gw_tensor *x, int dim, bool descending);
 // The first |k| of them only, in order: the largest, or the smallest. INVALID if there are fewer.
 GW_API gw_sorted gw_topk(gw_scope *s, gw_tensor *x, int64_t k, int dim, bool largest);
 
-// Draws classes by their weights. p: C or N C, none negative, infinite or NaN, not all 0; result: i64, |samples| for each
-// row. Without replacement no class comes twice, so there must be as many with a weight above 0.
+// Draws classes by their weights. p: C or N C, none negative, infinite or NaN, not all 0; result:
+// i64, |samples| for each row. Without replacement no class comes twice, so there must be as many
+// with a weight above 0.
 GW_API gw_tensor *gw_multinomial(gw_scope *s, gw_tensor *p, int64_t samples, bool replacement);
 
 // 1 with probability p, else 0, in the dtype of p.
 GW_API gw_tensor *gw_bernoulli(gw_scope *s, gw_tensor *p);
 
-// ---- In place -----------------------------------------------------------------------------------------------------
-// Written into x, which is returned, and seen through every view of it: gw_add_(s, x, other) is x += other. What relies on
-// the old values (saved for backward, being sent) keeps them.
+// ---- In place -----------------------------------------------------------------------------------
+// Written into x, which is returned, and seen through every view of it: gw_add_(s, x, other) is x
+// += other. What relies on the old values (saved for backward, being sent) keeps them.
 //
-// The result must have the shape of x, so that only the other operand broadcasts, and go into its dtype without going
-// down a kind (float, int, bool). INVALID too for a leaf that needs a gradient, unless gradients are off (gw_no_grad):
-// then nothing is recorded, and x keeps its history. Where they are on, x becomes a result of what was written. That is
-// INVALID if another tensor shares the values of x and a gradient would have to find its way through both, as with a
-// slice of a result. Not served by name.
+// The result must have the shape of x, so that only the other operand broadcasts, and go into its
+// dtype without going down a kind (float, int, bool). INVALID too for a leaf that needs a gradient,
+// unless gradients are off (gw_no_grad): then nothing is recorded, and x keeps its history. Where
+// they are on, x becomes a result of what was written. That is INVALID if another tensor shares the
+// values of x and a gradient would have to find its way through both, as with a slice of a result.
+// Not served by name.
 GW_API gw_tensor *gw_add_with_(gw_scope *s, gw_tensor *x, gw_value other);
 GW_API gw_tensor *gw_sub_with_(gw_scope *s, gw_tensor *x, gw_value other);
 GW_API gw_tensor *gw_mul_with_(gw_scope *s, gw_tensor *x, gw_value other);
@@ -393,20 +412,21 @@ GW_API gw_tensor *gw_copy_(gw_scope *s, gw_tensor *x, gw_tensor *source);
 GW_API gw_tensor *gw_fill_with_(gw_scope *s, gw_tensor *x, gw_value value);
 GW_API gw_tensor *gw_zero_(gw_scope *s, gw_tensor *x);
 
-// Random numbers from the scope's generator: integers from |from| to below |to|, in any dtype that holds them; floats
-// from |from| to |to|; normal ones; 1 with probability p, else 0, in any dtype.
+// Random numbers from the scope's generator: integers from |from| to below |to|, in any dtype that
+// holds them; floats from |from| to |to|; normal ones; 1 with probability p, else 0, in any dtype.
 GW_API gw_tensor *gw_random_(gw_scope *s, gw_tensor *x, int64_t from, int64_t to);
 GW_API gw_tensor *gw_uniform_(gw_scope *s, gw_tensor *x, double from, double to);
 GW_API gw_tensor *gw_normal_(gw_scope *s, gw_tensor *x, double mean, double std);
 GW_API gw_tensor *gw_bernoulli_(gw_scope *s, gw_tensor *x, double p);
 
-// ---- Comparing whole tensors --------------------------------------------------------------------------------------
+// ---- Comparing whole tensors --------------------------------------------------------------------
 // Both have the same dtype. False in a failed scope.
 
 // Whether shape and every value are the same. NaN is equal to nothing.
 GW_API bool gw_equal(gw_scope *s, gw_tensor *a, gw_tensor *b);
 
-// gw_allclose(s, a, b, .rtol = 1e-3, ...): whether |a - b| <= atol + rtol |b| everywhere, after broadcasting.
+// gw_allclose(s, a, b, .rtol = 1e-3, ...): whether |a - b| <= atol + rtol |b| everywhere, after
+// broadcasting.
 typedef struct gw_allclose_options {
     double rtol GW_DEFAULT(1e-5), atol GW_DEFAULT(1e-8);
 } gw_allclose_options;

@@ -11,13 +11,14 @@
 //         gw_scope_close_up(s);
 //     }
 //
-// Rules, schedules, defaults and numbers are PyTorch's. What is not named has its default; C++17 sets members of the
-// struct of options instead. A function whose name ends in _with is what a short form calls: gw_sgd(s, params, .lr = 0.1) is
-// gw_sgd_with(s, params, options).
+// Rules, schedules, defaults and numbers are PyTorch's. What is not named has its default; C++17
+// sets members of the struct of options instead. A function whose name ends in _with is what a
+// short form calls: gw_sgd(s, params, .lr = 0.1) is gw_sgd_with(s, params, options).
 //
-// A step is all or nothing. If it fails, parameters and optimizer are as they were; but see *Other workers* for steps that
-// others take part in, and |concurrent|.
-// An optimizer or scheduler whose constructor failed is INVALID wherever it is used in a scope that is well.
+// A step is all or nothing. If it fails, parameters and optimizer are as they were; but see *Other
+// workers* for steps that others take part in, and |concurrent|.
+// An optimizer or scheduler whose constructor failed is INVALID wherever it is used in a scope that
+// is well.
 //
 // Ownership: optimizers and schedulers belong to the scope that made them; an optimizer holds a
 // count on its parameters, a scheduler one on its optimizer.
@@ -35,8 +36,9 @@ extern "C" {
 typedef struct gw_optimizer gw_optimizer;
 
 // ---- Rules --------------------------------------------------------------------------------------
-// |params| of all of them: a list of leaves that require a gradient, of dtype f32 or f64, contiguous,
-// each once, or references to such. Else INVALID, as are options out of their range. |maximize| goes up instead of down.
+// |params| of all of them: a list of leaves that require a gradient, of dtype f32 or f64,
+// contiguous, each once, or references to such. Else INVALID, as are options out of their range.
+// |maximize| goes up instead of down.
 
 // Stochastic gradient descent (Sutskever et al. 2013 for Nesterov's form): torch.optim.SGD.
 typedef struct gw_sgd_options {
@@ -161,9 +163,9 @@ GW_API gw_optimizer *gw_rprop_with(gw_scope *s, gw_list *params, gw_rprop_option
 // weight_decay, and with other rules, they are INVALID.
 GW_API void gw_optimizer_step(gw_scope *s, gw_optimizer *opt);
 
-// Scales the gradients that |s| has of |params| so that the 2-norm of all of them together is at most
-// |max_norm|. Returns what it was: torch.nn.utils.clip_grad_norm_. If it fails while owners scale theirs (see *Other
-// workers*), some have and some have not.
+// Scales the gradients that |s| has of |params| so that the 2-norm of all of them together is at
+// most |max_norm|. Returns what it was: torch.nn.utils.clip_grad_norm_. If it fails while owners
+// scale theirs (see *Other workers*), some have and some have not.
 GW_API double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm);
 
 // Steps taken so far.
@@ -178,25 +180,26 @@ GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
 //     gw_list_add(root, params, gw_remote(root, "ps", "make_weight"));   // and one that ps has
 //     gw_optimizer *opt = gw_sgd(root, params, .lr = 0.05);
 //
-// A step is all or nothing there, too: every owner computes beside what it has, and only when all of
-// them have, they put it in place. If an owner is lost before that, none has changed; if one is lost
-// later, the error says who is a step ahead. With |concurrent| nothing is staged: each owner takes
-// its step as it comes. That is for several trainers over the same parameters (HogWild, Recht et al.
-// 2011); it needs one call to each owner, instead of two.
-// An owner changes parameters in the turn of the object that has given out the reference to them (by a
-// method, or in gw_local), so that no method of it reads them meanwhile; forward passes of other code,
-// such as functions, see to that themselves. Parameters of this worker are changed by the thread that
-// steps: if others use them through an object, enter it with gw_local first; nobody may fetch them meanwhile.
+// A step is all or nothing there, too: every owner computes beside what it has, and only when all
+// of them have, they put it in place. If an owner is lost before that, none has changed; if one is
+// lost later, the error says who is a step ahead. With |concurrent| nothing is staged: each owner
+// takes its step as it comes. That is for several trainers over the same parameters (HogWild, Recht
+// et al. 2011); it needs one call to each owner, instead of two.
+// An owner changes parameters in the turn of the object that has given out the reference to them
+// (by a method, or in gw_local), so that no method of it reads them meanwhile; forward passes of
+// other code, such as functions, see to that themselves. Parameters of this worker are changed by
+// the thread that steps: if others use them through an object, enter it with gw_local first; nobody
+// may fetch them meanwhile.
 //
 // Once the first owner puts new values in place there is no way back: then a step waits for all of
 // them, whatever the deadline of |s|, until they have answered or are lost.
 //
-// Making one waits for all owners, and fails with what is wrong with a reference, and where; a step,
-// clipping, state_dict and load wait for them, too.
+// Making one waits for all owners, and fails with what is wrong with a reference, and where; a
+// step, clipping, state_dict and load wait for them, too.
 
 // ---- Groups -------------------------------------------------------------------------------------
-// Parameters with options of their own. What is not named is as in the first group. INVALID for options that the rule of |opt|
-// has not.
+// Parameters with options of their own. What is not named is as in the first group. INVALID for
+// options that the rule of |opt| has not.
 //
 //     gw_optimizer *opt = gw_adamw(root, weights, .lr = 3e-4);
 //     gw_optimizer_add_group(root, opt, biases, .weight_decay = 0);
@@ -242,9 +245,10 @@ GW_API void gw_optimizer_set_group_lr(gw_scope *s, gw_optimizer *opt, int group,
 GW_API gw_map *gw_optimizer_state_dict(gw_scope *s, gw_optimizer *opt);
 
 // Takes over such a map, from an optimizer of the same rule over as many groups and parameters. A
-// name that is missing or too many, a shape or kind that does not fit: INVALID, and nothing changes.
-// Only "group.0.initial_lr", what schedulers start from, may be missing: a map from before there was one has none, and those
-// that are here go on from their own.
+// name that is missing or too many, a shape or kind that does not fit: INVALID, and nothing
+// changes.
+// Only "group.0.initial_lr", what schedulers start from, may be missing: a map from before there
+// was one has none, and those that are here go on from their own.
 GW_API void gw_optimizer_load_state_dict(gw_scope *s, gw_optimizer *opt, gw_map *state);
 
 // ---- Schedules ----------------------------------------------------------------------------------
@@ -285,8 +289,8 @@ typedef struct gw_exponential_lr_options {
 GW_API gw_scheduler *gw_exponential_lr_with(gw_scope *s, gw_optimizer *opt,
                                             gw_exponential_lr_options options);
 
-// Half a cosine down to |eta_min| in |t_max| steps, and up again after them (Loshchilov, Hutter 2016,
-// without restarts): CosineAnnealingLR.
+// Half a cosine down to |eta_min| in |t_max| steps, and up again after them (Loshchilov, Hutter
+// 2016, without restarts): CosineAnnealingLR.
 typedef struct gw_cosine_annealing_lr_options {
     int64_t t_max GW_DEFAULT(0);  // at least 1: to be given
     double eta_min GW_DEFAULT(0);
@@ -295,7 +299,8 @@ typedef struct gw_cosine_annealing_lr_options {
 GW_API gw_scheduler *gw_cosine_annealing_lr_with(gw_scope *s, gw_optimizer *opt,
                                                  gw_cosine_annealing_lr_options options);
 
-// Warm-up: from |start_factor| times the rate to |end_factor| times in |total_iters| steps: LinearLR.
+// Warm-up: from |start_factor| times the rate to |end_factor| times in |total_iters| steps:
+// LinearLR.
 typedef struct gw_linear_lr_options {
     double start_factor GW_DEFAULT(1.0 / 3);  // above 0, at most 1
     double end_factor GW_DEFAULT(1.0);        // at most 1
@@ -305,9 +310,9 @@ typedef struct gw_linear_lr_options {
 GW_API gw_scheduler *gw_linear_lr_with(gw_scope *s, gw_optimizer *opt,
                                        gw_linear_lr_options options);
 
-// Up to |max_lr| and down to almost nothing, in |total_steps| steps, after which it is WRONG_STATE; the
-// momentum of gw_sgd and gw_rmsprop, or beta1, goes the other way (Smith, Topin 2017): OneCycleLR. It
-// knows nothing of other schedules.
+// Up to |max_lr| and down to almost nothing, in |total_steps| steps, after which it is WRONG_STATE;
+// the momentum of gw_sgd and gw_rmsprop, or beta1, goes the other way (Smith, Topin 2017):
+// OneCycleLR. It knows nothing of other schedules.
 typedef struct gw_one_cycle_lr_options {
     double max_lr GW_DEFAULT(0);           // above 0: to be given
     int64_t total_steps GW_DEFAULT(0);     // at least 1: to be given

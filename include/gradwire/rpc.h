@@ -7,29 +7,35 @@
 //     gw_rref   *ref = gw_remote(root, "p2", "gw.add", x, fut);                       // or leave it there
 //     gw_rpc_shutdown(root);
 //
-// |to| is a worker's name, its rank, a gw_worker, or a reference: then |function| is a method of the object behind it.
-// Arguments are C values, tensors, lists, maps, references and futures; a future is an argument before it has resolved:
-// the callee starts when its value has come, straight from where it is made. Calls to oneself take the same way: arguments
-// and results are copies. A tensor that needs a gradient remembers across a call what it was made of: see gradwire/dist.h.
+// |to| is a worker's name, its rank, a gw_worker, or a reference: then |function| is a method of
+// the object behind it.
+// Arguments are C values, tensors, lists, maps, references and futures; a future is an argument
+// before it has resolved: the callee starts when its value has come, straight from where it is
+// made. Calls to oneself take the same way: arguments and results are copies. A tensor that needs a
+// gradient remembers across a call what it was made of: see gradwire/dist.h.
 //
-// Every operator is callable as "gw.<name>" with the arguments of its C function in the same order, shapes and dims as one
-// list of ints, and the ..._along forms by the plain name with dim and keep behind: "gw.sum"(x), "gw.sum"(x, 0, true).
+// Every operator is callable as "gw.<name>" with the arguments of its C function in the same order,
+// shapes and dims as one list of ints, and the ..._along forms by the plain name with dim and keep
+// behind: "gw.sum"(x), "gw.sum"(x, 0, true).
 // Losses take the options they know behind, in the order of gw_loss_options.
 //
-// Errors enter the scope when a result is consumed (gw_rpc_sync, gw_wait), with the trace of workers and functions on
-// the way and an outcome: NOT_DELIVERED, MAY_HAVE_RUN, RAN_AND_FAILED. TIMEOUT when the deadline passed, NOT_FOUND for
-// an unknown worker or function, INVALID for arguments, DISCONNECTED when the worker is gone. The error of a call that
-// nobody waits for is not told.
+// Errors enter the scope when a result is consumed (gw_rpc_sync, gw_wait), with the trace of
+// workers and functions on the way and an outcome: NOT_DELIVERED, MAY_HAVE_RUN, RAN_AND_FAILED.
+// TIMEOUT when the deadline passed, NOT_FOUND for an unknown worker or function, INVALID for
+// arguments, DISCONNECTED when the worker is gone. The error of a call that nobody waits for is not
+// told.
 //
-// Deadlines: the least of the call's own (60 s unless said otherwise), the scope's, and the time left of the call this
-// one is made for. A function runs at most once; calls are never repeated by themselves. Calls from one scope to one
-// worker start there in order, among those whose arguments are ready: what must come after a call with a future among its
-// arguments waits for that call, or takes its future.
+// Deadlines: the least of the call's own (60 s unless said otherwise), the scope's, and the time
+// left of the call this one is made for. A function runs at most once; calls are never repeated by
+// themselves. Calls from one scope to one worker start there in order, among those whose arguments
+// are ready: what must come after a call with a future among its arguments waits for that call, or
+// takes its future.
 //
-// Ownership: futures and references belong to the scope that made the call. Arguments are borrowed until the call
-// returns, and may be written afterwards: what was sent is what they held.
-// Threads: as the scope; any number of threads with scopes of their own may use one agent. Scopes that draw random
-// numbers from the same generator are of one thread: gw_seed the scope that another thread is given.
+// Ownership: futures and references belong to the scope that made the call. Arguments are borrowed
+// until the call returns, and may be written afterwards: what was sent is what they held.
+// Threads: as the scope; any number of threads with scopes of their own may use one agent. Scopes
+// that draw random numbers from the same generator are of one thread: gw_seed the scope that
+// another thread is given.
 #ifndef GRADWIRE_RPC_H
 #define GRADWIRE_RPC_H
 
@@ -40,9 +46,10 @@
 extern "C" {
 #endif
 
-// ---- Joining and leaving ------------------------------------------------------------------------------------------
-// A job has a world size that all know when it begins; or it is a group, which one worker founds and others join and
-// leave while it runs (gradwire/membership.h). Ranks of a group are given out in order, from 0, and never again.
+// ---- Joining and leaving ------------------------------------------------------------------------
+// A job has a world size that all know when it begins; or it is a group, which one worker founds
+// and others join and leave while it runs (gradwire/membership.h). Ranks of a group are given out
+// in order, from 0, and never again.
 typedef enum gw_group_kind {
     GW_GROUP_NONE =
         0,  // a job of a world size; if none is given either, GW_GROUP ("create", "join") may say otherwise
@@ -61,8 +68,8 @@ typedef struct gw_rpc_options {
     // Given together; left out, they come from the URL, or from RANK and WORLD_SIZE.
     int rank GW_DEFAULT(-1), world_size GW_DEFAULT(-1);
 
-    // NULL: "env://" (MASTER_ADDR, MASTER_PORT); or "tcp://host:port" of rank 0; or "file:///path" of a file that is not
-    // there yet. tcp and file take "?rank=0&world_size=2".
+    // NULL: "env://" (MASTER_ADDR, MASTER_PORT); or "tcp://host:port" of rank 0; or "file:///path"
+    // of a file that is not there yet. tcp and file take "?rank=0&world_size=2".
     const char *init_method GW_DEFAULT(NULL);
 
     int64_t timeout_ms GW_DEFAULT(60000);          // of each call
@@ -71,25 +78,30 @@ typedef struct gw_rpc_options {
     const gw_registry *registry GW_DEFAULT(NULL);  // what this worker serves; NULL: the process's
 } gw_rpc_options;
 
-// gw_rpc_init(root, .name = "p0", ...)
-// Joins the job: opens an agent on |root| and waits until all workers are there, or, joining a group, until it is let in and
-// knows all. Scopes opened inside |root| from now on call through it. Fails |root| with INVALID, DUPLICATE, MISMATCH,
-// ADDRESS_IN_USE, or TIMEOUT naming who is missing; WRONG_STATE if the job is closed, or shutting down; DISCONNECTED if
-// whoever lets others in is gone; UNSUPPORTED for addresses beyond this machine, until connections are encrypted.
+// gw_rpc_init(root, .name = "p0", ...) Joins the job: opens an agent on |root| and waits until all
+// workers are there, or, joining a group, until it is let in and knows all. Scopes opened inside
+// |root| from now on call through it. Fails |root| with INVALID, DUPLICATE, MISMATCH,
+// ADDRESS_IN_USE, or TIMEOUT naming who is missing; WRONG_STATE if the job is closed, or shutting
+// down; DISCONNECTED if whoever lets others in is gone; UNSUPPORTED for addresses beyond this
+// machine, until connections are encrypted.
 //
-// Who joins a group without a name gets one that nobody else has. A group that was founded at an address can be joined for
-// as long as its founder is there, one in a file for as long as anybody is.
+// Who joins a group without a name gets one that nobody else has. A group that was founded at an
+// address can be joined for as long as its founder is there, one in a file for as long as anybody
+// is.
 GW_API void gw_rpc_init_with(gw_scope *root, gw_rpc_options options);
 
-// Serves until every worker has asked for shutdown, gives back this worker's references, lets what is running finish
-// (at most 30 s, else TIMEOUT naming who was still doing what) and leaves. Acts also when |root| has failed; a failed
-// worker's shutdown lets the others leave too. Afterwards calls and references are WRONG_STATE; a second one does nothing.
-// Closing |root| without it leaves at once: to the others this worker is then gone. Those who have died, or left, count as
-// having asked; a line in the log names the dead. FENCED if it is this worker that the others go on without.
+// Serves until every worker has asked for shutdown, gives back this worker's references, lets what
+// is running finish (at most 30 s, else TIMEOUT naming who was still doing what) and leaves. Acts
+// also when |root| has failed; a failed worker's shutdown lets the others leave too. Afterwards
+// calls and references are WRONG_STATE; a second one does nothing.
+// Closing |root| without it leaves at once: to the others this worker is then gone. Those who have
+// died, or left, count as having asked; a line in the log names the dead. FENCED if it is this
+// worker that the others go on without.
 GW_API void gw_rpc_shutdown(gw_scope *root);
 
-// Leaves, while the others go on: gives back this worker's references, refuses new calls, lets those that run finish (at
-// most 30 s, else TIMEOUT saying what did not) and says goodbye. What others hold references to here is lost to them.
+// Leaves, while the others go on: gives back this worker's references, refuses new calls, lets
+// those that run finish (at most 30 s, else TIMEOUT saying what did not) and says goodbye. What
+// others hold references to here is lost to them.
 // Otherwise as gw_rpc_shutdown.
 GW_API void gw_rpc_leave(gw_scope *root);
 
@@ -97,22 +109,27 @@ GW_API void gw_rpc_leave(gw_scope *root);
 GW_API gw_worker gw_rpc_self(gw_scope *s);
 GW_API int gw_rpc_world_size(gw_scope *s);  // of a group: how many are there now
 
-// ---- Calling ------------------------------------------------------------------------------------------------------
-// gw_rpc_sync(s, to, function, args...)   the result
-// gw_rpc_async(s, to, function, args...)  its future
-// gw_remote(s, to, function, args...)     a reference to the result, which stays there; |function| may be a class:
+// ---- Calling ------------------------------------------------------------------------------------
+// gw_rpc_sync(s, to, function, args...)   the result gw_rpc_async(s, to, function, args...)  its
+// future gw_remote(s, to, function, args...)     a reference to the result, which stays there;
+// |function| may be a class:
 //                                         then the reference is to a new object
-// gw_rpc_notify(s, to, function, args...) nothing: one way. Fails |s| only if it could not be sent; what fails there is
+// gw_rpc_notify(s, to, function, args...) nothing: one way. Fails |s| only if it could not be sent;
+// what fails there is
 //                                         logged there. It starts in order with the scope's other calls
-// gw_rpc_sync_all(s, workers, count, function, args...)   the results of |count| workers, gw_worker workers[], as a list
+// gw_rpc_sync_all(s, workers, count, function, args...)   the results of |count| workers, gw_worker
+// workers[], as a list
 //                                         in their order. Arguments are encoded once. Waits for all; fails |s| with the
 //                                         first error in order, which names the worker
-// gw_rpc_async_all(s, workers, count, function, args...)  a future of that list, which fails as soon as one of them does
+// gw_rpc_async_all(s, workers, count, function, args...)  a future of that list, which fails as
+// soon as one of them does
 //
-// All of them wait when 64 MiB of requests are queued for the worker already, or 65,536 calls to it have not returned: then
-// until there is room, at most to the deadline, which then is OVERLOADED, NOT_DELIVERED. Where nothing may wait they fail
-// at once. A worker whose replies are not read does not start more calls of who does not read them.
-// A call with options is written with the functions behind these forms, which take arguments as one value each:
+// All of them wait when 64 MiB of requests are queued for the worker already, or 65,536 calls to it
+// have not returned: then until there is room, at most to the deadline, which then is OVERLOADED,
+// NOT_DELIVERED. Where nothing may wait they fail at once. A worker whose replies are not read does
+// not start more calls of who does not read them.
+// A call with options is written with the functions behind these forms, which take arguments as one
+// value each:
 //
 //     gw_rpc_sync_with(s, gw_to("ps"), "scale", GW_ARGS(x, 2.5), GW_OPTIONS(gw_call_options, .timeout_ms = 500));
 #define GW_AGENT_TIMEOUT (-1)  // that of gw_rpc_init
@@ -123,7 +140,8 @@ typedef struct gw_call_options {
         NULL);  // of gw_remote: what gw_references says; "src/train.c:12" by the short form
 } gw_call_options;
 
-// Whom a call is for: gw_to(x) of a name, a rank, a gw_worker or a reference; gw_to_workers(workers, count).
+// Whom a call is for: gw_to(x) of a name, a rank, a gw_worker or a reference;
+// gw_to_workers(workers, count).
 typedef struct gw_target {
     const char *name;  // or
     gw_rref *rref;     // or
@@ -154,14 +172,15 @@ GW_API gw_future *gw_rpc_async_all_with(gw_scope *s, gw_target to, const char *f
                                         gw_values args, gw_call_options options);
 GW_API gw_worker gw_rpc_worker_with(gw_scope *s, gw_target to);
 
-// ---- Futures ------------------------------------------------------------------------------------------------------
-// Waits for the result. May be called again, and from any scope on this worker. A failed call fails |s|.
+// ---- Futures ------------------------------------------------------------------------------------
+// Waits for the result. May be called again, and from any scope on this worker. A failed call fails
+// |s|.
 GW_API gw_value gw_wait(gw_scope *s, gw_future *f);
 GW_API bool gw_future_done(const gw_future *f);  // with a value or an error
 
-// Futures have, of PyTorch's: wait: gw_wait; value: gw_future_value; done: gw_future_done; then: gw_then;
-// add_done_callback: gw_on_done; set_result: gw_future_set; set_exception: gw_future_fail; torch.futures.collect_all and
-// wait_all: gw_collect_all, gw_wait_all.
+// Futures have, of PyTorch's: wait: gw_wait; value: gw_future_value; done: gw_future_done; then:
+// gw_then; add_done_callback: gw_on_done; set_result: gw_future_set; set_exception: gw_future_fail;
+// torch.futures.collect_all and wait_all: gw_collect_all, gw_wait_all.
 
 // The value, or |s| failed, of a future that is done; WRONG_STATE if it is not.
 GW_API gw_value gw_future_value(gw_scope *s, gw_future *f);
@@ -171,54 +190,62 @@ GW_API const gw_error *gw_future_error(const gw_future *f);
 // Waits for all |count|; fails |s| with the first error in order of |fs|, after all are done.
 GW_API void gw_wait_all(gw_scope *s, gw_future *const *fs, int count);
 
-// Asks that |f| come to nothing: it resolves at once, with CANCELLED, unless it has resolved. The callee is told: a call that
-// has not started there does not run, and one that runs finds out by gw_cancelled, by its waits, which end with CANCELLED,
-// and by its calls, which are cancelled in turn. What it has done stays done. A request that has not gone out yet never
-// arrives: NOT_DELIVERED; else MAY_HAVE_RUN. A future of gw_then, gw_collect_all or gw_collect_fail_fast cancels with it what it waits for, if
-// nobody else has that: gw_drop what was only needed for it. What gw_remote makes is not cancelled, but given back when
-// its references are. Acts also when |s| has failed.
+// Asks that |f| come to nothing: it resolves at once, with CANCELLED, unless it has resolved. The
+// callee is told: a call that has not started there does not run, and one that runs finds out by
+// gw_cancelled, by its waits, which end with CANCELLED, and by its calls, which are cancelled in
+// turn. What it has done stays done. A request that has not gone out yet never arrives:
+// NOT_DELIVERED; else MAY_HAVE_RUN. A future of gw_then, gw_collect_all or gw_collect_fail_fast
+// cancels with it what it waits for, if nobody else has that: gw_drop what was only needed for it.
+// What gw_remote makes is not cancelled, but given back when its references are. Acts also when |s|
+// has failed.
 GW_API void gw_cancel(gw_scope *s, gw_future *f);
 
-// In a body: whether nobody wants its result any more: it was cancelled, its deadline has passed, or its caller is lost.
+// In a body: whether nobody wants its result any more: it was cancelled, its deadline has passed,
+// or its caller is lost.
 // Long computations ask from time to time. Elsewhere: whether the deadline of |s| has passed.
 GW_API bool gw_cancelled(gw_scope *s);
 
-// A future of what |body| returns, run once |f| has its value; an error of |f| passes through without running it. |body|
-// may not wait. Runs at the end of the turn that resolves |f|, on whichever thread that is, or now if |f| is done.
+// A future of what |body| returns, run once |f| has its value; an error of |f| passes through
+// without running it. |body| may not wait. Runs at the end of the turn that resolves |f|, on
+// whichever thread that is, or now if |f| is done.
 GW_API gw_future *gw_then(gw_scope *s, gw_future *f,
                           gw_value (*body)(gw_scope *s, gw_value v, void *context), void *context);
 
-// Runs |done| once |f| is done, whatever it has become: gw_wait and gw_future_error tell, without waiting. As for gw_then;
-// an error of |s| is logged.
+// Runs |done| once |f| is done, whatever it has become: gw_wait and gw_future_error tell, without
+// waiting. As for gw_then; an error of |s| is logged.
 GW_API void gw_on_done(gw_scope *s, gw_future *f,
                        void (*done)(gw_scope *s, gw_future *f, void *context), void *context);
 
-// A future of the list of what |count| futures resolve to, in their order. The first waits until all are done, and then
-// fails with the first error in their order, if there is one; the second fails at once with the first error that comes.
+// A future of the list of what |count| futures resolve to, in their order. The first waits until
+// all are done, and then fails with the first error in their order, if there is one; the second
+// fails at once with the first error that comes.
 GW_API gw_future *gw_collect_all(gw_scope *s, gw_future *const *fs, int count);
 GW_API gw_future *gw_collect_fail_fast(gw_scope *s, gw_future *const *fs, int count);
 
-// A future that the program completes itself, once: a second completion is WRONG_STATE. A handler may return it.
-// gw_future_set(s, f, x) takes any C value.
+// A future that the program completes itself, once: a second completion is WRONG_STATE. A handler
+// may return it. gw_future_set(s, f, x) takes any C value.
 GW_API gw_future *gw_future_open(gw_scope *s);
 GW_API void gw_future_set_with(gw_scope *s, gw_future *f, gw_value v);
 GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const char *format, ...)
     GW_PRINTF(4, 5);
 
-// ---- Meeting ------------------------------------------------------------------------------------------------------
-// What several workers do together: every one of |workers| calls it, with the same ones in any order, itself among them. Each
-// of them must enter each meeting of the same workers, one after the other.
-// If one of them is lost, gives up, or does not come before somebody's deadline, all fail, with its name; who comes later,
-// too. Then the next is a new one. After a deadline it takes at most a second to learn who is missing.
-// gw_rpc_all_gather(s, workers, count, x): the values of all, in the order of |workers|.
+// ---- Meeting ------------------------------------------------------------------------------------
+// What several workers do together: every one of |workers| calls it, with the same ones in any
+// order, itself among them. Each of them must enter each meeting of the same workers, one after the
+// other.
+// If one of them is lost, gives up, or does not come before somebody's deadline, all fail, with its
+// name; who comes later, too. Then the next is a new one. After a deadline it takes at most a
+// second to learn who is missing. gw_rpc_all_gather(s, workers, count, x): the values of all, in
+// the order of |workers|.
 GW_API gw_list *gw_rpc_all_gather_with(gw_scope *s, const gw_worker *workers, int count,
                                        gw_value v);
 GW_API void gw_rpc_barrier(gw_scope *s, const gw_worker *workers, int count);
 
-// ---- Counting -----------------------------------------------------------------------------------------------------
+// ---- Counting -----------------------------------------------------------------------------------
 typedef struct gw_rpc_stats {
     uint64_t calls_made, calls_served;
-    // Requests, replies and control, but no acknowledgements, and none about membership; calls to oneself are none.
+    // Requests, replies and control, but no acknowledgements, and none about membership; calls to
+    // oneself are none.
     uint64_t messages_sent, messages_received;
     uint64_t bytes_sent, bytes_received;  // on the wire, everything
     uint64_t reconnects;

@@ -1,7 +1,8 @@
 // Scopes: where a piece of work lives.
 //
-// A scope owns the handles made through it, keeps the first error, carries the deadline and the random generator,
-// and has an id that names the gradients of its backward passes. Opening and closing one is the life of a step.
+// A scope owns the handles made through it, keeps the first error, carries the deadline and the
+// random generator, and has an id that names the gradients of its backward passes. Opening and
+// closing one is the life of a step.
 //
 //     gw_scope *root = gw_scope_open(NULL);
 //     for (int step = 0; step < 100 && gw_ok(root); step++) {
@@ -12,9 +13,10 @@
 //     }
 //     return gw_exit_code(gw_scope_close(root));
 //
-// Errors: the first one wins and stays; later operations on a failed scope do nothing and return a poison handle that
-// is safe to pass on. Accessors of numbers then return 0, so loops test gw_ok.
-// Ownership: a scope holds one count on each handle made through it; gw_keep gives a second one to another scope.
+// Errors: the first one wins and stays; later operations on a failed scope do nothing and return a
+// poison handle that is safe to pass on. Accessors of numbers then return 0, so loops test gw_ok.
+// Ownership: a scope holds one count on each handle made through it; gw_keep gives a second one to
+// another scope.
 // Threads: a scope is used by one thread at a time.
 #ifndef GRADWIRE_SCOPE_H
 #define GRADWIRE_SCOPE_H
@@ -27,12 +29,14 @@ extern "C" {
 
 typedef struct gw_scope gw_scope;
 
-// Opens a scope inside |parent|, or a root scope if |parent| is NULL. It inherits deadline, generator and agent.
+// Opens a scope inside |parent|, or a root scope if |parent| is NULL. It inherits deadline,
+// generator and agent.
 // Never NULL: without memory it is a failed scope.
 GW_API gw_scope *gw_scope_open(gw_scope *parent);
 
-// Closes |s|: waits for nothing, gives back every handle, returns the first error. The parent stays clean. Children
-// still open are closed first. The scope that a body is given is closed for it: then WRONG_STATE, and it stays.
+// Closes |s|: waits for nothing, gives back every handle, returns the first error. The parent stays
+// clean. Children still open are closed first. The scope that a body is given is closed for it:
+// then WRONG_STATE, and it stays.
 GW_API GW_MUST_CHECK gw_error gw_scope_close(gw_scope *s);
 
 // Closes |s| and hands its error, if any, to the parent, which becomes failed (if it was not).
@@ -44,7 +48,8 @@ GW_API bool gw_ok(const gw_scope *s);
 // The first error of |s|; its status is GW_OK if there is none. Valid until the scope closes.
 GW_API const gw_error *gw_scope_error(const gw_scope *s);
 
-// Fails |s| with a sentence of the caller's own, without a full stop. In a handler, this is how a function fails.
+// Fails |s| with a sentence of the caller's own, without a full stop. In a handler, this is how a
+// function fails.
 GW_API void gw_fail(gw_scope *s, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
 
 // Forgets the error of |s|, after it has been dealt with.
@@ -53,18 +58,19 @@ GW_API void gw_scope_clear(gw_scope *s);
 // Puts "step 12" into the trace of every later error of |s|.
 GW_API void gw_scope_label(gw_scope *s, const char *format, ...) GW_PRINTF(2, 3);
 
-// Everything in |s| and below must be done in |timeout_ms| from now; an earlier deadline of the parent stays. 0:
-// no deadline of its own. INVALID if negative.
+// Everything in |s| and below must be done in |timeout_ms| from now; an earlier deadline of the
+// parent stays. 0: no deadline of its own. INVALID if negative.
 GW_API void gw_scope_set_timeout(gw_scope *s, int64_t timeout_ms);
 
 // Milliseconds left, at least 0, or INT64_MAX without deadline.
 GW_API int64_t gw_scope_time_left_ms(const gw_scope *s);
 
-// The id that follows this scope's calls to other workers and names its gradients; unique in the job, never 0.
+// The id that follows this scope's calls to other workers and names its gradients; unique in the
+// job, never 0.
 GW_API uint64_t gw_scope_id(const gw_scope *s);
 
-// Starts a random generator of |s|, shared with the scopes opened inside it later. The same seed gives the same
-// numbers on every machine (Philox 4x32-10, Salmon et al. 2011).
+// Starts a random generator of |s|, shared with the scopes opened inside it later. The same seed
+// gives the same numbers on every machine (Philox 4x32-10, Salmon et al. 2011).
 GW_API void gw_seed(gw_scope *s, uint64_t seed);
 
 // Text that lives as long as |s|.
@@ -73,12 +79,13 @@ GW_API const char *gw_format(gw_scope *s, const char *format, ...) GW_PRINTF(2, 
 // Bytes that live as long as |s|, zeroed; NULL if |s| has failed.
 GW_API void *gw_alloc(gw_scope *s, size_t size_bytes);
 
-// ---- Handles of any type ------------------------------------------------------------------------------------------
-// gw_keep(outer, h)        gives |outer| a count of its own on |h|; returns |h|.
-// gw_set(scope, &slot, h)  keeps |h| in |scope|, drops what |slot| held before, assigns. |h| may be NULL.
+// ---- Handles of any type ------------------------------------------------------------------------
+// gw_keep(outer, h)        gives |outer| a count of its own on |h|; returns |h|. gw_set(scope,
+// &slot, h)  keeps |h| in |scope|, drops what |slot| held before, assigns. |h| may be NULL.
 // gw_drop(s, h)            gives back the count |s| holds on |h| now, not at close: for long loops.
 //
-// They take gw_tensor*, gw_module*, gw_optimizer*, gw_scheduler*, gw_rref*, gw_future*, gw_list* and gw_map*.
+// They take gw_tensor*, gw_module*, gw_optimizer*, gw_scheduler*, gw_rref*, gw_future*, gw_list*
+// and gw_map*.
 typedef struct gw_handle gw_handle;
 
 GW_API gw_handle *gw_keep_handle(gw_scope *s, gw_handle *h);

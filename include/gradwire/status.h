@@ -1,6 +1,7 @@
 // Statuses and errors.
 //
-// A status says what its receiver can *do*; an error adds what happened, where, and what is known about its effect.
+// A status says what its receiver can *do*; an error adds what happened, where, and what is known
+// about its effect.
 //
 //     gw_error e = gw_scope_close(root);
 //     if (e.status == GW_DISCONNECTED) reconnect_later();
@@ -56,8 +57,9 @@ typedef enum gw_status {
     GW_STATUS_COUNT
 } gw_status;
 
-// What is known about the effect of the call that failed, as it was made here. If what failed was an argument of it (a
-// future, a reference being made), that call itself was not delivered, whatever |function| of the error did before.
+// What is known about the effect of the call that failed, as it was made here. If what failed was
+// an argument of it (a future, a reference being made), that call itself was not delivered,
+// whatever |function| of the error did before.
 typedef enum gw_outcome {
     GW_OUTCOME_NONE = 0,  // not a call
     GW_NOT_DELIVERED,     // the function did not run: safe to repeat
@@ -78,7 +80,8 @@ typedef struct gw_error {
 // The name of |status| in words, "timeout".
 GW_API const char *gw_status_name(gw_status status);
 
-// Prints the error, if it is one, as one line to stderr. Returns the exit code for main: 0 for GW_OK, else 1.
+// Prints the error, if it is one, as one line to stderr. Returns the exit code for main: 0 for
+// GW_OK, else 1.
 GW_API int gw_exit_code(gw_error error);
 
 #ifdef __cplusplus

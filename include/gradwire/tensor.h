@@ -1,7 +1,7 @@
 // Tensors: n-dimensional views of numbers.
 //
-// A tensor is a view (sizes, strides, offset) of a storage, which may be shared by several views. Shapes, dtypes,
-// broadcasting, promotion and error rules are PyTorch's.
+// A tensor is a view (sizes, strides, offset) of a storage, which may be shared by several views.
+// Shapes, dtypes, broadcasting, promotion and error rules are PyTorch's.
 //
 //     float row[] = {1, 2, 3, 4};
 //     gw_tensor *x = gw_randn(s, GW_F32, 3, 4);     // sizes follow the dtype, none for a scalar
@@ -47,10 +47,10 @@ typedef struct gw_shape {
 GW_API const char *gw_dtype_name(gw_dtype dtype);  // "f32"
 GW_API size_t gw_dtype_size(gw_dtype dtype);       // in bytes
 
-// ---- Making -------------------------------------------------------------------------------------------------------
-// gw_zeros(s, dtype, sizes...), gw_ones, gw_empty (zeroed too), gw_rand (uniform in [0, 1)), gw_randn (normal).
-// gw_full(s, dtype, value, sizes...).
-// gw_from(s, data, sizes...) copies a C array of float, double, int64_t, int32_t, int16_t, int8_t, uint8_t or bool.
+// ---- Making -------------------------------------------------------------------------------------
+// gw_zeros(s, dtype, sizes...), gw_ones, gw_empty (zeroed too), gw_rand (uniform in [0, 1)),
+// gw_randn (normal). gw_full(s, dtype, value, sizes...). gw_from(s, data, sizes...) copies a C
+// array of float, double, int64_t, int32_t, int16_t, int8_t, uint8_t or bool.
 GW_API gw_tensor *gw_zeros_with(gw_scope *s, gw_dtype dtype, gw_shape shape);
 GW_API gw_tensor *gw_ones_with(gw_scope *s, gw_dtype dtype, gw_shape shape);
 GW_API gw_tensor *gw_rand_with(gw_scope *s, gw_dtype dtype, gw_shape shape);
@@ -58,7 +58,8 @@ GW_API gw_tensor *gw_randn_with(gw_scope *s, gw_dtype dtype, gw_shape shape);
 GW_API gw_tensor *gw_full_with(gw_scope *s, gw_dtype dtype, gw_value value, gw_shape shape);
 GW_API gw_tensor *gw_from_with(gw_scope *s, gw_dtype dtype, const void *data, gw_shape shape);
 
-// Random integers from |low| to below |high|, all of which the dtype must hold: gw_randint(s, dtype, low, high, sizes...).
+// Random integers from |low| to below |high|, all of which the dtype must hold: gw_randint(s,
+// dtype, low, high, sizes...).
 // The numbers from 0 to below |n| in random order, i64.
 GW_API gw_tensor *gw_randint_with(gw_scope *s, gw_dtype dtype, int64_t low, int64_t high,
                                   gw_shape shape);
@@ -72,15 +73,17 @@ GW_API gw_tensor *gw_full_like_with(gw_scope *s, const gw_tensor *x, gw_value va
 GW_API gw_tensor *gw_rand_like(gw_scope *s, const gw_tensor *x);
 GW_API gw_tensor *gw_randn_like(gw_scope *s, const gw_tensor *x);
 
-// Values start, start + step, ... below |end|: torch.arange. INVALID if the bounds run against the step.
+// Values start, start + step, ... below |end|: torch.arange. INVALID if the bounds run against the
+// step.
 GW_API gw_tensor *gw_arange(gw_scope *s, gw_dtype dtype, double start, double end, double step);
 
-// A view of the caller's memory, contiguous, without a copy. |deleter| (may be NULL) is called once with |context| when
-// no tensor, graph or message needs the bytes any more, on any thread. Also called if making the tensor fails.
+// A view of the caller's memory, contiguous, without a copy. |deleter| (may be NULL) is called once
+// with |context| when no tensor, graph or message needs the bytes any more, on any thread. Also
+// called if making the tensor fails.
 GW_API gw_tensor *gw_from_blob(gw_scope *s, gw_dtype dtype, void *bytes, gw_shape shape,
                                void (*deleter)(void *context), void *context);
 
-// ---- Looking ------------------------------------------------------------------------------------------------------
+// ---- Looking ------------------------------------------------------------------------------------
 GW_API gw_dtype gw_dtype_of(const gw_tensor *x);
 GW_API gw_device gw_device_of(const gw_tensor *x);
 GW_API gw_layout gw_layout_of(const gw_tensor *x);
@@ -91,12 +94,12 @@ GW_API int64_t gw_stride(const gw_tensor *x, int dim);  // in elements; 0 if spa
 GW_API int64_t gw_numel(const gw_tensor *x);
 GW_API bool gw_is_contiguous(const gw_tensor *x);
 
-// The first element's address, for reading. Strided as gw_stride says. Valid until the tensor is written or gone. NULL
-// if |x| is sparse by rows, or on a device whose memory the CPU cannot read.
+// The first element's address, for reading. Strided as gw_stride says. Valid until the tensor is
+// written or gone. NULL if |x| is sparse by rows, or on a device whose memory the CPU cannot read.
 GW_API const void *gw_data(const gw_tensor *x);
 
-// The same for writing: whoever else relies on the old values (saved for backward, being sent) keeps them. NULL without
-// memory.
+// The same for writing: whoever else relies on the old values (saved for backward, being sent)
+// keeps them. NULL without memory.
 GW_API void *gw_data_for_write(gw_scope *s, gw_tensor *x);
 
 // The one element. INVALID if there are more.
@@ -107,25 +110,28 @@ GW_API int64_t gw_item_int(gw_scope *s, const gw_tensor *x);
 GW_API const char *gw_to_text(gw_scope *s, const gw_tensor *x);
 GW_API void gw_print(gw_scope *s, const gw_tensor *x);
 
-// ---- Sparse by rows -----------------------------------------------------------------------------------------------
-// A tensor of which only some rows are not 0 and only these are kept: what the gradient of an embedding is.
+// ---- Sparse by rows -----------------------------------------------------------------------------
+// A tensor of which only some rows are not 0 and only these are kept: what the gradient of an
+// embedding is.
 //
 //     gw_tensor *g = gw_rows(s, gw_from(s, ((int64_t[]){ 2, 0, 2 }), 3), values, 5);      // values: 3 F, g: 5 F
 //     gw_tensor *once = gw_coalesce(s, g);              // rows 0 and 2, the latter the sum of two
 //
-// Its values never change: what is done to |indices| or |values| later does not touch it, and no gradient flows through
-// it. gw_add takes one with another, or with a dense tensor of its shape, which makes it dense; gw_mul and gw_div take it
-// with a number. Every other operator is INVALID and says so; it can be sent, printed, and be a gradient.
+// Its values never change: what is done to |indices| or |values| later does not touch it, and no
+// gradient flows through it. gw_add takes one with another, or with a dense tensor of its shape,
+// which makes it dense; gw_mul and gw_div take it with a number. Every other operator is INVALID
+// and says so; it can be sent, printed, and be a gradient.
 
-// Of sizes |row_count| F...: row indices[n] is values[n], or the sum of all that have its index. indices: N, i64 or i32,
-// each at least 0 and below |row_count|; values: N F..., floating.
+// Of sizes |row_count| F...: row indices[n] is values[n], or the sum of all that have its index.
+// indices: N, i64 or i32, each at least 0 and below |row_count|; values: N F..., floating.
 GW_API gw_tensor *gw_rows(gw_scope *s, gw_tensor *indices, gw_tensor *values, int64_t row_count);
 
 // Its two parts; INVALID if |x| is dense.
 GW_API gw_tensor *gw_rows_indices(gw_scope *s, const gw_tensor *x);  // N, i64
 GW_API gw_tensor *gw_rows_values(gw_scope *s, const gw_tensor *x);   // N F...
 
-// The same with ascending indices, each once. Rows are added in the order in which they stand in |x|.
+// The same with ascending indices, each once. Rows are added in the order in which they stand in
+// |x|.
 GW_API gw_tensor *gw_coalesce(gw_scope *s, gw_tensor *x);
 
 // The same with all rows; |x| itself if it is dense.

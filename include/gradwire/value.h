@@ -1,13 +1,14 @@
 // Values: what a call can carry.
 //
-// A closed set, so that no code and no foreign type ever travels: none, bool, int, float, string, bytes, tensor, list,
-// map, reference, future, worker, error.
+// A closed set, so that no code and no foreign type ever travels: none, bool, int, float, string,
+// bytes, tensor, list, map, reference, future, worker, error.
 //
 //     gw_rpc_sync(s, "ps", "scale", x, 2.5, "fast");            // C values become gw_values by themselves
 //     gw_value v = gw_value_of(3);                              // or by hand
 //     int64_t n = gw_int_of(s, v);                              // and back, checked
 //
-// Ownership: a value is small and copied freely; what it points to belongs to the scope it came from.
+// Ownership: a value is small and copied freely; what it points to belongs to the scope it came
+// from.
 // Threads: as the scope it came from.
 #ifndef GRADWIRE_VALUE_H
 #define GRADWIRE_VALUE_H
@@ -41,7 +42,8 @@ typedef enum gw_kind {
     GW_KIND_COUNT
 } gw_kind;
 
-// A named member of the job. |rank| and |incarnation| are what its name meant when it was looked up.
+// A named member of the job. |rank| and |incarnation| are what its name meant when it was looked
+// up.
 typedef struct gw_worker {
     const char *name;  // lives as long as the agent
     int rank;
@@ -67,7 +69,8 @@ typedef struct gw_value {
     size_t size;
 } gw_value;
 
-// Several, as the arguments of a call: GW_ARGS(x, 2.5, "fast"), or GW_NO_ARGS. They live as long as the block they stand in.
+// Several, as the arguments of a call: GW_ARGS(x, 2.5, "fast"), or GW_NO_ARGS. They live as long as
+// the block they stand in.
 typedef struct gw_values {
     int count;
     const gw_value *items;
@@ -91,8 +94,10 @@ GW_API gw_value gw_value_of_future(const gw_future *x);
 GW_API gw_value gw_value_of_worker(const gw_worker *x);
 GW_API gw_value gw_value_of_error(const gw_error *x);
 
-// Back to C. Each fails |s| with INVALID naming both kinds if |v| is something else; then returns 0, "" or poison.
-// An int is accepted where a float is wanted, and 0 or 1 where a bool is: C's false and true are ints.
+// Back to C. Each fails |s| with INVALID naming both kinds if |v| is something else; then returns
+// 0, "" or poison.
+// An int is accepted where a float is wanted, and 0 or 1 where a bool is: C's false and true are
+// ints.
 GW_API bool gw_bool_of(gw_scope *s, gw_value v);
 GW_API int64_t gw_int_of(gw_scope *s, gw_value v);
 GW_API double gw_float_of(gw_scope *s, gw_value v);
@@ -103,8 +108,9 @@ GW_API gw_map *gw_map_of(gw_scope *s, gw_value v);
 GW_API gw_rref *gw_rref_of(gw_scope *s, gw_value v);
 GW_API gw_worker gw_worker_of(gw_scope *s, gw_value v);
 
-// Lists and maps hold values and a count on what these point to. Both are made empty and then filled; a map is ordered
-// by insertion, its keys are strings. gw_list_add(s, list, x) and gw_map_put(s, map, key, x) take any C value.
+// Lists and maps hold values and a count on what these point to. Both are made empty and then
+// filled; a map is ordered by insertion, its keys are strings. gw_list_add(s, list, x) and
+// gw_map_put(s, map, key, x) take any C value.
 GW_API gw_list *gw_list_open(gw_scope *s);
 GW_API void gw_list_add_with(gw_scope *s, gw_list *list, gw_value v);
 GW_API int gw_list_count(const gw_list *list);

@@ -32,7 +32,7 @@ void door_key(char key[DOOR_KEY_MAX], const char *what, uint64_t incarnation) {
     snprintf(key, DOOR_KEY_MAX, "%s/%016llx", what, (unsigned long long)incarnation);
 }
 
-// ---- What the store tells ----
+// ---- What the store tells -----------------------------------------------------------------------
 
 static bool read_knock(knock *k, const void *value, size_t size) {
     reader r = reader_of(value, size);
@@ -78,7 +78,7 @@ static void found(void *user, const char *key, const void *value, size_t size) {
     if (!list_is_empty(&d->knocks) && !d->waiter.woken) env_wake(d->agent->env, &d->waiter);
 }
 
-// ---- Answers ----
+// ---- Answers ------------------------------------------------------------------------------------
 
 static void write_worker(bytes *out, const agent *a, int rank) {
     const member *m = a->members[rank];
@@ -159,7 +159,7 @@ static void admission_main(void *arg) {
     env_leave(e);
 }
 
-// ---- Life ----
+// ---- Life ---------------------------------------------------------------------------------------
 
 void admission_check_on_loop(agent *a) {
     if (a->admission || !a->group || !a->store || member_table_coordinator(a) != a->rank) return;

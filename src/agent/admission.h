@@ -1,12 +1,15 @@
-// admission: lets others into the group while this worker is its coordinator. docs/protocol/joining.md.
+// admission: lets others into the group while this worker is its coordinator.
+// docs/protocol/joining.md.
 //
-// Threads: with the loop lock; it has one of its own, which waits for those who knock and for the store.
+// Threads: with the loop lock; it has one of its own, which waits for those who knock and for the
+// store.
 #ifndef AGENT_ADMISSION_H
 #define AGENT_ADMISSION_H
 
 #include "agent/agent.h"
 
-// Has one if this worker is the coordinator of a group and has the group's store. Nothing else happens if there is one.
+// Has one if this worker is the coordinator of a group and has the group's store. Nothing else
+// happens if there is one.
 void admission_check_on_loop(agent *a);
 
 void admission_end_on_loop(agent *a);   // tells it to go, if there is one

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// ---- Memory ----
+// ---- Memory -------------------------------------------------------------------------------------
 
 // Of all ranks that are not known, and of one that is lost when there is no memory to say why.
 static const gw_error not_known = { .status = GW_DISCONNECTED, .text = "is not known here" };
@@ -114,7 +114,7 @@ static agent *make_agent(const join_options *o, const service *const *services, 
     return a;
 }
 
-// ---- Services ----
+// ---- Services -----------------------------------------------------------------------------------
 
 const service *agent_service_of_kind(const agent *a, uint8_t kind) {
     for (int i = 0; i < a->service_count; i++) {
@@ -140,7 +140,7 @@ const attachment_class *agent_attachment_of_kind(const agent *a, gw_kind kind) {
     return NULL;
 }
 
-// ---- Scopes ----
+// ---- Scopes -------------------------------------------------------------------------------------
 
 agent *agent_of(gw_scope *s) {
     agent *a = s->agent;
@@ -169,7 +169,7 @@ gw_scope *agent_scope_open(agent *a, uint64_t key, uint64_t id, int64_t deadline
     return s;
 }
 
-// ---- Closing ----
+// ---- Closing ------------------------------------------------------------------------------------
 
 static void stop_on_loop(agent *a, const gw_error *why) {
     if (a->phase == AGENT_LEFT) return;
@@ -276,7 +276,7 @@ static void leave_scope(gw_scope *s, void *data) {
     s->env = NULL;
 }
 
-// ---- Opening ----
+// ---- Opening ------------------------------------------------------------------------------------
 
 static gw_status open_services(agent *a, const gw_rpc_options *options, gw_error *error) {
     gw_status status = GW_OK;

@@ -1,7 +1,9 @@
-// The agent: the running endpoint of one worker in this process. Everything of this room hangs on it.
+// The agent: the running endpoint of one worker in this process. Everything of this room hangs on
+// it.
 //
-// Ownership: the scope it was opened on has one count, each future and reference another, so that handles may outlive
-// it; |closed| says that its env is gone. Threads: all fields with the loop lock of |env| held, unless they say otherwise.
+// Ownership: the scope it was opened on has one count, each future and reference another, so that
+// handles may outlive it; |closed| says that its env is gone. Threads: all fields with the loop
+// lock of |env| held, unless they say otherwise.
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H
 
@@ -19,7 +21,8 @@ typedef struct admission admission;
 
 enum { PROTOCOL_VERSION = 1 };
 
-// Ids of references, forks, promises and orders: the rank of the worker that drew it, and that worker's count from 1.
+// Ids of references, forks, promises and orders: the rank of the worker that drew it, and that
+// worker's count from 1.
 enum { ID_COUNT_BITS = 48 };
 
 static inline uint64_t id_of(int rank, uint64_t count) {
@@ -29,8 +32,8 @@ static inline uint64_t id_rank(uint64_t id) {
     return id >> ID_COUNT_BITS;
 }
 
-// A member of the job, oneself included: one incarnation, which has its rank for ever. The first group never changes once
-// |known| says so, and may then be read by anyone.
+// A member of the job, oneself included: one incarnation, which has its rank for ever. The first
+// group never changes once |known| says so, and may then be read by anyone.
 typedef struct member {
     gw_worker worker;
     char name[LIMIT_NAME_BYTES + 1];
@@ -155,13 +158,13 @@ static inline member *agent_member(const agent *a, int rank) {
     return a->members[rank];
 }
 
-// Makes a place for the member of rank |rank|, if there is none, and for those below it; they are lost until they are
-// known. False without memory.
+// Makes a place for the member of rank |rank|, if there is none, and for those below it; they are
+// lost until they are known. False without memory.
 bool agent_add_member(agent *a, int rank);
 void agent_member_lost(member *m, const gw_error *why);
 
-// Opens the agent of |options| on |root|, over |e|, which it closes in the end if |owns_env|. |services| ends with NULL; they
-// are opened, told and ended in its order.
+// Opens the agent of |options| on |root|, over |e|, which it closes in the end if |owns_env|.
+// |services| ends with NULL; they are opened, told and ended in its order.
 void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options,
                    const service *const *services);
 
@@ -181,7 +184,8 @@ static inline void *agent_member_part(const agent *a, int rank, const service *s
 
 // The service of messages of |kind|; NULL without one.
 const service *agent_service_of_kind(const agent *a, uint8_t kind);
-// Attachments by the type they have in a table, and by the kind of value that stands for them; NULL without one.
+// Attachments by the type they have in a table, and by the kind of value that stands for them; NULL
+// without one.
 const attachment_class *agent_attachment_of_type(const agent *a, uint8_t type);
 const attachment_class *agent_attachment_of_kind(const agent *a, gw_kind kind);
 
@@ -194,8 +198,8 @@ agent *agent_of(gw_scope *s);
 // A scope of its own for a body: of this worker, with |key| as its seed.
 gw_scope *agent_scope_open(agent *a, uint64_t key, uint64_t id, int64_t deadline_ns);
 
-// A message that keeps others from waiting: made even when there is no memory, if that is rare. It has room for
-// AGENT_SMALL_BYTES. NULL otherwise.
+// A message that keeps others from waiting: made even when there is no memory, if that is rare. It
+// has room for AGENT_SMALL_BYTES. NULL otherwise.
 enum { AGENT_SMALL_BYTES = 256 };
 message *agent_message_on_loop(agent *a, uint8_t kind);
 
@@ -218,7 +222,8 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error);
 gw_status group_found_on_loop(agent *a, const join_options *options, gw_error *error);
 gw_status group_join_on_loop(agent *a, const join_options *options, gw_error *error);
 
-// Fails all that is under way, and ends the sessions: nothing is sent or received any more. Not in callbacks.
+// Fails all that is under way, and ends the sessions: nothing is sent or received any more. Not in
+// callbacks.
 void agent_leave_on_loop(agent *a);
 
 // The same for a worker that the others go on without, with |why|; also in callbacks.

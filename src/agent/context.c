@@ -43,7 +43,7 @@ int64_t context_deadline_ns(gw_scope *s) {
     return least;
 }
 
-// ---- Cancelling ----
+// ---- Cancelling ---------------------------------------------------------------------------------
 
 work *context_work_on_loop(context *c) {
     if (!c->work) c->work = work_open();
@@ -87,7 +87,7 @@ bool gw_cancelled(gw_scope *s) {
     return false;
 }
 
-// ---- Waiting ----
+// ---- Waiting ------------------------------------------------------------------------------------
 
 static void pause(agent *a, gw_scope *s, waiter *w) {
     for (context *c; (c = context_next(&s));) {
@@ -140,14 +140,15 @@ static bool wait_for_turn(agent *a, turn *t, context *c, bool is_new, int64_t un
     return w.granted;
 }
 
-// Waiting is over for all of |s|. Turns come first: the context that has one may wait for a place of the pool.
+// Waiting is over for all of |s|. Turns come first: the context that has one may wait for a place
+// of the pool.
 static void regain_places(agent *a, gw_scope *s) {
     for (context *c; (c = context_next(&s));)
         if (c->has_place) pool_regain_place_on_loop(&a->pool);
 }
 
-// Takes all turns of |s| again. |entering|, if there is one, is new among them and has until |until_ns|; false if that
-// was not enough, and then it is none of them any more.
+// Takes all turns of |s| again. |entering|, if there is one, is new among them and has until
+// |until_ns|; false if that was not enough, and then it is none of them any more.
 static bool resume(agent *a, gw_scope *s, held_turn *entering, int64_t until_ns) {
     gw_scope *at = s;
     for (context *c; (c = context_next(&at));) c->waiting = NULL;
@@ -178,7 +179,7 @@ bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
     return woken;
 }
 
-// ---- Entering an object ----
+// ---- Entering an object -------------------------------------------------------------------------
 
 bool context_has_turn(gw_scope *s, const turn *t) {
     for (context *c; (c = context_next(&s));)

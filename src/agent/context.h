@@ -1,7 +1,7 @@
 // Contexts: what runs in a scope, and what it must give up while it waits.
 //
-// A handler's scope has one, found from every scope inside it; so has a scope that entered an object by gw_local. The
-// scope of an object leads to the context that has its turn.
+// A handler's scope has one, found from every scope inside it; so has a scope that entered an
+// object by gw_local. The scope of an object leads to the context that has its turn.
 #ifndef AGENT_CONTEXT_H
 #define AGENT_CONTEXT_H
 
@@ -36,7 +36,8 @@ void context_attach(context *c);
 // The nearest one above |s|, or NULL.
 context *context_of(gw_scope *s);
 
-// The context at or above |*at|, which moves on behind it: from an object to the context that has its turn, and from there upward.
+// The context at or above |*at|, which moves on behind it: from an object to the context that has
+// its turn, and from there upward.
 context *context_next(gw_scope **at);
 
 // What is called in |c| from now on; NULL without memory.
@@ -53,16 +54,17 @@ int64_t context_deadline_ns(gw_scope *s);  // the least of all above |s|
 // How long to wait in |s| from now on. As for calls: what has no deadline does not wait for ever.
 int64_t context_until_ns(const agent *a, gw_scope *s);
 
-// Takes the turn |t| for |h|, which |s| returns when it closes (h->left). Fails with WOULD_BLOCK, TIMEOUT,
-// NO_MEMORY, and INVALID in a scope that outlives what runs in it. Without the loop lock.
+// Takes the turn |t| for |h|, which |s| returns when it closes (h->left). Fails with WOULD_BLOCK,
+// TIMEOUT, NO_MEMORY, and INVALID in a scope that outlives what runs in it. Without the loop lock.
 gw_status context_enter(agent *a, gw_scope *s, turn *t, held_turn *h, gw_error *error);
 // Whether the context of |s| has the turn |t| already.
 bool context_has_turn(gw_scope *s, const turn *t);
-// The turn that what runs in |s| has: of the object whose scope it is, else the one entered last. NULL without one.
+// The turn that what runs in |s| has: of the object whose scope it is, else the one entered last.
+// NULL without one.
 turn *context_turn_on_loop(gw_scope *s);
 
-// Waits as env_wait does, giving up place and turns meanwhile; not at all, or no longer, once the call that |s| is part of
-// is cancelled.
+// Waits as env_wait does, giving up place and turns meanwhile; not at all, or no longer, once the
+// call that |s| is part of is cancelled.
 bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns);
 
 #endif

@@ -11,7 +11,7 @@ enum {
     EARLY_S = 30        // longer than a new coordinator takes to tell everybody
 };
 
-// ---- Whom a message names ----
+// ---- Whom a message names -----------------------------------------------------------------------
 
 bool deferred_is_unknown(const agent *a, uint64_t rank) {
     return rank < LIMIT_WORKERS && !member_table_has_heard_of(a, (uint32_t)rank);
@@ -40,7 +40,7 @@ static bool names_unknown(const agent *a, const message *m) {
     return s && s->names_unknown && s->names_unknown(a, m);
 }
 
-// ---- Waiting ----
+// ---- Waiting ------------------------------------------------------------------------------------
 
 static void blame_all(timer *t) {
     agent *a = list_entry(t, agent, deferred.limit);

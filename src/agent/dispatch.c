@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-// ---- Going out and coming in ----
+// ---- Going out and coming in --------------------------------------------------------------------
 
 message *dispatch_make_spare(void) {
     message *m = message_open(0);
@@ -99,7 +99,8 @@ static void run_loopback(task *t) {
     env_leave(a->env);
 }
 
-// A copy is received: the caller may write what it sent, and its message pins what it was sent from.
+// A copy is received: the caller may write what it sent, and its message pins what it was sent
+// from.
 static gw_status send_to_self(agent *a, message *m, gw_error *error) {
     message *copy = message_copy(m);
     message_release(m);

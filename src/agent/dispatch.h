@@ -1,4 +1,5 @@
-// The post: messages between the agent and its peers, itself included. agent.h has what others send with.
+// The post: messages between the agent and its peers, itself included. agent.h has what others send
+// with.
 //
 // Threads: with the loop lock.
 #ifndef AGENT_DISPATCH_H

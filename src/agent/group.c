@@ -20,7 +20,7 @@ static gw_status take_rank(agent *a, int rank, bool joins, gw_error *error) {
     return status ? status : member_table_open_on_loop(a, joins, error);
 }
 
-// ---- Founding ----
+// ---- Founding -----------------------------------------------------------------------------------
 
 static gw_status write_job(joining *j, gw_error *error) {
     bytes mine, found;
@@ -56,7 +56,7 @@ gw_status group_found_on_loop(agent *a, const join_options *options, gw_error *e
     return a->hosts_store ? write_job(&j, error) : GW_OK;
 }
 
-// ---- Joining ----
+// ---- Joining ------------------------------------------------------------------------------------
 
 static gw_status check_job(joining *j, gw_error *error) {
     bytes value;

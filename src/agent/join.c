@@ -1,4 +1,5 @@
-// Finding the others: through the store every worker tells who and where it is, and learns it of all.
+// Finding the others: through the store every worker tells who and where it is, and learns it of
+// all.
 #include "agent/join.h"
 
 #include "base/failpoint.h"
@@ -37,7 +38,7 @@ gw_status join_open_store(joining *j, bool hosts, gw_error *error) {
     return status;
 }
 
-// ---- What is written ----
+// ---- What is written ----------------------------------------------------------------------------
 
 gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_set, bytes *out_found,
                    gw_error *error) {
@@ -137,7 +138,8 @@ static gw_status take_name(joining *j, gw_error *error) {
     return status;
 }
 
-// Tells the others where this worker is; or, marked by an empty name, why it cannot join, or they would wait in vain.
+// Tells the others where this worker is; or, marked by an empty name, why it cannot join, or they
+// would wait in vain.
 static gw_status publish(joining *j, const gw_error *refusal, gw_error *error) {
     agent *a = j->agent;
     char key[32];
@@ -153,7 +155,7 @@ static gw_status publish(joining *j, const gw_error *refusal, gw_error *error) {
     return status;
 }
 
-// ---- What is read ----
+// ---- What is read -------------------------------------------------------------------------------
 
 static gw_status wait_for_member(joining *j, int rank, int64_t until_ns, gw_error *error) {
     char key[32];

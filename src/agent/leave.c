@@ -34,7 +34,7 @@ void leaving_finish_on_loop(agent *a, const gw_error *error) {
     if (l->waiting) env_wake(a->env, l->waiting);
 }
 
-// ---- What this worker is doing ----
+// ---- What this worker is doing ------------------------------------------------------------------
 
 void pending_add(pending *p, const char *verb, size_t count, const char *one, const char *many) {
     size_t at = strlen(p->text);
@@ -65,7 +65,7 @@ static void count_messages(agent *a, uint64_t *out_sent, uint64_t *out_received)
     }
 }
 
-// ---- Sending ----
+// ---- Sending ------------------------------------------------------------------------------------
 
 enum { AGAIN_MS = 100 };
 
@@ -185,7 +185,7 @@ void leaving_check_on_loop(agent *a) {
     }
 }
 
-// ---- Every worker ----
+// ---- Every worker -------------------------------------------------------------------------------
 
 static void out_of_own_time(timer *t) {
     agent *a = list_entry(t, agent, leaving.bound);
@@ -195,7 +195,8 @@ static void out_of_own_time(timer *t) {
     leaving_finish_on_loop(a, &error);
 }
 
-// Dead members count as having asked. A line names each, unless a member of the same name has joined since.
+// Dead members count as having asked. A line names each, unless a member of the same name has
+// joined since.
 static void name_dead(const agent *a) {
     for (int rank = 0; rank < a->member_count; rank++) {
         const member *m = agent_member(a, rank);
@@ -253,7 +254,8 @@ void leaving_told_on_loop(agent *a, int from, leaving_kind kind, reader *r) {
     }
 }
 
-// The coordinator is told, and tells; but who has heard of a change first knows another one for a while.
+// The coordinator is told, and tells; but who has heard of a change first knows another one for a
+// while.
 gw_status leaving_received_on_loop(agent *a, int from, message *m, gw_error *error) {
     reader r = reader_of(m->head.data, m->head.size);
     leaving_told_on_loop(a, from, (leaving_kind)m->kind, &r);
@@ -262,7 +264,7 @@ gw_status leaving_received_on_loop(agent *a, int from, message *m, gw_error *err
     return error_set(error, GW_PROTOCOL, "a message about leaving that is cut off");
 }
 
-// ---- Asking ----
+// ---- Asking -------------------------------------------------------------------------------------
 
 void leaving_ask_on_loop(agent *a) {
     a->phase = AGENT_ASKED;
@@ -286,7 +288,7 @@ void leaving_ask_alone_on_loop(agent *a) {
     leaving_check_on_loop(a);
 }
 
-// ---- What happens to others meanwhile ----
+// ---- What happens to others meanwhile -----------------------------------------------------------
 
 void leaving_coordinator_changed_on_loop(agent *a) {
     leaving *l = &a->leaving;

@@ -1,5 +1,6 @@
-// Leaving, between the files that do it: leaving.c tells and is told, coordinator.c is the coordinator's part in leaving together,
-// shutdown.c the program's. docs/protocol/shutdown.md, has the states.
+// Leaving, between the files that do it: leaving.c tells and is told, coordinator.c is the
+// coordinator's part in leaving together, shutdown.c the program's. docs/protocol/shutdown.md, has
+// the states.
 //
 // Threads: with the loop lock.
 #ifndef AGENT_LEAVE_H
@@ -33,8 +34,8 @@ enum {
 void leaving_set_timer(agent *a, timer *t, void (*fire)(timer *t), int64_t seconds);
 void leaving_disarm(agent *a, timer *t);
 
-// This worker may leave, with |error| if that is not NULL. The thread in gw_rpc_shutdown does the rest, since sessions do
-// not end inside callbacks.
+// This worker may leave, with |error| if that is not NULL. The thread in gw_rpc_shutdown does the
+// rest, since sessions do not end inside callbacks.
 void leaving_finish_on_loop(agent *a, const gw_error *error);
 
 bool leaving_is_idle(const agent *a);
@@ -43,7 +44,8 @@ bool leaving_is_idle(const agent *a);
 void leaving_ask_on_loop(agent *a);
 void leaving_ask_alone_on_loop(agent *a);
 
-// Tells |to| what there is to tell; again later if there is no memory for it. The coordinator tells itself at once.
+// Tells |to| what there is to tell; again later if there is no memory for it. The coordinator tells
+// itself at once.
 void leaving_tell_on_loop(agent *a, int to, leaving_kind kind);
 void leaving_tell_all_on_loop(agent *a, leaving_kind kind);
 void leaving_told_on_loop(agent *a, int from, leaving_kind kind, reader *r);

@@ -44,8 +44,9 @@ static void pause_is_over(timer *t) {
     start_wave(list_entry(t, agent, leaving.pause));
 }
 
-// Who is busy answers late, and two quiet waves in a row are enough. But as long as all are idle and the sums differ,
-// something is under way, or is known to some and not to others: asking at once again would only be in its way.
+// Who is busy answers late, and two quiet waves in a row are enough. But as long as all are idle
+// and the sums differ, something is under way, or is known to some and not to others: asking at
+// once again would only be in its way.
 static void start_next_wave(agent *a) {
     leaving *l = &a->leaving;
     bool differ = l->all_idle && (l->before_was_idle || l->sent != l->received);

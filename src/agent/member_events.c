@@ -38,7 +38,7 @@ static const handle_class watch_class = { "watch", destroy_watch };
 
 static gw_watch watch_poison = { .handle = { &watch_class, HANDLE_IMMORTAL } };
 
-// ---- Telling ----
+// ---- Telling ------------------------------------------------------------------------------------
 
 // The latest are kept: older ones are history, which gw_rpc_workers sums up.
 static void append(gw_watch *w, event e) {
@@ -64,7 +64,7 @@ void watches_close_on_loop(agent *a) {
     }
 }
 
-// ---- The program's side ----
+// ---- The program's side -------------------------------------------------------------------------
 
 gw_watch *gw_watch_open(gw_scope *s) {
     agent *a = s->error ? NULL : agent_of(s);
@@ -152,7 +152,7 @@ const char *gw_member_event_name(gw_member_event_kind kind) {
     return (unsigned)kind < sizeof names / sizeof names[0] ? names[kind] : "unknown event";
 }
 
-// ---- Who is there ----
+// ---- Who is there -------------------------------------------------------------------------------
 
 static int copy_workers(agent *a, gw_worker *out) {
     int count = 0;

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-// ---- Who is there ----
+// ---- Who is there -------------------------------------------------------------------------------
 
 static bool put_name(agent *a, int rank) {
     pthread_mutex_lock(&a->names);
@@ -74,7 +74,7 @@ gw_status member_table_add_on_loop(agent *a, const gw_worker *w, const char *add
                   : members_add(a->membership, w->rank, w->incarnation, w->name, addresses, error);
 }
 
-// ---- What happens to them ----
+// ---- What happens to them -----------------------------------------------------------------------
 
 static void joined(void *user, int rank, uint64_t incarnation, const char *name,
                    const char *addresses) {
@@ -137,7 +137,7 @@ void member_table_peer_lost(void *user, int rank, const gw_error *why) {
     if (a->membership) members_lost(a->membership, rank, why);
 }
 
-// ---- Life ----
+// ---- Life ---------------------------------------------------------------------------------------
 
 gw_status member_table_open_on_loop(agent *a, bool joins, gw_error *error) {
     members_options options = { .env = a->env,

@@ -1,4 +1,5 @@
-// The member table: who the members are, as the rest of the agent sees it. session/members.h decides; this tells everybody here.
+// The member table: who the members are, as the rest of the agent sees it. session/members.h
+// decides; this tells everybody here.
 //
 // Threads: with the loop lock, but for member_table_find.
 #ifndef AGENT_MEMBER_TABLE_H
@@ -10,8 +11,8 @@
 gw_status member_table_open_on_loop(agent *a, bool joins, gw_error *error);
 void member_table_close_on_loop(agent *a);
 
-// This worker itself, before others; then members that are known from the start. Another one with the same rank is not
-// looked at.
+// This worker itself, before others; then members that are known from the start. Another one with
+// the same rank is not looked at.
 gw_status member_table_add_self_on_loop(agent *a, const char *addresses, gw_error *error);
 gw_status member_table_add_on_loop(agent *a, const gw_worker *w, const char *addresses,
                                    gw_error *error);

@@ -27,7 +27,7 @@ static int64_t now_of(const members *m) {
     return env_now_ns(m->options.env);
 }
 
-// ---- What the machine wants ---------------------------------------------------------------------------------------
+// ---- What the machine wants ---------------------------------------------------------------------
 static void on_send(void *user, int rank, message *msg) {
     members *m = user;
     gw_error error;
@@ -72,7 +72,7 @@ static void on_fenced(void *user, const gw_error *why) {
         if (rank != o->rank) peers_lose(o->peers, rank, why);
 }
 
-// ---- Time -----------------------------------------------------------------------------------------------------------
+// ---- Time ---------------------------------------------------------------------------------------
 static bool has_counts(members *m, int limit) {
     if (limit <= m->count_limit) return true;
     uint64_t *grown = mem_realloc(m->heard_counts, (size_t)limit * sizeof *grown);
@@ -83,7 +83,8 @@ static bool has_counts(members *m, int limit) {
     return true;
 }
 
-// Whether a peer is heard is seen by comparing a count once in a while: receiving costs nothing more.
+// Whether a peer is heard is seen by comparing a count once in a while: receiving costs nothing
+// more.
 static void look_who_is_heard(members *m, int64_t now_ns) {
     int limit = membership_limit(m->machine);
     if (!has_counts(m, limit)) limit = m->count_limit;
@@ -108,7 +109,7 @@ static void on_tick(timer *t) {
     env_set_timer(m->options.env, &m->tick, due_ns);
 }
 
-// ---- Life -----------------------------------------------------------------------------------------------------------
+// ---- Life ---------------------------------------------------------------------------------------
 gw_status members_open(members_options options, members **out, gw_error *error) {
     members *m = mem_calloc(sizeof *m);
     if (!m) return error_set(error, GW_NO_MEMORY, "no memory for an agent");
@@ -166,7 +167,7 @@ gw_status members_admit(members *m, uint64_t incarnation, const char *name, cons
     return membership_admit(m->machine, incarnation, name, addresses, now_of(m), out_rank, error);
 }
 
-// ---- Evidence ---------------------------------------------------------------------------------------------------------
+// ---- Evidence -----------------------------------------------------------------------------------
 gw_status members_received(members *m, int from, message *msg, gw_error *error) {
     gw_status status = membership_received(m->machine, from, msg, now_of(m), error);
     message_release(msg);
@@ -182,7 +183,7 @@ void members_await(members *m, int rank, bool awaits) {
     membership_await(m->machine, rank, awaits);
 }
 
-// ---- What is known ----------------------------------------------------------------------------------------------------
+// ---- What is known ------------------------------------------------------------------------------
 int members_coordinator(const members *m) {
     return membership_coordinator(m->machine);
 }

@@ -1,12 +1,14 @@
-// Members: who is alive, as one truth. docs/protocol/membership.md is the specification; src/membership decides,
-// as a pure machine, and this drives it over the sessions with peers.
+// Members: who is alive, as one truth. docs/protocol/membership.md is the specification;
+// src/membership decides, as a pure machine, and this drives it over the sessions with peers.
 //
-// A member is one incarnation of a worker and has its rank for ever: ranks are given out one after the other and never
-// again, and who is gone stays gone. So views only grow, and two that differ are merged by adding what is missing. The
-// *coordinator* is the lowest rank that is there. It declares the silent dead and admits new members; others report to it.
+// A member is one incarnation of a worker and has its rank for ever: ranks are given out one after
+// the other and never again, and who is gone stays gone. So views only grow, and two that differ
+// are merged by adding what is missing. The *coordinator* is the lowest rank that is there. It
+// declares the silent dead and admits new members; others report to it.
 //
-// Ownership: texts are borrowed for the call. Threads: everything with the env's role held. The callbacks are called inside
-// turns of streams and timers, or from members_lost; they may call all of these but members_close.
+// Ownership: texts are borrowed for the call. Threads: everything with the env's role held. The
+// callbacks are called inside turns of streams and timers, or from members_lost; they may call all
+// of these but members_close.
 #ifndef AGENT_MEMBERS_H
 #define AGENT_MEMBERS_H
 
@@ -33,34 +35,37 @@ typedef struct members_options {
     void (*gone)(void *user, int rank, bool left, const gw_error *why);
     void (*suspected)(void *user, int rank, bool is_suspected);  // for the program's eyes only
     void (*coordinator_changed)(void *user, int coordinator);
-    // The others go on without this worker: it has been declared dead, or is cut off from most of them. |gone| is not
-    // called any more.
+    // The others go on without this worker: it has been declared dead, or is cut off from most of
+    // them. |gone| is not called any more.
     void (*fenced)(void *user, const gw_error *why);
 } members_options;
 
 gw_status members_open(members_options options, members **out, gw_error *error);
 void members_close(members *m);
 
-// A member that is known from the start; |joined| is not called. A worker that |joins| knows its coordinator, and learns of all
-// others, also of those who are gone, by |joined|, the last of them before members_is_complete says so.
+// A member that is known from the start; |joined| is not called. A worker that |joins| knows its
+// coordinator, and learns of all others, also of those who are gone, by |joined|, the last of them
+// before members_is_complete says so.
 gw_status members_add(members *m, int rank, uint64_t incarnation, const char *name,
                       const char *addresses, gw_error *error);
 void members_start(members *m);  // watches and beats from now on
 bool members_is_complete(const members *m);
 
-// Coordinator only (else WRONG_STATE): gives a new member its rank and tells all. WRONG_STATE as well while this worker does not
-// hear most of the others, or has become coordinator a moment ago: try again; DUPLICATE if a member that is there has the name;
-// LIMIT. The same incarnation gets the same rank. |joined| is called for it, as for any other, once all are told.
+// Coordinator only (else WRONG_STATE): gives a new member its rank and tells all. WRONG_STATE as
+// well while this worker does not hear most of the others, or has become coordinator a moment ago:
+// try again; DUPLICATE if a member that is there has the name;
+// LIMIT. The same incarnation gets the same rank. |joined| is called for it, as for any other, once
+// all are told.
 gw_status members_admit(members *m, uint64_t incarnation, const char *name, const char *addresses,
                         int *out_rank, gw_error *error);
 
-// What peers say: a message of the kinds above (an error: the peer cannot be understood), and that a peer is lost. If it
-// is lost with GW_FENCED, it is this worker that is out.
+// What peers say: a message of the kinds above (an error: the peer cannot be understood), and that
+// a peer is lost. If it is lost with GW_FENCED, it is this worker that is out.
 gw_status members_received(members *m, int from, message *msg, gw_error *error);  // takes |msg|
 void members_lost(members *m, int rank, const gw_error *why);
 
-// This worker awaits something from |rank| (or no more): its link is watched meanwhile. Counted, so that each call may
-// say so for itself.
+// This worker awaits something from |rank| (or no more): its link is watched meanwhile. Counted, so
+// that each call may say so for itself.
 void members_await(members *m, int rank, bool awaits);
 
 int members_coordinator(const members *m);  // the lowest rank that is there, this worker's included

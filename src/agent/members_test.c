@@ -179,7 +179,7 @@ static void run_until(group *g, int64_t limit_ns) {
     assert_true(sim_run(g->sim, limit_ns + 100 * SIM_SECOND));
 }
 
-// ---- Peace --------------------------------------------------------------------------------------------------------
+// ---- Peace --------------------------------------------------------------------------------------
 static void expect_peace(const group *g) {
     for (int i = 0; i < g->count; i++) {
         assert_false(g->nodes[i].is_fenced);
@@ -210,7 +210,7 @@ static void it_declares_nobody_dead_for_being_slow(void **state) {
     testing_for_seeds(20, rest, &(sim_options){ .delay_max_us = 500000, .cut_per_million = 20000 });
 }
 
-// ---- Ends ---------------------------------------------------------------------------------------------------------
+// ---- Ends ---------------------------------------------------------------------------------------
 typedef struct blow {
     void (*act)(sim *s, void *arg);
     int64_t at_ns, bound_ns, until_ns;
@@ -285,7 +285,7 @@ static void it_fences_a_worker_that_is_cut_off(void **state) {
                       &(blow){ part_one, 30 * SIM_SECOND, 7 * SIM_SECOND, 60 * SIM_SECOND });
 }
 
-// ---- Joining ------------------------------------------------------------------------------------------------------
+// ---- Joining ------------------------------------------------------------------------------------
 static void join(group *g) {
     int rank, mine = g->count++;
     gw_error error;
@@ -328,7 +328,7 @@ static void it_lets_workers_join(void **state) {
     testing_for_seeds(20, join_all, NULL);
 }
 
-// ---- Everything at once ---------------------------------------------------------------------------------------------
+// ---- Everything at once -------------------------------------------------------------------------
 static void suffer(uint64_t seed, void *context) {
     (void)context;
     group g;

@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-// ---- Outgoing ----
+// ---- Outgoing -----------------------------------------------------------------------------------
 
-// ---- Filling ----
+// ---- Filling ------------------------------------------------------------------------------------
 
 static bool add_attachment(outgoing *s, outgoing_attachment attachment) {
     if (s->attachment_count == s->attachment_capacity) {
@@ -142,7 +142,7 @@ void outgoing_put_error(outgoing *s, const gw_error *e) {
     encode_error(&s->message->head, e);
 }
 
-// ---- Sending ----
+// ---- Sending ------------------------------------------------------------------------------------
 
 static bool write_attachment(outgoing *s, outgoing_attachment *x, int to, gw_error *error) {
     bytes *head = &s->message->head;
@@ -207,7 +207,7 @@ gw_status outgoing_send_on_loop(outgoing *s, int to, size_t attachments_field, b
     return status;
 }
 
-// ---- Incoming ----
+// ---- Incoming -----------------------------------------------------------------------------------
 
 static size_t size_of(uint32_t attachment_count) {
     return sizeof(incoming) + attachment_count * sizeof(incoming_attachment);
@@ -247,7 +247,7 @@ void incoming_close_on_loop(agent *a, incoming *p) {
     env_defer(a->env, &p->deferred_free);
 }
 
-// ---- Taking attachments in ----
+// ---- Taking attachments in ----------------------------------------------------------------------
 
 static void promise_resolved(continuation *c) {
     incoming *p = list_entry(c, incoming_attachment, resolved)->incoming;
@@ -285,7 +285,8 @@ static gw_status open_incoming(agent *a, int from, message *m, uint32_t attachme
             return error_set(error, GW_PROTOCOL, "attachments: a table behind the end");
         table = reader_of(m->head.data + attachments_at, m->head.size - attachments_at);
         count = reader_u32(&table);
-        // Each takes at least that many bytes, so that a peer cannot make this worker allocate for what did not come.
+        // Each takes at least that many bytes, so that a peer cannot make this worker allocate for
+        // what did not come.
         if (table.failed || count > reader_left(&table) / ATTACHMENT_BYTES_MIN)
             return error_set(error, GW_PROTOCOL, "attachments: %u of them in %zu bytes", count,
                              reader_left(&table));
@@ -328,7 +329,7 @@ const gw_error *incoming_error(const incoming *p) {
     return NULL;
 }
 
-// ---- Decoding ----
+// ---- Decoding -----------------------------------------------------------------------------------
 
 static gw_status decode_attachment(void *user, decoder *d, gw_kind kind, gw_value *out,
                                    gw_error *error) {

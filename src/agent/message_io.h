@@ -5,10 +5,11 @@
 #include "agent/agent.h"
 #include "wire/codec.h"
 
-// ---- Outgoing ----
+// ---- Outgoing -----------------------------------------------------------------------------------
 //
-// Values are encoded on the thread that has them, without the loop lock. References are listed and promises made when the
-// message is sent, with the loop lock, so that what the table of attachments says is true at that moment.
+// Values are encoded on the thread that has them, without the loop lock. References are listed and
+// promises made when the message is sent, with the loop lock, so that what the table of attachments
+// says is true at that moment.
 //
 // Ownership: lives on its user's stack; attachments are held until outgoing_fini. Threads: one.
 
@@ -46,15 +47,16 @@ void outgoing_track(outgoing *s, uint64_t scope);
 gw_status outgoing_put(outgoing *s, gw_value v, gw_error *error);
 void outgoing_put_error(outgoing *s, const gw_error *e);
 
-// Sends it once. |attachments_field| is where the head says where its table of attachments is. On failure nothing has
-// changed but that the outgoing message cannot be sent any more.
+// Sends it once. |attachments_field| is where the head says where its table of attachments is. On
+// failure nothing has changed but that the outgoing message cannot be sent any more.
 gw_status outgoing_send_on_loop(outgoing *s, int to, size_t attachments_field, bool flush,
                                 gw_error *error);
 
-// ---- Incoming ----
+// ---- Incoming -----------------------------------------------------------------------------------
 //
-// The table of attachments is read when the message comes, with the loop lock; values are decoded later, on the thread that
-// wants them. The references in a message that is never decoded are released with it all the same (REF-5).
+// The table of attachments is read when the message comes, with the loop lock; values are decoded
+// later, on the thread that wants them. The references in a message that is never decoded are
+// released with it all the same (REF-5).
 
 typedef struct incoming_attachment {
     const attachment_class *class;

@@ -136,7 +136,8 @@ static gw_status from_environment(char *(*variable)(const char *name), const cha
     return parse_number(text, name, max, out, error);
 }
 
-// Options say rank and world size together; else the URL, else the environment, each for what is still open.
+// Options say rank and world size together; else the URL, else the environment, each for what is
+// still open.
 static gw_status find_place(const gw_rpc_options *given, char *(*variable)(const char *name),
                             int rank, int world_size, join_options *out, gw_error *error) {
     gw_status status = GW_OK;

@@ -1,5 +1,5 @@
-// What gw_rpc_init is told by options, URL and environment: any texts end in options that are within their limits, or in
-// one sentence.
+// What gw_rpc_init is told by options, URL and environment: any texts end in options that are
+// within their limits, or in one sentence.
 #include "agent/options.h"
 
 #include <stdlib.h>

@@ -38,8 +38,8 @@ gw_status pool_start_on_loop(pool *p, gw_error *error);
 
 void pool_submit_on_loop(pool *p, pool_job *j);
 
-// Runs |t| soon, at the end of this turn; but if this thread is about to run a job, on another one, since what the job leads
-// to comes after its start.
+// Runs |t| soon, at the end of this turn; but if this thread is about to run a job, on another one,
+// since what the job leads to comes after its start.
 void pool_run_soon_on_loop(pool *p, task *t);
 
 bool pool_withdraw_on_loop(pool *p, pool_job *j);  // false if it was taken already
@@ -48,7 +48,8 @@ bool pool_withdraw_on_loop(pool *p, pool_job *j);  // false if it was taken alre
 void pool_give_place_on_loop(pool *p);
 void pool_regain_place_on_loop(pool *p);
 
-// Ends the threads; those that run a job end with it. Jobs in the queue are the caller's again, by pool_take_on_loop.
+// Ends the threads; those that run a job end with it. Jobs in the queue are the caller's again, by
+// pool_take_on_loop.
 void pool_end_on_loop(pool *p);
 pool_job *pool_take_on_loop(pool *p);
 void pool_join_on_loop(pool *p);  // waits until no thread is left

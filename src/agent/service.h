@@ -1,12 +1,14 @@
-// Services: what lives on an agent. Calls, references and passes each register one table of this kind; the agent opens them,
-// hands them the messages of their kinds, tells them who joins and who is lost, and ends them. It knows none of them by name.
+// Services: what lives on an agent. Calls, references and passes each register one table of this
+// kind; the agent opens them, hands them the messages of their kinds, tells them who joins and who
+// is lost, and ends them. It knows none of them by name.
 //
 //     const service call_service = { .name = "call", .kind_first = 1, .kind_last = 6, .received = received, ... };
 //
-// A service of another room needs this table, and a line in src/runtime/runtime.c; nothing here changes with it.
+// A service of another room needs this table, and a line in src/runtime/runtime.c; nothing here
+// changes with it.
 //
-// Ownership: tables are constant. A service's state, and its part of each member, live from open to free. Threads: with the
-// loop lock held, but where it says otherwise. Every function may be NULL.
+// Ownership: tables are constant. A service's state, and its part of each member, live from open to
+// free. Threads: with the loop lock held, but where it says otherwise. Every function may be NULL.
 #ifndef AGENT_SERVICE_H
 #define AGENT_SERVICE_H
 
@@ -29,10 +31,12 @@ static inline void continuation_cancel_on_loop(continuation *c) {
     list_remove(&c->link);
 }
 
-// What travels beside the values of a message: a reference, a promise, the graph of tracked tensors. Its bytes stand in a
-// table behind the values (docs/protocol/calls.md), which name it by its place there.
+// What travels beside the values of a message: a reference, a promise, the graph of tracked
+// tensors. Its bytes stand in a table behind the values (docs/protocol/calls.md), which name it by
+// its place there.
 //
-// Going out, an attachment is a handle, held until the message is done with, and what |prepare| made of it for this message.
+// Going out, an attachment is a handle, held until the message is done with, and what |prepare|
+// made of it for this message.
 // Coming in, |read| makes a handle, which the message holds.
 enum { ATTACHMENT_BYTES_MIN = 16 };
 
@@ -40,12 +44,14 @@ typedef struct attachment_class {
     uint8_t type;  // the first byte of its entry in the table, of at least ATTACHMENT_BYTES_MIN
     gw_kind kind;  // of the values that stand for it; GW_NONE: tensors are linked to it
 
-    // ---- Going out ----
+    // ---- Going out ------------------------------------------------------------------------------
 
     const agent *(*agent_of)(const gw_handle *h);  // NULL: of none; without the loop lock
-    // The value behind it as another attachment: what an operator is given. One count, NULL without memory. Without the lock.
+    // The value behind it as another attachment: what an operator is given. One count, NULL without
+    // memory. Without the lock.
     gw_handle *(*value_behind)(gw_handle *h);
-    // What this message needs of it; NULL without memory. Without the lock. |discard| if it is not sent.
+    // What this message needs of it; NULL without memory. Without the lock. |discard| if it is not
+    // sent.
     void *(*prepare)(gw_handle *h);
     void (*discard)(void *prepared);
     // Writes its entry in a message to |to|. On failure nothing has changed.
@@ -54,15 +60,16 @@ typedef struct attachment_class {
                  const uint8_t *written);  // the message was not sent after all
     void (*sent)(void *prepared);          // it was: takes |prepared|
 
-    // Of an attachment that tensors are linked to: one for a message of calls in the scope of that id, one count; |x| becomes
-    // its |*out_slot|. Without the lock.
+    // Of an attachment that tensors are linked to: one for a message of calls in the scope of that
+    // id, one count; |x| becomes its |*out_slot|. Without the lock.
     gw_handle *(*track)(agent *a, uint64_t scope);
     gw_status (*add)(gw_handle *h, gw_tensor *x, uint32_t *out_slot, gw_error *error);
 
-    // ---- Coming in ----
+    // ---- Coming in ------------------------------------------------------------------------------
 
     gw_status (*read)(agent *a, int from, reader *table, gw_handle **out, gw_error *error);
-    // Whether an entry names a worker that this one has not heard of: deferred_is_unknown. Reads to its end.
+    // Whether an entry names a worker that this one has not heard of: deferred_is_unknown. Reads to
+    // its end.
     bool (*names_unknown)(const agent *a, reader *table);
     bool (*await)(gw_handle *h,
                   continuation *c);  // runs |c| when its value has come; false if it has
@@ -78,7 +85,8 @@ struct function;
 typedef struct service {
     const char *name;
     uint8_t kind_first, kind_last;  // of its messages; 0: none
-    // What it serves by itself, tables that end with a function without name, the last table is NULL. Read by calls.
+    // What it serves by itself, tables that end with a function without name, the last table is
+    // NULL. Read by calls.
     const struct function *const *functions;
     const attachment_class *attachment;
     size_t member_size;               // of its part of each member, zeros at first
@@ -105,7 +113,7 @@ typedef struct service {
 
 enum { SERVICES_MAX = 16 };
 
-// ---- What is pending ----
+// ---- What is pending ----------------------------------------------------------------------------
 
 // "awaits 1 reply, serves 2 calls".
 struct pending {

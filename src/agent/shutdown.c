@@ -3,7 +3,8 @@
 
 #include "base/failpoint.h"
 
-// The coordinator's last message must arrive, and so must the last messages of a worker that leaves alone.
+// The coordinator's last message must arrive, and so must the last messages of a worker that leaves
+// alone.
 static void wait_until_drained(agent *a) {
     waiter w = { .what = "the last messages to be received" };
     bool matters = a->leaving.coordinates || a->leaving.alone;

@@ -1,7 +1,7 @@
 // Turns: an object is used by one context at a time. docs/protocol/objects.md.
 //
-// Ownership: counted; a turn outlives its object where values that the object has given out are changed in it. Threads: with
-// the loop lock, but for counting.
+// Ownership: counted; a turn outlives its object where values that the object has given out are
+// changed in it. Threads: with the loop lock, but for counting.
 #ifndef AGENT_TURN_H
 #define AGENT_TURN_H
 
@@ -42,8 +42,8 @@ bool turn_take_on_loop(turn *t, turn_request *r);
 void turn_give_on_loop(turn *t);
 void turn_cancel_on_loop(turn_request *r);
 
-// |h| is one of the turns of |c| from here on, whether it is held already or not. While it is, the object's scope waits as
-// |c| does.
+// |h| is one of the turns of |c| from here on, whether it is held already or not. While it is, the
+// object's scope waits as |c| does.
 void turn_begin_on_loop(held_turn *h, turn *t, struct context *c, bool holds);
 void turn_end_on_loop(held_turn *h);
 void turn_pause_on_loop(held_turn *h);

@@ -1,19 +1,23 @@
-// The environment: what protocol code may know of the world outside it: clock, randomness, waiting and threads. The
-// kernel (net/env_os.c) and the simulator (testing/sim.c) are two implementations of this one table. How bytes get to
-// other workers is another table, net/transport.h; an env comes with a list of those that work with it.
+// The environment: what protocol code may know of the world outside it: clock, randomness, waiting
+// and threads. The kernel (net/env_os.c) and the simulator (testing/sim.c) are two implementations
+// of this one table. How bytes get to other workers is another table, net/transport.h; an env comes
+// with a list of those that work with it.
 //
-// the loop lock. Protocol state of an agent is touched only by the thread that holds the loop lock of its env. A thread
-// takes it with env_enter and gives it back with env_leave; pairs may nest. env_wait gives it away while it waits and
-// makes progress itself: it reads streams, fires timers and runs tasks until somebody wakes its waiter. All callbacks of
-// streams and timers run with the loop lock; tasks run at the end of a turn *without* it, on whichever thread made the turn,
-// so user code lives in tasks or in threads of its own.
+// the loop lock. Protocol state of an agent is touched only by the thread that holds the loop lock
+// of its env. A thread takes it with env_enter and gives it back with env_leave; pairs may nest.
+// env_wait gives it away while it waits and makes progress itself: it reads streams, fires timers
+// and runs tasks until somebody wakes its waiter. All callbacks of streams and timers run with the
+// loop lock; tasks run at the end of a turn *without* it, on whichever thread made the turn, so
+// user code lives in tasks or in threads of its own.
 //
-// A turn is what a thread does between taking the loop lock and giving it back: one enter-leave pair, or the callbacks of the
-// streams and timers that were found ready together. Tasks of one turn run one after the other, in the order of
-// env_defer. Turns of streams and timers never overlap, tasks included: what comes from the network is handled in the
-// order in which it came. Only the tasks of a thread's own enter-leave pair may run beside them.
+// A turn is what a thread does between taking the loop lock and giving it back: one enter-leave
+// pair, or the callbacks of the streams and timers that were found ready together. Tasks of one
+// turn run one after the other, in the order of env_defer. Turns of streams and timers never
+// overlap, tasks included: what comes from the network is handled in the order in which it came.
+// Only the tasks of a thread's own enter-leave pair may run beside them.
 //
-// Threads: env_now_ns, env_wall_ns, env_random_u64, env_held and env_enter from any thread. Everything else with the loop lock held.
+// Threads: env_now_ns, env_wall_ns, env_random_u64, env_held and env_enter from any thread.
+// Everything else with the loop lock held.
 #ifndef BASE_ENV_H
 #define BASE_ENV_H
 
@@ -24,7 +28,8 @@ typedef struct env env;
 
 #define ENV_NEVER INT64_MAX  // a time that does not come
 
-// A waiting thread; lives on its stack. |woken| is set by env_wake, once. Zero but for the first group.
+// A waiting thread; lives on its stack. |woken| is set by env_wake, once. Zero but for the first
+// group.
 typedef struct waiter {
     bool idle;         // has nothing to wait for but work: does not spin, lets others poll first
     const char *what;  // for reports of who waits for what, "the reply of ps"; may be NULL
@@ -32,14 +37,15 @@ typedef struct waiter {
     void *parked;  // for the env
 } waiter;
 
-// Something to do at the end of the turn, without the loop lock. May be freed or deferred again by |run|.
+// Something to do at the end of the turn, without the loop lock. May be freed or deferred again by
+// |run|.
 typedef struct task {
     list_node link;
     void (*run)(struct task *t);
 } task;
 
-// Zero-initialised; armed by env_set_timer. |fire| runs with the loop lock, once for each arming. Disarmed before it is
-// freed.
+// Zero-initialised; armed by env_set_timer. |fire| runs with the loop lock, once for each arming.
+// Disarmed before it is freed.
 typedef struct timer {
     void (*fire)(struct timer *t);
     int64_t due_ns;
@@ -76,7 +82,8 @@ struct env {
 static inline int64_t env_now_ns(env *e) {
     return e->class->now_ns(e);
 }
-// Nanoseconds since 1970 on the clock of people: for their eyes only, since it may step at any time, by any amount.
+// Nanoseconds since 1970 on the clock of people: for their eyes only, since it may step at any
+// time, by any amount.
 static inline int64_t env_wall_ns(env *e) {
     return e->class->wall_ns(e);
 }
@@ -96,8 +103,9 @@ static inline bool env_held(env *e) {
     return e->class->held(e);
 }
 
-// Waits, with the loop lock held before and after, until |w| is woken or |until_ns| has come. Returns w->woken. Runs the tasks
-// of the turn so far first; a time that is past still looks once at what is ready. Only in an outermost pair.
+// Waits, with the loop lock held before and after, until |w| is woken or |until_ns| has come.
+// Returns w->woken. Runs the tasks of the turn so far first; a time that is past still looks once
+// at what is ready. Only in an outermost pair.
 static inline bool env_wait(env *e, waiter *w, int64_t until_ns) {
     return e->class->wait(e, w, until_ns);
 }
@@ -105,8 +113,9 @@ static inline void env_wake(env *e, waiter *w) {
     e->class->wake(e, w);
 }
 
-// The waiter on whose thread this turn of streams and timers runs; NULL in a turn by env_enter. If it is idle, it is the
-// best one to wake for new work: its thread is awake already. Otherwise the most recently idle one is best.
+// The waiter on whose thread this turn of streams and timers runs; NULL in a turn by env_enter. If
+// it is idle, it is the best one to wake for new work: its thread is awake already. Otherwise the
+// most recently idle one is best.
 static inline waiter *env_turn(env *e) {
     return e->class->turn(e);
 }
@@ -125,7 +134,8 @@ static inline gw_status env_spawn(env *e, void (*main)(void *arg), void *arg, gw
     return e->class->spawn(e, main, arg, error);
 }
 
-// Ends the environment: joins spawned threads, closes what is open. Not called with the loop lock held.
+// Ends the environment: joins spawned threads, closes what is open. Not called with the loop lock
+// held.
 static inline void env_close(env *e) {
     if (e) e->class->close(e);
 }

@@ -1,4 +1,5 @@
-// Intrusive doubly linked lists. A list head is a node; an element holds a node for each list it may be in.
+// Intrusive doubly linked lists. A list head is a node; an element holds a node for each list it
+// may be in.
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- Whom it is for ----
+// ---- Whom it is for -----------------------------------------------------------------------------
 
 gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *error) {
     const char *self = a->name;
@@ -46,7 +46,7 @@ gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *
     return GW_OK;
 }
 
-// ---- Writing a request ----
+// ---- Writing a request --------------------------------------------------------------------------
 
 // |out_length_ms| is what an error will say.
 static int64_t deadline_of(agent *a, gw_scope *s, gw_call_options options, int64_t *out_length_ms) {
@@ -112,7 +112,8 @@ static gw_status put_args(call *c, gw_scope *s, int count, const gw_value *args)
     return GW_OK;
 }
 
-// The scope of a body has its caller's id, which other bodies have too: its calls are ordered by a number of their own.
+// The scope of a body has its caller's id, which other bodies have too: its calls are ordered by a
+// number of their own.
 static uint64_t draw_order(agent *a) {
     return a->ids.space << ID_COUNT_BITS |
            (1 + atomic_fetch_add_explicit(&a->ids.next, 1, memory_order_relaxed));
@@ -150,7 +151,8 @@ static gw_status write_request(call *c, gw_scope *s, gw_target to, const char *f
     return put_args(c, s, count, args);
 }
 
-// What is known here about a call that has failed here: whatever ran and failed was one of its arguments.
+// What is known here about a call that has failed here: whatever ran and failed was one of its
+// arguments.
 static void explain(call *c, const char *function) {
     gw_error *e = &c->error;
     e->outcome = GW_NOT_DELIVERED;
@@ -231,7 +233,7 @@ void call_fini(call *c) {
     handle_release(c->future);
 }
 
-// ---- Sending ----
+// ---- Sending ------------------------------------------------------------------------------------
 
 static gw_status check_flight(call *c) {
     agent *a = c->agent;
@@ -356,7 +358,7 @@ gw_status call_send_on_loop(call *c) {
     return status;
 }
 
-// ---- What becomes of it ----
+// ---- What becomes of it -------------------------------------------------------------------------
 
 // Of a request that was sent: whether the callee can have it.
 static gw_outcome outcome_of(const gw_future *f) {
@@ -499,7 +501,7 @@ void calls_close_on_loop(agent *a, const gw_error *why) {
     }
 }
 
-// ---- The functions of gradwire/rpc.h ----
+// ---- The functions of gradwire/rpc.h ------------------------------------------------------------
 
 gw_value call_sync(call *c, gw_scope *s) {
     agent *a = c->agent;

@@ -18,7 +18,8 @@ typedef struct call {
     const char *function;
     int to;
     int64_t deadline_ns, length_ms;
-    // Writes the number and the deadline into the head of a message that is no request; NULL: of a request.
+    // Writes the number and the deadline into the head of a message that is no request; NULL: of a
+    // request.
     void (*amend)(bytes *head, uint64_t call, uint64_t time_left_ns);
     gw_error error;  // why it cannot be sent; its status is GW_OK if it can
 } call;
@@ -32,7 +33,8 @@ void call_fini(call *c);                                // without the loop lock
 // The same call to another worker: copies what |from| has encoded, which has not been sent yet.
 void call_init_again(call *c, gw_scope *s, const call *from, gw_target to);
 
-// Flow control: waits until it may be queued. Before anything that is to be drawn in the order of sending.
+// Flow control: waits until it may be queued. Before anything that is to be drawn in the order of
+// sending.
 void call_await_flow_on_loop(call *c);
 
 // Sends it; on failure c->error is set, with its trace and outcome.

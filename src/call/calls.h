@@ -1,4 +1,5 @@
-// The service of calls: what an agent knows of those that are out, those that it serves, and promises.
+// The service of calls: what an agent knows of those that are out, those that it serves, and
+// promises.
 //
 // Ownership: the agent's. Threads: with the loop lock, but where it says otherwise.
 #ifndef CALL_CALLS_H

@@ -8,7 +8,8 @@
 
 enum { SAME_MAX = 3 };  // calls of one function by itself that are all named
 
-// What does not fit is cut out of the middle of the trace: who asked, and what went wrong in the end, matter most.
+// What does not fit is cut out of the middle of the trace: who asked, and what went wrong in the
+// end, matter most.
 static void prefix(gw_error *error, const char *name) {
     static const char cut[] = "...: ";
     size_t needed = strlen(name) + 2 + strlen(error->text), room = sizeof error->text - 1;

@@ -3,7 +3,7 @@
 #include "call/calls.h"
 #include "call/server.h"
 
-// ---- Requests ----
+// ---- Requests -----------------------------------------------------------------------------------
 
 typedef struct flow_wait {
     list_node link;
@@ -39,7 +39,8 @@ static void wake_first(agent *a, int rank) {
         env_wake(a->env, &list_entry(waiting->next, flow_wait, link)->waiter);
 }
 
-// One after the other, in the order in which they came: a small request does not overtake a large one for ever.
+// One after the other, in the order in which they came: a small request does not overtake a large
+// one for ever.
 static gw_status wait(agent *a, gw_scope *s, int rank, uint64_t size, bool counts, int64_t until_ns,
                       gw_error *error) {
     gw_status status = GW_OK;
@@ -71,7 +72,7 @@ gw_status flow_wait_on_loop(agent *a, gw_scope *s, int to, uint64_t size, bool c
     return room || agent_member(a, to)->lost ? GW_OK : overloaded(a, to, counts, error);
 }
 
-// ---- Replies ----
+// ---- Replies ------------------------------------------------------------------------------------
 
 bool flow_has_capacity_on_loop(agent *a, int rank) {
     return !is_remote(a, rank) ||
@@ -100,7 +101,7 @@ static void start_deferred(agent *a, int rank) {
     peers_await_writable(a->peers, rank);
 }
 
-// ---- Both ----
+// ---- Both ---------------------------------------------------------------------------------------
 
 void flow_resume_on_loop(agent *a, int rank) {
     if (!agent_member(a, rank)->lost && a->phase != AGENT_LEFT) start_deferred(a, rank);

@@ -1,7 +1,8 @@
-// Flow control: back-pressure of a worker that does not read, or does not answer. docs/protocol/calls.md.
+// Flow control: back-pressure of a worker that does not read, or does not answer.
+// docs/protocol/calls.md.
 //
-// A caller waits until its request may be queued. Replies are always queued, but while too many bytes of them are, no further
-// call of the same caller is started. Threads: with the loop lock.
+// A caller waits until its request may be queued. Replies are always queued, but while too many
+// bytes of them are, no further call of the same caller is started. Threads: with the loop lock.
 #ifndef CALL_FLOW_CONTROL_H
 #define CALL_FLOW_CONTROL_H
 
@@ -9,7 +10,8 @@
 
 struct served_call;
 
-// Waits with the thread of |s|, if it may wait, until a request of |size| bytes may be queued for |to|, at most |until_ns|.
+// Waits with the thread of |s|, if it may wait, until a request of |size| bytes may be queued for
+// |to|, at most |until_ns|.
 // |counts|: as a call that is out. OVERLOADED; CANCELLED.
 gw_status flow_wait_on_loop(agent *a, gw_scope *s, int to, uint64_t size, bool counts,
                             int64_t until_ns, gw_error *error);
@@ -21,7 +23,8 @@ void flow_close_on_loop(agent *a);
 
 // Whether a call of |rank| may be started.
 bool flow_has_capacity_on_loop(agent *a, int rank);
-// An action of the table: it is not started until replies to its caller have gone out. |admitted|: by its call queue.
+// An action of the table: it is not started until replies to its caller have gone out. |admitted|:
+// by its call queue.
 void flow_defer_on_loop(struct served_call *s, bool admitted);
 
 #endif

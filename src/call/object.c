@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "call/calls.h"
 
-// ---- Objects ----
+// ---- Objects ------------------------------------------------------------------------------------
 
 // Whoever gets its turn from here on, or is asking whose it is, finds no object.
 static void part_from_turn(const object *o) {

@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-// ---- The worker that made the promise ----
+// ---- The worker that made the promise -----------------------------------------------------------
 
 static void *open_forward(gw_handle *h) {
     forward *w = mem_calloc(sizeof *w);
@@ -80,8 +80,8 @@ static void start_forward(void *prepared) {
         w->asked = f->source->forward(f, w->consumer, w->promise);
 }
 
-// |f| has resolved: sends its value to the consumers that no other worker serves. What the callee was asked to send waits for its
-// reply, which says how many forwards it has honoured (|honoured|).
+// |f| has resolved: sends its value to the consumers that no other worker serves. What the callee
+// was asked to send waits for its reply, which says how many forwards it has honoured (|honoured|).
 static void keep_promises(gw_future *f) {
     assert(future_result(f));
     list_each(l, &f->forwards) {
@@ -98,7 +98,7 @@ static void keep_promises(gw_future *f) {
     }
 }
 
-// ---- The consumer ----
+// ---- The consumer -------------------------------------------------------------------------------
 
 static void forget(gw_future *f) {
     map_take(&calls_of(f->agent)->promises, f->promise);
@@ -166,7 +166,8 @@ static gw_status read_promise(agent *a, int from, reader *table, gw_handle **out
         *out = &f->handle;
         return GW_OK;
     }
-    // One whose value waits for promises itself, at worst for this one, stays where a loss or the end finds it.
+    // One whose value waits for promises itself, at worst for this one, stays where a loss or the
+    // end finds it.
     gw_status status = f ? GW_OK : add_promise(a, id, &f, error);
     if (status) return status;
     f->producer = (int)producer;
@@ -204,7 +205,8 @@ static bool is_early(agent *a, uint64_t id) {
     return !agent_member(a, (int)maker)->lost && id > call_peer_of(a, (int)maker)->last_promise;
 }
 
-// PROM-4. The first is kept whatever its size; what is more than fits is kept as the error that it did not.
+// PROM-4. The first is kept whatever its size; what is more than fits is kept as the error that it
+// did not.
 static gw_status keep_early(agent *a, int from, uint64_t id, uint64_t size, gw_future **out,
                             bool *out_fits, gw_error *error) {
     call_peer *sender = call_peer_of(a, from);
@@ -259,7 +261,8 @@ static bool hangs_on(const gw_future *f, int rank) {
 }
 
 void promises_lost_on_loop(agent *a, int rank) {
-    // Resolving one may take out others, which may move what has not been looked at to where that was.
+    // Resolving one may take out others, which may move what has not been looked at to where that
+    // was.
     for (bool found = true; found;) {
         found = false;
         map_entry *e;
@@ -281,7 +284,7 @@ void promises_close_on_loop(agent *a, const gw_error *why) {
     }
 }
 
-// ---- As an attachment ----
+// ---- As an attachment ---------------------------------------------------------------------------
 
 static const agent *agent_of_promise(const gw_handle *h) {
     return ((const gw_future *)(const void *)h)->agent;

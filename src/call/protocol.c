@@ -81,7 +81,7 @@ gw_status reply_read(const message *m, reply_fixed *out, size_t *out_value_at, g
     return GW_OK;
 }
 
-// ---- Sending ----
+// ---- Sending ------------------------------------------------------------------------------------
 
 static gw_status begin(outgoing *s, agent *a, uint8_t kind, uint64_t id, uint8_t outcome,
                        gw_error *error) {
@@ -147,7 +147,7 @@ void reply_result(agent *a, int to, uint8_t kind, uint64_t id, result *r) {
     (void)ignored;
 }
 
-// ---- Receiving ----
+// ---- Receiving ----------------------------------------------------------------------------------
 
 typedef struct arrival {
     agent *agent;

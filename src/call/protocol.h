@@ -1,5 +1,5 @@
-// What agents tell each other: kinds of messages and their fixed headers. docs/PROTOCOL.md, from calls on, is the
-// specification.
+// What agents tell each other: kinds of messages and their fixed headers. docs/PROTOCOL.md, from
+// calls on, is the specification.
 #ifndef CALL_PROTOCOL_H
 #define CALL_PROTOCOL_H
 
@@ -44,7 +44,8 @@ typedef struct request_header {
 } request_header;
 
 // Appends the header; arguments follow. |fixed| may be written again later by request_amend.
-// |origin| says where the reference to the result was made: what is behind the last "/" of it, cut; NULL: nowhere.
+// |origin| says where the reference to the result was made: what is behind the last "/" of it, cut;
+// NULL: nowhere.
 void request_write(bytes *head, const request_fixed *fixed, const char *function,
                    const char *origin, uint32_t arg_count);
 const char *origin_base(const char *origin);  // what is behind its last "/", "" for NULL
@@ -75,14 +76,15 @@ enum {
     REPLY_ATTACHMENTS_FIELD = offsetof(reply_fixed, attachments_at)
 };
 
-// ---- Replies and promise values, which differ in their kind alone ----
+// ---- Replies and promise values, which differ in their kind alone -------------------------------
 
 // What tensors of a value are tracked as: sent in calls of this scope.
 enum { SCOPE_NOT_TRACKED = 0 };
 #define SCOPE_NOT_KNOWN UINT64_MAX
 
-// Begins a message of |kind| with |v|, or with |error| if that is not NULL; if |v| cannot be sent, that is the error of
-// |function|, which returned it. Without the loop lock. Fails only without memory.
+// Begins a message of |kind| with |v|, or with |error| if that is not NULL; if |v| cannot be sent,
+// that is the error of |function|, which returned it. Without the loop lock. Fails only without
+// memory.
 gw_status reply_fill(outgoing *s, agent *a, uint8_t kind, uint64_t id, uint64_t scope,
                      const char *function, gw_value v, const gw_error *error);
 
@@ -93,7 +95,8 @@ void reply_send_on_loop(outgoing *s, agent *a, int to, uint8_t kind, uint64_t id
 // Sends what |r| is. Without the loop lock.
 void reply_result(agent *a, int to, uint8_t kind, uint64_t id, result *r);
 
-// Resolves with what came, once the promises in it have; takes |m|. |pins| as for result_of_incoming.
+// Resolves with what came, once the promises in it have; takes |m|. |pins| as for
+// result_of_incoming.
 typedef void reply_resolve(void *user, result *r);  // takes |r|
 void reply_resolve_on_loop(agent *a, int from, message *m, const reply_fixed *fixed,
                            size_t value_at, bool pins, reply_resolve *resolve, void *user);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- One function, one class ----
+// ---- One function, one class --------------------------------------------------------------------
 
 static void free_class(class *c);
 
@@ -113,7 +113,7 @@ static gw_status add_method(gw_registry *r, const char *class_name, const char *
                signature_text, error);
 }
 
-// ---- Registries ----
+// ---- Registries ---------------------------------------------------------------------------------
 
 static void destroy_registry(gw_handle *h) {
     gw_registry *r = (gw_registry *)h;
@@ -183,7 +183,7 @@ void gw_registry_add_method(gw_scope *s, gw_registry *r, const char *class_name,
         scope_fail_with(s, &error);
 }
 
-// ---- The process's ----
+// ---- The process's ------------------------------------------------------------------------------
 
 // Filled by constructors, before there are threads.
 static gw_registration *registrations;
@@ -234,7 +234,7 @@ const op *registry_find_operator(const char *name) {
     return strncmp(name, "gw.", 3) ? NULL : op_find(name + 3);
 }
 
-// ---- Signatures ----
+// ---- Signatures ---------------------------------------------------------------------------------
 
 enum { ANY_KIND = (1 << GW_KIND_COUNT) - 1, PLACES_MAX = 256 };
 
@@ -340,7 +340,7 @@ gw_status signature_check(const signature *s, int count, const gw_value *args, g
     return GW_OK;
 }
 
-// ---- The arguments of a body ----
+// ---- The arguments of a body --------------------------------------------------------------------
 
 int gw_arg_count(const gw_args *a) {
     return a->count;

@@ -1,7 +1,7 @@
 // What a worker serves: functions and classes by name, operators as "gw.<name>".
 //
-// Ownership: a registry is a handle; the agent that serves it holds one count and freezes it. Threads: filled by one
-// thread, read by all once frozen.
+// Ownership: a registry is a handle; the agent that serves it holds one count and freezes it.
+// Threads: filled by one thread, read by all once frozen.
 #ifndef CALL_REGISTRY_H
 #define CALL_REGISTRY_H
 
@@ -38,7 +38,8 @@ typedef struct function {
     gw_function_body body;
     gw_method_body method;
     class *class;
-    // Of a method of the library: whether this call of it runs inline, whatever |where| says. Without the object's turn.
+    // Of a method of the library: whether this call of it runs inline, whatever |where| says.
+    // Without the object's turn.
     bool (*is_inline)(const void *self, uint64_t request_bytes);
 } function;
 
@@ -62,8 +63,8 @@ gw_status registry_open_process(gw_registry **out, gw_error *error);
 const function *registry_find(const gw_registry *r, const char *name);
 const function *class_find_method(const class *c, const char *name);
 
-// What every worker serves by itself, without being registered: names with "gw." in the tables of |services|, which ends
-// with NULL.
+// What every worker serves by itself, without being registered: names with "gw." in the tables of
+// |services|, which ends with NULL.
 const function *library_find(const service *const *services, const char *name);
 
 // The operator behind "gw.<name>"; NULL if |name| is none.

@@ -1,4 +1,5 @@
-// Requests as they come, until all that they need is there; and the table that the agent knows calls by.
+// Requests as they come, until all that they need is there; and the table that the agent knows
+// calls by.
 #include "call/server.h"
 
 #include "agent/deferred.h"
@@ -15,18 +16,19 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- Names ----
+// ---- Names --------------------------------------------------------------------------------------
 
 void served_call_describe(const served_call *s, char *out, size_t size) {
     snprintf(out, size, "%s for %s", s->header.function[0] ? s->header.function : "a value",
              agent_member(s->agent, s->caller)->name);
 }
 
-// ---- Refusing ----
+// ---- Refusing -----------------------------------------------------------------------------------
 
 #define LOG_EACH_NS INT64_C(1000000000)
 
-// The caller does not hear of an error of a one-way call. One line a second: a caller of many does not fill the log.
+// The caller does not hear of an error of a one-way call. One line a second: a caller of many does
+// not fill the log.
 void served_call_log_on_loop(agent *a, const gw_error *error) {
     int64_t now_ns = env_now_ns(a->env);
     calls *c = calls_of(a);
@@ -96,7 +98,7 @@ void served_call_free_on_loop(served_call *s) {
     leaving_check_on_loop(a);
 }
 
-// ---- What is called ----
+// ---- What is called -----------------------------------------------------------------------------
 
 static gw_status find_method(served_call *s, gw_error *error) {
     const target_class *target = calls_of(s->agent)->target;
@@ -111,7 +113,7 @@ static gw_status find_method(served_call *s, gw_error *error) {
                      s->header.function);
 }
 
-// ---- Arguments ----
+// ---- Arguments ----------------------------------------------------------------------------------
 
 static void ready(served_call *s) {
     const call_peer *caller = call_peer_of(s->agent, s->caller);
@@ -164,7 +166,7 @@ void served_call_await_on_loop(served_call *s) {
     }
 }
 
-// ---- Leaving ----
+// ---- Leaving ------------------------------------------------------------------------------------
 
 // One that is at work ends by itself.
 static bool is_at_work(served_call *s) {
@@ -204,7 +206,7 @@ void served_calls_close_on_loop(agent *a, const gw_error *why) {
         abandon_all(a, rank, CANCELLED_BY_LEAVING, why);
 }
 
-// ---- Requests ----
+// ---- Requests -----------------------------------------------------------------------------------
 
 static void refuse_unserved_on_loop(agent *a, int from, const request_fixed *f,
                                     const gw_error *error) {
@@ -322,7 +324,8 @@ gw_status served_call_requested_on_loop(agent *a, int from, message *m, gw_error
         reply_drop_on_loop(a, from, m, h.fixed.attachments_at);
         return GW_OK;
     }
-    // References are taken in first, whatever becomes of the call: so the ids of creating requests come in order.
+    // References are taken in first, whatever becomes of the call: so the ids of creating requests
+    // come in order.
     status = incoming_open_on_loop(a, from, m, h.fixed.attachments_at, &s->incoming, &error);
     if (status) s->header.origin_size = 0;  // the message is gone
     gw_status found = find_references(s, status ? NULL : &error);
@@ -392,9 +395,9 @@ gw_status served_call_forward_on_loop(agent *a, int from, message *m, gw_error *
     return GW_OK;
 }
 
-// ---- The service ----
+// ---- The service --------------------------------------------------------------------------------
 
-// ---- Life ----
+// ---- Life ---------------------------------------------------------------------------------------
 
 static gw_status take_registry(calls *c, const gw_registry *given, gw_error *error) {
     if (!given) return registry_open_process(&c->registry, error);
@@ -445,7 +448,7 @@ static void free_calls(void *state) {
     mem_free(c);
 }
 
-// ---- Messages ----
+// ---- Messages -----------------------------------------------------------------------------------
 
 static gw_status received(agent *a, int from, message *m, gw_error *error) {
     switch ((call_kind)m->kind) {
@@ -480,7 +483,7 @@ static bool names_unknown(const agent *a, const message *m) {
     return deferred_table_names_unknown(a, m, table);
 }
 
-// ---- Others ----
+// ---- Others -------------------------------------------------------------------------------------
 
 static void lost(agent *a, int rank) {
     calls_lost_on_loop(a, rank);

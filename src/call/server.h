@@ -1,7 +1,7 @@
 // The callee's side of calls. docs/protocol/calls.md.
 //
-// Ownership: a served call is held by the agent until it has replied and its body has ended. Threads: with the loop lock, but while
-// its body runs.
+// Ownership: a served call is held by the agent until it has replied and its body has ended.
+// Threads: with the loop lock, but while its body runs.
 #ifndef CALL_SERVER_H
 #define CALL_SERVER_H
 
@@ -94,11 +94,11 @@ gw_status served_call_withdrawn_on_loop(agent *a, int from, message *m, gw_error
 void served_calls_lost_on_loop(agent *a, int rank);
 void served_calls_close_on_loop(agent *a, const gw_error *why);
 
-// What has not started does not run, what runs is told, what waits for a future does so no longer. |why| is what it would
-// have been.
+// What has not started does not run, what runs is told, what waits for a future does so no longer.
+// |why| is what it would have been.
 void served_call_cancel_on_loop(served_call *s, cancel_reason reason, const gw_error *why);
 
-// ---- Between the files of the server ----
+// ---- Between the files of the server ------------------------------------------------------------
 
 // server_states.c: nothing else changes its state. Afterwards the call may be gone.
 void served_call_apply_on_loop(served_call *s, served_call_event event);

@@ -14,7 +14,7 @@
 
 enum { ARGS_ON_STACK = 8 };
 
-// ---- The body ----
+// ---- The body -----------------------------------------------------------------------------------
 
 typedef struct label {
     char text[2 * LIMIT_NAME_BYTES + 2];
@@ -121,7 +121,7 @@ static void close_scope(served_call *s) {
     s->scope = NULL;
 }
 
-// ---- Replying ----
+// ---- Replying -----------------------------------------------------------------------------------
 
 static void explain(served_call *s, gw_error *out, const gw_error *error) {
     *out = *error;
@@ -154,7 +154,8 @@ static void send_reply_on_loop(served_call *s, outgoing *sh, bool filled, list_n
     list_each(l, &s->forwards) count++;
     if (filled) {
         call_peer_of(s->agent, s->caller)->wanted_count -= count;
-        // Without memory for the reply the caller sends what was promised: that it does not have it either.
+        // Without memory for the reply the caller sends what was promised: that it does not have it
+        // either.
         list_splice(out_forwards, &s->forwards);
         memcpy(sh->message->head.data + offsetof(reply_fixed, forwarded), &count, sizeof count);
     }
@@ -257,7 +258,7 @@ static served_call *keep_value(served_call *s, gw_value v, const gw_error *error
     return next;
 }
 
-// ---- A future as the result ----
+// ---- A future as the result ---------------------------------------------------------------------
 
 static void finish_returned(served_call *s) {
     gw_scope *scope = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
@@ -334,7 +335,7 @@ static served_call *await_returned(served_call *s, gw_future *f) {
     return next;
 }
 
-// ---- Running ----
+// ---- Running ------------------------------------------------------------------------------------
 
 static served_call *run(served_call *s, bool late) {
     object *made = NULL;

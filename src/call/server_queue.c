@@ -1,4 +1,5 @@
-// What a served call waits for until its body starts: its call queue, the turn of its object, a thread.
+// What a served call waits for until its body starts: its call queue, the turn of its object, a
+// thread.
 #include "call/server_queue.h"
 
 #include "base/failpoint.h"
@@ -34,7 +35,8 @@ static void free_if_done(call_queue *t) {
     mem_give(t, sizeof *t);
 }
 
-// Those that wait in one queue keep their order there; others wait until those before them have started.
+// Those that wait in one queue keep their order there; others wait until those before them have
+// started.
 static bool may_admit(const call_queue *t, served_call *s) {
     return !t->admitted || t->where == served_call_queue(s);
 }
@@ -88,7 +90,7 @@ void call_queue_cancel_on_loop(served_call *s) {
     }
 }
 
-// ---- Running inline ----
+// ---- Running inline -----------------------------------------------------------------------------
 
 // Replies of one batch go out together, but none waits for long.
 enum { BATCH_NS = 20 * 1000 };
@@ -137,7 +139,7 @@ served_call *call_queue_next_on_loop(served_call *s) {
     return next;
 }
 
-// ---- From queue to queue ----
+// ---- From queue to queue ------------------------------------------------------------------------
 
 static bool is_inline(const served_call *s) {
     if (s->op) return message_size(s->incoming->message) <= LIMIT_OPERATOR_BYTES_INLINE;
@@ -235,7 +237,7 @@ void served_call_admit_on_loop(served_call *s) {
     served_call_apply_on_loop(s, may_start(s) ? event : SERVED_BLOCKED);
 }
 
-// ---- Actions ----
+// ---- Actions ------------------------------------------------------------------------------------
 
 static void nothing(served_call *s) {
     (void)s;
@@ -272,7 +274,7 @@ static void leave_schedule(served_call *s) {
     if (s->object) turn_end_on_loop(&s->held);
 }
 
-// ---- The table ----
+// ---- The table ----------------------------------------------------------------------------------
 
 typedef struct rule {
     served_call_state from;

@@ -1,6 +1,7 @@
 // Call queues: calls of one caller and order start in the order in which they came. CALL-6.
 //
-// Ownership: a call queue lives while it has calls that have not started. Threads: with the loop lock.
+// Ownership: a call queue lives while it has calls that have not started. Threads: with the loop
+// lock.
 #ifndef CALL_SERVER_QUEUE_H
 #define CALL_SERVER_QUEUE_H
 

@@ -1,5 +1,5 @@
-// What a call may name beside a worker: a value that is kept somewhere, and where its result is to be kept. The service of
-// references fills the table of this kind when it opens.
+// What a call may name beside a worker: a value that is kept somewhere, and where its result is to
+// be kept. The service of references fills the table of this kind when it opens.
 //
 // Threads: with the loop lock, but where it says otherwise.
 #ifndef CALL_TARGET_H
@@ -13,22 +13,24 @@
 typedef struct entry entry;
 
 typedef struct target_class {
-    // ---- The caller's side ----
+    // ---- The caller's side ----------------------------------------------------------------------
 
     // Who owns what |r| names, and the agent that |r| belongs to. Any thread.
     int (*owner)(const gw_rref *r);
     const agent *(*agent_of)(const gw_rref *r);
     // Its numbers, for a request; why it is of no use.
     gw_status (*check)(const gw_rref *r, uint64_t *out_id, uint64_t *out_fork, gw_error *error);
-    // The value behind it, an argument of an operator: one count, NULL without memory. Without the lock.
+    // The value behind it, an argument of an operator: one count, NULL without memory. Without the
+    // lock.
     gw_future *(*value_behind)(gw_rref *r);
 
-    // ---- The callee's side ----
+    // ---- The callee's side ----------------------------------------------------------------------
 
     // A creating request came: the entry of its result, one count.
     gw_status (*accept)(agent *a, int from, uint64_t id, uint64_t fork, entry **out,
                         gw_error *error);
-    // A request through a reference came: the entry of its target, one count; REF_LOST if |from| may not use it.
+    // A request through a reference came: the entry of its target, one count; REF_LOST if |from|
+    // may not use it.
     gw_status (*find)(agent *a, int from, uint64_t id, uint64_t fork, entry **out, gw_error *error);
     void (*release)(entry *e);
     // Where the entry was asked for: |size| bytes, whatever they are.

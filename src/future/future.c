@@ -105,7 +105,7 @@ bool future_wait_on_loop(gw_future *f, gw_scope *s, int64_t until_ns) {
     return future_result(f) != NULL;
 }
 
-// ---- Following ----
+// ---- Following ----------------------------------------------------------------------------------
 
 typedef struct follow {
     continuation next;
@@ -152,7 +152,7 @@ gw_status future_follow_on_loop(gw_future *out, gw_future *in, gw_error *error) 
     return GW_OK;
 }
 
-// ---- The service ----
+// ---- The service --------------------------------------------------------------------------------
 
 list_node *futures_unresolved(const agent *a) {
     return agent_state(a, &future_service);
@@ -182,7 +182,7 @@ const service future_service = {
     .name = "future", .open = open_futures, .stop = stop_futures, .free = free_futures
 };
 
-// ---- Results ----
+// ---- Results ------------------------------------------------------------------------------------
 
 static gw_error no_memory_error = { .status = GW_NO_MEMORY, .text = "no memory for an error" };
 static result no_memory_result = { .count = 1, .error = &no_memory_error };
@@ -266,7 +266,7 @@ void result_release_on_loop(agent *a, result *r) {
     env_defer(a->env, &r->deferred_free);
 }
 
-// ---- Reading ----
+// ---- Reading ------------------------------------------------------------------------------------
 
 static gw_value decode(result *r, gw_scope *s) {
     decoder d = incoming_decoder(r->incoming, r->value_at, s);

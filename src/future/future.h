@@ -8,7 +8,7 @@
 #include "agent/context.h"
 #include "agent/message_io.h"
 
-// ---- Results ----
+// ---- Results ------------------------------------------------------------------------------------
 
 // What a future has resolved to, or a reference names. Set once, read by any number of scopes.
 //
@@ -47,7 +47,7 @@ static inline const gw_error *result_error(const result *r) {
     return r->error;
 }
 
-// ---- Futures ----
+// ---- Futures ------------------------------------------------------------------------------------
 
 // Runs once, when the future that its owner would complete is cancelled.
 typedef struct canceller {

@@ -4,7 +4,7 @@
 #include "base/value.h"
 #include "future/future.h"
 
-// ---- Completing ----
+// ---- Completing ---------------------------------------------------------------------------------
 
 static bool is_own(gw_scope *s, const gw_future *f) {
     if (f && f != &future_poison && !f->source) return true;
@@ -120,7 +120,7 @@ void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const char *for
     complete(s, f, result_of_error(&error));
 }
 
-// ---- Then ----
+// ---- Then ---------------------------------------------------------------------------------------
 
 typedef struct then {
     continuation next;

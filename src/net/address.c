@@ -40,7 +40,8 @@ static bool is_host(const char *text, size_t size) {
     return true;
 }
 
-// "[::1]" and "::1" without brackets differ from a name by their colons; only the first is unambiguous before a port.
+// "[::1]" and "::1" without brackets differ from a name by their colons; only the first is
+// unambiguous before a port.
 static bool split(const char *text, char host[HOST_MAX], int *out_port) {
     const char *end = parse_port(text, out_port);
     if (!end) return false;

@@ -14,8 +14,8 @@ typedef struct address {
 // Whether |text| has the form of an address, without looking a name up. INVALID.
 gw_status address_check(const char *text, gw_error *error);
 
-// Understands |text| and looks a name up, which may take the time that names take. Fails with INVALID if it is no
-// address or beyond this machine, NOT_FOUND if nothing has this name.
+// Understands |text| and looks a name up, which may take the time that names take. Fails with
+// INVALID if it is no address or beyond this machine, NOT_FOUND if nothing has this name.
 gw_status address_parse(const char *text, address *out, gw_error *error);
 
 // The other way round; numbers, never names.

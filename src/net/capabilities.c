@@ -31,7 +31,7 @@ bool capabilities_agree(const capabilities *ours, const capabilities *theirs, co
     return capabilities_find(ours, key, mine) && capabilities_find(theirs, key, out_value);
 }
 
-// ---- Adding ----
+// ---- Adding -------------------------------------------------------------------------------------
 
 static void put(capabilities *c, const void *data, size_t size) {
     memcpy(c->bytes + c->size, data, size);
@@ -58,7 +58,7 @@ bool capabilities_add(capabilities *c, const char *key, const char *value) {
     return true;
 }
 
-// ---- Reading ----
+// ---- Reading ------------------------------------------------------------------------------------
 
 gw_status capabilities_read(reader *r, capabilities *out, gw_error *error) {
     *out = (capabilities){ 0 };

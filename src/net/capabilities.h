@@ -1,6 +1,8 @@
-// Capabilities: what each end of a connection says in its handshake that it can do, as a map from texts to texts.
+// Capabilities: what each end of a connection says in its handshake that it can do, as a map from
+// texts to texts.
 //
-// Either side may not know what the other says: what nobody here looks for is skipped. What both have said is agreed.
+// Either side may not know what the other says: what nobody here looks for is skipped. What both
+// have said is agreed.
 //
 //     capabilities can = { 0 };
 //     capabilities_add(&can, "lend", "arena 7");
@@ -16,13 +18,15 @@
 #include "base/limits.h"
 #include <gradwire/status.h>
 
-// As docs/protocol/connection.md has it: pairs of texts, one behind the other. The map without any is all zero.
+// As docs/protocol/connection.md has it: pairs of texts, one behind the other. The map without any
+// is all zero.
 typedef struct capabilities {
     uint32_t count, size;
     uint8_t bytes[LIMIT_CAPABILITIES_BYTES];
 } capabilities;
 
-// False if |c| has |key| already, if |key| is empty, if a text is too long, or if there is no more room.
+// False if |c| has |key| already, if |key| is empty, if a text is too long, or if there is no more
+// room.
 bool capabilities_add(capabilities *c, const char *key, const char *value);
 
 // False if |c| has no |key|.

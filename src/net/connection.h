@@ -1,8 +1,8 @@
-// A connection: one connection, from the handshake to its end. It reads and says handshakes, whoever is behind them; what comes after
-// goes to its owner.
+// A connection: one connection, from the handshake to its end. It reads and says handshakes,
+// whoever is behind them; what comes after goes to its owner.
 //
-// Ownership: whoever opened a connection, or got it handed over, closes it; also inside its events, after which the connection is
-// not touched any more. Threads: the loop lock's.
+// Ownership: whoever opened a connection, or got it handed over, closes it; also inside its events,
+// after which the connection is not touched any more. Threads: the loop lock's.
 #ifndef NET_CONNECTION_H
 #define NET_CONNECTION_H
 
@@ -11,19 +11,22 @@
 
 typedef struct connection connection;
 
-// Where bytes lie between the connection and whoever they are for; shared by many connections, since each empties it at once.
+// Where bytes lie between the connection and whoever they are for; shared by many connections,
+// since each empties it at once.
 enum { STAGING_BYTES = 64 * 1024 };
 
 typedef struct connection_events {
     void (*opened)(void *user);  // our connect succeeded
-    // A handshake has come; or, |h| is NULL, what cannot be one: |bad| says why, MISMATCH for one of another version.
+    // A handshake has come; or, |h| is NULL, what cannot be one: |bad| says why, MISMATCH for one
+    // of another version.
     void (*heard)(void *user, const handshake *h, const gw_error *bad);
     // After connection_stream:
     bool (*buffer)(void *user, void **into,
                    size_t *size);  // false: no wish where the next bytes go
     void (*received)(void *user, const void *data, size_t count);
     void (*writable)(void *user);
-    // Broken, or late: NOT_FOUND if nobody listens at the address, TIMEOUT if the handshake did not come in time.
+    // Broken, or late: NOT_FOUND if nobody listens at the address, TIMEOUT if the handshake did not
+    // come in time.
     void (*closed)(void *user, const gw_error *why);
 } connection_events;
 

@@ -1,4 +1,5 @@
-// The table of the kernel's environment: clock, randomness, threads; the rest is in the files beside.
+// The table of the kernel's environment: clock, randomness, threads; the rest is in the files
+// beside.
 #include "net/env_os.h"
 
 #include <errno.h>
@@ -41,7 +42,8 @@ static int64_t os_wall_ns(env *e) {
 static uint64_t os_random_u64(env *e) {
     (void)e;
     uint64_t x;
-    // Up to 256 bytes come whole once the machine has gathered some; before that it waits, and a signal may come.
+    // Up to 256 bytes come whole once the machine has gathered some; before that it waits, and a
+    // signal may come.
     while (getrandom(&x, sizeof x, 0) != sizeof x) {
     }
     return x;

@@ -1,7 +1,8 @@
 // The environment of a real process: the kernel's clock, threads and descriptors.
 //
-// Every thread that waits makes the progress: one of them at a time polls, preferably one that waits for an answer
-// (it yields for a while before it sleeps), else an idle one (it sleeps at once). When nobody waits nothing is read.
+// Every thread that waits makes the progress: one of them at a time polls, preferably one that
+// waits for an answer (it yields for a while before it sleeps), else an idle one (it sleeps at
+// once). When nobody waits nothing is read.
 #ifndef NET_ENV_OS_H
 #define NET_ENV_OS_H
 
@@ -10,8 +11,9 @@
 // Fails with SYSTEM or NO_MEMORY.
 gw_status env_os_open(env **out, gw_error *error);
 
-// Tests: every connection is cut, as by a failing network, after its |count|-th send or receipt; bytes on their way are
-// lost. 0: never. The environment variable GW_TEST_CUT_EVERY sets it for a whole program.
+// Tests: every connection is cut, as by a failing network, after its |count|-th send or receipt;
+// bytes on their way are lost. 0: never. The environment variable GW_TEST_CUT_EVERY sets it for a
+// whole program.
 void env_os_cut_every(env *e, int count);
 
 // What the loop has cost so far; all of them stand still while nothing happens.

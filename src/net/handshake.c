@@ -19,7 +19,7 @@ _Static_assert(HANDSHAKE_PREFACE_BYTES + SESSION_BYTES + 4 + LIMIT_CAPABILITIES_
                    HANDSHAKE_MAX,
                "a hello with all capabilities fits");
 
-// ---- Encoding -----------------------------------------------------------------------------------------------------
+// ---- Encoding -----------------------------------------------------------------------------------
 typedef struct writer {
     uint8_t *at;
 } writer;
@@ -84,7 +84,7 @@ size_t handshake_encode(uint8_t out[HANDSHAKE_MAX], const handshake *h) {
     return size;
 }
 
-// ---- Decoding -----------------------------------------------------------------------------------------------------
+// ---- Decoding -----------------------------------------------------------------------------------
 // The beginning of what a stranger said, in a form that can be printed.
 static const char *quoted(const uint8_t *in, size_t size, char out[64]) {
     size_t n = size < HANDSHAKE_PREFACE_BYTES ? size : HANDSHAKE_PREFACE_BYTES, at = 0;

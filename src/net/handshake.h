@@ -51,8 +51,9 @@ typedef struct handshake {
 
 size_t handshake_encode(uint8_t out[HANDSHAKE_MAX], const handshake *h);  // the version is ours
 
-// How many bytes a handshake has, as far as |size| of them tell: HANDSHAKE_PREFACE_BYTES until the preface is there. PROTOCOL as
-// soon as they cannot be a handshake, MISMATCH for a preface of another version (*out_version tells which).
+// How many bytes a handshake has, as far as |size| of them tell: HANDSHAKE_PREFACE_BYTES until the
+// preface is there. PROTOCOL as soon as they cannot be a handshake, MISMATCH for a preface of
+// another version (*out_version tells which).
 gw_status handshake_size(const uint8_t *in, size_t size, size_t *out_size, uint16_t *out_version,
                          gw_error *error);
 

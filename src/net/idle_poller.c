@@ -1,6 +1,7 @@
-// Threads that wait for work. They sleep without looking first, and while somebody else polls nothing that comes in
-// wakes them: one of them is on watch only when nobody else is there. Changing the watch wakes nobody either, because
-// each idle thread sleeps in an epoll set of its own, in which |inner| is switched on or off.
+// Threads that wait for work. They sleep without looking first, and while somebody else polls
+// nothing that comes in wakes them: one of them is on watch only when nobody else is there.
+// Changing the watch wakes nobody either, because each idle thread sleeps in an epoll set of its
+// own, in which |inner| is switched on or off.
 #include "net/loop.h"
 
 #include <assert.h>

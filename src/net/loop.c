@@ -34,7 +34,7 @@ static os_env *of(env *e) {
     return (os_env *)e;
 }
 
-// ---- The epoll set ----
+// ---- The epoll set ------------------------------------------------------------------------------
 
 gw_status loop_add(os_env *o, int fd, source *s, uint32_t events, gw_error *error) {
     struct epoll_event event = { .events = events, .data.ptr = s };
@@ -48,7 +48,8 @@ void loop_change(os_env *o, int fd, source *s, uint32_t events) {
     assert(!failed);  // of a descriptor that was added; needs no memory
 }
 
-// Closing a descriptor is not enough: a forked child may hold the same stream open, and its place in the set with it.
+// Closing a descriptor is not enough: a forked child may hold the same stream open, and its place
+// in the set with it.
 void loop_remove(os_env *o, int fd) {
     epoll_ctl(o->inner, EPOLL_CTL_DEL, fd, NULL);  // not there, if it was never added
 }
@@ -84,7 +85,7 @@ static void drain_wake_fd(source *s, uint32_t events) {
     (void)size;
 }
 
-// ---- Timers ----
+// ---- Timers -------------------------------------------------------------------------------------
 
 static void arm(os_env *o, int64_t due_ns) {
     if (due_ns < 1) due_ns = 1;  // 0 would disarm
@@ -93,7 +94,8 @@ static void arm(os_env *o, int64_t due_ns) {
     o->armed_ns = due_ns;
 }
 
-// The descriptor is set anew only for something earlier: a deadline is mostly armed and disarmed without it.
+// The descriptor is set anew only for something earlier: a deadline is mostly armed and disarmed
+// without it.
 void loop_set_timer(env *e, timer *t, int64_t due_ns) {
     os_env *o = of(e);
     assert(loop_lock_held(e));
@@ -113,7 +115,7 @@ static void fire_due(source *s, uint32_t events) {
     if (timers_due_ns(&o->timers) != ENV_NEVER) arm(o, timers_due_ns(&o->timers));
 }
 
-// ---- Polling ----
+// ---- Polling ------------------------------------------------------------------------------------
 
 // Sleeps until something is ready or |until_ns|; interruptions count as nothing ready.
 int loop_sleep(os_env *o, int epoll_fd, struct epoll_event *events, int count, int64_t until_ns) {
@@ -139,8 +141,9 @@ static int look_once(os_env *o) {
     return n < 0 ? 0 : n;
 }
 
-// Looking again and again costs nothing that anybody wants as long as a yield comes back soon. When one does not, other
-// work wants the processor: the next waits sleep at once, ever more of them, until looking is worth its while again.
+// Looking again and again costs nothing that anybody wants as long as a yield comes back soon. When
+// one does not, other work wants the processor: the next waits sleep at once, ever more of them,
+// until looking is worth its while again.
 static bool may_look(os_env *o) {
     if (o->sleep_at_once == 0) return true;
     o->sleep_at_once--;
@@ -155,8 +158,9 @@ static void learn_from(os_env *o, look_result result) {
     o->sleep_at_once = o->penalty;
 }
 
-// A peer that takes longer to answer than the least look would find this thread asleep each time, and each call would
-// cost two wake-ups: many times what the answer does. So a thread looks twice as long as things usually take to come.
+// A peer that takes longer to answer than the least look would find this thread asleep each time,
+// and each call would cost two wake-ups: many times what the answer does. So a thread looks twice
+// as long as things usually take to come.
 static void remember_wait(os_env *o, int64_t waited_ns) {
     if (waited_ns > 4 * LOOK_MAX_NS) waited_ns = 4 * LOOK_MAX_NS;
     o->usual_wait_ns += (waited_ns - o->usual_wait_ns) / 4;
@@ -167,7 +171,8 @@ static int64_t worth_looking_ns(const os_env *o) {
     return ns < LOOK_NS || ns > LOOK_MAX_NS ? LOOK_NS : ns;
 }
 
-// Looks for |look_ns|, without the loop lock, until |s| is signalled or, for the poller, something is ready.
+// Looks for |look_ns|, without the loop lock, until |s| is signalled or, for the poller, something
+// is ready.
 static look_result look_for_a_while(os_env *o, slot *s, int64_t look_ns, int64_t until_ns,
                                     int *out_count) {
     int64_t start_ns = os_now_ns(&o->base), last_ns = start_ns;
@@ -201,7 +206,8 @@ static void make_turn(os_env *o, slot *s, int count) {
 }
 
 static void poll_until_something(os_env *o, slot *s, int64_t until_ns) {
-    // Events in hand are those of the last look, all handled: nothing can mean a closed stream any more.
+    // Events in hand are those of the last look, all handled: nothing can mean a closed stream any
+    // more.
     loop_free_retired(o);
     int count = 0;
     look_result looked = may_look(o) ? LOOK_FOUND_NOTHING : LOOK_NOT_DONE;
@@ -224,7 +230,7 @@ void loop_poll_ready(os_env *o, slot *s) {
     o->poller = NULL;
 }
 
-// ---- Waiting ----
+// ---- Waiting ------------------------------------------------------------------------------------
 
 void loop_sleep_on_futex(os_env *o, slot *s, int64_t until_ns) {
     struct timespec at = { until_ns / 1000000000, until_ns % 1000000000 };
@@ -233,7 +239,8 @@ void loop_sleep_on_futex(os_env *o, slot *s, int64_t until_ns) {
             until_ns == ENV_NEVER ? NULL : &at, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
-// Somebody else polls. The first to be parked looks for its signal before it sleeps: it is the one that polls next.
+// Somebody else polls. The first to be parked looks for its signal before it sleeps: it is the one
+// that polls next.
 static void sleep_parked(os_env *o, slot *s, int64_t until_ns) {
     look_result looked =
         list_is_empty(&o->parked) && may_look(o) ? LOOK_FOUND_NOTHING : LOOK_NOT_DONE;
@@ -262,7 +269,8 @@ void loop_hand_over(os_env *o) {
 }
 
 static void wait_for_something(os_env *o, slot *s, int64_t until_ns) {
-    // A task of the poller waits: the poller cannot go on before it, so this one polls in its place.
+    // A task of the poller waits: the poller cannot go on before it, so this one polls in its
+    // place.
     slot *below = o->poller && o->poller->thread == s->thread ? o->poller : NULL;
     for (bool looked = false; !loop_is_over(o, s, until_ns, looked); looked = true) {
         if (o->poller && o->poller->thread != s->thread) {
@@ -305,7 +313,7 @@ waiter *loop_turn(env *e) {
     return o->turning ? o->turning->waiter : NULL;
 }
 
-// ---- Opening ----
+// ---- Opening ------------------------------------------------------------------------------------
 
 static gw_status add_own(os_env *o, int fd, source *s, const char *call, gw_error *error) {
     if (fd < 0) return error_set(error, GW_SYSTEM, "%s: %s", call, strerror(errno));

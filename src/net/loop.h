@@ -1,4 +1,5 @@
-// The inside of env_os: who holds the loop lock, who waits, who polls. The README of this room tells the whole story.
+// The inside of env_os: who holds the loop lock, who waits, who polls. The README of this room
+// tells the whole story.
 #ifndef NET_LOOP_H
 #define NET_LOOP_H
 
@@ -18,16 +19,17 @@ enum {
 
 typedef struct os_env os_env;
 
-// Something in the epoll set; lives in what it belongs to. What transports poll begins with its source, is owned by the
-// env, and ends by being retired: it is freed when no event in hand can mean it.
+// Something in the epoll set; lives in what it belongs to. What transports poll begins with its
+// source, is owned by the env, and ends by being retired: it is freed when no event in hand can
+// mean it.
 typedef struct source {
     void (*ready)(struct source *s, uint32_t events);  // with the loop lock
     void (*abandon)(struct source *s);                 // the env closes: retires it, telling nobody
     list_node link;                                    // in |sources| or |retired|
 } source;
 
-// Where an idle thread sleeps: an epoll set of its own, around |inner| and an eventfd to wake just this thread. On
-// watch means that |inner| can wake it.
+// Where an idle thread sleeps: an epoll set of its own, around |inner| and an eventfd to wake just
+// this thread. On watch means that |inner| can wake it.
 typedef struct seat {
     bool taken;
     int outer, event_fd;
@@ -55,7 +57,8 @@ typedef struct drain {
     list_node tasks;  // touched by that thread alone
 } drain;
 
-// A sleeping thread to be woken once the loop lock is given back, so that it does not wake only to wait for the loop lock.
+// A sleeping thread to be woken once the loop lock is given back, so that it does not wake only to
+// wait for the loop lock.
 typedef struct kick {
     int event_fd;             // or -1
     _Atomic uint32_t *futex;  // may be gone by then, which does no harm
@@ -106,7 +109,7 @@ struct os_env {
     _Atomic uint64_t poll_count, sleep_count, idle_count, kick_total;
 };
 
-// ---- loop_lock.c ----
+// ---- loop_lock.c --------------------------------------------------------------------------------
 void loop_lock_enter(env *e);
 void loop_lock_leave(env *e);
 bool loop_lock_held(env *e);
@@ -116,7 +119,7 @@ void loop_lock_release(os_env *o);  // bare, but wakes whom this turn has woken
 void loop_lock_run_tasks(os_env *o);
 void loop_lock_kick(os_env *o, slot *s);  // makes |s| look at the state of things, soon
 
-// ---- loop.c ----
+// ---- loop.c -------------------------------------------------------------------------------------
 gw_status loop_init(os_env *o, gw_error *error);
 void loop_fini(os_env *o);
 bool loop_wait(env *e, waiter *w, int64_t until_ns);
@@ -136,18 +139,18 @@ void loop_poll_ready(os_env *o, slot *s);  // one look without sleeping, and its
 bool loop_is_over(os_env *o, const slot *s, int64_t until_ns, bool looked);
 void loop_hand_over(os_env *o);  // sees to it that somebody polls, if anybody waits
 
-// ---- idle_poller.c ----
+// ---- idle_poller.c ------------------------------------------------------------------------------
 gw_status idle_init(os_env *o, gw_error *error);
 void idle_wait(os_env *o, slot *s, int64_t until_ns);
 void idle_put_on_watch(os_env *o);    // the latest, if there is one
 void idle_take_off_watch(os_env *o);  // if one is
 void idle_fini(os_env *o);
 
-// ---- tcp_connect.c ----
+// ---- tcp_connect.c ------------------------------------------------------------------------------
 void tcp_init(os_env *o);
 void tcp_fini(os_env *o);
 
-// ---- env_os.c ----
+// ---- env_os.c -----------------------------------------------------------------------------------
 int64_t os_now_ns(env *e);
 
 #endif

@@ -70,7 +70,8 @@ static drain *find_own_drain(os_env *o) {
     return NULL;
 }
 
-// With the loop lock before and after, without it while a task runs. A task's own turns add to the same list.
+// With the loop lock before and after, without it while a task runs. A task's own turns add to the
+// same list.
 static void run_all(os_env *o, drain *d) {
     while (!list_is_empty(&d->tasks)) {
         loop_lock_release(o);
@@ -91,7 +92,8 @@ static void run_in_new_drain(os_env *o) {
     list_remove(&d.link);
 }
 
-// Before this thread waits: all of its tasks, since it may be one of them that it is going to wait for.
+// Before this thread waits: all of its tasks, since it may be one of them that it is going to wait
+// for.
 void loop_lock_run_tasks(os_env *o) {
     if (list_is_empty(&o->deferred) && list_is_empty(&o->drains)) return;
     drain *d = find_own_drain(o);

@@ -32,7 +32,7 @@ static void let_pass(int64_t ns) {
     env_close(other);
 }
 
-// ---- The role ----
+// ---- The role -----------------------------------------------------------------------------------
 
 static void pairs_nest(void **state) {
     (void)state;
@@ -71,7 +71,7 @@ static void one_thread_at_a_time_holds_it(void **state) {
     assert_int_equal(c.count, 8 * 2000);
 }
 
-// ---- Waiting ----
+// ---- Waiting ------------------------------------------------------------------------------------
 
 static void a_wait_ends_at_its_time(void **state) {
     (void)state;
@@ -156,7 +156,7 @@ static void idle_threads_and_others_wake_each_other(void **state) {
     go_round(3);
 }
 
-// ---- Timers ----
+// ---- Timers -------------------------------------------------------------------------------------
 
 typedef struct bell {
     timer timer;
@@ -242,7 +242,7 @@ static void timers_fire_on_an_idle_thread_when_nobody_else_waits(void **state) {
     for (int i = 0; i < 6; i++) assert_true(w[i].woken);
 }
 
-// ---- Tasks ----
+// ---- Tasks --------------------------------------------------------------------------------------
 
 typedef struct job {
     task task;
@@ -311,7 +311,8 @@ static void defer_jobs(timer *t) {
     for (int i = 0; i < 3 && a->jobs[i]; i++) env_defer(a->env, &a->jobs[i]->task);
 }
 
-// The first task of a turn waits for the second, and for what a later turn brings: it makes the progress itself.
+// The first task of a turn waits for the second, and for what a later turn brings: it makes the
+// progress itself.
 static void a_task_may_wait(void **state) {
     (void)state;
     env *e = open_env();
@@ -366,7 +367,7 @@ static void who_makes_the_turn_is_told(void **state) {
     env_close(e);
 }
 
-// ---- What it costs ----
+// ---- What it costs ------------------------------------------------------------------------------
 
 static void nothing_moves_while_nothing_happens(void **state) {
     (void)state;
@@ -420,7 +421,7 @@ static void idle_threads_sleep_on_while_another_polls(void **state) {
     env_close(e);
 }
 
-// ---- Failures ----
+// ---- Failures -----------------------------------------------------------------------------------
 
 static void do_nothing(void *arg) {
     (void)arg;

@@ -9,7 +9,7 @@
 
 static const char usual_scheme[] = "tcp";
 
-// ---- Addresses in text ----
+// ---- Addresses in text --------------------------------------------------------------------------
 
 static void copy(char *out, size_t room, const char *from, size_t size) {
     if (size >= room) size = 0;
@@ -40,7 +40,7 @@ const transport *transport_find(const env *e, const char *scheme) {
     return NULL;
 }
 
-// ---- Routes ----
+// ---- Routes -------------------------------------------------------------------------------------
 
 static int count_known(const env *e, const char *addresses) {
     int count = 0;
@@ -91,7 +91,8 @@ static bool is_final(gw_status status) {
     return status == GW_NOT_FOUND || status == GW_INVALID;
 }
 
-// What may do better another time outweighs what is final, and what was said first what was said later.
+// What may do better another time outweighs what is final, and what was said first what was said
+// later.
 static gw_status outweighs(gw_status before, gw_status now) {
     if (before == GW_INVALID && now == GW_NOT_FOUND) return now;
     return is_final(before) && !is_final(now) ? now : before;
@@ -121,7 +122,7 @@ void routes_worked(routes *r) {
     r->first = r->at;
 }
 
-// ---- Listeners ----
+// ---- Listeners ----------------------------------------------------------------------------------
 
 typedef struct opening {
     env *env;

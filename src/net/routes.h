@@ -1,7 +1,9 @@
-// The ways to a worker: its addresses in order of preference, as far as the transports of this env know their schemes.
+// The ways to a worker: its addresses in order of preference, as far as the transports of this env
+// know their schemes.
 //
-// Somebody who wants to connect makes a round: it begins with the address that has worked last, or the first, and goes
-// on to the next whenever one fails, until one works or all have failed. What each has answered makes one sentence.
+// Somebody who wants to connect makes a round: it begins with the address that has worked last, or
+// the first, and goes on to the next whenever one fails, until one works or all have failed. What
+// each has answered makes one sentence.
 //
 //     routes_begin(&r);
 //     do status = transport_connect(routes_at(&r), ...);
@@ -41,7 +43,8 @@ bool address_take(const char **at, address_text *out);
 // The transport of |e| that has addresses of |scheme|, or NULL.
 const transport *transport_find(const env *e, const char *scheme);
 
-// Addresses of unknown schemes are skipped; if none is left a round fails with INVALID. False without memory.
+// Addresses of unknown schemes are skipped; if none is left a round fails with INVALID. False
+// without memory.
 bool routes_init(routes *r, const env *e, const char *addresses);
 void routes_fini(routes *r);
 
@@ -49,14 +52,17 @@ void routes_fini(routes *r);
 bool routes_begin(routes *r);
 const route *routes_at(const routes *r);
 
-// The address of this moment has failed; true: another is to be tried. Else the round is over, and |why| tells: NOT_FOUND
-// if each of them said that nobody is there, INVALID if none of them can be right, else the first that says something else.
+// The address of this moment has failed; true: another is to be tried. Else the round is over, and
+// |why| tells: NOT_FOUND if each of them said that nobody is there, INVALID if none of them can be
+// right, else the first that says something else.
 bool routes_failed(routes *r, const gw_error *why);
 void routes_worked(routes *r);  // the next round begins with it
 
-// All the listeners of a worker: at each of |addresses|, and of a transport of which there is none, where it likes.
-// |out_addresses| is what others connect to, in the order of the transports. Fails as transport.listen if one of
-// |addresses| cannot be had, UNSUPPORTED for an unknown scheme; what nobody has chosen may be missing.
+// All the listeners of a worker: at each of |addresses|, and of a transport of which there is none,
+// where it likes.
+// |out_addresses| is what others connect to, in the order of the transports. Fails as
+// transport.listen if one of |addresses| cannot be had, UNSUPPORTED for an unknown scheme; what
+// nobody has chosen may be missing.
 typedef struct listeners {
     listener *list[TRANSPORTS_MAX];
     int count;

@@ -142,7 +142,7 @@ static void it_tries_only_so_many(void **state) {
     sim_close(w.sim);
 }
 
-// ---- Listeners ----
+// ---- Listeners ----------------------------------------------------------------------------------
 static void nothing_comes(void *user, stream *s) {
     (void)user;
     stream_close(s);

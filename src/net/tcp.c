@@ -19,7 +19,7 @@ static tcp_stream *of(stream *s) {
     return list_entry(s, tcp_stream, stream);
 }
 
-// ---- In ----
+// ---- In -----------------------------------------------------------------------------------------
 
 // Whether this one is where a test cuts the connection.
 static bool is_time_to_cut(tcp_stream *t) {
@@ -101,7 +101,7 @@ static void ready(source *s, uint32_t events) {
     }
 }
 
-// ---- Out ----
+// ---- Out ----------------------------------------------------------------------------------------
 
 static size_t total_size(const struct iovec *parts, int count) {
     size_t size = 0;
@@ -154,7 +154,7 @@ static size_t send_all(stream *s, const struct iovec *parts, int count) {
     return taken;
 }
 
-// ---- Life ----
+// ---- Life ---------------------------------------------------------------------------------------
 
 static void adopt(stream *s) {
     tcp_stream *t = of(s);

@@ -1,5 +1,5 @@
-// TCP as a transport. Between its files: tcp.c moves bytes, tcp_connect.c makes streams, either way, and tcp_state.c says
-// when which of their states follows.
+// TCP as a transport. Between its files: tcp.c moves bytes, tcp_connect.c makes streams, either
+// way, and tcp_state.c says when which of their states follows.
 //
 // Threads: the loop lock's.
 #ifndef NET_TCP_H
@@ -58,16 +58,16 @@ typedef struct tcp_listener {
     timer retry;  // after there were no descriptors left
 } tcp_listener;
 
-// ---- tcp_state.c ----
+// ---- tcp_state.c --------------------------------------------------------------------------------
 void tcp_apply(tcp_stream *t, tcp_event event);
 void tcp_end(tcp_stream *t, const char *why);          // ENDED
 void tcp_end_soon(tcp_stream *t, int errno_code);      // the same, in a turn of its own
 void tcp_poll_writable(tcp_stream *t, bool writable);  // has the kernel tell of it, or no more
 
-// ---- tcp.c ----
+// ---- tcp.c --------------------------------------------------------------------------------------
 tcp_stream *tcp_stream_new(os_env *o, int fd, tcp_state state);  // owns |fd|; NULL without memory
 
-// ---- tcp_connect.c ----
+// ---- tcp_connect.c ------------------------------------------------------------------------------
 void tcp_finish_connect(tcp_stream *t);
 
 #endif

@@ -42,10 +42,10 @@ static gw_status open_socket(const address *a, const char *text, int *out, gw_er
     return error_set(error, GW_SYSTEM, "%s: socket: %s", text, strerror(errno));
 }
 
-// ---- Connecting ----
+// ---- Connecting ---------------------------------------------------------------------------------
 
-// A connection to a port of our own that nobody listens on may meet itself: TCP allows two ends to call each other at
-// the same time, and the kernel picks our end's port among the same ones.
+// A connection to a port of our own that nobody listens on may meet itself: TCP allows two ends to
+// call each other at the same time, and the kernel picks our end's port among the same ones.
 static bool has_met_itself(const tcp_stream *t) {
     address here = { .size = sizeof here.bytes }, there = { .size = sizeof there.bytes };
     if (getsockname(t->fd, (struct sockaddr *)&here.bytes, &here.size)) return false;
@@ -105,7 +105,7 @@ static gw_status tcp_connect(env *e, const char *text, const stream_events *even
     return GW_OK;
 }
 
-// ---- Listening ----
+// ---- Listening ----------------------------------------------------------------------------------
 
 static void take_connection(tcp_listener *l, int fd, const address *peer) {
     tcp_stream *t = tcp_stream_new(l->env, fd, TCP_ACCEPTED);
@@ -118,8 +118,9 @@ static void take_connection(tcp_listener *l, int fd, const address *peer) {
     l->listener.accepted(l->listener.user, &t->stream);
 }
 
-// Without a descriptor the connection would stay where it is and be reported for ever. The spare one makes room to
-// take it and close it, which tells the peer; if even that is gone the listener rests for a while.
+// Without a descriptor the connection would stay where it is and be reported for ever. The spare
+// one makes room to take it and close it, which tells the peer; if even that is gone the listener
+// rests for a while.
 static void refuse_one(tcp_listener *l) {
     os_env *o = l->env;
     if (o->spare_fd >= 0) {
@@ -235,7 +236,7 @@ static void abandon(source *s) {
     tcp_listener_close(&((tcp_listener *)s)->listener);
 }
 
-// ---- The transport ----
+// ---- The transport ------------------------------------------------------------------------------
 
 const transport tcp_transport = {
     .name = "tcp",

@@ -10,7 +10,7 @@
 
 #define LINGER_NS INT64_C(1000000000)
 
-// ---- Actions ----
+// ---- Actions ------------------------------------------------------------------------------------
 
 void tcp_poll_writable(tcp_stream *t, bool writable) {
     if (t->polls_writable == writable) return;
@@ -33,8 +33,9 @@ static void shut_both_ways(tcp_stream *t) {
     shutdown(t->fd, SHUT_RDWR);
 }
 
-// A descriptor closed with bytes unread would make the kernel throw away what it has still to send. So the connection
-// is closed in one direction, and read until the peer has closed too or some time is over.
+// A descriptor closed with bytes unread would make the kernel throw away what it has still to send.
+// So the connection is closed in one direction, and read until the peer has closed too or some time
+// is over.
 static void linger(tcp_stream *t) {
     if (shutdown(t->fd, SHUT_WR)) {
         tcp_apply(t, TCP_ENDED);
@@ -78,7 +79,7 @@ static void nothing(tcp_stream *t) {
     (void)t;
 }
 
-// ---- The table ----
+// ---- The table ----------------------------------------------------------------------------------
 
 typedef struct rule {
     tcp_state from;

@@ -170,7 +170,8 @@ static void close_pair(pair *p) {
     mem_free(p->server);
 }
 
-// A child shares its parent's descriptors, so that what the parent closes stays open, and ready, in the kernel.
+// A child shares its parent's descriptors, so that what the parent closes stays open, and ready, in
+// the kernel.
 static void a_forked_child_keeps_no_closed_stream_alive(void **state) {
     (void)state;
     pair p = open_pair();
@@ -200,7 +201,7 @@ static void a_forked_child_keeps_no_closed_stream_alive(void **state) {
     assert_int_equal(status, 0);
 }
 
-// ---- Bulk ----
+// ---- Bulk ---------------------------------------------------------------------------------------
 
 typedef struct remote {
     env *env;
@@ -256,7 +257,7 @@ static void two_environments_talk(void **state) {
     mem_free(r.end);
 }
 
-// ---- Ends ----
+// ---- Ends ---------------------------------------------------------------------------------------
 
 static void closed_streams_leave_nothing_behind(void **state) {
     (void)state;
@@ -349,7 +350,7 @@ static void a_connection_does_not_meet_itself(void **state) {
     mem_free(x);
 }
 
-// ---- Cuts ----
+// ---- Cuts ---------------------------------------------------------------------------------------
 
 static void a_test_can_cut_connections(void **state) {
     (void)state;
@@ -372,7 +373,7 @@ static void a_test_can_cut_connections(void **state) {
     close_pair(&p);
 }
 
-// ---- Limits ----
+// ---- Limits -------------------------------------------------------------------------------------
 
 static void addresses_beyond_loopback_are_refused(void **state) {
     (void)state;
@@ -394,7 +395,8 @@ static void addresses_beyond_loopback_are_refused(void **state) {
     env_close(e);
 }
 
-// With no descriptor left, those who come are sent away instead of waiting, and the next is served again.
+// With no descriptor left, those who come are sent away instead of waiting, and the next is served
+// again.
 static void without_descriptors_connections_are_refused(void **state) {
     (void)state;
     pair p = open_pair();

@@ -1,4 +1,5 @@
-// Everything at once: two environments whose threads call each other, with workers that are idle until they are called.
+// Everything at once: two environments whose threads call each other, with workers that are idle
+// until they are called.
 #include "net/env_os.h"
 #include "net/transport.h"
 
@@ -15,7 +16,8 @@ typedef struct message {
     uint32_t is_reply, caller, number;
 } message;
 
-// One side: callers wait for their replies, workers for calls. In the third mode a task answers instead of a worker.
+// One side: callers wait for their replies, workers for calls. In the third mode a task answers
+// instead of a worker.
 typedef struct side side;
 
 typedef struct worker {

@@ -1,9 +1,11 @@
 // Transports: how bytes get from one worker to another.
 //
-// A transport is one table: it listens, connects, knows its addresses by their scheme and says what it can do. What it
-// makes are streams: bytes in order, in both directions, until an end. TCP (net/tcp.h) and the simulator's network
-// (testing/sim_net.c) are two of them; each works with its own kind of env, which is opened with a list of them, the best
-// first. src/testing/transport_conformance_test.c says what all have in common: a new one is tested by being listed there.
+// A transport is one table: it listens, connects, knows its addresses by their scheme and says what
+// it can do. What it makes are streams: bytes in order, in both directions, until an end. TCP
+// (net/tcp.h) and the simulator's network (testing/sim_net.c) are two of them; each works with its
+// own kind of env, which is opened with a list of them, the best first.
+// src/testing/transport_conformance_test.c says what all have in common: a new one is tested by
+// being listed there.
 //
 // Where what does not exist yet goes:
 //   * Encryption is a *filter*: a stream whose class wraps another stream. It adopts that one with events of its own and
@@ -13,8 +15,8 @@
 //     descriptors the loop polls (net/loop.h, source). Its traits say that an end of a stream is proof.
 //   * Lending memory is a capability of the handshake (net/capabilities.h) and a trait of the transport that carries it.
 //
-// Ownership: whoever connected, or adopted, closes. Threads: everything with the loop lock; all events come with it, inside
-// turns of the env, never from inside the functions below.
+// Ownership: whoever connected, or adopted, closes. Threads: everything with the loop lock; all
+// events come with it, inside turns of the env, never from inside the functions below.
 #ifndef NET_TRANSPORT_H
 #define NET_TRANSPORT_H
 
@@ -34,9 +36,10 @@ typedef struct transport transport;
 typedef struct stream stream;      // bytes, either side
 typedef struct listener listener;  // accepts streams
 
-// What happens on a stream. |closed| is the last event, and comes exactly once unless stream_close came first; its status
-// is NOT_FOUND if our connect found nobody listening, else DISCONNECTED. After it, as after stream_close, the stream must
-// not be used. Any event may close its own stream or others.
+// What happens on a stream. |closed| is the last event, and comes exactly once unless stream_close
+// came first; its status is NOT_FOUND if our connect found nobody listening, else DISCONNECTED.
+// After it, as after stream_close, the stream must not be used. Any event may close its own stream
+// or others.
 typedef struct stream_events {
     void (*opened)(void *user);                             // our connect succeeded
     void (*buffer)(void *user, void **into, size_t *size);  // where the next bytes go, at least one
@@ -82,14 +85,16 @@ struct transport {
     // Whether |address| can be right, as far as its text tells. INVALID.
     gw_status (*check)(const char *address, gw_error *error);
 
-    // Listens and writes what others connect to into |out_bound|. An accepted stream has no events until stream_adopt,
-    // which |accepted| calls. INVALID, NOT_FOUND, ADDRESS_IN_USE, SYSTEM, NO_MEMORY.
+    // Listens and writes what others connect to into |out_bound|. An accepted stream has no events
+    // until stream_adopt, which |accepted| calls. INVALID, NOT_FOUND, ADDRESS_IN_USE, SYSTEM,
+    // NO_MEMORY.
     gw_status (*listen)(env *e, const char *address, void (*accepted)(void *user, stream *s),
                         void *user, listener **out, char out_bound[ADDRESS_MAX], gw_error *error);
     void (*listener_close)(listener *l);
 
-    // Starts to connect; |opened| or |closed| tells, in a later turn; nothing can be sent before. Fails at once for an
-    // address that cannot be right, and without memory or descriptors. May take the time that looking up a name takes.
+    // Starts to connect; |opened| or |closed| tells, in a later turn; nothing can be sent before.
+    // Fails at once for an address that cannot be right, and without memory or descriptors. May
+    // take the time that looking up a name takes.
     gw_status (*connect)(env *e, const char *address, const stream_events *events, void *user,
                          stream **out, gw_error *error);
 };
@@ -100,8 +105,8 @@ static inline void stream_adopt(stream *s, const stream_events *events, void *us
     s->class->adopt(s);
 }
 
-// Hands over as many bytes as the stream takes now and returns how many, from the front; |writable| follows if it took
-// less than all. Never waits.
+// Hands over as many bytes as the stream takes now and returns how many, from the front; |writable|
+// follows if it took less than all. Never waits.
 static inline size_t stream_send(stream *s, const struct iovec *parts, int count) {
     return s->class->send(s, parts, count);
 }

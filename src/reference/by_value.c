@@ -24,7 +24,7 @@ static by_value *by_value_of(const gw_future *f) {
     return f->source_state;
 }
 
-// ---- Fetching, once a thread here waits ----
+// ---- Fetching, once a thread here waits ---------------------------------------------------------
 
 static void complete(gw_future *f, entry *e) {
     future_complete_on_loop(f, fetch_result(e));
@@ -85,7 +85,7 @@ static void fetch(gw_future *f) {
     }
 }
 
-// ---- As an argument ----
+// ---- As an argument -----------------------------------------------------------------------------
 
 static int producer(const gw_future *f) {
     const gw_rref *r = by_value_of(f)->rref;
@@ -106,7 +106,7 @@ static bool forward_value(gw_future *f, int consumer, uint64_t promise) {
     return true;
 }
 
-// ---- Futures ----
+// ---- Futures ------------------------------------------------------------------------------------
 
 static void free_source(gw_future *f) {
     by_value *b = f->source_state;

@@ -12,7 +12,7 @@ gw_status no_such_reference(gw_error *error) {
     return error_set(error, GW_REF_LOST, "there is no such reference, or no more");
 }
 
-// ---- Life ----
+// ---- Life ---------------------------------------------------------------------------------------
 
 entry *entry_open_on_loop(agent *a, uint64_t id) {
     references *rs = references_of(a);
@@ -110,7 +110,7 @@ void entry_release_on_loop(entry *e) {
     }
 }
 
-// ---- The holder set ----
+// ---- The holder set -----------------------------------------------------------------------------
 
 gw_status entry_add_holder_on_loop(entry *e, uint64_t fork, int holder, gw_error *error) {
     reference_peer *p = reference_peer_of(e->agent, holder);
@@ -136,7 +136,7 @@ void entry_remove_holder_on_loop(entry *e, uint64_t fork, int holder) {
     free_if_unused(e);
 }
 
-// ---- Making ----
+// ---- Making -------------------------------------------------------------------------------------
 
 void entry_make_on_loop(entry *e, result *value, object *o) {
     if (e->made) {
@@ -196,7 +196,7 @@ object *entry_object(const entry *e, gw_error *error) {
     return NULL;
 }
 
-// ---- Requests ----
+// ---- Requests -----------------------------------------------------------------------------------
 
 gw_status entry_accept_on_loop(agent *a, int from, uint64_t id, uint64_t fork, entry **out,
                                gw_error *error) {

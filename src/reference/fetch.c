@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-// ---- The owner ----
+// ---- The owner ----------------------------------------------------------------------------------
 
 typedef struct fetch {
     continuation made;
@@ -148,7 +148,7 @@ gw_status fetch_forward_received_on_loop(agent *a, int from, message *m, gw_erro
     return GW_OK;
 }
 
-// ---- The holder ----
+// ---- The holder ---------------------------------------------------------------------------------
 
 // Fills in the fields that are known only when the fetch is sent.
 static void amend(bytes *head, uint64_t call, uint64_t time_left_ns) {
@@ -198,7 +198,7 @@ static gw_value fetch_value(gw_scope *s, gw_rref *r) {
     return v;
 }
 
-// ---- On the owner itself ----
+// ---- On the owner itself ------------------------------------------------------------------------
 
 typedef struct entry_wait {
     continuation made;

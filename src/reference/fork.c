@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/mutation.h"
 
-// ---- Small messages ----
+// ---- Small messages -----------------------------------------------------------------------------
 
 static void send_two(agent *a, int to, reference_kind kind, uint64_t x, uint64_t y) {
     message *m = agent_message_on_loop(a, kind);
@@ -39,7 +39,7 @@ void fork_acknowledge_on_loop(agent *a, int to, uint64_t fork, gw_status status)
     agent_send_on_loop(a, to, m, false, NULL);
 }
 
-// ---- Sending ----
+// ---- Sending ------------------------------------------------------------------------------------
 
 static uint64_t draw_fork(agent *a) {
     return id_of(a->rank, ++references_of(a)->last_id);
@@ -124,7 +124,7 @@ static void undo(gw_handle *h, int to, const uint8_t *written) {
     }
 }
 
-// ---- Receiving ----
+// ---- Receiving ----------------------------------------------------------------------------------
 
 static gw_status read_own(agent *a, uint64_t id, gw_rref **out) {
     entry *e = entry_of_on_loop(a, id);
@@ -225,7 +225,7 @@ const attachment_class reference_attachment = {
     .give = give,
 };
 
-// ---- Fork request, fork ack, child accept ----
+// ---- Fork request, fork ack, child accept -------------------------------------------------------
 
 // REF-6
 static bool is_gone(const agent *a, int maker, uint64_t id) {

@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-// ---- Actions ----
+// ---- Actions ------------------------------------------------------------------------------------
 
 static void nothing(gw_rref *r) {
     (void)r;
@@ -13,7 +13,7 @@ static void confirm(gw_rref *r) {
     atomic_store_explicit(&r->confirmed, true, memory_order_release);
 }
 
-// ---- The table ----
+// ---- The table ----------------------------------------------------------------------------------
 
 typedef struct rule {
     fork_state from;

@@ -3,7 +3,7 @@
 
 #include "base/mutation.h"
 
-// ---- References to its values ----
+// ---- References to its values -------------------------------------------------------------------
 
 void rref_lose_on_loop(gw_rref *r) {
     gw_error error;
@@ -24,7 +24,7 @@ static void lose_users(agent *a, int rank) {
     }
 }
 
-// ---- Forks that it does not accept or list any more ----
+// ---- Forks that it does not accept or list any more ---------------------------------------------
 
 static void lose_pins(agent *a, int rank) {
     map_entry *m;
@@ -36,7 +36,7 @@ static void lose_pins(agent *a, int rank) {
     }
 }
 
-// ---- Its forks ----
+// ---- Its forks ----------------------------------------------------------------------------------
 
 static void remove_holder(entry *e, int rank) {
     map_entry *m;
@@ -59,7 +59,7 @@ static void remove_holder_everywhere(agent *a, int rank) {
     }
 }
 
-// ---- Entries that await its creating requests ----
+// ---- Entries that await its creating requests ---------------------------------------------------
 
 static bool is_unrequested_of(const entry *e, int rank) {
     return !e->requested && !e->made && e->id && id_rank(e->id) == (uint64_t)rank;

@@ -36,7 +36,7 @@ static gw_status received(agent *a, int from, message *m, gw_error *error) {
     }
 }
 
-// ---- Shutdown ----
+// ---- Shutdown -----------------------------------------------------------------------------------
 
 // Leaves the references that an object holds to the object, which other workers keep alive: they
 // are released when the object ends. Objects of several workers that hold each other stay, and are
@@ -68,7 +68,7 @@ static void list_pending(const agent *a, pending *out) {
     pending_add(out, "counts", count, "reference", "references");
 }
 
-// ---- The end ----
+// ---- The end ------------------------------------------------------------------------------------
 
 static void stop(agent *a, const gw_error *why) {
     references *rs = references_of(a);
@@ -140,7 +140,7 @@ static void free_references(void *state) {
     mem_free(rs);
 }
 
-// ---- The service ----
+// ---- The service --------------------------------------------------------------------------------
 
 static bool names_unknown(const agent *a, const message *m) {
     switch ((reference_kind)m->kind) {

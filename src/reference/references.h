@@ -134,7 +134,7 @@ extern const attachment_class reference_attachment;
 
 extern gw_rref rref_poison;
 
-// ---- Handles: rref.c ----
+// ---- Handles: rref.c ----------------------------------------------------------------------------
 gw_rref *rref_open_on_loop(agent *a, int owner,
                            entry *e);   // one count; NULL without memory. Takes a count on |e|
 gw_rref *rref_of_handle(gw_handle *h);  // NULL if it is of another class
@@ -146,7 +146,7 @@ gw_status rref_check(const gw_rref *r, gw_error *error);
 bool rref_is_usable(gw_scope *s,
                     const gw_rref *r);  // not a poison, and of the agent of |s|; else fails |s|
 
-// ---- For calls and the distributed room: rref.c ----
+// ---- For calls and the distributed room: rref.c -------------------------------------------------
 int reference_owner(const gw_rref *r);
 const agent *reference_agent(const gw_rref *r);
 gw_status reference_check_on_loop(const gw_rref *r, uint64_t *out_id, uint64_t *out_fork,
@@ -154,10 +154,10 @@ gw_status reference_check_on_loop(const gw_rref *r, uint64_t *out_id, uint64_t *
 // |r| names a parameter of this worker: the turn in which it is changed, and fetched.
 turn *reference_turn_on_loop(const gw_rref *r);
 
-// ---- The value behind a reference as a future: by_value.c ----
+// ---- The value behind a reference as a future: by_value.c ---------------------------------------
 gw_future *by_value_open(gw_rref *r);  // one count, NULL without memory. Without the loop lock
 
-// ---- The owner: entry.c; see call/target.h ----
+// ---- The owner: entry.c; see call/target.h ------------------------------------------------------
 gw_status entry_accept_on_loop(agent *a, int from, uint64_t id, uint64_t fork, entry **out,
                                gw_error *error);
 gw_status entry_find_on_loop(agent *a, int from, uint64_t id, uint64_t fork, entry **out,
@@ -179,14 +179,14 @@ gw_status no_such_reference(gw_error *error);
 turn *entry_turn_on_loop(
     const entry *e);  // in which a value with parameters is changed; NULL: it has none
 
-// ---- Reference reports: report.c ----
+// ---- Reference reports: report.c ----------------------------------------------------------------
 // Logs a line for each fork in the holder sets, once none should be left.
 void references_report_on_loop(agent *a);
 // A text equal to |origin|, stored once, with printable characters only. "" without memory.
 const char *origin_keep_on_loop(references *rs, const char *origin, size_t size);
 void origins_free(references *rs);
 
-// ---- Forks: fork_states.c, fork.c ----
+// ---- Forks: fork_states.c, fork.c ---------------------------------------------------------------
 void fork_apply_on_loop(gw_rref *r, fork_event event);  // nothing else changes the state of a fork
 void fork_queue_release_on_loop(gw_rref *r);            // an action of the table
 gw_status fork_received_on_loop(agent *a, int from, message *m, gw_error *error);
@@ -197,12 +197,12 @@ void fork_accept_on_loop(agent *a, int parent, uint64_t fork);  // sends child a
 
 void references_lost_on_loop(agent *a, int rank);  // lost.c
 
-// ---- Releasing: release.c ----
+// ---- Releasing: release.c -----------------------------------------------------------------------
 void release_on_loop(gw_rref *r);  // now, or once REF-4 allows; frees it if it was dropped
 void release_flush_on_loop(agent *a);
 gw_status release_received_on_loop(agent *a, int from, message *m, gw_error *error);
 
-// ---- Fetching: fetch.c ----
+// ---- Fetching: fetch.c --------------------------------------------------------------------------
 gw_status fetch_received_on_loop(agent *a, int from, message *m, gw_error *error);
 gw_status fetch_forward_received_on_loop(agent *a, int from, message *m, gw_error *error);
 gw_status fetch_send_on_loop(struct call *c, const gw_rref *r);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// ---- Origins ----
+// ---- Origins ------------------------------------------------------------------------------------
 
 const char *origin_keep_on_loop(references *rs, const char *origin, size_t size) {
     char text[LIMIT_ORIGIN_BYTES + 1];
@@ -33,7 +33,7 @@ void entry_set_origin_on_loop(entry *e, const char *origin, size_t size) {
     e->origin = origin_keep_on_loop(references_of(e->agent), origin, size);
 }
 
-// ---- All references ----
+// ---- All references -----------------------------------------------------------------------------
 
 typedef struct report {
     agent *agent;
@@ -102,7 +102,7 @@ int gw_references(gw_scope *s, gw_reference_info *out, int max) {
     return l.count;
 }
 
-// ---- The log of a worker that leaves ----
+// ---- The log of a worker that leaves ------------------------------------------------------------
 
 static void log_reference(report *l, const gw_reference_info *info) {
     if (info->holder.rank == info->owner.rank || l->count++ >= l->max) return;

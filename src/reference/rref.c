@@ -104,7 +104,7 @@ bool rref_is_usable(gw_scope *s, const gw_rref *r) {
     return gw_ok(s);
 }
 
-// ---- For calls and the distributed room ----
+// ---- For calls and the distributed room ---------------------------------------------------------
 
 int reference_owner(const gw_rref *r) {
     return r->owner;
@@ -130,7 +130,7 @@ gw_status reference_check_on_loop(const gw_rref *r, uint64_t *out_id, uint64_t *
     return GW_OK;
 }
 
-// ---- The public functions ----
+// ---- The public functions -----------------------------------------------------------------------
 
 gw_rref *gw_rref_of(gw_scope *s, gw_value v) {
     if (s->error) return &rref_poison;

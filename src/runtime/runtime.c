@@ -9,7 +9,8 @@
 #include "net/env_os.h"
 #include "reference/references.h"
 
-// What lives on every agent, in the order in which it is opened, told and ended. A new room adds its line here.
+// What lives on every agent, in the order in which it is opened, told and ended. A new room adds
+// its line here.
 const service *const runtime_services[] = {
     &collective_service,  // before calls: who is lost in a collective is lost, and has not given up (COL-3)
     &call_service,

@@ -1,5 +1,5 @@
-// What is said before the first frame: which of a peer's addresses are tried, which is kept and what is told when none
-// does; and what both ends can do.
+// What is said before the first frame: which of a peer's addresses are tried, which is kept and
+// what is told when none does; and what both ends can do.
 #include "session/peers_internal.h"
 
 #include "base/log.h"
@@ -148,7 +148,7 @@ static void expect_reached(scene *s, int index) {
     assert_int_equal(s->nodes[OTHER].received, 0);
 }
 
-// ---- Reaching -----------------------------------------------------------------------------------------------------
+// ---- Reaching -----------------------------------------------------------------------------------
 static void call_past_unknown_schemes(scene *s) {
     know_at(s, "moon://crater:1,tcp://called:1001");
     say_and_wait(s, 10 * SIM_SECOND);
@@ -221,7 +221,7 @@ static void it_prefers_what_is_listed_first(void **state) {
     play(&s, call_by_the_best);
 }
 
-// ---- Agreeing -----------------------------------------------------------------------------------------------------
+// ---- Agreeing -----------------------------------------------------------------------------------
 static void agree(scene *s) {
     char value[LIMIT_CAPABILITY_BYTES + 1];
     const peers *mine = s->nodes[CALLER].peers, *theirs = s->nodes[CALLED].peers;
@@ -249,7 +249,7 @@ static void it_agrees_on_what_both_can_do(void **state) {
     play(&s, agree);
 }
 
-// ---- Losing -------------------------------------------------------------------------------------------------------
+// ---- Losing -------------------------------------------------------------------------------------
 static void call_nobody(scene *s) {
     node *n = &s->nodes[CALLER];
     know_at(s, "tcp://nobody:1,tcp://other:1002");

@@ -1,4 +1,5 @@
-// A peer that claims sizes: memory is taken for what has come, whatever was said about what is to come.
+// A peer that claims sizes: memory is taken for what has come, whatever was said about what is to
+// come.
 #include "session/session.h"
 
 #include "base/limits.h"

@@ -11,8 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- The impostor -------------------------------------------------------------------------------------------------
-// Answers the first connection with |says|, once it has heard |waits_for| bytes; and keeps the door open.
+// ---- The impostor -------------------------------------------------------------------------------
+// Answers the first connection with |says|, once it has heard |waits_for| bytes; and keeps the door
+// open.
 typedef struct impostor {
     env *env;
     bytes says;
@@ -86,7 +87,7 @@ static void put_frame(impostor *i, const frame *f) {
     bytes_put(&i->says, raw, sizeof raw);
 }
 
-// ---- Whoever falls for it -----------------------------------------------------------------------------------------
+// ---- Whoever falls for it -----------------------------------------------------------------------
 typedef struct victim {
     env *env;
     peers *peers;
@@ -184,7 +185,7 @@ static void expect_loss(impostor *i, gw_status status, const char *text) {
     assert_int_equal(v.received, 0);
 }
 
-// ---- In place of a peer -------------------------------------------------------------------------------------------
+// ---- In place of a peer -------------------------------------------------------------------------
 static void it_notices_another_program(void **state) {
     (void)state;
     impostor i = { 0 };
@@ -263,7 +264,8 @@ static void it_tries_again_when_a_frame_is_missing(void **state) {
     assert_non_null(strstr(v.why.text, "did not answer at 127.0.0.1:1001 for 7 s"));
 }
 
-// Damaged bytes are the network's fault: the session goes on with another connection, where there is one.
+// Damaged bytes are the network's fault: the session goes on with another connection, where there
+// is one.
 static void it_tries_again_when_bytes_are_damaged(void **state) {
     (void)state;
     impostor i = { .waits_for = 56 };
@@ -283,7 +285,7 @@ static void it_does_not_wait_for_a_peer_that_never_welcomes(void **state) {
     assert_non_null(strstr(v.why.text, "did not answer at 127.0.0.1:1001 for 30 s"));
 }
 
-// ---- In place of the store ----------------------------------------------------------------------------------------
+// ---- In place of the store ----------------------------------------------------------------------
 static void use_store(victim *v) {
     store *st = NULL;
     bytes value = { 0 };

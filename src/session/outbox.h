@@ -1,6 +1,6 @@
-// What a session has ready for its connection: headers and small bodies, copied into one piece, and references to the
-// rest. Once filled it does not change until the connection has taken all of it, so that a frame which was taken in part
-// goes on with the same bytes.
+// What a session has ready for its connection: headers and small bodies, copied into one piece, and
+// references to the rest. Once filled it does not change until the connection has taken all of it,
+// so that a frame which was taken in part goes on with the same bytes.
 #ifndef SESSION_OUTBOX_H
 #define SESSION_OUTBOX_H
 

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-// ---- Counting sends -----------------------------------------------------------------------------------------------
+// ---- Counting sends -----------------------------------------------------------------------------
 static const stream_class *real;
 static stream_class counting;
 static int send_count;
@@ -55,7 +55,7 @@ static void connect_two(talker *x) {
     talk_pause(x, SIM_SECOND);
 }
 
-// ---- Sends --------------------------------------------------------------------------------------------------------
+// ---- Sends --------------------------------------------------------------------------------------
 static void send_many_at_once(talker *x) {
     connect_two(x);
     if (x->rank != 0) return;
@@ -117,7 +117,7 @@ static void it_sends_together_what_answers_one_read(void **state) {
     run_two(answer_many, 40);
 }
 
-// ---- Acks and counts ----------------------------------------------------------------------------------------------
+// ---- Acks and counts ----------------------------------------------------------------------------
 static void be_acknowledged(talker *x) {
     connect_two(x);
     if (x->rank != 0) return;
@@ -161,7 +161,7 @@ static void it_counts(void **state) {
     run_two(count_messages, 10);
 }
 
-// ---- A slow reader ------------------------------------------------------------------------------------------------
+// ---- A slow reader ------------------------------------------------------------------------------
 // Talker 1 does not read for a while: that neither blocks talker 0 nor its talk with talker 2.
 static _Atomic bool has_talked;
 
@@ -207,7 +207,7 @@ static void it_is_not_held_up_by_a_slow_reader(void **state) {
     assert_true(done);
 }
 
-// ---- Closing with something deferred --------------------------------------------------------------------------------
+// ---- Closing with something deferred ------------------------------------------------------------
 static void it_can_close_before_the_end_of_the_turn(void **state) {
     (void)state;
     talk t;
@@ -223,7 +223,7 @@ static void it_can_close_before_the_end_of_the_turn(void **state) {
     talk_close(&t);
 }
 
-// ---- Without memory -----------------------------------------------------------------------------------------------
+// ---- Without memory -----------------------------------------------------------------------------
 typedef struct poor {
     env *env;
     peers *peers;

@@ -33,8 +33,9 @@ static void drop_connection(peer *x) {
     x->connection = NULL;
 }
 
-// A peer that answers a handshake is there, however often connections to it break: the time to give up counts from the first
-// failure since then. Attempts come slower while they bring nothing: no frame, and no connection that held for a while.
+// A peer that answers a handshake is there, however often connections to it break: the time to give
+// up counts from the first failure since then. Attempts come slower while they bring nothing: no
+// frame, and no connection that held for a while.
 static void note_failure(peer *x, bool was_connected) {
     int64_t now = env_now_ns(x->peers->options.env);
     uint64_t progress = x->session.received + x->session.acked;
@@ -46,7 +47,7 @@ static void note_failure(peer *x, bool was_connected) {
     x->gives_up_ns = now + limit_ms * MS;
 }
 
-// ---- Actions ------------------------------------------------------------------------------------------------------
+// ---- Actions ------------------------------------------------------------------------------------
 static void retry_now(peer *x) {
     note_failure(x, false);
     retry_in(x, 0);
@@ -186,7 +187,7 @@ static void nothing(peer *x) {
     (void)x;
 }
 
-// ---- The table ----------------------------------------------------------------------------------------------------
+// ---- The table ----------------------------------------------------------------------------------
 typedef struct rule {
     peer_state from;
     peer_event event;
@@ -255,7 +256,7 @@ void peer_fail(peer *x, gw_status status, const char *format, ...) {
     peer_apply(x, PEER_DEAD);
 }
 
-// ---- Events of our own attempt ------------------------------------------------------------------------------------
+// ---- Events of our own attempt ------------------------------------------------------------------
 static void retry_is_due(timer *t) {
     peer *x = (peer *)((char *)t - offsetof(peer, retry));
     if (x->peers->is_patient || env_now_ns(x->peers->options.env) < x->gives_up_ns) {
@@ -351,8 +352,9 @@ static const connection_events attempt_events = {
     .closed = on_closed,
 };
 
-// ---- The peer's attempt -------------------------------------------------------------------------------------------
-// "Both sides order connection attempts by (connection number, then the lower rank of the connecting worker first)."
+// ---- The peer's attempt -------------------------------------------------------------------------
+// "Both sides order connection attempts by (connection number, then the lower rank of the
+// connecting worker first)."
 static bool is_beaten_by_ours(const peer *x, const handshake *h) {
     if (x->state != PEER_AWAITING_WELCOME) return false;
     if (x->attempt != h->connection_number) return x->attempt > h->connection_number;
@@ -398,7 +400,7 @@ void peer_accept(peer *x, connection *l, const handshake *h) {
     peer_apply(x, PEER_ACCEPTED);
 }
 
-// ---- Life ---------------------------------------------------------------------------------------------------------
+// ---- Life ---------------------------------------------------------------------------------------
 peer *peer_open(peers *p, int rank, uint64_t incarnation, const char *name, const char *addresses) {
     peer *x = mem_calloc(sizeof *x);
     if (!x) return NULL;

@@ -115,7 +115,7 @@ static void quiet_line(const char *connection) {
     (void)connection;
 }
 
-// ---- Losing -------------------------------------------------------------------------------------------------------
+// ---- Losing -------------------------------------------------------------------------------------
 static void call_nobody(node *n) {
     open_node(n);
     know(n, 1, 101, addresses[1]);
@@ -248,7 +248,7 @@ static void it_loses_a_peer_that_dies_within_a_second(void **state) {
     testing_for_seeds(50, die_with_seed, NULL);
 }
 
-// ---- Joining ------------------------------------------------------------------------------------------------------
+// ---- Joining ------------------------------------------------------------------------------------
 static void know_late(node *n) {
     open_node(n);
     pass_time(n, 12 * SIM_SECOND);  // longer than one handshake waits
@@ -334,7 +334,7 @@ static void it_refuses_a_second_process_of_a_rank(void **state) {
                         "process, p1; join anew");
 }
 
-// ---- Both at once -------------------------------------------------------------------------------------------------
+// ---- Both at once -------------------------------------------------------------------------------
 static void both_call(uint64_t seed, void *context) {
     talk t;
     talk_open_sim(&t, seed, (talk_options){ .count = 2, .messages = 1, .flush_per_cent = 100 },
@@ -354,7 +354,7 @@ static void it_settles_when_both_connect_and_connections_break(void **state) {
     testing_for_seeds(500, both_call, &(sim_options){ .cut_per_million = 150000 });
 }
 
-// ---- Cutting all at once ------------------------------------------------------------------------------------------
+// ---- Cutting all at once ------------------------------------------------------------------------
 static void talk_while_all_is_cut(talker *x) {
     for (int n = 0; n < 30; n++) {
         gw_error error;
@@ -389,7 +389,7 @@ static void it_comes_back_after_cuts_of_everything(void **state) {
     testing_for_seeds(100, cut_with_seed, NULL);
 }
 
-// ---- By the program -----------------------------------------------------------------------------------------------
+// ---- By the program -----------------------------------------------------------------------------
 static void lose_on_purpose(node *n) {
     open_node(n);
     know(n, 1, 101, addresses[1]);

@@ -1,7 +1,9 @@
-#include "session/peers_internal.h"
+#include "session/peers.h"
 
+#include "base/failpoint.h"
 #include "base/mem.h"
 #include "base/status.h"
+#include "session/peers_internal.h"
 
 #include <assert.h>
 #include <string.h>
@@ -199,3 +201,204 @@ bool peers_agree(const peers *p, int rank, const char *key,
     const peer *x = peer_find(p, (uint32_t)rank);
     return x && capabilities_agree(&p->options.can, &x->can, key, out_value);
 }
+
+// ---- What goes out, and what comes in -----------------------------------------------------------
+
+#define MS ((int64_t)1000000)
+
+// ---- Out ----------------------------------------------------------------------------------------
+#ifdef GW_MUTATIONS
+enum { KIND_OF_REPLIES = 2 };  // docs/protocol/calls.md
+
+// A process that is halted here has sent half of a reply. Returns what was taken of it.
+static size_t send_half_of_reply(peer *x, const struct iovec *parts) {
+    const list_node *unacked = &x->session.unacked;
+    if (list_is_empty(unacked) ||
+        list_entry(unacked->previous, message, link)->kind != KIND_OF_REPLIES ||
+        !failpoint_comes("during_reply"))
+        return 0;
+    struct iovec half = { parts[0].iov_base, parts[0].iov_len / 2 };
+    size_t taken = connection_send(x->connection, &half, 1);
+    failpoint_halt();
+    session_sent(&x->session, taken);
+    return taken;
+}
+#else
+#define send_half_of_reply(x, parts) ((size_t)0)
+#endif
+
+void peer_flush(peer *x) {
+    list_remove(&x->dirty);
+    if (x->state != PEER_CONNECTED || x->is_blocked) return;
+    while (session_fill(&x->session)) {
+        int count;
+        const struct iovec *parts = session_parts(&x->session, &count);
+        size_t size = 0;
+        for (int i = 0; i < count; i++) size += parts[i].iov_len;
+        size -= send_half_of_reply(x, parts);
+        size_t taken = connection_send(x->connection, parts, count);
+        x->peers->stats.bytes_sent += taken;
+        session_sent(&x->session, taken);
+        if (taken < size) {
+            x->is_blocked = true;
+            return;
+        }
+    }
+}
+
+static void flush_dirty(peers *p) {
+    for (list_node *l; (l = list_take(&p->dirty));) peer_flush(list_entry(l, peer, dirty));
+}
+
+// What is sent without flushing goes out together at the end of the turn. Inside an event of a
+// connection that is the end of the event, with the loop lock in hand; elsewhere it takes a task,
+// which runs without the loop lock and may find that the peers are closed.
+typedef struct flush_task {
+    task task;
+    env *env;
+    peers *peers;  // NULL: closed meanwhile
+} flush_task;
+
+static void run_flush(task *t) {
+    flush_task *f = (flush_task *)t;
+    env *e = f->env;
+    env_enter(e);
+    if (f->peers) {
+        f->peers->task = NULL;
+        flush_dirty(f->peers);
+    }
+    env_leave(e);
+    mem_give(f, sizeof *f);
+}
+
+static void defer_flush(peers *p) {
+    if (p->task) return;
+    flush_task *f = mem_take(sizeof *f);
+    if (!f) {
+        flush_dirty(p);
+        return;
+    }
+    *f = (flush_task){ .task.run = run_flush, .env = p->options.env, .peers = p };
+    p->task = f;
+    env_defer(p->options.env, &f->task);
+}
+
+void peers_make_dirty(peer *x) {
+    if (x->state != PEER_CONNECTED) return;
+    if (!list_has(&x->dirty)) list_append(&x->peers->dirty, &x->dirty);
+    if (!x->peers->in_event) defer_flush(x->peers);
+}
+
+void peers_begin_event(peers *p) {
+    assert(!p->in_event);
+    p->in_event = true;
+}
+
+void peers_end_event(peers *p) {
+    p->in_event = false;
+    flush_dirty(p);
+}
+
+void peers_end_traffic(peers *p) {
+    if (p->task) p->task->peers = NULL;
+}
+
+// ---- Busy or drained ----------------------------------------------------------------------------
+static void wake_drained(peers *p) {
+    if (p->busy_count > 0 || !p->drained) return;
+    env_wake(p->options.env, p->drained);
+    p->drained = NULL;
+}
+
+void peer_tell_writable(peer *x) {
+    peers *p = x->peers;
+    if (x->session.unacked_bytes >= x->awaits_room_below) return;
+    x->awaits_room_below = 0;
+    if (p->options.room) p->options.room(p->options.user, x->rank);
+}
+
+void peer_update_busy(peer *x) {
+    bool is_busy = !list_is_empty(&x->session.unacked);
+    if (is_busy == x->is_busy) return;
+    x->is_busy = is_busy;
+    x->peers->busy_count += is_busy ? 1 : -1;
+    wake_drained(x->peers);
+}
+
+// ---- In -----------------------------------------------------------------------------------------
+void peer_message(void *user, message *m) {
+    peer *x = user;
+    peers *p = x->peers;
+    p->stats.messages_received++;
+    p->options.received(p->options.user, x->rank, m);
+}
+
+void peer_ack_is_due(timer *t) {
+    peer *x = (peer *)((char *)t - offsetof(peer, ack));
+    if (x->session.owed_frames == 0) return;
+    x->session.ack_wanted = true;
+    peer_flush(x);
+}
+
+static void see_to_acks(peer *x) {
+    session *s = &x->session;
+    if (session_owes_ack_now(s)) {
+        peers_make_dirty(x);
+    } else if (s->owed_frames > 0 && !x->ack.armed) {
+        env *e = x->peers->options.env;
+        env_set_timer(e, &x->ack, env_now_ns(e) + SESSION_ACK_MS * MS);
+    }
+}
+
+static void on_feed_failed(peer *x, gw_status status, const gw_error *error) {
+    if (status == GW_DISCONNECTED || status == GW_NO_MEMORY) {
+        x->why = *error;
+        peer_apply(x, PEER_BROKEN);
+    } else {
+        peer_fail(x, status, "broke the protocol: %s", error->text);
+    }
+}
+
+static bool on_buffer(void *user, void **into, size_t *size) {
+    peer *x = user;
+    return session_buffer(&x->session, into, size);
+}
+
+static void on_received(void *user, const void *data, size_t count) {
+    peer *x = user;
+    peers *p = x->peers;
+    peers_begin_event(p);
+    p->stats.bytes_received += count;
+    x->heard_count++;
+    gw_error error;
+    gw_status status = session_feed(&x->session, data, count, &error);
+    if (status) {
+        on_feed_failed(x, status, &error);
+    } else if (x->session.has_close) {
+        peer_fail(x, GW_DISCONNECTED, "has left");
+    } else if (x->state == PEER_CONNECTED) {
+        peer_update_busy(x);
+        see_to_acks(x);
+        peer_tell_writable(x);
+    }
+    peers_end_event(p);
+}
+
+static void on_writable(void *user) {
+    peer *x = user;
+    x->is_blocked = false;
+    peer_flush(x);
+}
+
+static void on_closed(void *user, const gw_error *why) {
+    peer *x = user;
+    x->why = *why;
+    peer_apply(x, PEER_BROKEN);
+}
+
+const connection_events peer_connection_events = {
+    .buffer = on_buffer,
+    .received = on_received,
+    .writable = on_writable,
+    .closed = on_closed,
+};

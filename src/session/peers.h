@@ -1,13 +1,16 @@
 // Peers: ordered, exactly-once streams of messages to every other worker.
 //
-// A peer is one incarnation of one worker. Its session numbers the frames, resends what was not acknowledged over a new
-// connection and drops what it has seen, so that the rooms above may rely on: *every message once and in order, or the
-// peer is lost*. Connections are made when first needed, by either side, and again at once when they break, over the first
-// of the peer's addresses that works; a peer whose addresses all refuse, or answer as another incarnation, is lost. One that has lost this worker is lost with GW_FENCED.
+// A peer is one incarnation of one worker. Its session numbers the frames, resends what was not
+// acknowledged over a new connection and drops what it has seen, so that the rooms above may rely
+// on: *every message once and in order, or the peer is lost*. Connections are made when first
+// needed, by either side, and again at once when they break, over the first of the peer's addresses
+// that works; a peer whose addresses all refuse, or answer as another incarnation, is lost. One
+// that has lost this worker is lost with GW_FENCED.
 //
-// Ownership: messages given to peers_send are taken (one count), also on failure; received ones are handed over (one
-// count). Threads: everything with the env's role held. |received| and |lost| are called inside turns of streams and
-// timers, never from inside the functions below (but for peers_lose); they may call all of these but peers_close.
+// Ownership: messages given to peers_send are taken (one count), also on failure; received ones are
+// handed over (one count). Threads: everything with the env's role held. |received| and |lost| are
+// called inside turns of streams and timers, never from inside the functions below (but for
+// peers_lose); they may call all of these but peers_close.
 #ifndef SESSION_PEERS_H
 #define SESSION_PEERS_H
 
@@ -32,7 +35,8 @@ typedef struct peers_stats {
     uint64_t messages_sent, messages_received, bytes_sent, bytes_received, reconnects;
 } peers_stats;
 
-// Listens as listeners_open does, and writes the addresses that others connect to into |out_addresses|.
+// Listens as listeners_open does, and writes the addresses that others connect to into
+// |out_addresses|.
 gw_status peers_open(peers_options options, const char *listen_addresses, peers **out,
                      char out_addresses[ADDRESSES_MAX], gw_error *error);
 void peers_close(peers *p);  // says goodbye on open connections; no callbacks any more
@@ -40,32 +44,38 @@ void peers_close(peers *p);  // says goodbye on open connections; no callbacks a
 // Until then connections wait, at most LIMIT_HANDSHAKE_MS.
 void peers_set_rank(peers *p, int rank);
 
-// Makes a worker known, and its addresses, the best first. Until then connections from it wait, at most LIMIT_HANDSHAKE_MS.
+// Makes a worker known, and its addresses, the best first. Until then connections from it wait, at
+// most LIMIT_HANDSHAKE_MS.
 gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name,
                     const char *addresses, gw_error *error);
 
-// Queues |m| for the peer and sends what can be sent now, if |flush|; else when the turn ends. Never waits. Fails with
-// what the peer was lost with (DISCONNECTED most often), OVERLOADED beyond LIMIT_UNSENT_BYTES, LIMIT for a message that
-// is too large, NOT_FOUND for a rank that was not added.
+// Queues |m| for the peer and sends what can be sent now, if |flush|; else when the turn ends.
+// Never waits. Fails with what the peer was lost with (DISCONNECTED most often), OVERLOADED beyond
+// LIMIT_UNSENT_BYTES, LIMIT for a message that is too large, NOT_FOUND for a rank that was not
+// added.
 gw_status peers_send(peers *p, int rank, message *m, bool flush, gw_error *error);
 
-// What was sent last: the number of its last frame. Whether it has gone out since, over whichever connection; known also of
-// lost peers. While nothing of it has, its kind can be changed; else false.
+// What was sent last: the number of its last frame. Whether it has gone out since, over whichever
+// connection; known also of lost peers. While nothing of it has, its kind can be changed; else
+// false.
 uint64_t peers_last_frame(const peers *p, int rank);
 bool peers_has_sent(const peers *p, int rank, uint64_t frame);
 bool peers_relabel(peers *p, int rank, uint64_t frame, uint8_t kind);
 
-// Bytes that are queued or unacknowledged; 0 of unknown and lost peers. |room| is called once, when they have become less.
+// Bytes that are queued or unacknowledged; 0 of unknown and lost peers. |room| is called once, when
+// they have become less.
 uint64_t peers_backlog_bytes(const peers *p, int rank);
 void peers_await_writable(peers *p, int rank);
 
-// Ends the session with a peer that cannot be understood, or is known to be dead: it is lost with |why|.
+// Ends the session with a peer that cannot be understood, or is known to be dead: it is lost with
+// |why|.
 void peers_lose(peers *p, int rank, const gw_error *why);
 
 // Such a peer has said goodbye, to others: its loss is no news.
 void peers_note_left(peers *p, int rank);
 
-// From now on no peer is lost for not answering: whoever has called this knows better, and calls peers_lose.
+// From now on no peer is lost for not answering: whoever has called this knows better, and calls
+// peers_lose.
 void peers_disable_timeout(peers *p);
 
 bool peers_is_lost(const peers *p, int rank);
@@ -78,10 +88,12 @@ bool peers_is_drained(
     const peers *p);  // nothing queued and nothing unacknowledged to any live peer
 void peers_on_drained(peers *p,
                       waiter *w);  // wakes |w|, one at a time, once it is so; NULL: not any more
-// Hands connections whose handshake asks for the store to |take|, which owns them; NULL: there is none here, the default.
+// Hands connections whose handshake asks for the store to |take|, which owns them; NULL: there is
+// none here, the default.
 void peers_serve_store(peers *p, void (*take)(void *user, connection *c), void *user);
 
-// Whether this worker and |rank| can both do |key|, as they said when they connected last; what |rank| says of it.
+// Whether this worker and |rank| can both do |key|, as they said when they connected last; what
+// |rank| says of it.
 bool peers_agree(const peers *p, int rank, const char *key,
                  char out_value[LIMIT_CAPABILITY_BYTES + 1]);
 

@@ -1,4 +1,5 @@
-// The inside of peers: the peers themselves, and the pending connections that have not said who they are.
+// The inside of peers: the peers themselves, and the pending connections that have not said who
+// they are.
 //
 // Threads: the loop lock's.
 #ifndef SESSION_PEERS_INTERNAL_H
@@ -95,7 +96,7 @@ struct peers {
 
 peer *peer_find(const peers *p, uint32_t rank);  // NULL if it was never added
 
-// ---- machine.c ----
+// ---- machine.c ----------------------------------------------------------------------------------
 // Applies the rule for |event|. What happened is in x->why for BROKEN and DEAD.
 void peer_apply(peer *x, peer_event event);
 void peer_fail(peer *x, gw_status status, const char *format, ...) GW_PRINTF(3, 4);  // DEAD
@@ -103,7 +104,7 @@ void peer_accept(peer *x, connection *l, const handshake *h);  // a handshake fr
 peer *peer_open(peers *p, int rank, uint64_t incarnation, const char *name, const char *addresses);
 void peer_close(peer *x);  // frees it, after a goodbye
 
-// ---- traffic.c ----
+// ---- traffic.c ----------------------------------------------------------------------------------
 void peer_message(void *user, message *m);
 void peer_flush(peer *x);
 void peer_update_busy(peer *x);
@@ -115,7 +116,7 @@ void peers_end_traffic(peers *p);
 extern const connection_events peer_connection_events;
 void peer_ack_is_due(timer *t);
 
-// ---- pending connections.c ----
+// ---- pending connections.c ----------------------------------------------------------------------
 void pending_accepted(void *user, stream *s);
 void pending_added(peers *p, peer *x);  // answers those that waited for |x|
 void pending_rank_known(peers *p);      // ... or for this worker's own rank

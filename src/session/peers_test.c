@@ -1,4 +1,5 @@
-// What peers promise, over the simulator and over TCP: every message once and in order, or the peer is lost.
+// What peers promise, over the simulator and over TCP: every message once and in order, or the peer
+// is lost.
 #include "testing/talk.h"
 #include "testing/testing.h"
 
@@ -10,7 +11,7 @@ static void walk(uint64_t seed, talk_options options, sim_options faults) {
     assert_true(done);
 }
 
-// ---- Simulated ----------------------------------------------------------------------------------------------------
+// ---- Simulated ----------------------------------------------------------------------------------
 static void two_talk(uint64_t seed, void *context) {
     (void)context;
     walk(seed,
@@ -63,7 +64,7 @@ static void it_carries_bulk_both_ways_at_once(void **state) {
     testing_for_seeds(40, bulk_both_ways, NULL);
 }
 
-// ---- TCP ----------------------------------------------------------------------------------------------------------
+// ---- TCP ----------------------------------------------------------------------------------------
 static void talk_over_tcp(talk_options options, int cut_every) {
     talk t;
     talk_open_tcp(&t, options, cut_every);
@@ -79,7 +80,8 @@ static void it_delivers_over_tcp(void **state) {
 
 static void it_survives_cuts_of_tcp(void **state) {
     (void)state;
-    // A connection must live long enough for a handshake, its answer and the largest frame, in several reads.
+    // A connection must live long enough for a handshake, its answer and the largest frame, in
+    // several reads.
     for (int every = 15; every < 100; every += 9)
         talk_over_tcp((talk_options){ .count = 2,
                                       .messages = 200,

@@ -1,5 +1,5 @@
-// Pending connections: accepted connections, until they have said who they are. They may be anybody's, so that each costs little, none
-// stays long, and there are only so many.
+// Pending connections: accepted connections, until they have said who they are. They may be
+// anybody's, so that each costs little, none stays long, and there are only so many.
 #include "session/peers_internal.h"
 
 #include "base/log.h"
@@ -46,7 +46,7 @@ void refuse(connection *l, refusal_reason reason, uint64_t connection_number, co
     connection_close(l);
 }
 
-// ---- Handshakes -------------------------------------------------------------------------------------------------------
+// ---- Handshakes ---------------------------------------------------------------------------------
 // Answers a handshake from a rank that is known here.
 static void introduce(connection *l, peer *x, const handshake *h) {
     if (h->from_incarnation == x->incarnation) {
@@ -125,7 +125,7 @@ static const connection_events pending_events = {
     .closed = on_closed,
 };
 
-// ---- Coming and going ---------------------------------------------------------------------------------------------
+// ---- Coming and going ---------------------------------------------------------------------------
 // Whoever was silent longest has had its chance; a member says its handshake at once.
 static void make_room(peers *p) {
     if (p->pending_count < LIMIT_HANDSHAKE_COUNT) return;

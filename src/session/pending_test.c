@@ -1,4 +1,5 @@
-// Strangers at the door: each is sent away with one line in the log, and nobody who belongs here notices.
+// Strangers at the door: each is sent away with one line in the log, and nobody who belongs here
+// notices.
 #include "session/peers_internal.h"
 
 #include "base/log.h"
@@ -15,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// ---- A stranger: bytes that this file chooses ---------------------------------------------------------------------
+// ---- A stranger: bytes that this file chooses ---------------------------------------------------
 typedef struct stranger {
     env *env;
     stream *stream;
@@ -96,7 +97,7 @@ static void leave(stranger *g) {
     g->is_closed = true;
 }
 
-// ---- The house ----------------------------------------------------------------------------------------------------
+// ---- The house ----------------------------------------------------------------------------------
 // Talkers 0 and 1 belong together; what stranger does is |visits|, which runs on node 2.
 static int line_count;
 static char last_line[1024];
@@ -168,7 +169,7 @@ static void expect_away(house *h, const void *says, size_t size, const char *con
     assert_string_equal(last_line, connection);
 }
 
-// ---- Strangers ----------------------------------------------------------------------------------------------------
+// ---- Strangers ----------------------------------------------------------------------------------
 static void speak_other_protocols(house *h) {
     static const char http[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     static const uint8_t tls[] = { 0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3 };
@@ -277,7 +278,7 @@ static void it_holds_only_so_many_strangers(void **state) {
     receive(0, come_in_crowds);
 }
 
-// ---- Who speaks gradwire, and does not belong here ------------------------------------------------------------------
+// ---- Who speaks gradwire, and does not belong here ----------------------------------------------
 static void expect_refusal(house *h, const handshake *says, refusal_reason reason,
                            const char *text) {
     uint8_t raw[HANDSHAKE_MAX];
@@ -369,7 +370,7 @@ static void it_sends_away_who_does_not_wait_for_an_answer(void **state) {
     receive(0, go_on_unasked);
 }
 
-// ---- The same by real sockets ---------------------------------------------------------------------------------------
+// ---- The same by real sockets -------------------------------------------------------------------
 static int knock(const char *at) {
     struct sockaddr_in to = { .sin_family = AF_INET,
                               .sin_port = htons((uint16_t)strtol(strchr(at, ':') + 1, NULL, 10)),

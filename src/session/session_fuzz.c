@@ -39,7 +39,8 @@ static void feed_header(session *s, const uint8_t *fields, gw_status *status, gw
     *status = session_feed(s, raw, sizeof raw, error);
 }
 
-// A script: 0 a header by the next 8 bytes, 1 a new connection, 2 bytes received where the session wants them, else bytes.
+// A script: 0 a header by the next 8 bytes, 1 a new connection, 2 bytes received where the session
+// wants them, else bytes.
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     session s;
     gw_error error = { 0 };

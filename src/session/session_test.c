@@ -53,8 +53,8 @@ static void close_pair(pair *p) {
     close_end(&p->b);
 }
 
-// Moves at most |most| bytes from one end to the other, in pieces as the receiver wishes, but at most |piece|. Returns
-// how many.
+// Moves at most |most| bytes from one end to the other, in pieces as the receiver wishes, but at
+// most |piece|. Returns how many.
 static size_t move(end *from, end *to, size_t most, size_t piece, gw_status *status) {
     size_t moved = 0;
     gw_error error;
@@ -92,7 +92,7 @@ static void settle(pair *p, size_t piece) {
     }
 }
 
-// ---- Messages -----------------------------------------------------------------------------------------------------
+// ---- Messages -----------------------------------------------------------------------------------
 // Bytes whose every piece is another.
 static const uint8_t *pattern(uint32_t n) {
     enum { COUNT = 1100000 };
@@ -165,15 +165,15 @@ static void it_carries_a_message_without_bytes(void **state) {
     close_pair(&p);
 }
 
-// ---- Cuts ---------------------------------------------------------------------------------------------------------
+// ---- Cuts ---------------------------------------------------------------------------------------
 enum { CUT_MESSAGES = 4 };
 static const size_t cut_heads[CUT_MESSAGES] = { 10, 0, 2000, 30 };
 static const size_t cut_segments[CUT_MESSAGES] = { 0, 40000, 300000, 0 };
 
 static void it_survives_a_cut_at_every_byte(void **state) {
     (void)state;
-    // The first connection carries |cut| bytes one way, the next a few more before it breaks too; of the acks that went
-    // the other way some come and some do not.
+    // The first connection carries |cut| bytes one way, the next a few more before it breaks too;
+    // of the acks that went the other way some come and some do not.
     size_t stride = 10 / (size_t)testing_scaled(10);
     for (size_t cut = 0; cut < 345000; cut += cut < 3000 || cut > 344000 ? stride : 997 * stride) {
         pair p;
@@ -198,7 +198,7 @@ static void it_survives_a_cut_at_every_byte(void **state) {
     }
 }
 
-// ---- Acks ---------------------------------------------------------------------------------------------------------
+// ---- Acks ---------------------------------------------------------------------------------------
 static void it_keeps_what_it_sends_pinned_until_it_is_acknowledged(void **state) {
     (void)state;
     pair p;
@@ -286,7 +286,8 @@ static void it_says_goodbye_behind_everything_else(void **state) {
     close_pair(&p);
 }
 
-// A peer that acknowledges what lies in the outbox still must not free it from under the connection.
+// A peer that acknowledges what lies in the outbox still must not free it from under the
+// connection.
 static void it_keeps_what_its_outbox_refers_to(void **state) {
     (void)state;
     pair p;
@@ -312,7 +313,7 @@ static void it_keeps_what_its_outbox_refers_to(void **state) {
     close_pair(&p);
 }
 
-// ---- What no peer may do ------------------------------------------------------------------------------------------
+// ---- What no peer may do ------------------------------------------------------------------------
 static void feed_frame(end *x, frame f, gw_status want, const char *text) {
     uint8_t raw[FRAME_HEADER_BYTES + 8] = { 0 };
     gw_error error = { 0 };
@@ -497,8 +498,9 @@ static void it_refuses_more_than_its_limit(void **state) {
     close_pair(&p);
 }
 
-// ---- Without memory -----------------------------------------------------------------------------------------------
-// Whatever fails, what was received is a beginning of what was sent; and with memory again the rest comes.
+// ---- Without memory -----------------------------------------------------------------------------
+// Whatever fails, what was received is a beginning of what was sent; and with memory again the rest
+// comes.
 static void carry_without_memory(void *context) {
     (void)context;
     pair p = { 0 };

@@ -1,6 +1,7 @@
 // The store: the small key-value service where workers find each other.
 //
-// One worker hosts it and is handed connections that ask for it (tcp://, env://), or it is a file (file://).
+// One worker hosts it and is handed connections that ask for it (tcp://, env://), or it is a file
+// (file://).
 // Keys are texts of 1 to LIMIT_STORE_KEY_BYTES bytes, values bytes, at most
 // LIMIT_STORE_VALUE_BYTES; a value is set once, never changes, and is read by waiting for it.
 //
@@ -16,16 +17,17 @@
 
 typedef struct store store;
 
-// The store inside this agent. Others use it through connections that are handed over by whoever listens.
+// The store inside this agent. Others use it through connections that are handed over by whoever
+// listens.
 gw_status store_open_host(env *e, store **out, gw_error *error);
 
-// Takes a connection whose handshake asks for the store; |host| is what store_open_host has opened. Not after
-// store_close.
+// Takes a connection whose handshake asks for the store; |host| is what store_open_host has opened.
+// Not after store_close.
 void store_host_take(void *host, connection *c);
 
 // The store at the first of |addresses| that works: connects, again and again until |until_ns|,
-// since the host may start later. TIMEOUT with what went wrong last, MISMATCH for a host of another version, PROTOCOL if
-// something else listens there.
+// since the host may start later. TIMEOUT with what went wrong last, MISMATCH for a host of another
+// version, PROTOCOL if something else listens there.
 gw_status store_open_client(env *e, const char *addresses, int64_t until_ns, store **out,
                             gw_error *error);
 

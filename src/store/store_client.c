@@ -142,7 +142,8 @@ static void die(client *c, gw_status status, const char *what, const char *why) 
     apply(c, CLIENT_DEAD);
 }
 
-// All addresses have failed, each with an answer of its own. A host may start later, but does not come back.
+// All addresses have failed, each with an answer of its own. A host may start later, but does not
+// come back.
 static void end_round(client *c) {
     c->why = c->routes.why;
     switch (c->why.status) {

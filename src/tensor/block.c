@@ -81,7 +81,7 @@ void block_unpin(block *b) {
     block_release(b);
 }
 
-// ---- Bytes --------------------------------------------------------------------------------------------------------
+// ---- Bytes --------------------------------------------------------------------------------------
 // From one device to another that do not know each other.
 static void copy_between(block *to, size_t to_offset, const block *from, size_t from_offset,
                          size_t size) {

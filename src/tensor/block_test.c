@@ -129,7 +129,7 @@ static void a_pin_is_a_count(void **state) {
     assert_int_equal(mem_live_count(), before);
 }
 
-// ---- Threads ------------------------------------------------------------------------------------------------------
+// ---- Threads ------------------------------------------------------------------------------------
 enum { THREADS = 4, ROUNDS = 4000, SLOTS = 32 };
 
 static block *_Atomic slots[SLOTS];

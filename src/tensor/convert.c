@@ -4,7 +4,8 @@
 typedef uint16_t f16_bits;
 typedef uint16_t bf16_bits;
 
-// What an element of one dtype is worth: a double where one is exact for all, an int64_t for integers.
+// What an element of one dtype is worth: a double where one is exact for all, an int64_t for
+// integers.
 static inline float load_f32(float x) {
     return x;
 }

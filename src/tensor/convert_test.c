@@ -5,7 +5,8 @@
 
 enum { COUNT = 37 };
 
-// Element by element, as dtype_write and dtype_read do it; integers to integers without a float between.
+// Element by element, as dtype_write and dtype_read do it; integers to integers without a float
+// between.
 static void convert_naively(gw_dtype to, void *out, gw_dtype from, const void *in) {
     if (dtype_is_float(from)) {
         dtype_write(to, out, dtype_read(from, in));

@@ -39,8 +39,9 @@ static void copy_row(const copier *c, uint8_t *to, const uint8_t *from, int64_t 
                   n);
 }
 
-// A tile of |rows| by |columns| elements: each row lies side by side in |from|, each column in |to|. It goes through a
-// buffer, because rows that lie a power of two apart would drive each other out of the cache.
+// A tile of |rows| by |columns| elements: each row lies side by side in |from|, each column in
+// |to|. It goes through a buffer, because rows that lie a power of two apart would drive each other
+// out of the cache.
 #define TRANSPOSE(name, type)                                                                      \
     static void name(uint8_t *to, int64_t to_stride, const uint8_t *from, int64_t from_stride,     \
                      int64_t rows, int64_t columns) {                                              \
@@ -69,8 +70,9 @@ static void transpose(const copier *c, int unit, uint8_t *to, const uint8_t *fro
     }
 }
 
-// Rows of |to| along the last dimension, for all values of dimension |unit|: in tiles, so that what lies side by side on
-// one side and far apart on the other is still in the cache when its turn comes.
+// Rows of |to| along the last dimension, for all values of dimension |unit|: in tiles, so that what
+// lies side by side on one side and far apart on the other is still in the cache when its turn
+// comes.
 static void copy_plane(const copier *c, int unit, uint8_t *to, const uint8_t *from) {
     int last = c->dims - 1;
     int64_t height = c->sizes[unit], width = c->sizes[last];

@@ -4,8 +4,8 @@
 
 #include "tensor/tensor.h"
 
-// Writes the values of |from|, broadcast and converted, to |bytes|, which are laid out as |to|. They do not overlap, and
-// the shapes fit.
+// Writes the values of |from|, broadcast and converted, to |bytes|, which are laid out as |to|.
+// They do not overlap, and the shapes fit.
 void copy_values(const gw_tensor *to, uint8_t *bytes, const gw_tensor *from);
 
 // The same, without broadcasting, to contiguous |bytes|.

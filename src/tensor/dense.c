@@ -49,9 +49,9 @@ static void move_row(const transfer *t, int64_t strided, int64_t packed, int64_t
                       packed_at(t, packed), n);
 }
 
-// The plane of the last dimension and of |unit|, whose elements lie side by side in the strided array: in tiles, so that
-// what lies side by side in one array and far apart in the other is in the cache when its turn comes. What is written is
-// written in order.
+// The plane of the last dimension and of |unit|, whose elements lie side by side in the strided
+// array: in tiles, so that what lies side by side in one array and far apart in the other is in the
+// cache when its turn comes. What is written is written in order.
 static void move_plane(const transfer *t, int unit, int64_t strided, int64_t packed) {
     int last = t->dims - 1;
     int64_t rows = t->sizes[unit], n = t->sizes[last], stride = t->strides[last];

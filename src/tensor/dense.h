@@ -6,7 +6,8 @@
 //     result_close(&y);
 //     dense_close(&x);
 //
-// Ownership: opening may copy and convert; closing gives the copy back and is fine after a failed opening.
+// Ownership: opening may copy and convert; closing gives the copy back and is fine after a failed
+// opening.
 #ifndef TENSOR_DENSE_H
 #define TENSOR_DENSE_H
 
@@ -25,7 +26,8 @@ typedef struct result {
     int last;  // the dimension that comes last in |values|
 } result;
 
-// The values of |x| in order, as |dtype|. Returns false with the call failed, and |out| empty, without memory.
+// The values of |x| in order, as |dtype|. Returns false with the call failed, and |out| empty,
+// without memory.
 bool dense_open(op_call *c, const gw_tensor *x, gw_dtype dtype, dense *out);
 
 // The same with dimension |last| moved to the end: rows along it, one after the other.

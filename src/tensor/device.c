@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-// ---- The CPU ------------------------------------------------------------------------------------------------------
+// ---- The CPU ------------------------------------------------------------------------------------
 static void cpu_copy_in(uint8_t *to, const void *from, size_t size) {
     memcpy(to, from, size);
 }
@@ -34,7 +34,8 @@ static void cpu_fill(uint8_t *to, const void *number, size_t number_size, size_t
     }
 }
 
-// Its memory comes from the pool, with the block in one piece, and its kernels stand in the rows themselves.
+// Its memory comes from the pool, with the block in one piece, and its kernels stand in the rows
+// themselves.
 static const device cpu = {
     .name = "cpu",
     .copy_in = cpu_copy_in,
@@ -43,7 +44,7 @@ static const device cpu = {
     .fill = cpu_fill,
 };
 
-// ---- All of them --------------------------------------------------------------------------------------------------
+// ---- All of them --------------------------------------------------------------------------------
 static const device *devices[LIMIT_DEVICES] = { &cpu };
 static int device_count = 1;
 

@@ -1,14 +1,17 @@
 // Devices: where the bytes of blocks lie, and who computes on them.
 //
-// A device is one table: its memory, copies in and out of it, and its kernels. GW_CPU is the first; the memory of another
-// one may be such that the CPU cannot read it, and is touched by that device's functions and kernels only. Whoever wants
-// the numbers of a tensor outside tensor/ reads them through tensor/pack.h, which copies them out where it must.
+// A device is one table: its memory, copies in and out of it, and its kernels. GW_CPU is the first;
+// the memory of another one may be such that the CPU cannot read it, and is touched by that
+// device's functions and kernels only. Whoever wants the numbers of a tensor outside tensor/ reads
+// them through tensor/pack.h, which copies them out where it must.
 //
-// A tensor lies on one device, and so do all operands of one operator: nothing is moved behind the caller's back, but by
-// what is about the CPU anyway. Printing, gw_item, checkpoints and messages copy out; what a message brings lies on the
-// CPU of its receiver, and a gradient that comes back goes to the device of the tensor it is of.
+// A tensor lies on one device, and so do all operands of one operator: nothing is moved behind the
+// caller's back, but by what is about the CPU anyway. Printing, gw_item, checkpoints and messages
+// copy out; what a message brings lies on the CPU of its receiver, and a gradient that comes back
+// goes to the device of the tensor it is of.
 //
-// Ownership: a table is static, and registered for the life of the process, before the first tensor of the device.
+// Ownership: a table is static, and registered for the life of the process, before the first tensor
+// of the device.
 // Threads: as blocks, on any thread.
 #ifndef TENSOR_DEVICE_H
 #define TENSOR_DEVICE_H

@@ -26,7 +26,7 @@ static void close_scope(gw_scope *s) {
     assert_int_equal(hidden_device_blocks(), 0);
 }
 
-// ---- Memory -------------------------------------------------------------------------------------------------------
+// ---- Memory -------------------------------------------------------------------------------------
 // In a process of its own, which a signal is to end.
 static bool crashes(const uint8_t *at) {
     pid_t child = fork();
@@ -125,7 +125,7 @@ static void copies_convert_and_broadcast_across_devices(void **state) {
     close_scope(s);
 }
 
-// ---- Operators ----------------------------------------------------------------------------------------------------
+// ---- Operators ----------------------------------------------------------------------------------
 typedef gw_tensor *formula(gw_scope *s, gw_tensor *a, gw_tensor *b);  // a: 3 4, b: 4
 
 static gw_tensor *add(gw_scope *s, gw_tensor *a, gw_tensor *b) {
@@ -278,7 +278,7 @@ static void a_copy_that_is_recorded_crosses_devices(void **state) {
     close_scope(s);
 }
 
-// ---- Errors -------------------------------------------------------------------------------------------------------
+// ---- Errors -------------------------------------------------------------------------------------
 static void operands_are_on_one_device(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

@@ -26,8 +26,8 @@ static inline gw_dtype dtype_to_float(gw_dtype d) {
 // The dtype both convert to without going down a kind: torch.promote_types.
 gw_dtype dtype_promote(gw_dtype a, gw_dtype b);
 
-// torch.result_type. Tensors with dimensions decide; scalars' tensors, and after them C's numbers, only raise the kind
-// (bool < int < float).
+// torch.result_type. Tensors with dimensions decide; scalars' tensors, and after them C's numbers,
+// only raise the kind (bool < int < float).
 typedef struct promotion {
     int dims, scalars, numbers;  // a gw_dtype, or -1 while there was none
 } promotion;
@@ -39,7 +39,7 @@ void promotion_add_tensor(promotion *p, const gw_tensor *x);
 void promotion_add_number(promotion *p, gw_value v);  // bool, int or float
 gw_dtype promotion_end(const promotion *p);
 
-// ---- Single numbers -----------------------------------------------------------------------------------------------
+// ---- Single numbers -----------------------------------------------------------------------------
 static inline float float_of_bits(uint32_t bits) {
     float x;
     memcpy(&x, &bits, sizeof x);
@@ -65,7 +65,8 @@ static inline uint16_t f16_of_f32(float x) {
     uint32_t bits = bits_of_float(x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
     uint32_t rounded =
         (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13;  // to nearest, ties to even
-    // Adding 0.5 lines a subnormal's last bit up with that of the sum, which the addition rounds to.
+    // Adding 0.5 lines a subnormal's last bit up with that of the sum, which the addition rounds
+    // to.
     uint32_t subnormal = bits_of_float(float_of_bits(size) + 0.5f) - 0x3f000000;
     uint32_t special = size > 0x7f800000 ? 0x7e00 : 0x7c00;
     uint32_t h = size >= 0x477ff000 ? special : size < 0x38800000 ? subnormal : rounded;
@@ -82,7 +83,8 @@ static inline uint16_t bf16_of_f32(float x) {
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
 }
 
-// From a float to an int as x86 does it: out of range is the least value. Defined, unlike C's conversion.
+// From a float to an int as x86 does it: out of range is the least value. Defined, unlike C's
+// conversion.
 static inline int64_t int_of_real(double x) {
     return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN;
 }
@@ -94,7 +96,7 @@ void dtype_write(gw_dtype d, void *p, double x);
 void dtype_write_int(gw_dtype d, void *p, int64_t x);
 void dtype_write_value(gw_dtype d, void *p, gw_value v);  // of a bool, int or float
 
-// ---- Rows of numbers ----------------------------------------------------------------------------------------------
+// ---- Rows of numbers ----------------------------------------------------------------------------
 // Converts |n| elements that lie |in_stride| elements apart into ones that lie |out_stride| apart.
 void dtype_convert(gw_dtype to, void *out, int64_t out_stride, gw_dtype from, const void *in,
                    int64_t in_stride, int64_t n);

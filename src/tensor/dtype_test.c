@@ -64,7 +64,7 @@ static void scalars_and_numbers_only_raise_the_kind(void **state) {
     gw_scope_close_up(s);
 }
 
-// ---- Halves -------------------------------------------------------------------------------------------------------
+// ---- Halves -------------------------------------------------------------------------------------
 static double f16_by_definition(uint16_t h) {
     int e = h >> 10 & 31, m = h & 1023;
     double size = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
@@ -116,7 +116,7 @@ static void f32_rounds_to_the_nearest_bf16(void **state) {
     assert_true(isnan(f32_of_bf16(bf16_of_f32(float_of_bits(0x7f800001)))));
 }
 
-// ---- Numbers ------------------------------------------------------------------------------------------------------
+// ---- Numbers ------------------------------------------------------------------------------------
 static void it_reads_what_it_wrote(void **state) {
     (void)state;
     for (int d = 0; d < GW_DTYPE_COUNT; d++) {

@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-// ---- On the CPU ---------------------------------------------------------------------------------------------------
-// Copies one row, |step| bytes apart, to |out|. The element size is a constant in each branch so that the compiler makes a
-// plain load and store of the copy.
+// ---- On the CPU ---------------------------------------------------------------------------------
+// Copies one row, |step| bytes apart, to |out|. The element size is a constant in each branch so
+// that the compiler makes a plain load and store of the copy.
 static uint8_t *gather_row(uint8_t *out, const uint8_t *at, int64_t count, ptrdiff_t step,
                            size_t size) {
     switch (size) {
@@ -50,7 +50,7 @@ static void gather(uint8_t *out, const gw_tensor *x) {
     }
 }
 
-// ---- Between devices ----------------------------------------------------------------------------------------------
+// ---- Between devices ----------------------------------------------------------------------------
 // One end of a copy. Strides are in elements.
 typedef struct end {
     block *block;
@@ -58,7 +58,8 @@ typedef struct end {
     const int64_t *strides;
 } end;
 
-// How many dimensions are outside of the runs that lie in one piece at both ends, and the elements of such a run.
+// How many dimensions are outside of the runs that lie in one piece at both ends, and the elements
+// of such a run.
 static int outer_dims(const gw_tensor *shape, const int64_t *a, const int64_t *b,
                       int64_t *out_run) {
     int dims = shape->dims;
@@ -131,7 +132,7 @@ void packed_release(packed *p) {
     *p = (packed){ 0 };
 }
 
-// ---- to -----------------------------------------------------------------------------------------------------------
+// ---- to -----------------------------------------------------------------------------------------
 // An operator that no one can call by name: which devices a worker has is its own affair.
 static void infer_to(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);

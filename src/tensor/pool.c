@@ -6,8 +6,8 @@
 
 // Note [Where blocks come from]
 //
-// A page that is touched for the first time costs ten times the copy that goes into it, so memory that was used once is
-// kept for the next block of its size:
+// A page that is touched for the first time costs ten times the copy that goes into it, so memory
+// that was used once is kept for the next block of its size:
 //   - below 1 MiB in size classes, four to a doubling, header and bytes in one piece. Each thread keeps some of the
 //     classes up to 8 KiB for itself, without a lock; the rest waits in lists of the process;
 //   - from 1 MiB on in mappings of whole huge pages, of which the process keeps as many as the cap allows.
@@ -83,7 +83,7 @@ static size_t class_size(unsigned class) {
     return ((size_t)(class % 4 + 5) << shift) * ALIGNMENT;
 }
 
-// ---- Size classes -------------------------------------------------------------------------------------------------
+// ---- Size classes -------------------------------------------------------------------------------
 static size_t thread_keeps(unsigned class) {
     size_t count = 128 * 1024 / class_size(class);
     return count < 512 ? count : 512;
@@ -97,7 +97,8 @@ static void free_all(block *b) {
     }
 }
 
-// Moves |count| blocks from the thread to the process, or to the system when the process has enough.
+// Moves |count| blocks from the thread to the process, or to the system when the process has
+// enough.
 static void give_to_process(unsigned class, size_t count) {
     block *surplus = NULL;
     pthread_mutex_lock(&pool.lock);
@@ -148,7 +149,8 @@ static block *take_from_process(unsigned class) {
     pthread_mutex_lock(&pool.lock);
     block *b = pop(&pool.classes[class]);
     if (b) pool.classes_bytes -= b->capacity;
-    // A thread that frees elsewhere what it takes here comes back often: let it take several at once.
+    // A thread that frees elsewhere what it takes here comes back often: let it take several at
+    // once.
     for (size_t i = thread_keeps(class) / 2; cached && b && i-- > 1;) {
         block *more = pop(&pool.classes[class]);
         if (!more) break;
@@ -187,7 +189,7 @@ static void give_class(block *b) {
     if (!keeps) mem_unreserve(b);
 }
 
-// ---- Large blocks -------------------------------------------------------------------------------------------------
+// ---- Large blocks -------------------------------------------------------------------------------
 static size_t idle_bytes_max(void) {
     size_t memory = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     return memory / 4 < 2048 * MIB ? memory / 4 : 2048 * MIB;
@@ -264,7 +266,7 @@ static void give_large(block *b) {
     while (surplus_count) free_large(surplus[--surplus_count]);
 }
 
-// ---- All ----------------------------------------------------------------------------------------------------------
+// ---- All ----------------------------------------------------------------------------------------
 void pool_trim(void) {
     drain(NULL);
     block *blocks = NULL, *large[LARGE_IDLE_MAX];

@@ -7,7 +7,8 @@
 block *pool_take(size_t size);  // bytes and capacity are set; NULL without memory
 void pool_give(block *b);
 
-// Gives everything that waits for reuse back to the system; what other threads keep for themselves stays.
+// Gives everything that waits for reuse back to the system; what other threads keep for themselves
+// stays.
 void pool_trim(void);
 
 // Bytes that wait for reuse in the process's lists.

@@ -1,4 +1,5 @@
-// Tensors as text, like PyTorch's: four digits, one width for all numbers, the edges of what is large.
+// Tensors as text, like PyTorch's: four digits, one width for all numbers, the edges of what is
+// large.
 #include "tensor/dtype.h"
 
 #include "base/bytes.h"
@@ -35,7 +36,7 @@ typedef struct printer {
     bool requires_grad;
 } printer;
 
-// ---- Numbers ------------------------------------------------------------------------------------------------------
+// ---- Numbers ------------------------------------------------------------------------------------
 static int write_number(const form *f, double x, char text[NUMBER_MAX]) {
     if (isnan(x)) return snprintf(text, NUMBER_MAX, "nan");
     if (f->scientific) return snprintf(text, NUMBER_MAX, "%.*e", PRECISION, x);
@@ -54,7 +55,7 @@ static const uint8_t *element(const gw_tensor *x, int64_t offset) {
     return tensor_bytes(x) + offset * (int64_t)gw_dtype_size((gw_dtype)x->dtype);
 }
 
-// ---- Which elements are shown -------------------------------------------------------------------------------------
+// ---- Which elements are shown -------------------------------------------------------------------
 static bool is_cut(const printer *p, int dim) {
     return p->edges_only && p->x->sizes[dim] > 2 * EDGE;
 }
@@ -84,7 +85,7 @@ static void each_shown(printer *p, void (*f)(printer *p, const uint8_t *at, void
     }
 }
 
-// ---- The form that all numbers share ------------------------------------------------------------------------------
+// ---- The form that all numbers share ------------------------------------------------------------
 typedef struct range {
     double least, most;  // of the sizes of numbers that are finite and not 0
     bool whole;
@@ -122,7 +123,7 @@ static void choose_form(printer *p) {
     each_shown(p, widen, NULL);
 }
 
-// ---- Text ---------------------------------------------------------------------------------------------------------
+// ---- Text ---------------------------------------------------------------------------------------
 static void put(printer *p, const char *text) {
     bytes_put(&p->text, text, strlen(text));
 }

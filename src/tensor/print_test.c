@@ -1,4 +1,5 @@
-// What PyTorch prints is compared in src/autograd/recordings_test.c; here is what it does not cover.
+// What PyTorch prints is compared in src/autograd/recordings_test.c; here is what it does not
+// cover.
 #include "testing/testing.h"
 #include <gradwire/autograd.h>
 #include <gradwire/ops.h>

@@ -5,7 +5,7 @@
 #include "tensor/ops/op.h"
 #include <gradwire/ops.h>
 
-// ---- Making -------------------------------------------------------------------------------------------------------
+// ---- Making -------------------------------------------------------------------------------------
 int64_t rows_find_stray(const void *indices, int64_t n, int64_t row_count, bool *out_ascending) {
     int64_t last = -1;
     bool ascending = true;
@@ -42,8 +42,8 @@ static bool check(gw_scope *s, const gw_tensor *indices, const gw_tensor *values
     return gw_ok(s);
 }
 
-// |x| as it is now, contiguous: later writes to it go elsewhere. Memory that the user lent can be written behind our back,
-// so it is copied. One count.
+// |x| as it is now, contiguous: later writes to it go elsewhere. Memory that the user lent can be
+// written behind our back, so it is copied. One count.
 static gw_tensor *freeze(gw_scope *s, gw_tensor *x) {
     gw_tensor *own = x->storage->block->external ? gw_clone(s, x) : gw_contiguous(s, x);
     return gw_ok(s) ? tensor_saved(s, own) : NULL;
@@ -71,7 +71,7 @@ gw_tensor *rows_new(gw_scope *s, gw_tensor *indices, gw_tensor *values, int64_t 
     return tensor_of_rows(s, row_count, indices, values, ascending);
 }
 
-// ---- Rows of a table -----------------------------------------------------------------------------------------------
+// ---- Rows of a table ----------------------------------------------------------------------------
 static size_t row_bytes(const gw_tensor *x) {
     return (size_t)rows_length(x) * gw_dtype_size((gw_dtype)x->dtype);
 }
@@ -92,7 +92,7 @@ void rows_scatter(block *table, size_t offset, const gw_tensor *x, const block *
                size);
 }
 
-// ---- The public functions -----------------------------------------------------------------------------------------
+// ---- The public functions -----------------------------------------------------------------------
 static bool is_tensor(gw_scope *s, const char *what, const gw_tensor *x) {
     if (s->error || x == &tensor_poison) return false;
     if (!x) scope_fail(s, GW_INVALID, "%s: no tensor", what);

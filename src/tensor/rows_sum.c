@@ -25,7 +25,7 @@ static gw_tensor *rounded(gw_scope *s, gw_tensor *x, gw_dtype dtype) {
     return y;
 }
 
-// ---- Adding rows --------------------------------------------------------------------------------------------------
+// ---- Adding rows --------------------------------------------------------------------------------
 static void add_f32(float *restrict to, const float *restrict from, int64_t n) {
     for (int64_t i = 0; i < n; i++) to[i] += from[i];
 }
@@ -69,10 +69,11 @@ gw_tensor *rows_to_dense(gw_scope *s, gw_tensor *x) {
     return rounded(s, out, (gw_dtype)x->dtype);
 }
 
-// ---- Each index once ----------------------------------------------------------------------------------------------
+// ---- Each index once ----------------------------------------------------------------------------
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
-// One pass of a radix sort: places by one digit of their index, those with the same digit in the order they had.
+// One pass of a radix sort: places by one digit of their index, those with the same digit in the
+// order they had.
 static void sort_by_digit(const int64_t *index, int64_t n, int shift, const int64_t *from,
                           int64_t *to) {
     int64_t starts[DIGITS] = { 0 }, start = 0;
@@ -85,8 +86,8 @@ static void sort_by_digit(const int64_t *index, int64_t n, int shift, const int6
     for (int64_t i = 0; i < n; i++) to[starts[index[from[i]] >> shift & (DIGITS - 1)]++] = from[i];
 }
 
-// The places 0 to |n| - 1 in ascending order of their index, equal ones in their own order. |places| has room for twice
-// as many; the half with the result is returned.
+// The places 0 to |n| - 1 in ascending order of their index, equal ones in their own order.
+// |places| has room for twice as many; the half with the result is returned.
 static int64_t *sort_places(const int64_t *index, int64_t n, int64_t row_count, int64_t *places) {
     int64_t *from = places, *to = places + n;
     for (int64_t i = 0; i < n; i++) from[i] = i;
@@ -155,7 +156,7 @@ gw_tensor *rows_coalesce(gw_scope *s, gw_tensor *x) {
     return once;
 }
 
-// ---- Sums of two --------------------------------------------------------------------------------------------------
+// ---- Sums of two --------------------------------------------------------------------------------
 static gw_tensor *dense_plus(gw_scope *s, gw_tensor *dense, gw_tensor *rows) {
     gw_dtype work = dtype_compute((gw_dtype)dense->dtype);
     gw_tensor *sum = converted(s, dense, work, true);

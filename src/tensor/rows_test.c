@@ -40,7 +40,8 @@ static void it_puts_each_row_once_in_ascending_order(void **state) {
     gw_scope_close_up(s);
 }
 
-// Many rows over several digits of the sort, in every dtype that is summed, against a dense sum in the same order.
+// Many rows over several digits of the sort, in every dtype that is summed, against a dense sum in
+// the same order.
 static void its_sums_have_the_bits_of_dense_ones(void **state) {
     (void)state;
     static const gw_dtype dtypes[] = { GW_F32, GW_F64, GW_F16, GW_BF16 };

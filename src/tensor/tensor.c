@@ -45,7 +45,8 @@ static gw_tensor *no_memory(gw_scope *s, gw_dtype dtype, int dims, const int64_t
     return NULL;
 }
 
-// Sets the strides of a contiguous tensor and its count of elements. False if they are more than can be counted.
+// Sets the strides of a contiguous tensor and its count of elements. False if they are more than
+// can be counted.
 static bool lay_out(gw_tensor *x) {
     int64_t stride = 1;
     bool empty = false;
@@ -240,7 +241,7 @@ gw_tensor *tensor_of_rows(gw_scope *s, int64_t row_count, gw_tensor *indices, gw
     return x;
 }
 
-// ---- Looking ------------------------------------------------------------------------------------------------------
+// ---- Looking ------------------------------------------------------------------------------------
 gw_dtype gw_dtype_of(const gw_tensor *x) {
     return (gw_dtype)x->dtype;
 }

@@ -8,8 +8,8 @@
 
 #include <assert.h>
 
-// Counted bytes. A pin is a count held by somebody who relies on the values staying as they are: an unsent frame, a
-// tensor saved for backward.
+// Counted bytes. A pin is a count held by somebody who relies on the values staying as they are: an
+// unsent frame, a tensor saved for backward.
 typedef struct block {
     _Atomic uint32_t count;
     _Atomic uint32_t pins;  // <= count
@@ -56,11 +56,11 @@ storage *storage_open(block *b);  // takes the caller's count on |b|, also when 
 storage *storage_retain(storage *st);
 void storage_release(storage *st);
 
-// The one way to write: bytes of the storage that nobody else relies on. Swaps in a copy if the block is pinned. False
-// without memory.
+// The one way to write: bytes of the storage that nobody else relies on. Swaps in a copy if the
+// block is pinned. False without memory.
 bool storage_make_writable(storage *st);
-// The same without a failure: |*spare|, of the block's size and device, is the copy if one is needed, and then NULL. Without
-// a spare it is known to be writable.
+// The same without a failure: |*spare|, of the block's size and device, is the copy if one is
+// needed, and then NULL. Without a spare it is known to be writable.
 void storage_make_writable_by(storage *st, block **spare);
 // The same on the CPU, for kernels: the bytes, NULL without memory.
 uint8_t *storage_writable(storage *st);
@@ -74,13 +74,15 @@ struct gw_tensor {
     bool contiguous;
     bool coalesced;  // of layout GW_ROWS: the indices ascend, each once
 
-    // autograd's, of a tensor that needs a gradient: of an operator's result |node| and |output|, of a leaf |hooks|.
+    // autograd's, of a tensor that needs a gradient: of an operator's result |node| and |output|,
+    // of a leaf |hooks|.
     uint16_t output;          // which output of |node|
     const struct tape *tape;  // NULL: it needs no gradient
     struct node *node;
     struct grad_hook *hooks;  // of a leaf
 
-    // Of layout GW_ROWS, else NULL: counted, contiguous, pinned, storages of their own. Every index is a row.
+    // Of layout GW_ROWS, else NULL: counted, contiguous, pinned, storages of their own. Every index
+    // is a row.
     gw_tensor *indices, *values;
 
     int64_t *strides;  // = sizes + dims
@@ -104,12 +106,14 @@ static inline size_t tensor_size(const gw_tensor *x) {
 static inline size_t tensor_offset(const gw_tensor *x) {
     return (size_t)x->offset * gw_dtype_size((gw_dtype)x->dtype);
 }
-// Where the first element is, for kernels and what runs on the CPU only. Others read through tensor/pack.h.
+// Where the first element is, for kernels and what runs on the CPU only. Others read through
+// tensor/pack.h.
 static inline const uint8_t *tensor_bytes(const gw_tensor *x) {
     return x->storage->block->bytes + (size_t)x->offset * gw_dtype_size((gw_dtype)x->dtype);
 }
 
-// All of these return an unowned tensor with one count (the caller scope_owns it), or NULL with |s| failed.
+// All of these return an unowned tensor with one count (the caller scope_owns it), or NULL with |s|
+// failed.
 gw_tensor *tensor_new(gw_scope *s, gw_dtype dtype, int dims,
                       const int64_t *sizes);  // contiguous, not zeroed, on the CPU
 gw_tensor *tensor_new_on(gw_scope *s, uint8_t device, gw_dtype dtype, int dims,
@@ -124,10 +128,12 @@ gw_tensor *
 tensor_of_rows(gw_scope *s, int64_t row_count, gw_tensor *indices, gw_tensor *values,
                bool coalesced);  // takes the counts on both, whose storages nobody else has
 
-// Contiguous, of the shape, dtype and device of |x|, filled with |number|. Owned by |s|; poison if it is failed.
+// Contiguous, of the shape, dtype and device of |x|, filled with |number|. Owned by |s|; poison if
+// it is failed.
 gw_tensor *tensor_full_like(gw_scope *s, const gw_tensor *x, double number);
 
-// A detached tensor over the same values that cannot change: it pins the block. For saving and sending.
+// A detached tensor over the same values that cannot change: it pins the block. For saving and
+// sending.
 gw_tensor *tensor_saved(gw_scope *s, const gw_tensor *x);
 
 #endif

@@ -1,4 +1,5 @@
-// The process of one test: runs it under cmocka and sees to it that a failure anywhere leaves evidence.
+// The process of one test: runs it under cmocka and sees to it that a failure anywhere leaves
+// evidence.
 #include "testing/runner.h"
 
 #include <execinfo.h>
@@ -35,7 +36,8 @@ static void die_with_stacks(int signal_number) {
     raise(signal_number);
 }
 
-// cmocka puts its own handlers in place, which turn a crash into one line. Ours, or the sanitizer's, say where it was.
+// cmocka puts its own handlers in place, which turn a crash into one line. Ours, or the
+// sanitizer's, say where it was.
 static void restore_fatal_actions(void) {
     for (int i = 0; i < FATAL_SIGNAL_COUNT; i++)
         sigaction(fatal_signals[i], &fatal_actions[i], NULL);
@@ -63,7 +65,8 @@ _Noreturn void testing_run_child(const char *name, void (*test)(void **state)) {
     }
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 
-    // A failed assertion aborts the process, instead of a longjmp that would be wrong in any thread but the first.
+    // A failed assertion aborts the process, instead of a longjmp that would be wrong in any thread
+    // but the first.
     setenv("CMOCKA_TEST_ABORT", "1", 1);
     const struct CMUnitTest unit = { .name = name, .test_func = run_under_cmocka };
     int failed_count = _cmocka_run_group_tests(name, &unit, 1, NULL, NULL);

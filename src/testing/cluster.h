@@ -6,8 +6,9 @@
 //
 //     cluster_run(seed, (cluster_options){ .world_size = 2 }, play, NULL);
 //
-// Workers are named w0, w1, ... Each runs the same main with its own root scope, then asks for shutdown. The test fails if
-// the simulation does not end, or a worker's root scope has an error that its main has not cleared.
+// Workers are named w0, w1, ... Each runs the same main with its own root scope, then asks for
+// shutdown. The test fails if the simulation does not end, or a worker's root scope has an error
+// that its main has not cleared.
 #ifndef TESTING_CLUSTER_H
 #define TESTING_CLUSTER_H
 

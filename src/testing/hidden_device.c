@@ -20,7 +20,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mapping mappings[MAPPINGS_MAX];
 static int mapping_count, kernel_runs;
 
-// ---- Memory -------------------------------------------------------------------------------------------------------
+// ---- Memory -------------------------------------------------------------------------------------
 static uint8_t *allocate(size_t size) {
     size = (size + PAGE) / PAGE * PAGE;
     void *bytes = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -82,7 +82,7 @@ static void fill(uint8_t *to, const void *number, size_t number_size, size_t cou
     turn(to, -1);
 }
 
-// ---- Kernels ------------------------------------------------------------------------------------------------------
+// ---- Kernels ------------------------------------------------------------------------------------
 static void turn_tensor(const gw_tensor *x, int step) {
     assert(x->device == hidden_device());
     turn(x->storage->block->bytes, step);
@@ -144,7 +144,7 @@ static const device_update updates[] = {
     { NULL, NULL, NULL },
 };
 
-// ---- The table ----------------------------------------------------------------------------------------------------
+// ---- The table ----------------------------------------------------------------------------------
 static const device hidden = {
     .name = "hidden",
     .allocate = allocate,

@@ -1,8 +1,9 @@
-// A device for tests whose memory the CPU's code cannot read or write: its pages are opened only while one of the device's
-// own functions or kernels runs, and whoever else follows an address there crashes.
+// A device for tests whose memory the CPU's code cannot read or write: its pages are opened only
+// while one of the device's own functions or kernels runs, and whoever else follows an address
+// there crashes.
 //
-// Its kernels are the CPU's, run on the open pages; there are some for elementwise operators, products, sums and copies, and
-// for the rules of SGD and Adam.
+// Its kernels are the CPU's, run on the open pages; there are some for elementwise operators,
+// products, sums and copies, and for the rules of SGD and Adam.
 #ifndef TESTING_HIDDEN_DEVICE_H
 #define TESTING_HIDDEN_DEVICE_H
 

@@ -1,7 +1,8 @@
 // gradwire-tests [--list] [--jobs N] [filter...]
 //
-// Runs every registered test whose "group.test" contains one of the filters, each in a process and process group of its
-// own. This process has one thread and never runs code of a test, so that nothing a test does can stop it.
+// Runs every registered test whose "group.test" contains one of the filters, each in a process and
+// process group of its own. This process has one thread and never runs code of a test, so that
+// nothing a test does can stop it.
 #include "testing/runner.h"
 
 #include <errno.h>
@@ -64,7 +65,7 @@ static void die(const char *what) {
     exit(2);
 }
 
-// ---- Which tests ----
+// ---- Which tests --------------------------------------------------------------------------------
 
 static bool is_wanted(const char *name, char **filters) {
     if (!*filters) return true;
@@ -107,7 +108,7 @@ static void choose_tests(char **filters) {
     qsort(tests, (size_t)test_count, sizeof tests[0], compare_tests);
 }
 
-// ---- One test ----
+// ---- One test -----------------------------------------------------------------------------------
 
 static void start_test(runner *r, const test *t) {
     job *j = r->jobs;
@@ -183,7 +184,7 @@ static void finish_test(runner *r, job *j, int status) {
     r->running_count--;
 }
 
-// ---- All tests ----
+// ---- All tests ----------------------------------------------------------------------------------
 
 static void kill_all(runner *r) {
     for (int i = 0; i < r->job_count; i++) {

@@ -49,7 +49,7 @@ void oracle_check(agent *const *agents, int count) {
     }
 }
 
-// ---- At rest ----
+// ---- At rest ------------------------------------------------------------------------------------
 
 static bool holds(const agent *holder, uint64_t id, uint64_t fork) {
     list_each(l, &references_of(holder)->users) {
@@ -85,7 +85,7 @@ void oracle_check_rest(agent *const *agents, int count) {
     }
 }
 
-// ---- Nothing left ----
+// ---- Nothing left -------------------------------------------------------------------------------
 
 static void expect_none(const agent *a, size_t count, const char *what) {
     if (count) fail_msg("worker %d has %zu %s left", a->rank, count, what);

@@ -18,7 +18,7 @@ uint64_t quorum_random(quorum *q, uint64_t below) {
     return (x ^ x >> 31) % below;
 }
 
-// ---- Events -------------------------------------------------------------------------------------------------------
+// ---- Events -------------------------------------------------------------------------------------
 static bool is_before(const quorum_event *a, const quorum_event *b) {
     return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
 }
@@ -67,7 +67,7 @@ static void post(quorum *q, int kind, int from, int to, message *m, int64_t dela
                             .message = m });
 }
 
-// ---- What machines want -----------------------------------------------------------------------------------------------
+// ---- What machines want -------------------------------------------------------------------------
 static uint64_t incarnation_of(int node) {
     return 100 + (uint64_t)node;
 }
@@ -141,7 +141,7 @@ static void on_fenced(void *user, const gw_error *why) {
     }
 }
 
-// ---- Running ------------------------------------------------------------------------------------------------------
+// ---- Running ------------------------------------------------------------------------------------
 static bool is_running(const quorum_node *n) {
     return n->is_opened && !n->is_crashed && !n->is_stopped;
 }
@@ -269,7 +269,7 @@ void quorum_run(quorum *q, int64_t until_ns) {
     q->now_ns = until_ns;
 }
 
-// ---- Faults -------------------------------------------------------------------------------------------------------
+// ---- Faults -------------------------------------------------------------------------------------
 static void end(quorum *q, int node, int kind) {
     quorum_node *n = &q->nodes[node];
     if (n->is_crashed) return;
@@ -321,7 +321,7 @@ void quorum_heal_all(quorum *q) {
     let_go(q);
 }
 
-// ---- Life -----------------------------------------------------------------------------------------------------------
+// ---- Life ---------------------------------------------------------------------------------------
 static void open_node(quorum *q, int rank, bool joins) {
     quorum_node *n = &q->nodes[rank];
     gw_error error;

@@ -1,5 +1,6 @@
-// A quorum: membership machines over a network of their own, in virtual time, without threads, streams or sessions. For
-// walks through many seeds, and for bounds that are to hold to the millisecond.
+// A quorum: membership machines over a network of their own, in virtual time, without threads,
+// streams or sessions. For walks through many seeds, and for bounds that are to hold to the
+// millisecond.
 //
 //     quorum q;
 //     quorum_open(&q, seed, 5, 0);
@@ -9,8 +10,8 @@
 //     assert_true(q.nodes[0].gone[3]);
 //     quorum_close(&q);
 //
-// Between two nodes messages arrive in order and once, or wait while the link is cut, as with sessions. Who is lost hears
-// a refusal; who sends to a node that has ended hears that it has.
+// Between two nodes messages arrive in order and once, or wait while the link is cut, as with
+// sessions. Who is lost hears a refusal; who sends to a node that has ended hears that it has.
 //
 // Ownership: the quorum owns its machines. Threads: one.
 #ifndef TESTING_QUORUM_H
@@ -81,7 +82,8 @@ void quorum_heal(quorum *q, int a, int b);
 void quorum_part(quorum *q, unsigned side);  // those whose bits are set from the others
 void quorum_heal_all(quorum *q);
 
-// A new node asks the coordinator |coordinator| to be let in; its rank is q->count - 1. False if the coordinator says no.
+// A new node asks the coordinator |coordinator| to be let in; its rank is q->count - 1. False if
+// the coordinator says no.
 bool quorum_join(quorum *q, int coordinator);
 
 bool quorum_is_up(const quorum *q, int node);  // neither ended nor fenced

@@ -1,15 +1,17 @@
-// Recordings: values that PyTorch computed, to compare ours with. tools/record/record.py writes them.
+// Recordings: values that PyTorch computed, to compare ours with. tools/record/record.py writes
+// them.
 //
-// A recording is words between blanks and line ends; a '#' begins a comment up to the end of its line.
+// A recording is words between blanks and line ends; a '#' begins a comment up to the end of its
+// line.
 //
 //     case softmax
 //     arg f32 2x3 0.5 1 -2 0.25 3 1.5
 //     arg int 1
 //     out f32 2x3 ...
 //
-// A value is its kind and then itself: none, true, false, int 3, float 2.5, string mean, ints 2 3 4 (a
-// count, then as many), list 2 (a count, then as many values), or a tensor: dtype, sizes ("scalar", "2x3") and
-// numbers.
+// A value is its kind and then itself: none, true, false, int 3, float 2.5, string mean, ints 2 3 4
+// (a count, then as many), list 2 (a count, then as many values), or a tensor: dtype, sizes
+// ("scalar", "2x3") and numbers.
 #ifndef TESTING_RECORDING_H
 #define TESTING_RECORDING_H
 

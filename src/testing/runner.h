@@ -38,7 +38,8 @@ int testing_environment_int(const char *name, int otherwise);
 // Runs one test in this process, which is the test's own, and exits.
 _Noreturn void testing_run_child(const char *name, void (*test)(void **state));
 
-// Write the stacks of all threads of a process, or of every process of a group, to the file |output_fd|.
+// Write the stacks of all threads of a process, or of every process of a group, to the file
+// |output_fd|.
 void testing_print_stacks_of_process(pid_t pid, int output_fd);
 void testing_print_stacks_of_group(pid_t pgid, int output_fd);
 

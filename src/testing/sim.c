@@ -19,7 +19,7 @@ enum {
         500,  // virtual time of one decision, so that nothing can go on for ever at one instant
 };
 
-// ---- Randomness and the trace ----
+// ---- Randomness and the trace -------------------------------------------------------------------
 
 uint64_t sim_mix(uint64_t x) {
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -53,7 +53,7 @@ void sim_note(sim *s, const sim_thread *t, const char *what, uint64_t a, uint64_
                 t ? t->label : "simulator", what, (unsigned long long)a, (unsigned long long)b);
 }
 
-// ---- Events ----
+// ---- Events -------------------------------------------------------------------------------------
 
 void sim_event_init(sim *s, sim_event *ev, sim_env_ *env, const char *what,
                     void (*happen)(sim_event *ev)) {
@@ -81,10 +81,11 @@ static void take_due(sim *s) {
     }
 }
 
-// ---- The choice ----
+// ---- The choice ---------------------------------------------------------------------------------
 
-// The threads that may let an event of |x| happen, preferably not an idle one. Only the thread that runs the tasks of
-// the last events may make the next turn before those tasks have ended, and only because one of them waits.
+// The threads that may let an event of |x| happen, preferably not an idle one. Only the thread that
+// runs the tasks of the last events may make the next turn before those tasks have ended, and only
+// because one of them waits.
 static sim_thread *choose_dispatcher(sim *s, sim_env_ *x) {
     if (x->dispatcher) return x->dispatcher->state == SIM_WAITING ? x->dispatcher : NULL;
     int count[2] = { 0, 0 };
@@ -156,7 +157,7 @@ sim_thread *sim_choose(sim *s) {
     return &s->outside;
 }
 
-// ---- Running ----
+// ---- Running ------------------------------------------------------------------------------------
 
 static void append(sim *s, const char *format, ...) {
     size_t used = strlen(s->report);
@@ -212,7 +213,7 @@ bool sim_run(sim *s, int64_t until_ns) {
     return !s->is_stuck;
 }
 
-// ---- Opening and closing ----
+// ---- Opening and closing ------------------------------------------------------------------------
 
 static sim_options filled(sim_options o) {
     if (o.delay_max_us == 0) o.delay_max_us = DELAY_US;

@@ -1,4 +1,5 @@
-// The simulated cluster: many workers in one process, in virtual time, in an order that one number decides.
+// The simulated cluster: many workers in one process, in virtual time, in an order that one number
+// decides.
 //
 //     static void run_trainer(void *arg) { ... sim_transport.listen(arg, "trainer:29500", ...) ... }
 //
@@ -10,17 +11,21 @@
 //         sim_close(s);
 //     }
 //
-// Each node has an env of class "sim". What the simulator decides, all of it by the seed: which thread goes on, when
-// bytes arrive and in what pieces, how much a stream takes, when timers fire, which connections fail. Code under test
-// runs unchanged on threads of its own and may block, in env_wait alone; exactly one runs at a time. A thread may be
-// overtaken by others whenever it enters the loop lock, before each task, and while it waits. Virtual time passes only
-// when nobody can go on, but for a little at each decision.
+// Each node has an env of class "sim". What the simulator decides, all of it by the seed: which
+// thread goes on, when bytes arrive and in what pieces, how much a stream takes, when timers fire,
+// which connections fail. Code under test runs unchanged on threads of its own and may block, in
+// env_wait alone; exactly one runs at a time. A thread may be overtaken by others whenever it
+// enters the loop lock, before each task, and while it waits. Virtual time passes only when nobody
+// can go on, but for a little at each decision.
 //
-// The same seed and the same code give the same run, bit for bit, which sim_trace_hash tells. Code under test must not
-// ask anything else than its env for time or randomness, nor decide by addresses of objects.
+// The same seed and the same code give the same run, bit for bit, which sim_trace_hash tells. Code
+// under test must not ask anything else than its env for time or randomness, nor decide by
+// addresses of objects.
 //
-// Ownership: the simulation owns its envs; env_close on one ends the node's agent, sim_close does it for those left.
-// Threads: the caller of sim_open is outside; it may use the envs, except to wait, before and after sim_run.
+// Ownership: the simulation owns its envs; env_close on one ends the node's agent, sim_close does
+// it for those left.
+// Threads: the caller of sim_open is outside; it may use the envs, except to wait, before and after
+// sim_run.
 // SIM_TRACE=1 in the environment prints every decision.
 #ifndef TESTING_SIM_H
 #define TESTING_SIM_H
@@ -46,8 +51,8 @@ typedef struct sim_options {
     bool quiet;                  // does not print why sim_run has failed
 } sim_options;
 
-// Options that the seed chooses, for walks through many: a quick network or a slow one, wide streams or narrow ones,
-// threads that are overtaken often or never. Cuts are the caller's choice.
+// Options that the seed chooses, for walks through many: a quick network or a slow one, wide
+// streams or narrow ones, threads that are overtaken often or never. Cuts are the caller's choice.
 sim_options sim_varied(uint64_t seed, int cut_per_million);
 
 typedef struct sim_counts {
@@ -59,39 +64,43 @@ typedef struct sim_counts {
 // NULL without memory.
 sim *sim_open(uint64_t seed, sim_options options);
 
-// Ends every thread where it waits, without returning to it: what those threads own is lost. After a run that
-// succeeded only threads of envs that nobody has closed are left.
+// Ends every thread where it waits, without returning to it: what those threads own is lost. After
+// a run that succeeded only threads of envs that nobody has closed are left.
 void sim_close(sim *s);
 
 // The env of node |node|, counted from 0; after env_close a new one. NULL without memory.
 env *sim_env(sim *s, int node);
 
-// Adds a thread that runs |main| on |node|. sim_run ends when all of them have. False without memory.
+// Adds a thread that runs |main| on |node|. sim_run ends when all of them have. False without
+// memory.
 bool sim_spawn(sim *s, int node, void (*main)(void *arg), void *arg);
 
-// Runs until all mains have returned, then true. False if none of the threads can ever go on, or if virtual time has
-// passed |until_ns|; then it has printed the seed and who waits for what.
+// Runs until all mains have returned, then true. False if none of the threads can ever go on, or if
+// virtual time has passed |until_ns|; then it has printed the seed and who waits for what.
 bool sim_run(sim *s, int64_t until_ns);
 
-// ---- Faults: from outside, from the director, or from any thread of the simulation -----------------------------------
+// ---- Faults: from outside, from the director, or from any thread of the simulation --------------
 // Cuts every connection there is, as a failing network does.
 void sim_cut_all(sim *s);
 
-// The process of |node| ends. To the others: its streams end behind what had left it, or before; its listeners refuse.
-// Its own threads go on as a *ghost*, alone in an empty world, so that they can free what they own: all its streams close,
-// nobody answers, nothing leaves. What a ghost does must not count for a test. sim_env makes another env for the node.
+// The process of |node| ends. To the others: its streams end behind what had left it, or before;
+// its listeners refuse.
+// Its own threads go on as a *ghost*, alone in an empty world, so that they can free what they own:
+// all its streams close, nobody answers, nothing leaves. What a ghost does must not count for a
+// test. sim_env makes another env for the node.
 void sim_crash(sim *s, int node);
 bool sim_is_crashed(const sim *s, int node);     // its last env is a ghost's
 int64_t sim_crashed_ns(const sim *s, int node);  // when it did, last; ENV_NEVER: it has not
 bool sim_is_ghost(const env *e);
 
-// SIGSTOP and SIGCONT: none of its threads goes on and nothing happens on it, while time does. Its listeners accept, as the
-// kernel does, and its streams take what their windows hold.
+// SIGSTOP and SIGCONT: none of its threads goes on and nothing happens on it, while time does. Its
+// listeners accept, as the kernel does, and its streams take what their windows hold.
 void sim_stop(sim *s, int node);
 void sim_continue(sim *s, int node);
 bool sim_is_stopped(const sim *s, int node);
 
-// Holds what goes from |a| to |b|, or back, or both: bytes, connections and answers to them. Healed, they arrive.
+// Holds what goes from |a| to |b|, or back, or both: bytes, connections and answers to them.
+// Healed, they arrive.
 void sim_partition(sim *s, int a, int b, bool a_to_b, bool b_to_a);
 void sim_heal_between(sim *s, int a, int b);
 void sim_heal(sim *s);
@@ -99,14 +108,15 @@ void sim_heal(sim *s);
 // The wall clock of |node| jumps. It differs from those of the others from the start.
 void sim_step_wall(sim *s, int node, int64_t by_ns);
 
-// The director: calls |act| at a time, before a decision, or behind a send, counted over the whole simulation from 1. May be
-// called within the run, too. False without memory.
+// The director: calls |act| at a time, before a decision, or behind a send, counted over the whole
+// simulation from 1. May be called within the run, too. False without memory.
 bool sim_at(sim *s, int64_t when_ns, void (*act)(sim *s, void *arg), void *arg);
 bool sim_at_decision(sim *s, uint64_t decision, void (*act)(sim *s, void *arg), void *arg);
 bool sim_at_send(sim *s, uint64_t send, void (*act)(sim *s, void *arg), void *arg);
 
-// A plan of faults that |seed| chooses: at most so many of each kind, at most one crash a node. Crashes come at any event,
-// other faults at a time; what is stopped goes on, and what is parted is healed, in the end.
+// A plan of faults that |seed| chooses: at most so many of each kind, at most one crash a node.
+// Crashes come at any event, other faults at a time; what is stopped goes on, and what is parted is
+// healed, in the end.
 typedef struct sim_faults {
     int nodes;         // that may be hit: 0 to |nodes| - 1
     uint64_t spared;   // of these, as bits: do not crash and are not stopped

@@ -1,5 +1,6 @@
-// The env of one node: the loop lock, waiting, tasks and timers, as in net/ but with one thread at a time. The role is never
-// fought for: a thread gives the baton away only while it does not hold the loop lock.
+// The env of one node: the loop lock, waiting, tasks and timers, as in net/ but with one thread at
+// a time. The role is never fought for: a thread gives the baton away only while it does not hold
+// the loop lock.
 #include "testing/sim_parts.h"
 
 #include <assert.h>
@@ -15,7 +16,7 @@ static sim_env_ *of(env *e) {
     return (sim_env_ *)e;
 }
 
-// ---- Clock and randomness ----
+// ---- Clock and randomness -----------------------------------------------------------------------
 
 static int64_t now_ns(env *e) {
     return of(e)->sim->now_ns;
@@ -33,7 +34,7 @@ static uint64_t random_u64(env *e) {
     return x ^ x >> 31;
 }
 
-// ---- The role ----
+// ---- The role -----------------------------------------------------------------------------------
 
 static bool held(env *e) {
     return of(e)->holder == of(e)->sim->running;
@@ -124,7 +125,7 @@ static void leave(env *e) {
     release_loop_lock(x);
 }
 
-// ---- Waiting ----
+// ---- Waiting ------------------------------------------------------------------------------------
 
 static void make_turn(sim_env_ *x, waiter *w, sim_event *ev) {
     sim_thread *before = x->dispatcher;
@@ -181,7 +182,7 @@ static waiter *turn(env *e) {
     return of(e)->turning;
 }
 
-// ---- Timers ----
+// ---- Timers -------------------------------------------------------------------------------------
 
 static void set_alarm(sim_env_ *x) {
     sim_event_at(x->sim, &x->alarm, timers_due_ns(&x->timers));
@@ -200,7 +201,7 @@ static void fire_due(sim_event *ev) {
     set_alarm(x);
 }
 
-// ---- Opening and closing ----
+// ---- Opening and closing ------------------------------------------------------------------------
 
 static gw_status spawn(env *e, void (*main)(void *arg), void *arg, gw_error *error) {
     sim_env_ *x = of(e);

@@ -1,4 +1,5 @@
-// What is done to nodes and to links between them: crashes, stops, partitions, steps of the wall clock.
+// What is done to nodes and to links between them: crashes, stops, partitions, steps of the wall
+// clock.
 #include <assert.h>
 
 #include "testing/sim_net.h"
@@ -12,10 +13,10 @@ int64_t sim_last_fault_ns(const sim *s) {
     return s->last_fault_ns;
 }
 
-// ---- Crashes ----
+// ---- Crashes ------------------------------------------------------------------------------------
 
-// The others may get what had left the node, or lose some of it, as with a kernel that resets a stream which has bytes
-// that nobody read.
+// The others may get what had left the node, or lose some of it, as with a kernel that resets a
+// stream which has bytes that nobody read.
 static void end_at_peer(sim *s, sim_stream *peer) {
     peer->peer = NULL;
     if (sim_chance(s, 500000)) {
@@ -66,7 +67,7 @@ int64_t sim_crashed_ns(const sim *s, int node) {
     return sim_is_crashed(s, node) ? s->nodes[node].crashed_ns : ENV_NEVER;
 }
 
-// ---- Stops ----
+// ---- Stops --------------------------------------------------------------------------------------
 
 void sim_stop(sim *s, int node) {
     if (s->nodes[node].is_stopped) return;
@@ -85,7 +86,7 @@ bool sim_is_stopped(const sim *s, int node) {
     return s->nodes[node].is_stopped;
 }
 
-// ---- Links ----
+// ---- Links --------------------------------------------------------------------------------------
 
 bool sim_is_clogged(const sim *s, int from, int to) {
     return from >= 0 && to >= 0 && (s->nodes[from].clogged[to / 64] >> (to % 64) & 1);
@@ -148,7 +149,7 @@ void sim_heal(sim *s) {
     each_conn(s, let_go);
 }
 
-// ---- Wall clocks ----
+// ---- Wall clocks --------------------------------------------------------------------------------
 
 void sim_step_wall(sim *s, int node, int64_t by_ns) {
     note(s, "steps its wall clock", node, 0);

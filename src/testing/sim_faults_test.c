@@ -46,7 +46,7 @@ static void heal(sim *s, void *arg) {
     sim_heal(s);
 }
 
-// ---- Crashes ----
+// ---- Crashes ------------------------------------------------------------------------------------
 
 static void talk_until_lost(talker *x) {
     gw_error error;
@@ -79,7 +79,7 @@ static void who_crashes_is_gone_and_its_ghost_is_alone(void **state) {
     testing_for_seeds(200, crash_with_seed, NULL);
 }
 
-// ---- Stops and partitions ----
+// ---- Stops and partitions -----------------------------------------------------------------------
 
 typedef struct pause_plan {
     void (*begin)(sim *s, void *arg);
@@ -128,7 +128,7 @@ static void a_partition_holds_until_it_is_healed(void **state) {
     }
 }
 
-// ---- Frames ----
+// ---- Frames -------------------------------------------------------------------------------------
 
 static uint64_t repeated;
 
@@ -153,7 +153,7 @@ static void frames_that_come_twice_change_nothing(void **state) {
     assert_true(repeated > 0);
 }
 
-// ---- Clocks, the director, plans ----
+// ---- Clocks, the director, plans ----------------------------------------------------------------
 
 static void wall_clocks_differ_and_step(void **state) {
     (void)state;

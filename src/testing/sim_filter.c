@@ -1,6 +1,6 @@
-// Frames lost and frames that come twice, below the session: whoever reads a stream of frames never sees the one, and
-// sees the other again at once. A stream that has lost something is cut a little later, if its
-// users have not closed it: a network that loses also breaks.
+// Frames lost and frames that come twice, below the session: whoever reads a stream of frames never
+// sees the one, and sees the other again at once. A stream that has lost something is cut a little
+// later, if its users have not closed it: a network that loses also breaks.
 #include <string.h>
 
 #include "base/mem.h"

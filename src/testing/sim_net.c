@@ -11,7 +11,7 @@ static sim_env_ *of(env *e) {
     return (sim_env_ *)e;
 }
 
-// ---- Connecting ----
+// ---- Connecting ---------------------------------------------------------------------------------
 
 // The port in |text|, or -1. The host is a name among others, except that one has two.
 static int parse(const char *text, char out[ADDRESS_MAX]) {
@@ -172,7 +172,7 @@ static void sim_listener_close(listener *l) {
     close_listener((sim_listener *)l);
 }
 
-// ---- The transport ----
+// ---- The transport ------------------------------------------------------------------------------
 
 static gw_status check(const char *text, gw_error *error) {
     char name[ADDRESS_MAX];
@@ -190,7 +190,7 @@ const transport sim_transport = {
     .connect = sim_connect,
 };
 
-// ---- Closing everything ----
+// ---- Closing everything -------------------------------------------------------------------------
 
 void sim_net_close(sim_env_ *x) {
     env_enter(&x->base);

@@ -72,9 +72,10 @@ void sim_cut(sim_stream *c);
 void sim_lose_from_some_byte(sim_stream *c, const char *why);
 bool sim_note_name(sim *s, const char *text, int node);  // false without memory
 
-// ---- sim_filter.c ----
-// How many of the bytes that have come, at most |most|, can be given to the receiver now, after those that are lost have been taken
-// away; |*out| is where they are. 0: it takes more bytes to tell. sim_filter_given after that many have been.
+// ---- sim_filter.c -------------------------------------------------------------------------------
+// How many of the bytes that have come, at most |most|, can be given to the receiver now, after
+// those that are lost have been taken away; |*out| is where they are. 0: it takes more bytes to
+// tell. sim_filter_given after that many have been.
 size_t sim_filter_look(sim_stream *c, size_t most, const char **out);
 void sim_filter_given(sim_stream *c, size_t size);
 size_t sim_filter_left(const sim_stream *c);  // of a repeated frame that has begun

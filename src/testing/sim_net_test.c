@@ -224,7 +224,8 @@ static void a_cut_loses_what_comes_after_some_byte(void **state) {
         t.server.wanted = SIZE_MAX;
         bool ended = sim_run(t.sim, 100 * SIM_SECOND);
         if (sim_count(t.sim).cuts > 0) {
-            // Both ends are told, after a prefix of the bytes; on_received has checked what they are.
+            // Both ends are told, after a prefix of the bytes; on_received has checked what they
+            // are.
             assert_true(ended);
             assert_true(t.server.closed && t.client.closed);
             assert_int_equal(t.server.why.status, GW_DISCONNECTED);

@@ -1,5 +1,5 @@
-// Between the files of the simulator: sim.c decides, sim_threads.c passes the baton, sim_env.c is the env, sim_net.c
-// its network.
+// Between the files of the simulator: sim.c decides, sim_threads.c passes the baton, sim_env.c is
+// the env, sim_net.c its network.
 #ifndef TESTING_SIM_PARTS_H
 #define TESTING_SIM_PARTS_H
 
@@ -16,7 +16,8 @@ enum { SIM_REPORT_MAX = 4096, SIM_LABEL_MAX = 48, SIM_PLAN_MAX = 4096 };
 typedef struct sim_env_ sim_env_;
 typedef struct sim_thread sim_thread;
 
-// Something that happens at a time. With an |env|, on one of its waiting threads; without, to the simulator itself.
+// Something that happens at a time. With an |env|, on one of its waiting threads; without, to the
+// simulator itself.
 typedef struct sim_event {
     timer timer;  // must be first
     list_node ready;
@@ -158,7 +159,7 @@ struct sim {
     int64_t plan_ends_ns, last_fault_ns;
 };
 
-// ---- sim.c ----
+// ---- sim.c --------------------------------------------------------------------------------------
 uint64_t sim_random(sim *s);
 uint64_t sim_random_below(sim *s, uint64_t limit);
 bool sim_chance(sim *s, int per_million);
@@ -172,7 +173,7 @@ sim_thread *sim_choose(sim *s);
 void sim_write_report(sim *s);
 uint64_t sim_mix(uint64_t x);
 
-// ---- sim_threads.c ----
+// ---- sim_threads.c ------------------------------------------------------------------------------
 bool sim_thread_can_run(const sim_thread *t);
 bool sim_thread_open(sim *s, sim_env_ *env, bool is_main, int node, void (*main)(void *arg),
                      void *arg);
@@ -183,20 +184,20 @@ void sim_cancel_all(sim *s);
 int sim_pin(sim *s, void *old_mask, unsigned long size);
 void sim_unpin(const void *old_mask, unsigned long size);
 
-// ---- sim_env.c ----
+// ---- sim_env.c ----------------------------------------------------------------------------------
 void sim_env_close(env *e);
 void sim_env_free(sim_env_ *x);
 void sim_env_forget_threads(sim_env_ *x);  // which have been cancelled
 
-// ---- sim_net.c ----
+// ---- sim_net.c ----------------------------------------------------------------------------------
 void sim_net_close(sim_env_ *x);
 void sim_net_free(sim *s);
 
-// ---- sim_faults.c ----
+// ---- sim_faults.c -------------------------------------------------------------------------------
 bool sim_is_clogged(const sim *s, int from, int to);
 void sim_set_walls(sim *s);
 
-// ---- sim_director.c ----
+// ---- sim_director.c -----------------------------------------------------------------------------
 sim_cue *sim_cue_open(sim *s, void (*act)(sim *s, void *arg), void *arg);  // without a time yet
 void sim_give_cues(sim *s);  // those that wait for this decision, or this send
 void sim_director_free(sim *s);

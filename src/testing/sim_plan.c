@@ -77,7 +77,7 @@ static void add_at(plan *p, int64_t when_ns, void (*act)(sim *s, void *arg), sim
     if (cue) sim_event_at(p->sim, &cue->event, when_ns);
 }
 
-// ---- What is done ----
+// ---- What is done -------------------------------------------------------------------------------
 
 static void crash(sim *s, void *arg) {
     sim_crash(s, ((sim_fault *)arg)->a);
@@ -112,7 +112,7 @@ static void step(sim *s, void *arg) {
     sim_step_wall(s, f->a, f->amount_ns);
 }
 
-// ---- When ----
+// ---- When ---------------------------------------------------------------------------------------
 
 static void plan_crash(plan *p) {
     int node = draw_victim(p);

@@ -1,4 +1,5 @@
-// Streams between nodes. Bytes keep their order; when they arrive, and in what pieces, is the seed's choice.
+// Streams between nodes. Bytes keep their order; when they arrive, and in what pieces, is the
+// seed's choice.
 #include <assert.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ enum {
 
 const char sim_refused[] = "Connection refused";
 
-// ---- Life of a stream ----
+// ---- Life of a stream ---------------------------------------------------------------------------
 
 static void arrive(sim_event *ev);
 static void make_room(sim_event *ev);
@@ -105,7 +106,7 @@ void sim_close_stream(sim_stream *c) {
     sim_end_after_bytes(peer, "closed by the peer");
 }
 
-// ---- Faults ----
+// ---- Faults -------------------------------------------------------------------------------------
 
 void sim_lose_from_some_byte(sim_stream *c, const char *why) {
     c->size = sim_random_below(c->env->sim, c->size + 1);
@@ -140,7 +141,7 @@ void sim_cut_all(sim *s) {
     }
 }
 
-// ---- Bytes ----
+// ---- Bytes --------------------------------------------------------------------------------------
 
 static void put_bytes(sim_stream *to, const char *bytes, size_t size) {
     while (size > 0) {

@@ -203,7 +203,7 @@ static void many_rounds_are_played(void **state) {
     assert_true(g.counts.deliveries >= 2 * (uint64_t)g.done);
 }
 
-// ---- Virtual time ----
+// ---- Virtual time -------------------------------------------------------------------------------
 
 typedef struct sleeper {
     env *env;
@@ -275,7 +275,7 @@ static void timers_fire_in_order(void **state) {
     sim_close(s);
 }
 
-// ---- Runs that do not end ----
+// ---- Runs that do not end -----------------------------------------------------------------------
 
 static void a_deadlock_is_reported_with_the_seed(void **state) {
     (void)state;
@@ -322,7 +322,7 @@ static void a_thread_that_never_waits_is_reported(void **state) {
     sim_close(s);
 }
 
-// ---- Threads ----
+// ---- Threads ------------------------------------------------------------------------------------
 
 typedef struct office {
     env *env;

@@ -1,5 +1,5 @@
-// Threads of a simulation: real ones, of which only the holder of the baton runs. They are used again by the next
-// simulation, since a thousand short ones are run in a row.
+// Threads of a simulation: real ones, of which only the holder of the baton runs. They are used
+// again by the next simulation, since a thousand short ones are run in a row.
 #include "testing/sim_parts.h"
 
 #include <assert.h>
@@ -36,7 +36,7 @@ static void await_flag(_Atomic uint32_t *flag) {
     atomic_store_explicit(flag, 0, memory_order_relaxed);
 }
 
-// ---- One processor for all, so that passing the baton does not wake another one ----
+// ---- One processor for all, so that passing the baton does not wake another one -----------------
 
 static void pin_to(int cpu) {
     cpu_set_t mask;
@@ -57,7 +57,7 @@ void sim_unpin(const void *old_mask, unsigned long size) {
     sched_setaffinity(0, size, old_mask);
 }
 
-// ---- The baton ----
+// ---- The baton ----------------------------------------------------------------------------------
 
 static void take_baton(sim_thread *t) {
     await_flag(&t->has_baton);
@@ -93,7 +93,7 @@ void sim_maybe_overtaken(sim *s) {
     t->state = SIM_RUNNING;
 }
 
-// ---- Life of a thread ----
+// ---- Life of a thread ---------------------------------------------------------------------------
 
 static void end_thread(sim_thread *t) {
     sim *s = t->sim;

@@ -1,4 +1,5 @@
-// Stacks of processes that hang or have crashed: by gdb where there is one, else by the processes themselves.
+// Stacks of processes that hang or have crashed: by gdb where there is one, else by the processes
+// themselves.
 #include "testing/runner.h"
 
 #include <dirent.h>
@@ -12,14 +13,16 @@
 
 enum { PROCESSES_PRINTED_MAX = 8 };
 
-// Keeps of gdb's output the frames that say something: not the harness's, and not the signal handler that called gdb.
+// Keeps of gdb's output the frames that say something: not the harness's, and not the signal
+// handler that called gdb.
 static const char keep_telling_frames[] =
     "/^Thread / { printf \"%s\", frames; frames = \"\"; print; seen = 1 }"
     "/^#.*<signal handler called>/ { frames = \"\"; next }"
     "/^#/ && !/libcmocka|src.testing.(child|main|stacks)[.]c/ { frames = frames $0 \"\\n\" }"
     "END { printf \"%s\", frames; exit !seen }";
 
-// Returns whether gdb was there and could attach. It needs a limit of its own: it may wait for the kernel forever.
+// Returns whether gdb was there and could attach. It needs a limit of its own: it may wait for the
+// kernel forever.
 static bool print_by_gdb(pid_t pid, int output_fd) {
     pid_t shell = fork();
     if (shell < 0) return false;

@@ -21,7 +21,7 @@ uint64_t talk_random(talker *x) {
     return next_random(&x->random);
 }
 
-// ---- Messages whose bytes are known -------------------------------------------------------------------------------
+// ---- Messages whose bytes are known -------------------------------------------------------------
 static void fill(uint8_t *out, size_t size, uint64_t seed) {
     for (size_t i = 0; i < size; i += 8) {
         uint64_t x = next_random(&seed);
@@ -92,7 +92,7 @@ static void check(const talk_options *o, int from, int to, uint32_t n, const mes
     }
 }
 
-// ---- Talkers ------------------------------------------------------------------------------------------------------
+// ---- Talkers ------------------------------------------------------------------------------------
 static void wake(talker *x) {
     if (x->waiter) env_wake(x->env, x->waiter);
     x->waiter = NULL;
@@ -161,7 +161,7 @@ static void say_everything(talker *x) {
         if (x->lost[i]) fail_msg("talker %d lost %d: %s", x->rank, i, x->why[i].text);
 }
 
-// ---- Running ------------------------------------------------------------------------------------------------------
+// ---- Running ------------------------------------------------------------------------------------
 typedef struct job {
     talker *talker;
     void (*body)(talker *x);
@@ -208,7 +208,7 @@ bool talk_run(talk *t) {
     return talk_run_with(t, say_everything);
 }
 
-// ---- Opening and closing ------------------------------------------------------------------------------------------
+// ---- Opening and closing ------------------------------------------------------------------------
 static void open_peers(talk *t, uint64_t seed) {
     gw_error error;
     for (int i = 0; i < t->options.count; i++) {

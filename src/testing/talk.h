@@ -1,4 +1,5 @@
-// Talkers: workers' peers that send each other messages whose every byte is known, and check what comes.
+// Talkers: workers' peers that send each other messages whose every byte is known, and check what
+// comes.
 //
 //     talk t;
 //     talk_open_sim(&t, seed, (talk_options){ .count = 2, .messages = 50 }, (sim_options){ .cut_per_million = 3000 });
@@ -49,8 +50,8 @@ typedef struct talk {
 void talk_open_sim(talk *t, uint64_t seed, talk_options options, sim_options faults);
 void talk_open_tcp(talk *t, talk_options options, int cut_every);
 
-// Runs all talkers on threads of their own until everything was received and acknowledged, then checks that nobody was
-// lost. False in the simulator if that takes an hour.
+// Runs all talkers on threads of their own until everything was received and acknowledged, then
+// checks that nobody was lost. False in the simulator if that takes an hour.
 bool talk_run(talk *t);
 
 // The same with a body of one's own for each talker, called with the loop lock held.
@@ -58,7 +59,7 @@ bool talk_run_with(talk *t, void (*body)(talker *x));
 
 void talk_close(talk *t);
 
-// ---- For bodies ---------------------------------------------------------------------------------------------------
+// ---- For bodies ---------------------------------------------------------------------------------
 uint64_t talk_random(talker *x);
 gw_status talk_send(talker *x, int to, bool flush, gw_error *error);  // the next message to |to|
 void talk_pause(talker *x, int64_t max_ns);                           // waits for a random while

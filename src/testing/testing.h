@@ -7,8 +7,9 @@
 //
 //     GW_TESTS(base_list, it_adds, it_grows);
 //
-// A test fails by a failed assertion (in any thread), a crash, a leak reported by a sanitizer, an exit, or by running
-// longer than its limit; then all stacks are printed. What a test prints is shown only if it fails.
+// A test fails by a failed assertion (in any thread), a crash, a leak reported by a sanitizer, an
+// exit, or by running longer than its limit; then all stacks are printed. What a test prints is
+// shown only if it fails.
 #ifndef TESTING_TESTING_H
 #define TESTING_TESTING_H
 
@@ -50,19 +51,21 @@ typedef struct testing_group {
 
 void testing_register(testing_group *group);
 
-// Returns |count| divided by the environment variable SCALE, at least 1: repetitions where a sanitizer makes them slow.
+// Returns |count| divided by the environment variable SCALE, at least 1: repetitions where a
+// sanitizer makes them slow.
 int testing_scaled(int count);
 
 // Sets the sentence that is printed if this test fails from here on, however it fails: "seed 17".
 void testing_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// Runs |scenario| for the seeds 1 to |count| (scaled). The environment variable SEEDS sets another last one, FROM another
-// first, SEED picks a single seed. A failure names the seed.
+// Runs |scenario| for the seeds 1 to |count| (scaled). The environment variable SEEDS sets another
+// last one, FROM another first, SEED picks a single seed. A failure names the seed.
 void testing_for_seeds(int count, void (*scenario)(uint64_t seed, void *context), void *context);
 
-// Runs |scenario| with its first allocation failing, then its second, and so on until none is left to fail; first with
-// one failure, then with every allocation failing from there on. The scenario must survive each run and give all its
-// memory back; what it returns early with is its own business.
+// Runs |scenario| with its first allocation failing, then its second, and so on until none is left
+// to fail; first with one failure, then with every allocation failing from there on. The scenario
+// must survive each run and give all its memory back; what it returns early with is its own
+// business.
 void testing_alloc_failure_loop(void (*scenario)(void *context), void *context);
 
 #endif

@@ -1,4 +1,5 @@
-// What every transport does, written once and run over all that are listed in |places|: a new one is tested by being listed.
+// What every transport does, written once and run over all that are listed in |places|: a new one
+// is tested by being listed.
 // What is a transport's own is tested in its room.
 #include "net/env_os.h"
 #include "net/tcp.h"
@@ -12,7 +13,7 @@
 
 enum { BUFFER_SIZE = 16 * 1024, STREAMS = 40, BULK_OVER = 64 * 1024 };
 
-// ---- Where it runs ------------------------------------------------------------------------------------------------
+// ---- Where it runs ------------------------------------------------------------------------------
 typedef struct place place;
 
 // A transport within an env of its kind. |body| runs with the loop lock.
@@ -95,7 +96,7 @@ static void over_all(void (*body)(field *f)) {
     }
 }
 
-// ---- Ends ---------------------------------------------------------------------------------------------------------
+// ---- Ends ---------------------------------------------------------------------------------------
 typedef enum moment { NEVER, WHEN_OPENED, WHEN_OFFERED, WHEN_RECEIVED, WHEN_WRITABLE } moment;
 
 // One end of a stream that carries a pattern of bytes, each its place in the stream.
@@ -241,7 +242,7 @@ static bool has_sent(const end *x) {
     return x->sent == x->to_send;
 }
 
-// ---- Pairs --------------------------------------------------------------------------------------------------------
+// ---- Pairs --------------------------------------------------------------------------------------
 typedef struct pair {
     field *field;
     listener *listener;
@@ -307,7 +308,7 @@ static void wait_for_bytes(end *x, size_t size) {
     assert_int_equal(x->received, size);
 }
 
-// ---- Connecting ---------------------------------------------------------------------------------------------------
+// ---- Connecting ---------------------------------------------------------------------------------
 static void connects(field *f) {
     pair p;
     assert_int_equal(f->transport->check(f->transport->anywhere, NULL), GW_OK);
@@ -436,7 +437,7 @@ static void a_connection_can_be_given_up_before_it_is_there(void **state) {
     over_all(gives_up);
 }
 
-// ---- Bytes --------------------------------------------------------------------------------------------------------
+// ---- Bytes --------------------------------------------------------------------------------------
 static void goes_both_ways(field *f) {
     pair p;
     open_pair(&p, f);
@@ -523,7 +524,7 @@ static void many_parts_go_in_order(void **state) {
     over_all(gathers);
 }
 
-// ---- Many ---------------------------------------------------------------------------------------------------------
+// ---- Many ---------------------------------------------------------------------------------------
 typedef struct crowd {
     field *field;
     end *servers[STREAMS];
@@ -572,7 +573,7 @@ static void one_listener_serves_many(void **state) {
     over_all(serves_many);
 }
 
-// ---- Ends ---------------------------------------------------------------------------------------------------------
+// ---- Ends ---------------------------------------------------------------------------------------
 static void ends_after_bytes(field *f) {
     pair p;
     open_pair(&p, f);
@@ -684,7 +685,8 @@ static void leaves_open(field *f) {
     pair p;
     open_pair(&p, f);
     send_more(p.client, 100);
-    // What still comes while the env closes would be told to these, which are not to be freed before.
+    // What still comes while the env closes would be told to these, which are not to be freed
+    // before.
     p.client->gone = p.server->gone = true;
     static end *left[2];
     mem_free(left[0]);

@@ -1,4 +1,4 @@
-#include "wire/assembly.h"
+#include "wire/frame.h"
 
 #include "base/limits.h"
 #include "base/mem.h"

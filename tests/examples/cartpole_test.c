@@ -1,5 +1,5 @@
-// The environment of the CartPole example against a trajectory computed by an independent program from the published
-// equations, and its published limits.
+// The environment of the CartPole example against a trajectory computed by an independent program
+// from the published equations, and its published limits.
 #include "../../examples/common/cartpole.h"
 #include "testing/testing.h"
 

@@ -1,4 +1,5 @@
-// The actor-critic example: workers that push gradients learn to keep a pole upright, and to swing one up.
+// The actor-critic example: workers that push gradients learn to keep a pole upright, and to swing
+// one up.
 #include "example_run.h"
 #include "testing/testing.h"
 

@@ -1,4 +1,5 @@
-// The federated example: what clients learn together is as good as what is learnt in one place, whoever comes and goes.
+// The federated example: what clients learn together is as good as what is learnt in one place,
+// whoever comes and goes.
 #include "example_run.h"
 #include "testing/testing.h"
 

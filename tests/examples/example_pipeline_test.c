@@ -1,4 +1,5 @@
-// The pipeline example: split over three workers, it learns what the unsplit model learns, to the bit.
+// The pipeline example: split over three workers, it learns what the unsplit model learns, to the
+// bit.
 #include "example_run.h"
 #include "testing/testing.h"
 

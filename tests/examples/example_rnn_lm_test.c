@@ -1,4 +1,5 @@
-// The language model over two workers: it learns what follows what better than a model that looks at one word only.
+// The language model over two workers: it learns what follows what better than a model that looks
+// at one word only.
 #include "example_run.h"
 #include "testing/testing.h"
 

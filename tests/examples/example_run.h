@@ -9,7 +9,8 @@ typedef struct result {
     char output[OUTPUT_MAX];  // both its outputs in one
 } result;
 
-// Runs a shell command in the folder of our programs. The result is for test_free, or for one of those below.
+// Runs a shell command in the folder of our programs. The result is for test_free, or for one of
+// those below.
 result *run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // Both give their results back.

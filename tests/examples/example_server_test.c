@@ -1,4 +1,5 @@
-// The examples with a server or an agent in the middle: they learn what they are to learn, with any number of workers.
+// The examples with a server or an agent in the middle: they learn what they are to learn, with any
+// number of workers.
 #include "example_run.h"
 #include "testing/testing.h"
 
@@ -15,7 +16,7 @@ static void assert_draws(const char *command) {
     unlink(path);
 }
 
-// ---- Parameter server ---------------------------------------------------------------------------------------------
+// ---- Parameter server ---------------------------------------------------------------------------
 
 static void late_gradients_learn_digits(void **state) {
     (void)state;
@@ -57,7 +58,7 @@ static void a_parameter_server_draws_its_accuracy(void **state) {
     assert_draws("timeout 100 ./parameter_server");
 }
 
-// ---- Batched calls ------------------------------------------------------------------------------------------------
+// ---- Batched calls ------------------------------------------------------------------------------
 
 static void trainers_are_answered_together(void **state) {
     (void)state;

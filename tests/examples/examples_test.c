@@ -44,7 +44,7 @@ static void a_supervisor_replaces_a_worker_that_died(void **state) {
     assert_says(r, 0, "the sum of 40 squares is 22140");
 }
 
-// ---- CartPole -----------------------------------------------------------------------------------------------------
+// ---- CartPole -----------------------------------------------------------------------------------
 
 static const char short_run[] = "--max-episodes 12 --log-interval 1 --seed 7";
 

@@ -1,4 +1,5 @@
-// Every fuzz target on its corpus: what was once worth finding is looked at by each run of the tests.
+// Every fuzz target on its corpus: what was once worth finding is looked at by each run of the
+// tests.
 #include "testing/testing.h"
 
 #include <stdio.h>

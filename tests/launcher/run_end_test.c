@@ -16,11 +16,12 @@
 // A process that prints its number and then runs for longer than any test, whatever it is asked.
 #define STUBBORN "trap '' TERM INT HUP; echo $$; while :; do sleep 1000; done"
 
-// Runs for ever, and ends well when it is asked to by |signals|, after |words|. The sleeper ignores some of them.
+// Runs for ever, and ends well when it is asked to by |signals|, after |words|. The sleeper ignores
+// some of them.
 #define UNTIL(signals, words)                                                                      \
     "sleep 1000 & trap \"kill -9 $!; " words "; exit 0\" " signals "; echo ready; wait"
 
-// ---- Failures -----------------------------------------------------------------------------------------------------
+// ---- Failures -----------------------------------------------------------------------------------
 
 static void the_first_failure_stops_all(void **state) {
     (void)state;
@@ -129,7 +130,7 @@ static void a_cause_far_above_is_told_again(void **state) {
     forget(r);
 }
 
-// ---- Signals ------------------------------------------------------------------------------------------------------
+// ---- Signals ------------------------------------------------------------------------------------
 
 static void signals_end_the_job(void **state) {
     (void)state;
@@ -247,11 +248,12 @@ static void a_pause_reaches_the_ranks(void **state) {
     forget(r);
 }
 
-// ---- Leftovers ----------------------------------------------------------------------------------------------------
+// ---- Leftovers ----------------------------------------------------------------------------------
 
 static void what_ranks_have_started_is_stopped(void **state) {
     (void)state;
-    // Three that outlive their parents: in the group of the rank, in a session of its own, and one below that.
+    // Three that outlive their parents: in the group of the rank, in a session of its own, and one
+    // below that.
     const char *script =
         "sh -c \"$0\" & setsid sh -c \"$0\" & setsid sh -c 'setsid sh -c \"$0\" &' \"$0\" &"
         " read x; exit 0";

@@ -15,7 +15,8 @@
 #define LAUNCH_ON_TERMINAL(...)                                                                    \
     launch_on_terminal((const char *const[]){ "gradwire", __VA_ARGS__, NULL })
 
-// Input and output are the terminal, whose other side is in_fd and out_fd. What is typed is not shown.
+// Input and output are the terminal, whose other side is in_fd and out_fd. What is typed is not
+// shown.
 static launched launch_on_terminal(const char *const arguments[]) {
     int fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     assert_true(fd >= 0);

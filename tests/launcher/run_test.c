@@ -21,7 +21,7 @@ static int count_lines(const char *text) {
     return count;
 }
 
-// ---- The command line ---------------------------------------------------------------------------------------------
+// ---- The command line ---------------------------------------------------------------------------
 
 static void help_and_version_are_printed(void **state) {
     (void)state;
@@ -74,7 +74,7 @@ static void a_wrong_command_line_is_one_sentence(void **state) {
     }
 }
 
-// ---- What a rank is given -----------------------------------------------------------------------------------------
+// ---- What a rank is given -----------------------------------------------------------------------
 
 static void ranks_find_their_place_in_the_environment(void **state) {
     (void)state;
@@ -168,7 +168,7 @@ static void ranks_have_what_the_launcher_was_given(void **state) {
     forget(r);
 }
 
-// ---- What ranks print ---------------------------------------------------------------------------------------------
+// ---- What ranks print ---------------------------------------------------------------------------
 
 static void lines_carry_their_rank(void **state) {
     (void)state;
@@ -312,7 +312,7 @@ static void both_outputs_may_be_one_file(void **state) {
     forget(r);
 }
 
-// ---- Starting -----------------------------------------------------------------------------------------------------
+// ---- Starting -----------------------------------------------------------------------------------
 
 static void write_script(path p, const char *text, mode_t mode) {
     FILE *script = fopen(p.text, "w");

@@ -1,8 +1,9 @@
 // gradwire-kill-worker URL RANK WORLD_SIZE VICTIM [leaves|group|short|trains]
 //
-// A worker of a job of which one, the victim, is killed. Everybody calls everybody, shares references over three workers
-// and drops them again, so that each comes by all failpoints; and has one call at the victim that nobody answers. What
-// the survivors see when the victim is gone is told to the test in lines on descriptor 3:
+// A worker of a job of which one, the victim, is killed. Everybody calls everybody, shares
+// references over three workers and drops them again, so that each comes by all failpoints; and has
+// one call at the victim that nobody answers. What the survivors see when the victim is gone is
+// told to the test in lines on descriptor 3:
 //
 //     ready
 //     held                                               the victim has the call that nobody answers
@@ -12,14 +13,16 @@
 //
 //     again <when, ns> <status> <outcome> <sentence>     of joining anew, by a victim that was only stopped
 //
-// And with "trains", where worker0 trains a model that all share, instead of everybody calling everybody:
+// And with "trains", where worker0 trains a model that all share, instead of everybody calling
+// everybody:
 //
 //     trained <when, ns> <steps> 0 <sentence>            by worker0: what its optimizer counts, and why it has ended
 //     afresh <when, ns> <status> <outcome> <sentence>    by the first survivor: of one more step over those who are left
 //     steps <when, ns> <steps> 0                         that the weight of this worker has seen in the end
 //
-// A line on standard input tells a survivor to leave. "leaves": nobody calls, all leave at once. "group": the workers are
-// members of a group that worker0 founds. "short": they do not wait long for others to join.
+// A line on standard input tells a survivor to leave. "leaves": nobody calls, all leave at once.
+// "group": the workers are members of a group that worker0 founds. "short": they do not wait long
+// for others to join.
 #include "kill_trains.h"
 
 #include <dirent.h>
@@ -86,7 +89,7 @@ static name name_of(int rank) {
     return n;
 }
 
-// ---- The work -----------------------------------------------------------------------------------------------------
+// ---- The work -----------------------------------------------------------------------------------
 static void work_with(gw_scope *s, int to, int third, int64_t number) {
     int64_t got = gw_int_of(s, gw_rpc_sync(s, name_of(to).text, "kill_work", number));
     if (gw_ok(s) && got != number + 1) gw_fail(s, GW_REMOTE, "a wrong number");

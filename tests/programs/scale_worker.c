@@ -1,7 +1,8 @@
 // gradwire-scale-worker URL RANK WORLD_SIZE
 //
-// One of many workers: joins, and at a line "call" on standard input calls all others; at "leave" it leaves. After each
-// step it prints a line, "joined", "called", "left", so that the test can look at it while it is idle.
+// One of many workers: joins, and at a line "call" on standard input calls all others; at "leave"
+// it leaves. After each step it prints a line, "joined", "called", "left", so that the test can
+// look at it while it is idle.
 #include <gradwire.h>
 #include <stdio.h>
 #include <stdlib.h>

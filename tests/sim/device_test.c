@@ -1,4 +1,5 @@
-// A device whose memory the CPU cannot read: calls, passes, optimizers, modules and files with its tensors.
+// A device whose memory the CPU cannot read: calls, passes, optimizers, modules and files with its
+// tensors.
 #include "tensor/pack.h"
 #include "testing/cluster.h"
 #include "testing/hidden_device.h"

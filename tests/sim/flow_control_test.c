@@ -104,7 +104,7 @@ static void set_limits(gw_scope *s, uint64_t backlog, uint64_t queued, uint32_t 
 
 static const sim_options narrow = { .delay_max_us = 2000, .window_bytes = 4096 };
 
-// ---- Requests ----
+// ---- Requests -----------------------------------------------------------------------------------
 
 static void send_much(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -208,7 +208,7 @@ static void arguments_of_queued_calls_are_bounded_for_each_caller(void **state) 
     }
 }
 
-// ---- Replies ----
+// ---- Replies ------------------------------------------------------------------------------------
 
 static void ask_much(gw_scope *s, int rank, void *context) {
     (void)context;

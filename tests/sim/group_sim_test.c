@@ -465,7 +465,7 @@ static void a_worker_that_joins_at_the_end_joins_or_is_refused(void **state) {
     testing_for_seeds(100, join_the_end_with_seed, NULL);
 }
 
-// ---- A group in a file ----
+// ---- A group in a file --------------------------------------------------------------------------
 
 static void leave_after_a_while(worker *w, gw_scope *root) {
     (void)w;
@@ -509,7 +509,7 @@ static void a_group_in_a_file_outlives_its_founder(void **state) {
     assert_int_equal(ws[3].joined.status, GW_DUPLICATE);
 }
 
-// ---- Events ----
+// ---- Events -------------------------------------------------------------------------------------
 
 static void tell_many(worker *w, gw_scope *root) {
     gw_watch *watch = gw_watch_open(root);

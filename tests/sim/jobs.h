@@ -86,7 +86,7 @@ extern jobs *jobs_now;
 
 jobs_outcome jobs_run(uint64_t seed, jobs_kind kind);
 
-// ---- The ledger: jobs_ledger.c ----
+// ---- The ledger: jobs_ledger.c ------------------------------------------------------------------
 int64_t jobs_new_call(void);
 void jobs_body_runs(gw_scope *s, int64_t call);  // at the start of its body
 // Checks the result of |call|. Fails the test if it contradicts the ledger; clears an error that
@@ -107,16 +107,16 @@ void jobs_check_ledger(void);
 // How long one step may take: what the network costs, and the faults since |before|.
 int64_t jobs_patience_ns(sim_counts before);
 
-// ---- What workers do: jobs_steps.c ----
+// ---- What workers do: jobs_steps.c --------------------------------------------------------------
 void jobs_step(jobs_worker *w);
 uint64_t jobs_draw(jobs_worker *w, uint64_t below);
 int jobs_choose_rank(gw_scope *s, uint64_t choice);  // of a member, present or past
 
-// ---- What they do with many others: jobs_together.c ----
+// ---- What they do with many others: jobs_together.c ---------------------------------------------
 void jobs_together_step(jobs_worker *w, gw_scope *s, int i);  // with what it holds at |i|
 void jobs_run_collective(jobs_worker *w, int number);         // all, or two by two
 
-// ---- Time passes in a body: jobs_bodies.c ----
+// ---- Time passes in a body: jobs_bodies.c -------------------------------------------------------
 void jobs_pause(gw_scope *s, int64_t ms);
 
 #endif

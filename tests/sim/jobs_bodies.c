@@ -19,7 +19,7 @@ static int64_t begin(gw_scope *s, const gw_args *a) {
     return call;
 }
 
-// ---- Functions ----
+// ---- Functions ----------------------------------------------------------------------------------
 
 GW_FUNCTION(jobs_next, GW_INLINE, "int, int") {
     begin(s, a);
@@ -78,7 +78,7 @@ GW_FUNCTION(jobs_later, GW_INLINE, "int, int, int") {
     return gw_value_of(gw_then(s, f, add_one, NULL));
 }
 
-// ---- Values behind references ----
+// ---- Values behind references -------------------------------------------------------------------
 
 // The elements of its tensor are its number.
 GW_FUNCTION(jobs_make, GW_POOL, "int, int") {
@@ -125,7 +125,7 @@ GW_FUNCTION(jobs_ignore, GW_INLINE, "int, any") {
     return gw_none();
 }
 
-// ---- Objects ----
+// ---- Objects ------------------------------------------------------------------------------------
 
 typedef struct jobs_shelf {
     int64_t magic;

@@ -15,7 +15,7 @@ static int node_of(gw_scope *s) {
     return ((agent *)s->agent)->rank;
 }
 
-// ---- Calls ----
+// ---- Calls --------------------------------------------------------------------------------------
 
 int64_t jobs_new_call(void) {
     jobs *j = jobs_now;
@@ -121,7 +121,7 @@ void jobs_expect(gw_scope *s, int64_t call, gw_status status) {
     gw_scope_clear(s);
 }
 
-// ---- Things ----
+// ---- Things -------------------------------------------------------------------------------------
 
 int jobs_open_thing(gw_scope *s) {
     jobs *j = jobs_now;
@@ -152,7 +152,7 @@ void jobs_check_ledger(void) {
     }
 }
 
-// ---- Time ----
+// ---- Time ---------------------------------------------------------------------------------------
 
 // A call makes a few nested ones, and waits behind some others for a place in the pool. Each
 // connection that breaks costs a back-off; a lost frame the time until the loss is noticed; a crash

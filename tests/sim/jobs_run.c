@@ -15,7 +15,7 @@
 
 enum { CHECK_EVERY = 32 };
 
-// ---- Choices of the seed ----
+// ---- Choices of the seed ------------------------------------------------------------------------
 
 static bool has_all_faults(const jobs *j) {
     return j->kind == JOBS_ALL || (j->kind == JOBS_TOGETHER && hash_u64(j->seed + 17) % 2);
@@ -48,7 +48,7 @@ static sim_faults choose_faults(const jobs *j) {
     };
 }
 
-// ---- Quiescence ----
+// ---- Quiescence ---------------------------------------------------------------------------------
 
 static bool is_out(const jobs_worker *w) {
     return w->ended || sim_is_ghost(w->env);
@@ -160,7 +160,7 @@ static void look_at_any_time(sim *s, void *arg) {
     sim_at_decision(s, sim_count(s).decisions + CHECK_EVERY, look_at_any_time, j);
 }
 
-// ---- A worker ----
+// ---- A worker -----------------------------------------------------------------------------------
 
 static void work(jobs_worker *w) {
     w->scope = gw_scope_open(w->root);
@@ -219,7 +219,7 @@ static void run_worker(void *arg) {
     w->ended = true;
 }
 
-// ---- The verdict ----
+// ---- The verdict --------------------------------------------------------------------------------
 
 static bool ended_well(const jobs_worker *w) {
     if (w->was_ghost || w->error.status == GW_OK) return true;

@@ -40,7 +40,7 @@ static void expect_int(gw_scope *s, int64_t call, gw_value v, int64_t expected) 
     assert_int_equal(gw_int_of(s, v), expected);
 }
 
-// ---- Calls ----
+// ---- Calls --------------------------------------------------------------------------------------
 
 static void call_one(jobs_worker *w, gw_scope *s) {
     int64_t call = jobs_new_call(), x = (int64_t)jobs_draw(w, 1000);
@@ -135,7 +135,7 @@ static void complete_late(jobs_worker *w, gw_scope *s) {
     expect_int(s, call, gw_wait(s, f), 4);
 }
 
-// ---- References ----
+// ---- References ---------------------------------------------------------------------------------
 
 static void make(jobs_worker *w, gw_scope *s, int i) {
     int64_t x = w->numbers[i] = (int64_t)jobs_draw(w, 1000000), call = jobs_new_call();
@@ -216,7 +216,7 @@ static void make_nothing(jobs_worker *w, gw_scope *s, int i) {
     jobs_expect(s, call, GW_REMOTE);
 }
 
-// ---- Objects ----
+// ---- Objects ------------------------------------------------------------------------------------
 
 static void open_shelf(jobs_worker *w, gw_scope *s) {
     gw_rref *r = CALL(gw_remote, s, to_someone(w, s), "jobs_shelf", V(jobs_new_call()), V(0));
@@ -256,7 +256,7 @@ static void count_on_shelf(jobs_worker *w, gw_scope *s, int i) {
     }
 }
 
-// ---- One step ----
+// ---- One step -----------------------------------------------------------------------------------
 
 typedef void call_step(jobs_worker *w, gw_scope *s);
 typedef void ref_step(jobs_worker *w, gw_scope *s, int i);

@@ -3,7 +3,7 @@
 #include "jobs.h"
 #include "testing/testing.h"
 
-// ---- Functions ----
+// ---- Functions ----------------------------------------------------------------------------------
 
 // The call of each worker has a number of its own.
 GW_FUNCTION(jobs_each, GW_POOL, "int, int") {
@@ -19,7 +19,7 @@ GW_FUNCTION(jobs_first, GW_INLINE, "int, tensor") {
     return gw_value_of(gw_item_int(s, gw_select(s, gw_arg_tensor(s, a, 1), 0, 0)));
 }
 
-// ---- Steps ----
+// ---- Steps --------------------------------------------------------------------------------------
 
 static int someone(jobs_worker *w, gw_scope *s) {
     return jobs_choose_rank(s, jobs_draw(w, 1000));
@@ -81,7 +81,7 @@ void jobs_together_step(jobs_worker *w, gw_scope *s, int i) {
     }
 }
 
-// ---- Collectives ----
+// ---- Collectives --------------------------------------------------------------------------------
 
 // Without a deadline: all workers come to each collective, or are lost, so that each ends.
 void jobs_run_collective(jobs_worker *w, int number) {

@@ -17,7 +17,7 @@ static struct scene {
     gw_tensor *weights[WORKERS];
 } now;
 
-// ---- Functions -------------------------------------------------------------------------
+// ---- Functions ----------------------------------------------------------------------------------
 
 // Multiplies by the weight of this worker, and by those of the others in |path|, bits of ranks, the
 // lowest first.

@@ -102,7 +102,7 @@ GW_FUNCTION(ends_train, GW_POOL, "int") {
     return gw_none();
 }
 
-// ---- Time, and leaks ---------------------------------------------------------------------
+// ---- Time, and leaks ----------------------------------------------------------------------------
 static void pause_until(gw_scope *s, int64_t when_s) {
     int64_t left_ms = when_s * 1000 - sim_now_ns(now.sim) / 1000000;
     gw_scope *t = gw_scope_open(s);

@@ -107,7 +107,7 @@ static void plan_faults(scene *c) {
     if (c->kind == PARTITIONS || all) plan_for(c, part, heal);
 }
 
-// ---- The outcome of a step --------------------------------------------------------------------
+// ---- The outcome of a step ----------------------------------------------------------------------
 
 static bool is_out(const player *p) {
     return p->ended || sim_is_ghost(p->env);
@@ -221,7 +221,7 @@ static void step(player *p, int i) {
     if (!sim_is_ghost(p->env)) check_time(p, before, began_ns);
 }
 
-// ---- Quiescence -----------------------------------------------------------------------------
+// ---- Quiescence ---------------------------------------------------------------------------------
 
 static bool all_have_reached(const scene *c, int phase) {
     for (int i = 0; i < c->count; i++)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- Functions ---------------------------------------------------------------------
+// ---- Functions ----------------------------------------------------------------------------------
 
 GW_FUNCTION(chain_load, GW_POOL, "int, int") {
     return gw_value_of(gw_full(s, GW_F32, (double)gw_arg_int(s, a, 0), gw_arg_int(s, a, 1)));
@@ -163,7 +163,7 @@ static void it_moves_each_tensor_once_and_past_the_caller(void **state) {
     for (int rank = 1; rank < CHAIN; rank++) assert_int_equal(w[rank].calls, 0);
 }
 
-// ---- All to all ---------------------------------------------------------------------
+// ---- All to all ---------------------------------------------------------------------------------
 
 static void use(gw_scope *root, int owner, int consumer) {
     gw_scope *s = gw_scope_open(root);
@@ -318,7 +318,7 @@ static void it_is_an_argument_of_one_way_calls(void **state) {
     log_hook = NULL;
 }
 
-// ---- Errors ----------------------------------------------------------------------------
+// ---- Errors -------------------------------------------------------------------------------------
 
 static void run_failing(gw_scope *root, int rank, void *context) {
     (void)context;

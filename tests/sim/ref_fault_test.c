@@ -8,7 +8,7 @@
 #include <gradwire.h>
 #include <string.h>
 
-// ---- Functions ---------------------------------------------------------------------
+// ---- Functions ----------------------------------------------------------------------------------
 
 GW_FUNCTION(fault_make, GW_POOL, "int") {
     return gw_value_of(gw_full(s, GW_I64, gw_arg_int(s, a, 0), 3));

@@ -5,7 +5,7 @@
 #include <gradwire.h>
 #include <string.h>
 
-// ---- Functions ---------------------------------------------------------------------
+// ---- Functions ----------------------------------------------------------------------------------
 
 GW_FUNCTION(ref_make, GW_POOL, "int") {
     return gw_value_of(gw_full(s, GW_F32, (double)gw_arg_int(s, a, 0), 3));

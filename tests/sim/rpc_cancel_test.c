@@ -115,7 +115,7 @@ static void await_count(gw_scope *s, const int *count, int wanted) {
     assert_int_equal(*count, wanted);
 }
 
-// ---- A call ----
+// ---- A call -------------------------------------------------------------------------------------
 
 static void cancel_what_runs(gw_scope *s, int rank, void *context) {
     const char *function = context;
@@ -224,7 +224,7 @@ static void it_acts_on_a_failed_scope_too(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, cancel_failed_scope, NULL);
 }
 
-// ---- Nested calls ----
+// ---- Nested calls -------------------------------------------------------------------------------
 
 static void cancel_chain(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -294,7 +294,7 @@ static void a_future_that_others_wait_for_goes_on(void **state) {
     }
 }
 
-// ---- Futures of the program's own ----
+// ---- Futures of the program's own ---------------------------------------------------------------
 
 static void cancel_futures(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -339,7 +339,7 @@ static void a_future_is_cancelled_with_what_only_it_waits_for(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, cancel_futures, NULL);
 }
 
-// ---- Lost callers, deadlines, floods ----
+// ---- Lost callers, deadlines, floods ------------------------------------------------------------
 
 static void leave_it_running(gw_scope *s, int rank, void *context) {
     (void)context;

@@ -68,7 +68,7 @@ static void expect(gw_scope *s, gw_status status, const char *text) {
     gw_scope_clear(s);
 }
 
-// ---- The same call to many ----
+// ---- The same call to many ----------------------------------------------------------------------
 
 static void call_all(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -177,7 +177,7 @@ static void a_tensor_beyond_the_limit_is_not_sent(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, send_too_much, NULL);
 }
 
-// ---- Futures ----
+// ---- Futures ------------------------------------------------------------------------------------
 
 static void note_done(gw_scope *s, gw_future *f, void *context) {
     assert_true(gw_future_done(f));
@@ -257,7 +257,7 @@ static void several_futures_are_one(void **state) {
     log_hook = NULL;
 }
 
-// ---- One way ----
+// ---- One way ------------------------------------------------------------------------------------
 
 static void notify(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -333,7 +333,7 @@ static void nothing_comes_back_from_it(void **state) {
     assert_in_range(sent, 0, 3);
 }
 
-// ---- Collectives ----
+// ---- Collectives --------------------------------------------------------------------------------
 
 static void gather(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -433,7 +433,7 @@ static void a_lost_participant_is_named(void **state) {
     }
 }
 
-// ---- Two that wait for each other ----
+// ---- Two that wait for each other ---------------------------------------------------------------
 
 static char told[GW_ERROR_TEXT_MAX];
 

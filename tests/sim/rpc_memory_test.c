@@ -136,7 +136,7 @@ static void try_watching(gw_scope *root) {
     (void)ignored;
 }
 
-// ---- Jobs ----
+// ---- Jobs ---------------------------------------------------------------------------------------
 
 typedef enum job_kind { ALONE, OF_TWO, GROUP } job_kind;
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- Functions ---------------------------------------------------------------------
+// ---- Functions ----------------------------------------------------------------------------------
 
 GW_FUNCTION(sim_echo, GW_INLINE, "any") {
     return gw_arg(s, a, 0);
@@ -303,7 +303,7 @@ static void it_replies_when_a_returned_future_resolves(void **state) {
     cluster_run(6, (cluster_options){ .world_size = 3, .threads = 1 }, relay, NULL);
 }
 
-// ---- Limits ----
+// ---- Limits -------------------------------------------------------------------------------------
 
 static void call_too_often(gw_scope *root, int rank, void *context) {
     (void)context;

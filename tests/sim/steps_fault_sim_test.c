@@ -137,7 +137,7 @@ static void plan_faults(scene *c) {
     if (c->kind == PARTITIONS || all) plan_for(c, part);
 }
 
-// ---- The outcome of a step --------------------------------------------------------------------
+// ---- The outcome of a step ----------------------------------------------------------------------
 static bool is_explained(const scene *c, const gw_error *error, bool in_time) {
     sim_counts n = sim_count(c->sim);
     uint64_t away = n.stops + n.partitions, gone = n.crashes + away;
@@ -295,7 +295,7 @@ static void train_at_rest(player *p) {
         fail_msg("worker %d cannot step after it all", p->rank);
 }
 
-// ---- Quiescence -----------------------------------------------------------------------------
+// ---- Quiescence ---------------------------------------------------------------------------------
 static void pass_time(player *p, int64_t ns) {
     waiter wait = { .what = "the others" };
     env_enter(p->env);

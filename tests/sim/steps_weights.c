@@ -62,7 +62,7 @@ void steps_open_weight(gw_scope *own, steps_world *w, int rank) {
         w->weights[rank] = open_weight(own, w, rank);
 }
 
-// ---- Trainers ---------------------------------------------------------------------------
+// ---- Trainers -----------------------------------------------------------------------------------
 static gw_optimizer *open_rule(gw_scope *s, const steps_world *w, gw_list *params) {
     bool concurrent = w->concurrent;
     if (!w->is_numbers) return gw_sgd(s, params, .lr = 1, .concurrent = concurrent);

@@ -36,11 +36,12 @@ const char *launched_path(void);
 // Starts it.
 launched launch(const char *const arguments[]);
 
-// The same with streams that the test has made; -1: a pipe. The launched one has -1 where it has no pipe.
+// The same with streams that the test has made; -1: a pipe. The launched one has -1 where it has no
+// pipe.
 launched launch_with(const char *const arguments[], int in_fd, int out_fd, int err_fd);
 
-// Reads standard output (or error) up to the first line that begins with |beginning|, and returns the rest of that line
-// in memory that the next call uses again.
+// Reads standard output (or error) up to the first line that begins with |beginning|, and returns
+// the rest of that line in memory that the next call uses again.
 const char *read_line(int fd, const char *beginning);
 
 void send_line(launched *l, const char *line);  // to standard input

@@ -33,7 +33,8 @@ void flow_poll(const job *j, struct pollfd *out) {
     }
 }
 
-// Each in its turn, one read at a time, so that one that never ends does not keep the others waiting.
+// Each in its turn, one read at a time, so that one that never ends does not keep the others
+// waiting.
 void flow_read(job *j, const struct pollfd *ready) {
     int count = output_count(j);
     for (int n = 0; n < count; n++) {
@@ -46,7 +47,8 @@ void flow_read(job *j, const struct pollfd *ready) {
     j->first_output = (j->first_output + 1) % count;
 }
 
-// Who has gone is gone for those who write, too: they get a broken pipe, as if they had written directly.
+// Who has gone is gone for those who write, too: they get a broken pipe, as if they had written
+// directly.
 static void break_outputs(job *j, const sink *s) {
     for (int i = 0; i < output_count(j); i++) {
         output *o = output_at(j, i);

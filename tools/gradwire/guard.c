@@ -15,7 +15,8 @@
 enum {
     LIFELINE_FD = 3,
     ROUND_MS = 10,
-    // A process that has just been forked, or becomes another program, may be missed: so not one look, but several.
+    // A process that has just been forked, or becomes another program, may be missed: so not one
+    // look, but several.
     QUIET_ROUNDS = 3,
     // Those of whom nothing can be known need not be ours, and do not keep us for long.
     UNKNOWN_ROUNDS = 100,
@@ -56,7 +57,8 @@ static void kill_all_marked(const char *mark) {
     }
 }
 
-// Holds nothing of the launcher's: whoever waits for the end of its output, waits for the launcher alone.
+// Holds nothing of the launcher's: whoever waits for the end of its output, waits for the launcher
+// alone.
 static void let_go_of_everything(int lifeline_fd) {
     setsid();  // a terminal's signals and its closing do not come here
     prctl(PR_SET_NAME, "gradwire-guard");

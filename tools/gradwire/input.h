@@ -1,6 +1,7 @@
 // A terminal's input for rank 0, through a pipe.
 //
-// Ranks are in process groups of their own, in the background of the terminal, where reading from it would stop them.
+// Ranks are in process groups of their own, in the background of the terminal, where reading from
+// it would stop them.
 // Input that is no terminal does not come here: rank 0 reads it itself.
 #ifndef GRADWIRE_INPUT_H
 #define GRADWIRE_INPUT_H

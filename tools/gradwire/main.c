@@ -1,4 +1,5 @@
-// gradwire <subcommand>: the one command of gradwire. Each subcommand is a row of the table and a file of its name.
+// gradwire <subcommand>: the one command of gradwire. Each subcommand is a row of the table and a
+// file of its name.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
-// What ranks print, line by line: from a pipe into a sink, each line whole and with its rank in front.
+// What ranks print, line by line: from a pipe into a sink, each line whole and with its rank in
+// front.
 //
-// A line longer than LINE_MAX_BYTES is cut, and says how much was left out; so memory is bounded whatever a rank prints.
+// A line longer than LINE_MAX_BYTES is cut, and says how much was left out; so memory is bounded
+// whatever a rank prints.
 // Bytes are bytes: only '\n' means anything.
 #ifndef GRADWIRE_OUTPUT_H
 #define GRADWIRE_OUTPUT_H
@@ -31,7 +33,8 @@ void output_init(output *o, int fd, int rank, sink *to, tail *last, char *line);
 // Reads and passes on one read's worth, if there is any. Returns whether there was.
 bool output_read(output *o);
 
-// The same until there is no more, or the sink is full, or a limit is reached that only a flood reaches.
+// The same until there is no more, or the sink is full, or a limit is reached that only a flood
+// reaches.
 void output_drain(output *o);
 
 // Closes the pipe; a line without an end gets one.

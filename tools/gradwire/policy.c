@@ -5,11 +5,13 @@
 #include <stddef.h>
 
 enum {
-    // One wish may come as two signals: timeout(1) signals the process and its group, a batch system every process.
+    // One wish may come as two signals: timeout(1) signals the process and its group, a batch
+    // system every process.
     SAME_WISH_MS = 100,
     // What reads a rank's output, tee for one, ends a moment after it.
     LEFTOVERS_MS = 200,
-    // SIGKILL needs some time on a busy machine, however short the grace time is; and little more, however long.
+    // SIGKILL needs some time on a busy machine, however short the grace time is; and little more,
+    // however long.
     DEATH_MS_MIN = 5000,
     DEATH_MS_MAX = 10000,
 };

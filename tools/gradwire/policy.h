@@ -1,7 +1,7 @@
 // When a job is stopped, killed and given up: the rules, without any process, signal or clock.
 //
-// The launcher tells what happened and at what time, and does what the answer says. A table in policy.c holds every
-// rule and its reason.
+// The launcher tells what happened and at what time, and does what the answer says. A table in
+// policy.c holds every rule and its reason.
 #ifndef GRADWIRE_POLICY_H
 #define GRADWIRE_POLICY_H
 
@@ -36,8 +36,8 @@ typedef struct policy {
 
 void policy_init(policy *p, int64_t grace_ms);
 
-// Applies the rule for |event|. Returns the signal that every process must get now, 0 for none. |asked| is the signal
-// that asks them to end, for events which lead there.
+// Applies the rule for |event|. Returns the signal that every process must get now, 0 for none.
+// |asked| is the signal that asks them to end, for events which lead there.
 int policy_happened(policy *p, policy_event event, int asked, int64_t now_ms);
 
 #endif

@@ -1,7 +1,8 @@
 // Processes as /proc shows them, and signals that cannot hit a stranger.
 //
-// Between looking and signalling a process may end and its number be given to another one. So a process is known by its
-// number and start time, and signalled through a descriptor that was checked to be of this very process.
+// Between looking and signalling a process may end and its number be given to another one. So a
+// process is known by its number and start time, and signalled through a descriptor that was
+// checked to be of this very process.
 #ifndef GRADWIRE_PROC_H
 #define GRADWIRE_PROC_H
 
@@ -31,8 +32,8 @@ int proc_list(proc **out_all);
 typedef enum proc_mark {
     MARK_ABSENT,
     MARK_PRESENT,
-    // No environment: it is becoming another program at this moment, or ending, or was started without one, or belongs
-    // to the kernel, or to somebody else.
+    // No environment: it is becoming another program at this moment, or ending, or was started
+    // without one, or belongs to the kernel, or to somebody else.
     MARK_UNKNOWN,
 } proc_mark;
 

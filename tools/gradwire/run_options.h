@@ -16,8 +16,8 @@ typedef struct run_options {
     char **program;  // its name and arguments, ended by NULL; points into argv
 } run_options;
 
-// Returns false when there is nothing to run: --help was printed, or one sentence about what is wrong. Then |out_code|
-// is the exit code.
+// Returns false when there is nothing to run: --help was printed, or one sentence about what is
+// wrong. Then |out_code| is the exit code.
 bool run_options_parse(int argc, char **argv, run_options *out, int *out_code);
 
 #endif

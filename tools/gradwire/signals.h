@@ -1,4 +1,5 @@
-// Signals as events: blocked, and read one by one by the launcher's loop. Ranks get back what the launcher was given.
+// Signals as events: blocked, and read one by one by the launcher's loop. Ranks get back what the
+// launcher was given.
 #ifndef GRADWIRE_SIGNALS_H
 #define GRADWIRE_SIGNALS_H
 

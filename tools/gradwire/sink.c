@@ -14,13 +14,14 @@
 
 enum {
     HIGH_WATER = 256 * 1024,
-    // Beyond it: one read of 64 KiB that holds nothing but ends of lines, each of which gets a prefix.
+    // Beyond it: one read of 64 KiB that holds nothing but ends of lines, each of which gets a
+    // prefix.
     CAPACITY = 1024 * 1024,
     SAY_MAX = 8192,
 };
 
-// Blocking or not is a property of the open file, which we share with our shell and others; so open it once more. Not
-// regular files: opened again they would have a position of their own.
+// Blocking or not is a property of the open file, which we share with our shell and others; so open
+// it once more. Not regular files: opened again they would have a position of their own.
 static int open_without_blocking(int fd) {
     struct stat about;
     if (fstat(fd, &about) != 0) return -1;

@@ -1,7 +1,9 @@
-// A stream that the launcher writes to: whole lines go in, and out as fast as whoever reads them allows.
+// A stream that the launcher writes to: whole lines go in, and out as fast as whoever reads them
+// allows.
 //
-// Writing never blocks the launcher, so that signals and deadlines are served while a reader is slow. Memory is bounded:
-// who feeds a sink asks sink_has_room first, and then may add one read's worth of lines.
+// Writing never blocks the launcher, so that signals and deadlines are served while a reader is
+// slow. Memory is bounded: who feeds a sink asks sink_has_room first, and then may add one read's
+// worth of lines.
 #ifndef GRADWIRE_SINK_H
 #define GRADWIRE_SINK_H
 

@@ -44,7 +44,7 @@ static int gate_of(int index) {
     return index == 0 ? FIRST_GATE : OTHERS_GATE;
 }
 
-// ---- In the child -------------------------------------------------------------------------------------------------
+// ---- In the child -------------------------------------------------------------------------------
 
 static bool set_int(const char *name, int value) {
     char text[16];
@@ -108,7 +108,7 @@ _Noreturn static void become_rank(const start *s, int index, const int write_fds
     _exit(n == sizeof f ? 0 : 1);
 }
 
-// ---- In the launcher ----------------------------------------------------------------------------------------------
+// ---- In the launcher ----------------------------------------------------------------------------
 
 // Two pipes for each rank are more than the usual soft limit allows. Ranks get the old limit.
 static void raise_file_limit(start *s) {
@@ -179,8 +179,8 @@ static start_result explain(job *j, const failure *f, int *out_code) {
     return START_REFUSED;
 }
 
-// Lets |count| ranks go and waits until each has become the program. That is quick, unless its file lies on a server
-// that does not answer: so a signal ends the wait.
+// Lets |count| ranks go and waits until each has become the program. That is quick, unless its file
+// lies on a server that does not answer: so a signal ends the wait.
 static start_result open_gate(start *s, gate *g, int count, int *out_code) {
     enum { LOOK_FOR_SIGNALS_MS = 50 };
     char go[RANK_COUNT_MAX] = { 0 };

@@ -10,8 +10,9 @@ typedef enum start_result {
     START_INTERRUPTED,  // a signal that ends the job waits
 } start_result;
 
-// Starts all ranks: each in a process group of its own, killed by the kernel when the launcher ends in any way. They
-// wait until all of them exist; then rank 0 becomes the program, and if that works, the others do.
+// Starts all ranks: each in a process group of its own, killed by the kernel when the launcher ends
+// in any way. They wait until all of them exist; then rank 0 becomes the program, and if that
+// works, the others do.
 // Whatever the result, ranks with a pid have to be stopped and waited for.
 start_result start_ranks(job *j, int *out_code);
 

@@ -1,4 +1,5 @@
-// The last lines of a rank, kept so that the cause of a failure can be shown once more below what others said after it.
+// The last lines of a rank, kept so that the cause of a failure can be shown once more below what
+// others said after it.
 #ifndef GRADWIRE_TAIL_H
 #define GRADWIRE_TAIL_H
 

@@ -19,9 +19,10 @@ enum { LOOK_AGAIN_MS = 20, SLOW_READER_MS = 1000 };
 // Places of the descriptors that the loop waits for.
 enum { POLL_SIGNALS, POLL_INPUT, POLL_FLOW = POLL_INPUT + INPUT_POLL_COUNT };
 
-// ---- Signals to the job -------------------------------------------------------------------------------------------
+// ---- Signals to the job -------------------------------------------------------------------------
 
-// A rank that was not waited for keeps its number, and so that of its group, even when it has ended.
+// A rank that was not waited for keeps its number, and so that of its group, even when it has
+// ended.
 static void signal_groups(job *j, int signal_number) {
     for (int i = 0; i < j->options.rank_count; i++) {
         if (j->ranks[i].is_running) kill(-j->ranks[i].pid, signal_number);
@@ -68,7 +69,7 @@ static void set_exit_code(job *j, int code) {
     j->has_exit_code = true;
 }
 
-// ---- Signals to the launcher --------------------------------------------------------------------------------------
+// ---- Signals to the launcher --------------------------------------------------------------------
 
 static void pause_all(job *j) {
     signal_groups(j, SIGTSTP);
@@ -110,7 +111,7 @@ static void take_signals(job *j) {
     }
 }
 
-// ---- Ends of processes --------------------------------------------------------------------------------------------
+// ---- Ends of processes --------------------------------------------------------------------------
 
 static bool has_failed(const rank *r) {
     return r->pid && !r->is_running && r->status != 0;
@@ -132,8 +133,8 @@ static void rank_failed(job *j, rank *r) {
     if (!j->options.keep || !by_itself) happened(j, RANK_FAILED, SIGTERM);
 }
 
-// Ends that are noticed together have no known order. Who was killed is the likelier cause: the others may have exited
-// because of it.
+// Ends that are noticed together have no known order. Who was killed is the likelier cause: the
+// others may have exited because of it.
 static void judge(job *j, rank *const *ended, int count) {
     for (int i = 0; i < count; i++) {
         for (int k = 0; k < OUTPUTS; k++) output_drain(&ended[i]->outputs[k]);
@@ -179,9 +180,10 @@ static void look_for_leftovers(job *j) {
     if (j->is_alone) j->alone_ms = clock_now_ms();
 }
 
-// ---- The loop -----------------------------------------------------------------------------------------------------
+// ---- The loop -----------------------------------------------------------------------------------
 
-// At the end only a reader of our output is waited for: without limit, unless somebody wants the end.
+// At the end only a reader of our output is waited for: without limit, unless somebody wants the
+// end.
 static int64_t deadline_ms(const job *j) {
     if (!j->is_alone) return j->policy.deadline_ms;
     if (!j->asked_ms) return INT64_MAX;

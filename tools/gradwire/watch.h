@@ -7,7 +7,8 @@
 // Not all ranks could be started: those that exist are killed, and |code| will be the exit code.
 void watch_start_failed(job *j, int code);
 
-// Passes on output, input and signals, stops the job when it has to stop, and returns the exit code when it is over.
+// Passes on output, input and signals, stops the job when it has to stop, and returns the exit code
+// when it is over.
 int watch(job *j);
 
 #endif

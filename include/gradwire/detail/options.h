@@ -1,7 +1,9 @@
-// How options are written: by name, and what is left out has its default. See docs/decisions/0012-options.md.
+// How options are written: by name, and what is left out has its default. See
+// docs/decisions/0012-options.md.
 //
-// In C a function with options is called through a macro, which puts the defaults before what the caller names, as
-// initialisers of one struct. The warning that a name overrides a default is turned off for just this struct.
+// In C a function with options is called through a macro, which puts the defaults before what the
+// caller names, as initialisers of one struct. The warning that a name overrides a default is
+// turned off for just this struct.
 #ifndef GRADWIRE_DETAIL_OPTIONS_H
 #define GRADWIRE_DETAIL_OPTIONS_H
 
@@ -13,12 +15,14 @@
 #else
 #define GW_DEFAULT(...)
 
-// Options made before the call that takes them: gw_sgd_options o = GW_OPTIONS(gw_sgd_options, .lr = 0.1);
+// Options made before the call that takes them: gw_sgd_options o = GW_OPTIONS(gw_sgd_options, .lr =
+// 0.1);
 #define GW_OPTIONS(...) GW_OPTIONS_OF(__VA_ARGS__, )
 
-// GW_NAMED_2(f, type, a, b, .name = value, ..., ) is f(a, b, options). Who uses it passes __VA_ARGS__ and an empty argument
-// behind them, so that there may be no name at all. Each |type| has a macro of its defaults, which ends with the last
-// member: what is given without a name is then one initialiser too many, and compilers say so.
+// GW_NAMED_2(f, type, a, b, .name = value, ..., ) is f(a, b, options). Who uses it passes
+// __VA_ARGS__ and an empty argument behind them, so that there may be no name at all. Each |type|
+// has a macro of its defaults, which ends with the last member: what is given without a name is
+// then one initialiser too many, and compilers say so.
 // clang-format off
 #define GW_OPTIONS_OF(type, ...)           GW_QUIET((type){ type##_defaults, __VA_ARGS__ })
 #define GW_NAMED_1(f, type, a, ...)        GW_QUIET(f((a), (type){ type##_defaults, __VA_ARGS__ }))

@@ -107,7 +107,7 @@ enum {
     DISTRIBUTED_PASS_MARKS = 8
 };
 
-// ---- Running, without the loop lock (run.c). False: the pass and its scope have failed. ----
+// ---- Running, without the loop lock (run.c). False: the pass and its scope have failed. ---------
 
 // Runs a pass that leads to other workers: node_class.run_distributed of a receive.
 void distributed_pass_run_from(pass *p, gw_tensor *const *roots, const part *parts, int count);
@@ -131,7 +131,7 @@ void distributed_pass_send_gradients(gw_scope *work, receive *to, gw_tensor **gr
 bool distributed_pass_tell_marks(distributed_pass *x, int to);
 void distributed_pass_mail_free(list_node *mails);
 
-// ---- With the loop lock (passes.c, messages.c) ----
+// ---- With the loop lock (passes.c, messages.c) --------------------------------------------------
 
 distributed_pass *distributed_pass_open(agent *a, int initiator, uint64_t number, uint64_t scope);
 void distributed_pass_note_failed_on_loop(const distributed_pass *x);  // the initiator's

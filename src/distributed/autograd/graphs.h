@@ -34,7 +34,7 @@ gw_status marks_read(const agent *a, reader *r, uint32_t max, marks *out, gw_err
 // invalid bytes, which marks_read refuses.
 bool marks_name_unknown(const agent *a, reader *r);
 
-// ---- What was sent ----
+// ---- What was sent ------------------------------------------------------------------------------
 
 typedef struct sent_slot {
     edge edge;  // counted
@@ -76,7 +76,7 @@ int sends_lost_with_on_loop(const agent *a, uint64_t id);
 void sends_gone_error(const agent *a, int lost, gw_error *out);
 void sends_close(agent *a);  // without the loop lock
 
-// ---- What was received ----
+// ---- What was received --------------------------------------------------------------------------
 
 typedef struct receive {
     gw_handle handle;  // counted by the incoming message
@@ -114,7 +114,7 @@ void receives_flush_on_loop(agent *a);
 void receives_flush_soon_on_loop(agent *a);  // at the end of this iteration of the loop
 void receives_close_on_loop(agent *a);
 
-// ---- The table ----
+// ---- The table ----------------------------------------------------------------------------------
 
 enum { PASSES_FAILED_BITS = 64 };
 

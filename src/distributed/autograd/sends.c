@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-// ---- Tracked tensors of a message ----
+// ---- Tracked tensors of a message ---------------------------------------------------------------
 
 static void free_slot(sent_slot *at) {
     if (at->edge.kind == EDGE_NODE) node_release(at->edge.to.node);
@@ -72,7 +72,7 @@ static gw_status add(gw_handle *graph, gw_tensor *x, uint32_t *out_slot, gw_erro
     return GW_OK;
 }
 
-// ---- Sending them ----
+// ---- Sending them -------------------------------------------------------------------------------
 
 static bool has_room(const graphs *gs, const passes_peer *p, int to, gw_error *error) {
     if (p->send_count >= LIMIT_SENDS_PER_PEER) {
@@ -139,7 +139,7 @@ static void undo(gw_handle *graph, int to, const uint8_t *written) {
     sends_forget_on_loop(((sent *)graph)->agent, id);
 }
 
-// ---- As an attachment; receives.c is the other end ----
+// ---- As an attachment; receives.c is the other end ----------------------------------------------
 
 const attachment_class graph_attachment = {
     .type = 3,
@@ -153,7 +153,7 @@ const attachment_class graph_attachment = {
     .link = graph_link,
 };
 
-// ---- Forgetting sends ----
+// ---- Forgetting sends ---------------------------------------------------------------------------
 
 gw_status sends_released_on_loop(agent *a, int from, message *m, gw_error *error) {
     reader r = reader_of(m->head.data, m->head.size);

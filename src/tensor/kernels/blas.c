@@ -33,8 +33,8 @@ static struct {
 
 static pthread_once_t load_once = PTHREAD_ONCE_INIT;
 
-// OpenBLAS picks its kernels by a list of CPU models and falls back to those of an old one (0.3.21: Haswell's on Zen 5,
-// Prescott's on Sapphire Rapids), so we say what this CPU can do.
+// OpenBLAS picks its kernels by a list of CPU models and falls back to those of an old one (0.3.21:
+// Haswell's on Zen 5, Prescott's on Sapphire Rapids), so we say what this CPU can do.
 static const char *core_type(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
@@ -126,8 +126,9 @@ bool matrix_is_fast(matrix x, int64_t rows, int64_t columns) {
     return as_cblas(x, rows, columns, &form, &stride);
 }
 
-// A row of few numbers times columns that lie one after the other: what a small layer does to one observation. Products
-// with vectors are faster at that than those with matrices, up to about this many numbers.
+// A row of few numbers times columns that lie one after the other: what a small layer does to one
+// observation. Products with vectors are faster at that than those with matrices, up to about this
+// many numbers.
 enum { SHORT_ROW_MAX = 32 };
 
 static bool is_short_row(int64_t m, int64_t k, matrix a, int b_form) {

@@ -1,7 +1,8 @@
 // Matrix products, borrowed from a CBLAS library where there is one.
 //
-// The library is loaded at the first product, with the kernels this CPU deserves and one thread. Two environment
-// variables decide otherwise: GW_BLAS names another library with CBLAS's functions, or "plain" for our own loops;
+// The library is loaded at the first product, with the kernels this CPU deserves and one thread.
+// Two environment variables decide otherwise: GW_BLAS names another library with CBLAS's functions,
+// or "plain" for our own loops;
 // GW_BLAS_THREADS asks for more threads. The same operands give the same bits on one machine.
 //
 // Threads: any.
@@ -19,12 +20,14 @@ typedef struct matrix {
     int64_t row_stride, column_stride;
 } matrix;
 
-// c = a times b, or c += a times b if |add|. a: M K, b: K N, c: M N with rows |c_stride| apart, overlapping neither.
+// c = a times b, or c += a times b if |add|. a: M K, b: K N, c: M N with rows |c_stride| apart,
+// overlapping neither.
 // |dtype| is f32, f64 or i64; i64 wraps around.
 void blas_multiply(gw_dtype dtype, int64_t m, int64_t n, int64_t k, matrix a, matrix b, void *c,
                    int64_t c_stride, bool add);
 
-// Whether blas_multiply is fast for |x| (|rows| times |columns|) as it lies. A copy is worth it if not.
+// Whether blas_multiply is fast for |x| (|rows| times |columns|) as it lies. A copy is worth it if
+// not.
 bool matrix_is_fast(matrix x, int64_t rows, int64_t columns);
 
 // What does the work: "plain", or what the library says of itself ("OpenBLAS 0.3.21 ... SkylakeX").

@@ -4,8 +4,8 @@
 
 #include "tensor/dense.h"
 
-// Where channels lie: |outer| times all of them, |inner| numbers each. Short runs are moved together, so that a channel
-// is one run.
+// Where channels lie: |outer| times all of them, |inner| numbers each. Short runs are moved
+// together, so that a channel is one run.
 typedef struct channels {
     gw_dtype type;
     int64_t count, outer, inner;

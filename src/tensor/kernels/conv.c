@@ -5,7 +5,7 @@
 
 enum { STRIP_BYTES = 1 << 19 };  // columns that stay in the second cache
 
-// ---- Arguments ----------------------------------------------------------------------------------------------------
+// ---- Arguments ----------------------------------------------------------------------------------
 static bool check_tensors(op_call *c, int dims) {
     const gw_tensor *x = arg_tensor(c->args, 0), *w = arg_tensor(c->args, 1);
     if (!dtype_is_float((gw_dtype)x->dtype) || x->dtype != w->dtype) {
@@ -71,7 +71,8 @@ bool conv_read(op_call *c, int dims, conv *v) {
     return true;
 }
 
-// What products need to know besides. Nothing overflows, because x, the weight and the result exist.
+// What products need to know besides. Nothing overflows, because x, the weight and the result
+// exist.
 void conv_plan(conv *v) {
     const window *w = &v->window;
     v->k = v->c * w->kernel[0] * w->kernel[1];
@@ -84,7 +85,7 @@ void conv_plan(conv *v) {
     if (v->strip_rows > w->out[0]) v->strip_rows = w->out[0];
 }
 
-// ---- Strips -------------------------------------------------------------------------------------------------------
+// ---- Strips -------------------------------------------------------------------------------------
 const void *conv_at(const void *values, int64_t i, gw_dtype type) {
     return (const uint8_t *)values + i * (int64_t)gw_dtype_size(type);
 }

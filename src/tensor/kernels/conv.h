@@ -15,13 +15,15 @@ typedef struct conv {
     bool is_plain;  // the columns are the planes themselves
 } conv;
 
-// Reads and checks "x weight - stride padding dilation groups". |dims| is how many dimensions a plane has.
+// Reads and checks "x weight - stride padding dilation groups". |dims| is how many dimensions a
+// plane has.
 bool conv_read(op_call *c, int dims, conv *v);
 
 // What products need to know besides.
 void conv_plan(conv *v);
 
-// A strip of one image and group: its columns, K by |count|, and where they begin among the positions.
+// A strip of one image and group: its columns, K by |count|, and where they begin among the
+// positions.
 typedef struct strip {
     int64_t image, group, first_row, row_count, first, count;
     const void *x;  // C planes
@@ -39,14 +41,16 @@ bool conv_open_columns(op_call *c, const conv *v, block **room);
 // Makes the columns of |s|, in |room| if there has to be any.
 void conv_unfold(const conv *v, strip *s, void *room);
 
-// The group's part of the weight, O by K; and the strip's of a result, O rows that are |out_plane| apart.
+// The group's part of the weight, O by K; and the strip's of a result, O rows that are |out_plane|
+// apart.
 matrix conv_weight(const conv *v, const strip *s, const void *weight);
 void *conv_result(const conv *v, const strip *s, const void *out);
 
 // Element |i|.
 const void *conv_at(const void *values, int64_t i, gw_dtype type);
 
-// The derivatives: the forward's arguments, with the gradient in place of the bias. Not in the table.
+// The derivatives: the forward's arguments, with the gradient in place of the bias. Not in the
+// table.
 extern const op op_conv_back_x, op_conv_back_weight;
 
 #endif

@@ -5,10 +5,11 @@
 
 enum { CHUNK = 256 };  // blocks that are drawn at a time for halves
 
-// ---- f32, and halves, which are rounded f32 -----------------------------------------------------------------------
+// ---- f32, and halves, which are rounded f32 -----------------------------------------------------
 typedef void draw_f32(uint64_t key, uint64_t first, int64_t count, float *out);
 
-// Whole blocks go straight to where they belong, the last one aside if only some of its numbers are wanted.
+// Whole blocks go straight to where they belong, the last one aside if only some of its numbers are
+// wanted.
 static void draw_singles(draw_f32 *f, uint64_t key, uint64_t first, float *out, int64_t n) {
     f(key, first, n / 4, out);
     if (n % 4 == 0) return;
@@ -44,7 +45,7 @@ static void draw_uniform_halves(uint64_t key, uint64_t first, gw_dtype dtype, ui
     }
 }
 
-// ---- f64 ----------------------------------------------------------------------------------------------------------
+// ---- f64 ----------------------------------------------------------------------------------------
 // Two words as a number in [0, 1) of 53 bits.
 static double wide(const uint32_t *words) {
     return (double)(((uint64_t)words[0] << 32 | words[1]) >> 11) * 0x1p-53;
@@ -71,7 +72,7 @@ static void draw_doubles(void (*pair_of)(const uint32_t words[4], double out[2])
     }
 }
 
-// ---- All ----------------------------------------------------------------------------------------------------------
+// ---- All ----------------------------------------------------------------------------------------
 static uint64_t take_blocks(generator *g, gw_dtype dtype, int64_t n) {
     int64_t each = dtype == GW_F64 ? 2 : 4;
     return generator_take(g, (uint64_t)(n / each + (n % each != 0)));
@@ -95,7 +96,7 @@ void draw_normal(generator *g, gw_dtype dtype, void *out, int64_t n) {
     }
 }
 
-// ---- Integers -----------------------------------------------------------------------------------------------------
+// ---- Integers -----------------------------------------------------------------------------------
 // The upper half of a product: all of |range| without the bias of a remainder.
 static int64_t int_of(const uint32_t *words, int64_t low, uint64_t range) {
     uint64_t word = (uint64_t)words[0] << 32 | words[1];

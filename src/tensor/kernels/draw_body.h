@@ -1,7 +1,9 @@
-// Random f32 by the block, for the CPU that the including file has told the compiler of: some blocks side by side.
+// Random f32 by the block, for the CPU that the including file has told the compiler of: some
+// blocks side by side.
 //
-// Everything here is made of additions, multiplications, divisions and square roots, which all machines round alike, so
-// that a seed means the same numbers everywhere. The C library's log and cos differ from version to version.
+// Everything here is made of additions, multiplications, divisions and square roots, which all
+// machines round alike, so that a seed means the same numbers everywhere. The C library's log and
+// cos differ from version to version.
 #include "tensor/kernels/draw_math.h"
 
 enum { BESIDE = 16 };  // blocks

@@ -25,7 +25,8 @@ DRAW_INLINE double unit_of_word(uint32_t word) {
     return (double_of_bits(0x4330000000000000 | word) - 0x1p52) * 0x1p-32;
 }
 
-// ln x for 0 < x <= 1: the exponent's part, and 2 artanh((m - 1) / (m + 1)) of the rest, as a series.
+// ln x for 0 < x <= 1: the exponent's part, and 2 artanh((m - 1) / (m + 1)) of the rest, as a
+// series.
 DRAW_INLINE double natural_log(double x) {
     uint64_t bits =
         bits_of_double(x) - 0x3fe6a09e667f3bcd;  // sqrt(1/2), so that m is in [sqrt(1/2), sqrt 2)

@@ -92,8 +92,8 @@ static void simplify(walk *w, int inputs) {
     for (int k = 0; k < inputs; k++) w->strides[k][0] = 0;
 }
 
-// Whether the elements of a row lie far apart, as in a transposed matrix, and are many: then every row would touch all of
-// the input's cache lines.
+// Whether the elements of a row lie far apart, as in a transposed matrix, and are many: then every
+// row would touch all of the input's cache lines.
 static bool is_scattered(const gw_tensor *x) {
     if (x->contiguous || x->numel < PACK_MIN) return false;
     int last = x->dims - 1;

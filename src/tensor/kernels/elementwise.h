@@ -1,5 +1,5 @@
-// Running one small loop over whole tensors: broadcasting, strides and dtypes are settled here, so that a kernel only
-// sees rows of numbers of the four types that arithmetic is done in.
+// Running one small loop over whole tensors: broadcasting, strides and dtypes are settled here, so
+// that a kernel only sees rows of numbers of the four types that arithmetic is done in.
 #ifndef TENSOR_KERNELS_ELEMENTWISE_H
 #define TENSOR_KERNELS_ELEMENTWISE_H
 
@@ -8,7 +8,8 @@
 
 enum { EW_INPUTS_MAX = 3 };
 
-// One row. An input is contiguous (step 1) or one number for the whole row (step 0); never all of them step 0.
+// One row. An input is contiguous (step 1) or one number for the whole row (step 0); never all of
+// them step 0.
 typedef struct ew_row {
     void *out;
     const void *in[EW_INPUTS_MAX];
@@ -42,8 +43,8 @@ typedef struct ew_call {
 
 void elementwise_run(const ew_call *e);
 
-// The type that arithmetic on |d| is done in: f32 for halves, i32 for small integers and bool, whose results are then
-// rounded or wrapped.
+// The type that arithmetic on |d| is done in: f32 for halves, i32 for small integers and bool,
+// whose results are then rounded or wrapped.
 static inline gw_dtype ew_dtype(gw_dtype d) {
     return d == GW_F64 || d == GW_I64 ? d : dtype_is_float(d) ? GW_F32 : GW_I32;
 }

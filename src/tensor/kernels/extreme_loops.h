@@ -1,5 +1,6 @@
-// Extremes for one type of number. Included once for each, with ELEMENT, VECTOR (LANES_BYTES of them), MASK (integers
-// as wide), UNORDERED(x) (whether x is NaN) and NAMED(name) defined; undefines them.
+// Extremes for one type of number. Included once for each, with ELEMENT, VECTOR (LANES_BYTES of
+// them), MASK (integers as wide), UNORDERED(x) (whether x is NaN) and NAMED(name) defined;
+// undefines them.
 
 LANES_INLINE bool NAMED(is_better)(ELEMENT x, ELEMENT best, bool largest) {
     return (largest ? x > best : x < best) | !!UNORDERED(x);

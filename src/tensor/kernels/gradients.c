@@ -4,8 +4,8 @@
 
 enum { LANES = 8 };
 
-// Sums of squares in double, in as many lanes as a register may have: the same order, and so the same bits, on every
-// machine.
+// Sums of squares in double, in as many lanes as a register may have: the same order, and so the
+// same bits, on every machine.
 #define LOOPS(T)                                                                                   \
     static void add_##T(T *to, const T *from, int64_t count) {                                     \
         for (int64_t i = 0; i < count; i++) to[i] += from[i];                                      \

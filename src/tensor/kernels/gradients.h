@@ -4,15 +4,16 @@
 
 #include "tensor/tensor.h"
 
-// Adds |from| to |to|. False if they are not contiguous numbers of one shape in f32 or f64 on the CPU, or without memory:
-// gw_add is for all.
+// Adds |from| to |to|. False if they are not contiguous numbers of one shape in f32 or f64 on the
+// CPU, or without memory: gw_add is for all.
 bool tensor_add_into(gw_tensor *to, const gw_tensor *from);
 
-// The sum of the squares of |x|, contiguous in f32 or f64, in the same bits on every machine. False without memory.
+// The sum of the squares of |x|, contiguous in f32 or f64, in the same bits on every machine. False
+// without memory.
 bool tensor_squares(const gw_tensor *x, double *out);
 
-// Writes |from| times |by| to |to|, contiguous in f32 or f64, which nobody else sees; it may be |from|. False if they are
-// not on the CPU: gw_mul is for all.
+// Writes |from| times |by| to |to|, contiguous in f32 or f64, which nobody else sees; it may be
+// |from|. False if they are not on the CPU: gw_mul is for all.
 bool tensor_scale_into(gw_tensor *to, const gw_tensor *from, double by);
 
 #endif

@@ -1,8 +1,9 @@
 // Kernels: the loops that most of the time goes into, compiled for several kinds of CPU.
 //
-// kernels_body.h is compiled for any CPU, for AVX2 and for AVX-512; the first use picks what this CPU can do. Sums are
-// taken over the same lanes in the same order in all of them, and nothing fuses a multiplication with an addition, so
-// all give the same bits. They work on plain arrays, fail never and need no memory.
+// kernels_body.h is compiled for any CPU, for AVX2 and for AVX-512; the first use picks what this
+// CPU can do. Sums are taken over the same lanes in the same order in all of them, and nothing
+// fuses a multiplication with an addition, so all give the same bits. They work on plain arrays,
+// fail never and need no memory.
 //
 // Threads: any.
 #ifndef TENSOR_KERNELS_KERNELS_H
@@ -65,8 +66,9 @@ typedef struct kernels {
     void (*apply_mask[2])(const void *x, const uint8_t *mask, double scale, int64_t n, void *out);
     void (*draw_mask)(const uint32_t *words, uint64_t limit, int64_t n, uint8_t *mask);
 
-    // Layer normalisation of rows: z = (x - mean) / sqrt(variance + eps), out = z * weight + bias, of which either may
-    // be NULL; its derivative for x; and z * dy, of which that for the weight is the sum over rows.
+    // Layer normalisation of rows: z = (x - mean) / sqrt(variance + eps), out = z * weight + bias,
+    // of which either may be NULL; its derivative for x; and z * dy, of which that for the weight
+    // is the sum over rows.
     void (*norm_rows[2])(const void *x, int64_t rows, int64_t n, double eps, const void *weight,
                          const void *bias, void *out);
     void (*norm_back_rows[2])(const void *dy, const void *x, int64_t rows, int64_t n, double eps,
@@ -74,8 +76,8 @@ typedef struct kernels {
     void (*norm_product_rows[2])(const void *dy, const void *x, int64_t rows, int64_t n, double eps,
                                  void *out);
 
-    // Batch normalisation of a run of one channel: out = (x - mean) * scale + offset; the sums of d and of d (x - mean);
-    // and dx = (d - shift - (x - mean) * slope) * scale.
+    // Batch normalisation of a run of one channel: out = (x - mean) * scale + offset; the sums of d
+    // and of d (x - mean); and dx = (d - shift - (x - mean) * slope) * scale.
     void (*shift_scale[2])(const void *x, int64_t n, double mean, double scale, double offset,
                            void *out);
     void (*shifted_sums[2])(const void *d, const void *x, int64_t n, double mean, double *sums);

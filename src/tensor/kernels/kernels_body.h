@@ -1,5 +1,5 @@
-// All kernels, for the CPU that the including file has told the compiler of. Defines |KERNELS|, a table named
-// KERNELS_NAME. LANES_BYTES is the width of the CPU's vectors.
+// All kernels, for the CPU that the including file has told the compiler of. Defines |KERNELS|, a
+// table named KERNELS_NAME. LANES_BYTES is the width of the CPU's vectors.
 #include "tensor/kernels/kernels.h"
 #include "base/random.h"
 #include "tensor/kernels/kernels_lanes.h"
@@ -7,9 +7,9 @@
 
 // Note [Summing by halves]
 //
-// One sum of n numbers, one after the other, is off by up to n roundings. Sums of LEAF numbers, added in pairs, then
-// pairs of pairs, are off by log2(n) of them. A cascade does that in one pass, like a binary counter: level i holds the
-// sum of 2^i leaves while bit i of the count is set.
+// One sum of n numbers, one after the other, is off by up to n roundings. Sums of LEAF numbers,
+// added in pairs, then pairs of pairs, are off by log2(n) of them. A cascade does that in one pass,
+// like a binary counter: level i holds the sum of 2^i leaves while bit i of the count is set.
 enum {
     TILE_ROWS = 4,      // of a product, whose sums are in registers at a time
     BLOCK_ROWS = 128,   // of a product, that use a packed strip of b
@@ -170,7 +170,8 @@ LANES_INLINE double log1p_f64(double x) {
 #define NAMED(name) name##_f64
 #include "tensor/kernels/norm_loops.h"
 
-// Philox as in base/random.c, one block to each lane. The products of 32-bit numbers are taken in 64 bits.
+// Philox as in base/random.c, one block to each lane. The products of 32-bit numbers are taken in
+// 64 bits.
 static void random_words(uint64_t key, uint64_t first, int64_t blocks, uint32_t *out) {
     enum { WIDTH = LANES_BYTES / sizeof(uint64_t) };
     static const uint64_t steps[] = { 0, 1, 2, 3, 4, 5, 6, 7 };

@@ -1,7 +1,7 @@
 // Loops: what operators do to each number, compiled for several kinds of CPU.
 //
-// loops_body.h is compiled for any CPU, for AVX2 and for AVX-512. Nothing depends on the width of a vector and nothing
-// fuses a multiplication with an addition, so that all give the same bits.
+// loops_body.h is compiled for any CPU, for AVX2 and for AVX-512. Nothing depends on the width of a
+// vector and nothing fuses a multiplication with an addition, so that all give the same bits.
 #ifndef TENSOR_KERNELS_LOOPS_H
 #define TENSOR_KERNELS_LOOPS_H
 

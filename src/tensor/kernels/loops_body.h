@@ -1,4 +1,5 @@
-// All loops, for the CPU that the including file has told the compiler of. Defines the table |LOOPS|.
+// All loops, for the CPU that the including file has told the compiler of. Defines the table
+// |LOOPS|.
 //
 // Each is a macro's instance for a type: x and y are the numbers in |value|.
 #include "tensor/kernels/draw_body.h"
@@ -77,7 +78,7 @@
     BINARY(name, int64_t, i64, uint8_t, value)                                                     \
     BINARY(name, int32_t, i32, uint8_t, value)
 
-// ---- Two operands -------------------------------------------------------------------------------------------------
+// ---- Two operands -------------------------------------------------------------------------------
 LOOPS_INLINE uint64_t pow_u64(uint64_t x, int64_t y) {
     if (y < 0) return x == 1 ? 1 : x == UINT64_MAX ? (y & 1 ? x : 1) : 0;
     uint64_t result = 1;
@@ -168,7 +169,7 @@ WHERE(double, f64)
 WHERE(int64_t, i64)
 WHERE(int32_t, i32)
 
-// ---- One number at a time -----------------------------------------------------------------------------------------
+// ---- One number at a time -----------------------------------------------------------------------
 UNARY_FLOATS(neg, -x, -x)
 UNARY(neg, uint64_t, i64, 0 - x)
 UNARY(neg, uint32_t, i32, 0 - x)
@@ -266,7 +267,7 @@ LOOPS_INLINE int64_t bound_i64(double x) {
 CLAMP_INTS(int64_t, i64, INT64_MIN, INT64_MAX)
 CLAMP_INTS(int32_t, i32, INT32_MIN, INT32_MAX)
 
-// ---- Derivatives: x is the gradient, y the operator's argument or result ------------------------------------------
+// ---- Derivatives: x is the gradient, y the operator's argument or result ------------------------
 #define D_BOTH(name, value) BINARY_FLOATS(name, value, value)
 D_BOTH(d_abs, y > 0 ? x : y < 0 ? -x : 0)
 D_BOTH(d_sqrt, x / (y + y))
@@ -292,7 +293,7 @@ D_WITH_REALS(d_clamp, double, f64, y >= u && y <= v ? x : 0)
 
 #include "tensor/kernels/recurrent_loops.h"
 
-// ---- Halves -------------------------------------------------------------------------------------------------------
+// ---- Halves -------------------------------------------------------------------------------------
 #define HALF(name, from, to)                                                                       \
     static void loop_##name(const from *restrict x, int64_t n, to *restrict out) {                 \
         for (int64_t i = 0; i < n; i++) out[i] = name(x[i]);                                       \

@@ -1,5 +1,6 @@
-// Functions of one f32, written without branches so that loops over them vectorise: right to a few units of the last
-// bit (about 1e-7), for every input. The polynomials are minimax fits on the intervals that the comments name.
+// Functions of one f32, written without branches so that loops over them vectorise: right to a few
+// units of the last bit (about 1e-7), for every input. The polynomials are minimax fits on the
+// intervals that the comments name.
 #ifndef TENSOR_KERNELS_LOOPS_MATH_H
 #define TENSOR_KERNELS_LOOPS_MATH_H
 

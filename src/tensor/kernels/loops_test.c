@@ -15,7 +15,7 @@ static void run(const loops *set, loop l, const float *x, const float *y, float 
     set->at[l].f32(&r);
 }
 
-// ---- Accuracy -----------------------------------------------------------------------------------------------------
+// ---- Accuracy -----------------------------------------------------------------------------------
 typedef struct accuracy {
     loop loop;
     const char *name;
@@ -104,7 +104,7 @@ static void they_know_their_ends(void **state) {
     assert_true(one(LOOP_GELU, -30) == 0 && one(LOOP_GELU, 30) == 30);
 }
 
-// ---- The same bits on every CPU -----------------------------------------------------------------------------------
+// ---- The same bits on every CPU -----------------------------------------------------------------
 static void fill(float *x, uint32_t seed) {
     for (int i = 0; i < COUNT; i++) {
         seed = seed * 1664525 + 1013904223;

@@ -1,5 +1,5 @@
-// Losses of numbers, and masks over them, for one type of number. Included once for each, with ELEMENT and NAMED(name)
-// defined; undefines them.
+// Losses of numbers, and masks over them, for one type of number. Included once for each, with
+// ELEMENT and NAMED(name) defined; undefines them.
 
 static void NAMED(mse)(const void *values, const void *targets, int64_t n, double beta,
                        void *losses) {

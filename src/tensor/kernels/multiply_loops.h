@@ -1,9 +1,10 @@
-// Products of matrices for one type of number. Included once for each, with ELEMENT, VECTOR (64 bytes of them) and
-// NAMED(name) defined; undefines them.
+// Products of matrices for one type of number. Included once for each, with ELEMENT, VECTOR (64
+// bytes of them) and NAMED(name) defined; undefines them.
 
 enum { NAMED(strip_width) = 2 * sizeof(VECTOR) / sizeof(ELEMENT) };
 
-// Some rows of a, some of their columns; as many rows of b, a strip wide; and where their product goes.
+// Some rows of a, some of their columns; as many rows of b, a strip wide; and where their product
+// goes.
 typedef struct NAMED(part) {
     const ELEMENT *a, *b;
     ELEMENT *c;
@@ -12,7 +13,8 @@ typedef struct NAMED(part) {
     bool add;  // to what is in c
 } NAMED(part);
 
-// |rows| rows from |first| on. |rows| is a constant to the compiler, so that the sums stay in registers.
+// |rows| rows from |first| on. |rows| is a constant to the compiler, so that the sums stay in
+// registers.
 LANES_INLINE void NAMED(tile)(NAMED(part) x, int64_t first, int rows) {
     VECTOR sums[TILE_ROWS][2];
     const ELEMENT *a = x.a + first * x.a_row;

@@ -1,5 +1,6 @@
-// Normalisation for one type of number: of rows, and of channels, whose mean is given. Included once for each, after
-// sum_loops.h and moments, with ELEMENT and NAMED(name) defined; undefines them.
+// Normalisation for one type of number: of rows, and of channels, whose mean is given. Included
+// once for each, after sum_loops.h and moments, with ELEMENT and NAMED(name) defined; undefines
+// them.
 
 LANES_INLINE moments NAMED(row_moments)(const ELEMENT *x, int64_t n) {
     moments m;

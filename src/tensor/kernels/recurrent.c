@@ -4,7 +4,7 @@
 #include "tensor/kernels/kernels.h"
 #include "tensor/ops/op.h"
 
-// ---- Arguments ----------------------------------------------------------------------------------------------------
+// ---- Arguments ----------------------------------------------------------------------------------
 static bool check_shape(op_call *c, const char *name, int i, int dims, const int64_t *sizes) {
     const gw_tensor *x = i < 0 ? NULL : arg_tensor(c->args, i);
     const gw_tensor *first = arg_tensor(c->args, 0);
@@ -122,7 +122,7 @@ op_call recurrent_call(const op_grad *g) {
     return (op_call){ .scope = g->scope, .op = g->op, .args = g->args, .arg_count = g->arg_count };
 }
 
-// ---- Products -----------------------------------------------------------------------------------------------------
+// ---- Products -----------------------------------------------------------------------------------
 // Rows |row| and on of a weight, turned or not.
 static matrix weight_rows(const recurrent *r, const dense *weight, int64_t row, int64_t columns,
                           bool turned) {
@@ -181,7 +181,7 @@ void recurrent_step_back(const recurrent *r, const void *d_rows, int64_t width, 
                   weight_rows(r, &r->weight_hh, hh.row, r->hidden, false), dh, r->hidden, true);
 }
 
-// ---- The way back -------------------------------------------------------------------------------------------------
+// ---- The way back -------------------------------------------------------------------------------
 void recurrent_add(const recurrent *r, const void *d_out, int64_t t, void *dh) {
     if (!d_out) return;
     int64_t count = r->batch * r->hidden;
@@ -209,7 +209,8 @@ static void give_x(const recurrent *r, const void *d_rows, int64_t width, const 
     }
 }
 
-// The rows of |span| of a weight's gradient, from |count| rows of the gates' and what they were products with.
+// The rows of |span| of a weight's gradient, from |count| rows of the gates' and what they were
+// products with.
 static void give_weight(const recurrent *r, const void *d_rows, int64_t width, gate_span span,
                         const void *x, int64_t columns, int64_t count, void *dw, bool add) {
     int64_t h = r->hidden;

@@ -1,11 +1,11 @@
 // What layers that read a sequence step by step have in common: op_lstm.c, op_gru.c, op_rnn.c.
 //
-// x: T N E, h0: N H, weight_ih: G H by E, weight_hh: G H by H, biases: G H, where G is the number of gates. The products
-// with x are one for the whole sequence, and so are those for the derivatives of the weights; only that with h is one
-// for each step.
+// x: T N E, h0: N H, weight_ih: G H by E, weight_hh: G H by H, biases: G H, where G is the number
+// of gates. The products with x are one for the whole sequence, and so are those for the
+// derivatives of the weights; only that with h is one for each step.
 //
-// An observation whose sequence has ended keeps its state: at such a time h is what it was. So the state after the last
-// step is that at its own end, and in reverse each begins at its own end.
+// An observation whose sequence has ended keeps its state: at such a time h is what it was. So the
+// state after the last step is that at its own end, and in reverse each begins at its own end.
 #ifndef TENSOR_KERNELS_RECURRENT_H
 #define TENSOR_KERNELS_RECURRENT_H
 
@@ -58,7 +58,8 @@ static inline const void *recurrent_old(const recurrent *r, const void *states, 
     return k ? recurrent_row(r, states, recurrent_time(r, k - 1) * r->batch, r->hidden) : first;
 }
 
-// Writes what comes from x and the biases into |rows| (T N) of |width| H numbers. |hh|: where bias_hh goes; NULL: nowhere.
+// Writes what comes from x and the biases into |rows| (T N) of |width| H numbers. |hh|: where
+// bias_hh goes; NULL: nowhere.
 void recurrent_start(const recurrent *r, void *rows, int64_t width, const gate_span *ih,
                      int ih_count, const gate_span *hh);
 
@@ -72,11 +73,13 @@ void recurrent_step_back(const recurrent *r, const void *d_rows, int64_t width, 
 // dh += d_out (T N H; NULL: 0) at |t|.
 void recurrent_add(const recurrent *r, const void *d_out, int64_t t, void *dh);
 
-// Gives all arguments but h0 and c0 their gradients, from those of the gates, d_rows (T N), and the states (T N H).
+// Gives all arguments but h0 and c0 their gradients, from those of the gates, d_rows (T N), and the
+// states (T N H).
 void recurrent_give(op_grad *g, const recurrent *r, const void *d_rows, int64_t width,
                     const gate_span *ih, int ih_count, gate_span hh, const void *states);
 
-// A new tensor like argument |i|, as its gradient. NULL if none is wanted, or with the scope failed.
+// A new tensor like argument |i|, as its gradient. NULL if none is wanted, or with the scope
+// failed.
 void *recurrent_gradient(op_grad *g, int i);
 
 gw_value recurrent_optional(gw_tensor *x);

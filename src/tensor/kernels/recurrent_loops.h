@@ -1,7 +1,8 @@
-// The cells of recurrent layers, of one observation at one time: n hidden units. Included by loops_body.h.
+// The cells of recurrent layers, of one observation at one time: n hidden units. Included by
+// loops_body.h.
 //
-// LSTM (Hochreiter, Schmidhuber 1997; Gers et al. 2000): |gates| holds i f g o, n numbers each, which become what the
-// functions of them are: c = f c' + i g, h = o tanh c.
+// LSTM (Hochreiter, Schmidhuber 1997; Gers et al. 2000): |gates| holds i f g o, n numbers each,
+// which become what the functions of them are: c = f c' + i g, h = o tanh c.
 #define LSTM(type, name)                                                                           \
     static void lstm_##name(int64_t n, void *gates_, const void *old_c_, void *c_, void *h_) {     \
         type *restrict gates = gates_, *restrict c = c_, *restrict h = h_;                         \
@@ -37,8 +38,9 @@
 LSTM(float, f32)
 LSTM(double, f64)
 
-// GRU (Cho et al. 2014, as cuDNN and PyTorch have it): |gates| holds x r z m, n numbers each, where x comes from the
-// input and m from h'. r and z become sigmoids, x becomes tanh(x + r m), and h = (1 - z) x + z h'.
+// GRU (Cho et al. 2014, as cuDNN and PyTorch have it): |gates| holds x r z m, n numbers each, where
+// x comes from the input and m from h'. r and z become sigmoids, x becomes tanh(x + r m), and h =
+// (1 - z) x + z h'.
 #define GRU(type, name)                                                                            \
     static void gru_##name(int64_t n, void *gates_, const void *old_h_, void *h_) {                \
         type *restrict gates = gates_, *restrict h = h_;                                           \

@@ -1,5 +1,5 @@
-// The loops of the rules, in PyTorch's order of operations. They wait for memory; registers wider than
-// the compiler's usual ones would not help much.
+// The loops of the rules, in PyTorch's order of operations. They wait for memory; registers wider
+// than the compiler's usual ones would not help much.
 #include "tensor/kernels/update.h"
 
 #include <gradwire/optim.h>

@@ -7,7 +7,7 @@
 // Beyond this, products of two numbers and sums of a few would have to be checked one by one.
 #define NUMBER_MAX INT32_MAX
 
-// ---- Arguments ----------------------------------------------------------------------------------------------------
+// ---- Arguments ----------------------------------------------------------------------------------
 bool window_read(op_call *c, int i, const char *name, int dims, int64_t least, int64_t standard,
                  int64_t idle, int64_t out[2]) {
     int64_t given[GW_DIMS_MAX] = { standard };
@@ -35,7 +35,7 @@ bool window_plane(op_call *c, const gw_tensor *x, int dims, window *w) {
     return false;
 }
 
-// ---- Positions ----------------------------------------------------------------------------------------------------
+// ---- Positions ----------------------------------------------------------------------------------
 static int64_t reach(const window *w, int d) {
     return w->dilation[d] * (w->kernel[d] - 1) + 1;
 }
@@ -58,7 +58,7 @@ bool window_count(op_call *c, int dims, bool ceil, window *w) {
     return true;
 }
 
-// ---- Pools --------------------------------------------------------------------------------------------------------
+// ---- Pools --------------------------------------------------------------------------------------
 bool window_pooled(op_call *c, int dims, window *w) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (!dtype_is_float((gw_dtype)x->dtype)) {
@@ -108,8 +108,9 @@ window_span window_span_at(const window *w, int d, int64_t o) {
     return s;
 }
 
-// ---- Columns ------------------------------------------------------------------------------------------------------
-// The positions from |first| to before |end| see x[position * stride + offset], which is in the plane.
+// ---- Columns ------------------------------------------------------------------------------------
+// The positions from |first| to before |end| see x[position * stride + offset], which is in the
+// plane.
 typedef struct span {
     int64_t first, end, offset;
 } span;

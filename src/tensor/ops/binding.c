@@ -80,7 +80,7 @@ gw_value gw_operator_call(gw_scope *s, const gw_operator *o, const gw_value *arg
     return op_run_value(s, op_table[o - operators], args, count);
 }
 
-// ---- Counts of handles --------------------------------------------------------------------------------------------
+// ---- Counts of handles --------------------------------------------------------------------------
 gw_handle *gw_retain_handle(gw_handle *h) {
     return handle_retain(h);
 }

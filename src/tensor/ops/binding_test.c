@@ -1,4 +1,5 @@
-// The public table beside the rows it is made of: a binding that knows nothing but it reaches every operator.
+// The public table beside the rows it is made of: a binding that knows nothing but it reaches every
+// operator.
 #include <gradwire/binding.h>
 
 #include "base/mem.h"
@@ -7,7 +8,7 @@
 
 #include <pthread.h>
 
-// ---- Calling ------------------------------------------------------------------------------------------------------
+// ---- Calling ------------------------------------------------------------------------------------
 static void expect_same_bits(const gw_tensor *x, const gw_tensor *y) {
     assert_int_equal(x->dtype, y->dtype);
     assert_int_equal(x->dims, y->dims);
@@ -91,7 +92,7 @@ static void a_failed_call_gives_what_is_safe_to_pass_on(void **state) {
     gw_scope_close_up(s);
 }
 
-// ---- Looking ------------------------------------------------------------------------------------------------------
+// ---- Looking ------------------------------------------------------------------------------------
 static void it_describes_what_an_operator_takes(void **state) {
     (void)state;
     const gw_operator *o = gw_operator_find("gw.smooth_l1");
@@ -125,7 +126,7 @@ static void it_describes_what_an_operator_takes(void **state) {
     assert_null(gw_operator_at(gw_operator_count()));
 }
 
-// ---- Counts -------------------------------------------------------------------------------------------------------
+// ---- Counts -------------------------------------------------------------------------------------
 static void a_retained_handle_outlives_its_scope(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

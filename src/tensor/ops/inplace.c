@@ -2,10 +2,11 @@
 //
 // Note [Writing in place]
 //
-// The result is computed beside its target and then moved in: by exchanging blocks where the target is all of its storage,
-// which costs no copy, else by storage_writable, so that whoever relies on the old values keeps them. Where gradients are
-// on, the target's node goes the same way. Nodes know tensors only by their makers, so what was computed from the old
-// values stays right. Another view of the storage has a node of its own, though, which would not see the change: that is
+// The result is computed beside its target and then moved in: by exchanging blocks where the target
+// is all of its storage, which costs no copy, else by storage_writable, so that whoever relies on
+// the old values keeps them. Where gradients are on, the target's node goes the same way. Nodes
+// know tensors only by their makers, so what was computed from the old values stays right. Another
+// view of the storage has a node of its own, though, which would not see the change: that is
 // refused.
 #include <gradwire/ops.h>
 
@@ -15,7 +16,7 @@
 #include "tensor/ops/ops.h"
 #include "tensor/pack.h"
 
-// ---- What may be written ------------------------------------------------------------------------------------------
+// ---- What may be written ------------------------------------------------------------------------
 static bool overlaps(const gw_tensor *x) {
     for (int i = 0; i < x->dims; i++)
         if (x->strides[i] == 0 && x->sizes[i] > 1 && x->numel) return true;
@@ -69,7 +70,7 @@ static bool fits(gw_scope *s, const char *name, const gw_tensor *x, const gw_ten
     return !s->error;
 }
 
-// ---- Moving in ----------------------------------------------------------------------------------------------------
+// ---- Moving in ----------------------------------------------------------------------------------
 static bool is_all_of_its_block(const gw_tensor *x) {
     const block *b = x->storage->block;
     return x->contiguous && x->offset == 0 && !b->external && !x->storage->pins &&
@@ -129,7 +130,7 @@ static gw_tensor *put(gw_scope *s, const char *name, gw_tensor *x, gw_tensor *re
     return x;
 }
 
-// ---- Arithmetic ---------------------------------------------------------------------------------------------------
+// ---- Arithmetic ---------------------------------------------------------------------------------
 #define ARITHMETIC(verb)                                                                           \
     gw_tensor *gw_##verb##_with_(gw_scope *s, gw_tensor *x, gw_value other) {                      \
         if (!may_write(s, #verb "_", x)) return &tensor_poison;                                    \
@@ -140,7 +141,7 @@ ARITHMETIC(sub)
 ARITHMETIC(mul)
 ARITHMETIC(div)
 
-// ---- copy_ --------------------------------------------------------------------------------------------------------
+// ---- copy_ --------------------------------------------------------------------------------------
 static bool broadcasts_into(gw_scope *s, const gw_tensor *x, const gw_tensor *source) {
     bool fits = source->dims <= x->dims;
     for (int i = 1; i <= source->dims && fits; i++) {
@@ -204,7 +205,7 @@ gw_tensor *gw_copy_(gw_scope *s, gw_tensor *x, gw_tensor *source) {
     return plain ? copy_plain(s, x, source) : copy_across(s, x, source);
 }
 
-// ---- Constants ----------------------------------------------------------------------------------------------------
+// ---- Constants ----------------------------------------------------------------------------------
 static gw_tensor *fill(gw_scope *s, const char *name, gw_tensor *x, gw_value value) {
     if (!may_write(s, name, x)) return &tensor_poison;
     return put(s, name, x, gw_full_like(s, x, value));
@@ -217,7 +218,7 @@ gw_tensor *gw_zero_(gw_scope *s, gw_tensor *x) {
     return fill(s, "zero_", x, gw_value_of(0));
 }
 
-// ---- Random numbers -----------------------------------------------------------------------------------------------
+// ---- Random numbers -----------------------------------------------------------------------------
 gw_tensor *gw_random_(gw_scope *s, gw_tensor *x, int64_t from, int64_t to) {
     if (!may_write(s, "random_", x)) return &tensor_poison;
     gw_shape shape = { x->dims, x->sizes };

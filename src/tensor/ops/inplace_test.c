@@ -1,6 +1,6 @@
 #include "tensor/ops/op_expect.h"
 
-// ---- Values -------------------------------------------------------------------------------------------------------
+// ---- Values -------------------------------------------------------------------------------------
 static void it_computes_what_the_operator_would(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -52,7 +52,7 @@ static void each_write_is_a_version(void **state) {
     gw_scope_close_up(s);
 }
 
-// ---- What fits ----------------------------------------------------------------------------------------------------
+// ---- What fits ----------------------------------------------------------------------------------
 static void only_the_other_operand_broadcasts(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -95,7 +95,7 @@ static void it_does_nothing_with_poison_or_in_a_failed_scope(void **state) {
     gw_scope_close_up(s);
 }
 
-// ---- Gradients ----------------------------------------------------------------------------------------------------
+// ---- Gradients ----------------------------------------------------------------------------------
 static void a_leaf_is_written_only_without_gradients(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -200,7 +200,7 @@ static void a_view_of_a_result_is_refused(void **state) {
     gw_scope_close_up(s);
 }
 
-// ---- Chance -------------------------------------------------------------------------------------------------------
+// ---- Chance -------------------------------------------------------------------------------------
 static double share(gw_scope *s, gw_tensor *which) {
     return gw_item(s, gw_mean(s, gw_to_dtype(s, which, GW_F64)));
 }
@@ -254,7 +254,7 @@ static void there_is_no_such_distribution(void **state) {
     gw_scope_close_up(s);
 }
 
-// ---- Memory -------------------------------------------------------------------------------------------------------
+// ---- Memory -------------------------------------------------------------------------------------
 static void write_all(void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(NULL);

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-// ---- Running ------------------------------------------------------------------------------------------------------
+// ---- Running ------------------------------------------------------------------------------------
 static const tape *tape_of_value(gw_value v) {
     const tape *t = NULL;
     if (v.kind == GW_TENSOR) return v.as.tensor->tape;
@@ -43,7 +43,8 @@ static bool make_from_rows(op_call *c) {
     return !c->scope->error;
 }
 
-// False with the scope failed if the device has none. Looked for before |infer|, which may read numbers.
+// False with the scope failed if the device has none. Looked for before |infer|, which may read
+// numbers.
 static bool find_kernel(op_call *c, device_compute **out) {
     *out = c->op->compute;
     if (c->device == GW_CPU || !c->op->compute || c->op->moves) return true;
@@ -103,7 +104,8 @@ gw_tensor *op_run(gw_scope *s, const op *o, const gw_value *args, int arg_count,
     return first ? first : poison(others);
 }
 
-// A list of the results: empty if there are as many as the arguments say and they said nothing good.
+// A list of the results: empty if there are as many as the arguments say and they said nothing
+// good.
 static gw_list *results(op_call *c, const op *o, bool ok) {
     gw_list *list = gw_list_open(c->scope);
     int count = o->results == OP_LIST ? ok * c->output_count : o->results;
@@ -122,7 +124,7 @@ gw_value op_run_value(gw_scope *s, const op *o, const gw_value *args, int arg_co
     return gw_value_of_list(list);
 }
 
-// ---- For infer ----------------------------------------------------------------------------------------------------
+// ---- For infer ----------------------------------------------------------------------------------
 void op_fail(op_call *c, gw_status status, const char *format, ...) {
     char text[GW_ERROR_TEXT_MAX];
     va_list args;

@@ -1,10 +1,11 @@
-// Operators as rows of one table: name, parameters, shape rule, kernel, derivative. The public functions of gradwire/ops.h
-// are one-line calls of op_run; rpc serves every row as "gw.<name>"; tests and docs iterate over the table.
+// Operators as rows of one table: name, parameters, shape rule, kernel, derivative. The public
+// functions of gradwire/ops.h are one-line calls of op_run; rpc serves every row as "gw.<name>";
+// tests and docs iterate over the table.
 //
-// Running a row: op_run checks that the scope is fine, that the arguments fit |params| and that they are on one device,
-// calls |infer| (which checks shapes and dtypes and makes the outputs), then |compute| or the device's kernel of the row
-// (which fills them; NULL for views), then hands the call to the tape of the tensor
-// arguments if one of them needs a gradient.
+// Running a row: op_run checks that the scope is fine, that the arguments fit |params| and that
+// they are on one device, calls |infer| (which checks shapes and dtypes and makes the outputs),
+// then |compute| or the device's kernel of the row (which fills them; NULL for views), then hands
+// the call to the tape of the tensor arguments if one of them needs a gradient.
 #ifndef TENSOR_OPS_OP_H
 #define TENSOR_OPS_OP_H
 
@@ -24,13 +25,14 @@ struct op_sampler;  // tests: makes inputs for the battery
 typedef struct op {
     const char *name;  // "add"; "gw.add" on the wire
 
-    // "x:tensor other:operand dim:int": name:kind, a '?' behind the kind makes it optional (none), and "?=0.1" says what
-    // it is then. Kinds: tensor, operand (tensor or number), number, int, float, bool, ints (sizes or dims; one alone may
-    // be an int), tensors (a list), dtype. See op_param_next.
+    // "x:tensor other:operand dim:int": name:kind, a '?' behind the kind makes it optional (none),
+    // and "?=0.1" says what it is then. Kinds: tensor, operand (tensor or number), number, int,
+    // float, bool, ints (sizes or dims; one alone may be an int), tensors (a list), dtype. See
+    // op_param_next.
     const char *params;
 
-    // How many tensors a caller by name gets: 0 is one, OP_LIST a list of them. The row may have more outputs, which only
-    // its derivative reads.
+    // How many tensors a caller by name gets: 0 is one, OP_LIST a list of them. The row may have
+    // more outputs, which only its derivative reads.
     int results;
 
     void (*infer)(op_call *c);
@@ -40,11 +42,12 @@ typedef struct op {
     uint32_t
         saves;  // what |grad| reads: OP_SAVE_ARG(0) | OP_SAVE_OUT(0); shapes and numbers are always there
 
-    // Makes the one output instead of |infer| and |compute| when an argument is sparse by rows; nothing is recorded. NULL:
-    // no argument may be.
+    // Makes the one output instead of |infer| and |compute| when an argument is sparse by rows;
+    // nothing is recorded. NULL: no argument may be.
     void (*rows)(op_call *c);
 
-    // Calls the sampler once per interesting set of arguments (small, empty, broadcast, ...). Every row has one.
+    // Calls the sampler once per interesting set of arguments (small, empty, broadcast, ...). Every
+    // row has one.
     void (*samples)(struct op_sampler *p);
 } op;
 
@@ -67,8 +70,8 @@ struct op_call {
     } plan;
 };
 
-// One derivative: reads d_outputs, writes d_inputs. Written with the public operators, in g->scope, where nothing is
-// recorded.
+// One derivative: reads d_outputs, writes d_inputs. Written with the public operators, in g->scope,
+// where nothing is recorded.
 struct op_grad {
     gw_scope *scope;
     const op *op;
@@ -86,7 +89,8 @@ struct op_grad {
 extern const op *const op_table[];    // in the order of gradwire/ops.h; ends with NULL
 const op *op_find(const char *name);  // without "gw."; NULL if there is none
 
-// Runs |o|; the arguments are borrowed until it returns. Returns the first output, owned by the scope, or poison. |others| (may be NULL) receives further outputs.
+// Runs |o|; the arguments are borrowed until it returns. Returns the first output, owned by the
+// scope, or poison. |others| (may be NULL) receives further outputs.
 gw_tensor *op_run(gw_scope *s, const op *o, const gw_value *args, int arg_count,
                   gw_tensor **others);
 
@@ -106,11 +110,12 @@ bool op_param_next(const char **at, op_param *out);
 bool op_param_fits(const op_param *p, gw_value v);
 gw_value op_param_otherwise(const op_param *p);  // what it is if left out: none or a number
 
-// Whether the arguments fit |params| and none is poison; fails the scope if they do not fit. If something is left out,
-// the arguments are then |filled|, where it is what the row says.
+// Whether the arguments fit |params| and none is poison; fails the scope if they do not fit. If
+// something is left out, the arguments are then |filled|, where it is what the row says.
 bool op_params_check(op_call *c, gw_value filled[OP_ARGS_MAX]);
 
-// Arguments, inside infer, compute and grad (pass c->args or g->args). They were checked against |params|.
+// Arguments, inside infer, compute and grad (pass c->args or g->args). They were checked against
+// |params|.
 static inline gw_tensor *arg_tensor(const gw_value *args, int i) {
     return args[i].kind == GW_TENSOR ? args[i].as.tensor : NULL;
 }
@@ -150,28 +155,30 @@ bool op_output_room(op_call *c, int64_t count);     // for more outputs than OP_
 gw_tensor *op_output_view(op_call *c, const gw_tensor *base, int dims, const int64_t *sizes,
                           const int64_t *strides, int64_t offset);
 
-// A dimension counted from the end if negative. Fails with "dimension 3 of 2x4" when there is none such; a scalar has
-// one for this purpose, as in PyTorch. Returns it, or -1 with the scope failed.
+// A dimension counted from the end if negative. Fails with "dimension 3 of 2x4" when there is none
+// such; a scalar has one for this purpose, as in PyTorch. Returns it, or -1 with the scope failed.
 int op_dim(op_call *c, const gw_tensor *x, int64_t dim);
 
-// The shape that |a| and |b| broadcast to. Fails and returns -1 if they do not, else returns the dims.
+// The shape that |a| and |b| broadcast to. Fails and returns -1 if they do not, else returns the
+// dims.
 int op_broadcast(op_call *c, const gw_tensor *a, const gw_tensor *b, int64_t out[GW_DIMS_MAX]);
 
 // The same with one shape in |sizes|, where the result goes.
 int op_broadcast_to(op_call *c, int dims, int64_t sizes[GW_DIMS_MAX], const gw_tensor *x);
 
-// For grad: the flat input of argument |i|, which is a tensor; and the sum of |d| over what was broadcast, in the dtype
-// of |x|: the way back of broadcasting.
+// For grad: the flat input of argument |i|, which is a tensor; and the sum of |d| over what was
+// broadcast, in the dtype of |x|: the way back of broadcasting.
 int grad_input(const op_grad *g, int i);
 gw_tensor *unbroadcast(gw_scope *s, gw_tensor *d, const gw_tensor *x);
 
-// A shape as an argument from C: int64s as bytes. From the wire it is a list of ints; arg_ints takes both.
+// A shape as an argument from C: int64s as bytes. From the wire it is a list of ints; arg_ints
+// takes both.
 static inline gw_value value_of_ints(gw_shape shape) {
     return gw_value_of_bytes(shape.sizes, (size_t)shape.count * sizeof(int64_t));
 }
 
-// What records operators for backward. Every tensor that needs a gradient has a pointer to it, which the room above gave it;
-// so operators on tensors that need none know of no tape.
+// What records operators for backward. Every tensor that needs a gradient has a pointer to it,
+// which the room above gave it; so operators on tensors that need none know of no tape.
 typedef struct tape {
     void (*record)(
         op_call *c);  // links c->outputs to a new node of the graph; fails c->scope without memory

@@ -1,4 +1,5 @@
-// Means of windows: torch.nn.functional.avg_pool1d, avg_pool2d, adaptive_avg_pool1d and adaptive_avg_pool2d.
+// Means of windows: torch.nn.functional.avg_pool1d, avg_pool2d, adaptive_avg_pool1d and
+// adaptive_avg_pool2d.
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
@@ -54,7 +55,7 @@ static void infer(op_call *c) {
     op_output(c, (gw_dtype)x->dtype, dims, sizes);
 }
 
-// ---- Windows ------------------------------------------------------------------------------------------------------
+// ---- Windows ------------------------------------------------------------------------------------
 // What position |o| sees along dimension |d|, and what that counts as.
 typedef struct extent {
     int64_t first, end, count;
@@ -145,7 +146,7 @@ static void compute(op_call *c) {
     dense_close(&values);
 }
 
-// ---- The way back -------------------------------------------------------------------------------------------------
+// ---- The way back -------------------------------------------------------------------------------
 // The forward's arguments and the gradient behind them. Not in the table.
 static void infer_back(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
@@ -183,7 +184,7 @@ static void grad(op_grad *g, const op *back) {
     if (g->wanted[0]) g->d_inputs[0] = op_run(g->scope, back, args, g->arg_count + 1, NULL);
 }
 
-// ---- Rows ---------------------------------------------------------------------------------------------------------
+// ---- Rows ---------------------------------------------------------------------------------------
 static void samples_avg_pool1d(op_sampler *p) {
     sample_call(p, sample_real(p, -2, 2, 2, 3, 7), sample_ints(2));
     sample_call(p, sample_real(p, -2, 2, 3, 8), sample_ints(3), sample_ints(2), sample_ints(1),

@@ -1,6 +1,7 @@
 // Batch normalisation (Ioffe, Szegedy 2015): torch.nn.functional.batch_norm.
 //
-// Each channel, which is dimension 1, is normalised over all others by its own mean and variance, or by those given.
+// Each channel, which is dimension 1, is normalised over all others by its own mean and variance,
+// or by those given.
 #include "tensor/kernels/channels.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
@@ -21,7 +22,7 @@ static bool is_training(const gw_value *args, int i) {
     return arg_bool(args, i);
 }
 
-// ---- Forward ------------------------------------------------------------------------------------------------------
+// ---- Forward ------------------------------------------------------------------------------------
 static bool check_parameter(op_call *c, int i, const char *name) {
     const gw_tensor *x = arg_tensor(c->args, ARG_X), *p = arg_tensor(c->args, i);
     bool is_given = i >= ARG_MEAN;  // these may have more digits than x
@@ -158,7 +159,7 @@ static void grad(op_grad *g) {
     }
 }
 
-// ---- The row ------------------------------------------------------------------------------------------------------
+// ---- The row ------------------------------------------------------------------------------------
 static void samples(op_sampler *p) {
     gw_value yes = gw_value_of_bool(true), no = gw_value_of_bool(false);
     sample_call(p, sample_real(p, -2, 2, 4, 3), sample_real(p, 0.5, 2, 3), sample_real(p, -1, 1, 3),

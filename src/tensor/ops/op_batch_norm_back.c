@@ -1,6 +1,7 @@
 // The derivative of batch normalisation.
 //
-// Arguments: d x stats weight training eps. Outputs: dx; and the gradients of weight and bias, one above the other.
+// Arguments: d x stats weight training eps. Outputs: dx; and the gradients of weight and bias, one
+// above the other.
 #include "tensor/kernels/channels.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
@@ -16,8 +17,8 @@ static void infer_back(op_call *c) {
         op_output(c, (gw_dtype)x->dtype, 2, sizes);
 }
 
-// One channel. With z the normalised x: dx = (d - mean of d - z mean of (d z)) * scale, without the means if the
-// statistics were given.
+// One channel. With z the normalised x: dx = (d - mean of d - z mean of (d z)) * scale, without the
+// means if the statistics were given.
 static void go_back(const op_call *c, const channels *ch, int64_t i, const void *d, const void *x,
                     const void *stats, const void *weight, void *dx, void *d_parameters) {
     const kernels *k = kernels_get();

@@ -4,7 +4,7 @@
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
-// ---- Shapes and dtypes; plan.ints[0] is what the kernel works in ---------------------------------------------------
+// ---- Shapes and dtypes; plan.ints[0] is what the kernel works in --------------------------------
 static void infer_arithmetic(op_call *c) {
     gw_dtype dtype = operands_dtype(c, 0, 1);
     c->plan.ints[0] = operands_work_dtype(c, dtype);
@@ -45,7 +45,7 @@ static void infer_pow(op_call *c) {
     operands_output(c, dtype);
 }
 
-// ---- Kernels -------------------------------------------------------------------------------------------------------
+// ---- Kernels ------------------------------------------------------------------------------------
 static void run_loop(op_call *c, loop l, int in_count) {
     gw_dtype as = (gw_dtype)c->plan.ints[0];
     ew_call e;
@@ -96,7 +96,7 @@ static void compute_pow(op_call *c) {
     run_loop(c, l, l == LOOP_POW ? 2 : 1);
 }
 
-// ---- Samples -------------------------------------------------------------------------------------------------------
+// ---- Samples ------------------------------------------------------------------------------------
 static void samples_div(op_sampler *p) {
     operand_samples(p, 0.5, 2);
     sample_call(p, sample_tensor(p, GW_I64, -9, 9, 4), sample_tensor(p, GW_I64, 1, 9, 4));
@@ -111,7 +111,7 @@ static void samples_pow(op_sampler *p) {
     sample_call(p, sample_tensor(p, GW_I32, -3, 3, 4), sample_tensor(p, GW_I32, -3, 3, 4));
 }
 
-// ---- Rows ----------------------------------------------------------------------------------------------------------
+// ---- Rows ---------------------------------------------------------------------------------------
 #define ROW(verb, ...)                                                                             \
     const op op_##verb = {                                                                         \
         .name = #verb, .params = "a:operand b:operand", .compute = compute_##verb, __VA_ARGS__     \

@@ -18,7 +18,7 @@ static void assert_fails(gw_scope *s, const char *text) {
     gw_scope_clear(s);
 }
 
-// ---- Broadcasting, against loops over indices ---------------------------------------------------------------------
+// ---- Broadcasting, against loops over indices ---------------------------------------------------
 static double at(const gw_tensor *x, const int64_t *index, int dims) {
     int64_t offset = 0;
     for (int i = 0; i < x->dims; i++) {
@@ -119,7 +119,7 @@ static void shapes_that_do_not_fit_are_named(void **state) {
     gw_scope_close_up(s);
 }
 
-// ---- Rules of dtypes ----------------------------------------------------------------------------------------------
+// ---- Rules of dtypes ----------------------------------------------------------------------------
 static void integers_wrap_around(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

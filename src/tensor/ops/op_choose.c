@@ -3,7 +3,7 @@
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
-// ---- Comparisons ---------------------------------------------------------------------------------------------------
+// ---- Comparisons --------------------------------------------------------------------------------
 static void infer_comparison(op_call *c) {
     c->plan.ints[0] = operands_work_dtype(c, operands_dtype(c, 0, 1));
     operands_output(c, GW_BOOL8);
@@ -56,7 +56,7 @@ ROW(le, .infer = infer_comparison, .samples = operand_samples_with_bools)
 ROW(gt, .infer = infer_comparison, .samples = operand_samples_with_bools)
 ROW(ge, .infer = infer_comparison, .samples = operand_samples_with_bools)
 
-// ---- where --------------------------------------------------------------------------------------------------------
+// ---- where --------------------------------------------------------------------------------------
 static void infer_where(op_call *c) {
     const gw_tensor *condition = arg_tensor(c->args, 0);
     if (condition->dtype != GW_BOOL8) {

@@ -19,7 +19,7 @@ static void answer(op_call *c, bool yes) {
     *(uint8_t *)tensor_bytes(c->outputs[0]) = yes;
 }
 
-// ---- equal --------------------------------------------------------------------------------------------------------
+// ---- equal --------------------------------------------------------------------------------------
 // Integers and bools are equal when their bytes are.
 static bool all_equal(gw_dtype type, const void *a, const void *b, int64_t n) {
     if (!dtype_is_float(type)) return memcmp(a, b, (size_t)n * gw_dtype_size(type)) == 0;
@@ -67,7 +67,7 @@ bool gw_equal(gw_scope *s, gw_tensor *a, gw_tensor *b) {
     return gw_item_int(s, op_run(s, &op_equal, args, 2, NULL)) != 0;
 }
 
-// ---- allclose -----------------------------------------------------------------------------------------------------
+// ---- allclose -----------------------------------------------------------------------------------
 static void infer_allclose(op_call *c) {
     const gw_tensor *a = arg_tensor(c->args, 0), *b = arg_tensor(c->args, 1);
     double relative = arg_number(c->args, 2), absolute = arg_number(c->args, 3);

@@ -1,7 +1,8 @@
 // Convolutions over one and two dimensions: torch.nn.functional.conv1d and conv2d.
 //
-// Each image is unfolded to columns, a strip of rows at a time, and multiplied with the weight as a matrix: O rows of
-// K = C/groups*kernel numbers. The derivatives are the other two products of the same matrices.
+// Each image is unfolded to columns, a strip of rows at a time, and multiplied with the weight as a
+// matrix: O rows of K = C/groups*kernel numbers. The derivatives are the other two products of the
+// same matrices.
 #include "tensor/kernels/conv.h"
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
@@ -37,7 +38,7 @@ static void infer(op_call *c) {
     op_output(c, (gw_dtype)x->dtype, n, sizes);
 }
 
-// ---- Forward ------------------------------------------------------------------------------------------------------
+// ---- Forward ------------------------------------------------------------------------------------
 static void fill(gw_dtype type, void *out, int64_t count, const void *value) {
     float *f = out;
     double *d = out;
@@ -98,7 +99,7 @@ static void grad(op_grad *g) {
             back_to_bias(g->scope, g->d_outputs[0], bias, x->dims == arg_tensor(g->args, 1)->dims);
 }
 
-// ---- Rows ---------------------------------------------------------------------------------------------------------
+// ---- Rows ---------------------------------------------------------------------------------------
 static void samples_1(op_sampler *p) {
     sample_call(p, sample_real(p, -2, 2, 2, 3, 7), sample_real(p, -2, 2, 4, 3, 3),
                 sample_real(p, -2, 2, 4));

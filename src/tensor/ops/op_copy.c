@@ -25,7 +25,7 @@ static void samples_one(op_sampler *p) {
     sample_call(p, sample_tensor(p, GW_I16, -9, 9, 3, 4));
 }
 
-// ---- contiguous, clone --------------------------------------------------------------------------------------------
+// ---- contiguous, clone --------------------------------------------------------------------------
 static void infer_contiguous(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (x->contiguous) {
@@ -66,7 +66,7 @@ gw_tensor *gw_clone(gw_scope *s, gw_tensor *x) {
     return op_run(s, &op_clone, (const gw_value[]){ gw_value_of(x) }, 1, NULL);
 }
 
-// ---- to_dtype -----------------------------------------------------------------------------------------------------
+// ---- to_dtype -----------------------------------------------------------------------------------
 static void infer_to_dtype(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     gw_dtype dtype = arg_dtype(c->args, 1);

@@ -22,7 +22,7 @@ static void fill(op_call *c, gw_value v) {
     block_fill(out->storage->block, (gw_dtype)out->dtype, out->numel, v);
 }
 
-// ---- zeros, ones, full --------------------------------------------------------------------------------------------
+// ---- zeros, ones, full --------------------------------------------------------------------------
 static void infer_filled(op_call *c) {
     infer_shape(c, 1);
 }
@@ -95,7 +95,7 @@ gw_tensor *gw_full_with(gw_scope *s, gw_dtype dtype, gw_value value, gw_shape sh
     return op_run(s, &op_full, args, 3, NULL);
 }
 
-// ---- arange -------------------------------------------------------------------------------------------------------
+// ---- arange -------------------------------------------------------------------------------------
 static void infer_arange(op_call *c) {
     double start = arg_number(c->args, 1), end = arg_number(c->args, 2),
            step = arg_number(c->args, 3);
@@ -143,7 +143,7 @@ gw_tensor *gw_arange(gw_scope *s, gw_dtype dtype, double start, double end, doub
     return op_run(s, &op_arange, args, 4, NULL);
 }
 
-// ---- rand, randn --------------------------------------------------------------------------------------------------
+// ---- rand, randn --------------------------------------------------------------------------------
 static void infer_random(op_call *c) {
     gw_dtype dtype = arg_dtype(c->args, 0);
     if (dtype_is_float(dtype)) {
@@ -194,7 +194,7 @@ gw_tensor *gw_randn_with(gw_scope *s, gw_dtype dtype, gw_shape shape) {
     return run_shaped(s, &op_randn, dtype, shape);
 }
 
-// ---- From the caller's memory -------------------------------------------------------------------------------------
+// ---- From the caller's memory -------------------------------------------------------------------
 gw_tensor *gw_from_with(gw_scope *s, gw_dtype dtype, const void *data, gw_shape shape) {
     if (s->error) return &tensor_poison;
     gw_tensor *x = scope_own(s, tensor_new(s, dtype, shape.count, shape.sizes));

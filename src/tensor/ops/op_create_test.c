@@ -57,13 +57,13 @@ static void from_copies(void **state) {
     gw_scope_close_up(s);
 }
 
-// ---- Random -------------------------------------------------------------------------------------------------------
+// ---- Random -------------------------------------------------------------------------------------
 static void a_seed_means_the_same_numbers_everywhere(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_seed(s, 0);
-    // The first block of key 0 is 6627e8d5 e169c58d bc57ac4c 9b00dbd8 (Salmon et al. 2011), of which each f32 takes 24
-    // bits.
+    // The first block of key 0 is 6627e8d5 e169c58d bc57ac4c 9b00dbd8 (Salmon et al. 2011), of
+    // which each f32 takes 24 bits.
     const uint32_t words[] = { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 };
     gw_tensor *x = gw_rand(s, GW_F32, 4);
     for (int i = 0; i < 4; i++)

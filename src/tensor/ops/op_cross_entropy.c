@@ -20,8 +20,8 @@ static void infer_cross_entropy(op_call *c) {
         op_fail(c, GW_INVALID, "label_smoothing is %g, but must be between 0 and 1", smoothing);
 }
 
-// What the loss of a row is made of: its largest number, the sum of e^(x - largest), and the sum of its numbers for
-// smoothing. Later, in the same places: what raise_rows wants.
+// What the loss of a row is made of: its largest number, the sum of e^(x - largest), and the sum of
+// its numbers for smoothing. Later, in the same places: what raise_rows wants.
 typedef struct row_facts {
     dense rows, target, weight;
     block *room;
@@ -124,8 +124,9 @@ static void subtract(gw_dtype type, void *row, int64_t k, double x) {
                 number_at(type, row, k) - x);
 }
 
-// The gradient of row r is |d| (softmax - (1 - e) at its class - e / C), or 0 if the row is ignored; with weights w it is
-// |d| (((1 - e) w of its class + e / C sum w) softmax - (1 - e) w at its class - e / C w).
+// The gradient of row r is |d| (softmax - (1 - e) at its class - e / C), or 0 if the row is
+// ignored; with weights w it is |d| (((1 - e) w of its class + e / C sum w) softmax - (1 - e) w at
+// its class - e / C w).
 static void finish_rows(gw_dtype type, const row_facts *f, const double *d, int64_t n,
                         int64_t classes, int64_t ignore, double smoothing, void *dx) {
     const int64_t *target = f->target.values;
@@ -143,7 +144,8 @@ static void finish_rows(gw_dtype type, const row_facts *f, const double *d, int6
     }
 }
 
-// Makes |d| of one number for each row, and of the facts the scale and offset that raise_rows wants.
+// Makes |d| of one number for each row, and of the facts the scale and offset that raise_rows
+// wants.
 static void prepare_rows(op_call *c, gw_dtype type, row_facts *f, const double *d, int64_t n,
                          int64_t classes, double *row_d) {
     int64_t ignore = arg_int(c->args, 4);

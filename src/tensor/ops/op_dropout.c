@@ -1,4 +1,5 @@
-// dropout: numbers set to 0 at random, the others scaled up to make good for it (Srivastava et al. 2014).
+// dropout: numbers set to 0 at random, the others scaled up to make good for it (Srivastava et al.
+// 2014).
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"

@@ -12,7 +12,7 @@ static bool check_index_dtype(op_call *c, const gw_tensor *index) {
     return false;
 }
 
-// ---- embedding ----------------------------------------------------------------------------------------------------
+// ---- embedding ----------------------------------------------------------------------------------
 // weight: V F, indices: any shape, out: that shape and F
 static void infer_embedding(op_call *c) {
     const gw_tensor *w = arg_tensor(c->args, 0), *index = arg_tensor(c->args, 1);
@@ -60,7 +60,8 @@ static void compute_embedding(op_call *c) {
     dense_close(&index);
 }
 
-// Arguments: d indices rows padding_idx. In the order of the indices, so that sums are the same each time.
+// Arguments: d indices rows padding_idx. In the order of the indices, so that sums are the same
+// each time.
 static void infer_embedding_back(op_call *c) {
     const gw_tensor *d = arg_tensor(c->args, 0);
     int64_t sizes[] = { arg_int(c->args, 2), d->sizes[d->dims - 1] };
@@ -110,7 +111,8 @@ static int64_t padding_row(const op_grad *g) {
     return padding < 0 ? padding + arg_tensor(g->args, 0)->sizes[0] : padding;
 }
 
-// The places in |index| that do not hold |padding|. NULL if all do not: then nothing need be picked.
+// The places in |index| that do not hold |padding|. NULL if all do not: then nothing need be
+// picked.
 static gw_tensor *unpadded(gw_scope *s, const gw_tensor *index, int64_t padding) {
     const int64_t *rows = gw_data(index);
     int64_t count = 0, n = index->numel;
@@ -177,7 +179,7 @@ gw_tensor *gw_embedding_with(gw_scope *s, gw_tensor *weight, gw_tensor *indices,
     return op_run(s, &op_embedding, args, 4, NULL);
 }
 
-// ---- one_hot ------------------------------------------------------------------------------------------------------
+// ---- one_hot ------------------------------------------------------------------------------------
 // How many classes |index| needs, after a look at all of it. -1 with the call failed.
 static int64_t count_classes(op_call *c, const int64_t *index, int64_t n, int64_t classes) {
     int64_t needed = 0;
@@ -196,7 +198,8 @@ static int64_t count_classes(op_call *c, const int64_t *index, int64_t n, int64_
     return n == 0 ? -1 : needed;
 }
 
-// The number of classes may depend on the values, so the output is made here and filled with zeros and ones at once.
+// The number of classes may depend on the values, so the output is made here and filled with zeros
+// and ones at once.
 static void infer_one_hot(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     int64_t classes = arg_int(c->args, 1);

@@ -105,8 +105,9 @@ static void samples_place(op_sampler *p) {
     sample_call(p, sample_tensor(p, GW_I32, -9, 9, 3, 40), gw_value_of(1));
 }
 
-// ---- max, min -----------------------------------------------------------------------------------------------------
-// Along a dimension the first of equals gets the gradient; of everything, equals share it. Both as in PyTorch.
+// ---- max, min -----------------------------------------------------------------------------------
+// Along a dimension the first of equals gets the gradient; of everything, equals share it. Both as
+// in PyTorch.
 static void grad_value(op_grad *g, bool largest) {
     if (!g->wanted[0]) return;
     gw_scope *s = g->scope;
@@ -173,7 +174,7 @@ gw_tensor *gw_min_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
     return reduction_run_along(s, &op_min, x, dim, keep);
 }
 
-// ---- amax, amin ---------------------------------------------------------------------------------------------------
+// ---- amax, amin ---------------------------------------------------------------------------------
 // Equals share the gradient.
 static void grad_shared(op_grad *g) {
     if (!g->wanted[0]) return;
@@ -219,7 +220,7 @@ gw_tensor *gw_amin_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep) {
     return reduction_run_over(s, &op_amin, x, dims, keep);
 }
 
-// ---- argmax, argmin -----------------------------------------------------------------------------------------------
+// ---- argmax, argmin -----------------------------------------------------------------------------
 static void compute_argmax(op_call *c) {
     compute_place(c, true);
 }

@@ -52,7 +52,8 @@ static void there_is_no_extreme_of_nothing(void **state) {
     gw_scope_close_up(s);
 }
 
-// x has its largest number twice: of everything, both share the gradient; along a dimension the first has it.
+// x has its largest number twice: of everything, both share the gradient; along a dimension the
+// first has it.
 static void equals_share_the_gradient_of_everything(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

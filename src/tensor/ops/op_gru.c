@@ -15,8 +15,8 @@ static const recurrent_form form = { .gates = 3,
                                      .lengths = 6,
                                      .reverse = 7 };
 
-// What the way back needs, and its gradients, lie as x r z m at each time of each observation (see recurrent_loops.h);
-// rows of the weights are r z n, where n is x of the input and m of the state.
+// What the way back needs, and its gradients, lie as x r z m at each time of each observation (see
+// recurrent_loops.h); rows of the weights are r z n, where n is x of the input and m of the state.
 enum { WIDTH = 4 };
 static const gate_span of_input[] = { { 1, 0, 2 }, { 0, 2, 1 } }, of_state = { 1, 0, 3 };
 
@@ -56,7 +56,7 @@ static void compute(op_call *c) {
     recurrent_close(&r);
 }
 
-// ---- The way back -------------------------------------------------------------------------------------------------
+// ---- The way back -------------------------------------------------------------------------------
 typedef struct way_back {
     recurrent r;
     const void *h, *trace, *d_out;

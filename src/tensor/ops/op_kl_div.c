@@ -1,4 +1,5 @@
-// kl_div: how far x, the logarithms of probabilities, are from targets, which are probabilities or their logarithms.
+// kl_div: how far x, the logarithms of probabilities, are from targets, which are probabilities or
+// their logarithms.
 #include "tensor/kernels/kernels.h"
 #include "tensor/ops/op_loss.h"
 #include "tensor/ops/op_sample.h"

@@ -9,7 +9,7 @@ static void infer_bool(op_call *c) {
     op_output(c, GW_BOOL8, x->dims, x->sizes);
 }
 
-// ---- isfinite, isnan, isinf ---------------------------------------------------------------------------------------
+// ---- isfinite, isnan, isinf ---------------------------------------------------------------------
 // |whole| is the answer for every integer.
 static void test_floats(op_call *c, loop l, bool whole) {
     const gw_tensor *x = arg_tensor(c->args, 0);
@@ -38,7 +38,7 @@ static void compute_isinf(op_call *c) {
     test_floats(c, LOOP_ISINF, false);
 }
 
-// ---- logical_and, logical_or, logical_xor, logical_not ------------------------------------------------------------
+// ---- logical_and, logical_or, logical_xor, logical_not ------------------------------------------
 static void infer_logical(op_call *c) {
     c->plan.ints[0] = operands_work_dtype(c, operands_dtype(c, 0, 1));
     operands_output(c, GW_BOOL8);
@@ -79,7 +79,7 @@ static void compute_logical_not(op_call *c) {
     });
 }
 
-// ---- bitwise_and, bitwise_or, bitwise_xor, bitwise_not ------------------------------------------------------------
+// ---- bitwise_and, bitwise_or, bitwise_xor, bitwise_not ------------------------------------------
 static bool check_whole(op_call *c, gw_dtype dtype) {
     if (!dtype_is_float(dtype)) return true;
     op_fail(c, GW_INVALID, "for integers and bools, not %s", gw_dtype_name(dtype));
@@ -128,7 +128,7 @@ static void compute_bitwise_not(op_call *c) {
     }
 }
 
-// ---- Samples ------------------------------------------------------------------------------------------------------
+// ---- Samples ------------------------------------------------------------------------------------
 static void samples_odd(op_sampler *p) {
     gw_value x = sample_real(p, -1, 1, 3, 4), zeros = gw_value_of(gw_mul(p->scope, x, 0));
     gw_value infinities = gw_value_of(gw_div(p->scope, x, zeros));
@@ -156,7 +156,7 @@ static void samples_bitwise_not(op_sampler *p) {
     sample_call(p, sample_tensor(p, GW_I32, -99, 99, 0));
 }
 
-// ---- Rows ---------------------------------------------------------------------------------------------------------
+// ---- Rows ---------------------------------------------------------------------------------------
 #define TEST(verb, ...)                                                                            \
     const op op_##verb = {                                                                         \
         .name = #verb, .params = "x:tensor", .compute = compute_##verb, __VA_ARGS__                \

@@ -7,7 +7,7 @@
 #include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 
-// ---- What losses have in common -----------------------------------------------------------------------------------
+// ---- What losses have in common -----------------------------------------------------------------
 gw_reduction loss_reduction(const gw_value *args, int i) {
     return (gw_reduction)arg_int(args, i);
 }
@@ -35,7 +35,7 @@ void loss_output(op_call *c, gw_dtype dtype, gw_reduction reduction, int dims,
     op_output(c, dtype, reduction == GW_NO_REDUCTION ? dims : 0, sizes);
 }
 
-// ---- A loss for each number ---------------------------------------------------------------------------------------
+// ---- A loss for each number ---------------------------------------------------------------------
 enum { CHUNK = 1024 };
 
 static bool broadcast_shape(op_call *c, int *dims, int64_t sizes[GW_DIMS_MAX]) {
@@ -142,7 +142,7 @@ static gw_tensor *run_op(gw_scope *s, const op *o, gw_tensor *x, gw_tensor *targ
     return op_run(s, o, args, 3, NULL);
 }
 
-// ---- mse ----------------------------------------------------------------------------------------------------------
+// ---- mse ----------------------------------------------------------------------------------------
 static void compute_mse(op_call *c) {
     loss_run(c, kernels_get()->mse, 0);
 }
@@ -166,7 +166,7 @@ gw_tensor *gw_mse_with(gw_scope *s, gw_tensor *x, gw_tensor *target, gw_loss_opt
     return run_op(s, &op_mse, x, target, options);
 }
 
-// ---- bce_with_logits ----------------------------------------------------------------------------------------------
+// ---- bce_with_logits ----------------------------------------------------------------------------
 static void infer_bce(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *target = arg_tensor(c->args, 1);
     if (x->dims == target->dims && memcmp(x->sizes, target->sizes, x->dims * sizeof(int64_t)) == 0)
@@ -206,7 +206,7 @@ gw_tensor *gw_bce_with_logits_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
     return run_op(s, &op_bce_with_logits, x, target, options);
 }
 
-// ---- smooth_l1 ----------------------------------------------------------------------------------------------------
+// ---- smooth_l1 ----------------------------------------------------------------------------------
 static double beta_of(const gw_value *args) {
     return arg_number(args, 3);
 }
@@ -252,7 +252,7 @@ gw_tensor *gw_smooth_l1_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
     return op_run(s, &op_smooth_l1, args, 4, NULL);
 }
 
-// ---- l1 -----------------------------------------------------------------------------------------------------------
+// ---- l1 -----------------------------------------------------------------------------------------
 static void compute_l1(op_call *c) {
     loss_run(c, kernels_get()->l1, 0);
 }

@@ -15,7 +15,7 @@ bool loss_reduction_check(op_call *c, int i);
 void loss_output(op_call *c, gw_dtype dtype, gw_reduction reduction, int dims,
                  const int64_t *sizes);
 
-// ---- Of "x:tensor target:tensor reduction:int?", which broadcast ------------------------------------------------------
+// ---- Of "x:tensor target:tensor reduction:int?", which broadcast --------------------------------
 // The kernels that write the losses of |n| numbers, in f32 and f64. |beta| is smooth_l1's.
 typedef void loss_kernel(const void *x, const void *target, int64_t n, double beta, void *out);
 typedef loss_kernel *const loss_kernels[2];
@@ -24,7 +24,8 @@ typedef loss_kernel *const loss_kernels[2];
 void loss_infer(op_call *c);
 void loss_run(op_call *c, const loss_kernels kernels, double beta);
 
-// For derivatives: what each number's derivative is multiplied with, the output's gradient times |factor| included.
+// For derivatives: what each number's derivative is multiplied with, the output's gradient times
+// |factor| included.
 gw_tensor *loss_scaled(const op_grad *g, double factor);
 
 #endif

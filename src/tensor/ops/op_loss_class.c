@@ -8,7 +8,7 @@
 
 enum { IGNORE_INDEX = -100 };  // PyTorch's default
 
-// ---- What they have in common ---------------------------------------------------------------------------------------------------------
+// ---- What they have in common -------------------------------------------------------------------
 int class_dim(const gw_tensor *x) {
     return x->dims == 1 ? 0 : 1;
 }
@@ -103,7 +103,7 @@ void class_samples(op_sampler *p, double low, double high) {
                 gw_value_of((int)GW_SUM));
 }
 
-// ---- nll ----------------------------------------------------------------------------------------------------------
+// ---- nll ----------------------------------------------------------------------------------------
 // Where class |target| of row |row| stands in values of |x|, whose classes are |inner| apart.
 static int64_t place_of(int64_t row, int64_t target, int64_t classes, int64_t inner) {
     return row / inner * classes * inner + target * inner + row % inner;
@@ -148,7 +148,8 @@ close_logp:
     dense_close(&logp);
 }
 
-// Arguments: d target sizes reduction ignore_index weight. The targets have been checked on the way here.
+// Arguments: d target sizes reduction ignore_index weight. The targets have been checked on the way
+// here.
 static void infer_nll_back(op_call *c) {
     int64_t sizes[GW_DIMS_MAX];
     int dims = arg_ints(c->args, 2, sizes);

@@ -1,7 +1,7 @@
 // Losses of classes: nll and cross_entropy, with the index of the right class as target.
 //
-// Classes are dimension 1, or the only one. target: N d... for logits N C d..., one class for each row of C. Arguments
-// begin with "x:tensor target:tensor reduction:int? ignore_index:int?".
+// Classes are dimension 1, or the only one. target: N d... for logits N C d..., one class for each
+// row of C. Arguments begin with "x:tensor target:tensor reduction:int? ignore_index:int?".
 #ifndef TENSOR_OPS_OP_LOSS_CLASS_H
 #define TENSOR_OPS_OP_LOSS_CLASS_H
 
@@ -10,7 +10,8 @@
 
 int class_dim(const gw_tensor *x);
 
-// Checks dtypes and shapes, and makes the output. Argument |weight| has a weight for each class, or is none.
+// Checks dtypes and shapes, and makes the output. Argument |weight| has a weight for each class, or
+// is none.
 void class_infer(op_call *c, int weight);
 
 // The class in argument |i| that counts for nothing; and as an argument from C.
@@ -33,7 +34,8 @@ double class_count(const int64_t *target, int64_t n, int64_t ignore, const doubl
 // Writes losses, one for each target, or their sum or mean, to the output.
 void class_reduce_losses(op_call *c, const double *losses, int64_t n, double counted);
 
-// What a gradient row is multiplied with. |d| is the gradient of the loss, one number unless nothing was reduced.
+// What a gradient row is multiplied with. |d| is the gradient of the loss, one number unless
+// nothing was reduced.
 double class_row_gradient(const double *d, gw_reduction reduction, int64_t row, double counted);
 
 // Inputs between |low| and |high| of every shape and reduction.

@@ -5,7 +5,8 @@ static gw_tensor *targets(gw_scope *s, int64_t classes, gw_shape shape) {
     return gw_clamp(s, gw_to_dtype(s, u, GW_I64), 0, (double)(classes - 1));
 }
 
-// Cross entropy of row |row| with target |t| by definition. Rows are along dimension 1 of x: N C inner.
+// Cross entropy of row |row| with target |t| by definition. Rows are along dimension 1 of x: N C
+// inner.
 static double definition(const gw_tensor *x, int64_t row, int64_t t, double smoothing) {
     int64_t c = x->sizes[1], inner = x->dims > 2 ? x->numel / x->sizes[0] / c : 1;
     int64_t first = row / inner * c * inner + row % inner;

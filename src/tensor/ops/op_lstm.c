@@ -1,4 +1,5 @@
-// One layer of an LSTM over a sequence, in one direction (Hochreiter, Schmidhuber 1997). See recurrent.h.
+// One layer of an LSTM over a sequence, in one direction (Hochreiter, Schmidhuber 1997). See
+// recurrent.h.
 #include "tensor/dtype.h"
 #include "tensor/kernels/loops.h"
 #include "tensor/ops/op_sample.h"
@@ -15,7 +16,8 @@ static const recurrent_form form = { .gates = 4,
                                      .lengths = 6,
                                      .reverse = 7 };
 
-// What the way back needs lies in one block, the second output: at each time c, i, f, g, o of each observation.
+// What the way back needs lies in one block, the second output: at each time c, i, f, g, o of each
+// observation.
 enum { TRACE_WIDTH = 5, GATES_WIDTH = 4 };
 static const gate_span trace_gates = { 1, 0, 4 }, gates = { 0, 0, 4 };
 
@@ -61,7 +63,7 @@ static void compute(op_call *c) {
     recurrent_close(&r);
 }
 
-// ---- The way back -------------------------------------------------------------------------------------------------
+// ---- The way back -------------------------------------------------------------------------------
 typedef struct way_back {
     recurrent r;
     const void *h, *trace, *d_out, *d_trace;  // d_out, d_trace may be NULL

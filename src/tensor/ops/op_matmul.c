@@ -1,4 +1,5 @@
-// Products of vectors, matrices and batches of matrices: torch.matmul and torch.nn.functional.linear.
+// Products of vectors, matrices and batches of matrices: torch.matmul and
+// torch.nn.functional.linear.
 #include "tensor/kernels/blas.h"
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
@@ -6,8 +7,8 @@
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
-// The type a product is computed in. Small integers are multiplied as i64 and cut off at the end, which wraps around
-// just the same.
+// The type a product is computed in. Small integers are multiplied as i64 and cut off at the end,
+// which wraps around just the same.
 static gw_dtype product_type(gw_dtype d) {
     return dtype_is_float(d) ? dtype_compute(d) : GW_I64;
 }
@@ -22,7 +23,7 @@ static bool check_dtypes(op_call *c, const gw_tensor *a, const gw_tensor *b) {
     return false;
 }
 
-// ---- One operand --------------------------------------------------------------------------------------------------
+// ---- One operand --------------------------------------------------------------------------------
 // A batch of matrices. A vector on the left is a row, on the right a column.
 typedef struct operand {
     dense copy;
@@ -72,7 +73,8 @@ static int64_t batch_count(const operand *o) {
     return count;
 }
 
-// Makes one tall matrix of a batch whose rows follow each other evenly, for one product instead of many.
+// Makes one tall matrix of a batch whose rows follow each other evenly, for one product instead of
+// many.
 static void fold_batch(operand *o) {
     int64_t rows = o->rows, stride = o->first.row_stride;
     if (rows == 1 && o->batch_dims > 0) stride = o->strides[o->batch_dims - 1];
@@ -85,7 +87,7 @@ static void fold_batch(operand *o) {
     o->batch_dims = 0;
 }
 
-// ---- matmul -------------------------------------------------------------------------------------------------------
+// ---- matmul -------------------------------------------------------------------------------------
 static void infer_matmul(op_call *c) {
     const gw_tensor *a = arg_tensor(c->args, 0), *b = arg_tensor(c->args, 1);
     operand left, right;
@@ -216,7 +218,7 @@ gw_tensor *gw_matmul(gw_scope *s, gw_tensor *a, gw_tensor *b) {
     return op_run(s, &op_matmul, args, 2, NULL);
 }
 
-// ---- linear -------------------------------------------------------------------------------------------------------
+// ---- linear -------------------------------------------------------------------------------------
 // x: ... F, weight: O F, bias: O
 static void infer_linear(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *w = arg_tensor(c->args, 1);

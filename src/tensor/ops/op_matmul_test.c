@@ -3,7 +3,8 @@
 #include "tensor/kernels/blas.h"
 #include "tensor/ops/op_expect.h"
 
-// Element (i, j) of matrix number |batch| of a times b, both with at least 2 dimensions, by definition.
+// Element (i, j) of matrix number |batch| of a times b, both with at least 2 dimensions, by
+// definition.
 static double product_at(const gw_tensor *a, const gw_tensor *b, int64_t a_batch, int64_t b_batch,
                          int64_t i, int64_t j) {
     int64_t m = a->sizes[a->dims - 2], k = a->sizes[a->dims - 1], n = b->sizes[b->dims - 1];

@@ -19,7 +19,8 @@ static bool read_window(op_call *c, window *w) {
            window_count(c, dims, ceil, w);
 }
 
-// The second output is where the largest stands in its plane, for the derivative; -1 if the window sees nothing.
+// The second output is where the largest stands in its plane, for the derivative; -1 if the window
+// sees nothing.
 static void infer(op_call *c) {
     window w;
     if (!read_window(c, &w)) return;
@@ -79,8 +80,9 @@ static void compute(op_call *c) {
     dense_close(&values);
 }
 
-// ---- The way back -------------------------------------------------------------------------------------------------
-// Arguments: d place sizes plane, the last how many numbers a plane of the input has. Not in the table.
+// ---- The way back -------------------------------------------------------------------------------
+// Arguments: d place sizes plane, the last how many numbers a plane of the input has. Not in the
+// table.
 static void infer_back(op_call *c) {
     int64_t sizes[GW_DIMS_MAX];
     int dims = arg_ints(c->args, 2, sizes);
@@ -141,7 +143,7 @@ static void grad_2(op_grad *g) {
     grad(g, 2);
 }
 
-// ---- Rows ---------------------------------------------------------------------------------------------------------
+// ---- Rows ---------------------------------------------------------------------------------------
 static void samples_1(op_sampler *p) {
     sample_call(p, sample_real(p, -2, 2, 2, 3, 7), sample_ints(2));
     sample_call(p, sample_real(p, -2, 2, 3, 9), sample_ints(3), sample_ints(2), sample_ints(1),

@@ -68,8 +68,9 @@ static void compute(op_call *c) {
     dense_close(&rows);
 }
 
-// ---- The way back -------------------------------------------------------------------------------------------------
-// Arguments: d x normalized eps weight. Without weight, for the product that the weight's gradient is the sum of.
+// ---- The way back -------------------------------------------------------------------------------
+// Arguments: d x normalized eps weight. Without weight, for the product that the weight's gradient
+// is the sum of.
 static void infer_back(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 1);
     op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- Kinds --------------------------------------------------------------------------------------------------------
+// ---- Kinds --------------------------------------------------------------------------------------
 static bool are_ints(gw_value v) {
     if (v.kind == GW_INT) return true;
     if (v.kind == GW_BYTES)
@@ -135,7 +135,8 @@ static void fail_misfit(op_call *c, int i, const char *name, const char *kind) {
             gw_kind_name(v.kind));
 }
 
-// "-100", "0.1", "1e-5", "true": numbers of the table, whatever the locale. What is exact in a double comes out exact.
+// "-100", "0.1", "1e-5", "true": numbers of the table, whatever the locale. What is exact in a
+// double comes out exact.
 static gw_value parse_number(const char *text) {
     if (*text == 't' || *text == 'f') return gw_value_of_bool(*text == 't');
     bool negative = *text == '-', real = false;
@@ -189,7 +190,8 @@ bool op_param_fits(const op_param *p, gw_value v) {
     return fits(p->kind, v);
 }
 
-// Whether argument |i| can be what |p| says; fails the scope if not. Without failing it if the argument is poison.
+// Whether argument |i| can be what |p| says; fails the scope if not. Without failing it if the
+// argument is poison.
 static bool check_arg(op_call *c, int i, const op_param *p, bool *is_known) {
     if (!fits(p->kind, c->args[i])) {
         fail_misfit(c, i, p->name, p->kind);
@@ -244,7 +246,7 @@ bool op_params_check(op_call *c, gw_value filled[OP_ARGS_MAX]) {
     return true;
 }
 
-// ---- Reading ------------------------------------------------------------------------------------------------------
+// ---- Reading ------------------------------------------------------------------------------------
 gw_dtype arg_dtype(const gw_value *args, int i) {
     return args[i].kind == GW_STRING ? (gw_dtype)dtype_named(args[i].as.string)
                                      : (gw_dtype)args[i].as.integer;

@@ -7,7 +7,7 @@
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
-// ---- What they have in common -------------------------------------------------------------------------------------
+// ---- What they have in common -------------------------------------------------------------------
 bool pick_check_dtype(op_call *c, const gw_tensor *index) {
     if (index->dtype == GW_I64 || index->dtype == GW_I32) return true;
     op_fail(c, GW_INVALID, "indices are %s, but must be i64 or i32", gw_dtype_name(index->dtype));
@@ -38,7 +38,7 @@ bool pick_index_fits(const gw_tensor *index, const gw_tensor *x, int dim) {
     return true;
 }
 
-// ---- gather -------------------------------------------------------------------------------------------------------
+// ---- gather -------------------------------------------------------------------------------------
 static void infer_gather(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *index = arg_tensor(c->args, 2);
     int dim = op_dim(c, x, arg_int(c->args, 1));
@@ -104,7 +104,7 @@ gw_tensor *gw_gather(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index) {
     return op_run(s, &op_gather, args, 3, NULL);
 }
 
-// ---- index_select -------------------------------------------------------------------------------------------------
+// ---- index_select -------------------------------------------------------------------------------
 static void infer_index_select(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *index = arg_tensor(c->args, 2);
     int dim = op_dim(c, x, arg_int(c->args, 1));

@@ -1,4 +1,5 @@
-// What operators that pick by index have in common. Their arguments begin with "x:tensor dim:int index:tensor".
+// What operators that pick by index have in common. Their arguments begin with "x:tensor dim:int
+// index:tensor".
 #ifndef TENSOR_OPS_OP_PICK_H
 #define TENSOR_OPS_OP_PICK_H
 

@@ -39,9 +39,9 @@ static void compute(op_call *c) {
     dense_close(&x);
 }
 
-// ---- The derivative -----------------------------------------------------------------------------------------------
-// For each number the product of the others of its row, without a division, which would not do where one is 0: what
-// stands before it times what stands behind. Not in the table.
+// ---- The derivative -----------------------------------------------------------------------------
+// For each number the product of the others of its row, without a division, which would not do
+// where one is 0: what stands before it times what stands behind. Not in the table.
 static void infer_others(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);

@@ -6,7 +6,7 @@
 
 enum { CHUNK = 512 };  // integers that are drawn at a time for other dtypes
 
-// ---- randint ------------------------------------------------------------------------------------------------------
+// ---- randint ------------------------------------------------------------------------------------
 // Whether every integer from |low| to |last| is itself in |dtype|..
 static bool holds(gw_dtype dtype, int64_t low, int64_t last) {
     switch (dtype) {
@@ -77,7 +77,7 @@ gw_tensor *gw_randint_with(gw_scope *s, gw_dtype dtype, int64_t low, int64_t hig
     return op_run(s, &op_randint, args, 4, NULL);
 }
 
-// ---- randperm -----------------------------------------------------------------------------------------------------
+// ---- randperm -----------------------------------------------------------------------------------
 static void infer_randperm(op_call *c) {
     int64_t n = arg_int(c->args, 0);
     if (n < 0) {

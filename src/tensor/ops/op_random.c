@@ -17,7 +17,7 @@ static bool check_float(op_call *c) {
     return false;
 }
 
-// ---- bernoulli ----------------------------------------------------------------------------------------------------
+// ---- bernoulli ----------------------------------------------------------------------------------
 static void infer_bernoulli(op_call *c) {
     const gw_tensor *p = arg_tensor(c->args, 0);
     if (check_float(c)) op_output(c, (gw_dtype)p->dtype, p->dims, p->sizes);
@@ -85,7 +85,7 @@ gw_tensor *gw_bernoulli(gw_scope *s, gw_tensor *p) {
     return op_run(s, &op_bernoulli, (const gw_value[]){ gw_value_of(p) }, 1, NULL);
 }
 
-// ---- multinomial --------------------------------------------------------------------------------------------------
+// ---- multinomial --------------------------------------------------------------------------------
 // p: C or N C, weights that need not add up to 1. out: samples, or N samples.
 static bool with_replacement(const gw_value *args) {
     return arg_bool(args, 2);
@@ -183,8 +183,9 @@ static int64_t sink(double *times, int64_t *classes, int64_t n, double time) {
     }
 }
 
-// Each class waits for a time drawn from an exponential distribution with its weight; the first |count| to come are
-// the sample, in the order of coming (Efraimidis, Spirakis 2006). |times| becomes a heap with the latest on top.
+// Each class waits for a time drawn from an exponential distribution with its weight; the first
+// |count| to come are the sample, in the order of coming (Efraimidis, Spirakis 2006). |times|
+// becomes a heap with the latest on top.
 static void draw_without_replacement(generator *g, const double *p, int64_t n, double *times,
                                      int64_t count, int64_t *out) {
     int64_t held = 0;

@@ -13,7 +13,7 @@ static int64_t count_of(const gw_tensor *x, double value) {
     return count;
 }
 
-// ---- bernoulli ----------------------------------------------------------------------------------------------------
+// ---- bernoulli ----------------------------------------------------------------------------------
 static void bernoulli_draws_ones_with_their_probability(void **state) {
     (void)state;
     static const gw_dtype dtypes[] = { GW_F32, GW_F64, GW_BF16 };
@@ -42,7 +42,7 @@ static void bernoulli_refuses_what_is_no_probability(void **state) {
     gw_scope_close_up(s);
 }
 
-// ---- multinomial --------------------------------------------------------------------------------------------------
+// ---- multinomial --------------------------------------------------------------------------------
 static void multinomial_draws_classes_by_their_weight(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

@@ -10,7 +10,7 @@
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
-// ---- sum, mean ----------------------------------------------------------------------------------------------------
+// ---- sum, mean ----------------------------------------------------------------------------------
 static void infer_sum(op_call *c) {
     gw_dtype d = (gw_dtype)arg_tensor(c->args, 0)->dtype;
     reduction_infer(c, dtype_is_float(d) ? d : GW_I64);
@@ -30,7 +30,8 @@ static void divide(gw_dtype type, void *values, int64_t n, int64_t by) {
     for (int64_t i = 0; type == GW_F64 && i < n; i++) d[i] /= (double)by;
 }
 
-// Rows of small integers, widened a piece at a time instead of all at once: counting a mask needs no memory.
+// Rows of small integers, widened a piece at a time instead of all at once: counting a mask needs
+// no memory.
 static void sum_narrow_rows(const gw_tensor *x, reduction r, int64_t *out) {
     enum { PIECE = 1024 };
     int64_t wide[PIECE], sum;
@@ -134,7 +135,7 @@ gw_tensor *gw_mean_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep) {
     return reduction_run_over(s, &op_mean, x, dims, keep);
 }
 
-// ---- var, std -----------------------------------------------------------------------------------------------------
+// ---- var, std -----------------------------------------------------------------------------------
 // The variance of row |i|, or its root. NaN for fewer than two numbers.
 static double spread_of(gw_dtype type, const uint8_t *row, int64_t n, bool root) {
     moments m;

@@ -1,5 +1,5 @@
-// One layer of a simple recurrent network over a sequence, in one direction (Elman 1990): h = tanh(x' + h'), or relu. See
-// recurrent.h.
+// One layer of a simple recurrent network over a sequence, in one direction (Elman 1990): h =
+// tanh(x' + h'), or relu. See recurrent.h.
 #include "tensor/dtype.h"
 #include "tensor/kernels/loops.h"
 #include "tensor/ops/op_sample.h"
@@ -59,7 +59,7 @@ static void compute(op_call *c) {
     recurrent_close(&r);
 }
 
-// ---- The way back -------------------------------------------------------------------------------------------------
+// ---- The way back -------------------------------------------------------------------------------
 static void run_back(op_grad *g, const recurrent *r, const void *h, const void *d_out) {
     int64_t count = r->batch * r->hidden;
     op_call c = recurrent_call(g);

@@ -33,7 +33,7 @@ static void compute_cos(op_call *c) {
     unary_run(c, LOOP_COS);
 }
 
-// ---- Derivatives --------------------------------------------------------------------------------------------------
+// ---- Derivatives --------------------------------------------------------------------------------
 // A step has no slope.
 static void grad_whole(op_grad *g) {
     g->d_inputs[0] = gw_zeros_like(g->scope, g->d_outputs[0]);
@@ -47,7 +47,7 @@ static void grad_cos(op_grad *g) {
     g->d_inputs[0] = gw_neg(s, gw_mul(s, g->d_outputs[0], gw_sin(s, arg_tensor(g->args, 0))));
 }
 
-// ---- Rows ---------------------------------------------------------------------------------------------------------
+// ---- Rows ---------------------------------------------------------------------------------------
 #define ROW(verb, ...)                                                                             \
     const op op_##verb = {                                                                         \
         .name = #verb, .params = "x:tensor", .compute = compute_##verb, __VA_ARGS__                \

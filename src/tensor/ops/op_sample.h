@@ -1,14 +1,14 @@
-// Samples: small inputs that each row makes for the battery of tests which iterates over the table. A row's |samples|
-// says what is interesting about its arguments:
+// Samples: small inputs that each row makes for the battery of tests which iterates over the table.
+// A row's |samples| says what is interesting about its arguments:
 //
 //     static void samples(op_sampler *p) {
 //         sample_call(p, sample_real(p, -2, 2, 3, 4), sample_real(p, -2, 2, 4));     // broadcast
 //         sample_call(p, sample_real(p, -2, 2, 0, 4), gw_value_of(1.5));             // empty
 //     }
 //
-// The test that iterates fills an op_sampler, calls o->samples(p), and gets each call through |run|. Numbers depend only
-// on |seed| and on what was asked for before. For rows that draw random numbers themselves, a test that runs a sample
-// twice seeds the scope before each run.
+// The test that iterates fills an op_sampler, calls o->samples(p), and gets each call through
+// |run|. Numbers depend only on |seed| and on what was asked for before. For rows that draw random
+// numbers themselves, a test that runs a sample twice seeds the scope before each run.
 //
 // Ownership: everything belongs to p->scope.
 #ifndef TENSOR_OPS_OP_SAMPLE_H
@@ -29,8 +29,8 @@ typedef struct op_sampler {
     int call_count;
 } op_sampler;
 
-// A tensor of p->real, or of |dtype|, with values spread evenly over [low, high) at random, none of them twice. Integers
-// are rounded down, so they do repeat.
+// A tensor of p->real, or of |dtype|, with values spread evenly over [low, high) at random, none of
+// them twice. Integers are rounded down, so they do repeat.
 #define sample_real(p, low, high, ...)                                                             \
     gw_value_of_tensor(sample_shaped((p), (p)->real, (low), (high), GW_SHAPE(__VA_ARGS__)))
 #define sample_tensor(p, dtype, low, high, ...)                                                    \

@@ -35,7 +35,7 @@ static void infer(op_call *c) {
     op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
 }
 
-// ---- scatter_add --------------------------------------------------------------------------------------------------
+// ---- scatter_add --------------------------------------------------------------------------------
 static void add_number(gw_dtype type, void *to, int64_t i, const void *from, int64_t k) {
     if (type == GW_F32)
         ((float *)to)[i] += ((const float *)from)[k];
@@ -136,7 +136,7 @@ gw_tensor *gw_scatter_add(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index, 
     return op_run(s, &op_scatter_add, args, 4, NULL);
 }
 
-// ---- scatter ------------------------------------------------------------------------------------------------------
+// ---- scatter ------------------------------------------------------------------------------------
 // The places of |index| in the output get what |source| has there, or |number| if there is none.
 static void write(op_call *c, const int64_t *index, const uint8_t *source, const uint8_t *number) {
     const gw_tensor *i = arg_tensor(c->args, 2), *s = arg_tensor(c->args, 3);

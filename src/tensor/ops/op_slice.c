@@ -73,7 +73,7 @@ gw_tensor *gw_slice(gw_scope *s, gw_tensor *x, int dim, int64_t start, int64_t e
     return op_run(s, &op_slice, args, 5, NULL);
 }
 
-// ---- select -------------------------------------------------------------------------------------------------------
+// ---- select -------------------------------------------------------------------------------------
 static void infer_select(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     int64_t index = arg_int(c->args, 2);

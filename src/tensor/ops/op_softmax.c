@@ -76,7 +76,7 @@ static void samples(op_sampler *p) {
     sample_call(p, sample_real(p, -3, 3, 0, 3), gw_value_of(1));
 }
 
-// ---- softmax ------------------------------------------------------------------------------------------------------
+// ---- softmax ------------------------------------------------------------------------------------
 static void compute_softmax(op_call *c) {
     run(c, kernels_get()->softmax_rows);
 }
@@ -112,7 +112,7 @@ gw_tensor *gw_softmax(gw_scope *s, gw_tensor *x, int dim) {
     return op_run(s, &op_softmax, args, 2, NULL);
 }
 
-// ---- log_softmax --------------------------------------------------------------------------------------------------
+// ---- log_softmax --------------------------------------------------------------------------------
 static void compute_log_softmax(op_call *c) {
     run(c, kernels_get()->log_softmax_rows);
 }

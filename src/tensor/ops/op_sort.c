@@ -1,7 +1,7 @@
 // Numbers in order, and where they stood: sort, topk.
 //
-// A number becomes an unsigned key that grows with it, NaN being the largest, and equals keep their order. So one loop
-// over pairs of key and place does for every dtype and both directions.
+// A number becomes an unsigned key that grows with it, NaN being the largest, and equals keep their
+// order. So one loop over pairs of key and place does for every dtype and both directions.
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/ops/op_sample.h"
@@ -30,7 +30,7 @@ static bool is_before(pair a, pair b) {
     return a.key < b.key || (a.key == b.key && a.place < b.place);
 }
 
-// ---- In order -----------------------------------------------------------------------------------------------------
+// ---- In order -----------------------------------------------------------------------------------
 static void merge(const pair *a, int64_t a_count, const pair *b, int64_t b_count, pair *out) {
     int64_t i = 0, k = 0;
     while (i < a_count && k < b_count) {
@@ -41,7 +41,8 @@ static void merge(const pair *a, int64_t a_count, const pair *b, int64_t b_count
     memcpy(out + (a_count - i), b + k, (size_t)(b_count - k) * sizeof *b);
 }
 
-// Sorts |n| pairs by merging runs of growing length back and forth; returns which of the two arrays has them.
+// Sorts |n| pairs by merging runs of growing length back and forth; returns which of the two arrays
+// has them.
 static pair *merge_sort(pair *pairs, pair *spare, int64_t n) {
     for (int64_t length = 1; length < n; length *= 2) {
         for (int64_t i = 0; i < n; i += 2 * length) {
@@ -56,7 +57,7 @@ static pair *merge_sort(pair *pairs, pair *spare, int64_t n) {
     return pairs;
 }
 
-// ---- The first few ------------------------------------------------------------------------------------------------
+// ---- The first few ------------------------------------------------------------------------------
 // A heap with the last of the first |k| on top (Floyd 1964).
 static void sift_down(pair *heap, int64_t k, int64_t i) {
     for (int64_t child; (child = 2 * i + 1) < k; i = child) {
@@ -78,7 +79,7 @@ static void choose_first(pair *pairs, int64_t n, int64_t k) {
     }
 }
 
-// ---- Rows ---------------------------------------------------------------------------------------------------------
+// ---- Rows ---------------------------------------------------------------------------------------
 typedef struct order {
     gw_dtype type;  // f32, f64 or i64
     int64_t n, k;   // of each row, and how many of them are wanted
@@ -160,7 +161,7 @@ static gw_sorted run(gw_scope *s, const op *o, const gw_value *args, int count) 
     return y;
 }
 
-// ---- sort ---------------------------------------------------------------------------------------------------------
+// ---- sort ---------------------------------------------------------------------------------------
 static void infer_sort(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     int dim = op_dim(c, x, arg_int(c->args, 1));
@@ -202,7 +203,7 @@ gw_sorted gw_sort(gw_scope *s, gw_tensor *x, int dim, bool descending) {
     return run(s, &op_sort, args, 3);
 }
 
-// ---- topk ---------------------------------------------------------------------------------------------------------
+// ---- topk ---------------------------------------------------------------------------------------
 static void infer_topk(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     int64_t k = arg_int(c->args, 1);

@@ -1,5 +1,6 @@
-// The battery: what every row of the table must do, tried on the samples that the row gives itself. Values are compared
-// with naive loops and with PyTorch's in the tests of each file; derivatives in src/autograd/.
+// The battery: what every row of the table must do, tried on the samples that the row gives itself.
+// Values are compared with naive loops and with PyTorch's in the tests of each file; derivatives in
+// src/autograd/.
 #include "tensor/ops/op.h"
 #include "base/mem.h"
 #include "base/value.h"
@@ -44,7 +45,7 @@ static bool is_real_case(const op_sampler *p) {
     return p->real == GW_F32 || p->real == GW_F64;
 }
 
-// ---- Rows ---------------------------------------------------------------------------------------------------------
+// ---- Rows ---------------------------------------------------------------------------------------
 static bool is_kind(const char *kind, size_t size) {
     static const char *const kinds[] = { "tensor", "operand", "number",  "int",  "float",
                                          "bool",   "ints",    "tensors", "dtype" };
@@ -76,7 +77,7 @@ static void its_rows_are_well_formed(void **state) {
     assert_null(op_find("no_such_row"));
 }
 
-// ---- Outputs ------------------------------------------------------------------------------------------------------
+// ---- Outputs ------------------------------------------------------------------------------------
 static void check_layout(const gw_tensor *x) {
     int64_t numel = 1, stride = 1, last = x->offset;
     bool contiguous = true;
@@ -118,7 +119,7 @@ static void it_runs_every_sample(void **state) {
     for_each_sample(run_and_check);
 }
 
-// ---- Arguments ----------------------------------------------------------------------------------------------------
+// ---- Arguments ----------------------------------------------------------------------------------
 typedef struct snapshot {
     const gw_tensor *x;
     uint32_t version;
@@ -221,7 +222,7 @@ static void it_takes_tensors_of_any_layout(void **state) {
     for_each_sample(run_spread);
 }
 
-// ---- Wrong arguments ----------------------------------------------------------------------------------------------
+// ---- Wrong arguments ----------------------------------------------------------------------------
 static void assert_refused(op_sampler *p, const gw_value *args, int arg_count) {
     gw_scope *s = gw_scope_open(p->scope);
     gw_tensor *y = op_run(s, p->op, args, arg_count, NULL);
@@ -260,7 +261,7 @@ static void it_refuses_arguments_of_a_wrong_kind(void **state) {
     for_each_sample(run_with_wrong_kinds);
 }
 
-// ---- Failed scopes, poison ----------------------------------------------------------------------------------------
+// ---- Failed scopes, poison ----------------------------------------------------------------------
 static void run_failed(op_sampler *p, const gw_value *args, int arg_count) {
     gw_scope *s = gw_scope_open(p->scope);
     gw_tensor *other = NULL;
@@ -286,7 +287,7 @@ static void it_does_nothing_in_a_failed_scope_or_with_poison(void **state) {
     for_each_sample(run_failed);
 }
 
-// ---- Memory -------------------------------------------------------------------------------------------------------
+// ---- Memory -------------------------------------------------------------------------------------
 typedef struct failing {
     const op *op;
     const gw_value *args;
@@ -317,7 +318,7 @@ static void it_survives_without_memory_and_leaks_nothing(void **state) {
     for_each_sample(run_each_without_memory);
 }
 
-// ---- Running ------------------------------------------------------------------------------------------------------
+// ---- Running ------------------------------------------------------------------------------------
 static void it_names_operator_argument_and_kind(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

@@ -6,7 +6,7 @@
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
-// ---- tril, triu ---------------------------------------------------------------------------------------------------
+// ---- tril, triu ---------------------------------------------------------------------------------
 static void infer_triangle(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (x->dims >= 2)
@@ -88,7 +88,7 @@ gw_tensor *gw_triu(gw_scope *s, gw_tensor *x, int64_t diagonal) {
                   NULL);
 }
 
-// ---- nonzero ------------------------------------------------------------------------------------------------------
+// ---- nonzero ------------------------------------------------------------------------------------
 static bool is_nonzero(gw_dtype type, const void *values, int64_t i) {
     return type == GW_I64 ? ((const int64_t *)values)[i] != 0 : ((const double *)values)[i] != 0;
 }

@@ -7,7 +7,7 @@
 #include <gradwire/ops.h>
 #include <math.h>
 
-// ---- Shapes and dtypes --------------------------------------------------------------------------------------------
+// ---- Shapes and dtypes --------------------------------------------------------------------------
 void unary_infer_same(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (x->dtype == GW_BOOL8) {
@@ -48,7 +48,7 @@ static void infer_clamp(op_call *c) {
     op_output(c, dtype, x->dims, x->sizes);
 }
 
-// ---- Kernels ------------------------------------------------------------------------------------------------------
+// ---- Kernels ------------------------------------------------------------------------------------
 static void run_with(op_call *c, loop l, const double *reals) {
     gw_dtype as = ew_dtype((gw_dtype)c->outputs[0]->dtype);
     elementwise_run(&(ew_call){
@@ -118,9 +118,9 @@ static void compute_clamp(op_call *c) {
     run_with(c, LOOP_CLAMP, (const double[]){ min, max });
 }
 
-// ---- Derivatives --------------------------------------------------------------------------------------------------
-// Most are a loop over the gradient and the operator's argument or result: one pass where public operators would take
-// several. Not in the table.
+// ---- Derivatives --------------------------------------------------------------------------------
+// Most are a loop over the gradient and the operator's argument or result: one pass where public
+// operators would take several. Not in the table.
 static void infer_slope(op_call *c) {
     const gw_tensor *d = arg_tensor(c->args, 1);
     op_output(c, (gw_dtype)d->dtype, d->dims, d->sizes);
@@ -196,7 +196,7 @@ static void grad_clamp(op_grad *g) {
     slope_with(g, LOOP_D_CLAMP, arg_tensor(g->args, 0), g->args[1], g->args[2]);
 }
 
-// ---- Samples ------------------------------------------------------------------------------------------------------
+// ---- Samples ------------------------------------------------------------------------------------
 static void sample_shapes(op_sampler *p, double low, double high) {
     sample_call(p, sample_real(p, low, high, 3, 4));
     sample_call(p, sample_real(p, low, high));
@@ -238,7 +238,7 @@ static void samples_clamp(op_sampler *p) {
     sample_call(p, sample_tensor(p, GW_I64, -9, 9, 6), gw_value_of(-2.5), gw_value_of(5));
 }
 
-// ---- Rows ---------------------------------------------------------------------------------------------------------
+// ---- Rows ---------------------------------------------------------------------------------------
 #define ROW(verb, ...)                                                                             \
     const op op_##verb = { .name = #verb,                                                          \
                            .params = "x:tensor",                                                   \

@@ -1,4 +1,5 @@
-// Norms of vectors: (sum of |x|^p)^(1/p), the largest |x| for p infinite, how many are not 0 for p 0.
+// Norms of vectors: (sum of |x|^p)^(1/p), the largest |x| for p infinite, how many are not 0 for p
+// 0.
 #include <math.h>
 
 #include "tensor/dtype.h"
@@ -49,7 +50,7 @@ static void compute(op_call *c) {
     dense_close(&rows);
 }
 
-// ---- The derivative -----------------------------------------------------------------------------------------------
+// ---- The derivative -----------------------------------------------------------------------------
 static gw_tensor *sign_of(gw_scope *s, gw_tensor *x) {
     gw_tensor *above = gw_to_dtype(s, gw_gt(s, x, 0), (gw_dtype)x->dtype);
     return gw_sub(s, above, gw_to_dtype(s, gw_lt(s, x, 0), (gw_dtype)x->dtype));
@@ -94,7 +95,7 @@ static void grad(op_grad *g) {
         g->d_inputs[0] = isinf(p) ? d_extreme(g, y, d) : d_power(g, y, d, p);
 }
 
-// ---- The row ------------------------------------------------------------------------------------------------------
+// ---- The row ------------------------------------------------------------------------------------
 static void samples(op_sampler *p) {
     const double norms[] = { 2, 1, 0.5, 1.5, 3, 0, -1, INFINITY, -INFINITY };
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)

@@ -14,7 +14,7 @@ static void grad_reshape(op_grad *g) {
     g->d_inputs[0] = gw_reshape_with(g->scope, g->d_outputs[0], shape_of(g->args[0].as.tensor));
 }
 
-// ---- reshape, view ------------------------------------------------------------------------------------------------
+// ---- reshape, view ------------------------------------------------------------------------------
 // Fills in a size of -1. Fails and returns false if the elements do not fit.
 static bool complete(op_call *c, const gw_tensor *x, int dims, int64_t *sizes) {
     int unknown = -1;
@@ -46,8 +46,8 @@ static void contiguous_strides(int dims, const int64_t *sizes, int64_t *strides)
     }
 }
 
-// Strides of |x| seen in another shape of as many elements. False if that takes a copy. Runs of dimensions of |x| that
-// lie as one are cut anew.
+// Strides of |x| seen in another shape of as many elements. False if that takes a copy. Runs of
+// dimensions of |x| that lie as one are cut anew.
 static bool find_strides(const gw_tensor *x, int dims, const int64_t *sizes, int64_t *strides) {
     if (x->contiguous) {
         contiguous_strides(dims, sizes, strides);
@@ -141,7 +141,7 @@ gw_tensor *gw_view_with(gw_scope *s, gw_tensor *x, gw_shape shape) {
     return run_shaped(s, &op_view, x, shape);
 }
 
-// ---- expand -------------------------------------------------------------------------------------------------------
+// ---- expand -------------------------------------------------------------------------------------
 static void infer_expand(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     int64_t sizes[GW_DIMS_MAX], strides[GW_DIMS_MAX], numel = 1;
@@ -184,7 +184,7 @@ gw_tensor *gw_expand_with(gw_scope *s, gw_tensor *x, gw_shape shape) {
     return run_shaped(s, &op_expand, x, shape);
 }
 
-// ---- squeeze, unsqueeze -------------------------------------------------------------------------------------------
+// ---- squeeze, unsqueeze -------------------------------------------------------------------------
 static void infer_squeeze(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     int dim = op_dim(c, x, arg_int(c->args, 1)), dims = 0;

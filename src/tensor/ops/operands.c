@@ -72,7 +72,7 @@ void operand_give(op_grad *g, int i, operand_derivative *f) {
     g->d_inputs[k] = unbroadcast(g->scope, d, g->args[i].as.tensor);
 }
 
-// ---- Samples ------------------------------------------------------------------------------------------------------
+// ---- Samples ------------------------------------------------------------------------------------
 void operand_samples(op_sampler *p, double low, double high) {
     sample_call(p, sample_real(p, low, high, 3, 4), sample_real(p, low, high, 3, 4));
     sample_call(p, sample_real(p, low, high, 2, 1, 3),

@@ -24,8 +24,8 @@ static inline void operand_input(ew_input *in, const op_call *c, int i, gw_dtype
 // The same for arithmetic, where a scalar first takes on the dtype of the result.
 void operand_input_cast(ew_input *in, const op_call *c, int i, gw_dtype as);
 
-// Gives argument |i| its gradient, if it is a tensor that wants one: what |f| makes of the output's gradient, summed over
-// what was broadcast.
+// Gives argument |i| its gradient, if it is a tensor that wants one: what |f| makes of the output's
+// gradient, summed over what was broadcast.
 typedef gw_tensor *operand_derivative(const op_grad *g, gw_value d);
 void operand_give(op_grad *g, int i, operand_derivative *f);
 
@@ -38,7 +38,8 @@ void grad_pow(op_grad *g);
 void grad_maximum(op_grad *g);
 void grad_minimum(op_grad *g);
 
-// Same shape, broadcast, scalar, empty, and numbers on either side; then other dtypes; then bools too.
+// Same shape, broadcast, scalar, empty, and numbers on either side; then other dtypes; then bools
+// too.
 void operand_samples(op_sampler *p, double low, double high);
 void operand_samples_mixed(op_sampler *p);
 void operand_samples_with_bools(op_sampler *p);

@@ -10,7 +10,7 @@ static bool is_in(uint32_t dims, int dim) {
     return dims >> dim & 1;
 }
 
-// ---- Shapes -------------------------------------------------------------------------------------------------------
+// ---- Shapes -------------------------------------------------------------------------------------
 // Checks the dimensions that are given. No list, an empty one, and any of a scalar are all.
 static bool check_dims(op_call *c, int dims_at) {
     const gw_tensor *x = arg_tensor(c->args, 0);
@@ -77,7 +77,7 @@ reduction reduction_of_at(const gw_value *args, int dims_at) {
     return r;
 }
 
-// ---- Values -------------------------------------------------------------------------------------------------------
+// ---- Values -------------------------------------------------------------------------------------
 bool reduction_open_rows(op_call *c, const reduction *r, gw_dtype dtype, dense *out) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (r->inner == 1 && !r->scattered) return dense_open(c, x, dtype, out);
@@ -103,7 +103,7 @@ bool reduction_open(op_call *c, const reduction *r, gw_dtype dtype, dense *out) 
                         : dense_open(c, arg_tensor(c->args, 0), dtype, out);
 }
 
-// ---- Derivatives --------------------------------------------------------------------------------------------------
+// ---- Derivatives --------------------------------------------------------------------------------
 gw_tensor *reduction_widen_at(const op_grad *g, gw_tensor *y, int dims_at) {
     const gw_tensor *x = arg_tensor(g->args, 0);
     uint32_t reduced = dims_of(g->args, dims_at);
@@ -118,7 +118,7 @@ gw_tensor *reduction_spread(const op_grad *g, gw_tensor *y) {
     return gw_expand_with(g->scope, reduction_widen(g, y), (gw_shape){ x->dims, x->sizes });
 }
 
-// ---- Calling ------------------------------------------------------------------------------------------------------
+// ---- Calling ------------------------------------------------------------------------------------
 gw_tensor *reduction_run(gw_scope *s, const op *o, gw_tensor *x) {
     gw_value args[] = { gw_value_of(x), gw_none(), gw_none() };
     return op_run(s, o, args, 3, NULL);
@@ -134,7 +134,7 @@ gw_tensor *reduction_run_over(gw_scope *s, const op *o, gw_tensor *x, gw_shape d
     return op_run(s, o, args, 3, NULL);
 }
 
-// ---- Samples ------------------------------------------------------------------------------------------------------
+// ---- Samples ------------------------------------------------------------------------------------
 void reduction_samples(op_sampler *p) {
     sample_call(p, sample_real(p, -2, 2, 3, 4));
     sample_call(p, sample_real(p, -2, 2, 3, 4), gw_none(), gw_value_of_bool(true));

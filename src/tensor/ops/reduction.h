@@ -1,4 +1,5 @@
-// What reductions have in common: arguments "x:tensor dims:ints? keep:bool?", or "dim:int?" for those along one dimension.
+// What reductions have in common: arguments "x:tensor dims:ints? keep:bool?", or "dim:int?" for
+// those along one dimension.
 // Those with arguments in between say where |dims| stands.
 #ifndef TENSOR_OPS_REDUCTION_H
 #define TENSOR_OPS_REDUCTION_H
@@ -25,12 +26,13 @@ static inline reduction reduction_of(const gw_value *args) {
     return reduction_of_at(args, 1);
 }
 
-// The values of x as outer n inner; or as rows of n, one for each number of the result. See dense_open.
+// The values of x as outer n inner; or as rows of n, one for each number of the result. See
+// dense_open.
 bool reduction_open(op_call *c, const reduction *r, gw_dtype dtype, dense *out);
 bool reduction_open_rows(op_call *c, const reduction *r, gw_dtype dtype, dense *out);
 
-// For derivatives: the output |y|, or its gradient, with the reduced dimensions as size 1, ready to broadcast to x; and
-// broadcast to it.
+// For derivatives: the output |y|, or its gradient, with the reduced dimensions as size 1, ready to
+// broadcast to x; and broadcast to it.
 gw_tensor *reduction_widen_at(const op_grad *g, gw_tensor *y, int dims_at);
 static inline gw_tensor *reduction_widen(const op_grad *g, gw_tensor *y) {
     return reduction_widen_at(g, y, 1);

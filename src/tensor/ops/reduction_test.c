@@ -63,7 +63,7 @@ static void a_call_by_name_takes_one_dim_or_a_list(void **state) {
     gw_scope_close_up(s);
 }
 
-// ---- Of nothing, and of what is not finite ------------------------------------------------------------------------
+// ---- Of nothing, and of what is not finite ------------------------------------------------------
 static void nothing_has_the_value_that_changes_nothing(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

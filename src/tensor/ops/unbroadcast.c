@@ -1,6 +1,7 @@
 // The way back of broadcasting: what was read several times gets the sum of its gradients.
 //
-// Sums are in double and in the order of the elements, so that they depend on nothing but their inputs.
+// Sums are in double and in the order of the elements, so that they depend on nothing but their
+// inputs.
 #include "tensor/dtype.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
