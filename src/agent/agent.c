@@ -80,6 +80,9 @@ static void list_services(agent *a, const service *const *services) {
     a->member_size = sizeof(member);
     for (int i = 0; services[i]; i++) {
         assert(i < SERVICES_MAX - 1);
+        for (int k = 0; k < i && services[i]->kind_last; k++)
+            assert(services[i]->kind_first > services[k]->kind_last ||
+                   services[i]->kind_last < services[k]->kind_first);
         a->services[i].service = services[i];
         a->services[i].part_offset = a->member_size;
         a->member_size +=
