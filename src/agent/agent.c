@@ -31,6 +31,7 @@ void agent_member_lost(member *m, const gw_error *why) {
 }
 
 static void free_member(member *m) {
+    mem_free(m->addresses);
     if (m->why != &not_known && m->why != &is_gone) mem_free((gw_error *)m->why);
     mem_free(m);
 }

@@ -37,7 +37,7 @@ static inline uint64_t id_rank(uint64_t id) {
 typedef struct member {
     gw_worker worker;
     char name[LIMIT_NAME_BYTES + 1];
-    char addresses[LIMIT_ADDRESSES_BYTES + 1];
+    char *addresses;     // NULL before they are known
     _Atomic bool known;  // false: a rank between others that this worker has not heard of
 
     bool lost;

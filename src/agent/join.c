@@ -85,6 +85,7 @@ static gw_status compare_job(joining *j, gw_error *error) {
 
 static gw_status read_member(const bytes *value, member *out, gw_error *error) {
     reader r = reader_of(value->data, value->size);
+    char addresses[LIMIT_ADDRESSES_BYTES + 1] = "";
     reader_text(&r, out->name, sizeof out->name);
     if (!r.failed && !out->name[0]) {
         char why[GW_ERROR_TEXT_MAX];
@@ -92,11 +93,15 @@ static gw_status read_member(const bytes *value, member *out, gw_error *error) {
             return error_set(error, GW_MISMATCH, "rank %d could not join: %s", out->worker.rank,
                              why);
     }
-    reader_text(&r, out->addresses, sizeof out->addresses);
+    reader_text(&r, addresses, sizeof addresses);
     out->worker.incarnation = reader_u64(&r);
-    if (!r.failed && options_is_name(out->name) && out->worker.incarnation) return GW_OK;
-    return error_set(error, GW_PROTOCOL,
-                     "the store says something about rank %d that means nothing", out->worker.rank);
+    if (r.failed || !options_is_name(out->name) || !out->worker.incarnation)
+        return error_set(error, GW_PROTOCOL,
+                         "the store says something about rank %d that means nothing",
+                         out->worker.rank);
+    mem_free(out->addresses);
+    out->addresses = mem_strdup(addresses);
+    return out->addresses ? GW_OK : error_set(error, GW_NO_MEMORY, "no memory for %s", out->name);
 }
 
 static gw_status take_rank(joining *j, gw_error *error) {
@@ -207,11 +212,10 @@ static gw_status know_all(agent *a, gw_error *error) {
     if (!status) status = member_table_open_on_loop(a, false, error);
     for (int rank = 0; rank < a->world_size && !status; rank++) {
         const member *m = agent_member(a, rank);
-        char name[sizeof m->name], addresses[sizeof m->addresses];
+        char name[sizeof m->name];
         memcpy(name, m->name, sizeof name);
-        memcpy(addresses, m->addresses, sizeof addresses);
         const gw_worker w = { name, rank, m->worker.incarnation };
-        status = member_table_add_on_loop(a, &w, addresses, error);
+        status = member_table_add_on_loop(a, &w, m->addresses, error);
     }
     if (!status) members_start(a->membership);
     return status;

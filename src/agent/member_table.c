@@ -4,6 +4,7 @@
 #include "agent/deferred.h"
 #include "agent/member_events.h"
 #include "base/log.h"
+#include "base/mem.h"
 
 #include <stdio.h>
 
@@ -45,7 +46,8 @@ static gw_status introduce(agent *a, const gw_worker *w, const char *addresses, 
         return error_set(error, GW_NO_MEMORY, "no memory for %s", w->name);
     member *m = agent_member(a, w->rank);
     snprintf(m->name, sizeof m->name, "%s", w->name);
-    snprintf(m->addresses, sizeof m->addresses, "%s", addresses);
+    if (!m->addresses && !(m->addresses = mem_strdup(addresses)))
+        return error_set(error, GW_NO_MEMORY, "no memory for %s", w->name);
     m->worker.incarnation = w->incarnation;
     if (is_newest(a, w->rank) && !put_name(a, w->rank))
         return error_set(error, GW_NO_MEMORY, "no memory for %s", w->name);
