@@ -30,7 +30,7 @@ void membership_commit_view(membership *ms, int64_t now_ns) {
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
         if (x->fact.stage == MEMBER_FAILED) {
-            member_advance(ms, x, MEMBER_REMOVED, x->fact.left, &x->why, now_ns);
+            member_advance(ms, x, MEMBER_REMOVED, x->fact.left, NULL, now_ns);
         } else if (x->fact.stage == MEMBER_JOINING && (member_is_self(ms, x) || x->told == known)) {
             member_advance(ms, x, MEMBER_ACTIVE, false, NULL, now_ns);
         }

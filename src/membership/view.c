@@ -38,7 +38,7 @@ bool member_advance(membership *ms, member *x, member_stage stage, bool left, co
     if (before < MEMBER_FAILED && stage >= MEMBER_FAILED) {
         ms->epoch++;
         f->left = left;
-        x->why = *why;
+        x->why = why->status;
         snprintf(f->why, sizeof f->why, "%.255s", why->text);
         member_apply(ms, x, MEMBER_END, now_ns);
     } else if (stage == MEMBER_REMOVED) {
@@ -226,7 +226,9 @@ static bool tell_user(membership *ms) {
         if (x->must_tell_gone && !ms->is_fenced) {
             x->must_tell_gone = false;
             told = true;
-            ms->options.gone(ms->options.user, x->fact.rank, x->fact.left, &x->why);
+            gw_error why;
+            error_set(&why, x->why, "%s", x->fact.why);
+            ms->options.gone(ms->options.user, x->fact.rank, x->fact.left, &why);
         }
     }
     return told;

@@ -7,7 +7,7 @@ enum { LANES = 8 };
 // Sums of squares in double, in as many lanes as a register may have: the same order, and so the
 // same bits, on every machine.
 #define LOOPS(T)                                                                                   \
-    static void add_##T(T *to, const T *from, int64_t count) {                                     \
+    static void add_##T(T *restrict to, const T *restrict from, int64_t count) {                   \
         for (int64_t i = 0; i < count; i++) to[i] += from[i];                                      \
     }                                                                                              \
     static double squares_##T(const T *x, int64_t count) {                                         \
@@ -34,6 +34,13 @@ static bool are_on_cpu(const gw_tensor *a, const gw_tensor *b) {
     return a->device == GW_CPU && b->device == GW_CPU;
 }
 
+void numbers_add(gw_dtype dtype, void *to, const void *from, int64_t count) {
+    if (dtype == GW_F32)
+        add_float(to, from, count);
+    else
+        add_double(to, from, count);
+}
+
 bool tensor_add_into(gw_tensor *to, const gw_tensor *from) {
     if (!are_on_cpu(to, from) || !from->contiguous || to->dtype != from->dtype ||
         to->numel != from->numel || to->dtype > GW_F64)
@@ -41,10 +48,7 @@ bool tensor_add_into(gw_tensor *to, const gw_tensor *from) {
     uint8_t *bytes = storage_writable(to->storage);
     if (!bytes) return false;
     void *out = bytes + tensor_offset(to);
-    if (to->dtype == GW_F32)
-        add_float(out, numbers(from), to->numel);
-    else
-        add_double(out, numbers(from), to->numel);
+    numbers_add((gw_dtype)to->dtype, out, numbers(from), to->numel);
     return true;
 }
 

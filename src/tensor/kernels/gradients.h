@@ -4,6 +4,9 @@
 
 #include "tensor/tensor.h"
 
+// Adds |count| numbers in f32 or f64 that lie on the CPU, apart from each other.
+void numbers_add(gw_dtype dtype, void *to, const void *from, int64_t count);
+
 // Adds |from| to |to|. False if they are not contiguous numbers of one shape in f32 or f64 on the
 // CPU, or without memory: gw_add is for all.
 bool tensor_add_into(gw_tensor *to, const gw_tensor *from);

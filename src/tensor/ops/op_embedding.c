@@ -1,6 +1,7 @@
 // embedding and one_hot: rows by their number, and numbers as rows.
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
+#include "tensor/kernels/gradients.h"
 #include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/rows.h"
@@ -68,12 +69,6 @@ static void infer_embedding_back(op_call *c) {
     op_output(c, (gw_dtype)d->dtype, 2, sizes);
 }
 
-static void add_row(gw_dtype type, void *to, const void *from, int64_t n) {
-    for (int64_t i = 0; type == GW_F32 && i < n; i++) ((float *)to)[i] += ((const float *)from)[i];
-    for (int64_t i = 0; type == GW_F64 && i < n; i++)
-        ((double *)to)[i] += ((const double *)from)[i];
-}
-
 static void compute_embedding_back(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *i = arg_tensor(c->args, 1);
     gw_tensor *dw = c->outputs[0];
@@ -88,8 +83,8 @@ static void compute_embedding_back(op_call *c) {
         const int64_t *rows = index.values;
         for (int64_t k = 0; k < i->numel; k++)
             if (rows[k] != padding)
-                add_row(type, (uint8_t *)out.values + (size_t)rows[k] * row_bytes,
-                        (const uint8_t *)d.values + (size_t)k * row_bytes, n);
+                numbers_add(type, (uint8_t *)out.values + (size_t)rows[k] * row_bytes,
+                            (const uint8_t *)d.values + (size_t)k * row_bytes, n);
         result_close(&out);
     }
     dense_close(&index);
