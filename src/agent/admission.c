@@ -192,7 +192,7 @@ void admission_join_on_loop(agent *a) {
     if (!d) return;
     admission_end_on_loop(a);
     while (!d->gone) {
-        waiter w = { .what = "the doorman" };
+        waiter w = { .what = "the thread that admits others" };
         d->closer = &w;
         env_wait(a->env, &w, ENV_NEVER);
         d->closer = NULL;

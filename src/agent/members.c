@@ -188,10 +188,6 @@ int members_coordinator(const members *m) {
     return membership_coordinator(m->machine);
 }
 
-bool members_is_gone(const members *m, int rank) {
-    return membership_is_gone(m->machine, rank);
-}
-
 uint64_t members_epoch(const members *m) {
     return membership_epoch(m->machine);
 }

@@ -69,7 +69,6 @@ void members_lost(members *m, int rank, const gw_error *why);
 void members_await(members *m, int rank, bool awaits);
 
 int members_coordinator(const members *m);  // the lowest rank that is there, this worker's included
-bool members_is_gone(const members *m, int rank);
 uint64_t
 members_epoch(const members *m);  // joins and ends so far: grows, and is the same for equal views
 

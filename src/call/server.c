@@ -16,13 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- Names --------------------------------------------------------------------------------------
-
-void served_call_describe(const served_call *s, char *out, size_t size) {
-    snprintf(out, size, "%s for %s", s->header.function[0] ? s->header.function : "a value",
-             agent_member(s->agent, s->caller)->name);
-}
-
 // ---- Refusing -----------------------------------------------------------------------------------
 
 #define LOG_EACH_NS INT64_C(1000000000)

@@ -123,6 +123,5 @@ void served_call_log_on_loop(agent *a, const gw_error *error);  // of a one-way 
 void served_call_await_on_loop(served_call *s);  // its arguments, from where it goes on by itself
 void served_call_stop_awaiting_on_loop(served_call *s);  // the future that its body returned
 void served_call_free_on_loop(served_call *s);           // it has ended
-void served_call_describe(const served_call *s, char *out, size_t size);  // "p1: slow"
 
 #endif
