@@ -138,6 +138,11 @@ static void compare(check *c, int input, gw_tensor *grad) {
     }
 }
 
+static void compare_gradient(check *c, gw_scope *s, int input) {
+    gw_tensor *grad = gw_grad_find(s, c->inputs[input]);
+    compare(c, input, grad ? gw_to_dense(s, grad) : NULL);
+}
+
 // Asks for gradients of all inputs, or of |only| one.
 static void check_backward(check *c, int only) {
     gw_scope *s = gw_scope_open(c->scope);
@@ -149,7 +154,7 @@ static void check_backward(check *c, int only) {
         gw_backward(s, out, .gradient = weights_of(s, out));
         if (!gw_ok(s)) fail_msg("gw.%s: %s", c->op->name, gw_scope_error(s)->text);
         for (int k = 0; k < c->input_count; k++)
-            if (only < 0 || k == only) compare(c, k, gw_grad_find(s, c->inputs[k]));
+            if (only < 0 || k == only) compare_gradient(c, s, k);
         c->checked_count++;
     }
     gw_scope_close_up(s);

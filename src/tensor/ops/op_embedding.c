@@ -106,8 +106,8 @@ static int64_t padding_row(const op_grad *g) {
     return padding < 0 ? padding + arg_tensor(g->args, 0)->sizes[0] : padding;
 }
 
-// The places in |index| that do not hold |padding|. NULL if all do not: then nothing need be
-// picked.
+// The places in |index|, which is contiguous, that do not hold |padding|. NULL if all do not: then
+// nothing need be picked.
 static gw_tensor *unpadded(gw_scope *s, const gw_tensor *index, int64_t padding) {
     const int64_t *rows = gw_data(index);
     int64_t count = 0, n = index->numel;
@@ -124,7 +124,8 @@ static gw_tensor *unpadded(gw_scope *s, const gw_tensor *index, int64_t padding)
 static gw_tensor *sparse_derivative(op_grad *g) {
     gw_scope *s = g->scope;
     const gw_tensor *w = arg_tensor(g->args, 0);
-    gw_tensor *index = gw_reshape(s, gw_to_dtype(s, arg_tensor(g->args, 1), GW_I64), -1);
+    gw_tensor *index = gw_contiguous(s, gw_to_dtype(s, arg_tensor(g->args, 1), GW_I64));
+    index = gw_reshape(s, index, -1);
     gw_tensor *d = gw_reshape(s, g->d_outputs[0], gw_numel(index), w->sizes[1]);
     if (!gw_ok(s)) return NULL;
     gw_tensor *places = unpadded(s, index, padding_row(g));
@@ -153,6 +154,10 @@ static void samples_embedding(op_sampler *p) {
     sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 5));
     sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 5, 0));
     sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 4, 9), gw_value_of(-1));
+    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 5, 2, 4), gw_none(),
+                gw_value_of_bool(true));
+    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 3, 9), gw_value_of(3),
+                gw_value_of_bool(true));
 }
 
 const op op_embedding = {

@@ -57,6 +57,30 @@ static void a_padding_row_gets_no_gradient(void **state) {
     gw_scope_close_up(s);
 }
 
+// A place that is seen 700 times, and every second one of a longer list.
+static void indices_may_lie_in_any_layout(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *one = gw_from(s, ((int64_t[]){ 1 }), 1);
+    gw_tensor *few = gw_from(s, ((int64_t[]){ 4, 9, 3, 9, 0, 9 }), 6);
+    gw_tensor *indices[] = { gw_expand(s, one, 700), gw_slice(s, few, 0, 0, 6, 2) };
+    const double counts[][5] = { { 0, 700, 0, 0, 0 }, { 1, 0, 0, 1, 1 } };
+    for (int k = 0; k < 8; k++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_embedding_options options = GW_OPTIONS(gw_embedding_options, .sparse = k & 1);
+        if (k & 2) options.padding_idx = 3;
+        gw_tensor *weight = gw_requires_grad(t, gw_ones(t, GW_F32, 5, 2));
+        gw_backward(t, gw_sum(t, gw_embedding_with(t, weight, indices[k >> 2], options)));
+        gw_tensor *grad = gw_to_dense(t, gw_grad(t, weight));
+        double expected[10];
+        for (int row = 0; row < 5; row++)
+            expected[2 * row] = expected[2 * row + 1] = row == 3 && k & 2 ? 0 : counts[k >> 2][row];
+        expect_values(t, grad, expected, 0);
+        gw_scope_close_up(t);
+    }
+    gw_scope_close_up(s);
+}
+
 static void it_says_which_index_is_no_row(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -92,4 +116,5 @@ static void one_hot_marks_the_class(void **state) {
 }
 
 GW_TESTS(tensor_op_embedding, it_looks_rows_up, gradients_of_a_row_add_up,
-         a_padding_row_gets_no_gradient, it_says_which_index_is_no_row, one_hot_marks_the_class);
+         a_padding_row_gets_no_gradient, indices_may_lie_in_any_layout,
+         it_says_which_index_is_no_row, one_hot_marks_the_class);
