@@ -70,7 +70,7 @@ static void rnn(gw_scope *root, samples *out, rnn_size n, int steps, int warm) {
         gw_tensor *x = draw(s, n.words, gw_rand(s, GW_F32, n.time, n.batch));
         gw_tensor *y = draw(s, n.words, gw_rand(s, GW_F32, n.time * n.batch));
         double start = now_us();
-        gw_lstm_result r = gw_nn_lstm_call(s, lstm, gw_module_call(s, table, x), h, c);
+        gw_lstm_result r = gw_nn_lstm_call(s, lstm, gw_module_call(s, table, x), .h0 = h, .c0 = c);
         gw_tensor *logits = gw_module_call(s, head, r.output);
         gw_backward(s, gw_cross_entropy(s, gw_reshape(s, logits, n.time * n.batch, n.words), y));
         gw_optimizer_step(s, opt);

@@ -20,7 +20,7 @@ typedef struct dataset {
     gw_tensor *x, *y;  // rows x FEATURES, rows x 1
 } dataset;
 
-GW_CLASS(dataset, dataset_open)  // rows, seed
+GW_CLASS(dataset, dataset_open);  // rows, seed
 
 static void dataset_open(gw_scope *own, dataset *self, const gw_args *a) {
     int64_t rows = gw_arg_int(own, a, 0);

@@ -7,6 +7,7 @@
 #include <gradwire/status.h>
 #include <gradwire/scope.h>
 #include <gradwire/value.h>
+#include <gradwire/args.h>
 #include <gradwire/tensor.h>
 #include <gradwire/ops.h>
 #include <gradwire/autograd.h>

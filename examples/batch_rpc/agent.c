@@ -28,7 +28,7 @@ typedef struct agent {
     int64_t steps;  // of each observer between two lessons
 } agent;
 
-GW_CLASS(agent, agent_open)  // lr, steps
+GW_CLASS(agent, agent_open);  // lr, steps
 
 static void agent_open(gw_scope *own, agent *self, const gw_args *a) {
     int n = gw_rpc_world_size(own) - 1;

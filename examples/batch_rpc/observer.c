@@ -8,7 +8,7 @@ typedef struct observer {
     cartpole env;
 } observer;
 
-GW_CLASS(observer, observer_open)  // id
+GW_CLASS(observer, observer_open);  // id
 
 static void observer_open(gw_scope *own, observer *self, const gw_args *a) {
     self->id = gw_arg_int(own, a, 0);

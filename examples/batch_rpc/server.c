@@ -16,7 +16,7 @@ typedef struct parameter_server {
     gw_future *updated;                 // the answer to all of them
 } parameter_server;
 
-GW_CLASS(parameter_server, server_open)  // update size, lr
+GW_CLASS(parameter_server, server_open);  // update size, lr
 
 static void begin_update(parameter_server *self) {
     self->batch = gw_scope_open(self->own);

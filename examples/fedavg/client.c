@@ -13,7 +13,7 @@ typedef struct client {
     gw_module *model;  // as large as the weights that come first
 } client;
 
-GW_CLASS(client, client_open)  // file or none, share, shares
+GW_CLASS(client, client_open);  // file or none, share, shares
 
 static void client_open(gw_scope *own, client *self, const gw_args *a) {
     self->own = own;

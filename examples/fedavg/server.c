@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-GW_CLASS(server, server_open)  // width, lr
+GW_CLASS(server, server_open);  // width, lr
 
 static void server_open(gw_scope *own, server *self, const gw_args *a) {
     self->own = own;

@@ -19,7 +19,7 @@ typedef struct stage {
     double loss;  // of the last stage: so far in this step
 } stage;
 
-GW_CLASS(stage, stage_open)  // number, width, lr, seed, micro_batches
+GW_CLASS(stage, stage_open);  // number, width, lr, seed, micro_batches
 
 gw_module *stage_model(gw_scope *s, const options *o, int number) {
     gw_scope *seeded = gw_scope_open(s);

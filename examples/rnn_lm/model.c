@@ -35,7 +35,7 @@ rnn_model model_open(gw_scope *s, const char *ps, model_options o) {
 
 gw_tensor *model_call(gw_scope *s, rnn_model m, gw_tensor *input, hidden *state) {
     gw_tensor *emb = gw_module_call(s, m.emb, input);
-    gw_lstm_result r = gw_nn_lstm_call(s, m.rnn, emb, state->h, state->c);
+    gw_lstm_result r = gw_nn_lstm_call(s, m.rnn, emb, .h0 = state->h, .c0 = state->c);
     *state = (hidden){ r.h, r.c };
     return gw_module_call(s, m.dec, r.output);
 }

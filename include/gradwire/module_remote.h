@@ -10,11 +10,11 @@
 //     gw_module_eval(s, dec);
 //     gw_checkpoint_save(s, "dec.safetensors", gw_module_state_dict(s, dec));
 //
-// Calls that take and give several tensors do so there, too: gw_nn_lstm_call with its states,
-// gw_nn_embedding_bag_call, gw_nn_multihead_attention_call and so on, of a class of the program as
-// well if its module is such a layer. Gradients flow through all that is given and returned.
+// Calls that take and give several values do so there, too: gw_module_call_value, gw_nn_lstm_call
+// with its states and so on, of a class of the program as well if its module is such a layer.
+// Gradients flow through all that is given and returned.
 //
-//     gw_lstm_result r = gw_nn_lstm_call(s, there, x, h0, c0);
+//     gw_lstm_result r = gw_nn_lstm_call(s, there, x, .h0 = h0, .c0 = c0);
 //
 // gw_parameters and gw_module_named_parameters give references to its parameters, one for each;
 // state_dict copies its values to here and gw_module_load_state_dict sends others; hooks run here,
@@ -73,6 +73,9 @@ GW_API gw_rref *gw_module_rref(gw_scope *s, const gw_module *m);
 // and may not wait.
 GW_API gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x);
 
+// gw_module_call_value_async(s, m, x, ...): the same of gw_module_call_value.
+GW_API gw_future *gw_module_call_value_async_with(gw_scope *s, gw_module *m, gw_values in);
+
 // ---- Classes ------------------------------------------------------------------------------------
 // What methods of a class of modules find in |self|.
 typedef struct gw_module_object {
@@ -85,48 +88,17 @@ typedef struct gw_module_object {
     uint64_t parameter_bytes;
 } gw_module_object;
 
-typedef struct gw_module_registration {
-    const char *name, *signature;
-    void (*open)(gw_scope *own, void *self, const gw_args *a);
-    gw_registration parts[8];
-} gw_module_registration;
+// GW_MODULE(name, open) or GW_MODULE(name, open, signature): registers the class |name|, whose
+// objects are modules, and makes the type |name| for GW_METHOD.
+//     gw_module *open(gw_scope *own, const gw_args *a);
 
-// What GW_MODULE makes; and the same for a registry of one's own.
-GW_API void gw_module_register(gw_module_registration *r);
-GW_API void gw_module_object_open(gw_scope *own, gw_module_object *self, gw_module *m);
+// The same class for a registry of one's own.
 GW_API void gw_registry_add_module(gw_scope *s, gw_registry *r, const char *name,
                                    const char *signature,
                                    void (*open)(gw_scope *own, void *self, const gw_args *a));
 
-// GW_MODULE(name, open) or GW_MODULE(name, open, signature): registers the class |name|, whose
-// objects are modules, and makes the type |name| for GW_METHOD.
-//     gw_module *open(gw_scope *own, const gw_args *a);
-#define GW_MODULE(...) GW_PICK_4(__VA_ARGS__, GW_MODULE_3, GW_MODULE_2, 0)(__VA_ARGS__)
-#define GW_MODULE_2(type, open) GW_MODULE_3(type, open, NULL)
-#define GW_MODULE_3(type, open_module, signature_text)                                             \
-    typedef gw_module_object type;                                                                 \
-    static gw_module *open_module(gw_scope *own, const gw_args *a);                                \
-    static void type##_open_any(gw_scope *own, void *self, const gw_args *a) {                     \
-        gw_module_object_open(own, (gw_module_object *)self, open_module(own, a));                 \
-    }                                                                                              \
-    __attribute__((constructor)) static void gw_module_##type##_register(void) {                   \
-        static gw_module_registration r;                                                           \
-        r.name = #type;                                                                            \
-        r.signature = signature_text;                                                              \
-        r.open = type##_open_any;                                                                  \
-        gw_module_register(&r);                                                                    \
-    }                                                                                              \
-    typedef gw_module_object type
-
 #ifdef __cplusplus
 }
-template <class Target, class... Args>
-gw_module *gw_module_remote(gw_scope *s, Target to, const char *class_name, Args... args) {
-    return gw_module_remote_with(s, gw_to(to), class_name, GW_ARGS(args...), gw_call_options());
-}
-#else
-#define gw_module_remote(s, to, ...)                                                               \
-    GW_CALL(gw_module_remote_with, s, gw_to(to), GW_ORIGIN, __VA_ARGS__, )
 #endif
-
+#include <gradwire/detail/module_remote.h>
 #endif

@@ -21,11 +21,24 @@
 //     gw_module_register_module(root, policy, "affine2", gw_nn_linear(root, 128, 2));
 //     gw_print(root, gw_module_parameter_get(root, policy, "affine1.weight"));
 //
+// Its forward may also take and give several values, as the body of a function does, and
+// gw_module_call_value calls it:
+//
+//     static gw_value tagger_forward(gw_scope *s, gw_module *m, const gw_args *a) {
+//         gw_tensor *indices = gw_arg_tensor(s, a, 0), *offsets = gw_arg_tensor_or_null(s, a, 1);
+//         gw_tensor *bags = gw_nn_embedding_bag_call(s, gw_module_child(s, m, "words"), indices, .offsets = offsets);
+//         return gw_value_of(gw_module_call(s, gw_module_child(s, m, "tags"), bags));
+//     }
+//
+//     gw_module *tagger = gw_module_open(root, "tagger", tagger_forward, NULL);
+//     gw_value scores = gw_module_call_value(s, tagger, indices, offsets);
+//
 // Ownership: a module belongs to the scope that made it, and holds a count on its parts.
 // Threads: as the scope; one call at a time.
 #ifndef GRADWIRE_NN_H
 #define GRADWIRE_NN_H
 
+#include <gradwire/args.h>
 #include <gradwire/ops.h>
 
 #ifdef __cplusplus
@@ -34,9 +47,18 @@ extern "C" {
 
 typedef struct gw_module gw_module;
 
-// The output of |m| for |x|. INVALID if its forward gives none, or if |m| is what a constructor
-// returned that failed in another scope: so does everything that takes such a module.
+// The output of |m| for |x|; the first one, if |m| gives a list of them. INVALID if its forward
+// gives none, or if |m| is what a constructor returned that failed in another scope: so does
+// everything that takes such a module.
 GW_API gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x);
+
+// gw_module_call_value(s, m, x, ...): what |m| gives for one value or several, a tensor or a list.
+// Layers that take or give several tensors say below in which order; what is left out at the end,
+// or is gw_none(), is not given.
+//
+//     gw_value v = gw_module_call_value(s, lstm, x, h0, c0);
+//     gw_tensor *h = gw_tensor_of(s, gw_list_get(s, gw_list_of(s, v), 1));
+GW_API gw_value gw_module_call_value_with(gw_scope *s, gw_module *m, gw_values in);
 
 // ---- Layers -------------------------------------------------------------------------------------
 // A layer whose function ends in _with takes options by name: gw_nn_linear(s, 4, 2, .bias = false).
@@ -165,7 +187,9 @@ typedef struct gw_attention_result {
     gw_tensor *weights;  // N T S, or N heads T S; NULL if not wanted
 } gw_attention_result;
 
-// |query|: T N E, |key|, |value|: S N E (N first if so opened), or each without N.
+// |query|: T N E, |key|, |value|: S N E (N first if so opened), or each without N. By value: query,
+// key, value, key_padding_mask, attn_mask, need_weights, average_attn_weights; given is a list of
+// output and weights.
 GW_API gw_attention_result gw_nn_multihead_attention_call_with(gw_scope *s, gw_module *m,
                                                                gw_tensor *query, gw_tensor *key,
                                                                gw_tensor *value,
@@ -181,7 +205,8 @@ typedef struct gw_nn_encoder_layer_options {
 } gw_nn_encoder_layer_options;
 
 // torch.nn.TransformerEncoderLayer: self_attn, linear1, dropout, linear2, norm1, norm2, dropout1,
-// dropout2. Called with masks, or without by gw_module_call.
+// dropout2. Called with masks, or without by gw_module_call. By value: x, key_padding_mask,
+// attn_mask.
 GW_API gw_module *gw_nn_transformer_encoder_layer_with(gw_scope *s, int64_t features, int64_t heads,
                                                        gw_nn_encoder_layer_options options);
 GW_API gw_tensor *gw_nn_transformer_encoder_layer_call_with(gw_scope *s, gw_module *m, gw_tensor *x,
@@ -220,10 +245,14 @@ typedef struct gw_nn_embedding_bag_options {
 GW_API gw_module *gw_nn_embedding_bag_with(gw_scope *s, int64_t count, int64_t features,
                                            gw_nn_embedding_bag_options options);
 
-// indices: B L, and |offsets| NULL; or N, and offsets: B, where each bag begins. weights: in the
-// shape of the indices, for sums only, or NULL.
-GW_API gw_tensor *gw_nn_embedding_bag_call(gw_scope *s, gw_module *m, gw_tensor *indices,
-                                           gw_tensor *offsets, gw_tensor *weights);
+typedef struct gw_embedding_bag_call_options {
+    gw_tensor *offsets GW_DEFAULT(NULL);             // B: where each bag begins
+    gw_tensor *per_sample_weights GW_DEFAULT(NULL);  // in the shape of the indices, for sums only
+} gw_embedding_bag_call_options;
+
+// indices: B L, or N with offsets. By value: indices, offsets, per_sample_weights.
+GW_API gw_tensor *gw_nn_embedding_bag_call_with(gw_scope *s, gw_module *m, gw_tensor *indices,
+                                                gw_embedding_bag_call_options options);
 
 // ---- Recurrent layers ---------------------------------------------------------------------------
 // torch.nn.LSTM, GRU and RNN. x: T N |in| (or N T |in|, if |batch_first|; or T |in|), output: T N D
@@ -257,30 +286,42 @@ typedef struct gw_rnn_result {
     gw_tensor *h;
 } gw_rnn_result;
 
-// gw_module_call gives the output, from states of 0; these take and give states. NULL is 0.
-GW_API gw_lstm_result gw_nn_lstm_call(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *h0,
-                                      gw_tensor *c0);
-GW_API gw_rnn_result gw_nn_gru_call(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *h0);
-GW_API gw_rnn_result gw_nn_rnn_call(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *h0);
+// Sequences of several lengths are padded to T, in any order: torch's pack_padded_sequence. What is
+// behind an end is not looked at, the output there is 0, and h and c are those at each one's own
+// end.
+typedef struct gw_rnn_call_options {
+    gw_tensor *h0 GW_DEFAULT(NULL);       // to start from; else 0
+    gw_tensor *lengths GW_DEFAULT(NULL);  // N, i64, each from 1 to T
+} gw_rnn_call_options;
 
-// The same for sequences of several lengths, padded to T: torch's pack_padded_sequence, in any
-// order. lengths: N, i64, each from 1 to T. What is behind an end is not looked at, the output
-// there is 0, and h and c are those at each one's own end.
-GW_API gw_lstm_result gw_nn_lstm_call_padded(gw_scope *s, gw_module *m, gw_tensor *x,
-                                             gw_tensor *lengths, gw_tensor *h0, gw_tensor *c0);
-GW_API gw_rnn_result gw_nn_gru_call_padded(gw_scope *s, gw_module *m, gw_tensor *x,
-                                           gw_tensor *lengths, gw_tensor *h0);
-GW_API gw_rnn_result gw_nn_rnn_call_padded(gw_scope *s, gw_module *m, gw_tensor *x,
-                                           gw_tensor *lengths, gw_tensor *h0);
+typedef struct gw_lstm_call_options {
+    gw_tensor *h0 GW_DEFAULT(NULL), *c0 GW_DEFAULT(NULL);
+    gw_tensor *lengths GW_DEFAULT(NULL);
+} gw_lstm_call_options;
+
+// gw_module_call gives the output, from states of 0; gw_nn_lstm_call(s, m, x, .h0 = h, .c0 = c)
+// takes and gives states. By value: x, h0, c0, lengths (h0, lengths without c0); given is a list of
+// output, h and c.
+GW_API gw_lstm_result gw_nn_lstm_call_with(gw_scope *s, gw_module *m, gw_tensor *x,
+                                           gw_lstm_call_options options);
+GW_API gw_rnn_result gw_nn_gru_call_with(gw_scope *s, gw_module *m, gw_tensor *x,
+                                         gw_rnn_call_options options);
+GW_API gw_rnn_result gw_nn_rnn_call_with(gw_scope *s, gw_module *m, gw_tensor *x,
+                                         gw_rnn_call_options options);
 
 // ---- Modules of one's own -----------------------------------------------------------------------
 
+// The two kinds of forward: one tensor to one, or any values to a tensor or a list. The accessors of
+// gradwire/args.h check what they read.
 typedef gw_tensor *gw_module_forward(gw_scope *s, gw_module *m, gw_tensor *x);
+typedef gw_value gw_module_forward_values(gw_scope *s, gw_module *m, const gw_args *a);
 
-// A module that computes |forward|. |state| (may be NULL) is what gw_module_state returns; it must
-// live as long as the module.
-GW_API gw_module *gw_module_open(gw_scope *s, const char *name, gw_module_forward *forward,
-                                 void *state);
+// gw_module_open(s, name, forward, state): a module that computes |forward|, of either kind.
+// |state| (may be NULL) is what gw_module_state returns; it must live as long as the module.
+GW_API gw_module *gw_module_open_tensor(gw_scope *s, const char *name, gw_module_forward *forward,
+                                        void *state);
+GW_API gw_module *gw_module_open_values(gw_scope *s, const char *name,
+                                        gw_module_forward_values *forward, void *state);
 GW_API void *gw_module_state(const gw_module *m);
 GW_API const char *gw_module_name(const gw_module *m);
 
@@ -404,8 +445,8 @@ GW_API void gw_module_load_state_dict_with(gw_scope *s, gw_module *m, gw_map *st
 // ---- Hooks --------------------------------------------------------------------------------------
 // Run by each call of |m|, in the order in which they were added: some before its forward, given
 // the input |x|, others after it, given |x| and the output |y|. What a hook returns takes the place
-// of |x|, or |y|; NULL leaves it. Of gw_nn_lstm_call and others that take and give several tensors,
-// |x| is the first input and |y| the first output.
+// of |x|, or |y|; NULL leaves it. Of a call that takes and gives several values, |x| is the first
+// input and |y| the first output; INVALID if that is no tensor.
 typedef gw_tensor *gw_module_forward_pre_hook(gw_scope *s, gw_module *m, gw_tensor *x,
                                               void *context);
 typedef gw_tensor *gw_module_forward_hook(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y,

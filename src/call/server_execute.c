@@ -1,10 +1,10 @@
 // The body of a call, and what follows it. Without the loop lock but where it says so.
 #include "call/server.h"
 
+#include "base/args.h"
 #include "base/failpoint.h"
 #include "base/mem.h"
 #include "agent/process_fork.h"
-#include "call/args.h"
 #include "call/error_trace.h"
 #include "call/protocol.h"
 

@@ -1,9 +1,9 @@
 // The leader's side of collectives: rounds, and the participants that have come to them.
 #include "collective/collective.h"
 
+#include "base/args.h"
 #include "base/mem.h"
 #include "base/value.h"
-#include "call/args.h"
 #include "future/future.h"
 
 #include <stdio.h>

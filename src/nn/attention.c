@@ -189,36 +189,46 @@ static gw_tensor *forward_attention(gw_scope *s, gw_module *m, gw_tensor *x) {
     return run(s, m, x, x, x, GW_OPTIONS(gw_attention_options, .need_weights = false)).output;
 }
 
-enum { NO_WEIGHTS = 1, WEIGHTS_BY_HEAD = 2 };
-
-// in: query, key, value, key_padding_mask, attn_mask, out: output, weights.
-static void run_typed(gw_scope *s, gw_module *m, gw_tensor *const *in, int flags, gw_tensor **out) {
-    gw_attention_options options = GW_OPTIONS(
-        gw_attention_options, .key_padding_mask = in[3], .attn_mask = in[4],
-        .need_weights = !(flags & NO_WEIGHTS), .average_attn_weights = !(flags & WEIGHTS_BY_HEAD));
-    if (!in[1] || !in[2]) {
-        scope_fail(s, GW_INVALID, "gw_nn_multihead_attention_call: no %s", in[1] ? "value" : "key");
-        return;
-    }
-    gw_attention_result r = run(s, m, in[0], in[1], in[2], options);
-    out[0] = r.output;
-    out[1] = r.weights;
+static bool flag(gw_scope *s, const gw_args *a, int index) {
+    bool is_given = index < gw_arg_count(a) && gw_arg(s, a, index).kind != GW_NONE;
+    return is_given ? gw_arg_bool(s, a, index) : true;
 }
 
-const typed_call typed_multihead_attention = { .name = "multihead_attention",
-                                               .inputs = 5,
-                                               .outputs = 2,
-                                               .flags = NO_WEIGHTS | WEIGHTS_BY_HEAD,
-                                               .run = run_typed };
+// in: query, key, value, key_padding_mask, attn_mask, need_weights, average_attn_weights, out:
+// output, weights.
+static gw_value forward_values(gw_scope *s, gw_module *m, const gw_args *a) {
+    gw_attention_options options =
+        GW_OPTIONS(gw_attention_options, .key_padding_mask = gw_arg_tensor_or_null(s, a, 3),
+                   .attn_mask = gw_arg_tensor_or_null(s, a, 4), .need_weights = flag(s, a, 5),
+                   .average_attn_weights = flag(s, a, 6));
+    gw_tensor *query = gw_arg_tensor(s, a, 0), *key = gw_arg_tensor_or_null(s, a, 1),
+              *value = gw_arg_tensor_or_null(s, a, 2);
+    if (gw_ok(s) && (!key || !value))
+        scope_fail(s, GW_INVALID, "gw_nn_multihead_attention_call: no %s", key ? "value" : "key");
+    if (!gw_ok(s)) return gw_none();
+    gw_attention_result r = run(s, m, query, key, value, options);
+    gw_list *out = gw_list_open(s);
+    gw_list_add(s, out, r.output);
+    gw_list_add(s, out, r.weights);
+    return gw_value_of(out);
+}
+
+const typed_call typed_multihead_attention = {
+    .name = "multihead_attention", .inputs = 7, .outputs = 2, .forward = forward_values
+};
 
 gw_attention_result gw_nn_multihead_attention_call_with(gw_scope *s, gw_module *m, gw_tensor *query,
                                                         gw_tensor *key, gw_tensor *value,
                                                         gw_attention_options options) {
-    gw_tensor *in[] = { query, key, value, options.key_padding_mask, options.attn_mask };
+    gw_value in[] = { gw_value_of(query),
+                      gw_value_of(key),
+                      gw_value_of(value),
+                      gw_value_of(options.key_padding_mask),
+                      gw_value_of(options.attn_mask),
+                      gw_value_of(options.need_weights),
+                      gw_value_of(options.average_attn_weights) };
     gw_tensor *out[2];
-    int flags = (!options.need_weights ? NO_WEIGHTS : 0) |
-                (options.average_attn_weights ? 0 : WEIGHTS_BY_HEAD);
-    module_call_typed(s, m, &typed_multihead_attention, in, flags, out);
+    module_call_typed(s, m, &typed_multihead_attention, in, out);
     return (gw_attention_result){ out[0], !options.need_weights ? NULL : out[1] };
 }
 
@@ -266,8 +276,8 @@ gw_module *gw_nn_multihead_attention_with(gw_scope *s, int64_t features, int64_t
         .batch_first = options.batch_first,
     };
     if (!check_sizes(s, &a)) return &module_poison;
-    gw_module *m = module_new_with(s, "multihead_attention", forward_attention, &a, sizeof a);
-    if (m != &module_poison) m->typed = &typed_multihead_attention;
+    gw_module *m = module_new_typed(s, &typed_multihead_attention, &a, sizeof a);
+    if (m != &module_poison) m->forward = forward_attention;
     if (has_three(&a)) {
         add_projection(s, m, "q_proj_weight", options.dtype, features, features);
         add_projection(s, m, "k_proj_weight", options.dtype, features, a.kdim);

@@ -191,24 +191,22 @@ static gw_tensor *run(gw_scope *s, gw_module *m, gw_tensor *index, gw_tensor *of
     return sum_up(s, e, &b, x, weights);
 }
 
-static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
-    return run(s, m, x, NULL, NULL);
-}
-
-static void run_typed(gw_scope *s, gw_module *m, gw_tensor *const *in, int flags, gw_tensor **out) {
-    (void)flags;
-    out[0] = run(s, m, in[0], in[1], in[2]);
+// in: indices, offsets, per_sample_weights.
+static gw_value forward(gw_scope *s, gw_module *m, const gw_args *a) {
+    gw_tensor *offsets = gw_arg_tensor_or_null(s, a, 1), *weights = gw_arg_tensor_or_null(s, a, 2);
+    return gw_value_of(run(s, m, gw_arg_tensor(s, a, 0), offsets, weights));
 }
 
 const typed_call typed_embedding_bag = {
-    .name = "embedding_bag", .inputs = 3, .outputs = 1, .run = run_typed
+    .name = "embedding_bag", .inputs = 3, .outputs = 1, .forward = forward
 };
 
-gw_tensor *gw_nn_embedding_bag_call(gw_scope *s, gw_module *m, gw_tensor *indices,
-                                    gw_tensor *offsets, gw_tensor *weights) {
+gw_tensor *gw_nn_embedding_bag_call_with(gw_scope *s, gw_module *m, gw_tensor *indices,
+                                         gw_embedding_bag_call_options options) {
+    gw_value in[] = { gw_value_of(indices), gw_value_of(options.offsets),
+                      gw_value_of(options.per_sample_weights) };
     gw_tensor *out[1];
-    module_call_typed(s, m, &typed_embedding_bag, (gw_tensor *[]){ indices, offsets, weights }, 0,
-                      out);
+    module_call_typed(s, m, &typed_embedding_bag, in, out);
     return out[0];
 }
 
@@ -217,8 +215,7 @@ gw_module *gw_nn_embedding_bag_with(gw_scope *s, int64_t count, int64_t features
     embedding_bag e = { .options = options, .count = count };
     gw_nn_embedding_options rows = GW_OPTIONS(
         gw_nn_embedding_options, .padding_idx = options.padding_idx, .dtype = options.dtype);
-    gw_module *m = module_new_with(s, "embedding_bag", forward, &e, sizeof e);
-    if (m != &module_poison) m->typed = &typed_embedding_bag;
+    gw_module *m = module_new_typed(s, &typed_embedding_bag, &e, sizeof e);
     init_table(s, m, "gw_nn_embedding_bag", count, features, &rows);
     return gw_ok(s) ? m : &module_poison;
 }

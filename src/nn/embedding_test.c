@@ -41,7 +41,7 @@ static void a_sparse_table_gets_the_rows_it_was_asked_for(void **state) {
     gw_module *bag = gw_nn_embedding_bag_with(s, 1000, 2, options);
     gw_tensor *index = gw_from(s, ((int64_t[]){ 5, 9, 4, 4, 4 }), 5);
     gw_tensor *y =
-        gw_nn_embedding_bag_call(s, bag, index, gw_from(s, ((int64_t[]){ 0, 2, 5 }), 3), NULL);
+        gw_nn_embedding_bag_call(s, bag, index, .offsets = gw_from(s, ((int64_t[]){ 0, 2, 5 }), 3));
     gw_backward(s, gw_sum(s, y));
     grad = gw_grad(s, gw_module_parameter_at(s, bag, 0));
     assert_string_equal(gw_to_text(s, gw_rows_indices(s, grad)), "tensor([4, 5])");
@@ -90,7 +90,7 @@ static void bags_of_padding_name_no_row(void **state) {
         gw_scope *t = gw_scope_open(s);
         gw_tensor *index = gw_full(t, GW_I64, 2, empty ? 0 : 4);
         gw_tensor *y = gw_nn_embedding_bag_call(
-            t, m, index, gw_from(t, ((int64_t[]){ 0, empty ? 0 : 2 }), 2), NULL);
+            t, m, index, .offsets = gw_from(t, ((int64_t[]){ 0, empty ? 0 : 2 }), 2));
         assert_int_equal(gw_size(y, 0), 2);
         gw_backward(t, gw_sum(t, y));
         assert_int_equal(gw_numel(gw_rows_indices(t, gw_grad(t, w))), 0);
@@ -117,20 +117,22 @@ static void it_says_what_does_not_fit(void **state) {
     gw_module_call(s, m, gw_full(s, GW_I64, 5));
     expect_fails(s, "gw.embedding: index 5 out of range for 5 rows");
     gw_tensor *index = gw_from(s, ((int64_t[]){ 1, 2, 3 }), 3);
-    gw_nn_embedding_bag_call(s, m, index, NULL, NULL);
+    gw_nn_embedding_bag_call(s, m, index);
     expect_fails(s, "gw_nn_embedding_bag_call: the module is \"embedding\"");
-    gw_nn_embedding_bag_call(s, bag, index, NULL, NULL);
+    gw_nn_embedding_bag_call(s, bag, index);
     expect_fails(s, "gw_nn_embedding_bag: indices must be B L, or N with offsets");
-    gw_nn_embedding_bag_call(s, bag, index, gw_from(s, ((int64_t[]){ 0, 2, 1 }), 3), NULL);
+    gw_nn_embedding_bag_call(s, bag, index, .offsets = gw_from(s, ((int64_t[]){ 0, 2, 1 }), 3));
     expect_fails(s, "gw_nn_embedding_bag: offsets must begin with 0 and not descend");
-    gw_nn_embedding_bag_call(s, bag, index, gw_from(s, ((int64_t[]){ 1, 2 }), 2), NULL);
+    gw_nn_embedding_bag_call(s, bag, index, .offsets = gw_from(s, ((int64_t[]){ 1, 2 }), 2));
     expect_fails(s, "gw_nn_embedding_bag: offsets must begin with 0 and not descend");
-    gw_nn_embedding_bag_call(s, bag, index, gw_from(s, ((int64_t[]){ 0, 4 }), 2), NULL);
+    gw_nn_embedding_bag_call(s, bag, index, .offsets = gw_from(s, ((int64_t[]){ 0, 4 }), 2));
     expect_fails(s, "gw_nn_embedding_bag: offsets must begin with 0 and not descend");
-    gw_nn_embedding_bag_call(s, bag, index, gw_zeros(s, GW_I64, 1), gw_ones(s, GW_F32, 3));
+    gw_nn_embedding_bag_call(s, bag, index, .offsets = gw_zeros(s, GW_I64, 1),
+                             .per_sample_weights = gw_ones(s, GW_F32, 3));
     expect_fails(s, "gw_nn_embedding_bag: only sums take weights");
     bag = gw_nn_embedding_bag(s, 5, 3, .mode = GW_BAG_SUM);
-    gw_nn_embedding_bag_call(s, bag, index, gw_zeros(s, GW_I64, 1), gw_ones(s, GW_F32, 2));
+    gw_nn_embedding_bag_call(s, bag, index, .offsets = gw_zeros(s, GW_I64, 1),
+                             .per_sample_weights = gw_ones(s, GW_F32, 2));
     expect_fails(s, "gw_nn_embedding_bag: there must be one weight for each index");
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }

@@ -68,12 +68,34 @@ gw_module *module_new_with(gw_scope *s, const char *name, gw_module_forward *for
     return &module_poison;
 }
 
-gw_module *gw_module_open(gw_scope *s, const char *name, gw_module_forward *forward, void *state) {
-    if (gw_ok(s) && (!name || !forward))
+gw_module *module_new_typed(gw_scope *s, const typed_call *c, const void *settings, size_t size) {
+    gw_module *m = module_new_with(s, c->name, NULL, settings, size);
+    if (m == &module_poison) return m;
+    m->typed = c;
+    m->forward_values = c->forward;
+    return m;
+}
+
+static gw_module *open_own(gw_scope *s, const char *name, bool has_forward, void *state) {
+    if (gw_ok(s) && (!name || !has_forward))
         scope_fail(s, GW_INVALID, "gw_module_open: a module needs a name and a forward");
     if (!gw_ok(s)) return &module_poison;
-    gw_module *m = module_new(s, name, forward);
+    gw_module *m = module_new(s, name, NULL);
     if (m != &module_poison) m->state = state;
+    return m;
+}
+
+gw_module *gw_module_open_tensor(gw_scope *s, const char *name, gw_module_forward *forward,
+                                 void *state) {
+    gw_module *m = open_own(s, name, forward, state);
+    if (m != &module_poison) m->forward = forward;
+    return m;
+}
+
+gw_module *gw_module_open_values(gw_scope *s, const char *name, gw_module_forward_values *forward,
+                                 void *state) {
+    gw_module *m = open_own(s, name, forward, state);
+    if (m != &module_poison) m->forward_values = forward;
     return m;
 }
 
@@ -99,12 +121,18 @@ static gw_tensor *check_output(gw_scope *s, const gw_module *m, const gw_tensor 
     return &tensor_poison;
 }
 
+static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
+    if (m->forward) return check_output(s, m, x, m->forward(s, m, x));
+    gw_value in = gw_value_of_tensor(x);
+    return check_output(s, m, x, values_first(s, m, values_forward(s, m, (gw_values){ 1, &in })));
+}
+
 gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x) {
     if (!module_is_usable(s, "gw_module_call", m)) return &tensor_poison;
-    if (!m->hooks.count) return check_output(s, m, x, m->forward(s, m, x));
+    if (!m->hooks.count) return forward(s, m, x);
     x = module_hooks_before(s, m, x);
-    gw_tensor *y = gw_ok(s) ? m->forward(s, m, x) : &tensor_poison;
-    return module_hooks_after(s, m, x, check_output(s, m, x, y));
+    gw_tensor *y = gw_ok(s) ? forward(s, m, x) : &tensor_poison;
+    return module_hooks_after(s, m, x, y);
 }
 
 // ---- Parts --------------------------------------------------------------------------------------

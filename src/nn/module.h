@@ -2,6 +2,7 @@
 #ifndef NN_MODULE_H
 #define NN_MODULE_H
 
+#include "base/args.h"
 #include "base/handle.h"
 #include "base/scope.h"
 #include <gradwire/nn.h>
@@ -22,15 +23,12 @@ typedef struct module_parts {
     int count, capacity;
 } module_parts;
 
-// A call with several inputs or outputs, which gw_module_call cannot make: gw_nn_lstm_call and so
-// on.
-enum { TYPED_INPUTS_MAX = 5, TYPED_OUTPUTS_MAX = 3 };
+// A layer that takes or gives several values, and its short form: gw_nn_lstm_call and so on.
+enum { TYPED_INPUTS_MAX = 7, TYPED_OUTPUTS_MAX = 3 };
 typedef struct typed_call {
-    const char *name;  // "lstm" of gw_nn_lstm_call; part of the protocol
-    int inputs, outputs;
-    int flags;  // how many there are
-    // All but the first of |in| may be NULL, not given, and all but the first of |out|, not wanted.
-    void (*run)(gw_scope *s, gw_module *m, gw_tensor *const *in, int flags, gw_tensor **out);
+    const char *name;     // "lstm" of gw_nn_lstm_call; part of the protocol
+    int inputs, outputs;  // at most; all but the first may be none, of both
+    gw_module_forward_values *forward;
 } typed_call;
 
 extern const typed_call typed_lstm, typed_gru, typed_rnn, typed_embedding_bag,
@@ -38,10 +36,22 @@ extern const typed_call typed_lstm, typed_gru, typed_rnn, typed_embedding_bag,
 
 const typed_call *typed_call_find(const char *name);  // NULL if there is none
 
-// Runs |c| with the hooks of |m|, which may be remote. Fails if |m| has no such call; then |out| is
-// all poison.
-void module_call_typed(gw_scope *s, gw_module *m, const typed_call *c, gw_tensor *const *in,
-                       int flags, gw_tensor **out);
+// Calls |m| with its hooks; |m| may be remote. With a |c| (which may be NULL) fails unless |m| is
+// of that layer. None if |s| has failed.
+gw_value module_call_values(gw_scope *s, gw_module *m, const typed_call *c, gw_values in);
+
+// The same, with the outputs of |c| in |out|: NULL for one that is none, all poison on failure.
+void module_call_typed(gw_scope *s, gw_module *m, const typed_call *c, const gw_value *in,
+                       gw_tensor **out);
+
+// What |forward_values| gives for |in|, and its first tensor: fails |s| if there is none.
+gw_value values_forward(gw_scope *s, gw_module *m, gw_values in);
+gw_tensor *values_first(gw_scope *s, const gw_module *m, gw_value v);
+
+// Apply the hooks of |m| to the first of |*in|, which then is a copy in |s|, and to the first output
+// that |v| has. Fail |s| if it is no tensor.
+gw_tensor *values_hooks_before(gw_scope *s, gw_module *m, gw_values *in);
+gw_value values_hooks_after(gw_scope *s, gw_module *m, gw_tensor *x, gw_value v);
 
 // The functions of a module that lives on another worker; the distributed room fills the table. |m|
 // has no parts here; its forward makes the call.
@@ -52,8 +62,7 @@ typedef struct module_remote {
     gw_map *(*shapes)(gw_scope *s, gw_module *m);      // "f32 3x4" of each, by name, buffers too
     gw_map *(*state)(gw_scope *s, gw_module *m);       // copies of them
     void (*load)(gw_scope *s, gw_module *m, gw_map *state);  // of what |shapes| allows
-    void (*call)(gw_scope *s, gw_module *m, const typed_call *c, gw_tensor *const *in, int flags,
-                 gw_tensor **out);
+    gw_value (*call)(gw_scope *s, gw_module *m, const typed_call *c, gw_values in);
 } module_remote;
 
 typedef struct module_hook module_hook;
@@ -66,11 +75,12 @@ struct gw_module {
         int count, capacity, last_id;
     } hooks;
     char *name;
-    gw_module_forward *forward;
-    const typed_call *typed;  // NULL: it has none
-    void *state;              // the user's
-    double number;            // a layer's only setting: p, negative_slope, dim
-    void *settings;           // a layer's, if it has more of them: freed with the module
+    gw_module_forward *forward;                // at least one of the two
+    gw_module_forward_values *forward_values;  // for gw_module_call only if there is no other
+    const typed_call *typed;                   // NULL: no layer of several values
+    void *state;                               // the user's
+    double number;                             // a layer's only setting: p, negative_slope, dim
+    void *settings;  // a layer's, if it has more of them: freed with the module
     bool training;
     module_parts parameters, buffers, children;  // one count on each
 };
@@ -84,15 +94,16 @@ bool module_is_usable(gw_scope *s, const char *where, const gw_module *m);
 // A module without parts, owned by |s|, or poison.
 gw_module *module_new(gw_scope *s, const char *name, gw_module_forward *forward);
 
+// The same with a copy of |settings|, |size| bytes; and of a layer of several values.
+gw_module *module_new_with(gw_scope *s, const char *name, gw_module_forward *forward,
+                           const void *settings, size_t size);
+gw_module *module_new_typed(gw_scope *s, const typed_call *c, const void *settings, size_t size);
+
 // Apply the hooks of |m| to its input, and to its output.
 gw_tensor *module_hooks_before(gw_scope *s, gw_module *m, gw_tensor *x);
 gw_tensor *module_hooks_after(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y);
 bool module_hooks_any_after(const gw_module *m);
 void module_hooks_fini(gw_module *m);
-
-// The same with a copy of |settings|, |size| bytes.
-gw_module *module_new_with(gw_scope *s, const char *name, gw_module_forward *forward,
-                           const void *settings, size_t size);
 
 // What an option says: 0 is the default, -1 is 0.
 static inline double option_or(double given, double standard) {

@@ -65,14 +65,14 @@ static void they_stand_around_typed_calls(void **state) {
     gw_module_register_forward_hook(s, lstm, look, &seen);
     gw_module_register_forward_hook(s, encoder, add_input, &after);
     gw_tensor *x = gw_ones(s, GW_F32, 1, 1), *twice = gw_full(s, GW_F32, 2.0, 1, 1);
-    gw_lstm_result a = gw_nn_lstm_call(s, lstm, x, NULL, NULL);
+    gw_lstm_result a = gw_nn_lstm_call(s, lstm, x);
     assert_int_equal(before[0], 1);
     assert_float_equal(gw_item(s, gw_sum(s, a.output)), seen, 0);
     gw_module *same = gw_nn_lstm(s, 1, 2);
     gw_module_load_state_dict(s, same, gw_module_state_dict(s, lstm));
-    gw_lstm_result b = gw_nn_lstm_call(s, same, twice, NULL, NULL);
+    gw_lstm_result b = gw_nn_lstm_call(s, same, twice);
     assert_float_equal(gw_item(s, gw_sum(s, a.c)), gw_item(s, gw_sum(s, b.c)), 0);
-    gw_nn_embedding_bag_call(s, bag, gw_zeros(s, GW_I64, 1, 2), NULL, NULL);
+    gw_nn_embedding_bag_call(s, bag, gw_zeros(s, GW_I64, 1, 2));
     gw_nn_transformer_encoder_layer_call(s, encoder, gw_ones(s, GW_F32, 3, 1, 2));
     gw_module_call(s, encoder, gw_ones(s, GW_F32, 3, 1, 2));
     assert_int_equal(before[1], 1);

@@ -117,7 +117,7 @@ static void a_module_is_no_part_of_itself(void **state) {
 static void a_module_needs_a_name_and_a_forward(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_module_call(s, gw_module_open(s, "nothing", NULL, NULL), NULL);
+    gw_module_call(s, gw_module_open(s, "nothing", (gw_module_forward *)NULL, NULL), NULL);
     assert_fails(s, GW_INVALID, "needs a name and a forward");
 }
 
@@ -155,7 +155,7 @@ static void poison_is_refused_in_a_scope_that_is_well(void **state) {
     gw_tensor *x = gw_ones(s, GW_F32, 4, 2);
     gw_module_call(s, m, x);
     assert_refused(s, "gw_module_call: a module that could not be made");
-    gw_nn_lstm_call(s, m, x, NULL, NULL);
+    gw_nn_lstm_call(s, m, x);
     assert_refused(s, "gw_nn_lstm_call: a module that could not be made");
     gw_parameters(s, m);
     assert_refused(s, "gw_parameters: a module that could not be made");

@@ -136,7 +136,8 @@ static gw_module *open_embedding_bag(gw_scope *s, const layer_case *c) {
 }
 
 static gw_tensor *call_embedding_bag(gw_scope *s, const layer_case *c) {
-    return gw_nn_embedding_bag_call(s, c->module, c->inputs[0], c->inputs[1], c->inputs[2]);
+    return gw_nn_embedding_bag_call(s, c->module, c->inputs[0], .offsets = c->inputs[1],
+                                    .per_sample_weights = c->inputs[2]);
 }
 
 static gw_module *open_recurrent(gw_scope *s, const layer_case *c) {
@@ -155,14 +156,12 @@ static gw_tensor *call_recurrent(gw_scope *s, const layer_case *c) {
     gw_tensor *const *in = c->inputs;
     gw_lstm_result y = { 0 };
     if (c->kind[0] == 'l') {
-        y = in[1] ? gw_nn_lstm_call_padded(s, c->module, in[0], in[1], in[2], in[3])
-                  : gw_nn_lstm_call(s, c->module, in[0], in[2], in[3]);
+        y = gw_nn_lstm_call(s, c->module, in[0], .lengths = in[1], .h0 = in[2], .c0 = in[3]);
     } else {
         bool is_gru = c->kind[0] == 'g';
-        gw_rnn_result z = is_gru && in[1] ? gw_nn_gru_call_padded(s, c->module, in[0], in[1], in[2])
-                          : is_gru        ? gw_nn_gru_call(s, c->module, in[0], in[2])
-                          : in[1]         ? gw_nn_rnn_call_padded(s, c->module, in[0], in[1], in[2])
-                                          : gw_nn_rnn_call(s, c->module, in[0], in[2]);
+        gw_rnn_call_options o = GW_OPTIONS(gw_rnn_call_options, .lengths = in[1], .h0 = in[2]);
+        gw_rnn_result z = is_gru ? gw_nn_gru_call_with(s, c->module, in[0], o)
+                                 : gw_nn_rnn_call_with(s, c->module, in[0], o);
         y.output = z.output;
         y.h = z.h;
     }

@@ -54,7 +54,6 @@ static bool check_settings(gw_scope *s, const recurrent *r) {
     return gw_ok(s);
 }
 
-static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x);
 static const typed_call *const typed[] = { &typed_lstm, &typed_gru, &typed_rnn };
 
 static gw_module *make(gw_scope *s, kind k, int64_t in, int64_t hidden,
@@ -71,8 +70,7 @@ static gw_module *make(gw_scope *s, kind k, int64_t in, int64_t hidden,
         .dropout = options.dropout,
     };
     if (!check_settings(s, &r)) return &module_poison;
-    gw_module *m = module_new_with(s, makers[k] + strlen("gw_nn_"), forward, &r, sizeof r);
-    if (m != &module_poison) m->typed = typed[k];
+    gw_module *m = module_new_typed(s, typed[k], &r, sizeof r);
     for (int layer = 0; layer < r.layers; layer++)
         for (int d = 0; d < r.directions; d++)
             add_parameters(s, m, &r, options.dtype, layer, d == 1);
@@ -222,53 +220,45 @@ static gw_lstm_result run(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *le
     return run_layers(s, m, &in, last, last + r->layers * r->directions);
 }
 
-static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
-    return run(s, m, x, NULL, NULL, NULL).output;
-}
-
 // ---- Calls --------------------------------------------------------------------------------------
-// in: x, lengths, h0, c0, out: output, h, c.
-static void run_typed(gw_scope *s, gw_module *m, gw_tensor *const *in, int flags, gw_tensor **out) {
-    (void)flags;
+// in: x, h0, c0 (of an LSTM), lengths, out: output, h, c (of an LSTM).
+static gw_value forward(gw_scope *s, gw_module *m, const gw_args *a) {
     bool has_c = ((const recurrent *)m->settings)->kind == LSTM;
-    gw_lstm_result r = run(s, m, in[0], in[1], in[2], has_c ? in[3] : NULL);
-    out[0] = r.output;
-    out[1] = r.h;
-    if (has_c) out[2] = r.c;
+    gw_tensor *x = gw_arg_tensor(s, a, 0), *h0 = gw_arg_tensor_or_null(s, a, 1);
+    gw_tensor *c0 = has_c ? gw_arg_tensor_or_null(s, a, 2) : NULL;
+    gw_lstm_result r = run(s, m, x, gw_arg_tensor_or_null(s, a, 2 + has_c), h0, c0);
+    gw_list *out = gw_list_open(s);
+    gw_list_add(s, out, r.output);
+    gw_list_add(s, out, r.h);
+    if (has_c) gw_list_add(s, out, r.c);
+    return gw_value_of(out);
 }
 
-const typed_call typed_lstm = { .name = "lstm", .inputs = 4, .outputs = 3, .run = run_typed };
-const typed_call typed_gru = { .name = "gru", .inputs = 3, .outputs = 2, .run = run_typed };
-const typed_call typed_rnn = { .name = "rnn", .inputs = 3, .outputs = 2, .run = run_typed };
+const typed_call typed_lstm = { .name = "lstm", .inputs = 4, .outputs = 3, .forward = forward };
+const typed_call typed_gru = { .name = "gru", .inputs = 3, .outputs = 2, .forward = forward };
+const typed_call typed_rnn = { .name = "rnn", .inputs = 3, .outputs = 2, .forward = forward };
 
-gw_lstm_result gw_nn_lstm_call_padded(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *lengths,
-                                      gw_tensor *h0, gw_tensor *c0) {
+gw_lstm_result gw_nn_lstm_call_with(gw_scope *s, gw_module *m, gw_tensor *x,
+                                    gw_lstm_call_options options) {
+    gw_value in[] = { gw_value_of(x), gw_value_of(options.h0), gw_value_of(options.c0),
+                      gw_value_of(options.lengths) };
     gw_tensor *out[3];
-    module_call_typed(s, m, &typed_lstm, (gw_tensor *[]){ x, lengths, h0, c0 }, 0, out);
+    module_call_typed(s, m, &typed_lstm, in, out);
     return (gw_lstm_result){ .output = out[0], .h = out[1], .c = out[2] };
-}
-gw_lstm_result gw_nn_lstm_call(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *h0,
-                               gw_tensor *c0) {
-    return gw_nn_lstm_call_padded(s, m, x, NULL, h0, c0);
 }
 
 static gw_rnn_result call_without_c(gw_scope *s, gw_module *m, const typed_call *c, gw_tensor *x,
-                                    gw_tensor *lengths, gw_tensor *h0) {
+                                    gw_rnn_call_options options) {
+    gw_value in[] = { gw_value_of(x), gw_value_of(options.h0), gw_value_of(options.lengths) };
     gw_tensor *out[2];
-    module_call_typed(s, m, c, (gw_tensor *[]){ x, lengths, h0 }, 0, out);
+    module_call_typed(s, m, c, in, out);
     return (gw_rnn_result){ .output = out[0], .h = out[1] };
 }
-gw_rnn_result gw_nn_gru_call(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *h0) {
-    return call_without_c(s, m, &typed_gru, x, NULL, h0);
+gw_rnn_result gw_nn_gru_call_with(gw_scope *s, gw_module *m, gw_tensor *x,
+                                  gw_rnn_call_options options) {
+    return call_without_c(s, m, &typed_gru, x, options);
 }
-gw_rnn_result gw_nn_gru_call_padded(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *lengths,
-                                    gw_tensor *h0) {
-    return call_without_c(s, m, &typed_gru, x, lengths, h0);
-}
-gw_rnn_result gw_nn_rnn_call(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *h0) {
-    return call_without_c(s, m, &typed_rnn, x, NULL, h0);
-}
-gw_rnn_result gw_nn_rnn_call_padded(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *lengths,
-                                    gw_tensor *h0) {
-    return call_without_c(s, m, &typed_rnn, x, lengths, h0);
+gw_rnn_result gw_nn_rnn_call_with(gw_scope *s, gw_module *m, gw_tensor *x,
+                                  gw_rnn_call_options options) {
+    return call_without_c(s, m, &typed_rnn, x, options);
 }

@@ -40,9 +40,10 @@ static void it_goes_on_from_the_state_it_gave(void **state) {
     gw_seed(s, 3);
     gw_module *m = gw_nn_lstm(s, 3, 4, .layers = 2);
     gw_tensor *x = gw_randn(s, GW_F32, 6, 2, 3);
-    gw_lstm_result whole = gw_nn_lstm_call(s, m, x, NULL, NULL);
-    gw_lstm_result first = gw_nn_lstm_call(s, m, gw_slice(s, x, 0, 0, 4, 1), NULL, NULL);
-    gw_lstm_result rest = gw_nn_lstm_call(s, m, gw_slice(s, x, 0, 4, 6, 1), first.h, first.c);
+    gw_lstm_result whole = gw_nn_lstm_call(s, m, x);
+    gw_lstm_result first = gw_nn_lstm_call(s, m, gw_slice(s, x, 0, 0, 4, 1));
+    gw_lstm_result rest =
+        gw_nn_lstm_call(s, m, gw_slice(s, x, 0, 4, 6, 1), .h0 = first.h, .c0 = first.c);
     gw_tensor *both = gw_cat(s, (gw_tensor *[]){ first.output, rest.output }, 2, 0);
     assert_true(gw_allclose(s, both, whole.output, .rtol = 1e-5, .atol = 1e-6));
     assert_true(gw_allclose(s, rest.c, whole.c, .rtol = 1e-5, .atol = 1e-6));
@@ -64,7 +65,7 @@ static void what_is_behind_an_end_counts_for_nothing(void **state) {
                  gw_full(s, GW_F32, k ? INFINITY : 0.0));
         gw_requires_grad(s, x);
         gw_scope *t = gw_scope_open(s);
-        gw_rnn_result y = gw_nn_gru_call_padded(t, m, x, lengths, NULL);
+        gw_rnn_result y = gw_nn_gru_call(t, m, x, .lengths = lengths);
         gw_backward(t, gw_add(t, gw_sum(t, y.output), gw_sum(t, y.h)));
         assert_float_equal(
             gw_item(t, gw_sum(t, gw_select(t, gw_slice(t, y.output, 0, 2, 4, 1), 1, 0))), 0, 0);
@@ -100,19 +101,19 @@ static void it_says_what_does_not_fit(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = gw_nn_lstm(s, 3, 4, .batch_first = true);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 5, 3);
-    gw_nn_lstm_call(s, m, gw_zeros(s, GW_F32, 2, 5, 4), NULL, NULL);
+    gw_nn_lstm_call(s, m, gw_zeros(s, GW_F32, 2, 5, 4));
     expect_fails(s, "gw_nn_lstm: x is 2x5x4, but must be N T 3, or T 3");
-    gw_nn_lstm_call(s, m, x, gw_zeros(s, GW_F32, 1, 5, 4), NULL);
+    gw_nn_lstm_call(s, m, x, .h0 = gw_zeros(s, GW_F32, 1, 5, 4));
     expect_fails(s, "gw_nn_lstm: h0 is 1x5x4, but must be 1x2x4");
-    gw_nn_lstm_call(s, m, x, NULL, gw_zeros(s, GW_F64, 1, 2, 4));
+    gw_nn_lstm_call(s, m, x, .c0 = gw_zeros(s, GW_F64, 1, 2, 4));
     expect_fails(s, "gw.lstm: c0 is 2x4 of f64, but must be 2x4 of f32");
-    gw_nn_lstm_call_padded(s, m, x, gw_from(s, ((int64_t[]){ 5, 6 }), 2), NULL, NULL);
+    gw_nn_lstm_call(s, m, x, .lengths = gw_from(s, ((int64_t[]){ 5, 6 }), 2));
     expect_fails(s, "gw.lstm: length 6 of a sequence that has 5 steps");
-    gw_nn_lstm_call_padded(s, m, x, gw_from(s, ((int64_t[]){ 5 }), 1), NULL, NULL);
+    gw_nn_lstm_call(s, m, x, .lengths = gw_from(s, ((int64_t[]){ 5 }), 1));
     expect_fails(s, "gw.lstm: lengths are 1 of i64, but must be 2 of i64");
-    gw_nn_gru_call(s, m, x, NULL);
+    gw_nn_gru_call(s, m, x);
     expect_fails(s, "gw_nn_gru_call: the module is \"lstm\"");
-    gw_nn_lstm_call(s, m, gw_zeros(s, GW_BF16, 2, 5, 3), NULL, NULL);
+    gw_nn_lstm_call(s, m, gw_zeros(s, GW_BF16, 2, 5, 3));
     expect_fails(s, "gw.lstm: x is bf16, but must be f32 or f64");
     gw_nn_gru(s, 3, 0);
     expect_fails(s, "gw_nn_gru: from 3 to 0 features");
@@ -128,8 +129,7 @@ static void train_a_little(void *context) {
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = gw_nn_lstm(s, 2, 2, .layers = 2, .bidirectional = true, .dropout = 0.5);
     gw_tensor *lengths = gw_from(s, ((int64_t[]){ 2, 1 }), 2);
-    gw_lstm_result y =
-        gw_nn_lstm_call_padded(s, m, gw_ones(s, GW_F32, 2, 2, 2), lengths, NULL, NULL);
+    gw_lstm_result y = gw_nn_lstm_call(s, m, gw_ones(s, GW_F32, 2, 2, 2), .lengths = lengths);
     gw_backward(s, gw_add(s, gw_sum(s, y.output), gw_sum(s, y.c)));
     gw_error e = gw_scope_close(s);
     (void)e;

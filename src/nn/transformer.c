@@ -39,25 +39,24 @@ static gw_tensor *encode(gw_scope *s, const gw_module *m, gw_tensor *x,
     return call(s, m, NORM2, gw_add(s, x, feed_forward(s, m, x)));
 }
 
-static gw_tensor *forward_encoder_layer(gw_scope *s, gw_module *m, gw_tensor *x) {
-    return encode(s, m, x, GW_OPTIONS(gw_attention_options));
-}
-
-static void run_typed(gw_scope *s, gw_module *m, gw_tensor *const *in, int flags, gw_tensor **out) {
-    (void)flags;
-    out[0] =
-        encode(s, m, in[0],
-               GW_OPTIONS(gw_attention_options, .key_padding_mask = in[1], .attn_mask = in[2]));
+// in: x, key_padding_mask, attn_mask.
+static gw_value forward(gw_scope *s, gw_module *m, const gw_args *a) {
+    gw_attention_options options =
+        GW_OPTIONS(gw_attention_options, .key_padding_mask = gw_arg_tensor_or_null(s, a, 1),
+                   .attn_mask = gw_arg_tensor_or_null(s, a, 2));
+    return gw_value_of(encode(s, m, gw_arg_tensor(s, a, 0), options));
 }
 
 const typed_call typed_encoder_layer = {
-    .name = "transformer_encoder_layer", .inputs = 3, .outputs = 1, .run = run_typed
+    .name = "transformer_encoder_layer", .inputs = 3, .outputs = 1, .forward = forward
 };
 
 gw_tensor *gw_nn_transformer_encoder_layer_call_with(gw_scope *s, gw_module *m, gw_tensor *x,
                                                      gw_attention_options options) {
-    gw_tensor *in[] = { x, options.key_padding_mask, options.attn_mask }, *out[1];
-    module_call_typed(s, m, &typed_encoder_layer, in, 0, out);
+    gw_value in[] = { gw_value_of(x), gw_value_of(options.key_padding_mask),
+                      gw_value_of(options.attn_mask) };
+    gw_tensor *out[1];
+    module_call_typed(s, m, &typed_encoder_layer, in, out);
     return out[0];
 }
 
@@ -84,9 +83,7 @@ static void add_parts(gw_scope *s, gw_module *m, int64_t features, int64_t heads
 gw_module *gw_nn_transformer_encoder_layer_with(gw_scope *s, int64_t features, int64_t heads,
                                                 gw_nn_encoder_layer_options options) {
     encoder_layer e = { .norm_first = options.norm_first, .is_gelu = options.gelu };
-    gw_module *m =
-        module_new_with(s, "transformer_encoder_layer", forward_encoder_layer, &e, sizeof e);
-    if (m != &module_poison) m->typed = &typed_encoder_layer;
+    gw_module *m = module_new_typed(s, &typed_encoder_layer, &e, sizeof e);
     add_parts(s, m, features, heads, options.dropout, options);
     return gw_ok(s) ? m : &module_poison;
 }

@@ -1,8 +1,8 @@
 // gw_rref: the handles on references.
 #include "reference/references.h"
 
+#include "base/args.h"
 #include "base/mem.h"
-#include "call/args.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 #include "tensor/tensor.h"
 
+#include "base/args.h"
 #include "base/limits.h"
 #include "base/mem.h"
 #include "tensor/device.h"
@@ -330,4 +331,12 @@ gw_tensor *gw_tensor_of(gw_scope *s, gw_value v) {
     if (v.kind == GW_TENSOR) return v.as.tensor;
     scope_fail(s, GW_INVALID, "expected tensor, got %s", gw_kind_name(v.kind));
     return &tensor_poison;
+}
+
+gw_tensor *gw_arg_tensor(gw_scope *s, const gw_args *a, int index) {
+    return gw_tensor_of(s, arg_of(s, a, index, GW_TENSOR));
+}
+gw_tensor *gw_arg_tensor_or_null(gw_scope *s, const gw_args *a, int index) {
+    if (index >= a->count || (index >= 0 && a->values[index].kind == GW_NONE)) return NULL;
+    return gw_arg_tensor(s, a, index);
 }

@@ -1,3 +1,4 @@
+#include "base/args.h"
 #include "base/mem.h"
 #include "base/value.h"
 #include "tensor/ops/op.h"
@@ -205,9 +206,24 @@ static void it_survives_without_memory(void **state) {
     testing_alloc_failure_loop(use_everything, NULL);
 }
 
+static void an_argument_that_is_a_tensor_may_be_left_out(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = gw_ones(s, GW_F32, 2);
+    const gw_value values[] = { gw_value_of(x), gw_none(), gw_value_of(3) };
+    gw_args a = { "f", 3, values, { .name = "" } };
+    assert_ptr_equal(gw_arg_tensor(s, &a, 0), x);
+    assert_ptr_equal(gw_arg_tensor_or_null(s, &a, 0), x);
+    assert_null(gw_arg_tensor_or_null(s, &a, 1));
+    assert_null(gw_arg_tensor_or_null(s, &a, 3));
+    assert_ptr_equal(gw_arg_tensor_or_null(s, &a, 2), &tensor_poison);
+    assert_string_equal(gw_scope_close(s).text, "f: argument 2 is int, not tensor");
+}
+
 GW_TESTS(tensor_tensor, a_new_one_is_contiguous, a_size_must_make_sense,
          what_a_peer_asks_for_has_a_limit, poison_reads_as_zero_and_is_never_written,
          an_item_is_the_only_one, a_view_shares_the_values, a_saved_one_cannot_change,
          one_without_values_has_a_shape, external_memory_is_used_in_place_and_given_back_once,
          external_memory_is_given_back_also_when_it_fails, a_block_that_is_too_small_is_refused,
-         a_value_that_is_no_tensor_gives_poison, it_survives_without_memory);
+         a_value_that_is_no_tensor_gives_poison, an_argument_that_is_a_tensor_may_be_left_out,
+         it_survives_without_memory);

@@ -12,7 +12,7 @@ typedef struct turn_box {
     int64_t n;
 } turn_box;
 
-GW_CLASS(turn_box, turn_box_open, turn_box_close)
+GW_CLASS(turn_box, turn_box_open, turn_box_close);
 
 static void turn_box_open(gw_scope *own, turn_box *self, const gw_args *a) {
     (void)a;

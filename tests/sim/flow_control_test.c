@@ -65,7 +65,7 @@ typedef struct backlog_box {
     int n;
 } backlog_box;
 
-GW_CLASS(backlog_box, backlog_box_open)
+GW_CLASS(backlog_box, backlog_box_open);
 
 static void backlog_box_open(gw_scope *own, backlog_box *self, const gw_args *a) {
     (void)own;

@@ -80,36 +80,48 @@ void close_input(launched *l) {
     l->in_fd = -1;
 }
 
+// What a stream has brought so far, with a NUL behind it.
+typedef struct brought {
+    char *data;
+    size_t size, capacity;
+} brought;
+
 // Appends what is ready; false at the end.
-static bool read_some(int fd, char **data, size_t *size) {
+static bool read_some(int fd, brought *b) {
     enum { CHUNK = 64 * 1024 };
-    *data = realloc(*data, *size + CHUNK + 1);
-    assert_non_null(*data);
-    ssize_t n = read(fd, *data + *size, CHUNK);
-    if (n > 0) *size += (size_t)n;
-    (*data)[*size] = '\0';
+    if (b->capacity - b->size <= CHUNK) {
+        b->capacity = 2 * (b->size + CHUNK + 1);
+        b->data = realloc(b->data, b->capacity);
+        assert_non_null(b->data);
+    }
+    ssize_t n = read(fd, b->data + b->size, CHUNK);
+    if (n > 0) b->size += (size_t)n;
+    b->data[b->size] = '\0';
     return n > 0 || (n < 0 && errno == EINTR);
 }
 
 result finish(launched l) {
-    result r = { 0 };
+    brought from[2] = { { 0 } };
     close_input(&l);
     struct pollfd fds[2] = { { .fd = l.out_fd, .events = POLLIN },
                              { .fd = l.err_fd, .events = POLLIN } };
     while (fds[0].fd >= 0 || fds[1].fd >= 0) {
         if (poll(fds, 2, -1) < 0) continue;
-        if (fds[0].fd >= 0 && fds[0].revents && !read_some(fds[0].fd, &r.out, &r.out_size))
-            fds[0].fd = -1;
-        if (fds[1].fd >= 0 && fds[1].revents && !read_some(fds[1].fd, &r.err, &r.err_size))
-            fds[1].fd = -1;
+        for (int i = 0; i < 2; i++)
+            if (fds[i].fd >= 0 && fds[i].revents && !read_some(fds[i].fd, &from[i])) fds[i].fd = -1;
     }
     int status;
     while (waitpid(l.pid, &status, 0) < 0) assert_int_equal(errno, EINTR);
     if (l.out_fd >= 0) close(l.out_fd);
     if (l.err_fd >= 0) close(l.err_fd);
     close(l.pid_fd);
-    r.code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    return r;
+    return (result){
+        .code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status),
+        .out = from[0].data,
+        .out_size = from[0].size,
+        .err = from[1].data,
+        .err_size = from[1].size,
+    };
 }
 
 void forget(result r) {

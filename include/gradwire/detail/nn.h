@@ -57,9 +57,27 @@ inline gw_attention_result gw_nn_multihead_attention_call(gw_scope *s, gw_module
                                                           gw_attention_options options = {}) {
     return gw_nn_multihead_attention_call_with(s, m, query, key, value, options);
 }
-inline gw_tensor *gw_nn_transformer_encoder_layer_call(gw_scope *s, gw_module *m, gw_tensor *x,
-                                                       gw_attention_options options = {}) {
-    return gw_nn_transformer_encoder_layer_call_with(s, m, x, options);
+#define GW_CALLED(name, options_name)                                                              \
+    inline auto gw_nn_##name##_call(gw_scope *s, gw_module *m, gw_tensor *x,                       \
+                                    options_name options = {}) {                                   \
+        return gw_nn_##name##_call_with(s, m, x, options);                                         \
+    }
+GW_CALLED(embedding_bag, gw_embedding_bag_call_options)
+GW_CALLED(lstm, gw_lstm_call_options)
+GW_CALLED(gru, gw_rnn_call_options)
+GW_CALLED(rnn, gw_rnn_call_options)
+GW_CALLED(transformer_encoder_layer, gw_attention_options)
+#undef GW_CALLED
+inline gw_module *gw_module_open(gw_scope *s, const char *name, gw_module_forward *forward,
+                                 void *state) {
+    return gw_module_open_tensor(s, name, forward, state);
+}
+inline gw_module *gw_module_open(gw_scope *s, const char *name, gw_module_forward_values *forward,
+                                 void *state) {
+    return gw_module_open_values(s, name, forward, state);
+}
+template <class... Values> gw_value gw_module_call_value(gw_scope *s, gw_module *m, Values... in) {
+    return gw_module_call_value_with(s, m, GW_ARGS(in...));
 }
 inline void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state,
                                       gw_module_load_state_dict_options options = {}) {
@@ -104,6 +122,17 @@ inline void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state,
     GW_NAMED_5(gw_nn_multihead_attention_call_with, gw_attention_options, __VA_ARGS__, )
 #define gw_nn_transformer_encoder_layer_call(...)                                                  \
     GW_NAMED_3(gw_nn_transformer_encoder_layer_call_with, gw_attention_options, __VA_ARGS__, )
+#define gw_nn_embedding_bag_call(...)                                                              \
+    GW_NAMED_3(gw_nn_embedding_bag_call_with, gw_embedding_bag_call_options, __VA_ARGS__, )
+#define gw_nn_lstm_call(...) GW_NAMED_3(gw_nn_lstm_call_with, gw_lstm_call_options, __VA_ARGS__, )
+#define gw_nn_gru_call(...) GW_NAMED_3(gw_nn_gru_call_with, gw_rnn_call_options, __VA_ARGS__, )
+#define gw_nn_rnn_call(...) GW_NAMED_3(gw_nn_rnn_call_with, gw_rnn_call_options, __VA_ARGS__, )
+#define gw_module_open(s, name, forward, state)                                                    \
+    _Generic((forward), gw_module_forward *                                                        \
+             : gw_module_open_tensor, gw_module_forward_values *                                   \
+             : gw_module_open_values)((s), (name), (forward), (state))
+#define gw_module_call_value(s, ...) GW_MODULE_VALUES(gw_module_call_value_with, s, __VA_ARGS__, )
+#define GW_MODULE_VALUES(f, s, m, ...) f((s), (m), GW_VALUES(__VA_ARGS__))
 #define gw_module_load_state_dict(...)                                                             \
     GW_NAMED_3(gw_module_load_state_dict_with, gw_module_load_state_dict_options, __VA_ARGS__, )
 
@@ -123,6 +152,9 @@ inline void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state,
 #define gw_nn_embedding_options_defaults .padding_idx = GW_NOT_GIVEN, .dtype = GW_F32
 #define gw_nn_embedding_bag_options_defaults .padding_idx = GW_NOT_GIVEN, .dtype = GW_F32
 #define gw_nn_recurrent_options_defaults .layers = 1, .bias = true, .dtype = GW_F32
+#define gw_embedding_bag_call_options_defaults .per_sample_weights = NULL
+#define gw_lstm_call_options_defaults .lengths = NULL
+#define gw_rnn_call_options_defaults .lengths = NULL
 #define gw_module_load_state_dict_options_defaults .strict = true
 #endif
 

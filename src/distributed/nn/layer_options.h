@@ -2,7 +2,7 @@
 #ifndef DISTRIBUTED_NN_LAYER_OPTIONS_H
 #define DISTRIBUTED_NN_LAYER_OPTIONS_H
 
-#include "call/args.h"
+#include "base/args.h"
 #include <gradwire/nn.h>
 
 // Fails |s| unless there are |index| arguments, and at most a map behind them whose keys are among

@@ -84,42 +84,33 @@ static gw_value forward(gw_scope *s, void *object, const gw_args *a) {
     return gw_value_of(gw_module_call(s, self->module, gw_arg_tensor(s, a, 0)));
 }
 
-// An int in |list| is the index of an earlier input that is used again.
-static void take_inputs(gw_scope *s, const gw_list *list, gw_tensor **in) {
-    for (int i = 0; gw_ok(s) && i < gw_list_count(list); i++) {
-        gw_value v = gw_list_get(s, list, i);
-        if (v.kind == GW_TENSOR)
-            in[i] = v.as.tensor;
-        else if (v.kind == GW_INT && v.as.integer >= 0 && v.as.integer < i)
-            in[i] = in[v.as.integer];
-        else if (v.kind != GW_NONE)
-            scope_fail(s, GW_INVALID, "input %d is %s", i, gw_kind_name(v.kind));
-    }
+// The input |i|: an item of |values|, by its place in them if there are |places|.
+static gw_value take_input(gw_scope *s, gw_list *values, gw_list *places, int i) {
+    return gw_list_get(s, values, places ? (int)gw_int_of(s, gw_list_get(s, places, i)) : i);
 }
 
+static gw_values take_inputs(gw_scope *s, const gw_args *a) {
+    gw_list *values = gw_arg_list(s, a, 1), *places = NULL;
+    if (gw_ok(s) && gw_arg(s, a, 2).kind != GW_NONE) places = gw_arg_list(s, a, 2);
+    int count = gw_list_count(places ? places : values);
+    gw_value *items = gw_alloc(s, (size_t)(count + 1) * sizeof *items);
+    for (int i = 0; gw_ok(s) && i < count; i++) items[i] = take_input(s, values, places, i);
+    return (gw_values){ gw_ok(s) ? count : 0, items };
+}
+
+// The layer that the caller takes the module for; NULL if it takes any.
 static const typed_call *find_call(gw_scope *s, const gw_args *a) {
     const char *name = gw_arg_string(s, a, 0);
-    const typed_call *c = typed_call_find(name);
-    int count = gw_list_count(gw_arg_list(s, a, 1));
-    int64_t flags = gw_arg_int(s, a, 2);
-    if (gw_ok(s) && !c) scope_fail(s, GW_NOT_FOUND, "there is no call \"%.40s\"", name);
-    if (gw_ok(s) && count != c->inputs)
-        scope_fail(s, GW_INVALID, "gw_nn_%s_call takes %d inputs, not %d", name, c->inputs, count);
-    if (gw_ok(s) && flags & ~(int64_t)c->flags)
-        scope_fail(s, GW_INVALID, "gw_nn_%s_call has no flags %lld", name, (long long)flags);
+    const typed_call *c = *name ? typed_call_find(name) : NULL;
+    if (gw_ok(s) && *name && !c) scope_fail(s, GW_NOT_FOUND, "there is no call \"%.40s\"", name);
     return c;
 }
 
 static gw_value call(gw_scope *s, void *object, const gw_args *a) {
     gw_module_object *self = object;
     const typed_call *c = find_call(s, a);
-    if (!gw_ok(s)) return gw_none();
-    gw_tensor *in[TYPED_INPUTS_MAX] = { 0 }, *out[TYPED_OUTPUTS_MAX];
-    take_inputs(s, gw_arg_list(s, a, 1), in);
-    module_call_typed(s, self->module, c, in, (int)gw_arg_int(s, a, 2), out);
-    gw_list *outputs = gw_list_open(s);
-    for (int i = 0; gw_ok(s) && i < c->outputs; i++) gw_list_add(s, outputs, out[i]);
-    return gw_value_of(outputs);
+    gw_values in = take_inputs(s, a);
+    return gw_ok(s) ? module_call_values(s, self->module, c, in) : gw_none();
 }
 
 static gw_value train(gw_scope *s, void *object, const gw_args *a) {
@@ -177,7 +168,7 @@ static bool is_small(const void *self, uint64_t request_bytes) {
           .is_inline = inline_ },                                                                  \
             { .name = (char *)"call",                                                              \
               .where = GW_POOL,                                                                    \
-              .signature = TAKES(1 << GW_STRING, 1 << GW_LIST, 1 << GW_INT),                       \
+              .signature = TAKES(1 << GW_STRING, 1 << GW_LIST, 1 << GW_LIST | 1 << GW_NONE),       \
               .method = call,                                                                      \
               .is_inline = inline_ },                                                              \
             { .name = (char *)"train",                                                             \
@@ -211,7 +202,7 @@ const function module_methods[LAYER_COST_COUNT][MODULE_METHODS] = {
 // ---- Classes of programs ------------------------------------------------------------------------
 // In text, as programs' methods are; in the order of |module_methods|.
 static const char *const signatures[MODULE_METHODS] = {
-    "tensor", "string, list, int", "bool", "", "", "", "map, bool"
+    "tensor", "string, list, list?", "bool", "", "", "", "map, bool"
 };
 
 _Static_assert(sizeof((gw_module_registration){ 0 }.parts) >=

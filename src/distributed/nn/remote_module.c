@@ -38,29 +38,55 @@ static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
 }
 
 // A tensor that is several inputs is sent once, so that the owner computes with one tensor and sums
-// its gradients there.
-static gw_list *list_inputs(gw_scope *s, gw_tensor *const *in, int count) {
-    gw_list *list = gw_list_open(s);
-    for (int i = 0; i < count; i++) {
-        int first = 0;
-        while (in[first] != in[i]) first++;
-        gw_list_add(s, list, first == i || !in[i] ? gw_value_of(in[i]) : gw_value_of(first));
+// its gradients there: |places| says for each input which one of |values| it is. False if every
+// input is its own.
+static bool list_inputs(gw_scope *s, gw_values in, gw_list *values, gw_list *places) {
+    bool any_again = false;
+    for (int i = 0; i < in.count; i++) {
+        int first = 0, place = 0;
+        while (first < i && (in.items[i].kind != GW_TENSOR || in.items[first].kind != GW_TENSOR ||
+                             in.items[first].as.tensor != in.items[i].as.tensor))
+            first++;
+        if (first == i) {
+            place = gw_list_count(values);
+            gw_list_add(s, values, in.items[i]);
+        } else {
+            place = (int)gw_int_of(s, gw_list_get(s, places, first));
+            any_again = true;
+        }
+        gw_list_add(s, places, place);
     }
-    return list;
+    return any_again;
 }
 
-static void call(gw_scope *s, gw_module *m, const typed_call *c, gw_tensor *const *in, int flags,
-                 gw_tensor **out) {
-    gw_value args[] = { gw_value_of(c->name), gw_value_of(list_inputs(s, in, c->inputs)),
-                        gw_value_of(flags) };
-    gw_value v = ask(s, m, "call", 3, args);
-    if (gw_ok(s) && (v.kind != GW_LIST || gw_list_count(v.as.list) != c->outputs))
-        scope_fail(s, GW_INVALID, "%s: %s.call gave no list of %d outputs",
-                   gw_rref_owner_name(s, ((const remote *)m->state)->rref), m->name, c->outputs);
-    for (int i = 0; gw_ok(s) && i < c->outputs; i++) {
-        gw_value y = gw_list_get(s, v.as.list, i);
-        out[i] = i > 0 && y.kind == GW_NONE ? NULL : output_of(s, m, "call", y);
-    }
+// Fails |s| if an object of another class than GW_MODULE gave what |c| never gives.
+static gw_value check_outputs(gw_scope *s, const gw_module *m, const typed_call *c, gw_value v) {
+    bool is_fine = !c || c->outputs == 1
+                       ? v.kind != GW_NONE
+                       : v.kind == GW_LIST && gw_list_count(v.as.list) == c->outputs;
+    if (!gw_ok(s) || is_fine) return v;
+    const char *owner = gw_rref_owner_name(s, ((const remote *)m->state)->rref);
+    if (c)
+        scope_fail(s, GW_INVALID, "%s: %s.call gave no list of %d outputs", owner, m->name,
+                   c->outputs);
+    else
+        scope_fail(s, GW_INVALID, "%s: %s.call gave no output", owner, m->name);
+    return v;
+}
+
+// The arguments of the method "call".
+static void list_call(gw_scope *s, const typed_call *c, gw_values in, gw_value out[3]) {
+    gw_list *values = gw_list_open(s), *places = gw_list_open(s);
+    bool any_again = list_inputs(s, in, values, places);
+    out[0] = gw_value_of(c ? c->name : "");
+    out[1] = gw_value_of(values);
+    out[2] = any_again ? gw_value_of(places) : gw_none();
+}
+
+static gw_value call(gw_scope *s, gw_module *m, const typed_call *c, gw_values in) {
+    gw_value args[3];
+    list_call(s, c, in, args);
+    return check_outputs(s, m, c, ask(s, m, "call", 3, args));
 }
 
 // ---- Parameters, state, training ----------------------------------------------------------------
@@ -170,9 +196,8 @@ static void free_pending(pending_call *p) {
 
 static void output_came(gw_scope *s, gw_future *f, void *context) {
     pending_call *p = context;
-    gw_tensor *y = output_of(s, p->m, "forward", gw_future_value(s, f));
-    y = module_hooks_after(s, p->m, gw_keep(s, p->x), y);
-    gw_future_set(s, p->out, y);
+    gw_value v = values_hooks_after(s, p->m, gw_keep(s, p->x), gw_future_value(s, f));
+    gw_future_set(s, p->out, v);
     gw_scope_clear(s);  // |out| has the error
     free_pending(p);
 }
@@ -190,18 +215,33 @@ static gw_future *call_hooked(gw_scope *s, gw_module *m, gw_tensor *x, gw_future
     return out;
 }
 
+static gw_future *ask_async(gw_scope *s, gw_module *m, const char *method, gw_values args,
+                            gw_tensor *x) {
+    const remote *r = m->state;
+    gw_future *f =
+        gw_rpc_async_with(s, gw_to_rref(r->rref), method, args, GW_OPTIONS(gw_call_options));
+    return gw_ok(s) && module_hooks_any_after(m) ? call_hooked(s, m, x, f) : f;
+}
+
+static gw_future *future_of(gw_scope *s, gw_value v) {
+    gw_future *out = gw_future_open(s);
+    gw_future_set(s, out, v);
+    return out;
+}
+
 gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x) {
     if (!module_is_usable(s, "gw_module_call_async", m)) return &future_poison;
-    if (!m->remote) {
-        gw_tensor *y = gw_module_call(s, m, x);
-        gw_future *out = gw_future_open(s);
-        gw_future_set(s, out, y);
-        return out;
-    }
+    if (!m->remote) return future_of(s, gw_value_of(gw_module_call(s, m, x)));
     x = module_hooks_before(s, m, x);
-    const remote *r = m->state;
-    gw_future *f = gw_rpc_async_with(s, gw_to_rref(r->rref), "forward",
-                                     (gw_values){ 1, (gw_value[]){ gw_value_of(x) } },
-                                     GW_OPTIONS(gw_call_options));
-    return gw_ok(s) && module_hooks_any_after(m) ? call_hooked(s, m, x, f) : f;
+    gw_value in = gw_value_of(x);
+    return ask_async(s, m, "forward", (gw_values){ 1, &in }, x);
+}
+
+gw_future *gw_module_call_value_async_with(gw_scope *s, gw_module *m, gw_values in) {
+    if (!module_is_usable(s, "gw_module_call_value_async", m)) return &future_poison;
+    if (!m->remote) return future_of(s, gw_module_call_value_with(s, m, in));
+    gw_tensor *x = m->hooks.count ? values_hooks_before(s, m, &in) : NULL;
+    gw_value args[3];
+    list_call(s, NULL, in, args);
+    return ask_async(s, m, "call", (gw_values){ 3, args }, x);
 }

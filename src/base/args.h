@@ -1,11 +1,11 @@
 // The arguments of a body.
-#ifndef CALL_ARGS_H
-#define CALL_ARGS_H
+#ifndef BASE_ARGS_H
+#define BASE_ARGS_H
 
-#include <gradwire/function.h>
+#include <gradwire/args.h>
 
 struct gw_args {
-    const char *label;  // of the function, "counter.add"
+    const char *label;  // of the body, "counter.add"
     int count;
     const gw_value *values;
     gw_worker caller;

@@ -61,31 +61,32 @@ typedef struct sample {
 } sample;
 
 static outputs call_lstm(gw_scope *s, gw_module *m, gw_tensor *const *in) {
-    gw_lstm_result r = gw_nn_lstm_call(s, m, in[0], in[1], in[2]);
+    gw_lstm_result r = gw_nn_lstm_call(s, m, in[0], .h0 = in[1], .c0 = in[2]);
     return (outputs){ { r.output, r.h, r.c } };
 }
 static outputs call_lstm_padded(gw_scope *s, gw_module *m, gw_tensor *const *in) {
-    gw_lstm_result r = gw_nn_lstm_call_padded(s, m, in[0], in[3], in[1], in[2]);
+    gw_lstm_result r = gw_nn_lstm_call(s, m, in[0], .lengths = in[3], .h0 = in[1], .c0 = in[2]);
     return (outputs){ { r.output, r.h, r.c } };
 }
 static outputs call_gru(gw_scope *s, gw_module *m, gw_tensor *const *in) {
-    gw_rnn_result r = gw_nn_gru_call(s, m, in[0], in[1]);
+    gw_rnn_result r = gw_nn_gru_call(s, m, in[0], .h0 = in[1]);
     return (outputs){ { r.output, r.h } };
 }
 static outputs call_gru_padded(gw_scope *s, gw_module *m, gw_tensor *const *in) {
-    gw_rnn_result r = gw_nn_gru_call_padded(s, m, in[0], in[3], in[1]);
+    gw_rnn_result r = gw_nn_gru_call(s, m, in[0], .lengths = in[3], .h0 = in[1]);
     return (outputs){ { r.output, r.h } };
 }
 static outputs call_rnn(gw_scope *s, gw_module *m, gw_tensor *const *in) {
-    gw_rnn_result r = gw_nn_rnn_call(s, m, in[0], in[1]);
+    gw_rnn_result r = gw_nn_rnn_call(s, m, in[0], .h0 = in[1]);
     return (outputs){ { r.output, r.h } };
 }
 static outputs call_rnn_padded(gw_scope *s, gw_module *m, gw_tensor *const *in) {
-    gw_rnn_result r = gw_nn_rnn_call_padded(s, m, in[0], in[3], in[1]);
+    gw_rnn_result r = gw_nn_rnn_call(s, m, in[0], .lengths = in[3], .h0 = in[1]);
     return (outputs){ { r.output, r.h } };
 }
 static outputs call_bag(gw_scope *s, gw_module *m, gw_tensor *const *in) {
-    return (outputs){ { gw_nn_embedding_bag_call(s, m, in[0], in[1], in[2]) } };
+    return (outputs){ { gw_nn_embedding_bag_call(s, m, in[0], .offsets = in[1],
+                                                 .per_sample_weights = in[2]) } };
 }
 static outputs call_attention(gw_scope *s, gw_module *m, gw_tensor *const *in) {
     gw_attention_options o =
@@ -196,8 +197,8 @@ static void train_in_parts(gw_scope *root, int rank, void *context) {
     for (int i = 0; i < 2; i++) {
         gw_scope *s = gw_scope_open(root);
         gw_module *m = i ? there : here;
-        gw_lstm_result a = gw_nn_lstm_call(s, m, x, NULL, NULL);
-        gw_lstm_result b = gw_nn_lstm_call(s, m, x, a.h, a.c);
+        gw_lstm_result a = gw_nn_lstm_call(s, m, x);
+        gw_lstm_result b = gw_nn_lstm_call(s, m, x, .h0 = a.h, .c0 = a.c);
         gw_backward(s, gw_sum(s, gw_mul(s, b.output, b.output)));
         grads[i] = gw_keep(root, gw_grad(s, x));
         gw_scope_close_up(s);
@@ -305,10 +306,10 @@ static void call_programs_class(gw_scope *s, int rank, void *context) {
     gw_module *twice = gw_module_remote(s, 1, "typed_mirror", gw_module_rref(s, there));
     gw_module_load_state_dict(s, there, gw_module_state_dict(s, here));
     gw_tensor *x = gw_randn(s, GW_F32, 5, 3, 4), *h = gw_randn(s, GW_F32, 1, 3, 6);
-    gw_rnn_result a = gw_nn_gru_call(s, here, gw_neg(s, x), h);
+    gw_rnn_result a = gw_nn_gru_call(s, here, gw_neg(s, x), .h0 = h);
     gw_module *const all[] = { there, twice };
     for (int i = 0; i < 2; i++) {
-        gw_rnn_result b = gw_nn_gru_call(s, all[i], x, h);
+        gw_rnn_result b = gw_nn_gru_call(s, all[i], x, .h0 = h);
         assert_same(s, a.output, b.output);
         assert_same(s, a.h, b.h);
     }
@@ -317,6 +318,120 @@ static void call_programs_class(gw_scope *s, int rank, void *context) {
 static void classes_of_programs_have_them_with_their_hooks(void **state) {
     (void)state;
     run(call_programs_class);
+}
+
+// ---- Modules of one's own -----------------------------------------------------------------------
+// A model of indices and offsets, which gives scores and the bags that they come from.
+static gw_value tagger_forward(gw_scope *s, gw_module *m, const gw_args *a) {
+    gw_tensor *indices = gw_arg_tensor(s, a, 0), *offsets = gw_arg_tensor_or_null(s, a, 1);
+    gw_tensor *bags =
+        gw_nn_embedding_bag_call(s, gw_module_child(s, m, "words"), indices, .offsets = offsets);
+    gw_list *out = gw_list_open(s);
+    gw_list_add(s, out, gw_module_call(s, gw_module_child(s, m, "tags"), bags));
+    gw_list_add(s, out, bags);
+    return gw_value_of(out);
+}
+
+static gw_module *open_tagger(gw_scope *s) {
+    gw_module *m = gw_module_open(s, "tagger", tagger_forward, NULL);
+    gw_module_register_module(s, m, "words", gw_nn_embedding_bag(s, 9, 3));
+    gw_module_register_module(s, m, "tags", gw_nn_linear(s, 3, 4));
+    return m;
+}
+
+static gw_module *typed_tagger_open(gw_scope *own, const gw_args *a) {
+    (void)a;
+    return open_tagger(own);
+}
+GW_MODULE(typed_tagger, typed_tagger_open);
+
+static outputs call_tagger(gw_scope *s, gw_module *m, gw_tensor *const *in) {
+    gw_list *v = gw_list_of(s, gw_module_call_value(s, m, in[0], in[1]));
+    assert_ok(s);
+    return (outputs){ { gw_tensor_of(s, gw_list_get(s, v, 0)),
+                        gw_tensor_of(s, gw_list_get(s, v, 1)) } };
+}
+
+static void train_own(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_module *here = open_tagger(s), *there = gw_module_remote(s, 1, "typed_tagger");
+    gw_tensor *index = gw_from(s, ((int64_t[]){ 8, 0, 3, 3, 1 }), 5),
+              *offsets = gw_from(s, ((int64_t[]){ 0, 2, 2 }), 3),
+              *square = gw_from(s, ((int64_t[]){ 8, 0, 3, 3 }), 2, 2);
+    const sample both[] = {
+        { here, there, call_tagger, { index, offsets } },
+        { here, there, call_tagger, { square } },
+    };
+    for (int i = 0; i < 2; i++) train_both(s, &both[i]);
+    assert_same(s, gw_module_call(s, here, square), gw_module_call(s, there, square));
+    gw_module_call_value(s, there, index, 2.5);
+    assert_failed(s, GW_INVALID, "w1: typed_tagger.call: tagger: argument 1 is float, not tensor");
+    gw_module_call_value(s, there);
+    assert_failed(s, GW_INVALID, "w1: typed_tagger.call: tagger: argument 0 is missing");
+}
+
+static void modules_of_ones_own_take_and_give_several(void **state) {
+    (void)state;
+    run(train_own);
+}
+
+// A layer by values, here and there: in the order of its header.
+static void call_layers_by_value(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_module *here = gw_nn_lstm(s, 4, 6), *there = gw_module_remote(s, 1, "gw.nn.lstm", 4, 6);
+    gw_module *linear = gw_module_remote(s, 1, "gw.nn.linear", 4, 6);
+    gw_module_load_state_dict(s, there, gw_module_state_dict(s, here));
+    gw_tensor *x = gw_randn(s, GW_F32, 5, 3, 4), *h = gw_randn(s, GW_F32, 1, 3, 6);
+    gw_lstm_result r = gw_nn_lstm_call(s, here, x, .h0 = h, .c0 = h);
+    gw_module *const all[] = { here, there };
+    for (int i = 0; i < 2; i++) {
+        gw_list *v = gw_list_of(s, gw_module_call_value(s, all[i], x, h, h));
+        assert_same(s, r.output, gw_tensor_of(s, gw_list_get(s, v, 0)));
+        assert_same(s, r.c, gw_tensor_of(s, gw_list_get(s, v, 2)));
+    }
+    assert_int_equal(gw_module_call_value(s, linear, x).kind, GW_TENSOR);
+    gw_module_call_value(s, linear, x, h);
+    assert_failed(s, GW_INVALID, "w1: gw.nn.linear.call: linear takes one tensor, not 2 values");
+    gw_nn_lstm_call(s, linear, x);
+    assert_failed(s, GW_INVALID, "w1: gw.nn.linear.call: gw_nn_lstm_call: the module is");
+}
+
+static void layers_are_called_by_value(void **state) {
+    (void)state;
+    run(call_layers_by_value);
+}
+
+static gw_tensor *halve(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y, void *context) {
+    (void)m, (void)x, (void)context;
+    return gw_mul(s, y, 0.5);
+}
+
+static void call_without_waiting(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_module *all[] = { gw_nn_lstm(s, 4, 6), gw_module_remote(s, 1, "gw.nn.lstm", 4, 6) };
+    gw_module_load_state_dict(s, all[1], gw_module_state_dict(s, all[0]));
+    gw_tensor *x = gw_randn(s, GW_F32, 5, 3, 4), *h = gw_randn(s, GW_F32, 1, 3, 6);
+    gw_lstm_result r = gw_nn_lstm_call(s, all[0], x, .h0 = h, .c0 = h);
+    for (int hooked = 0; hooked < 2; hooked++) {
+        for (int i = 0; i < 2; i++) {
+            gw_future *f = gw_module_call_value_async(s, all[i], x, h, h);
+            gw_list *v = gw_list_of(s, gw_wait(s, f));
+            gw_tensor *y = gw_tensor_of(s, gw_list_get(s, v, 0));
+            assert_same(s, hooked ? gw_mul(s, r.output, 0.5) : r.output, y);
+            assert_same(s, r.h, gw_tensor_of(s, gw_list_get(s, v, 1)));
+            gw_module_register_forward_hook(s, all[i], halve, NULL);
+        }
+    }
+    gw_wait(s, gw_module_call_value_async(s, all[1], 3));
+    assert_failed(s, GW_INVALID, "lstm has hooks, and its first input is no tensor");
+}
+
+static void calls_by_value_need_not_wait(void **state) {
+    (void)state;
+    run(call_without_waiting);
 }
 
 // ---- Errors -------------------------------------------------------------------------------------
@@ -348,7 +463,7 @@ GW_METHOD(typed_odd, forward, GW_POOL, "tensor") {
     (void)s, (void)self, (void)a;
     return gw_none();
 }
-GW_METHOD(typed_odd, call, GW_POOL, "string, list, int") {
+GW_METHOD(typed_odd, call, GW_POOL, "string, list, list?") {
     (void)self, (void)a;
     return gw_value_of(gw_list_open(s));
 }
@@ -358,14 +473,14 @@ static void go_wrong(gw_scope *s, int rank, void *context) {
     if (rank != 0) return;
     gw_tensor *x = gw_ones(s, GW_F32, 5, 3, 4);
     gw_module *lstm = gw_module_remote(s, 1, "gw.nn.lstm", 4, 6);
-    gw_nn_gru_call(s, lstm, x, NULL);
+    gw_nn_gru_call(s, lstm, x);
     assert_failed(s, GW_INVALID, "w1: gw.nn.lstm.call: gw_nn_gru_call: the module is \"lstm\"");
-    gw_lstm_result r = gw_nn_lstm_call(s, lstm, x, x, NULL);
+    gw_lstm_result r = gw_nn_lstm_call(s, lstm, x, .h0 = x);
     assert_ptr_equal(r.h, r.output);  // poison, all of them
     assert_failed(s, GW_INVALID, "w1: gw.nn.lstm.call: gw_nn_lstm: h0 is ");
-    gw_nn_lstm_call(s, lstm, NULL, NULL, NULL);
+    gw_nn_lstm_call(s, lstm, NULL);
     assert_failed(s, GW_INVALID, "gw_nn_lstm_call: the first input is NULL");
-    gw_nn_lstm_call(s, NULL, x, NULL, NULL);
+    gw_nn_lstm_call(s, NULL, x);
     assert_failed(s, GW_INVALID, "gw_nn_lstm_call: no module");
     for (int i = 0; i < 2; i++) {
         gw_module_call(s, gw_module_remote(s, 1, "typed_nothing", i), x);
@@ -375,7 +490,7 @@ static void go_wrong(gw_scope *s, int rank, void *context) {
     gw_module *odd = gw_module_remote(s, 1, "typed_odd");
     gw_module_call(s, odd, x);
     assert_failed(s, GW_INVALID, "w1: typed_odd.forward gave none, not a tensor");
-    gw_nn_lstm_call(s, odd, x, NULL, NULL);
+    gw_nn_lstm_call(s, odd, x);
     assert_failed(s, GW_INVALID, "w1: typed_odd.call gave no list of 3 outputs");
 }
 
@@ -390,23 +505,26 @@ static void send_nonsense(gw_scope *s, int rank, void *context) {
     if (rank != 0) return;
     gw_rref *r = gw_module_rref(s, gw_module_remote(s, 1, "gw.nn.gru", 4, 6));
     gw_list *in = gw_list_open(s);
-    gw_rpc_sync(s, r, "call", "no_such", in, 0);
+    gw_rpc_sync(s, r, "call", "no_such", in, gw_none());
     assert_failed(s, GW_NOT_FOUND, "w1: gw.nn.gru.call: there is no call \"no_such\"");
-    gw_rpc_sync(s, r, "call", "gru", in, 0);
-    assert_failed(s, GW_INVALID, "gw_nn_gru_call takes 3 inputs, not 0");
-    for (int i = 0; i < 3; i++) gw_list_add(s, in, gw_none());
-    gw_rpc_sync(s, r, "call", "gru", in, 0);
+    gw_rpc_sync(s, r, "call", "gru", in, gw_none());
     assert_failed(s, GW_INVALID, "the first input is NULL");
-    gw_rpc_sync(s, r, "call", "gru", in, 1);
-    assert_failed(s, GW_INVALID, "gw_nn_gru_call has no flags 1");
-    const gw_value wrong[] = { gw_value_of(0), gw_value_of(-1), gw_value_of("x") };
+    for (int i = 0; i < 4; i++) gw_list_add(s, in, gw_none());
+    gw_rpc_sync(s, r, "call", "", in, gw_none());
+    assert_failed(s, GW_INVALID, "\"gru\" takes at most 3 values, not 4");
+    gw_rpc_sync(s, r, "call", "gru", gw_ones(s, GW_F32, 1), gw_none());
+    assert_failed(s, GW_INVALID, "w1: gw.nn.gru.call: argument 1 is tensor, not list");
+    gw_list *text = gw_list_open(s);
+    gw_list_add(s, text, "x");
+    gw_rpc_sync(s, r, "call", "", text, gw_none());
+    assert_failed(s, GW_INVALID, "gru: argument 0 is string, not tensor");
+    const gw_value wrong[] = { gw_value_of(4), gw_value_of(-1), gw_value_of("x") };
+    const char *const words[] = { "item 4 of a list of 4", "item -1 of a list of 4", "int" };
     for (int i = 0; i < 3; i++) {
-        gw_list *list = gw_list_open(s);
-        gw_list_add(s, list, wrong[i]);
-        gw_list_add(s, list, gw_none());
-        gw_list_add(s, list, gw_none());
-        gw_rpc_sync(s, r, "call", "gru", list, 0);
-        assert_failed(s, GW_INVALID, "input 0 is ");
+        gw_list *places = gw_list_open(s);
+        gw_list_add(s, places, wrong[i]);
+        gw_rpc_sync(s, r, "call", "gru", in, places);
+        assert_failed(s, GW_INVALID, words[i]);
     }
 }
 
@@ -415,7 +533,8 @@ static void nonsense_is_refused(void **state) {
     run(send_nonsense);
 }
 
-GW_TESTS(distributed_remote_typed, recurrent_layers_take_and_give_states,
+GW_TESTS(distributed_remote_values, recurrent_layers_take_and_give_states,
          states_carry_gradients_from_call_to_call, bags_take_offsets_and_weights,
          attention_takes_query_key_and_value, classes_of_programs_have_them_with_their_hooks,
-         what_goes_wrong_names_worker_and_class, nonsense_is_refused);
+         modules_of_ones_own_take_and_give_several, layers_are_called_by_value,
+         calls_by_value_need_not_wait, what_goes_wrong_names_worker_and_class, nonsense_is_refused);

@@ -1,0 +1,44 @@
+// Arguments: what a function, a method, the open of a class or a module's forward is given.
+//
+//     GW_FUNCTION(scaled, GW_INLINE, "tensor, float?") {                    // gw_scope *s, const gw_args *a
+//         double by = gw_arg_count(a) > 1 ? gw_arg_float(s, a, 1) : 2;
+//         return gw_value_of(gw_mul(s, gw_arg_tensor(s, a, 0), by));
+//     }
+//
+// Ownership: arguments are borrowed until the body returns.
+// Threads: as the body's scope.
+#ifndef GRADWIRE_ARGS_H
+#define GRADWIRE_ARGS_H
+
+#include <gradwire/value.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gw_args gw_args;
+
+GW_API int gw_arg_count(const gw_args *a);
+
+// Each fails |s| with INVALID, naming the body and the argument, if it is missing or of another
+// kind.
+GW_API gw_value gw_arg(gw_scope *s, const gw_args *a, int index);
+GW_API bool gw_arg_bool(gw_scope *s, const gw_args *a, int index);
+GW_API int64_t gw_arg_int(gw_scope *s, const gw_args *a, int index);
+GW_API double gw_arg_float(gw_scope *s, const gw_args *a, int index);
+GW_API const char *gw_arg_string(gw_scope *s, const gw_args *a, int index);
+GW_API gw_tensor *gw_arg_tensor(gw_scope *s, const gw_args *a, int index);
+GW_API gw_list *gw_arg_list(gw_scope *s, const gw_args *a, int index);
+GW_API gw_map *gw_arg_map(gw_scope *s, const gw_args *a, int index);
+GW_API gw_rref *gw_arg_rref(gw_scope *s, const gw_args *a, int index);
+
+// NULL if it is left out, or none; else a tensor.
+GW_API gw_tensor *gw_arg_tensor_or_null(gw_scope *s, const gw_args *a, int index);
+
+// Who called. The forward of a module has no caller: its name is "", its rank -1.
+GW_API gw_worker gw_arg_caller(const gw_args *a);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

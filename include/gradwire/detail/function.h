@@ -1,0 +1,80 @@
+// What GW_FUNCTION, GW_CLASS and GW_METHOD make.
+#ifndef GRADWIRE_DETAIL_FUNCTION_H
+#define GRADWIRE_DETAIL_FUNCTION_H
+
+#include <gradwire/function.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gw_registration {
+    const char *class_name;  // methods: of which class; else NULL
+    const char *name;
+    const char *signature;  // NULL: anything
+    gw_placement where;
+    gw_function_body function;  // exactly one of function, method and size is set
+    gw_method_body method;
+    gw_class_options class_options;
+    struct gw_registration *next;
+} gw_registration;
+
+GW_API void gw_register(gw_registration *r);  // |r| is static; called before main
+
+#define GW_PICK_4(a, b, c, d, ...) d
+#define GW_UNUSED __attribute__((unused))
+#define GW_STATIC_REGISTRATION(id, ...)                                                            \
+    __attribute__((constructor)) static void id##_register(void) {                                 \
+        static gw_registration r = { __VA_ARGS__ };                                                \
+        gw_register(&r);                                                                           \
+    }
+
+#define GW_FUNCTION(...) GW_PICK_4(__VA_ARGS__, GW_FUNCTION_3, GW_FUNCTION_2, 0)(__VA_ARGS__)
+#define GW_FUNCTION_2(id, where) GW_FUNCTION_3(id, where, NULL)
+#define GW_FUNCTION_3(id, where, signature)                                                        \
+    static gw_value id##_function(gw_scope *s, const gw_args *a);                                  \
+    GW_STATIC_REGISTRATION(gw_function_##id, NULL, #id, signature, where, id##_function, NULL,     \
+                           { 0, NULL, NULL, NULL }, NULL)                                          \
+    static gw_value id##_function(gw_scope *s GW_UNUSED, const gw_args *a GW_UNUSED)
+
+#define GW_PICK_5(a, b, c, d, e, ...) e
+#define GW_CLASS(...) GW_PICK_5(__VA_ARGS__, GW_CLASS_4, GW_CLASS_3, GW_CLASS_2, 0)(__VA_ARGS__)
+#define GW_CLASS_2(type, open)                                                                     \
+    static void open(gw_scope *own, type *self, const gw_args *a);                                 \
+    static void type##_open_any(gw_scope *own, void *self, const gw_args *a) {                     \
+        open(own, (type *)self, a);                                                                \
+    }                                                                                              \
+    GW_STATIC_REGISTRATION(gw_class_##type, NULL, #type, NULL, GW_POOL, NULL, NULL,                \
+                           { sizeof(type), type##_open_any, NULL, NULL }, NULL)                    \
+    static void open(gw_scope *own, type *self, const gw_args *a)
+#define GW_CLASS_3(type, open, close) GW_CLASS_4(type, open, close, NULL)
+#define GW_CLASS_4(type, open, close, signature)                                                   \
+    static void open(gw_scope *own, type *self, const gw_args *a);                                 \
+    static void close(type *self);                                                                 \
+    static void type##_open_any(gw_scope *own, void *self, const gw_args *a) {                     \
+        open(own, (type *)self, a);                                                                \
+    }                                                                                              \
+    static void type##_close_any(gw_scope *own, void *self) {                                      \
+        (void)own;                                                                                 \
+        close((type *)self);                                                                       \
+    }                                                                                              \
+    GW_STATIC_REGISTRATION(gw_class_##type, NULL, #type, signature, GW_POOL, NULL, NULL,           \
+                           { sizeof(type), type##_open_any, type##_close_any, signature }, NULL)   \
+    static void open(gw_scope *own, type *self, const gw_args *a)
+
+#define GW_METHOD(...) GW_PICK_5(__VA_ARGS__, GW_METHOD_4, GW_METHOD_3, 0, 0)(__VA_ARGS__)
+#define GW_METHOD_3(type, id, where) GW_METHOD_4(type, id, where, NULL)
+#define GW_METHOD_4(type, id, where, signature)                                                    \
+    static gw_value type##_##id##_method(gw_scope *s, type *self, const gw_args *a);               \
+    static gw_value type##_##id##_any(gw_scope *s, void *self, const gw_args *a) {                 \
+        return type##_##id##_method(s, (type *)self, a);                                           \
+    }                                                                                              \
+    GW_STATIC_REGISTRATION(gw_method_##type##_##id, #type, #id, signature, where, NULL,            \
+                           type##_##id##_any, { 0, NULL, NULL, NULL }, NULL)                       \
+    static gw_value type##_##id##_method(gw_scope *s GW_UNUSED, type *self GW_UNUSED,              \
+                                         const gw_args *a GW_UNUSED)
+
+#ifdef __cplusplus
+}
+#endif
+#endif
