@@ -5,15 +5,11 @@
 
 enum { LINES = 20 };
 
-GW_CLASS(server, server_open, server_close, "");
+GW_CLASS(server, server_open, "");
 
 static void server_open(gw_scope *own, server *self, const gw_args *a) {
     (void)a;
     self->own = own;
-}
-
-static void server_close(server *self) {
-    (void)self;
 }
 
 void server_begin(server *self, const options *o, curve *progress) {

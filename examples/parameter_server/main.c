@@ -44,7 +44,7 @@ typedef struct server {
     curve progress;
 } server;
 
-GW_CLASS(server, server_open, server_close);  // lr, momentum, interval
+GW_CLASS(server, server_open, server_close, NULL);  // lr, momentum, interval
 
 static void server_open(gw_scope *own, server *self, const gw_args *a) {
     self->own = own;

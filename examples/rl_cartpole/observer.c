@@ -7,14 +7,10 @@ typedef struct observer {
     cartpole env;
 } observer;
 
-GW_CLASS(observer, observer_open, observer_close, "int");
+GW_CLASS(observer, observer_open, "int");
 
 static void observer_open(gw_scope *own, observer *self, const gw_args *a) {
     self->id = (int)gw_arg_int(own, a, 0);
-}
-
-static void observer_close(observer *self) {
-    (void)self;
 }
 
 GW_METHOD(observer, run_episode, GW_POOL, "rref") {

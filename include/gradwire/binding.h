@@ -9,7 +9,7 @@
 //     const gw_operator *matmul = gw_operator_find("matmul");
 //     gw_value args[] = { gw_value_of(a), gw_value_of(b) };
 //     object->tensor = gw_retain(gw_tensor_of(s, gw_operator_call(s, matmul, args, 2)));
-//     ...
+//
 //     gw_release(object->tensor);                              // when the object is collected
 //
 // Ownership: the table lives for ever. Results belong to the scope, as everywhere; a count of

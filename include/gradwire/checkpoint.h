@@ -6,9 +6,9 @@
 //     gw_map_put(s, all, "step", step);
 //     gw_checkpoint_save(s, "run.safetensors", all);
 //
-//     gw_map *all = gw_checkpoint_load(s, "run.safetensors");
-//     gw_module_load_state_dict(s, model, gw_map_of(s, gw_map_get(s, all, "model")));
-//     step = gw_int_of(s, gw_map_get(s, all, "step"));
+//     gw_map *saved = gw_checkpoint_load(s, "run.safetensors");
+//     gw_module_load_state_dict(s, model, gw_map_of(s, gw_map_get(s, saved, "model")));
+//     step = gw_int_of(s, gw_map_get(s, saved, "step"));
 //
 // The file is a safetensors file (https://github.com/huggingface/safetensors), for which other
 // programs have readers: eight bytes with the size of a JSON header, the header, the numbers.

@@ -6,7 +6,7 @@
 //     gw_scope  *s    = gw_scope_open(root);
 //     gw_tensor *y    = gw_tensor_of(s, gw_rpc_sync(s, "ps", "layer", x));      // the layer's weight lives on ps
 //     gw_backward(s, gw_mse(s, y, target));                                     // through ps and back
-//     gw_print(s, gw_rref_grad(s, weight));                                     // a reference to that weight
+//     gw_print(s, gw_rref_grad(s, ref));                                     // a reference to that weight
 //     gw_optimizer_step(s, opt);
 //     gw_scope_close_up(s);                                                        // gradients go, on every worker
 //

@@ -83,10 +83,10 @@ GW_API void gw_registry_add_method(gw_scope *s, gw_registry *r, const char *clas
 // ---- Registering in the process's registry ------------------------------------------------------
 // GW_FUNCTION(name, where) or GW_FUNCTION(name, where, signature), and the body behind it.
 //
-// GW_CLASS(type, open), GW_CLASS(type, open, close) or GW_CLASS(type, open, close, signature), and a
-// semicolon: registers the struct |type| under its name.
-//     void open(gw_scope *own, type *self, const gw_args *a);
-//     void close(type *self);                       // last chance before the memory goes; what |own| holds goes by itself
+// GW_CLASS(type, open), GW_CLASS(type, open, signature) or GW_CLASS(type, open, close, signature),
+// and a semicolon: registers the struct |type| under its name. A signature of NULL is none.
+// |open| is void open(gw_scope *own, type *self, const gw_args *a), |close| is void close(type
+// *self): the last chance before the memory goes; what |own| holds goes by itself.
 //
 // GW_METHOD(type, name, where) or GW_METHOD(type, name, where, signature), and the body behind it.
 

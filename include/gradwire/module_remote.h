@@ -30,7 +30,7 @@
 //     GW_MODULE(decoder, decoder_open, "int, int");
 //
 //     GW_METHOD(decoder, best, GW_POOL, "tensor") {                      // gw_scope *s, decoder *self, const gw_args *a
-//         return gw_value_of(gw_argmax(s, gw_module_call(s, self->module, gw_arg_tensor(s, a, 0)), -1));
+//         return gw_value_of(gw_argmax_along(s, gw_module_call(s, self->module, gw_arg_tensor(s, a, 0)), -1, false));
 //     }
 //
 // Layers are called "gw.nn.linear" and so on, with the arguments of gw_nn_linear; behind them a map
@@ -89,8 +89,8 @@ typedef struct gw_module_object {
 } gw_module_object;
 
 // GW_MODULE(name, open) or GW_MODULE(name, open, signature): registers the class |name|, whose
-// objects are modules, and makes the type |name| for GW_METHOD.
-//     gw_module *open(gw_scope *own, const gw_args *a);
+// objects are modules, and makes the type |name| for GW_METHOD. |open| is gw_module *open(gw_scope
+// *own, const gw_args *a).
 
 // The same class for a registry of one's own.
 GW_API void gw_registry_add_module(gw_scope *s, gw_registry *r, const char *name,

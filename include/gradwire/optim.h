@@ -176,7 +176,7 @@ GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
 // workers, or of this one. Each owner then keeps the state of its own, and computes its part of a
 // step from the gradients that passes in |s| have left there.
 //
-//     gw_list *params = gw_parameters(root, decoder);                    // tensors, here
+//     gw_list *params = gw_parameters(root, head);                       // tensors, here
 //     gw_list_add(root, params, gw_remote(root, "ps", "make_weight"));   // and one that ps has
 //     gw_optimizer *opt = gw_sgd(root, params, .lr = 0.05);
 //

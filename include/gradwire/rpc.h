@@ -110,19 +110,17 @@ GW_API gw_worker gw_rpc_self(gw_scope *s);
 GW_API int gw_rpc_world_size(gw_scope *s);  // of a group: how many are there now
 
 // ---- Calling ------------------------------------------------------------------------------------
-// gw_rpc_sync(s, to, function, args...)   the result gw_rpc_async(s, to, function, args...)  its
-// future gw_remote(s, to, function, args...)     a reference to the result, which stays there;
-// |function| may be a class:
-//                                         then the reference is to a new object
-// gw_rpc_notify(s, to, function, args...) nothing: one way. Fails |s| only if it could not be sent;
-// what fails there is
-//                                         logged there. It starts in order with the scope's other calls
-// gw_rpc_sync_all(s, workers, count, function, args...)   the results of |count| workers, gw_worker
-// workers[], as a list
-//                                         in their order. Arguments are encoded once. Waits for all; fails |s| with the
-//                                         first error in order, which names the worker
-// gw_rpc_async_all(s, workers, count, function, args...)  a future of that list, which fails as
-// soon as one of them does
+// * gw_rpc_sync(s, to, function, args...): the result.
+// * gw_rpc_async(s, to, function, args...): its future.
+// * gw_remote(s, to, function, args...): a reference to the result, which stays there; |function|
+//   may be a class: then the reference is to a new object.
+// * gw_rpc_notify(s, to, function, args...): nothing, one way. Fails |s| only if it could not be
+//   sent; what fails there is logged there. It starts in order with the scope's other calls.
+// * gw_rpc_sync_all(s, workers, count, function, args...): the results of |count| workers, gw_worker
+//   workers[], as a list in their order. Arguments are encoded once. Waits for all; fails |s| with
+//   the first error in order, which names the worker.
+// * gw_rpc_async_all(s, workers, count, function, args...): a future of that list, which fails as
+//   soon as one of them does.
 //
 // All of them wait when 64 MiB of requests are queued for the worker already, or 65,536 calls to it
 // have not returned: then until there is room, at most to the deadline, which then is OVERLOADED,

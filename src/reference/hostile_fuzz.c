@@ -27,7 +27,7 @@ typedef struct hostile_box {
     int64_t x;
 } hostile_box;
 
-GW_CLASS(hostile_box, hostile_box_open, hostile_box_close);
+GW_CLASS(hostile_box, hostile_box_open, hostile_box_close, NULL);
 
 static void hostile_box_open(gw_scope *own, hostile_box *self, const gw_args *a) {
     (void)own;

@@ -42,6 +42,11 @@ static void options_are_written_by_name(void **state) {
     run("options");
 }
 
+static void examples_in_headers_compile(void **state) {
+    (void)state;
+    run("examples");
+}
+
 static void links_in_pages_lead_somewhere(void **state) {
     (void)state;
     run("links");
@@ -75,6 +80,7 @@ static void every_fault_has_a_test(void **state) {
 GW_TESTS_WITH_LIMIT(habits, 300, sources_are_formatted, includes_point_down,
                     banned_calls_are_not_made, sources_compile_without_warnings,
                     public_headers_stand_alone, options_are_written_by_name,
-                    links_in_pages_lead_somewhere, labels_of_rules_are_unique,
-                    limits_are_as_written, an_installed_library_can_be_used,
-                    the_library_has_no_mutations, every_fault_has_a_test);
+                    examples_in_headers_compile, links_in_pages_lead_somewhere,
+                    labels_of_rules_are_unique, limits_are_as_written,
+                    an_installed_library_can_be_used, the_library_has_no_mutations,
+                    every_fault_has_a_test);

@@ -25,16 +25,12 @@ typedef struct tcp_sum {
     int64_t sum;
 } tcp_sum;
 
-GW_CLASS(tcp_sum, tcp_sum_open, tcp_sum_close);
+GW_CLASS(tcp_sum, tcp_sum_open);
 
 static void tcp_sum_open(gw_scope *own, tcp_sum *self, const gw_args *a) {
     (void)own;
     (void)self;
     (void)a;
-}
-
-static void tcp_sum_close(tcp_sum *self) {
-    (void)self;
 }
 
 GW_METHOD(tcp_sum, add, GW_INLINE, "int") {

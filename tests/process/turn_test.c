@@ -12,15 +12,11 @@ typedef struct turn_box {
     int64_t n;
 } turn_box;
 
-GW_CLASS(turn_box, turn_box_open, turn_box_close);
+GW_CLASS(turn_box, turn_box_open);
 
 static void turn_box_open(gw_scope *own, turn_box *self, const gw_args *a) {
     (void)a;
     self->own = own;
-}
-
-static void turn_box_close(turn_box *self) {
-    (void)self;
 }
 
 GW_METHOD(turn_box, add, GW_INLINE, "int") {

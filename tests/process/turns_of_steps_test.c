@@ -16,17 +16,13 @@ typedef struct steps_layer {
     gw_tensor *w;
 } steps_layer;
 
-GW_CLASS(steps_layer, steps_layer_open, steps_layer_close, "bool");
+GW_CLASS(steps_layer, steps_layer_open, "bool");
 
 // The weight is a whole tensor, or a part of a larger one.
 static void steps_layer_open(gw_scope *own, steps_layer *self, const gw_args *a) {
     gw_tensor *x = gw_ones(own, GW_F32, 2 * SIZE);
     bool is_part = gw_arg_bool(own, a, 0);
     self->w = gw_requires_grad(own, is_part ? gw_slice(own, x, 0, SIZE, 2 * SIZE, 1) : x);
-}
-
-static void steps_layer_close(steps_layer *self) {
-    (void)self;
 }
 
 static double one_value(gw_scope *s, gw_tensor *x) {

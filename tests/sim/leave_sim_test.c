@@ -56,16 +56,12 @@ typedef struct order_log {
     int unused;
 } order_log;
 
-GW_CLASS(order_log, order_log_open, order_log_close);
+GW_CLASS(order_log, order_log_open);
 
 static void order_log_open(gw_scope *own, order_log *self, const gw_args *a) {
     (void)self;
     (void)a;
     pause_ms(own, 5);
-}
-
-static void order_log_close(order_log *self) {
-    (void)self;
 }
 
 GW_METHOD(order_log, put, GW_INLINE, "int") {

@@ -45,15 +45,11 @@ typedef struct mix_shelf {
     gw_rref *held[HELD];
 } mix_shelf;
 
-GW_CLASS(mix_shelf, mix_shelf_open, mix_shelf_close);
+GW_CLASS(mix_shelf, mix_shelf_open);
 
 static void mix_shelf_open(gw_scope *own, mix_shelf *self, const gw_args *a) {
     (void)a;
     self->own = own;
-}
-
-static void mix_shelf_close(mix_shelf *self) {
-    (void)self;
 }
 
 GW_METHOD(mix_shelf, put, GW_INLINE, "int, rref") {

@@ -21,14 +21,10 @@ typedef struct memory_box {
     gw_tensor *x;
 } memory_box;
 
-GW_CLASS(memory_box, memory_box_open, memory_box_close, "int");
+GW_CLASS(memory_box, memory_box_open, "int");
 
 static void memory_box_open(gw_scope *own, memory_box *self, const gw_args *a) {
     self->x = gw_full(own, GW_F32, (double)gw_arg_int(own, a, 0), 2);
-}
-
-static void memory_box_close(memory_box *self) {
-    (void)self;
 }
 
 GW_METHOD(memory_box, get, GW_INLINE) {

@@ -19,7 +19,7 @@ GW_FUNCTION(steps_forward, GW_INLINE, "tensor") {
 typedef struct steps_holder {
     int rank;
 } steps_holder;
-GW_CLASS(steps_holder, open_holder, close_holder);
+GW_CLASS(steps_holder, open_holder, close_holder, NULL);
 
 static gw_tensor *open_weight(gw_scope *s, const steps_world *w, int rank);
 

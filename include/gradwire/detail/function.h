@@ -39,15 +39,15 @@ GW_API void gw_register(gw_registration *r);  // |r| is static; called before ma
 
 #define GW_PICK_5(a, b, c, d, e, ...) e
 #define GW_CLASS(...) GW_PICK_5(__VA_ARGS__, GW_CLASS_4, GW_CLASS_3, GW_CLASS_2, 0)(__VA_ARGS__)
-#define GW_CLASS_2(type, open)                                                                     \
+#define GW_CLASS_2(type, open) GW_CLASS_3(type, open, NULL)
+#define GW_CLASS_3(type, open, signature)                                                          \
     static void open(gw_scope *own, type *self, const gw_args *a);                                 \
     static void type##_open_any(gw_scope *own, void *self, const gw_args *a) {                     \
         open(own, (type *)self, a);                                                                \
     }                                                                                              \
-    GW_STATIC_REGISTRATION(gw_class_##type, NULL, #type, NULL, GW_POOL, NULL, NULL,                \
-                           { sizeof(type), type##_open_any, NULL, NULL }, NULL)                    \
+    GW_STATIC_REGISTRATION(gw_class_##type, NULL, #type, signature, GW_POOL, NULL, NULL,           \
+                           { sizeof(type), type##_open_any, NULL, signature }, NULL)               \
     static void open(gw_scope *own, type *self, const gw_args *a)
-#define GW_CLASS_3(type, open, close) GW_CLASS_4(type, open, close, NULL)
 #define GW_CLASS_4(type, open, close, signature)                                                   \
     static void open(gw_scope *own, type *self, const gw_args *a);                                 \
     static void close(type *self);                                                                 \

@@ -76,12 +76,17 @@ static inline gw_value gw_value_of_value(gw_value v) { return v; }
 #define GW_NO_ARGS ((gw_values){ 0, (const gw_value *)0 })
 #define GW_ARGS(...) GW_VALUES(__VA_ARGS__, )
 
-// GW_VALUES(a, b, ): of 0 to 12, and an empty one behind them.
+// GW_VALUES(a, b, ): of 0 to 12, and an empty one behind them. Of 13 to 24 the compiler says that
+// they are too many.
 // clang-format off
 #define GW_VALUES(...)                                                                                                 \
-    GW_PICK_14(__VA_ARGS__, GW_VALUES_12, GW_VALUES_11, GW_VALUES_10, GW_VALUES_9, GW_VALUES_8, GW_VALUES_7,           \
+    GW_PICK_26(__VA_ARGS__, GW_TOO_MANY, GW_TOO_MANY, GW_TOO_MANY, GW_TOO_MANY, GW_TOO_MANY, GW_TOO_MANY, GW_TOO_MANY, \
+               GW_TOO_MANY, GW_TOO_MANY, GW_TOO_MANY, GW_TOO_MANY, GW_TOO_MANY,                                        \
+               GW_VALUES_12, GW_VALUES_11, GW_VALUES_10, GW_VALUES_9, GW_VALUES_8, GW_VALUES_7,                        \
                GW_VALUES_6, GW_VALUES_5, GW_VALUES_4, GW_VALUES_3, GW_VALUES_2, GW_VALUES_1, GW_VALUES_0, 0)(__VA_ARGS__)
-#define GW_PICK_14(a, b, c, d, e, f, g, h, i, j, k, l, m, n, ...) n
+#define GW_PICK_26(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, ...) z
+#define GW_TOO_MANY(...)                                                                                               \
+    ((gw_values){ sizeof(struct { _Static_assert(0, "at most 12 arguments: put more into a gw_list"); int i; }), NULL })
 #define GW_VALUES_OF(count, ...) ((gw_values){ count, (const gw_value[]){ __VA_ARGS__ } })
 #define GW_V(x) gw_value_of(x)
 #define GW_VALUES_0(z) GW_NO_ARGS

@@ -20,15 +20,11 @@ typedef struct dist_layer {
     gw_tensor *w;
 } dist_layer;
 
-GW_CLASS(dist_layer, open_layer, close_layer, "float");
+GW_CLASS(dist_layer, open_layer, "float");
 
 static void open_layer(gw_scope *own, dist_layer *self, const gw_args *a) {
     self->own = own;
     self->w = gw_requires_grad(own, gw_full(own, GW_F32, gw_arg_float(own, a, 0), 3));
-}
-
-static void close_layer(dist_layer *self) {
-    (void)self;
 }
 
 GW_METHOD(dist_layer, forward, GW_INLINE, "tensor") {

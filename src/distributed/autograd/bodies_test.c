@@ -11,15 +11,11 @@ typedef struct bodies_box {
     gw_tensor *w;
 } bodies_box;
 
-GW_CLASS(bodies_box, open_box, close_box);
+GW_CLASS(bodies_box, open_box);
 
 static void open_box(gw_scope *own, bodies_box *self, const gw_args *a) {
     (void)a;
     self->w = gw_requires_grad(own, gw_ones(own, GW_F32, 2));
-}
-
-static void close_box(bodies_box *self) {
-    (void)self;
 }
 
 GW_METHOD(bodies_box, forward, GW_INLINE, "tensor") {

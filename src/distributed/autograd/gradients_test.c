@@ -15,15 +15,11 @@ typedef struct grads_layer {
     gw_tensor *w, *unused;
 } grads_layer;
 
-GW_CLASS(grads_layer, open_layer, close_layer, "float");
+GW_CLASS(grads_layer, open_layer, "float");
 
 static void open_layer(gw_scope *own, grads_layer *self, const gw_args *a) {
     self->w = gw_requires_grad(own, gw_full(own, GW_F64, gw_arg_float(own, a, 0), SIZE));
     self->unused = gw_requires_grad(own, gw_ones(own, GW_F64, SIZE));
-}
-
-static void close_layer(grads_layer *self) {
-    (void)self;
 }
 
 GW_METHOD(grads_layer, forward, GW_INLINE, "tensor") {

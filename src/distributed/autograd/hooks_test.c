@@ -15,14 +15,10 @@ typedef struct hooks_layer {
     gw_tensor *w;
 } hooks_layer;
 
-GW_CLASS(hooks_layer, open_layer, close_layer, "float");
+GW_CLASS(hooks_layer, open_layer, "float");
 
 static void open_layer(gw_scope *own, hooks_layer *self, const gw_args *a) {
     self->w = gw_requires_grad(own, gw_full(own, GW_F64, gw_arg_float(own, a, 0), SIZE));
-}
-
-static void close_layer(hooks_layer *self) {
-    (void)self;
 }
 
 GW_METHOD(hooks_layer, forward, GW_INLINE, "tensor") {
@@ -206,15 +202,11 @@ typedef struct hooks_kept {
     gw_tensor *remote;
 } hooks_kept;
 
-GW_CLASS(hooks_kept, open_kept, close_kept, "rref");
+GW_CLASS(hooks_kept, open_kept, "rref");
 
 static void open_kept(gw_scope *own, hooks_kept *self, const gw_args *a) {
     self->own = own;
     (void)a;
-}
-
-static void close_kept(hooks_kept *self) {
-    (void)self;
 }
 
 // Keeps a graph that leads to the layer.

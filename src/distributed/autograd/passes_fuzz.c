@@ -55,15 +55,11 @@ typedef struct passes_fuzz_box {
     gw_tensor *w;
 } passes_fuzz_box;
 
-GW_CLASS(passes_fuzz_box, open_box, close_box);
+GW_CLASS(passes_fuzz_box, open_box);
 
 static void open_box(gw_scope *own, passes_fuzz_box *self, const gw_args *a) {
     (void)a;
     self->w = gw_requires_grad(own, gw_ones(own, GW_F32, 2));
-}
-
-static void close_box(passes_fuzz_box *self) {
-    (void)self;
 }
 
 GW_METHOD(passes_fuzz_box, forward, GW_INLINE, "tensor") {

@@ -14,15 +14,11 @@ typedef struct passes_layer {
     gw_tensor *w;  // 3 2
 } passes_layer;
 
-GW_CLASS(passes_layer, open_layer, close_layer);
+GW_CLASS(passes_layer, open_layer);
 
 static void open_layer(gw_scope *own, passes_layer *self, const gw_args *a) {
     (void)a;
     self->w = gw_requires_grad(own, gw_full(own, GW_F32, 2.0, 3, 2));
-}
-
-static void close_layer(passes_layer *self) {
-    (void)self;
 }
 
 GW_METHOD(passes_layer, forward, GW_INLINE, "tensor") {

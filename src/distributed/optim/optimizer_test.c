@@ -16,15 +16,11 @@ typedef struct optim_layer {
     gw_tensor *w;
 } optim_layer;
 
-GW_CLASS(optim_layer, open_layer, close_layer, "float");
+GW_CLASS(optim_layer, open_layer, "float");
 
 static void open_layer(gw_scope *own, optim_layer *self, const gw_args *a) {
     self->own = own;
     self->w = gw_requires_grad(own, gw_full(own, GW_F64, gw_arg_float(own, a, 0), SIZE));
-}
-
-static void close_layer(optim_layer *self) {
-    (void)self;
 }
 
 GW_METHOD(optim_layer, weight, GW_INLINE, "") {

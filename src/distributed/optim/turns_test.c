@@ -13,7 +13,7 @@ typedef struct turns_box {
     gw_rref *inner;
 } turns_box;
 
-GW_CLASS(turns_box, turns_box_open, turns_box_close);
+GW_CLASS(turns_box, turns_box_open, turns_box_close, NULL);
 
 static void turns_box_open(gw_scope *own, turns_box *self, const gw_args *a) {
     (void)a;
