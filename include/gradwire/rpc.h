@@ -33,9 +33,8 @@
 //
 // Ownership: futures and references belong to the scope that made the call. Arguments are borrowed
 // until the call returns, and may be written afterwards: what was sent is what they held.
-// Threads: as the scope; any number of threads with scopes of their own may use one agent. Scopes
-// that draw random numbers from the same generator are of one thread: gw_seed the scope that
-// another thread is given.
+// Threads: as the scope; any number of threads with scopes of their own may use one agent. A thread
+// that draws random numbers is given a scope with a generator of its own, by gw_seed.
 #ifndef GRADWIRE_RPC_H
 #define GRADWIRE_RPC_H
 

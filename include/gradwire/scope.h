@@ -13,8 +13,10 @@
 //     }
 //     return gw_exit_code(gw_scope_close(root));
 //
-// Errors: the first one wins and stays; later operations on a failed scope do nothing and return a
-// poison handle that is safe to pass on. Accessors of numbers then return 0, so loops test gw_ok.
+// Errors: the first one wins and stays; later operations on a failed scope do nothing and return
+// poison, a handle that is safe to pass on. Accessors of numbers then return 0, gw_data gives NULL,
+// and a tensor has no elements, so loops test gw_ok. In a scope that is well, poison is INVALID
+// with the sentence of the error that it comes from; so it is when it is sent to another worker.
 // Ownership: a scope holds one count on each handle made through it; gw_keep gives a second one to
 // another scope.
 // Threads: a scope is used by one thread at a time.
@@ -30,7 +32,7 @@ extern "C" {
 typedef struct gw_scope gw_scope;
 
 // Opens a scope inside |parent|, or a root scope if |parent| is NULL. It inherits deadline,
-// generator and agent.
+// generator and agent, and the error of a parent that has failed.
 // Never NULL: without memory it is a failed scope.
 GW_API gw_scope *gw_scope_open(gw_scope *parent);
 
@@ -39,7 +41,9 @@ GW_API gw_scope *gw_scope_open(gw_scope *parent);
 // then WRONG_STATE, and it stays.
 GW_API GW_MUST_CHECK gw_error gw_scope_close(gw_scope *s);
 
-// Closes |s| and hands its error, if any, to the parent, which becomes failed (if it was not).
+// Closes |s| and hands its error, if any, to the parent, which becomes failed (if it was not). A
+// root scope has no parent: its error becomes a line of log, and gw_scope_close is what gives a
+// program its exit code.
 GW_API void gw_scope_close_up(gw_scope *s);
 
 // Whether nothing has failed so far.
@@ -70,7 +74,9 @@ GW_API int64_t gw_scope_time_left_ms(const gw_scope *s);
 GW_API uint64_t gw_scope_id(const gw_scope *s);
 
 // Starts a random generator of |s|, shared with the scopes opened inside it later. The same seed
-// gives the same numbers on every machine (Philox 4x32-10, Salmon et al. 2011).
+// gives the same numbers on every machine (Philox 4x32-10, Salmon et al. 2011). Functions called
+// draw other numbers for each call, which follow from the seed too. Without a seed each worker draws
+// the numbers of its rank, the same in each run.
 GW_API void gw_seed(gw_scope *s, uint64_t seed);
 
 // Text that lives as long as |s|.

@@ -343,6 +343,7 @@ static void attach(gw_scope *root, agent *a) {
     root->ids = &a->ids;
     root->worker = a->name;
     root->id = 0;  // a new one, unique in the job
+    scope_seed_worker(root, a->rank);
     scope_set_slot(root, SCOPE_AGENT, a, leave_scope);
 }
 

@@ -19,7 +19,8 @@ static bool same_shape(const gw_tensor *a, const gw_tensor *b) {
 }
 
 static bool check(gw_scope *s, gw_tensor *loss, const gw_backward_options *o) {
-    if (!gw_ok(s)) return false;
+    if (!tensor_check(s, "backward", loss) || !tensor_check(s, "backward", o->gradient))
+        return false;
     if (!loss) {
         fail(s, "no tensor");
     } else if (o->input_count < 0 || (o->input_count > 0 && !o->inputs)) {
@@ -40,7 +41,8 @@ static bool check(gw_scope *s, gw_tensor *loss, const gw_backward_options *o) {
                    gw_dtype_name((gw_dtype)o->gradient->dtype));
     }
     for (int i = 0; gw_ok(s) && i < o->input_count && o->inputs; i++)
-        if (!o->inputs[i] || !tensor_needs_grad(o->inputs[i]))
+        if (tensor_check(s, "backward", o->inputs[i]) &&
+            (!o->inputs[i] || !tensor_needs_grad(o->inputs[i])))
             scope_fail(s, GW_INVALID, "backward: input %d needs no gradient", i);
     return gw_ok(s);
 }

@@ -361,7 +361,7 @@ static void it_does_nothing_in_a_failed_scope(void **state) {
     gw_tensor *loss = gw_mul(s, leaf(s, 3), 2.0);
     gw_fail(s, GW_REMOTE, "something else");
     gw_backward(s, loss);
-    assert_ptr_equal(gw_grad(s, loss), &tensor_poison);
+    assert_true(tensor_is_poison(gw_grad(s, loss)));
     assert_null(gw_grad_find(s, loss));
     assert_fails(s, GW_REMOTE, "something else");
 }

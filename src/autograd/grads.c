@@ -116,19 +116,18 @@ int gw_grads_count(const gw_scope *s) {
 }
 
 gw_tensor_grad gw_grads_get(gw_scope *s, int index) {
-    const gw_tensor_grad poison = { &tensor_poison, &tensor_poison };
-    if (!gw_ok(s)) return poison;
-    if (index < 0 || index >= gw_grads_count(s)) {
+    if (gw_ok(s) && (index < 0 || index >= gw_grads_count(s)))
         scope_fail(s, GW_INVALID, "gradient %d of %d", index, gw_grads_count(s));
-        return poison;
+    if (gw_ok(s)) {
+        gw_tensor_grad pair = grads_of(s)->pairs[index];
+        if (scope_own(s, handle_retain(pair.leaf)) && scope_own(s, handle_retain(pair.grad)))
+            return pair;
     }
-    gw_tensor_grad pair = grads_of(s)->pairs[index];
-    bool kept = scope_own(s, handle_retain(pair.leaf)) && scope_own(s, handle_retain(pair.grad));
-    return kept ? pair : poison;
+    return (gw_tensor_grad){ tensor_poison_of(s), tensor_poison_of(s) };
 }
 
 gw_tensor *gw_grad_find(gw_scope *s, const gw_tensor *x) {
-    gw_tensor *grad = gw_ok(s) ? grads_find(s, x) : NULL;
+    gw_tensor *grad = tensor_check(s, "grad", x) ? grads_find(s, x) : NULL;
     return grad ? scope_own(s, handle_retain(grad)) : NULL;
 }
 
@@ -137,7 +136,7 @@ gw_tensor *gw_grad(gw_scope *s, const gw_tensor *x) {
     if (grad) return grad;
     if (gw_ok(s))
         scope_fail(s, GW_NOT_FOUND, "no backward pass in this scope has reached this tensor");
-    return &tensor_poison;
+    return tensor_poison_of(s);
 }
 
 // A copy that nobody else writes to: contiguous, or coalesced. One count; NULL with |s| failed.
@@ -152,7 +151,7 @@ static gw_tensor *copy_of(gw_scope *s, gw_tensor *grad) {
 }
 
 void gw_set_grad(gw_scope *s, gw_tensor *x, gw_tensor *grad) {
-    if (!gw_ok(s) || x == &tensor_poison || grad == &tensor_poison) return;
+    if (!tensor_check(s, "set_grad", x) || !tensor_check(s, "set_grad", grad)) return;
     if (!dtype_is_float((gw_dtype)x->dtype) || grad->dtype != x->dtype || grad->dims != x->dims ||
         memcmp(grad->sizes, x->sizes, x->dims * sizeof *x->sizes) != 0) {
         scope_fail(s, GW_INVALID, "set_grad: %s %s is no gradient of %s %s",

@@ -20,7 +20,7 @@ void philox(uint64_t key, uint64_t counter, uint32_t out[4]) {
     out[3] = c3;
 }
 
-uint64_t generator_split(generator *g) {
+uint64_t generator_split(const generator *g, uint64_t n) {
     // The constant keeps split keys apart from keys that users give.
-    return hash_u64(hash_u64(g->key ^ 0x6772616477697265u) + generator_take(g, 1));
+    return hash_u64(hash_u64(g->key ^ 0x6772616477697265u) + n);
 }

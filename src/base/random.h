@@ -25,7 +25,7 @@ static inline uint64_t generator_take(generator *g, uint64_t blocks) {
     return first;
 }
 
-// The key of an independent stream, for a call or an object.
-uint64_t generator_split(generator *g);
+// The key of an independent stream of the number |n|: the generator stays as it is.
+uint64_t generator_split(const generator *g, uint64_t n);
 
 #endif

@@ -36,10 +36,11 @@ static void blocks_are_taken_in_turn(void **state) {
 
 static void split_streams_differ(void **state) {
     (void)state;
-    generator g = { .key = 3 }, again = { .key = 3 };
-    uint64_t first = generator_split(&g), second = generator_split(&g);
+    const generator g = { .key = 3 }, other = { .key = 4 };
+    uint64_t first = generator_split(&g, 1), second = generator_split(&g, 2);
     assert_true(first != second && first != g.key && second != g.key);
-    assert_true(generator_split(&again) == first);  // and repeat
+    assert_true(generator_split(&other, 1) != first);
+    assert_true(generator_split(&g, 1) == first);  // and repeat
 }
 
 // Each of 128 bits is set about as often as not.

@@ -1,5 +1,7 @@
 #include "base/scope.h"
 
+#include "base/log.h"
+#include "base/map.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -25,7 +27,7 @@ static gw_error last_error = { .status = GW_NO_MEMORY,
 
 static scope_ids process_ids;  // of scopes without an agent
 
-gw_scope *gw_scope_open(gw_scope *parent) {
+gw_scope *scope_open_regardless(gw_scope *parent) {
     if (parent == &no_memory_scope) return parent;
     gw_scope *s = mem_take(sizeof *s);
     if (!s) {
@@ -37,6 +39,7 @@ gw_scope *gw_scope_open(gw_scope *parent) {
     list_init(&s->children);
     if (parent) {
         list_append(&parent->children, &s->sibling);
+        s->number = ++parent->opened;
         s->deadline_ns = parent->deadline_ns;
         s->grad_enabled = parent->grad_enabled;
         s->may_wait = parent->may_wait;
@@ -55,6 +58,12 @@ gw_scope *gw_scope_open(gw_scope *parent) {
         s->own_random.key = GENERATOR_DEFAULT_SEED;
         s->random = &s->own_random;
     }
+    return s;
+}
+
+gw_scope *gw_scope_open(gw_scope *parent) {
+    gw_scope *s = scope_open_regardless(parent);
+    if (parent && parent->error && s != &no_memory_scope) scope_fail_with(s, parent->error);
     return s;
 }
 
@@ -88,12 +97,18 @@ static bool is_lent(gw_scope *s) {
     return s->is_lent;
 }
 
+// The error as it leaves |s|, which has failed.
+static gw_error error_outside(const gw_scope *s) {
+    gw_error error = *s->error;
+    if (!s->parent && s->worker) error_prefix(&error, s->worker);
+    return error;
+}
+
 gw_error gw_scope_close(gw_scope *s) {
     gw_error error;
     if (is_lent(s)) return *s->error;
     if (s->error) {
-        error = *s->error;
-        if (!s->parent && s->worker) error_prefix(&error, s->worker);
+        error = error_outside(s);
     } else {
         error.status = GW_OK;
         error.outcome = GW_OUTCOME_NONE;
@@ -104,9 +119,14 @@ gw_error gw_scope_close(gw_scope *s) {
 }
 
 void gw_scope_close_up(gw_scope *s) {
-    if (s == &no_memory_scope || is_lent(s)) return;
-    if (s->error && s->parent) scope_fail_with(s->parent, s->error);
-    free_scope(s);
+    if (is_lent(s)) return;
+    if (s->error && s->parent) {
+        scope_fail_with(s->parent, s->error);
+    } else if (s->error) {
+        gw_error error = error_outside(s);
+        log_line("%s", error.text);  // there is no caller to have it
+    }
+    if (s != &no_memory_scope) free_scope(s);
 }
 
 bool gw_ok(const gw_scope *s) {
@@ -199,10 +219,31 @@ uint64_t gw_scope_id(const gw_scope *s) {
     return s->id;
 }
 
+// ---- Random numbers -----------------------------------------------------------------------------
+static void start_generator(gw_scope *s, uint64_t key) {
+    s->own_random = (generator){ .key = key };
+    s->random = &s->own_random;
+    s->opened = s->calls = 0;
+}
+
 void gw_seed(gw_scope *s, uint64_t seed) {
     if (s == &no_memory_scope) return;
-    s->own_random = (generator){ .key = seed };
-    s->random = &s->own_random;
+    start_generator(s, seed);
+    s->is_seeded = true;
+}
+
+void scope_seed_worker(gw_scope *s, int rank) {
+    const gw_scope *p = s;
+    while (p->random != &p->own_random) p = p->parent;
+    if (!p->is_seeded && s != &no_memory_scope)
+        start_generator(s, generator_split(p->random, (uint64_t)rank));
+}
+
+uint64_t scope_call_key(gw_scope *s) {
+    uint64_t path = ++s->calls;
+    for (const gw_scope *p = s; p->random != &p->own_random; p = p->parent)
+        path = hash_u64(path) + p->number;
+    return generator_split(s->random, path);
 }
 
 void *gw_alloc(gw_scope *s, size_t size_bytes) {

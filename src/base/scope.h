@@ -10,6 +10,7 @@
 // What upper rooms keep on a scope. |fini| runs at close, before the handles are released; slots in
 // reverse order.
 typedef enum scope_slot {
+    SCOPE_POISON,   // tensor: what failed operators return
     SCOPE_GRADS,    // autograd: gradients of this scope's passes
     SCOPE_PASS,     // dist: of a pass's work, the pass
     SCOPE_VISITED,  // dist: whom the passes of this scope have visited
@@ -53,10 +54,13 @@ struct gw_scope {
     const scope_remote *remote;  // NULL without an agent
     scope_ids *ids;
     generator *random;   // |own_random| or the parent's
+    uint64_t number;     // among the scopes opened in the parent since it was seeded
     const char *worker;  // this worker's name, for traces; NULL without agent
 
     // Owned.
     generator own_random;
+    uint64_t opened, calls;  // scopes and calls so far, since it was seeded
+    bool is_seeded;          // by the program
     gw_handle **handles;
     uint32_t handle_count, handle_capacity;
     struct scope_chunk *chunks;  // memory of gw_alloc
@@ -65,6 +69,10 @@ struct gw_scope {
         void (*fini)(gw_scope *s, void *data);
     } slots[SCOPE_SLOT_COUNT];
 };
+
+// As gw_scope_open, but what is opened in a failed scope has not failed: for what must be done all
+// the same.
+gw_scope *scope_open_regardless(gw_scope *parent);
 
 // Gives the count the caller has on |handle| to |s| and returns it. If |s| has no memory for it,
 // releases it, fails |s| and returns NULL.
@@ -78,6 +86,14 @@ void scope_fail(gw_scope *s, gw_status status, const char *format, ...) GW_PRINT
 void scope_fail_with(
     gw_scope *s,
     const gw_error *error);  // an error that was decided before, perhaps by another worker
+
+// The key of the random stream of the next call that |s| makes. It follows from the generator's seed
+// and from the scopes between the seeded one and |s|, and only |s| changes: two threads may call at
+// once. See docs/decisions/0002-random-streams.md.
+uint64_t scope_call_key(gw_scope *s);
+
+// Unless the program has seeded it: the numbers of worker |rank|, which other workers do not draw.
+void scope_seed_worker(gw_scope *s, int rank);
 
 int64_t scope_now_ns(const gw_scope *s);
 void scope_set_slot(gw_scope *s, scope_slot slot, void *data,

@@ -1,8 +1,10 @@
 #include "base/scope.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "testing/testing.h"
 
+#include <stdio.h>
 #include <string.h>
 
 // ---- A handle that says when it goes ------------------------------------------------------------
@@ -102,6 +104,39 @@ static void the_first_error_stays(void **state) {
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_TIMEOUT);
     assert_string_equal(e.text, "first 1");
+}
+
+static void a_scope_inside_a_failed_one_has_failed(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_fail(s, GW_TIMEOUT, "first");
+    gw_scope *inner = gw_scope_open(s), *innermost = gw_scope_open(inner);
+    assert_string_equal(gw_scope_error(innermost)->text, "first");
+    gw_scope_close_up(innermost);
+    assert_int_equal(gw_scope_close(inner).status, GW_TIMEOUT);
+    gw_scope_clear(s);
+    inner = gw_scope_open(s);
+    assert_true(gw_ok(inner));
+    gw_scope_close_up(inner);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+static char logged[1024];
+
+static void keep_line(const char *line) {
+    snprintf(logged, sizeof logged, "%s", line);
+}
+
+static void a_failed_root_that_is_closed_up_says_so(void **state) {
+    (void)state;
+    log_hook = keep_line;
+    gw_scope *s = gw_scope_open(NULL);
+    s->worker = "trainer";
+    gw_scope_close_up(gw_scope_open(s));
+    assert_string_equal(logged, "");
+    gw_fail(s, GW_INVALID, "a shape of %d", 3);
+    gw_scope_close_up(s);
+    assert_string_equal(logged, "trainer: a shape of 3");
 }
 
 static void closing_leaves_the_parent_clean_and_merging_does_not(void **state) {
@@ -284,10 +319,37 @@ static void without_memory_a_scope_is_failed_and_harmless(void **state) {
     gw_scope_close_up(s);
 }
 
+// Which streams calls get depends on the seed and on where they are made, not on when, and not on
+// what was drawn.
+static void calls_draw_from_streams_of_their_own(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_seed(s, 7);
+    gw_scope *a = gw_scope_open(s), *b = gw_scope_open(s);
+    uint64_t keys[] = { scope_call_key(s), scope_call_key(s), scope_call_key(b),
+                        scope_call_key(a), scope_call_key(a), scope_call_key(gw_scope_open(a)) };
+    enum { COUNT = sizeof keys / sizeof *keys };
+    for (int i = 0; i < COUNT; i++)
+        for (int k = 0; k < i; k++) assert_true(keys[i] != keys[k]);
+    gw_seed(s, 7);
+    generator_take(s->random, 5);
+    gw_scope *again = gw_scope_open(s);
+    assert_true(scope_call_key(again) == keys[3]);
+    assert_true(scope_call_key(again) == keys[4]);
+    assert_true(scope_call_key(gw_scope_open(again)) == keys[5]);
+    assert_true(scope_call_key(s) == keys[0]);
+    assert_int_equal(s->random->counter, 5);
+    gw_seed(s, 8);
+    assert_true(scope_call_key(s) != keys[0]);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
 GW_TESTS(base_scope, closing_gives_back_every_handle, what_is_kept_outlives_its_scope,
          dropping_gives_back_one_count, setting_a_slot_swaps_what_it_holds, the_first_error_stays,
-         closing_leaves_the_parent_clean_and_merging_does_not, a_fault_of_the_users_own_is_remote,
-         labels_make_the_trail, children_are_closed_first, the_earlier_deadline_counts,
-         ids_are_unique_and_never_0, memory_lives_as_long_as_the_scope,
+         closing_leaves_the_parent_clean_and_merging_does_not,
+         a_scope_inside_a_failed_one_has_failed, a_failed_root_that_is_closed_up_says_so,
+         a_fault_of_the_users_own_is_remote, labels_make_the_trail, children_are_closed_first,
+         the_earlier_deadline_counts, ids_are_unique_and_never_0, memory_lives_as_long_as_the_scope,
          a_seed_is_shared_with_scopes_inside, slots_are_finished_before_handles_go,
-         it_survives_without_memory, without_memory_a_scope_is_failed_and_harmless);
+         it_survives_without_memory, without_memory_a_scope_is_failed_and_harmless,
+         calls_draw_from_streams_of_their_own);

@@ -95,15 +95,18 @@ const char *gw_string_of(gw_scope *s, gw_value v) {
 }
 
 // What is returned in place of a list or map that is not there: empty, and never written to.
-static gw_list poison_list = { .handle = { &list_class, HANDLE_IMMORTAL } };
-static gw_map poison_map = { .handle = { &map_class, HANDLE_IMMORTAL } };
+gw_list list_poison = { .handle = { &list_class, HANDLE_IMMORTAL }, .inside = true };
+gw_map map_poison = {
+    .handle = { &map_class, HANDLE_IMMORTAL },
+    .values = { .inside = true },
+};
 
 gw_list *gw_list_of(gw_scope *s, gw_value v) {
-    return is(s, v, GW_LIST) ? v.as.list : &poison_list;
+    return is(s, v, GW_LIST) ? v.as.list : &list_poison;
 }
 
 gw_map *gw_map_of(gw_scope *s, gw_value v) {
-    return is(s, v, GW_MAP) ? v.as.map : &poison_map;
+    return is(s, v, GW_MAP) ? v.as.map : &map_poison;
 }
 
 gw_worker gw_worker_of(gw_scope *s, gw_value v) {
@@ -153,7 +156,7 @@ bool value_copy(gw_value *out, gw_value v) {
     case GW_WORKER: v.as.worker = copy_worker(v.as.worker); break;
     case GW_ERROR: v.as.bytes = copy_bytes(v.as.error, sizeof *v.as.error); break;
     default:
-        if (items_of(v)) items_of(v)->inside = true;
+        if (items_of(v) && !items_of(v)->inside) items_of(v)->inside = true;
         handle_retain(value_handle(v));
         *out = v;
         return true;
@@ -238,11 +241,11 @@ bool list_add(gw_list *list, gw_value v) {
 }
 
 gw_list *gw_list_open(gw_scope *s) {
-    if (s->error) return &poison_list;
+    if (s->error) return &list_poison;
     gw_list *list = list_open();
     if (!list) scope_fail(s, GW_NO_MEMORY, "no memory for a list");
     list = scope_own(s, list);
-    return list ? list : &poison_list;
+    return list ? list : &list_poison;
 }
 
 enum { WALK_DEPTH = 1000 };
@@ -269,8 +272,23 @@ static bool may_hold(gw_scope *s, gw_value container, gw_value v) {
     return false;
 }
 
+// Whether |s| is well and the container of a scope that was.
+static bool check_container(gw_scope *s, const char *kind, bool is_poison) {
+    if (!s->error && is_poison)
+        scope_fail(s, GW_INVALID, "the %s is of a scope that has failed", kind);
+    return !s->error;
+}
+
+static bool check_list(gw_scope *s, const gw_list *list) {
+    return check_container(s, "list", list == &list_poison);
+}
+
+static bool check_map(gw_scope *s, const gw_map *map) {
+    return check_container(s, "map", map == &map_poison);
+}
+
 void gw_list_add_with(gw_scope *s, gw_list *list, gw_value v) {
-    if (list == &poison_list || !may_hold(s, gw_value_of_list(list), v)) return;
+    if (!check_list(s, list) || !may_hold(s, gw_value_of_list(list), v)) return;
     if (!list_add(list, v)) scope_fail(s, GW_NO_MEMORY, "no memory for an item of a list");
 }
 
@@ -279,7 +297,7 @@ int gw_list_count(const gw_list *list) {
 }
 
 gw_value gw_list_get(gw_scope *s, const gw_list *list, int index) {
-    if (s->error) return gw_none();
+    if (!check_list(s, list)) return gw_none();
     if (index >= 0 && index < list->count) return list->items[index];
     scope_fail(s, GW_INVALID, "item %d of a list of %d", index, list->count);
     return gw_none();
@@ -346,15 +364,15 @@ free_name:
 }
 
 gw_map *gw_map_open(gw_scope *s) {
-    if (s->error) return &poison_map;
+    if (s->error) return &map_poison;
     gw_map *m = map_open();
     if (!m) scope_fail(s, GW_NO_MEMORY, "no memory for a map");
     m = scope_own(s, m);
-    return m ? m : &poison_map;
+    return m ? m : &map_poison;
 }
 
 void gw_map_put_with(gw_scope *s, gw_map *map, const char *key, gw_value v) {
-    if (map == &poison_map || !may_hold(s, gw_value_of_map(map), v)) return;
+    if (!check_map(s, map) || !may_hold(s, gw_value_of_map(map), v)) return;
     if (!map_set(map, key, strlen(key), v))
         scope_fail(s, GW_NO_MEMORY, "no memory for \"%s\" in a map", key);
 }
@@ -364,7 +382,7 @@ int gw_map_count(const gw_map *map) {
 }
 
 const char *gw_map_key(gw_scope *s, const gw_map *map, int index) {
-    if (s->error) return "";
+    if (!check_map(s, map)) return "";
     if (index >= 0 && index < map->values.count) return map->keys[index];
     scope_fail(s, GW_INVALID, "key %d of a map of %d", index, map->values.count);
     return "";
@@ -376,7 +394,7 @@ gw_value gw_map_find(const gw_map *map, const char *key) {
 }
 
 gw_value gw_map_get(gw_scope *s, const gw_map *map, const char *key) {
-    if (s->error) return gw_none();
+    if (!check_map(s, map)) return gw_none();
     int place = place_of(map, key);
     if (place >= 0) return map->values.items[place];
     scope_fail(s, GW_NOT_FOUND, "no \"%s\" in the map", key);

@@ -27,6 +27,10 @@ struct gw_map {
 
 extern const handle_class list_class, map_class;
 
+// What a failed scope returns: empty, and never written to.
+extern gw_list list_poison;
+extern gw_map map_poison;
+
 // Unowned, with one count; NULL without memory.
 gw_list *list_open(void);
 gw_map *map_open(void);

@@ -142,7 +142,7 @@ static gw_status write_request(call *c, gw_scope *s, gw_target to, const char *f
     if (count < 0 || count > LIMIT_ARGS)
         return error_set(e, GW_LIMIT, "%d arguments, at most %d", count, LIMIT_ARGS);
     if (count && !args) return error_set(e, GW_INVALID, "%d arguments at NULL", count);
-    c->fixed.key = generator_split(s->random);
+    c->fixed.key = scope_call_key(s);
     status = outgoing_init(&c->outgoing, c->agent, KIND_REQUEST, e);
     if (status) return status;
     c->outgoing.resolves = !to.rref && registry_find_operator(function);
@@ -224,7 +224,7 @@ void call_init_again(call *c, gw_scope *s, const call *from, gw_target to) {
     if (open_future(c, c->function, c->length_ms)) status = GW_NO_MEMORY;
     if (!status) status = target_resolve(c->agent, to, &c->to, &c->error);
     if (!status) status = outgoing_init_again(&c->outgoing, &from->outgoing, &c->error);
-    c->fixed.key = generator_split(s->random);
+    c->fixed.key = scope_call_key(s);
     if (status) set_error(c, status, c->function);
 }
 

@@ -248,7 +248,7 @@ static then *open_then(gw_scope *s, gw_future *f, bool has_out) {
     if (out) out->makers = 1;
     t->in = handle_retain(f);
     t->out = out;
-    t->key = generator_split(s->random);
+    t->key = scope_call_key(s);
     t->id = gw_scope_id(s);
     t->deadline_ns = context_deadline_ns(s);
     t->depth = c ? c->depth : 0;

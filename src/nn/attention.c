@@ -115,7 +115,7 @@ static gw_tensor *apply_mask(gw_scope *s, gw_tensor *scores, const char *name, g
     if (gw_ok(s))
         scope_fail(s, GW_INVALID, "gw_nn_multihead_attention: %s of %s, but must be of bool or %s",
                    name, gw_dtype_name(gw_dtype_of(mask)), gw_dtype_name(gw_dtype_of(scores)));
-    return &tensor_poison;
+    return tensor_poison_of(s);
 }
 
 static gw_tensor *apply_masks(gw_scope *s, const attention *a, const inputs *in, gw_tensor *scores,
@@ -130,7 +130,7 @@ static gw_tensor *apply_masks(gw_scope *s, const attention *a, const inputs *in,
                        "%lldx%lldx%lld",
                        shape_text(mask).text, (long long)t, (long long)length,
                        (long long)(n * a->heads), (long long)t, (long long)length);
-            return &tensor_poison;
+            return tensor_poison_of(s);
         }
         if (by_head) mask = gw_reshape(s, mask, n, a->heads, t, length);
         scores = apply_mask(s, scores, "attn_mask", mask);
@@ -141,7 +141,7 @@ static gw_tensor *apply_masks(gw_scope *s, const attention *a, const inputs *in,
             s, GW_INVALID, "gw_nn_multihead_attention: key_padding_mask %s, but must be %s",
             shape_text(padding).text,
             shape_text_of(in->is_batched ? 2 : 1, (int64_t[]){ n, length } + !in->is_batched).text);
-        return &tensor_poison;
+        return tensor_poison_of(s);
     }
     return apply_mask(s, scores, "key_padding_mask", gw_reshape(s, padding, n, 1, 1, length));
 }
@@ -156,7 +156,7 @@ static gw_tensor *as_given(gw_scope *s, const attention *a, const inputs *in, gw
 static gw_attention_result attend(gw_scope *s, gw_module *m, const inputs *in,
                                   gw_attention_options options) {
     const attention *a = m->settings;
-    gw_attention_result result = { &tensor_poison, NULL };
+    gw_attention_result result = { NULL, NULL };
     gw_tensor *parts[3];
     project_all(s, m, in, parts);
     double scale = 1 / sqrt((double)(a->features / a->heads));
@@ -175,13 +175,17 @@ static gw_attention_result attend(gw_scope *s, gw_module *m, const inputs *in,
     return result;
 }
 
+static gw_attention_result nothing(gw_scope *s, gw_attention_options options) {
+    gw_tensor *poison = tensor_poison_of(s);
+    return (gw_attention_result){ poison, options.need_weights ? poison : NULL };
+}
+
 static gw_attention_result run(gw_scope *s, gw_module *m, gw_tensor *query, gw_tensor *key,
                                gw_tensor *value, gw_attention_options options) {
-    gw_attention_result failed = { &tensor_poison, !options.need_weights ? NULL : &tensor_poison };
     inputs in;
-    if (!gw_ok(s) || query == &tensor_poison ||
+    if (!tensor_check(s, "gw_nn_multihead_attention", query) ||
         !take_inputs(s, m->settings, query, key, value, &in))
-        return failed;
+        return nothing(s, options);
     return attend(s, m, &in, options);
 }
 

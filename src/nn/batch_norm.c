@@ -38,7 +38,8 @@ static void count_batch(gw_scope *s, gw_tensor *count) {
 
 static gw_tensor *forward_batch_norm(gw_scope *s, gw_module *m, gw_tensor *x) {
     const batch_norm *b = m->settings;
-    if (x == &tensor_poison || !check_input(s, m, x)) return &tensor_poison;
+    if (!tensor_check(s, "gw_nn_batch_norm", x) || !check_input(s, m, x))
+        return tensor_poison_of(s);
     gw_batch_norm_options options =
         GW_OPTIONS(gw_batch_norm_options, .training = m->training || !b->is_tracking,
                    .momentum = b->momentum, .eps = b->eps);

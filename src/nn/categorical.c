@@ -10,10 +10,10 @@
 
 static gw_categorical check(gw_scope *s, gw_categorical c) {
     const gw_tensor *x = c.probs ? c.probs : c.logits;
-    if (!gw_ok(s)) return (gw_categorical){ .probs = &tensor_poison };
-    if (x && (x == &tensor_poison || x->dims > 0)) return c;
+    if (!gw_ok(s)) return (gw_categorical){ .probs = tensor_poison_of(s) };
+    if (tensor_check(s, "gw_categorical", x) && x && x->dims > 0) return c;
     scope_fail(s, GW_INVALID, "gw_categorical: needs a tensor with at least one dimension");
-    return (gw_categorical){ .probs = &tensor_poison };
+    return (gw_categorical){ .probs = tensor_poison_of(s) };
 }
 
 gw_categorical gw_categorical_from_probs(gw_scope *s, gw_tensor *probs) {
@@ -37,7 +37,7 @@ static gw_tensor *logits_of(gw_scope *s, gw_categorical c) {
 }
 
 gw_tensor *gw_categorical_sample(gw_scope *s, gw_categorical c) {
-    if (!gw_ok(s)) return &tensor_poison;
+    if (!gw_ok(s)) return tensor_poison_of(s);
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
     gw_tensor *p = c.probs ? c.probs : probs_of(t, c);
@@ -48,7 +48,7 @@ gw_tensor *gw_categorical_sample(gw_scope *s, gw_categorical c) {
     gw_tensor *drawn = gw_multinomial(t, rows, 1, true);                      // N 1
     drawn = gw_keep(s, gw_reshape_with(t, drawn, (gw_shape){ dims < 0 ? 0 : dims, batch }));
     gw_scope_close_up(t);
-    return gw_ok(s) ? drawn : &tensor_poison;
+    return gw_ok(s) ? drawn : tensor_poison_of(s);
 }
 
 // The sizes that the batches of |a|, without its last dimension, and |b| broadcast to.
@@ -68,8 +68,8 @@ static bool is_batch_of(const gw_tensor *logits, const gw_tensor *value) {
 }
 
 gw_tensor *gw_categorical_log_prob(gw_scope *s, gw_categorical c, gw_tensor *value) {
-    gw_tensor *logits = gw_ok(s) ? logits_of(s, c) : &tensor_poison;
-    if (!gw_ok(s) || logits == &tensor_poison) return &tensor_poison;
+    gw_tensor *logits = gw_ok(s) ? logits_of(s, c) : tensor_poison_of(s);
+    if (!gw_ok(s)) return tensor_poison_of(s);
     if (!is_batch_of(logits, value)) {
         int64_t sizes[GW_DIMS_MAX + 1];
         int dims = broadcast(logits, value, sizes);
@@ -81,7 +81,7 @@ gw_tensor *gw_categorical_log_prob(gw_scope *s, gw_categorical c, gw_tensor *val
 }
 
 gw_tensor *gw_categorical_entropy(gw_scope *s, gw_categorical c) {
-    if (!gw_ok(s)) return &tensor_poison;
+    if (!gw_ok(s)) return tensor_poison_of(s);
     gw_tensor *p = probs_of(s, c), *logits = logits_of(s, c);
     // 0 log 0 is 0.
     gw_tensor *finite =

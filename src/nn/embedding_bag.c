@@ -180,13 +180,13 @@ static gw_tensor *run(gw_scope *s, gw_module *m, gw_tensor *index, gw_tensor *of
                       gw_tensor *weights) {
     const embedding_bag *e = m->settings;
     gw_tensor *table = m->parameters.items[0].is.parameter;
-    if (!gw_ok(s) || index == &tensor_poison) return &tensor_poison;
+    if (!tensor_check(s, "gw_nn_embedding_bag", index)) return tensor_poison_of(s);
     bags b = { 0 };
     if (!check_weights(s, e, index, weights) || !take_index(s, e, index, offsets, &b))
-        return &tensor_poison;
+        return tensor_poison_of(s);
     find_some(e, &b);
     if (b.some < 0) return nothing(s, e, table, &b);
-    if (!lay_out(s, e, table, &b)) return &tensor_poison;
+    if (!lay_out(s, e, table, &b)) return tensor_poison_of(s);
     gw_tensor *x = gw_embedding(s, table, b.rows, .sparse = e->options.sparse);
     return sum_up(s, e, &b, x, weights);
 }

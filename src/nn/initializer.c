@@ -11,7 +11,7 @@
 // ---- What they have in common -------------------------------------------------------------------
 // Whether |x| can be given values and has |dims| dimensions or more; fails |s| if not.
 static bool may_begin(gw_scope *s, const gw_tensor *x, const char *name, int dims) {
-    if (!gw_ok(s) || x == &tensor_poison) return false;
+    if (!tensor_check(s, name, x)) return false;
     if (gw_dtype_of(x) > GW_BF16)
         scope_fail(s, GW_INVALID, "%s: %s is not a float", name, gw_dtype_name(gw_dtype_of(x)));
     else if (x->dims < dims)
@@ -30,7 +30,7 @@ static gw_scope *begin(gw_scope *s) {
 static gw_tensor *finish(gw_scope *s, gw_scope *t, gw_tensor *x, gw_tensor *values) {
     gw_copy_(t, x, values);
     gw_scope_close_up(t);
-    return gw_ok(s) ? x : &tensor_poison;
+    return gw_ok(s) ? x : tensor_poison_of(s);
 }
 
 static gw_shape shape_of(const gw_tensor *x) {
@@ -49,7 +49,7 @@ static gw_tensor *normal(gw_scope *t, const gw_tensor *x, double mean, double st
 
 // ---- Constants ----------------------------------------------------------------------------------
 gw_tensor *gw_init_constant(gw_scope *s, gw_tensor *x, double value) {
-    if (!may_begin(s, x, "gw_init_constant", 0)) return &tensor_poison;
+    if (!may_begin(s, x, "gw_init_constant", 0)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     return finish(s, t, x, gw_full(t, gw_dtype_of(x), value));
 }
@@ -63,7 +63,7 @@ gw_tensor *gw_init_ones(gw_scope *s, gw_tensor *x) {
 }
 
 gw_tensor *gw_init_eye(gw_scope *s, gw_tensor *x) {
-    if (!may_begin(s, x, "gw_init_eye", 2)) return &tensor_poison;
+    if (!may_begin(s, x, "gw_init_eye", 2)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     if (x->dims != 2)
         scope_fail(t, GW_INVALID, "gw_init_eye: %d dimensions are no matrix", x->dims);
@@ -85,23 +85,23 @@ static gw_tensor *dirac(gw_scope *t, const gw_tensor *x, int64_t groups) {
 }
 
 gw_tensor *gw_init_dirac(gw_scope *s, gw_tensor *x, int64_t groups) {
-    if (!may_begin(s, x, "gw_init_dirac", 3)) return &tensor_poison;
+    if (!may_begin(s, x, "gw_init_dirac", 3)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     if (groups < 1 || x->sizes[0] % groups != 0)
         scope_fail(t, GW_INVALID, "gw_init_dirac: %lld channels in %lld groups",
                    (long long)x->sizes[0], (long long)groups);
-    return finish(s, t, x, gw_ok(t) ? dirac(t, x, groups) : &tensor_poison);
+    return finish(s, t, x, gw_ok(t) ? dirac(t, x, groups) : tensor_poison_of(s));
 }
 
 // ---- Random numbers -----------------------------------------------------------------------------
 gw_tensor *gw_init_uniform(gw_scope *s, gw_tensor *x, double low, double high) {
-    if (!may_begin(s, x, "gw_init_uniform", 0)) return &tensor_poison;
+    if (!may_begin(s, x, "gw_init_uniform", 0)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     return finish(s, t, x, uniform(t, x, low, high));
 }
 
 gw_tensor *gw_init_normal(gw_scope *s, gw_tensor *x, double mean, double std) {
-    if (!may_begin(s, x, "gw_init_normal", 0)) return &tensor_poison;
+    if (!may_begin(s, x, "gw_init_normal", 0)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     return finish(s, t, x, normal(t, x, mean, std));
 }
@@ -152,12 +152,12 @@ static gw_tensor *truncated(gw_scope *t, const gw_tensor *x, double mean, double
 
 gw_tensor *gw_init_trunc_normal(gw_scope *s, gw_tensor *x, double mean, double std, double a,
                                 double b) {
-    if (!may_begin(s, x, "gw_init_trunc_normal", 0)) return &tensor_poison;
+    if (!may_begin(s, x, "gw_init_trunc_normal", 0)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     if (!(std > 0 && a < b))
         scope_fail(t, GW_INVALID, "gw_init_trunc_normal: deviation %g between %g and %g", std, a,
                    b);
-    return finish(s, t, x, gw_ok(t) ? truncated(t, x, mean, std, a, b) : &tensor_poison);
+    return finish(s, t, x, gw_ok(t) ? truncated(t, x, mean, std, a, b) : tensor_poison_of(s));
 }
 
 // ---- By the numbers of inputs and outputs -------------------------------------------------------
@@ -183,7 +183,7 @@ static fans fans_of(const gw_tensor *x) {
 }
 
 gw_tensor *gw_init_xavier_uniform(gw_scope *s, gw_tensor *x, double gain) {
-    if (!may_begin(s, x, "gw_init_xavier_uniform", 2)) return &tensor_poison;
+    if (!may_begin(s, x, "gw_init_xavier_uniform", 2)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     fans f = fans_of(x);
     double bound = gain * sqrt(6 / (f.in + f.out));
@@ -191,7 +191,7 @@ gw_tensor *gw_init_xavier_uniform(gw_scope *s, gw_tensor *x, double gain) {
 }
 
 gw_tensor *gw_init_xavier_normal(gw_scope *s, gw_tensor *x, double gain) {
-    if (!may_begin(s, x, "gw_init_xavier_normal", 2)) return &tensor_poison;
+    if (!may_begin(s, x, "gw_init_xavier_normal", 2)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     fans f = fans_of(x);
     return finish(s, t, x, normal(t, x, 0, gain * sqrt(2 / (f.in + f.out))));
@@ -203,7 +203,7 @@ static double kaiming_std(fans f, double a, gw_fan_mode mode, gw_nonlinearity no
 
 gw_tensor *gw_init_kaiming_uniform(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
                                    gw_nonlinearity nonlinearity) {
-    if (!may_begin(s, x, "gw_init_kaiming_uniform", 2)) return &tensor_poison;
+    if (!may_begin(s, x, "gw_init_kaiming_uniform", 2)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     fans f = fans_of(x);
     double bound = sqrt(3.0) * kaiming_std(f, a, mode, nonlinearity);
@@ -212,7 +212,7 @@ gw_tensor *gw_init_kaiming_uniform(gw_scope *s, gw_tensor *x, double a, gw_fan_m
 
 gw_tensor *gw_init_kaiming_normal(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
                                   gw_nonlinearity nonlinearity) {
-    if (!may_begin(s, x, "gw_init_kaiming_normal", 2)) return &tensor_poison;
+    if (!may_begin(s, x, "gw_init_kaiming_normal", 2)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     fans f = fans_of(x);
     return finish(s, t, x, normal(t, x, 0, kaiming_std(f, a, mode, nonlinearity)));
@@ -240,7 +240,7 @@ static gw_tensor *orthogonal(gw_scope *t, int64_t rows, int64_t columns) {
 }
 
 gw_tensor *gw_init_orthogonal(gw_scope *s, gw_tensor *x, double gain) {
-    if (!may_begin(s, x, "gw_init_orthogonal", 2)) return &tensor_poison;
+    if (!may_begin(s, x, "gw_init_orthogonal", 2)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     if (x->numel == 0) return finish(s, t, x, gw_zeros(t, GW_F32));
     int64_t rows = x->sizes[0];
@@ -249,7 +249,7 @@ gw_tensor *gw_init_orthogonal(gw_scope *s, gw_tensor *x, double gain) {
 }
 
 gw_tensor *gw_init_sparse(gw_scope *s, gw_tensor *x, double sparsity, double std) {
-    if (!may_begin(s, x, "gw_init_sparse", 2)) return &tensor_poison;
+    if (!may_begin(s, x, "gw_init_sparse", 2)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     if (x->dims != 2)
         scope_fail(t, GW_INVALID, "gw_init_sparse: %d dimensions are no matrix", x->dims);

@@ -68,7 +68,7 @@ static gw_tensor *forward_flatten(gw_scope *s, gw_module *m, gw_tensor *x) {
     if (f.first < 0 || f.last >= dims || f.first > f.last) {
         scope_fail(s, GW_INVALID, "gw_nn_flatten: dimensions %d to %d of %d", f.first, f.last,
                    dims);
-        return &tensor_poison;
+        return tensor_poison_of(s);
     }
     int64_t sizes[GW_DIMS_MAX];
     for (int i = 0; i < dims; i++) {

@@ -113,25 +113,25 @@ bool module_is_usable(gw_scope *s, const char *where, const gw_module *m) {
     return gw_ok(s);
 }
 
-// An output that is missing without a reason: poison of an input is one.
-static gw_tensor *check_output(gw_scope *s, const gw_module *m, const gw_tensor *x, gw_tensor *y) {
-    if (!gw_ok(s)) return &tensor_poison;
-    if (y && (y != &tensor_poison || x == &tensor_poison)) return y;
+static gw_tensor *check_output(gw_scope *s, const gw_module *m, gw_tensor *y) {
+    if (!tensor_check(s, m->name, y)) return tensor_poison_of(s);
+    if (y) return y;
     scope_fail(s, GW_INVALID, "%s: its forward gave no output", m->name);
-    return &tensor_poison;
+    return tensor_poison_of(s);
 }
 
 static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
-    if (m->forward) return check_output(s, m, x, m->forward(s, m, x));
+    if (m->forward) return check_output(s, m, m->forward(s, m, x));
     gw_value in = gw_value_of_tensor(x);
-    return check_output(s, m, x, values_first(s, m, values_forward(s, m, (gw_values){ 1, &in })));
+    return check_output(s, m, values_first(s, m, values_forward(s, m, (gw_values){ 1, &in })));
 }
 
 gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x) {
-    if (!module_is_usable(s, "gw_module_call", m)) return &tensor_poison;
+    if (!module_is_usable(s, "gw_module_call", m) || !tensor_check(s, m->name, x))
+        return tensor_poison_of(s);
     if (!m->hooks.count) return forward(s, m, x);
     x = module_hooks_before(s, m, x);
-    gw_tensor *y = gw_ok(s) ? forward(s, m, x) : &tensor_poison;
+    gw_tensor *y = gw_ok(s) ? forward(s, m, x) : tensor_poison_of(s);
     return module_hooks_after(s, m, x, y);
 }
 
@@ -207,7 +207,7 @@ void gw_module_register_module(gw_scope *s, gw_module *m, const char *name, gw_m
 
 static bool check_tensor(gw_scope *s, const gw_module *m, const char *kind, const char *name,
                          const gw_tensor *x) {
-    if (x && x != &tensor_poison) return true;
+    if (x && !tensor_is_poison(x)) return true;
     scope_fail(s, GW_INVALID, "%s: the %s \"%s\" is %s", m->name, kind, name,
                x ? "a tensor that could not be made" : "no tensor");
     return false;

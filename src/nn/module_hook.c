@@ -86,7 +86,7 @@ gw_tensor *module_hooks_after(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor
         gw_tensor *other = hook.after ? hook.after(s, m, x, y, hook.context) : NULL;
         if (other) y = other;
     }
-    return gw_ok(s) ? y : &tensor_poison;
+    return gw_ok(s) ? y : tensor_poison_of(s);
 }
 
 bool module_hooks_any_after(const gw_module *m) {

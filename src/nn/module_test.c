@@ -179,13 +179,14 @@ static void a_forward_gives_an_output(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL), *failed = gw_scope_open(NULL);
     gw_fail(failed, GW_REMOTE, "something else");
-    gw_tensor *lost = gw_ones(failed, GW_F32), *x = gw_ones(s, GW_F32);
+    gw_tensor *lost = gw_keep(s, gw_ones(failed, GW_F32)), *x = gw_ones(s, GW_F32);
     assert_int_equal(gw_scope_close(failed).status, GW_REMOTE);
     gw_module_call(s, gw_module_open(s, "idle", forward_nothing, NULL), x);
     assert_refused(s, "idle: its forward gave no output");
     gw_module_call(s, gw_module_open(s, "idle", forward_nothing, lost), x);
-    assert_refused(s, "idle: its forward gave no output");
-    gw_module_call(s, gw_nn_relu(s), lost);  // as operators do: nothing
+    assert_refused(s, "idle: a tensor of a scope that has failed: something else");
+    gw_module_call(s, gw_nn_relu(s), lost);  // as operators do
+    assert_refused(s, "relu: a tensor of a scope that has failed: something else");
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 

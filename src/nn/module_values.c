@@ -45,13 +45,9 @@ static bool check_inputs(gw_scope *s, const typed_call *c, const gw_module *m, g
                    m->name, layer->inputs, in.count);
     if (gw_ok(s) && layer && (!in.count || in.items[0].kind == GW_NONE))
         scope_fail(s, GW_INVALID, "%s: the first input is NULL", place_of(c).text);
+    for (int i = 0; gw_ok(s) && i < in.count; i++)
+        if (in.items[i].kind == GW_TENSOR) tensor_check(s, place_of(c).text, in.items[i].as.tensor);
     return gw_ok(s);
-}
-
-static bool any_poison(gw_values in) {
-    for (int i = 0; i < in.count; i++)
-        if (in.items[i].kind == GW_TENSOR && in.items[i].as.tensor == &tensor_poison) return true;
-    return false;
 }
 
 // ---- Outputs ------------------------------------------------------------------------------------
@@ -97,10 +93,9 @@ static gw_value forward_tensor(gw_scope *s, gw_module *m, gw_values in) {
 }
 
 static gw_value forward(gw_scope *s, gw_module *m, const typed_call *c, gw_values in) {
-    if (any_poison(in)) return gw_value_of(&tensor_poison);
     if (m->remote) return m->remote->call(s, m, c, in);
     gw_value v = m->forward_values ? values_forward(s, m, in) : forward_tensor(s, m, in);
-    if (gw_ok(s) && (v.kind == GW_NONE || first_tensor(v) == &tensor_poison))
+    if (tensor_check(s, m->name, first_tensor(v)) && v.kind == GW_NONE)
         scope_fail(s, GW_INVALID, "%s: its forward gave no output", m->name);
     return v;
 }
@@ -115,7 +110,7 @@ static bool check_hooked(gw_scope *s, const gw_module *m, const gw_tensor *x, co
 gw_tensor *values_hooks_before(gw_scope *s, gw_module *m, gw_values *in) {
     gw_tensor *x = in->count ? first_tensor(in->items[0]) : NULL;
     gw_value *own = gw_alloc(s, (size_t)(in->count + 1) * sizeof *own);
-    if (!check_hooked(s, m, x, "input")) return &tensor_poison;
+    if (!check_hooked(s, m, x, "input")) return tensor_poison_of(s);
     memcpy(own, in->items, (size_t)in->count * sizeof *own);
     x = module_hooks_before(s, m, x);
     own[0] = gw_value_of(x);
@@ -125,7 +120,7 @@ gw_tensor *values_hooks_before(gw_scope *s, gw_module *m, gw_values *in) {
 
 gw_value values_hooks_after(gw_scope *s, gw_module *m, gw_tensor *x, gw_value v) {
     gw_tensor *y = first_tensor(v);
-    if (!check_hooked(s, m, y, "output")) return gw_value_of(&tensor_poison);
+    if (!check_hooked(s, m, y, "output")) return gw_value_of(tensor_poison_of(s));
     gw_tensor *hooked = module_hooks_after(s, m, x, y);
     return hooked == y ? v : with_first(s, v, hooked);
 }
@@ -141,18 +136,16 @@ gw_value module_call_values(gw_scope *s, gw_module *m, const typed_call *c, gw_v
 
 gw_value gw_module_call_value_with(gw_scope *s, gw_module *m, gw_values in) {
     gw_value v = module_call_values(s, m, NULL, in);
-    return gw_ok(s) ? v : gw_value_of(&tensor_poison);
+    return gw_ok(s) ? v : gw_value_of(tensor_poison_of(s));
 }
 
 void module_call_typed(gw_scope *s, gw_module *m, const typed_call *c, const gw_value *in,
                        gw_tensor **out) {
     gw_value v = module_call_values(s, m, c, (gw_values){ c->inputs, in });
-    for (int i = 0; i < c->outputs; i++) out[i] = &tensor_poison;
-    if (!gw_ok(s) || first_tensor(v) == &tensor_poison) return;
-    for (int i = 0; i < c->outputs; i++) {
+    for (int i = 0; gw_ok(s) && i < c->outputs; i++) {
         bool is_list = v.kind == GW_LIST;
         gw_value y = is_list ? gw_list_get(s, v.as.list, i) : i ? gw_none() : v;
         out[i] = i && y.kind == GW_NONE ? NULL : gw_tensor_of(s, y);
     }
-    for (int i = 0; !gw_ok(s) && i < c->outputs; i++) out[i] = &tensor_poison;
+    for (int i = 0; !gw_ok(s) && i < c->outputs; i++) out[i] = tensor_poison_of(s);
 }

@@ -6,7 +6,9 @@
 #include <gradwire/autograd.h>
 #include <math.h>
 
-static const gw_normal poison = { &tensor_poison, &tensor_poison };
+static gw_normal poison_of(gw_scope *s) {
+    return (gw_normal){ tensor_poison_of(s), tensor_poison_of(s) };
+}
 
 static bool is_positive(gw_scope *s, gw_tensor *x) {
     gw_scope *t = gw_scope_open(s);
@@ -23,13 +25,14 @@ static bool is_float(gw_scope *s, const char *what, const gw_tensor *x) {
 }
 
 gw_normal gw_normal_from(gw_scope *s, gw_tensor *loc, gw_tensor *scale) {
-    if (!gw_ok(s) || loc == &tensor_poison || scale == &tensor_poison) return poison;
-    if (!is_float(s, "loc", loc) || !is_float(s, "scale", scale)) return poison;
+    if (!tensor_check(s, "gw_normal", loc) || !tensor_check(s, "gw_normal", scale))
+        return poison_of(s);
+    if (!is_float(s, "loc", loc) || !is_float(s, "scale", scale)) return poison_of(s);
     bool positive = is_positive(s, scale);
-    if (!gw_ok(s)) return poison;
+    if (!gw_ok(s)) return poison_of(s);
     if (!positive) {
         scope_fail(s, GW_INVALID, "gw_normal: a scale is not above 0");
-        return poison;
+        return poison_of(s);
     }
     return (gw_normal){ loc, scale };
 }
@@ -40,21 +43,21 @@ static gw_tensor *draw(gw_scope *s, gw_normal n) {
     gw_no_grad(t);
     gw_tensor *noise = gw_keep(s, gw_randn_like(t, gw_add(t, n.loc, n.scale)));
     gw_scope_close_up(t);
-    return gw_ok(s) ? noise : &tensor_poison;
+    return gw_ok(s) ? noise : tensor_poison_of(s);
 }
 
 gw_tensor *gw_normal_rsample(gw_scope *s, gw_normal n) {
-    if (!gw_ok(s)) return &tensor_poison;
+    if (!gw_ok(s)) return tensor_poison_of(s);
     return gw_add(s, n.loc, gw_mul(s, n.scale, draw(s, n)));
 }
 
 gw_tensor *gw_normal_sample(gw_scope *s, gw_normal n) {
-    if (!gw_ok(s)) return &tensor_poison;
+    if (!gw_ok(s)) return tensor_poison_of(s);
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
     gw_tensor *drawn = gw_keep(s, gw_normal_rsample(t, n));
     gw_scope_close_up(t);
-    return gw_ok(s) ? drawn : &tensor_poison;
+    return gw_ok(s) ? drawn : tensor_poison_of(s);
 }
 
 gw_tensor *gw_normal_log_prob(gw_scope *s, gw_normal n, gw_tensor *value) {

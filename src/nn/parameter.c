@@ -100,7 +100,7 @@ static const char *name_at(gw_scope *s, const gw_module *m, module_tensors kind,
 
 static gw_tensor *tensor_at(gw_scope *s, const gw_module *m, module_tensors kind, int index) {
     numbered n = { .scope = s, .kind = kind };
-    return find_numbered(m, index, &n) ? n.found : &tensor_poison;
+    return find_numbered(m, index, &n) ? n.found : tensor_poison_of(s);
 }
 
 const char *gw_module_parameter_name(gw_scope *s, const gw_module *m, int index) {
@@ -136,11 +136,11 @@ static gw_tensor *find_named(const gw_module *m, module_tensors kind, const char
 
 static gw_tensor *get_named(gw_scope *s, const gw_module *m, module_tensors kind,
                             const char *name) {
-    if (!gw_ok(s)) return &tensor_poison;
+    if (!gw_ok(s)) return tensor_poison_of(s);
     gw_tensor *x = find_named(m, kind, name);
     if (x) return x;
     scope_fail(s, GW_NOT_FOUND, "%s has no %s \"%s\"", m->name, kind_name(kind), name);
-    return &tensor_poison;
+    return tensor_poison_of(s);
 }
 
 gw_tensor *gw_module_parameter_find(const gw_module *m, const char *name) {

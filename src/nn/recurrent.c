@@ -90,8 +90,12 @@ gw_module *gw_nn_rnn_with(gw_scope *s, int64_t in, int64_t hidden,
     return make(s, RNN, in, hidden, options);
 }
 
+static gw_lstm_result nothing(gw_scope *s) {
+    gw_tensor *poison = tensor_poison_of(s);
+    return (gw_lstm_result){ poison, poison, poison };
+}
+
 // ---- Inputs -------------------------------------------------------------------------------------
-static const gw_lstm_result poison = { &tensor_poison, &tensor_poison, &tensor_poison };
 
 typedef struct inputs {
     gw_tensor *x;        // T N E
@@ -117,16 +121,16 @@ static gw_tensor *first_state(gw_scope *s, const recurrent *r, const inputs *in,
         return tensor_to_device(s, zeros, gw_device_of(in->x));
     }
     gw_tensor *state = in->is_batched ? given : gw_unsqueeze(s, given, 1);
-    if (!gw_ok(s)) return &tensor_poison;
+    if (!gw_ok(s)) return tensor_poison_of(s);
     if (gw_dims(state) == 3 && memcmp(state->sizes, sizes, sizeof sizes) == 0) return state;
     scope_fail(s, GW_INVALID, "%s: %s is %s, but must be %s", makers[r->kind], name,
                shape_text(given).text, shape_text_of(3, sizes).text);
-    return &tensor_poison;
+    return tensor_poison_of(s);
 }
 
 static bool take_inputs(gw_scope *s, const recurrent *r, gw_tensor *x, gw_tensor *lengths,
                         gw_tensor *h0, gw_tensor *c0, inputs *in) {
-    if (!gw_ok(s) || x == &tensor_poison || !check_input(s, r, x)) return false;
+    if (!tensor_check(s, makers[r->kind], x) || !check_input(s, r, x)) return false;
     in->is_batched = gw_dims(x) == 3;
     in->x = !in->is_batched ? gw_unsqueeze(s, x, 1) : r->batch_first ? gw_transpose(s, x, 0, 1) : x;
     if (!gw_ok(s)) return false;
@@ -200,7 +204,7 @@ static gw_lstm_result run_layers(gw_scope *s, gw_module *m, const inputs *in, gw
         x = r->directions == 2 ? gw_cat(s, both, 2, 2) : both[0];
         if (layer + 1 < r->layers && r->dropout > 0) x = gw_dropout(s, x, r->dropout, m->training);
     }
-    if (!gw_ok(s)) return poison;
+    if (!gw_ok(s)) return nothing(s);
     int count = r->layers * r->directions;
     return (gw_lstm_result){
         .output = finish_output(s, r, in, x),
@@ -213,10 +217,10 @@ static gw_lstm_result run(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *le
                           gw_tensor *h0, gw_tensor *c0) {
     const recurrent *r = m->settings;
     inputs in;
-    if (!take_inputs(s, r, x, lengths, h0, c0, &in)) return poison;
+    if (!take_inputs(s, r, x, lengths, h0, c0, &in)) return nothing(s);
     size_t size = (size_t)(r->layers * r->directions) * sizeof(gw_tensor *);
     gw_tensor **last = gw_alloc(s, 2 * size);
-    if (!last) return poison;
+    if (!last) return nothing(s);
     return run_layers(s, m, &in, last, last + r->layers * r->directions);
 }
 

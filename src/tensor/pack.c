@@ -160,7 +160,7 @@ static const op op_to = {
 };
 
 gw_tensor *tensor_to_device(gw_scope *s, gw_tensor *x, gw_device device) {
-    if (s->error) return &tensor_poison;
+    if (s->error) return tensor_poison_of(s);
     if (x->device == device) return x;
     return op_run(s, &op_to, (const gw_value[]){ gw_value_of(x), gw_value_of((int)device) }, 2,
                   NULL);

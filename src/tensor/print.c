@@ -280,7 +280,8 @@ static const gw_tensor *on_cpu(gw_scope *work, const gw_tensor *x) {
 }
 
 const char *gw_to_text(gw_scope *s, const gw_tensor *x) {
-    if (!s->error && !x) scope_fail(s, GW_INVALID, "gw.to_text: the tensor is NULL");
+    if (tensor_check(s, "gw.to_text", x) && !x)
+        scope_fail(s, GW_INVALID, "gw.to_text: the tensor is NULL");
     if (s->error) return "";
     gw_scope *work = gw_scope_open(s);
     printer p = { .x = on_cpu(work, x), .device = x->device };

@@ -94,7 +94,7 @@ void rows_scatter(block *table, size_t offset, const gw_tensor *x, const block *
 
 // ---- The public functions -----------------------------------------------------------------------
 static bool is_tensor(gw_scope *s, const char *what, const gw_tensor *x) {
-    if (s->error || x == &tensor_poison) return false;
+    if (!tensor_check(s, what, x)) return false;
     if (!x) scope_fail(s, GW_INVALID, "%s: no tensor", what);
     return x != NULL;
 }
@@ -106,30 +106,30 @@ static bool is_rows(gw_scope *s, const char *what, const gw_tensor *x) {
 }
 
 static gw_tensor *owned(gw_scope *s, gw_tensor *x) {
-    return x && scope_own(s, x) ? x : &tensor_poison;
+    return x && scope_own(s, x) ? x : tensor_poison_of(s);
 }
 
 gw_tensor *gw_rows(gw_scope *s, gw_tensor *indices, gw_tensor *values, int64_t row_count) {
     if (!is_tensor(s, "gw.rows", indices) || !is_tensor(s, "gw.rows", values))
-        return &tensor_poison;
+        return tensor_poison_of(s);
     return owned(s, rows_new(s, indices, values, row_count));
 }
 
 // A saved tensor rather than the part itself: whoever writes to it gets other memory.
 gw_tensor *gw_rows_indices(gw_scope *s, const gw_tensor *x) {
-    if (!is_rows(s, "gw.rows_indices", x)) return &tensor_poison;
+    if (!is_rows(s, "gw.rows_indices", x)) return tensor_poison_of(s);
     return owned(s, tensor_saved(s, x->indices));
 }
 gw_tensor *gw_rows_values(gw_scope *s, const gw_tensor *x) {
-    if (!is_rows(s, "gw.rows_values", x)) return &tensor_poison;
+    if (!is_rows(s, "gw.rows_values", x)) return tensor_poison_of(s);
     return owned(s, tensor_saved(s, x->values));
 }
 
 gw_tensor *gw_coalesce(gw_scope *s, gw_tensor *x) {
-    return is_rows(s, "gw.coalesce", x) ? owned(s, rows_coalesce(s, x)) : &tensor_poison;
+    return is_rows(s, "gw.coalesce", x) ? owned(s, rows_coalesce(s, x)) : tensor_poison_of(s);
 }
 
 gw_tensor *gw_to_dense(gw_scope *s, gw_tensor *x) {
-    if (!is_tensor(s, "gw.to_dense", x)) return &tensor_poison;
+    if (!is_tensor(s, "gw.to_dense", x)) return tensor_poison_of(s);
     return tensor_is_rows(x) ? owned(s, rows_to_dense(s, x)) : x;
 }

@@ -22,24 +22,6 @@ static void destroy(gw_handle *h) {
 
 static const handle_class tensor_class = { "tensor", destroy };
 
-// Poison reads as a scalar 0 and is never written to.
-static uint64_t poison_bytes[8];
-static block poison_block = {
-    .count = 1,
-    .pins = 1,
-    .bytes = (uint8_t *)poison_bytes,
-    .size = sizeof poison_bytes,
-    .external = true,
-};
-static storage poison_storage = { .count = 1, .block = &poison_block };
-gw_tensor tensor_poison = {
-    .handle = { &tensor_class, HANDLE_IMMORTAL },
-    .storage = &poison_storage,
-    .numel = 1,
-    .contiguous = true,
-    .strides = tensor_poison.sizes,
-};
-
 static gw_tensor *no_memory(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes) {
     scope_fail(s, GW_NO_MEMORY, "no memory for a tensor of %s %s", gw_dtype_name(dtype),
                shape_text_of(dims, sizes).text);
@@ -181,10 +163,10 @@ gw_tensor *tensor_like(gw_scope *s, const gw_tensor *x) {
 }
 
 gw_tensor *tensor_full_like(gw_scope *s, const gw_tensor *x, double number) {
-    if (s->error) return &tensor_poison;
+    if (s->error) return tensor_poison_of(s);
     gw_dtype dtype = (gw_dtype)x->dtype;
     gw_tensor *full = scope_own(s, tensor_new_on(s, x->device, dtype, x->dims, x->sizes));
-    if (!full) return &tensor_poison;
+    if (!full) return tensor_poison_of(s);
     block_fill(full->storage->block, dtype, full->numel, gw_value_of(number));
     return full;
 }
@@ -275,17 +257,19 @@ int64_t gw_stride(const gw_tensor *x, int dim) {
 }
 
 const void *gw_data(const gw_tensor *x) {
-    return tensor_is_rows(x) || x->device != GW_CPU ? NULL : tensor_bytes(x);
+    bool readable = !tensor_is_rows(x) && x->device == GW_CPU && !tensor_is_poison(x);
+    return readable ? tensor_bytes(x) : NULL;
 }
 
 static bool is_dense(gw_scope *s, const char *what, const gw_tensor *x) {
+    if (!tensor_check(s, what, x)) return false;
     if (!tensor_is_rows(x)) return true;
     scope_fail(s, GW_INVALID, "%s: x is sparse by rows; gw_to_dense makes it dense", what);
     return false;
 }
 
 void *gw_data_for_write(gw_scope *s, gw_tensor *x) {
-    if (s->error || x == &tensor_poison || !is_dense(s, "gw_data_for_write", x)) return NULL;
+    if (!is_dense(s, "gw_data_for_write", x)) return NULL;
     if (x->device != GW_CPU) {
         scope_fail(s, GW_INVALID,
                    "gw_data_for_write: x is on device %s, which the CPU cannot write",
@@ -301,7 +285,7 @@ void *gw_data_for_write(gw_scope *s, gw_tensor *x) {
 }
 
 static bool has_one_item(gw_scope *s, const gw_tensor *x) {
-    if (s->error || !is_dense(s, "gw.item", x)) return false;
+    if (!is_dense(s, "gw.item", x)) return false;
     if (x->numel == 1) return true;
     scope_fail(s, GW_INVALID, "gw.item: a tensor of %s has %lld elements, not one",
                shape_text(x).text, (long long)x->numel);
@@ -327,10 +311,10 @@ int64_t gw_item_int(gw_scope *s, const gw_tensor *x) {
 }
 
 gw_tensor *gw_tensor_of(gw_scope *s, gw_value v) {
-    if (s->error) return &tensor_poison;
+    if (s->error) return tensor_poison_of(s);
     if (v.kind == GW_TENSOR) return v.as.tensor;
     scope_fail(s, GW_INVALID, "expected tensor, got %s", gw_kind_name(v.kind));
-    return &tensor_poison;
+    return tensor_poison_of(s);
 }
 
 gw_tensor *gw_arg_tensor(gw_scope *s, const gw_args *a, int index) {

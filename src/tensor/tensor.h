@@ -89,7 +89,24 @@ struct gw_tensor {
     int64_t sizes[];
 };
 
-extern gw_tensor tensor_poison;  // what failed operators return; a scalar 0, safe to read
+// Note [Poison]
+//
+// A function that fails, or is called in a failed scope, returns poison: a tensor without elements
+// that knows the sentence of its scope's first error. It is never written to. In a scope that is
+// well it is refused with that sentence, so that a failure is not lost on its way from one scope,
+// or one worker, to another. A scope makes its poison when it is first asked for one.
+extern const handle_class tensor_poison_class;
+extern gw_tensor tensor_poison;  // of no scope, and where there is no memory for another
+
+static inline bool tensor_is_poison(const gw_tensor *x) {
+    return x && x->handle.class == &tensor_poison_class;
+}
+gw_tensor *tensor_poison_of(gw_scope *s);  // lives as long as |s|; nothing to be owned
+const char *tensor_poison_reason(const gw_tensor *x);
+
+// Whether |s| is well and |x| (which may be NULL) no poison. Fails |s| with the poison's sentence
+// behind |what|, "gw.add".
+bool tensor_check(gw_scope *s, const char *what, const gw_tensor *x);
 
 static inline bool tensor_needs_grad(const gw_tensor *x) {
     return x->tape != NULL;

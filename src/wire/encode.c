@@ -1,4 +1,5 @@
 #include "base/limits.h"
+#include "base/value.h"
 #include "tensor/pack.h"
 #include "wire/codec.h"
 
@@ -58,6 +59,9 @@ static gw_status encode_map(encoder *e, const gw_map *map, gw_error *error) {
 }
 
 static gw_status encode_container(encoder *e, gw_value v, gw_error *error) {
+    if (v.as.list == &list_poison || v.as.map == &map_poison)
+        return error_set(error, GW_INVALID, "the %s is of a scope that has failed",
+                         gw_kind_name(v.kind));
     if (e->depth == LIMIT_NESTING)
         return error_set(error, GW_LIMIT, "value: lists and maps nested deeper than %d",
                          LIMIT_NESTING);
@@ -152,6 +156,9 @@ gw_status encode_tensor(encoder *e, const gw_tensor *x, gw_error *error) {
         status = encode_tensor(e, x->indices, error);
         return status ? status : encode_tensor(e, x->values, error);
     }
+    if (tensor_is_poison(x))
+        return error_set(error, GW_INVALID, "a tensor of a scope that has failed: %s",
+                         tensor_poison_reason(x));
     if (!x->storage) return error_set(error, GW_INVALID, "tensor: it has no values to send");
     size_t size_bytes = tensor_size(x);
     if (size_bytes > LIMIT_TENSOR_BYTES)

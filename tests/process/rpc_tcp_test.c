@@ -194,7 +194,6 @@ enum { THREADS = 8, CALLS = 200 };
 
 static void *call_many(void *arg) {
     gw_scope *s = arg;
-    gw_seed(s, 1);
     gw_future *fs[CALLS];
     int rank = gw_rpc_self(s).rank;
     for (int i = 0; i < CALLS; i++) fs[i] = gw_rpc_async(s, 1 - rank, "tcp_echo", i);
@@ -427,7 +426,6 @@ static void race_all(gw_scope *root, int rank) {
     if (rank != 0) return;
     for (int i = 0; i < 2 * RACES; i++) {
         races[i] = (race){ .scope = gw_scope_open(root), .slot = &slots[i / 2] };
-        gw_seed(races[i].scope, (uint64_t)i);
         assert_int_equal(
             pthread_create(&threads[i], NULL, i % 2 ? cancel_all : call_and_wait, &races[i]), 0);
     }

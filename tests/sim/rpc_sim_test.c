@@ -242,6 +242,37 @@ static void fail_late(gw_scope *s, int rank, void *context) {
     expect(s, GW_INVALID, GW_OUTCOME_NONE, "a future of a call that failed in its own scope");
 }
 
+GW_FUNCTION(sim_lost_result, GW_INLINE) {
+    gw_scope *inner = gw_scope_open(s);
+    gw_fail(inner, GW_TIMEOUT, "a sentence of its own");
+    gw_tensor *lost = gw_keep(s, gw_ones(inner, GW_F32));
+    gw_error ignored = gw_scope_close(inner);
+    (void)ignored;
+    return gw_value_of(lost);
+}
+
+static void send_what_failed(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_scope *inner = gw_scope_open(s);
+    gw_fail(inner, GW_TIMEOUT, "the first error");
+    gw_tensor *lost = gw_keep(s, gw_ones(inner, GW_F32));
+    gw_list *list = gw_list_open(inner);
+    assert_int_equal(gw_scope_close(inner).status, GW_TIMEOUT);
+    gw_rpc_sync(s, "w1", "gw.add", lost, 1);
+    expect(s, GW_INVALID, GW_NOT_DELIVERED, "a tensor of a scope that has failed: the first error");
+    gw_rpc_sync(s, "w1", "sim_echo", list);
+    expect(s, GW_INVALID, GW_NOT_DELIVERED, "the list is of a scope that has failed");
+    gw_rpc_sync(s, "w1", "sim_lost_result");
+    expect(s, GW_INVALID, GW_RAN_AND_FAILED,
+           "w1: sim_lost_result: a tensor of a scope that has failed: a sentence of its own");
+}
+
+static void what_failed_is_no_argument_and_no_result(void **state) {
+    (void)state;
+    cluster_run(4, (cluster_options){ .world_size = 2 }, send_what_failed, NULL);
+}
+
 static void it_tells_errors_where_results_are_waited_for(void **state) {
     (void)state;
     cluster_run(4, (cluster_options){ .world_size = 2 }, fail_late, NULL);
@@ -391,11 +422,29 @@ static void it_draws_the_same_numbers_at_any_world_size_and_timing(void **state)
     }
 }
 
+static void draw_unseeded(gw_scope *s, int rank, void *context) {
+    double *out = context;
+    out[2 * rank] = gw_item(s, gw_rand(s, GW_F64));
+    gw_tensor *x = gw_tensor_of(s, gw_rpc_sync(s, 0, "sim_random"));
+    out[2 * rank + 1] = gw_item(s, gw_select(s, x, 0, 0));
+}
+
+static void workers_without_a_seed_draw_different_numbers_each_run_the_same(void **state) {
+    (void)state;
+    double first[4], again[4];
+    cluster_run(8, (cluster_options){ .world_size = 2 }, draw_unseeded, first);
+    assert_true(first[0] != first[2]);
+    assert_true(first[1] != first[3]);
+    cluster_run(9, (cluster_options){ .world_size = 2 }, draw_unseeded, again);
+    assert_memory_equal(first, again, sizeof first);
+}
+
 GW_TESTS(rpc_sim, it_sends_every_kind_of_value_there_and_back,
          it_gets_several_results_of_an_operator_in_a_list,
          it_sends_what_arguments_held_when_it_was_called,
          it_says_in_one_sentence_what_was_wrong_with_a_call,
-         it_tells_errors_where_results_are_waited_for,
+         what_failed_is_no_argument_and_no_result, it_tells_errors_where_results_are_waited_for,
          it_nests_calls_to_the_limit_with_a_pool_of_one, it_nests_from_both_sides_at_once,
          it_replies_when_a_returned_future_resolves, it_keeps_only_so_many_calls_under_way,
-         it_keeps_deadlines, it_draws_the_same_numbers_at_any_world_size_and_timing);
+         it_keeps_deadlines, it_draws_the_same_numbers_at_any_world_size_and_timing,
+         workers_without_a_seed_draw_different_numbers_each_run_the_same);

@@ -143,10 +143,10 @@ const function gradient_functions[] = {
 gw_tensor *gw_rref_grad(gw_scope *s, gw_rref *parameter) {
     // gw_rref_owner fails |s| if the reference is unusable.
     gw_rref_owner(s, parameter);
-    if (!gw_ok(s)) return &tensor_poison;
+    if (!gw_ok(s)) return tensor_poison_of(s);
     if (gw_rref_is_owner(parameter)) {
         gw_tensor *x = gw_tensor_of(s, gw_rref_local_value(s, parameter));
-        return gw_ok(s) ? gw_grad(s, x) : &tensor_poison;
+        return gw_ok(s) ? gw_grad(s, x) : tensor_poison_of(s);
     }
     gw_value v = gw_value_of_rref(parameter);
     return gw_tensor_of(s, gw_rpc_sync_with(s, gw_to_rank(reference_owner(parameter)), "gw.grad",

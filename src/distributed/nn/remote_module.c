@@ -29,7 +29,7 @@ static gw_tensor *output_of(gw_scope *s, const gw_module *m, const char *method,
         scope_fail(s, GW_INVALID, "%s: %s.%s gave %s, not a tensor",
                    gw_rref_owner_name(s, ((const remote *)m->state)->rref), m->name, method,
                    gw_kind_name(v.kind));
-    return gw_ok(s) ? v.as.tensor : &tensor_poison;
+    return gw_ok(s) ? v.as.tensor : tensor_poison_of(s);
 }
 
 static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {

@@ -162,7 +162,7 @@ static void undo(gw_scope *s, const gw_optimizer *o, const request *requests, in
 static void wait_for_replies(gw_scope *w, const request *requests, int count) {
     for (int k = 0; k < count; k++) {
         if (!requests[k].reply) continue;
-        gw_scope *t = gw_scope_open(w);
+        gw_scope *t = scope_open_regardless(w);
         gw_wait(t, requests[k].reply);
         gw_error error = gw_scope_close(t);
         if (error.status && gw_ok(w)) scope_fail_with(w, &error);

@@ -16,6 +16,8 @@
 #include "tensor/ops/ops.h"
 #include "tensor/pack.h"
 
+#include <stdio.h>
+
 // ---- What may be written ------------------------------------------------------------------------
 static bool overlaps(const gw_tensor *x) {
     for (int i = 0; i < x->dims; i++)
@@ -23,8 +25,14 @@ static bool overlaps(const gw_tensor *x) {
     return false;
 }
 
+static bool check_operand(gw_scope *s, const char *name, const gw_tensor *x) {
+    char what[32];
+    snprintf(what, sizeof what, "gw.%s", name);
+    return tensor_check(s, what, x);
+}
+
 static bool may_write(gw_scope *s, const char *name, const gw_tensor *x) {
-    if (s->error || x == &tensor_poison) return false;
+    if (!check_operand(s, name, x)) return false;
     if (tensor_is_rows(x)) {
         scope_fail(s, GW_INVALID, "gw.%s: the target is sparse by rows; gw_to_dense makes it dense",
                    name);
@@ -116,15 +124,15 @@ static void exchange_histories(gw_tensor *x, gw_tensor *result) {
 
 // Writes |result|, a new tensor of |s|, into |x| and gives it back.
 static gw_tensor *put(gw_scope *s, const char *name, gw_tensor *x, gw_tensor *result) {
-    if (s->error || result == &tensor_poison || !fits(s, name, x, result)) return &tensor_poison;
+    if (s->error || !fits(s, name, x, result)) return tensor_poison_of(s);
     if (result->dtype != x->dtype) {
         gw_tensor *converted = gw_to_dtype(s, result, (gw_dtype)x->dtype);
         gw_drop(s, result);
         result = converted;
     }
-    if (s->error || !may_record(s, name, x, result)) return &tensor_poison;
+    if (s->error || !may_record(s, name, x, result)) return tensor_poison_of(s);
     move_values(s, x, result);
-    if (s->error) return &tensor_poison;
+    if (s->error) return tensor_poison_of(s);
     if (s->grad_enabled) exchange_histories(x, result);
     gw_drop(s, result);
     return x;
@@ -133,7 +141,7 @@ static gw_tensor *put(gw_scope *s, const char *name, gw_tensor *x, gw_tensor *re
 // ---- Arithmetic ---------------------------------------------------------------------------------
 #define ARITHMETIC(verb)                                                                           \
     gw_tensor *gw_##verb##_with_(gw_scope *s, gw_tensor *x, gw_value other) {                      \
-        if (!may_write(s, #verb "_", x)) return &tensor_poison;                                    \
+        if (!may_write(s, #verb "_", x)) return tensor_poison_of(s);                               \
         return put(s, #verb "_", x, gw_##verb##_with(s, gw_value_of(x), other));                   \
     }
 ARITHMETIC(add)
@@ -167,13 +175,13 @@ static gw_tensor *copy_plain(gw_scope *s, gw_tensor *x, gw_tensor *source) {
     gw_tensor *aside = NULL;
     if (source->storage == x->storage) {
         aside = tensor_new(s, (gw_dtype)source->dtype, source->dims, source->sizes);
-        if (!aside) return &tensor_poison;
+        if (!aside) return tensor_poison_of(s);
         copy_into_new(aside, source);
     }
     uint8_t *bytes = gw_data_for_write(s, x);
     if (bytes) copy_values(x, bytes, aside ? aside : source);
     handle_release(aside);
-    return bytes ? x : &tensor_poison;
+    return bytes ? x : tensor_poison_of(s);
 }
 
 // Where one of them is not on the CPU: broadcast and converted there, then moved.
@@ -188,17 +196,17 @@ static gw_tensor *copy_across(gw_scope *s, gw_tensor *x, gw_tensor *source) {
     }
     handle_release(fits);
     gw_scope_close_up(t);
-    return gw_ok(s) ? x : &tensor_poison;
+    return gw_ok(s) ? x : tensor_poison_of(s);
 }
 
 gw_tensor *gw_copy_(gw_scope *s, gw_tensor *x, gw_tensor *source) {
-    if (!may_write(s, "copy_", x) || source == &tensor_poison) return &tensor_poison;
+    if (!may_write(s, "copy_", x) || !check_operand(s, "copy_", source)) return tensor_poison_of(s);
     if (tensor_is_rows(source)) {
         scope_fail(s, GW_INVALID,
                    "gw.copy_: the source is sparse by rows; gw_to_dense makes it dense");
-        return &tensor_poison;
+        return tensor_poison_of(s);
     }
-    if (!broadcasts_into(s, x, source)) return &tensor_poison;
+    if (!broadcasts_into(s, x, source)) return tensor_poison_of(s);
     bool recorded = s->grad_enabled && (x->node || tensor_needs_grad(source));
     if (recorded) return copy_recorded(s, x, tensor_to_device(s, source, (gw_device)x->device));
     bool plain = x->device == GW_CPU && source->device == GW_CPU;
@@ -207,7 +215,7 @@ gw_tensor *gw_copy_(gw_scope *s, gw_tensor *x, gw_tensor *source) {
 
 // ---- Constants ----------------------------------------------------------------------------------
 static gw_tensor *fill(gw_scope *s, const char *name, gw_tensor *x, gw_value value) {
-    if (!may_write(s, name, x)) return &tensor_poison;
+    if (!may_write(s, name, x)) return tensor_poison_of(s);
     return put(s, name, x, gw_full_like(s, x, value));
 }
 
@@ -220,7 +228,7 @@ gw_tensor *gw_zero_(gw_scope *s, gw_tensor *x) {
 
 // ---- Random numbers -----------------------------------------------------------------------------
 gw_tensor *gw_random_(gw_scope *s, gw_tensor *x, int64_t from, int64_t to) {
-    if (!may_write(s, "random_", x)) return &tensor_poison;
+    if (!may_write(s, "random_", x)) return tensor_poison_of(s);
     gw_shape shape = { x->dims, x->sizes };
     return put(s, "random_", x, gw_randint_with(s, (gw_dtype)x->dtype, from, to, shape));
 }
@@ -228,34 +236,34 @@ gw_tensor *gw_random_(gw_scope *s, gw_tensor *x, int64_t from, int64_t to) {
 // drawn * scale + shift, which is drawn new.
 static gw_tensor *put_scaled(gw_scope *s, const char *name, gw_tensor *x, gw_tensor *drawn,
                              double scale, double shift) {
-    if (drawn == &tensor_poison) return drawn;
+    if (s->error) return drawn;
     gw_scope *t = gw_scope_open(s);
     t->grad_enabled = false;
     gw_tensor *result = gw_add_(t, gw_mul_(t, drawn, scale), shift);
     gw_scope_close_up(t);
-    return result == drawn ? put(s, name, x, drawn) : &tensor_poison;
+    return result == drawn ? put(s, name, x, drawn) : tensor_poison_of(s);
 }
 
 gw_tensor *gw_uniform_(gw_scope *s, gw_tensor *x, double from, double to) {
-    if (!may_write(s, "uniform_", x)) return &tensor_poison;
+    if (!may_write(s, "uniform_", x)) return tensor_poison_of(s);
     if (!(from <= to && to - from < __builtin_inf())) {
         scope_fail(s, GW_INVALID, "gw.uniform_: no numbers from %g to %g", from, to);
-        return &tensor_poison;
+        return tensor_poison_of(s);
     }
     return put_scaled(s, "uniform_", x, gw_rand_like(s, x), to - from, from);
 }
 
 gw_tensor *gw_normal_(gw_scope *s, gw_tensor *x, double mean, double std) {
-    if (!may_write(s, "normal_", x)) return &tensor_poison;
+    if (!may_write(s, "normal_", x)) return tensor_poison_of(s);
     if (!(std >= 0)) {
         scope_fail(s, GW_INVALID, "gw.normal_: a standard deviation of %g", std);
-        return &tensor_poison;
+        return tensor_poison_of(s);
     }
     return put_scaled(s, "normal_", x, gw_randn_like(s, x), std, mean);
 }
 
 gw_tensor *gw_bernoulli_(gw_scope *s, gw_tensor *x, double p) {
-    if (!may_write(s, "bernoulli_", x)) return &tensor_poison;
+    if (!may_write(s, "bernoulli_", x)) return tensor_poison_of(s);
     gw_tensor *chances = gw_full_with(s, GW_F64, gw_value_of(p), (gw_shape){ x->dims, x->sizes });
     gw_tensor *drawn = gw_bernoulli(s, chances);
     gw_drop(s, chances);

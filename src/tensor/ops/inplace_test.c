@@ -80,16 +80,18 @@ static void a_result_does_not_go_down_a_kind(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_does_nothing_with_poison_or_in_a_failed_scope(void **state) {
+static void it_refuses_poison_and_does_nothing_in_a_failed_scope(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_ones(s, GW_F32, 1);
-    assert_ptr_equal(gw_add_(s, &tensor_poison, 1), &tensor_poison);
-    assert_ptr_equal(gw_add_(s, x, &tensor_poison), &tensor_poison);
-    assert_ptr_equal(gw_copy_(s, x, &tensor_poison), &tensor_poison);
-    assert_true(gw_ok(s));
+    assert_true(tensor_is_poison(gw_add_(s, &tensor_poison, 1)));
+    expect_fails(s, "gw.add_: a tensor of a scope that has failed: it was never made");
+    assert_true(tensor_is_poison(gw_add_(s, x, &tensor_poison)));
+    expect_fails(s, "gw.add: b is of a scope that has failed: it was never made");
+    assert_true(tensor_is_poison(gw_copy_(s, x, &tensor_poison)));
+    expect_fails(s, "gw.copy_: a tensor of a scope that has failed: it was never made");
     gw_fail(s, GW_CANCELLED, "first");
-    assert_ptr_equal(gw_fill_(s, x, 2), &tensor_poison);
+    assert_true(tensor_is_poison(gw_fill_(s, x, 2)));
     gw_scope_clear(s);
     expect_values(s, x, (const double[]){ 1 }, 0);
     gw_scope_close_up(s);
@@ -277,9 +279,9 @@ static void it_survives_any_failing_allocation(void **state) {
 GW_TESTS(tensor_inplace, it_computes_what_the_operator_would, every_view_sees_it,
          memory_of_the_caller_is_written, each_write_is_a_version,
          only_the_other_operand_broadcasts, a_result_does_not_go_down_a_kind,
-         it_does_nothing_with_poison_or_in_a_failed_scope, a_leaf_is_written_only_without_gradients,
-         what_is_saved_for_backward_keeps_its_values, a_result_goes_on_from_what_was_written,
-         a_plain_tensor_takes_on_a_history, constants_and_chance_have_no_history,
-         without_gradients_a_result_keeps_its_history, a_view_of_a_result_is_refused,
-         random_numbers_have_their_distribution, the_seed_decides, there_is_no_such_distribution,
-         it_survives_any_failing_allocation);
+         it_refuses_poison_and_does_nothing_in_a_failed_scope,
+         a_leaf_is_written_only_without_gradients, what_is_saved_for_backward_keeps_its_values,
+         a_result_goes_on_from_what_was_written, a_plain_tensor_takes_on_a_history,
+         constants_and_chance_have_no_history, without_gradients_a_result_keeps_its_history,
+         a_view_of_a_result_is_refused, random_numbers_have_their_distribution, the_seed_decides,
+         there_is_no_such_distribution, it_survives_any_failing_allocation);

@@ -30,9 +30,9 @@ static void record(op_call *c) {
     if (t) t->record(c);
 }
 
-static gw_tensor *poison(gw_tensor **others) {
-    for (int i = 1; others && i < OP_OUTPUTS_MAX; i++) others[i - 1] = &tensor_poison;
-    return &tensor_poison;
+static gw_tensor *poison(gw_scope *s, gw_tensor **others) {
+    for (int i = 1; others && i < OP_OUTPUTS_MAX; i++) others[i - 1] = tensor_poison_of(s);
+    return tensor_poison_of(s);
 }
 
 static bool make_from_rows(op_call *c) {
@@ -101,7 +101,7 @@ gw_tensor *op_run(gw_scope *s, const op *o, const gw_value *args, int arg_count,
             others[i - 1] = c.outputs[i];
     }
     free_room(&c);
-    return first ? first : poison(others);
+    return first ? first : poison(s, others);
 }
 
 // A list of the results: empty if there are as many as the arguments say and they said nothing
@@ -110,7 +110,7 @@ static gw_list *results(op_call *c, const op *o, bool ok) {
     gw_list *list = gw_list_open(c->scope);
     int count = o->results == OP_LIST ? ok * c->output_count : o->results;
     for (int i = 0; i < count; i++)
-        gw_list_add(c->scope, list, ok ? c->outputs[i] : &tensor_poison);
+        gw_list_add(c->scope, list, ok ? c->outputs[i] : tensor_poison_of(c->scope));
     return list;
 }
 

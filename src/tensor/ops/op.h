@@ -110,7 +110,7 @@ bool op_param_next(const char **at, op_param *out);
 bool op_param_fits(const op_param *p, gw_value v);
 gw_value op_param_otherwise(const op_param *p);  // what it is if left out: none or a number
 
-// Whether the arguments fit |params| and none is poison; fails the scope if they do not fit. If
+// Whether the arguments fit |params| and none is poison; fails the scope if not. If
 // something is left out, the arguments are then |filled|, where it is what the row says.
 bool op_params_check(op_call *c, gw_value filled[OP_ARGS_MAX]);
 

@@ -220,7 +220,7 @@ gw_tensor *gw_batch_norm_with(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_t
                         gw_value_of_bool(options.training),
                         gw_value_of(options.eps) };
     gw_tensor *stats, *y = op_run(s, &op_batch_norm, args, 7, &stats);
-    if (!gw_ok(s) || y == &tensor_poison || !options.training || y->numel == 0) return y;
+    if (!gw_ok(s) || !options.training || y->numel == 0) return y;
     follow(s, options, stats, (double)y->numel / (double)y->sizes[1]);
     return y;
 }

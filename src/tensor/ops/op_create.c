@@ -196,9 +196,9 @@ gw_tensor *gw_randn_with(gw_scope *s, gw_dtype dtype, gw_shape shape) {
 
 // ---- From the caller's memory -------------------------------------------------------------------
 gw_tensor *gw_from_with(gw_scope *s, gw_dtype dtype, const void *data, gw_shape shape) {
-    if (s->error) return &tensor_poison;
+    if (s->error) return tensor_poison_of(s);
     gw_tensor *x = scope_own(s, tensor_new(s, dtype, shape.count, shape.sizes));
-    if (!x) return &tensor_poison;
+    if (!x) return tensor_poison_of(s);
     if (x->numel) memcpy(x->storage->block->bytes, data, (size_t)x->numel * gw_dtype_size(dtype));
     return x;
 }
@@ -219,10 +219,10 @@ gw_tensor *gw_from_blob(gw_scope *s, gw_dtype dtype, void *bytes, gw_shape shape
         block *b = block_of_external(bytes, bytes_of(dtype, shape), deleter, context);
         if (b) {
             gw_tensor *x = scope_own(s, tensor_over(s, dtype, shape.count, shape.sizes, b));
-            return x ? x : &tensor_poison;
+            return x ? x : tensor_poison_of(s);
         }
         scope_fail(s, GW_NO_MEMORY, "no memory for a tensor over the caller's bytes");
     }
     if (deleter) deleter(context);
-    return &tensor_poison;
+    return tensor_poison_of(s);
 }

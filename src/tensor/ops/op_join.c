@@ -193,11 +193,11 @@ const op op_stack = {
 };
 
 static gw_tensor *run_list(gw_scope *s, const op *o, gw_tensor *const *xs, int count, int dim) {
-    if (s->error) return &tensor_poison;
+    if (s->error) return tensor_poison_of(s);
     gw_list *list = list_open();
     bool complete = list;
     for (int i = 0; i < count && complete; i++) complete = list_add(list, gw_value_of(xs[i]));
-    gw_tensor *out = &tensor_poison;
+    gw_tensor *out = tensor_poison_of(s);
     if (complete) {
         out = op_run(s, o, (const gw_value[]){ gw_value_of(list), gw_value_of(dim) }, 2, NULL);
     } else {

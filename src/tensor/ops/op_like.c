@@ -4,7 +4,7 @@
 #include <gradwire/ops.h>
 
 static gw_tensor *run(gw_scope *s, const op *o, const gw_tensor *x) {
-    if (s->error || x == &tensor_poison) return &tensor_poison;
+    if (!tensor_check(s, "gw.like", x)) return tensor_poison_of(s);
     const gw_value args[] = { gw_value_of((int)x->dtype),
                               value_of_ints((gw_shape){ x->dims, x->sizes }) };
     return tensor_to_device(s, op_run(s, o, args, 2, NULL), (gw_device)x->device);
@@ -27,7 +27,7 @@ gw_tensor *gw_randn_like(gw_scope *s, const gw_tensor *x) {
 }
 
 gw_tensor *gw_full_like_with(gw_scope *s, const gw_tensor *x, gw_value value) {
-    if (s->error || x == &tensor_poison) return &tensor_poison;
+    if (!tensor_check(s, "gw.full_like", x)) return tensor_poison_of(s);
     const gw_value args[] = { gw_value_of((int)x->dtype), value,
                               value_of_ints((gw_shape){ x->dims, x->sizes }) };
     return tensor_to_device(s, op_run(s, &op_full, args, 3, NULL), (gw_device)x->device);

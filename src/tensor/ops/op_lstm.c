@@ -180,7 +180,8 @@ gw_tensor *gw_lstm(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_tensor *c0, gw_r
                         recurrent_bias(s, w),
                         recurrent_optional(lengths),
                         gw_value_of(reverse) };
-    gw_tensor *trace = &tensor_poison, *h = op_run(s, &op_lstm, args, 8, &trace);
-    if (out_c) *out_c = gw_ok(s) ? gw_slice(s, trace, 2, 0, gw_size(h0, 1), 1) : &tensor_poison;
+    gw_tensor *trace, *h = op_run(s, &op_lstm, args, 8, &trace);
+    if (out_c)
+        *out_c = gw_ok(s) ? gw_slice(s, trace, 2, 0, gw_size(h0, 1), 1) : tensor_poison_of(s);
     return h;
 }

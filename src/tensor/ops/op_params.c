@@ -67,12 +67,12 @@ static const char *kind_words(const char *kind) {
     }
 }
 
-static bool is_poisoned(gw_value v) {
-    if (v.kind == GW_TENSOR) return v.as.tensor == &tensor_poison;
-    if (v.kind != GW_LIST) return false;
-    for (int i = 0; i < v.as.list->count; i++)
-        if (is_poisoned(v.as.list->items[i])) return true;
-    return false;
+static const gw_tensor *find_poison(gw_value v) {
+    if (v.kind == GW_TENSOR) return tensor_is_poison(v.as.tensor) ? v.as.tensor : NULL;
+    const gw_tensor *found = NULL;
+    if (v.kind != GW_LIST) return NULL;
+    for (int i = 0; i < v.as.list->count && !found; i++) found = find_poison(v.as.list->items[i]);
+    return found;
 }
 
 static bool is_rows(gw_value v) {
@@ -190,14 +190,18 @@ bool op_param_fits(const op_param *p, gw_value v) {
     return fits(p->kind, v);
 }
 
-// Whether argument |i| can be what |p| says; fails the scope if not. Without failing it if the
-// argument is poison.
+// Whether argument |i| can be what |p| says; fails the scope if not.
 static bool check_arg(op_call *c, int i, const op_param *p, bool *is_known) {
     if (!fits(p->kind, c->args[i])) {
         fail_misfit(c, i, p->name, p->kind);
         return false;
     }
-    if (is_poisoned(c->args[i])) return false;
+    const gw_tensor *poison = find_poison(c->args[i]);
+    if (poison) {
+        op_fail(c, GW_INVALID, "%.*s is of a scope that has failed: %s", p->name_size, p->name,
+                tensor_poison_reason(poison));
+        return false;
+    }
     if (!are_on_device(c, c->args[i], is_known)) return false;
     if (!is_rows(c->args[i])) return true;
     if (!c->op->rows) {

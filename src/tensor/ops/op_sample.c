@@ -12,7 +12,7 @@ static double draw(op_sampler *p) {
 
 gw_tensor *sample_shaped(op_sampler *p, gw_dtype dtype, double low, double high, gw_shape shape) {
     gw_tensor *x = scope_own(p->scope, tensor_new(p->scope, dtype, shape.count, shape.sizes));
-    if (!x) return &tensor_poison;
+    if (!x) return tensor_poison_of(p->scope);
     uint8_t *bytes = x->storage->block->bytes;
     int64_t n = x->numel;
     // As many equal parts as numbers, one number inside each; then shuffled (Fisher, Yates).

@@ -156,7 +156,7 @@ static void give(op_grad *g, int dim_arg) {
 }
 
 static gw_sorted run(gw_scope *s, const op *o, const gw_value *args, int count) {
-    gw_sorted y = { .indices = &tensor_poison };
+    gw_sorted y;
     y.values = op_run(s, o, args, count, &y.indices);
     return y;
 }
