@@ -197,6 +197,58 @@ GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
 // Making one waits for all owners, and fails with what is wrong with a reference, and where; a
 // step, clipping, state_dict and load wait for them, too.
 
+// ---- Rules of one's own -------------------------------------------------------------------------
+// A rule of a program is a function over pieces of a parameter, each number on its own:
+//
+//     static void lion_step(const gw_rule_step *u) {                            // Lion (Chen et al. 2023)
+//         double lr = u->options[0], beta1 = u->options[1], beta2 = u->options[2], decay = u->options[3];
+//         for (int i = 0; i < u->count; i++) {
+//             double g = u->grad[i], c = beta1 * u->state[0][i] + (1 - beta1) * g;
+//             u->x[i] -= lr * ((c > 0) - (c < 0) + decay * u->x[i]);
+//             u->state[0][i] = beta2 * u->state[0][i] + (1 - beta2) * g;
+//         }
+//     }
+//     GW_RULE(lion, .step = lion_step, .states = { "exp_avg" },
+//             .options = { { "lr", 1e-4 }, { "beta1", 0.9 }, { "beta2", 0.99 }, { "weight_decay", 0 } });
+//
+//     gw_optimizer *opt = gw_optimizer_open(root, "lion", weights, NULL);
+//
+// It is then as good as the library's: in groups, schedules, checkpoints, and for references. Each
+// owner computes with the rule that it has registered under the name; INVALID if it has none.
+enum { GW_RULE_OPTIONS_MAX = 12, GW_RULE_STATES_MAX = 3 };
+
+typedef struct gw_rule_step {
+    const double *options;  // in the order of the rule's
+    int64_t step;           // of the parameter; 1 is the first
+    int count;              // of the numbers below
+    double *x;              // the parameter; what stands here afterwards is the new one
+    const double *grad;
+    double *state[GW_RULE_STATES_MAX];  // likewise; 0 before the first step
+} gw_rule_step;
+
+typedef struct gw_rule_option {
+    const char *name;
+    double value;  // if it is left out
+} gw_rule_option;
+
+// A parameter of f32 is read and written as doubles. Numbers that are not finite are for |step| to
+// look after; it runs on any thread, and cannot fail.
+typedef struct gw_rule {
+    const char *name;
+    void (*step)(const gw_rule_step *u);
+    gw_rule_option options[GW_RULE_OPTIONS_MAX];  // the first is lr, which schedules change
+    const char *states[GW_RULE_STATES_MAX];       // names of what it keeps, in state_dict
+    struct gw_rule *next;                         // the library's
+} gw_rule;
+
+// GW_RULE(name, .step = ..., ...) and a semicolon registers a rule before main.
+GW_API void gw_rule_register(gw_rule *r);  // |r| is static
+
+// An optimizer of a registered rule. |options|, numbers by name, may be NULL. INVALID if there is no
+// such rule, or it is malformed, or has no such option; of gw_sgd and so on, use these.
+GW_API gw_optimizer *gw_optimizer_open(gw_scope *s, const char *rule, gw_list *params,
+                                       gw_map *options);
+
 // ---- Groups -------------------------------------------------------------------------------------
 // Parameters with options of their own. What is not named is as in the first group. INVALID for
 // options that the rule of |opt| has not.

@@ -52,6 +52,7 @@ typedef struct gw_worker {
 
 typedef struct gw_value {
     gw_kind kind;
+    int rank;  // of a worker
     union {
         bool boolean;
         int64_t integer;
@@ -63,10 +64,13 @@ typedef struct gw_value {
         gw_map *map;
         gw_rref *rref;
         gw_future *future;
-        const gw_worker *worker;
+        const char *worker;  // its name
         const gw_error *error;
     } as;
-    size_t size;
+    union {
+        size_t size;
+        uint64_t incarnation;  // of a worker
+    };
 } gw_value;
 
 // Several, as the arguments of a call: GW_ARGS(x, 2.5, "fast"), or GW_NO_ARGS. They live as long as
@@ -91,7 +95,7 @@ GW_API gw_value gw_value_of_list(const gw_list *x);
 GW_API gw_value gw_value_of_map(const gw_map *x);
 GW_API gw_value gw_value_of_rref(const gw_rref *x);
 GW_API gw_value gw_value_of_future(const gw_future *x);
-GW_API gw_value gw_value_of_worker(const gw_worker *x);
+GW_API gw_value gw_value_of_worker(gw_worker x);  // gw_value_of takes a gw_worker *, too
 GW_API gw_value gw_value_of_error(const gw_error *x);
 
 // Back to C. Each fails |s| with INVALID naming both kinds if |v| is something else; then returns

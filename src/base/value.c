@@ -61,8 +61,11 @@ gw_value gw_value_of_rref(const gw_rref *x) {
 gw_value gw_value_of_future(const gw_future *x) {
     return of_pointer(GW_FUTURE, x);
 }
-gw_value gw_value_of_worker(const gw_worker *x) {
-    return of_pointer(GW_WORKER, x);
+gw_value gw_value_of_worker(gw_worker x) {
+    return (gw_value){ .kind = GW_WORKER,
+                       .rank = x.rank,
+                       .as.worker = x.name ? x.name : "",
+                       .incarnation = x.incarnation };
 }
 gw_value gw_value_of_error(const gw_error *x) {
     return of_pointer(GW_ERROR, x);
@@ -110,7 +113,8 @@ gw_map *gw_map_of(gw_scope *s, gw_value v) {
 }
 
 gw_worker gw_worker_of(gw_scope *s, gw_value v) {
-    return is(s, v, GW_WORKER) ? *v.as.worker : (gw_worker){ .name = "", .rank = -1 };
+    if (!is(s, v, GW_WORKER)) return (gw_worker){ .name = "", .rank = -1 };
+    return (gw_worker){ .name = v.as.worker, .rank = v.rank, .incarnation = v.incarnation };
 }
 
 // ---- Owning what a value points to --------------------------------------------------------------
@@ -134,17 +138,6 @@ static void *copy_bytes(const void *bytes, size_t size) {
     return copy;
 }
 
-// The worker and its name in one piece.
-static gw_worker *copy_worker(const gw_worker *w) {
-    const char *name = w->name ? w->name : "";
-    size_t size = strlen(name) + 1;
-    gw_worker *copy = mem_alloc(sizeof *copy + size);
-    if (!copy) return NULL;
-    *copy = *w;
-    copy->name = memcpy(copy + 1, name, size);
-    return copy;
-}
-
 static gw_list *items_of(gw_value v) {
     return v.kind == GW_LIST ? v.as.list : v.kind == GW_MAP ? &v.as.map->values : NULL;
 }
@@ -153,7 +146,7 @@ bool value_copy(gw_value *out, gw_value v) {
     switch (v.kind) {
     case GW_STRING:
     case GW_BYTES: v.as.bytes = copy_bytes(v.as.bytes, v.size); break;
-    case GW_WORKER: v.as.worker = copy_worker(v.as.worker); break;
+    case GW_WORKER: v.as.worker = copy_bytes(v.as.worker, strlen(v.as.worker)); break;
     case GW_ERROR: v.as.bytes = copy_bytes(v.as.error, sizeof *v.as.error); break;
     default:
         if (items_of(v) && !items_of(v)->inside) items_of(v)->inside = true;

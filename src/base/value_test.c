@@ -46,6 +46,8 @@ static void values_come_back_checked(void **state) {
     assert_true(gw_float_of(s, gw_value_of(2)) == 2);
     assert_string_equal(gw_string_of(s, gw_value_of("ps")), "ps");
     assert_int_equal(gw_worker_of(s, gw_value_of(&w)).rank, 2);
+    assert_string_equal(gw_worker_of(s, gw_value_of(w)).name, "ps");
+    assert_int_equal(gw_value_of((gw_worker *)NULL).kind, GW_NONE);
     assert_true(gw_ok(s));
     gw_scope_close_up(s);
 }

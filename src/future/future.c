@@ -287,12 +287,7 @@ static gw_value copy_value(gw_value v, gw_scope *s) {
     case GW_STRING:
     case GW_BYTES: v.as.bytes = copy_into(s, v.as.bytes, v.size); break;
     case GW_ERROR: v.as.bytes = copy_into(s, v.as.error, sizeof *v.as.error); break;
-    case GW_WORKER: {
-        gw_worker *w = copy_into(s, v.as.worker, sizeof *w);
-        if (w) w->name = gw_format(s, "%s", v.as.worker->name);
-        v.as.worker = w;
-        break;
-    }
+    case GW_WORKER: v.as.worker = copy_into(s, v.as.worker, strlen(v.as.worker)); break;
     default:
         if (value_handle(v)) gw_keep_handle(s, value_handle(v));
     }

@@ -31,7 +31,7 @@ typedef struct rule {
     const char *(*check)(const optimizer_group *g);  // what is wrong with the options; may be NULL
 
     const char *states[OPTIM_STATES_MAX];              // PyTorch's names
-    unsigned (*uses)(const optimizer_group *g);        // which of them, as bits
+    unsigned (*uses)(const optimizer_group *g);        // which of them, as bits; NULL: all
     double (*start)(const optimizer_group *g, int k);  // what state |k| begins with; NULL: 0
 
     bool takes_rows, takes_dense;  // gradients
@@ -40,6 +40,12 @@ typedef struct rule {
 
 // NULL if there is none.
 const rule *rule_find(const char *name);
+
+// The bits of the states that are used.
+unsigned rule_states(const rule *r, const optimizer_group *g);
+
+// One that the program has registered; NULL if there is none.
+const rule *own_rule_find(const char *name);
 
 // False with |s| failed if a number is out of its range.
 bool rule_check(gw_scope *s, const rule *r, const optimizer_group *g);
@@ -62,6 +68,7 @@ struct optimizer_group {
         gw_adadelta_options adadelta;
         gw_rmsprop_options rmsprop;
         gw_rprop_options rprop;
+        double own[GW_RULE_OPTIONS_MAX];
     } options;
     double
         initial_lr;   // the rate before the first schedule, which schedules start from; NaN without
@@ -101,6 +108,10 @@ struct gw_optimizer {
 
 // Without groups; one count, NULL with |s| failed.
 gw_optimizer *optimizer_open(gw_scope *s, const rule *r);
+
+// With one group, owned by |s|; or poison.
+gw_optimizer *optimizer_make(gw_scope *s, const rule *r, gw_list *params,
+                             const optimizer_group *options);
 
 // Whether there is something to do for |function|; fails |s| if there is no optimizer at all.
 bool optimizer_check(gw_scope *s, const gw_optimizer *o, const char *function);

@@ -47,7 +47,7 @@ bool row_update_reserve(gw_scope *s, const gw_optimizer *o, parameter *p) {
     }
     struct row_update *r = p->rows = mem_calloc(sizeof *r);
     size_t size = tensor_size(p->grad->values);
-    unsigned used = o->rule->uses(&o->groups[p->group]);
+    unsigned used = rule_states(o->rule, &o->groups[p->group]);
     bool ok = r && (r->x = block_take(size)) && storage_make_writable(p->x->storage);
     for (int k = 0; k < OPTIM_STATES_MAX && ok; k++) {
         if (!(used >> k & 1)) continue;

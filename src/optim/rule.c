@@ -238,13 +238,21 @@ static const rule rules[RULE_COUNT] = {
 const rule *rule_find(const char *name) {
     for (int i = 0; i < RULE_COUNT; i++)
         if (strcmp(rules[i].name, name) == 0) return &rules[i];
-    return NULL;
+    return own_rule_find(name);
+}
+
+unsigned rule_states(const rule *r, const optimizer_group *g) {
+    if (r->uses) return r->uses(g);
+    unsigned used = 0;
+    for (int k = 0; k < OPTIM_STATES_MAX; k++)
+        if (r->states[k]) used |= 1u << k;
+    return used;
 }
 
 // ---- Optimizers that follow them ----------------------------------------------------------------
-static gw_optimizer *make(gw_scope *s, int number, gw_list *params,
-                          const optimizer_group *options) {
-    gw_optimizer *o = optimizer_open(s, &rules[number]);
+gw_optimizer *optimizer_make(gw_scope *s, const rule *r, gw_list *params,
+                             const optimizer_group *options) {
+    gw_optimizer *o = optimizer_open(s, r);
     if (o && !optimizer_add_group(s, o, params, options)) {
         handle_release(o);
         o = NULL;
@@ -255,8 +263,8 @@ static gw_optimizer *make(gw_scope *s, int number, gw_list *params,
 
 #define RULE(name, NAME)                                                                           \
     gw_optimizer *gw_##name##_with(gw_scope *s, gw_list *params, gw_##name##_options options) {    \
-        return make(                                                                               \
-            s, NAME, params,                                                                       \
+        return optimizer_make(                                                                     \
+            s, &rules[NAME], params,                                                               \
             &(optimizer_group){ .options.name = options, .concurrent = options.concurrent });      \
     }
 RULE(sgd, SGD)

@@ -110,7 +110,7 @@ static bool read_parameter(gw_scope *s, map_reading *r, const gw_optimizer *o, i
     int number = o->parameters[i].number;
     p->step_count = map_reading_count(s, r, gw_format(s, "%d.step", number));
     if (p->step_count == 0) return gw_ok(s);
-    unsigned used = o->rule->uses(g);
+    unsigned used = rule_states(o->rule, g);
     for (int k = 0; k < OPTIM_STATES_MAX && gw_ok(s); k++) {
         if (!o->rule->states[k]) continue;
         const char *key = gw_format(s, "%d.%s", number, o->rule->states[k]);

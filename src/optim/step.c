@@ -66,7 +66,7 @@ static bool take_blocks(const gw_optimizer *o, parameter *p, bool beside) {
     if (!is_replaceable(p->x)) ok = storage_make_writable(p->x->storage);
     if (ok && (beside || (is_replaceable(p->x) && !is_own(p->x->storage->block))))
         ok = (p->new_x = take_like(p->x)) != NULL;
-    unsigned used = o->rule->uses(&o->groups[p->group]);
+    unsigned used = rule_states(o->rule, &o->groups[p->group]);
     for (int k = 0; k < OPTIM_STATES_MAX && ok; k++)
         if (used >> k & 1) ok = take_state(o, p, k, beside);
     return ok;
@@ -123,7 +123,7 @@ static void compute(const gw_optimizer *o, parameter *p) {
         .count = p->x->numel,
         .step = p->step_count + 1,
     };
-    unsigned used = o->rule->uses(g);
+    unsigned used = rule_states(o->rule, g);
     for (int k = 0; k < OPTIM_STATES_MAX; k++) {
         if (!(used >> k & 1)) continue;
         u.state[k].block = p->state[k] ? p->state[k] : p->new_state[k];

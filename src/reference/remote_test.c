@@ -47,6 +47,43 @@ static void it_returns_before_anything_is_made(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, make_without_waiting, NULL);
 }
 
+// Its result comes later, from another worker, or never does.
+GW_FUNCTION(remote_later, GW_INLINE, "int") {
+    return gw_value_of(gw_rpc_async(s, gw_arg_caller(a), "remote_make", gw_arg_int(s, a, 0)));
+}
+GW_FUNCTION(remote_double, GW_INLINE, "int") {
+    return gw_value_of(2 * gw_arg_int(s, a, 0));
+}
+GW_FUNCTION(remote_never, GW_INLINE) {
+    return gw_value_of(gw_rpc_async(s, gw_arg_caller(a), "no_such_function"));
+}
+
+static void make_later(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    for (int owner = 0; owner < 2; owner++) {
+        gw_rref *five = gw_remote(s, owner, "remote_later", 100);
+        // Before there is a five.
+        gw_rref *ten = gw_remote(s, 1 - owner, "remote_double", gw_by_value(s, five));
+        gw_future *here = gw_to_here_async(s, five);
+        assert_false(gw_future_done(here));
+        assert_int_equal(gw_int_of(s, gw_wait(s, here)), 5);
+        assert_int_equal(gw_int_of(s, gw_to_here_value(s, five)), 5);
+        assert_int_equal(gw_int_of(s, gw_to_here_value(s, ten)), 10);
+        gw_rref *never = gw_remote(s, owner, "remote_never");
+        for (int use = 0; use < 2; use++) {
+            gw_to_here_value(s, never);
+            assert_int_equal(gw_scope_error(s)->status, GW_NOT_FOUND);
+            gw_scope_clear(s);
+        }
+    }
+}
+
+static void its_value_may_come_from_a_future(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2 }, make_later, NULL);
+}
+
 static void fail_to_ask(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -69,5 +106,5 @@ static void it_keeps_the_error_of_what_could_not_be_asked_for(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, fail_to_ask, NULL);
 }
 
-GW_TESTS(reference_remote, it_returns_before_anything_is_made,
+GW_TESTS(reference_remote, it_returns_before_anything_is_made, its_value_may_come_from_a_future,
          it_keeps_the_error_of_what_could_not_be_asked_for);

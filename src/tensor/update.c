@@ -18,6 +18,7 @@ void update_on_device(const update_rule *r, const void *options, const update_ru
         .count = run->count,
         .step = run->step,
         .first = run->first,
+        .rule = r,
     };
     for (int k = 0; k < UPDATE_STATES_MAX; k++) {
         u.state[k] = address(run->state[k]);

@@ -75,25 +75,18 @@ static gw_status decode_bytes(decoder *d, gw_value *out, gw_error *error) {
 }
 
 static gw_status decode_worker(decoder *d, gw_value *out, gw_error *error) {
-    gw_worker w = { 0 };
     char name[LIMIT_NAME_BYTES + 1];
     reader_text(&d->in, name, sizeof name);
     uint32_t rank = reader_u32(&d->in);
-    w.incarnation = reader_u64(&d->in);
+    uint64_t incarnation = reader_u64(&d->in);
     if (d->in.failed) return ends_early(error, "worker");
     if (rank >= LIMIT_WORKERS)
         return error_set(error, GW_PROTOCOL, "worker: rank %u, less than %d allowed", rank,
                          LIMIT_WORKERS);
-    w.rank = (int)rank;
-    *out = (gw_value){ .kind = GW_WORKER };
+    *out = (gw_value){ .kind = GW_WORKER, .rank = (int)rank, .incarnation = incarnation };
     if (!d->scope) return GW_OK;
-    size_t size = strlen(name) + 1;
-    gw_worker *kept = gw_alloc(d->scope, sizeof w + size);
-    if (!kept) return scope_has_failed(d->scope, error);
-    w.name = memcpy(kept + 1, name, size);
-    *kept = w;
-    out->as.worker = kept;
-    return GW_OK;
+    out->as.worker = gw_format(d->scope, "%s", name);
+    return gw_ok(d->scope) ? GW_OK : scope_has_failed(d->scope, error);
 }
 
 static gw_status decode_error_value(decoder *d, gw_value *out, gw_error *error) {

@@ -72,12 +72,12 @@ static gw_status encode_container(encoder *e, gw_value v, gw_error *error) {
     return status;
 }
 
-static gw_status encode_worker(bytes *head, const gw_worker *w, gw_error *error) {
-    if (w->rank < 0 || w->rank >= LIMIT_WORKERS)
-        return error_set(error, GW_INVALID, "worker: no worker has rank %d", w->rank);
-    put_text_cut(head, w->name ? w->name : "", LIMIT_NAME_BYTES + 1);
-    bytes_put_u32(head, (uint32_t)w->rank);
-    bytes_put_u64(head, w->incarnation);
+static gw_status encode_worker(bytes *head, gw_value v, gw_error *error) {
+    if (v.rank < 0 || v.rank >= LIMIT_WORKERS)
+        return error_set(error, GW_INVALID, "worker: no worker has rank %d", v.rank);
+    put_text_cut(head, v.as.worker, LIMIT_NAME_BYTES + 1);
+    bytes_put_u32(head, (uint32_t)v.rank);
+    bytes_put_u64(head, v.incarnation);
     return GW_OK;
 }
 
@@ -106,7 +106,7 @@ gw_status encode_value(encoder *e, gw_value v, gw_error *error) {
     case GW_TENSOR: return encode_tensor(e, v.as.tensor, error);
     case GW_LIST:
     case GW_MAP: return encode_container(e, v, error);
-    case GW_WORKER: return encode_worker(head, v.as.worker, error);
+    case GW_WORKER: return encode_worker(head, v, error);
     case GW_ERROR: encode_error(head, v.as.error); return GW_OK;
     case GW_RREF:
     case GW_FUTURE: {

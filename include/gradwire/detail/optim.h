@@ -95,4 +95,11 @@ inline void gw_optimizer_add_group(gw_scope *s, gw_optimizer *opt, gw_list *para
     .centered = GW_AS_FIRST, .eta_minus = GW_AS_FIRST, .eta_plus = GW_AS_FIRST,                    \
     .step_size_min = GW_AS_FIRST, .step_size_max = GW_AS_FIRST, .maximize = GW_AS_FIRST
 #endif
+#define GW_RULE(id, ...)                                                                           \
+    static void __attribute__((constructor)) gw_rule_##id##_register(void) {                       \
+        static gw_rule r = { .name = #id, __VA_ARGS__ };                                           \
+        gw_rule_register(&r);                                                                      \
+    }                                                                                              \
+    typedef gw_rule gw_rule_of_##id
+
 #endif

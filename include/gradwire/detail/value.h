@@ -28,7 +28,8 @@ inline gw_value gw_value_of(const gw_list *x) { return gw_value_of_list(x); }
 inline gw_value gw_value_of(const gw_map *x) { return gw_value_of_map(x); }
 inline gw_value gw_value_of(const gw_rref *x) { return gw_value_of_rref(x); }
 inline gw_value gw_value_of(const gw_future *x) { return gw_value_of_future(x); }
-inline gw_value gw_value_of(const gw_worker *x) { return gw_value_of_worker(x); }
+inline gw_value gw_value_of(gw_worker x) { return gw_value_of_worker(x); }
+inline gw_value gw_value_of(const gw_worker *x) { return x ? gw_value_of_worker(*x) : gw_none(); }
 inline gw_value gw_value_of(const gw_error *x) { return gw_value_of_error(x); }
 template <class Type> void gw_list_add(gw_scope *s, gw_list *list, Type x) {
     gw_list_add_with(s, list, gw_value_of(x));
@@ -49,6 +50,9 @@ template <class... Args> gw_args_of<static_cast<int>(sizeof...(Args))> gw_args_f
 #define GW_NO_ARGS gw_args_from()
 #else
 static inline gw_value gw_value_of_value(gw_value v) { return v; }
+static inline gw_value gw_value_of_worker_at(const gw_worker *x) {
+    return x ? gw_value_of_worker(*x) : gw_none();
+}
 // A value of any C type a call can carry.
 // clang-format off
 #define gw_value_of(x)                                                                                                 \
@@ -67,7 +71,8 @@ static inline gw_value gw_value_of_value(gw_value v) { return v; }
         gw_map *: gw_value_of_map, const gw_map *: gw_value_of_map,                                                    \
         gw_rref *: gw_value_of_rref, const gw_rref *: gw_value_of_rref,                                                \
         gw_future *: gw_value_of_future, const gw_future *: gw_value_of_future,                                        \
-        gw_worker *: gw_value_of_worker, const gw_worker *: gw_value_of_worker,                                        \
+        gw_worker: gw_value_of_worker,                                                                                 \
+        gw_worker *: gw_value_of_worker_at, const gw_worker *: gw_value_of_worker_at,                                  \
         gw_error *: gw_value_of_error, const gw_error *: gw_value_of_error)(x)
 // clang-format on
 #define gw_list_add(s, list, x) gw_list_add_with((s), (list), gw_value_of(x))

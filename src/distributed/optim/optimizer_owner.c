@@ -76,6 +76,9 @@ static void add_group(gw_scope *s, owned_optimizer *self, gw_list *group) {
     gw_list *references = gw_list_of(s, gw_list_get(s, group, 2));
     optimizer_group g = { 0 };
     int count = gw_list_count(numbers);
+    if (gw_ok(s) && gw_list_count(options) != o->rule->option_count)
+        scope_fail(s, GW_INVALID, "%d options for gw_%s, which has %d", gw_list_count(options),
+                   o->rule->name, o->rule->option_count);
     if (gw_ok(s) && gw_list_count(references) != count)
         scope_fail(s, GW_INVALID, "%d numbers for %d parameters", count, gw_list_count(references));
     if (!gw_ok(s) || !owned_read_options(s, o->rule, options, 0, &g)) return;

@@ -18,6 +18,7 @@ typedef struct update {
     int64_t count;
     int64_t step;    // 1 is the first
     unsigned first;  // bit k: state k has its first value, which no step has seen
+    const struct update_rule *rule;
 } update;
 
 // |options| are the rule's of gradwire/optim.h, complete.
