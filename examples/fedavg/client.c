@@ -64,7 +64,7 @@ int client_run(const options *o) {
                 .init_method = o->join);
     gw_value path = gw_value_of(o->data);
     gw_rref *me = gw_remote(root, gw_rpc_self(root), "client", path, o->number - 1, o->shares);
-    gw_rref *server = gw_rref_of(root, gw_rpc_sync(root, "server", "find_server"));
+    gw_rref *server = gw_named(root, "server", "server");
     gw_rpc_sync(root, server, "enlist", me, o->number);
     gw_rpc_sync_with(root, gw_to(server), "await_dismissal", GW_NO_ARGS,
                      GW_OPTIONS(gw_call_options, .timeout_ms = GW_NO_TIMEOUT));

@@ -12,7 +12,7 @@
 //     fedavg --at file:///tmp/meet --shares 5 --await 5      and from another terminal:
 //     fedavg --join file:///tmp/meet --shares 5 --number 5
 //
-// The lines that communicate: 6 of the client (join, its object, find_server, enlist,
+// The lines that communicate: 6 of the client (join, its object, gw_named, enlist,
 // await_dismissal, leave) and 10 of the server (found, its object, the call of a round and the wait
 // for it, three for a promise that somebody arrives and two for one that a client is dismissed,
 // shutdown). Computing and printing are the same as in one process.

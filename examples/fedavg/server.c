@@ -2,11 +2,9 @@
 
 #include "../common/weights.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 GW_CLASS(server, server_open);  // width, lr
 
@@ -19,19 +17,11 @@ static void server_open(gw_scope *own, server *self, const gw_args *a) {
 
 // ---- Who is there -------------------------------------------------------------------------------
 
-static _Atomic(gw_rref *) the_server;  // what clients ask for first
-
-GW_FUNCTION(find_server, GW_POOL, "") {
-    while (!the_server && !gw_cancelled(s)) usleep(1000);  // it is about to be made
-    gw_rref *found = the_server;
-    return found ? gw_value_of(found) : gw_none();
-}
-
 gw_rref *server_start(gw_scope *root, const options *o) {
     int64_t width = 1;
     while (digits_model_parameters(width) < o->parameters) width++;
     gw_rref *me = gw_remote(root, gw_rpc_self(root), "server", width, o->lr);
-    the_server = me;
+    gw_rref_set_name(root, me, "server");  // clients find it so
     return me;
 }
 

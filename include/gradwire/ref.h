@@ -70,6 +70,21 @@ GW_API void *gw_local_with(gw_scope *s, gw_rref *ref, const char *class_name);
 // The value itself, not a copy; waits until it is made.
 GW_API gw_value gw_rref_local_value(gw_scope *s, gw_rref *ref);
 
+// ---- Names --------------------------------------------------------------------------------------
+// A worker names a value of its own, most often an object, and others find it:
+//
+//     gw_rref_set_name(root, gw_remote(root, gw_rpc_self(root), "counter", 0), "hits");      // on "ps"
+//     gw_rpc_sync(s, gw_named(s, "ps", "hits"), "add", 1);                                     // elsewhere
+//
+// The worker keeps a named value until it leaves. INVALID for a value of another worker, or a name
+// that is none; DUPLICATE if the name is taken.
+GW_API void gw_rref_set_name(gw_scope *s, gw_rref *ref, const char *name);
+
+// gw_named(s, to, name): a reference to what |to| has named so; |to| as in calls. Waits until it
+// has, at most until the deadline of a call. Fails with TIMEOUT, or NOT_FOUND if |to| leaves without
+// having named it.
+GW_API gw_rref *gw_named_with(gw_scope *s, gw_target to, const char *name);
+
 // ---- About a reference --------------------------------------------------------------------------
 GW_API gw_worker gw_rref_owner(gw_scope *s, const gw_rref *ref);
 GW_API const char *gw_rref_owner_name(gw_scope *s, const gw_rref *ref);  // "" with |s| failed
@@ -105,5 +120,6 @@ GW_API int gw_references(gw_scope *s, gw_reference_info *out, int max);
 #endif
 
 #define gw_rref_open(s, x) gw_rref_open_with((s), gw_value_of(x), GW_ORIGIN)
+#define gw_named(s, to, name) gw_named_with((s), gw_to(to), (name))
 #define gw_local(s, ref, type) ((type *)gw_local_with((s), (ref), #type))
 #endif

@@ -61,7 +61,7 @@ typedef enum gw_group_kind {
 
 typedef struct gw_rpc_options {
     const char *
-        name GW_DEFAULT(NULL);  // of this worker, [A-Za-z0-9_:.-], 1 to 127; NULL: "worker<rank>"
+        name GW_DEFAULT(NULL);  // of this worker, [A-Za-z0-9_:.-], 1 to 127; NULL: "worker%d"
     gw_group_kind group GW_DEFAULT(GW_GROUP_NONE);  // without rank and world size
 
     // Given together; left out, they come from the URL, or from RANK and WORLD_SIZE.
@@ -84,6 +84,7 @@ typedef struct gw_rpc_options {
 // down; DISCONNECTED if whoever lets others in is gone; UNSUPPORTED for addresses beyond this
 // machine, until connections are encrypted.
 //
+// In a name %d stands for the rank, "trainer%d", but not of who joins a group.
 // Who joins a group without a name gets one that nobody else has. A group that was founded at an
 // address can be joined for as long as its founder is there, one in a file for as long as anybody
 // is.

@@ -203,7 +203,31 @@ static gw_status find_group_or_place(const gw_rpc_options *given,
     return GW_OK;
 }
 
+// "trainer%d" with the rank in place of %d. False if |given| has none.
+static bool set_ranked_name(const char *given, join_options *out, gw_status *status,
+                            gw_error *error) {
+    const char *place = given ? strstr(given, "%d") : NULL;
+    char text[LIMIT_NAME_BYTES + 1];
+    if (!place) return false;
+    if (out->rank < 0) {
+        *status = error_set(error, GW_INVALID,
+                            "\"%.140s\": who joins a group has no rank before it is let in", given);
+        return true;
+    }
+    int size =
+        snprintf(text, sizeof text, "%.*s%d%s", (int)(place - given), given, out->rank, place + 2);
+    if (size >= (int)sizeof text || !options_is_name(text))
+        *status = error_set(error, GW_INVALID,
+                            "\"%.140s\" is not a name with a rank: 1 to %d of A-Z a-z 0-9 _ : . -",
+                            given, LIMIT_NAME_BYTES);
+    else
+        snprintf(out->name, sizeof out->name, "%s", text);
+    return true;
+}
+
 static gw_status set_name(const char *given, join_options *out, gw_error *error) {
+    gw_status status = GW_OK;
+    if (set_ranked_name(given, out, &status, error)) return status;
     // Who joins does not know its rank yet.
     if (!given && out->group == GW_GROUP_JOIN) return GW_OK;
     if (!given) {

@@ -131,6 +131,30 @@ static void it_refuses_a_wrong_name(void **state) {
     assert_string_equal(resolve(o).name, "ps:0-a_b.C9");
 }
 
+static void it_puts_the_rank_into_a_name(void **state) {
+    (void)state;
+    set_environment("RANK=3", "WORLD_SIZE=4", NULL, NULL);
+    gw_rpc_options o =
+        GW_OPTIONS(gw_rpc_options, .init_method = "file:///tmp/x", .name = "trainer%d");
+    assert_string_equal(resolve(o).name, "trainer3");
+    o.name = "%d.a";
+    assert_string_equal(resolve(o).name, "3.a");
+    o.name = "%d%d";
+    refuse(o, GW_INVALID, "\"%d%d\" is not a name with a rank");
+    o.name = "trainer%s";
+    refuse(o, GW_INVALID, "\"trainer%s\" is not a name");
+    char longest[LIMIT_NAME_BYTES + 3];
+    memset(longest, 'x', sizeof longest);
+    memcpy(longest, "%d", 2);
+    longest[LIMIT_NAME_BYTES + 2] = '\0';
+    o.name = longest;
+    refuse(o, GW_INVALID, "is not a name with a rank");
+    set_environment(NULL, NULL, NULL, NULL);
+    o.name = "trainer%d";
+    o.group = GW_GROUP_JOIN;
+    refuse(o, GW_INVALID, "\"trainer%d\": who joins a group has no rank before it is let in");
+}
+
 static void it_refuses_wrong_times_and_threads(void **state) {
     (void)state;
     set_environment(NULL, NULL, NULL, NULL);
@@ -183,4 +207,5 @@ static void it_takes_a_group_instead_of_a_place(void **state) {
 GW_TESTS(agent_options, it_takes_a_group_instead_of_a_place,
          it_takes_everything_from_the_environment,
          it_takes_rank_and_world_size_from_options_or_the_url, it_refuses_a_wrong_place_in_the_job,
-         it_refuses_a_wrong_address, it_refuses_a_wrong_name, it_refuses_wrong_times_and_threads);
+         it_refuses_a_wrong_address, it_refuses_a_wrong_name, it_puts_the_rank_into_a_name,
+         it_refuses_wrong_times_and_threads);

@@ -7,19 +7,16 @@
 #include "distributed/optim/optimizers.h"
 #include "future/future.h"
 #include "net/env_os.h"
+#include "reference/names.h"
 #include "reference/references.h"
 
 // What lives on every agent, in the order in which it is opened, told and ended. A new room adds
 // its line here.
 const service *const runtime_services[] = {
     &collective_service,  // before calls: who is lost in a collective is lost, and has not given up (COL-3)
-    &call_service,
-    &future_service,
-    &reference_service,
-    &pass_service,
-    &optimizer_service,
-    &module_service,
-    NULL,
+    &call_service,       &future_service,
+    &name_service,  // before references: a name is one
+    &reference_service,  &pass_service,   &optimizer_service, &module_service, NULL,
 };
 
 void runtime_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options) {
