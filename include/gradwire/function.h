@@ -29,7 +29,8 @@
 //
 // GW_INLINE bodies run where the call arrives, which may be any thread that is waiting for
 // something just then: short, never waiting (WOULD_BLOCK), and without locks that somebody may hold
-// while waiting. GW_POOL bodies run on a thread of the pool and may call, wait and compute; its
+// while waiting. One that takes more than 100 ms keeps other calls waiting, and is named in the log;
+// the worker stays alive to the others meanwhile, as it does whatever user code does. GW_POOL bodies run on a thread of the pool and may call, wait and compute; its
 // stack is as large as that of any thread of the program (8 MiB, if ulimit -s says nothing else),
 // and a body that overflows it ends the worker.
 //

@@ -1,8 +1,12 @@
 #include "agent/context.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 
 #include <assert.h>
+#include <stdio.h>
+
+#define LONG_NS INT64_C(100000000)  // for what runs where nothing else can meanwhile
 
 void context_attach(context *c) {
     assert(!c->scope->slots[SCOPE_TURN].data);
@@ -24,6 +28,26 @@ context *context_of(gw_scope *s) {
     return context_next(&s);
 }
 
+// "the GW_INLINE function scale".
+typedef struct body_name {
+    char text[LIMIT_NAME_BYTES + 32];
+} body_name;
+
+static body_name name_of_body(const context *c) {
+    body_name out;
+    snprintf(out.text, sizeof out.text, "%s%s",
+             c->function ? "the GW_INLINE function " : "a function that runs after a future",
+             c->function ? c->function : "");
+    return out;
+}
+
+void context_tell_if_long(const context *c, int64_t began_ns) {
+    int64_t took_ns = env_now_ns(c->agent->env) - began_ns;
+    if (c->may_wait || took_ns < LONG_NS) return;
+    log_line("%s: %s took %lld ms, and other calls waited for it; GW_POOL functions may take long",
+             c->agent->name, name_of_body(c).text, (long long)(took_ns / 1000000));
+}
+
 gw_status context_check_wait(gw_scope *s, gw_error *error) {
     context *c = context_of(s);
     if (c ? c->may_wait : s->may_wait) return GW_OK;
@@ -31,9 +55,8 @@ gw_status context_check_wait(gw_scope *s, gw_error *error) {
         return error_set(
             error, GW_WOULD_BLOCK,
             "a wait where threads must not, as in a gradient's hook of another worker's pass");
-    return error_set(error, GW_WOULD_BLOCK,
-                     "a wait inside the GW_INLINE function %s; GW_POOL functions may wait",
-                     c->function ? c->function : "that runs here");
+    return error_set(error, GW_WOULD_BLOCK, "a wait inside %s; GW_POOL functions may wait",
+                     name_of_body(c).text);
 }
 
 int64_t context_deadline_ns(gw_scope *s) {

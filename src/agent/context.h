@@ -16,10 +16,10 @@ typedef struct context {
     uint8_t depth;   // of the call that is served; 0: none
     uint64_t order;  // of calls made in its scope; 0: not drawn yet
     int64_t deadline_ns;
-    const char *function;
-    list_node turns;  // of held_turn
-    bool own_memory;  // of gw_local: goes with its scope
-    bool entered;     // an object, in it or in a scope inside
+    const char *function;  // NULL: what gw_then runs
+    list_node turns;       // of held_turn
+    bool own_memory;       // of gw_local: goes with its scope
+    bool entered;          // an object, in it or in a scope inside
 
     // cancelling, if it |serves| a call
     bool serves;
@@ -47,6 +47,9 @@ work *context_work_on_loop(context *c);
 void context_cancel_on_loop(context *c, cancel_reason reason);
 // CANCELLED with a sentence, if the call that |s| is part of has been cancelled.
 gw_status context_check_cancelled(gw_scope *s, gw_error *error);
+
+// A line for the user, if a body that may not wait has taken long since |began_ns|.
+void context_tell_if_long(const context *c, int64_t began_ns);
 
 // Whether a thread may wait in |s|; else fails |error| with WOULD_BLOCK.
 gw_status context_check_wait(gw_scope *s, gw_error *error);

@@ -12,9 +12,10 @@
 //
 // A turn is what a thread does between taking the loop lock and giving it back: one enter-leave
 // pair, or the callbacks of the streams and timers that were found ready together. Tasks of one
-// turn run one after the other, in the order of env_defer. Turns of streams and timers never
-// overlap, tasks included: what comes from the network is handled in the order in which it came.
-// Only the tasks of a thread's own enter-leave pair may run beside them.
+// turn run one after the other, in the order of env_defer. Tasks of turns of streams and timers do
+// not overlap, nor overtake each other: what comes from the network is handled in the order in
+// which it came. Only the tasks of a thread's own enter-leave pair may run beside them. Callbacks do
+// not wait for tasks that take long: what they put off waits.
 //
 // Threads: env_now_ns, env_wall_ns, env_random_u64, env_held and env_enter from any thread.
 // Everything else with the loop lock held.

@@ -79,7 +79,8 @@ static gw_value run_body(served_call *s, object **out_made) {
     gw_error error;
     gw_value on_stack[ARGS_ON_STACK], *values = on_stack;
     uint32_t count = s->header.arg_count;
-    if (s->deadline_ns != ENV_NEVER && env_now_ns(s->agent->env) >= s->deadline_ns) {
+    int64_t began_ns = env_now_ns(s->agent->env);
+    if (began_ns >= s->deadline_ns) {
         error_set(&error, GW_TIMEOUT, "its deadline passed before it could start");
         fail_before(s, &error);
         return gw_none();
@@ -101,7 +102,9 @@ static gw_value run_body(served_call *s, object **out_made) {
                      .caller = agent_member(s->agent, s->caller)->worker };
     s->ran = true;
     failpoint("running");
-    return call_body(s, &args, out_made);
+    gw_value v = call_body(s, &args, out_made);
+    if (!s->context.may_wait) context_tell_if_long(&s->context, began_ns);
+    return v;
 }
 
 static void open_scope(served_call *s) {

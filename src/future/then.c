@@ -194,18 +194,19 @@ static void run_body(then *t, gw_scope *s) {
                   .agent = t->in->agent,
                   .depth = t->depth,
                   .deadline_ns = t->deadline_ns,
-                  .function = "of gw_then",
                   .serves = t->work != NULL,
                   .caller_scope = t->id,
                   .work = t->work };
     context_attach(&c);
     s->grad_enabled = t->grad_enabled;
     s->may_wait = false;
+    int64_t began_ns = env_now_ns(c.agent->env);
     if (t->done) {
         run_done(t, s);
     } else {
         settle_body(t, s);
     }
+    context_tell_if_long(&c, began_ns);
     close_scope(s);
 }
 

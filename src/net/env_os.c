@@ -56,7 +56,7 @@ static void *run_thread(void *arg) {
 }
 
 // Signals are the program's own; its handlers do not run on our threads.
-static int create_without_signals(pthread_t *out, void *(*run)(void *), void *arg) {
+int os_create_thread(pthread_t *out, void *(*run)(void *), void *arg) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -69,7 +69,7 @@ static gw_status os_spawn(env *e, void (*main)(void *arg), void *arg, gw_error *
     thread *t = mem_alloc(sizeof *t);
     if (!t) return error_set(error, GW_NO_MEMORY, "a thread: out of memory");
     *t = (thread){ .main = main, .arg = arg };
-    int failed = create_without_signals(&t->handle, run_thread, t);
+    int failed = os_create_thread(&t->handle, run_thread, t);
     if (failed) {
         mem_free(t);
         return error_set(error, GW_SYSTEM, "pthread_create: %s", strerror(failed));
@@ -93,6 +93,7 @@ static void join_threads(os_env *o) {
 static void os_close(env *e) {
     os_env *o = of(e);
     join_threads(o);
+    keeper_close(o);
     loop_abandon_all(o);
     tcp_fini(o);
     loop_fini(o);

@@ -194,21 +194,32 @@ static bool fall_asleep(slot *s) {
                                                    memory_order_acq_rel, memory_order_acquire);
 }
 
+void loop_call_back(const struct epoll_event *events, int count) {
+    for (int i = 0; i < count; i++) {
+        source *ready = events[i].data.ptr;
+        ready->ready(ready, events[i].events);
+    }
+}
+
+static void begin_absence(os_env *o) {
+    o->absence = ++o->absence_count;
+}
+
 // One turn: the callbacks, then the tasks they have put off.
 static void make_turn(os_env *o, slot *s, int count) {
     o->turning = s;
-    for (int i = 0; i < count; i++) {
-        source *ready = o->events[i].data.ptr;
-        ready->ready(ready, o->events[i].events);
-    }
+    loop_call_back(o->events, count);
     o->turning = NULL;
+    begin_absence(o);
     loop_lock_run_tasks(o);
+    o->absence = 0;
 }
 
 static void poll_until_something(os_env *o, slot *s, int64_t until_ns) {
     // Events in hand are those of the last look, all handled: nothing can mean a closed stream any
     // more.
     loop_free_retired(o);
+    o->absence = 0;
     int count = 0;
     look_result looked = may_look(o) ? LOOK_FOUND_NOTHING : LOOK_NOT_DONE;
     int64_t look_ns = worth_looking_ns(o), start_ns = os_now_ns(&o->base);
@@ -281,7 +292,10 @@ static void wait_for_something(os_env *o, slot *s, int64_t until_ns) {
             poll_until_something(o, s, until_ns);
         }
     }
-    if (o->poller == s) o->poller = below;
+    if (o->poller == s) {
+        o->poller = below;
+        if (below) begin_absence(o);
+    }
     loop_hand_over(o);
 }
 
@@ -326,7 +340,7 @@ gw_status loop_init(os_env *o, gw_error *error) {
     o->armed_ns = ENV_NEVER;
     o->wake_source.ready = drain_wake_fd;
     o->timer_source.ready = fire_due;
-    o->inner = o->wake_fd = o->timer_fd = -1;
+    o->inner = o->wake_fd = o->timer_fd = o->keeper_fd = -1;
     o->inner = epoll_create1(EPOLL_CLOEXEC);
     if (o->inner < 0) return error_set(error, GW_SYSTEM, "epoll_create1: %s", strerror(errno));
     o->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -335,7 +349,8 @@ gw_status loop_init(os_env *o, gw_error *error) {
     o->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     status = add_own(o, o->timer_fd, &o->timer_source, "timerfd_create", error);
     if (status) return status;
-    return idle_init(o, error);
+    status = idle_init(o, error);
+    return status ? status : keeper_open(o, error);
 }
 
 void loop_fini(os_env *o) {

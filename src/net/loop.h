@@ -55,6 +55,7 @@ typedef struct drain {
     pthread_t thread;
     list_node link;   // in |drains|
     list_node tasks;  // touched by that thread alone
+    list_node late;   // with the loop lock: what the keeper's turns have put off meanwhile
 } drain;
 
 // A sleeping thread to be woken once the loop lock is given back, so that it does not wake only to
@@ -84,6 +85,13 @@ struct os_env {
     list_node idle;    // all that are idle, latest first
     seat seats[LOOP_SEATS_MAX];
     int seat_count;  // opened so far
+
+    // the keeper
+    uint64_t absence;  // which one it is, while the poller is away in its tasks; else 0
+    uint64_t absence_count;
+    pthread_t keeper;
+    bool has_keeper, keeper_ends;
+    int keeper_fd;  // to end it
 
     // whether to look before sleeping
     int64_t usual_wait_ns;  // until something comes
@@ -117,6 +125,7 @@ void loop_lock_defer(env *e, task *t);
 void loop_lock_take(os_env *o);     // bare: no turn begins or ends
 void loop_lock_release(os_env *o);  // bare, but wakes whom this turn has woken
 void loop_lock_run_tasks(os_env *o);
+void loop_lock_leave_tasks_to(os_env *o, pthread_t thread);  // which is running tasks
 void loop_lock_kick(os_env *o, slot *s);  // makes |s| look at the state of things, soon
 
 // ---- loop.c -------------------------------------------------------------------------------------
@@ -138,6 +147,7 @@ void loop_sleep_on_futex(os_env *o, slot *s, int64_t until_ns);
 void loop_poll_ready(os_env *o, slot *s);  // one look without sleeping, and its turn
 bool loop_is_over(os_env *o, const slot *s, int64_t until_ns, bool looked);
 void loop_hand_over(os_env *o);  // sees to it that somebody polls, if anybody waits
+void loop_call_back(const struct epoll_event *events, int count);
 
 // ---- idle_poller.c ------------------------------------------------------------------------------
 gw_status idle_init(os_env *o, gw_error *error);
@@ -146,11 +156,16 @@ void idle_put_on_watch(os_env *o);    // the latest, if there is one
 void idle_take_off_watch(os_env *o);  // if one is
 void idle_fini(os_env *o);
 
+// ---- keeper.c -----------------------------------------------------------------------------------
+gw_status keeper_open(os_env *o, gw_error *error);
+void keeper_close(os_env *o);
+
 // ---- tcp_connect.c ------------------------------------------------------------------------------
 void tcp_init(os_env *o);
 void tcp_fini(os_env *o);
 
 // ---- env_os.c -----------------------------------------------------------------------------------
 int64_t os_now_ns(env *e);
+int os_create_thread(pthread_t *out, void *(*run)(void *), void *arg);
 
 #endif

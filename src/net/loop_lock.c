@@ -62,12 +62,16 @@ void loop_lock_defer(env *e, task *t) {
     list_append(&of(e)->deferred, &t->link);
 }
 
-static drain *find_own_drain(os_env *o) {
+static drain *find_drain(os_env *o, pthread_t thread) {
     list_each(l, &o->drains) {
         drain *d = list_entry(l, drain, link);
-        if (d->thread == pthread_self()) return d;
+        if (d->thread == thread) return d;
     }
     return NULL;
+}
+
+static drain *find_own_drain(os_env *o) {
+    return find_drain(o, pthread_self());
 }
 
 // With the loop lock before and after, without it while a task runs. A task's own turns add to the
@@ -80,12 +84,14 @@ static void run_all(os_env *o, drain *d) {
             t->run(t);
         }
         loop_lock_take(o);
+        list_splice(&d->tasks, &d->late);
     }
 }
 
 static void run_in_new_drain(os_env *o) {
     drain d = { .thread = pthread_self() };
     list_init(&d.tasks);
+    list_init(&d.late);
     list_splice(&d.tasks, &o->deferred);
     list_prepend(&o->drains, &d.link);
     run_all(o, &d);
@@ -103,6 +109,10 @@ void loop_lock_run_tasks(os_env *o) {
     } else if (!list_is_empty(&o->deferred)) {
         run_in_new_drain(o);
     }
+}
+
+void loop_lock_leave_tasks_to(os_env *o, pthread_t thread) {
+    list_splice(&find_drain(o, thread)->late, &o->deferred);
 }
 
 void loop_lock_enter(env *e) {

@@ -1,10 +1,12 @@
 // Turns and futures at the edges: a call releases its turns in each way that it can end.
+#include "base/log.h"
 #include "testing/testing.h"
 
 #include <gradwire.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct turn_box {
@@ -164,8 +166,49 @@ static void futures_that_never_resolve_do_not_hold_up_shutdown(void **state) {
     assert_int_equal(close_job(&j).status, GW_OK);
 }
 
+// ---- Bodies that take long ----------------------------------------------------------------------
+static char said[256];
+
+static void keep_line(const char *line) {
+    snprintf(said, sizeof said, "%s", line);
+}
+
+static void compute_for_ms(int ms) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    int64_t until_ms = t.tv_sec * 1000 + t.tv_nsec / 1000000 + ms + 1;
+    do clock_gettime(CLOCK_MONOTONIC, &t);
+    while (t.tv_sec * 1000 + t.tv_nsec / 1000000 < until_ms);
+}
+
+GW_FUNCTION(turn_compute, GW_INLINE, "int") {
+    compute_for_ms((int)gw_arg_int(s, a, 0));
+    return gw_none();
+}
+
+static gw_value compute_after(gw_scope *s, gw_value v, void *context) {
+    (void)s, (void)context;
+    compute_for_ms(100);
+    return v;
+}
+
+static void an_inline_body_that_takes_long_is_named_once(void **state) {
+    (void)state;
+    log_hook = keep_line;
+    job j = open_job();
+    gw_rpc_sync(j.root, 0, "turn_compute", 100);
+    assert_non_null(strstr(said, "worker0: the GW_INLINE function turn_compute took 1"));
+    gw_future *f = gw_future_open(j.root);
+    gw_future *after = gw_then(j.root, f, compute_after, NULL);
+    gw_future_set(j.root, f, 7);
+    gw_wait(j.root, after);
+    assert_non_null(strstr(said, "worker0: a function that runs after a future took 1"));
+    assert_int_equal(close_job(&j).status, GW_OK);
+}
+
 GW_TESTS_WITH_LIMIT(turn, 25, a_then_body_leaves_the_object_it_entered,
                     an_object_is_not_entered_in_a_scope_that_outlives_the_call,
                     entering_waits_no_longer_than_the_deadline, an_object_is_entered_as_what_it_is,
                     no_future_is_opened_after_shutdown, a_reference_needs_a_scope_of_its_agent,
-                    futures_that_never_resolve_do_not_hold_up_shutdown);
+                    futures_that_never_resolve_do_not_hold_up_shutdown,
+                    an_inline_body_that_takes_long_is_named_once);
