@@ -25,13 +25,25 @@ static int be_worker(const char *url, const char *name) {
     return gw_exit_code(gw_scope_close(root));
 }
 
-static pid_t start_worker(const char *url, const char *name) {
+static pid_t pids[WORKERS];  // of worker1, worker2, ...
+
+static void start_worker(const char *url, int number) {
+    char name[16];
+    snprintf(name, sizeof name, "worker%d", number);
     pid_t pid = fork();
     if (pid == 0) {
         execl("/proc/self/exe", "supervisor", url, name, (char *)NULL);
         _exit(127);
     }
-    return pid;
+    pids[number - 1] = pid;
+}
+
+// It may be dead to the others and hang.
+static void replace_worker(const char *url, const char *name) {
+    int number = 0;
+    if (sscanf(name, "worker%d", &number) != 1 || number < 1 || number > WORKERS) return;
+    kill(pids[number - 1], SIGKILL);
+    start_worker(url, number);
 }
 
 // Waits until all workers are there. Whoever has died gets a successor of the same name.
@@ -39,7 +51,7 @@ static void gather(gw_scope *s, gw_watch *watch, const char *url) {
     while (gw_ok(s) && (gw_watch_ready(watch) || gw_rpc_world_size(s) < 1 + WORKERS)) {
         gw_member_event e = gw_watch_next(s, watch);
         if (gw_ok(s)) printf("%s %s\n", e.worker.name, gw_member_event_name(e.kind));
-        if (e.kind == GW_MEMBER_DIED) start_worker(url, e.worker.name);
+        if (e.kind == GW_MEMBER_DIED) replace_worker(url, e.worker.name);
     }
 }
 
@@ -81,9 +93,8 @@ int main(int argc, char **argv) {
     gw_scope *root = gw_scope_open(NULL);
     gw_rpc_init(root, .name = "parent", .group = GW_GROUP_CREATE, .init_method = url);
     gw_watch *watch = gw_watch_open(root);
-    start_worker(url, "worker1");
-    pid_t victim = start_worker(url, "worker2");
-    start_worker(url, "worker3");
+    for (int number = 1; number <= WORKERS; number++) start_worker(url, number);
+    pid_t victim = pids[1];
 
     task tasks[TASKS] = { 0 };
     for (int left = TASKS; left > 0 && gw_ok(root);) {

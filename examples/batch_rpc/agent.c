@@ -21,6 +21,7 @@ typedef struct agent {
     float *states;  // N 4, of those who wait
     int waiting_count;
     gw_future *actions;  // N: what they wait for
+    gw_future *lost;     // or why it will not come
 
     gw_tensor *
         *log_probs;  // of the actions taken: N for each step, or 1 for each step and observer
@@ -42,6 +43,9 @@ static void agent_open(gw_scope *own, agent *self, const gw_args *a) {
     self->observers = gw_alloc(own, (size_t)n * sizeof(gw_rref *));
     for (int i = 0; i < n && gw_ok(own); i++)
         self->observers[i] = gw_remote(own, i + 1, "observer", i);
+    int count;
+    const gw_worker *workers = gw_rpc_workers(own, &count);
+    self->lost = gw_member_lost(own, workers, count);
     self->observer_count = n;
     self->episode = gw_scope_open(own);
     self->actions = gw_future_open(own);
@@ -82,12 +86,14 @@ static bool is_known(gw_scope *s, const agent *self, int64_t id, gw_tensor *stat
 }
 
 // Called by observers: observer, its state, which step it is. The answer goes out when all have
-// asked.
+// asked, or one of them is lost.
 GW_METHOD(agent, select_action_batch, GW_INLINE, "int, tensor, int") {
     int64_t id = gw_arg_int(s, a, 0);
     gw_tensor *state = gw_arg_tensor(s, a, 1);
     if (!is_known(s, self, id, state, gw_arg_int(s, a, 2))) return gw_none();
-    gw_future *own_action = gw_then(s, self->actions, take_own, (void *)(intptr_t)id);
+    gw_future *either[] = { self->actions, self->lost };
+    gw_future *actions = gw_collect_first(s, either, 2);
+    gw_future *own_action = gw_then(s, actions, take_own, (void *)(intptr_t)id);
     memcpy(self->states + 4 * id, gw_data(state), sizeof(float[4]));
     if (++self->waiting_count == self->observer_count) answer_all(self);
     return gw_value_of(own_action);

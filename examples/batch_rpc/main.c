@@ -5,10 +5,11 @@
 //     batch_rpc --form agent                           an agent and four observers
 //     gradwire run -n 9 -- batch_rpc --form agent
 //
-// The lines that communicate: 7 in server.c (the server's object, "train" on all trainers,
-// fetch_model, update_and_fetch_model, and three for the promise: opened, set, failed), 9 in
-// agent.c (observers, the agent, "play" and the wait for it, and five for the promise: opened
-// twice, followed by one's own action, set, failed), one in observer.c, and here init and shutdown.
+// The lines that communicate: 9 in server.c (the server's object, "train" on all trainers,
+// fetch_model, update_and_fetch_model, three for the promise: opened, set, failed, and two for the
+// loss of a trainer), 11 in agent.c (observers, the agent, "play" and the wait for it, five for the
+// promise: opened twice, followed by one's own action, set, failed, and two for the loss of an
+// observer), one in observer.c, and here init and shutdown.
 #include "../common/workers.h"
 #include "learners.h"
 

@@ -14,6 +14,7 @@ typedef struct parameter_server {
     gw_optimizer *optimizer;
     int64_t update_size, update_count;  // gradients that make a step, and those that have come
     gw_future *updated;                 // the answer to all of them
+    gw_future *lost;                    // or why it will not come
 } parameter_server;
 
 GW_CLASS(parameter_server, server_open);  // update size, lr
@@ -25,7 +26,10 @@ static void begin_update(parameter_server *self) {
 }
 
 static void server_open(gw_scope *own, parameter_server *self, const gw_args *a) {
+    int count;
+    const gw_worker *workers = gw_rpc_workers(own, &count);
     self->own = own;
+    self->lost = gw_member_lost(own, workers, count);
     self->update_size = gw_arg_int(own, a, 0);
     self->model = digits_model(own, WIDTH);
     // A step along the mean of some gradients is one along their sum, with a rate that is as much
@@ -50,13 +54,14 @@ static void finish_update(gw_scope *s, parameter_server *self) {
     begin_update(self);
 }
 
-// Called by trainers. The last one's call answers all: a body that returns a future holds no
-// thread.
+// Called by trainers. The last one's call answers all, or the loss of one: a body that returns a
+// future holds no thread.
 GW_METHOD(parameter_server, update_and_fetch_model, GW_INLINE, "list") {
-    gw_future *updated = gw_keep(s, self->updated);
+    gw_future *either[] = { self->updated, self->lost };
+    gw_future *answer = gw_collect_first(s, either, 2);
     gradients_add(self->batch, self->model, gw_arg_list(s, a, 0));  // to those that have come
     if (++self->update_count == self->update_size) finish_update(s, self);
-    return gw_value_of(updated);
+    return gw_value_of(answer);
 }
 
 // ---- Trainers -----------------------------------------------------------------------------------

@@ -1,6 +1,9 @@
 #include "workers.h"
 
+#include "verdicts.h"
+
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -32,6 +35,25 @@ static void say_killed(int rank, int status) {
             rank, signal, strsignal(signal));
 }
 
+static void nothing(int signal) {
+    (void)signal;
+}
+
+// Until a child has ended, a worker was declared dead, or somebody wants the end.
+static void await_event(int verdicts, const sigset_t *open_mask) {
+    struct pollfd ready = { .fd = verdicts, .events = POLLIN };
+    ppoll(&ready, 1, NULL, open_mask);
+}
+
+// A worker that hangs is ended as soon as the others have declared it dead.
+static void end_dead(int verdicts, const pid_t *pids, int count) {
+    for (pid_t dead; (dead = verdicts_take(verdicts)) > 0;) {
+        int rank = 0;
+        while (rank < count && pids[rank] != dead) rank++;
+        if (rank < count) kill(dead, SIGKILL);
+    }
+}
+
 static int run_child(int rank, int world_size, const char *init_method, pid_t parent,
                      int (*work)(const char *init_method, void *context), void *context) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody stays behind if the parent is killed
@@ -55,6 +77,7 @@ int workers_run(int world_size, int (*work)(const char *init_method, void *conte
         return 1;
     }
     close(file);
+    int verdicts = verdicts_open();
     snprintf(init_method, sizeof init_method, "file://%s", path);
 
     struct sigaction action = { .sa_handler = remember_signal };
@@ -78,11 +101,22 @@ int workers_run(int world_size, int (*work)(const char *init_method, void *conte
         }
     }
     if (failure) end_all(pids, started, SIGTERM);
+    sigset_t events, open_mask;
+    sigemptyset(&events);
+    sigaddset(&events, SIGCHLD);
+    sigaddset(&events, SIGINT);
+    sigaddset(&events, SIGTERM);
+    sigaction(SIGCHLD, &(struct sigaction){ .sa_handler = nothing }, NULL);
+    sigprocmask(SIG_BLOCK, &events, &open_mask);
     for (int left = started; left > 0;) {
         int status;
-        pid_t pid = waitpid(-1, &status, 0);
-        if (pid < 0 && errno == EINTR && stop_signal) end_all(pids, started, SIGTERM);
-        if (pid < 0) continue;
+        pid_t pid = waitpid(-1, &status, WNOHANG);
+        if (pid <= 0) {
+            await_event(verdicts, &open_mask);
+            if (stop_signal) end_all(pids, started, SIGTERM);
+            end_dead(verdicts, pids, started);
+            continue;
+        }
         left--;
         int rank = 0;
         while (rank < started && pids[rank] != pid) rank++;
@@ -92,6 +126,8 @@ int workers_run(int world_size, int (*work)(const char *init_method, void *conte
         if (is_foreign && !stop_signal) say_killed(rank, status);
         if (failure == 0 && (failure = exit_code_of(status)) != 0) end_all(pids, started, SIGTERM);
     }
+    sigprocmask(SIG_SETMASK, &open_mask, NULL);
+    if (verdicts >= 0) close(verdicts);
     unlink(path);
     free(pids);
     return stop_signal ? 128 + stop_signal : failure;

@@ -62,6 +62,15 @@ static void kill_last_started(void *context) {
     kill(p->pids[number], SIGKILL);
 }
 
+// They may be dead to the others and hang.
+static void end_lost(const processes *p, const round_report *r) {
+    for (int i = 0; i < r->lost_count; i++) {
+        int64_t number = r->lost[i];
+        if (number > 0 && number < MEMBERS_MAX && p->pids[number] > 0)
+            kill(p->pids[number], SIGKILL);
+    }
+}
+
 static int await_clients(const processes *p) {
     int failed = 0;
     for (int i = 0; i < MEMBERS_MAX; i++) {
@@ -125,6 +134,7 @@ static void run_round(gw_scope *root, gw_rref *me, int round, processes *p, digi
         double since_s = now_s(), before = bytes_so_far(s);
         round_report r = server_round(s, self, o, round == o->kill ? kill_last_started : NULL, p);
         double seconds = now_s() - since_s, bytes = bytes_so_far(s) - before;
+        end_lost(p, &r);
         *c = (costs){ c->bytes + bytes, c->seconds + seconds, c->computing_s + r.computing_s,
                       (double)digits_model_parameters(self->width), c->rounds + 1 };
         double accuracy = digits_accuracy(s, self->model, test);

@@ -154,6 +154,7 @@ round_report server_round(gw_scope *s, server *self, const options *o,
     for (int i = count - 1; i >= 0 && gw_ok(s); i--) {
         if (errors[i].status == GW_OK) continue;
         printf("%s is lost: %s\n", self->members[i].name, errors[i].text);
+        report.lost[report.lost_count++] = self->members[i].number;
         server_dismiss(self, i);
     }
     if (report.updates) improve(s, self, &total, strcmp(o->method, "sgd") == 0);

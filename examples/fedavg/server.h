@@ -32,6 +32,8 @@ typedef struct round_report {
     int updates;         // of so many clients
     double loss;         // mean over their digits
     double computing_s;  // of the slowest client
+    int lost_count;      // clients, and their numbers
+    int64_t lost[MEMBERS_MAX];
 } round_report;
 
 // Makes the server's object, which clients then find.

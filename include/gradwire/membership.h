@@ -63,6 +63,16 @@ GW_API gw_member_event gw_watch_next(gw_scope *s, gw_watch *w);
 // Whether gw_watch_next would not wait.
 GW_API bool gw_watch_ready(gw_watch *w);
 
+// A future that fails, with DISCONNECTED and the name, as soon as one of |count| workers is there no
+// more: it has died, or left. It is how what several workers do together ends when one of them is
+// lost, instead of at a deadline: a body that answers when all have come returns
+//
+//     gw_future *either[] = { self->all_came, self->lost };   // gw_member_lost(own, workers, count)
+//     return gw_value_of(gw_collect_first(s, either, 2));
+//
+// and gw_wait_any waits for futures and members at once. NOT_FOUND for a worker that is not known.
+GW_API gw_future *gw_member_lost(gw_scope *s, const gw_worker *workers, int count);
+
 // Those who are there, this worker too, by rank; *out_count of them. Lives as long as |s|; NULL if
 // |s| has failed.
 GW_API const gw_worker *gw_rpc_workers(gw_scope *s, int *out_count);

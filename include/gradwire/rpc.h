@@ -188,12 +188,17 @@ GW_API const gw_error *gw_future_error(const gw_future *f);
 // Waits for all |count|; fails |s| with the first error in order of |fs|, after all are done.
 GW_API void gw_wait_all(gw_scope *s, gw_future *const *fs, int count);
 
+// Waits until one of |count| is done, with a value or an error, and returns the index of the first
+// that is; -1 with |s| failed, by its deadline for one. gw_wait then gives the result. With
+// gw_member_lost among them (gradwire/membership.h) it waits for members as well.
+GW_API int gw_wait_any(gw_scope *s, gw_future *const *fs, int count);
+
 // Asks that |f| come to nothing: it resolves at once, with CANCELLED, unless it has resolved. The
 // callee is told: a call that has not started there does not run, and one that runs finds out by
 // gw_cancelled, by its waits, which end with CANCELLED, and by its calls, which are cancelled in
 // turn. What it has done stays done. A request that has not gone out yet never arrives:
-// NOT_DELIVERED; else MAY_HAVE_RUN. A future of gw_then, gw_collect_all or gw_collect_fail_fast
-// cancels with it what it waits for, if nobody else has that: gw_drop what was only needed for it.
+// NOT_DELIVERED; else MAY_HAVE_RUN. A future of gw_then, gw_collect_all and the like cancels
+// with it what it waits for, if nobody else has that: gw_drop what was only needed for it.
 // What gw_remote makes is not cancelled, but given back when its references are. Acts also when |s|
 // has failed.
 GW_API void gw_cancel(gw_scope *s, gw_future *f);
@@ -216,9 +221,11 @@ GW_API void gw_on_done(gw_scope *s, gw_future *f,
 
 // A future of the list of what |count| futures resolve to, in their order. The first waits until
 // all are done, and then fails with the first error in their order, if there is one; the second
-// fails at once with the first error that comes.
+// fails at once with the first error that comes. gw_collect_first: of what the first one that is
+// done resolves to, a value or an error.
 GW_API gw_future *gw_collect_all(gw_scope *s, gw_future *const *fs, int count);
 GW_API gw_future *gw_collect_fail_fast(gw_scope *s, gw_future *const *fs, int count);
+GW_API gw_future *gw_collect_first(gw_scope *s, gw_future *const *fs, int count);
 
 // A future that the program completes itself, once: a second completion is WRONG_STATE. A handler
 // may return it. gw_future_set(s, f, x) takes any C value.

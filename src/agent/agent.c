@@ -313,15 +313,23 @@ static gw_status find_others(agent *a, const join_options *o, gw_error *error) {
     return join_on_loop(a, o, error);
 }
 
+void agent_tell_launcher(agent *a, const char *what, uint64_t incarnation, const char *why) {
+    char line[GW_ERROR_TEXT_MAX + 64];
+    snprintf(line, sizeof line, "%s %016llx %s", what, (unsigned long long)incarnation, why);
+    env_tell_launcher(a->env, line);
+}
+
 static gw_status start_on_loop(agent *a, const join_options *o, gw_error *error) {
     do a->incarnation = env_random_u64(a->env);
     while (!a->incarnation);
+    agent_tell_launcher(a, "joins", a->incarnation, "");
     if (!a->name[0])
         snprintf(a->name, sizeof a->name, "worker-%016llx", (unsigned long long)a->incarnation);
     gw_status status = open_peers(a, o, error);
     if (!status) status = find_others(a, o, error);
     if (!status) status = pool_start_on_loop(&a->pool, error);
     if (!status) a->phase = AGENT_SERVING;
+    agent_tell_launcher(a, status ? "refused" : "joined", a->incarnation, "");
     return status;
 }
 

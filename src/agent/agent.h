@@ -217,6 +217,9 @@ static inline bool agent_is_closed(const agent *a) {
     return is_process_fork(a->mark) || atomic_load_explicit(&a->closed, memory_order_acquire);
 }
 
+// Tells the launcher |what| about the member of that incarnation (docs/protocol/launcher.md).
+void agent_tell_launcher(agent *a, const char *what, uint64_t incarnation, const char *why);
+
 // join.c, group.c: everything about finding the others; fills members. With the loop lock.
 gw_status join_on_loop(agent *a, const join_options *options, gw_error *error);
 gw_status group_found_on_loop(agent *a, const join_options *options, gw_error *error);

@@ -184,6 +184,10 @@ void members_await(members *m, int rank, bool awaits) {
 }
 
 // ---- What is known ------------------------------------------------------------------------------
+bool members_has_declared(const members *m, int rank) {
+    return membership_has_declared(m->machine, rank);
+}
+
 int members_coordinator(const members *m) {
     return membership_coordinator(m->machine);
 }

@@ -68,6 +68,9 @@ void members_lost(members *m, int rank, const gw_error *why);
 // that each call may say so for itself.
 void members_await(members *m, int rank, bool awaits);
 
+// Whether it is this worker that has declared |rank| dead, since it was silent.
+bool members_has_declared(const members *m, int rank);
+
 int members_coordinator(const members *m);  // the lowest rank that is there, this worker's included
 uint64_t
 members_epoch(const members *m);  // joins and ends so far: grows, and is the same for equal views

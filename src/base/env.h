@@ -71,6 +71,7 @@ typedef struct env_class {
     void (*defer)(env *e, task *t);
     void (*set_timer)(env *e, timer *t, int64_t due_ns);
     gw_status (*spawn)(env *e, void (*main)(void *arg), void *arg, gw_error *error);
+    void (*tell_launcher)(env *e, const char *line);
     void (*close)(env *e);
 } env_class;
 
@@ -133,6 +134,11 @@ static inline void env_set_timer(env *e, timer *t, int64_t due_ns) {
 // A thread of its own, joined by env_close; |main| must have been told to end by then.
 static inline gw_status env_spawn(env *e, void (*main)(void *arg), void *arg, gw_error *error) {
     return e->class->spawn(e, main, arg, error);
+}
+
+// Tells who has started this process a line, if it listens: see docs/protocol/launcher.md.
+static inline void env_tell_launcher(env *e, const char *line) {
+    e->class->tell_launcher(e, line);
 }
 
 // Ends the environment: joins spawned threads, closes what is open. Not called with the loop lock

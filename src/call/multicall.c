@@ -91,7 +91,7 @@ gw_future *gw_rpc_async_all_with(gw_scope *s, gw_target to, const char *function
     spread x;
     gw_future *out = &future_poison;
     if (spread_call(&x, s, options, to, function, args.count, args.items))
-        out = collect_start(s, x.agent, x.futures, x.count, true);
+        out = collect_start(s, x.agent, x.futures, x.count, COLLECT_FAIL_FAST);
     close_spread(&x);
     return out;
 }

@@ -1,4 +1,4 @@
-// One future for several: gw_collect_all and gw_collect_fail_fast.
+// One future for several: gw_collect_all, gw_collect_fail_fast, gw_collect_first.
 #include "future/collect.h"
 
 #include "base/mem.h"
@@ -16,7 +16,7 @@ typedef struct collect {
     canceller stop;
     gw_future *out;  // one count
     int count, missing;
-    bool fails_fast;  // fails with the first error that comes, instead of the first in order
+    collect_mode mode;
     collected items[];
 } collect;
 
@@ -76,13 +76,21 @@ static void end_on_loop(collect *c) {
     env_defer(c->out->agent->env, &c->task);
 }
 
+// Whether |r| is what |out| resolves to, whatever the others do.
+static bool decides(const collect *c, const result *r) {
+    return c->mode == COLLECT_FIRST || (c->mode == COLLECT_FAIL_FAST && result_error(r));
+}
+
+static void end_with_on_loop(collect *c, result *r) {
+    end_on_loop(c);
+    future_complete_on_loop(c->out, result_retain(r));
+}
+
 static void came(continuation *next) {
     collected *x = list_entry(next, collected, next);
     collect *c = x->of;
-    const gw_error *error = result_error(future_result(x->in));
-    if (error && c->fails_fast) {
-        end_on_loop(c);
-        future_fail_on_loop(c->out, error);
+    if (decides(c, future_result(x->in))) {
+        end_with_on_loop(c, future_result(x->in));
     } else if (--c->missing == 0) {
         end_on_loop(c);
     }
@@ -94,7 +102,7 @@ static void stop(canceller *x) {
     for (int i = 0; i < c->count; i++) future_abandon_on_loop(c->items[i].in);
 }
 
-static collect *open_collect(agent *a, gw_future *const *fs, int count, bool fails_fast) {
+static collect *open_collect(agent *a, gw_future *const *fs, int count, collect_mode mode) {
     collect *c = mem_calloc(sizeof *c + (size_t)count * sizeof c->items[0]);
     gw_future *out = c ? future_open(a, "") : NULL;
     if (!out) {
@@ -104,7 +112,7 @@ static collect *open_collect(agent *a, gw_future *const *fs, int count, bool fai
     c->stop.run = stop;
     c->out = out;
     c->count = count;
-    c->fails_fast = fails_fast;
+    c->mode = mode;
     out->makers = 1;
     for (int i = 0; i < count; i++) {
         c->items[i].next.run = came;
@@ -121,17 +129,17 @@ static void start_on_loop(collect *c) {
         result *r = future_result(c->items[i].in);
         if (!r) {
             future_await_on_loop(c->items[i].in, &c->items[i].next);
-        } else if (c->fails_fast && result_error(r)) {
-            end_on_loop(c);
-            future_fail_on_loop(c->out, result_error(r));
+        } else if (decides(c, r)) {
+            end_with_on_loop(c, r);
             return;
         }
     }
     if (!c->missing) end_on_loop(c);
 }
 
-gw_future *collect_start(gw_scope *s, agent *a, gw_future *const *fs, int count, bool fails_fast) {
-    collect *c = open_collect(a, fs, count, fails_fast);
+gw_future *collect_start(gw_scope *s, agent *a, gw_future *const *fs, int count,
+                         collect_mode mode) {
+    collect *c = open_collect(a, fs, count, mode);
     if (!c) {
         scope_fail(s, GW_NO_MEMORY, "no memory for a future");
         return &future_poison;
@@ -144,26 +152,38 @@ gw_future *collect_start(gw_scope *s, agent *a, gw_future *const *fs, int count,
     return out ? out : &future_poison;
 }
 
-static gw_future *gather(gw_scope *s, const char *function, gw_future *const *fs, int count,
-                         bool fails_fast) {
-    agent *a = s->error ? NULL : agent_of(s);
-    if (!a) return &future_poison;
+// False with |s| failed.
+static bool are_usable(gw_scope *s, agent *a, const char *function, gw_future *const *fs,
+                       int count) {
     if (count < 0 || (count && !fs)) {
         scope_fail(s, GW_INVALID, "%s of %d futures%s", function, count, fs ? "" : " at NULL");
-        return &future_poison;
+        return false;
     }
     for (int i = 0; i < count; i++) {
         if (fs[i] && fs[i] != &future_poison && fs[i]->agent == a) continue;
         scope_fail(s, GW_INVALID, "future %d is of another agent, or of a call that failed", i);
-        return &future_poison;
+        return false;
     }
-    return collect_start(s, a, fs, count, fails_fast);
+    return true;
+}
+
+static gw_future *gather(gw_scope *s, const char *function, gw_future *const *fs, int count,
+                         collect_mode mode) {
+    agent *a = s->error ? NULL : agent_of(s);
+    if (!a || !are_usable(s, a, function, fs, count)) return &future_poison;
+    if (count || mode != COLLECT_FIRST) return collect_start(s, a, fs, count, mode);
+    scope_fail(s, GW_INVALID, "%s of 0 futures", function);
+    return &future_poison;
 }
 
 gw_future *gw_collect_all(gw_scope *s, gw_future *const *fs, int count) {
-    return gather(s, "gw_collect_all", fs, count, false);
+    return gather(s, "gw_collect_all", fs, count, COLLECT_ALL);
 }
 
 gw_future *gw_collect_fail_fast(gw_scope *s, gw_future *const *fs, int count) {
-    return gather(s, "gw_collect_fail_fast", fs, count, true);
+    return gather(s, "gw_collect_fail_fast", fs, count, COLLECT_FAIL_FAST);
+}
+
+gw_future *gw_collect_first(gw_scope *s, gw_future *const *fs, int count) {
+    return gather(s, "gw_collect_first", fs, count, COLLECT_FIRST);
 }

@@ -4,8 +4,13 @@
 
 #include "future/future.h"
 
-// A future of the list of results of the |count| futures of |a|, made in |s|. It fails with the
-// first error that comes, or, when all are done, with the first one in order.
-gw_future *collect_start(gw_scope *s, agent *a, gw_future *const *fs, int count, bool fails_fast);
+typedef enum collect_mode {
+    COLLECT_ALL,        // when all are done; fails with the first error in order
+    COLLECT_FAIL_FAST,  // fails with the first error that comes
+    COLLECT_FIRST,      // resolves to what the first one that is done resolves to
+} collect_mode;
+
+// A future of the list of results of the |count| futures of |a|, made in |s|; or of the first one.
+gw_future *collect_start(gw_scope *s, agent *a, gw_future *const *fs, int count, collect_mode mode);
 
 #endif

@@ -15,10 +15,11 @@ static void destroy_future(gw_handle *h) {
     gw_future *f = (gw_future *)h;
     assert(!f->call && !f->promise);
     result *r = future_result(f);
-    if (!r) {  // it may be on the list of unresolved futures
+    if (!r) {  // it may be on a list of unresolved futures
         env_enter(f->agent->env);
         list_remove(&f->sibling);
         env_leave(f->agent->env);
+        r = future_result(f);
     }
     if (r) result_release(r);
     if (f->source && f->source->free) f->source->free(f);
@@ -154,33 +155,51 @@ gw_status future_follow_on_loop(gw_future *out, gw_future *in, gw_error *error) 
 
 // ---- The service --------------------------------------------------------------------------------
 
+typedef struct futures {
+    list_node unresolved;  // of gw_future, by |sibling|
+    list_node lost;        // the same, of lost.c
+} futures;
+
 list_node *futures_unresolved(const agent *a) {
-    return agent_state(a, &future_service);
+    futures *x = agent_state(a, &future_service);
+    return &x->unresolved;
+}
+
+list_node *futures_lost(const agent *a) {
+    futures *x = agent_state(a, &future_service);
+    return &x->lost;
 }
 
 static gw_status open_futures(agent *a, const gw_rpc_options *options, void **state,
                               gw_error *error) {
     (void)a, (void)options;
-    list_node *unresolved = mem_alloc(sizeof *unresolved);
-    if (!unresolved) return error_set(error, GW_NO_MEMORY, "no memory for futures");
-    list_init(unresolved);
-    *state = unresolved;
+    futures *x = mem_alloc(sizeof *x);
+    if (!x) return error_set(error, GW_NO_MEMORY, "no memory for futures");
+    list_init(&x->unresolved);
+    list_init(&x->lost);
+    *state = x;
     return GW_OK;
 }
 
+static void fail_all(list_node *list, const gw_error *why) {
+    while (!list_is_empty(list))
+        future_fail_on_loop(list_entry(list->next, gw_future, sibling), why);
+}
+
 static void stop_futures(agent *a, const gw_error *why) {
-    list_node *unresolved = futures_unresolved(a);
-    while (!list_is_empty(unresolved))
-        future_fail_on_loop(list_entry(unresolved->next, gw_future, sibling), why);
+    fail_all(futures_unresolved(a), why);
+    fail_all(futures_lost(a), why);
 }
 
 static void free_futures(void *state) {
     mem_free(state);
 }
 
-const service future_service = {
-    .name = "future", .open = open_futures, .stop = stop_futures, .free = free_futures
-};
+const service future_service = { .name = "future",
+                                 .open = open_futures,
+                                 .lost = futures_lost_on_loop,
+                                 .stop = stop_futures,
+                                 .free = free_futures };
 
 // ---- Results ------------------------------------------------------------------------------------
 

@@ -127,6 +127,10 @@ void future_abandon_on_loop(gw_future *f);
 extern const service future_service;
 list_node *futures_unresolved(const agent *a);
 
+// lost.c: the futures of gw_member_lost, and that |rank| is lost.
+list_node *futures_lost(const agent *a);
+void futures_lost_on_loop(agent *a, int rank);
+
 // Runs |c| when |f| resolves; false if it has.
 bool future_await_on_loop(gw_future *f, continuation *c);
 

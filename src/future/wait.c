@@ -79,3 +79,20 @@ void gw_wait_all(gw_scope *s, gw_future *const *fs, int count) {
         if (error) scope_fail_with(s, error);
     }
 }
+
+// The first in order of those that are done; -1.
+static int find_done(gw_future *const *fs, int count) {
+    for (int i = 0; i < count; i++)
+        if (gw_future_done(fs[i])) return i;
+    return -1;
+}
+
+int gw_wait_any(gw_scope *s, gw_future *const *fs, int count) {
+    if (s->error) return -1;
+    gw_scope *own = gw_scope_open(s);
+    gw_future *first = gw_collect_first(own, fs, count);
+    if (gw_ok(own) && !wait_for(own, first)) gw_cancel(own, first);  // lets go of the others
+    int done = gw_ok(own) ? find_done(fs, count) : -1;
+    gw_scope_close_up(own);
+    return done;
+}

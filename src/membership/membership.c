@@ -85,8 +85,14 @@ static void declare_dead(membership *ms, member *x, int64_t silence_ns, int64_t 
     gw_error why;
     error_set(&why, GW_DISCONNECTED, "%s (rank %d) was silent to %s for %.1f s", x->fact.name,
               x->fact.rank, ms->options.name, SECONDS(silence_ns));
+    x->is_declared_here = true;
     member_advance(ms, x, MEMBER_FAILED, false, &why, now_ns);
     ms->spreads = true;
+}
+
+bool membership_has_declared(const membership *ms, int rank) {
+    const member *x = member_find(ms, rank);
+    return x && x->is_declared_here;
 }
 
 static void decide(membership *ms, int64_t now_ns) {

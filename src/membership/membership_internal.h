@@ -62,7 +62,8 @@ typedef struct member {
     bool wants_full;  // has joined: is to be told everything
     bool must_tell_joined, must_tell_gone;
     bool is_told_suspected;
-    gw_status why;  // of its end; the sentence is the fact's
+    gw_status why;          // of its end; the sentence is the fact's
+    bool is_declared_here;  // dead, by this worker
 } member;
 
 // A probe of another member's that this worker has not answered yet.

@@ -115,6 +115,7 @@ static const env_class os_class = {
     .defer = loop_lock_defer,
     .set_timer = loop_set_timer,
     .spawn = os_spawn,
+    .tell_launcher = os_tell_launcher,
     .close = os_close,
 };
 

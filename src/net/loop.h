@@ -160,6 +160,9 @@ void idle_fini(os_env *o);
 gw_status keeper_open(os_env *o, gw_error *error);
 void keeper_close(os_env *o);
 
+// ---- launcher.c ---------------------------------------------------------------------------------
+void os_tell_launcher(env *e, const char *line);
+
 // ---- tcp_connect.c ------------------------------------------------------------------------------
 void tcp_init(os_env *o);
 void tcp_fini(os_env *o);

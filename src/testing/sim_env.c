@@ -246,6 +246,11 @@ void sim_env_free(sim_env_ *x) {
     mem_free(x);
 }
 
+// Nobody has started a simulated process.
+static void tell_launcher(env *e, const char *line) {
+    (void)e, (void)line;
+}
+
 static const env_class sim_class = {
     .name = "sim",
     .now_ns = now_ns,
@@ -260,6 +265,7 @@ static const env_class sim_class = {
     .defer = defer,
     .set_timer = set_timer,
     .spawn = spawn,
+    .tell_launcher = tell_launcher,
     .close = sim_env_close,
 };
 

@@ -3,6 +3,7 @@
 #include "testing/testing.h"
 
 #include <gradwire.h>
+#include <string.h>
 
 GW_FUNCTION(future_echo, GW_INLINE, "any") {
     return gw_arg(s, a, 0);
@@ -208,6 +209,62 @@ static void it_lets_the_program_complete_a_future_once(void **state) {
     cluster_run(2, (cluster_options){ .world_size = 2 }, complete_by_hand, NULL);
 }
 
+// ---- One of several -----------------------------------------------------------------------------
+static void wait_for_one(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_future *never = gw_future_open(s), *echo = gw_rpc_async(s, 1, "future_echo", 3);
+    gw_future *both[] = { never, echo };
+    assert_int_equal(gw_wait_any(s, both, 2), 1);
+    assert_int_equal(gw_int_of(s, gw_wait(s, gw_collect_first(s, both, 2))), 3);
+    gw_future *fails[] = { gw_rpc_async(s, 1, "future_fail"), never };
+    assert_int_equal(gw_wait_any(s, fails, 2), 0);
+    assert_string_equal(gw_scope_error(s)->text, "");
+    gw_wait(s, gw_collect_first(s, fails, 2));
+    assert_int_equal(gw_scope_error(s)->status, GW_REMOTE);
+    gw_scope_clear(s);
+
+    gw_scope *brief = gw_scope_open(s);
+    gw_scope_set_timeout(brief, 100);
+    assert_int_equal(gw_wait_any(brief, &never, 1), -1);
+    expect(brief, GW_TIMEOUT, "a future did not resolve within the scope's deadline");
+    assert_false(gw_future_done(never));
+    assert_int_equal(gw_wait_any(s, NULL, 0), -1);
+    expect(s, GW_INVALID, "gw_collect_first of 0 futures");
+    gw_scope_close_up(brief);
+}
+
+static void it_waits_for_the_first_of_several(void **state) {
+    (void)state;
+    cluster_run(3, (cluster_options){ .world_size = 2 }, wait_for_one, NULL);
+}
+
+// Rank 2 goes, and whoever waits for all three learns of it, though nobody called rank 2.
+static void wait_for_members(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank == 2) return;
+    int count;
+    const gw_worker *workers = gw_rpc_workers(s, &count);
+    gw_future *all_came = gw_future_open(s), *lost = gw_member_lost(s, workers, 3);
+    gw_future *either[] = { all_came, lost };
+    assert_int_equal(gw_wait_any(s, either, 2), 1);
+    assert_int_equal(gw_future_error(lost)->status, GW_DISCONNECTED);
+    assert_non_null(strstr(gw_future_error(lost)->text, "w2"));
+    assert_true(gw_future_done(gw_member_lost(s, workers, 3)));
+    assert_false(gw_future_done(gw_member_lost(s, workers, 2)));
+    gw_future_set(s, lost, 1);
+    expect(s, GW_INVALID, "only futures of gw_future_open are completed by the program");
+    gw_member_lost(s, &(gw_worker){ .rank = 7 }, 1);
+    expect(s, GW_NOT_FOUND, "no worker of rank 7 is known here");
+}
+
+static void what_waits_for_members_ends_when_one_is_lost(void **state) {
+    (void)state;
+    cluster_run(4, (cluster_options){ .world_size = 3, .leaves = { [2] = true } }, wait_for_members,
+                NULL);
+}
+
 GW_TESTS(future_sim, it_goes_on_with_what_a_future_resolves_to,
          it_lets_the_program_complete_a_future_once, it_lets_no_future_be_its_own_value,
-         it_says_what_is_wrong_with_arguments);
+         it_says_what_is_wrong_with_arguments, it_waits_for_the_first_of_several,
+         what_waits_for_members_ends_when_one_is_lost);

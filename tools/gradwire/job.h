@@ -12,6 +12,7 @@
 #include "input.h"
 #include "output.h"
 #include "policy.h"
+#include "proc.h"
 #include "run_options.h"
 #include "signals.h"
 #include "sink.h"
@@ -22,10 +23,20 @@ enum { OUTPUTS = 2, JOB_ID_SIZE = 33 };  // standard output and error; 128 bits 
 typedef struct rank {
     pid_t pid;  // also the number of its process group; 0: not started
     bool is_running;
-    int status;  // how it ended, as waitpid says it
+    int status;       // how it ended, as waitpid says it
+    bool has_joined;  // or a process that it started: or has begun to
+    bool is_told_absent;
+    bool is_dead;  // to the other members, and killed for that
     output outputs[OUTPUTS];
     tail last;
 } rank;
+
+// A process that has told of joining.
+typedef struct job_member {
+    uint64_t incarnation;
+    proc process;
+    bool is_joining;  // waits for others
+} job_member;
 
 typedef struct job {
     // arguments
@@ -36,6 +47,7 @@ typedef struct job {
     char id[JOB_ID_SIZE];
     signals signals;
     guard guard;
+    int news_fd;  // -1: workers cannot tell of themselves
     int port_fd;  // keeps the port; -1: the user has chosen it
     int port;
     input input;
@@ -50,6 +62,8 @@ typedef struct job {
     // state
     policy policy;
     int running_count;
+    job_member *members;
+    int member_count, member_capacity;
     uint64_t line_count;
     rank *cause;  // the rank that failed first; NULL: none
     int exit_code;

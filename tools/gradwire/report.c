@@ -28,6 +28,20 @@ void report_failure(job *j, const rank *r) {
     sink_say(j->say, "%s", text);
 }
 
+void report_dead(job *j, const rank *r, pid_t pid, const char *why) {
+    char who[64];
+    if (r)
+        snprintf(who, sizeof who, "rank %d (pid %d)", number_of(j, r), (int)pid);
+    else
+        snprintf(who, sizeof who, "process %d", (int)pid);
+    sink_say(j->say, "%s is dead to the others, and is killed: %s", who, why);
+}
+
+void report_absent(job *j, const rank *r, int joining_count) {
+    sink_say(j->say, "rank %d (pid %d) exited with code 0 without joining, and %d worker%s for it",
+             number_of(j, r), (int)r->pid, joining_count, joining_count == 1 ? " waits" : "s wait");
+}
+
 void report_signal(job *j, int signal_number) {
     sink_say(j->say, "%s: stopping %d rank%s; a second one kills at once",
              signals_name(signal_number), j->running_count, j->running_count == 1 ? "" : "s");

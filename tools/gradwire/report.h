@@ -5,6 +5,8 @@
 #include "job.h"
 
 void report_failure(job *j, const rank *r);
+void report_dead(job *j, const rank *r, pid_t pid, const char *why);  // |r| NULL: none of the ranks
+void report_absent(job *j, const rank *r, int joining_count);
 void report_signal(job *j, int signal_number);  // that ends the job
 void report_leftovers(job *j, int count);
 void report_killing(job *j, int others_count);  // that the grace time is over

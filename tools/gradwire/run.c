@@ -9,6 +9,7 @@
 
 #include "command.h"
 #include "job.h"
+#include "news.h"
 #include "port.h"
 #include "start.h"
 #include "watch.h"
@@ -35,7 +36,7 @@ static bool open_memory(job *j) {
     size_t count = (size_t)j->options.rank_count;
     j->ranks = calloc(count, sizeof *j->ranks);
     j->groups = calloc(count, sizeof *j->groups);
-    j->polls = calloc(count * OUTPUTS + OUTPUTS + INPUT_POLL_COUNT + 1, sizeof *j->polls);
+    j->polls = calloc(count * OUTPUTS + OUTPUTS + INPUT_POLL_COUNT + 2, sizeof *j->polls);
     // Never touched where lines are short, and so never there.
     j->lines = j->passes_through ? NULL : malloc(count * OUTPUTS * LINE_MAX_BYTES);
     if (!j->ranks || !j->groups || !j->polls || (!j->passes_through && !j->lines)) return false;
@@ -57,6 +58,7 @@ static void close_job(job *j) {
     guard_close(&j->guard);
     input_close(&j->input);
     if (j->port_fd >= 0) close(j->port_fd);
+    if (j->news_fd >= 0) close(j->news_fd);
     if (j->signals.fd >= 0) signals_close(&j->signals);
     for (int i = 0; j->ranks && i < j->options.rank_count; i++) {
         for (int k = 0; k < OUTPUTS; k++) output_finish(&j->ranks[i].outputs[k]);
@@ -67,6 +69,7 @@ static void close_job(job *j) {
     }
     free(j->ranks);
     free(j->groups);
+    free(j->members);
     free(j->polls);
     free(j->lines);
 }
@@ -78,6 +81,7 @@ static const char *open_job(job *j) {
     if (!make_id(j->id)) return "getrandom";
     if (!open_port(j)) return "no free port";
     if (!signals_open(&j->signals)) return "signalfd";
+    j->news_fd = news_open(j->id);
     if (!guard_open(&j->guard, j->id)) return "fork";
     policy_init(&j->policy, j->options.grace_ms);
     return NULL;
@@ -85,7 +89,10 @@ static const char *open_job(job *j) {
 
 int run_command(int argc, char **argv) {
     int code;
-    job j = { .port_fd = -1, .signals.fd = -1, .input = { .terminal_fd = -1, .pipe_fd = -1 } };
+    job j = { .port_fd = -1,
+              .news_fd = -1,
+              .signals.fd = -1,
+              .input = { .terminal_fd = -1, .pipe_fd = -1 } };
     if (!run_options_parse(argc, argv, &j.options, &code)) return code;
     // What one rank shows on a terminal needs no prefix to tell it from another's.
     j.passes_through = j.options.no_prefix || (j.options.rank_count == 1 && isatty(STDOUT_FILENO));

@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "command.h"
 #include "flow.h"
+#include "members.h"
 #include "proc.h"
 #include "report.h"
 #include "sweep.h"
@@ -17,7 +18,7 @@
 enum { LOOK_AGAIN_MS = 20, SLOW_READER_MS = 1000 };
 
 // Places of the descriptors that the loop waits for.
-enum { POLL_SIGNALS, POLL_INPUT, POLL_FLOW = POLL_INPUT + INPUT_POLL_COUNT };
+enum { POLL_SIGNALS, POLL_NEWS, POLL_INPUT, POLL_FLOW = POLL_INPUT + INPUT_POLL_COUNT };
 
 // ---- Signals to the job -------------------------------------------------------------------------
 
@@ -126,7 +127,7 @@ static rank *find_rank(job *j, pid_t pid) {
 
 static void rank_failed(job *j, rank *r) {
     bool by_itself = j->policy.stage == AWAITING_RANKS;
-    if (by_itself) report_failure(j, r);
+    if (by_itself && !r->is_dead) report_failure(j, r);
     if (by_itself && !j->cause) j->cause = r;
     set_exit_code(j, WIFSIGNALED(r->status) ? EXIT_SIGNAL + WTERMSIG(r->status)
                                             : WEXITSTATUS(r->status));
@@ -202,6 +203,7 @@ static int time_to_wait_ms(const job *j) {
 
 static void wait_for_something(job *j) {
     j->polls[POLL_SIGNALS] = (struct pollfd){ .fd = j->signals.fd, .events = POLLIN };
+    j->polls[POLL_NEWS] = (struct pollfd){ .fd = j->news_fd, .events = POLLIN };
     input_poll(&j->input, j->polls + POLL_INPUT);
     flow_poll(j, j->polls + POLL_FLOW);
     // A failure is an interruption, or a want of memory for a moment: then nothing is ready.
@@ -211,7 +213,9 @@ static void wait_for_something(job *j) {
 static void turn(job *j) {
     wait_for_something(j);
     take_signals(j);
+    members_take_news(j);  // before the end of a process that has told of itself
     reap(j);
+    members_name_absent(j);
     flow_read(j, j->polls + POLL_FLOW);
     input_relay(&j->input, j->polls + POLL_INPUT);
     look_for_leftovers(j);

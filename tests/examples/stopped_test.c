@@ -1,0 +1,101 @@
+// A worker that is stopped holds up no job: once the others have declared it dead it is ended, by
+// the launcher or by the program that started it. Calls have deadlines of 60 s; none is waited for.
+#include "../support/launched.h"
+#include "testing/testing.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void the_launcher_ends_who_is_dead_to_the_others(void **state) {
+    (void)state;
+    launched l = LAUNCH("run", "-n", "4", "sh", "-c",
+                        "echo $$; exec " GW_BUILD_DIR "/bin/batch_rpc --epochs 2000");
+    pid_t pid = (pid_t)strtol(read_line(l.out_fd, "[3] "), NULL, 10);
+    read_line(l.out_fd, "[0] epoch");
+    kill(pid, SIGSTOP);
+    result r = finish(l);
+    char expected[160];
+    snprintf(expected, sizeof expected,
+             "gradwire: rank 3 (pid %d) is dead to the others, and is killed: worker3 (rank 3) was "
+             "silent to worker",
+             (int)pid);
+    testing_note("%s", r.err);
+    assert_non_null(strstr(r.err, expected));
+    assert_int_equal(r.code, 128 + 9);
+    forget(r);
+}
+
+static void with_keep_the_others_are_waited_for(void **state) {
+    (void)state;
+    launched l = LAUNCH("run", "-n", "4", "--on-failure=keep", "sh", "-c",
+                        "echo $$; exec " GW_BUILD_DIR "/bin/batch_rpc --epochs 2000");
+    pid_t pid = (pid_t)strtol(read_line(l.out_fd, "[2] "), NULL, 10);
+    read_line(l.out_fd, "[0] epoch");
+    kill(pid, SIGSTOP);
+    result r = finish(l);
+    testing_note("%s", r.err);
+    assert_non_null(strstr(r.err, " is dead to the others, and is killed: worker2 (rank 2)"));
+    // The server's answers fail, with the name, and so does the server.
+    assert_non_null(strstr(r.err, "gradwire: rank 0 (pid "));
+    assert_int_equal(r.code, 128 + 9);
+    forget(r);
+}
+
+// Runs |program|, stops its third child when it has printed |line|, and returns what it says.
+static char *run_and_stop_one(const char *program, const char *line, int *out_status) {
+    static char output[1 << 16];
+    char command[1024];
+    snprintf(command, sizeof command,
+             "cd %s/bin && f=$(mktemp) && { ./%s > $f 2>&1 & } && pid=$!; "
+             "tail -n +1 -f --pid=$pid $f | grep -q -m1 '%s'; "
+             "set -- $(cat /proc/$pid/task/$pid/children); kill -STOP $3; "
+             "wait $pid; status=$?; cat $f; rm $f; exit $status",
+             GW_BUILD_DIR, program, line);
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    size_t size = fread(output, 1, sizeof output - 1, f);
+    output[size] = '\0';
+    *out_status = pclose(f) >> 8;
+    testing_note("%s\n%s", command, output);
+    return output;
+}
+
+static void a_program_that_makes_its_own_workers_does_the_same(void **state) {
+    (void)state;
+    static const char *const forms[] = { "batch_rpc --epochs 2000",
+                                         "batch_rpc --form agent --episodes 100000 --lr 0.00001" };
+    static const char *const lines[] = { "^epoch", "^episode" };
+    for (int i = 0; i < 2; i++) {
+        int status;
+        char *said = run_and_stop_one(forms[i], lines[i], &status);
+        assert_non_null(strstr(said, "batch_rpc: worker 2 was killed by signal 9 (Killed)"));
+        assert_int_equal(status, 128 + 9);
+    }
+}
+
+static void federated_averaging_goes_on_without_a_stopped_client(void **state) {
+    (void)state;
+    int status;
+    char *said = run_and_stop_one("fedavg --rounds 200", "^round", &status);
+    assert_non_null(strstr(said, " is lost: "));
+    assert_non_null(strstr(said, " was silent to server for "));
+    assert_int_equal(status, 0);
+}
+
+static void who_ends_without_joining_is_named(void **state) {
+    (void)state;
+    launched l = LAUNCH("run", "-n", "3", "sh", "-c",
+                        "test $RANK = 1 && exit 0; exec " GW_BUILD_DIR "/bin/hello");
+    const char *line = read_line(l.err_fd, "gradwire: rank 1 (pid ");
+    assert_non_null(strstr(line, " exited with code 0 without joining, and "));
+    kill(l.pid, SIGTERM);
+    forget(finish(l));
+}
+
+GW_TESTS_WITH_LIMIT(examples_stopped, 50, the_launcher_ends_who_is_dead_to_the_others,
+                    with_keep_the_others_are_waited_for,
+                    a_program_that_makes_its_own_workers_does_the_same,
+                    federated_averaging_goes_on_without_a_stopped_client,
+                    who_ends_without_joining_is_named);
