@@ -10,8 +10,7 @@
 
 static gw_tensor *gradient_of(gw_scope *s, const gw_list *params, int i) {
     gw_value v = gw_list_get(s, params, i);
-    gw_tensor *g = v.kind == GW_TENSOR ? grads_find(s, v.as.tensor) : NULL;
-    return g && (g->dtype == GW_F32 || g->dtype == GW_F64) ? g : NULL;
+    return v.kind == GW_TENSOR ? grads_find(s, v.as.tensor) : NULL;
 }
 
 // The numbers of a gradient. One that is sparse by rows has each row once, so the others are 0.

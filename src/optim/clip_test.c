@@ -121,7 +121,24 @@ static void it_clips_what_is_sparse_by_rows(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(optim_clip, it_clips_what_is_sparse_by_rows, it_clips_as_pytorch_does,
-         it_leaves_alone_what_others_hold, parameters_without_gradient_count_nothing,
-         long_gradients_are_added_in_lanes, a_norm_that_is_not_finite_spoils_the_gradients,
-         a_norm_is_not_negative);
+static void halves_are_clipped_with_the_others(void **state) {
+    (void)state;
+    const gw_dtype halves[] = { GW_F16, GW_BF16 };
+    for (int i = 0; i < 2; i++) {
+        gw_scope *s = gw_scope_open(NULL);
+        gw_list *params = gw_list_open(s);
+        // Squares of 300 overflow f16, and there are more than fit into a piece.
+        gw_tensor *half = leaf_with(s, params, gw_full(s, halves[i], 300.0, 1600));
+        gw_tensor *whole = leaf_with(s, params, gw_full(s, GW_F32, 9000.0));
+        assert_float_equal(gw_clip_grad_norm(s, params, 150), 15000, 1e-6);
+        gw_tensor *wide = gw_to_dtype(s, gw_grad(s, half), GW_F64);
+        assert_float_equal(gw_item(s, gw_sum(s, wide)), 3 * 1600, 1e-6);
+        assert_float_equal(gw_item(s, gw_grad(s, whole)), 90, 1e-4);
+        assert_int_equal(gw_scope_close(s).status, GW_OK);
+    }
+}
+
+GW_TESTS(optim_clip, halves_are_clipped_with_the_others, it_clips_what_is_sparse_by_rows,
+         it_clips_as_pytorch_does, it_leaves_alone_what_others_hold,
+         parameters_without_gradient_count_nothing, long_gradients_are_added_in_lanes,
+         a_norm_that_is_not_finite_spoils_the_gradients, a_norm_is_not_negative);

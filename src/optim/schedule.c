@@ -36,8 +36,9 @@ static double linear_rate(const gw_scheduler *c, const optimizer_group *g) {
     double lr = g->options.lr, more = o->end_factor - o->start_factor;
     if (c->now.step == 0) return lr * o->start_factor;
     if (c->now.step > o->total_iters) return lr;
-    double before = (double)o->total_iters * o->start_factor + (double)(c->now.step - 1) * more;
-    return lr * (1 + more / before);
+    // The quotient of two factors, where PyTorch adds to 1: this one is 0 exactly where it ends at 0.
+    double first = (double)o->total_iters * o->start_factor;
+    return lr * (first + (double)c->now.step * more) / (first + (double)(c->now.step - 1) * more);
 }
 
 // ---- One cycle ----------------------------------------------------------------------------------

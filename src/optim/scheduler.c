@@ -26,7 +26,9 @@ static void apply(gw_scheduler *c) {
         momentum = schedule_momentum(o);
     for (int i = 0; i < o->group_count; i++) {
         optimizer_group *g = &o->groups[i];
-        g->options.lr = c->schedule->rate(c, g);
+        // Several schedules together can round, or lead, to less than 0, which is no rate.
+        double rate = c->schedule->rate(c, g);
+        g->options.lr = rate < 0 ? 0 : rate;
         if (momentum) option_set(momentum, g, schedule_momentum_now(c));
     }
 }

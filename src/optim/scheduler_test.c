@@ -54,6 +54,37 @@ static void a_cycle_needs_momentum_to_cycle(void **state) {
     assert_fails(s, GW_INVALID, "gw_one_cycle_lr: gw_adagrad has no momentum");
 }
 
+static void a_rate_goes_down_to_0_and_not_below(void **state) {
+    (void)state;
+    for (int iters = 1; iters <= 100; iters++) {
+        gw_scope *s = gw_scope_open(NULL);
+        gw_optimizer *opt = gw_sgd(s, one_parameter(s), .lr = 0.1);
+        gw_scheduler *c =
+            gw_linear_lr(s, opt, .start_factor = 1, .end_factor = 0, .total_iters = iters);
+        for (int i = 0; i < iters; i++) {
+            assert_true(gw_optimizer_lr(opt) > 0);
+            gw_scheduler_step(s, c);
+        }
+        assert_float_equal(gw_optimizer_lr(opt), 0, 0);
+        gw_optimizer_load_state_dict(s, opt, gw_optimizer_state_dict(s, opt));
+        assert_int_equal(gw_scope_close(s).status, GW_OK);
+    }
+}
+
+static void schedules_together_do_not_lead_below_0(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_optimizer *opt = open_sgd(s);
+    gw_scheduler *waves = gw_cosine_annealing_lr(s, opt, .t_max = 3, .eta_min = 0.2);
+    gw_scheduler *down = gw_exponential_lr(s, opt, .gamma = 0.5);
+    for (int i = 0; i < 12; i++) {
+        gw_scheduler_step(s, waves);
+        gw_scheduler_step(s, down);
+        assert_true(gw_optimizer_lr(opt) >= 0);
+    }
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
 static void a_cycle_ends(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -135,6 +166,7 @@ static void what_is_no_scheduler_is_said(void **state) {
 }
 
 GW_TESTS(optim_scheduler, what_is_no_scheduler_is_said, options_out_of_range_are_refused,
-         a_cycle_needs_momentum_to_cycle, a_cycle_ends,
+         a_cycle_needs_momentum_to_cycle, a_rate_goes_down_to_0_and_not_below,
+         schedules_together_do_not_lead_below_0, a_cycle_ends,
          momentum_that_a_cycle_brings_starts_with_the_gradient, a_metric_goes_where_it_is_wanted,
          it_holds_its_optimizer, a_group_that_comes_later_has_its_own_rate);

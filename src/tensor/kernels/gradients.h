@@ -11,12 +11,12 @@ void numbers_add(gw_dtype dtype, void *to, const void *from, int64_t count);
 // CPU, or without memory: gw_add is for all.
 bool tensor_add_into(gw_tensor *to, const gw_tensor *from);
 
-// The sum of the squares of |x|, contiguous in f32 or f64, in the same bits on every machine. False
+// The sum of the squares of |x|, whose numbers are floats, in the same bits on every machine. False
 // without memory.
 bool tensor_squares(const gw_tensor *x, double *out);
 
-// Writes |from| times |by| to |to|, contiguous in f32 or f64, which nobody else sees; it may be
-// |from|. False if they are not on the CPU: gw_mul is for all.
+// Writes |from| times |by| to |to|, contiguous floats of one dtype, which nobody else sees; it may
+// be |from|. False if they are not on the CPU: gw_mul is for all.
 bool tensor_scale_into(gw_tensor *to, const gw_tensor *from, double by);
 
 #endif

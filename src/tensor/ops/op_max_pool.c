@@ -30,7 +30,8 @@ static void infer(op_call *c) {
     if (op_output(c, (gw_dtype)x->dtype, dims, sizes)) op_output(c, GW_I64, dims, sizes);
 }
 
-// NaN is larger than everything, as in PyTorch. Of equals the first counts.
+// NaN is larger than everything, and of several the last counts, as in PyTorch. Of equals the first
+// does.
 #define MAX_POOL(name, element)                                                                    \
     static void max_of_##name(const window *w, const element *x, window_span rows,                 \
                               window_span columns, element *out, int64_t *place) {                 \
@@ -39,7 +40,7 @@ static void infer(op_call *c) {
         for (int64_t i = rows.first; i < rows.end; i += w->dilation[0]) {                          \
             for (int64_t j = columns.first; j < columns.end; j += w->dilation[1]) {                \
                 element v = x[i * w->size[1] + j];                                                 \
-                if (v <= *out && *place >= 0) continue;                                            \
+                if (*place >= 0 && !(v > *out) && v == v) continue;                                \
                 *out = v;                                                                          \
                 *place = i * w->size[1] + j;                                                       \
             }                                                                                      \

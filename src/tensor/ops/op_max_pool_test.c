@@ -39,6 +39,22 @@ static void nan_is_larger_than_everything(void **state) {
     gw_scope_close_up(s);
 }
 
+static void nan_is_kept_wherever_it_stands(void **state) {
+    (void)state;
+    for (int at = 0; at < 4; at++) {
+        gw_scope *s = gw_scope_open(NULL);
+        double numbers[] = { 1, 5, 3, 7 }, gradient[4] = { 0 };
+        numbers[at] = NAN;
+        gradient[at] = 1;
+        gw_tensor *x = gw_requires_grad(s, gw_from(s, numbers, 1, 2, 2));
+        gw_tensor *y = gw_max_pool2d(s, x, .kernel = { 2, 2 });
+        expect_values(s, y, (double[]){ NAN }, 0);
+        gw_backward(s, y);
+        expect_values(s, gw_grad(s, x), gradient, 0);
+        gw_scope_close_up(s);
+    }
+}
+
 // A dilated window may step over all there is.
 static void a_window_that_sees_nothing_gives_no_gradient(void **state) {
     (void)state;
@@ -73,4 +89,5 @@ static void it_refuses_what_does_not_fit(void **state) {
 
 GW_TESTS(tensor_op_max_pool, it_takes_the_largest_of_each_window,
          the_first_of_equals_gets_the_gradient, nan_is_larger_than_everything,
-         a_window_that_sees_nothing_gives_no_gradient, it_refuses_what_does_not_fit);
+         nan_is_kept_wherever_it_stands, a_window_that_sees_nothing_gives_no_gradient,
+         it_refuses_what_does_not_fit);
