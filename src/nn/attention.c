@@ -282,14 +282,15 @@ gw_module *gw_nn_multihead_attention_with(gw_scope *s, int64_t features, int64_t
     if (!check_sizes(s, &a)) return &module_poison;
     gw_module *m = module_new_typed(s, &typed_multihead_attention, &a, sizeof a);
     if (m != &module_poison) m->forward = forward_attention;
+    int64_t three = init_length(s, "gw_nn_multihead_attention", 3, features);
     if (has_three(&a)) {
         add_projection(s, m, "q_proj_weight", options.dtype, features, features);
         add_projection(s, m, "k_proj_weight", options.dtype, features, a.kdim);
         add_projection(s, m, "v_proj_weight", options.dtype, features, a.vdim);
     } else {
-        add_projection(s, m, "in_proj_weight", options.dtype, 3 * features, features);
+        add_projection(s, m, "in_proj_weight", options.dtype, three, features);
     }
-    if (options.bias) init_full(s, m, "in_proj_bias", options.dtype, GW_SHAPE(3 * features), 0);
+    if (options.bias) init_full(s, m, "in_proj_bias", options.dtype, GW_SHAPE(three), 0);
     gw_module_register_module(s, m, "out_proj", open_output(s, features, options));
     return gw_ok(s) ? m : &module_poison;
 }

@@ -182,6 +182,19 @@ static void it_survives_without_memory(void **state) {
     testing_alloc_failure_loop(attend_once, NULL);
 }
 
-GW_TESTS(nn_attention, it_starts_as_in_pytorch, one_tensor_as_several_inputs_changes_nothing,
-         weights_add_up_to_1_and_spare_what_is_masked, it_drops_weights_in_training_only,
-         wrong_inputs_are_refused, what_cannot_be_is_refused, it_survives_without_memory);
+static void sizes_that_no_tensor_has_are_refused(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_nn_multihead_attention(s, INT64_MAX, 1);
+    assert_int_equal(gw_scope_error(s)->status, GW_LIMIT);
+    gw_scope_clear(s);
+    gw_nn_transformer_encoder_layer(s, INT64_MAX, 1);
+    assert_int_equal(gw_scope_error(s)->status, GW_LIMIT);
+    gw_scope_clear(s);
+    gw_scope_close_up(s);
+}
+
+GW_TESTS(nn_attention, sizes_that_no_tensor_has_are_refused, it_starts_as_in_pytorch,
+         one_tensor_as_several_inputs_changes_nothing, weights_add_up_to_1_and_spare_what_is_masked,
+         it_drops_weights_in_training_only, wrong_inputs_are_refused, what_cannot_be_is_refused,
+         it_survives_without_memory);

@@ -54,17 +54,19 @@ static bool take_offsets(gw_scope *s, const embedding_bag *e, gw_tensor *offsets
     b->starts = gw_data(offsets);
     b->count = has_end ? count - 1 : count;
     b->end = has_end ? b->starts[count - 1] : b->n;
+    if (b->end > b->n) {
+        fail(s, "the last offset is beyond the indices");
+        return false;
+    }
     for (int64_t i = 0; i < b->count; i++) {
-        int64_t length = start_of(b, i + 1) - b->starts[i];
-        if (length < 0 || b->starts[i] < 0 || (i == 0 && b->starts[0] != 0)) {
+        int64_t start = b->starts[i], end = start_of(b, i + 1);
+        if (start < 0 || end < start || (i == 0 && start != 0)) {
             fail(s, "offsets must begin with 0 and not descend");
             return false;
         }
-        if (length > b->longest) b->longest = length;
+        if (end - start > b->longest) b->longest = end - start;
     }
-    if (b->end <= b->n) return true;
-    fail(s, "the last offset is beyond the indices");
-    return false;
+    return true;
 }
 
 static bool take_index(gw_scope *s, const embedding_bag *e, gw_tensor *index, gw_tensor *offsets,

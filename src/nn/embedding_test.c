@@ -137,6 +137,24 @@ static void it_says_what_does_not_fit(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(nn_embedding, a_table_starts_normal_and_padding_as_0,
+static void offsets_that_lie_are_refused(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_module *bag = gw_nn_embedding_bag(s, 4, 2);
+    gw_tensor *indices = gw_from(s, ((int64_t[]){ 0, 1, 2 }), 3);
+    const int64_t lies[][3] = { { 0, INT64_MAX, -5 }, { 0, -1, 2 }, { 1, 2, 3 },
+                                { 0, INT64_MIN, 3 },  { 0, 3, 2 },  { INT64_MIN, 0, 0 } };
+    for (int i = 0; i < 6; i++) {
+        gw_nn_embedding_bag_call(s, bag, indices, gw_from(s, lies[i], 3), NULL);
+        assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
+        gw_scope_clear(s);
+    }
+    gw_nn_embedding_bag_call(s, bag, indices, gw_from(s, ((int64_t[]){ 0, 2, 4 }), 3), NULL);
+    assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
+    gw_scope_clear(s);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+GW_TESTS(nn_embedding, offsets_that_lie_are_refused, a_table_starts_normal_and_padding_as_0,
          a_sparse_table_gets_the_rows_it_was_asked_for, padding_counts_for_nothing_beside_infinity,
          bags_of_padding_name_no_row, it_says_what_does_not_fit);

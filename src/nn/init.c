@@ -18,6 +18,14 @@ void init_full(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, gw_s
     gw_scope_close_up(t);
 }
 
+int64_t init_length(gw_scope *s, const char *maker, int64_t count, int64_t size) {
+    int64_t length;
+    if (!__builtin_mul_overflow(count, size, &length)) return length;
+    scope_fail(s, GW_LIMIT, "%s: %lld times %lld numbers are more than a tensor can have", maker,
+               (long long)count, (long long)size);
+    return 0;
+}
+
 void init_buffer(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, gw_shape shape,
                  double value) {
     gw_scope *t = gw_scope_open(s);

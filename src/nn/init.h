@@ -10,6 +10,10 @@ void init_uniform(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, g
 void init_full(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, gw_shape shape,
                double value);
 
+// |count| times |size|, of |maker|: numbers that may come from anybody. Fails |s|, and returns 0, if
+// no tensor can be that long.
+int64_t init_length(gw_scope *s, const char *maker, int64_t count, int64_t size);
+
 // Adds a buffer that is |value| everywhere.
 void init_buffer(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, gw_shape shape,
                  double value);

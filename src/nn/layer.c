@@ -62,7 +62,7 @@ typedef struct flatten {
 
 static gw_tensor *forward_flatten(gw_scope *s, gw_module *m, gw_tensor *x) {
     flatten f = *(const flatten *)m->settings;
-    int dims = gw_dims(x), n = 0;
+    int dims = gw_dims(x) ? gw_dims(x) : 1, n = 0;  // a scalar counts as a list of one number
     if (f.first < 0) f.first += dims;
     if (f.last < 0) f.last += dims;
     if (f.first < 0 || f.last >= dims || f.first > f.last) {
@@ -75,7 +75,7 @@ static gw_tensor *forward_flatten(gw_scope *s, gw_module *m, gw_tensor *x) {
         if (i > f.first && i <= f.last)
             sizes[n - 1] *= gw_size(x, i);
         else
-            sizes[n++] = gw_size(x, i);
+            sizes[n++] = gw_dims(x) ? gw_size(x, i) : 1;
     }
     return gw_reshape_with(s, x, (gw_shape){ n, sizes });
 }

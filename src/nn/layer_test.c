@@ -120,6 +120,8 @@ static void flatten_joins_dimensions(void **state) {
                          gw_reshape(s, x, 24, 5)));
     assert_true(
         gw_equal(s, gw_module_call(s, gw_nn_flatten(s, .start_dim = -1, .end_dim = 3), x), x));
+    gw_tensor *one = gw_module_call(s, gw_nn_flatten(s, .start_dim = 0), gw_ones(s, GW_F32));
+    assert_true(gw_equal(s, one, gw_ones(s, GW_F32, 1)));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
     s = gw_scope_open(NULL);
     gw_module_call(s, gw_nn_flatten(s), gw_ones(s, GW_F32, 3));

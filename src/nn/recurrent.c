@@ -27,8 +27,9 @@ static const int gate_counts[] = { 4, 3, 1 };
 // ---- Making -------------------------------------------------------------------------------------
 static void add_parameters(gw_scope *s, gw_module *m, const recurrent *r, gw_dtype dtype, int layer,
                            bool is_reverse) {
-    int64_t rows = gate_counts[r->kind] * r->hidden;
-    int64_t in = layer ? r->hidden * r->directions : r->in;
+    const char *maker = makers[r->kind];
+    int64_t rows = init_length(s, maker, gate_counts[r->kind], r->hidden);
+    int64_t in = layer ? init_length(s, maker, r->directions, r->hidden) : r->in;
     double bound = 1 / sqrt((double)r->hidden);
     static const char *const names[] = { "weight_ih", "weight_hh", "bias_ih", "bias_hh" };
     for (int i = 0; i < (r->has_bias ? 4 : 2); i++) {

@@ -140,7 +140,21 @@ static void it_survives_any_failing_allocation(void **state) {
     testing_alloc_failure_loop(train_a_little, NULL);
 }
 
-GW_TESTS(nn_recurrent, its_parameters_have_pytorchs_names_and_bounds,
-         it_goes_on_from_the_state_it_gave, what_is_behind_an_end_counts_for_nothing,
-         dropout_is_between_layers_and_in_training, it_says_what_does_not_fit,
-         it_survives_any_failing_allocation);
+static void sizes_that_no_tensor_has_are_refused(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_nn_lstm(s, 1, INT64_MAX / 3);
+    assert_string_equal(gw_scope_error(s)->text, "gw_nn_lstm: 4 times 3074457345618258602 numbers "
+                                                 "are more than a tensor can have");
+    assert_int_equal(gw_scope_error(s)->status, GW_LIMIT);
+    gw_scope_clear(s);
+    gw_nn_rnn(s, INT64_MAX, INT64_MAX, .bidirectional = true, .layers = 2);
+    assert_false(gw_ok(s));
+    gw_scope_clear(s);
+    gw_scope_close_up(s);
+}
+
+GW_TESTS(nn_recurrent, sizes_that_no_tensor_has_are_refused,
+         its_parameters_have_pytorchs_names_and_bounds, it_goes_on_from_the_state_it_gave,
+         what_is_behind_an_end_counts_for_nothing, dropout_is_between_layers_and_in_training,
+         it_says_what_does_not_fit, it_survives_any_failing_allocation);

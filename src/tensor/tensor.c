@@ -29,7 +29,8 @@ static gw_tensor *no_memory(gw_scope *s, gw_dtype dtype, int dims, const int64_t
 }
 
 // Sets the strides of a contiguous tensor and its count of elements. False if they are more than
-// can be counted.
+// can be counted. The product of all sizes but those of 0 counts, also of a tensor without
+// elements: so whatever is computed from the sizes of one tensor does not overflow.
 static bool lay_out(gw_tensor *x) {
     int64_t stride = 1;
     bool empty = false;
@@ -140,14 +141,16 @@ gw_tensor *tensor_view(gw_scope *s, const gw_tensor *base, int dims, const int64
                        const int64_t *strides, int64_t offset) {
     gw_tensor *x = take(dims, sizes, (gw_dtype)base->dtype);
     if (!x) return no_memory(s, (gw_dtype)base->dtype, dims, sizes);
+    if (!lay_out(x)) {
+        give(x);
+        scope_fail(s, GW_LIMIT, "a tensor of %s has more elements than can be counted",
+                   shape_text_of(dims, sizes).text);
+        return NULL;
+    }
     x->device = base->device;
     x->layout = base->layout;
     x->offset = offset;
-    x->numel = 1;
-    for (int i = 0; i < dims; i++) {
-        x->strides[i] = strides[i];
-        x->numel *= sizes[i];
-    }
+    for (int i = 0; i < dims; i++) x->strides[i] = strides[i];
     x->contiguous = is_contiguous(x);
     if (base->storage) x->storage = storage_retain(base->storage);
     return x;

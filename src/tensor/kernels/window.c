@@ -43,16 +43,18 @@ static int64_t reach(const window *w, int d) {
 bool window_count(op_call *c, int dims, bool ceil, window *w) {
     for (int d = 0; d < 2; d++) {
         int64_t room = w->size[d] + 2 * w->padding[d] - reach(w, d);
-        if (room < 0) {
+        bool reaches_over = ceil && room < 0 && room > -w->stride[d];
+        if (room < 0 && !reaches_over) {
             op_fail(c, GW_INVALID, "a window of %s does not fit into %s with padding %s",
                     shape_text_of(dims, (int64_t[]){ reach(w, 0), reach(w, 1) } + 2 - dims).text,
                     shape_text_of(dims, w->size + 2 - dims).text,
                     shape_text_of(dims, w->padding + 2 - dims).text);
             return false;
         }
-        w->out[d] = room / w->stride[d] + 1;
+        w->out[d] = reaches_over ? 1 : room / w->stride[d] + 1;
         // A window that begins behind the plane and the padding before it would see nothing.
-        if (ceil && room % w->stride[d] && w->out[d] * w->stride[d] < w->size[d] + w->padding[d])
+        if (ceil && !reaches_over && room % w->stride[d] &&
+            w->out[d] * w->stride[d] < w->size[d] + w->padding[d])
             w->out[d]++;
     }
     return true;

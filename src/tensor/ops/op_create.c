@@ -103,12 +103,12 @@ static void infer_arange(op_call *c) {
         op_fail(c, GW_INVALID, "not for bool");
         return;
     }
-    double count = ceil((end - start) / step);  // NaN where a bound or the step makes no sense
-    if (!(count >= 0 && count < 0x1p62)) {
+    double steps = (end - start) / step;  // NaN where a bound or the step makes no sense
+    if (!(steps >= 0 && steps < 0x1p62)) {
         op_fail(c, GW_INVALID, "no way from %g to %g in steps of %g", start, end, step);
         return;
     }
-    int64_t n = (int64_t)count;
+    int64_t n = (int64_t)ceil(steps);
     op_output(c, arg_dtype(c->args, 0), 1, &n);
 }
 
@@ -195,27 +195,37 @@ gw_tensor *gw_randn_with(gw_scope *s, gw_dtype dtype, gw_shape shape) {
 }
 
 // ---- From the caller's memory -------------------------------------------------------------------
+// Bytes that the shape takes up; SIZE_MAX if more than there can be.
+static size_t bytes_of(gw_dtype dtype, gw_shape shape) {
+    size_t bytes = gw_dtype_size(dtype);
+    for (int i = 0; i < shape.count; i++) {
+        if (shape.sizes[i] <= 0) return 0;  // less is refused where the tensor is made
+        if (__builtin_mul_overflow(bytes, (size_t)shape.sizes[i], &bytes)) bytes = SIZE_MAX;
+    }
+    return bytes;
+}
+
+static bool can_be_read(gw_scope *s, const char *what, gw_dtype dtype, const void *data,
+                        gw_shape shape) {
+    if (s->error) return false;
+    if ((unsigned)dtype >= GW_DTYPE_COUNT)
+        scope_fail(s, GW_INVALID, "%s: %d is no dtype", what, (int)dtype);
+    else if (!data && bytes_of(dtype, shape) > 0)
+        scope_fail(s, GW_INVALID, "%s: no numbers to read", what);
+    return !s->error;
+}
+
 gw_tensor *gw_from_with(gw_scope *s, gw_dtype dtype, const void *data, gw_shape shape) {
-    if (s->error) return tensor_poison_of(s);
+    if (!can_be_read(s, "gw.from", dtype, data, shape)) return tensor_poison_of(s);
     gw_tensor *x = scope_own(s, tensor_new(s, dtype, shape.count, shape.sizes));
     if (!x) return tensor_poison_of(s);
     if (x->numel) memcpy(x->storage->block->bytes, data, (size_t)x->numel * gw_dtype_size(dtype));
     return x;
 }
 
-// Bytes that the shape takes up; SIZE_MAX if more than there can be.
-static size_t bytes_of(gw_dtype dtype, gw_shape shape) {
-    size_t bytes = gw_dtype_size(dtype);
-    for (int i = 0; i < shape.count; i++) {
-        if (shape.sizes[i] < 0) return 0;  // refused where the tensor is made
-        if (__builtin_mul_overflow(bytes, (size_t)shape.sizes[i], &bytes)) return SIZE_MAX;
-    }
-    return bytes;
-}
-
 gw_tensor *gw_from_blob(gw_scope *s, gw_dtype dtype, void *bytes, gw_shape shape,
                         void (*deleter)(void *context), void *context) {
-    if (!s->error) {
+    if (can_be_read(s, "gw.from_blob", dtype, bytes, shape)) {
         block *b = block_of_external(bytes, bytes_of(dtype, shape), deleter, context);
         if (b) {
             gw_tensor *x = scope_own(s, tensor_over(s, dtype, shape.count, shape.sizes, b));

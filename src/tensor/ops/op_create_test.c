@@ -36,6 +36,9 @@ static void arange_counts_up_and_down(void **state) {
                         "tensor([0.0000, 0.3000, 0.6000, 0.9000])");
     assert_string_equal(gw_to_text(s, gw_arange(s, GW_I64, 3, -3, -2)), "tensor([ 3,  1, -1])");
     assert_int_equal(gw_numel(gw_arange(s, GW_F32, 2, 2, 1)), 0);
+    assert_int_equal(gw_numel(gw_arange(s, GW_F32, 2, 2, -1)), 0);
+    gw_arange(s, GW_F32, 2.5, 1, 3);
+    assert_fails(s, "gw.arange: no way from 2.5 to 1 in steps of 3");
     gw_arange(s, GW_F32, 0, 5, -1);
     assert_fails(s, "gw.arange: no way from 0 to 5 in steps of -1");
     gw_arange(s, GW_F32, 0, 5, 0);
@@ -54,6 +57,26 @@ static void from_copies(void **state) {
     gw_tensor *x = gw_from(s, values, 3);
     values[0] = 9;
     assert_string_equal(gw_to_text(s, x), "tensor([ 1, -2,  3], dtype=i8)");
+    gw_scope_close_up(s);
+}
+
+static void a_number_that_is_no_dtype_is_refused(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    float one = 1;
+    gw_dtype none = GW_DTYPE_COUNT;
+    gw_zeros_with(s, none, GW_SHAPE(2));
+    assert_fails(s, "gw.zeros: 10 is no dtype");
+    gw_to_dtype(s, gw_ones(s, GW_F32, 2), (gw_dtype)-1);
+    assert_fails(s, "gw.to_dtype: -1 is no dtype");
+    gw_from_with(s, none, &one, GW_SHAPE(1));
+    assert_fails(s, "gw.from: 10 is no dtype");
+    gw_from_blob(s, (gw_dtype)99, &one, GW_SHAPE(1), NULL, NULL);
+    assert_fails(s, "gw.from_blob: 99 is no dtype");
+    gw_from_with(s, GW_F32, NULL, GW_SHAPE(1));
+    assert_fails(s, "gw.from: no numbers to read");
+    assert_int_equal(gw_numel(gw_from_with(s, GW_F32, NULL, GW_SHAPE(3, 0))), 0);
+    assert_true(gw_ok(s));
     gw_scope_close_up(s);
 }
 
@@ -152,7 +175,8 @@ static void only_floats_are_random(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_op_create, it_fills_in_every_dtype, arange_counts_up_and_down, from_copies,
+GW_TESTS(tensor_op_create, it_fills_in_every_dtype, arange_counts_up_and_down,
+         a_number_that_is_no_dtype_is_refused, from_copies,
          a_seed_means_the_same_numbers_everywhere, a_block_is_the_same_wherever_it_is_drawn,
          children_go_on_where_the_parent_stopped, numbers_are_spread_as_they_should_be,
          only_floats_are_random);

@@ -184,10 +184,11 @@ gw_tensor *gw_embedding_with(gw_scope *s, gw_tensor *weight, gw_tensor *indices,
 static int64_t count_classes(op_call *c, const int64_t *index, int64_t n, int64_t classes) {
     int64_t needed = 0;
     for (int64_t i = 0; i < n; i++) {
-        if (index[i] < 0 || (classes >= 0 && index[i] >= classes)) {
+        if (index[i] < 0 || index[i] >= (classes >= 0 ? classes : INT64_MAX)) {
             op_fail(c, GW_INVALID,
-                    classes >= 0 ? "index %lld out of range for %lld classes"
-                                 : "index %lld is negative",
+                    classes >= 0   ? "index %lld out of range for %lld classes"
+                    : index[i] < 0 ? "index %lld is negative"
+                                   : "index %lld is no number of a class",
                     (long long)index[i], (long long)classes);
             return -1;
         }

@@ -110,6 +110,8 @@ static void one_hot_marks_the_class(void **state) {
     expect_fails(s, "gw.one_hot: index -2 is negative");
     gw_one_hot(s, gw_zeros(s, GW_I64, 0), -1);
     expect_fails(s, "gw.one_hot: the number of classes cannot be told from no indices");
+    gw_one_hot(s, gw_full(s, GW_I64, INT64_MAX), -1);
+    expect_fails(s, "gw.one_hot: index 9223372036854775807 is no number of a class");
     gw_one_hot(s, i, 0);
     expect_fails(s, "gw.one_hot: 0 classes for 2");
     gw_scope_close_up(s);

@@ -165,6 +165,12 @@ close_a:
     dense_close(&a.copy);
 }
 
+static int64_t row_count(const gw_tensor *x) {
+    int64_t count = 1;
+    for (int i = 0; i < x->dims - 1; i++) count *= x->sizes[i];
+    return count;
+}
+
 // dA = dC B^T and dB = A^T dC, with vectors as the matrices they stood for.
 static void grad_matmul(op_grad *g) {
     gw_scope *s = g->scope;
@@ -181,8 +187,9 @@ static void grad_matmul(op_grad *g) {
     if (g->wanted[1]) {
         // One product over all rows of the batch instead of one for each, added up.
         if (right->dims == 2 && left->dims > 2) {
-            left = gw_reshape(s, left, -1, right->sizes[0]);
-            d = gw_reshape(s, d, -1, right->sizes[1]);
+            int64_t rows = row_count(left);
+            left = gw_reshape(s, left, rows, right->sizes[0]);
+            d = gw_reshape(s, d, rows, right->sizes[1]);
         }
         gw_tensor *db = unbroadcast(s, gw_matmul(s, gw_transpose(s, left, -2, -1), d), right);
         g->d_inputs[1] = b->dims == 1 ? gw_squeeze(s, db, 1) : db;
@@ -201,6 +208,9 @@ static void samples_matmul(op_sampler *p) {
     sample_call(p, sample_real(p, -2, 2, 3), sample_real(p, -2, 2, 2, 3, 2));
     sample_call(p, sample_real(p, -2, 2, 0, 3), sample_real(p, -2, 2, 3, 2));
     sample_call(p, sample_real(p, -2, 2, 2, 0), sample_real(p, -2, 2, 0, 2));
+    sample_call(p, sample_real(p, -2, 2, 2, 3, 0), sample_real(p, -2, 2, 0, 4));
+    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), sample_real(p, -2, 2, 4, 0));
+    sample_call(p, sample_real(p, -2, 2, 2, 0, 4), sample_real(p, -2, 2, 2, 4, 3));
 }
 
 const op op_matmul = {
@@ -280,8 +290,7 @@ close_x:
 static void grad_linear(op_grad *g) {
     gw_scope *s = g->scope;
     gw_tensor *x = arg_tensor(g->args, 0), *w = arg_tensor(g->args, 1), *d = g->d_outputs[0];
-    int64_t n = 1;  // rows
-    for (int i = 0; i < d->dims - 1; i++) n *= d->sizes[i];
+    int64_t n = row_count(d);
     gw_tensor *rows = gw_reshape(s, d, n, w->sizes[0]);
     if (g->wanted[0]) g->d_inputs[0] = gw_matmul(s, d, w);
     if (g->wanted[1])

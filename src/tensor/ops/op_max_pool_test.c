@@ -68,6 +68,17 @@ static void a_window_that_sees_nothing_gives_no_gradient(void **state) {
     gw_scope_close_up(s);
 }
 
+static void the_last_window_may_be_larger_than_the_plane(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = gw_from(s, ((float[]){ 3, 5, 4 }), 1, 3);
+    expect_values(s, gw_max_pool1d(s, x, .kernel = { 4 }, .ceil_mode = true), (double[]){ 5 }, 0);
+    expect_values(s, gw_avg_pool1d(s, x, .kernel = { 4 }, .ceil_mode = true), (double[]){ 4 }, 0);
+    gw_max_pool1d(s, x, .kernel = { 5 }, .stride = { 2 }, .ceil_mode = true);
+    expect_fails(s, "gw.max_pool1d: a window of 5 does not fit into 3 with padding 0");
+    gw_scope_close_up(s);
+}
+
 static void it_refuses_what_does_not_fit(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -89,5 +100,5 @@ static void it_refuses_what_does_not_fit(void **state) {
 
 GW_TESTS(tensor_op_max_pool, it_takes_the_largest_of_each_window,
          the_first_of_equals_gets_the_gradient, nan_is_larger_than_everything,
-         nan_is_kept_wherever_it_stands, a_window_that_sees_nothing_gives_no_gradient,
-         it_refuses_what_does_not_fit);
+         nan_is_kept_wherever_it_stands, the_last_window_may_be_larger_than_the_plane,
+         a_window_that_sees_nothing_gives_no_gradient, it_refuses_what_does_not_fit);

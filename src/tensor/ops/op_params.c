@@ -116,6 +116,13 @@ static void fail_ints(op_call *c, int name_size, const char *name, gw_value v) {
             gw_kind_name(v.as.list->items[at].kind));
 }
 
+static void fail_dtype(op_call *c, gw_value v) {
+    if (v.kind == GW_STRING)
+        op_fail(c, GW_INVALID, "\"%.40s\" is no dtype", v.as.string);
+    else
+        op_fail(c, GW_INVALID, "%lld is no dtype", (long long)v.as.integer);
+}
+
 static void fail_misfit(op_call *c, int i, const char *name, const char *kind) {
     int name_size = (int)(kind - 1 - name);
     gw_value v = i < c->arg_count ? c->args[i] : gw_none();
@@ -124,6 +131,10 @@ static void fail_misfit(op_call *c, int i, const char *name, const char *kind) {
         while (v.as.list->items[at].kind == GW_TENSOR) at++;
         op_fail(c, GW_INVALID, "%.*s must be a list of tensors, but item %d is %s", name_size, name,
                 at, gw_kind_name(v.as.list->items[at].kind));
+        return;
+    }
+    if (kind[0] == 'd' && (v.kind == GW_INT || v.kind == GW_STRING)) {
+        fail_dtype(c, v);
         return;
     }
     bool ints = kind[0] == 'i' && kind[3] == 's';

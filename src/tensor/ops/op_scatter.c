@@ -14,6 +14,11 @@ static bool source_fits(const gw_tensor *source, const gw_tensor *index) {
     return true;
 }
 
+// An index without elements may have any dimensions, also more than what it picks from.
+static int walked_dims(const gw_tensor *index) {
+    return index->numel ? index->dims : 0;
+}
+
 // |source| is NULL if scatter is given a number.
 static void infer(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *index = arg_tensor(c->args, 2);
@@ -60,7 +65,7 @@ static void compute_scatter_add(op_call *c) {
         memcpy(out.values, start.values, (size_t)x->numel * gw_dtype_size(type));
         walk w = walk_start(i, dim);
         int64_t step = 1;
-        for (int k = i->dims; k-- > 0;) {
+        for (int k = walked_dims(i); k-- > 0;) {
             w.strides[k] = y->dims ? y->strides[k] : 0;
             w.other[k] = s->dims ? step : 0;
             step *= s->dims ? s->sizes[k] : 1;
@@ -109,6 +114,8 @@ static void grad_scatter_add(op_grad *g) {
 }
 
 static void samples_scatter_add(op_sampler *p) {
+    sample_call(p, sample_real(p, -2, 2, 3), gw_value_of(0),
+                sample_tensor(p, GW_I64, 0, 3, 0, 4, 4, 4), sample_real(p, -2, 2, 2));
     sample_call(p, sample_real(p, -2, 2, 4, 3), gw_value_of(0),
                 sample_tensor(p, GW_I64, 0, 4, 5, 3), sample_real(p, -2, 2, 5, 3));
     sample_call(p, sample_real(p, -2, 2, 4, 3), gw_value_of(-1),
@@ -146,7 +153,7 @@ static void write(op_call *c, const int64_t *index, const uint8_t *source, const
     size_t size = gw_dtype_size((gw_dtype)y->dtype);
     uint8_t *out = (uint8_t *)tensor_bytes(y);
     walk w = walk_start(i, dim);
-    for (int k = i->dims; k-- > 0;) {
+    for (int k = walked_dims(i); k-- > 0;) {
         w.strides[k] = y->dims ? y->strides[k] : 0;
         if (!s || !s->dims) continue;
         w.other[k] = step;
@@ -194,6 +201,8 @@ static void samples_scatter(op_sampler *p) {
     sample_call(p, sample_real(p, -2, 2), zero, gw_value_of(gw_zeros(p->scope, GW_I64)),
                 sample_real(p, -2, 2));
     sample_call(p, sample_real(p, -2, 2, 3), zero, sample_tensor(p, GW_I64, 0, 3, 0),
+                sample_real(p, -2, 2, 2));
+    sample_call(p, sample_real(p, -2, 2, 3), zero, sample_tensor(p, GW_I64, 0, 3, 4, 0, 4, 4),
                 sample_real(p, -2, 2, 2));
 }
 

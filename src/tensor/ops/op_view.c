@@ -38,11 +38,12 @@ misfit:
     return false;
 }
 
+// Of sizes that may be too large for a tensor without elements, which is found where it is made.
 static void contiguous_strides(int dims, const int64_t *sizes, int64_t *strides) {
-    int64_t stride = 1;
+    uint64_t stride = 1;
     for (int i = dims - 1; i >= 0; i--) {
-        strides[i] = stride;
-        if (sizes[i] > 1) stride *= sizes[i];
+        strides[i] = (int64_t)stride;
+        if (sizes[i] > 1) stride *= (uint64_t)sizes[i];
     }
 }
 
@@ -144,15 +145,14 @@ gw_tensor *gw_view_with(gw_scope *s, gw_tensor *x, gw_shape shape) {
 // ---- expand -------------------------------------------------------------------------------------
 static void infer_expand(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
-    int64_t sizes[GW_DIMS_MAX], strides[GW_DIMS_MAX], numel = 1;
+    int64_t sizes[GW_DIMS_MAX], strides[GW_DIMS_MAX];
     int dims = arg_ints(c->args, 1, sizes);
     bool fits = dims >= x->dims;
     for (int i = dims - 1, own = x->dims - 1; i >= 0 && fits; i--, own--) {
         if (sizes[i] == -1 && own >= 0) sizes[i] = x->sizes[own];
         bool keeps = own >= 0 && sizes[i] == x->sizes[own];
         strides[i] = keeps ? x->strides[own] : 0;
-        fits = sizes[i] >= 0 && (keeps || own < 0 || x->sizes[own] == 1) &&
-               !__builtin_mul_overflow(numel, sizes[i], &numel);
+        fits = sizes[i] >= 0 && (keeps || own < 0 || x->sizes[own] == 1);
     }
     if (!fits) {
         op_fail(c, GW_INVALID, "%s does not expand to %s", shape_text(x).text,

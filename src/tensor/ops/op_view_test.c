@@ -157,7 +157,25 @@ static void thirty_two_dimensions_are_enough(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_op_view, reshape_shares_where_it_can, reshape_refuses_what_does_not_fit,
-         expand_repeats_without_a_copy, permute_and_transpose_reorder_dimensions,
-         slice_counts_as_python_does, select_takes_one_away, squeeze_and_unsqueeze_undo_each_other,
+static void shapes_beyond_counting_are_refused(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *none = gw_zeros(s, GW_F32, 0), *one = gw_zeros(s, GW_F32, 1);
+    const int64_t huge = INT64_MAX / 4;
+    gw_reshape(s, none, 0, huge, huge);
+    assert_int_equal(gw_scope_error(s)->status, GW_LIMIT);
+    gw_scope_clear(s);
+    gw_expand(s, one, huge, huge);
+    assert_int_equal(gw_scope_error(s)->status, GW_LIMIT);
+    gw_scope_clear(s);
+    gw_expand(s, one, 0, huge, huge);
+    assert_int_equal(gw_scope_error(s)->status, GW_LIMIT);
+    gw_scope_clear(s);
+    gw_scope_close_up(s);
+}
+
+GW_TESTS(tensor_op_view, shapes_beyond_counting_are_refused, reshape_shares_where_it_can,
+         reshape_refuses_what_does_not_fit, expand_repeats_without_a_copy,
+         permute_and_transpose_reorder_dimensions, slice_counts_as_python_does,
+         select_takes_one_away, squeeze_and_unsqueeze_undo_each_other,
          thirty_two_dimensions_are_enough);
