@@ -6,6 +6,9 @@
 //     gw_tensor *h = gw_relu(s, gw_linear(s, x, weight, bias));          // x: N F, weight: O F, bias: O
 //     gw_tensor *p = gw_softmax(s, gw_mul(s, h, 0.5), -1);
 //
+// Halves are computed in f32 and rounded once, also in derivatives, so that they overflow only where
+// the result does.
+//
 // Operands written |a|, |b| may be tensors or numbers. Errors are INVALID with the operator, the
 // operands and the rule.
 // Ownership: results belong to |s|. Views share their operand's storage.
@@ -59,6 +62,7 @@ GW_API gw_tensor *gw_sub_with(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_mul_with(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_div_with(gw_scope *s, gw_value a, gw_value b);  // true division
 GW_API gw_tensor *gw_pow_with(gw_scope *s, gw_value a, gw_value b);
+// Of maximum and minimum: NaN if one is; equals share the gradient, and beside NaN both get it.
 GW_API gw_tensor *gw_maximum_with(gw_scope *s, gw_value a, gw_value b);
 GW_API gw_tensor *gw_minimum_with(gw_scope *s, gw_value a, gw_value b);
 
@@ -103,10 +107,11 @@ GW_API gw_tensor *gw_sqrt(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_rsqrt(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_tanh(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_sigmoid(gw_scope *s, gw_tensor *x);
-GW_API gw_tensor *gw_relu(gw_scope *s, gw_tensor *x);
+GW_API gw_tensor *gw_relu(gw_scope *s, gw_tensor *x);  // NaN stays, and so does its gradient
 GW_API gw_tensor *gw_leaky_relu(gw_scope *s, gw_tensor *x, double negative_slope);
 GW_API gw_tensor *gw_gelu(gw_scope *s, gw_tensor *x);  // exact, by erf (Hendrycks, Gimpel 2016)
 GW_API gw_tensor *gw_silu(gw_scope *s, gw_tensor *x);
+// Where |min| is above |max| all is |max|, where a bound is NaN all is NaN, and NaN stays NaN.
 GW_API gw_tensor *gw_clamp(gw_scope *s, gw_tensor *x, double min, double max);
 GW_API gw_tensor *gw_sin(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_cos(gw_scope *s, gw_tensor *x);
@@ -165,7 +170,8 @@ GW_API gw_tensor *gw_argmax_along(gw_scope *s, gw_tensor *x, int dim, bool keep)
 GW_API gw_tensor *gw_argmin(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_argmin_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
 
-// The largest and smallest numbers over several dimensions. Equals share the gradient.
+// The largest and smallest numbers over several dimensions. Equals share the gradient, and so do
+// several NaN.
 GW_API gw_tensor *gw_amax(gw_scope *s, gw_tensor *x);
 GW_API gw_tensor *gw_amax_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
 GW_API gw_tensor *gw_amin(gw_scope *s, gw_tensor *x);

@@ -274,7 +274,7 @@ D_BOTH(d_sqrt, x / (y + y))
 BINARY_FLOATS(d_rsqrt, -0.5f * x * y * y * y, -0.5 * x * y * y * y)
 D_BOTH(d_tanh, x *(1 - y * y))
 D_BOTH(d_sigmoid, x *(1 - y) * y)
-D_BOTH(d_relu, y > 0 ? x : 0)
+D_BOTH(d_relu, y <= 0 ? 0 : x)  // NaN lets it through
 BINARY_FLOATS(d_gelu, x *gelu_slope_f32(y), x *gelu_slope_f64(y))
 
 LOOPS_INLINE float silu_slope_f32(float x) {

@@ -171,6 +171,11 @@ int op_broadcast_to(op_call *c, int dims, int64_t sizes[GW_DIMS_MAX], const gw_t
 int grad_input(const op_grad *g, int i);
 gw_tensor *unbroadcast(gw_scope *s, gw_tensor *d, const gw_tensor *x);
 
+// For grad: halves as f32, anything else as it is, so that what a derivative makes of them on the way
+// neither overflows nor rounds in between. Results are rounded once: by unbroadcast, or gw_to_dtype.
+gw_value grad_wide(gw_scope *s, gw_value v);
+gw_tensor *grad_wide_tensor(gw_scope *s, gw_tensor *x);
+
 // A shape as an argument from C: int64s as bytes. From the wire it is a list of ints; arg_ints
 // takes both.
 static inline gw_value value_of_ints(gw_shape shape) {

@@ -35,9 +35,10 @@ static gw_tensor *by_b(const op_grad *g, gw_value d) {
 }
 // -d (a / b) / b
 static gw_tensor *d_divisor(const op_grad *g, gw_value d) {
-    gw_tensor *ratio = gw_div_with(g->scope, g->args[0], g->args[1]);
-    ratio = gw_div_with(g->scope, gw_value_of(ratio), g->args[1]);
-    return gw_mul_with(g->scope, gw_value_of(gw_neg(g->scope, d.as.tensor)), gw_value_of(ratio));
+    gw_scope *s = g->scope;
+    gw_value b = grad_wide(s, g->args[1]);
+    gw_tensor *ratio = gw_div(s, gw_div(s, grad_wide(s, g->args[0]), b), b);
+    return gw_mul(s, gw_neg(s, d.as.tensor), ratio);
 }
 void grad_div(op_grad *g) {
     operand_give(g, 0, by_b);
@@ -47,7 +48,7 @@ void grad_div(op_grad *g) {
 // d b a^(b-1), and 0 where b is: without the exception, 0 times infinity at a = 0.
 static gw_tensor *d_base(const op_grad *g, gw_value d) {
     gw_scope *s = g->scope;
-    gw_value a = g->args[0], b = g->args[1];
+    gw_value a = grad_wide(s, g->args[0]), b = grad_wide(s, g->args[1]);
     if (b.kind != GW_TENSOR) {
         double y = arg_number(&b, 0);
         if (y == 0) return gw_mul(s, d, 0);
@@ -59,8 +60,8 @@ static gw_tensor *d_base(const op_grad *g, gw_value d) {
 // d a^b ln a, and 0 where a is 0 and b is not negative.
 static gw_tensor *d_power(const op_grad *g, gw_value d) {
     gw_scope *s = g->scope;
-    gw_value a = g->args[0], b = g->args[1];
-    gw_tensor *out = g->outputs[0];
+    gw_value a = grad_wide(s, g->args[0]), b = g->args[1];
+    gw_tensor *out = grad_wide_tensor(s, g->outputs[0]);
     if (a.kind != GW_TENSOR) {
         double x = arg_number(&a, 0), ln = __builtin_log(x);
         if (x != 0) return gw_mul(s, d, gw_mul(s, out, ln));
@@ -75,23 +76,24 @@ void grad_pow(op_grad *g) {
     operand_give(g, 1, d_power);
 }
 
-// The greater operand gets all, and each half where they are equal.
-static gw_tensor *d_winner(const op_grad *g, gw_value d, gw_tensor *wins) {
+// The greater operand gets all, and each half where they are equal. Where one is NaN, so that none
+// is greater, both get all, as in PyTorch.
+static gw_tensor *d_unless(const op_grad *g, gw_value d, gw_tensor *loses) {
     gw_scope *s = g->scope;
     gw_tensor *ties = gw_eq(s, g->args[0], g->args[1]);
-    return gw_where(s, wins, d, gw_where(s, ties, gw_mul(s, d, 0.5), 0.0));
+    return gw_where(s, loses, 0.0, gw_where(s, ties, gw_mul(s, d, 0.5), d));
 }
-static gw_tensor *d_greater_a(const op_grad *g, gw_value d) {
-    return d_winner(g, d, gw_gt(g->scope, g->args[0], g->args[1]));
+static gw_tensor *d_unless_less(const op_grad *g, gw_value d) {
+    return d_unless(g, d, gw_lt(g->scope, g->args[0], g->args[1]));
 }
-static gw_tensor *d_lesser_a(const op_grad *g, gw_value d) {
-    return d_winner(g, d, gw_lt(g->scope, g->args[0], g->args[1]));
+static gw_tensor *d_unless_greater(const op_grad *g, gw_value d) {
+    return d_unless(g, d, gw_gt(g->scope, g->args[0], g->args[1]));
 }
 void grad_maximum(op_grad *g) {
-    operand_give(g, 0, d_greater_a);
-    operand_give(g, 1, d_lesser_a);
+    operand_give(g, 0, d_unless_less);
+    operand_give(g, 1, d_unless_greater);
 }
 void grad_minimum(op_grad *g) {
-    operand_give(g, 0, d_lesser_a);
-    operand_give(g, 1, d_greater_a);
+    operand_give(g, 0, d_unless_greater);
+    operand_give(g, 1, d_unless_less);
 }

@@ -2,6 +2,7 @@
 #include "tensor/dtype.h"
 #include "tensor/ops/op.h"
 #include "tensor/ops/op_sample.h"
+#include "tensor/ops/op_expect.h"
 #include "testing/testing.h"
 #include <gradwire/ops.h>
 
@@ -200,7 +201,41 @@ static void where_wants_a_bool(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_op_binary, shapes_broadcast_in_any_layout, a_transposed_matrix_adds_like_its_copy,
-         shapes_that_do_not_fit_are_named, integers_wrap_around, bools_follow_pytorch,
-         division_is_true, powers_of_integers_stay_integers, comparisons_see_large_integers_and_nan,
+static void both_get_the_gradient_where_one_is_nan(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    for (int k = 0; k < 2; k++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_tensor *a = gw_requires_grad(t, gw_from(t, ((float[]){ NAN, 1, 3, 2, 1 }), 5));
+        gw_tensor *b = gw_requires_grad(t, gw_from(t, ((float[]){ 1, NAN, 1, 2, 3 }), 5));
+        gw_tensor *y = k ? gw_minimum(t, a, b) : gw_maximum(t, a, b);
+        expect_values(t, y, (double[]){ NAN, NAN, k ? 1 : 3, 2, k ? 1 : 3 }, 0);
+        gw_backward(t, gw_sum(t, y));
+        expect_values(t, gw_grad(t, k ? b : a), (double[]){ 1, 1, 1, 0.5, 0 }, 0);
+        expect_values(t, gw_grad(t, k ? a : b), (double[]){ 1, 1, 0, 0.5, 1 }, 0);
+        gw_scope_close_up(t);
+    }
+    gw_scope_close_up(s);
+}
+
+// d (a / b) is -(a / b) / b, whose parts do not fit into a half where the product with the gradient
+// does.
+static void gradients_of_halves_do_not_overflow_on_the_way(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *a = gw_requires_grad(s, gw_full(s, GW_F16, 100.0, 1));
+    gw_tensor *b = gw_requires_grad(s, gw_full(s, GW_F16, 0.001, 1));
+    gw_backward(s, gw_div(s, a, b), .gradient = gw_full(s, GW_F16, 1e-4, 1));
+    expect_values(s, gw_grad(s, b), (double[]){ -1e4 }, 2e-3);
+    gw_tensor *c = gw_requires_grad(s, gw_full(s, GW_F16, 200.0, 1));
+    gw_backward(s, gw_pow(s, c, 4), .gradient = gw_full(s, GW_F16, 1e-4, 1));
+    expect_values(s, gw_grad(s, c), (double[]){ 3200 }, 2e-3);
+    gw_scope_close_up(s);
+}
+
+GW_TESTS(tensor_op_binary, gradients_of_halves_do_not_overflow_on_the_way,
+         both_get_the_gradient_where_one_is_nan, shapes_broadcast_in_any_layout,
+         a_transposed_matrix_adds_like_its_copy, shapes_that_do_not_fit_are_named,
+         integers_wrap_around, bools_follow_pytorch, division_is_true,
+         powers_of_integers_stay_integers, comparisons_see_large_integers_and_nan,
          where_wants_a_bool);

@@ -20,12 +20,12 @@ static void infer_cross_entropy(op_call *c) {
         op_fail(c, GW_INVALID, "label_smoothing is %g, but must be between 0 and 1", smoothing);
 }
 
-// What the loss of a row is made of: its largest number, the sum of e^(x - largest), and the sum of
-// its numbers for smoothing. Later, in the same places: what raise_rows wants.
+// What the loss of a row is made of: its largest number and the sum of e^(x - largest). Later, in
+// the same places and the third: what raise_rows wants.
 typedef struct row_facts {
     dense rows, target, weight;
     block *room;
-    void *largest, *exp_sum, *sum;
+    void *largest, *exp_sum, *offset;
 } row_facts;
 
 static bool facts_open(op_call *c, const gw_tensor *x, const gw_tensor *target,
@@ -40,7 +40,7 @@ static bool facts_open(op_call *c, const gw_tensor *x, const gw_tensor *target,
         return false;
     f->largest = f->room->bytes;
     f->exp_sum = f->room->bytes + bytes;
-    f->sum = f->room->bytes + 2 * bytes;
+    f->offset = f->room->bytes + 2 * bytes;
     kernel_type k = kernel_type_of(type);
     if (classes > 0)
         kernels_get()->exp_sum_rows[k](f->rows.values, n, classes, f->largest, f->exp_sum);
@@ -64,11 +64,34 @@ static double weight_sum(const double *weights, int64_t classes) {
     return sum;
 }
 
+// The sum of |n| numbers, each less |largest|: large ones do not overflow, nor lose what they differ
+// by. In lanes, which take one another's time.
+#define SUM_BELOW(T)                                                                               \
+    static double sum_below_##T(const T *x, int64_t n, double largest) {                           \
+        enum { LANES = 8 };                                                                        \
+        double sums[LANES] = { 0 }, total = 0;                                                     \
+        int64_t i = 0;                                                                             \
+        for (; i + LANES <= n; i += LANES)                                                         \
+            for (int k = 0; k < LANES; k++) sums[k] += (double)x[i + k] - largest;                 \
+        for (; i < n; i++) total += (double)x[i] - largest;                                        \
+        for (int k = 0; k < LANES; k++) total += sums[k];                                          \
+        return total;                                                                              \
+    }
+SUM_BELOW(float)
+SUM_BELOW(double)
+
+static double sum_below(gw_dtype type, const void *rows, int64_t at, int64_t n, double largest) {
+    if (type == GW_F32) return sum_below_float((const float *)rows + at, n, largest);
+    return sum_below_double((const double *)rows + at, n, largest);
+}
+
 // The mean over classes of their weights times |log_sum| - x, of row |r|.
 static double smooth_loss(const row_facts *f, gw_dtype type, int64_t r, int64_t classes,
                           double largest, double log_sum) {
     const double *weights = f->weight.values;
-    if (!weights) return log_sum - (number_at(type, f->sum, r) / (double)classes - largest);
+    if (!weights)
+        return log_sum -
+               sum_below(type, f->rows.values, r * classes, classes, largest) / (double)classes;
     double sum = 0;
     for (int64_t k = 0; k < classes; k++)
         sum +=
@@ -104,7 +127,6 @@ static void compute_cross_entropy(op_call *c) {
     if (facts_open(c, x, target, arg_tensor(c->args, 5), type, &f) &&
         class_check_targets(c, f.target.values, n, classes, ignore) &&
         (losses = scratch_open(c, n, sizeof(double)))) {
-        kernels_get()->sum_rows[kernel_type_of(type)](f.rows.values, n, classes, f.sum);
         losses_of(&f, type, n, classes, ignore, smoothing, (double *)losses->bytes);
         class_reduce_losses(c, (const double *)losses->bytes, n,
                             class_count(f.target.values, n, ignore, f.weight.values));
@@ -162,7 +184,7 @@ static void prepare_rows(op_call *c, gw_dtype type, row_facts *f, const double *
         row_d[r] = class_row_gradient(d, reduction, r, counted);
         dtype_write(type, (uint8_t *)f->exp_sum + (size_t)r * size,
                     weight * row_d[r] / number_at(type, f->exp_sum, r));
-        dtype_write(type, (uint8_t *)f->sum + (size_t)r * size,
+        dtype_write(type, (uint8_t *)f->offset + (size_t)r * size,
                     weights ? 0 : -row_d[r] * smoothing / (double)classes);
     }
 }
@@ -182,7 +204,7 @@ static void compute_cross_entropy_back(op_call *c) {
         double *each = (double *)row_d->bytes;
         prepare_rows(c, type, &f, d.values, n, classes, each);
         kernels_get()->raise_rows[kernel_type_of(type)](f.rows.values, n, classes, f.largest,
-                                                        f.exp_sum, f.sum, out.values);
+                                                        f.exp_sum, f.offset, out.values);
         finish_rows(type, &f, each, n, classes, arg_int(c->args, 4), arg_number(c->args, 5),
                     out.values);
         result_close(&out);

@@ -106,6 +106,11 @@ static void samples_place(op_sampler *p) {
 }
 
 // ---- max, min -----------------------------------------------------------------------------------
+// The numbers that are as large as the result |y|, or NaN where that is.
+static gw_tensor *chosen_by(gw_scope *s, gw_tensor *x, gw_tensor *y) {
+    return gw_logical_or(s, gw_eq(s, x, y), gw_isnan(s, x));
+}
+
 // Along a dimension the first of equals gets the gradient; of everything, equals share it. Both as
 // in PyTorch.
 static void grad_value(op_grad *g, bool largest) {
@@ -114,7 +119,7 @@ static void grad_value(op_grad *g, bool largest) {
     gw_tensor *x = arg_tensor(g->args, 0), *d = g->d_outputs[0];
     reduction r = reduction_of(g->args);
     if (r.dim < 0) {
-        gw_tensor *chosen = gw_eq(s, x, g->outputs[0]);
+        gw_tensor *chosen = chosen_by(s, x, g->outputs[0]);
         g->d_inputs[0] = gw_mul(s, chosen, gw_div(s, d, gw_sum(s, chosen)));
         return;
     }
@@ -175,11 +180,11 @@ gw_tensor *gw_min_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
 }
 
 // ---- amax, amin ---------------------------------------------------------------------------------
-// Equals share the gradient.
+// Equals share the gradient; of NaN too, where PyTorch's is NaN everywhere.
 static void grad_shared(op_grad *g) {
     if (!g->wanted[0]) return;
     gw_scope *s = g->scope;
-    gw_tensor *chosen = gw_eq(s, g->args[0], reduction_widen(g, g->outputs[0]));
+    gw_tensor *chosen = chosen_by(s, arg_tensor(g->args, 0), reduction_widen(g, g->outputs[0]));
     gw_value args[] = { gw_value_of(chosen), g->args[1], gw_value_of(true) };
     gw_tensor *count = op_run(s, &op_sum, args, 3, NULL);
     gw_tensor *share = gw_div(s, reduction_widen(g, g->d_outputs[0]), count);

@@ -68,6 +68,25 @@ static void equals_share_the_gradient_of_everything(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_op_extreme, extremes_do_not_overlook_nan,
+static void numbers_that_are_none_share_the_gradient(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    for (int k = 0; k < 4; k++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_tensor *x = gw_requires_grad(t, gw_from(t, ((double[]){ NAN, 1, NAN, 2 }), 4));
+        gw_backward(t, k == 0   ? gw_max(t, x)
+                       : k == 1 ? gw_min(t, x)
+                       : k == 2 ? gw_amax(t, x)
+                                : gw_amin(t, x));
+        expect_values(t, gw_grad(t, x), (double[]){ 0.5, 0, 0.5, 0 }, 0);
+        gw_scope_close_up(t);
+    }
+    gw_tensor *x = gw_requires_grad(s, gw_from(s, ((double[]){ NAN, 1, 3, 3 }), 2, 2));
+    gw_backward(s, gw_sum(s, gw_amax_over(s, x, GW_SHAPE(1), false)));
+    expect_values(s, gw_grad(s, x), (double[]){ 1, 0, 0.5, 0.5 }, 0);
+    gw_scope_close_up(s);
+}
+
+GW_TESTS(tensor_op_extreme, numbers_that_are_none_share_the_gradient, extremes_do_not_overlook_nan,
          extremes_keep_the_dtype_and_the_first_of_equals, there_is_no_extreme_of_nothing,
          equals_share_the_gradient_of_everything);

@@ -112,7 +112,14 @@ gw_tensor *loss_scaled(const op_grad *g, double factor) {
         n *= (double)(of_x == 1 ? of_target : of_x);
     }
     factor /= divisor_of(g->args, n);
-    return factor == 1 ? g->d_outputs[0] : gw_mul(g->scope, g->d_outputs[0], factor);
+    gw_tensor *d = grad_wide_tensor(g->scope, g->d_outputs[0]);
+    return factor == 1 ? d : gw_mul(g->scope, d, factor);
+}
+
+// How far x is from the target.
+static gw_tensor *distance(const op_grad *g) {
+    gw_scope *s = g->scope;
+    return gw_sub(s, grad_wide(s, g->args[0]), grad_wide(s, g->args[1]));
 }
 
 // |d| is the derivative for x, and its opposite that for the target.
@@ -148,8 +155,7 @@ static void compute_mse(op_call *c) {
 }
 
 static void grad_mse(op_grad *g) {
-    gw_tensor *apart = gw_sub(g->scope, arg_tensor(g->args, 0), arg_tensor(g->args, 1));
-    set_opposite(g, gw_mul(g->scope, apart, loss_scaled(g, 2)));
+    set_opposite(g, gw_mul(g->scope, distance(g), loss_scaled(g, 2)));
 }
 
 const op op_mse = {
@@ -224,8 +230,7 @@ static void compute_smooth_l1(op_call *c) {
 
 static void grad_smooth_l1(op_grad *g) {
     gw_scope *s = g->scope;
-    gw_tensor *apart = gw_sub(s, arg_tensor(g->args, 0), arg_tensor(g->args, 1));
-    gw_tensor *slope = gw_clamp(s, gw_div(s, apart, beta_of(g->args)), -1, 1);
+    gw_tensor *slope = gw_clamp(s, gw_div(s, distance(g), beta_of(g->args)), -1, 1);
     set_opposite(g, gw_mul(s, slope, loss_scaled(g, 1)));
 }
 

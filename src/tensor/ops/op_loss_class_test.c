@@ -165,7 +165,18 @@ static void it_refuses_what_does_not_fit(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_op_loss_class, class_0_can_be_ignored, they_are_their_definitions,
-         ignored_targets_need_not_be_classes, one_row_needs_no_batch,
+static void smoothing_takes_logits_of_any_size(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *target = gw_from(s, ((int64_t[]){ 1, 0 }), 2);
+    gw_tensor *x = gw_from(s, ((float[]){ 3e38, 3e38, 3e38, 1e6, 1e6 + 1, 1e6 - 1 }), 2, 3);
+    gw_tensor *loss =
+        gw_cross_entropy(s, x, target, .label_smoothing = 0.1, .reduction = GW_NO_REDUCTION);
+    expect_values(s, loss, (double[]){ 1.0986122886681098, 1.4076059644443804 }, 1e-6);
+    gw_scope_close_up(s);
+}
+
+GW_TESTS(tensor_op_loss_class, smoothing_takes_logits_of_any_size, class_0_can_be_ignored,
+         they_are_their_definitions, ignored_targets_need_not_be_classes, one_row_needs_no_batch,
          weights_count_classes_several_times, smoothing_weighs_every_class,
          it_says_which_target_is_no_class, it_refuses_what_does_not_fit);

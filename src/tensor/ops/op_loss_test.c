@@ -106,6 +106,27 @@ static void the_mean_of_no_losses_is_nan(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_op_loss, they_are_their_definitions, large_logits_do_not_overflow,
+// Squares of 400 do not fit into f16, nor does the difference of its ends; means of them do.
+static void losses_of_halves_overflow_only_if_the_result_does(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = gw_requires_grad(s, gw_zeros(s, GW_F16, 1000));
+    gw_scope *t = gw_scope_open(s);
+    gw_no_grad(t);
+    gw_fill_(t, gw_slice(t, x, 0, 0, 2, 1), 400);
+    gw_scope_close_up(t);
+    gw_tensor *loss = gw_mse(s, x, gw_zeros(s, GW_F16, 1000));
+    expect_values(s, loss, (double[]){ 320 }, 1e-3);
+    gw_backward(s, loss);
+    expect_near(element(gw_grad(s, x), 0), 0.8, 1e-3);
+    gw_tensor *far = gw_requires_grad(s, gw_full(s, GW_F16, 6e4, 1000));
+    loss = gw_mse(s, far, gw_full(s, GW_F16, -6e4, 1000));
+    gw_backward(s, loss);
+    expect_near(element(gw_grad(s, far), 0), 240, 1e-3);
+    gw_scope_close_up(s);
+}
+
+GW_TESTS(tensor_op_loss, losses_of_halves_overflow_only_if_the_result_does,
+         they_are_their_definitions, large_logits_do_not_overflow,
          targets_broadcast_and_dtypes_are_promoted, it_refuses_what_has_no_meaning,
          l1_has_no_slope_where_there_is_no_loss, the_mean_of_no_losses_is_nan);

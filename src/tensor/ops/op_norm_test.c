@@ -72,5 +72,22 @@ static void it_refuses_what_does_not_fit(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_op_norm, it_is_the_definition, a_row_of_equal_numbers_becomes_the_bias,
-         it_refuses_what_does_not_fit);
+static void a_constant_row_is_0_in_every_dtype(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    const gw_dtype dtypes[] = { GW_F32, GW_F64, GW_F16, GW_BF16 };
+    const double numbers[] = { 0.1, -333.3, 6e4 };
+    for (int i = 0; i < 12; i++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_tensor *x = gw_requires_grad(t, gw_full(t, dtypes[i % 4], numbers[i / 4], 2, 37));
+        gw_tensor *y = gw_layer_norm(t, x, GW_SHAPE(37), NULL, NULL, 1e-5);
+        expect_near(gw_item(t, gw_max(t, gw_abs(t, y))), 0, 1e-9);
+        gw_backward(t, gw_sum(t, y));
+        expect_near(gw_item(t, gw_max(t, gw_abs(t, gw_grad(t, x)))), 0, 1e-9);
+        gw_scope_close_up(t);
+    }
+    gw_scope_close_up(s);
+}
+
+GW_TESTS(tensor_op_norm, a_constant_row_is_0_in_every_dtype, it_is_the_definition,
+         a_row_of_equal_numbers_becomes_the_bias, it_refuses_what_does_not_fit);

@@ -105,11 +105,12 @@ static void grad(op_grad *g) {
     int64_t dims[GW_DIMS_MAX], back[GW_DIMS_MAX] = { 0 };
     int count = order(x, r.dims, dims);
     for (int i = 0; i < count; i++) back[dims[i]] = i;
-    gw_tensor *rows = gw_permute_with(s, x, (gw_shape){ count, dims });
+    gw_tensor *rows = gw_permute_with(s, grad_wide_tensor(s, x), (gw_shape){ count, dims });
     const gw_value args[] = { gw_value_of(rows), gw_value_of(r.n) };
     gw_tensor *others = op_run(s, &op_others, args, 2, NULL);
     others = gw_permute_with(s, others, (gw_shape){ count, back });
-    g->d_inputs[0] = gw_mul(s, others, reduction_widen(g, g->d_outputs[0]));
+    others = gw_mul(s, others, reduction_widen(g, g->d_outputs[0]));
+    g->d_inputs[0] = gw_to_dtype(s, others, (gw_dtype)x->dtype);
 }
 
 static void samples(op_sampler *p) {

@@ -49,7 +49,7 @@ static gw_tensor *d_dividend(const op_grad *g, gw_value d) {
 }
 static gw_tensor *d_divisor(const op_grad *g, gw_value d) {
     gw_scope *s = g->scope;
-    gw_value a = g->args[0], b = g->args[1];
+    gw_value a = grad_wide(s, g->args[0]), b = g->args[1];
     gw_tensor *times = gw_round(s, gw_div(s, gw_sub(s, a, g->outputs[0]), b));
     return gw_neg(s, gw_mul(s, d, times));
 }

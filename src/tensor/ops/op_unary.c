@@ -115,6 +115,11 @@ static double fit(gw_dtype dtype, double x) {
 static void compute_clamp(op_call *c) {
     gw_dtype dtype = (gw_dtype)c->outputs[0]->dtype;
     double min = fit(dtype, arg_number(c->args, 1)), max = fit(dtype, arg_number(c->args, 2));
+    if (isnan(min) || isnan(max)) {  // nothing lies between NaN and anything
+        const gw_tensor *out = c->outputs[0];
+        block_fill(out->storage->block, dtype, out->numel, gw_value_of((double)NAN));
+        return;
+    }
     run_with(c, LOOP_CLAMP, (const double[]){ min, max });
 }
 

@@ -1,4 +1,5 @@
 #include "tensor/ops/op.h"
+#include "tensor/ops/op_expect.h"
 #include "testing/testing.h"
 #include <gradwire/ops.h>
 
@@ -68,5 +69,29 @@ static void nan_goes_through(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_op_unary, integers_become_f32_where_the_result_is_none, some_have_no_integers,
+static void nan_is_not_clamped_away(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = gw_requires_grad(s, gw_from(s, ((float[]){ NAN, -3, 0.5, 3 }), 4));
+    expect_values(s, gw_clamp(s, x, -1, 1), (double[]){ NAN, -1, 0.5, 1 }, 0);
+    const double none[] = { NAN, NAN, NAN, NAN };
+    expect_values(s, gw_clamp(s, x, NAN, 1), none, 0);
+    expect_values(s, gw_clamp(s, x, -1, NAN), none, 0);
+    expect_values(s, gw_clamp(s, gw_arange(s, GW_I64, 0, 4, 1), 0, NAN), none, 0);
+    gw_backward(s, gw_sum(s, gw_clamp(s, x, -1, NAN)));
+    expect_values(s, gw_grad(s, x), (double[]){ 0, 0, 0, 0 }, 0);
+    gw_scope_close_up(s);
+}
+
+static void relu_lets_the_gradient_of_nan_through(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = gw_requires_grad(s, gw_from(s, ((float[]){ NAN, -1, 0, 2 }), 4));
+    gw_backward(s, gw_sum(s, gw_relu(s, x)));
+    expect_values(s, gw_grad(s, x), (double[]){ 1, 0, 0, 1 }, 0);
+    gw_scope_close_up(s);
+}
+
+GW_TESTS(tensor_op_unary, relu_lets_the_gradient_of_nan_through, nan_is_not_clamped_away,
+         integers_become_f32_where_the_result_is_none, some_have_no_integers,
          the_upper_bound_of_clamp_wins, nan_goes_through);

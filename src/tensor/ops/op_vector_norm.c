@@ -72,7 +72,7 @@ static gw_tensor *d_extreme(op_grad *g, gw_tensor *y, gw_tensor *d) {
 // x |x|^(p-2) / y^(p-1), and 0 where that has no limit.
 static gw_tensor *d_power(op_grad *g, gw_tensor *y, gw_tensor *d, double p) {
     gw_scope *s = g->scope;
-    gw_tensor *x = arg_tensor(g->args, 0);
+    gw_tensor *x = grad_wide_tensor(s, arg_tensor(g->args, 0));
     if (p == 2) return gw_mul(s, x, zero_where(s, y, gw_div(s, d, y)));
     gw_tensor *powers = gw_mul(s, sign_of(s, x), gw_pow(s, gw_abs(s, x), p - 1));
     if (p < 1) powers = zero_where(s, x, powers);
@@ -84,7 +84,7 @@ static void grad(op_grad *g) {
     if (!g->wanted[0]) return;
     gw_scope *s = g->scope;
     gw_tensor *x = arg_tensor(g->args, 0);
-    gw_tensor *y = reduction_widen_at(g, g->outputs[0], DIMS_AT);
+    gw_tensor *y = reduction_widen_at(g, grad_wide_tensor(s, g->outputs[0]), DIMS_AT);
     gw_tensor *d = reduction_widen_at(g, g->d_outputs[0], DIMS_AT);
     double p = arg_number(g->args, 1);
     if (p == 0)
@@ -92,7 +92,8 @@ static void grad(op_grad *g) {
     else if (p == 1)
         g->d_inputs[0] = gw_mul(s, sign_of(s, x), d);
     else
-        g->d_inputs[0] = isinf(p) ? d_extreme(g, y, d) : d_power(g, y, d, p);
+        g->d_inputs[0] =
+            gw_to_dtype(s, isinf(p) ? d_extreme(g, y, d) : d_power(g, y, d, p), (gw_dtype)x->dtype);
 }
 
 // ---- The row ------------------------------------------------------------------------------------

@@ -98,3 +98,12 @@ gw_tensor *unbroadcast(gw_scope *s, gw_tensor *d, const gw_tensor *x) {
     }
     return d->dtype == x->dtype ? d : gw_to_dtype(s, d, (gw_dtype)x->dtype);
 }
+
+gw_tensor *grad_wide_tensor(gw_scope *s, gw_tensor *x) {
+    gw_dtype wide = dtype_compute((gw_dtype)x->dtype);
+    return x->dtype == wide ? x : gw_to_dtype(s, x, wide);
+}
+
+gw_value grad_wide(gw_scope *s, gw_value v) {
+    return v.kind == GW_TENSOR ? gw_value_of(grad_wide_tensor(s, v.as.tensor)) : v;
+}
