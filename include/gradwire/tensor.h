@@ -84,6 +84,7 @@ GW_API gw_tensor *gw_from_blob(gw_scope *s, gw_dtype dtype, void *bytes, gw_shap
                                void (*deleter)(void *context), void *context);
 
 // ---- Looking ------------------------------------------------------------------------------------
+// These look at NULL as at a scalar.
 GW_API gw_dtype gw_dtype_of(const gw_tensor *x);
 GW_API gw_device gw_device_of(const gw_tensor *x);
 GW_API gw_layout gw_layout_of(const gw_tensor *x);

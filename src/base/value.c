@@ -266,18 +266,27 @@ static bool may_hold(gw_scope *s, gw_value container, gw_value v) {
 }
 
 // Whether |s| is well and the container of a scope that was.
-static bool check_container(gw_scope *s, const char *kind, bool is_poison) {
-    if (!s->error && is_poison)
+static bool check_container(gw_scope *s, const char *kind, const void *container,
+                            const void *poison) {
+    if (s->error) return false;
+    if (!container)
+        scope_fail(s, GW_INVALID, "there is no %s", kind);
+    else if (container == poison)
         scope_fail(s, GW_INVALID, "the %s is of a scope that has failed", kind);
     return !s->error;
 }
 
 static bool check_list(gw_scope *s, const gw_list *list) {
-    return check_container(s, "list", list == &list_poison);
+    return check_container(s, "list", list, &list_poison);
+}
+
+static bool check_key(gw_scope *s, const char *key) {
+    if (!s->error && !key) scope_fail(s, GW_INVALID, "there is no key");
+    return !s->error;
 }
 
 static bool check_map(gw_scope *s, const gw_map *map) {
-    return check_container(s, "map", map == &map_poison);
+    return check_container(s, "map", map, &map_poison);
 }
 
 void gw_list_add_with(gw_scope *s, gw_list *list, gw_value v) {
@@ -286,7 +295,7 @@ void gw_list_add_with(gw_scope *s, gw_list *list, gw_value v) {
 }
 
 int gw_list_count(const gw_list *list) {
-    return list->count;
+    return list ? list->count : 0;
 }
 
 gw_value gw_list_get(gw_scope *s, const gw_list *list, int index) {
@@ -365,13 +374,13 @@ gw_map *gw_map_open(gw_scope *s) {
 }
 
 void gw_map_put_with(gw_scope *s, gw_map *map, const char *key, gw_value v) {
-    if (!check_map(s, map) || !may_hold(s, gw_value_of_map(map), v)) return;
+    if (!check_map(s, map) || !check_key(s, key) || !may_hold(s, gw_value_of_map(map), v)) return;
     if (!map_set(map, key, strlen(key), v))
         scope_fail(s, GW_NO_MEMORY, "no memory for \"%s\" in a map", key);
 }
 
 int gw_map_count(const gw_map *map) {
-    return map->values.count;
+    return map ? map->values.count : 0;
 }
 
 const char *gw_map_key(gw_scope *s, const gw_map *map, int index) {
@@ -382,12 +391,12 @@ const char *gw_map_key(gw_scope *s, const gw_map *map, int index) {
 }
 
 gw_value gw_map_find(const gw_map *map, const char *key) {
-    int place = place_of(map, key);
+    int place = map && key ? place_of(map, key) : -1;
     return place < 0 ? gw_none() : map->values.items[place];
 }
 
 gw_value gw_map_get(gw_scope *s, const gw_map *map, const char *key) {
-    if (!check_map(s, map)) return gw_none();
+    if (!check_map(s, map) || !check_key(s, key)) return gw_none();
     int place = place_of(map, key);
     if (place >= 0) return map->values.items[place];
     scope_fail(s, GW_NOT_FOUND, "no \"%s\" in the map", key);

@@ -221,8 +221,23 @@ static void it_survives_without_memory(void **state) {
     testing_alloc_failure_loop(use_containers, NULL);
 }
 
-GW_TESTS(base_value, c_values_become_values, kinds_have_names, values_come_back_checked,
-         another_kind_fails_the_scope, a_list_keeps_copies, a_list_holds_counts,
-         nothing_can_be_put_into_itself, what_is_nested_deeply_is_given_back,
+static void null_is_no_container(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    assert_int_equal(gw_list_count(NULL), 0);
+    assert_int_equal(gw_map_count(NULL), 0);
+    assert_int_equal(gw_map_find(NULL, "a").kind, GW_NONE);
+    gw_list_get(s, NULL, 0);
+    assert_string_equal(gw_scope_error(s)->text, "there is no list");
+    gw_scope_clear(s);
+    gw_map_put(s, NULL, "a", 1);
+    assert_string_equal(gw_scope_error(s)->text, "there is no map");
+    gw_scope_clear(s);
+    gw_scope_close_up(s);
+}
+
+GW_TESTS(base_value, null_is_no_container, c_values_become_values, kinds_have_names,
+         values_come_back_checked, another_kind_fails_the_scope, a_list_keeps_copies,
+         a_list_holds_counts, nothing_can_be_put_into_itself, what_is_nested_deeply_is_given_back,
          nothing_at_null_has_a_size, a_map_is_ordered_by_insertion,
          a_failed_scope_makes_containers_that_swallow_everything, it_survives_without_memory);

@@ -1,7 +1,7 @@
 // torch.distributions.Categorical.
 #include <gradwire/nn.h>
 
-#include "tensor/tensor.h"
+#include "tensor/ops/op.h"
 
 #include <float.h>
 #include <gradwire/autograd.h>
@@ -67,9 +67,28 @@ static bool is_batch_of(const gw_tensor *logits, const gw_tensor *value) {
            memcmp(logits->sizes, value->sizes, value->dims * sizeof(int64_t)) == 0;
 }
 
+// Whether there are values, which fit to the distributions.
+static bool check_value(gw_scope *s, const gw_tensor *logits, const gw_tensor *value) {
+    if (!tensor_is_given(s, "gw_categorical_log_prob", value)) return false;
+    if (value->dtype != GW_I64 && value->dtype != GW_I32) {
+        scope_fail(s, GW_INVALID, "gw_categorical_log_prob: values are %s, but must be i64 or i32",
+                   gw_dtype_name((gw_dtype)value->dtype));
+        return false;
+    }
+    for (int back = 1; back <= value->dims && back < logits->dims; back++) {
+        int64_t a = logits->sizes[logits->dims - 1 - back], b = value->sizes[value->dims - back];
+        if (a == b || a == 1 || b == 1) continue;
+        scope_fail(s, GW_INVALID, "gw_categorical_log_prob: values %s of distributions %s",
+                   shape_text(value).text, shape_text(logits).text);
+        return false;
+    }
+    return true;
+}
+
 gw_tensor *gw_categorical_log_prob(gw_scope *s, gw_categorical c, gw_tensor *value) {
     gw_tensor *logits = gw_ok(s) ? logits_of(s, c) : tensor_poison_of(s);
     if (!gw_ok(s)) return tensor_poison_of(s);
+    if (!check_value(s, logits, value)) return tensor_poison_of(s);
     if (!is_batch_of(logits, value)) {
         int64_t sizes[GW_DIMS_MAX + 1];
         int dims = broadcast(logits, value, sizes);

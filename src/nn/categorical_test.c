@@ -114,6 +114,25 @@ static void it_survives_any_failing_allocation(void **state) {
     testing_alloc_failure_loop(use_one, NULL);
 }
 
-GW_TESTS(nn_categorical, it_knows_what_pytorch_knows, it_draws_in_the_shape_of_its_batch,
-         it_draws_each_class_as_often_as_it_is_likely, drawing_records_nothing,
-         it_wants_a_dimension_of_classes, it_survives_any_failing_allocation);
+static void errors_are_its_own(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_categorical c = gw_categorical_from_logits(s, gw_zeros(s, GW_F32, 3, 4));
+    gw_categorical_log_prob(s, c, NULL);
+    assert_string_equal(gw_scope_error(s)->text, "gw_categorical_log_prob: no tensor");
+    gw_scope_clear(s);
+    gw_categorical_log_prob(s, c, gw_zeros(s, GW_I64, 2));
+    assert_string_equal(gw_scope_error(s)->text,
+                        "gw_categorical_log_prob: values 2 of distributions 3x4");
+    gw_scope_clear(s);
+    gw_categorical_log_prob(s, c, gw_zeros(s, GW_F32, 3));
+    assert_string_equal(gw_scope_error(s)->text,
+                        "gw_categorical_log_prob: values are f32, but must be i64 or i32");
+    gw_scope_clear(s);
+    gw_scope_close_up(s);
+}
+
+GW_TESTS(nn_categorical, errors_are_its_own, it_knows_what_pytorch_knows,
+         it_draws_in_the_shape_of_its_batch, it_draws_each_class_as_often_as_it_is_likely,
+         drawing_records_nothing, it_wants_a_dimension_of_classes,
+         it_survives_any_failing_allocation);

@@ -11,7 +11,7 @@
 // ---- What they have in common -------------------------------------------------------------------
 // Whether |x| can be given values and has |dims| dimensions or more; fails |s| if not.
 static bool may_begin(gw_scope *s, const gw_tensor *x, const char *name, int dims) {
-    if (!tensor_check(s, name, x)) return false;
+    if (!tensor_is_given(s, name, x)) return false;
     if (gw_dtype_of(x) > GW_BF16)
         scope_fail(s, GW_INVALID, "%s: %s is not a float", name, gw_dtype_name(gw_dtype_of(x)));
     else if (x->dims < dims)

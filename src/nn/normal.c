@@ -25,7 +25,8 @@ static bool is_float(gw_scope *s, const char *what, const gw_tensor *x) {
 }
 
 gw_normal gw_normal_from(gw_scope *s, gw_tensor *loc, gw_tensor *scale) {
-    if (!tensor_check(s, "gw_normal", loc) || !tensor_check(s, "gw_normal", scale))
+    if (!tensor_is_given(s, "gw_normal: the loc", loc) ||
+        !tensor_is_given(s, "gw_normal: the scale", scale))
         return poison_of(s);
     if (!is_float(s, "loc", loc) || !is_float(s, "scale", scale)) return poison_of(s);
     bool positive = is_positive(s, scale);

@@ -50,7 +50,7 @@ static bool count_one(void *context, const module_path *at, gw_tensor *x) {
 
 static int count_tensors(const gw_module *m, module_tensors kind) {
     int count = 0;
-    module_each_tensor(m, kind, NULL, count_one, &count);
+    if (m) module_each_tensor(m, kind, NULL, count_one, &count);
     return count;
 }
 
@@ -86,6 +86,10 @@ static bool reach(void *context, const module_path *at, gw_tensor *x) {
 
 static bool find_numbered(const gw_module *m, int index, numbered *out) {
     if (!gw_ok(out->scope)) return false;
+    if (!m) {
+        scope_fail(out->scope, GW_INVALID, "%s %d of no module", kind_name(out->kind), index);
+        return false;
+    }
     out->left = index;
     if (index >= 0 && !module_each_tensor(m, out->kind, NULL, reach, out)) return gw_ok(out->scope);
     scope_fail(out->scope, GW_INVALID, "%s: %s %d of %d", m->name, kind_name(out->kind), index,
@@ -118,6 +122,7 @@ gw_tensor *gw_module_buffer_at(gw_scope *s, const gw_module *m, int index) {
 
 // ---- By name ------------------------------------------------------------------------------------
 static gw_tensor *find_named(const gw_module *m, module_tensors kind, const char *name) {
+    if (!m || !name) return NULL;
     for (;;) {
         size_t size = strcspn(name, ".");
         const module_parts *parts = name[size]               ? &m->children
@@ -139,7 +144,8 @@ static gw_tensor *get_named(gw_scope *s, const gw_module *m, module_tensors kind
     if (!gw_ok(s)) return tensor_poison_of(s);
     gw_tensor *x = find_named(m, kind, name);
     if (x) return x;
-    scope_fail(s, GW_NOT_FOUND, "%s has no %s \"%s\"", m->name, kind_name(kind), name);
+    scope_fail(s, GW_NOT_FOUND, "%s has no %s \"%s\"", m ? m->name : "what is no module",
+               kind_name(kind), name ? name : "");
     return tensor_poison_of(s);
 }
 
@@ -194,7 +200,7 @@ static bool list_parameters(void *context, const module_path *where, gw_module *
 
 gw_list *gw_parameters_with(gw_scope *s, gw_module *const *modules, int count) {
     lister l = { .scope = s, .list = gw_list_open(s) };
-    for (int i = 0; i < count && module_is_usable(s, "gw_parameters", modules[i]); i++)
+    for (int i = 0; modules && i < count && module_is_usable(s, "gw_parameters", modules[i]); i++)
         module_each(modules[i], NULL, list_parameters, &l);
     return l.list;
 }

@@ -77,3 +77,9 @@ bool tensor_check(gw_scope *s, const char *what, const gw_tensor *x) {
                tensor_poison_reason(x));
     return false;
 }
+
+bool tensor_is_given(gw_scope *s, const char *what, const gw_tensor *x) {
+    if (!tensor_check(s, what, x)) return false;
+    if (!x) scope_fail(s, GW_INVALID, "%s: no tensor", what);
+    return x != NULL;
+}

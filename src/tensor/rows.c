@@ -93,14 +93,8 @@ void rows_scatter(block *table, size_t offset, const gw_tensor *x, const block *
 }
 
 // ---- The public functions -----------------------------------------------------------------------
-static bool is_tensor(gw_scope *s, const char *what, const gw_tensor *x) {
-    if (!tensor_check(s, what, x)) return false;
-    if (!x) scope_fail(s, GW_INVALID, "%s: no tensor", what);
-    return x != NULL;
-}
-
 static bool is_rows(gw_scope *s, const char *what, const gw_tensor *x) {
-    if (!is_tensor(s, what, x)) return false;
+    if (!tensor_is_given(s, what, x)) return false;
     if (!tensor_is_rows(x)) scope_fail(s, GW_INVALID, "%s: x is dense", what);
     return !s->error;
 }
@@ -110,7 +104,7 @@ static gw_tensor *owned(gw_scope *s, gw_tensor *x) {
 }
 
 gw_tensor *gw_rows(gw_scope *s, gw_tensor *indices, gw_tensor *values, int64_t row_count) {
-    if (!is_tensor(s, "gw.rows", indices) || !is_tensor(s, "gw.rows", values))
+    if (!tensor_is_given(s, "gw.rows", indices) || !tensor_is_given(s, "gw.rows", values))
         return tensor_poison_of(s);
     return owned(s, rows_new(s, indices, values, row_count));
 }
@@ -130,6 +124,6 @@ gw_tensor *gw_coalesce(gw_scope *s, gw_tensor *x) {
 }
 
 gw_tensor *gw_to_dense(gw_scope *s, gw_tensor *x) {
-    if (!is_tensor(s, "gw.to_dense", x)) return tensor_poison_of(s);
+    if (!tensor_is_given(s, "gw.to_dense", x)) return tensor_poison_of(s);
     return tensor_is_rows(x) ? owned(s, rows_to_dense(s, x)) : x;
 }

@@ -7,6 +7,7 @@
 #include "tensor/dtype.h"
 #include "tensor/ops/op.h"
 
+#include <stdio.h>
 #include <string.h>
 
 _Static_assert((int)LIMIT_DIMS == (int)GW_DIMS_MAX, "one limit under two names");
@@ -22,10 +23,27 @@ static void destroy(gw_handle *h) {
 
 static const handle_class tensor_class = { "tensor", destroy };
 
-static gw_tensor *no_memory(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes) {
-    scope_fail(s, GW_NO_MEMORY, "no memory for a tensor of %s %s", gw_dtype_name(dtype),
-               shape_text_of(dims, sizes).text);
+// Fails |s| on behalf of the operator |op|, if it is one that wants the tensor.
+static void fail(gw_scope *s, const char *op, gw_status status, const char *format, ...)
+    GW_PRINTF(4, 5);
+static void fail(gw_scope *s, const char *op, gw_status status, const char *format, ...) {
+    char text[GW_ERROR_TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    scope_fail(s, status, "%s%s%s%s", op ? "gw." : "", op ? op : "", op ? ": " : "", text);
+}
+
+static gw_tensor *no_memory_for(gw_scope *s, const char *op, gw_dtype dtype, int dims,
+                                const int64_t *sizes) {
+    fail(s, op, GW_NO_MEMORY, "no memory for a tensor of %s %s", gw_dtype_name(dtype),
+         shape_text_of(dims, sizes).text);
     return NULL;
+}
+
+static gw_tensor *no_memory(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes) {
+    return no_memory_for(s, NULL, dtype, dims, sizes);
 }
 
 // Sets the strides of a contiguous tensor and its count of elements. False if they are more than
@@ -56,15 +74,15 @@ static bool is_contiguous(const gw_tensor *x) {
     return true;
 }
 
-static bool is_shape(gw_scope *s, int dims, const int64_t *sizes) {
+static bool is_shape(gw_scope *s, const char *op, int dims, const int64_t *sizes) {
     if (dims < 0 || dims > GW_DIMS_MAX) {
-        scope_fail(s, GW_LIMIT, "a tensor has at most %d dimensions, not %d", GW_DIMS_MAX, dims);
+        fail(s, op, GW_LIMIT, "a tensor has at most %d dimensions, not %d", GW_DIMS_MAX, dims);
         return false;
     }
     for (int i = 0; i < dims; i++) {
         if (sizes[i] >= 0) continue;
-        scope_fail(s, GW_INVALID, "a size of %lld in the shape %s", (long long)sizes[i],
-                   shape_text_of(dims, sizes).text);
+        fail(s, op, GW_INVALID, "a size of %lld in the shape %s", (long long)sizes[i],
+             shape_text_of(dims, sizes).text);
         return false;
     }
     return true;
@@ -87,28 +105,33 @@ static void give(gw_tensor *x) {
     mem_give(x, sizeof *x + 2 * x->dims * sizeof(int64_t));
 }
 
-static bool may_be_so_large(gw_scope *s, size_t bytes) {
+static bool may_be_so_large(gw_scope *s, const char *op, size_t bytes) {
     if (!s->tensor_bytes_max || bytes <= s->tensor_bytes_max) return true;
-    scope_fail(s, GW_LIMIT, "a tensor of %zu bytes, where at most %llu may be made for a peer",
-               bytes, (unsigned long long)s->tensor_bytes_max);
+    fail(s, op, GW_LIMIT, "a tensor of %zu bytes, where at most %llu may be made for a peer", bytes,
+         (unsigned long long)s->tensor_bytes_max);
     return false;
 }
 
-gw_tensor *tensor_new_on(gw_scope *s, uint8_t device, gw_dtype dtype, int dims,
-                         const int64_t *sizes) {
-    if (!is_shape(s, dims, sizes)) return NULL;
+gw_tensor *tensor_new_for(gw_scope *s, const char *op, uint8_t device, gw_dtype dtype, int dims,
+                          const int64_t *sizes) {
+    if (!is_shape(s, op, dims, sizes)) return NULL;
     gw_tensor *x = take(dims, sizes, dtype);
-    if (!x) return no_memory(s, dtype, dims, sizes);
+    if (!x) return no_memory_for(s, op, dtype, dims, sizes);
     block *b = NULL;
     if (lay_out(x)) {
         size_t bytes = (size_t)x->numel * gw_dtype_size(dtype);
-        if (may_be_so_large(s, bytes)) b = block_take_on(device, bytes);
+        if (may_be_so_large(s, op, bytes)) b = block_take_on(device, bytes);
     }
     if (b) x->storage = storage_open(b);
     x->device = device;
     if (x->storage) return x;
     give(x);
-    return s->error ? NULL : no_memory(s, dtype, dims, sizes);
+    return s->error ? NULL : no_memory_for(s, op, dtype, dims, sizes);
+}
+
+gw_tensor *tensor_new_on(gw_scope *s, uint8_t device, gw_dtype dtype, int dims,
+                         const int64_t *sizes) {
+    return tensor_new_for(s, NULL, device, dtype, dims, sizes);
 }
 
 gw_tensor *tensor_new(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes) {
@@ -116,7 +139,7 @@ gw_tensor *tensor_new(gw_scope *s, gw_dtype dtype, int dims, const int64_t *size
 }
 
 gw_tensor *tensor_over(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes, block *b) {
-    gw_tensor *x = is_shape(s, dims, sizes) ? take(dims, sizes, dtype) : NULL;
+    gw_tensor *x = is_shape(s, NULL, dims, sizes) ? take(dims, sizes, dtype) : NULL;
     if (!x) goto release_block;
     if (!lay_out(x) || (size_t)x->numel * gw_dtype_size(dtype) > b->size) {
         scope_fail(s, GW_INVALID, "%zu bytes are too few for a tensor of %s %s", b->size,
@@ -228,23 +251,28 @@ gw_tensor *tensor_of_rows(gw_scope *s, int64_t row_count, gw_tensor *indices, gw
 }
 
 // ---- Looking ------------------------------------------------------------------------------------
+// What cannot fail looks at NULL as at poison.
+static const gw_tensor *seen(const gw_tensor *x) {
+    return x ? x : &tensor_poison;
+}
+
 gw_dtype gw_dtype_of(const gw_tensor *x) {
-    return (gw_dtype)x->dtype;
+    return (gw_dtype)seen(x)->dtype;
 }
 gw_device gw_device_of(const gw_tensor *x) {
-    return (gw_device)x->device;
+    return (gw_device)seen(x)->device;
 }
 gw_layout gw_layout_of(const gw_tensor *x) {
-    return (gw_layout)x->layout;
+    return (gw_layout)seen(x)->layout;
 }
 int gw_dims(const gw_tensor *x) {
-    return x->dims;
+    return seen(x)->dims;
 }
 int64_t gw_numel(const gw_tensor *x) {
-    return x->numel;
+    return seen(x)->numel;
 }
 bool gw_is_contiguous(const gw_tensor *x) {
-    return x->contiguous;
+    return seen(x)->contiguous;
 }
 
 static int64_t at(const int64_t *values, int dims, int dim) {
@@ -253,19 +281,21 @@ static int64_t at(const int64_t *values, int dims, int dim) {
 }
 
 int64_t gw_size(const gw_tensor *x, int dim) {
+    x = seen(x);
     return at(x->sizes, x->dims, dim);
 }
 int64_t gw_stride(const gw_tensor *x, int dim) {
+    x = seen(x);
     return at(x->strides, x->dims, dim);
 }
 
 const void *gw_data(const gw_tensor *x) {
-    bool readable = !tensor_is_rows(x) && x->device == GW_CPU && !tensor_is_poison(x);
+    bool readable = x && !tensor_is_rows(x) && x->device == GW_CPU && !tensor_is_poison(x);
     return readable ? tensor_bytes(x) : NULL;
 }
 
 static bool is_dense(gw_scope *s, const char *what, const gw_tensor *x) {
-    if (!tensor_check(s, what, x)) return false;
+    if (!tensor_is_given(s, what, x)) return false;
     if (!tensor_is_rows(x)) return true;
     scope_fail(s, GW_INVALID, "%s: x is sparse by rows; gw_to_dense makes it dense", what);
     return false;

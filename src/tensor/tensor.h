@@ -108,6 +108,9 @@ const char *tensor_poison_reason(const gw_tensor *x);
 // behind |what|, "gw.add".
 bool tensor_check(gw_scope *s, const char *what, const gw_tensor *x);
 
+// The same, and that there is one.
+bool tensor_is_given(gw_scope *s, const char *what, const gw_tensor *x);
+
 static inline bool tensor_needs_grad(const gw_tensor *x) {
     return x->tape != NULL;
 }
@@ -135,6 +138,8 @@ gw_tensor *tensor_new(gw_scope *s, gw_dtype dtype, int dims,
                       const int64_t *sizes);  // contiguous, not zeroed, on the CPU
 gw_tensor *tensor_new_on(gw_scope *s, uint8_t device, gw_dtype dtype, int dims,
                          const int64_t *sizes);
+gw_tensor *tensor_new_for(gw_scope *s, const char *op, uint8_t device, gw_dtype dtype, int dims,
+                          const int64_t *sizes);  // errors name the operator |op|
 gw_tensor *tensor_view(gw_scope *s, const gw_tensor *base, int dims, const int64_t *sizes,
                        const int64_t *strides,
                        int64_t offset);  // needs no gradient

@@ -41,10 +41,12 @@ static void a_size_must_make_sense(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     assert_true(tensor_is_poison(gw_zeros(s, GW_F32, 2, -1)));
-    close_failed(s, GW_INVALID, "a size of -1 in the shape 2x-1");
+    close_failed(s, GW_INVALID, "gw.zeros: a size of -1 in the shape 2x-1");
     s = gw_scope_open(NULL);
     gw_zeros(s, GW_F32, INT64_MAX, 2);
     assert_int_equal(gw_scope_error(s)->status, GW_NO_MEMORY);
+    assert_string_equal(gw_scope_error(s)->text,
+                        "gw.zeros: no memory for a tensor of f32 9223372036854775807x2");
     gw_scope_clear(s);
     int64_t sizes[33];
     for (int i = 0; i < 33; i++) sizes[i] = 1;
@@ -61,7 +63,7 @@ static void what_a_peer_asks_for_has_a_limit(void **state) {
     assert_true(gw_ok(inner));
     gw_ones(inner, GW_F32, 26);
     close_failed(inner, GW_LIMIT,
-                 "a tensor of 104 bytes, where at most 100 may be made for a peer");
+                 "gw.ones: a tensor of 104 bytes, where at most 100 may be made for a peer");
     gw_scope_close_up(s);
 }
 
@@ -188,6 +190,33 @@ static void it_survives_without_memory(void **state) {
     testing_alloc_failure_loop(use_everything, NULL);
 }
 
+static void null_is_no_tensor(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    assert_int_equal(gw_dims(NULL), 0);
+    assert_int_equal(gw_size(NULL, 0), 0);
+    assert_null(gw_data(NULL));
+    gw_tensor *x = gw_ones(s, GW_F32, 2);
+    for (int k = 0; k < 9; k++) {
+        gw_scope *t = gw_scope_open(s);
+        switch (k) {
+        case 0: gw_item(t, NULL); break;
+        case 1: gw_item_int(t, NULL); break;
+        case 2: gw_data_for_write(t, NULL); break;
+        case 3: gw_copy_(t, x, NULL); break;
+        case 4: gw_copy_(t, NULL, x); break;
+        case 5: gw_cat(t, NULL, 2, 0); break;
+        case 6: gw_zeros_like(t, NULL); break;
+        case 7: gw_add(t, x, (gw_tensor *)NULL); break;
+        case 8: gw_full_like(t, NULL, 1); break;
+        }
+        assert_int_equal(gw_scope_error(t)->status, GW_INVALID);
+        gw_scope_clear(t);
+        gw_scope_close_up(t);
+    }
+    gw_scope_close_up(s);
+}
+
 static void an_argument_that_is_a_tensor_may_be_left_out(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -202,7 +231,7 @@ static void an_argument_that_is_a_tensor_may_be_left_out(void **state) {
     assert_string_equal(gw_scope_close(s).text, "f: argument 2 is int, not tensor");
 }
 
-GW_TESTS(tensor_tensor, a_new_one_is_contiguous, a_size_must_make_sense,
+GW_TESTS(tensor_tensor, null_is_no_tensor, a_new_one_is_contiguous, a_size_must_make_sense,
          what_a_peer_asks_for_has_a_limit, an_item_is_the_only_one, a_view_shares_the_values,
          a_saved_one_cannot_change, one_without_values_has_a_shape,
          external_memory_is_used_in_place_and_given_back_once,

@@ -34,7 +34,11 @@ bool recurrent_check(op_call *c, const recurrent_form *f, int64_t out_sizes[3]) 
                 gw_dtype_name((gw_dtype)x->dtype));
         return false;
     }
-    if (x->dims != 3 || h->dims != 2 || x->sizes[0] == 0) {
+    if (x->dims == 3 && x->sizes[0] == 0) {
+        op_fail(c, GW_INVALID, "x is %s, a sequence without steps", shape_text(x).text);
+        return false;
+    }
+    if (x->dims != 3 || h->dims != 2) {
         op_fail(c, GW_INVALID, "x is %s and h0 %s, but must be T N E and N H", shape_text(x).text,
                 shape_text(h).text);
         return false;

@@ -28,7 +28,7 @@ static bool overlaps(const gw_tensor *x) {
 static bool check_operand(gw_scope *s, const char *name, const gw_tensor *x) {
     char what[32];
     snprintf(what, sizeof what, "gw.%s", name);
-    return tensor_check(s, what, x);
+    return tensor_is_given(s, what, x);
 }
 
 static bool may_write(gw_scope *s, const char *name, const gw_tensor *x) {

@@ -164,7 +164,7 @@ gw_tensor *op_output_of(op_call *c, gw_tensor *x) {
 }
 
 gw_tensor *op_output(op_call *c, gw_dtype dtype, int dims, const int64_t *sizes) {
-    return op_output_of(c, tensor_new_on(c->scope, c->device, dtype, dims, sizes));
+    return op_output_of(c, tensor_new_for(c->scope, c->op->name, c->device, dtype, dims, sizes));
 }
 
 gw_tensor *op_output_view(op_call *c, const gw_tensor *base, int dims, const int64_t *sizes,

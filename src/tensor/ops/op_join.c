@@ -194,6 +194,7 @@ const op op_stack = {
 
 static gw_tensor *run_list(gw_scope *s, const op *o, gw_tensor *const *xs, int count, int dim) {
     if (s->error) return tensor_poison_of(s);
+    if (!xs) count = 0;
     gw_list *list = list_open();
     bool complete = list;
     for (int i = 0; i < count && complete; i++) complete = list_add(list, gw_value_of(xs[i]));
