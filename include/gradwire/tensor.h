@@ -199,22 +199,43 @@ gw_tensor *gw_from(gw_scope *s, const Number *data, Sizes... sizes) {
                         gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
 }
 #else
-// The leading 0 lets a shape be empty.
+// In C enumerators are ints. These have the type of a dtype, so that GW_DTYPE takes them, but no size
+// and no kind in a dtype's place: gw_ones(s, 3, 4) does not compile.
+#define GW_F32 ((gw_dtype)GW_F32)
+#define GW_F64 ((gw_dtype)GW_F64)
+#define GW_F16 ((gw_dtype)GW_F16)
+#define GW_BF16 ((gw_dtype)GW_BF16)
+#define GW_I64 ((gw_dtype)GW_I64)
+#define GW_I32 ((gw_dtype)GW_I32)
+#define GW_I16 ((gw_dtype)GW_I16)
+#define GW_I8 ((gw_dtype)GW_I8)
+#define GW_U8 ((gw_dtype)GW_U8)
+#define GW_BOOL8 ((gw_dtype)GW_BOOL8)
+#define GW_DTYPE(dtype) _Generic((dtype), gw_dtype : (dtype))
+
+// The leading 0 lets a shape be empty, and the comma behind it is the last then.
 #define GW_SHAPE(...)                                                                              \
-    ((gw_shape){ .count = (int)(sizeof((int64_t[]){ 0, ##__VA_ARGS__ }) / sizeof(int64_t)) - 1,    \
-                 .sizes = (const int64_t[]){ 0, ##__VA_ARGS__ } + 1 })
-#define gw_zeros(s, dtype, ...) gw_zeros_with((s), (dtype), GW_SHAPE(__VA_ARGS__))
-#define gw_ones(s, dtype, ...) gw_ones_with((s), (dtype), GW_SHAPE(__VA_ARGS__))
-#define gw_empty(s, dtype, ...) gw_zeros_with((s), (dtype), GW_SHAPE(__VA_ARGS__))
-#define gw_rand(s, dtype, ...) gw_rand_with((s), (dtype), GW_SHAPE(__VA_ARGS__))
-#define gw_randn(s, dtype, ...) gw_randn_with((s), (dtype), GW_SHAPE(__VA_ARGS__))
-#define gw_randint(s, dtype, low, high, ...)                                                       \
-    gw_randint_with((s), (dtype), (low), (high), GW_SHAPE(__VA_ARGS__))
-#define gw_full(s, dtype, value, ...)                                                              \
-    gw_full_with((s), (dtype), gw_value_of(value), GW_SHAPE(__VA_ARGS__))
+    ((gw_shape){ .count = (int)(sizeof((int64_t[]){ 0, __VA_ARGS__ }) / sizeof(int64_t)) - 1,      \
+                 .sizes = (const int64_t[]){ 0, __VA_ARGS__ } + 1 })
+
+// Who uses the forms with a number passes __VA_ARGS__ and an empty argument behind them, so that
+// there may be no sizes at all.
+#define GW_SIZED_2(f, s, dtype, ...) f((s), GW_DTYPE(dtype), GW_SHAPE(__VA_ARGS__))
+#define GW_SIZED_3(f, s, dtype, value, ...)                                                        \
+    f((s), GW_DTYPE(dtype), gw_value_of(value), GW_SHAPE(__VA_ARGS__))
+#define GW_SIZED_4(f, s, dtype, low, high, ...)                                                    \
+    f((s), GW_DTYPE(dtype), (low), (high), GW_SHAPE(__VA_ARGS__))
+#define gw_zeros(...) GW_SIZED_2(gw_zeros_with, __VA_ARGS__, )
+#define gw_ones(...) GW_SIZED_2(gw_ones_with, __VA_ARGS__, )
+#define gw_empty(...) GW_SIZED_2(gw_zeros_with, __VA_ARGS__, )
+#define gw_rand(...) GW_SIZED_2(gw_rand_with, __VA_ARGS__, )
+#define gw_randn(...) GW_SIZED_2(gw_randn_with, __VA_ARGS__, )
+#define gw_full(...) GW_SIZED_3(gw_full_with, __VA_ARGS__, )
+#define gw_randint(...) GW_SIZED_4(gw_randint_with, __VA_ARGS__, )
 #define gw_full_like(s, x, value) gw_full_like_with((s), (x), gw_value_of(value))
+#define gw_from(...) GW_SIZED_FROM(__VA_ARGS__, )
 // clang-format off
-#define gw_from(s, data, ...)                                                                                          \
+#define GW_SIZED_FROM(s, data, ...)                                                                                     \
     gw_from_with((s), _Generic((data),                                                                               \
         float *: GW_F32, const float *: GW_F32, double *: GW_F64, const double *: GW_F64,                              \
         int64_t *: GW_I64, const int64_t *: GW_I64, int32_t *: GW_I32, const int32_t *: GW_I32,                        \
