@@ -145,11 +145,11 @@ static void offsets_that_lie_are_refused(void **state) {
     const int64_t lies[][3] = { { 0, INT64_MAX, -5 }, { 0, -1, 2 }, { 1, 2, 3 },
                                 { 0, INT64_MIN, 3 },  { 0, 3, 2 },  { INT64_MIN, 0, 0 } };
     for (int i = 0; i < 6; i++) {
-        gw_nn_embedding_bag_call(s, bag, indices, gw_from(s, lies[i], 3), NULL);
+        gw_nn_embedding_bag_call(s, bag, indices, .offsets = gw_from(s, lies[i], 3));
         assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
         gw_scope_clear(s);
     }
-    gw_nn_embedding_bag_call(s, bag, indices, gw_from(s, ((int64_t[]){ 0, 2, 4 }), 3), NULL);
+    gw_nn_embedding_bag_call(s, bag, indices, .offsets = gw_from(s, ((int64_t[]){ 0, 2, 4 }), 3));
     assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
     gw_scope_clear(s);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
