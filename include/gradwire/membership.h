@@ -68,7 +68,7 @@ GW_API bool gw_watch_ready(gw_watch *w);
 // lost, instead of at a deadline: a body that answers when all have come returns
 //
 //     gw_future *either[] = { self->all_came, self->lost };   // gw_member_lost(own, workers, count)
-//     return gw_value_of(gw_collect_first(s, either, 2));
+//     gw_future *first = gw_collect_first(s, either, 2);              // what the method returns
 //
 // and gw_wait_any waits for futures and members at once. NOT_FOUND for a worker that is not known.
 GW_API gw_future *gw_member_lost(gw_scope *s, const gw_worker *workers, int count);

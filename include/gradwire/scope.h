@@ -86,9 +86,10 @@ GW_API const char *gw_format(gw_scope *s, const char *format, ...) GW_PRINTF(2, 
 GW_API void *gw_alloc(gw_scope *s, size_t size_bytes);
 
 // ---- Handles of any type ------------------------------------------------------------------------
-// gw_keep(outer, h)        gives |outer| a count of its own on |h|; returns |h|. gw_set(scope,
-// &slot, h)  keeps |h| in |scope|, drops what |slot| held before, assigns. |h| may be NULL.
-// gw_drop(s, h)            gives back the count |s| holds on |h| now, not at close: for long loops.
+// * gw_keep(outer, h) gives |outer| a count of its own on |h|; returns |h|.
+// * gw_set(scope, &slot, h) keeps |h| in |scope|, drops what |slot| held before, assigns. |h| may be
+//   NULL.
+// * gw_drop(s, h) gives back the count |s| holds on |h| now, not at close: for long loops.
 //
 // They take gw_tensor*, gw_module*, gw_optimizer*, gw_scheduler*, gw_rref*, gw_future*, gw_list*
 // and gw_map*.
@@ -100,26 +101,6 @@ GW_API void gw_drop_handle(gw_scope *s, gw_handle *h);
 
 #ifdef __cplusplus
 }
-template <class Handle> Handle *gw_keep(gw_scope *s, Handle *h) {
-    return reinterpret_cast<Handle *>(gw_keep_handle(s, reinterpret_cast<gw_handle *>(h)));
-}
-template <class Handle> void gw_set(gw_scope *s, Handle **slot, Handle *h) {
-    *slot = reinterpret_cast<Handle *>(
-        gw_set_handle(s, reinterpret_cast<gw_handle *>(*slot), reinterpret_cast<gw_handle *>(h)));
-}
-template <class Handle> void gw_drop(gw_scope *s, Handle *h) {
-    gw_drop_handle(s, reinterpret_cast<gw_handle *>(h));
-}
-// The empty handle: gw_set(s, &slot, nullptr).
-template <class Handle> void gw_set(gw_scope *s, Handle **slot, decltype(nullptr)) {
-    gw_set(s, slot, static_cast<Handle *>(nullptr));
-}
-#else
-#define gw_keep(s, h) ((__typeof__(h))gw_keep_handle((s), (gw_handle *)(h)))
-#define gw_set(s, slot, h)                                                                         \
-    (*(slot) = (__typeof__(*(slot)))gw_set_handle((s), (gw_handle *)*(slot),                       \
-                                                  (gw_handle *)(1 ? (h) : *(slot))))
-#define gw_drop(s, h) gw_drop_handle((s), (gw_handle *)(h))
 #endif
-
+#include <gradwire/detail/scope.h>
 #endif

@@ -1,0 +1,30 @@
+// gw_keep, gw_set and gw_drop for handles of any type.
+#ifndef GRADWIRE_DETAIL_SCOPE_H
+#define GRADWIRE_DETAIL_SCOPE_H
+
+#include <gradwire/scope.h>
+
+#ifdef __cplusplus
+template <class Handle> Handle *gw_keep(gw_scope *s, Handle *h) {
+    return reinterpret_cast<Handle *>(gw_keep_handle(s, reinterpret_cast<gw_handle *>(h)));
+}
+template <class Handle> void gw_set(gw_scope *s, Handle **slot, Handle *h) {
+    *slot = reinterpret_cast<Handle *>(
+        gw_set_handle(s, reinterpret_cast<gw_handle *>(*slot), reinterpret_cast<gw_handle *>(h)));
+}
+template <class Handle> void gw_drop(gw_scope *s, Handle *h) {
+    gw_drop_handle(s, reinterpret_cast<gw_handle *>(h));
+}
+// The empty handle: gw_set(s, &slot, nullptr).
+template <class Handle> void gw_set(gw_scope *s, Handle **slot, decltype(nullptr)) {
+    gw_set(s, slot, static_cast<Handle *>(nullptr));
+}
+#else
+#define gw_keep(s, h) ((__typeof__(h))gw_keep_handle((s), (gw_handle *)(h)))
+#define gw_set(s, slot, h)                                                                         \
+    (*(slot) = (__typeof__(*(slot)))gw_set_handle((s), (gw_handle *)*(slot),                       \
+                                                  (gw_handle *)(1 ? (h) : *(slot))))
+#define gw_drop(s, h) gw_drop_handle((s), (gw_handle *)(h))
+#endif
+
+#endif

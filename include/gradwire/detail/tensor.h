@@ -1,0 +1,113 @@
+// Shapes written as numbers, and what gradwire/tensor.h makes of C values, in C and in C++.
+#ifndef GRADWIRE_DETAIL_TENSOR_H
+#define GRADWIRE_DETAIL_TENSOR_H
+
+#include <gradwire/tensor.h>
+
+#ifdef __cplusplus
+
+// The sizes lie in the temporary, which lives until the call that takes the shape has returned.
+template <int count> struct gw_sizes {
+    int64_t sizes[count + 1];
+    operator gw_shape() const { return gw_shape{ count, sizes }; }
+};
+template <class... Sizes> gw_sizes<static_cast<int>(sizeof...(Sizes))> gw_sizes_of(Sizes... sizes) {
+    return { { static_cast<int64_t>(sizes)..., 0 } };
+}
+#define GW_SHAPE(...) gw_sizes_of(__VA_ARGS__)
+
+template <class... Sizes> gw_tensor *gw_zeros(gw_scope *s, gw_dtype d, Sizes... sizes) {
+    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
+    return gw_zeros_with(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+}
+template <class... Sizes> gw_tensor *gw_empty(gw_scope *s, gw_dtype d, Sizes... sizes) {
+    return gw_zeros(s, d, sizes...);
+}
+template <class... Sizes> gw_tensor *gw_ones(gw_scope *s, gw_dtype d, Sizes... sizes) {
+    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
+    return gw_ones_with(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+}
+template <class... Sizes> gw_tensor *gw_rand(gw_scope *s, gw_dtype d, Sizes... sizes) {
+    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
+    return gw_rand_with(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+}
+template <class... Sizes> gw_tensor *gw_randn(gw_scope *s, gw_dtype d, Sizes... sizes) {
+    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
+    return gw_randn_with(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+}
+template <class... Sizes>
+gw_tensor *gw_randint(gw_scope *s, gw_dtype d, int64_t low, int64_t high, Sizes... sizes) {
+    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
+    return gw_randint_with(s, d, low, high, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+}
+template <class Value, class... Sizes>
+gw_tensor *gw_full(gw_scope *s, gw_dtype d, Value value, Sizes... sizes) {
+    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
+    return gw_full_with(s, d, gw_value_of(value),
+                        gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+}
+template <class Value> gw_tensor *gw_full_like(gw_scope *s, const gw_tensor *x, Value value) {
+    return gw_full_like_with(s, x, gw_value_of(value));
+}
+inline gw_dtype gw_dtype_of_c(const float *) { return GW_F32; }
+inline gw_dtype gw_dtype_of_c(const double *) { return GW_F64; }
+inline gw_dtype gw_dtype_of_c(const int64_t *) { return GW_I64; }
+inline gw_dtype gw_dtype_of_c(const int32_t *) { return GW_I32; }
+inline gw_dtype gw_dtype_of_c(const int16_t *) { return GW_I16; }
+inline gw_dtype gw_dtype_of_c(const int8_t *) { return GW_I8; }
+inline gw_dtype gw_dtype_of_c(const uint8_t *) { return GW_U8; }
+inline gw_dtype gw_dtype_of_c(const bool *) { return GW_BOOL8; }
+template <class Number, class... Sizes>
+gw_tensor *gw_from(gw_scope *s, const Number *data, Sizes... sizes) {
+    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
+    return gw_from_with(s, gw_dtype_of_c(data), data,
+                        gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+}
+#else
+// In C enumerators are ints. These have the type of a dtype, so that GW_DTYPE takes them, but no size
+// and no kind in a dtype's place: gw_ones(s, 3, 4) does not compile.
+#define GW_F32 ((gw_dtype)GW_F32)
+#define GW_F64 ((gw_dtype)GW_F64)
+#define GW_F16 ((gw_dtype)GW_F16)
+#define GW_BF16 ((gw_dtype)GW_BF16)
+#define GW_I64 ((gw_dtype)GW_I64)
+#define GW_I32 ((gw_dtype)GW_I32)
+#define GW_I16 ((gw_dtype)GW_I16)
+#define GW_I8 ((gw_dtype)GW_I8)
+#define GW_U8 ((gw_dtype)GW_U8)
+#define GW_BOOL8 ((gw_dtype)GW_BOOL8)
+#define GW_DTYPE(dtype) _Generic((dtype), gw_dtype : (dtype))
+
+// The leading 0 lets a shape be empty, and the comma behind it is the last then.
+#define GW_SHAPE(...)                                                                              \
+    ((gw_shape){ .count = (int)(sizeof((int64_t[]){ 0, __VA_ARGS__ }) / sizeof(int64_t)) - 1,      \
+                 .sizes = (const int64_t[]){ 0, __VA_ARGS__ } + 1 })
+
+// Who uses the forms with a number passes __VA_ARGS__ and an empty argument behind them, so that
+// there may be no sizes at all.
+#define GW_SIZED_2(f, s, dtype, ...) f((s), GW_DTYPE(dtype), GW_SHAPE(__VA_ARGS__))
+#define GW_SIZED_3(f, s, dtype, value, ...)                                                        \
+    f((s), GW_DTYPE(dtype), gw_value_of(value), GW_SHAPE(__VA_ARGS__))
+#define GW_SIZED_4(f, s, dtype, low, high, ...)                                                    \
+    f((s), GW_DTYPE(dtype), (low), (high), GW_SHAPE(__VA_ARGS__))
+#define gw_zeros(...) GW_SIZED_2(gw_zeros_with, __VA_ARGS__, )
+#define gw_ones(...) GW_SIZED_2(gw_ones_with, __VA_ARGS__, )
+#define gw_empty(...) GW_SIZED_2(gw_zeros_with, __VA_ARGS__, )
+#define gw_rand(...) GW_SIZED_2(gw_rand_with, __VA_ARGS__, )
+#define gw_randn(...) GW_SIZED_2(gw_randn_with, __VA_ARGS__, )
+#define gw_full(...) GW_SIZED_3(gw_full_with, __VA_ARGS__, )
+#define gw_randint(...) GW_SIZED_4(gw_randint_with, __VA_ARGS__, )
+#define gw_full_like(s, x, value) gw_full_like_with((s), (x), gw_value_of(value))
+#define gw_from(...) GW_SIZED_FROM(__VA_ARGS__, )
+// clang-format off
+#define GW_SIZED_FROM(s, data, ...)                                                                                     \
+    gw_from_with((s), _Generic((data),                                                                               \
+        float *: GW_F32, const float *: GW_F32, double *: GW_F64, const double *: GW_F64,                              \
+        int64_t *: GW_I64, const int64_t *: GW_I64, int32_t *: GW_I32, const int32_t *: GW_I32,                        \
+        int16_t *: GW_I16, const int16_t *: GW_I16, int8_t *: GW_I8, const int8_t *: GW_I8,                            \
+        uint8_t *: GW_U8, const uint8_t *: GW_U8, bool *: GW_BOOL8, const bool *: GW_BOOL8),                           \
+        (data), GW_SHAPE(__VA_ARGS__))
+// clang-format on
+#endif
+
+#endif
