@@ -90,7 +90,7 @@ static void lstm_35x20x200_l2(gw_scope *root, samples *out) {
         gw_scope *s = gw_scope_open(root);
         double start = now_us();
         gw_tensor *h = x;
-        for (int k = 0; k < LAYERS; k++) h = gw_lstm(s, h, zeros, zeros, w[k], NULL, false, NULL);
+        for (int k = 0; k < LAYERS; k++) h = gw_lstm(s, h, zeros, zeros, w[k]);
         gw_backward(s, h, .gradient = d);
         double end = now_us();
         gw_scope_close_up(s);

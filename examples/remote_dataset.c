@@ -35,11 +35,11 @@ static void dataset_open(gw_scope *own, dataset *self, const gw_args *a) {
 }
 
 GW_METHOD(dataset, mean, GW_POOL, "") {
-    return gw_value_of(gw_mean_along(s, self->x, 0, true));
+    return gw_value_of(gw_mean(s, self->x, .dim = 0, .keepdim = true));
 }
 
 GW_METHOD(dataset, spread, GW_POOL, "") {
-    return gw_value_of(gw_std_along(s, self->x, 0, true));
+    return gw_value_of(gw_std(s, self->x, .dim = 0, .keepdim = true));
 }
 
 GW_METHOD(dataset, rescale, GW_POOL, "tensor, tensor") {  // mean, spread: 1 x FEATURES

@@ -42,7 +42,7 @@ decision policy_decide(gw_scope *s, const task *t, gw_module *policy, gw_tensor 
     gw_no_grad(s);
     gw_tensor *action, *scores = gw_module_call(s, policy, states);
     if (t->action_count && greedy) {
-        action = gw_argmax_along(s, scores, 1, false);
+        action = gw_argmax(s, scores, .dim = 1);
     } else if (t->action_count) {
         action = gw_categorical_sample(s, gw_categorical_from_logits(s, scores));
     } else {

@@ -129,7 +129,7 @@ double digits_train_epoch(gw_scope *s, gw_module *model, gw_optimizer *opt, digi
 double digits_accuracy(gw_scope *s, gw_module *model, digits d) {
     gw_scope *look = gw_scope_open(s);
     gw_no_grad(look);
-    gw_tensor *guess = gw_argmax_along(look, gw_module_call(look, model, d.images), 1, false);
+    gw_tensor *guess = gw_argmax(look, gw_module_call(look, model, d.images), .dim = 1);
     double hits = gw_item(look, gw_sum(look, gw_eq(look, guess, d.labels)));
     gw_scope_close_up(look);
     return hits / d.count;

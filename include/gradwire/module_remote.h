@@ -30,7 +30,7 @@
 //     GW_MODULE(decoder, decoder_open, "int, int");
 //
 //     GW_METHOD(decoder, best, GW_POOL, "tensor") {                      // gw_scope *s, decoder *self, const gw_args *a
-//         return gw_value_of(gw_argmax_along(s, gw_module_call(s, self->module, gw_arg_tensor(s, a, 0)), -1, false));
+//         return gw_value_of(gw_argmax(s, gw_module_call(s, self->module, gw_arg_tensor(s, a, 0)), .dim = -1));
 //     }
 //
 // Layers are called "gw.nn.linear" and so on, with the arguments of gw_nn_linear; behind them a map

@@ -12,7 +12,7 @@
 //
 //     static gw_tensor *policy_forward(gw_scope *s, gw_module *m, gw_tensor *x) {
 //         x = gw_module_call(s, gw_module_child(s, m, "affine1"), x);
-//         x = gw_dropout(s, x, 0.6, gw_module_is_training(m));
+//         x = gw_dropout(s, x, .p = 0.6, .training = gw_module_is_training(m));
 //         return gw_softmax(s, gw_module_call(s, gw_module_child(s, m, "affine2"), gw_relu(s, x)), 1);
 //     }
 //

@@ -137,64 +137,55 @@ GW_API gw_tensor *gw_tril(gw_scope *s, gw_tensor *x, int64_t diagonal);
 GW_API gw_tensor *gw_triu(gw_scope *s, gw_tensor *x, int64_t diagonal);
 
 // ---- Reductions ---------------------------------------------------------------------------------
-// Over everything, which gives a scalar; or along one dimension, which goes away, or stays as size
-// 1 if |keep|; or over several dimensions, GW_SHAPE(0, -1), none of them twice (none at all is
-// everything). A negative dimension counts from the end. Numbers are always added in the same
-// order: the same tensor gives the same bits.
+// gw_sum(s, x, .dim = -1, .keepdim = true): over everything, which gives a scalar; or along one
+// dimension, which goes away, or stays as size 1 with .keepdim; or over several, .dims = GW_SHAPE(0,
+// -1), none of them twice. A negative dimension counts from the end. Numbers are always added in the
+// same order: the same tensor gives the same bits.
+typedef struct gw_dims_options {
+    int64_t dim GW_DEFAULT(GW_NOT_GIVEN);  // or
+    gw_shape dims GW_DEFAULT({});          // none: everything
+    bool keepdim GW_DEFAULT(false);
+} gw_dims_options;
+
+typedef struct gw_dim_options {
+    int64_t dim GW_DEFAULT(GW_NOT_GIVEN);  // then everything
+    bool keepdim GW_DEFAULT(false);
+} gw_dim_options;
 
 // Integers and bools add up as i64.
-GW_API gw_tensor *gw_sum(gw_scope *s, gw_tensor *x);
-GW_API gw_tensor *gw_sum_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
-GW_API gw_tensor *gw_sum_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
+GW_API gw_tensor *gw_sum_with(gw_scope *s, gw_tensor *x, gw_dims_options options);
 
 // Of floats only. The variance is unbiased (over n - 1), NaN for a single number, and the deviation
 // its root.
-GW_API gw_tensor *gw_mean(gw_scope *s, gw_tensor *x);
-GW_API gw_tensor *gw_mean_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
-GW_API gw_tensor *gw_mean_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
-GW_API gw_tensor *gw_var(gw_scope *s, gw_tensor *x);
-GW_API gw_tensor *gw_var_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
-GW_API gw_tensor *gw_var_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
-GW_API gw_tensor *gw_std(gw_scope *s, gw_tensor *x);
-GW_API gw_tensor *gw_std_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
-GW_API gw_tensor *gw_std_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
+GW_API gw_tensor *gw_mean_with(gw_scope *s, gw_tensor *x, gw_dims_options options);
+GW_API gw_tensor *gw_var_with(gw_scope *s, gw_tensor *x, gw_dims_options options);
+GW_API gw_tensor *gw_std_with(gw_scope *s, gw_tensor *x, gw_dims_options options);
 
 // The largest and smallest numbers, NaN if there is one, and where the first of them stands (i64;
 // over everything: counted through all dimensions). INVALID if there is nothing to choose from.
-GW_API gw_tensor *gw_max(gw_scope *s, gw_tensor *x);
-GW_API gw_tensor *gw_max_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
-GW_API gw_tensor *gw_min(gw_scope *s, gw_tensor *x);
-GW_API gw_tensor *gw_min_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
-GW_API gw_tensor *gw_argmax(gw_scope *s, gw_tensor *x);
-GW_API gw_tensor *gw_argmax_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
-GW_API gw_tensor *gw_argmin(gw_scope *s, gw_tensor *x);
-GW_API gw_tensor *gw_argmin_along(gw_scope *s, gw_tensor *x, int dim, bool keep);
+GW_API gw_tensor *gw_max_with(gw_scope *s, gw_tensor *x, gw_dim_options options);
+GW_API gw_tensor *gw_min_with(gw_scope *s, gw_tensor *x, gw_dim_options options);
+GW_API gw_tensor *gw_argmax_with(gw_scope *s, gw_tensor *x, gw_dim_options options);
+GW_API gw_tensor *gw_argmin_with(gw_scope *s, gw_tensor *x, gw_dim_options options);
 
 // The largest and smallest numbers over several dimensions. Equals share the gradient, and so do
 // several NaN.
-GW_API gw_tensor *gw_amax(gw_scope *s, gw_tensor *x);
-GW_API gw_tensor *gw_amax_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
-GW_API gw_tensor *gw_amin(gw_scope *s, gw_tensor *x);
-GW_API gw_tensor *gw_amin_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
+GW_API gw_tensor *gw_amax_with(gw_scope *s, gw_tensor *x, gw_dims_options options);
+GW_API gw_tensor *gw_amin_with(gw_scope *s, gw_tensor *x, gw_dims_options options);
 
 // Products; those of integers and bools are i64.
-GW_API gw_tensor *gw_prod(gw_scope *s, gw_tensor *x);
-GW_API gw_tensor *gw_prod_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
+GW_API gw_tensor *gw_prod_with(gw_scope *s, gw_tensor *x, gw_dims_options options);
 
 // ln of the sum of e^x, of floats.
-GW_API gw_tensor *gw_logsumexp(gw_scope *s, gw_tensor *x);
-GW_API gw_tensor *gw_logsumexp_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
+GW_API gw_tensor *gw_logsumexp_with(gw_scope *s, gw_tensor *x, gw_dims_options options);
 
-// (sum of |x|^p)^(1/p), of floats; the largest and smallest |x| for p infinite, and how many
-// numbers are not 0 for p 0.
-GW_API gw_tensor *gw_norm(gw_scope *s, gw_tensor *x, double p);
-GW_API gw_tensor *gw_norm_over(gw_scope *s, gw_tensor *x, double p, gw_shape dims, bool keep);
+// gw_norm(s, x, p, .dim = -1, ...): (sum of |x|^p)^(1/p), of floats; the largest and smallest |x|
+// for p infinite, and how many numbers are not 0 for p 0.
+GW_API gw_tensor *gw_norm_with(gw_scope *s, gw_tensor *x, double p, gw_dims_options options);
 
 // Whether any number, or every one, is not 0: bool.
-GW_API gw_tensor *gw_any(gw_scope *s, gw_tensor *x);
-GW_API gw_tensor *gw_any_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
-GW_API gw_tensor *gw_all(gw_scope *s, gw_tensor *x);
-GW_API gw_tensor *gw_all_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep);
+GW_API gw_tensor *gw_any_with(gw_scope *s, gw_tensor *x, gw_dims_options options);
+GW_API gw_tensor *gw_all_with(gw_scope *s, gw_tensor *x, gw_dims_options options);
 
 // Running sums, in the shape of x.
 GW_API gw_tensor *gw_cumsum(gw_scope *s, gw_tensor *x, int dim);
@@ -250,9 +241,14 @@ GW_API gw_tensor *gw_kl_div_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
 // ---- Layers' arithmetic -------------------------------------------------------------------------
 // Indices are i64 or i32.
 
-// In training, sets numbers to 0 with probability |p| and divides the others by 1 - p (Srivastava
-// et al. 2014); else a view of x.
-GW_API gw_tensor *gw_dropout(gw_scope *s, gw_tensor *x, double p, bool training);
+// gw_dropout(s, x, .p = 0.1, ...): in training, sets numbers to 0 with probability |p| and divides
+// the others by 1 - p (Srivastava et al. 2014); else a view of x.
+typedef struct gw_dropout_options {
+    double p GW_DEFAULT(0.5);
+    bool training GW_DEFAULT(true);
+} gw_dropout_options;
+
+GW_API gw_tensor *gw_dropout_with(gw_scope *s, gw_tensor *x, gw_dropout_options options);
 
 typedef struct gw_embedding_options {
     bool sparse GW_DEFAULT(
@@ -330,27 +326,34 @@ GW_API gw_tensor *gw_adaptive_avg_pool2d(gw_scope *s, gw_tensor *x, int64_t heig
 // One layer over a sequence, in one direction; gw_nn_lstm and its like put several together. f32 or
 // f64.
 //
-// x: T N E, h0, c0: N H, result: T N H, the state after each step. lengths: N (i64), at which time
-// each ends, or NULL if none does before T: from there on its state stays what it was. |reverse|:
-// from the end to the beginning.
+// gw_gru(s, x, h0, weights, .reverse = true, ...). x: T N E, h0, c0: N H, result: T N H, the state
+// after each step.
 typedef struct gw_recurrent_weights {
     gw_tensor *weight_ih;          // G H by E; the gates in PyTorch's order
     gw_tensor *weight_hh;          // G H by H
     gw_tensor *bias_ih, *bias_hh;  // G H, or NULL
 } gw_recurrent_weights;
 
-// Hochreiter, Schmidhuber 1997; G is 4: i f g o. |out_c| (may be NULL) receives the cells, T N H.
-GW_API gw_tensor *gw_lstm(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_tensor *c0,
-                          gw_recurrent_weights w, gw_tensor *lengths, bool reverse,
-                          gw_tensor **out_c);
+typedef struct gw_recurrent_options {
+    // N (i64), at which time each ends, NULL if none does before T: from there on its state stays
+    // what it was.
+    gw_tensor *lengths GW_DEFAULT(NULL);
+    bool reverse GW_DEFAULT(false);      // from the end to the beginning
+    bool relu GW_DEFAULT(false);         // of gw_rnn, in place of tanh
+    gw_tensor **out_c GW_DEFAULT(NULL);  // of gw_lstm: receives the cells, T N H
+} gw_recurrent_options;
+
+// Hochreiter, Schmidhuber 1997; G is 4: i f g o.
+GW_API gw_tensor *gw_lstm_with(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_tensor *c0,
+                               gw_recurrent_weights w, gw_recurrent_options options);
 
 // Cho et al. 2014; G is 3: r z n.
-GW_API gw_tensor *gw_gru(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_weights w,
-                         gw_tensor *lengths, bool reverse);
+GW_API gw_tensor *gw_gru_with(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_weights w,
+                              gw_recurrent_options options);
 
 // Elman 1990; G is 1. h = tanh(...), or relu.
-GW_API gw_tensor *gw_rnn(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_weights w,
-                         gw_tensor *lengths, bool reverse, bool relu);
+GW_API gw_tensor *gw_rnn_with(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_weights w,
+                              gw_recurrent_options options);
 
 // ---- Picking ------------------------------------------------------------------------------------
 // Indices are i64 or i32. INVALID if one is out of range.
@@ -377,21 +380,38 @@ GW_API gw_tensor *gw_index_select(gw_scope *s, gw_tensor *x, int dim, gw_tensor 
 // dimensions of x; i64.
 GW_API gw_tensor *gw_nonzero(gw_scope *s, gw_tensor *x);
 
-// The numbers along |dim| in order, the smallest first unless |descending|, and where each stood
-// (i64). Equals keep their order. NaN is larger than everything.
+// gw_sort(s, x, .descending = true, ...): the numbers along a dimension in order, the smallest first
+// if not said otherwise, and where each stood (i64). Equals keep their order. NaN is larger than
+// everything.
 typedef struct gw_sorted {
     gw_tensor *values, *indices;
 } gw_sorted;
 
-GW_API gw_sorted gw_sort(gw_scope *s, gw_tensor *x, int dim, bool descending);
+typedef struct gw_sort_options {
+    int dim GW_DEFAULT(-1);
+    bool descending GW_DEFAULT(false);
+} gw_sort_options;
 
-// The first |k| of them only, in order: the largest, or the smallest. INVALID if there are fewer.
-GW_API gw_sorted gw_topk(gw_scope *s, gw_tensor *x, int64_t k, int dim, bool largest);
+GW_API gw_sorted gw_sort_with(gw_scope *s, gw_tensor *x, gw_sort_options options);
 
-// Draws classes by their weights. p: C or N C, none negative, infinite or NaN, not all 0; result:
+// gw_topk(s, x, k, .largest = false, ...): the first |k| of them only, in order: the largest, or the
+// smallest. INVALID if there are fewer.
+typedef struct gw_topk_options {
+    int dim GW_DEFAULT(-1);
+    bool largest GW_DEFAULT(true);
+} gw_topk_options;
+
+GW_API gw_sorted gw_topk_with(gw_scope *s, gw_tensor *x, int64_t k, gw_topk_options options);
+
+// gw_multinomial(s, p, samples, .replacement = true): draws classes by their weights. p: C or N C, none negative, infinite or NaN, not all 0; result:
 // i64, |samples| for each row. Without replacement no class comes twice, so there must be as many
 // with a weight above 0.
-GW_API gw_tensor *gw_multinomial(gw_scope *s, gw_tensor *p, int64_t samples, bool replacement);
+typedef struct gw_multinomial_options {
+    bool replacement GW_DEFAULT(false);
+} gw_multinomial_options;
+
+GW_API gw_tensor *gw_multinomial_with(gw_scope *s, gw_tensor *p, int64_t samples,
+                                      gw_multinomial_options options);
 
 // 1 with probability p, else 0, in the dtype of p.
 GW_API gw_tensor *gw_bernoulli(gw_scope *s, gw_tensor *p);

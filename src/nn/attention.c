@@ -164,13 +164,13 @@ static gw_attention_result attend(gw_scope *s, gw_module *m, const inputs *in,
     gw_tensor *scores = gw_matmul(s, query, gw_transpose(s, parts[1], 2, 3));  // N H T S
     scores = apply_masks(s, a, in, scores, options);
     gw_tensor *weights = gw_softmax(s, scores, -1);
-    if (a->dropout > 0) weights = gw_dropout(s, weights, a->dropout, m->training);
+    if (a->dropout > 0) weights = gw_dropout(s, weights, .p = a->dropout, .training = m->training);
     gw_tensor *seen = gw_transpose(s, gw_matmul(s, weights, parts[2]), 1, 2);  // N T H D
     gw_tensor *out = gw_reshape(s, seen, in->n, in->t, a->features);
     out = gw_module_call(s, m->children.items[0].is.child, out);
     result.output = as_given(s, a, in, out);
     if (!options.need_weights) return result;
-    result.weights = options.average_attn_weights ? gw_mean_along(s, weights, 1, false) : weights;
+    result.weights = options.average_attn_weights ? gw_mean(s, weights, .dim = 1) : weights;
     if (!in->is_batched) result.weights = gw_squeeze(s, result.weights, 0);
     return result;
 }

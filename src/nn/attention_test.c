@@ -58,8 +58,8 @@ static void weights_add_up_to_1_and_spare_what_is_masked(void **state) {
     gw_tensor *padding = gw_view(s, gw_from(s, ((bool[]){ 0, 0, 1, 0, 1, 1 }), 6), 2, 3);
     gw_attention_options options = GW_OPTIONS(gw_attention_options, .key_padding_mask = padding);
     gw_attention_result r = gw_nn_multihead_attention_call_with(s, m, query, key, key, options);
-    assert_true(gw_allclose(s, gw_sum_along(s, r.weights, 2, false), gw_ones(s, GW_F32, 2, 5),
-                            .rtol = 0, .atol = 1e-6));
+    assert_true(gw_allclose(s, gw_sum(s, r.weights, .dim = 2), gw_ones(s, GW_F32, 2, 5), .rtol = 0,
+                            .atol = 1e-6));
     assert_true(gw_equal(s, gw_slice(s, r.weights, 2, 2, 3, 1), gw_zeros(s, GW_F32, 2, 5, 1)));
     options.need_weights = false;
     assert_null(gw_nn_multihead_attention_call_with(s, m, query, key, key, options).weights);

@@ -26,7 +26,7 @@ gw_categorical gw_categorical_from_logits(gw_scope *s, gw_tensor *logits) {
 // Probabilities that sum to 1.
 static gw_tensor *probs_of(gw_scope *s, gw_categorical c) {
     if (!c.probs) return gw_softmax(s, c.logits, -1);
-    return gw_div(s, c.probs, gw_sum_along(s, c.probs, -1, true));
+    return gw_div(s, c.probs, gw_sum(s, c.probs, .dim = -1, .keepdim = true));
 }
 
 // Logarithms of probabilities that sum to 1; those of 0 and 1 stay finite, as in PyTorch.
@@ -45,7 +45,7 @@ gw_tensor *gw_categorical_sample(gw_scope *s, gw_categorical c) {
     int dims = gw_dims(p) - 1;
     for (int d = 0; d < dims; d++) batch[d] = gw_size(p, d);
     gw_tensor *rows = dims > 1 ? gw_reshape(t, p, -1, gw_size(p, dims)) : p;  // N C
-    gw_tensor *drawn = gw_multinomial(t, rows, 1, true);                      // N 1
+    gw_tensor *drawn = gw_multinomial(t, rows, 1, .replacement = true);       // N 1
     drawn = gw_keep(s, gw_reshape_with(t, drawn, (gw_shape){ dims < 0 ? 0 : dims, batch }));
     gw_scope_close_up(t);
     return gw_ok(s) ? drawn : tensor_poison_of(s);
@@ -105,5 +105,5 @@ gw_tensor *gw_categorical_entropy(gw_scope *s, gw_categorical c) {
     // 0 log 0 is 0.
     gw_tensor *finite =
         gw_clamp(s, logits, gw_dtype_of(p) == GW_F64 ? -DBL_MAX : -FLT_MAX, INFINITY);
-    return gw_neg(s, gw_sum_along(s, gw_mul(s, finite, p), -1, false));
+    return gw_neg(s, gw_sum(s, gw_mul(s, finite, p), .dim = -1));
 }

@@ -140,7 +140,7 @@ static bool lay_out(gw_scope *s, const embedding_bag *e, const gw_tensor *table,
 // ---- Summing up ---------------------------------------------------------------------------------
 static gw_tensor *largest(gw_scope *s, const bags *b, gw_tensor *x) {
     if (b->any_dead) x = gw_where(s, gw_unsqueeze(s, b->live, -1), x, -(double)INFINITY);
-    x = gw_max_along(s, x, 1, false);
+    x = gw_max(s, x, .dim = 1);
     if (!b->any_empty) return x;
     return gw_where(s, gw_gt(s, gw_unsqueeze(s, b->lengths, -1), 0), x, 0.0);
 }
@@ -155,7 +155,7 @@ static gw_tensor *sum_up(gw_scope *s, const embedding_bag *e, const bags *b, gw_
         own = gw_reshape(s, own, b->count, b->longest);
         x = gw_mul(s, x, gw_unsqueeze(s, own, -1));
     }
-    x = gw_sum_along(s, x, 1, false);
+    x = gw_sum(s, x, .dim = 1);
     if (e->options.mode == GW_BAG_SUM) return x;
     return gw_div(s, x, gw_unsqueeze(s, gw_maximum(s, b->lengths, 1.0), -1));
 }
@@ -164,7 +164,7 @@ static gw_tensor *sum_up(gw_scope *s, const embedding_bag *e, const bags *b, gw_
 static gw_tensor *nothing(gw_scope *s, const embedding_bag *e, gw_tensor *table, const bags *b) {
     gw_tensor *no_index = tensor_to_device(s, gw_zeros(s, GW_I64, 0), gw_device_of(table));
     gw_tensor *none = gw_embedding(s, table, no_index, .sparse = e->options.sparse);
-    return gw_expand(s, gw_sum_along(s, none, 0, true), b->count, gw_size(table, 1));
+    return gw_expand(s, gw_sum(s, none, .dim = 0, .keepdim = true), b->count, gw_size(table, 1));
 }
 
 static bool check_weights(gw_scope *s, const embedding_bag *e, const gw_tensor *index,

@@ -258,6 +258,6 @@ gw_tensor *gw_init_sparse(gw_scope *s, gw_tensor *x, double sparsity, double std
     // The first of each column in a random order become 0.
     int64_t zeros = gw_ok(t) ? (int64_t)ceil(sparsity * (double)x->sizes[0]) : 0;
     gw_tensor *values = normal(t, x, 0, std);
-    gw_tensor *places = gw_sort(t, gw_rand_with(t, GW_F64, shape_of(x)), 0, false).indices;
+    gw_tensor *places = gw_sort(t, gw_rand_with(t, GW_F64, shape_of(x)), .dim = 0).indices;
     return finish(s, t, x, gw_scatter(t, values, 0, gw_slice(t, places, 0, 0, zeros, 1), 0));
 }

@@ -210,13 +210,13 @@ static void sparse_columns_have_as_many_zeros(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_init_sparse(s, gw_zeros(s, GW_F64, 999, 40), 0.2, 0.01);
-    gw_tensor *zeros = gw_sum_along(s, gw_eq(s, x, 0), 0, false);
+    gw_tensor *zeros = gw_sum(s, gw_eq(s, x, 0), .dim = 0);
     assert_true(gw_item(s, gw_min(s, zeros)) == 200 && gw_item(s, gw_max(s, zeros)) == 200);
     gw_tensor *rest = gw_index_select(s, gw_reshape(s, x, -1), 0,
                                       gw_reshape(s, gw_nonzero(s, gw_reshape(s, x, -1)), -1));
     expect_normal(s, rest, 0, 0.01);
     // Not the same rows in every column.
-    assert_true(gw_item(s, gw_max(s, gw_sum_along(s, gw_eq(s, x, 0), 1, false))) < 40);
+    assert_true(gw_item(s, gw_max(s, gw_sum(s, gw_eq(s, x, 0), .dim = 1))) < 40);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 

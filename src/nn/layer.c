@@ -34,7 +34,7 @@ static gw_module *layer(gw_scope *s, const char *name, gw_module_forward *forwar
 }
 
 static gw_tensor *forward_dropout(gw_scope *s, gw_module *m, gw_tensor *x) {
-    return gw_dropout(s, x, m->number, m->training);
+    return gw_dropout(s, x, .p = m->number, .training = m->training);
 }
 gw_module *gw_nn_dropout(gw_scope *s, double p) {
     if (gw_ok(s) && !(p >= 0 && p <= 1))

@@ -53,7 +53,7 @@ static void it_draws_with_its_mean_and_deviation(void **state) {
     gw_tensor *scale = gw_full(s, GW_F32, 0.5, 20000, 1);
     gw_tensor *x = gw_normal_sample(s, gw_normal_from(s, loc, scale));  // N 3
     assert_int_equal(gw_size(x, 0), 20000);
-    gw_tensor *mean = gw_mean_along(s, x, 0, false), *std = gw_std_along(s, x, 0, false);
+    gw_tensor *mean = gw_mean(s, x, .dim = 0), *std = gw_std(s, x, .dim = 0);
     for (int i = 0; i < 3; i++) {
         double expected = gw_item(s, gw_select(s, loc, 0, i));
         assert_float_equal(gw_item(s, gw_select(s, mean, 0, i)), expected, 0.02);

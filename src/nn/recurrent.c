@@ -162,11 +162,12 @@ static gw_tensor *run_once(gw_scope *s, const gw_module *m, const inputs *in, gw
     gw_tensor *h0 = gw_select(s, in->h0, 0, run), *c = NULL, *h;
     int64_t last = reverse ? 0 : gw_size(x, 0) - 1;
     if (r->kind == LSTM)
-        h = gw_lstm(s, x, h0, gw_select(s, in->c0, 0, run), w, in->lengths, reverse, &c);
+        h = gw_lstm(s, x, h0, gw_select(s, in->c0, 0, run), w, .lengths = in->lengths,
+                    .reverse = reverse, .out_c = &c);
     else if (r->kind == GRU)
-        h = gw_gru(s, x, h0, w, in->lengths, reverse);
+        h = gw_gru(s, x, h0, w, .lengths = in->lengths, .reverse = reverse);
     else
-        h = gw_rnn(s, x, h0, w, in->lengths, reverse, r->relu);
+        h = gw_rnn(s, x, h0, w, .lengths = in->lengths, .reverse = reverse, .relu = r->relu);
     *last_h = gw_select(s, h, 0, last);
     *last_c = c ? gw_select(s, c, 0, last) : NULL;
     return h;
@@ -203,7 +204,8 @@ static gw_lstm_result run_layers(gw_scope *s, gw_module *m, const inputs *in, gw
             both[d] = run_once(s, m, in, x, run, &last_h[run], &last_c[run]);
         }
         x = r->directions == 2 ? gw_cat(s, both, 2, 2) : both[0];
-        if (layer + 1 < r->layers && r->dropout > 0) x = gw_dropout(s, x, r->dropout, m->training);
+        if (layer + 1 < r->layers && r->dropout > 0)
+            x = gw_dropout(s, x, .p = r->dropout, .training = m->training);
     }
     if (!gw_ok(s)) return nothing(s);
     int count = r->layers * r->directions;

@@ -165,10 +165,10 @@ static gw_tensor *linear(gw_scope *s, gw_tensor *a, gw_tensor *b) {
     return gw_linear(s, gw_unsqueeze(s, b, 0), a, gw_select(s, a, 1, 0));
 }
 static gw_tensor *mean(gw_scope *s, gw_tensor *a, gw_tensor *b) {
-    return gw_mul(s, gw_mean_along(s, a, 1, true), b);
+    return gw_mul(s, gw_mean(s, a, .dim = 1, .keepdim = true), b);
 }
 static gw_tensor *sum(gw_scope *s, gw_tensor *a, gw_tensor *b) {
-    return gw_mul(s, gw_sum_along(s, a, 0, false), b);
+    return gw_mul(s, gw_sum(s, a, .dim = 0), b);
 }
 static gw_tensor *slices(gw_scope *s, gw_tensor *a, gw_tensor *b) {
     return gw_mul(s, gw_slice(s, a, 1, 1, 3, 1), gw_select(s, b, 0, 3));

@@ -79,6 +79,51 @@ GW_LOSS(smooth_l1)
 GW_LOSS(l1)
 GW_LOSS(kl_div)
 #undef GW_LOSS
+#define GW_REDUCTION(name, type)                                                                   \
+    inline gw_tensor *gw_##name(gw_scope *s, gw_tensor *x, type options = {}) {                    \
+        return gw_##name##_with(s, x, options);                                                    \
+    }
+GW_REDUCTION(sum, gw_dims_options)
+GW_REDUCTION(mean, gw_dims_options)
+GW_REDUCTION(var, gw_dims_options)
+GW_REDUCTION(std, gw_dims_options)
+GW_REDUCTION(amax, gw_dims_options)
+GW_REDUCTION(amin, gw_dims_options)
+GW_REDUCTION(prod, gw_dims_options)
+GW_REDUCTION(logsumexp, gw_dims_options)
+GW_REDUCTION(any, gw_dims_options)
+GW_REDUCTION(all, gw_dims_options)
+GW_REDUCTION(max, gw_dim_options)
+GW_REDUCTION(min, gw_dim_options)
+GW_REDUCTION(argmax, gw_dim_options)
+GW_REDUCTION(argmin, gw_dim_options)
+GW_REDUCTION(dropout, gw_dropout_options)
+#undef GW_REDUCTION
+inline gw_tensor *gw_norm(gw_scope *s, gw_tensor *x, double p, gw_dims_options options = {}) {
+    return gw_norm_with(s, x, p, options);
+}
+inline gw_sorted gw_sort(gw_scope *s, gw_tensor *x, gw_sort_options options = {}) {
+    return gw_sort_with(s, x, options);
+}
+inline gw_sorted gw_topk(gw_scope *s, gw_tensor *x, int64_t k, gw_topk_options options = {}) {
+    return gw_topk_with(s, x, k, options);
+}
+inline gw_tensor *gw_multinomial(gw_scope *s, gw_tensor *p, int64_t samples,
+                                 gw_multinomial_options options = {}) {
+    return gw_multinomial_with(s, p, samples, options);
+}
+inline gw_tensor *gw_lstm(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_tensor *c0,
+                          gw_recurrent_weights w, gw_recurrent_options options = {}) {
+    return gw_lstm_with(s, x, h0, c0, w, options);
+}
+inline gw_tensor *gw_gru(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_weights w,
+                         gw_recurrent_options options = {}) {
+    return gw_gru_with(s, x, h0, w, options);
+}
+inline gw_tensor *gw_rnn(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_weights w,
+                         gw_recurrent_options options = {}) {
+    return gw_rnn_with(s, x, h0, w, options);
+}
 inline gw_tensor *gw_embedding(gw_scope *s, gw_tensor *weight, gw_tensor *indices,
                                gw_embedding_options options = {}) {
     return gw_embedding_with(s, weight, indices, options);
@@ -142,6 +187,35 @@ GW_POOL_FORM(avg_pool2d)
 #define gw_view(...) GW_SHAPED(gw_view_with, __VA_ARGS__, )
 #define gw_expand(...) GW_SHAPED(gw_expand_with, __VA_ARGS__, )
 #define gw_permute(...) GW_SHAPED(gw_permute_with, __VA_ARGS__, )
+#define gw_sum(...) GW_NAMED_2(gw_sum_with, gw_dims_options, __VA_ARGS__, )
+#define gw_mean(...) GW_NAMED_2(gw_mean_with, gw_dims_options, __VA_ARGS__, )
+#define gw_var(...) GW_NAMED_2(gw_var_with, gw_dims_options, __VA_ARGS__, )
+#define gw_std(...) GW_NAMED_2(gw_std_with, gw_dims_options, __VA_ARGS__, )
+#define gw_amax(...) GW_NAMED_2(gw_amax_with, gw_dims_options, __VA_ARGS__, )
+#define gw_amin(...) GW_NAMED_2(gw_amin_with, gw_dims_options, __VA_ARGS__, )
+#define gw_prod(...) GW_NAMED_2(gw_prod_with, gw_dims_options, __VA_ARGS__, )
+#define gw_logsumexp(...) GW_NAMED_2(gw_logsumexp_with, gw_dims_options, __VA_ARGS__, )
+#define gw_any(...) GW_NAMED_2(gw_any_with, gw_dims_options, __VA_ARGS__, )
+#define gw_all(...) GW_NAMED_2(gw_all_with, gw_dims_options, __VA_ARGS__, )
+#define gw_max(...) GW_NAMED_2(gw_max_with, gw_dim_options, __VA_ARGS__, )
+#define gw_min(...) GW_NAMED_2(gw_min_with, gw_dim_options, __VA_ARGS__, )
+#define gw_argmax(...) GW_NAMED_2(gw_argmax_with, gw_dim_options, __VA_ARGS__, )
+#define gw_argmin(...) GW_NAMED_2(gw_argmin_with, gw_dim_options, __VA_ARGS__, )
+#define gw_norm(...) GW_NAMED_3(gw_norm_with, gw_dims_options, __VA_ARGS__, )
+#define gw_dropout(...) GW_NAMED_2(gw_dropout_with, gw_dropout_options, __VA_ARGS__, )
+#define gw_sort(...) GW_NAMED_2(gw_sort_with, gw_sort_options, __VA_ARGS__, )
+#define gw_topk(...) GW_NAMED_3(gw_topk_with, gw_topk_options, __VA_ARGS__, )
+#define gw_multinomial(...) GW_NAMED_3(gw_multinomial_with, gw_multinomial_options, __VA_ARGS__, )
+#define gw_lstm(...) GW_NAMED_5(gw_lstm_with, gw_recurrent_options, __VA_ARGS__, )
+#define gw_gru(...) GW_NAMED_4(gw_gru_with, gw_recurrent_options, __VA_ARGS__, )
+#define gw_rnn(...) GW_NAMED_4(gw_rnn_with, gw_recurrent_options, __VA_ARGS__, )
+#define gw_dims_options_defaults .dim = GW_NOT_GIVEN, .keepdim = false
+#define gw_dim_options_defaults .dim = GW_NOT_GIVEN, .keepdim = false
+#define gw_dropout_options_defaults .p = 0.5, .training = true
+#define gw_sort_options_defaults .dim = -1, .descending = false
+#define gw_topk_options_defaults .dim = -1, .largest = true
+#define gw_multinomial_options_defaults .replacement = false
+#define gw_recurrent_options_defaults .out_c = NULL
 #define gw_nll(...) GW_NAMED_3(gw_nll_with, gw_loss_options, __VA_ARGS__, )
 #define gw_cross_entropy(...) GW_NAMED_3(gw_cross_entropy_with, gw_loss_options, __VA_ARGS__, )
 #define gw_mse(...) GW_NAMED_3(gw_mse_with, gw_loss_options, __VA_ARGS__, )

@@ -57,16 +57,13 @@ static void samples(op_sampler *p) {
 #define ROW(verb)                                                                                  \
     const op op_##verb = {                                                                         \
         .name = #verb,                                                                             \
-        .params = "x:tensor dims:ints? keep:bool?",                                                \
+        .params = "x:tensor dims:ints? keepdim:bool?",                                             \
         .infer = infer,                                                                            \
         .compute = compute_##verb,                                                                 \
         .samples = samples,                                                                        \
     };                                                                                             \
-    gw_tensor *gw_##verb(gw_scope *s, gw_tensor *x) {                                              \
-        return reduction_run(s, &op_##verb, x);                                                    \
-    }                                                                                              \
-    gw_tensor *gw_##verb##_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep) {             \
-        return reduction_run_over(s, &op_##verb, x, dims, keep);                                   \
+    gw_tensor *gw_##verb##_with(gw_scope *s, gw_tensor *x, gw_dims_options options) {              \
+        return reduction_run_dims(s, &op_##verb, x, options);                                      \
     }
 ROW(any)
 ROW(all)

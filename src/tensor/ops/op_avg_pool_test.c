@@ -22,7 +22,7 @@ static void to_size_1_it_is_the_mean(void **state) {
     gw_tensor *x = gw_randn(s, GW_F64, 2, 3, 40, 50);
     gw_tensor *y = gw_adaptive_avg_pool2d(s, x, 1, 1);
     expect_shape(s, y, "2x3x1x1");
-    gw_tensor *mean = gw_mean_along(s, gw_reshape(s, x, 2, 3, 2000), 2, false);
+    gw_tensor *mean = gw_mean(s, gw_reshape(s, x, 2, 3, 2000), .dim = 2);
     assert_true(gw_allclose(s, gw_reshape(s, y, 2, 3), mean, .rtol = 1e-12, .atol = 1e-12));
     expect_shape(s, gw_adaptive_avg_pool1d(s, gw_reshape(s, x, 6, 40, 50), 7), "6x40x7");
     gw_scope_close_up(s);

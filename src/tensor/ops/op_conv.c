@@ -84,7 +84,7 @@ static void compute(op_call *c) {
 static gw_tensor *back_to_bias(gw_scope *s, gw_tensor *d, const gw_tensor *bias, bool batched) {
     int64_t n = batched ? d->sizes[0] : 1, o = bias->sizes[0];
     gw_tensor *planes = gw_reshape(s, d, n, o, n * o > 0 ? d->numel / (n * o) : 0);
-    return gw_sum_along(s, gw_sum_along(s, planes, 2, false), 0, false);
+    return gw_sum(s, gw_sum(s, planes, .dim = 2), .dim = 0);
 }
 
 static void grad(op_grad *g) {

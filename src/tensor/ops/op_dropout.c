@@ -90,7 +90,7 @@ const op op_dropout = {
     .samples = samples,
 };
 
-gw_tensor *gw_dropout(gw_scope *s, gw_tensor *x, double p, bool training) {
-    gw_value args[] = { gw_value_of(x), gw_value_of(p), gw_value_of(training) };
+gw_tensor *gw_dropout_with(gw_scope *s, gw_tensor *x, gw_dropout_options options) {
+    gw_value args[] = { gw_value_of(x), gw_value_of(options.p), gw_value_of(options.training) };
     return op_run(s, &op_dropout, args, 3, NULL);
 }

@@ -123,8 +123,8 @@ static void grad_value(op_grad *g, bool largest) {
         g->d_inputs[0] = gw_mul(s, chosen, gw_div(s, d, gw_sum(s, chosen)));
         return;
     }
-    gw_tensor *place =
-        largest ? gw_argmax_along(s, x, r.dim, true) : gw_argmin_along(s, x, r.dim, true);
+    gw_tensor *place = largest ? gw_argmax(s, x, .dim = r.dim, .keepdim = true)
+                               : gw_argmin(s, x, .dim = r.dim, .keepdim = true);
     gw_tensor *zeros = tensor_full_like(s, x, 0);
     g->d_inputs[0] = gw_scatter_add(s, zeros, r.dim, place, reduction_widen(g, d));
 }
@@ -139,7 +139,7 @@ static void grad_max(op_grad *g) {
 
 const op op_max = {
     .name = "max",
-    .params = "x:tensor dim:int? keep:bool?",
+    .params = "x:tensor dim:int? keepdim:bool?",
     .infer = infer_value,
     .compute = compute_max,
     .grad = grad_max,
@@ -147,11 +147,8 @@ const op op_max = {
     .samples = samples_place,
 };
 
-gw_tensor *gw_max(gw_scope *s, gw_tensor *x) {
-    return reduction_run(s, &op_max, x);
-}
-gw_tensor *gw_max_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
-    return reduction_run_along(s, &op_max, x, dim, keep);
+gw_tensor *gw_max_with(gw_scope *s, gw_tensor *x, gw_dim_options options) {
+    return reduction_run(s, &op_max, x, options);
 }
 
 static void compute_min(op_call *c) {
@@ -164,7 +161,7 @@ static void grad_min(op_grad *g) {
 
 const op op_min = {
     .name = "min",
-    .params = "x:tensor dim:int? keep:bool?",
+    .params = "x:tensor dim:int? keepdim:bool?",
     .infer = infer_value,
     .compute = compute_min,
     .grad = grad_min,
@@ -172,11 +169,8 @@ const op op_min = {
     .samples = samples_place,
 };
 
-gw_tensor *gw_min(gw_scope *s, gw_tensor *x) {
-    return reduction_run(s, &op_min, x);
-}
-gw_tensor *gw_min_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
-    return reduction_run_along(s, &op_min, x, dim, keep);
+gw_tensor *gw_min_with(gw_scope *s, gw_tensor *x, gw_dim_options options) {
+    return reduction_run(s, &op_min, x, options);
 }
 
 // ---- amax, amin ---------------------------------------------------------------------------------
@@ -193,7 +187,7 @@ static void grad_shared(op_grad *g) {
 
 const op op_amax = {
     .name = "amax",
-    .params = "x:tensor dims:ints? keep:bool?",
+    .params = "x:tensor dims:ints? keepdim:bool?",
     .infer = infer_value,
     .compute = compute_max,
     .grad = grad_shared,
@@ -201,16 +195,13 @@ const op op_amax = {
     .samples = reduction_samples_over,
 };
 
-gw_tensor *gw_amax(gw_scope *s, gw_tensor *x) {
-    return reduction_run(s, &op_amax, x);
-}
-gw_tensor *gw_amax_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep) {
-    return reduction_run_over(s, &op_amax, x, dims, keep);
+gw_tensor *gw_amax_with(gw_scope *s, gw_tensor *x, gw_dims_options options) {
+    return reduction_run_dims(s, &op_amax, x, options);
 }
 
 const op op_amin = {
     .name = "amin",
-    .params = "x:tensor dims:ints? keep:bool?",
+    .params = "x:tensor dims:ints? keepdim:bool?",
     .infer = infer_value,
     .compute = compute_min,
     .grad = grad_shared,
@@ -218,11 +209,8 @@ const op op_amin = {
     .samples = reduction_samples_over,
 };
 
-gw_tensor *gw_amin(gw_scope *s, gw_tensor *x) {
-    return reduction_run(s, &op_amin, x);
-}
-gw_tensor *gw_amin_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep) {
-    return reduction_run_over(s, &op_amin, x, dims, keep);
+gw_tensor *gw_amin_with(gw_scope *s, gw_tensor *x, gw_dims_options options) {
+    return reduction_run_dims(s, &op_amin, x, options);
 }
 
 // ---- argmax, argmin -----------------------------------------------------------------------------
@@ -232,17 +220,14 @@ static void compute_argmax(op_call *c) {
 
 const op op_argmax = {
     .name = "argmax",
-    .params = "x:tensor dim:int? keep:bool?",
+    .params = "x:tensor dim:int? keepdim:bool?",
     .infer = infer_place,
     .compute = compute_argmax,
     .samples = samples_place,
 };
 
-gw_tensor *gw_argmax(gw_scope *s, gw_tensor *x) {
-    return reduction_run(s, &op_argmax, x);
-}
-gw_tensor *gw_argmax_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
-    return reduction_run_along(s, &op_argmax, x, dim, keep);
+gw_tensor *gw_argmax_with(gw_scope *s, gw_tensor *x, gw_dim_options options) {
+    return reduction_run(s, &op_argmax, x, options);
 }
 
 static void compute_argmin(op_call *c) {
@@ -251,15 +236,12 @@ static void compute_argmin(op_call *c) {
 
 const op op_argmin = {
     .name = "argmin",
-    .params = "x:tensor dim:int? keep:bool?",
+    .params = "x:tensor dim:int? keepdim:bool?",
     .infer = infer_place,
     .compute = compute_argmin,
     .samples = samples_place,
 };
 
-gw_tensor *gw_argmin(gw_scope *s, gw_tensor *x) {
-    return reduction_run(s, &op_argmin, x);
-}
-gw_tensor *gw_argmin_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
-    return reduction_run_along(s, &op_argmin, x, dim, keep);
+gw_tensor *gw_argmin_with(gw_scope *s, gw_tensor *x, gw_dim_options options) {
+    return reduction_run(s, &op_argmin, x, options);
 }

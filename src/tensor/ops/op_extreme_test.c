@@ -12,10 +12,10 @@ static void extremes_do_not_overlook_nan(void **state) {
                         (uint8_t *)gw_data_for_write(s, x) + at * (int64_t)(n % 2 ? 4 : 8), NAN);
             gw_tensor *column = gw_expand(s, gw_reshape(s, x, n, 1), n, 3);
             assert_true(isnan(gw_item(s, gw_max(s, x))) && isnan(gw_item(s, gw_min(s, x))));
-            assert_true(isnan(element(gw_max_along(s, column, 0, false), 1)));
+            assert_true(isnan(element(gw_max(s, column, .dim = 0), 1)));
             assert_int_equal(gw_item_int(s, gw_argmax(s, x)), at);
             assert_int_equal(gw_item_int(s, gw_argmin(s, x)), at);
-            assert_int_equal((int64_t)element(gw_argmin_along(s, column, 0, false), 2), at);
+            assert_int_equal((int64_t)element(gw_argmin(s, column, .dim = 0), 2), at);
         }
     }
     assert_true(gw_ok(s));
@@ -27,11 +27,12 @@ static void extremes_keep_the_dtype_and_the_first_of_equals(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_from(s, ((int16_t[]){ 3, 9, 9, -4, 3, -4 }), 2, 3);
     expect_text(s, gw_max(s, x), GW_I16, "tensor(9, dtype=i16)");
-    expect_text(s, gw_min_along(s, x, 1, false), GW_I16, "tensor([ 3, -4], dtype=i16)");
+    expect_text(s, gw_min(s, x, .dim = 1), GW_I16, "tensor([ 3, -4], dtype=i16)");
     expect_text(s, gw_argmax(s, x), GW_I64, "tensor(1)");
     expect_text(s, gw_argmin(s, x), GW_I64, "tensor(3)");
-    expect_text(s, gw_argmax_along(s, x, 0, false), GW_I64, "tensor([0, 0, 0])");
-    expect_text(s, gw_argmax_along(s, x, 1, true), GW_I64, "tensor([[1],\n        [1]])");
+    expect_text(s, gw_argmax(s, x, .dim = 0), GW_I64, "tensor([0, 0, 0])");
+    expect_text(s, gw_argmax(s, x, .dim = 1, .keepdim = true), GW_I64,
+                "tensor([[1],\n        [1]])");
     bool truth[] = { false, true, false };
     expect_text(s, gw_max(s, gw_from(s, truth, 3)), GW_BOOL8, "tensor(True)");
     // Numbers that no double tells apart.
@@ -46,9 +47,9 @@ static void there_is_no_extreme_of_nothing(void **state) {
     gw_tensor *x = gw_zeros(s, GW_F32, 0, 3);
     gw_max(s, x);
     expect_fails(s, "gw.max: nothing to choose from in 0x3");
-    gw_argmin_along(s, x, 0, false);
+    gw_argmin(s, x, .dim = 0);
     expect_fails(s, "gw.argmin: nothing to choose from in 0x3");
-    expect_shape(s, gw_max_along(s, x, 1, false), "0");
+    expect_shape(s, gw_max(s, x, .dim = 1), "0");
     gw_scope_close_up(s);
 }
 
@@ -61,7 +62,7 @@ static void equals_share_the_gradient_of_everything(void **state) {
     gw_scope *a = gw_scope_open(s), *b = gw_scope_open(s);
     gw_backward(a, gw_max(a, x));
     expect_text(a, gw_grad(a, x), GW_F32, "tensor([0.0000, 0.5000, 0.5000])");
-    gw_backward(b, gw_max_along(b, x, 0, false));
+    gw_backward(b, gw_max(b, x, .dim = 0));
     expect_text(b, gw_grad(b, x), GW_F32, "tensor([0., 1., 0.])");
     gw_scope_close_up(b);
     gw_scope_close_up(a);
@@ -82,7 +83,7 @@ static void numbers_that_are_none_share_the_gradient(void **state) {
         gw_scope_close_up(t);
     }
     gw_tensor *x = gw_requires_grad(s, gw_from(s, ((double[]){ NAN, 1, 3, 3 }), 2, 2));
-    gw_backward(s, gw_sum(s, gw_amax_over(s, x, GW_SHAPE(1), false)));
+    gw_backward(s, gw_sum(s, gw_amax(s, x, .dims = GW_SHAPE(1))));
     expect_values(s, gw_grad(s, x), (double[]){ 1, 0, 0.5, 0.5 }, 0);
     gw_scope_close_up(s);
 }

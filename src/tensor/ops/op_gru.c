@@ -136,15 +136,15 @@ const op op_gru = {
     .samples = samples,
 };
 
-gw_tensor *gw_gru(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_weights w,
-                  gw_tensor *lengths, bool reverse) {
+gw_tensor *gw_gru_with(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_weights w,
+                       gw_recurrent_options options) {
     gw_value args[] = { gw_value_of(x),
                         gw_value_of(h0),
                         gw_value_of(w.weight_ih),
                         gw_value_of(w.weight_hh),
                         recurrent_optional(w.bias_ih),
                         recurrent_optional(w.bias_hh),
-                        recurrent_optional(lengths),
-                        gw_value_of(reverse) };
+                        recurrent_optional(options.lengths),
+                        gw_value_of(options.reverse) };
     return op_run(s, &op_gru, args, 8, NULL);
 }

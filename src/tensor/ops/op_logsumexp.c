@@ -58,7 +58,7 @@ static void grad(op_grad *g) {
 
 const op op_logsumexp = {
     .name = "logsumexp",
-    .params = "x:tensor dims:ints? keep:bool?",
+    .params = "x:tensor dims:ints? keepdim:bool?",
     .infer = infer,
     .compute = compute,
     .grad = grad,
@@ -66,9 +66,6 @@ const op op_logsumexp = {
     .samples = reduction_samples_over,
 };
 
-gw_tensor *gw_logsumexp(gw_scope *s, gw_tensor *x) {
-    return reduction_run(s, &op_logsumexp, x);
-}
-gw_tensor *gw_logsumexp_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep) {
-    return reduction_run_over(s, &op_logsumexp, x, dims, keep);
+gw_tensor *gw_logsumexp_with(gw_scope *s, gw_tensor *x, gw_dims_options options) {
+    return reduction_run_dims(s, &op_logsumexp, x, options);
 }

@@ -170,18 +170,19 @@ const op op_lstm = {
     .samples = samples,
 };
 
-gw_tensor *gw_lstm(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_tensor *c0, gw_recurrent_weights w,
-                   gw_tensor *lengths, bool reverse, gw_tensor **out_c) {
+gw_tensor *gw_lstm_with(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_tensor *c0,
+                        gw_recurrent_weights w, gw_recurrent_options options) {
     gw_value args[] = { gw_value_of(x),
                         gw_value_of(h0),
                         gw_value_of(c0),
                         gw_value_of(w.weight_ih),
                         gw_value_of(w.weight_hh),
                         recurrent_bias(s, w),
-                        recurrent_optional(lengths),
-                        gw_value_of(reverse) };
+                        recurrent_optional(options.lengths),
+                        gw_value_of(options.reverse) };
     gw_tensor *trace, *h = op_run(s, &op_lstm, args, 8, &trace);
-    if (out_c)
-        *out_c = gw_ok(s) ? gw_slice(s, trace, 2, 0, gw_size(h0, 1), 1) : tensor_poison_of(s);
+    if (options.out_c)
+        *options.out_c =
+            gw_ok(s) ? gw_slice(s, trace, 2, 0, gw_size(h0, 1), 1) : tensor_poison_of(s);
     return h;
 }

@@ -296,7 +296,7 @@ static void grad_linear(op_grad *g) {
     if (g->wanted[1])
         g->d_inputs[1] =
             gw_matmul(s, gw_transpose(s, rows, 0, 1), gw_reshape(s, x, n, w->sizes[1]));
-    if (arg_tensor(g->args, 2) && g->wanted[2]) g->d_inputs[2] = gw_sum_along(s, rows, 0, false);
+    if (arg_tensor(g->args, 2) && g->wanted[2]) g->d_inputs[2] = gw_sum(s, rows, .dim = 0);
 }
 
 static void samples_linear(op_sampler *p) {

@@ -127,7 +127,7 @@ const op op_layer_norm_product = {
 // The sum over rows, in the shape of |like|.
 static gw_tensor *sum_rows(gw_scope *s, gw_tensor *x, const gw_tensor *like) {
     int64_t rows = like->numel ? x->numel / like->numel : 0;
-    gw_tensor *sum = gw_sum_along(s, gw_reshape(s, x, rows, like->numel), 0, false);
+    gw_tensor *sum = gw_sum(s, gw_reshape(s, x, rows, like->numel), .dim = 0);
     return gw_reshape_with(s, sum, (gw_shape){ like->dims, like->sizes });
 }
 

@@ -121,7 +121,7 @@ static void samples(op_sampler *p) {
 
 const op op_prod = {
     .name = "prod",
-    .params = "x:tensor dims:ints? keep:bool?",
+    .params = "x:tensor dims:ints? keepdim:bool?",
     .infer = infer,
     .compute = compute,
     .grad = grad,
@@ -129,9 +129,6 @@ const op op_prod = {
     .samples = samples,
 };
 
-gw_tensor *gw_prod(gw_scope *s, gw_tensor *x) {
-    return reduction_run(s, &op_prod, x);
-}
-gw_tensor *gw_prod_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep) {
-    return reduction_run_over(s, &op_prod, x, dims, keep);
+gw_tensor *gw_prod_with(gw_scope *s, gw_tensor *x, gw_dims_options options) {
+    return reduction_run_dims(s, &op_prod, x, options);
 }

@@ -269,7 +269,8 @@ const op op_multinomial = {
     .samples = samples_multinomial,
 };
 
-gw_tensor *gw_multinomial(gw_scope *s, gw_tensor *p, int64_t samples, bool replacement) {
-    gw_value args[] = { gw_value_of(p), gw_value_of(samples), gw_value_of(replacement) };
+gw_tensor *gw_multinomial_with(gw_scope *s, gw_tensor *p, int64_t samples,
+                               gw_multinomial_options options) {
+    gw_value args[] = { gw_value_of(p), gw_value_of(samples), gw_value_of(options.replacement) };
     return op_run(s, &op_multinomial, args, 3, NULL);
 }

@@ -47,7 +47,7 @@ static void multinomial_draws_classes_by_their_weight(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *p = gw_from(s, ((float[]){ 1, 0, 3, 6 }), 4);
-    gw_tensor *x = gw_multinomial(s, p, 10000, true);
+    gw_tensor *x = gw_multinomial(s, p, 10000, .replacement = true);
     expect_shape(s, x, "10000");
     assert_int_equal(x->dtype, GW_I64);
     expect_share(count_of(x, 0), 10000, 0.1);
@@ -56,7 +56,7 @@ static void multinomial_draws_classes_by_their_weight(void **state) {
     expect_share(count_of(x, 3), 10000, 0.6);
     // One at a time goes another way.
     gw_tensor *rows = gw_expand(s, gw_reshape(s, p, 1, 4), 10000, 4);
-    gw_tensor *one = gw_multinomial(s, rows, 1, false);
+    gw_tensor *one = gw_multinomial(s, rows, 1);
     expect_shape(s, one, "10000x1");
     expect_share(count_of(one, 0), 10000, 0.1);
     assert_int_equal(count_of(one, 1), 0);
@@ -69,7 +69,7 @@ static void without_replacement_no_class_comes_twice(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *p = gw_from(s, ((double[]){ 1, 2, 0, 3 }), 4);
-    gw_tensor *x = gw_multinomial(s, gw_expand(s, gw_reshape(s, p, 1, 4), 6000, 4), 3, false);
+    gw_tensor *x = gw_multinomial(s, gw_expand(s, gw_reshape(s, p, 1, 4), 6000, 4), 3);
     int64_t first[4] = { 0 }, second_after_3[4] = { 0 };
     for (int64_t r = 0; r < 6000; r++) {
         int64_t a = (int64_t)element(x, 3 * r), b = (int64_t)element(x, 3 * r + 1);
@@ -89,7 +89,7 @@ static void without_replacement_everything_can_be_drawn(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     for (int64_t n = 1; n < 40; n++) {
-        gw_tensor *x = gw_multinomial(s, gw_rand(s, GW_F32, n), n - n / 3, false);
+        gw_tensor *x = gw_multinomial(s, gw_rand(s, GW_F32, n), n - n / 3);
         assert_true(gw_ok(s));
         bool seen[40] = { false };
         for (int64_t i = 0; i < x->numel; i++) {
@@ -107,10 +107,10 @@ static void the_seed_decides(void **state) {
     gw_tensor *p = gw_rand(s, GW_F32, 50, 20);
     for (int replacement = 0; replacement < 2; replacement++) {
         gw_seed(s, 9);
-        gw_tensor *x = gw_multinomial(s, p, 5, replacement),
-                  *y = gw_multinomial(s, p, 5, replacement);
+        gw_tensor *x = gw_multinomial(s, p, 5, .replacement = replacement),
+                  *y = gw_multinomial(s, p, 5, .replacement = replacement);
         gw_seed(s, 9);
-        assert_true(same_bits(x, gw_multinomial(s, p, 5, replacement)));
+        assert_true(same_bits(x, gw_multinomial(s, p, 5, .replacement = replacement)));
         assert_false(same_bits(x, y));
     }
     gw_scope_close_up(s);
@@ -120,24 +120,24 @@ static void multinomial_refuses_what_cannot_be_drawn(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *p = gw_from(s, ((float[]){ 0.5f, 0.5f, 0 }), 3);
-    gw_multinomial(s, gw_neg(s, p), 1, true);
+    gw_multinomial(s, gw_neg(s, p), 1, .replacement = true);
     expect_fails(s, "gw.multinomial: probability -0.5 is negative, infinite or NaN");
-    gw_multinomial(s, gw_full(s, GW_F32, INFINITY, 2), 1, true);
+    gw_multinomial(s, gw_full(s, GW_F32, INFINITY, 2), 1, .replacement = true);
     expect_fails(s, "gw.multinomial: probability inf is negative, infinite or NaN");
-    gw_multinomial(s, gw_full(s, GW_F32, NAN, 2), 1, true);
+    gw_multinomial(s, gw_full(s, GW_F32, NAN, 2), 1, .replacement = true);
     expect_fails(s, "gw.multinomial: probability nan is negative, infinite or NaN");
-    gw_multinomial(s, gw_zeros(s, GW_F32, 2), 1, false);
+    gw_multinomial(s, gw_zeros(s, GW_F32, 2), 1);
     expect_fails(s, "gw.multinomial: the probabilities add up to 0");
-    gw_multinomial(s, p, 4, false);
+    gw_multinomial(s, p, 4);
     expect_fails(s, "gw.multinomial: 4 samples of 3 without replacement");
-    gw_multinomial(s, p, 3, false);
+    gw_multinomial(s, p, 3);
     expect_fails(s,
                  "gw.multinomial: 3 samples of 2 with a probability above 0, without replacement");
-    gw_multinomial(s, p, 0, true);
+    gw_multinomial(s, p, 0, .replacement = true);
     expect_fails(s, "gw.multinomial: 0 samples");
-    gw_multinomial(s, gw_ones(s, GW_F32, 2, 2, 2), 1, true);
+    gw_multinomial(s, gw_ones(s, GW_F32, 2, 2, 2), 1, .replacement = true);
     expect_fails(s, "gw.multinomial: probabilities are 2x2x2, but must have 1 or 2 dimensions");
-    gw_multinomial(s, gw_zeros(s, GW_F32, 0), 1, true);
+    gw_multinomial(s, gw_zeros(s, GW_F32, 0), 1, .replacement = true);
     expect_fails(s, "gw.multinomial: the probabilities add up to 0");
     gw_scope_close_up(s);
 }

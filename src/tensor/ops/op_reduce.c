@@ -85,21 +85,15 @@ static void grad_sum(op_grad *g) {
 
 const op op_sum = {
     .name = "sum",
-    .params = "x:tensor dims:ints? keep:bool?",
+    .params = "x:tensor dims:ints? keepdim:bool?",
     .infer = infer_sum,
     .compute = compute_sum,
     .grad = grad_sum,
     .samples = reduction_samples_over,
 };
 
-gw_tensor *gw_sum(gw_scope *s, gw_tensor *x) {
-    return reduction_run(s, &op_sum, x);
-}
-gw_tensor *gw_sum_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
-    return reduction_run_along(s, &op_sum, x, dim, keep);
-}
-gw_tensor *gw_sum_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep) {
-    return reduction_run_over(s, &op_sum, x, dims, keep);
+gw_tensor *gw_sum_with(gw_scope *s, gw_tensor *x, gw_dims_options options) {
+    return reduction_run_dims(s, &op_sum, x, options);
 }
 
 static void infer_mean(op_call *c) {
@@ -118,21 +112,15 @@ static void grad_mean(op_grad *g) {
 
 const op op_mean = {
     .name = "mean",
-    .params = "x:tensor dims:ints? keep:bool?",
+    .params = "x:tensor dims:ints? keepdim:bool?",
     .infer = infer_mean,
     .compute = compute_mean,
     .grad = grad_mean,
     .samples = reduction_samples_over,
 };
 
-gw_tensor *gw_mean(gw_scope *s, gw_tensor *x) {
-    return reduction_run(s, &op_mean, x);
-}
-gw_tensor *gw_mean_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
-    return reduction_run_along(s, &op_mean, x, dim, keep);
-}
-gw_tensor *gw_mean_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep) {
-    return reduction_run_over(s, &op_mean, x, dims, keep);
+gw_tensor *gw_mean_with(gw_scope *s, gw_tensor *x, gw_dims_options options) {
+    return reduction_run_dims(s, &op_mean, x, options);
 }
 
 // ---- var, std -----------------------------------------------------------------------------------
@@ -179,7 +167,7 @@ static void grad_var(op_grad *g) {
 
 const op op_var = {
     .name = "var",
-    .params = "x:tensor dims:ints? keep:bool?",
+    .params = "x:tensor dims:ints? keepdim:bool?",
     .infer = infer_mean,
     .compute = compute_var,
     .grad = grad_var,
@@ -187,14 +175,8 @@ const op op_var = {
     .samples = reduction_samples_over,
 };
 
-gw_tensor *gw_var(gw_scope *s, gw_tensor *x) {
-    return reduction_run(s, &op_var, x);
-}
-gw_tensor *gw_var_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
-    return reduction_run_along(s, &op_var, x, dim, keep);
-}
-gw_tensor *gw_var_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep) {
-    return reduction_run_over(s, &op_var, x, dims, keep);
+gw_tensor *gw_var_with(gw_scope *s, gw_tensor *x, gw_dims_options options) {
+    return reduction_run_dims(s, &op_var, x, options);
 }
 
 static void compute_std(op_call *c) {
@@ -211,7 +193,7 @@ static void grad_std(op_grad *g) {
 
 const op op_std = {
     .name = "std",
-    .params = "x:tensor dims:ints? keep:bool?",
+    .params = "x:tensor dims:ints? keepdim:bool?",
     .infer = infer_mean,
     .compute = compute_std,
     .grad = grad_std,
@@ -219,12 +201,6 @@ const op op_std = {
     .samples = reduction_samples_over,
 };
 
-gw_tensor *gw_std(gw_scope *s, gw_tensor *x) {
-    return reduction_run(s, &op_std, x);
-}
-gw_tensor *gw_std_along(gw_scope *s, gw_tensor *x, int dim, bool keep) {
-    return reduction_run_along(s, &op_std, x, dim, keep);
-}
-gw_tensor *gw_std_over(gw_scope *s, gw_tensor *x, gw_shape dims, bool keep) {
-    return reduction_run_over(s, &op_std, x, dims, keep);
+gw_tensor *gw_std_with(gw_scope *s, gw_tensor *x, gw_dims_options options) {
+    return reduction_run_dims(s, &op_std, x, options);
 }

@@ -22,11 +22,14 @@ static naive naive_of(const gw_tensor *x, int64_t first, int64_t n, int64_t step
 static void compare(gw_scope *s, gw_tensor *x, int dim, bool keep, double tolerance) {
     int64_t inner = 1, n = x->sizes[dim];
     for (int i = dim + 1; i < x->dims; i++) inner *= x->sizes[i];
-    gw_tensor *sum = gw_sum_along(s, x, dim, keep), *mean = gw_mean_along(s, x, dim, keep);
-    gw_tensor *var = gw_var_along(s, x, dim, keep), *std = gw_std_along(s, x, dim, keep);
-    gw_tensor *max = gw_max_along(s, x, dim, keep), *min = gw_min_along(s, x, dim, keep);
-    gw_tensor *argmax = gw_argmax_along(s, x, dim, keep);
-    gw_tensor *argmin = gw_argmin_along(s, x, dim, keep);
+    gw_tensor *sum = gw_sum(s, x, .dim = dim, .keepdim = keep),
+              *mean = gw_mean(s, x, .dim = dim, .keepdim = keep);
+    gw_tensor *var = gw_var(s, x, .dim = dim, .keepdim = keep),
+              *std = gw_std(s, x, .dim = dim, .keepdim = keep);
+    gw_tensor *max = gw_max(s, x, .dim = dim, .keepdim = keep),
+              *min = gw_min(s, x, .dim = dim, .keepdim = keep);
+    gw_tensor *argmax = gw_argmax(s, x, .dim = dim, .keepdim = keep);
+    gw_tensor *argmin = gw_argmin(s, x, .dim = dim, .keepdim = keep);
     assert_string_equal(gw_scope_error(s)->text, "");
     assert_int_equal(sum->dims, x->dims - !keep);
     if (keep) assert_int_equal(argmin->sizes[dim], 1);
@@ -84,11 +87,12 @@ static void it_sums_integers_as_i64(void **state) {
     expect_text(s, gw_sum(s, gw_full(s, GW_U8, 255, 1000)), GW_I64, "tensor(255000)");
     expect_text(s, gw_sum(s, gw_ones(s, GW_BOOL8, 7)), GW_I64, "tensor(7)");
     gw_tensor *x = gw_from(s, ((int8_t[]){ 1, 2, -3, 4, 5, 6 }), 2, 3);
-    expect_text(s, gw_sum_along(s, x, 0, false), GW_I64, "tensor([5, 7, 3])");
-    expect_text(s, gw_sum_along(s, x, 1, true), GW_I64, "tensor([[ 0],\n        [15]])");
+    expect_text(s, gw_sum(s, x, .dim = 0), GW_I64, "tensor([5, 7, 3])");
+    expect_text(s, gw_sum(s, x, .dim = 1, .keepdim = true), GW_I64,
+                "tensor([[ 0],\n        [15]])");
     expect_text(s, gw_sum(s, gw_full(s, GW_I64, INT64_MAX, 2)), GW_I64, "tensor(-2)");
     gw_tensor *many = gw_full(s, GW_I8, -3, 2, 3001);
-    expect_text(s, gw_sum_along(s, many, 1, false), GW_I64, "tensor([-9003, -9003])");
+    expect_text(s, gw_sum(s, many, .dim = 1), GW_I64, "tensor([-9003, -9003])");
     expect_text(s, gw_sum(s, gw_transpose(s, many, 0, 1)), GW_I64, "tensor(-18006)");
     gw_scope_close_up(s);
 }
@@ -101,7 +105,7 @@ static void means_and_spreads_need_floats(void **state) {
     expect_fails(s, "gw.mean: i64 is not a float");
     gw_var(s, x);
     expect_fails(s, "gw.var: i64 is not a float");
-    gw_std_along(s, gw_ones(s, GW_BOOL8, 2), 0, false);
+    gw_std(s, gw_ones(s, GW_BOOL8, 2), .dim = 0);
     expect_fails(s, "gw.std: bool is not a float");
     gw_scope_close_up(s);
 }
@@ -121,7 +125,7 @@ static void long_sums_stay_exact_to_a_few_roundings(void **state) {
     gw_tensor *x = gw_full(s, GW_F32, 0.1, 1 << 20);
     double sum = (double)0.1f * (1 << 20);
     expect_near(gw_item(s, gw_sum(s, x)), sum, 1e-6);
-    expect_near(gw_item(s, gw_sum(s, gw_sum_along(s, gw_view(s, x, -1, 2), 0, false))), sum, 1e-6);
+    expect_near(gw_item(s, gw_sum(s, gw_sum(s, gw_view(s, x, -1, 2), .dim = 0))), sum, 1e-6);
     // The mean is far from 0, the numbers close to each other.
     gw_tensor *far = gw_add(s, gw_mul(s, gw_rand(s, GW_F32, 1000), 0.01), 100.0);
     naive e = naive_of(far, 0, 1000, 1);
@@ -134,11 +138,11 @@ static void the_sum_of_nothing_is_zero_and_its_mean_nan(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 0, 3);
     expect_text(s, gw_sum(s, x), GW_F32, "tensor(0.)");
-    expect_text(s, gw_sum_along(s, x, 0, false), GW_F32, "tensor([0., 0., 0.])");
-    expect_shape(s, gw_sum_along(s, x, 1, false), "0");
+    expect_text(s, gw_sum(s, x, .dim = 0), GW_F32, "tensor([0., 0., 0.])");
+    expect_shape(s, gw_sum(s, x, .dim = 1), "0");
     expect_text(s, gw_mean(s, x), GW_F32, "tensor(nan)");
     expect_text(s, gw_var(s, gw_ones(s, GW_F32, 1)), GW_F32, "tensor(nan)");
-    expect_text(s, gw_std_along(s, x, 0, false), GW_F32, "tensor([nan, nan, nan])");
+    expect_text(s, gw_std(s, x, .dim = 0), GW_F32, "tensor([nan, nan, nan])");
     gw_scope_close_up(s);
 }
 
@@ -146,13 +150,13 @@ static void scalars_have_one_dimension_to_reduce(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_full(s, GW_F32, 2.5);
-    expect_text(s, gw_sum_along(s, x, 0, false), GW_F32, "tensor(2.5000)");
-    expect_text(s, gw_max_along(s, x, -1, true), GW_F32, "tensor(2.5000)");
-    expect_text(s, gw_argmax_along(s, x, 0, false), GW_I64, "tensor(0)");
+    expect_text(s, gw_sum(s, x, .dim = 0), GW_F32, "tensor(2.5000)");
+    expect_text(s, gw_max(s, x, .dim = -1, .keepdim = true), GW_F32, "tensor(2.5000)");
+    expect_text(s, gw_argmax(s, x, .dim = 0), GW_I64, "tensor(0)");
     expect_text(s, gw_cumsum(s, x, 0), GW_F32, "tensor(2.5000)");
-    gw_sum_along(s, x, 1, false);
+    gw_sum(s, x, .dim = 1);
     expect_fails(s, "gw.sum: dimension 1 of scalar");
-    gw_sum_along(s, gw_zeros(s, GW_F32, 2, 3), -3, false);
+    gw_sum(s, gw_zeros(s, GW_F32, 2, 3), .dim = -3);
     expect_fails(s, "gw.sum: dimension -3 of 2x3");
     gw_scope_close_up(s);
 }
@@ -165,8 +169,8 @@ static void sums_are_the_same_bits_each_time(void **state) {
     gw_tensor *moved = gw_slice(
         s, gw_cat(s, (gw_tensor *[]){ gw_ones(s, GW_F32, 1, 1333), x }, 2, 0), 0, 1, 78, 1);
     assert_true(same_bits(gw_sum(s, x), gw_sum(s, moved)));
-    assert_true(same_bits(gw_sum_along(s, x, 0, false), gw_sum_along(s, moved, 0, false)));
-    assert_true(same_bits(gw_var_along(s, x, 1, false), gw_var_along(s, moved, 1, false)));
+    assert_true(same_bits(gw_sum(s, x, .dim = 0), gw_sum(s, moved, .dim = 0)));
+    assert_true(same_bits(gw_var(s, x, .dim = 1), gw_var(s, moved, .dim = 1)));
     assert_true(gw_ok(s));
     gw_scope_close_up(s);
 }

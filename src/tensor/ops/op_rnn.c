@@ -121,10 +121,15 @@ const op op_rnn = {
     .samples = samples,
 };
 
-gw_tensor *gw_rnn(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_weights w,
-                  gw_tensor *lengths, bool reverse, bool relu) {
-    gw_value args[] = { gw_value_of(x),           gw_value_of(h0),      gw_value_of(w.weight_ih),
-                        gw_value_of(w.weight_hh), recurrent_bias(s, w), recurrent_optional(lengths),
-                        gw_value_of(reverse),     gw_value_of(relu) };
+gw_tensor *gw_rnn_with(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_weights w,
+                       gw_recurrent_options options) {
+    gw_value args[] = { gw_value_of(x),
+                        gw_value_of(h0),
+                        gw_value_of(w.weight_ih),
+                        gw_value_of(w.weight_hh),
+                        recurrent_bias(s, w),
+                        recurrent_optional(options.lengths),
+                        gw_value_of(options.reverse),
+                        gw_value_of(options.relu) };
     return op_run(s, &op_rnn, args, 8, NULL);
 }

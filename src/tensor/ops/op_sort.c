@@ -198,8 +198,9 @@ const op op_sort = {
     .samples = samples_sort,
 };
 
-gw_sorted gw_sort(gw_scope *s, gw_tensor *x, int dim, bool descending) {
-    const gw_value args[] = { gw_value_of(x), gw_value_of(dim), gw_value_of(descending) };
+gw_sorted gw_sort_with(gw_scope *s, gw_tensor *x, gw_sort_options options) {
+    const gw_value args[] = { gw_value_of(x), gw_value_of(options.dim),
+                              gw_value_of(options.descending) };
     return run(s, &op_sort, args, 3);
 }
 
@@ -244,8 +245,8 @@ const op op_topk = {
     .samples = samples_topk,
 };
 
-gw_sorted gw_topk(gw_scope *s, gw_tensor *x, int64_t k, int dim, bool largest) {
-    const gw_value args[] = { gw_value_of(x), gw_value_of(k), gw_value_of(dim),
-                              gw_value_of(largest) };
+gw_sorted gw_topk_with(gw_scope *s, gw_tensor *x, int64_t k, gw_topk_options options) {
+    const gw_value args[] = { gw_value_of(x), gw_value_of(k), gw_value_of(options.dim),
+                              gw_value_of(options.largest) };
     return run(s, &op_topk, args, 4);
 }

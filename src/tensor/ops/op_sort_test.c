@@ -41,9 +41,9 @@ static void they_are_their_definitions(void **state) {
         gw_tensor *real = gw_mul(s, gw_randn(s, GW_F32, 4, 37), 3);  // with equals among integers
         gw_tensor *x = gw_to_dtype(s, real, (gw_dtype)d);
         for (int descending = 0; descending < 2; descending++) {
-            check(s, x, gw_sort(s, x, 1, descending), 37, descending);
+            check(s, x, gw_sort(s, x, .dim = 1, .descending = descending), 37, descending);
             for (int64_t k = 0; k <= 37; k += 9)
-                check(s, x, gw_topk(s, x, k, -1, descending), k, descending);
+                check(s, x, gw_topk(s, x, k, .largest = descending), k, descending);
         }
         gw_scope_close_up(s);
     }
@@ -53,10 +53,10 @@ static void nan_is_larger_than_everything(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_from(s, ((float[]){ 1, NAN, -INFINITY, 0, INFINITY, -0.0f, NAN }), 1, 7);
-    check(s, x, gw_sort(s, x, 1, false), 7, false);
-    check(s, x, gw_sort(s, x, 1, true), 7, true);
-    expect_text(s, gw_sort(s, x, 1, false).indices, GW_I64, "tensor([[2, 3, 5, 0, 4, 1, 6]])");
-    expect_text(s, gw_topk(s, x, 3, 1, true).indices, GW_I64, "tensor([[1, 6, 4]])");
+    check(s, x, gw_sort(s, x, .dim = 1), 7, false);
+    check(s, x, gw_sort(s, x, .dim = 1, .descending = true), 7, true);
+    expect_text(s, gw_sort(s, x, .dim = 1).indices, GW_I64, "tensor([[2, 3, 5, 0, 4, 1, 6]])");
+    expect_text(s, gw_topk(s, x, 3, .dim = 1).indices, GW_I64, "tensor([[1, 6, 4]])");
     gw_scope_close_up(s);
 }
 
@@ -64,7 +64,7 @@ static void it_sorts_along_any_dimension(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_randn(s, GW_F32, 5, 4), *across = gw_transpose(s, x, 0, 1);
-    gw_sorted down = gw_sort(s, x, 0, false), right = gw_sort(s, across, 1, false);
+    gw_sorted down = gw_sort(s, x, .dim = 0), right = gw_sort(s, across, .dim = 1);
     assert_true(gw_equal(s, down.values, gw_transpose(s, right.values, 0, 1)));
     assert_true(gw_equal(s, down.indices, gw_transpose(s, right.indices, 0, 1)));
     assert_true(gw_equal(s, gw_gather(s, x, 0, down.indices), down.values));
@@ -76,11 +76,11 @@ static void gradients_go_where_the_values_stood(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_requires_grad(s, gw_from(s, ((float[]){ 3, 1, 2 }), 3));
     gw_tensor *weights = gw_from(s, ((float[]){ 10, 20, 30 }), 3);
-    gw_backward(s, gw_sum(s, gw_mul(s, gw_sort(s, x, 0, false).values, weights)));
+    gw_backward(s, gw_sum(s, gw_mul(s, gw_sort(s, x, .dim = 0).values, weights)));
     expect_text(s, gw_grad(s, x), GW_F32, "tensor([30., 10., 20.])");
-    gw_backward(s, gw_sum(s, gw_topk(s, x, 1, 0, true).values));
+    gw_backward(s, gw_sum(s, gw_topk(s, x, 1, .dim = 0).values));
     expect_text(s, gw_grad(s, x), GW_F32, "tensor([31., 10., 20.])");
-    assert_false(gw_needs_grad(gw_sort(s, x, 0, false).indices));
+    assert_false(gw_needs_grad(gw_sort(s, x, .dim = 0).indices));
     gw_scope_close_up(s);
 }
 
@@ -88,10 +88,10 @@ static void it_says_what_there_is_not(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 3);
-    gw_sorted y = gw_topk(s, x, 4, 1, true);
+    gw_sorted y = gw_topk(s, x, 4, .dim = 1);
     assert_true(tensor_is_poison(y.values) && tensor_is_poison(y.indices));
     expect_fails(s, "gw.topk: 4 of 3 along dimension 1 of 2x3");
-    gw_sort(s, x, 2, false);
+    gw_sort(s, x, .dim = 2);
     expect_fails(s, "gw.sort: dimension 2 of 2x3");
     gw_scope_close_up(s);
 }

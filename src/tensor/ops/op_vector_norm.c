@@ -109,7 +109,7 @@ static void samples(op_sampler *p) {
 
 const op op_norm = {
     .name = "norm",
-    .params = "x:tensor p:number?=2 dims:ints? keep:bool?",
+    .params = "x:tensor p:number?=2 dims:ints? keepdim:bool?",
     .infer = infer,
     .compute = compute,
     .grad = grad,
@@ -117,12 +117,8 @@ const op op_norm = {
     .samples = samples,
 };
 
-gw_tensor *gw_norm(gw_scope *s, gw_tensor *x, double p) {
-    const gw_value args[] = { gw_value_of(x), gw_value_of(p) };
-    return op_run(s, &op_norm, args, 2, NULL);
-}
-gw_tensor *gw_norm_over(gw_scope *s, gw_tensor *x, double p, gw_shape dims, bool keep) {
-    const gw_value args[] = { gw_value_of(x), gw_value_of(p), value_of_ints(dims),
-                              gw_value_of(keep) };
+gw_tensor *gw_norm_with(gw_scope *s, gw_tensor *x, double p, gw_dims_options options) {
+    const gw_value args[] = { gw_value_of(x), gw_value_of(p), reduction_dims(s, &op_norm, options),
+                              gw_value_of(options.keepdim) };
     return op_run(s, &op_norm, args, 4, NULL);
 }

@@ -119,18 +119,22 @@ gw_tensor *reduction_spread(const op_grad *g, gw_tensor *y) {
 }
 
 // ---- Calling ------------------------------------------------------------------------------------
-gw_tensor *reduction_run(gw_scope *s, const op *o, gw_tensor *x) {
-    gw_value args[] = { gw_value_of(x), gw_none(), gw_none() };
+gw_tensor *reduction_run(gw_scope *s, const op *o, gw_tensor *x, gw_dim_options options) {
+    gw_value dim = options.dim == GW_NOT_GIVEN ? gw_none() : gw_value_of(options.dim);
+    gw_value args[] = { gw_value_of(x), dim, gw_value_of(options.keepdim) };
     return op_run(s, o, args, 3, NULL);
 }
 
-gw_tensor *reduction_run_along(gw_scope *s, const op *o, gw_tensor *x, int dim, bool keep) {
-    gw_value args[] = { gw_value_of(x), gw_value_of(dim), gw_value_of(keep) };
-    return op_run(s, o, args, 3, NULL);
+gw_value reduction_dims(gw_scope *s, const op *o, gw_dims_options options) {
+    if (!s->error && options.dim != GW_NOT_GIVEN && options.dims.count)
+        scope_fail(s, GW_INVALID, "gw.%s: both dim and dims are given", o->name);
+    if (options.dim != GW_NOT_GIVEN) return gw_value_of(options.dim);
+    return options.dims.count ? value_of_ints(options.dims) : gw_none();
 }
 
-gw_tensor *reduction_run_over(gw_scope *s, const op *o, gw_tensor *x, gw_shape dims, bool keep) {
-    gw_value args[] = { gw_value_of(x), value_of_ints(dims), gw_value_of(keep) };
+gw_tensor *reduction_run_dims(gw_scope *s, const op *o, gw_tensor *x, gw_dims_options options) {
+    gw_value args[] = { gw_value_of(x), reduction_dims(s, o, options),
+                        gw_value_of(options.keepdim) };
     return op_run(s, o, args, 3, NULL);
 }
 

@@ -1,4 +1,4 @@
-// What reductions have in common: arguments "x:tensor dims:ints? keep:bool?", or "dim:int?" for
+// What reductions have in common: arguments "x:tensor dims:ints? keepdim:bool?", or "dim:int?" for
 // those along one dimension.
 // Those with arguments in between say where |dims| stands.
 #ifndef TENSOR_OPS_REDUCTION_H
@@ -6,6 +6,7 @@
 
 #include "tensor/dense.h"
 #include "tensor/ops/op.h"
+#include <gradwire/ops.h>
 
 // x as outer n inner, where n is what is reduced.
 typedef struct reduction {
@@ -40,9 +41,12 @@ static inline gw_tensor *reduction_widen(const op_grad *g, gw_tensor *y) {
 gw_tensor *reduction_spread(const op_grad *g, gw_tensor *y);
 
 // Calls |o| as the public functions do.
-gw_tensor *reduction_run(gw_scope *s, const op *o, gw_tensor *x);
-gw_tensor *reduction_run_along(gw_scope *s, const op *o, gw_tensor *x, int dim, bool keep);
-gw_tensor *reduction_run_over(gw_scope *s, const op *o, gw_tensor *x, gw_shape dims, bool keep);
+gw_tensor *reduction_run(gw_scope *s, const op *o, gw_tensor *x, gw_dim_options options);
+gw_tensor *reduction_run_dims(gw_scope *s, const op *o, gw_tensor *x, gw_dims_options options);
+
+// What is reduced, as an argument: a dimension, several, or none, which is everything. Fails |s| if
+// one and several are given.
+gw_value reduction_dims(gw_scope *s, const op *o, gw_dims_options options);
 
 // Everything, each dimension, kept and not; then several dimensions too.
 void reduction_samples(struct op_sampler *p);

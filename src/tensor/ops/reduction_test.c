@@ -16,11 +16,11 @@ static void several_dims_are_one_after_the_other(void **state) {
             for (int d = 3; d >= 0; d--) {
                 if (!(set >> d & 1)) continue;
                 dims[count++] = d;
-                expected = gw_sum_along(s, expected, d, false);
+                expected = gw_sum(s, expected, .dim = d);
             }
             gw_shape over = { count, dims };
-            assert_true(gw_equal(s, gw_sum_over(s, given, over, false), expected));
-            gw_tensor *kept = gw_sum_over(s, given, over, true);
+            assert_true(gw_equal(s, gw_sum(s, given, .dims = over), expected));
+            gw_tensor *kept = gw_sum(s, given, .dims = over, .keepdim = true);
             for (int d = 0; d < 4; d++)
                 assert_int_equal(gw_size(kept, d), set >> d & 1 ? 1 : gw_size(given, d));
         }
@@ -32,8 +32,8 @@ static void no_dims_are_all(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_ones(s, GW_F32, 2, 3);
-    expect_text(s, gw_sum_over(s, x, GW_SHAPE(), false), GW_F32, "tensor(6.)");
-    expect_text(s, gw_sum_over(s, gw_ones(s, GW_F32), GW_SHAPE(-1), false), GW_F32, "tensor(1.)");
+    expect_text(s, gw_sum(s, x, .dims = GW_SHAPE()), GW_F32, "tensor(6.)");
+    expect_text(s, gw_sum(s, gw_ones(s, GW_F32), .dims = GW_SHAPE(-1)), GW_F32, "tensor(1.)");
     gw_scope_close_up(s);
 }
 
@@ -41,9 +41,9 @@ static void a_dim_is_there_and_given_once(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_ones(s, GW_F32, 2, 3);
-    gw_mean_over(s, x, GW_SHAPE(0, 2), false);
+    gw_mean(s, x, .dims = GW_SHAPE(0, 2));
     expect_fails(s, "gw.mean: dimension 2 of 2x3");
-    gw_mean_over(s, x, GW_SHAPE(1, -1), false);
+    gw_mean(s, x, .dims = GW_SHAPE(1, -1));
     expect_fails(s, "gw.mean: dimension -1 is given twice");
     gw_scope_close_up(s);
 }
@@ -68,14 +68,14 @@ static void nothing_has_the_value_that_changes_nothing(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 0, 2);
-    expect_text(s, gw_prod_over(s, x, GW_SHAPE(0), false), GW_F32, "tensor([1., 1.])");
-    expect_text(s, gw_norm_over(s, x, 2, GW_SHAPE(0), false), GW_F32, "tensor([0., 0.])");
-    expect_text(s, gw_logsumexp_over(s, x, GW_SHAPE(0), false), GW_F32, "tensor([-inf, -inf])");
+    expect_text(s, gw_prod(s, x, .dims = GW_SHAPE(0)), GW_F32, "tensor([1., 1.])");
+    expect_text(s, gw_norm(s, x, 2, .dims = GW_SHAPE(0)), GW_F32, "tensor([0., 0.])");
+    expect_text(s, gw_logsumexp(s, x, .dims = GW_SHAPE(0)), GW_F32, "tensor([-inf, -inf])");
     expect_text(s, gw_any(s, x), GW_BOOL8, "tensor(False)");
     expect_text(s, gw_all(s, x), GW_BOOL8, "tensor(True)");
-    gw_amax_over(s, x, GW_SHAPE(0), false);
+    gw_amax(s, x, .dims = GW_SHAPE(0));
     expect_fails(s, "gw.amax: nothing to choose from in 0x2");
-    gw_norm_over(s, x, INFINITY, GW_SHAPE(0), false);
+    gw_norm(s, x, INFINITY, .dims = GW_SHAPE(0));
     expect_fails(s, "gw.norm: no norm inf of 0x2");
     gw_scope_close_up(s);
 }
@@ -86,13 +86,13 @@ static void nan_and_infinities_stay(void **state) {
     gw_tensor *x =
         gw_from(s, ((float[]){ 1, NAN, 2, 1, INFINITY, 2, -INFINITY, -INFINITY, -INFINITY }), 3, 3);
     gw_shape rows = GW_SHAPE(1);
-    expect_values(s, gw_logsumexp_over(s, x, rows, false),
-                  (const double[]){ NAN, INFINITY, -INFINITY }, 0);
-    expect_values(s, gw_norm_over(s, x, INFINITY, rows, false),
+    expect_values(s, gw_logsumexp(s, x, .dims = rows), (const double[]){ NAN, INFINITY, -INFINITY },
+                  0);
+    expect_values(s, gw_norm(s, x, INFINITY, .dims = rows),
                   (const double[]){ NAN, INFINITY, INFINITY }, 0);
-    expect_values(s, gw_norm_over(s, x, -INFINITY, rows, false),
-                  (const double[]){ NAN, 1, INFINITY }, 0);
-    expect_values(s, gw_amin_over(s, x, rows, false), (const double[]){ NAN, 1, -INFINITY }, 0);
+    expect_values(s, gw_norm(s, x, -INFINITY, .dims = rows), (const double[]){ NAN, 1, INFINITY },
+                  0);
+    expect_values(s, gw_amin(s, x, .dims = rows), (const double[]){ NAN, 1, -INFINITY }, 0);
     gw_scope_close_up(s);
 }
 
@@ -108,6 +108,22 @@ static void floats_only(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_reduction, several_dims_are_one_after_the_other, no_dims_are_all,
-         a_dim_is_there_and_given_once, a_call_by_name_takes_one_dim_or_a_list,
-         nothing_has_the_value_that_changes_nothing, nan_and_infinities_stay, floats_only);
+static void one_dimension_or_several_are_given_but_not_both(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = gw_ones(s, GW_F32, 2, 3, 4);
+    assert_int_equal(gw_dims(gw_sum(s, x)), 0);
+    assert_int_equal(gw_dims(gw_sum(s, x, .keepdim = true)), 3);
+    assert_int_equal(gw_numel(gw_sum(s, x, .dim = -1)), 6);
+    assert_int_equal(gw_numel(gw_sum(s, x, .dims = GW_SHAPE(0, -1))), 3);
+    assert_true(gw_ok(s));
+    gw_sum(s, x, .dim = 0, .dims = GW_SHAPE(1));
+    assert_string_equal(gw_scope_error(s)->text, "gw.sum: both dim and dims are given");
+    gw_scope_clear(s);
+    gw_scope_close_up(s);
+}
+
+GW_TESTS(tensor_reduction, one_dimension_or_several_are_given_but_not_both,
+         several_dims_are_one_after_the_other, no_dims_are_all, a_dim_is_there_and_given_once,
+         a_call_by_name_takes_one_dim_or_a_list, nothing_has_the_value_that_changes_nothing,
+         nan_and_infinities_stay, floats_only);
