@@ -81,8 +81,8 @@ typedef struct gw_rpc_options {
 // workers are there, or, joining a group, until it is let in and knows all. Scopes opened inside
 // |root| from now on call through it. Fails |root| with INVALID, DUPLICATE, MISMATCH,
 // ADDRESS_IN_USE, or TIMEOUT naming who is missing; WRONG_STATE if the job is closed, or shutting
-// down; DISCONNECTED if whoever lets others in is gone; UNSUPPORTED for addresses beyond this
-// machine, until connections are encrypted.
+// down; DISCONNECTED if whoever lets others in is gone, or the group in the file is over;
+// UNSUPPORTED for addresses beyond this machine, until connections are encrypted.
 //
 // In a name %d stands for the rank, "trainer%d", but not of who joins a group.
 // Who joins a group without a name gets one that nobody else has. A group that was founded at an
@@ -94,7 +94,8 @@ GW_API void gw_rpc_init_with(gw_scope *root, gw_rpc_options options);
 // is running finish (at most 30 s, else TIMEOUT naming who was still doing what) and leaves. Acts
 // also when |root| has failed; a failed worker's shutdown lets the others leave too. Afterwards
 // calls and references are WRONG_STATE; a second one does nothing.
-// Closing |root| without it leaves at once: to the others this worker is then gone. Those who have
+// It waits without limit for whoever is there and has not asked; a line in the log names them, every
+// 10 s. Closing |root| without it leaves at once: to the others this worker is then gone. Those who have
 // died, or left, count as having asked; a line in the log names the dead. FENCED if it is this
 // worker that the others go on without.
 GW_API void gw_rpc_shutdown(gw_scope *root);
@@ -238,8 +239,8 @@ GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const ch
 // What several workers do together: every one of |workers| calls it, with the same ones in any
 // order, itself among them. Each of them must enter each meeting of the same workers, one after the
 // other.
-// If one of them is lost, gives up, or does not come before somebody's deadline, all fail, with its
-// name; who comes later, too. Then the next is a new one. After a deadline it takes at most a
+// If one of them is lost, gives up, is in another kind of meeting, or does not come before somebody's
+// deadline, all fail, with its name; who comes later, too. Then the next is a new one. After a deadline it takes at most a
 // second to learn who is missing. gw_rpc_all_gather(s, workers, count, x): the values of all, in
 // the order of |workers|.
 GW_API gw_list *gw_rpc_all_gather_with(gw_scope *s, const gw_worker *workers, int count,

@@ -75,7 +75,8 @@ typedef struct leaving {
     bool all_idle, before_was_idle;
     uint64_t sent, received, before_sent, before_received;  // sums of this wave and the one before
     int64_t wave_start_ns;
-    timer pause;  // between waves
+    timer reminder;  // of who has not asked
+    timer pause;     // between waves
     int64_t pause_ns;
 
     uint32_t owed_wave;  // to be answered once idle, or after PATIENCE_S

@@ -7,6 +7,9 @@
 
 #include <stdio.h>
 
+// How long a group whose last member has just gone is waited for.
+#define LOOK_NS INT64_C(1000000000)
+
 static const char *place_of(const joining *j) {
     return j->options->path[0] ? j->options->path : j->options->master;
 }
@@ -32,10 +35,10 @@ static gw_status write_job(joining *j, gw_error *error) {
     uint32_t world_size = 0;
     if (!status && !set) status = join_read_job(&found, &world_size, error);
     if (!status && !set)
-        status =
-            error_set(error, world_size ? GW_MISMATCH : GW_DUPLICATE, "%s was %s at %s already",
-                      world_size ? "a job of another kind" : "a group",
-                      world_size ? "begun" : "founded", place_of(j));
+        status = error_set(
+            error, world_size ? GW_MISMATCH : GW_DUPLICATE, "%s was %s at %s already%s",
+            world_size ? "a job of another kind" : "a group", world_size ? "begun" : "founded",
+            place_of(j), join_is_over(j) ? ", and is over: remove the file" : "");
     bytes_fini(&mine);
     bytes_fini(&found);
     return status;
@@ -49,6 +52,7 @@ gw_status group_found_on_loop(agent *a, const join_options *options, gw_error *e
     a->hosts_store = !options->path[0];
     // A file may be another group's, whose store is not to be watched.
     if (!a->hosts_store) status = write_job(&j, error);
+    if (!status) store_attend(j.store);
     if (!status) status = take_rank(a, 0, false, error);
     if (status) return status;
     members_start(a->membership);
@@ -57,6 +61,20 @@ gw_status group_found_on_loop(agent *a, const join_options *options, gw_error *e
 }
 
 // ---- Joining ------------------------------------------------------------------------------------
+
+// Waits for |key|, but not for a group that nobody is in any more.
+static gw_status wait_while_attended(joining *j, const char *key, bytes *out, gw_error *error) {
+    env *e = j->agent->env;
+    for (;;) {
+        int64_t look_ns = env_now_ns(e) + LOOK_NS;
+        bool is_last = look_ns >= j->until_ns;
+        gw_status status = store_wait(j->store, key, is_last ? j->until_ns : look_ns, out, error);
+        if (status != GW_TIMEOUT || is_last) return status;
+        if (!store_is_attended(j->store))
+            return error_set(error, GW_DISCONNECTED, "the group at %s is over: nobody is there",
+                             place_of(j));
+    }
+}
 
 static gw_status check_job(joining *j, gw_error *error) {
     bytes value;
@@ -119,7 +137,7 @@ static gw_status wait_for_answer(joining *j, answer *out, gw_error *error) {
     bytes value;
     bytes_init(&value);
     door_key(key, "admitted", j->agent->incarnation);
-    gw_status status = store_wait(j->store, key, j->until_ns, &value, error);
+    gw_status status = wait_while_attended(j, key, &value, error);
     if (status == GW_TIMEOUT)
         error_set(error, GW_TIMEOUT,
                   "no member of the group at %s admitted this worker within %lld s", place_of(j),
@@ -169,6 +187,7 @@ gw_status group_join_on_loop(agent *a, const join_options *options, gw_error *er
     // In a file anybody of the group finds who knocks, once it is the coordinator.
     if (!status && options->path[0]) {
         a->store = j.store;
+        store_attend(a->store);
         admission_check_on_loop(a);
     } else {
         store_close(j.store);

@@ -29,10 +29,24 @@ joining join_begin(agent *a, const join_options *options) {
                       .until_ns = deadline_of(a->env, options->join_timeout_ms) };
 }
 
+// The host may start later; after some time it is said who waits for it.
+static gw_status open_client(joining *j, gw_error *error) {
+    agent *a = j->agent;
+    const char *master = j->options->master;
+    int64_t silent_until_ns = env_now_ns(a->env) + SILENCE_NS;
+    bool silent = silent_until_ns < j->until_ns;
+    gw_status status =
+        store_open_client(a->env, master, silent ? silent_until_ns : j->until_ns, &j->store, error);
+    if (status != GW_TIMEOUT || !silent) return status;
+    log_line("%s waits for %s at %s", a->name, a->group ? "the founder of a group" : "rank 0",
+             master);
+    return store_open_client(a->env, master, j->until_ns, &j->store, error);
+}
+
 gw_status join_open_store(joining *j, bool hosts, gw_error *error) {
     agent *a = j->agent;
     if (j->options->path[0]) return store_open_file(a->env, j->options->path, &j->store, error);
-    if (!hosts) return store_open_client(a->env, j->options->master, j->until_ns, &j->store, error);
+    if (!hosts) return open_client(j, error);
     gw_status status = store_open_host(a->env, &j->store, error);
     if (!status) peers_serve_store(a->peers, store_host_take, j->store);
     return status;
@@ -104,6 +118,14 @@ static gw_status read_member(const bytes *value, member *out, gw_error *error) {
     return out->addresses ? GW_OK : error_set(error, GW_NO_MEMORY, "no memory for %s", out->name);
 }
 
+bool join_is_over(joining *j) {
+    env *e = j->agent->env;
+    waiter w = { .what = "whether the job is over" };
+    if (store_is_attended(j->store)) return false;
+    env_wait(e, &w, env_now_ns(e) + GRACE_NS);  // somebody may just be coming
+    return !store_is_attended(j->store);
+}
+
 static gw_status take_rank(joining *j, gw_error *error) {
     agent *a = j->agent;
     char key[32], other[LIMIT_NAME_BYTES + 1];
@@ -114,7 +136,12 @@ static gw_status take_rank(joining *j, gw_error *error) {
     bytes_put_text(&mine, a->name);
     bool set = false;
     gw_status status = join_set(j, key, &mine, &set, &found, error);
-    if (!status && !set) {
+    if (!status && set) store_attend(j->store);
+    if (!status && !set && join_is_over(j)) {
+        status = error_set(error, GW_DUPLICATE,
+                           "%s is the file of a job that is over: remove it, or meet in another",
+                           j->options->path);
+    } else if (!status && !set) {
         reader r = reader_of(found.data, found.size);
         reader_text(&r, other, sizeof other);
         status = error_set(error, GW_DUPLICATE, "rank %d is taken by \"%s\"", a->rank, other);
@@ -221,10 +248,19 @@ static gw_status know_all(agent *a, gw_error *error) {
     return status;
 }
 
+// Of all that went wrong the last is told.
+static void explain_absence(joining *j, gw_error *error) {
+    char last[GW_ERROR_TEXT_MAX];
+    memcpy(last, error->text, sizeof last);
+    error_set(error, GW_TIMEOUT, "it did not come within %lld s: %.500s",
+              (long long)(j->options->join_timeout_ms + 999) / 1000, last);
+}
+
 gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
     joining j = join_begin(a, options);
     bool is_client = a->rank != 0 && !options->path[0];
     gw_status status = join_open_store(&j, a->rank == 0, error);
+    if (status == GW_TIMEOUT && is_client) explain_absence(&j, error);
     if (status && is_client) error_prefix(error, "meeting rank 0");
     if (status) return status;
     status = take_rank(&j, error);
@@ -240,12 +276,13 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
     }
     failpoint("join_published");
     if (!status) status = wait_for_all(&j, error);
-    if (status == GW_DISCONNECTED && is_client) error_prefix(error, "meeting rank 0");
+    if (status == GW_DISCONNECTED && is_client)
+        error_prefix(error, "rank 0 has ended before all had joined");
     if (!status) status = know_all(a, error);
-    // The host serves those that are still reading.
-    if (!status && a->rank == 0 && !options->path[0]) {
+    // The host serves those that are still reading; a file is attended.
+    if (!status && (a->rank == 0 || options->path[0])) {
         a->store = j.store;
-        a->hosts_store = true;
+        a->hosts_store = !options->path[0];
     } else {
         peers_serve_store(a->peers, NULL, NULL);
         store_close(j.store);

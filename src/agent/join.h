@@ -24,6 +24,9 @@ gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_se
 
 // The key `job`: u32 world size, 0 for a group, and u32 version.
 gw_status join_read_job(const bytes *value, uint32_t *out_world_size, gw_error *error);
+// Whether nobody is in the job, or the group, whose file it is.
+bool join_is_over(joining *j);
+
 void join_write_job(bytes *value, uint32_t world_size);
 
 #endif

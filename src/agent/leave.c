@@ -21,6 +21,7 @@ void leaving_stop_on_loop(agent *a) {
     leaving_disarm(a, &a->leaving.bound);
     leaving_disarm(a, &a->leaving.patience);
     leaving_disarm(a, &a->leaving.pause);
+    leaving_disarm(a, &a->leaving.reminder);
     leaving_disarm(a, &a->leaving.again);
 }
 

@@ -172,7 +172,12 @@ static gw_status find_round(collective_group *m, collective_kind kind, uint64_t 
     if ((*out)->participants[index].future)
         return error_set(error, GW_INVALID, "this worker is waiting there already");
     if ((*out)->kind == kind) return GW_OK;
-    return error_set(error, GW_MISMATCH, "others are in %s", names[(*out)->kind]);
+    gw_error other;
+    error_set(&other, GW_MISMATCH, "%s is in %s",
+              agent_member(m->agent, (int)m->ranks[index])->name, names[kind]);
+    error_set(error, GW_MISMATCH, "others are in %s", names[(*out)->kind]);
+    fail_round(m, &other);  // or they would wait for it until their deadlines
+    return GW_MISMATCH;
 }
 
 static void add_participant(round *r, int index, gw_future *f, result *value, int64_t timeout_ns) {

@@ -57,7 +57,9 @@ static void retry_now(peer *x) {
 static void end_round(peer *x) {
     x->why = x->routes.why;
     switch (x->why.status) {
-    case GW_NOT_FOUND: peer_fail(x, GW_DISCONNECTED, "is gone: %s", x->routes.why.text); return;
+    case GW_NOT_FOUND:
+        peer_fail(x, GW_DISCONNECTED, "is gone: its process has ended (%s)", x->routes.why.text);
+        return;
     case GW_INVALID: peer_apply(x, PEER_DEAD); return;
     case GW_PROTOCOL:
     case GW_MISMATCH:

@@ -49,6 +49,14 @@ gw_status store_watch(store *st,
     return st->class->watch(st, error);
 }
 
+void store_attend(store *st) {
+    if (st->class->attend) st->class->attend(st);
+}
+
+bool store_is_attended(store *st) {
+    return !st->class->is_attended || st->class->is_attended(st);
+}
+
 void store_tell(store *st, const char *key, const void *value, size_t size) {
     if (st->found) st->found(st->found_user, key, value, size);
 }

@@ -49,6 +49,11 @@ gw_status store_watch(store *st,
                       void (*found)(void *user, const char *key, const void *value, size_t size),
                       void *user, gw_error *error);
 
+// Whoever is in the job that meets here attends its store, until it closes it or ends. Whether
+// anybody else does: nobody attends the file of a job that is over.
+void store_attend(store *st);
+bool store_is_attended(store *st);
+
 // Waits for |key|, and puts its value behind what |out| holds. TIMEOUT at |until_ns|, DISCONNECTED
 // when the host is gone.
 gw_status store_wait(store *st, const char *key, int64_t until_ns, bytes *out, gw_error *error);

@@ -390,7 +390,9 @@ static void client_close(store *st) {
     mem_free(c);
 }
 
-static const store_class client_class = { client_set, client_wait, NULL, client_close };
+static const store_class client_class = { .set = client_set,
+                                          .wait = client_wait,
+                                          .close = client_close };
 
 gw_status store_open_client(env *e, const char *addresses, int64_t until_ns, store **out,
                             gw_error *error) {

@@ -31,10 +31,28 @@ static gw_status system_failed(const file *f, const char *call, gw_error *error)
 }
 
 // ---- The lock -----------------------------------------------------------------------------------
-// A lock of the open file, not of the process: two agents of one process exclude each other too.
+// Locks of the open file, not of the process: two agents of one process exclude each other too. One
+// is on all that is written; one, far behind it, is shared by those who attend.
+#define ATTENDED_AT ((off_t)1 << 62)
+
 static int try_lock(const file *f, short type) {
-    struct flock lock = { .l_type = type, .l_whence = SEEK_SET };
+    struct flock lock = { .l_type = type, .l_whence = SEEK_SET, .l_len = ATTENDED_AT };
     return fcntl(f->fd, F_OFD_SETLK, &lock);
+}
+
+static struct flock attendance(short type) {
+    return (
+        struct flock){ .l_type = type, .l_whence = SEEK_SET, .l_start = ATTENDED_AT, .l_len = 1 };
+}
+
+static void file_attend(store *st) {
+    struct flock lock = attendance(F_RDLCK);
+    (void)fcntl(((file *)st)->fd, F_OFD_SETLK, &lock);
+}
+
+static bool file_is_attended(store *st) {
+    struct flock lock = attendance(F_WRLCK);
+    return fcntl(((file *)st)->fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
 static void unlock(const file *f) {
@@ -232,7 +250,12 @@ static void file_close(store *st) {
     mem_free(f);
 }
 
-static const store_class file_class = { file_set, file_wait, file_watch, file_close };
+static const store_class file_class = { .set = file_set,
+                                        .wait = file_wait,
+                                        .watch = file_watch,
+                                        .attend = file_attend,
+                                        .is_attended = file_is_attended,
+                                        .close = file_close };
 
 // The first process writes the magic; half of it is what a killed process has left.
 static gw_status check_magic(file *f, gw_error *error) {

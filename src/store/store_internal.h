@@ -14,6 +14,8 @@ typedef struct store_class {
                      bool *out_set, bytes *out_found, gw_error *error);
     gw_status (*wait)(store *st, const char *key, int64_t until_ns, bytes *out, gw_error *error);
     gw_status (*watch)(store *st, gw_error *error);  // the table tells; NULL: cannot
+    void (*attend)(store *st);                       // NULL: it ends with its host
+    bool (*is_attended)(store *st);
     void (*close)(store *st);
 } store_class;
 

@@ -265,7 +265,9 @@ static void host_close(store *st) {
     mem_free(h);
 }
 
-static const store_class host_class = { host_set, host_wait, host_watch, host_close };
+static const store_class host_class = {
+    .set = host_set, .wait = host_wait, .watch = host_watch, .close = host_close
+};
 
 gw_status store_open_host(env *e, store **out, gw_error *error) {
     host *h = mem_calloc(sizeof *h);

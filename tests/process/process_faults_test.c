@@ -286,6 +286,26 @@ static void the_file_of_a_dead_job_is_not_joined_again(void **state) {
     gw_error error = gw_scope_close(root);
     testing_note("\"%s\"", error.text);
     assert_int_equal(error.status, GW_DUPLICATE);
+    assert_non_null(strstr(error.text, " is the file of a job that is over: remove it"));
+    remove_folder(folder);
+}
+
+// Whoever founds it leaves it with nobody in it.
+static void a_group_that_is_over_is_not_waited_for(void **state) {
+    (void)state;
+    path folder = make_folder(), url = file_url(folder);
+    gw_scope *founder = gw_scope_open(NULL);
+    gw_rpc_init(founder, .group = GW_GROUP_CREATE, .init_method = url.text);
+    leave(founder);
+    gw_scope *late = gw_scope_open(NULL);
+    gw_rpc_init(late, .group = GW_GROUP_JOIN, .init_method = url.text);
+    gw_error error = gw_scope_close(late);
+    testing_note("\"%s\"", error.text);
+    assert_int_equal(error.status, GW_DISCONNECTED);
+    assert_non_null(strstr(error.text, " is over: nobody is there"));
+    gw_scope *again = gw_scope_open(NULL);
+    gw_rpc_init(again, .group = GW_GROUP_CREATE, .init_method = url.text);
+    assert_non_null(strstr(gw_scope_close(again).text, " already, and is over: remove the file"));
     remove_folder(folder);
 }
 
@@ -294,4 +314,4 @@ GW_TESTS(process_faults, a_function_that_ends_its_worker_is_told_by_name,
          a_worker_that_returns_from_main_or_crashes_at_exit_is_lost,
          silent_strangers_do_not_disturb_members,
          a_duplicate_may_come_and_die_and_the_first_goes_on,
-         the_file_of_a_dead_job_is_not_joined_again);
+         the_file_of_a_dead_job_is_not_joined_again, a_group_that_is_over_is_not_waited_for);

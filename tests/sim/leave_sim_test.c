@@ -1,4 +1,5 @@
 // Order, shutdown and the loss of workers, in the simulator.
+#include "base/log.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -293,7 +294,27 @@ static void it_leaves_when_rank_0_is_lost(void **state) {
     assert_true(o.took_ns < 20 * SIM_SECOND);
 }
 
+static int reminder_count;
+
+static void count_reminders(const char *line) {
+    reminder_count +=
+        strstr(line, "shutdown waits for w0, w2, which have not asked for it") != NULL;
+}
+
+static void take_time(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 1) pause_ms(s, 35 * 1000);
+}
+
+static void it_names_who_has_not_asked(void **state) {
+    (void)state;
+    log_hook = count_reminders;
+    cluster_run(5, (cluster_options){ .world_size = 3 }, take_time, NULL);
+    assert_int_equal(reminder_count, 3);
+}
+
 GW_TESTS(leave_sim, it_starts_calls_of_one_scope_in_order,
          it_serves_until_all_have_asked_and_all_has_ended, it_says_what_is_missing_when_time_is_up,
          it_refuses_what_comes_after_shutdown, it_goes_on_without_a_worker_that_has_left,
-         it_strikes_off_what_a_lost_worker_held, it_leaves_when_rank_0_is_lost);
+         it_strikes_off_what_a_lost_worker_held, it_leaves_when_rank_0_is_lost,
+         it_names_who_has_not_asked);

@@ -400,6 +400,33 @@ static void a_participant_that_does_not_come_is_named(void **state) {
     }
 }
 
+// Rank 2 gathers, the others are at a barrier; then all go on together.
+static void enter_another(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_worker workers[8];
+    int count = everybody(s, workers);
+    gw_scope *inner = gw_scope_open(s);
+    gw_scope_set_timeout(inner, 3600 * 1000);
+    if (rank == 2)
+        gw_rpc_all_gather(inner, workers, count, rank);
+    else
+        gw_rpc_barrier(inner, workers, count);
+    gw_error e = gw_scope_close(inner);
+    assert_true(e.status == GW_MISMATCH || strstr(e.text, "the others have gone on without"));
+    gw_list *all = gw_rpc_all_gather(s, workers, count, rank);
+    for (int i = 0; i < count; i++) assert_int_equal(gw_int_of(s, gw_list_get(s, all, i)), i);
+}
+
+static void workers_in_different_collectives_are_told_at_once(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        reset();
+        cluster_outcome o =
+            cluster_run(seed, (cluster_options){ .world_size = 4 }, enter_another, NULL);
+        assert_true(o.took_ns < 60 * SIM_SECOND);
+    }
+}
+
 static void end_instead(gw_scope *s, int rank, void *context) {
     const int *ends = context;
     gw_worker workers[8];
@@ -571,7 +598,8 @@ GW_TESTS(rpc_many, it_calls_many_workers_with_the_same_arguments,
          it_calls_the_others_when_one_is_unknown, a_tensor_beyond_the_limit_is_not_sent,
          several_futures_are_one, a_one_way_call_has_no_reply, nothing_comes_back_from_it,
          a_collective_gathers_the_values_of_its_participants,
-         a_participant_that_does_not_come_is_named, a_lost_participant_is_named,
+         a_participant_that_does_not_come_is_named,
+         workers_in_different_collectives_are_told_at_once, a_lost_participant_is_named,
          a_participant_that_is_lost_has_not_cancelled,
          a_call_and_a_collective_that_wait_for_each_other_end_at_the_deadline,
          a_collective_that_makes_no_sense_is_refused);
