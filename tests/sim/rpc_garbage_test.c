@@ -23,6 +23,7 @@ GW_FUNCTION(garbage_value, GW_INLINE) {
 typedef struct scene {
     uint64_t seed;
     bool mutated;  // real messages with a few bytes changed, else random bytes behind a kind
+    bool stays;    // says nothing of leaving, of which members are believed
 } scene;
 
 static uint64_t draw(uint64_t *state) {
@@ -75,6 +76,7 @@ static void send_nonsense(agent *a, int to, const scene *c) {
             kind = KIND_REQUEST;
             size = fill_request(&state, data);
         }
+        if (c->stays && kind >= KIND_ASK_LEAVE && kind <= KIND_LEAVE) continue;
         if (kind) send_bytes(a, to, kind, data, size);
     }
 }
@@ -145,6 +147,61 @@ static void it_loses_a_member_that_sends_invalid_messages(void **state) {
     log_hook = NULL;
 }
 
+// ---- Garbage behind valid halves ----------------------------------------------------------------
+
+GW_FUNCTION(garbage_never, GW_INLINE) {
+    return gw_value_of(gw_future_open(s));
+}
+
+GW_FUNCTION(garbage_two, GW_INLINE, "any, any") {
+    return gw_arg(s, a, 0);
+}
+
+// Rank 1 is served with promises, references and futures of its own that are not kept yet, and
+// others wait for what it has promised them; then it breaks the protocol towards one of the others.
+static void begin_and_break(gw_scope *root, int rank, void *context) {
+    const scene *c = context;
+    uint64_t state = c->seed;
+    int other = (int)(draw(&state) % 2) * 2, third = 2 - other;
+    gw_scope *s = gw_scope_open(root);
+    if (rank == 1) {
+        gw_future *own = gw_future_open(s);
+        gw_rref *kept = gw_remote(s, third, "garbage_value");
+        gw_rpc_async(s, other, "garbage_two", own, kept);
+        gw_rpc_async(s, third, "garbage_two", gw_rpc_async(s, other, "garbage_never"), own);
+        gw_rpc_async(s, other, "garbage_echo", gw_rpc_async(s, third, "garbage_never"));
+        gw_rpc_sync(s, third, "garbage_value");
+        send_nonsense(root->agent, other, c);
+    } else {
+        gw_future *promised = gw_rpc_async(s, 1, "garbage_never");
+        gw_future *ends =
+            gw_rpc_async(s, 2 - rank, "garbage_two", promised, gw_remote(s, 1, "garbage_value"));
+        gw_wait(s, ends);
+        assert_false(gw_ok(s));
+    }
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
+    gw_scope_clear(root);
+}
+
+static void break_with_seed(uint64_t seed, void *context) {
+    scene c = { .seed = seed, .mutated = *(bool *)context, .stays = true };
+    cluster_outcome o = cluster_run(
+        seed, (cluster_options){ .world_size = 3, .timeout_ms = 3600 * 1000, .fails = true },
+        begin_and_break, &c);
+    assert_string_equal(o.errors[0].text, "");
+    assert_string_equal(o.errors[2].text, "");
+}
+
+static void nothing_is_served_for_a_member_that_broke_the_protocol(void **state) {
+    (void)state;
+    bool mutated = false;
+    testing_for_seeds(300, break_with_seed, &mutated);
+    mutated = true;
+    testing_for_seeds(300, break_with_seed, &mutated);
+}
+
 GW_TESTS_WITH_LIMIT(rpc_garbage, 120, it_survives_random_messages_of_a_member,
                     it_survives_requests_that_are_almost_right,
-                    it_loses_a_member_that_sends_invalid_messages);
+                    it_loses_a_member_that_sends_invalid_messages,
+                    nothing_is_served_for_a_member_that_broke_the_protocol);
