@@ -177,7 +177,7 @@ static inline __attribute__((always_inline)) bool next_param(const char **at, op
     const char *p = *at;
     if (!*p) return false;
     out->name = p;
-    p = strchr(p, ':');
+    while (*p != ':') p++;
     out->name_size = (int)(p - out->name);
     out->kind = ++p;
     while (*p && *p != ' ' && *p != '?') p++;
@@ -201,26 +201,37 @@ bool op_param_fits(const op_param *p, gw_value v) {
     return fits(p->kind, v);
 }
 
-// Whether argument |i| can be what |p| says; fails the scope if not.
-static bool check_arg(op_call *c, int i, const op_param *p, bool *is_known) {
-    if (!fits(p->kind, c->args[i])) {
-        fail_misfit(c, i, p->name, p->kind);
-        return false;
-    }
-    const gw_tensor *poison = find_poison(c->args[i]);
+// Whether the tensors in |v| are of scopes that are well, on the call's device, and of a layout that
+// the row takes.
+static bool check_tensors(op_call *c, const op_param *p, gw_value v, bool *is_known) {
+    const gw_tensor *poison = find_poison(v);
     if (poison) {
         op_fail(c, GW_INVALID, "%.*s is of a scope that has failed: %s", p->name_size, p->name,
                 tensor_poison_reason(poison));
         return false;
     }
-    if (!are_on_device(c, c->args[i], is_known)) return false;
-    if (!is_rows(c->args[i])) return true;
+    if (!are_on_device(c, v, is_known)) return false;
+    if (!is_rows(v)) return true;
     if (!c->op->rows) {
         op_fail(c, GW_INVALID, "%.*s is sparse by rows; gw_to_dense makes it dense", p->name_size,
                 p->name);
         return false;
     }
     return c->has_rows = true;
+}
+
+// Whether argument |i| can be what |p| says; fails the scope if not.
+static bool check_arg(op_call *c, int i, const op_param *p, bool *is_known) {
+    const gw_value *v = &c->args[i];
+    if (!fits(p->kind, *v)) {
+        fail_misfit(c, i, p->name, p->kind);
+        return false;
+    }
+    if (v->kind != GW_TENSOR && v->kind != GW_LIST) return true;
+    // Most arguments are a tensor, about which there is nothing to say.
+    const gw_tensor *x = v->kind == GW_TENSOR ? v->as.tensor : NULL;
+    if (x && !tensor_is_poison(x) && !tensor_is_rows(x)) return is_on_device(c, x, is_known);
+    return check_tensors(c, p, *v, is_known);
 }
 
 // What is left out becomes what the row says.
