@@ -5,6 +5,7 @@
 #define GRADWIRE_H
 
 #include <gradwire/status.h>
+#include <gradwire/log.h>
 #include <gradwire/scope.h>
 #include <gradwire/value.h>
 #include <gradwire/args.h>

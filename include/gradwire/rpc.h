@@ -136,7 +136,8 @@ GW_API int gw_rpc_world_size(gw_scope *s);  // of a group: how many are there no
 typedef struct gw_call_options {
     int64_t timeout_ms GW_DEFAULT(GW_AGENT_TIMEOUT);  // GW_NO_TIMEOUT: only the scope's
     const char *origin GW_DEFAULT(
-        NULL);  // of gw_remote: what gw_references says; "src/train.c:12" by the short form
+        NULL);  // "src/train.c:12", which the short forms of C say: for gw_references and
+                // GW_TRACE_ERRORS; it lives as long as the result
 } gw_call_options;
 
 // Whom a call is for: gw_to(x) of a name, a rank, a gw_worker or a reference;

@@ -225,7 +225,7 @@ static gw_status wait_for_all(joining *j, gw_error *error) {
         gw_status status = wait_for_member(j, rank, silent ? silent_until_ns : j->until_ns, error);
         if (status == GW_TIMEOUT && silent) {
             silent_until_ns = ENV_NEVER;
-            log_line("%s waits for rank %d of %d to join", a->name, rank, a->world_size);
+            log_info("%s waits for rank %d of %d to join", a->name, rank, a->world_size);
             status = wait_for_member(j, rank, j->until_ns, error);
         }
         if (status == GW_TIMEOUT) return name_missing(j, rank, error);

@@ -45,6 +45,7 @@ static void on_gone(void *user, int rank, bool left, const gw_error *why) {
     members *m = user;
     const members_options *o = &m->options;
     if (left) peers_note_left(o->peers, rank);
+    if (!membership_was_met(m->machine, rank)) peers_note_stranger(o->peers, rank);
     if (!has_mutation(MUTATION_NO_FENCING)) peers_lose(o->peers, rank, why);
     if (o->gone) o->gone(o->user, rank, left, why);
 }
@@ -66,7 +67,7 @@ static void on_fenced(void *user, const gw_error *why) {
     members *m = user;
     const members_options *o = &m->options;
     env_set_timer(o->env, &m->tick, ENV_NEVER);
-    log_line("%s", why->text);
+    log_error("%s", why->text);
     if (o->fenced) o->fenced(o->user, why);
     for (int rank = 0; rank < membership_limit(m->machine); rank++)
         if (rank != o->rank) peers_lose(o->peers, rank, why);

@@ -1,24 +1,119 @@
 #include "base/log.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { LINE_MAX_BYTES = 1024 };
 
 void (*log_hook)(const char *line);
 
-void log_line(const char *format, ...) {
+// ---- What is written where ----------------------------------------------------------------------
+static struct {
+    gw_log_level level;
+    bool has_level;  // set by the program
+    void (*sink)(void *context, gw_log_level level, const char *line);
+    void *context;
+    int fd;
+} settings = { .level = GW_LOG_INFO, .fd = STDERR_FILENO };
+static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
+
+static const char *const level_names[] = {
+    [GW_LOG_NONE] = "none",
+    [GW_LOG_ERROR] = "error",
+    [GW_LOG_WARNING] = "warning",
+    [GW_LOG_INFO] = "info",
+};
+
+static void complain(const char *about, const char *text) {
+    dprintf(STDERR_FILENO, "gradwire: GW_LOG=%s: %s\n", about, text);
+}
+
+static bool find_level(const char *name, size_t size, gw_log_level *out) {
+    for (gw_log_level level = GW_LOG_NONE; level <= GW_LOG_INFO; level++) {
+        if (strlen(level_names[level]) != size || memcmp(level_names[level], name, size)) continue;
+        *out = level;
+        return true;
+    }
+    return false;
+}
+
+static void read_environment(void) {
+    const char *text = getenv("GW_LOG");
+    if (!text) return;
+    size_t size = strcspn(text, ",");
+    gw_log_level level = settings.level;
+    if (size && !find_level(text, size, &level))
+        complain(text, "a level is none, error, warning or info");
+    if (!settings.has_level) settings.level = level;
+    if (!text[size] || !text[size + 1]) return;
+    int fd = open(text + size + 1, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        complain(text, strerror(errno));
+    } else {
+        settings.fd = fd;
+    }
+}
+
+void gw_log_set_level(gw_log_level level) {
+    settings.level = level;
+    settings.has_level = true;
+}
+
+void gw_log_set_sink(void (*sink)(void *context, gw_log_level level, const char *line),
+                     void *context) {
+    settings.context = context;
+    settings.sink = sink;
+}
+
+// ---- Lines --------------------------------------------------------------------------------------
+// In one write, so that lines of several threads and processes do not mix.
+static void print(const char *line) {
+    char text[LINE_MAX_BYTES + 16];
+    int size = snprintf(text, sizeof text, "gradwire: %s\n", line);
+    ssize_t written = write(settings.fd, text, (size_t)size);
+    (void)written;  // no other place is left to say it
+}
+
+static void write_line(gw_log_level level, const char *format, va_list args) {
     char line[LINE_MAX_BYTES];
-    va_list args;
-    va_start(args, format);
+    pthread_once(&environment_once, read_environment);
+    if (level > settings.level) return;
     vsnprintf(line, sizeof line, format, args);
-    va_end(args);
     // Texts of peers may be among the arguments: a terminal must not obey them.
     for (char *c = line; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
     if (log_hook) {
         log_hook(line);
+    } else if (settings.sink) {
+        settings.sink(settings.context, level, line);
     } else {
-        fprintf(stderr, "gradwire: %s\n", line);
+        print(line);
     }
+}
+
+void log_error(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    write_line(GW_LOG_ERROR, format, args);
+    va_end(args);
+}
+
+void log_line(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    write_line(GW_LOG_WARNING, format, args);
+    va_end(args);
+}
+
+void log_info(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    write_line(GW_LOG_INFO, format, args);
+    va_end(args);
 }

@@ -6,10 +6,13 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
-#include <gradwire/status.h>
+#include <gradwire/log.h>
 
-// Writes "gradwire: " and the line to stderr, in one piece. Control characters are shown as '?'.
-void log_line(const char *format, ...) GW_PRINTF(1, 2);
+// Each writes one line, by default to stderr with "gradwire: " in front, in one piece. Control
+// characters are shown as '?'.
+void log_error(const char *format, ...) GW_PRINTF(1, 2);  // an error that no caller gets
+void log_line(const char *format, ...) GW_PRINTF(1, 2);   // a warning
+void log_info(const char *format, ...) GW_PRINTF(1, 2);
 
 // Tests: gets the lines instead.
 extern void (*log_hook)(const char *line);

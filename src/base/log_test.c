@@ -3,7 +3,9 @@
 #include "testing/testing.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static char last[2048];
 
@@ -32,4 +34,60 @@ static void it_cuts_what_is_too_long(void **state) {
     assert_int_equal(strlen(last), 1023);
 }
 
-GW_TESTS(base_log, it_formats_a_line, it_hides_control_characters, it_cuts_what_is_too_long);
+// ---- Levels and sinks ---------------------------------------------------------------------------
+static void count(void *context, gw_log_level level, const char *line) {
+    int *counts = context;
+    counts[level]++;
+    keep(line);
+}
+
+static void a_program_says_what_is_written_and_where(void **state) {
+    (void)state;
+    int counts[GW_LOG_INFO + 1] = { 0 };
+    gw_log_set_sink(count, counts);
+    log_error("a");
+    log_line("b");
+    log_info("%d", 3);
+    assert_string_equal(last, "3");
+    gw_log_set_level(GW_LOG_WARNING);
+    log_error("a");
+    log_line("b");
+    log_info("c");
+    gw_log_set_level(GW_LOG_NONE);
+    log_error("a");
+    assert_true(counts[GW_LOG_ERROR] == 2 && counts[GW_LOG_WARNING] == 2 &&
+                counts[GW_LOG_INFO] == 1);
+}
+
+static void the_environment_names_a_level_and_a_file(void **state) {
+    (void)state;
+    char directory[] = "/tmp/gradwire-test-XXXXXX", path[64], setting[80], text[256] = "";
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/log", directory);
+    snprintf(setting, sizeof setting, "warning,%s", path);
+    setenv("GW_LOG", setting, 1);
+    log_info("not this");
+    log_line("a line of %s", "its own");
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    size_t size = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    unlink(path);
+    rmdir(directory);
+    assert_int_equal(size, strlen("gradwire: a line of its own\n"));
+    assert_string_equal(text, "gradwire: a line of its own\n");
+}
+
+static void what_the_program_sets_counts_more_than_the_environment(void **state) {
+    (void)state;
+    int counts[GW_LOG_INFO + 1] = { 0 };
+    setenv("GW_LOG", "none", 1);
+    gw_log_set_level(GW_LOG_INFO);
+    gw_log_set_sink(count, counts);
+    log_info("said");
+    assert_string_equal(last, "said");
+}
+
+GW_TESTS(base_log, it_formats_a_line, it_hides_control_characters, it_cuts_what_is_too_long,
+         a_program_says_what_is_written_and_where, the_environment_names_a_level_and_a_file,
+         what_the_program_sets_counts_more_than_the_environment);

@@ -61,9 +61,18 @@ gw_scope *scope_open_regardless(gw_scope *parent) {
     return s;
 }
 
+static void take_on(gw_scope *s, const gw_error *error) {
+    gw_error *e = mem_alloc(sizeof *e);
+    if (e) {
+        *e = *error;
+        if (s->label) error_prefix(e, s->label);
+    }
+    s->error = e ? e : &last_error;
+}
+
 gw_scope *gw_scope_open(gw_scope *parent) {
     gw_scope *s = scope_open_regardless(parent);
-    if (parent && parent->error && s != &no_memory_scope) scope_fail_with(s, parent->error);
+    if (parent && parent->error && s != &no_memory_scope) take_on(s, parent->error);
     return s;
 }
 
@@ -121,10 +130,10 @@ gw_error gw_scope_close(gw_scope *s) {
 void gw_scope_close_up(gw_scope *s) {
     if (is_lent(s)) return;
     if (s->error && s->parent) {
-        scope_fail_with(s->parent, s->error);
+        if (!s->parent->error) take_on(s->parent, s->error);
     } else if (s->error) {
         gw_error error = error_outside(s);
-        log_line("%s", error.text);  // there is no caller to have it
+        log_error("%s", error.text);  // there is no caller to have it
     }
     if (s != &no_memory_scope) free_scope(s);
 }
@@ -140,14 +149,8 @@ const gw_error *gw_scope_error(const gw_scope *s) {
 
 void scope_fail_with(gw_scope *s, const gw_error *error) {
     if (s->error) return;
-    gw_error *e = mem_alloc(sizeof *e);
-    if (!e) {
-        s->error = &last_error;
-        return;
-    }
-    *e = *error;
-    if (s->label) error_prefix(e, s->label);
-    s->error = e;
+    take_on(s, error);
+    error_reached_scope(s->error);
 }
 
 static void failv(gw_scope *s, gw_status status, const char *format, va_list args) {

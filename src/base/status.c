@@ -1,5 +1,7 @@
 #include "base/status.h"
 
+#include "base/log.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,15 +39,21 @@ int gw_exit_code(gw_error error) {
     return 1;
 }
 
-void error_decided(const gw_error *error) {
-    static _Atomic int abort_wanted = -1;  // read once; a race reads the same answer
-    if (abort_wanted < 0) {
-        const char *text = getenv("GW_ABORT_ON_ERROR");
-        abort_wanted = text && *text && strcmp(text, "0") != 0;
-    }
-    if (!abort_wanted) return;
-    fprintf(stderr, "gradwire: aborting at the first error, as asked: %s\n", error->text);
-    abort();
+// ---- The funnel ---------------------------------------------------------------------------------
+_Thread_local const char *error_origin;
+
+static bool is_set(const char *variable) {
+    const char *text = getenv(variable);
+    return text && *text && strcmp(text, "0") != 0;
+}
+
+void error_reached_scope(const gw_error *error) {
+    bool aborts = is_set("GW_ABORT_ON_ERROR");
+    if (!aborts && !is_set("GW_TRACE_ERRORS")) return;
+    log_error("%s: %s: %s%s%s%s", aborts ? "aborting at the first error, as asked" : "error",
+              gw_status_name(error->status), error->text, error_origin ? " (" : "",
+              error_origin ? error_origin : "", error_origin ? ")" : "");
+    if (aborts) abort();
 }
 
 // A sentence stays one, also with control characters in a name.
@@ -63,7 +71,6 @@ gw_status error_setv(gw_error *error, gw_status status, const char *format, va_l
     e->function[0] = '\0';
     vsnprintf(e->text, sizeof e->text, format ? format : "", args);
     hide_control_characters(e->text);
-    error_decided(e);
     return status;
 }
 

@@ -13,8 +13,13 @@ gw_status error_setv(gw_error *error, gw_status status, const char *format, va_l
 // Puts "prefix: " before the text, cutting the end if it grows too long.
 void error_prefix(gw_error *error, const char *prefix);
 
-// A breakpoint here sees every error when it is first decided. GW_ABORT_ON_ERROR=1 turns it into an
-// abort.
-void error_decided(const gw_error *error);
+// The funnel: a breakpoint here sees the first error of each scope. GW_TRACE_ERRORS=1 makes it a
+// line of log, GW_ABORT_ON_ERROR=1 an abort. What plumbing decides and deals with does not come
+// here.
+void error_reached_scope(const gw_error *error);
+
+// Where the program made the remote call whose error this thread is about to give a scope,
+// "train.c:12"; else NULL.
+extern _Thread_local const char *error_origin;
 
 #endif

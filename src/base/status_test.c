@@ -1,7 +1,12 @@
 #include "base/status.h"
 
+#include "base/log.h"
+#include "base/scope.h"
+
 #include "testing/testing.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void every_status_has_words(void **state) {
@@ -60,6 +65,34 @@ static void a_program_ends_with_its_error(void **state) {
     assert_int_equal(gw_exit_code(e), 1);
 }
 
-GW_TESTS(base_status, every_status_has_words, setting_an_error_fills_all_of_it,
-         a_trail_grows_in_front, what_is_too_long_is_cut_and_says_so,
-         a_program_ends_with_its_error);
+static char traced[1024];
+
+static void keep_trace(const char *line) {
+    snprintf(traced, sizeof traced, "%s", line);
+}
+
+static void the_first_error_of_a_scope_is_traced_where_it_is_wanted(void **state) {
+    (void)state;
+    log_hook = keep_trace;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_fail(s, GW_TIMEOUT, "not traced");
+    gw_scope_clear(s);
+    assert_string_equal(traced, "");
+    setenv("GW_TRACE_ERRORS", "1", 1);
+    gw_error dealt_with;
+    error_set(&dealt_with, GW_NOT_FOUND, "the plumbing looks elsewhere");
+    assert_string_equal(traced, "");
+    error_origin = "train.c:12";
+    gw_fail(s, GW_TIMEOUT, "too late");
+    error_origin = NULL;
+    assert_string_equal(traced, "error: timeout: too late (train.c:12)");
+    gw_scope *inner = gw_scope_open(s);
+    gw_fail(inner, GW_INVALID, "second");
+    gw_scope_close_up(inner);
+    assert_string_equal(traced, "error: timeout: too late (train.c:12)");
+    assert_int_equal(gw_scope_close(s).status, GW_TIMEOUT);
+}
+
+GW_TESTS(base_status, the_first_error_of_a_scope_is_traced_where_it_is_wanted,
+         every_status_has_words, setting_an_error_fills_all_of_it, a_trail_grows_in_front,
+         what_is_too_long_is_cut_and_says_so, a_program_ends_with_its_error);

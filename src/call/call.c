@@ -201,9 +201,11 @@ void call_init_fetch(call *c, gw_scope *s, int owner) {
 void call_init(call *c, gw_scope *s, gw_call_options options, gw_target to, const char *function,
                int count, const gw_value *args, bool wants_reply) {
     // Only what stays there has a place where it was asked for.
-    *c = (call){
-        .agent = s->agent, .scope = s, .to = -1, .origin = wants_reply ? NULL : options.origin
-    };
+    *c = (call){ .agent = s->agent,
+                 .scope = s,
+                 .to = -1,
+                 .origin = wants_reply ? NULL : options.origin,
+                 .called_at = options.origin };
     gw_status status = check_name(function, &c->error);
     const char *name = c->function = status ? "" : function;
     if (!status) status = check_options(options, &c->error);
@@ -211,6 +213,7 @@ void call_init(call *c, gw_scope *s, gw_call_options options, gw_target to, cons
     c->deadline_ns = deadline_of(c->agent, s, options, &length_ms);
     c->length_ms = length_ms;
     if (wants_reply && open_future(c, name, length_ms)) status = GW_NO_MEMORY;
+    if (c->future) c->future->called_at = options.origin;
     if (!status) status = write_request(c, s, to, function, count, args);
     if (status) set_error(c, status, name);
 }
@@ -503,6 +506,12 @@ void calls_close_on_loop(agent *a, const gw_error *why) {
 
 // ---- The functions of gradwire/rpc.h ------------------------------------------------------------
 
+static void fail_here(gw_scope *s, const call *c) {
+    error_origin = c->called_at;
+    scope_fail_with(s, &c->error);
+    error_origin = NULL;
+}
+
 gw_value call_sync(call *c, gw_scope *s) {
     agent *a = c->agent;
     env_enter(a->env);
@@ -511,10 +520,10 @@ gw_value call_sync(call *c, gw_scope *s) {
         call_expire_on_loop(c->future);
     env_leave(a->env);
     if (c->error.status) {
-        scope_fail_with(s, &c->error);
+        fail_here(s, c);
         return gw_none();
     }
-    return result_give(future_result(c->future), s);
+    return future_give(c->future, s);
 }
 
 gw_value gw_rpc_sync_with(gw_scope *s, gw_target to, const char *function, gw_values args,
@@ -559,7 +568,7 @@ gw_future *gw_rpc_async_with(gw_scope *s, gw_target to, const char *function, gw
         call_start(&c);
         f = scope_own(s, handle_retain(f));
     } else {
-        scope_fail_with(s, &c.error);
+        fail_here(s, &c);
     }
     call_fini(&c);
     return f ? f : &future_poison;
@@ -576,6 +585,6 @@ void gw_rpc_notify_with(gw_scope *s, gw_target to, const char *function, gw_valu
     call_await_flow_on_loop(&c);
     call_send_on_loop(&c);
     env_leave(a->env);
-    if (c.error.status) scope_fail_with(s, &c.error);
+    if (c.error.status) fail_here(s, &c);
     call_fini(&c);
 }

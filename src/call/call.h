@@ -13,6 +13,7 @@ typedef struct call {
     request_fixed fixed;
     const gw_rref *through;  // a method of what it names
     const char *origin;      // of gw_remote
+    const char *called_at;   // in the program, "train.c:12"; or NULL
     context *context;        // of the call that it is made for; NULL: none
     gw_scope *scope;
     const char *function;

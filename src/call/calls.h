@@ -28,10 +28,11 @@ typedef struct calls {
 
     // calls that are served
     uint64_t served_count;
-    uint32_t body_count;      // what runs here for others: bodies, fetches, ends of objects
-    map served;               // of served_call, by caller and call
-    map queues;               // of call_queue, by caller and order
-    int64_t notified_log_ns;  // when a line was last written about a one-way call
+    uint32_t body_count;       // what runs here for others: bodies, fetches, ends of objects
+    map served;                // of served_call, by caller and call
+    map queues;                // of call_queue, by caller and order
+    int64_t one_way_lines_ns;  // when the first of |one_way_lines| about errors was written
+    int one_way_lines;
     int64_t
         unflushed_since_ns;  // when a reply was last left to the end of its turn; 0: since flushed
 } calls;

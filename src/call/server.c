@@ -18,16 +18,22 @@
 
 // ---- Refusing -----------------------------------------------------------------------------------
 
-#define LOG_EACH_NS INT64_C(1000000000)
+enum { ONE_WAY_LINES_MAX = 10 };  // in each second
+#define ONE_WAY_LINES_NS INT64_C(1000000000)
 
-// The caller does not hear of an error of a one-way call. One line a second: a caller of many does
-// not fill the log.
+// The caller does not hear of an error of a one-way call. So many lines a second: a caller of
+// thousands does not fill the log.
 void served_call_log_on_loop(agent *a, const gw_error *error) {
     int64_t now_ns = env_now_ns(a->env);
     calls *c = calls_of(a);
-    if (c->notified_log_ns && now_ns - c->notified_log_ns < LOG_EACH_NS) return;
-    c->notified_log_ns = now_ns;
-    log_line("one-way call: %s", error->text);
+    if (!c->one_way_lines || now_ns - c->one_way_lines_ns >= ONE_WAY_LINES_NS) {
+        c->one_way_lines = 0;
+        c->one_way_lines_ns = now_ns;
+    }
+    if (c->one_way_lines >= ONE_WAY_LINES_MAX) return;
+    bool is_last = ++c->one_way_lines == ONE_WAY_LINES_MAX;
+    log_error("one-way call: %s%s", error->text,
+              is_last ? " (the further ones of this second are not said)" : "");
 }
 
 // Without the serving: nothing is known but who called.

@@ -42,6 +42,9 @@ void result_release_on_loop(agent *a, result *r);
 // The value, made in |s|; fails |s| with the error.
 gw_value result_give(result *r, gw_scope *s);
 
+// What a future that has resolved holds, made in |s|; fails |s| with its error.
+gw_value future_give(gw_future *f, gw_scope *s);
+
 // The error, or NULL.
 static inline const gw_error *result_error(const result *r) {
     return r->error;
@@ -105,6 +108,7 @@ struct gw_future {
     int early_from;     // the sender of a value that came early, and the size of that
     uint64_t early_bytes;
 
+    const char *called_at;  // in the program, "train.c:12"; or NULL
     uint32_t name_size;
     char function[];  // "" if it is no call
 };

@@ -186,7 +186,7 @@ static void run_done(then *t, gw_scope *s) {
     s->is_lent = true;
     t->done(s, gw_keep(s, t->in), t->context);
     s->is_lent = false;
-    if (s->error) log_line("after a future: %s", s->error->text);
+    if (s->error) log_error("after a future: %s", s->error->text);
 }
 
 static void run_body(then *t, gw_scope *s) {

@@ -50,14 +50,21 @@ static bool wait_for(gw_scope *s, gw_future *f) {
     return done;
 }
 
+gw_value future_give(gw_future *f, gw_scope *s) {
+    error_origin = f->called_at;
+    gw_value v = result_give(future_result(f), s);
+    error_origin = NULL;
+    return v;
+}
+
 gw_value gw_wait(gw_scope *s, gw_future *f) {
     if (!is_usable(s, f) || !wait_for(s, f)) return gw_none();
-    return result_give(future_result(f), s);
+    return future_give(f, s);
 }
 
 gw_value gw_future_value(gw_scope *s, gw_future *f) {
     if (!is_usable(s, f)) return gw_none();
-    if (future_result(f)) return result_give(future_result(f), s);
+    if (future_result(f)) return future_give(f, s);
     scope_fail(s, GW_WRONG_STATE, "the future is not done");
     return gw_none();
 }

@@ -293,6 +293,11 @@ uint64_t membership_incarnation(const membership *ms, int rank) {
     return x && x->fact.stage != MEMBER_UNKNOWN ? x->fact.incarnation : 0;
 }
 
+bool membership_was_met(const membership *ms, int rank) {
+    const member *x = member_find(ms, rank);
+    return x && x->is_met;
+}
+
 bool membership_is_gone(const membership *ms, int rank) {
     const member *x = member_find(ms, rank);
     return x && x->state == MEMBER_GONE;
@@ -327,6 +332,7 @@ static gw_status add(membership *ms, int rank, uint64_t incarnation, const char 
     if (!x) return error_set(error, GW_NO_MEMORY, "no memory for %s", name);
     member_advance(ms, x, stage, false, NULL, 0);
     x->must_tell_joined = x->is_dirty = false;
+    x->is_met = true;
     x->agrees = true;
     return GW_OK;
 }

@@ -75,6 +75,8 @@ bool membership_is_known(const membership *ms, int rank);
 uint64_t membership_incarnation(const membership *ms, int rank);  // 0: not known
 bool membership_is_gone(const membership *ms, int rank);
 bool membership_has_declared(const membership *ms, int rank);  // it dead, since it was silent
+// Not if it was gone when this worker first heard of it.
+bool membership_was_met(const membership *ms, int rank);
 bool membership_is_fenced(const membership *ms);
 bool membership_is_complete(const membership *ms);
 uint64_t membership_epoch(const membership *ms);

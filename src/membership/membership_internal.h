@@ -61,6 +61,7 @@ typedef struct member {
     bool is_dirty;    // to be told to others
     bool wants_full;  // has joined: is to be told everything
     bool must_tell_joined, must_tell_gone;
+    bool is_met;  // was there when this worker first heard of it
     bool is_told_suspected;
     gw_status why;          // of its end; the sentence is the fact's
     bool is_declared_here;  // dead, by this worker

@@ -213,6 +213,7 @@ static bool tell_user(membership *ms) {
     for (member *x; !ms->is_fenced && (x = member_next(ms, &rank));) {
         if (x->must_tell_joined) {
             x->must_tell_joined = false;
+            x->is_met = !x->must_tell_gone;
             told = true;
             if (!member_is_self(ms, x)) ms->options.joined(ms->options.user, &x->fact);
         }

@@ -178,7 +178,7 @@ static void bury(peer *x) {
     env_set_timer(p->options.env, &x->ack, ENV_NEVER);
     drop_connection(x);
     list_remove(&x->dirty);
-    bool is_news = !x->session.has_close && x->why.status != GW_FENCED;
+    bool is_news = !x->session.has_close && !x->is_stranger && x->why.status != GW_FENCED;
     if (is_news) log_line("%s", x->why.text);
     session_stop(&x->session);
     peer_update_busy(x);

@@ -136,6 +136,11 @@ void peers_note_left(peers *p, int rank) {
     if (x) x->session.has_close = true;
 }
 
+void peers_note_stranger(peers *p, int rank) {
+    peer *x = peer_find(p, (uint32_t)rank);
+    if (x) x->is_stranger = true;
+}
+
 bool peers_is_lost(const peers *p, int rank) {
     const peer *x = peer_find(p, (uint32_t)rank);
     return x && x->state == PEER_LOST;

@@ -61,6 +61,8 @@ typedef struct peer {
     uint64_t progress;     // frames that had come and gone at the last failure
     int64_t connected_ns;  // when the last connection was; 0: never
 
+    bool is_stranger;  // gone before this worker knew it
+
     // sending
     timer ack;                   // armed when something was received
     bool is_blocked;             // the connection took less than all; |writable| will come

@@ -106,6 +106,13 @@ static void it_joins_two_agents_of_one_process_through_a_file(void **state) {
     remove_directory();
 }
 
+// Joining probes for what is not there yet, and must not call that an error.
+static void a_healthy_program_has_no_errors_to_abort_at(void **state) {
+    assert_int_equal(setenv("GW_ABORT_ON_ERROR", "1", 1), 0);
+    it_joins_two_agents_of_one_process_through_a_file(state);
+    assert_int_equal(unsetenv("GW_ABORT_ON_ERROR"), 0);
+}
+
 static void it_goes_on_over_connections_that_break_all_the_time(void **state) {
     (void)state;
     assert_int_equal(setenv("GW_TEST_CUT_EVERY", "15", 1), 0);
@@ -446,6 +453,7 @@ static void each_future_completes_once_whichever_thread_is_first(void **state) {
 }
 
 GW_TESTS(rpc_tcp, it_joins_two_agents_of_one_process_through_a_file,
+         a_healthy_program_has_no_errors_to_abort_at,
          it_goes_on_over_connections_that_break_all_the_time,
          it_nests_more_calls_than_there_are_threads,
          it_serves_different_functions_from_two_registries, it_serves_many_threads_of_one_agent,

@@ -2,6 +2,7 @@
 #include "agent/member_events.h"
 #include "runtime/runtime.h"
 #include "testing/sim.h"
+#include "base/log.h"
 #include "testing/testing.h"
 
 #include <gradwire.h>
@@ -306,6 +307,21 @@ static void come_again_with_seed(uint64_t seed, void *context) {
 static void a_worker_comes_again_under_the_same_name(void **state) {
     (void)state;
     testing_for_seeds(50, come_again_with_seed, NULL);
+}
+
+// The one that comes again has never met the one that died: to it that is no news.
+static int lines_about_deaths;
+
+static void count_deaths(const char *line) {
+    if (strstr(line, "phoenix (rank 2) is gone")) lines_about_deaths++;
+}
+
+static void only_who_has_met_a_worker_logs_its_death(void **state) {
+    (void)state;
+    log_hook = count_deaths;
+    come_again_with_seed(7, NULL);
+    log_hook = NULL;
+    assert_int_equal(lines_about_deaths, 2);
 }
 
 static void wait_a_while(worker *w, gw_scope *root) {
@@ -659,6 +675,7 @@ static void a_stopped_member_finds_itself_fenced_and_joins_again(void **state) {
 GW_TESTS(group_sim, workers_join_at_any_time_and_know_each_other, a_job_of_known_size_is_closed,
          a_member_that_does_not_know_a_newcomer_defers_its_part_of_a_pass,
          a_name_that_a_member_has_is_refused, a_worker_comes_again_under_the_same_name,
+         only_who_has_met_a_worker_logs_its_death,
          a_worker_that_dies_while_it_joins_delays_no_other, shutdown_survives_its_coordinators,
          joining_without_the_founder_says_so,
          a_worker_that_joins_through_a_coordinator_that_dies_says_so,

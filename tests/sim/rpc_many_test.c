@@ -17,7 +17,10 @@ static void reset(void) {
     logged[0] = '\0';
 }
 
+static int logged_count;
+
 static void keep_line(const char *line) {
+    logged_count++;
     snprintf(logged, sizeof logged, "%s", line);
 }
 
@@ -282,6 +285,15 @@ static void notify(gw_scope *s, int rank, void *context) {
     gw_rpc_notify(s, 1, "many_fail");
     gw_rpc_sync(s, 1, "many_echo", 0);
     assert_string_equal(logged, "one-way call: w1: many_fail: not today");
+    // A second one is said as well; of very many the first ten of a second are.
+    gw_rpc_notify(s, 1, "no_such_function");
+    gw_rpc_sync(s, 1, "many_echo", 0);
+    assert_string_equal(logged, "one-way call: w1 has no function no_such_function");
+    int lines = logged_count;
+    for (int i = 0; i < 100; i++) gw_rpc_notify(s, 1, "many_fail");
+    gw_rpc_sync(s, 1, "many_echo", 0);
+    assert_int_equal(logged_count - lines, 8);
+    assert_non_null(strstr(logged, "(the further ones of this second are not said)"));
     gw_rpc_notify(s, 1, "many_nothing");
     gw_rpc_sync(s, 1, "many_echo", 0);
     assert_true(gw_ok(s));

@@ -66,14 +66,14 @@ template <class Type> void gw_future_set(gw_scope *s, gw_future *f, Type x) {
 static inline gw_target gw_to_target(gw_target x) { return x; }
 
 #define gw_rpc_init(...)                     GW_NAMED_1(gw_rpc_init_with, gw_rpc_options, __VA_ARGS__, )
-#define gw_rpc_sync(s, to, ...)              GW_CALL(gw_rpc_sync_with, s, gw_to(to), NULL, __VA_ARGS__, )
-#define gw_rpc_async(s, to, ...)             GW_CALL(gw_rpc_async_with, s, gw_to(to), NULL, __VA_ARGS__, )
+#define gw_rpc_sync(s, to, ...)              GW_CALL(gw_rpc_sync_with, s, gw_to(to), GW_ORIGIN, __VA_ARGS__, )
+#define gw_rpc_async(s, to, ...)             GW_CALL(gw_rpc_async_with, s, gw_to(to), GW_ORIGIN, __VA_ARGS__, )
 #define gw_remote(s, to, ...)                GW_CALL(gw_remote_with, s, gw_to(to), GW_ORIGIN, __VA_ARGS__, )
-#define gw_rpc_notify(s, to, ...)            GW_CALL(gw_rpc_notify_with, s, gw_to(to), NULL, __VA_ARGS__, )
+#define gw_rpc_notify(s, to, ...)            GW_CALL(gw_rpc_notify_with, s, gw_to(to), GW_ORIGIN, __VA_ARGS__, )
 #define gw_rpc_sync_all(s, workers, count, ...)                                                                        \
-    GW_CALL(gw_rpc_sync_all_with, s, gw_to_workers(workers, count), NULL, __VA_ARGS__, )
+    GW_CALL(gw_rpc_sync_all_with, s, gw_to_workers(workers, count), GW_ORIGIN, __VA_ARGS__, )
 #define gw_rpc_async_all(s, workers, count, ...)                                                                       \
-    GW_CALL(gw_rpc_async_all_with, s, gw_to_workers(workers, count), NULL, __VA_ARGS__, )
+    GW_CALL(gw_rpc_async_all_with, s, gw_to_workers(workers, count), GW_ORIGIN, __VA_ARGS__, )
 #define gw_future_set(s, f, x) gw_future_set_with((s), (f), gw_value_of(x))
 
 // GW_CALL(f, s, target, origin, function, args..., ): 0 to 12 arguments, and an empty one behind

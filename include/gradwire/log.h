@@ -1,0 +1,50 @@
+// Lines for the person who runs the program.
+//
+// What happens to workers and connections, and errors that no caller gets, are one line each. They
+// go to stderr, with "gradwire: " in front, unless the program wants them elsewhere:
+//
+//     gw_log_set_level(GW_LOG_WARNING);
+//     gw_log_set_sink(to_my_log, my_log);
+//
+// The environment variable GW_LOG does so without the program's help: a level, a comma and the path
+// of a file that lines are added to, or one of both.
+//
+//     GW_LOG=warning GW_LOG=info,/var/log/job.log GW_LOG=,job.log GW_LOG=none
+//
+// What the program sets counts more.
+//
+// GW_TRACE_ERRORS=1 makes the first error of each scope a line as well, as it happens, with the file
+// and line of the remote call that brought it; GW_ABORT_ON_ERROR=1 ends the process there, for a
+// debugger or a core. Both are for looking at one program: some errors that they meet are expected,
+// and dealt with.
+//
+// Threads: both functions are called before gw_rpc_init. A sink is called on any thread, also on
+// several at once.
+#ifndef GRADWIRE_LOG_H
+#define GRADWIRE_LOG_H
+
+#include <gradwire/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum gw_log_level {
+    GW_LOG_NONE = 0,
+    GW_LOG_ERROR,    // something failed, and no caller hears of it
+    GW_LOG_WARNING,  // a worker is lost, or a connection is refused
+    GW_LOG_INFO,     // who waits for whom: the default, which is all
+} gw_log_level;
+
+// Lines of |level| and of those before it are written, no others.
+GW_API void gw_log_set_level(gw_log_level level);
+
+// |sink| gets each line, without a line end, instead of stderr; NULL is stderr again. The line is
+// valid until the sink returns, which must not call gradwire.
+GW_API void gw_log_set_sink(void (*sink)(void *context, gw_log_level level, const char *line),
+                            void *context);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
