@@ -3,9 +3,16 @@
 //     gradwire run -n 2 -- hello_cpp
 #include <cstdio>
 #include <gradwire.h>
+#include <stdexcept>
+#include <string>
 
 GW_FUNCTION(scale, GW_INLINE, "tensor, float") {
     return gw_value_of(gw_mul(s, gw_arg_tensor(s, a, 0), gw_arg_float(s, a, 1)));
+}
+
+// An exception becomes the error of the call.
+GW_FUNCTION(risky, GW_POOL, "int") {
+    throw std::out_of_range("no room for " + std::to_string(gw_arg_int(s, a, 0)));
 }
 
 struct counter {
@@ -30,6 +37,9 @@ int main() {
         gw_rpc_sync(root, c, "add", 1);
         std::printf("counted to %lld\n",
                     static_cast<long long>(gw_int_of(root, gw_rpc_sync(root, c, "add", 1))));
+        gw_scope *s = gw_scope_open(root);
+        gw_rpc_sync(s, 1, "risky", 9);
+        std::printf("as expected, %s\n", gw_scope_close(s).text);
     }
     gw_rpc_shutdown(root);
     return gw_exit_code(gw_scope_close(root));

@@ -23,13 +23,16 @@
 // (a bool variable travels as a bool); "" takes none. gw_arg_count tells whether an optional one is
 // there. Without a signature every call is accepted and the accessors check what they read.
 //
+// In C++ a body may also throw: the exception becomes the error of its scope, REMOTE with what(). It
+// must not throw past a function of the library that it has called, as from a module's forward.
+//
 // A body runs in a scope of its own, with the caller's deadline: it fails by failing that scope
 // (gw_fail, or any operation in it), and everything made in it is given back when it returns. A
 // result may be a gw_future: the reply goes out when it resolves, and no thread is held.
 //
 // GW_INLINE bodies run where the call arrives, which may be any thread that is waiting for
-// something just then: short, never waiting (WOULD_BLOCK), and without locks that somebody may hold
-// while waiting. One that takes more than 100 ms keeps other calls waiting, and is named in the log;
+// something just then: short, never waiting (WOULD_BLOCK), and without locks that another
+// body holds while it waits. One that takes more than 100 ms keeps other calls waiting, and is named in the log;
 // the worker stays alive to the others meanwhile, as it does whatever user code does. GW_POOL bodies run on a thread of the pool and may call, wait and compute; its
 // stack is as large as that of any thread of the program (8 MiB, if ulimit -s says nothing else),
 // and a body that overflows it ends the worker.

@@ -344,7 +344,15 @@ static gw_status start(agent *a, const join_options *o, const gw_rpc_options *op
     return status;
 }
 
+static _Atomic int attached_count;  // of this process
+
+static void detach(gw_scope *root, void *data) {
+    atomic_fetch_sub(&attached_count, 1);
+    leave_scope(root, data);
+}
+
 static void attach(gw_scope *root, agent *a) {
+    atomic_fetch_add(&attached_count, 1);
     root->agent = a;
     root->remote = a->remote;
     root->env = a->env;
@@ -352,7 +360,7 @@ static void attach(gw_scope *root, agent *a) {
     root->worker = a->name;
     root->id = 0;  // a new one, unique in the job
     scope_seed_worker(root, a->rank);
-    scope_set_slot(root, SCOPE_AGENT, a, leave_scope);
+    scope_set_slot(root, SCOPE_AGENT, a, detach);
 }
 
 void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options,
@@ -375,6 +383,9 @@ void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options
     a->root = root;
     if (start(a, &o, &options, &error)) {
         close_agent(a);
+        if (error.status == GW_ADDRESS_IN_USE && atomic_load(&attached_count))
+            error_prefix(&error,
+                         "this process has called gw_rpc_init before, on a scope that is open");
         scope_fail_with(root, &error);
     } else {
         attach(root, a);

@@ -95,6 +95,9 @@ uint64_t scope_call_key(gw_scope *s);
 // Unless the program has seeded it: the numbers of worker |rank|, which other workers do not draw.
 void scope_seed_worker(gw_scope *s, int rank);
 
+// Calls |run|, which calls the program's function of |s|: what that throws, in C++, fails |s|.
+void scope_run(gw_scope *s, void (*run)(void *context), void *context);
+
 int64_t scope_now_ns(const gw_scope *s);
 void scope_set_slot(gw_scope *s, scope_slot slot, void *data,
                     void (*fini)(gw_scope *s, void *data));

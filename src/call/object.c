@@ -1,6 +1,7 @@
 #include "call/object.h"
 
 #include "agent/context.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "call/calls.h"
 
@@ -47,6 +48,21 @@ static object *alloc_object(agent *a, gw_scope *s, const class *c, uint64_t key)
     return o;
 }
 
+typedef struct opening {
+    object *object;
+    const gw_args *args;
+} opening;
+
+static void run_open(void *context) {
+    const opening *x = context;
+    x->object->class->options.open(x->object->own, x->object->self, x->args);
+}
+
+static void run_close(void *context) {
+    const object *o = context;
+    o->class->options.close(o->own, o->self);
+}
+
 object *object_open(agent *a, gw_scope *s, const class *c, uint64_t key, context *during,
                     const gw_args *args) {
     object *o = alloc_object(a, s, c, key);
@@ -57,7 +73,7 @@ object *object_open(agent *a, gw_scope *s, const class *c, uint64_t key, context
         o->turn->taken = true;
         turn_begin_on_loop(&h, o->turn, during, true);
         env_leave(a->env);
-        c->options.open(o->own, o->self, args);
+        scope_run(o->own, run_open, &(opening){ o, args });
         object_settle(o, s);
         env_enter(a->env);
         if (s->error) o->turn->own = NULL;
@@ -70,7 +86,8 @@ object *object_open(agent *a, gw_scope *s, const class *c, uint64_t key, context
 }
 
 static void close_object(object *o) {
-    if (o->class->options.close) o->class->options.close(o->own, o->self);
+    if (o->class->options.close) scope_run(o->own, run_close, o);
+    if (o->own->error) log_error("closing a %s: %s", o->class->name, o->own->error->text);
     free_object(o);
 }
 

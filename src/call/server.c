@@ -223,8 +223,9 @@ static void refuse_unserved_on_loop(agent *a, int from, const request_fixed *f,
 }
 
 static gw_status no_function(served_call *s, gw_error *error) {
-    return error_set(error, GW_NOT_FOUND, "%s has no function %s",
-                     agent_member(s->agent, s->agent->rank)->name, s->header.function);
+    return error_set(error, GW_NOT_FOUND, "%s has no %s %s",
+                     agent_member(s->agent, s->agent->rank)->name,
+                     s->result_entry ? "function or class" : "function", s->header.function);
 }
 
 static gw_status find_function(served_call *s, gw_error *error) {

@@ -31,12 +31,26 @@ static label label_of(const served_call *s) {
     return out;
 }
 
-static gw_value call_function(served_call *s, const gw_args *args) {
+typedef struct body_run {
+    served_call *call;
+    const gw_args *args;
+    gw_value result;
+} body_run;
+
+static void run_function(void *context) {
+    body_run *r = context;
+    served_call *s = r->call;
     const function *f = s->function;
+    r->result =
+        f->body ? f->body(s->scope, r->args) : f->method(s->scope, s->object->self, r->args);
+}
+
+static gw_value call_function(served_call *s, const gw_args *args) {
+    body_run r = { s, args, gw_none() };
     s->scope->is_lent = true;
-    gw_value v = f->body ? f->body(s->scope, args) : f->method(s->scope, s->object->self, args);
+    scope_run(s->scope, run_function, &r);
     s->scope->is_lent = false;
-    return v;
+    return r.result;
 }
 
 static gw_value call_body(served_call *s, const gw_args *args, object **out_made) {

@@ -170,21 +170,39 @@ static void close_scope(gw_scope *s) {
     (void)ignored;
 }
 
+typedef struct body_run {
+    then *then;
+    gw_scope *scope;
+    gw_value value;  // given, and then the result
+} body_run;
+
+static void call_body(void *context) {
+    body_run *r = context;
+    r->value = r->then->body(r->scope, r->value, r->then->context);
+}
+
+static void call_done(void *context) {
+    body_run *r = context;
+    r->then->done(r->scope, gw_keep(r->scope, r->then->in), r->then->context);
+}
+
 // Resolves |out|. run_body closes the scope, while the context can still leave the objects that the
 // body has entered.
 static void settle_body(then *t, gw_scope *s) {
     gw_error error;
     gw_value v = result_give(future_result(t->in), s);
     if (!s->error && context_check_cancelled(s, &error)) scope_fail_with(s, &error);
+    body_run r = { t, s, v };
     s->is_lent = true;
-    gw_value out = s->error ? gw_none() : t->body(s, v, t->context);
+    if (!s->error) scope_run(s, call_body, &r);
     s->is_lent = false;
-    settle(s, t->out, out);
+    settle(s, t->out, s->error ? gw_none() : r.value);
 }
 
 static void run_done(then *t, gw_scope *s) {
+    body_run r = { .then = t, .scope = s };
     s->is_lent = true;
-    t->done(s, gw_keep(s, t->in), t->context);
+    scope_run(s, call_done, &r);
     s->is_lent = false;
     if (s->error) log_error("after a future: %s", s->error->text);
 }

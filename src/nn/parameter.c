@@ -144,6 +144,13 @@ static gw_tensor *get_named(gw_scope *s, const gw_module *m, module_tensors kind
     if (!gw_ok(s)) return tensor_poison_of(s);
     gw_tensor *x = find_named(m, kind, name);
     if (x) return x;
+    if (m && m->remote) {
+        scope_fail(s, GW_INVALID,
+                   "the %ss of %s are on another worker: gw_parameters lists references to its "
+                   "parameters, gw_module_state_dict brings copies",
+                   kind_name(kind), m->name);
+        return tensor_poison_of(s);
+    }
     scope_fail(s, GW_NOT_FOUND, "%s has no %s \"%s\"", m ? m->name : "what is no module",
                kind_name(kind), name ? name : "");
     return tensor_poison_of(s);

@@ -106,6 +106,21 @@ static void it_joins_two_agents_of_one_process_through_a_file(void **state) {
     remove_directory();
 }
 
+static void a_second_agent_at_the_same_address_is_told_of_the_first(void **state) {
+    (void)state;
+    gw_scope *first = gw_scope_open(NULL), *second = gw_scope_open(NULL);
+    gw_rpc_init(first, .name = "one", .rank = 0, .world_size = 1,
+                .init_method = "tcp://127.0.0.1:29655");
+    assert_string_equal(gw_scope_error(first)->text, "");
+    gw_rpc_init(second, .name = "two", .rank = 0, .world_size = 1,
+                .init_method = "tcp://127.0.0.1:29655");
+    gw_error error = gw_scope_close(second);
+    assert_int_equal(error.status, GW_ADDRESS_IN_USE);
+    assert_non_null(strstr(error.text, "this process has called gw_rpc_init before"));
+    gw_rpc_shutdown(first);
+    assert_string_equal(gw_scope_close(first).text, "");
+}
+
 // Joining probes for what is not there yet, and must not call that an error.
 static void a_healthy_program_has_no_errors_to_abort_at(void **state) {
     assert_int_equal(setenv("GW_ABORT_ON_ERROR", "1", 1), 0);
@@ -453,6 +468,7 @@ static void each_future_completes_once_whichever_thread_is_first(void **state) {
 }
 
 GW_TESTS(rpc_tcp, it_joins_two_agents_of_one_process_through_a_file,
+         a_second_agent_at_the_same_address_is_told_of_the_first,
          a_healthy_program_has_no_errors_to_abort_at,
          it_goes_on_over_connections_that_break_all_the_time,
          it_nests_more_calls_than_there_are_threads,

@@ -163,7 +163,7 @@ static void fail_to_make(gw_scope *root, int rank, void *context) {
     gw_scope_clear(s);
     r = gw_remote(s, 1, "ref_nothing");
     gw_to_here(s, r);
-    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w1 has no function ref_nothing");
+    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w1 has no function or class ref_nothing");
     r = gw_remote(s, "w9", "ref_make", 1);
     assert_true(gw_ok(s));
     gw_to_here(s, r);

@@ -5,6 +5,10 @@
 #include <gradwire/function.h>
 
 #ifdef __cplusplus
+#include <exception>
+#endif
+
+#ifdef __cplusplus
 extern "C" {
 #endif
 
@@ -20,6 +24,11 @@ typedef struct gw_registration {
 } gw_registration;
 
 GW_API void gw_register(gw_registration *r);  // |r| is static; called before main
+
+// How the library runs bodies of a program in C++: |catcher| calls |run| and makes what it throws an
+// error of |s|. NULL: they are called as they are. Called before main.
+typedef void gw_catcher(gw_scope *s, void (*run)(void *context), void *context);
+GW_API void gw_set_catcher(gw_catcher *catcher);
 
 #define GW_PICK_4(a, b, c, d, ...) d
 #define GW_UNUSED __attribute__((unused))
@@ -76,5 +85,18 @@ GW_API void gw_register(gw_registration *r);  // |r| is static; called before ma
 
 #ifdef __cplusplus
 }
+
+#ifdef __cpp_exceptions
+inline void gw_catch(gw_scope *s, void (*run)(void *context), void *context) {
+    try {
+        run(context);
+    } catch (const std::exception &e) {
+        gw_fail(s, GW_REMOTE, "a C++ exception: %s", e.what());
+    } catch (...) {
+        gw_fail(s, GW_REMOTE, "a C++ exception that is no std::exception");
+    }
+}
+__attribute__((constructor)) static inline void gw_catch_register() { gw_set_catcher(gw_catch); }
+#endif
 #endif
 #endif

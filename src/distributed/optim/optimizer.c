@@ -5,6 +5,7 @@
 #include "base/mem.h"
 
 #include <stdio.h>
+#include <string.h>
 
 gw_scope *calls_open(gw_scope *s) {
     uint64_t id = gw_scope_id(s);
@@ -158,6 +159,14 @@ static void undo(gw_scope *s, const gw_optimizer *o, const request *requests, in
     (void)ignored;
 }
 
+// An object that could not be made answers every method with why: the method that asked is nothing
+// to the program.
+static void drop_asking(gw_error *error) {
+    static const char asking[] = "group_count: ";
+    char *at = strstr(error->text, asking), *why = at ? at + strlen(asking) : NULL;
+    if (why) memmove(error->text, why, strlen(why) + 1);
+}
+
 // Waits for all replies, also after one has failed, so that no owner adds the group after undo.
 static void wait_for_replies(gw_scope *w, const request *requests, int count) {
     for (int k = 0; k < count; k++) {
@@ -165,6 +174,7 @@ static void wait_for_replies(gw_scope *w, const request *requests, int count) {
         gw_scope *t = scope_open_regardless(w);
         gw_wait(t, requests[k].reply);
         gw_error error = gw_scope_close(t);
+        drop_asking(&error);
         if (error.status && gw_ok(w)) scope_fail_with(w, &error);
     }
 }

@@ -286,6 +286,7 @@ static void refuse(gw_scope *root, int rank, void *context) {
         gw_list_add_with(s, params, bad[i].v);
         gw_optimizer *opt = gw_sgd(s, params);
         gw_optimizer_step(s, opt);
+        assert_null(strstr(gw_scope_error(s)->text, "group_count"));
         assert_says(s, bad[i].status, bad[i].words);
         // Refused as a second group, it leaves the optimizer as it was.
         opt = gw_sgd(s, m.params, .lr = 0.1);
