@@ -39,7 +39,7 @@
 //
 // Objects have turns: methods of one object run one at a time, in order of arrival; while one
 // waits, others may run. An error in the object's own scope is an error of the method that made it,
-// and the object goes on. |close| runs on the pool once nobody refers to the object any more; if
+// and the object goes on. |close| runs on the pool once no reference to the object is left; if
 // |open| fails, every use of the reference gets its error, and |close| does not run.
 //
 // Ownership: arguments are borrowed until the body returns; keep what shall stay

@@ -4,19 +4,21 @@
 // go to stderr, with "gradwire: " in front, unless the program wants them elsewhere:
 //
 //     gw_log_set_level(GW_LOG_WARNING);
-//     gw_log_set_sink(to_my_log, my_log);
+//     gw_log_set_sink(NULL, NULL);
 //
 // The environment variable GW_LOG does so without the program's help: a level, a comma and the path
-// of a file that lines are added to, or one of both.
-//
-//     GW_LOG=warning GW_LOG=info,/var/log/job.log GW_LOG=,job.log GW_LOG=none
-//
-// What the program sets counts more.
+// of a file that lines are added to, or one of both, such as GW_LOG=warning,/var/log/job.log or
+// GW_LOG=,job.log or GW_LOG=none. What the program sets counts more.
 //
 // GW_TRACE_ERRORS=1 makes the first error of each scope a line as well, as it happens, with the file
 // and line of the remote call that brought it; GW_ABORT_ON_ERROR=1 ends the process there, for a
 // debugger or a core. Both are for looking at one program: some errors that they meet are expected,
 // and dealt with.
+//
+// GW_CHECK=1 is the checked mode: what is silently wrong otherwise ends the process with one sentence
+// (and a core). Seen are the use of a scope after it was closed, and of a tensor that a closed scope
+// held, a second close, two threads in one scope at once, and writing through a pointer of
+// gw_data_for_write after the next operation. A checked program is a few per cent slower.
 //
 // Threads: both functions are called before gw_rpc_init. A sink is called on any thread, also on
 // several at once.

@@ -46,9 +46,10 @@ typedef enum gw_member_event_kind {
 typedef struct gw_member_event {
     gw_member_event_kind kind;
     gw_worker worker;
-    gw_error why;     // of LEFT and DIED
-    uint64_t epoch;   // after it
-    uint64_t missed;  // events before it that were dropped, since nobody took them: 256 are kept
+    gw_error why;    // of LEFT and DIED
+    uint64_t epoch;  // after it
+    uint64_t
+        missed;  // events before it that were dropped, since the watch was not asked: 256 are kept
 } gw_member_event;
 
 // Events from now on. gw_rpc_workers tells who is there: asked after the watch was opened, it

@@ -188,8 +188,8 @@ GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
 // An owner changes parameters in the turn of the object that has given out the reference to them
 // (by a method, or in gw_local), so that no method of it reads them meanwhile; forward passes of
 // other code, such as functions, see to that themselves. Parameters of this worker are changed by
-// the thread that steps: if others use them through an object, enter it with gw_local first; nobody
-// may fetch them meanwhile.
+// the thread that steps: if others use them through an object, enter it with gw_local first, and no
+// worker may fetch them meanwhile.
 //
 // Once the first owner puts new values in place there is no way back: then a step waits for all of
 // them, whatever the deadline of |s|, until they have answered or are lost.

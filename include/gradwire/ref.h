@@ -97,7 +97,7 @@ GW_API bool gw_rref_is_confirmed(const gw_rref *ref);
 // back.
 GW_API int gw_rref_owned_count(gw_scope *s);
 
-// One reference, as this worker knows it: somebody's to a value of this worker, or this worker's to
+// One reference, as this worker knows it: another worker's to a value of this one, or this worker's to
 // a value of another.
 typedef struct gw_reference_info {
     uint64_t id;              // names the value in the whole job; 0: it has never been sent away

@@ -22,8 +22,8 @@
 // Errors enter the scope when a result is consumed (gw_rpc_sync, gw_wait), with the trace of
 // workers and functions on the way and an outcome: NOT_DELIVERED, MAY_HAVE_RUN, RAN_AND_FAILED.
 // TIMEOUT when the deadline passed, NOT_FOUND for an unknown worker or function, INVALID for
-// arguments, DISCONNECTED when the worker is gone. The error of a call that nobody waits for is not
-// told.
+// arguments, DISCONNECTED when the worker is gone. The error of a call whose future no thread waits for is
+// not told.
 //
 // Deadlines: the least of the call's own (60 s unless said otherwise), the scope's, and the time
 // left of the call this one is made for. A function runs at most once; calls are never repeated by
@@ -205,7 +205,7 @@ GW_API int gw_wait_any(gw_scope *s, gw_future *const *fs, int count);
 // has failed.
 GW_API void gw_cancel(gw_scope *s, gw_future *f);
 
-// In a body: whether nobody wants its result any more: it was cancelled, its deadline has passed,
+// In a body: whether its result is wanted no more: it was cancelled, its deadline has passed,
 // or its caller is lost.
 // Long computations ask from time to time. Elsewhere: whether the deadline of |s| has passed.
 GW_API bool gw_cancelled(gw_scope *s);
@@ -256,7 +256,7 @@ typedef struct gw_rpc_stats {
     uint64_t messages_sent, messages_received;
     uint64_t bytes_sent, bytes_received;  // on the wire, everything
     uint64_t reconnects;
-    uint64_t replies_dropped;  // that came when nobody waited for them any more
+    uint64_t replies_dropped;  // that came when no future waited for them any more
 } gw_rpc_stats;
 
 GW_API gw_rpc_stats gw_rpc_get_stats(gw_scope *s);

@@ -39,7 +39,7 @@ typedef enum gw_status {
 
     // Try again later, or elsewhere.
     GW_TIMEOUT,       // the deadline passed first
-    GW_CANCELLED,     // somebody asked for it
+    GW_CANCELLED,     // the caller, or who waits for the result, asked for it
     GW_OVERLOADED,    // too much in flight to this worker
     GW_DISCONNECTED,  // the worker is gone
     GW_REF_LOST,      // the owner of the reference is gone, or it was deleted
@@ -63,7 +63,7 @@ typedef enum gw_status {
 typedef enum gw_outcome {
     GW_OUTCOME_NONE = 0,  // not a call
     GW_NOT_DELIVERED,     // the function did not run: safe to repeat
-    GW_MAY_HAVE_RUN,      // nobody here can tell
+    GW_MAY_HAVE_RUN,      // this worker cannot tell
     GW_RAN_AND_FAILED,    // it ran, and this is its error
 } gw_outcome;
 

@@ -99,7 +99,7 @@ GW_API bool gw_is_contiguous(const gw_tensor *x);
 // written or gone. NULL if |x| is sparse by rows, or on a device whose memory the CPU cannot read.
 GW_API const void *gw_data(const gw_tensor *x);
 
-// The same for writing: whoever else relies on the old values (saved for backward, being sent)
+// The same for writing: what relies on the old values (a backward pass, a message being sent)
 // keeps them. NULL without memory.
 GW_API void *gw_data_for_write(gw_scope *s, gw_tensor *x);
 

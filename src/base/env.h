@@ -6,7 +6,7 @@
 // the loop lock. Protocol state of an agent is touched only by the thread that holds the loop lock
 // of its env. A thread takes it with env_enter and gives it back with env_leave; pairs may nest.
 // env_wait gives it away while it waits and makes progress itself: it reads streams, fires timers
-// and runs tasks until somebody wakes its waiter. All callbacks of streams and timers run with the
+// and runs tasks until another thread, a timer or a stream wakes its waiter. All callbacks of streams and timers run with the
 // loop lock; tasks run at the end of a turn *without* it, on whichever thread made the turn, so
 // user code lives in tasks or in threads of its own.
 //

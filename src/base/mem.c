@@ -1,5 +1,7 @@
 #include "base/mem.h"
 
+#include "base/check.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -85,6 +87,13 @@ char *mem_strdup(const char *text) {
     return copy;
 }
 
+static bool lay_aside(void *p, size_t size) {
+    if (!check_enabled || size < sizeof(void *)) return false;
+    if (accounting) atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
+    check_lay_aside(p, free);
+    return true;
+}
+
 #if MEM_CACHED
 #include <pthread.h>
 
@@ -122,6 +131,7 @@ void *mem_take(size_t size) {
 
 void mem_give(void *p, size_t size) {
     if (!p) return;
+    if (lay_aside(p, size)) return;
     size_t class = (size + CLASS_SIZE - 1) / CLASS_SIZE;
     if (class == 0 || class >= CLASS_COUNT || spares.count[class] >= CLASS_KEEP_MAX) {
         mem_free(p);
@@ -143,7 +153,6 @@ void *mem_take(size_t size) {
     return mem_alloc(size);
 }
 void mem_give(void *p, size_t size) {
-    (void)size;
-    mem_free(p);
+    if (p && !lay_aside(p, size)) mem_free(p);
 }
 #endif

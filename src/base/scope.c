@@ -27,7 +27,31 @@ static gw_error last_error = { .status = GW_NO_MEMORY,
 
 static scope_ids process_ids;  // of scopes without an agent
 
+// ---- The checked mode ---------------------------------------------------------------------------
+void scope_check_open(const gw_scope *s, const char *what) {
+    if (check_is_aside(s)) check_die("%s: the scope was closed before, or a scope around it", what);
+}
+
+void scope_check_enter(gw_scope *s) {
+    static _Thread_local char place;
+    uintptr_t self = (uintptr_t)&place, none = 0;
+    scope_check_open(s, "an operation");
+    if (s->user != self && !atomic_compare_exchange_strong(&s->user, &none, self))
+        check_die("two threads are in one scope at once: each needs one of its own");
+    s->user_depth++;
+}
+
+void scope_check_leave(gw_scope *s) {
+    if (--s->user_depth == 0) s->user = 0;
+}
+
+static inline void check_open(const gw_scope *s, const char *what) {
+    if (check_enabled) scope_check_open(s, what);
+}
+
+// ---- Opening and closing ------------------------------------------------------------------------
 gw_scope *scope_open_regardless(gw_scope *parent) {
+    if (parent) check_open(parent, "gw_scope_open");
     if (parent == &no_memory_scope) return parent;
     gw_scope *s = mem_take(sizeof *s);
     if (!s) {
@@ -115,6 +139,7 @@ static gw_error error_outside(const gw_scope *s) {
 
 gw_error gw_scope_close(gw_scope *s) {
     gw_error error;
+    check_open(s, "gw_scope_close");
     if (is_lent(s)) return *s->error;
     if (s->error) {
         error = error_outside(s);
@@ -128,6 +153,7 @@ gw_error gw_scope_close(gw_scope *s) {
 }
 
 void gw_scope_close_up(gw_scope *s) {
+    check_open(s, "gw_scope_close_up");
     if (is_lent(s)) return;
     if (s->error && s->parent) {
         if (!s->parent->error) take_on(s->parent, s->error);
@@ -139,15 +165,18 @@ void gw_scope_close_up(gw_scope *s) {
 }
 
 bool gw_ok(const gw_scope *s) {
+    check_open(s, "gw_ok");
     return !s->error;
 }
 
 const gw_error *gw_scope_error(const gw_scope *s) {
+    check_open(s, "gw_scope_error");
     static const gw_error none;
     return s->error ? s->error : &none;
 }
 
 void scope_fail_with(gw_scope *s, const gw_error *error) {
+    check_open(s, "an operation");
     if (s->error) return;
     take_on(s, error);
     error_reached_scope(s->error);
@@ -230,6 +259,7 @@ static void start_generator(gw_scope *s, uint64_t key) {
 }
 
 void gw_seed(gw_scope *s, uint64_t seed) {
+    check_open(s, "gw_seed");
     if (s == &no_memory_scope) return;
     start_generator(s, seed);
     s->is_seeded = true;
@@ -250,6 +280,7 @@ uint64_t scope_call_key(gw_scope *s) {
 }
 
 void *gw_alloc(gw_scope *s, size_t size_bytes) {
+    check_open(s, "gw_alloc");
     if (s->error) return NULL;
     size_t size = (size_bytes + 15) & ~(size_t)15;
     scope_chunk *c = s->chunks;
@@ -307,11 +338,13 @@ void scope_release_from(gw_scope *s, uint32_t count) {
 // A handle for which there is no memory is not kept, but the caller's pointer stays valid as long
 // as the scope it came from.
 gw_handle *gw_keep_handle(gw_scope *s, gw_handle *h) {
+    check_open(s, "gw_keep");
     if (h) scope_own(s, handle_retain(h));
     return h;
 }
 
 void gw_drop_handle(gw_scope *s, gw_handle *h) {
+    check_open(s, "gw_drop");
     if (!h) return;
     // Recent handles are dropped most often.
     for (uint32_t i = s->handle_count; i-- > 0;) {
@@ -341,6 +374,7 @@ void scope_set_slot(gw_scope *s, scope_slot slot, void *data,
 }
 
 void gw_scope_clear(gw_scope *s) {
+    check_open(s, "gw_scope_clear");
     if (s == &no_memory_scope) return;
     free_error(s->error);
     s->error = NULL;

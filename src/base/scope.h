@@ -2,6 +2,7 @@
 #ifndef BASE_SCOPE_H
 #define BASE_SCOPE_H
 
+#include "base/check.h"
 #include "base/env.h"
 #include "base/handle.h"
 #include "base/random.h"
@@ -57,6 +58,10 @@ struct gw_scope {
     uint64_t number;     // among the scopes opened in the parent since it was seeded
     const char *worker;  // this worker's name, for traces; NULL without agent
 
+    // The thread inside an operation, and how deep; in the checked mode only.
+    _Atomic uintptr_t user;
+    int user_depth;
+
     // Owned.
     generator own_random;
     uint64_t opened, calls;  // scopes and calls so far, since it was seeded
@@ -94,6 +99,17 @@ uint64_t scope_call_key(gw_scope *s);
 
 // Unless the program has seeded it: the numbers of worker |rank|, which other workers do not draw.
 void scope_seed_worker(gw_scope *s, int rank);
+
+// The checked mode. Between enter and leave no other thread may be in |s|.
+void scope_check_open(const gw_scope *s, const char *what);
+void scope_check_enter(gw_scope *s);
+void scope_check_leave(gw_scope *s);
+static inline void scope_enter(gw_scope *s) {
+    if (check_enabled) scope_check_enter(s);
+}
+static inline void scope_leave(gw_scope *s) {
+    if (check_enabled) scope_check_leave(s);
+}
 
 // Calls |run|, which calls the program's function of |s|: what that throws, in C++, fails |s|.
 void scope_run(gw_scope *s, void (*run)(void *context), void *context);

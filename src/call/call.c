@@ -514,11 +514,13 @@ static void fail_here(gw_scope *s, const call *c) {
 
 gw_value call_sync(call *c, gw_scope *s) {
     agent *a = c->agent;
+    scope_enter(s);
     env_enter(a->env);
     call_await_flow_on_loop(c);
     if (call_send_on_loop(c) == GW_OK && !future_wait_on_loop(c->future, s, c->deadline_ns))
         call_expire_on_loop(c->future);
     env_leave(a->env);
+    scope_leave(s);
     if (c->error.status) {
         fail_here(s, c);
         return gw_none();

@@ -43,9 +43,11 @@ static bool wait_for(gw_scope *s, gw_future *f) {
         scope_fail_with(s, &error);
         return false;
     }
+    scope_enter(s);
     env_enter(f->agent->env);
     bool done = future_wait_on_loop(f, s, context_deadline_ns(s));
     env_leave(f->agent->env);
+    scope_leave(s);
     if (!done) fail_late(s, f);
     return done;
 }

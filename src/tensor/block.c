@@ -3,6 +3,8 @@
 // See Note [Where blocks come from] for the three sizes.
 #include "tensor/tensor.h"
 
+#include "base/check.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "tensor/device.h"
 #include "tensor/dtype.h"
@@ -16,6 +18,7 @@ block *block_take(size_t size) {
     atomic_init(&b->count, 1);
     atomic_init(&b->pins, 0);
     b->size = size;
+    b->handed_out = false;
     b->deleter = NULL;
     return b;
 }
@@ -70,14 +73,32 @@ void block_release(block *b) {
     }
 }
 
+// See Note [What the checked mode sees].
+static bool is_checked(const block *b) {
+    return check_enabled && b->handed_out && b->device == GW_CPU;
+}
+
+void block_add_pin(block *b) {
+    uint32_t before = atomic_fetch_add_explicit(&b->pins, 1, memory_order_relaxed);
+    if (before == 0 && is_checked(b)) b->hash = (uint32_t)hash_bytes(b->bytes, b->size);
+}
+
+void block_drop_pin(block *b) {
+    if (is_checked(b) && b->hash != (uint32_t)hash_bytes(b->bytes, b->size))
+        check_die(
+            "a pointer of gw_data_for_write was kept and written to after the next operation, "
+            "while a backward pass or a message relied on the values");
+    // Released, so that a writer that sees no pin comes after everything the pin's holder has read.
+    atomic_fetch_sub_explicit(&b->pins, 1, memory_order_release);
+}
+
 block *block_pin(block *b) {
-    atomic_fetch_add_explicit(&b->pins, 1, memory_order_relaxed);
+    block_add_pin(b);
     return block_retain(b);
 }
 
 void block_unpin(block *b) {
-    // Released, so that a writer that sees no pin comes after everything the pin's holder has read.
-    atomic_fetch_sub_explicit(&b->pins, 1, memory_order_release);
+    block_drop_pin(b);
     block_release(b);
 }
 

@@ -207,7 +207,7 @@ gw_tensor *tensor_saved(gw_scope *s, const gw_tensor *x) {
     }
     saved->storage->version = x->storage->version;
     saved->storage->pins = true;
-    atomic_fetch_add_explicit(&x->storage->block->pins, 1, memory_order_relaxed);
+    block_add_pin(x->storage->block);
     saved->device = x->device;
     saved->layout = x->layout;
     saved->offset = x->offset;
@@ -221,7 +221,7 @@ gw_tensor *tensor_saved(gw_scope *s, const gw_tensor *x) {
 static void pin(storage *st) {
     if (st->pins) return;
     st->pins = true;
-    atomic_fetch_add_explicit(&st->block->pins, 1, memory_order_relaxed);
+    block_add_pin(st->block);
 }
 
 gw_tensor *tensor_of_rows(gw_scope *s, int64_t row_count, gw_tensor *indices, gw_tensor *values,
@@ -314,6 +314,7 @@ void *gw_data_for_write(gw_scope *s, gw_tensor *x) {
         no_memory(s, (gw_dtype)x->dtype, x->dims, x->sizes);
         return NULL;
     }
+    if (check_enabled) x->storage->block->handed_out = true;
     return bytes + tensor_offset(x);
 }
 

@@ -20,6 +20,8 @@ typedef struct block {
     uint8_t class;    // the pool's
     uint8_t device;   // see tensor/device.h
     bool external;    // the bytes are somebody else's, who is told through |deleter| (may be NULL)
+    bool handed_out;  // to the program, for writing; in the checked mode
+    uint32_t hash;    // of what is handed out, since it was pinned first
     void (*deleter)(void *context);
     void *context;
 } block;
@@ -27,6 +29,9 @@ typedef struct block {
 block *block_take(size_t size);  // of the CPU, from the pool, not zeroed; NULL without memory
 block *block_take_on(uint8_t device, size_t size);
 block *block_of_external(void *bytes, size_t size, void (*deleter)(void *context), void *context);
+// A count that is a pin already, or no more one.
+void block_add_pin(block *b);
+void block_drop_pin(block *b);
 block *block_retain(block *b);
 void block_release(block *b);  // NULL is fine
 block *block_pin(block *b);    // retains, and asks writers to copy first
@@ -103,6 +108,8 @@ static inline bool tensor_is_poison(const gw_tensor *x) {
 }
 gw_tensor *tensor_poison_of(gw_scope *s);  // lives as long as |s|; nothing to be owned
 const char *tensor_poison_reason(const gw_tensor *x);
+
+void tensor_check_live(const gw_tensor *x);  // in the checked mode
 
 // Whether |s| is well and |x| (which may be NULL) no poison. Fails |s| with the poison's sentence
 // behind |what|, "gw.add".

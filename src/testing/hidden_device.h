@@ -1,6 +1,6 @@
 // A device for tests whose memory the CPU's code cannot read or write: its pages are opened only
-// while one of the device's own functions or kernels runs, and whoever else follows an address
-// there crashes.
+// while one of the device's own functions or kernels runs, and all other code that follows an
+// address there crashes.
 //
 // Its kernels are the CPU's, run on the open pages; there are some for elementwise operators,
 // products, sums and copies, and for the rules of SGD and Adam.

@@ -46,9 +46,9 @@ typedef struct runner {
     job jobs[JOBS_MAX];
     int running_count;
     sigset_t signals;  // blocked, and taken by sigtimedwait alone
-    FILE *ran;         // for the names of tests that have passed; NULL: nobody asks
+    FILE *ran;         // for the names of tests that have passed; NULL: not asked for
     // results
-    int passed_count, failed_count;
+    int passed_count, failed_count, skipped_count;
 } runner;
 
 static test tests[TEST_COUNT_MAX];
@@ -171,6 +171,7 @@ static void finish_test(runner *r, job *j, int status) {
         if (r->ran) fprintf(r->ran, "%s\n", j->test->name);
         if (took_ms >= SLOW_MS) printf("slow: %s %.1f s\n", j->test->name, (double)took_ms / 1000);
     } else if (!j->expired && WIFEXITED(status) && WEXITSTATUS(status) == TESTING_EXIT_SKIPPED) {
+        r->skipped_count++;
         printf("skipped: %s\n", j->test->name);
     } else {
         r->failed_count++;
@@ -280,6 +281,6 @@ int main(int argc, char **argv) {
     open_runner(&r);
     run_all(&r);
     if (r.ran && fclose(r.ran)) die("GW_TEST_RAN");
-    printf("%d passed, %d failed\n", r.passed_count, r.failed_count);
+    printf("%d passed, %d failed, %d skipped\n", r.passed_count, r.failed_count, r.skipped_count);
     return r.failed_count > 0 || test_count == 0;
 }

@@ -9,7 +9,7 @@
 enum { ARRIVES, ACK, REFUSAL, ENDED, LEFT };
 
 #define ACK_NS (40 * QUORUM_MS)
-#define REFUSED_NS (100 * QUORUM_MS)  // until a reconnect finds that nobody is there
+#define REFUSED_NS (100 * QUORUM_MS)  // until a reconnect finds that the node has ended
 
 uint64_t quorum_random(quorum *q, uint64_t below) {
     uint64_t x = q->random += UINT64_C(0x9e3779b97f4a7c15);
@@ -155,7 +155,7 @@ static void hold(quorum *q, quorum_event e) {
     q->held[q->held_count++] = e;
 }
 
-static void let_go(quorum *q) {
+static void release_held(quorum *q) {
     for (size_t i = 0; i < q->held_count; i++) {
         q->held[i].at_ns = q->now_ns;
         push(q, q->held[i]);
@@ -192,7 +192,7 @@ static void arrive(quorum *q, const quorum_event *e) {
         if (!n->is_lost[e->from]) n->was_heard[e->from] = true;
         return;
     case REFUSAL:
-        // A fenced one answers nobody any more: its address refuses.
+        // A fenced node answers no other any more: its address refuses.
         if (q->nodes[e->from].is_fenced) {
             snprintf(text, sizeof text, "w%d has ended", e->from);
             lose(n, e->from, GW_DISCONNECTED, false, text);
@@ -224,7 +224,7 @@ static void handle(quorum *q, quorum_event e) {
         hold(q, e);
         return;
     }
-    // A hello from somebody unknown is not answered, and comes again.
+    // A hello from an unknown node is not answered, and comes again.
     uint64_t incarnation = membership_incarnation(n->machine, e.from);
     if (e.kind == ARRIVES && !incarnation && !n->is_fenced) {
         e.at_ns = q->now_ns + QUORUM_SECOND / 10;
@@ -294,7 +294,7 @@ void quorum_stop(quorum *q, int node) {
 
 void quorum_continue(quorum *q, int node) {
     q->nodes[node].is_stopped = false;
-    let_go(q);
+    release_held(q);
 }
 
 void quorum_cut_one_way(quorum *q, int from, int to) {
@@ -307,7 +307,7 @@ void quorum_cut(quorum *q, int a, int b) {
 
 void quorum_heal(quorum *q, int a, int b) {
     q->cut[a][b] = q->cut[b][a] = false;
-    let_go(q);
+    release_held(q);
 }
 
 void quorum_part(quorum *q, unsigned side) {
@@ -318,7 +318,7 @@ void quorum_part(quorum *q, unsigned side) {
 
 void quorum_heal_all(quorum *q) {
     memset(q->cut, 0, sizeof q->cut);
-    let_go(q);
+    release_held(q);
 }
 
 // ---- Life ---------------------------------------------------------------------------------------
@@ -399,7 +399,7 @@ bool quorum_join(quorum *q, int coordinator) {
     q->nodes[mine].is_linked[coordinator] = is_linked;
     know(q, mine, coordinator);
     membership_start(q->nodes[mine].machine, q->now_ns);
-    let_go(q);
+    release_held(q);
     return true;
 }
 

@@ -190,7 +190,7 @@ void sim_write_report(sim *s) {
     list_each(l, &s->ready) {
         const sim_event *ev = list_entry(l, sim_event, ready);
         append(s, "  node %d %s: %s\n", ev->env->node,
-               s->nodes[ev->env->node].is_stopped ? "is stopped" : "has nobody to see to",
+               s->nodes[ev->env->node].is_stopped ? "is stopped" : "has no thread to see to",
                ev->what);
     }
     append(s, "%s", s->plan);

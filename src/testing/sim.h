@@ -15,8 +15,8 @@
 // thread goes on, when bytes arrive and in what pieces, how much a stream takes, when timers fire,
 // which connections fail. Code under test runs unchanged on threads of its own and may block, in
 // env_wait alone; exactly one runs at a time. A thread may be overtaken by others whenever it
-// enters the loop lock, before each task, and while it waits. Virtual time passes only when nobody
-// can go on, but for a little at each decision.
+// enters the loop lock, before each task, and while it waits. Virtual time passes only when no
+// thread can go on, but for a little at each decision.
 //
 // The same seed and the same code give the same run, bit for bit, which sim_trace_hash tells. Code
 // under test must not ask anything else than its env for time or randomness, nor decide by
@@ -65,7 +65,7 @@ typedef struct sim_counts {
 sim *sim_open(uint64_t seed, sim_options options);
 
 // Ends every thread where it waits, without returning to it: what those threads own is lost. After
-// a run that succeeded only threads of envs that nobody has closed are left.
+// a run that succeeded only threads of envs that the test has not closed are left.
 void sim_close(sim *s);
 
 // The env of node |node|, counted from 0; after env_close a new one. NULL without memory.
@@ -86,7 +86,7 @@ void sim_cut_all(sim *s);
 // The process of |node| ends. To the others: its streams end behind what had left it, or before;
 // its listeners refuse.
 // Its own threads go on as a *ghost*, alone in an empty world, so that they can free what they own:
-// all its streams close, nobody answers, nothing leaves. What a ghost does must not count for a
+// all its streams close, no peer answers, nothing leaves. What a ghost does must not count for a
 // test. sim_env makes another env for the node.
 void sim_crash(sim *s, int node);
 bool sim_is_crashed(const sim *s, int node);     // its last env is a ghost's

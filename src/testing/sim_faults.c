@@ -16,7 +16,7 @@ int64_t sim_last_fault_ns(const sim *s) {
 // ---- Crashes ------------------------------------------------------------------------------------
 
 // The others may get what had left the node, or lose some of it, as with a kernel that resets a
-// stream which has bytes that nobody read.
+// stream which has bytes that its end has not read.
 static void end_at_peer(sim *s, sim_stream *peer) {
     peer->peer = NULL;
     if (sim_chance(s, 500000)) {
@@ -115,7 +115,7 @@ static void hold(sim *s, sim_stream *c) {
     sim_event_at(s, &c->room, ENV_NEVER);
 }
 
-static void let_go(sim *s, sim_stream *c) {
+static void resume(sim *s, sim_stream *c) {
     if (c->holds_approach && !sim_is_clogged(s, c->env->node, c->remote_node)) {
         c->holds_approach = false;
         sim_event_at(s, &c->approach, s->now_ns + sim_delay_ns(s));
@@ -139,14 +139,14 @@ void sim_heal_between(sim *s, int a, int b) {
     note(s, "heals", a, b);
     free_link(s, a, b);
     free_link(s, b, a);
-    each_conn(s, let_go);
+    each_conn(s, resume);
 }
 
 void sim_heal(sim *s) {
     note(s, "heals all", 0, 0);
     for (int i = 0; i < SIM_NODES_MAX; i++)
         for (int k = 0; k < SIM_NODES_MAX / 64; k++) s->nodes[i].clogged[k] = 0;
-    each_conn(s, let_go);
+    each_conn(s, resume);
 }
 
 // ---- Wall clocks --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-// Frames lost and frames that come twice, below the session: whoever reads a stream of frames never
+// Frames lost and frames that come twice, below the session: the session that reads the stream never
 // sees the one, and sees the other again at once. A stream that has lost something is cut a little
 // later, if its users have not closed it: a network that loses also breaks.
 #include <string.h>

@@ -60,7 +60,7 @@ bool sim_note_name(sim *s, const char *text, int node) {
     return true;
 }
 
-// Who listens at |name|, or did; -1: nobody ever.
+// The node that listens at |name|, or did; -1: none ever has.
 static int find_node(sim *s, const char *name) {
     list_each(l, &s->names) {
         const sim_name *known = list_entry(l, sim_name, link);
@@ -72,7 +72,7 @@ static int find_node(sim *s, const char *name) {
 static void approach(sim_event *ev);
 static void accept_connection(sim_event *ev);
 
-// As a kernel does: the stream is there, and takes bytes, before somebody accepts it.
+// As a kernel does: the stream is there, and takes bytes, before the listener accepts it.
 static sim_stream *make_accepted(sim_stream *client, sim_listener *l) {
     sim_stream *server = sim_new_conn(l->env, STREAM_ACCEPTED, accept_connection);
     if (!server) return NULL;

@@ -61,7 +61,7 @@ struct sim_stream {
 };
 
 extern const stream_class sim_stream_class;
-extern const char sim_refused[];  // the end of a stream that found nobody listening
+extern const char sim_refused[];  // the end of a stream that found no listener
 
 sim_stream *sim_new_conn(sim_env_ *x, stream_state state, void (*approach)(sim_event *ev));
 void sim_arrive_later(sim_stream *c);

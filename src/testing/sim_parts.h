@@ -31,7 +31,7 @@ typedef enum sim_state {
     SIM_RUNNING,
     SIM_RUNNABLE,
     SIM_WAITING,  // in env_wait: may be given an event of its env
-    SIM_JOINING,  // in env_close or sim_run, until somebody makes it runnable
+    SIM_JOINING,  // in env_close or sim_run, until another thread makes it runnable
 } sim_state;
 
 struct sim_thread {
@@ -119,7 +119,7 @@ typedef struct sim_cue {
     sim_fault fault;
 } sim_cue;
 
-// Where somebody has listened: a name leads to its node even when nobody listens there any more.
+// Where a node has listened: a name leads to it even when it does not listen there any more.
 typedef struct sim_name {
     list_node link;
     char text[ADDRESS_MAX];

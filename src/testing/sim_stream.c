@@ -80,7 +80,7 @@ void sim_arrive_later(sim_stream *c) {
     }
 }
 
-// That there is room is told by whoever has read.
+// The end that has read tells the other that there is room.
 void sim_room_later(sim_stream *c) {
     sim *s = c->env->sim;
     if (sim_is_clogged(s, c->remote_node, c->env->node)) {
@@ -177,7 +177,7 @@ static size_t send_bytes(stream *to, const struct iovec *parts, int count) {
         c->wants_room = true;
         return 0;
     }
-    if (!c->peer || size == 0) return size;  // goes where nobody is
+    if (!c->peer || size == 0) return size;  // its other end is gone
     size_t taken = choose_taken(c, size), left = taken;
     for (int i = 0; left > 0; i++) {
         size_t piece = parts[i].iov_len < left ? parts[i].iov_len : left;
@@ -242,7 +242,7 @@ static void end_stream(sim_stream *c) {
 static void arrive(sim_event *ev) {
     sim_stream *c = list_entry(ev, sim_stream, arrival);
     sim *s = c->env->sim;
-    if (c->state == STREAM_ACCEPTED) return;  // nobody reads yet
+    if (c->state == STREAM_ACCEPTED) return;  // not handed out yet: no end reads
     s->counts.deliveries++;
     size_t size = c->size;
     uint64_t bytes = s->counts.bytes;

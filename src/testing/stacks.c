@@ -72,7 +72,7 @@ static pid_t group_of(pid_t pid) {
     return pgid;
 }
 
-// Where a failure is what is wanted, nobody needs to know where it was.
+// A test that wants a failure needs no stacks of it.
 static bool are_wanted(void) {
     const char *text = getenv("GW_TEST_STACKS");
     return !text || strcmp(text, "none") != 0;

@@ -51,7 +51,7 @@ void talk_open_sim(talk *t, uint64_t seed, talk_options options, sim_options fau
 void talk_open_tcp(talk *t, talk_options options, int cut_every);
 
 // Runs all talkers on threads of their own until everything was received and acknowledged, then
-// checks that nobody was lost. False in the simulator if that takes an hour.
+// checks that no peer was lost. False in the simulator if that takes an hour.
 bool talk_run(talk *t);
 
 // The same with a body of one's own for each talker, called with the loop lock held.

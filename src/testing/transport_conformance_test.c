@@ -27,8 +27,8 @@ struct place {
     const transport *transport;
     void (*run)(const place *p, void (*body)(field *f));
     size_t bulk_bytes;         // much, for it
-    const char *elsewhere;     // where nobody of this test listens
-    const char *peer_name;     // how the name of whoever has connected begins
+    const char *elsewhere;     // where no listener of this test is
+    const char *peer_name;     // how the name of the end that has connected begins
     const char *in_use;        // what comes before the number of an address that is in use
     const char *wrong[10];     // what are no addresses of it
     const char *not_to_reach;  // where one may listen, but not connect to
@@ -407,7 +407,7 @@ static void close_at_once(void *user, stream *s) {
     stream_close(s);
 }
 
-// Somebody is there to accept it, or nobody: nothing is heard of either.
+// With a listener there to accept it, and without one: nothing is heard of either.
 static void gives_up(field *f) {
     pair p;
     listener *l;
@@ -594,7 +594,7 @@ static void the_peer_sees_an_end_after_all_bytes(void **state) {
     over_all(ends_after_bytes);
 }
 
-// Bytes that nobody reads must not make a kernel throw away those under way to the peer.
+// Bytes that an end does not read must not make a kernel throw away those under way to the peer.
 static void ends_with_bytes_unread(field *f) {
     pair p;
     open_pair(&p, f);
@@ -603,7 +603,7 @@ static void ends_with_bytes_unread(field *f) {
     send_more(p.server, f->place->bulk_bytes);  // more than a stream holds
     size_t taken = p.server->sent;
     assert_true(taken < f->place->bulk_bytes);
-    // The server reads one byte of these, and closes. Nobody has read at the client's end so far.
+    // The server reads one byte of these, and closes. The client has read nothing so far.
     send_more(p.client, 10);
     assert_true(p.client->sent > 0);
     wait_until(p.server, is_gone);
@@ -622,7 +622,7 @@ static void closes_in_events(field *f) {
     static const moment moments[] = { WHEN_OPENED, WHEN_OFFERED, WHEN_RECEIVED, WHEN_WRITABLE };
     for (int i = 0; i < 8; i++) {
         moment when = moments[i / 2];
-        if (i % 2 && when == WHEN_OPENED) continue;  // whoever accepts has no such event
+        if (i % 2 && when == WHEN_OPENED) continue;  // the end that accepts has no such event
         pair p;
         listen_for(&p, f);
         end *closing = i % 2 ? p.server : p.client, *other = i % 2 ? p.client : p.server;
@@ -680,7 +680,7 @@ static void a_listener_may_be_closed_while_it_accepts(void **state) {
     over_all(closes_while_it_accepts);
 }
 
-// Nobody closes them: the env does, as does a worker that gives up.
+// The test does not close them: the env does, as does a worker that gives up.
 static void leaves_open(field *f) {
     pair p;
     open_pair(&p, f);

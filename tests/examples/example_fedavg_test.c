@@ -1,5 +1,5 @@
 // The federated example: what clients learn together is as good as what is learnt in one place,
-// whoever comes and goes.
+// whichever clients come and go.
 #include "example_run.h"
 #include "testing/testing.h"
 

@@ -294,7 +294,7 @@ static void killing_the_launcher_at_any_time_leaves_nobody(void **state) {
         const struct timespec wait = { .tv_nsec = i * 200000 };
         assert_int_equal(ppoll(&ended, 1, &wait, NULL), 0);
         kill(l.pid, SIGKILL);
-        // Its output ends when nobody holds it any more.
+        // Its output ends when no process holds it any more.
         result r = finish(l);
         assert_int_equal(r.code, 128 + SIGKILL);
         forget(r);

@@ -1,6 +1,7 @@
 // Real processes that end without shutdown, and strangers that connect: the others get errors that
 // name the lost worker, and go on.
 #include "../support/launched.h"
+#include "base/limits.h"
 #include "testing/testing.h"
 
 #include <arpa/inet.h>
@@ -213,7 +214,8 @@ static bool is_closed(int fd) {
 static void silent_strangers_do_not_disturb_members(void **state) {
     (void)state;
     enum { AT_ONCE = 500 };
-    int count = testing_scaled(10000), fds[AT_ONCE], open_count = 0, port = free_port();
+    int count = testing_scaled(10000), fds[AT_ONCE], open_count = 0, port = free_port(),
+        connected_count = 0;
     char url[64];
     snprintf(url, sizeof url, "tcp://127.0.0.1:%d", port);
     pid_t other = start(url, 1, 2, NULL);
@@ -223,6 +225,7 @@ static void silent_strangers_do_not_disturb_members(void **state) {
         int *fd = &fds[i % AT_ONCE];
         if (*fd >= 0) close(*fd);
         *fd = connect_to(port);
+        connected_count += *fd >= 0;
         if (i % 100) continue;
         assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1, "fault_echo", i)), i);
         assert_true(gw_ok(root));
@@ -233,7 +236,9 @@ static void silent_strangers_do_not_disturb_members(void **state) {
         open_count += fds[i] >= 0 && !is_closed(fds[i]);
         if (fds[i] >= 0) close(fds[i]);
     }
-    testing_note("%d strangers are still held", open_count);
+    testing_note("%d of %d strangers came, %d are still held", connected_count, count, open_count);
+    assert_int_equal(connected_count, count);
+    assert_true(open_count <= 2 * LIMIT_HANDSHAKE_COUNT);  // those that came last
     leave(root);
     assert_int_equal(end_of(other), 0);
 }

@@ -128,15 +128,23 @@ static void a_healthy_program_has_no_errors_to_abort_at(void **state) {
     assert_int_equal(unsetenv("GW_ABORT_ON_ERROR"), 0);
 }
 
+static _Atomic uint64_t reconnect_count;
+
+static void talk_over_cuts(gw_scope *root, int rank) {
+    talk(root, rank);
+    reconnect_count += gw_rpc_get_stats(root).reconnects;
+}
+
 static void it_goes_on_over_connections_that_break_all_the_time(void **state) {
     (void)state;
     assert_int_equal(setenv("GW_TEST_CUT_EVERY", "15", 1), 0);
     const char *url = file_url();
-    peer peers[] = { { .rank = 0, .world_size = 2, .url = url, .main = talk },
-                     { .rank = 1, .world_size = 2, .url = url, .main = talk } };
+    peer peers[] = { { .rank = 0, .world_size = 2, .url = url, .main = talk_over_cuts },
+                     { .rank = 1, .world_size = 2, .url = url, .main = talk_over_cuts } };
     run_peers(peers, 2);
     assert_string_equal(peers[0].error.text, "");
     assert_string_equal(peers[1].error.text, "");
+    assert_true(reconnect_count >= 5);  // they were cut all the time
     remove_directory();
 }
 

@@ -2,11 +2,11 @@
 //
 // A worker of a job of which one, the victim, is killed. Everybody calls everybody, shares
 // references over three workers and drops them again, so that each comes by all failpoints; and has
-// one call at the victim that nobody answers. What the survivors see when the victim is gone is
+// one call at the victim that it does not answer. What the survivors see when the victim is gone is
 // told to the test in lines on descriptor 3:
 //
 //     ready
-//     held                                               the victim has the call that nobody answers
+//     held                                               the victim has the call that it does not answer
 //     error <when, ns> <status> <outcome> <sentence>     of the call that was out
 //     other <status> <sentence>                          of what else failed first
 //     left <when, ns> <status> <open descriptors more than before> <sentence>
@@ -20,7 +20,7 @@
 //     afresh <when, ns> <status> <outcome> <sentence>    by the first survivor: of one more step over those who are left
 //     steps <when, ns> <steps> 0                         that the weight of this worker has seen in the end
 //
-// A line on standard input tells a survivor to leave. "leaves": nobody calls, all leave at once.
+// A line on standard input tells a survivor to leave. "leaves": none calls another, all leave at once.
 // "group": the workers are members of a group that worker0 founds. "short": they do not wait long
 // for others to join.
 #include "kill_trains.h"

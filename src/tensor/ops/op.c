@@ -95,12 +95,14 @@ gw_tensor *op_run(gw_scope *s, const op *o, const gw_value *args, int arg_count,
                   gw_tensor **others) {
     op_call c;
     gw_tensor *first = NULL;
+    scope_enter(s);
     if (run(&c, s, o, args, arg_count)) {
         first = c.outputs[0];
         for (int i = 1; others && i < c.output_count && i < OP_OUTPUTS_MAX; i++)
             others[i - 1] = c.outputs[i];
     }
     free_room(&c);
+    scope_leave(s);
     return first ? first : poison(s, others);
 }
 

@@ -68,7 +68,10 @@ static const char *kind_words(const char *kind) {
 }
 
 static const gw_tensor *find_poison(gw_value v) {
-    if (v.kind == GW_TENSOR) return tensor_is_poison(v.as.tensor) ? v.as.tensor : NULL;
+    if (v.kind == GW_TENSOR) {
+        if (check_enabled) tensor_check_live(v.as.tensor);
+        return tensor_is_poison(v.as.tensor) ? v.as.tensor : NULL;
+    }
     const gw_tensor *found = NULL;
     if (v.kind != GW_LIST) return NULL;
     for (int i = 0; i < v.as.list->count && !found; i++) found = find_poison(v.as.list->items[i]);
