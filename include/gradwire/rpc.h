@@ -85,9 +85,9 @@ typedef struct gw_rpc_options {
 // UNSUPPORTED for addresses beyond this machine, until connections are encrypted.
 //
 // In a name %d stands for the rank, "trainer%d", but not of who joins a group.
-// Who joins a group without a name gets one that nobody else has. A group that was founded at an
-// address can be joined for as long as its founder is there, one in a file for as long as anybody
-// is.
+// A worker that joins a group without a name gets one that no other has. A group that was founded
+// at an address can be joined for as long as its founder is there, one in a file for as long as any
+// member is.
 GW_API void gw_rpc_init_with(gw_scope *root, gw_rpc_options options);
 
 // Serves until every worker has asked for shutdown, gives back this worker's references, lets what

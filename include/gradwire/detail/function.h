@@ -26,7 +26,7 @@ typedef struct gw_registration {
 GW_API void gw_register(gw_registration *r);  // |r| is static; called before main
 
 // How the library runs bodies of a program in C++: |catcher| calls |run| and makes what it throws an
-// error of |s|. NULL: they are called as they are. Called before main.
+// error of |s|. NULL: they are called as they are. Called before gw_rpc_init.
 typedef void gw_catcher(gw_scope *s, void (*run)(void *context), void *context);
 GW_API void gw_set_catcher(gw_catcher *catcher);
 
@@ -35,6 +35,7 @@ GW_API void gw_set_catcher(gw_catcher *catcher);
 #define GW_STATIC_REGISTRATION(id, ...)                                                            \
     __attribute__((constructor)) static void id##_register(void) {                                 \
         static gw_registration r = { __VA_ARGS__ };                                                \
+        GW_CATCH_EXCEPTIONS();                                                                     \
         gw_register(&r);                                                                           \
     }
 
@@ -96,7 +97,10 @@ inline void gw_catch(gw_scope *s, void (*run)(void *context), void *context) {
         gw_fail(s, GW_REMOTE, "a C++ exception that is no std::exception");
     }
 }
-__attribute__((constructor)) static inline void gw_catch_register() { gw_set_catcher(gw_catch); }
+#define GW_CATCH_EXCEPTIONS() gw_set_catcher(gw_catch)
 #endif
+#endif
+#ifndef GW_CATCH_EXCEPTIONS
+#define GW_CATCH_EXCEPTIONS() ((void)0)
 #endif
 #endif

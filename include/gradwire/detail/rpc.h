@@ -24,6 +24,7 @@ inline gw_target gw_to(const gw_rref *x) { return gw_to_rref(x); }
 inline gw_target gw_to(gw_target x) { return x; }
 
 inline void gw_rpc_init(gw_scope *root, gw_rpc_options options = {}) {
+    GW_CATCH_EXCEPTIONS();
     gw_rpc_init_with(root, options);
 }
 
