@@ -233,7 +233,8 @@ static bool check_arg(op_call *c, int i, const op_param *p, bool *is_known) {
     if (v->kind != GW_TENSOR && v->kind != GW_LIST) return true;
     // Most arguments are a tensor, about which there is nothing to say.
     const gw_tensor *x = v->kind == GW_TENSOR ? v->as.tensor : NULL;
-    if (x && !tensor_is_poison(x) && !tensor_is_rows(x)) return is_on_device(c, x, is_known);
+    if (x && !check_enabled && !tensor_is_poison(x) && !tensor_is_rows(x))
+        return is_on_device(c, x, is_known);
     return check_tensors(c, p, *v, is_known);
 }
 
