@@ -131,10 +131,20 @@ GW_API gw_module *gw_nn_batch_norm2d_with(gw_scope *s, int64_t features,
 // ---- Convolutions, pools ------------------------------------------------------------------------
 // Pairs are for height and width; in one dimension only the first counts.
 
+// What stands beyond the edges: zeros, or the numbers inside mirrored at the edge (which itself is
+// not repeated), the edge's again and again, or those of the other end.
+typedef enum gw_padding_mode {
+    GW_PAD_ZEROS = 0,
+    GW_PAD_REFLECT,
+    GW_PAD_REPLICATE,
+    GW_PAD_CIRCULAR
+} gw_padding_mode;
+
 typedef struct gw_nn_conv_options {
     int64_t kernel[2] GW_DEFAULT({ 0, 0 });  // to be given
     int64_t stride[2] GW_DEFAULT({ 1, 1 });
     int64_t padding[2] GW_DEFAULT({ 0, 0 });
+    gw_padding_mode padding_mode GW_DEFAULT(GW_PAD_ZEROS);
     int64_t dilation[2] GW_DEFAULT({ 1, 1 });
     int64_t groups GW_DEFAULT(1);
     bool bias GW_DEFAULT(true);
@@ -218,6 +228,10 @@ typedef struct gw_nn_embedding_options {
         GW_DEFAULT(false);  // gradients are sparse by rows, and cost what is used of the table
     int64_t padding_idx GW_DEFAULT(
         GW_NOT_GIVEN);  // a row that starts as 0 and gets no gradient; from the end if negative
+    // Rows that are looked up are shortened to this norm first, in place and without a history, if
+    // they are longer; 0: they are not. INVALID for dtypes other than f32 and f64.
+    double max_norm GW_DEFAULT(0);
+    double norm_type GW_DEFAULT(2);
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_embedding_options;
 

@@ -35,6 +35,54 @@ static void kernels_may_be_longer_one_way(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
+static void assert_padded(gw_padding_mode mode, const double expected[4]) {
+    gw_scope *s = gw_scope_open(NULL);
+    gw_module *m = gw_nn_conv1d(s, 1, 1, .kernel = { 3 }, .padding = { 1 }, .padding_mode = mode,
+                                .bias = false, .dtype = GW_F64);
+    gw_init_ones(s, gw_module_parameter_at(s, m, 0));
+    gw_tensor *x = gw_requires_grad(s, gw_from(s, ((double[]){ 1, 2, 4, 8 }), 1, 1, 4));
+    gw_tensor *y = gw_module_call(s, m, x);
+    gw_backward(s, gw_sum(s, y));
+    assert_true(gw_ok(s));
+    assert_memory_equal(gw_data(y), expected, 4 * sizeof *expected);
+    assert_true(gw_item(s, gw_sum(s, gw_grad(s, x))) == (mode == GW_PAD_ZEROS ? 10 : 12));
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+static void what_is_beyond_the_edges_may_be_chosen(void **state) {
+    (void)state;
+    assert_padded(GW_PAD_ZEROS, (double[]){ 3, 7, 14, 12 });
+    assert_padded(GW_PAD_REFLECT, (double[]){ 5, 7, 14, 16 });
+    assert_padded(GW_PAD_REPLICATE, (double[]){ 4, 7, 14, 20 });
+    assert_padded(GW_PAD_CIRCULAR, (double[]){ 11, 7, 14, 13 });
+}
+
+static void in_two_dimensions_each_is_padded(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_module *m = gw_nn_conv2d(s, 1, 1, .kernel = { 1, 3 }, .padding = { 0, 1 }, .bias = false,
+                                .padding_mode = GW_PAD_CIRCULAR, .dtype = GW_F64);
+    gw_init_ones(s, gw_module_parameter_at(s, m, 0));
+    gw_tensor *x = gw_from(s, ((double[]){ 1, 2, 4, 8, 16, 32 }), 1, 1, 2, 3);
+    const double *y = gw_data(gw_contiguous(s, gw_module_call(s, m, x)));
+    assert_true(gw_ok(s));
+    for (int i = 0; i < 6; i++) assert_true(y[i] == (i < 3 ? 7 : 56));
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+static void paddings_that_do_not_fit_are_refused(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = gw_zeros(s, GW_F32, 1, 1, 4);
+    gw_module_call(
+        s, gw_nn_conv1d(s, 1, 1, .kernel = { 3 }, .padding = { 4 }, .padding_mode = GW_PAD_REFLECT),
+        x);
+    assert_string_equal(gw_scope_error(s)->text, "gw_nn_conv1d: a padding of 4 beside 4 numbers");
+    gw_scope_clear(s);
+    gw_nn_conv1d(s, 1, 1, .kernel = { 3 }, .padding_mode = (gw_padding_mode)9);
+    assert_string_equal(gw_scope_close(s).text, "gw_nn_conv1d: 9 is no padding_mode");
+}
+
 // Of the kind that reads digits: every layer finds what the one before it gives.
 static void a_small_network_learns(void **state) {
     (void)state;
@@ -106,5 +154,6 @@ static void they_survive_without_memory(void **state) {
 }
 
 GW_TESTS(nn_convolution, convolutions_start_as_in_pytorch, kernels_may_be_longer_one_way,
-         a_small_network_learns, sequences_are_pooled, convolutions_that_cannot_be_are_refused,
-         they_survive_without_memory);
+         what_is_beyond_the_edges_may_be_chosen, in_two_dimensions_each_is_padded,
+         paddings_that_do_not_fit_are_refused, a_small_network_learns, sequences_are_pooled,
+         convolutions_that_cannot_be_are_refused, they_survive_without_memory);

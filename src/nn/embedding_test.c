@@ -155,6 +155,35 @@ static void offsets_that_lie_are_refused(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(nn_embedding, offsets_that_lie_are_refused, a_table_starts_normal_and_padding_as_0,
-         a_sparse_table_gets_the_rows_it_was_asked_for, padding_counts_for_nothing_beside_infinity,
-         bags_of_padding_name_no_row, it_says_what_does_not_fit);
+// Rows 3 4 and 6 8 have the norms 5 and 10, row 1 0 has 1.
+static void rows_that_are_used_are_shortened(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_module *m = gw_nn_embedding(s, 3, 2, .max_norm = 5, .dtype = GW_F64);
+    gw_tensor *table = gw_module_parameter_at(s, m, 0);
+    gw_no_grad(s);
+    gw_copy_(s, table, gw_from(s, ((double[]){ 3, 4, 6, 8, 1, 0 }), 3, 2));
+    gw_enable_grad(s);
+    gw_module_call(s, m, gw_from(s, ((int64_t[]){ 0, 2 }), 2));
+    const double *w = gw_data(table);
+    assert_true(w[0] == 3 && w[2] == 6 && w[4] == 1);  // 6 8 was not used
+    gw_tensor *y = gw_module_call(s, m, gw_from(s, ((int64_t[]){ 1 }), 1));
+    w = gw_data(table);
+    assert_float_equal(w[2], 3, 1e-6);
+    assert_float_equal(w[3], 4, 1e-6);
+    assert_float_equal(((const double *)gw_data(y))[1], 4, 1e-6);
+    gw_backward(s, gw_sum(s, y));
+    assert_true(gw_item(s, gw_sum(s, gw_grad(s, table))) == 2);
+    gw_module_call(s, m, gw_from(s, ((int64_t[]){ 3 }), 1));
+    expect_fails(s, "gw.embedding: index 3 out of range for 3 rows");
+    gw_nn_embedding(s, 3, 2, .max_norm = -1);
+    expect_fails(s, "gw_nn_embedding: max_norm is -1, norm_type 2");
+    gw_nn_embedding(s, 3, 2, .max_norm = 1, .dtype = GW_F16);
+    expect_fails(s, "gw_nn_embedding: max_norm is for f32 and f64, not f16");
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+GW_TESTS(nn_embedding, rows_that_are_used_are_shortened, offsets_that_lie_are_refused,
+         a_table_starts_normal_and_padding_as_0, a_sparse_table_gets_the_rows_it_was_asked_for,
+         padding_counts_for_nothing_beside_infinity, bags_of_padding_name_no_row,
+         it_says_what_does_not_fit);

@@ -100,10 +100,10 @@ gw_module *gw_module_open_values(gw_scope *s, const char *name, gw_module_forwar
 }
 
 void *gw_module_state(const gw_module *m) {
-    return m->state;
+    return m ? m->state : NULL;
 }
 const char *gw_module_name(const gw_module *m) {
-    return m->name;
+    return m ? m->name : "";
 }
 
 bool module_is_usable(gw_scope *s, const char *where, const gw_module *m) {
@@ -235,7 +235,7 @@ void gw_module_register_buffer(gw_scope *s, gw_module *m, const char *name, gw_t
 gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name) {
     if (!module_is_usable(s, "gw_module_child", m)) return &module_poison;
     const gw_module *inner = m;
-    for (const char *at = name;;) {
+    for (const char *at = name ? name : "";;) {
         size_t size = strcspn(at, ".");
         module_part *p = find_part(&inner->children, at, size);
         if (!p) break;
@@ -243,7 +243,7 @@ gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name) {
         inner = p->is.child;
         at += size + 1;
     }
-    scope_fail(s, GW_NOT_FOUND, "%s has no part \"%s\"", m->name, name);
+    scope_fail(s, GW_NOT_FOUND, "%s has no part \"%s\"", m->name, name ? name : "");
     return &module_poison;
 }
 
@@ -263,5 +263,5 @@ void gw_module_eval(gw_scope *s, gw_module *m) {
     set_training(s, m, false);
 }
 bool gw_module_is_training(const gw_module *m) {
-    return m->training;
+    return m && m->training;
 }

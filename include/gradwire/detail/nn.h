@@ -149,7 +149,8 @@ inline void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state,
 #define gw_attention_options_defaults .need_weights = true, .average_attn_weights = true
 #define gw_nn_encoder_layer_options_defaults                                                       \
     .feedforward = 2048, .dropout = 0.1, .layer_norm_eps = 1e-5, .dtype = GW_F32
-#define gw_nn_embedding_options_defaults .padding_idx = GW_NOT_GIVEN, .dtype = GW_F32
+#define gw_nn_embedding_options_defaults                                                           \
+    .padding_idx = GW_NOT_GIVEN, .norm_type = 2, .dtype = GW_F32
 #define gw_nn_embedding_bag_options_defaults .padding_idx = GW_NOT_GIVEN, .dtype = GW_F32
 #define gw_nn_recurrent_options_defaults .layers = 1, .bias = true, .dtype = GW_F32
 #define gw_embedding_bag_call_options_defaults .per_sample_weights = NULL

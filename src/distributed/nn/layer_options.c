@@ -2,6 +2,7 @@
 
 #include "base/scope.h"
 
+#include <limits.h>
 #include <string.h>
 
 static gw_value option(const gw_args *a, int index, const char *name) {
@@ -17,6 +18,12 @@ void layer_bool(gw_scope *s, const gw_args *a, int index, const char *name, bool
 void layer_int(gw_scope *s, const gw_args *a, int index, const char *name, int64_t *out) {
     gw_value v = option(a, index, name);
     if (v.kind != GW_NONE) *out = gw_int_of(s, v);
+}
+
+int layer_small(gw_scope *s, const gw_args *a, const char *name, int64_t value) {
+    if (value >= INT_MIN && value <= INT_MAX) return (int)value;
+    if (gw_ok(s)) scope_fail(s, GW_INVALID, "%s: %s is %lld", a->label, name, (long long)value);
+    return 0;
 }
 
 void layer_float(gw_scope *s, const gw_args *a, int index, const char *name, double *out) {

@@ -21,10 +21,12 @@ static gw_module *open_linear(gw_scope *s, const gw_args *a) {
 }
 
 static gw_module *open_embedding(gw_scope *s, const gw_args *a) {
-    layer_check_options(s, a, 2, "sparse padding_idx dtype");
+    layer_check_options(s, a, 2, "sparse padding_idx max_norm norm_type dtype");
     gw_nn_embedding_options o = GW_OPTIONS(gw_nn_embedding_options);
     layer_bool(s, a, 2, "sparse", &o.sparse);
     layer_int(s, a, 2, "padding_idx", &o.padding_idx);
+    layer_float(s, a, 2, "max_norm", &o.max_norm);
+    layer_float(s, a, 2, "norm_type", &o.norm_type);
     o.dtype = layer_dtype(s, a, 2);
     return gw_nn_embedding_with(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), o);
 }
@@ -55,7 +57,7 @@ static gw_nn_recurrent_options recurrent_options(gw_scope *s, const gw_args *a) 
     gw_nn_recurrent_options o = GW_OPTIONS(gw_nn_recurrent_options);
     int64_t layers = o.layers;
     layer_int(s, a, 2, "layers", &layers);
-    o.layers = (int)layers;
+    o.layers = layer_small(s, a, "layers", layers);
     layer_bool(s, a, 2, "bidirectional", &o.bidirectional);
     layer_bool(s, a, 2, "batch_first", &o.batch_first);
     layer_bool(s, a, 2, "bias", &o.bias);
@@ -93,8 +95,20 @@ static gw_module *open_batch_norm2d(gw_scope *s, const gw_args *a) {
     return gw_nn_batch_norm2d_with(s, gw_arg_int(s, a, 0), batch_norm_options(s, a));
 }
 
+static gw_padding_mode padding_mode(gw_scope *s, const gw_args *a) {
+    static const char *const modes[] = { "zeros", "reflect", "replicate", "circular" };
+    const char *name = layer_string(s, a, 2, "padding_mode");
+    if (!name) return GW_PAD_ZEROS;
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(modes[i], name)) return (gw_padding_mode)i;
+    scope_fail(s, GW_INVALID,
+               "%s: \"%.40s\" is no padding_mode: zeros, reflect, replicate, circular", a->label,
+               name);
+    return GW_PAD_ZEROS;
+}
+
 static gw_nn_conv_options conv_options(gw_scope *s, const gw_args *a) {
-    layer_check_options(s, a, 2, "kernel stride padding dilation groups bias dtype");
+    layer_check_options(s, a, 2, "kernel stride padding padding_mode dilation groups bias dtype");
     gw_nn_conv_options o = GW_OPTIONS(gw_nn_conv_options);
     layer_int(s, a, 2, "groups", &o.groups);
     layer_bool(s, a, 2, "bias", &o.bias);
@@ -103,6 +117,7 @@ static gw_nn_conv_options conv_options(gw_scope *s, const gw_args *a) {
     layer_pair(s, a, 2, "stride", o.stride);
     layer_pair(s, a, 2, "padding", o.padding);
     layer_pair(s, a, 2, "dilation", o.dilation);
+    o.padding_mode = padding_mode(s, a);
     return o;
 }
 
@@ -193,14 +208,15 @@ static gw_module *open_leaky_relu(gw_scope *s, const gw_args *a) {
 
 static gw_module *open_softmax(gw_scope *s, const gw_args *a) {
     layer_check_count(s, a, 1);
-    return gw_nn_softmax(s, (int)gw_arg_int(s, a, 0));
+    return gw_nn_softmax(s, layer_small(s, a, "dim", gw_arg_int(s, a, 0)));
 }
 
 static gw_module *open_flatten(gw_scope *s, const gw_args *a) {
     layer_check_count(s, a, a->count ? 2 : 0);
     if (!a->count) return gw_nn_flatten(s);
-    return gw_nn_flatten(s, .start_dim = (int)gw_arg_int(s, a, 0),
-                         .end_dim = (int)gw_arg_int(s, a, 1));
+    int first = layer_small(s, a, "start_dim", gw_arg_int(s, a, 0));
+    int last = layer_small(s, a, "end_dim", gw_arg_int(s, a, 1));
+    return gw_nn_flatten(s, .start_dim = first, .end_dim = last);
 }
 
 #define PLAIN(name)                                                                                \
