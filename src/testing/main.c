@@ -254,7 +254,15 @@ static void open_runner(runner *r) {
     sigprocmask(SIG_BLOCK, &r->signals, NULL);
 }
 
+// A shell that starts this in the background has some signals ignored, which programs under test
+// would inherit: they are to end by them.
+static void restore_signals(void) {
+    const int numbers[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) signal(numbers[i], SIG_DFL);
+}
+
 int main(int argc, char **argv) {
+    restore_signals();
     static runner r;
     bool list_only = false;
     r.job_count = (int)sysconf(_SC_NPROCESSORS_ONLN);
