@@ -1,6 +1,7 @@
 #include "base/status.h"
 
 #include "base/log.h"
+#include "base/mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,4 +89,33 @@ void error_prefix(gw_error *error, const char *prefix) {
     if (size < 0) return;
     if ((size_t)size >= sizeof text) memcpy(text + sizeof text - 4, "...", 4);
     memcpy(error->text, text, sizeof text);
+}
+
+// ---- Errors that are kept -----------------------------------------------------------------------
+// Who is fenced must know it, whatever else is not known.
+static gw_error wordless[] = {
+    { .status = GW_DISCONNECTED, .text = "no memory to say why" },
+    { .status = GW_FENCED, .text = "no memory to say why" },
+};
+static const gw_error none;
+
+static bool is_wordless(const gw_error *e) {
+    return e == &wordless[0] || e == &wordless[1];
+}
+
+void error_keep(gw_error **to, const gw_error *error) {
+    if (!*to || is_wordless(*to)) *to = mem_alloc(sizeof **to);
+    if (*to)
+        **to = *error;
+    else
+        *to = &wordless[error->status == GW_FENCED];
+}
+
+void error_forget(gw_error **to) {
+    if (!is_wordless(*to)) mem_free(*to);
+    *to = NULL;
+}
+
+const gw_error *error_kept(const gw_error *e) {
+    return e ? e : &none;
 }

@@ -22,4 +22,10 @@ void error_reached_scope(const gw_error *error);
 // "train.c:12"; else NULL.
 extern _Thread_local const char *error_origin;
 
+// An error that may have to be told later, in memory of its own, since there are many who could have
+// one and few who have: NULL is none. Without memory an error without words is kept.
+void error_keep(gw_error **to, const gw_error *error);
+void error_forget(gw_error **to);
+const gw_error *error_kept(const gw_error *e);  // one with GW_OK if there is none
+
 #endif

@@ -1,6 +1,7 @@
 #include "base/status.h"
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/scope.h"
 
 #include "testing/testing.h"
@@ -93,6 +94,42 @@ static void the_first_error_of_a_scope_is_traced_where_it_is_wanted(void **state
     assert_int_equal(gw_scope_close(s).status, GW_TIMEOUT);
 }
 
-GW_TESTS(base_status, the_first_error_of_a_scope_is_traced_where_it_is_wanted,
-         every_status_has_words, setting_an_error_fills_all_of_it, a_trail_grows_in_front,
+static void an_error_is_kept_until_it_is_forgotten(void **state) {
+    (void)state;
+    gw_error *kept = NULL, error;
+    assert_int_equal(error_kept(kept)->status, GW_OK);
+    for (int i = 0; i < 2; i++) {
+        error_set(&error, GW_TIMEOUT, "number %d", i);
+        error_keep(&kept, &error);
+        assert_int_equal(error_kept(kept)->status, GW_TIMEOUT);
+        assert_string_equal(error_kept(kept)->text, error.text);
+    }
+    error_forget(&kept);
+    assert_null(kept);
+    error_forget(&kept);
+}
+
+static int refuse(size_t size) {
+    (void)size;
+    return 1;
+}
+
+static void without_memory_it_is_kept_without_words(void **state) {
+    (void)state;
+    gw_error *kept = NULL, error;
+    const gw_status statuses[][2] = { { GW_FENCED, GW_FENCED }, { GW_TIMEOUT, GW_DISCONNECTED } };
+    for (int i = 0; i < 2; i++) {
+        error_set(&error, statuses[i][0], "why");
+        mem_fail_hook = refuse;
+        error_keep(&kept, &error);
+        mem_fail_hook = NULL;
+        assert_int_equal(error_kept(kept)->status, statuses[i][1]);
+        error_forget(&kept);
+    }
+}
+
+GW_TESTS(base_status, an_error_is_kept_until_it_is_forgotten,
+         without_memory_it_is_kept_without_words,
+         the_first_error_of_a_scope_is_traced_where_it_is_wanted, every_status_has_words,
+         setting_an_error_fills_all_of_it, a_trail_grows_in_front,
          what_is_too_long_is_cut_and_says_so, a_program_ends_with_its_error);

@@ -68,6 +68,7 @@ bool routes_init(routes *r, const env *e, const char *addresses) {
 }
 
 void routes_fini(routes *r) {
+    error_forget(&r->why);
     for (int i = 0; i < r->count; i++) mem_free(r->list[i].address);
     mem_free(r->list);
     mem_free(r->text);
@@ -78,8 +79,10 @@ bool routes_begin(routes *r) {
     r->at = r->first;
     r->failed_count = 0;
     if (r->count > 0) return true;
-    error_set(&r->why, GW_INVALID, "no transport of this worker knows an address like \"%.200s\"",
+    gw_error error;
+    error_set(&error, GW_INVALID, "no transport of this worker knows an address like \"%.200s\"",
               r->text);
+    error_keep(&r->why, &error);
     return false;
 }
 
@@ -99,17 +102,18 @@ static gw_status outweighs(gw_status before, gw_status now) {
 }
 
 static void add_answer(routes *r, const gw_error *why) {
-    char before[GW_ERROR_TEXT_MAX];
-    memcpy(before, r->why.text, sizeof before);
+    const gw_error *before = error_kept(r->why);
+    gw_error both;
     const char *address = routes_at(r)->address;
     bool names_it = strstr(why->text, address) != NULL;
-    error_set(&r->why, outweighs(r->why.status, why->status), "%.500s; %.150s%s%.300s", before,
+    error_set(&both, outweighs(before->status, why->status), "%.500s; %.150s%s%.300s", before->text,
               names_it ? "" : address, names_it ? "" : ": ", why->text);
+    error_keep(&r->why, &both);
 }
 
 bool routes_failed(routes *r, const gw_error *why) {
     if (r->failed_count == 0) {
-        r->why = *why;
+        error_keep(&r->why, why);
     } else {
         add_answer(r, why);
     }
@@ -120,6 +124,7 @@ bool routes_failed(routes *r, const gw_error *why) {
 
 void routes_worked(routes *r) {
     r->first = r->at;
+    error_forget(&r->why);
 }
 
 // ---- Listeners ----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@
 //
 //     routes_begin(&r);
 //     do status = transport_connect(routes_at(&r), ...);
-//     while (status && routes_failed(&r, &error));   // else: why is in r.why
+//     while (status && routes_failed(&r, &error));   // else: error_kept(r.why)
 //
 // Ownership: of its texts. Threads: plain values.
 #ifndef NET_ROUTES_H
@@ -28,7 +28,7 @@ typedef struct routes {
     int count;
     int first, at;  // the one that has worked last; the one this round is at
     int failed_count;
-    gw_error why;  // of this round
+    gw_error *why;  // of this round; kept
 } routes;
 
 // One address of a list such as "tcp://127.0.0.1:29500,[::1]:29500".

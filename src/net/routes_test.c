@@ -76,8 +76,8 @@ static void it_skips_schemes_that_nobody_here_knows(void **state) {
     routes_fini(&r);
     assert_true(routes_init(&r, w.env, "moon://b"));
     assert_false(routes_begin(&r));
-    assert_int_equal(r.why.status, GW_INVALID);
-    assert_string_equal(r.why.text,
+    assert_int_equal(error_kept(r.why)->status, GW_INVALID);
+    assert_string_equal(error_kept(r.why)->text,
                         "no transport of this worker knows an address like \"moon://b\"");
     routes_fini(&r);
     sim_close(w.sim);
@@ -122,8 +122,8 @@ static void it_says_what_was_tried_and_what_each_answered(void **state) {
         routes_begin(&r);
         answer(&r, cases[i].first, "a:1: Connection refused", true);
         answer(&r, cases[i].second, "no hello came", false);
-        assert_int_equal(r.why.status, cases[i].all);
-        assert_string_equal(r.why.text, "a:1: Connection refused; b:2: no hello came");
+        assert_int_equal(error_kept(r.why)->status, cases[i].all);
+        assert_string_equal(error_kept(r.why)->text, "a:1: Connection refused; b:2: no hello came");
     }
     routes_fini(&r);
     sim_close(w.sim);

@@ -4,6 +4,8 @@
 #ifndef SESSION_OUTBOX_H
 #define SESSION_OUTBOX_H
 
+#include "base/mem.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +14,8 @@
 
 enum {
     OUTBOX_PARTS = 64,
-    OUTBOX_COPIED_BYTES = 16 * 1024,
+    OUTBOX_COPIED_BYTES = 16 * 1024,     // where that much is wanted
+    OUTBOX_SMALL_BYTES = 512,            // else: a worker has many idle sessions
     OUTBOX_COPY_MAX = 1024,              // larger pieces are referred to
     OUTBOX_BYTES_MAX = 4 * 1024 * 1024,  // of one filling, so that acks are not far behind
 };
@@ -21,9 +24,10 @@ typedef struct outbox {
     struct iovec parts[OUTBOX_PARTS];
     int begin, end;  // of the parts not taken yet
     size_t bytes;    // in all parts, when filled
-    size_t copied;
-    uint64_t last;  // number of the last whole frame in it, or of the one before
-    uint8_t copies[OUTBOX_COPIED_BYTES];
+    size_t copied;   // to |large| if there is one, else to |small|
+    uint64_t last;   // number of the last whole frame in it, or of the one before
+    uint8_t *large;  // OUTBOX_COPIED_BYTES; NULL until they are wanted
+    uint8_t small[OUTBOX_SMALL_BYTES];
 } outbox;
 
 static inline bool outbox_is_empty(const outbox *o) {
@@ -39,9 +43,28 @@ static inline bool outbox_is_full(const outbox *o) {
     return o->end == OUTBOX_PARTS || o->bytes >= OUTBOX_BYTES_MAX;
 }
 
-// Whether |size| bytes can be copied in.
-static inline bool outbox_has_room(const outbox *o, size_t size) {
-    return o->end < OUTBOX_PARTS && OUTBOX_COPIED_BYTES - o->copied >= size;
+// Whether |size| bytes can be copied in. Without memory there is only the small room.
+static inline bool outbox_has_room(outbox *o, size_t size) {
+    if (o->end == OUTBOX_PARTS) return false;
+    if (!o->large) {
+        if (OUTBOX_SMALL_BYTES - o->copied >= size) return true;
+        o->large = mem_alloc(OUTBOX_COPIED_BYTES);
+        if (!o->large) return false;
+        o->copied = 0;
+    }
+    return OUTBOX_COPIED_BYTES - o->copied >= size;
+}
+
+// Gives the large room back; nothing lies in it.
+static inline void outbox_shrink(outbox *o) {
+    mem_free(o->large);
+    o->large = NULL;
+    outbox_clear(o);
+}
+
+static inline void outbox_close(outbox *o) {
+    if (o) mem_free(o->large);
+    mem_free(o);
 }
 
 static inline void outbox_refer(outbox *o, const void *data, size_t size) {
@@ -51,7 +74,7 @@ static inline void outbox_refer(outbox *o, const void *data, size_t size) {
 
 // Returns the place for |size| bytes, for which there must be room.
 static inline uint8_t *outbox_copy(outbox *o, size_t size) {
-    uint8_t *at = o->copies + o->copied;
+    uint8_t *at = (o->large ? o->large : o->small) + o->copied;
     o->copied += size;
     struct iovec *before = o->end > 0 ? &o->parts[o->end - 1] : NULL;
     if (before && (uint8_t *)before->iov_base + before->iov_len == at) {

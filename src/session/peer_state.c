@@ -55,16 +55,17 @@ static void retry_now(peer *x) {
 
 // All addresses have failed, each with an answer of its own.
 static void end_round(peer *x) {
-    x->why = x->routes.why;
-    switch (x->why.status) {
+    error_keep(&x->why, error_kept(x->routes.why));
+    switch (error_kept(x->why)->status) {
     case GW_NOT_FOUND:
-        peer_fail(x, GW_DISCONNECTED, "is gone: its process has ended (%s)", x->routes.why.text);
+        peer_fail(x, GW_DISCONNECTED, "is gone: its process has ended (%s)",
+                  error_kept(x->routes.why)->text);
         return;
     case GW_INVALID: peer_apply(x, PEER_DEAD); return;
     case GW_PROTOCOL:
     case GW_MISMATCH:
-        peer_fail(x, x->why.status, "cannot be talked to at %s: %s", x->routes.text,
-                  x->routes.why.text);
+        peer_fail(x, error_kept(x->why)->status, "cannot be talked to at %s: %s", x->routes.text,
+                  error_kept(x->routes.why)->text);
         return;
     default: peer_apply(x, PEER_BROKEN);
     }
@@ -178,11 +179,12 @@ static void bury(peer *x) {
     env_set_timer(p->options.env, &x->ack, ENV_NEVER);
     drop_connection(x);
     list_remove(&x->dirty);
-    bool is_news = !x->session.has_close && !x->is_stranger && x->why.status != GW_FENCED;
-    if (is_news) log_line("%s", x->why.text);
+    bool is_news =
+        !x->session.has_close && !x->is_stranger && error_kept(x->why)->status != GW_FENCED;
+    if (is_news) log_line("%s", error_kept(x->why)->text);
     session_stop(&x->session);
     peer_update_busy(x);
-    p->options.lost(p->options.user, x->rank, &x->why);
+    p->options.lost(p->options.user, x->rank, error_kept(x->why));
 }
 
 static void nothing(peer *x) {
@@ -254,7 +256,9 @@ void peer_fail(peer *x, gw_status status, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    error_set(&x->why, status, "%s (rank %d) %s", x->name, x->rank, text);
+    gw_error error;
+    error_set(&error, status, "%s (rank %d) %s", x->name, x->rank, text);
+    error_keep(&x->why, &error);
     peer_apply(x, PEER_DEAD);
 }
 
@@ -266,7 +270,7 @@ static void retry_is_due(timer *t) {
         return;
     }
     char last[GW_ERROR_TEXT_MAX];
-    memcpy(last, x->why.text, sizeof last);
+    memcpy(last, error_kept(x->why)->text, sizeof last);
     int limit_ms = x->connected_ns ? LIMIT_RECONNECT_MS : LIMIT_CONNECT_MS;
     peer_fail(x, GW_DISCONNECTED, "did not answer at %s for %d s%s%.300s", x->routes.text,
               limit_ms / 1000, *last ? ": " : "", last);
@@ -287,20 +291,23 @@ static void on_welcome(peer *x, const handshake *h) {
     if (status == GW_PROTOCOL) {
         peer_fail(x, GW_PROTOCOL, "broke the protocol: %s", error.text);
     } else if (status) {
-        x->why = error;
+        error_keep(&x->why, &error);
         peer_apply(x, PEER_BROKEN);
     } else {
         x->connection_number = x->attempt;
         x->can = h->can;
         routes_worked(&x->routes);
+        error_forget(&x->why);
         peer_apply(x, PEER_WELCOMED);
     }
 }
 
 // To the peer this worker is dead. So it is the one that is out, not the peer.
 static void be_fenced(peer *x, const handshake *h) {
-    error_set(&x->why, GW_FENCED, "the others have declared this worker dead: %s; join anew",
+    gw_error error;
+    error_set(&error, GW_FENCED, "the others have declared this worker dead: %s; join anew",
               h->text);
+    error_keep(&x->why, &error);
     peer_apply(x, PEER_DEAD);
 }
 
@@ -365,7 +372,7 @@ static bool is_beaten_by_ours(const peer *x, const handshake *h) {
 
 void peer_accept(peer *x, connection *l, const handshake *h) {
     if (x->state == PEER_LOST) {
-        refuse(l, REFUSED_LOST, 0, "%s", x->why.text);
+        refuse(l, REFUSED_LOST, 0, "%s", error_kept(x->why)->text);
         return;
     }
     if (h->connection_number <= x->connection_number) {
@@ -385,7 +392,7 @@ void peer_accept(peer *x, connection *l, const handshake *h) {
         if (status == GW_PROTOCOL) {
             peer_fail(x, GW_PROTOCOL, "broke the protocol: %s", error.text);
         } else if (x->state == PEER_CONNECTED) {
-            x->why = error;
+            error_keep(&x->why, &error);
             peer_apply(x, PEER_BROKEN);
         }
         return;
@@ -437,5 +444,6 @@ void peer_close(peer *x) {
     session_fini(&x->session);
     mem_free(x->name);
     routes_fini(&x->routes);
+    error_forget(&x->why);
     mem_free(x);
 }

@@ -81,8 +81,9 @@ gw_status peers_send(peers *p, int rank, message *m, bool flush, gw_error *error
     peer *x = peer_find(p, (uint32_t)rank);
     if (!x || x->state == PEER_LOST) {
         message_release(m);
-        if (x && error) *error = x->why;
-        return x ? x->why.status : error_set(error, GW_NOT_FOUND, "no worker has rank %d", rank);
+        if (x && error) *error = *error_kept(x->why);
+        return x ? error_kept(x->why)->status
+                 : error_set(error, GW_NOT_FOUND, "no worker has rank %d", rank);
     }
     gw_status status = session_queue(&x->session, m, error);
     if (status) {
@@ -127,7 +128,7 @@ void peers_await_writable(peers *p, int rank) {
 void peers_lose(peers *p, int rank, const gw_error *why) {
     peer *x = peer_find(p, (uint32_t)rank);
     if (!x || x->state == PEER_LOST) return;
-    x->why = *why;
+    error_keep(&x->why, why);
     peer_apply(x, PEER_DEAD);
 }
 
@@ -357,7 +358,7 @@ static void see_to_acks(peer *x) {
 
 static void on_feed_failed(peer *x, gw_status status, const gw_error *error) {
     if (status == GW_DISCONNECTED || status == GW_NO_MEMORY) {
-        x->why = *error;
+        error_keep(&x->why, error);
         peer_apply(x, PEER_BROKEN);
     } else {
         peer_fail(x, status, "broke the protocol: %s", error->text);
@@ -397,7 +398,7 @@ static void on_writable(void *user) {
 
 static void on_closed(void *user, const gw_error *why) {
     peer *x = user;
-    x->why = *why;
+    error_keep(&x->why, why);
     peer_apply(x, PEER_BROKEN);
 }
 

@@ -50,7 +50,7 @@ typedef struct peer {
     connection *connection;      // the attempt or the connection
     uint64_t connection_number;  // the largest number known of this session
     uint64_t attempt;            // the number our attempt carries
-    gw_error why;                // BROKEN and DEAD: what happened; LOST: what is told
+    gw_error *why;               // BROKEN and DEAD: what happened; LOST: what is told; kept
 
     uint64_t heard_count;  // times that something came from it
 

@@ -243,6 +243,7 @@ static void forget_acked(session *s) {
         s->unacked_bytes -= message_size(m);
         message_release(m);
     }
+    if (s->outbox && s->outbox->large && outbox_is_empty(s->outbox)) outbox_shrink(s->outbox);
 }
 
 gw_status session_take_ack(session *s, uint64_t ack, gw_error *error) {
@@ -374,7 +375,7 @@ void session_sent(session *s, size_t count) {
 
 // ---- Connections --------------------------------------------------------------------------------
 gw_status session_resume(session *s, uint64_t peer_received, gw_error *error) {
-    if (!s->outbox) s->outbox = mem_alloc(sizeof *s->outbox);
+    if (!s->outbox) s->outbox = mem_calloc(sizeof *s->outbox);
     if (!s->outbox) return error_set(error, GW_NO_MEMORY, "no memory for a connection");
     outbox_clear(s->outbox);
     s->taken = s->acked;
@@ -403,12 +404,12 @@ void session_give_back_sending(session *s) {
     for (list_node *l; (l = list_take(&s->unacked));) message_release(message_of(l));
     s->unacked_bytes = 0;
     s->next = NULL;
-    mem_free(s->outbox);
+    outbox_close(s->outbox);
     s->outbox = NULL;
 }
 
 void session_detach_sending(session *s) {
-    mem_free(s->outbox);
+    outbox_close(s->outbox);
     s->outbox = NULL;
     s->frame_left = 0;
 }

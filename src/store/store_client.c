@@ -145,14 +145,16 @@ static void die(client *c, gw_status status, const char *what, const char *why) 
 // All addresses have failed, each with an answer of its own. A host may start later, but does not
 // come back.
 static void end_round(client *c) {
-    c->why = c->routes.why;
+    c->why = *error_kept(c->routes.why);
     switch (c->why.status) {
     case GW_INVALID: apply(c, CLIENT_DEAD); return;
     case GW_PROTOCOL:
-    case GW_MISMATCH: die(c, c->why.status, "cannot be used", c->routes.why.text); return;
+    case GW_MISMATCH:
+        die(c, c->why.status, "cannot be used", error_kept(c->routes.why)->text);
+        return;
     default:
         if (c->why.status == GW_NOT_FOUND && c->was_connected) {
-            die(c, GW_DISCONNECTED, "is gone", c->routes.why.text);
+            die(c, GW_DISCONNECTED, "is gone", error_kept(c->routes.why)->text);
         } else {
             apply(c, CLIENT_BROKEN);
         }
