@@ -245,7 +245,8 @@ typedef struct gw_rule {
 GW_API void gw_rule_register(gw_rule *r);  // |r| is static
 
 // An optimizer of a registered rule. |options|, numbers by name, may be NULL. INVALID if there is no
-// such rule, or it is malformed, or has no such option; of gw_sgd and so on, use these.
+// such rule, or there are two, or it is malformed, or has no such option; of gw_sgd and so on, use
+// these.
 GW_API gw_optimizer *gw_optimizer_open(gw_scope *s, const char *rule, gw_list *params,
                                        gw_map *options);
 

@@ -24,7 +24,6 @@ typedef struct module_parts {
 } module_parts;
 
 // A layer that takes or gives several values, and its short form: gw_nn_lstm_call and so on.
-enum { TYPED_INPUTS_MAX = 7, TYPED_OUTPUTS_MAX = 3 };
 typedef struct typed_call {
     const char *name;     // "lstm" of gw_nn_lstm_call; part of the protocol
     int inputs, outputs;  // at most; all but the first may be none, of both
@@ -104,11 +103,6 @@ gw_tensor *module_hooks_before(gw_scope *s, gw_module *m, gw_tensor *x);
 gw_tensor *module_hooks_after(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y);
 bool module_hooks_any_after(const gw_module *m);
 void module_hooks_fini(gw_module *m);
-
-// What an option says: 0 is the default, -1 is 0.
-static inline double option_or(double given, double standard) {
-    return given == 0 ? standard : given < 0 ? 0 : given;
-}
 
 // Calls |visit| for the tensors of |kinds| (or'ed) of |m| and its parts until it returns false: a
 // module's own parameters, then its own buffers, then those of its parts, which is the order of

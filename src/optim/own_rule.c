@@ -14,6 +14,7 @@ typedef struct own_rule {
     rule rule;
     option options[GW_RULE_OPTIONS_MAX];
     const gw_rule *given;
+    bool is_twice;  // another has its name
 } own_rule;
 
 enum { OWN_RULES_MAX = 32 };
@@ -79,8 +80,10 @@ static int option_count_of(const gw_rule *g) {
     return count;
 }
 
-// What is wrong with the rule |g|; NULL if it is well.
-static const char *problem_of(const gw_rule *g) {
+// What is wrong with |r|; NULL if it is well.
+static const char *problem_of(const own_rule *r) {
+    const gw_rule *g = r->given;
+    if (r->is_twice) return "it is registered twice";
     if (!g->step) return "it has no step";
     if (!g->options[0].name || strcmp(g->options[0].name, "lr"))
         return "its first option is not lr";
@@ -91,9 +94,20 @@ static const char *problem_of(const gw_rule *g) {
     return NULL;
 }
 
+static own_rule *find(const char *name) {
+    for (int i = 0; i < rule_count; i++)
+        if (!strcmp(rules[i].rule.name, name)) return &rules[i];
+    return NULL;
+}
+
 void gw_rule_register(gw_rule *g) {
     if (rule_count == OWN_RULES_MAX) {
         fprintf(stderr, "gradwire: %s is one rule too many: at most %d\n", g->name, OWN_RULES_MAX);
+        return;
+    }
+    own_rule *before = find(g->name);
+    if (before) {
+        before->is_twice = true;
         return;
     }
     own_rule *r = &rules[rule_count++];
@@ -111,15 +125,9 @@ void gw_rule_register(gw_rule *g) {
     for (int k = 0; k < GW_RULE_STATES_MAX; k++) r->rule.states[k] = g->states[k];
 }
 
-static const own_rule *find(const char *name) {
-    for (int i = 0; i < rule_count; i++)
-        if (!strcmp(rules[i].rule.name, name)) return &rules[i];
-    return NULL;
-}
-
 const rule *own_rule_find(const char *name) {
     const own_rule *r = find(name);
-    return r && !problem_of(r->given) ? &r->rule : NULL;
+    return r && !problem_of(r) ? &r->rule : NULL;
 }
 
 // ---- Making -------------------------------------------------------------------------------------
@@ -137,7 +145,7 @@ static bool read_options(gw_scope *s, const own_rule *r, const gw_map *options,
 
 static const own_rule *find_good(gw_scope *s, const char *name) {
     const own_rule *r = name ? find(name) : NULL;
-    const char *problem = r ? problem_of(r->given) : NULL;
+    const char *problem = r ? problem_of(r) : NULL;
     if (problem)
         scope_fail(s, GW_INVALID, "the rule %s: %s", name, problem);
     else if (name && !r && rule_find(name))

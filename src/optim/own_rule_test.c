@@ -18,6 +18,12 @@ GW_RULE(own_momentum, .step = plain_step, .states = { "momentum_buffer" },
 GW_RULE(own_without_step, .options = { { "lr", 0.1 } });
 GW_RULE(own_without_rate, .step = plain_step, .options = { { "speed", 0.1 } });
 
+GW_RULE(own_twice, .step = plain_step, .options = { { "lr", 0.1 } });
+__attribute__((constructor)) static void register_again(void) {
+    static gw_rule again = { .name = "own_twice", .step = plain_step };
+    gw_rule_register(&again);
+}
+
 static gw_tensor *leaf(gw_scope *s, gw_dtype dtype) {
     return gw_requires_grad(s, gw_to_dtype(s, gw_arange(s, GW_F64, 0, 600, 1), dtype));
 }
@@ -108,6 +114,7 @@ static void what_is_wrong_is_said(void **state) {
     assert_refused("adam", NULL, "gw_adam makes an optimizer of this rule");
     assert_refused("own_without_step", NULL, "the rule own_without_step: it has no step");
     assert_refused("own_without_rate", NULL, "its first option is not lr");
+    assert_refused("own_twice", NULL, "the rule own_twice: it is registered twice");
     assert_refused("own_momentum", "beta1", "gw_own_momentum has no option \"beta1\"");
     assert_refused("own_momentum", "lr", "gw_own_momentum: lr is -1");
 }

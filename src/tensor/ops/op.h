@@ -135,8 +135,6 @@ static inline bool arg_is_none(const gw_value *args, int i) {
 }
 gw_dtype arg_dtype(const gw_value *args, int i);
 int arg_ints(const gw_value *args, int i, int64_t out[GW_DIMS_MAX]);  // returns the count
-int arg_tensors(const gw_value *args, int i, gw_tensor **out,
-                int max);  // returns the count, also beyond |max|
 
 // Fails c->scope with "gw.<name>: " in front.
 void op_fail(op_call *c, gw_status status, const char *format, ...) GW_PRINTF(3, 4);

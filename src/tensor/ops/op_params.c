@@ -296,12 +296,6 @@ int arg_ints(const gw_value *args, int i, int64_t out[GW_DIMS_MAX]) {
     return v.as.list->count;
 }
 
-int arg_tensors(const gw_value *args, int i, gw_tensor **out, int max) {
-    const gw_list *list = args[i].as.list;
-    for (int k = 0; k < list->count && k < max; k++) out[k] = list->items[k].as.tensor;
-    return list->count;
-}
-
 int grad_input(const op_grad *g, int i) {
     int input = 0;
     for (int k = 0; k < i; k++) {
