@@ -188,6 +188,16 @@ void leaving_check_on_loop(agent *a) {
 
 // ---- Every worker -------------------------------------------------------------------------------
 
+bool leaving_together(const agent *a) {
+    return (a->phase == AGENT_ASKED || a->phase == AGENT_DRAINING) && !a->leaving.alone;
+}
+
+// SHUT-6: "A worker takes all asked, wave and leave only from the coordinator that it knows, once it
+// has asked it, and ignores them from others."
+static bool has_asked(const agent *a, int from) {
+    return leaving_together(a) && from == member_table_coordinator(a);
+}
+
 static void out_of_own_time(timer *t) {
     agent *a = list_entry(t, agent, leaving.bound);
     gw_error error;
@@ -212,9 +222,9 @@ static void release_all(agent *a) {
         if (a->services[i].service->release) a->services[i].service->release(a);
 }
 
-static void all_asked(agent *a) {
+static void all_asked(agent *a, int from) {
     leaving *l = &a->leaving;
-    if (a->phase != AGENT_ASKED) return;
+    if (a->phase != AGENT_ASKED || !has_asked(a, from)) return;
     a->phase = AGENT_DRAINING;
     l->all_asked = true;
     if (!l->coordinates) leaving_set_timer(a, &l->bound, out_of_own_time, OWN_BOUND_S);
@@ -225,7 +235,9 @@ static void all_asked(agent *a) {
 
 static void wave_came(agent *a, int from, reader *r) {
     leaving *l = &a->leaving;
-    l->owed_wave = reader_u32(r);
+    uint32_t wave = reader_u32(r);
+    if (r->failed || !has_asked(a, from)) return;
+    l->owed_wave = wave;
     l->wave_from = from;
     if (leaving_is_idle(a)) {
         leaving_send_state_on_loop(a);
@@ -234,11 +246,12 @@ static void wave_came(agent *a, int from, reader *r) {
     }
 }
 
-static void leave_came(agent *a, reader *r) {
+static void leave_came(agent *a, int from, reader *r) {
     gw_error error;
     char missing[LEAVE_TEXT_MAX];
     bool clean = reader_u8(r) != 0;
     reader_text(r, missing, sizeof missing);
+    if (r->failed || !has_asked(a, from)) return;
     if (!clean)
         error_set(&error, GW_TIMEOUT, "shutdown: not everything has ended within %d s: %s", BOUND_S,
                   missing);
@@ -248,15 +261,13 @@ static void leave_came(agent *a, reader *r) {
 void leaving_told_on_loop(agent *a, int from, leaving_kind kind, reader *r) {
     switch (kind) {
     case KIND_ASK_LEAVE: coordinator_asked_on_loop(a, from, r); break;
-    case KIND_ALL_ASKED: all_asked(a); break;
+    case KIND_ALL_ASKED: all_asked(a, from); break;
     case KIND_WAVE: wave_came(a, from, r); break;
     case KIND_STATE: coordinator_state_came_on_loop(a, from, r); break;
-    default: leave_came(a, r); break;
+    default: leave_came(a, from, r); break;
     }
 }
 
-// The coordinator is told, and tells; but who has heard of a change first knows another one for a
-// while.
 gw_status leaving_received_on_loop(agent *a, int from, message *m, gw_error *error) {
     reader r = reader_of(m->head.data, m->head.size);
     leaving_told_on_loop(a, from, (leaving_kind)m->kind, &r);
@@ -293,8 +304,7 @@ void leaving_ask_alone_on_loop(agent *a) {
 
 void leaving_coordinator_changed_on_loop(agent *a) {
     leaving *l = &a->leaving;
-    bool asks = a->phase == AGENT_ASKED || a->phase == AGENT_DRAINING;
-    if (!asks || l->alone || l->over) return;
+    if (!leaving_together(a) || l->over) return;
     // "Whoever has asked tells the new one, and it begins again."
     if (a->phase == AGENT_DRAINING) leaving_set_timer(a, &l->bound, out_of_own_time, OWN_BOUND_S);
     leaving_disarm(a, &l->patience);

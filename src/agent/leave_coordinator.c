@@ -118,23 +118,27 @@ static void remind(timer *t) {
 
 void coordinator_asked_on_loop(agent *a, int from, reader *r) {
     leaving *l = &a->leaving;
-    // A coordinator before this one has found that all had asked.
-    if (reader_u8(r)) l->all_asked = true;
+    bool draining = reader_u8(r) != 0;
+    if (r->failed) return;
+    // A coordinator before this one has found that all had asked, this worker among them.
+    if (draining && leaving_together(a)) l->all_asked = true;
     agent_member(a, from)->asked = true;
     if (!l->coordinates) {
         coordinator_check_asked_on_loop(a);
         if (!l->coordinates && !l->reminder.armed)
             leaving_set_timer(a, &l->reminder, remind, REMINDER_S);
     } else {
+        // It has ignored what it was told before it asked.
         leaving_tell_on_loop(a, from, KIND_ALL_ASKED);
+        if (!agent_member(a, from)->answered) leaving_tell_on_loop(a, from, KIND_WAVE);
         coordinator_check_answered_on_loop(a);
     }
 }
 
 void coordinator_check_asked_on_loop(agent *a) {
     leaving *l = &a->leaving;
-    bool asks = (a->phase == AGENT_ASKED || a->phase == AGENT_DRAINING) && !l->alone;
-    if (!asks || l->coordinates || l->over || member_table_coordinator(a) != a->rank) return;
+    if (!leaving_together(a) || l->coordinates || l->over || member_table_coordinator(a) != a->rank)
+        return;
     for (int rank = 0; rank < a->member_count; rank++) {
         const member *m = agent_member(a, rank);
         if (is_there(m) && !m->asked) return;

@@ -23,7 +23,6 @@ GW_FUNCTION(garbage_value, GW_INLINE) {
 typedef struct scene {
     uint64_t seed;
     bool mutated;  // real messages with a few bytes changed, else random bytes behind a kind
-    bool stays;    // says nothing of leaving, of which members are believed
 } scene;
 
 static uint64_t draw(uint64_t *state) {
@@ -76,7 +75,6 @@ static void send_nonsense(agent *a, int to, const scene *c) {
             kind = KIND_REQUEST;
             size = fill_request(&state, data);
         }
-        if (c->stays && kind >= KIND_ASK_LEAVE && kind <= KIND_LEAVE) continue;
         if (kind) send_bytes(a, to, kind, data, size);
     }
 }
@@ -185,7 +183,7 @@ static void begin_and_break(gw_scope *root, int rank, void *context) {
 }
 
 static void break_with_seed(uint64_t seed, void *context) {
-    scene c = { .seed = seed, .mutated = *(bool *)context, .stays = true };
+    scene c = { .seed = seed, .mutated = *(bool *)context };
     cluster_outcome o = cluster_run(
         seed, (cluster_options){ .world_size = 3, .timeout_ms = 3600 * 1000, .fails = true },
         begin_and_break, &c);
@@ -201,7 +199,60 @@ static void nothing_is_served_for_a_member_that_broke_the_protocol(void **state)
     testing_for_seeds(300, break_with_seed, &mutated);
 }
 
-GW_TESTS_WITH_LIMIT(rpc_garbage, 120, it_survives_random_messages_of_a_member,
+// ---- Lies about leaving -------------------------------------------------------------------------
+
+static void send_lies(agent *a, int to) {
+    static const char unclean[] = "\0\5\0\0\0a lie", clean[] = "\1\0\0\0\0";
+    send_bytes(a, to, KIND_LEAVE, (const uint8_t *)unclean, sizeof unclean - 1);
+    send_bytes(a, to, KIND_LEAVE, (const uint8_t *)clean, sizeof clean - 1);
+    send_bytes(a, to, KIND_ALL_ASKED, NULL, 0);
+    send_bytes(a, to, KIND_WAVE, (const uint8_t *)"\7\0\0\0", 4);
+}
+
+// What others have to say of it must not keep a worker from serving.
+static void lie_and_look(gw_scope *s) {
+    for (int rank = 0; rank < 3; rank += 2) {
+        send_lies(s->agent, rank);
+        assert_int_equal(gw_int_of(s, gw_rpc_sync(s, rank, "garbage_echo", rank)), rank);
+    }
+}
+
+static void pause_ms(gw_scope *s, int64_t ms) {
+    gw_scope *t = gw_scope_open(s);
+    gw_scope_set_timeout(t, ms);
+    gw_wait(t, gw_future_open(t));
+    assert_int_equal(gw_scope_close(t).status, GW_TIMEOUT);
+}
+
+// Runs until all have asked for shutdown, and makes them wait.
+GW_FUNCTION(garbage_lie, GW_POOL) {
+    pause_ms(s, 500);
+    lie_and_look(s);
+    return gw_none();
+}
+
+static void lie_all_along(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank == 0) gw_rpc_async(root, 1, "garbage_lie");
+    if (rank == 2) gw_rpc_sync(root, 1, "garbage_value");
+    if (rank != 1) return;
+    lie_and_look(root);
+    pause_ms(root, 100);
+    lie_and_look(root);
+}
+
+static void lie_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    cluster_run(seed, (cluster_options){ .world_size = 3 }, lie_all_along, NULL);
+}
+
+static void only_the_coordinator_is_believed_about_leaving(void **state) {
+    (void)state;
+    testing_for_seeds(50, lie_with_seed, NULL);
+}
+
+GW_TESTS_WITH_LIMIT(rpc_garbage, 120, only_the_coordinator_is_believed_about_leaving,
+                    it_survives_random_messages_of_a_member,
                     it_survives_requests_that_are_almost_right,
                     it_loses_a_member_that_sends_invalid_messages,
                     nothing_is_served_for_a_member_that_broke_the_protocol);
