@@ -82,7 +82,9 @@ typedef struct gw_rpc_options {
 // |root| from now on call through it. Fails |root| with INVALID, DUPLICATE, MISMATCH,
 // ADDRESS_IN_USE, or TIMEOUT naming who is missing; WRONG_STATE if the job is closed, or shutting
 // down; DISCONNECTED if whoever lets others in is gone, or the group in the file is over;
-// UNSUPPORTED for addresses beyond this machine, until connections are encrypted.
+// UNSUPPORTED for addresses beyond this machine, until connections are encrypted; CANCELLED when a
+// signal interrupts it: SIGHUP, SIGINT, SIGQUIT, SIGTERM or SIGALRM, with a handler without SA_RESTART (which
+// signal() asks for, sigaction does not), that this thread receives.
 //
 // In a name %d stands for the rank, "trainer%d", but not of who joins a group.
 // A worker that joins a group without a name gets one that no other has. A group that was founded

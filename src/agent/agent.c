@@ -339,8 +339,11 @@ static gw_status start(agent *a, const join_options *o, const gw_rpc_options *op
     gw_status status = open_services(a, options, error);
     if (status) return status;
     env_enter(a->env);
+    env_catch_signals(a->env);
     status = start_on_loop(a, o, error);
+    const char *caught = env_release_signals(a->env);
     env_leave(a->env);
+    if (status && caught) error_set(error, GW_CANCELLED, "joining was interrupted by %s", caught);
     return status;
 }
 

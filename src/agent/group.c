@@ -2,6 +2,7 @@
 #include "agent/join.h"
 
 #include "base/failpoint.h"
+#include "base/log.h"
 #include "agent/admission.h"
 #include "agent/member_table.h"
 
@@ -62,15 +63,21 @@ gw_status group_found_on_loop(agent *a, const join_options *options, gw_error *e
 
 // ---- Joining ------------------------------------------------------------------------------------
 
-// Waits for |key|, but not for a group that nobody is in any more.
-static gw_status wait_while_attended(joining *j, const char *key, bytes *out, gw_error *error) {
+// Waits for |key|, but once it has been |founded| not for a group that nobody is in any more.
+static gw_status wait_for_key(joining *j, const char *key, bool founded, bytes *out,
+                              gw_error *error) {
     env *e = j->agent->env;
     for (;;) {
         int64_t look_ns = env_now_ns(e) + LOOK_NS;
         bool is_last = look_ns >= j->until_ns;
         gw_status status = store_wait(j->store, key, is_last ? j->until_ns : look_ns, out, error);
-        if (status != GW_TIMEOUT || is_last) return status;
-        if (!store_is_attended(j->store))
+        // A signal may have interrupted it.
+        if (status != GW_TIMEOUT || is_last || env_now_ns(e) < look_ns) return status;
+        if (join_is_line_due(j, status))
+            log_line("%s waits %s at %s", j->agent->name,
+                     founded ? "to be let into the group" : "for the founder of a group",
+                     place_of(j));
+        if (founded && !store_is_attended(j->store))
             return error_set(error, GW_DISCONNECTED, "the group at %s is over: nobody is there",
                              place_of(j));
     }
@@ -80,7 +87,7 @@ static gw_status check_job(joining *j, gw_error *error) {
     bytes value;
     uint32_t world_size;
     bytes_init(&value);
-    gw_status status = store_wait(j->store, "job", j->until_ns, &value, error);
+    gw_status status = wait_for_key(j, "job", false, &value, error);
     if (!status) status = join_read_job(&value, &world_size, error);
     if (!status && world_size)
         status = error_set(error, GW_WRONG_STATE,
@@ -137,7 +144,7 @@ static gw_status wait_for_answer(joining *j, answer *out, gw_error *error) {
     bytes value;
     bytes_init(&value);
     door_key(key, "admitted", j->agent->incarnation);
-    gw_status status = wait_while_attended(j, key, &value, error);
+    gw_status status = wait_for_key(j, key, true, &value, error);
     if (status == GW_TIMEOUT)
         error_set(error, GW_TIMEOUT,
                   "no member of the group at %s admitted this worker within %lld s", place_of(j),

@@ -10,9 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-// For finding out who is missing when time is up, and until it is said for whom this worker waits.
+// For finding out who is missing when time is up; until it is said for whom this worker waits, and
+// said again.
 #define GRACE_NS INT64_C(500000000)
 #define SILENCE_NS INT64_C(5000000000)
+#define REMINDER_NS INT64_C(10000000000)
 
 static int64_t deadline_of(env *e, int64_t timeout_ms) {
     int64_t length_ns, until_ns;
@@ -26,21 +28,35 @@ static int64_t deadline_of(env *e, int64_t timeout_ms) {
 joining join_begin(agent *a, const join_options *options) {
     return (joining){ .agent = a,
                       .options = options,
-                      .until_ns = deadline_of(a->env, options->join_timeout_ms) };
+                      .until_ns = deadline_of(a->env, options->join_timeout_ms),
+                      .line_ns = env_now_ns(a->env) + SILENCE_NS };
 }
 
-// The host may start later; after some time it is said who waits for it.
+bool join_is_line_due(joining *j, gw_status status) {
+    int64_t now_ns = env_now_ns(j->agent->env);
+    if (status != GW_TIMEOUT || now_ns < j->line_ns || now_ns >= j->until_ns) return false;
+    j->line_ns = now_ns + REMINDER_NS;
+    return true;
+}
+
+static int64_t piece_end(const joining *j) {
+    return j->line_ns < j->until_ns ? j->line_ns : j->until_ns;
+}
+
+// The host may start later.
 static gw_status open_client(joining *j, gw_error *error) {
     agent *a = j->agent;
     const char *master = j->options->master;
-    int64_t silent_until_ns = env_now_ns(a->env) + SILENCE_NS;
-    bool silent = silent_until_ns < j->until_ns;
-    gw_status status =
-        store_open_client(a->env, master, silent ? silent_until_ns : j->until_ns, &j->store, error);
-    if (status != GW_TIMEOUT || !silent) return status;
-    log_line("%s waits for %s at %s", a->name, a->group ? "the founder of a group" : "rank 0",
-             master);
-    return store_open_client(a->env, master, j->until_ns, &j->store, error);
+    for (;;) {
+        gw_error why;
+        gw_status status = store_open_client(a->env, master, piece_end(j), &j->store, &why);
+        if (!join_is_line_due(j, status)) {
+            if (status) *error = why;
+            return status;
+        }
+        log_line("%s waits for %s: %s", a->name, a->group ? "the founder of a group" : "rank 0",
+                 why.text);
+    }
 }
 
 gw_status join_open_store(joining *j, bool hosts, gw_error *error) {
@@ -219,15 +235,10 @@ static gw_status name_missing(joining *j, int from, gw_error *error) {
 
 static gw_status wait_for_all(joining *j, gw_error *error) {
     const agent *a = j->agent;
-    int64_t silent_until_ns = env_now_ns(a->env) + SILENCE_NS;
     for (int rank = 0; rank < a->member_count; rank++) {
-        bool silent = silent_until_ns < j->until_ns;
-        gw_status status = wait_for_member(j, rank, silent ? silent_until_ns : j->until_ns, error);
-        if (status == GW_TIMEOUT && silent) {
-            silent_until_ns = ENV_NEVER;
+        gw_status status;
+        while (join_is_line_due(j, status = wait_for_member(j, rank, piece_end(j), error)))
             log_info("%s waits for rank %d of %d to join", a->name, rank, a->world_size);
-            status = wait_for_member(j, rank, j->until_ns, error);
-        }
         if (status == GW_TIMEOUT) return name_missing(j, rank, error);
         if (status) return status;
     }

@@ -11,9 +11,14 @@ typedef struct joining {
     const join_options *options;
     store *store;
     int64_t until_ns;
+    int64_t line_ns;  // when it is said next for what this worker waits
 } joining;
 
 joining join_begin(agent *a, const join_options *options);
+
+// Every wait is one of pieces, at most to |line_ns|: whether |status| is only the end of such a
+// piece, and not of the wait's time, nor a signal's doing. Then it is time for a line.
+bool join_is_line_due(joining *j, gw_status status);
 
 // The store of the job: a file, that of |a| itself if it |hosts|, or that at the master's address.
 gw_status join_open_store(joining *j, bool hosts, gw_error *error);

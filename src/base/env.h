@@ -71,6 +71,8 @@ typedef struct env_class {
     void (*defer)(env *e, task *t);
     void (*set_timer)(env *e, timer *t, int64_t due_ns);
     gw_status (*spawn)(env *e, void (*main)(void *arg), void *arg, gw_error *error);
+    void (*catch_signals)(env *e);  // may be NULL, both
+    const char *(*release_signals)(env *e);
     void (*tell_launcher)(env *e, const char *line);
     void (*close)(env *e);
 } env_class;
@@ -134,6 +136,17 @@ static inline void env_set_timer(env *e, timer *t, int64_t due_ns) {
 // A thread of its own, joined by env_close; |main| must have been told to end by then.
 static inline gw_status env_spawn(env *e, void (*main)(void *arg), void *arg, gw_error *error) {
     return e->class->spawn(e, main, arg, error);
+}
+
+// From here on, until they are released, a signal with a handler that interrupts system calls ends
+// the waits of this thread, one thread at a time, as if their time had come. Such waits are not
+// repeated: env_release_signals gives the name of the signal, NULL for none, and lets the
+// handler run.
+static inline void env_catch_signals(env *e) {
+    if (e->class->catch_signals) e->class->catch_signals(e);
+}
+static inline const char *env_release_signals(env *e) {
+    return e->class->release_signals ? e->class->release_signals(e) : NULL;
 }
 
 // Tells who has started this process a line, if it listens: see docs/protocol/launcher.md.

@@ -115,6 +115,8 @@ static const env_class os_class = {
     .defer = loop_lock_defer,
     .set_timer = loop_set_timer,
     .spawn = os_spawn,
+    .catch_signals = os_catch_signals,
+    .release_signals = os_release_signals,
     .tell_launcher = os_tell_launcher,
     .close = os_close,
 };

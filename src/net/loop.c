@@ -267,6 +267,7 @@ static void sleep_parked(os_env *o, slot *s, int64_t until_ns) {
 
 bool loop_is_over(os_env *o, const slot *s, int64_t until_ns, bool looked) {
     if (s->waiter->woken) return true;
+    if (o->signals.caught && s->thread == o->signals.catcher) return true;
     return looked && until_ns != ENV_NEVER && os_now_ns(&o->base) >= until_ns;
 }
 

@@ -8,6 +8,7 @@
 #include "net/timers.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
 
@@ -34,6 +35,17 @@ typedef struct seat {
     bool taken;
     int outer, event_fd;
 } seat;
+
+// One thread whose waits signals interrupt. |caught| is set from a signal's coming until it is
+// released.
+typedef struct signal_catcher {
+    bool catches;
+    pthread_t catcher;
+    sigset_t set;
+    int fd;
+    const char *caught;  // "SIGTERM"
+    source source;
+} signal_catcher;
 
 typedef enum slot_state {
     SLOT_AWAKE,
@@ -105,6 +117,7 @@ struct os_env {
     timers timers;
     int64_t armed_ns;  // what |timer_fd| is set to
     struct epoll_event events[LOOP_EVENTS_MAX];
+    signal_catcher signals;
 
     // what transports poll
     list_node sources, retired;
@@ -159,6 +172,10 @@ void idle_fini(os_env *o);
 // ---- keeper.c -----------------------------------------------------------------------------------
 gw_status keeper_open(os_env *o, gw_error *error);
 void keeper_close(os_env *o);
+
+// ---- signals.c ----------------------------------------------------------------------------------
+void os_catch_signals(env *e);
+const char *os_release_signals(env *e);
 
 // ---- launcher.c ---------------------------------------------------------------------------------
 void os_tell_launcher(env *e, const char *line);

@@ -65,9 +65,10 @@ static bool pause_before(file *f, const char *what, int64_t until_ns, int64_t *d
     if (now >= until_ns) return false;
     int64_t due = now + *delay_ms * MS;
     waiter w = { .what = what };
-    env_wait(f->store.env, &w, due < until_ns ? due : until_ns);
+    if (due > until_ns) due = until_ns;
+    env_wait(f->store.env, &w, due);
     if (*delay_ms < POLL_MAX_MS) *delay_ms *= 2;
-    return true;
+    return env_now_ns(f->store.env) >= due;  // else a signal has interrupted it
 }
 
 static gw_status lock(file *f, short type, const char *key, int64_t until_ns, gw_error *error) {

@@ -2,13 +2,17 @@
 // so.
 #include "testing/testing.h"
 
+#include <errno.h>
 #include <gradwire.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct joiner {
@@ -79,8 +83,8 @@ static void the_second_of_a_rank_is_refused(void **state) {
     assert_one_of_each(&a, &b, "rank 0 is taken by", "rank 1 of 2 did not come within");
 }
 
-static void a_port_in_use_is_named(void **state) {
-    (void)state;
+// A socket that listens.
+static int take_port(int *out_port) {
     struct sockaddr_in address = { .sin_family = AF_INET,
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof address;
@@ -88,9 +92,16 @@ static void a_port_in_use_is_named(void **state) {
     assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
     assert_int_equal(listen(fd, 1), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    *out_port = ntohs(address.sin_port);
+    return fd;
+}
+
+static void a_port_in_use_is_named(void **state) {
+    (void)state;
     char url[64], words[64];
-    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
-    snprintf(words, sizeof words, "port %d is in use", ntohs(address.sin_port));
+    int port, fd = take_port(&port);
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", port);
+    snprintf(words, sizeof words, "port %d is in use", port);
     joiner j = { .options = GW_OPTIONS(gw_rpc_options, .world_size = 1, .init_method = url) };
     join_and_leave(&j);
     close(fd);
@@ -98,6 +109,85 @@ static void a_port_in_use_is_named(void **state) {
     assert_non_null(strstr(j.error.text, words));
 }
 
-GW_TESTS(join, two_workers_of_one_name_are_told_both,
-         workers_that_disagree_about_the_job_are_told_both, the_second_of_a_rank_is_refused,
-         a_port_in_use_is_named);
+// ---- Interrupted --------------------------------------------------------------------------------
+
+static volatile sig_atomic_t handled;
+
+static void remember_signal(int number) {
+    (void)number;
+    handled = 1;
+}
+
+// Sends this process SIGTERM again and again, so that one of them comes while it joins.
+static timer_t begin_signals(void) {
+    struct sigaction action = { .sa_handler = remember_signal };
+    struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGTERM };
+    struct itimerspec often = { .it_interval.tv_nsec = 20000000, .it_value.tv_nsec = 20000000 };
+    timer_t out;
+    assert_int_equal(sigaction(SIGTERM, &action, NULL), 0);
+    assert_int_equal(timer_create(CLOCK_MONOTONIC, &event, &out), 0);
+    assert_int_equal(timer_settime(out, 0, &often, NULL), 0);
+    return out;
+}
+
+static void interrupt(gw_rpc_options options, const char *url) {
+    joiner j = { .options = options };
+    j.options.init_method = url;
+    testing_note("%s, rank %d", url, options.rank);
+    handled = 0;
+    timer_t signals = begin_signals();
+    join_and_leave(&j);
+    timer_delete(signals);
+    testing_note("\"%s\"", j.error.text);
+    assert_int_equal(j.error.status, GW_CANCELLED);
+    assert_non_null(strstr(j.error.text, "joining was interrupted by SIGTERM"));
+    assert_true(handled);
+}
+
+static void a_signal_interrupts_it_wherever_it_waits(void **state) {
+    (void)state;
+    char folder[] = "/tmp/gw-join-XXXXXX", path[64], url[80], unfounded[80], free_port[64];
+    int port;
+    close(take_port(&port));
+    snprintf(free_port, sizeof free_port, "tcp://127.0.0.1:%d", port);
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/store", folder);
+    snprintf(url, sizeof url, "file://%s", path);
+    snprintf(unfounded, sizeof unfounded, "file://%s/unfounded", folder);
+    interrupt(GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2), url);
+    interrupt(GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2), free_port);
+    interrupt(GW_OPTIONS(gw_rpc_options, .rank = 1, .world_size = 2), free_port);
+    interrupt(GW_OPTIONS(gw_rpc_options, .group = GW_GROUP_JOIN), free_port);
+    interrupt(GW_OPTIONS(gw_rpc_options, .group = GW_GROUP_JOIN), unfounded);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/unfounded", folder);
+    unlink(path);
+    rmdir(folder);
+}
+
+static void a_signal_without_a_handler_ends_the_process_that_joins(void **state) {
+    (void)state;
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (!pid) {
+        signal(SIGINT, SIG_DFL);
+        struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGINT };
+        struct itimerspec once = { .it_value.tv_nsec = 50000000 };
+        timer_t signals;
+        if (timer_create(CLOCK_MONOTONIC, &event, &signals)) _exit(1);
+        if (timer_settime(signals, 0, &once, NULL)) _exit(1);
+        gw_scope *root = gw_scope_open(NULL);
+        gw_rpc_init(root, .rank = 1, .world_size = 2, .init_method = "tcp://127.0.0.1:1");
+        _exit(0);
+    }
+    int status;
+    while (waitpid(pid, &status, 0) < 0) assert_int_equal(errno, EINTR);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGINT);
+}
+
+GW_TESTS(join, a_signal_interrupts_it_wherever_it_waits,
+         a_signal_without_a_handler_ends_the_process_that_joins,
+         two_workers_of_one_name_are_told_both, workers_that_disagree_about_the_job_are_told_both,
+         the_second_of_a_rank_is_refused, a_port_in_use_is_named);

@@ -424,6 +424,58 @@ static void stay_and_shut_down(worker *w, gw_scope *root) {
     gw_rpc_shutdown(root);
 }
 
+static char waits[2048];
+
+static void keep_wait(const char *line) {
+    size_t at = strlen(waits);
+    if (strstr(line, " waits ")) snprintf(waits + at, sizeof waits - at, "%s\n", line);
+}
+
+static void expect_waits(worker *ws, const char *url, const char *lines) {
+    sim *s = sim_open(1, (sim_options){ 0 });
+    assert_non_null(s);
+    waits[0] = '\0';
+    log_hook = keep_wait;
+    for (int i = 0; i < 2; i++) {
+        ws[i].url = url;
+        add(s, i, &ws[i]);
+    }
+    run(s, 700);
+    log_hook = NULL;
+    expect_fine(ws, 2);
+    assert_string_equal(waits, lines);
+}
+
+static void who_waits_for_others_to_come_says_so_again_and_again(void **state) {
+    (void)state;
+    char path[] = "/tmp/gw-group-XXXXXX", url[64];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(url, sizeof url, "file://%s", path);
+#define REFUSED "no store at 127.0.0.1:29500: 127.0.0.1:29500: Connection refused"
+    worker group[] = {
+        { .name = "boss", .group = GW_GROUP_CREATE, .start_ms = 27000, .play = stay_and_shut_down },
+        { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down },
+    };
+    expect_waits(group, NULL,
+                 "w waits for the founder of a group: " REFUSED "\n"
+                 "w waits for the founder of a group: " REFUSED "\n"
+                 "w waits for the founder of a group: " REFUSED "\n");
+    group[0].is_done = group[1].is_done = false;
+    char expected[256];
+    snprintf(expected, sizeof expected, "w waits for the founder of a group at %s\n", path);
+    group[0].start_ms = 12000;
+    expect_waits(group, url, expected);
+    unlink(path);
+    worker job[] = {
+        { .name = "first", .world_size = 2, .start_ms = 12000, .play = just_shut_down },
+        { .name = "second", .world_size = 2, .play = just_shut_down },
+    };
+    expect_waits(job, NULL, "second waits for rank 0: " REFUSED "\n");
+#undef REFUSED
+}
+
 // A worker that the coordinator has admitted without telling it the members yet says who is
 // missing.
 static void lose_founder_of_file_with_seed(uint64_t seed, void *context) {
@@ -677,7 +729,7 @@ GW_TESTS(group_sim, workers_join_at_any_time_and_know_each_other, a_job_of_known
          a_name_that_a_member_has_is_refused, a_worker_comes_again_under_the_same_name,
          only_who_has_met_a_worker_logs_its_death,
          a_worker_that_dies_while_it_joins_delays_no_other, shutdown_survives_its_coordinators,
-         joining_without_the_founder_says_so,
+         joining_without_the_founder_says_so, who_waits_for_others_to_come_says_so_again_and_again,
          a_worker_that_joins_through_a_coordinator_that_dies_says_so,
          a_worker_that_joins_at_the_end_joins_or_is_refused, a_group_in_a_file_outlives_its_founder,
          a_watch_counts_what_it_drops, one_leaves_and_the_others_go_on,
