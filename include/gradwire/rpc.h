@@ -251,6 +251,15 @@ GW_API gw_list *gw_rpc_all_gather_with(gw_scope *s, const gw_worker *workers, in
 GW_API void gw_rpc_barrier(gw_scope *s, const gw_worker *workers, int count);
 
 // ---- Counting -----------------------------------------------------------------------------------
+// What has gone over one way to other workers: "shm" (shared memory, of workers on this host), "tcp".
+typedef struct gw_transport_stats {
+    const char *name;
+    int workers;                          // that are connected over it now
+    uint64_t bytes_sent, bytes_received;  // frames, with all that is in them
+} gw_transport_stats;
+
+enum { GW_TRANSPORTS_MAX = 8 };
+
 typedef struct gw_rpc_stats {
     uint64_t calls_made, calls_served;
     // Requests, replies and control, but no acknowledgements, and none about membership; calls to
@@ -259,6 +268,9 @@ typedef struct gw_rpc_stats {
     uint64_t bytes_sent, bytes_received;  // on the wire, everything
     uint64_t reconnects;
     uint64_t replies_dropped;  // that came when no future waited for them any more
+    // The best first. GW_TRANSPORT=tcp in the environment leaves "tcp" alone.
+    gw_transport_stats transports[GW_TRANSPORTS_MAX];
+    int transport_count;
 } gw_rpc_stats;
 
 GW_API gw_rpc_stats gw_rpc_get_stats(gw_scope *s);

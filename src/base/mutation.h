@@ -37,6 +37,10 @@ typedef enum mutation {
     MUTATION_GIVE_UP,               // what has failed to be sent five times is given up
     MUTATION_KEEP_DEAD_FORKS,       // the forks of a lost worker stay listed
 
+    // rings
+    MUTATION_RING_INDEX_BELIEVED,  // what the peer says of the other end is not checked
+    MUTATION_RING_WAKE_LOST,       // who is about to sleep looks first and says so then
+
     // passes
     MUTATION_GRADIENT_TWICE,       // what comes for a slot behind the first is added twice
     MUTATION_PASS_BEGINS_AGAIN,    // at a late gradient, when it is over

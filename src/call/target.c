@@ -52,11 +52,15 @@ gw_rpc_stats gw_rpc_get_stats(gw_scope *s) {
         .calls_served = c->served_count,
         .messages_sent = a->messages_sent,
         .messages_received = a->messages_received,
-        .bytes_sent = p.bytes_sent,
-        .bytes_received = p.bytes_received,
         .reconnects = p.reconnects,
         .replies_dropped = c->replies_dropped,
+        .transport_count = p.transport_count,
     };
+    for (int i = 0; i < p.transport_count; i++) {
+        out.transports[i] = p.over[i];
+        out.bytes_sent += p.over[i].bytes_sent;
+        out.bytes_received += p.over[i].bytes_received;
+    }
     env_leave(a->env);
     return out;
 }

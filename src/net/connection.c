@@ -120,6 +120,7 @@ gw_status connection_connect(env *e, const route *r, uint8_t *staging, const con
         mem_free(l);
         return status;
     }
+    l->transport = r->transport;
     *out = l;
     return GW_OK;
 }
@@ -132,6 +133,7 @@ connection *connection_accept(env *e, stream *s, uint8_t *staging, const connect
         return NULL;
     }
     l->stream = s;
+    l->transport = s->class->transport;
     l->is_open = true;
     stream_adopt(s, &events, l);
     return l;

@@ -36,6 +36,7 @@ struct connection {
     const connection_events *on;
     void *user;
     uint8_t *staging;
+    const transport *transport;
 
     // state
     stream *stream;  // NULL once it has broken

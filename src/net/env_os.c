@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "net/loop.h"
+#include "net/shm.h"
 #include "net/tcp.h"
 
 typedef struct thread {
@@ -95,7 +96,7 @@ static void os_close(env *e) {
     join_threads(o);
     keeper_close(o);
     loop_abandon_all(o);
-    tcp_fini(o);
+    acceptor_fini(o);
     loop_fini(o);
     pthread_mutex_destroy(&o->loop_lock);
     mem_free(o);
@@ -122,7 +123,13 @@ static const env_class os_class = {
 };
 
 // The best first.
-static const transport *const os_transports[] = { &tcp_transport, NULL };
+static const transport *const all_transports[] = { &shm_transport, &tcp_transport, NULL };
+static const transport *const tcp_alone[] = { &tcp_transport, NULL };
+
+static const transport *const *transports_from_environment(void) {
+    const char *text = getenv("GW_TRANSPORT");
+    return text && strcmp(text, "tcp") == 0 ? tcp_alone : all_transports;
+}
 
 static int cut_every_from_environment(void) {
     const char *text = getenv("GW_TEST_CUT_EVERY");
@@ -133,7 +140,7 @@ static int cut_every_from_environment(void) {
 gw_status env_os_open(env **out, gw_error *error) {
     os_env *o = mem_calloc(sizeof *o);
     if (!o) return error_set(error, GW_NO_MEMORY, "an environment: out of memory");
-    o->base = (env){ &os_class, os_transports };
+    o->base = (env){ &os_class, transports_from_environment() };
     pthread_mutex_init(&o->loop_lock, NULL);
     list_init(&o->deferred);
     list_init(&o->drains);
@@ -141,7 +148,7 @@ gw_status env_os_open(env **out, gw_error *error) {
     list_init(&o->sources);
     list_init(&o->retired);
     o->cut_every = cut_every_from_environment();
-    tcp_init(o);
+    acceptor_init(o);
     gw_status status = loop_init(o, error);
     if (status) {
         os_close(&o->base);
@@ -162,5 +169,6 @@ env_os_counts env_os_count(env *e) {
         .sleeps = atomic_load_explicit(&o->sleep_count, memory_order_relaxed),
         .idles = atomic_load_explicit(&o->idle_count, memory_order_relaxed),
         .kicks = atomic_load_explicit(&o->kick_total, memory_order_relaxed),
+        .wakes = atomic_load_explicit(&o->wake_total, memory_order_relaxed),
     };
 }

@@ -22,6 +22,7 @@ typedef struct env_os_counts {
     uint64_t sleeps;  // times a thread went to sleep in the kernel
     uint64_t idles;   // of these, idle ones
     uint64_t kicks;   // sleeping threads woken by another
+    uint64_t wakes;   // other processes told to look at what is in their memory
 } env_os_counts;
 
 env_os_counts env_os_count(env *e);

@@ -124,11 +124,11 @@ void idle_wait(os_env *o, slot *s, int64_t until_ns) {
     list_prepend(&o->idle, &s->link);
     for (bool looked = false; !loop_is_over(o, s, until_ns, looked); looked = true) {
         if (!s->seat) s->seat = take_seat(o);
-        loop_hand_over(o);
+        loop_hand_over(o, s);
         sleep_idle(o, s, until_ns);
     }
     list_remove(&s->link);
     if (o->on_watch == s) idle_take_off_watch(o);
     if (s->seat) s->seat->taken = false;
-    loop_hand_over(o);
+    loop_hand_over(o, NULL);
 }

@@ -44,6 +44,10 @@ static void stand_in(os_env *o, uint64_t absence) {
     loop_lock_take(o);
     for (int count = 0; o->absence == absence && !o->keeper_ends;) {
         make_turn(o, events, count);
+        if (!loop_nobody_looks(o, true)) {
+            count = loop_look(o, events, LOOP_EVENTS_MAX);
+            continue;
+        }
         loop_lock_release(o);
         count = loop_sleep(o, o->inner, events, LOOP_EVENTS_MAX, ENV_NEVER);
         loop_lock_take(o);

@@ -19,8 +19,7 @@ enum {
     LOOK_NS = 20 * 1000,         // how long a waiting thread looks before it sleeps
     LOOK_MAX_NS = 200 * 1000,    // if what it waits for usually comes within half of this
     YIELD_LONG_NS = 100 * 1000,  // a yield that takes longer was somebody else's time slice
-    PENALTY_MIN = 256,           // waits without looking after that
-    PENALTY_MAX = 8192,
+    SPINS = 16,                  // looks in memory between two yields
 };
 
 typedef enum look_result {
@@ -64,14 +63,19 @@ void loop_retire(os_env *o, source *s) {
 }
 
 void loop_free_retired(os_env *o) {
-    for (list_node *l; (l = list_take(&o->retired));) mem_free(list_entry(l, source, link));
+    for (list_node *l; (l = list_take(&o->retired));) {
+        source *s = list_entry(l, source, link);
+        list_remove(&s->looked);
+        if (s->class->free) s->class->free(s);
+        mem_free(s);
+    }
 }
 
 void loop_abandon_all(os_env *o) {
     loop_lock_take(o);
     while (!list_is_empty(&o->sources)) {
         source *s = list_entry(o->sources.next, source, link);
-        s->abandon(s);
+        s->class->abandon(s);
     }
     loop_free_retired(o);
     loop_lock_release(o);
@@ -130,6 +134,14 @@ int loop_sleep(os_env *o, int epoll_fd, struct epoll_event *events, int count, i
     return n < 0 ? 0 : n;
 }
 
+static void pause_shortly(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 static bool is_signalled(slot *s) {
     return atomic_load_explicit(&s->state, memory_order_acquire) == SLOT_SIGNALLED;
 }
@@ -137,25 +149,12 @@ static bool is_signalled(slot *s) {
 // Returns how many of |events| are filled. Only the poller may.
 static int look_once(os_env *o) {
     atomic_fetch_add_explicit(&o->poll_count, 1, memory_order_relaxed);
-    int n = epoll_wait(o->inner, o->events, LOOP_EVENTS_MAX, 0);
-    return n < 0 ? 0 : n;
+    return loop_look(o, o->events, LOOP_EVENTS_MAX);
 }
 
-// Looking again and again costs nothing that anybody wants as long as a yield comes back soon. When
-// one does not, other work wants the processor: the next waits sleep at once, ever more of them,
-// until looking is worth its while again.
-static bool may_look(os_env *o) {
-    if (o->sleep_at_once == 0) return true;
-    o->sleep_at_once--;
-    return false;
-}
-
-static void learn_from(os_env *o, look_result result) {
-    if (result == LOOK_FOUND && o->penalty > 0) o->penalty--;
-    if (result != LOOK_DISTURBED) return;
-    o->penalty = o->penalty ? o->penalty * 2 : PENALTY_MIN;
-    if (o->penalty > PENALTY_MAX) o->penalty = PENALTY_MAX;
-    o->sleep_at_once = o->penalty;
+static void learn_from(os_env *o, look_result result, int64_t lost_ns) {
+    if (result == LOOK_FOUND) loop_look_was_good(o);
+    if (result == LOOK_DISTURBED) loop_look_was_disturbed(o, lost_ns);
 }
 
 // A peer that takes longer to answer than the least look would find this thread asleep each time,
@@ -172,17 +171,23 @@ static int64_t worth_looking_ns(const os_env *o) {
 }
 
 // Looks for |look_ns|, without the loop lock, until |s| is signalled or, for the poller, something
-// is ready.
+// is ready. |*out_lost_ns| is how long others had the processor, if that was long.
 static look_result look_for_a_while(os_env *o, slot *s, int64_t look_ns, int64_t until_ns,
-                                    int *out_count) {
+                                    int *out_count, int64_t *out_lost_ns) {
     int64_t start_ns = os_now_ns(&o->base), last_ns = start_ns;
     for (;;) {
-        if (out_count && (*out_count = look_once(o)) > 0) return LOOK_FOUND;
-        if (is_signalled(s)) return LOOK_FOUND;
+        // What lies in memory costs nothing to look at, so that it is seen without a yield in between.
+        for (int i = 0; i < SPINS; i++) {
+            if (out_count && (*out_count = look_once(o)) > 0) return LOOK_FOUND;
+            if (is_signalled(s)) return LOOK_FOUND;
+            if (!out_count || list_is_empty(&o->looked)) break;
+            pause_shortly();
+        }
         if (last_ns - start_ns > look_ns || last_ns >= until_ns) return LOOK_FOUND_NOTHING;
         sched_yield();
         int64_t now_ns = os_now_ns(&o->base);
-        if (now_ns - last_ns > YIELD_LONG_NS) return LOOK_DISTURBED;
+        *out_lost_ns = now_ns - last_ns;
+        if (*out_lost_ns > YIELD_LONG_NS) return LOOK_DISTURBED;
         last_ns = now_ns;
     }
 }
@@ -197,7 +202,7 @@ static bool fall_asleep(slot *s) {
 void loop_call_back(const struct epoll_event *events, int count) {
     for (int i = 0; i < count; i++) {
         source *ready = events[i].data.ptr;
-        ready->ready(ready, events[i].events);
+        ready->class->ready(ready, events[i].events);
     }
 }
 
@@ -215,21 +220,35 @@ static void make_turn(os_env *o, slot *s, int count) {
     o->absence = 0;
 }
 
+// Sleeps until |inner| has something, unless something has come to what was looked at in memory.
+static int sleep_in_inner(os_env *o, int64_t until_ns) {
+    loop_lock_take(o);
+    bool sleeps = loop_nobody_looks(o, true);
+    if (sleeps) idle_take_off_watch(o);
+    loop_lock_release(o);
+    if (!sleeps) return look_once(o);
+    return loop_sleep(o, o->inner, o->events, LOOP_EVENTS_MAX, until_ns);
+}
+
 static void poll_until_something(os_env *o, slot *s, int64_t until_ns) {
     // Events in hand are those of the last look, all handled: nothing can mean a closed stream any
     // more.
     loop_free_retired(o);
+    loop_somebody_looks(o);
+    // What comes through memory does not wake the one on watch.
+    if (list_is_empty(&o->looked)) idle_take_off_watch(o);
     o->absence = 0;
     int count = 0;
-    look_result looked = may_look(o) ? LOOK_FOUND_NOTHING : LOOK_NOT_DONE;
+    int64_t lost_ns = 0;
+    look_result looked = loop_looks_pay(o) ? LOOK_FOUND_NOTHING : LOOK_NOT_DONE;
     int64_t look_ns = worth_looking_ns(o), start_ns = os_now_ns(&o->base);
     loop_lock_release(o);
-    if (looked != LOOK_NOT_DONE) looked = look_for_a_while(o, s, look_ns, until_ns, &count);
-    if (looked != LOOK_FOUND && fall_asleep(s))
-        count = loop_sleep(o, o->inner, o->events, LOOP_EVENTS_MAX, until_ns);
+    if (looked != LOOK_NOT_DONE)
+        looked = look_for_a_while(o, s, look_ns, until_ns, &count, &lost_ns);
+    if (looked != LOOK_FOUND && fall_asleep(s)) count = sleep_in_inner(o, until_ns);
     loop_lock_take(o);
     atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
-    learn_from(o, looked);
+    learn_from(o, looked, lost_ns);
     if (count > 0) remember_wait(o, os_now_ns(&o->base) - start_ns);
     make_turn(o, s, count);
 }
@@ -237,6 +256,7 @@ static void poll_until_something(os_env *o, slot *s, int64_t until_ns) {
 void loop_poll_ready(os_env *o, slot *s) {
     o->poller = s;
     loop_free_retired(o);
+    o->memory_looks = INT_MAX;
     make_turn(o, s, look_once(o));
     o->poller = NULL;
 }
@@ -254,14 +274,15 @@ void loop_sleep_on_futex(os_env *o, slot *s, int64_t until_ns) {
 // that polls next.
 static void sleep_parked(os_env *o, slot *s, int64_t until_ns) {
     look_result looked =
-        list_is_empty(&o->parked) && may_look(o) ? LOOK_FOUND_NOTHING : LOOK_NOT_DONE;
+        list_is_empty(&o->parked) && loop_looks_pay(o) ? LOOK_FOUND_NOTHING : LOOK_NOT_DONE;
+    int64_t lost_ns = 0;
     list_prepend(&o->parked, &s->link);
     loop_lock_release(o);
-    if (looked != LOOK_NOT_DONE) looked = look_for_a_while(o, s, LOOK_NS, until_ns, NULL);
+    if (looked != LOOK_NOT_DONE) looked = look_for_a_while(o, s, LOOK_NS, until_ns, NULL, &lost_ns);
     if (looked != LOOK_FOUND && fall_asleep(s)) loop_sleep_on_futex(o, s, until_ns);
     loop_lock_take(o);
     atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
-    learn_from(o, looked);
+    learn_from(o, looked, lost_ns);
     list_remove(&s->link);
 }
 
@@ -271,13 +292,20 @@ bool loop_is_over(os_env *o, const slot *s, int64_t until_ns, bool looked) {
     return looked && until_ns != ENV_NEVER && os_now_ns(&o->base) >= until_ns;
 }
 
-void loop_hand_over(os_env *o) {
-    if (o->poller || o->on_watch) return;
+static void wake_inner(os_env *o) {
+    ssize_t written = write(o->wake_fd, &(uint64_t){ 1 }, sizeof(uint64_t));
+    (void)written;  // it fails only when full, and then it is ready already
+}
+
+// The one on watch forgets what was looked at, since it sleeps for long; a poller that leaves will be back soon.
+void loop_hand_over(os_env *o, const slot *from) {
+    if (o->poller) return;
     if (!list_is_empty(&o->parked)) {
         loop_lock_kick(o, list_entry(o->parked.next, slot, link));
-    } else {
-        idle_put_on_watch(o);
+        return;
     }
+    if (!o->on_watch) idle_put_on_watch(o);
+    if (o->on_watch && !loop_nobody_looks(o, o->on_watch == from)) wake_inner(o);
 }
 
 static void wait_for_something(os_env *o, slot *s, int64_t until_ns) {
@@ -288,7 +316,6 @@ static void wait_for_something(os_env *o, slot *s, int64_t until_ns) {
         if (o->poller && o->poller->thread != s->thread) {
             sleep_parked(o, s, until_ns);
         } else {
-            idle_take_off_watch(o);
             o->poller = s;
             poll_until_something(o, s, until_ns);
         }
@@ -297,7 +324,7 @@ static void wait_for_something(os_env *o, slot *s, int64_t until_ns) {
         o->poller = below;
         if (below) begin_absence(o);
     }
-    loop_hand_over(o);
+    loop_hand_over(o, NULL);
 }
 
 bool loop_wait(env *e, waiter *w, int64_t until_ns) {
@@ -328,6 +355,8 @@ waiter *loop_turn(env *e) {
     return o->turning ? o->turning->waiter : NULL;
 }
 
+static const source_class waking = { .ready = drain_wake_fd }, timing = { .ready = fire_due };
+
 // ---- Opening ------------------------------------------------------------------------------------
 
 static gw_status add_own(os_env *o, int fd, source *s, const char *call, gw_error *error) {
@@ -339,8 +368,9 @@ gw_status loop_init(os_env *o, gw_error *error) {
     list_init(&o->parked);
     list_init(&o->idle);
     o->armed_ns = ENV_NEVER;
-    o->wake_source.ready = drain_wake_fd;
-    o->timer_source.ready = fire_due;
+    list_init(&o->looked);
+    o->wake_source.class = &waking;
+    o->timer_source.class = &timing;
     o->inner = o->wake_fd = o->timer_fd = o->keeper_fd = -1;
     o->inner = epoll_create1(EPOLL_CLOEXEC);
     if (o->inner < 0) return error_set(error, GW_SYSTEM, "epoll_create1: %s", strerror(errno));

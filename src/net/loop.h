@@ -23,11 +23,24 @@ typedef struct os_env os_env;
 // Something in the epoll set; lives in what it belongs to. What transports poll begins with its
 // source, is owned by the env, and ends by being retired: it is freed when no event in hand can
 // mean it.
-typedef struct source {
-    void (*ready)(struct source *s, uint32_t events);  // with the loop lock
-    void (*abandon)(struct source *s);                 // the env closes: retires it, telling nobody
-    list_node link;                                    // in |sources| or |retired|
-} source;
+typedef struct source source;
+
+typedef struct source_class {
+    void (*ready)(source *s, uint32_t events);  // with the loop lock; 0: its memory is ready
+    void (*abandon)(source *s);                 // the env closes: retires it, telling nobody
+    void (*free)(source *s);                    // NULL: it is only memory
+
+    // Of a source that a poller can look at in memory; see looks.c. All but |has_something| with the loop lock.
+    bool (*has_something)(source *s);  // for |ready|. By the poller alone, without the loop lock
+    bool (*sleeps)(source *s);  // nobody looks: the epoll set is to tell. False: it has something
+    void (*awakes)(source *s);  // somebody looks again
+} source_class;
+
+struct source {
+    const source_class *class;
+    list_node link;    // in |sources| or |retired|
+    list_node looked;  // in |looked|
+};
 
 // Where an idle thread sleeps: an epoll set of its own, around |inner| and an eventfd to wake just
 // this thread. On watch means that |inner| can wake it.
@@ -108,7 +121,10 @@ struct os_env {
     // whether to look before sleeping
     int64_t usual_wait_ns;  // until something comes
     int sleep_at_once;      // this many waits do not
-    int penalty;
+    int disturbed_count;    // of the looks of late
+    list_node looked;       // sources to be looked at in memory; changed by the poller alone
+    bool looked_asleep;     // nobody looks at them
+    int memory_looks;       // since the last look at |inner|
 
     // what is polled
     int inner;
@@ -121,13 +137,13 @@ struct os_env {
 
     // what transports poll
     list_node sources, retired;
-    int spare_fd;  // tcp: given up to refuse a connection when there are no more
+    int spare_fd;  // given up to refuse a connection when there are no more
     int cut_every;
 
     // threads
     list_node threads;
 
-    _Atomic uint64_t poll_count, sleep_count, idle_count, kick_total;
+    _Atomic uint64_t poll_count, sleep_count, idle_count, kick_total, wake_total;
 };
 
 // ---- loop_lock.c --------------------------------------------------------------------------------
@@ -159,8 +175,23 @@ int loop_sleep(os_env *o, int epoll_fd, struct epoll_event *events, int count, i
 void loop_sleep_on_futex(os_env *o, slot *s, int64_t until_ns);
 void loop_poll_ready(os_env *o, slot *s);  // one look without sleeping, and its turn
 bool loop_is_over(os_env *o, const slot *s, int64_t until_ns, bool looked);
-void loop_hand_over(os_env *o);  // sees to it that somebody polls, if anybody waits
+void loop_hand_over(
+    os_env *o,
+    const slot *from);  // sees to it that somebody polls, if anybody waits; |from| goes on waiting
 void loop_call_back(const struct epoll_event *events, int count);
+
+// ---- looks.c ------------------------------------------------------------------------------------
+bool loop_looks_pay(os_env *o);  // whether to look at all before this wait
+void loop_look_was_disturbed(os_env *o, int64_t lost_ns);
+void loop_look_was_good(os_env *o);
+void loop_look_at(os_env *o,
+                  source *s);  // from the next look on. By the poller, or the keeper in its place
+int loop_look(os_env *o, struct epoll_event *events,
+              int count);  // in memory, and at times in |inner|
+// Each of them has to tell from now on; those that have nothing are not looked at again, if |forgets|, until they have
+// told. False: one has something now.
+bool loop_nobody_looks(os_env *o, bool forgets);
+void loop_somebody_looks(os_env *o);
 
 // ---- idle_poller.c ------------------------------------------------------------------------------
 gw_status idle_init(os_env *o, gw_error *error);
@@ -180,9 +211,9 @@ const char *os_release_signals(env *e);
 // ---- launcher.c ---------------------------------------------------------------------------------
 void os_tell_launcher(env *e, const char *line);
 
-// ---- tcp_connect.c ------------------------------------------------------------------------------
-void tcp_init(os_env *o);
-void tcp_fini(os_env *o);
+// ---- acceptor.c ---------------------------------------------------------------------------------
+void acceptor_init(os_env *o);
+void acceptor_fini(os_env *o);
 
 // ---- env_os.c -----------------------------------------------------------------------------------
 int64_t os_now_ns(env *e);

@@ -63,10 +63,12 @@ static void signal_came(source *s, uint32_t events) {
     kick_catcher(o);
 }
 
+static const source_class polled = { .ready = signal_came };
+
 void os_catch_signals(env *e) {
     os_env *o = (os_env *)e;
     signal_catcher *c = &o->signals;
-    *c = (signal_catcher){ .source.ready = signal_came, .catcher = pthread_self() };
+    *c = (signal_catcher){ .source.class = &polled, .catcher = pthread_self() };
     if (!find_interrupting(&c->set)) return;
     c->fd = signalfd(-1, &c->set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (c->fd < 0) return;  // without descriptors joining will say more

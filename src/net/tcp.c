@@ -177,16 +177,17 @@ static void end_is_due(timer *due) {
     tcp_end(t, strerror(t->error));  // of a lingering one nobody is told
 }
 
-static const stream_class class = { .adopt = adopt, .send = send_all, .close = close_stream };
+static const source_class polled = { .ready = ready, .abandon = abandon };
+static const stream_class class = {
+    .transport = &tcp_transport, .adopt = adopt, .send = send_all, .close = close_stream
+};
 
 tcp_stream *tcp_stream_new(os_env *o, int fd, tcp_state state) {
     tcp_stream *t = mem_alloc(sizeof *t);
     if (!t) return NULL;
-    *t = (tcp_stream){ .source = { .ready = ready, .abandon = abandon },
-                       .stream.class = &class,
-                       .env = o,
-                       .state = state,
-                       .fd = fd };
+    *t = (tcp_stream){
+        .source.class = &polled, .stream.class = &class, .env = o, .state = state, .fd = fd
+    };
     t->timer.fire = end_is_due;
     loop_own(o, &t->source);
     return t;

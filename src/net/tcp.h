@@ -50,14 +50,6 @@ typedef struct tcp_stream {
     int op_count;         // sends and receipts, where a test cuts connections
 } tcp_stream;
 
-typedef struct tcp_listener {
-    source source;  // must be first
-    listener listener;
-    os_env *env;
-    int fd;
-    timer retry;  // after there were no descriptors left
-} tcp_listener;
-
 // ---- tcp_state.c --------------------------------------------------------------------------------
 void tcp_apply(tcp_stream *t, tcp_event event);
 void tcp_end(tcp_stream *t, const char *why);          // ENDED

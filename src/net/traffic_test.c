@@ -1,7 +1,8 @@
 // Everything at once: two environments whose threads call each other, with workers that are idle
 // until they are called.
 #include "net/env_os.h"
-#include "net/transport.h"
+#include "net/shm.h"
+#include "net/tcp.h"
 
 #include <string.h>
 
@@ -233,22 +234,20 @@ static void close_side(side *s) {
     mem_free(s);
 }
 
-static void run_traffic(bool answers_in_tasks) {
+static void run_traffic_over(const transport *t, bool answers_in_tasks) {
+    testing_note("over %s", t->name);
     int rounds = testing_scaled(2000);
     side *a = open_side(rounds, answers_in_tasks), *b = open_side(rounds, answers_in_tasks);
     char address[ADDRESS_MAX];
     gw_error error;
     env_enter(a->env);
-    assert_int_equal(a->env->transports[0]->listen(a->env, "127.0.0.1:0", on_accepted, a,
-                                                   &a->listener, address, &error),
+    assert_int_equal(t->listen(a->env, t->anywhere, on_accepted, a, &a->listener, address, &error),
                      GW_OK);
     env_leave(a->env);
     env_enter(b->env);
     waiter w = { 0 };
     b->opening = &w;
-    assert_int_equal(
-        b->env->transports[0]->connect(b->env, address, &side_events, b, &b->stream, &error),
-        GW_OK);
+    assert_int_equal(t->connect(b->env, address, &side_events, b, &b->stream, &error), GW_OK);
     assert_true(env_wait(b->env, &w, env_now_ns(b->env) + 60 * SECOND_NS));
     b->opening = NULL;
     env_leave(b->env);
@@ -266,6 +265,11 @@ static void run_traffic(bool answers_in_tasks) {
     wait_for_all(b);
     close_side(a);
     close_side(b);
+}
+
+static void run_traffic(bool answers_in_tasks) {
+    run_traffic_over(&tcp_transport, answers_in_tasks);
+    run_traffic_over(&shm_transport, answers_in_tasks);
 }
 
 static void callers_and_workers_get_their_messages(void **state) {

@@ -1,8 +1,8 @@
 // Transports: how bytes get from one worker to another.
 //
 // A transport is one table: it listens, connects, knows its addresses by their scheme and says what
-// it can do. What it makes are streams: bytes in order, in both directions, until an end. TCP
-// (net/tcp.h) and the simulator's network (testing/sim_net.c) are two of them; each works with its
+// it can do. What it makes are streams: bytes in order, in both directions, until an end. Shared memory (net/shm.h), TCP
+// (net/tcp.h) and the simulator's network (testing/sim_net.c) are three of them; each works with its
 // own kind of env, which is opened with a list of them, the best first.
 // src/testing/transport_conformance_test.c says what all have in common: a new one is tested by
 // being listed there.
@@ -11,8 +11,6 @@
 //   * Encryption is a *filter*: a stream whose class wraps another stream. It adopts that one with events of its own and
 //     tells its user of what it has decrypted. connection_accept and the connect of a connection are where it is put around
 //     a stream, so that neither transports nor handshakes know of it; what binds a handshake to it is a capability.
-//   * Shared memory is a transport beside TCP, listed before it: a table like `tcp_transport`, in files of its own, whose
-//     descriptors the loop polls (net/loop.h, source). Its traits say that an end of a stream is proof.
 //   * Lending memory is a capability of the handshake (net/capabilities.h) and a trait of the transport that carries it.
 //
 // Ownership: whoever connected, or adopted, closes. Threads: everything with the loop lock; all
@@ -22,6 +20,7 @@
 
 #include "base/env.h"
 #include "base/limits.h"
+#include <gradwire/rpc.h>
 #include <sys/uio.h>
 
 enum {
@@ -29,7 +28,7 @@ enum {
         LIMIT_ADDRESS_BYTES + 1,  // the text of one: "127.0.0.1:29500", "tcp://127.0.0.1:29500"
     ADDRESSES_MAX =
         LIMIT_ADDRESSES_BYTES + 1,  // of a worker's: "tcp://127.0.0.1:29500,tcp://[::1]:29500"
-    TRANSPORTS_MAX = 8,
+    TRANSPORTS_MAX = GW_TRANSPORTS_MAX,
 };
 
 typedef struct transport transport;
@@ -49,6 +48,7 @@ typedef struct stream_events {
 } stream_events;
 
 typedef struct stream_class {
+    const transport *transport;
     void (*adopt)(stream *s);  // its events are set
     size_t (*send)(stream *s, const struct iovec *parts, int count);
     void (*close)(stream *s);

@@ -152,8 +152,8 @@ static void count_messages(talker *x) {
     assert_int_equal(before.messages_sent, 1);
     assert_int_equal(before.messages_received, 1);
     assert_int_equal(before.reconnects, 0);
-    assert_true(before.bytes_sent > FRAME_HEADER_BYTES &&
-                before.bytes_received > FRAME_HEADER_BYTES);
+    assert_true(before.over[0].bytes_sent > FRAME_HEADER_BYTES &&
+                before.over[0].bytes_received > FRAME_HEADER_BYTES);
 }
 
 static void it_counts(void **state) {

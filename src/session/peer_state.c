@@ -145,7 +145,14 @@ static void try_larger_number(peer *x) {
     retry_in(x, 0);
 }
 
+static gw_transport_stats *stats_of(peers *p, const transport *t) {
+    int i = 0;
+    while (p->options.env->transports[i] != t) i++;
+    return &p->stats.over[i];
+}
+
 static void begin_stream(peer *x) {
+    x->over = stats_of(x->peers, x->connection->transport);
     x->connected_ns = env_now_ns(x->peers->options.env);
     x->gives_up_ns = 0;
     x->is_blocked = false;

@@ -15,6 +15,8 @@ gw_status peers_open(peers_options options, const char *listen_addresses, peers 
     p->options = options;
     list_init(&p->pending);
     list_init(&p->dirty);
+    for (int i = 0; options.env->transports[i]; i++)
+        p->stats.over[p->stats.transport_count++].name = options.env->transports[i]->name;
     gw_status status = GW_OK;
     p->staging = mem_alloc(STAGING_BYTES);
     if (!p->staging) status = error_set(error, GW_NO_MEMORY, "no memory for an agent");
@@ -194,7 +196,12 @@ void peers_on_drained(peers *p, waiter *w) {
 }
 
 peers_stats peers_get_stats(const peers *p) {
-    return p->stats;
+    peers_stats out = p->stats;
+    for (int i = 0; i < p->rank_limit; i++) {
+        const peer *x = p->by_rank[i];
+        if (x && x->state == PEER_CONNECTED) out.over[x->over - p->stats.over].workers++;
+    }
+    return out;
 }
 
 void peers_serve_store(peers *p, void (*take)(void *user, connection *c), void *user) {
@@ -243,7 +250,7 @@ void peer_flush(peer *x) {
         for (int i = 0; i < count; i++) size += parts[i].iov_len;
         size -= send_half_of_reply(x, parts);
         size_t taken = connection_send(x->connection, parts, count);
-        x->peers->stats.bytes_sent += taken;
+        x->over->bytes_sent += taken;
         session_sent(&x->session, taken);
         if (taken < size) {
             x->is_blocked = true;
@@ -374,7 +381,7 @@ static void on_received(void *user, const void *data, size_t count) {
     peer *x = user;
     peers *p = x->peers;
     peers_begin_event(p);
-    p->stats.bytes_received += count;
+    x->over->bytes_received += count;
     x->heard_count++;
     gw_error error;
     gw_status status = session_feed(&x->session, data, count, &error);

@@ -32,7 +32,9 @@ typedef struct peers_options {
 } peers_options;
 
 typedef struct peers_stats {
-    uint64_t messages_sent, messages_received, bytes_sent, bytes_received, reconnects;
+    uint64_t messages_sent, messages_received, reconnects;
+    gw_transport_stats over[GW_TRANSPORTS_MAX];  // in the order of the env's
+    int transport_count;
 } peers_stats;
 
 // Listens as listeners_open does, and writes the addresses that others connect to into

@@ -49,6 +49,7 @@ typedef struct peer {
     session session;
     connection *connection;      // the attempt or the connection
     uint64_t connection_number;  // the largest number known of this session
+    gw_transport_stats *over;    // of the transport of its connection, which is CONNECTED
     uint64_t attempt;            // the number our attempt carries
     gw_error *why;               // BROKEN and DEAD: what happened; LOST: what is told; kept
 

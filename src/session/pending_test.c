@@ -372,8 +372,11 @@ static void it_sends_away_who_does_not_wait_for_an_answer(void **state) {
 
 // ---- The same by real sockets -------------------------------------------------------------------
 static int knock(const char *at) {
+    const char *tcp = strstr(at, "tcp://");
+    assert_non_null(tcp);
+    const char *port = strrchr(tcp, ':') + 1;
     struct sockaddr_in to = { .sin_family = AF_INET,
-                              .sin_port = htons((uint16_t)strtol(strchr(at, ':') + 1, NULL, 10)),
+                              .sin_port = htons((uint16_t)strtol(port, NULL, 10)),
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);

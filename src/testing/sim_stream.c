@@ -276,4 +276,6 @@ static void close_stream(stream *s) {
     sim_close_stream((sim_stream *)s);
 }
 
-const stream_class sim_stream_class = { .adopt = adopt, .send = send_bytes, .close = close_stream };
+const stream_class sim_stream_class = {
+    .transport = &sim_transport, .adopt = adopt, .send = send_bytes, .close = close_stream
+};

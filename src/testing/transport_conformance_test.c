@@ -2,6 +2,7 @@
 // is tested by being listed.
 // What is a transport's own is tested in its room.
 #include "net/env_os.h"
+#include "net/shm.h"
 #include "net/tcp.h"
 #include "testing/sim.h"
 #include "testing/testing.h"
@@ -21,24 +22,44 @@ typedef struct field {
     env *env;
     const transport *transport;
     const place *place;
+    char elsewhere[ADDRESS_MAX];  // where no listener of this test is
 } field;
 
 struct place {
     const transport *transport;
     void (*run)(const place *p, void (*body)(field *f));
     size_t bulk_bytes;         // much, for it
-    const char *elsewhere;     // where no listener of this test is
+    const char *elsewhere;     // where no listener of this test is; NULL: where one has been
     const char *peer_name;     // how the name of the end that has connected begins
     const char *in_use;        // what comes before the number of an address that is in use
     const char *wrong[10];     // what are no addresses of it
     const char *not_to_reach;  // where one may listen, but not connect to
 };
 
+static void ignore_stream(void *user, stream *s) {
+    (void)user;
+    stream_close(s);
+}
+
+static void choose_elsewhere(field *f) {
+    listener *l;
+    gw_error error;
+    if (f->place->elsewhere) {
+        snprintf(f->elsewhere, sizeof f->elsewhere, "%s", f->place->elsewhere);
+        return;
+    }
+    const transport *t = f->transport;
+    assert_int_equal(t->listen(f->env, t->anywhere, ignore_stream, NULL, &l, f->elsewhere, &error),
+                     GW_OK);
+    listener_close(l);
+}
+
 static void run_in_process(const place *p, void (*body)(field *f)) {
     gw_error error;
     field f = { .transport = p->transport, .place = p };
     assert_int_equal(env_os_open(&f.env, &error), GW_OK);
     env_enter(f.env);
+    choose_elsewhere(&f);
     body(&f);
     env_leave(f.env);
     env_close(f.env);
@@ -52,6 +73,7 @@ typedef struct sim_run_ {
 static void run_body(void *arg) {
     sim_run_ *r = arg;
     env_enter(r->field.env);
+    choose_elsewhere(&r->field);
     r->body(&r->field);
     env_leave(r->field.env);
 }
@@ -63,7 +85,7 @@ static void run_in_simulator(const place *p, void (*body)(field *f)) {
         if (options.window_bytes > BULK_OVER) options.window_bytes = BULK_OVER;
         sim *s = sim_open(seed, options);
         assert_non_null(s);
-        sim_run_ r = { { sim_env(s, 0), p->transport, p }, body };
+        sim_run_ r = { { .env = sim_env(s, 0), .transport = p->transport, .place = p }, body };
         assert_true(sim_spawn(s, 0, run_body, &r));
         assert_true(sim_run(s, 10000 * SIM_SECOND));
         sim_close(s);
@@ -79,6 +101,14 @@ static const place places[] = {
       .in_use = "port ",
       .wrong = { "", "29500", ":29500", "localhost", "localhost:", "host:x", "host:70000" },
       .not_to_reach = "127.0.0.1:0" },
+    { .transport = &shm_transport,
+      .run = run_in_process,
+      .bulk_bytes = (size_t)64 << 20,
+      .peer_name = "process ",
+      .in_use = "name ",
+      .wrong = { "", "here", "here:", "0123456789abcdef", "0123456789abcdef:0123456789abcde",
+                 "0123456789abcdef:0123456789abcdef0", "0123456789abcdeF:0123456789abcdef" },
+      .not_to_reach = "here:any" },
     { .transport = &sim_transport,
       .run = run_in_simulator,
       .bulk_bytes = 3 * BULK_OVER,
@@ -419,7 +449,7 @@ static void gives_up(field *f) {
                      GW_OK);
     end *late = new_end(f), *later = new_end(f);
     connect_to(late, address);
-    connect_to(later, f->place->elsewhere);
+    connect_to(later, f->elsewhere);
     let_go(late);
     let_go(later);
     send_more(p.client, 5);

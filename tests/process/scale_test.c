@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WORKERS = 64, RESIDENT_MAX_KIB = 4096, THREADS_MAX = 4 };
+enum { WORKERS = 64, RESIDENT_MAX_KIB = 4096, RINGS_MAX_KIB = 4096, THREADS_MAX = 4 };
 
 typedef struct crew {
     pid_t pids[WORKERS];
@@ -55,16 +55,27 @@ static void hear_from_all(crew *c, const char *what) {
     }
 }
 
-static long resident_kib(pid_t pid) {
+// What is resident of a process, and of that what it shares with its peers as rings.
+typedef struct resident {
+    long kib, rings_kib;
+} resident;
+
+static resident resident_of(pid_t pid) {
     char path[64], line[256];
-    long kib = -1;
-    snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)pid);
+    resident r = { 0 };
+    bool is_ring = false;
+    snprintf(path, sizeof path, "/proc/%d/smaps", (int)pid);
     FILE *f = fopen(path, "r");
     assert_non_null(f);
-    while (kib < 0 && fgets(line, sizeof line, f))
-        if (sscanf(line, "Rss: %ld kB", &kib) != 1) kib = -1;
+    while (fgets(line, sizeof line, f)) {
+        long kib;
+        if (strchr("0123456789abcdef", line[0])) is_ring = strstr(line, "gradwire-ring") != NULL;
+        if (sscanf(line, "Rss: %ld kB", &kib) != 1) continue;
+        r.kib += kib;
+        if (is_ring) r.rings_kib += kib;
+    }
     fclose(f);
-    return kib;
+    return r;
 }
 
 static int count_entries(pid_t pid, const char *folder) {
@@ -91,10 +102,12 @@ static void it_keeps_64_workers_small(void **state) {
     // A sanitizer's own memory would be measured.
     bool sanitized = getenv("SCALE") != NULL;
     for (int rank = 0; rank < WORKERS; rank++) {
-        long kib = resident_kib(c.pids[rank]);
-        testing_note("rank %d: %ld KiB, %d descriptors, %d threads", rank, kib,
-                     count_entries(c.pids[rank], "fd"), count_entries(c.pids[rank], "task"));
-        if (!sanitized) assert_in_range(kib, 1, RESIDENT_MAX_KIB);
+        resident r = resident_of(c.pids[rank]);
+        testing_note("rank %d: %ld KiB, %ld of rings, %d descriptors, %d threads", rank, r.kib,
+                     r.rings_kib, count_entries(c.pids[rank], "fd"),
+                     count_entries(c.pids[rank], "task"));
+        if (!sanitized) assert_in_range(r.kib - r.rings_kib, 1, RESIDENT_MAX_KIB);
+        assert_in_range(r.rings_kib, 1, RINGS_MAX_KIB);
         assert_in_range(count_entries(c.pids[rank], "fd"), 1, 3 * (WORKERS - 1));
         if (!sanitized) assert_in_range(count_entries(c.pids[rank], "task"), 1, THREADS_MAX);
     }
