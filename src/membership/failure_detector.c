@@ -138,7 +138,7 @@ bool member_is_monitored(const membership *ms, const member *x) {
     if (!member_is_present(x) || x->fact.rank == ms->options.rank) return false;
     int coordinator = membership_coordinator(ms);
     return coordinator == ms->options.rank || x->fact.rank == coordinator || x->awaits > 0 ||
-           ms->no_coordinator_ns;
+           ms->no_coordinator_ns || ms->doubt_ns;
 }
 
 // MEM-7: "While the coordinator is silent, or says that it has no quorum, a worker monitors

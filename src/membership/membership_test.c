@@ -124,6 +124,29 @@ static void it_takes_over_from_a_coordinator_that_ends(void **state) {
     quorum_close(&q);
 }
 
+// To the others the next coordinator is one that they have never heard, since they monitor none but
+// the coordinator. They hear each other once they ask.
+static void pause_the_next(uint64_t seed, void *context) {
+    (void)context;
+    quorum q;
+    quorum_open(&q, seed, 5, 0);
+    int64_t begin_ns = at_s(2) + (int64_t)quorum_random(&q, QUORUM_SECOND);
+    quorum_run(&q, begin_ns);
+    quorum_stop(&q, 1);
+    quorum_crash(&q, 0);
+    quorum_run(&q, begin_ns + at_s(5));
+    quorum_continue(&q, 1);
+    quorum_run(&q, begin_ns + at_s(60));
+    for (int i = 1; i < 5; i++) assert_false(q.nodes[i].is_fenced);
+    assert_int_equal(quorum_check(&q), 4);
+    quorum_close(&q);
+}
+
+static void it_fences_nobody_if_the_next_coordinator_pauses(void **state) {
+    (void)state;
+    testing_for_seeds(50, pause_the_next, NULL);
+}
+
 static void stop_together(uint64_t seed, void *context) {
     (void)context;
     quorum q;
@@ -293,6 +316,7 @@ GW_TESTS(membership_membership, it_suspects_nobody_on_a_good_network,
          it_sends_heartbeats_between_the_coordinator_and_each_alone,
          it_knows_a_killed_member_within_a_second, it_knows_a_silent_member_within_seven_seconds,
          it_knows_members_that_have_left, it_takes_over_from_a_coordinator_that_ends,
+         it_fences_nobody_if_the_next_coordinator_pauses,
          it_survives_the_silence_of_several_with_the_coordinator,
          it_declares_nobody_dead_for_one_bad_link, it_refutes_a_suspicion,
          it_monitors_members_it_awaits_something_from,
