@@ -98,6 +98,8 @@ bool sim_is_ghost(const env *e);
 void sim_stop(sim *s, int node);
 void sim_continue(sim *s, int node);
 bool sim_is_stopped(const sim *s, int node);
+// How long |node| has been stopped, or parted from any other, in all.
+int64_t sim_away_ns(const sim *s, int node);
 
 // Holds what goes from |a| to |b|, or back, or both: bytes, connections and answers to them.
 // Healed, they arrive.

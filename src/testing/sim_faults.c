@@ -67,6 +67,28 @@ int64_t sim_crashed_ns(const sim *s, int node) {
     return sim_is_crashed(s, node) ? s->nodes[node].crashed_ns : ENV_NEVER;
 }
 
+// ---- Away ---------------------------------------------------------------------------------------
+
+static bool is_parted(const sim *s, int node) {
+    for (int k = 0; k < SIM_NODES_MAX / 64; k++)
+        if (s->nodes[node].clogged[k]) return true;
+    for (int i = 0; i < SIM_NODES_MAX; i++)
+        if (sim_is_clogged(s, i, node)) return true;
+    return false;
+}
+
+static void account_away(sim *s, int node) {
+    sim_node *n = &s->nodes[node];
+    if (n->is_away) n->away_ns += s->now_ns - n->away_since_ns;
+    n->away_since_ns = s->now_ns;
+    n->is_away = n->is_stopped || is_parted(s, node);
+}
+
+int64_t sim_away_ns(const sim *s, int node) {
+    const sim_node *n = &s->nodes[node];
+    return n->away_ns + (n->is_away ? s->now_ns - n->away_since_ns : 0);
+}
+
 // ---- Stops --------------------------------------------------------------------------------------
 
 void sim_stop(sim *s, int node) {
@@ -74,12 +96,14 @@ void sim_stop(sim *s, int node) {
     note(s, "stops", node, 0);
     s->counts.stops++;
     s->nodes[node].is_stopped = true;
+    account_away(s, node);
 }
 
 void sim_continue(sim *s, int node) {
     if (!s->nodes[node].is_stopped) return;
     note(s, "continues", node, 0);
     s->nodes[node].is_stopped = false;
+    account_away(s, node);
 }
 
 bool sim_is_stopped(const sim *s, int node) {
@@ -132,6 +156,8 @@ void sim_partition(sim *s, int a, int b, bool a_to_b, bool b_to_a) {
     s->counts.partitions++;
     if (a_to_b) hold_link(s, a, b);
     if (b_to_a) hold_link(s, b, a);
+    account_away(s, a);
+    account_away(s, b);
     each_conn(s, hold);
 }
 
@@ -139,6 +165,8 @@ void sim_heal_between(sim *s, int a, int b) {
     note(s, "heals", a, b);
     free_link(s, a, b);
     free_link(s, b, a);
+    account_away(s, a);
+    account_away(s, b);
     each_conn(s, resume);
 }
 
@@ -146,6 +174,7 @@ void sim_heal(sim *s) {
     note(s, "heals all", 0, 0);
     for (int i = 0; i < SIM_NODES_MAX; i++)
         for (int k = 0; k < SIM_NODES_MAX / 64; k++) s->nodes[i].clogged[k] = 0;
+    for (int i = 0; i < SIM_NODES_MAX; i++) account_away(s, i);
     each_conn(s, resume);
 }
 

@@ -96,7 +96,9 @@ struct sim_env_ {
 // What has been done to a node.
 typedef struct sim_node {
     bool is_stopped;
-    int64_t crashed_ns;  // 0: it has not
+    bool is_away;                    // stopped, or parted from another
+    int64_t away_since_ns, away_ns;  // away_ns: before that
+    int64_t crashed_ns;              // 0: it has not
     int64_t wall_offset_ns;
     uint64_t clogged[SIM_NODES_MAX / 64];  // by the node that bytes from here go to
 } sim_node;

@@ -4,7 +4,8 @@
 //     jobs_run(seed, JOBS_CRASHES);     // fails the test if anything is not as promised
 //
 // What is checked: a body runs at most once; a call that was not delivered never ran, one with a
-// value ran once; nothing takes longer than the faults of the plan explain; an object is closed
+// value ran once; an error by a lost worker names one that the call goes through, and that was hit
+// before (testing/blame.h); nothing takes longer than the faults of the plan explain; an object is closed
 // once, and no call uses it then; the holder sets of owners and the references of holders agree
 // (testing/oracle.h); in the end survivors hold no references and agree on the members.
 //
@@ -32,6 +33,8 @@ typedef enum jobs_kind {
 typedef struct jobs_call {
     uint8_t runs;
     bool not_delivered;
+    uint16_t nodes;    // that it goes through, as bits
+    int64_t users[3];  // calls that need its result
 } jobs_call;
 
 typedef struct jobs_thing {
@@ -42,13 +45,15 @@ typedef struct jobs_thing {
 typedef struct jobs_worker {
     struct jobs *jobs;
     int node, rank;
-    bool leaves;  // in the middle, if it is a group's
+    bool leaves;    // in the middle, if it is a group's
+    bool is_going;  // has begun to leave, or to shut down
     int64_t starts_ns;
     env *env;
     gw_scope *root, *scope;
     uint64_t random;
     int phase;  // of the wait for quiescence
-    bool joined, ended, was_ghost, was_few;
+    bool joined, ended, was_ghost, is_explained;
+    bool lacked_store;  // while it joined
     int64_t joined_ns;
     gw_error error;  // at the end
 
@@ -56,6 +61,7 @@ typedef struct jobs_worker {
     int64_t numbers[JOBS_HELD];  // of what is held
     gw_rref *shelf;
     int64_t shelved[JOBS_HELD];
+    int64_t put_by[JOBS_HELD];  // the call that put it there
 } jobs_worker;
 
 typedef struct jobs {
@@ -88,6 +94,13 @@ jobs_outcome jobs_run(uint64_t seed, jobs_kind kind);
 
 // ---- The ledger: jobs_ledger.c ------------------------------------------------------------------
 int64_t jobs_new_call(void);
+// Notes that the call whose number is the first of |args| goes through the worker of |s|, that of
+// |to|, and the owners of references in |args|. Returns |args|.
+gw_values jobs_involve(gw_scope *s, gw_target to, gw_values args);
+// Notes that |user| needs the result of |call|, so that it goes through the same workers.
+void jobs_depend(int64_t user, int64_t call);
+// Notes that |call| needs what |earlier| has left.
+void jobs_follow(int64_t call, int64_t earlier);
 void jobs_body_runs(gw_scope *s, int64_t call);  // at the start of its body
 // Checks the result of |call|. Fails the test if it contradicts the ledger; clears an error that
 // faults explain. True for a value.
@@ -98,6 +111,8 @@ bool jobs_use_ends(gw_scope *s);
 void jobs_expect(gw_scope *s, int64_t call, gw_status status);
 bool jobs_has_lost_most(void);
 bool jobs_has_ends(void);  // of workers, so far, other than all together
+bool jobs_lacks_store(void);
+bool jobs_explains(const gw_error *error);
 
 int jobs_open_thing(gw_scope *s);
 void jobs_close_thing(gw_scope *s, int thing);
@@ -115,6 +130,16 @@ int jobs_choose_rank(gw_scope *s, uint64_t choice);  // of a member, present or 
 // ---- What they do with many others: jobs_together.c ---------------------------------------------
 void jobs_together_step(jobs_worker *w, gw_scope *s, int i);  // with what it holds at |i|
 void jobs_run_collective(jobs_worker *w, int number);         // all, or two by two
+
+#define JOBS_CALL(form, s, to, function, ...)                                                      \
+    __extension__({                                                                                \
+        gw_target target_ = (to);                                                                  \
+        gw_values args_ = { (int)(sizeof((gw_value[]){ __VA_ARGS__ }) / sizeof(gw_value)),         \
+                            (gw_value[]){ __VA_ARGS__ } };                                         \
+        form##_with((s), target_, (function), jobs_involve((s), target_, args_),                   \
+                    GW_OPTIONS(gw_call_options));                                                  \
+    })
+#define V(x) gw_value_of(x)
 
 // ---- Time passes in a body: jobs_bodies.c -------------------------------------------------------
 void jobs_pause(gw_scope *s, int64_t ms);

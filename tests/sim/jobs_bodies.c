@@ -19,6 +19,13 @@ static int64_t begin(gw_scope *s, const gw_args *a) {
     return call;
 }
 
+// A call that the body of another makes.
+static int64_t new_call_in(gw_scope *s, const gw_args *a) {
+    int64_t call = jobs_new_call();
+    jobs_depend(gw_arg_int(s, a, 0), call);
+    return call;
+}
+
 // ---- Functions ----------------------------------------------------------------------------------
 
 GW_FUNCTION(jobs_next, GW_INLINE, "int, int") {
@@ -58,10 +65,11 @@ GW_FUNCTION(jobs_never, GW_INLINE, "int") {
 // Calls the next worker, which calls the next, |depth| deep.
 GW_FUNCTION(jobs_chain, GW_POOL, "int, int, int") {
     begin(s, a);
-    int64_t depth = gw_arg_int(s, a, 1), x = gw_arg_int(s, a, 2), call = jobs_new_call();
-    int to = jobs_choose_rank(s, hash_u64((uint64_t)(x + call)));
-    gw_value v = depth > 0 ? gw_rpc_sync(s, to, "jobs_chain", call, depth - 1, x)
-                           : gw_rpc_sync(s, to, "jobs_next", call, x);
+    int64_t depth = gw_arg_int(s, a, 1), x = gw_arg_int(s, a, 2), call = new_call_in(s, a);
+    gw_target to = gw_to_rank(jobs_choose_rank(s, hash_u64((uint64_t)(x + call))));
+    gw_value v = depth > 0
+                     ? JOBS_CALL(gw_rpc_sync, s, to, "jobs_chain", V(call), V(depth - 1), V(x))
+                     : JOBS_CALL(gw_rpc_sync, s, to, "jobs_next", V(call), V(x));
     return gw_ok(s) ? gw_value_of(gw_int_of(s, v) + 1) : gw_none();
 }
 
@@ -73,8 +81,8 @@ static gw_value add_one(gw_scope *s, gw_value v, void *context) {
 // Returns a future, so that no thread waits for it.
 GW_FUNCTION(jobs_later, GW_INLINE, "int, int, int") {
     begin(s, a);
-    gw_future *f = gw_rpc_async(s, (int)gw_arg_int(s, a, 1), "jobs_next_slowly", jobs_new_call(),
-                                gw_arg_int(s, a, 2));
+    gw_future *f = JOBS_CALL(gw_rpc_async, s, gw_to_rank(gw_arg_int(s, a, 1)), "jobs_next_slowly",
+                             V(new_call_in(s, a)), V(gw_arg_int(s, a, 2)));
     return gw_value_of(gw_then(s, f, add_one, NULL));
 }
 
@@ -110,8 +118,8 @@ GW_FUNCTION(jobs_read_list, GW_POOL, "int, list") {
 
 GW_FUNCTION(jobs_read_through, GW_POOL, "int, rref, int") {
     begin(s, a);
-    return gw_rpc_sync(s, (int)gw_arg_int(s, a, 2), "jobs_read", jobs_new_call(),
-                       gw_arg_rref(s, a, 1));
+    return JOBS_CALL(gw_rpc_sync, s, gw_to_rank(gw_arg_int(s, a, 2)), "jobs_read",
+                     V(new_call_in(s, a)), V(gw_arg_rref(s, a, 1)));
 }
 
 GW_FUNCTION(jobs_same, GW_INLINE, "int, any") {

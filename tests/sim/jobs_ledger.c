@@ -2,8 +2,14 @@
 #include "jobs.h"
 
 #include "base/scope.h"
+#include "base/value.h"
 #include "agent/agent.h"
+#include "membership/membership.h"
+#include "reference/references.h"
+#include "testing/blame.h"
 #include "testing/testing.h"
+
+#include <stdlib.h>
 
 jobs *jobs_now;
 
@@ -46,6 +52,20 @@ static bool joins_when_one_crashes(const jobs *j, const jobs_worker *w) {
     return false;
 }
 
+bool jobs_lacks_store(void) {
+    const sim *s = jobs_now->sim;
+    return sim_is_crashed(s, 0) || sim_away_ns(s, 0) >= MEMBERSHIP_SUSPECT_NS;
+}
+
+// Workers that join need the store, whose host is node 0. Meanwhile those that have joined do not
+// hear them.
+static bool has_lacked_store(const jobs *j) {
+    bool any_has = false;
+    for (int i = 0; i < j->worker_count; i++)
+        any_has |= j->workers[i].joined ? j->workers[i].lacked_store : jobs_lacks_store();
+    return any_has;
+}
+
 // If half of a group ends at once, workers that were joining by its founder included, the others
 // cannot tell that from having lost the quorum: they may go on or not.
 bool jobs_has_lost_most(void) {
@@ -57,21 +77,97 @@ bool jobs_has_lost_most(void) {
     return j->kind == JOBS_GROUP && 2 * gone >= j->worker_count;
 }
 
-static bool is_explained(gw_status status) {
-    sim_counts c = sim_count(jobs_now->sim);
+// ---- Whom a call goes through -------------------------------------------------------------------
+
+enum { EVERYBODY = (1 << JOBS_NODES_MAX) - 1 };
+
+static uint16_t node_bit(int64_t rank) {
+    for (int i = 0; i < jobs_now->worker_count; i++) {
+        const jobs_worker *w = &jobs_now->workers[i];
+        if (jobs_now->kind != JOBS_GROUP ? i == rank : w->joined && w->rank == rank)
+            return (uint16_t)(1 << i);
+    }
+    return EVERYBODY;  // it joins now
+}
+
+// Each of |users| goes through |nodes| too, and so do theirs.
+static void add_nodes(int64_t call, uint16_t nodes) {
+    jobs_call *c = &jobs_now->calls[call];
+    if (!call || (c->nodes | nodes) == c->nodes) return;
+    c->nodes |= nodes;
+    for (int i = 0; i < (int)(sizeof c->users / sizeof c->users[0]); i++)
+        add_nodes(c->users[i], nodes);
+}
+
+void jobs_depend(int64_t user, int64_t call) {
+    jobs_call *c = &jobs_now->calls[call];
+    int i = 0;
+    while (c->users[i]) i++;
+    assert_true(i < (int)(sizeof c->users / sizeof c->users[0]));
+    c->users[i] = user;
+    add_nodes(user, c->nodes);
+}
+
+void jobs_follow(int64_t call, int64_t earlier) {
+    add_nodes(call, jobs_now->calls[earlier].nodes);
+}
+
+static uint16_t owners_in(gw_value v) {
+    uint16_t nodes = 0;
+    if (v.kind == GW_RREF) return node_bit(v.as.rref->owner);
+    for (int i = 0; v.kind == GW_LIST && i < v.as.list->count; i++)
+        nodes |= owners_in(v.as.list->items[i]);
+    return nodes;
+}
+
+static uint16_t nodes_of_target(gw_target to) {
+    if (to.rref) return node_bit(to.rref->owner);
+    return to.name ? (uint16_t)(1 << strtol(to.name + 1, NULL, 10)) : node_bit(to.rank);
+}
+
+gw_values jobs_involve(gw_scope *s, gw_target to, gw_values args) {
+    uint16_t nodes = node_bit(node_of(s)) | nodes_of_target(to);
+    for (int i = 1; i < args.count; i++) nodes |= owners_in(args.items[i]);
+    add_nodes(args.items[0].as.integer, nodes);
+    return args;
+}
+
+// ---- Errors -------------------------------------------------------------------------------------
+
+static blame_facts facts(void) {
+    const jobs *j = jobs_now;
+    blame_facts f = { .sim = j->sim,
+                      .count = j->worker_count,
+                      .lost_most = jobs_has_lost_most() || has_lacked_store(j) };
+    for (int i = 0; i < j->worker_count; i++) {
+        const jobs_worker *w = &j->workers[i];
+        bool cannot_join = !w->joined && jobs_lacks_store();
+        f.ended |= (uint64_t)(w->is_going || w->ended || cannot_join) << i;
+    }
+    return f;
+}
+
+bool jobs_explains(const gw_error *error) {
+    blame_facts f = facts();
+    return blame_explains(error, &f, EVERYBODY);
+}
+
+// |call| is 0 for errors of what is no call.
+static bool is_explained(const gw_error *error, int64_t call) {
     // A rank that is passed on as a number may come before its receiver knows the member.
-    if (status == GW_NOT_FOUND && jobs_now->kind == JOBS_GROUP) return true;
-    if (status == GW_DISCONNECTED || status == GW_REF_LOST || status == GW_NOT_FOUND)
-        return jobs_has_ends();
-    if (status == GW_WRONG_STATE)
-        return jobs_now->left_count > 0;  // a leaving worker takes no calls
-    return status == GW_FENCED && (c.stops + c.partitions > 0 || jobs_has_lost_most());
+    if (error->status == GW_NOT_FOUND) return jobs_now->kind == JOBS_GROUP;
+    blame_facts f = facts();
+    uint16_t nodes = jobs_now->calls[call].nodes ? jobs_now->calls[call].nodes : EVERYBODY;
+    // A body may go on for a while on a worker that leaves.
+    if (error->status == GW_WRONG_STATE) return nodes & f.ended;
+    return blame_explains(error, &f, nodes);
 }
 
 static void complain(gw_scope *s, int64_t call, const char *why) {
     const gw_error *e = gw_scope_error(s);
-    fail_msg("worker %d, call %d, %s: %s, outcome %d: %s", node_of(s), (int)call, why,
-             gw_status_name(e->status), (int)e->outcome, e->text);
+    fail_msg("worker %d, call %d through %x, %s: %s, outcome %d: %s", node_of(s), (int)call,
+             (unsigned)jobs_now->calls[call].nodes, why, gw_status_name(e->status), (int)e->outcome,
+             e->text);
 }
 
 static void check_outcome(gw_scope *s, int64_t call) {
@@ -99,14 +195,14 @@ bool jobs_call_ends(gw_scope *s, int64_t call) {
         return true;
     }
     check_outcome(s, call);
-    if (!is_explained(gw_scope_error(s)->status)) complain(s, call, "for no reason");
+    if (!is_explained(gw_scope_error(s), call)) complain(s, call, "for no reason");
     gw_scope_clear(s);
     return false;
 }
 
 bool jobs_use_ends(gw_scope *s) {
     if (gw_ok(s)) return !is_ghost(s);
-    if (!is_ghost(s) && !is_explained(gw_scope_error(s)->status)) complain(s, 0, "for no reason");
+    if (!is_ghost(s) && !is_explained(gw_scope_error(s), 0)) complain(s, 0, "for no reason");
     gw_scope_clear(s);
     return false;
 }
@@ -116,7 +212,8 @@ void jobs_expect(gw_scope *s, int64_t call, gw_status status) {
         gw_status got = gw_scope_error(s)->status;
         if (got == GW_OK) complain(s, call, "should have failed");
         if (call) check_outcome(s, call);
-        if (got != status && !is_explained(got)) complain(s, call, "for another reason");
+        if (got != status && !is_explained(gw_scope_error(s), call))
+            complain(s, call, "for another reason");
     }
     gw_scope_clear(s);
 }

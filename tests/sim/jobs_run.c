@@ -177,6 +177,7 @@ static void work(jobs_worker *w) {
 
 static void end(jobs_worker *w) {
     jobs *j = w->jobs;
+    w->is_going = true;
     if (w->leaves) {
         j->left_count++;
         gw_rpc_leave(w->root);
@@ -206,6 +207,7 @@ static void run_worker(void *arg) {
     runtime_open_on(w->root, w->env, true, o);
     if (gw_ok(w->root)) {
         w->joined = true;
+        w->lacked_store = jobs_lacks_store();
         w->joined_ns = sim_now_ns(j->sim);
         w->rank = gw_rpc_self(w->root).rank;
         assert_in_range(w->rank, 0, JOBS_NODES_MAX - 1);
@@ -214,8 +216,9 @@ static void run_worker(void *arg) {
         end(w);
     }
     w->was_ghost = sim_is_ghost(w->env);
-    w->was_few = jobs_has_lost_most();
+    bool was_few = jobs_has_lost_most();
     w->error = gw_scope_close(w->root);
+    w->is_explained = was_few || jobs_explains(&w->error);
     w->ended = true;
 }
 
@@ -224,8 +227,7 @@ static void run_worker(void *arg) {
 static bool ended_well(const jobs_worker *w) {
     if (w->was_ghost || w->error.status == GW_OK) return true;
     if (!w->joined) return jobs_has_ends();
-    sim_counts c = sim_count(w->jobs->sim);
-    return w->error.status == GW_FENCED && (w->was_few || c.stops + c.partitions > 0);
+    return w->error.status == GW_FENCED && w->is_explained;
 }
 
 static void coordinator(jobs *j) {

@@ -28,13 +28,6 @@ static gw_target to_someone(jobs_worker *w, gw_scope *s) {
     return gw_to_name(gw_format(s, "w%d", rank));
 }
 
-#define CALL(form, s, to, function, ...)                                                           \
-    form##_with((s), (to), (function),                                                             \
-                (gw_values){ (int)(sizeof((gw_value[]){ __VA_ARGS__ }) / sizeof(gw_value)),        \
-                             (gw_value[]){ __VA_ARGS__ } },                                        \
-                GW_OPTIONS(gw_call_options))
-#define V(x) gw_value_of(x)
-
 static void expect_int(gw_scope *s, int64_t call, gw_value v, int64_t expected) {
     if (!jobs_call_ends(s, call)) return;
     assert_int_equal(gw_int_of(s, v), expected);
@@ -45,12 +38,12 @@ static void expect_int(gw_scope *s, int64_t call, gw_value v, int64_t expected) 
 static void call_one(jobs_worker *w, gw_scope *s) {
     int64_t call = jobs_new_call(), x = (int64_t)jobs_draw(w, 1000);
     const char *f = jobs_draw(w, 2) ? "jobs_next" : "jobs_next_slowly";
-    expect_int(s, call, CALL(gw_rpc_sync, s, to_someone(w, s), f, V(call), V(x)), x + 1);
+    expect_int(s, call, JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), f, V(call), V(x)), x + 1);
 }
 
 static void call_deep(jobs_worker *w, gw_scope *s) {
     int64_t call = jobs_new_call(), depth = (int64_t)jobs_draw(w, 4);
-    gw_value v = CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_chain", V(call), V(depth), V(5));
+    gw_value v = JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_chain", V(call), V(depth), V(5));
     expect_int(s, call, v, 5 + depth + 2);
 }
 
@@ -61,20 +54,22 @@ static void call_all(jobs_worker *w, gw_scope *s) {
     for (int i = 0; i < count; i++) {
         const char *f = jobs_draw(w, 2) ? "jobs_next" : "jobs_next_slowly";
         calls[i] = jobs_new_call();
-        fs[i] = gw_rpc_async(s, jobs_choose_rank(s, (uint64_t)i), f, calls[i], i);
+        fs[i] = JOBS_CALL(gw_rpc_async, s, gw_to_rank(jobs_choose_rank(s, (uint64_t)i)), f,
+                          V(calls[i]), V(i));
     }
     for (int i = 0; i < count; i++) expect_int(s, calls[i], gw_wait(s, fs[i]), i + 1);
 }
 
 static void call_later(jobs_worker *w, gw_scope *s) {
     int64_t call = jobs_new_call();
-    gw_value v = CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_later", V(call), V(someone(w)), V(7));
+    gw_value v =
+        JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_later", V(call), V(someone(w)), V(7));
     expect_int(s, call, v, 9);
 }
 
 static void call_that_fails(jobs_worker *w, gw_scope *s) {
     int64_t call = jobs_new_call();
-    CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_fail", V(call));
+    JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_fail", V(call));
     jobs_expect(s, call, GW_REMOTE);
 }
 
@@ -82,7 +77,7 @@ static void call_that_is_late(jobs_worker *w, gw_scope *s) {
     gw_scope *t = gw_scope_open(s);
     gw_scope_set_timeout(t, 50);
     int64_t call = jobs_new_call();
-    CALL(gw_rpc_sync, t, to_someone(w, t), "jobs_never", V(call));
+    JOBS_CALL(gw_rpc_sync, t, to_someone(w, t), "jobs_never", V(call));
     jobs_expect(t, call, GW_TIMEOUT);
     gw_scope_close_up(t);
 }
@@ -91,8 +86,8 @@ static void call_that_is_late(jobs_worker *w, gw_scope *s) {
 static void call_and_cancel(jobs_worker *w, gw_scope *s) {
     static const char *const functions[] = { "jobs_chain", "jobs_later", "jobs_spin" };
     int64_t call = jobs_new_call();
-    gw_future *f = CALL(gw_rpc_async, s, to_someone(w, s), functions[jobs_draw(w, 3)], V(call),
-                        V(someone(w)), V(5));
+    gw_future *f = JOBS_CALL(gw_rpc_async, s, to_someone(w, s), functions[jobs_draw(w, 3)], V(call),
+                             V(someone(w)), V(5));
     if (jobs_draw(w, 3)) jobs_pause(s, (int64_t)jobs_draw(w, 4));
     gw_cancel(s, f);
     gw_wait(s, f);
@@ -107,10 +102,14 @@ static void call_and_cancel(jobs_worker *w, gw_scope *s) {
 static void promise(jobs_worker *w, gw_scope *s) {
     int64_t n[4];
     for (int i = 0; i < 4; i++) n[i] = jobs_new_call();
-    gw_future *f1 = CALL(gw_rpc_async, s, to_someone(w, s), "jobs_next_slowly", V(n[0]), V(1));
-    gw_future *f2 = CALL(gw_rpc_async, s, to_someone(w, s), "jobs_next", V(n[1]), V(10));
-    gw_future *f3 = CALL(gw_rpc_async, s, to_someone(w, s), "jobs_add", V(n[2]), V(f1), V(f2));
-    gw_future *f4 = CALL(gw_rpc_async, s, to_someone(w, s), "jobs_add", V(n[3]), V(f3), V(f2));
+    jobs_depend(n[2], n[0]);
+    jobs_depend(n[2], n[1]);
+    jobs_depend(n[3], n[1]);
+    jobs_depend(n[3], n[2]);
+    gw_future *f1 = JOBS_CALL(gw_rpc_async, s, to_someone(w, s), "jobs_next_slowly", V(n[0]), V(1));
+    gw_future *f2 = JOBS_CALL(gw_rpc_async, s, to_someone(w, s), "jobs_next", V(n[1]), V(10));
+    gw_future *f3 = JOBS_CALL(gw_rpc_async, s, to_someone(w, s), "jobs_add", V(n[2]), V(f1), V(f2));
+    gw_future *f4 = JOBS_CALL(gw_rpc_async, s, to_someone(w, s), "jobs_add", V(n[3]), V(f3), V(f2));
     uint64_t waits = jobs_draw(w, 4);
     if (waits == 0) return;
     expect_int(s, n[3], gw_wait(s, f4), 24);
@@ -119,15 +118,16 @@ static void promise(jobs_worker *w, gw_scope *s) {
 
 static void promise_that_fails(jobs_worker *w, gw_scope *s) {
     int64_t first = jobs_new_call(), second = jobs_new_call();
-    gw_future *f = CALL(gw_rpc_async, s, to_someone(w, s), "jobs_fail", V(first));
-    CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_next", V(second), V(f));
+    jobs_depend(second, first);
+    gw_future *f = JOBS_CALL(gw_rpc_async, s, to_someone(w, s), "jobs_fail", V(first));
+    JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_next", V(second), V(f));
     jobs_expect(s, second, GW_REMOTE);
 }
 
 static void complete_late(jobs_worker *w, gw_scope *s) {
     int64_t call = jobs_new_call();
     gw_future *mine = gw_future_open(s);
-    gw_future *f = CALL(gw_rpc_async, s, to_someone(w, s), "jobs_next", V(call), V(mine));
+    gw_future *f = JOBS_CALL(gw_rpc_async, s, to_someone(w, s), "jobs_next", V(call), V(mine));
     jobs_pause(s, (int64_t)jobs_draw(w, 5));
     gw_future_set(s, mine, 3);
     // A worker that was fenced meanwhile has failed it.
@@ -139,8 +139,9 @@ static void complete_late(jobs_worker *w, gw_scope *s) {
 
 static void make(jobs_worker *w, gw_scope *s, int i) {
     int64_t x = w->numbers[i] = (int64_t)jobs_draw(w, 1000000), call = jobs_new_call();
-    gw_rref *r = jobs_draw(w, 4) ? CALL(gw_remote, s, to_someone(w, s), "jobs_make", V(call), V(x))
-                                 : gw_rref_open(s, gw_full(s, GW_I64, x, 2));
+    gw_rref *r = jobs_draw(w, 4)
+                     ? JOBS_CALL(gw_remote, s, to_someone(w, s), "jobs_make", V(call), V(x))
+                     : gw_rref_open(s, gw_full(s, GW_I64, x, 2));
     gw_set(w->scope, &w->held[i], r);
     jobs_use_ends(s);
 }
@@ -157,10 +158,10 @@ static void read_here(jobs_worker *w, gw_scope *s, int i) {
 
 static void read_there(jobs_worker *w, gw_scope *s, int i) {
     int64_t call = jobs_new_call();
-    gw_value v = jobs_draw(w, 2)
-                     ? CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_read", V(call), V(w->held[i]))
-                     : CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_read_through", V(call),
-                            V(w->held[i]), V(someone(w)));
+    gw_value v = jobs_draw(w, 2) ? JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_read", V(call),
+                                             V(w->held[i]))
+                                 : JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_read_through",
+                                             V(call), V(w->held[i]), V(someone(w)));
     expect_int(s, call, v, w->numbers[i]);
 }
 
@@ -172,46 +173,52 @@ static void read_list_there(jobs_worker *w, gw_scope *s, int i) {
         gw_list_add(s, list, w->held[k]);
         sum += w->numbers[k];
     }
-    gw_value v = CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_read_list", V(call), V(list));
+    gw_value v = JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_read_list", V(call), V(list));
     expect_int(s, call, v, sum);
 }
 
 // A call uses the reference, which is dropped before the call has been served.
 static void use_and_drop(jobs_worker *w, gw_scope *s, int i) {
     int64_t call = jobs_new_call();
-    gw_future *f = CALL(gw_rpc_async, s, to_someone(w, s), "jobs_read", V(call), V(w->held[i]));
+    gw_future *f =
+        JOBS_CALL(gw_rpc_async, s, to_someone(w, s), "jobs_read", V(call), V(w->held[i]));
     gw_set(w->scope, &w->held[i], NULL);
     expect_int(s, call, gw_wait(s, f), w->numbers[i]);
 }
 
 static void send_and_forget(jobs_worker *w, gw_scope *s, int i) {
-    CALL(gw_rpc_async, s, to_someone(w, s), "jobs_ignore", V(jobs_new_call()), V(w->held[i]));
+    JOBS_CALL(gw_rpc_async, s, to_someone(w, s), "jobs_ignore", V(jobs_new_call()), V(w->held[i]));
     jobs_use_ends(s);
 }
 
 static void exchange(jobs_worker *w, gw_scope *s, int i) {
     int64_t call = jobs_new_call();
-    gw_value v = CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_same", V(call), V(w->held[i]));
+    gw_value v = JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_same", V(call), V(w->held[i]));
     if (jobs_call_ends(s, call)) gw_set(w->scope, &w->held[i], gw_rref_of(s, v));
 }
 
 static void refer_to_reference(jobs_worker *w, gw_scope *s, int i) {
     int64_t made = jobs_new_call(), call = jobs_new_call();
-    gw_rref *r = CALL(gw_remote, s, to_someone(w, s), "jobs_same", V(made), V(w->held[i]));
-    gw_value v = CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_read", V(call), V(r));
+    jobs_depend(call, made);
+    gw_rref *r = JOBS_CALL(gw_remote, s, to_someone(w, s), "jobs_same", V(made), V(w->held[i]));
+    gw_value v = JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_read", V(call), V(r));
     expect_int(s, call, v, w->numbers[i]);
 }
 
 static void make_nothing(jobs_worker *w, gw_scope *s, int i) {
     (void)i;
-    gw_rref *r = CALL(gw_remote, s, to_someone(w, s), "jobs_fail", V(jobs_new_call()));
+    int64_t made = jobs_new_call();
+    gw_rref *r = JOBS_CALL(gw_remote, s, to_someone(w, s), "jobs_fail", V(made));
     uint64_t how = jobs_draw(w, 3);
     int64_t call = how ? jobs_new_call() : 0;
+    if (how) jobs_depend(call, made);
     if (how == 0) gw_to_here_value(s, r);
-    if (how == 1) CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_read", V(call), V(r));
+    if (how == 1) JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_read", V(call), V(r));
     if (how == 2) {
-        r = CALL(gw_remote, s, to_someone(w, s), "jobs_shelf", V(jobs_new_call()), V(1));
-        CALL(gw_rpc_sync, s, gw_to_rref(r), "count", V(call), V(1));
+        made = jobs_new_call();
+        jobs_depend(call, made);
+        r = JOBS_CALL(gw_remote, s, to_someone(w, s), "jobs_shelf", V(made), V(1));
+        JOBS_CALL(gw_rpc_sync, s, gw_to_rref(r), "count", V(call), V(1));
     }
     jobs_expect(s, call, GW_REMOTE);
 }
@@ -219,16 +226,17 @@ static void make_nothing(jobs_worker *w, gw_scope *s, int i) {
 // ---- Objects ------------------------------------------------------------------------------------
 
 static void open_shelf(jobs_worker *w, gw_scope *s) {
-    gw_rref *r = CALL(gw_remote, s, to_someone(w, s), "jobs_shelf", V(jobs_new_call()), V(0));
+    gw_rref *r = JOBS_CALL(gw_remote, s, to_someone(w, s), "jobs_shelf", V(jobs_new_call()), V(0));
     gw_set(w->scope, &w->shelf, r);
-    for (int i = 0; i < JOBS_HELD; i++) w->shelved[i] = -1;
+    for (int i = 0; i < JOBS_HELD; i++) w->shelved[i] = -1, w->put_by[i] = 0;
     jobs_use_ends(s);
 }
 
 static void put_on_shelf(jobs_worker *w, gw_scope *s, int i) {
     int64_t call = jobs_new_call();
     int place = (int)jobs_draw(w, JOBS_HELD);
-    CALL(gw_rpc_sync, s, gw_to_rref(w->shelf), "put", V(call), V(place), V(w->held[i]));
+    JOBS_CALL(gw_rpc_sync, s, gw_to_rref(w->shelf), "put", V(call), V(place), V(w->held[i]));
+    w->put_by[place] = call;
     bool is_there = jobs_call_ends(s, call);
     w->shelved[place] = is_there ? w->numbers[i] : -1;
 }
@@ -236,7 +244,8 @@ static void put_on_shelf(jobs_worker *w, gw_scope *s, int i) {
 static void take_from_shelf(jobs_worker *w, gw_scope *s, int i) {
     int64_t call = jobs_new_call();
     int place = (int)jobs_draw(w, JOBS_HELD);
-    gw_value v = CALL(gw_rpc_sync, s, gw_to_rref(w->shelf), "get", V(call), V(place));
+    jobs_follow(call, w->put_by[place]);
+    gw_value v = JOBS_CALL(gw_rpc_sync, s, gw_to_rref(w->shelf), "get", V(call), V(place));
     if (!jobs_call_ends(s, call) || w->shelved[place] < 0) return;
     gw_set(w->scope, &w->held[i], gw_rref_of(s, v));
     w->numbers[i] = w->shelved[place];
@@ -248,7 +257,7 @@ static void count_on_shelf(jobs_worker *w, gw_scope *s, int i) {
     int64_t calls[3];
     for (int k = 0; k < 3; k++) {
         calls[k] = jobs_new_call();
-        fs[k] = CALL(gw_rpc_async, s, gw_to_rref(w->shelf), "count", V(calls[k]), V(k));
+        fs[k] = JOBS_CALL(gw_rpc_async, s, gw_to_rref(w->shelf), "count", V(calls[k]), V(k));
     }
     for (int k = 0; k < 3; k++) {
         gw_value v = gw_wait(s, fs[k]);
