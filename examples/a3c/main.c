@@ -41,12 +41,13 @@ static void print_stats(gw_scope *s, gw_rpc_stats before, int64_t updates) {
     gw_rpc_stats now = gw_rpc_get_stats(s);
     double n = updates ? (double)updates : 1;
     printf(
-        "%lld updates; an update: %.2f messages, %.1f kB\n", (long long)updates,
+        "%lld updates; an update: %.2f messages, %.1f kB; %llu reconnects\n", (long long)updates,
         (double)(now.messages_sent + now.messages_received - before.messages_sent -
                  before.messages_received) /
             n,
         (double)(now.bytes_sent + now.bytes_received - before.bytes_sent - before.bytes_received) /
-            n / 1e3);
+            n / 1e3,
+        (unsigned long long)(now.reconnects - before.reconnects));
 }
 
 // Returns the score of the policy that has been learnt.

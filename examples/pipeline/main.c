@@ -172,7 +172,7 @@ static void print_stats(gw_scope *s, const pipeline *p, double steps) {
            (double)(stats.bytes_sent + stats.bytes_received) / steps / 1e3);
     for (int i = 0; i < STAGES; i++)
         printf(" %d", (int)gw_int_of(s, gw_rpc_sync(s, p->stages[i], "most_held")));
-    printf("\n");
+    printf("; %llu reconnects\n", (unsigned long long)stats.reconnects);
 }
 
 static void run_pipeline(gw_scope *root, const options *o) {

@@ -119,9 +119,11 @@ static void load(gw_scope *root, const char *path, rnn_model m) {
 static void print_stats(gw_scope *s, int64_t steps) {
     gw_rpc_stats stats = gw_rpc_get_stats(s);
     double n = (double)steps;
-    printf("a step: %.1f messages, %.1f kB (with those of looking at what is held out)\n",
+    printf("a step: %.1f messages, %.1f kB (with those of looking at what is held out); "
+           "%llu reconnects\n",
            (double)(stats.messages_sent + stats.messages_received) / n,
-           (double)(stats.bytes_sent + stats.bytes_received) / n / 1e3);
+           (double)(stats.bytes_sent + stats.bytes_received) / n / 1e3,
+           (unsigned long long)stats.reconnects);
 }
 
 static void learn_text(gw_scope *root, const options *o) {

@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -23,6 +24,19 @@ result *run(const char *format, ...) {
     r->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     testing_note("%s\n%s", command, r->output);
     return r;
+}
+
+void assert_was_cut(result *r) {
+    char *word = strstr(r->output, " reconnects\n");
+    assert_non_null(word);
+    char *number = word, *line;
+    while (number > r->output && number[-1] >= '0' && number[-1] <= '9') number--;
+    assert_true(strtol(number, NULL, 10) > 0);
+    *word = '\0';
+    line = strrchr(r->output, '\n');
+    line = line ? line + 1 : r->output;
+    char *rest = word + strlen(" reconnects\n");
+    memmove(line, rest, strlen(rest) + 1);
 }
 
 void assert_says(result *r, int exit_code, const char *text) {

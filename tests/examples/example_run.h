@@ -13,6 +13,10 @@ typedef struct result {
 // those below.
 result *run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+// Takes the line with "7 reconnects" out of |r|. Fails the test if there is none, or if no
+// connection was cut: then the run has shown nothing.
+void assert_was_cut(result *r);
+
 // Both give their results back.
 void assert_says(result *r, int exit_code, const char *text);
 void assert_same_output(result *a, result *b, int exit_code);
