@@ -102,6 +102,11 @@ static void stop(canceller *x) {
     for (int i = 0; i < c->count; i++) future_abandon_on_loop(c->items[i].in);
 }
 
+static gw_future *in_of(const canceller *x, int i) {
+    const collect *c = list_entry(x, collect, stop);
+    return i < c->count ? c->items[i].in : NULL;
+}
+
 static collect *open_collect(agent *a, gw_future *const *fs, int count, collect_mode mode) {
     collect *c = mem_calloc(sizeof *c + (size_t)count * sizeof c->items[0]);
     gw_future *out = c ? future_open(a, "") : NULL;
@@ -109,7 +114,7 @@ static collect *open_collect(agent *a, gw_future *const *fs, int count, collect_
         mem_free(c);
         return NULL;
     }
-    c->stop.run = stop;
+    c->stop = (canceller){ stop, in_of };
     c->out = out;
     c->count = count;
     c->mode = mode;

@@ -135,8 +135,42 @@ static void stop_following(canceller *c) {
     free_follow(w);
 }
 
+static gw_future *in_of_follow(const canceller *c, int i) {
+    const follow *w = list_entry(c, follow, stop);
+    return i ? NULL : w->in;
+}
+
+typedef struct look {
+    const gw_future *at;
+    int next;  // of what it waits for
+} look;
+
+enum { LOOKS = 10000, LOOKS_DEEP = 256 };
+
+// Whether |f| waits for |out|, as far as that many looks tell.
+static bool waits_for(const gw_future *f, const gw_future *out) {
+    look stack[LOOKS_DEEP] = { { f, 0 } };
+    int depth = 1;
+    for (int looks = 0; depth && looks < LOOKS; looks++) {
+        look *top = &stack[depth - 1];
+        if (top->at == out) return true;
+        const canceller *c = future_result(top->at) ? NULL : top->at->on_cancel;
+        gw_future *next = c && c->waits_for ? c->waits_for(c, top->next++) : NULL;
+        if (!next) {
+            depth--;
+        } else if (depth < LOOKS_DEEP) {
+            stack[depth++] = (look){ next, 0 };
+        }
+    }
+    return false;
+}
+
 gw_status future_follow_on_loop(gw_future *out, gw_future *in, gw_error *error) {
     if (future_result(out)) return GW_OK;  // cancelled meanwhile
+    if (waits_for(in, out))
+        return error_set(
+            error, GW_INVALID,
+            "a future cannot resolve to one that waits for it, which would be for ever");
     if (future_result(in)) {
         future_complete_on_loop(out, result_retain(future_result(in)));
         return GW_OK;
@@ -144,7 +178,7 @@ gw_status future_follow_on_loop(gw_future *out, gw_future *in, gw_error *error) 
     follow *w = mem_calloc(sizeof *w);
     if (!w) return error_set(error, GW_NO_MEMORY, "no memory for a future");
     *w = (follow){ .next.run = followed,
-                   .stop.run = stop_following,
+                   .stop = { stop_following, in_of_follow },
                    .out = handle_retain(out),
                    .in = handle_retain(in) };
     out->makers++;

@@ -55,6 +55,8 @@ static inline const gw_error *result_error(const result *r) {
 // Runs once, when the future that its owner would complete is cancelled.
 typedef struct canceller {
     void (*run)(struct canceller *c);
+    // The futures that the owner waits for, one after the other, then NULL; may be NULL.
+    gw_future *(*waits_for)(const struct canceller *c, int i);
 } canceller;
 
 // What completes a future, if not the program. A function may be NULL. They run with the loop lock
@@ -146,7 +148,7 @@ static inline result *future_result(const gw_future *f) {
 // Waits with the thread of |s| until |f| resolves or |until_ns|. False at |until_ns|.
 bool future_wait_on_loop(gw_future *f, gw_scope *s, int64_t until_ns);
 
-// Resolves |out| with the result of |in|.
+// Resolves |out| with the result of |in|. INVALID if that waits for |out| itself.
 gw_status future_follow_on_loop(gw_future *out, gw_future *in, gw_error *error);
 
 #endif

@@ -170,6 +170,11 @@ static void close_scope(gw_scope *s) {
     (void)ignored;
 }
 
+static gw_future *in_of(const canceller *c, int i) {
+    const then *t = list_entry(c, then, stop);
+    return i ? NULL : t->in;
+}
+
 typedef struct body_run {
     then *then;
     gw_scope *scope;
@@ -263,7 +268,7 @@ static then *open_then(gw_scope *s, gw_future *f, bool has_out) {
     }
     const context *c = context_of(s);
     t->next.run = resolved;
-    t->stop.run = stop;
+    t->stop = (canceller){ stop, in_of };
     if (out) out->makers = 1;
     t->in = handle_retain(f);
     t->out = out;

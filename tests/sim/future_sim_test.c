@@ -204,6 +204,44 @@ static void complete_by_hand(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
+static gw_value same(gw_scope *s, gw_value v, void *context) {
+    (void)s, (void)context;
+    return v;
+}
+
+static void expect_ring(gw_scope *s, gw_future *f) {
+    gw_wait(s, f);
+    expect(s, GW_INVALID,
+           "a future cannot resolve to one that waits for it, which would be for ever");
+}
+
+static void wait_in_rings(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_scope *s = gw_scope_open(root);
+    gw_future *x = gw_future_open(s), *y = gw_future_open(s), *z = gw_future_open(s);
+    gw_future *after = gw_then(s, x, same, NULL), *both[] = { after, y };
+    gw_future_set(s, x, gw_collect_all(s, both, 2));
+    expect_ring(s, x);
+    expect_ring(s, after);
+    gw_future_set(s, y, z);
+    gw_future_set(s, z, y);
+    expect_ring(s, y);
+    expect_ring(s, z);
+    // What waits for the same one is no ring.
+    gw_future *one = gw_future_open(s), *two = gw_future_open(s);
+    gw_future *of_one[] = { gw_then(s, one, same, NULL), gw_then(s, one, same, NULL) };
+    gw_future_set(s, two, gw_collect_all(s, of_one, 2));
+    gw_future_set(s, one, 7);
+    assert_int_equal(gw_list_count(gw_list_of(s, gw_wait(s, two))), 2);
+    gw_scope_close_up(s);
+}
+
+static void a_future_that_would_wait_for_itself_fails(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2 }, wait_in_rings, NULL);
+}
+
 static void it_lets_the_program_complete_a_future_once(void **state) {
     (void)state;
     cluster_run(2, (cluster_options){ .world_size = 2 }, complete_by_hand, NULL);
@@ -265,6 +303,6 @@ static void what_waits_for_members_ends_when_one_is_lost(void **state) {
 }
 
 GW_TESTS(future_sim, it_goes_on_with_what_a_future_resolves_to,
-         it_lets_the_program_complete_a_future_once, it_lets_no_future_be_its_own_value,
-         it_says_what_is_wrong_with_arguments, it_waits_for_the_first_of_several,
-         what_waits_for_members_ends_when_one_is_lost);
+         it_lets_the_program_complete_a_future_once, a_future_that_would_wait_for_itself_fails,
+         it_lets_no_future_be_its_own_value, it_says_what_is_wrong_with_arguments,
+         it_waits_for_the_first_of_several, what_waits_for_members_ends_when_one_is_lost);
