@@ -28,7 +28,7 @@ typedef struct calls {
 
     // calls that are served
     uint64_t served_count;
-    uint32_t body_count;       // what runs here for others: bodies, fetches, ends of objects
+    uint32_t body_count;       // what runs here for others: bodies, ends of objects
     map served;                // of served_call, by caller and call
     map queues;                // of call_queue, by caller and order
     int64_t one_way_lines_ns;  // when the first of |one_way_lines| about errors was written

@@ -492,11 +492,19 @@ static void lost(agent *a, int rank) {
     flow_resume_on_loop(a, rank);
 }
 
+// Values that no request has mentioned keep nobody from leaving: if that is under way, so is a
+// message (SHUT-4).
+static size_t count_promises(const agent *a) {
+    size_t count = calls_of(a)->promises.count;
+    for (int rank = 0; rank < a->member_count; rank++) count -= call_peer_of(a, rank)->early_count;
+    return count;
+}
+
 static void list_pending(const agent *a, pending *out) {
     const calls *c = calls_of(a);
     pending_add(out, "awaits", c->out.count, "reply", "replies");
     pending_add(out, "serves", c->body_count, "call", "calls");
-    pending_add(out, "awaits", c->promises.count, "promise", "promises");
+    pending_add(out, "awaits", count_promises(a), "promise", "promises");
 }
 
 const service call_service = {

@@ -22,6 +22,8 @@ typedef struct fetch {
     call_kind kind;
     uint64_t id;
     int to;
+    timer expiry;    // until the value has been made, and the turn has come
+    list_node link;  // in |fetches|
 } fetch;
 
 static void explain_object(const entry *e, gw_error *out) {
@@ -39,6 +41,16 @@ result *fetch_result(const entry *e) {
     return result_of_error(&error);
 }
 
+static void free_on_loop(fetch *f) {
+    agent *a = f->agent;
+    if (f->expiry.armed) env_set_timer(a->env, &f->expiry, ENV_NEVER);
+    list_remove(&f->link);
+    entry_release_on_loop(f->entry);
+    reference_peer_of(a, f->from)->fetch_count--;
+    mem_free(f);
+    leaving_check_on_loop(a);
+}
+
 static void finish(fetch *f) {
     agent *a = f->agent;
     result *r = fetch_result(f->entry);
@@ -46,12 +58,8 @@ static void finish(fetch *f) {
     result_release(r);
     env_enter(a->env);
     if (f->turn) turn_give_on_loop(f->turn);
-    entry_release_on_loop(f->entry);
-    reference_peer_of(a, f->from)->fetch_count--;
-    calls_of(a)->body_count--;
-    leaving_check_on_loop(a);
+    free_on_loop(f);
     env_leave(a->env);
-    mem_free(f);
 }
 
 static void finish_task(task *t) {
@@ -60,6 +68,7 @@ static void finish_task(task *t) {
 
 static void turn_granted(turn_request *r) {
     fetch *f = list_entry(r, fetch, request);
+    if (f->expiry.armed) env_set_timer(f->agent->env, &f->expiry, ENV_NEVER);
     f->task.run = finish_task;
     env_defer(f->agent->env, &f->task);
 }
@@ -79,6 +88,41 @@ static void refuse(agent *a, const fetch *f, gw_error *error) {
     bool filled = !reply_fill(&sh, a, f->kind, f->id, SCOPE_NOT_TRACKED, "", gw_none(), error);
     reply_send_on_loop(&sh, a, f->to, f->kind, f->id, filled, false);
     outgoing_fini(&sh);
+}
+
+// False if it has all that it needs, and ends by itself.
+static bool stop_waiting(fetch *f) {
+    bool waits = list_has(&f->made.link) || list_has(&f->request.link);
+    continuation_cancel_on_loop(&f->made);
+    turn_cancel_on_loop(&f->request);
+    return waits;
+}
+
+static void expired(timer *t) {
+    fetch *f = list_entry(t, fetch, expiry);
+    gw_error error;
+    if (!stop_waiting(f)) return;
+    error_set(&error, GW_TIMEOUT, "the value was not made within the deadline");
+    refuse(f->agent, f, &error);
+    free_on_loop(f);
+}
+
+// One of a value whose creating request has not come keeps nobody from leaving: if that is under
+// way, so is a message (SHUT-4).
+size_t fetches_pending(const agent *a) {
+    size_t count = 0;
+    list_each(l, &references_of(a)->fetches) {
+        const fetch *f = list_entry(l, fetch, link);
+        count += f->entry->requested || f->entry->made;
+    }
+    return count;
+}
+
+void fetches_lost_on_loop(agent *a, int rank) {
+    list_each(l, &references_of(a)->fetches) {
+        fetch *f = list_entry(l, fetch, link);
+        if ((f->from == rank || f->to == rank) && stop_waiting(f)) free_on_loop(f);
+    }
 }
 
 static gw_status check_capacity(agent *a, int from, gw_error *error) {
@@ -105,27 +149,39 @@ static gw_status open_fetch(agent *a, const fetch *given, uint64_t id, uint64_t 
     return GW_OK;
 }
 
-static void start(agent *a, const fetch *given, uint64_t id, uint64_t fork) {
+static void expire_after(fetch *f, uint64_t time_left_ns) {
+    int64_t due_ns;
+    if (!time_left_ns || time_left_ns > INT64_MAX ||
+        __builtin_add_overflow(env_now_ns(f->agent->env), (int64_t)time_left_ns, &due_ns))
+        return;
+    f->expiry.fire = expired;
+    env_set_timer(f->agent->env, &f->expiry, due_ns);
+}
+
+// |time_left_ns| of 0: no deadline.
+static void start(agent *a, const fetch *given, uint64_t id, uint64_t fork, uint64_t time_left_ns) {
     gw_error failed;
     fetch *f = NULL;
     if (open_fetch(a, given, id, fork, &f, &failed)) {
         refuse(a, given, &failed);
         return;
     }
-    calls_of(a)->body_count++;
     reference_peer_of(a, f->from)->fetch_count++;
+    list_append(&references_of(a)->fetches, &f->link);
+    expire_after(f, time_left_ns);
     if (!entry_await_on_loop(f->entry, &f->made)) made(&f->made);
 }
 
 gw_status fetch_received_on_loop(agent *a, int from, message *m, gw_error *error) {
     reader in = reader_of(m->head.data, m->head.size);
     uint64_t call = reader_u64(&in), id = reader_u64(&in), fork = reader_u64(&in);
+    uint64_t time_left_ns = reader_u64(&in);
     message_release(m);
     if (in.failed) return error_set(error, GW_PROTOCOL, "fetch: cut off");
     fetch f = {
         .made.run = made, .agent = a, .from = from, .kind = KIND_REPLY, .id = call, .to = from
     };
-    start(a, &f, id, fork);
+    start(a, &f, id, fork, time_left_ns);
     return GW_OK;
 }
 
@@ -144,7 +200,7 @@ gw_status fetch_forward_received_on_loop(agent *a, int from, message *m, gw_erro
                 .kind = KIND_PROMISE_VALUE,
                 .id = promise,
                 .to = (int)consumer };
-    start(a, &f, id, fork);
+    start(a, &f, id, fork, 0);
     return GW_OK;
 }
 

@@ -64,5 +64,45 @@ static void it_lets_a_worker_ask_for_so_many_values_at_a_time(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 3 }, fetch_too_much, NULL);
 }
 
-GW_TESTS(reference_fetch, it_fails_at_once_for_a_worker_that_is_no_holder,
+GW_FUNCTION(fetch_make_late, GW_INLINE) {
+    return gw_value_of(gw_future_open(s));
+}
+
+GW_FUNCTION(fetch_list, GW_INLINE) {
+    agent *here = s->agent;
+    env_enter(here->env);
+    int64_t count = 0;
+    list_each(l, &references_of(here)->fetches) count++;
+    env_leave(here->env);
+    return gw_value_of(count);
+}
+
+static void fetch_for_a_while(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_scope *s = gw_scope_open(root);
+    gw_rref *r = gw_remote(s, 1, "fetch_make_late");
+    gw_scope *soon = gw_scope_open(s);
+    gw_scope_set_timeout(soon, 100);
+    gw_future *f = gw_to_here_async(soon, r);
+    assert_int_equal(gw_int_of(s, gw_rpc_sync(s, 1, "fetch_list")), 1);
+    gw_wait(soon, f);
+    assert_int_equal(gw_scope_close(soon).status, GW_TIMEOUT);
+    // Its own time is over there no later than a message later.
+    gw_scope *later = gw_scope_open(s);
+    gw_scope_set_timeout(later, 100);
+    gw_wait(later, gw_future_open(later));
+    assert_int_equal(gw_scope_close(later).status, GW_TIMEOUT);
+    assert_int_equal(gw_int_of(s, gw_rpc_sync(s, 1, "fetch_list")), 0);
+    gw_scope_close_up(s);
+}
+
+static void it_ends_at_the_owner_with_its_deadline(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2, .timeout_ms = 2000 }, fetch_for_a_while,
+                NULL);
+}
+
+GW_TESTS(reference_fetch, it_ends_at_the_owner_with_its_deadline,
+         it_fails_at_once_for_a_worker_that_is_no_holder,
          it_lets_a_worker_ask_for_so_many_values_at_a_time);

@@ -92,4 +92,5 @@ void references_lost_on_loop(agent *a, int rank) {
     lose_pins(a, rank);
     remove_holder_everywhere(a, rank);
     fail_unrequested(a, rank);
+    fetches_lost_on_loop(a, rank);
 }

@@ -12,6 +12,7 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
     if (!rs) return error_set(error, GW_NO_MEMORY, "no memory for references");
     rs->agent = a;
     list_init(&rs->entries);
+    list_init(&rs->fetches);
     list_init(&rs->users);
     rs->turn = turn_open_on_loop(a);
     if (!rs->turn) {
@@ -65,6 +66,7 @@ static void release_all(agent *a) {
 static void list_pending(const agent *a, pending *out) {
     const references *rs = references_of(a);
     size_t count = rs->pending.count + rs->pin_count + rs->release_count;
+    pending_add(out, "sends", fetches_pending(a), "value", "values");
     pending_add(out, "counts", count, "reference", "references");
 }
 

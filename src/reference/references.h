@@ -101,8 +101,9 @@ typedef struct references {
     map pins;         // by fork
     uint32_t pin_count;
 
-    map origins;  // texts, by themselves
-    turn *turn;   // of parameters that were given out by no object
+    map origins;        // texts, by themselves
+    turn *turn;         // of parameters that were given out by no object
+    list_node fetches;  // of values of this worker, that are not sent yet
 
     uint32_t release_count;  // in |releases| of the members
     timer release_timer;
@@ -204,6 +205,8 @@ gw_status release_received_on_loop(agent *a, int from, message *m, gw_error *err
 
 // ---- Fetching: fetch.c --------------------------------------------------------------------------
 gw_status fetch_received_on_loop(agent *a, int from, message *m, gw_error *error);
+size_t fetches_pending(const agent *a);         // what keeps this worker from leaving
+void fetches_lost_on_loop(agent *a, int rank);  // what |rank| has asked for, or is to get
 gw_status fetch_forward_received_on_loop(agent *a, int from, message *m, gw_error *error);
 gw_status fetch_send_on_loop(struct call *c, const gw_rref *r);
 result *fetch_result(const entry *e);  // |e| is made; one count

@@ -105,6 +105,7 @@ void oracle_check_empty(agent *a) {
     expect_none(a, length(&rs->users), "references");
     expect_none(a, rs->pending.count, "pending forks");
     expect_none(a, rs->pins.count, "pins");
+    expect_none(a, length(&rs->fetches), "fetches");
     expect_none(a, rs->release_count, "releases");
     expect_none(a, calls_of(a)->out.count, "calls");
     expect_none(a, calls_of(a)->promises.count, "promises");

@@ -35,17 +35,21 @@ static void forget_sender_on_loop(distributed_pass *x, int rank) {
 
 static void lost(agent *a, int rank) {
     const member *m = agent_member(a, rank);
+    gw_error error = *m->why;
+    if (m->known) error_prefix(&error, m->name);
     sends_lost_on_loop(a, rank);
     receives_flush_on_loop(a);
     list_each(l, &graphs_of(a)->passes) {
         distributed_pass *x = list_entry(l, distributed_pass, link);
+        bool told = x->by == rank || distributed_pass_awaits(x, rank);
         forget_sender_on_loop(x, rank);
         if (x->initiator == rank) {
             distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_LOST);
         } else if (x->initiator == a->rank && distributed_pass_awaits(x, rank)) {
-            gw_error error = *m->why;
-            if (m->known) error_prefix(&error, m->name);
             distributed_pass_fail_on_loop(x, &error);
+        } else if (x->initiator != a->rank && told && x->state < DISTRIBUTED_PASS_COMPLETE) {
+            // Its initiator need not have begun it: the lost worker may have said what is not so.
+            distributed_pass_fail_part_on_loop(x, &error);
         }
     }
     passes_peer *in = map_take(&graphs_of(a)->others, passes_peer_key(rank));
