@@ -174,13 +174,17 @@ typedef struct gw_nn_attention_options {
     bool bias GW_DEFAULT(true);
     bool batch_first GW_DEFAULT(false);  // N T E in place of T N E
     int64_t kdim GW_DEFAULT(GW_NOT_GIVEN), vdim GW_DEFAULT(GW_NOT_GIVEN);  // then E
+    // One more key and value behind those given, learnt (bias_k and bias_v) or 0; with both, the
+    // one of zeros stands last. Masks leave them visible.
+    bool add_bias_kv GW_DEFAULT(false), add_zero_attn GW_DEFAULT(false);
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_attention_options;
 
 // Multi-head attention (Vaswani et al. 2017): torch.nn.MultiheadAttention of |features| in |heads|.
 // in_proj_weight: 3E E, uniform in +-sqrt(6/4E) (or, with other features of keys or values,
-// q_proj_weight, k_proj_weight, v_proj_weight), in_proj_bias: 3E, zeros, out_proj: a linear layer
-// whose bias starts at 0. gw_module_call attends to the input itself.
+// q_proj_weight, k_proj_weight, v_proj_weight), in_proj_bias: 3E, zeros, bias_k, bias_v: 1 1 E,
+// normal with a deviation of 1/sqrt(E), out_proj: a linear layer whose bias starts at 0.
+// gw_module_call attends to the input itself.
 GW_API gw_module *gw_nn_multihead_attention_with(gw_scope *s, int64_t features, int64_t heads,
                                                  gw_nn_attention_options options);
 
@@ -193,8 +197,9 @@ typedef struct gw_attention_options {
 } gw_attention_options;
 
 typedef struct gw_attention_result {
-    gw_tensor *output;   // like the query
-    gw_tensor *weights;  // N T S, or N heads T S; NULL if not wanted
+    gw_tensor *output;  // like the query
+    // N T S, or N heads T S; NULL if not wanted. S counts the layer's own keys, too.
+    gw_tensor *weights;
 } gw_attention_result;
 
 // |query|: T N E, |key|, |value|: S N E (N first if so opened), or each without N. By value: query,

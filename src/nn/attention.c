@@ -1,6 +1,7 @@
 // Multi-head attention (Vaswani et al. 2017): torch.nn.MultiheadAttention.
 //
-// N batch, T length of the query, S of key and value, E features, H heads, D = E/H.
+// N batch, T length of the query, S of key and value, E features, H heads, D = E/H, O keys and
+// values of the layer's own.
 #include "nn/init.h"
 
 #include "tensor/ops/op.h"
@@ -11,14 +12,21 @@
 typedef struct attention {
     int64_t features, heads, kdim, vdim;
     double dropout;
-    bool batch_first;
+    bool batch_first, bias, add_bias_kv, add_zero_attn;
 } attention;
 
-// The parts: one weight for all three projections, or one for each, and then the bias.
-enum { THREE_WEIGHTS = 3 };
-
+// The parts: one weight for all three projections, or one for each, then their bias, then bias_k and
+// bias_v.
 static bool has_three(const attention *a) {
     return a->kdim != a->features || a->vdim != a->features;
+}
+
+static int first_bias(const attention *a) {
+    return has_three(a) ? 3 : 1;
+}
+
+static gw_tensor *part(const gw_module *m, int index) {
+    return m->parameters.items[index].is.parameter;
 }
 
 // ---- Inputs -------------------------------------------------------------------------------------
@@ -71,12 +79,10 @@ static bool take_inputs(gw_scope *s, const attention *a, gw_tensor *query, gw_te
 // x: N L F, result: N L and |count| times E, by the parts of weight and bias from |first| on.
 static gw_tensor *project(gw_scope *s, const gw_module *m, gw_tensor *x, int first, int count) {
     const attention *a = m->settings;
-    const module_parts *p = &m->parameters;
     int64_t from = first * a->features, to = from + count * a->features;
     bool three = has_three(a);
-    gw_tensor *weight = p->items[three ? first : 0].is.parameter;
-    gw_tensor *bias =
-        p->count > (three ? THREE_WEIGHTS : 1) ? p->items[p->count - 1].is.parameter : NULL;
+    gw_tensor *weight = part(m, three ? first : 0);
+    gw_tensor *bias = a->bias ? part(m, first_bias(a)) : NULL;
     if (!three && count < 3) weight = gw_slice(s, weight, 0, from, to, 1);
     if (bias && count < 3) bias = gw_slice(s, bias, 0, from, to, 1);
     return gw_linear(s, x, weight, bias);
@@ -99,6 +105,32 @@ static void project_all(gw_scope *s, const gw_module *m, const inputs *in, gw_te
         for (int k = 0; k < count; k++) out[i + k] = heads_of(s, a, parts, k, count);
         i += count;
     }
+}
+
+// ---- Keys and values of the layer's own ---------------------------------------------------------
+static int own_count(const attention *a) {
+    return a->add_bias_kv + a->add_zero_attn;
+}
+
+// |x|: the keys or the values, N H S D; |bias|: 1 1 E, or NULL. Result: N H S+O D.
+static gw_tensor *append_own(gw_scope *s, const attention *a, gw_tensor *x, gw_tensor *bias) {
+    int64_t n = gw_size(x, 0), d = gw_size(x, 3);
+    gw_tensor *all[3] = { x };
+    int count = 1;
+    if (bias) all[count++] = gw_expand(s, gw_view(s, bias, 1, a->heads, 1, d), n, a->heads, 1, d);
+    if (a->add_zero_attn) all[count++] = gw_zeros(s, gw_dtype_of(x), n, a->heads, 1, d);
+    return count > 1 ? gw_cat(s, all, count, 2) : x;
+}
+
+// |mask|: T S, N*H T S, N S or S. Result: with S+O, where O are seen.
+static gw_tensor *show_own(gw_scope *s, const attention *a, gw_tensor *mask) {
+    if (!own_count(a)) return mask;
+    int64_t sizes[3];
+    int dims = gw_dims(mask);
+    for (int i = 0; i < dims - 1; i++) sizes[i] = gw_size(mask, i);
+    sizes[dims - 1] = own_count(a);
+    gw_tensor *all[] = { mask, gw_zeros_with(s, gw_dtype_of(mask), (gw_shape){ dims, sizes }) };
+    return gw_cat(s, all, 2, -1);
 }
 
 // ---- Masks --------------------------------------------------------------------------------------
@@ -132,7 +164,8 @@ static gw_tensor *apply_masks(gw_scope *s, const attention *a, const inputs *in,
                        (long long)(n * a->heads), (long long)t, (long long)length);
             return tensor_poison_of(s);
         }
-        if (by_head) mask = gw_reshape(s, mask, n, a->heads, t, length);
+        mask = show_own(s, a, mask);
+        if (by_head) mask = gw_reshape(s, mask, n, a->heads, t, length + own_count(a));
         scores = apply_mask(s, scores, "attn_mask", mask);
     }
     if (!padding || !gw_ok(s)) return scores;
@@ -143,7 +176,8 @@ static gw_tensor *apply_masks(gw_scope *s, const attention *a, const inputs *in,
             shape_text_of(in->is_batched ? 2 : 1, (int64_t[]){ n, length } + !in->is_batched).text);
         return tensor_poison_of(s);
     }
-    return apply_mask(s, scores, "key_padding_mask", gw_reshape(s, padding, n, 1, 1, length));
+    padding = gw_reshape(s, show_own(s, a, padding), n, 1, 1, length + own_count(a));
+    return apply_mask(s, scores, "key_padding_mask", padding);
 }
 
 // ---- Calls --------------------------------------------------------------------------------------
@@ -159,13 +193,16 @@ static gw_attention_result attend(gw_scope *s, gw_module *m, const inputs *in,
     gw_attention_result result = { NULL, NULL };
     gw_tensor *parts[3];
     project_all(s, m, in, parts);
+    int own = a->bias ? first_bias(a) + 1 : first_bias(a);
+    gw_tensor *key = append_own(s, a, parts[1], a->add_bias_kv ? part(m, own) : NULL);
+    gw_tensor *value = append_own(s, a, parts[2], a->add_bias_kv ? part(m, own + 1) : NULL);
     double scale = 1 / sqrt((double)(a->features / a->heads));
     gw_tensor *query = gw_mul(s, parts[0], scale);
-    gw_tensor *scores = gw_matmul(s, query, gw_transpose(s, parts[1], 2, 3));  // N H T S
+    gw_tensor *scores = gw_matmul(s, query, gw_transpose(s, key, 2, 3));  // N H T S+O
     scores = apply_masks(s, a, in, scores, options);
     gw_tensor *weights = gw_softmax(s, scores, -1);
     if (a->dropout > 0) weights = gw_dropout(s, weights, .p = a->dropout, .training = m->training);
-    gw_tensor *seen = gw_transpose(s, gw_matmul(s, weights, parts[2]), 1, 2);  // N T H D
+    gw_tensor *seen = gw_transpose(s, gw_matmul(s, weights, value), 1, 2);  // N T H D
     gw_tensor *out = gw_reshape(s, seen, in->n, in->t, a->features);
     out = gw_module_call(s, m->children.items[0].is.child, out);
     result.output = as_given(s, a, in, out);
@@ -243,6 +280,17 @@ static void add_projection(gw_scope *s, gw_module *m, const char *name, gw_dtype
     init_uniform(s, m, name, dtype, GW_SHAPE(out, in), sqrt(6 / ((double)in + (double)out)));
 }
 
+// Normal, by the mean of fan in and fan out, which both are E (Glorot, Bengio 2010).
+static void add_bias_kv(gw_scope *s, gw_module *m, int64_t features, gw_dtype dtype) {
+    gw_scope *t = gw_scope_open(s);
+    static const char *const names[] = { "bias_k", "bias_v" };
+    for (int i = 0; i < 2; i++) {
+        gw_tensor *x = gw_zeros(t, dtype, 1, 1, features);
+        gw_module_register_parameter(t, m, names[i], gw_init_xavier_normal(t, x, 1));
+    }
+    gw_scope_close_up(t);
+}
+
 // A linear layer that starts with its bias at 0.
 static gw_module *open_output(gw_scope *s, int64_t features, gw_nn_attention_options options) {
     gw_module *m =
@@ -278,6 +326,9 @@ gw_module *gw_nn_multihead_attention_with(gw_scope *s, int64_t features, int64_t
         .vdim = options.vdim == GW_NOT_GIVEN ? features : options.vdim,
         .dropout = options.dropout,
         .batch_first = options.batch_first,
+        .bias = options.bias,
+        .add_bias_kv = options.add_bias_kv,
+        .add_zero_attn = options.add_zero_attn,
     };
     if (!check_sizes(s, &a)) return &module_poison;
     gw_module *m = module_new_typed(s, &typed_multihead_attention, &a, sizeof a);
@@ -291,6 +342,7 @@ gw_module *gw_nn_multihead_attention_with(gw_scope *s, int64_t features, int64_t
         add_projection(s, m, "in_proj_weight", options.dtype, three, features);
     }
     if (options.bias) init_full(s, m, "in_proj_bias", options.dtype, GW_SHAPE(three), 0);
+    if (options.add_bias_kv) add_bias_kv(s, m, features, options.dtype);
     gw_module_register_module(s, m, "out_proj", open_output(s, features, options));
     return gw_ok(s) ? m : &module_poison;
 }

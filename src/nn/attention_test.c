@@ -30,6 +30,44 @@ static void it_starts_as_in_pytorch(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
+static void it_starts_keys_and_values_of_its_own_as_in_pytorch(void **state) {
+    (void)state;
+    static const char *const names[] = { "in_proj_weight", "in_proj_bias",    "bias_k",
+                                         "bias_v",         "out_proj.weight", "out_proj.bias" };
+    gw_scope *s = gw_scope_open(NULL);
+    gw_module *m = gw_nn_multihead_attention(s, 900, 3, .add_bias_kv = true);
+    assert_int_equal(gw_module_parameter_count(m), 6);
+    for (int i = 0; i < 6; i++) assert_string_equal(gw_module_parameter_name(s, m, i), names[i]);
+    for (int i = 2; i < 4; i++) {
+        gw_tensor *x = gw_module_parameter_at(s, m, i);
+        assert_int_equal(gw_dims(x), 3);
+        assert_int_equal(gw_size(x, 2), 900);
+        assert_true(fabs(gw_item(s, gw_std(s, x)) - 1.0 / 30) < 0.1 / 30);
+        assert_true(fabs(gw_item(s, gw_mean(s, x))) < 0.2 / 30);
+    }
+    gw_module *none = gw_nn_multihead_attention(s, 4, 1, .add_zero_attn = true);
+    assert_int_equal(gw_module_parameter_count(none), 4);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+// Without anything given to look at, all that is seen is the layer's own.
+static void its_own_key_is_seen_where_nothing_is_given(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_module *m = gw_nn_multihead_attention(s, 4, 2, .add_bias_kv = true, .add_zero_attn = true);
+    gw_tensor *query = gw_randn(s, GW_F32, 3, 2, 4), *key = gw_zeros(s, GW_F32, 0, 2, 4);
+    gw_attention_result r = gw_nn_multihead_attention_call(s, m, query, key, key);
+    assert_int_equal(gw_size(r.weights, 2), 2);
+    assert_true(gw_allclose(s, gw_sum(s, r.weights, .dim = 2), gw_ones(s, GW_F32, 2, 3)));
+    gw_tensor *all = gw_ones(s, GW_BOOL8, 2, 3);
+    key = gw_randn(s, GW_F32, 3, 2, 4);
+    gw_attention_result hidden =
+        gw_nn_multihead_attention_call(s, m, query, key, key, .key_padding_mask = all);
+    assert_true(gw_allclose(s, r.output, hidden.output));
+    assert_true(gw_allclose(s, r.weights, gw_slice(s, hidden.weights, 2, 3, 5, 1)));
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
 // One product projects inputs that are one tensor, several products project different ones; the
 // results are the same.
 static void one_tensor_as_several_inputs_changes_nothing(void **state) {
@@ -166,7 +204,8 @@ static void what_cannot_be_is_refused(void **state) {
 static void attend_once(void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(NULL);
-    gw_module *m = gw_nn_multihead_attention(s, 4, 2, .dropout = 0.5);
+    gw_module *m = gw_nn_multihead_attention(s, 4, 2, .dropout = 0.5, .add_bias_kv = true,
+                                             .add_zero_attn = true);
     gw_tensor *x = gw_randn(s, GW_F32, 3, 2, 4), *y = gw_randn(s, GW_F32, 2, 2, 4);
     gw_attention_options options =
         GW_OPTIONS(gw_attention_options, .attn_mask = gw_zeros(s, GW_F32, 3, 2),
@@ -195,6 +234,7 @@ static void sizes_that_no_tensor_has_are_refused(void **state) {
 }
 
 GW_TESTS(nn_attention, sizes_that_no_tensor_has_are_refused, it_starts_as_in_pytorch,
-         one_tensor_as_several_inputs_changes_nothing, weights_add_up_to_1_and_spare_what_is_masked,
-         it_drops_weights_in_training_only, wrong_inputs_are_refused, what_cannot_be_is_refused,
-         it_survives_without_memory);
+         it_starts_keys_and_values_of_its_own_as_in_pytorch,
+         its_own_key_is_seen_where_nothing_is_given, one_tensor_as_several_inputs_changes_nothing,
+         weights_add_up_to_1_and_spare_what_is_masked, it_drops_weights_in_training_only,
+         wrong_inputs_are_refused, what_cannot_be_is_refused, it_survives_without_memory);

@@ -87,7 +87,8 @@ static gw_module *open_attention(gw_scope *s, const layer_case *c) {
     return gw_nn_multihead_attention(
         s, (int64_t)option(c, "features"), (int64_t)option(c, "heads"),
         .bias = !option(c, "no_bias"), .batch_first = option(c, "batch_first"),
-        .kdim = features_of(c, "key_features"), .vdim = features_of(c, "value_features"));
+        .kdim = features_of(c, "key_features"), .vdim = features_of(c, "value_features"),
+        .add_bias_kv = option(c, "add_bias_kv"), .add_zero_attn = option(c, "add_zero_attn"));
 }
 
 // Inputs: query, key, value (none: as the one before), key_padding_mask, attention_mask.

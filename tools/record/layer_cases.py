@@ -1,5 +1,7 @@
 """Layers: names of their state, forward values, gradients, and buffers after the call."""
 
+import functools
+
 import torch
 
 import words
@@ -99,24 +101,25 @@ def record_batch_norms(r):
     r.case("batch_norm", {"size": 2, "cumulative": 1}, one(2, momentum=None), [r.real(3, 2)])
 
 
+def attention_case(r, features, heads, inputs, grads, **options):
+    said = {"features": features, "heads": heads}
+    weights, by_head = options.pop("weights", 0), options.pop("by_head", 0)
+    for key, v in options.items():
+        names = {"kdim": "key_features", "vdim": "value_features", "bias": "no_bias"}
+        said[names.get(key, key)] = 1 - v if key == "bias" else v
+    said.update({"weights": weights, "by_head": by_head})
+
+    def call(query, key, value, padding, mask):
+        key = query if key is None else key
+        value = key if value is None else value
+        return m(query, key, value, padding, True, mask, not by_head)[weights]
+
+    m = torch.nn.MultiheadAttention(features, heads, **options)
+    r.case("multihead_attention", said, m, inputs, call, grads)
+
+
 def record_attention(r):
-    def case(features, heads, inputs, grads, **options):
-        said = {"features": features, "heads": heads}
-        weights, by_head = options.pop("weights", 0), options.pop("by_head", 0)
-        for key, v in options.items():
-            name = {"kdim": "key_features", "vdim": "value_features", "bias": "no_bias"}[key] \
-                if key != "batch_first" else key
-            said[name] = 1 - v if key == "bias" else v
-        said.update({"weights": weights, "by_head": by_head})
-
-        def call(query, key, value, padding, mask):
-            key = query if key is None else key
-            value = key if value is None else value
-            return m(query, key, value, padding, True, mask, not by_head)[weights]
-
-        m = torch.nn.MultiheadAttention(features, heads, **options)
-        r.case("multihead_attention", said, m, inputs, call, grads)
-
+    case = functools.partial(attention_case, r)
     padding = torch.tensor([[False, False, True], [False, True, True]])
     causal = torch.triu(torch.ones(4, 4), 1).bool()
     case(4, 2, [r.real(3, 2, 4), None, None, None, None], [0])
@@ -130,6 +133,19 @@ def record_attention(r):
          [0, 1, 2], kdim=3, vdim=5)
     case(4, 2, [r.real(4, 4), None, None, None, causal], [0])
     case(4, 2, [r.real(4, 4), None, None, None, causal], [0], weights=1)
+
+
+def record_own_keys(r):
+    case = functools.partial(attention_case, r)
+    padding = torch.tensor([[False, False, True], [False, True, True]])
+    causal = torch.triu(torch.ones(3, 3), 1).bool()
+    case(4, 2, [r.real(3, 2, 4), None, None, None, None], [0], add_bias_kv=True)
+    case(4, 2, [r.real(3, 2, 4), None, None, None, causal], [0], add_zero_attn=True, weights=1)
+    case(4, 2, [r.real(2, 2, 4), r.real(3, 2, 3), r.real(3, 2, 5), padding, r.real(4, 2, 3)],
+         [0, 1, 2], kdim=3, vdim=5, add_bias_kv=True, add_zero_attn=True, bias=False)
+    case(6, 3, [r.real(2, 3, 6), None, None, padding, causal], [0], add_bias_kv=True,
+         add_zero_attn=True, batch_first=True, weights=1, by_head=1)
+    case(4, 1, [r.real(3, 4), None, None, None, causal], [0], add_bias_kv=True)
 
 
 def record_encoder_layers(r):
@@ -245,3 +261,4 @@ def record_layers(out):
     record_embeddings(r)
     record_recurrent(r)
     record_bags(r)
+    record_own_keys(r)

@@ -161,13 +161,16 @@ static gw_module *open_adaptive_avg_pool2d(gw_scope *s, const gw_args *a) {
 }
 
 static gw_module *open_multihead_attention(gw_scope *s, const gw_args *a) {
-    layer_check_options(s, a, 2, "dropout bias batch_first kdim vdim dtype");
+    layer_check_options(s, a, 2,
+                        "dropout bias batch_first kdim vdim add_bias_kv add_zero_attn dtype");
     gw_nn_attention_options o = GW_OPTIONS(gw_nn_attention_options);
     layer_float(s, a, 2, "dropout", &o.dropout);
     layer_bool(s, a, 2, "bias", &o.bias);
     layer_bool(s, a, 2, "batch_first", &o.batch_first);
     layer_int(s, a, 2, "kdim", &o.kdim);
     layer_int(s, a, 2, "vdim", &o.vdim);
+    layer_bool(s, a, 2, "add_bias_kv", &o.add_bias_kv);
+    layer_bool(s, a, 2, "add_zero_attn", &o.add_zero_attn);
     o.dtype = layer_dtype(s, a, 2);
     return gw_nn_multihead_attention_with(s, gw_arg_int(s, a, 0), gw_arg_int(s, a, 1), o);
 }

@@ -248,15 +248,20 @@ static void bags_take_offsets_and_weights(void **state) {
 static void train_attention(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
-    gw_map *other = gw_map_open(s), *feedforward = gw_map_open(s);
+    gw_map *other = gw_map_open(s), *own = gw_map_open(s), *feedforward = gw_map_open(s);
     gw_map_put(s, other, "vdim", 4);
+    gw_map_put(s, own, "add_bias_kv", true);
+    gw_map_put(s, own, "add_zero_attn", true);
     gw_map_put(s, feedforward, "feedforward", 8);
     gw_map_put(s, feedforward, "dropout", 0);
     gw_module *one = gw_nn_multihead_attention(s, 8, 2),
               *two = gw_nn_multihead_attention(s, 8, 2, .vdim = 4),
+              *three =
+                  gw_nn_multihead_attention(s, 8, 2, .add_bias_kv = true, .add_zero_attn = true),
               *encoder = gw_nn_transformer_encoder_layer(s, 8, 2, .feedforward = 8, .dropout = 0);
     gw_module *remote_one = gw_module_remote(s, 1, "gw.nn.multihead_attention", 8, 2),
               *remote_two = gw_module_remote(s, 1, "gw.nn.multihead_attention", 8, 2, other),
+              *remote_three = gw_module_remote(s, 1, "gw.nn.multihead_attention", 8, 2, own),
               *remote_encoder =
                   gw_module_remote(s, 1, "gw.nn.transformer_encoder_layer", 8, 2, feedforward);
     gw_tensor *q = leaf(s, gw_randn(s, GW_F32, 3, 2, 8)),
@@ -269,6 +274,7 @@ static void train_attention(gw_scope *s, int rank, void *context) {
         { one, remote_one, call_attention, { q, q, q, NULL, square } },
         { one, remote_one, call_attention_only, { q, k, k } },
         { two, remote_two, call_attention, { q, k, v, padding } },
+        { three, remote_three, call_attention, { q, k, k, padding, mask } },
         { encoder, remote_encoder, call_encoder, { q, square } },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) train_both(s, &all[i]);
