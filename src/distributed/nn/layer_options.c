@@ -5,20 +5,9 @@
 #include <limits.h>
 #include <string.h>
 
-static gw_value option(const gw_args *a, int index, const char *name) {
-    bool has = index < a->count && a->values[index].kind == GW_MAP;
-    return has ? gw_map_find(a->values[index].as.map, name) : gw_none();
-}
-
-void layer_bool(gw_scope *s, const gw_args *a, int index, const char *name, bool *out) {
-    gw_value v = option(a, index, name);
-    if (v.kind != GW_NONE) *out = gw_bool_of(s, v);
-}
-
-void layer_int(gw_scope *s, const gw_args *a, int index, const char *name, int64_t *out) {
-    gw_value v = option(a, index, name);
-    if (v.kind != GW_NONE) *out = gw_int_of(s, v);
-}
+_Static_assert(sizeof(gw_dtype) == sizeof(int) && sizeof(gw_padding_mode) == sizeof(int) &&
+                   sizeof(gw_embedding_bag_mode) == sizeof(int),
+               "enums are written as ints");
 
 int layer_small(gw_scope *s, const gw_args *a, const char *name, int64_t value) {
     if (value >= INT_MIN && value <= INT_MAX) return (int)value;
@@ -26,29 +15,7 @@ int layer_small(gw_scope *s, const gw_args *a, const char *name, int64_t value) 
     return 0;
 }
 
-void layer_float(gw_scope *s, const gw_args *a, int index, const char *name, double *out) {
-    gw_value v = option(a, index, name);
-    if (v.kind != GW_NONE) *out = gw_float_of(s, v);
-}
-
-const char *layer_string(gw_scope *s, const gw_args *a, int index, const char *name) {
-    gw_value v = option(a, index, name);
-    return v.kind == GW_NONE ? NULL : gw_string_of(s, v);
-}
-
-gw_dtype layer_dtype(gw_scope *s, const gw_args *a, int index) {
-    gw_value v = option(a, index, "dtype");
-    if (v.kind == GW_NONE) return GW_F32;
-    const char *name = gw_string_of(s, v);
-    for (int d = 0; gw_ok(s) && d < GW_DTYPE_COUNT; d++)
-        if (!strcmp(gw_dtype_name((gw_dtype)d), name)) return (gw_dtype)d;
-    scope_fail(s, GW_INVALID, "%s: \"%.40s\" is no dtype", a->label, name);
-    return GW_F32;
-}
-
-void layer_pair(gw_scope *s, const gw_args *a, int index, const char *name, int64_t out[2]) {
-    gw_value v = option(a, index, name);
-    if (v.kind == GW_NONE) return;
+static void read_pair(gw_scope *s, const gw_args *a, const char *name, gw_value v, int64_t *out) {
     if (v.kind != GW_LIST) {
         out[0] = out[1] = gw_int_of(s, v);
         return;
@@ -60,30 +27,68 @@ void layer_pair(gw_scope *s, const gw_args *a, int index, const char *name, int6
         out[i] = gw_int_of(s, gw_list_get(s, v.as.list, i < count ? i : 0));
 }
 
-// ---- Checking -----------------------------------------------------------------------------------
-static bool is_among(const char *name, const char *names) {
-    size_t size = strlen(name);
-    for (const char *at = names; *at; at += strcspn(at, " "), at += *at == ' ')
-        if (strcspn(at, " ") == size && !memcmp(at, name, size)) return true;
-    return false;
+// ---- Words --------------------------------------------------------------------------------------
+static int read_dtype(gw_scope *s, const gw_args *a, gw_value v) {
+    const char *name = gw_string_of(s, v);
+    for (int d = 0; d < GW_DTYPE_COUNT; d++)
+        if (!strcmp(gw_dtype_name((gw_dtype)d), name)) return d;
+    if (gw_ok(s)) scope_fail(s, GW_INVALID, "%s: \"%.40s\" is no dtype", a->label, name);
+    return GW_F32;
 }
 
-void layer_check_options(gw_scope *s, const gw_args *a, int index, const char *names) {
-    if (!gw_ok(s) || a->count <= index) return;
-    if (a->count > index + 1 || a->values[index].kind != GW_MAP) {
-        scope_fail(s, GW_INVALID, "%s: takes %d arguments and a map of options", a->label, index);
-        return;
+static int read_word(gw_scope *s, const gw_args *a, const layer_option *o, gw_value v) {
+    const char *name = gw_string_of(s, v), *known = "";
+    for (int i = 0; o->words[i]; i++) {
+        if (!strcmp(o->words[i], name)) return i;
+        known = gw_format(s, "%s%s%s", known, i ? ", " : "", o->words[i]);
     }
-    const gw_map *options = a->values[index].as.map;
-    for (int i = 0; i < gw_map_count(options); i++) {
-        const char *name = gw_map_key(s, options, i);
-        if (is_among(name, names)) continue;
-        scope_fail(s, GW_INVALID, "%s: has no option \"%.100s\"", a->label, name);
-        return;
+    if (gw_ok(s))
+        scope_fail(s, GW_INVALID, "%s: \"%.40s\" is no %s: %s", a->label, name, o->name, known);
+    return 0;
+}
+
+// ---- Options ------------------------------------------------------------------------------------
+static void write_small(void *to, int value) {
+    memcpy(to, &value, sizeof value);
+}
+
+static void read_option(gw_scope *s, const gw_args *a, const layer_option *o, gw_value v,
+                        void *to) {
+    switch (o->kind) {
+    case LAYER_BOOL: *(bool *)to = gw_bool_of(s, v); break;
+    case LAYER_INT: *(int64_t *)to = gw_int_of(s, v); break;
+    case LAYER_SMALL: write_small(to, layer_small(s, a, o->name, gw_int_of(s, v))); break;
+    case LAYER_FLOAT: *(double *)to = gw_float_of(s, v); break;
+    case LAYER_PAIR: read_pair(s, a, o->name, v, to); break;
+    case LAYER_DTYPE: write_small(to, read_dtype(s, a, v)); break;
+    case LAYER_WORD: write_small(to, read_word(s, a, o, v)); break;
     }
 }
 
-void layer_check_count(gw_scope *s, const gw_args *a, int count) {
-    if (gw_ok(s) && a->count != count)
+static const layer_option *find(const layer_option *options, const char *name) {
+    for (; options->name; options++)
+        if (!strcmp(options->name, name)) return options;
+    return NULL;
+}
+
+void layer_read(gw_scope *s, const gw_args *a, int count, const layer_option *options, void *out) {
+    if (!gw_ok(s) || a->count <= count) return;
+    if (!options) {
         scope_fail(s, GW_INVALID, "%s: takes %d arguments, not %d", a->label, count, a->count);
+        return;
+    }
+    if (a->count > count + 1 || a->values[count].kind != GW_MAP) {
+        scope_fail(s, GW_INVALID, "%s: takes %d arguments and a map of options", a->label, count);
+        return;
+    }
+    const gw_map *given = a->values[count].as.map;
+    for (int i = 0; gw_ok(s) && i < gw_map_count(given); i++) {
+        const char *name = gw_map_key(s, given, i);
+        const layer_option *o = find(options, name);
+        gw_value v = gw_map_find(given, name);
+        if (!o)
+            scope_fail(s, GW_INVALID, "%s: has no option \"%.100s\"", a->label, name);
+        else if (v.kind != GW_NONE)
+            read_option(s, a, o, v, (char *)out + o->offset);
+    }
 }
