@@ -229,6 +229,12 @@ void gw_module_register_buffer(gw_scope *s, gw_module *m, const char *name, gw_t
         scope_fail(s, GW_INVALID, "%s: the buffer \"%s\" needs a gradient", m->name, name);
         return;
     }
+    if (tensor_is_rows(x)) {
+        scope_fail(s, GW_INVALID,
+                   "%s: the buffer \"%s\" is sparse by rows; gw_to_dense makes it dense", m->name,
+                   name);
+        return;
+    }
     add_part(s, m, &m->buffers, name, x);
 }
 

@@ -88,6 +88,15 @@ static void a_parameter_requires_a_gradient(void **state) {
     assert_fails(s, GW_INVALID, "not a leaf");
 }
 
+static void a_buffer_is_dense(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *indices = gw_from(s, ((int64_t[]){ 0, 1 }), 2);
+    gw_module *m = gw_nn_relu(s);
+    gw_module_register_buffer(s, m, "b", gw_rows(s, indices, gw_zeros(s, GW_F32, 2, 4), 3));
+    assert_fails(s, GW_INVALID, "relu: the buffer \"b\" is sparse by rows");
+}
+
 static void names_of_parts_are_each_there_once(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -207,9 +216,10 @@ static void it_survives_any_failing_allocation(void **state) {
     testing_alloc_failure_loop(build_a_network, NULL);
 }
 
-GW_TESTS(nn_module, it_computes_its_forward, it_holds_its_parts, it_finds_parts_of_parts,
-         it_trains_and_evaluates_with_all_its_parts, a_parameter_requires_a_gradient,
-         names_of_parts_are_each_there_once, names_of_parts_have_no_dots,
-         a_module_is_no_part_of_itself, a_module_needs_a_name_and_a_forward, poison_is_safe_to_use,
+GW_TESTS(nn_module, a_buffer_is_dense, it_computes_its_forward, it_holds_its_parts,
+         it_finds_parts_of_parts, it_trains_and_evaluates_with_all_its_parts,
+         a_parameter_requires_a_gradient, names_of_parts_are_each_there_once,
+         names_of_parts_have_no_dots, a_module_is_no_part_of_itself,
+         a_module_needs_a_name_and_a_forward, poison_is_safe_to_use,
          poison_is_refused_in_a_scope_that_is_well, a_forward_gives_an_output,
          it_survives_any_failing_allocation);

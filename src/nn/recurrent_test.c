@@ -154,7 +154,30 @@ static void sizes_that_no_tensor_has_are_refused(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(nn_recurrent, sizes_that_no_tensor_has_are_refused,
-         its_parameters_have_pytorchs_names_and_bounds, it_goes_on_from_the_state_it_gave,
-         what_is_behind_an_end_counts_for_nothing, dropout_is_between_layers_and_in_training,
-         it_says_what_does_not_fit, it_survives_any_failing_allocation);
+// Of no observation, or of states without numbers: its steps are not walked through.
+static void a_long_sequence_of_nothing_ends_at_once(void **state) {
+    (void)state;
+    const struct { int64_t n, e, h; } all[] = { { 0, 2, 2 }, { 3, 0, 0 } };
+    for (int i = 0; i < 6; i++) {
+        gw_scope *s = gw_scope_open(NULL);
+        int64_t n = all[i % 2].n, e = all[i % 2].e, h = all[i % 2].h, gates = 4 - i / 2;
+        if (gates == 2) gates = 1;
+        gw_tensor *x = gw_requires_grad(s, gw_zeros(s, GW_F32, 1LL << 40, n, e));
+        gw_tensor *h0 = gw_zeros(s, GW_F32, n, h), *lengths = gw_ones(s, GW_I64, n);
+        gw_recurrent_weights w = { .weight_ih = gw_zeros(s, GW_F32, gates * h, e),
+                                   .weight_hh = gw_zeros(s, GW_F32, gates * h, h),
+                                   .bias_ih = gw_zeros(s, GW_F32, gates * h) };
+        gw_tensor *y = gates == 4   ? gw_lstm(s, x, h0, h0, w, .lengths = lengths)
+                       : gates == 3 ? gw_gru(s, x, h0, w, .lengths = lengths)
+                                    : gw_rnn(s, x, h0, w, .lengths = lengths);
+        gw_backward(s, gw_sum(s, y));
+        assert_int_equal(gw_numel(gw_grad(s, x)), 0);
+        assert_int_equal(gw_scope_close(s).status, GW_OK);
+    }
+}
+
+GW_TESTS(nn_recurrent, a_long_sequence_of_nothing_ends_at_once,
+         sizes_that_no_tensor_has_are_refused, its_parameters_have_pytorchs_names_and_bounds,
+         it_goes_on_from_the_state_it_gave, what_is_behind_an_end_counts_for_nothing,
+         dropout_is_between_layers_and_in_training, it_says_what_does_not_fit,
+         it_survives_any_failing_allocation);

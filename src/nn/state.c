@@ -11,7 +11,8 @@
 
 // ---- What there is ------------------------------------------------------------------------------
 const char *state_shape(gw_scope *s, const gw_tensor *x) {
-    return gw_format(s, "%s %s", gw_dtype_name(gw_dtype_of(x)), shape_text(x).text);
+    return gw_format(s, "%s %s%s", gw_dtype_name(gw_dtype_of(x)), shape_text(x).text,
+                     tensor_is_rows(x) ? " sparse by rows" : "");
 }
 
 static void add_slot(state_slots *all, state_slot slot) {
@@ -128,7 +129,7 @@ static const char *text_of(gw_scope *s, const complaint *c) {
 
 static bool fits(gw_scope *s, const state_slot *slot, const gw_tensor *x) {
     if (!slot->here) return strcmp(slot->shape, state_shape(s, x)) == 0;
-    return slot->here->dtype == x->dtype && slot->here->dims == x->dims &&
+    return !tensor_is_rows(x) && slot->here->dtype == x->dtype && slot->here->dims == x->dims &&
            memcmp(slot->here->sizes, x->sizes, x->dims * sizeof *x->sizes) == 0;
 }
 
@@ -140,7 +141,7 @@ static void check_slot(gw_scope *s, const state_slot *slot, gw_value v, complain
         complain(
             different, "",
             gw_format(s, "\"%s\" is of kind %s, not a tensor", slot->name, gw_kind_name(v.kind)));
-    } else if (!fits(s, slot, v.as.tensor)) {
+    } else if (tensor_check(s, slot->name, v.as.tensor) && !fits(s, slot, v.as.tensor)) {
         complain(different, "",
                  gw_format(s, "\"%s\" is %s, not %s", slot->name, state_shape(s, v.as.tensor),
                            slot->shape));

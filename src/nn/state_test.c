@@ -156,6 +156,17 @@ static void have_another_dtype(gw_scope *s, gw_map *state) {
     gw_map_put(s, state, "1.count", gw_zeros(s, GW_F32));
     gw_map_put(s, state, "2.bias", gw_zeros(s, GW_F32, 2));
 }
+static void have_rows(gw_scope *s, gw_map *state) {
+    gw_tensor *indices = gw_from(s, ((int64_t[]){ 0, 1 }), 2);
+    gw_map_put(s, state, "0.weight", gw_rows(s, indices, gw_zeros(s, GW_F32, 2, 4), 3));
+    gw_map_put(s, state, "2.bias", gw_zeros(s, GW_F32, 2));
+}
+static void have_a_failed_one(gw_scope *s, gw_map *state) {
+    gw_scope *t = gw_scope_open(NULL);
+    gw_fail(t, GW_REMOTE, "it was lost");
+    gw_map_put(s, state, "2.bias", gw_zeros(t, GW_F32, 2));
+    assert_int_equal(gw_scope_close(t).status, GW_REMOTE);
+}
 static void have_no_tensor(gw_scope *s, gw_map *state) {
     gw_map_put(s, state, "2.bias", 5);
 }
@@ -178,6 +189,8 @@ static const misfit misfits[] = {
     { lack, "sequential: what is to be loaded lacks \"2.bias\"; nothing has changed" },
     { have_another_shape, "does not fit: \"0.weight\" is f32 4x3, not f32 3x4; nothing" },
     { have_another_dtype, "\"1.count\" is f32 scalar, not i64 scalar" },
+    { have_rows, "\"0.weight\" is f32 3x4 sparse by rows, not f32 3x4; nothing" },
+    { have_a_failed_one, "2.bias: a tensor of a scope that has failed" },
     { have_no_tensor, "\"2.bias\" is of kind int, not a tensor" },
     { lack_and_have, "loaded has \"3.bias\", which the module has not; nothing has changed" },
     { have_everything_wrong, "lacks \"2.bias\"; it has \"extra\", which the module has not; "

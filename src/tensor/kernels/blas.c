@@ -138,10 +138,11 @@ static bool is_short_row(int64_t m, int64_t k, matrix a, int b_form) {
 
 void blas_multiply(gw_dtype dtype, int64_t m, int64_t n, int64_t k, matrix a, matrix b, void *c,
                    int64_t c_stride, bool add) {
+    if (m < 1 || n < 1) return;
     pthread_once(&load_once, load);
     int a_form, a_stride, b_form, b_stride;
-    if (!library.sgemm || (dtype != GW_F32 && dtype != GW_F64) || m < 1 || n < 1 || k < 1 ||
-        m > INT_MAX || n > INT_MAX || k > INT_MAX || c_stride > INT_MAX ||
+    if (!library.sgemm || (dtype != GW_F32 && dtype != GW_F64) || k < 1 || m > INT_MAX ||
+        n > INT_MAX || k > INT_MAX || c_stride > INT_MAX ||
         !as_cblas(a, m, k, &a_form, &a_stride) || !as_cblas(b, k, n, &b_form, &b_stride)) {
         blas_multiply_plain(dtype, m, n, k, a, b, c, c_stride, add);
         return;

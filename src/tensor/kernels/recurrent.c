@@ -74,8 +74,9 @@ static bool check_ends(op_call *c, const recurrent *r) {
 // Whatever is behind an end counts for nothing, even if it is infinite.
 static bool blank_padding(op_call *c, recurrent *r) {
     size_t size = (size_t)r->in * r->size_bytes;
+    int64_t count = r->steps * r->batch * r->in;
+    if (count == 0) return true;
     if (!r->x.copy) {
-        int64_t count = r->steps * r->batch * r->in;
         block *copy = scratch_open(c, count, r->size_bytes);
         if (!copy) return false;
         memcpy(copy->bytes, r->x.values, (size_t)count * r->size_bytes);

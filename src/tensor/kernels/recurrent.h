@@ -42,6 +42,10 @@ bool recurrent_open(op_call *c, const recurrent_form *form, recurrent *r);
 void recurrent_close(recurrent *r);
 op_call recurrent_call(const op_grad *g);
 
+// Steps that compute something: none where states have no numbers, however long the sequence is.
+static inline int64_t recurrent_steps(const recurrent *r) {
+    return r->batch && r->hidden ? r->steps : 0;
+}
 // The time of step |k|.
 static inline int64_t recurrent_time(const recurrent *r, int64_t k) {
     return r->reverse ? r->steps - 1 - k : k;

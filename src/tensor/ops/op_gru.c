@@ -91,7 +91,7 @@ static void run_back(op_grad *g, way_back *b) {
     b->dh = room->bytes;
     b->d_gates = b->dh + state;
     memset(b->dh, 0, state);
-    for (int64_t k = r->steps - 1; k >= 0; k--) step_back(b, k);
+    for (int64_t k = recurrent_steps(r) - 1; k >= 0; k--) step_back(b, k);
     void *dh0 = recurrent_gradient(g, 1);
     if (dh0) memcpy(dh0, b->dh, state);
     recurrent_give(g, r, b->d_gates, WIDTH, of_input, 2, of_state, b->h);

@@ -125,7 +125,7 @@ static void run_back(op_grad *g, way_back *b) {
     b->dc = b->dh + state;
     b->d_gates = b->dc + state;
     memset(b->dh, 0, 2 * state);
-    for (int64_t k = r->steps - 1; k >= 0; k--) step_back(b, k);
+    for (int64_t k = recurrent_steps(r) - 1; k >= 0; k--) step_back(b, k);
     give_states(g, b);
     recurrent_give(g, r, b->d_gates, GATES_WIDTH, &gates, 1, gates, b->h);
     block_release(room);

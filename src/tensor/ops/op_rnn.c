@@ -68,7 +68,7 @@ static void run_back(op_grad *g, const recurrent *r, const void *h, const void *
     void *dh = room->bytes, *d_rows = room->bytes + (size_t)count * r->size_bytes;
     loop l = is_relu(g->args) ? LOOP_D_RELU : LOOP_D_TANH;
     memset(dh, 0, (size_t)count * r->size_bytes);
-    for (int64_t k = r->steps - 1; k >= 0; k--) {
+    for (int64_t k = recurrent_steps(r) - 1; k >= 0; k--) {
         int64_t t = recurrent_time(r, k);
         void *d = recurrent_row(r, d_rows, t * r->batch, r->hidden);
         recurrent_add(r, d_out, t, dh);
