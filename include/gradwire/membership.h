@@ -78,6 +78,14 @@ GW_API gw_future *gw_member_lost(gw_scope *s, const gw_worker *workers, int coun
 // |s| has failed.
 GW_API const gw_worker *gw_rpc_workers(gw_scope *s, int *out_count);
 
+// Those of them with one role, by their names, in which %d stands for digits:
+//
+//     const gw_worker *trainers = gw_rpc_workers_named(s, "trainer%d", &count);
+//     gw_rpc_sync_all(s, trainers, count, "train", steps);
+//
+// May be none. INVALID for what is no such name.
+GW_API const gw_worker *gw_rpc_workers_named(gw_scope *s, const char *name, int *out_count);
+
 // The word for |kind|, "died".
 GW_API const char *gw_member_event_name(gw_member_event_kind kind);
 

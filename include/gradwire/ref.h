@@ -76,8 +76,9 @@ GW_API gw_value gw_rref_local_value(gw_scope *s, gw_rref *ref);
 //     gw_rref_set_name(root, gw_remote(root, gw_rpc_self(root), "counter", 0), "hits");      // on "ps"
 //     gw_rpc_sync(s, gw_named(s, "ps", "hits"), "add", 1);                                     // elsewhere
 //
-// The worker keeps a named value until it leaves. INVALID for a value of another worker, or a name
-// that is none; DUPLICATE if the name is taken.
+// The worker keeps a named value until it leaves. DUPLICATE if the name is taken, INVALID for a name
+// that is none, and for a value of another worker: a name is where its value is, so that what is
+// found by it is there. The owner names it, in a function that takes the reference.
 GW_API void gw_rref_set_name(gw_scope *s, gw_rref *ref, const char *name);
 
 // gw_named(s, to, name): a reference to what |to| has named so; |to| as in calls. Waits until it

@@ -165,7 +165,7 @@ static int copy_workers(agent *a, gw_worker *out) {
     return count;
 }
 
-const gw_worker *gw_rpc_workers(gw_scope *s, int *out_count) {
+static gw_worker *list_workers(gw_scope *s, int *out_count) {
     agent *a = s->error ? NULL : agent_of(s);
     int count = 0;
     if (out_count) *out_count = 0;
@@ -175,5 +175,21 @@ const gw_worker *gw_rpc_workers(gw_scope *s, int *out_count) {
     if (all) count = copy_workers(a, all);
     env_leave(a->env);
     if (out_count) *out_count = count;
+    return all;
+}
+
+const gw_worker *gw_rpc_workers(gw_scope *s, int *out_count) {
+    return list_workers(s, out_count);
+}
+
+const gw_worker *gw_rpc_workers_named(gw_scope *s, const char *name, int *out_count) {
+    if (out_count) *out_count = 0;
+    if (gw_ok(s) && (!name || !options_is_pattern(name)))
+        scope_fail(s, GW_INVALID, "\"%.140s\" is no name of workers", name ? name : "");
+    int count, kept = 0;
+    gw_worker *all = list_workers(s, &count);
+    for (int i = 0; i < count; i++)
+        if (options_fits_name(name, all[i].name)) all[kept++] = all[i];
+    if (out_count) *out_count = kept;
     return all;
 }

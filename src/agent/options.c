@@ -20,6 +20,36 @@ bool options_is_name(const char *name) {
     return size >= 1 && size <= LIMIT_NAME_BYTES && !name[size];
 }
 
+// The text before the %d of |pattern|, and behind it; false if it has none.
+static bool split_pattern(const char *pattern, size_t *out_head, const char **out_tail) {
+    const char *place = strstr(pattern, "%d");
+    if (!place) return false;
+    *out_head = (size_t)(place - pattern);
+    *out_tail = place + 2;
+    return true;
+}
+
+bool options_fits_name(const char *pattern, const char *name) {
+    size_t head;
+    const char *tail;
+    if (!split_pattern(pattern, &head, &tail)) return strcmp(pattern, name) == 0;
+    if (strncmp(pattern, name, head) != 0) return false;
+    // A tail may begin with digits too.
+    size_t size = strlen(name), behind = strlen(tail);
+    size_t digits = strspn(name + head, "0123456789");
+    return size > head + behind && head + digits + behind >= size &&
+           strcmp(name + size - behind, tail) == 0;
+}
+
+bool options_is_pattern(const char *pattern) {
+    char text[LIMIT_NAME_BYTES + 1];
+    size_t head;
+    const char *tail;
+    if (!split_pattern(pattern, &head, &tail)) return options_is_name(pattern);
+    int size = snprintf(text, sizeof text, "%.*s0%s", (int)head, pattern, tail);
+    return size < (int)sizeof text && options_is_name(text);
+}
+
 // |what| is where the text comes from: "RANK", "rank in the URL".
 static gw_status parse_number(const char *text, const char *what, long max, int *out,
                               gw_error *error) {

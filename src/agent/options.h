@@ -26,4 +26,8 @@ gw_status options_resolve(const gw_rpc_options *given, char *(*variable)(const c
 // [A-Za-z0-9_:.-], 1 to 127 of them.
 bool options_is_name(const char *name);
 
+// Whether |name| is |pattern|, in which %d may stand for digits; and whether any name can be.
+bool options_fits_name(const char *pattern, const char *name);
+bool options_is_pattern(const char *pattern);
+
 #endif

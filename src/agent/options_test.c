@@ -204,7 +204,25 @@ static void it_takes_a_group_instead_of_a_place(void **state) {
     refuse(portless, GW_INVALID, "is 0, which the other workers cannot find");
 }
 
-GW_TESTS(agent_options, it_takes_a_group_instead_of_a_place,
+static void a_pattern_of_names_is_a_role(void **state) {
+    (void)state;
+    assert_true(options_fits_name("trainer%d", "trainer0"));
+    assert_true(options_fits_name("trainer%d", "trainer120"));
+    assert_true(options_fits_name("a%d1b", "a1111b"));
+    assert_true(options_fits_name("ps", "ps"));
+    const char *const others[] = { "trainer", "trainer1b", "atrainer1", "trainerx", "train" };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(options_fits_name("trainer%d", others[i]));
+    assert_false(options_fits_name("a%d1b", "a1b"));
+    assert_false(options_fits_name("ps", "ps0"));
+    assert_true(options_is_pattern("trainer%d"));
+    assert_true(options_is_pattern("ps"));
+    assert_false(options_is_pattern(""));
+    assert_false(options_is_pattern("%s"));
+    assert_false(options_is_pattern("%d-%d"));
+}
+
+GW_TESTS(agent_options, a_pattern_of_names_is_a_role, it_takes_a_group_instead_of_a_place,
          it_takes_everything_from_the_environment,
          it_takes_rank_and_world_size_from_options_or_the_url, it_refuses_a_wrong_place_in_the_job,
          it_refuses_a_wrong_address, it_refuses_a_wrong_name, it_puts_the_rank_into_a_name,

@@ -125,6 +125,15 @@ static void know_all(worker *w, gw_scope *root) {
         snprintf(name, sizeof name, "w%d", i);
         if (gw_ok(s)) assert_string_equal(gw_rpc_worker(s, name).name, name);
     }
+    int count;
+    const gw_worker *some = gw_rpc_workers_named(s, "w%d", &count);
+    if (gw_ok(s)) assert_int_equal(count, NODES - 1);
+    for (int i = 0; i < count; i++) assert_string_equal(some[i].name, gw_rpc_worker(s, i).name);
+    some = gw_rpc_workers_named(s, "w3", &count);
+    if (gw_ok(s)) assert_int_equal(count, 1);
+    if (gw_ok(s)) assert_string_equal(some[0].name, "w3");
+    assert_true(gw_rpc_workers_named(s, "trainer%d", &count) || !gw_ok(s));
+    assert_int_equal(count, 0);
     gw_scope_close_up(s);
     gw_rpc_shutdown(root);
 }
