@@ -12,15 +12,16 @@ static void NAMED(mse)(const void *values, const void *targets, int64_t n, doubl
     }
 }
 
-// -t ln sigmoid(x) - (1 - t) ln(1 - sigmoid(x)), so that e^x never overflows.
+// -t ln sigmoid(x) - (1 - t) ln(1 - sigmoid(x)), so that e^x never overflows, and an infinite x has
+// an infinite loss.
 static void NAMED(bce)(const void *values, const void *targets, int64_t n, double beta,
                        void *losses) {
     const ELEMENT *x = values, *target = targets;
     ELEMENT *restrict out = losses;
     (void)beta;
     for (int64_t i = 0; i < n; i++) {
-        ELEMENT positive = x[i] > 0 ? x[i] : 0, size = x[i] > 0 ? x[i] : -x[i];
-        out[i] = positive - x[i] * target[i] + NAMED(log1p)(NAMED(exp)(-size));
+        ELEMENT one = x[i] > 0 ? 1 : 0, size = x[i] > 0 ? x[i] : -x[i];
+        out[i] = x[i] * (one - target[i]) + NAMED(log1p)(NAMED(exp)(-size));
     }
 }
 

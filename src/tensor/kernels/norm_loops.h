@@ -93,7 +93,9 @@ static void NAMED(shift_scale_back)(const void *ds, const void *values, int64_t 
     const ELEMENT *restrict d = ds, *restrict x = values;
     ELEMENT *restrict dx = dxs;
     ELEMENT m = (ELEMENT)mean, a = (ELEMENT)shift, b = (ELEMENT)slope, c = (ELEMENT)scale;
-    for (int64_t i = 0; i < n; i++) dx[i] = (d[i] - a - (x[i] - m) * b) * c;
+    // Without a slope x counts for nothing, even if it is infinite.
+    for (int64_t i = 0; b == 0 && i < n; i++) dx[i] = (d[i] - a) * c;
+    for (int64_t i = 0; b != 0 && i < n; i++) dx[i] = (d[i] - a - (x[i] - m) * b) * c;
 }
 
 #undef ELEMENT

@@ -1,5 +1,7 @@
 #include "tensor/ops/op_expect.h"
 
+#include <math.h>
+
 // Channel |i| of N C L by the definition.
 static void check_channel(const gw_tensor *x, const gw_tensor *y, int64_t i, double tolerance) {
     int64_t n = x->sizes[0], c = x->sizes[1], l = x->sizes[2];
@@ -117,5 +119,18 @@ static void it_survives_without_memory(void **state) {
     testing_alloc_failure_loop(train_once, NULL);
 }
 
-GW_TESTS(tensor_op_batch_norm, it_is_the_definition, running_ones_follow_in_training_only,
-         nothing_changes_nothing, it_refuses_what_does_not_fit, it_survives_without_memory);
+// In evaluation it is a line, whose slope does not know where it is taken.
+static void an_infinite_input_has_a_gradient_in_evaluation(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = gw_requires_grad(s, gw_view(s, gw_from(s, ((float[]){ INFINITY, 1 }), 2), 2, 1));
+    gw_tensor *y = gw_batch_norm(s, x, NULL, NULL, .running_mean = gw_zeros(s, GW_F32, 1),
+                                 .running_var = gw_full(s, GW_F32, 4, 1), .eps = 0);
+    gw_backward(s, gw_sum(s, y));
+    assert_true(gw_equal(s, gw_grad(s, x), gw_full(s, GW_F32, 0.5, 2, 1)));
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+GW_TESTS(tensor_op_batch_norm, an_infinite_input_has_a_gradient_in_evaluation, it_is_the_definition,
+         running_ones_follow_in_training_only, nothing_changes_nothing,
+         it_refuses_what_does_not_fit, it_survives_without_memory);

@@ -1,5 +1,7 @@
 #include "tensor/ops/op_expect.h"
 
+#include <math.h>
+
 static double mse(double x, double t) {
     return (x - t) * (x - t);
 }
@@ -126,7 +128,18 @@ static void losses_of_halves_overflow_only_if_the_result_does(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_op_loss, losses_of_halves_overflow_only_if_the_result_does,
-         they_are_their_definitions, large_logits_do_not_overflow,
-         targets_broadcast_and_dtypes_are_promoted, it_refuses_what_has_no_meaning,
-         l1_has_no_slope_where_there_is_no_loss, the_mean_of_no_losses_is_nan);
+static void infinite_logits_have_infinite_losses(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = gw_from(s, ((float[]){ INFINITY, -INFINITY, INFINITY, -INFINITY }), 4);
+    gw_tensor *target = gw_from(s, ((float[]){ 0.5f, 0.5f, 0, 1 }), 4);
+    gw_tensor *loss = gw_bce_with_logits(s, x, target, .reduction = GW_NO_REDUCTION);
+    assert_true(gw_equal(s, loss, gw_full(s, GW_F32, INFINITY, 4)));
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+GW_TESTS(tensor_op_loss, infinite_logits_have_infinite_losses,
+         losses_of_halves_overflow_only_if_the_result_does, they_are_their_definitions,
+         large_logits_do_not_overflow, targets_broadcast_and_dtypes_are_promoted,
+         it_refuses_what_has_no_meaning, l1_has_no_slope_where_there_is_no_loss,
+         the_mean_of_no_losses_is_nan);
