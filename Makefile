@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 build  = cmake --preset $(1) -Wno-dev --log-level=NOTICE >/dev/null && cmake --build --preset $(1) -j $(JOBS) $(2)
 SOURCES = $(shell tests/habits/sources)
 
-.PHONY: all demo test asan tsan bench sim mutations kill fuzz model coverage format install clean
+.PHONY: all demo test asan tsan bench sim mutations kill fuzz compare model coverage format install clean
 
 all:
 	@$(call build,release,)
@@ -76,6 +76,11 @@ kill:
 	@rm -f build/kills
 	KILLS=$(N) GW_KILL_REPORT=build/kills GW_TEST_LIMIT_S=3600 build/bin/gradwire-tests --jobs 3 kill.
 	@scripts/kills build/kills
+
+# Operators beside PyTorch's, where it is installed. N=20 rounds, SEED=1.
+compare:
+	@$(call build,release,--target gradwire-shared)
+	@tools/compare/compare.py $(or $(N),20) $(SEED) || [ $$? = 77 ]
 
 # Formal models, by Spin; FULL=1 for those that take minutes.
 model:

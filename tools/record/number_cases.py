@@ -139,8 +139,7 @@ def record_sure(r):
     r.case("randperm", torch.randperm, 0)
 
 
-def record_numbers(out):
-    r = Recorder(out)
+def cases(r):
     record_sure(r)
     record_steps(r)
     record_remainder(r)
@@ -149,6 +148,10 @@ def record_numbers(out):
     record_products(r)
     record_norms(r)
     record_any(r)
+
+
+def record_numbers(out):
+    cases(Recorder(out))
 
 
 def record_normal(out):

@@ -428,14 +428,17 @@ def record_recurrent(r):
     def weights(ih, hh, bias_ih, bias_hh):
         return [ih, hh] if bias_ih is None else [ih, hh, bias_ih, bias_hh]
 
+    def zeros_like(b):
+        return None if b is None else torch.zeros_like(b)
+
     def run(f, x, state, w):
         return f(x, state, w, len(w) == 4, 1, 0.0, False, False, False)[0]
 
     lstm = turned(lambda x, h, c, ih, hh, b: run(
-        torch._VF.lstm, x, (h[None], c[None]), weights(ih, hh, b, None if b is None else b * 0)))
+        torch._VF.lstm, x, (h[None], c[None]), weights(ih, hh, b, zeros_like(b))))
     gru = turned(lambda x, h, *w: run(torch._VF.gru, x, h[None], weights(*w)))
     rnns = [turned(lambda x, h, ih, hh, b, f=f: run(
-        f, x, h[None], weights(ih, hh, b, None if b is None else b * 0)))
+        f, x, h[None], weights(ih, hh, b, zeros_like(b))))
         for f in (torch._VF.rnn_tanh, torch._VF.rnn_relu)]
     for reverse, bias in ((False, False), (True, True)):
         def some(*sizes):
@@ -454,8 +457,7 @@ def record_recurrent(r):
                    None, reverse, i == 1)
 
 
-def record_operators(out):
-    r = Recorder(out)
+def cases(r):
     record_comparisons(r)
     record_creation(r)
     record_views(r)
@@ -471,6 +473,10 @@ def record_operators(out):
     record_convolutions(r)
     record_pools(r)
     record_recurrent(r)
+
+
+def record_operators(out):
+    cases(Recorder(out))
 
 
 def record_texts(out):

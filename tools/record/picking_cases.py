@@ -106,10 +106,13 @@ def record_losses(r):
     r.case("kl_div", kl_div, r.real(3, 1), r.real(2, low=0.125), 1, False)
 
 
-def record_picking(out):
-    r = Recorder(out)
+def cases(r):
     record_splits(r)
     record_scatters(r)
     record_orders(r)
     record_triangles(r)
     record_losses(r)
+
+
+def record_picking(out):
+    cases(Recorder(out))
