@@ -1,39 +1,51 @@
 // The cells of recurrent layers, of one observation at one time: n hidden units. Included by
 // loops_body.h.
 //
+// Each array is a parameter of its own: what is only a part of another one could overlap it, and the
+// loop would not become one over vectors.
+
 // LSTM (Hochreiter, Schmidhuber 1997; Gers et al. 2000): |gates| holds i f g o, n numbers each,
 // which become what the functions of them are: c = f c' + i g, h = o tanh c.
 #define LSTM(type, name)                                                                           \
-    static void lstm_##name(int64_t n, void *gates_, const void *old_c_, void *c_, void *h_) {     \
-        type *restrict gates = gates_, *restrict c = c_, *restrict h = h_;                         \
-        const type *restrict old_c = old_c_;                                                       \
+    static void lstm_cells_##name(                                                                 \
+        int64_t n, type *restrict is, type *restrict fs, type *restrict gs, type *restrict os,     \
+        const type *restrict old_c, type *restrict c, type *restrict h) {                          \
         for (int64_t k = 0; k < n; k++) {                                                          \
-            type i = sigmoid_##name(gates[k]), f = sigmoid_##name(gates[n + k]);                   \
-            type g = tanh_##name(gates[2 * n + k]), o = sigmoid_##name(gates[3 * n + k]);          \
+            type i = sigmoid_##name(is[k]), f = sigmoid_##name(fs[k]);                             \
+            type g = tanh_##name(gs[k]), o = sigmoid_##name(os[k]);                                \
             type new_c = f * old_c[k] + i * g;                                                     \
-            gates[k] = i;                                                                          \
-            gates[n + k] = f;                                                                      \
-            gates[2 * n + k] = g;                                                                  \
-            gates[3 * n + k] = o;                                                                  \
+            is[k] = i;                                                                             \
+            fs[k] = f;                                                                             \
+            gs[k] = g;                                                                             \
+            os[k] = o;                                                                             \
             c[k] = new_c;                                                                          \
             h[k] = o * tanh_##name(new_c);                                                         \
         }                                                                                          \
     }                                                                                              \
-    /* |dc| comes with the gradient of c from later and leaves with that of c'. */                 \
-    static void lstm_back_##name(int64_t n, const void *gates_, const void *old_c_,                \
-                                 const void *c_, const void *dh_, void *dc_, void *d_gates_) {     \
-        const type *restrict gates = gates_, *restrict old_c = old_c_, *restrict c = c_;           \
-        const type *restrict dh = dh_;                                                             \
-        type *restrict dc = dc_, *restrict d = d_gates_;                                           \
+    static void lstm_##name(int64_t n, void *gates_, const void *old_c, void *c, void *h) {        \
+        type *gates = gates_;                                                                      \
+        lstm_cells_##name(n, gates, gates + n, gates + 2 * n, gates + 3 * n, old_c, c, h);         \
+    }                                                                                              \
+    static void lstm_cells_back_##name(int64_t n, const type *gates, const type *restrict old_c,   \
+                                       const type *restrict c, const type *restrict dh,            \
+                                       type *restrict dc, type *restrict di, type *restrict df,    \
+                                       type *restrict dg, type *restrict d_o) {                    \
+        const type *is = gates, *fs = is + n, *gs = fs + n, *os = gs + n;                          \
         for (int64_t k = 0; k < n; k++) {                                                          \
-            type i = gates[k], f = gates[n + k], g = gates[2 * n + k], o = gates[3 * n + k];       \
+            type i = is[k], f = fs[k], g = gs[k], o = os[k];                                       \
             type y = tanh_##name(c[k]), d_h = dh[k], d_c = dc[k] + d_h * o * (1 - y * y);          \
-            d[k] = d_c * g * i * (1 - i);                                                          \
-            d[n + k] = d_c * old_c[k] * f * (1 - f);                                               \
-            d[2 * n + k] = d_c * i * (1 - g * g);                                                  \
-            d[3 * n + k] = d_h * y * o * (1 - o);                                                  \
+            di[k] = d_c * g * i * (1 - i);                                                         \
+            df[k] = d_c * old_c[k] * f * (1 - f);                                                  \
+            dg[k] = d_c * i * (1 - g * g);                                                         \
+            d_o[k] = d_h * y * o * (1 - o);                                                        \
             dc[k] = d_c * f;                                                                       \
         }                                                                                          \
+    }                                                                                              \
+    /* |dc| comes with the gradient of c from later and leaves with that of c'. */                 \
+    static void lstm_back_##name(int64_t n, const void *gates, const void *old_c, const void *c,   \
+                                 const void *dh, void *dc, void *d_gates) {                        \
+        type *d = d_gates;                                                                         \
+        lstm_cells_back_##name(n, gates, old_c, c, dh, dc, d, d + n, d + 2 * n, d + 3 * n);        \
     }
 LSTM(float, f32)
 LSTM(double, f64)
@@ -42,17 +54,21 @@ LSTM(double, f64)
 // x comes from the input and m from h'. r and z become sigmoids, x becomes tanh(x + r m), and h =
 // (1 - z) x + z h'.
 #define GRU(type, name)                                                                            \
-    static void gru_##name(int64_t n, void *gates_, const void *old_h_, void *h_) {                \
-        type *restrict gates = gates_, *restrict h = h_;                                           \
-        const type *restrict old_h = old_h_;                                                       \
+    static void gru_cells_##name(int64_t n, type *restrict xs, type *restrict rs,                  \
+                                 type *restrict zs, const type *restrict ms,                       \
+                                 const type *restrict old_h, type *restrict h) {                   \
         for (int64_t k = 0; k < n; k++) {                                                          \
-            type r = sigmoid_##name(gates[n + k]), z = sigmoid_##name(gates[2 * n + k]);           \
-            type x = tanh_##name(gates[k] + r * gates[3 * n + k]);                                 \
-            gates[k] = x;                                                                          \
-            gates[n + k] = r;                                                                      \
-            gates[2 * n + k] = z;                                                                  \
+            type r = sigmoid_##name(rs[k]), z = sigmoid_##name(zs[k]);                             \
+            type x = tanh_##name(xs[k] + r * ms[k]);                                               \
+            xs[k] = x;                                                                             \
+            rs[k] = r;                                                                             \
+            zs[k] = z;                                                                             \
             h[k] = (old_h[k] - x) * z + x;                                                         \
         }                                                                                          \
+    }                                                                                              \
+    static void gru_##name(int64_t n, void *gates_, const void *old_h, void *h) {                  \
+        type *gates = gates_;                                                                      \
+        gru_cells_##name(n, gates, gates + n, gates + 2 * n, gates + 3 * n, old_h, h);             \
     }                                                                                              \
     /* |dh| comes with the gradient of h and leaves with the part of that of h' that z lets by. */ \
     static void gru_back_##name(int64_t n, const void *gates_, const void *old_h_, void *dh_,      \
