@@ -2,12 +2,15 @@
 #include "collective/collective.h"
 
 #include "base/args.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/value.h"
 #include "future/future.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define REMINDER_NS INT64_C(10000000000)
 
 // A participant of a round.
 typedef struct participant {
@@ -22,6 +25,7 @@ typedef struct round {
     collective_kind kind;
     int missing;
     timer timer;
+    timer reminder;              // of those that have asked for shutdown
     participant participants[];  // in the order of the group's ranks
 } round;
 
@@ -77,6 +81,7 @@ static round *take_round(collective_group *m) {
     m->current = NULL;
     m->over++;
     if (r->timer.armed) env_set_timer(e, &r->timer, ENV_NEVER);
+    if (r->reminder.armed) env_set_timer(e, &r->reminder, ENV_NEVER);
     for (int i = 0; i < m->count; i++)
         if (r->participants[i].future) r->participants[i].future->on_cancel = NULL;
     return r;
@@ -101,7 +106,13 @@ static void fail_round(collective_group *m, const gw_error *error) {
     end_round(take_round(m), result_of_error(error));
 }
 
-// "w3, w5 and 2 more".
+// As far as this worker knows: the coordinator is told of all.
+static bool has_asked(const agent *a, int rank) {
+    bool self = rank == a->rank && (a->phase == AGENT_ASKED || a->phase == AGENT_DRAINING);
+    return self || agent_member(a, rank)->asked;
+}
+
+// "w3, w5 (has called gw_rpc_shutdown) and 2 more".
 static void name_missing(const round *r, char *out, size_t size) {
     const collective_group *m = r->group;
     size_t at = 0;
@@ -110,8 +121,10 @@ static void name_missing(const round *r, char *out, size_t size) {
     for (int i = 0; i < m->count; i++) {
         if (r->participants[i].future) continue;
         const char *name = agent_member(m->agent, (int)m->ranks[i])->name;
-        if (at + strlen(name) + 32 > size) break;
-        at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", name);
+        const char *why =
+            has_asked(m->agent, (int)m->ranks[i]) ? " (has called gw_rpc_shutdown)" : "";
+        if (at + strlen(name) + strlen(why) + 32 > size) break;
+        at += (size_t)snprintf(out + at, size - at, "%s%s%s", at ? ", " : "", name, why);
         left--;
     }
     if (left) snprintf(out + at, size - at, " and %d more", left);
@@ -124,6 +137,20 @@ static void time_out(timer *t) {
     name_missing(r, missing, sizeof missing);
     error_set(&error, GW_TIMEOUT, "%s did not come within the deadline", missing);
     fail_round(r->group, &error);
+}
+
+// Who has asked for shutdown may still come, in a function that it serves; most programs just
+// wait in vain.
+static void remind(timer *t) {
+    round *r = list_entry(t, round, reminder);
+    const collective_group *m = r->group;
+    bool any = false;
+    for (int i = 0; i < m->count && !any; i++)
+        any = !r->participants[i].future && has_asked(m->agent, (int)m->ranks[i]);
+    char missing[512];
+    name_missing(r, missing, sizeof missing);
+    if (any) log_line("%s waits for %s", names[r->kind], missing);
+    env_set_timer(m->agent->env, t, env_now_ns(m->agent->env) + REMINDER_NS);
 }
 
 static void gave_up(canceller *c) {
@@ -167,6 +194,9 @@ static gw_status find_round(collective_group *m, collective_kind kind, uint64_t 
         m->current->kind = kind;
         m->current->missing = m->count;
         m->current->timer.fire = time_out;
+        m->current->reminder.fire = remind;
+        env_set_timer(m->agent->env, &m->current->reminder,
+                      env_now_ns(m->agent->env) + REMINDER_NS);
     }
     *out = m->current;
     if ((*out)->participants[index].future)

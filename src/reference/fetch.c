@@ -90,12 +90,16 @@ static void refuse(agent *a, const fetch *f, gw_error *error) {
     outgoing_fini(&sh);
 }
 
-// False if it has all that it needs, and ends by itself.
+// Else it has all that it needs, and ends by itself.
+static bool waits(const fetch *f) {
+    return list_has(&f->made.link) || list_has(&f->request.link);
+}
+
 static bool stop_waiting(fetch *f) {
-    bool waits = list_has(&f->made.link) || list_has(&f->request.link);
+    if (!waits(f)) return false;
     continuation_cancel_on_loop(&f->made);
     turn_cancel_on_loop(&f->request);
-    return waits;
+    return true;
 }
 
 static void expired(timer *t) {
@@ -168,8 +172,8 @@ static void start(agent *a, const fetch *given, uint64_t id, uint64_t fork, uint
     }
     reference_peer_of(a, f->from)->fetch_count++;
     list_append(&references_of(a)->fetches, &f->link);
-    expire_after(f, time_left_ns);
     if (!entry_await_on_loop(f->entry, &f->made)) made(&f->made);
+    if (waits(f)) expire_after(f, time_left_ns);
 }
 
 gw_status fetch_received_on_loop(agent *a, int from, message *m, gw_error *error) {
