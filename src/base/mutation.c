@@ -23,6 +23,7 @@ static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_GIVE_UP] = "give_up",
     [MUTATION_KEEP_DEAD_FORKS] = "keep_dead_forks",
     [MUTATION_RING_INDEX_BELIEVED] = "ring_index_believed",
+    [MUTATION_RING_TAIL_FIRST] = "ring_tail_first",
     [MUTATION_RING_WAKE_LOST] = "ring_wake_lost",
     [MUTATION_GRADIENT_TWICE] = "gradient_twice",
     [MUTATION_PASS_BEGINS_AGAIN] = "pass_begins_again",

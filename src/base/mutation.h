@@ -39,6 +39,7 @@ typedef enum mutation {
 
     // rings
     MUTATION_RING_INDEX_BELIEVED,  // what the peer says of the other end is not checked
+    MUTATION_RING_TAIL_FIRST,      // bytes are announced before they are there
     MUTATION_RING_WAKE_LOST,       // who is about to sleep looks first and says so then
 
     // passes

@@ -4,6 +4,17 @@
 
 #include "base/mutation.h"
 
+#ifdef GW_MUTATIONS
+void (*ring_between_steps)(void *context);
+void *ring_steps_context;
+
+static void step(void) {
+    if (ring_between_steps) ring_between_steps(ring_steps_context);
+}
+#else
+#define step() ((void)0)
+#endif
+
 static size_t place_of(uint64_t position) {
     return position & (RING_BYTES - 1);
 }
@@ -66,9 +77,13 @@ size_t ring_put(ring_out *r, const struct iovec *parts, int count, bool *out_all
     for (int i = 0; i < count; i++) size += parts[i].iov_len;
     size_t left = make_room(r, size), taken = left;
     *out_all = taken == size;
+    if (has_mutation(MUTATION_RING_TAIL_FIRST) && taken > 0)
+        atomic_store_explicit(&r->words->tail, r->tail + taken, memory_order_seq_cst);
+    step();
     for (int i = 0; left > 0; i++) {
         size_t piece = parts[i].iov_len < left ? parts[i].iov_len : left;
         put_bytes(r, parts[i].iov_base, piece);
+        step();
         left -= piece;
     }
     // Before |armed| is read, in one order for both ends.
@@ -82,12 +97,16 @@ bool ring_has_room(ring_out *r) {
 }
 
 bool ring_out_wakes(ring_out *r) {
+    step();
     if (!atomic_load_explicit(&r->words->armed, memory_order_seq_cst)) return false;
+    step();
     return atomic_exchange_explicit(&r->words->armed, 0, memory_order_acq_rel) != 0;
 }
 
 bool ring_out_sleeps(ring_out *r) {
+    step();
     atomic_store_explicit(&r->words->wants_room, 1, memory_order_seq_cst);
+    step();
     return !ring_has_room(r);
 }
 
@@ -122,6 +141,7 @@ static size_t count_bytes(ring_in *r) {
 
 size_t ring_take(ring_in *r, void *into, size_t size) {
     size_t there = count_bytes(r);
+    step();
     if (size > there) size = there;
     if (size == 0) return 0;
     size_t place = place_of(r->head), to_end = RING_BYTES - place;
@@ -135,14 +155,18 @@ size_t ring_take(ring_in *r, void *into, size_t size) {
 }
 
 bool ring_in_wakes(ring_in *r) {
+    step();
     if (!atomic_load_explicit(&r->words->wants_room, memory_order_seq_cst)) return false;
+    step();
     return atomic_exchange_explicit(&r->words->wants_room, 0, memory_order_acq_rel) != 0;
 }
 
 bool ring_in_sleeps(ring_in *r) {
-    if (has_mutation(MUTATION_RING_WAKE_LOST) && ring_has_bytes(r)) return false;
+    bool had_bytes = has_mutation(MUTATION_RING_WAKE_LOST) && ring_has_bytes(r);
+    step();
     atomic_store_explicit(&r->words->armed, 1, memory_order_seq_cst);
-    if (has_mutation(MUTATION_RING_WAKE_LOST)) return true;
+    step();
+    if (has_mutation(MUTATION_RING_WAKE_LOST)) return !had_bytes;
     return atomic_load_explicit(&r->words->tail, memory_order_seq_cst) == r->head;
 }
 

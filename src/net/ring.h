@@ -23,6 +23,12 @@ enum {
     RING_REWIND_BYTES = 8 * 1024,  // an empty ring goes on at its beginning from here on
 };
 
+#ifdef GW_MUTATIONS
+// Tests: what the other end does between two accesses to the words.
+extern void (*ring_between_steps)(void *context);
+extern void *ring_steps_context;
+#endif
+
 // In the segment, zeros at first. While both ends are busy only |tail| goes from one to the other with each message: |head|
 // and |armed| have cache lines of their own.
 typedef struct ring_words {

@@ -232,7 +232,7 @@ static void nobody_sleeps_while_there_is_something_for_it(void **state) {
     two_threads t = { .pipe = open_pipe(),
                       .bytes = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false },
                       .room = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false },
-                      .size = (uint64_t)testing_scaled(200) << 20 };
+                      .size = (uint64_t)testing_scaled(20) << 20 };
     pthread_t producer;
     assert_int_equal(pthread_create(&producer, NULL, produce, &t), 0);
     uint64_t r = 3;
