@@ -227,6 +227,9 @@ static void all_asked(agent *a, int from) {
     if (a->phase != AGENT_ASKED || !has_asked(a, from)) return;
     a->phase = AGENT_DRAINING;
     l->all_asked = true;
+    if (l->waiting) env_wake(a->env, l->waiting);  // from now on it waits for the end
+    // Whoever is told first to leave may be met no more by who is told last.
+    for (int rank = 0; rank < a->member_count; rank++) peers_expect_loss(a->peers, rank);
     if (!l->coordinates) leaving_set_timer(a, &l->bound, out_of_own_time, OWN_BOUND_S);
     failpoint("draining");
     name_dead(a);

@@ -22,6 +22,7 @@ static void wait_until_over(agent *a, gw_scope *root, void (*ask)(agent *a), con
     failpoint("shutdown");
     while (!l->over) {
         w.woken = false;
+        w.patient = a->phase == AGENT_ASKED;
         context_wait_on_loop(a, root, &w, ENV_NEVER);
     }
     l->waiting = NULL;

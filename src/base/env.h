@@ -32,7 +32,9 @@ typedef struct env env;
 // A waiting thread; lives on its stack. |woken| is set by env_wake, once. Zero but for the first
 // group.
 typedef struct waiter {
-    bool idle;         // has nothing to wait for but work: does not spin, lets others poll first
+    bool
+        idle;  // has nothing to wait for but work: looks shortly after some, lets others poll first
+    bool patient;      // waits for long: threads that wait for work may poll first
     const char *what;  // for reports of who waits for what, "the reply of ps"; may be NULL
     bool woken;
     void *parked;  // for the env

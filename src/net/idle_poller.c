@@ -120,10 +120,22 @@ static void sleep_idle(os_env *o, slot *s, int64_t until_ns) {
     }
 }
 
+// More work comes soon, or not for long. Who polls meanwhile hands it over without waking anybody.
+static void look_first(os_env *o, slot *s, int64_t until_ns, bool has_worked) {
+    if (!loop_looks_pay(o)) return;
+    if (!o->poller && list_is_empty(&o->parked)) {
+        loop_poll_shortly(o, s, until_ns);
+    } else if (has_worked) {
+        loop_look_for_signal(o, s, until_ns);
+    }
+}
+
 void idle_wait(os_env *o, slot *s, int64_t until_ns) {
     list_prepend(&o->idle, &s->link);
     for (bool looked = false; !loop_is_over(o, s, until_ns, looked); looked = true) {
         if (!s->seat) s->seat = take_seat(o);
+        look_first(o, s, until_ns, !looked);
+        if (loop_is_over(o, s, until_ns, true)) break;
         loop_hand_over(o, s);
         sleep_idle(o, s, until_ns);
     }

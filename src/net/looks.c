@@ -9,10 +9,11 @@
 #include "net/loop.h"
 
 enum {
-    KERNEL_EVERY = 16,       // looks in memory for each one at the epoll set
-    WAKE_UP_NS = 25 * 1000,  // what a wait without looking costs
+    KERNEL_EVERY = 16,        // looks in memory for each one at the epoll set
+    SLEEP_MIN_NS = 2 * 1000,  // what a wait without looking may cost
+    SLEEP_MAX_NS = 100 * 1000,
     DISTURBED_MAX = 4,
-    WAITS_MAX = 4096,
+    WAITS_MAX = 8192,
 };
 
 // ---- At what lies in memory ---------------------------------------------------------------------
@@ -73,13 +74,19 @@ void loop_somebody_looks(os_env *o) {
 // ---- Whether it pays ----------------------------------------------------------------------------
 
 // Looking again and again costs nothing that anybody wants as long as a yield comes back soon. When one does not, other
-// work has had the processor: as many waits sleep at once as make up for the time that was lost, more of them if this
-// happens again and again. So a busy machine costs a worker twice what sleeping does, at most, and a disturbance that
-// passes costs it little.
+// work has had the processor: as many waits sleep at once as take, by what such waits have taken lately, the time that was
+// lost; more of them if this happens again and again. So a busy machine costs a worker at most twice what sleeping does,
+// and a disturbance that passes costs it little.
 void loop_look_was_disturbed(os_env *o, int64_t lost_ns) {
-    int64_t waits = (lost_ns / WAKE_UP_NS) << o->disturbed_count;
+    int64_t waits = (lost_ns / (o->sleep_ns + 1)) << o->disturbed_count;
     o->sleep_at_once = waits < WAITS_MAX ? (int)waits : WAITS_MAX;
     if (o->disturbed_count < DISTURBED_MAX) o->disturbed_count++;
+}
+
+void loop_slept(os_env *o, int64_t waited_ns) {
+    if (waited_ns < SLEEP_MIN_NS) waited_ns = SLEEP_MIN_NS;
+    if (waited_ns > SLEEP_MAX_NS) waited_ns = SLEEP_MAX_NS;
+    o->sleep_ns += (waited_ns - o->sleep_ns) / 8;
 }
 
 void loop_look_was_good(os_env *o) {

@@ -19,7 +19,11 @@ enum {
     LOOK_NS = 20 * 1000,         // how long a waiting thread looks before it sleeps
     LOOK_MAX_NS = 200 * 1000,    // if what it waits for usually comes within half of this
     YIELD_LONG_NS = 100 * 1000,  // a yield that takes longer was somebody else's time slice
-    SPINS = 16,                  // looks in memory between two yields
+    SLEEP_USUAL_NS =
+        25 * 1000,  // what a wait takes that does not look, as far as is known at first
+    YIELD_SHORT_NS =
+        1500,    // a yield that takes longer let somebody else do something: perhaps the peer
+    SPINS = 16,  // looks in memory between two yields
 };
 
 typedef enum look_result {
@@ -175,9 +179,10 @@ static int64_t worth_looking_ns(const os_env *o) {
 static look_result look_for_a_while(os_env *o, slot *s, int64_t look_ns, int64_t until_ns,
                                     int *out_count, int64_t *out_lost_ns) {
     int64_t start_ns = os_now_ns(&o->base), last_ns = start_ns;
+    int spins = o->yields_to_others ? 1 : SPINS;
     for (;;) {
         // What lies in memory costs nothing to look at, so that it is seen without a yield in between.
-        for (int i = 0; i < SPINS; i++) {
+        for (int i = 0; i < spins; i++) {
             if (out_count && (*out_count = look_once(o)) > 0) return LOOK_FOUND;
             if (is_signalled(s)) return LOOK_FOUND;
             if (!out_count || list_is_empty(&o->looked)) break;
@@ -187,6 +192,7 @@ static look_result look_for_a_while(os_env *o, slot *s, int64_t look_ns, int64_t
         sched_yield();
         int64_t now_ns = os_now_ns(&o->base);
         *out_lost_ns = now_ns - last_ns;
+        o->yields_to_others = *out_lost_ns > YIELD_SHORT_NS;
         if (*out_lost_ns > YIELD_LONG_NS) return LOOK_DISTURBED;
         last_ns = now_ns;
     }
@@ -230,7 +236,7 @@ static int sleep_in_inner(os_env *o, int64_t until_ns) {
     return loop_sleep(o, o->inner, o->events, LOOP_EVENTS_MAX, until_ns);
 }
 
-static void poll_until_something(os_env *o, slot *s, int64_t until_ns) {
+static void begin_look(os_env *o) {
     // Events in hand are those of the last look, all handled: nothing can mean a closed stream any
     // more.
     loop_free_retired(o);
@@ -238,6 +244,10 @@ static void poll_until_something(os_env *o, slot *s, int64_t until_ns) {
     // What comes through memory does not wake the one on watch.
     if (list_is_empty(&o->looked)) idle_take_off_watch(o);
     o->absence = 0;
+}
+
+static void poll_until_something(os_env *o, slot *s, int64_t until_ns) {
+    begin_look(o);
     int count = 0;
     int64_t lost_ns = 0;
     look_result looked = loop_looks_pay(o) ? LOOK_FOUND_NOTHING : LOOK_NOT_DONE;
@@ -249,8 +259,37 @@ static void poll_until_something(os_env *o, slot *s, int64_t until_ns) {
     loop_lock_take(o);
     atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
     learn_from(o, looked, lost_ns);
-    if (count > 0) remember_wait(o, os_now_ns(&o->base) - start_ns);
+    int64_t waited_ns = os_now_ns(&o->base) - start_ns;
+    if (count > 0) remember_wait(o, waited_ns);
+    if (count > 0 && looked == LOOK_NOT_DONE) loop_slept(o, waited_ns);
     make_turn(o, s, count);
+}
+
+void loop_look_for_signal(os_env *o, slot *s, int64_t until_ns) {
+    int64_t lost_ns = 0;
+    loop_lock_release(o);
+    look_result looked = look_for_a_while(o, s, LOOK_NS, until_ns, NULL, &lost_ns);
+    loop_lock_take(o);
+    atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
+    learn_from(o, looked, lost_ns);
+}
+
+// As the poller, for as long as something comes while it looks.
+void loop_poll_shortly(os_env *o, slot *s, int64_t until_ns) {
+    o->poller = s;
+    for (bool found = true; found && !loop_is_over(o, s, until_ns, true);) {
+        int count = 0;
+        int64_t lost_ns = 0;
+        begin_look(o);
+        loop_lock_release(o);
+        look_result looked = look_for_a_while(o, s, LOOK_NS, until_ns, &count, &lost_ns);
+        loop_lock_take(o);
+        atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
+        learn_from(o, looked, lost_ns);
+        found = count > 0;
+        make_turn(o, s, count);
+    }
+    o->poller = NULL;
 }
 
 void loop_poll_ready(os_env *o, slot *s) {
@@ -308,12 +347,18 @@ void loop_hand_over(os_env *o, const slot *from) {
     if (o->on_watch && !loop_nobody_looks(o, o->on_watch == from)) wake_inner(o);
 }
 
+static bool yields_role(const waiter *w) {
+    return w->idle || w->patient;
+}
+
 static void wait_for_something(os_env *o, slot *s, int64_t until_ns) {
     // A task of the poller waits: the poller cannot go on before it, so this one polls in its
     // place.
     slot *below = o->poller && o->poller->thread == s->thread ? o->poller : NULL;
     for (bool looked = false; !loop_is_over(o, s, until_ns, looked); looked = true) {
         if (o->poller && o->poller->thread != s->thread) {
+            if (yields_role(o->poller->waiter))
+                loop_lock_kick(o, o->poller);  // it only looks for work
             sleep_parked(o, s, until_ns);
         } else {
             o->poller = s;
@@ -334,7 +379,7 @@ bool loop_wait(env *e, waiter *w, int64_t until_ns) {
     slot s = { .waiter = w, .thread = pthread_self() };
     w->parked = &s;
     loop_lock_run_tasks(o);
-    if (w->idle) {
+    if (yields_role(w)) {
         idle_wait(o, &s, until_ns);
     } else {
         wait_for_something(o, &s, until_ns);
@@ -369,6 +414,7 @@ gw_status loop_init(os_env *o, gw_error *error) {
     list_init(&o->idle);
     o->armed_ns = ENV_NEVER;
     list_init(&o->looked);
+    o->sleep_ns = SLEEP_USUAL_NS;
     o->wake_source.class = &waking;
     o->timer_source.class = &timing;
     o->inner = o->wake_fd = o->timer_fd = o->keeper_fd = -1;

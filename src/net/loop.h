@@ -122,9 +122,11 @@ struct os_env {
     int64_t usual_wait_ns;  // until something comes
     int sleep_at_once;      // this many waits do not
     int disturbed_count;    // of the looks of late
+    int64_t sleep_ns;       // what a wait without looking takes
     list_node looked;       // sources to be looked at in memory; changed by the poller alone
     bool looked_asleep;     // nobody looks at them
-    int memory_looks;       // since the last look at |inner|
+    _Atomic bool yields_to_others;  // when it yields, somebody else has something to do
+    int memory_looks;               // since the last look at |inner|
 
     // what is polled
     int inner;
@@ -173,6 +175,8 @@ void loop_free_retired(os_env *o);
 void loop_abandon_all(os_env *o);
 int loop_sleep(os_env *o, int epoll_fd, struct epoll_event *events, int count, int64_t until_ns);
 void loop_sleep_on_futex(os_env *o, slot *s, int64_t until_ns);
+void loop_look_for_signal(os_env *o, slot *s, int64_t until_ns);  // leaves polling to others
+void loop_poll_shortly(os_env *o, slot *s, int64_t until_ns);
 void loop_poll_ready(os_env *o, slot *s);  // one look without sleeping, and its turn
 bool loop_is_over(os_env *o, const slot *s, int64_t until_ns, bool looked);
 void loop_hand_over(
@@ -184,6 +188,7 @@ void loop_call_back(const struct epoll_event *events, int count);
 bool loop_looks_pay(os_env *o);  // whether to look at all before this wait
 void loop_look_was_disturbed(os_env *o, int64_t lost_ns);
 void loop_look_was_good(os_env *o);
+void loop_slept(os_env *o, int64_t waited_ns);  // a wait without looking was over so soon
 void loop_look_at(os_env *o,
                   source *s);  // from the next look on. By the poller, or the keeper in its place
 int loop_look(os_env *o, struct epoll_event *events,

@@ -187,7 +187,7 @@ static void bury(peer *x) {
     drop_connection(x);
     list_remove(&x->dirty);
     bool is_news =
-        !x->session.has_close && !x->is_stranger && error_kept(x->why)->status != GW_FENCED;
+        !x->session.has_close && !x->is_expected_lost && error_kept(x->why)->status != GW_FENCED;
     if (is_news) log_line("%s", error_kept(x->why)->text);
     session_stop(&x->session);
     peer_update_busy(x);

@@ -139,9 +139,9 @@ void peers_note_left(peers *p, int rank) {
     if (x) x->session.has_close = true;
 }
 
-void peers_note_stranger(peers *p, int rank) {
+void peers_expect_loss(peers *p, int rank) {
     peer *x = peer_find(p, (uint32_t)rank);
-    if (x) x->is_stranger = true;
+    if (x) x->is_expected_lost = true;
 }
 
 bool peers_is_lost(const peers *p, int rank) {

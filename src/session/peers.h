@@ -75,8 +75,8 @@ void peers_lose(peers *p, int rank, const gw_error *why);
 
 // Such a peer has said goodbye, to others: its loss is no news.
 void peers_note_left(peers *p, int rank);
-// Such a peer was gone before this worker knew it: neither is its loss.
-void peers_note_stranger(peers *p, int rank);
+// The loss of a peer is no news: it was gone before this worker knew it, or all are about to leave.
+void peers_expect_loss(peers *p, int rank);
 
 // From now on no peer is lost for not answering: whoever has called this knows better, and calls
 // peers_lose.

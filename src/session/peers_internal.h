@@ -62,7 +62,7 @@ typedef struct peer {
     uint64_t progress;     // frames that had come and gone at the last failure
     int64_t connected_ns;  // when the last connection was; 0: never
 
-    bool is_stranger;  // gone before this worker knew it
+    bool is_expected_lost;  // it is no news then
 
     // sending
     timer ack;                   // armed when something was received
