@@ -22,6 +22,7 @@ typedef struct bench_case {
 } bench_case;
 
 // Each file's cases end with a nameless one.
-extern const bench_case floor_cases[], op_cases[], rpc_cases[], dist_cases[], rl_cases[];
+extern const bench_case floor_cases[], op_cases[], rpc_cases[], bulk_cases[], start_cases[],
+    dist_cases[], rl_cases[];
 
 #endif

@@ -1,16 +1,22 @@
-// What the machine itself does: 64 bytes to another process and back over TCP loopback, without any
-// library. The calls' figures are held against these, measured in the same run.
+// What the machine itself does, without any library: 64 bytes to another process and back over TCP loopback and through
+// shared memory, and copies of large memory. The calls' figures are held against these, measured in the same run.
 #include "bench.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -102,7 +108,157 @@ static void tcp_epoll_asleep(gw_scope *root, samples *out) {
     ping_pong(out, 0, 200, 10000);
 }
 
+// ---- Shared memory ------------------------------------------------------------------------------
+
+typedef struct word {
+    _Alignas(64) _Atomic uint64_t count;
+    _Alignas(64) _Atomic bool sleeps;
+    int bell;
+} word;
+
+static void wake(word *w) {
+    if (!atomic_load(&w->sleeps) || !atomic_exchange(&w->sleeps, false)) return;
+    if (write(w->bell, &(uint64_t){ 1 }, 8) != 8) fail("write");
+}
+
+// Looks, giving the processor away, for 20 us; then sleeps. A yield that takes long means that others want the processor:
+// the next waits sleep at once, ever more of them.
+typedef struct patience {
+    int sleep_at_once, penalty;
+} patience;
+
+static bool look_for(word *w, uint64_t count, patience *p) {
+    if (p->sleep_at_once > 0) {
+        p->sleep_at_once--;
+        return false;
+    }
+    double start = now_us(), last = start;
+    for (;;) {
+        if (atomic_load(&w->count) >= count) {
+            if (p->penalty > 0) p->penalty--;
+            return true;
+        }
+        sched_yield();
+        double now = now_us();
+        if (now - last > 100) {
+            p->penalty = p->penalty ? p->penalty * 2 : 256;
+            if (p->penalty > 8192) p->penalty = 8192;
+            p->sleep_at_once = p->penalty;
+            return false;
+        }
+        if (now - start > 20) return false;
+        last = now;
+    }
+}
+
+static void wait_for(word *w, uint64_t count, patience *p) {
+    if (look_for(w, count, p)) return;
+    for (;;) {
+        atomic_store(&w->sleeps, true);
+        if (atomic_load(&w->count) >= count) break;
+        uint64_t bell;
+        if (read(w->bell, &bell, 8) != 8) fail("read");
+    }
+    atomic_store(&w->sleeps, false);
+}
+
+static void ring_ping_pong(samples *out, int rounds, long pause_us) {
+    word *words =
+        mmap(NULL, 2 * sizeof *words, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (words == MAP_FAILED) fail("mmap");
+    words[0].bell = eventfd(0, 0);
+    words[1].bell = eventfd(0, 0);
+    patience p = { 0 };
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (uint64_t i = 1; i <= (uint64_t)rounds; i++) {
+            wait_for(&words[0], i, &p);
+            atomic_store(&words[1].count, i);
+            wake(&words[1]);
+        }
+        _exit(0);
+    }
+    for (uint64_t i = 1; i <= (uint64_t)rounds; i++) {
+        struct timespec pause = { .tv_nsec = pause_us * 1000 };
+        if (pause_us) nanosleep(&pause, NULL);
+        double start = now_us();
+        atomic_store(&words[0].count, i);
+        wake(&words[0]);
+        wait_for(&words[1], i, &p);
+        if (i > (uint64_t)rounds / 10) samples_add(out, now_us() - start);
+    }
+    waitpid(pid, NULL, 0);
+    close(words[0].bell);
+    close(words[1].bell);
+    munmap(words, 2 * sizeof *words);
+}
+
+static void ring(gw_scope *root, samples *out) {
+    (void)root;
+    ring_ping_pong(out, 20000, 0);
+}
+
+static void ring_asleep(gw_scope *root, samples *out) {
+    (void)root;
+    ring_ping_pong(out, 200, 10000);
+}
+
+// ---- Copies of 400 MB ---------------------------------------------------------------------------
+
+#define LARGE_BYTES ((size_t)400 << 20)
+
+static char *warm_memory(void) {
+    char *p = mmap(NULL, LARGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) fail("mmap");
+    madvise(p, LARGE_BYTES, MADV_HUGEPAGE);
+    memset(p, 1, LARGE_BYTES);
+    return p;
+}
+
+static void copy_400mb(gw_scope *root, samples *out) {
+    (void)root;
+    char *from = warm_memory(), *to = warm_memory();
+    for (int i = 0; i < 7; i++) {
+        double start = now_us();
+        memcpy(to, from, LARGE_BYTES);
+        if (i > 1) samples_add(out, now_us() - start);
+    }
+    munmap(from, LARGE_BYTES);
+    munmap(to, LARGE_BYTES);
+}
+
+static void vm_readv_400mb(gw_scope *root, samples *out) {
+    (void)root;
+    char *to = warm_memory(), *from = warm_memory();
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        memset(from, 2, LARGE_BYTES);  // its own pages
+        kill(getpid(), SIGSTOP);
+        _exit(0);
+    }
+    int status;
+    waitpid(pid, &status, WUNTRACED);
+    for (int i = 0; i < 7; i++) {
+        double start = now_us();
+        for (size_t done = 0; done < LARGE_BYTES; done += 1 << 20) {
+            struct iovec here = { to + done, 1 << 20 }, there = { from + done, 1 << 20 };
+            if (process_vm_readv(pid, &here, 1, &there, 1, 0) != 1 << 20) fail("process_vm_readv");
+        }
+        if (i > 1) samples_add(out, now_us() - start);
+    }
+    kill(pid, SIGCONT);
+    waitpid(pid, NULL, 0);
+    munmap(from, LARGE_BYTES);
+    munmap(to, LARGE_BYTES);
+}
+
 const bench_case floor_cases[] = {
+    { "floor.ring", 0, ring },
+    { "floor.ring_asleep", 0, ring_asleep },  // 10 ms apart
+    { "floor.copy_400MB", 0, copy_400mb },
+    { "floor.vm_readv_400MB", 0, vm_readv_400mb },
     { "floor.tcp_spin50us_epoll", 0, tcp_spin },
     { "floor.tcp_epoll", 0, tcp_epoll },
     { "floor.tcp_epoll_asleep", 0, tcp_epoll_asleep },  // 10 ms apart

@@ -1,6 +1,9 @@
-// gw-bench [--list] [name...]: runs the cases whose names begin with one of the names, or all of
-// them.
+// gw-bench [--list] [--counts] [name...]: runs the cases whose names begin with one of the names, or
+// all of them.
 #include "bench.h"
+
+#include "agent/agent.h"
+#include "net/env_os.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -8,12 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-static const bench_case *const all_cases[] = { floor_cases, op_cases, rpc_cases, dist_cases,
-                                               rl_cases };
+static const bench_case *const all_cases[] = { floor_cases, op_cases,   start_cases, rpc_cases,
+                                               bulk_cases,  dist_cases, rl_cases };
+
+typedef struct job_counts {
+    uint64_t messages;
+    env_os_counts loop;
+    struct rusage used;
+} job_counts;
 
 double now_us(void) {
     struct timespec t;
@@ -37,11 +47,34 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void report(const char *name, samples *s) {
+static bool shows_counts;
+
+// What a sample has cost in this process, on average over all of them, the warming up and joining counted. At the other
+// end it is much the same.
+static void print_counts(const job_counts *c, int count) {
+    printf(
+        " | messages %.2f wakes %.2f kicks %.2f sleeps %.2f looks %.1f faults %.2f switches %.2f",
+        (double)c->messages / count, (double)c->loop.wakes / count, (double)c->loop.kicks / count,
+        (double)c->loop.sleeps / count, (double)c->loop.polls / count,
+        (double)c->used.ru_minflt / count, (double)(c->used.ru_nvcsw + c->used.ru_nivcsw) / count);
+}
+
+static void report(const char *name, samples *s, const job_counts *counts) {
     if (s->count == 0) return;
     qsort(s->us, (size_t)s->count, sizeof(double), by_size);
-    printf("%s %.2f %.2f\n", name, s->us[s->count / 2], s->us[0]);
+    printf("%s %.2f %.2f", name, s->us[s->count / 2], s->us[0]);
+    if (shows_counts) print_counts(counts, s->count);
+    puts("");
     fflush(stdout);
+}
+
+static job_counts count_job(gw_scope *root) {
+    job_counts c = { 0 };
+    getrusage(RUSAGE_SELF, &c.used);
+    agent *a = root->slots[SCOPE_AGENT].data;
+    if (a) c.loop = env_os_count(a->env);
+    if (a) c.messages = gw_rpc_get_stats(root).messages_sent;
+    return c;
 }
 
 static void join_job(gw_scope *root, int rank, int workers, const char *file) {
@@ -56,9 +89,10 @@ static int run_worker(const bench_case *c, int rank, const char *file) {
     gw_seed(root, 1);
     if (c->workers) join_job(root, rank, c->workers, file);
     if (rank == 0 && gw_ok(root)) c->run(root, &s);
+    job_counts counts = count_job(root);
     if (c->workers) gw_rpc_shutdown(root);
     int code = gw_exit_code(gw_scope_close(root));
-    if (code == 0) report(c->name, &s);
+    if (code == 0) report(c->name, &s, &counts);
     free(s.us);
     return code;
 }
@@ -99,15 +133,18 @@ static bool is_wanted(const char *name, char **wanted, int count) {
 
 int main(int argc, char **argv) {
     bool list = argc > 1 && strcmp(argv[1], "--list") == 0;
-    if (argc > 1 && argv[1][0] == '-' && !list) {
-        puts("usage: gw-bench [--list] [name...]\nPrints \"case median_us min_us\" for each case "
+    shows_counts = argc > 1 && strcmp(argv[1], "--counts") == 0;
+    int first = list || shows_counts ? 2 : 1;
+    if (argc > 1 && argv[1][0] == '-' && first == 1) {
+        puts("usage: gw-bench [--list] [--counts] [name...]\nPrints \"case median_us min_us\" for "
+             "each case "
              "that begins with a name.");
         return strcmp(argv[1], "--help") == 0 ? 0 : 2;
     }
     int failed = 0, found = 0;
     for (size_t i = 0; i < sizeof all_cases / sizeof *all_cases; i++) {
         for (const bench_case *c = all_cases[i]; c->name; c++) {
-            if (!is_wanted(c->name, argv + 1 + list, argc - 1 - list)) continue;
+            if (!is_wanted(c->name, argv + first, argc - first)) continue;
             found++;
             if (list)
                 puts(c->name);

@@ -8,21 +8,8 @@ enum { WARM = 200 };
 GW_FUNCTION(bench_null, GW_INLINE, "int") {
     return gw_none();
 }
-GW_FUNCTION(bench_identity, GW_INLINE, "tensor") {
-    return gw_arg(s, a, 0);
-}
 GW_FUNCTION(bench_nested, GW_POOL, "int") {
     return gw_rpc_sync(s, gw_arg_caller(a), "bench_null", gw_arg_int(s, a, 0));
-}
-
-GW_FUNCTION(bench_ops200, GW_POOL, "tensor") {
-    gw_tensor *x = gw_arg_tensor(s, a, 0);
-    for (int i = 0; i < 200 && gw_ok(s); i++) {
-        gw_tensor *next = gw_add(s, x, 1);
-        if (i > 0) gw_drop(s, x);
-        x = next;
-    }
-    return gw_value_of(x);
 }
 
 // Times |rounds| calls made one after the other, each in a scope of its own, |pause_us| apart.
@@ -87,21 +74,6 @@ static void async_w64(gw_scope *root, samples *out) {
         gw_wait(scopes[i], futures[i]);
         gw_scope_close_up(scopes[i]);
     }
-}
-
-static void bulk(gw_scope *root, samples *out, const char *function, int64_t floats, int rounds) {
-    gw_tensor *x = gw_ones(root, GW_F32, floats);
-    time_calls(root, out, rounds, 0, function, gw_value_of(x));
-}
-
-static void identity_4mb(gw_scope *root, samples *out) {
-    bulk(root, out, "bench_identity", 1 << 20, 200);
-}
-static void identity_400mb(gw_scope *root, samples *out) {
-    bulk(root, out, "bench_identity", 100 << 20, 5);
-}
-static void ops200_4mb(gw_scope *root, samples *out) {
-    bulk(root, out, "bench_ops200", 1 << 20, 20);
 }
 
 static void remote_to_here(gw_scope *root, samples *out) {
@@ -189,9 +161,6 @@ const bench_case rpc_cases[] = {
     { "rpc.async_w64", 2, async_w64 },
     { "rpc.nested", 2, nested },
     { "rpc.idle_cpu", 2, idle_cpu },
-    { "rpc.identity_4MB", 2, identity_4mb },
-    { "rpc.identity_400MB", 2, identity_400mb },
-    { "rpc.ops200_4MB", 2, ops200_4mb },
     { "rref.remote_to_here", 2, remote_to_here },
     { "rref.create_delete", 2, create_delete },
     { "rref.create_delete_1000", 2, create_delete_1000 },  // with 1,000 held all the time
