@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "net/loop.h"
@@ -128,7 +129,12 @@ static const transport *const tcp_alone[] = { &tcp_transport, NULL };
 
 static const transport *const *transports_from_environment(void) {
     const char *text = getenv("GW_TRANSPORT");
-    return text && strcmp(text, "tcp") == 0 ? tcp_alone : all_transports;
+    if (!text || !*text) return all_transports;
+    if (strcmp(text, "tcp") == 0) return tcp_alone;
+    log_line(
+        "GW_TRANSPORT=%s means nothing: \"tcp\" leaves TCP alone, without it the best way is used",
+        text);
+    return all_transports;
 }
 
 static int cut_every_from_environment(void) {

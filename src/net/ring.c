@@ -113,6 +113,7 @@ bool ring_out_sleeps(ring_out *r) {
 bool ring_shrink(ring_out *r) {
     bool needs_large = r->needs_large;
     r->needs_large = false;
+    if (!r->is_large) return true;
     read_head(r);
     if (needs_large || r->is_broken || !is_empty(r)) return false;
     // The tail may stand among what is given back; what is put in next begins at the beginning.

@@ -1,0 +1,37 @@
+// What a program computes does not depend on how bytes get from one worker to another.
+#include "example_run.h"
+#include "testing/testing.h"
+
+typedef struct program {
+    const char *command;
+    const char *filter;  // of what depends on the clock
+    int exit_code;
+} program;
+
+static const program programs[] = {
+    { "rl_cartpole --max-episodes 6 --log-interval 1 --seed 7", "cat", 3 },
+    { "batch_rpc --form agent --episodes 10 --world-size 3 --seed 3", "grep episode", 3 },
+    { "a3c --steps 2000 --evaluate 2 --workers 1", "sed 's/, [0-9.]* s$//'", 0 },
+    { "pipeline --epochs 2", "grep epoch", 0 },
+    { "fedavg --rounds 2 --seed 4", "sed -n 's/  [0-9.]* MB.*//p'", 0 },
+    { "parameter_server --world-size 2 --epochs 2",
+      "sed 's/[0-9.]* [a-z]* a step//; s/[0-9.]* s$//'", 3 },
+    { "rnn_lm --tiny --epochs 1", "sed 's/[0-9.]* s\\b.*//; s/[0-9]* tokens a second//'", 0 },
+};
+
+static const char *const settings[] = { "GW_TRANSPORT=tcp", "GW_LEND=0" };
+
+static result *run_with(const char *setting, const program *p) {
+    return run("out=$(%s timeout 100 ./%s); code=$?; echo \"$out\" | %s; exit $code", setting,
+               p->command, p->filter);
+}
+
+static void examples_compute_the_same_over_every_transport(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++)
+        for (size_t k = 0; k < sizeof settings / sizeof settings[0]; k++)
+            assert_same_output(run_with("", &programs[i]), run_with(settings[k], &programs[i]),
+                               programs[i].exit_code);
+}
+
+GW_TESTS_WITH_LIMIT(examples_transports, 120, examples_compute_the_same_over_every_transport);
