@@ -10,9 +10,9 @@
 #include "tensor/dtype.h"
 #include "tensor/pool.h"
 
-block *block_take(size_t size) {
+static block *take(size_t size, block *(*from)(size_t size)) {
     if (mem_must_fail(size)) return NULL;
-    block *b = pool_take(size);
+    block *b = from(size);
     if (!b) return NULL;
     mem_count(1);
     atomic_init(&b->count, 1);
@@ -21,6 +21,14 @@ block *block_take(size_t size) {
     b->handed_out = false;
     b->deleter = NULL;
     return b;
+}
+
+block *block_take(size_t size) {
+    return take(size, pool_take);
+}
+
+block *block_take_unpopulated(size_t size) {
+    return take(size, pool_take_unpopulated);
 }
 
 // The block beside the bytes, which lie where the CPU may not write.
@@ -47,6 +55,15 @@ block *block_of_external(void *bytes, size_t size, void (*deleter)(void *context
     *b = (block){ .bytes = bytes, .size = size, .deleter = deleter, .context = context };
     atomic_init(&b->count, 1);
     b->external = true;
+    return b;
+}
+
+block *block_of_borrowed(const uint8_t *bytes, size_t size, void (*deleter)(void *context),
+                         void *context) {
+    block *b = block_of_external((void *)(uintptr_t)bytes, size, deleter, context);
+    if (!b) return NULL;
+    b->borrowed = true;
+    atomic_init(&b->pins, 1);
     return b;
 }
 

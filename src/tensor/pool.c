@@ -1,6 +1,7 @@
 #include "tensor/pool.h"
 
 #include "base/mem.h"
+#include "tensor/arena.h"
 
 #include <stdbool.h>
 
@@ -10,12 +11,35 @@
 // that was used once is kept for the next block of its size:
 //   - below 1 MiB in size classes, four to a doubling, header and bytes in one piece. Each thread keeps some of the
 //     classes up to 8 KiB for itself, without a lock; the rest waits in lists of the process;
-//   - from 1 MiB on in mappings of whole huge pages, of which the process keeps as many as the cap allows.
+//   - from 1 MiB on in mappings of whole huge pages, of which the process keeps as many as the cap allows. While peers
+//     can map the arena, they are extents of it.
 // Under sanitizers every block is an allocation of its own.
 
 enum { HEADER_BYTES = 64, ALIGNMENT = 64 };
 
 _Static_assert(sizeof(block) <= HEADER_BYTES, "a block's header stands in front of its bytes");
+
+enum { LARGE = 255 };  // the class of large blocks
+
+// An extent that another process may still read is given back by the end of this one.
+static void give_extent(block *b) {
+    if (b->bytes != arena_at(b->place)) arena_unmove(b->bytes, b->capacity);
+    if (!b->is_stray) arena_give(b->place, b->capacity);
+}
+
+static block *fresh_in_arena(size_t size) {
+    size_t unit = ARENA_UNIT_BYTES, capacity = (size + unit - 1) & ~(unit - 1);
+    block *b = mem_reserve(ALIGNMENT, sizeof *b);
+    if (!b) return NULL;
+    uint64_t place = arena_take(capacity);
+    if (!place) {
+        mem_unreserve(b);
+        return NULL;
+    }
+    *b = (block){ .bytes = arena_at(place), .capacity = capacity, .class = LARGE };
+    atomic_init(&b->place, place);
+    return b;
+}
 
 #if MEM_CACHED
 
@@ -29,7 +53,6 @@ enum {
     CLASS_COUNT = 52,         // up to 1 MiB
     THREAD_CLASS_COUNT = 24,  // up to 8 KiB
     LARGE_IDLE_MAX = 256,     // large blocks that wait for reuse
-    LARGE = 255,              // the class of large blocks
 };
 
 static const size_t classes_idle_max = 128 * MIB;
@@ -202,13 +225,14 @@ static void remove_large(size_t i) {
 }
 
 // The smallest that waits and fits without wasting over a quarter.
-static block *reuse_large(size_t capacity) {
+static block *reuse_large(size_t capacity, bool in_arena) {
     block *best = NULL;
     pthread_mutex_lock(&pool.lock);
     size_t at = 0;
     for (size_t i = pool.large_count; i-- > 0;) {
         block *b = pool.large[i];
         if (b->capacity < capacity || b->capacity - capacity > capacity / 4) continue;
+        if (in_arena && !b->place) continue;
         if (best && best->capacity <= b->capacity) continue;
         best = b;
         at = i;
@@ -219,7 +243,10 @@ static block *reuse_large(size_t capacity) {
 }
 
 static void free_large(block *b) {
-    munmap(b->bytes, b->capacity);
+    if (b->place)
+        give_extent(b);
+    else
+        munmap(b->bytes, b->capacity);
     mem_unreserve(b);
 }
 
@@ -234,9 +261,12 @@ static void *map_huge(size_t capacity) {
     return p + head;
 }
 
-static block *take_large(size_t size) {
+static block *take_large(size_t size, bool populated) {
     size_t capacity = (size + huge_page - 1) & ~(huge_page - 1);
-    block *b = reuse_large(capacity);
+    bool in_arena = populated && arena_is_used();
+    block *b = reuse_large(capacity, in_arena);
+    if (!b && in_arena) b = fresh_in_arena(size);
+    if (!b && in_arena) b = reuse_large(capacity, false);
     if (b) return b;
     b = mem_reserve(ALIGNMENT, sizeof *b);
     if (!b) return NULL;
@@ -246,12 +276,21 @@ static block *take_large(size_t size) {
     return NULL;
 }
 
+bool pool_move_to_arena(block *b) {
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    if (b->class != LARGE || b->external || b->device) return false;
+    pthread_mutex_lock(&one_at_a_time);
+    if (!b->place) atomic_store(&b->place, arena_move(b->bytes, b->capacity));
+    pthread_mutex_unlock(&one_at_a_time);
+    return b->place != 0;
+}
+
 static void give_large(block *b) {
     block *surplus[LARGE_IDLE_MAX + 1];
     size_t surplus_count = 0;
     pthread_mutex_lock(&pool.lock);
     if (!pool.large_bytes_max) pool.large_bytes_max = idle_bytes_max();
-    if (b->capacity > pool.large_bytes_max) {
+    if (b->capacity > pool.large_bytes_max || b->is_stray) {
         surplus[surplus_count++] = b;
     } else {
         while (pool.large_count == LARGE_IDLE_MAX ||
@@ -293,14 +332,23 @@ size_t pool_idle_bytes(void) {
     return bytes;
 }
 
-block *pool_take(size_t size) {
+static block *take(size_t size, bool populated) {
     if (size > SIZE_MAX / 2) return NULL;
     for (int attempt = 0; attempt < 2; attempt++) {
-        block *b = size < MIB ? take_class(class_of(size)) : take_large(size);
+        block *b =
+            size < POOL_LARGE_BYTES ? take_class(class_of(size)) : take_large(size, populated);
         if (b) return b;
         pool_trim();  // what waits for reuse in another size may be what is missing
     }
     return NULL;
+}
+
+block *pool_take(size_t size) {
+    return take(size, true);
+}
+
+block *pool_take_unpopulated(size_t size) {
+    return take(size, false);
 }
 
 void pool_give(block *b) {
@@ -313,17 +361,26 @@ void pool_give(block *b) {
 
 #else
 
-block *pool_take(size_t size) {
+block *pool_take_unpopulated(size_t size) {
     if (size > (size_t)1 << 39) return NULL;  // where sanitizers stop the program
     block *b = mem_reserve(ALIGNMENT, HEADER_BYTES + size);
     if (b) *b = (block){ .bytes = (uint8_t *)b + HEADER_BYTES, .capacity = size };
     return b;
 }
 
+block *pool_take(size_t size) {
+    block *b = size >= POOL_LARGE_BYTES && arena_is_used() ? fresh_in_arena(size) : NULL;
+    return b ? b : pool_take_unpopulated(size);
+}
+
 void pool_give(block *b) {
+    if (b->place) give_extent(b);
     mem_unreserve(b);
 }
 void pool_trim(void) {}
+bool pool_move_to_arena(block *b) {
+    return b->place != 0;
+}
 size_t pool_idle_bytes(void) {
     return 0;
 }

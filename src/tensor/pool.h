@@ -4,12 +4,19 @@
 
 #include "tensor/tensor.h"
 
-block *pool_take(size_t size);  // bytes and capacity are set; NULL without memory
+enum { POOL_LARGE_BYTES = 1 << 20 };  // from here on blocks can lie in the arena
+
+block *pool_take(size_t size);              // bytes and capacity are set; NULL without memory
+block *pool_take_unpopulated(size_t size);  // the same, not fresh from the arena
 void pool_give(block *b);
 
 // Gives everything that waits for reuse back to the system; what other threads keep for themselves
 // stays.
 void pool_trim(void);
+
+// Moves a block, which nobody writes to, into the arena, if it is large and not there; its address
+// stays. Whether it is there.
+bool pool_move_to_arena(block *b);
 
 // Bytes that wait for reuse in the process's lists.
 size_t pool_idle_bytes(void);

@@ -33,8 +33,17 @@ void storage_release(storage *st) {
     mem_give(st, sizeof *st);
 }
 
+void storage_pin(storage *st) {
+    if (!st->pins) block_add_pin(st->block);
+    st->pins = true;
+}
+
+// By others: the pin of a storage that is alone with its block keeps nobody from writing.
 static bool is_pinned(const storage *st) {
-    return atomic_load_explicit(&st->block->pins, memory_order_acquire) > 0;
+    uint32_t pins = atomic_load_explicit(&st->block->pins, memory_order_acquire);
+    if (pins == 1 && st->pins)
+        return atomic_load_explicit(&st->block->count, memory_order_acquire) > 1;
+    return pins > 0;
 }
 
 // For a copy of it, which takes the count on |copy|.

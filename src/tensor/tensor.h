@@ -16,12 +16,16 @@ typedef struct block {
     uint8_t
         *bytes;   // aligned to 64, unless external; the CPU may not follow that of another device
     size_t size;  // usable bytes
-    size_t capacity;  // the pool's
-    uint8_t class;    // the pool's
-    uint8_t device;   // see tensor/device.h
-    bool external;    // the bytes are somebody else's, who is told through |deleter| (may be NULL)
-    bool handed_out;  // to the program, for writing; in the checked mode
-    uint32_t hash;    // of what is handed out, since it was pinned first
+    size_t capacity;         // the pool's
+    _Atomic uint64_t place;  // in the arena; 0: elsewhere
+    uint8_t class;           // the pool's
+    uint8_t device;          // see tensor/device.h
+    bool
+        external : 1;  // the bytes are somebody else's, who is told through |deleter| (may be NULL)
+    bool borrowed : 1;  // another process may change them at any time (LEND-8); pinned for ever
+    bool is_stray : 1;  // another process may still read them: not to be used again
+    bool handed_out;    // to the program, for writing; in the checked mode
+    uint32_t hash;      // of what is handed out, since it was pinned first
     void (*deleter)(void *context);
     void *context;
 } block;
@@ -29,6 +33,11 @@ typedef struct block {
 block *block_take(size_t size);  // of the CPU, from the pool, not zeroed; NULL without memory
 block *block_take_on(uint8_t device, size_t size);
 block *block_of_external(void *bytes, size_t size, void (*deleter)(void *context), void *context);
+// The same for bytes that another process lends: they can be read only, and are pinned for ever.
+block *block_of_borrowed(const uint8_t *bytes, size_t size, void (*deleter)(void *context),
+                         void *context);
+// Of the CPU, for what is claimed to come: its pages are not there before they are touched.
+block *block_take_unpopulated(size_t size);
 // A count that is a pin already, or no more one.
 void block_add_pin(block *b);
 void block_drop_pin(block *b);
@@ -53,13 +62,14 @@ void block_fill(block *b, gw_dtype dtype, int64_t count, gw_value number);
 typedef struct storage {
     _Atomic uint32_t count;
     uint32_t version;  // +1 for each write
-    bool pins;         // a saved tensor's: its count on the block is a pin
+    bool pins;         // its count on the block is a pin: a saved tensor's, or one that shares it
     block *block;
 } storage;
 
 storage *storage_open(block *b);  // takes the caller's count on |b|, also when it fails
 storage *storage_retain(storage *st);
 void storage_release(storage *st);
+void storage_pin(storage *st);  // others have the block, too: makes its count a pin
 
 // The one way to write: bytes of the storage that nobody else relies on. Swaps in a copy if the
 // block is pinned. False without memory.

@@ -165,7 +165,7 @@ static bool grow_head(assembly *a) {
 
 static gw_status place_in_segment(assembly *a, uint8_t **into, size_t *size, gw_error *error) {
     segment *s = &a->message->segments[a->at.segment];
-    if (!s->block) s->block = block_take(s->size);
+    if (!s->block) s->block = block_take_unpopulated(s->size);
     if (!s->block)
         return error_set(error, GW_NO_MEMORY, "no memory for a tensor of %zu bytes", s->size);
     *into = block_lend(s->block, (size_t)a->at.segment_done);
