@@ -85,6 +85,8 @@ static void list_services(agent *a, const service *const *services) {
             assert(services[i]->kind_first > services[k]->kind_last ||
                    services[i]->kind_last < services[k]->kind_first);
         a->services[i].service = services[i];
+        if (services[i]->attachment && services[i]->attachment->lend)
+            a->lender = services[i]->attachment;
         a->services[i].part_offset = a->member_size;
         a->member_size +=
             (services[i]->member_size + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);

@@ -128,6 +128,7 @@ struct agent {
     } services[SERVICES_MAX];
     int service_count;
     size_t member_size;
+    const attachment_class *lender;  // of segments that need not travel; NULL: all do
 
     agent_phase phase;
     peers *peers;

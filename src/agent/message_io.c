@@ -1,6 +1,7 @@
 #include "agent/message_io.h"
 
 #include "base/failpoint.h"
+#include "base/limits.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -134,12 +135,51 @@ void outgoing_fini(outgoing *s) {
 }
 
 gw_status outgoing_put(outgoing *s, gw_value v, gw_error *error) {
-    return encode_value(&s->encoder, v, error);
+    const message *m = s->message;
+    uint32_t before = m->segment_count;
+    gw_status status = encode_value(&s->encoder, v, error);
+    const attachment_class *lender = s->agent->lender;
+    for (uint32_t i = before; lender && i < m->segment_count; i++)
+        lender->prepare_segment(m->segments[i].block);
+    return status;
 }
 
 void outgoing_put_error(outgoing *s, const gw_error *e) {
     bytes_put_u8(&s->message->head, GW_ERROR);
     encode_error(&s->message->head, e);
+}
+
+// ---- Lending ------------------------------------------------------------------------------------
+
+uint64_t outgoing_size_on_loop(const outgoing *s, int to) {
+    const message *m = s->message;
+    const attachment_class *lender = to == s->agent->rank ? NULL : s->agent->lender;
+    uint64_t size = m->head.size;
+    for (uint32_t i = 0; i < m->segment_count; i++)
+        if (!lender || !lender->may_lend(s->agent, to, &m->segments[i]))
+            size += m->segments[i].size;
+    return size;
+}
+
+// What can be lent becomes attachments (LEND-4). Without memory for one it travels.
+static void lend_segments(outgoing *s, int to) {
+    const attachment_class *lender = s->agent->lender;
+    message *m = s->message;
+    if (!lender || to == s->agent->rank) return;
+    lender->sending(s->agent, to);
+    uint32_t lent_count = 0;
+    for (uint32_t i = 0; i < m->segment_count;) {
+        gw_handle *h = lender->lend(s->agent, to, i + lent_count, &m->segments[i]);
+        if (!h) {
+            i++;
+        } else if (add_attachment(s, (outgoing_attachment){ .class = lender, .handle = h })) {
+            message_remove_segment(m, i);
+            lent_count++;
+        } else {
+            handle_release(h);
+            i++;
+        }
+    }
 }
 
 // ---- Sending ------------------------------------------------------------------------------------
@@ -187,6 +227,7 @@ static void tell_sent(outgoing *s) {
 gw_status outgoing_send_on_loop(outgoing *s, int to, size_t attachments_field, bool flush,
                                 gw_error *error) {
     message *m = s->message;
+    lend_segments(s, to);
     if (s->attachment_count) {
         gw_status status = write_table(s, to, attachments_field, error);
         if (status) return status;
@@ -276,6 +317,63 @@ static gw_status read_table(agent *a, int from, reader *table, uint32_t count, i
     return GW_OK;
 }
 
+// ---- Lent segments ------------------------------------------------------------------------------
+
+static uint32_t count_lent(const agent *a, const incoming *p) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; a->lender && i < p->attachment_count; i++)
+        count += p->attachments[i].class == a->lender;
+    return count;
+}
+
+// Puts them between those that the message has itself.
+static bool merge_lent(const agent *a, incoming *p, segment *merged, uint32_t count) {
+    const message *m = p->message;
+    uint32_t done = 0, own = 0;
+    bool fits = true;
+    for (uint32_t i = 0; i < p->attachment_count; i++) {
+        uint32_t index;
+        segment lent;
+        if (p->attachments[i].class != a->lender) continue;
+        a->lender->take_in(p->attachments[i].handle, &index, &lent);
+        while (done < index && own < m->segment_count) merged[done++] = m->segments[own++];
+        fits = fits && done == index;
+        merged[done++] = lent;
+    }
+    while (done < count) merged[done++] = m->segments[own++];
+    return fits;
+}
+
+static gw_status take_in_lent(const agent *a, incoming *p, gw_error *error) {
+    message *m = p->message;
+    uint32_t lent_count = count_lent(a, p);
+    if (!lent_count) return GW_OK;
+    if (lent_count > LIMIT_SEGMENTS - m->segment_count)
+        return error_set(error, GW_LIMIT, "message: %u large tensors, at most %d",
+                         lent_count + m->segment_count, LIMIT_SEGMENTS);
+    uint32_t count = lent_count + m->segment_count;
+    segment *merged = mem_alloc(count * sizeof *merged);
+    if (!merged) return error_set(error, GW_NO_MEMORY, "no memory for a message that came");
+    bool fits = merge_lent(a, p, merged, count);
+    mem_free(m->segments);
+    m->segments = merged;
+    m->segment_count = m->segment_capacity = count;
+    if (fits) return GW_OK;
+    return error_set(error, GW_PROTOCOL, "attachments: a lent segment in no place");
+}
+
+// There is no memory for the others; what was lent in them is given back all the same.
+static void drop_lent(agent *a, int from, reader table, uint32_t count, uint32_t done) {
+    for (uint32_t i = 0; a->lender && i < count && !table.failed; i++) {
+        const attachment_class *class = agent_attachment_of_type(a, reader_u8(&table));
+        if (!class) return;
+        if (class == a->lender && i >= done)
+            class->drop(a, from, &table);
+        else
+            class->names_unknown(a, &table);
+    }
+}
+
 static gw_status open_incoming(agent *a, int from, message *m, uint32_t attachments_at,
                                incoming **out, gw_error *error) {
     reader table = { 0 };
@@ -292,10 +390,16 @@ static gw_status open_incoming(agent *a, int from, message *m, uint32_t attachme
                              reader_left(&table));
     }
     incoming *p = mem_take(size_of(count));
-    if (!p) return error_set(error, GW_NO_MEMORY, "no memory for a message that came");
+    if (!p) {
+        drop_lent(a, from, table, count, 0);
+        return error_set(error, GW_NO_MEMORY, "no memory for a message that came");
+    }
     *p = (incoming){ .message = m };
     for (uint32_t i = 0; i < count; i++) p->attachments[i] = (incoming_attachment){ 0 };
+    reader again = table;
     gw_status status = read_table(a, from, &table, count, p, error);
+    if (status == GW_NO_MEMORY) drop_lent(a, from, again, count, p->attachment_count);
+    if (!status) status = take_in_lent(a, p, error);
     if (status == GW_OK) {
         *out = p;
         return GW_OK;

@@ -47,6 +47,9 @@ void outgoing_track(outgoing *s, uint64_t scope);
 gw_status outgoing_put(outgoing *s, gw_value v, gw_error *error);
 void outgoing_put_error(outgoing *s, const gw_error *e);
 
+// Bytes of it that will travel to |to|.
+uint64_t outgoing_size_on_loop(const outgoing *s, int to);
+
 // Sends it once. |attachments_field| is where the head says where its table of attachments is. On
 // failure nothing has changed but that the outgoing message cannot be sent any more.
 gw_status outgoing_send_on_loop(outgoing *s, int to, size_t attachments_field, bool flush,

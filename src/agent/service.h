@@ -78,6 +78,19 @@ typedef struct attachment_class {
     gw_value (*give)(gw_handle *h, gw_scope *s);   // its value, in |s|; without the lock
     gw_status (*link)(gw_handle *h, uint32_t slot, gw_tensor *x,
                       gw_error *error);  // |x| may be NULL
+
+    // ---- Of segments that need not travel -------------------------------------------------------
+    // Of at most one class, whose kind is GW_KIND_COUNT (docs/protocol/lending.md).
+
+    void (*prepare_segment)(block *b);  // which is pinned, before it is lent. Without the lock
+    void (*sending)(agent *a, int to);  // before any message with values
+    bool (*may_lend)(agent *a, int to, const segment *g);
+    // The attachment that stands for |g|; one count. NULL: it travels.
+    gw_handle *(*lend)(agent *a, int to, uint32_t index, const segment *g);
+    // The segment that came for it, with one count on its block.
+    void (*take_in)(gw_handle *h, uint32_t *out_index, segment *out);
+    // There is no memory for the message: an entry of it, of which nothing has been read.
+    void (*drop)(agent *a, int from, reader *table);
 } attachment_class;
 
 struct function;

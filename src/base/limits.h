@@ -53,6 +53,7 @@ enum {
     LIMIT_STORE_BYTES = 64 * 1024 * 1024,       // keys and values of one store
     LIMIT_STORE_WAITS = 4096,                   // requests that one client waits for
     LIMIT_OPERATOR_BYTES_INLINE = 1 << 20,      // an operator with more input runs on the pool
+    LIMIT_LEASES_PER_PEER = 65536,              // tensors that one worker has lent to another
     LIMIT_CHECKPOINT_HEADER_BYTES = 100000000,  // names and texts of one file, as others read them
 };
 
@@ -66,8 +67,11 @@ enum {
 #define LIMIT_BACKLOG_BYTES ((uint64_t)64 << 20)
 #define LIMIT_QUEUED_BYTES                                                                         \
     ((uint64_t)1 << 30)  // arguments of calls of one worker that have not started
-#define LIMIT_UNSENT_BYTES ((uint64_t)16 << 30)  // per peer, queued or unacknowledged
+#define LIMIT_UNSENT_BYTES ((uint64_t)16 << 30)         // per peer, queued or unacknowledged
+#define LIMIT_LENT_BYTES_PER_PEER ((uint64_t)64 << 30)  // that one worker has lent to another
+#define LIMIT_ARENA_BYTES ((uint64_t)1 << 40)           // of a peer, which are mapped
 
+_Static_assert(LIMIT_SEGMENTS <= LIMIT_LEASES_PER_PEER, "a message's tensors can be lent");
 _Static_assert(LIMIT_HANDSHAKE_BYTES <= LIMIT_FRAME_BYTES, "a hello is a frame");
 _Static_assert(LIMIT_TENSOR_BYTES <= LIMIT_MESSAGE_BYTES, "a tensor fits a message");
 _Static_assert(LIMIT_MESSAGE_BYTES <= LIMIT_UNSENT_BYTES, "a message fits the queue");

@@ -30,6 +30,8 @@ static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_SETTLED_BEFORE_DONE] = "settled_before_done",
     [MUTATION_FAILED_SETTLED] = "failed_settled",
     [MUTATION_STEP_NOT_ASKED] = "step_not_asked",
+    [MUTATION_LEASE_KEPT] = "lease_kept",
+    [MUTATION_LENT_REUSED] = "lent_reused",
     [MUTATION_LIMIT_AFTER_ALLOCATION] = "limit_after_allocation",
 };
 

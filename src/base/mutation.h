@@ -51,6 +51,10 @@ typedef enum mutation {
     // optimizer steps
     MUTATION_STEP_NOT_ASKED,  // a step whose trainer is lost is aborted without asking other owners
 
+    // lent memory
+    MUTATION_LEASE_KEPT,   // what was lent and given back stays pinned
+    MUTATION_LENT_REUSED,  // the block of a lease is not pinned
+
     // limits
     MUTATION_LIMIT_AFTER_ALLOCATION,  // memory is taken before its size is checked
 

@@ -256,7 +256,7 @@ static gw_status check_flight(call *c) {
 
 void call_await_flow_on_loop(call *c) {
     if (c->error.status) return;
-    uint64_t size = c->outgoing.message ? message_size(c->outgoing.message) : 0;
+    uint64_t size = c->outgoing.message ? outgoing_size_on_loop(&c->outgoing, c->to) : 0;
     gw_status status = flow_wait_on_loop(c->agent, c->scope, c->to, size, c->future != NULL,
                                          c->deadline_ns, &c->error);
     if (status) set_error(c, status, c->function);

@@ -275,7 +275,10 @@ result *result_of_incoming(incoming *p, size_t value_at, bool pins) {
     r->value_at = value_at;
     r->pins = pins;
     const message *m = p->message;
-    for (uint32_t i = 0; pins && i < m->segment_count; i++) block_pin(m->segments[i].block);
+    for (uint32_t i = 0; pins && i < m->segment_count; i++) {
+        block_pin(m->segments[i].block);
+        m->segments[i].shared = true;  // readers may outlive the result
+    }
     return r;
 }
 

@@ -6,6 +6,7 @@
 #include "distributed/nn/module_object.h"
 #include "distributed/optim/optimizers.h"
 #include "future/future.h"
+#include "lend/lend.h"
 #include "net/env_os.h"
 #include "reference/names.h"
 #include "reference/references.h"
@@ -14,9 +15,15 @@
 // its line here.
 const service *const runtime_services[] = {
     &collective_service,  // before calls: who is lost in a collective is lost, and has not given up (COL-3)
-    &call_service,       &future_service,
+    &call_service,
+    &future_service,
     &name_service,  // before references: a name is one
-    &reference_service,  &pass_service,   &optimizer_service, &module_service, NULL,
+    &reference_service,
+    &pass_service,
+    &optimizer_service,
+    &module_service,
+    &lend_service,  // after all that drop what was lent to them
+    NULL,
 };
 
 void runtime_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options) {

@@ -305,20 +305,42 @@ static gw_status read_inline(decoder *d, tensor_header *h, block **out, gw_error
     return GW_OK;
 }
 
-static gw_status read_segment(decoder *d, tensor_header *h, block **out, gw_error *error) {
+// What decides about memory later, such as an index, must not change after it was checked (LEND-8);
+// nor do kernels read numbers that are not aligned.
+static bool must_copy(const tensor_header *h, const segment *g) {
+    size_t size = gw_dtype_size(h->dtype);
+    return (g->block->borrowed && h->dtype > GW_BF16) || g->offset % size != 0 ||
+           (uintptr_t)block_lend(g->block, 0) % size != 0;
+}
+
+static bool copy_segment(segment *g) {
+    block *own = block_take(g->size);
+    if (!own) return false;
+    block_copy(own, 0, g->block, g->offset, g->size);
+    *g = (segment){ .block = own, .size = g->size };
+    return true;
+}
+
+// |out| gets one count on the block, if anything is to be made.
+static gw_status read_segment(decoder *d, tensor_header *h, segment *out, gw_error *error) {
     message *m = d->message;
     if (d->next_segment >= m->segment_count)
         return error_set(error, GW_PROTOCOL, "tensor: segment %u of %u", d->next_segment,
                          m->segment_count);
-    const segment *s = &m->segments[d->next_segment];
-    if (s->size != h->size_bytes)
+    segment g = m->segments[d->next_segment];
+    if (g.size != h->size_bytes)
         return error_set(error, GW_PROTOCOL, "tensor: %zu bytes of numbers, %zu in its segment",
-                         h->size_bytes, s->size);
-    h->numbers = block_lend(s->block, s->offset);
+                         h->size_bytes, g.size);
+    bool copies = d->scope && must_copy(h, &g);
+    if (copies && !copy_segment(&g))
+        return error_set(error, GW_NO_MEMORY, "no memory for a tensor");
+    h->numbers = block_lend(g.block, g.offset);
     gw_status status = check_bools(h, h->numbers, error);
-    if (status) return status;
-    d->next_segment++;
-    if (d->scope) *out = block_retain(s->block);
+    if (!status) d->next_segment++;
+    if (status && copies) block_release(g.block);
+    if (status || !d->scope) return status;
+    if (!copies) block_retain(g.block);
+    *out = g;
     return GW_OK;
 }
 
@@ -329,13 +351,17 @@ static gw_status error_of_scope(decoder *d, gw_error *error) {
 
 // The numbers behind |h|. |out| gets one count, or NULL if nothing is to be made.
 static gw_status read_dense(decoder *d, tensor_header *h, gw_tensor **out, gw_error *error) {
-    block *numbers = NULL;
-    gw_status status =
-        h->in_segment ? read_segment(d, h, &numbers, error) : read_inline(d, h, &numbers, error);
+    segment numbers = { 0 };
+    gw_status status = h->in_segment ? read_segment(d, h, &numbers, error)
+                                     : read_inline(d, h, &numbers.block, error);
     *out = NULL;
     if (status || !d->scope) return status;
-    *out = tensor_over(d->scope, h->dtype, h->dims, h->sizes, numbers);
-    return *out ? GW_OK : error_of_scope(d, error);
+    gw_tensor *x = tensor_over(d->scope, h->dtype, h->dims, h->sizes, numbers.block);
+    if (!x) return error_of_scope(d, error);
+    x->offset = (int64_t)(numbers.offset / gw_dtype_size(h->dtype));
+    if (numbers.shared) storage_pin(x->storage);
+    *out = x;
+    return GW_OK;
 }
 
 // ---- Sparse by rows -----------------------------------------------------------------------------

@@ -49,6 +49,13 @@ bool message_add_segment(message *m, block *b, size_t offset, size_t size) {
     return true;
 }
 
+void message_remove_segment(message *m, uint32_t index) {
+    block_unpin(m->segments[index].block);
+    m->segment_count--;
+    memmove(m->segments + index, m->segments + index + 1,
+            (m->segment_count - index) * sizeof *m->segments);
+}
+
 uint64_t message_size(const message *m) {
     uint64_t size = m->head.size;
     for (uint32_t i = 0; i < m->segment_count; i++) size += m->segments[i].size;

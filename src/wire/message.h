@@ -23,6 +23,7 @@ enum { MESSAGE_INLINE_BYTES = 4096 };  // tensors up to this size travel in the 
 typedef struct segment {
     block *block;  // pinned while sending; counted after receiving
     size_t offset, size;
+    bool shared;  // received: others here hold the block as well, so that its tensors pin it
 } segment;
 
 typedef struct message {
@@ -47,6 +48,9 @@ void message_release(
 
 // Adds |size| bytes of |b| (pins it). False without memory.
 bool message_add_segment(message *m, block *b, size_t offset, size_t size);
+
+// Takes a segment out, before the message is sealed: it does not travel, and is not pinned any more.
+void message_remove_segment(message *m, uint32_t index);
 
 // Bytes of head and segments together.
 uint64_t message_size(const message *m);

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "agent/leave.h"
 #include "call/protocol.h"
+#include "lend/lending.h"
 #include "distributed/autograd/graphs.h"
 #include "reference/references.h"
 #include "testing/cluster.h"
@@ -67,7 +68,7 @@ static void send_nonsense(agent *a, int to, const scene *c) {
     uint64_t state = c->seed;
     for (int i = 0; i < 20; i++) {
         uint8_t data[256];
-        uint8_t kind = (uint8_t)(draw(&state) % (PASS_KIND_LAST + 1 + 2));
+        uint8_t kind = (uint8_t)(draw(&state) % (LEND_KIND_RECALL + 1 + 2));
         size_t size = draw(&state) % sizeof data;
         for (size_t k = 0; k < sizeof data; k++)
             data[k] = (uint8_t)(draw(&state) % 3 ? draw(&state) % 3 : draw(&state));

@@ -56,6 +56,18 @@ static void try_calls(gw_scope *s, int to) {
     gw_scope_clear(s);
 }
 
+// What is lent, there and back, once its memory has been offered: a small part of a large block.
+static void try_lending(gw_scope *s, int to) {
+    gw_tensor *x = gw_slice(s, gw_ones(s, GW_F32, 1 << 18), 0, 0, 1 << 14, 1);
+    for (int i = 0; i < 3; i++) {
+        gw_scope *own = gw_scope_open(s);
+        gw_rpc_sync(own, to, "memory_echo", x);
+        gw_scope_clear(own);
+        gw_scope_close_up(own);
+    }
+    gw_scope_clear(s);
+}
+
 static void try_references(gw_scope *s, int to) {
     gw_rref *r = gw_remote(s, to, "memory_echo", 3), *box = gw_remote(s, to, "memory_box", 4);
     gw_to_here_value(s, r);
@@ -134,7 +146,7 @@ static void try_watching(gw_scope *root) {
 
 // ---- Jobs ---------------------------------------------------------------------------------------
 
-typedef enum job_kind { ALONE, OF_TWO, GROUP } job_kind;
+typedef enum job_kind { ALONE, OF_TWO, LENDING, GROUP } job_kind;
 
 typedef struct worker {
     env *env;
@@ -157,6 +169,11 @@ static gw_rpc_options options_of(const worker *w) {
 static void try_all(gw_scope *root, const worker *w) {
     gw_scope *s = gw_scope_open(root);
     int last = w->world_size - 1;
+    if (w->kind == LENDING) {
+        if (w->rank == 0) try_lending(s, last);
+        gw_scope_close_up(s);
+        return;
+    }
     if (w->kind != GROUP && w->rank == 0) {
         try_calls(s, last);
         try_references(s, last);
@@ -219,6 +236,12 @@ static void it_survives_failing_allocations_of_two_workers(void **state) {
     testing_alloc_failure_loop(run_job, &kind);
 }
 
+static void it_survives_failing_allocations_of_lending(void **state) {
+    (void)state;
+    job_kind kind = LENDING;
+    testing_alloc_failure_loop(run_job, &kind);
+}
+
 static void it_survives_failing_allocations_of_joining_and_leaving(void **state) {
     (void)state;
     job_kind kind = GROUP;
@@ -227,4 +250,5 @@ static void it_survives_failing_allocations_of_joining_and_leaving(void **state)
 
 GW_TESTS_WITH_LIMIT(rpc_memory, 120, it_survives_failing_allocations_alone,
                     it_survives_failing_allocations_of_two_workers,
+                    it_survives_failing_allocations_of_lending,
                     it_survives_failing_allocations_of_joining_and_leaving);

@@ -1,0 +1,409 @@
+// Borrowing: memory of peers that is mapped here, and giving back what is not used any more.
+#include "lend/lending.h"
+
+#include "base/limits.h"
+#include "base/mem.h"
+#include "tensor/arena.h"
+
+#include <stdio.h>
+
+enum { RETURN_MS = 5 };
+
+// ---- What is borrowed ---------------------------------------------------------------------------
+
+// One of its two holders. True for the last.
+static bool let_go(borrowed *x) {
+    return --x->holders == 0;
+}
+
+static void free_borrowed(borrowed *x) {
+    agent *a = x->agent;
+    mapping_release(x->mapping);
+    mem_give(x, sizeof *x);
+    agent_release(a);
+}
+
+// With the lock.
+static void add_returned(lend_peer *p, borrowed *x) {
+    x->is_returned = true;
+    x->holders++;
+    list_append(&p->returned, &x->returned_link);
+}
+
+static void give_back_all(timer *t) {
+    lending *l = list_entry(t, lending, returns_timer);
+    atomic_store(&l->returns_awaited, false);
+    for (int rank = 0; rank < l->agent->member_count; rank++)
+        borrower_give_back_on_loop(l->agent, rank);
+}
+
+// Soon, if no message goes there before.
+static void await_returns(lending *l) {
+    agent *a = l->agent;
+    if (agent_is_closed(a) || atomic_exchange(&l->returns_awaited, true)) return;
+    env_enter(a->env);
+    if (!l->stopped) {
+        l->returns_timer.fire = give_back_all;
+        env_set_timer(a->env, &l->returns_timer, env_now_ns(a->env) + RETURN_MS * INT64_C(1000000));
+    }
+    env_leave(a->env);
+}
+
+// Its block has ended, on whatever thread.
+static void block_is_gone(void *context) {
+    borrowed *x = context;
+    lending *l = lending_of(x->agent);
+    lend_peer *p = lend_peer_of(x->agent, x->from);
+    pthread_mutex_lock(&l->lock);
+    list_remove(&x->link);
+    if (!x->is_returned && !l->stopped) add_returned(p, x);
+    bool is_last = let_go(x);
+    pthread_mutex_unlock(&l->lock);
+    if (is_last) {
+        free_borrowed(x);
+    } else {
+        await_returns(l);
+    }
+}
+
+const borrowed *borrower_find(const agent *a, int from, const block *b) {
+    if (!b->borrowed || b->deleter != block_is_gone) return NULL;
+    const borrowed *x = b->context;
+    return x->agent == a && x->from == from && !x->is_returned ? x : NULL;
+}
+
+// ---- Giving back --------------------------------------------------------------------------------
+
+enum { RETURNS_MAX = (AGENT_SMALL_BYTES - sizeof(uint32_t)) / sizeof(uint64_t) };
+
+// Takes some of what has to be told out of the list. How many.
+static uint32_t take_returned(lending *l, lend_peer *p, borrowed *out[RETURNS_MAX]) {
+    uint32_t count = 0;
+    pthread_mutex_lock(&l->lock);
+    for (list_node *n; count < RETURNS_MAX && (n = list_take(&p->returned));)
+        out[count++] = list_entry(n, borrowed, returned_link);
+    pthread_mutex_unlock(&l->lock);
+    return count;
+}
+
+static void forget_returned(lending *l, lend_peer *p, borrowed *const told[], uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        pthread_mutex_lock(&l->lock);
+        bool is_last = let_go(told[i]);
+        pthread_mutex_unlock(&l->lock);
+        p->borrowed_count--;
+        l->counts.borrowed_now--;
+        if (is_last) free_borrowed(told[i]);
+    }
+}
+
+static bool tell_returned(agent *a, int rank, borrowed *const returned[], uint32_t count) {
+    message *m = agent_message_on_loop(a, LEND_KIND_RETURNS);
+    if (!m) return false;
+    bytes_put_u32(&m->head, count);
+    for (uint32_t i = 0; i < count; i++) bytes_put_u64(&m->head, returned[i]->lease);
+    gw_error ignored;
+    return agent_send_on_loop(a, rank, m, false, &ignored) == GW_OK || agent_member(a, rank)->lost;
+}
+
+static void put_back(lending *l, lend_peer *p, borrowed *const returned[], uint32_t count) {
+    pthread_mutex_lock(&l->lock);
+    for (uint32_t i = count; i-- > 0;) list_prepend(&p->returned, &returned[i]->returned_link);
+    pthread_mutex_unlock(&l->lock);
+}
+
+void borrower_give_back_on_loop(agent *a, int rank) {
+    lending *l = lending_of(a);
+    lend_peer *p = lend_peer_of(a, rank);
+    borrowed *returned[RETURNS_MAX];
+    if (!p->borrowed_count) return;
+    for (uint32_t count; (count = take_returned(l, p, returned));) {
+        bool told =
+            agent_member(a, rank)->lost || l->stopped || tell_returned(a, rank, returned, count);
+        if (!told) {
+            put_back(l, p, returned, count);
+            await_returns(l);
+            return;
+        }
+        forget_returned(l, p, returned, count);
+    }
+}
+
+// ---- Keeping what is in use ---------------------------------------------------------------------
+
+// Without memory for a copy it stays borrowed.
+static void keep(lending *l, lend_peer *p, uint64_t last) {
+    pthread_mutex_lock(&l->lock);
+    list_each(n, &p->borrowed) {
+        borrowed *x = list_entry(n, borrowed, link);
+        if (x->lease > last || x->is_returned || !mapping_keep(x->mapping, x->at, x->size))
+            continue;
+        add_returned(p, x);
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+void borrower_keep_on_loop(agent *a, int rank, uint64_t last) {
+    if (!lend_peer_of(a, rank)->borrowed_count) return;
+    keep(lending_of(a), lend_peer_of(a, rank), last);
+    borrower_give_back_on_loop(a, rank);
+}
+
+// To copy takes long, so it is done without the loop lock.
+static void keep_of_lost(task *t) {
+    lending *l = list_entry(t, lending, keeping);
+    agent *a = l->agent;
+    env_enter(a->env);
+    l->keeps = false;
+    int count = a->member_count;
+    env_leave(a->env);
+    for (int rank = 0; rank < count; rank++) {
+        env_enter(a->env);
+        bool is_lost = agent_member(a, rank)->lost && lend_peer_of(a, rank)->borrowed_count;
+        env_leave(a->env);
+        if (!is_lost) continue;
+        keep(l, lend_peer_of(a, rank), UINT64_MAX);
+        env_enter(a->env);
+        borrower_give_back_on_loop(a, rank);
+        env_leave(a->env);
+    }
+    agent_release(a);
+}
+
+static void forget_mapping(lend_peer *p) {
+    mapping_release(p->mapping);
+    p->mapping = NULL;
+}
+
+void borrower_lost_on_loop(agent *a, int rank) {
+    lending *l = lending_of(a);
+    lend_peer *p = lend_peer_of(a, rank);
+    forget_mapping(p);
+    borrower_give_back_on_loop(a, rank);
+    if (!p->borrowed_count || l->keeps) return;
+    agent_retain(a);
+    l->keeps = true;
+    l->keeping.run = keep_of_lost;
+    env_defer(a->env, &l->keeping);
+}
+
+void borrower_stop_on_loop(lending *l) {
+    agent *a = l->agent;
+    if (l->returns_timer.armed) env_set_timer(a->env, &l->returns_timer, ENV_NEVER);
+    for (int rank = 0; rank < a->member_count; rank++) {
+        borrower_keep_on_loop(a, rank, UINT64_MAX);
+        forget_mapping(lend_peer_of(a, rank));
+    }
+    // What ends from here on tells nobody, and what could not be told holds the agent no more.
+    pthread_mutex_lock(&l->lock);
+    l->stopped = true;
+    pthread_mutex_unlock(&l->lock);
+    for (int rank = 0; rank < a->member_count; rank++) borrower_give_back_on_loop(a, rank);
+}
+
+// Nothing is borrowed any more, or it would hold the agent.
+void borrower_free(lending *l) {
+    for (int rank = 0; rank < l->agent->member_count; rank++)
+        forget_mapping(lend_peer_of(l->agent, rank));
+}
+
+// ---- Answering ----------------------------------------------------------------------------------
+
+static gw_status read_offer(reader *r, place *out, gw_error *error) {
+    *out = (place){ .host.pid_namespace = reader_u64(r) };
+    out->size = reader_u64(r);
+    out->host.process = reader_u32(r);
+    out->descriptor = reader_u32(r);
+    reader_text(r, out->host.boot, sizeof out->host.boot);
+    if (r->failed || reader_left(r))
+        return error_set(error, GW_PROTOCOL, "offer: bytes that mean nothing");
+    if (out->size > LIMIT_ARENA_BYTES)
+        return error_set(error, GW_LIMIT, "offer: an arena of %llu bytes, at most 1 TiB",
+                         (unsigned long long)out->size);
+    return GW_OK;
+}
+
+gw_status borrower_offered_on_loop(agent *a, int from, reader *r, gw_error *error) {
+    lending *l = lending_of(a);
+    lend_peer *p = lend_peer_of(a, from);
+    place there;
+    gw_status status = read_offer(r, &there, error);
+    if (status) return status;
+    if (p->was_offered) return error_set(error, GW_PROTOCOL, "offer: the second one");
+    p->was_offered = true;
+    char reason[128] = "";
+    if (l->off)
+        snprintf(reason, sizeof reason, "it is turned off there");
+    else if (l->is_leaving || l->stopped)
+        snprintf(reason, sizeof reason, "it leaves");
+    else
+        p->mapping =
+            mapping_open(&there, agent_member(a, from)->worker.incarnation, reason, sizeof reason);
+    message *m = agent_message_on_loop(a, LEND_KIND_ANSWER);
+    if (!m) return GW_OK;  // then it is never lent to
+    place_host own;
+    place_find_host(&own);
+    bytes_put_u8(&m->head, p->mapping != NULL);
+    bytes_put_u8(&m->head, 0);
+    bytes_put_u32(&m->head, own.process);
+    bytes_put_text(&m->head, reason);
+    gw_error ignored;
+    agent_send_on_loop(a, from, m, false, &ignored);
+    return GW_OK;
+}
+
+// ---- Taking in ----------------------------------------------------------------------------------
+
+typedef struct arrival {
+    gw_handle handle;
+    uint32_t index;
+    segment segment;  // one count
+} arrival;
+
+static void destroy_arrival(gw_handle *h) {
+    arrival *x = (arrival *)h;
+    block_release(x->segment.block);
+    mem_give(x, sizeof *x);
+}
+
+static const handle_class arrival_class = { "lent segment", destroy_arrival };
+
+typedef struct lent_entry {
+    uint32_t index;
+    uint8_t kind;
+    uint64_t lease, at, size;
+} lent_entry;
+
+static bool take_entry(reader *r, lent_entry *out) {
+    out->index = reader_u32(r);
+    out->kind = reader_u8(r);
+    out->lease = reader_u64(r);
+    out->at = reader_u64(r);
+    out->size = reader_u64(r);
+    return !r->failed;
+}
+
+bool borrower_skip(const agent *a, reader *table) {
+    lent_entry ignored;
+    (void)a;
+    take_entry(table, &ignored);
+    return false;
+}
+
+static gw_status check_entry(const lent_entry *e, gw_error *error) {
+    if (e->size == 0) return error_set(error, GW_PROTOCOL, "lent: segment %u is empty", e->index);
+    if (e->size > LIMIT_TENSOR_BYTES)
+        return error_set(error, GW_LIMIT, "lent: segment %u of %llu bytes, at most 4 GiB", e->index,
+                         (unsigned long long)e->size);
+    return GW_OK;
+}
+
+static bool is_within(uint64_t at, uint64_t size, uint64_t whole) {
+    return at <= whole && size <= whole - at;
+}
+
+static gw_status read_home(agent *a, int from, const lent_entry *e, segment *out, gw_error *error) {
+    const lease *x = map_find(&lend_peer_of(a, from)->leases, e->lease);
+    if (!x)
+        return error_set(error, GW_PROTOCOL, "lent: lease %llu is not out",
+                         (unsigned long long)e->lease);
+    if (!is_within(e->at, e->size, x->size))
+        return error_set(error, GW_PROTOCOL, "lent: %llu bytes at %llu of a lease of %zu",
+                         (unsigned long long)e->size, (unsigned long long)e->at, x->size);
+    *out = (segment){ .block = block_retain(x->block),
+                      .offset = x->offset + (size_t)e->at,
+                      .size = (size_t)e->size,
+                      .shared = true };
+    lending_of(a)->counts.came_home++;
+    return GW_OK;
+}
+
+static borrowed *open_borrowed(agent *a, int from, const lent_entry *e) {
+    lend_peer *p = lend_peer_of(a, from);
+    borrowed *x = mem_take(sizeof *x);
+    if (!x) return NULL;
+    *x = (borrowed){ .agent = agent_retain(a),
+                     .from = from,
+                     .lease = e->lease,
+                     .mapping = mapping_retain(p->mapping),
+                     .at = p->mapping->base + e->at,
+                     .size = (size_t)e->size,
+                     .holders = 1 };
+    return x;
+}
+
+static gw_status no_memory(gw_error *error) {
+    return error_set(error, GW_NO_MEMORY, "no memory for a tensor that was lent");
+}
+
+static gw_status read_place(agent *a, int from, const lent_entry *e, segment *out,
+                            gw_error *error) {
+    lending *l = lending_of(a);
+    lend_peer *p = lend_peer_of(a, from);
+    if (!p->mapping) return error_set(error, GW_PROTOCOL, "lent: nothing of it is mapped here");
+    if (e->at < ARENA_HEADER_BYTES || !is_within(e->at, e->size, p->mapping->size))
+        return error_set(error, GW_PROTOCOL, "lent: %llu bytes at %llu of an arena of %zu",
+                         (unsigned long long)e->size, (unsigned long long)e->at, p->mapping->size);
+    if (p->borrowed_count >= LIMIT_LEASES_PER_PEER)
+        return error_set(error, GW_LIMIT, "lent: more than %d tensors", LIMIT_LEASES_PER_PEER);
+    borrowed *x = open_borrowed(a, from, e);
+    if (!x) return no_memory(error);
+    block *b = block_of_borrowed(x->at, x->size, block_is_gone, x);
+    if (!b) {
+        free_borrowed(x);
+        return no_memory(error);
+    }
+    pthread_mutex_lock(&l->lock);
+    list_append(&p->borrowed, &x->link);
+    pthread_mutex_unlock(&l->lock);
+    p->borrowed_count++;
+    l->counts.borrowed++;
+    l->counts.borrowed_now++;
+    *out = (segment){ .block = b, .size = x->size };
+    if (l->is_leaving) {
+        keep(l, p, UINT64_MAX);
+        await_returns(l);
+    }
+    return GW_OK;
+}
+
+gw_status borrower_read(agent *a, int from, reader *table, gw_handle **out, gw_error *error) {
+    lent_entry e;
+    segment came = { 0 };
+    if (!take_entry(table, &e)) return error_set(error, GW_PROTOCOL, "lent: cut off");
+    gw_status status = check_entry(&e, error);
+    if (status) return status;
+    arrival *x = mem_take(sizeof *x);
+    if (!x) return no_memory(error);
+    switch (e.kind) {
+    case LENT_PLACE: status = read_place(a, from, &e, &came, error); break;
+    case LENT_HOME: status = read_home(a, from, &e, &came, error); break;
+    default: status = error_set(error, GW_PROTOCOL, "lent: kind %u", e.kind); break;
+    }
+    if (status) {
+        mem_give(x, sizeof *x);
+        return status;
+    }
+    *x = (arrival){ .index = e.index, .segment = came };
+    handle_init(&x->handle, &arrival_class);
+    *out = &x->handle;
+    return GW_OK;
+}
+
+void borrower_take_in(gw_handle *h, uint32_t *out_index, segment *out) {
+    arrival *x = (arrival *)h;
+    *out_index = x->index;
+    *out = x->segment;
+    block_retain(out->block);
+}
+
+void borrower_drop(agent *a, int from, reader *table) {
+    lent_entry e;
+    if (!take_entry(table, &e) || e.kind == LENT_HOME) return;
+    message *m = agent_message_on_loop(a, LEND_KIND_RETURNS);
+    if (!m) return;
+    bytes_put_u32(&m->head, 1);
+    bytes_put_u64(&m->head, e.lease);
+    gw_error ignored;
+    agent_send_on_loop(a, from, m, false, &ignored);
+}

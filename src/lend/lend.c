@@ -1,0 +1,144 @@
+#include "lend/lending.h"
+
+#include "base/mem.h"
+#include "net/transport.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// GW_LEND=0, or GW_TRANSPORT=tcp, which the env has read.
+static bool is_turned_off(const env *e) {
+    const char *text = getenv("GW_LEND");
+    return (text && strcmp(text, "0") == 0) || strcmp(e->transports[0]->name, "tcp") == 0;
+}
+
+const char *lend_describe_on_loop(const agent *a, int rank) {
+    const lend_peer *p = lend_peer_of(a, rank);
+    if (lending_of(a)->off) return "turned off";
+    switch (p->state) {
+    case OFFER_NONE: return "nothing large was sent";
+    case OFFER_MADE: return "offered";
+    case OFFER_ACCEPTED: return "lends";
+    case OFFER_DECLINED: return p->reason;
+    }
+    return "";
+}
+
+lend_counts lend_count_on_loop(const agent *a) {
+    lend_counts counts = lending_of(a)->counts;
+    counts.lent_now = 0;
+    for (int rank = 0; rank < a->member_count; rank++)
+        counts.lent_now += lend_peer_of(a, rank)->leases.count;
+    return counts;
+}
+
+// ---- The service --------------------------------------------------------------------------------
+
+static void open_peer(void *part) {
+    lend_peer *p = part;
+    map_init(&p->leases);
+    list_init(&p->borrowed);
+    list_init(&p->returned);
+}
+
+static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {
+    (void)options;
+    lending *l = mem_calloc(sizeof *l);
+    if (!l) return error_set(error, GW_NO_MEMORY, "no memory for lending");
+    l->agent = a;
+    l->off = is_turned_off(a->env);
+    list_init(&l->strays);
+    pthread_mutex_init(&l->lock, NULL);
+    *state = l;
+    return GW_OK;
+}
+
+static gw_status recalled(agent *a, int from, reader *r, gw_error *error) {
+    uint64_t last = reader_u64(r);
+    if (r->failed || reader_left(r))
+        return error_set(error, GW_PROTOCOL, "recall: bytes that mean nothing");
+    borrower_keep_on_loop(a, from, last);
+    return GW_OK;
+}
+
+static gw_status received(agent *a, int from, message *m, gw_error *error) {
+    reader r = reader_of(m->head.data, m->head.size);
+    gw_status status = GW_OK;
+    if (from == a->rank) {
+        status = error_set(error, GW_PROTOCOL, "lending to itself");
+    } else {
+        switch (m->kind) {
+        case LEND_KIND_OFFER: status = borrower_offered_on_loop(a, from, &r, error); break;
+        case LEND_KIND_ANSWER: status = lender_answered_on_loop(a, from, &r, error); break;
+        case LEND_KIND_RETURNS: status = lender_returned_on_loop(a, from, &r, error); break;
+        case LEND_KIND_RECALL: status = recalled(a, from, &r, error); break;
+        default: break;
+        }
+    }
+    message_release(m);
+    return status;
+}
+
+static void lost(agent *a, int rank) {
+    borrower_lost_on_loop(a, rank);
+    lender_lost_on_loop(a, rank);
+}
+
+static void release(agent *a) {
+    lending_of(a)->is_leaving = true;
+    for (int rank = 0; rank < a->member_count; rank++) {
+        if (rank == a->rank) continue;
+        borrower_keep_on_loop(a, rank, UINT64_MAX);
+        lender_recall_on_loop(a, rank);
+    }
+}
+
+static void list_pending(const agent *a, pending *out) {
+    pending_add(out, "lends", lend_count_on_loop(a).lent_now, "tensor", "tensors");
+}
+
+static void stop(agent *a, const gw_error *why) {
+    (void)why;
+    lending *l = lending_of(a);
+    borrower_stop_on_loop(l);
+    lender_stop_on_loop(l);
+}
+
+static void free_lending(void *state) {
+    lending *l = state;
+    borrower_free(l);
+    lender_free(l);
+    pthread_mutex_destroy(&l->lock);
+    mem_free(l);
+}
+
+const attachment_class lend_attachment = {
+    .type = LEND_ATTACHMENT,
+    .kind = GW_KIND_COUNT,
+    .write = lender_write,
+    .undo = lender_undo,
+    .read = borrower_read,
+    .names_unknown = borrower_skip,
+    .prepare_segment = lender_prepare,
+    .sending = borrower_give_back_on_loop,
+    .may_lend = lender_may_lend,
+    .lend = lender_lend,
+    .take_in = borrower_take_in,
+    .drop = borrower_drop,
+};
+
+const service lend_service = {
+    .name = "lend",
+    .kind_first = LEND_KIND_OFFER,
+    .kind_last = LEND_KIND_RECALL,
+    .attachment = &lend_attachment,
+    .member_size = sizeof(lend_peer),
+    .member_init = open_peer,
+    .open = open,
+    .received = received,
+    .lost = lost,
+    .release = release,
+    .pending = list_pending,
+    .stop = stop,
+    .free = free_lending,
+};

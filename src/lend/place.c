@@ -1,0 +1,149 @@
+#include "lend/place.h"
+
+#include "base/mem.h"
+#include "tensor/arena.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+bool place_find_host(place_host *out) {
+    *out = (place_host){ .process = (uint32_t)getpid() };
+    struct stat namespace;
+    if (stat("/proc/self/ns/pid", &namespace)) return false;
+    out->pid_namespace = (uint64_t) namespace.st_ino;
+    int boot = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (boot < 0) return false;
+    ssize_t size = read(boot, out->boot, sizeof out->boot - 1);
+    close(boot);
+    if (size <= 0) return false;
+    out->boot[strcspn(out->boot, "\n")] = 0;
+    return true;
+}
+
+// ---- Mapping ------------------------------------------------------------------------------------
+
+__attribute__((format(printf, 3, 4))) static void *refuse(char *reason, size_t size,
+                                                          const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(reason, size, format, args);
+    va_end(args);
+    return NULL;
+}
+
+// Looked at before it is opened: to open some other file may have an effect.
+static int open_memfd(const place *p) {
+    char path[64], target[32];
+    snprintf(path, sizeof path, "/proc/%u/fd/%u", p->host.process, p->descriptor);
+    ssize_t size = readlink(path, target, sizeof target - 1);
+    if (size < 0) return -1;
+    target[size] = 0;
+    if (strncmp(target, "/memfd:gradwire", 15) != 0) {
+        errno = ENOENT;
+        return -1;
+    }
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+static bool is_sealed(int descriptor, uint64_t size) {
+    struct stat file;
+    int seals = fcntl(descriptor, F_GET_SEALS);
+    return seals >= 0 && (seals & F_SEAL_SHRINK) && (seals & F_SEAL_GROW) &&
+           !fstat(descriptor, &file) && file.st_size >= 0 && (uint64_t)file.st_size == size;
+}
+
+// Its pages are there: the size is sealed, and the header was written before the offer. A hole
+// reads as zeros.
+static bool is_arena_of(const uint8_t *base, uint64_t incarnation) {
+    const arena_header *h = (const arena_header *)(const void *)base;
+    if (memcmp(h->magic, ARENA_MAGIC, sizeof h->magic) != 0) return false;
+    for (int i = 0; i < ARENA_OWNERS_MAX; i++)
+        if (atomic_load_explicit(&((arena_header *)(uintptr_t)h)->owners[i],
+                                 memory_order_relaxed) == incarnation)
+            return true;
+    return false;
+}
+
+mapping *mapping_open(const place *p, uint64_t incarnation, char *reason, size_t reason_size) {
+    place_host own;
+    if (!place_find_host(&own)) return refuse(reason, reason_size, "there is no /proc");
+    if (strcmp(own.boot, p->host.boot) != 0) return refuse(reason, reason_size, "another host");
+    if (own.pid_namespace != p->host.pid_namespace)
+        return refuse(reason, reason_size, "another pid namespace");
+    if (p->size < ARENA_HEADER_BYTES || p->size % ARENA_UNIT_BYTES)
+        return refuse(reason, reason_size, "an arena of %llu bytes", (unsigned long long)p->size);
+    int descriptor = open_memfd(p);
+    if (descriptor < 0)
+        return refuse(reason, reason_size, "its memory cannot be opened: %s", strerror(errno));
+    mapping *m = NULL;
+    uint8_t *base = MAP_FAILED;
+    if (!is_sealed(descriptor, p->size)) {
+        refuse(reason, reason_size, "its memory is not sealed");
+    } else if ((base = mmap(NULL, p->size, PROT_READ, MAP_SHARED | MAP_NORESERVE, descriptor, 0)) ==
+               MAP_FAILED) {
+        refuse(reason, reason_size, "its memory cannot be mapped: %s", strerror(errno));
+    } else if (!is_arena_of(base, incarnation)) {
+        refuse(reason, reason_size, "the memory is not its own");
+    } else if (!(m = mem_alloc(sizeof *m))) {
+        refuse(reason, reason_size, "no memory");
+    }
+    close(descriptor);
+    if (!m && base != MAP_FAILED) munmap(base, p->size);
+    if (!m) return NULL;
+    madvise(base, p->size, MADV_DONTDUMP);
+    *m = (mapping){ .base = base, .size = p->size };
+    atomic_init(&m->count, 1);
+    return m;
+}
+
+mapping *mapping_retain(mapping *m) {
+    atomic_fetch_add_explicit(&m->count, 1, memory_order_relaxed);
+    return m;
+}
+
+void mapping_release(mapping *m) {
+    if (!m || atomic_fetch_sub_explicit(&m->count, 1, memory_order_acq_rel) != 1) return;
+    munmap(m->base, m->size);
+    mem_free(m);
+}
+
+bool mapping_keep(mapping *m, const uint8_t *at, size_t size) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t begin = (size_t)(at - m->base) & ~(page - 1);
+    size_t end = ((size_t)(at - m->base) + size + page - 1) & ~(page - 1);
+    uint8_t *copy =
+        mmap(NULL, end - begin, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED) return false;
+    memcpy(copy, m->base + begin, end - begin);
+    mprotect(copy, end - begin, PROT_READ);
+    // In one step: who reads sees the one or the other, which are the same.
+    if (mremap(copy, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED, m->base + begin) !=
+        MAP_FAILED)
+        return true;
+    munmap(copy, end - begin);
+    return false;
+}
+
+// ---- Processes ----------------------------------------------------------------------------------
+
+int place_watch_process(uint32_t process) {
+    long descriptor = syscall(SYS_pidfd_open, (pid_t)process, 0);
+    return descriptor < 0 ? 0 : (int)descriptor + 1;
+}
+
+bool place_has_ended(int watched) {
+    struct pollfd p = { .fd = watched - 1, .events = POLLIN };
+    return watched && poll(&p, 1, 0) == 1 && (p.revents & POLLIN);
+}
+
+void place_unwatch(int watched) {
+    if (watched) close(watched - 1);
+}

@@ -1,0 +1,51 @@
+// Where memory of other processes of this host is, and how this one gets at it.
+//
+// Ownership: a mapping is counted; each block over it has one count. Threads: any.
+#ifndef LEND_PLACE_H
+#define LEND_PLACE_H
+
+#include <gradwire/status.h>
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// What makes two processes ones that can see each other.
+typedef struct place_host {
+    char boot[64];
+    uint64_t pid_namespace;
+    uint32_t process;
+} place_host;
+
+// False, with the reason: one that cannot say where it is.
+bool place_find_host(place_host *out);
+
+// Where a process says that its arena is.
+typedef struct place {
+    place_host host;
+    uint32_t descriptor;
+    uint64_t size;
+} place;
+
+typedef struct mapping {
+    _Atomic uint32_t count;
+    uint8_t *base;
+    size_t size;
+} mapping;
+
+// Maps the arena of the agent of |incarnation| (LEND-2). NULL with the reason in one sentence.
+mapping *mapping_open(const place *p, uint64_t incarnation, char *reason, size_t reason_size);
+mapping *mapping_retain(mapping *m);
+void mapping_release(mapping *m);  // NULL is fine
+
+// Gives the pages of |size| bytes at |at| in it copies of their own, under the same addresses. False
+// without memory.
+bool mapping_keep(mapping *m, const uint8_t *at, size_t size);
+
+// A descriptor that tells when |process| has ended, + 1; 0: there is none.
+int place_watch_process(uint32_t process);
+bool place_has_ended(int watched);
+void place_unwatch(int watched);
+
+#endif

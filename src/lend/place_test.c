@@ -1,0 +1,113 @@
+#include "lend/place.h"
+
+#include "tensor/arena.h"
+#include "testing/testing.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { UNIT = ARENA_UNIT_BYTES, INCARNATION = 77 };
+
+static place own_arena(void) {
+    place p = { 0 };
+    int descriptor;
+    assert_true(place_find_host(&p.host));
+    assert_true(arena_find(&descriptor, &p.size));
+    p.descriptor = (uint32_t)descriptor;
+    arena_admit(INCARNATION);
+    return p;
+}
+
+static void expect_refusal(const place *p, uint64_t incarnation, const char *why) {
+    char reason[128];
+    assert_null(mapping_open(p, incarnation, reason, sizeof reason));
+    assert_non_null(strstr(reason, why));
+}
+
+static void it_maps_an_arena_for_reading(void **state) {
+    (void)state;
+    char reason[128];
+    place p = own_arena();
+    mapping *m = mapping_open(&p, INCARNATION, reason, sizeof reason);
+    assert_non_null(m);
+    uint64_t offset = arena_take(UNIT);
+    memcpy(arena_at(offset), "numbers", 8);
+    assert_string_equal((char *)m->base + offset, "numbers");
+    assert_int_equal(mprotect(m->base, 4096, PROT_READ | PROT_WRITE), -1);
+    mapping_release(m);
+}
+
+static void it_keeps_a_copy_under_the_same_address(void **state) {
+    (void)state;
+    char reason[128];
+    place p = own_arena();
+    mapping *m = mapping_open(&p, INCARNATION, reason, sizeof reason);
+    uint64_t offset = arena_take(UNIT);
+    memset(arena_at(offset), 1, UNIT);
+    assert_true(mapping_keep(m, m->base + offset + 5000, 10000));
+    memset(arena_at(offset), 2, UNIT);
+    for (size_t i = 5000; i < 15000; i++) assert_int_equal(m->base[offset + i], 1);
+    assert_int_equal(m->base[offset + 5000 + 16384], 2);
+    mapping_release(m);
+}
+
+static void it_declines_what_is_no_arena(void **state) {
+    (void)state;
+    place p = own_arena(), other = p;
+    expect_refusal(&p, INCARNATION + 1, "the memory is not its own");
+    memcpy(other.host.boot, "another", 8);
+    expect_refusal(&other, INCARNATION, "another host");
+    other = p;
+    other.host.pid_namespace++;
+    expect_refusal(&other, INCARNATION, "another pid namespace");
+    other = p;
+    other.size -= UNIT;
+    expect_refusal(&other, INCARNATION, "not sealed");
+    other.size = 17;
+    expect_refusal(&other, INCARNATION, "an arena of 17 bytes");
+    other = p;
+    other.descriptor = 0;
+    expect_refusal(&other, INCARNATION, "cannot be opened");
+    other.descriptor = 999999;
+    expect_refusal(&other, INCARNATION, "cannot be opened");
+}
+
+static void it_declines_what_could_be_cut_off(void **state) {
+    (void)state;
+    place p = own_arena();
+    int descriptor = memfd_create("gradwire", MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(descriptor, 4 * UNIT), 0);
+    p.descriptor = (uint32_t)descriptor;
+    p.size = 4 * UNIT;
+    expect_refusal(&p, INCARNATION, "not sealed");
+    assert_int_equal(fcntl(descriptor, F_ADD_SEALS, F_SEAL_GROW), 0);
+    expect_refusal(&p, INCARNATION, "not sealed");
+    assert_int_equal(fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    expect_refusal(&p, INCARNATION, "not its own");
+}
+
+static void it_knows_when_a_process_has_ended(void **state) {
+    (void)state;
+    int child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    int watched = place_watch_process((uint32_t)child);
+    assert_true(watched > 0);
+    assert_false(place_has_ended(watched));
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    assert_true(place_has_ended(watched));
+    place_unwatch(watched);
+    assert_false(place_has_ended(0));
+}
+
+GW_TESTS(lend_place, it_maps_an_arena_for_reading, it_keeps_a_copy_under_the_same_address,
+         it_declines_what_is_no_arena, it_declines_what_could_be_cut_off,
+         it_knows_when_a_process_has_ended);

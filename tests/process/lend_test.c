@@ -1,0 +1,261 @@
+// Lent memory between real processes: results, ends at any time, and what is left.
+#include "agent/agent.h"
+#include "lend/lend.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NUMBERS = 1 << 20 };  // 4 MiB
+
+GW_FUNCTION(lend_echo, GW_POOL, "tensor") {
+    return gw_arg(s, a, 0);
+}
+
+GW_FUNCTION(lend_touch, GW_POOL, "tensor") {
+    return gw_value_of(gw_add(s, gw_arg_tensor(s, a, 0), 1.0));
+}
+
+GW_FUNCTION(lend_die, GW_POOL, "tensor") {
+    (void)s;
+    (void)a;
+    raise(SIGKILL);
+    return gw_none();
+}
+
+static char url[64];
+
+static void choose_url(void) {
+    snprintf(url, sizeof url, "file:///tmp/gradwire-lend-%d", (int)getpid());
+}
+
+static gw_scope *join(int rank) {
+    gw_scope *root = gw_scope_open(NULL);
+    gw_rpc_init(root, .name = rank ? "there" : "here", .rank = rank, .world_size = 2,
+                .init_method = url);
+    return root;
+}
+
+static void turn_off(const char *variable) {
+    setenv(variable, strcmp(variable, "GW_LEND") ? "tcp" : "0", 1);
+}
+
+// Another worker in a process of its own, which serves until all leave.
+static int start_other(const char *without) {
+    int child = fork();
+    assert_true(child >= 0);
+    if (child) return child;
+    if (without) turn_off(without);
+    gw_scope *root = join(1);
+    gw_rpc_shutdown(root);
+    gw_error error = gw_scope_close(root);
+    _exit(error.status ? 1 : 0);
+}
+
+static int end_of(int child) {
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static lend_counts counts_of(gw_scope *s) {
+    agent *a = agent_of(s);
+    env_enter(a->env);
+    lend_counts counts = lend_count_on_loop(a);
+    env_leave(a->env);
+    return counts;
+}
+
+static gw_tensor *ramp(gw_scope *s) {
+    return gw_arange(s, GW_F32, 0, NUMBERS, 1);
+}
+
+// Lines of a file of this process that have |word|.
+static int count_lines(const char *path, const char *word) {
+    FILE *f = fopen(path, "r");
+    char line[512];
+    int count = 0;
+    while (f && fgets(line, sizeof line, f)) count += strstr(line, word) != NULL;
+    if (f) fclose(f);
+    return count;
+}
+
+static int count_descriptors(void) {
+    int count = 0;
+    for (int i = 0; i < 1024; i++) {
+        char path[64], target[64];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", i);
+        count += readlink(path, target, sizeof target) >= 0;
+    }
+    return count;
+}
+
+// ---- Results ------------------------------------------------------------------------------------
+
+static uint64_t play(gw_scope *root, uint64_t *out_bytes) {
+    uint64_t hash = 0;
+    for (int i = 0; i < 6; i++) {
+        gw_scope *s = gw_scope_open(root);
+        gw_tensor *x = gw_mul(s, ramp(s), 0.5 + i);
+        gw_tensor *y = gw_tensor_of(s, gw_rpc_sync(s, 1, "lend_touch", x));
+        gw_tensor *z = gw_tensor_of(s, gw_rpc_sync(s, 1, "lend_echo", y));
+        assert_true(gw_equal(s, z, gw_add(s, x, 1.0)));
+        gw_fill_(s, x, 0.0);
+        hash = hash * 31 + hash_bytes(gw_data(z), NUMBERS * sizeof(float));
+        gw_scope_close_up(s);
+    }
+    *out_bytes = gw_rpc_get_stats(root).bytes_sent;
+    return hash;
+}
+
+static uint64_t play_without(const char *without, uint64_t *out_bytes) {
+    choose_url();
+    int child = start_other(without);
+    if (without) turn_off(without);
+    gw_scope *root = join(0);
+    uint64_t hash = play(root, out_bytes);
+    gw_rpc_shutdown(root);
+    assert_string_equal(gw_scope_close(root).text, "");
+    if (without) unsetenv(without);
+    assert_int_equal(end_of(child), 0);
+    unlink(url + 7);
+    return hash;
+}
+
+static void results_are_the_same_bit_for_bit(void **state) {
+    (void)state;
+    uint64_t lent, sent, sent_by_tcp;
+    uint64_t hash = play_without(NULL, &lent);
+    assert_int_equal(play_without("GW_LEND", &sent), hash);
+    assert_int_equal(play_without("GW_TRANSPORT", &sent_by_tcp), hash);
+    assert_true(sent > 6 * NUMBERS * sizeof(float) && sent_by_tcp >= sent / 2);
+    assert_true(lent < 3 * NUMBERS * sizeof(float));
+}
+
+static void an_echo_sends_no_numbers(void **state) {
+    (void)state;
+    choose_url();
+    int child = start_other(NULL);
+    gw_scope *root = join(0);
+    uint64_t ignored;
+    play(root, &ignored);
+    gw_scope *s = gw_scope_open(root);
+    gw_tensor *x = ramp(s);
+    gw_rpc_stats before = gw_rpc_get_stats(s);
+    for (int i = 0; i < 10; i++)
+        assert_ptr_equal(gw_data(gw_tensor_of(s, gw_rpc_sync(s, 1, "lend_echo", x))), gw_data(x));
+    gw_rpc_stats after = gw_rpc_get_stats(s);
+    assert_true(after.bytes_sent - before.bytes_sent < 10 * 1024);
+    assert_true(after.bytes_received - before.bytes_received < 10 * 1024);
+    gw_scope_close_up(s);
+    gw_rpc_shutdown(root);
+    assert_string_equal(gw_scope_close(root).text, "");
+    assert_int_equal(end_of(child), 0);
+    unlink(url + 7);
+}
+
+// ---- Ends ---------------------------------------------------------------------------------------
+
+// What was borrowed stays as it was when its lender has ended, and in the end nothing is left.
+static void what_was_borrowed_outlives_its_lender(void **state) {
+    (void)state;
+    choose_url();
+    int descriptors = 0;
+    for (int round = 0; round < 3; round++) {
+        int child = start_other(NULL);
+        gw_scope *root = join(0);
+        uint64_t ignored;
+        play(root, &ignored);
+        gw_tensor *x = ramp(root);
+        gw_tensor *y = gw_tensor_of(root, gw_rpc_sync(root, 1, "lend_touch", x));
+        gw_rpc_sync(root, 1, "lend_die", x);
+        assert_int_equal(gw_scope_error(root)->status, GW_DISCONNECTED);
+        gw_scope_clear(root);
+        end_of(child);
+        assert_true(gw_equal(root, y, gw_add(root, x, 1.0)));
+        gw_fill_(root, y, 2.0);
+        assert_true(gw_equal(root, y, gw_full(root, GW_F32, 2.0, NUMBERS)));
+        gw_rpc_shutdown(root);
+        gw_error error = gw_scope_close(root);
+        (void)error;
+        assert_int_equal(count_lines("/proc/self/maps", "r--s 00000000"), 0);
+        if (round == 0) descriptors = count_descriptors();
+        assert_int_equal(count_descriptors(), descriptors);
+        unlink(url + 7);
+    }
+}
+
+static void leases_of_one_that_was_killed_come_back(void **state) {
+    (void)state;
+    choose_url();
+    int child = start_other(NULL);
+    gw_scope *root = join(0);
+    uint64_t ignored;
+    play(root, &ignored);
+    gw_tensor *x = ramp(root);
+    gw_rref *kept = gw_remote(root, 1, "lend_echo", x);
+    while (!gw_rref_is_confirmed(kept)) gw_rpc_sync(root, 1, "lend_echo", gw_ones(root, GW_F32, 1));
+    gw_rpc_sync(root, 1, "lend_echo", gw_ones(root, GW_F32, 1));
+    assert_true(counts_of(root).lent_now > 0);
+    kill(child, SIGKILL);
+    end_of(child);
+    gw_scope_set_timeout(root, 10000);
+    gw_rpc_sync(root, 1, "lend_echo", x);
+    gw_scope_clear(root);
+    assert_int_equal(counts_of(root).lent_now, 0);
+    gw_rpc_shutdown(root);
+    gw_error error = gw_scope_close(root);
+    (void)error;
+    unlink(url + 7);
+}
+
+static void results_can_be_read_after_the_job(void **state) {
+    (void)state;
+    choose_url();
+    int child = start_other(NULL);
+    gw_scope *outer = gw_scope_open(NULL);
+    gw_scope *root = join(0);
+    uint64_t ignored;
+    play(root, &ignored);
+    gw_tensor *x = ramp(root);
+    gw_tensor *y = gw_tensor_of(root, gw_rpc_sync(root, 1, "lend_touch", x));
+    gw_keep(outer, y);
+    gw_rpc_shutdown(root);
+    assert_int_equal(end_of(child), 0);
+    assert_true(gw_equal(root, y, gw_add(root, x, 1.0)));
+    assert_string_equal(gw_scope_close(root).text, "");
+    assert_true(gw_item(outer, gw_select(outer, y, 0, 41)) == 42);
+    assert_string_equal(gw_scope_close(outer).text, "");
+    unlink(url + 7);
+}
+
+// A child of the lender has a copy of what it could see, and lends nothing.
+static void a_child_writes_to_memory_of_its_own(void **state) {
+    (void)state;
+    choose_url();
+    int child = start_other(NULL);
+    gw_scope *root = join(0);
+    uint64_t ignored;
+    play(root, &ignored);
+    gw_tensor *x = ramp(root);
+    int own = fork();
+    if (own == 0) {
+        gw_fill_(root, x, 3.0);
+        _exit(gw_item(root, gw_select(root, x, 0, 5)) == 3 ? 0 : 1);
+    }
+    assert_int_equal(end_of(own), 0);
+    assert_true(gw_item(root, gw_select(root, x, 0, 5)) == 5);
+    gw_rpc_shutdown(root);
+    assert_string_equal(gw_scope_close(root).text, "");
+    assert_int_equal(end_of(child), 0);
+    unlink(url + 7);
+}
+
+GW_TESTS(lend, results_are_the_same_bit_for_bit, an_echo_sends_no_numbers,
+         what_was_borrowed_outlives_its_lender, leases_of_one_that_was_killed_come_back,
+         results_can_be_read_after_the_job, a_child_writes_to_memory_of_its_own);

@@ -1,0 +1,407 @@
+// Lent memory in the simulator: what is copied and what is not, that nobody sees another's writes,
+// and that leases come back whatever happens to those who have them.
+#include "agent/agent.h"
+#include "base/mem.h"
+#include "base/log.h"
+#include "lend/lending.h"
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 300, COLUMNS = 1024 };  // 1.2 MB
+
+// Where the numbers are, if nobody relies on them.
+static void overwrite(gw_scope *s, gw_tensor *x, float value) {
+    float *numbers = gw_data_for_write(s, x);
+    for (int i = 0; i < ROWS * COLUMNS; i++) numbers[i] = value;
+}
+
+GW_FUNCTION(lend_same, GW_POOL, "tensor") {
+    return gw_arg(s, a, 0);
+}
+
+GW_FUNCTION(lend_part, GW_POOL, "tensor") {
+    return gw_value_of(gw_slice(s, gw_arg_tensor(s, a, 0), 0, 100, 250, 1));
+}
+
+GW_FUNCTION(lend_add_one, GW_POOL, "tensor") {
+    return gw_value_of(gw_add(s, gw_arg_tensor(s, a, 0), 1.0));
+}
+
+// Overwrites its argument, which is its own.
+GW_FUNCTION(lend_overwrite, GW_POOL, "tensor") {
+    gw_tensor *x = gw_arg_tensor(s, a, 0);
+    overwrite(s, x, 7);
+    return gw_value_of(x);
+}
+
+GW_FUNCTION(lend_nothing, GW_POOL) {
+    (void)s;
+    (void)a;
+    return gw_none();
+}
+
+static lend_counts counts_of(gw_scope *s) {
+    agent *a = agent_of(s);
+    env_enter(a->env);
+    lend_counts counts = lend_count_on_loop(a);
+    env_leave(a->env);
+    return counts;
+}
+
+static gw_tensor *large(gw_scope *s, double first) {
+    return gw_add(s, gw_reshape(s, gw_arange(s, GW_F32, 0, ROWS * COLUMNS, 1), ROWS, COLUMNS),
+                  first);
+}
+
+static gw_tensor *call(gw_scope *s, const char *function, gw_tensor *x) {
+    return gw_tensor_of(s, gw_rpc_sync(s, 1, function, x));
+}
+
+// Both directions are offered with the first message that could be lent.
+static void warm_up(gw_scope *root) {
+    for (int i = 0; i < 3; i++) {
+        gw_scope *s = gw_scope_open(root);
+        call(s, "lend_add_one", large(s, 0));
+        gw_scope_close_up(s);
+    }
+    assert_string_equal(gw_scope_error(root)->text, "");
+}
+
+static void await_returns(gw_scope *root) {
+    for (int i = 0; i < 1000 && counts_of(root).lent_now; i++) gw_rpc_sync(root, 1, "lend_nothing");
+    assert_int_equal(counts_of(root).lent_now, 0);
+}
+
+static void run(cluster_main *main) {
+    cluster_run(1, (cluster_options){ .world_size = 2 }, main, NULL);
+}
+
+// ---- What is copied -----------------------------------------------------------------------------
+
+static void send_there_and_back(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    warm_up(root);
+    gw_scope *s = gw_scope_open(root);
+    gw_tensor *x = large(s, 5);
+    lend_counts before = counts_of(s);
+    uint64_t bytes = gw_rpc_get_stats(s).bytes_sent + gw_rpc_get_stats(s).bytes_received;
+    gw_tensor *y = call(s, "lend_same", x);
+    bytes = gw_rpc_get_stats(s).bytes_sent + gw_rpc_get_stats(s).bytes_received - bytes;
+    assert_int_equal(counts_of(s).lent, before.lent + 1);
+    assert_int_equal(counts_of(s).came_home, before.came_home + 1);
+    assert_ptr_equal(gw_data(y), gw_data(x));
+    assert_true(bytes < 1024);
+    gw_tensor *part = call(s, "lend_part", x);
+    assert_ptr_equal(gw_data(part), (const float *)gw_data(x) + 100 * COLUMNS);
+    assert_true(gw_equal(s, part, gw_slice(s, x, 0, 100, 250, 1)));
+    gw_scope_close_up(s);
+    await_returns(root);
+}
+
+static void what_comes_back_is_not_copied(void **state) {
+    (void)state;
+    run(send_there_and_back);
+}
+
+static void send_what_was_there_before(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_tensor *x = large(root, 3), *copy = gw_clone(root, x);
+    const void *at = gw_data(x);
+    for (int i = 0; i < 4; i++) {
+        gw_scope *s = gw_scope_open(root);
+        assert_true(gw_equal(s, call(s, "lend_add_one", x), gw_add(s, copy, 1.0)));
+        gw_scope_close_up(s);
+    }
+    if (MEM_CACHED) assert_true(counts_of(root).lent > 0);
+    assert_ptr_equal(gw_data(x), at);
+    assert_true(gw_equal(root, x, copy));
+}
+
+static void what_is_older_than_the_offer_moves_under_its_address(void **state) {
+    (void)state;
+    run(send_what_was_there_before);
+}
+
+static void call_without(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    warm_up(root);
+    assert_int_equal(counts_of(root).lent, 0);
+    agent *a = agent_of(root);
+    env_enter(a->env);
+    assert_string_equal(lend_describe_on_loop(a, 1), "turned off");
+    env_leave(a->env);
+}
+
+static void it_can_be_turned_off(void **state) {
+    (void)state;
+    setenv("GW_LEND", "0", 1);
+    run(call_without);
+    unsetenv("GW_LEND");
+}
+
+// ---- Who sees what ------------------------------------------------------------------------------
+
+static void write_on_both_sides(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    warm_up(root);
+    gw_scope *s = gw_scope_open(root);
+    gw_tensor *x = large(s, 1), *copy = gw_clone(s, x);
+    gw_rref *kept = gw_remote(s, 1, "lend_same", x);
+    assert_true(gw_equal(s, gw_to_here(s, kept), copy));
+    overwrite(s, x, 2.0);  // while it is lent
+    assert_true(gw_equal(s, gw_to_here(s, kept), copy));
+    gw_tensor *y = call(s, "lend_overwrite", x);
+    assert_true(gw_equal(s, y, gw_full(s, GW_F32, 7.0, ROWS, COLUMNS)));
+    assert_true(gw_equal(s, x, gw_full(s, GW_F32, 2.0, ROWS, COLUMNS)));
+    gw_tensor *same = call(s, "lend_same", x);
+    overwrite(s, same, 3.0);
+    assert_true(gw_equal(s, x, gw_full(s, GW_F32, 2.0, ROWS, COLUMNS)));
+    same = call(s, "lend_same", x);
+    overwrite(s, x, 4.0);
+    assert_true(gw_equal(s, same, gw_full(s, GW_F32, 2.0, ROWS, COLUMNS)));
+    gw_scope_close_up(s);
+    await_returns(root);
+}
+
+static void a_write_is_not_seen_by_the_other(void **state) {
+    (void)state;
+    run(write_on_both_sides);
+}
+
+// After the leases have come back both tensors have one block, and nobody else pins it.
+static void write_after_returning(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    warm_up(root);
+    gw_tensor *x = large(root, 1), *copy = gw_clone(root, x);
+    gw_tensor *same = call(root, "lend_same", x);
+    await_returns(root);
+    overwrite(root, x, 2.0);
+    assert_true(gw_equal(root, same, copy));
+    overwrite(root, same, 3.0);
+    assert_true(gw_equal(root, x, gw_full(root, GW_F32, 2.0, ROWS, COLUMNS)));
+}
+
+static void nor_when_it_has_come_home(void **state) {
+    (void)state;
+    run(write_after_returning);
+}
+
+static void send_integers(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    warm_up(root);
+    gw_tensor *x = gw_reshape(root, gw_arange(root, GW_I64, 0, ROWS * COLUMNS, 1), ROWS, COLUMNS);
+    gw_tensor *bools = gw_gt(root, gw_to_dtype(root, x, GW_F32), 1000.0);
+    for (int i = 0; i < 2; i++) {
+        assert_true(gw_equal(root, call(root, "lend_same", x), x));
+        assert_true(gw_equal(root, call(root, "lend_same", bools), bools));
+    }
+    await_returns(root);
+}
+
+static void numbers_of_every_dtype_can_be_lent(void **state) {
+    (void)state;
+    run(send_integers);
+}
+
+// ---- Ends ---------------------------------------------------------------------------------------
+
+// Three workers lend to each other while things happen to them. What arrives must be right.
+static void exchange(gw_scope *root, int rank, void *context) {
+    (void)context;
+    for (int i = 0; i < 6; i++) {
+        gw_scope *s = gw_scope_open(root);
+        gw_tensor *x = large(s, rank * 100 + i), *expected = gw_add(s, x, 1.0);
+        int to = (rank + 1 + i % 2) % 3;
+        gw_future *f = gw_rpc_async(s, to, i % 3 ? "lend_add_one" : "lend_same", x);
+        gw_rref *kept = gw_remote(s, (to + 1) % 3, "lend_same", x);
+        gw_tensor *copy = gw_clone(s, x);
+        overwrite(s, x, -1.0);
+        gw_tensor *y = gw_tensor_of(s, gw_wait(s, f));
+        if (gw_ok(s)) assert_true(gw_equal(s, y, i % 3 ? expected : copy));
+        gw_scope_clear(s);
+        gw_tensor *z = gw_to_here(s, kept);
+        if (gw_ok(s)) assert_true(gw_equal(s, z, copy));
+        gw_scope_clear(s);
+        gw_scope_close_up(s);
+    }
+    gw_scope_clear(root);
+}
+
+static void exchange_quietly(uint64_t seed, void *context) {
+    (void)context;
+    size_t live = mem_live_count();
+    cluster_outcome o =
+        cluster_run(seed, (cluster_options){ .world_size = 3, .network = sim_varied(seed, 500) },
+                    exchange, NULL);
+    assert_int_equal(mem_live_count(), live);
+    for (int rank = 0; rank < 3; rank++) assert_string_equal(o.errors[rank].text, "");
+}
+
+static void it_survives_connections_that_break(void **state) {
+    (void)state;
+    testing_for_seeds(4, exchange_quietly, NULL);
+}
+
+static void exchange_with_faults(uint64_t seed, void *context) {
+    (void)context;
+    cluster_run(seed,
+                (cluster_options){ .world_size = 3,
+                                   .timeout_ms = 20000,
+                                   .network = sim_varied(seed, 200),
+                                   .fails = true,
+                                   .faults = { .nodes = 3,
+                                               .until_ns = SIM_SECOND,
+                                               .crashes = 1,
+                                               .stops = 1,
+                                               .partitions = 1,
+                                               .cuts = 2 } },
+                exchange, NULL);
+}
+
+static void it_survives_workers_that_end_or_stop(void **state) {
+    (void)state;
+    testing_for_seeds(8, exchange_with_faults, NULL);
+}
+
+static void keep_of_one_that_leaves(gw_scope *root, int rank, void *context) {
+    (void)context;
+    gw_tensor *x = large(root, rank);
+    if (rank == 0) {
+        warm_up(root);
+        gw_tensor *y = call(root, "lend_add_one", x);
+        gw_rpc_shutdown(root);
+        assert_true(gw_equal(root, y, gw_add(root, x, 1.0)));
+    }
+}
+
+static void what_was_borrowed_outlives_the_job(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2, .leaves = { true } },
+                keep_of_one_that_leaves, NULL);
+}
+
+// ---- Peers that lie -----------------------------------------------------------------------------
+
+typedef struct lie {
+    const char *says;
+    uint8_t kind;
+    uint64_t lease, at, size;
+} lie;
+
+static const lie lies[] = {
+    { "lent: segment 0 is empty", 1, 9, 1 << 21, 0 },
+    { "lent: segment 0 of 4294967297 bytes, at most 4 GiB", 1, 9, 1 << 21, 4294967297 },
+    { "lent: kind 9", 9, 9, 1 << 21, 4 },
+    { "lent: 4 bytes at 0 of an arena", 1, 9, 0, 4 },
+    { "lent: 8 bytes at 18446744073709551612 of an arena", 1, 9, UINT64_MAX - 3, 8 },
+    { "lent: lease 77 is not out", 2, 77, 0, 4 },
+};
+
+static gw_status read_entry(agent *a, const uint8_t *entry, size_t size, gw_error *error) {
+    gw_handle *taken = NULL;
+    reader r = reader_of(entry, size);
+    env_enter(a->env);
+    gw_status status = lend_attachment.read(a, 0, &r, &taken, error);
+    env_leave(a->env);
+    handle_release(taken);
+    return status;
+}
+
+// On the worker that borrows.
+GW_FUNCTION(lend_hear_lies, GW_POOL) {
+    (void)a;
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        const lie *x = &lies[i];
+        bytes entry = { 0 };
+        gw_error error;
+        bytes_put_u32(&entry, 0);
+        bytes_put_u8(&entry, x->kind);
+        bytes_put_u64(&entry, x->lease);
+        bytes_put_u64(&entry, x->at);
+        bytes_put_u64(&entry, x->size);
+        assert_int_not_equal(read_entry(agent_of(s), entry.data, entry.size, &error), GW_OK);
+        assert_int_equal(strncmp(error.text, x->says, strlen(x->says)), 0);
+        for (size_t cut = 0; cut < entry.size; cut++)
+            assert_int_equal(read_entry(agent_of(s), entry.data, cut, &error), GW_PROTOCOL);
+        bytes_fini(&entry);
+    }
+    return gw_none();
+}
+
+static void lie_about_places(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    warm_up(root);
+    gw_rpc_sync(root, 1, "lend_hear_lies");
+}
+
+static void it_names_what_is_wrong_with_a_place(void **state) {
+    (void)state;
+    run(lie_about_places);
+}
+
+static char lines[2048];
+
+static void keep_line(const char *line) {
+    size_t at = strlen(lines);
+    snprintf(lines + at, sizeof lines - at, "%s\n", line);
+}
+
+typedef struct false_message {
+    const char *says;
+    uint8_t kind;
+    uint8_t head[32];
+    size_t size;
+} false_message;
+
+static const false_message false_messages[] = {
+    { "offer: bytes that mean nothing", LEND_KIND_OFFER, { 1 }, 32 },
+    { "answer: nothing was offered", LEND_KIND_ANSWER, { 0 }, 10 },
+    { "answer: bytes that mean nothing", LEND_KIND_ANSWER, { 2 }, 10 },
+    { "returns: lease 1 is not out", LEND_KIND_RETURNS, { 1, 0, 0, 0, 1 }, 12 },
+    { "returns: 2 leases in 8 bytes", LEND_KIND_RETURNS, { 2, 0, 0, 0, 1 }, 12 },
+    { "recall: bytes that mean nothing", LEND_KIND_RECALL, { 0 }, 7 },
+};
+
+static void say_what_is_false(gw_scope *root, int rank, void *context) {
+    const false_message *x = context;
+    if (rank != 1) return;
+    agent *a = agent_of(root);
+    message *m = message_open(x->kind);
+    bytes_put(&m->head, x->head, x->size);
+    env_enter(a->env);
+    agent_send_on_loop(a, 0, m, true, NULL);
+    env_leave(a->env);
+}
+
+static void it_loses_who_says_what_cannot_be(void **state) {
+    (void)state;
+    log_hook = keep_line;
+    for (size_t i = 0; i < sizeof false_messages / sizeof *false_messages; i++) {
+        const false_message *x = &false_messages[i];
+        lines[0] = 0;
+        cluster_run(1, (cluster_options){ .world_size = 2, .fails = true }, say_what_is_false,
+                    (void *)(uintptr_t)x);
+        testing_note("%s: %s", x->says, lines);
+        assert_non_null(strstr(lines, x->says));
+    }
+    log_hook = NULL;
+}
+
+GW_TESTS(lend_sim, what_comes_back_is_not_copied,
+         what_is_older_than_the_offer_moves_under_its_address, it_can_be_turned_off,
+         a_write_is_not_seen_by_the_other, nor_when_it_has_come_home,
+         numbers_of_every_dtype_can_be_lent, it_survives_connections_that_break,
+         it_survives_workers_that_end_or_stop, what_was_borrowed_outlives_the_job,
+         it_names_what_is_wrong_with_a_place, it_loses_who_says_what_cannot_be);
