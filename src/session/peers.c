@@ -204,6 +204,11 @@ peers_stats peers_get_stats(const peers *p) {
     return out;
 }
 
+const char *peers_transport(const peers *p, int rank) {
+    const peer *x = peer_find(p, (uint32_t)rank);
+    return x && x->state == PEER_CONNECTED ? x->over->name : NULL;
+}
+
 void peers_serve_store(peers *p, void (*take)(void *user, connection *c), void *user) {
     p->take_store = take;
     p->store_user = user;

@@ -102,5 +102,6 @@ bool peers_agree(const peers *p, int rank, const char *key,
                  char out_value[LIMIT_CAPABILITY_BYTES + 1]);
 
 peers_stats peers_get_stats(const peers *p);
+const char *peers_transport(const peers *p, int rank);  // of its connection; NULL: it has none now
 
 #endif

@@ -19,5 +19,6 @@ typedef struct command {
 } command;
 
 int run_command(int argc, char **argv);
+int doctor_command(int argc, char **argv);
 
 #endif

@@ -13,6 +13,8 @@
 #endif
 
 static const command commands[] = {
+    { "doctor", "say how workers of this host reach each other, and why not better",
+      doctor_command },
     { "run", "start the ranks of a job on this machine and watch over them", run_command },
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };

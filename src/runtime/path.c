@@ -1,0 +1,21 @@
+// How a worker is reached: what its connection and its lending say together.
+#include "agent/agent.h"
+#include "lend/lend.h"
+#include "session/peers.h"
+
+const char *gw_rpc_path(gw_scope *s, gw_worker to) {
+    agent *a = agent_of(s);
+    if (!a) return "";
+    if (to.rank < 0 || to.rank >= a->member_count) {
+        scope_fail(s, GW_NOT_FOUND, "gw_rpc_path: no worker has rank %d", to.rank);
+        return "";
+    }
+    if (to.rank == a->rank) return "this worker itself";
+    env_enter(a->env);
+    const char *transport = a->peers ? peers_transport(a->peers, to.rank) : NULL;
+    const char *lending = lend_describe_on_loop(a, to.rank);
+    const char *text =
+        gw_format(s, "%s; large tensors: %s", transport ? transport : "not connected now", lending);
+    env_leave(a->env);
+    return text;
+}
