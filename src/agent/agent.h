@@ -60,6 +60,12 @@ typedef enum agent_phase {
     AGENT_LEFT       // or is fenced
 } agent_phase;
 
+// What has been counted of messages, over workers that know the same members.
+typedef struct leaving_sums {
+    uint64_t members;  // the exclusive or of their incarnations
+    uint64_t sent, received;
+} leaving_sums;
+
 // Leaving; the middle group is the coordinator's.
 typedef struct leaving {
     bool alone;       // gw_rpc_leave: the others stay
@@ -71,9 +77,10 @@ typedef struct leaving {
 
     bool coordinates;
     uint32_t sent_wave;
-    bool clean;  // what leave says
-    bool all_idle, before_was_idle;
-    uint64_t sent, received, before_sent, before_received;  // sums of this wave and the one before
+    bool clean;                // what leave says
+    bool all_idle, all_agree;  // in this wave: agree on who the members are
+    bool before_was_quiet;     // all were idle and agreed
+    leaving_sums sums, before;
     int64_t wave_start_ns;
     timer reminder;  // of who has not asked
     timer pause;     // between waves

@@ -56,14 +56,16 @@ bool leaving_is_idle(const agent *a) {
     return list_is_empty(&a->loopback) && !a->deferred.count && !find_pending(a).count;
 }
 
-static void count_messages(agent *a, uint64_t *out_sent, uint64_t *out_received) {
-    *out_sent = *out_received = 0;
+leaving_sums leaving_sum(agent *a) {
+    leaving_sums sums = { 0 };
     for (int rank = 0; rank < a->member_count; rank++) {
         const member *m = agent_member(a, rank);
         if (m->lost) continue;
-        *out_sent += m->sent;
-        *out_received += m->received;
+        sums.members ^= m->worker.incarnation;
+        sums.sent += m->sent;
+        sums.received += m->received;
     }
+    return sums;
 }
 
 // ---- Sending ------------------------------------------------------------------------------------
@@ -71,13 +73,13 @@ static void count_messages(agent *a, uint64_t *out_sent, uint64_t *out_received)
 enum { AGAIN_MS = 100 };
 
 static void write_state(agent *a, bytes *body) {
-    uint64_t sent, received;
     pending missing = find_pending(a);
-    count_messages(a, &sent, &received);
+    leaving_sums sums = leaving_sum(a);
     bytes_put_u32(body, a->leaving.owed_wave);
     bytes_put_u8(body, leaving_is_idle(a));
-    bytes_put_u64(body, sent);
-    bytes_put_u64(body, received);
+    bytes_put_u64(body, sums.sent);
+    bytes_put_u64(body, sums.received);
+    bytes_put_u64(body, sums.members);
     bytes_put_text(body, missing.text);
 }
 

@@ -39,6 +39,7 @@ void leaving_disarm(agent *a, timer *t);
 void leaving_finish_on_loop(agent *a, const gw_error *error);
 
 bool leaving_is_idle(const agent *a);
+leaving_sums leaving_sum(agent *a);     // of this worker, over the members as it knows them
 bool leaving_together(const agent *a);  // it has asked for shutdown
 
 // Waits for the end of what the program has asked for: everybody's leaving, or this worker's alone.

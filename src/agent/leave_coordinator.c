@@ -32,12 +32,11 @@ static void out_of_time(timer *t) {
 
 static void start_wave(agent *a) {
     leaving *l = &a->leaving;
-    l->before_was_idle = l->sent_wave && l->all_idle;
-    l->before_sent = l->sent;
-    l->before_received = l->received;
+    l->before_was_quiet = l->sent_wave && l->all_idle && l->all_agree;
+    l->before = l->sums;
     l->sent_wave++;
-    l->all_idle = true;
-    l->sent = l->received = 0;
+    l->all_idle = l->all_agree = true;
+    l->sums = (leaving_sums){ .members = leaving_sum(a).members };
     l->wave_start_ns = env_now_ns(a->env);
     for (int rank = 0; rank < a->member_count; rank++) agent_member(a, rank)->answered = false;
     leaving_tell_all_on_loop(a, KIND_WAVE);
@@ -47,26 +46,32 @@ static void pause_is_over(timer *t) {
     start_wave(list_entry(t, agent, leaving.pause));
 }
 
+static int64_t longer_pause_ns(int64_t pause_ns) {
+    const int64_t first = PAUSE_FIRST_MS * (SECOND / 1000), max = PAUSE_MAX_MS * (SECOND / 1000);
+    if (!pause_ns) return first;
+    return 2 * pause_ns < max ? 2 * pause_ns : max;
+}
+
 // Who is busy answers late, and two quiet waves in a row are enough. But as long as all are idle
 // and the sums differ, something is under way, or is known to some and not to others: asking at
 // once again would only be in its way.
+//
+// Even without a pause the wave begins in another turn: this worker answers it at once, and what it
+// has put off to the end of this turn, such as giving back what a message held, is counted nowhere.
 static void start_next_wave(agent *a) {
     leaving *l = &a->leaving;
-    bool differ = l->all_idle && (l->before_was_idle || l->sent != l->received);
-    if (!differ) {
-        l->pause_ns = 0;
-        start_wave(a);
-        return;
-    }
-    l->pause_ns = l->pause_ns ? 2 * l->pause_ns : PAUSE_FIRST_MS * (SECOND / 1000);
-    if (l->pause_ns > PAUSE_MAX_MS * (SECOND / 1000)) l->pause_ns = PAUSE_MAX_MS * (SECOND / 1000);
+    bool differ =
+        l->all_idle && (l->before_was_quiet || !l->all_agree || l->sums.sent != l->sums.received);
+    l->pause_ns = differ ? longer_pause_ns(l->pause_ns) : 0;
     l->pause.fire = pause_is_over;
     env_set_timer(a->env, &l->pause, env_now_ns(a->env) + l->pause_ns);
 }
 
+// Four sums that are the same mean something only if they are of the same members.
 static bool has_ended(const leaving *l) {
-    return l->all_idle && l->before_was_idle && l->sent == l->received &&
-           l->before_sent == l->before_received && l->sent == l->before_sent;
+    return l->all_idle && l->all_agree && l->before_was_quiet &&
+           l->sums.members == l->before.members && l->sums.sent == l->sums.received &&
+           l->before.sent == l->before.received && l->sums.sent == l->before.sent;
 }
 
 void coordinator_check_answered_on_loop(agent *a) {
@@ -76,6 +81,8 @@ void coordinator_check_answered_on_loop(agent *a) {
         const member *m = agent_member(a, rank);
         if (is_there(m) && !(m->answered && m->asked)) return;
     }
+    // A member that was lost meanwhile was asked, and need not have answered.
+    if (l->sums.members != leaving_sum(a).members) l->all_agree = false;
     if (has_ended(l)) {
         send_leave(a, true);
     } else {
@@ -88,14 +95,15 @@ void coordinator_state_came_on_loop(agent *a, int from, reader *r) {
     char missing[96];
     uint32_t wave = reader_u32(r);
     bool idle = reader_u8(r) != 0;
-    uint64_t sent = reader_u64(r), received = reader_u64(r);
+    uint64_t sent = reader_u64(r), received = reader_u64(r), members = reader_u64(r);
     reader_text(r, missing, sizeof missing);
     if (r->failed || !l->coordinates || wave != l->sent_wave || agent_member(a, from)->answered)
         return;
     agent_member(a, from)->answered = true;
-    l->sent += sent;
-    l->received += received;
+    l->sums.sent += sent;
+    l->sums.received += received;
     if (!idle) l->all_idle = false;
+    if (members != l->sums.members) l->all_agree = false;
     snprintf(agent_member(a, from)->missing, sizeof agent_member(a, from)->missing, "%s", missing);
     coordinator_check_answered_on_loop(a);
 }

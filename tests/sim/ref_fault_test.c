@@ -154,6 +154,7 @@ typedef struct ending {
     sim *sim;
     int node;
     uint64_t decisions;  // from the beginning of the scenario
+    uint64_t dropped;    // references
 } ending;
 
 static void end_node(sim *s, void *arg) {
@@ -210,6 +211,44 @@ static void end_with_seed(uint64_t seed, void *context) {
 static void it_frees_or_loses_what_a_worker_had_that_ends_at_any_moment(void **state) {
     (void)state;
     testing_for_seeds(300, end_with_seed, NULL);
+}
+
+// w1 asks for shutdown and ends before it hears that all have asked. Only w0 sees that at once: w2
+// and w3 answer its next wave before they hear of it, and w3 still keeps the shelf for w1. With some
+// count of dropped references w2 and w3 have sent w1 as many messages as they have got from it.
+static void end_parent_unseen(sim *s, void *arg) {
+    (void)arg;
+    sim_heal(s);
+    sim_partition(s, PARENT, OWNER, true, true);
+    sim_partition(s, PARENT, CHILD, true, true);
+    sim_crash(s, PARENT);
+}
+
+static void shelve_and_end(gw_scope *root, int rank, void *context) {
+    ending *e = context;
+    if (rank != PARENT) return;
+    gw_rref *shelf = gw_remote(root, CHILD, "fault_shelf", -1);
+    gw_rpc_sync(root, shelf, "put", gw_remote(root, OWNER, "fault_make", 7));
+    for (uint64_t i = 0; i < e->dropped; i++) {
+        gw_drop(root, gw_remote(root, OWNER, "fault_make", 8));
+        pause_ms(root, 5);
+    }
+    sim_partition(e->sim, 0, PARENT, true, false);
+    assert_true(sim_at(e->sim, sim_now_ns(e->sim) + 5000 * 1000, end_parent_unseen, NULL));
+}
+
+static void shelve_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    ending e = { .dropped = seed % 4 };
+    cluster_outcome o = cluster_run(seed, (cluster_options){ .world_size = 4, .direct = take_sim },
+                                    shelve_and_end, &e);
+    assert_true(o.crashed[PARENT]);
+    assert_no_references_left(&o, 4);
+}
+
+static void it_lets_nobody_leave_before_all_have_heard_of_a_loss(void **state) {
+    (void)state;
+    testing_for_seeds(12, shelve_with_seed, NULL);
 }
 
 // ---- Parted, and stopped (FAULT-E3, FAULT-E4) ---------------------------------------------------
@@ -504,7 +543,8 @@ static void it_ends_objects_whose_ends_fail_block_or_call(void **state) {
 
 GW_TESTS(ref_fault, it_frees_each_value_once_over_a_network_that_loses_and_repeats,
          it_frees_or_loses_what_a_worker_had_that_ends_at_any_moment,
-         it_waits_for_a_partition_that_heals, it_keeps_a_worker_out_that_was_only_slow,
+         it_lets_nobody_leave_before_all_have_heard_of_a_loss, it_waits_for_a_partition_that_heals,
+         it_keeps_a_worker_out_that_was_only_slow,
          it_completes_a_fetch_whose_reference_is_dropped_right_behind_it,
          it_waits_for_a_creation_that_has_been_overtaken,
          it_forks_to_itself_to_the_owner_and_along_a_chain,
