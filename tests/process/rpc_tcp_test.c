@@ -475,6 +475,61 @@ static void each_future_completes_once_whichever_thread_is_first(void **state) {
     remove_directory();
 }
 
+// ---- Threads that end together ------------------------------------------------------------------
+
+enum { ENDERS = 3, LAST_CALLS = 100 };
+
+static void expect_end(gw_scope *s) {
+    gw_status status = gw_scope_error(s)->status;
+    if (status != GW_OK && status != GW_WRONG_STATE && status != GW_DISCONNECTED &&
+        status != GW_REF_LOST)
+        fail_msg("%s", gw_scope_error(s)->text);
+    gw_scope_clear(s);
+}
+
+// Calls while another thread shuts the worker down, and then asks for that itself.
+static void *call_to_the_end(void *arg) {
+    gw_scope *s = arg;
+    int other = 1 - gw_rpc_self(s).rank;
+    for (int i = 0; i < LAST_CALLS && gw_ok(s); i++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_rpc_sync(t, gw_remote(t, other, "tcp_sum"), "add", i);
+        gw_scope_close_up(t);
+    }
+    expect_end(s);
+    gw_rpc_shutdown(s);
+    assert_int_equal(gw_scope_error(s)->status, GW_WRONG_STATE);
+    gw_scope_clear(s);
+    return NULL;
+}
+
+static void end_together(gw_scope *root, int rank) {
+    gw_scope *scopes[ENDERS];
+    pthread_t threads[ENDERS];
+    assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1 - rank, "tcp_echo", 1)), 1);
+    for (int i = 0; i < ENDERS; i++) {
+        scopes[i] = gw_scope_open(root);
+        assert_int_equal(pthread_create(&threads[i], NULL, call_to_the_end, scopes[i]), 0);
+    }
+    gw_rpc_shutdown(root);
+    for (int i = 0; i < ENDERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        gw_scope_close_up(scopes[i]);
+    }
+}
+
+static void it_ends_while_other_threads_call_and_end(void **state) {
+    (void)state;
+    for (int i = 0; i < testing_scaled(20); i++) {
+        const char *url = file_url();
+        peer peers[2] = { { .rank = 0, .world_size = 2, .url = url, .main = end_together },
+                          { .rank = 1, .world_size = 2, .url = url, .main = end_together } };
+        run_peers(peers, 2);
+        for (int k = 0; k < 2; k++) assert_string_equal(peers[k].error.text, "");
+        remove_directory();
+    }
+}
+
 GW_TESTS(rpc_tcp, it_joins_two_agents_of_one_process_through_a_file,
          a_second_agent_at_the_same_address_is_told_of_the_first,
          a_healthy_program_has_no_errors_to_abort_at,
@@ -483,4 +538,5 @@ GW_TESTS(rpc_tcp, it_joins_two_agents_of_one_process_through_a_file,
          it_serves_different_functions_from_two_registries, it_serves_many_threads_of_one_agent,
          it_runs_as_several_processes, it_survives_workers_that_end,
          a_forked_process_is_told_that_it_has_no_agent,
-         each_future_completes_once_whichever_thread_is_first);
+         each_future_completes_once_whichever_thread_is_first,
+         it_ends_while_other_threads_call_and_end);

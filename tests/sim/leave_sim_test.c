@@ -213,6 +213,43 @@ static void it_refuses_what_comes_after_shutdown(void **state) {
 
 // ---- Losing -------------------------------------------------------------------------------------
 
+GW_FUNCTION(leave_shutdown, GW_POOL) {
+    gw_rpc_shutdown(s);
+    return gw_none();
+}
+
+GW_FUNCTION(leave_leave, GW_INLINE) {
+    gw_rpc_leave(s);
+    return gw_none();
+}
+
+static void shut_down_in_bodies(gw_scope *root, int rank, void *context) {
+    (void)context;
+    for (int to = 0; to < 2; to++) {
+        gw_rpc_sync(root, to, "leave_shutdown");
+        assert_int_equal(gw_scope_error(root)->status, GW_WRONG_STATE);
+        assert_int_equal(gw_scope_error(root)->outcome, GW_RAN_AND_FAILED);
+        assert_non_null(strstr(gw_scope_error(root)->text, "leave_shutdown: gw_rpc_shutdown is for "
+                                                           "the scope that gw_rpc_init was given"));
+        gw_scope_clear(root);
+        gw_rpc_sync(root, to, "leave_leave");
+        assert_int_equal(gw_scope_error(root)->status, GW_WRONG_STATE);
+        gw_scope_clear(root);
+    }
+    assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1 - rank, "leave_echo", 1)), 1);
+}
+
+static void shutdown_means_nothing_in_a_body_or_before_init(void **state) {
+    (void)state;
+    cluster_run(6, (cluster_options){ .world_size = 2 }, shut_down_in_bodies, NULL);
+    gw_scope *alone = gw_scope_open(NULL);
+    gw_rpc_shutdown(alone);
+    expect(alone, GW_WRONG_STATE, GW_OUTCOME_NONE, "gw_rpc_shutdown without gw_rpc_init");
+    gw_rpc_leave(alone);
+    expect(alone, GW_WRONG_STATE, GW_OUTCOME_NONE, "gw_rpc_leave without gw_rpc_init");
+    assert_int_equal(gw_exit_code(gw_scope_close(alone)), 0);
+}
+
 GW_FUNCTION(leave_keep_and_go, GW_POOL, "any") {
     pause_ms(s, 10);
     return gw_none();
@@ -317,4 +354,4 @@ GW_TESTS(leave_sim, it_starts_calls_of_one_scope_in_order,
          it_serves_until_all_have_asked_and_all_has_ended, it_says_what_is_missing_when_time_is_up,
          it_refuses_what_comes_after_shutdown, it_goes_on_without_a_worker_that_has_left,
          it_strikes_off_what_a_lost_worker_held, it_leaves_when_rank_0_is_lost,
-         it_names_who_has_not_asked);
+         it_names_who_has_not_asked, shutdown_means_nothing_in_a_body_or_before_init);
