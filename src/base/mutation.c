@@ -29,6 +29,7 @@ static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_PASS_BEGINS_AGAIN] = "pass_begins_again",
     [MUTATION_SETTLED_BEFORE_DONE] = "settled_before_done",
     [MUTATION_FAILED_SETTLED] = "failed_settled",
+    [MUTATION_ABORT_FORGOTTEN] = "abort_forgotten",
     [MUTATION_STEP_NOT_ASKED] = "step_not_asked",
     [MUTATION_LEASE_KEPT] = "lease_kept",
     [MUTATION_LENT_REUSED] = "lent_reused",

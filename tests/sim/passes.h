@@ -22,9 +22,10 @@ enum {
 
 typedef struct passes_world {
     int worker_count;
-    uint64_t without;  // workers that are not called, as bits; not all
-    bool in_order;     // no call begins before the one before it has ended
-    bool is_inexact;   // values are arbitrary floating-point numbers
+    uint64_t without;             // workers that are not called, as bits; not all
+    bool in_order;                // no call begins before the one before it has ended
+    bool is_inexact;              // values are arbitrary floating-point numbers
+    void (*failed)(gw_scope *s);  // a pass in |s| has failed, which is still open; NULL: nothing
     gw_tensor *weights[PASSES_WORKERS_MAX][PASSES_WEIGHTS];
 } passes_world;
 

@@ -6,7 +6,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/scope.h"
-#include "distributed/autograd/graphs.h"
+#include "distributed/autograd/distributed_pass.h"
 #include "runtime/runtime.h"
 #include "testing/blame.h"
 #include "testing/oracle.h"
@@ -29,6 +29,7 @@ typedef struct player {
     int rank, phase;
     env *env;
     gw_scope *root;
+    int64_t paused_ns;     // on purpose, in this step
     bool is_going, ended;  // has begun to shut down; has ended
     gw_error error;
     bool is_explained;
@@ -71,7 +72,7 @@ static void cut(sim *s, void *arg) {
     sim_cut_all(s);
 }
 
-static void part(sim *s, void *arg) {
+static void cut_off(sim *s, void *arg) {
     const player *p = arg;
     for (int i = 0; i < p->scene->count; i++)
         if (i != p->rank && hash_u64(p->scene->seed + (uint64_t)i) % 2)
@@ -106,7 +107,7 @@ static void plan_faults(scene *c) {
             assert_true(sim_at_decision(c->sim, when, crash, p));
         }
     if (c->kind == STOPS || all) plan_for(c, stop, go_on);
-    if (c->kind == PARTITIONS || all) plan_for(c, part, heal);
+    if (c->kind == PARTITIONS || all) plan_for(c, cut_off, heal);
 }
 
 // ---- The outcome of a step ----------------------------------------------------------------------
@@ -168,6 +169,47 @@ static void play_and_compare(player *p, uint64_t seed, bool must) {
     if (step_ends(p, s, GW_OK)) compare(p, seed, &got);
 }
 
+static bool is_out(const player *p);
+static void pass_time(player *p, int64_t ns);
+
+static scene *scene_now;
+
+// A number that changes with every fault, and while one lasts.
+static uint64_t troubles_of(const scene *c) {
+    sim_counts n = sim_count(c->sim);
+    uint64_t troubles = n.cuts + n.frames_lost + n.crashes + n.stops + n.partitions;
+    for (int i = 0; i < c->count; i++) troubles += (uint64_t)sim_away_ns(c->sim, i);
+    return troubles;
+}
+
+// Fails the test if a worker still has a part of a failed pass of |p|, whose scope is open.
+static void expect_dropped(const player *p, const gw_scope *s, const agent *a) {
+    list_each(l, &graphs_of(a)->passes) {
+        const distributed_pass *x = list_entry(l, distributed_pass, link);
+        const graphs *own = graphs_of((const agent *)p->root->agent);
+        bool has_failed = own->failed[x->number % PASSES_FAILED_BITS] == x->number;
+        if (x->initiator == p->rank && x->scope == s->id && has_failed)
+            fail_msg("worker %d keeps a part of pass %d of worker %d, which has failed", a->rank,
+                     (int)x->number, p->rank);
+    }
+}
+
+// Once the news of a failed pass has come everywhere, nobody keeps a part of it. If there are
+// faults meanwhile, it may take longer.
+static void wait_until_dropped(gw_scope *s) {
+    scene *c = scene_now;
+    const agent *own = s->agent;
+    player *p = &c->players[own->rank];
+    uint64_t troubles = troubles_of(c);
+    int64_t pause_ns = 6 * SIM_SECOND + 50 * c->delay_max_ns;
+    if (is_out(p)) return;
+    p->paused_ns += pause_ns;
+    pass_time(p, pause_ns);
+    if (troubles_of(c) != troubles || is_out(p)) return;
+    for (int i = 0; i < c->count; i++)
+        if (!is_out(&c->players[i])) expect_dropped(p, s, c->players[i].root->agent);
+}
+
 static void play_in_time(player *p, uint64_t seed) {
     passes_grads got;
     int64_t began_ns = sim_now_ns(p->scene->sim), timeout_ms = 1 + (int64_t)(seed % 20);
@@ -204,7 +246,7 @@ static void play_and_cancel(player *p, uint64_t seed) {
 static void check_time(const player *p, sim_counts before, int64_t began_ns) {
     const scene *c = p->scene;
     sim_counts now = sim_count(c->sim);
-    int64_t took = sim_now_ns(c->sim) - began_ns;
+    int64_t took = sim_now_ns(c->sim) - began_ns - p->paused_ns;
     int64_t breaks = (int64_t)(now.cuts - before.cuts + 2 * (now.frames_lost - before.frames_lost));
     int64_t patience = 5 * SIM_SECOND + 3000 * c->delay_max_ns + breaks * SIM_SECOND;
     patience += (int64_t)now.crashes * 2 * SIM_SECOND;
@@ -217,6 +259,7 @@ static void step(player *p, int i) {
     sim_counts before = sim_count(c->sim);
     int64_t began_ns = sim_now_ns(c->sim);
     uint64_t seed = c->seed * 100 + (uint64_t)(p->rank * 10 + i);
+    p->paused_ns = 0;
     switch (hash_u64(seed + 5) % 8) {
     case 0: play_in_time(p, seed); break;
     case 1: play_spent(p, seed); break;
@@ -378,6 +421,8 @@ static void run_seed(uint64_t seed, void *context) {
     c->copy.worker_count = c->world.worker_count = c->count = 2 + (int)(hash_u64(seed + 3) % 5);
     for (int rank = 0; rank < c->count; rank++) passes_open_weights(own, &c->copy, rank);
     passes_now = &c->world;
+    scene_now = c;
+    c->world.failed = wait_until_dropped;
     sim_options network = choose_network(c);
     c->delay_max_ns = network.delay_max_us > 0 ? (int64_t)network.delay_max_us * 1000 : 1000;
     c->sim = sim_open(seed, network);

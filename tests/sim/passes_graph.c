@@ -272,6 +272,7 @@ static void walk_again(play *p) {
         gw_scope *t = gw_scope_open(p->s);
         gw_scope_set_timeout(t, p->hurry_ms);
         gw_backward(t, loss);
+        if (!gw_ok(t) && !p->here && p->world->failed) p->world->failed(t);
         gw_error error = gw_scope_close(t);
         p->was_quick = !error.status;
         if (error.status && error.status != GW_TIMEOUT)

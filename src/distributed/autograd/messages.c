@@ -3,6 +3,7 @@
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
+#include "base/mutation.h"
 
 #include <string.h>
 
@@ -39,7 +40,9 @@ static gw_status abort_received(agent *a, int from, message *m, gw_error *error)
     }
     if (by != (uint32_t)from) return error_set(error, GW_PROTOCOL, "abort: of another's pass");
     passes_peer *in = passes_peer_of_on_loop(a, from);
-    if (in && !passes_is_over_on_loop(a, from, number)) passes_peer_remember_aborted(in, number);
+    bool forgets = has_mutation(MUTATION_ABORT_FORGOTTEN);
+    if (in && !forgets && !passes_is_over_on_loop(a, from, number))
+        passes_peer_remember_aborted(in, number);
     distributed_pass *x = passes_find_on_loop(a, from, number);
     if (x) distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_FAILED);
     return GW_OK;
