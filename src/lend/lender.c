@@ -85,10 +85,10 @@ static void offer(agent *a, int to) {
 static gw_status read_answer(reader *r, uint8_t *accepts, uint32_t *process, char reason[128],
                              gw_error *error) {
     *accepts = reader_u8(r);
-    uint8_t pulls = reader_u8(r);
+    uint8_t zero = reader_u8(r);
     *process = reader_u32(r);
     reader_text(r, reason, 128);
-    if (r->failed || reader_left(r) || *accepts > 1 || pulls > 1)
+    if (r->failed || reader_left(r) || *accepts > 1 || zero)
         return error_set(error, GW_PROTOCOL, "answer: bytes that mean nothing");
     return GW_OK;
 }

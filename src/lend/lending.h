@@ -20,7 +20,6 @@ enum {
 typedef enum lent_kind {
     LENT_PLACE = 1,
     LENT_HOME,
-    LENT_PULL,
 } lent_kind;
 
 typedef enum offer_state {

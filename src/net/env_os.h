@@ -1,8 +1,8 @@
 // The environment of a real process: the kernel's clock, threads and descriptors.
 //
 // Every thread that waits makes the progress: one of them at a time polls, preferably one that
-// waits for an answer (it yields for a while before it sleeps), else an idle one (it sleeps at
-// once). When nobody waits nothing is read.
+// waits for an answer, else an idle one. Both look for a while before they sleep. When no thread
+// waits nothing is read.
 #ifndef NET_ENV_OS_H
 #define NET_ENV_OS_H
 

@@ -1,5 +1,6 @@
-// Threads that wait for work. They sleep without looking first, and while somebody else polls
-// nothing that comes in wakes them: one of them is on watch only when nobody else is there.
+// Threads that wait for work. After some they look shortly for more, as the poller if there is no other; then they sleep.
+// While another thread polls, what comes through memory does not wake them: one of them is on watch for when it leaves,
+// and beside a poller that only looks at memory.
 // Changing the watch wakes nobody either, because each idle thread sleeps in an epoll set of its
 // own, in which |inner| is switched on or off.
 #include "net/loop.h"

@@ -11,7 +11,6 @@
 //   * Encryption is a *filter*: a stream whose class wraps another stream. It adopts that one with events of its own and
 //     tells its user of what it has decrypted. connection_accept and the connect of a connection are where it is put around
 //     a stream, so that neither transports nor handshakes know of it; what binds a handshake to it is a capability.
-//   * Lending memory is a capability of the handshake (net/capabilities.h) and a trait of the transport that carries it.
 //
 // Ownership: whoever connected, or adopted, closes. Threads: everything with the loop lock; all
 // events come with it, inside turns of the env, never from inside the functions below.
