@@ -245,9 +245,9 @@ GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const ch
 // other.
 // If one of them is lost, gives up, is in another kind of meeting, or does not come before somebody's
 // deadline, all fail, with its name; who comes later, too. Then the next is a new one. After a deadline it takes at most a
-// second to learn who is missing. Who has called gw_rpc_shutdown may still come, in a function that it
-// serves; a line in the log says every 10 s that others wait for it. gw_rpc_all_gather(s, workers, count, x): the values of all, in
-// the order of |workers|.
+// second to learn who is missing. Who has called gw_rpc_shutdown or gw_rpc_leave enters none any more, in functions
+// that it serves neither (WRONG_STATE there); the others, which wait for it, fail with DISCONNECTED and its name.
+// gw_rpc_all_gather(s, workers, count, x): the values of all, in the order of |workers|.
 GW_API gw_list *gw_rpc_all_gather_with(gw_scope *s, const gw_worker *workers, int count,
                                        gw_value v);
 GW_API void gw_rpc_barrier(gw_scope *s, const gw_worker *workers, int count);

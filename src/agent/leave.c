@@ -219,6 +219,11 @@ static void name_dead(const agent *a) {
     }
 }
 
+static void tell_services(agent *a) {
+    for (int i = 0; i < a->service_count; i++)
+        if (a->services[i].service->leaving) a->services[i].service->leaving(a);
+}
+
 static void release_all(agent *a) {
     for (int i = 0; i < a->service_count; i++)
         if (a->services[i].service->release) a->services[i].service->release(a);
@@ -285,6 +290,7 @@ gw_status leaving_received_on_loop(agent *a, int from, message *m, gw_error *err
 
 void leaving_ask_on_loop(agent *a) {
     a->phase = AGENT_ASKED;
+    tell_services(a);
     leaving_tell_on_loop(a, member_table_coordinator(a), KIND_ASK_LEAVE);
 }
 
@@ -301,6 +307,7 @@ void leaving_ask_alone_on_loop(agent *a) {
     a->leaving.alone = true;
     a->phase = AGENT_DRAINING;
     leaving_set_timer(a, &a->leaving.bound, out_of_time_alone, BOUND_S);
+    tell_services(a);
     release_all(a);
     leaving_check_on_loop(a);
 }

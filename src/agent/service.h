@@ -115,6 +115,7 @@ typedef struct service {
     void (*joined)(agent *a, int rank);    // it may be sent to from now on
     void (*lost)(agent *a, int rank);      // what waits for it fails with member.why
     void (*writable)(agent *a, int rank);  // less is queued for it, after peers_await_writable
+    void (*leaving)(agent *a);             // the program has asked to leave
     void (*release)(agent *a);  // this worker is leaving: releases what it holds of others
     void (*pending)(const agent *a, pending *out);  // what keeps this worker from leaving
     void (*report)(agent *a);  // it leaves; says in the log what others still hold

@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REMINDER_NS INT64_C(10000000000)
+// COL-6.
+#define EXPECT_NS INT64_C(500000000)
+#define EXPECT_AGAIN_NS INT64_C(10000000000)
 
 // A participant of a round.
 typedef struct participant {
@@ -20,60 +22,22 @@ typedef struct participant {
     result *value;      // one count
 } participant;
 
-typedef struct round {
+struct round {
     collective_group *group;
     collective_kind kind;
     int missing;
     timer timer;
-    timer reminder;              // of those that have asked for shutdown
+    timer expecting;
     participant participants[];  // in the order of the group's ranks
-} round;
+};
 
 static const char *const names[] = { "gw.all_gather", "gw.barrier" };
 
-// ---- Groups -------------------------------------------------------------------------------------
-
-// The groups of the agent, by their ranks.
-static map *groups_of(const agent *a) {
-    return agent_state(a, &collective_service);
-}
-
-static char *key_of(const uint32_t *ranks, int count) {
-    size_t size = (size_t)count * 8 + 1, at = 0;
-    char *key = mem_alloc(size);
-    for (int i = 0; key && i < count; i++)
-        at += (size_t)snprintf(key + at, size - at, "%x,", ranks[i]);
-    return key;
-}
-
-static collective_group *make_group(agent *a, const char *key, const uint32_t *ranks, int count) {
-    if (groups_of(a)->count >= LIMIT_COLLECTIVE_GROUPS) return NULL;
-    collective_group *m = mem_calloc(sizeof *m + (size_t)count * sizeof m->ranks[0]);
-    if (!m) return NULL;
-    m->agent = a;
-    m->count = count;
-    memcpy(m->ranks, ranks, (size_t)count * sizeof m->ranks[0]);
-    if (map_put_name(groups_of(a), key, m)) return m;
-    mem_free(m);
-    return NULL;
-}
-
-collective_group *collective_group_of_on_loop(agent *a, const uint32_t *ranks, int count) {
-    char *key = key_of(ranks, count);
-    if (!key) return NULL;
-    collective_group *m = map_find_name(groups_of(a), key);
-    if (!m) m = make_group(a, key, ranks, count);
-    mem_free(key);
-    return m;
-}
-
-static int index_of(const collective_group *m, int rank) {
-    for (int i = 0; i < m->count; i++)
-        if (m->ranks[i] == (uint32_t)rank) return i;
-    return -1;
-}
-
 // ---- Rounds -------------------------------------------------------------------------------------
+
+bool collective_has_come(const round *r, int index) {
+    return r->participants[index].future != NULL;
+}
 
 static round *take_round(collective_group *m) {
     round *r = m->current;
@@ -81,7 +45,7 @@ static round *take_round(collective_group *m) {
     m->current = NULL;
     m->over++;
     if (r->timer.armed) env_set_timer(e, &r->timer, ENV_NEVER);
-    if (r->reminder.armed) env_set_timer(e, &r->reminder, ENV_NEVER);
+    if (r->expecting.armed) env_set_timer(e, &r->expecting, ENV_NEVER);
     for (int i = 0; i < m->count; i++)
         if (r->participants[i].future) r->participants[i].future->on_cancel = NULL;
     return r;
@@ -106,25 +70,25 @@ static void fail_round(collective_group *m, const gw_error *error) {
     end_round(take_round(m), result_of_error(error));
 }
 
-// As far as this worker knows: the coordinator is told of all.
-static bool has_asked(const agent *a, int rank) {
-    bool self = rank == a->rank && (a->phase == AGENT_ASKED || a->phase == AGENT_DRAINING);
-    return self || agent_member(a, rank)->asked;
+void collective_fail_excused_on_loop(collective_group *m) {
+    int index = m->current ? collective_find_excused(m) : -1;
+    gw_error error;
+    if (index < 0) return;
+    collective_excused_error(m, index, &error);
+    fail_round(m, &error);
 }
 
-// "w3, w5 (has called gw_rpc_shutdown) and 2 more".
+// "w3, w5 and 2 more".
 static void name_missing(const round *r, char *out, size_t size) {
     const collective_group *m = r->group;
     size_t at = 0;
     int left = r->missing;
     out[0] = '\0';
     for (int i = 0; i < m->count; i++) {
-        if (r->participants[i].future) continue;
-        const char *name = agent_member(m->agent, (int)m->ranks[i])->name;
-        const char *why =
-            has_asked(m->agent, (int)m->ranks[i]) ? " (has called gw_rpc_shutdown)" : "";
-        if (at + strlen(name) + strlen(why) + 32 > size) break;
-        at += (size_t)snprintf(out + at, size - at, "%s%s%s", at ? ", " : "", name, why);
+        if (collective_has_come(r, i)) continue;
+        const char *name = collective_name_of(m, i);
+        if (at + strlen(name) + 32 > size) break;
+        at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", name);
         left--;
     }
     if (left) snprintf(out + at, size - at, " and %d more", left);
@@ -139,18 +103,11 @@ static void time_out(timer *t) {
     fail_round(r->group, &error);
 }
 
-// Who has asked for shutdown may still come, in a function that it serves; most programs just
-// wait in vain.
-static void remind(timer *t) {
-    round *r = list_entry(t, round, reminder);
-    const collective_group *m = r->group;
-    bool any = false;
-    for (int i = 0; i < m->count && !any; i++)
-        any = !r->participants[i].future && has_asked(m->agent, (int)m->ranks[i]);
-    char missing[512];
-    name_missing(r, missing, sizeof missing);
-    if (any) log_line("%s waits for %s", names[r->kind], missing);
-    env_set_timer(m->agent->env, t, env_now_ns(m->agent->env) + REMINDER_NS);
+static void expect(timer *t) {
+    const round *r = list_entry(t, round, expecting);
+    collective_expect_on_loop(r->group);
+    env *e = r->group->agent->env;
+    env_set_timer(e, t, env_now_ns(e) + EXPECT_AGAIN_NS);
 }
 
 static void gave_up(canceller *c) {
@@ -158,14 +115,13 @@ static void gave_up(canceller *c) {
     collective_group *m = x->round->group;
     gw_error error;
     int index = (int)(x - x->round->participants);
-    error_set(&error, GW_CANCELLED, "%s has given up",
-              agent_member(m->agent, (int)m->ranks[index])->name);
+    error_set(&error, GW_CANCELLED, "%s has given up", collective_name_of(m, index));
     fail_round(m, &error);
 }
 
 static gw_status check_members(const collective_group *m, gw_error *error) {
     for (int i = 0; i < m->count; i++) {
-        const member *x = agent_member(m->agent, (int)m->ranks[i]);
+        const member *x = agent_member(m->agent, (int)m->members[i].rank);
         if (!x->lost) continue;
         *error = *x->why;
         error_prefix(error, x->name);
@@ -174,16 +130,21 @@ static gw_status check_members(const collective_group *m, gw_error *error) {
     return GW_OK;
 }
 
+static gw_status check_excused(const collective_group *m, gw_error *error) {
+    int excused = collective_find_excused(m);
+    return excused < 0 ? GW_OK : collective_excused_error(m, excused, error);
+}
+
 // Finds or opens the round |number|, and ends the rounds before it.
 static gw_status find_round(collective_group *m, collective_kind kind, uint64_t number, int index,
                             round **out, gw_error *error) {
     if (number <= m->over)
         return error_set(error, GW_TIMEOUT, "the others have gone on without %s",
-                         agent_member(m->agent, (int)m->ranks[index])->name);
+                         collective_name_of(m, index));
     if (number > m->over + 1 && m->current) {
         gw_error ahead;
         error_set(&ahead, GW_MISMATCH, "%s has gone on to the next one",
-                  agent_member(m->agent, (int)m->ranks[index])->name);
+                  collective_name_of(m, index));
         fail_round(m, &ahead);
     }
     m->over = number - 1;
@@ -194,17 +155,15 @@ static gw_status find_round(collective_group *m, collective_kind kind, uint64_t 
         m->current->kind = kind;
         m->current->missing = m->count;
         m->current->timer.fire = time_out;
-        m->current->reminder.fire = remind;
-        env_set_timer(m->agent->env, &m->current->reminder,
-                      env_now_ns(m->agent->env) + REMINDER_NS);
+        m->current->expecting.fire = expect;
+        env_set_timer(m->agent->env, &m->current->expecting, env_now_ns(m->agent->env) + EXPECT_NS);
     }
     *out = m->current;
     if ((*out)->participants[index].future)
         return error_set(error, GW_INVALID, "this worker is waiting there already");
     if ((*out)->kind == kind) return GW_OK;
     gw_error other;
-    error_set(&other, GW_MISMATCH, "%s is in %s",
-              agent_member(m->agent, (int)m->ranks[index])->name, names[kind]);
+    error_set(&other, GW_MISMATCH, "%s is in %s", collective_name_of(m, index), names[kind]);
     error_set(error, GW_MISMATCH, "others are in %s", names[(*out)->kind]);
     fail_round(m, &other);  // or they would wait for it until their deadlines
     return GW_MISMATCH;
@@ -233,8 +192,9 @@ static gw_status enter(agent *a, const collective_request *x, gw_future *f, resu
     if (!m)
         return error_set(error, GW_LIMIT, "collectives of more than %d groups of workers",
                          LIMIT_COLLECTIVE_GROUPS);
-    int index = index_of(m, x->caller);
+    int index = collective_index_of(m, x->caller);
     gw_status status = check_members(m, error);
+    if (!status) status = check_excused(m, error);
     if (!status) status = find_round(m, x->kind, x->number, index, &r, error);
     if (status) return status;
     add_participant(r, index, f, value, x->timeout_ns);
@@ -330,9 +290,9 @@ static const function collective_functions[] = {
 // each.
 static collective_group *find_open(agent *a, int rank) {
     map_entry *e;
-    for (size_t i = 0; (e = map_next(groups_of(a), &i));) {
+    for (size_t i = 0; (e = map_next(collective_groups_of(a), &i));) {
         collective_group *m = e->value;
-        if (m->current && (rank < 0 || index_of(m, rank) >= 0)) return m;
+        if (m->current && (rank < 0 || collective_index_of(m, rank) >= 0)) return m;
     }
     return NULL;
 }
@@ -369,8 +329,12 @@ static const function *const functions[] = { collective_functions, NULL };
 
 const service collective_service = {
     .name = "collective",
+    .kind_first = KIND_EXPECT,
+    .kind_last = KIND_EXCUSE,
     .functions = functions,
     .open = open,
+    .received = collective_received,
+    .leaving = collective_leaving,
     .lost = lost,
     .stop = stop,
     .free = free_groups,

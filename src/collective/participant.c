@@ -37,15 +37,30 @@ static bool sort_ranks(gw_scope *s, agent *a, const gw_worker *workers, int coun
     return inside;
 }
 
-static uint64_t draw_number(gw_scope *s, agent *a, const uint32_t *ranks, int count) {
+// This thread is inside from here on. NULL with |s| failed.
+static collective_group *enter_group(gw_scope *s, agent *a, const uint32_t *ranks, int count,
+                                     uint64_t *out_number) {
+    gw_error error;
+    collective_group *m = NULL;
     env_enter(a->env);
-    collective_group *m = collective_group_of_on_loop(a, ranks, count);
-    uint64_t number = m ? ++m->entered : 0;
+    gw_status status = collective_check_enters(a, &error);
+    if (!status && !(m = collective_group_of_on_loop(a, ranks, count)))
+        error_set(&error, GW_LIMIT,
+                  "no memory for a collective, or collectives of more than %d groups",
+                  LIMIT_COLLECTIVE_GROUPS);
+    if (m) {
+        m->inside++;
+        *out_number = ++m->entered;
+    }
     env_leave(a->env);
-    if (!m)
-        scope_fail(s, GW_LIMIT, "no memory for a collective, or collectives of more than %d groups",
-                   LIMIT_COLLECTIVE_GROUPS);
-    return number;
+    if (!m) scope_fail_with(s, &error);
+    return m;
+}
+
+static void leave_group(agent *a, collective_group *m) {
+    env_enter(a->env);
+    if (--m->inside == 0) collective_left_on_loop(m);
+    env_leave(a->env);
 }
 
 static void extend(call *c) {
@@ -54,8 +69,9 @@ static void extend(call *c) {
 
 static gw_list *enter(gw_scope *s, agent *a, const char *function, const uint32_t *ranks, int count,
                       gw_value v) {
-    uint64_t number = draw_number(s, a, ranks, count);
-    if (!number) return gw_list_open(s);
+    uint64_t number = 0;
+    collective_group *m = enter_group(s, a, ranks, count, &number);
+    if (!m) return gw_list_open(s);
     call c;
     int64_t timeout_ns = call_time_left_ns(s, GW_OPTIONS(gw_call_options));
     const gw_value args[] = { gw_value_of_bytes(ranks, (size_t)count * sizeof *ranks),
@@ -64,6 +80,7 @@ static gw_list *enter(gw_scope *s, agent *a, const char *function, const uint32_
     extend(&c);
     gw_value all = call_sync(&c, s);
     call_fini(&c);
+    leave_group(a, m);
     return gw_list_of(s, all);
 }
 

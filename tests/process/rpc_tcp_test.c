@@ -128,6 +128,34 @@ static void a_healthy_program_has_no_errors_to_abort_at(void **state) {
     assert_int_equal(unsetenv("GW_ABORT_ON_ERROR"), 0);
 }
 
+static void meet_until_one_leaves(gw_scope *root, int rank) {
+    gw_worker all[3];
+    for (int i = 0; i < 3; i++) all[i] = gw_rpc_worker(root, i);
+    for (int round = 0; rank < 2 && gw_ok(root); round++) {
+        gw_rpc_barrier(root, all, round < 2 ? 2 : 3);
+        if (round < 2) assert_true(gw_ok(root));
+    }
+    if (rank == 2) return;
+    assert_string_equal(gw_scope_error(root)->text,
+                        "one: gw.barrier: three has called gw_rpc_shutdown and will not come");
+    assert_int_equal(gw_scope_error(root)->status, GW_DISCONNECTED);
+    gw_scope_clear(root);
+    gw_rpc_barrier(root, all, 2);
+}
+
+static void a_barrier_ends_when_a_worker_leaves_instead(void **state) {
+    (void)state;
+    const char *url = file_url(), *names[] = { "one", "two", "three" };
+    peer peers[3];
+    for (int i = 0; i < 3; i++)
+        peers[i] = (peer){
+            .rank = i, .world_size = 3, .url = url, .name = names[i], .main = meet_until_one_leaves
+        };
+    run_peers(peers, 3);
+    for (int i = 0; i < 3; i++) assert_string_equal(peers[i].error.text, "");
+    remove_directory();
+}
+
 static _Atomic uint64_t reconnect_count;
 
 static void talk_over_cuts(gw_scope *root, int rank) {
@@ -532,7 +560,7 @@ static void it_ends_while_other_threads_call_and_end(void **state) {
 
 GW_TESTS(rpc_tcp, it_joins_two_agents_of_one_process_through_a_file,
          a_second_agent_at_the_same_address_is_told_of_the_first,
-         a_healthy_program_has_no_errors_to_abort_at,
+         a_healthy_program_has_no_errors_to_abort_at, a_barrier_ends_when_a_worker_leaves_instead,
          it_goes_on_over_connections_that_break_all_the_time,
          it_nests_more_calls_than_there_are_threads,
          it_serves_different_functions_from_two_registries, it_serves_many_threads_of_one_agent,

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "agent/leave.h"
 #include "call/protocol.h"
+#include "collective/collective.h"
 #include "lend/lending.h"
 #include "distributed/autograd/graphs.h"
 #include "reference/references.h"
@@ -68,7 +69,7 @@ static void send_nonsense(agent *a, int to, const scene *c) {
     uint64_t state = c->seed;
     for (int i = 0; i < 20; i++) {
         uint8_t data[256];
-        uint8_t kind = (uint8_t)(draw(&state) % (LEND_KIND_RECALL + 1 + 2));
+        uint8_t kind = (uint8_t)(draw(&state) % (KIND_EXCUSE + 1 + 2));
         size_t size = draw(&state) % sizeof data;
         for (size_t k = 0; k < sizeof data; k++)
             data[k] = (uint8_t)(draw(&state) % 3 ? draw(&state) % 3 : draw(&state));
@@ -131,9 +132,19 @@ static void keep_line(const char *line) {
 
 static void it_loses_a_member_that_sends_invalid_messages(void **state) {
     (void)state;
-    static const uint8_t kinds[] = { KIND_REQUEST,  KIND_REPLY,   KIND_FORWARD, KIND_PROMISE_VALUE,
-                                     KIND_ACCEPTED, KIND_RELEASE, KIND_FETCH,   KIND_FORK_REQUEST,
-                                     KIND_WAVE,     KIND_LEAVE,   100 };
+    static const uint8_t kinds[] = { KIND_REQUEST,
+                                     KIND_REPLY,
+                                     KIND_FORWARD,
+                                     KIND_PROMISE_VALUE,
+                                     KIND_ACCEPTED,
+                                     KIND_RELEASE,
+                                     KIND_FETCH,
+                                     KIND_FORK_REQUEST,
+                                     KIND_WAVE,
+                                     KIND_LEAVE,
+                                     KIND_EXPECT,
+                                     KIND_EXCUSE,
+                                     100 };
     log_hook = keep_line;
     for (size_t i = 0; i < sizeof kinds; i++) {
         uint8_t kind = kinds[i];

@@ -404,37 +404,6 @@ static void stay_away(gw_scope *s, int rank, void *context) {
     for (int i = 0; i < count; i++) assert_int_equal(gw_int_of(s, gw_list_get(s, all, i)), i);
 }
 
-static int warned_count;
-
-static void count_warnings(const char *line) {
-    if (!strstr(line, "gw.barrier waits for")) return;
-    assert_non_null(strstr(line, "gw.barrier waits for w1 (has called gw_rpc_shutdown)"));
-    warned_count++;
-}
-
-static void wait_for_who_has_asked(gw_scope *s, int rank, void *context) {
-    (void)context;
-    if (rank != 0) return;
-    gw_worker workers[8];
-    int count = everybody(s, workers);
-    gw_scope *inner = gw_scope_open(s);
-    gw_scope_set_timeout(inner, 25000);
-    gw_rpc_barrier(inner, workers, count);
-    gw_error e = gw_scope_close(inner);
-    assert_int_equal(e.status, GW_TIMEOUT);
-    assert_string_equal(
-        e.text, "w0: gw.barrier: w1 (has called gw_rpc_shutdown) did not come within the deadline");
-}
-
-static void a_participant_that_has_asked_for_shutdown_is_named(void **state) {
-    (void)state;
-    warned_count = 0;
-    log_hook = count_warnings;
-    cluster_run(1, (cluster_options){ .world_size = 2 }, wait_for_who_has_asked, NULL);
-    log_hook = NULL;
-    assert_int_equal(warned_count, 2);
-}
-
 static void a_participant_that_does_not_come_is_named(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
@@ -641,7 +610,6 @@ GW_TESTS(rpc_many, it_calls_many_workers_with_the_same_arguments,
          it_calls_the_others_when_one_is_unknown, a_tensor_beyond_the_limit_is_not_sent,
          several_futures_are_one, a_one_way_call_has_no_reply, nothing_comes_back_from_it,
          a_collective_gathers_the_values_of_its_participants,
-         a_participant_that_has_asked_for_shutdown_is_named,
          a_participant_that_does_not_come_is_named,
          workers_in_different_collectives_are_told_at_once, a_lost_participant_is_named,
          a_participant_that_is_lost_has_not_cancelled,
