@@ -75,6 +75,14 @@ typedef struct gw_rpc_options {
     int64_t join_timeout_ms GW_DEFAULT(300000);    // for all workers to come
     int threads GW_DEFAULT(4);                     // places in the pool
     const gw_registry *registry GW_DEFAULT(NULL);  // what this worker serves; NULL: the process's
+
+    // The path of the job's key, a file that `gradwire key` has made and that nobody else may read:
+    // connections are encrypted with it, and only who has it is let in. NULL: what the launcher
+    // hands on (GW_KEY_FD, a descriptor), or the file that GW_KEY_FILE names, or none.
+    const char *key GW_DEFAULT(NULL);
+    // Without a key, whether connections may leave this host, where everybody can read and change
+    // them. GW_INSECURE=1 says so, too. Every worker has to.
+    bool insecure GW_DEFAULT(false);
 } gw_rpc_options;
 
 // gw_rpc_init(root, .name = "p0", ...) Joins the job: opens an agent on |root| and waits until all

@@ -267,7 +267,9 @@ static void close_agent(agent *a) {
         if (a->services[i].service->close) a->services[i].service->close(a);
     run_left_jobs(a);
     atomic_store_explicit(&a->closed, true, memory_order_release);
+    a->env->protection = NULL;
     if (a->owns_env) env_close(a->env);
+    protection_fini(&a->protection);
     agent_release(a);
 }
 
@@ -379,11 +381,14 @@ void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options
     gw_status status = options_resolve(&options, getenv, &o, &error);
     agent *a = status ? NULL : make_agent(&o, services, &error);
     if (!a) {
+        if (!status) protection_fini(&o.protection);
         scope_fail_with(root, &error);
         if (owns_env) env_close(e);
         return;
     }
     a->env = e;
+    a->protection = o.protection;
+    e->protection = &a->protection;
     a->owns_env = owns_env;
     a->root = root;
     if (start(a, &o, &options, &error)) {

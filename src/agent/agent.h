@@ -111,6 +111,7 @@ struct agent {
     // From joining on, read by anyone.
     env *env;
     bool owns_env;
+    protection protection;  // of the env's connections
     gw_scope *root;
     char name[LIMIT_NAME_BYTES + 1], addresses[LIMIT_ADDRESSES_BYTES + 1];
     gw_group_kind group;

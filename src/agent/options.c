@@ -3,6 +3,7 @@
 #include "base/status.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,10 +102,8 @@ static gw_status set_master(join_options *out, const char *host, const char *por
     gw_status status = parse_number(port, port_what, 65535, &number, error);
     if (status) return status;
     if (!is_loopback(host))
-        return error_set(error, GW_UNSUPPORTED,
-                         "%s is \"%s\": only addresses of this machine (localhost, 127.0.0.1) are "
-                         "allowed until connections are encrypted",
-                         host_what, host);
+        status = protection_allows_beyond(&out->protection, host_what, host, error);
+    if (status) return status;
     if (!number && (out->group || out->world_size > 1))
         return error_set(error, GW_INVALID, "%s is 0, which the other workers cannot find",
                          port_what);
@@ -164,6 +163,45 @@ static gw_status from_environment(char *(*variable)(const char *name), const cha
     if (!text || !*text)
         return error_set(error, GW_INVALID, "%s is not set and no %s was given", name, words);
     return parse_number(text, name, max, out, error);
+}
+
+// ---- Protection ---------------------------------------------------------------------------------
+
+// A key is given by the option, by the launcher's descriptor, or by the environment's file, in this
+// order.
+static gw_status find_secret(const gw_rpc_options *given, char *(*variable)(const char *name),
+                             secret **out, gw_error *error) {
+    const char *fd_text = variable("GW_KEY_FD"), *file = variable("GW_KEY_FILE");
+    int fd;
+    if (given->key) return secret_open_file(given->key, out, error);
+    if (fd_text && *fd_text) {
+        gw_status status = parse_number(fd_text, "GW_KEY_FD", INT_MAX, &fd, error);
+        return status ? status : secret_open_descriptor(fd, out, error);
+    }
+    return file && *file ? secret_open_file(file, out, error) : GW_OK;
+}
+
+static gw_status find_insecure(const gw_rpc_options *given, char *(*variable)(const char *name),
+                               bool *out, gw_error *error) {
+    const char *text = variable("GW_INSECURE");
+    int number = 0;
+    gw_status status = text && *text ? parse_number(text, "GW_INSECURE", 1, &number, error) : GW_OK;
+    *out = given->insecure || number;
+    return status;
+}
+
+static gw_status find_protection(const gw_rpc_options *given, char *(*variable)(const char *name),
+                                 protection *out, gw_error *error) {
+    const char *job = variable("GW_JOB_ID");
+    if (job && strlen(job) >= sizeof out->job)
+        return error_set(error, GW_INVALID, "GW_JOB_ID is longer than %d bytes", JOB_ID_MAX - 1);
+    snprintf(out->job, sizeof out->job, "%s", job ? job : "");
+    gw_status status = find_insecure(given, variable, &out->insecure, error);
+    if (!status) status = find_secret(given, variable, &out->secret, error);
+    if (!status && out->insecure && out->secret)
+        status = error_set(error, GW_INVALID,
+                           "a key is given, and insecure is said: it is one or the other");
+    return status;
 }
 
 // Options say rank and world size together; else the URL, else the environment, each for what is
@@ -272,13 +310,14 @@ static gw_status set_name(const char *given, join_options *out, gw_error *error)
     return GW_OK;
 }
 
-gw_status options_resolve(const gw_rpc_options *given, char *(*variable)(const char *name),
-                          join_options *out, gw_error *error) {
-    *out = (join_options){ 0 };
+static gw_status resolve(const gw_rpc_options *given, char *(*variable)(const char *name),
+                         join_options *out, gw_error *error) {
     int rank = UNSET, world_size = UNSET;
     char base[OPTIONS_PATH_MAX];
-    gw_status status = split(given->init_method ? given->init_method : "env://", base, sizeof base,
-                             &rank, &world_size, error);
+    gw_status status = find_protection(given, variable, &out->protection, error);
+    if (!status)
+        status = split(given->init_method ? given->init_method : "env://", base, sizeof base, &rank,
+                       &world_size, error);
     if (!status) status = find_group_or_place(given, variable, rank, world_size, out, error);
     if (!status) status = parse_address(base, variable, out, error);
     if (!status) status = set_name(given->name, out, error);
@@ -295,4 +334,12 @@ gw_status options_resolve(const gw_rpc_options *given, char *(*variable)(const c
     out->join_timeout_ms = given->join_timeout_ms;
     out->threads = given->threads;
     return GW_OK;
+}
+
+gw_status options_resolve(const gw_rpc_options *given, char *(*variable)(const char *name),
+                          join_options *out, gw_error *error) {
+    *out = (join_options){ 0 };
+    gw_status status = resolve(given, variable, out, error);
+    if (status) protection_fini(&out->protection);
+    return status;
 }

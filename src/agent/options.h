@@ -4,6 +4,7 @@
 
 #include "base/env.h"
 #include "base/limits.h"
+#include "net/protection.h"
 #include <gradwire/rpc.h>
 
 enum { OPTIONS_PATH_MAX = 1024 };
@@ -17,9 +18,10 @@ typedef struct join_options {
     int64_t timeout_ms;  // GW_NO_TIMEOUT: none
     int64_t join_timeout_ms;
     int threads;
+    protection protection;  // whoever has resolved the options ends it
 } join_options;
 
-// One sentence for whatever is wrong. |variable| is getenv, or a test's.
+// One sentence for whatever is wrong, and nothing to be ended. |variable| is getenv, or a test's.
 gw_status options_resolve(const gw_rpc_options *given, char *(*variable)(const char *name),
                           join_options *out, gw_error *error);
 

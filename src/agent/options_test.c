@@ -2,8 +2,10 @@
 
 #include "testing/testing.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *environment[8];  // "NAME=value", ended by NULL
 
@@ -98,7 +100,7 @@ static void it_refuses_a_wrong_address(void **state) {
     set_environment("MASTER_ADDR=localhost", "MASTER_PORT=70000", NULL, NULL);
     refuse(o, GW_INVALID, "MASTER_PORT is \"70000\", not a number from 0 to 65535");
     set_environment("MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500", NULL, NULL);
-    refuse(o, GW_UNSUPPORTED, "MASTER_ADDR is \"10.0.0.1\": only addresses of this machine");
+    refuse(o, GW_UNSUPPORTED, "MASTER_ADDR is \"10.0.0.1\", which is not this machine");
     o.init_method = "tcp://localhost";
     refuse(o, GW_INVALID, "\"tcp://localhost\" is not of the form tcp://host:port");
     o.init_method = "tcp://localhost:http";
@@ -204,6 +206,63 @@ static void it_takes_a_group_instead_of_a_place(void **state) {
     refuse(portless, GW_INVALID, "is 0, which the other workers cannot find");
 }
 
+static void it_names_three_ways_beyond_this_machine(void **state) {
+    (void)state;
+    gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .rank = 1, .world_size = 2,
+                                  .init_method = "tcp://10.0.0.1:29500");
+    set_environment(NULL, NULL, NULL, NULL);
+    refuse(o, GW_UNSUPPORTED, "gradwire key > job.key");
+    refuse(o, GW_UNSUPPORTED, "addresses of this machine alone");
+    refuse(o, GW_UNSUPPORTED, "--insecure");
+    set_environment("GW_INSECURE=0", NULL, NULL, NULL);
+    refuse(o, GW_UNSUPPORTED, "--insecure");
+    set_environment("GW_INSECURE=1", NULL, NULL, NULL);
+    assert_true(resolve(o).protection.insecure);
+    set_environment(NULL, NULL, NULL, NULL);
+    o.insecure = true;
+    assert_string_equal(resolve(o).master, "10.0.0.1:29500");
+    set_environment("GW_INSECURE=yes", NULL, NULL, NULL);
+    refuse(o, GW_INVALID, "GW_INSECURE is \"yes\"");
+}
+
+static void it_takes_the_key_of_the_job_from_a_file_or_a_descriptor(void **state) {
+    (void)state;
+    char path[] = "/tmp/gw-key-XXXXXX", line[SECRET_LINE_MAX], variable[64];
+    gw_error error;
+    int fd = mkstemp(path);
+    assert_int_equal(secret_make_line(line, &error), GW_OK);
+    assert_int_equal(write(fd, line, strlen(line)), strlen(line));
+    gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .world_size = 1, .init_method = "file:///tmp/x");
+    set_environment(NULL, NULL, NULL, NULL);
+    assert_null(resolve(o).protection.secret);
+    snprintf(variable, sizeof variable, "GW_KEY_FILE=%s", path);
+    set_environment(variable, "GW_JOB_ID=night-7", NULL, NULL);
+    join_options by_file = resolve(o);
+    assert_string_equal(by_file.protection.job, "night-7");
+    o.key = path;
+    set_environment("GW_KEY_FILE=/nowhere", NULL, NULL, NULL);
+    join_options by_option = resolve(o);
+    o.key = NULL;
+    snprintf(variable, sizeof variable, "GW_KEY_FD=%d", fd);
+    set_environment(variable, "GW_KEY_FILE=/nowhere", NULL, NULL);
+    join_options by_descriptor = resolve(o);
+    const secret *s = by_file.protection.secret;
+    assert_memory_equal(s, by_option.protection.secret, sizeof *s);
+    assert_memory_equal(s, by_descriptor.protection.secret, sizeof *s);
+    set_environment("GW_KEY_FILE=/nowhere", NULL, NULL, NULL);
+    refuse(o, GW_NOT_FOUND, "the key file /nowhere");
+    set_environment("GW_KEY_FD=three", NULL, NULL, NULL);
+    refuse(o, GW_INVALID, "GW_KEY_FD is \"three\"");
+    o.key = path;
+    o.insecure = true;
+    set_environment(NULL, NULL, NULL, NULL);
+    refuse(o, GW_INVALID, "a key is given, and insecure is said");
+    protection_fini(&by_file.protection);
+    protection_fini(&by_option.protection);
+    protection_fini(&by_descriptor.protection);
+    unlink(path);
+}
+
 static void a_pattern_of_names_is_a_role(void **state) {
     (void)state;
     assert_true(options_fits_name("trainer%d", "trainer0"));
@@ -222,8 +281,9 @@ static void a_pattern_of_names_is_a_role(void **state) {
     assert_false(options_is_pattern("%d-%d"));
 }
 
-GW_TESTS(agent_options, a_pattern_of_names_is_a_role, it_takes_a_group_instead_of_a_place,
-         it_takes_everything_from_the_environment,
+GW_TESTS(agent_options, it_names_three_ways_beyond_this_machine,
+         it_takes_the_key_of_the_job_from_a_file_or_a_descriptor, a_pattern_of_names_is_a_role,
+         it_takes_a_group_instead_of_a_place, it_takes_everything_from_the_environment,
          it_takes_rank_and_world_size_from_options_or_the_url, it_refuses_a_wrong_place_in_the_job,
          it_refuses_a_wrong_address, it_refuses_a_wrong_name, it_puts_the_rank_into_a_name,
          it_refuses_wrong_times_and_threads);

@@ -82,6 +82,7 @@ typedef struct env_class {
 struct env {
     const env_class *class;
     const struct transport *const *transports;  // that work with it, the best first; ends with NULL
+    const struct protection *protection;        // of its connections; NULL: they stay on this host
 };
 
 // Nanoseconds on a clock that never steps and means nothing to other workers.

@@ -146,7 +146,7 @@ static int cut_every_from_environment(void) {
 gw_status env_os_open(env **out, gw_error *error) {
     os_env *o = mem_calloc(sizeof *o);
     if (!o) return error_set(error, GW_NO_MEMORY, "an environment: out of memory");
-    o->base = (env){ &os_class, transports_from_environment() };
+    o->base = (env){ .class = &os_class, .transports = transports_from_environment() };
     pthread_mutex_init(&o->loop_lock, NULL);
     list_init(&o->deferred);
     list_init(&o->drains);

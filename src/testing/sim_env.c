@@ -282,7 +282,7 @@ env *sim_env(sim *s, int node) {
     }
     sim_env_ *x = mem_calloc(sizeof *x);
     if (!x) return NULL;
-    x->base = (env){ &sim_class, sim_transports };
+    x->base = (env){ .class = &sim_class, .transports = sim_transports };
     x->sim = s;
     x->node = node;
     x->random =

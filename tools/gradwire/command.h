@@ -20,5 +20,6 @@ typedef struct command {
 
 int run_command(int argc, char **argv);
 int doctor_command(int argc, char **argv);
+int key_command(int argc, char **argv);
 
 #endif

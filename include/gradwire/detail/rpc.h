@@ -54,7 +54,7 @@ template <class Type> void gw_future_set(gw_scope *s, gw_future *f, Type x) {
 #else
 #define gw_rpc_options_defaults                                                                    \
     .rank = -1, .world_size = -1, .timeout_ms = 60000, .join_timeout_ms = 300000, .threads = 4,    \
-    .registry = NULL
+    .registry = NULL, .key = NULL, .insecure = false
 #define gw_call_options_defaults .timeout_ms = GW_AGENT_TIMEOUT, .origin = NULL
 // clang-format off
 #define gw_to(x)                                                                                                       \

@@ -1,0 +1,25 @@
+// What protects the connections of a worker: the secret of its job, from which they are encrypted;
+// or nothing, and then they stay on this host, unless its user wants them open.
+//
+// Ownership: plain, but for the secret. Threads: not changed while its env has it.
+#ifndef NET_PROTECTION_H
+#define NET_PROTECTION_H
+
+#include "net/secret.h"
+
+enum { JOB_ID_MAX = 64 };
+
+typedef struct protection {
+    secret *secret;        // NULL: none
+    bool insecure;         // this worker's user wants connections beyond this host without it
+    char job[JOB_ID_MAX];  // tells jobs with the same key apart; may be empty
+} protection;
+
+void protection_fini(protection *p);  // wipes its secret
+
+// Whether connections beyond this host are allowed. If not, UNSUPPORTED says of |address|, which
+// comes from |what| ("MASTER_ADDR"), what can be done. NULL for |p| is as without any.
+gw_status protection_allows_beyond(const protection *p, const char *what, const char *address,
+                                   gw_error *error);
+
+#endif
