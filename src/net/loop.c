@@ -63,6 +63,7 @@ void loop_own(os_env *o, source *s) {
 
 void loop_retire(os_env *o, source *s) {
     list_remove(&s->link);
+    list_remove(&s->bell);
     list_append(&o->retired, &s->link);
 }
 
@@ -414,6 +415,7 @@ gw_status loop_init(os_env *o, gw_error *error) {
     list_init(&o->idle);
     o->armed_ns = ENV_NEVER;
     list_init(&o->looked);
+    list_init(&o->bells);
     o->sleep_ns = SLEEP_USUAL_NS;
     o->wake_source.class = &waking;
     o->timer_source.class = &timing;

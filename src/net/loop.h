@@ -34,12 +34,14 @@ typedef struct source_class {
     bool (*has_something)(source *s);  // for |ready|. By the poller alone, without the loop lock
     bool (*sleeps)(source *s);  // nobody looks: the epoll set is to tell. False: it has something
     void (*awakes)(source *s);  // somebody looks again
+    void (*ring)(source *s);    // wakes its peer
 } source_class;
 
 struct source {
     const source_class *class;
     list_node link;    // in |sources| or |retired|
     list_node looked;  // in |looked|
+    list_node bell;    // in |bells|
 };
 
 // Where an idle thread sleeps: an epoll set of its own, around |inner| and an eventfd to wake just
@@ -101,6 +103,7 @@ struct os_env {
     list_node drains;
     kick kicks[LOOP_KICKS_MAX];
     int kick_count;
+    list_node bells;  // sources whose peers are to be woken when the loop lock is given back
 
     // who waits
     slot *poller;      // the one that looks for events, or runs the tasks of the last ones
@@ -157,7 +160,8 @@ void loop_lock_take(os_env *o);     // bare: no turn begins or ends
 void loop_lock_release(os_env *o);  // bare, but wakes whom this turn has woken
 void loop_lock_run_tasks(os_env *o);
 void loop_lock_leave_tasks_to(os_env *o, pthread_t thread);  // which is running tasks
-void loop_lock_kick(os_env *o, slot *s);  // makes |s| look at the state of things, soon
+void loop_lock_kick(os_env *o, slot *s);    // makes |s| look at the state of things, soon
+void loop_lock_ring(os_env *o, source *s);  // wakes the peer of |s|, soon
 
 // ---- loop.c -------------------------------------------------------------------------------------
 gw_status loop_init(os_env *o, gw_error *error);

@@ -32,8 +32,22 @@ static void do_kick(os_env *o, kick k) {
     }
 }
 
+// A peer that wakes at once finds this end at work: what it was woken for has been written, and who is about to wait for its
+// answer has said that it looks. So the answer wakes nobody.
+static void ring_bells(os_env *o) {
+    for (list_node *l; (l = list_take(&o->bells));) {
+        source *s = list_entry(l, source, bell);
+        s->class->ring(s);
+    }
+}
+
+void loop_lock_ring(os_env *o, source *s) {
+    if (!list_has(&s->bell)) list_append(&o->bells, &s->bell);
+}
+
 void loop_lock_release(os_env *o) {
     kick kicks[LOOP_KICKS_MAX];
+    ring_bells(o);
     int count = o->kick_count;
     for (int i = 0; i < count; i++) kicks[i] = o->kicks[i];
     o->kick_count = 0;

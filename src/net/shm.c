@@ -22,7 +22,8 @@ static shm_stream *of(stream *s) {
 }
 
 // RING-12. A socket that takes no more has been told enough; one that has ended says so itself.
-static void wake_peer(shm_stream *t) {
+static void ring_bell(source *s) {
+    shm_stream *t = of_source(s);
     atomic_fetch_add_explicit(&t->env->wake_total, 1, memory_order_relaxed);
     ssize_t sent = send(t->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     (void)sent;
@@ -75,7 +76,7 @@ static void exchange(shm_stream *t, uint32_t events) {
     if (events) read_socket(t);
     bool is_empty = read_ring(t);
     if (t->state != SHM_OPEN) return;
-    if (ring_in_wakes(&t->in)) wake_peer(t);
+    if (ring_in_wakes(&t->in)) loop_lock_ring(t->env, &t->source);
     if (t->in.is_broken || t->out.is_broken) {
         shm_end(t, "what it has written into the shared memory cannot be");
         return;
@@ -141,7 +142,7 @@ static size_t send_all(stream *s, const struct iovec *parts, int count) {
     if (is_time_to_cut(t)) return lose_and_cut(t, parts, count);
     bool is_all = false;
     size_t taken = ring_put(&t->out, parts, count, &is_all);
-    if (taken > 0 && ring_out_wakes(&t->out)) wake_peer(t);
+    if (taken > 0 && ring_out_wakes(&t->out)) loop_lock_ring(t->env, &t->source);
     if (is_all) return taken;
     t->wants_writable = true;
     // A broken ring has its end told by the loop, and so has room that came meanwhile.
@@ -205,7 +206,8 @@ static const source_class polled = { .ready = ready,
                                      .free = free_stream,
                                      .has_something = has_something,
                                      .sleeps = sleeps,
-                                     .awakes = awakes };
+                                     .awakes = awakes,
+                                     .ring = ring_bell };
 static const stream_class class = {
     .transport = &shm_transport, .adopt = adopt, .send = send_all, .close = close_stream
 };
