@@ -1,6 +1,6 @@
 #include "net/address.h"
 
-#include <arpa/inet.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -60,16 +60,53 @@ static bool split(const char *text, char host[HOST_MAX], int *out_port) {
     return true;
 }
 
-static bool is_loopback(const struct sockaddr *a) {
-    if (a->sa_family == AF_INET) {
-        const struct sockaddr_in *v4 = (const void *)a;
-        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
-    }
-    const struct sockaddr_in6 *v6 = (const void *)a;
-    return a->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+static bool is_mapped_v4(const struct in6_addr *a, uint32_t *out_v4) {
+    if (!IN6_IS_ADDR_V4MAPPED(a)) return false;
+    memcpy(out_v4, a->s6_addr + 12, sizeof *out_v4);
+    *out_v4 = ntohl(*out_v4);
+    return true;
 }
 
-static void set_port(address *a, int port) {
+// "::ffff:127.0.0.1" is another way to write 127.0.0.1.
+static bool find_v4(const address *a, uint32_t *out) {
+    const struct sockaddr *any = (const struct sockaddr *)&a->bytes;
+    if (any->sa_family == AF_INET) {
+        *out = ntohl(((const struct sockaddr_in *)any)->sin_addr.s_addr);
+        return true;
+    }
+    return any->sa_family == AF_INET6 &&
+           is_mapped_v4(&((const struct sockaddr_in6 *)any)->sin6_addr, out);
+}
+
+static const struct in6_addr *find_v6(const address *a) {
+    if (a->bytes.ss_family != AF_INET6) return &in6addr_any;
+    return &((const struct sockaddr_in6 *)&a->bytes)->sin6_addr;
+}
+
+bool address_is_loopback(const address *a) {
+    uint32_t v4;
+    return find_v4(a, &v4) ? v4 >> 24 == 127 : IN6_IS_ADDR_LOOPBACK(find_v6(a));
+}
+
+bool address_is_any(const address *a) {
+    uint32_t v4;
+    return find_v4(a, &v4) ? v4 == INADDR_ANY : IN6_IS_ADDR_UNSPECIFIED(find_v6(a));
+}
+
+bool address_is_link_local(const address *a) {
+    uint32_t v4;
+    return find_v4(a, &v4) ? v4 >> 16 == 0xA9FE : IN6_IS_ADDR_LINKLOCAL(find_v6(a));
+}
+
+bool host_is_loopback(const char *host) {
+    unsigned a, b, c, d;
+    char rest;
+    if (!strcmp(host, "localhost") || !strcmp(host, "::1") || !strcmp(host, "[::1]")) return true;
+    return sscanf(host, "%u.%u.%u.%u%c", &a, &b, &c, &d, &rest) == 4 && a == 127 && b < 256 &&
+           c < 256 && d < 256;
+}
+
+void address_set_port(address *a, int port) {
     if (a->bytes.ss_family == AF_INET) {
         ((struct sockaddr_in *)&a->bytes)->sin_port = htons((uint16_t)port);
     } else {
@@ -77,24 +114,31 @@ static void set_port(address *a, int port) {
     }
 }
 
-// The first loopback address of |host|, or else its first of any kind.
-static gw_status look_up(const char *text, const char *host, address *out, gw_error *error) {
+// Those of this machine go to the front, since they reach it however the network is.
+static void add_found(const struct addrinfo *found, bool loopback, address *out, int limit,
+                      int *count) {
+    for (const struct addrinfo *i = found; i && *count < limit; i = i->ai_next) {
+        address a = { .size = i->ai_addrlen };
+        if (i->ai_addrlen > sizeof a.bytes) continue;
+        memcpy(&a.bytes, i->ai_addr, i->ai_addrlen);
+        if (address_is_loopback(&a) == loopback) out[(*count)++] = a;
+    }
+}
+
+static gw_status look_up(const char *text, const char *host, address *out, int limit,
+                         int *out_count, gw_error *error) {
     // A machine may list ::1 first for this name, and have its servers listen on 127.0.0.1.
     if (strcmp(host, "localhost") == 0) host = "127.0.0.1";
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found;
     int failed = getaddrinfo(host, NULL, &hints, &found);
     if (failed == EAI_MEMORY) return error_set(error, GW_NO_MEMORY, "%s: out of memory", text);
     if (failed) return error_set(error, GW_NOT_FOUND, "%s: %s", text, gai_strerror(failed));
-    const struct addrinfo *chosen = found;
-    for (const struct addrinfo *i = found; i; i = i->ai_next) {
-        if (!is_loopback(i->ai_addr)) continue;
-        chosen = i;
-        break;
-    }
-    memcpy(&out->bytes, chosen->ai_addr, chosen->ai_addrlen);
-    out->size = chosen->ai_addrlen;
+    *out_count = 0;
+    add_found(found, true, out, limit, out_count);
+    add_found(found, false, out, limit, out_count);
     freeaddrinfo(found);
-    return GW_OK;
+    if (*out_count > 0) return GW_OK;
+    return error_set(error, GW_NOT_FOUND, "%s: it has no address", text);
 }
 
 gw_status address_check(const char *text, gw_error *error) {
@@ -103,21 +147,19 @@ gw_status address_check(const char *text, gw_error *error) {
     return split(text, host, &port) ? GW_OK : malformed(text, error);
 }
 
-gw_status address_parse(const char *text, address *out, gw_error *error) {
+gw_status address_resolve(const char *text, address *out, int limit, int *out_count,
+                          gw_error *error) {
     char host[HOST_MAX];
     int port;
     if (!split(text, host, &port)) return malformed(text, error);
-    address a = { 0 };
-    gw_status status = look_up(text, host, &a, error);
-    if (status) return status;
-    if (!is_loopback((const struct sockaddr *)&a.bytes))
-        return error_set(error, GW_INVALID,
-                         "%s: only loopback addresses (127.0.0.1, ::1, localhost) are allowed "
-                         "until connections are encrypted",
-                         text);
-    set_port(&a, port);
-    *out = a;
-    return GW_OK;
+    gw_status status = look_up(text, host, out, limit, out_count, error);
+    for (int i = 0; !status && i < *out_count; i++) address_set_port(&out[i], port);
+    return status;
+}
+
+gw_status address_parse(const char *text, address *out, gw_error *error) {
+    int count;
+    return address_resolve(text, out, 1, &count, error);
 }
 
 int address_port(const address *a) {
@@ -126,12 +168,12 @@ int address_port(const address *a) {
     return ntohs(((const struct sockaddr_in6 *)&a->bytes)->sin6_port);
 }
 
+// With the link behind it, "fe80::1%eth0", of an address that needs one.
 void address_format(const address *a, char out[ADDRESS_MAX]) {
-    char host[INET6_ADDRSTRLEN] = "?";
+    char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 2] = "?";
     bool is_v4 = a->bytes.ss_family == AF_INET;
-    const void *number = is_v4 ? (const void *)&((const struct sockaddr_in *)&a->bytes)->sin_addr
-                               : &((const struct sockaddr_in6 *)&a->bytes)->sin6_addr;
-    inet_ntop(a->bytes.ss_family, number, host, sizeof host);
+    getnameinfo((const struct sockaddr *)&a->bytes, a->size, host, sizeof host, NULL, 0,
+                NI_NUMERICHOST);
     snprintf(out, ADDRESS_MAX, is_v4 ? "%s:%d" : "[%s]:%d", host, address_port(a));
 }
 

@@ -53,16 +53,28 @@ static void an_unknown_name_is_told(void **state) {
     assert_non_null(strstr(error.text, name));
 }
 
-static void only_loopback_is_allowed(void **state) {
+static void loopback_is_known_however_it_is_written(void **state) {
     (void)state;
+    const char *here[] = { "127.0.0.1:1", "127.255.0.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1",
+                           "localhost:1" };
     const char *beyond[] = { "0.0.0.0:1",   "10.0.0.1:29500",      "192.168.1.1:1", "[::]:1",
                              "[fe80::1]:1", "[::ffff:10.0.0.1]:1", "128.0.0.1:1" };
-    for (size_t i = 0; i < sizeof beyond / sizeof beyond[0]; i++) {
-        address a;
-        assert_int_equal(address_parse(beyond[i], &a, &error), GW_INVALID);
-        assert_non_null(strstr(error.text, beyond[i]));
-        assert_non_null(strstr(error.text, "only loopback addresses"));
+    address a;
+    for (size_t i = 0; i < sizeof here / sizeof here[0]; i++) {
+        assert_int_equal(address_parse(here[i], &a, &error), GW_OK);
+        assert_true(address_is_loopback(&a));
+        assert_false(address_is_any(&a));
     }
+    for (size_t i = 0; i < sizeof beyond / sizeof beyond[0]; i++) {
+        assert_int_equal(address_parse(beyond[i], &a, &error), GW_OK);
+        assert_false(address_is_loopback(&a));
+        assert_int_equal(address_is_any(&a), i == 0 || i == 3);
+        assert_int_equal(address_is_link_local(&a), i == 4);
+    }
+    assert_true(host_is_loopback("localhost") && host_is_loopback("127.9.9.9"));
+    assert_true(host_is_loopback("[::1]") && host_is_loopback("::1"));
+    assert_false(host_is_loopback("127.0.0.1.example.org") || host_is_loopback("127.0.0.256"));
+    assert_false(host_is_loopback("node0") || host_is_loopback("10.0.0.1"));
 }
 
 static void equal_ones_are_equal(void **state) {
@@ -77,4 +89,4 @@ static void equal_ones_are_equal(void **state) {
 }
 
 GW_TESTS(net_address, addresses_are_understood, what_is_no_address_is_told, an_unknown_name_is_told,
-         only_loopback_is_allowed, equal_ones_are_equal);
+         loopback_is_known_however_it_is_written, equal_ones_are_equal);

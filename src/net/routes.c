@@ -50,18 +50,28 @@ static int count_known(const env *e, const char *addresses) {
     return count;
 }
 
+static void free_list(route **list, int *count) {
+    for (int i = 0; i < *count; i++) mem_free((*list)[i].address);
+    mem_free(*list);
+    *list = NULL;
+    *count = 0;
+}
+
+static bool add(route *list, int *count, const transport *t, const char *address) {
+    char *copied = mem_strdup(address);
+    if (copied) list[(*count)++] = (route){ t, copied };
+    return copied != NULL;
+}
+
 bool routes_init(routes *r, const env *e, const char *addresses) {
     *r = (routes){ .text = mem_strdup(addresses) };
     int limit = count_known(e, addresses);
-    r->list = limit ? mem_calloc((size_t)limit * sizeof *r->list) : NULL;
-    bool is_whole = r->text && (r->list || !limit);
+    r->given = limit ? mem_calloc((size_t)limit * sizeof *r->given) : NULL;
+    bool is_whole = r->text && (r->given || !limit);
     address_text a;
-    while (is_whole && r->count < limit && address_take(&addresses, &a)) {
+    while (is_whole && r->given_count < limit && address_take(&addresses, &a)) {
         const transport *t = transport_find(e, a.scheme);
-        if (!t) continue;
-        char *address = mem_strdup(a.rest);
-        if (address) r->list[r->count++] = (route){ t, address };
-        is_whole = address != NULL;
+        if (t) is_whole = add(r->given, &r->given_count, t, a.rest);
     }
     if (!is_whole) routes_fini(r);
     return is_whole;
@@ -69,19 +79,61 @@ bool routes_init(routes *r, const env *e, const char *addresses) {
 
 void routes_fini(routes *r) {
     error_forget(&r->why);
-    for (int i = 0; i < r->count; i++) mem_free(r->list[i].address);
-    mem_free(r->list);
+    free_list(&r->given, &r->given_count);
+    free_list(&r->list, &r->count);
     mem_free(r->text);
     *r = (routes){ 0 };
 }
 
+// A name that cannot be looked up stays what it is: to connect there then fails, and says why.
+static bool add_meant(route *list, int *count, const route *given) {
+    char meant[ADDRESSES_MAX];
+    const transport *t = given->transport;
+    if (!t->resolve || t->resolve(given->address, meant, NULL))
+        snprintf(meant, sizeof meant, "%s", given->address);
+    const char *at = meant;
+    address_text a;
+    bool is_whole = true;
+    while (is_whole && *count < LIMIT_ADDRESSES && address_take(&at, &a))
+        is_whole = add(list, count, t, a.rest);
+    return is_whole;
+}
+
+static int find_again(const route *list, int count, const route *before) {
+    for (int i = 0; before && i < count; i++)
+        if (list[i].transport == before->transport && !strcmp(list[i].address, before->address))
+            return i;
+    return 0;
+}
+
+// False without memory.
+static bool list_round(routes *r) {
+    route *list = mem_calloc(LIMIT_ADDRESSES * sizeof *list);
+    int count = 0;
+    bool is_whole = list != NULL;
+    for (int i = 0; i < r->given_count && is_whole; i++)
+        is_whole = add_meant(list, &count, &r->given[i]);
+    if (!is_whole) {
+        free_list(&list, &count);
+        return false;
+    }
+    r->first = find_again(list, count, r->list ? &r->list[r->first] : NULL);
+    free_list(&r->list, &r->count);
+    r->list = list;
+    r->count = count;
+    return true;
+}
+
 bool routes_begin(routes *r) {
-    r->at = r->first;
-    r->failed_count = 0;
-    if (r->count > 0) return true;
     gw_error error;
-    error_set(&error, GW_INVALID, "no transport of this worker knows an address like \"%.200s\"",
-              r->text);
+    r->failed_count = 0;
+    if (r->given_count == 0)
+        error_set(&error, GW_INVALID,
+                  "no transport of this worker knows an address like \"%.200s\"", r->text);
+    else if (!list_round(r) && !r->list)
+        error_set(&error, GW_NO_MEMORY, "no memory to connect to \"%.200s\"", r->text);
+    r->at = r->first;
+    if (r->count > 0) return true;
     error_keep(&r->why, &error);
     return false;
 }

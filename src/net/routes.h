@@ -3,7 +3,8 @@
 //
 // Somebody who wants to connect makes a round: it begins with the address that has worked last, or
 // the first, and goes on to the next whenever one fails, until one works or all have failed. What
-// each has answered makes one sentence.
+// each has answered makes one sentence. A name is looked up when a round begins, and is as many
+// addresses as it has then.
 //
 //     routes_begin(&r);
 //     do status = transport_connect(routes_at(&r), ...);
@@ -24,7 +25,9 @@ typedef struct route {
 
 typedef struct routes {
     char *text;  // all addresses, as they were given
-    route *list;
+    route *given;
+    int given_count;
+    route *list;  // of this round: those, and in place of names what they stand for
     int count;
     int first, at;  // the one that has worked last; the one this round is at
     int failed_count;
@@ -48,7 +51,8 @@ const transport *transport_find(const env *e, const char *scheme);
 bool routes_init(routes *r, const env *e, const char *addresses);
 void routes_fini(routes *r);
 
-// Begins a round; false, and |why| says so, if there is no way at all.
+// Begins a round; false, and |why| says so, if there is no way at all. May take the time that
+// looking up names takes.
 bool routes_begin(routes *r);
 const route *routes_at(const routes *r);
 

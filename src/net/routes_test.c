@@ -67,8 +67,9 @@ static void it_skips_schemes_that_nobody_here_knows(void **state) {
     use(&w, false);
     routes r;
     assert_true(routes_init(&r, w.env, "shm://5/7,tcp://a:1,moon://b,tcp://c:2"));
-    assert_int_equal(r.count, 2);
+    assert_int_equal(r.given_count, 2);
     assert_true(routes_begin(&r));
+    assert_int_equal(r.count, 2);
     assert_string_equal(routes_at(&r)->address, "a:1");
     assert_ptr_equal(routes_at(&r)->transport, &w.transports[0]);
     answer(&r, GW_DISCONNECTED, "a:1: broken", true);
@@ -137,7 +138,45 @@ static void it_tries_only_so_many(void **state) {
     char many[(LIMIT_ADDRESSES + 5) * 4 + 1] = "";
     for (int i = 0; i < LIMIT_ADDRESSES + 5; i++) memcpy(many + i * 4, "a:1,", 4);
     assert_true(routes_init(&r, w.env, many));
+    assert_true(routes_begin(&r));
     assert_int_equal(r.count, LIMIT_ADDRESSES);
+    routes_fini(&r);
+    sim_close(w.sim);
+}
+
+// What "here" stands for now; another name is not known.
+static const char *meaning;
+
+static gw_status resolve(const char *text, char out[ADDRESSES_MAX], gw_error *error) {
+    if (strcmp(text, "here:1") != 0) return error_set(error, GW_NOT_FOUND, "%s: no name", text);
+    snprintf(out, ADDRESSES_MAX, "%s", meaning);
+    return GW_OK;
+}
+
+static void it_looks_names_up_in_every_round(void **state) {
+    (void)state;
+    world w = open_world("tcp", NULL);
+    w.transports[0].resolve = resolve;
+    use(&w, false);
+    routes r;
+    assert_true(routes_init(&r, w.env, "here:1,other:2"));
+    meaning = "10.0.0.1:1,10.0.0.2:1";
+    assert_true(routes_begin(&r));
+    assert_int_equal(r.count, 3);
+    assert_string_equal(routes_at(&r)->address, "10.0.0.1:1");
+    answer(&r, GW_DISCONNECTED, "10.0.0.1:1: broken", true);
+    assert_string_equal(routes_at(&r)->address, "10.0.0.2:1");
+    routes_worked(&r);
+    // What has worked comes first as long as the name still means it.
+    meaning = "10.0.0.3:1,10.0.0.2:1";
+    assert_true(routes_begin(&r));
+    assert_string_equal(routes_at(&r)->address, "10.0.0.2:1");
+    meaning = "10.0.0.3:1";
+    assert_true(routes_begin(&r));
+    assert_string_equal(routes_at(&r)->address, "10.0.0.3:1");
+    answer(&r, GW_NOT_FOUND, "10.0.0.3:1: refused", true);
+    // Who connects there is told why it is no address.
+    assert_string_equal(routes_at(&r)->address, "other:2");
     routes_fini(&r);
     sim_close(w.sim);
 }
@@ -201,5 +240,5 @@ static void it_goes_without_what_nobody_has_chosen(void **state) {
 
 GW_TESTS(net_routes, it_takes_a_list_apart, it_skips_schemes_that_nobody_here_knows,
          it_begins_with_what_has_worked, it_says_what_was_tried_and_what_each_answered,
-         it_tries_only_so_many, it_listens_over_every_transport,
+         it_tries_only_so_many, it_looks_names_up_in_every_round, it_listens_over_every_transport,
          it_goes_without_what_nobody_has_chosen);

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "net/acceptor.h"
+#include "net/protection.h"
 
 static os_env *of(env *e) {
     return (os_env *)e;
@@ -51,8 +52,19 @@ void tcp_finish_connect(tcp_stream *t) {
     }
 }
 
-static gw_status parse_peer(const char *text, address *out, gw_error *error) {
+// Whatever was decided above: no socket is opened towards a network that this env must not use.
+static gw_status parse(const env *e, const char *text, address *out, gw_error *error) {
     gw_status status = address_parse(text, out, error);
+    if (status || address_is_loopback(out)) return status;
+    if (!protection_allows_beyond(e->protection, "", "", NULL)) return GW_OK;
+    return error_set(error, GW_INVALID,
+                     "%s: only loopback addresses (127.0.0.1, ::1, localhost) are allowed without "
+                     "a key",
+                     text);
+}
+
+static gw_status parse_peer(const env *e, const char *text, address *out, gw_error *error) {
+    gw_status status = parse(e, text, out, error);
     if (status || address_port(out) != 0) return status;
     return error_set(error, GW_INVALID, "%s: nobody can listen on port 0", text);
 }
@@ -63,7 +75,7 @@ static gw_status tcp_connect(env *e, const char *text, const stream_events *even
     assert(loop_lock_held(e));
     address a;
     int fd;
-    gw_status status = parse_peer(text, &a, error);
+    gw_status status = parse_peer(e, text, &a, error);
     if (!status) status = open_socket(&a, text, &fd, error);
     if (status) return status;
 
@@ -114,6 +126,8 @@ static gw_status bind_socket(int fd, const address *a, const char *text, gw_erro
     if (bind(fd, (const struct sockaddr *)&a->bytes, a->size) == 0) return GW_OK;
     if (errno == EADDRINUSE)
         return error_set(error, GW_ADDRESS_IN_USE, "port %d is in use (%s)", address_port(a), text);
+    if (errno == EADDRNOTAVAIL)
+        return error_set(error, GW_NOT_FOUND, "%s: this machine does not have that address", text);
     return error_set(error, GW_SYSTEM, "%s: bind: %s", text, strerror(errno));
 }
 
@@ -132,7 +146,7 @@ static gw_status tcp_listen(env *e, const char *text, void (*accepted)(void *use
     assert(loop_lock_held(e));
     address a;
     int fd;
-    gw_status status = address_parse(text, &a, error);
+    gw_status status = parse(e, text, &a, error);
     if (!status) status = open_socket(&a, text, &fd, error);
     if (status) return status;
     status = bind_socket(fd, &a, text, error);
@@ -146,6 +160,25 @@ static gw_status tcp_listen(env *e, const char *text, void (*accepted)(void *use
     return status;
 }
 
+// ---- Names --------------------------------------------------------------------------------------
+
+static gw_status tcp_resolve(const char *text, char out[ADDRESSES_MAX], gw_error *error) {
+    address all[LIMIT_ADDRESSES];
+    int count;
+    size_t size = 0;
+    gw_status status = address_resolve(text, all, LIMIT_ADDRESSES, &count, error);
+    out[0] = '\0';
+    for (int i = 0; !status && i < count; i++) {
+        char one[ADDRESS_MAX];
+        address_format(&all[i], one);
+        int n = snprintf(out + size, ADDRESSES_MAX - size, "%s%s", size ? "," : "", one);
+        if (n < 0 || (size_t)n >= ADDRESSES_MAX - size) break;  // the first ones will do
+        size += (size_t)n;
+    }
+    if (!status) out[size] = '\0';
+    return status;
+}
+
 // ---- The transport ------------------------------------------------------------------------------
 
 const transport tcp_transport = {
@@ -153,6 +186,7 @@ const transport tcp_transport = {
     .scheme = "tcp",
     .anywhere = "127.0.0.1:0",
     .check = address_check,
+    .resolve = tcp_resolve,
     .listen = tcp_listen,
     .listener_close = acceptor_close,
     .connect = tcp_connect,

@@ -1,5 +1,7 @@
 #include "net/tcp.h"
 
+#include "net/protection.h"
+
 #include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
@@ -375,7 +377,7 @@ static void a_test_can_cut_connections(void **state) {
 
 // ---- Limits -------------------------------------------------------------------------------------
 
-static void addresses_beyond_loopback_are_refused(void **state) {
+static void without_a_key_addresses_beyond_loopback_are_refused(void **state) {
     (void)state;
     env *e = open_env();
     listener *l = NULL;
@@ -388,9 +390,29 @@ static void addresses_beyond_loopback_are_refused(void **state) {
     assert_int_equal(tcp_transport.connect(e, "10.0.0.1:29500", &end_events, &x, &x.stream, &error),
                      GW_INVALID);
     assert_string_equal(error.text, "10.0.0.1:29500: only loopback addresses (127.0.0.1, ::1, "
-                                    "localhost) are allowed until connections are encrypted");
+                                    "localhost) are allowed without a key");
     assert_int_equal(tcp_transport.connect(e, "127.0.0.1:0", &end_events, &x, &x.stream, &error),
                      GW_INVALID);
+    env_leave(e);
+    env_close(e);
+}
+
+static void with_one_they_are_not(void **state) {
+    (void)state;
+    env *e = open_env();
+    listener *l = NULL;
+    end x = { .env = e };
+    char bound[ADDRESS_MAX];
+    gw_error error;
+    env_enter(e);
+    e->protection = &(protection){ .insecure = true };
+    assert_int_equal(tcp_transport.listen(e, "0.0.0.0:0", on_accepted, &x, &l, bound, &error),
+                     GW_OK);
+    listener_close(l);
+    // Of TEST-NET-3, which nobody has.
+    assert_int_equal(tcp_transport.listen(e, "203.0.113.1:0", on_accepted, &x, &l, bound, &error),
+                     GW_NOT_FOUND);
+    assert_string_equal(error.text, "203.0.113.1:0: this machine does not have that address");
     env_leave(e);
     env_close(e);
 }
@@ -460,5 +482,5 @@ static void nothing_is_lost_without_memory(void **state) {
 GW_TESTS(net_tcp, a_forked_child_keeps_no_closed_stream_alive, two_environments_talk,
          closed_streams_leave_nothing_behind, a_listener_may_be_closed_while_it_accepts,
          a_connection_does_not_meet_itself, a_test_can_cut_connections,
-         addresses_beyond_loopback_are_refused, without_descriptors_connections_are_refused,
-         nothing_is_lost_without_memory);
+         without_a_key_addresses_beyond_loopback_are_refused, with_one_they_are_not,
+         without_descriptors_connections_are_refused, nothing_is_lost_without_memory);

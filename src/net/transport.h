@@ -84,6 +84,10 @@ struct transport {
     // Whether |address| can be right, as far as its text tells. INVALID.
     gw_status (*check)(const char *address, gw_error *error);
 
+    // The addresses that |address| stands for, with commas between them: all those of a name. NULL:
+    // each stands for itself. May take the time that looking up a name takes.
+    gw_status (*resolve)(const char *address, char out[ADDRESSES_MAX], gw_error *error);
+
     // Listens and writes what others connect to into |out_bound|. An accepted stream has no events
     // until stream_adopt, which |accepted| calls. INVALID, NOT_FOUND, ADDRESS_IN_USE, SYSTEM,
     // NO_MEMORY.
@@ -92,8 +96,9 @@ struct transport {
     void (*listener_close)(listener *l);
 
     // Starts to connect; |opened| or |closed| tells, in a later turn; nothing can be sent before.
-    // Fails at once for an address that cannot be right, and without memory or descriptors. May
-    // take the time that looking up a name takes.
+    // Fails at once for an address that cannot be right, or is beyond where the env may go, and
+    // without memory or descriptors. Of a name the first address; may take the time that looking it
+    // up takes.
     gw_status (*connect)(env *e, const char *address, const stream_events *events, void *user,
                          stream **out, gw_error *error);
 };
