@@ -68,7 +68,9 @@ typedef struct gw_rpc_options {
     int rank GW_DEFAULT(-1), world_size GW_DEFAULT(-1);
 
     // NULL: "env://" (MASTER_ADDR, MASTER_PORT); or "tcp://host:port" of rank 0; or "file:///path"
-    // of a file that is not there yet. tcp and file take "?rank=0&world_size=2".
+    // of a file that is not there yet. tcp and file take "?rank=0&world_size=2". If the host is
+    // beyond loopback, this worker listens at addresses of its machine that others reach;
+    // GW_INTERFACE ("eth0") or GW_ADDRESS ("10.0.0.7") choose them.
     const char *init_method GW_DEFAULT(NULL);
 
     int64_t timeout_ms GW_DEFAULT(60000);          // of each call
@@ -90,7 +92,7 @@ typedef struct gw_rpc_options {
 // |root| from now on call through it. Fails |root| with INVALID, DUPLICATE, MISMATCH,
 // ADDRESS_IN_USE, or TIMEOUT naming who is missing; WRONG_STATE if the job is closed, or shutting
 // down; DISCONNECTED if whoever lets others in is gone, or the group in the file is over;
-// UNSUPPORTED for addresses beyond this machine, until connections are encrypted; CANCELLED when a
+// UNSUPPORTED for addresses beyond this machine without a key; CANCELLED when a
 // signal interrupts it: SIGHUP, SIGINT, SIGQUIT, SIGTERM or SIGALRM, with a handler without SA_RESTART (which
 // signal() asks for, sigaction does not), that this thread receives.
 //
@@ -282,6 +284,8 @@ typedef struct gw_rpc_stats {
     // The best first. GW_TRANSPORT=tcp in the environment leaves "tcp" alone.
     gw_transport_stats transports[GW_TRANSPORTS_MAX];
     int transport_count;
+    // What protects connections to other hosts: "a key", "nothing (insecure)", or "there are none".
+    const char *protection;
 } gw_rpc_stats;
 
 GW_API gw_rpc_stats gw_rpc_get_stats(gw_scope *s);

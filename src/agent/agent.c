@@ -9,6 +9,7 @@
 #include "agent/leave.h"
 #include "agent/member_events.h"
 #include "agent/member_table.h"
+#include "net/interfaces.h"
 
 #include <assert.h>
 #include <stdalign.h>
@@ -296,6 +297,24 @@ static gw_status open_services(agent *a, const gw_rpc_options *options, gw_error
     return status;
 }
 
+// On this host alone, or where other hosts can come to.
+static gw_status choose_places(const agent *a, const join_options *o, char out[ADDRESSES_MAX],
+                               gw_error *error) {
+    bool hosts = o->master[0] && (o->group ? o->group == GW_GROUP_CREATE : a->rank == 0);
+    snprintf(out, ADDRESSES_MAX, "%s", hosts ? o->master : "");
+    bool is_chosen = o->listen_addresses[0] || o->listen_interfaces[0];
+    if (!o->goes_beyond && !is_chosen) return GW_OK;
+    if (o->goes_beyond && o->protection.insecure)
+        log_line("%s: connections leave this host without encryption, since insecure was said: "
+                 "everybody on the network can read and change what they carry",
+                 a->name);
+    const places p = { .addresses = o->listen_addresses[0] ? o->listen_addresses : NULL,
+                       .interfaces = o->listen_interfaces[0] ? o->listen_interfaces : NULL,
+                       .toward = o->master,
+                       .hosts = hosts };
+    return places_choose(&p, out, error);
+}
+
 static gw_status open_peers(agent *a, const join_options *o, gw_error *error) {
     peers_options options = { .env = a->env,
                               .rank = a->rank,
@@ -304,8 +323,9 @@ static gw_status open_peers(agent *a, const join_options *o, gw_error *error) {
                               .received = dispatch_receive,
                               .lost = member_table_peer_lost,
                               .room = dispatch_writable };
-    bool hosts = o->master[0] && (o->group ? o->group == GW_GROUP_CREATE : a->rank == 0);
-    return peers_open(options, hosts ? o->master : "", &a->peers, a->addresses, error);
+    char listen[ADDRESSES_MAX];
+    gw_status status = choose_places(a, o, listen, error);
+    return status ? status : peers_open(options, listen, &a->peers, a->addresses, error);
 }
 
 static gw_status find_others(agent *a, const join_options *o, gw_error *error) {

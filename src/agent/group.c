@@ -31,10 +31,10 @@ static gw_status write_job(joining *j, gw_error *error) {
     bool set = false;
     bytes_init(&mine);
     bytes_init(&found);
-    join_write_job(&mine, 0);
+    join_write_job(j, &mine, 0);
     gw_status status = join_set(j, "job", &mine, &set, &found, error);
     uint32_t world_size = 0;
-    if (!status && !set) status = join_read_job(&found, &world_size, error);
+    if (!status && !set) status = join_read_job(j, &found, &world_size, error);
     if (!status && !set)
         status = error_set(
             error, world_size ? GW_MISMATCH : GW_DUPLICATE, "%s was %s at %s already%s",
@@ -88,7 +88,7 @@ static gw_status check_job(joining *j, gw_error *error) {
     uint32_t world_size;
     bytes_init(&value);
     gw_status status = wait_for_key(j, "job", false, &value, error);
-    if (!status) status = join_read_job(&value, &world_size, error);
+    if (!status) status = join_read_job(j, &value, &world_size, error);
     if (!status && world_size)
         status = error_set(error, GW_WRONG_STATE,
                            "the job at %s is closed: its %u workers were known when it began",

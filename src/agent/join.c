@@ -16,6 +16,8 @@
 #define SILENCE_NS INT64_C(5000000000)
 #define REMINDER_NS INT64_C(10000000000)
 
+enum { JOB_INSECURE = 1 };  // a flag of the key `job`
+
 static int64_t deadline_of(env *e, int64_t timeout_ms) {
     int64_t length_ns, until_ns;
     if (timeout_ms == GW_NO_TIMEOUT ||
@@ -77,18 +79,27 @@ gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_se
                                out_found, error);
 }
 
-void join_write_job(bytes *value, uint32_t world_size) {
+void join_write_job(const joining *j, bytes *value, uint32_t world_size) {
     bytes_put_u32(value, world_size);
     bytes_put_u32(value, PROTOCOL_VERSION);
+    bytes_put_u32(value, j->options->protection.insecure ? JOB_INSECURE : 0);
 }
 
-gw_status join_read_job(const bytes *value, uint32_t *out_world_size, gw_error *error) {
+gw_status join_read_job(const joining *j, const bytes *value, uint32_t *out_world_size,
+                        gw_error *error) {
     reader r = reader_of(value->data, value->size);
     *out_world_size = reader_u32(&r);
     uint32_t version = reader_u32(&r);
-    if (!r.failed && version == PROTOCOL_VERSION) return GW_OK;
-    return error_set(error, GW_MISMATCH, "this worker speaks version %d, the job version %u",
-                     PROTOCOL_VERSION, version);
+    if (r.failed || version != PROTOCOL_VERSION)
+        return error_set(error, GW_MISMATCH, "this worker speaks version %d, the job version %u",
+                         PROTOCOL_VERSION, version);
+    bool job_is = reader_u32(&r) & JOB_INSECURE, own = j->options->protection.insecure;
+    if (!r.failed && job_is == own) return GW_OK;
+    return error_set(error, GW_MISMATCH,
+                     "insecure was said %s: it is said by all workers (.insecure, GW_INSECURE=1, "
+                     "gradwire run --insecure), or by none",
+                     own ? "by this worker, and not by the others"
+                         : "by others, and not by this one");
 }
 
 // The same for all, or they are not of one job.
@@ -98,9 +109,9 @@ static gw_status compare_job(joining *j, gw_error *error) {
     bytes_init(&found);
     bool set = false;
     uint32_t world_size = (uint32_t)j->agent->world_size;
-    join_write_job(&mine, world_size);
+    join_write_job(j, &mine, world_size);
     gw_status status = join_set(j, "job", &mine, &set, &found, error);
-    if (!status && !set) status = join_read_job(&found, &world_size, error);
+    if (!status && !set) status = join_read_job(j, &found, &world_size, error);
     if (!status && !world_size)
         status = error_set(error, GW_MISMATCH,
                            "this worker has world size %d, the job is a group without one",

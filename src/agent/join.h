@@ -27,11 +27,12 @@ gw_status join_open_store(joining *j, bool hosts, gw_error *error);
 gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_set, bytes *out_found,
                    gw_error *error);
 
-// The key `job`: u32 world size, 0 for a group, and u32 version.
-gw_status join_read_job(const bytes *value, uint32_t *out_world_size, gw_error *error);
+// The key `job`: u32 world size, 0 for a group, u32 version, and u32 flags: whether its workers were
+// told that connections need no encryption, which all or none must be. MISMATCH.
+gw_status join_read_job(const joining *j, const bytes *value, uint32_t *out_world_size,
+                        gw_error *error);
+void join_write_job(const joining *j, bytes *value, uint32_t world_size);
 // Whether nobody is in the job, or the group, whose file it is.
 bool join_is_over(joining *j);
-
-void join_write_job(bytes *value, uint32_t world_size);
 
 #endif

@@ -1,6 +1,7 @@
 #include "agent/options.h"
 
 #include "base/status.h"
+#include "net/interfaces.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -87,30 +88,56 @@ static gw_status parse_query(const char *query, int *rank, int *world_size, gw_e
     return GW_OK;
 }
 
-// Only names that can mean nothing but this machine.
-static bool is_loopback(const char *host) {
-    unsigned a, b, c, d;
-    char rest;
-    if (!strcmp(host, "localhost") || !strcmp(host, "::1") || !strcmp(host, "[::1]")) return true;
-    return sscanf(host, "%u.%u.%u.%u%c", &a, &b, &c, &d, &rest) == 4 && a == 127 && b < 256 &&
-           c < 256 && d < 256;
-}
-
 static gw_status set_master(join_options *out, const char *host, const char *port,
                             const char *host_what, const char *port_what, gw_error *error) {
     int number;
     gw_status status = parse_number(port, port_what, 65535, &number, error);
     if (status) return status;
-    if (!is_loopback(host))
+    if (!host_is_loopback(host)) {
         status = protection_allows_beyond(&out->protection, host_what, host, error);
+        out->goes_beyond = true;
+    }
     if (status) return status;
     if (!number && (out->group || out->world_size > 1))
         return error_set(error, GW_INVALID, "%s is 0, which the other workers cannot find",
                          port_what);
     // "localhost" may mean two addresses, and everybody has to choose the same one.
     const char *address = strcmp(host, "localhost") ? host : "127.0.0.1";
-    snprintf(out->master, sizeof out->master, "%s:%d", address, number);
+    bool is_bare_v6 = address[0] != '[' && strchr(address, ':');
+    snprintf(out->master, sizeof out->master, is_bare_v6 ? "[%s]:%d" : "%s:%d", address, number);
+    gw_error why;
+    if (!address_check(out->master, &why)) return GW_OK;
+    return error_set(error, GW_INVALID, "%s is \"%.100s\", which is no host", host_what, host);
+}
+
+static gw_status copy_variable(char *(*variable)(const char *name), const char *name, char *out,
+                               size_t room, gw_error *error) {
+    const char *text = variable(name);
+    if (text && strlen(text) >= room)
+        return error_set(error, GW_INVALID, "%s is longer than %zu bytes", name, room - 1);
+    snprintf(out, room, "%s", text ? text : "");
     return GW_OK;
+}
+
+// Where this worker listens, as far as its user has chosen.
+static gw_status find_places(char *(*variable)(const char *name), join_options *out,
+                             gw_error *error) {
+    gw_status status = copy_variable(variable, "GW_ADDRESS", out->listen_addresses,
+                                     sizeof out->listen_addresses, error);
+    if (!status)
+        status = copy_variable(variable, "GW_INTERFACE", out->listen_interfaces,
+                               sizeof out->listen_interfaces, error);
+    if (!status && places_are_beyond(out->listen_addresses, NULL)) {
+        out->goes_beyond = true;
+        status =
+            protection_allows_beyond(&out->protection, "GW_ADDRESS", out->listen_addresses, error);
+    }
+    if (!status && places_are_beyond(NULL, out->listen_interfaces)) {
+        out->goes_beyond = true;
+        status = protection_allows_beyond(&out->protection, "GW_INTERFACE", out->listen_interfaces,
+                                          error);
+    }
+    return status;
 }
 
 static gw_status parse_tcp(const char *rest, join_options *out, gw_error *error) {
@@ -320,6 +347,7 @@ static gw_status resolve(const gw_rpc_options *given, char *(*variable)(const ch
                        &world_size, error);
     if (!status) status = find_group_or_place(given, variable, rank, world_size, out, error);
     if (!status) status = parse_address(base, variable, out, error);
+    if (!status) status = find_places(variable, out, error);
     if (!status) status = set_name(given->name, out, error);
     if (status) return status;
     if (given->timeout_ms < 0)

@@ -15,6 +15,9 @@ typedef struct join_options {
     int rank, world_size;                  // of a group 0 or -1, and 0
     char master[LIMIT_ADDRESS_BYTES + 1];  // "host:port"; empty: a file
     char path[OPTIONS_PATH_MAX];
+    bool goes_beyond;                                  // loopback: others may be on other hosts
+    char listen_addresses[LIMIT_ADDRESSES_BYTES + 1];  // chosen by the user; empty: not
+    char listen_interfaces[LIMIT_ADDRESSES_BYTES + 1];
     int64_t timeout_ms;  // GW_NO_TIMEOUT: none
     int64_t join_timeout_ms;
     int threads;

@@ -113,6 +113,49 @@ static void it_refuses_a_wrong_address(void **state) {
     refuse(o, GW_INVALID, "\"color=red\"");
 }
 
+static void it_goes_beyond_this_machine_if_that_was_said(void **state) {
+    (void)state;
+    gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .world_size = 2, .rank = 0, .insecure = true);
+    const char *const hosts[][2] = { { "10.0.0.1", "10.0.0.1:29500" },
+                                     { "node0.cluster", "node0.cluster:29500" },
+                                     { "fd00::1", "[fd00::1]:29500" },
+                                     { "[fd00::1]", "[fd00::1]:29500" } };
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "MASTER_ADDR=%s", hosts[i][0]);
+        set_environment(text, "MASTER_PORT=29500", NULL, NULL);
+        join_options r = resolve(o);
+        assert_string_equal(r.master, hosts[i][1]);
+        assert_true(r.goes_beyond);
+    }
+    set_environment("MASTER_ADDR=::1", "MASTER_PORT=29500", NULL, NULL);
+    assert_string_equal(resolve(o).master, "[::1]:29500");
+    assert_false(resolve(o).goes_beyond);
+    set_environment("MASTER_ADDR=a b", "MASTER_PORT=29500", NULL, NULL);
+    refuse(o, GW_INVALID, "MASTER_ADDR is \"a b\", which is no host");
+}
+
+static void it_listens_where_it_is_told_to(void **state) {
+    (void)state;
+    gw_rpc_options o =
+        GW_OPTIONS(gw_rpc_options, .world_size = 1, .init_method = "tcp://localhost:1");
+    set_environment("GW_ADDRESS=127.0.0.2", "GW_INTERFACE=lo", NULL, NULL);
+    join_options r = resolve(o);
+    assert_string_equal(r.listen_addresses, "127.0.0.2");
+    assert_string_equal(r.listen_interfaces, "lo");
+    assert_false(r.goes_beyond);
+    set_environment("GW_ADDRESS=127.0.0.2,10.0.0.7", NULL, NULL, NULL);
+    refuse(o, GW_UNSUPPORTED, "GW_ADDRESS is \"127.0.0.2,10.0.0.7\", which is not this machine");
+    set_environment("GW_INTERFACE=eth0", NULL, NULL, NULL);
+    refuse(o, GW_UNSUPPORTED, "GW_INTERFACE is \"eth0\", which is not this machine");
+    o.insecure = true;
+    assert_true(resolve(o).goes_beyond);
+    char longer[LIMIT_ADDRESSES_BYTES + 32] = "GW_ADDRESS=";
+    memset(longer + 11, 'x', sizeof longer - 12);
+    set_environment(longer, NULL, NULL, NULL);
+    refuse(o, GW_INVALID, "GW_ADDRESS is longer than 511 bytes");
+}
+
 static void it_refuses_a_wrong_name(void **state) {
     (void)state;
     set_environment(NULL, NULL, NULL, NULL);
@@ -285,5 +328,6 @@ GW_TESTS(agent_options, it_names_three_ways_beyond_this_machine,
          it_takes_the_key_of_the_job_from_a_file_or_a_descriptor, a_pattern_of_names_is_a_role,
          it_takes_a_group_instead_of_a_place, it_takes_everything_from_the_environment,
          it_takes_rank_and_world_size_from_options_or_the_url, it_refuses_a_wrong_place_in_the_job,
-         it_refuses_a_wrong_address, it_refuses_a_wrong_name, it_puts_the_rank_into_a_name,
+         it_refuses_a_wrong_address, it_goes_beyond_this_machine_if_that_was_said,
+         it_listens_where_it_is_told_to, it_refuses_a_wrong_name, it_puts_the_rank_into_a_name,
          it_refuses_wrong_times_and_threads);

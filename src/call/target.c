@@ -55,6 +55,9 @@ gw_rpc_stats gw_rpc_get_stats(gw_scope *s) {
         .reconnects = p.reconnects,
         .replies_dropped = c->replies_dropped,
         .transport_count = p.transport_count,
+        .protection = a->protection.secret     ? "a key"
+                      : a->protection.insecure ? "nothing (insecure)"
+                                               : "there are none",
     };
     for (int i = 0; i < p.transport_count; i++) {
         out.transports[i] = p.over[i];

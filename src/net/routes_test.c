@@ -1,5 +1,6 @@
 #include "net/routes.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"

@@ -4,6 +4,9 @@
 
 #include <errno.h>
 #include <gradwire.h>
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,31 +21,38 @@
 typedef struct joiner {
     gw_rpc_options options;
     gw_error error;
+    gw_rpc_stats stats;
 } joiner;
 
 static void *join_and_leave(void *arg) {
     joiner *j = arg;
     gw_scope *root = gw_scope_open(NULL);
     gw_rpc_init_with(root, j->options);
+    j->stats = gw_rpc_get_stats(root);
     gw_rpc_shutdown(root);
     j->error = gw_scope_close(root);
     return NULL;
 }
 
-// Runs two workers at once, with a store in a file.
+// Runs two workers at once.
+static void join_two_at(joiner *a, joiner *b, const char *url) {
+    a->options.init_method = b->options.init_method = url;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, join_and_leave, a), 0);
+    join_and_leave(b);
+    pthread_join(thread, NULL);
+    testing_note("\"%s\" and \"%s\"", a->error.text, b->error.text);
+}
+
+// The same with a store in a file.
 static void join_two(joiner *a, joiner *b) {
     char path[] = "/tmp/gw-join-XXXXXX", url[64];
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
     snprintf(url, sizeof url, "file://%s", path);
-    a->options.init_method = b->options.init_method = url;
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, join_and_leave, a), 0);
-    join_and_leave(b);
-    pthread_join(thread, NULL);
+    join_two_at(a, b, url);
     unlink(path);
-    testing_note("\"%s\" and \"%s\"", a->error.text, b->error.text);
 }
 
 static void assert_one_of_each(const joiner *a, const joiner *b, const char *x, const char *y) {
@@ -107,6 +117,83 @@ static void a_port_in_use_is_named(void **state) {
     close(fd);
     assert_int_equal(j.error.status, GW_ADDRESS_IN_USE);
     assert_non_null(strstr(j.error.text, words));
+}
+
+// ---- Beyond loopback ----------------------------------------------------------------------------
+
+// An address of this machine that others can come to, as a host of a URL; false: it has none.
+static bool find_outside(char out[64]) {
+    struct ifaddrs *all;
+    out[0] = '\0';
+    if (getifaddrs(&all)) return false;
+    for (const struct ifaddrs *i = all; i && !out[0]; i = i->ifa_next) {
+        const struct sockaddr_in *a = (const void *)i->ifa_addr;
+        if (!a || a->sin_family != AF_INET || !(i->ifa_flags & IFF_UP)) continue;
+        if (ntohl(a->sin_addr.s_addr) >> 24 != 127) inet_ntop(AF_INET, &a->sin_addr, out, 64);
+    }
+    freeifaddrs(all);
+    return out[0];
+}
+
+static const char *free_url(const char *host, char out[128]) {
+    int port;
+    close(take_port(&port));
+    snprintf(out, 128, "tcp://%s:%d", host, port);
+    return out;
+}
+
+static void insecure_is_said_by_all_or_by_none(void **state) {
+    (void)state;
+    joiner a = { .options = GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2) };
+    joiner b = { .options =
+                     GW_OPTIONS(gw_rpc_options, .rank = 1, .world_size = 2, .insecure = true) };
+    join_two(&a, &b);
+    assert_int_equal(a.error.status, GW_MISMATCH);
+    assert_int_equal(b.error.status, GW_MISMATCH);
+    assert_non_null(strstr(a.error.text, "insecure was said by"));
+    assert_non_null(strstr(b.error.text, "insecure was said by"));
+}
+
+static void workers_meet_at_an_address_of_the_network_if_they_say_insecure(void **state) {
+    (void)state;
+    char host[64], url[128];
+    if (!find_outside(host)) skip();
+    joiner a = { .options = GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2) };
+    joiner b = { .options = GW_OPTIONS(gw_rpc_options, .rank = 1, .world_size = 2) };
+    join_two_at(&a, &b, free_url(host, url));
+    assert_int_equal(a.error.status, GW_UNSUPPORTED);
+    assert_non_null(strstr(a.error.text, "gradwire key > job.key"));
+    assert_non_null(strstr(a.error.text, "127.0.0.1"));
+    assert_non_null(strstr(a.error.text, "--insecure"));
+    a.options.insecure = b.options.insecure = true;
+    join_two_at(&a, &b, free_url(host, url));
+    assert_int_equal(a.error.status, GW_OK);
+    assert_int_equal(b.error.status, GW_OK);
+    assert_string_equal(a.stats.protection, "nothing (insecure)");
+}
+
+static void workers_meet_over_ipv6(void **state) {
+    (void)state;
+    char url[128];
+    joiner a = { .options = GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2) };
+    joiner b = { .options = GW_OPTIONS(gw_rpc_options, .rank = 1, .world_size = 2) };
+    join_two_at(&a, &b, free_url("[::1]", url));
+    assert_int_equal(a.error.status, GW_OK);
+    assert_int_equal(b.error.status, GW_OK);
+    assert_string_equal(b.stats.protection, "there are none");
+}
+
+// What was tried, and what each of the addresses of a name has answered.
+static void where_nobody_is_met_is_told_with_what_it_answered(void **state) {
+    (void)state;
+    char url[128];
+    joiner j = { .options =
+                     GW_OPTIONS(gw_rpc_options, .rank = 1, .world_size = 2, .join_timeout_ms = 300,
+                                .init_method = free_url("127.0.0.3", url)) };
+    join_and_leave(&j);
+    assert_int_equal(j.error.status, GW_TIMEOUT);
+    assert_non_null(strstr(j.error.text, url + strlen("tcp://")));
+    assert_non_null(strstr(j.error.text, "Connection refused"));
 }
 
 // ---- Interrupted --------------------------------------------------------------------------------
@@ -190,4 +277,7 @@ static void a_signal_without_a_handler_ends_the_process_that_joins(void **state)
 GW_TESTS(join, a_signal_interrupts_it_wherever_it_waits,
          a_signal_without_a_handler_ends_the_process_that_joins,
          two_workers_of_one_name_are_told_both, workers_that_disagree_about_the_job_are_told_both,
-         the_second_of_a_rank_is_refused, a_port_in_use_is_named);
+         the_second_of_a_rank_is_refused, a_port_in_use_is_named,
+         insecure_is_said_by_all_or_by_none,
+         workers_meet_at_an_address_of_the_network_if_they_say_insecure, workers_meet_over_ipv6,
+         where_nobody_is_met_is_told_with_what_it_answered);
