@@ -78,8 +78,8 @@ GW_API gw_tensor *gw_randn_like(gw_scope *s, const gw_tensor *x);
 GW_API gw_tensor *gw_arange(gw_scope *s, gw_dtype dtype, double start, double end, double step);
 
 // A view of the caller's memory, contiguous, without a copy. |deleter| (may be NULL) is called once
-// with |context| when no tensor, graph or message needs the bytes any more, on any thread. Also
-// called if making the tensor fails.
+// with |context| when no tensor, graph or message needs the bytes any more, on any thread, which holds
+// no lock of the library's. Also called if making the tensor fails.
 GW_API gw_tensor *gw_from_blob(gw_scope *s, gw_dtype dtype, void *bytes, gw_shape shape,
                                void (*deleter)(void *context), void *context);
 

@@ -17,6 +17,9 @@
 // which it came. Only the tasks of a thread's own enter-leave pair may run beside them. Callbacks do
 // not wait for tasks that take long: what they put off waits.
 //
+// A thread holds the loop lock of one env at a time, so that two agents of a process never wait for each
+// other's. What may be called on any thread and enters an env is not called while one is held: env_held_here tells.
+//
 // Threads: env_now_ns, env_wall_ns, env_random_u64, env_held and env_enter from any thread.
 // Everything else with the loop lock held.
 #ifndef BASE_ENV_H
@@ -104,6 +107,9 @@ static inline void env_enter(env *e) {
 static inline void env_leave(env *e) {
     e->class->leave(e);
 }
+
+// The env whose loop lock this thread holds; NULL: none. Written by the envs themselves.
+extern _Thread_local env *env_held_here __attribute__((tls_model("initial-exec")));
 
 // Whether this thread holds the loop lock, for assertions.
 static inline bool env_held(env *e) {

@@ -37,10 +37,10 @@ static void give_back_all(timer *t) {
         borrower_give_back_on_loop(l->agent, rank);
 }
 
-// Soon, if no message goes there before.
+// Soon, if no message goes there before. From other threads by those who are |inside|.
 static void await_returns(lending *l) {
     agent *a = l->agent;
-    if (agent_is_closed(a) || atomic_exchange(&l->returns_awaited, true)) return;
+    if (atomic_exchange(&l->returns_awaited, true)) return;
     env_enter(a->env);
     if (!l->stopped) {
         l->returns_timer.fire = give_back_all;
@@ -49,7 +49,13 @@ static void await_returns(lending *l) {
     env_leave(a->env);
 }
 
-// Its block has ended, on whatever thread.
+static void come_out(lending *l) {
+    pthread_mutex_lock(&l->lock);
+    l->inside--;
+    pthread_mutex_unlock(&l->lock);
+}
+
+// Its block has ended, on whatever thread, perhaps one of another agent. It holds no loop lock.
 static void block_is_gone(void *context) {
     borrowed *x = context;
     lending *l = lending_of(x->agent);
@@ -57,12 +63,29 @@ static void block_is_gone(void *context) {
     pthread_mutex_lock(&l->lock);
     list_remove(&x->link);
     if (!x->is_returned && !l->stopped) add_returned(p, x);
-    bool is_last = let_go(x);
+    bool is_last = let_go(x), goes_in = !is_last && !l->stopped;
+    l->inside += goes_in;
     pthread_mutex_unlock(&l->lock);
-    if (is_last) {
-        free_borrowed(x);
-    } else {
-        await_returns(l);
+    if (is_last) free_borrowed(x);
+    if (!goes_in) return;
+    await_returns(l);
+    come_out(l);
+}
+
+static bool is_somebody_inside(lending *l) {
+    pthread_mutex_lock(&l->lock);
+    bool is_inside = l->inside > 0;
+    pthread_mutex_unlock(&l->lock);
+    return is_inside;
+}
+
+void borrower_close(lending *l) {
+    env *e = l->agent->env;
+    while (is_somebody_inside(l)) {
+        waiter w = { .what = "ends of borrowed memory" };
+        env_enter(e);
+        env_wait(e, &w, env_now_ns(e) + 1000000);
+        env_leave(e);
     }
 }
 

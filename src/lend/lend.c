@@ -104,6 +104,10 @@ static void stop(agent *a, const gw_error *why) {
     lender_stop_on_loop(l);
 }
 
+static void close_lending(agent *a) {
+    borrower_close(lending_of(a));
+}
+
 static void free_lending(void *state) {
     lending *l = state;
     borrower_free(l);
@@ -140,5 +144,6 @@ const service lend_service = {
     .release = release,
     .pending = list_pending,
     .stop = stop,
+    .close = close_lending,
     .free = free_lending,
 };

@@ -63,6 +63,7 @@ typedef struct lending {
     bool keeps;
 
     pthread_mutex_t lock;
+    int inside;  // threads that enter the env to tell of an end, of any agent: it is not closed meanwhile
 } lending;
 
 static inline lending *lending_of(const agent *a) {
@@ -132,6 +133,7 @@ void borrower_keep_on_loop(agent *a, int rank, uint64_t last);
 void borrower_give_back_on_loop(agent *a, int rank);
 void borrower_lost_on_loop(agent *a, int rank);
 void borrower_stop_on_loop(lending *l);
+void borrower_close(lending *l);  // returns when nobody uses the env any more
 void borrower_free(lending *l);
 
 #endif

@@ -16,7 +16,9 @@ bool loop_lock_held(env *e) {
 }
 
 void loop_lock_take(os_env *o) {
+    assert(!env_held_here);
     pthread_mutex_lock(&o->loop_lock);
+    env_held_here = &o->base;
     atomic_store_explicit(&o->holder, pthread_self(), memory_order_relaxed);
     o->depth = 1;
 }
@@ -52,6 +54,7 @@ void loop_lock_release(os_env *o) {
     for (int i = 0; i < count; i++) kicks[i] = o->kicks[i];
     o->kick_count = 0;
     o->depth = 0;
+    env_held_here = NULL;
     atomic_store_explicit(&o->holder, 0, memory_order_relaxed);
     pthread_mutex_unlock(&o->loop_lock);
     for (int i = 0; i < count; i++) do_kick(o, kicks[i]);

@@ -4,6 +4,7 @@
 #include "tensor/tensor.h"
 
 #include "base/check.h"
+#include "base/env.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "tensor/device.h"
@@ -49,13 +50,21 @@ block *block_take_on(uint8_t device, size_t size) {
     return device == GW_CPU ? block_take(size) : take_elsewhere(device, size);
 }
 
+// The bytes are somebody else's, who is told of the end.
+typedef struct external_block {
+    block block;
+    task end;
+} external_block;
+
 block *block_of_external(void *bytes, size_t size, void (*deleter)(void *context), void *context) {
-    block *b = mem_take(sizeof *b);
-    if (!b) return NULL;
-    *b = (block){ .bytes = bytes, .size = size, .deleter = deleter, .context = context };
-    atomic_init(&b->count, 1);
-    b->external = true;
-    return b;
+    external_block *x = mem_take(sizeof *x);
+    if (!x) return NULL;
+    *x = (external_block){
+        .block = { .bytes = bytes, .size = size, .deleter = deleter, .context = context }
+    };
+    atomic_init(&x->block.count, 1);
+    x->block.external = true;
+    return &x->block;
 }
 
 block *block_of_borrowed(const uint8_t *bytes, size_t size, void (*deleter)(void *context),
@@ -65,6 +74,23 @@ block *block_of_borrowed(const uint8_t *bytes, size_t size, void (*deleter)(void
     b->borrowed = true;
     atomic_init(&b->pins, 1);
     return b;
+}
+
+static void end_external(task *t) {
+    external_block *x = list_entry(t, external_block, end);
+    if (x->block.deleter) x->block.deleter(x->block.context);
+    mem_give(x, sizeof *x);
+}
+
+// Who is told may do anything, and take any lock: a turn that is under way is over first.
+static void release_external(block *b) {
+    external_block *x = (external_block *)b;
+    x->end.run = end_external;
+    if (b->deleter && env_held_here) {
+        env_defer(env_held_here, &x->end);
+    } else {
+        end_external(&x->end);
+    }
 }
 
 block *block_retain(block *b) {
@@ -79,8 +105,7 @@ void block_release(block *b) {
         atomic_fetch_sub_explicit(&b->count, 1, memory_order_acq_rel) != 1)
         return;
     if (b->external) {
-        if (b->deleter) b->deleter(b->context);
-        mem_give(b, sizeof *b);
+        release_external(b);
     } else if (b->device != GW_CPU) {
         device_get(b->device)->free(b->bytes, b->size);
         mem_give(b, sizeof *b);

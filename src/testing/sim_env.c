@@ -41,13 +41,15 @@ static bool held(env *e) {
 }
 
 static void take_loop_lock(sim_env_ *x) {
-    assert(!x->holder);
+    assert(!x->holder && !env_held_here);
+    env_held_here = &x->base;
     x->holder = x->sim->running;
     x->depth = 1;
 }
 
 static void release_loop_lock(sim_env_ *x) {
     assert(list_is_empty(&x->deferred));
+    env_held_here = NULL;
     x->holder = NULL;
     x->depth = 0;
 }

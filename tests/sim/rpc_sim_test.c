@@ -1,4 +1,5 @@
 // Calls between workers in the simulator.
+#include "agent/agent.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -439,6 +440,41 @@ static void workers_without_a_seed_draw_different_numbers_each_run_the_same(void
     assert_memory_equal(first, again, sizeof first);
 }
 
+// ---- Memory of the program ----------------------------------------------------------------------
+
+typedef struct lent_memory {
+    env *env;
+    float numbers[4096];
+    int told;
+} lent_memory;
+
+static void hear_of_end(void *context) {
+    lent_memory *m = context;
+    assert_false(env_held(m->env));
+    m->told++;
+}
+
+// The last to need them is the message, until it is acknowledged.
+static void send_own_memory(gw_scope *s, int rank, void *context) {
+    lent_memory *m = context;
+    if (rank != 0) return;
+    m->env = agent_of(s)->env;
+    for (int i = 1; i <= 20; i++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_tensor *x = gw_from_blob(t, GW_F32, m->numbers, GW_SHAPE(4096), hear_of_end, m);
+        gw_rpc_notify(t, 1, "gw.sum", x);
+        gw_scope_close_up(t);
+        while (m->told < i) gw_rpc_sync(s, 1, "gw.sum", gw_ones(s, GW_F32, 1));
+    }
+}
+
+static void whose_memory_it_was_is_told_without_the_loop_lock(void **state) {
+    (void)state;
+    lent_memory m = { 0 };
+    cluster_run(1, (cluster_options){ .world_size = 2 }, send_own_memory, &m);
+    assert_int_equal(m.told, 20);
+}
+
 GW_TESTS(rpc_sim, it_sends_every_kind_of_value_there_and_back,
          it_gets_several_results_of_an_operator_in_a_list,
          it_sends_what_arguments_held_when_it_was_called,
@@ -447,4 +483,5 @@ GW_TESTS(rpc_sim, it_sends_every_kind_of_value_there_and_back,
          it_nests_calls_to_the_limit_with_a_pool_of_one, it_nests_from_both_sides_at_once,
          it_replies_when_a_returned_future_resolves, it_keeps_only_so_many_calls_under_way,
          it_keeps_deadlines, it_draws_the_same_numbers_at_any_world_size_and_timing,
-         workers_without_a_seed_draw_different_numbers_each_run_the_same);
+         workers_without_a_seed_draw_different_numbers_each_run_the_same,
+         whose_memory_it_was_is_told_without_the_loop_lock);

@@ -1,0 +1,3 @@
+#include "base/env.h"
+
+_Thread_local env *env_held_here;
