@@ -112,6 +112,6 @@ int main(int argc, char **argv) {
     options o;
     int code = options_parse(argc, argv, &o);
     if (code >= 0) return code;
-    if (getenv("RANK")) return run_worker(NULL, &o);
+    if (gw_rpc_launched().rank >= 0) return run_worker(NULL, &o);
     return workers_run((int)o.workers + 1, run_worker, &o);
 }

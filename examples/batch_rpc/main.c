@@ -34,8 +34,7 @@ static int learn(gw_scope *root, const options *o) {
 // The life of one worker. |init_method| is NULL under a launcher.
 static int run_worker(const char *init_method, void *context) {
     const options *o = context;
-    const char *rank = getenv("RANK");
-    bool is_first = rank && strcmp(rank, "0") == 0;
+    bool is_first = gw_rpc_launched().rank == 0;
     gw_scope *root = gw_scope_open(NULL);
     gw_seed(root, (uint64_t)o->seed);
     gw_rpc_init(root, .init_method = init_method);
@@ -52,6 +51,6 @@ int main(int argc, char **argv) {
     int code = options_parse(argc, argv, &o);
     if (code >= 0) return code;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (getenv("RANK")) return run_worker(NULL, &o);
+    if (gw_rpc_launched().rank >= 0) return run_worker(NULL, &o);
     return workers_run((int)o.world_size, run_worker, &o);
 }

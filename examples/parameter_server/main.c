@@ -184,12 +184,10 @@ static int run_server(gw_scope *root, const options *o) {
 // The life of one worker. |init_method| is NULL under a launcher.
 static int run_worker(const char *init_method, void *context) {
     const options *o = context;
-    const char *rank = getenv("RANK");
-    bool is_server = rank && strcmp(rank, "0") == 0;
+    bool is_server = gw_rpc_launched().rank == 0;
     gw_scope *root = gw_scope_open(NULL);
     gw_seed(root, (uint64_t)o->seed);
-    gw_rpc_init(root, .name = is_server ? "server" : gw_format(root, "trainer%s", rank),
-                .init_method = init_method);
+    gw_rpc_init(root, .name = is_server ? "server" : "trainer%d", .init_method = init_method);
     if (gw_ok(root) && gw_rpc_world_size(root) < 2)
         gw_fail(root, GW_INVALID, "a server and at least one trainer: gradwire run -n 2 -- ...");
     int outcome = is_server && gw_ok(root) ? run_server(root, o) : 0;
@@ -226,6 +224,6 @@ int main(int argc, char **argv) {
     int code = flags_parse("parameter_server", about, flags, argc, argv);
     if (code >= 0) return code;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (getenv("RANK")) return run_worker(NULL, &o);
+    if (gw_rpc_launched().rank >= 0) return run_worker(NULL, &o);
     return workers_run((int)o.world_size, run_worker, &o);
 }

@@ -64,12 +64,10 @@ static int run_agent(gw_scope *root, const options *o) {
 // The life of one worker. |init_method| is NULL under a launcher.
 static int run_worker(const char *init_method, void *context) {
     const options *o = context;
-    const char *rank = getenv("RANK");
-    bool is_agent = rank && strcmp(rank, "0") == 0;
+    bool is_agent = gw_rpc_launched().rank == 0;
     gw_scope *root = gw_scope_open(NULL);
     gw_seed(root, o->seed);
-    gw_rpc_init(root, .name = is_agent ? "agent" : gw_format(root, "observer%s", rank),
-                .init_method = init_method);
+    gw_rpc_init(root, .name = is_agent ? "agent" : "observer%d", .init_method = init_method);
     int outcome = is_agent && gw_ok(root) ? run_agent(root, o) : 0;
     gw_rpc_shutdown(root);  // observers serve until the agent is done
     int failed = gw_exit_code(gw_scope_close(root));
@@ -80,6 +78,6 @@ int main(int argc, char **argv) {
     options o;
     int code = options_parse(argc, argv, &o);
     if (code >= 0) return code;
-    if (getenv("RANK")) return run_worker(NULL, &o);
+    if (gw_rpc_launched().rank >= 0) return run_worker(NULL, &o);
     return workers_run(o.world_size, run_worker, &o);
 }

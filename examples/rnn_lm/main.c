@@ -209,8 +209,7 @@ static void learn_tiny(gw_scope *root, const options *o) {
 // The life of one worker. |init_method| is NULL under a launcher.
 static int run_worker(const char *init_method, void *context) {
     const options *o = context;
-    const char *rank = getenv("RANK");
-    bool is_trainer = rank && strcmp(rank, "0") == 0;
+    bool is_trainer = gw_rpc_launched().rank == 0;
     gw_scope *root = gw_scope_open(NULL);
     gw_seed(root, (uint64_t)o->seed);
     gw_rpc_init(root, .name = is_trainer ? "trainer" : "ps", .init_method = init_method);
@@ -225,6 +224,6 @@ int main(int argc, char **argv) {
     options o;
     int code = options_parse(argc, argv, &o);
     if (code >= 0) return code;
-    if (getenv("RANK")) return run_worker(NULL, &o);
+    if (gw_rpc_launched().rank >= 0) return run_worker(NULL, &o);
     return workers_run(2, run_worker, &o);
 }

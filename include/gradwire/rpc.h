@@ -64,13 +64,15 @@ typedef struct gw_rpc_options {
         name GW_DEFAULT(NULL);  // of this worker, [A-Za-z0-9_:.-], 1 to 127; NULL: "worker%d"
     gw_group_kind group GW_DEFAULT(GW_GROUP_NONE);  // without rank and world size
 
-    // Given together; left out, they come from the URL, or from RANK and WORLD_SIZE.
+    // Given together; left out, they come from the URL, or from the environment: RANK and WORLD_SIZE, or what the launchers
+    // of MPI, Slurm and Kubernetes set (docs/LAUNCHERS.md).
     int rank GW_DEFAULT(-1), world_size GW_DEFAULT(-1);
 
-    // NULL: "env://" (MASTER_ADDR, MASTER_PORT); or "tcp://host:port" of rank 0; or "file:///path"
-    // of a file that is not there yet. tcp and file take "?rank=0&world_size=2". If the host is
-    // beyond loopback, this worker listens at addresses of its machine that others reach;
-    // GW_INTERFACE ("eth0") or GW_ADDRESS ("10.0.0.7") choose them.
+    // NULL: "env://" (MASTER_ADDR, MASTER_PORT, or where the launcher's ranks meet); or
+    // "tcp://host:port" of rank 0; or "file:///path" of a file that is not there yet. tcp and file
+    // take "?rank=0&world_size=2". If the host is beyond loopback, this worker listens at addresses
+    // of its machine that others reach; GW_INTERFACE ("eth0") or GW_ADDRESS ("10.0.0.7") choose
+    // them.
     const char *init_method GW_DEFAULT(NULL);
 
     int64_t timeout_ms GW_DEFAULT(60000);          // of each call
@@ -101,6 +103,15 @@ typedef struct gw_rpc_options {
 // at an address can be joined for as long as its founder is there, one in a file for as long as any
 // member is.
 GW_API void gw_rpc_init_with(gw_scope *root, gw_rpc_options options);
+
+// What a launcher has told this process: `gradwire run`, torchrun, mpirun, srun, an indexed job of Kubernetes. For programs
+// that start workers of their own if nobody did, and choose roles or devices before they join. -1: it has not said.
+typedef struct gw_launch {
+    int rank, world_size;
+    int local_rank;  // among the ranks of this host
+} gw_launch;
+
+GW_API gw_launch gw_rpc_launched(void);
 
 // Serves until every worker has asked for shutdown, gives back this worker's references, lets what
 // is running finish (at most 30 s, else TIMEOUT naming who was still doing what) and leaves. Acts
@@ -242,8 +253,7 @@ GW_API gw_future *gw_collect_fail_fast(gw_scope *s, gw_future *const *fs, int co
 GW_API gw_future *gw_collect_first(gw_scope *s, gw_future *const *fs, int count);
 
 // A future that the program completes itself, once: a second completion is WRONG_STATE. A handler
-// may return it, and keeps a handle of it meanwhile (gw_keep, gw_set in an object): with the last one that could complete it
-// all that still waits for it fails with WRONG_STATE. gw_future_set(s, f, x) takes any C value; that of another future becomes the value of
+// may return it. gw_future_set(s, f, x) takes any C value; that of another future becomes the value of
 // |f| once it has come, but |f| is INVALID if that one waits for |f| itself.
 GW_API gw_future *gw_future_open(gw_scope *s);
 GW_API void gw_future_set_with(gw_scope *s, gw_future *f, gw_value v);

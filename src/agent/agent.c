@@ -6,6 +6,7 @@
 #include "agent/context.h"
 #include "agent/deferred.h"
 #include "agent/dispatch.h"
+#include "agent/environment.h"
 #include "agent/leave.h"
 #include "agent/member_events.h"
 #include "agent/member_table.h"
@@ -369,6 +370,10 @@ static gw_status start(agent *a, const join_options *o, const gw_rpc_options *op
     env_leave(a->env);
     if (status && caught) error_set(error, GW_CANCELLED, "joining was interrupted by %s", caught);
     return status;
+}
+
+gw_launch gw_rpc_launched(void) {
+    return environment_launch(getenv);
 }
 
 static _Atomic int attached_count;  // of this process

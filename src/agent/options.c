@@ -1,5 +1,6 @@
 #include "agent/options.h"
 
+#include "agent/environment.h"
 #include "base/status.h"
 #include "net/interfaces.h"
 
@@ -154,10 +155,12 @@ static gw_status parse_tcp(const char *rest, join_options *out, gw_error *error)
 
 static gw_status parse_env(char *(*variable)(const char *name), join_options *out,
                            gw_error *error) {
-    const char *host = variable("MASTER_ADDR"), *port = variable("MASTER_PORT");
-    if (!host || !*host) return error_set(error, GW_INVALID, "MASTER_ADDR is not set");
-    if (!port || !*port) return error_set(error, GW_INVALID, "MASTER_PORT is not set");
-    return set_master(out, host, port, "MASTER_ADDR", "MASTER_PORT", error);
+    environment_master m;
+    gw_status status = environment_master_of(variable, out->rank, out->world_size, &m, error);
+    if (status) return status;
+    if (!m.address[0]) return set_master(out, m.host, m.port, m.host_from, m.port_from, error);
+    snprintf(out->master, sizeof out->master, "%s", m.address);
+    return GW_OK;
 }
 
 // The URL without its query goes to |base|.
@@ -182,14 +185,6 @@ static gw_status parse_address(const char *base, char *(*variable)(const char *n
     }
     return error_set(error, GW_INVALID,
                      "init_method \"%s\" does not begin with env://, tcp:// or file://", base);
-}
-
-static gw_status from_environment(char *(*variable)(const char *name), const char *name,
-                                  const char *words, int max, int *out, gw_error *error) {
-    const char *text = variable(name);
-    if (!text || !*text)
-        return error_set(error, GW_INVALID, "%s is not set and no %s was given", name, words);
-    return parse_number(text, name, max, out, error);
 }
 
 // ---- Protection ---------------------------------------------------------------------------------
@@ -235,7 +230,6 @@ static gw_status find_protection(const gw_rpc_options *given, char *(*variable)(
 // still open.
 static gw_status find_place(const gw_rpc_options *given, char *(*variable)(const char *name),
                             int rank, int world_size, join_options *out, gw_error *error) {
-    gw_status status = GW_OK;
     if (given->world_size != UNSET) {
         if (rank != UNSET || world_size != UNSET)
             return error_set(error, GW_INVALID,
@@ -248,11 +242,7 @@ static gw_status find_place(const gw_rpc_options *given, char *(*variable)(const
     } else if (given->rank != UNSET) {
         return error_set(error, GW_INVALID, "rank %d is given without a world size", given->rank);
     }
-    if (rank == UNSET)
-        status = from_environment(variable, "RANK", "rank", LIMIT_WORKERS - 1, &rank, error);
-    if (!status && world_size == UNSET)
-        status = from_environment(variable, "WORLD_SIZE", "world size", LIMIT_WORKERS, &world_size,
-                                  error);
+    gw_status status = environment_place(variable, &rank, &world_size, error);
     if (status) return status;
     if (world_size < 1 || world_size > LIMIT_WORKERS)
         return error_set(error, GW_INVALID, "a world size of %d, not 1 to %d", world_size,

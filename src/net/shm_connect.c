@@ -56,7 +56,13 @@ static bool take_hex(const char **at, uint64_t *out) {
     return true;
 }
 
+// "here:" is this host, whose processes may all know a name beforehand.
 static bool parse(const char *text, shm_address *out) {
+    if (strncmp(text, "here:", 5) == 0) {
+        text += 5;
+        out->host = this_host();
+        return take_hex(&text, &out->name) && !*text;
+    }
     return take_hex(&text, &out->host) && *text++ == ':' && take_hex(&text, &out->name) && !*text;
 }
 

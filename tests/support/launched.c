@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,12 +30,12 @@ static int open_pidfd(pid_t pid) {
     return fd;
 }
 
-launched launch_with(const char *const arguments[], int in_fd, int out_fd, int err_fd) {
+static launched start(const char *path, const char *const arguments[], int in_fd, int out_fd,
+                      int err_fd) {
     int in[2] = { in_fd, -1 }, out[2] = { -1, out_fd }, err[2] = { -1, err_fd };
     if (in_fd < 0) assert_int_equal(pipe2(in, O_CLOEXEC), 0);
     if (out_fd < 0) assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     if (err_fd < 0) assert_int_equal(pipe2(err, O_CLOEXEC), 0);
-    const char *path = launched_path();
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -50,8 +51,30 @@ launched launch_with(const char *const arguments[], int in_fd, int out_fd, int e
     return (launched){ pid, open_pidfd(pid), in[1], out[0], err[0] };
 }
 
+launched launch_with(const char *const arguments[], int in_fd, int out_fd, int err_fd) {
+    return start(launched_path(), arguments, in_fd, out_fd, err_fd);
+}
+
 launched launch(const char *const arguments[]) {
     return launch_with(arguments, -1, -1, -1);
+}
+
+launched launch_command(const char *format, ...) {
+    char command[4096];
+    int at = snprintf(command, sizeof command, "cd %s/bin && ", GW_BUILD_DIR);
+    va_list args;
+    va_start(args, format);
+    int size = vsnprintf(command + at, sizeof command - (size_t)at, format, args);
+    va_end(args);
+    assert_in_range(size, 1, (int)sizeof command - at - 1);
+    testing_note("%s", command + at);
+    return start("/bin/sh", (const char *const[]){ "sh", "-c", command, NULL }, -1, -1, -1);
+}
+
+bool has_program(const char *name) {
+    char command[300];
+    snprintf(command, sizeof command, "command -v '%.200s' >/dev/null", name);
+    return system(command) == 0;
 }
 
 const char *read_line(int fd, const char *beginning) {

@@ -1,4 +1,4 @@
-// The gradwire command as tests see it: started with arguments, read, signalled, waited for.
+// The gradwire command, and others, as tests see them: started with arguments, read, signalled, waited for.
 //
 // Nothing here has a limit of its own: what does not come is found out by the limit of the test.
 #ifndef TESTS_LAUNCHED_H
@@ -39,6 +39,10 @@ launched launch(const char *const arguments[]);
 // The same with streams that the test has made; -1: a pipe. The launched one has -1 where it has no
 // pipe.
 launched launch_with(const char *const arguments[], int in_fd, int out_fd, int err_fd);
+
+// A command of the shell, in the folder of our programs.
+launched launch_command(const char *format, ...) __attribute__((format(printf, 1, 2)));
+bool has_program(const char *name);  // on the path of the shell
 
 // Reads standard output (or error) up to the first line that begins with |beginning|, and returns
 // the rest of that line in memory that the next call uses again.

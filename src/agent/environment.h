@@ -1,0 +1,49 @@
+// What launchers leave in the environment of the processes that they start.
+//
+// A row of the table is a launcher. The first row that is there says rank and world size; where rank 0 is met is said by the
+// first row that says so, among those with the same rank and world size: one launch may be seen by two of them (Slurm, PMI).
+//
+// | launcher | rank, world size | local rank, and of how many | mark of the job | where rank 0 is |
+// |---|---|---|---|---|
+// | gradwire, torchrun | RANK, WORLD_SIZE | LOCAL_RANK, LOCAL_WORLD_SIZE | | MASTER_ADDR, MASTER_PORT |
+// | Open MPI | OMPI_COMM_WORLD_RANK, _SIZE | OMPI_COMM_WORLD_LOCAL_RANK, _LOCAL_SIZE | PMIX_NAMESPACE, OMPI_MCA_ess_base_jobid, OMPI_MCA_orte_precondition_transports | on one host: here |
+// | PMI (MPICH's and Intel's hydra) | PMI_RANK, PMI_SIZE | MPI_LOCALRANKID, MPI_LOCALNRANKS | the process behind PMI_FD | on one host: here |
+// | Slurm (srun) | SLURM_PROCID, SLURM_STEP_NUM_TASKS or SLURM_NTASKS | SLURM_LOCALID | SLURM_JOB_ID, SLURM_STEP_ID | on one host (SLURM_STEP_NUM_NODES): here; else the first of SLURM_STEP_NODELIST or SLURM_JOB_NODELIST |
+// | Kubernetes (indexed jobs) | JOB_COMPLETION_INDEX, WORLD_SIZE of the manifest | | | MASTER_ADDR of the manifest, port 29500 |
+//
+// * MASTER_ADDR and MASTER_PORT come before what any row knows. A port that nobody says is made of the mark, 20000 to 29999.
+// * *Here* is a name in the kernel made of the mark, which two jobs cannot share and nobody has to remove; with
+//   GW_TRANSPORT=tcp it is 127.0.0.1 and a port.
+// * RANK and WORLD_SIZE must not contradict another row, since then nobody knows which of them is meant. They may when their
+//   launcher runs inside another one (GRADWIRE_JOB, TORCHELASTIC_RUN_ID), or when that other one has started one process alone.
+// * SLURM_PROCID without SLURM_STEP_ID is a batch script's, which srun has not started.
+#ifndef AGENT_ENVIRONMENT_H
+#define AGENT_ENVIRONMENT_H
+
+#include "base/limits.h"
+#include <gradwire/rpc.h>
+
+// Looks a variable up: getenv, or a test's.
+typedef char *(*environment_lookup)(const char *name);
+
+// Takes *rank and *world_size from the environment, where they are -1. INVALID, naming variables, if something is missing,
+// is no number, or contradicts itself.
+gw_status environment_place(environment_lookup variable, int *rank, int *world_size,
+                            gw_error *error);
+
+// Where rank 0 is met.
+typedef struct environment_master {
+    char address[LIMIT_ADDRESS_BYTES + 1];  // of a transport, "shm://..."; "": host and port say it
+    char host[LIMIT_ADDRESS_BYTES + 1];
+    char port[32];                      // as it was found
+    const char *host_from, *port_from;  // variables, for sentences
+} environment_master;
+
+// |rank| and |world_size| as they were found, or given; -1 and 0 of a group. INVALID, naming variables.
+gw_status environment_master_of(environment_lookup variable, int rank, int world_size,
+                                environment_master *out, gw_error *error);
+
+// What gw_rpc_launched says.
+gw_launch environment_launch(environment_lookup variable);
+
+#endif

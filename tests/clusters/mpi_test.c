@@ -1,0 +1,144 @@
+// Launchers of MPI start programs of gradwire, which read where they are from what these leave in the environment. Debian's
+// Open MPI and MPICH are started for it; where one is not installed its tests are skipped.
+#include "../support/launched.h"
+#include "testing/testing.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct engine {
+    const char *program;
+    const char *start;  // what comes before -n
+    const char *rank;   // the variable
+} engine;
+
+// It refuses to run as root, and more ranks than processors, unless told otherwise.
+#define AS_ANYBODY                                                                                 \
+    "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "                                   \
+    "OMPI_MCA_rmaps_base_oversubscribe=1 "
+
+static const engine open_mpi = { "mpirun.openmpi", AS_ANYBODY "mpirun.openmpi",
+                                 "OMPI_COMM_WORLD_RANK" };
+static const engine mpich = { "mpiexec.hydra", "mpiexec.hydra", "PMI_RANK" };
+
+static void need(const engine *e) {
+    if (!has_program(e->program)) skip();
+}
+
+// Open MPI gives its ranks a terminal, where examples draw their progress: of each line only what stays.
+static void leave_what_stays(char *text) {
+    static const char erase[] = "\033[K";
+    char *to = text;
+    for (char *line = text, *end; *line; line = end) {
+        end = line + strcspn(line, "\n") + (strchr(line, '\n') != NULL);
+        for (char *at; (at = strstr(line, erase)) && at < end;) line = at + strlen(erase);
+        memmove(to, line, (size_t)(end - line));
+        to += end - line;
+    }
+    *to = '\0';
+}
+
+// Reads what it prints up to a line that has |word| in it.
+static void await_word(launched *l, const char *word) {
+    while (!strstr(read_line(l->out_fd, ""), word)) continue;
+}
+
+// What an example computes, and how it ends, is what `gradwire run` has.
+static void compute_the_same(const engine *e) {
+    static const char example[] = "./rl_cartpole --max-episodes 6 --log-interval 1 --seed 7";
+    need(e);
+    result theirs = finish(launch_command("%s -n 3 %s", e->start, example));
+    result ours = finish(launch_command("./gradwire run --no-prefix -n 3 -- %s", example));
+    testing_note("%s%s", theirs.out, theirs.err);
+    leave_what_stays(theirs.out);
+    assert_string_equal(theirs.out, ours.out);
+    assert_non_null(strstr(theirs.out, "Episode 6"));
+    assert_int_equal(theirs.code, 3);
+    assert_int_equal(ours.code, 3);
+    forget(theirs);
+    forget(ours);
+}
+
+// One rank is killed in the middle of training.
+static void all_end_with_one(const engine *e) {
+    enum { RANKS = 3 };
+    int processes[RANKS];
+    need(e);
+    launched l = launch_command("%s -n %d sh -c 'echo rank $%s is $$; exec ./batch_rpc --epochs "
+                                "2000'",
+                                e->start, RANKS, e->rank);
+    pid_t victim = 0;
+    for (int i = 0; i < RANKS; i++) {
+        const char *line = read_line(l.out_fd, "rank ");
+        int rank, pid;
+        assert_int_equal(sscanf(line, "%d is %d", &rank, &pid), 2);
+        char number[16];
+        snprintf(number, sizeof number, "%d", pid);
+        processes[i] = open_process(number);
+        if (rank == 1) victim = pid;
+    }
+    await_word(&l, "epoch");
+    kill(victim, SIGKILL);
+    result r = finish(l);
+    testing_note("%s", r.err);
+    assert_int_not_equal(r.code, 0);
+    for (int i = 0; i < RANKS; i++) wait_for_end(processes[i]);
+    forget(r);
+}
+
+// Two jobs of one user on one host find their own ranks.
+static void jobs_do_not_mix(const engine *e) {
+    need(e);
+    launched a = launch_command("%s -n 3 ./batch_rpc --epochs 3", e->start);
+    launched b = launch_command("%s -n 2 ./hello", e->start);
+    result ra = finish(a), rb = finish(b);
+    testing_note("%s%s", ra.err, rb.err);
+    assert_int_equal(ra.code, 3);  // three epochs are too few to learn much
+    assert_int_equal(rb.code, 0);
+    assert_non_null(strstr(ra.out, "2 trainers, answered together"));
+    assert_non_null(strstr(rb.out, "6., 12., 18."));
+    forget(ra);
+    forget(rb);
+}
+
+static void meet_over_tcp(const engine *e) {
+    need(e);
+    result r = finish(launch_command("GW_TRANSPORT=tcp %s -n 2 ./hello", e->start));
+    testing_note("%s", r.err);
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.out, "6., 12., 18."));
+    forget(r);
+}
+
+// A shell, or anything else, may stand between the launcher and the program.
+static void a_wrapper_is_no_matter(const engine *e) {
+    need(e);
+    result r = finish(launch_command("%s -n 2 sh -c './hello; exit $?'", e->start));
+    testing_note("%s", r.err);
+    assert_int_equal(r.code, 0);
+    forget(r);
+}
+
+#define WITH(engine, what)                                                                         \
+    static void engine##_##what(void **state) {                                                    \
+        (void)state;                                                                               \
+        what(&(engine));                                                                           \
+    }
+
+WITH(open_mpi, compute_the_same)
+WITH(open_mpi, all_end_with_one)
+WITH(open_mpi, jobs_do_not_mix)
+WITH(open_mpi, meet_over_tcp)
+WITH(open_mpi, a_wrapper_is_no_matter)
+WITH(mpich, compute_the_same)
+WITH(mpich, all_end_with_one)
+WITH(mpich, jobs_do_not_mix)
+WITH(mpich, meet_over_tcp)
+WITH(mpich, a_wrapper_is_no_matter)
+
+GW_TESTS(clusters_mpi, open_mpi_compute_the_same, open_mpi_all_end_with_one,
+         open_mpi_jobs_do_not_mix, open_mpi_meet_over_tcp, open_mpi_a_wrapper_is_no_matter,
+         mpich_compute_the_same, mpich_all_end_with_one, mpich_jobs_do_not_mix, mpich_meet_over_tcp,
+         mpich_a_wrapper_is_no_matter);
