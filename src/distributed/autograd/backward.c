@@ -12,29 +12,13 @@
 
 // ---- The workers that the passes of a scope have visited ----------------------------------------
 
-typedef struct visited {
-    agent *agent;  // one count
-    uint64_t scope;
-    worker_set workers;
-} visited;
-
 static void close_visited(gw_scope *s, void *data) {
     (void)s;
-    visited *v = data;
-    agent *a = v->agent;
-    if (!agent_is_closed(a)) {
-        env_enter(a->env);
-        for (int rank = 0; rank < a->member_count && a->phase != AGENT_LEFT; rank++)
-            if (worker_set_has(&v->workers, rank) && !agent_member(a, rank)->lost)
-                distributed_pass_scope_closed_on_loop(a, rank, v->scope);
-        env_leave(a->env);
-    }
-    agent_release(a);
-    mem_free(v);
+    pass_visited_close(data);
 }
 
-static visited *visited_of(gw_scope *s, agent *a) {
-    visited *v = s->slots[SCOPE_VISITED].data;
+static pass_visited *visited_of(gw_scope *s, agent *a) {
+    pass_visited *v = s->slots[SCOPE_VISITED].data;
     if (v || !(v = mem_calloc(sizeof *v))) return v;
     v->agent = agent_retain(a);
     v->scope = gw_scope_id(s);
@@ -78,7 +62,7 @@ static bool check_participants(const distributed_pass *x, gw_scope *s) {
 }
 
 // Notes the participants that must say done. Fails if one of them is lost.
-static bool expect_participants(distributed_pass *x, visited *v) {
+static bool expect_participants(distributed_pass *x, pass_visited *v) {
     agent *a = x->agent;
     gw_error error = { 0 };
     for (uint32_t i = 0; i < x->marks.count && !error.status; i++) {
@@ -94,7 +78,7 @@ static bool expect_participants(distributed_pass *x, visited *v) {
     return !error.status;
 }
 
-static bool begin(distributed_pass *x, visited *v) {
+static bool begin(distributed_pass *x, pass_visited *v) {
     agent *a = x->agent;
     env_enter(a->env);
     x->number = ++graphs_of(a)->last_pass;
@@ -210,7 +194,7 @@ static void abort_all(distributed_pass *x, gw_scope *s) {
 static void execute(distributed_pass *x, gw_tensor *const *roots, const part *parts, int count) {
     agent *a = x->agent;
     gw_scope *s = x->pass->scope;
-    visited *v = visited_of(s, a);
+    pass_visited *v = visited_of(s, a);
     bool ok = v || distributed_pass_fail_memory(s);
     ok = ok && begin(x, v) && start(x, roots, parts, count) && run(x, s) && pass_commit(x->pass);
     if (!ok) abort_all(x, s);

@@ -32,17 +32,6 @@ typedef enum distributed_pass_event {
     DISTRIBUTED_PASS_LOST        // the initiator is lost
 } distributed_pass_event;
 
-typedef struct worker_set {
-    uint64_t words[LIMIT_WORKERS / 64];
-} worker_set;
-
-static inline bool worker_set_has(const worker_set *w, int rank) {
-    return w->words[rank / 64] >> (rank % 64) & 1;
-}
-static inline void worker_set_add(worker_set *w, int rank) {
-    w->words[rank / 64] |= (uint64_t)1 << (rank % 64);
-}
-
 // A gradient message that was received, or one that is to be sent.
 typedef struct distributed_pass_mail {
     list_node link;
@@ -131,6 +120,16 @@ void distributed_pass_send_gradients(gw_scope *work, receive *to, gw_tensor **gr
 bool distributed_pass_tell_marks(distributed_pass *x, int to);
 void distributed_pass_mail_free(list_node *mails);
 
+// The workers that the passes of a scope have visited, to be told when it closes.
+typedef struct pass_visited {
+    list_node link;
+    agent *agent;  // one count
+    uint64_t scope;
+    worker_set workers;
+} pass_visited;
+
+void pass_visited_close(pass_visited *v);  // takes it
+
 // ---- With the loop lock (passes.c, messages.c) --------------------------------------------------
 
 distributed_pass *distributed_pass_open(agent *a, int initiator, uint64_t number, uint64_t scope);
@@ -141,7 +140,6 @@ void distributed_pass_abort_on_loop(const distributed_pass *x, int to, const gw_
 void distributed_pass_fail_on_loop(distributed_pass *x, const gw_error *why);  // the initiator's
 // states.c: nothing else changes the state of a participant's part.
 void distributed_pass_apply_on_loop(distributed_pass *x, distributed_pass_event event);
-void distributed_pass_scope_closed_on_loop(agent *a, int to, uint64_t scope);
 void distributed_pass_unlist_on_loop(distributed_pass *x);
 
 #endif

@@ -15,6 +15,7 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
     list_init(&gs->released);
     list_init(&gs->passes);
     list_init(&gs->ending);
+    list_init(&gs->closing);
     a->remote = &remote;
     *state = gs;
     return GW_OK;
@@ -66,6 +67,7 @@ static void stop(agent *a, const gw_error *why) {
             distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_FAILED);
     }
     receives_close_on_loop(a);
+    passes_stop_saying_on_loop(a);
 }
 
 static void close(agent *a) {
@@ -90,6 +92,7 @@ static void list_pending(const agent *a, pending *out) {
     list_each(l, &graphs_of(a)->passes) count +=
         list_entry(l, distributed_pass, link)->state < DISTRIBUTED_PASS_COMPLETE;
     pending_add(out, "is in", count, "backward pass", "backward passes");
+    pending_add(out, "has no memory for", passes_unsaid_count(a), "message", "messages");
 }
 
 static bool names_unknown(const agent *a, const message *m) {

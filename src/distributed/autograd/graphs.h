@@ -34,6 +34,20 @@ gw_status marks_read(const agent *a, reader *r, uint32_t max, marks *out, gw_err
 // invalid bytes, which marks_read refuses.
 bool marks_name_unknown(const agent *a, reader *r);
 
+typedef struct worker_set {
+    uint64_t words[LIMIT_WORKERS / 64];
+} worker_set;
+
+static inline bool worker_set_has(const worker_set *w, int rank) {
+    return w->words[rank / 64] >> (rank % 64) & 1;
+}
+static inline void worker_set_add(worker_set *w, int rank) {
+    w->words[rank / 64] |= (uint64_t)1 << (rank % 64);
+}
+static inline void worker_set_remove(worker_set *w, int rank) {
+    w->words[rank / 64] &= ~((uint64_t)1 << (rank % 64));
+}
+
 // ---- What was sent ------------------------------------------------------------------------------
 
 typedef struct sent_slot {
@@ -129,6 +143,16 @@ typedef struct passes_ended {
     uint64_t settled, failed;
 } passes_ended;
 
+// What one worker tells another of a pass: done, or abort.
+typedef struct pass_word {
+    uint8_t kind;  // of pass_kind
+    int to, initiator;
+    uint64_t number;
+    gw_status status;  // of an abort
+} pass_word;
+
+enum { PASS_WORDS_MAX = 64 };
+
 struct graphs {
     agent *agent;
     uint64_t last_send;
@@ -147,7 +171,15 @@ struct graphs {
     uint64_t last_pass;                   // number of the last pass that this worker began
     uint64_t failed[PASSES_FAILED_BITS];  // numbers of those that failed, each at its number modulo
     map others;                           // passes_peer by rank
-    uint64_t mark_calls;                  // calls of gw.marks that this worker made, for tests
+
+    // for want of memory
+    pass_word unsaid[PASS_WORDS_MAX];
+    uint32_t unsaid_count;
+    list_node closing;  // of pass_visited
+    worker_set untold;  // initiators that more than that was to be told
+    timer again;
+
+    uint64_t mark_calls;  // calls of gw.marks that this worker made, for tests
 };
 
 typedef struct graphs graphs;

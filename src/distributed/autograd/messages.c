@@ -21,7 +21,7 @@ static gw_status done_received(agent *a, int from, message *m, gw_error *error) 
     if (r.failed) return error_set(error, GW_PROTOCOL, "done: cut off");
     distributed_pass *x = passes_find_on_loop(a, a->rank, number);
     if (!x || !worker_set_has(&x->undone, from)) return GW_OK;
-    x->undone.words[from / 64] &= ~((uint64_t)1 << (from % 64));
+    worker_set_remove(&x->undone, from);
     x->undone_count--;
     if (x->waiting) env_wake(a->env, x->waiting);
     return GW_OK;
@@ -101,30 +101,14 @@ void distributed_pass_send_outbox_on_loop(distributed_pass *x, list_node *mails)
 }
 
 void distributed_pass_abort_on_loop(const distributed_pass *x, int to, const gw_error *why) {
-    agent *a = x->agent;
-    message *m = agent_message_on_loop(a, KIND_PASS_ABORT);
-    if (!m) return;
-    bytes_put_u32(&m->head, (uint32_t)x->initiator);
-    bytes_put_u64(&m->head, x->number);
-    encode_error(&m->head, why);
-    if (m->head.failed)
-        message_release(m);
-    else
-        agent_send_on_loop(a, to, m, true, NULL);
+    passes_say_on_loop(
+        x->agent,
+        (pass_word){
+            .kind = KIND_PASS_ABORT, .to = to, .initiator = x->initiator, .number = x->number },
+        why);
 }
 
 void distributed_pass_fail_on_loop(distributed_pass *x, const gw_error *why) {
     if (!x->error.status) x->error = *why;
     if (x->waiting) env_wake(x->agent->env, x->waiting);
-}
-
-void distributed_pass_scope_closed_on_loop(agent *a, int to, uint64_t scope) {
-    message *m = agent_message_on_loop(a, KIND_SCOPE_CLOSED);
-    if (!m) return;
-    bytes_put_u64(&m->head, scope);
-    passes_put_ended_on_loop(a, a->rank, &m->head);
-    if (m->head.failed)
-        message_release(m);
-    else
-        agent_send_on_loop(a, to, m, true, NULL);
 }

@@ -34,13 +34,12 @@ static void fail(distributed_pass *x) {
 }
 
 void distributed_pass_done_on_loop(const distributed_pass *x) {
-    message *m = agent_message_on_loop(x->agent, KIND_PASS_DONE);
-    if (!m) return;
-    bytes_put_u64(&m->head, x->number);
-    if (m->head.failed)
-        message_release(m);
-    else
-        agent_send_on_loop(x->agent, x->initiator, m, true, NULL);
+    passes_say_on_loop(x->agent,
+                       (pass_word){ .kind = KIND_PASS_DONE,
+                                    .to = x->initiator,
+                                    .initiator = x->initiator,
+                                    .number = x->number },
+                       NULL);
 }
 
 static bool plan(distributed_pass *x) {

@@ -32,8 +32,9 @@ void passes_peer_free(passes_peer *in) {
 
 bool passes_is_over_on_loop(const agent *a, int rank, uint64_t number) {
     const passes_peer *in = map_find(&graphs_of(a)->others, passes_peer_key(rank));
-    if (!in || has_mutation(MUTATION_PASS_BEGINS_AGAIN)) return false;
-    bool over = number < in->ended.settled;
+    if (has_mutation(MUTATION_PASS_BEGINS_AGAIN)) return false;
+    if (!in) return passes_is_unsaid_on_loop(a, rank, number);
+    bool over = number < in->ended.settled || passes_is_unsaid_on_loop(a, rank, number);
     for (uint32_t i = 0; i < in->count && !over; i++) over = in->aborted[i] == number;
     return over;
 }

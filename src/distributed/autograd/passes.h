@@ -49,4 +49,12 @@ void distributed_pass_end(distributed_pass *x);
 // Sends done to the initiator.
 void distributed_pass_done_on_loop(const distributed_pass *x);
 
+// ---- What there may be no memory to say (unsaid.c) ----------------------------------------------
+
+// Says |w| now or, without memory, again and again; an abort with |why| in words, or its status.
+void passes_say_on_loop(agent *a, pass_word w, const gw_error *why);
+bool passes_is_unsaid_on_loop(const agent *a, int initiator, uint64_t number);  // its abort
+size_t passes_unsaid_count(const agent *a);
+void passes_stop_saying_on_loop(agent *a);
+
 #endif
