@@ -253,7 +253,8 @@ GW_API gw_future *gw_collect_fail_fast(gw_scope *s, gw_future *const *fs, int co
 GW_API gw_future *gw_collect_first(gw_scope *s, gw_future *const *fs, int count);
 
 // A future that the program completes itself, once: a second completion is WRONG_STATE. A handler
-// may return it. gw_future_set(s, f, x) takes any C value; that of another future becomes the value of
+// may return it, and keeps a handle of it meanwhile (gw_keep, gw_set in an object): with the last one that could complete it
+// all that still waits for it fails with WRONG_STATE. gw_future_set(s, f, x) takes any C value; that of another future becomes the value of
 // |f| once it has come, but |f| is INVALID if that one waits for |f| itself.
 GW_API gw_future *gw_future_open(gw_scope *s);
 GW_API void gw_future_set_with(gw_scope *s, gw_future *f, gw_value v);

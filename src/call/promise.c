@@ -10,13 +10,13 @@
 
 static void *open_forward(gw_handle *h) {
     forward *w = mem_calloc(sizeof *w);
-    if (w) w->future = handle_retain((gw_future *)(void *)h);
+    if (w) w->future = future_await_retain((gw_future *)(void *)h);
     return w;
 }
 
 static void discard_forward(void *prepared) {
     forward *w = prepared;
-    handle_release(w->future);
+    future_await_release(w->future);
     mem_free(w);
 }
 
@@ -65,7 +65,7 @@ static void start_forward(void *prepared) {
     forward *w = prepared;
     gw_future *f = w->future;
     if (w->of_owner && f->source->forward(f, w->consumer, w->promise)) {
-        future_release_on_loop(f);
+        future_await_release_on_loop(f);
         mem_free(w);
         return;
     }
@@ -90,7 +90,7 @@ static void keep_promises(gw_future *f) {
         list_remove(l);
         if (w->asked && f->honoured) {
             f->honoured--;
-            future_release_on_loop(w->future);
+            future_await_release_on_loop(w->future);
             mem_free(w);
         } else {
             defer_send(w);

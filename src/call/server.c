@@ -90,7 +90,7 @@ void served_call_free_on_loop(served_call *s) {
     if (s->incoming) incoming_close_on_loop(a, s->incoming);
     if (s->target) c->target->release(s->target);
     if (s->result_entry) c->target->release(s->result_entry);
-    if (s->returned) future_release_on_loop(s->returned);
+    if (s->returned) future_await_release_on_loop(s->returned);
     work_release_on_loop(s->context.work);
     c->body_count--;
     mem_give(s, sizeof *s);

@@ -333,7 +333,7 @@ void served_call_stop_awaiting_on_loop(served_call *s) {
 // The body has ended, and with it turn, call queue and scope; the reply has not.
 static served_call *await_returned(served_call *s, gw_future *f) {
     agent *a = s->agent;
-    s->returned = handle_retain(f);
+    s->returned = future_await_retain(f);
     close_scope(s);
     env_enter(a->env);
     served_call *next = end_order_on_loop(s);

@@ -16,6 +16,7 @@ void future_cancel_on_loop(gw_future *f) {
 
 void future_abandon_on_loop(gw_future *f) {
     uint32_t others = atomic_load_explicit(&f->handle.count, memory_order_acquire) - 1;
+    if (f->opened) others += atomic_load_explicit(&f->awaits, memory_order_acquire) - 1;
     if (others == f->makers && !f->promise) future_cancel_on_loop(f);
 }
 

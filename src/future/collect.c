@@ -8,7 +8,7 @@
 typedef struct collected {
     continuation next;
     struct collect *of;
-    gw_future *in;  // one count
+    gw_future *in;  // one count of those that wait
 } collected;
 
 typedef struct collect {
@@ -22,7 +22,7 @@ typedef struct collect {
 
 // Without the loop lock, because the results may run a user's destructors.
 static void free_collect(collect *c) {
-    for (int i = 0; i < c->count; i++) handle_release(c->items[i].in);
+    for (int i = 0; i < c->count; i++) future_await_release(c->items[i].in);
     handle_release(c->out);
     mem_free(c);
 }
@@ -122,7 +122,7 @@ static collect *open_collect(agent *a, gw_future *const *fs, int count, collect_
     for (int i = 0; i < count; i++) {
         c->items[i].next.run = came;
         c->items[i].of = c;
-        c->items[i].in = handle_retain(fs[i]);
+        c->items[i].in = future_await_retain(fs[i]);
     }
     return c;
 }

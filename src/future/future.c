@@ -11,8 +11,7 @@ typedef struct future_wait {
     waiter waiter;
 } future_wait;
 
-static void destroy_future(gw_handle *h) {
-    gw_future *f = (gw_future *)h;
+static void free_future(gw_future *f) {
     assert(!f->call && !f->promise);
     result *r = future_result(f);
     if (!r) {  // it may be on a list of unresolved futures
@@ -25,6 +24,35 @@ static void destroy_future(gw_handle *h) {
     if (f->source && f->source->free) f->source->free(f);
     agent_release(f->agent);
     mem_give(f, sizeof *f + f->name_size);
+}
+
+// Note [Futures that nobody can complete]
+//
+// A future of gw_future_open is completed by whoever has a handle of it. Continuations, and what
+// waits to send its value, do not have one: they have a count of their own. So when the last handle
+// goes, those that wait are told. They never get a handle again, and only they release the counts
+// that are left.
+static void fail_abandoned(gw_future *f) {
+    gw_error error;
+    error_set(&error, GW_WRONG_STATE,
+              "nobody can complete the future any more: its last handle was dropped");
+    env_enter(f->agent->env);
+    future_fail_on_loop(f, &error);
+    env_leave(f->agent->env);
+}
+
+static uint32_t count_awaits(const gw_future *f) {
+    return atomic_load_explicit(&((gw_future *)f)->awaits, memory_order_acquire);
+}
+
+static bool was_last_await(gw_future *f) {
+    return atomic_fetch_sub_explicit(&f->awaits, 1, memory_order_acq_rel) == 1;
+}
+
+static void destroy_future(gw_handle *h) {
+    gw_future *f = (gw_future *)h;
+    if (f->opened && count_awaits(f) > 1 && !future_result(f)) fail_abandoned(f);
+    if (was_last_await(f)) free_future(f);
 }
 
 static const handle_class future_class = { "future", destroy_future };
@@ -41,6 +69,7 @@ gw_future *future_open(agent *a, const char *function) {
     list_init(&f->waits);
     list_init(&f->nexts);
     list_init(&f->forwards);
+    atomic_init(&f->awaits, 1);
     f->to = -1;
     f->producer = -1;
     f->name_size = name_size;
@@ -58,6 +87,36 @@ void future_release_on_loop(gw_future *f) {
     if (atomic_fetch_sub_explicit(&f->handle.count, 1, memory_order_acq_rel) != 1) return;
     f->deferred_free.run = free_later;
     env_defer(f->agent->env, &f->deferred_free);
+}
+
+gw_future *future_await_retain(gw_future *f) {
+    if (!f->opened) return handle_retain(f);
+    atomic_fetch_add_explicit(&f->awaits, 1, memory_order_relaxed);
+    return f;
+}
+
+void future_await_release(gw_future *f) {
+    if (!f->opened)
+        handle_release(f);
+    else if (was_last_await(f))
+        free_future(f);
+}
+
+static void free_awaited_later(task *t) {
+    free_future(list_entry(t, gw_future, deferred_free));
+}
+
+void future_await_release_on_loop(gw_future *f) {
+    if (!f->opened) {
+        future_release_on_loop(f);
+    } else if (was_last_await(f)) {
+        f->deferred_free.run = free_awaited_later;
+        env_defer(f->agent->env, &f->deferred_free);
+    }
+}
+
+bool future_is_sole(const gw_future *f) {
+    return handle_is_sole(&f->handle) && count_awaits(f) == 1;
 }
 
 void future_complete_on_loop(gw_future *f, result *r) {
@@ -117,7 +176,7 @@ typedef struct follow {
 static void free_follow(follow *w) {
     w->out->makers--;
     future_release_on_loop(w->out);
-    future_release_on_loop(w->in);
+    future_await_release_on_loop(w->in);
     mem_free(w);
 }
 
@@ -180,7 +239,7 @@ gw_status future_follow_on_loop(gw_future *out, gw_future *in, gw_error *error) 
     *w = (follow){ .next.run = followed,
                    .stop = { stop_following, in_of_follow },
                    .out = handle_retain(out),
-                   .in = handle_retain(in) };
+                   .in = future_await_retain(in) };
     out->makers++;
     out->on_cancel = &w->stop;
     future_await_on_loop(in, &w->next);

@@ -79,6 +79,8 @@ struct gw_future {
     list_node waits;           // of threads
     list_node nexts;           // of continuation
     task deferred_free;
+    bool opened;              // by gw_future_open: whoever has a handle may complete it
+    _Atomic uint32_t awaits;  // of such a one: 1 for all handles, and the counts of those that wait
 
     uint8_t makers;  // counts on it that are held by what will complete it
     bool cancelled;
@@ -119,6 +121,13 @@ extern gw_future future_poison;  // what failed calls return
 
 gw_future *future_open(agent *a, const char *function);  // one count; NULL without memory
 void future_release_on_loop(gw_future *f);
+
+// Counts of who waits for |f| and cannot complete it. A future that only these hold, and that
+// nothing else completes, fails. See Note [Futures that nobody can complete].
+gw_future *future_await_retain(gw_future *f);  // of a caller that holds |f|
+void future_await_release(gw_future *f);       // without the loop lock
+void future_await_release_on_loop(gw_future *f);
+bool future_is_sole(const gw_future *f);  // the caller's handle, and nobody waits
 
 // Takes |r|. Only the first completion counts.
 void future_complete_on_loop(gw_future *f, result *r);

@@ -94,6 +94,7 @@ gw_future *gw_future_open(gw_scope *s) {
     gw_error error;
     bool left = a->phase == AGENT_LEFT;
     if (left) agent_left_error(a, "a future", &error);
+    f->opened = true;
     if (!left) list_append(futures_unresolved(a), &f->sibling);
     env_leave(a->env);
     if (left) {
@@ -144,11 +145,19 @@ static void release_parts_on_loop(then *t) {
     work_release_on_loop(t->work);
 }
 
+// What |done| is given has to be a handle.
+static void release_in(then *t) {
+    if (t->out)
+        future_await_release(t->in);
+    else
+        handle_release(t->in);
+}
+
 static void free_then(then *t) {
     env_enter(t->in->agent->env);
     release_parts_on_loop(t);
     env_leave(t->in->agent->env);
-    handle_release(t->in);
+    release_in(t);
     handle_release(t->out);
     mem_free(t);
 }
@@ -159,7 +168,7 @@ static void stop(canceller *c) {
     continuation_cancel_on_loop(&t->next);
     release_parts_on_loop(t);
     future_abandon_on_loop(t->in);
-    future_release_on_loop(t->in);
+    future_await_release_on_loop(t->in);
     future_release_on_loop(t->out);
     mem_free(t);
 }
@@ -270,7 +279,7 @@ static then *open_then(gw_scope *s, gw_future *f, bool has_out) {
     t->next.run = resolved;
     t->stop = (canceller){ stop, in_of };
     if (out) out->makers = 1;
-    t->in = handle_retain(f);
+    t->in = has_out ? future_await_retain(f) : handle_retain(f);
     t->out = out;
     t->key = scope_call_key(s);
     t->id = gw_scope_id(s);

@@ -65,7 +65,7 @@ static void it_lets_a_worker_ask_for_so_many_values_at_a_time(void **state) {
 }
 
 GW_FUNCTION(fetch_make_late, GW_INLINE) {
-    return gw_value_of(gw_future_open(s));
+    return gw_value_of(gw_member_lost(s, NULL, 0));
 }
 
 GW_FUNCTION(fetch_list, GW_INLINE) {

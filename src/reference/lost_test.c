@@ -2,6 +2,7 @@
 
 #include "testing/cluster.h"
 #include "testing/testing.h"
+#include <gradwire/membership.h>
 
 GW_FUNCTION(lost_make, GW_INLINE, "int") {
     return gw_value_of(gw_arg_int(s, a, 0));
@@ -85,7 +86,7 @@ static void it_strikes_off_what_a_lost_worker_held_and_fails_what_it_owned(void 
 
 // The owner ends while its value is being sent as an argument, and while a worker waits for it.
 GW_FUNCTION(lost_never, GW_INLINE) {
-    return gw_value_of(gw_future_open(s));
+    return gw_value_of(gw_member_lost(s, NULL, 0));
 }
 
 static void lose_waiting(gw_scope *root, int rank, void *context) {

@@ -39,7 +39,7 @@ static void sweep_on_loop(names *n) {
     size_t kept = 0;
     for (size_t i = 0; i < n->count; i++) {
         named_waiter *w = &n->waiters[i];
-        if (handle_is_sole((gw_handle *)w->future) || gw_future_done(w->future))
+        if (future_is_sole(w->future) || gw_future_done(w->future))
             free_waiter_on_loop(w);
         else
             n->waiters[kept++] = *w;

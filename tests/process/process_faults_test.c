@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 GW_FUNCTION(fault_hold, GW_POOL) {
-    return gw_value_of_future(gw_future_open(s));
+    return gw_value_of_future(gw_member_lost(s, NULL, 0));
 }
 
 GW_FUNCTION(fault_echo, GW_INLINE, "any") {

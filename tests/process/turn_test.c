@@ -145,7 +145,7 @@ static void a_reference_needs_a_scope_of_its_agent(void **state) {
 }
 
 GW_FUNCTION(turn_never, GW_INLINE, "") {
-    return gw_value_of(gw_future_open(s));
+    return gw_value_of(gw_member_lost(s, NULL, 0));
 }
 
 GW_FUNCTION(turn_echo, GW_INLINE, "any") {

@@ -49,7 +49,7 @@ typedef struct job {
 } job;
 
 GW_FUNCTION(kill_hold, GW_POOL) {
-    return gw_value_of_future(gw_future_open(s));
+    return gw_value_of_future(gw_member_lost(s, NULL, 0));
 }
 
 GW_FUNCTION(kill_work, GW_POOL, "int") {

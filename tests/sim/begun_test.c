@@ -10,7 +10,7 @@
 #include <string.h>
 
 GW_FUNCTION(begun_never, GW_INLINE) {
-    return gw_value_of(gw_future_open(s));
+    return gw_value_of(gw_member_lost(s, NULL, 0));
 }
 
 GW_FUNCTION(begun_echo, GW_INLINE, "any") {

@@ -247,6 +247,100 @@ static void it_lets_the_program_complete_a_future_once(void **state) {
     cluster_run(2, (cluster_options){ .world_size = 2 }, complete_by_hand, NULL);
 }
 
+// ---- Futures that nobody can complete -----------------------------------------------------------
+
+#define ABANDONED "nobody can complete the future any more: its last handle was dropped"
+
+GW_FUNCTION(future_forget, GW_INLINE) {
+    return gw_value_of(gw_future_open(s));
+}
+
+GW_FUNCTION(future_collect, GW_INLINE) {
+    gw_future *f = gw_future_open(s);
+    gw_future *both[] = { f, gw_member_lost(s, NULL, 0) };
+    return gw_value_of(gw_collect_fail_fast(s, both, 2));
+}
+
+static gw_future *forget_in_a_scope(gw_scope *s, gw_future *(*made_of)(gw_scope *t, gw_future *f)) {
+    gw_scope *t = gw_scope_open(s);
+    gw_future *out = gw_keep(s, made_of(t, gw_future_open(t)));
+    gw_scope_close_up(t);
+    return out;
+}
+
+static gw_future *then_of(gw_scope *t, gw_future *f) {
+    return gw_then(t, f, same, NULL);
+}
+
+static gw_future *all_of(gw_scope *t, gw_future *f) {
+    gw_future *two[] = { gw_rpc_async(t, 1, "future_echo", 1), f };
+    return gw_collect_all(t, two, 2);
+}
+
+static gw_future *first_of(gw_scope *t, gw_future *f) {
+    return gw_collect_first(t, &f, 1);
+}
+
+static gw_future *follower_of(gw_scope *t, gw_future *f) {
+    gw_future *out = gw_future_open(t);
+    gw_future_set(t, out, f);
+    return out;
+}
+
+static gw_future *call_with(gw_scope *t, gw_future *f) {
+    return gw_rpc_async(t, 1, "future_echo", f);
+}
+
+static gw_future *call_to_self_with(gw_scope *t, gw_future *f) {
+    return gw_rpc_async(t, 0, "future_echo", f);
+}
+
+static gw_future *kept_by_a_list(gw_scope *t, gw_future *f) {
+    gw_future *out = gw_future_open(t);
+    gw_list *list = gw_list_open(t);
+    gw_list_add(t, list, f);
+    gw_future_set(t, out, list);
+    return out;
+}
+
+static void abandon(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    gw_rpc_sync(s, 1, "future_forget");
+    expect(s, GW_WRONG_STATE, "w1: future_forget: " ABANDONED);
+    gw_to_here_value(s, gw_remote(s, 1, "future_forget"));
+    assert_non_null(strstr(gw_scope_error(s)->text, ABANDONED));
+    gw_scope_clear(s);
+    gw_rpc_sync(s, 1, "future_collect");
+    expect(s, GW_WRONG_STATE, "w1: future_collect: " ABANDONED);
+
+    gw_future *(*const local[])(gw_scope * t, gw_future * f) = { then_of, all_of, first_of,
+                                                                 follower_of };
+    for (int i = 0; i < 4; i++) {
+        gw_wait(s, forget_in_a_scope(s, local[i]));
+        expect(s, GW_WRONG_STATE, ABANDONED);
+    }
+    gw_wait(s, forget_in_a_scope(s, call_with));
+    expect(s, GW_WRONG_STATE, "w1: future_echo: " ABANDONED);
+    gw_wait(s, forget_in_a_scope(s, call_to_self_with));
+    expect(s, GW_WRONG_STATE, "w0: future_echo: " ABANDONED);
+
+    // Whoever finds it in a list completes it.
+    gw_list *list = gw_list_of(s, gw_wait(s, forget_in_a_scope(s, kept_by_a_list)));
+    gw_future *found = gw_list_get(s, list, 0).as.future, *after = then_of(s, found);
+    gw_future_set(s, found, 5);
+    assert_int_equal(gw_int_of(s, gw_wait(s, after)), 5);
+}
+
+static void what_waits_for_a_future_ends_with_the_last_that_could_complete_it(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        cluster_options o = { .world_size = 2, .timeout_ms = CLUSTER_NO_TIMEOUT };
+        cluster_outcome end = cluster_run(seed, o, abandon, NULL);
+        assert_true(end.took_ns < 10 * SIM_SECOND);
+    }
+}
+
 // ---- One of several -----------------------------------------------------------------------------
 static void wait_for_one(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -305,4 +399,5 @@ static void what_waits_for_members_ends_when_one_is_lost(void **state) {
 GW_TESTS(future_sim, it_goes_on_with_what_a_future_resolves_to,
          it_lets_the_program_complete_a_future_once, a_future_that_would_wait_for_itself_fails,
          it_lets_no_future_be_its_own_value, it_says_what_is_wrong_with_arguments,
+         what_waits_for_a_future_ends_with_the_last_that_could_complete_it,
          it_waits_for_the_first_of_several, what_waits_for_members_ends_when_one_is_lost);

@@ -59,7 +59,7 @@ GW_FUNCTION(jobs_spin, GW_POOL, "int, int, int") {
 
 GW_FUNCTION(jobs_never, GW_INLINE, "int") {
     begin(s, a);
-    return gw_value_of(gw_future_open(s));
+    return gw_value_of(gw_member_lost(s, NULL, 0));
 }
 
 // Calls the next worker, which calls the next, |depth| deep.

@@ -160,7 +160,7 @@ static void it_loses_a_member_that_sends_invalid_messages(void **state) {
 // ---- Garbage behind valid halves ----------------------------------------------------------------
 
 GW_FUNCTION(garbage_never, GW_INLINE) {
-    return gw_value_of(gw_future_open(s));
+    return gw_value_of(gw_member_lost(s, NULL, 0));
 }
 
 GW_FUNCTION(garbage_two, GW_INLINE, "any, any") {
