@@ -9,6 +9,7 @@ install(TARGETS gradwire-shared gradwire-static EXPORT gradwire-targets
 install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
 if(TARGET gradwire-tool)
     install(TARGETS gradwire-tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(FILES docs/man/gradwire.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gradwire)

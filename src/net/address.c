@@ -1,5 +1,6 @@
 #include "net/address.h"
 
+#include <arpa/inet.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -99,11 +100,9 @@ bool address_is_link_local(const address *a) {
 }
 
 bool host_is_loopback(const char *host) {
-    unsigned a, b, c, d;
-    char rest;
+    struct in_addr v4;
     if (!strcmp(host, "localhost") || !strcmp(host, "::1") || !strcmp(host, "[::1]")) return true;
-    return sscanf(host, "%u.%u.%u.%u%c", &a, &b, &c, &d, &rest) == 4 && a == 127 && b < 256 &&
-           c < 256 && d < 256;
+    return inet_pton(AF_INET, host, &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127;
 }
 
 void address_set_port(address *a, int port) {

@@ -74,6 +74,7 @@ static void loopback_is_known_however_it_is_written(void **state) {
     assert_true(host_is_loopback("localhost") && host_is_loopback("127.9.9.9"));
     assert_true(host_is_loopback("[::1]") && host_is_loopback("::1"));
     assert_false(host_is_loopback("127.0.0.1.example.org") || host_is_loopback("127.0.0.256"));
+    assert_false(host_is_loopback("4294967423.0.0.1") || host_is_loopback(" 127.0.0.1"));
     assert_false(host_is_loopback("node0") || host_is_loopback("10.0.0.1"));
 }
 

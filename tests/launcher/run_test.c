@@ -62,6 +62,21 @@ static void a_wrong_command_line_is_one_sentence(void **state) {
         { "gradwire", "run", "-n", "2", "--grace=soon", "true" },
         { "gradwire", "run", "-n", "2", "--no-prefix=1", "true" },
         { "gradwire", "run", "-n", "2", "--%s%n", "true" },
+        { "gradwire", "run", "-n", "2", "--nnodes=2", "true" },
+        { "gradwire", "run", "-n", "2", "--nnodes=0", "true" },
+        { "gradwire", "run", "-n", "2", "--nnodes=2", "--node-rank=0", "true" },
+        { "gradwire", "run", "-n", "2", "--nnodes=2", "--node-rank=2",
+          "--rdzv-endpoint=localhost:1", "true" },
+        { "gradwire", "run", "-n", "2", "--node-rank=1", "true" },
+        { "gradwire", "run", "-n", "2", "--rdzv-endpoint=localhost", "true" },
+        { "gradwire", "run", "-n", "2", "--rdzv-endpoint=localhost:0", "true" },
+        { "gradwire", "run", "-n", "2", "--rdzv-endpoint=10.0.0.1:29500", "true" },
+        { "gradwire", "run", "-n", "2", "--rdzv-endpoint=localhost:1", "--rdzv-id=a/b", "true" },
+        { "gradwire", "run", "-n", "1024", "--nnodes=5", "--node-rank=0",
+          "--rdzv-endpoint=localhost:1", "true" },
+        { "gradwire", "run", "-n", "2", "--key=/nonexistent/job.key", "true" },
+        { "gradwire", "run", "-n", "2", "--key=/nonexistent/job.key", "--insecure", "true" },
+        { "gradwire", "run", "-n", "2", "--log-dir=/tmp", "--no-prefix", "true" },
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         testing_note("command line %zu", i);
@@ -72,6 +87,49 @@ static void a_wrong_command_line_is_one_sentence(void **state) {
         assert_int_equal(strncmp(r.err, "gradwire", 8), 0);
         forget(r);
     }
+}
+
+// Every option that --help names has its place on the page of the manual.
+static void the_manual_names_every_option(void **state) {
+    (void)state;
+    char page[64 * 1024];
+    FILE *f = fopen(GW_SOURCE_DIR "/docs/man/gradwire.1", "r");
+    assert_non_null(f);
+    size_t size = fread(page, 1, sizeof page - 1, f), plain = 0;
+    fclose(f);
+    // troff writes a hyphen that is to be copied as "\-".
+    for (size_t i = 0; i < size; i++)
+        if (page[i] != '\\') page[plain++] = page[i];
+    page[plain] = '\0';
+    result help = RUN("run", "--help");
+    int count = 0;
+    for (const char *at = help.out; (at = strstr(at, " --")); count++) {
+        char option[64];
+        assert_int_equal(sscanf(++at, "%63[a-z-]", option), 1);
+        testing_note("%s", option);
+        assert_non_null(strstr(page, option));
+    }
+    assert_in_range(count, 14, 100);
+    forget(help);
+}
+
+static void a_dry_run_says_what_would_run(void **state) {
+    (void)state;
+    result r = RUN("run", "-n", "2", "--master-port=4711", "--dry-run", "sh", "-c", "touch 'x y'");
+    assert_int_equal(r.code, 0);
+    assert_int_equal(count_lines(r.out), 2);
+    assert_non_null(strstr(r.out, "host 0: rank 1 (local rank 1):"));
+    assert_non_null(strstr(r.out, " RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 "));
+    assert_non_null(strstr(r.out, " MASTER_ADDR=127.0.0.1 MASTER_PORT=4711 "));
+    assert_non_null(strstr(r.out, " sh -c 'touch '\\''x y'\\'''\n"));
+    forget(r);
+    r = RUN("run", "-n", "2", "--nnodes=3", "--node-rank=2", "--rdzv-endpoint=[::1]:29500",
+            "--dry-run", "no-such-program");
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.out, "host 2: rank 4 (local rank 0):"));
+    assert_non_null(strstr(r.out, " RANK=5 WORLD_SIZE=6 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 "
+                                  "GROUP_RANK=2 GROUP_WORLD_SIZE=3 MASTER_ADDR=::1 "));
+    forget(r);
 }
 
 // ---- What a rank is given -----------------------------------------------------------------------
@@ -187,6 +245,35 @@ static void lines_carry_their_rank(void **state) {
     }
     assert_int_equal(count_lines(r.err), 2);
     forget(r);
+}
+
+static void expect_file(path p, const char *text) {
+    char found[256];
+    FILE *f = fopen(p.text, "r");
+    assert_non_null(f);
+    size_t size = fread(found, 1, sizeof found - 1, f);
+    found[size] = '\0';
+    fclose(f);
+    assert_string_equal(found, text);
+}
+
+static void a_log_is_kept_for_each_rank(void **state) {
+    (void)state;
+    path folder = make_folder(), logs = in_folder(folder, "logs");
+    for (int i = 0; i < 2; i++) {  // the second time anew
+        result r = RUN("run", "-n", "2", "--log-dir", logs.text, "sh", "-c",
+                       "echo out of $RANK; printf end");
+        assert_int_equal(r.code, 0);
+        assert_non_null(strstr(r.out, "[1] out of 1\n"));
+        forget(r);
+    }
+    expect_file(in_folder(logs, "rank0.log"), "out of 0\nend\n");
+    expect_file(in_folder(logs, "rank1.log"), "out of 1\nend\n");
+    result refused = RUN("run", "-n", "1", "--log-dir", "/dev/null", "echo", "started");
+    assert_int_equal(refused.code, 125);
+    assert_string_equal(refused.err, "gradwire: cannot start: --log-dir: Not a directory\n");
+    forget(refused);
+    remove_folder(folder);
 }
 
 static void no_prefix_leaves_output_alone(void **state) {
@@ -386,6 +473,7 @@ static void many_ranks_start(void **state) {
 GW_TESTS(run, help_and_version_are_printed, a_wrong_command_line_is_one_sentence,
          ranks_find_their_place_in_the_environment, a_free_port_is_kept_for_rank_0,
          rank_0_reads_the_input, ranks_have_what_the_launcher_was_given, lines_carry_their_rank,
+         a_log_is_kept_for_each_rank, a_dry_run_says_what_would_run, the_manual_names_every_option,
          no_prefix_leaves_output_alone, a_last_line_without_end_gets_one,
          a_line_in_pieces_is_printed_whole, a_long_line_is_cut,
          memory_is_bounded_whatever_is_printed, binary_passes,

@@ -10,6 +10,7 @@
 
 #include "guard.h"
 #include "input.h"
+#include "nodes.h"
 #include "output.h"
 #include "policy.h"
 #include "proc.h"
@@ -29,6 +30,7 @@ typedef struct rank {
     bool is_dead;  // to the other members, and killed for that
     output outputs[OUTPUTS];
     tail last;
+    log_file log;
 } rank;
 
 // A process that has told of joining.
@@ -50,6 +52,7 @@ typedef struct job {
     int news_fd;  // -1: workers cannot tell of themselves
     int port_fd;  // keeps the port; -1: the user has chosen it
     int port;
+    nodes nodes;
     input input;
     sink sinks[OUTPUTS];
     sink *to[OUTPUTS];  // one sink for both when both lead to the same file
@@ -65,7 +68,8 @@ typedef struct job {
     job_member *members;
     int member_count, member_capacity;
     uint64_t line_count;
-    rank *cause;  // the rank that failed first; NULL: none
+    rank *cause;                   // the rank that failed first; NULL: none
+    char refusal[LINK_TEXT_SIZE];  // why not all ranks could be started
     int exit_code;
     bool has_exit_code;  // what came later does not change it
     int64_t asked_ms;    // when a signal last asked for the end; 0: never

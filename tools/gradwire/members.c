@@ -1,6 +1,8 @@
 #include "members.h"
 
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "report.h"
@@ -51,12 +53,28 @@ static void end_member(job *j, const job_member *m, const char *why) {
     proc_signal(&m->process, SIGKILL);
 }
 
+// It may be of another host, whose launcher knows its process.
+static void tell_others(job *j, const news *n) {
+    char text[NEWS_TEXT_SIZE + 32];
+    snprintf(text, sizeof text, "%016" PRIx64 " %s", n->incarnation, n->why);
+    nodes_tell(&j->nodes, LINK_DEAD, 0, text);
+}
+
+void members_end(job *j, const char *text) {
+    uint64_t incarnation;
+    int at = 0;
+    if (sscanf(text, "%16" SCNx64 " %n", &incarnation, &at) != 1) return;
+    const job_member *m = find_member(j, incarnation);
+    if (m) end_member(j, m, text + at);
+}
+
 void members_take_news(job *j) {
     for (news n; news_take(j->news_fd, &n);) {
         job_member *m = find_member(j, n.incarnation);
         if (n.kind == NEWS_JOINS && !m) add_member(j, &n);
         if ((n.kind == NEWS_JOINED || n.kind == NEWS_REFUSED) && m) m->is_joining = false;
         if (n.kind == NEWS_DEAD && m) end_member(j, m, n.why);
+        if (n.kind == NEWS_DEAD && !m) tell_others(j, &n);
     }
 }
 

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "log.h"
 #include "sink.h"
 #include "tail.h"
 
@@ -20,7 +21,8 @@ typedef struct output {
     // arguments
     int fd;  // the pipe's end, not blocking; -1 once it is at its end
     sink *to;
-    tail *last;  // what the rank printed last; shared by its two outputs
+    tail *last;     // what the rank printed last; shared by its two outputs
+    log_file *log;  // so is this
     char prefix[16];
     // the beginning of a line whose end has not come
     char *line;  // room for LINE_MAX_BYTES, of which |size| are used
@@ -28,7 +30,7 @@ typedef struct output {
     uint64_t left_out;  // more bytes of that line
 } output;
 
-void output_init(output *o, int fd, int rank, sink *to, tail *last, char *line);
+void output_init(output *o, int fd, int rank, sink *to, tail *last, log_file *log, char *line);
 
 // Reads and passes on one read's worth, if there is any. Returns whether there was.
 bool output_read(output *o);

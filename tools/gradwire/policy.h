@@ -20,6 +20,7 @@ typedef enum policy_stage {
 typedef enum policy_event {
     START_FAILED,     // not all ranks could be started
     RANK_FAILED,      // and the others are to be stopped then
+    OTHERS_FAILED,    // the part of another host has failed, or that host is lost
     USER_SIGNAL,      // somebody wants the job to end
     LEFTOVERS_FOUND,  // no rank is left, but processes that ranks have started
     TIME_IS_UP,

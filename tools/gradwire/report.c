@@ -7,25 +7,59 @@
 #include "proc.h"
 
 static int number_of(const job *j, const rank *r) {
-    return (int)(r - j->ranks);
+    return run_rank(&j->options, (int)(r - j->ranks));
 }
 
-static void describe_end(const job *j, const rank *r, char *out, size_t size) {
+// "pid 77", and of which host where there are several.
+static const char *place_of(const job *j, pid_t pid, char out[64]) {
+    if (j->options.node_count == 1)
+        snprintf(out, 64, "pid %d", (int)pid);
+    else
+        snprintf(out, 64, "host %d, pid %d", j->options.node_rank, (int)pid);
+    return out;
+}
+
+void report_describe(const job *j, const rank *r, char *out, size_t size) {
+    char place[64];
+    place_of(j, r->pid, place);
     if (WIFSIGNALED(r->status)) {
         int number = WTERMSIG(r->status);
-        snprintf(out, size, "rank %d (pid %d) was killed by signal %d (%s)%s", number_of(j, r),
-                 (int)r->pid, number, strsignal(number),
-                 WCOREDUMP(r->status) ? ", core dumped" : "");
+        snprintf(out, size, "rank %d (%s) was killed by signal %d (%s)%s", number_of(j, r), place,
+                 number, strsignal(number), WCOREDUMP(r->status) ? ", core dumped" : "");
     } else {
-        snprintf(out, size, "rank %d (pid %d) exited with code %d", number_of(j, r), (int)r->pid,
+        snprintf(out, size, "rank %d (%s) exited with code %d", number_of(j, r), place,
                  WEXITSTATUS(r->status));
     }
 }
 
-void report_failure(job *j, const rank *r) {
-    char text[160];
-    describe_end(j, r, text, sizeof text);
-    sink_say(j->say, "%s", text);
+static const char *name_of(const job *j, int node, char out[64]) {
+    if (node < 0 || node == j->options.node_rank)
+        snprintf(out, 64, "this host");
+    else
+        snprintf(out, 64, "host %d", node);
+    return out;
+}
+
+void report_node(job *j, const link_message *m) {
+    char name[64];
+    name_of(j, m->node, name);
+    switch (m->kind) {
+    case LINK_FAILED: sink_say(j->say, "%s", m->text); break;
+    case LINK_SIGNAL:
+        sink_say(j->say, "%s on %s: stopping %d rank%s", signals_name(m->number), name,
+                 j->running_count, j->running_count == 1 ? "" : "s");
+        break;
+    case LINK_LOST:
+        sink_say(j->say, "%s is %s: %s", name,
+                 m->node < 0 || m->node == j->options.node_rank ? "cut off from the others"
+                                                                : "lost",
+                 m->text);
+        break;
+    case LINK_CANNOT: sink_say(j->say, "the hosts of the job did not meet: %s", m->text); break;
+    case LINK_READY:
+    case LINK_DEAD:
+    case LINK_DONE: break;
+    }
 }
 
 void report_dead(job *j, const rank *r, pid_t pid, const char *why) {
@@ -68,8 +102,8 @@ void report_unkillable(job *j) {
         const rank *r = &j->ranks[i];
         proc p;
         if (!r->is_running || !proc_read(r->pid, &p)) continue;
-        sink_say(j->say, "rank %d (pid %d) cannot be killed and is left (state %c)", i, (int)r->pid,
-                 p.state);
+        sink_say(j->say, "rank %d (pid %d) cannot be killed and is left (state %c)",
+                 number_of(j, r), (int)r->pid, p.state);
     }
     if (j->running_count == 0 && !j->is_alone)
         sink_say(j->say, "processes below the ranks cannot be killed and are left");
@@ -83,7 +117,7 @@ void report_lost_output(job *j, const sink *s) {
 void report_end(job *j) {
     if (!j->cause || !tail_is_buried(&j->cause->last)) return;
     char text[160];
-    describe_end(j, j->cause, text, sizeof text);
+    report_describe(j, j->cause, text, sizeof text);
     sink_say(j->say, "%s first; its last lines were:", text);
     tail_put(&j->cause->last, j->cause->outputs[0].prefix, j->say);
 }

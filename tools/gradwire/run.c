@@ -8,8 +8,11 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "dry_run.h"
 #include "job.h"
+#include "log.h"
 #include "news.h"
+#include "others.h"
 #include "port.h"
 #include "start.h"
 #include "watch.h"
@@ -36,25 +39,30 @@ static bool open_memory(job *j) {
     size_t count = (size_t)j->options.rank_count;
     j->ranks = calloc(count, sizeof *j->ranks);
     j->groups = calloc(count, sizeof *j->groups);
-    j->polls = calloc(count * OUTPUTS + OUTPUTS + INPUT_POLL_COUNT + 2, sizeof *j->polls);
+    j->polls = calloc(count * OUTPUTS + OUTPUTS + INPUT_POLL_COUNT + 3, sizeof *j->polls);
     // Never touched where lines are short, and so never there.
     j->lines = j->passes_through ? NULL : malloc(count * OUTPUTS * LINE_MAX_BYTES);
     if (!j->ranks || !j->groups || !j->polls || (!j->passes_through && !j->lines)) return false;
     for (size_t i = 0; i < count; i++) {
         j->ranks[i].last.total = &j->line_count;
+        j->ranks[i].log.fd = -1;
         for (int k = 0; k < OUTPUTS; k++)
-            j->ranks[i].outputs[k] = (output){ .fd = -1, .to = j->to[k] };
+            j->ranks[i].outputs[k] = (output){ .fd = -1, .to = j->to[k], .log = &j->ranks[i].log };
     }
     return true;
 }
 
 static bool open_port(job *j) {
-    j->port = j->options.master_port;
-    if (!j->port) j->port = port_reserve(&j->port_fd);
+    const run_options *o = &j->options;
+    j->port = o->master_port;
+    if (o->node_rank > 0) return true;  // host 0 tells
+    if (!j->port)
+        j->port = port_reserve(o->rdzv_endpoint ? o->rdzv_host : "127.0.0.1", &j->port_fd);
     return j->port > 0;
 }
 
 static void close_job(job *j) {
+    nodes_close(&j->nodes);
     guard_close(&j->guard);
     input_close(&j->input);
     if (j->port_fd >= 0) close(j->port_fd);
@@ -62,6 +70,7 @@ static void close_job(job *j) {
     if (j->signals.fd >= 0) signals_close(&j->signals);
     for (int i = 0; j->ranks && i < j->options.rank_count; i++) {
         for (int k = 0; k < OUTPUTS; k++) output_finish(&j->ranks[i].outputs[k]);
+        log_close(&j->ranks[i].log);
     }
     for (int i = 0; i < OUTPUTS; i++) {
         if (j->sinks[i].data) sink_flush(&j->sinks[i]);
@@ -74,15 +83,24 @@ static void close_job(job *j) {
     free(j->lines);
 }
 
+// All hosts take that of host 0.
+static const char *job_id(const job *j) {
+    const char *given = getenv("GW_JOB_ID");
+    return given && *given && strlen(given) < LINK_JOB_ID_SIZE ? given : j->id;
+}
+
 // NULL, or what failed, with errno.
 static const char *open_job(job *j) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (!open_sinks(j) || !open_memory(j)) return "memory";
+    if (j->options.log_dir && !log_make_folder(j->options.log_dir)) return "--log-dir";
     if (!make_id(j->id)) return "getrandom";
     if (!open_port(j)) return "no free port";
     if (!signals_open(&j->signals)) return "signalfd";
     j->news_fd = news_open(j->id);
     if (!guard_open(&j->guard, j->id)) return "fork";
+    if (j->options.node_count > 1 && !nodes_open(&j->nodes, &j->options, j->port, job_id(j)))
+        return "fork";
     policy_init(&j->policy, j->options.grace_ms);
     return NULL;
 }
@@ -92,10 +110,16 @@ int run_command(int argc, char **argv) {
     job j = { .port_fd = -1,
               .news_fd = -1,
               .signals.fd = -1,
+              .nodes.fd = -1,
               .input = { .terminal_fd = -1, .pipe_fd = -1 } };
     if (!run_options_parse(argc, argv, &j.options, &code)) return code;
+    if (j.options.dry_run) {
+        dry_run(&j.options);
+        return 0;
+    }
     // What one rank shows on a terminal needs no prefix to tell it from another's.
-    j.passes_through = j.options.no_prefix || (j.options.rank_count == 1 && isatty(STDOUT_FILENO));
+    j.passes_through = j.options.no_prefix || (run_world_size(&j.options) == 1 &&
+                                               isatty(STDOUT_FILENO) && !j.options.log_dir);
 
     const char *failed = open_job(&j);
     if (failed) {
@@ -103,9 +127,11 @@ int run_command(int argc, char **argv) {
         close_job(&j);
         return EXIT_OWN_FAILURE;
     }
-    start_result result = start_ranks(&j, &code);
-    if (result == START_REFUSED) watch_start_failed(&j, code);
-    code = watch(&j);
+    if (others_meet(&j, &code)) {
+        start_result result = start_ranks(&j, &code);
+        if (result == START_REFUSED) watch_start_failed(&j, code);
+        code = watch(&j);
+    }
     close_job(&j);
     return code;
 }

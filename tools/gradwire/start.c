@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "environment.h"
 
 // Where ranks wait to become the program, and how they tell that they could not.
 typedef struct gate {
@@ -46,29 +48,33 @@ static int gate_of(int index) {
 
 // ---- In the child -------------------------------------------------------------------------------
 
-static bool set_int(const char *name, int value) {
-    char text[16];
-    snprintf(text, sizeof text, "%d", value);
-    return setenv(name, text, 1) == 0;
-}
-
-// A job inside a job carries both marks, so that the outer one still finds everything.
-static bool set_mark(const char *id) {
-    const char *outer = getenv("GRADWIRE_JOB");
-    char text[1024];
-    int n = snprintf(text, sizeof text, "%s%s%s", outer ? outer : "", outer ? ":" : "", id);
-    return setenv("GRADWIRE_JOB", n < (int)sizeof text ? text : id, 1) == 0;
+// Each rank opens the key for itself, since it reads it from where the last one has stopped
+// otherwise. Its secret is in no memory of the launcher's.
+static bool open_key(const job *j, int *out_fd) {
+    *out_fd = j->options.key ? open(j->options.key, O_RDONLY) : -1;
+    return !j->options.key || *out_fd >= 0;
 }
 
 static bool set_environment(const job *j, int index) {
-    int count = j->options.rank_count;
-    return set_mark(j->id) && set_int("RANK", index) && set_int("WORLD_SIZE", count) &&
-           set_int("LOCAL_RANK", index) && set_int("LOCAL_WORLD_SIZE", count) &&
-           setenv("MASTER_ADDR", "127.0.0.1", 1) == 0 && set_int("MASTER_PORT", j->port);
+    variables v;
+    int key_fd;
+    if (!open_key(j, &key_fd)) return false;
+    variables_make(&(variables_options){ .run = &j->options,
+                                         .index = index,
+                                         .mark = j->id,
+                                         .job_id = j->nodes.job_id,
+                                         .port = j->port,
+                                         .key_fd = key_fd },
+                   &v);
+    for (int i = 0; i < v.count; i++)
+        if (setenv(v.list[i].name, v.list[i].value, 1) != 0) return false;
+    // The rank gets the key itself, and needs not know where it lies.
+    return !j->options.key || unsetenv("GW_KEY_FILE") == 0;
 }
 
 static bool set_streams(const start *s, int index, const int write_fds[OUTPUTS]) {
-    int input_fd = index == 0 ? s->input_fd : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    bool is_first = run_rank(&s->job->options, index) == 0;
+    int input_fd = is_first ? s->input_fd : open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (input_fd < 0 || dup2(input_fd, STDIN_FILENO) < 0) return false;
     if (s->job->passes_through) return true;
     return dup2(write_fds[0], STDOUT_FILENO) >= 0 && dup2(write_fds[1], STDERR_FILENO) >= 0;
@@ -110,31 +116,43 @@ _Noreturn static void become_rank(const start *s, int index, const int write_fds
 
 // ---- In the launcher ----------------------------------------------------------------------------
 
-// Two pipes for each rank are more than the usual soft limit allows. Ranks get the old limit.
+// Two pipes and a log for each rank are more than the usual soft limit allows. Ranks get the old limit.
 static void raise_file_limit(start *s) {
     getrlimit(RLIMIT_NOFILE, &s->old_file_limit);
     struct rlimit limit = s->old_file_limit;
-    rlim_t wanted = (rlim_t)s->job->options.rank_count * OUTPUTS + 64;
+    rlim_t wanted = (rlim_t)s->job->options.rank_count * (OUTPUTS + 1) + 64;
     if (limit.rlim_cur >= wanted) return;
     limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static start_result refuse(job *j, int *out_code, const char *what, int error) {
-    sink_say(j->say, "cannot start %d ranks: %s: %s", j->options.rank_count, what, strerror(error));
-    *out_code = EXIT_OWN_FAILURE;
+__attribute__((format(printf, 4, 5))) static start_result
+refuse_with(job *j, int *out_code, int code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(j->refusal, sizeof j->refusal, format, arguments);
+    va_end(arguments);
+    *out_code = code;
     return START_REFUSED;
+}
+
+static start_result refuse(job *j, int *out_code, const char *what, int error) {
+    return refuse_with(j, out_code, EXIT_OWN_FAILURE, "cannot start %d ranks: %s: %s",
+                       j->options.rank_count, what, strerror(error));
 }
 
 static bool open_outputs(job *j, int index, int write_fds[OUTPUTS]) {
     rank *r = &j->ranks[index];
+    const char *folder = j->options.log_dir;
+    if (folder && !log_open(&r->log, folder, run_rank(&j->options, index))) return false;
     for (int i = 0; i < OUTPUTS && !j->passes_through; i++) {
         int ends[2];
         if (pipe2(ends, O_CLOEXEC) != 0) return false;
         fcntl(ends[0], F_SETFL, O_NONBLOCK);
         write_fds[i] = ends[1];
         char *line = j->lines + (size_t)(index * OUTPUTS + i) * LINE_MAX_BYTES;
-        output_init(&r->outputs[i], ends[0], index, j->to[i], &r->last, line);
+        output_init(&r->outputs[i], ends[0], run_rank(&j->options, index), j->to[i], &r->last,
+                    &r->log, line);
     }
     return true;
 }
@@ -146,7 +164,7 @@ static const char *fork_rank(start *s, int index) {
     int write_fds[OUTPUTS] = { -1, -1 };
     if (!open_outputs(j, index, write_fds)) {
         for (int i = 0; i < OUTPUTS; i++) close_fd(&write_fds[i]);
-        return "pipe";
+        return j->options.log_dir ? "a pipe or log" : "pipe";
     }
     pid_t pid = fork();
     if (pid == 0) become_rank(s, index, write_fds);
@@ -163,20 +181,17 @@ static const char *fork_rank(start *s, int index) {
 
 static start_result explain(job *j, const failure *f, int *out_code) {
     const char *program = j->options.program[0];
-    if (!f->in_exec) {
-        sink_say(j->say, "cannot prepare rank %d: %s", f->rank, strerror(f->error));
-        *out_code = EXIT_OWN_FAILURE;
-    } else if (f->error == ENOENT && !strchr(program, '/')) {
-        sink_say(j->say, "cannot run %s: there is no such program in PATH", program);
-        *out_code = EXIT_NOT_FOUND;
-    } else if (f->error == ENOENT && access(program, F_OK) == 0) {
-        sink_say(j->say, "cannot run %s: its interpreter is missing", program);
-        *out_code = EXIT_NOT_FOUND;
-    } else {
-        sink_say(j->say, "cannot run %s: %s", program, strerror(f->error));
-        *out_code = f->error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
-    }
-    return START_REFUSED;
+    if (!f->in_exec)
+        return refuse_with(j, out_code, EXIT_OWN_FAILURE, "cannot prepare rank %d: %s",
+                           run_rank(&j->options, f->rank), strerror(f->error));
+    if (f->error == ENOENT && !strchr(program, '/'))
+        return refuse_with(j, out_code, EXIT_NOT_FOUND,
+                           "cannot run %s: there is no such program in PATH", program);
+    if (f->error == ENOENT && access(program, F_OK) == 0)
+        return refuse_with(j, out_code, EXIT_NOT_FOUND, "cannot run %s: its interpreter is missing",
+                           program);
+    return refuse_with(j, out_code, f->error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE,
+                       "cannot run %s: %s", program, strerror(f->error));
 }
 
 // Lets |count| ranks go and waits until each has become the program. That is quick, unless its file
@@ -203,7 +218,8 @@ static start_result start_all(start *s, int *out_code) {
         if (pipe2(s->gates[i].go, O_CLOEXEC) != 0 || pipe2(s->gates[i].result, O_CLOEXEC) != 0)
             return refuse(j, out_code, "pipe", errno);
     }
-    if (isatty(STDIN_FILENO)) s->input_fd = input_open(&j->input, STDIN_FILENO);
+    if (j->options.node_rank == 0 && isatty(STDIN_FILENO))
+        s->input_fd = input_open(&j->input, STDIN_FILENO);
     for (int i = 0; i < count; i++) {
         const char *failed = fork_rank(s, i);
         if (failed) return refuse(j, out_code, failed, errno);

@@ -14,12 +14,13 @@ static int find(const proc *all, int count, pid_t pid) {
 }
 
 // Puts those below |root| first, parents before children, and returns how many they are.
-static int gather_below(proc *all, int count, pid_t root, pid_t spared) {
+static int gather_below(proc *all, int count, pid_t root, const pid_t spared[2]) {
     int below = 0;
     for (int done = -1; done < below; done++) {
         pid_t parent = done < 0 ? root : all[done].pid;
         for (int i = below; i < count; i++) {
-            if (all[i].parent != parent || all[i].pid == spared) continue;
+            bool is_own = all[i].pid == spared[0] || all[i].pid == spared[1];
+            if (all[i].parent != parent || is_own) continue;
             proc p = all[i];
             all[i] = all[below];
             all[below++] = p;

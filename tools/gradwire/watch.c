@@ -4,76 +4,33 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "command.h"
+#include "ending.h"
 #include "flow.h"
 #include "members.h"
+#include "others.h"
 #include "proc.h"
 #include "report.h"
-#include "sweep.h"
 
 enum { LOOK_AGAIN_MS = 20, SLOW_READER_MS = 1000 };
 
 // Places of the descriptors that the loop waits for.
-enum { POLL_SIGNALS, POLL_NEWS, POLL_INPUT, POLL_FLOW = POLL_INPUT + INPUT_POLL_COUNT };
-
-// ---- Signals to the job -------------------------------------------------------------------------
-
-// A rank that was not waited for keeps its number, and so that of its group, even when it has
-// ended.
-static void signal_groups(job *j, int signal_number) {
-    for (int i = 0; i < j->options.rank_count; i++) {
-        if (j->ranks[i].is_running) kill(-j->ranks[i].pid, signal_number);
-    }
-}
-
-// Processes that have left the group of their rank, or whose rank has ended.
-static int sweep_others(job *j, int signal_number) {
-    sweep_options options = { .spared = j->guard.pid, .spared_groups = j->groups };
-    for (int i = 0; i < j->options.rank_count; i++) {
-        if (j->ranks[i].is_running) j->groups[options.spared_group_count++] = j->ranks[i].pid;
-    }
-    return sweep(signal_number, options);
-}
-
-static void signal_all(job *j, int signal_number) {
-    signal_groups(j, signal_number);
-    sweep_others(j, signal_number);
-    // A stopped process obeys when it goes on.
-    if (signal_number != SIGKILL) {
-        signal_groups(j, SIGCONT);
-        sweep_others(j, SIGCONT);
-    }
-    j->tree_has_changed = true;
-}
-
-static void happened(job *j, policy_event event, int asked) {
-    policy_stage before = j->policy.stage;
-    int signal_number = policy_happened(&j->policy, event, asked, clock_now_ms());
-    if (event == TIME_IS_UP && before == AWAITING_STOP) report_killing(j, sweep_others(j, 0));
-    if (event == TIME_IS_UP && before == AWAITING_LEFTOVERS)
-        report_leftovers(j, sweep_others(j, 0));
-    if (signal_number) signal_all(j, signal_number);
-}
+enum { POLL_SIGNALS, POLL_NEWS, POLL_NODES, POLL_INPUT, POLL_FLOW = POLL_INPUT + INPUT_POLL_COUNT };
 
 void watch_start_failed(job *j, int code) {
-    j->has_exit_code = true;
-    j->exit_code = code;
-    happened(j, START_FAILED, 0);
-}
-
-static void set_exit_code(job *j, int code) {
-    if (!j->has_exit_code) j->exit_code = code;
-    j->has_exit_code = true;
+    others_part_failed(j, code, j->refusal);
+    ending_happened(j, START_FAILED, 0);
 }
 
 // ---- Signals to the launcher --------------------------------------------------------------------
 
 static void pause_all(job *j) {
-    signal_groups(j, SIGTSTP);
+    ending_signal_groups(j, SIGTSTP);
     // By the signal's own effect, which the kernel withholds where nobody could wake us.
     sigset_t mask;
     sigemptyset(&mask);
@@ -81,7 +38,7 @@ static void pause_all(job *j) {
     sigprocmask(SIG_UNBLOCK, &mask, NULL);
     raise(SIGTSTP);
     sigprocmask(SIG_BLOCK, &mask, NULL);
-    signal_groups(j, SIGCONT);
+    ending_signal_groups(j, SIGCONT);
 }
 
 static void pass_on(job *j, int signal_number) {
@@ -91,11 +48,13 @@ static void pass_on(job *j, int signal_number) {
 }
 
 static void end_job(job *j, int signal_number) {
-    set_exit_code(j, EXIT_SIGNAL + signal_number);
+    ending_set_code(j, EXIT_SIGNAL + signal_number);
     j->asked_ms = clock_now_ms();
+    nodes_tell(&j->nodes, LINK_SIGNAL, signal_number, "");
+    j->nodes.is_decided = true;
     if (j->is_alone) return;  // a reader of our output was all that was waited for
     if (j->policy.stage == AWAITING_RANKS) report_signal(j, signal_number);
-    happened(j, USER_SIGNAL, signals_to_ranks(signal_number));
+    ending_happened(j, USER_SIGNAL, signals_to_ranks(signal_number));
 }
 
 static void take_signals(job *j) {
@@ -104,7 +63,7 @@ static void take_signals(job *j) {
         switch (duty) {
         case DUTY_END: end_job(j, signal_number); break;
         case DUTY_PAUSE: pause_all(j); break;
-        case DUTY_RESUME: signal_groups(j, SIGCONT); break;
+        case DUTY_RESUME: ending_signal_groups(j, SIGCONT); break;
         case DUTY_PASS: pass_on(j, signal_number); break;
         case DUTY_CHILD:
         case DUTY_NONE: break;
@@ -127,11 +86,19 @@ static rank *find_rank(job *j, pid_t pid) {
 
 static void rank_failed(job *j, rank *r) {
     bool by_itself = j->policy.stage == AWAITING_RANKS;
-    if (by_itself && !r->is_dead) report_failure(j, r);
+    bool is_alone = !nodes_are_there(&j->nodes);
+    int code = WIFSIGNALED(r->status) ? EXIT_SIGNAL + WTERMSIG(r->status) : WEXITSTATUS(r->status);
+    char why[LINK_TEXT_SIZE];
+    report_describe(j, r, why, sizeof why);
     if (by_itself && !j->cause) j->cause = r;
-    set_exit_code(j, WIFSIGNALED(r->status) ? EXIT_SIGNAL + WTERMSIG(r->status)
-                                            : WEXITSTATUS(r->status));
-    if (!j->options.keep || !by_itself) happened(j, RANK_FAILED, SIGTERM);
+    if (is_alone && by_itself && !r->is_dead) sink_say(j->say, "%s", why);
+    if (is_alone)
+        ending_set_code(j, code);
+    else if (by_itself && j->options.keep)
+        others_keep_failure(j, code, why);
+    else if (by_itself)
+        others_part_failed(j, code, why);
+    if (!j->options.keep || !by_itself) ending_happened(j, RANK_FAILED, SIGTERM);
 }
 
 // Ends that are noticed together have no known order. Who was killed is the likelier cause: the
@@ -154,6 +121,7 @@ static void reap(job *j) {
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
         j->tree_has_changed = true;
         if (pid == j->guard.pid) j->guard.pid = 0;
+        if (pid == j->nodes.pid) j->nodes.pid = 0;
         rank *r = find_rank(j, pid);
         if (!r) continue;
         r->is_running = false;
@@ -169,14 +137,16 @@ static void look_for_leftovers(job *j) {
     bool must_look = j->tree_has_changed || j->policy.stage == AWAITING_DEATH;
     if (j->running_count > 0 || j->is_alone || !must_look) return;
     j->tree_has_changed = false;
-    int count = sweep_others(j, 0);
+    int count = ending_sweep(j, 0);
     if (count > 0) {
-        happened(j, LEFTOVERS_FOUND, SIGTERM);
+        ending_happened(j, LEFTOVERS_FOUND, SIGTERM);
         return;
     }
     guard_close(&j->guard);
     pid_t pid = waitpid(-1, NULL, WNOHANG);
-    j->is_alone = count < 0 || (pid < 0 && errno == ECHILD);
+    if (pid > 0 && pid == j->nodes.pid) j->nodes.pid = 0;
+    bool has_link_alone = pid == 0 && j->nodes.pid;
+    j->is_alone = count < 0 || (pid < 0 && errno == ECHILD) || has_link_alone;
     j->tree_has_changed = !j->is_alone;
     if (j->is_alone) j->alone_ms = clock_now_ms();
 }
@@ -187,7 +157,7 @@ static void look_for_leftovers(job *j) {
 // end.
 static int64_t deadline_ms(const job *j) {
     if (!j->is_alone) return j->policy.deadline_ms;
-    if (!j->asked_ms) return INT64_MAX;
+    if (!j->asked_ms) return others_deadline_ms(j);
     return (j->asked_ms > j->alone_ms ? j->asked_ms : j->alone_ms) + SLOW_READER_MS;
 }
 
@@ -204,6 +174,7 @@ static int time_to_wait_ms(const job *j) {
 static void wait_for_something(job *j) {
     j->polls[POLL_SIGNALS] = (struct pollfd){ .fd = j->signals.fd, .events = POLLIN };
     j->polls[POLL_NEWS] = (struct pollfd){ .fd = j->news_fd, .events = POLLIN };
+    j->polls[POLL_NODES] = (struct pollfd){ .fd = nodes_poll_fd(&j->nodes), .events = POLLIN };
     input_poll(&j->input, j->polls + POLL_INPUT);
     flow_poll(j, j->polls + POLL_FLOW);
     // A failure is an interruption, or a want of memory for a moment: then nothing is ready.
@@ -215,17 +186,19 @@ static void turn(job *j) {
     take_signals(j);
     members_take_news(j);  // before the end of a process that has told of itself
     reap(j);
+    others_take(j);
     members_name_absent(j);
     flow_read(j, j->polls + POLL_FLOW);
     input_relay(&j->input, j->polls + POLL_INPUT);
     look_for_leftovers(j);
     if (j->is_alone) flow_finish(j);
     flow_write(j);
-    if (!j->is_alone && clock_now_ms() >= deadline_ms(j)) happened(j, TIME_IS_UP, SIGTERM);
+    if (!j->is_alone && clock_now_ms() >= deadline_ms(j)) ending_happened(j, TIME_IS_UP, SIGTERM);
 }
 
-static bool is_over(const job *j) {
+static bool is_over(job *j) {
     if (!j->is_alone) return j->policy.stage == AWAITING_NOTHING;
+    if (others_are_awaited(j)) return false;
     return flow_is_done(j) || clock_now_ms() >= deadline_ms(j);
 }
 

@@ -1,0 +1,355 @@
+// gradwire run on several hosts, which are this one several times: they meet, start their ranks, and
+// end together.
+#include "testing/testing.h"
+
+#include <dirent.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../support/launched.h"
+
+enum { HOSTS = 2, ARGUMENTS_MAX = 32 };
+
+static char endpoint[64];
+
+static void choose_endpoint(void) {
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+    close(fd);
+    snprintf(endpoint, sizeof endpoint, "--rdzv-endpoint=127.0.0.1:%d", ntohs(at.sin_port));
+}
+
+// One of HOSTS, with |more| behind what all have.
+static launched start_host(int node, const char *const more[]) {
+    char rank[32], count[32];
+    snprintf(rank, sizeof rank, "--node-rank=%d", node);
+    snprintf(count, sizeof count, "--nnodes=%d", HOSTS);
+    const char *arguments[ARGUMENTS_MAX] = { "gradwire", "run", count, rank, endpoint };
+    int n = 5;
+    for (int i = 0; more[i]; i++) arguments[n++] = more[i];
+    return launch(arguments);
+}
+
+#define HOST(node, ...) start_host(node, (const char *const[]){ __VA_ARGS__, NULL })
+
+typedef struct both {
+    result of[HOSTS];
+} both;
+
+static both finish_both(launched first, launched second) {
+    both b = { .of = { [1] = finish(second) } };
+    b.of[0] = finish(first);
+    for (int i = 0; i < HOSTS; i++)
+        testing_note("host %d: %d, \"%.300s\"", i, b.of[i].code, b.of[i].err);
+    return b;
+}
+
+static void forget_both(both b) {
+    for (int i = 0; i < HOSTS; i++) forget(b.of[i]);
+}
+
+static void expect_code(both b, int code) {
+    for (int i = 0; i < HOSTS; i++) assert_int_equal(b.of[i].code, code);
+}
+
+static int count(const char *text, const char *part) {
+    int n = 0;
+    for (; (text = strstr(text, part)); text++) n++;
+    return n;
+}
+
+// The process beside a launcher that talks to the other hosts; 0: it is not there.
+static pid_t look_for_link(pid_t launcher) {
+    DIR *processes = opendir("/proc");
+    assert_non_null(processes);
+    pid_t found = 0;
+    for (struct dirent *e; !found && (e = readdir(processes));) {
+        char path[300], name[32] = "";
+        int parent = 0;
+        snprintf(path, sizeof path, "/proc/%s/stat", e->d_name);
+        FILE *f = fopen(path, "re");
+        if (!f) continue;
+        if (fscanf(f, "%*d (%31[^)]) %*c %d", name, &parent) == 2 && parent == launcher &&
+            strcmp(name, "gradwire-link") == 0)
+            found = (pid_t)strtol(e->d_name, NULL, 10);
+        fclose(f);
+    }
+    closedir(processes);
+    return found;
+}
+
+static pid_t find_link(pid_t launcher) {
+    pid_t link;
+    do link = look_for_link(launcher);
+    while (!link);
+    return link;
+}
+
+// ---- Ranks --------------------------------------------------------------------------------------
+
+static void ranks_are_counted_over_all_hosts(void **state) {
+    (void)state;
+    choose_endpoint();
+    const char *script = "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE "
+                         "$GROUP_RANK/$GROUP_WORLD_SIZE $MASTER_ADDR $MASTER_PORT $GW_JOB_ID";
+    both b = finish_both(HOST(0, "--nproc-per-node=2", "sh", "-c", script),
+                         HOST(1, "--nproc-per-node=2", "sh", "-c", script));
+    expect_code(b, 0);
+    int port[HOSTS];
+    char job[HOSTS][64];
+    for (int rank = 0; rank < 4; rank++) {
+        char wanted[64];
+        snprintf(wanted, sizeof wanted, "[%d] %d/4 %d/2 %d/2 127.0.0.1 ", rank, rank, rank % 2,
+                 rank / 2);
+        const char *line = strstr(b.of[rank / 2].out, wanted);
+        assert_non_null(line);
+        assert_int_equal(sscanf(line + strlen(wanted), "%d %63s", &port[rank / 2], job[rank / 2]),
+                         2);
+    }
+    assert_in_range(port[0], 1, 65535);
+    assert_int_equal(port[0], port[1]);
+    assert_string_equal(job[0], job[1]);
+    forget_both(b);
+}
+
+static void workers_of_two_hosts_are_one_job(void **state) {
+    (void)state;
+    choose_endpoint();
+    char program[4200];
+    snprintf(program, sizeof program, "%s", launched_path());
+    snprintf(strrchr(program, '/') + 1, 64, "hello");
+    both b =
+        finish_both(HOST(0, "-n1", "--grace=2", program), HOST(1, "-n1", "--grace=2", program));
+    expect_code(b, 0);
+    forget_both(b);
+}
+
+static void they_wait_for_each_other_and_say_who_did_not_come(void **state) {
+    (void)state;
+    choose_endpoint();
+    launched alone = HOST(0, "-n1", "--rdzv-timeout=0.5", "echo", "started");
+    result r = finish(alone);
+    assert_int_equal(r.code, 125);
+    assert_string_equal(r.out, "");
+    assert_non_null(strstr(r.err, "the hosts of the job did not meet: "));
+    assert_non_null(strstr(r.err, "rank 1 of 2 did not come"));
+    forget(r);
+}
+
+static void a_signal_ends_the_wait_for_others(void **state) {
+    (void)state;
+    choose_endpoint();
+    launched alone = HOST(1, "-n1", "echo", "started");
+    find_link(alone.pid);
+    kill(alone.pid, SIGINT);
+    result r = finish(alone);
+    assert_int_equal(r.code, 130);
+    assert_string_equal(r.out, "");
+    assert_non_null(strstr(r.err, "SIGINT: ends before all hosts have met"));
+    forget(r);
+}
+
+static void hosts_that_were_started_differently_are_told(void **state) {
+    (void)state;
+    choose_endpoint();
+    both b = finish_both(HOST(0, "-n2", "echo", "started"), HOST(1, "-n3", "echo", "started"));
+    expect_code(b, 125);
+    for (int i = 0; i < HOSTS; i++) {
+        assert_string_equal(b.of[i].out, "");
+        assert_non_null(strstr(b.of[i].err, "host 0 was started with -n 2, host 1 with -n 3"));
+    }
+    forget_both(b);
+}
+
+// ---- The end ------------------------------------------------------------------------------------
+
+static void the_first_failure_ends_all_and_is_said_by_all(void **state) {
+    (void)state;
+    choose_endpoint();
+    const char *script = "test $RANK = 3 && exit 7; exec sleep 1000";
+    both b = finish_both(HOST(0, "-n2", "sh", "-c", script), HOST(1, "-n2", "sh", "-c", script));
+    expect_code(b, 7);
+    for (int i = 0; i < HOSTS; i++) {
+        assert_int_equal(count(b.of[i].err, "rank 3 (host 1, pid "), 1);
+        assert_int_equal(count(b.of[i].err, "exited with code 7"), 1);
+        assert_int_equal(count(b.of[i].err, "\n"), 1);
+    }
+    forget_both(b);
+}
+
+static void of_two_failures_all_say_the_same(void **state) {
+    (void)state;
+    choose_endpoint();
+    const char *script = "exit $((RANK + 10))";
+    both b = finish_both(HOST(0, "-n1", "sh", "-c", script), HOST(1, "-n1", "sh", "-c", script));
+    assert_true(b.of[0].code == 10 || b.of[0].code == 11);
+    assert_int_equal(b.of[1].code, b.of[0].code);
+    assert_string_equal(b.of[1].err, b.of[0].err);
+    forget_both(b);
+}
+
+static void a_program_that_one_host_lacks_is_said_by_all(void **state) {
+    (void)state;
+    choose_endpoint();
+    both b = finish_both(HOST(0, "-n1", "sleep", "1000"), HOST(1, "-n1", "no-such-program"));
+    expect_code(b, 127);
+    for (int i = 0; i < HOSTS; i++)
+        assert_non_null(strstr(b.of[i].err, "cannot run no-such-program"));
+    forget_both(b);
+}
+
+static void who_has_ended_well_waits_for_the_others(void **state) {
+    (void)state;
+    choose_endpoint();
+    launched second = HOST(1, "-n1", "true");
+    launched first = HOST(0, "-n1", "sh", "-c", "echo ready; read x; exit 5");
+    read_line(first.out_fd, "[0] ready");
+    assert_false(has_ended(second.pid_fd));
+    send_line(&first, "go");
+    both b = finish_both(first, second);
+    expect_code(b, 5);
+    assert_non_null(strstr(b.of[1].err, "rank 0 (host 0, pid "));
+    forget_both(b);
+}
+
+static void keep_lets_the_others_end_by_themselves(void **state) {
+    (void)state;
+    choose_endpoint();
+    launched first =
+        HOST(0, "-n1", "--on-failure=keep", "sh", "-c", "echo ready; read x; echo end");
+    launched second = HOST(1, "-n1", "--on-failure=keep", "sh", "-c", "exit 4");
+    read_line(first.out_fd, "[0] ready");
+    read_line(second.err_fd, "gradwire: rank 1 (host 1, pid ");
+    send_line(&first, "go");
+    both b = finish_both(first, second);
+    expect_code(b, 4);
+    assert_non_null(strstr(b.of[0].out, "[0] end"));
+    forget_both(b);
+}
+
+static void a_signal_to_any_host_ends_all(void **state) {
+    (void)state;
+    for (int to = 0; to < HOSTS; to++) {
+        choose_endpoint();
+        const char *script = "echo ready; exec sleep 1000";
+        launched l[HOSTS] = { HOST(0, "-n1", "sh", "-c", script),
+                              HOST(1, "-n1", "sh", "-c", script) };
+        read_line(l[0].out_fd, "[0] ready");
+        read_line(l[1].out_fd, "[1] ready");
+        kill(l[to].pid, SIGINT);
+        both b = finish_both(l[0], l[1]);
+        expect_code(b, 130);
+        char other[32];
+        snprintf(other, sizeof other, "SIGINT on host %d: ", to);
+        assert_non_null(strstr(b.of[to].err, "SIGINT: stopping 1 rank"));
+        assert_non_null(strstr(b.of[1 - to].err, other));
+        forget_both(b);
+    }
+}
+
+// ---- Lost hosts ---------------------------------------------------------------------------------
+
+static void a_host_whose_launcher_is_killed_is_lost_to_the_others(void **state) {
+    (void)state;
+    for (int killed = 0; killed < HOSTS; killed++) {
+        choose_endpoint();
+        const char *script = "echo ready $$; exec sleep 1000";
+        launched l[HOSTS] = { HOST(0, "-n1", "sh", "-c", script),
+                              HOST(1, "-n1", "sh", "-c", script) };
+        read_line(l[1 - killed].out_fd, killed ? "[0] ready" : "[1] ready");
+        int rank_fd =
+            open_process(read_line(l[killed].out_fd, killed ? "[1] ready " : "[0] ready "));
+        kill(l[killed].pid, SIGKILL);
+        wait_for_end(rank_fd);
+        both b = finish_both(l[0], l[1]);
+        assert_int_equal(b.of[1 - killed].code, 125);
+        char lost[32];
+        snprintf(lost, sizeof lost, "host %d is lost: ", killed);
+        assert_non_null(strstr(b.of[1 - killed].err, lost));
+        forget_both(b);
+    }
+}
+
+// Its link hears nothing and says nothing: as if the network were gone.
+static void a_host_that_is_cut_off_ends_itself(void **state) {
+    (void)state;
+    choose_endpoint();
+    const char *script = "echo ready; exec sleep 1000";
+    launched l[HOSTS] = { HOST(0, "-n1", "sh", "-c", script), HOST(1, "-n1", "sh", "-c", script) };
+    read_line(l[0].out_fd, "[0] ready");
+    read_line(l[1].out_fd, "[1] ready");
+    pid_t link = find_link(l[1].pid);
+    kill(link, SIGSTOP);
+    result first = finish(l[0]);
+    testing_note("host 0: %d, \"%s\"", first.code, first.err);
+    assert_int_equal(first.code, 125);
+    assert_non_null(strstr(first.err, "host 1 is lost: "));
+    kill(link, SIGCONT);
+    result second = finish(l[1]);
+    testing_note("host 1: %d, \"%s\"", second.code, second.err);
+    assert_int_equal(second.code, 125);
+    // What it learns first: that the others have gone on without it, or that they have ended.
+    assert_true(strstr(second.err, "this host is cut off from the others: ") ||
+                strstr(second.err, "host 0 is lost: "));
+    forget(first);
+    forget(second);
+}
+
+// ---- Keys ---------------------------------------------------------------------------------------
+
+static void ranks_are_given_the_key_by_a_descriptor_alone(void **state) {
+    (void)state;
+    path folder = make_folder(), key = in_folder(folder, "job.key");
+    result made = RUN("key");
+    assert_int_equal(made.code, 0);
+    FILE *f = fopen(key.text, "w");
+    assert_non_null(f);
+    assert_int_equal(fchmod(fileno(f), 0600), 0);
+    fputs(made.out, f);
+    fclose(f);
+    const char *secret = strrchr(made.out, ' ') + 1;
+    const char *script = "cat /proc/self/fd/$GW_KEY_FD; tr '\\0' '\\n' < /proc/self/environ; "
+                         "tr '\\0' ' ' < /proc/self/cmdline";
+    choose_endpoint();
+    setenv("GW_KEY_FILE", key.text, 1);
+    both b = finish_both(HOST(0, "-n2", "--key", key.text, "sh", "-c", script),
+                         HOST(1, "-n2", "sh", "-c", script));
+    unsetenv("GW_KEY_FILE");
+    expect_code(b, 0);
+    for (int i = 0; i < HOSTS; i++) {
+        assert_int_equal(count(b.of[i].out, secret), 2);  // once by each rank, read from there
+        assert_int_equal(count(b.of[i].out, "GW_KEY_FILE"), 0);
+    }
+    forget_both(b);
+    forget(made);
+    remove_folder(folder);
+}
+
+static void beyond_loopback_a_key_is_wanted(void **state) {
+    (void)state;
+    result r =
+        RUN("run", "--nnodes=2", "--node-rank=0", "--rdzv-endpoint=10.0.0.1:29500", "-n1", "true");
+    assert_int_equal(r.code, 2);
+    assert_non_null(strstr(r.err, "--rdzv-endpoint is \"10.0.0.1:29500\""));
+    assert_non_null(strstr(r.err, "gradwire key > job.key"));
+    assert_non_null(strstr(r.err, "--insecure"));
+    forget(r);
+}
+
+GW_TESTS(run_hosts, ranks_are_counted_over_all_hosts, workers_of_two_hosts_are_one_job,
+         they_wait_for_each_other_and_say_who_did_not_come, a_signal_ends_the_wait_for_others,
+         hosts_that_were_started_differently_are_told,
+         the_first_failure_ends_all_and_is_said_by_all, of_two_failures_all_say_the_same,
+         a_program_that_one_host_lacks_is_said_by_all, who_has_ended_well_waits_for_the_others,
+         keep_lets_the_others_end_by_themselves, a_signal_to_any_host_ends_all,
+         a_host_whose_launcher_is_killed_is_lost_to_the_others, a_host_that_is_cut_off_ends_itself,
+         ranks_are_given_the_key_by_a_descriptor_alone, beyond_loopback_a_key_is_wanted);

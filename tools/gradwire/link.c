@@ -1,0 +1,242 @@
+#include "link.h"
+
+#include <gradwire.h>
+#include <gradwire/membership.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LAUNCHER_FD = 3, TELL_MS = 5000, LEFT_MS = 3000, PLAN_VERSION = 1 };
+
+// What functions that are called here need; of this one process.
+static struct {
+    const run_options *run;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_decided;  // host 0: how the job ends
+    bool is_over;     // this host has been told
+    int done_count;   // host 0: hosts whose ranks have ended well
+    int done_code;    // the first that is not 0
+} here = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+static void tell_launcher(link_kind kind, int node, int number, const char *text) {
+    link_message m = { .kind = kind, .node = node, .number = number };
+    snprintf(m.text, sizeof m.text, "%s", text);
+    // If it has ended, so will this process.
+    ssize_t sent = send(LAUNCHER_FD, &m, sizeof m, MSG_NOSIGNAL);
+    (void)sent;
+}
+
+// ---- How the job ends ---------------------------------------------------------------------------
+
+static void take_verdict(link_kind kind, int node, int number, const char *text) {
+    pthread_mutex_lock(&here.lock);
+    here.is_over |= kind != LINK_DEAD;
+    pthread_cond_broadcast(&here.changed);
+    pthread_mutex_unlock(&here.lock);
+    tell_launcher(kind, node, number, text);
+}
+
+GW_FUNCTION(launcher_verdict, GW_INLINE, "int, int, int, string") {
+    take_verdict((link_kind)gw_arg_int(s, a, 0), (int)gw_arg_int(s, a, 1), (int)gw_arg_int(s, a, 2),
+                 gw_arg_string(s, a, 3));
+    return gw_none();
+}
+
+// Whoever cannot be told is lost, and learns that by itself.
+static void tell_all(gw_scope *s, const link_message *m) {
+    gw_future *told[NODE_COUNT_MAX] = { 0 };
+    for (int node = 1; node < here.run->node_count; node++)
+        told[node] =
+            gw_rpc_async_with(s, gw_to(node), "launcher_verdict",
+                              GW_ARGS((int)m->kind, m->node, m->number, (const char *)m->text),
+                              GW_OPTIONS(gw_call_options, .timeout_ms = TELL_MS));
+    take_verdict(m->kind, m->node, m->number, m->text);
+    for (int node = 1; node < here.run->node_count; node++) {
+        gw_scope *one = gw_scope_open(s);
+        gw_wait(one, told[node]);
+        gw_error ignored = gw_scope_close(one);
+        (void)ignored;
+    }
+}
+
+// Host 0 decides, so that all say the same: the first failure that comes to it, or that all are
+// done. A signal may come again, since who asks twice does not want to wait.
+static bool decide(link_message *m) {
+    if (m->kind == LINK_DEAD) return true;
+    pthread_mutex_lock(&here.lock);
+    bool tells = m->kind == LINK_SIGNAL || !here.is_decided;
+    if (m->kind == LINK_DONE && tells) {
+        if (!here.done_code) here.done_code = m->number;
+        m->number = here.done_code;
+        tells = ++here.done_count == here.run->node_count;
+    }
+    here.is_decided |= tells;
+    pthread_mutex_unlock(&here.lock);
+    return tells;
+}
+
+GW_FUNCTION(launcher_report, GW_POOL, "int, int, int, string") {
+    link_message m = { .kind = (link_kind)gw_arg_int(s, a, 0),
+                       .node = (int)gw_arg_int(s, a, 1),
+                       .number = (int)gw_arg_int(s, a, 2) };
+    snprintf(m.text, sizeof m.text, "%s", gw_arg_string(s, a, 3));
+    if (gw_ok(s) && decide(&m)) tell_all(s, &m);
+    return gw_none();
+}
+
+static void report(gw_scope *root, const link_message *m) {
+    gw_scope *s = gw_scope_open(root);
+    gw_rpc_sync_with(s, gw_to(0), "launcher_report",
+                     GW_ARGS((int)m->kind, here.run->node_rank, m->number, (const char *)m->text),
+                     GW_OPTIONS(gw_call_options, .timeout_ms = 2 * TELL_MS));
+    gw_error error = gw_scope_close(s);
+    if (error.status) tell_launcher(LINK_LOST, 0, 0, error.text);
+}
+
+// ---- Who is there -------------------------------------------------------------------------------
+
+// One that leaves has been told how the job ends; this host may just be about to be.
+static bool is_over_soon(void) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LEFT_MS / 1000;
+    pthread_mutex_lock(&here.lock);
+    int failed = 0;
+    while (!here.is_over && !failed)
+        failed = pthread_cond_timedwait(&here.changed, &here.lock, &until);
+    bool is_over = here.is_over;
+    pthread_mutex_unlock(&here.lock);
+    return is_over;
+}
+
+static void *watch_members(void *scope) {
+    gw_scope *s = scope;
+    gw_watch *w = gw_watch_open(s);
+    for (;;) {
+        gw_member_event e = gw_watch_next(s, w);
+        if (!gw_ok(s)) break;
+        if (e.kind == GW_MEMBER_DIED || (e.kind == GW_MEMBER_LEFT && !is_over_soon()))
+            tell_launcher(LINK_LOST, e.worker.rank, 0, e.why.text);
+    }
+    const gw_error *why = gw_scope_error(s);
+    if (why->status != GW_WRONG_STATE) tell_launcher(LINK_LOST, here.run->node_rank, 0, why->text);
+    return NULL;
+}
+
+// ---- Meeting ------------------------------------------------------------------------------------
+
+static void join(gw_scope *root, const link_options *o) {
+    const run_options *run = o->run;
+    // Launchers are another job than their ranks, of the same key.
+    setenv("GW_JOB_ID", gw_format(root, "launchers/%s", run->rdzv_id), 1);
+    unsetenv("GRADWIRE_JOB");
+    gw_rpc_init(root, .name = gw_format(root, "host%d", run->node_rank), .rank = run->node_rank,
+                .world_size = run->node_count,
+                .init_method = gw_format(root, "tcp://%s", run->rdzv_endpoint),
+                .join_timeout_ms = run->rdzv_timeout_ms, .key = run->key,
+                .insecure = run->insecure);
+}
+
+static gw_map *make_plan(gw_scope *s, const link_options *o) {
+    gw_map *m = gw_map_open(s);
+    gw_map_put(s, m, "version", PLAN_VERSION);
+    gw_map_put(s, m, "ranks", o->run->rank_count);
+    gw_map_put(s, m, "keep", (int)o->run->keep);
+    gw_map_put(s, m, "port", o->port);
+    gw_map_put(s, m, "job", o->job_id);
+    return m;
+}
+
+static int number_in(gw_scope *s, const gw_map *plan, const char *name) {
+    return (int)gw_int_of(s, gw_map_get(s, plan, name));
+}
+
+static void compare(gw_scope *s, const gw_map *first, const gw_map *plan, int node) {
+    int version = number_in(s, first, "version"), other_version = number_in(s, plan, "version");
+    int ranks = number_in(s, first, "ranks"), other_ranks = number_in(s, plan, "ranks");
+    if (version != other_version)
+        gw_fail(s, GW_MISMATCH, "gradwire of host 0 plans by version %d, that of host %d by %d",
+                version, node, other_version);
+    if (ranks != other_ranks)
+        gw_fail(s, GW_MISMATCH, "host 0 was started with -n %d, host %d with -n %d", ranks, node,
+                other_ranks);
+    if (number_in(s, first, "keep") != number_in(s, plan, "keep"))
+        gw_fail(s, GW_MISMATCH, "host 0 and host %d were started with different --on-failure",
+                node);
+}
+
+// All tell all what they were started with, and take from host 0 what only it can know.
+static void agree(gw_scope *s, const link_options *o) {
+    int count;
+    const gw_worker *all = gw_rpc_workers(s, &count);
+    gw_list *plans = gw_rpc_all_gather(s, all, count, make_plan(s, o));
+    if (!gw_ok(s)) return;
+    const gw_map *first = gw_map_of(s, gw_list_get(s, plans, 0));
+    for (int node = 1; node < count && gw_ok(s); node++)
+        compare(s, first, gw_map_of(s, gw_list_get(s, plans, node)), node);
+    const char *job_id = gw_string_of(s, gw_map_get(s, first, "job"));
+    int port = number_in(s, first, "port");
+    if (gw_ok(s)) tell_launcher(LINK_READY, 0, port, job_id);
+}
+
+// ---- The process --------------------------------------------------------------------------------
+
+// Of the launcher's it keeps standard error, for what the library says.
+static void let_go_of_the_rest(int fd) {
+    setsid();  // a terminal's signals and its closing do not come here
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NAME, "gradwire-link");
+    if (dup2(fd, LAUNCHER_FD) < 0) _exit(1);
+    for (int i = 0; i < 2; i++) {
+        close(i);
+        if (open("/dev/null", O_RDWR) != i) _exit(1);
+    }
+    syscall(SYS_close_range, LAUNCHER_FD + 1, ~0U, 0);
+}
+
+static void serve(gw_scope *root) {
+    pthread_t watching;
+    gw_scope *s = gw_scope_open(root);
+    if (pthread_create(&watching, NULL, watch_members, s)) {
+        tell_launcher(LINK_LOST, here.run->node_rank, 0, "no thread could be made");
+        return;
+    }
+    link_message m;
+    for (;;) {
+        ssize_t n = recv(LAUNCHER_FD, &m, sizeof m, 0);
+        if (n < 0 && errno == EINTR) continue;
+        if (n != sizeof m) break;
+        report(root, &m);
+    }
+    gw_rpc_leave(root);
+    pthread_join(watching, NULL);
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
+}
+
+_Noreturn void link_main(int fd, const link_options *o) {
+    let_go_of_the_rest(fd);
+    here.run = o->run;
+    gw_scope *root = gw_scope_open(NULL);
+    join(root, o);
+    if (gw_ok(root)) agree(root, o);
+    if (gw_ok(root)) {
+        serve(root);
+    } else {
+        tell_launcher(LINK_CANNOT, here.run->node_rank, 0, gw_scope_error(root)->text);
+    }
+    gw_error ignored = gw_scope_close(root);
+    (void)ignored;
+    _exit(0);
+}
