@@ -1,6 +1,7 @@
 // Borrowing: memory of peers that is mapped here, and giving back what is not used any more.
 #include "lend/lending.h"
 
+#include "base/failpoint.h"
 #include "base/limits.h"
 #include "base/mem.h"
 #include "tensor/arena.h"
@@ -125,6 +126,7 @@ static bool tell_returned(agent *a, int rank, borrowed *const returned[], uint32
     if (!m) return false;
     bytes_put_u32(&m->head, count);
     for (uint32_t i = 0; i < count; i++) bytes_put_u64(&m->head, returned[i]->lease);
+    failpoint("lend_returning");
     gw_error ignored;
     return agent_send_on_loop(a, rank, m, false, &ignored) == GW_OK || agent_member(a, rank)->lost;
 }
@@ -270,6 +272,7 @@ gw_status borrower_offered_on_loop(agent *a, int from, reader *r, gw_error *erro
     bytes_put_u8(&m->head, 0);
     bytes_put_u32(&m->head, own.process);
     bytes_put_text(&m->head, reason);
+    failpoint("lend_answer");
     gw_error ignored;
     agent_send_on_loop(a, from, m, false, &ignored);
     return GW_OK;
@@ -383,6 +386,7 @@ static gw_status read_place(agent *a, int from, const lent_entry *e, segment *ou
     l->counts.borrowed++;
     l->counts.borrowed_now++;
     *out = (segment){ .block = b, .size = x->size };
+    failpoint("lend_borrowed");
     if (l->is_leaving) {
         keep(l, p, UINT64_MAX);
         await_returns(l);

@@ -1,6 +1,7 @@
 // Lending: offers, and leases until they come back.
 #include "lend/lending.h"
 
+#include "base/failpoint.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -78,6 +79,7 @@ static void offer(agent *a, int to) {
     bytes_put_u32(&m->head, (uint32_t)descriptor);
     bytes_put_text(&m->head, here.host.boot);
     p->state = OFFER_MADE;
+    failpoint("lend_offer");
     gw_error ignored;
     if (agent_send_on_loop(a, to, m, false, &ignored)) p->state = OFFER_NONE;
 }
@@ -172,6 +174,7 @@ bool lender_write(gw_handle *h, void *prepared, int to, bytes *table, gw_error *
         x->number = ++p->last_lease;
         p->lent_bytes += x->size;
         lending_of(a)->counts.lent++;
+        failpoint("lend_written");
     }
     bytes_put_u32(table, x->index);
     bytes_put_u8(table, (uint8_t)x->kind);
@@ -208,6 +211,7 @@ gw_status lender_returned_on_loop(agent *a, int from, reader *r, gw_error *error
         if (!x)
             return error_set(error, GW_PROTOCOL, "returns: lease %llu is not out",
                              (unsigned long long)number);
+        failpoint("lend_returned");
         if (!has_mutation(MUTATION_LEASE_KEPT)) handle_release(x);
     }
     return GW_OK;

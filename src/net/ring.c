@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/failpoint.h"
 #include "base/mutation.h"
 
 #ifdef GW_MUTATIONS
@@ -86,6 +87,7 @@ size_t ring_put(ring_out *r, const struct iovec *parts, int count, bool *out_all
         step();
         left -= piece;
     }
+    failpoint("ring_written");
     // Before |armed| is read, in one order for both ends.
     if (taken > 0) atomic_store_explicit(&r->words->tail, r->tail, memory_order_seq_cst);
     return taken;
@@ -106,6 +108,7 @@ bool ring_out_wakes(ring_out *r) {
 bool ring_out_sleeps(ring_out *r) {
     step();
     atomic_store_explicit(&r->words->wants_room, 1, memory_order_seq_cst);
+    failpoint("ring_full");
     step();
     return !ring_has_room(r);
 }
@@ -150,6 +153,7 @@ size_t ring_take(ring_in *r, void *into, size_t size) {
     memcpy(into, r->bytes + place, first);
     memcpy((uint8_t *)into + first, r->bytes, size - first);
     r->head += size;
+    failpoint("ring_taken");
     // Before |wants_room| is read, in one order for both ends.
     atomic_store_explicit(&r->words->head, r->head, memory_order_seq_cst);
     return size;
@@ -166,6 +170,7 @@ bool ring_in_sleeps(ring_in *r) {
     bool had_bytes = has_mutation(MUTATION_RING_WAKE_LOST) && ring_has_bytes(r);
     step();
     atomic_store_explicit(&r->words->armed, 1, memory_order_seq_cst);
+    failpoint("ring_armed");
     step();
     if (has_mutation(MUTATION_RING_WAKE_LOST)) return !had_bytes;
     return atomic_load_explicit(&r->words->tail, memory_order_seq_cst) == r->head;

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/failpoint.h"
 #include "base/mem.h"
 
 #define SHRINK_NS INT64_C(1000000000)
@@ -24,6 +25,7 @@ static shm_stream *of(stream *s) {
 // RING-12. A socket that takes no more has been told enough; one that has ended says so itself.
 static void ring_bell(source *s) {
     shm_stream *t = of_source(s);
+    failpoint("ring_bell");
     atomic_fetch_add_explicit(&t->env->wake_total, 1, memory_order_relaxed);
     ssize_t sent = send(t->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     (void)sent;
@@ -142,6 +144,7 @@ static size_t send_all(stream *s, const struct iovec *parts, int count) {
     if (is_time_to_cut(t)) return lose_and_cut(t, parts, count);
     bool is_all = false;
     size_t taken = ring_put(&t->out, parts, count, &is_all);
+    failpoint("ring_published");
     if (taken > 0 && ring_out_wakes(&t->out)) loop_lock_ring(t->env, &t->source);
     if (is_all) return taken;
     t->wants_writable = true;
@@ -161,6 +164,7 @@ static bool resize(void *user, bool large) {
         return true;
     }
     if (!segment_allocate(&t->map, beyond, size)) return false;
+    failpoint("ring_grown");
     loop_set_timer(&t->env->base, &t->shrink, os_now_ns(&t->env->base) + SHRINK_NS);
     return true;
 }

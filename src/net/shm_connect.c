@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/failpoint.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/status.h"
@@ -122,7 +123,9 @@ static bool send_segment(int socket, int memory) {
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof memory);
     memcpy(CMSG_DATA(c), &memory, sizeof memory);
-    return sendmsg(socket, &m, MSG_NOSIGNAL) == (ssize_t)sizeof our_offer;
+    bool is_sent = sendmsg(socket, &m, MSG_NOSIGNAL) == (ssize_t)sizeof our_offer;
+    failpoint("segment_sent");
+    return is_sent;
 }
 
 // The one descriptor that came; -1, and all are closed, if there is none or more than one. There may be room for two.
@@ -163,6 +166,7 @@ void shm_receive_segment(shm_stream *t) {
         return;
     }
     shm_use(t, map, false);
+    failpoint("segment_mapped");
     shm_apply(t, SHM_MAPPED);
     if (t->state == SHM_OPEN) t->source.class->ready(&t->source, 0);
 }
@@ -182,6 +186,7 @@ static void reach(shm_stream *t, const shm_address *a) {
         shm_end_soon(t, errno ? errno : ENOMEM);
     } else {
         shm_use(t, map, true);
+        failpoint("segment_made");
         if (!send_segment(t->fd, map.fd)) {
             shm_end_soon(t, errno);
         } else if (loop_add(t->env, t->fd, &t->source, EPOLLOUT, NULL)) {

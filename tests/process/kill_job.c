@@ -116,6 +116,7 @@ static const char *mode_of(const kill_case *c) {
     if (leaves(c)) return "leaves";
     if (!strcmp(c->point, "join")) return "short";
     if (c->trains) return "trains";
+    if (c->lends) return "lends";
     return c->group ? "group" : NULL;
 }
 
@@ -151,6 +152,7 @@ static void start_worker(job *j, int rank) {
             setenv("GW_FAILPOINT_OUT", "4", 1);
             setenv("GW_FAILPOINT_IN", "5", 1);
         }
+        if (c->cuts) setenv("GW_TEST_CUT_EVERY", "40", 1);
         execl(program, program, j->url, numbers[0], numbers[1], numbers[2], mode_of(c),
               (char *)NULL);
         _exit(126);
@@ -249,12 +251,24 @@ static void check_left(job *j, int rank) {
     if (leaves(j->c)) kill_report(j->c, t.when_ns - j->killed_ns);
 }
 
+// What else failed, failed because of the victim, and no number that came was another.
+static void check_other(job *j, int rank) {
+    const char *rest = hear(&j->workers[rank], "other");
+    char name[16];
+    snprintf(name, sizeof name, "worker%d", j->c->victim);
+    if (!rest || !strstr(rest, name) || strstr(rest, "a wrong"))
+        check_failed(j, "worker%d: what failed first is \"%s\"", rank, rest ? rest : "nothing");
+}
+
 static int64_t hear_errors(job *j) {
     int64_t last_ns = 0;
     for (int rank = 0; rank < j->c->world_size; rank++) {
         if (rank == j->c->victim) continue;
         told t = hear_of(j, rank, "error");
         check_error(j, rank, &t);
+        if (j->c->lends && j->workers[rank].was_held) check_other(j, rank);
+        if (t.when_ns < j->killed_ns)
+            check_failed(j, "worker%d lost it before it was killed: \"%s\"", rank, t.text);
         // A worker that never knew the victim has waited for it to join, so its time says nothing.
         if (t.status == GW_NOT_FOUND) continue;
         kill_report(j->c, t.when_ns - j->killed_ns);
@@ -274,11 +288,21 @@ static void open_job(job *j, const kill_case *c) {
     for (int rank = 0; rank < c->world_size; rank++) start_worker(j, rank);
 }
 
+static void pause_victim(job *j) {
+    pid_t victim = j->workers[j->c->victim].pid;
+    assert_int_equal(kill(victim, SIGSTOP), 0);
+    assert_int_equal(write(j->go_fd, "!", 1), 1);
+    poll(NULL, 0, j->c->pause_ms);
+    assert_int_equal(kill(victim, SIGCONT), 0);
+    poll(NULL, 0, j->c->pause_ms);
+}
+
 static void kill_victim(job *j) {
     char byte;
     struct pollfd point = { .fd = j->point_fd, .events = POLLIN };
     if (poll(&point, 1, POINT_LIMIT_MS) != 1) check_failed(j, "the victim does not come there");
     if (read(j->point_fd, &byte, 1) != 1) check_failed(j, "the victim ended before it came there");
+    if (j->c->pause_ms) pause_victim(j);
     j->killed_ns = now_ns();
     assert_int_equal(kill(j->workers[j->c->victim].pid, j->c->signal), 0);
     if (j->c->signal == SIGSTOP) assert_int_equal(write(j->go_fd, "!", 1), 1);

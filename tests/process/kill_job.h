@@ -15,6 +15,9 @@ typedef struct kill_case {
     bool tcp;     // the store is with rank 0, else in a file
     bool group;   // of members, instead of a job of a world size
     bool trains;  // all share a model, which worker0 trains
+    bool lends;   // large tensors go to and fro, and some stay
+    bool cuts;    // connections break again and again
+    int pause_ms;  // it is stopped there so long, which nobody may take for its end; then it is killed
 } kill_case;
 
 // Runs the job. Fails the test if a survivor does not get the error that it should get, or if a

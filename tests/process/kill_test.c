@@ -162,8 +162,75 @@ static void a_worker_stopped_in_training_is_fenced_and_the_others_go_on(void **s
     assert_int_equal(count_entries("/proc/self/fd"), descriptors);
 }
 
+// ---- While they share memory --------------------------------------------------------------------
+// Between any two steps of making a ring, writing to it, waking its other end, and lending.
+static const char *const memory_points[] = {
+    "ring_written",  "ring_published", "ring_bell",     "ring_armed",
+    "ring_taken",    "ring_full",      "ring_grown",    "lend_offer",
+    "lend_answer",   "lend_written",   "lend_borrowed", "lend_returning",
+    "lend_returned", "segment_made",   "segment_sent",  "segment_mapped",
+};
+
+enum { MEMORY_POINTS = sizeof memory_points / sizeof memory_points[0] };
+
+static bool is_of_segment(const char *point) {
+    return !strncmp(point, "segment", 7);
+}
+
+// Of two workers whose connection has broken the one with the lower rank connects.
+static int memory_victim(const char *point, int i, int world_size) {
+    if (!is_of_segment(point)) return (i + i / MEMORY_POINTS) % world_size;
+    return strcmp(point, "segment_mapped") ? 0 : world_size - 1;
+}
+
+static int memory_pass(const char *point, int i) {
+    int n = i / MEMORY_POINTS;
+    bool is_once = !strcmp(point, "lend_offer") || !strcmp(point, "lend_answer") ||
+                   !strcmp(point, "ring_grown");
+    if (is_once) return 1;
+    bool is_rare = is_of_segment(point) || !strcmp(point, "ring_full");
+    return is_rare ? 2 + n % 3 : 1 + i * 7 % 60;
+}
+
+static kill_case memory_case(int i) {
+    const char *point = memory_points[i % MEMORY_POINTS];
+    int n = i / MEMORY_POINTS, world_size = 2 + n % 2;
+    return (kill_case){ .point = point,
+                        .pass = memory_pass(point, i),
+                        .signal = SIGKILL,
+                        .world_size = world_size,
+                        .victim = memory_victim(point, i, world_size),
+                        .cuts = is_of_segment(point) || n % 4 == 3,
+                        .lends = true };
+}
+
+static void kill_in_memory(int i, int pause_ms) {
+    kill_case c = memory_case(i);
+    c.pause_ms = pause_ms;
+    testing_note("%s %d at %s:%d of worker%d of %d", pause_ms ? "stop" : "kill", i, c.point, c.pass,
+                 c.victim, c.world_size);
+    assert_in_range(kill_run(&c) / 1000000, 0, SLACK * T_CLOSE_MS);
+}
+
+static void nothing_is_left_of_a_worker_killed_between_two_steps(void **state) {
+    (void)state;
+    int descriptors = count_entries("/proc/self/fd"), shared = count_entries("/dev/shm");
+    for (int i = 0, count = kills_in_all(); i < count; i++) kill_in_memory(i, 0);
+    assert_int_equal(count_entries("/proc/self/fd"), descriptors);
+    assert_int_equal(count_entries("/dev/shm"), shared);
+}
+
+// Stopped there for a while, it is not lost, and what it does afterwards is right.
+static void a_worker_stopped_between_two_steps_goes_on(void **state) {
+    (void)state;
+    for (int i = 0, count = kills_in_all() * MEMORY_POINTS / 100; i < count; i++)
+        kill_in_memory(i, 100);
+}
+
 GW_TESTS_WITH_LIMIT(kill, 120, all_learn_of_a_worker_that_is_killed,
                     all_learn_of_a_worker_that_is_ended,
                     a_stopped_worker_finds_itself_fenced_and_joins_again,
                     all_learn_of_a_worker_that_is_killed_while_they_train,
-                    a_worker_stopped_in_training_is_fenced_and_the_others_go_on);
+                    a_worker_stopped_in_training_is_fenced_and_the_others_go_on,
+                    nothing_is_left_of_a_worker_killed_between_two_steps,
+                    a_worker_stopped_between_two_steps_goes_on);

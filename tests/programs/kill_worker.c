@@ -1,4 +1,4 @@
-// gradwire-kill-worker URL RANK WORLD_SIZE VICTIM [leaves|group|short|trains]
+// gradwire-kill-worker URL RANK WORLD_SIZE VICTIM [leaves|group|short|trains|lends]
 //
 // A worker of a job of which one, the victim, is killed. Everybody calls everybody, shares
 // references over three workers and drops them again, so that each comes by all failpoints; and has
@@ -9,7 +9,7 @@
 //     held                                               the victim has the call that it does not answer
 //     error <when, ns> <status> <outcome> <sentence>     of the call that was out
 //     other <status> <sentence>                          of what else failed first
-//     left <when, ns> <status> <open descriptors more than before> <sentence>
+//     left <when, ns> <status> <what is left: descriptors, memory, memory of others> <sentence>
 //
 //     again <when, ns> <status> <outcome> <sentence>     of joining anew, by a victim that was only stopped
 //
@@ -19,6 +19,9 @@
 //     trained <when, ns> <steps> 0 <sentence>            by worker0: what its optimizer counts, and why it has ended
 //     afresh <when, ns> <status> <outcome> <sentence>    by the first survivor: of one more step over those who are left
 //     steps <when, ns> <steps> 0                         that the weight of this worker has seen in the end
+//
+// With "lends", what they send each other are large tensors and bytes, which are lent or fill the rings; each keeps the
+// last tensor of each other worker, and reads it again when the victim is gone.
 //
 // A line on standard input tells a survivor to leave. "leaves": none calls another, all leave at once.
 // "group": the workers are members of a group that worker0 founds. "short": they do not wait long
@@ -35,7 +38,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { REPORT_FD = 3, STEPS_MAX = 1000000 };
+enum { REPORT_FD = 3, STEPS_MAX = 1000000, WORKERS_MAX = 8, LARGE = 300000 };
 
 typedef struct job {
     gw_scope *root;
@@ -46,6 +49,9 @@ typedef struct job {
     bool is_group;
     bool is_short;  // does not wait long for others to join
     bool trains;
+    bool lends;
+    gw_tensor *kept[WORKERS_MAX];  // by the rank it is from
+    int64_t numbers[WORKERS_MAX];  // each of its elements
 } job;
 
 GW_FUNCTION(kill_hold, GW_POOL) {
@@ -65,17 +71,42 @@ GW_FUNCTION(kill_read, GW_POOL, "rref") {
     return gw_value_of(gw_item_int(s, gw_select(s, x, 0, 0)));
 }
 
+GW_FUNCTION(kill_add, GW_POOL, "tensor, int") {
+    return gw_value_of(gw_add(s, gw_arg_tensor(s, a, 0), (float)gw_arg_int(s, a, 1)));
+}
+
+GW_FUNCTION(kill_same, GW_POOL, "any") {
+    return gw_arg(s, a, 0);
+}
+
 static int64_t now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
+// But for the arena, of which there is one for the process.
 static int count_descriptors(void) {
     DIR *d = opendir("/proc/self/fd");
     int count = 0;
-    while (d && readdir(d)) count++;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char target[64] = "";
+        ssize_t size = readlinkat(dirfd(d), e->d_name, target, sizeof target - 1);
+        count += size < 0 || strncmp(target, "/memfd:gradwire ", 16) != 0;
+    }
     if (d) closedir(d);
+    return count;
+}
+
+// Rings, and arenas of others, which are mapped for reading.
+static int count_mappings(void) {
+    FILE *f = fopen("/proc/self/maps", "re");
+    char line[512];
+    int count = 0;
+    while (f && fgets(line, sizeof line, f))
+        count += strstr(line, "memfd:gradwire-ring") ||
+                 (strstr(line, "memfd:gradwire") && strstr(line, " r--s "));
+    if (f) fclose(f);
     return count;
 }
 
@@ -98,14 +129,64 @@ static void work_with(gw_scope *s, int to, int third, int64_t number) {
     if (gw_ok(s) && got != number) gw_fail(s, GW_REMOTE, "a wrong value");
 }
 
+static bool is_all(gw_scope *s, gw_tensor *x, int64_t number) {
+    return gw_equal(s, x, gw_full(s, GW_F32, (float)number, LARGE));
+}
+
+static void keep(job *j, gw_scope *s, int from, gw_tensor *x, int64_t number) {
+    if (!is_all(s, x, number)) gw_fail(s, GW_REMOTE, "a wrong number in a tensor");
+    gw_set(j->root, &j->kept[from], x);
+    j->numbers[from] = number;
+}
+
+// A tensor goes there, is written over here, comes back, goes on to a third worker, and is kept.
+static void lend_to(job *j, gw_scope *s, int to, int third, int64_t number) {
+    gw_tensor *x = gw_full(s, GW_F32, (float)number, LARGE);
+    gw_future *f = gw_rpc_async(s, name_of(to).text, "kill_add", x, 1);
+    gw_tensor *same = gw_tensor_of(s, gw_rpc_sync(s, name_of(to).text, "kill_same", x));
+    if (gw_ok(s) && !is_all(s, same, number)) gw_fail(s, GW_REMOTE, "a wrong number came back");
+    gw_fill_(s, x, -1.0);
+    gw_tensor *y = gw_tensor_of(s, gw_wait(s, f));
+    if (gw_ok(s)) keep(j, s, to, y, number + 1);
+    y = gw_tensor_of(s, gw_rpc_sync(s, name_of(third).text, "kill_add", y, 1));
+    if (gw_ok(s)) keep(j, s, third, y, number + 2);
+}
+
+// More than a ring holds, and not lent.
+static void fill_ring(gw_scope *s, int to) {
+    static char bytes[700000];
+    gw_value v =
+        gw_rpc_sync(s, name_of(to).text, "kill_same", gw_value_of_bytes(bytes, sizeof bytes));
+    if (gw_ok(s) && v.size != sizeof bytes) gw_fail(s, GW_REMOTE, "a wrong size");
+}
+
+static void lend(job *j, gw_scope *s, int to, int third, int64_t step) {
+    lend_to(j, s, to, third, step % 1000);
+    if (step % 4 == 1) fill_ring(s, to);
+}
+
+// What has come is as it was, whoever is gone.
+static void read_again(job *j) {
+    for (int rank = 0; rank < j->world_size; rank++) {
+        gw_scope *s = gw_scope_open(j->root);
+        if (j->kept[rank] && !is_all(s, j->kept[rank], j->numbers[rank]))
+            fprintf(j->report, "other %d a wrong number in what worker%d lent\n", GW_REMOTE, rank);
+        gw_scope_close_up(s);
+        gw_set(j->root, &j->kept[rank], NULL);
+    }
+}
+
 // Until something fails.
-static gw_error work(const job *j) {
+static gw_error work(job *j) {
     for (int64_t step = 0; step < STEPS_MAX; step++) {
         gw_scope *s = gw_scope_open(j->root);
         int to = (j->rank + 1 + (int)(step % (j->world_size - 1))) % j->world_size;
         int third = (to + 1) % j->world_size;
         if (third == j->rank) third = (third + 1) % j->world_size;
-        work_with(s, to, third, step);
+        if (j->lends)
+            lend(j, s, to, third, step);
+        else
+            work_with(s, to, third, step);
         gw_error error = gw_scope_close(s);
         if (error.status) return error;
     }
@@ -145,7 +226,7 @@ static void train(const job *j) {
             error.text);
 }
 
-static void play(const job *j) {
+static void play(job *j) {
     gw_scope *s = gw_scope_open(j->root);
     gw_future *held = NULL;
     if (j->rank != j->victim) held = hold(s, j->victim);
@@ -154,6 +235,7 @@ static void play(const job *j) {
     gw_error other = gw_ok(s) ? work(j) : *gw_scope_error(s);
     gw_scope_clear(s);
     if (held) gw_wait(s, held);
+    read_again(j);
     gw_error error = gw_scope_close(s);
     tell_error(j, held ? &error : &other);
     fprintf(j->report, "other %d %s\n", other.status, other.text);
@@ -219,8 +301,8 @@ static void run(job *j) {
     gw_rpc_shutdown(j->root);
     gw_error error = gw_scope_close(j->root);
     if (j->trains) fprintf(j->report, "steps %" PRId64 " %d 0\n", now_ns(), trains_steps());
-    fprintf(j->report, "left %" PRId64 " %d %d %s\n", now_ns(), error.status,
-            count_descriptors() - before, error.text);
+    int more = count_descriptors() - before + count_mappings();
+    fprintf(j->report, "left %" PRId64 " %d %d %s\n", now_ns(), error.status, more, error.text);
     if (j->rank == j->victim && j->is_group) join_again(j);
 }
 
@@ -234,7 +316,8 @@ int main(int argc, char **argv) {
               .only_leaves = argc > 5 && !strcmp(argv[5], "leaves"),
               .is_group = argc > 5 && !strcmp(argv[5], "group"),
               .is_short = argc > 5 && !strcmp(argv[5], "short"),
-              .trains = argc > 5 && !strcmp(argv[5], "trains") };
+              .trains = argc > 5 && !strcmp(argv[5], "trains"),
+              .lends = argc > 5 && !strcmp(argv[5], "lends") };
     if (!j.report) return 2;
     setvbuf(j.report, NULL, _IOLBF, 0);
     gw_scope *own = gw_scope_open(NULL);
