@@ -16,6 +16,7 @@
 #include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 // ---- Memory -------------------------------------------------------------------------------------
 
@@ -304,6 +305,7 @@ static gw_status choose_places(const agent *a, const join_options *o, char out[A
     bool hosts = o->master[0] && (o->group ? o->group == GW_GROUP_CREATE : a->rank == 0);
     snprintf(out, ADDRESSES_MAX, "%s", hosts ? o->master : "");
     bool is_chosen = o->listen_addresses[0] || o->listen_interfaces[0];
+    bool is_tcp = !strstr(o->master, "://");
     if (!o->goes_beyond && !is_chosen) return GW_OK;
     if (o->goes_beyond && o->protection.insecure)
         log_line("%s: connections leave this host without encryption, since insecure was said: "
@@ -311,9 +313,18 @@ static gw_status choose_places(const agent *a, const join_options *o, char out[A
                  a->name);
     const places p = { .addresses = o->listen_addresses[0] ? o->listen_addresses : NULL,
                        .interfaces = o->listen_interfaces[0] ? o->listen_interfaces : NULL,
-                       .toward = o->master,
-                       .hosts = hosts };
-    return places_choose(&p, out, error);
+                       .toward = is_tcp ? o->master : "",
+                       .hosts = hosts && is_tcp };
+    char chosen[ADDRESSES_MAX];
+    gw_status status = places_choose(&p, chosen, error);
+    if (status) return status;
+    // A place of one host alone is met at whatever else has been chosen.
+    bool adds = hosts && !is_tcp;
+    int size =
+        snprintf(out, ADDRESSES_MAX, "%s%s%s", adds ? o->master : "", adds ? "," : "", chosen);
+    return size < ADDRESSES_MAX
+               ? GW_OK
+               : error_set(error, GW_LIMIT, "more addresses to listen at than fit");
 }
 
 static gw_status open_peers(agent *a, const join_options *o, gw_error *error) {

@@ -191,50 +191,69 @@ static void put_usual(listing *l, const interface_address *all, int count, const
 
 // ---- Where others come to meet ------------------------------------------------------------------
 
-// A host listens at what its name means here. If that is nothing beyond loopback, as where a machine lists its own name as
-// 127.0.1.1, or another machine passes on what is sent to that name, then at all that it has.
-static gw_status put_meeting_place(listing *l, const places *p, const interface_address *all,
-                                   int count, const address *source, gw_error *error) {
-    address meant[LIMIT_ADDRESSES];
-    int meant_count;
-    gw_status status = address_resolve(p->toward, meant, LIMIT_ADDRESSES, &meant_count, error);
-    if (status) return status;
-    l->port = address_port(&meant[0]);
-    for (int i = 0; i < meant_count; i++) {
-        if (address_is_any(&meant[i]))
-            return error_set(error, GW_INVALID,
-                             "%s is no address that others can connect to: it must be one of the "
-                             "machine of rank 0",
-                             p->toward);
-        if (!address_is_loopback(&meant[i]) && interface_of(all, count, &meant[i]))
-            put(l, &meant[i]);
+typedef struct meeting_place {
+    address meant[LIMIT_ADDRESSES];  // what its name means here
+    int count;
+} meeting_place;
+
+static gw_status find_meeting_place(const places *p, meeting_place *out, gw_error *error) {
+    gw_status status = address_resolve(p->toward, out->meant, LIMIT_ADDRESSES, &out->count, error);
+    for (int i = 0; !status && i < out->count; i++)
+        if (address_is_any(&out->meant[i]))
+            status = error_set(error, GW_INVALID,
+                               "%s is no address that others can connect to: it must be one of the "
+                               "machine of rank 0",
+                               p->toward);
+    return status;
+}
+
+static void put_meeting_place(listing *l, const meeting_place *m, const interface_address *all,
+                              int count, bool loopback) {
+    for (int i = 0; i < m->count; i++) {
+        bool is_loopback = address_is_loopback(&m->meant[i]);
+        if (is_loopback ? loopback : interface_of(all, count, &m->meant[i]) != NULL)
+            put(l, &m->meant[i]);
     }
-    if (l->count > 0) return GW_OK;
+}
+
+static bool is_in_numbers(const char *text) {
+    return *text == '[' || strspn(text, "0123456789.:") == strlen(text);
+}
+
+// If the place means nothing here beyond loopback, as where a machine lists its own name as
+// 127.0.1.1, or another machine passes on what is sent to that name, a host listens at all that it
+// has.
+static gw_status choose_for_host(listing *l, const places *p, const meeting_place *m,
+                                 const interface_address *all, int count, const address *source,
+                                 gw_error *error) {
     char known[512];
-    bool is_number = strspn(p->toward, "0123456789.:") == strlen(p->toward) || *p->toward == '[';
-    if (is_number && !address_is_loopback(&meant[0]))
+    put_meeting_place(l, m, all, count, false);
+    if (l->count > 0) return GW_OK;
+    if (is_in_numbers(p->toward) && !address_is_loopback(&m->meant[0]))
         return error_set(error, GW_NOT_FOUND,
                          "%s is where rank 0 is met, and this machine does not have that address; "
                          "it has %s",
                          p->toward, describe(all, count, known, sizeof known));
     put_usual(l, all, count, source);
-    for (int i = 0; i < meant_count; i++)
-        if (address_is_loopback(&meant[i])) put(l, &meant[i]);
+    put_meeting_place(l, m, all, count, true);
     return GW_OK;
 }
 
 gw_status places_choose_among(const places *p, const interface_address *all, int count,
                               const address *source, char out[ADDRESSES_MAX], gw_error *error) {
     listing l = { .text = out };
-    gw_status status = GW_OK;
+    meeting_place m = { .count = 0 };
     out[0] = '\0';
-    const char *port = p->hosts ? strrchr(p->toward, ':') : NULL;
-    if (port) sscanf(port, ":%d", &l.port);
-    if (p->addresses) status = put_addresses(&l, p->addresses, error);
-    if (p->interfaces && !status) status = put_interfaces(&l, p->interfaces, all, count, error);
-    if (status || p->addresses || p->interfaces) return status;
-    if (p->hosts) {
-        status = put_meeting_place(&l, p, all, count, source, error);
+    gw_status status = p->hosts ? find_meeting_place(p, &m, error) : GW_OK;
+    if (m.count > 0) l.port = address_port(&m.meant[0]);
+    if (!status && p->addresses) status = put_addresses(&l, p->addresses, error);
+    if (!status && p->interfaces) status = put_interfaces(&l, p->interfaces, all, count, error);
+    if (status) return status;
+    if (p->addresses || p->interfaces) {
+        put_meeting_place(&l, &m, all, count,
+                          true);  // there others come to, wherever they are sent
+    } else if (p->hosts) {
+        status = choose_for_host(&l, p, &m, all, count, source, error);
     } else {
         put_usual(&l, all, count, source);
     }

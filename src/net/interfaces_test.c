@@ -80,12 +80,12 @@ static void what_others_meet_at_is_what_is_listened_at(void **state) {
     assert_string_equal(
         choose_from((places){ .toward = "10.0.0.7:29500", .hosts = true, .interfaces = "ib0" },
                     "10.0.0.7:9"),
-        "tcp://192.168.5.7:29500");
+        "tcp://192.168.5.7:29500,tcp://10.0.0.7:29500");
     assert_string_equal(
         choose_from(
             (places){ .toward = "10.0.0.7:29500", .hosts = true, .addresses = "192.168.5.7" },
             "10.0.0.7:9"),
-        "tcp://192.168.5.7:29500");
+        "tcp://192.168.5.7:29500,tcp://10.0.0.7:29500");
 }
 
 // As many systems list their own name: nobody else could come to 127.0.1.1.
