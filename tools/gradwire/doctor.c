@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "net/interfaces.h"
 
 enum { CALLS = 500, TENSORS = 20, FLOATS = 1 << 20 };
 
@@ -88,6 +89,27 @@ static void print_line(const char *what, const char *path, const char *meaning) 
     if (is_there) printf("%-23s %s  (%s: %s)\n", what, line, path, meaning);
 }
 
+// Where workers of this host would be met by those of others, and whether they would be.
+static void print_network(void) {
+    const char *key = getenv("GW_KEY_FILE"), *insecure = getenv("GW_INSECURE");
+    const char *addresses = getenv("GW_ADDRESS"), *interfaces = getenv("GW_INTERFACE");
+    char text[ADDRESSES_MAX];
+    gw_error error;
+    const places p = { .addresses = addresses && *addresses ? addresses : NULL,
+                       .interfaces = interfaces && *interfaces ? interfaces : NULL,
+                       .toward = "" };
+    bool has_none = places_choose(&p, text, &error) != GW_OK;
+    printf("met by other hosts at   %s\n", has_none ? error.text : text);
+    if (key && *key)
+        printf("connections to them     encrypted  (GW_KEY_FILE is %s)\n", key);
+    else if (insecure && strcmp(insecure, "1") == 0)
+        printf("connections to them     not encrypted  (GW_INSECURE: everybody on the network can "
+               "read "
+               "and change them)\n");
+    else
+        printf("connections to them     none, without a key  (gradwire key makes one)\n");
+}
+
 static void print_system(void) {
     struct utsname u;
     struct rlimit files, memory;
@@ -143,6 +165,7 @@ int doctor_command(int argc, char **argv) {
     }
     close(fd);
     print_system();
+    print_network();
     int failed = run_workers(file);
     unlink(file);
     return failed;

@@ -16,7 +16,8 @@ static const command commands[] = {
     { "doctor", "say how workers of this host reach each other, and why not better",
       doctor_command },
     { "key", "make the key of a job, for --key and GW_KEY_FILE", key_command },
-    { "run", "start the ranks of a job on this machine and watch over them", run_command },
+    { "run", "start the ranks of a job, on this host or several, and watch over them",
+      run_command },
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
