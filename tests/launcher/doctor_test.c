@@ -1,0 +1,38 @@
+// gradwire doctor: what it says of this host.
+#include "testing/testing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../support/launched.h"
+
+static void it_says_how_workers_of_this_host_reach_each_other(void **state) {
+    (void)state;
+    result r = RUN("doctor");
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.out, "workers of this host    "));
+    assert_non_null(strstr(r.out, "a call there and back   "));
+    forget(r);
+}
+
+static void it_says_what_protects_connections_to_other_hosts(void **state) {
+    (void)state;
+    setenv("GW_INTERFACE", "lo", 1);
+    result r = RUN("doctor");
+    assert_non_null(strstr(r.out, "met by other hosts at   tcp://127.0.0.1:0"));
+    assert_non_null(strstr(r.out, "connections to them     none, without a key"));
+    forget(r);
+    setenv("GW_INTERFACE", "nothing", 1);
+    r = RUN("doctor");
+    assert_non_null(strstr(r.out, "GW_INTERFACE names \"nothing\""));
+    forget(r);
+    unsetenv("GW_INTERFACE");
+    setenv("GW_INSECURE", "1", 1);
+    r = RUN("doctor");
+    assert_non_null(strstr(r.out, "connections to them     not encrypted"));
+    forget(r);
+    unsetenv("GW_INSECURE");
+}
+
+GW_TESTS(doctor, it_says_how_workers_of_this_host_reach_each_other,
+         it_says_what_protects_connections_to_other_hosts);
