@@ -98,7 +98,7 @@ typedef struct gw_rpc_options {
 // signal interrupts it: SIGHUP, SIGINT, SIGQUIT, SIGTERM or SIGALRM, with a handler without SA_RESTART (which
 // signal() asks for, sigaction does not), that this thread receives.
 //
-// In a name %d stands for the rank, "trainer%d", but not of who joins a group.
+// In a name %d stands for the rank, "trainer%d", also of who joins a group.
 // A worker that joins a group without a name gets one that no other has. A group that was founded
 // at an address can be joined for as long as its founder is there, one in a file for as long as any
 // member is.

@@ -17,7 +17,8 @@ enum {
 typedef struct knock {
     list_node link;
     gw_worker worker;
-    char name[LIMIT_NAME_BYTES + 1], addresses[LIMIT_ADDRESSES_BYTES + 1];
+    char name[LIMIT_NAME_BYTES + 1];  // perhaps with %d in place of the rank
+    char addresses[LIMIT_ADDRESSES_BYTES + 1];
 } knock;
 
 struct admission {
@@ -39,7 +40,7 @@ static bool read_knock(knock *k, const void *value, size_t size) {
     reader_text(&r, k->name, sizeof k->name);
     reader_text(&r, k->addresses, sizeof k->addresses);
     k->worker = (gw_worker){ .name = k->name, .rank = -1, .incarnation = reader_u64(&r) };
-    return !r.failed && options_is_name(k->name) && k->worker.incarnation;
+    return !r.failed && options_is_pattern(k->name) && k->worker.incarnation;
 }
 
 static void keep_knock(admission *d, const char *key, const void *value, size_t size) {
@@ -111,8 +112,11 @@ static gw_status answer(admission *d, const knock *k, int rank, const gw_error *
 
 static gw_status admit(agent *a, const knock *k, int *out_rank, gw_error *error) {
     if (a->leaving.all_asked) return error_set(error, GW_WRONG_STATE, "the group is shutting down");
-    return members_admit(a->membership, k->worker.incarnation, k->name, k->addresses, out_rank,
-                         error);
+    // It will have the next rank, or one that it has been given already.
+    char name[LIMIT_NAME_BYTES + 1];
+    if (!options_complete_name(k->name, members_limit(a->membership), name))
+        return error_set(error, GW_INVALID, "\"%s\" is not a name with that rank", k->name);
+    return members_admit(a->membership, k->worker.incarnation, name, k->addresses, out_rank, error);
 }
 
 // Until it is to go, or |until_ns|.

@@ -157,6 +157,9 @@ static gw_status wait_for_answer(joining *j, answer *out, gw_error *error) {
 // Whom the coordinator has told of us may talk to us before we have heard of all.
 static gw_status meet_all(joining *j, const answer *by, gw_error *error) {
     agent *a = j->agent;
+    char name[LIMIT_NAME_BYTES + 1];
+    if (options_complete_name(a->name, by->rank, name))
+        snprintf(a->name, sizeof a->name, "%s", name);
     gw_status status = take_rank(a, by->rank, true, error);
     if (!status) status = member_table_add_on_loop(a, &by->coordinator, by->addresses, error);
     if (status) return status;

@@ -193,6 +193,10 @@ int members_coordinator(const members *m) {
     return membership_coordinator(m->machine);
 }
 
+int members_limit(const members *m) {
+    return membership_limit(m->machine);
+}
+
 uint64_t members_epoch(const members *m) {
     return membership_epoch(m->machine);
 }

@@ -71,6 +71,7 @@ void members_await(members *m, int rank, bool awaits);
 // Whether it is this worker that has declared |rank| dead, since it was silent.
 bool members_has_declared(const members *m, int rank);
 
+int members_limit(const members *m);        // all ranks are below
 int members_coordinator(const members *m);  // the lowest rank that is there, this worker's included
 uint64_t
 members_epoch(const members *m);  // joins and ends so far: grows, and is the same for equal views

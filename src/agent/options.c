@@ -44,13 +44,18 @@ bool options_fits_name(const char *pattern, const char *name) {
            strcmp(name + size - behind, tail) == 0;
 }
 
-bool options_is_pattern(const char *pattern) {
-    char text[LIMIT_NAME_BYTES + 1];
+bool options_complete_name(const char *pattern, int rank, char out[LIMIT_NAME_BYTES + 1]) {
     size_t head;
     const char *tail;
-    if (!split_pattern(pattern, &head, &tail)) return options_is_name(pattern);
-    int size = snprintf(text, sizeof text, "%.*s0%s", (int)head, pattern, tail);
-    return size < (int)sizeof text && options_is_name(text);
+    int size = split_pattern(pattern, &head, &tail)
+                   ? snprintf(out, LIMIT_NAME_BYTES + 1, "%.*s%d%s", (int)head, pattern, rank, tail)
+                   : snprintf(out, LIMIT_NAME_BYTES + 1, "%s", pattern);
+    return size <= LIMIT_NAME_BYTES && options_is_name(out);
+}
+
+bool options_is_pattern(const char *pattern) {
+    char name[LIMIT_NAME_BYTES + 1];
+    return options_complete_name(pattern, 0, name);
 }
 
 // |what| is where the text comes from: "RANK", "rank in the URL".
@@ -288,31 +293,20 @@ static gw_status find_group_or_place(const gw_rpc_options *given,
     return GW_OK;
 }
 
-// "trainer%d" with the rank in place of %d. False if |given| has none.
-static bool set_ranked_name(const char *given, join_options *out, gw_status *status,
-                            gw_error *error) {
-    const char *place = given ? strstr(given, "%d") : NULL;
-    char text[LIMIT_NAME_BYTES + 1];
-    if (!place) return false;
-    if (out->rank < 0) {
-        *status = error_set(error, GW_INVALID,
-                            "\"%.140s\": who joins a group has no rank before it is let in", given);
-        return true;
-    }
-    int size =
-        snprintf(text, sizeof text, "%.*s%d%s", (int)(place - given), given, out->rank, place + 2);
-    if (size >= (int)sizeof text || !options_is_name(text))
-        *status = error_set(error, GW_INVALID,
-                            "\"%.140s\" is not a name with a rank: 1 to %d of A-Z a-z 0-9 _ : . -",
-                            given, LIMIT_NAME_BYTES);
-    else
-        snprintf(out->name, sizeof out->name, "%s", text);
-    return true;
+// "trainer%d" with the rank in place of %d. Who joins a group keeps it until it has one.
+static gw_status set_ranked_name(const char *given, join_options *out, gw_error *error) {
+    char name[LIMIT_NAME_BYTES + 1];
+    int rank = out->rank < 0 ? LIMIT_WORKERS - 1 : out->rank;
+    if (!options_complete_name(given, rank, name))
+        return error_set(error, GW_INVALID,
+                         "\"%.140s\" is not a name with a rank: 1 to %d of A-Z a-z 0-9 _ : . -",
+                         given, LIMIT_NAME_BYTES);
+    snprintf(out->name, sizeof out->name, "%s", out->rank < 0 ? given : name);
+    return GW_OK;
 }
 
 static gw_status set_name(const char *given, join_options *out, gw_error *error) {
-    gw_status status = GW_OK;
-    if (set_ranked_name(given, out, &status, error)) return status;
+    if (given && strstr(given, "%d")) return set_ranked_name(given, out, error);
     // Who joins does not know its rank yet.
     if (!given && out->group == GW_GROUP_JOIN) return GW_OK;
     if (!given) {

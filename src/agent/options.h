@@ -34,5 +34,7 @@ bool options_is_name(const char *name);
 // Whether |name| is |pattern|, in which %d may stand for digits; and whether any name can be.
 bool options_fits_name(const char *pattern, const char *name);
 bool options_is_pattern(const char *pattern);
+// |pattern| with |rank| in place of %d, if it has one. False if that is no name.
+bool options_complete_name(const char *pattern, int rank, char out[LIMIT_NAME_BYTES + 1]);
 
 #endif

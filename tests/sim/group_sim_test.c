@@ -180,6 +180,65 @@ static void a_name_that_a_member_has_is_refused(void **state) {
     assert_string_equal(ws[2].joined.text, "joining the group: the name \"w\" is taken by rank 1");
 }
 
+// Whoever is there has the name that its rank makes; ranks of those that have left are not given
+// out again.
+static void look_around(worker *w, gw_scope *root) {
+    char name[16];
+    pause_ms(root, 4000);
+    snprintf(name, sizeof name, w->group == GW_GROUP_CREATE ? "boss%d" : "trainer%d",
+             gw_rpc_self(root).rank);
+    assert_string_equal(gw_rpc_self(root).name, name);
+    int count;
+    const gw_worker *trainers = gw_rpc_workers_named(root, "trainer%d", &count);
+    for (int i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "trainer%d", trainers[i].rank);
+        assert_string_equal(trainers[i].name, name);
+        assert_int_equal(gw_int_of(root, gw_rpc_sync(root, name, "group_echo", i)), i);
+    }
+    assert_int_equal(count, 2);
+    gw_rpc_shutdown(root);
+}
+
+static void look_in(worker *w, gw_scope *root) {
+    (void)w;
+    pause_ms(root, 500);
+    gw_rpc_leave(root);
+}
+
+static void join_by_pattern(uint64_t seed, void *context) {
+    (void)context;
+    worker ws[] = {
+        { .name = "boss%d", .group = GW_GROUP_CREATE, .play = look_around },
+        { .name = "trainer%d", .group = GW_GROUP_JOIN, .play = look_in },
+        { .name = "trainer%d", .group = GW_GROUP_JOIN, .start_ms = 2000, .play = look_around },
+        { .name = "trainer%d", .group = GW_GROUP_JOIN, .start_ms = 2000, .play = look_around },
+    };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < 4; i++) add(s, i, &ws[i]);
+    run(s, 200);
+    expect_fine(ws, 4);
+}
+
+static void a_pattern_names_who_joins_by_its_rank(void **state) {
+    (void)state;
+    testing_for_seeds(10, join_by_pattern, NULL);
+}
+
+static void a_name_that_a_pattern_would_make_twice_is_refused(void **state) {
+    (void)state;
+    worker ws[] = {
+        { .name = "boss", .group = GW_GROUP_CREATE, .play = stay_a_while },
+        { .name = "w2", .group = GW_GROUP_JOIN, .play = just_shut_down },
+        { .name = "w%d", .group = GW_GROUP_JOIN, .start_ms = 1000, .play = just_shut_down }
+    };
+    sim *s = open_sim(1);
+    for (int i = 0; i < 3; i++) add(s, i, &ws[i]);
+    run(s, 400);
+    expect_fine(ws, 2);
+    assert_int_equal(ws[2].joined.status, GW_DUPLICATE);
+    assert_string_equal(ws[2].joined.text, "joining the group: the name \"w2\" is taken by rank 1");
+}
+
 static void a_job_of_known_size_is_closed(void **state) {
     (void)state;
     worker ws[] = {
@@ -735,8 +794,9 @@ static void a_stopped_member_finds_itself_fenced_and_joins_again(void **state) {
 
 GW_TESTS(group_sim, workers_join_at_any_time_and_know_each_other, a_job_of_known_size_is_closed,
          a_member_that_does_not_know_a_newcomer_defers_its_part_of_a_pass,
-         a_name_that_a_member_has_is_refused, a_worker_comes_again_under_the_same_name,
-         only_who_has_met_a_worker_logs_its_death,
+         a_name_that_a_member_has_is_refused, a_pattern_names_who_joins_by_its_rank,
+         a_name_that_a_pattern_would_make_twice_is_refused,
+         a_worker_comes_again_under_the_same_name, only_who_has_met_a_worker_logs_its_death,
          a_worker_that_dies_while_it_joins_delays_no_other, shutdown_survives_its_coordinators,
          joining_without_the_founder_says_so, who_waits_for_others_to_come_says_so_again_and_again,
          a_worker_that_joins_through_a_coordinator_that_dies_says_so,
