@@ -304,6 +304,27 @@ static void a_host_that_is_cut_off_ends_itself(void **state) {
     forget(second);
 }
 
+// Host 0, where the others of it say so, cannot know which process it is.
+static void who_is_dead_to_the_others_is_ended_on_its_host(void **state) {
+    (void)state;
+    choose_endpoint();
+    const char *script = "echo $$; exec " GW_BUILD_DIR "/bin/batch_rpc --epochs 2000";
+    launched l[HOSTS] = { HOST(0, "-n2", "--grace=1", "sh", "-c", script),
+                          HOST(1, "-n2", "--grace=1", "sh", "-c", script) };
+    pid_t pid = (pid_t)strtol(read_line(l[1].out_fd, "[3] "), NULL, 10);
+    read_line(l[0].out_fd, "[0] epoch");
+    kill(pid, SIGSTOP);
+    both b = finish_both(l[0], l[1]);
+    char expected[160];
+    snprintf(expected, sizeof expected,
+             "gradwire: rank 3 (pid %d) is dead to the others, and is killed: worker3 (rank 3)",
+             (int)pid);
+    assert_non_null(strstr(b.of[1].err, expected));
+    assert_true(b.of[0].code > 0);
+    assert_int_equal(b.of[1].code, b.of[0].code);
+    forget_both(b);
+}
+
 // ---- Keys ---------------------------------------------------------------------------------------
 
 static void ranks_are_given_the_key_by_a_descriptor_alone(void **state) {
@@ -352,4 +373,5 @@ GW_TESTS(run_hosts, ranks_are_counted_over_all_hosts, workers_of_two_hosts_are_o
          a_program_that_one_host_lacks_is_said_by_all, who_has_ended_well_waits_for_the_others,
          keep_lets_the_others_end_by_themselves, a_signal_to_any_host_ends_all,
          a_host_whose_launcher_is_killed_is_lost_to_the_others, a_host_that_is_cut_off_ends_itself,
+         who_is_dead_to_the_others_is_ended_on_its_host,
          ranks_are_given_the_key_by_a_descriptor_alone, beyond_loopback_a_key_is_wanted);

@@ -193,9 +193,10 @@ static void agree(gw_scope *s, const link_options *o) {
 // ---- The process --------------------------------------------------------------------------------
 
 // Of the launcher's it keeps standard error, for what the library says.
-static void let_go_of_the_rest(int fd) {
+static void let_go_of_the_rest(int fd, pid_t launcher) {
     setsid();  // a terminal's signals and its closing do not come here
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != launcher) _exit(1);  // it ended before the line above
     prctl(PR_SET_NAME, "gradwire-link");
     if (dup2(fd, LAUNCHER_FD) < 0) _exit(1);
     for (int i = 0; i < 2; i++) {
@@ -226,7 +227,7 @@ static void serve(gw_scope *root) {
 }
 
 _Noreturn void link_main(int fd, const link_options *o) {
-    let_go_of_the_rest(fd);
+    let_go_of_the_rest(fd, o->launcher);
     here.run = o->run;
     gw_scope *root = gw_scope_open(NULL);
     join(root, o);

@@ -8,6 +8,8 @@
 #ifndef GRADWIRE_LINK_H
 #define GRADWIRE_LINK_H
 
+#include <sys/types.h>
+
 #include "run_options.h"
 
 enum { LINK_TEXT_SIZE = 768, LINK_JOB_ID_SIZE = 48 };
@@ -33,6 +35,7 @@ typedef struct link_options {
     const run_options *run;
     int port;            // of host 0
     const char *job_id;  // of host 0
+    pid_t launcher;
 } link_options;
 
 // Runs in a process of its own until the launcher closes the other end of |fd|.

@@ -16,10 +16,13 @@ enum { CLOSE_MS = 8000, LOOK_AGAIN_MS = 5 };
 bool nodes_open(nodes *n, const run_options *run, int port, const char *job_id) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
+    const link_options options = {
+        .run = run, .port = port, .job_id = job_id, .launcher = getpid()
+    };
     pid_t pid = fork();
     if (pid == 0) {
         close(ends[0]);
-        link_main(ends[1], &(link_options){ .run = run, .port = port, .job_id = job_id });
+        link_main(ends[1], &options);
     }
     int error = errno;
     close(ends[1]);
