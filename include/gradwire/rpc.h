@@ -69,10 +69,10 @@ typedef struct gw_rpc_options {
     int rank GW_DEFAULT(-1), world_size GW_DEFAULT(-1);
 
     // NULL: "env://" (MASTER_ADDR, MASTER_PORT, or where the launcher's ranks meet); or
-    // "tcp://host:port" of rank 0; or "file:///path" of a file that is not there yet. tcp and file
-    // take "?rank=0&world_size=2". If the host is beyond loopback, this worker listens at addresses
-    // of its machine that others reach; GW_INTERFACE ("eth0") or GW_ADDRESS ("10.0.0.7") choose
-    // them.
+    // "tcp://host:port" of rank 0, or of a group, which may have several, "tcp://host:port,host:port";
+    // or "file:///path" of a file that is not there yet. tcp and file take "?rank=0&world_size=2". If
+    // the host is beyond loopback, this worker listens at addresses of its machine that others reach;
+    // GW_INTERFACE ("eth0") or GW_ADDRESS ("10.0.0.7") choose them.
     const char *init_method GW_DEFAULT(NULL);
 
     int64_t timeout_ms GW_DEFAULT(60000);          // of each call
@@ -99,9 +99,10 @@ typedef struct gw_rpc_options {
 // signal() asks for, sigaction does not), that this thread receives.
 //
 // In a name %d stands for the rank, "trainer%d", also of who joins a group.
-// A worker that joins a group without a name gets one that no other has. A group that was founded
-// at an address can be joined for as long as its founder is there, one in a file for as long as any
-// member is.
+// A worker that joins a group without a name gets one that no other has. A group can be joined
+// for as long as any member is there, by the file, or at its address: when whoever lets others in ends,
+// another member does, if its host has the address. Several addresses, told to all workers in the same
+// order, let that be members on other hosts: "tcp://10.0.0.1:29500,10.0.0.2:29500".
 GW_API void gw_rpc_init_with(gw_scope *root, gw_rpc_options options);
 
 // What a launcher has told this process: `gradwire run`, torchrun, mpirun, srun, an indexed job of Kubernetes. For programs

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "agent/door.h"
 #include "agent/member_table.h"
 
 #include <stdio.h>
@@ -10,7 +11,8 @@
 enum {
     KNOCKS_MAX = LIMIT_WORKERS,
     AGAIN_MS = 200,  // while this coordinator may admit no member
-    WRITE_S = 10     // an answer
+    DOOR_AGAIN_MS = 1000,
+    WRITE_S = 10  // an answer
 };
 
 // Somebody at the door.
@@ -146,10 +148,29 @@ static void serve(admission *d, knock *k) {
     mem_free(k);
 }
 
+// The door that the last coordinator has left, once its place is free.
+static gw_status take_door(admission *d, gw_error *error) {
+    agent *a = d->agent;
+    for (bool again = false; !a->store && !d->ending; again = true) {
+        gw_status status = door_open_on_loop(a, error);
+        if (!status) status = store_watch(a->store, found, d, error);
+        if (a->store) return status ? status : door_write_job_on_loop(a, error);
+        if (!again)
+            log_line("%s leads the group now, and nobody can join it until it has one of its "
+                     "addresses: %s",
+                     a->name, error->text);
+        pause_until(d, env_now_ns(a->env) + DOOR_AGAIN_MS * INT64_C(1000000));
+    }
+    return GW_OK;
+}
+
 static void admission_main(void *arg) {
     admission *d = arg;
     env *e = d->agent->env;
+    gw_error error;
     env_enter(e);
+    if (take_door(d, &error) && !d->ending)
+        log_line("%s admits no member to the group: %s", d->agent->name, error.text);
     while (!d->ending) {
         list_node *l = list_take(&d->knocks);
         if (l) {
@@ -166,7 +187,8 @@ static void admission_main(void *arg) {
 // ---- Life ---------------------------------------------------------------------------------------
 
 void admission_check_on_loop(agent *a) {
-    if (a->admission || !a->group || !a->store || member_table_coordinator(a) != a->rank) return;
+    bool has_door = a->store || a->door[0];
+    if (a->admission || !a->group || !has_door || member_table_coordinator(a) != a->rank) return;
     admission *d = mem_calloc(sizeof *d);
     gw_error error;
     if (!d) {
@@ -181,7 +203,7 @@ void admission_check_on_loop(agent *a) {
         return;
     }
     a->admission = d;
-    if (store_watch(a->store, found, d, &error))
+    if (a->store && store_watch(a->store, found, d, &error))
         log_line("%s admits no member to the group: %s", a->name, error.text);
 }
 

@@ -8,8 +8,8 @@
 
 #include "agent/agent.h"
 
-// Has one if this worker is the coordinator of a group and has the group's store. Nothing else
-// happens if there is one.
+// Has one if this worker is the coordinator of a group; it opens the group's door first, if that is
+// an address and shut. Nothing else happens if there is one.
 void admission_check_on_loop(agent *a);
 
 void admission_end_on_loop(agent *a);   // tells it to go, if there is one

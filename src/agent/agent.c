@@ -302,7 +302,7 @@ static gw_status open_services(agent *a, const gw_rpc_options *options, gw_error
 // On this host alone, or where other hosts can come to.
 static gw_status choose_places(const agent *a, const join_options *o, char out[ADDRESSES_MAX],
                                gw_error *error) {
-    bool hosts = o->master[0] && (o->group ? o->group == GW_GROUP_CREATE : a->rank == 0);
+    bool hosts = o->master[0] && !o->group && a->rank == 0;  // a group has a door
     snprintf(out, ADDRESSES_MAX, "%s", hosts ? o->master : "");
     bool is_chosen = o->listen_addresses[0] || o->listen_interfaces[0];
     bool is_tcp = !strstr(o->master, "://");
@@ -311,9 +311,11 @@ static gw_status choose_places(const agent *a, const join_options *o, char out[A
         log_line("%s: connections leave this host without encryption, since insecure was said: "
                  "everybody on the network can read and change what they carry",
                  a->name);
+    char toward[ADDRESS_MAX];
+    snprintf(toward, sizeof toward, "%.*s", (int)strcspn(o->master, ","), o->master);
     const places p = { .addresses = o->listen_addresses[0] ? o->listen_addresses : NULL,
                        .interfaces = o->listen_interfaces[0] ? o->listen_interfaces : NULL,
-                       .toward = is_tcp ? o->master : "",
+                       .toward = is_tcp ? toward : "",
                        .hosts = hosts && is_tcp };
     char chosen[ADDRESSES_MAX];
     gw_status status = places_choose(&p, chosen, error);

@@ -146,7 +146,8 @@ struct agent {
     waiter *joining;    // until the member table is complete
     list_node watches;  // of gw_watch
     deferred_messages deferred;
-    store *store;  // that it hosts, or in a file that it may be asked at
+    store *store;                          // that it hosts, or in a file that it may be asked at
+    char door[LIMIT_ADDRESSES_BYTES + 1];  // where a group is met; empty: in a file
     bool hosts_store;
     admission *admission;     // of the coordinator of a group
     peers_stats final_stats;  // once |peers| is gone

@@ -4,9 +4,11 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "agent/admission.h"
+#include "agent/door.h"
 #include "agent/member_table.h"
 
 #include <stdio.h>
+#include <string.h>
 
 // How long a group whose last member has just gone is waited for.
 #define LOOK_NS INT64_C(1000000000)
@@ -45,25 +47,50 @@ static gw_status write_job(joining *j, gw_error *error) {
     return status;
 }
 
+// Whether the group is there already: its members may have it at another of its addresses.
+static gw_status check_is_first(joining *j, gw_error *error) {
+    env *e = j->agent->env;
+    store *there;
+    if (!strchr(j->options->master, ',')) return GW_OK;  // the address itself tells
+    if (store_open_client(e, j->options->master, env_now_ns(e) + LOOK_NS, &there, NULL))
+        return GW_OK;
+    store_close(there);
+    return error_set(error, GW_DUPLICATE, "a group was founded at %s already", place_of(j));
+}
+
+static gw_status claim_addresses(joining *j, gw_error *error) {
+    agent *a = j->agent;
+    snprintf(a->door, sizeof a->door, "%s", j->options->master);
+    gw_status status = check_is_first(j, error);
+    return status ? status : door_open_on_loop(a, error);
+}
+
+// The file may be another group's, whose store is not to be watched.
+static gw_status claim_file(joining *j, gw_error *error) {
+    gw_status status = join_open_store(j, false, error);
+    if (status) return status;
+    j->agent->store = j->store;
+    status = write_job(j, error);
+    if (!status) store_attend(j->store);
+    return status;
+}
+
 gw_status group_found_on_loop(agent *a, const join_options *options, gw_error *error) {
     joining j = join_begin(a, options);
-    gw_status status = join_open_store(&j, true, error);
-    if (status) return status;
-    a->store = j.store;
-    a->hosts_store = !options->path[0];
-    // A file may be another group's, whose store is not to be watched.
-    if (!a->hosts_store) status = write_job(&j, error);
-    if (!status) store_attend(j.store);
+    gw_status status = options->path[0] ? claim_file(&j, error) : claim_addresses(&j, error);
     if (!status) status = take_rank(a, 0, false, error);
     if (status) return status;
     members_start(a->membership);
     admission_check_on_loop(a);
-    return a->hosts_store ? write_job(&j, error) : GW_OK;
+    return a->hosts_store ? door_write_job_on_loop(a, error) : GW_OK;
 }
 
 // ---- Joining ------------------------------------------------------------------------------------
 
-// Waits for |key|, but once it has been |founded| not for a group that nobody is in any more.
+static gw_status knock(joining *j, gw_error *error);
+
+// Waits for |key|, but once it has been |founded| not for a group that nobody is in any more. Its
+// store may move meanwhile, and then does not know who has knocked.
 static gw_status wait_for_key(joining *j, const char *key, bool founded, bytes *out,
                               gw_error *error) {
     env *e = j->agent->env;
@@ -77,6 +104,8 @@ static gw_status wait_for_key(joining *j, const char *key, bool founded, bytes *
             log_line("%s waits %s at %s", j->agent->name,
                      founded ? "to be let into the group" : "for the founder of a group",
                      place_of(j));
+        if (founded && !j->options->path[0]) status = knock(j, error);
+        if (status && status != GW_TIMEOUT) return status;
         if (founded && !store_is_attended(j->store))
             return error_set(error, GW_DISCONNECTED, "the group at %s is over: nobody is there",
                              place_of(j));
@@ -187,6 +216,7 @@ gw_status group_join_on_loop(agent *a, const join_options *options, gw_error *er
     joining j = join_begin(a, options);
     answer by;
     gw_status status = join_open_store(&j, false, error);
+    if (!status) store_expect_move(j.store, DOOR_MOVES_MS);
     if (!status) status = check_job(&j, error);
     failpoint("join");
     if (!status) status = knock(&j, error);
@@ -194,13 +224,15 @@ gw_status group_join_on_loop(agent *a, const join_options *options, gw_error *er
     if (!status) status = wait_for_answer(&j, &by, error);
     if (status) error_prefix(error, "joining the group");
     if (!status) status = meet_all(&j, &by, error);
-    // In a file anybody of the group finds who knocks, once it is the coordinator.
+    // Anybody of the group lets others in, once it is the coordinator.
     if (!status && options->path[0]) {
         a->store = j.store;
         store_attend(a->store);
-        admission_check_on_loop(a);
     } else {
         store_close(j.store);
     }
-    return status;
+    if (status) return status;
+    snprintf(a->door, sizeof a->door, "%s", options->master);
+    admission_check_on_loop(a);
+    return GW_OK;
 }

@@ -82,7 +82,7 @@ gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_se
 void join_write_job(const joining *j, bytes *value, uint32_t world_size) {
     bytes_put_u32(value, world_size);
     bytes_put_u32(value, PROTOCOL_VERSION);
-    bytes_put_u32(value, j->options->protection.insecure ? JOB_INSECURE : 0);
+    bytes_put_u32(value, j->agent->protection.insecure ? JOB_INSECURE : 0);
 }
 
 gw_status join_read_job(const joining *j, const bytes *value, uint32_t *out_world_size,
@@ -93,7 +93,7 @@ gw_status join_read_job(const joining *j, const bytes *value, uint32_t *out_worl
     if (r.failed || version != PROTOCOL_VERSION)
         return error_set(error, GW_MISMATCH, "this worker speaks version %d, the job version %u",
                          PROTOCOL_VERSION, version);
-    bool job_is = reader_u32(&r) & JOB_INSECURE, own = j->options->protection.insecure;
+    bool job_is = reader_u32(&r) & JOB_INSECURE, own = j->agent->protection.insecure;
     if (!r.failed && job_is == own) return GW_OK;
     return error_set(error, GW_MISMATCH,
                      "insecure was said %s: it is said by all workers (.insecure, GW_INSECURE=1, "

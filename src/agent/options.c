@@ -94,7 +94,8 @@ static gw_status parse_query(const char *query, int *rank, int *world_size, gw_e
     return GW_OK;
 }
 
-static gw_status set_master(join_options *out, const char *host, const char *port,
+// One more address of the master, or of a group.
+static gw_status add_master(join_options *out, const char *host, const char *port,
                             const char *host_what, const char *port_what, gw_error *error) {
     int number;
     gw_status status = parse_number(port, port_what, 65535, &number, error);
@@ -110,10 +111,22 @@ static gw_status set_master(join_options *out, const char *host, const char *por
     // "localhost" may mean two addresses, and everybody has to choose the same one.
     const char *address = strcmp(host, "localhost") ? host : "127.0.0.1";
     bool is_bare_v6 = address[0] != '[' && strchr(address, ':');
-    snprintf(out->master, sizeof out->master, is_bare_v6 ? "[%s]:%d" : "%s:%d", address, number);
+    char text[LIMIT_ADDRESS_BYTES + 1];
+    snprintf(text, sizeof text, is_bare_v6 ? "[%s]:%d" : "%s:%d", address, number);
     gw_error why;
-    if (!address_check(out->master, &why)) return GW_OK;
-    return error_set(error, GW_INVALID, "%s is \"%.100s\", which is no host", host_what, host);
+    if (address_check(text, &why))
+        return error_set(error, GW_INVALID, "%s is \"%.100s\", which is no host", host_what, host);
+    size_t size = strlen(out->master);
+    if (size && !out->group)
+        return error_set(error, GW_INVALID,
+                         "%s has several addresses, which only groups have: "
+                         "the workers of a job meet at rank 0",
+                         host_what);
+    if (size + strlen(text) + 2 > sizeof out->master)
+        return error_set(error, GW_INVALID, "%s has more than %d bytes of addresses", host_what,
+                         LIMIT_ADDRESSES_BYTES);
+    snprintf(out->master + size, sizeof out->master - size, "%s%s", size ? "," : "", text);
+    return GW_OK;
 }
 
 static gw_status copy_variable(char *(*variable)(const char *name), const char *name, char *out,
@@ -146,16 +159,23 @@ static gw_status find_places(char *(*variable)(const char *name), join_options *
     return status;
 }
 
+// "host:port", or for a group "host:port,host:port".
 static gw_status parse_tcp(const char *rest, join_options *out, gw_error *error) {
-    char host[LIMIT_ADDRESS_BYTES + 1];
-    const char *colon = strrchr(rest, ':');
-    size_t size = colon ? (size_t)(colon - rest) : 0;
-    if (!size || size >= sizeof host || !colon[1])
-        return error_set(error, GW_INVALID, "\"tcp://%s\" is not of the form tcp://host:port",
-                         rest);
-    memcpy(host, rest, size);
-    host[size] = '\0';
-    return set_master(out, host, colon + 1, "the host in the URL", "the port in the URL", error);
+    char one[LIMIT_ADDRESS_BYTES + 1];
+    gw_status status = GW_OK;
+    do {
+        size_t size = strcspn(rest, ",");
+        snprintf(one, sizeof one, "%.*s", (int)size, rest);
+        char *colon = strrchr(one, ':');
+        if (size >= sizeof one || !colon || colon == one || !colon[1])
+            return error_set(error, GW_INVALID, "\"tcp://%s\" is not of the form tcp://host:port",
+                             rest);
+        *colon = '\0';
+        status =
+            add_master(out, one, colon + 1, "the host in the URL", "the port in the URL", error);
+        rest += size + (rest[size] == ',');
+    } while (!status && *rest);
+    return status;
 }
 
 static gw_status parse_env(char *(*variable)(const char *name), join_options *out,
@@ -163,7 +183,7 @@ static gw_status parse_env(char *(*variable)(const char *name), join_options *ou
     environment_master m;
     gw_status status = environment_master_of(variable, out->rank, out->world_size, &m, error);
     if (status) return status;
-    if (!m.address[0]) return set_master(out, m.host, m.port, m.host_from, m.port_from, error);
+    if (!m.address[0]) return add_master(out, m.host, m.port, m.host_from, m.port_from, error);
     snprintf(out->master, sizeof out->master, "%s", m.address);
     return GW_OK;
 }

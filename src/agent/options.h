@@ -12,8 +12,8 @@ enum { OPTIONS_PATH_MAX = 1024 };
 typedef struct join_options {
     char name[LIMIT_NAME_BYTES + 1];
     gw_group_kind group;
-    int rank, world_size;                  // of a group 0 or -1, and 0
-    char master[LIMIT_ADDRESS_BYTES + 1];  // "host:port"; empty: a file
+    int rank, world_size;                    // of a group 0 or -1, and 0
+    char master[LIMIT_ADDRESSES_BYTES + 1];  // "host:port", of a group a list; empty: a file
     char path[OPTIONS_PATH_MAX];
     bool goes_beyond;                                  // loopback: others may be on other hosts
     char listen_addresses[LIMIT_ADDRESSES_BYTES + 1];  // chosen by the user; empty: not

@@ -249,6 +249,23 @@ static void it_takes_a_group_instead_of_a_place(void **state) {
     refuse(portless, GW_INVALID, "is 0, which the other workers cannot find");
 }
 
+static void a_group_may_have_several_addresses(void **state) {
+    (void)state;
+    set_environment(NULL, NULL, NULL, NULL);
+    gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .group = GW_GROUP_JOIN,
+                                  .init_method = "tcp://localhost:1,[::1]:2,127.0.0.3:3");
+    assert_string_equal(resolve(o).master, "127.0.0.1:1,[::1]:2,127.0.0.3:3");
+    o.init_method = "tcp://localhost:1,:2";
+    refuse(o, GW_INVALID, "\"tcp://:2\" is not of the form tcp://host:port");
+    char many[1024] = "tcp://localhost:1";
+    while (strlen(many) < 600) strcat(many, ",127.0.0.1:29500");
+    o.init_method = many;
+    refuse(o, GW_INVALID, "more than 511 bytes of addresses");
+    o = GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2,
+                   .init_method = "tcp://localhost:1,localhost:2");
+    refuse(o, GW_INVALID, "several addresses, which only groups have");
+}
+
 static void it_names_three_ways_beyond_this_machine(void **state) {
     (void)state;
     gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .rank = 1, .world_size = 2,
@@ -326,7 +343,8 @@ static void a_pattern_of_names_is_a_role(void **state) {
 
 GW_TESTS(agent_options, it_names_three_ways_beyond_this_machine,
          it_takes_the_key_of_the_job_from_a_file_or_a_descriptor, a_pattern_of_names_is_a_role,
-         it_takes_a_group_instead_of_a_place, it_takes_everything_from_the_environment,
+         it_takes_a_group_instead_of_a_place, a_group_may_have_several_addresses,
+         it_takes_everything_from_the_environment,
          it_takes_rank_and_world_size_from_options_or_the_url, it_refuses_a_wrong_place_in_the_job,
          it_refuses_a_wrong_address, it_goes_beyond_this_machine_if_that_was_said,
          it_listens_where_it_is_told_to, it_refuses_a_wrong_name, it_puts_the_rank_into_a_name,

@@ -256,6 +256,17 @@ gw_status listeners_open(env *e, const char *addresses, void (*accepted)(void *u
     return status;
 }
 
+gw_status listeners_add(env *e, const char *address, void (*accepted)(void *user, stream *s),
+                        void *user, listeners *l, gw_error *error) {
+    char ignored[ADDRESSES_MAX] = "";
+    opening o = { e, accepted, user, l, ignored, 0 };
+    address_text a;
+    gw_status status = check_schemes(e, address, error);
+    if (!status && address_take(&address, &a))
+        status = listen_at(&o, transport_find(e, a.scheme), a.rest, error);
+    return status;
+}
+
 void listeners_close(listeners *l) {
     while (l->count > 0) listener_close(l->list[--l->count]);
 }

@@ -75,6 +75,9 @@ typedef struct listeners {
 gw_status listeners_open(env *e, const char *addresses, void (*accepted)(void *user, stream *s),
                          void *user, listeners *out, char out_addresses[ADDRESSES_MAX],
                          gw_error *error);
+// One more, at a single address. LIMIT, UNSUPPORTED, or as transport.listen.
+gw_status listeners_add(env *e, const char *address, void (*accepted)(void *user, stream *s),
+                        void *user, listeners *l, gw_error *error);
 void listeners_close(listeners *l);
 
 #endif

@@ -32,6 +32,10 @@ gw_status peers_open(peers_options options, const char *listen_addresses, peers 
     return GW_OK;
 }
 
+gw_status peers_listen_also(peers *p, const char *address, gw_error *error) {
+    return listeners_add(p->options.env, address, pending_accepted, p, &p->listeners, error);
+}
+
 void peers_close(peers *p) {
     if (!p) return;
     assert(!p->in_event);

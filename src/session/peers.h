@@ -41,6 +41,7 @@ typedef struct peers_stats {
 // |out_addresses|.
 gw_status peers_open(peers_options options, const char *listen_addresses, peers **out,
                      char out_addresses[ADDRESSES_MAX], gw_error *error);
+gw_status peers_listen_also(peers *p, const char *address, gw_error *error);  // at one more
 void peers_close(peers *p);  // says goodbye on open connections; no callbacks any more
 
 // Until then connections wait, at most LIMIT_HANDSHAKE_MS.

@@ -53,6 +53,10 @@ void store_attend(store *st) {
     if (st->class->attend) st->class->attend(st);
 }
 
+void store_expect_move(store *st, int64_t ms) {
+    if (st->class->expect_move) st->class->expect_move(st, ms);
+}
+
 bool store_is_attended(store *st) {
     return !st->class->is_attended || st->class->is_attended(st);
 }

@@ -34,6 +34,11 @@ gw_status store_open_client(env *e, const char *addresses, int64_t until_ns, sto
 // The store in a file, shared by processes of one machine, locked by fcntl; it is created if
 // absent. SYSTEM, or INVALID if the file is something else.
 gw_status store_open_file(env *e, const char *path, store **out, gw_error *error);
+// The store of a group moves: for |ms| after its host has gone it is asked for at all addresses,
+// where another member may host it next. What the last host has taken and not answered is repeated;
+// what it has answered is not known to the next. No meaning for a file, and for this worker's own.
+void store_expect_move(store *st, int64_t ms);
+
 void store_close(store *st);  // NULL is fine
 
 // Sets |key| if it is absent. *out_set tells; if it was there, |out_found| (may be NULL) gets its

@@ -43,6 +43,8 @@ typedef struct client {
     int tries;            // since it was connected
     int64_t gives_up_ns;  // ENV_NEVER: not
     bool was_connected;
+    int64_t
+        moves_ms;    // how long another host may take to follow one that has gone; 0: none follows
     waiter *opener;  // waits for the first connection, or for the end
 
     list_node requests;  // of type request, oldest first
@@ -143,7 +145,7 @@ static void die(client *c, gw_status status, const char *what, const char *why) 
 }
 
 // All addresses have failed, each with an answer of its own. A host may start later, but does not
-// come back.
+// come back; another may follow it.
 static void end_round(client *c) {
     c->why = *error_kept(c->routes.why);
     switch (c->why.status) {
@@ -153,7 +155,7 @@ static void end_round(client *c) {
         die(c, c->why.status, "cannot be used", error_kept(c->routes.why)->text);
         return;
     default:
-        if (c->why.status == GW_NOT_FOUND && c->was_connected) {
+        if (c->why.status == GW_NOT_FOUND && c->was_connected && !c->moves_ms) {
             die(c, GW_DISCONNECTED, "is gone", error_kept(c->routes.why)->text);
         } else {
             apply(c, CLIENT_BROKEN);
@@ -221,7 +223,8 @@ static void back_off(client *c) {
 
 static void ask_at_once(client *c) {
     drop_connection(c);
-    c->gives_up_ns = env_now_ns(c->store.env) + LIMIT_RECONNECT_MS * MS;
+    int64_t time_ms = c->moves_ms ? c->moves_ms : LIMIT_RECONNECT_MS;
+    c->gives_up_ns = env_now_ns(c->store.env) + time_ms * MS;
     retry_in(c, 0);
 }
 
@@ -392,9 +395,13 @@ static void client_close(store *st) {
     mem_free(c);
 }
 
-static const store_class client_class = { .set = client_set,
-                                          .wait = client_wait,
-                                          .close = client_close };
+static void client_expect_move(store *st, int64_t ms) {
+    ((client *)st)->moves_ms = ms;
+}
+
+static const store_class client_class = {
+    .set = client_set, .wait = client_wait, .expect_move = client_expect_move, .close = client_close
+};
 
 gw_status store_open_client(env *e, const char *addresses, int64_t until_ns, store **out,
                             gw_error *error) {

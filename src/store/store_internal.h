@@ -16,6 +16,7 @@ typedef struct store_class {
     gw_status (*watch)(store *st, gw_error *error);  // the table tells; NULL: cannot
     void (*attend)(store *st);                       // NULL: it ends with its host
     bool (*is_attended)(store *st);
+    void (*expect_move)(store *st, int64_t ms);  // NULL: it stays where it is
     void (*close)(store *st);
 } store_class;
 
