@@ -3,9 +3,11 @@
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/status.h"
 
 // ---- Text ---------------------------------------------------------------------------------------
@@ -191,13 +193,29 @@ static void put_usual(listing *l, const interface_address *all, int count, const
 
 // ---- Where others come to meet ------------------------------------------------------------------
 
+static bool is_in_numbers(const char *text) {
+    return *text == '[' || strspn(text, "0123456789.:") == strlen(text);
+}
+
 typedef struct meeting_place {
     address meant[LIMIT_ADDRESSES];  // what its name means here
-    int count;
+    int count, port;
 } meeting_place;
+
+// A cluster may tell a host's name to others only once something listens there.
+static bool may_become_known(gw_status status, const char *text) {
+    return status == GW_NOT_FOUND && !is_in_numbers(text);
+}
 
 static gw_status find_meeting_place(const places *p, meeting_place *out, gw_error *error) {
     gw_status status = address_resolve(p->toward, out->meant, LIMIT_ADDRESSES, &out->count, error);
+    const char *port = strrchr(p->toward, ':');
+    out->port = port ? (int)strtol(port + 1, NULL, 10) : 0;
+    if (may_become_known(status, p->toward)) {
+        log_line("%s is not known here yet: listening at all addresses of this machine", p->toward);
+        out->count = 0;
+        return GW_OK;
+    }
     for (int i = 0; !status && i < out->count; i++)
         if (address_is_any(&out->meant[i]))
             status = error_set(error, GW_INVALID,
@@ -214,10 +232,6 @@ static void put_meeting_place(listing *l, const meeting_place *m, const interfac
         if (is_loopback ? loopback : interface_of(all, count, &m->meant[i]) != NULL)
             put(l, &m->meant[i]);
     }
-}
-
-static bool is_in_numbers(const char *text) {
-    return *text == '[' || strspn(text, "0123456789.:") == strlen(text);
 }
 
 // If the place means nothing here beyond loopback, as where a machine lists its own name as
@@ -242,10 +256,10 @@ static gw_status choose_for_host(listing *l, const places *p, const meeting_plac
 gw_status places_choose_among(const places *p, const interface_address *all, int count,
                               const address *source, char out[ADDRESSES_MAX], gw_error *error) {
     listing l = { .text = out };
-    meeting_place m = { .count = 0 };
+    meeting_place m = { .port = 0 };
     out[0] = '\0';
     gw_status status = p->hosts ? find_meeting_place(p, &m, error) : GW_OK;
-    if (m.count > 0) l.port = address_port(&m.meant[0]);
+    l.port = m.port;
     if (!status && p->addresses) status = put_addresses(&l, p->addresses, error);
     if (!status && p->interfaces) status = put_interfaces(&l, p->interfaces, all, count, error);
     if (status) return status;

@@ -97,6 +97,17 @@ static void a_name_that_is_loopback_here_is_listened_for_everywhere(void **state
                         "tcp://127.0.0.1:29500");
 }
 
+// No label of a name has 70 letters, so nobody is asked.
+static void a_name_that_nobody_knows_yet_is_listened_for_everywhere(void **state) {
+    (void)state;
+    make_machine();
+    char name[100];
+    memset(name, 'x', 70);
+    memcpy(name + 70, ".invalid:29500", 15);
+    assert_string_equal(choose_from((places){ .toward = name, .hosts = true }, NULL),
+                        "tcp://10.0.0.7:29500,tcp://192.168.5.7:29500,tcp://[fd00::7]:29500");
+}
+
 static void what_cannot_be_is_one_sentence(void **state) {
     (void)state;
     make_machine();
@@ -145,5 +156,6 @@ static void this_machine_has_its_own(void **state) {
 
 GW_TESTS(net_interfaces, the_way_to_the_others_comes_first, a_user_may_choose,
          what_others_meet_at_is_what_is_listened_at,
-         a_name_that_is_loopback_here_is_listened_for_everywhere, what_cannot_be_is_one_sentence,
+         a_name_that_is_loopback_here_is_listened_for_everywhere,
+         a_name_that_nobody_knows_yet_is_listened_for_everywhere, what_cannot_be_is_one_sentence,
          loopback_is_known_by_its_text, this_machine_has_its_own);
