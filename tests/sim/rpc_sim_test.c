@@ -94,6 +94,7 @@ static void send_all_kinds(gw_scope *root, int rank, void *context) {
         assert_memory_equal(bytes.as.bytes, "a\0b", 3);
         gw_worker self = gw_rpc_self(s);
         gw_worker worker = gw_worker_of(s, gw_rpc_sync(s, to, "sim_echo", &self));
+        assert_string_equal(gw_worker_of(s, gw_rpc_sync(s, to, "sim_echo", self)).name, "w0");
         assert_string_equal(worker.name, "w0");
 
         gw_tensor *small = gw_arange(s, GW_F32, 0, 6, 1), *large = gw_randn(s, GW_F32, 60, 70);

@@ -42,6 +42,9 @@ static void scatter_add_adds_along_a_dimension(void **state) {
                                      gw_ones(s, GW_F16, 4));
     expect_text(s, half, GW_F16, "tensor([2052.], dtype=f16)");
     expect_text(s, x, GW_F32, "tensor([[1., 1., 1.],\n        [1., 1., 1.]])");
+    // Where nothing is added the source may have any shape.
+    expect_text(s, gw_scatter_add(s, x, 0, gw_zeros(s, GW_I64, 0, 3), gw_ones(s, GW_F32, 2)),
+                GW_F32, "tensor([[1., 1., 1.],\n        [1., 1., 1.]])");
     gw_scope_close_up(s);
 }
 
