@@ -59,27 +59,29 @@ static void compute_value(op_call *c, bool largest) {
     dense_close(&values);
 }
 
-// Where |best| first stands in a row that has it; NaN is equal to NaN.
+// Where |best| first stands in a row of |n|; NaN is equal to NaN. A row that is borrowed may have changed since, and have
+// it no more (LEND-8).
 #define FIND(name, element)                                                                        \
-    static int64_t find_##name(const element *row, element best) {                                 \
+    static int64_t find_##name(const element *row, int64_t n, element best) {                      \
         int64_t i = 0;                                                                             \
-        while (row[i] != best && (best == best || row[i] == row[i])) i++;                          \
+        while (i < n - 1 && row[i] != best && (best == best || row[i] == row[i])) i++;             \
         return i;                                                                                  \
     }
 FIND(f32, float)
 FIND(f64, double)
 
-static int64_t find_i64(const int64_t *row, int64_t best) {
+static int64_t find_i64(const int64_t *row, int64_t n, int64_t best) {
     int64_t i = 0;
-    while (row[i] != best) i++;
+    while (i < n - 1 && row[i] != best) i++;
     return i;
 }
 
 static int64_t find(gw_dtype type, const void *rows, int64_t row, int64_t n, const void *best) {
-    if (type == GW_F32) return find_f32((const float *)rows + row * n, ((const float *)best)[row]);
+    if (type == GW_F32)
+        return find_f32((const float *)rows + row * n, n, ((const float *)best)[row]);
     if (type == GW_F64)
-        return find_f64((const double *)rows + row * n, ((const double *)best)[row]);
-    return find_i64((const int64_t *)rows + row * n, ((const int64_t *)best)[row]);
+        return find_f64((const double *)rows + row * n, n, ((const double *)best)[row]);
+    return find_i64((const int64_t *)rows + row * n, n, ((const int64_t *)best)[row]);
 }
 
 static void compute_place(op_call *c, bool largest) {
