@@ -274,7 +274,6 @@ const transport shm_transport = {
     .name = "shm",
     .scheme = "shm",
     .anywhere = anywhere,
-    .traits = TRANSPORT_ONE_HOST | TRANSPORT_END_IS_PROOF,
     .check = shm_check,
     .listen = shm_listen,
     .listener_close = acceptor_close,

@@ -67,19 +67,11 @@ struct listener {
     void *user;
 };
 
-// What a transport can do.
-enum {
-    TRANSPORT_ONE_HOST = 1,  // its addresses mean something on this host alone
-    TRANSPORT_END_IS_PROOF =
-        2,  // a stream that ends without stream_close proves that the peer's process has ended
-};
-
 struct transport {
     const char *name;  // "tcp", "sim"
     const char *
         scheme;  // of its addresses, "tcp://...". The functions below take and give them without it
     const char *anywhere;  // where to listen if nobody has chosen; NULL: not at all
-    unsigned traits;
 
     // Whether |address| can be right, as far as its text tells. INVALID.
     gw_status (*check)(const char *address, gw_error *error);
