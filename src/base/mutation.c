@@ -31,6 +31,7 @@ static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_FAILED_SETTLED] = "failed_settled",
     [MUTATION_ABORT_FORGOTTEN] = "abort_forgotten",
     [MUTATION_STEP_NOT_ASKED] = "step_not_asked",
+    [MUTATION_LATE_COMMIT] = "late_commit",
     [MUTATION_LEASE_KEPT] = "lease_kept",
     [MUTATION_LENT_REUSED] = "lent_reused",
     [MUTATION_LIMIT_AFTER_ALLOCATION] = "limit_after_allocation",

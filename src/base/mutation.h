@@ -51,6 +51,7 @@ typedef enum mutation {
 
     // optimizer steps
     MUTATION_STEP_NOT_ASKED,  // a step whose trainer is lost is aborted without asking other owners
+    MUTATION_LATE_COMMIT,     // an owner commits behind telling another that it has not
 
     // lent memory
     MUTATION_LEASE_KEPT,   // what was lent and given back stays pinned

@@ -115,6 +115,8 @@ void sim_step_wall(sim *s, int node, int64_t by_ns);
 bool sim_at(sim *s, int64_t when_ns, void (*act)(sim *s, void *arg), void *arg);
 bool sim_at_decision(sim *s, uint64_t decision, void (*act)(sim *s, void *arg), void *arg);
 bool sim_at_send(sim *s, uint64_t send, void (*act)(sim *s, void *arg), void *arg);
+// Calls |act| at the first decision or send at which |is_so|, which only looks.
+bool sim_when(sim *s, bool (*is_so)(void *arg), void (*act)(sim *s, void *arg), void *arg);
 
 // A plan of faults that |seed| chooses: at most so many of each kind, at most one crash a node.
 // Crashes come at any event, other faults at a time; what is stopped goes on, and what is parted is

@@ -42,12 +42,19 @@ bool sim_at_send(sim *s, uint64_t send, void (*act)(sim *s, void *arg), void *ar
     return cue;
 }
 
+bool sim_when(sim *s, bool (*is_so)(void *arg), void (*act)(sim *s, void *arg), void *arg) {
+    sim_cue *cue = sim_cue_open(s, act, arg);
+    if (cue) cue->is_so = is_so;
+    return cue;
+}
+
 void sim_give_cues(sim *s) {
     if (!s->waits_for_mains) return;
     list_each(l, &s->cues) {
         sim_cue *cue = list_entry(l, sim_cue, link);
         bool is_due = (cue->at_decision && cue->at_decision <= s->counts.decisions) ||
-                      (cue->at_send && cue->at_send <= s->send_count);
+                      (cue->at_send && cue->at_send <= s->send_count) ||
+                      (cue->is_so && cue->is_so(cue->arg));
         if (!is_due) continue;
         sim_note(s, NULL, cue->event.what, cue->event.id, 0);
         give(s, cue);

@@ -116,6 +116,7 @@ typedef struct sim_cue {
     sim_event event;
     list_node link;
     uint64_t at_decision, at_send;  // 0: at its time
+    bool (*is_so)(void *arg);       // NULL: at its time
     void (*act)(sim *s, void *arg);
     void *arg;
     sim_fault fault;

@@ -62,7 +62,7 @@ void steps_record_verdict(steps_world *w, int trainer, int n, uint64_t ranks, ve
 // trainers.
 void steps_check(const steps_world *w, int rank, int trainer);
 
-// Fails the test if a try of unknown outcome was committed at one of the two owners and not at the
+// Fails the test if a try that two owners took part in was committed at one of them and not at the
 // other.
 void steps_check_agreement(const steps_world *w, int a, int b);
 

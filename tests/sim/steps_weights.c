@@ -205,7 +205,7 @@ void steps_check_agreement(const steps_world *w, int a, int b) {
         for (int n = 0; n < STEPS_TRIES_MAX; n++) {
             verdict va = w->verdicts[t][n][a], vb = w->verdicts[t][n][b];
             differ |= va != vb;
-            if (w->is_numbers || va != MAYBE || vb != MAYBE) continue;
+            if (w->is_numbers || va == NOT_TRIED || vb == NOT_TRIED) continue;
             may |= ((committed(w, a) ^ committed(w, b)) >> (t * STEPS_TRIES_MAX + n)) & 1;
         }
     }

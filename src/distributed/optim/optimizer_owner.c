@@ -30,11 +30,13 @@ const service optimizer_service = {
 };
 
 optimizers_counts optimizers_count(optimizers *all) {
-    optimizers_counts n = { 0, 0 };
+    optimizers_counts n = { 0 };
     pthread_mutex_lock(&all->lock);
     list_each(l, &all->all) {
+        const owned_optimizer *o = list_entry(l, owned_optimizer, link);
         n.owned++;
-        n.prepared += list_entry(l, owned_optimizer, link)->prepared != 0;
+        n.prepared += o->prepared != 0;
+        n.asked += o->is_fenced;
     }
     pthread_mutex_unlock(&all->lock);
     return n;

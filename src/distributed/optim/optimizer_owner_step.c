@@ -2,6 +2,7 @@
 #include "distributed/optim/optimizer_owner.h"
 
 #include "base/failpoint.h"
+#include "base/mutation.h"
 
 static bool shares_parameter(const gw_optimizer *a, const gw_optimizer *b) {
     for (int i = 0; i < a->parameter_count; i++)
@@ -127,10 +128,13 @@ gw_value serve_commit(gw_scope *s, void *object, const gw_args *a) {
     if (!turns_enter(t, &self->turns)) return end_step(t);
     failpoint("step_commit");
     optimizers_lock(s);
-    if (self->prepared == transaction && transaction && !self->is_fenced) {
+    bool may = !self->is_fenced || has_mutation(MUTATION_LATE_COMMIT);
+    if (self->prepared == transaction && transaction && may) {
         optimizer_commit(self->optimizer);
         self->prepared = 0;
         self->over = self->committed = transaction;
+    } else if (self->is_fenced) {
+        scope_fail(t, GW_FENCED, "another owner has lost the trainer, and its step is not taken");
     } else {
         scope_fail(t, GW_WRONG_STATE, "no step is prepared that could be committed");
     }

@@ -12,9 +12,10 @@ static inline optimizers *optimizers_of(const agent *a) {
     return agent_state(a, &optimizer_service);
 }
 
-// For tests: how many optimizers have parameters here, and how many of these have a prepared step.
+// For tests: how many optimizers have parameters here, how many of these have a prepared step, and
+// about how many another owner has asked.
 typedef struct optimizers_counts {
-    int owned, prepared;
+    int owned, prepared, asked;
 } optimizers_counts;
 optimizers_counts optimizers_count(optimizers *all);
 
