@@ -137,8 +137,17 @@ inline merge(x, y) {
     fi
 }
 
+/* Whether x knows of a decision that it does not know a quorum to have. */
+inline look_for_failed(x) {
+    pending = 0; z = 0;
+    do
+    :: z < WORKERS -> pending = pending || stage[AT(x, z)] == FAILED; z++
+    :: else -> break
+    od
+}
+
 /* Who is refused by a member, since it is gone there, fences itself. A certain end leaves the count at once only of whom x
- * has heard lately: another may have helped to declare x dead before it ended. */
+ * has heard lately, and while nothing is pending: another may have helped to declare x dead before it ended. */
 inline hear(x) {
     y = 0;
     do
@@ -157,7 +166,8 @@ inline hear(x) {
 #ifdef NO_DOUBT
             stage[AT(x, y)] = REMOVED
 #else
-            stage[AT(x, y)] = (fresh[AT(x, y)] && silent[AT(x, y)] < SUSPECTED -> REMOVED : FAILED)
+            look_for_failed(x);
+            stage[AT(x, y)] = (fresh[AT(x, y)] && silent[AT(x, y)] < SUSPECTED && !pending -> REMOVED : FAILED)
 #endif
 #endif
         :: else
@@ -350,7 +360,7 @@ inline forget(x) {
 }
 
 inline tidy() {
-    y = 0; z = 0; all = 0; count = 0; with_lowest = 0; quorum = 0; may = 0; candidate = 0; steady = 0; yes = 0; newcomer = 0;
+    y = 0; z = 0; all = 0; count = 0; with_lowest = 0; quorum = 0; may = 0; candidate = 0; steady = 0; yes = 0; newcomer = 0; pending = 0;
     do
     :: y < WORKERS -> same[y] = 0; y++
     :: else -> break
@@ -361,7 +371,7 @@ inline tidy() {
 /* ---- What happens ---- */
 proctype worker(byte x) {
     byte y, z, all, count;
-    bit with_lowest, quorum, may, candidate, steady, yes, newcomer;
+    bit with_lowest, quorum, may, candidate, steady, yes, newcomer, pending;
     bit same[WORKERS];
     do
     :: d_step {

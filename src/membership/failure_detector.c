@@ -141,7 +141,7 @@ bool member_is_monitored(const membership *ms, const member *x) {
            ms->no_coordinator_ns || ms->doubt_ns;
 }
 
-// MEM-7: "While the coordinator is silent, or says that it has no quorum, a worker monitors
+// MEM-7: "While the coordinator is silent, or says that it has a quorum no more, a worker monitors
 // everyone", until it hears the coordinator, be it the next one.
 static void note_coordinator(membership *ms, int64_t now_ns) {
     const member *coordinator = member_find(ms, ms->lowest);
@@ -151,7 +151,7 @@ static void note_coordinator(membership *ms, int64_t now_ns) {
     }
     bool is_silent =
         member_silence(coordinator, coordinator->direct_ns, now_ns) >= MEMBERSHIP_SUSPECT_NS;
-    if (is_silent || !ms->coordinator_has_quorum) {
+    if (is_silent || (ms->had_quorum && !ms->coordinator_has_quorum)) {
         if (!ms->no_coordinator_ns) ms->no_coordinator_ns = now_ns;
     } else if (coordinator->direct_ns >= ms->no_coordinator_ns) {
         ms->no_coordinator_ns = 0;

@@ -124,14 +124,23 @@ static bool has_answered(const membership *ms, const member *x, int64_t within_n
 
 // MEM-19, and MEM-20 for a worker in doubt. What was under way when a worker was stopped is heard
 // when it goes on, but answers nothing.
-static bool is_in_contact(const membership *ms, int64_t now_ns) {
+static bool is_in_contact_within(const membership *ms, int64_t within_ns, int64_t now_ns) {
     member_test *test = ms->doubt_ns ? has_answered : member_hears;
     const member *coordinator = member_find(ms, ms->lowest);
     bool by_coordinator = coordinator->fact.rank != ms->options.rank &&
-                          ms->coordinator_has_quorum &&
-                          test(ms, coordinator, MEMBERSHIP_SUSPECT_NS, now_ns);
+                          ms->coordinator_has_quorum && test(ms, coordinator, within_ns, now_ns);
     return by_coordinator || has_mutation(MUTATION_NO_MAJORITY) ||
-           membership_is_quorum(ms, true, test, MEMBERSHIP_SUSPECT_NS, now_ns);
+           membership_is_quorum(ms, true, test, within_ns, now_ns);
+}
+
+// Whether it is. Notes how long ago the others that count were heard, at least.
+static bool is_in_contact(membership *ms, int64_t now_ns) {
+    int64_t within_ns = MEMBERSHIP_SUSPECT_NS;
+    if (!is_in_contact_within(ms, within_ns, now_ns)) return false;
+    do within_ns -= MEMBERSHIP_TICK_NS;
+    while (within_ns > 0 && is_in_contact_within(ms, within_ns, now_ns));
+    ms->heard_most_ns = now_ns - within_ns;
+    return true;
 }
 
 static void ask_in_doubt(membership *ms, int64_t now_ns) {
@@ -162,13 +171,13 @@ static void check_contact(membership *ms, int64_t now_ns) {
     error_set(&why, GW_FENCED,
               "%s was cut off from most of the others for %.1f s, and they go on without it; join "
               "anew",
-              ms->options.name, SECONDS(passed_ns + MEMBERSHIP_SUSPECT_NS));
+              ms->options.name, SECONDS(now_ns - ms->heard_most_ns));
     membership_fence(ms, &why);
 }
 
 static void tell_quorum(membership *ms, int64_t now_ns) {
     bool has = membership_coordinator(ms) != ms->options.rank ||
-               membership_hears_quorum(ms, MEMBERSHIP_SUSPECT_NS, now_ns) || !ms->had_quorum;
+               membership_hears_quorum(ms, MEMBERSHIP_SUSPECT_NS, now_ns);
     if (has == ms->has_quorum) return;
     ms->has_quorum = has;
     int rank = 0;
@@ -202,6 +211,7 @@ static void discount_delay(membership *ms, int64_t now_ns) {
         shift(&list_entry(l, asked_probe, link)->asked_ns, late_ns, now_ns);
     shift(&ms->no_coordinator_ns, late_ns, now_ns);
     ms->contact_ns += late_ns;
+    ms->heard_most_ns += late_ns;
     if (!slept) return;
     ms->contact_ns = now_ns + MEMBERSHIP_CUT_OFF_NS;
     ms->doubt_ns = now_ns;
@@ -217,19 +227,24 @@ static bool is_quiet(const membership *ms) {
 int64_t membership_tick(membership *ms, int64_t now_ns) {
     if (ms->is_fenced || !ms->is_started) return ENV_NEVER;
     discount_delay(ms, now_ns);
+    tell_quorum(ms, now_ns);
     membership_detect_failures(ms, now_ns);
     membership_probe(ms, now_ns);
     membership_answer_due_probes(ms, now_ns);
     decide(ms, now_ns);
     check_contact(ms, now_ns);
-    if (!ms->is_fenced) {
-        tell_quorum(ms, now_ns);
-        membership_ask_views(ms, now_ns);
-    }
+    if (!ms->is_fenced) membership_ask_views(ms, now_ns);
     membership_finish(ms, now_ns);
     if (ms->is_fenced) return ENV_NEVER;
     ms->due_ns = now_ns + (is_quiet(ms) ? MEMBERSHIP_TICK_NS : MEMBERSHIP_QUICK_TICK_NS);
     return ms->due_ns;
+}
+
+static bool has_failed(const membership *ms) {
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));)
+        if (x->fact.stage == MEMBER_FAILED) return true;
+    return false;
 }
 
 // ---- Other evidence -----------------------------------------------------------------------------
@@ -241,9 +256,10 @@ void membership_lost(membership *ms, int rank, bool left, const gw_error *why, i
         membership_fence(ms, why);
     } else {
         ms->changed_by = -1;
-        // In doubt it stays a voter: the others may have gone on without this worker before it
-        // ended.
-        member_advance(ms, x, ms->doubt_ns ? MEMBER_FAILED : MEMBER_REMOVED, left, why, now_ns);
+        // It stays a voter in doubt, and while a decision is not known to a quorum: the others may
+        // have gone on without this worker before it ended.
+        bool stays = ms->doubt_ns || has_failed(ms);
+        member_advance(ms, x, stays ? MEMBER_FAILED : MEMBER_REMOVED, left, why, now_ns);
     }
     membership_finish(ms, now_ns);
 }
@@ -348,7 +364,6 @@ gw_status membership_open(membership_options options, membership **out, gw_error
     ms->options = options;
     ms->lowest = options.rank;
     ms->is_complete = !options.joins;
-    ms->coordinator_has_quorum = ms->has_quorum = true;
     ms->changed_by = -1;
     list_init(&ms->asked_probes);
     gw_status status = add(ms, options.rank, options.incarnation, options.name, options.addresses,
@@ -366,7 +381,8 @@ gw_status membership_open(membership_options options, membership **out, gw_error
 void membership_start(membership *ms, int64_t now_ns) {
     ms->is_started = true;
     ms->coordinator = ms->lowest;
-    ms->contact_ns = ms->due_ns = now_ns;
+    ms->has_quorum = ms->coordinator != ms->options.rank;
+    ms->contact_ns = ms->heard_most_ns = ms->due_ns = now_ns;
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) x->known_ns = now_ns;
 }

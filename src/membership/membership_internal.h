@@ -96,6 +96,7 @@ struct membership {
     int64_t due_ns;             // of the next tick
     int64_t tick_ns;            // the last
     int64_t contact_ns;         // when this worker last was in contact
+    int64_t heard_most_ns;      // what put it in contact then was heard no later than this
     int64_t doubt_ns;           // since when it may have been declared dead; 0: it has not
     int64_t no_coordinator_ns;  // since when it monitors all, without a coordinator; 0: not
     uint64_t last_probe;        // number

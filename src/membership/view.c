@@ -193,7 +193,7 @@ static void become_coordinator(membership *ms) {
 static void change_coordinator(membership *ms) {
     const member *before = member_find(ms, ms->coordinator);
     ms->coordinator = ms->lowest;
-    ms->coordinator_has_quorum = true;
+    ms->coordinator_has_quorum = ms->had_quorum;
     if (!ms->is_complete) {
         gw_error why;
         error_set(&why, GW_DISCONNECTED, "%s, who let this worker in, is gone; join anew",

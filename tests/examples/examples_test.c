@@ -112,10 +112,12 @@ static void cartpole_refuses_wrong_options(void **state) {
                 "/nowhere/x.svg: No such file");
 }
 
-GW_TESTS(examples, hello_calls_in_three_ways, a_cpp_program_calls_and_keeps_objects,
-         a_program_calls_a_different_program, a_model_learns_from_data_of_another_worker,
-         a_supervisor_replaces_a_worker_that_died, cartpole_prints_the_lines_of_the_tutorial,
-         cartpole_plays_the_same_episodes_for_the_same_seed,
-         cartpole_plays_other_episodes_for_another_seed, cartpole_plays_the_same_under_the_launcher,
-         cartpole_plays_the_same_when_connections_are_cut, cartpole_draws_its_learning_curve,
-         cartpole_refuses_wrong_options);
+GW_TESTS_WITH_LIMIT(examples, 120, hello_calls_in_three_ways, a_cpp_program_calls_and_keeps_objects,
+                    a_program_calls_a_different_program, a_model_learns_from_data_of_another_worker,
+                    a_supervisor_replaces_a_worker_that_died,
+                    cartpole_prints_the_lines_of_the_tutorial,
+                    cartpole_plays_the_same_episodes_for_the_same_seed,
+                    cartpole_plays_other_episodes_for_another_seed,
+                    cartpole_plays_the_same_under_the_launcher,
+                    cartpole_plays_the_same_when_connections_are_cut,
+                    cartpole_draws_its_learning_curve, cartpole_refuses_wrong_options);

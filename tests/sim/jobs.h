@@ -53,7 +53,6 @@ typedef struct jobs_worker {
     uint64_t random;
     int phase;  // of the wait for quiescence
     bool joined, ended, was_ghost, is_explained;
-    bool lacked_store;  // while it joined
     int64_t joined_ns;
     gw_error error;  // at the end
 

@@ -52,18 +52,10 @@ static bool joins_when_one_crashes(const jobs *j, const jobs_worker *w) {
     return false;
 }
 
+// Workers that join need the store, whose host is node 0.
 bool jobs_lacks_store(void) {
     const sim *s = jobs_now->sim;
     return sim_is_crashed(s, 0) || sim_away_ns(s, 0) >= MEMBERSHIP_SUSPECT_NS;
-}
-
-// Workers that join need the store, whose host is node 0. Meanwhile those that have joined do not
-// hear them.
-static bool has_lacked_store(const jobs *j) {
-    bool any_has = false;
-    for (int i = 0; i < j->worker_count; i++)
-        any_has |= j->workers[i].joined ? j->workers[i].lacked_store : jobs_lacks_store();
-    return any_has;
 }
 
 // If half of a group ends at once, workers that were joining by its founder included, the others
@@ -136,9 +128,7 @@ gw_values jobs_involve(gw_scope *s, gw_target to, gw_values args) {
 
 static blame_facts facts(void) {
     const jobs *j = jobs_now;
-    blame_facts f = { .sim = j->sim,
-                      .count = j->worker_count,
-                      .lost_most = jobs_has_lost_most() || has_lacked_store(j) };
+    blame_facts f = { .sim = j->sim, .count = j->worker_count, .lost_most = jobs_has_lost_most() };
     for (int i = 0; i < j->worker_count; i++) {
         const jobs_worker *w = &j->workers[i];
         bool cannot_join = !w->joined && jobs_lacks_store();

@@ -5,6 +5,7 @@
 
 #include <gradwire.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void expect(gw_scope *s, gw_status status, gw_outcome outcome, const char *text) {
@@ -374,9 +375,41 @@ static void it_names_who_has_not_asked(void **state) {
     assert_int_equal(reminder_count, 3);
 }
 
+// ---- Cuts ---------------------------------------------------------------------------------------
+static uint64_t cuts;
+
+static void call_all(gw_scope *s, int rank, void *context) {
+    (void)context, (void)rank;
+    for (int i = 0; i < gw_rpc_world_size(s); i++) {
+        gw_scope *t = gw_scope_open(s);
+        assert_int_equal(gw_int_of(t, gw_rpc_sync(t, i, "leave_echo", i)), i);
+        gw_scope_close_up(t);
+    }
+}
+
+// cluster_run fails if one of them ends with an error.
+static void leave_over_cuts(uint64_t seed, void *context) {
+    (void)context;
+    sim_options network = sim_varied(seed, 10000 + (int)(seed % 7) * 20000);
+    if (network.delay_max_us > 20000) network.delay_max_us = 20000;
+    if (network.window_bytes < 1000) network.window_bytes = 0;
+    cluster_outcome o = cluster_run(
+        seed, (cluster_options){ .world_size = 2 + (int)(seed % 4), .network = network }, call_all,
+        NULL);
+    for (int i = 0; i < 2 + (int)(seed % 4); i++) assert_int_equal(o.errors[i].status, GW_OK);
+    cuts += o.counts.cuts;
+}
+
+static void connections_that_break_to_the_end_are_no_errors(void **state) {
+    (void)state;
+    testing_for_seeds(400, leave_over_cuts, NULL);
+    if (!getenv("SEED")) assert_true(cuts > 0);
+}
+
 GW_TESTS(leave_sim, it_starts_calls_of_one_scope_in_order,
          it_serves_until_all_have_asked_and_all_has_ended, it_says_what_is_missing_when_time_is_up,
          it_refuses_what_comes_after_shutdown, it_goes_on_without_a_worker_that_has_left,
          it_strikes_off_what_a_lost_worker_held, it_leaves_when_rank_0_is_lost,
          it_names_who_has_not_asked, who_leaves_is_not_there_for_new_calls,
+         connections_that_break_to_the_end_are_no_errors,
          shutdown_means_nothing_in_a_body_or_before_init);
