@@ -12,7 +12,9 @@ enum {
     PARTIAL_PER_MILLION = 50000,  // sends that take less than they could
     SMALL_WINDOW_PER_MILLION = 100000,
     SMALL_WINDOW_MIN = 64,
+    RESENDS_MAX = 8,
 };
+#define RESEND_NS INT64_C(200000000)  // until TCP sends again what was not acknowledged
 
 const char sim_refused[] = "Connection refused";
 
@@ -71,12 +73,26 @@ static void end_conn(sim_stream *c) {
     list_append(&s->dead_conns, &c->link);
 }
 
+// What TCP makes of lost packets: bytes come later, and all behind them. It waits twice as long
+// each time, and gives up in the end.
+static int64_t resend_ns(sim_stream *c) {
+    sim *s = c->env->sim;
+    int64_t ns = 0;
+    int tries = 0;
+    while (tries < RESENDS_MAX && sim_chance(s, s->options.resend_per_million))
+        ns += RESEND_NS << tries++;
+    s->counts.segments_lost += (uint64_t)tries;
+    if (tries == RESENDS_MAX && c->state == STREAM_OPEN && !c->is_cut) sim_cut(c);
+    return ns;
+}
+
 void sim_arrive_later(sim_stream *c) {
     sim *s = c->env->sim;
     if (sim_is_clogged(s, c->remote_node, c->env->node)) {
         c->holds_arrival = true;
     } else if (!sim_event_is_set(&c->arrival)) {
-        sim_event_at(s, &c->arrival, s->now_ns + sim_delay_ns(s));
+        int64_t ns = sim_delay_ns(s) + resend_ns(c);
+        if (!sim_event_is_set(&c->arrival)) sim_event_at(s, &c->arrival, s->now_ns + ns);
     }
 }
 

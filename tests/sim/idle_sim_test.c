@@ -65,6 +65,14 @@ static void continue_one(sim *s, void *arg) {
     sim_continue(s, 2);
 }
 
+static bool is_behind_firewall;
+
+// It forgets a connection after 60 s. Here also those that carry heartbeats.
+static void forget_connections(sim *s, void *arg) {
+    sim_cut_all(s);
+    assert_true(sim_at(s, sim_now_ns(s) + 60 * SIM_SECOND, forget_connections, arg));
+}
+
 static void idle(uint64_t seed, int64_t idle_s, idler out[WORKERS]) {
     sim *s = sim_open(seed, (sim_options){ 0 });
     assert_non_null(s);
@@ -76,6 +84,7 @@ static void idle(uint64_t seed, int64_t idle_s, idler out[WORKERS]) {
         assert_true(sim_at(s, 5 * SIM_SECOND, stop_one, NULL));
         assert_true(sim_at(s, (5 + stopped_s) * SIM_SECOND, continue_one, NULL));
     }
+    if (is_behind_firewall) forget_connections(s, NULL);
     assert_true(sim_run(s, (idle_s + 3600) * SIM_SECOND));
     sim_close(s);
 }
@@ -128,5 +137,23 @@ static void a_worker_suspended_for_10_minutes_is_fenced(void **state) {
     testing_for_seeds(20, suspend, NULL);
 }
 
+static void idle_behind_a_firewall(uint64_t seed, void *context) {
+    (void)context;
+    idler workers[WORKERS];
+    idle(seed, 3600, workers);
+    for (int rank = 0; rank < WORKERS; rank++) {
+        assert_string_equal(workers[rank].called.text, "");
+        assert_string_equal(workers[rank].left.text, "");
+    }
+}
+
+static void connections_that_a_firewall_forgets_are_resumed(void **state) {
+    (void)state;
+    is_behind_firewall = true;
+    testing_for_seeds(10, idle_behind_a_firewall, NULL);
+    is_behind_firewall = false;
+}
+
 GW_TESTS(idle_sim, a_day_of_silence_changes_nothing, a_worker_starved_for_4_s_is_not_declared_dead,
-         a_worker_suspended_for_10_minutes_is_fenced);
+         a_worker_suspended_for_10_minutes_is_fenced,
+         connections_that_a_firewall_forgets_are_resumed);

@@ -375,6 +375,56 @@ static void it_names_who_has_not_asked(void **state) {
     assert_int_equal(reminder_count, 3);
 }
 
+// ---- Stops --------------------------------------------------------------------------------------
+enum { STOPPED = 2 };
+
+static void stop_one(sim *s, void *arg) {
+    (void)arg;
+    sim_stop(s, STOPPED);
+}
+
+static void go_on(sim *s, void *arg) {
+    (void)arg;
+    sim_continue(s, STOPPED);
+}
+
+// Workers ask for shutdown at 1 s, but for the last of them, which does at 3 s.
+static void plan_stop(sim *s, void *context) {
+    int64_t when_ns = *(const int64_t *)context;
+    assert_true(sim_at(s, when_ns, stop_one, NULL));
+    assert_true(sim_at(s, 60 * SIM_SECOND, go_on, NULL));
+}
+
+static void leave_at_1_s(gw_scope *s, int rank, void *context) {
+    (void)context;
+    pause_ms(s, rank == 1 ? 3000 : 1000);
+}
+
+static int named;
+
+static void count_named(const char *line) {
+    named += strstr(line, "w2 (rank 2) was silent to ") != NULL;
+}
+
+// Before it asks, when it has asked, and when all have. What becomes of it shows idle_sim.
+static void it_leaves_without_a_worker_that_is_stopped(void **state) {
+    (void)state;
+    static const int64_t at_ns[] = { SIM_SECOND / 2, 2 * SIM_SECOND, 3 * SIM_SECOND + 300000 };
+    log_hook = count_named;
+    for (int i = 0; i < 3; i++) {
+        named = 0;
+        int64_t when_ns = at_ns[i];
+        testing_note("stopped at %.6f s", (double)when_ns / 1e9);
+        cluster_outcome o =
+            cluster_run(6, (cluster_options){ .world_size = 4, .fails = true, .direct = plan_stop },
+                        leave_at_1_s, &when_ns);
+        for (int rank = 0; rank < 4; rank++)
+            if (rank != STOPPED) assert_string_equal(o.errors[rank].text, "");
+        assert_true(named > 0 || i > 0);  // who has asked is not missed
+    }
+    log_hook = NULL;
+}
+
 // ---- Cuts ---------------------------------------------------------------------------------------
 static uint64_t cuts;
 
@@ -410,6 +460,6 @@ GW_TESTS(leave_sim, it_starts_calls_of_one_scope_in_order,
          it_serves_until_all_have_asked_and_all_has_ended, it_says_what_is_missing_when_time_is_up,
          it_refuses_what_comes_after_shutdown, it_goes_on_without_a_worker_that_has_left,
          it_strikes_off_what_a_lost_worker_held, it_leaves_when_rank_0_is_lost,
-         it_names_who_has_not_asked, who_leaves_is_not_there_for_new_calls,
-         connections_that_break_to_the_end_are_no_errors,
+         it_names_who_has_not_asked, it_leaves_without_a_worker_that_is_stopped,
+         who_leaves_is_not_there_for_new_calls, connections_that_break_to_the_end_are_no_errors,
          shutdown_means_nothing_in_a_body_or_before_init);
