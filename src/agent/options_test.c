@@ -258,7 +258,8 @@ static void a_group_may_have_several_addresses(void **state) {
     o.init_method = "tcp://localhost:1,:2";
     refuse(o, GW_INVALID, "\"tcp://:2\" is not of the form tcp://host:port");
     char many[1024] = "tcp://localhost:1";
-    while (strlen(many) < 600) strcat(many, ",127.0.0.1:29500");
+    for (size_t at = strlen(many); at < 600;)
+        at += (size_t)snprintf(many + at, sizeof many - at, ",127.0.0.1:29500");
     o.init_method = many;
     refuse(o, GW_INVALID, "more than 511 bytes of addresses");
     o = GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2,
