@@ -1,0 +1,46 @@
+// A job that may have so many descriptors and no more, for each number from too few to enough: it
+// works, or says what there was too little of.
+#include "example_run.h"
+#include "testing/testing.h"
+
+#include <string.h>
+
+enum { FEWEST = 4, MOST = 24, TOO_LATE = 124 };
+
+static void expect_work_or_sentence(result *r, int count, bool *works) {
+    bool says = strstr(r->output, "Too many open files") != NULL;
+    *works = r->exit_code == 0;
+    if (*works) assert_non_null(strstr(r->output, "tensor([ 6., 12., 18.])"));
+    // A worker without a descriptor for the store waits for one, and says so.
+    if (r->exit_code == TOO_LATE) assert_non_null(strstr(r->output, " waits for "));
+    if (!*works && !says) fail_msg("with %d: exit code %d: %s", count, r->exit_code, r->output);
+    test_free(r);
+}
+
+static void a_job_with_few_descriptors_works_or_says_so(void **state) {
+    (void)state;
+    bool works = true;
+    for (int count = FEWEST; count <= MOST; count++) {
+        expect_work_or_sentence(
+            run("ulimit -n %d; exec timeout 20 ./gradwire run -n 2 --no-prefix -- ./hello", count),
+            count, &works);
+        if (count == FEWEST) assert_false(works);
+    }
+    assert_true(works);
+}
+
+static void workers_with_few_descriptors_work_or_say_so(void **state) {
+    (void)state;
+    bool works = true;
+    for (int count = FEWEST; count <= MOST; count++) {
+        expect_work_or_sentence(run("exec timeout 12 ./gradwire run -n 2 --no-prefix -- "
+                                    "sh -c 'ulimit -n %d; exec ./hello'",
+                                    count),
+                                count, &works);
+        if (count == FEWEST) assert_false(works);
+    }
+    assert_true(works);
+}
+
+GW_TESTS_WITH_LIMIT(descriptors, 180, a_job_with_few_descriptors_works_or_says_so,
+                    workers_with_few_descriptors_work_or_say_so);
