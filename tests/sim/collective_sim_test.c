@@ -1,4 +1,5 @@
 // Collectives with workers that have asked to leave, in the simulator: COL-5 and COL-6.
+#include "base/map.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -97,6 +98,47 @@ static void one_ends_when_a_worker_that_is_missing_leaves_alone(void **state) {
     }
 }
 
+// Each worker enters as many rounds as it likes. As many as all enter succeed for all, whatever the
+// network does; the next fails for those that enter it.
+static void enter_some(gw_scope *s, int rank, void *context) {
+    uint64_t seed = *(uint64_t *)context;
+    int least = 10;
+    gw_worker workers[8];
+    int count = everybody(s, workers);
+    for (int i = 0; i < count; i++) {
+        int rounds = (int)(hash_u64(seed * 8 + (uint64_t)i) % 10);
+        if (rounds < least) least = rounds;
+    }
+    int own = (int)(hash_u64(seed * 8 + (uint64_t)rank) % 10);
+    for (int round = 1; round <= own; round++) {
+        gw_list *all = gw_rpc_all_gather(s, workers, count, rank);
+        if (round <= least) {
+            assert_true(gw_ok(s));
+            assert_int_equal(gw_list_count(all), count);
+            continue;
+        }
+        assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
+        assert_non_null(
+            strstr(gw_scope_error(s)->text, " has called gw_rpc_shutdown and will not"));
+        gw_scope_clear(s);
+        return;
+    }
+}
+
+static void enter_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    cluster_run(seed,
+                (cluster_options){ .world_size = 4,
+                                   .timeout_ms = CLUSTER_NO_TIMEOUT,
+                                   .network = sim_varied(seed, 500) },
+                enter_some, &seed);
+}
+
+static void rounds_that_all_enter_succeed_and_no_others(void **state) {
+    (void)state;
+    testing_for_seeds(200, enter_with_seed, NULL);
+}
+
 // ---- Bodies of a worker that has asked ----------------------------------------------------------
 
 static int entered_count;
@@ -186,6 +228,7 @@ static void those_that_wait_for_each_other_in_different_ones_are_told(void **sta
 
 GW_TESTS(collective_sim, one_with_a_worker_that_has_asked_for_shutdown_ends_at_once,
          one_ends_when_a_worker_that_is_missing_asks_for_shutdown,
-         one_ends_when_a_worker_that_is_missing_leaves_alone, a_worker_that_has_asked_enters_none,
+         one_ends_when_a_worker_that_is_missing_leaves_alone,
+         rounds_that_all_enter_succeed_and_no_others, a_worker_that_has_asked_enters_none,
          a_body_that_is_in_one_already_is_waited_for,
          those_that_wait_for_each_other_in_different_ones_are_told);
