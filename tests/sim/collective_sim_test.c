@@ -199,6 +199,52 @@ static void a_body_that_is_in_one_already_is_waited_for(void **state) {
     }
 }
 
+static gw_status late_status;
+
+GW_FUNCTION(collective_enter_late, GW_POOL, "int") {
+    gw_worker both[] = { gw_rpc_worker(s, 0), gw_rpc_worker(s, 1) };
+    gw_scope *t = gw_scope_open(s);
+    gw_scope_set_timeout(t, gw_arg_int(s, a, 0));
+    gw_wait(t, gw_future_open(t));
+    gw_error late = gw_scope_close(t);
+    assert_int_equal(late.status, GW_TIMEOUT);
+    gw_rpc_barrier(s, both, 2);
+    late_status = gw_scope_error(s)->status;
+    return gw_none();
+}
+
+// The program of 1 asks for shutdown at about the time when a body of it enters.
+static void ask_and_enter_at_once(gw_scope *s, int rank, void *context) {
+    const uint64_t *seed = context;
+    if (rank == 1) {
+        pause_s(s, 3);
+        return;
+    }
+    gw_worker both[8];
+    int count = everybody(s, both);
+    int64_t late_ms = 2995 + (int64_t)(*seed % 10);
+    gw_future *body = gw_rpc_async(s, 1, "collective_enter_late", late_ms);
+    gw_rpc_barrier(s, both, count);
+    gw_status status = gw_scope_error(s)->status;
+    gw_scope_clear(s);
+    gw_wait(s, body);
+    gw_scope_clear(s);
+    assert_true(late_status == GW_OK || late_status == GW_WRONG_STATE);
+    assert_int_equal(status, late_status == GW_OK ? GW_OK : GW_DISCONNECTED);
+}
+
+static void enter_late_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    cluster_options o = { .world_size = 2, .timeout_ms = CLUSTER_NO_TIMEOUT };
+    o.network = sim_varied(seed, 0);
+    cluster_run(seed, o, ask_and_enter_at_once, &seed);
+}
+
+static void a_worker_that_asks_enters_or_is_excused_and_never_both(void **state) {
+    (void)state;
+    testing_for_seeds(200, enter_late_with_seed, NULL);
+}
+
 // Bodies of 0, 1 and 2 wait in a ring, each for the next one, which is in another one. Since all
 // have asked nobody can come any more.
 static void wait_in_a_ring(gw_scope *s, int rank, void *context) {
@@ -231,4 +277,5 @@ GW_TESTS(collective_sim, one_with_a_worker_that_has_asked_for_shutdown_ends_at_o
          one_ends_when_a_worker_that_is_missing_leaves_alone,
          rounds_that_all_enter_succeed_and_no_others, a_worker_that_has_asked_enters_none,
          a_body_that_is_in_one_already_is_waited_for,
+         a_worker_that_asks_enters_or_is_excused_and_never_both,
          those_that_wait_for_each_other_in_different_ones_are_told);
