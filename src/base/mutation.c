@@ -25,6 +25,7 @@ static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_RING_INDEX_BELIEVED] = "ring_index_believed",
     [MUTATION_RING_TAIL_FIRST] = "ring_tail_first",
     [MUTATION_RING_WAKE_LOST] = "ring_wake_lost",
+    [MUTATION_RING_NOT_LOOKED] = "ring_not_looked",
     [MUTATION_GRADIENT_TWICE] = "gradient_twice",
     [MUTATION_PASS_BEGINS_AGAIN] = "pass_begins_again",
     [MUTATION_SETTLED_BEFORE_DONE] = "settled_before_done",

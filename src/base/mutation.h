@@ -41,6 +41,7 @@ typedef enum mutation {
     MUTATION_RING_INDEX_BELIEVED,  // what the peer says of the other end is not checked
     MUTATION_RING_TAIL_FIRST,      // bytes are announced before they are there
     MUTATION_RING_WAKE_LOST,       // who is about to sleep looks first and says so then
+    MUTATION_RING_NOT_LOOKED,      // who is about to sleep says so, and looks no more
 
     // passes
     MUTATION_GRADIENT_TWICE,       // what comes for a slot behind the first is added twice

@@ -173,6 +173,7 @@ bool ring_in_sleeps(ring_in *r) {
     failpoint("ring_armed");
     step();
     if (has_mutation(MUTATION_RING_WAKE_LOST)) return !had_bytes;
+    if (has_mutation(MUTATION_RING_NOT_LOOKED)) return true;
     return atomic_load_explicit(&r->words->tail, memory_order_seq_cst) == r->head;
 }
 

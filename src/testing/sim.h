@@ -34,7 +34,8 @@
 
 typedef struct sim sim;
 
-extern const transport sim_transport;  // of its envs
+extern const transport sim_transport;        // of its envs
+extern const transport sim_rings_transport;  // whose streams go through the rings of net/ring.h
 
 #define SIM_SECOND ((int64_t)1000000000)
 
@@ -49,6 +50,7 @@ typedef struct sim_options {
     int lose_per_million;        // frames of sessions that never arrive; none
     int duplicate_per_million;   // frames of sessions that arrive twice; none
     int resend_per_million;      // deliveries that a transport such as TCP sends again; none
+    bool rings;                  // workers have sim_rings_transport, too, and prefer it
     bool quiet;                  // does not print why sim_run has failed
 } sim_options;
 

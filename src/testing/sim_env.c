@@ -272,6 +272,7 @@ static const env_class sim_class = {
 };
 
 static const transport *const sim_transports[] = { &sim_transport, NULL };
+static const transport *const with_rings[] = { &sim_rings_transport, &sim_transport, NULL };
 
 env *sim_env(sim *s, int node) {
     assert(node >= 0 && node < SIM_NODES_MAX);
@@ -284,7 +285,8 @@ env *sim_env(sim *s, int node) {
     }
     sim_env_ *x = mem_calloc(sizeof *x);
     if (!x) return NULL;
-    x->base = (env){ .class = &sim_class, .transports = sim_transports };
+    x->base =
+        (env){ .class = &sim_class, .transports = s->options.rings ? with_rings : sim_transports };
     x->sim = s;
     x->node = node;
     x->random =

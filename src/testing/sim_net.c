@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "testing/sim_net.h"
+#include "testing/sim_rings.h"
 
 static sim_env_ *of(env *e) {
     return (sim_env_ *)e;
@@ -76,6 +77,11 @@ static void accept_connection(sim_event *ev);
 static sim_stream *make_accepted(sim_stream *client, sim_listener *l) {
     sim_stream *server = sim_new_conn(l->env, STREAM_ACCEPTED, accept_connection);
     if (!server) return NULL;
+    server->base.class = client->base.class;
+    if (server->base.class == &sim_rings_class && !sim_rings_open(client, server)) {
+        sim_close_stream(server);
+        return NULL;
+    }
     snprintf(server->name, sizeof server->name, "node %d:%llu", client->env->node,
              (unsigned long long)client->id);
     server->remote_node = client->env->node;
@@ -116,8 +122,9 @@ static void approach(sim_event *ev) {
     sim_arrive_later(client);
 }
 
-static gw_status sim_connect(env *e, const char *address, const stream_events *events, void *user,
-                             stream **out, gw_error *error) {
+static gw_status connect_over(const stream_class *class, env *e, const char *address,
+                              const stream_events *events, void *user, stream **out,
+                              gw_error *error) {
     sim_env_ *x = of(e);
     assert(env_held(e));
     char name[ADDRESS_MAX];
@@ -125,11 +132,22 @@ static gw_status sim_connect(env *e, const char *address, const stream_events *e
     sim_stream *c = sim_new_conn(x, STREAM_CONNECTING, approach);
     if (!c) return error_set(error, GW_NO_MEMORY, "%s: out of memory", address);
     memcpy(c->name, name, sizeof name);
+    c->base.class = class;
     c->base.events = events;
     c->base.user = user;
     sim_event_at(x->sim, &c->approach, x->sim->now_ns + sim_delay_ns(x->sim));
     *out = &c->base;
     return GW_OK;
+}
+
+static gw_status sim_connect(env *e, const char *address, const stream_events *events, void *user,
+                             stream **out, gw_error *error) {
+    return connect_over(&sim_stream_class, e, address, events, user, out, error);
+}
+
+static gw_status connect_by_rings(env *e, const char *address, const stream_events *events,
+                                  void *user, stream **out, gw_error *error) {
+    return connect_over(&sim_rings_class, e, address, events, user, out, error);
 }
 
 static gw_status sim_listen(env *e, const char *address, void (*accepted)(void *user, stream *s),
@@ -188,6 +206,17 @@ const transport sim_transport = {
     .listen = sim_listen,
     .listener_close = sim_listener_close,
     .connect = sim_connect,
+};
+
+// Its listeners are no others, since who connects says what the streams are made of.
+const transport sim_rings_transport = {
+    .name = "sim rings",
+    .scheme = "shm",
+    .anywhere = "127.0.0.1:0",
+    .check = check,
+    .listen = sim_listen,
+    .listener_close = sim_listener_close,
+    .connect = connect_by_rings,
 };
 
 // ---- Closing everything -------------------------------------------------------------------------

@@ -31,6 +31,7 @@ typedef struct sim_listener {
 } sim_listener;
 
 typedef struct sim_stream sim_stream;
+typedef struct sim_rings sim_rings;
 
 struct sim_stream {
     stream base;
@@ -49,6 +50,7 @@ struct sim_stream {
     const char *end;  // why this stream ends after those bytes; NULL while it does not
     bool is_cut;      // what is sent from here on is lost
     sim_filter filter;
+    sim_rings *rings;  // instead, if there are any
 
     // by partitions, until they are healed
     bool holds_arrival, holds_room, holds_approach;
@@ -60,7 +62,7 @@ struct sim_stream {
     sim_event break_up;  // a frame has been lost: the network notices in the end
 };
 
-extern const stream_class sim_stream_class;
+extern const stream_class sim_stream_class, sim_rings_class;
 extern const char sim_refused[];  // the end of a stream that found no listener
 
 sim_stream *sim_new_conn(sim_env_ *x, stream_state state, void (*approach)(sim_event *ev));

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "testing/sim_net.h"
+#include "testing/sim_rings.h"
 
 enum {
     SPLIT_PER_MILLION = 250000,   // deliveries of a part of what is there
@@ -66,6 +67,7 @@ static void end_conn(sim_stream *c) {
     sim_event_at(s, &c->break_up, ENV_NEVER);
     c->holds_arrival = c->holds_room = c->holds_approach = false;
     sim_filter_fini(c);
+    sim_rings_close(c);
     mem_free(c->bytes);
     c->bytes = NULL;
     c->size = 0;
@@ -79,6 +81,7 @@ static int64_t resend_ns(sim_stream *c) {
     sim *s = c->env->sim;
     int64_t ns = 0;
     int tries = 0;
+    if (c->rings) return 0;
     while (tries < RESENDS_MAX && sim_chance(s, s->options.resend_per_million))
         ns += RESEND_NS << tries++;
     s->counts.segments_lost += (uint64_t)tries;
@@ -126,6 +129,7 @@ void sim_close_stream(sim_stream *c) {
 
 void sim_lose_from_some_byte(sim_stream *c, const char *why) {
     c->size = sim_random_below(c->env->sim, c->size + 1);
+    if (c->rings) sim_rings_lose(c);
     c->is_cut = true;
     sim_end_after_bytes(c, why);
 }
@@ -184,6 +188,21 @@ static size_t choose_taken(const sim_stream *c, size_t size) {
     return taken;
 }
 
+static size_t send_to_window(sim_stream *c, const struct iovec *parts, size_t size) {
+    size_t taken = choose_taken(c, size), left = taken;
+    for (int i = 0; left > 0; i++) {
+        size_t piece = parts[i].iov_len < left ? parts[i].iov_len : left;
+        put_bytes(c->peer, parts[i].iov_base, piece);
+        left -= piece;
+    }
+    if (taken > 0) sim_arrive_later(c->peer);
+    if (taken < size) {
+        c->wants_room = true;
+        if (c->peer->size < c->peer->capacity) sim_room_later(c);
+    }
+    return taken;
+}
+
 static size_t send_bytes(stream *to, const struct iovec *parts, int count) {
     sim_stream *c = (sim_stream *)to;
     sim *s = c->env->sim;
@@ -194,18 +213,8 @@ static size_t send_bytes(stream *to, const struct iovec *parts, int count) {
         return 0;
     }
     if (!c->peer || size == 0) return size;  // its other end is gone
-    size_t taken = choose_taken(c, size), left = taken;
-    for (int i = 0; left > 0; i++) {
-        size_t piece = parts[i].iov_len < left ? parts[i].iov_len : left;
-        put_bytes(c->peer, parts[i].iov_base, piece);
-        left -= piece;
-    }
+    size_t taken = c->rings ? sim_rings_send(c, parts, count) : send_to_window(c, parts, size);
     sim_note(s, s->running, "sends", c->id, taken);
-    if (taken > 0) sim_arrive_later(c->peer);
-    if (taken < size) {
-        c->wants_room = true;
-        if (c->peer->size < c->peer->capacity) sim_room_later(c);
-    }
     s->send_count++;
     sim_give_cues(s);
     return taken;
@@ -214,6 +223,7 @@ static size_t send_bytes(stream *to, const struct iovec *parts, int count) {
 static void make_room(sim_event *ev) {
     sim_stream *c = list_entry(ev, sim_stream, room);
     if (c->state != STREAM_OPEN || !c->wants_room) return;
+    if (c->rings && !sim_rings_have_room(c)) return;
     c->wants_room = false;
     c->base.events->writable(c->base.user);
 }
@@ -267,6 +277,10 @@ static void arrive(sim_event *ev) {
         c->state = STREAM_OPEN;
         if (c->wants_room) sim_room_later(c);
         c->base.events->opened(c->base.user);
+        if (c->state == STREAM_OPEN && c->rings) sim_arrive_later(c);
+    } else if (c->state == STREAM_OPEN && c->rings) {
+        if (sim_rings_look(c)) end_stream(c);
+        return;
     } else if (c->state == STREAM_OPEN && c->size + sim_filter_left(c) > 0) {
         if (!c->is_cut && sim_chance(s, s->options.cut_per_million)) sim_cut(c);
         deliver(c, choose_piece(s, c->size + sim_filter_left(c)));
@@ -285,7 +299,7 @@ static void adopt(stream *adopted) {
     sim_stream *c = (sim_stream *)adopted;
     assert(env_held(&c->env->base) && c->state == STREAM_ACCEPTED);
     c->state = STREAM_OPEN;
-    if (c->size > 0 || c->end) sim_arrive_later(c);
+    if (c->size > 0 || c->end || c->rings) sim_arrive_later(c);
 }
 
 static void close_stream(stream *s) {
@@ -294,4 +308,7 @@ static void close_stream(stream *s) {
 
 const stream_class sim_stream_class = {
     .transport = &sim_transport, .adopt = adopt, .send = send_bytes, .close = close_stream
+};
+const stream_class sim_rings_class = {
+    .transport = &sim_rings_transport, .adopt = adopt, .send = send_bytes, .close = close_stream
 };

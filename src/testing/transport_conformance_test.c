@@ -83,6 +83,7 @@ static void run_in_simulator(const place *p, void (*body)(field *f)) {
         testing_note("over %s, seed %llu", p->transport->name, (unsigned long long)seed);
         sim_options options = sim_varied(seed, 0);
         if (options.window_bytes > BULK_OVER) options.window_bytes = BULK_OVER;
+        options.rings = p->transport == &sim_rings_transport;
         sim *s = sim_open(seed, options);
         assert_non_null(s);
         sim_run_ r = { { .env = sim_env(s, 0), .transport = p->transport, .place = p }, body };
@@ -112,6 +113,14 @@ static const place places[] = {
     { .transport = &sim_transport,
       .run = run_in_simulator,
       .bulk_bytes = 3 * BULK_OVER,
+      .elsewhere = "nobody:29500",
+      .peer_name = "node 0:",
+      .in_use = "port ",
+      .wrong = { "", "host", "host:", ":1", "host:x", "host:70000" },
+      .not_to_reach = "host:0" },
+    { .transport = &sim_rings_transport,
+      .run = run_in_simulator,
+      .bulk_bytes = (size_t)2 << 20,
       .elsewhere = "nobody:29500",
       .peer_name = "node 0:",
       .in_use = "port ",

@@ -27,7 +27,8 @@ typedef enum jobs_kind {
     JOBS_ALL,
     JOBS_GROUP,     // that workers join and leave, and crash
     JOBS_TOGETHER,  // slow networks or all faults; much is done with many at once
-    JOBS_KIND_COUNT
+    JOBS_KIND_COUNT,
+    JOBS_RINGS = JOBS_KIND_COUNT,  // through rings that break, with crashes and stops
 } jobs_kind;
 
 typedef struct jobs_call {

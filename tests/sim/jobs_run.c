@@ -31,6 +31,10 @@ static sim_options choose_network(const jobs *j) {
         o.lose_per_million = x / 12 % 2 ? 3000 : 0;
         o.duplicate_per_million = x / 24 % 2 ? 20000 : 0;
     }
+    if (j->kind == JOBS_RINGS) {
+        o.rings = true;
+        o.cut_per_million = x / 48 % 2 ? 10000 : 0;
+    }
     return o;
 }
 
@@ -39,8 +43,12 @@ static sim_faults choose_faults(const jobs *j) {
     return (sim_faults){
         .nodes = j->worker_count,
         .until_ns = j->fault_ns,
-        .crashes = j->kind == JOBS_CRASHES || j->kind == JOBS_GROUP || all ? 2 : 0,
-        .stops = j->kind == JOBS_STOPS || all ? 2 : 0,
+        .crashes = (j->kind == JOBS_RINGS && j->seed % 2) || j->kind == JOBS_CRASHES ||
+                           j->kind == JOBS_GROUP || all
+                       ? 2
+                       : 0,
+        .stops =
+            (j->kind == JOBS_RINGS && j->seed % 3 == 0) || j->kind == JOBS_STOPS || all ? 2 : 0,
         .partitions = j->kind == JOBS_PARTITIONS || all ? 2 : 0,
         .clogs = j->kind == JOBS_PARTITIONS || all ? 1 : 0,
         .cuts = 1,

@@ -1,0 +1,18 @@
+// Streams of the simulator whose bytes go through memory: what sim_stream.c asks of sim_rings.c.
+#ifndef TESTING_SIM_RINGS_H
+#define TESTING_SIM_RINGS_H
+
+#include "net/ring.h"
+#include "testing/sim_net.h"
+
+bool sim_rings_open(sim_stream *client, sim_stream *server);  // false without memory
+void sim_rings_close(sim_stream *c);
+void sim_rings_lose(sim_stream *c);  // some of what has been written does not come any more
+
+size_t sim_rings_send(sim_stream *c, const struct iovec *parts, int count);
+bool sim_rings_have_room(sim_stream *c);  // if not, somebody tells when there is
+
+// Looks at what has come, and falls asleep or looks again later. True: it has ended, and all has been read.
+bool sim_rings_look(sim_stream *c);
+
+#endif
