@@ -143,14 +143,24 @@ void coordinator_asked_on_loop(agent *a, int from, reader *r) {
     }
 }
 
+static void check_asked_again(timer *t) {
+    coordinator_check_asked_on_loop(list_entry(t, agent, leaving.pause));
+}
+
 void coordinator_check_asked_on_loop(agent *a) {
     leaving *l = &a->leaving;
     if (!leaving_together(a) || l->coordinates || l->over || member_table_coordinator(a) != a->rank)
         return;
+    // Members that have ended meanwhile may have gone on without this worker, and not asked.
+    if (members_is_in_doubt(a->membership)) {
+        leaving_set_timer(a, &l->pause, check_asked_again, 1);
+        return;
+    }
     for (int rank = 0; rank < a->member_count; rank++) {
         const member *m = agent_member(a, rank);
         if (is_there(m) && !m->asked) return;
     }
+    leaving_disarm(a, &l->pause);
     l->coordinates = true;
     l->all_asked = true;
     leaving_tell_all_on_loop(a, KIND_ALL_ASKED);

@@ -189,6 +189,10 @@ bool members_has_declared(const members *m, int rank) {
     return membership_has_declared(m->machine, rank);
 }
 
+bool members_is_in_doubt(const members *m) {
+    return membership_is_in_doubt(m->machine);
+}
+
 int members_coordinator(const members *m) {
     return membership_coordinator(m->machine);
 }

@@ -71,6 +71,9 @@ void members_await(members *m, int rank, bool awaits);
 // Whether it is this worker that has declared |rank| dead, since it was silent.
 bool members_has_declared(const members *m, int rank);
 
+// Whether the others may have gone on without this worker (MEM-20).
+bool members_is_in_doubt(const members *m);
+
 int members_limit(const members *m);        // all ranks are below
 int members_coordinator(const members *m);  // the lowest rank that is there, this worker's included
 uint64_t

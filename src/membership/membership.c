@@ -323,6 +323,10 @@ bool membership_is_fenced(const membership *ms) {
     return ms->is_fenced;
 }
 
+bool membership_is_in_doubt(const membership *ms) {
+    return ms->doubt_ns != 0;
+}
+
 bool membership_is_complete(const membership *ms) {
     return ms->is_complete;
 }

@@ -406,7 +406,7 @@ static void count_named(const char *line) {
     named += strstr(line, "w2 (rank 2) was silent to ") != NULL;
 }
 
-// Before it asks, when it has asked, and when all have. What becomes of it shows idle_sim.
+// Before it asks, when it has asked, and when all have. It learns of it, although nobody is left.
 static void it_leaves_without_a_worker_that_is_stopped(void **state) {
     (void)state;
     static const int64_t at_ns[] = { SIM_SECOND / 2, 2 * SIM_SECOND, 3 * SIM_SECOND + 300000 };
@@ -420,6 +420,7 @@ static void it_leaves_without_a_worker_that_is_stopped(void **state) {
                         leave_at_1_s, &when_ns);
         for (int rank = 0; rank < 4; rank++)
             if (rank != STOPPED) assert_string_equal(o.errors[rank].text, "");
+        assert_int_equal(o.errors[STOPPED].status, GW_FENCED);
         assert_true(named > 0 || i > 0);  // who has asked is not missed
     }
     log_hook = NULL;
