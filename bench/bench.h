@@ -23,6 +23,6 @@ typedef struct bench_case {
 
 // Each file's cases end with a nameless one.
 extern const bench_case floor_cases[], op_cases[], rpc_cases[], bulk_cases[], start_cases[],
-    dist_cases[], rl_cases[];
+    dist_cases[], rl_cases[], tls_cases[];
 
 #endif

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 static const bench_case *const all_cases[] = { floor_cases, op_cases,   start_cases, rpc_cases,
-                                               bulk_cases,  dist_cases, rl_cases };
+                                               bulk_cases,  dist_cases, rl_cases,    tls_cases };
 
 typedef struct job_counts {
     uint64_t messages;

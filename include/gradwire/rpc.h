@@ -302,7 +302,7 @@ typedef struct gw_rpc_stats {
 
 GW_API gw_rpc_stats gw_rpc_get_stats(gw_scope *s);
 
-// How a worker is reached, in words for people, which last as long as |s|: "shm; large tensors: lends", or "tcp; large
+// How a worker is reached, in words for people, which last as long as |s|: "shm; large tensors: lends", or "tcp, encrypted; large
 // tensors: ..." and why they are sent. Whether tensors are lent is found out when the first large one is sent.
 GW_API const char *gw_rpc_path(gw_scope *s, gw_worker to);
 

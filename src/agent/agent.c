@@ -270,7 +270,9 @@ static void close_agent(agent *a) {
         if (a->services[i].service->close) a->services[i].service->close(a);
     run_left_jobs(a);
     atomic_store_explicit(&a->closed, true, memory_order_release);
-    a->env->protection = NULL;
+    env_enter(a->env);
+    connection_unprotect(a->env, &a->protection);
+    env_leave(a->env);
     if (a->owns_env) env_close(a->env);
     protection_fini(&a->protection);
     agent_release(a);
@@ -357,13 +359,31 @@ void agent_tell_launcher(agent *a, const char *what, uint64_t incarnation, const
     env_tell_launcher(a->env, line);
 }
 
+void agent_say_who_on_loop(agent *a) {
+    party *self = &a->protection.self;
+    *self = (party){ .rank = a->rank < 0 ? PARTY_RANK_UNKNOWN : (uint32_t)a->rank,
+                     .incarnation = a->incarnation };
+    memcpy(self->name, a->name, sizeof self->name);
+}
+
+static gw_status protect(agent *a, gw_error *error) {
+    const protection *p = &a->protection;
+    agent_say_who_on_loop(a);
+    if (p->insecure)
+        log_line("%s runs insecure: what its connections carry beyond this host, everybody on the "
+                 "way may read and change",
+                 a->name);
+    return connection_protect(a->env, &a->protection, error);
+}
+
 static gw_status start_on_loop(agent *a, const join_options *o, gw_error *error) {
     do a->incarnation = env_random_u64(a->env);
     while (!a->incarnation);
     agent_tell_launcher(a, "joins", a->incarnation, "");
     if (!a->name[0])
         snprintf(a->name, sizeof a->name, "worker-%016llx", (unsigned long long)a->incarnation);
-    gw_status status = open_peers(a, o, error);
+    gw_status status = protect(a, error);
+    if (!status) status = open_peers(a, o, error);
     if (!status) status = find_others(a, o, error);
     if (!status) status = pool_start_on_loop(&a->pool, error);
     if (!status) a->phase = AGENT_SERVING;
@@ -426,7 +446,6 @@ void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options
     }
     a->env = e;
     a->protection = o.protection;
-    e->protection = &a->protection;
     a->owns_env = owns_env;
     a->root = root;
     if (start(a, &o, &options, &error)) {

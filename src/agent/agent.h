@@ -232,6 +232,9 @@ static inline bool agent_is_closed(const agent *a) {
 void agent_tell_launcher(agent *a, const char *what, uint64_t incarnation, const char *why);
 
 // join.c, group.c: everything about finding the others; fills members. With the loop lock.
+// Connections are for this worker, by its name and rank of now.
+void agent_say_who_on_loop(agent *a);
+
 gw_status join_on_loop(agent *a, const join_options *options, gw_error *error);
 gw_status group_found_on_loop(agent *a, const join_options *options, gw_error *error);
 gw_status group_join_on_loop(agent *a, const join_options *options, gw_error *error);

@@ -20,6 +20,7 @@ static const char *place_of(const joining *j) {
 // From here on others can talk to this worker.
 static gw_status take_rank(agent *a, int rank, bool joins, gw_error *error) {
     a->rank = rank;
+    agent_say_who_on_loop(a);
     a->ids.space = (uint64_t)rank + 1;
     peers_set_rank(a->peers, rank);
     gw_status status = member_table_add_self_on_loop(a, a->addresses, error);

@@ -35,6 +35,11 @@ static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_LATE_COMMIT] = "late_commit",
     [MUTATION_LEASE_KEPT] = "lease_kept",
     [MUTATION_LENT_REUSED] = "lent_reused",
+    [MUTATION_KEY_WITHOUT_ROLE] = "key_without_role",
+    [MUTATION_IDENTITY_UNCHECKED] = "identity_unchecked",
+    [MUTATION_OLD_KEY_ACCEPTED] = "old_key_accepted",
+    [MUTATION_HELLO_OUTSIDE_TLS] = "hello_outside_tls",
+    [MUTATION_HELLO_UNBOUND] = "hello_unbound",
     [MUTATION_LIMIT_AFTER_ALLOCATION] = "limit_after_allocation",
 };
 

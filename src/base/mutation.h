@@ -58,6 +58,13 @@ typedef enum mutation {
     MUTATION_LEASE_KEPT,   // what was lent and given back stays pinned
     MUTATION_LENT_REUSED,  // the block of a lease is not pinned
 
+    // encryption
+    MUTATION_KEY_WITHOUT_ROLE,    // the key of a pair is the same whoever connects
+    MUTATION_IDENTITY_UNCHECKED,  // who has the key may connect, whomever it looks for
+    MUTATION_OLD_KEY_ACCEPTED,    // a key that was there once is taken still
+    MUTATION_HELLO_OUTSIDE_TLS,   // a hello in plain text is listened to
+    MUTATION_HELLO_UNBOUND,       // the hello inside TLS may name others than its identity
+
     // limits
     MUTATION_LIMIT_AFTER_ALLOCATION,  // memory is taken before its size is checked
 

@@ -2,11 +2,70 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
+#include "base/mutation.h"
 #include "base/status.h"
+#include "net/tls.h"
 
+#include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { FLUSH_TRIES = 10 };
+
+// ---- Encryption ---------------------------------------------------------------------------------
+
+static tls *tls_for(const env *e, const transport *t) {
+    const protection *p = e->protection;
+    if (!p || !p->secret || t->is_private) return NULL;
+    assert(p->tls);
+    return p->tls;
+}
+
+// TLS-2: "Who says one is answered by a refusal in plain text, without anything of the job in it."
+gw_status connection_protect(env *e, protection *p, gw_error *error) {
+    uint8_t answer[HANDSHAKE_MAX];
+    handshake h = { .kind = HANDSHAKE_REFUSAL, .reason = REFUSED_PLAIN };
+    snprintf(h.text, sizeof h.text,
+             "connections of this job are encrypted: all its workers need the file of its key");
+    gw_status status = GW_OK;
+    if (p->secret) {
+        tls_options options = { .env = e,
+                                .protection = p,
+                                .plain_hello = HANDSHAKE_MAGIC,
+                                .plain_answer = answer,
+                                .plain_answer_size = handshake_encode(answer, &h) };
+        status = tls_open(options, &p->tls, error);
+    }
+    if (!status) e->protection = p;
+    return status;
+}
+
+void connection_unprotect(env *e, protection *p) {
+    if (e->protection != p) return;
+    tls_close(p->tls);
+    p->tls = NULL;
+    e->protection = NULL;
+}
+
+static bool is_party(const party *p, uint32_t rank, uint64_t incarnation) {
+    return p->incarnation == incarnation && (p->rank == rank || p->rank == PARTY_RANK_UNKNOWN);
+}
+
+// TLS-8: "The hello inside has to be of the same purpose, and a session's has to name the same ranks
+// and incarnations."
+static gw_status check_identity(const connection *l, const handshake *h, gw_error *error) {
+    if (!l->is_encrypted || !l->is_server || has_mutation(MUTATION_HELLO_UNBOUND)) return GW_OK;
+    const tls_parties *p = tls_parties_of(l->stream);
+    bool agrees = h->kind == HANDSHAKE_SESSION
+                      ? p->purpose == TLS_SESSION &&
+                            is_party(&p->client, h->from_rank, h->from_incarnation) &&
+                            is_party(&p->server, h->to_rank, h->to_incarnation)
+                      : h->kind != HANDSHAKE_STORE || p->purpose == TLS_STORE;
+    return agrees ? GW_OK
+                  : error_set(error, GW_PROTOCOL,
+                              "it says in its hello that it is somebody else than by its key, %s",
+                              p->client.name);
+}
 
 static void on_opened(void *user) {
     connection *l = user;
@@ -43,6 +102,7 @@ static void read_handshake(connection *l) {
     }
     handshake h;
     if (!status) status = handshake_decode(l->in, size, &h, &error);
+    if (!status) status = check_identity(l, &h, &error);
     l->has_heard = true;
     l->on->heard(l->user, status ? NULL : &h, &error);
 }
@@ -111,16 +171,21 @@ static connection *connection_open(env *e, uint8_t *staging, const connection_ev
     return l;
 }
 
-gw_status connection_connect(env *e, const route *r, uint8_t *staging, const connection_events *on,
-                             void *user, connection **out, gw_error *error) {
+gw_status connection_connect(env *e, const route *r, const party *server, uint8_t *staging,
+                             const connection_events *on, void *user, connection **out,
+                             gw_error *error) {
     connection *l = connection_open(e, staging, on, user);
     if (!l) return error_set(error, GW_NO_MEMORY, "no memory for a connection");
-    gw_status status = r->transport->connect(e, r->address, &events, l, &l->stream, error);
+    tls *encrypts = tls_for(e, r->transport);
+    gw_status status = encrypts
+                           ? tls_connect(encrypts, r, server, &events, l, &l->stream, error)
+                           : r->transport->connect(e, r->address, &events, l, &l->stream, error);
     if (status) {
         mem_free(l);
         return status;
     }
     l->transport = r->transport;
+    l->is_encrypted = encrypts;
     *out = l;
     return GW_OK;
 }
@@ -132,10 +197,17 @@ connection *connection_accept(env *e, stream *s, uint8_t *staging, const connect
         stream_close(s);
         return NULL;
     }
-    l->stream = s;
     l->transport = s->class->transport;
+    tls *decrypts = tls_for(e, l->transport);
+    l->stream = decrypts ? tls_accept(decrypts, s) : s;
+    if (!l->stream) {
+        mem_free(l);
+        return NULL;
+    }
+    l->is_encrypted = decrypts;
+    l->is_server = true;
     l->is_open = true;
-    stream_adopt(s, &events, l);
+    stream_adopt(l->stream, &events, l);
     return l;
 }
 

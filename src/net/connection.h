@@ -7,6 +7,7 @@
 #define NET_CONNECTION_H
 
 #include "net/handshake.h"
+#include "net/protection.h"
 #include "net/routes.h"
 
 typedef struct connection connection;
@@ -41,6 +42,8 @@ struct connection {
     // state
     stream *stream;  // NULL once it has broken
     bool is_open;
+    bool is_encrypted;
+    bool is_server;  // it was accepted
     bool streams;    // handshakes are over
     bool has_heard;  // a handshake, and now nothing is expected until connection_stream
     timer timer;     // for the handshake
@@ -50,9 +53,16 @@ struct connection {
     uint8_t in[HANDSHAKE_MAX], out[HANDSHAKE_MAX];
 };
 
+// From here on the connections of |e| are encrypted, if |p| has a secret; |p| stays the caller's and
+// is changed by it alone. Before connection_unprotect all of them are closed.
+gw_status connection_protect(env *e, protection *p, gw_error *error);
+void connection_unprotect(env *e, protection *p);  // if it does protect them
+
+// To |server|, which counts where connections are encrypted; NULL: whoever hosts the store.
 // Fails at once only for an address that cannot be right, or without memory or descriptors.
-gw_status connection_connect(env *e, const route *r, uint8_t *staging, const connection_events *on,
-                             void *user, connection **out, gw_error *error);
+gw_status connection_connect(env *e, const route *r, const party *server, uint8_t *staging,
+                             const connection_events *on, void *user, connection **out,
+                             gw_error *error);
 connection *connection_accept(env *e, stream *s, uint8_t *staging, const connection_events *on,
                               void *user);  // closes |s| without memory
 void connection_close(connection *l);       // NULL is fine

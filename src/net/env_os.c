@@ -153,6 +153,7 @@ gw_status env_os_open(env **out, gw_error *error) {
     list_init(&o->threads);
     list_init(&o->sources);
     list_init(&o->retired);
+    list_init(&o->lingering);
     o->cut_every = cut_every_from_environment();
     acceptor_init(o);
     gw_status status = loop_init(o, error);

@@ -10,7 +10,7 @@
 _Static_assert((int)HANDSHAKE_MAX <= (int)LIMIT_HANDSHAKE_BYTES,
                "a stranger costs no more than that");
 
-static const uint8_t magic[8] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E' };
+static const char magic[8] = HANDSHAKE_MAGIC;
 
 // Without capabilities.
 enum { SESSION_BYTES = 40, STORE_BYTES = 0, WELCOME_BYTES = 16, REFUSAL_BYTES_MIN = 16 };

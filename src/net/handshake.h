@@ -7,6 +7,8 @@
 #include "net/capabilities.h"
 #include <stddef.h>
 
+#define HANDSHAKE_MAGIC "GRADWIRE"  // how each begins, in all versions for ever
+
 enum {
     HANDSHAKE_VERSION = 1,
     HANDSHAKE_PREFACE_BYTES = 16,
@@ -29,6 +31,7 @@ typedef enum refusal_reason {
     REFUSED_LOST,
     REFUSED_VERSION,
     REFUSED_NO_STORE,
+    REFUSED_PLAIN,
     REFUSED_COUNT,
 } refusal_reason;
 

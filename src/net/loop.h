@@ -114,6 +114,10 @@ struct os_env {
     seat seats[LOOP_SEATS_MAX];
     int seat_count;  // opened so far
 
+    // closed TCP streams that wait for the peer's close, oldest first
+    list_node lingering;
+    int lingering_count;
+
     // the keeper
     uint64_t absence;  // which one it is, while the poller is away in its tasks; else 0
     uint64_t absence_count;

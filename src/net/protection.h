@@ -5,17 +5,29 @@
 #ifndef NET_PROTECTION_H
 #define NET_PROTECTION_H
 
+#include "base/limits.h"
 #include "net/secret.h"
 
 enum { JOB_ID_MAX = 64 };
+
+#define PARTY_RANK_UNKNOWN UINT32_MAX
+
+// One end of a connection.
+typedef struct party {
+    char name[LIMIT_NAME_BYTES + 1];
+    uint32_t rank;
+    uint64_t incarnation;
+} party;
 
 typedef struct protection {
     secret *secret;        // NULL: none
     bool insecure;         // this worker's user wants connections beyond this host without it
     char job[JOB_ID_MAX];  // tells jobs with the same key apart; may be empty
+    party self;            // this worker, for whom connections are
+    struct tls *tls;       // once connection_protect was called, if there is a secret
 } protection;
 
-void protection_fini(protection *p);  // wipes its secret
+void protection_fini(protection *p);  // wipes its secret, after connection_unprotect
 
 // Whether connections beyond this host are allowed. If not, UNSUPPORTED says of |address|, which
 // comes from |what| ("MASTER_ADDR"), what can be done. NULL for |p| is as without any.

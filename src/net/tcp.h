@@ -46,6 +46,7 @@ typedef struct tcp_stream {
     bool polls_writable;  // and the kernel knows
     int error;            // what a failed call has said; told once everything before it is read
     const char *why;      // ENDED: in words
+    list_node lingering;  // in its env's list
     timer timer;          // an end that is due
     int op_count;         // sends and receipts, where a test cuts connections
 } tcp_stream;

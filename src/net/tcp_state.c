@@ -10,6 +10,8 @@
 
 #define LINGER_NS INT64_C(1000000000)
 
+enum { LINGERING_MAX = 256 };  // of one env
+
 // ---- Actions ------------------------------------------------------------------------------------
 
 void tcp_poll_writable(tcp_stream *t, bool writable) {
@@ -33,9 +35,15 @@ static void shut_both_ways(tcp_stream *t) {
     shutdown(t->fd, SHUT_RDWR);
 }
 
+static void linger_no_more(tcp_stream *t) {
+    if (!list_has(&t->lingering)) return;
+    list_remove(&t->lingering);
+    t->env->lingering_count--;
+}
+
 // A descriptor closed with bytes unread would make the kernel throw away what it has still to send.
 // So the connection is closed in one direction, and read until the peer has closed too or some time
-// is over.
+// is over, or so many do that strangers may be behind it.
 static void linger(tcp_stream *t) {
     if (shutdown(t->fd, SHUT_WR)) {
         tcp_apply(t, TCP_ENDED);
@@ -43,9 +51,13 @@ static void linger(tcp_stream *t) {
     }
     tcp_poll_writable(t, false);
     loop_set_timer(&t->env->base, &t->timer, os_now_ns(&t->env->base) + LINGER_NS);
+    list_append(&t->env->lingering, &t->lingering);
+    if (++t->env->lingering_count > LINGERING_MAX)
+        tcp_apply(list_entry(t->env->lingering.next, tcp_stream, lingering), TCP_ENDED);
 }
 
 static void let_go(tcp_stream *t) {
+    linger_no_more(t);
     loop_set_timer(&t->env->base, &t->timer, ENV_NEVER);
     loop_remove(t->env, t->fd);
     close(t->fd);

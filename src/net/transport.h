@@ -7,10 +7,9 @@
 // src/testing/transport_conformance_test.c says what all have in common: a new one is tested by
 // being listed there.
 //
-// Where what does not exist yet goes:
-//   * Encryption is a *filter*: a stream whose class wraps another stream. It adopts that one with events of its own and
-//     tells its user of what it has decrypted. connection_accept and the connect of a connection are where it is put around
-//     a stream, so that neither transports nor handshakes know of it; what binds a handshake to it is a capability.
+// Encryption (net/tls.h) is a *filter*: a stream whose class wraps another stream. It adopts that one
+// with events of its own and tells its user of what it has decrypted. connection_accept and
+// connection_connect put it around a stream, so that neither transports nor handshakes know of it.
 //
 // Ownership: whoever connected, or adopted, closes. Threads: everything with the loop lock; all
 // events come with it, inside turns of the env, never from inside the functions below.
@@ -72,6 +71,7 @@ struct transport {
     const char *
         scheme;  // of its addresses, "tcp://...". The functions below take and give them without it
     const char *anywhere;  // where to listen if nobody has chosen; NULL: not at all
+    bool is_private;       // the other end is this user's and on this host, and nobody reads along
 
     // Whether |address| can be right, as far as its text tells. INVALID.
     gw_status (*check)(const char *address, gw_error *error);

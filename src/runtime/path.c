@@ -3,6 +3,17 @@
 #include "lend/lend.h"
 #include "session/peers.h"
 
+#include <string.h>
+
+// Of a connection by the transport of this name.
+static const char *how_protected(const agent *a, const char *name) {
+    for (const transport *const *t = a->env->transports; name && *t; t++) {
+        if (strcmp((*t)->name, name) != 0 || (*t)->is_private) continue;
+        return a->protection.secret ? ", encrypted" : a->protection.insecure ? ", insecure" : "";
+    }
+    return "";
+}
+
 const char *gw_rpc_path(gw_scope *s, gw_worker to) {
     agent *a = agent_of(s);
     if (!a) return "";
@@ -15,7 +26,8 @@ const char *gw_rpc_path(gw_scope *s, gw_worker to) {
     const char *transport = a->peers ? peers_transport(a->peers, to.rank) : NULL;
     const char *lending = lend_describe_on_loop(a, to.rank);
     const char *text =
-        gw_format(s, "%s; large tensors: %s", transport ? transport : "not connected now", lending);
+        gw_format(s, "%s%s; large tensors: %s", transport ? transport : "not connected now",
+                  how_protected(a, transport), lending);
     env_leave(a->env);
     return text;
 }

@@ -88,8 +88,10 @@ static int64_t attempt_is_due_ns(const peer *x) {
 
 static void connect_here(peer *x) {
     gw_error error;
+    party to = { .rank = (uint32_t)x->rank, .incarnation = x->incarnation };
+    snprintf(to.name, sizeof to.name, "%s", x->name);
     gw_status status =
-        connection_connect(x->peers->options.env, routes_at(&x->routes), x->peers->staging,
+        connection_connect(x->peers->options.env, routes_at(&x->routes), &to, x->peers->staging,
                            &attempt_events, x, &x->connection, &error);
     if (status) {
         attempt_failed(x, &error);
@@ -334,6 +336,7 @@ static void on_refusal(peer *x, const handshake *h) {
     case REFUSED_UNKNOWN:
     case REFUSED_LOST: be_fenced(x, h); return;
     case REFUSED_ANOTHER: is_not_there(x, h); return;
+    case REFUSED_PLAIN:
     case REFUSED_VERSION: peer_fail(x, GW_MISMATCH, "refused us: %s", h->text); return;
     case REFUSED_NO_STORE:
     case REFUSED_COUNT: break;

@@ -117,6 +117,7 @@ static void on_closed(void *user, const gw_error *why) {
     pending_connection *g = user;
     if (why->status == GW_TIMEOUT && !g->waits)
         log_line("closed a connection: %s within %d s", why->text, LIMIT_HANDSHAKE_MS / 1000);
+    if (why->status == GW_MISMATCH) log_line("closed a connection: %s", why->text);
     dismiss(g);
 }
 

@@ -174,7 +174,7 @@ static void attempt_failed(client *c, const gw_error *why) {
 static void connect_here(client *c) {
     gw_error error;
     env *e = c->store.env;
-    gw_status status = connection_connect(e, routes_at(&c->routes), c->staging, &events, c,
+    gw_status status = connection_connect(e, routes_at(&c->routes), NULL, c->staging, &events, c,
                                           &c->connection, &error);
     if (status) {
         attempt_failed(c, &error);

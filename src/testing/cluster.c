@@ -30,7 +30,7 @@ static void run_worker(void *arg) {
     runtime_open_on(root, w->env, true,
                     GW_OPTIONS(gw_rpc_options, .name = name, .rank = w->rank,
                                .world_size = o->world_size, .init_method = "tcp://127.0.0.1:29500",
-                               .timeout_ms = timeout_of(o),
+                               .timeout_ms = timeout_of(o), .key = o->key,
                                .threads = o->threads ? o->threads : 4));
     if (gw_ok(root)) w->main(root, w->rank, w->context);
     gw_rpc_stats stats = { 0 };

@@ -21,6 +21,7 @@ typedef struct cluster_options {
     int world_size;
     int threads;         // places of each pool; 0: the usual
     int64_t timeout_ms;  // of calls; 0: the usual; CLUSTER_NO_TIMEOUT
+    const char *key;     // of the job, a file; NULL: none
     sim_options network;
     bool leaves[CLUSTER_WORKERS_MAX];       // by rank: closes its scope without gw_rpc_shutdown
     bool fails;                             // errors at the end are the caller's to look at

@@ -4,6 +4,7 @@
 #include "net/env_os.h"
 #include "net/shm.h"
 #include "net/tcp.h"
+#include "testing/encrypted.h"
 #include "testing/sim.h"
 #include "testing/testing.h"
 
@@ -54,13 +55,21 @@ static void choose_elsewhere(field *f) {
     listener_close(l);
 }
 
+// With |over| of it below, if it is the one that encrypts.
+static void run_over(field *f, const transport *over, void (*body)(field *f)) {
+    bool encrypts = f->transport == &encrypted_transport;
+    if (encrypts) encrypted_open(f->env, over);
+    choose_elsewhere(f);
+    body(f);
+    if (encrypts) encrypted_close();
+}
+
 static void run_in_process(const place *p, void (*body)(field *f)) {
     gw_error error;
     field f = { .transport = p->transport, .place = p };
     assert_int_equal(env_os_open(&f.env, &error), GW_OK);
     env_enter(f.env);
-    choose_elsewhere(&f);
-    body(&f);
+    run_over(&f, &tcp_transport, body);
     env_leave(f.env);
     env_close(f.env);
 }
@@ -73,8 +82,7 @@ typedef struct sim_run_ {
 static void run_body(void *arg) {
     sim_run_ *r = arg;
     env_enter(r->field.env);
-    choose_elsewhere(&r->field);
-    r->body(&r->field);
+    run_over(&r->field, &sim_transport, r->body);
     env_leave(r->field.env);
 }
 
@@ -121,6 +129,22 @@ static const place places[] = {
     { .transport = &sim_rings_transport,
       .run = run_in_simulator,
       .bulk_bytes = (size_t)2 << 20,
+      .elsewhere = "nobody:29500",
+      .peer_name = "node 0:",
+      .in_use = "port ",
+      .wrong = { "", "host", "host:", ":1", "host:x", "host:70000" },
+      .not_to_reach = "host:0" },
+    { .transport = &encrypted_transport,
+      .run = run_in_process,
+      .bulk_bytes = (size_t)64 << 20,
+      .elsewhere = "127.0.0.1:29500",
+      .peer_name = "127.0.0.1:",
+      .in_use = "port ",
+      .wrong = { "", "29500", ":29500", "localhost", "localhost:", "host:x", "host:70000" },
+      .not_to_reach = "127.0.0.1:0" },
+    { .transport = &encrypted_transport,
+      .run = run_in_simulator,
+      .bulk_bytes = 3 * BULK_OVER,
       .elsewhere = "nobody:29500",
       .peer_name = "node 0:",
       .in_use = "port ",

@@ -1,0 +1,21 @@
+// A transport for tests whose streams are encrypted ones of another transport: what net/tls.h makes,
+// with the same key at both ends.
+//
+// Ownership, threads: one in a process at a time, opened and closed with the loop lock of its env.
+#ifndef TESTING_ENCRYPTED_H
+#define TESTING_ENCRYPTED_H
+
+#include "net/tls.h"
+
+extern const transport encrypted_transport;
+
+void encrypted_open(env *e, const transport *over);  // fails its test
+void encrypted_close(void);
+
+// A secret of the keys whose numbers |digits| has: "ab" has two, the first is a.
+secret *encrypted_secret(const char *digits);
+
+// A protection with them, of a worker of this incarnation, whose name is "w" and it, and its rank it.
+protection encrypted_worker(const char *digits, uint64_t incarnation);
+
+#endif
