@@ -114,7 +114,9 @@ static uint16_t owners_in(gw_value v) {
 
 static uint16_t nodes_of_target(gw_target to) {
     if (to.rref) return node_bit(to.rref->owner);
-    return to.name ? (uint16_t)(1 << strtol(to.name + 1, NULL, 10)) : node_bit(to.rank);
+    if (!to.name) return node_bit(to.rank);
+    // Who could not be told, in a scope that has failed, has no name.
+    return to.name[0] ? (uint16_t)(1 << strtol(to.name + 1, NULL, 10)) : 0;
 }
 
 gw_values jobs_involve(gw_scope *s, gw_target to, gw_values args) {
