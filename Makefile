@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 build  = cmake --preset $(1) -Wno-dev --log-level=NOTICE >/dev/null && cmake --build --preset $(1) -j $(JOBS) $(2)
 SOURCES = $(shell tests/habits/sources)
 
-.PHONY: all demo test asan tsan bench sim mutations kill fuzz compare model coverage format install clean
+.PHONY: all demo test asan tsan bench sim mutations kill clusters fuzz compare model coverage format install clean
 
 all:
 	@$(call build,release,)
@@ -76,6 +76,12 @@ kill:
 	@rm -f build/kills
 	KILLS=$(N) GW_KILL_REPORT=build/kills GW_TEST_LIMIT_S=3600 build/bin/gradwire-tests --jobs 3 kill.
 	@scripts/kills build/kills
+
+# Launchers of others, and hosts with links that fail, also where it takes long.
+clusters:
+	@scripts/setup test
+	@$(call build,release,)
+	GW_CLUSTERS=1 build/bin/gradwire-tests clusters_
 
 # Operators beside PyTorch's, where it is installed. N=20 rounds, SEED=1.
 compare:

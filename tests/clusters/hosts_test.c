@@ -1,0 +1,232 @@
+// Jobs whose ranks are on several hosts, over links that are slow, narrow, or gone for a while. Where the kernel makes no hosts
+// these tests are skipped. Most connections are not encrypted here: what links do to sessions is the same either way.
+#include "../support/hosts.h"
+#include "testing/testing.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// One rank on each of |count| hosts, of which the first is |first|, from |port| on.
+typedef struct job {
+    const char *command;
+    int first, count, port;
+    launched ranks[HOSTS_MAX];
+} job;
+
+static void start_rank(hosts *net, job *j, int rank) {
+    j->ranks[rank] =
+        hosts_launch(net, j->first + rank,
+                     "export GW_INSECURE=1 RANK=%d WORLD_SIZE=%d MASTER_ADDR=%s MASTER_PORT=%d; "
+                     "exec %s",
+                     rank, j->count, hosts_address(net, j->first), j->port, j->command);
+}
+
+static void start_job(hosts *net, job *j) {
+    if (!j->count) j->count = 2;
+    if (!j->port) j->port = 29500;
+    for (int rank = 0; rank < j->count; rank++) start_rank(net, j, rank);
+}
+
+// A time that is what is meant: how long a link is down.
+static void let_pass(int ms) {
+    poll(NULL, 0, ms);
+}
+
+// All ranks end, with |code|; returns what the first has printed, for the caller to free.
+static char *finish_job(job *j, int code) {
+    char *said = NULL;
+    for (int rank = 0; rank < j->count; rank++) {
+        result r = finish(j->ranks[rank]);
+        testing_note("rank %d: %.200s%.300s", rank, r.out, r.err);
+        assert_int_equal(r.code, rank ? 0 : code);
+        if (rank == 0) said = r.out;
+        if (rank) free(r.out);
+        free(r.err);
+    }
+    return said;
+}
+
+static void say_hello(hosts_options options) {
+    hosts *net = hosts_open(options);
+    job j = { .command = "./hello" };
+    start_job(net, &j);
+    char *said = finish_job(&j, 0);
+    assert_string_equal(said, "tensor([ 6., 12., 18.])\n");
+    free(said);
+    hosts_close(net);
+}
+
+static void two_hosts_reach_each_other(void **state) {
+    (void)state;
+    say_hello((hosts_options){ .count = 2 });
+}
+
+static void ipv6_alone_is_enough(void **state) {
+    (void)state;
+    say_hello((hosts_options){ .count = 2, .ipv6_only = true });
+}
+
+static void packets_may_be_small(void **state) {
+    (void)state;
+    hosts *net = hosts_open((hosts_options){ .count = 3, .mtu = 1400, .rate_mbit = 1000 });
+    job j = { .command = "./batch_rpc --epochs 3", .count = 3 };
+    start_job(net, &j);
+    char *said = finish_job(&j, 3);  // three epochs are too few to learn much
+    assert_non_null(strstr(said, "2 trainers, answered together"));
+    free(said);
+    hosts_close(net);
+}
+
+// What is computed is what one host computes.
+static void a_link_that_is_down_for_a_second_loses_nothing(void **state) {
+    (void)state;
+    static const char command[] = "./rl_cartpole --max-episodes 12 --log-interval 1 --seed 7";
+    result here = finish(launch_command("./gradwire run --no-prefix -n 3 -- %s", command));
+    assert_int_equal(here.code, 3);
+    hosts *net = hosts_open((hosts_options){ .count = 3, .rate_mbit = 1000 });
+    job j = { .command = command, .count = 3 };
+    start_job(net, &j);
+    const char *beginning = "Episode 3\t";
+    read_line(j.ranks[0].out_fd, beginning);
+    hosts_plug(net, 1, false);
+    let_pass(1000);
+    hosts_plug(net, 1, true);
+    char *said = finish_job(&j, 3);
+    const char *rest = strstr(here.out, "Episode 4\t");
+    assert_non_null(rest);
+    assert_string_equal(said, rest);
+    free(said);
+    forget(here);
+    hosts_close(net);
+}
+
+// For what takes long, and says little that shorter tests do not: `make clusters` wants it.
+static void be_patient(void) {
+    if (!getenv("GW_CLUSTERS")) skip();
+}
+
+// A server with a client on its host, and three clients on others; all have begun when this returns.
+typedef struct federation {
+    hosts *net;
+    path folder;
+    launched server, clients[3];
+} federation;
+
+static federation start_federation(void) {
+    federation f = { .net = hosts_open((hosts_options){ .count = 4, .rate_mbit = 1000 }),
+                     .folder = make_folder() };
+    // Hosts have their files in common: there they meet, and nowhere else.
+    f.server = hosts_launch(f.net, 0,
+                            "export GW_INSECURE=1 GW_INTERFACE=eth0; exec ./fedavg --clients 1 "
+                            "--await 4 --shares 4 --rounds 300 --at file://%s/store",
+                            f.folder.text);
+    for (int i = 0; i < 3; i++)
+        f.clients[i] = hosts_launch(f.net, 1 + i,
+                                    "export GW_INSECURE=1 GW_INTERFACE=eth0; exec ./fedavg "
+                                    "--join file://%s/store --shares 4 --number %d",
+                                    f.folder.text, i + 2);
+    while (!strstr(read_line(f.server.out_fd, ""), "round")) continue;
+    return f;
+}
+
+// The server has gone on without the last client, and says why it is lost.
+static void finish_federation(federation *f) {
+    result r = finish(f->server);
+    testing_note("%.100s %.300s", r.out, r.err);
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.out, " is lost: "));
+    forget(r);
+    for (int i = 0; i < 2; i++) {
+        r = finish(f->clients[i]);
+        assert_int_equal(r.code, 0);
+        forget(r);
+    }
+    hosts_close(f->net);
+    remove_folder(f->folder);
+}
+
+// MEM-4: who has no quorum is fenced, the others go on, and they stay apart when the link is back.
+static void who_is_cut_off_is_fenced_and_the_others_go_on(void **state) {
+    (void)state;
+    federation f = start_federation();
+    hosts_plug(f.net, 3, false);
+    let_pass(20000);
+    hosts_plug(f.net, 3, true);
+    result r = finish(f.clients[2]);
+    testing_note("%.300s", r.err);
+    assert_int_not_equal(r.code, 0);
+    forget(r);
+    finish_federation(&f);
+}
+
+// Its power fails: no end of a connection gets out, and when it is back nobody knows of them.
+static void a_host_without_power_is_found_out(void **state) {
+    (void)state;
+    be_patient();
+    federation f = start_federation();
+    hosts_cut(f.net, 3, HOSTS_BOTH);
+    kill(f.clients[2].pid, SIGKILL);
+    forget(finish(f.clients[2]));
+    finish_federation(&f);
+}
+
+static void what_one_host_sends_may_be_lost_alone(void **state) {
+    (void)state;
+    be_patient();
+    federation f = start_federation();
+    hosts_cut(f.net, 3, HOSTS_FROM);
+    result r = finish(f.clients[2]);
+    testing_note("%.300s", r.err);
+    assert_int_not_equal(r.code, 0);
+    forget(r);
+    finish_federation(&f);
+}
+
+// They have ports of their own, and nothing else that keeps them apart.
+static void two_jobs_on_one_network_do_not_mix(void **state) {
+    (void)state;
+    hosts *net = hosts_open((hosts_options){ .count = 3 });
+    job a = { .command = "./batch_rpc --epochs 3", .count = 3 };
+    job b = { .command = "./hello", .first = 1, .port = 29501 };
+    start_job(net, &a);
+    start_job(net, &b);
+    char *of_b = finish_job(&b, 0), *of_a = finish_job(&a, 3);
+    assert_string_equal(of_b, "tensor([ 6., 12., 18.])\n");
+    assert_non_null(strstr(of_a, "2 trainers, answered together"));
+    free(of_a);
+    free(of_b);
+    hosts_close(net);
+}
+
+// What a pod of examples/kubernetes/job.yaml sees, but for the name of the first: a secret's file is a link to one that only
+// its user reads.
+static void pods_meet_with_a_key(void **state) {
+    (void)state;
+    hosts *net = hosts_open((hosts_options){ .count = 3 });
+    path folder = make_folder();
+    result r = finish(launch_command("umask 077; ./gradwire key > %s/data && chmod 0400 %s/data && "
+                                     "ln -s data %s/job.key",
+                                     folder.text, folder.text, folder.text));
+    assert_int_equal(r.code, 0);
+    forget(r);
+    job j = { .count = 3 };
+    for (int i = 0; i < j.count; i++)
+        j.ranks[i] = hosts_launch(net, i,
+                                  "export JOB_COMPLETION_INDEX=%d WORLD_SIZE=%d MASTER_ADDR=%s "
+                                  "GW_KEY_FILE=%s/job.key; exec ./batch_rpc --epochs 3",
+                                  i, j.count, hosts_address(net, 0), folder.text);
+    char *said = finish_job(&j, 3);
+    assert_non_null(strstr(said, "2 trainers, answered together"));
+    free(said);
+    remove_folder(folder);
+    hosts_close(net);
+}
+
+GW_TESTS(clusters_hosts, two_hosts_reach_each_other, ipv6_alone_is_enough, packets_may_be_small,
+         a_link_that_is_down_for_a_second_loses_nothing,
+         who_is_cut_off_is_fenced_and_the_others_go_on, a_host_without_power_is_found_out,
+         what_one_host_sends_may_be_lost_alone, two_jobs_on_one_network_do_not_mix,
+         pods_meet_with_a_key);
