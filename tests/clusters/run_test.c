@@ -1,0 +1,175 @@
+// gradwire run on hosts of their own: they meet over a network, and end
+// together when it fails. Where the kernel makes no hosts these tests are
+// skipped. Connections are not encrypted here, but where it is said: what links
+// do is the same either way.
+#include "../support/hosts.h"
+#include "testing/testing.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct job {
+    hosts *net;
+    int count;
+    launched of[HOSTS_MAX];
+    result ended[HOSTS_MAX];
+} job;
+
+// On each host two ranks of |command|, with |options| of gradwire run.
+static job start(hosts *net, int count, const char *options, const char *command) {
+    job j = { .net = net, .count = count };
+    const char *address = hosts_address(net, 0);
+    bool is_v6 = strchr(address, ':');
+    for (int i = 0; i < count; i++)
+        j.of[i] =
+            hosts_launch(net, i,
+                         "exec ./gradwire run --nnodes=%d --node-rank=%d -n 2 --grace=2 "
+                         "--rdzv-endpoint=%s%s%s:29500 %s -- %s",
+                         count, i, is_v6 ? "[" : "", address, is_v6 ? "]" : "", options, command);
+    return j;
+}
+
+static void finish_all(job *j, int code) {
+    for (int i = 0; i < j->count; i++) {
+        j->ended[i] = finish(j->of[i]);
+        testing_note("host %d: %d, \"%.400s\"", i, j->ended[i].code, j->ended[i].err);
+    }
+    for (int i = 0; i < j->count; i++) assert_int_equal(j->ended[i].code, code);
+}
+
+static void forget_all(job *j) {
+    for (int i = 0; i < j->count; i++) forget(j->ended[i]);
+    hosts_close(j->net);
+}
+
+static void say_hello(hosts_options options, const char *said) {
+    hosts *net = hosts_open(options);
+    job j = start(net, options.count, said, "./hello");
+    finish_all(&j, 0);
+    assert_non_null(strstr(j.ended[0].out, "[0] tensor([ 6., 12., 18.])\n"));
+    forget_all(&j);
+}
+
+static void ranks_of_three_hosts_are_one_job(void **state) {
+    (void)state;
+    say_hello((hosts_options){ .count = 3 }, "--insecure");
+}
+
+static void over_ipv6_alone_they_are(void **state) {
+    (void)state;
+    say_hello((hosts_options){ .count = 2, .ipv6_only = true }, "--insecure");
+}
+
+static void with_a_key_they_are(void **state) {
+    (void)state;
+    path folder = make_folder(), key = in_folder(folder, "job.key");
+    char command[600], option[300];
+    snprintf(command, sizeof command, "umask 077; %s key > %s", launched_path(), key.text);
+    assert_int_equal(system(command), 0);
+    snprintf(option, sizeof option, "--key=%s", key.text);
+    say_hello((hosts_options){ .count = 2 }, option);
+    remove_folder(folder);
+}
+
+static void a_failure_on_one_is_said_by_all(void **state) {
+    (void)state;
+    hosts *net = hosts_open((hosts_options){ .count = 3 });
+    job j = start(net, 3, "--insecure", "sh -c 'test $RANK = 5 && exit 7; exec sleep 1000'");
+    finish_all(&j, 7);
+    for (int i = 0; i < 3; i++) assert_non_null(strstr(j.ended[i].err, "rank 5 (host 2, pid "));
+    forget_all(&j);
+}
+
+static void wait_until_ready(job *j) {
+    for (int i = 0; i < j->count; i++) {
+        char beginning[32];
+        snprintf(beginning, sizeof beginning, "[%d] ready", 2 * i);
+        read_line(j->of[i].out_fd, beginning);
+    }
+}
+
+static const char *const ready = "sh -c 'echo ready; exec sleep 1000'";
+
+// Nobody is told of the cut: not even by a reset.
+static void a_host_that_is_cut_off_ends_and_so_do_the_others(void **state) {
+    (void)state;
+    hosts *net = hosts_open((hosts_options){ .count = 3 });
+    job j = start(net, 3, "--insecure", ready);
+    wait_until_ready(&j);
+    hosts_cut(net, 2, HOSTS_BOTH);
+    finish_all(&j, 125);
+    assert_non_null(strstr(j.ended[0].err, "host 2 is lost: "));
+    assert_non_null(strstr(j.ended[1].err, "host 2 is lost: "));
+    assert_non_null(strstr(j.ended[2].err, "this host is cut off from the others: "));
+    forget_all(&j);
+}
+
+static void without_host_0_all_end(void **state) {
+    (void)state;
+    hosts *net = hosts_open((hosts_options){ .count = 2 });
+    job j = start(net, 2, "--insecure", ready);
+    wait_until_ready(&j);
+    hosts_plug(net, 0, false);
+    finish_all(&j, 125);
+    forget_all(&j);
+}
+
+static void a_cut_of_a_second_is_not_noticed(void **state) {
+    (void)state;
+    hosts *net = hosts_open((hosts_options){ .count = 2 });
+    job j = start(net, 2, "--insecure", "sh -c 'echo ready; exec sleep 3'");
+    wait_until_ready(&j);
+    hosts_cut(net, 1, HOSTS_BOTH);
+    poll(NULL, 0, 1000);
+    hosts_heal(net, 1, HOSTS_BOTH);
+    finish_all(&j, 0);
+    forget_all(&j);
+}
+
+static void a_signal_to_one_ends_all(void **state) {
+    (void)state;
+    hosts *net = hosts_open((hosts_options){ .count = 2 });
+    job j = start(net, 2, "--insecure", ready);
+    wait_until_ready(&j);
+    kill(j.of[1].pid, SIGINT);
+    finish_all(&j, 130);
+    forget_all(&j);
+}
+
+static void an_endpoint_that_is_not_on_host_0_is_told(void **state) {
+    (void)state;
+    hosts *net = hosts_open((hosts_options){ .count = 2 });
+    result r = finish(hosts_launch(net, 0,
+                                   "exec ./gradwire run --nnodes=2 --node-rank=0 -n 1 --insecure "
+                                   "--rdzv-endpoint=%s:29500 true",
+                                   hosts_address(net, 1)));
+    assert_int_equal(r.code, 125);
+    assert_non_null(strstr(r.err, "this machine does not have that address; it has "));
+    forget(r);
+    hosts_close(net);
+}
+
+static void nobody_there_is_told_with_what_each_address_answered(void **state) {
+    (void)state;
+    hosts *net = hosts_open((hosts_options){ .count = 2 });
+    result r = finish(hosts_launch(net, 1,
+                                   "exec ./gradwire run --nnodes=2 --node-rank=1 -n 1 --insecure "
+                                   "--rdzv-endpoint=%s:29500 --rdzv-timeout=0.5 true",
+                                   hosts_address(net, 0)));
+    assert_int_equal(r.code, 125);
+    char wanted[128];
+    snprintf(wanted, sizeof wanted, "%s:29500: Connection refused", hosts_address(net, 0));
+    assert_non_null(strstr(r.err, wanted));
+    forget(r);
+    hosts_close(net);
+}
+
+GW_TESTS(clusters_run, ranks_of_three_hosts_are_one_job, over_ipv6_alone_they_are,
+         with_a_key_they_are, a_failure_on_one_is_said_by_all,
+         a_host_that_is_cut_off_ends_and_so_do_the_others, without_host_0_all_end,
+         a_cut_of_a_second_is_not_noticed, a_signal_to_one_ends_all,
+         an_endpoint_that_is_not_on_host_0_is_told,
+         nobody_there_is_told_with_what_each_address_answered);
