@@ -100,6 +100,24 @@ static void pull(gw_scope *root, samples *out, int64_t floats, int count) {
     gw_drop(root, x);
     free(own);
 }
+static void pull_64kb(gw_scope *root, samples *out) {
+    pull(root, out, MEGA / 64, 1000);
+}
+static void pull_256kb(gw_scope *root, samples *out) {
+    pull(root, out, MEGA / 16, 1000);
+}
+static void pull_1mb(gw_scope *root, samples *out) {
+    pull(root, out, MEGA / 4, 500);
+}
+static void pull_4mb(gw_scope *root, samples *out) {
+    pull(root, out, MEGA, 200);
+}
+static void pull_16mb(gw_scope *root, samples *out) {
+    pull(root, out, 4 * MEGA, 50);
+}
+static void pull_64mb(gw_scope *root, samples *out) {
+    pull(root, out, 16 * MEGA, 20);
+}
 static void pull_400mb(gw_scope *root, samples *out) {
     pull(root, out, 100 * MEGA, 5);
 }
@@ -137,6 +155,12 @@ const bench_case bulk_cases[] = {
     { "rpc.touch_400MB", 2, touch_400mb },
     { "here.touch_400MB", 0, touch_400mb_here },
     { "rpc.overwrite_400MB", 2, overwrite_400mb },
+    { "rpc.pull_64KB", 2, pull_64kb },
+    { "rpc.pull_256KB", 2, pull_256kb },
+    { "rpc.pull_1MB", 2, pull_1mb },
+    { "rpc.pull_4MB", 2, pull_4mb },
+    { "rpc.pull_16MB", 2, pull_16mb },
+    { "rpc.pull_64MB", 2, pull_64mb },
     { "rpc.pull_400MB", 2, pull_400mb },
     { "rpc.ops200_4MB", 2, ops200_4mb },
     { "here.ops200_4MB", 0, ops200_4mb_here },

@@ -37,38 +37,75 @@ uint64_t deferred_u64_at(const message *m, size_t at) {
 
 static bool names_unknown(const agent *a, const message *m) {
     const service *s = agent_service_of_kind(a, m->kind);
-    return s && s->names_unknown && s->names_unknown(a, m);
+    return a->group && s && s->names_unknown && s->names_unknown(a, m);
+}
+
+// ---- What is to be fetched ----------------------------------------------------------------------
+
+static bool awaits_segments(agent *a, int from, message *m) {
+    const service *s = agent_service_of_kind(a, m->kind);
+    bool can = from != a->rank && a->lender && s && s->find_table;
+    size_t at = can ? s->find_table(m) : 0;
+    if (!at || at > m->head.size) return false;
+    reader r = reader_of(m->head.data + at, m->head.size - at);
+    bool awaits = false;
+    m->fetched_bytes = 0;
+    for (uint32_t left = reader_u32(&r); left && !r.failed; left--) {
+        const attachment_class *c = agent_attachment_of_type(a, reader_u8(&r));
+        if (r.failed || !c) break;
+        if (c == a->lender)
+            awaits |= !c->fetch(a, from, &r, &m->fetched_bytes);
+        else
+            c->names_unknown(a, &r);
+    }
+    return awaits;
 }
 
 // ---- Waiting ------------------------------------------------------------------------------------
+
+static message *first_of(const member *sender) {
+    return list_entry(sender->deferred.next, message, link);
+}
+
+static bool is_blamed(const agent *a, const member *sender) {
+    return !list_is_empty(&sender->deferred) && names_unknown(a, first_of(sender));
+}
 
 static void blame_all(timer *t) {
     agent *a = list_entry(t, agent, deferred.limit);
     gw_error error;
     error_set(&error, GW_PROTOCOL, "a message that names a worker that is no member");
     for (int rank = 0; rank < a->member_count; rank++)
-        if (!list_is_empty(&agent_member(a, rank)->deferred))
-            dispatch_protocol_error_on_loop(a, rank, &error);
+        if (is_blamed(a, agent_member(a, rank))) dispatch_protocol_error_on_loop(a, rank, &error);
+}
+
+// It runs while somebody's first message names one that is not known: what is fetched takes as long
+// as it takes.
+static void set_limit(agent *a) {
+    bool any = false;
+    for (int rank = 0; rank < a->member_count && a->group && a->deferred.count && !any; rank++)
+        any = is_blamed(a, agent_member(a, rank));
+    if (any == a->deferred.limit.armed) return;
+    a->deferred.limit.fire = blame_all;
+    env_set_timer(a->env, &a->deferred.limit,
+                  any ? env_now_ns(a->env) + EARLY_S * INT64_C(1000000000) : ENV_NEVER);
 }
 
 bool deferred_keep_on_loop(agent *a, int from, message *m) {
     member *sender = agent_member(a, from);
-    if (!a->group || (list_is_empty(&sender->deferred) && !names_unknown(a, m))) return false;
+    bool is_first = list_is_empty(&sender->deferred);
+    if (is_first && !names_unknown(a, m) && !awaits_segments(a, from, m)) return false;
     list_append(&sender->deferred, &m->link);
-    if (a->deferred.count++ == 0) {
-        a->deferred.limit.fire = blame_all;
-        env_set_timer(a->env, &a->deferred.limit,
-                      env_now_ns(a->env) + EARLY_S * INT64_C(1000000000));
-    } else if (a->deferred.count > EARLY_MAX) {
+    a->deferred.count++;
+    if (is_first) set_limit(a);
+    if (a->deferred.count > EARLY_MAX && a->deferred.limit.armed)
         env_set_timer(a->env, &a->deferred.limit, env_now_ns(a->env));
-    }
     return true;
 }
 
 static message *take(agent *a, member *sender) {
-    message *m = list_entry(list_take(&sender->deferred), message, link);
-    if (--a->deferred.count == 0) env_set_timer(a->env, &a->deferred.limit, ENV_NEVER);
-    return m;
+    a->deferred.count--;
+    return list_entry(list_take(&sender->deferred), message, link);
 }
 
 static void retry(task *t) {
@@ -77,10 +114,11 @@ static void retry(task *t) {
     a->deferred.retrying = false;
     for (int rank = 0; rank < a->member_count && a->deferred.count; rank++) {
         member *sender = agent_member(a, rank);
-        while (!list_is_empty(&sender->deferred) &&
-               !names_unknown(a, list_entry(sender->deferred.next, message, link)))
+        while (!list_is_empty(&sender->deferred) && !names_unknown(a, first_of(sender)) &&
+               !awaits_segments(a, rank, first_of(sender)))
             dispatch_on_loop(a, rank, take(a, sender));
     }
+    set_limit(a);
     leaving_check_on_loop(a);
     env_leave(a->env);
 }
@@ -95,6 +133,7 @@ void deferred_retry_on_loop(agent *a) {
 void deferred_drop_on_loop(agent *a, int from) {
     member *sender = agent_member(a, from);
     while (!list_is_empty(&sender->deferred)) message_release(take(a, sender));
+    set_limit(a);
 }
 
 void deferred_close_on_loop(agent *a) {

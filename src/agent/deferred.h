@@ -1,6 +1,7 @@
-// Early messages: those that name a worker this one has not heard of yet. A new member is told to
-// all, but not to all at the same time; a message of a member that knows it may be faster. It
-// waits, with all that comes behind it from the same member, until this worker has heard too.
+// Early messages: those that name a worker this one has not heard of yet, and those with numbers
+// that are still to be fetched from their sender (LEND-13). A new member is told to all, but not to
+// all at the same time; a message of a member that knows it may be faster. It waits, with all that
+// comes behind it from the same member, until this worker has heard too.
 //
 // Threads: with the loop lock.
 #ifndef AGENT_DEFERRED_H
@@ -18,7 +19,7 @@ bool deferred_is_unknown(const agent *a, uint64_t rank);
 bool deferred_table_names_unknown(const agent *a, const message *m, size_t at);
 uint64_t deferred_u64_at(const message *m, size_t at);
 
-void deferred_retry_on_loop(agent *a);  // a member is known now
+void deferred_retry_on_loop(agent *a);  // a member is known now, or something has been fetched
 void deferred_drop_on_loop(agent *a, int from);
 void deferred_close_on_loop(agent *a);
 

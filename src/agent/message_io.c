@@ -362,7 +362,7 @@ static gw_status take_in_lent(const agent *a, incoming *p, gw_error *error) {
     return error_set(error, GW_PROTOCOL, "attachments: a lent segment in no place");
 }
 
-// There is no memory for the others; what was lent in them is given back all the same.
+// The others are not read; what was lent in them is given back all the same.
 static void drop_lent(agent *a, int from, reader table, uint32_t count, uint32_t done) {
     for (uint32_t i = 0; a->lender && i < count && !table.failed; i++) {
         const attachment_class *class = agent_attachment_of_type(a, reader_u8(&table));
@@ -398,7 +398,7 @@ static gw_status open_incoming(agent *a, int from, message *m, uint32_t attachme
     for (uint32_t i = 0; i < count; i++) p->attachments[i] = (incoming_attachment){ 0 };
     reader again = table;
     gw_status status = read_table(a, from, &table, count, p, error);
-    if (status == GW_NO_MEMORY) drop_lent(a, from, again, count, p->attachment_count);
+    if (status) drop_lent(a, from, again, count, p->attachment_count);
     if (!status) status = take_in_lent(a, p, error);
     if (status == GW_OK) {
         *out = p;

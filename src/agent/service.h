@@ -87,6 +87,9 @@ typedef struct attachment_class {
     bool (*may_lend)(agent *a, int to, const segment *g);
     // The attachment that stands for |g|; one count. NULL: it travels.
     gw_handle *(*lend)(agent *a, int to, uint32_t index, const segment *g);
+    // What an entry says is to be got from its sender first: true if it is here, or cannot be had;
+    // else deferred_retry_on_loop tells. Reads to its end; adds the bytes that it takes here.
+    bool (*fetch)(agent *a, int from, reader *table, uint64_t *bytes);
     // The segment that came for it, with one count on its block.
     void (*take_in)(gw_handle *h, uint32_t *out_index, segment *out);
     // There is no memory for the message: an entry of it, of which nothing has been read.
@@ -109,6 +112,8 @@ typedef struct service {
     gw_status (*open)(agent *a, const gw_rpc_options *options, void **state, gw_error *error);
     // Takes |m|. PROTOCOL for bytes that mean nothing: its sender is lost.
     gw_status (*received)(agent *a, int from, message *m, gw_error *error);
+    // Where the table of attachments of |m|, of one of its kinds, is in its head; 0: it has none.
+    size_t (*find_table)(const message *m);
     // Whether |m|, of one of its kinds, names a worker that this one has not heard of.
     bool (*names_unknown)(const agent *a, const message *m);
     void (*swept)(agent *a);               // after each message to oneself

@@ -35,6 +35,7 @@ static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_LATE_COMMIT] = "late_commit",
     [MUTATION_LEASE_KEPT] = "lease_kept",
     [MUTATION_LENT_REUSED] = "lent_reused",
+    [MUTATION_PULL_BELIEVED] = "pull_believed",
     [MUTATION_KEY_WITHOUT_ROLE] = "key_without_role",
     [MUTATION_IDENTITY_UNCHECKED] = "identity_unchecked",
     [MUTATION_OLD_KEY_ACCEPTED] = "old_key_accepted",

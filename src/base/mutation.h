@@ -55,8 +55,9 @@ typedef enum mutation {
     MUTATION_LATE_COMMIT,     // an owner commits behind telling another that it has not
 
     // lent memory
-    MUTATION_LEASE_KEPT,   // what was lent and given back stays pinned
-    MUTATION_LENT_REUSED,  // the block of a lease is not pinned
+    MUTATION_LEASE_KEPT,     // what was lent and given back stays pinned
+    MUTATION_LENT_REUSED,    // the block of a lease is not pinned
+    MUTATION_PULL_BELIEVED,  // what was read is used without a look at whose memory it was
 
     // encryption
     MUTATION_KEY_WITHOUT_ROLE,    // the key of a pair is the same whoever connects

@@ -245,7 +245,7 @@ gw_status promise_received_on_loop(agent *a, int from, message *m, gw_error *err
     bool known_sender = !f || f->producer < 0 || from == f->producer || (uint64_t)from == maker;
     bool wanted = f && known_sender && !future_result(f);
     if (!f && is_early(a, id)) {
-        status = keep_early(a, from, id, message_size(m), &f, &wanted, error);
+        status = keep_early(a, from, id, message_size(m) + m->fetched_bytes, &f, &wanted, error);
         if (!status && !wanted) refuse_early(f, from);
     }
     if (!wanted) {

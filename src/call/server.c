@@ -315,8 +315,9 @@ gw_status served_call_requested_on_loop(agent *a, int from, message *m, gw_error
         return error_set(out_error, GW_PROTOCOL, "request: call %llu is being served already",
                          (unsigned long long)h.fixed.call);
     }
-    status = check_capacity(a, from, &h.fixed, message_size(m), &error);
-    served_call *s = status ? NULL : open_served_call(a, from, &h, message_size(m));
+    uint64_t size = message_size(m) + m->fetched_bytes;
+    status = check_capacity(a, from, &h.fixed, size, &error);
+    served_call *s = status ? NULL : open_served_call(a, from, &h, size);
     if (!status && !s) status = error_set(&error, GW_NO_MEMORY, "no memory for a call");
     if (status) {
         error.outcome = GW_NOT_DELIVERED;
@@ -462,25 +463,35 @@ static gw_status received(agent *a, int from, message *m, gw_error *error) {
     return served_call_withdrawn_on_loop(a, from, m, error);
 }
 
+static size_t find_table(const message *m) {
+    switch ((call_kind)m->kind) {
+    case KIND_REQUEST: return (uint32_t)deferred_u64_at(m, REQUEST_ATTACHMENTS_FIELD);
+    case KIND_PROMISE_VALUE:
+    case KIND_REPLY: return (uint32_t)deferred_u64_at(m, REPLY_ATTACHMENTS_FIELD);
+    case KIND_FORWARD:
+    case KIND_CANCEL:
+    case KIND_WITHDRAWN: break;
+    }
+    return 0;
+}
+
 static bool names_unknown(const agent *a, const message *m) {
-    size_t table = 0;
     switch ((call_kind)m->kind) {
     case KIND_REQUEST:
         if (deferred_is_unknown(a, id_rank(deferred_u64_at(m, offsetof(request_fixed, target)))))
             return true;
-        table = (uint32_t)deferred_u64_at(m, REQUEST_ATTACHMENTS_FIELD);
         break;
     case KIND_PROMISE_VALUE:
         if (deferred_is_unknown(a, id_rank(deferred_u64_at(m, offsetof(reply_fixed, id)))))
             return true;
-        // fall through
-    case KIND_REPLY: table = (uint32_t)deferred_u64_at(m, REPLY_ATTACHMENTS_FIELD); break;
+        break;
     case KIND_FORWARD:
         return deferred_is_unknown(a, (uint32_t)deferred_u64_at(m, sizeof(uint64_t)));
+    case KIND_REPLY:
     case KIND_CANCEL:
     case KIND_WITHDRAWN: break;
     }
-    return deferred_table_names_unknown(a, m, table);
+    return deferred_table_names_unknown(a, m, find_table(m));
 }
 
 // ---- Others -------------------------------------------------------------------------------------
@@ -516,6 +527,7 @@ const service call_service = {
     .member_init = open_peer,
     .open = open,
     .received = received,
+    .find_table = find_table,
     .names_unknown = names_unknown,
     .lost = lost,
     .writable = flow_resume_on_loop,

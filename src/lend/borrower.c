@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "tensor/arena.h"
 
-#include <stdio.h>
+#include <string.h>
 
 enum { RETURN_MS = 5 };
 
@@ -56,9 +56,7 @@ static void come_out(lending *l) {
     pthread_mutex_unlock(&l->lock);
 }
 
-// Its block has ended, on whatever thread, perhaps one of another agent. It holds no loop lock.
-static void block_is_gone(void *context) {
-    borrowed *x = context;
+void borrower_end(borrowed *x) {
     lending *l = lending_of(x->agent);
     lend_peer *p = lend_peer_of(x->agent, x->from);
     pthread_mutex_lock(&l->lock);
@@ -88,6 +86,11 @@ void borrower_close(lending *l) {
         env_wait(e, &w, env_now_ns(e) + 1000000);
         env_leave(e);
     }
+}
+
+// Its block has ended, on whatever thread, perhaps one of another agent. It holds no loop lock.
+static void block_is_gone(void *context) {
+    borrower_end(context);
 }
 
 const borrowed *borrower_find(const agent *a, int from, const block *b) {
@@ -204,6 +207,7 @@ void borrower_lost_on_loop(agent *a, int rank) {
     lending *l = lending_of(a);
     lend_peer *p = lend_peer_of(a, rank);
     forget_mapping(p);
+    puller_forget_on_loop(a, rank);
     borrower_give_back_on_loop(a, rank);
     if (!p->borrowed_count || l->keeps) return;
     agent_retain(a);
@@ -218,6 +222,7 @@ void borrower_stop_on_loop(lending *l) {
     for (int rank = 0; rank < a->member_count; rank++) {
         borrower_keep_on_loop(a, rank, UINT64_MAX);
         forget_mapping(lend_peer_of(a, rank));
+        puller_forget_on_loop(a, rank);
     }
     // What ends from here on tells nobody, and what could not be told holds the agent no more.
     pthread_mutex_lock(&l->lock);
@@ -228,53 +233,83 @@ void borrower_stop_on_loop(lending *l) {
 
 // Nothing is borrowed any more, or it would hold the agent.
 void borrower_free(lending *l) {
-    for (int rank = 0; rank < l->agent->member_count; rank++)
+    for (int rank = 0; rank < l->agent->member_count; rank++) {
         forget_mapping(lend_peer_of(l->agent, rank));
+        puller_forget_on_loop(l->agent, rank);
+    }
 }
 
 // ---- Answering ----------------------------------------------------------------------------------
 
-static gw_status read_offer(reader *r, place *out, gw_error *error) {
-    *out = (place){ .host.pid_namespace = reader_u64(r) };
-    out->size = reader_u64(r);
-    out->host.process = reader_u32(r);
-    out->descriptor = reader_u32(r);
-    reader_text(r, out->host.boot, sizeof out->host.boot);
+typedef struct heard_offer {
+    place place;
+    uint64_t badge;
+} heard_offer;
+
+static gw_status read_offer(reader *r, heard_offer *out, gw_error *error) {
+    place *p = &out->place;
+    *out = (heard_offer){ .place.host.pid_namespace = reader_u64(r) };
+    p->size = reader_u64(r);
+    out->badge = reader_u64(r);
+    p->host.process = reader_u32(r);
+    p->descriptor = reader_u32(r);
+    reader_text(r, p->host.boot, sizeof p->host.boot);
     if (r->failed || reader_left(r))
         return error_set(error, GW_PROTOCOL, "offer: bytes that mean nothing");
-    if (out->size > LIMIT_ARENA_BYTES)
+    if (p->size > LIMIT_ARENA_BYTES)
         return error_set(error, GW_LIMIT, "offer: an arena of %llu bytes, at most 1 TiB",
-                         (unsigned long long)out->size);
+                         (unsigned long long)p->size);
     return GW_OK;
+}
+
+static void decline(lend_reasons *why, const char *format, const char *detail) {
+    place_refuse(why->map, sizeof why->map, format, detail);
+    memcpy(why->read, why->map, sizeof why->read);
+}
+
+// Each way is tried, whatever is known of the other.
+static void try_ways(agent *a, int from, const heard_offer *x, lend_reasons *why) {
+    lend_peer *p = lend_peer_of(a, from);
+    uint64_t incarnation = agent_member(a, from)->worker.incarnation;
+    if (lending_of(a)->only_pulls)
+        place_refuse(why->map, sizeof why->map, "turned off by GW_LEND=pull");
+    else
+        p->mapping = mapping_open(&x->place, incarnation, why->map, sizeof why->map);
+    p->source = source_open(&x->place.host, x->badge, incarnation, why->read, sizeof why->read);
+}
+
+void borrower_answer_on_loop(agent *a, int to, const lend_reasons *why) {
+    const lend_peer *p = lend_peer_of(a, to);
+    message *m = agent_message_on_loop(a, LEND_KIND_ANSWER);
+    if (!m) return;  // then it is never lent to
+    place_host own;
+    place_find_host(&own);
+    bytes_put_u8(&m->head, p->mapping != NULL);
+    bytes_put_u8(&m->head, p->source != NULL);
+    bytes_put_u32(&m->head, own.process);
+    bytes_put_text(&m->head, why->map);
+    bytes_put_text(&m->head, why->read);
+    failpoint("lend_answer");
+    gw_error ignored;
+    agent_send_on_loop(a, to, m, false, &ignored);
 }
 
 gw_status borrower_offered_on_loop(agent *a, int from, reader *r, gw_error *error) {
     lending *l = lending_of(a);
     lend_peer *p = lend_peer_of(a, from);
-    place there;
-    gw_status status = read_offer(r, &there, error);
+    heard_offer x;
+    gw_status status = read_offer(r, &x, error);
     if (status) return status;
     if (p->was_offered) return error_set(error, GW_PROTOCOL, "offer: the second one");
     p->was_offered = true;
-    char reason[128] = "";
+    lend_reasons why = { 0 };
     if (l->off)
-        snprintf(reason, sizeof reason, "it is turned off there");
+        decline(&why, "turned off there by %s", l->off);
     else if (l->is_leaving || l->stopped)
-        snprintf(reason, sizeof reason, "it leaves");
+        decline(&why, "%s", "it leaves");
     else
-        p->mapping =
-            mapping_open(&there, agent_member(a, from)->worker.incarnation, reason, sizeof reason);
-    message *m = agent_message_on_loop(a, LEND_KIND_ANSWER);
-    if (!m) return GW_OK;  // then it is never lent to
-    place_host own;
-    place_find_host(&own);
-    bytes_put_u8(&m->head, p->mapping != NULL);
-    bytes_put_u8(&m->head, 0);
-    bytes_put_u32(&m->head, own.process);
-    bytes_put_text(&m->head, reason);
-    failpoint("lend_answer");
-    gw_error ignored;
-    agent_send_on_loop(a, from, m, false, &ignored);
+        try_ways(a, from, &x, &why);
+    borrower_answer_on_loop(a, from, &why);
     return GW_OK;
 }
 
@@ -294,13 +329,7 @@ static void destroy_arrival(gw_handle *h) {
 
 static const handle_class arrival_class = { "lent segment", destroy_arrival };
 
-typedef struct lent_entry {
-    uint32_t index;
-    uint8_t kind;
-    uint64_t lease, at, size;
-} lent_entry;
-
-static bool take_entry(reader *r, lent_entry *out) {
+bool lent_entry_take(reader *r, lent_entry *out) {
     out->index = reader_u32(r);
     out->kind = reader_u8(r);
     out->lease = reader_u64(r);
@@ -312,7 +341,7 @@ static bool take_entry(reader *r, lent_entry *out) {
 bool borrower_skip(const agent *a, reader *table) {
     lent_entry ignored;
     (void)a;
-    take_entry(table, &ignored);
+    lent_entry_take(table, &ignored);
     return false;
 }
 
@@ -344,18 +373,30 @@ static gw_status read_home(agent *a, int from, const lent_entry *e, segment *out
     return GW_OK;
 }
 
-static borrowed *open_borrowed(agent *a, int from, const lent_entry *e) {
+borrowed *borrower_note(agent *a, int from, const lent_entry *e, mapping *m) {
+    lending *l = lending_of(a);
     lend_peer *p = lend_peer_of(a, from);
     borrowed *x = mem_take(sizeof *x);
     if (!x) return NULL;
     *x = (borrowed){ .agent = agent_retain(a),
                      .from = from,
                      .lease = e->lease,
-                     .mapping = mapping_retain(p->mapping),
-                     .at = p->mapping->base + e->at,
+                     .mapping = m ? mapping_retain(m) : NULL,
+                     .at = m ? m->base + e->at : NULL,
                      .size = (size_t)e->size,
                      .holders = 1 };
+    p->borrowed_count++;
+    l->counts.borrowed++;
+    l->counts.borrowed_now++;
     return x;
+}
+
+void borrower_forget(borrowed *x) {
+    lending *l = lending_of(x->agent);
+    lend_peer_of(x->agent, x->from)->borrowed_count--;
+    l->counts.borrowed--;
+    l->counts.borrowed_now--;
+    free_borrowed(x);
 }
 
 static gw_status no_memory(gw_error *error) {
@@ -372,19 +413,16 @@ static gw_status read_place(agent *a, int from, const lent_entry *e, segment *ou
                          (unsigned long long)e->size, (unsigned long long)e->at, p->mapping->size);
     if (p->borrowed_count >= LIMIT_LEASES_PER_PEER)
         return error_set(error, GW_LIMIT, "lent: more than %d tensors", LIMIT_LEASES_PER_PEER);
-    borrowed *x = open_borrowed(a, from, e);
+    borrowed *x = borrower_note(a, from, e, p->mapping);
     if (!x) return no_memory(error);
     block *b = block_of_borrowed(x->at, x->size, block_is_gone, x);
     if (!b) {
-        free_borrowed(x);
+        borrower_forget(x);
         return no_memory(error);
     }
     pthread_mutex_lock(&l->lock);
     list_append(&p->borrowed, &x->link);
     pthread_mutex_unlock(&l->lock);
-    p->borrowed_count++;
-    l->counts.borrowed++;
-    l->counts.borrowed_now++;
     *out = (segment){ .block = b, .size = x->size };
     failpoint("lend_borrowed");
     if (l->is_leaving) {
@@ -394,10 +432,18 @@ static gw_status read_place(agent *a, int from, const lent_entry *e, segment *ou
     return GW_OK;
 }
 
+static gw_status read_pulled(agent *a, int from, const lent_entry *e, segment *out,
+                             gw_error *error) {
+    block *b;
+    gw_status status = puller_take(a, from, e, &b, error);
+    if (!status) *out = (segment){ .block = b, .size = (size_t)e->size };
+    return status;
+}
+
 gw_status borrower_read(agent *a, int from, reader *table, gw_handle **out, gw_error *error) {
     lent_entry e;
     segment came = { 0 };
-    if (!take_entry(table, &e)) return error_set(error, GW_PROTOCOL, "lent: cut off");
+    if (!lent_entry_take(table, &e)) return error_set(error, GW_PROTOCOL, "lent: cut off");
     gw_status status = check_entry(&e, error);
     if (status) return status;
     arrival *x = mem_take(sizeof *x);
@@ -405,6 +451,7 @@ gw_status borrower_read(agent *a, int from, reader *table, gw_handle **out, gw_e
     switch (e.kind) {
     case LENT_PLACE: status = read_place(a, from, &e, &came, error); break;
     case LENT_HOME: status = read_home(a, from, &e, &came, error); break;
+    case LENT_PULLED: status = read_pulled(a, from, &e, &came, error); break;
     default: status = error_set(error, GW_PROTOCOL, "lent: kind %u", e.kind); break;
     }
     if (status) {
@@ -426,7 +473,8 @@ void borrower_take_in(gw_handle *h, uint32_t *out_index, segment *out) {
 
 void borrower_drop(agent *a, int from, reader *table) {
     lent_entry e;
-    if (!take_entry(table, &e) || e.kind == LENT_HOME) return;
+    if (!lent_entry_take(table, &e) || e.kind == LENT_HOME) return;
+    if (e.kind == LENT_PULLED && puller_drop(a, from, e.lease)) return;
     message *m = agent_message_on_loop(a, LEND_KIND_RETURNS);
     if (!m) return;
     bytes_put_u32(&m->head, 1);

@@ -3,25 +3,52 @@
 #include "base/mem.h"
 #include "net/transport.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// GW_LEND=0, or GW_TRANSPORT=tcp, which the env has read.
-static bool is_turned_off(const env *e) {
+// GW_TRANSPORT=tcp is what the env has read.
+static const char *turned_off_by(const env *e) {
     const char *text = getenv("GW_LEND");
-    return (text && strcmp(text, "0") == 0) || strcmp(e->transports[0]->name, "tcp") == 0;
+    if (text && strcmp(text, "0") == 0) return "GW_LEND=0";
+    return strcmp(e->transports[0]->name, "tcp") == 0 ? "GW_TRANSPORT=tcp" : NULL;
 }
 
-const char *lend_describe_on_loop(const agent *a, int rank) {
+static bool only_pulls(void) {
+    const char *text = getenv("GW_LEND");
+    return text && strcmp(text, "pull") == 0;
+}
+
+__attribute__((format(printf, 2, 3))) static const char *describe(char out[LEND_DESCRIPTION_BYTES],
+                                                                  const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(out, LEND_DESCRIPTION_BYTES, format, args);
+    va_end(args);
+    return out;
+}
+
+static const char *describe_ways(const lend_peer *p, char out[LEND_DESCRIPTION_BYTES]) {
+    const lend_reasons *why = &p->reasons;
+    bool is_mapped = p->ways & 1u << WAY_LEND, is_read = p->ways & 1u << WAY_PULL;
+    if (is_mapped && is_read) return describe(out, "lent, or pulled where the program has them");
+    if (is_mapped) return describe(out, "lent, or sent where the program has them: %s", why->read);
+    if (is_read) return describe(out, "pulled, not lent: %s", why->map);
+    if (strcmp(why->map, why->read) == 0) return describe(out, "sent: %s", why->map);
+    return describe(out, "sent, not lent: %s; not pulled: %s", why->map, why->read);
+}
+
+const char *lend_describe_on_loop(const agent *a, int rank, char out[LEND_DESCRIPTION_BYTES]) {
     const lend_peer *p = lend_peer_of(a, rank);
-    if (lending_of(a)->off) return "turned off";
+    const lending *l = lending_of(a);
+    if (l->off) return describe(out, "sent: turned off here by %s", l->off);
     switch (p->state) {
-    case OFFER_NONE: return "nothing large was sent";
-    case OFFER_MADE: return "offered";
-    case OFFER_ACCEPTED: return "lends";
-    case OFFER_DECLINED: return p->reason;
+    case OFFER_NONE: return describe(out, "none was sent yet");
+    case OFFER_MADE: return describe(out, "sent, until it has said how it gets at them");
+    case OFFER_ANSWERED: break;
     }
-    return "";
+    return describe_ways(p, out);
 }
 
 lend_counts lend_count_on_loop(const agent *a) {
@@ -39,6 +66,7 @@ static void open_peer(void *part) {
     map_init(&p->leases);
     list_init(&p->borrowed);
     list_init(&p->returned);
+    map_init(&p->pulls);
 }
 
 static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {
@@ -46,7 +74,8 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
     lending *l = mem_calloc(sizeof *l);
     if (!l) return error_set(error, GW_NO_MEMORY, "no memory for lending");
     l->agent = a;
-    l->off = is_turned_off(a->env);
+    l->off = turned_off_by(a->env);
+    l->only_pulls = only_pulls();
     list_init(&l->strays);
     pthread_mutex_init(&l->lock, NULL);
     *state = l;
@@ -124,6 +153,7 @@ const attachment_class lend_attachment = {
     .read = borrower_read,
     .names_unknown = borrower_skip,
     .prepare_segment = lender_prepare,
+    .fetch = puller_fetch,
     .sending = borrower_give_back_on_loop,
     .may_lend = lender_may_lend,
     .lend = lender_lend,

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/mutation.h"
+#include "session/peers.h"
 #include "tensor/arena.h"
 #include "tensor/pool.h"
 
@@ -49,8 +50,10 @@ static lease *open_lease(agent *a, lent_kind kind, uint32_t index, const segment
 // ---- Offering -----------------------------------------------------------------------------------
 
 static void decline(lend_peer *p, const char *why) {
-    p->state = OFFER_DECLINED;
-    snprintf(p->reason, sizeof p->reason, "%s", why);
+    p->state = OFFER_ANSWERED;
+    p->ways = 0;
+    snprintf(p->reasons.map, sizeof p->reasons.map, "%s", why);
+    snprintf(p->reasons.read, sizeof p->reasons.read, "%s", why);
 }
 
 static bool admit(agent *a) {
@@ -59,22 +62,29 @@ static bool admit(agent *a) {
     return l->is_owner;
 }
 
+static uint64_t find_badge(agent *a) {
+    lending *l = lending_of(a);
+    if (!l->badge) l->badge = badge_open(a->incarnation);
+    return l->badge;
+}
+
 static void offer(agent *a, int to) {
     lend_peer *p = lend_peer_of(a, to);
     place here = { 0 };
-    int descriptor;
+    int descriptor = 0;
     if (!place_find_host(&here.host)) {
         decline(p, "there is no /proc here");
         return;
     }
-    if (!arena_find(&descriptor, &here.size) || !admit(a)) {
-        decline(p, "there is no memory here that could be lent");
-        return;
+    if (lending_of(a)->only_pulls || !arena_find(&descriptor, &here.size) || !admit(a)) {
+        descriptor = 0;
+        here.size = 0;
     }
     message *m = message_open(LEND_KIND_OFFER);
     if (!m) return;  // with the next one
     bytes_put_u64(&m->head, here.host.pid_namespace);
     bytes_put_u64(&m->head, here.size);
+    bytes_put_u64(&m->head, find_badge(a));
     bytes_put_u32(&m->head, here.host.process);
     bytes_put_u32(&m->head, (uint32_t)descriptor);
     bytes_put_text(&m->head, here.host.boot);
@@ -84,36 +94,45 @@ static void offer(agent *a, int to) {
     if (agent_send_on_loop(a, to, m, false, &ignored)) p->state = OFFER_NONE;
 }
 
-static gw_status read_answer(reader *r, uint8_t *accepts, uint32_t *process, char reason[128],
-                             gw_error *error) {
-    *accepts = reader_u8(r);
-    uint8_t zero = reader_u8(r);
-    *process = reader_u32(r);
-    reader_text(r, reason, 128);
-    if (r->failed || reader_left(r) || *accepts > 1 || zero)
+typedef struct answer {
+    unsigned ways;
+    uint32_t process;
+    lend_reasons reasons;
+} answer;
+
+static gw_status read_answer(reader *r, answer *out, gw_error *error) {
+    uint8_t maps = reader_u8(r), reads = reader_u8(r);
+    out->process = reader_u32(r);
+    reader_text(r, out->reasons.map, sizeof out->reasons.map);
+    reader_text(r, out->reasons.read, sizeof out->reasons.read);
+    if (r->failed || reader_left(r) || maps > 1 || reads > 1)
         return error_set(error, GW_PROTOCOL, "answer: bytes that mean nothing");
+    out->ways = (unsigned)maps << WAY_LEND | (unsigned)reads << WAY_PULL;
     return GW_OK;
 }
 
+static void use_arena(lending *l) {
+    if (l->stopped) return;
+    l->users++;
+    arena_use(1);
+}
+
+// The first answer, or a later one of a borrower that can do less than it has said.
 gw_status lender_answered_on_loop(agent *a, int from, reader *r, gw_error *error) {
     lend_peer *p = lend_peer_of(a, from);
-    uint8_t accepts;
-    uint32_t process;
-    char reason[128];
-    gw_status status = read_answer(r, &accepts, &process, reason, error);
+    answer x;
+    gw_status status = read_answer(r, &x, error);
     if (status) return status;
-    if (p->state != OFFER_MADE) return error_set(error, GW_PROTOCOL, "answer: nothing was offered");
-    lending *l = lending_of(a);
-    if (!accepts) {
-        decline(p, reason);
-        return GW_OK;
-    }
-    p->state = OFFER_ACCEPTED;
-    p->process = place_watch_process(process);
-    if (!l->stopped) {
-        l->users++;
-        arena_use(1);
-    }
+    bool is_first = p->state == OFFER_MADE;
+    if (!is_first && (p->state != OFFER_ANSWERED || x.ways & ~p->ways))
+        return error_set(error, GW_PROTOCOL, "answer: nothing was offered");
+    p->state = OFFER_ANSWERED;
+    p->ways = x.ways;
+    if (x.reasons.map[0]) memcpy(p->reasons.map, x.reasons.map, sizeof p->reasons.map);
+    if (x.reasons.read[0]) memcpy(p->reasons.read, x.reasons.read, sizeof p->reasons.read);
+    if (!is_first || !x.ways) return GW_OK;
+    p->process = place_watch_process(x.process);
+    if (x.ways & 1u << WAY_LEND) use_arena(lending_of(a));
     return GW_OK;
 }
 
@@ -132,32 +151,60 @@ void lender_prepare(block *b) {
     if (arena_is_used() && is_ours(b)) pool_move_to_arena(b);
 }
 
+static bool is_on(const lending *l) {
+    return !l->off && !l->is_leaving && !l->stopped;
+}
+
+// Those by which |g| can go to |to| now.
+static unsigned possible_ways(const agent *a, const lend_peer *p, int to, const segment *g) {
+    const char *transport = a->peers ? peers_transport(a->peers, to) : NULL;
+    unsigned ways = 1u << ways_of_transport(transport);
+    if (p->leases.count >= LIMIT_LEASES_PER_PEER ||
+        g->size > LIMIT_LENT_BYTES_PER_PEER - p->lent_bytes)
+        return ways;
+    unsigned pulling = p->ways & 1u << WAY_PULL;
+    if (pulling && lending_of(a)->only_pulls) return pulling;
+    ways |= pulling;
+    return g->block->place ? ways | (p->ways & 1u << WAY_LEND) : ways;
+}
+
+static way choose_way(const agent *a, int to, const segment *g) {
+    return ways_choose(possible_ways(a, lend_peer_of(a, to), to, g), g->size);
+}
+
 bool lender_may_lend(agent *a, int to, const segment *g) {
-    const lending *l = lending_of(a);
-    const lend_peer *p = lend_peer_of(a, to);
-    if (l->off || l->is_leaving || l->stopped || g->size < LEND_BYTES_MIN) return false;
-    if (is_borrowed_from(a, to, g->block)) return true;
-    return p->state == OFFER_ACCEPTED && g->block->place &&
-           p->leases.count < LIMIT_LEASES_PER_PEER &&
-           g->size <= LIMIT_LENT_BYTES_PER_PEER - p->lent_bytes;
+    if (!is_on(lending_of(a)) || g->size < LEND_BYTES_MIN) return false;
+    return is_borrowed_from(a, to, g->block) || choose_way(a, to, g) == WAY_LEND;
+}
+
+static lease *lend_by(agent *a, int to, uint32_t index, const segment *g, way w) {
+    const borrowed *home = borrower_find(a, to, g->block);
+    lent_kind kind = home ? LENT_HOME : w == WAY_LEND ? LENT_PLACE : LENT_PULLED;
+    lease *x = open_lease(a, kind, index, g);
+    if (!x) return NULL;
+    switch (kind) {
+    case LENT_HOME:
+        x->number = home->lease;
+        x->at = g->offset;
+        break;
+    case LENT_PLACE: x->at = g->block->place + g->offset; break;
+    case LENT_PULLED: x->at = (uint64_t)(uintptr_t)block_lend(g->block, g->offset); break;
+    }
+    return x;
 }
 
 gw_handle *lender_lend(agent *a, int to, uint32_t index, const segment *g) {
-    lend_peer *p = lend_peer_of(a, to);
-    if (!lender_may_lend(a, to, g)) {
-        const lending *l = lending_of(a);
-        bool could = !l->off && !l->is_leaving && !l->stopped && g->size >= LEND_BYTES_MIN;
-        if (could && p->state == OFFER_NONE && is_ours(g->block)) offer(a, to);
+    const lend_peer *p = lend_peer_of(a, to);
+    if (!is_on(lending_of(a)) || g->size < LEND_BYTES_MIN || g->block->device != GW_CPU)
         return NULL;
-    }
-    const borrowed *home = borrower_find(a, to, g->block);
+    bool is_home = is_borrowed_from(a, to, g->block);
+    if (!is_home && p->state == OFFER_NONE) offer(a, to);
+    way w = choose_way(a, to, g);
+    if (!is_home && w > WAY_PULL) return NULL;
     // Those before it in this message are not counted yet.
-    if (!home && p->leases.count + index >= LIMIT_LEASES_PER_PEER) return NULL;
-    lease *x = open_lease(a, home ? LENT_HOME : LENT_PLACE, index, g);
-    if (!x) return NULL;
-    x->number = home ? home->lease : 0;
-    x->at = home ? g->offset : g->block->place + g->offset;
-    return &x->handle;
+    if (!is_home && p->leases.count + index >= LIMIT_LEASES_PER_PEER) return NULL;
+    lease *x = lend_by(a, to, index, g, w);
+    return x ? &x->handle : NULL;
 }
 
 bool lender_write(gw_handle *h, void *prepared, int to, bytes *table, gw_error *error) {
@@ -276,9 +323,10 @@ void lender_stop_on_loop(lending *l) {
     if (l->strays_timer.armed) env_set_timer(l->agent->env, &l->strays_timer, ENV_NEVER);
 }
 
-// The agent is gone, and whoever has something of it still may read it.
+// The agent is gone, and whoever has mapped something of it still may read it.
 static void abandon(lease *x) {
-    if (!place_has_ended(x->process)) x->block->is_stray = true;
+    bool is_mapped_there = x->kind == LENT_PLACE && !place_has_ended(x->process);
+    if (is_mapped_there) x->block->is_stray = true;
     handle_release(x);
 }
 
@@ -292,5 +340,6 @@ void lender_free(lending *l) {
         place_unwatch(p->process);
     }
     if (l->is_owner) arena_dismiss(a->incarnation);
+    badge_close(l->badge);  // before anything that is lent means something else (LEND-12)
     for (list_node *n; (n = list_take(&l->strays));) abandon(list_entry(n, lease, link));
 }

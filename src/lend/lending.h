@@ -8,6 +8,8 @@
 #include "agent/agent.h"
 #include "lend/lend.h"
 #include "lend/place.h"
+#include "lend/source.h"
+#include "lend/ways.h"
 
 enum {
     LEND_KIND_OFFER = 56,
@@ -20,21 +22,28 @@ enum {
 typedef enum lent_kind {
     LENT_PLACE = 1,
     LENT_HOME,
+    LENT_PULLED,
 } lent_kind;
 
 typedef enum offer_state {
     OFFER_NONE,
     OFFER_MADE,
-    OFFER_ACCEPTED,
-    OFFER_DECLINED,
+    OFFER_ANSWERED,
 } offer_state;
+
+enum { LEND_REASON_BYTES = 128 };
+
+typedef struct lend_reasons {
+    char map[LEND_REASON_BYTES], read[LEND_REASON_BYTES];
+} lend_reasons;
 
 // What this worker has with one member; the second half is guarded by lending.lock.
 typedef struct lend_peer {
     // as its lender
     offer_state state;
-    char reason[128];  // it has declined
-    int process;       // a descriptor of its process, + 1; 0: none
+    unsigned ways;         // that it has accepted, a bit for each
+    lend_reasons reasons;  // why it has not accepted the others
+    int process;           // a descriptor of its process, + 1; 0: none
     uint64_t last_lease;
     map leases;  // by number
     uint64_t lent_bytes;
@@ -42,6 +51,9 @@ typedef struct lend_peer {
     // as its borrower
     bool was_offered;
     mapping *mapping;  // NULL: not accepted
+    source *source;    // NULL: not accepted
+    map pulls;         // of pull, by lease: what is read of it for messages that are not opened yet
+    uint64_t pulls_bytes;
     uint32_t borrowed_count;
     list_node borrowed;  // of borrowed, by |link|
     list_node returned;  // of borrowed, by |returned_link|: to be told
@@ -49,7 +61,9 @@ typedef struct lend_peer {
 
 typedef struct lending {
     agent *agent;
-    bool off;          // by the environment
+    const char *off;   // what turns it off, in the environment; NULL: nothing does
+    bool only_pulls;   // by the environment
+    uint64_t badge;    // for those who read; 0: none
     bool is_leaving;   // lends and borrows no more
     bool stopped;      // written with both locks
     bool is_owner;     // said to be one of the arena's
@@ -111,7 +125,7 @@ typedef struct borrowed {
     agent *agent;  // one count
     int from;
     uint64_t lease;
-    mapping *mapping;  // one count
+    mapping *mapping;  // one count; NULL: it is read
     const uint8_t *at;
     size_t size;
     uint8_t holders;  // the block, the list |returned|
@@ -122,7 +136,22 @@ typedef struct borrowed {
 // The lease that |b| is, if it is borrowed from the worker of rank |from|; else NULL.
 const borrowed *borrower_find(const agent *a, int from, const block *b);
 
+void borrower_answer_on_loop(agent *a, int to, const lend_reasons *why);
 gw_status borrower_offered_on_loop(agent *a, int from, reader *r, gw_error *error);
+// What stands in the table of attachments.
+typedef struct lent_entry {
+    uint32_t index;
+    uint8_t kind;
+    uint64_t lease, at, size;
+} lent_entry;
+
+bool lent_entry_take(reader *r, lent_entry *out);
+
+borrowed *borrower_note(agent *a, int from, const lent_entry *e, mapping *m);  // NULL: no memory
+void borrower_forget(borrowed *x);  // it was not borrowed after all
+void borrower_end(
+    borrowed *x);  // nothing of it is used any more. Any thread, with no other agent's lock
+
 gw_status borrower_read(agent *a, int from, reader *table, gw_handle **out, gw_error *error);
 void borrower_take_in(gw_handle *h, uint32_t *out_index, segment *out);
 void borrower_drop(agent *a, int from, reader *table);
@@ -135,5 +164,16 @@ void borrower_lost_on_loop(agent *a, int rank);
 void borrower_stop_on_loop(lending *l);
 void borrower_close(lending *l);  // returns when nobody uses the env any more
 void borrower_free(lending *l);
+
+// ---- Pulling ------------------------------------------------------------------------------------
+
+// Reads what an entry says is to be read. False: it is under way, and deferred_retry_on_loop is called
+// at its end. Adds the bytes that it takes here.
+bool puller_fetch(agent *a, int from, reader *table, uint64_t *bytes);
+// The block of what was read, with its count. Reads now what nobody has asked for before. On failure
+// |puller_drop| follows.
+gw_status puller_take(agent *a, int from, const lent_entry *e, block **out, gw_error *error);
+bool puller_drop(agent *a, int from, uint64_t lease);  // false: nothing was read of it
+void puller_forget_on_loop(agent *a, int rank);        // nothing of it is read any more
 
 #endif

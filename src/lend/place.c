@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,16 +29,33 @@ bool place_find_host(place_host *out) {
     return true;
 }
 
-// ---- Mapping ------------------------------------------------------------------------------------
-
-__attribute__((format(printf, 3, 4))) static void *refuse(char *reason, size_t size,
-                                                          const char *format, ...) {
+void *place_refuse(char *reason, size_t size, const char *format, ...) {
     va_list args;
     va_start(args, format);
     vsnprintf(reason, size, format, args);
     va_end(args);
     return NULL;
 }
+
+bool place_is_here(const place_host *there, char *reason, size_t size) {
+    place_host own;
+    if (!place_find_host(&own)) return place_refuse(reason, size, "there is no /proc");
+    if (strcmp(own.boot, there->boot) != 0) return place_refuse(reason, size, "another host");
+    if (own.pid_namespace != there->pid_namespace)
+        return place_refuse(reason, size, "another pid namespace");
+    return true;
+}
+
+bool place_is_of_another_user(uint32_t process, unsigned *out_user) {
+    char path[32];
+    struct stat s;
+    snprintf(path, sizeof path, "/proc/%u", process);
+    if (stat(path, &s) || s.st_uid == geteuid()) return false;
+    *out_user = (unsigned)s.st_uid;
+    return true;
+}
+
+// ---- Mapping ------------------------------------------------------------------------------------
 
 // Looked at before it is opened: to open some other file may have an effect.
 static int open_memfd(const place *p) {
@@ -51,6 +69,29 @@ static int open_memfd(const place *p) {
         return -1;
     }
     return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+static void *explain_opening(const place *p, char *reason, size_t size) {
+    unsigned user;
+    int error = errno;
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%u", p->host.process);
+    if (access(path, F_OK))
+        return place_refuse(reason, size, "its memory cannot be opened: there is no %s here", path);
+    if (place_is_of_another_user(p->host.process, &user))
+        return place_refuse(reason, size, "its memory cannot be opened: user %u has it", user);
+    return place_refuse(reason, size, "its memory cannot be opened: %s", strerror(error));
+}
+
+static void *explain_mapping(const place *p, char *reason, size_t size) {
+    struct rlimit limit;
+    int error = errno;
+    if (error == ENOMEM && !getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur != RLIM_INFINITY)
+        return place_refuse(reason, size,
+                            "its memory of %llu bytes cannot be mapped: the limit of address space "
+                            "is %llu",
+                            (unsigned long long)p->size, (unsigned long long)limit.rlim_cur);
+    return place_refuse(reason, size, "its memory cannot be mapped: %s", strerror(error));
 }
 
 static bool is_sealed(int descriptor, uint64_t size) {
@@ -73,27 +114,24 @@ static bool is_arena_of(const uint8_t *base, uint64_t incarnation) {
 }
 
 mapping *mapping_open(const place *p, uint64_t incarnation, char *reason, size_t reason_size) {
-    place_host own;
-    if (!place_find_host(&own)) return refuse(reason, reason_size, "there is no /proc");
-    if (strcmp(own.boot, p->host.boot) != 0) return refuse(reason, reason_size, "another host");
-    if (own.pid_namespace != p->host.pid_namespace)
-        return refuse(reason, reason_size, "another pid namespace");
+    if (!place_is_here(&p->host, reason, reason_size)) return NULL;
+    if (!p->size) return place_refuse(reason, reason_size, "it has no memory that can be mapped");
     if (p->size < ARENA_HEADER_BYTES || p->size % ARENA_UNIT_BYTES)
-        return refuse(reason, reason_size, "an arena of %llu bytes", (unsigned long long)p->size);
+        return place_refuse(reason, reason_size, "an arena of %llu bytes",
+                            (unsigned long long)p->size);
     int descriptor = open_memfd(p);
-    if (descriptor < 0)
-        return refuse(reason, reason_size, "its memory cannot be opened: %s", strerror(errno));
+    if (descriptor < 0) return explain_opening(p, reason, reason_size);
     mapping *m = NULL;
     uint8_t *base = MAP_FAILED;
     if (!is_sealed(descriptor, p->size)) {
-        refuse(reason, reason_size, "its memory is not sealed");
+        place_refuse(reason, reason_size, "its memory is not sealed");
     } else if ((base = mmap(NULL, p->size, PROT_READ, MAP_SHARED | MAP_NORESERVE, descriptor, 0)) ==
                MAP_FAILED) {
-        refuse(reason, reason_size, "its memory cannot be mapped: %s", strerror(errno));
+        explain_mapping(p, reason, reason_size);
     } else if (!is_arena_of(base, incarnation)) {
-        refuse(reason, reason_size, "the memory is not its own");
+        place_refuse(reason, reason_size, "the memory is not its own");
     } else if (!(m = mem_alloc(sizeof *m))) {
-        refuse(reason, reason_size, "no memory");
+        place_refuse(reason, reason_size, "no memory");
     }
     close(descriptor);
     if (!m && base != MAP_FAILED) munmap(base, p->size);

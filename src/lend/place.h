@@ -21,11 +21,22 @@ typedef struct place_host {
 // False, with the reason: one that cannot say where it is.
 bool place_find_host(place_host *out);
 
+// Writes the reason why something cannot be; NULL.
+__attribute__((format(printf, 3, 4))) void *place_refuse(char *reason, size_t size,
+                                                         const char *format, ...);
+
+// Whether processes of |there| can be seen from here. Else the reason in one sentence.
+bool place_is_here(const place_host *there, char *reason, size_t reason_size);
+
+// Whether /proc gives |process| to somebody else than this one's user: another user has it, or root,
+// since nobody may look at it.
+bool place_is_of_another_user(uint32_t process, unsigned *out_user);
+
 // Where a process says that its arena is.
 typedef struct place {
     place_host host;
     uint32_t descriptor;
-    uint64_t size;
+    uint64_t size;  // 0: it has none
 } place;
 
 typedef struct mapping {

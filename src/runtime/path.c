@@ -24,7 +24,8 @@ const char *gw_rpc_path(gw_scope *s, gw_worker to) {
     if (to.rank == a->rank) return "this worker itself";
     env_enter(a->env);
     const char *transport = a->peers ? peers_transport(a->peers, to.rank) : NULL;
-    const char *lending = lend_describe_on_loop(a, to.rank);
+    char lending[LEND_DESCRIPTION_BYTES];
+    lend_describe_on_loop(a, to.rank, lending);
     const char *text =
         gw_format(s, "%s%s; large tensors: %s", transport ? transport : "not connected now",
                   how_protected(a, transport), lending);

@@ -33,6 +33,7 @@ typedef struct message {
     bytes head;
     segment *segments;
     uint32_t segment_count, segment_capacity;
+    uint64_t fetched_bytes;  // received: of numbers that do not travel with it but take memory here
 
     // the session's, while the message is with it: in one session at a time
     list_node link;

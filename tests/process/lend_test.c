@@ -4,11 +4,23 @@
 #include "testing/testing.h"
 
 #include <gradwire.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { NUMBERS = 1 << 20 };  // 4 MiB
@@ -41,20 +53,21 @@ static gw_scope *join(int rank) {
     return root;
 }
 
-static void turn_off(const char *variable) {
-    setenv(variable, strcmp(variable, "GW_LEND") ? "tcp" : "0", 1);
-}
-
-// Another worker in a process of its own, which serves until all leave.
-static int start_other(const char *without) {
+// Another worker in a process of its own, which serves until all leave. 77: |prepare| says that this
+// system cannot do it.
+static int start_other_as(bool (*prepare)(void)) {
     int child = fork();
     assert_true(child >= 0);
     if (child) return child;
-    if (without) turn_off(without);
+    if (prepare && !prepare()) _exit(77);
     gw_scope *root = join(1);
     gw_rpc_shutdown(root);
     gw_error error = gw_scope_close(root);
     _exit(error.status ? 1 : 0);
+}
+
+static int start_other(void) {
+    return start_other_as(NULL);
 }
 
 static int end_of(int child) {
@@ -113,15 +126,15 @@ static uint64_t play(gw_scope *root, uint64_t *out_bytes) {
     return hash;
 }
 
-static uint64_t play_without(const char *without, uint64_t *out_bytes) {
+static uint64_t play_with(const char *variable, const char *value, uint64_t *out_bytes) {
     choose_url();
-    int child = start_other(without);
-    if (without) turn_off(without);
+    if (variable) setenv(variable, value, 1);
+    int child = start_other();
     gw_scope *root = join(0);
     uint64_t hash = play(root, out_bytes);
     gw_rpc_shutdown(root);
     assert_string_equal(gw_scope_close(root).text, "");
-    if (without) unsetenv(without);
+    if (variable) unsetenv(variable);
     assert_int_equal(end_of(child), 0);
     unlink(url + 7);
     return hash;
@@ -129,18 +142,20 @@ static uint64_t play_without(const char *without, uint64_t *out_bytes) {
 
 static void results_are_the_same_bit_for_bit(void **state) {
     (void)state;
-    uint64_t lent, sent, sent_by_tcp;
-    uint64_t hash = play_without(NULL, &lent);
-    assert_int_equal(play_without("GW_LEND", &sent), hash);
-    assert_int_equal(play_without("GW_TRANSPORT", &sent_by_tcp), hash);
+    uint64_t lent, pulled, sent, sent_by_tcp;
+    uint64_t hash = play_with(NULL, NULL, &lent);
+    assert_int_equal(play_with("GW_LEND", "0", &sent), hash);
+    assert_int_equal(play_with("GW_LEND", "pull", &pulled), hash);
+    assert_int_equal(play_with("GW_TRANSPORT", "tcp", &sent_by_tcp), hash);
     assert_true(sent > 6 * NUMBERS * sizeof(float) && sent_by_tcp >= sent / 2);
     assert_true(lent < 3 * NUMBERS * sizeof(float));
+    assert_true(pulled < 3 * NUMBERS * sizeof(float));
 }
 
 static void an_echo_sends_no_numbers(void **state) {
     (void)state;
     choose_url();
-    int child = start_other(NULL);
+    int child = start_other();
     gw_scope *root = join(0);
     uint64_t ignored;
     play(root, &ignored);
@@ -167,7 +182,7 @@ static void what_was_borrowed_outlives_its_lender(void **state) {
     choose_url();
     int descriptors = 0;
     for (int round = 0; round < 3; round++) {
-        int child = start_other(NULL);
+        int child = start_other();
         gw_scope *root = join(0);
         uint64_t ignored;
         play(root, &ignored);
@@ -193,7 +208,7 @@ static void what_was_borrowed_outlives_its_lender(void **state) {
 static void leases_of_one_that_was_killed_come_back(void **state) {
     (void)state;
     choose_url();
-    int child = start_other(NULL);
+    int child = start_other();
     gw_scope *root = join(0);
     uint64_t ignored;
     play(root, &ignored);
@@ -217,7 +232,7 @@ static void leases_of_one_that_was_killed_come_back(void **state) {
 static void results_can_be_read_after_the_job(void **state) {
     (void)state;
     choose_url();
-    int child = start_other(NULL);
+    int child = start_other();
     gw_scope *outer = gw_scope_open(NULL);
     gw_scope *root = join(0);
     uint64_t ignored;
@@ -238,7 +253,7 @@ static void results_can_be_read_after_the_job(void **state) {
 static void a_child_writes_to_memory_of_its_own(void **state) {
     (void)state;
     choose_url();
-    int child = start_other(NULL);
+    int child = start_other();
     gw_scope *root = join(0);
     uint64_t ignored;
     play(root, &ignored);
@@ -256,6 +271,141 @@ static void a_child_writes_to_memory_of_its_own(void **state) {
     unlink(url + 7);
 }
 
+// ---- Pulling ------------------------------------------------------------------------------------
+
+enum { OWN_NUMBERS = 4 << 20 };  // 16 MiB
+
+static float *own;
+
+static gw_tensor *own_numbers(gw_scope *s) {
+    if (!own) own = malloc(OWN_NUMBERS * sizeof *own);
+    for (int i = 0; i < OWN_NUMBERS; i++) own[i] = (float)(i % 4096);
+    return gw_from_blob(s, GW_F32, own, GW_SHAPE(OWN_NUMBERS), NULL, NULL);
+}
+
+// Memory of its own, while it is killed so many microseconds after.
+GW_FUNCTION(lend_own_and_die, GW_POOL, "int") {
+    gw_tensor *x = own_numbers(s);
+    struct sigevent end = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
+    struct itimerspec when = { .it_value.tv_nsec = 1000 * gw_arg_int(s, a, 0) };
+    timer_t t;
+    timer_create(CLOCK_MONOTONIC, &end, &t);
+    timer_settime(t, 0, &when, NULL);
+    return gw_value_of(x);
+}
+
+static void what_is_pulled_is_right_or_an_error(void **state) {
+    (void)state;
+    choose_url();
+    for (int round = 0; round < 8; round++) {
+        int child = start_other();
+        gw_scope *root = join(0);
+        uint64_t ignored;
+        play(root, &ignored);
+        gw_tensor *x =
+            gw_tensor_of(root, gw_rpc_sync(root, 1, "lend_own_and_die", 1 + round * 1000));
+        if (gw_ok(root)) assert_true(gw_equal(root, x, own_numbers(root)));
+        gw_scope_clear(root);
+        end_of(child);
+        gw_rpc_shutdown(root);
+        gw_error error = gw_scope_close(root);
+        (void)error;
+        assert_int_equal(count_lines("/proc/self/maps", "r--s 00000000"), 0);
+        unlink(url + 7);
+    }
+    free(own);
+    own = NULL;
+}
+
+// ---- Why not ------------------------------------------------------------------------------------
+
+static bool forbid_reading(void) {
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = { sizeof rules / sizeof *rules, rules };
+    return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+           !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+// Too little for the arena of another.
+static bool limit_address_space(void) {
+    struct rlimit limit = { (rlim_t)8 << 30, (rlim_t)8 << 30 };
+    return !setrlimit(RLIMIT_AS, &limit);
+}
+
+static bool enter_pid_namespace(void) {
+    if (unshare(CLONE_NEWPID)) return false;
+    int child = fork();
+    if (child == 0) return true;
+    int status;
+    waitpid(child, &status, 0);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+static bool leave_proc(void) {
+    return !unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
+           !mount("none", "/proc", "tmpfs", 0, NULL);
+}
+
+static bool become_nobody(void) {
+    return !chmod(url + 7, 0666) && !setresgid(65534, 65534, 65534) &&
+           !setresuid(65534, 65534, 65534);
+}
+
+static bool turn_off(void) {
+    return !setenv("GW_LEND", "0", 1);
+}
+
+static bool turn_off_by_transport(void) {
+    return !setenv("GW_TRANSPORT", "tcp", 1);
+}
+
+typedef struct obstacle {
+    bool (*prepare)(void);
+    const char *path;  // to it
+} obstacle;
+
+static const obstacle obstacles[] = {
+    { NULL, "shm; large tensors: lent, or pulled where the program has them" },
+    { turn_off, "shm; large tensors: sent: turned off there by GW_LEND=0" },
+    { turn_off_by_transport, "tcp; large tensors: sent: turned off there by GW_TRANSPORT=tcp" },
+    { forbid_reading, "shm; large tensors: lent, or sent where the program has them: seccomp: "
+                      "process_vm_readv: Operation not permitted" },
+    { limit_address_space, "; large tensors: pulled, not lent: its memory of " },
+    { enter_pid_namespace, "; large tensors: sent: another pid namespace" },
+    { leave_proc, "tcp; large tensors: sent: there is no /proc" },
+    { become_nobody, "tcp; large tensors: sent, not lent: its memory cannot be opened: user 0 has "
+                     "it; not pulled: its memory cannot be read: user 0 has it" },
+};
+
+// Whatever stands in the way, results are right, and it is said what it is.
+static void it_says_what_stands_in_the_way(void **state) {
+    (void)state;
+    uint64_t bytes, hash = 0;
+    for (size_t i = 0; i < sizeof obstacles / sizeof *obstacles; i++) {
+        const obstacle *x = &obstacles[i];
+        choose_url();
+        int file = open(url + 7, O_CREAT | O_RDWR, 0666);
+        close(file);
+        int child = start_other_as(x->prepare);
+        gw_scope *root = join(0);
+        uint64_t now = play(root, &bytes);
+        if (!hash) hash = now;
+        if (gw_ok(root)) assert_int_equal(now, hash);
+        const char *path = gw_rpc_path(root, gw_rpc_worker(root, 1));
+        if (!strstr(path, x->path)) fail_msg("\"%s\", not \"%s\"", path, x->path);
+        gw_rpc_shutdown(root);
+        assert_string_equal(gw_scope_close(root).text, "");
+        assert_int_equal(end_of(child), 0);
+        unlink(url + 7);
+    }
+}
+
 GW_TESTS(lend, results_are_the_same_bit_for_bit, an_echo_sends_no_numbers,
          what_was_borrowed_outlives_its_lender, leases_of_one_that_was_killed_come_back,
-         results_can_be_read_after_the_job, a_child_writes_to_memory_of_its_own);
+         results_can_be_read_after_the_job, a_child_writes_to_memory_of_its_own,
+         what_is_pulled_is_right_or_an_error, it_says_what_stands_in_the_way);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { ROWS = 300, COLUMNS = 1024 };  // 1.2 MB
 
@@ -136,7 +137,8 @@ static void call_without(gw_scope *root, int rank, void *context) {
     assert_int_equal(counts_of(root).lent, 0);
     agent *a = agent_of(root);
     env_enter(a->env);
-    assert_string_equal(lend_describe_on_loop(a, 1), "turned off");
+    char text[LEND_DESCRIPTION_BYTES];
+    assert_string_equal(lend_describe_on_loop(a, 1, text), "sent: turned off here by GW_LEND=0");
     env_leave(a->env);
 }
 
@@ -214,6 +216,177 @@ static void numbers_of_every_dtype_can_be_lent(void **state) {
     run(send_integers);
 }
 
+// ---- What is pulled -----------------------------------------------------------------------------
+
+static int ended_count;
+
+static void count_end(void *context) {
+    (void)context;
+    ended_count++;
+}
+
+// Numbers in memory of the program's own.
+static gw_tensor *own_numbers(gw_scope *s, float *numbers, float first) {
+    for (int i = 0; i < ROWS * COLUMNS; i++) numbers[i] = first + (float)(i % 1000);
+    return gw_from_blob(s, GW_F32, numbers, GW_SHAPE(ROWS, COLUMNS), count_end, NULL);
+}
+
+static void send_own_memory(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    warm_up(root);
+    ended_count = 0;
+    float *numbers = malloc(ROWS * COLUMNS * sizeof *numbers);
+    gw_scope *s = gw_scope_open(root);
+    gw_tensor *x = own_numbers(s, numbers, 3), *copy = gw_clone(s, x);
+    uint64_t bytes = gw_rpc_get_stats(s).bytes_sent;
+    assert_true(gw_equal(s, call(s, "lend_add_one", x), gw_add(s, copy, 1.0)));
+    assert_true(gw_equal(s, call(s, "lend_same", x), copy));
+    assert_true(gw_rpc_get_stats(s).bytes_sent - bytes < 2048);
+    assert_true(gw_equal(s, call(s, "lend_overwrite", x), gw_full(s, GW_F32, 7.0, ROWS, COLUMNS)));
+    assert_true(gw_equal(s, x, copy));
+    gw_future *sent = gw_rpc_async(s, 1, "lend_same", x);
+    overwrite(s, x, 5);
+    assert_true(gw_equal(s, gw_tensor_of(s, gw_wait(s, sent)), copy));
+    gw_drop(s, x);
+    await_returns(s);
+    assert_int_equal(ended_count, 1);
+    gw_scope_close_up(s);
+    free(numbers);
+}
+
+static void memory_of_the_program_is_pulled(void **state) {
+    (void)state;
+    run(send_own_memory);
+}
+
+static void see_it_pulled(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    warm_up(root);
+    gw_scope *s = gw_scope_open(root);
+    gw_tensor *x = large(s, 5);
+    uint64_t bytes = gw_rpc_get_stats(s).bytes_sent + gw_rpc_get_stats(s).bytes_received;
+    uint64_t pulled = counts_of(s).pulled;
+    assert_true(gw_equal(s, call(s, "lend_same", x), x));
+    assert_true(gw_equal(s, call(s, "lend_add_one", x), gw_add(s, x, 1.0)));
+    assert_int_equal(counts_of(s).pulled, pulled + 2);
+    bytes = gw_rpc_get_stats(s).bytes_sent + gw_rpc_get_stats(s).bytes_received - bytes;
+    assert_true(bytes < 2048);
+    gw_scope_close_up(s);
+    await_returns(root);
+}
+
+static void run_pulling(cluster_main *main) {
+    setenv("GW_LEND", "pull", 1);
+    run(main);
+    unsetenv("GW_LEND");
+}
+
+static void what_cannot_be_mapped_is_pulled(void **state) {
+    (void)state;
+    run_pulling(see_it_pulled);
+}
+
+static void numbers_of_every_dtype_can_be_pulled(void **state) {
+    (void)state;
+    run_pulling(send_integers);
+}
+
+static void writes_are_not_seen_through_pulling_either(void **state) {
+    (void)state;
+    run_pulling(write_on_both_sides);
+}
+
+static void send_what_is_not_there(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    warm_up(root);
+    size_t size = ROWS * COLUMNS * sizeof(float);
+    void *gone = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(gone, size);
+    gw_tensor *x = gw_from_blob(root, GW_F32, gone, GW_SHAPE(ROWS, COLUMNS), NULL, NULL);
+    gw_rpc_sync(root, 1, "lend_same", x);
+    assert_non_null(strstr(gw_scope_error(root)->text, "w0: 1228800 bytes were to be read"));
+    gw_scope_clear(root);
+    gw_drop(root, x);
+    float *numbers = malloc(size);
+    x = own_numbers(root, numbers, 1);
+    uint64_t pulled = counts_of(root).lent;
+    assert_true(gw_equal(root, call(root, "lend_add_one", x), gw_add(root, x, 1.0)));
+    assert_true(counts_of(root).lent > pulled);
+    gw_drop(root, x);
+    await_returns(root);
+    free(numbers);
+}
+
+static void a_call_with_what_cannot_be_read_fails_alone(void **state) {
+    (void)state;
+    run(send_what_is_not_there);
+}
+
+enum { LARGE_ROWS = 20000 };  // 80 MB: of several turns
+
+static int heard[8], heard_count;
+
+GW_FUNCTION(lend_hear, GW_INLINE, "int") {
+    heard[heard_count++] = gw_arg_int(s, a, 0);
+    return gw_none();
+}
+
+GW_FUNCTION(lend_hear_large, GW_INLINE, "int, tensor") {
+    heard[heard_count++] = gw_arg_int(s, a, 0);
+    return gw_value_of(gw_sum(s, gw_arg_tensor(s, a, 1)));
+}
+
+static void call_behind_a_pull(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    warm_up(root);
+    heard_count = 0;
+    gw_tensor *x = gw_ones(root, GW_F32, LARGE_ROWS, COLUMNS);
+    gw_future *first = gw_rpc_async(root, 1, "lend_hear", 1);
+    gw_future *second = gw_rpc_async(root, 1, "lend_hear_large", 2, x);
+    gw_future *third = gw_rpc_async(root, 1, "lend_hear", 3);
+    assert_true(gw_item(root, gw_tensor_of(root, gw_wait(root, second))) == LARGE_ROWS * COLUMNS);
+    gw_wait(root, first);
+    gw_wait(root, third);
+    for (int i = 0; i < 3; i++) assert_int_equal(heard[i], i + 1);
+    await_returns(root);
+}
+
+static void calls_behind_a_pull_keep_their_order(void **state) {
+    (void)state;
+    run_pulling(call_behind_a_pull);
+}
+
+static lending *lending_at(gw_scope *s) {
+    return lending_of(agent_of(s));
+}
+
+// As one does that ends: its memory means nothing then.
+static void call_without_a_badge(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    warm_up(root);
+    gw_tensor *x = large(root, 5);
+    assert_true(gw_equal(root, call(root, "lend_add_one", x), gw_add(root, x, 1.0)));
+    badge_close(lending_at(root)->badge);
+    gw_rpc_sync(root, 1, "lend_add_one", x);
+    assert_non_null(strstr(gw_scope_error(root)->text, "its memory is gone"));
+    gw_scope_clear(root);
+    // From now on it is sent.
+    uint64_t bytes = gw_rpc_get_stats(root).bytes_sent;
+    assert_true(gw_equal(root, call(root, "lend_add_one", x), gw_add(root, x, 1.0)));
+    assert_true(gw_rpc_get_stats(root).bytes_sent - bytes > ROWS * COLUMNS * sizeof(float));
+    await_returns(root);
+}
+
+static void what_is_read_without_a_badge_is_not_used(void **state) {
+    (void)state;
+    run_pulling(call_without_a_badge);
+}
+
 // ---- Ends ---------------------------------------------------------------------------------------
 
 // Three workers lend to each other while things happen to them. What arrives must be right.
@@ -251,6 +424,9 @@ static void exchange_quietly(uint64_t seed, void *context) {
 static void it_survives_connections_that_break(void **state) {
     (void)state;
     testing_for_seeds(4, exchange_quietly, NULL);
+    setenv("GW_LEND", "pull", 1);
+    testing_for_seeds(4, exchange_quietly, NULL);
+    unsetenv("GW_LEND");
 }
 
 static void exchange_with_faults(uint64_t seed, void *context) {
@@ -272,6 +448,9 @@ static void exchange_with_faults(uint64_t seed, void *context) {
 static void it_survives_workers_that_end_or_stop(void **state) {
     (void)state;
     testing_for_seeds(8, exchange_with_faults, NULL);
+    setenv("GW_LEND", "pull", 1);
+    testing_for_seeds(8, exchange_with_faults, NULL);
+    unsetenv("GW_LEND");
 }
 
 static void keep_of_one_that_leaves(gw_scope *root, int rank, void *context) {
@@ -306,6 +485,9 @@ static const lie lies[] = {
     { "lent: 4 bytes at 0 of an arena", 1, 9, 0, 4 },
     { "lent: 8 bytes at 18446744073709551612 of an arena", 1, 9, UINT64_MAX - 3, 8 },
     { "lent: lease 77 is not out", 2, 77, 0, 4 },
+    { "lent: segment 0 is empty", 3, 9, 1 << 21, 0 },
+    { "lent: 8 bytes at 18446744073709551612 of its memory", 3, 9, UINT64_MAX - 3, 8 },
+    { "lent: segment 0 of 4294967297 bytes, at most 4 GiB", 3, 9, 1 << 21, 4294967297 },
 };
 
 static gw_status read_entry(agent *a, const uint8_t *entry, size_t size, gw_error *error) {
@@ -367,8 +549,9 @@ typedef struct false_message {
 
 static const false_message false_messages[] = {
     { "offer: bytes that mean nothing", LEND_KIND_OFFER, { 1 }, 32 },
-    { "answer: nothing was offered", LEND_KIND_ANSWER, { 0 }, 10 },
-    { "answer: bytes that mean nothing", LEND_KIND_ANSWER, { 2 }, 10 },
+    { "answer: nothing was offered", LEND_KIND_ANSWER, { 0 }, 14 },
+    { "answer: bytes that mean nothing", LEND_KIND_ANSWER, { 2 }, 14 },
+    { "answer: bytes that mean nothing", LEND_KIND_ANSWER, { 0, 2 }, 14 },
     { "returns: lease 1 is not out", LEND_KIND_RETURNS, { 1, 0, 0, 0, 1 }, 12 },
     { "returns: 2 leases in 8 bytes", LEND_KIND_RETURNS, { 2, 0, 0, 0, 1 }, 12 },
     { "recall: bytes that mean nothing", LEND_KIND_RECALL, { 0 }, 7 },
@@ -402,6 +585,10 @@ static void it_loses_who_says_what_cannot_be(void **state) {
 GW_TESTS(lend_sim, what_comes_back_is_not_copied,
          what_is_older_than_the_offer_moves_under_its_address, it_can_be_turned_off,
          a_write_is_not_seen_by_the_other, nor_when_it_has_come_home,
-         numbers_of_every_dtype_can_be_lent, it_survives_connections_that_break,
-         it_survives_workers_that_end_or_stop, what_was_borrowed_outlives_the_job,
-         it_names_what_is_wrong_with_a_place, it_loses_who_says_what_cannot_be);
+         numbers_of_every_dtype_can_be_lent, memory_of_the_program_is_pulled,
+         a_call_with_what_cannot_be_read_fails_alone, what_cannot_be_mapped_is_pulled,
+         numbers_of_every_dtype_can_be_pulled, writes_are_not_seen_through_pulling_either,
+         calls_behind_a_pull_keep_their_order, what_is_read_without_a_badge_is_not_used,
+         it_survives_connections_that_break, it_survives_workers_that_end_or_stop,
+         what_was_borrowed_outlives_the_job, it_names_what_is_wrong_with_a_place,
+         it_loses_who_says_what_cannot_be);
