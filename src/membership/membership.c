@@ -127,8 +127,12 @@ static bool has_answered(const membership *ms, const member *x, int64_t within_n
 static bool is_in_contact_within(const membership *ms, int64_t within_ns, int64_t now_ns) {
     member_test *test = ms->doubt_ns ? has_answered : member_hears;
     const member *coordinator = member_find(ms, ms->lowest);
+    // The silence of a new coordinator counts from when it became one.
+    bool is_new =
+        !ms->doubt_ns && ms->coordinator_since_ns && now_ns - ms->coordinator_since_ns < within_ns;
     bool by_coordinator = coordinator->fact.rank != ms->options.rank &&
-                          ms->coordinator_has_quorum && test(ms, coordinator, within_ns, now_ns);
+                          ms->coordinator_has_quorum &&
+                          (is_new || test(ms, coordinator, within_ns, now_ns));
     return by_coordinator || has_mutation(MUTATION_NO_MAJORITY) ||
            membership_is_quorum(ms, true, test, within_ns, now_ns);
 }
@@ -212,6 +216,7 @@ static void discount_delay(membership *ms, int64_t now_ns) {
     shift(&ms->no_coordinator_ns, late_ns, now_ns);
     ms->contact_ns += late_ns;
     ms->heard_most_ns += late_ns;
+    shift(&ms->coordinator_since_ns, late_ns, now_ns);
     if (!slept) return;
     ms->contact_ns = now_ns + MEMBERSHIP_CUT_OFF_NS;
     ms->doubt_ns = now_ns;

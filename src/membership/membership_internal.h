@@ -85,11 +85,12 @@ struct membership {
 
     bool is_started, is_complete, is_fenced;
     bool in_finish;
-    bool coordinator_has_quorum;  // as the coordinator says
-    bool has_quorum;              // as this worker has told, being coordinator
-    bool had_quorum;              // ever
-    int changed_by;               // the member whose message changed the view; -1: none
-    bool spreads;                 // what has changed was decided here: all are to be told
+    int64_t coordinator_since_ns;  // 0: from the start
+    bool coordinator_has_quorum;   // as the coordinator says
+    bool has_quorum;               // as this worker has told, being coordinator
+    bool had_quorum;               // ever
+    int changed_by;                // the member whose message changed the view; -1: none
+    bool spreads;                  // what has changed was decided here: all are to be told
     gw_error fenced_why;
     bool must_tell_fenced;
 

@@ -145,6 +145,25 @@ static void pause_the_next(uint64_t seed, void *context) {
     quorum_close(&q);
 }
 
+// The last one has not heard the next coordinator yet when that ends, too.
+static void end_the_next(uint64_t seed, void *context) {
+    (void)context;
+    quorum q;
+    quorum_open(&q, seed, 3, 0);
+    quorum_run(&q, at_s(40));
+    quorum_crash(&q, 0);
+    quorum_run(&q, at_s(40) + (int64_t)quorum_random(&q, QUORUM_SECOND));
+    quorum_crash(&q, 1);
+    quorum_run(&q, at_s(60));
+    assert_int_equal(quorum_check(&q), 1);
+    quorum_close(&q);
+}
+
+static void it_survives_the_end_of_one_coordinator_after_the_other(void **state) {
+    (void)state;
+    testing_for_seeds(200, end_the_next, NULL);
+}
+
 static void it_fences_nobody_if_the_next_coordinator_pauses(void **state) {
     (void)state;
     testing_for_seeds(50, pause_the_next, NULL);
@@ -367,6 +386,7 @@ GW_TESTS(membership_membership, it_suspects_nobody_on_a_good_network,
          it_sends_heartbeats_between_the_coordinator_and_each_alone,
          it_knows_a_killed_member_within_a_second, it_knows_a_silent_member_within_seven_seconds,
          it_knows_members_that_have_left, it_takes_over_from_a_coordinator_that_ends,
+         it_survives_the_end_of_one_coordinator_after_the_other,
          it_fences_nobody_if_the_next_coordinator_pauses,
          it_survives_the_silence_of_several_with_the_coordinator,
          it_declares_nobody_dead_for_one_bad_link, it_refutes_a_suspicion,

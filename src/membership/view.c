@@ -190,9 +190,10 @@ static void become_coordinator(membership *ms) {
     }
 }
 
-static void change_coordinator(membership *ms) {
+static void change_coordinator(membership *ms, int64_t now_ns) {
     const member *before = member_find(ms, ms->coordinator);
     ms->coordinator = ms->lowest;
+    ms->coordinator_since_ns = now_ns;
     ms->coordinator_has_quorum = ms->had_quorum;
     if (!ms->is_complete) {
         gw_error why;
@@ -250,7 +251,7 @@ void membership_finish(membership *ms, int64_t now_ns) {
         ms->changed_by = -1;
         ms->spreads = false;
         if (ms->is_started && !ms->is_fenced && ms->coordinator != ms->lowest) {
-            change_coordinator(ms);
+            change_coordinator(ms, now_ns);
             again = true;
         }
     }
