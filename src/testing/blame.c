@@ -75,7 +75,7 @@ static bool has_lost_most(const blame_facts *f) {
     int gone = 0;
     bool any_is_away = false;
     for (int i = 0; i < f->count; i++) {
-        gone += blame_may_be_gone(f, i);
+        gone += blame_may_be_gone(f, i) || (f->late >> i & 1);
         any_is_away |= is_away(f, i, MEMBERSHIP_LATE_NS);
     }
     return f->lost_most || (any_is_away && 2 * gone >= f->count);

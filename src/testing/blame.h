@@ -29,6 +29,7 @@ typedef struct blame_facts {
     const sim *sim;
     int count;       // of workers, on nodes 0 to |count| - 1
     uint64_t ended;  // nodes whose workers leave or have ended by themselves, as bits
+    uint64_t late;   // nodes whose workers had not come when others waited to hear them
     bool lost_most;  // the others of a worker may seem to be cut off for another reason
 } blame_facts;
 

@@ -54,6 +54,7 @@ typedef struct jobs_worker {
     uint64_t random;
     int phase;  // of the wait for quiescence
     bool joined, ended, was_ghost, is_explained;
+    bool was_late;  // it joined, or never did, after the store was away for long
     int64_t joined_ns;
     gw_error error;  // at the end
 

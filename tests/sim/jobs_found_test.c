@@ -88,6 +88,14 @@ static void a_host_that_stops_while_others_join_ends_nobody(void **state) {
     jobs_run(2371, JOBS_STOPS);
 }
 
+// A majority has joined, so that who does not hear the host cannot know that the rest waits for it.
+static void who_cannot_know_that_the_others_wait_is_fenced(void **state) {
+    (void)state;
+    jobs_run(34187, JOBS_STOPS);
+    jobs_run(57205, JOBS_ALL);
+    jobs_run(90558, JOBS_GROUP);  // and one that never heard a quorum, late
+}
+
 GW_TESTS(jobs_found, a_call_with_an_argument_that_has_failed_is_not_delivered,
          a_reference_to_oneself_lasts_until_it_is_read,
          a_value_waits_until_the_maker_of_its_promise_is_known,
@@ -95,5 +103,5 @@ GW_TESTS(jobs_found, a_call_with_an_argument_that_has_failed_is_not_delivered,
          a_call_of_several_ends_although_the_maker_was_not_known,
          a_rank_that_is_not_known_yet_is_not_found,
          a_founder_that_ends_too_soon_may_take_others_along,
-         a_call_that_waits_for_a_turn_has_no_place,
-         a_host_that_stops_while_others_join_ends_nobody);
+         a_call_that_waits_for_a_turn_has_no_place, a_host_that_stops_while_others_join_ends_nobody,
+         who_cannot_know_that_the_others_wait_is_fenced);

@@ -126,11 +126,35 @@ gw_values jobs_involve(gw_scope *s, gw_target to, gw_values args) {
     return args;
 }
 
+// ---- Those that have not come ---------------------------------------------------------------------
+
+static bool is_late(const jobs_worker *w) {
+    return w->joined ? w->was_late : jobs_lacks_store();
+}
+
+// Workers that need the store, whose host was away, to join. If the others are as many as can go on
+// by themselves, one of them that does not hear the host cannot know that they do not.
+static uint64_t late_ones(void) {
+    const jobs *j = jobs_now;
+    uint64_t late = 0;
+    int there = 0;
+    for (int i = 0; i < j->worker_count; i++) {
+        if (is_late(&j->workers[i]))
+            late |= UINT64_C(1) << i;
+        else
+            there++;
+    }
+    return 2 * there >= j->worker_count ? late : 0;
+}
+
 // ---- Errors -------------------------------------------------------------------------------------
 
 static blame_facts facts(void) {
     const jobs *j = jobs_now;
-    blame_facts f = { .sim = j->sim, .count = j->worker_count, .lost_most = jobs_has_lost_most() };
+    blame_facts f = { .sim = j->sim,
+                      .count = j->worker_count,
+                      .late = late_ones(),
+                      .lost_most = jobs_has_lost_most() };
     for (int i = 0; i < j->worker_count; i++) {
         const jobs_worker *w = &j->workers[i];
         bool cannot_join = !w->joined && jobs_lacks_store();
@@ -254,8 +278,9 @@ int64_t jobs_patience_ns(sim_counts before) {
     patience += (int64_t)now.crashes * (SIM_SECOND + 100 * j->delay_max_ns);
     if (j->kind >= JOBS_STOPS && now.stops + now.partitions > 0) patience += 60 * SIM_SECOND;
     // A worker that never heard a quorum waits 24 s longer before it takes itself for cut off.
+    int64_t start_ns = MEMBERSHIP_GRACE_NS + MEMBERSHIP_SUSPECT_NS;
     for (int i = 0; j->kind == JOBS_GROUP && i < j->worker_count; i++)
         if (j->workers[i].joined && joins_when_one_crashes(j, &j->workers[i]))
-            return patience + 24 * SIM_SECOND;
+            return patience + start_ns;
     return patience;
 }

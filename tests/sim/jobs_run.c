@@ -215,6 +215,7 @@ static void run_worker(void *arg) {
     runtime_open_on(w->root, w->env, true, o);
     if (gw_ok(w->root)) {
         w->joined = true;
+        w->was_late = jobs_lacks_store();
         w->joined_ns = sim_now_ns(j->sim);
         w->rank = gw_rpc_self(w->root).rank;
         assert_in_range(w->rank, 0, JOBS_NODES_MAX - 1);
