@@ -126,8 +126,12 @@ source *source_open(const place_host *there, uint64_t at, uint64_t incarnation, 
     atomic_init(&x->count, 1);
     // Before the badge is read: from then on this descriptor is that of the process with the badge.
     x->watched = place_watch_process(there->process);
-    if (x->watched && has_badge(x)) return x;
-    explain(there->process, errno, reason, size);
+    if (!x->watched && errno != ESRCH)
+        place_refuse(reason, size, "pidfd_open: %s", strerror(errno));
+    else if (x->watched && has_badge(x))
+        return x;
+    else
+        explain(there->process, errno, reason, size);
     source_release(x);
     return NULL;
 }

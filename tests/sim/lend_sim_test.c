@@ -382,9 +382,15 @@ static void call_without_a_badge(gw_scope *root, int rank, void *context) {
     await_returns(root);
 }
 
+static void read_without_badge_with_seed(uint64_t seed, void *context) {
+    (void)seed;
+    (void)context;
+    run_pulling(call_without_a_badge);
+}
+
 static void what_is_read_without_a_badge_is_not_used(void **state) {
     (void)state;
-    run_pulling(call_without_a_badge);
+    testing_for_seeds(1, read_without_badge_with_seed, NULL);
 }
 
 // ---- Ends ---------------------------------------------------------------------------------------
