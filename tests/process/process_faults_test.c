@@ -317,50 +317,7 @@ static void a_group_that_is_over_is_not_waited_for(void **state) {
     remove_folder(folder);
 }
 
-static void wait_for_members(gw_scope *root, gw_watch *watch, int count) {
-    while (gw_rpc_world_size(root) < count && gw_ok(root)) gw_watch_next(root, watch);
-}
-
-static pid_t start_member(const char *url, const char *name, int count) {
-    fflush(NULL);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid) return pid;
-    gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .name = name, .init_method = url,
-                .group = strcmp(name, "founder") ? GW_GROUP_JOIN : GW_GROUP_CREATE);
-    gw_watch *watch = gw_watch_open(root);
-    wait_for_members(root, watch, count);
-    if (gw_ok(root) && write(joined[1], "", 1) != 1) _exit(1);
-    int late_count = 0;
-    while (gw_ok(root) && gw_rpc_workers_named(root, "late", &late_count) && late_count == 0)
-        gw_watch_next(root, watch);
-    gw_rpc_shutdown(root);
-    _exit(gw_exit_code(gw_scope_close(root)));
-}
-
-static void a_group_at_an_address_outlives_its_founder(void **state) {
-    (void)state;
-    char url[64];
-    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", free_port());
-    assert_int_equal(pipe(joined), 0);
-    pid_t founder = start_member(url, "founder", 3), others[2];
-    others[0] = start_member(url, "one", 3);
-    others[1] = start_member(url, "two", 3);
-    char byte;
-    for (int i = 0; i < 3; i++) assert_int_equal(read(joined[0], &byte, 1), 1);
-    kill(founder, SIGKILL);
-    end_of(founder);
-    gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .name = "late", .group = GW_GROUP_JOIN, .init_method = url);
-    assert_string_equal(gw_scope_error(root)->text, "");
-    assert_int_equal(gw_int_of(root, gw_rpc_sync(root, "two", "fault_echo", 7)), 7);
-    leave(root);
-    for (int i = 0; i < 2; i++) assert_int_equal(end_of(others[i]), 0);
-}
-
-GW_TESTS(process_faults, a_group_at_an_address_outlives_its_founder,
-         a_function_that_ends_its_worker_is_told_by_name,
+GW_TESTS(process_faults, a_function_that_ends_its_worker_is_told_by_name,
          a_forked_body_that_returns_disturbs_no_other_worker,
          a_worker_that_returns_from_main_or_crashes_at_exit_is_lost,
          silent_strangers_do_not_disturb_members,
