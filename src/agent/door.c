@@ -36,11 +36,7 @@ gw_status door_open_on_loop(agent *a, gw_error *error) {
 
 gw_status door_write_job_on_loop(agent *a, gw_error *error) {
     joining j = { .agent = a, .store = a->store, .until_ns = ENV_NEVER };
-    bytes value;
     bool set;
-    bytes_init(&value);
-    join_write_job(&j, &value, 0);
-    gw_status status = join_set(&j, "job", &value, &set, NULL, error);
-    bytes_fini(&value);
-    return status;
+    uint32_t world_size;
+    return join_set_job(&j, 0, &set, &world_size, error);
 }

@@ -30,22 +30,14 @@ static gw_status take_rank(agent *a, int rank, bool joins, gw_error *error) {
 // ---- Founding -----------------------------------------------------------------------------------
 
 static gw_status write_job(joining *j, gw_error *error) {
-    bytes mine, found;
-    bool set = false;
-    bytes_init(&mine);
-    bytes_init(&found);
-    join_write_job(j, &mine, 0);
-    gw_status status = join_set(j, "job", &mine, &set, &found, error);
-    uint32_t world_size = 0;
-    if (!status && !set) status = join_read_job(j, &found, &world_size, error);
-    if (!status && !set)
-        status = error_set(
-            error, world_size ? GW_MISMATCH : GW_DUPLICATE, "%s was %s at %s already%s",
-            world_size ? "a job of another kind" : "a group", world_size ? "begun" : "founded",
-            place_of(j), join_is_over(j) ? ", and is over: remove the file" : "");
-    bytes_fini(&mine);
-    bytes_fini(&found);
-    return status;
+    bool set;
+    uint32_t world_size;
+    gw_status status = join_set_job(j, 0, &set, &world_size, error);
+    if (status || set) return status;
+    return error_set(error, world_size ? GW_MISMATCH : GW_DUPLICATE, "%s was %s at %s already%s",
+                     world_size ? "a job of another kind" : "a group",
+                     world_size ? "begun" : "founded", place_of(j),
+                     join_is_over(j) ? ", and is over: remove the file" : "");
 }
 
 // Whether the group is there already: its members may have it at another of its addresses.

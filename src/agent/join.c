@@ -79,7 +79,7 @@ gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_se
                                out_found, error);
 }
 
-void join_write_job(const joining *j, bytes *value, uint32_t world_size) {
+static void write_job(const joining *j, bytes *value, uint32_t world_size) {
     bytes_put_u32(value, world_size);
     bytes_put_u32(value, PROTOCOL_VERSION);
     bytes_put_u32(value, j->agent->protection.insecure ? JOB_INSECURE : 0);
@@ -102,26 +102,31 @@ gw_status join_read_job(const joining *j, const bytes *value, uint32_t *out_worl
                          : "by others, and not by this one");
 }
 
-// The same for all, or they are not of one job.
-static gw_status compare_job(joining *j, gw_error *error) {
+gw_status join_set_job(joining *j, uint32_t world_size, bool *out_set, uint32_t *out_world_size,
+                       gw_error *error) {
     bytes mine, found;
     bytes_init(&mine);
     bytes_init(&found);
-    bool set = false;
-    uint32_t world_size = (uint32_t)j->agent->world_size;
-    join_write_job(j, &mine, world_size);
-    gw_status status = join_set(j, "job", &mine, &set, &found, error);
-    if (!status && !set) status = join_read_job(j, &found, &world_size, error);
-    if (!status && !world_size)
-        status = error_set(error, GW_MISMATCH,
-                           "this worker has world size %d, the job is a group without one",
-                           j->agent->world_size);
-    else if (!status && world_size != (uint32_t)j->agent->world_size)
-        status = error_set(error, GW_MISMATCH, "this worker has world size %d, the job has %u",
-                           j->agent->world_size, world_size);
+    write_job(j, &mine, world_size);
+    gw_status status = join_set(j, "job", &mine, out_set, &found, error);
+    *out_world_size = world_size;
+    if (!status && !*out_set) status = join_read_job(j, &found, out_world_size, error);
     bytes_fini(&mine);
     bytes_fini(&found);
     return status;
+}
+
+// The same for all, or they are not of one job.
+static gw_status compare_job(joining *j, gw_error *error) {
+    bool set;
+    uint32_t own = (uint32_t)j->agent->world_size, world_size;
+    gw_status status = join_set_job(j, own, &set, &world_size, error);
+    if (status || world_size == own) return status;
+    if (!world_size)
+        return error_set(error, GW_MISMATCH,
+                         "this worker has world size %u, the job is a group without one", own);
+    return error_set(error, GW_MISMATCH, "this worker has world size %u, the job has %u", own,
+                     world_size);
 }
 
 static gw_status read_member(const bytes *value, member *out, gw_error *error) {

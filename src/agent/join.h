@@ -31,7 +31,9 @@ gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_se
 // told that connections need no encryption, which all or none must be. MISMATCH.
 gw_status join_read_job(const joining *j, const bytes *value, uint32_t *out_world_size,
                         gw_error *error);
-void join_write_job(const joining *j, bytes *value, uint32_t world_size);
+// Sets it, if nobody has; |out_world_size| gets that of the job that is there then.
+gw_status join_set_job(joining *j, uint32_t world_size, bool *out_set, uint32_t *out_world_size,
+                       gw_error *error);
 // Whether nobody is in the job, or the group, whose file it is.
 bool join_is_over(joining *j);
 

@@ -8,11 +8,8 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -172,25 +169,13 @@ static bool is_refused(const place_host *host, uint64_t badge, const char *why) 
     return !x && strcmp(reason, why) == 0;
 }
 
-static bool forbid_reading(void) {
-    struct sock_filter rules[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = { sizeof rules / sizeof *rules, rules };
-    return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
-           !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
-}
-
 static void it_says_that_seccomp_forbids_it(void **state) {
     (void)state;
     uint64_t badge = badge_open(INCARNATION);
     place_host host = here();
     int child = fork();
     if (child == 0) {
-        if (!forbid_reading()) _exit(2);
+        if (!testing_forbid_reading()) _exit(2);
         const char *why = "seccomp: process_vm_readv: Operation not permitted";
         _exit(is_refused(&host, badge, why) ? 0 : 1);
     }

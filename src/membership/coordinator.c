@@ -75,23 +75,19 @@ gw_status membership_admit(membership *ms, uint64_t incarnation, const char *nam
     if (!membership_is_coordinator(ms) || !ms->is_complete)
         return error_set(error, GW_WRONG_STATE, "rank %d admits new workers, not this one",
                          ms->lowest);
-    // Nothing changes for a member that has not heard of its rank, and is silent until then.
     const member *same = find_same(ms, incarnation, name);
-    if (same && same->fact.incarnation == incarnation && !same->is_queued) {
-        *out_rank = same->fact.rank;
-        return GW_OK;
-    }
+    bool is_again = same && same->fact.incarnation == incarnation;
+    if (is_again) *out_rank = same->fact.rank;
+    // Nothing changes for a member that has not heard of its rank, and is silent until then.
+    if (is_again && !same->is_queued) return GW_OK;
     if (ms->doubt_ns || !membership_hears_quorum(ms, MEMBERSHIP_SUSPECT_NS, now_ns) ||
         !knows_all_views(ms))
         return error_set(error, GW_WRONG_STATE, "%s does not hear enough of the others now",
                          ms->options.name);
-    if (same && same->fact.incarnation != incarnation)
+    if (is_again) return GW_OK;
+    if (same)
         return error_set(error, GW_DUPLICATE, "the name \"%s\" is taken by rank %d", name,
                          same->fact.rank);
-    if (same) {
-        *out_rank = same->fact.rank;
-        return GW_OK;
-    }
     if (ms->limit >= LIMIT_WORKERS)
         return error_set(error, GW_LIMIT, "there were %d workers already, and no more ranks",
                          LIMIT_WORKERS);

@@ -1,8 +1,14 @@
 // What tests use while they run; the parent's side is in main.c.
 #include "testing/testing.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include "testing/runner.h"
 
@@ -46,4 +52,16 @@ void testing_for_seeds(int count, void (*scenario)(uint64_t seed, void *context)
         testing_note("seed %d; SEED=%d repeats it", seed, seed);
         scenario((uint64_t)seed, context);
     }
+}
+
+bool testing_forbid_reading(void) {
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = { sizeof rules / sizeof *rules, rules };
+    return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+           !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }

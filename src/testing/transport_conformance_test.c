@@ -101,15 +101,19 @@ static void run_in_simulator(const place *p, void (*body)(field *f)) {
     }
 }
 
+// With addresses of TCP, in a real process; and with those of the simulated network.
+#define IN_PROCESS                                                                                 \
+    .run = run_in_process, .elsewhere = "127.0.0.1:29500",                                         \
+    .peer_name = "127.0.0.1:", .in_use = "port ",                                                  \
+    .wrong = { "", "29500", ":29500", "localhost", "localhost:", "host:x", "host:70000" },         \
+    .not_to_reach = "127.0.0.1:0"
+#define IN_SIMULATOR                                                                               \
+    .run = run_in_simulator, .elsewhere = "nobody:29500",                                          \
+    .peer_name = "node 0:", .in_use = "port ",                                                     \
+    .wrong = { "", "host", "host:", ":1", "host:x", "host:70000" }, .not_to_reach = "host:0"
+
 static const place places[] = {
-    { .transport = &tcp_transport,
-      .run = run_in_process,
-      .bulk_bytes = (size_t)64 << 20,
-      .elsewhere = "127.0.0.1:29500",
-      .peer_name = "127.0.0.1:",
-      .in_use = "port ",
-      .wrong = { "", "29500", ":29500", "localhost", "localhost:", "host:x", "host:70000" },
-      .not_to_reach = "127.0.0.1:0" },
+    { .transport = &tcp_transport, .bulk_bytes = (size_t)64 << 20, IN_PROCESS },
     { .transport = &shm_transport,
       .run = run_in_process,
       .bulk_bytes = (size_t)64 << 20,
@@ -118,38 +122,10 @@ static const place places[] = {
       .wrong = { "", "here", "here:", "0123456789abcdef", "0123456789abcdef:0123456789abcde",
                  "0123456789abcdef:0123456789abcdef0", "0123456789abcdeF:0123456789abcdef" },
       .not_to_reach = "here:any" },
-    { .transport = &sim_transport,
-      .run = run_in_simulator,
-      .bulk_bytes = 3 * BULK_OVER,
-      .elsewhere = "nobody:29500",
-      .peer_name = "node 0:",
-      .in_use = "port ",
-      .wrong = { "", "host", "host:", ":1", "host:x", "host:70000" },
-      .not_to_reach = "host:0" },
-    { .transport = &sim_rings_transport,
-      .run = run_in_simulator,
-      .bulk_bytes = (size_t)2 << 20,
-      .elsewhere = "nobody:29500",
-      .peer_name = "node 0:",
-      .in_use = "port ",
-      .wrong = { "", "host", "host:", ":1", "host:x", "host:70000" },
-      .not_to_reach = "host:0" },
-    { .transport = &encrypted_transport,
-      .run = run_in_process,
-      .bulk_bytes = (size_t)64 << 20,
-      .elsewhere = "127.0.0.1:29500",
-      .peer_name = "127.0.0.1:",
-      .in_use = "port ",
-      .wrong = { "", "29500", ":29500", "localhost", "localhost:", "host:x", "host:70000" },
-      .not_to_reach = "127.0.0.1:0" },
-    { .transport = &encrypted_transport,
-      .run = run_in_simulator,
-      .bulk_bytes = 3 * BULK_OVER,
-      .elsewhere = "nobody:29500",
-      .peer_name = "node 0:",
-      .in_use = "port ",
-      .wrong = { "", "host", "host:", ":1", "host:x", "host:70000" },
-      .not_to_reach = "host:0" },
+    { .transport = &sim_transport, .bulk_bytes = 3 * BULK_OVER, IN_SIMULATOR },
+    { .transport = &sim_rings_transport, .bulk_bytes = (size_t)2 << 20, IN_SIMULATOR },
+    { .transport = &encrypted_transport, .bulk_bytes = (size_t)64 << 20, IN_PROCESS },
+    { .transport = &encrypted_transport, .bulk_bytes = 3 * BULK_OVER, IN_SIMULATOR },
 };
 
 static void over_all(void (*body)(field *f)) {

@@ -6,8 +6,6 @@
 #include <gradwire.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -15,10 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -319,18 +315,6 @@ static void what_is_pulled_is_right_or_an_error(void **state) {
 
 // ---- Why not ------------------------------------------------------------------------------------
 
-static bool forbid_reading(void) {
-    struct sock_filter rules[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = { sizeof rules / sizeof *rules, rules };
-    return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
-           !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
-}
-
 // Too little for the arena of another.
 static bool limit_address_space(void) {
     struct rlimit limit = { (rlim_t)8 << 30, (rlim_t)8 << 30 };
@@ -373,8 +357,9 @@ static const obstacle obstacles[] = {
     { NULL, "shm; large tensors: lent, or pulled where the program has them" },
     { turn_off, "shm; large tensors: sent: turned off there by GW_LEND=0" },
     { turn_off_by_transport, "tcp; large tensors: sent: turned off there by GW_TRANSPORT=tcp" },
-    { forbid_reading, "shm; large tensors: lent, or sent where the program has them: seccomp: "
-                      "process_vm_readv: Operation not permitted" },
+    { testing_forbid_reading,
+      "shm; large tensors: lent, or sent where the program has them: seccomp: "
+      "process_vm_readv: Operation not permitted" },
     { limit_address_space, "; large tensors: pulled, not lent: its memory of " },
     { enter_pid_namespace, "; large tensors: sent: another pid namespace" },
     { leave_proc, "tcp; large tensors: sent: there is no /proc" },
