@@ -2,7 +2,8 @@
  *
  * The initiator I makes PASSES passes in one scope, over a diamond: I uses a tensor of P (slot PI) and one of Q (QI);
  * P has made its own from another one of Q (QP), which it uses twice; Q has made both from one tensor of I (IQ;
- * -DLEAVES: from none), and has sent P a third that nothing uses. I knows what lies upstream of QI, and asks P about
+ * -DLEAVES: from none), and has sent P a third that nothing uses. With -DLATE Q's gradient for IQ comes later, and
+ * Q's part is REDUCING until then. I knows what lies upstream of QI, and asks P about
  * PI. After a pass that failed the next goes over the same graph, else over a new one. Sessions are queues, one for
  * each direction of each pair. Each worker's part may fail, and I may cancel, at any time (FAULTS in all); any worker
  * may crash (CRASHES), and each of the others learns of it at a moment of its own. With -DMANY marks go alone, not
@@ -78,8 +79,9 @@ bit has[WORKERS * (PASSES + 1)];
 #define NONE 0
 #define MARKING 1
 #define RUNNING 2
-#define COMPLETE 3
-#define SETTLED 4
+#define REDUCING 3       /* Q's answer comes later (PASS-11) */
+#define COMPLETE 4
+#define SETTLED 5
 byte part[WORKERS * (PASSES + 1)];
 #define PART(w, n) part[(w) * (PASSES + 1) + (n)]
 byte ended[WORKERS], has_failed[WORKERS];    /* as the initiator says: passes below have ended, and which failed */
@@ -144,7 +146,7 @@ inline note_ended(w, end, mask) {
         if
         :: m < end && PART(w, m) != NONE && (mask >> m) & 1 -> assert(PART(w, m) != SETTLED); drop(w, m)
         :: m < end && PART(w, m) == COMPLETE && !((mask >> m) & 1) -> settle(w, m); PART(w, m) = SETTLED
-        :: m < end && (PART(w, m) == MARKING || PART(w, m) == RUNNING) && !((mask >> m) & 1) ->
+        :: m < end && (PART(w, m) == MARKING || PART(w, m) == RUNNING || PART(w, m) == REDUCING) && !((mask >> m) & 1) ->
             assert(verdict[m] == FAILED);
             drop(w, m)
         :: else
@@ -215,7 +217,7 @@ inline gradient_received(w, from) {
 #endif
         assert(!CAME(slot, n));
         CAME(slot, n) = 1
-    :: kind == GRADIENT && PART(w, n) >= COMPLETE -> assert(false)
+    :: kind == GRADIENT && PART(w, n) >= REDUCING -> assert(false)
     :: else
     fi
 }
@@ -282,6 +284,11 @@ inline at_participant(w, from) {
 #define HAS_ALL(w, number) (w == P && CAME(PI, number) || w == Q && CAME(QP, number) && CAME(QI, number))
 #endif
 
+inline complete(w, number) {
+    PART(w, number) = COMPLETE;
+    send(w, I, DONE, number, 0, 0, 0)
+}
+
 inline run_part(w, number) {
     if
     :: !HAS(w, graph[number]) -> fail_part(w, number)
@@ -293,7 +300,7 @@ inline run_part(w, number) {
 #ifdef NO_ADDING
             send(P, Q, GRADIENT, number, QP, ended[P], has_failed[P]);
 #endif
-#ifndef LEAVES
+#if !defined(LEAVES) && !defined(LATE)
         :: w == Q -> send(Q, I, GRADIENT, number, IQ, 0, 0)
 #endif
         :: else
@@ -301,9 +308,22 @@ inline run_part(w, number) {
 #ifdef NO_KEEPING
         HAS(w, graph[number]) = 0;
 #endif
-        PART(w, number) = COMPLETE;
-        send(w, I, DONE, number, 0, 0, 0)
+#ifdef LATE
+        if
+        :: w == Q -> PART(w, number) = REDUCING
+        :: else -> complete(w, number)
+        fi
+#else
+        complete(w, number)
+#endif
     fi
+}
+
+inline answer_late(w, number) {
+#ifndef LEAVES
+    send(w, I, GRADIENT, number, IQ, 0, 0);
+#endif
+    complete(w, number)
 }
 
 /* ---- The initiator ---- */
@@ -433,8 +453,14 @@ proctype participant(byte w, number) {
 end:
     do
     :: d_step { alive[w] && PART(w, number) == RUNNING && HAS_ALL(w, number) -> run_part(w, number) }
+#ifdef LATE
+#ifdef NO_REDUCING
+    :: d_step { alive[w] && w == Q && PART(w, number) == REDUCING -> complete(w, number) }
+#endif
+    :: d_step { alive[w] && PART(w, number) == REDUCING -> answer_late(w, number) }
+#endif
     :: d_step {
-        alive[w] && (PART(w, number) == MARKING || PART(w, number) == RUNNING) && faults < FAULTS ->
+        alive[w] && (PART(w, number) == MARKING || PART(w, number) == RUNNING || PART(w, number) == REDUCING) && faults < FAULTS ->
         faults++; failed_in[number] = 1; fail_part(w, number)
     }
     od

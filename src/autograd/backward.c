@@ -52,6 +52,22 @@ gw_tensor *pass_first_gradient(pass *p, gw_tensor *root, gw_tensor *given) {
     return given->dtype == root->dtype ? given : gw_to_dtype(p->work, given, (gw_dtype)root->dtype);
 }
 
+// A pass with gates is going to wait: where nothing may, it does not begin.
+static bool begin(pass *p) {
+    const scope_remote *remote = p->scope->remote;
+    if (p->gates && remote && !remote->late->check(p->scope)) return false;
+    return gates_begin(p);
+}
+
+static bool run(pass *p) {
+    bool ok = pass_run(p);
+    while (ok && p->late_count) {
+        p->scope->remote->late->wait(p);
+        ok = pass_run(p);
+    }
+    return ok;
+}
+
 static void walk(gw_scope *s, gw_tensor *const *roots, int count, gw_backward_options options) {
     part small[ROOTS_SMALL], *parts = small;
     if (count > ROOTS_SMALL && !(parts = gw_alloc(s, (size_t)count * sizeof *parts))) return;
@@ -62,21 +78,25 @@ static void walk(gw_scope *s, gw_tensor *const *roots, int count, gw_backward_op
     if (planned && p.remote) {
         p.remote->run_distributed(&p, roots, parts, count);
     } else if (planned) {
-        bool ok = true;
+        bool ok = begin(&p);
         for (int i = 0; i < count && ok; i++)
             ok = pass_deliver(&p, parts[i], pass_first_gradient(&p, roots[i], options.gradient));
-        if (ok && pass_run(&p)) pass_commit(&p);
+        if (ok && run(&p)) pass_commit(&p);
     }
     pass_close(&p);  // hands on an error of the gradient to start from, too
 }
 
 void gw_backward_with(gw_scope *s, gw_tensor *loss, gw_backward_options options) {
     if (check(s, loss, &options)) walk(s, &loss, 1, options);
+    if (!gw_ok(s)) gates_tell_failed(s);
 }
 
 void gw_backward_roots_with(gw_scope *s, gw_tensor *const *roots, int count,
                             gw_backward_options options) {
-    if (!gw_ok(s)) return;
+    if (!gw_ok(s)) {
+        gates_tell_failed(s);
+        return;
+    }
     if (count < 1 || !roots) {
         fail(s, "it is given no tensor to start from");
     } else if (options.gradient) {
@@ -84,4 +104,5 @@ void gw_backward_roots_with(gw_scope *s, gw_tensor *const *roots, int count,
     }
     for (int i = 0; i < count && gw_ok(s); i++) check(s, roots[i], &options);
     if (gw_ok(s)) walk(s, roots, count, options);
+    if (!gw_ok(s)) gates_tell_failed(s);
 }

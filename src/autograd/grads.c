@@ -71,13 +71,19 @@ static void put(grads *g, gw_tensor *leaf, gw_tensor *grad) {
     g->pairs[g->count++] = (gw_tensor_grad){ handle_retain(leaf), grad };
 }
 
-bool grads_add(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count) {
+bool grads_add_and_replace(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count,
+                           int replaces) {
     grads_of(s);
     if (!gw_ok(s)) scope_fail_with(work, gw_scope_error(s));
-    return grads_add_imported(s, work, more, count);
+    return grads_add_imported(s, work, more, count, replaces);
 }
 
-bool grads_add_imported(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count) {
+bool grads_add(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count) {
+    return grads_add_and_replace(s, work, more, count, count);
+}
+
+bool grads_add_imported(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count,
+                        int replaces) {
     grads *g = s->slots[SCOPE_GRADS].data;
     if (!g) g = open_grads(s);
     if (!g || !reserve(g, (uint32_t)count))
@@ -85,7 +91,7 @@ bool grads_add_imported(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int c
     bool ok = gw_ok(work);
 
     // First everything that can fail ...
-    for (int i = 0; i < count && ok; i++) {
+    for (int i = 0; i < replaces && ok; i++) {
         gw_tensor *old = grads_find(s, more[i].leaf);
         if (old) ok = (more[i].grad = grad_plus(work, more[i].grad, old)) != NULL;
     }

@@ -19,8 +19,11 @@ gw_tensor *grads_find(const gw_scope *s, const gw_tensor *x);
 // what |s| has for each leaf; or none of them, and |work|, in which the sums are computed, is
 // failed. Takes one count on each grad in either case. No leaf comes twice.
 bool grads_add(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count);
+// The same, but those from |replaces| on take the place of what |s| has.
+bool grads_add_and_replace(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count,
+                           int replaces);
 // The same for accumulated gradients of a caller's passes; they are not imported again.
-bool grads_add_imported(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count);
+bool grads_add_imported(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count, int replaces);
 
 // Replaces the gradient of |leaf| by |grad|. Takes the caller's count; cannot fail.
 void grads_replace(gw_scope *s, const gw_tensor *leaf, gw_tensor *grad);

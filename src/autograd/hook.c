@@ -19,7 +19,7 @@ static bool fits(const gw_tensor *x, const gw_tensor *like) {
 
 bool grad_hooks_run(gw_scope *s, const grad_hook *first, uint16_t output, gw_tensor **gradient) {
     for (const grad_hook *h = first; h; h = h->next) {
-        if (h->output != output || !*gradient) continue;
+        if (!h->run || h->output != output || !*gradient) continue;
         gw_tensor *better = h->run(s, *gradient, h->context);
         if (!gw_ok(s)) return false;
         if (!better || better == *gradient) continue;
@@ -56,7 +56,8 @@ int gw_register_hook(gw_scope *s, gw_tensor *x, gw_grad_hook *hook, void *contex
     }
     *h = (grad_hook){ .run = hook, .context = context, .number = 1, .output = x->output };
     grad_hook **at = hooks_of(x);
-    for (; *at; at = &(*at)->next) h->number = (*at)->number + 1;
+    for (; *at; at = &(*at)->next)
+        if ((*at)->run) h->number = (*at)->number + 1;
     *at = h;
     return h->number;
 }
@@ -65,7 +66,7 @@ void gw_remove_hook(gw_scope *s, gw_tensor *x, int hook) {
     if (!gw_ok(s)) return;
     for (grad_hook **at = x ? hooks_of(x) : NULL; at && *at; at = &(*at)->next) {
         grad_hook *h = *at;
-        if (h->number != hook || h->output != x->output) continue;
+        if (!h->run || h->number != hook || h->output != x->output) continue;
         *at = h->next;
         mem_give(h, sizeof *h);
         return;

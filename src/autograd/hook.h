@@ -6,7 +6,7 @@
 #include <gradwire/autograd.h>
 
 // In the order in which they were added. The hooks of a result belong to its node, which may
-// outlive it.
+// outlive it. One without a function, the first of a leaf, is the leaf's gate (gate.c).
 typedef struct grad_hook {
     struct grad_hook *next;
     gw_grad_hook *run;

@@ -11,6 +11,7 @@
 typedef struct node node;
 struct pass;
 struct part;
+struct late;
 
 // Where the gradient of one input goes. |target| is counted.
 typedef struct edge {
@@ -36,8 +37,11 @@ typedef struct node_run {
 typedef struct node_class {
     const char *(*name)(const node *n);  // "mul", for messages
     void (*run)(node *n, node_run *r);   // fails r->scope when it cannot
-    bool (*forget)(node *n);             // frees saved values; false if there are none
-    void (*destroy)(node *n);            // the memory, after forget; edges are released already
+    // Instead of |run|: the gradients come later, by late_answer, in the order of the edges. Also
+    // without gradients. What it needs of |r| behind its return it retains.
+    void (*start)(node *n, node_run *r, struct late *answer);
+    bool (*forget)(node *n);   // frees saved values; false if there are none
+    void (*destroy)(node *n);  // the memory, after forget; edges are released already
     bool takes_rows;  // |run| takes gradients that are sparse by rows; else they come dense
 
     // Runs the planned pass |p| as a distributed pass, from |roots| with |parts|, and gives its

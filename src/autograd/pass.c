@@ -1,6 +1,5 @@
 #include "autograd/pass.h"
 
-#include "autograd/grads.h"
 #include "autograd/hook.h"
 #include "base/mem.h"
 #include "tensor/rows.h"
@@ -21,11 +20,38 @@ void pass_open(pass *p, gw_scope *s, gw_backward_options options) {
     p->target_capacity = p->part_capacity = p->slot_capacity = p->ready_capacity = PASS_SMALL;
     p->target_count = p->part_count = p->slot_count = p->ready_count = 0;
     index_init(&p->numbers);
+    p->gates = NULL;
+    p->late_count = 0;
+    p->came = NULL;
+    p->runner = NULL;
+    list_init(&p->lates);
+    list_init(&p->arrived);
     p->work = gw_scope_open(s);
     gw_no_grad(p->work);
 }
 
+// Answers that come from now on are dropped.
+static void close_lates(pass *p) {
+    env *e = p->scope->env;
+    list_node over;
+    if (list_is_empty(&p->lates)) return;
+    list_init(&over);
+    env_enter(e);
+    list_splice(&over, &p->lates);
+    list_init(&p->lates);
+    list_each(l, &over) list_entry(l, late, sibling)->pass = NULL;
+    env_leave(e);
+    while (!list_is_empty(&over)) late_release(list_entry(list_take(&over), late, sibling));
+}
+
 void pass_close(pass *p) {
+    if (p->gates) {
+        gw_error error = *gw_scope_error(p->scope);
+        if (!error.status) error_set(&error, GW_CANCELLED, "the backward pass was given up");
+        gates_end(p, &error);
+    }
+    if (p->scope->env) close_lates(p);
+    gates_close(p);
     for (uint32_t i = 0; i < p->slot_count; i++) grad_sum_fini(&p->slots[i].sum);
     if (p->targets != p->small_targets) mem_free(p->targets);
     if (p->parts != p->small_parts) mem_free(p->parts);
@@ -35,8 +61,7 @@ void pass_close(pass *p) {
     gw_scope_close_up(p->work);
 }
 
-// Hands the error of the work to the scope of the pass; |what| says what failed.
-static bool fail_from_work(pass *p, const char *what) {
+bool pass_fail_from_work(pass *p, const char *what) {
     gw_error error = *gw_scope_error(p->work);
     error_prefix(&error, what);
     error_prefix(&error, "backward");
@@ -45,13 +70,13 @@ static bool fail_from_work(pass *p, const char *what) {
 }
 
 bool pass_deliver(pass *p, part to, gw_tensor *gradient) {
-    if (!gw_ok(p->work)) return fail_from_work(p, "the gradient to start from");
+    if (!gw_ok(p->work)) return pass_fail_from_work(p, "the gradient to start from");
     if (to.slot == PART_NONE) return true;
     slot *slot = &p->slots[to.slot];
     target *t = &p->targets[slot->target];
     if (!t->needed) return true;
     if (!grad_sum_add(p->work, &slot->sum, to.ordinal, gradient))
-        return fail_from_work(p, "adding gradients");
+        return pass_fail_from_work(p, "adding gradients");
     if (--t->missing == 0) p->ready[p->ready_count++] = slot->target;
     return true;
 }
@@ -59,6 +84,21 @@ bool pass_deliver(pass *p, part to, gw_tensor *gradient) {
 // Frees what a derivative made beside its results, so that a long pass does not hold all of it.
 static void release_work(pass *p) {
     scope_release_from(p->work, 0);
+}
+
+static bool fail_from_node(pass *p, const node *n) {
+    char name[GW_NAME_MAX + 1];
+    snprintf(name, sizeof name, "gw.%s", n->class->name(n));
+    return pass_fail_from_work(p, name);
+}
+
+static bool start_late(pass *p, const target *t, node_run *r) {
+    node *n = t->key;
+    late *l = gw_ok(p->work) ? late_open(p, n->edge_count) : NULL;
+    if (!l) return gw_ok(p->work) ? false : fail_from_node(p, n);
+    l->target = (uint32_t)(t - p->targets);
+    n->class->start(n, r, l);
+    return gw_ok(p->work) || fail_from_node(p, n);
 }
 
 static bool run_derivative(pass *p, target *t, node_run *r) {
@@ -70,14 +110,16 @@ static bool run_derivative(pass *p, target *t, node_run *r) {
             r->d_outputs[i] = gw_to_dense(p->work, r->d_outputs[i]);
         any |= r->d_outputs[i] != NULL;
     }
-    // A node that sends to another worker runs without gradients, too: that worker awaits a
-    // message.
+    // A node that sends to another worker, or with others, runs without gradients, too: they await
+    // a message.
+    if (n->class->start) return start_late(p, t, r);
     if (!any && !node_is_remote(n)) return true;
     if (gw_ok(p->work)) n->class->run(n, r);
-    if (gw_ok(p->work)) return true;
-    char name[GW_NAME_MAX + 1];
-    snprintf(name, sizeof name, "gw.%s", n->class->name(n));
-    return fail_from_work(p, name);
+    return gw_ok(p->work) || fail_from_node(p, n);
+}
+
+static void forget_node(pass *p, node *n) {
+    if (!p->options.retain_graph && !p->keeps) n->spent |= n->class->forget(n);
 }
 
 // Runs a node whose gradients have all come, and hands the results on.
@@ -98,13 +140,13 @@ static bool run_node(pass *p, target *t) {
     }
     node_run r = { p->work, d_outputs, d_inputs, wanted };
     ok = ok && run_derivative(p, t, &r);
-    for (uint32_t k = 0; ok && k < n->edge_count; k++)
+    for (uint32_t k = 0; ok && !n->class->start && k < n->edge_count; k++)
         ok = pass_deliver(p, p->parts[t->first_part + k], d_inputs[k]);
     for (uint32_t i = 0; i < n->output_count; i++) {
         slot *slot = &p->slots[t->first_slot + i];
         if (!slot->wanted) grad_sum_fini(&slot->sum);
     }
-    if (ok && !p->options.retain_graph && !p->keeps) n->spent |= n->class->forget(n);
+    if (ok && !n->class->start) forget_node(p, n);
     release_work(p);
     if (large) {
         mem_free(d_inputs);
@@ -121,94 +163,80 @@ static bool run_hooks(pass *p, const target *t) {
     uint16_t count = t->is_leaf ? 1 : ((const node *)t->key)->output_count;
     for (uint16_t i = 0; first && i < count; i++)
         if (!grad_hooks_run(p->work, first, i, &p->slots[t->first_slot + i].sum.total))
-            return fail_from_work(p, "hook");
+            return pass_fail_from_work(p, "hook");
     return true;
+}
+
+static bool run_target(pass *p, target *t) {
+    if (!run_hooks(p, t)) return false;
+    if (t->gated) return gates_pass_gradient(p, t->key, p->slots[t->first_slot].sum.total);
+    return !t->runs || run_node(p, t);
+}
+
+// ---- Answers that have come later ---------------------------------------------------------------
+
+static bool fail_from_answer(pass *p, const late *l) {
+    gw_error error = l->error;
+    if (!l->gate) {
+        const node *n = p->targets[l->target].key;
+        char name[GW_NAME_MAX + 1];
+        snprintf(name, sizeof name, "gw.%s", n->class->name(n));
+        error_prefix(&error, name);
+    }
+    error_prefix(&error, "backward");
+    scope_fail_with(p->scope, &error);
+    return false;
+}
+
+static bool take_answer(pass *p, late *l) {
+    p->late_count--;
+    if (l->error.status) return fail_from_answer(p, l);
+    if (l->gate) return true;  // it keeps the answer for the end of the pass
+    target *t = &p->targets[l->target];
+    bool ok = true;
+    for (uint32_t k = 0; ok && k < l->tensor_count; k++)
+        ok = pass_deliver(p, p->parts[t->first_part + k], l->tensors[k]);
+    if (ok) forget_node(p, t->key);
+    return ok;
+}
+
+static bool take_answers(pass *p) {
+    list_node arrived;
+    list_init(&arrived);
+    env_enter(p->scope->env);
+    list_splice(&arrived, &p->arrived);
+    list_init(&p->arrived);
+    env_leave(p->scope->env);
+    bool ok = true;
+    while (!list_is_empty(&arrived)) {
+        late *l = list_entry(list_take(&arrived), late, link);
+        ok = ok && take_answer(p, l);
+    }
+    return ok;
+}
+
+// ---- Running ------------------------------------------------------------------------------------
+
+static _Thread_local int inside;  // passes whose functions run on this thread
+
+bool pass_is_inside(void) {
+    return inside > 0;
+}
+
+static bool run_ready(pass *p) {
+    bool ok = true;
+    inside++;
+    while (ok && p->ready_count) ok = run_target(p, &p->targets[p->ready[--p->ready_count]]);
+    inside--;
+    return ok;
 }
 
 bool pass_run(pass *p) {
-    if (!gw_ok(p->scope)) return false;
-    while (p->ready_count) {
-        target *t = &p->targets[p->ready[--p->ready_count]];
-        if (!run_hooks(p, t)) return false;
-        if (t->runs && !run_node(p, t)) return false;
+    bool ok = gw_ok(p->scope) && run_ready(p);
+    while (ok && p->late_count) {
+        ok = take_answers(p);
+        if (!p->ready_count) break;
+        ok = ok && run_ready(p);
     }
-    return true;
-}
-
-// Takes out the sum of one slot, as a contiguous gradient that shares its memory with no other
-// tensor; or as rows, each once.
-static gw_tensor *take_gradient(pass *p, slot *slot) {
-    gw_tensor *total = slot->sum.total;
-    slot->sum.total = NULL;
-    if (grad_is_own(total)) return total;
-    gw_tensor *own = tensor_is_rows(total) ? gw_coalesce(p->work, total)
-                     : total->contiguous   ? gw_clone(p->work, total)
-                                           : gw_contiguous(p->work, total);
-    handle_retain(own);
-    handle_release(total);
-    release_work(p);
-    return own;
-}
-
-static int collect(pass *p, gw_tensor_grad *pairs) {
-    int count = 0;
-    if (!p->options.inputs) {
-        for (uint32_t i = 0; i < p->target_count; i++) {
-            const target *t = &p->targets[i];
-            slot *slot = &p->slots[t->first_slot];
-            if (t->is_leaf && slot->sum.total)
-                pairs[count++] = (gw_tensor_grad){ t->key, take_gradient(p, slot) };
-        }
-        return count;
-    }
-    for (int i = 0; i < p->options.input_count; i++) {
-        edge e = edge_to(p->options.inputs[i]);
-        uint32_t number = index_find(&p->numbers, e.to.any);
-        if (number == INDEX_NONE) continue;
-        slot *slot = &p->slots[p->targets[number].first_slot + e.output];
-        if (slot->sum.total)
-            pairs[count++] = (gw_tensor_grad){ p->options.inputs[i], take_gradient(p, slot) };
-    }
-    return count;
-}
-
-void pass_forget(pass *p) {
-    for (uint32_t i = 0; i < p->target_count; i++) {
-        node *n = p->targets[i].runs ? p->targets[i].key : NULL;
-        if (n) n->spent |= n->class->forget(n);
-    }
-}
-
-bool pass_take(pass *p, gw_tensor_grad **out_pairs, int *out_count) {
-    gw_tensor_grad *pairs = mem_alloc((p->target_count + 1) * sizeof *pairs);
-    if (!pairs) {
-        scope_fail(p->scope, GW_NO_MEMORY, "backward: no memory for the gradients");
-        return false;
-    }
-    int count = collect(p, pairs);
-    if (gw_ok(p->work)) {
-        *out_pairs = pairs;
-        *out_count = count;
-        return true;
-    }
-    for (int i = 0; i < count; i++) handle_release(pairs[i].grad);
-    mem_free(pairs);
-    return fail_from_work(p, "gradients");
-}
-
-bool pass_commit(pass *p) {
-    gw_tensor_grad small[EDGES_SMALL], *pairs = small;
-    uint32_t max = p->options.inputs ? (uint32_t)p->options.input_count : p->target_count;
-    if (max > EDGES_SMALL && !(pairs = mem_alloc(max * sizeof *pairs))) {
-        scope_fail(p->scope, GW_NO_MEMORY, "backward: no memory for the gradients");
-        return false;
-    }
-    int count = collect(p, pairs);
-    bool ok = gw_ok(p->work);
-    if (ok)
-        ok = grads_add(p->scope, p->work, pairs, count);
-    else
-        for (int i = 0; i < count; i++) handle_release(pairs[i].grad);
-    if (pairs != small) mem_free(pairs);
-    return ok || fail_from_work(p, "adding gradients");
+    return ok;
 }

@@ -11,12 +11,17 @@
 // ordinal. pass_run runs nodes whose parts have all come until none is ready. Counts and gradients
 // are the pass's, never the node's, so two passes may walk one graph.
 //
+// Nodes and gates may answer later (late.h, gate.h). pass_run runs what else is ready; while
+// |late_count| is not 0, the caller waits until an answer has come, and calls it again. What waits,
+// and how, is the caller's: no thread, if it comes back by |came|.
+//
 // A distributed pass expects one edge for each tensor that was sent to another worker, delivers
 // parts as they are received, in any order, and calls pass_run after each; the plan, and so the
 // bits, are the same.
 #ifndef AUTOGRAD_PASS_H
 #define AUTOGRAD_PASS_H
 
+#include "autograd/gate.h"
 #include "autograd/index.h"
 #include "autograd/node.h"
 #include "autograd/sum.h"
@@ -36,6 +41,7 @@ typedef struct target {
     bool is_leaf;
     bool needed;          // leads to a wanted input, or is one
     bool runs;            // a node of whose inputs at least one is needed
+    bool gated;           // a leaf whose gradient is its gate's
     uint32_t missing;     // parts that have not come
     uint32_t first_slot;  // one slot per output
     uint32_t first_part;  // one part per edge: where its gradient goes
@@ -72,6 +78,13 @@ typedef struct pass {
     // progress
     gw_scope *work;  // where derivatives run; nothing is recorded in it
 
+    // answers that come later
+    gate_pass *gates;
+    uint32_t late_count;           // that have not come, or have not been taken
+    list_node lates, arrived;      // of late, with the loop lock
+    void (*came)(struct pass *p);  // with the loop lock, when an answer has come; may be NULL
+    void *runner;                  // for |came|
+
     // memory for small graphs, which allocate nothing
     target small_targets[PASS_SMALL];
     part small_parts[PASS_SMALL];
@@ -89,11 +102,18 @@ part pass_expect(pass *p, edge e);
 bool pass_plan(pass *p);
 bool pass_deliver(pass *p, part to, gw_tensor *gradient);  // NULL: no gradient will come
 bool pass_run(pass *p);
-bool pass_commit(pass *p);  // all parts have come: gives the gradients to the scope, all or none
+// All parts and answers have come: gives the gradients to the scope, all or none.
+bool pass_commit(pass *p);
 
 // Instead of pass_commit: gives the gradients to the caller, in an array to be freed by mem_free;
-// leaves are borrowed.
-bool pass_take(pass *p, gw_tensor_grad **out_pairs, int *out_count);
+// leaves are borrowed. Those from |out_replaces| on take the place of earlier ones.
+bool pass_take(pass *p, gw_tensor_grad **out_pairs, int *out_count, int *out_replaces);
+
+// Whether this thread is inside a hook or a derivative of some pass.
+bool pass_is_inside(void);
+
+// Hands the error of the work to the scope of the pass; |what| says what failed. Returns false.
+bool pass_fail_from_work(pass *p, const char *what);
 
 // Frees the saved values of the nodes of a pass that |keeps| and does not retain the graph.
 void pass_forget(pass *p);

@@ -184,7 +184,7 @@ bool pass_plan(pass *p) {
     if (!number_parts(p)) return false;
     for (uint32_t i = 0; i < p->slot_count; i++)
         p->targets[p->slots[i].target].missing += p->slots[i].count;
-    return true;
+    return gates_find(p);
 }
 
 uint64_t pass_leaf_bytes(const pass *p) {

@@ -31,6 +31,7 @@ static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_SETTLED_BEFORE_DONE] = "settled_before_done",
     [MUTATION_FAILED_SETTLED] = "failed_settled",
     [MUTATION_ABORT_FORGOTTEN] = "abort_forgotten",
+    [MUTATION_DONE_WHILE_REDUCING] = "done_while_reducing",
     [MUTATION_STEP_NOT_ASKED] = "step_not_asked",
     [MUTATION_LATE_COMMIT] = "late_commit",
     [MUTATION_LEASE_KEPT] = "lease_kept",

@@ -48,7 +48,8 @@ typedef enum mutation {
     MUTATION_PASS_BEGINS_AGAIN,    // at a late gradient, when it is over
     MUTATION_SETTLED_BEFORE_DONE,  // a pass has succeeded when its initiator has all it waits for
     MUTATION_FAILED_SETTLED,  // who passes on that passes have ended does not say which have failed
-    MUTATION_ABORT_FORGOTTEN,  // late gradients of a pass that was aborted begin it again
+    MUTATION_ABORT_FORGOTTEN,      // late gradients of a pass that was aborted begin it again
+    MUTATION_DONE_WHILE_REDUCING,  // a part says done before what is late on its worker has come
 
     // optimizer steps
     MUTATION_STEP_NOT_ASKED,  // a step whose trainer is lost is aborted without asking other owners

@@ -66,6 +66,7 @@ gw_scope *scope_open_regardless(gw_scope *parent) {
         s->number = ++parent->opened;
         s->deadline_ns = parent->deadline_ns;
         s->grad_enabled = parent->grad_enabled;
+        s->not_synchronised = parent->not_synchronised;
         s->may_wait = parent->may_wait;
         s->tensor_bytes_max = parent->tensor_bytes_max;
         s->env = parent->env;

@@ -14,6 +14,7 @@ typedef enum scope_slot {
     SCOPE_POISON,   // tensor: what failed operators return
     SCOPE_GRADS,    // autograd: gradients of this scope's passes
     SCOPE_PASS,     // dist: of a pass's work, the pass
+    SCOPE_GATES,    // autograd: the gates that expect a pass over what is computed here
     SCOPE_VISITED,  // dist: whom the passes of this scope have visited
     SCOPE_TURN,     // rpc: the turn of an object, held through gw_local
     SCOPE_AGENT,    // rpc: the agent that was opened on this scope
@@ -31,6 +32,7 @@ typedef struct scope_ids {
 // these rooms define and a room above them fills.
 typedef struct scope_remote {
     const struct remote_grads *grads;       // autograd/grads.h
+    const struct late_waiting *late;        // autograd/late.h
     const struct remote_part_class *optim;  // optim/remote_part.h
 } scope_remote;
 
@@ -44,8 +46,9 @@ struct gw_scope {
     uint64_t id;          // 0 until asked for
     int64_t deadline_ns;  // on the env's clock; ENV_NEVER
     bool grad_enabled;
-    bool may_wait;  // false inside GW_INLINE handlers
-    bool is_lent;   // to a body, which runs: it is closed for it
+    bool not_synchronised;  // gradients of its passes stay on this worker (autograd/gate.h)
+    bool may_wait;          // false inside GW_INLINE handlers
+    bool is_lent;           // to a body, which runs: it is closed for it
     uint64_t
         tensor_bytes_max;  // of one new tensor; 0: none. For scopes that act on behalf of a peer
 

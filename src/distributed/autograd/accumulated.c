@@ -15,27 +15,28 @@ void grad_pairs_fini(grad_pairs *p) {
     *p = (grad_pairs){ 0 };
 }
 
-static bool copy(const gw_tensor_grad *from, int count, grad_pairs *out) {
-    *out = (grad_pairs){ mem_alloc((size_t)(count + 1) * sizeof *out->items), count };
+static bool copy(const distributed_pass *x, grad_pairs *out) {
+    *out = (grad_pairs){ mem_alloc((size_t)(x->grad_count + 1) * sizeof *out->items), x->grad_count,
+                         x->grad_replaces };
     if (!out->items) return false;
-    for (int i = 0; i < count; i++) {
-        out->items[i] = from[i];
-        handle_retain(from[i].leaf);
-        handle_retain(from[i].grad);
+    for (int i = 0; i < x->grad_count; i++) {
+        out->items[i] = x->grads[i];
+        handle_retain(x->grads[i].leaf);
+        handle_retain(x->grads[i].grad);
     }
     return true;
 }
 
 void accumulated_add(gw_scope *s, gw_scope *work, grad_pairs *p) {
     // grads_add_imported takes the gradients, so only the leaves are left to release.
-    grads_add_imported(s, work, p->items, p->count);
+    grads_add_imported(s, work, p->items, p->count, p->replaces);
     for (int i = 0; i < p->count; i++) handle_release(p->items[i].leaf);
     mem_free(p->items);
 }
 
 bool accumulated_take(gw_scope *s, grad_pairs *out) {
     int count = gw_grads_count(s);
-    *out = (grad_pairs){ mem_alloc((size_t)(count + 1) * sizeof *out->items), 0 };
+    *out = (grad_pairs){ .items = mem_alloc((size_t)(count + 1) * sizeof *out->items) };
     if (!out->items) return false;
     for (int i = 0; i < count; i++) {
         gw_tensor_grad pair = gw_grads_get(s, i);
@@ -43,6 +44,7 @@ bool accumulated_take(gw_scope *s, grad_pairs *out) {
         handle_retain(pair.grad);
         out->items[out->count++] = pair;
     }
+    out->replaces = out->count;
     return gw_ok(s);
 }
 
@@ -62,16 +64,26 @@ static distributed_pass *find_on_loop(accumulated k, int index) {
 bool accumulated_copy(gw_scope *work, accumulated k, int index, grad_pairs *out) {
     env_enter(k.agent->env);
     const distributed_pass *x = find_on_loop(k, index);
-    bool is = x && copy(x->grads, x->grad_count, out);
+    bool is = x && copy(x, out);
     env_leave(k.agent->env);
     if (x && !is) scope_fail(work, GW_NO_MEMORY, "no memory for gradients");
     return is;
 }
 
+void accumulated_import(accumulated k, gw_scope *s) {
+    gw_scope *work = gw_scope_open(s);
+    gw_no_grad(work);
+    grad_pairs p;
+    for (int i = 0; gw_ok(work) && accumulated_copy(work, k, i, &p); i++)
+        accumulated_add(s, work, &p);
+    gw_scope_close_up(work);
+}
+
 static grad_pairs exchange_on_loop(distributed_pass *x, grad_pairs with) {
-    grad_pairs before = { x->grads, x->grad_count };
+    grad_pairs before = { x->grads, x->grad_count, x->grad_replaces };
     x->grads = with.items;
     x->grad_count = with.count;
+    x->grad_replaces = with.replaces;
     x->grads_changes++;
     return before;
 }
@@ -111,7 +123,7 @@ static bool take_two(accumulated k, pair_of_passes *two) {
     env_enter(k.agent->env);
     for (; count < 2; count++) {
         const distributed_pass *x = find_on_loop(k, count);
-        if (!x || !is_over(x) || !copy(x->grads, x->grad_count, &two->grads[count])) break;
+        if (!x || !is_over(x) || !copy(x, &two->grads[count])) break;
         two->numbers[count] = x->number;
         two->changes[count] = x->grads_changes;
     }

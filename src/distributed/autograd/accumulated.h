@@ -18,6 +18,7 @@ typedef struct accumulated {
 typedef struct grad_pairs {
     gw_tensor_grad *items;
     int count;
+    int replaces;  // those from here on take the place of what earlier passes have left
 } grad_pairs;
 
 void grad_pairs_fini(grad_pairs *p);
@@ -25,6 +26,9 @@ void grad_pairs_fini(grad_pairs *p);
 // Copies the gradients of the |index|th pass, in the order in which passes began. False if there is
 // none, or with |work| failed.
 bool accumulated_copy(gw_scope *work, accumulated k, int index, grad_pairs *out);
+
+// Gives |s| the gradients of all passes, or fails it.
+void accumulated_import(accumulated k, gw_scope *s);
 
 // Adds |p| to the gradients that |s| has, or fails |work|. Takes |p|.
 void accumulated_add(gw_scope *s, gw_scope *work, grad_pairs *p);

@@ -33,7 +33,8 @@ static gw_status read_head(agent *a, const message *m, gradient_head *h, gw_erro
     h->send = reader_u64(&r);
     h->values_at = (size_t)(r.at - m->head.data);
     if (status) return status;
-    if (r.failed || h->initiator >= (uint32_t)a->member_count || !h->number || h->flags > 15)
+    if (r.failed || h->initiator >= (uint32_t)a->member_count || !h->number ||
+        h->flags > DISTRIBUTED_PASS_FLAGS)
         return error_set(error, GW_PROTOCOL, "gradient: fields that mean nothing");
     if (!h->send && (h->from != (int)h->initiator || !(h->flags & DISTRIBUTED_PASS_MARKS)))
         return error_set(error, GW_PROTOCOL, "gradient: marks that are not the initiator's");
@@ -76,6 +77,7 @@ static distributed_pass *distributed_pass_of(agent *a, const gradient_head *h, g
     x->retains = h->flags & DISTRIBUTED_PASS_RETAINS;
     x->fast = h->flags & DISTRIBUTED_PASS_FAST;
     x->leafless = h->flags & DISTRIBUTED_PASS_LEAFLESS;
+    x->not_synchronised = h->flags & DISTRIBUTED_PASS_NOT_SYNCHRONISED;
     list_append(&graphs_of(a)->passes, &x->link);
     return x;
 }
@@ -94,10 +96,8 @@ static bool same_marks(const marks *a, const marks *b) {
 // PASS-8: all messages of a pass tell the same scope, flags and marks. A worker that was told other
 // marks could wait for ever.
 static bool agrees(const distributed_pass *x, const gradient_head *h) {
-    uint8_t flags = (uint8_t)((x->retains ? DISTRIBUTED_PASS_RETAINS : 0) |
-                              (x->fast ? DISTRIBUTED_PASS_FAST : 0) |
-                              (x->leafless ? DISTRIBUTED_PASS_LEAFLESS : 0));
-    if (h->scope != x->scope || (h->flags & ~DISTRIBUTED_PASS_MARKS) != flags) return false;
+    if (h->scope != x->scope || (h->flags & ~DISTRIBUTED_PASS_MARKS) != distributed_pass_flags(x))
+        return false;
     return x->state == DISTRIBUTED_PASS_MARKING || !(h->flags & DISTRIBUTED_PASS_MARKS) ||
            (x->partial == !h->send && same_marks(&x->marks, &h->marks));
 }
@@ -133,7 +133,7 @@ static gw_status count_early(const distributed_pass *x, int from, uint64_t size,
 
 static gw_status put_into_inbox(distributed_pass *x, message *m, const gradient_head *h,
                                 gw_error *error) {
-    if (x->state == DISTRIBUTED_PASS_RUNNING && x->received >= x->awaited)
+    if (x->state != DISTRIBUTED_PASS_MARKING && x->received >= x->awaited)
         return error_set(error, GW_PROTOCOL, "%s: a gradient of %s that is not awaited",
                          x->agent->name, agent_member(x->agent, h->from)->name);
     distributed_pass_mail *mail = mem_take(sizeof *mail);

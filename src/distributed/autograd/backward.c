@@ -40,9 +40,13 @@ static bool plan(distributed_pass *x, pass *p, gw_tensor *const *roots, part *pa
     x->pass = p;
     p->keeps = true;
     scope_set_slot(p->work, SCOPE_PASS, x, NULL);
-    if (!has_own(x) && !x->fast) return true;
+    if (!has_own(x) && !x->fast) {
+        distributed_pass_expect_answers(x);
+        return true;
+    }
     if (!distributed_pass_plan(x, p->scope, p->options)) return false;
     for (int i = 0; i < count; i++) parts[i] = pass_expect(x->pass, edge_to(roots[i]));
+    distributed_pass_expect_answers(x);
     return pass_plan(x->pass);
 }
 
@@ -103,7 +107,7 @@ static bool tell_marks(distributed_pass *x) {
 
 static bool start(distributed_pass *x, gw_tensor *const *roots, const part *parts, int count) {
     pass *p = x->pass;
-    if (!tell_marks(x)) return false;
+    if (!tell_marks(x) || !gates_begin(p)) return false;
     for (int i = 0; i < count; i++)
         if (!pass_deliver(p, parts[i], pass_first_gradient(p, roots[i], p->options.gradient)))
             return false;
@@ -120,7 +124,7 @@ static void send_out(distributed_pass *x) {
 
 static bool is_over(const distributed_pass *x) {
     bool all_done = !x->undone_count || has_mutation(MUTATION_SETTLED_BEFORE_DONE);
-    return x->error.status || (!x->missing && all_done);
+    return x->error.status || (!x->missing && all_done && !x->pass->late_count);
 }
 
 // The name of one worker that has not said done; this worker's, if all others have.
@@ -134,7 +138,7 @@ static const char *who_is_not_done(const distributed_pass *x) {
 static void wait_for_more(distributed_pass *x, gw_scope *s) {
     agent *a = x->agent;
     gw_error error;
-    while (!is_over(x) && list_is_empty(&x->inbox)) {
+    while (!is_over(x) && list_is_empty(&x->inbox) && !x->answered) {
         waiter w = { .what = "the others of a backward pass" };
         x->waiting = &w;
         bool woken = context_wait_on_loop(a, s, &w, context_until_ns(a, s));
@@ -162,6 +166,7 @@ static bool run(distributed_pass *x, gw_scope *s) {
         wait_for_more(x, s);
         list_splice(&arrived, &x->inbox);
         list_init(&x->inbox);
+        x->answered = false;
         bool over = is_over(x);
         env_leave(a->env);
         if (over) {
@@ -253,6 +258,7 @@ void distributed_pass_run_from(pass *p, gw_tensor *const *roots, const part *par
     x->retains = p->options.retain_graph;
     x->fast = p->options.fast;
     x->leafless = p->options.inputs != NULL;
+    x->not_synchronised = s->not_synchronised;
     agent_retain(a);
     if (distributed_pass_find_marks(x, p) && check_participants(x, s) &&
         plan(x, p, roots, own, count))

@@ -16,6 +16,7 @@
 typedef enum distributed_pass_state {
     DISTRIBUTED_PASS_MARKING,   // awaits the marks
     DISTRIBUTED_PASS_RUNNING,   // awaits a gradient for each marked slot
+    DISTRIBUTED_PASS_REDUCING,  // awaits what is late on this worker: nodes and gates
     DISTRIBUTED_PASS_COMPLETE,  // this part is done; awaits whether the whole pass succeeds
     DISTRIBUTED_PASS_SETTLED,   // the whole pass has succeeded
     DISTRIBUTED_PASS_DROPPED    // aborted, or its scope is closed
@@ -23,6 +24,7 @@ typedef enum distributed_pass_state {
 
 typedef enum distributed_pass_event {
     DISTRIBUTED_PASS_MARKED,     // the marks have come
+    DISTRIBUTED_PASS_REDUCES,    // all gradients of others have come, but not all late answers
     DISTRIBUTED_PASS_DONE,       // this worker has run its part
     DISTRIBUTED_PASS_SUCCEEDED,  // the initiator says that the pass is over and has not failed
     DISTRIBUTED_PASS_HEARD,      // another participant says so
@@ -55,7 +57,7 @@ typedef struct distributed_pass {
     int initiator;
     int by;  // the worker whose message opened it; -1: this worker, or one that is lost
     uint64_t number, scope;
-    bool retains, fast, leafless;
+    bool retains, fast, leafless, not_synchronised;
 
     list_node link, ending;
     distributed_pass_state state;
@@ -71,8 +73,9 @@ typedef struct distributed_pass {
     passes_ended heard;  // the initiator's passes that are over, as this one's messages say
     worker_set undone;   // the initiator's: participants that have not sent done
     int undone_count;
-    gw_error error;   // the initiator's: its status is not GW_OK once the pass has failed
+    gw_error error;   // its status is not GW_OK once the pass has failed; a participant's: why
     waiter *waiting;  // the initiator's thread
+    bool answered;    // a late answer has come that no thread has taken
     task task;
     pool_job job;
 
@@ -86,6 +89,7 @@ typedef struct distributed_pass {
     worker_set told;        // workers to which it has sent the marks
     gw_tensor_grad *grads;  // once complete; one count on each gradient and each leaf
     int grad_count;
+    int grad_replaces;       // those from here on take the place of earlier passes' gradients
     uint32_t grads_changes;  // as |grads|, with the loop lock held once the part is complete
 } distributed_pass;
 
@@ -93,7 +97,9 @@ enum {
     DISTRIBUTED_PASS_RETAINS = 1,
     DISTRIBUTED_PASS_FAST = 2,
     DISTRIBUTED_PASS_LEAFLESS = 4,
-    DISTRIBUTED_PASS_MARKS = 8
+    DISTRIBUTED_PASS_MARKS = 8,
+    DISTRIBUTED_PASS_NOT_SYNCHRONISED = 16,
+    DISTRIBUTED_PASS_FLAGS = 31
 };
 
 // ---- Running, without the loop lock (run.c). False: the pass and its scope have failed. ---------
@@ -106,6 +112,10 @@ bool distributed_pass_fail_memory(gw_scope *s);  // returns false
 bool distributed_pass_run(distributed_pass *x, list_node *arrived);
 // Fills |grads| once all gradients have come.
 bool distributed_pass_finish(distributed_pass *x);
+// Lets late answers of |x| come to the thread, task or job that runs it.
+void distributed_pass_expect_answers(distributed_pass *x);
+// The flags of its gradient messages.
+uint8_t distributed_pass_flags(const distributed_pass *x);
 // Frees the saved values of the graph, and its sends, once the pass is settled.
 void distributed_pass_give_up_graph(distributed_pass *x);
 void distributed_pass_fini(distributed_pass *x);
@@ -119,6 +129,9 @@ void distributed_pass_send_gradients(gw_scope *work, receive *to, gw_tensor **gr
 // Queues a message to |to| that has the marks and no gradient.
 bool distributed_pass_tell_marks(distributed_pass *x, int to);
 void distributed_pass_mail_free(list_node *mails);
+
+// How a pass that stays in one process waits for late answers (waiting.c).
+extern const late_waiting distributed_late_waiting;
 
 // The workers that the passes of a scope have visited, to be told when it closes.
 typedef struct pass_visited {

@@ -32,12 +32,7 @@ static bool has_passes(const agent *a) {
 static void import(gw_scope *s) {
     const context *c = call_of(s);
     if (!c || !has_passes(c->agent)) return;
-    gw_scope *work = gw_scope_open(s);
-    gw_no_grad(work);
-    grad_pairs p;
-    for (int i = 0; gw_ok(work) && accumulated_copy(work, accumulated_of(c), i, &p); i++)
-        accumulated_add(s, work, &p);
-    gw_scope_close_up(work);
+    accumulated_import(accumulated_of(c), s);
 }
 
 const remote_grads gradients_remote = { import };

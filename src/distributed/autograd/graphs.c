@@ -5,7 +5,9 @@
 #include "distributed/autograd/gradients.h"
 #include "distributed/optim/optimizer.h"
 
-static const scope_remote remote = { .grads = &gradients_remote, .optim = &owners_class };
+static const scope_remote remote = { .grads = &gradients_remote,
+                                     .late = &distributed_late_waiting,
+                                     .optim = &owners_class };
 
 static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {
     (void)options;

@@ -44,6 +44,7 @@ static gw_status abort_received(agent *a, int from, message *m, gw_error *error)
     if (in && !forgets && !passes_is_over_on_loop(a, from, number))
         passes_peer_remember_aborted(in, number);
     distributed_pass *x = passes_find_on_loop(a, from, number);
+    if (x) x->error = why;
     if (x) distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_FAILED);
     return GW_OK;
 }

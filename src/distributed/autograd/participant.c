@@ -5,6 +5,7 @@
 #include "call/error_trace.h"
 
 #include "base/failpoint.h"
+#include "base/mutation.h"
 
 // The loop runs parts whose gradients, received or accumulated, have at most this size; the pool
 // runs larger ones.
@@ -49,19 +50,35 @@ static bool plan(distributed_pass *x) {
     static gw_tensor *const none[1];
     gw_backward_options options = GW_OPTIONS(gw_backward_options, .retain_graph = x->retains,
                                              .inputs = x->leafless ? none : NULL);
+    x->root->not_synchronised = x->not_synchronised;
     bool ok = distributed_pass_plan(x, x->root, options) && pass_plan(x->pass);
+    if (ok) distributed_pass_expect_answers(x);
+    if (ok && x->pass->gates) {
+        accumulated_import((accumulated){ x->agent, x->initiator, x->scope }, x->root);
+        ok = gates_begin(x->pass);
+    }
     x->planned = true;
     x->is_large = ok && pass_leaf_bytes(x->pass) > INLINE_BYTES;
     return ok;
 }
 
-static void send_out(distributed_pass *x, bool done) {
+static void send_out(distributed_pass *x) {
     agent *a = x->agent;
     env_enter(a->env);
     distributed_pass_send_outbox_on_loop(x, &x->outbox);
-    if (done) distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_DONE);
+    bool late = x->pass->late_count && !has_mutation(MUTATION_DONE_WHILE_REDUCING);
+    bool begins = x->state == DISTRIBUTED_PASS_RUNNING;
+    if (!x->missing && !late)
+        distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_DONE);
+    else if (!x->missing && begins)
+        distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_REDUCES);
     env_leave(a->env);
     distributed_pass_mail_free(&x->outbox);
+}
+
+// Whether threads run the part, or may come back to it.
+static bool is_under_way(const distributed_pass *x) {
+    return x->state == DISTRIBUTED_PASS_RUNNING || x->state == DISTRIBUTED_PASS_REDUCING;
 }
 
 static bool take_inbox(distributed_pass *x, list_node *out) {
@@ -70,7 +87,8 @@ static bool take_inbox(distributed_pass *x, list_node *out) {
     env_enter(e);
     list_splice(out, &x->inbox);
     list_init(&x->inbox);
-    bool goes_on = !list_is_empty(out) && x->state == DISTRIBUTED_PASS_RUNNING;
+    bool goes_on = (!list_is_empty(out) || x->answered) && is_under_way(x);
+    x->answered = false;
     bool ends = !goes_on && x->ends;
     if (!goes_on) x->runs = false;
     env_leave(e);
@@ -90,11 +108,11 @@ static void run(distributed_pass *x) {
         if (!ok) distributed_pass_mail_free(&arrived);
         failpoint("pass_part");
         ok = ok && distributed_pass_run(x, &arrived);
-        bool done = ok && !x->missing;
+        bool done = ok && !x->missing && !x->pass->late_count;
         if (done) failpoint("pass_done");
         if (done) ok = distributed_pass_finish(x);
         if (ok)
-            send_out(x, done);
+            send_out(x);
         else
             fail(x);
     }
@@ -142,7 +160,7 @@ void distributed_pass_schedule_on_loop(distributed_pass *x, uint64_t size) {
         if (x->waiting) env_wake(x->agent->env, x->waiting);
         return;
     }
-    if (x->runs || x->state != DISTRIBUTED_PASS_RUNNING || list_is_empty(&x->inbox)) return;
+    if (x->runs || !is_under_way(x) || (list_is_empty(&x->inbox) && !x->answered)) return;
     if (!x->planned && is_held(x)) return;
     x->runs = true;
     if (x->is_large || size > INLINE_BYTES) {

@@ -1,6 +1,6 @@
 // Runs one worker's part of a pass, in the same way at the initiator and at participants. Without
 // the loop lock, unless a comment says otherwise.
-#include "distributed/autograd/distributed_pass.h"
+#include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
 #include "base/mutation.h"
@@ -94,6 +94,17 @@ bool distributed_pass_plan(distributed_pass *x, gw_scope *s, gw_backward_options
         in->part = pass_expect(p, in->sent->slots[in->mark.slot].edge);
     }
     return gw_ok(s);
+}
+
+static void answer_came(pass *p) {
+    distributed_pass *x = p->runner;
+    x->answered = true;
+    distributed_pass_schedule_on_loop(x, 0);
+}
+
+void distributed_pass_expect_answers(distributed_pass *x) {
+    x->pass->runner = x;
+    x->pass->came = answer_came;
 }
 
 // ---- Receiving gradients ------------------------------------------------------------------------
@@ -200,6 +211,13 @@ static void write_own_marks(const distributed_pass *x, int to, bytes *b) {
         if (x->marks.items[i].rank == (uint32_t)to) bytes_put(b, &x->marks.items[i], sizeof(mark));
 }
 
+uint8_t distributed_pass_flags(const distributed_pass *x) {
+    return (uint8_t)((x->retains ? DISTRIBUTED_PASS_RETAINS : 0) |
+                     (x->fast ? DISTRIBUTED_PASS_FAST : 0) |
+                     (x->leafless ? DISTRIBUTED_PASS_LEAFLESS : 0) |
+                     (x->not_synchronised ? DISTRIBUTED_PASS_NOT_SYNCHRONISED : 0));
+}
+
 static void write_head(distributed_pass *x, int to, bool alone, bytes *b) {
     bool small = !x->partial && x->marks.count <= LIMIT_MARKS;
     bool tells = alone || (small && !worker_set_has(&x->told, to));
@@ -208,10 +226,7 @@ static void write_head(distributed_pass *x, int to, bool alone, bytes *b) {
     bytes_put_u64(b, x->scope);
     bytes_put_u64(b, 0);  // settled and failed, which are filled in when the message is sent
     bytes_put_u64(b, 0);
-    bytes_put_u8(b, (uint8_t)((x->retains ? DISTRIBUTED_PASS_RETAINS : 0) |
-                              (x->fast ? DISTRIBUTED_PASS_FAST : 0) |
-                              (x->leafless ? DISTRIBUTED_PASS_LEAFLESS : 0) |
-                              (tells ? DISTRIBUTED_PASS_MARKS : 0)));
+    bytes_put_u8(b, (uint8_t)(distributed_pass_flags(x) | (tells ? DISTRIBUTED_PASS_MARKS : 0)));
     if (alone) {
         write_own_marks(x, to, b);
     } else if (tells) {
@@ -266,11 +281,12 @@ void distributed_pass_send_gradients(gw_scope *work, receive *to, gw_tensor **gr
 
 bool distributed_pass_finish(distributed_pass *x) {
     gw_tensor_grad *grads;
-    int count;
-    if (!pass_take(x->pass, &grads, &count)) return false;
+    int count, replaces;
+    if (!pass_take(x->pass, &grads, &count, &replaces)) return false;
     for (int i = 0; i < count; i++) handle_retain(grads[i].leaf);
     x->grads = grads;
     x->grad_count = count;
+    x->grad_replaces = replaces;
     return true;
 }
 
@@ -296,10 +312,21 @@ void distributed_pass_give_up_graph(distributed_pass *x) {
     if (!x->unsure) pass_forget(x->pass);
 }
 
+// The initiator's pass may outlive |x|.
+static void ignore_answers(const distributed_pass *x) {
+    env_enter(x->agent->env);
+    x->pass->came = NULL;
+    env_leave(x->agent->env);
+}
+
 void distributed_pass_fini(distributed_pass *x) {
+    if (x->pass) ignore_answers(x);
     distributed_pass_mail_free(&x->inbox);
     distributed_pass_mail_free(&x->outbox);
-    if (x->pass == &x->own) pass_close(&x->own);
+    if (x->pass == &x->own) {
+        if (x->root && x->error.status) scope_fail_with(x->root, &x->error);  // gates hear why
+        pass_close(&x->own);
+    }
     x->pass = NULL;
     for (uint32_t i = 0; i < x->input_count; i++) handle_release(x->inputs[i].sent);
     mem_free(x->inputs);

@@ -142,6 +142,14 @@ static const rule rules[] = {
     { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_RUNNING,  nothing,                "the initiator tells its end now, or when an older pass has ended" },
     { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop,                   "only the initiator uses the result" },
 
+    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_REDUCES,   DISTRIBUTED_PASS_REDUCING, nothing,                "this worker's late answers are missing; no thread waits for them" },
+    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_DONE,      DISTRIBUTED_PASS_COMPLETE, tell_done,              "they have come, and what follows is sent" },
+    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_DROPPED,  drop,                   "a pass that is over and not COMPLETE here has failed" },
+    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_REDUCING, nothing,                "only the initiator can end a part that is not COMPLETE" },
+    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "it failed here or on another worker; gates hear of it" },
+    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_REDUCING, nothing,                "the initiator tells its end now, or when an older pass has ended" },
+    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop,                   "only the initiator uses the result; gates hear of it" },
+
     { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_SETTLED,  settle,                 "it has succeeded everywhere: the graph is freed, the gradients stay" },
     { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_SETTLED,  settle,                 "the graph is freed before the initiator's next pass walks it" },
     { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "it failed on another worker; the graph stays as it was" },
@@ -155,6 +163,7 @@ static const rule rules[] = {
     { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "a closed scope needs no gradients" },
     { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop,                   "only calls of the initiator use the gradients" },
 
+    { DISTRIBUTED_PASS_DROPPED,  DISTRIBUTED_PASS_REDUCES,   DISTRIBUTED_PASS_DROPPED,  nothing,                "it was dropped while it ran" },
     { DISTRIBUTED_PASS_DROPPED,  DISTRIBUTED_PASS_DONE,      DISTRIBUTED_PASS_DROPPED,  nothing,                "it was dropped while it ran" },
     { DISTRIBUTED_PASS_DROPPED,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  nothing,                "it was dropped while it ran" },
 };

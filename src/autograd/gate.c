@@ -1,0 +1,206 @@
+#include "autograd/gate.h"
+
+#include "autograd/grads.h"
+#include "autograd/hook.h"
+#include "autograd/pass.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+// ---- Leaves -------------------------------------------------------------------------------------
+
+// The first hook of a leaf that has a gate stands for that, and is no function.
+gate *gate_of(const gw_tensor *leaf, int *out_leaf) {
+    const grad_hook *h = leaf->hooks;
+    if (!h || h->run) return NULL;
+    *out_leaf = h->number;
+    return h->context;
+}
+
+static void unset_first(gate *g, int count) {
+    for (int i = 0; i < count; i++) {
+        grad_hook *h = g->leaves[i]->hooks;
+        g->leaves[i]->hooks = h->next;
+        mem_give(h, sizeof *h);
+    }
+}
+
+bool gate_set(gw_scope *s, gate *g) {
+    for (int i = 0; i < g->leaf_count && gw_ok(s); i++) {
+        gw_tensor *leaf = g->leaves[i];
+        int number = 0;
+        grad_hook *h = NULL;
+        if (gate_of(leaf, &number))
+            scope_fail(s, GW_DUPLICATE,
+                       "a tensor's gradient has one gate, and this one's has that");
+        else if (!(h = mem_take(sizeof *h)))
+            scope_fail(s, GW_NO_MEMORY, "no memory for a gate");
+        if (!gw_ok(s)) {
+            unset_first(g, i);
+            return false;
+        }
+        *h = (grad_hook){ .next = leaf->hooks, .context = g, .number = i };
+        leaf->hooks = h;
+    }
+    return gw_ok(s);
+}
+
+void gate_unset(gate *g) {
+    unset_first(g, g->leaf_count);
+}
+
+gw_tensor *gate_earlier(const gate_pass *g, int i) {
+    return grads_find(g->scope, g->gate->leaves[i]);
+}
+
+// ---- The gates of a pass ------------------------------------------------------------------------
+
+static gate_pass *find(const pass *p, const gate *g) {
+    gate_pass *at = p->gates;
+    while (at && at->gate != g) at = at->next;
+    return at;
+}
+
+static gate_pass *find_or_add(pass *p, gate *g) {
+    gate_pass *at = find(p, g);
+    if (at) return at;
+    at = mem_calloc(sizeof *at + (size_t)g->leaf_count * sizeof(bool));
+    if (!at) {
+        scope_fail(p->scope, GW_NO_MEMORY, "backward: no memory for a gate");
+        return NULL;
+    }
+    gate_pass **last = &p->gates;
+    while (*last) last = &(*last)->next;
+    at->gate = handle_retain(g);
+    at->scope = p->scope;
+    at->reached = (bool *)(at + 1);
+    return *last = at;
+}
+
+bool gates_find(pass *p) {
+    if (p->options.inputs || p->scope->not_synchronised || pass_is_inside()) return true;
+    for (uint32_t i = 0; i < p->target_count; i++) {
+        target *t = &p->targets[i];
+        int leaf;
+        gate *g = t->is_leaf && t->needed ? gate_of(t->key, &leaf) : NULL;
+        if (!g) continue;
+        gate_pass *at = find_or_add(p, g);
+        if (!at) return false;
+        ((bool *)(at + 1))[leaf] = true;
+        t->gated = true;
+    }
+    return true;
+}
+
+static void forget_note(gw_scope *s, const gate *g);
+
+bool gates_begin(pass *p) {
+    for (gate_pass *at = p->gates; at; at = at->next) {
+        late *l = late_open(p, (uint32_t)at->gate->leaf_count);
+        if (!l) return false;
+        l->gate = at;
+        at->answer = at->answered = l;
+        forget_note(p->scope, at->gate);
+        at->gate->class->begin(at, p->work);
+        if (!gw_ok(p->work)) {
+            late_release(l);
+            scope_fail_with(p->scope, gw_scope_error(p->work));
+            return false;
+        }
+        at->begun = true;
+        scope_release_from(p->work, 0);
+    }
+    return true;
+}
+
+bool gates_pass_gradient(pass *p, gw_tensor *leaf, gw_tensor *gradient) {
+    int i = 0;
+    gate_pass *at = find(p, gate_of(leaf, &i));
+    at->gate->class->gradient(at, p->work, i, gradient);
+    bool ok = gw_ok(p->work);
+    if (!ok) scope_fail_with(p->scope, gw_scope_error(p->work));
+    scope_release_from(p->work, 0);
+    return ok;
+}
+
+void gates_end(pass *p, const gw_error *error) {
+    for (gate_pass *at = p->gates; at; at = at->next) {
+        if (at->begun) at->gate->class->end(at, error);
+        at->begun = false;
+    }
+}
+
+void gates_close(pass *p) {
+    for (gate_pass *at; (at = p->gates);) {
+        p->gates = at->next;
+        gate *g = at->gate;
+        mem_free(at);
+        handle_release(g);
+    }
+}
+
+// ---- Scopes in which a gate's leaves are used ---------------------------------------------------
+
+typedef struct note {
+    struct note *next;
+    gate *gate;  // one count
+} note;
+
+static void tell(const note *n, const gw_error *error) {
+    for (; n; n = n->next) n->gate->class->abandoned(n->gate, error);
+}
+
+static void free_note(note *n) {
+    gate *g = n->gate;
+    mem_give(n, sizeof *n);
+    handle_release(g);
+}
+
+// What is computed in a scope may be used in the one around it, when it has gone well.
+static void close_notes(gw_scope *s, void *data) {
+    if (!gw_ok(s)) tell(data, gw_scope_error(s));
+    for (note *n = data, *next; n; n = next) {
+        next = n->next;
+        if (gw_ok(s) && s->parent) gate_note(s->parent, n->gate);
+        free_note(n);
+    }
+}
+
+void gate_note(gw_scope *s, gate *g) {
+    note *first = s->slots[SCOPE_GATES].data;
+    for (note *n = first; n; n = n->next)
+        if (n->gate == g) return;
+    note *n = mem_take(sizeof *n);
+    if (!n) {
+        scope_fail(s, GW_NO_MEMORY, "no memory to note who waits for a backward pass");
+        return;
+    }
+    *n = (note){ .next = first, .gate = handle_retain(g) };
+    scope_set_slot(s, SCOPE_GATES, n, close_notes);
+}
+
+static void forget_note(gw_scope *s, const gate *g) {
+    for (; s; s = s->parent) {
+        note *first = s->slots[SCOPE_GATES].data;
+        for (note **at = &first; *at; at = &(*at)->next) {
+            note *n = *at;
+            if (n->gate != g) continue;
+            *at = n->next;
+            scope_set_slot(s, SCOPE_GATES, first, first ? close_notes : NULL);
+            free_note(n);
+            break;
+        }
+    }
+}
+
+void gates_tell_failed(gw_scope *failed) {
+    for (gw_scope *s = failed; s; s = s->parent) {
+        tell(s->slots[SCOPE_GATES].data, gw_scope_error(failed));
+        note *first = s->slots[SCOPE_GATES].data;
+        scope_set_slot(s, SCOPE_GATES, NULL, NULL);
+        for (note *next; first; first = next) {
+            next = first->next;
+            free_note(first);
+        }
+    }
+}

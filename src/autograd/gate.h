@@ -1,0 +1,82 @@
+// Gates: what stands between the gradients of some leaves and the commit of a pass, such as the sum
+// over the replicas of a model.
+//
+// A gate hears of each pass that reaches one of its leaves: before anything runs which of them it
+// reaches, then each one's gradient behind the program's hooks, once, and that the pass is over. It
+// answers once, perhaps later, with the gradients that the pass leaves in its scope in place of
+// what is there, and of leaves that the pass has not reached as well. The pass waits for it.
+//
+// A pass with inputs, one in a scope that is not synchronised, and one inside a hook of another is
+// not its gate's.
+//
+// Ownership: the gate holds its leaves, and is a handle, which a pass and a scope retain. Threads:
+// a leaf's gate changes while no pass runs; the functions of a class are called without the loop
+// lock, by the thread that runs the pass.
+#ifndef AUTOGRAD_GATE_H
+#define AUTOGRAD_GATE_H
+
+#include "autograd/late.h"
+#include "base/handle.h"
+
+typedef struct gate gate;
+
+// One pass, as one gate sees it.
+typedef struct gate_pass {
+    gate *gate;           // one count
+    gw_scope *scope;      // that gets the gradients
+    const bool *reached;  // by leaf
+    late *answer;         // with one tensor for each leaf; the gate's count is one
+    void *state;          // the gate's
+
+    struct gate_pass *next;  // of the pass
+    bool begun;
+    late *answered;  // the pass's count on |answer|
+} gate_pass;
+
+typedef struct gate_class {
+    // The pass is planned. A gate that refuses it fails |s|, and has nothing to end or to answer.
+    void (*begin)(gate_pass *g, gw_scope *s);
+    // Leaf |i|, which the pass reaches, has its gradient; NULL: none has come. Borrowed; its values
+    // do not change. |s| owns what is made of it until the function returns.
+    void (*gradient)(gate_pass *g, gw_scope *s, int i, gw_tensor *gradient);
+    // The pass has succeeded, or failed with |error|; then the answer is not awaited any more, and
+    // what belongs to other workers is to be ended. The count on the answer stays the gate's.
+    void (*end)(gate_pass *g, const gw_error *error);
+    // A scope has failed in which gate_note was called, and no pass behind that has begun.
+    void (*abandoned)(gate *g, const gw_error *error);
+} gate_class;
+
+struct gate {
+    gw_handle handle;
+    const gate_class *class;
+    gw_tensor **leaves;
+    int leaf_count;
+};
+
+// Sets the gate of its leaves: all or none. Fails |s| with DUPLICATE if one has a gate, or without
+// memory.
+bool gate_set(gw_scope *s, gate *g);
+void gate_unset(gate *g);
+
+// The gradient of leaf |i| that the scope of the pass has from earlier passes; borrowed, or NULL.
+gw_tensor *gate_earlier(const gate_pass *g, int i);
+
+// Notes that |g| is going to hear of a pass over what is computed in |s|: if |s| fails before, it is
+// told.
+void gate_note(gw_scope *s, gate *g);
+// Tells the gates that are noted in |failed| and in the scopes around it.
+void gates_tell_failed(gw_scope *failed);
+
+// ---- For passes -----------------------------------------------------------------------------------
+
+// The gate of |leaf|, and the number of the leaf there; NULL without one.
+gate *gate_of(const gw_tensor *leaf, int *out_leaf);
+
+// Finds the gates of a plan, to be freed by gates_close.
+bool gates_find(struct pass *p);
+bool gates_begin(struct pass *p);
+bool gates_pass_gradient(struct pass *p, gw_tensor *leaf, gw_tensor *gradient);
+void gates_end(struct pass *p, const gw_error *error);  // NULL: it has succeeded
+void gates_close(struct pass *p);
+
+#endif

@@ -1,0 +1,42 @@
+// How a pass that stays in one process waits for what comes later (autograd/late.h).
+#include "autograd/pass.h"
+#include "distributed/autograd/distributed_pass.h"
+
+static bool check(gw_scope *s) {
+    gw_error error;
+    if (!context_check_wait(s, &error)) return true;
+    error_prefix(&error, "backward");
+    scope_fail_with(s, &error);
+    return false;
+}
+
+static void wake(pass *p) {
+    env_wake(p->scope->env, p->runner);
+}
+
+// Waits as a call would.
+static void wait_on_loop(pass *p, agent *a, gw_error *error) {
+    gw_scope *s = p->scope;
+    waiter w = { .what = "the others of a backward pass" };
+    p->came = wake;
+    p->runner = &w;
+    bool woken = context_wait_on_loop(a, s, &w, context_until_ns(a, s));
+    p->came = NULL;
+    p->runner = NULL;
+    if (woken || context_check_cancelled(s, error)) return;
+    error_set(error, GW_TIMEOUT, "others have not answered within the deadline");
+}
+
+static void wait(pass *p) {
+    agent *a = p->scope->agent;
+    gw_error error = { 0 };
+    if (!check(p->scope)) return;
+    env_enter(a->env);
+    if (list_is_empty(&p->arrived)) wait_on_loop(p, a, &error);
+    env_leave(a->env);
+    if (!error.status) return;
+    error_prefix(&error, "backward");
+    scope_fail_with(p->scope, &error);
+}
+
+const late_waiting distributed_late_waiting = { .check = check, .wait = wait };
