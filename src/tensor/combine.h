@@ -1,0 +1,48 @@
+// One vector of several: the sum, product, least, ... of the numbers of |count| vectors.
+//
+// The order of addition depends on |count| alone: with p the largest power of two that is not above
+// it, y[i] = x[i] + x[i + p] where there is one; then pairs (0, 1), (2, 3), ... of y, and pairs of
+// those, to the end. Halves (f16, bf16) are added in f32 and rounded once. So the bits are the same
+// whatever the length, the alignment, the CPU and the way in which the work was cut.
+//
+// Threads: any. No memory is needed.
+#ifndef TENSOR_COMBINE_H
+#define TENSOR_COMBINE_H
+
+#include <gradwire/tensor.h>
+
+typedef enum combine_op {
+    COMBINE_SUM,
+    COMBINE_AVG,  // the sum, divided by |divisor|
+    COMBINE_PRODUCT,
+    COMBINE_MIN,  // NaN if one is
+    COMBINE_MAX,
+    COMBINE_BAND,  // bits; of bools: all, any, one or the other
+    COMBINE_BOR,
+    COMBINE_BXOR,
+} combine_op;
+
+// Whether numbers of |dtype| can be combined so: bools by BAND, BOR, BXOR, MIN and MAX only, AVG
+// takes floating ones only, bits of floating ones are not combined.
+bool combine_is_known(combine_op op, gw_dtype dtype);
+
+typedef struct combine_request {
+    combine_op op;
+    gw_dtype dtype;
+    int count;                // vectors, at least 1
+    const void *const *from;  // aligned to the dtype's size; may be lent by others, who may change them
+    void *out;                // apart from all of |from|, or the same as one
+    uint64_t numbers;         // in each
+    double factor;            // each number is multiplied by it first, in its dtype (f32 for halves); 1: none
+    double divisor;           // of COMBINE_AVG
+} combine_request;
+
+// Integers wrap around.
+void combine(const combine_request *c);
+
+// The same for two partial sums: of halves they are f32, which are rounded if |ends|.
+void combine_partial(const combine_request *c, bool ends);
+// The dtype that partial sums of |dtype| have.
+gw_dtype combine_partial_dtype(gw_dtype dtype);
+
+#endif
