@@ -24,7 +24,7 @@ gradwire_program(gradwire-scale-worker gradwire-scale-worker tests/programs/scal
 file(GLOB mutation_test_sources CONFIGURE_DEPENDS tests/sim/*_sim_test.c tests/sim/jobs*.c tests/sim/passes*.c
     tests/sim/steps*.c tests/sim/ref_random_test.c tests/sim/rpc_cancel_test.c tests/sim/ref_fault_test.c
     src/net/ring_sim_test.c src/net/handshake_test.c src/net/tls*_test.c src/session/*_test.c src/store/*_test.c src/membership/*_test.c src/agent/members_test.c
-    src/testing/sim_faults_test.c)
+    src/collective/plan_test.c src/testing/sim_faults_test.c)
 gradwire_program(gradwire-mutations gradwire-mutations ${mutation_test_sources} ${cartpole_sources}
     tests/sim/cartpole_play.c $<TARGET_OBJECTS:gradwire-mutation-objects>)
 target_link_libraries(gradwire-mutations PRIVATE gradwire-testing)

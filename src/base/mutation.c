@@ -42,6 +42,8 @@ static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_OLD_KEY_ACCEPTED] = "old_key_accepted",
     [MUTATION_HELLO_OUTSIDE_TLS] = "hello_outside_tls",
     [MUTATION_HELLO_UNBOUND] = "hello_unbound",
+    [MUTATION_WRONG_FOLD] = "wrong_fold",
+    [MUTATION_SLICES_BY_ARRIVAL] = "slices_by_arrival",
     [MUTATION_LIMIT_AFTER_ALLOCATION] = "limit_after_allocation",
 };
 

@@ -67,6 +67,10 @@ typedef enum mutation {
     MUTATION_HELLO_OUTSIDE_TLS,   // a hello in plain text is listened to
     MUTATION_HELLO_UNBOUND,       // the hello inside TLS may name others than its identity
 
+    // plans of collectives
+    MUTATION_WRONG_FOLD,         // members behind the power of two have others' partners
+    MUTATION_SLICES_BY_ARRIVAL,  // the parts of a sum are added in the order in which they come
+
     // limits
     MUTATION_LIMIT_AFTER_ALLOCATION,  // memory is taken before its size is checked
 

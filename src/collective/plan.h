@@ -42,17 +42,21 @@ typedef enum plan_kind {
 typedef enum step_kind {
     STEP_SEND,     // its one input goes to |peer|
     STEP_RECEIVE,  // a value comes from |peer|
-    STEP_ADD,      // the sum of its inputs, which are in the order of their members (or subtrees)
+    // The sum of its inputs, which are in the order of their members (or subtrees). Either all of
+    // them are partial sums or none is. With one input it widens that to a partial sum, or, in a
+    // group of one member, is all there is to reduce.
+    STEP_ADD,
 } step_kind;
 
-// What a step reads: the value that another step has made, or what this member brings itself.
+// What a step reads: the value that an earlier step has made, or what this member brings itself. It
+// reads the elements that it has itself of those that its input has.
 enum { INPUT_OWN = -1 };
 
 typedef struct plan_step {
     step_kind kind;
     int peer;
-    // In |inputs| of the plan. A STEP_ADD has one for each member, or two: then its inputs and its
-    // value may be partial sums.
+    // In |inputs| of the plan. A STEP_ADD has one for each member, or one or two: then its inputs and
+    // its value may be partial sums.
     int first_input, input_count;
     // Of a reduction: the elements of the tensor that the value has. Of other operations 0 and the
     // whole.
@@ -80,24 +84,26 @@ typedef struct plan {
 
 typedef struct plan_request {
     operation operation;
-    plan_kind kind;        // the same for all members
+    plan_kind kind;  // the same for all members
     int member_count, rank, root;
     uint64_t elements;     // of a reduction's tensor; 0 for other operations
     size_t element_bytes;  // of one
-    const uint64_t *shares;  // of reduce_scatter: elements for each member, which sum up to |elements|
+    const uint64_t
+        *shares;  // of reduce_scatter: elements for each member, which sum up to |elements|
 } plan_request;
 
-// NO_MEMORY. A member that has nothing to do has a plan without steps. To be followed by plan_fini,
-// also on failure.
+// NO_MEMORY. |kind| exists for the operation, or is PLAN_AUTO: what plan_choose takes. A member that
+// has nothing to do has a plan without steps. To be followed by plan_fini, also on failure.
 gw_status plan_init(plan *p, const plan_request *request, gw_error *error);
 void plan_fini(plan *p);
 
 // The plan that the table of choices takes: never PLAN_AUTO. |bytes| of what is reduced, or of what
-// the root brings; 0 where members do not know it.
+// the root brings; 0 where members do not know it. GW_COLLECTIVE=all_reduce:direct,barrier:flat in
+// the environment, which is read once, chooses otherwise.
 plan_kind plan_choose(operation o, int member_count, uint64_t bytes);
 // Whether there is such a plan for the operation.
 bool plan_exists(operation o, plan_kind kind);
-const char *plan_kind_name(plan_kind kind);      // "direct"
-const char *operation_name(operation o);         // "all_reduce"
+const char *plan_kind_name(plan_kind kind);  // "direct"
+const char *operation_name(operation o);     // "all_reduce"
 
 #endif

@@ -29,20 +29,25 @@ bool combine_is_known(combine_op op, gw_dtype dtype);
 typedef struct combine_request {
     combine_op op;
     gw_dtype dtype;
-    int count;                // vectors, at least 1
-    const void *const *from;  // aligned to the dtype's size; may be lent by others, who may change them
-    void *out;                // apart from all of |from|, or the same as one
-    uint64_t numbers;         // in each
-    double factor;            // each number is multiplied by it first, in its dtype (f32 for halves); 1: none
-    double divisor;           // of COMBINE_AVG
+    int count;  // vectors, at least 1
+    const void *const
+        *from;         // aligned to the dtype's size; may be lent by others, who may change them
+    void *out;         // apart from all of |from|, or the same as one of the same dtype
+    uint64_t numbers;  // in each
+    // Each number is multiplied by it first, in its dtype (f32 for halves; of integers by its whole
+    // part); 1: none. Bools have none.
+    double factor;
+    double divisor;  // of COMBINE_AVG
 } combine_request;
 
 // Integers wrap around.
 void combine(const combine_request *c);
 
-// The same for two partial sums: of halves they are f32, which are rounded if |ends|.
-void combine_partial(const combine_request *c, bool ends);
-// The dtype that partial sums of |dtype| have.
+// The same in parts. A partial sum has the dtype of combine_partial_dtype: f32 of halves. What begins
+// multiplies and does not round; what goes on takes partial sums; what ends divides and rounds. The
+// parts give the bits of the whole if they are subtrees of it.
+void combine_begin(const combine_request *c);               // numbers to a partial sum
+void combine_partial(const combine_request *c, bool ends);  // partial sums to one, or to numbers
 gw_dtype combine_partial_dtype(gw_dtype dtype);
 
 #endif

@@ -1,0 +1,141 @@
+#include "collective/plan_build.h"
+
+#include "base/mem.h"
+#include "base/status.h"
+
+#include <assert.h>
+#include <string.h>
+
+const char *operation_name(operation o) {
+    static const char *const names[OPERATION_COUNT] = {
+        "all_reduce", "reduce",         "broadcast",  "all_gather", "gather",
+        "scatter",    "reduce_scatter", "all_to_all", "barrier",
+    };
+    return o < OPERATION_COUNT ? names[o] : "unknown operation";
+}
+
+const char *plan_kind_name(plan_kind kind) {
+    static const char *const names[PLAN_KIND_COUNT] = {
+        "auto", "flat", "direct", "doubling", "tree",
+    };
+    return kind < PLAN_KIND_COUNT ? names[kind] : "unknown plan";
+}
+
+bool plan_exists(operation o, plan_kind kind) {
+    switch (kind) {
+    case PLAN_FLAT: return true;
+    case PLAN_DIRECT: return o == OPERATION_ALL_REDUCE || o == OPERATION_REDUCE;
+    case PLAN_DOUBLING: return o == OPERATION_ALL_REDUCE || o == OPERATION_BARRIER;
+    case PLAN_TREE: return o == OPERATION_REDUCE || o == OPERATION_BROADCAST;
+    default: return false;
+    }
+}
+
+// ---- Writing a plan down ------------------------------------------------------------------------
+// Makes room for |more| entries behind |count| of an array whose address is |array|.
+static bool make_room(plan_builder *b, void *array, int count, int more, int *room, size_t size) {
+    if (b->is_out_of_memory) return false;
+    if (count + more <= *room) return true;
+    int wanted = count + more > 2 * *room ? count + more : 2 * *room;
+    void *old, *grown;
+    memcpy(&old, array, sizeof old);
+    grown = mem_realloc(old, (size_t)wanted * size);
+    if (!grown) {
+        b->is_out_of_memory = true;
+        return false;
+    }
+    memcpy(array, &grown, sizeof grown);
+    *room = wanted;
+    return true;
+}
+
+static int put_step(plan_builder *b, step_kind kind, int peer, const int *inputs, int count,
+                    plan_value v) {
+    plan *p = b->plan;
+    if (!make_room(b, &p->steps, p->step_count, 1, &b->step_room, sizeof *p->steps) ||
+        !make_room(b, &p->inputs, p->input_count, count, &b->input_room, sizeof *p->inputs))
+        return 0;
+    p->steps[p->step_count] = (plan_step){ .kind = kind,
+                                           .peer = peer,
+                                           .first_input = p->input_count,
+                                           .input_count = count,
+                                           .first = v.first,
+                                           .count = v.count,
+                                           .item = v.item,
+                                           .is_partial = v.is_partial };
+    for (int i = 0; i < count; i++) {
+        assert(inputs[i] >= INPUT_OWN && inputs[i] < p->step_count);
+        p->inputs[p->input_count++] = inputs[i];
+    }
+    return p->step_count++;
+}
+
+int plan_send(plan_builder *b, int peer, int input, plan_value v) {
+    return put_step(b, STEP_SEND, peer, &input, 1, v);
+}
+
+int plan_receive(plan_builder *b, int peer, plan_value v) {
+    v.item = -1;
+    return put_step(b, STEP_RECEIVE, peer, NULL, 0, v);
+}
+
+int plan_add(plan_builder *b, const int *inputs, int count, plan_value v) {
+    return put_step(b, STEP_ADD, -1, inputs, count, v);
+}
+
+void plan_put_out(plan_builder *b, int step, plan_value v) {
+    plan *p = b->plan;
+    if (!make_room(b, &p->outputs, p->output_count, 1, &b->output_room, sizeof *p->outputs)) return;
+    p->outputs[p->output_count++] = (plan_output){
+        .step = step, .first = v.first, .count = v.count, .item = step == INPUT_OWN ? v.item : -1
+    };
+}
+
+plan_value plan_slice(const plan_request *r, int j) {
+    enum { LINE_BYTES = 64 };
+    uint64_t line =
+        r->element_bytes && r->element_bytes < LINE_BYTES ? LINE_BYTES / r->element_bytes : 1;
+    uint64_t lines = (r->elements + line - 1) / line, n = (uint64_t)r->member_count;
+    // The first slices have a line more than the last ones.
+    uint64_t least = lines / n, more = lines % n, at = (uint64_t)j;
+    uint64_t first = line * (at * least + (at < more ? at : more));
+    uint64_t end = first + line * (least + (at < more ? 1 : 0));
+    first = first < r->elements ? first : r->elements;
+    end = end < r->elements ? end : r->elements;
+    return (plan_value){ .first = first, .count = end - first, .item = -1 };
+}
+
+int plan_power(int count) {
+    int power = 1;
+    while (2 * power <= count) power *= 2;
+    return power;
+}
+
+// ---- Plans --------------------------------------------------------------------------------------
+gw_status plan_init(plan *p, const plan_request *request, gw_error *error) {
+    plan_kind kind = request->kind;
+    if (kind == PLAN_AUTO)
+        kind = plan_choose(request->operation, request->member_count,
+                           request->elements * request->element_bytes);
+    assert(plan_exists(request->operation, kind));
+    assert(request->rank >= 0 && request->rank < request->member_count);
+    assert(request->root >= 0 && request->root < request->member_count);
+    *p = (plan){ .kind = kind };
+    plan_builder b = { .plan = p, .request = request };
+    switch (kind) {
+    case PLAN_DIRECT: plan_direct(&b); break;
+    case PLAN_DOUBLING: plan_doubling(&b); break;
+    case PLAN_TREE: plan_tree(&b); break;
+    default: plan_flat(&b);
+    }
+    if (!b.is_out_of_memory) return GW_OK;
+    return error_set(error, GW_NO_MEMORY, "%s: out of memory for a plan of %d members",
+                     operation_name(request->operation), request->member_count);
+}
+
+void plan_fini(plan *p) {
+    mem_free(p->steps);
+    mem_free(p->inputs);
+    mem_free(p->outputs);
+    *p = (plan){ 0 };
+}

@@ -1,0 +1,58 @@
+// What generators of plans share: writing steps down, and cutting elements into slices.
+#ifndef COLLECTIVE_PLAN_BUILD_H
+#define COLLECTIVE_PLAN_BUILD_H
+
+#include "collective/plan.h"
+
+typedef struct plan_builder {
+    plan *plan;
+    const plan_request *request;
+    int step_room, input_room, output_room;
+    bool is_out_of_memory;  // what is written from then on is lost
+} plan_builder;
+
+// What a value is, as in a step.
+typedef struct plan_value {
+    uint64_t first, count;
+    int item;
+    bool is_partial;
+} plan_value;
+
+// Each gives the number of the step.
+int plan_send(plan_builder *b, int peer, int input, plan_value v);
+int plan_receive(plan_builder *b, int peer, plan_value v);
+int plan_add(plan_builder *b, const int *inputs, int count, plan_value v);
+
+// |step| or INPUT_OWN is what comes next in the result.
+void plan_put_out(plan_builder *b, int step, plan_value v);
+
+// All of what is reduced; the whole of what is not.
+static inline plan_value plan_whole(const plan_builder *b) {
+    return (plan_value){ .count = b->request->elements, .item = -1 };
+}
+
+// What member |j| has of a tensor that is cut into one slice for each, along lines of the cache. The
+// last slices may be empty.
+plan_value plan_slice(const plan_request *r, int j);
+
+// The member |distance| behind this one, in a circle.
+static inline int plan_behind(const plan_request *r, int distance) {
+    return (r->rank + distance) % r->member_count;
+}
+
+// The largest power of two that is not above |count|.
+int plan_power(int count);
+
+// Whether a member without a partner behind the power of two widens what it brings: others have
+// partial sums at that time. A group of one has nothing else to do.
+static inline bool plan_widens(const plan_request *r) {
+    return r->member_count == 1 || r->member_count > plan_power(r->member_count);
+}
+
+// ---- Generators, of what plan_exists says -------------------------------------------------------
+void plan_flat(plan_builder *b);
+void plan_direct(plan_builder *b);
+void plan_doubling(plan_builder *b);
+void plan_tree(plan_builder *b);
+
+#endif

@@ -1,0 +1,96 @@
+#include "collective/plan.h"
+
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Note [The table of choices]
+//
+// The first row that fits says the plan. All members find the same row, because all know what it
+// asks for: a broadcast's members but the root do not know how much comes, so that its rows ask for
+// nothing but the count.
+typedef struct choice {
+    operation operation;
+    int members_max;
+    uint64_t bytes_max;
+    plan_kind kind;
+} choice;
+
+#define ANY_COUNT INT32_MAX
+#define ANY_BYTES UINT64_MAX
+#define KIB(n) ((uint64_t)(n) << 10)
+
+static const choice choices[] = {
+    { OPERATION_ALL_REDUCE, 2, ANY_BYTES, PLAN_FLAT },
+    { OPERATION_ALL_REDUCE, 8, KIB(8), PLAN_FLAT },
+    { OPERATION_ALL_REDUCE, ANY_COUNT, KIB(8), PLAN_DOUBLING },
+    { OPERATION_ALL_REDUCE, ANY_COUNT, ANY_BYTES, PLAN_DIRECT },
+    { OPERATION_REDUCE, 8, KIB(8), PLAN_FLAT },
+    { OPERATION_REDUCE, ANY_COUNT, KIB(8), PLAN_TREE },
+    { OPERATION_REDUCE, ANY_COUNT, ANY_BYTES, PLAN_DIRECT },
+    { OPERATION_BROADCAST, 4, ANY_BYTES, PLAN_FLAT },
+    { OPERATION_BROADCAST, ANY_COUNT, ANY_BYTES, PLAN_TREE },
+    { OPERATION_BARRIER, 8, ANY_BYTES, PLAN_FLAT },
+    { OPERATION_BARRIER, ANY_COUNT, ANY_BYTES, PLAN_DOUBLING },
+};
+
+// ---- What the environment says ------------------------------------------------------------------
+// By operation; PLAN_AUTO where it says nothing.
+typedef struct wishes {
+    plan_kind kinds[OPERATION_COUNT];
+} wishes;
+
+static bool read_word(const char *text, size_t length, const char *name) {
+    return strlen(name) == length && memcmp(text, name, length) == 0;
+}
+
+// "operation:plan", of which |text| has |length| bytes. What is wrong with it, or NULL.
+static const char *read_wish(const char *text, size_t length, wishes *w) {
+    const char *colon = memchr(text, ':', length);
+    if (!colon) return "is no \"operation:plan\"";
+    size_t before = (size_t)(colon - text), behind = length - before - 1;
+    int o = 0, kind = PLAN_AUTO + 1;
+    while (o < OPERATION_COUNT && !read_word(text, before, operation_name((operation)o))) o++;
+    if (o == OPERATION_COUNT) return "names no collective";
+    while (kind < PLAN_KIND_COUNT && !read_word(colon + 1, behind, plan_kind_name((plan_kind)kind)))
+        kind++;
+    if (kind == PLAN_KIND_COUNT) return "names no plan";
+    if (!plan_exists((operation)o, (plan_kind)kind))
+        return "names a plan that the collective has not";
+    w->kinds[o] = (plan_kind)kind;
+    return NULL;
+}
+
+static wishes read_wishes(const char *text) {
+    wishes w = { { PLAN_AUTO } };
+    while (text && *text) {
+        size_t length = strcspn(text, ",");
+        const char *wrong = read_wish(text, length, &w);
+        if (wrong)
+            log_line("GW_COLLECTIVE: \"%.*s\" %s and changes nothing; \"all_reduce:direct\" does",
+                     (int)length, text, wrong);
+        text += length + (text[length] == ',');
+    }
+    return w;
+}
+
+static wishes the_wishes;
+
+static void read_environment(void) {
+    the_wishes = read_wishes(getenv("GW_COLLECTIVE"));
+}
+
+plan_kind plan_choose(operation o, int member_count, uint64_t bytes) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_environment);
+    plan_kind wanted = the_wishes.kinds[o];
+    if (wanted != PLAN_AUTO) return wanted;
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        const choice *c = &choices[i];
+        if (c->operation == o && member_count <= c->members_max && bytes <= c->bytes_max)
+            return c->kind;
+    }
+    return PLAN_FLAT;
+}
