@@ -2,7 +2,7 @@
 # src/base/failpoint.h). Programs that have it take everything else from the library: of the two forms of a room the linker
 # uses the one that it meets first.
 file(GLOB mutation_sources CONFIGURE_DEPENDS src/wire/*.c src/net/ring.c src/net/shm*.c src/net/handshake.c src/net/connection.c src/net/secret.c
-    src/net/tls*.c src/session/*.c src/store/*.c
+    src/net/certificate*.c src/net/tls*.c src/session/*.c src/store/*.c
     src/membership/*.c src/agent/*.c src/future/*.c src/lend/*.c src/call/*.c src/collective/*.c src/reference/*.c
     src/distributed/*/*.c src/runtime/*.c)
 list(FILTER mutation_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")

@@ -82,7 +82,8 @@ typedef struct gw_rpc_options {
 
     // The path of the job's key, a file that `gradwire key` has made and that nobody else may read:
     // connections are encrypted with it, and only who has it is let in. NULL: what the launcher
-    // hands on (GW_KEY_FD, a descriptor), or the file that GW_KEY_FILE names, or none.
+    // hands on (GW_KEY_FD, a descriptor), or the file that GW_KEY_FILE names, or none. Or of this
+    // worker's certificate (gradwire key --ca): then no other member can pass for it either.
     const char *key GW_DEFAULT(NULL);
     // Without a key, whether connections may leave this host, where everybody can read and change
     // them. GW_INSECURE=1 says so, too. Every worker has to.
@@ -296,7 +297,8 @@ typedef struct gw_rpc_stats {
     // The best first. GW_TRANSPORT=tcp in the environment leaves "tcp" alone.
     gw_transport_stats transports[GW_TRANSPORTS_MAX];
     int transport_count;
-    // What protects connections to other hosts: "a key", "nothing (insecure)", or "there are none".
+    // What protects connections to other hosts: "a key", "a certificate", "nothing (insecure)", or
+    // "there are none".
     const char *protection;
 } gw_rpc_stats;
 

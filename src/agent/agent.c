@@ -369,6 +369,7 @@ void agent_say_who_on_loop(agent *a) {
 static gw_status protect(agent *a, gw_error *error) {
     const protection *p = &a->protection;
     agent_say_who_on_loop(a);
+    a->protection.meets_at_rank_0 = a->group == GW_GROUP_NONE;
     if (p->insecure)
         log_line("%s runs insecure: what its connections carry beyond this host, everybody on the "
                  "way may read and change",

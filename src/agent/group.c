@@ -21,9 +21,11 @@ static const char *place_of(const joining *j) {
 static gw_status take_rank(agent *a, int rank, bool joins, gw_error *error) {
     a->rank = rank;
     agent_say_who_on_loop(a);
+    gw_status status = connection_check_own(&a->protection, error);
+    if (status) return status;
     a->ids.space = (uint64_t)rank + 1;
     peers_set_rank(a->peers, rank);
-    gw_status status = member_table_add_self_on_loop(a, a->addresses, error);
+    status = member_table_add_self_on_loop(a, a->addresses, error);
     return status ? status : member_table_open_on_loop(a, joins, error);
 }
 

@@ -44,6 +44,10 @@ static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_HELLO_UNBOUND] = "hello_unbound",
     [MUTATION_WRONG_FOLD] = "wrong_fold",
     [MUTATION_SLICES_BY_ARRIVAL] = "slices_by_arrival",
+    [MUTATION_ANY_CA] = "any_ca",
+    [MUTATION_CLIENT_UNNAMED] = "client_unnamed",
+    [MUTATION_SERVER_UNNAMED] = "server_unnamed",
+    [MUTATION_MEMBER_UNNAMED] = "member_unnamed",
     [MUTATION_LIMIT_AFTER_ALLOCATION] = "limit_after_allocation",
 };
 

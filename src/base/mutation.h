@@ -66,6 +66,10 @@ typedef enum mutation {
     MUTATION_OLD_KEY_ACCEPTED,    // a key that was there once is taken still
     MUTATION_HELLO_OUTSIDE_TLS,   // a hello in plain text is listened to
     MUTATION_HELLO_UNBOUND,       // the hello inside TLS may name others than its identity
+    MUTATION_ANY_CA,              // a certificate of any CA is good
+    MUTATION_CLIENT_UNNAMED,      // a client's certificate may name others than it says it is
+    MUTATION_SERVER_UNNAMED,      // whoever answers is who was looked for, if it has a certificate
+    MUTATION_MEMBER_UNNAMED,      // a certificate of any name is good for the hello of a member
 
     // plans of collectives
     MUTATION_WRONG_FOLD,         // members behind the power of two have others' partners

@@ -55,7 +55,8 @@ gw_rpc_stats gw_rpc_get_stats(gw_scope *s) {
         .reconnects = p.reconnects,
         .replies_dropped = c->replies_dropped,
         .transport_count = p.transport_count,
-        .protection = a->protection.secret     ? "a key"
+        .protection = a->protection.secret
+                          ? a->protection.secret->certificate ? "a certificate" : "a key"
                       : a->protection.insecure ? "nothing (insecure)"
                                                : "there are none",
     };

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "base/status.h"
+#include "net/certificate.h"
 #include "net/tls.h"
 
 #include <assert.h>
@@ -27,8 +28,8 @@ gw_status connection_protect(env *e, protection *p, gw_error *error) {
     handshake h = { .kind = HANDSHAKE_REFUSAL, .reason = REFUSED_PLAIN };
     snprintf(h.text, sizeof h.text,
              "connections of this job are encrypted: all its workers need the file of its key");
-    gw_status status = GW_OK;
-    if (p->secret) {
+    gw_status status = certificate_check_own(p, error);
+    if (!status && p->secret) {
         tls_options options = { .env = e,
                                 .protection = p,
                                 .plain_hello = HANDSHAKE_MAGIC,
@@ -38,6 +39,10 @@ gw_status connection_protect(env *e, protection *p, gw_error *error) {
     }
     if (!status) e->protection = p;
     return status;
+}
+
+gw_status connection_check_own(const protection *p, gw_error *error) {
+    return certificate_check_own(p, error);
 }
 
 void connection_unprotect(env *e, protection *p) {
@@ -65,6 +70,14 @@ static gw_status check_identity(const connection *l, const handshake *h, gw_erro
                   : error_set(error, GW_PROTOCOL,
                               "it says in its hello that it is somebody else than by its key, %s",
                               p->client.name);
+}
+
+// TLS-15
+bool connection_may_be(const connection *l, const char *name) {
+    const protection *p = l->env->protection;
+    if (!l->is_encrypted || !l->is_server || !p->secret->certificate || !l->stream) return true;
+    return strcmp(tls_parties_of(l->stream)->client.name, name) == 0 ||
+           has_mutation(MUTATION_MEMBER_UNNAMED);
 }
 
 static void on_opened(void *user) {

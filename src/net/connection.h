@@ -58,6 +58,9 @@ struct connection {
 gw_status connection_protect(env *e, protection *p, gw_error *error);
 void connection_unprotect(env *e, protection *p);  // if it does protect them
 
+// MISMATCH if |p| has a certificate that does not name its own worker; connection_protect looks, too.
+gw_status connection_check_own(const protection *p, gw_error *error);
+
 // To |server|, which counts where connections are encrypted; NULL: whoever hosts the store.
 // Fails at once only for an address that cannot be right, or without memory or descriptors.
 gw_status connection_connect(env *e, const route *r, const party *server, uint8_t *staging,
@@ -66,6 +69,9 @@ gw_status connection_connect(env *e, const route *r, const party *server, uint8_
 connection *connection_accept(env *e, stream *s, uint8_t *staging, const connection_events *on,
                               void *user);  // closes |s| without memory
 void connection_close(connection *l);       // NULL is fine
+
+// Whether whoever has connected may be |name|: no certificate that it has shown was of another one.
+bool connection_may_be(const connection *l, const char *name);
 
 void connection_set_deadline(connection *l, int64_t due_ns);  // of the handshake
 void connection_say(connection *l, const handshake *h);

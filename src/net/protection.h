@@ -24,6 +24,7 @@ typedef struct protection {
     bool insecure;         // this worker's user wants connections beyond this host without it
     char job[JOB_ID_MAX];  // tells jobs with the same key apart; may be empty
     party self;            // this worker, for whom connections are
+    bool meets_at_rank_0;  // who hosts its store has to be rank 0, if certificates say who is who
     struct tls *tls;       // once connection_protect was called, if there is a secret
 } protection;
 

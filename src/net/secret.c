@@ -2,6 +2,7 @@
 
 #include "base/mutation.h"
 #include "base/status.h"
+#include "net/certificate.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,6 +44,7 @@ static secret *secret_new(gw_error *error) {
 
 void secret_close(secret *s) {
     if (!s) return;
+    certificate_close(s->certificate);
     OPENSSL_cleanse(s, sizeof *s);
     munmap(s, sizeof *s);
 }
@@ -180,7 +182,10 @@ static gw_status read_lines(const char *text, const char *what, secret *s, gw_er
 gw_status secret_open_text(const char *text, const char *what, secret **out, gw_error *error) {
     secret *s = secret_new(error);
     if (!s) return GW_NO_MEMORY;
-    gw_status status = read_lines(text, what, s, error);
+    gw_status status =
+        certificate_is_text(text)
+            ? certificate_open_text(text, what, &s->certificate, s->private_key, error)
+            : read_lines(text, what, s, error);
     if (status) {
         secret_close(s);
     } else {
@@ -233,19 +238,32 @@ static gw_status check_owner(int fd, const char *what, gw_error *error) {
     return GW_OK;
 }
 
-gw_status secret_open_file(const char *path, secret **out, gw_error *error) {
+static void describe(const char *path, char out[512]) {
+    snprintf(out, 512, "the key file %.400s", path);
+}
+
+gw_status secret_read_file(const char *path, char out[SECRET_TEXT_MAX], gw_error *error) {
     char what[512];
     // Somebody who takes a key for its path must not find it in a log.
     if (strncmp(path, word, sizeof "gradwire-key" - 1) == 0)
         return error_set(error, GW_INVALID, "a key was given where the path of its file belongs");
-    snprintf(what, sizeof what, "the key file %.400s", path);
+    describe(path, what);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
         return error_set(error, errno == ENOENT ? GW_NOT_FOUND : GW_SYSTEM, "%s: %s", what,
                          strerror(errno));
     gw_status status = check_owner(fd, what, error);
-    if (!status) status = open_read(fd, what, out, error);
+    if (!status) status = read_text(fd, what, out, error);
     close(fd);
+    return status;
+}
+
+gw_status secret_open_file(const char *path, secret **out, gw_error *error) {
+    char text[SECRET_TEXT_MAX], what[512];
+    gw_status status = secret_read_file(path, text, error);
+    describe(path, what);
+    if (!status) status = secret_open_text(text, what, out, error);
+    OPENSSL_cleanse(text, sizeof text);
     return status;
 }
 
@@ -259,6 +277,7 @@ static gw_status copy_inherited(secret **out, gw_error *error) {
     secret *copy = secret_new(error);
     if (!copy) return GW_NO_MEMORY;
     *copy = *inherited;
+    certificate_retain(copy->certificate);
     *out = copy;
     return GW_OK;
 }

@@ -1,5 +1,6 @@
 // The secret of a job: a key, or two while one takes the place of the other. The keys of all its
-// connections are made from it (net/tls.h).
+// connections are made from it (net/tls.h). Or that of one worker: the private key of its certificate
+// (net/certificate.h), whose files begin with "-----BEGIN".
 //
 // A key is one line of text, which `gradwire key` makes:
 //
@@ -20,6 +21,7 @@ enum {
     SECRET_KEY_BYTES = 32,
     SECRET_ID_BYTES = 8,
     SECRET_KEYS_MAX = 2,
+    SECRET_PRIVATE_BYTES = 32,
     SECRET_LINE_MAX = 128,   // of `gradwire key`, with its end
     SECRET_TEXT_MAX = 4096,  // of a file
 };
@@ -30,8 +32,10 @@ typedef struct secret_key {
 } secret_key;
 
 typedef struct secret {
-    int key_count;  // at least one
+    int key_count;  // 0: it is of a certificate
     secret_key keys[SECRET_KEYS_MAX];
+    struct certificate *certificate;  // NULL: it is of keys
+    uint8_t private_key[SECRET_PRIVATE_BYTES];
 } secret;
 
 // Reads |text|, which comes from |what|, "the file job.key". INVALID says which line is wrong,
@@ -40,6 +44,8 @@ gw_status secret_open_text(const char *text, const char *what, secret **out, gw_
 
 // Reads a file that is this user's and nobody else's to read, INVALID otherwise; NOT_FOUND.
 gw_status secret_open_file(const char *path, secret **out, gw_error *error);
+// Its text alone, for the caller to wipe.
+gw_status secret_read_file(const char *path, char out[SECRET_TEXT_MAX], gw_error *error);
 
 // Reads and closes a descriptor that this process was started with. The second to ask for the same
 // one gets what was read then.

@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/mutation.h"
 #include "base/status.h"
+#include "net/certificate.h"
+#include "net/certificate_name.h"
 #include "net/tls_internal.h"
 
 #define REKEY_BYTES ((uint64_t)1 << 36)  // TLS-10
@@ -45,6 +48,45 @@ static int find_identity(SSL *ssl, const unsigned char *id, size_t size, SSL_SES
     if (!status) status = tls_parties_check(&t->parties, p, refusal);
     if (!status) *out = make_psk_session(ssl, t->psk);
     return 1;
+}
+
+// ---- Certificates -------------------------------------------------------------------------------
+
+bool tls_has_certificates(const tls_stream *s) {
+    return s->tls->protection->secret->certificate != NULL;
+}
+
+static gw_status check_trust(X509_STORE_CTX *context, gw_error *error) {
+    if (X509_verify_cert(context) == 1 || has_mutation(MUTATION_ANY_CA)) return GW_OK;
+    return error_set(error, GW_MISMATCH, "its certificate is not one of this job: %s",
+                     X509_verify_cert_error_string(X509_STORE_CTX_get_error(context)));
+}
+
+// TLS-12; a server hears later who a client says it is.
+static gw_status check_server(const tls_stream *t, const X509 *x, gw_error *error) {
+    char name[CERTIFICATE_NAME_MAX];
+    const party *to = &t->parties.server;
+    if (t->is_server || has_mutation(MUTATION_SERVER_UNNAMED)) return GW_OK;
+    bool is_host = t->parties.purpose == TLS_STORE && t->tls->protection->meets_at_rank_0;
+    if (is_host ? certificate_names_rank(x, t->parties.job, 0)
+                : certificate_names(x, t->parties.job, to))
+        return GW_OK;
+    certificate_first_name(x, name, sizeof name);
+    return error_set(error, GW_MISMATCH, "its certificate is of %.200s, and %s (rank %d) is meant",
+                     name, is_host ? "the host of the store" : to->name,
+                     is_host ? 0 : (int)to->rank);
+}
+
+// Whatever is wrong, the other end hears the same alert.
+static int verify(X509_STORE_CTX *context, void *unused) {
+    (void)unused;
+    const SSL *ssl = X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx());
+    tls_stream *t = SSL_get_app_data(ssl);
+    gw_error *refusal = &t->tls->refusal;
+    gw_status status = check_trust(context, refusal);
+    if (!status) status = check_server(t, X509_STORE_CTX_get0_cert(context), refusal);
+    X509_STORE_CTX_set_error(context, status ? X509_V_ERR_APPLICATION_VERIFICATION : X509_V_OK);
+    return !status;
 }
 
 // ---- Bytes below --------------------------------------------------------------------------------
@@ -107,12 +149,26 @@ SSL *tls_new_session(tls *t, tls_stream *s) {
         SSL_set_accept_state(ssl);
     } else {
         SSL_set_connect_state(ssl);
-        SSL_set_verify(ssl, SSL_VERIFY_PEER, NULL);  // no certificate is one that we trust
+        SSL_set_verify(ssl, SSL_VERIFY_PEER,
+                       NULL);  // with a key no certificate is one that we trust
     }
-    return ssl;
+    if (!tls_has_certificates(s) || certificate_show(t->protection->secret, ssl)) return ssl;
+    SSL_free(ssl);
+    return NULL;
 }
 
 // ---- Life ---------------------------------------------------------------------------------------
+
+static bool set_up_authentication(SSL_CTX *c, const secret *s) {
+    if (!s->certificate) {
+        SSL_CTX_set_psk_use_session_callback(c, offer_identity);
+        SSL_CTX_set_psk_find_session_callback(c, find_identity);
+        return true;
+    }
+    SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    SSL_CTX_set_cert_verify_callback(c, verify, NULL);
+    return certificate_trust(s->certificate, c);
+}
 
 static bool set_up(SSL_CTX *c) {
     SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
@@ -120,8 +176,6 @@ static bool set_up(SSL_CTX *c) {
     SSL_CTX_set_options(c, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_clear_options(c, SSL_OP_ENABLE_MIDDLEBOX_COMPAT);
     SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_psk_use_session_callback(c, offer_identity);
-    SSL_CTX_set_psk_find_session_callback(c, find_identity);
     return SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION) == 1 &&
            SSL_CTX_set_max_proto_version(c, TLS1_3_VERSION) == 1 &&
            SSL_CTX_set_num_tickets(c, 0) == 1 && SSL_CTX_set1_groups_list(c, "X25519") == 1 &&
@@ -142,7 +196,8 @@ gw_status tls_open(tls_options options, tls **out, gw_error *error) {
     if (t->answer_size) memcpy(t->answer, options.plain_answer, t->answer_size);
     t->method = make_method();
     t->context = SSL_CTX_new(TLS_method());
-    if (!t->method || !t->context || !set_up(t->context)) {
+    if (!t->method || !t->context || !set_up(t->context) ||
+        !set_up_authentication(t->context, options.protection->secret)) {
         tls_close(t);
         return error_set(error, GW_SYSTEM, "OpenSSL has no TLS 1.3 with X25519 here");
     }

@@ -39,7 +39,7 @@ static void put_party(writer *w, const party *p) {
     put(w, &p->incarnation, sizeof p->incarnation);
 }
 
-static size_t encode(const tls_parties *p, uint8_t out[TLS_PARTIES_MAX]) {
+size_t tls_parties_encode(const tls_parties *p, uint8_t out[TLS_PARTIES_MAX]) {
     writer w = { out };
     uint8_t head[2] = { VERSION, (uint8_t)p->purpose };
     put(&w, head, sizeof head);
@@ -55,7 +55,7 @@ static void read_party(reader *r, party *out) {
     out->incarnation = reader_u64(r);
 }
 
-static bool decode(const uint8_t *in, size_t size, tls_parties *out) {
+bool tls_parties_decode(const uint8_t *in, size_t size, tls_parties *out) {
     *out = (tls_parties){ 0 };
     reader r = reader_of(in, size);
     uint8_t version = reader_u8(&r), purpose = reader_u8(&r);
@@ -81,7 +81,7 @@ bool tls_derive_psk(const secret_key *key, const uint8_t salt[TLS_SALT_BYTES],
         bound.server = parties->client;
     }
     memcpy(info, label, sizeof label - 1);
-    size_t size = sizeof label - 1 + encode(&bound, info + sizeof label - 1);
+    size_t size = sizeof label - 1 + tls_parties_encode(&bound, info + sizeof label - 1);
     return secret_derive(key, (secret_info){ salt, TLS_SALT_BYTES }, (secret_info){ info, size },
                          out, TLS_PSK_BYTES);
 }
@@ -120,7 +120,7 @@ bool tls_identity_seal(const secret_key *key, const tls_parties *parties, tls_id
                        uint8_t out_psk[TLS_PSK_BYTES]) {
     uint8_t plain[TLS_PARTIES_MAX];
     uint8_t *salt = out->bytes + SECRET_ID_BYTES, *sealed = out->bytes + HEAD_BYTES;
-    size_t size = encode(parties, plain);
+    size_t size = tls_parties_encode(parties, plain);
     memcpy(out->bytes, key->id, SECRET_ID_BYTES);
     out->size = HEAD_BYTES + size + TLS_TAG_BYTES;
     return RAND_bytes(salt, TLS_SALT_BYTES) == 1 &&
@@ -139,7 +139,7 @@ gw_status tls_identity_open(const secret *s, const uint8_t *in, size_t size, tls
     const secret_key *tried = key ? key : &s->keys[0];
     memcpy(tag, in + size - TLS_TAG_BYTES, sizeof tag);
     bool opened = cipher(false, tried, in, in + HEAD_BYTES, sealed, plain, tag);
-    if (!key || !opened || !decode(plain, sealed, out) ||
+    if (!key || !opened || !tls_parties_decode(plain, sealed, out) ||
         !tls_derive_psk(key, in + SECRET_ID_BYTES, out, out_psk))
         return error_set(error, GW_MISMATCH, "it has another key");
     return GW_OK;

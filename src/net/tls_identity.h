@@ -31,6 +31,10 @@ typedef struct tls_identity {
     size_t size;
 } tls_identity;
 
+// As they stand in an identity; and back, false for what cannot be one.
+size_t tls_parties_encode(const tls_parties *p, uint8_t out[TLS_PARTIES_MAX]);
+bool tls_parties_decode(const uint8_t *in, size_t size, tls_parties *out);
+
 // The key of one connection.
 bool tls_derive_psk(const secret_key *key, const uint8_t salt[TLS_SALT_BYTES],
                     const tls_parties *parties, uint8_t out[TLS_PSK_BYTES]);

@@ -32,7 +32,7 @@ struct tls {
     const char *plain_hello;
     uint64_t rekey_bytes;
     size_t out_size, answer_size;
-    gw_error refusal;  // of a server: why an identity was none, in this step of a handshake
+    gw_error refusal;  // why the other end is not taken, in this step of a handshake
     uint8_t answer[TLS_ANSWER_MAX];
     uint8_t in[TLS_IN_BYTES];      // encrypted, from below
     uint8_t out[TLS_OUT_BYTES];    // encrypted, on its way down
@@ -81,6 +81,7 @@ typedef struct tls_stream {
     tls_parties parties;
     tls_identity identity;  // of a client
     uint8_t psk[TLS_PSK_BYTES];
+    bool has_said;  // the parties, inside TLS, for lack of an identity
 
     // in
     const uint8_t *in;  // what has come and is not read
@@ -97,7 +98,8 @@ typedef struct tls_stream {
 } tls_stream;
 
 // ---- tls.c --------------------------------------------------------------------------------------
-SSL *tls_new_session(tls *t, tls_stream *s);  // NULL without memory
+SSL *tls_new_session(tls *t, tls_stream *s);     // NULL without memory
+bool tls_has_certificates(const tls_stream *s);  // and not a pre-shared key
 
 // ---- tls_state.c --------------------------------------------------------------------------------
 void tls_apply(tls_stream *t, tls_event event);
@@ -105,6 +107,10 @@ void tls_end(tls_stream *t, gw_status status, const char *format, ...) GW_PRINTF
 void tls_linger_on(tls_stream *t);  // something has left: there is time again
 void tls_enter(tls_stream *t);      // around an event from below, in which it is not freed
 void tls_leave(tls_stream *t);
+
+// ---- tls_introduction.c -------------------------------------------------------------------------
+// Behind a handshake by certificates: who this is. Whether both know; else *out_code is OpenSSL's.
+bool tls_introduce(tls_stream *t, int *out_code);
 
 // ---- tls_stream.c -------------------------------------------------------------------------------
 extern const stream_events tls_inner_events;

@@ -43,6 +43,7 @@ static void adopt_below(tls_stream *t) {
 
 static void tell_opened(tls_stream *t) {
     OPENSSL_cleanse(t->psk, sizeof t->psk);
+    SSL_certs_clear(t->ssl);  // its copy of the private key
     if (!t->is_server) t->stream.events->opened(t->stream.user);
     if (t->state == TLS_OPEN) tls_tell_writable(t);
 }

@@ -76,6 +76,17 @@ static void fail_server(tls_stream *t) {
 // TLS-9: whoever answers there proves nothing by not having the key.
 static void fail_client(tls_stream *t, int code) {
     gw_status status = t->parties.purpose == TLS_STORE ? GW_MISMATCH : GW_DISCONNECTED;
+    const gw_error *refusal = &t->tls->refusal;
+    if (refusal->status) {
+        tls_end(t, status, "%s", refusal->text);
+        return;
+    }
+    if (tls_has_certificates(t)) {
+        tls_end(t, status,
+                "it does not take our certificate: it has a key or another CA, is of another job, "
+                "or is another worker");
+        return;
+    }
     int reason = ERR_GET_REASON(ERR_peek_error());
     bool is_alert = code == SSL_ERROR_SSL && reason > SSL_AD_REASON_OFFSET;
     bool is_certificate = reason == SSL_R_CERTIFICATE_VERIFY_FAILED;
@@ -99,10 +110,11 @@ void tls_shake(tls_stream *t) {
     ERR_clear_error();
     int result = SSL_do_handshake(t->ssl);
     int code = SSL_get_error(t->ssl, result);
+    // TLS-4: "A client goes on only if the server has chosen the pre-shared key."
+    bool done = result == 1 &&
+                (tls_has_certificates(t) ? tls_introduce(t, &code) : SSL_session_reused(t->ssl));
     flush(t);
     if (t->state != TLS_SHAKING) return;
-    // TLS-4: "A client goes on only if the server has chosen the pre-shared key."
-    bool done = result == 1 && SSL_session_reused(t->ssl);
     if (done) {
         tls_apply(t, TLS_SHAKEN);
     } else if (code != SSL_ERROR_WANT_READ || t->in_total > LIMIT_HANDSHAKE_BYTES) {
@@ -231,7 +243,10 @@ static void on_closed(void *user, const gw_error *why) {
     tls_stream *t = user;
     tls_enter(t);
     t->inner = NULL;
-    if (t->state == TLS_SHAKING && !t->is_server) {
+    if (t->state == TLS_SHAKING && t->has_said) {
+        t->tls->refusal.status = GW_OK;
+        fail_client(t, SSL_ERROR_ZERO_RETURN);  // TLS-14
+    } else if (t->state == TLS_SHAKING && !t->is_server) {
         tls_end(t, why->status, "%.600s (in the handshake of TLS: it may have no key)", why->text);
     } else {
         tls_end(t, why->status, "%s", why->text);
@@ -387,6 +402,7 @@ static bool say_who(tls_stream *t, const party *server) {
     t->parties = (tls_parties){ .purpose = server ? TLS_SESSION : TLS_STORE, .client = p->self };
     memcpy(t->parties.job, p->job, sizeof p->job);
     t->parties.server = server ? *server : (party){ .rank = PARTY_RANK_UNKNOWN };
+    if (tls_has_certificates(t)) return true;
     return tls_identity_seal(&p->secret->keys[0], &t->parties, &t->identity, t->psk);
 }
 

@@ -2,182 +2,14 @@
 // connects; a wire lies between them, and whoever holds it reads and changes what goes by.
 #include "net/tls.h"
 
-#include "net/connection.h"
-#include "net/env_os.h"
 #include "net/tcp.h"
-#include "testing/encrypted.h"
+#include "testing/doors.h"
 #include "testing/testing.h"
 
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <stdio.h>
 #include <string.h>
-
-static env *e;
-static uint8_t staging[STAGING_BYTES];
-
-static void open_env(void) {
-    gw_error error;
-    testing_note("seed 1");  // as a mutation that is found here is told
-    assert_int_equal(env_os_open(&e, &error), GW_OK);
-    env_enter(e);
-}
-
-static void close_env(void) {
-    env_leave(e);
-    env_close(e);
-}
-
-// Until |*count| is at least |wanted|.
-static void until(const int *count, int wanted) {
-    while (*count < wanted) {
-        waiter w = { .what = "an event" };
-        env_wait(e, &w, env_now_ns(e) + 1000000);
-    }
-}
-
-// ---- Doors --------------------------------------------------------------------------------------
-typedef struct door {
-    protection self;
-    listener *listener;
-    char address[ADDRESS_MAX];
-    connection *inside[64];
-    int accepted, heard, turned_away;
-    handshake last;
-    gw_error why;  // of who was turned away last
-} door;
-
-static door *at_door;  // the one whose protection the env has
-
-static void forget_one(void) {
-    at_door->turned_away++;
-}
-
-static void on_heard(void *user, const handshake *h, const gw_error *bad) {
-    (void)user;
-    if (h) {
-        at_door->heard++;
-        at_door->last = *h;
-    } else {
-        at_door->why = *bad;
-        forget_one();
-    }
-}
-
-static void on_inside_closed(void *user, const gw_error *why) {
-    (void)user;
-    at_door->why = *why;
-    forget_one();
-}
-
-static const connection_events inside_events = { .heard = on_heard, .closed = on_inside_closed };
-
-static void on_accepted(void *user, stream *s) {
-    door *d = user;
-    connection *c = connection_accept(e, s, staging, &inside_events, d);
-    assert_non_null(c);
-    d->inside[d->accepted++ % 64] = c;
-}
-
-static void open_door(door *d, const char *keys, uint64_t incarnation) {
-    gw_error error;
-    *d = (door){ .self = encrypted_worker(keys, incarnation) };
-    at_door = d;
-    assert_int_equal(connection_protect(e, &d->self, &error), GW_OK);
-    assert_int_equal(
-        tcp_transport.listen(e, "127.0.0.1:0", on_accepted, d, &d->listener, d->address, &error),
-        GW_OK);
-}
-
-static void close_door(door *d) {
-    listener_close(d->listener);
-    for (int i = 0; i < 64; i++) connection_close(d->inside[i]);
-    connection_unprotect(e, &d->self);
-    protection_fini(&d->self);
-}
-
-// ---- Visitors -----------------------------------------------------------------------------------
-typedef struct visitor {
-    protection self;
-    tls *tls;
-    stream *stream;
-    int opened, closed;
-    gw_error why;
-    uint8_t heard[4096];
-    size_t heard_size;
-    handshake says;  // as soon as it is open
-} visitor;
-
-static void on_opened(void *user) {
-    visitor *v = user;
-    uint8_t out[HANDSHAKE_MAX];
-    v->opened++;
-    struct iovec part = { out, handshake_encode(out, &v->says) };
-    assert_int_equal(stream_send(v->stream, &part, 1), part.iov_len);
-}
-
-static void on_buffer(void *user, void **into, size_t *size) {
-    visitor *v = user;
-    *into = v->heard + v->heard_size;
-    *size = sizeof v->heard - v->heard_size;
-}
-
-static void on_received(void *user, size_t count) {
-    ((visitor *)user)->heard_size += count;
-}
-
-static void on_writable(void *user) {
-    (void)user;
-}
-
-static void on_closed(void *user, const gw_error *why) {
-    visitor *v = user;
-    v->closed++;
-    v->why = *why;
-    v->stream = NULL;
-}
-
-static const stream_events visitor_events = { .opened = on_opened,
-                                              .buffer = on_buffer,
-                                              .received = on_received,
-                                              .writable = on_writable,
-                                              .closed = on_closed };
-
-static handshake hello(const party *from, const party *to) {
-    return (handshake){ .kind = HANDSHAKE_SESSION,
-                        .from_rank = from->rank,
-                        .from_incarnation = from->incarnation,
-                        .to_rank = to->rank,
-                        .to_incarnation = to->incarnation,
-                        .connection_number = 1 };
-}
-
-// To |to|, at |address|; NULL: whoever hosts the store.
-static void visit_as(visitor *v, protection self, const char *address, const party *to) {
-    gw_error error;
-    char text[ADDRESS_MAX];
-    snprintf(text, sizeof text, "%s", address);
-    const route r = { &tcp_transport, text };
-    *v = (visitor){ .self = self };
-    v->says = to ? hello(&v->self.self, to) : (handshake){ .kind = HANDSHAKE_STORE };
-    assert_int_equal(tls_open((tls_options){ .env = e, .protection = &v->self }, &v->tls, &error),
-                     GW_OK);
-    assert_int_equal(tls_connect(v->tls, &r, to, &visitor_events, v, &v->stream, &error), GW_OK);
-}
-
-// Without any encryption.
-static void visit_plain(visitor *v, const char *address) {
-    gw_error error;
-    *v = (visitor){ 0 };
-    assert_int_equal(tcp_transport.connect(e, address, &visitor_events, v, &v->stream, &error),
-                     GW_OK);
-}
-
-static void leave(visitor *v) {
-    if (v->stream) stream_close(v->stream);
-    tls_close(v->tls);
-    protection_fini(&v->self);
-}
 
 // ---- Wires --------------------------------------------------------------------------------------
 typedef struct wire_end {
@@ -233,6 +65,10 @@ static void on_wire_closed(void *user, const gw_error *why) {
     x->other->stream = NULL;
 }
 
+static void on_writable(void *user) {
+    (void)user;
+}
+
 static const stream_events wire_events = { .opened = on_wire_opened,
                                            .buffer = on_wire_buffer,
                                            .received = on_wire_received,
@@ -245,9 +81,9 @@ static void on_wire_accepted(void *user, stream *s) {
     w->client.stream = s;
     w->client.is_open = true;
     stream_adopt(s, &wire_events, &w->client);
-    assert_int_equal(
-        tcp_transport.connect(e, w->target, &wire_events, &w->server, &w->server.stream, &error),
-        GW_OK);
+    assert_int_equal(tcp_transport.connect(doors_env, w->target, &wire_events, &w->server,
+                                           &w->server.stream, &error),
+                     GW_OK);
 }
 
 static void open_wire(wire *w, const char *target) {
@@ -255,8 +91,8 @@ static void open_wire(wire *w, const char *target) {
     *w = (wire){ .client = { .wire = w, .other = &w->server },
                  .server = { .wire = w, .other = &w->client } };
     snprintf(w->target, sizeof w->target, "%s", target);
-    assert_int_equal(tcp_transport.listen(e, "127.0.0.1:0", on_wire_accepted, w, &w->listener,
-                                          w->address, &error),
+    assert_int_equal(tcp_transport.listen(doors_env, "127.0.0.1:0", on_wire_accepted, w,
+                                          &w->listener, w->address, &error),
                      GW_OK);
 }
 
@@ -273,28 +109,29 @@ static void a_member_is_let_in(void **state) {
     door d;
     visitor v, s;
     wire w;
-    open_env();
-    open_door(&d, "a", 2);
+    doors_open_env();
+    door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
-    visit_as(&v, encrypted_worker("a", 1), w.address, &d.self.self);
-    until(&d.heard, 1);
+    visitor_come(&v, encrypted_worker("a", 1), w.address, &d.self.self);
+    doors_until(&d.heard, 1);
     assert_int_equal(d.last.from_incarnation, 1);
     assert_int_equal(d.last.to_rank, 2);
     connection_say(d.inside[0], &(handshake){ .kind = HANDSHAKE_WELCOME });
-    while (v.heard_size == 0) until(&v.closed, 0), env_wait(e, &(waiter){ 0 }, env_now_ns(e));
+    while (v.heard_size == 0)
+        doors_until(&v.closed, 0), env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env));
     assert_memory_equal(v.heard, HANDSHAKE_MAGIC, 8);
     // Nobody on the way has seen a word of either.
     assert_null(memmem(w.client.heard, w.client.size, HANDSHAKE_MAGIC, 8));
     assert_null(memmem(w.server.heard, w.server.size, HANDSHAKE_MAGIC, 8));
-    visit_as(&s, encrypted_worker("a", 3), d.address, NULL);
-    until(&d.heard, 2);
+    visitor_come(&s, encrypted_worker("a", 3), d.address, NULL);
+    doors_until(&d.heard, 2);
     assert_int_equal(d.last.kind, HANDSHAKE_STORE);
     assert_int_equal(d.turned_away, 0);
-    leave(&v);
-    leave(&s);
+    visitor_leave(&v);
+    visitor_leave(&s);
     close_wire(&w);
-    close_door(&d);
-    close_env();
+    door_close(&d);
+    doors_close_env();
 }
 
 static void two_keys_are_taken_while_one_replaces_the_other(void **state) {
@@ -310,32 +147,33 @@ static void two_keys_are_taken_while_one_replaces_the_other(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         door d;
         visitor v;
-        open_env();
-        open_door(&d, rows[i].door, 2);
-        visit_as(&v, encrypted_worker(rows[i].visitor, 1), d.address, &d.self.self);
-        until(rows[i].enters ? &d.heard : &v.closed, 1);
+        doors_open_env();
+        door_open(&d, encrypted_worker(rows[i].door, 2));
+        visitor_come(&v, encrypted_worker(rows[i].visitor, 1), d.address, &d.self.self);
+        doors_until(rows[i].enters ? &d.heard : &v.closed, 1);
         assert_int_equal(d.heard, rows[i].enters);
-        leave(&v);
-        close_door(&d);
-        close_env();
+        visitor_leave(&v);
+        door_close(&d);
+        doors_close_env();
     }
 }
 
 static void a_key_that_was_removed_opens_nothing(void **state) {
     (void)state;
-    open_env();
+    doors_open_env();
     const char *const keys[] = { "a", "ab", "b" };
     for (int i = 0; i < 3; i++) {
         door d;
         visitor v;
-        open_door(&d, keys[i], 2);
-        visit_as(&v, encrypted_worker("a", 1), d.address, &d.self.self);
-        while (!d.heard && !v.closed) env_wait(e, &(waiter){ 0 }, env_now_ns(e) + 1000000);
+        door_open(&d, encrypted_worker(keys[i], 2));
+        visitor_come(&v, encrypted_worker("a", 1), d.address, &d.self.self);
+        while (!d.heard && !v.closed)
+            env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
         assert_int_equal(d.heard, i < 2);
-        leave(&v);
-        close_door(&d);
+        visitor_leave(&v);
+        door_close(&d);
     }
-    close_env();
+    doors_close_env();
 }
 
 // ---- Strangers ----------------------------------------------------------------------------------
@@ -346,12 +184,12 @@ static void turn_away(protection self, const party *to, const char *words, uint8
     door d;
     visitor v;
     wire w;
-    open_env();
-    open_door(&d, "a", 2);
+    doors_open_env();
+    door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
-    visit_as(&v, self, w.address, to ? to : &d.self.self);
-    until(&v.closed, 1);
-    until(&d.turned_away, 1);
+    visitor_come(&v, self, w.address, to ? to : &d.self.self);
+    doors_until(&v.closed, 1);
+    doors_until(&d.turned_away, 1);
     assert_int_equal(d.heard, 0);
     assert_int_equal(v.opened, 0);
     if (!strstr(d.why.text, words)) fail_msg("\"%s\" should say \"%s\"", d.why.text, words);
@@ -361,10 +199,10 @@ static void turn_away(protection self, const party *to, const char *words, uint8
     assert_true(w.server.size <= 64);
     memcpy(answer, w.server.heard, w.server.size);
     *out_size = w.server.size;
-    leave(&v);
+    visitor_leave(&v);
     close_wire(&w);
-    close_door(&d);
-    close_env();
+    door_close(&d);
+    doors_close_env();
 }
 
 // "If anything of this is not so, the handshake ends with the alert, whatever it was."
@@ -393,14 +231,14 @@ static void a_store_that_does_not_take_the_key_is_a_mismatch(void **state) {
     (void)state;
     door d;
     visitor v;
-    open_env();
-    open_door(&d, "a", 2);
-    visit_as(&v, encrypted_worker("b", 1), d.address, NULL);
-    until(&v.closed, 1);
+    doors_open_env();
+    door_open(&d, encrypted_worker("a", 2));
+    visitor_come(&v, encrypted_worker("b", 1), d.address, NULL);
+    doors_until(&v.closed, 1);
     assert_int_equal(v.why.status, GW_MISMATCH);
-    leave(&v);
-    close_door(&d);
-    close_env();
+    visitor_leave(&v);
+    door_close(&d);
+    doors_close_env();
 }
 
 static void a_hello_in_plain_text_is_answered_by_a_refusal(void **state) {
@@ -409,21 +247,22 @@ static void a_hello_in_plain_text_is_answered_by_a_refusal(void **state) {
     visitor v;
     handshake h;
     gw_error error;
-    open_env();
-    open_door(&d, "a", 2);
-    visit_plain(&v, d.address);
+    doors_open_env();
+    door_open(&d, encrypted_worker("a", 2));
+    visitor_come_plain(&v, d.address);
     const party me = { .rank = 1, .incarnation = 1 };
-    v.says = hello(&me, &d.self.self);
-    while (!v.closed && !d.heard) env_wait(e, &(waiter){ 0 }, env_now_ns(e) + 1000000);
+    v.says = visitor_hello(&me, &d.self.self);
+    while (!v.closed && !d.heard)
+        env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
     assert_int_equal(d.heard, 0);
     assert_string_equal(d.why.text, "it speaks without encryption, and this worker has a key");
     assert_int_equal(handshake_decode(v.heard, v.heard_size, &h, &error), GW_OK);
     assert_int_equal(h.kind, HANDSHAKE_REFUSAL);
     assert_int_equal(h.reason, REFUSED_PLAIN);
     assert_non_null(strstr(h.text, "all its workers need the file of its key"));
-    leave(&v);
-    close_door(&d);
-    close_env();
+    visitor_leave(&v);
+    door_close(&d);
+    doors_close_env();
 }
 
 // A worker without a key says the same as to any stranger: nothing.
@@ -432,23 +271,23 @@ static void who_has_a_key_says_nothing_to_a_door_without_one(void **state) {
     door d;
     visitor v;
     wire w;
-    open_env();
-    open_door(&d, "a", 2);
-    connection_unprotect(e, &d.self);
+    doors_open_env();
+    door_open(&d, encrypted_worker("a", 2));
+    connection_unprotect(doors_env, &d.self);
     open_wire(&w, d.address);
-    visit_as(&v, encrypted_worker("a", 1), w.address, &d.self.self);
-    until(&d.turned_away, 1);
+    visitor_come(&v, encrypted_worker("a", 1), w.address, &d.self.self);
+    doors_until(&d.turned_away, 1);
     assert_int_equal(d.heard, 0);
     connection_close(d.inside[0]);
     d.inside[0] = NULL;
-    until(&v.closed, 1);
+    doors_until(&v.closed, 1);
     assert_int_equal(v.opened, 0);
     assert_non_null(strstr(v.why.text, "it may have no key"));
     assert_null(memmem(w.client.heard, w.client.size, HANDSHAKE_MAGIC, 8));
-    leave(&v);
+    visitor_leave(&v);
     close_wire(&w);
-    close_door(&d);
-    close_env();
+    door_close(&d);
+    doors_close_env();
 }
 
 // What a member has said is said again, byte by byte.
@@ -457,26 +296,27 @@ static void a_handshake_that_is_repeated_opens_nothing(void **state) {
     door d;
     visitor v;
     wire w;
-    open_env();
-    open_door(&d, "a", 2);
+    doors_open_env();
+    door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
-    visit_as(&v, encrypted_worker("a", 1), w.address, &d.self.self);
-    until(&d.heard, 1);
+    visitor_come(&v, encrypted_worker("a", 1), w.address, &d.self.self);
+    doors_until(&d.heard, 1);
     wire_end again = { .wire = &w, .other = &w.client };  // hears what the client has said
     gw_error error;
     assert_int_equal(
-        tcp_transport.connect(e, d.address, &wire_events, &again, &again.stream, &error), GW_OK);
+        tcp_transport.connect(doors_env, d.address, &wire_events, &again, &again.stream, &error),
+        GW_OK);
     w.client.other = &again;
     w.client.passed = 0;
-    until(&d.turned_away, 1);
+    doors_until(&d.turned_away, 1);
     assert_int_equal(d.heard, 1);
     assert_string_equal(d.why.text, "it cannot end the handshake that it has begun");
     w.client.other = &w.server;
     if (again.stream) stream_close(again.stream);
-    leave(&v);
+    visitor_leave(&v);
     close_wire(&w);
-    close_door(&d);
-    close_env();
+    door_close(&d);
+    doors_close_env();
 }
 
 static void what_a_worker_says_does_not_come_back_as_anothers(void **state) {
@@ -485,25 +325,26 @@ static void what_a_worker_says_does_not_come_back_as_anothers(void **state) {
     visitor v;
     wire w;
     const party other = { .name = "w1", .rank = 1, .incarnation = 1 };
-    open_env();
-    open_door(&d, "a", 2);
+    doors_open_env();
+    door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
     // Worker 2 means to speak to worker 1, and the wire leads back to itself.
-    visit_as(&v, encrypted_worker("a", 2), w.address, &other);
-    while (!v.closed && !v.opened) env_wait(e, &(waiter){ 0 }, env_now_ns(e) + 1000000);
+    visitor_come(&v, encrypted_worker("a", 2), w.address, &other);
+    while (!v.closed && !v.opened)
+        env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
     assert_int_equal(v.opened, 0);
     assert_int_equal(d.heard, 0);
-    leave(&v);
+    visitor_leave(&v);
     close_wire(&w);
-    close_door(&d);
-    close_env();
+    door_close(&d);
+    doors_close_env();
 }
 
 static void the_hello_inside_has_to_name_the_same_workers(void **state) {
     (void)state;
     handshake lies[5];
     const party me = { .rank = 1, .incarnation = 1 }, door_is = { .rank = 2, .incarnation = 2 };
-    for (int i = 0; i < 4; i++) lies[i] = hello(&me, &door_is);
+    for (int i = 0; i < 4; i++) lies[i] = visitor_hello(&me, &door_is);
     lies[0].from_rank = 3;
     lies[1].from_incarnation = 3;
     lies[2].to_rank = 3;
@@ -512,17 +353,18 @@ static void the_hello_inside_has_to_name_the_same_workers(void **state) {
     for (int i = 0; i < 5; i++) {
         door d;
         visitor v;
-        open_env();
-        open_door(&d, "a", 2);
-        visit_as(&v, encrypted_worker("a", 1), d.address, &d.self.self);
+        doors_open_env();
+        door_open(&d, encrypted_worker("a", 2));
+        visitor_come(&v, encrypted_worker("a", 1), d.address, &d.self.self);
         v.says = lies[i];
-        while (!d.heard && !d.turned_away) env_wait(e, &(waiter){ 0 }, env_now_ns(e) + 1000000);
+        while (!d.heard && !d.turned_away)
+            env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
         assert_int_equal(d.heard, 0);
         assert_string_equal(d.why.text,
                             "it says in its hello that it is somebody else than by its key, w1");
-        leave(&v);
-        close_door(&d);
-        close_env();
+        visitor_leave(&v);
+        door_close(&d);
+        doors_close_env();
     }
 }
 
@@ -534,19 +376,19 @@ static void a_byte_that_is_changed_on_the_way_ends_the_connection(void **state) 
     size_t size = 0;
     // The last bytes of the first of these say the hello; those before belong to the handshake.
     for (size_t at = 0; at == 0 || at < size; at += at < size - 200 ? 37 : 5) {
-        open_env();
-        open_door(&d, "a", 2);
+        doors_open_env();
+        door_open(&d, encrypted_worker("a", 2));
         open_wire(&w, d.address);
         w.damage_at = at;
-        visit_as(&v, encrypted_worker("a", 1), w.address, &d.self.self);
+        visitor_come(&v, encrypted_worker("a", 1), w.address, &d.self.self);
         while (!d.heard && !d.turned_away && !v.closed)
-            env_wait(e, &(waiter){ 0 }, env_now_ns(e) + 1000000);
+            env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
         if (at == 0) size = w.client.size;
         assert_int_equal(d.heard, at == 0);
-        leave(&v);
+        visitor_leave(&v);
         close_wire(&w);
-        close_door(&d);
-        close_env();
+        door_close(&d);
+        doors_close_env();
     }
 }
 
@@ -556,15 +398,15 @@ static void who_stops_in_the_middle_is_sent_away_in_time(void **state) {
     door d;
     visitor v;
     wire w;
-    open_env();
-    open_door(&d, "a", 2);
+    doors_open_env();
+    door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
-    visit_as(&v, encrypted_worker("a", 1), w.address, &d.self.self);
-    until(&d.heard, 1);
+    visitor_come(&v, encrypted_worker("a", 1), w.address, &d.self.self);
+    doors_until(&d.heard, 1);
     static uint8_t said[16384];
     size_t size = w.client.size;
     memcpy(said, w.client.heard, size);
-    leave(&v);
+    visitor_leave(&v);
     close_wire(&w);
     enum { COUNT = 40 };
     static wire_end stopped[COUNT];
@@ -576,22 +418,22 @@ static void who_stops_in_the_middle_is_sent_away_in_time(void **state) {
             (wire_end){ .wire = &words, .other = &stopped[i], .size = size * (size_t)i / COUNT };
         memcpy(words.client.heard, said, size);
         int before = d.accepted;
-        assert_int_equal(tcp_transport.connect(e, d.address, &wire_events, &stopped[i],
+        assert_int_equal(tcp_transport.connect(doors_env, d.address, &wire_events, &stopped[i],
                                                &stopped[i].stream, &error),
                          GW_OK);
-        until(&d.accepted, before + 1);
-        connection_set_deadline(d.inside[before % 64], env_now_ns(e) + 20000000);
+        doors_until(&d.accepted, before + 1);
+        connection_set_deadline(d.inside[before % 64], env_now_ns(doors_env) + 20000000);
         while (words.client.passed < words.client.size)
-            env_wait(e, &(waiter){ 0 }, env_now_ns(e) + 1000000);
+            env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
     }
     int gone = d.turned_away;
-    until(&d.turned_away, COUNT > gone ? COUNT : gone);
+    doors_until(&d.turned_away, COUNT > gone ? COUNT : gone);
     assert_int_equal(d.heard, 1);
     words.client.stream = NULL;
     for (int i = 0; i < COUNT; i++)
         if (stopped[i].stream) stream_close(stopped[i].stream);
-    close_door(&d);
-    close_env();
+    door_close(&d);
+    doors_close_env();
 }
 
 // ---- A server that has no key, but a certificate ------------------------------------------------
@@ -655,7 +497,7 @@ static void a_certificate_takes_the_place_of_no_key(void **state) {
     char address[ADDRESS_MAX];
     listener *l;
     gw_error error;
-    open_env();
+    doors_open_env();
     EVP_PKEY *key = make_certificate(&x);
     assert_int_equal(SSL_CTX_use_certificate(s.context, x), 1);
     assert_int_equal(SSL_CTX_use_PrivateKey(s.context, key), 1);
@@ -663,20 +505,21 @@ static void a_certificate_takes_the_place_of_no_key(void **state) {
     SSL_set_bio(s.ssl, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
     SSL_set_accept_state(s.ssl);
     assert_int_equal(
-        tcp_transport.listen(e, "127.0.0.1:0", on_shop_accepted, &s, &l, address, &error), GW_OK);
+        tcp_transport.listen(doors_env, "127.0.0.1:0", on_shop_accepted, &s, &l, address, &error),
+        GW_OK);
     const party to = { .name = "w2", .rank = 2, .incarnation = 2 };
-    visit_as(&v, encrypted_worker("a", 1), address, &to);
-    until(&v.closed, 1);
+    visitor_come(&v, encrypted_worker("a", 1), address, &to);
+    doors_until(&v.closed, 1);
     assert_int_equal(v.opened, 0);
     assert_string_equal(v.why.text, "it does not have the key of this job");
-    leave(&v);
+    visitor_leave(&v);
     if (s.stream) stream_close(s.stream);
     listener_close(l);
     SSL_free(s.ssl);
     SSL_CTX_free(s.context);
     X509_free(x);
     EVP_PKEY_free(key);
-    close_env();
+    doors_close_env();
 }
 
 GW_TESTS(net_tls, a_member_is_let_in, two_keys_are_taken_while_one_replaces_the_other,

@@ -49,6 +49,13 @@ void refuse(connection *l, refusal_reason reason, uint64_t connection_number, co
 // ---- Handshakes ---------------------------------------------------------------------------------
 // Answers a handshake from a rank that is known here.
 static void introduce(connection *l, peer *x, const handshake *h) {
+    if (!connection_may_be(l, x->name)) {
+        log_line("refused a worker that says it is rank %d (%s), and has no certificate of it",
+                 x->rank, x->name);
+        refuse(l, REFUSED_UNKNOWN, 0, "rank %d is %s, of whom this is no certificate", x->rank,
+               x->name);
+        return;
+    }
     if (h->from_incarnation == x->incarnation) {
         peer_accept(x, l, h);
         return;

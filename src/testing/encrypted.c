@@ -1,6 +1,7 @@
 #include "testing/encrypted.h"
 
 #include "base/mem.h"
+#include "net/certificate_make.h"
 #include "testing/testing.h"
 
 #include <stdio.h>
@@ -39,6 +40,54 @@ secret *encrypted_secret(const char *digits) {
         memset(k->id, *digits, sizeof k->id);
     }
     return s;
+}
+
+// The text of the CA |letter|, the same whenever it is asked for.
+static const char *ca_of(char letter) {
+    static char texts[4][SECRET_TEXT_MAX];
+    gw_error error;
+    int i = letter - 'a';
+    assert_true(i >= 0 && i < 4);
+    if (!texts[i][0]) assert_int_equal(certificate_make_ca(10, texts[i], &error), GW_OK);
+    return texts[i];
+}
+
+// In place of the CA that |text| ends with.
+static void trust(char text[SECRET_TEXT_MAX], const char *trusted) {
+    static const char begin[] = "-----BEGIN CERTIFICATE-----";
+    char *own = strstr(text, begin), *cas = strstr(own + 1, begin);
+    *cas = '\0';
+    for (; *trusted; trusted++) {
+        const char *ca = strstr(ca_of(*trusted), begin);
+        size_t size = strlen(text);
+        snprintf(text + size, SECRET_TEXT_MAX - size, "%s", ca);
+    }
+}
+
+static secret *certified_secret(char ca, const char *trusted, const char *names) {
+    certificate_name list[8];
+    char text[SECRET_TEXT_MAX], one[64];
+    secret *s = NULL;
+    gw_error error;
+    int count = 0;
+    while (*names) {
+        size_t size = strcspn(names, ",");
+        snprintf(one, sizeof one, "%.*s", (int)size, names);
+        assert_true(certificate_name_of(one, "test", &list[count++]));
+        names += size + (names[size] == ',');
+    }
+    assert_int_equal(certificate_make(ca_of(ca), "the CA", list, count, 1, text, &error), GW_OK);
+    trust(text, trusted);
+    if (secret_open_text(text, "it", &s, &error)) fail_msg("%s", error.text);
+    return s;
+}
+
+protection encrypted_certified(char ca, const char *trusted, const char *names,
+                               uint64_t incarnation) {
+    protection p = encrypted_worker("a", incarnation);
+    secret_close(p.secret);
+    p.secret = certified_secret(ca, trusted, names);
+    return p;
 }
 
 protection encrypted_worker(const char *digits, uint64_t incarnation) {

@@ -1,8 +1,9 @@
 // gradwire key: what it prints is a key that workers take, in a file that is its owner's alone.
-#include "net/secret.h"
+#include "net/connection.h"
 #include "testing/testing.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,6 +44,66 @@ static void the_file_that_a_shell_has_made_is_closed_to_others(void **state) {
     remove_folder(folder);
 }
 
+// What a command of gradwire prints, in a file.
+static path print_to(path folder, const char *name, const char *const arguments[]) {
+    path file = in_folder(folder, name);
+    int fd = open(file.text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    result r = finish(launch_with(arguments, -1, fd, -1));
+    testing_note("%s", r.err);
+    assert_int_equal(r.code, 0);
+    forget(r);
+    return file;
+}
+
+#define PRINT(folder, name, ...)                                                                   \
+    print_to(folder, name, (const char *const[]){ "gradwire", __VA_ARGS__, NULL })
+
+static void a_ca_makes_certificates_of_workers(void **state) {
+    (void)state;
+    gw_error error;
+    secret *s;
+    path folder = make_folder(), ca = PRINT(folder, "ca.pem", "ca"),
+         file =
+             PRINT(folder, "w.pem", "key", "--ca", ca.text, "--job=night", "ps=0", "trainer%d=1-3");
+    assert_int_equal(secret_open_file(ca.text, &s, &error), GW_INVALID);
+    assert_non_null(strstr(error.text, "is of the CA"));
+    assert_int_equal(secret_open_file(file.text, &s, &error), GW_OK);
+    protection self = { .secret = s, .job = "night", .self = { .name = "ps", .rank = 0 } };
+    assert_int_equal(connection_check_own(&self, &error), GW_OK);
+    self.self = (party){ .name = "trainer3", .rank = 3 };
+    assert_int_equal(connection_check_own(&self, &error), GW_OK);
+    self.self.rank = 2;
+    assert_int_equal(connection_check_own(&self, &error), GW_MISMATCH);
+    snprintf(self.job, sizeof self.job, "day");
+    self.self = (party){ .name = "ps", .rank = 0 };
+    assert_int_equal(connection_check_own(&self, &error), GW_MISMATCH);
+    secret_close(s);
+    assert_int_equal(chmod(ca.text, 0644), 0);
+    result open = RUN("key", "--ca", ca.text, "ps=0");
+    assert_int_equal(open.code, 125);
+    assert_non_null(strstr(open.err, "is open to others (mode 0644): chmod 600 it"));
+    forget(open);
+    remove_folder(folder);
+}
+
+static void say(const char *words, result r) {
+    testing_note("%s", r.err);
+    assert_int_equal(r.code, 2);
+    assert_string_equal(r.err, words);
+    forget(r);
+}
+
+static void what_a_ca_cannot_make_is_one_sentence(void **state) {
+    (void)state;
+    say("gradwire key: --ca x makes certificates of workers, and none is named\n",
+        RUN("key", "--ca", "x"));
+    say("gradwire key: \"ps=x\" is no NAME=RANKS, such as ps=0 or trainer%d=1-7\n",
+        RUN("key", "--ca", "x", "ps=x"));
+    say("gradwire key: --days is not \"0\"\n", RUN("key", "--ca", "x", "--days=0", "ps=0"));
+    say("gradwire ca: it takes no \"--days=x\"; see gradwire ca --help\n", RUN("ca", "--days=x"));
+}
+
 static void a_wrong_command_line_is_one_sentence(void **state) {
     (void)state;
     result r = RUN("key", "job.key"), help = RUN("key", "--help");
@@ -56,4 +117,5 @@ static void a_wrong_command_line_is_one_sentence(void **state) {
 }
 
 GW_TESTS(launcher_key, each_is_a_new_one, the_file_that_a_shell_has_made_is_closed_to_others,
+         a_ca_makes_certificates_of_workers, what_a_ca_cannot_make_is_one_sentence,
          a_wrong_command_line_is_one_sentence);

@@ -355,6 +355,42 @@ static void ranks_are_given_the_key_by_a_descriptor_alone(void **state) {
     remove_folder(folder);
 }
 
+static path write_certificate(path folder, const char *ca, const char *name) {
+    path file = in_folder(folder, name);
+    result r = RUN("key", "--ca", ca, name);
+    assert_int_equal(r.code, 0);
+    FILE *f = fopen(file.text, "w");
+    assert_non_null(f);
+    assert_int_equal(fchmod(fileno(f), 0600), 0);
+    assert_true(fputs(r.out, f) >= 0);
+    fclose(f);
+    forget(r);
+    return file;
+}
+
+static void launchers_meet_with_certificates(void **state) {
+    (void)state;
+    path folder = make_folder(), ca = in_folder(folder, "ca.pem");
+    char command[600];
+    snprintf(command, sizeof command, "umask 077; %s ca > %s", launched_path(), ca.text);
+    assert_int_equal(system(command), 0);
+    path first = write_certificate(folder, ca.text, "host0=0"),
+         second = write_certificate(folder, ca.text, "host1=1");
+    choose_endpoint();
+    both b = finish_both(HOST(0, "-n2", "--key", first.text, "true"),
+                         HOST(1, "-n2", "--key", second.text, "true"));
+    expect_code(b, 0);
+    forget_both(b);
+    // One that has taken the certificate of another host, but not its place.
+    choose_endpoint();
+    b = finish_both(HOST(0, "-n2", "--rdzv-timeout=2", "--key", first.text, "true"),
+                    HOST(1, "-n2", "--rdzv-timeout=2", "--key", first.text, "true"));
+    expect_code(b, 125);
+    assert_non_null(strstr(b.of[1].err, "the certificate of this worker is of gradwire:*/0/host0"));
+    forget_both(b);
+    remove_folder(folder);
+}
+
 static void beyond_loopback_a_key_is_wanted(void **state) {
     (void)state;
     result r =
@@ -374,4 +410,5 @@ GW_TESTS(run_hosts, ranks_are_counted_over_all_hosts, workers_of_two_hosts_are_o
          keep_lets_the_others_end_by_themselves, a_signal_to_any_host_ends_all,
          a_host_whose_launcher_is_killed_is_lost_to_the_others, a_host_that_is_cut_off_ends_itself,
          who_is_dead_to_the_others_is_ended_on_its_host,
-         ranks_are_given_the_key_by_a_descriptor_alone, beyond_loopback_a_key_is_wanted);
+         ranks_are_given_the_key_by_a_descriptor_alone, launchers_meet_with_certificates,
+         beyond_loopback_a_key_is_wanted);

@@ -1,6 +1,7 @@
 // Jobs with a key over TCP: who has it works as before, who has not is told so.
 #include "base/limits.h"
 #include "base/log.h"
+#include "net/certificate_make.h"
 #include "net/secret.h"
 #include "testing/testing.h"
 
@@ -84,17 +85,34 @@ typedef struct key_file {
     char path[64];
 } key_file;
 
-static key_file new_key(void) {
+static key_file write_key(const char *text) {
     key_file k = { "/tmp/gw-key-XXXXXX" };
-    char line[SECRET_LINE_MAX];
-    gw_error error;
     int fd = mkstemp(k.path);
     assert_true(fd >= 0);
-    assert_int_equal(secret_make_line(line, &error), GW_OK);
-    assert_int_equal(write(fd, line, strlen(line)), strlen(line));
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
     close(fd);
-    setenv("GW_TRANSPORT", "tcp", 1);
     return k;
+}
+
+static key_file new_key(void) {
+    char line[SECRET_LINE_MAX];
+    gw_error error;
+    assert_int_equal(secret_make_line(line, &error), GW_OK);
+    setenv("GW_TRANSPORT", "tcp", 1);
+    return write_key(line);
+}
+
+// Of a CA that is the same in a test.
+static key_file new_certificate(const char *name) {
+    static char ca[SECRET_TEXT_MAX];
+    char text[SECRET_TEXT_MAX];
+    certificate_name n;
+    gw_error error;
+    setenv("GW_TRANSPORT", "tcp", 1);
+    assert_true(certificate_name_of(name, "*", &n));
+    if (!ca[0]) assert_int_equal(certificate_make_ca(1, ca, &error), GW_OK);
+    assert_int_equal(certificate_make(ca, "the CA", &n, 1, 1, text, &error), GW_OK);
+    return write_key(text);
 }
 
 static void add_there(gw_scope *root, int rank) {
@@ -203,6 +221,50 @@ static void insecure_is_a_line_at_each_start(void **state) {
     assert_int_equal(warning_count, 2);
 }
 
+// ---- Certificates -------------------------------------------------------------------------------
+
+static void workers_with_certificates_work_together(void **state) {
+    (void)state;
+    key_file first = new_certificate("worker0=0"), second = new_certificate("worker1=1");
+    const char *url = new_url();
+    member a = { .url = url, .key = first.path, .main = add_there }, b = a;
+    b.key = second.path;
+    run_two(&a, &b);
+    assert_string_equal(a.error.text, "");
+    assert_string_equal(b.error.text, "");
+    unlink(first.path);
+    unlink(second.path);
+}
+
+static void a_group_with_certificates_lets_others_in(void **state) {
+    (void)state;
+    key_file first = new_certificate("founder=0"), second = new_certificate("joined%d");
+    const char *url = new_url();
+    member a = { .url = url, .key = first.path, .main = wait_for_both, .group = GW_GROUP_CREATE },
+           b = a;
+    b.group = GW_GROUP_JOIN;
+    b.key = second.path;
+    run_two(&a, &b);
+    assert_string_equal(a.error.text, "");
+    assert_string_equal(b.error.text, "");
+    unlink(first.path);
+    unlink(second.path);
+}
+
+// It does not even begin; and another one's is no use, nor a certificate that names only others.
+static void a_worker_with_the_certificate_of_another_is_told(void **state) {
+    (void)state;
+    key_file first = new_certificate("worker0=0"), second = new_certificate("worker7=7");
+    const char *url = new_url();
+    member a = { .url = url, .key = first.path, .main = nothing }, b = a;
+    b.key = second.path;
+    run_two(&a, &b);
+    expect(&a.error, GW_TIMEOUT, "rank 1 of 2 did not come");
+    expect(&b.error, GW_MISMATCH, "the certificate of this worker is of gradwire:*/7/worker7");
+    unlink(first.path);
+    unlink(second.path);
+}
+
 // ---- Strangers ----------------------------------------------------------------------------------
 
 static int count_descriptors(void) {
@@ -288,4 +350,6 @@ static void thousands_of_strangers_get_nothing_and_disturb_nobody(void **state) 
 GW_TESTS(encrypted, workers_with_the_same_key_work_together, a_group_with_a_key_lets_others_in,
          a_worker_with_another_key_is_told, a_worker_without_the_key_is_told,
          a_host_without_the_key_learns_nothing, insecure_is_a_line_at_each_start,
+         workers_with_certificates_work_together, a_group_with_certificates_lets_others_in,
+         a_worker_with_the_certificate_of_another_is_told,
          thousands_of_strangers_get_nothing_and_disturb_nobody);

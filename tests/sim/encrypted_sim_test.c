@@ -1,6 +1,6 @@
 // Jobs with a key in the simulator: what every connection carries is encrypted, and all else is as it
 // was.
-#include "net/secret.h"
+#include "net/certificate_make.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -17,15 +17,30 @@ GW_FUNCTION(encrypted_echo, GW_POOL, "any") {
 static char key_path[64];
 
 // The same in each run, so that equal seeds can be compared.
-static void make_key(void) {
-    char line[SECRET_LINE_MAX];
-    gw_error error;
+static void write_key(const char *text) {
     snprintf(key_path, sizeof key_path, "/tmp/gw-key-XXXXXX");
     int fd = mkstemp(key_path);
     assert_true(fd >= 0);
-    assert_int_equal(secret_make_line(line, &error), GW_OK);
-    assert_int_equal(write(fd, line, strlen(line)), strlen(line));
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
     close(fd);
+}
+
+static void make_key(void) {
+    char line[SECRET_LINE_MAX];
+    gw_error error;
+    assert_int_equal(secret_make_line(line, &error), GW_OK);
+    write_key(line);
+}
+
+// One for all workers of this process.
+static void make_certificate(void) {
+    char ca[SECRET_TEXT_MAX], text[SECRET_TEXT_MAX];
+    certificate_name n;
+    gw_error error;
+    assert_true(certificate_name_of("w%d=0-7", "*", &n));
+    assert_int_equal(certificate_make_ca(1, ca, &error), GW_OK);
+    assert_int_equal(certificate_make(ca, "the CA", &n, 1, 1, text, &error), GW_OK);
+    write_key(text);
 }
 
 static void echo_around(gw_scope *root, int rank, void *context) {
@@ -55,6 +70,13 @@ static void calls_survive_broken_connections(void **state) {
     unlink(key_path);
 }
 
+static void with_certificates_they_do(void **state) {
+    (void)state;
+    make_certificate();
+    testing_for_seeds(40, run_seed, NULL);
+    unlink(key_path);
+}
+
 static void equal_seeds_give_equal_runs(void **state) {
     (void)state;
     make_key();
@@ -66,4 +88,5 @@ static void equal_seeds_give_equal_runs(void **state) {
     unlink(key_path);
 }
 
-GW_TESTS(encrypted_sim, calls_survive_broken_connections, equal_seeds_give_equal_runs);
+GW_TESTS(encrypted_sim, calls_survive_broken_connections, with_certificates_they_do,
+         equal_seeds_give_equal_runs);

@@ -20,6 +20,7 @@ typedef struct command {
 
 int run_command(int argc, char **argv);
 int doctor_command(int argc, char **argv);
+int ca_command(int argc, char **argv);
 int key_command(int argc, char **argv);
 
 #endif

@@ -1,16 +1,19 @@
-// gradwire key: a new key of a job.
+// gradwire key: a new key of a job, or of one worker of it.
 #include <errno.h>
-#include <fcntl.h>
+#include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "command.h"
-#include "net/secret.h"
+#include "net/certificate_make.h"
+#include "secret_output.h"
+
+enum { NAMES_MAX = 32, DAYS = 365 };
 
 static const char help[] =
-    "usage: gradwire key > FILE\n\n"
+    "usage: gradwire key > FILE\n"
+    "       gradwire key --ca CA [--job ID] [--days N] NAME[=RANKS]... > FILE\n\n"
     "Prints a new key for a job, which is a secret. All workers of a job are given the same one, "
     "by\n"
     "gradwire run --key FILE, by GW_KEY_FILE=FILE, or by the option .key of gw_rpc_init; then "
@@ -24,42 +27,98 @@ static const char help[] =
     "connect,\n"
     "both are taken from those who connect: to change the key of workers that come and go, add "
     "the\n"
-    "new one behind the old one for all, then put it in front, then remove the old one.\n";
+    "new one behind the old one for all, then put it in front, then remove the old one.\n\n"
+    "Who has that key can pass for any worker. With --ca, which `gradwire ca` makes, FILE is "
+    "instead\n"
+    "for the workers named alone, given to them in the same ways, and no other worker can pass "
+    "for\n"
+    "them: a private key, a certificate of the names, and the certificate of the CA. CA itself is "
+    "given\n"
+    "to no worker.\n\n"
+    "  NAME=RANK      a worker, \"ps=0\"\n"
+    "  NAME=FROM-TO   several with the rank in their names, \"trainer%d=1-7\"\n"
+    "  NAME           of a group, whose ranks are not known before: \"trainer%d\"\n"
+    "  --job=ID       in the job of this id alone, GW_JOB_ID (default: any)\n"
+    "  --days=N       how long it is good (default 365)\n\n"
+    "gradwire run over several hosts is one of them, too: host0=0 on the first, host1=1, and so "
+    "on.\n"
+    "To change the CA, put the certificate of the new one behind that of the old one for all "
+    "first.\n";
 
-// A file that a shell has made is open to all that its umask lets in. False if it cannot be closed
-// to them.
-static bool close_to_others(int fd) {
-    struct stat s;
-    return fstat(fd, &s) || !S_ISREG(s.st_mode) || fchmod(fd, 0600) == 0;
+typedef struct wanted {
+    const char *ca, *job;
+    int days, count;
+    certificate_name names[NAMES_MAX];
+} wanted;
+
+static bool complain(const char *format, const char *what) {
+    fprintf(stderr, "gradwire key: ");
+    fprintf(stderr, format, what);
+    fprintf(stderr, "\n");
+    return false;
+}
+
+static bool take_name(wanted *w, const char *text) {
+    if (w->count == NAMES_MAX) return complain("%s is one name too many for a certificate", text);
+    if (certificate_name_of(text, w->job, &w->names[w->count++])) return true;
+    return complain("\"%s\" is no NAME=RANKS, such as ps=0 or trainer%%d=1-7", text);
+}
+
+static const struct option options[] = {
+    { "ca", required_argument, NULL, 'c' },
+    { "job", required_argument, NULL, 'j' },
+    { "days", required_argument, NULL, 'd' },
+    { "help", no_argument, NULL, 'h' },
+    { 0 },
+};
+
+// False with the exit code.
+static bool parse(int argc, char **argv, wanted *out, int *out_code) {
+    *out = (wanted){ .job = "*", .days = DAYS };
+    *out_code = EXIT_USAGE;
+    opterr = 0;
+    for (int option; (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
+        switch (option) {
+        case 'c': out->ca = optarg; break;
+        case 'j': out->job = optarg; break;
+        case 'd':
+            if (!days_parse(optarg, &out->days)) return complain("--days is not \"%s\"", optarg);
+            break;
+        case 'h':
+            *out_code = 0;
+            printf("%s", help);
+            return false;
+        default: return complain("it takes no \"%s\"; see gradwire key --help", argv[optind - 1]);
+        }
+    }
+    if (!out->ca && optind < argc)
+        return complain("it takes no \"%s\"; see gradwire key --help", argv[optind]);
+    if (!out->ca || optind < argc) {
+        while (optind < argc)
+            if (!take_name(out, argv[optind++])) return false;
+        return true;
+    }
+    return complain("--ca %s makes certificates of workers, and none is named", out->ca);
+}
+
+static gw_status make(const wanted *w, char out[SECRET_TEXT_MAX], gw_error *error) {
+    char ca[SECRET_TEXT_MAX];
+    if (!w->ca) return secret_make_line(out, error);
+    gw_status status = secret_read_file(w->ca, ca, error);
+    if (!status) status = certificate_make(ca, w->ca, w->names, w->count, w->days, out, error);
+    explicit_bzero(ca, sizeof ca);
+    return status;
 }
 
 int key_command(int argc, char **argv) {
-    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
-        printf("%s", help);
-        return 0;
-    }
-    if (argc > 1) {
-        fprintf(stderr, "gradwire key: it takes no \"%s\"; see gradwire key --help\n", argv[1]);
-        return EXIT_USAGE;
-    }
-    char line[SECRET_LINE_MAX];
+    wanted w;
+    int code;
+    char text[SECRET_TEXT_MAX];
     gw_error error;
-    if (!close_to_others(STDOUT_FILENO)) {
-        fprintf(stderr, "gradwire key: the file cannot be closed to others: %s\n", strerror(errno));
+    if (!parse(argc, argv, &w, &code)) return code;
+    if (make(&w, text, &error)) {
+        complain("%s", error.text);
         return EXIT_OWN_FAILURE;
     }
-    if (secret_make_line(line, &error)) {
-        fprintf(stderr, "gradwire key: %s\n", error.text);
-        return EXIT_OWN_FAILURE;
-    }
-    // Past the buffer of stdio, which stays in memory.
-    size_t size = strlen(line), done = 0;
-    ssize_t n = 0;
-    while (done < size &&
-           ((n = write(STDOUT_FILENO, line + done, size - done)) > 0 || errno == EINTR))
-        done += n > 0 ? (size_t)n : 0;
-    explicit_bzero(line, sizeof line);
-    if (done == size) return 0;
-    fprintf(stderr, "gradwire key: cannot write standard output: %s\n", strerror(errno));
-    return EXIT_OUTPUT_LOST;
+    return secret_print("key", text);
 }

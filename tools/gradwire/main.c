@@ -13,9 +13,10 @@
 #endif
 
 static const command commands[] = {
+    { "ca", "make the CA of a job, for gradwire key --ca", ca_command },
     { "doctor", "say how workers of this host reach each other, and why not better",
       doctor_command },
-    { "key", "make the key of a job, for --key and GW_KEY_FILE", key_command },
+    { "key", "make the key of a job or worker, for --key and GW_KEY_FILE", key_command },
     { "run", "start the ranks of a job, on this host or several, and watch over them",
       run_command },
 };
