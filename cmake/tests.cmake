@@ -29,7 +29,7 @@ if(GW_SANITIZE STREQUAL "fuzz")
     return()
 endif()
 
-gradwire_program(gradwire-tests gradwire-tests ${test_sources} ${cartpole_sources})
+gradwire_program(gradwire-tests gradwire-tests ${test_sources} ${cartpole_sources} ${text_sources})
 target_link_libraries(gradwire-tests PRIVATE gradwire-testing)
 target_compile_definitions(gradwire-tests PRIVATE
     GW_SOURCE_DIR="${PROJECT_SOURCE_DIR}" GW_BUILD_DIR="${PROJECT_BINARY_DIR}")

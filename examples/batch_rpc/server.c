@@ -66,31 +66,31 @@ GW_METHOD(parameter_server, update_and_fetch_model, GW_INLINE, "list") {
 
 // ---- Trainers -----------------------------------------------------------------------------------
 
-GW_FUNCTION(train, GW_POOL,
-            "rref, any, int, int") {  // server, file of digits or none, epochs, batch
+// server, file of digits or none, first epoch, epochs, batch
+GW_FUNCTION(train, GW_POOL, "rref, any, int, int, int") {
     gw_rref *ps = gw_arg_rref(s, a, 0);
     gw_value path = gw_arg(s, a, 1);
-    int64_t epochs = gw_arg_int(s, a, 2), batch = gw_arg_int(s, a, 3);
-    int trainers = gw_rpc_world_size(s) - 1;
+    int64_t first = gw_arg_int(s, a, 2), end = first + gw_arg_int(s, a, 3);
     digits all = digits_load(s, path.kind == GW_STRING ? path.as.string : NULL).train;
-    digits mine = digits_share(s, all, gw_rpc_self(s).rank - 1, trainers);
-    int64_t steps = all.count / trainers / batch;  // as many on every trainer
+    gw_dataset *d = digits_dataset(s, all);
+    // As many on every trainer.
+    gw_sampler *mine = gw_distributed_sampler(s, d, .num_replicas = gw_rpc_world_size(s) - 1,
+                                              .rank = gw_rpc_self(s).rank - 1, .drop_last = true);
+    gw_data_loader *loader = gw_data_loader_open(s, d, .batch_size = gw_arg_int(s, a, 4),
+                                                 .sampler = mine, .drop_last = true);
     gw_module *model = digits_model(s, WIDTH);
     gw_list *weights = gw_list_of(s, gw_rpc_sync(s, ps, "fetch_model"));
-    for (int64_t epoch = 0; epoch < epochs && gw_ok(s); epoch++) {
-        gw_scope *pass = gw_scope_open(s);
-        digits mixed = digits_shuffled(pass, mine);
-        for (int64_t i = 0; i < steps && gw_ok(pass); i++) {
-            gw_scope *step = gw_scope_open(pass);
+    gw_data_loader_set_epoch(s, loader, first);
+    while (gw_data_loader_epoch(loader) < end && gw_ok(s)) {
+        while (gw_data_loader_next(s, loader)) {
+            gw_scope *step = gw_scope_open(s);
             weights_load(step, model, weights);
-            gw_backward(step, digits_loss(step, model,
-                                          digits_slice(step, mixed, i * batch, (i + 1) * batch)));
+            gw_backward(step, digits_loss(step, model, digits_batch(step, loader)));
             gw_set(s, &weights,
                    gw_list_of(step, gw_rpc_sync(step, ps, "update_and_fetch_model",
                                                 gradients_of(step, model))));
             gw_scope_close_up(step);
         }
-        gw_scope_close_up(pass);
     }
     return gw_none();
 }
@@ -98,12 +98,13 @@ GW_FUNCTION(train, GW_POOL,
 // ---- Learning -----------------------------------------------------------------------------------
 
 // One stretch of epochs on all trainers.
-static double train_all(gw_scope *s, gw_rref *ps, const options *o, int64_t epochs, digits test) {
+static double train_all(gw_scope *s, gw_rref *ps, const options *o, int64_t first, int64_t epochs,
+                        digits test) {
     int count;
     const gw_worker *workers = gw_rpc_workers(s, &count);  // the first is this one
     gw_call_options call = GW_OPTIONS(gw_call_options, .timeout_ms = GW_NO_TIMEOUT);
     gw_rpc_sync_all_with(s, gw_to_workers(workers + 1, count - 1), "train",
-                         GW_ARGS(ps, gw_value_of(o->data), epochs, o->batch), call);
+                         GW_ARGS(ps, gw_value_of(o->data), first, epochs, o->batch), call);
     parameter_server *self = gw_ok(s) ? gw_local(s, ps, parameter_server) : NULL;
     return self ? digits_accuracy(s, self->model, test) : 0;
 }
@@ -122,7 +123,7 @@ bool server_learn(gw_scope *root, const options *o, curve *progress) {
     for (int64_t epoch = 0; epoch < o->epochs && gw_ok(root); epoch += stretch) {
         gw_scope *s = gw_scope_open(root);
         int64_t epochs = epoch + stretch < o->epochs ? stretch : o->epochs - epoch;
-        accuracy = train_all(s, ps, o, epochs, d.test);
+        accuracy = train_all(s, ps, o, epoch, epochs, d.test);
         const char *line =
             gw_format(s, "epoch %3d  test accuracy %.1f %%", (int)(epoch + epochs), accuracy * 100);
         if (gw_ok(s)) curve_add(progress, accuracy, line);

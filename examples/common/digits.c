@@ -55,8 +55,17 @@ digits digits_share(gw_scope *s, digits d, int share, int shares) {
                         (int64_t)d.count * (share + 1) / shares);
 }
 
+gw_dataset *digits_dataset(gw_scope *s, digits d) {
+    return gw_tensor_dataset(s, "digits", d.images, d.labels);
+}
+
+digits digits_batch(gw_scope *s, gw_data_loader *loader) {
+    gw_tensor *images = gw_data_loader_tensor(s, loader, 0);
+    return (digits){ images, gw_data_loader_tensor(s, loader, 1), (int)gw_size(images, 0) };
+}
+
 // Fisher and Yates.
-digits digits_shuffled(gw_scope *s, digits d) {
+static digits shuffled(gw_scope *s, digits d) {
     gw_tensor *order = gw_arange(s, GW_I64, 0, d.count, 1);
     const float *chance = gw_data(gw_rand(s, GW_F32, d.count));
     int64_t *at = gw_data_for_write(s, order);
@@ -88,7 +97,7 @@ digits_split digits_load(gw_scope *s, const char *path) {
     gw_seed(once, 1998);
     digits all = { gw_from(once, pixels, count, DIGITS_PIXELS), gw_from(once, labels, count),
                    count };
-    all = digits_shuffled(once, all);
+    all = shuffled(once, all);
     digits_split d = { .test = digits_slice(s, all, 0, DIGITS_TEST_COUNT),
                        .train = digits_slice(s, all, DIGITS_TEST_COUNT, count) };
     gw_scope_close_up(once);
@@ -109,17 +118,19 @@ gw_tensor *digits_loss(gw_scope *s, gw_module *model, digits d) {
     return gw_cross_entropy(s, gw_module_call(s, model, d.images), d.labels);
 }
 
-double digits_train_epoch(gw_scope *s, gw_module *model, gw_optimizer *opt, digits d, int batch) {
+double digits_train_epoch(gw_scope *s, gw_module *model, gw_optimizer *opt, digits d,
+                          int64_t batch) {
     gw_scope *epoch = gw_scope_open(s);
-    digits mixed = digits_shuffled(epoch, d);
+    gw_data_loader *loader =
+        gw_data_loader_open(epoch, digits_dataset(epoch, d), .batch_size = batch, .shuffle = true);
     double loss_sum = 0;
-    for (int start = 0; start < d.count && gw_ok(epoch); start += batch) {
+    while (gw_data_loader_next(epoch, loader)) {
         gw_scope *step = gw_scope_open(epoch);
-        int end = start + batch < d.count ? start + batch : d.count;
-        gw_tensor *loss = digits_loss(step, model, digits_slice(step, mixed, start, end));
+        digits now = digits_batch(step, loader);
+        gw_tensor *loss = digits_loss(step, model, now);
         gw_backward(step, loss);
         gw_optimizer_step(step, opt);
-        loss_sum += gw_item(step, loss) * (end - start);
+        loss_sum += gw_item(step, loss) * now.count;
         gw_scope_close_up(step);
     }
     gw_scope_close_up(epoch);

@@ -3,8 +3,9 @@
 //
 //     digits_split d = digits_load(root, NULL);
 //     gw_module *model = digits_model(root, 64);
-//     digits batch = digits_slice(s, d.train, 0, 32);
-//     gw_backward(s, digits_loss(s, model, batch));
+//     gw_data_loader *loader = gw_data_loader_open(root, digits_dataset(root, d.train), .batch_size = 32);
+//     while (gw_data_loader_next(root, loader))
+//         gw_backward(s, digits_loss(s, model, digits_batch(s, loader)));
 //
 // Ownership: tensors belong to the scope.
 #ifndef DIGITS_H
@@ -32,8 +33,9 @@ digits digits_slice(gw_scope *s, digits d, int64_t start, int64_t end);
 // The |share|th of |shares| pieces of equal size, give or take one.
 digits digits_share(gw_scope *s, digits d, int share, int shares);
 
-// The same in another order, from the generator of |s|.
-digits digits_shuffled(gw_scope *s, digits d);
+// As a dataset whose items are an image and its label; and the batch that a loader of it is at.
+gw_dataset *digits_dataset(gw_scope *s, digits d);
+digits digits_batch(gw_scope *s, gw_data_loader *loader);
 
 // Two hidden layers of |width|: images, N 64 -> unnormalised log-probabilities of the digits, N 10.
 gw_module *digits_model(gw_scope *s, int64_t width);
@@ -43,7 +45,8 @@ gw_tensor *digits_loss(gw_scope *s, gw_module *model, digits d);  // mean cross-
 
 // One pass over |d| in another order, a step of |opt| for each |batch| of them. Returns the mean
 // loss.
-double digits_train_epoch(gw_scope *s, gw_module *model, gw_optimizer *opt, digits d, int batch);
+double digits_train_epoch(gw_scope *s, gw_module *model, gw_optimizer *opt, digits d,
+                          int64_t batch);
 
 double digits_accuracy(gw_scope *s, gw_module *model, digits d);  // 0 to 1
 

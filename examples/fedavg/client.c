@@ -44,7 +44,7 @@ GW_METHOD(client, avg, GW_POOL, "list, int, int, float") {  // weights, epochs, 
     if (!gw_ok(s)) return gw_none();
     gw_optimizer *opt = gw_sgd(s, gw_parameters(s, self->model), .lr = gw_arg_float(s, a, 3));
     for (int64_t epoch = 0; epoch < gw_arg_int(s, a, 1) && gw_ok(s); epoch++)
-        loss = digits_train_epoch(s, self->model, opt, self->data, (int)gw_arg_int(s, a, 2));
+        loss = digits_train_epoch(s, self->model, opt, self->data, gw_arg_int(s, a, 2));
     return answer(s, self, weights_of(s, self->model), loss, since_s);
 }
 

@@ -95,7 +95,7 @@ static double train_centrally(gw_scope *root, const options *o, int64_t width, d
     gw_optimizer *opt = gw_sgd(s, gw_parameters(s, model), .lr = 0.2);
     int64_t epochs = strcmp(o->method, "avg") == 0 ? o->rounds * o->epochs : 80;
     for (int64_t epoch = 0; epoch < epochs && gw_ok(s); epoch++)
-        digits_train_epoch(s, model, opt, d.train, (int)o->batch);
+        digits_train_epoch(s, model, opt, d.train, o->batch);
     double accuracy = digits_accuracy(s, model, d.test);
     gw_scope_close_up(s);
     return accuracy;

@@ -130,20 +130,18 @@ GW_FUNCTION(train, GW_POOL, "rref, string, any, int, int") {
     digits all = digits_load(s, path.kind == GW_STRING ? path.as.string : NULL).train;
     digits mine = digits_share(s, all, gw_rpc_self(s).rank - 1, gw_rpc_world_size(s) - 1);
     gw_module *model = apart ? digits_model(s, WIDTH) : NULL;
+    gw_data_loader *loader =
+        gw_data_loader_open(s, digits_dataset(s, mine), .batch_size = size, .shuffle = true);
     for (int64_t epoch = 0; epoch < epochs && gw_ok(s); epoch++) {
-        gw_scope *pass = gw_scope_open(s);
-        digits mixed = digits_shuffled(pass, mine);
-        for (int64_t start = 0; start < mine.count && gw_ok(pass); start += size) {
-            gw_scope *step = gw_scope_open(pass);
-            int64_t end = start + size < mine.count ? start + size : mine.count;
-            digits batch = digits_slice(step, mixed, start, end);
+        while (gw_data_loader_next(s, loader)) {
+            gw_scope *step = gw_scope_open(s);
+            digits batch = digits_batch(step, loader);
             if (apart)
                 step_apart(step, ps, batch, model);
             else
                 step_through(step, ps, batch);
             gw_scope_close_up(step);
         }
-        gw_scope_close_up(pass);
     }
     if (apart) gw_rpc_sync(s, ps, "pull");  // comes behind the last push
     return gw_none();

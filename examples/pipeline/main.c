@@ -142,15 +142,17 @@ static void fetch(gw_scope *s, const pipeline *p, gw_module *model, bool compare
 
 static void learn(gw_scope *root, const pipeline *p, unsplit *u, digits_split d, curve *progress) {
     const options *o = p->o;
-    int steps = (int)(d.train.count / o->batch);
+    gw_data_loader *loader =
+        gw_data_loader_open(root, digits_dataset(root, d.train), .batch_size = o->batch,
+                            .shuffle = true, .drop_last = true);
+    double steps = (double)gw_data_loader_count(loader);
     for (int epoch = 1; epoch <= o->epochs && gw_ok(root); epoch++) {
         gw_scope *s = gw_scope_open(root);
-        digits mixed = digits_shuffled(s, d.train);
         double loss = 0;
-        for (int i = 0; i < steps && gw_ok(s); i++) {
+        for (int step = 1; gw_data_loader_next(s, loader); step++) {
             gw_scope *t = gw_scope_open(s);
-            gw_scope_label(t, "epoch %d: step %d", epoch, i + 1);
-            digits batch = digits_slice(t, mixed, i * o->batch, (i + 1) * o->batch);
+            gw_scope_label(t, "epoch %d: step %d", epoch, step);
+            digits batch = digits_batch(t, loader);
             double step_loss = train_step(t, p, batch);
             loss += step_loss / steps;
             if (o->check && unsplit_step(t, o, u, batch) != step_loss && gw_ok(t))

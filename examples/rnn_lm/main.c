@@ -4,8 +4,8 @@
 // them. The forward pass calls the server twice; gw_backward goes the same way back;
 // gw_optimizer_step changes the weights where they are, on both workers or on none. After the
 // tutorial "Distributed RNN using Distributed Autograd and Distributed Optimizer" of PyTorch.
-// Licences have passages in common, so that it pays to look further back than one word: texts that
-// have not need to be longer.
+// What is held out shares no passage with what it learns from: a passage that comes again is left
+// out of the text (text.h).
 //
 //     rnn_lm                                      makes its own two processes, reads the licences that Debian has
 //     rnn_lm --text "/usr/share/doc/*/README" --hidden 200
@@ -30,48 +30,48 @@
 
 // ---- A text -------------------------------------------------------------------------------------
 
-typedef struct batch {
-    gw_tensor *input, *target;  // T N, and T*N
-    int64_t count;              // T
-} batch;
-
-// |length| words from |start| on of each column, and those that come next.
-static batch batch_at(gw_scope *s, gw_tensor *columns, int64_t start, int64_t length) {
-    int64_t left = gw_size(columns, 0) - 1 - start;
-    if (length > left) length = left;
-    gw_tensor *next = gw_slice(s, columns, 0, start + 1, start + 1 + length, 1);
-    return (batch){ gw_slice(s, columns, 0, start, start + length, 1), gw_reshape(s, next, -1),
-                    length };
+// Each batch: |length| words of each column, and those that come next.
+static gw_data_loader *open_loader(gw_scope *s, gw_tensor *columns, int64_t length) {
+    int64_t end = gw_size(columns, 0) - 1;
+    gw_tensor *words = gw_slice(s, columns, 0, 0, end, 1);
+    gw_tensor *next = gw_slice(s, columns, 0, 1, end + 1, 1);
+    return gw_data_loader_open(s, gw_tensor_dataset(s, "text", words, next), .batch_size = length);
 }
 
-static gw_tensor *loss_of(gw_scope *s, rnn_model m, batch b, int64_t words, hidden *state) {
-    gw_tensor *scores = model_call(s, m, b.input, state);
-    return gw_cross_entropy(s, gw_reshape(s, scores, -1, words), b.target);
+static gw_tensor *loss_of(gw_scope *s, rnn_model m, gw_data_loader *loader, int64_t words,
+                          hidden *state) {
+    gw_tensor *scores = model_call(s, m, gw_data_loader_tensor(s, loader, 0), state);
+    gw_tensor *next = gw_reshape(s, gw_data_loader_tensor(s, loader, 1), -1);
+    return gw_cross_entropy(s, gw_reshape(s, scores, -1, words), next);
+}
+
+// For how many words in each column.
+static double length_of(gw_scope *s, gw_data_loader *loader) {
+    return (double)gw_size(gw_data_loader_tensor(s, loader, 0), 0);
 }
 
 // One pass over the text, all of whose columns go on where they were. Returns the mean loss.
 static double train_epoch(gw_scope *root, const options *o, rnn_model m, gw_optimizer *opt,
-                          gw_tensor *columns, int64_t words) {
+                          gw_data_loader *loader, int64_t words) {
     gw_scope *epoch = gw_scope_open(root);
     gw_list *weights = gw_parameters(epoch, m.emb, m.rnn, m.dec);
     hidden state = { 0 };
-    double loss_sum = 0;
-    int64_t end = gw_size(columns, 0) - 1;
-    for (int64_t start = 0; start < end && gw_ok(epoch); start += o->length) {
+    double loss_sum = 0, count = 0;
+    while (gw_data_loader_next(epoch, loader)) {
         gw_scope *s = gw_scope_open(epoch);
-        batch b = batch_at(s, columns, start, o->length);
         hidden next = state;
-        gw_tensor *loss = loss_of(s, m, b, words, &next);
+        gw_tensor *loss = loss_of(s, m, loader, words, &next);
         gw_backward(s, loss);
         gw_clip_grad_norm(s, weights, o->clip);
         gw_optimizer_step(s, opt);
         gw_set(epoch, &state.h, gw_detach(s, next.h));
         gw_set(epoch, &state.c, gw_detach(s, next.c));
-        loss_sum += gw_item(s, loss) * (double)b.count;
+        loss_sum += gw_item(s, loss) * length_of(s, loader);
+        count += length_of(s, loader);
         gw_scope_close_up(s);
     }
     gw_scope_close_up(epoch);
-    return loss_sum / (double)end;
+    return loss_sum / count;
 }
 
 // e to the mean loss over |w|, read from the beginning to the end.
@@ -80,14 +80,13 @@ static double perplexity(gw_scope *root, rnn_model m, words w, int64_t words) {
     gw_scope *look = gw_scope_open(root);
     gw_no_grad(look);
     model_eval(look, m);
-    gw_tensor *columns = text_columns(look, w, 1);
+    gw_data_loader *loader = open_loader(look, text_columns(look, w, 1), LENGTH);
     hidden state = { 0 };
     double loss_sum = 0;
-    for (int64_t start = 0; start < w.count - 1 && gw_ok(look); start += LENGTH) {
+    while (gw_data_loader_next(look, loader)) {
         gw_scope *s = gw_scope_open(look);
-        batch b = batch_at(s, columns, start, LENGTH);
         hidden next = state;
-        loss_sum += gw_item(s, loss_of(s, m, b, words, &next)) * (double)b.count;
+        loss_sum += gw_item(s, loss_of(s, m, loader, words, &next)) * length_of(s, loader);
         gw_set(look, &state.h, next.h);
         gw_set(look, &state.c, next.c);
         gw_scope_close_up(s);
@@ -132,8 +131,10 @@ static void learn_text(gw_scope *root, const options *o) {
     if (gw_ok(root) && t.train.count < 2 * o->batch)
         gw_fail(root, GW_INVALID, "--batch %d: the text is too short", (int)o->batch);
     if (!gw_ok(root)) return;
-    printf("%d files, %lld words to learn from, %lld held out, %lld different\n", t.files,
-           (long long)t.train.count, (long long)t.held_out.count, (long long)t.vocabulary);
+    printf("%d files, %lld words to learn from, %lld held out, %lld different; left out %lld in "
+           "passages that come again\n",
+           t.files, (long long)t.train.count, (long long)t.held_out.count, (long long)t.vocabulary,
+           (long long)t.repeated);
     rnn_model m = model_open(root, "ps",
                              (model_options){ .words = t.vocabulary,
                                               .features = o->features,
@@ -143,7 +144,7 @@ static void learn_text(gw_scope *root, const options *o) {
     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, m.emb, m.rnn, m.dec), .lr = o->lr);
     gw_scheduler *schedule =
         gw_cosine_annealing_lr(root, opt, .t_max = o->epochs, .eta_min = o->lr / 100);
-    gw_tensor *columns = text_columns(root, t.train, o->batch);
+    gw_data_loader *loader = open_loader(root, text_columns(root, t.train, o->batch), o->length);
     if (o->load) load(root, o->load, m);
     curve progress;
     curve_open(
@@ -153,7 +154,7 @@ static void learn_text(gw_scope *root, const options *o) {
     for (int epoch = 1; epoch <= o->epochs && gw_ok(root); epoch++) {
         gw_scope *s = gw_scope_open(root);
         gw_scope_label(s, "epoch %d", epoch);
-        double since_s = now_s(), loss = train_epoch(s, o, m, opt, columns, t.vocabulary);
+        double since_s = now_s(), loss = train_epoch(s, o, m, opt, loader, t.vocabulary);
         double seconds = now_s() - since_s;
         gw_scheduler_step(s, schedule);
         reached = perplexity(s, m, t.held_out, t.vocabulary);

@@ -10,7 +10,7 @@ static const char about[] =
     "Learns which word comes next in a text, by an LSTM whose embedding and decoder live on a\n"
     "parameter server, and says how good it is on words it has not seen, beside a bigram model.";
 
-enum { EPOCHS = 6, TINY_EPOCHS = 10 };
+enum { EPOCHS = 12, TINY_EPOCHS = 10 };
 
 // What was said although the tutorial has its own.
 static int check_tiny(const options *o, const options *standard) {
@@ -41,14 +41,14 @@ static int check_tiny(const options *o, const options *standard) {
 int options_parse(int argc, char **argv, options *out) {
     options o = { .text = "/usr/share/common-licenses/*",
                   .vocabulary = 2000,
-                  .features = 128,
-                  .hidden = 128,
+                  .features = 256,
+                  .hidden = 256,
                   .layers = 1,
-                  .batch = 5,
+                  .batch = 10,
                   .length = 20,
                   .epochs = EPOCHS,
                   .seed = 1,
-                  .dropout = 0.1,
+                  .dropout = 0.65,
                   .lr = 20,
                   .clip = 0.25 };
     for (int i = 1; i < argc; i++)

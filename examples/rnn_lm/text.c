@@ -22,7 +22,7 @@ typedef struct spelling {
 
 typedef struct token {
     spelling *word;
-    bool held_out;
+    bool held_out, repeated;
 } token;
 
 typedef struct reader {
@@ -32,6 +32,7 @@ typedef struct reader {
     int64_t entry_count, entry_room;
     token *tokens;
     int64_t token_count, token_room;
+    int file_count;
 } reader;
 
 static int by_spelling(const void *a, const void *b) {
@@ -99,34 +100,82 @@ static void read_file(reader *r, const char *path) {
         gw_fail(r->s, GW_SYSTEM, "%s: %s", path, strerror(errno));
         return;
     }
-    int64_t start = r->token_count;
     for (spelling word; gw_ok(r->s) && next_word(f, &word);) add_word(r, &word);
     if (ferror(f)) gw_fail(r->s, GW_SYSTEM, "%s: %s", path, strerror(errno));
     fclose(f);
-    for (int64_t i = start; i < r->token_count; i++) {
-        token *word = &r->tokens[i];
-        word->held_out = (i - start) / STRETCH % STRETCHES == STRETCHES - 1;
-        word->word->count += !word->held_out;
-    }
+    r->file_count++;
 }
 
 // Reads what |pattern| names; a pattern of several files skips links, which name files twice.
-static int read_pattern(reader *r, const char *pattern) {
+static void read_pattern(reader *r, const char *pattern) {
     glob_t found;
     if (glob(pattern, 0, NULL, &found)) {
         gw_fail(r->s, GW_SYSTEM, "%s: No such file", pattern);
-        return 0;
+        return;
     }
-    int files = 0;
     for (size_t i = 0; i < found.gl_pathc && gw_ok(r->s); i++) {
         struct stat is;
         if (found.gl_pathc > 1 && lstat(found.gl_pathv[i], &is) == 0 && !S_ISREG(is.st_mode))
             continue;
         read_file(r, found.gl_pathv[i]);
-        files++;
     }
     globfree(&found);
-    return files;
+}
+
+// ---- Passages -----------------------------------------------------------------------------------
+
+// The passages that have been met, by their first words; of a table half of whose places are free.
+typedef struct passages {
+    const token **met;
+    uint64_t mask;
+} passages;
+
+static uint64_t hash_of(const token *words) {
+    uint64_t hash = 0;
+    for (int i = 0; i < TEXT_PASSAGE; i++)
+        hash = (hash ^ (uint64_t)words[i].word->first) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 32;
+}
+
+static bool is_same(const token *a, const token *b) {
+    for (int i = 0; i < TEXT_PASSAGE; i++)
+        if (a[i].word != b[i].word) return false;
+    return true;
+}
+
+// Whether the passage was met before; if not, it is now.
+static bool meet(passages *p, const token *words) {
+    uint64_t at = hash_of(words) & p->mask;
+    for (; p->met[at]; at = (at + 1) & p->mask)
+        if (is_same(p->met[at], words)) return true;
+    p->met[at] = words;
+    return false;
+}
+
+// Leaves out the words of all passages that come again. Returns how many they are.
+static int64_t drop_repeated(reader *r) {
+    int64_t kept = 0, count = r->token_count;
+    passages p = { .mask = 1 };
+    while (p.mask < 2 * (uint64_t)count) p.mask = 2 * p.mask + 1;
+    gw_scope *s = gw_scope_open(r->s);
+    p.met = gw_alloc(s, (p.mask + 1) * sizeof(token *));
+    for (int64_t i = 0; i + TEXT_PASSAGE <= count && p.met; i++) {
+        if (!meet(&p, &r->tokens[i])) continue;
+        for (int k = 0; k < TEXT_PASSAGE; k++) r->tokens[i + k].repeated = true;
+    }
+    gw_scope_close_up(s);
+    for (int64_t i = 0; i < count; i++)
+        if (!r->tokens[i].repeated) r->tokens[kept++] = r->tokens[i];
+    r->token_count = kept;
+    return count - kept;
+}
+
+static void hold_out(reader *r) {
+    for (int64_t i = 0; i < r->token_count; i++) {
+        token *t = &r->tokens[i];
+        t->held_out = i / STRETCH % STRETCHES == STRETCHES - 1;
+        t->word->count += !t->held_out;
+    }
 }
 
 // Words of which |held_out| says so, by number.
@@ -149,8 +198,12 @@ text text_load(gw_scope *s, const char *paths, int64_t vocabulary) {
     if (list) memcpy(list, paths, size);
     for (char *p = list ? strtok_r(list, " ", &rest) : NULL; p && gw_ok(s);
          p = strtok_r(NULL, " ", &rest))
-        t.files += read_pattern(&r, p);
+        read_pattern(&r, p);
+    t.files = r.file_count;
+    // Where words were left out, others come together.
+    for (int64_t more; gw_ok(s) && (more = drop_repeated(&r));) t.repeated += more;
     if (gw_ok(s)) {
+        hold_out(&r);
         qsort(r.entries, (size_t)r.entry_count, sizeof *r.entries, by_frequency);
         t.vocabulary = r.entry_count + 1 < vocabulary ? r.entry_count + 1 : vocabulary;
         for (int64_t i = 0; i < r.entry_count; i++) {
@@ -161,7 +214,8 @@ text text_load(gw_scope *s, const char *paths, int64_t vocabulary) {
         t.held_out = words_of(s, &r, true);
         if (t.held_out.count < STRETCH)
             gw_fail(s, GW_INVALID,
-                    "%s: too short a text: %lld words in %d file%s, and one file must have %d",
+                    "%s: too short a text: %lld words in %d file%s without passages that come "
+                    "again, of %d that it takes",
                     paths, (long long)r.token_count, t.files, t.files == 1 ? "" : "s",
                     STRETCH * STRETCHES);
     }

@@ -10,11 +10,15 @@ typedef struct words {
     int64_t count;
 } words;
 
-// Every tenth stretch of 200 words of a file is held out; the vocabulary is of the rest.
+// Of several passages of TEXT_PASSAGE words that are the same only the first is in it. Every tenth
+// stretch of 200 words of what is left is held out; the vocabulary is of the rest.
+enum { TEXT_PASSAGE = 8 };
+
 typedef struct text {
     words train, held_out;
     int64_t vocabulary;  // 0, "<unk>", stands for all words that are not in it
     int files;
+    int64_t repeated;  // words that were left out
 } text;
 
 // Reads |paths|, files apart by spaces, of which patterns ("*") are expanded and links are not read
