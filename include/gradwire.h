@@ -12,7 +12,6 @@
 #include <gradwire/tensor.h>
 #include <gradwire/ops.h>
 #include <gradwire/autograd.h>
-#include <gradwire/data.h>
 #include <gradwire/nn.h>
 #include <gradwire/checkpoint.h>
 #include <gradwire/optim.h>
@@ -22,5 +21,7 @@
 #include <gradwire/module_remote.h>
 #include <gradwire/dist.h>
 #include <gradwire/membership.h>
+#include <gradwire/group.h>
+#include <gradwire/collective.h>
 
 #endif

@@ -191,11 +191,11 @@ GW_API gw_tensor *gw_all_with(gw_scope *s, gw_tensor *x, gw_dims_options options
 GW_API gw_tensor *gw_cumsum(gw_scope *s, gw_tensor *x, int dim);
 
 // ---- Probabilities and losses -------------------------------------------------------------------
-// gw_nll(s, logp, target, .reduction = GW_SUM, ...), gw_cross_entropy, gw_mse, gw_bce_with_logits,
+// gw_nll(s, logp, target, .reduction = GW_SUM_REDUCTION, ...), gw_cross_entropy, gw_mse, gw_bce_with_logits,
 // gw_smooth_l1, gw_l1 and gw_kl_div take options by name, and give the mean without.
 typedef enum gw_reduction {
     GW_MEAN = 0,
-    GW_SUM,
+    GW_SUM_REDUCTION,
     GW_NO_REDUCTION,
     GW_BATCH_MEAN  // kl_div: the sum over the size of dimension 0
 } gw_reduction;
@@ -234,7 +234,7 @@ GW_API gw_tensor *gw_smooth_l1_with(gw_scope *s, gw_tensor *x, gw_tensor *target
 GW_API gw_tensor *gw_l1_with(gw_scope *s, gw_tensor *x, gw_tensor *target, gw_loss_options options);
 
 // target (ln target - x), how far the probabilities e^x are from the target's (Kullback, Leibler
-// 1951). The divergence of whole distributions is the GW_SUM or the GW_BATCH_MEAN of it.
+// 1951). The divergence of whole distributions is the GW_SUM_REDUCTION or the GW_BATCH_MEAN of it.
 GW_API gw_tensor *gw_kl_div_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
                                  gw_loss_options options);
 

@@ -47,6 +47,8 @@ enum {
     LIMIT_WANTED_PER_PEER = 65536,  // consumers of results that one caller has named
     LIMIT_FORKS_PER_PEER = 1000000,  // references that one worker holds to values of another
     LIMIT_COLLECTIVE_GROUPS = 4096,  // different groups of workers that one agent meets with
+    LIMIT_GROUPS = 4096,             // that are open on one agent
+    LIMIT_GROUP_KEYS = 65536,        // of collectives of one group
     LIMIT_THREADS = 1024,            // of one agent's pool, waiting ones included
     LIMIT_STORE_KEY_BYTES = 255,
     LIMIT_STORE_VALUE_BYTES = 64 * 1024,
@@ -54,8 +56,6 @@ enum {
     LIMIT_STORE_WAITS = 4096,                   // requests that one client waits for
     LIMIT_OPERATOR_BYTES_INLINE = 1 << 20,      // an operator with more input runs on the pool
     LIMIT_LEASES_PER_PEER = 65536,              // tensors that one worker has lent to another
-    LIMIT_LOADER_THREADS = 256,                 // of one data loader
-    LIMIT_LOADER_BATCHES = 4096,                // that one reads ahead
     LIMIT_CHECKPOINT_HEADER_BYTES = 100000000,  // names and texts of one file, as others read them
 };
 
@@ -64,6 +64,8 @@ enum {
 #define LIMIT_EARLY_PROMISE_BYTES                                                                  \
     ((uint64_t)1 << 30)  // of one sender, kept until their requests come
 #define LIMIT_EARLY_GRADIENT_BYTES ((uint64_t)1 << 30)  // of one sender, kept until the marks come
+#define LIMIT_EARLY_COLLECTIVE_BYTES                                                               \
+    ((uint64_t)1 << 30)  // of one sender, kept until this worker enters, too
 // Requests queued for a worker, and replies to it while it is sent more of its calls: then callers
 // wait, and calls too.
 #define LIMIT_BACKLOG_BYTES ((uint64_t)64 << 20)

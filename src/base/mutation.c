@@ -48,6 +48,9 @@ static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_CLIENT_UNNAMED] = "client_unnamed",
     [MUTATION_SERVER_UNNAMED] = "server_unnamed",
     [MUTATION_MEMBER_UNNAMED] = "member_unnamed",
+    [MUTATION_SIGNATURE_NOT_COMPARED] = "signature_not_compared",
+    [MUTATION_VERDICT_NOT_TOLD] = "verdict_not_told",
+    [MUTATION_NUMBER_NOT_ADVANCED] = "number_not_advanced",
     [MUTATION_LIMIT_AFTER_ALLOCATION] = "limit_after_allocation",
 };
 

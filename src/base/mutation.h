@@ -75,6 +75,11 @@ typedef enum mutation {
     MUTATION_WRONG_FOLD,         // members behind the power of two have others' partners
     MUTATION_SLICES_BY_ARRIVAL,  // the parts of a sum are added in the order in which they come
 
+    // groups
+    MUTATION_SIGNATURE_NOT_COMPARED,  // members may do different things in one collective
+    MUTATION_VERDICT_NOT_TOLD,        // the leader alone knows how a collective has ended
+    MUTATION_NUMBER_NOT_ADVANCED,     // a member that has missed a collective counts on as before
+
     // limits
     MUTATION_LIMIT_AFTER_ALLOCATION,  // memory is taken before its size is checked
 

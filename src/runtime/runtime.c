@@ -2,6 +2,7 @@
 
 #include "call/calls.h"
 #include "collective/collective.h"
+#include "collective/group.h"
 #include "distributed/autograd/graphs.h"
 #include "distributed/nn/module_object.h"
 #include "distributed/optim/optimizers.h"
@@ -15,6 +16,7 @@
 // its line here.
 const service *const runtime_services[] = {
     &collective_service,  // before calls: who is lost in a collective is lost, and has not given up (COL-3)
+    &group_service,
     &call_service,
     &future_service,
     &name_service,  // before references: a name is one

@@ -5,7 +5,7 @@ static void kl_div_is_the_divergence_of_distributions(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *p = gw_from(s, ((double[]){ 0.5, 0.5, 0, 0.25, 0.25, 0.5 }), 2, 3);
     gw_tensor *q = gw_from(s, ((double[]){ 0.25, 0.25, 0.5, 0.25, 0.25, 0.5 }), 2, 3);
-    gw_loss_options o = GW_OPTIONS(gw_loss_options, .reduction = GW_SUM);
+    gw_loss_options o = GW_OPTIONS(gw_loss_options, .reduction = GW_SUM_REDUCTION);
     gw_tensor *log_q = gw_log(s, q);
     expect_near(gw_item(s, gw_kl_div_with(s, log_q, p, o)), log(2), 1e-15);
     expect_near(gw_item(s, gw_kl_div_with(s, log_q, q, o)), 0, 1e-15);

@@ -134,13 +134,15 @@ static void samples(op_sampler *p) {
         sample_call(p, sample_real(p, -2, 2, 3, 4), sample_real(p, 0, 1, 3, 4),
                     gw_value_of(reduction));
     sample_call(p, sample_real(p, -2, 2, 5), sample_real(p, 0, 1, 5));
-    sample_call(p, sample_real(p, -2, 2, 0), sample_real(p, 0, 1, 0), gw_value_of((int)GW_SUM));
+    sample_call(p, sample_real(p, -2, 2, 0), sample_real(p, 0, 1, 0),
+                gw_value_of((int)GW_SUM_REDUCTION));
 }
 
 static void samples_broadcast(op_sampler *p) {
     samples(p);
     sample_call(p, sample_real(p, -2, 2, 3, 1), sample_real(p, -2, 2, 4));
-    sample_call(p, sample_real(p, -2, 2), sample_real(p, -2, 2, 2, 2), gw_value_of((int)GW_SUM));
+    sample_call(p, sample_real(p, -2, 2), sample_real(p, -2, 2, 2, 2),
+                gw_value_of((int)GW_SUM_REDUCTION));
 }
 
 static gw_tensor *run_op(gw_scope *s, const op *o, gw_tensor *x, gw_tensor *target,

@@ -94,13 +94,13 @@ void class_reduce_losses(op_call *c, const double *losses, int64_t n, double cou
 void class_samples(op_sampler *p, double low, double high) {
     sample_call(p, sample_real(p, low, high, 4, 3), sample_tensor(p, GW_I64, 0, 3, 4));
     sample_call(p, sample_real(p, low, high, 4, 3), sample_tensor(p, GW_I32, 0, 3, 4),
-                gw_value_of((int)GW_SUM));
+                gw_value_of((int)GW_SUM_REDUCTION));
     sample_call(p, sample_real(p, low, high, 4, 3), sample_tensor(p, GW_I64, 0, 3, 4),
                 gw_value_of((int)GW_NO_REDUCTION), gw_value_of(1));
     sample_call(p, sample_real(p, low, high, 3), sample_tensor(p, GW_I64, 0, 3));
     sample_call(p, sample_real(p, low, high, 2, 3, 2, 2), sample_tensor(p, GW_I64, 0, 3, 2, 2, 2));
     sample_call(p, sample_real(p, low, high, 0, 3), sample_tensor(p, GW_I64, 0, 3, 0),
-                gw_value_of((int)GW_SUM));
+                gw_value_of((int)GW_SUM_REDUCTION));
 }
 
 // ---- nll ----------------------------------------------------------------------------------------

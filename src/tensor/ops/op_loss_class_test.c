@@ -35,7 +35,7 @@ static void check(gw_scope *s, gw_tensor *x, gw_tensor *t, int64_t ignore, doubl
         sum += loss;
         count += class != ignore;
     }
-    o.reduction = GW_SUM;
+    o.reduction = GW_SUM_REDUCTION;
     expect_near(gw_item(s, gw_cross_entropy_with(s, x, t, o)), sum, tolerance);
     o.reduction = GW_MEAN;
     expect_near(gw_item(s, gw_cross_entropy_with(s, x, t, o)), sum / count, tolerance);
@@ -70,7 +70,7 @@ static void ignored_targets_need_not_be_classes(void **state) {
     expect_text(s, gw_nll(s, x, t), GW_F32, "tensor(0.)");
     gw_tensor *none = gw_full(s, GW_I64, -100, 2);
     expect_text(s, gw_cross_entropy(s, x, none), GW_F32, "tensor(nan)");
-    gw_loss_options sum = GW_OPTIONS(gw_loss_options, .reduction = GW_SUM);
+    gw_loss_options sum = GW_OPTIONS(gw_loss_options, .reduction = GW_SUM_REDUCTION);
     expect_text(s, gw_nll_with(s, x, none, sum), GW_F32, "tensor(0.)");
     gw_scope_close_up(s);
 }
@@ -127,7 +127,7 @@ static void smoothing_weighs_every_class(void **state) {
     gw_loss_options o =
         GW_OPTIONS(gw_loss_options, .label_smoothing = 0.3, .weight = gw_from(s, weights, 3));
     expect_near(gw_item(s, gw_cross_entropy_with(s, x, t, o)), loss / weights[1], 1e-12);
-    o.reduction = GW_SUM;
+    o.reduction = GW_SUM_REDUCTION;
     expect_near(gw_item(s, gw_cross_entropy_with(s, x, t, o)), loss, 1e-12);
     gw_scope_close_up(s);
 }

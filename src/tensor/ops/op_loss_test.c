@@ -27,7 +27,7 @@ static void check(gw_scope *s, loss_function *f, double (*definition)(double, do
         expect_near(element(each, i), expected, tolerance);
         sum += expected;
     }
-    o.reduction = GW_SUM;
+    o.reduction = GW_SUM_REDUCTION;
     expect_near(gw_item(s, f(s, x, t, o)), sum, tolerance);
     o.reduction = GW_MEAN;
     expect_near(gw_item(s, f(s, x, t, o)), sum / (double)x->numel, tolerance);
@@ -104,7 +104,7 @@ static void the_mean_of_no_losses_is_nan(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 0);
     expect_text(s, gw_mse(s, x, x), GW_F32, "tensor(nan)");
-    expect_text(s, gw_mse(s, x, x, .reduction = GW_SUM), GW_F32, "tensor(0.)");
+    expect_text(s, gw_mse(s, x, x, .reduction = GW_SUM_REDUCTION), GW_F32, "tensor(0.)");
     gw_scope_close_up(s);
 }
 

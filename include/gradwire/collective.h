@@ -1,0 +1,151 @@
+// Collectives: one operation that all members of a group do together.
+//
+//     gw_group  *g    = gw_group_world(root);
+//     gw_tensor *mean = gw_all_reduce(s, g, x, GW_AVG);                 // the same bits on every member
+//     gw_tensor *w    = gw_broadcast(s, g, gw_group_rank(g) == 0 ? x : NULL, 0);
+//     gw_future *f    = gw_all_reduce_async(s, g, x, GW_SUM);           // goes on meanwhile
+//     gw_tensor *sum  = gw_tensor_of(s, gw_wait(s, f));
+//
+// Every member calls the same collectives in the same order, those without a key; and those of one
+// key among themselves. What differs where it must not (operation, shape, dtype, root), a member that
+// does not come before a deadline, one that gives up, one whose scope has failed before it called:
+// each ends that collective on all members, with one sentence that names who did what, and nothing
+// hangs. The group goes on with the next one.
+//
+// Results are new tensors: a collective that fails has changed nothing. Sums are added in one order,
+// which the number of members alone decides: the same inputs give the same bits on every member, at
+// every size and over every transport. Halves are added in f32 and rounded once.
+//
+// Each gw_x(s, g, ...) has gw_x_async, which gives a future of the same and does not wait; where
+// nothing may wait only these are called. Both take options by name: gw_all_reduce(s, g, x, GW_SUM,
+// .timeout_ms = 500).
+//
+// Errors: INVALID for arguments, before anything is sent: others are not told, and wait until this
+// worker calls again. MISMATCH, TIMEOUT, CANCELLED, DISCONNECTED, and the error of the scope of a
+// member that entered as failed.
+// Ownership: results belong to the scope that called, or that waits. Arguments are borrowed until
+// the call returns and may be written then: what is brought is what they held.
+// Threads: as groups.
+#ifndef GRADWIRE_COLLECTIVE_H
+#define GRADWIRE_COLLECTIVE_H
+
+#include <gradwire/group.h>
+#include <gradwire/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Bools are combined by BAND, BOR, BXOR, MIN and MAX only; AVG takes floating numbers only, bit
+// operations take none. Sums of integers wrap around, MIN and MAX hand on NaN, AVG divides the sum.
+typedef enum gw_reduce_op {
+    GW_SUM,
+    GW_AVG,
+    GW_PRODUCT,
+    GW_MIN,
+    GW_MAX,
+    GW_BAND,
+    GW_BOR,
+    GW_BXOR,
+    GW_REDUCE_OP_COUNT
+} gw_reduce_op;
+
+enum { GW_GROUP_TIMEOUT = -1 };  // that of the group
+
+typedef struct gw_collective_options {
+    // Collectives of one key are matched among themselves, so that members may call different keys in
+    // different orders. 0: none. At most 65,536 keys in a group.
+    uint64_t key GW_DEFAULT(0);
+    int64_t timeout_ms GW_DEFAULT(GW_GROUP_TIMEOUT);
+    double factor
+        GW_DEFAULT(1);  // of reductions: numbers are multiplied by it first; the same for all
+    // Rows for each member, as many as there are members, of reduce_scatter (the same for all) and
+    // all_to_all (each its own). NULL: equal ones.
+    const int64_t *sizes GW_DEFAULT(NULL);
+    const char *origin GW_DEFAULT(NULL);  // "train.c:12", which the short forms of C say
+} gw_collective_options;
+
+// The sum, mean, ... over all members, in the shape of |x|, which is the same for all as is its dtype.
+GW_API gw_tensor *gw_all_reduce_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
+                                     gw_collective_options options);
+GW_API gw_future *gw_all_reduce_async_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
+                                           gw_collective_options options);
+
+// The same on member |root| alone; elsewhere a tensor without numbers.
+GW_API gw_tensor *gw_reduce_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op, int root,
+                                 gw_collective_options options);
+GW_API gw_future *gw_reduce_async_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
+                                       int root, gw_collective_options options);
+
+// What |root| brings. The others bring NULL, or a tensor of the shape and dtype they expect.
+GW_API gw_tensor *gw_broadcast_with(gw_scope *s, gw_group *g, gw_tensor *x, int root,
+                                    gw_collective_options options);
+GW_API gw_future *gw_broadcast_async_with(gw_scope *s, gw_group *g, gw_tensor *x, int root,
+                                          gw_collective_options options);
+
+// The rows of all, in the order of ranks. The number of rows may differ, the other sizes and the
+// dtype are the same; a scalar counts as one row of one number.
+GW_API gw_tensor *gw_all_gather_with(gw_scope *s, gw_group *g, gw_tensor *x,
+                                     gw_collective_options options);
+GW_API gw_future *gw_all_gather_async_with(gw_scope *s, gw_group *g, gw_tensor *x,
+                                           gw_collective_options options);
+
+// The tensors of all, of any shapes and dtypes, as a list in the order of ranks.
+GW_API gw_list *gw_all_gather_list_with(gw_scope *s, gw_group *g, gw_tensor *x,
+                                        gw_collective_options options);
+GW_API gw_future *gw_all_gather_list_async_with(gw_scope *s, gw_group *g, gw_tensor *x,
+                                                gw_collective_options options);
+
+// As gw_all_gather, on |root| alone; elsewhere a tensor without numbers.
+GW_API gw_tensor *gw_gather_to_with(gw_scope *s, gw_group *g, gw_tensor *x, int root,
+                                    gw_collective_options options);
+GW_API gw_future *gw_gather_to_async_with(gw_scope *s, gw_group *g, gw_tensor *x, int root,
+                                          gw_collective_options options);
+
+// This member's tensor of those that |root| brings, one for each member, of any shapes. The others
+// bring NULL.
+GW_API gw_tensor *gw_scatter_from_with(gw_scope *s, gw_group *g, const gw_list *list, int root,
+                                       gw_collective_options options);
+GW_API gw_future *gw_scatter_from_async_with(gw_scope *s, gw_group *g, const gw_list *list,
+                                             int root, gw_collective_options options);
+
+// This member's rows of the sum: the number of rows is a multiple of that of members, or |sizes|
+// says how many each gets.
+GW_API gw_tensor *gw_reduce_scatter_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
+                                         gw_collective_options options);
+GW_API gw_future *gw_reduce_scatter_async_with(gw_scope *s, gw_group *g, gw_tensor *x,
+                                               gw_reduce_op op, gw_collective_options options);
+
+// Rows of |x| go to each member, equally many or as |sizes| says; gives those that came, in the order
+// of ranks.
+GW_API gw_tensor *gw_all_to_all_with(gw_scope *s, gw_group *g, gw_tensor *x,
+                                     gw_collective_options options);
+GW_API gw_future *gw_all_to_all_async_with(gw_scope *s, gw_group *g, gw_tensor *x,
+                                           gw_collective_options options);
+
+// Returns when all have called it.
+GW_API void gw_barrier_with(gw_scope *s, gw_group *g, gw_collective_options options);
+GW_API gw_future *gw_barrier_async_with(gw_scope *s, gw_group *g, gw_collective_options options);
+
+// ---- Values -------------------------------------------------------------------------------------
+// The same for anything that a call can carry: torch.distributed.all_gather_object and its like.
+// References in them are held as those in calls are.
+
+// gw_all_gather_value(s, g, x): of all, in the order of ranks. gw_gather_value_to(s, g, x, root): on
+// |root| alone, elsewhere empty.
+GW_API gw_list *gw_all_gather_value_with(gw_scope *s, gw_group *g, gw_value x,
+                                         gw_collective_options options);
+GW_API gw_list *gw_gather_value_to_with(gw_scope *s, gw_group *g, gw_value x, int root,
+                                        gw_collective_options options);
+// gw_broadcast_value(s, g, x, root): what |root| brings; what the others bring is not looked at.
+GW_API gw_value gw_broadcast_value_with(gw_scope *s, gw_group *g, gw_value x, int root,
+                                        gw_collective_options options);
+// This member's item of the list that |root| brings; the others bring NULL.
+GW_API gw_value gw_scatter_value_from_with(gw_scope *s, gw_group *g, const gw_list *list, int root,
+                                           gw_collective_options options);
+
+#ifdef __cplusplus
+}
+#endif
+#include <gradwire/detail/collective.h>
+#endif

@@ -1,0 +1,248 @@
+// Groups as handles: opening, and what a program asks of them.
+#include "collective/group.h"
+
+#include "base/mem.h"
+#include "base/value.h"
+#include "collective/run.h"
+#include "collective/groups_state.h"
+#include <gradwire/membership.h>
+
+#include <stdio.h>
+#include <string.h>
+
+// ---- Handles ------------------------------------------------------------------------------------
+
+static void free_group(gw_group *g) {
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&g->sequences, &i));) {
+        error_forget(&((sequence *)e->value)->why);
+        mem_free(e->value);
+    }
+    map_fini(&g->sequences);
+    error_forget(&g->main.why);
+    for (list_node *l; (l = list_take(&g->reports));) mem_free(list_entry(l, report, link));
+    mem_free(g->testimonies);
+    agent_release(g->agent);
+    mem_free(g);
+}
+
+// What is under way holds a count, so nothing is.
+static void destroy_group(gw_handle *h) {
+    gw_group *g = (gw_group *)h;
+    if (!agent_is_closed(g->agent)) {
+        env_enter(g->agent->env);
+        groups_remove_on_loop(g);
+        for (list_node *l; (l = list_take(&g->early));)
+            early_drop_on_loop(g->agent, list_entry(l, early_message, link));
+        env_leave(g->agent->env);
+    }
+    free_group(g);
+}
+
+static void destroy_later(task *t) {
+    destroy_group(&list_entry(t, gw_group, deferred_free)->handle);
+}
+
+void group_release_on_loop(gw_group *g) {
+    if (!handle_let_go(&g->handle)) return;
+    g->deferred_free.run = destroy_later;
+    env_defer(g->agent->env, &g->deferred_free);
+}
+
+static const handle_class group_class = { "group", destroy_group };
+
+gw_group group_poison = { .handle = { &group_class, HANDLE_IMMORTAL } };
+
+// ---- Opening ------------------------------------------------------------------------------------
+
+static bool check_members(gw_scope *s, agent *a, const gw_worker *workers, int count) {
+    int self = 0;
+    if (count < 1 || count > LIMIT_WORKERS || !workers) {
+        scope_fail(s, GW_INVALID, "a group of %d workers%s", count, workers ? "" : " at NULL");
+        return false;
+    }
+    for (int i = 0; i < count; i++) {
+        int rank = workers[i].rank;
+        const member *m = rank >= 0 && rank < a->member_count ? agent_member(a, rank) : NULL;
+        if (!m || !m->known || m->worker.incarnation != workers[i].incarnation) {
+            scope_fail(s, GW_NOT_FOUND, "a group with a worker of rank %d, which is not known here",
+                       rank);
+            return false;
+        }
+        for (int j = 0; j < i; j++) {
+            if (workers[j].rank != rank) continue;
+            scope_fail(s, GW_INVALID, "%s is twice in the group", m->name);
+            return false;
+        }
+        self += rank == a->rank;
+    }
+    if (!self) scope_fail(s, GW_INVALID, "%s is not a member of the group", a->name);
+    return self;
+}
+
+static bool check_options(gw_scope *s, gw_group_open_options o) {
+    size_t size = o.name ? strlen(o.name) : 1;
+    if (size == 0 || size > LIMIT_NAME_BYTES)
+        scope_fail(s, GW_INVALID, "the name of a group has 1 to %d bytes", LIMIT_NAME_BYTES);
+    else if (o.timeout_ms < 0)
+        scope_fail(s, GW_INVALID, "a timeout of %lld ms", (long long)o.timeout_ms);
+    return gw_ok(s);
+}
+
+// "w0, w1 and 2 more".
+static void name_after_members(gw_group *g) {
+    size_t at = 0;
+    for (int i = 0; i < g->count; i++) {
+        const char *name = group_member_name(g, i);
+        if (at + strlen(name) + 24 > sizeof g->name) {
+            snprintf(g->name + at, sizeof g->name - at, " and %d more", g->count - i);
+            return;
+        }
+        at += (size_t)snprintf(g->name + at, sizeof g->name - at, "%s%s", i ? ", " : "", name);
+    }
+}
+
+static uint64_t hash_members(const gw_group *g) {
+    uint64_t hash = hash_u64((uint64_t)g->count);
+    for (int i = 0; i < g->count; i++)
+        hash = hash_u64(hash ^ (uint64_t)g->members[i].rank) ^ g->members[i].incarnation;
+    return hash_u64(hash);
+}
+
+static gw_group *make_group(agent *a, const gw_worker *workers, int count, gw_group_open_options o,
+                            const char *title) {
+    gw_group *g = mem_calloc(sizeof *g + (size_t)count * sizeof g->members[0]);
+    if (!g) return NULL;
+    handle_init(&g->handle, &group_class);
+    g->agent = agent_retain(a);
+    g->count = count;
+    g->timeout_ms = o.timeout_ms;
+    for (int i = 0; i < count; i++) {
+        g->members[i] = (group_peer){ workers[i].rank, workers[i].incarnation };
+        if (workers[i].rank == a->rank) g->self = i;
+    }
+    g->has_name = o.name != NULL;
+    if (o.name || title)
+        snprintf(g->name, sizeof g->name, "%s", o.name ? o.name : title);
+    else
+        name_after_members(g);
+    g->list = hash_members(g);
+    map_init(&g->sequences);
+    g->main.next = 1;
+    list_init(&g->runs);
+    list_init(&g->waiting);
+    list_init(&g->early);
+    list_init(&g->reports);
+    return g;
+}
+
+static gw_group *open_group(gw_scope *s, const gw_worker *workers, int count,
+                            gw_group_open_options o, const char *title) {
+    agent *a = s->error ? NULL : agent_of(s);
+    gw_error error = { 0 };
+    if (!a || !check_members(s, a, workers, count) || !check_options(s, o)) return &group_poison;
+    gw_group *g = make_group(a, workers, count, o, title);
+    if (!g) {
+        scope_fail(s, GW_NO_MEMORY, "no memory for a group");
+        return &group_poison;
+    }
+    env_enter(a->env);
+    gw_status status = groups_add_on_loop(g, &error);
+    env_leave(a->env);
+    if (status) {
+        scope_fail_with(s, &error);
+        handle_release(g);
+        return &group_poison;
+    }
+    g = scope_own(s, g);
+    return g ? g : &group_poison;
+}
+
+gw_group *gw_group_open_with(gw_scope *s, const gw_worker *workers, int count,
+                             gw_group_open_options options) {
+    return open_group(s, workers, count, options, NULL);
+}
+
+gw_group *gw_group_world_with(gw_scope *s, gw_group_open_options options) {
+    int count;
+    const gw_worker *workers = gw_rpc_workers(s, &count);
+    return s->error ? &group_poison : open_group(s, workers, count, options, "world");
+}
+
+static bool is_usable(gw_scope *s, const gw_group *g) {
+    if (s->error) return false;
+    if (!g || g == &group_poison)
+        scope_fail(s, GW_INVALID, g ? "a group that could not be opened" : "the group is NULL");
+    return gw_ok(s);
+}
+
+static gw_worker worker_of(const gw_group *g, int index) {
+    return agent_member(g->agent, g->members[index].rank)->worker;
+}
+
+gw_group *gw_group_of_with(gw_scope *s, gw_group *g, const int *ranks, int count,
+                           gw_group_open_options options) {
+    if (!is_usable(s, g)) return &group_poison;
+    if (count < 1 || count > g->count || !ranks) {
+        scope_fail(s, GW_INVALID, "%d ranks of group \"%s\", which has %d", count, g->name,
+                   g->count);
+        return &group_poison;
+    }
+    gw_worker *workers = gw_alloc(s, (size_t)count * sizeof *workers);
+    for (int i = 0; workers && i < count; i++) {
+        if (ranks[i] < 0 || ranks[i] >= g->count) {
+            scope_fail(s, GW_INVALID, "rank %d of group \"%s\", which has %d", ranks[i], g->name,
+                       g->count);
+            return &group_poison;
+        }
+        workers[i] = worker_of(g, ranks[i]);
+    }
+    return workers ? open_group(s, workers, count, options, NULL) : &group_poison;
+}
+
+gw_group *gw_group_blocks_with(gw_scope *s, gw_group *g, int size, gw_group_open_options options) {
+    if (!is_usable(s, g)) return &group_poison;
+    if (size < 1 || g->count % size) {
+        scope_fail(s, GW_INVALID, "group \"%s\" of %d has no blocks of %d", g->name, g->count,
+                   size);
+        return &group_poison;
+    }
+    int *ranks = gw_alloc(s, (size_t)size * sizeof *ranks);
+    for (int i = 0; ranks && i < size; i++) ranks[i] = g->self / size * size + i;
+    return ranks ? gw_group_of_with(s, g, ranks, size, options) : &group_poison;
+}
+
+// ---- Looking ------------------------------------------------------------------------------------
+
+int gw_group_rank(const gw_group *g) {
+    return g ? g->self : 0;
+}
+
+int gw_group_size(const gw_group *g) {
+    return g ? g->count : 0;
+}
+
+const char *gw_group_name(const gw_group *g) {
+    return g ? g->name : "";
+}
+
+gw_worker gw_group_worker(gw_scope *s, const gw_group *g, int rank) {
+    if (!is_usable(s, g)) return (gw_worker){ .name = "", .rank = -1 };
+    if (rank >= 0 && rank < g->count) return worker_of(g, rank);
+    scope_fail(s, GW_INVALID, "rank %d of group \"%s\", which has %d", rank, g->name, g->count);
+    return (gw_worker){ .name = "", .rank = -1 };
+}
+
+void gw_group_fail(gw_scope *s, gw_group *g, gw_status status, const char *format, ...) {
+    gw_error error;
+    if (!g || g == &group_poison) return;
+    (void)s;  // acts also when it has failed
+    va_list args;
+    va_start(args, format);
+    error_setv(&error, status == GW_OK ? GW_REMOTE : status, format, args);
+    va_end(args);
+    error_prefix(&error, g->agent->name);
+    env_enter(g->agent->env);
+    group_break_all_on_loop(g, &error);
+    env_leave(g->agent->env);
+}

@@ -1,0 +1,156 @@
+// Groups, and what is under way in them. docs/protocol/groups.md is the specification.
+//
+// Ownership: a group is a handle; each run in it has a count. The service has all groups by their
+// ids, without a count. Threads: what is constant is read by anyone; the rest with the loop lock.
+#ifndef COLLECTIVE_GROUP_H
+#define COLLECTIVE_GROUP_H
+
+#include "agent/message_io.h"
+#include "base/map.h"
+#include "collective/signature.h"
+
+enum {
+    KIND_ENTER = 66,
+    KIND_PART,
+    KIND_REPORT,
+    KIND_QUERY,
+    KIND_ANSWER,
+    KIND_VERDICT,
+    KIND_BREAK,
+    GROUP_KIND_LAST = KIND_BREAK
+};
+
+typedef struct run run;
+
+typedef struct group_peer {
+    int rank;  // in the job
+    uint64_t incarnation;
+} group_peer;
+
+// The collectives of one key, in the order in which this member calls them.
+typedef struct sequence {
+    uint64_t key;
+    uint64_t next;      // the number of the next one that it enters
+    uint64_t settled;   // what is below has ended by a verdict; 0: there was none
+    uint64_t reported;  // the last number that this member has reported instead of entering it
+    bool frozen;        // GRP-5
+    bool missed;        // GRP-6: the next call fails with |why|
+    gw_error *why;
+} sequence;
+
+// A report that the leader has, GRP-4.
+typedef struct report {
+    list_node link;
+    uint64_t key, number;
+    int from;  // a member
+    gw_error error;
+} report;
+
+// The leader's, while it asks: what members do at the reported number.
+typedef enum attendance { NOT_COME, HAS_ENTERED, IS_DONE } attendance;
+
+typedef struct testimony {
+    bool has_come;
+    uint64_t next;
+    uint8_t attendance;
+    char text[SIGNATURE_TEXT_MAX];
+} testimony;
+
+struct gw_group {
+    gw_handle handle;
+    agent *agent;  // one count
+
+    // constant
+    uint64_t id, list;
+    int64_t timeout_ms;
+    int count, self;
+    bool has_name;  // of the program's; else |name| is made of the members
+    char name[LIMIT_NAME_BYTES + 1];
+
+    gw_error broken;  // GW_OK: it is well
+    map sequences;    // by key, but that of key 0
+    sequence main;
+    list_node runs;  // under way, by |link|
+    uint32_t run_count;
+    list_node waiting;  // runs that have not entered
+    list_node early;    // of early_message
+    gw_error last;      // of the last verdict
+    task deferred_free;
+
+    // the leader's
+    list_node reports;
+    testimony *testimonies;  // of the first report, of each member; NULL: it does not ask now
+    int missing;
+
+    group_peer members[];
+};
+
+// The first fields of every message.
+typedef struct group_header {
+    uint64_t group, list, key, number;
+    uint32_t attachments_at;
+} group_header;
+
+enum { GROUP_ATTACHMENTS_FIELD = 32, GROUP_HEADER_BYTES = 36, GROUP_NUMBER_FIELD = 24 };
+
+// An enter or part of a collective that this member has not entered.
+typedef struct early_message {
+    list_node link;
+    group_header header;
+    uint8_t kind;
+    int from;  // in the job
+    uint64_t size;
+    incoming *incoming;
+} early_message;
+
+void group_header_write(bytes *head, const gw_group *g, uint64_t key, uint64_t number);
+bool group_header_read(reader *in, group_header *out);
+
+extern gw_group group_poison;
+
+// ---- Looking ------------------------------------------------------------------------------------
+
+gw_group *group_find_on_loop(const agent *a, uint64_t id);
+int group_index_of(const gw_group *g, int rank);  // of a rank in the job; -1
+const char *group_member_name(const gw_group *g, int index);
+sequence *group_sequence_on_loop(gw_group *g, uint64_t key);  // NULL without memory, or too many
+sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key);  // NULL: nothing was entered
+// A run of that number that is under way; NULL.
+run *group_find_run_on_loop(const gw_group *g, uint64_t key, uint64_t number);
+
+// ---- Ending -------------------------------------------------------------------------------------
+
+// All that is under way and waits fails with |error|, and so does what comes: GRP-7.
+void group_break_on_loop(gw_group *g, const gw_error *error);
+// Tells the others, too.
+void group_break_all_on_loop(gw_group *g, const gw_error *error);
+// Tells the leader why the collective cannot end well: GRP-4.
+void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error);
+void group_release_on_loop(gw_group *g);
+// Who breaks the protocol is lost.
+void group_blame_on_loop(gw_group *g, int rank, const gw_error *error);
+// Whether |error| is that of the last verdict: then everybody knows.
+bool group_has_told(const gw_group *g, const gw_error *error);
+
+// verdict.c: messages about it. False: they mean nothing. Of member |from|; of a worker, about a
+// group that is not open here, or has other members.
+bool verdict_of_unknown_on_loop(agent *a, int from, uint8_t kind, const group_header *h,
+                                reader *in);
+void verdict_send_break_on_loop(gw_group *g, int rank, const gw_error *error);
+bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_header *h,
+                              reader *in);
+
+// ---- Early messages -----------------------------------------------------------------------------
+
+// Takes |p|, also on failure. LIMIT if that is too much of one sender.
+gw_status early_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
+                             const group_header *h, incoming *p, gw_error *error);
+// Takes the first one of |r| out of its group; NULL without one.
+early_message *early_take_on_loop(const gw_group *g, uint64_t key, uint64_t number);
+// With what came, or without, which is the caller's then.
+void early_drop_on_loop(agent *a, early_message *x);
+incoming *early_open_on_loop(agent *a, early_message *x);
+
+extern const service group_service;
+
+#endif

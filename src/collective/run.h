@@ -1,0 +1,137 @@
+// Runs: one collective under way, as this member does it. A run follows its plan: it sends, adds and
+// places values as what they need comes, without the loop lock, on one thread at a time: that of the
+// call, or one that has received something.
+//
+// Ownership: counted: by the group until it is over, and by the thread that works on it. Threads:
+// fields under "worker's" belong to the thread for which |works| is set; the rest, but what is
+// constant, needs the loop lock.
+#ifndef COLLECTIVE_RUN_H
+#define COLLECTIVE_RUN_H
+
+#include "collective/group.h"
+#include "future/future.h"
+
+enum {
+    RUNS_MAX = 64,               // under way in a group: GRP-3
+    RUN_SMALL_BYTES = 64 * 1024  // values up to this size go without asking: GRP-1
+};
+
+typedef enum run_state {
+    RUN_WAITING,    // has no number yet
+    RUN_UNDER_WAY,  // has entered
+    RUN_DONE,       // has its result; some partners have not entered
+    RUN_OVER
+} run_state;
+
+// A value that has come for a step.
+typedef struct arrival {
+    list_node link;
+    run *run;
+    incoming *incoming;
+    size_t value_at;
+    int step;
+} arrival;
+
+typedef struct run_partner {
+    bool is_partner;
+    bool entered;       // its enter has come
+    bool differs;       // it does something else: GRP-2
+    uint32_t received;  // values
+    bool may_be_large;  // the worker's copy of that
+    int next_receive;   // a step; -1: nothing more is expected
+    int next_send;      // the worker's
+    uint32_t sent;      // the worker's: values
+} run_partner;
+
+typedef struct run_value {
+    incoming *incoming;  // what |tensor| or |value| was read from; NULL
+    gw_tensor *tensor;   // one of the run's scope; NULL
+    gw_value value;      // of CONTENT_VALUES
+    bool is_there;
+} run_value;
+
+struct run {
+    _Atomic uint32_t count;
+    list_node link;
+    gw_group *group;  // one count
+    sequence *sequence;
+    uint64_t number;
+
+    // constant
+    collective_signature signature;
+    char origin[LIMIT_ORIGIN_BYTES + 1];
+    plan plan;
+    int64_t deadline_ns;
+    bool as_list;     // the result is a list: of tensors or values
+    int64_t *shares;  // rows for each member, of reduce_scatter and all_to_all; NULL: equal ones
+
+    // with the loop lock
+    run_state state;
+    bool works, deferred, has_failed;
+    list_node arrivals;
+    list_node promised;  // arrivals with futures in them that have not resolved
+    int enters_missing;
+    int64_t began_ns;
+    timer timer;
+    gw_future *future;  // one count
+    canceller cancelled;
+    task task;
+    run_partner *partners;
+
+    // the worker's
+    gw_scope *scope;
+    gw_tensor *own;   // what this member brings, contiguous; NULL: nothing
+    gw_value *items;  // or one for each member
+    gw_value own_value;
+    run_value *values;     // of each step
+    int plan_steps;        // as many
+    bool has_entered;      // its enters are sent
+    uint32_t *missing;     // inputs of each step that are not there
+    uint32_t *dependents;  // steps, by |first_dependent|
+    uint32_t *first_dependent;
+    int *next_of_peer;  // of steps that send to, or receive from, a member: the next one
+    int *ready;         // additions
+    int ready_count, steps_left;
+    int64_t *output_at;  // of each step: where its elements lie in the result; -1: nowhere
+    gw_tensor *result;   // of a reduction
+};
+
+// What a call of the program asks for.
+typedef struct run_request {
+    collective_signature signature;
+    gw_collective_options options;
+    gw_tensor *own;         // may be NULL
+    const gw_value *items;  // one for each member, of which the run keeps what it needs; NULL
+    gw_value own_value;     // of CONTENT_VALUES
+    uint64_t elements;      // of a reduction's tensor
+    const int64_t *shares;
+    bool as_list;
+} run_request;
+
+// Enters, or waits to do so. The future, owned by |s|; poison with |s| failed.
+gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request);
+// The program's scope had failed before it called: the others get its error.
+void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key);
+
+void run_release(run *r);  // without the loop lock
+
+// ---- With the loop lock -------------------------------------------------------------------------
+
+// Ends it with |value|, which it takes, or with |error|.
+void run_done_on_loop(run *r, result *value);
+void run_fail_on_loop(run *r, const gw_error *error);
+// Runs of |g| that wait enter, as far as they may.
+void run_admit_on_loop(gw_group *g);
+// An enter or part of the member of index |from|; takes |p|. PROTOCOL.
+gw_status run_received_on_loop(run *r, int from, incoming *p, uint8_t kind, const group_header *h,
+                               gw_error *error);
+
+// run_work.c: goes on as far as it can. Without the loop lock; |works| is set for this thread.
+void run_work(run *r);
+// What this member brings: elements of it, what is for member |item|, or the whole with -1.
+gw_value run_own_value(run *r, uint64_t first, uint64_t count, int item);
+// run_result.c: both in the run's scope, which may fail.
+bool run_open_result(run *r);
+gw_value run_make_result(run *r);
+
+#endif

@@ -1,0 +1,110 @@
+// What a run gives its program.
+#include "collective/run.h"
+
+#include "base/mem.h"
+#include "base/value.h"
+#include "tensor/pack.h"
+
+#include <string.h>
+
+// ---- Sums ---------------------------------------------------------------------------------------
+
+static bool is_reduction(const run *r) {
+    return r->signature.operation == OPERATION_ALL_REDUCE ||
+           r->signature.operation == OPERATION_REDUCE ||
+           r->signature.operation == OPERATION_REDUCE_SCATTER;
+}
+
+// Of the shape of what this member brought, with the rows that it gets.
+static gw_tensor *open_sum(run *r, int64_t elements) {
+    const gw_tensor *x = r->own;
+    int64_t sizes[LIMIT_DIMS] = { 0 };
+    int dims = x->dims;
+    memcpy(sizes, x->sizes, (size_t)dims * sizeof *sizes);
+    if (r->signature.operation == OPERATION_REDUCE_SCATTER) {
+        int64_t equal = x->sizes[0] / r->group->count;
+        sizes[0] = r->shares ? r->shares[r->group->self] : equal;
+    } else if (elements == 0 && x->numel) {  // it is at the root
+        dims = 1;
+        sizes[0] = 0;
+    }
+    return scope_own(r->scope,
+                     tensor_new_for(r->scope, operation_name((operation)r->signature.operation),
+                                    GW_CPU, (gw_dtype)x->dtype, dims, sizes));
+}
+
+bool run_open_result(run *r) {
+    const plan *p = &r->plan;
+    if (r->output_at) return gw_ok(r->scope);
+    r->output_at = mem_alloc((size_t)(p->step_count + 1) * sizeof *r->output_at);
+    if (!r->output_at) {
+        scope_fail(r->scope, GW_NO_MEMORY, "no memory for a collective");
+        return false;
+    }
+    for (int i = 0; i < p->step_count; i++) r->output_at[i] = -1;
+    int64_t at = 0;
+    for (int i = 0; i < p->output_count; i++) {
+        if (p->outputs[i].step != INPUT_OWN) r->output_at[p->outputs[i].step] = at;
+        at += (int64_t)p->outputs[i].count;
+    }
+    if (is_reduction(r)) r->result = open_sum(r, at);
+    return gw_ok(r->scope);
+}
+
+// ---- Rows ---------------------------------------------------------------------------------------
+
+static gw_value output_value(run *r, const plan_output *o) {
+    if (o->step == INPUT_OWN) return run_own_value(r, o->first, o->count, o->item);
+    const run_value *v = &r->values[o->step];
+    return v->tensor ? gw_value_of_tensor(v->tensor) : v->value;
+}
+
+static int64_t row_count(const gw_tensor *x) {
+    return x->dims ? x->sizes[0] : 1;
+}
+
+static gw_tensor *open_rows(run *r) {
+    const gw_tensor *x = r->own;
+    int64_t sizes[LIMIT_DIMS] = { 0 };
+    if (x->dims) memcpy(sizes, x->sizes, (size_t)x->dims * sizeof *sizes);
+    sizes[0] = 0;
+    for (int i = 0; i < r->plan.output_count; i++) {
+        gw_value v = output_value(r, &r->plan.outputs[i]);
+        if (v.kind == GW_TENSOR) sizes[0] += row_count(v.as.tensor);
+    }
+    return scope_own(r->scope,
+                     tensor_new_for(r->scope, operation_name((operation)r->signature.operation),
+                                    GW_CPU, (gw_dtype)x->dtype, x->dims ? x->dims : 1, sizes));
+}
+
+static gw_value join_rows(run *r) {
+    gw_tensor *out = open_rows(r);
+    if (!out) return gw_none();
+    uint8_t *at = block_lend(out->storage->block, 0);
+    for (int i = 0; i < r->plan.output_count; i++) {
+        gw_value v = output_value(r, &r->plan.outputs[i]);
+        if (!gw_ok(r->scope)) return gw_none();
+        tensor_pack_into(at, v.as.tensor);
+        at += tensor_size(v.as.tensor);
+    }
+    return gw_value_of_tensor(out);
+}
+
+// ---- Others -------------------------------------------------------------------------------------
+
+static gw_value list_outputs(run *r) {
+    gw_list *list = gw_list_open(r->scope);
+    for (int i = 0; i < r->plan.output_count; i++)
+        gw_list_add_with(r->scope, list, output_value(r, &r->plan.outputs[i]));
+    return gw_value_of_list(list);
+}
+
+gw_value run_make_result(run *r) {
+    if (r->result) return gw_value_of_tensor(r->result);
+    if (r->signature.operation == OPERATION_BARRIER) return gw_none();
+    if (r->as_list) return list_outputs(r);
+    if (r->signature.operation == OPERATION_BROADCAST ||
+        r->signature.operation == OPERATION_SCATTER)
+        return output_value(r, &r->plan.outputs[0]);
+    return join_rows(r);
+}

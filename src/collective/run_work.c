@@ -1,0 +1,396 @@
+// What a run does without the loop lock: sends, reads what has come, adds. One thread at a time.
+#include "collective/run.h"
+
+#include "base/mem.h"
+#include "base/mutation.h"
+#include "base/value.h"
+#include "tensor/combine.h"
+#include "tensor/pack.h"
+
+#include <string.h>
+
+// ---- Values -------------------------------------------------------------------------------------
+
+static bool is_reduction(const run *r) {
+    return r->signature.operation == OPERATION_ALL_REDUCE ||
+           r->signature.operation == OPERATION_REDUCE ||
+           r->signature.operation == OPERATION_REDUCE_SCATTER;
+}
+
+// The rows of |own| that are for member |item|.
+static gw_tensor *rows_for(run *r, int item) {
+    const gw_tensor *x = r->own;
+    int64_t equal = x->sizes[0] / r->group->count, first = equal * item, count = equal;
+    if (r->shares) {
+        first = 0;
+        for (int i = 0; i < item; i++) first += r->shares[i];
+        count = r->shares[item];
+    }
+    int64_t sizes[LIMIT_DIMS];
+    memcpy(sizes, x->sizes, (size_t)x->dims * sizeof *sizes);
+    sizes[0] = count;
+    return scope_own(r->scope, tensor_view(r->scope, x, x->dims, sizes, x->strides,
+                                           x->offset + first * x->strides[0]));
+}
+
+static gw_tensor *elements_of(run *r, uint64_t first, uint64_t count) {
+    int64_t size = (int64_t)count, stride = 1;
+    return scope_own(r->scope, tensor_view(r->scope, r->own, 1, &size, &stride,
+                                           r->own->offset + (int64_t)first));
+}
+
+gw_value run_own_value(run *r, uint64_t first, uint64_t count, int item) {
+    if (r->signature.operation == OPERATION_BARRIER) return gw_none();
+    if (r->items) return item < 0 ? gw_none() : r->items[item];
+    if (r->signature.content == CONTENT_VALUES) return r->own_value;
+    gw_tensor *x = is_reduction(r) ? elements_of(r, first, count)
+                   : item >= 0     ? rows_for(r, item)
+                                   : r->own;
+    return x ? gw_value_of_tensor(x) : gw_none();
+}
+
+static int only_input(const run *r, const plan_step *x) {
+    return r->plan.inputs[x->first_input];
+}
+
+static gw_value value_to_send(run *r, const plan_step *x) {
+    int from = only_input(r, x);
+    if (from == INPUT_OWN) return run_own_value(r, x->first, x->count, x->item);
+    const run_value *v = &r->values[from];
+    return v->tensor ? gw_value_of_tensor(v->tensor) : v->value;
+}
+
+// GRP-1. What is not looked into counts as large.
+static bool is_small(gw_value v) {
+    switch (v.kind) {
+    case GW_TENSOR: return tensor_size(v.as.tensor) <= RUN_SMALL_BYTES;
+    case GW_STRING:
+    case GW_BYTES: return v.size <= RUN_SMALL_BYTES;
+    case GW_LIST:
+    case GW_MAP: return false;
+    default: return true;
+    }
+}
+
+// ---- Sending ------------------------------------------------------------------------------------
+
+typedef struct shipment {
+    outgoing message;
+    int to;  // a member
+} shipment;
+
+typedef struct shipments {
+    shipment *items;
+    int count;
+} shipments;
+
+static shipment *open_shipment(run *r, shipments *all, uint8_t kind, int to) {
+    gw_error error;
+    shipment *x = &all->items[all->count];
+    if (outgoing_init(&x->message, r->group->agent, kind, &error)) {
+        scope_fail_with(r->scope, &error);
+        return NULL;
+    }
+    x->to = to;
+    all->count++;
+    group_header_write(&x->message.message->head, r->group, r->sequence->key, r->number);
+    return x;
+}
+
+static void put_value(run *r, shipment *x, gw_value v) {
+    gw_error error;
+    if (gw_ok(r->scope) && outgoing_put(&x->message, v, &error)) scope_fail_with(r->scope, &error);
+}
+
+// Whether the step that sends to |m| next can be done.
+static bool can_send(run *r, const run_partner *m, gw_value *out) {
+    if (m->next_send < 0 || r->missing[m->next_send]) return false;
+    *out = value_to_send(r, &r->plan.steps[m->next_send]);
+    return gw_ok(r->scope) && (m->may_be_large || is_small(*out));
+}
+
+static void sent(run *r, run_partner *m) {
+    m->sent++;
+    m->next_send = r->next_of_peer[m->next_send];
+    r->steps_left--;
+}
+
+static void fill_enter(run *r, shipments *all, int to) {
+    run_partner *m = &r->partners[to];
+    gw_value v;
+    shipment *x = open_shipment(r, all, KIND_ENTER, to);
+    if (!x) return;
+    bool holds = can_send(r, m, &v);
+    bytes *head = &x->message.message->head;
+    signature_write(head, &r->signature, holds);
+    bytes_put_text(head, r->origin);
+    if (!holds) return;
+    put_value(r, x, v);
+    sent(r, m);
+}
+
+static bool fill_part(run *r, shipments *all, int to) {
+    run_partner *m = &r->partners[to];
+    gw_value v;
+    if (!can_send(r, m, &v)) return false;
+    shipment *x = open_shipment(r, all, KIND_PART, to);
+    if (!x) return false;
+    bytes_put_u32(&x->message.message->head, m->sent);
+    put_value(r, x, v);
+    sent(r, m);
+    return true;
+}
+
+// What cannot be sent to a partner because it is lost breaks the group soon.
+static void dispatch_shipments(run *r, const shipments *all) {
+    gw_group *g = r->group;
+    env *e = g->agent->env;
+    gw_error error, failed = { 0 };
+    env_enter(e);
+    for (int i = 0; i < all->count && gw_ok(r->scope); i++) {
+        shipment *x = &all->items[i];
+        gw_status status =
+            outgoing_send_on_loop(&x->message, g->members[x->to].rank, GROUP_ATTACHMENTS_FIELD,
+                                  i + 1 == all->count, &error);
+        if (status && status != GW_DISCONNECTED && status != GW_FENCED) failed = error;
+    }
+    env_leave(e);
+    for (int i = 0; i < all->count; i++) outgoing_fini(&all->items[i].message);
+    if (failed.status) scope_fail_with(r->scope, &failed);
+}
+
+// Sends what can be sent: to each partner its enter, or the next value. False: nothing.
+static bool send_some(run *r) {
+    gw_group *g = r->group;
+    shipments all = { mem_alloc((size_t)g->count * sizeof(shipment)), 0 };
+    if (!all.items) {
+        scope_fail(r->scope, GW_NO_MEMORY, "no memory for a collective");
+        return false;
+    }
+    // Each member begins with its neighbour, so that not all send to one.
+    for (int i = 1; i <= g->count && gw_ok(r->scope); i++) {
+        int to = (g->self + i) % g->count;
+        if (!r->partners[to].is_partner) continue;
+        if (!r->has_entered)
+            fill_enter(r, &all, to);
+        else
+            fill_part(r, &all, to);
+    }
+    r->has_entered = true;
+    if (all.count) dispatch_shipments(r, &all);
+    mem_free(all.items);
+    return all.count && gw_ok(r->scope);
+}
+
+// ---- Adding -------------------------------------------------------------------------------------
+
+static void step_done(run *r, int step) {
+    r->values[step].is_there = true;
+    r->steps_left--;
+    for (uint32_t i = r->first_dependent[step]; i < r->first_dependent[step + 1]; i++) {
+        int next = (int)r->dependents[i];
+        if (--r->missing[next] == 0 && r->plan.steps[next].kind == STEP_ADD)
+            r->ready[r->ready_count++] = next;
+    }
+}
+
+// Where the numbers of |step| are to lie: in the result, or apart.
+static gw_tensor *make_sum(run *r, int step) {
+    const plan_step *x = &r->plan.steps[step];
+    int64_t size = (int64_t)x->count, stride = 1;
+    gw_dtype dtype = (gw_dtype)r->signature.dtype;
+    if (x->is_partial) dtype = combine_partial_dtype(dtype);
+    if (r->result && r->output_at[step] >= 0)
+        return scope_own(r->scope, tensor_view(r->scope, r->result, 1, &size, &stride,
+                                               r->result->offset + r->output_at[step]));
+    return scope_own(r->scope, tensor_new(r->scope, dtype, 1, &size));
+}
+
+// Of a contiguous tensor on the CPU.
+static uint8_t *numbers_at(const gw_tensor *t, int64_t first) {
+    size_t size = gw_dtype_size((gw_dtype)t->dtype);
+    return block_lend(t->storage->block, tensor_offset(t) + (size_t)first * size);
+}
+
+static const void *input_bytes(run *r, const plan_step *x, int from) {
+    const gw_tensor *t = from == INPUT_OWN ? r->own : r->values[from].tensor;
+    uint64_t first = from == INPUT_OWN ? x->first : 0;
+    return numbers_at(t, (int64_t)first);
+}
+
+static bool is_partial_input(const run *r, int from) {
+    return from != INPUT_OWN && r->plan.steps[from].is_partial;
+}
+
+static void add(run *r, int step) {
+    const plan_step *x = &r->plan.steps[step];
+    const void *few[16], **from = few;
+    if (x->input_count > (int)(sizeof few / sizeof *few))
+        from = gw_alloc(r->scope, (size_t)x->input_count * sizeof *from);
+    gw_tensor *out = from ? make_sum(r, step) : NULL;
+    if (!out) return;
+    bool partial = x->is_partial;
+    for (int i = 0; i < x->input_count; i++) {
+        int input = r->plan.inputs[x->first_input + i];
+        partial = partial || is_partial_input(r, input);
+        from[i] = input_bytes(r, x, input);
+    }
+    combine_request c = { .op = (combine_op)r->signature.op,
+                          .dtype = (gw_dtype)r->signature.dtype,
+                          .count = x->input_count,
+                          .from = from,
+                          .out = numbers_at(out, 0),
+                          .numbers = x->count,
+                          .factor = r->signature.factor,
+                          .divisor = r->group->count };
+    if (partial)
+        combine_partial(&c, !x->is_partial);
+    else
+        combine(&c);
+    r->values[step].tensor = out;
+    step_done(r, step);
+}
+
+// ---- Reading ------------------------------------------------------------------------------------
+
+static bool shape_fits(const run *r, const gw_tensor *t, const plan_step *x) {
+    const collective_signature *g = &r->signature;
+    if (tensor_is_rows(t)) return false;
+    if (is_reduction(r)) {
+        gw_dtype dtype = (gw_dtype)g->dtype;
+        if (x->is_partial) dtype = combine_partial_dtype(dtype);
+        return t->dims == 1 && t->numel == (int64_t)x->count && t->dtype == dtype && t->contiguous;
+    }
+    if (g->content != CONTENT_TENSOR || g->dims == SIGNATURE_OPEN) return true;
+    bool rows = g->operation != OPERATION_BROADCAST;
+    if (t->dtype != g->dtype || t->dims != g->dims) return false;
+    for (int i = rows ? 1 : 0; i < t->dims; i++)
+        if (t->sizes[i] != g->sizes[i]) return false;
+    return true;
+}
+
+static bool value_fits(const run *r, gw_value v, const plan_step *x) {
+    if (r->signature.operation == OPERATION_BARRIER) return v.kind == GW_NONE;
+    if (r->signature.content == CONTENT_VALUES) return true;
+    return v.kind == GW_TENSOR && shape_fits(r, v.as.tensor, x);
+}
+
+// A value that is a piece of the result goes there.
+static void place(run *r, int step) {
+    const gw_tensor *t = r->values[step].tensor;
+    if (!r->result || r->output_at[step] < 0 || !t) return;
+    tensor_pack_into(numbers_at(r->result, r->output_at[step]), t);
+}
+
+static void read_arrival(run *r, arrival *a) {
+    const plan_step *x = &r->plan.steps[a->step];
+    run_value *v = &r->values[a->step];
+    gw_error error;
+    v->incoming = a->incoming;
+    const gw_error *broken = incoming_error(a->incoming);
+    if (broken) {
+        scope_fail_with(r->scope, broken);
+        return;
+    }
+    decoder d = incoming_decoder(a->incoming, a->value_at, r->scope);
+    if (decode_value(&d, &v->value, &error)) {
+        if (gw_ok(r->scope)) scope_fail_with(r->scope, &error);
+    } else if (!value_fits(r, v->value, x)) {
+        scope_fail(r->scope, GW_PROTOCOL, "what %s sent does not fit what it said",
+                   group_member_name(r->group, x->peer));
+    } else {
+        if (v->value.kind == GW_TENSOR && r->signature.content != CONTENT_VALUES)
+            v->tensor = v->value.as.tensor;
+        place(r, a->step);
+        step_done(r, a->step);
+    }
+}
+
+static void read_arrivals(run *r, list_node *came) {
+    for (list_node *l; (l = list_take(came));) {
+        arrival *a = list_entry(l, arrival, link);
+        if (gw_ok(r->scope))
+            read_arrival(r, a);
+        else
+            incoming_close(a->incoming);
+        mem_free(a);
+    }
+}
+
+// ---- Progress -----------------------------------------------------------------------------------
+
+static void progress(run *r, list_node *came) {
+    if (!run_open_result(r)) return;
+    if (!r->has_entered) send_some(r);
+    read_arrivals(r, came);
+    for (bool more = true; more && gw_ok(r->scope);) {
+        more = r->ready_count > 0;
+        while (r->ready_count && gw_ok(r->scope)) add(r, r->ready[--r->ready_count]);
+        if (gw_ok(r->scope) && send_some(r)) more = true;
+    }
+}
+
+// Takes over what is new. False: nothing is, or the run has ended; then this thread does not work any
+// more.
+static bool take_news(run *r, list_node *came) {
+    env *e = r->group->agent->env;
+    env_enter(e);
+    bool news = !r->has_entered || !list_is_empty(&r->arrivals);
+    list_splice(came, &r->arrivals);
+    for (int i = 0; i < r->group->count; i++) {
+        run_partner *m = &r->partners[i];
+        bool may_be_large = m->entered && !m->differs;
+        news = news || (may_be_large && !m->may_be_large && m->next_send >= 0);
+        m->may_be_large = may_be_large;
+    }
+    bool goes_on = r->state == RUN_UNDER_WAY && !r->has_failed && (news || r->steps_left == 0);
+    if (!goes_on) r->works = false;
+    env_leave(e);
+    return goes_on;
+}
+
+static void finish(run *r) {
+    env *e = r->group->agent->env;
+    gw_value v = run_make_result(r);
+    result *value = gw_ok(r->scope) ? result_of_value(v) : NULL;
+    if (!value && gw_ok(r->scope))
+        scope_fail(r->scope, GW_NO_MEMORY, "no memory for the result of a collective");
+    env_enter(e);
+    if (value && r->state == RUN_UNDER_WAY)
+        run_done_on_loop(r, value);
+    else if (value)
+        result_release_on_loop(r->group->agent, value);
+    r->works = !value;
+    env_leave(e);
+}
+
+// What has failed here fails for all.
+static void tell_failure(run *r) {
+    gw_group *g = r->group;
+    gw_error error = *r->scope->error;
+    error_prefix(&error, group_member_name(g, g->self));
+    env_enter(g->agent->env);
+    r->has_failed = true;
+    if (r->state == RUN_UNDER_WAY) group_report_on_loop(g, r->sequence->key, r->number, &error);
+    r->works = false;
+    env_leave(g->agent->env);
+}
+
+void run_work(run *r) {
+    list_node came;
+    list_init(&came);
+    while (take_news(r, &came)) {
+        progress(r, &came);
+        if (gw_ok(r->scope) && r->steps_left == 0) finish(r);
+        if (!gw_ok(r->scope)) {
+            tell_failure(r);
+            break;
+        }
+        if (!r->works) break;
+    }
+    for (list_node *l; (l = list_take(&came));) {
+        arrival *a = list_entry(l, arrival, link);
+        incoming_close(a->incoming);
+        mem_free(a);
+    }
+}

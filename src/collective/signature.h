@@ -1,0 +1,44 @@
+// What a member does in a collective, as all members have to say it alike: GRP-2.
+//
+// Ownership: a plain value. Threads: any.
+#ifndef COLLECTIVE_SIGNATURE_H
+#define COLLECTIVE_SIGNATURE_H
+
+#include "base/bytes.h"
+#include "base/limits.h"
+#include "collective/plan.h"
+#include <gradwire/collective.h>
+
+typedef enum content {
+    CONTENT_TENSOR,   // one of all: rows or sums
+    CONTENT_TENSORS,  // any, one of each member or for each
+    CONTENT_VALUES,
+    CONTENT_COUNT
+} content;
+
+enum { SIGNATURE_OPEN = 255 };  // dims, where the member does not say shape and dtype
+
+typedef struct collective_signature {
+    uint8_t operation, op, dtype, plan, content, dims;
+    int32_t root;  // -1: without one
+    double factor;
+    uint64_t shares;  // a hash of |sizes| of reduce_scatter; 0: equal ones
+    int64_t sizes[LIMIT_DIMS];
+} collective_signature;
+
+enum { SIGNATURE_TEXT_MAX = 512 };
+
+// What two members say of one collective fits together.
+bool signature_matches(const collective_signature *a, const collective_signature *b);
+
+// "all_reduce sum f32 10x20 (train.c:40)", into SIGNATURE_TEXT_MAX bytes. |origin| may be "".
+void signature_text(const collective_signature *x, const char *origin, char *out);
+
+// As in docs/protocol/groups.md, without what is in front of it and behind it. |holds| goes with it.
+void signature_write(bytes *head, const collective_signature *x, bool holds);
+// Fails |in|, or gives false, if it means nothing to a group of |member_count|.
+bool signature_read(reader *in, int member_count, collective_signature *out, bool *out_holds);
+
+const char *reduce_op_name(int op);  // "sum"
+
+#endif

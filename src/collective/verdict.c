@@ -1,0 +1,369 @@
+// How a collective that cannot end well ends for all: reports to the leader, its queries, and
+// verdicts. GRP-4 to GRP-7.
+#include "agent/dispatch.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/mutation.h"
+#include "collective/run.h"
+#include "wire/codec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LEADER = 0 };
+
+void group_blame_on_loop(gw_group *g, int rank, const gw_error *error) {
+    dispatch_protocol_error_on_loop(g->agent, rank, error);
+}
+
+bool group_has_told(const gw_group *g, const gw_error *error) {
+    return g->last.status &&
+           (strstr(error->text, g->last.text) || strstr(g->last.text, error->text));
+}
+
+// ---- Messages -----------------------------------------------------------------------------------
+
+static message *open_message(gw_group *g, uint8_t kind, uint64_t key, uint64_t number) {
+    message *m = agent_message_on_loop(g->agent, kind);
+    if (m) group_header_write(&m->head, g, key, number);
+    return m;
+}
+
+// Without memory for it the others wait until their deadlines.
+static void send(gw_group *g, int rank, message *m) {
+    if (m && m->head.failed) {
+        message_release(m);
+        m = NULL;
+    }
+    if (m)
+        agent_send_on_loop(g->agent, rank, m, true, NULL);
+    else
+        log_error("group \"%s\": no memory to tell %s how a collective has ended", g->name,
+                  agent_member(g->agent, rank)->name);
+}
+
+static void send_to_others(gw_group *g, uint8_t kind, uint64_t key, uint64_t number, uint64_t next,
+                           const gw_error *error) {
+    for (int i = 0; i < g->count; i++) {
+        int rank = g->members[i].rank;
+        if (i == g->self || agent_member(g->agent, rank)->lost) continue;
+        message *m = open_message(g, kind, key, number);
+        if (m && kind == KIND_VERDICT) bytes_put_u64(&m->head, next);
+        if (m && error) encode_error(&m->head, error);
+        send(g, rank, m);
+    }
+}
+
+// ---- Breaking -----------------------------------------------------------------------------------
+
+void group_break_on_loop(gw_group *g, const gw_error *error) {
+    if (g->broken.status) return;
+    handle_retain(g);
+    g->broken = *error;
+    char title[LIMIT_NAME_BYTES + 16];
+    snprintf(title, sizeof title, "group \"%s\"", g->name);
+    error_prefix(&g->broken, title);
+    while (!list_is_empty(&g->runs))
+        run_fail_on_loop(list_entry(g->runs.next, run, link), &g->broken);
+    while (!list_is_empty(&g->waiting))
+        run_fail_on_loop(list_entry(g->waiting.next, run, link), &g->broken);
+    while (!list_is_empty(&g->early))
+        early_drop_on_loop(g->agent, list_entry(g->early.next, early_message, link));
+    for (list_node *l; (l = list_take(&g->reports));) mem_free(list_entry(l, report, link));
+    mem_free(g->testimonies);
+    g->testimonies = NULL;
+    group_release_on_loop(g);
+}
+
+void group_break_all_on_loop(gw_group *g, const gw_error *error) {
+    if (g->broken.status) return;
+    send_to_others(g, KIND_BREAK, 0, 0, 0, error);
+    group_break_on_loop(g, error);
+}
+
+void verdict_send_break_on_loop(gw_group *g, int rank, const gw_error *error) {
+    message *m = open_message(g, KIND_BREAK, 0, 0);
+    if (m) encode_error(&m->head, error);
+    send(g, rank, m);
+}
+
+// ---- Verdicts -----------------------------------------------------------------------------------
+
+static bool fail_runs(list_node *list, const sequence *t, uint64_t first, const gw_error *error) {
+    bool any = false;
+    for (bool again = true; again;) {  // what ends may call others
+        again = false;
+        list_each(l, list) {
+            run *r = list_entry(l, run, link);
+            if (r->sequence != t || (r->state != RUN_WAITING && r->number < first)) continue;
+            run_fail_on_loop(r, error);
+            any = again = true;
+            break;
+        }
+    }
+    return any;
+}
+
+static void drop_early(gw_group *g, uint64_t key, uint64_t next) {
+    list_each(l, &g->early) {
+        early_message *x = list_entry(l, early_message, link);
+        if (x->header.key == key && x->header.number < next) early_drop_on_loop(g->agent, x);
+    }
+}
+
+// GRP-6.
+static void apply(gw_group *g, uint64_t key, uint64_t first, uint64_t next, const gw_error *error) {
+    sequence *t = group_sequence_on_loop(g, key);
+    g->last = *error;
+    drop_early(g, key, next);
+    if (!t) return;
+    uint64_t before = t->next;
+    t->frozen = false;
+    t->settled = next;
+    if (t->next < next && !has_mutation(MUTATION_NUMBER_NOT_ADVANCED)) t->next = next;
+    // What this member has called after it reported instead of entering comes after the verdict.
+    bool knows = t->reported >= first;
+    knows = fail_runs(&g->runs, t, first, error) || knows;
+    if (t->reported < first) knows = fail_runs(&g->waiting, t, first, error) || knows;
+    if (!knows && before < next) {
+        t->missed = true;
+        error_forget(&t->why);
+        error_keep(&t->why, error);
+    }
+    run_admit_on_loop(g);
+}
+
+// ---- What members say ---------------------------------------------------------------------------
+
+static void testify(gw_group *g, uint64_t key, uint64_t number, testimony *out) {
+    sequence *t = group_sequence_on_loop(g, key);
+    const run *r = group_find_run_on_loop(g, key, number);
+    *out = (testimony){ .has_come = true, .next = t ? t->next : 1 };
+    if (t) t->frozen = true;
+    if (r) {
+        out->attendance = r->state == RUN_DONE ? IS_DONE : HAS_ENTERED;
+        signature_text(&r->signature, r->origin, out->text);
+    } else if (number < out->next) {
+        out->attendance = IS_DONE;
+    }
+}
+
+static void send_answer(gw_group *g, uint64_t key, uint64_t number) {
+    testimony own;
+    testify(g, key, number, &own);
+    message *m = open_message(g, KIND_ANSWER, key, number);
+    if (m) {
+        bytes_put_u64(&m->head, own.next);
+        bytes_put_u8(&m->head, own.attendance);
+        bytes_put_text(&m->head, own.text);
+    }
+    send(g, g->members[LEADER].rank, m);
+}
+
+// ---- The leader ---------------------------------------------------------------------------------
+
+typedef struct text {
+    char *out;
+    size_t at, size;
+} text;
+
+static void GW_PRINTF(2, 3) put(text *t, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int size = t->at < t->size ? vsnprintf(t->out + t->at, t->size - t->at, format, args) : 0;
+    va_end(args);
+    if (size > 0) t->at += (size_t)size;
+}
+
+// "w0, w2 do all_reduce sum f32 10 (train.c:40); w1 does broadcast f32 10 from 0 (train.c:52)".
+static void put_doings(const gw_group *g, text *out) {
+    const testimony *all = g->testimonies;
+    bool any = false;
+    for (int i = 0; i < g->count; i++) {
+        bool seen = !all[i].text[0];
+        for (int j = 0; j < i && !seen; j++) seen = strcmp(all[j].text, all[i].text) == 0;
+        if (seen) continue;
+        int count = 0;
+        for (int j = i; j < g->count; j++) {
+            if (strcmp(all[j].text, all[i].text) != 0) continue;
+            put(out, "%s%s", count ? ", " : any ? "; " : "", group_member_name(g, j));
+            count++;
+        }
+        put(out, count > 1 ? " do %s" : " does %s", all[i].text);
+        any = true;
+    }
+}
+
+// "; w3 has not come, which is before its 40th".
+static void put_missing(const gw_group *g, text *out) {
+    int missing = 0;
+    for (int i = 0; i < g->count; i++) {
+        if (g->testimonies[i].attendance != NOT_COME) continue;
+        put(out, "%s%s", missing++ ? ", " : "; ", group_member_name(g, i));
+    }
+    if (missing) put(out, missing > 1 ? " have not come" : " has not come");
+}
+
+static void compose(const gw_group *g, const report *x, gw_error *out) {
+    *out = x->error;
+    out->outcome = GW_OUTCOME_NONE;
+    text t = { out->text, 0, sizeof out->text };
+    put(&t, "group \"%s\": collective %llu", g->name, (unsigned long long)x->number);
+    if (x->key) put(&t, " of key %llu", (unsigned long long)x->key);
+    put(&t, ": ");
+    if (x->error.status == GW_MISMATCH)
+        put_doings(g, &t);
+    else
+        put(&t, "%s", x->error.text);
+    if (x->error.status == GW_TIMEOUT || x->error.status == GW_MISMATCH) put_missing(g, &t);
+}
+
+static void ask_next(gw_group *g);
+
+static void conclude(gw_group *g) {
+    report *x = list_entry(list_take(&g->reports), report, link);
+    uint64_t first = x->number, next = x->number + 1;
+    for (int i = 0; i < g->count; i++) {
+        uint64_t theirs = g->testimonies[i].next;
+        if (theirs > next) next = theirs;
+        if (theirs < first) first = theirs;
+    }
+    gw_error error;
+    compose(g, x, &error);
+    mem_free(g->testimonies);
+    g->testimonies = NULL;
+    uint64_t key = x->key;
+    mem_free(x);
+    if (!has_mutation(MUTATION_VERDICT_NOT_TOLD))
+        send_to_others(g, KIND_VERDICT, key, first, next, &error);
+    handle_retain(g);
+    apply(g, key, first, next, &error);
+    if (!g->broken.status) ask_next(g);
+    group_release_on_loop(g);
+}
+
+// The first report that still means something.
+static report *first_report(gw_group *g) {
+    while (!list_is_empty(&g->reports)) {
+        report *x = list_entry(g->reports.next, report, link);
+        const sequence *t = group_find_sequence_on_loop(g, x->key);
+        if (!t || x->number >= t->settled) return x;
+        list_remove(&x->link);
+        mem_free(x);
+    }
+    return NULL;
+}
+
+static void ask_next(gw_group *g) {
+    report *x = g->testimonies ? NULL : first_report(g);
+    if (!x) return;
+    g->testimonies = mem_calloc((size_t)g->count * sizeof *g->testimonies);
+    if (!g->testimonies) {
+        gw_error error;
+        error_set(&error, GW_NO_MEMORY, "%s has no memory to end a collective",
+                  group_member_name(g, g->self));
+        group_break_all_on_loop(g, &error);
+        return;
+    }
+    testify(g, x->key, x->number, &g->testimonies[g->self]);
+    g->missing = g->count - 1;
+    send_to_others(g, KIND_QUERY, x->key, x->number, 0, NULL);
+    if (!g->missing) conclude(g);
+}
+
+static void take_report(gw_group *g, int from, uint64_t key, uint64_t number,
+                        const gw_error *error) {
+    report *x = mem_alloc(sizeof *x);
+    if (!x) {
+        gw_error none;
+        error_set(&none, GW_NO_MEMORY, "no memory for a report");
+        group_break_all_on_loop(g, &none);
+        return;
+    }
+    *x = (report){ .key = key, .number = number, .from = from, .error = *error };
+    list_append(&g->reports, &x->link);
+    ask_next(g);
+}
+
+void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error) {
+    if (g->broken.status) return;
+    if (g->self == LEADER) {
+        take_report(g, g->self, key, number, error);
+        return;
+    }
+    message *m = open_message(g, KIND_REPORT, key, number);
+    if (m) encode_error(&m->head, error);
+    send(g, g->members[LEADER].rank, m);
+}
+
+static bool take_answer(gw_group *g, int from, const group_header *h, reader *in) {
+    const report *x = list_is_empty(&g->reports) ? NULL : list_entry(g->reports.next, report, link);
+    testimony t = { .has_come = true, .next = reader_u64(in) };
+    t.attendance = reader_u8(in);
+    if (!reader_text(in, t.text, sizeof t.text) || t.attendance > IS_DONE || !t.next) return false;
+    if (!g->testimonies || !x || x->key != h->key || x->number != h->number ||
+        g->testimonies[from].has_come)
+        return false;
+    g->testimonies[from] = t;
+    if (--g->missing == 0) conclude(g);
+    return true;
+}
+
+// ---- What comes ---------------------------------------------------------------------------------
+
+static bool read_error(reader *in, gw_error *out) {
+    gw_error ignored;
+    return !decode_error(in, out, &ignored) && out->status != GW_OK;
+}
+
+bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_header *h,
+                              reader *in) {
+    gw_error error;
+    uint64_t next;
+    if (g->broken.status) return true;
+    switch (kind) {
+    case KIND_REPORT:
+        if (g->self != LEADER || !read_error(in, &error)) return false;
+        take_report(g, from, h->key, h->number, &error);
+        return true;
+    case KIND_QUERY:
+        if (from != LEADER) return false;
+        send_answer(g, h->key, h->number);
+        return true;
+    case KIND_ANSWER: return g->self == LEADER && take_answer(g, from, h, in);
+    case KIND_VERDICT:
+        next = reader_u64(in);
+        if (from != LEADER || next <= h->number || !read_error(in, &error)) return false;
+        handle_retain(g);
+        apply(g, h->key, h->number, next, &error);
+        group_release_on_loop(g);
+        return true;
+    case KIND_BREAK:
+        if (!read_error(in, &error)) return false;
+        group_break_on_loop(g, &error);
+        return true;
+    }
+    return false;
+}
+
+// Who has not opened a group answers for it all the same, since its leader waits for all.
+bool verdict_of_unknown_on_loop(agent *a, int from, uint8_t kind, const group_header *h,
+                                reader *in) {
+    (void)in;
+    if (kind != KIND_QUERY) return true;
+    message *m = agent_message_on_loop(a, KIND_ANSWER);
+    if (!m) return true;
+    bytes_put_u64(&m->head, h->group);
+    bytes_put_u64(&m->head, h->list);
+    bytes_put_u64(&m->head, h->key);
+    bytes_put_u64(&m->head, h->number);
+    bytes_put_u32(&m->head, 0);
+    bytes_put_u64(&m->head, 1);
+    bytes_put_u8(&m->head, NOT_COME);
+    bytes_put_text(&m->head, "");
+    if (m->head.failed)
+        message_release(m);
+    else
+        agent_send_on_loop(a, from, m, true, NULL);
+    return true;
+}

@@ -1,0 +1,254 @@
+// Collectives of groups in the simulator: what they give, and how they end when they cannot.
+#include "base/map.h"
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static cluster_options workers(int count) {
+    return (cluster_options){ .world_size = count };
+}
+
+static void expect_numbers(gw_scope *s, gw_tensor *x, const char *text) {
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+    assert_string_equal(gw_to_text(s, x), text);
+}
+
+// ---- What they give -----------------------------------------------------------------------------
+
+static void try_all(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    int n = gw_group_size(g);
+    assert_int_equal(gw_group_rank(g), rank);
+    float row[] = { (float)rank, 1 };
+    gw_tensor *x = gw_from(s, row, 2);
+    expect_numbers(s, gw_all_reduce(s, g, x, GW_SUM), "tensor([3., 3.])");
+    expect_numbers(s, gw_all_reduce(s, g, x, GW_MAX), "tensor([2., 1.])");
+    expect_numbers(s, gw_all_reduce(s, g, x, GW_AVG), "tensor([1., 1.])");
+    expect_numbers(s, gw_reduce(s, g, x, GW_SUM, 1), rank == 1 ? "tensor([3., 3.])" : "tensor([])");
+    expect_numbers(s, gw_broadcast(s, g, rank == 2 ? x : NULL, 2), "tensor([2., 1.])");
+    expect_numbers(s, gw_all_gather(s, g, x), "tensor([0., 1., 1., 1., 2., 1.])");
+    expect_numbers(s, gw_gather_to(s, g, x, 0),
+                   rank ? "tensor([])" : "tensor([0., 1., 1., 1., 2., 1.])");
+    gw_list *each = gw_list_open(s);
+    for (int i = 0; i < n; i++) gw_list_add(s, each, gw_full(s, GW_I64, i * 10, i));
+    gw_tensor *item = gw_scatter_from(s, g, rank ? NULL : each, 0);
+    assert_int_equal(gw_numel(item), rank);
+    gw_tensor *rows = gw_full(s, GW_F32, rank + 1, 3, 2);
+    expect_numbers(s, gw_reduce_scatter(s, g, rows, GW_SUM), "tensor([[6., 6.]])");
+    gw_tensor *to = gw_from(s, ((float[]){ 10.f * rank, 10.f * rank + 1, 10.f * rank + 2 }), 3);
+    gw_tensor *came = gw_all_to_all(s, g, to);
+    for (int i = 0; i < n; i++)
+        assert_int_equal((int)((const float *)gw_data(came))[i], 10 * i + rank);
+    gw_list *all = gw_all_gather_value(s, g, rank * 7);
+    assert_int_equal(gw_list_count(all), n);
+    for (int i = 0; i < n; i++) assert_int_equal(gw_int_of(s, gw_list_get(s, all, i)), i * 7);
+    assert_string_equal(gw_string_of(s, gw_broadcast_value(s, g, rank == 1 ? "hello" : "no", 1)),
+                        "hello");
+    gw_barrier(s, g);
+    assert_true(gw_ok(s));
+}
+
+static void every_operation_gives_what_it_says(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) cluster_run(seed, workers(3), try_all, NULL);
+}
+
+// ---- Sizes --------------------------------------------------------------------------------------
+
+static void try_sizes(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    int n = gw_group_size(g);
+    const int64_t sizes[] = { 0, 1, 5, 1000, 1001, 20000, 70001 };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_tensor *x = gw_full(t, GW_I64, rank + 1, sizes[i]);
+        gw_tensor *sum = gw_all_reduce(t, g, x, GW_SUM);
+        assert_int_equal(gw_numel(sum), sizes[i]);
+        int64_t total = gw_item_int(t, gw_sum(t, sum));
+        if (gw_ok(t)) assert_int_equal(total, sizes[i] * n * (n + 1) / 2);
+        gw_tensor *all = gw_all_gather(t, g, gw_full(t, GW_I64, rank, sizes[i] + rank));
+        if (gw_ok(t)) assert_int_equal(gw_numel(all), n * sizes[i] + n * (n - 1) / 2);
+        gw_error e = gw_scope_close(t);
+        if (e.status) fail_msg("%s", e.text);
+    }
+}
+
+static void sizes_do_not_matter(void **state) {
+    (void)state;
+    for (int n = 1; n <= 5; n++)
+        for (uint64_t seed = 1; seed <= 3; seed++) cluster_run(seed, workers(n), try_sizes, NULL);
+}
+
+// ---- How they end -------------------------------------------------------------------------------
+
+static void expect(gw_scope *s, gw_status status, const char *text) {
+    const gw_error *e = gw_scope_error(s);
+    if (!strstr(e->text, text)) fail_msg("\"%s\" instead of \"%s\"", e->text, text);
+    assert_int_equal(e->status, status);
+    gw_scope_clear(s);
+}
+
+static void expect_sum(gw_scope *s, gw_group *g) {
+    int n = gw_group_size(g);
+    gw_tensor *sum = gw_all_reduce(s, g, gw_full(s, GW_F32, gw_group_rank(g) + 1, 1), GW_SUM);
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+    assert_int_equal((int)gw_item(s, sum), n * (n + 1) / 2);
+}
+
+static void differ(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    expect_sum(s, g);
+    if (rank == 1)
+        gw_all_gather(s, g, gw_ones(s, GW_F32, 3));
+    else
+        gw_all_reduce(s, g, gw_ones(s, GW_F32, 3), GW_SUM);
+    expect(s, GW_MISMATCH, "w1 does all_gather f32 3 (group_collectives_sim_test.c:");
+    gw_all_reduce(s, g, gw_ones(s, GW_F32, rank + 1), GW_SUM);
+    expect(s, GW_MISMATCH, "group \"world\": collective 3: ");
+    expect_sum(s, g);
+}
+
+static void members_that_differ_are_told_what_each_does_and_go_on(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 50; seed++) cluster_run(seed, workers(3), differ, NULL);
+}
+
+static void pause_s(gw_scope *s, int seconds) {
+    gw_scope *t = gw_scope_open(s);
+    gw_scope_set_timeout(t, seconds * 1000);
+    gw_wait(t, gw_future_open(t));
+    gw_error late = gw_scope_close(t);
+    assert_int_equal(late.status, GW_TIMEOUT);
+}
+
+static void come_late(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    if (rank == 2) pause_s(s, 5);
+    gw_all_reduce(s, g, gw_ones(s, GW_F32, 1), GW_SUM, .timeout_ms = 1000);
+    expect(s, GW_TIMEOUT, "; w2 has not come");
+    expect_sum(s, g);
+}
+
+static void who_is_late_fails_with_the_others_and_they_go_on(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 50; seed++) cluster_run(seed, workers(3), come_late, NULL);
+}
+
+static void fail_before(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    for (int step = 0; step < 3; step++) {
+        gw_scope *t = gw_scope_open(s);
+        if (step == 1 && rank == 1)
+            gw_matmul(t, gw_ones(t, GW_F32, 2, 3), gw_ones(t, GW_F32, 2, 3));
+        for (int i = 0; i < 4; i++) gw_all_reduce(t, g, gw_ones(t, GW_F32, 1), GW_SUM);
+        if (step == 1) expect(t, GW_INVALID, "gw.matmul: 2x3 times 2x3");
+        gw_error e = gw_scope_close(t);
+        if (e.status) fail_msg("w%d, step %d: %s", rank, step, e.text);
+    }
+    expect_sum(s, g);
+}
+
+static void a_scope_that_has_failed_fails_the_others_once(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 50; seed++) cluster_run(seed, workers(3), fail_before, NULL);
+}
+
+static void give_up(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    gw_future *f = rank == 0 ? NULL : gw_all_reduce_async(s, g, gw_ones(s, GW_F32, 1), GW_SUM);
+    if (rank == 2) gw_cancel(s, f);
+    if (rank == 0) pause_s(s, 1);
+    if (rank == 0)
+        gw_all_reduce(s, g, gw_ones(s, GW_F32, 1), GW_SUM);
+    else
+        gw_wait(s, f);
+    assert_int_equal(gw_scope_error(s)->status, GW_CANCELLED);
+    gw_scope_clear(s);
+    if (rank == 2) pause_s(s, 2);  // its future was done at once
+    expect_sum(s, g);
+}
+
+static void who_cancels_ends_it_for_all(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 50; seed++) cluster_run(seed, workers(3), give_up, NULL);
+}
+
+static void go_away(gw_scope *s, int rank, void *context) {
+    const bool *alone = context;
+    gw_group *g = gw_group_world(s);
+    expect_sum(s, g);
+    if (rank == 1) {
+        if (*alone) gw_rpc_leave(s);
+        return;
+    }
+    gw_all_reduce(s, g, gw_ones(s, GW_F32, 1), GW_SUM);
+    assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
+    assert_non_null(strstr(gw_scope_error(s)->text, "w1"));
+    gw_scope_clear(s);
+}
+
+static void who_leaves_is_not_waited_for(void **state) {
+    (void)state;
+    bool alone[] = { false, true };
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        cluster_outcome x = cluster_run(seed, workers(3), go_away, &alone[seed % 2]);
+        assert_true(x.took_ns < 10 * SIM_SECOND);
+    }
+}
+
+// ---- Many at once -------------------------------------------------------------------------------
+
+enum { MANY = 300 };
+
+static void start_many(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    gw_future *fs[MANY];
+    for (int i = 0; i < MANY; i++)
+        fs[i] = gw_all_reduce_async(s, g, gw_full(s, GW_I64, rank + i, 3), GW_SUM);
+    for (int i = 0; i < MANY; i++) {
+        gw_tensor *sum = gw_tensor_of(s, gw_wait(s, fs[i]));
+        if (!gw_ok(s)) fail_msg("%d: %s", i, gw_scope_error(s)->text);
+        assert_int_equal(((const int64_t *)gw_data(sum))[2], 3 * i + 3);
+    }
+}
+
+static void more_than_may_be_under_way_wait_in_order(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++) cluster_run(seed, workers(3), start_many, NULL);
+}
+
+static void use_keys(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    gw_future *fs[8];
+    for (int i = 0; i < 8; i++) {
+        uint64_t key = 1 + (uint64_t)((i * 3 + rank * 5) % 8);
+        fs[key - 1] =
+            gw_all_reduce_async(s, g, gw_full(s, GW_I64, (int)key, 1), GW_SUM, .key = key);
+    }
+    for (int key = 1; key <= 8; key++)
+        assert_int_equal(gw_item_int(s, gw_tensor_of(s, gw_wait(s, fs[key - 1]))), 3 * key);
+}
+
+static void keys_may_come_in_different_orders(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) cluster_run(seed, workers(3), use_keys, NULL);
+}
+
+GW_TESTS(group_collectives_sim, every_operation_gives_what_it_says, sizes_do_not_matter,
+         members_that_differ_are_told_what_each_does_and_go_on,
+         who_is_late_fails_with_the_others_and_they_go_on,
+         a_scope_that_has_failed_fails_the_others_once, who_cancels_ends_it_for_all,
+         who_leaves_is_not_waited_for, more_than_may_be_under_way_wait_in_order,
+         keys_may_come_in_different_orders);
