@@ -12,6 +12,7 @@
 #include <gradwire/tensor.h>
 #include <gradwire/ops.h>
 #include <gradwire/autograd.h>
+#include <gradwire/data.h>
 #include <gradwire/nn.h>
 #include <gradwire/checkpoint.h>
 #include <gradwire/optim.h>

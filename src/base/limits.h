@@ -56,6 +56,8 @@ enum {
     LIMIT_STORE_WAITS = 4096,                   // requests that one client waits for
     LIMIT_OPERATOR_BYTES_INLINE = 1 << 20,      // an operator with more input runs on the pool
     LIMIT_LEASES_PER_PEER = 65536,              // tensors that one worker has lent to another
+    LIMIT_LOADER_THREADS = 256,                 // of one data loader
+    LIMIT_LOADER_BATCHES = 4096,                // that one reads ahead
     LIMIT_CHECKPOINT_HEADER_BYTES = 100000000,  // names and texts of one file, as others read them
 };
 

@@ -18,6 +18,7 @@ import torch
 
 sys.dont_write_bytecode = True
 
+import data_cases  # noqa: E402
 import layer_cases  # noqa: E402
 import number_cases  # noqa: E402
 import operator_cases  # noqa: E402
@@ -43,6 +44,7 @@ def main():
         ("optimizers.txt", optimizer_cases.record_optimizers),
         ("sparse_optimizers.txt", optimizer_cases.record_sparse),
         ("clip.txt", optimizer_cases.record_clipping),
+        ("samplers.txt", data_cases.record_samplers),
         ("schedules.txt", schedule_cases.record_schedules),
     ):
         with open(os.path.join(RECORDINGS, name), "w", encoding="ascii") as out:
