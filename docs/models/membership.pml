@@ -4,12 +4,13 @@
  * such events in all, at any time. Time goes in rounds of about 2 s, in each of which every worker that runs ticks once,
  * in any order: it hears the workers it can reach, merges their views, probes silent members through others, declares
  * members dead that were silent for 3 rounds if it may, and fences itself after 4 rounds without a quorum. A coordinator that may do so
- * gives the next rank to a newcomer, once.
+ * gives the next rank to a newcomer, once. With -DJOINS only the first is a voter at the start, the founder of a group: the others
+ * have just been told who is there, and may go on without it once they are voters, too.
  *
  * Simpler than the protocol: all send heartbeats to all, and a view is read as it is instead of sent.
  *
- * Safety: no worker declares another dead that a quorum has always been able to hear, and such a worker never fences itself;
- * if all faults are crashes, no survivor fences itself; no rank is given twice among those that go on.
+ * Safety: no worker declares another dead that a quorum has always been able to hear, and such a worker never fences itself (not
+ * asserted with -DJOINS: too few may be voters yet); if all faults are crashes, no survivor fences itself; no rank is given twice among those that go on.
  * Agreement: REST rounds after the last fault, all that go on know the same, and none of them is dead to another.
  *
  * A rule is removed by -DNO_...; each such variant must fail. `make model` runs them all.
@@ -27,9 +28,10 @@
 #define CUT_OFF 4
 
 /* What x knows of y. */
-#define ACTIVE 0         /* present, and a voter */
-#define FAILED 1         /* declared dead; a voter until a quorum knows it */
-#define REMOVED 2
+#define JOINING 0        /* present, and no voter until a quorum knows it */
+#define ACTIVE 1         /* present, and a voter */
+#define FAILED 2         /* declared dead; a voter until a quorum knows it */
+#define REMOVED 3
 #define AT(x, y) ((x) * WORKERS + (y))
 byte stage[WORKERS * WORKERS];
 byte silent[WORKERS * WORKERS];  /* rounds */
@@ -76,7 +78,9 @@ inline fence(x) {
     if
     :: !fenced[x] ->
         look_whether_steady(x);
+#ifndef JOINS
         assert(!steady);
+#endif
         assert(!only_crashes);
         fenced[x] = 1
     :: else
@@ -86,8 +90,8 @@ inline fence(x) {
 /* ---- Quorums ---- */
 #define HEARS(x, z) ((x) == (z) || silent[AT(x, z)] < SUSPECTED)
 #define KNOWS(x, z) ((x) == (z) || (REACHES(x, z) && same[z]))
-#define IS_VOTER(x, z) (stage[AT(x, z)] <= FAILED)
-#define IS_PRESENT(x, z) (stage[AT(x, z)] == ACTIVE)
+#define IS_VOTER(x, z) (stage[AT(x, z)] == ACTIVE || stage[AT(x, z)] == FAILED)
+#define IS_PRESENT(x, z) (stage[AT(x, z)] <= ACTIVE)
 
 /* "More than half, or half with the lowest": among those |in| the count, how many are present and pass. */
 #define LOOK_FOR_QUORUM(x, in, test) \
@@ -124,7 +128,7 @@ inline merge(x, y) {
     do
     :: z < WORKERS ->
         if
-        :: z != x && stage[AT(y, z)] > stage[AT(x, z)] -> stage[AT(x, z)] = stage[AT(y, z)]
+        :: (z != x || stage[AT(y, z)] == ACTIVE) && stage[AT(y, z)] > stage[AT(x, z)] -> stage[AT(x, z)] = stage[AT(y, z)]
         :: else
         fi;
         z++
@@ -256,7 +260,9 @@ inline decide(x) {
         if
         :: may && candidate && y != x && IS_PRESENT(x, y) && silent[AT(x, y)] >= DEAD ->
             look_whether_steady(y);
+#ifndef JOINS
             assert(!steady);
+#endif
             stage[AT(x, y)] = FAILED
         :: else
         fi;
@@ -284,6 +290,7 @@ inline settle(x) {
         fi;
         if
         :: may && quorum && stage[AT(x, y)] == FAILED -> stage[AT(x, y)] = REMOVED
+        :: may && quorum && stage[AT(x, y)] == JOINING && KNOWS(x, y) -> stage[AT(x, y)] = ACTIVE
         :: else
         fi;
         y++
@@ -324,8 +331,24 @@ inline stay(x) {
     fi
 }
 
+/* MEM-22: who is joining and knows of no voter was never in. Others may have become voters that it has not heard of. */
+inline look_for_active(x) {
+    may = 0; z = 0;
+    do
+    :: z < WORKERS -> may = may || stage[AT(x, z)] == ACTIVE; z++
+    :: else -> break
+    od
+}
+
 inline tick(x) {
     hear(x);
+#ifndef NO_VOTERS
+    look_for_active(x);
+    if
+    :: !may -> fenced[x] = 1
+    :: else
+    fi;
+#endif
     if
     :: !fenced[x] -> ask_others(x); find_coordinator(x); decide(x); find_coordinator(x)
     :: else
@@ -382,6 +405,7 @@ proctype worker(byte x) {
         fi;
         tidy()
     }
+#ifndef JOINS
     :: d_step { /* the same, with a worker that wants to join */
         GOES_ON(x) && !ticked[x] && !rank_of[x] -> newcomer = 1; tick(x); ticked[x] = 1;
         if
@@ -390,6 +414,7 @@ proctype worker(byte x) {
         fi;
         tidy()
     }
+#endif
     :: d_step {
         body[x] == RUNS && faults < FAULTS ->
         body[x] = CRASHED; faults++; calm = 0; forget(x); tidy()
@@ -474,7 +499,14 @@ init {
             run worker(x);
             y = 0;
             do
-            :: y < WORKERS -> fresh[AT(x, y)] = 1; y++
+            :: y < WORKERS ->
+                fresh[AT(x, y)] = 1;
+#ifdef JOINS
+                stage[AT(x, y)] = (y == 0 -> ACTIVE : JOINING);
+#else
+                stage[AT(x, y)] = ACTIVE;
+#endif
+                y++
             :: else -> break
             od;
             y = x + 1;

@@ -91,9 +91,9 @@ typedef struct gw_rpc_options {
 } gw_rpc_options;
 
 // gw_rpc_init(root, .name = "p0", ...) Joins the job: opens an agent on |root| and waits until all
-// workers are there, or, joining a group, until it is let in and knows all. Scopes opened inside
-// |root| from now on call through it. Fails |root| with INVALID, DUPLICATE, MISMATCH,
-// ADDRESS_IN_USE, or TIMEOUT naming who is missing; WRONG_STATE if the job is closed, or shutting
+// workers are there, or, joining a group, until it is let in, knows all, and counts
+// in their decisions. Scopes opened inside |root| from now on call through it. Fails |root| with
+// INVALID, DUPLICATE, MISMATCH, ADDRESS_IN_USE, or TIMEOUT naming who is missing; WRONG_STATE if the job is closed, or shutting
 // down; DISCONNECTED if whoever lets others in is gone, or the group in the file is over;
 // UNSUPPORTED for addresses beyond this machine without a key; CANCELLED when a
 // signal interrupts it: SIGHUP, SIGINT, SIGQUIT, SIGTERM or SIGALRM, with a handler without SA_RESTART (which

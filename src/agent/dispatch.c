@@ -67,7 +67,7 @@ void dispatch_receive(void *user, int from, message *m) {
     } else if (is_about_members(m)) {
         if (members_received(a->membership, from, m, &error))
             dispatch_protocol_error_on_loop(a, from, &error);
-        if (a->joining && members_is_complete(a->membership)) env_wake(a->env, a->joining);
+        if (a->joining && members_has_joined(a->membership)) env_wake(a->env, a->joining);
     } else {
         if (is_counted(m)) agent_member(a, from)->received++;
         if (from != a->rank) a->messages_received++;

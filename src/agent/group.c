@@ -188,7 +188,7 @@ static gw_status meet_all(joining *j, const answer *by, gw_error *error) {
     if (!status) status = member_table_add_on_loop(a, &by->coordinator, by->addresses, error);
     if (status) return status;
     members_start(a->membership);
-    while (!members_is_complete(a->membership)) {
+    while (!members_has_joined(a->membership)) {
         waiter w = { .what = "the list of members" };
         const member *coordinator = agent_member(a, by->coordinator.rank);
         a->joining = &w;
@@ -201,8 +201,10 @@ static gw_status meet_all(joining *j, const answer *by, gw_error *error) {
         if (coordinator->lost)
             return error_set(error, GW_DISCONNECTED, "%s, who let this worker in, is gone: %.500s",
                              by->name, coordinator->why->text);
-        if (!woken && !members_is_complete(a->membership))
-            return error_set(error, GW_TIMEOUT, "%s did not say who the members are", by->name);
+        if (!woken && !members_has_joined(a->membership))
+            return error_set(error, GW_TIMEOUT,
+                             "%s admitted this worker, and the group has not agreed to it in time",
+                             by->name);
     }
     return GW_OK;
 }

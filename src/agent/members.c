@@ -159,8 +159,8 @@ void members_start(members *m) {
         env_set_timer(m->options.env, &m->tick, env_now_ns(m->options.env));
 }
 
-bool members_is_complete(const members *m) {
-    return membership_is_complete(m->machine);
+bool members_has_joined(const members *m) {
+    return membership_has_joined(m->machine);
 }
 
 gw_status members_admit(members *m, uint64_t incarnation, const char *name, const char *addresses,

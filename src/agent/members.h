@@ -45,11 +45,11 @@ void members_close(members *m);
 
 // A member that is known from the start; |joined| is not called. A worker that |joins| knows its
 // coordinator, and learns of all others, also of those who are gone, by |joined|, the last of them
-// before members_is_complete says so.
+// before members_has_joined says so, which also says that this worker is a voter.
 gw_status members_add(members *m, int rank, uint64_t incarnation, const char *name,
                       const char *addresses, gw_error *error);
 void members_start(members *m);  // watches and beats from now on
-bool members_is_complete(const members *m);
+bool members_has_joined(const members *m);
 
 // Coordinator only (else WRONG_STATE): gives a new member its rank and tells all. WRONG_STATE as
 // well while this worker does not hear most of the others, or has become coordinator a moment ago:

@@ -332,8 +332,8 @@ bool membership_is_in_doubt(const membership *ms) {
     return ms->doubt_ns != 0;
 }
 
-bool membership_is_complete(const membership *ms) {
-    return ms->is_complete;
+bool membership_has_joined(const membership *ms) {
+    return ms->is_complete && member_self(ms)->fact.stage == MEMBER_ACTIVE;
 }
 
 uint64_t membership_epoch(const membership *ms) {
@@ -389,7 +389,7 @@ gw_status membership_open(membership_options options, membership **out, gw_error
 
 void membership_start(membership *ms, int64_t now_ns) {
     ms->is_started = true;
-    ms->coordinator = ms->lowest;
+    ms->coordinator = ms->admitted_by = ms->lowest;
     ms->has_quorum = ms->coordinator != ms->options.rank;
     ms->contact_ns = ms->heard_most_ns = ms->due_ns = now_ns;
     int rank = 0;

@@ -79,7 +79,7 @@ bool membership_has_declared(const membership *ms, int rank);  // it dead, since
 bool membership_was_met(const membership *ms, int rank);
 bool membership_is_fenced(const membership *ms);
 bool membership_is_in_doubt(const membership *ms);  // the others may go on without this worker
-bool membership_is_complete(const membership *ms);
+bool membership_has_joined(const membership *ms);   // it knows all members, and is active (MEM-22)
 uint64_t membership_epoch(const membership *ms);
 uint64_t membership_digest(const membership *ms);
 

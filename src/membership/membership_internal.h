@@ -82,6 +82,7 @@ struct membership {
     uint64_t digest, epoch;
     int lowest;       // rank that is present: the coordinator
     int coordinator;  // as told last
+    int admitted_by;  // the first
 
     bool is_started, is_complete, is_fenced;
     bool in_finish;

@@ -253,6 +253,40 @@ static void it_monitors_members_it_awaits_something_from(void **state) {
     quorum_close(&q);
 }
 
+// Two workers join, and the founder ends when each of them may be a voter, or not yet. Who has joined
+// goes on; who has not is told so at once.
+static void end_founder(uint64_t seed, void *context) {
+    int *counts = context, up = 0;
+    bool had_joined[3] = { 0 };
+    quorum q;
+    quorum_open(&q, seed, 1, 0);
+    quorum_run(&q, at_s(3));
+    assert_true(quorum_join(&q, 0) && quorum_join(&q, 0));
+    quorum_run(&q, q.now_ns + (int64_t)quorum_random(&q, 300 * QUORUM_MS));
+    for (int i = 1; i < 3; i++) had_joined[i] = membership_has_joined(q.nodes[i].machine);
+    quorum_crash(&q, 0);
+    quorum_run(&q, q.now_ns + T_CLOSE);
+    for (int i = 1; i < 3; i++) {
+        if (had_joined[i]) assert_true(q.nodes[i].gone[0] && !q.nodes[i].is_fenced);
+        if (!q.nodes[i].is_fenced) continue;
+        assert_int_equal(q.nodes[i].fenced_why.status, GW_DISCONNECTED);
+        assert_string_equal(q.nodes[i].fenced_why.text,
+                            "w0, who let this worker in, is gone; join anew");
+    }
+    quorum_run(&q, at_s(60));
+    for (int i = 1; i < 3; i++) up += !q.nodes[i].is_fenced;
+    assert_int_equal(quorum_check(&q), up);
+    counts[up]++;
+    quorum_close(&q);
+}
+
+static void it_survives_a_founder_that_ends_once_it_has_joined(void **state) {
+    (void)state;
+    int counts[3] = { 0 };
+    testing_for_seeds(300, end_founder, counts);
+    if (!getenv("SEED")) assert_true(counts[0] > 0 && counts[2] > 0);
+}
+
 // ---- Minorities ---------------------------------------------------------------------------------
 static void expect_sides(int count, unsigned side, bool side_survives) {
     quorum q;
@@ -391,6 +425,7 @@ GW_TESTS(membership_membership, it_suspects_nobody_on_a_good_network,
          it_survives_the_silence_of_several_with_the_coordinator,
          it_declares_nobody_dead_for_one_bad_link, it_refutes_a_suspicion,
          it_monitors_members_it_awaits_something_from,
+         it_survives_a_founder_that_ends_once_it_has_joined,
          it_goes_on_with_a_quorum_and_fences_the_others,
          it_goes_on_with_the_half_that_has_the_lowest,
          it_waits_for_members_that_have_never_been_there, it_says_why_it_is_fenced,

@@ -73,6 +73,40 @@ static void it_agrees_after_joins(void **state) {
                       &(walk){ .count = 4, .steps = 30, .joins = true, .parts = true });
 }
 
+// Faults come while those that have just joined are known to some, and no quorum has said so yet.
+static void join_with_seed(uint64_t seed, void *context) {
+    const walk *w = context;
+    quorum q;
+    quorum_open(&q, seed, w->count, w->delay_max_ns);
+    quorum_run(&q, 3 * QUORUM_SECOND + (int64_t)quorum_random(&q, QUORUM_SECOND));
+    for (int i = 0; i < w->steps; i++) {
+        for (int k = 0; k < 3 && q.count < QUORUM_MAX && quorum_is_up(&q, 0); k++)
+            quorum_join(&q, 0);
+        quorum_run(&q, q.now_ns + (int64_t)quorum_random(&q, 5 * (uint64_t)w->delay_max_ns));
+        do_something(&q, w);
+        if (quorum_random(&q, 3) == 0) quorum_crash(&q, 0);
+        uint64_t pause_ns = quorum_random(&q, 3) ? QUORUM_SECOND / 100 : 9 * QUORUM_SECOND;
+        quorum_run(&q, q.now_ns + (int64_t)quorum_random(&q, pause_ns));
+    }
+    quorum_heal_all(&q);
+    for (int i = 0; i < q.count; i++) quorum_continue(&q, i);
+    quorum_run(&q, q.now_ns + 100 * QUORUM_SECOND);
+    quorum_check(&q);
+    quorum_close(&q);
+}
+
+static void it_agrees_if_faults_come_while_others_join(void **state) {
+    (void)state;
+    testing_for_seeds(
+        600, join_with_seed,
+        &(walk){
+            .count = 1, .steps = 4, .delay_max_ns = 10 * QUORUM_MS, .joins = true, .parts = true });
+    testing_for_seeds(
+        600, join_with_seed,
+        &(walk){
+            .count = 3, .steps = 6, .delay_max_ns = 10 * QUORUM_MS, .joins = true, .parts = true });
+}
+
 static void it_agrees_over_slow_links(void **state) {
     (void)state;
     testing_for_seeds(300, walk_with_seed,
@@ -84,4 +118,5 @@ static void it_agrees_over_slow_links(void **state) {
 }
 
 GW_TESTS(membership_walk, it_agrees_after_ends_stops_and_cuts, it_agrees_after_partitions,
-         it_agrees_after_joins, it_agrees_over_slow_links);
+         it_agrees_after_joins, it_agrees_if_faults_come_while_others_join,
+         it_agrees_over_slow_links);

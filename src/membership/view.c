@@ -190,16 +190,27 @@ static void become_coordinator(membership *ms) {
     }
 }
 
+static bool has_active(const membership *ms) {
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));)
+        if (x->fact.stage == MEMBER_ACTIVE) return true;
+    return false;
+}
+
+// MEM-22
+static void lose_admission(membership *ms) {
+    gw_error why;
+    error_set(&why, GW_DISCONNECTED, "%s, who let this worker in, is gone; join anew",
+              member_find(ms, ms->admitted_by)->fact.name);
+    membership_fence(ms, &why);
+}
+
 static void change_coordinator(membership *ms, int64_t now_ns) {
-    const member *before = member_find(ms, ms->coordinator);
     ms->coordinator = ms->lowest;
     ms->coordinator_since_ns = now_ns;
     ms->coordinator_has_quorum = ms->had_quorum;
     if (!ms->is_complete) {
-        gw_error why;
-        error_set(&why, GW_DISCONNECTED, "%s, who let this worker in, is gone; join anew",
-                  before->fact.name);
-        membership_fence(ms, &why);
+        lose_admission(ms);
         return;
     }
     if (membership_is_coordinator(ms)) become_coordinator(ms);
@@ -247,6 +258,10 @@ void membership_finish(membership *ms, int64_t now_ns) {
         // The user first: it can send something to a newcomer then.
         again = tell_user(ms);
         if (ms->is_fenced) break;
+        if (ms->is_started && !has_active(ms)) {
+            lose_admission(ms);
+            break;
+        }
         tell_others(ms);
         ms->changed_by = -1;
         ms->spreads = false;

@@ -214,14 +214,13 @@ static void handle(quorum *q, quorum_event e) {
     q->handled++;
     bool needs_both = e.kind == REFUSAL || e.kind == ENDED || e.kind == ACK;
     bool is_cut = q->cut[e.from][e.to] || (needs_both && q->cut[e.to][e.from]);
-    if (n->is_crashed) {
-        if (e.kind == ARRIVES && is_running(from) && !is_cut)
-            post(q, ENDED, e.to, e.from, NULL, REFUSED_NS);
-        message_release(e.message);
+    if (is_cut || (!n->is_crashed && (n->is_stopped || !n->is_opened))) {
+        hold(q, e);
         return;
     }
-    if (is_cut || n->is_stopped || !n->is_opened) {
-        hold(q, e);
+    if (n->is_crashed) {
+        if (e.kind == ARRIVES && is_running(from)) post(q, ENDED, e.to, e.from, NULL, REFUSED_NS);
+        message_release(e.message);
         return;
     }
     // A hello from an unknown node is not answered, and comes again.

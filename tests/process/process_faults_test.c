@@ -317,7 +317,68 @@ static void a_group_that_is_over_is_not_waited_for(void **state) {
     remove_folder(folder);
 }
 
-GW_TESTS(process_faults, a_function_that_ends_its_worker_is_told_by_name,
+static void wait_for(gw_scope *root, gw_watch *watch, const char *name) {
+    int count = 0;
+    while (gw_ok(root) && gw_rpc_workers_named(root, name, &count) && count == 0)
+        gw_watch_next(root, watch);
+}
+
+static void meet(gw_scope *root, gw_watch *watch, const char *other) {
+    wait_for(root, watch, other);
+    assert_true(!gw_ok(root) || gw_int_of(root, gw_rpc_sync(root, other, "fault_echo", 7)) == 7);
+}
+
+// Says so once it has joined; or once the others are there and have answered.
+static pid_t start_member(const char *url, const char *name, bool calls) {
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid) return pid;
+    gw_scope *root = gw_scope_open(NULL);
+    bool founds = !strcmp(name, "founder");
+    gw_rpc_init(root, .name = name, .init_method = url,
+                .group = founds ? GW_GROUP_CREATE : GW_GROUP_JOIN);
+    gw_watch *watch = gw_watch_open(root);
+    const char *other = !strcmp(name, "one") ? "two" : "one";
+    if (calls) meet(root, watch, other);
+    if (calls) meet(root, watch, founds ? "two" : "founder");
+    if (gw_ok(root) && write(joined[1], "", 1) != 1) _exit(1);
+    if (founds) pause();
+    meet(root, watch, other);
+    wait_for(root, watch, "late");
+    gw_rpc_shutdown(root);
+    _exit(gw_exit_code(gw_scope_close(root)));
+}
+
+static void lose_founder(bool calls) {
+    char url[64];
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", free_port());
+    assert_int_equal(pipe(joined), 0);
+    pid_t founder = start_member(url, "founder", calls), others[2];
+    others[0] = start_member(url, "one", calls);
+    others[1] = start_member(url, "two", calls);
+    char byte;
+    for (int i = 0; i < 3; i++) assert_int_equal(read(joined[0], &byte, 1), 1);
+    kill(founder, SIGKILL);
+    end_of(founder);
+    gw_scope *root = gw_scope_open(NULL);
+    gw_rpc_init(root, .name = "late", .group = GW_GROUP_JOIN, .init_method = url);
+    assert_string_equal(gw_scope_error(root)->text, "");
+    assert_int_equal(gw_int_of(root, gw_rpc_sync(root, "two", "fault_echo", 7)), 7);
+    leave(root);
+    for (int i = 0; i < 2; i++) assert_int_equal(end_of(others[i]), 0);
+    close(joined[0]);
+    close(joined[1]);
+}
+
+// It is killed at the first moment at which all have joined, or when they have worked together.
+static void a_group_at_an_address_outlives_its_founder(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) lose_founder(i % 2);
+}
+
+GW_TESTS(process_faults, a_group_at_an_address_outlives_its_founder,
+         a_function_that_ends_its_worker_is_told_by_name,
          a_forked_body_that_returns_disturbs_no_other_worker,
          a_worker_that_returns_from_main_or_crashes_at_exit_is_lost,
          silent_strangers_do_not_disturb_members,

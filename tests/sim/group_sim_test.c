@@ -29,7 +29,7 @@ struct worker {
     const char *url;  // NULL: rank 0's address
     play *play;
     gw_error joined, ended;  // how gw_rpc_init and the scope went
-    bool is_done;
+    bool has_joined, is_done;
     int seen[8];  // events, by kind
 };
 
@@ -59,6 +59,7 @@ static void run_worker(void *arg) {
                                .world_size = w->world_size ? w->world_size : -1,
                                .init_method = w->url ? w->url : "tcp://127.0.0.1:29500"));
     w->joined = *gw_scope_error(root);
+    w->has_joined = gw_ok(root);
     if (gw_ok(root)) w->play(w, root);
     w->ended = gw_scope_close(root);
     w->is_done = true;
@@ -678,6 +679,54 @@ static void a_group_at_addresses_outlives_its_founder(void **state) {
     testing_for_seeds(60, move_door_with_seed, NULL);
 }
 
+// All have just joined: who is a member now is a voter, and can go on without the founder.
+typedef struct founding {
+    const worker *ws;
+    int patience;  // looks that find all there until the founder ends
+} founding;
+
+static bool have_all_joined(void *arg) {
+    founding *f = arg;
+    if (!f->ws[0].has_joined || !f->ws[1].has_joined || !f->ws[2].has_joined) return false;
+    return f->patience-- <= 0;
+}
+
+static void crash_founder(sim *s, void *arg) {
+    (void)arg;
+    sim_crash(s, 0);
+}
+
+static void call_each_other(worker *w, gw_scope *root) {
+    pause_ms(root, 3000);
+    const char *other = w->node == 1 ? "third" : "heir";
+    assert_int_equal(gw_int_of(root, gw_rpc_sync(root, other, "group_echo", 5)), 5);
+    pause_ms(root, 7000);
+    just_shut_down(w, root);
+}
+
+static void lose_founder_of_all_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    worker ws[] = {
+        { .name = "boss", .group = GW_GROUP_CREATE, .play = stay_a_while },
+        { .name = "heir", .group = GW_GROUP_JOIN, .play = call_each_other },
+        { .name = "third", .group = GW_GROUP_JOIN, .play = call_each_other },
+        { .name = "late", .group = GW_GROUP_JOIN, .start_ms = 5000, .play = be_let_in_by_heir },
+    };
+    founding f = { .ws = ws, .patience = (int)(hash_u64(seed) % 40) };
+    sim *s = open_sim(seed);
+    for (int i = 0; i < 4; i++) add(s, i, &ws[i]);
+    assert_true(sim_when(s, have_all_joined, crash_founder, &f));
+    assert_true(sim_run(s, 200 * SIM_SECOND));
+    assert_true(sim_is_crashed(s, 0));
+    sim_close(s);
+    expect_fine(&ws[1], 3);
+}
+
+static void a_founder_that_ends_once_all_have_joined_leaves_a_group(void **state) {
+    (void)state;
+    testing_for_seeds(200, lose_founder_of_all_with_seed, NULL);
+}
+
 static void leave_and_be_found(worker *w, gw_scope *root) {
     pause_ms(root, 10000);
     just_shut_down(w, root);
@@ -860,6 +909,7 @@ GW_TESTS(group_sim, workers_join_at_any_time_and_know_each_other, a_job_of_known
          joining_without_the_founder_says_so, who_waits_for_others_to_come_says_so_again_and_again,
          a_worker_that_joins_through_a_coordinator_that_dies_says_so,
          a_worker_that_joins_at_the_end_joins_or_is_refused, a_group_in_a_file_outlives_its_founder,
-         a_group_at_addresses_outlives_its_founder, a_group_at_addresses_is_founded_once,
-         a_watch_counts_what_it_drops, one_leaves_and_the_others_go_on,
-         a_stopped_member_finds_itself_fenced_and_joins_again);
+         a_group_at_addresses_outlives_its_founder,
+         a_founder_that_ends_once_all_have_joined_leaves_a_group,
+         a_group_at_addresses_is_founded_once, a_watch_counts_what_it_drops,
+         one_leaves_and_the_others_go_on, a_stopped_member_finds_itself_fenced_and_joins_again);
