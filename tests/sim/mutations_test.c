@@ -8,7 +8,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { SEEDS_IF_MOVED = 10000 };
+// A test that a mutation makes wait for ever is stopped, and has failed: one seed takes about a second.
+enum { SEEDS_IF_MOVED = 10000, STOPPED_S = 10, LIMIT_S = 120 };
 
 typedef struct run {
     int code;
@@ -27,13 +28,13 @@ static void read_end(FILE *f, run *out) {
 }
 
 // |variable| is SEED, or SEEDS for all up to |seed|.
-static run replay(const char *bug, const char *test, const char *variable, long seed) {
+static run replay(const char *bug, const char *test, const char *variable, long seed, int limit_s) {
     run r = { 0 };
     char command[1024];
     snprintf(command, sizeof command,
-             "GW_MUTATION=%s %s=%ld SCALE= GW_TEST_LIMIT_S=120 GW_TEST_STACKS=none "
+             "GW_MUTATION=%s %s=%ld SCALE= GW_TEST_LIMIT_S=%d GW_TEST_STACKS=none "
              "%s/bin/gradwire-mutations %s 2>&1",
-             bug, variable, seed, GW_BUILD_DIR, test);
+             bug, variable, seed, limit_s, GW_BUILD_DIR, test);
     FILE *f = popen(command, "r");
     assert_non_null(f);
     read_end(f, &r);
@@ -42,21 +43,24 @@ static run replay(const char *bug, const char *test, const char *variable, long 
     return r;
 }
 
+static bool has_failed(const run *r) {
+    return r->code == 1 && strstr(r->output, "0 passed, 1 failed");
+}
+
 // The seed on which the test has failed, as the harness says; 0: it has not failed, or has not run.
 static long failed_on(const run *r) {
     const char *note = strstr(r->output, "note: seed ");
-    bool failed = r->code == 1 && strstr(r->output, "0 passed, 1 failed");
-    return failed && note ? strtol(note + strlen("note: seed "), NULL, 10) : 0;
+    return has_failed(r) && note ? strtol(note + strlen("note: seed "), NULL, 10) : 0;
 }
 
 // Changes of the protocol or of the workload move seeds: then the test tries others, and prints a
 // line that says so.
 static long find(const char *bug, const char *test, long seed) {
     testing_note("%s on seed %ld of %s", bug, seed, test);
-    run r = replay(bug, test, "SEED", seed);
-    if (failed_on(&r)) return seed;
+    run r = replay(bug, test, "SEED", seed, STOPPED_S);
+    if (has_failed(&r)) return seed;
     testing_note("%s on all seeds to %d of %s", bug, SEEDS_IF_MOVED, test);
-    r = replay(bug, test, "SEEDS", SEEDS_IF_MOVED);
+    r = replay(bug, test, "SEEDS", SEEDS_IF_MOVED, LIMIT_S);
     if (!failed_on(&r)) fail_msg("%s is not found any more: %s", bug, r.output);
     printf("%s: not on seed %ld any more, but on %ld: make mutations\n", bug, seed, failed_on(&r));
     return failed_on(&r);
@@ -64,7 +68,7 @@ static long find(const char *bug, const char *test, long seed) {
 
 static void check_passes(const char *test, long seed) {
     testing_note("no bug on seed %ld of %s", seed, test);
-    run clean = replay("", test, "SEED", seed);
+    run clean = replay("", test, "SEED", seed, LIMIT_S);
     if (clean.code != 0 || !strstr(clean.output, "1 passed, 0 failed"))
         fail_msg("without a bug: exit code %d, %s", clean.code, clean.output);
 }
