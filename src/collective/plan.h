@@ -101,6 +101,9 @@ void plan_fini(plan *p);
 // the root brings; 0 where members do not know it. GW_COLLECTIVE=all_reduce:direct,barrier:flat in
 // the environment, which is read once, chooses otherwise.
 plan_kind plan_choose(operation o, int member_count, uint64_t bytes);
+// In this process |kind| is what is taken for |o|, as GW_COLLECTIVE says it; PLAN_AUTO: the table's.
+// For measurements, before collectives are under way.
+void plan_prefer(operation o, plan_kind kind);
 // Whether there is such a plan for the operation.
 bool plan_exists(operation o, plan_kind kind);
 const char *plan_kind_name(plan_kind kind);  // "direct"

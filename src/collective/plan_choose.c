@@ -82,10 +82,18 @@ static void read_environment(void) {
     the_wishes = read_wishes(getenv("GW_COLLECTIVE"));
 }
 
-plan_kind plan_choose(operation o, int member_count, uint64_t bytes) {
+static wishes *wishes_get(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, read_environment);
-    plan_kind wanted = the_wishes.kinds[o];
+    return &the_wishes;
+}
+
+void plan_prefer(operation o, plan_kind kind) {
+    wishes_get()->kinds[o] = kind;
+}
+
+plan_kind plan_choose(operation o, int member_count, uint64_t bytes) {
+    plan_kind wanted = wishes_get()->kinds[o];
     if (wanted != PLAN_AUTO) return wanted;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
         const choice *c = &choices[i];

@@ -164,6 +164,10 @@ static symbol run_step(const job *j, int member, int step) {
     assert_true(s->peer >= 0 && s->peer < j->request.member_count && s->peer != member);
     if (s->kind == STEP_RECEIVE) return receive(j, member, step);
     assert_int_equal(s->input_count, 1);
+    for (int i = 0; i < step; i++)  // values to one member go in the order of the plan
+        if (p->steps[i].kind == STEP_SEND && p->steps[i].peer == s->peer &&
+            j->values[member][i].stage == STAGE_NONE)
+            return (symbol){ .stage = STAGE_NONE };
     symbol v = take(j, member, p->inputs[s->first_input], s->first, s->count, s->item);
     if (v.stage != STAGE_NONE) assert_int_equal(s->is_partial, v.stage == STAGE_PARTIAL);
     return v;

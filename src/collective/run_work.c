@@ -222,17 +222,30 @@ static bool is_partial_input(const run *r, int from) {
     return from != INPUT_OWN && r->plan.steps[from].is_partial;
 }
 
+static void combine_inputs(const combine_request *c, bool of_partials, bool to_partial) {
+    if (of_partials)
+        combine_partial(c, !to_partial);
+    else if (to_partial)
+        combine_begin(c);
+    else
+        combine(c);
+}
+
 static void add(run *r, int step) {
     const plan_step *x = &r->plan.steps[step];
+    if (r->signature.operation == OPERATION_BARRIER) {  // nothing to add
+        step_done(r, step);
+        return;
+    }
     const void *few[16], **from = few;
     if (x->input_count > (int)(sizeof few / sizeof *few))
         from = gw_alloc(r->scope, (size_t)x->input_count * sizeof *from);
     gw_tensor *out = from ? make_sum(r, step) : NULL;
     if (!out) return;
-    bool partial = x->is_partial;
+    bool of_partials = false;
     for (int i = 0; i < x->input_count; i++) {
         int input = r->plan.inputs[x->first_input + i];
-        partial = partial || is_partial_input(r, input);
+        of_partials = of_partials || is_partial_input(r, input);
         from[i] = input_bytes(r, x, input);
     }
     combine_request c = { .op = (combine_op)r->signature.op,
@@ -243,10 +256,7 @@ static void add(run *r, int step) {
                           .numbers = x->count,
                           .factor = r->signature.factor,
                           .divisor = r->group->count };
-    if (partial)
-        combine_partial(&c, !x->is_partial);
-    else
-        combine(&c);
+    combine_inputs(&c, of_partials, x->is_partial);
     r->values[step].tensor = out;
     step_done(r, step);
 }

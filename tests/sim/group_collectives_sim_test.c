@@ -1,5 +1,6 @@
 // Collectives of groups in the simulator: what they give, and how they end when they cannot.
 #include "base/map.h"
+#include "collective/plan.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -246,9 +247,70 @@ static void keys_may_come_in_different_orders(void **state) {
     for (uint64_t seed = 1; seed <= 20; seed++) cluster_run(seed, workers(3), use_keys, NULL);
 }
 
+// ---- Plans --------------------------------------------------------------------------------------
+
+enum { PLAN_WORKERS = 6, PLAN_NUMBERS = 301 };
+
+// Numbers whose sums depend on the order of additions, the same whoever asks.
+static gw_tensor *numbers_of(gw_scope *s, int rank, gw_dtype dtype) {
+    float x[PLAN_NUMBERS];
+    for (int i = 0; i < PLAN_NUMBERS; i++)
+        x[i] = ldexpf((float)((i * 37 + rank * 101) % 255 - 127), (i + 3 * rank) % 11 - 8);
+    return gw_to_dtype(s, gw_from(s, x, PLAN_NUMBERS), dtype);
+}
+
+// What a mean of |factor| times the numbers of all is by definition: halves are widened and
+// multiplied in f32, and rounded once.
+static gw_tensor *mean_by_definition(gw_scope *s, int n, gw_dtype dtype, double factor) {
+    gw_tensor *y[PLAN_WORKERS];
+    int power = 1;
+    while (2 * power <= n) power *= 2;
+    gw_dtype wide = dtype == GW_F64 ? GW_F64 : GW_F32;
+    for (int i = 0; i < n; i++)
+        y[i] = gw_mul(s, gw_to_dtype(s, numbers_of(s, i, dtype), wide), gw_full(s, wide, factor));
+    for (int i = 0; i + power < n; i++) y[i] = gw_add(s, y[i], y[i + power]);
+    for (; power > 1; power /= 2)
+        for (int i = 0; i < power / 2; i++) y[i] = gw_add(s, y[2 * i], y[2 * i + 1]);
+    return gw_to_dtype(s, gw_div(s, y[0], gw_full(s, wide, (double)n)), dtype);
+}
+
+static void try_plans(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    static const gw_dtype dtypes[] = { GW_F32, GW_F64, GW_F16, GW_BF16 };
+    int n = gw_group_size(g);
+    for (int d = 0; d < 4; d++) {
+        gw_tensor *mine = numbers_of(s, rank, dtypes[d]);
+        gw_tensor *expected = mean_by_definition(s, n, dtypes[d], 0.3);
+        size_t bytes = PLAN_NUMBERS * gw_dtype_size(dtypes[d]);
+        gw_tensor *mean = gw_all_reduce(s, g, mine, GW_AVG, .factor = 0.3);
+        if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+        assert_memory_equal(gw_data(mean), gw_data(expected), bytes);
+        mean = gw_reduce(s, g, mine, GW_AVG, n - 1, .factor = 0.3);
+        if (rank == n - 1) assert_memory_equal(gw_data(mean), gw_data(expected), bytes);
+        gw_tensor *first = gw_broadcast(s, g, rank == 1 % n ? mine : NULL, 1 % n);
+        assert_memory_equal(gw_data(first), gw_data(numbers_of(s, 1 % n, dtypes[d])), bytes);
+    }
+    gw_barrier(s, g);
+    assert_true(gw_ok(s));
+}
+
+static void every_plan_gives_the_same_bits(void **state) {
+    (void)state;
+    for (int kind = PLAN_AUTO; kind < PLAN_KIND_COUNT; kind++) {
+        for (int o = 0; o < OPERATION_COUNT; o++)
+            plan_prefer((operation)o,
+                        plan_exists((operation)o, (plan_kind)kind) ? (plan_kind)kind : PLAN_AUTO);
+        for (int n = 1; n <= PLAN_WORKERS; n++) {
+            testing_note("%s plans of %d members", plan_kind_name((plan_kind)kind), n);
+            cluster_run((uint64_t)n, workers(n), try_plans, NULL);
+        }
+    }
+}
+
 GW_TESTS(group_collectives_sim, every_operation_gives_what_it_says, sizes_do_not_matter,
          members_that_differ_are_told_what_each_does_and_go_on,
          who_is_late_fails_with_the_others_and_they_go_on,
          a_scope_that_has_failed_fails_the_others_once, who_cancels_ends_it_for_all,
          who_leaves_is_not_waited_for, more_than_may_be_under_way_wait_in_order,
-         keys_may_come_in_different_orders);
+         keys_may_come_in_different_orders, every_plan_gives_the_same_bits);
