@@ -22,7 +22,7 @@ void loop_look_at(os_env *o, source *s) {
     if (!list_has(&s->looked)) list_append(&o->looked, &s->looked);
 }
 
-static int look_in_memory(os_env *o, struct epoll_event *events, int count) {
+int loop_look_in_memory(os_env *o, struct epoll_event *events, int count) {
     int found = 0;
     list_each(l, &o->looked) {
         source *s = list_entry(l, source, looked);
@@ -36,7 +36,7 @@ static int look_in_memory(os_env *o, struct epoll_event *events, int count) {
 int loop_look(os_env *o, struct epoll_event *events, int count) {
     int found = 0;
     if (!list_is_empty(&o->looked)) {
-        found = look_in_memory(o, events, count);
+        found = loop_look_in_memory(o, events, count);
         if (o->memory_looks < KERNEL_EVERY) {
             o->memory_looks++;
             return found;

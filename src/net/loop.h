@@ -192,6 +192,15 @@ void loop_hand_over(
     const slot *from);  // sees to it that somebody polls, if anybody waits; |from| goes on waiting
 void loop_call_back(const struct epoll_event *events, int count);
 
+// Between two looks at memory.
+static inline void loop_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 // ---- looks.c ------------------------------------------------------------------------------------
 bool loop_looks_pay(os_env *o);  // whether to look at all before this wait
 void loop_look_was_disturbed(os_env *o, int64_t lost_ns);
@@ -201,6 +210,7 @@ void loop_look_at(os_env *o,
                   source *s);  // from the next look on. By the poller, or the keeper in its place
 int loop_look(os_env *o, struct epoll_event *events,
               int count);  // in memory, and at times in |inner|
+int loop_look_in_memory(os_env *o, struct epoll_event *events, int count);
 // Each of them has to tell from now on; those that have nothing are not looked at again, if |forgets|, until they have
 // told. False: one has something now.
 bool loop_nobody_looks(os_env *o, bool forgets);

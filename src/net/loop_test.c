@@ -421,6 +421,65 @@ static void idle_threads_sleep_on_while_another_polls(void **state) {
     env_close(e);
 }
 
+// Bytes that come through memory while the poller is about to leave.
+typedef struct memory_source {
+    source source;
+    env *env;
+    waiter *waiter;
+    timer timer;
+    bool has_bytes;
+    pthread_t taken_by;
+} memory_source;
+
+static bool has_bytes(source *s) {
+    return ((memory_source *)s)->has_bytes;
+}
+
+static void take_bytes(source *s, uint32_t events) {
+    (void)events;
+    memory_source *m = (memory_source *)s;
+    m->has_bytes = false;
+    m->taken_by = pthread_self();
+}
+
+static bool has_none(source *s) {
+    return !has_bytes(s);
+}
+
+static void is_looked_at(source *s) {
+    (void)s;
+}
+
+static void bytes_come_with_the_wake_up(timer *t) {
+    memory_source *m = list_entry(t, memory_source, timer);
+    m->has_bytes = true;
+    loop_look_at((os_env *)m->env, &m->source);
+    env_wake(m->env, m->waiter);
+}
+
+static void who_leaves_takes_what_lies_in_memory(void **state) {
+    (void)state;
+    static const source_class class = {
+        .ready = take_bytes, .has_something = has_bytes, .sleeps = has_none, .awakes = is_looked_at
+    };
+    env *e = open_env();
+    waiter idle = { .idle = true }, w = { 0 };
+    bell worker = { .env = e, .waiter = &idle };
+    memory_source m = {
+        .source.class = &class, .env = e, .waiter = &w, .timer.fire = bytes_come_with_the_wake_up
+    };
+    env_enter(e);
+    spawn(e, wait_for_work, &worker);
+    env_set_timer(e, &m.timer, env_now_ns(e) + MS);
+    assert_true(env_wait(e, &w, ENV_NEVER));
+    assert_false(m.has_bytes);
+    assert_true(pthread_equal(m.taken_by, pthread_self()));
+    list_remove(&m.source.looked);
+    env_wake(e, &idle);
+    env_leave(e);
+    env_close(e);
+}
+
 // ---- Failures -----------------------------------------------------------------------------------
 
 static void do_nothing(void *arg) {
@@ -478,4 +537,5 @@ GW_TESTS(net_loop, pairs_nest, one_thread_at_a_time_holds_it, a_wait_ends_at_its
          tasks_run_at_the_end_of_the_turn_in_order, tasks_run_before_their_thread_waits,
          a_task_may_wait, tasks_of_tasks_do_not_nest, who_makes_the_turn_is_told,
          nothing_moves_while_nothing_happens, idle_threads_sleep_on_while_another_polls,
-         nothing_is_lost_without_memory, no_descriptors_are_an_error);
+         who_leaves_takes_what_lies_in_memory, nothing_is_lost_without_memory,
+         no_descriptors_are_an_error);

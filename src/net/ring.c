@@ -105,6 +105,11 @@ bool ring_out_wakes(ring_out *r) {
     return atomic_exchange_explicit(&r->words->armed, 0, memory_order_acq_rel) != 0;
 }
 
+bool ring_out_waits(const ring_out *r) {
+    if (!atomic_load_explicit(&r->words->armed, memory_order_seq_cst)) return false;
+    return atomic_load_explicit(&r->words->head, memory_order_seq_cst) != r->tail;
+}
+
 bool ring_out_sleeps(ring_out *r) {
     step();
     atomic_store_explicit(&r->words->wants_room, 1, memory_order_seq_cst);

@@ -65,8 +65,10 @@ typedef struct ring_in {
 
 // Puts in as many bytes as there is room for and returns how many, from the front.
 size_t ring_put(ring_out *r, const struct iovec *parts, int count, bool *out_all);
-bool ring_has_room(ring_out *r);    // more than none, enough to go on with
-bool ring_out_wakes(ring_out *r);   // after ring_put: the consumer sleeps, and is to be woken
+bool ring_has_room(ring_out *r);   // more than none, enough to go on with
+bool ring_out_wakes(ring_out *r);  // after ring_put: the consumer sleeps, and is to be woken
+// Whether the consumer sleeps and has not seen all. It may come by itself: ring_out_wakes tells.
+bool ring_out_waits(const ring_out *r);
 bool ring_out_sleeps(ring_out *r);  // about to sleep until there is room; false: there is some
 // Gives the large pages back, if the ring is empty and has not used them since the last time. Returns whether they are gone.
 bool ring_shrink(ring_out *r);

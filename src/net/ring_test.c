@@ -181,6 +181,26 @@ static void a_sleeping_consumer_is_woken_once_for_a_burst(void **state) {
     close_pipe(p);
 }
 
+static void a_consumer_that_comes_by_itself_is_not_waited_for(void **state) {
+    (void)state;
+    pipe_ *p = open_pipe();
+    put(p, 10);
+    assert_false(ring_out_waits(&p->out));  // it looks
+    assert_false(ring_in_sleeps(&p->in));
+    assert_true(ring_out_waits(&p->out));
+    assert_true(ring_out_waits(&p->out));
+    ring_in_awake(&p->in);
+    assert_false(ring_out_waits(&p->out));
+    take(p, 10);
+    assert_true(ring_in_sleeps(&p->in));
+    assert_false(ring_out_waits(&p->out));  // it has seen all
+    put(p, 10);
+    assert_true(ring_out_waits(&p->out));
+    assert_true(ring_out_wakes(&p->out));
+    assert_false(ring_out_waits(&p->out));
+    close_pipe(p);
+}
+
 static void a_sleeping_producer_is_woken_when_there_is_room(void **state) {
     (void)state;
     pipe_ *p = open_pipe();
@@ -336,6 +356,7 @@ GW_TESTS(net_ring, bytes_come_in_order_whatever_the_pieces, it_holds_as_much_as_
          small_use_stays_in_the_first_pages, without_memory_it_goes_on_in_the_first_pages,
          it_gives_back_what_it_has_not_used_since_it_was_asked_last,
          a_sleeping_consumer_is_woken_once_for_a_burst,
+         a_consumer_that_comes_by_itself_is_not_waited_for,
          a_sleeping_producer_is_woken_when_there_is_room,
          nobody_sleeps_while_there_is_something_for_it,
          whatever_stands_in_its_words_nothing_else_is_touched, a_tail_out_of_reach_breaks_it,

@@ -12,7 +12,13 @@
 
 #define SHRINK_NS INT64_C(1000000000)
 
-enum { READ_MAX = 1 << 20 };  // of one stream in one turn, so that others have theirs
+#define BELL_NS 2000  // what ringing takes
+
+enum {
+    READ_MAX = 1 << 20,    // of one stream in one turn, so that others have theirs
+    LOOKS_PER_CLOCK = 16,  // at whether the peer comes
+    BELLS_IN_VAIN_MAX = 63,
+};
 
 static shm_stream *of_source(source *s) {
     return (shm_stream *)s;
@@ -22,9 +28,34 @@ static shm_stream *of(stream *s) {
     return list_entry(s, shm_stream, stream);
 }
 
+// A peer that was here a moment ago is mostly back before it could be woken, which takes longer, and
+// disturbs what it does. So a bell waits for as long as ringing it takes, where that has paid lately.
+static bool peer_comes(shm_stream *t) {
+    if (t->bells_at_once > 0) {
+        t->bells_at_once--;
+        return false;
+    }
+    int64_t start_ns = os_now_ns(&t->env->base);
+    do {
+        for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
+            if (!ring_out_waits(&t->out)) {
+                t->bells_in_vain /= 2;
+                return true;
+            }
+            loop_pause();
+        }
+    } while (os_now_ns(&t->env->base) - start_ns < BELL_NS);
+    t->bells_at_once = t->bells_in_vain;
+    if (t->bells_in_vain < BELLS_IN_VAIN_MAX) t->bells_in_vain = 2 * t->bells_in_vain + 1;
+    return false;
+}
+
 // RING-12. A socket that takes no more has been told enough; one that has ended says so itself.
 static void ring_bell(source *s) {
     shm_stream *t = of_source(s);
+    bool is_about_room = t->rings_at_once;
+    t->rings_at_once = false;
+    if (!is_about_room && (peer_comes(t) || !ring_out_wakes(&t->out))) return;
     failpoint("ring_bell");
     atomic_fetch_add_explicit(&t->env->wake_total, 1, memory_order_relaxed);
     ssize_t sent = send(t->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -78,7 +109,10 @@ static void exchange(shm_stream *t, uint32_t events) {
     if (events) read_socket(t);
     bool is_empty = read_ring(t);
     if (t->state != SHM_OPEN) return;
-    if (ring_in_wakes(&t->in)) loop_lock_ring(t->env, &t->source);
+    if (ring_in_wakes(&t->in)) {
+        t->rings_at_once = true;
+        loop_lock_ring(t->env, &t->source);
+    }
     if (t->in.is_broken || t->out.is_broken) {
         shm_end(t, "what it has written into the shared memory cannot be");
         return;
@@ -145,7 +179,7 @@ static size_t send_all(stream *s, const struct iovec *parts, int count) {
     bool is_all = false;
     size_t taken = ring_put(&t->out, parts, count, &is_all);
     failpoint("ring_published");
-    if (taken > 0 && ring_out_wakes(&t->out)) loop_lock_ring(t->env, &t->source);
+    if (taken > 0 && ring_out_waits(&t->out)) loop_lock_ring(t->env, &t->source);
     if (is_all) return taken;
     t->wants_writable = true;
     // A broken ring has its end told by the loop, and so has room that came meanwhile.

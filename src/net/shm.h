@@ -58,12 +58,15 @@ typedef struct shm_stream {
     ring_out out;
 
     bool wants_writable;  // the last send took less than all
-    bool has_ended;       // the socket has; what is in the ring comes first
-    int error;            // what a failed call has said
-    const char *why;      // ENDED: in words
-    timer timer;          // an end that is due
-    timer shrink;         // while the ring out is large
-    int op_count;         // sends and receipts, where a test cuts connections
+    bool rings_at_once;   // the bell that is due is about room
+    int bells_at_once;  // bells that are rung before it is worth again to see whether the peer comes
+    int bells_in_vain;  // as many at once after the next one for which it did not
+    bool has_ended;     // the socket has; what is in the ring comes first
+    int error;          // what a failed call has said
+    const char *why;    // ENDED: in words
+    timer timer;        // an end that is due
+    timer shrink;       // while the ring out is large
+    int op_count;       // sends and receipts, where a test cuts connections
 } shm_stream;
 
 // ---- shm_state.c --------------------------------------------------------------------------------
