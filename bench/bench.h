@@ -17,12 +17,20 @@ double now_us(void);  // monotonic
 
 typedef struct bench_case {
     const char *name;
-    int workers;  // a job of so many processes, of which this case's |run| is rank 0 and the others serve; 0: no job
+    int workers;  // a job of so many processes, of which this case's |run| is rank 0 and the others serve; 0: no job;
+        // negative: as many, which all run it
     void (*run)(gw_scope *root, samples *out);  // |root| is in the job, if there is one
 } bench_case;
 
+// Runs one case in processes of its own and prints what rank 0 has measured; of a case without a
+// name the median alone. 0: it did.
+int bench_run(const bench_case *c);
+
+// Prints the table of choices among plans of collectives, with what each would take. 0: it did.
+int bench_print_plans(void);
+
 // Each file's cases end with a nameless one.
 extern const bench_case floor_cases[], op_cases[], rpc_cases[], bulk_cases[], start_cases[],
-    dist_cases[], rl_cases[], tls_cases[];
+    dist_cases[], rl_cases[], tls_cases[], collective_cases[];
 
 #endif

@@ -1,4 +1,4 @@
-// gw-bench [--list] [--counts] [name...]: runs the cases whose names begin with one of the names, or
+// gw-bench [--list] [--counts] [--plans] [name...]: runs the cases whose names begin with one of the names, or
 // all of them.
 #include "bench.h"
 
@@ -16,8 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static const bench_case *const all_cases[] = { floor_cases, op_cases,   start_cases, rpc_cases,
-                                               bulk_cases,  dist_cases, rl_cases,    tls_cases };
+static const bench_case *const all_cases[] = { floor_cases, op_cases,   start_cases,
+                                               rpc_cases,   bulk_cases, dist_cases,
+                                               rl_cases,    tls_cases,  collective_cases };
 
 typedef struct job_counts {
     uint64_t messages;
@@ -59,10 +60,15 @@ static void print_counts(const job_counts *c, int count) {
         (double)c->used.ru_minflt / count, (double)(c->used.ru_nvcsw + c->used.ru_nivcsw) / count);
 }
 
-static void report(const char *name, samples *s, const job_counts *counts) {
+static void report(const bench_case *c, samples *s, const job_counts *counts) {
     if (s->count == 0) return;
     qsort(s->us, (size_t)s->count, sizeof(double), by_size);
-    printf("%s %.2f %.2f", name, s->us[s->count / 2], s->us[0]);
+    if (!*c->name) {
+        printf(" %.1f us", s->us[s->count / 2]);
+        fflush(stdout);
+        return;
+    }
+    printf("%s %.2f %.2f", c->name, s->us[s->count / 2], s->us[0]);
     if (shows_counts) print_counts(counts, s->count);
     puts("");
     fflush(stdout);
@@ -82,25 +88,25 @@ static void join_job(gw_scope *root, int rank, int workers, const char *file) {
                 .init_method = gw_format(root, "file://%s", file), .timeout_ms = GW_NO_TIMEOUT);
 }
 
-// One worker of a case's job; rank 0 measures and reports.
+// One worker of a case's job; rank 0 reports.
 static int run_worker(const bench_case *c, int rank, const char *file) {
     samples s = { 0 };
     gw_scope *root = gw_scope_open(NULL);
     gw_seed(root, 1);
-    if (c->workers) join_job(root, rank, c->workers, file);
-    if (rank == 0 && gw_ok(root)) c->run(root, &s);
+    if (c->workers) join_job(root, rank, abs(c->workers), file);
+    if ((rank == 0 || c->workers < 0) && gw_ok(root)) c->run(root, &s);
     job_counts counts = count_job(root);
     if (c->workers) gw_rpc_shutdown(root);
     int code = gw_exit_code(gw_scope_close(root));
-    if (code == 0) report(c->name, &s, &counts);
+    if (code == 0) report(c, &s, &counts);
     free(s.us);
     return code;
 }
 
 // Every case in processes of its own, so that none inherits another's warm memory or threads.
-static int run_case(const bench_case *c) {
+int bench_run(const bench_case *c) {
     char file[] = "/tmp/gw-bench-XXXXXX";
-    int fd = mkstemp(file), count = c->workers ? c->workers : 1, failed = 0;
+    int fd = mkstemp(file), count = c->workers ? abs(c->workers) : 1, failed = 0;
     if (fd < 0) {
         fprintf(stderr, "gw-bench: %s: %s\n", file, strerror(errno));
         return 1;
@@ -133,12 +139,14 @@ static bool is_wanted(const char *name, char **wanted, int count) {
 
 int main(int argc, char **argv) {
     bool list = argc > 1 && strcmp(argv[1], "--list") == 0;
+    if (argc > 1 && strcmp(argv[1], "--plans") == 0) return bench_print_plans();
     shows_counts = argc > 1 && strcmp(argv[1], "--counts") == 0;
     int first = list || shows_counts ? 2 : 1;
     if (argc > 1 && argv[1][0] == '-' && first == 1) {
-        puts("usage: gw-bench [--list] [--counts] [name...]\nPrints \"case median_us min_us\" for "
+        puts("usage: gw-bench [--list] [--counts] [--plans] [name...]\nPrints \"case median_us "
+             "min_us\" for "
              "each case "
-             "that begins with a name.");
+             "that begins with a name; --plans prints what each plan of a collective takes.");
         return strcmp(argv[1], "--help") == 0 ? 0 : 2;
     }
     int failed = 0, found = 0;
@@ -149,7 +157,7 @@ int main(int argc, char **argv) {
             if (list)
                 puts(c->name);
             else
-                failed |= run_case(c);
+                failed |= bench_run(c);
         }
     }
     if (!found) fprintf(stderr, "gw-bench: no such case, see --list\n");

@@ -16,6 +16,11 @@
 // which the number of members alone decides: the same inputs give the same bits on every member, at
 // every size and over every transport. Halves are added in f32 and rounded once.
 //
+// How values go around follows from operation, number of members and size, by a table that `gw-bench
+// --plans` prints with what each way takes here. GW_COLLECTIVE=all_reduce:direct,broadcast:tree in the
+// environment of all members takes other ways: flat (to whom it is for, in one step), direct (each
+// member adds a slice), doubling, tree.
+//
 // Each gw_x(s, g, ...) has gw_x_async, which gives a future of the same and does not wait; where
 // nothing may wait only these are called. Both take options by name: gw_all_reduce(s, g, x, GW_SUM,
 // .timeout_ms = 500).

@@ -1,0 +1,132 @@
+// Collectives between processes of one host: each sample is the time that the slowest member takes
+// from a barrier on.
+#include "bench.h"
+
+#include "collective/plan.h"
+
+#include <stdio.h>
+
+enum { SAMPLES_MAX = 1000, WARM = 3 };
+
+// One tensor of |x| for the operation; |x| has as many numbers wherever it is called.
+static void run(gw_scope *s, gw_group *g, operation o, gw_tensor *x) {
+    switch (o) {
+    case OPERATION_ALL_REDUCE: gw_all_reduce(s, g, x, GW_SUM); break;
+    case OPERATION_REDUCE: gw_reduce(s, g, x, GW_SUM, 0); break;
+    case OPERATION_BROADCAST: gw_broadcast(s, g, gw_group_rank(g) == 0 ? x : NULL, 0); break;
+    case OPERATION_ALL_GATHER: gw_all_gather(s, g, x); break;
+    case OPERATION_REDUCE_SCATTER: gw_reduce_scatter(s, g, x, GW_SUM); break;
+    case OPERATION_ALL_TO_ALL: gw_all_to_all(s, g, x); break;
+    default: gw_barrier(s, g);
+    }
+}
+
+static void time_collective(gw_scope *root, samples *out, operation o, int64_t numbers, int count) {
+    gw_group *g = gw_group_world(root);
+    gw_tensor *x = gw_zeros(root, GW_F32, numbers);
+    double times[SAMPLES_MAX];
+    for (int i = -WARM; i < count && gw_ok(root); i++) {
+        gw_scope *s = gw_scope_open(root);
+        gw_barrier(s, g);
+        double start = now_us();
+        run(s, g, o, x);
+        gw_scope_close_up(s);
+        if (i >= 0) times[i] = now_us() - start;
+    }
+    gw_tensor *slowest = gw_all_reduce(root, g, gw_from(root, times, count), GW_MAX);
+    const double *us = gw_data(slowest);
+    for (int i = 0; i < count && gw_ok(root) && gw_group_rank(g) == 0; i++) samples_add(out, us[i]);
+}
+
+// ---- The cases ----------------------------------------------------------------------------------
+#define CASE(name, operation, numbers, count)                                                      \
+    static void name(gw_scope *root, samples *out) {                                               \
+        time_collective(root, out, operation, numbers, count);                                     \
+    }
+#define CASES(name, operation)                                                                     \
+    CASE(name##_4KB, operation, 1 << 10, 1000)                                                     \
+    CASE(name##_64KB, operation, 1 << 14, 400)                                                     \
+    CASE(name##_1MB, operation, 1 << 18, 60)                                                       \
+    CASE(name##_25MB, operation, 25 << 18, 10)
+CASES(all_reduce, OPERATION_ALL_REDUCE)
+CASES(broadcast, OPERATION_BROADCAST)
+CASES(all_gather, OPERATION_ALL_GATHER)
+CASES(reduce_scatter, OPERATION_REDUCE_SCATTER)
+CASES(all_to_all, OPERATION_ALL_TO_ALL)
+CASE(all_reduce_100MB, OPERATION_ALL_REDUCE, 25 << 20, 5)
+CASE(broadcast_100MB, OPERATION_BROADCAST, 25 << 20, 5)
+CASE(barrier, OPERATION_BARRIER, 1, 1000)
+
+#define ROWS(name, size)                                                                           \
+    { "collective." #name "_" #size "_n2", -2, name##_##size },                                    \
+        { "collective." #name "_" #size "_n4", -4, name##_##size },
+#define ALL_ROWS(name) ROWS(name, 4KB) ROWS(name, 64KB) ROWS(name, 1MB) ROWS(name, 25MB)
+
+const bench_case collective_cases[] = {
+    { "collective.barrier_n2", -2, barrier },
+    { "collective.barrier_n4", -4, barrier },
+    // clang-format off
+    ALL_ROWS(all_reduce) ROWS(all_reduce, 100MB) ALL_ROWS(broadcast) ROWS(broadcast, 100MB)
+    ALL_ROWS(all_gather) ALL_ROWS(reduce_scatter) ALL_ROWS(all_to_all)
+    // clang-format on
+    { NULL, 0, NULL },
+};
+
+// ---- The table of choices -----------------------------------------------------------------------
+typedef struct candidate {
+    operation operation;
+    int64_t bytes;
+} candidate;
+
+static candidate the_candidate;  // of the job under way
+static plan_kind the_kind;
+
+static void time_candidate(gw_scope *root, samples *out) {
+    plan_prefer(the_candidate.operation, the_kind);
+    int64_t numbers = the_candidate.bytes / 4, count = ((int64_t)32 << 20) / the_candidate.bytes;
+    time_collective(root, out, the_candidate.operation, numbers,
+                    count < 10    ? 10
+                    : count > 400 ? 400
+                                  : (int)count);
+}
+
+// One line: the time of each plan there is, with a star at the one that the table takes.
+static int print_plans_of(candidate c, int members, const char *size) {
+    bool knows_bytes = c.operation != OPERATION_BROADCAST && c.operation != OPERATION_BARRIER;
+    plan_kind chosen = plan_choose(c.operation, members, knows_bytes ? (uint64_t)c.bytes : 0);
+    const bench_case job = { "", -members, time_candidate };
+    int failed = 0;
+    printf("%-10s %2d members %8s:", operation_name(c.operation), members, size);
+    for (int kind = PLAN_AUTO + 1; kind < PLAN_KIND_COUNT; kind++) {
+        if (!plan_exists(c.operation, (plan_kind)kind)) continue;
+        the_candidate = c;
+        the_kind = (plan_kind)kind;
+        printf("  %s%s", plan_kind_name((plan_kind)kind), kind == (int)chosen ? "*" : "");
+        failed |= bench_run(&job);
+    }
+    puts("");
+    return failed;
+}
+
+int bench_print_plans(void) {
+    static const operation operations[] = { OPERATION_ALL_REDUCE, OPERATION_REDUCE,
+                                            OPERATION_BROADCAST, OPERATION_BARRIER };
+    static const int counts[] = { 2, 3, 4, 8 };
+    static const struct {
+        const char *name;
+        int64_t bytes;
+    } sizes[] = { { "256 B", 256 },       { "4 KiB", 4 << 10 }, { "16 KiB", 16 << 10 },
+                  { "64 KiB", 64 << 10 }, { "1 MiB", 1 << 20 }, { "16 MiB", 16 << 20 } };
+    int failed = 0;
+    for (size_t o = 0; o < sizeof operations / sizeof *operations; o++) {
+        for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+                bool is_barrier = operations[o] == OPERATION_BARRIER;
+                candidate c = { operations[o], sizes[i].bytes };
+                failed |= print_plans_of(c, counts[n], is_barrier ? "" : sizes[i].name);
+                if (is_barrier) break;
+            }
+        }
+    }
+    return failed;
+}
