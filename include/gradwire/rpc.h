@@ -70,7 +70,8 @@ typedef struct gw_rpc_options {
 
     // NULL: "env://" (MASTER_ADDR, MASTER_PORT, or where the launcher's ranks meet); or
     // "tcp://host:port" of rank 0, or of a group, which may have several, "tcp://host:port,host:port";
-    // or "file:///path" of a file that is not there yet. tcp and file take "?rank=0&world_size=2". If
+    // or "file:///path" of a file that is not there yet; or "redis://host:port/database" of a Redis server, where
+    // GW_JOB_ID tells jobs apart, and GW_REDIS_PASSWORD_FILE has the password. They take "?rank=0&world_size=2". If
     // the host is beyond loopback, this worker listens at addresses of its machine that others reach;
     // GW_INTERFACE ("eth0") or GW_ADDRESS ("10.0.0.7") choose them.
     const char *init_method GW_DEFAULT(NULL);

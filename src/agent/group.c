@@ -39,7 +39,9 @@ static gw_status write_job(joining *j, gw_error *error) {
     return error_set(error, world_size ? GW_MISMATCH : GW_DUPLICATE, "%s was %s at %s already%s",
                      world_size ? "a job of another kind" : "a group",
                      world_size ? "begun" : "founded", place_of(j),
-                     join_is_over(j) ? ", and is over: remove the file" : "");
+                     !join_is_over(j)                  ? ""
+                     : strstr(j->options->path, "://") ? ", and is over"
+                                                       : ", and is over: remove the file");
 }
 
 // Whether the group is there already: its members may have it at another of its addresses.

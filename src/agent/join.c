@@ -61,8 +61,23 @@ static gw_status open_client(joining *j, gw_error *error) {
     }
 }
 
+// A password is one line.
+static gw_status open_redis(joining *j, gw_error *error) {
+    const join_options *o = j->options;
+    char password[SECRET_TEXT_MAX] = "";
+    gw_status status = GW_OK;
+    if (o->redis_password_file[0])
+        status = secret_read_file(o->redis_password_file, password, error);
+    if (status) error_prefix(error, "GW_REDIS_PASSWORD_FILE");
+    password[strcspn(password, "\r\n")] = '\0';
+    if (!status) status = store_open_redis(j->agent->env, o->path, password, &j->store, error);
+    explicit_bzero(password, sizeof password);
+    return status;
+}
+
 gw_status join_open_store(joining *j, bool hosts, gw_error *error) {
     agent *a = j->agent;
+    if (strncmp(j->options->path, "redis://", 8) == 0) return open_redis(j, error);
     if (j->options->path[0]) return store_open_file(a->env, j->options->path, &j->store, error);
     if (!hosts) return open_client(j, error);
     gw_status status = store_open_host(a->env, &j->store, error);
@@ -170,9 +185,15 @@ static gw_status take_rank(joining *j, gw_error *error) {
     gw_status status = join_set(j, key, &mine, &set, &found, error);
     if (!status && set) store_attend(j->store);
     if (!status && !set && join_is_over(j)) {
-        status = error_set(error, GW_DUPLICATE,
-                           "%s is the file of a job that is over: remove it, or meet in another",
-                           j->options->path);
+        status =
+            strstr(j->options->path, "://")
+                ? error_set(error, GW_DUPLICATE,
+                            "the job \"%s\" at %s is over, and forgotten there in a minute: "
+                            "wait, or say another GW_JOB_ID",
+                            a->protection.job, j->options->path)
+                : error_set(error, GW_DUPLICATE,
+                            "%s is the file of a job that is over: remove it, or meet in another",
+                            j->options->path);
     } else if (!status && !set) {
         reader r = reader_of(found.data, found.size);
         reader_text(&r, other, sizeof other);

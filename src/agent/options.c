@@ -3,6 +3,7 @@
 #include "agent/environment.h"
 #include "base/status.h"
 #include "net/interfaces.h"
+#include "store/store_redis.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -199,6 +200,29 @@ static gw_status split(const char *url, char *base, size_t base_size, int *rank,
     return query ? parse_query(query + 1, rank, world_size, error) : GW_OK;
 }
 
+// What is written there is sealed with the job's key; without one it is as open as the network.
+static gw_status parse_redis(const char *url, char *(*variable)(const char *name),
+                             join_options *out, gw_error *error) {
+    redis_place place;
+    const secret *s = out->protection.secret;
+    gw_status status = redis_place_of(url, &place, error);
+    if (status) return status;
+    bool is_beyond = !host_is_loopback(place.host);
+    if (is_beyond && s && !s->key_count)
+        return error_set(error, GW_UNSUPPORTED,
+                         "%s is not on this machine, and this worker has a certificate: what is "
+                         "written there can be sealed with a key of the job alone",
+                         url);
+    if (is_beyond)
+        status =
+            protection_allows_beyond(&out->protection, "the host in the URL", place.host, error);
+    if (status) return status;
+    out->goes_beyond |= is_beyond;
+    snprintf(out->path, sizeof out->path, "%s", url);
+    return copy_variable(variable, "GW_REDIS_PASSWORD_FILE", out->redis_password_file,
+                         sizeof out->redis_password_file, error);
+}
+
 static gw_status parse_address(const char *base, char *(*variable)(const char *name),
                                join_options *out, gw_error *error) {
     if (!strcmp(base, "env://")) return parse_env(variable, out, error);
@@ -208,8 +232,15 @@ static gw_status parse_address(const char *base, char *(*variable)(const char *n
         snprintf(out->path, sizeof out->path, "%s", base + 7);
         return GW_OK;
     }
+    if (!strncmp(base, "redis://", 8)) return parse_redis(base, variable, out, error);
+    if (!strncmp(base, "rediss://", 9))
+        return error_set(
+            error, GW_UNSUPPORTED,
+            "rediss:// is not there: with a key of the job (gradwire key) what redis:// "
+            "is told is sealed");
     return error_set(error, GW_INVALID,
-                     "init_method \"%s\" does not begin with env://, tcp:// or file://", base);
+                     "init_method \"%s\" does not begin with env://, tcp://, file:// or redis://",
+                     base);
 }
 
 // ---- Protection ---------------------------------------------------------------------------------

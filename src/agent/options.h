@@ -14,7 +14,8 @@ typedef struct join_options {
     gw_group_kind group;
     int rank, world_size;                    // of a group 0 or -1, and 0
     char master[LIMIT_ADDRESSES_BYTES + 1];  // "host:port", of a group a list; empty: a file
-    char path[OPTIONS_PATH_MAX];
+    char path[OPTIONS_PATH_MAX];  // of a file, or "redis://..."; empty: they meet at |master|
+    char redis_password_file[OPTIONS_PATH_MAX];
     bool goes_beyond;                                  // loopback: others may be on other hosts
     char listen_addresses[LIMIT_ADDRESSES_BYTES + 1];  // chosen by the user; empty: not
     char listen_interfaces[LIMIT_ADDRESSES_BYTES + 1];

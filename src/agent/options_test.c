@@ -90,6 +90,26 @@ static void it_refuses_a_wrong_place_in_the_job(void **state) {
            GW_INVALID, "given twice");
 }
 
+static void it_takes_a_redis_server(void **state) {
+    (void)state;
+    set_environment("GW_REDIS_PASSWORD_FILE=/etc/word", NULL, NULL, NULL);
+    gw_rpc_options o =
+        GW_OPTIONS(gw_rpc_options, .init_method = "redis://127.0.0.1:7/2?rank=1&world_size=2");
+    join_options got = resolve(o);
+    assert_string_equal(got.path, "redis://127.0.0.1:7/2");
+    assert_string_equal(got.redis_password_file, "/etc/word");
+    assert_int_equal(got.rank, 1);
+    assert_false(got.goes_beyond);
+    o.init_method = "redis://10.0.0.1/?rank=1&world_size=2";
+    refuse(o, GW_UNSUPPORTED, "10.0.0.1\", which is not this machine: give all workers the file");
+    o.insecure = true;
+    assert_true(resolve(o).goes_beyond);
+    o.init_method = "redis://me@127.0.0.1/?rank=1&world_size=2";
+    refuse(o, GW_INVALID, "is not of the form redis://host:port/database");
+    o.init_method = "rediss://127.0.0.1/?rank=1&world_size=2";
+    refuse(o, GW_UNSUPPORTED, "rediss:// is not there");
+}
+
 static void it_refuses_a_wrong_address(void **state) {
     (void)state;
     gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .world_size = 1);
@@ -106,7 +126,8 @@ static void it_refuses_a_wrong_address(void **state) {
     o.init_method = "tcp://localhost:http";
     refuse(o, GW_INVALID, "\"http\"");
     o.init_method = "udp://localhost:1";
-    refuse(o, GW_INVALID, "\"udp://localhost:1\" does not begin with env://, tcp:// or file://");
+    refuse(o, GW_INVALID,
+           "\"udp://localhost:1\" does not begin with env://, tcp://, file:// or redis://");
     o.init_method = "file://";
     refuse(o, GW_INVALID, "file:// needs a path");
     o.init_method = "tcp://localhost:1?color=red";
@@ -347,6 +368,6 @@ GW_TESTS(agent_options, it_names_three_ways_beyond_this_machine,
          it_takes_a_group_instead_of_a_place, a_group_may_have_several_addresses,
          it_takes_everything_from_the_environment,
          it_takes_rank_and_world_size_from_options_or_the_url, it_refuses_a_wrong_place_in_the_job,
-         it_refuses_a_wrong_address, it_goes_beyond_this_machine_if_that_was_said,
-         it_listens_where_it_is_told_to, it_refuses_a_wrong_name, it_puts_the_rank_into_a_name,
-         it_refuses_wrong_times_and_threads);
+         it_refuses_a_wrong_address, it_takes_a_redis_server,
+         it_goes_beyond_this_machine_if_that_was_said, it_listens_where_it_is_told_to,
+         it_refuses_a_wrong_name, it_puts_the_rank_into_a_name, it_refuses_wrong_times_and_threads);

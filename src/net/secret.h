@@ -22,6 +22,9 @@ enum {
     SECRET_ID_BYTES = 8,
     SECRET_KEYS_MAX = 2,
     SECRET_PRIVATE_BYTES = 32,
+    SECRET_SALT_BYTES = 16,
+    SECRET_TAG_BYTES = 16,
+    SECRET_SEAL_BYTES = SECRET_ID_BYTES + SECRET_SALT_BYTES + SECRET_TAG_BYTES,
     SECRET_LINE_MAX = 128,   // of `gradwire key`, with its end
     SECRET_TEXT_MAX = 4096,  // of a file
 };
@@ -64,6 +67,14 @@ typedef struct secret_info {
 } secret_info;
 bool secret_derive(const secret_key *key, secret_info salt, secret_info info, uint8_t *out,
                    size_t size);
+
+// Sealed by AES-256-GCM with a key of |info| and a salt that is new each time: id, salt, what was |in|,
+// and a tag, SECRET_SEAL_BYTES more. False without memory or randomness.
+bool secret_seal(const secret_key *key, secret_info info, const uint8_t *in, size_t size,
+                 uint8_t *out);
+// Back, into room for |size| - SECRET_SEAL_BYTES, and the key; NULL: of none of ours, or altered.
+const secret_key *secret_unseal(const secret *s, secret_info info, const uint8_t *in, size_t size,
+                                uint8_t *out);
 
 // A new one, as a line. SYSTEM without randomness.
 gw_status secret_make_line(char out[SECRET_LINE_MAX], gw_error *error);

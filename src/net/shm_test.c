@@ -386,7 +386,7 @@ static void memory_that_cannot_be_trusted_is_not_mapped(void **state) {
 // Only root can become another user.
 static void a_process_of_another_user_is_refused(void **state) {
     (void)state;
-    if (geteuid() != 0) skip();
+    if (geteuid() != 0) testing_skip("only root can be another user");
     int gate[2];
     char address[ADDRESS_MAX];
     assert_int_equal(pipe(gate), 0);

@@ -4,14 +4,9 @@
 #include "base/mutation.h"
 #include "base/status.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/rand.h>
 #include <string.h>
 
-enum { VERSION = 1, SEAL_KEY_BYTES = 32, SEAL_NONCE_BYTES = 12 };
-
-enum { HEAD_BYTES = SECRET_ID_BYTES + TLS_SALT_BYTES };
+enum { VERSION = 1 };
 
 _Static_assert(2 + 4 + JOB_ID_MAX + 2 * (4 + LIMIT_NAME_BYTES + 12) <= TLS_PARTIES_MAX,
                "the parties fit");
@@ -86,60 +81,27 @@ bool tls_derive_psk(const secret_key *key, const uint8_t salt[TLS_SALT_BYTES],
                          out, TLS_PSK_BYTES);
 }
 
-static bool derive_seal(const secret_key *key, const uint8_t *salt,
-                        uint8_t out[SEAL_KEY_BYTES + SEAL_NONCE_BYTES]) {
-    static const char label[] = "gradwire identity";
-    return secret_derive(key, (secret_info){ salt, TLS_SALT_BYTES },
-                         (secret_info){ label, sizeof label - 1 }, out,
-                         SEAL_KEY_BYTES + SEAL_NONCE_BYTES);
-}
-
 // ---- Sealing ------------------------------------------------------------------------------------
 
-// |out| has room for |size| bytes; the head is authenticated with them. Sealing writes |tag|,
-// opening wants it.
-static bool cipher(bool seals, const secret_key *key, const uint8_t head[HEAD_BYTES],
-                   const uint8_t *in, size_t size, uint8_t *out, uint8_t tag[TLS_TAG_BYTES]) {
-    uint8_t seal[SEAL_KEY_BYTES + SEAL_NONCE_BYTES];
-    int length;
-    EVP_CIPHER_CTX *c = EVP_CIPHER_CTX_new();
-    bool done =
-        c && derive_seal(key, head + SECRET_ID_BYTES, seal) &&
-        EVP_CipherInit_ex(c, EVP_aes_256_gcm(), NULL, seal, seal + SEAL_KEY_BYTES, seals) == 1 &&
-        (seals || EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_SET_TAG, TLS_TAG_BYTES, tag) == 1) &&
-        EVP_CipherUpdate(c, NULL, &length, head, HEAD_BYTES) == 1 &&
-        EVP_CipherUpdate(c, out, &length, in, (int)size) == 1 &&
-        EVP_CipherFinal_ex(c, out + length, &length) == 1 &&
-        (!seals || EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_GET_TAG, TLS_TAG_BYTES, tag) == 1);
-    EVP_CIPHER_CTX_free(c);
-    OPENSSL_cleanse(seal, sizeof seal);
-    return done;
-}
+static const char label[] = "gradwire identity";
+static const secret_info purpose = { label, sizeof label - 1 };
 
 bool tls_identity_seal(const secret_key *key, const tls_parties *parties, tls_identity *out,
                        uint8_t out_psk[TLS_PSK_BYTES]) {
     uint8_t plain[TLS_PARTIES_MAX];
-    uint8_t *salt = out->bytes + SECRET_ID_BYTES, *sealed = out->bytes + HEAD_BYTES;
     size_t size = tls_parties_encode(parties, plain);
-    memcpy(out->bytes, key->id, SECRET_ID_BYTES);
-    out->size = HEAD_BYTES + size + TLS_TAG_BYTES;
-    return RAND_bytes(salt, TLS_SALT_BYTES) == 1 &&
-           cipher(true, key, out->bytes, plain, size, sealed, sealed + size) &&
-           tls_derive_psk(key, salt, parties, out_psk);
+    out->size = size + SECRET_SEAL_BYTES;
+    return secret_seal(key, purpose, plain, size, out->bytes) &&
+           tls_derive_psk(key, out->bytes + SECRET_ID_BYTES, parties, out_psk);
 }
 
 gw_status tls_identity_open(const secret *s, const uint8_t *in, size_t size, tls_parties *out,
                             uint8_t out_psk[TLS_PSK_BYTES], gw_error *error) {
-    uint8_t plain[TLS_PARTIES_MAX], tag[TLS_TAG_BYTES];
-    if (size < HEAD_BYTES + TLS_TAG_BYTES || size > TLS_IDENTITY_MAX)
+    uint8_t plain[TLS_PARTIES_MAX];
+    if (size < SECRET_SEAL_BYTES || size > TLS_IDENTITY_MAX)
         return error_set(error, GW_MISMATCH, "it has no key of a job");
-    size_t sealed = size - HEAD_BYTES - TLS_TAG_BYTES;
-    const secret_key *key = secret_find(s, in);
-    // An unknown key takes as long as a wrong one.
-    const secret_key *tried = key ? key : &s->keys[0];
-    memcpy(tag, in + size - TLS_TAG_BYTES, sizeof tag);
-    bool opened = cipher(false, tried, in, in + HEAD_BYTES, sealed, plain, tag);
-    if (!key || !opened || !tls_parties_decode(plain, sealed, out) ||
+    const secret_key *key = secret_unseal(s, purpose, in, size, plain);
+    if (!key || !tls_parties_decode(plain, size - SECRET_SEAL_BYTES, out) ||
         !tls_derive_psk(key, in + SECRET_ID_BYTES, out, out_psk))
         return error_set(error, GW_MISMATCH, "it has another key");
     return GW_OK;

@@ -1,7 +1,7 @@
 // The store: the small key-value service where workers find each other.
 //
 // One worker hosts it and is handed connections that ask for it (tcp://, env://), or it is a file
-// (file://).
+// (file://), or in a Redis server (redis://).
 // Keys are texts of 1 to LIMIT_STORE_KEY_BYTES bytes, values bytes, at most
 // LIMIT_STORE_VALUE_BYTES; a value is set once, never changes, and is read by waiting for it.
 //
@@ -34,6 +34,12 @@ gw_status store_open_client(env *e, const char *addresses, int64_t until_ns, sto
 // The store in a file, shared by processes of one machine, locked by fcntl; it is created if
 // absent. SYSTEM, or INVALID if the file is something else.
 gw_status store_open_file(env *e, const char *path, store **out, gw_error *error);
+
+// The store in a Redis server, "redis://host:port/database", of the job whose id the env's protection
+// says; values are sealed with its key, if there is one. |password| may be NULL. DISCONNECTED if it
+// does not answer for 5 s, INVALID with what it says, UNSUPPORTED in a build without hiredis.
+gw_status store_open_redis(env *e, const char *url, const char *password, store **out,
+                           gw_error *error);
 // The store of a group moves: for |ms| after its host has gone it is asked for at all addresses,
 // where another member may host it next. What the last host has taken and not answered is repeated;
 // what it has answered is not known to the next. No meaning for a file, and for this worker's own.

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "net/env_os.h"
 #include "session/peers.h"
+#include "testing/redis_server.h"
 #include "testing/sim.h"
 #include "testing/testing.h"
 
@@ -140,7 +141,16 @@ static void open_in_file(worker *w) {
     if (store_open_file(w->env, w->address, &w->store, &error)) fail_msg("%s", error.text);
 }
 
-static void close_file(worker *w) {
+static gw_status open_redis(env *e, const char *at, store **out, gw_error *error) {
+    return store_open_redis(e, at, NULL, out, error);
+}
+
+static void open_in_redis(worker *w) {
+    gw_error error;
+    if (open_redis(w->env, w->address, &w->store, &error)) fail_msg("%s", error.text);
+}
+
+static void close_store(worker *w) {
     store_close(w->store);
 }
 
@@ -193,10 +203,8 @@ static void remove_path(char path[64]) {
     rmdir(path);
 }
 
-static void it_lets_workers_meet_in_a_file(void **state) {
-    (void)state;
-    char path[64];
-    make_path(path);
+// Each in an env of its own, as processes have it.
+static void meet_in_threads(const char *address, void (*open)(worker *w)) {
     worker workers[WORKERS];
     pthread_t threads[WORKERS];
     _Atomic int finished = 0;
@@ -204,9 +212,9 @@ static void it_lets_workers_meet_in_a_file(void **state) {
         gw_error error;
         workers[i] = (worker){ .rank = i,
                                .timeout_ns = 60 * SIM_SECOND,
-                               .address = path,
-                               .open = open_in_file,
-                               .close = close_file,
+                               .address = address,
+                               .open = open,
+                               .close = close_store,
                                .finished = &finished };
         assert_int_equal(env_os_open(&workers[i].env, &error), GW_OK);
         assert_int_equal(pthread_create(&threads[i], NULL, run_thread, &workers[i]), 0);
@@ -214,7 +222,21 @@ static void it_lets_workers_meet_in_a_file(void **state) {
     for (int i = 0; i < WORKERS; i++) pthread_join(threads[i], NULL);
     for (int i = 0; i < WORKERS; i++) env_close(workers[i].env);
     check_claims(workers);
+}
+
+static void it_lets_workers_meet_in_a_file(void **state) {
+    (void)state;
+    char path[64];
+    make_path(path);
+    meet_in_threads(path, open_in_file);
     remove_path(path);
+}
+
+static void it_lets_workers_meet_in_redis(void **state) {
+    (void)state;
+    redis_server r = redis_server_start(NULL);
+    meet_in_threads(r.url, open_in_redis);
+    redis_server_stop(&r);
 }
 
 // ---- What callers are told ----------------------------------------------------------------------
@@ -533,30 +555,34 @@ static void it_lets_one_client_wait_only_so_often(void **state) {
 }
 
 // ---- Limits and files ---------------------------------------------------------------------------
-static void it_checks_keys_and_values(void **state) {
-    (void)state;
-    char path[64], key[300];
-    make_path(path);
+typedef gw_status open_store(env *e, const char *at, store **out, gw_error *error);
+
+static void check_keys_and_values(const char *at, open_store *open) {
+    char key[300];
     gw_error error;
     env *e;
     store *st;
     bool is_set;
     assert_int_equal(env_os_open(&e, &error), GW_OK);
     env_enter(e);
-    assert_int_equal(store_open_file(e, path, &st, &error), GW_OK);
-    assert_int_equal(store_set_if_absent(st, "", "x", 1, 0, &is_set, NULL, &error), GW_INVALID);
+    int64_t until_ns = env_now_ns(e) + 10 * SIM_SECOND;
+    assert_int_equal(open(e, at, &st, &error), GW_OK);
+    assert_int_equal(store_set_if_absent(st, "", "x", 1, until_ns, &is_set, NULL, &error),
+                     GW_INVALID);
     memset(key, 'k', sizeof key - 1);
     key[256] = '\0';
-    assert_int_equal(store_set_if_absent(st, key, "x", 1, 0, &is_set, NULL, &error), GW_INVALID);
+    assert_int_equal(store_set_if_absent(st, key, "x", 1, until_ns, &is_set, NULL, &error),
+                     GW_INVALID);
     key[255] = '\0';
-    assert_int_equal(store_set_if_absent(st, key, "x", 1, 0, &is_set, NULL, &error), GW_OK);
+    assert_int_equal(store_set_if_absent(st, key, "x", 1, until_ns, &is_set, NULL, &error), GW_OK);
     uint8_t *large = mem_calloc(LIMIT_STORE_VALUE_BYTES + 1);
     size_t size = LIMIT_STORE_VALUE_BYTES;
-    assert_int_equal(store_set_if_absent(st, "a", large, size + 1, 0, &is_set, NULL, &error),
+    assert_int_equal(store_set_if_absent(st, "a", large, size + 1, until_ns, &is_set, NULL, &error),
                      GW_LIMIT);
-    assert_int_equal(store_set_if_absent(st, "a", large, size, 0, &is_set, NULL, &error), GW_OK);
+    assert_int_equal(store_set_if_absent(st, "a", large, size, until_ns, &is_set, NULL, &error),
+                     GW_OK);
     bytes found = { 0 };
-    assert_int_equal(store_wait(st, "a", 0, &found, &error), GW_OK);
+    assert_int_equal(store_wait(st, "a", until_ns, &found, &error), GW_OK);
     assert_int_equal(found.size, size);
     bytes_fini(&found);
     mem_free(large);
@@ -564,7 +590,21 @@ static void it_checks_keys_and_values(void **state) {
     store_close(st);
     env_leave(e);
     env_close(e);
+}
+
+static void it_checks_keys_and_values(void **state) {
+    (void)state;
+    char path[64];
+    make_path(path);
+    check_keys_and_values(path, store_open_file);
     remove_path(path);
+}
+
+static void it_checks_keys_and_values_in_redis(void **state) {
+    (void)state;
+    redis_server r = redis_server_start(NULL);
+    check_keys_and_values(r.url, open_redis);
+    redis_server_stop(&r);
 }
 
 static void it_cuts_off_what_a_killed_writer_left(void **state) {
@@ -752,33 +792,51 @@ static void note_found(void *user, const char *key, const void *value, size_t si
 
 static void set_one(store *st, const char *key) {
     bool is_set;
-    assert_int_equal(store_set_if_absent(st, key, key, 1, 0, &is_set, NULL, NULL), GW_OK);
+    assert_int_equal(store_set_if_absent(st, key, key, 1, ENV_NEVER, &is_set, NULL, NULL), GW_OK);
 }
 
-// Two openings of one file, as two processes have it.
-static void watch_file(void *arg) {
-    env *e = arg;
-    char path[64];
+// Two openings of one store, as two processes have it.
+static void watch_over(env *e, const char *at, open_store *open) {
     store *mine, *other;
     bytes all = { 0 };
-    make_path(path);
-    env_enter(e);
-    assert_int_equal(store_open_file(e, path, &mine, NULL), GW_OK);
-    assert_int_equal(store_open_file(e, path, &other, NULL), GW_OK);
+    assert_int_equal(open(e, at, &mine, NULL), GW_OK);
+    assert_int_equal(open(e, at, &other, NULL), GW_OK);
     set_one(other, "z");
     set_one(mine, "b");
     assert_int_equal(store_watch(mine, note_found, &all, NULL), GW_OK);
     set_one(other, "a");
-    waiter w = { .what = "a while" };
-    env_wait(e, &w, env_now_ns(e) + SIM_SECOND);
+    while (all.size < strlen("z=z b=b a=a ")) {
+        waiter w = { .what = "what is set" };
+        env_wait(e, &w, env_now_ns(e) + SIM_SECOND / 100);
+    }
     bytes_put_u8(&all, 0);
     assert_string_equal((char *)all.data, "z=z b=b a=a ");
     store_close(mine);
     store_close(other);
+    bytes_fini(&all);
+}
+
+static void watch_file(void *arg) {
+    env *e = arg;
+    char path[64];
+    make_path(path);
+    env_enter(e);
+    watch_over(e, path, store_open_file);
     env_leave(e);
     env_close(e);
-    bytes_fini(&all);
     remove_path(path);
+}
+
+static void it_tells_of_what_is_set_in_redis(void **state) {
+    (void)state;
+    env *e;
+    redis_server r = redis_server_start(NULL);
+    assert_int_equal(env_os_open(&e, NULL), GW_OK);
+    env_enter(e);
+    watch_over(e, r.url, open_redis);
+    env_leave(e);
+    env_close(e);
+    redis_server_stop(&r);
 }
 
 static void it_tells_of_what_is_set_in_order(void **state) {
@@ -789,7 +847,8 @@ static void it_tells_of_what_is_set_in_order(void **state) {
     sim_close(s);
 }
 
-GW_TESTS(store_store, it_tells_of_what_is_set_in_order, it_lets_workers_meet,
+GW_TESTS(store_store, it_tells_of_what_is_set_in_order, it_tells_of_what_is_set_in_redis,
+         it_lets_workers_meet_in_redis, it_checks_keys_and_values_in_redis, it_lets_workers_meet,
          it_repeats_what_a_cut_connection_lost, it_lets_workers_meet_in_a_file,
          it_says_that_no_host_is_there, it_refuses_an_address_that_cannot_be,
          it_says_that_the_host_is_gone, it_checks_keys_and_values,

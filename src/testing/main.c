@@ -21,6 +21,7 @@ enum {
     USUAL_LIMIT_S = 60,
     SANITIZED_FACTOR = 5,
     SLOW_MS = 5000,
+    REASONS_MAX = 32,
 };
 
 typedef struct test {
@@ -39,6 +40,12 @@ typedef struct job {
     char *note;
 } job;
 
+// Why tests were skipped.
+typedef struct reason {
+    char text[TESTING_NOTE_MAX];
+    int test_count;
+} reason;
+
 typedef struct runner {
     // arguments
     int job_count;
@@ -49,6 +56,8 @@ typedef struct runner {
     FILE *ran;         // for the names of tests that have passed; NULL: not asked for
     // results
     int passed_count, failed_count, skipped_count;
+    reason reasons[REASONS_MAX];
+    int reason_count;
 } runner;
 
 static test tests[TEST_COUNT_MAX];
@@ -163,6 +172,15 @@ static void print_end(const job *j, int status) {
     }
 }
 
+static void count_reason(runner *r, const char *text) {
+    int i = 0;
+    while (i < r->reason_count && strcmp(r->reasons[i].text, text) != 0) i++;
+    if (i == REASONS_MAX) return;
+    if (i == r->reason_count)
+        snprintf(r->reasons[r->reason_count++].text, TESTING_NOTE_MAX, "%s", text);
+    r->reasons[i].test_count++;
+}
+
 static void finish_test(runner *r, job *j, int status) {
     kill(-j->pid, SIGKILL);  // what the test has left running
     int64_t took_ms = now_ms() - j->start_ms;
@@ -173,6 +191,7 @@ static void finish_test(runner *r, job *j, int status) {
     } else if (!j->expired && WIFEXITED(status) && WEXITSTATUS(status) == TESTING_EXIT_SKIPPED) {
         r->skipped_count++;
         printf("skipped: %s\n", j->test->name);
+        count_reason(r, j->note[0] ? j->note : "no reason was given");
     } else {
         r->failed_count++;
         printf("\n");
@@ -289,6 +308,8 @@ int main(int argc, char **argv) {
     open_runner(&r);
     run_all(&r);
     if (r.ran && fclose(r.ran)) die("GW_TEST_RAN");
+    for (int k = 0; k < r.reason_count; k++)
+        printf("%d skipped: %s\n", r.reasons[k].test_count, r.reasons[k].text);
     printf("%d passed, %d failed, %d skipped\n", r.passed_count, r.failed_count, r.skipped_count);
     return r.failed_count > 0 || test_count == 0;
 }

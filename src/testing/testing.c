@@ -44,6 +44,15 @@ void testing_note(const char *format, ...) {
     va_end(arguments);
 }
 
+void testing_skip(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(testing_note_text, TESTING_NOTE_MAX, format, arguments);
+    va_end(arguments);
+    skip();
+    abort();  // it does not return
+}
+
 void testing_for_seeds(int count, void (*scenario)(uint64_t seed, void *context), void *context) {
     int only = testing_environment_int("SEED", 0);
     int first = only ? only : testing_environment_int("FROM", 1);

@@ -58,6 +58,10 @@ int testing_scaled(int count);
 // Sets the sentence that is printed if this test fails from here on, however it fails: "seed 17".
 void testing_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+// Ends this test without a result: it cannot be run here. The reason is printed behind all tests, so it
+// says what is missing: "redis-server is not installed".
+_Noreturn void testing_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 // Runs |scenario| for the seeds 1 to |count| (scaled). The environment variable SEEDS sets another
 // last one, FROM another first, SEED picks a single seed. A failure names the seed.
 void testing_for_seeds(int count, void (*scenario)(uint64_t seed, void *context), void *context);

@@ -24,7 +24,7 @@ static const engine open_mpi = { "mpirun.openmpi", AS_ANYBODY "mpirun.openmpi",
 static const engine mpich = { "mpiexec.hydra", "mpiexec.hydra", "PMI_RANK" };
 
 static void need(const engine *e) {
-    if (!has_program(e->program)) skip();
+    if (!has_program(e->program)) testing_skip("%s is not installed", e->program);
 }
 
 // Open MPI gives its ranks a terminal, where examples draw their progress: of each line only what stays.

@@ -31,7 +31,8 @@ static gw_scope *open_alone(void) {
 
 static void a_worker_that_gets_no_thread_says_so(void **state) {
     (void)state;
-    if (!MEM_CACHED) skip();  // a sanitizer chooses stacks itself
+    if (!MEM_CACHED)
+        testing_skip("a sanitizer chooses stacks itself");  // a sanitizer chooses stacks itself
     forbid_threads(true);
     gw_scope *root = open_alone();
     gw_error error = gw_scope_close(root);
@@ -47,7 +48,7 @@ static void a_worker_that_gets_no_thread_says_so(void **state) {
 
 static void calls_that_need_more_threads_than_there_can_be_end(void **state) {
     (void)state;
-    if (!MEM_CACHED) skip();
+    if (!MEM_CACHED) testing_skip("a sanitizer chooses stacks itself");
     forbid_threads(false);
     gw_scope *root = open_alone();
     forbid_threads(true);

@@ -99,7 +99,7 @@ hosts *hosts_open(hosts_options options) {
     bool is_root = geteuid() == 0;
     if (!become_root() || (h->home = is_root ? open_namespace() : make_namespace()) < 0 ||
         (h->bridge = make_namespace()) < 0 || !has_program("ip") || !has_program("tc"))
-        skip();
+        testing_skip("hosts need root or user namespaces, ip and tc");
     enter(h->home);
     assert_true(try(h, h->bridge, "ip link add bridge0 type bridge && ip link set bridge0 up"));
     for (int i = 0; i < options.count; i++) assert_true(add_host(h, i));

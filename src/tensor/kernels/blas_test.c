@@ -139,7 +139,7 @@ static void it_picks_the_kernels_that_suit_the_cpu(void **state) {
     const char *description = blas_description();
     assert_null(getenv("OPENBLAS_CORETYPE"));
 #if defined(__x86_64__)
-    if (!strstr(description, "OpenBLAS")) skip();
+    if (!strstr(description, "OpenBLAS")) testing_skip("there is no OpenBLAS");
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
         assert_non_null(strstr(description, "SkylakeX"));

@@ -166,7 +166,7 @@ static void every_kind_of_cpu_gives_the_same_bits(void **state) {
         compared++;
     }
     mem_free(x);
-    if (!compared) skip();
+    if (!compared) testing_skip("this processor has one kind of kernels");
 }
 
 static void a_kind_can_be_asked_for(void **state) {

@@ -1,0 +1,44 @@
+// The inside of a store in Redis: where it is, and asking it.
+//
+// Threads: a redis_line is one thread's at a time, which has no loop lock.
+#ifndef STORE_STORE_REDIS_H
+#define STORE_STORE_REDIS_H
+
+#include "base/bytes.h"
+#include "base/limits.h"
+#include <gradwire/status.h>
+
+enum { REDIS_PASSWORD_MAX = 512, REDIS_TIMEOUT_MS = 2000 };
+
+typedef struct redis_place {
+    char host[LIMIT_ADDRESS_BYTES + 1];
+    int port, database;
+    char password[REDIS_PASSWORD_MAX];  // empty: none
+} redis_place;
+
+// "redis://host:port/2", also without port or database. INVALID, UNSUPPORTED.
+gw_status redis_place_of(const char *url, redis_place *out, gw_error *error);
+
+bool redis_is_built(void);  // else all that is asked is UNSUPPORTED
+
+// A connection, which is made when it is needed.
+typedef struct redis_line {
+    const redis_place *place;
+    struct redisContext *context;  // NULL: there is none
+} redis_line;
+
+void redis_line_close(redis_line *l);
+
+// What Redis answers: a number, bytes, or nothing; of a list its bytes, each with its u32 size before.
+typedef struct redis_answer {
+    bool is_nothing;
+    long long number;
+    bytes data;
+} redis_answer;
+
+// One command. DISCONNECTED if nobody answers, and it may be asked again; INVALID with what Redis says
+// against it. |out| is the caller's to give back by bytes_fini(&out->data).
+gw_status redis_ask(redis_line *l, const void *const words[], const size_t sizes[], int count,
+                    redis_answer *out, gw_error *error);
+
+#endif

@@ -1,0 +1,18 @@
+// Debian's redis-server on a port of 127.0.0.1, for one test; without it the test is skipped.
+//
+// Ownership: redis_server_stop ends it, as does the end of the test's process. Threads: any one.
+#ifndef TESTING_REDIS_SERVER_H
+#define TESTING_REDIS_SERVER_H
+
+#include <sys/types.h>
+
+typedef struct redis_server {
+    char url[64];  // "redis://127.0.0.1:40123"
+    int port;
+    pid_t pid;
+} redis_server;
+
+redis_server redis_server_start(const char *password);  // NULL: none is asked for
+void redis_server_stop(redis_server *r);
+
+#endif
