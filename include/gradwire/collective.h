@@ -25,6 +25,11 @@
 // nothing may wait only these are called. Both take options by name: gw_all_reduce(s, g, x, GW_SUM,
 // .timeout_ms = 500).
 //
+// Gradients: the forms that wait record what they do if their input needs a gradient; each backward
+// is a collective, too, which every member's pass enters, in any order. gw_all_reduce and gw_reduce
+// of sums and means, gw_broadcast, gw_all_gather, gw_gather_to, gw_reduce_scatter, gw_all_to_all; other
+// sums are UNSUPPORTED in a backward pass. A future's input needs none (INVALID).
+//
 // Errors: INVALID for arguments, before anything is sent: others are not told, and wait until this
 // worker calls again. MISMATCH, TIMEOUT, CANCELLED, DISCONNECTED, and the error of the scope of a
 // member that entered as failed.
@@ -59,7 +64,7 @@ enum { GW_GROUP_TIMEOUT = -1 };  // that of the group
 
 typedef struct gw_collective_options {
     // Collectives of one key are matched among themselves, so that members may call different keys in
-    // different orders. 0: none. At most 65,536 keys in a group.
+    // different orders. 0: none. Below 2^63, and at most 65,536 of them in a group.
     uint64_t key GW_DEFAULT(0);
     int64_t timeout_ms GW_DEFAULT(GW_GROUP_TIMEOUT);
     double factor
@@ -132,6 +137,18 @@ GW_API gw_future *gw_all_to_all_async_with(gw_scope *s, gw_group *g, gw_tensor *
 GW_API void gw_barrier_with(gw_scope *s, gw_group *g, gw_collective_options options);
 GW_API gw_future *gw_barrier_async_with(gw_scope *s, gw_group *g, gw_collective_options options);
 
+// As gw_barrier; its error names all who have not come: torch.distributed.monitored_barrier.
+GW_API void gw_monitored_barrier_with(gw_scope *s, gw_group *g, gw_collective_options options);
+
+// ---- Several at once ----------------------------------------------------------------------------
+// The same of |count| tensors, as a list in their order, by one collective for each dtype among them:
+// torch.distributed.all_reduce_coalesced and its like. Shapes are the same on all members.
+GW_API gw_list *gw_all_reduce_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
+                                       gw_reduce_op op, gw_collective_options options);
+// All bring tensors of the shapes and dtypes that |root| has.
+GW_API gw_list *gw_broadcast_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
+                                      int root, gw_collective_options options);
+
 // ---- Values -------------------------------------------------------------------------------------
 // The same for anything that a call can carry: torch.distributed.all_gather_object and its like.
 // References in them are held as those in calls are.
@@ -148,6 +165,29 @@ GW_API gw_value gw_broadcast_value_with(gw_scope *s, gw_group *g, gw_value x, in
 // This member's item of the list that |root| brings; the others bring NULL.
 GW_API gw_value gw_scatter_value_from_with(gw_scope *s, gw_group *g, const gw_list *list, int root,
                                            gw_collective_options options);
+
+// ---- Letters ------------------------------------------------------------------------------------
+// What one member sends to another, matched by sender and tag, in order. They are not counted among
+// the collectives, and pass between the living of a broken group. The receiver need not know shape
+// or dtype. No gradient flows through them.
+typedef struct gw_letter_options {
+    int64_t tag GW_DEFAULT(0);
+    int64_t timeout_ms GW_DEFAULT(GW_GROUP_TIMEOUT);
+    const char *origin GW_DEFAULT(NULL);  // as of collectives
+} gw_letter_options;
+
+// gw_send(s, g, x, to, .tag = 3) returns when the receiver has taken it. gw_isend gives a future of
+// that, and does not wait.
+GW_API void gw_send_with(gw_scope *s, gw_group *g, gw_tensor *x, int to, gw_letter_options options);
+GW_API gw_future *gw_isend_with(gw_scope *s, gw_group *g, gw_tensor *x, int to,
+                                gw_letter_options options);
+
+// gw_recv(s, g, from, .tag = 3): the next letter of that member with that tag. gw_recv_any(s, g, &from)
+// of any member, of which it says the rank.
+GW_API gw_tensor *gw_recv_with(gw_scope *s, gw_group *g, int from, gw_letter_options options);
+GW_API gw_future *gw_irecv_with(gw_scope *s, gw_group *g, int from, gw_letter_options options);
+GW_API gw_tensor *gw_recv_any_with(gw_scope *s, gw_group *g, int *out_from,
+                                   gw_letter_options options);
 
 #ifdef __cplusplus
 }

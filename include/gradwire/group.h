@@ -56,6 +56,11 @@ GW_API gw_group *gw_group_of_with(gw_scope *s, gw_group *g, const int *ranks, in
 GW_API gw_group *gw_group_blocks_with(gw_scope *s, gw_group *g, int size,
                                       gw_group_open_options options);
 
+// gw_group_split(s, g, color, key, ...): the members of one color, in the order of their keys, and of
+// their ranks where these are equal. A collective of |g|. NULL for a color below 0: MPI_Comm_split.
+GW_API gw_group *gw_group_split_with(gw_scope *s, gw_group *g, int color, int key,
+                                     gw_group_open_options options);
+
 GW_API int gw_group_rank(const gw_group *g);  // of this worker
 GW_API int gw_group_size(const gw_group *g);
 GW_API const char *gw_group_name(const gw_group *g);

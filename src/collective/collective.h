@@ -71,6 +71,6 @@ bool collective_has_come(const round *r, int index);
 // Fails the current round, if there is one, that a participant has not come to who enters no more.
 void collective_fail_excused_on_loop(collective_group *m);
 
-extern const service collective_service;
+extern const service collective_service, letter_service;
 
 #endif

@@ -38,6 +38,13 @@ typedef struct sequence {
     gw_error *why;
 } sequence;
 
+// Keys from here on are those of collectives that are the only ones of theirs, as a pass has them.
+#define GROUP_KEY_ONCE ((uint64_t)1 << 63)
+
+static inline bool key_is_once(uint64_t key) {
+    return key & GROUP_KEY_ONCE;
+}
+
 // A report that the leader has, GRP-4.
 typedef struct report {
     list_node link;
@@ -115,6 +122,7 @@ int group_index_of(const gw_group *g, int rank);  // of a rank in the job; -1
 const char *group_member_name(const gw_group *g, int index);
 sequence *group_sequence_on_loop(gw_group *g, uint64_t key);  // NULL without memory, or too many
 sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key);  // NULL: nothing was entered
+void group_forget_sequence_on_loop(gw_group *g, sequence *t);      // if its key is used once
 // A run of that number that is under way; NULL.
 run *group_find_run_on_loop(const gw_group *g, uint64_t key, uint64_t number);
 

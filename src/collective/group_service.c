@@ -125,6 +125,13 @@ sequence *group_sequence_on_loop(gw_group *g, uint64_t key) {
     return NULL;
 }
 
+void group_forget_sequence_on_loop(gw_group *g, sequence *t) {
+    if (!key_is_once(t->key)) return;
+    map_take(&g->sequences, t->key);
+    error_forget(&t->why);
+    mem_free(t);
+}
+
 run *group_find_run_on_loop(const gw_group *g, uint64_t key, uint64_t number) {
     list_each(l, &g->runs) {
         run *r = list_entry(l, run, link);

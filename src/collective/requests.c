@@ -1,5 +1,5 @@
 // The functions of gradwire/collective.h: what they check, and what a run is asked for.
-#include "collective/run.h"
+#include "collective/backward.h"
 
 #include "base/args.h"
 #include "base/value.h"
@@ -120,8 +120,39 @@ static void choose_plan(run_request *r, const gw_group *g) {
     r->signature.plan = (uint8_t)plan_choose((operation)r->signature.operation, g->count, bytes);
 }
 
-static gw_future *start(gw_scope *s, gw_group *g, const char *what, run_request r) {
-    if (!check_options(s, what, r.options)) return &future_poison;
+// What a form that waits needs to record its gradient; NULL for one that does not wait.
+typedef struct recording {
+    bool is_on;
+    backward_record_request request;
+} recording;
+
+static bool gives_rows(operation o) {
+    return o == OPERATION_ALL_GATHER || o == OPERATION_GATHER || o == OPERATION_ALL_TO_ALL;
+}
+
+static bool prepare_recording(gw_scope *s, gw_group *g, const char *what, run_request *r,
+                              recording *rec) {
+    if (!backward_is_recorded(s, r->own)) return true;
+    if (!rec) {
+        scope_fail(s, GW_INVALID, "%s_async: a tensor that needs a gradient: detach it", what);
+        return false;
+    }
+    operation o = (operation)r->signature.operation;
+    rec->is_on = true;
+    rec->request = (backward_record_request){ .group = g,
+                                              .operation = o,
+                                              .in = r->own,
+                                              .op = (gw_reduce_op)r->signature.op,
+                                              .root = r->signature.root,
+                                              .factor = r->signature.factor };
+    r->out_place = &rec->request.place;
+    r->with_rows = gives_rows(o);
+    return true;
+}
+
+static gw_future *start(gw_scope *s, gw_group *g, const char *what, run_request r, recording *rec) {
+    if (!check_options(s, what, r.options) || !prepare_recording(s, g, what, &r, rec))
+        return &future_poison;
     choose_plan(&r, g);
     return run_start(s, g, &r);
 }
@@ -154,18 +185,26 @@ static bool may_wait(gw_scope *s, const char *what) {
     return false;
 }
 
-static gw_tensor *tensor_from(gw_scope *s, gw_future *f) {
-    return gw_tensor_of(s, wait_for(s, f));
+static gw_tensor *tensor_from(gw_scope *s, gw_future *f, recording *rec) {
+    gw_value v = wait_for(s, f);
+    if (s->error || !rec->is_on) return gw_tensor_of(s, v);
+    bool with_rows = gives_rows(rec->request.operation);
+    const gw_list *both = with_rows ? gw_list_of(s, v) : NULL;
+    gw_tensor *out = gw_tensor_of(s, both ? gw_list_get(s, both, 0) : v);
+    if (both) rec->request.rows = gw_data(gw_tensor_of(s, gw_list_get(s, both, 1)));
+    if (gw_ok(s)) backward_record(s, &rec->request, out);
+    return s->error ? tensor_poison_of(s) : out;
 }
 
-// The form that waits, of each.
+// The form that waits, of each: |...| starts it with |rec|.
 #define WAIT_FOR_TENSOR(what, ...)                                                                 \
-    return may_wait(s, what) ? tensor_from(s, __VA_ARGS__) : tensor_poison_of(s)
+    recording rec = { 0 };                                                                         \
+    return may_wait(s, what) ? tensor_from(s, __VA_ARGS__, &rec) : tensor_poison_of(s)
 
 // ---- Sums ---------------------------------------------------------------------------------------
 
 static gw_future *reduce(gw_scope *s, gw_group *g, const char *what, operation o, gw_tensor *x,
-                         gw_reduce_op op, int root, gw_collective_options options) {
+                         gw_reduce_op op, int root, gw_collective_options options, recording *rec) {
     if (!is_usable(s, g, what, options.key) || !check_tensor(s, what, x) ||
         !check_op(s, what, op, x, options.factor) ||
         (o == OPERATION_REDUCE && !check_root(s, what, g, root)) ||
@@ -179,89 +218,99 @@ static gw_future *reduce(gw_scope *s, gw_group *g, const char *what, operation o
         r.signature.shares =
             hash_bytes(options.sizes, (size_t)g->count * sizeof *options.sizes) | 1;
     }
-    return start(s, g, what, r);
+    return start(s, g, what, r, rec);
 }
 
 gw_future *gw_all_reduce_async_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
                                     gw_collective_options options) {
-    return reduce(s, g, "gw_all_reduce", OPERATION_ALL_REDUCE, x, op, -1, options);
+    return reduce(s, g, "gw_all_reduce", OPERATION_ALL_REDUCE, x, op, -1, options, NULL);
 }
 
 gw_tensor *gw_all_reduce_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
                               gw_collective_options options) {
-    WAIT_FOR_TENSOR("gw_all_reduce", gw_all_reduce_async_with(s, g, x, op, options));
+    WAIT_FOR_TENSOR("gw_all_reduce",
+                    reduce(s, g, "gw_all_reduce", OPERATION_ALL_REDUCE, x, op, -1, options, &rec));
 }
 
 gw_future *gw_reduce_async_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op, int root,
                                 gw_collective_options options) {
-    return reduce(s, g, "gw_reduce", OPERATION_REDUCE, x, op, root, options);
+    return reduce(s, g, "gw_reduce", OPERATION_REDUCE, x, op, root, options, NULL);
 }
 
 gw_tensor *gw_reduce_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op, int root,
                           gw_collective_options options) {
-    WAIT_FOR_TENSOR("gw_reduce", gw_reduce_async_with(s, g, x, op, root, options));
+    WAIT_FOR_TENSOR("gw_reduce",
+                    reduce(s, g, "gw_reduce", OPERATION_REDUCE, x, op, root, options, &rec));
 }
 
 gw_future *gw_reduce_scatter_async_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
                                         gw_collective_options options) {
-    return reduce(s, g, "gw_reduce_scatter", OPERATION_REDUCE_SCATTER, x, op, -1, options);
+    return reduce(s, g, "gw_reduce_scatter", OPERATION_REDUCE_SCATTER, x, op, -1, options, NULL);
 }
 
 gw_tensor *gw_reduce_scatter_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
                                   gw_collective_options options) {
-    WAIT_FOR_TENSOR("gw_reduce_scatter", gw_reduce_scatter_async_with(s, g, x, op, options));
+    WAIT_FOR_TENSOR("gw_reduce_scatter", reduce(s, g, "gw_reduce_scatter", OPERATION_REDUCE_SCATTER,
+                                                x, op, -1, options, &rec));
 }
 
 // ---- Copies -------------------------------------------------------------------------------------
 
-gw_future *gw_broadcast_async_with(gw_scope *s, gw_group *g, gw_tensor *x, int root,
-                                   gw_collective_options options) {
+static gw_future *broadcast(gw_scope *s, gw_group *g, gw_tensor *x, int root,
+                            gw_collective_options options, recording *rec) {
     const char *what = "gw_broadcast";
     if (!is_usable(s, g, what, options.key) || !check_root(s, what, g, root) ||
         ((x || g->self == root) && !check_tensor(s, what, x)))
         return &future_poison;
     run_request r = request_of(OPERATION_BROADCAST, CONTENT_TENSOR, root, options);
     if (x) bring(&r, x);
-    return start(s, g, what, r);
+    return start(s, g, what, r, rec);
+}
+
+gw_future *gw_broadcast_async_with(gw_scope *s, gw_group *g, gw_tensor *x, int root,
+                                   gw_collective_options options) {
+    return broadcast(s, g, x, root, options, NULL);
 }
 
 gw_tensor *gw_broadcast_with(gw_scope *s, gw_group *g, gw_tensor *x, int root,
                              gw_collective_options options) {
-    WAIT_FOR_TENSOR("gw_broadcast", gw_broadcast_async_with(s, g, x, root, options));
+    WAIT_FOR_TENSOR("gw_broadcast", broadcast(s, g, x, root, options, &rec));
 }
 
 static gw_future *gather(gw_scope *s, gw_group *g, const char *what, operation o, gw_tensor *x,
-                         int root, gw_collective_options options) {
+                         int root, gw_collective_options options, recording *rec) {
     if (!is_usable(s, g, what, options.key) || !check_tensor(s, what, x) ||
         (o == OPERATION_GATHER && !check_root(s, what, g, root)))
         return &future_poison;
     run_request r = request_of(o, CONTENT_TENSOR, root, options);
     bring(&r, x);
-    return start(s, g, what, r);
+    return start(s, g, what, r, rec);
 }
 
 gw_future *gw_all_gather_async_with(gw_scope *s, gw_group *g, gw_tensor *x,
                                     gw_collective_options options) {
-    return gather(s, g, "gw_all_gather", OPERATION_ALL_GATHER, x, -1, options);
+    return gather(s, g, "gw_all_gather", OPERATION_ALL_GATHER, x, -1, options, NULL);
 }
 
 gw_tensor *gw_all_gather_with(gw_scope *s, gw_group *g, gw_tensor *x,
                               gw_collective_options options) {
-    WAIT_FOR_TENSOR("gw_all_gather", gw_all_gather_async_with(s, g, x, options));
+    WAIT_FOR_TENSOR("gw_all_gather",
+                    gather(s, g, "gw_all_gather", OPERATION_ALL_GATHER, x, -1, options, &rec));
 }
 
 gw_future *gw_gather_to_async_with(gw_scope *s, gw_group *g, gw_tensor *x, int root,
                                    gw_collective_options options) {
-    return gather(s, g, "gw_gather_to", OPERATION_GATHER, x, root, options);
+    return gather(s, g, "gw_gather_to", OPERATION_GATHER, x, root, options, NULL);
 }
 
 gw_tensor *gw_gather_to_with(gw_scope *s, gw_group *g, gw_tensor *x, int root,
                              gw_collective_options options) {
-    WAIT_FOR_TENSOR("gw_gather_to", gw_gather_to_async_with(s, g, x, root, options));
+    WAIT_FOR_TENSOR("gw_gather_to",
+                    gather(s, g, "gw_gather_to", OPERATION_GATHER, x, root, options, &rec));
 }
 
-gw_future *gw_all_to_all_async_with(gw_scope *s, gw_group *g, gw_tensor *x,
-                                    gw_collective_options options) {
+static gw_future *exchange(gw_scope *s, gw_group *g, gw_tensor *x, gw_collective_options options,
+                           recording *rec) {
     const char *what = "gw_all_to_all";
     if (!is_usable(s, g, what, options.key) || !check_tensor(s, what, x) ||
         !check_rows(s, what, g, x, options.sizes))
@@ -269,12 +318,17 @@ gw_future *gw_all_to_all_async_with(gw_scope *s, gw_group *g, gw_tensor *x,
     run_request r = request_of(OPERATION_ALL_TO_ALL, CONTENT_TENSOR, -1, options);
     bring(&r, x);
     r.shares = options.sizes;
-    return start(s, g, what, r);
+    return start(s, g, what, r, rec);
+}
+
+gw_future *gw_all_to_all_async_with(gw_scope *s, gw_group *g, gw_tensor *x,
+                                    gw_collective_options options) {
+    return exchange(s, g, x, options, NULL);
 }
 
 gw_tensor *gw_all_to_all_with(gw_scope *s, gw_group *g, gw_tensor *x,
                               gw_collective_options options) {
-    WAIT_FOR_TENSOR("gw_all_to_all", gw_all_to_all_async_with(s, g, x, options));
+    WAIT_FOR_TENSOR("gw_all_to_all", exchange(s, g, x, options, &rec));
 }
 
 // ---- Lists --------------------------------------------------------------------------------------
@@ -286,7 +340,7 @@ gw_future *gw_all_gather_list_async_with(gw_scope *s, gw_group *g, gw_tensor *x,
     run_request r = request_of(OPERATION_ALL_GATHER, CONTENT_TENSORS, -1, options);
     r.own = x;
     r.as_list = true;
-    return start(s, g, what, r);
+    return start(s, g, what, r, NULL);
 }
 
 gw_list *gw_all_gather_list_with(gw_scope *s, gw_group *g, gw_tensor *x,
@@ -313,7 +367,7 @@ static gw_future *scatter(gw_scope *s, gw_group *g, const char *what, content c,
     if (g->self == root) r.items = list->items;
     for (int i = 0; r.items && c == CONTENT_TENSORS && i < g->count; i++)
         if (!check_tensor(s, what, gw_tensor_of(s, r.items[i]))) return &future_poison;
-    return start(s, g, what, r);
+    return start(s, g, what, r, NULL);
 }
 
 gw_future *gw_scatter_from_async_with(gw_scope *s, gw_group *g, const gw_list *list, int root,
@@ -323,14 +377,17 @@ gw_future *gw_scatter_from_async_with(gw_scope *s, gw_group *g, const gw_list *l
 
 gw_tensor *gw_scatter_from_with(gw_scope *s, gw_group *g, const gw_list *list, int root,
                                 gw_collective_options options) {
-    WAIT_FOR_TENSOR("gw_scatter_from", gw_scatter_from_async_with(s, g, list, root, options));
+    if (!may_wait(s, "gw_scatter_from")) return tensor_poison_of(s);
+    gw_value v = wait_for(s, gw_scatter_from_async_with(s, g, list, root, options));
+    return s->error ? tensor_poison_of(s) : gw_tensor_of(s, v);
 }
 
 // ---- Barriers -----------------------------------------------------------------------------------
 
 gw_future *gw_barrier_async_with(gw_scope *s, gw_group *g, gw_collective_options options) {
     if (!is_usable(s, g, "gw_barrier", options.key)) return &future_poison;
-    return start(s, g, "gw_barrier", request_of(OPERATION_BARRIER, CONTENT_VALUES, -1, options));
+    return start(s, g, "gw_barrier", request_of(OPERATION_BARRIER, CONTENT_VALUES, -1, options),
+                 NULL);
 }
 
 void gw_barrier_with(gw_scope *s, gw_group *g, gw_collective_options options) {
@@ -347,7 +404,7 @@ static gw_value collect_values(gw_scope *s, gw_group *g, const char *what, opera
     run_request r = request_of(o, CONTENT_VALUES, o == OPERATION_ALL_GATHER ? -1 : root, options);
     r.own_value = x;
     r.as_list = o != OPERATION_BROADCAST;
-    return wait_for(s, start(s, g, what, r));
+    return wait_for(s, start(s, g, what, r, NULL));
 }
 
 gw_list *gw_all_gather_value_with(gw_scope *s, gw_group *g, gw_value x,

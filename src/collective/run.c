@@ -212,6 +212,8 @@ static run *open_run(gw_scope *s, gw_group *g, const run_request *x) {
     list_init(&r->promised);
     r->signature = x->signature;
     r->as_list = x->as_list;
+    r->out_place = x->out_place;
+    r->with_rows = x->with_rows;
     snprintf(r->origin, sizeof r->origin, "%s", origin_base(x->options.origin));
     r->deadline_ns = deadline_of(s, g, x->options.timeout_ms);
     gw_status status = fill_run(r, s, x, &error);
@@ -314,6 +316,7 @@ static void enter(run *r) {
     g->run_count++;
     r->state = RUN_UNDER_WAY;
     r->number = r->sequence->next++;
+    if (r->out_place) *r->out_place = (run_place){ r->sequence->key, r->number };
     r->began_ns = env_now_ns(g->agent->env);
     r->timer.fire = fire;
     arm(r);
@@ -524,6 +527,7 @@ gw_status run_received_on_loop(run *r, int from, incoming *p, uint8_t kind, cons
 static void leave_group(run *r) {
     r->state = RUN_OVER;
     list_remove(&r->link);
+    group_forget_sequence_on_loop(r->group, r->sequence);
     release_on_loop(r);
 }
 
@@ -567,5 +571,6 @@ void run_fail_on_loop(run *r, const gw_error *error) {
     r->state = RUN_OVER;
     list_remove(&r->link);
     if (!is_done) complete(r, result_of_error(error));
+    group_forget_sequence_on_loop(r->group, r->sequence);
     release_on_loop(r);
 }

@@ -50,6 +50,11 @@ typedef struct run_value {
     bool is_there;
 } run_value;
 
+// Which collective of its group it is.
+typedef struct run_place {
+    uint64_t key, number;
+} run_place;
+
 struct run {
     _Atomic uint32_t count;
     list_node link;
@@ -62,7 +67,9 @@ struct run {
     char origin[LIMIT_ORIGIN_BYTES + 1];
     plan plan;
     int64_t deadline_ns;
-    bool as_list;     // the result is a list: of tensors or values
+    run_place *out_place;  // written when it enters; may be NULL
+    bool with_rows;        // the result is a list: of it, and of the rows from each member
+    bool as_list;          // the result is a list: of tensors or values
     int64_t *shares;  // rows for each member, of reduce_scatter and all_to_all; NULL: equal ones
 
     // with the loop lock
@@ -106,6 +113,8 @@ typedef struct run_request {
     uint64_t elements;      // of a reduction's tensor
     const int64_t *shares;
     bool as_list;
+    run_place *out_place;  // of a caller that waits; may be NULL
+    bool with_rows;        // the result is a list of it and of how many rows each member has in it
 } run_request;
 
 // Enters, or waits to do so. The future, owned by |s|; poison with |s| failed.

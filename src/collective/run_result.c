@@ -99,6 +99,20 @@ static gw_value list_outputs(run *r) {
     return gw_value_of_list(list);
 }
 
+// Of the members whose rows are in it; 0 for the others.
+static gw_value list_with_rows(run *r, gw_value result) {
+    int count = r->group->count;
+    int64_t *rows = gw_alloc(r->scope, (size_t)count * sizeof *rows);
+    for (int i = 0; rows && i < count; i++) {
+        bool has = i < r->plan.output_count;
+        rows[i] = has ? row_count(output_value(r, &r->plan.outputs[i]).as.tensor) : 0;
+    }
+    gw_list *list = gw_list_open(r->scope);
+    gw_list_add_with(r->scope, list, result);
+    if (rows) gw_list_add(r->scope, list, gw_from(r->scope, rows, count));
+    return gw_value_of_list(list);
+}
+
 gw_value run_make_result(run *r) {
     if (r->result) return gw_value_of_tensor(r->result);
     if (r->signature.operation == OPERATION_BARRIER) return gw_none();
@@ -106,5 +120,6 @@ gw_value run_make_result(run *r) {
     if (r->signature.operation == OPERATION_BROADCAST ||
         r->signature.operation == OPERATION_SCATTER)
         return output_value(r, &r->plan.outputs[0]);
-    return join_rows(r);
+    gw_value rows = join_rows(r);
+    return r->with_rows && gw_ok(r->scope) ? list_with_rows(r, rows) : rows;
 }

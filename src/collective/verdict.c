@@ -111,11 +111,21 @@ static void drop_early(gw_group *g, uint64_t key, uint64_t next) {
     }
 }
 
+// Its sequence goes with it.
+static void end_once(gw_group *g, uint64_t key, const gw_error *error) {
+    run *r = group_find_run_on_loop(g, key, 1);
+    if (r) run_fail_on_loop(r, error);
+}
+
 // GRP-6.
 static void apply(gw_group *g, uint64_t key, uint64_t first, uint64_t next, const gw_error *error) {
-    sequence *t = group_sequence_on_loop(g, key);
     g->last = *error;
     drop_early(g, key, next);
+    if (key_is_once(key)) {
+        end_once(g, key, error);
+        return;
+    }
+    sequence *t = group_sequence_on_loop(g, key);
     if (!t) return;
     uint64_t before = t->next;
     t->frozen = false;
@@ -136,7 +146,8 @@ static void apply(gw_group *g, uint64_t key, uint64_t first, uint64_t next, cons
 // ---- What members say ---------------------------------------------------------------------------
 
 static void testify(gw_group *g, uint64_t key, uint64_t number, testimony *out) {
-    sequence *t = group_sequence_on_loop(g, key);
+    sequence *t =
+        key_is_once(key) ? group_find_sequence_on_loop(g, key) : group_sequence_on_loop(g, key);
     const run *r = group_find_run_on_loop(g, key, number);
     *out = (testimony){ .has_come = true, .next = t ? t->next : 1 };
     if (t) t->frozen = true;

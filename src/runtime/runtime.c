@@ -17,6 +17,7 @@
 const service *const runtime_services[] = {
     &collective_service,  // before calls: who is lost in a collective is lost, and has not given up (COL-3)
     &group_service,
+    &letter_service,
     &call_service,
     &future_service,
     &name_service,  // before references: a name is one

@@ -308,9 +308,186 @@ static void every_plan_gives_the_same_bits(void **state) {
     }
 }
 
+// ---- Letters ------------------------------------------------------------------------------------
+
+static void write_letters(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    int n = gw_group_size(g), next = (rank + 1) % n, before = (rank + n - 1) % n;
+    gw_future *first = gw_isend(s, g, gw_full(s, GW_I64, rank, 3), next, .tag = 1);
+    gw_future *second = gw_isend(s, g, gw_full(s, GW_I64, rank + 10, 1), next, .tag = 1);
+    gw_future *other = gw_isend(s, g, gw_full(s, GW_F32, rank, 2, 2), next);
+    assert_int_equal(gw_dims(gw_recv(s, g, before)), 2);
+    assert_int_equal(gw_numel(gw_recv(s, g, before, .tag = 1)), 3);
+    int from = -1;
+    assert_int_equal(gw_item_int(s, gw_recv_any(s, g, &from, .tag = 1)), before + 10);
+    assert_int_equal(from, before);
+    gw_wait_all(s, (gw_future *[]){ first, second, other }, 3);
+    assert_true(gw_ok(s));
+    gw_barrier(s, g);
+    gw_recv(s, g, next, .tag = 7, .timeout_ms = 100);
+    assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
+    gw_scope_clear(s);
+    gw_barrier(s, g);
+    assert_true(gw_ok(s));
+}
+
+static void letters_are_matched_by_sender_and_tag_in_order(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++) cluster_run(seed, workers(3), write_letters, NULL);
+}
+
+static void write_to_the_dead(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    gw_barrier(s, g);
+    if (rank == 2) {
+        gw_rpc_leave(s);
+        return;
+    }
+    gw_recv(s, g, 2);
+    assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
+    gw_scope_clear(s);
+    if (rank == 0) gw_send(s, g, gw_ones(s, GW_F32, 1), 1);  // between the living it passes
+    if (rank == 1) assert_int_equal((int)gw_item(s, gw_recv(s, g, 0)), 1);
+    assert_true(gw_ok(s));
+}
+
+static void letters_pass_between_the_living(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++)
+        cluster_run(seed, workers(3), write_to_the_dead, NULL);
+}
+
+// ---- Made of others -----------------------------------------------------------------------------
+
+static void split_up(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *all = gw_group_world(s);
+    gw_group *g = gw_group_split(s, all, rank == 3 ? -1 : rank % 2, -rank);
+    if (rank == 3) {
+        assert_null(g);
+    } else {
+        assert_int_equal(gw_group_size(g), rank == 1 ? 1 : 2);
+        assert_int_equal(gw_group_rank(g), rank == 0 ? 1 : 0);
+        gw_tensor *sum = gw_all_reduce(s, g, gw_full(s, GW_I64, rank, 1), GW_SUM);
+        assert_int_equal(gw_item_int(s, sum), rank == 1 ? 1 : 2);
+    }
+    gw_group *pair = gw_group_blocks(s, all, 2);
+    assert_int_equal(gw_group_worker(s, pair, 0).rank, rank / 2 * 2);
+    gw_tensor *xs[] = { gw_full(s, GW_F32, rank, 2, 2), gw_full(s, GW_I64, 1, 3),
+                        gw_full(s, GW_F32, 1, 1) };
+    gw_list *sums = gw_all_reduce_all(s, all, xs, 3, GW_SUM);
+    assert_int_equal(gw_list_count(sums), 3);
+    gw_tensor *first = gw_tensor_of(s, gw_list_get(s, sums, 0));
+    assert_int_equal(gw_dims(first), 2);
+    assert_int_equal((int)gw_item(s, gw_sum(s, first)), 24);
+    gw_list *from_two = gw_broadcast_all(s, all, xs, 3, 2);
+    assert_int_equal((int)gw_item(s, gw_max(s, gw_tensor_of(s, gw_list_get(s, from_two, 0)))), 2);
+    assert_true(gw_ok(s));
+}
+
+static void groups_are_split_and_tensors_sent_together(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) cluster_run(seed, workers(4), split_up, NULL);
+}
+
+// ---- Gradients ----------------------------------------------------------------------------------
+
+static void expect_gradient(gw_scope *s, gw_tensor *x, const float *numbers) {
+    gw_tensor *d = gw_grad(s, x);
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+    for (int64_t i = 0; i < gw_numel(d); i++)
+        assert_int_equal((int)((const float *)gw_data(d))[i], (int)numbers[i]);
+}
+
+static gw_tensor *leaf(gw_scope *s, int64_t rows) {
+    return gw_requires_grad(s, gw_ones(s, GW_F32, rows, 1));
+}
+
+// Each member's loss counts what it gets by its rank + 1.
+static void differentiate(gw_scope *root, int rank, void *context) {
+    (void)context;
+    gw_scope *s = gw_scope_open(root);
+    gw_group *g = gw_group_world(s);
+    int n = gw_group_size(g), all = n * (n + 1) / 2;
+    float own = (float)rank + 1;
+    gw_tensor *a = leaf(s, 2), *b = leaf(s, rank + 1), *c = leaf(s, n), *d = leaf(s, n),
+              *e = leaf(s, 2), *f = leaf(s, 2), *h = leaf(s, rank + 1);
+    gw_tensor *outs[] = {
+        gw_all_reduce(s, g, a, GW_SUM),     gw_all_gather(s, g, b),
+        gw_reduce_scatter(s, g, c, GW_SUM), gw_all_to_all(s, g, d),
+        gw_broadcast(s, g, e, 1),           gw_reduce(s, g, f, GW_AVG, 0, .factor = 2),
+        gw_gather_to(s, g, h, 2),
+    };
+    gw_tensor *loss = NULL;
+    int count = (int)(sizeof outs / sizeof *outs);
+    for (int i = 0; i < count; i++) {  // in orders of their own
+        gw_tensor *x = gw_mul(s, gw_sum(s, outs[(i + rank) % count]), own);
+        loss = loss ? gw_add(s, loss, x) : x;
+    }
+    gw_backward(s, loss);
+    expect_gradient(s, a, (float[]){ (float)all, (float)all });
+    float sums[8], each[8];
+    for (int i = 0; i < 8; i++) {
+        sums[i] = (float)all;
+        each[i] = (float)i + 1;
+    }
+    expect_gradient(s, b, sums);
+    expect_gradient(s, c, each);
+    expect_gradient(s, d, each);
+    expect_gradient(s, e, rank == 1 ? sums : (float[]){ 0, 0 });
+    gw_tensor *df = gw_grad(s, f);  // of 2 / n times what member 0 counts once
+    assert_true(gw_ok(s) && fabs(gw_item(s, gw_max(s, df)) - 2.0 / n) < 1e-6);
+    expect_gradient(s, h, (float[]){ 3, 3, 3 });
+    gw_error failed = gw_scope_close(s);
+    if (failed.status) fail_msg("%s", failed.text);
+}
+
+static void gradients_flow_back_through_collectives(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++) cluster_run(seed, workers(3), differentiate, NULL);
+}
+
+static void refuse(gw_scope *s, int rank, void *context) {
+    (void)context, (void)rank;
+    gw_group *g = gw_group_world(s);
+    gw_tensor *x = leaf(s, 2);
+    gw_all_reduce_async(s, g, x, GW_SUM);
+    expect(s, GW_INVALID, "gw_all_reduce_async: a tensor that needs a gradient: detach it");
+    gw_all_reduce(s, g, x, GW_BAND);
+    expect(s, GW_INVALID, "gw_all_reduce: numbers of f32 are not combined by band");
+    gw_broadcast(s, g, x, 7);
+    expect(s, GW_INVALID, "gw_broadcast: rank 7 of group \"world\", which has 2");
+    gw_reduce_scatter(s, g, gw_ones(s, GW_F32, 3), GW_SUM);
+    expect(s, GW_INVALID, "gw_reduce_scatter: 3 rows for 2 members: give sizes");
+    gw_all_to_all(s, g, gw_ones(s, GW_F32, 3), .sizes = ((int64_t[]){ 1, 1 }));
+    expect(s, GW_INVALID, "gw_all_to_all: the sizes do not sum up to 3 rows");
+    gw_all_reduce(s, NULL, x, GW_SUM);
+    expect(s, GW_INVALID, "gw_all_reduce: the group is NULL");
+    gw_all_reduce(s, g, NULL, GW_SUM);
+    expect(s, GW_INVALID, "gw_all_reduce");
+    gw_scatter_from(s, g, NULL, gw_group_rank(g));
+    expect(s, GW_INVALID, "gw_scatter_from: 0 items for 2 members");
+    gw_group_open(s, NULL, 2);
+    expect(s, GW_INVALID, "a group of 2 workers at NULL");
+    gw_worker twice[] = { gw_rpc_self(s), gw_rpc_self(s) };
+    gw_group_open(s, twice, 2);
+    expect(s, GW_INVALID, "is twice in the group");
+    expect_sum(s, g);  // nothing was sent
+}
+
+static void wrong_arguments_are_refused_before_anything_is_sent(void **state) {
+    (void)state;
+    cluster_run(1, workers(2), refuse, NULL);
+}
+
 GW_TESTS(group_collectives_sim, every_operation_gives_what_it_says, sizes_do_not_matter,
          members_that_differ_are_told_what_each_does_and_go_on,
          who_is_late_fails_with_the_others_and_they_go_on,
          a_scope_that_has_failed_fails_the_others_once, who_cancels_ends_it_for_all,
          who_leaves_is_not_waited_for, more_than_may_be_under_way_wait_in_order,
-         keys_may_come_in_different_orders, every_plan_gives_the_same_bits);
+         keys_may_come_in_different_orders, every_plan_gives_the_same_bits,
+         letters_are_matched_by_sender_and_tag_in_order, letters_pass_between_the_living,
+         groups_are_split_and_tensors_sent_together, gradients_flow_back_through_collectives,
+         wrong_arguments_are_refused_before_anything_is_sent);

@@ -95,6 +95,33 @@ GW_COLLECTIVE_FORM(gw_value, gw_scatter_value_from,
                    (gw_scope * s, gw_group *g, const gw_list *list, int root,
                     gw_collective_options options = {}),
                    s, g, list, root)
+GW_COLLECTIVE_FORM(void, gw_monitored_barrier,
+                   (gw_scope * s, gw_group *g, gw_collective_options options = {}), s, g)
+GW_COLLECTIVE_FORM(gw_list *, gw_all_reduce_all,
+                   (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, gw_reduce_op op,
+                    gw_collective_options options = {}),
+                   s, g, xs, count, op)
+GW_COLLECTIVE_FORM(gw_list *, gw_broadcast_all,
+                   (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, int root,
+                    gw_collective_options options = {}),
+                   s, g, xs, count, root)
+GW_COLLECTIVE_FORM(void, gw_send,
+                   (gw_scope * s, gw_group *g, gw_tensor *x, int to,
+                    gw_letter_options options = {}),
+                   s, g, x, to)
+GW_COLLECTIVE_FORM(gw_future *, gw_isend,
+                   (gw_scope * s, gw_group *g, gw_tensor *x, int to,
+                    gw_letter_options options = {}),
+                   s, g, x, to)
+GW_COLLECTIVE_FORM(gw_tensor *, gw_recv,
+                   (gw_scope * s, gw_group *g, int from, gw_letter_options options = {}), s, g,
+                   from)
+GW_COLLECTIVE_FORM(gw_future *, gw_irecv,
+                   (gw_scope * s, gw_group *g, int from, gw_letter_options options = {}), s, g,
+                   from)
+GW_COLLECTIVE_FORM(gw_tensor *, gw_recv_any,
+                   (gw_scope * s, gw_group *g, int *out_from, gw_letter_options options = {}), s, g,
+                   out_from)
 #undef GW_COLLECTIVE_FORM
 #else
 // clang-format off
@@ -127,6 +154,15 @@ GW_COLLECTIVE_FORM(gw_value, gw_scatter_value_from,
     GW_NAMED_3(f, gw_collective_options, s, g, gw_value_of(x), __VA_ARGS__)
 #define GW_COLLECTIVE_VALUE_4(f, s, g, x, root, ...) \
     GW_NAMED_4(f, gw_collective_options, s, g, gw_value_of(x), root, __VA_ARGS__)
+#define gw_monitored_barrier(...) GW_NAMED_2(gw_monitored_barrier_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_all_reduce_all(...) GW_NAMED_5(gw_all_reduce_all_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_broadcast_all(...) GW_NAMED_5(gw_broadcast_all_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_letter_options_defaults .tag = 0, .timeout_ms = GW_GROUP_TIMEOUT, .origin = NULL
+#define gw_send(...) GW_NAMED_4(gw_send_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_isend(...) GW_NAMED_4(gw_isend_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_recv(...) GW_NAMED_3(gw_recv_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_irecv(...) GW_NAMED_3(gw_irecv_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_recv_any(...) GW_NAMED_3(gw_recv_any_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 // clang-format on
 #endif
 

@@ -20,6 +20,10 @@ inline gw_group *gw_group_blocks(gw_scope *s, gw_group *g, int size,
                                  gw_group_open_options options = {}) {
     return gw_group_blocks_with(s, g, size, options);
 }
+inline gw_group *gw_group_split(gw_scope *s, gw_group *g, int color, int key,
+                                gw_group_open_options options = {}) {
+    return gw_group_split_with(s, g, color, key, options);
+}
 #else
 // clang-format off
 #define gw_group_open_options_defaults .name = NULL, .timeout_ms = 300000
@@ -27,6 +31,7 @@ inline gw_group *gw_group_blocks(gw_scope *s, gw_group *g, int size,
 #define gw_group_open(...)   GW_NAMED_3(gw_group_open_with, gw_group_open_options, __VA_ARGS__, )
 #define gw_group_of(...)     GW_NAMED_4(gw_group_of_with, gw_group_open_options, __VA_ARGS__, )
 #define gw_group_blocks(...) GW_NAMED_3(gw_group_blocks_with, gw_group_open_options, __VA_ARGS__, )
+#define gw_group_split(...)  GW_NAMED_4(gw_group_split_with, gw_group_open_options, __VA_ARGS__, )
 // clang-format on
 #endif
 

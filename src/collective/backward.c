@@ -1,0 +1,187 @@
+// Collectives through backward: the node that one leaves behind, whose derivative is a collective of
+// the same group. Its key is that of the forward's place, so that the passes of members may meet
+// their collectives in different orders.
+#include "collective/backward.h"
+
+#include "autograd/late.h"
+#include "autograd/node.h"
+#include "base/mem.h"
+#include "base/value.h"
+#include "future/future.h"
+
+#include <gradwire/ops.h>
+#include <string.h>
+
+typedef struct collective_node {
+    node base;
+    edge inputs[1];
+    gw_group *group;  // one count
+    run_place place;
+    uint32_t times;  // that it has run
+    uint8_t operation, op;
+    int root;
+    double factor;
+    // Of the output, and of the rows that each member has brought, or was given.
+    uint8_t dtype, dims;
+    int64_t sizes[LIMIT_DIMS];
+    bool input_is_scalar;
+    int64_t rows[];  // for each member; of gathering, scattering and exchange
+} collective_node;
+
+static const char *name_of(const node *n) {
+    return operation_name((operation)((const collective_node *)n)->operation);
+}
+
+static bool forget(node *n) {
+    (void)n;
+    return false;  // it has saved nothing
+}
+
+static void destroy(node *n) {
+    handle_release(((collective_node *)n)->group);
+    mem_free(n);
+}
+
+// ---- The derivative -----------------------------------------------------------------------------
+
+static gw_collective_options options_of(collective_node *n) {
+    uint64_t key = hash_u64(hash_u64(hash_u64(n->place.key) + n->place.number) + n->times++);
+    gw_collective_options o = GW_OPTIONS(gw_collective_options, .key = key | GROUP_KEY_ONCE);
+    o.factor = n->factor;
+    return o;
+}
+
+static gw_tensor *given(gw_scope *s, const collective_node *n, gw_tensor *d) {
+    return d ? gw_contiguous(s, d)
+             : gw_zeros_with(s, (gw_dtype)n->dtype, (gw_shape){ n->dims, n->sizes });
+}
+
+static gw_future *scatter_rows(gw_scope *s, collective_node *n, gw_tensor *d,
+                               gw_collective_options o) {
+    gw_list *list = NULL;
+    if (n->group->self == n->root) {
+        list = gw_list_open(s);
+        int64_t at = 0;
+        for (int i = 0; i < n->group->count; i++) {
+            gw_list_add(s, list, gw_slice(s, d, 0, at, at + n->rows[i], 1));
+            at += n->rows[i];
+        }
+    }
+    return gw_scatter_from_async_with(s, n->group, list, n->root, o);
+}
+
+static gw_future *begin(gw_scope *s, collective_node *n, gw_tensor *d) {
+    gw_collective_options o = options_of(n);
+    gw_group *g = n->group;
+    gw_reduce_op op = (gw_reduce_op)n->op;
+    switch ((operation)n->operation) {
+    case OPERATION_ALL_REDUCE: return gw_all_reduce_async_with(s, g, d, op, o);
+    case OPERATION_BROADCAST: return gw_reduce_async_with(s, g, d, GW_SUM, n->root, o);
+    case OPERATION_REDUCE:
+        return gw_broadcast_async_with(s, g, g->self == n->root ? d : NULL, n->root, o);
+    case OPERATION_ALL_GATHER:
+        o.sizes = n->rows;
+        return gw_reduce_scatter_async_with(s, g, d, GW_SUM, o);
+    case OPERATION_REDUCE_SCATTER: return gw_all_gather_async_with(s, g, d, o);
+    case OPERATION_GATHER: return scatter_rows(s, n, d, o);
+    case OPERATION_ALL_TO_ALL: o.sizes = n->rows; return gw_all_to_all_async_with(s, g, d, o);
+    default: scope_fail(s, GW_UNSUPPORTED, "%s has no derivative", name_of(&n->base));
+    }
+    return &future_poison;
+}
+
+// What the other factor of the sum leaves: the gather of sums knows nothing of it.
+static gw_tensor *finish(gw_scope *s, const collective_node *n, gw_tensor *d) {
+    if (n->operation == OPERATION_BROADCAST && n->group->self != n->root)
+        return gw_zeros_with(s, (gw_dtype)n->dtype, (gw_shape){ n->dims, n->sizes });
+    bool scaled = n->operation == OPERATION_REDUCE || n->operation == OPERATION_REDUCE_SCATTER;
+    double factor = n->op == GW_AVG ? n->factor / n->group->count : n->factor;
+    if (scaled && factor != 1) d = gw_mul(s, d, factor);
+    return n->input_is_scalar ? gw_reshape(s, d) : d;
+}
+
+typedef struct answer {
+    late *late;
+    collective_node *node;  // one count
+} answer;
+
+static void answer_with(gw_scope *s, gw_future *f, void *context) {
+    answer *a = context;
+    gw_tensor *d = gw_tensor_of(s, gw_future_value(s, f));
+    if (gw_ok(s)) d = finish(s, a->node, d);
+    if (gw_ok(s)) {
+        late_answer(a->late, &d);
+    } else {
+        late_fail(a->late, s->error);
+        gw_scope_clear(s);
+    }
+    node_release(&a->node->base);
+    mem_free(a);
+}
+
+static void start(node *base, node_run *r, late *l) {
+    collective_node *n = (collective_node *)base;
+    gw_scope *s = r->scope;
+    answer *a = mem_alloc(sizeof *a);
+    gw_future *f = a ? begin(s, n, given(s, n, r->d_outputs[0])) : NULL;
+    if (!f || f == &future_poison || !gw_ok(s)) {
+        gw_error error;
+        error_set(&error, GW_NO_MEMORY, "no memory for a derivative");
+        late_fail(l, s->error ? s->error : &error);
+        mem_free(a);
+        return;
+    }
+    *a = (answer){ l, n };
+    node_retain(base);
+    gw_on_done(s, f, answer_with, a);
+}
+
+static const node_class collective_node_class = {
+    .name = name_of, .start = start, .forget = forget, .destroy = destroy
+};
+
+// ---- Recording ----------------------------------------------------------------------------------
+
+static bool is_sum(int op) {
+    return op == GW_SUM || op == GW_AVG;
+}
+
+bool backward_is_recorded(const gw_scope *s, const gw_tensor *x) {
+    return gw_ok(s) && s->grad_enabled && x && tensor_needs_grad(x);
+}
+
+void backward_record(gw_scope *s, const backward_record_request *r, gw_tensor *out) {
+    const gw_tensor *in = r->in;
+    bool reduces = r->operation == OPERATION_ALL_REDUCE || r->operation == OPERATION_REDUCE ||
+                   r->operation == OPERATION_REDUCE_SCATTER;
+    if (reduces && !is_sum(r->op)) {
+        scope_fail(s, GW_UNSUPPORTED, "%s: there are gradients of sums and means only: detach it",
+                   operation_name(r->operation));
+        return;
+    }
+    size_t rows = (size_t)r->group->count * sizeof(int64_t);
+    collective_node *n = mem_calloc(sizeof *n + rows);
+    if (!n) {
+        scope_fail(s, GW_NO_MEMORY, "no memory for a gradient");
+        return;
+    }
+    n->base.class = &collective_node_class;
+    atomic_init(&n->base.count, 1);
+    n->base.output_count = 1;
+    n->base.edges = n->inputs;
+    n->base.edge_count = 1;
+    n->inputs[0] = edge_retain(edge_to(r->in));
+    n->group = handle_retain(r->group);
+    n->place = r->place;
+    n->operation = (uint8_t)r->operation;
+    n->op = (uint8_t)r->op;
+    n->root = r->root;
+    n->factor = r->factor;
+    n->dtype = out->dtype;
+    n->dims = out->dims;
+    memcpy(n->sizes, out->sizes, out->dims * sizeof *out->sizes);
+    n->input_is_scalar = in->dims == 0 && out->dims == 1;
+    if (r->rows) memcpy(n->rows, r->rows, rows);
+    node_make(&n->base, 0, out);
+    node_release(&n->base);
+}

@@ -1,0 +1,26 @@
+// Collectives through backward: what one that waits leaves behind if its input needs a gradient.
+//
+// Ownership: the node has counts on its group and its input's maker. Threads: the scope's.
+#ifndef COLLECTIVE_BACKWARD_H
+#define COLLECTIVE_BACKWARD_H
+
+#include "collective/run.h"
+
+typedef struct backward_record_request {
+    gw_group *group;
+    operation operation;
+    gw_tensor *in;
+    run_place place;
+    gw_reduce_op op;
+    int root;
+    double factor;
+    const int64_t *rows;  // of each member in the output (gathering), or for it in the input's
+                          // exchange: where each came from; NULL
+} backward_record_request;
+
+// Whether a collective of |x| in |s| leaves a node.
+bool backward_is_recorded(const gw_scope *s, const gw_tensor *x);
+// Makes |out|, which the collective has given, the output of one. May fail |s|.
+void backward_record(gw_scope *s, const backward_record_request *r, gw_tensor *out);
+
+#endif

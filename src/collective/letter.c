@@ -1,0 +1,295 @@
+// Letters: what one member of a group sends to another, matched by sender and tag. A letter is a call
+// that returns once the receiver has taken it, so that bounds, deadlines and losses are those of calls.
+#include "base/args.h"
+#include "base/mem.h"
+#include "base/value.h"
+#include "call/call.h"
+#include "collective/collective.h"
+#include "collective/group.h"
+#include "future/future.h"
+
+#include <gradwire/autograd.h>
+
+enum { ANY_MEMBER = -1 };
+
+// A letter that nobody has asked for yet, or a member that waits for one.
+typedef struct letter {
+    list_node link;
+    canceller gave_up;
+    agent *agent;
+    uint64_t group, list;
+    int64_t tag;
+    int from;           // a rank in the job, or ANY_MEMBER of who waits
+    bool says_source;   // of who waits: the result is a list of source and tensor
+    gw_future *future;  // one count: of the call, or of who waits
+    result *value;      // of a letter
+} letter;
+
+typedef struct letters {
+    list_node sent, awaited;  // in the order in which they came
+} letters;
+
+static letters *letters_of(const agent *a) {
+    return agent_state(a, &letter_service);
+}
+
+// ---- Matching -----------------------------------------------------------------------------------
+
+static bool fits(const letter *sent, const letter *awaited) {
+    return sent->group == awaited->group && sent->list == awaited->list &&
+           sent->tag == awaited->tag &&
+           (awaited->from == ANY_MEMBER || awaited->from == sent->from);
+}
+
+static letter *find(list_node *list, const letter *other, bool other_is_sent) {
+    list_each(l, list) {
+        letter *x = list_entry(l, letter, link);
+        if (other_is_sent ? fits(other, x) : fits(x, other)) return x;
+    }
+    return NULL;
+}
+
+static void free_letter(letter *x) {
+    list_remove(&x->link);
+    x->future->makers--;
+    future_release_on_loop(x->future);
+    if (x->value) result_release_on_loop(x->agent, x->value);
+    mem_free(x);
+}
+
+static void complete(letter *x, result *value) {
+    x->future->on_cancel = NULL;
+    list_remove(&x->link);
+    future_complete_on_loop(x->future, value);
+    free_letter(x);
+}
+
+static result *with_source(const letter *sent) {
+    gw_list *list = list_open();
+    bool full =
+        list && list_add(list, gw_value_of_int(sent->from)) && list_add(list, sent->value->value);
+    result *r = full ? result_of_value(gw_value_of_list(list)) : NULL;
+    handle_release(list);  // with the loop lock: what it held lives on in |sent|
+    return r;
+}
+
+static void meet(letter *sent, letter *awaited) {
+    gw_error error;
+    result *value = awaited->says_source ? with_source(sent) : result_retain(sent->value);
+    if (!value) {
+        error_set(&error, GW_NO_MEMORY, "no memory for a letter");
+        value = result_of_error(&error);
+    }
+    complete(awaited, value);
+    result *taken = result_of_value(gw_none());
+    if (!taken) {
+        error_set(&error, GW_NO_MEMORY, "no memory for a letter");
+        taken = result_of_error(&error);
+    }
+    complete(sent, taken);
+}
+
+static void gave_up(canceller *c) {
+    free_letter(list_entry(c, letter, gave_up));
+}
+
+// Takes |x|, whose future is new.
+static void post(letter *x, bool is_sent) {
+    letters *all = letters_of(x->agent);
+    letter *other = find(is_sent ? &all->awaited : &all->sent, x, is_sent);
+    x->gave_up.run = gave_up;
+    x->future->makers = 1;
+    x->future->on_cancel = &x->gave_up;
+    list_append(is_sent ? &all->sent : &all->awaited, &x->link);
+    if (other) meet(is_sent ? x : other, is_sent ? other : x);
+}
+
+// ---- Sending ------------------------------------------------------------------------------------
+
+static gw_value letter_body(gw_scope *s, const gw_args *args) {
+    agent *a = s->agent;
+    letter *x = mem_calloc(sizeof *x);
+    gw_future *f = x ? scope_own(s, future_open(a, "")) : NULL;
+    if (x) {
+        x->agent = a;
+        x->group = (uint64_t)gw_arg_int(s, args, 0);
+        x->list = (uint64_t)gw_arg_int(s, args, 1);
+        x->tag = gw_arg_int(s, args, 2);
+        x->from = args->caller.rank;
+        x->value = result_of_value(gw_arg(s, args, 3));
+    }
+    if (!x || !f || !x->value || s->error) {
+        if (x && x->value) result_release(x->value);
+        mem_free(x);
+        if (gw_ok(s)) scope_fail(s, GW_NO_MEMORY, "no memory for a letter");
+        return gw_none();
+    }
+    x->future = handle_retain(f);
+    env_enter(a->env);
+    post(x, true);
+    env_leave(a->env);
+    return gw_value_of(f);
+}
+
+static bool check_peer(gw_scope *s, const char *what, const gw_group *g, int rank) {
+    if (s->error) return false;
+    if (!g || g == &group_poison)
+        scope_fail(s, GW_INVALID, "%s: %s", what,
+                   g ? "a group that could not be opened" : "the group is NULL");
+    else if (s->agent != g->agent)
+        scope_fail(s, GW_INVALID, "%s: the group is of another agent than the scope", what);
+    else if (rank < 0 || rank >= g->count)
+        scope_fail(s, GW_INVALID, "%s: rank %d of group \"%s\", which has %d", what, rank, g->name,
+                   g->count);
+    return gw_ok(s);
+}
+
+static int64_t timeout_of(const gw_group *g, gw_letter_options options) {
+    return options.timeout_ms == GW_GROUP_TIMEOUT ? g->timeout_ms : options.timeout_ms;
+}
+
+gw_future *gw_isend_with(gw_scope *s, gw_group *g, gw_tensor *x, int to,
+                         gw_letter_options options) {
+    if (!check_peer(s, "gw_send", g, to) || !tensor_is_given(s, "gw_send", x))
+        return &future_poison;
+    const gw_value args[] = { gw_value_of_int((int64_t)g->id), gw_value_of_int((int64_t)g->list),
+                              gw_value_of_int(options.tag), gw_value_of_tensor(gw_detach(s, x)) };
+    gw_call_options how = { .timeout_ms = timeout_of(g, options), .origin = options.origin };
+    return gw_rpc_async_with(s, gw_to_rank(g->members[to].rank), "gw.send", (gw_values){ 4, args },
+                             how);
+}
+
+void gw_send_with(gw_scope *s, gw_group *g, gw_tensor *x, int to, gw_letter_options options) {
+    gw_future *f = gw_isend_with(s, g, x, to, options);
+    if (f != &future_poison) gw_wait(s, f);
+}
+
+// ---- Receiving ----------------------------------------------------------------------------------
+
+static gw_status check_source(const gw_group *g, int from, gw_error *error) {
+    const agent *a = g->agent;
+    if (a->phase == AGENT_LEFT) return agent_left_error(a, "a letter", error);
+    if (from == ANY_MEMBER || !agent_member(a, from)->lost) return GW_OK;
+    *error = *agent_member(a, from)->why;
+    error_prefix(error, agent_member(a, from)->name);
+    return error->status;
+}
+
+static gw_future *receive(gw_scope *s, gw_group *g, int from, bool says_source,
+                          gw_letter_options options) {
+    agent *a = g->agent;
+    gw_error error;
+    letter *x = mem_calloc(sizeof *x);
+    gw_future *f = x ? scope_own(s, future_open(a, "gw_recv")) : NULL;
+    if (!f) {
+        mem_free(x);
+        if (gw_ok(s)) scope_fail(s, GW_NO_MEMORY, "no memory for a letter");
+        return &future_poison;
+    }
+    *x = (letter){ .agent = a,
+                   .group = g->id,
+                   .list = g->list,
+                   .tag = options.tag,
+                   .from = from,
+                   .says_source = says_source,
+                   .future = handle_retain(f) };
+    env_enter(a->env);
+    gw_status status = check_source(g, from, &error);
+    if (!status)
+        post(x, false);
+    else
+        future_release_on_loop(x->future);
+    env_leave(a->env);
+    if (!status) return f;
+    mem_free(x);
+    scope_fail_with(s, &error);
+    return &future_poison;
+}
+
+gw_future *gw_irecv_with(gw_scope *s, gw_group *g, int from, gw_letter_options options) {
+    if (!check_peer(s, "gw_recv", g, from)) return &future_poison;
+    return receive(s, g, g->members[from].rank, false, options);
+}
+
+// At most as long as the options say.
+static gw_value wait_for(gw_scope *s, const gw_group *g, gw_future *f, gw_letter_options options) {
+    if (f == &future_poison) return gw_none();
+    gw_scope *t = gw_scope_open(s);
+    if (timeout_of(g, options)) gw_scope_set_timeout(t, timeout_of(g, options));
+    gw_value v = gw_wait(t, f);
+    if (!gw_ok(t)) gw_cancel(t, f);
+    gw_scope_close_up(t);
+    return s->error ? gw_none() : v.kind == GW_NONE ? v : gw_future_value(s, f);
+}
+
+gw_tensor *gw_recv_with(gw_scope *s, gw_group *g, int from, gw_letter_options options) {
+    gw_future *f = gw_irecv_with(s, g, from, options);
+    return gw_tensor_of(s, wait_for(s, g, f, options));
+}
+
+gw_tensor *gw_recv_any_with(gw_scope *s, gw_group *g, int *out_from, gw_letter_options options) {
+    if (!check_peer(s, "gw_recv_any", g, 0)) return tensor_poison_of(s);
+    gw_future *f = receive(s, g, ANY_MEMBER, true, options);
+    const gw_list *both = gw_list_of(s, wait_for(s, g, f, options));
+    if (s->error) return tensor_poison_of(s);
+    if (out_from) *out_from = group_index_of(g, (int)gw_int_of(s, gw_list_get(s, both, 0)));
+    return gw_tensor_of(s, gw_list_get(s, both, 1));
+}
+
+// ---- The service --------------------------------------------------------------------------------
+
+static const function letter_functions[] = {
+    { .name = (char *)"gw.send",
+      .where = GW_INLINE,
+      .signature = TAKES(1 << GW_INT, 1 << GW_INT, 1 << GW_INT, 1 << GW_TENSOR),
+      .body = letter_body },
+    { 0 },
+};
+
+static const function *const functions[] = { letter_functions, NULL };
+
+// What ends may post other letters, so each search begins again.
+static letter *find_of(list_node *list, int rank) {
+    list_each(l, list) {
+        letter *x = list_entry(l, letter, link);
+        if (rank < 0 || x->from == rank) return x;
+    }
+    return NULL;
+}
+
+static void fail_of(list_node *list, int rank, const gw_error *why) {
+    for (letter *x; (x = find_of(list, rank));) complete(x, result_of_error(why));
+}
+
+static void lost(agent *a, int rank) {
+    gw_error error = *agent_member(a, rank)->why;
+    error_prefix(&error, agent_member(a, rank)->name);
+    fail_of(&letters_of(a)->sent, rank, &error);
+    fail_of(&letters_of(a)->awaited, rank, &error);
+}
+
+static void stop(agent *a, const gw_error *why) {
+    fail_of(&letters_of(a)->sent, -1, why);
+    fail_of(&letters_of(a)->awaited, -1, why);
+}
+
+static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {
+    (void)a, (void)options;
+    letters *x = mem_alloc(sizeof *x);
+    if (!x) return error_set(error, GW_NO_MEMORY, "no memory for letters");
+    list_init(&x->sent);
+    list_init(&x->awaited);
+    *state = x;
+    return GW_OK;
+}
+
+static void free_state(void *state) {
+    mem_free(state);
+}
+
+const service letter_service = { .name = "letter",
+                                 .functions = functions,
+                                 .open = open,
+                                 .lost = lost,
+                                 .stop = stop,
+                                 .free = free_state };
