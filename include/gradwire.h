@@ -12,6 +12,7 @@
 #include <gradwire/tensor.h>
 #include <gradwire/ops.h>
 #include <gradwire/autograd.h>
+#include <gradwire/amp.h>
 #include <gradwire/data.h>
 #include <gradwire/nn.h>
 #include <gradwire/checkpoint.h>

@@ -28,6 +28,7 @@ void pass_open(pass *p, gw_scope *s, gw_backward_options options) {
     list_init(&p->arrived);
     p->work = gw_scope_open(s);
     gw_no_grad(p->work);
+    p->work->autocast = NULL;  // derivatives compute in the types that their operators had
 }
 
 // Answers that come from now on are dropped.

@@ -3,14 +3,18 @@
 #include "testing/testing.h"
 
 #include "tensor/ops/op.h"
+#include <gradwire/amp.h>
 #include <gradwire/autograd.h>
 #include <gradwire/ops.h>
 
 #include <stdio.h>
 #include <string.h>
 
-// Of f32, whose sums PyTorch adds in another order than we do.
-static const double relative = 1e-5, absolute = 2e-6;
+// Of f32, whose sums PyTorch adds in another order than we do. Of bf16, which has 8 bits: what is
+// rounded otherwise once is rounded again.
+static double relative = 1e-5, absolute = 2e-6;
+static const double relative_bf16 = 1.0 / 64, absolute_bf16 = 1.0 / 64;
+static bool is_autocast;
 
 // What chance decides cannot be compared; cases of these rows leave it no choice.
 enum { INPUTS_MAX = 8 };
@@ -92,6 +96,7 @@ static void compare_gradients(gw_scope *s, recording *r, const recorded_case *c,
 // One case; returns its row.
 static const op *run_case(recording *r, int number) {
     gw_scope *s = gw_scope_open(NULL);
+    if (is_autocast) gw_autocast(s, GW_BF16);
     recorded_case c = { 0 };
     const char *name = recording_word(r);
     snprintf(c.what, sizeof c.what, "case %d, gw.%s", number, name);
@@ -118,6 +123,11 @@ static bool is_by_chance(const op *o) {
     return strcmp(o->name, "rand") == 0 || strcmp(o->name, "randn") == 0;
 }
 
+// PyTorch's CPU has no such operators: it computes parts of them in f32.
+static bool is_recurrent(const op *o) {
+    return o == op_find("lstm") || o == op_find("gru") || o == op_find("rnn");
+}
+
 static void run_cases(const char *path, bool *seen) {
     recording r = recording_open(path);
     for (int number = 1; recording_takes(&r, "case"); number++) {
@@ -128,9 +138,10 @@ static void run_cases(const char *path, bool *seen) {
     recording_close(&r);
 }
 
+enum { ROWS_MAX = 256 };
+
 static void operators_compute_what_pytorch_computes(void **state) {
     (void)state;
-    enum { ROWS_MAX = 256 };
     bool seen[ROWS_MAX] = { false };
     run_cases(RECORDINGS "operators.txt", seen);
     run_cases(RECORDINGS "picking.txt", seen);
@@ -138,6 +149,18 @@ static void operators_compute_what_pytorch_computes(void **state) {
     for (int i = 0; op_table[i]; i++)
         if (!seen[i] && !is_by_chance(op_table[i]))
             fail_msg("tools/record has no case of gw.%s", op_table[i]->name);
+}
+
+static void autocast_computes_what_pytorch_s_does(void **state) {
+    (void)state;
+    bool seen[ROWS_MAX] = { false };
+    is_autocast = true;
+    relative = relative_bf16;
+    absolute = absolute_bf16;
+    run_cases(RECORDINGS "autocast.txt", seen);
+    for (int i = 0; op_table[i]; i++)
+        if (!seen[i] && op_table[i]->cast != OP_CAST_NONE && !is_recurrent(op_table[i]))
+            fail_msg("tools/record has no case of gw.%s under autocast", op_table[i]->name);
 }
 
 static char *next_line(char **at) {
@@ -166,4 +189,5 @@ static void tensors_print_as_in_pytorch(void **state) {
     recording_close(&r);
 }
 
-GW_TESTS(autograd_recordings, operators_compute_what_pytorch_computes, tensors_print_as_in_pytorch);
+GW_TESTS(autograd_recordings, operators_compute_what_pytorch_computes,
+         autocast_computes_what_pytorch_s_does, tensors_print_as_in_pytorch);

@@ -75,6 +75,7 @@ gw_scope *scope_open_regardless(gw_scope *parent) {
         s->ids = parent->ids;
         s->random = parent->random;
         s->worker = parent->worker;
+        s->autocast = parent->autocast;
     } else {
         s->deadline_ns = ENV_NEVER;
         s->grad_enabled = true;

@@ -11,13 +11,14 @@
 // What upper rooms keep on a scope. |fini| runs at close, before the handles are released; slots in
 // reverse order.
 typedef enum scope_slot {
-    SCOPE_POISON,   // tensor: what failed operators return
-    SCOPE_GRADS,    // autograd: gradients of this scope's passes
-    SCOPE_PASS,     // dist: of a pass's work, the pass
-    SCOPE_GATES,    // autograd: the gates that expect a pass over what is computed here
-    SCOPE_VISITED,  // dist: whom the passes of this scope have visited
-    SCOPE_TURN,     // rpc: the turn of an object, held through gw_local
-    SCOPE_AGENT,    // rpc: the agent that was opened on this scope
+    SCOPE_POISON,    // tensor: what failed operators return
+    SCOPE_AUTOCAST,  // tensor: casts that this scope has asked for
+    SCOPE_GRADS,     // autograd: gradients of this scope's passes
+    SCOPE_PASS,      // dist: of a pass's work, the pass
+    SCOPE_GATES,     // autograd: the gates that expect a pass over what is computed here
+    SCOPE_VISITED,   // dist: whom the passes of this scope have visited
+    SCOPE_TURN,      // rpc: the turn of an object, held through gw_local
+    SCOPE_AGENT,     // rpc: the agent that was opened on this scope
     SCOPE_SLOT_COUNT
 } scope_slot;
 
@@ -57,9 +58,10 @@ struct gw_scope {
     void *agent;                 // the agent room's
     const scope_remote *remote;  // NULL without an agent
     scope_ids *ids;
-    generator *random;   // |own_random| or the parent's
-    uint64_t number;     // among the scopes opened in the parent since it was seeded
-    const char *worker;  // this worker's name, for traces; NULL without agent
+    generator *random;          // |own_random| or the parent's
+    uint64_t number;            // among the scopes opened in the parent since it was seeded
+    const char *worker;         // this worker's name, for traces; NULL without agent
+    struct autocast *autocast;  // what operators cast to (tensor/ops/autocast.c); NULL: nothing
 
     // The thread inside an operation, and how deep; in the checked mode only.
     _Atomic uintptr_t user;

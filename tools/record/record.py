@@ -18,6 +18,7 @@ import torch
 
 sys.dont_write_bytecode = True
 
+import autocast_cases  # noqa: E402
 import data_cases  # noqa: E402
 import layer_cases  # noqa: E402
 import number_cases  # noqa: E402
@@ -37,6 +38,7 @@ def main():
         ("operators.txt", operator_cases.record_operators),
         ("picking.txt", picking_cases.record_picking),
         ("numbers.txt", number_cases.record_numbers),
+        ("autocast.txt", autocast_cases.record_autocast),
         ("texts.txt", operator_cases.record_texts),
         ("categorical.txt", operator_cases.record_categorical),
         ("normal.txt", number_cases.record_normal),

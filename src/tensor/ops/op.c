@@ -4,6 +4,7 @@
 #include "base/value.h"
 #include "tensor/device.h"
 #include "tensor/dtype.h"
+#include "tensor/ops/autocast.h"
 
 #include <stdio.h>
 
@@ -70,7 +71,7 @@ static bool run(op_call *c, gw_scope *s, const op *o, const gw_value *args, int 
     c->outputs = c->few;
     c->output_count = 0;
     if (s->error) return false;
-    gw_value filled[OP_ARGS_MAX];
+    gw_value filled[OP_ARGS_MAX], cast[OP_ARGS_MAX];
     c->scope = s;
     c->op = o;
     c->args = args;
@@ -78,6 +79,7 @@ static bool run(op_call *c, gw_scope *s, const op *o, const gw_value *args, int 
     c->has_rows = false;
     c->device = GW_CPU;
     if (!op_params_check(c, filled)) return false;
+    if (autocast_applies(s, o) && !autocast_args(c, cast)) return false;
     if (!make_outputs(c)) {
         for (int i = 0; i < c->output_count; i++) handle_release(c->outputs[i]);
         return false;

@@ -3,7 +3,7 @@
 // tests and docs iterate over the table.
 //
 // Running a row: op_run checks that the scope is fine, that the arguments fit |params| and that
-// they are on one device, calls |infer| (which checks shapes and dtypes and makes the outputs),
+// they are on one device, casts them if the scope says so, calls |infer| (which checks shapes and dtypes and makes the outputs),
 // then |compute| or the device's kernel of the row (which fills them; NULL for views), then hands
 // the call to the tape of the tensor arguments if one of them needs a gradient.
 #ifndef TENSOR_OPS_OP_H
@@ -22,6 +22,14 @@ typedef struct op_call op_call;
 typedef struct op_grad op_grad;
 struct op_sampler;  // tests: makes inputs for the battery
 
+// What gw_autocast does to the tensors of an operator (gradwire/amp.h).
+typedef enum op_cast {
+    OP_CAST_NONE = 0,
+    OP_CAST_DOWN,          // to the scope's dtype
+    OP_CAST_F32,           // to f32
+    OP_CAST_F32_FROM_F16,  // to f32, if the scope's dtype is f16
+} op_cast;
+
 typedef struct op {
     const char *name;  // "add"; "gw.add" on the wire
 
@@ -30,6 +38,8 @@ typedef struct op {
     // float, bool, ints (sizes or dims; one alone may be an int), tensors (a list), dtype. See
     // op_param_next.
     const char *params;
+
+    op_cast cast;
 
     // How many tensors a caller by name gets: 0 is one, OP_LIST a list of them. The row may have
     // more outputs, which only its derivative reads.

@@ -129,8 +129,8 @@ ROW(mul, .infer = infer_arithmetic, .grad = grad_mul, .saves = SAVE_BOTH, .rows 
     .samples = operand_samples_with_bools)
 ROW(div, .infer = infer_div, .grad = grad_div, .saves = SAVE_BOTH, .rows = rows_scale,
     .samples = samples_div)
-ROW(pow, .infer = infer_pow, .grad = grad_pow, .saves = SAVE_BOTH | OP_SAVE_OUT(0),
-    .samples = samples_pow)
+ROW(pow, .cast = OP_CAST_F32_FROM_F16, .infer = infer_pow, .grad = grad_pow,
+    .saves = SAVE_BOTH | OP_SAVE_OUT(0), .samples = samples_pow)
 ROW(maximum, .infer = infer_arithmetic, .grad = grad_maximum, .saves = SAVE_BOTH,
     .samples = operand_samples_with_bools)
 ROW(minimum, .infer = infer_arithmetic, .grad = grad_minimum, .saves = SAVE_BOTH,

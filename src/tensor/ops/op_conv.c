@@ -128,6 +128,7 @@ static void samples_2(op_sampler *p) {
 const op op_conv1d = {
     .name = "conv1d",
     .params = PARAMS,
+    .cast = OP_CAST_DOWN,
     .infer = infer,
     .compute = compute,
     .grad = grad,
@@ -137,6 +138,7 @@ const op op_conv1d = {
 const op op_conv2d = {
     .name = "conv2d",
     .params = PARAMS,
+    .cast = OP_CAST_DOWN,
     .infer = infer,
     .compute = compute,
     .grad = grad,

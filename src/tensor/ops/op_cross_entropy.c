@@ -253,6 +253,7 @@ const op op_cross_entropy = {
     .name = "cross_entropy",
     .params = "logits:tensor target:tensor reduction:int?=0 ignore_index:int?=-100 "
               "label_smoothing:float?=0.0 weight:tensor?",
+    .cast = OP_CAST_F32,
     .infer = infer_cross_entropy,
     .compute = compute_cross_entropy,
     .grad = grad_cross_entropy,

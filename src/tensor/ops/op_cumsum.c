@@ -78,6 +78,7 @@ static void samples(op_sampler *p) {
 const op op_cumsum = {
     .name = "cumsum",
     .params = "x:tensor dim:int",
+    .cast = OP_CAST_F32_FROM_F16,
     .infer = infer,
     .compute = compute,
     .grad = grad,

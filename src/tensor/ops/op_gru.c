@@ -128,6 +128,7 @@ const op op_gru = {
     .name = "gru",
     .params = "x:tensor h0:tensor weight_ih:tensor weight_hh:tensor bias_ih:tensor? "
               "bias_hh:tensor? lengths:tensor? reverse:bool?=false",
+    .cast = OP_CAST_DOWN,
     .infer = infer,
     .compute = compute,
     .grad = grad,

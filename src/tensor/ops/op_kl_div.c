@@ -44,6 +44,7 @@ static void samples_kl_div(op_sampler *p) {
 const op op_kl_div = {
     .name = "kl_div",
     .params = "x:tensor target:tensor reduction:int?=0 log_target:bool?=false",
+    .cast = OP_CAST_F32,
     .infer = infer_kl_div,
     .compute = compute_kl_div,
     .grad = grad_kl_div,

@@ -59,6 +59,7 @@ static void grad(op_grad *g) {
 const op op_logsumexp = {
     .name = "logsumexp",
     .params = "x:tensor dims:ints? keepdim:bool?",
+    .cast = OP_CAST_F32_FROM_F16,
     .infer = infer,
     .compute = compute,
     .grad = grad,

@@ -163,6 +163,7 @@ static void grad_mse(op_grad *g) {
 const op op_mse = {
     .name = "mse",
     .params = "x:tensor target:tensor reduction:int?=0",
+    .cast = OP_CAST_F32,
     .infer = infer,
     .compute = compute_mse,
     .grad = grad_mse,
@@ -202,6 +203,7 @@ static void grad_bce(op_grad *g) {
 const op op_bce_with_logits = {
     .name = "bce_with_logits",
     .params = "x:tensor target:tensor reduction:int?=0",
+    .cast = OP_CAST_F32,
     .infer = infer_bce,
     .compute = compute_bce,
     .grad = grad_bce,
@@ -245,6 +247,7 @@ static void samples_smooth_l1(op_sampler *p) {
 const op op_smooth_l1 = {
     .name = "smooth_l1",
     .params = "x:tensor target:tensor reduction:int?=0 beta:float?=1.0",
+    .cast = OP_CAST_F32,
     .infer = infer_smooth_l1,
     .compute = compute_smooth_l1,
     .grad = grad_smooth_l1,
@@ -276,6 +279,7 @@ static void grad_l1(op_grad *g) {
 const op op_l1 = {
     .name = "l1",
     .params = "x:tensor target:tensor reduction:int?=0",
+    .cast = OP_CAST_F32,
     .infer = infer,
     .compute = compute_l1,
     .grad = grad_l1,

@@ -217,6 +217,7 @@ static void samples_nll(op_sampler *p) {
 const op op_nll = {
     .name = "nll",
     .params = "logp:tensor target:tensor reduction:int?=0 ignore_index:int?=-100 weight:tensor?",
+    .cast = OP_CAST_F32,
     .infer = infer_nll,
     .compute = compute_nll,
     .grad = grad_nll,

@@ -162,6 +162,7 @@ const op op_lstm = {
     .name = "lstm",
     .params = "x:tensor h0:tensor c0:tensor weight_ih:tensor weight_hh:tensor bias:tensor? "
               "lengths:tensor? reverse:bool?=false",
+    .cast = OP_CAST_DOWN,
     .infer = infer,
     .compute = compute,
     .grad = grad,

@@ -216,6 +216,7 @@ static void samples_matmul(op_sampler *p) {
 const op op_matmul = {
     .name = "matmul",
     .params = "a:tensor b:tensor",
+    .cast = OP_CAST_DOWN,
     .infer = infer_matmul,
     .compute = compute_matmul,
     .grad = grad_matmul,
@@ -314,6 +315,7 @@ static void samples_linear(op_sampler *p) {
 const op op_linear = {
     .name = "linear",
     .params = "x:tensor weight:tensor bias:tensor?",
+    .cast = OP_CAST_DOWN,
     .infer = infer_linear,
     .compute = compute_linear,
     .grad = grad_linear,

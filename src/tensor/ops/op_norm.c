@@ -160,6 +160,7 @@ static void samples(op_sampler *p) {
 const op op_layer_norm = {
     .name = "layer_norm",
     .params = "x:tensor normalized:ints weight:tensor? bias:tensor? eps:float?=1e-5",
+    .cast = OP_CAST_F32_FROM_F16,
     .infer = infer,
     .compute = compute,
     .grad = grad,

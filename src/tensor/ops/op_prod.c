@@ -122,6 +122,7 @@ static void samples(op_sampler *p) {
 const op op_prod = {
     .name = "prod",
     .params = "x:tensor dims:ints? keepdim:bool?",
+    .cast = OP_CAST_F32,
     .infer = infer,
     .compute = compute,
     .grad = grad,

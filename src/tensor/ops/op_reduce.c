@@ -86,6 +86,7 @@ static void grad_sum(op_grad *g) {
 const op op_sum = {
     .name = "sum",
     .params = "x:tensor dims:ints? keepdim:bool?",
+    .cast = OP_CAST_F32_FROM_F16,
     .infer = infer_sum,
     .compute = compute_sum,
     .grad = grad_sum,

@@ -113,6 +113,7 @@ const op op_rnn = {
     .name = "rnn",
     .params = "x:tensor h0:tensor weight_ih:tensor weight_hh:tensor bias:tensor? lengths:tensor? "
               "reverse:bool?=false relu:bool?=false",
+    .cast = OP_CAST_DOWN,
     .infer = infer,
     .compute = compute,
     .grad = grad,

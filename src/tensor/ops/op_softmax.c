@@ -100,6 +100,7 @@ static void grad_softmax(op_grad *g) {
 const op op_softmax = {
     .name = "softmax",
     .params = "x:tensor dim:int",
+    .cast = OP_CAST_F32_FROM_F16,
     .infer = infer,
     .compute = compute_softmax,
     .grad = grad_softmax,
@@ -135,6 +136,7 @@ static void grad_log_softmax(op_grad *g) {
 const op op_log_softmax = {
     .name = "log_softmax",
     .params = "x:tensor dim:int",
+    .cast = OP_CAST_F32_FROM_F16,
     .infer = infer,
     .compute = compute_log_softmax,
     .grad = grad_log_softmax,

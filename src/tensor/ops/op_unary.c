@@ -258,10 +258,13 @@ enum { SAVE_X = OP_SAVE_ARG(0), SAVE_RESULT = OP_SAVE_OUT(0) };
 
 ROW(neg, .infer = unary_infer_same, .samples = unary_samples_any)
 ROW(abs, .infer = unary_infer_same, .saves = SAVE_X, .samples = unary_samples_any)
-ROW(exp, .infer = unary_infer_promoted, .saves = SAVE_RESULT, .samples = unary_samples_promoted)
-ROW(log, .infer = unary_infer_promoted, .saves = SAVE_X, .samples = samples_positive)
+ROW(exp, .cast = OP_CAST_F32_FROM_F16, .infer = unary_infer_promoted, .saves = SAVE_RESULT,
+    .samples = unary_samples_promoted)
+ROW(log, .cast = OP_CAST_F32_FROM_F16, .infer = unary_infer_promoted, .saves = SAVE_X,
+    .samples = samples_positive)
 ROW(sqrt, .infer = unary_infer_promoted, .saves = SAVE_RESULT, .samples = samples_positive)
-ROW(rsqrt, .infer = unary_infer_promoted, .saves = SAVE_RESULT, .samples = samples_positive)
+ROW(rsqrt, .cast = OP_CAST_F32_FROM_F16, .infer = unary_infer_promoted, .saves = SAVE_RESULT,
+    .samples = samples_positive)
 ROW(tanh, .infer = unary_infer_promoted, .saves = SAVE_RESULT, .samples = unary_samples_promoted)
 ROW(sigmoid, .infer = unary_infer_promoted, .saves = SAVE_RESULT, .samples = unary_samples_promoted)
 ROW(relu, .infer = unary_infer_same, .saves = SAVE_RESULT, .samples = unary_samples_any)

@@ -110,6 +110,7 @@ static void samples(op_sampler *p) {
 const op op_norm = {
     .name = "norm",
     .params = "x:tensor p:number?=2 dims:ints? keepdim:bool?",
+    .cast = OP_CAST_F32_FROM_F16,
     .infer = infer,
     .compute = compute,
     .grad = grad,
