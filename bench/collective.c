@@ -38,6 +38,25 @@ static void time_collective(gw_scope *root, samples *out, operation o, int64_t n
     for (int i = 0; i < count && gw_ok(root) && gw_group_rank(g) == 0; i++) samples_add(out, us[i]);
 }
 
+// There and back.
+static void letter_8B(gw_scope *root, samples *out) {
+    gw_group *g = gw_group_world(root);
+    gw_tensor *x = gw_zeros(root, GW_F32, 2);
+    int other = 1 - gw_group_rank(g);
+    for (int i = -WARM; i < 2000 && gw_ok(root); i++) {
+        gw_scope *s = gw_scope_open(root);
+        double start = now_us();
+        if (other == 1) {
+            gw_send(s, g, x, other);
+            gw_recv(s, g, other);
+        } else {
+            gw_send(s, g, gw_recv(s, g, other), other);
+        }
+        gw_scope_close_up(s);
+        if (i >= 0 && other == 1) samples_add(out, now_us() - start);
+    }
+}
+
 // ---- The cases ----------------------------------------------------------------------------------
 #define CASE(name, operation, numbers, count)                                                      \
     static void name(gw_scope *root, samples *out) {                                               \
@@ -65,6 +84,7 @@ CASE(barrier, OPERATION_BARRIER, 1, 1000)
 const bench_case collective_cases[] = {
     { "collective.barrier_n2", -2, barrier },
     { "collective.barrier_n4", -4, barrier },
+    { "collective.letter_8B_n2", -2, letter_8B },
     // clang-format off
     ALL_ROWS(all_reduce) ROWS(all_reduce, 100MB) ALL_ROWS(broadcast) ROWS(broadcast, 100MB)
     ALL_ROWS(all_gather) ALL_ROWS(reduce_scatter) ALL_ROWS(all_to_all)

@@ -4,7 +4,7 @@
     python3 bench/peers/torch_collectives.py [case...]
 
 A case is measured if its name begins with one of those given: collective.all_reduce_4KB_n2. A sample is the time that the
-slowest member takes from a barrier on. Gloo has no reduce_scatter in PyTorch 1.13: there it is an all_reduce, of which each
+slowest member takes from a barrier on; of a letter, there and back. Gloo has no reduce_scatter in PyTorch 1.13: there it is an all_reduce, of which each
 member keeps its rows.
 """
 import os
@@ -20,14 +20,26 @@ OPERATIONS = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to
 def cases(members):
     """Name, operation, numbers, samples of each case."""
     yield f"collective.barrier_n{members}", "barrier", 1, 400
+    if members == 2:
+        yield "collective.letter_8B_n2", "letter", 2, 1000
     for operation in OPERATIONS:
         for size, (numbers, samples) in SIZES.items():
             if operation == "all_reduce" or size != "100MB":
                 yield f"collective.{operation}_{size}_n{members}", operation, numbers, samples
 
 
+def echo(dist, x):
+    if dist.get_rank() == 0:
+        dist.send(x, 1)
+    dist.recv(x, 1 - dist.get_rank())
+    if dist.get_rank() == 1:
+        dist.send(x, 0)
+
+
 def operation_of(dist, torch, name, numbers, members):
     x = torch.zeros(numbers)
+    if name == "letter":
+        return lambda: echo(dist, x)
     if name == "barrier":
         return dist.barrier
     if name in ("all_reduce", "reduce_scatter"):
@@ -51,13 +63,15 @@ def work(rank, members, file, wanted):
             continue
         run, times = operation_of(dist, torch, name, numbers, members), []
         for i in range(samples + 2):
-            dist.barrier()
+            if name != "letter":
+                dist.barrier()
             start = time.perf_counter()
             run()
             if i >= 2:
                 times.append((time.perf_counter() - start) * 1e6)
         slowest = torch.tensor(times, dtype=torch.float64)
-        dist.all_reduce(slowest, dist.ReduceOp.MAX)
+        if name != "letter":
+            dist.all_reduce(slowest, dist.ReduceOp.MAX)
         if rank == 0:
             print(f"{case} {slowest.median().item():.2f} {slowest.min().item():.2f}", flush=True)
     dist.barrier()

@@ -45,6 +45,14 @@ static void run(int operation, float *x, float *y, int numbers, int members) {
     }
 }
 
+// There and back, from |x| and into it.
+static void echo(float *x, int numbers, int rank) {
+    int other = 1 - rank;
+    if (rank == 0) MPI_Send(x, numbers, MPI_FLOAT, other, 0, MPI_COMM_WORLD);
+    MPI_Recv(x, numbers, MPI_FLOAT, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 1) MPI_Send(x, numbers, MPI_FLOAT, other, 0, MPI_COMM_WORLD);
+}
+
 static int by_size(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -71,6 +79,19 @@ static void measure(const char *name, int operation, size s, int rank, int membe
     free(y);
 }
 
+static void measure_letters(int rank) {
+    static double times[SAMPLES_MAX];
+    float x[2] = { 0 };
+    for (int i = -WARM; i < SAMPLES_MAX; i++) {
+        double start = MPI_Wtime();
+        echo(x, 2, rank);
+        if (i >= 0) times[i] = (MPI_Wtime() - start) * 1e6;
+    }
+    qsort(times, SAMPLES_MAX, sizeof *times, by_size);
+    if (rank == 0) printf("collective.letter_8B_n2 %.2f %.2f\n", times[SAMPLES_MAX / 2], times[0]);
+    fflush(stdout);
+}
+
 static bool is_wanted(const char *name, char **wanted) {
     if (!*wanted) return true;
     for (; *wanted; wanted++)
@@ -83,6 +104,7 @@ int main(int argc, char **argv) {
     int rank, members;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &members);
+    if (members == 2 && is_wanted("collective.letter_8B_n2", argv + 1)) measure_letters(rank);
     for (int o = 0; o < OPERATIONS; o++) {
         for (int i = 0; i < (o == BARRIER ? 1 : o == ALL_REDUCE ? SIZES : SIZES - 1); i++) {
             char name[64];
