@@ -83,12 +83,19 @@ int workers_run(int world_size, int (*work)(const char *init_method, void *conte
     struct sigaction action = { .sa_handler = remember_signal };
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    // A child that is ended before it has its own way with signals would not hear of it.
+    sigset_t events, open_mask;
+    sigemptyset(&events);
+    sigaddset(&events, SIGINT);
+    sigaddset(&events, SIGTERM);
+    sigprocmask(SIG_BLOCK, &events, &open_mask);
     fflush(NULL);  // or every child would print what is buffered
     for (; started < world_size; started++) {
         pids[started] = fork();
         if (pids[started] == 0) {
             signal(SIGINT, SIG_DFL);
             signal(SIGTERM, SIG_DFL);
+            sigprocmask(SIG_SETMASK, &open_mask, NULL);
             int code = run_child(started, world_size, init_method, parent, work, context);
             fflush(NULL);
             _exit(code);
@@ -101,13 +108,9 @@ int workers_run(int world_size, int (*work)(const char *init_method, void *conte
         }
     }
     if (failure) end_all(pids, started, SIGTERM);
-    sigset_t events, open_mask;
-    sigemptyset(&events);
     sigaddset(&events, SIGCHLD);
-    sigaddset(&events, SIGINT);
-    sigaddset(&events, SIGTERM);
     sigaction(SIGCHLD, &(struct sigaction){ .sa_handler = nothing }, NULL);
-    sigprocmask(SIG_BLOCK, &events, &open_mask);
+    sigprocmask(SIG_BLOCK, &events, NULL);
     for (int left = started; left > 0;) {
         int status;
         pid_t pid = waitpid(-1, &status, WNOHANG);
