@@ -5,7 +5,9 @@
 #include "testing/testing.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MEMBERS_MAX = 64, STEPS_MAX = 4 * MEMBERS_MAX + 8, SHAPES_MAX = 1024 };
 
@@ -407,6 +409,31 @@ static void every_operation_has_a_plan_by_the_table(void **state) {
     }
 }
 
+static void the_environment_chooses(void **state) {
+    (void)state;
+    setenv("GW_COLLECTIVE", "all_reduce:direct,reduce:doubling,barrier,sum:flat,broadcast:fast", 1);
+    FILE *said = tmpfile();
+    int before = dup(2);
+    dup2(fileno(said), 2);
+    assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 2, 4), PLAN_DIRECT);
+    assert_int_equal(plan_choose(OPERATION_REDUCE, 2, 4), PLAN_FLAT);  // as the table has it
+    dup2(before, 2);
+    char text[2048] = "";
+    rewind(said);
+    text[fread(text, 1, sizeof text - 1, said)] = '\0';
+    fclose(said);
+    static const char *const sentences[] = {
+        "\"reduce:doubling\" names a plan that the collective has not and changes nothing",
+        "\"barrier\" is no \"operation:plan\" and changes nothing",
+        "\"sum:flat\" names no collective and changes nothing",
+        "\"broadcast:fast\" names no plan and changes nothing; \"all_reduce:direct\" does",
+    };
+    for (int i = 0; i < 4; i++)
+        if (!strstr(text, sentences[i])) fail_msg("not in \"%s\": %s", text, sentences[i]);
+    plan_prefer(OPERATION_ALL_REDUCE, PLAN_AUTO);
+    assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 2, 4), PLAN_FLAT);
+}
+
 static void large_values_do_not_go_to_all(void **state) {
     (void)state;
     // A member of a direct all_reduce sends twice what it brings, less its own slices.
@@ -451,5 +478,5 @@ static void memory_may_fail(void **state) {
 }
 
 GW_TESTS(collective_plan, plans_of_up_to_8_members_are_right, plans_of_up_to_33_members_are_right,
-         random_plans_are_right, every_operation_has_a_plan_by_the_table,
+         random_plans_are_right, every_operation_has_a_plan_by_the_table, the_environment_chooses,
          large_values_do_not_go_to_all, memory_may_fail);
