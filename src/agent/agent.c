@@ -64,6 +64,7 @@ static bool add_next_member(agent *a) {
     m->lost = true;
     m->why = &not_known;
     list_init(&m->deferred);
+    list_init(&m->incomplete);
     for (int i = 0; a->services[i].service; i++)
         if (a->services[i].service->member_init)
             a->services[i].service->member_init((char *)m + a->services[i].part_offset);

@@ -48,6 +48,7 @@ typedef struct member {
     uint32_t owed;            // kinds of messages about leaving that there was no memory for
     uint64_t sent, received;  // messages, those about leaving and membership not counted
     list_node deferred;       // messages from it that name workers not heard of yet, by |link|
+    list_node incomplete;     // messages from it that wait for segments, and those behind them
 
     // The parts of the services follow: agent_member_part.
 } member;

@@ -108,6 +108,11 @@ static message *take(agent *a, member *sender) {
     return list_entry(list_take(&sender->deferred), message, link);
 }
 
+// Goes on to its service, or waits for its segments.
+static void go_on(agent *a, int from, message *m) {
+    if (!deferred_keep_incomplete_on_loop(a, from, m)) dispatch_on_loop(a, from, m);
+}
+
 static void retry(task *t) {
     agent *a = list_entry(t, agent, deferred.retry);
     env_enter(a->env);
@@ -116,7 +121,7 @@ static void retry(task *t) {
         member *sender = agent_member(a, rank);
         while (!list_is_empty(&sender->deferred) && !names_unknown(a, first_of(sender)) &&
                !awaits_segments(a, rank, first_of(sender)))
-            dispatch_on_loop(a, rank, take(a, sender));
+            go_on(a, rank, take(a, sender));
     }
     set_limit(a);
     leaving_check_on_loop(a);
@@ -130,9 +135,65 @@ void deferred_retry_on_loop(agent *a) {
     env_defer(a->env, &a->deferred.retry);
 }
 
+// ---- Incomplete messages ------------------------------------------------------------------------
+
+// Whether one stands in front of |end| that is for the same service.
+static bool is_preceded(const agent *a, const member *sender, const list_node *end,
+                        const service *s) {
+    for (const list_node *l = sender->incomplete.next; l != end; l = l->next)
+        if (agent_service_of_kind(a, list_entry(l, message, link)->kind) == s) return true;
+    return false;
+}
+
+static message *find_deliverable(const agent *a, const member *sender) {
+    list_each(l, &sender->incomplete) {
+        message *m = list_entry(l, message, link);
+        if (!m->incomplete && !is_preceded(a, sender, l, agent_service_of_kind(a, m->kind)))
+            return m;
+    }
+    return NULL;
+}
+
+static void take_incomplete(agent *a, message *m) {
+    list_remove(&m->link);
+    m->completed = NULL;
+    a->deferred.count--;
+}
+
+static void one_is_complete(message *completed) {
+    agent *a = completed->completed_user;
+    for (int rank = 0; rank < a->member_count; rank++) {
+        for (message *m; (m = find_deliverable(a, agent_member(a, rank)));) {
+            take_incomplete(a, m);
+            dispatch_on_loop(a, rank, m);
+        }
+    }
+    leaving_check_on_loop(a);
+}
+
+bool deferred_keep_incomplete_on_loop(agent *a, int from, message *m) {
+    member *sender = agent_member(a, from);
+    const service *s = agent_service_of_kind(a, m->kind);
+    bool waits = s && m->incomplete && !(s->takes_incomplete && s->takes_incomplete(m->kind));
+    if (!waits && !is_preceded(a, sender, &sender->incomplete, s)) return false;
+    list_append(&sender->incomplete, &m->link);
+    m->completed = one_is_complete;
+    m->completed_user = a;
+    if (a->deferred.count++ < EARLY_MAX) return true;
+    gw_error error;
+    error_set(&error, GW_LIMIT, "%u messages that wait for others", a->deferred.count);
+    dispatch_protocol_error_on_loop(a, from, &error);
+    return true;
+}
+
 void deferred_drop_on_loop(agent *a, int from) {
     member *sender = agent_member(a, from);
     while (!list_is_empty(&sender->deferred)) message_release(take(a, sender));
+    while (!list_is_empty(&sender->incomplete)) {
+        message *m = list_entry(sender->incomplete.next, message, link);
+        take_incomplete(a, m);
+        message_release(m);
+    }
     set_limit(a);
 }
 

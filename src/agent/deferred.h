@@ -1,5 +1,5 @@
-// Early messages: those that name a worker this one has not heard of yet, and those with numbers
-// that are still to be fetched from their sender (LEND-13). A new member is told to all, but not to
+// Early messages: those that name a worker this one has not heard of yet, those with numbers that are
+// still to be fetched from their sender (LEND-13), and those that are incomplete (CALL-17). A new member is told to all, but not to
 // all at the same time; a message of a member that knows it may be faster. It waits, with all that
 // comes behind it from the same member, until this worker has heard too.
 //
@@ -11,6 +11,9 @@
 
 // Takes |m| if it has to wait.
 bool deferred_keep_on_loop(agent *a, int from, message *m);
+
+// The same, for its segments or for what is before it in its service.
+bool deferred_keep_incomplete_on_loop(agent *a, int from, message *m);
 
 // For services that look at their messages: whether |rank| is one that this worker may still hear
 // of; whether one of the attachments in the table at |at| of the head of |m| names one; eight bytes

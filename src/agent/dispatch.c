@@ -71,7 +71,8 @@ void dispatch_receive(void *user, int from, message *m) {
     } else {
         if (is_counted(m)) agent_member(a, from)->received++;
         if (from != a->rank) a->messages_received++;
-        if (!deferred_keep_on_loop(a, from, m)) dispatch_on_loop(a, from, m);
+        if (!deferred_keep_on_loop(a, from, m) && !deferred_keep_incomplete_on_loop(a, from, m))
+            dispatch_on_loop(a, from, m);
         leaving_check_on_loop(a);  // a request that was refused takes the promises in it with it
     }
 }

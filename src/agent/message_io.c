@@ -238,7 +238,7 @@ gw_status outgoing_send_on_loop(outgoing *s, int to, size_t attachments_field, b
     s->message = NULL;
     gw_status status = agent_send_on_loop(s->agent, to, m, flush, error);
     // What is sent for it may go the same way.
-    if (!status && to != s->agent->rank) s->frame = peers_last_frame(s->agent->peers, to);
+    if (!status && to != s->agent->rank) s->id = peers_last_message(s->agent->peers, to);
     if (s->attachment_count) {
         failpoint("fork");
         if (status) undo_attachments(s, s->attachment_count, to, m->head.data);
@@ -272,6 +272,7 @@ static void abandon(incoming *p) {
 
 void incoming_abandon_on_loop(incoming *p) {
     abandon(p);
+    p->message->completed = NULL;
     p->ready = NULL;
 }
 
@@ -290,9 +291,12 @@ void incoming_close_on_loop(agent *a, incoming *p) {
 
 // ---- Taking attachments in ----------------------------------------------------------------------
 
-static void promise_resolved(continuation *c) {
-    incoming *p = list_entry(c, incoming_attachment, resolved)->incoming;
+static void one_came(incoming *p) {
     if (--p->missing == 0 && p->ready) p->ready(p);
+}
+
+static void promise_resolved(continuation *c) {
+    one_came(list_entry(c, incoming_attachment, resolved)->incoming);
 }
 
 static gw_status read_attachment(agent *a, int from, reader *table, incoming_attachment *s,
@@ -337,7 +341,7 @@ static bool merge_lent(const agent *a, incoming *p, segment *merged, uint32_t co
         if (p->attachments[i].class != a->lender) continue;
         a->lender->take_in(p->attachments[i].handle, &index, &lent);
         while (done < index && own < m->segment_count) merged[done++] = m->segments[own++];
-        fits = fits && done == index;
+        fits = fits && (done == index || !m->segment_count);  // a request that was withdrawn
         merged[done++] = lent;
     }
     while (done < count) merged[done++] = m->segments[own++];
@@ -422,6 +426,24 @@ bool incoming_await_on_loop(incoming *p, void (*ready)(incoming *p), void *user)
     if (!p->missing) return false;
     p->ready = ready;
     return true;
+}
+
+static void segments_have_come(message *m) {
+    incoming *p = m->completed_user;
+    p->whole(p);
+}
+
+bool incoming_await_segments_on_loop(incoming *p, void (*whole)(incoming *p)) {
+    message *m = p->message;
+    if (!m->incomplete) return false;
+    p->whole = whole;
+    m->completed = segments_have_come;
+    m->completed_user = p;
+    return true;
+}
+
+void incoming_count_segments_on_loop(incoming *p) {
+    if (incoming_await_segments_on_loop(p, one_came)) p->missing++;
 }
 
 const gw_error *incoming_error(const incoming *p) {

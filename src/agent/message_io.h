@@ -32,7 +32,7 @@ typedef struct outgoing {
     bool resolves;   // attachments stand for the values behind them
     uint64_t scope;  // in whose calls it is sent
     int graph;       // the attachment of its tracked tensors; -1: none yet
-    uint64_t frame;  // its last, once it is sent to another worker
+    uint64_t id;     // its, once it is sent to another worker: peers_last_message
 } outgoing;
 
 // Always to be followed by outgoing_fini.
@@ -71,8 +71,9 @@ typedef struct incoming_attachment {
 typedef struct incoming {
     message *message;
     uint32_t attachment_count;
-    uint32_t missing;                   // promises that have not resolved
+    uint32_t missing;                   // promises that have not resolved, and segments
     void (*ready)(struct incoming *p);  // with the loop lock, when the last one has
+    void (*whole)(struct incoming *p);  // the same for its segments
     void *user;
     task deferred_free;
     incoming_attachment attachments[];
@@ -87,10 +88,14 @@ void incoming_abandon_on_loop(incoming *p);  // will not be |ready| any more
 
 // Calls |ready| once all promises have resolved; false if they have.
 bool incoming_await_on_loop(incoming *p, void (*ready)(incoming *p), void *user);
+// Calls |whole| once its segments have come; false if they have.
+bool incoming_await_segments_on_loop(incoming *p, void (*whole)(incoming *p));
+// From here on they are awaited like a promise.
+void incoming_count_segments_on_loop(incoming *p);
 // The error of the first promise that came as one, or NULL.
 const gw_error *incoming_error(const incoming *p);
 
-// A decoder of the values from |at| on; promises must have resolved.
+// A decoder of the values from |at| on; promises must have resolved, and segments have come.
 decoder incoming_decoder(incoming *p, size_t at, gw_scope *s);
 
 #endif

@@ -116,6 +116,9 @@ typedef struct service {
     size_t (*find_table)(const message *m);
     // Whether |m|, of one of its kinds, names a worker that this one has not heard of.
     bool (*names_unknown)(const agent *a, const message *m);
+    // Whether it can have a message of that kind before its segments have come. What it cannot
+    // is kept for it until then, and so is what comes for it from the same worker meanwhile.
+    bool (*takes_incomplete)(uint8_t kind);
     void (*swept)(agent *a);               // after each message to oneself
     void (*joined)(agent *a, int rank);    // it may be sent to from now on
     void (*lost)(agent *a, int rank);      // what waits for it fails with member.why

@@ -26,6 +26,7 @@ enum {
     LIMIT_HANDSHAKE_COUNT = 64,      // connections that have not said who they are
     LIMIT_FRAME_BYTES = 256 * 1024,  // body of one frame
     LIMIT_SEGMENTS = 16 * 1024,      // of one message
+    LIMIT_BULKS = 1024,              // messages of one direction that are announced and not whole
     LIMIT_VALUES = 1024 * 1024,      // of one message, elements of lists and maps counted
     LIMIT_CONNECT_MS = 30000,        // until the first connection to a peer
     LIMIT_RECONNECT_MS = 7000,       // without a frame, after a connection broke

@@ -17,12 +17,15 @@ typedef enum mutation {
     MUTATION_NONE,
 
     // membership and sessions
-    MUTATION_NO_FENCING,       // what a member says after it was declared dead is listened to
-    MUTATION_WALL_CLOCK,       // liveness is judged by the clock on the wall, which may step
-    MUTATION_NO_MAJORITY,      // a worker without a quorum declares the others dead
-    MUTATION_NO_PROBES,        // a member that one other does not hear is dead, without probes
-    MUTATION_RESEND_LOST,      // what a broken connection had under way is not sent again
-    MUTATION_DUPLICATE_FRAME,  // a frame that came before is received once more
+    MUTATION_NO_FENCING,        // what a member says after it was declared dead is listened to
+    MUTATION_WALL_CLOCK,        // liveness is judged by the clock on the wall, which may step
+    MUTATION_NO_MAJORITY,       // a worker without a quorum declares the others dead
+    MUTATION_NO_PROBES,         // a member that one other does not hear is dead, without probes
+    MUTATION_RESEND_LOST,       // what a broken connection had under way is not sent again
+    MUTATION_DUPLICATE_FRAME,   // a frame that came before is received once more
+    MUTATION_BULK_NOT_REWOUND,  // after a break bulk goes on where it had been sent to
+    MUTATION_BULK_OVERTAKEN,    // a call starts before one of its order whose bulk has not come
+    MUTATION_BODY_UNCHECKED,    // a damaged body is taken
 
     // calls
     MUTATION_REPLY_NOT_DEDUPLICATED,  // a second reply completes a call again

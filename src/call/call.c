@@ -350,7 +350,7 @@ gw_status call_send_on_loop(call *c) {
     failpoint("before_send");
     status = outgoing_send_on_loop(&c->outgoing, c->to, REQUEST_ATTACHMENTS_FIELD, true, &c->error);
     if (!status) {
-        if (c->future) c->future->frame = c->outgoing.frame;
+        if (c->future) c->future->message = c->outgoing.id;
         return GW_OK;
     }
     set_error(c, status, function);
@@ -367,7 +367,7 @@ gw_status call_send_on_loop(call *c) {
 static gw_outcome outcome_of(const gw_future *f) {
     agent *a = f->agent;
     bool gone =
-        f->to == a->rank || !f->frame || !a->peers || peers_has_sent(a->peers, f->to, f->frame);
+        f->to == a->rank || !f->message || !a->peers || peers_has_sent(a->peers, f->to, f->message);
     return gone ? GW_MAY_HAVE_RUN : GW_NOT_DELIVERED;
 }
 
@@ -408,8 +408,8 @@ bool call_cancel_on_loop(gw_future *f) {
     agent *a = f->agent;
     if (!f->call) return false;
     list_remove(&f->made.link);
-    bool withdrawn = f->frame && !f->fetches && a->peers &&
-                     peers_relabel(a->peers, f->to, f->frame, KIND_WITHDRAWN);
+    bool withdrawn = f->message && !f->fetches && a->peers &&
+                     peers_withdraw(a->peers, f->to, f->message, KIND_WITHDRAWN);
     error_set(&error, GW_CANCELLED, "cancelled");
     error.outcome = withdrawn ? GW_NOT_DELIVERED : GW_MAY_HAVE_RUN;
     if (withdrawn) {

@@ -41,7 +41,8 @@ typedef struct calls {
 typedef struct call_peer {
     list_node calls;  // futures of calls to it that are out
     uint32_t call_count;
-    list_node waiting;  // flow control: threads that have something for it
+    list_node waiting;        // flow control: threads that have something for it
+    list_node waiting_large;  // the same, something that may have bulk
 
     list_node served;  // its calls that are served here
     uint32_t served_count;
@@ -49,6 +50,7 @@ typedef struct call_peer {
     uint32_t wanted_count;                  // consumers that it has named of their results
     list_node deferred, deferred_admitted;  // flow control: its calls that are not started now
 
+    list_node arrivals;     // replies and promised values from it that have not all come
     uint64_t last_promise;  // the largest promise id seen from it in a request
     uint32_t early_count;   // promise values of its that no request has mentioned yet,
     uint64_t early_bytes;   // and their sizes

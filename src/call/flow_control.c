@@ -14,12 +14,23 @@ static bool is_remote(const agent *a, int rank) {
     return rank != a->rank && a->peers;
 }
 
+// A message of that size may have bulk, which small ones do not wait for.
+static bool may_have_bulk(uint64_t size) {
+    return size > LIMIT_FRAME_BYTES;
+}
+
+static list_node *waiting_of(const agent *a, int rank, uint64_t size) {
+    call_peer *p = call_peer_of(a, rank);
+    return may_have_bulk(size) ? &p->waiting_large : &p->waiting;
+}
+
 static bool has_room(const agent *a, int rank, uint64_t size, bool counts) {
     const calls *c = calls_of(a);
     if (counts && call_peer_of(a, rank)->call_count >= c->limits.calls_per_peer) return false;
     if (!is_remote(a, rank)) return true;
+    peers_backlog b = peers_get_backlog(a->peers, rank);
+    uint64_t backlog = may_have_bulk(size) ? b.all : b.stream;
     // What is larger than the limit goes when nothing else does.
-    uint64_t backlog = peers_backlog_bytes(a->peers, rank);
     return !backlog || backlog + size <= c->limits.backlog_bytes;
 }
 
@@ -30,21 +41,25 @@ static gw_status overloaded(const agent *a, int rank, bool counts, gw_error *err
         return error_set(error, GW_OVERLOADED, "%s: %u calls to it have not returned", name,
                          call_count);
     return error_set(error, GW_OVERLOADED, "%s: %llu bytes are waiting to be received by it", name,
-                     (unsigned long long)(a->peers ? peers_backlog_bytes(a->peers, rank) : 0));
+                     (unsigned long long)(a->peers ? peers_get_backlog(a->peers, rank).all : 0));
 }
 
-static void wake_first(agent *a, int rank) {
-    const list_node *waiting = &call_peer_of(a, rank)->waiting;
+static void wake_first_of(agent *a, const list_node *waiting) {
     if (!list_is_empty(waiting))
         env_wake(a->env, &list_entry(waiting->next, flow_wait, link)->waiter);
 }
 
-// One after the other, in the order in which they came: a small request does not overtake a large
-// one for ever.
+static void wake_first(agent *a, int rank) {
+    wake_first_of(a, &call_peer_of(a, rank)->waiting);
+    wake_first_of(a, &call_peer_of(a, rank)->waiting_large);
+}
+
+// One after the other, in the order in which they came: of those that may have bulk a smaller one
+// does not overtake a larger one for ever.
 static gw_status wait(agent *a, gw_scope *s, int rank, uint64_t size, bool counts, int64_t until_ns,
                       gw_error *error) {
     gw_status status = GW_OK;
-    list_node *waiting = &call_peer_of(a, rank)->waiting;
+    list_node *waiting = waiting_of(a, rank, size);
     flow_wait w = { .waiter.what = "flow control" };
     list_append(waiting, &w.link);
     while (!agent_member(a, rank)->lost && a->phase != AGENT_LEFT) {
@@ -66,7 +81,7 @@ static gw_status wait(agent *a, gw_scope *s, int rank, uint64_t size, bool count
 gw_status flow_wait_on_loop(agent *a, gw_scope *s, int to, uint64_t size, bool counts,
                             int64_t until_ns, gw_error *error) {
     bool room = has_room(a, to, size, counts);
-    if (room && list_is_empty(&call_peer_of(a, to)->waiting)) return GW_OK;
+    if (room && list_is_empty(waiting_of(a, to, size))) return GW_OK;
     gw_error ignored;
     if (!context_check_wait(s, &ignored)) return wait(a, s, to, size, counts, until_ns, error);
     return room || agent_member(a, to)->lost ? GW_OK : overloaded(a, to, counts, error);
@@ -75,8 +90,10 @@ gw_status flow_wait_on_loop(agent *a, gw_scope *s, int to, uint64_t size, bool c
 // ---- Replies ------------------------------------------------------------------------------------
 
 bool flow_has_capacity_on_loop(agent *a, int rank) {
-    return !is_remote(a, rank) ||
-           peers_backlog_bytes(a->peers, rank) <= calls_of(a)->limits.backlog_bytes;
+    if (!is_remote(a, rank)) return true;
+    uint64_t limit = calls_of(a)->limits.backlog_bytes;
+    peers_backlog b = peers_get_backlog(a->peers, rank);
+    return b.stream <= limit && b.later_bulk <= limit;
 }
 
 void flow_defer_on_loop(served_call *s, bool admitted) {

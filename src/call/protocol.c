@@ -1,6 +1,7 @@
 #include "call/protocol.h"
 
 #include "base/mem.h"
+#include "call/calls.h"
 #include "call/error_trace.h"
 
 #include <string.h>
@@ -150,6 +151,7 @@ void reply_result(agent *a, int to, uint8_t kind, uint64_t id, result *r) {
 // ---- Receiving ----------------------------------------------------------------------------------
 
 typedef struct arrival {
+    list_node link;  // among those of its sender
     agent *agent;
     incoming *incoming;
     size_t value_at;
@@ -169,10 +171,31 @@ static result *result_of_arrival(agent *a, incoming *p, size_t value_at, bool pi
     return result_of_error(&error);
 }
 
+static void end_arrival(arrival *w, result *r) {
+    list_remove(&w->link);
+    w->resolve(w->user, r);
+    mem_free(w);
+}
+
 static void arrival_is_ready(incoming *p) {
     arrival *w = p->user;
-    w->resolve(w->user, result_of_arrival(w->agent, p, w->value_at, w->pins));
-    mem_free(w);
+    end_arrival(w, result_of_arrival(w->agent, p, w->value_at, w->pins));
+}
+
+// One that waits for promises alone waits for others than its sender.
+static arrival *find_incomplete(const call_peer *sender) {
+    list_each(l, &sender->arrivals) {
+        arrival *w = list_entry(l, arrival, link);
+        if (w->incoming->message->incomplete) return w;
+    }
+    return NULL;
+}
+
+void reply_lost_on_loop(agent *a, int from, const gw_error *why) {
+    for (arrival *w; (w = find_incomplete(call_peer_of(a, from)));) {
+        incoming_close_on_loop(a, w->incoming);
+        end_arrival(w, result_of_error(why));
+    }
 }
 
 static result *read_error(agent *a, incoming *p, size_t value_at) {
@@ -187,26 +210,36 @@ static result *read_error(agent *a, incoming *p, size_t value_at) {
     return result_of_error(status || tag != GW_ERROR ? &wrong : &sent);
 }
 
+// It is resolved once all that it needs has come. False without memory.
+static bool await_arrival(agent *a, int from, incoming *p, arrival w) {
+    arrival *kept = mem_alloc(sizeof *kept);
+    if (!kept) return false;
+    *kept = w;
+    list_append(&call_peer_of(a, from)->arrivals, &kept->link);
+    incoming_await_on_loop(p, arrival_is_ready, kept);
+    return true;
+}
+
 void reply_resolve_on_loop(agent *a, int from, message *m, const reply_fixed *fixed,
                            size_t value_at, bool pins, reply_resolve *resolve, void *user) {
     gw_error error;
     incoming *p;
     if (incoming_open_on_loop(a, from, m, fixed->attachments_at, &p, &error)) {
         resolve(user, result_of_error(&error));
-    } else if (fixed->outcome == REPLY_ERROR) {
+        return;
+    }
+    if (fixed->outcome == REPLY_ERROR) {
         resolve(user, read_error(a, p, value_at));
-    } else if (!p->missing) {
+        return;
+    }
+    arrival w = { { 0 }, a, p, value_at, pins, resolve, user };
+    incoming_count_segments_on_loop(p);
+    if (!p->missing) {
         resolve(user, result_of_arrival(a, p, value_at, pins));
-    } else {
-        arrival *w = mem_calloc(sizeof *w);
-        if (!w) {
-            incoming_close_on_loop(a, p);
-            error_set(&error, GW_NO_MEMORY, "no memory for a result");
-            resolve(user, result_of_error(&error));
-            return;
-        }
-        *w = (arrival){ a, p, value_at, pins, resolve, user };
-        incoming_await_on_loop(p, arrival_is_ready, w);
+    } else if (!await_arrival(a, from, p, w)) {
+        incoming_close_on_loop(a, p);
+        error_set(&error, GW_NO_MEMORY, "no memory for a result");
+        resolve(user, result_of_error(&error));
     }
 }
 

@@ -101,6 +101,9 @@ typedef void reply_resolve(void *user, result *r);  // takes |r|
 void reply_resolve_on_loop(agent *a, int from, message *m, const reply_fixed *fixed,
                            size_t value_at, bool pins, reply_resolve *resolve, void *user);
 
+// |from| is lost: what has not come whole from it will not.
+void reply_lost_on_loop(agent *a, int from, const gw_error *why);
+
 // It is not wanted: releases the references in it. Takes |m|.
 void reply_drop_on_loop(agent *a, int from, message *m, uint32_t attachments_at);
 

@@ -329,6 +329,7 @@ gw_status served_call_requested_on_loop(agent *a, int from, message *m, gw_error
     // come in order.
     status = incoming_open_on_loop(a, from, m, h.fixed.attachments_at, &s->incoming, &error);
     if (status) s->header.origin_size = 0;  // the message is gone
+    if (!status) incoming_await_segments_on_loop(s->incoming, call_queue_whole_on_loop);
     gw_status found = find_references(s, status ? NULL : &error);
     if (!status) status = found;
     if (!status && !s->target) status = find_function(s, &error);
@@ -427,6 +428,8 @@ static void open_peer(void *part) {
     call_peer *p = part;
     list_init(&p->calls);
     list_init(&p->waiting);
+    list_init(&p->waiting_large);
+    list_init(&p->arrivals);
     list_init(&p->served);
     list_init(&p->deferred);
     list_init(&p->deferred_admitted);
@@ -436,6 +439,7 @@ static void stop(agent *a, const gw_error *why) {
     served_calls_close_on_loop(a, why);
     calls_close_on_loop(a, why);
     promises_close_on_loop(a, why);
+    for (int rank = 0; rank < a->member_count; rank++) reply_lost_on_loop(a, rank, why);
     flow_close_on_loop(a);
 }
 
@@ -461,6 +465,12 @@ static gw_status received(agent *a, int from, message *m, gw_error *error) {
     case KIND_WITHDRAWN: break;
     }
     return served_call_withdrawn_on_loop(a, from, m, error);
+}
+
+// CALL-17
+static bool takes_incomplete(uint8_t kind) {
+    (void)kind;
+    return true;
 }
 
 static size_t find_table(const message *m) {
@@ -500,6 +510,7 @@ static void lost(agent *a, int rank) {
     calls_lost_on_loop(a, rank);
     served_calls_lost_on_loop(a, rank);
     promises_lost_on_loop(a, rank);
+    reply_lost_on_loop(a, rank, agent_member(a, rank)->why);
     flow_resume_on_loop(a, rank);
 }
 
@@ -528,6 +539,7 @@ const service call_service = {
     .open = open,
     .received = received,
     .find_table = find_table,
+    .takes_incomplete = takes_incomplete,
     .names_unknown = names_unknown,
     .lost = lost,
     .writable = flow_resume_on_loop,

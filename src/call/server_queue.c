@@ -4,6 +4,7 @@
 
 #include "base/failpoint.h"
 #include "base/mem.h"
+#include "base/mutation.h"
 #include "call/flow_control.h"
 #include "call/server.h"
 
@@ -36,8 +37,9 @@ static void free_if_done(call_queue *t) {
 }
 
 // Those that wait in one queue keep their order there; others wait until those before them have
-// started.
+// started. CALL-17: "It has its place in the order, and is not started before it is whole."
 static bool may_admit(const call_queue *t, served_call *s) {
+    if (s->incoming->message->incomplete) return false;
     return !t->admitted || t->where == served_call_queue(s);
 }
 
@@ -61,7 +63,8 @@ gw_status call_queue_enter_on_loop(agent *a, served_call *s, gw_error *error) {
     call_queue *t = find_or_make(a, key_of(s));
     if (!t) return error_set(error, GW_NO_MEMORY, "no memory for a call");
     s->queue = t;
-    if (list_is_empty(&t->waiting) && may_admit(t, s)) {
+    bool is_next = list_is_empty(&t->waiting) || has_mutation(MUTATION_BULK_OVERTAKEN);
+    if (is_next && may_admit(t, s)) {
         admit(t, s);
     } else {
         list_append(&t->waiting, &s->queue_link);
@@ -86,8 +89,14 @@ void call_queue_cancel_on_loop(served_call *s) {
         call_queue_started_on_loop(s);
     } else {
         s->queue = NULL;
+        admit_waiting(t);
         free_if_done(t);
     }
+}
+
+void call_queue_whole_on_loop(incoming *p) {
+    const served_call *s = p->user;
+    if (s->queue) admit_waiting(s->queue);
 }
 
 // ---- Running inline -----------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #define CALL_SERVER_QUEUE_H
 
 #include "agent/agent.h"
+#include "agent/message_io.h"
 
 struct served_call;
 
@@ -25,6 +26,9 @@ typedef struct call_queue {
 gw_status call_queue_enter_on_loop(agent *a, struct served_call *s, gw_error *error);
 void call_queue_started_on_loop(struct served_call *s);  // leaves its call queue
 void call_queue_cancel_on_loop(struct served_call *s);   // the same for one that will not start
+
+// The arguments of a call have come whole; its |user| is the served call.
+void call_queue_whole_on_loop(incoming *p);
 
 // An admitted call that is to run inline, one after another with its like.
 void call_queue_run_on_loop(struct served_call *s);

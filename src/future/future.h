@@ -97,7 +97,7 @@ struct gw_future {
     bool fetches;       // a value, by a fetch instead of a request
     bool once;          // the result is read once, by the thread that called
     work_item made;     // of the work that it is part of
-    uint64_t frame;     // the last one of its request
+    uint64_t message;   // its request, as peers know it
 
     // the consumers to which the value is promised
     list_node forwards;          // of forward, in the order of sending

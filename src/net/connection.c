@@ -248,6 +248,10 @@ void connection_stream(connection *l, const connection_events *on, void *user) {
     l->user = user;
 }
 
+bool connection_protects(const connection *l) {
+    return l->is_encrypted || l->transport->protects_bytes;
+}
+
 size_t connection_send(connection *l, const struct iovec *parts, int count) {
     if (!l->stream || l->out_done < l->out_size) return 0;
     return stream_send(l->stream, parts, count);

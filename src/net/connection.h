@@ -78,6 +78,9 @@ void connection_say(connection *l, const handshake *h);
 void connection_stream(connection *l, const connection_events *on,
                        void *user);  // no more handshakes; a new owner
 
+// FRAME-3: bytes that were damaged on their way are noticed by it, or by what it goes through.
+bool connection_protects(const connection *l);
+
 // As stream_send; takes nothing while a handshake is on its way out, and |writable| follows.
 size_t connection_send(connection *l, const struct iovec *parts, int count);
 

@@ -274,6 +274,7 @@ const transport shm_transport = {
     .name = "shm",
     .scheme = "shm",
     .anywhere = anywhere,
+    .protects_bytes = true,
     .is_private = true,
     .check = shm_check,
     .listen = shm_listen,

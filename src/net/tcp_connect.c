@@ -17,9 +17,14 @@ static os_env *of(env *e) {
     return (os_env *)e;
 }
 
+// What the kernel has taken cannot be overtaken any more: of bytes that it has not sent it takes so
+// many.
+enum { UNSENT_MAX = 128 * 1024 };
+
 static void send_at_once(int fd) {
-    int on = 1;
+    int on = 1, unsent = UNSENT_MAX;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
 }
 
 static gw_status open_socket(const address *a, const char *text, int *out, gw_error *error) {

@@ -71,6 +71,7 @@ struct transport {
     const char *
         scheme;  // of its addresses, "tcp://...". The functions below take and give them without it
     const char *anywhere;  // where to listen if nobody has chosen; NULL: not at all
+    bool protects_bytes;   // nothing on the way can change them unnoticed
     bool is_private;       // the other end is this user's and on this host, and nobody reads along
 
     // Whether |address| can be right, as far as its text tells. INVALID.

@@ -296,6 +296,7 @@ static void on_welcome(peer *x, const handshake *h) {
         return;
     }
     gw_error error;
+    x->session.checks_bodies = !connection_protects(x->connection);
     gw_status status = session_resume(&x->session, h->received, &error);
     if (status == GW_PROTOCOL) {
         peer_fail(x, GW_PROTOCOL, "broke the protocol: %s", error.text);
@@ -396,6 +397,7 @@ void peer_accept(peer *x, connection *l, const handshake *h) {
     }
     if (x->state == PEER_CONNECTED) replace_connection(x);
     gw_error error;
+    x->session.checks_bodies = !connection_protects(l);
     gw_status status = session_resume(&x->session, h->received, &error);
     if (status) {
         connection_close(l);

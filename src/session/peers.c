@@ -106,24 +106,28 @@ gw_status peers_send(peers *p, int rank, message *m, bool flush, gw_error *error
     return GW_OK;
 }
 
-uint64_t peers_last_frame(const peers *p, int rank) {
+uint64_t peers_last_message(const peers *p, int rank) {
     const peer *x = peer_find(p, (uint32_t)rank);
-    return x ? x->session.last : 0;
+    return x ? x->session.last_id : 0;
 }
 
-bool peers_has_sent(const peers *p, int rank, uint64_t frame) {
+bool peers_has_sent(const peers *p, int rank, uint64_t id) {
     const peer *x = peer_find(p, (uint32_t)rank);
-    return x && session_has_sent(&x->session, frame);
+    return x && session_has_sent(&x->session, id);
 }
 
-bool peers_relabel(peers *p, int rank, uint64_t frame, uint8_t kind) {
+bool peers_withdraw(peers *p, int rank, uint64_t id, uint8_t kind) {
     peer *x = peer_find(p, (uint32_t)rank);
-    return x && x->state != PEER_LOST && session_relabel(&x->session, frame, kind);
+    return x && x->state != PEER_LOST && session_withdraw(&x->session, id, kind);
 }
 
-uint64_t peers_backlog_bytes(const peers *p, int rank) {
+peers_backlog peers_get_backlog(const peers *p, int rank) {
     const peer *x = peer_find(p, (uint32_t)rank);
-    return x ? x->session.unacked_bytes : 0;
+    if (!x) return (peers_backlog){ 0 };
+    const session *s = &x->session;
+    return (peers_backlog){ .all = s->unacked_bytes,
+                            .stream = s->unacked_bytes - s->unacked_bulk_bytes,
+                            .later_bulk = session_later_bulk_bytes(s) };
 }
 
 void peers_await_writable(peers *p, int rank) {
@@ -249,10 +253,24 @@ static size_t send_half_of_reply(peer *x, const struct iovec *parts) {
 #define send_half_of_reply(x, parts) ((size_t)0)
 #endif
 
+// A connection that takes all it is given is left in between: others have something to say, too, and
+// what has come meanwhile may go in front of what is left.
+enum { FLUSH_BYTES_MAX = 4 * 1024 * 1024 };
+
+static bool defer_flush(peers *p);
+
+static bool flush_later(peer *x) {
+    if (!defer_flush(x->peers)) return false;
+    list_append(&x->peers->dirty, &x->dirty);
+    return true;
+}
+
 void peer_flush(peer *x) {
+    size_t total = 0;
     list_remove(&x->dirty);
     if (x->state != PEER_CONNECTED || x->is_blocked) return;
     while (session_fill(&x->session)) {
+        if (total >= FLUSH_BYTES_MAX && flush_later(x)) return;
         int count;
         const struct iovec *parts = session_parts(&x->session, &count);
         size_t size = 0;
@@ -261,6 +279,7 @@ void peer_flush(peer *x) {
         size_t taken = connection_send(x->connection, parts, count);
         x->over->bytes_sent += taken;
         session_sent(&x->session, taken);
+        total += taken;
         if (taken < size) {
             x->is_blocked = true;
             return;
@@ -269,7 +288,10 @@ void peer_flush(peer *x) {
 }
 
 static void flush_dirty(peers *p) {
-    for (list_node *l; (l = list_take(&p->dirty));) peer_flush(list_entry(l, peer, dirty));
+    list_node all;
+    list_init(&all);
+    list_splice(&all, &p->dirty);
+    for (list_node *l; (l = list_take(&all));) peer_flush(list_entry(l, peer, dirty));
 }
 
 // What is sent without flushing goes out together at the end of the turn. Inside an event of a
@@ -293,22 +315,21 @@ static void run_flush(task *t) {
     mem_give(f, sizeof *f);
 }
 
-static void defer_flush(peers *p) {
-    if (p->task) return;
+// False without memory.
+static bool defer_flush(peers *p) {
+    if (p->task) return true;
     flush_task *f = mem_take(sizeof *f);
-    if (!f) {
-        flush_dirty(p);
-        return;
-    }
+    if (!f) return false;
     *f = (flush_task){ .task.run = run_flush, .env = p->options.env, .peers = p };
     p->task = f;
     env_defer(p->options.env, &f->task);
+    return true;
 }
 
 void peers_make_dirty(peer *x) {
     if (x->state != PEER_CONNECTED) return;
     if (!list_has(&x->dirty)) list_append(&x->peers->dirty, &x->dirty);
-    if (!x->peers->in_event) defer_flush(x->peers);
+    if (!x->peers->in_event && !defer_flush(x->peers)) flush_dirty(x->peers);
 }
 
 void peers_begin_event(peers *p) {
@@ -401,6 +422,7 @@ static void on_received(void *user, const void *data, size_t count) {
     } else if (x->state == PEER_CONNECTED) {
         peer_update_busy(x);
         see_to_acks(x);
+        if (session_awaits_acks(&x->session)) peers_make_dirty(x);
         peer_tell_writable(x);
     }
     peers_end_event(p);

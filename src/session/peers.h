@@ -25,7 +25,7 @@ typedef struct peers_options {
     uint64_t incarnation;  // random, drawn once per agent, not 0
     capabilities can;      // what this worker says that it can do
     void *user;
-    void (*received)(void *user, int rank, message *m);
+    void (*received)(void *user, int rank, message *m);  // which may be incomplete still
     void (*lost)(void *user, int rank,
                  const gw_error *why);   // once per peer; nothing is received from it any more
     void (*room)(void *user, int rank);  // after peers_await_writable; may be NULL
@@ -58,16 +58,22 @@ gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name,
 // added.
 gw_status peers_send(peers *p, int rank, message *m, bool flush, gw_error *error);
 
-// What was sent last: the number of its last frame. Whether it has gone out since, over whichever
-// connection; known also of lost peers. While nothing of it has, its kind can be changed; else
-// false.
-uint64_t peers_last_frame(const peers *p, int rank);
-bool peers_has_sent(const peers *p, int rank, uint64_t frame);
-bool peers_relabel(peers *p, int rank, uint64_t frame, uint8_t kind);
+// What was sent last, not 0. Whether all of it has gone out since, over whichever connection; known
+// also of lost peers. While nothing of it has, it can be made a message of another kind, which
+// travels without its segments; else false.
+uint64_t peers_last_message(const peers *p, int rank);
+bool peers_has_sent(const peers *p, int rank, uint64_t id);
+bool peers_withdraw(peers *p, int rank, uint64_t id, uint8_t kind);
 
 // Bytes that are queued or unacknowledged; 0 of unknown and lost peers. |room| is called once, when
 // they have become less.
-uint64_t peers_backlog_bytes(const peers *p, int rank);
+typedef struct peers_backlog {
+    uint64_t all;
+    uint64_t stream;      // without bulk, which small messages need not wait for
+    uint64_t later_bulk;  // bulk of all messages but the oldest that has some
+} peers_backlog;
+
+peers_backlog peers_get_backlog(const peers *p, int rank);
 void peers_await_writable(peers *p, int rank);
 
 // Ends the session with a peer that cannot be understood, or is known to be dead: it is lost with

@@ -5,18 +5,21 @@
 // it what a connection has received, hands what it has filled its outbox with to the connection,
 // and tells it when the connection changes.
 //
-//     session_queue(&s, m, &error);                          // numbers the frames of |m|
+//     session_queue(&s, m, &error);
 //     while (session_fill(&s)) session_sent(&s, stream_send(stream, session_parts(&s), session_part_count(&s)));
-//     session_feed(&s, bytes, count, &error);                // calls |message| for each one that is complete
+//     session_feed(&s, bytes, count, &error);                // calls |message| for each one that is announced
 //     session_detach(&s); ... session_resume(&s, received, &error);   // another connection
 //
+// A message with bulk is handed over when its stream has come, |incomplete|; when the rest has, its
+// |completed| is called, whether or not anybody else still has it.
+//
 // Ownership: takes one count of each queued message, also on failure; hands one count of each
-// received one to |message|.
+// received one to |message|, and keeps one while it is incomplete.
 // Threads: the loop lock's.
 #ifndef SESSION_SESSION_H
 #define SESSION_SESSION_H
 
-#include "wire/frame.h"
+#include "session/sent_frames.h"
 #include "wire/frame.h"
 #include <sys/uio.h>
 
@@ -30,54 +33,81 @@ typedef struct session {
     // arguments
     void (*message)(void *user, message *m);
     void *user;
+    bool checks_bodies;  // the connection does not protect them; set before session_resume
 
-    // sending. Frames 1..acked are forgotten, ..taken were given to the connection, ..filled have
-    // been sent at least once over some connection, ..last are queued.
-    uint64_t acked, taken, filled, last;
-    list_node unacked;  // messages, from the oldest with an unacknowledged frame to the newest
-    uint64_t unacked_bytes;
-    message *next;         // the one whose frames go out next; NULL: all have
-    uint64_t next_number;  // of its next frame, or of the frame that is being put out
-    uint64_t next_left;    // bytes of it that no frame has carried yet
-    uint32_t piece;        // 0: its head, then its segments
-    size_t piece_done;
-    size_t frame_left;      // of the body of the frame that is being put out
+    // sending. Frames 1..acked are acknowledged, ..taken were given to the connection, ..filled are
+    // in the outbox or were. |sent| has those that are not forgotten.
+    uint64_t acked, taken, filled;
+    list_node unacked;  // messages not wholly acknowledged, in the order of their ids
+    uint64_t unacked_bytes, unacked_bulk_bytes;
+    uint64_t last_id;
+    uint64_t begun_id,
+        streamed_id;        // the last message of which some, and all but bulk, has gone out
+    list_node bulks;        // of |unacked| those whose stream has gone out, and have bulk
+    uint32_t bulk_count;    // of |bulks|
+    uint32_t bulk_turn;     // bulk frames sent
+    int bulk_burst;         // as many of them fill the outbox
+    bool was_cut_short;     // the connection has taken less than all the last time
+    uint64_t stream_run;    // bytes of data since the last of them
+    uint64_t *unsent;       // once it has stopped: ids up to |streamed_id| of which not all
+    uint32_t unsent_count;  // has gone out
     struct outbox *outbox;  // NULL without a connection
+    bool is_starved;        // there was no memory for another frame in |sent|
     bool ack_wanted, ping_wanted, close_wanted;
+
+    // the frame that is being put into the outbox
+    message *putting;  // NULL: none
+    bool puts_bulk;
+    size_t frame_left;  // of its body
+
+    // the next data frame
+    message *next;  // whose; NULL: nobody's
+    message_cursor next_at;
 
     // receiving. Frames 1..received have come whole.
     uint64_t received;
     uint64_t owed_frames, owed_bytes;  // received since our last header went out
     uint8_t header[FRAME_HEADER_BYTES];
     size_t header_done;
-    frame frame;       // whose body is being received
-    size_t body_left;  // 0: a header is
-    bool skips_body;   // seen before, or of an unknown type
-    assembly assembly;
-    assembly_mark mark;  // where it stood before this frame
-    bool has_close;      // the peer has left
-    bool is_stopped;     // receives nothing any more
+    frame frame;           // whose body is being received
+    bool in_frame;         // its header has come, and it counts
+    size_t body_left;      // 0: a header is
+    uint32_t body_check;   // of what has come of the body
+    gw_error *body_error;  // what is wrong with it, unless it was damaged; kept
+    bool skips_body;       // seen before, of an unknown type, of nobody's bulk, or wrong
+    assembly assembly;     // of the message whose stream is being received
+    uint64_t began;        // the number of its first frame
+    list_node bulks_in;    // of incoming_bulk, in the order in which they were announced
+    uint32_t bulk_in_count;
+    uint64_t bulk_in_bytes;
+    struct incoming_bulk *bulk_in;  // whose frame is being received; NULL: none's
+    assembly_mark mark;             // where it, or |assembly|, stood before this frame
+    bool has_close;                 // the peer has left
+    bool is_stopped;                // receives nothing any more
+
+    sent_frames sent;
 } session;
 
 void session_init(session *s, void (*message)(void *user, message *m), void *user);
 void session_fini(session *s);
 
 // ---- Sending ------------------------------------------------------------------------------------
-// Seals |m| and puts it behind the others. LIMIT, NO_MEMORY, or OVERLOADED beyond
-// LIMIT_UNSENT_BYTES.
+// Seals |m| and puts it behind the others; its id is |last_id| then. LIMIT, NO_MEMORY, or OVERLOADED
+// beyond LIMIT_UNSENT_BYTES.
 gw_status session_queue(session *s, message *m, gw_error *error);
 
-// Whether all frames up to |number| have gone out at least once, over whichever connection.
-static inline bool session_has_sent(const session *s, uint64_t number) {
-    return number <= s->filled;
-}
+// Whether all of the message |id| has gone out at least once, over whichever connection.
+bool session_has_sent(const session *s, uint64_t id);
 
-// The message that ends with the frame |number| becomes one of |kind|, unless some of it has gone
+// The message |id| becomes one of |kind|, and travels without segments, unless some of it has gone
 // out already: then false.
-bool session_relabel(session *s, uint64_t number, uint8_t kind);
+bool session_withdraw(session *s, uint64_t id, uint8_t kind);
 
-// Fills the outbox, unless it still holds something, with as many frames as fit. Returns whether it
-// holds something.
+// Bytes of bulk, queued or unacknowledged, of all messages but the oldest that has some.
+uint64_t session_later_bulk_bytes(const session *s);
+
+// Fills the outbox, unless it still holds something, with as many frames as fit, of bulk a few.
+// Returns whether it holds something.
 bool session_fill(session *s);
 const struct iovec *session_parts(const session *s, int *out_count);
 void session_sent(session *s, size_t count);  // the connection has taken |count| bytes of the parts
@@ -85,6 +115,11 @@ void session_sent(session *s, size_t count);  // the connection has taken |count
 static inline bool session_owes_ack_now(const session *s) {
     return s->ack_wanted || s->owed_frames >= SESSION_ACK_FRAMES ||
            s->owed_bytes >= SESSION_ACK_BYTES;
+}
+
+// Whether something can be put once more is acknowledged, that could not before.
+static inline bool session_awaits_acks(const session *s) {
+    return s->next || s->is_starved;
 }
 
 // ---- Receiving ----------------------------------------------------------------------------------

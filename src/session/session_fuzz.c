@@ -11,11 +11,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static uint64_t message_count;
 
+static message *kept;  // one that is incomplete, or NULL
+
+static void count_completed(message *m) {
+    if (m != kept || m->incomplete) abort();
+    for (uint32_t i = 0; i < m->segment_count; i++)
+        if (!m->segments[i].block) abort();
+    message_release(m);
+    kept = NULL;
+}
+
+// Of those that are incomplete every other one is wanted.
 static void count_message(void *user, message *m) {
     (void)user;
     if (message_size(m) > LIMIT_MESSAGE_BYTES) abort();
     message_count++;
-    message_release(m);
+    if (!m->incomplete || kept) {
+        message_release(m);
+    } else {
+        kept = m;
+        m->completed = count_completed;
+    }
 }
 
 // A sanitizer pays for each byte that is only reserved.
@@ -26,15 +42,18 @@ static int fail_if_large(size_t size) {
 // A header of chosen fields whose check is right, which no mutation would find.
 static void feed_header(session *s, const uint8_t *fields, gw_status *status, gw_error *error) {
     uint8_t raw[FRAME_HEADER_BYTES];
-    frame f = { .type = fields[0] % 6,
+    frame f = { .type = fields[0] % 7,
                 .first = fields[1] & 1,
+                .has_bulk = fields[1] >> 3 & 1,
                 .number = s->received + fields[2] % 3,
                 .ack = fields[3] % 3,
                 .body_size = (uint32_t)fields[4] * (fields[1] & 2 ? 1000 : 1),
                 .kind = fields[5],
                 .head_size = fields[6] * (fields[1] & 4 ? 5000u : 1u),
                 .segment_count = fields[7] % 4 };
-    if (!f.first) f.kind = 0, f.head_size = f.segment_count = 0;
+    if (!f.first) f.kind = 0, f.has_bulk = false, f.head_size = f.segment_count = 0;
+    if (f.type == FRAME_BULK)
+        f.kind = 0, f.first = false, f.segment_count = 0, f.distance = 1 + fields[6] % 4;
     frame_encode(raw, &f);
     *status = session_feed(s, raw, sizeof raw, error);
 }
@@ -46,6 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     gw_error error = { 0 };
     mem_fail_hook = fail_if_large;
     session_init(&s, count_message, NULL);
+    s.checks_bodies = size > 0 && data[0] & 0x80;
     for (int i = 0; i < 2; i++) {
         message *m = message_open(1);
         bytes_put_u64(&m->head, 1);
@@ -87,5 +107,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     if (status && !error.text[0]) abort();
     session_fini(&s);
+    if (kept) kept->completed = NULL;
+    message_release(kept);
+    kept = NULL;
     return 0;
 }

@@ -466,8 +466,11 @@ static void it_survives_random_bytes(void **state) {
                         .body_size = (uint32_t)((r[2] >> 33) % 64),
                         .kind = (uint8_t)(r[0] >> 40 & 1),
                         .head_size = (uint32_t)((r[2] >> 50) % 100),
-                        .segment_count = (uint32_t)((r[3] >> 40) % 3) };
-            if (!f.first) f.head_size = f.segment_count = 0;
+                        .has_bulk = r[3] >> 50 & 1,
+                        .segment_count = (uint16_t)((r[3] >> 40) % 3) };
+            if (!f.first) f.has_bulk = false, f.head_size = f.segment_count = 0;
+            if (f.type == FRAME_BULK)
+                f.kind = 0, f.first = false, f.segment_count = 0, f.distance = 1;
             for (int k = 0; k < 64; k++)
                 raw[FRAME_HEADER_BYTES + k] = (uint8_t)(r[3] >> k % 40) % 4;
             frame_encode(raw, &f);

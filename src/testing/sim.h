@@ -49,6 +49,7 @@ typedef struct sim_options {
     int interleave_per_million;  // times a thread that enters the loop lock is overtaken; 50000
     int lose_per_million;        // frames of sessions that never arrive; none
     int duplicate_per_million;   // frames of sessions that arrive twice; none
+    int damage_per_million;      // deliveries of frames of which one bit changes; none
     int resend_per_million;      // deliveries that a transport such as TCP sends again; none
     bool rings;                  // workers have sim_rings_transport, too, and prefer it
     bool quiet;                  // does not print why sim_run has failed
@@ -61,8 +62,8 @@ sim_options sim_varied(uint64_t seed, int cut_per_million);
 typedef struct sim_counts {
     uint64_t decisions, switches, deliveries, bytes, connections;
     // faults
-    uint64_t cuts, segments_lost, frames_lost, frames_repeated, crashes, stops, partitions, clogs,
-        wall_steps;
+    uint64_t cuts, segments_lost, frames_lost, frames_repeated, bits_changed, crashes, stops,
+        partitions, clogs, wall_steps;
 } sim_counts;
 
 // NULL without memory.

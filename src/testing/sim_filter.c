@@ -1,4 +1,4 @@
-// Frames lost and frames that come twice, below the session: the session that reads the stream never
+// Frames lost, damaged, and frames that come twice, below the session: the session that reads the stream never
 // sees the one, and sees the other again at once. A stream that has lost something is cut a little
 // later, if its users have not closed it: a network that loses also breaks.
 #include <string.h>
@@ -81,6 +81,7 @@ static bool begin_frame(sim_stream *c) {
         return true;
     }
     f->pass = size;
+    f->is_frame = true;
     if (sim_chance(s, s->options.duplicate_per_million)) begin_copy(c, size);
     return true;
 }
@@ -107,7 +108,9 @@ static bool begin(sim_stream *c) {
 size_t sim_filter_look(sim_stream *c, size_t most, const char **out) {
     sim_filter *f = &c->filter;
     const sim_options *o = &c->env->sim->options;
-    if (o->lose_per_million <= 0 && o->duplicate_per_million <= 0) f->is_raw = true;
+    bool looks =
+        o->lose_per_million > 0 || o->duplicate_per_million > 0 || o->damage_per_million > 0;
+    if (!looks) f->is_raw = true;
     while (!f->is_raw && f->pass == 0) {
         if (f->skip > 0) {
             size_t size = f->skip < c->size ? f->skip : c->size;
@@ -126,6 +129,11 @@ size_t sim_filter_look(sim_stream *c, size_t most, const char **out) {
     if (size > c->capacity - c->start) size = c->capacity - c->start;
     *out = c->bytes + c->start;
     return size;
+}
+
+bool sim_filter_is_in_frame(const sim_stream *c) {
+    const sim_filter *f = &c->filter;
+    return f->is_frame && f->pass > 0;
 }
 
 void sim_filter_given(sim_stream *c, size_t size) {

@@ -17,6 +17,7 @@ typedef struct sim_filter {
     bool is_session;  // known once the hello has come: frames follow it
     bool is_raw;      // bytes without frames, or none that can be known
     bool has_handshake;
+    bool is_frame;      // what passes, not a handshake
     size_t pass, skip;  // bytes that come, or do not, until the next frame
     char *copy;         // of a frame that will come again
     size_t copy_size, copy_at;
@@ -80,7 +81,8 @@ bool sim_note_name(sim *s, const char *text, int node);  // false without memory
 // tell. sim_filter_given after that many have been.
 size_t sim_filter_look(sim_stream *c, size_t most, const char **out);
 void sim_filter_given(sim_stream *c, size_t size);
-size_t sim_filter_left(const sim_stream *c);  // of a repeated frame that has begun
+bool sim_filter_is_in_frame(const sim_stream *c);  // what was looked at is of one
+size_t sim_filter_left(const sim_stream *c);       // of a repeated frame that has begun
 void sim_filter_fini(sim_stream *c);
 
 #endif

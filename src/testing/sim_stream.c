@@ -234,6 +234,16 @@ static size_t choose_piece(sim *s, size_t size) {
     return size;
 }
 
+// A bit that changes on the way, which the sums of TCP have not noticed.
+static void damage(sim_stream *c, void *bytes, size_t size) {
+    sim *s = c->env->sim;
+    if (!sim_filter_is_in_frame(c) || !sim_chance(s, s->options.damage_per_million)) return;
+    size_t at = sim_random_below(s, size);
+    ((uint8_t *)bytes)[at] ^= (uint8_t)(1 << sim_random_below(s, 8));
+    s->counts.bits_changed++;
+    sim_note(s, NULL, "changes a bit", c->id, at);
+}
+
 static void deliver(sim_stream *c, size_t most) {
     sim *s = c->env->sim;
     while (most > 0 && c->state == STREAM_OPEN) {
@@ -247,6 +257,7 @@ static void deliver(sim_stream *c, size_t most) {
         assert(room > 0);
         if (piece > room) piece = room;
         memcpy(into, from, piece);
+        damage(c, into, piece);
         sim_filter_given(c, piece);
         most -= piece;
         s->counts.bytes += piece;

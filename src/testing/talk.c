@@ -98,12 +98,57 @@ static void wake(talker *x) {
     x->waiter = NULL;
 }
 
+typedef struct unfinished {
+    list_node link;
+    talker *talker;
+    int from;
+    uint32_t n;
+    message *message;
+} unfinished;
+
+static void receive_whole(talker *x, int from, uint32_t n, message *m) {
+    assert_false(x->lost[from]);
+    check(&x->talk->options, from, x->rank, n, m);
+    x->received[from]++;
+    message_release(m);
+    wake(x);
+}
+
+static void drop_unfinished(unfinished *u) {
+    list_remove(&u->link);
+    mem_free(u);
+}
+
+static void on_completed(message *m) {
+    unfinished u = *(unfinished *)m->completed_user;
+    drop_unfinished(m->completed_user);
+    receive_whole(u.talker, u.from, u.n, m);
+}
+
 static void on_received(void *user, int rank, message *m) {
     talker *x = user;
     assert_false(x->lost[rank]);
-    check(&x->talk->options, rank, x->rank, x->received[rank]++, m);
-    message_release(m);
-    wake(x);
+    uint32_t n = x->announced[rank]++;
+    if (!m->incomplete) {
+        receive_whole(x, rank, n, m);
+        return;
+    }
+    unfinished *u = mem_calloc(sizeof *u);
+    assert_non_null(u);
+    *u = (unfinished){ .talker = x, .from = rank, .n = n, .message = m };
+    list_append(&x->incomplete, &u->link);
+    m->completed = on_completed;
+    m->completed_user = u;
+}
+
+// Their peers are gone.
+static void drop_all_unfinished(talker *x) {
+    while (!list_is_empty(&x->incomplete)) {
+        unfinished *u = list_entry(x->incomplete.next, unfinished, link);
+        u->message->completed = NULL;
+        message_release(u->message);
+        drop_unfinished(u);
+    }
 }
 
 static void on_lost(void *user, int rank, const gw_error *why) {
@@ -215,6 +260,7 @@ static void open_peers(talk *t, uint64_t seed) {
         talker *x = &t->talkers[i];
         x->talk = t;
         x->rank = i;
+        list_init(&x->incomplete);
         x->random = seed * 31 + (uint64_t)i;
         peers_options o = { .env = x->env,
                             .rank = i,
@@ -263,6 +309,7 @@ void talk_close(talk *t) {
         talker *x = &t->talkers[i];
         env_enter(x->env);
         peers_close(x->peers);
+        drop_all_unfinished(x);
         env_leave(x->env);
         env_close(x->env);
     }

@@ -32,7 +32,8 @@ typedef struct talker {
     uint64_t random;
     peers *peers;
     char addresses[ADDRESSES_MAX];
-    uint32_t sent[TALKERS_MAX], received[TALKERS_MAX];
+    uint32_t sent[TALKERS_MAX], announced[TALKERS_MAX], received[TALKERS_MAX];
+    list_node incomplete;  // messages that are announced and not whole
     bool lost[TALKERS_MAX];
     gw_error why[TALKERS_MAX];
     waiter *waiter;  // woken when something has changed

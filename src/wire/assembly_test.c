@@ -59,7 +59,7 @@ static void it_puts_pieces_of_any_size_together(void **state) {
     for (size_t piece = 1; piece <= size; piece++) {
         assembly a;
         gw_error error;
-        assert_int_equal(assembly_open(&a, 1, HEAD, COUNT, &error), GW_OK);
+        assert_int_equal(assembly_open(&a, 1, HEAD, COUNT, false, &error), GW_OK);
         assert_false(assembly_is_complete(&a));
         assert_int_equal(feed(&a, stream, size, piece, &error), GW_OK);
         assert_true(assembly_is_complete(&a));
@@ -73,7 +73,7 @@ static void it_is_complete_without_bytes(void **state) {
     (void)state;
     assembly a;
     gw_error error;
-    assert_int_equal(assembly_open(&a, 1, 0, 0, &error), GW_OK);
+    assert_int_equal(assembly_open(&a, 1, 0, 0, false, &error), GW_OK);
     assert_true(assembly_is_complete(&a));
     uint8_t *into;
     size_t room;
@@ -89,7 +89,7 @@ static void it_gives_back_what_is_half_there(void **state) {
     for (size_t part = 0; part < size; part++) {
         assembly a;
         gw_error error;
-        assembly_open(&a, 1, HEAD, COUNT, &error);
+        assembly_open(&a, 1, HEAD, COUNT, false, &error);
         feed(&a, stream, part, 17, &error);
         assembly_drop(&a);
         assert_null(a.message);
@@ -112,7 +112,7 @@ static void it_goes_back_to_the_last_whole_frame(void **state) {
             if (other && kept > HEAD) continue;
             assembly a;
             gw_error error;
-            assembly_open(&a, 1, HEAD, COUNT, &error);
+            assembly_open(&a, 1, HEAD, COUNT, false, &error);
             feed(&a, first, kept, 11, &error);
             assembly_mark mark = a.at;
             feed(&a, first + kept, lost - kept, 11, &error);
@@ -149,13 +149,83 @@ static void it_refuses_sizes_before_it_takes_memory(void **state) {
         gw_error error;
         uint8_t *into;
         size_t room;
-        assembly_open(&a, 1, 0, 3, &error);
+        assembly_open(&a, 1, 0, 3, false, &error);
         assert_int_equal(feed(&a, (const uint8_t *)cases[i].sizes, 24, 24, &error), GW_OK);
         size_t live = mem_live_count();
         assert_int_equal(assembly_place(&a, &into, &room, &error), cases[i].status);
         assert_string_equal(error.text, cases[i].text);
         assert_int_equal(mem_live_count(), live);
         assembly_drop(&a);
+    }
+}
+
+// ---- With bulk ----------------------------------------------------------------------------------
+
+static message *announce(assembly *a, const uint8_t *stream, gw_error *error) {
+    message *m = NULL;
+    assert_int_equal(assembly_open(a, 1, HEAD, COUNT, true, error), GW_OK);
+    assert_int_equal(feed(a, stream, HEAD + 8 * COUNT, 11, error), GW_OK);
+    assert_true(assembly_is_complete(a));
+    assert_int_equal(assembly_announce(a, &m, error), GW_OK);
+    assert_false(assembly_is_complete(a));
+    return m;
+}
+
+static void it_announces_a_message_before_its_bulk(void **state) {
+    (void)state;
+    uint8_t stream[1000];
+    size_t size = stream_of(stream, HEAD, sizes, COUNT), behind = HEAD + 8 * COUNT;
+    assembly a;
+    gw_error error;
+    message *m = announce(&a, stream, &error);
+    assert_true(m->incomplete && a.bulk_bytes == size - behind);
+    assert_int_equal(message_size(m), HEAD + size - behind);
+    assert_int_equal(feed(&a, stream + behind, size - behind, 7, &error), GW_OK);
+    assert_true(assembly_is_complete(&a));
+    message_release(assembly_finish(&a));
+    assert_false(m->incomplete);
+    check(m, stream, HEAD, sizes, COUNT);
+    message_release(m);
+}
+
+// Segments that somebody has put between its own meanwhile stay where they are.
+static void it_fills_in_segments_around_others(void **state) {
+    (void)state;
+    uint8_t stream[1000];
+    size_t size = stream_of(stream, HEAD, sizes, COUNT), behind = HEAD + 8 * COUNT;
+    assembly a;
+    gw_error error;
+    message *m = announce(&a, stream, &error);
+    segment *more = mem_calloc(4 * sizeof *more);
+    block *other = block_take(9);
+    const int from[4] = { 0, -1, 1, 2 };
+    for (int i = 0; i < 4; i++)
+        more[i] = from[i] < 0 ? (segment){ .block = other, .size = 9 } : m->segments[from[i]];
+    mem_free(m->segments);
+    m->segments = more;
+    m->segment_count = 4;
+    assert_int_equal(feed(&a, stream + behind, size - behind, 50, &error), GW_OK);
+    message_release(assembly_finish(&a));
+    assert_ptr_equal(m->segments[1].block, other);
+    assert_memory_equal(m->segments[2].block->bytes, stream + behind + 5, 1);
+    assert_memory_equal(m->segments[3].block->bytes, stream + behind + 6, 300);
+    message_release(m);
+}
+
+static void it_drops_a_bulk_that_is_half_there(void **state) {
+    (void)state;
+    uint8_t stream[1000];
+    size_t behind = HEAD + 8 * COUNT;
+    stream_of(stream, HEAD, sizes, COUNT);
+    for (size_t part = 0; part < 300; part += 7) {
+        assembly a;
+        gw_error error;
+        message *m = announce(&a, stream, &error);
+        assert_int_equal(feed(&a, stream + behind, part, 7, &error), GW_OK);
+        if (part % 2) assembly_forget_segments(&a);
+        assembly_drop(&a);
+        assert_true(m->incomplete);
+        message_release(m);
     }
 }
 
@@ -175,7 +245,7 @@ static void it_takes_memory_as_bytes_come(void **state) {
     size_t room;
     largest = 0;
     mem_fail_hook = note_size;
-    assembly_open(&a, 1, UINT32_MAX - 1, LIMIT_SEGMENTS, &error);
+    assembly_open(&a, 1, UINT32_MAX - 1, LIMIT_SEGMENTS, false, &error);
     assert_int_equal(assembly_place(&a, &into, &room, &error), GW_OK);
     mem_fail_hook = NULL;
     assert_true(largest <= 64 * 1024);
@@ -188,7 +258,7 @@ static void assemble_without_memory(void *context) {
     size_t size = stream_of(stream, HEAD, sizes, COUNT);
     assembly a;
     gw_error error;
-    if (assembly_open(&a, 1, HEAD, COUNT, &error) == GW_OK) {
+    if (assembly_open(&a, 1, HEAD, COUNT, false, &error) == GW_OK) {
         gw_status status = feed(&a, stream, size, 20, &error);
         assert_true(status == GW_OK || status == GW_NO_MEMORY);
     }
@@ -203,4 +273,5 @@ static void it_survives_without_memory(void **state) {
 GW_TESTS(wire_assembly, it_puts_pieces_of_any_size_together, it_is_complete_without_bytes,
          it_gives_back_what_is_half_there, it_goes_back_to_the_last_whole_frame,
          it_refuses_sizes_before_it_takes_memory, it_takes_memory_as_bytes_come,
-         it_survives_without_memory);
+         it_announces_a_message_before_its_bulk, it_fills_in_segments_around_others,
+         it_drops_a_bulk_that_is_half_there, it_survives_without_memory);

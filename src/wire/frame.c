@@ -37,8 +37,9 @@ void frame_encode(uint8_t out[FRAME_HEADER_BYTES], const frame *f) {
             (uint64_t)f->body_size << 32,
         f->number,
         f->ack,
-        f->kind | (uint64_t)f->segment_count << 32,
-        f->head_size,
+        f->kind | (uint64_t)f->has_bulk << 8 | (uint64_t)f->segment_count << 16 |
+            (uint64_t)(f->type == FRAME_BULK ? f->distance : f->head_size) << 32,
+        f->body_check,
     };
     words[WORDS - 1] |= (uint64_t)check_of(words) << 32;
     memcpy(out, words, sizeof words);
@@ -51,11 +52,15 @@ void frame_seal(uint8_t header[FRAME_HEADER_BYTES]) {
     memcpy(header, words, sizeof words);
 }
 
+static bool has_fields_of_first(const frame *f) {
+    return f->kind || f->has_bulk || f->segment_count || f->head_size;
+}
+
 static gw_status check_data(const frame *f, gw_error *error) {
     unsigned long long number = f->number;
     if (number == 0) return error_set(error, GW_PROTOCOL, "frame: data without a number");
     if (!f->first) {
-        if (f->kind || f->segment_count || f->head_size)
+        if (has_fields_of_first(f))
             return error_set(error, GW_PROTOCOL,
                              "frame %llu: a message's fields, but not its first", number);
         return GW_OK;
@@ -64,7 +69,41 @@ static gw_status check_data(const frame *f, gw_error *error) {
     if (f->segment_count > LIMIT_SEGMENTS)
         return error_set(error, GW_LIMIT, "frame %llu: %u segments, at most %d", number,
                          f->segment_count, LIMIT_SEGMENTS);
+    if (f->has_bulk && !f->segment_count)
+        return error_set(error, GW_PROTOCOL, "frame %llu: bulk of no segments", number);
     return GW_OK;
+}
+
+static gw_status check_bulk(const frame *f, gw_error *error) {
+    unsigned long long number = f->number;
+    if (f->first || has_fields_of_first(f))
+        return error_set(error, GW_PROTOCOL, "frame %llu: data's fields in bulk", number);
+    if (f->distance == 0 || f->distance >= number || f->body_size == 0)
+        return error_set(error, GW_PROTOCOL, "frame %llu: bulk of no message", number);
+    return GW_OK;
+}
+
+static gw_status check_control(const frame *f, gw_error *error) {
+    if (!f->first && !f->body_size && !has_fields_of_first(f) && !f->body_check) return GW_OK;
+    return error_set(error, GW_PROTOCOL, "frame: data's fields in a frame of type %u", f->type);
+}
+
+static frame fields_of(const uint64_t words[WORDS]) {
+    uint8_t type = (uint8_t)(words[0] >> 16);
+    uint32_t at_28 = (uint32_t)(words[3] >> 32);
+    return (frame){
+        .type = type,
+        .first = words[0] >> 24 & 1,
+        .body_size = (uint32_t)(words[0] >> 32),
+        .number = words[1],
+        .ack = words[2],
+        .kind = (uint8_t)words[3],
+        .has_bulk = words[3] >> 8 & 1,
+        .segment_count = (uint16_t)(words[3] >> 16),
+        .head_size = type == FRAME_BULK ? 0 : at_28,
+        .distance = type == FRAME_BULK ? at_28 : 0,
+        .body_check = (uint32_t)words[4],
+    };
 }
 
 gw_status frame_decode(const uint8_t in[FRAME_HEADER_BYTES], frame *out, gw_error *error) {
@@ -75,28 +114,20 @@ gw_status frame_decode(const uint8_t in[FRAME_HEADER_BYTES], frame *out, gw_erro
                          (uint16_t)words[0]);
     if (check_of(words) != words[WORDS - 1] >> 32)
         return error_set(error, GW_DISCONNECTED, "frame: damaged, its check is wrong");
-    uint8_t first = (uint8_t)(words[0] >> 24);
-    if (first > 1 || (uint32_t)words[3] >> 8)
+    if ((words[0] >> 24 & 0xff) > 1 || (words[3] >> 8 & 0xff) > 1)
         return error_set(error, GW_PROTOCOL, "frame: a field that must be 0 is not");
-    *out = (frame){
-        .type = (uint8_t)(words[0] >> 16),
-        .first = first,
-        .body_size = (uint32_t)(words[0] >> 32),
-        .number = words[1],
-        .ack = words[2],
-        .kind = (uint8_t)words[3],
-        .segment_count = (uint32_t)(words[3] >> 32),
-        .head_size = (uint32_t)words[4],
-    };
+    *out = fields_of(words);
     if (out->body_size > LIMIT_FRAME_BYTES)
         return error_set(error, GW_LIMIT, "frame: a body of %u bytes, at most %d", out->body_size,
                          LIMIT_FRAME_BYTES);
-    if (out->type == FRAME_DATA) return check_data(out, error);
-    if (out->type >= FRAME_ACK && out->type <= FRAME_GOODBYE &&
-        (first || out->body_size || out->kind || out->segment_count || out->head_size))
-        return error_set(error, GW_PROTOCOL, "frame: data's fields in a frame of type %u",
-                         out->type);
-    return GW_OK;
+    switch (out->type) {
+    case FRAME_DATA: return check_data(out, error);
+    case FRAME_BULK: return check_bulk(out, error);
+    case FRAME_ACK:
+    case FRAME_PING:
+    case FRAME_GOODBYE: return check_control(out, error);
+    default: return GW_OK;
+    }
 }
 
 // ---- Putting messages together ------------------------------------------------------------------
@@ -104,8 +135,9 @@ gw_status frame_decode(const uint8_t in[FRAME_HEADER_BYTES], frame *out, gw_erro
 enum { HEAD_STEP_BYTES = 64 * 1024 };
 
 gw_status assembly_open(assembly *a, uint8_t kind, uint32_t head_size, uint32_t segment_count,
-                        gw_error *error) {
+                        bool has_bulk, gw_error *error) {
     *a = (assembly){ .message = message_open(kind),
+                     .has_bulk = has_bulk,
                      .head_size = head_size,
                      .segment_count = segment_count,
                      .head_total = (uint64_t)head_size + (uint64_t)segment_count * 8 };
@@ -114,10 +146,10 @@ gw_status assembly_open(assembly *a, uint8_t kind, uint32_t head_size, uint32_t 
     return GW_OK;
 }
 
-static void drop_segments(message *m, uint32_t from) {
-    for (uint32_t i = from; i < m->segment_count; i++) {
-        block_release(m->segments[i].block);
-        m->segments[i].block = NULL;
+static void drop_segments(assembly *a, uint32_t from) {
+    for (uint32_t i = from; a->segments && i < a->segment_count; i++) {
+        block_release(a->segments[i].block);
+        a->segments[i].block = NULL;
     }
 }
 
@@ -145,8 +177,8 @@ static gw_status read_sizes(assembly *a, gw_error *error) {
         }
         segments[i].size = (size_t)size;
     }
-    m->segments = segments;
-    m->segment_count = m->segment_capacity = a->segment_count;
+    a->segments = segments;
+    a->bulk_bytes = total - a->head_total;
     return GW_OK;
 }
 
@@ -164,7 +196,7 @@ static bool grow_head(assembly *a) {
 }
 
 static gw_status place_in_segment(assembly *a, uint8_t **into, size_t *size, gw_error *error) {
-    segment *s = &a->message->segments[a->at.segment];
+    segment *s = &a->segments[a->at.segment];
     if (!s->block) s->block = block_take_unpopulated(s->size);
     if (!s->block)
         return error_set(error, GW_NO_MEMORY, "no memory for a tensor of %zu bytes", s->size);
@@ -182,8 +214,8 @@ gw_status assembly_place(assembly *a, uint8_t **into, size_t *size, gw_error *er
         *size = head->capacity - (size_t)a->at.head_done;
         return GW_OK;
     }
-    if (a->at.segment < a->segment_count) {
-        if (!a->message->segments) {
+    if (!assembly_is_complete(a)) {
+        if (!a->segments) {
             gw_status status = read_sizes(a, error);
             if (status) return status;
         }
@@ -200,36 +232,79 @@ void assembly_advance(assembly *a, size_t count) {
         return;
     }
     a->at.segment_done += count;
-    if (a->at.segment_done < a->message->segments[a->at.segment].size) return;
+    if (a->at.segment_done < a->segments[a->at.segment].size) return;
     a->at.segment++;
     a->at.segment_done = 0;
 }
 
+static void free_segments(assembly *a) {
+    drop_segments(a, 0);
+    mem_free(a->segments);
+    a->segments = NULL;
+}
+
 void assembly_rewind(assembly *a, assembly_mark mark) {
     a->at = mark;
-    message *m = a->message;
-    if (!m || !m->segments) return;
     // What comes again may not be what came before: nothing may be left that was made for other
     // sizes.
     if (mark.head_done < a->head_total) {
-        drop_segments(m, 0);
-        mem_free(m->segments);
-        m->segments = NULL;
-        m->segment_count = m->segment_capacity = 0;
+        free_segments(a);
     } else {
-        drop_segments(m, mark.segment_done ? mark.segment + 1 : mark.segment);
+        drop_segments(a, mark.segment_done ? mark.segment + 1 : mark.segment);
     }
+}
+
+static void end_head(assembly *a) {
+    a->message->head.size = a->head_size;
+    a->message->head_size = a->head_size;
 }
 
 message *assembly_take(assembly *a) {
     message *m = a->message;
-    m->head.size = a->head_size;
-    m->head_size = a->head_size;
+    end_head(a);
+    m->segments = a->segments;
+    m->segment_count = m->segment_capacity = a->segments ? a->segment_count : 0;
+    a->segments = NULL;
     a->message = NULL;
     return m;
 }
 
 void assembly_drop(assembly *a) {
+    free_segments(a);
     message_release(a->message);
     a->message = NULL;
+}
+
+// ---- Bulk ---------------------------------------------------------------------------------------
+
+gw_status assembly_announce(assembly *a, message **out, gw_error *error) {
+    message *m = a->message;
+    gw_status status = a->segments ? GW_OK : read_sizes(a, error);
+    if (status) return status;
+    m->segments = mem_calloc(a->segment_count * sizeof *m->segments);
+    if (!m->segments) return error_set(error, GW_NO_MEMORY, "no memory for a message");
+    m->segment_count = m->segment_capacity = a->segment_count;
+    for (uint32_t i = 0; i < a->segment_count; i++) m->segments[i].size = a->segments[i].size;
+    end_head(a);
+    m->incomplete = true;
+    a->is_announced = true;
+    *out = message_retain(m);
+    return GW_OK;
+}
+
+void assembly_forget_segments(assembly *a) {
+    drop_segments(a, 0);
+}
+
+message *assembly_finish(assembly *a) {
+    message *m = a->message;
+    for (uint32_t i = 0, own = 0; i < m->segment_count; i++) {
+        if (m->segments[i].block) continue;
+        m->segments[i].block = a->segments[own].block;
+        a->segments[own++].block = NULL;
+    }
+    free_segments(a);
+    m->incomplete = false;
+    a->message = NULL;
+    return m;
 }

@@ -21,7 +21,20 @@ static const frame samples[] = {
       .kind = 255,
       .segment_count = LIMIT_SEGMENTS,
       .head_size = UINT32_MAX },
-    { .type = FRAME_DATA, .body_size = 1, .number = 77, .ack = UINT64_MAX },
+    { .type = FRAME_DATA,
+      .body_size = 1,
+      .number = 77,
+      .ack = UINT64_MAX,
+      .body_check = 0x12345678 },
+    { .type = FRAME_DATA,
+      .first = true,
+      .body_size = 20,
+      .number = 8,
+      .kind = 2,
+      .has_bulk = true,
+      .segment_count = 1,
+      .head_size = 12 },
+    { .type = FRAME_BULK, .body_size = LIMIT_FRAME_BYTES, .number = 9, .distance = 1 },
     { .type = FRAME_ACK, .ack = 5 },
     { .type = FRAME_PING, .ack = 5 },
     { .type = FRAME_GOODBYE, .ack = 5 },
@@ -42,7 +55,10 @@ static void it_reads_back_what_was_written(void **state) {
         assert_true(f.number == want.number && f.ack == want.ack);
         assert_int_equal(f.kind, want.kind);
         assert_int_equal(f.segment_count, want.segment_count);
+        assert_int_equal(f.has_bulk, want.has_bulk);
         assert_int_equal(f.head_size, want.head_size);
+        assert_int_equal(f.distance, want.distance);
+        assert_int_equal(f.body_check, want.body_check);
     }
 }
 
@@ -53,8 +69,8 @@ static void it_lies_as_the_protocol_says(void **state) {
         'G', 'W', 1, 1, 12, 0, 0, 0,  // magic, type, first, body size
         2,   0,   0, 0, 0,  0, 0, 0,  // number
         1,   0,   0, 0, 0,  0, 0, 0,  // ack
-        9,   0,   0, 0, 3,  0, 0, 0,  // kind, segment count
-        10,  0,   0, 0,               // head size
+        9,   1,   3, 0, 10, 0, 0, 0,  // kind, bulk, segment count, head size
+        7,   0,   0, 0,               // body check
     };
     uint8_t raw[FRAME_HEADER_BYTES];
     frame_encode(raw, &(frame){ .type = FRAME_DATA,
@@ -63,8 +79,10 @@ static void it_lies_as_the_protocol_says(void **state) {
                                 .number = 2,
                                 .ack = 1,
                                 .kind = 9,
+                                .has_bulk = true,
                                 .segment_count = 3,
-                                .head_size = 10 });
+                                .head_size = 10,
+                                .body_check = 7 });
     assert_memory_equal(raw, want, sizeof want);
     // The check, computed as the page says.
     uint64_t x = 0, word = 0;
@@ -117,6 +135,16 @@ static void it_refuses_what_no_peer_can_mean(void **state) {
            GW_LIMIT, "frame 4: 16385 segments, at most 16384");
     expect((frame){ .type = FRAME_DATA, .number = 4, .body_size = LIMIT_FRAME_BYTES + 1 }, GW_LIMIT,
            "frame: a body of 262145 bytes, at most 262144");
+    expect((frame){ .type = FRAME_DATA, .number = 4, .first = true, .kind = 1, .has_bulk = true },
+           GW_PROTOCOL, "frame 4: bulk of no segments");
+    expect((frame){ .type = FRAME_BULK, .number = 4, .body_size = 1, .distance = 1, .kind = 1 },
+           GW_PROTOCOL, "frame 4: data's fields in bulk");
+    expect((frame){ .type = FRAME_BULK, .number = 4, .body_size = 1 }, GW_PROTOCOL,
+           "frame 4: bulk of no message");
+    expect((frame){ .type = FRAME_BULK, .number = 4, .body_size = 1, .distance = 4 }, GW_PROTOCOL,
+           "frame 4: bulk of no message");
+    expect((frame){ .type = FRAME_BULK, .number = 4, .distance = 1 }, GW_PROTOCOL,
+           "frame 4: bulk of no message");
     expect((frame){ .type = FRAME_ACK, .kind = 4 }, GW_PROTOCOL,
            "frame: data's fields in a frame of type 2");
     expect((frame){ .type = FRAME_GOODBYE, .body_size = 4 }, GW_PROTOCOL,

@@ -80,9 +80,17 @@ gw_status message_seal(message *m, gw_error *error) {
         m->head.size = m->head_size;
         return error_set(error, GW_NO_MEMORY, "no memory for a message");
     }
-    size = message_size(m);
-    m->frame_count = size ? (size + LIMIT_FRAME_BYTES - 1) / LIMIT_FRAME_BYTES : 1;
+    // SES-11: "If it has segments and all of it is more than 262,144 bytes."
+    m->size = message_size(m);
+    m->has_bulk = m->segment_count > 0 && m->size > LIMIT_FRAME_BYTES;
     return GW_OK;
+}
+
+void message_drop_segments(message *m) {
+    for (uint32_t i = 0; i < m->segment_count; i++) block_unpin(m->segments[i].block);
+    m->segment_count = 0;
+    m->head.size = m->size = m->head_size;
+    m->has_bulk = false;
 }
 
 message *message_copy(const message *m) {

@@ -41,7 +41,8 @@ static void it_seals_with_the_sizes_behind_the_head(void **state) {
     assert_int_equal(message_seal(m, &error), GW_OK);
     assert_int_equal(m->head_size, 4);
     assert_int_equal(m->head.size, 12);
-    assert_int_equal(m->frame_count, 2);
+    assert_int_equal(m->size, LIMIT_FRAME_BYTES + 12);
+    assert_true(m->has_bulk);
     uint64_t size;
     memcpy(&size, m->head.data + 4, sizeof size);
     assert_int_equal(size, LIMIT_FRAME_BYTES);
@@ -49,13 +50,34 @@ static void it_seals_with_the_sizes_behind_the_head(void **state) {
     block_release(b);
 }
 
-static void it_takes_one_frame_without_bytes(void **state) {
+static void only_large_messages_with_segments_have_bulk(void **state) {
     (void)state;
+    for (int i = 0; i < 3; i++) {
+        block *b = block_take(LIMIT_FRAME_BYTES);
+        message *m = message_open(1);
+        gw_error error;
+        if (i == 0) bytes_extend(&m->head, LIMIT_FRAME_BYTES + 1);
+        if (i > 0) message_add_segment(m, b, 0, LIMIT_FRAME_BYTES - 11 + 2 * (size_t)i);
+        assert_int_equal(message_seal(m, &error), GW_OK);
+        assert_int_equal(m->has_bulk, i > 1 ? 1 : 0);
+        message_release(m);
+        block_release(b);
+    }
+}
+
+static void it_drops_its_segments(void **state) {
+    (void)state;
+    block *b = block_take(LIMIT_FRAME_BYTES);
     message *m = message_open(1);
     gw_error error;
+    bytes_put_u32(&m->head, 5);
+    message_add_segment(m, b, 0, LIMIT_FRAME_BYTES);
     assert_int_equal(message_seal(m, &error), GW_OK);
-    assert_int_equal(m->frame_count, 1);
+    message_drop_segments(m);
+    assert_int_equal(b->pins, 0);
+    assert_true(m->size == 4 && m->head.size == 4 && !m->segment_count && !m->has_bulk);
     message_release(m);
+    block_release(b);
 }
 
 static void it_refuses_to_grow_beyond_its_limits(void **state) {
@@ -120,6 +142,6 @@ static void it_survives_without_memory(void **state) {
 }
 
 GW_TESTS(wire_message, it_pins_what_it_sends_until_the_last_count, it_counts_its_bytes,
-         it_seals_with_the_sizes_behind_the_head, it_takes_one_frame_without_bytes,
-         it_refuses_to_grow_beyond_its_limits, it_copies_as_its_receiver_would_see_it,
-         it_survives_without_memory);
+         it_seals_with_the_sizes_behind_the_head, only_large_messages_with_segments_have_bulk,
+         it_drops_its_segments, it_refuses_to_grow_beyond_its_limits,
+         it_copies_as_its_receiver_would_see_it, it_survives_without_memory);

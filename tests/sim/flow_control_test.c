@@ -30,7 +30,7 @@ GW_FUNCTION(backlog_take, GW_INLINE, "tensor") {
 static uint64_t backlog(gw_scope *s, int to) {
     agent *a = s->agent;
     env_enter(a->env);
-    uint64_t bytes = peers_backlog_bytes(a->peers, to);
+    uint64_t bytes = peers_get_backlog(a->peers, to).all;
     env_leave(a->env);
     return bytes;
 }
