@@ -25,5 +25,6 @@
 #include <gradwire/membership.h>
 #include <gradwire/group.h>
 #include <gradwire/collective.h>
+#include <gradwire/parallel.h>
 
 #endif

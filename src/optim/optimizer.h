@@ -81,6 +81,7 @@ typedef struct parameter {
     int group;
     int64_t step_count;
     block *state[OPTIM_STATES_MAX];  // arrays like x; NULL before the first step, or unused
+    bool elsewhere;                  // another worker has its state and computes its steps
 
     // prepared
     gw_tensor *grad;                     // counted; NULL: none, so nothing happens to it
@@ -133,6 +134,10 @@ bool optimizer_reserve(gw_scope *s, gw_optimizer *o);
 void optimizer_compute(gw_optimizer *o);
 void optimizer_commit(gw_optimizer *o);
 void optimizer_abort(gw_optimizer *o);
+
+// What another worker has computed for parameter |i|, which is elsewhere: a commit puts it in place.
+// False with |s| failed.
+bool optimizer_stage(gw_scope *s, gw_optimizer *o, int i, const gw_tensor *values);
 
 // A whole step: writes in place where no other handle sees the old values. False with |s| failed
 // and nothing changed.

@@ -20,6 +20,10 @@ typedef struct remote_part_class {
     // A step of an optimizer with a remote part, on this worker and on all owners.
     void (*step)(gw_scope *s, gw_optimizer *o);
 
+    // A step in a scope that has failed, which does nothing: tells those that wait for this worker.
+    // May be NULL.
+    void (*refused)(gw_scope *s, gw_optimizer *o);
+
     // Adds the state of the remote part to |map|; loads a map on this worker and all owners, or on
     // none with |s| failed.
     void (*write)(gw_scope *s, const gw_optimizer *o, gw_map *map);

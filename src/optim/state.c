@@ -44,7 +44,8 @@ void state_write_groups(gw_scope *s, const gw_optimizer *o, gw_map *map) {
 }
 
 void state_write_parameters(gw_scope *s, const gw_optimizer *o, gw_map *map) {
-    for (int i = 0; i < o->parameter_count && gw_ok(s); i++) write_parameter(s, o, i, map);
+    for (int i = 0; i < o->parameter_count && gw_ok(s); i++)
+        if (!o->parameters[i].elsewhere) write_parameter(s, o, i, map);
 }
 
 gw_map *gw_optimizer_state_dict(gw_scope *s, gw_optimizer *o) {
@@ -152,7 +153,7 @@ void state_take_over(gw_optimizer *o, loaded *l) {
     for (int i = 0; i < o->parameter_count; i++) {
         parameter *p = &o->parameters[i], *from = &l->parameters[i];
         p->step_count = from->step_count;
-        for (int k = 0; k < OPTIM_STATES_MAX; k++) {
+        for (int k = 0; k < OPTIM_STATES_MAX && !p->elsewhere; k++) {
             block_release(p->state[k]);
             p->state[k] = from->state[k];
             from->state[k] = NULL;

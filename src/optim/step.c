@@ -96,7 +96,7 @@ static bool check_device(gw_scope *s, const gw_optimizer *o, const parameter *p,
 
 static bool reserve(gw_scope *s, gw_optimizer *o, int i, bool beside) {
     parameter *p = &o->parameters[i];
-    gw_tensor *grad = grads_find(s, p->x);
+    gw_tensor *grad = p->elsewhere ? NULL : grads_find(s, p->x);
     if (!grad) return true;
     bool dense;
     if (!row_update_check(s, o, p, grad, &dense) || !check_device(s, o, p, grad)) return false;
@@ -158,6 +158,20 @@ bool optimizer_prepare(gw_scope *s, gw_optimizer *o) {
     return true;
 }
 
+bool optimizer_stage(gw_scope *s, gw_optimizer *o, int i, const gw_tensor *values) {
+    parameter *p = &o->parameters[i];
+    bool ok = is_replaceable(p->x) || storage_make_writable(p->x->storage);
+    ok = ok && (p->new_x = take_like(p->x)) && take_spare(o, p);
+    if (!ok) {
+        scope_fail(s, GW_NO_MEMORY,
+                   "step of gw_%s: no memory for new values of parameter %d; none has changed",
+                   o->rule->name, p->number);
+        return false;
+    }
+    block_copy(p->new_x, 0, values->storage->block, tensor_offset(values), tensor_size(p->x));
+    return true;
+}
+
 // ---- Committing ---------------------------------------------------------------------------------
 static void put_in_place(parameter *p) {
     gw_tensor *x = p->x;
@@ -177,6 +191,11 @@ static void put_in_place(parameter *p) {
     p->new_x = NULL;
 }
 
+static void release_spare(parameter *p) {
+    block_release(p->spare);
+    p->spare = NULL;
+}
+
 static void commit(parameter *p) {
     if (!p->rows) put_in_place(p);
     for (int k = 0; k < OPTIM_STATES_MAX; k++) {
@@ -186,16 +205,22 @@ static void commit(parameter *p) {
         p->new_state[k] = NULL;
     }
     if (p->rows) row_update_commit(p);
-    block_release(p->spare);
-    p->spare = NULL;
+    release_spare(p);
     handle_release(p->grad);
     p->grad = NULL;
     p->step_count++;
 }
 
 void optimizer_commit(gw_optimizer *o) {
-    for (int i = 0; i < o->parameter_count; i++)
-        if (o->parameters[i].grad) commit(&o->parameters[i]);
+    for (int i = 0; i < o->parameter_count; i++) {
+        parameter *p = &o->parameters[i];
+        if (p->grad) {
+            commit(p);
+        } else if (p->new_x) {
+            put_in_place(p);
+            release_spare(p);
+        }
+    }
     o->step_count++;
 }
 
@@ -208,7 +233,10 @@ bool optimizer_step(gw_scope *s, gw_optimizer *o) {
 }
 
 void gw_optimizer_step(gw_scope *s, gw_optimizer *o) {
-    if (!optimizer_check(s, o, "gw_optimizer_step")) return;
+    if (!optimizer_check(s, o, "gw_optimizer_step")) {
+        if (o && o->remote && o->remote->class->refused) o->remote->class->refused(s, o);
+        return;
+    }
     if (o->remote)
         o->remote->class->step(s, o);
     else

@@ -1,0 +1,78 @@
+// Around data parallelism: optimizers whose state is shared out, and averages of weights.
+//
+//     gw_optimizer *opt = gw_adam(root, gw_parameters(root, model), .lr = 1e-3);
+//     gw_optimizer_shard(root, opt);                                   // each member keeps a part of the moments
+//
+//     gw_averager average = { .levels = { { .period = 4 } } };         // local SGD: every fourth step
+//     gw_averager_step(s, &average, gw_parameters(s, model));
+//
+// All members of a group call these alike, as collectives.
+//
+// Ownership: a sharded optimizer keeps its group. Threads: as collectives.
+#ifndef GRADWIRE_PARALLEL_H
+#define GRADWIRE_PARALLEL_H
+
+#include <gradwire/collective.h>
+#include <gradwire/optim.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- Sharded optimizers -------------------------------------------------------------------------
+// gw_optimizer_shard(s, opt, .group = g): from here on each member of the group keeps the state of its
+// part of the parameters, and computes their steps; new values go to all, and are put in place when
+// they have all come: ZeRO-1 (Rajbhandari et al. 2020), torch.distributed.optim.
+// ZeroRedundancyOptimizer. Parameters are shared out whole, group by group of |opt|, the largest first
+// to the member with the fewest numbers so far.
+//
+// Members step together, with the same gradients, such as gw_ddp_open gives. A step that fails on one
+// fails on all, and changes nothing; if a member is lost while values come, some may have stepped.
+// gw_optimizer_state_dict and gw_optimizer_load_state_dict are collectives then, of the whole state,
+// which fits an optimizer that is not sharded, or sharded otherwise.
+//
+// INVALID if it has parameters of other workers; WRONG_STATE if it has stepped, or is sharded already;
+// MISMATCH if the members' parameters differ.
+typedef struct gw_shard_options {
+    gw_group *group GW_DEFAULT(NULL);  // NULL: all workers that are there
+} gw_shard_options;
+
+GW_API void gw_optimizer_shard_with(gw_scope *s, gw_optimizer *opt, gw_shard_options options);
+
+// The bytes of state that this member keeps.
+GW_API int64_t gw_optimizer_state_bytes(const gw_optimizer *opt);
+
+// ---- Averages -----------------------------------------------------------------------------------
+// Gives the tensors in |params|, in place, the mean of what they are on all members:
+// torch.distributed.algorithms.model_averaging.utils.average_parameters.
+GW_API void gw_average_parameters(gw_scope *s, gw_group *g, gw_list *params);
+
+// When weights are averaged, and among whom: by the level with the largest period that divides the
+// steps behind |warmup|. One level is PyTorch's PeriodicModelAverager (local SGD, Lin et al. 2018),
+// several HierarchicalModelAverager: near members often, all of them seldom.
+enum { GW_AVERAGER_LEVELS_MAX = 8 };
+
+typedef struct gw_averager_level {
+    int64_t period;   // 0: there is no such level
+    gw_group *group;  // NULL: all workers that are there
+} gw_averager_level;
+
+typedef struct gw_averager {
+    gw_averager_level levels[GW_AVERAGER_LEVELS_MAX];
+    int64_t warmup;
+    int64_t step;  // counted by gw_averager_step; to be saved with a checkpoint
+} gw_averager;
+
+// Behind each step of the optimizer. Whether it has averaged.
+GW_API bool gw_averager_step(gw_scope *s, gw_averager *averager, gw_list *params);
+
+#ifdef __cplusplus
+}
+inline void gw_optimizer_shard(gw_scope *s, gw_optimizer *opt, gw_shard_options options = {}) {
+    gw_optimizer_shard_with(s, opt, options);
+}
+#else
+#define gw_shard_options_defaults .group = NULL
+#define gw_optimizer_shard(...) GW_NAMED_2(gw_optimizer_shard_with, gw_shard_options, __VA_ARGS__, )
+#endif
+#endif
