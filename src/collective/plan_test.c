@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MEMBERS_MAX = 64, STEPS_MAX = 4 * MEMBERS_MAX + 8, SHAPES_MAX = 1024 };
+enum { MEMBERS_MAX = 64, STEPS_MAX = 64 * MEMBERS_MAX + 8, SHAPES_MAX = 1024 };
 
 // ---- Symbols ------------------------------------------------------------------------------------
 typedef enum stage {
@@ -302,10 +302,11 @@ static void check(const plan_request *r) {
 // ---- Tests --------------------------------------------------------------------------------------
 // One element, none, fewer than members, odd counts, one that fills lines of the cache and more.
 static uint64_t elements_of(int which, int n) {
-    const uint64_t counts[] = { 0, 1, (uint64_t)n - 1, 17 * (uint64_t)n + 3, 1024, 4099 };
+    const uint64_t counts[] = { 0,    1,    (uint64_t)n - 1,    17 * (uint64_t)n + 3,
+                                1024, 4099, n < 6 ? 5000000 : 9 };
     return counts[which];
 }
-enum { SIZES = 6 };
+enum { SIZES = 7 };
 
 static bool has_root(operation o) {
     return o == OPERATION_REDUCE || o == OPERATION_BROADCAST || o == OPERATION_GATHER ||
