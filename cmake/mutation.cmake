@@ -4,7 +4,7 @@
 file(GLOB mutation_sources CONFIGURE_DEPENDS src/wire/*.c src/net/ring.c src/net/shm*.c src/net/handshake.c src/net/connection.c src/net/secret*.c
     src/net/certificate*.c src/net/tls*.c src/session/*.c src/store/*.c
     src/membership/*.c src/agent/*.c src/future/*.c src/lend/*.c src/call/*.c src/collective/*.c src/reference/*.c
-    src/distributed/*/*.c src/runtime/*.c)
+    src/distributed/*/*.c src/parallel/*.c src/runtime/*.c)
 list(FILTER mutation_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
 list(APPEND mutation_sources src/base/mutation.c src/base/failpoint.c)
 

@@ -25,6 +25,7 @@
 #include <gradwire/membership.h>
 #include <gradwire/group.h>
 #include <gradwire/collective.h>
+#include <gradwire/ddp.h>
 #include <gradwire/parallel.h>
 
 #endif

@@ -54,6 +54,10 @@ typedef enum mutation {
     MUTATION_ABORT_FORGOTTEN,      // late gradients of a pass that was aborted begin it again
     MUTATION_DONE_WHILE_REDUCING,  // a part says done before what is late on its worker has come
 
+    // replicas
+    MUTATION_BUCKET_OUT_OF_ORDER,  // buckets set out as their gradients come, without a key
+    MUTATION_FLAGS_NOT_COMBINED,   // who has no gradient takes it that nobody has
+
     // optimizer steps
     MUTATION_STEP_NOT_ASKED,  // a step whose trainer is lost is aborted without asking other owners
     MUTATION_LATE_COMMIT,     // an owner commits behind telling another that it has not

@@ -80,8 +80,12 @@ struct gw_group {
     list_node runs;  // under way, by |link|
     uint32_t run_count;
     list_node waiting;  // runs that have not entered
-    list_node early;    // of early_message
-    gw_error last;      // of the last verdict
+    // Of a group that a room above has to itself: asked before each call without a key, whether what it belongs to
+    // has failed already. NULL: no call belongs to others.
+    gw_status (*guard)(void *context, gw_error *error);
+    void *guard_context;
+    list_node early;  // of early_message
+    gw_error last;    // of the last verdict
     task deferred_free;
 
     // the leader's

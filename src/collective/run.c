@@ -345,6 +345,18 @@ static void give_up(canceller *c) {
         run_fail_on_loop(r, &error);
 }
 
+void run_end_on_loop(gw_future *f, const gw_error *why) {
+    if (!f->on_cancel || f->on_cancel->run != give_up) return;
+    run *r = list_entry(f->on_cancel, run, cancelled);
+    gw_error error = *why;
+    error_prefix(&error, group_member_name(r->group, r->group->self));
+    if (r->state != RUN_UNDER_WAY) return;
+    sequence *t = r->sequence;
+    t->frozen = true;  // what is called next comes after the verdict
+    if (t->reported < r->number) t->reported = r->number;
+    group_report_on_loop(r->group, r->sequence->key, r->number, &error);
+}
+
 static gw_status check_enters(const gw_group *g, gw_error *error) {
     const agent *a = g->agent;
     if (g->broken.status) {
@@ -375,6 +387,7 @@ static gw_status start_on_loop(run *r, uint64_t key, gw_error *error) {
         return error_set(error, GW_LIMIT, "group \"%s\": more than %d keys, or no memory", g->name,
                          LIMIT_GROUP_KEYS);
     if ((status = take_missed(r->sequence, error))) return status;
+    if (!key && g->guard && (status = g->guard(g->guard_context, error))) return status;
     r->cancelled.run = give_up;
     r->future->on_cancel = &r->cancelled;
     r->future->makers = 1;
@@ -409,9 +422,9 @@ gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request) {
 }
 
 void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key) {
-    gw_error error = *s->error;
+    gw_error error = *s->error, ignored;
     env_enter(g->agent->env);
-    sequence *t = check_enters(g, NULL) ? NULL : group_sequence_on_loop(g, key);
+    sequence *t = check_enters(g, &ignored) ? NULL : group_sequence_on_loop(g, key);
     if (t && t->missed) {  // it knows by now that something is wrong
         t->missed = false;
         error_forget(&t->why);

@@ -131,10 +131,11 @@ static void apply(gw_group *g, uint64_t key, uint64_t first, uint64_t next, cons
     t->frozen = false;
     t->settled = next;
     if (t->next < next && !has_mutation(MUTATION_NUMBER_NOT_ADVANCED)) t->next = next;
-    // What this member has called after it reported instead of entering comes after the verdict.
-    bool knows = t->reported >= first;
-    knows = fail_runs(&g->runs, t, first, error) || knows;
-    if (t->reported < first) knows = fail_runs(&g->waiting, t, first, error) || knows;
+    // What this member has called after it reported instead of entering comes after the verdict, and
+    // so does what waits at one that has done all that lies before.
+    bool ended = fail_runs(&g->runs, t, first, error), knows = t->reported >= first || ended;
+    if (t->reported < first && (ended || before < next))
+        knows = fail_runs(&g->waiting, t, first, error) || knows;
     if (!knows && before < next) {
         t->missed = true;
         error_forget(&t->why);

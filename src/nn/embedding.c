@@ -88,3 +88,8 @@ gw_module *gw_nn_embedding_with(gw_scope *s, int64_t count, int64_t features,
     init_table(s, m, "gw_nn_embedding", count, features, &options);
     return gw_ok(s) ? m : &module_poison;
 }
+
+bool embedding_is_sparse(const gw_module *m) {
+    if (m->typed == &typed_embedding_bag) return embedding_bag_is_sparse(m);
+    return m->forward == forward_embedding && ((const embedding *)m->settings)->options.sparse;
+}

@@ -221,3 +221,7 @@ gw_module *gw_nn_embedding_bag_with(gw_scope *s, int64_t count, int64_t features
     init_table(s, m, "gw_nn_embedding_bag", count, features, &rows);
     return gw_ok(s) ? m : &module_poison;
 }
+
+bool embedding_bag_is_sparse(const gw_module *m) {
+    return ((const embedding_bag *)m->settings)->options.sparse;
+}

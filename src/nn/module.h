@@ -98,6 +98,10 @@ gw_module *module_new_with(gw_scope *s, const char *name, gw_module_forward *for
                            const void *settings, size_t size);
 gw_module *module_new_typed(gw_scope *s, const typed_call *c, const void *settings, size_t size);
 
+// Whether |m| is a table whose gradients are sparse by rows.
+bool embedding_is_sparse(const gw_module *m);
+bool embedding_bag_is_sparse(const gw_module *m);  // of one that is an embedding_bag
+
 // Apply the hooks of |m| to its input, and to its output.
 gw_tensor *module_hooks_before(gw_scope *s, gw_module *m, gw_tensor *x);
 gw_tensor *module_hooks_after(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y);

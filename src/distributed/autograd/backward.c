@@ -141,7 +141,9 @@ static void wait_for_more(distributed_pass *x, gw_scope *s) {
     while (!is_over(x) && list_is_empty(&x->inbox) && !x->answered) {
         waiter w = { .what = "the others of a backward pass" };
         x->waiting = &w;
-        bool woken = context_wait_on_loop(a, s, &w, context_until_ns(a, s));
+        bool only_late = !x->missing && !x->undone_count;
+        int64_t until_ns = only_late ? distributed_late_until_ns(a, s) : context_until_ns(a, s);
+        bool woken = context_wait_on_loop(a, s, &w, until_ns);
         x->waiting = NULL;
         if (woken || is_over(x)) continue;
         if (!context_check_cancelled(s, &error))

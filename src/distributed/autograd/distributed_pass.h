@@ -132,6 +132,7 @@ void distributed_pass_mail_free(list_node *mails);
 
 // How a pass that stays in one process waits for late answers (waiting.c).
 extern const late_waiting distributed_late_waiting;
+int64_t distributed_late_until_ns(const agent *a, gw_scope *s);
 
 // The workers that the passes of a scope have visited, to be told when it closes.
 typedef struct pass_visited {

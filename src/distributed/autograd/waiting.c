@@ -2,6 +2,13 @@
 #include "autograd/pass.h"
 #include "distributed/autograd/distributed_pass.h"
 
+#define GRACE_NS INT64_C(1000000000)
+
+int64_t distributed_late_until_ns(const agent *a, gw_scope *s) {
+    int64_t until_ns = context_until_ns(a, s);
+    return until_ns < ENV_NEVER - GRACE_NS ? until_ns + GRACE_NS : until_ns;
+}
+
 static bool check(gw_scope *s) {
     gw_error error;
     if (!context_check_wait(s, &error)) return true;
@@ -14,13 +21,14 @@ static void wake(pass *p) {
     env_wake(p->scope->env, p->runner);
 }
 
-// Waits as a call would.
+// Waits as a call would, and somewhat longer: what answers has the same deadline, and says who did
+// not come.
 static void wait_on_loop(pass *p, agent *a, gw_error *error) {
     gw_scope *s = p->scope;
     waiter w = { .what = "the others of a backward pass" };
     p->came = wake;
     p->runner = &w;
-    bool woken = context_wait_on_loop(a, s, &w, context_until_ns(a, s));
+    bool woken = context_wait_on_loop(a, s, &w, distributed_late_until_ns(a, s));
     p->came = NULL;
     p->runner = NULL;
     if (woken || context_check_cancelled(s, error)) return;

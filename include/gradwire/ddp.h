@@ -1,0 +1,140 @@
+// DistributedDataParallel: one model, a replica of it on each member of a group.
+//
+//     gw_module *model = gw_nn_linear(root, 64, 10);
+//     gw_ddp_open(root, model);                                   // one line; the rest stays as it was
+//     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, model), .lr = 0.1);
+//     for (int step = 0; step < steps && gw_ok(root); step++) {
+//         gw_scope *s = gw_scope_open(root);
+//         gw_backward(s, gw_cross_entropy(s, gw_module_call(s, model, images), labels));  // its own ones
+//         gw_optimizer_step(s, opt);                              // the same bits on every member
+//         gw_scope_close_up(s);
+//     }
+//
+// Each member walks backward over its own batch, and what a pass leaves for a parameter is the mean
+// over all members. Gradients travel in buckets, the last layers' first, while the pass goes on with
+// the rest. That is so for passes across workers, too: a part of a pass that another worker began is
+// done when its means are there, and takes no thread meanwhile.
+//
+// What a pass does not reach counts as zeros; a parameter that no member has reached has no gradient
+// on any (NOT_FOUND). Nothing is to be said about that beforehand. Members pair their passes by their
+// count of them: each runs as many, in one order. A pass with |inputs|, and one that reaches no
+// parameter of the model, is none; a member with nothing to walk says gw_ddp_skip. One that fails,
+// or whose scope fails after the model was called in it, fails the others' pass with its error.
+//
+// Ownership: it belongs to the scope it was opened in, and keeps the model. Closing it ends nothing
+// on other members.
+// Threads: as the model. Passes of several scopes are reduced one after the other.
+#ifndef GRADWIRE_DDP_H
+#define GRADWIRE_DDP_H
+
+#include <gradwire/collective.h>
+#include <gradwire/nn.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gw_ddp gw_ddp;
+typedef struct gw_bucket gw_bucket;
+
+// What becomes of buffers, such as the statistics of BatchNorm.
+typedef enum gw_buffers {
+    GW_BUFFERS_BROADCAST,  // those of rank 0 go to all before each forward in training
+    GW_BUFFERS_LEFT        // each member has its own
+} gw_buffers;
+
+// gw_ddp_open(s, model, .group = g, ...): all members call it. Its parameters are those of |model|
+// that want a gradient, each once, in the order of gw_parameters. Those and all buffers take the
+// values of rank 0, and the model is asked for buffers before each gw_module_call.
+// MISMATCH with both sides if the models differ in names, shapes or dtypes; INVALID for a model
+// without such parameters; DUPLICATE if one of them is in another one. Source: Li et al. 2020.
+typedef struct gw_ddp_options {
+    gw_group *group GW_DEFAULT(NULL);                // NULL: all workers that are there
+    int64_t bucket_bytes GW_DEFAULT(25 << 20);       // a bucket is full with so many
+    int64_t first_bucket_bytes GW_DEFAULT(1 << 20);  // the first of each dtype, to begin early
+    gw_buffers buffers GW_DEFAULT(GW_BUFFERS_BROADCAST);
+    bool
+        copy_gradients GW_DEFAULT(false);  // each has memory of its own, not a part of its bucket's
+    // Fail on all members if one brings a NaN or an infinity, with its name, the parameter and place.
+    bool check_finite GW_DEFAULT(false);
+    // Cut each batch into so many, a power of two that the number of members divides; each member
+    // makes |shards| / members passes a step, one for each of its shards in order, and the last of
+    // them gives the mean over all shards. The same weights, bit for bit, with 1, 2, 4, ... members.
+    int shards GW_DEFAULT(0);
+    int64_t check_every GW_DEFAULT(0);  // passes between comparisons as by gw_ddp_check; 0: never
+    const char *const *ignore GW_DEFAULT(NULL);  // names of parameters and buffers to leave alone
+    int ignore_count GW_DEFAULT(0);
+} gw_ddp_options;
+
+GW_API gw_ddp *gw_ddp_open_with(gw_scope *s, gw_module *model, gw_ddp_options options);
+
+// ---- Accumulating -------------------------------------------------------------------------------
+
+// From here on, passes begun in |s| and in scopes opened inside it later leave gradients of this
+// worker alone; or they are synchronised again. The scope given to gw_backward decides, for all
+// workers that the pass visits. The next synchronised pass of the scope takes the mean of what is
+// there and its own: accumulating costs one exchange.
+GW_API void gw_ddp_no_sync(gw_scope *s);
+GW_API void gw_ddp_sync(gw_scope *s);
+
+// Instead of a pass: this member brings what |s| has so far, or zeros, and gets the means.
+GW_API void gw_ddp_skip(gw_scope *s, gw_ddp *ddp);
+
+// ---- Comparing ----------------------------------------------------------------------------------
+// Called by all members.
+
+// MISMATCH with the first parameter or buffer whose bits differ, and on whom.
+GW_API void gw_ddp_check(gw_scope *s, gw_ddp *ddp);
+
+// Gives all members rank 0's parameters and buffers again.
+GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
+
+// ---- Hooks --------------------------------------------------------------------------------------
+
+// Gives the numbers that take the place of those of a bucket, in the shape of gw_bucket_tensor: a
+// future of them. It is called on every member for each bucket, in the same order, and may not wait;
+// nothing has been divided before. It calls collectives of gw_bucket_group before it returns, as many
+// on each member. |s| owns what it makes, and is not the pass's.
+typedef gw_future *gw_comm_hook(gw_scope *s, gw_bucket *b, void *context);
+
+// Once, before the first pass, on all members: else WRONG_STATE. |context| lives as long as |ddp|.
+GW_API void gw_ddp_set_hook(gw_scope *s, gw_ddp *ddp, gw_comm_hook *hook, void *context);
+
+GW_API int gw_bucket_index(const gw_bucket *b);
+GW_API int gw_bucket_count(const gw_bucket *b);  // of the pass
+GW_API bool gw_bucket_is_last(const gw_bucket *b);
+GW_API gw_group *gw_bucket_group(const gw_bucket *b);
+GW_API gw_tensor *gw_bucket_tensor(gw_scope *s, const gw_bucket *b);  // its gradients, flat
+GW_API int gw_bucket_parameter_count(const gw_bucket *b);
+GW_API gw_tensor *gw_bucket_parameter(gw_scope *s, const gw_bucket *b, int index);
+GW_API gw_tensor *gw_bucket_gradient(gw_scope *s, const gw_bucket *b, int index);  // a view
+
+// The mean as it is; the mean of numbers rounded to f16 or bf16, in half the bytes.
+GW_API gw_future *gw_hook_all_reduce(gw_scope *s, gw_bucket *b, void *context);
+GW_API gw_future *gw_hook_f16(gw_scope *s, gw_bucket *b, void *context);
+GW_API gw_future *gw_hook_bf16(gw_scope *s, gw_bucket *b, void *context);
+// Nothing is exchanged: for measuring what the exchange costs. Replicas drift apart.
+GW_API gw_future *gw_hook_none(gw_scope *s, gw_bucket *b, void *context);
+
+// ---- Counting -----------------------------------------------------------------------------------
+
+typedef struct gw_ddp_stats {
+    int world_size, rank;  // in the group
+    int parameters, buckets;
+    int64_t parameter_bytes;
+    int64_t passes;   // synchronised ones, this worker's parts among them
+    int64_t reduced;  // of these, those whose means have come
+    bool rebuilt;     // the buckets follow the order in which gradients were ready
+    int unused;       // parameters that no member has reached in the last pass
+    // Microseconds, of the last pass: from its begin to the last gradient; from the first bucket
+    // that set out to the last mean; and how much of the second was behind the first.
+    double backward_us, communication_us, waited_us;
+} gw_ddp_stats;
+
+GW_API gw_ddp_stats gw_ddp_get_stats(const gw_ddp *ddp);
+
+#ifdef __cplusplus
+}
+#endif
+#include <gradwire/detail/ddp.h>
+#endif

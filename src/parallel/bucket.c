@@ -1,0 +1,212 @@
+// Gradients of several leaves in one tensor, and out of it again.
+#include "base/mem.h"
+#include "base/mutation.h"
+#include "parallel/ddp.h"
+#include "tensor/tensor.h"
+#include <gradwire/autograd.h>
+#include <gradwire/ops.h>
+
+// ---- Dense ones ---------------------------------------------------------------------------------
+
+// The flags are numbers of the bucket's dtype: their mean is 0 where no member has a gradient.
+static gw_tensor *flags_of(gw_scope *s, const ddp_pass *r, const layout_bucket *at) {
+    int64_t count = at->count;
+    float *flags = gw_alloc(s, (size_t)at->count * sizeof *flags);
+    for (int i = 0; flags && i < at->count; i++) flags[i] = r->gradients[at->leaves[i]] != NULL;
+    gw_tensor *x = flags ? gw_from_with(s, GW_F32, flags, (gw_shape){ 1, &count }) : NULL;
+    return x ? gw_to_dtype(s, x, at->dtype) : tensor_poison_of(s);
+}
+
+gw_tensor *bucket_pack(gw_scope *s, const ddp_pass *r, int b) {
+    const layout_bucket *at = &r->layout->buckets[b];
+    gw_tensor **parts = gw_alloc(s, ((size_t)at->count + 1) * sizeof *parts);
+    if (!parts) return tensor_poison_of(s);
+    for (int i = 0; i < at->count; i++) {
+        gw_tensor *x = r->gradients[at->leaves[i]];
+        int64_t numel = r->ddp->gate.leaves[at->leaves[i]]->numel;
+        parts[i] = x ? gw_reshape_with(s, x, (gw_shape){ 1, &numel })
+                     : gw_zeros_with(s, at->dtype, (gw_shape){ 1, &numel });
+    }
+    if (!r->ddp->hook) parts[at->count] = flags_of(s, r, at);
+    return gw_cat(s, parts, at->count + !r->ddp->hook, 0);
+}
+
+// By shards, the mean over the members is that of the sums over the shards of each.
+static gw_tensor *mean_of_shards(gw_scope *s, const ddp_pass *r, gw_tensor *x) {
+    int count = shards_per_member(r->ddp);
+    return count == 1 ? x : gw_mul(s, x, 1.0 / count);
+}
+
+static gw_tensor *part_of(gw_scope *s, const ddp_pass *r, gw_tensor *flat, int leaf, int64_t at) {
+    const gw_tensor *x = r->ddp->gate.leaves[leaf];
+    gw_tensor *part = gw_reshape_with(s, gw_slice(s, flat, 0, at, at + x->numel, 1),
+                                      (gw_shape){ x->dims, x->sizes });
+    return r->ddp->options.copy_gradients ? gw_clone(s, part) : part;
+}
+
+static bool fits(gw_scope *s, const ddp_pass *r, const layout_bucket *at, const gw_tensor *mean) {
+    int64_t wanted = at->numel + (r->ddp->hook ? 0 : at->count);
+    if (!gw_ok(s)) return false;
+    if (gw_dtype_of(mean) == at->dtype && gw_numel(mean) == wanted) return true;
+    scope_fail(s, GW_INVALID,
+               "the hook of a DistributedDataParallel gave %lld numbers of %s for %lld of %s",
+               (long long)gw_numel(mean), gw_dtype_name(gw_dtype_of(mean)), (long long)wanted,
+               gw_dtype_name(at->dtype));
+    return false;
+}
+
+void bucket_unpack(gw_scope *s, ddp_pass *r, int b, gw_tensor *mean, gw_tensor *flags) {
+    const layout_bucket *at = &r->layout->buckets[b];
+    if (!fits(s, r, at, mean)) return;
+    gw_no_grad(s);
+    if (!flags) flags = gw_slice(s, mean, 0, at->numel, at->numel + at->count, 1);
+    mean = mean_of_shards(s, r, mean);
+    const float *used = gw_data(gw_contiguous(s, gw_to_dtype(s, flags, GW_F32)));
+    int64_t offset = 0;
+    for (int i = 0; gw_ok(s) && used && i < at->count; i++) {
+        int leaf = at->leaves[i];
+        bool is_used =
+            has_mutation(MUTATION_FLAGS_NOT_COMBINED) ? r->gradients[leaf] != NULL : used[i] != 0;
+        if (is_used) r->results[leaf] = handle_retain(part_of(s, r, mean, leaf, offset));
+        offset += r->ddp->gate.leaves[leaf]->numel;
+    }
+}
+
+void bucket_keep(gw_scope *s, ddp_pass *r, int b) {
+    const layout_bucket *at = &r->layout->buckets[b];
+    for (int i = 0; i < at->count; i++) {
+        gw_tensor *x = r->gradients[at->leaves[i]];
+        if (!x) continue;
+        x = mean_of_shards(s, r, tensor_is_rows(x) ? gw_coalesce(s, x) : gw_contiguous(s, x));
+        if (gw_ok(s)) r->results[at->leaves[i]] = handle_retain(x);
+    }
+}
+
+// ---- Sparse ones --------------------------------------------------------------------------------
+// Each member brings its indices, behind a number that says whether it has a gradient at all, and
+// its values. All add all rows, in the order of ranks.
+
+static gw_tensor *as_rows(gw_scope *s, gw_tensor *x, const gw_tensor *leaf) {
+    if (tensor_is_rows(x)) return gw_coalesce(s, x);
+    gw_tensor *all = gw_arange(s, GW_I64, 0, (double)leaf->sizes[0], 1);
+    return gw_rows(s, all, x, leaf->sizes[0]);
+}
+
+static gw_tensor *no_values(gw_scope *s, const gw_tensor *leaf) {
+    int64_t *sizes = gw_alloc(s, (size_t)leaf->dims * sizeof *sizes);
+    if (!sizes) return tensor_poison_of(s);
+    for (int d = 0; d < leaf->dims; d++) sizes[d] = d ? leaf->sizes[d] : 0;
+    return gw_zeros_with(s, (gw_dtype)leaf->dtype, (gw_shape){ leaf->dims, sizes });
+}
+
+gw_future *bucket_start_rows(gw_scope *s, const ddp_pass *r, int b) {
+    int leaf = r->layout->buckets[b].leaves[0];
+    const gw_tensor *x = r->ddp->gate.leaves[leaf];
+    gw_tensor *rows = r->gradients[leaf] ? as_rows(s, r->gradients[leaf], x) : NULL;
+    int64_t one = 1, has = rows != NULL;
+    gw_tensor *indices = gw_from_with(s, GW_I64, &has, (gw_shape){ 1, &one });
+    gw_tensor *values = rows ? gw_rows_values(s, rows) : no_values(s, x);
+    if (rows)
+        indices = gw_cat(
+            s, (gw_tensor *[]){ indices, gw_to_dtype(s, gw_rows_indices(s, rows), GW_I64) }, 2, 0);
+    gw_future *both[] = {
+        gw_all_gather_list_async(s, r->ddp->group, indices, .origin = "gw_backward"),
+        gw_all_gather_list_async(s, r->ddp->group, values, .origin = "gw_backward")
+    };
+    return gw_collect_all(s, both, 2);
+}
+
+void bucket_unpack_rows(gw_scope *s, ddp_pass *r, int b, gw_value all) {
+    int leaf = r->layout->buckets[b].leaves[0], count = r->ddp->stats.world_size, used = 0;
+    gw_list *both = gw_list_of(s, all);
+    gw_list *indices = gw_list_of(s, gw_list_get(s, both, 0));
+    gw_list *values = gw_list_of(s, gw_list_get(s, both, 1));
+    gw_tensor **parts = gw_alloc(s, 2 * (size_t)count * sizeof *parts);
+    for (int i = 0; gw_ok(s) && i < count; i++) {
+        gw_tensor *at = gw_tensor_of(s, gw_list_get(s, indices, i));
+        used += gw_item_int(s, gw_slice(s, at, 0, 0, 1, 1)) != 0;
+        parts[i] = gw_slice(s, at, 0, 1, gw_numel(at), 1);
+        parts[count + i] = gw_tensor_of(s, gw_list_get(s, values, i));
+    }
+    if (!gw_ok(s) || !used) return;
+    gw_tensor *sum =
+        gw_coalesce(s, gw_rows(s, gw_cat(s, parts, count, 0), gw_cat(s, parts + count, count, 0),
+                               r->ddp->gate.leaves[leaf]->sizes[0]));
+    sum = mean_of_shards(s, r, gw_div(s, sum, count));
+    if (gw_ok(s)) r->results[leaf] = handle_retain(sum);
+}
+
+// ---- Looking at them ----------------------------------------------------------------------------
+
+static bool check_leaf(gw_scope *s, const ddp_pass *r, int leaf) {
+    gw_tensor *x = r->gradients[leaf];
+    if (!x) return true;
+    gw_scope *t = gw_scope_open(s);
+    gw_tensor *numbers = tensor_is_rows(x) ? gw_rows_values(t, x) : x;
+    const double *at = gw_data(gw_contiguous(t, gw_to_dtype(t, numbers, GW_F64)));
+    int64_t count = gw_numel(numbers), i = 0;
+    while (at && i < count && at[i] - at[i] == 0) i++;
+    if (at && i < count)
+        scope_fail(s, GW_INVALID, "\"%s\"[%lld] is %s", r->ddp->names[leaf], (long long)i,
+                   at[i] != at[i] ? "nan" : "infinite");
+    gw_scope_close_up(t);
+    return gw_ok(s);
+}
+
+bool bucket_check_finite(gw_scope *s, const ddp_pass *r, int b) {
+    const layout_bucket *at = &r->layout->buckets[b];
+    for (int i = 0; i < at->count; i++)
+        if (!check_leaf(s, r, at->leaves[i])) return false;
+    return true;
+}
+
+// ---- What hooks see -----------------------------------------------------------------------------
+
+static const layout_bucket *bucket_of(const gw_bucket *b) {
+    return &b->layout->buckets[b->index];
+}
+
+int gw_bucket_index(const gw_bucket *b) {
+    return b->index;
+}
+
+int gw_bucket_count(const gw_bucket *b) {
+    return b->layout->bucket_count;
+}
+
+bool gw_bucket_is_last(const gw_bucket *b) {
+    return b->index == b->layout->bucket_count - 1;
+}
+
+gw_group *gw_bucket_group(const gw_bucket *b) {
+    return b->ddp->group;
+}
+
+gw_tensor *gw_bucket_tensor(gw_scope *s, const gw_bucket *b) {
+    return gw_ok(s) ? b->flat : tensor_poison_of(s);
+}
+
+int gw_bucket_parameter_count(const gw_bucket *b) {
+    return bucket_of(b)->count;
+}
+
+static bool check_index(gw_scope *s, const gw_bucket *b, int index) {
+    if (gw_ok(s) && (index < 0 || index >= bucket_of(b)->count))
+        scope_fail(s, GW_INVALID, "parameter %d of %d of a bucket", index, bucket_of(b)->count);
+    return gw_ok(s);
+}
+
+gw_tensor *gw_bucket_parameter(gw_scope *s, const gw_bucket *b, int index) {
+    if (!check_index(s, b, index)) return tensor_poison_of(s);
+    return b->ddp->gate.leaves[bucket_of(b)->leaves[index]];
+}
+
+gw_tensor *gw_bucket_gradient(gw_scope *s, const gw_bucket *b, int index) {
+    if (!check_index(s, b, index)) return tensor_poison_of(s);
+    const layout_bucket *at = bucket_of(b);
+    int64_t offset = 0;
+    for (int i = 0; i < index; i++) offset += b->ddp->gate.leaves[at->leaves[i]]->numel;
+    const gw_tensor *x = b->ddp->gate.leaves[at->leaves[index]];
+    return gw_reshape_with(s, gw_slice(s, b->flat, 0, offset, offset + x->numel, 1),
+                           (gw_shape){ x->dims, x->sizes });
+}

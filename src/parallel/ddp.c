@@ -1,0 +1,256 @@
+// The functions of gradwire/ddp.h that open, close and ask.
+#include "parallel/ddp.h"
+
+#include "autograd/grads.h"
+#include "base/mem.h"
+#include "base/value.h"
+#include "tensor/tensor.h"
+#include <gradwire/ops.h>
+
+// ---- Closing ------------------------------------------------------------------------------------
+
+static void destroy(gw_handle *h) {
+    gw_ddp *d = (gw_ddp *)(void *)h;
+    if (d->gate.class) gate_unset(&d->gate);
+    if (d->model_hook) gw_module_remove_hook(d->own, d->model, d->model_hook);
+    layout_release(d->layout);
+    shards_free(d->shards);
+    gw_error ignored = gw_scope_close(d->own);
+    (void)ignored;
+    agent_release(d->agent);
+    mem_free(d);
+}
+
+static const handle_class ddp_class = { .name = "DistributedDataParallel", .destroy = destroy };
+static gw_ddp ddp_poison = { .gate = {
+                                 .handle = { .class = &ddp_class, .count = HANDLE_IMMORTAL } } };
+
+static bool is_usable(gw_scope *s, const char *what, const gw_ddp *d) {
+    if (!d || d == &ddp_poison)
+        scope_fail(s, GW_INVALID, "%s: %s", what,
+                   d ? "a DistributedDataParallel that could not be opened" : "ddp is NULL");
+    return gw_ok(s);
+}
+
+// ---- Forward ------------------------------------------------------------------------------------
+
+static bool is_check_due(const gw_ddp *d) {
+    int64_t every = d->options.check_every;
+    return every && d->stats.reduced && d->stats.reduced % every == 0;
+}
+
+// Before each forward that a synchronised pass may follow.
+static gw_tensor *before_forward(gw_scope *s, gw_module *m, gw_tensor *x, void *context) {
+    gw_ddp *d = context;
+    (void)x;
+    if (!gw_ok(s) || !s->grad_enabled || s->not_synchronised || !m->training) return NULL;
+    gate_note(s, &d->gate);
+    if (d->buffer_count && d->options.buffers == GW_BUFFERS_BROADCAST)
+        replicas_broadcast(s, d, false, true);
+    if (gw_ok(s) && is_check_due(d)) replicas_compare_numbers(s, d);
+    return NULL;
+}
+
+// ---- Opening ------------------------------------------------------------------------------------
+
+static bool check_options(gw_scope *s, const gw_ddp_options *o) {
+    if (o->bucket_bytes < 1 || o->first_bucket_bytes < 1)
+        scope_fail(s, GW_INVALID, "gw_ddp_open: buckets of %lld and %lld bytes",
+                   (long long)o->first_bucket_bytes, (long long)o->bucket_bytes);
+    else if (o->shards < 0 || (o->shards & (o->shards - 1)))
+        scope_fail(s, GW_INVALID, "gw_ddp_open: %d shards, which is no power of two", o->shards);
+    else if (o->check_every < 0 || o->ignore_count < 0 || (o->ignore_count && !o->ignore))
+        scope_fail(s, GW_INVALID, "gw_ddp_open: check_every %lld, ignore_count %d%s",
+                   (long long)o->check_every, o->ignore_count, o->ignore ? "" : " at NULL");
+    else if ((unsigned)o->buffers > GW_BUFFERS_LEFT)
+        scope_fail(s, GW_INVALID, "gw_ddp_open: %d is nothing to do with buffers", (int)o->buffers);
+    return gw_ok(s);
+}
+
+// A group of its own, so that what it does is never taken for a collective of the program's.
+static gw_group *open_group(gw_scope *own, gw_group *of) {
+    if (!of) return gw_group_world(own);
+    int count = gw_group_size(of);
+    int *ranks = gw_alloc(own, (size_t)count * sizeof *ranks);
+    for (int i = 0; ranks && i < count; i++) ranks[i] = i;
+    return gw_group_of(own, of, ranks, count);
+}
+
+static bool take_group(gw_scope *s, gw_ddp *d) {
+    gw_group *g = open_group(d->own, d->options.group);
+    if (!gw_ok(d->own)) {
+        scope_fail_with(s, gw_scope_error(d->own));
+        return false;
+    }
+    d->group = g;
+    d->stats.world_size = gw_group_size(g);
+    d->stats.rank = gw_group_rank(g);
+    int shards = d->options.shards;
+    if (shards && shards % d->stats.world_size)
+        scope_fail(s, GW_INVALID, "gw_ddp_open: %d shards for %d members, who cannot share them",
+                   shards, d->stats.world_size);
+    return gw_ok(s);
+}
+
+static bool make_buckets(gw_scope *s, gw_ddp *d) {
+    d->layout = layout_open(d, NULL);
+    if (d->options.shards) d->shards = shards_open(d);
+    if (!d->layout || (d->options.shards && !d->shards)) {
+        scope_fail(s, GW_NO_MEMORY, "gw_ddp_open: no memory for its buckets");
+        return false;
+    }
+    d->stats.parameters = d->gate.leaf_count;
+    d->stats.buckets = d->layout->bucket_count;
+    for (int i = 0; i < d->gate.leaf_count; i++)
+        d->stats.parameter_bytes += (int64_t)tensor_size(d->gate.leaves[i]);
+    return true;
+}
+
+static bool enter_model(gw_scope *s, gw_ddp *d) {
+    if (!gate_set(s, &d->gate)) return false;
+    d->gate.class = &ddp_gate_class;
+    ddp_guard_group(d);
+    d->model_hook = gw_module_register_forward_pre_hook(s, d->model, before_forward, d);
+    return gw_ok(s);
+}
+
+static gw_ddp *take(gw_scope *s, agent *a, gw_module *model, gw_ddp_options options) {
+    gw_ddp *d = mem_calloc(sizeof *d);
+    if (!d) {
+        scope_fail(s, GW_NO_MEMORY, "gw_ddp_open: no memory");
+        return NULL;
+    }
+    handle_init(&d->gate.handle, &ddp_class);
+    list_init(&d->passes);
+    d->agent = agent_retain(a);
+    d->own = agent_scope_open(a, 0, 0, ENV_NEVER);
+    d->options = options;
+    d->model = scope_own(d->own, handle_retain(model));
+    return d;
+}
+
+gw_ddp *gw_ddp_open_with(gw_scope *s, gw_module *model, gw_ddp_options options) {
+    agent *a = gw_ok(s) ? agent_of(s) : NULL;
+    if (!a || !module_is_usable(s, "gw_ddp_open", model) || !check_options(s, &options))
+        return &ddp_poison;
+    gw_ddp *d = take(s, a, model, options);
+    if (!d) return &ddp_poison;
+    bool ok = take_group(s, d) && replicas_collect(s, d) && replicas_compare_models(s, d);
+    if (ok) replicas_broadcast(s, d, true, true);
+    ok = ok && gw_ok(s) && make_buckets(s, d) && enter_model(s, d);
+    if (ok) return (d = scope_own(s, d)) ? d : &ddp_poison;
+    handle_release(d);
+    return &ddp_poison;
+}
+
+// ---- Asking -------------------------------------------------------------------------------------
+
+void gw_ddp_no_sync(gw_scope *s) {
+    s->not_synchronised = true;
+}
+
+void gw_ddp_sync(gw_scope *s) {
+    s->not_synchronised = false;
+}
+
+void gw_ddp_check(gw_scope *s, gw_ddp *d) {
+    if (is_usable(s, "gw_ddp_check", d)) replicas_compare_numbers(s, d);
+}
+
+void gw_ddp_broadcast(gw_scope *s, gw_ddp *d) {
+    if (is_usable(s, "gw_ddp_broadcast", d)) replicas_broadcast(s, d, true, true);
+}
+
+void gw_ddp_set_hook(gw_scope *s, gw_ddp *d, gw_comm_hook *hook, void *context) {
+    if (!is_usable(s, "gw_ddp_set_hook", d)) return;
+    if (!hook) {
+        scope_fail(s, GW_INVALID, "gw_ddp_set_hook: a hook is a function");
+        return;
+    }
+    env_enter(d->agent->env);
+    bool late = d->stats.passes || d->hook;
+    if (!late) {
+        d->hook = hook;
+        d->hook_context = context;
+    }
+    env_leave(d->agent->env);
+    if (late)
+        scope_fail(s, GW_WRONG_STATE,
+                   "gw_ddp_set_hook: a hook is set once, before the first backward pass");
+}
+
+gw_ddp_stats gw_ddp_get_stats(const gw_ddp *d) {
+    if (!d || d == &ddp_poison) return (gw_ddp_stats){ 0 };
+    env_enter(d->agent->env);
+    gw_ddp_stats stats = d->stats;
+    env_leave(d->agent->env);
+    return stats;
+}
+
+// ---- Without a pass -----------------------------------------------------------------------------
+
+static void settle(ddp_pass *r) {
+    gw_scope *t = agent_scope_open(r->ddp->agent, 0, 0, ENV_NEVER);
+    gw_future *f = r->context;
+    if (r->error.status) scope_fail_with(t, &r->error);
+    gw_future_set_with(t, f, gw_none());
+    gw_error ignored = gw_scope_close(t);
+    (void)ignored;
+    handle_release(f);
+}
+
+static void take_results(gw_scope *s, const ddp_pass *r) {
+    const gate *g = &r->ddp->gate;
+    gw_tensor_grad *pairs = gw_alloc(s, (size_t)g->leaf_count * sizeof *pairs);
+    int count = 0;
+    for (int i = 0; pairs && i < g->leaf_count; i++)
+        if (r->results[i])
+            pairs[count++] = (gw_tensor_grad){ g->leaves[i], handle_retain(r->results[i]) };
+    if (count) grads_add_and_replace(s, s, pairs, count, 0);
+}
+
+static void bring_nothing(gw_scope *s, ddp_pass *r) {
+    gw_ddp *d = r->ddp;
+    for (int i = d->gate.leaf_count - 1; i >= 0; i--) {
+        gw_tensor *x = d->shards ? shards_add(s, d, i, NULL) : grads_find(s, d->gate.leaves[i]);
+        ddp_pass_bring(s, r, i, x);
+        if (d->shards) handle_release(x);
+        ddp_pass_leaf_is_ready(r, i);
+    }
+    if (d->shards) shards_count_pass(d);
+}
+
+static void exchange_nothing(gw_scope *s, gw_ddp *d) {
+    gw_future *f = gw_future_open(s);
+    ddp_pass *r = gw_ok(s) ? ddp_pass_open(s, d, context_deadline_ns(s), NULL) : NULL;
+    if (!r) return;
+    bring_nothing(s, r);
+    r->done = settle;
+    r->context = handle_retain(f);
+    ddp_pass_begin(r);
+    gw_wait(s, f);
+    if (gw_ok(s))
+        take_results(s, r);
+    else
+        ddp_pass_fail(r, gw_scope_error(s), false);
+    ddp_pass_release(r);
+}
+
+void gw_ddp_skip(gw_scope *s, gw_ddp *d) {
+    gw_error error;
+    if (!d || d == &ddp_poison) {
+        is_usable(s, "gw_ddp_skip", d);
+        return;
+    }
+    if (gw_ok(s) && context_check_wait(s, &error)) scope_fail_with(s, &error);
+    if (!gw_ok(s)) {
+        gates_tell_failed(s);
+        return;
+    }
+    if (shards_is_last(d)) {
+        exchange_nothing(s, d);
+        return;
+    }
+    for (int i = 0; i < d->gate.leaf_count; i++) shards_add(s, d, i, NULL);
+    shards_count_pass(d);
+}

@@ -1,0 +1,175 @@
+// DistributedDataParallel between the files of this room.
+//
+// Ownership: a gw_ddp is a handle, the gate of its parameters; passes that are under way retain it.
+// Threads: the first group of fields never changes; the second changes with the loop lock held.
+#ifndef PARALLEL_DDP_H
+#define PARALLEL_DDP_H
+
+#include "agent/context.h"
+#include "autograd/gate.h"
+#include "nn/module.h"
+#include <gradwire/ddp.h>
+
+// A bucket of a layout: gradients that travel together.
+typedef struct layout_bucket {
+    int *leaves;  // in the layout's memory
+    int count;
+    gw_dtype dtype;
+    bool is_rows;  // one leaf, whose gradient is sparse by rows
+    int64_t numel;
+} layout_bucket;
+
+// Which leaves are in which bucket. Counted; immutable.
+typedef struct layout {
+    _Atomic uint32_t count;
+    int bucket_count;
+    layout_bucket *buckets;
+    int *bucket_of;  // by leaf
+    int *leaves;     // of all buckets
+} layout;
+
+// Buckets of the leaves of |d| in |order|; NULL: from the last one to the first. NULL without memory.
+layout *layout_open(const gw_ddp *d, const int *order);
+layout *layout_retain(layout *l);
+void layout_release(layout *l);
+
+typedef struct shard_sums shard_sums;
+
+struct gw_ddp {
+    gate gate;  // begins with the handle
+    agent *agent;
+    gw_scope *own;  // holds the model, the group, and what lives as long
+    gw_group *group;
+    gw_module *model;
+    int model_hook;
+    gw_ddp_options options;
+    const char **names;  // of leaves
+    bool *is_rows;       // of leaves
+    gw_tensor **buffers;
+    const char **buffer_names;
+    int buffer_count;
+
+    gw_comm_hook *hook;  // NULL: the mean
+    void *hook_context;
+    layout *layout;    // of the pass that launches next
+    list_node passes;  // of ddp_pass, by |link|: those that have not launched all their buckets
+    const struct ddp_pass *telling;  // that awaits rank 0's order: later ones have its layout
+    bool launching;                  // a thread launches buckets
+    const struct ddp_pass *current;  // to which those belong
+    gw_ddp_stats stats;
+    shard_sums *shards;    // with options.shards; of the thread that runs the pass, as the next
+    int missing_of_shard;  // gradients that have not come
+};
+
+static inline gw_ddp *ddp_of(gate *g) {
+    return (gw_ddp *)(void *)g;
+}
+
+// ---- Replicas (replicas.c) ----------------------------------------------------------------------
+
+// Finds parameters and buffers of d->model. False with |s| failed.
+bool replicas_collect(gw_scope *s, gw_ddp *d);
+bool replicas_compare_models(gw_scope *s, gw_ddp *d);
+// Gives all members the numbers of rank 0.
+void replicas_broadcast(gw_scope *s, gw_ddp *d, bool parameters, bool buffers);
+void replicas_compare_numbers(gw_scope *s, gw_ddp *d);
+
+// ---- Passes (ddp_pass.c, launch.c) ---------------------------------------------------------
+
+// One pass over the gradients of one gw_ddp on this worker: COLLECTING gradients, then REDUCING
+// them. |done| is told once of its end.
+typedef enum ddp_pass_state {
+    DDP_PASS_COLLECTING,  // awaits gradients
+    DDP_PASS_REDUCING,    // awaits the results of its buckets
+    DDP_PASS_DONE,        // all results are there
+    DDP_PASS_FAILED
+} ddp_pass_state;
+
+typedef enum ddp_pass_event {
+    DDP_PASS_LAUNCHED,  // the last bucket has set out
+    DDP_PASS_REDUCED,   // the last result has come
+    DDP_PASS_BROKE,     // a bucket failed, or the pass
+} ddp_pass_event;
+
+typedef struct ddp_pass {
+    _Atomic uint32_t count;
+    gw_ddp *ddp;      // one count
+    gw_scope *scope;  // of its collectives: of the thread that launches
+
+    gw_tensor **gradients;  // by leaf, counted: what this member brings
+    gw_tensor **results;    // by leaf, counted; NULL: no member has brought one
+
+    // with the loop lock
+    int64_t number;  // of this worker's passes of the model
+    list_node link;
+    ddp_pass_state state;
+    bool *is_ready;  // by leaf: what it brings is known
+    layout *layout;  // NULL until it launches
+    int *missing;    // by bucket: leaves that are not ready; -1: it was launched
+    bool has_set_out, has_entered_failed;
+    int launched, reduced;
+    gw_future **futures;  // by bucket, counted, from launch to result
+    gw_error error;
+    bool is_told;                      // of |error|: by the group, so that the other members know
+    void (*done)(struct ddp_pass *r);  // without the loop lock; NULL once it was called
+    void *context;
+    int *order, order_count;  // leaves, as their gradients came
+    bool tells_order;         // rank 0's order follows the last bucket
+    int64_t begun_ns, collected_ns, launched_ns;
+} ddp_pass;
+
+extern const gate_class ddp_gate_class;
+
+// With one count. NULL with |s| failed. It is told of |error|, if that is not NULL: then all its
+// buckets are entered as failed.
+ddp_pass *ddp_pass_open(gw_scope *s, gw_ddp *d, int64_t deadline_ns, const gw_error *error);
+void ddp_pass_release(ddp_pass *r);
+// Leaf |i| brings |gradient|, which is retained; NULL: none.
+void ddp_pass_bring(gw_scope *s, ddp_pass *r, int i, gw_tensor *gradient);
+void ddp_pass_leaf_is_ready(ddp_pass *r, int leaf);  // what it brings has been brought
+void ddp_pass_begin(ddp_pass *r);
+void ddp_pass_fail(ddp_pass *r, const gw_error *error, bool is_told);
+void ddp_pass_apply_on_loop(ddp_pass *r, ddp_pass_event event);
+// Launches all buckets of |d| that are ready, in order. All collectives of passes are calls of one
+// sequence, so that one verdict ends those of a pass and all members know where the next begins.
+void launch_ready(gw_ddp *d);
+bool ddp_is_told(const gw_ddp *d, const gw_error *error);  // that error, by the group
+void ddp_guard_group(gw_ddp *d);
+// The numbers of bucket |b| have come, or |s| has failed.
+void ddp_pass_take(gw_scope *s, ddp_pass *r, int b, gw_future *f);
+
+// ---- Buckets (bucket.c) -------------------------------------------------------------------------
+
+struct gw_bucket {
+    gw_ddp *ddp;
+    const layout *layout;
+    int index;
+    gw_tensor *flat;  // with the flags behind them
+};
+
+// What leaves |b| of |r| bring, in one tensor: their numbers, and behind these a flag for each leaf
+// that says whether it brings any.
+gw_tensor *bucket_pack(gw_scope *s, const ddp_pass *r, int b);
+// The parts of |mean|, into r->results. |flags|: those of a bucket with a hook; NULL: behind |mean|.
+void bucket_unpack(gw_scope *s, ddp_pass *r, int b, gw_tensor *mean, gw_tensor *flags);
+void bucket_keep(gw_scope *s, ddp_pass *r, int b);  // of a group of one
+// Futures of the mean of rows: their indices with a flag, and their values, of all members.
+gw_future *bucket_start_rows(gw_scope *s, const ddp_pass *r, int b);
+void bucket_unpack_rows(gw_scope *s, ddp_pass *r, int b, gw_value all);
+bool bucket_check_finite(gw_scope *s, const ddp_pass *r, int b);
+
+// ---- Shards (batch_shards.c) --------------------------------------------------------------------------
+
+// Each member makes several passes a step; all but the last one only add (ddp_options.shards).
+
+shard_sums *shards_open(const gw_ddp *d);  // NULL without memory
+void shards_free(shard_sums *sums);
+int shards_per_member(const gw_ddp *d);  // 1 without them
+bool shards_is_last(const gw_ddp *d);    // the pass that begins now is the last of its step
+// The sum of |gradient| of leaf |i| (NULL: none) and of what earlier passes of the step have kept,
+// in the order of a tree; kept for the next one, unless this is the last. One count; NULL: none.
+gw_tensor *shards_add(gw_scope *s, gw_ddp *d, int i, gw_tensor *gradient);
+void shards_count_pass(gw_ddp *d);
+void shards_reset(gw_ddp *d);  // the step has failed
+
+#endif

@@ -1,0 +1,384 @@
+// One pass over the gradients of a DistributedDataParallel, as its gate hears of it.
+#include "base/mem.h"
+#include "collective/run.h"
+#include "parallel/ddp.h"
+#include "tensor/rows.h"
+#include <gradwire/autograd.h>
+#include <gradwire/ops.h>
+
+#include <assert.h>
+#include <string.h>
+
+// ---- Opening and ending -------------------------------------------------------------------------
+
+// There are as many buckets as leaves at most.
+static bool take_arrays(ddp_pass *r, int leaf_count) {
+    size_t leaves = (size_t)leaf_count;
+    r->gradients = mem_calloc(2 * leaves * sizeof *r->gradients);
+    r->futures = mem_calloc(leaves * sizeof *r->futures);
+    r->missing = mem_calloc(2 * leaves * sizeof *r->missing + leaves);
+    if (!r->gradients || !r->futures || !r->missing) return false;
+    r->results = r->gradients + leaves;
+    r->order = r->missing + leaves;
+    r->is_ready = (bool *)(r->order + leaves);
+    return true;
+}
+
+static void free_reduction(ddp_pass *r) {
+    gw_ddp *d = r->ddp;
+    for (int i = 0; r->gradients && i < 2 * d->gate.leaf_count; i++)
+        handle_release(r->gradients[i]);
+    for (int b = 0; r->futures && b < d->gate.leaf_count; b++) handle_release(r->futures[b]);
+    mem_free(r->gradients);
+    mem_free(r->futures);
+    mem_free(r->missing);
+    layout_release(r->layout);
+    if (r->scope) {
+        gw_error ignored = gw_scope_close(r->scope);
+        (void)ignored;
+    }
+    mem_free(r);
+    handle_release(d);
+}
+
+ddp_pass *ddp_pass_open(gw_scope *s, gw_ddp *d, int64_t deadline_ns, const gw_error *error) {
+    ddp_pass *r = mem_calloc(sizeof *r);
+    if (r) {
+        atomic_init(&r->count, 1);
+        r->ddp = handle_retain(d);
+        r->scope = agent_scope_open(d->agent, 0, 0, deadline_ns);
+        gw_no_grad(r->scope);
+        if (error) {
+            r->error = *error;
+            r->state = DDP_PASS_FAILED;
+        }
+        if (take_arrays(r, d->gate.leaf_count)) return r;
+        free_reduction(r);
+    }
+    scope_fail(s, GW_NO_MEMORY, "no memory for gradients of DistributedDataParallel");
+    return NULL;
+}
+
+void ddp_pass_release(ddp_pass *r) {
+    if (atomic_fetch_sub_explicit(&r->count, 1, memory_order_acq_rel) == 1) free_reduction(r);
+}
+
+// ---- States -------------------------------------------------------------------------------------
+
+typedef struct rule {
+    ddp_pass_state from;
+    ddp_pass_event event;
+    ddp_pass_state to;
+    const char *why;
+} rule;
+
+// clang-format off
+static const rule rules[] = {
+    { DDP_PASS_COLLECTING, DDP_PASS_LAUNCHED, DDP_PASS_REDUCING, "all gradients of this member are on their way" },
+    { DDP_PASS_COLLECTING, DDP_PASS_BROKE,    DDP_PASS_FAILED,   "its next bucket is entered as failed, unless the others have told it; no more set out" },
+    { DDP_PASS_REDUCING,   DDP_PASS_REDUCED,  DDP_PASS_DONE,     "the means are there" },
+    { DDP_PASS_REDUCING,   DDP_PASS_BROKE,    DDP_PASS_FAILED,   "what is under way is cancelled for all members" },
+    { DDP_PASS_DONE,       DDP_PASS_BROKE,    DDP_PASS_DONE,     "the others have their means already" },
+    { DDP_PASS_FAILED,     DDP_PASS_BROKE,    DDP_PASS_FAILED,   "the first error counts" },
+};
+// clang-format on
+
+void ddp_pass_apply_on_loop(ddp_pass *r, ddp_pass_event event) {
+    const rule *found = NULL;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules && !found; i++)
+        if (rules[i].from == r->state && rules[i].event == event) found = &rules[i];
+    assert(found);
+    r->state = found->to;
+}
+
+// Tells of the end, once.
+static void tell(ddp_pass *r) {
+    env *e = r->ddp->agent->env;
+    env_enter(e);
+    bool over = r->state >= DDP_PASS_DONE;
+    void (*done)(ddp_pass *) = over ? r->done : NULL;
+    if (over) r->done = NULL;
+    env_leave(e);
+    if (done) done(r);
+}
+
+// After a failure the buckets are those of the beginning, on all members.
+static layout *reset_layout_on_loop(gw_ddp *d, layout *first) {
+    layout *old = d->layout;
+    if (!d->stats.rebuilt || !first) return first;
+    d->layout = first;
+    d->stats.rebuilt = false;
+    d->stats.buckets = first->bucket_count;
+    return old;
+}
+
+// Those of a hook may stand for several collectives, which are cancelled.
+static void end_under_way(gw_ddp *d, gw_future **futures, int count, const gw_error *error) {
+    gw_scope *s = agent_scope_open(d->agent, 0, 0, ENV_NEVER);
+    for (int i = 0; i < count; i++) {
+        env_enter(d->agent->env);
+        run_end_on_loop(futures[i], error);
+        env_leave(d->agent->env);
+        if (d->hook) gw_cancel(s, futures[i]);
+        handle_release(futures[i]);
+    }
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
+}
+
+void ddp_pass_fail(ddp_pass *r, const gw_error *error, bool is_told) {
+    gw_ddp *d = r->ddp;
+    layout *first = layout_open(d, NULL);
+    gw_future **under_way = NULL;
+    int count = 0, bucket_count = d->gate.leaf_count;
+    env_enter(d->agent->env);
+    bool cancels = r->state == DDP_PASS_REDUCING && !is_told;
+    if (!r->error.status && r->state != DDP_PASS_DONE) {
+        r->error = *error;
+        r->is_told = is_told;
+    }
+    ddp_pass_apply_on_loop(r, DDP_PASS_BROKE);
+    if (d->telling == r) d->telling = NULL;
+    // Without memory the others find out at their deadline.
+    if (cancels) under_way = mem_alloc((size_t)bucket_count * sizeof *under_way);
+    for (int b = 0; under_way && b < bucket_count; b++)
+        if (r->futures[b]) under_way[count++] = handle_retain(r->futures[b]);
+    first = reset_layout_on_loop(d, first);
+    env_leave(d->agent->env);
+    layout_release(first);
+    if (count) end_under_way(d, under_way, count, error);
+    mem_free(under_way);
+    tell(r);
+    launch_ready(d);
+}
+
+// ---- Gradients ----------------------------------------------------------------------------------
+
+void ddp_pass_bring(gw_scope *s, ddp_pass *r, int i, gw_tensor *gradient) {
+    if (gradient && !r->ddp->is_rows[i]) gradient = gw_to_dense(s, gradient);
+    if (!gw_ok(s)) return;
+    r->gradients[i] = handle_retain(gradient);
+}
+
+void ddp_pass_leaf_is_ready(ddp_pass *r, int leaf) {
+    env *e = r->ddp->agent->env;
+    env_enter(e);
+    r->order[r->order_count++] = leaf;
+    r->is_ready[leaf] = true;
+    int *missing = r->layout ? &r->missing[r->layout->bucket_of[leaf]] : NULL;
+    bool is_due = !missing || (*missing > 0 && --*missing == 0);
+    r->collected_ns = env_now_ns(e);
+    env_leave(e);
+    if (is_due) launch_ready(r->ddp);
+}
+
+void ddp_pass_begin(ddp_pass *r) {
+    gw_ddp *d = r->ddp;
+    env_enter(d->agent->env);
+    r->begun_ns = r->collected_ns = env_now_ns(d->agent->env);
+    list_append(&d->passes, &r->link);
+    atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
+    r->number = ++d->stats.passes;
+    env_leave(d->agent->env);
+    launch_ready(d);
+}
+
+// ---- Results ------------------------------------------------------------------------------------
+
+static void rebuild_on_loop(ddp_pass *r, layout *next, layout **old) {
+    gw_ddp *d = r->ddp;
+    if (!next || d->stats.rebuilt) {
+        *old = next;
+        return;
+    }
+    *old = d->layout;
+    d->layout = next;
+    d->stats.rebuilt = true;
+    d->stats.buckets = next->bucket_count;
+}
+
+static void count_on_loop(ddp_pass *r) {
+    gw_ddp_stats *s = &r->ddp->stats;
+    int64_t now_ns = env_now_ns(r->ddp->agent->env), last_ns = r->collected_ns;
+    s->reduced++;
+    s->unused = 0;
+    for (int i = 0; i < r->ddp->gate.leaf_count; i++) s->unused += !r->results[i];
+    s->backward_us = (double)(last_ns - r->begun_ns) / 1000;
+    s->communication_us = (double)(now_ns - r->launched_ns) / 1000;
+    s->waited_us = (double)(now_ns - last_ns) / 1000;
+}
+
+// Rank 0's order, in which gradients were ready, for the buckets of later passes.
+static layout *layout_of_order(gw_scope *s, const gw_ddp *d, gw_value v) {
+    gw_tensor *order = gw_tensor_of(s, v);
+    int count = d->gate.leaf_count;
+    int *numbers = gw_alloc(s, 2 * (size_t)count * sizeof *numbers);
+    if (!gw_ok(s) || gw_dtype_of(order) != GW_I32 || gw_numel(order) != count) return NULL;
+    int *seen = numbers + count;
+    memcpy(numbers, gw_data(order), (size_t)count * sizeof *numbers);
+    memset(seen, 0, (size_t)count * sizeof *seen);
+    for (int i = 0; i < count; i++)
+        if (numbers[i] < 0 || numbers[i] >= count || seen[numbers[i]]++) return NULL;
+    return layout_open(d, numbers);
+}
+
+static void unpack(gw_scope *s, ddp_pass *r, int b, gw_value v) {
+    if (r->layout->buckets[b].is_rows) {
+        bucket_unpack_rows(s, r, b, v);
+    } else if (r->ddp->hook) {
+        gw_list *both = gw_list_of(s, v);
+        gw_tensor *flags = gw_tensor_of(s, gw_list_get(s, both, 1));
+        bucket_unpack(s, r, b, gw_tensor_of(s, gw_list_get(s, both, 0)), flags);
+    } else {
+        bucket_unpack(s, r, b, gw_tensor_of(s, v), NULL);
+    }
+}
+
+void ddp_pass_take(gw_scope *s, ddp_pass *r, int b, gw_future *f) {
+    gw_ddp *d = r->ddp;
+    gw_value v = f ? gw_future_value(s, f) : gw_none();
+    bool is_order = b == r->layout->bucket_count;
+    if (gw_ok(s) && f && !is_order) unpack(s, r, b, v);
+    layout *next = is_order && gw_ok(s) ? layout_of_order(s, d, v) : NULL, *old = NULL;
+    gw_error error = *gw_scope_error(s);
+    gw_scope_clear(s);
+    env_enter(d->agent->env);
+    r->reduced++;
+    gw_future *done_with = is_order ? NULL : r->futures[b];
+    if (!is_order) r->futures[b] = NULL;
+    bool failed = error.status || r->state == DDP_PASS_FAILED;
+    bool all = r->reduced == r->layout->bucket_count + r->tells_order;
+    if (!failed && all && r->state == DDP_PASS_REDUCING) {
+        ddp_pass_apply_on_loop(r, DDP_PASS_REDUCED);
+        count_on_loop(r);
+    }
+    if (!failed) rebuild_on_loop(r, next, &old);
+    bool told = is_order && d->telling == r;
+    if (told) d->telling = NULL;
+    env_leave(d->agent->env);
+    layout_release(failed ? next : old);
+    handle_release(done_with);
+    if (error.status)
+        ddp_pass_fail(r, &error, ddp_is_told(d, &error));
+    else
+        tell(r);
+    if (told) launch_ready(d);
+}
+
+// ---- The gate -----------------------------------------------------------------------------------
+
+static void answer(ddp_pass *r) {
+    late *l = r->context;
+    if (r->error.status)
+        late_fail(l, &r->error);
+    else
+        late_answer(l, r->results);
+}
+
+static gw_tensor *plus_earlier(gate_pass *g, gw_scope *s, int i, gw_tensor *gradient) {
+    gw_tensor *earlier = ddp_of(g->gate)->options.shards ? NULL : gate_earlier(g, i);
+    if (!earlier || !gradient) return gradient ? gradient : earlier;
+    return gw_add(s, earlier, gradient);
+}
+
+// The others wait for a pass that does not come: they get the error of who called the model.
+static void abandoned(gate *g, const gw_error *error) {
+    gw_ddp *d = ddp_of(g);
+    gw_scope *s = agent_scope_open(d->agent, 0, 0, ENV_NEVER);
+    ddp_pass *r = ddp_pass_open(s, d, ENV_NEVER, error);
+    if (r) {
+        ddp_pass_begin(r);
+        ddp_pass_release(r);
+    }
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
+}
+
+// What leaf |i| brings once its gradient has come, or is known not to come.
+static void bring(gate_pass *g, gw_scope *s, int i, gw_tensor *x) {
+    gw_ddp *d = ddp_of(g->gate);
+    gw_tensor *sum = d->shards ? shards_add(s, d, i, x) : NULL;
+    if (g->state) ddp_pass_bring(s, g->state, i, d->shards ? sum : plus_earlier(g, s, i, x));
+    if (d->shards) handle_release(sum);
+    if (g->state && gw_ok(s)) ddp_pass_leaf_is_ready(g->state, i);
+}
+
+// A pass that is not the last of its step answers that there is nothing, once all of it has come.
+static void count_down(gate_pass *g, gw_scope *s) {
+    gw_ddp *d = ddp_of(g->gate);
+    if (g->state || --d->missing_of_shard) return;
+    gw_tensor **none = gw_alloc(s, (size_t)d->gate.leaf_count * sizeof *none);
+    for (int i = 0; none && i < d->gate.leaf_count; i++) none[i] = NULL;
+    if (none) late_answer(g->answer, none);
+}
+
+static void begin_shard(gate_pass *g, gw_scope *s) {
+    gw_ddp *d = ddp_of(g->gate);
+    d->missing_of_shard = 0;
+    for (int i = 0; i < d->gate.leaf_count; i++) {
+        if (g->reached[i])
+            d->missing_of_shard++;
+        else
+            bring(g, s, i, NULL);
+    }
+}
+
+static void begin(gate_pass *g, gw_scope *s) {
+    gw_ddp *d = ddp_of(g->gate);
+    if (!shards_is_last(d)) {
+        begin_shard(g, s);
+        return;
+    }
+    ddp_pass *r = ddp_pass_open(s, d, context_deadline_ns(g->scope), NULL);
+    if (!r) return;
+    r->done = answer;
+    r->context = g->answer;
+    g->state = r;
+    for (int i = d->gate.leaf_count - 1; i >= 0; i--)
+        if (!g->reached[i]) bring(g, s, i, NULL);
+    ddp_pass_begin(r);
+}
+
+static void gradient(gate_pass *g, gw_scope *s, int i, gw_tensor *x) {
+    bring(g, s, i, x);
+    if (gw_ok(s)) count_down(g, s);
+}
+
+static void end_shard(gate_pass *g, const gw_error *error) {
+    gw_ddp *d = ddp_of(g->gate);
+    if (!error) {
+        shards_count_pass(d);
+        return;
+    }
+    if (d->missing_of_shard) late_release(g->answer);
+    shards_reset(d);
+    abandoned(g->gate, error);
+}
+
+static void end_step(gw_ddp *d, const gw_error *error) {
+    if (error)
+        shards_reset(d);
+    else if (d->shards)
+        shards_count_pass(d);
+}
+
+static void end(gate_pass *g, const gw_error *error) {
+    ddp_pass *r = g->state;
+    if (!r) {
+        end_shard(g, error);
+        return;
+    }
+    end_step(ddp_of(g->gate), error);
+    env *e = r->ddp->agent->env;
+    env_enter(e);
+    bool unanswered = r->done != NULL;
+    r->done = NULL;
+    env_leave(e);
+    if (unanswered) late_release(g->answer);
+    if (error) ddp_pass_fail(r, error, false);
+    ddp_pass_release(r);
+}
+
+const gate_class ddp_gate_class = {
+    .begin = begin, .gradient = gradient, .end = end, .abandoned = abandoned
+};

@@ -1,0 +1,241 @@
+// Buckets set out: those of one pass in their order, those of several passes pass by pass, on
+// whichever thread comes first.
+#include "base/mem.h"
+#include "base/mutation.h"
+#include "collective/group.h"
+#include "future/future.h"
+#include "parallel/ddp.h"
+
+#include <stdio.h>
+
+#define ORIGIN "gw_backward"
+
+// What the launching thread needs of one bucket, or of rank 0's order behind the last one.
+typedef struct launch {
+    ddp_pass *pass;  // one count
+    int bucket;
+} launch;
+
+bool ddp_is_told(const gw_ddp *d, const gw_error *error) {
+    env_enter(d->agent->env);
+    bool told = group_has_told(d->group, error);
+    env_leave(d->agent->env);
+    return told;
+}
+
+// A verdict may have ended a bucket of the pass that its program has not heard of: then no more of
+// them set out, since the group's next collective is one of the next pass.
+static gw_status guard(void *context, gw_error *error) {
+    const gw_ddp *d = context;
+    const ddp_pass *r = d->current;
+    if (r && r->state == DDP_PASS_FAILED) {
+        *error = r->error;
+        return error->status;
+    }
+    for (int b = 0; r && b < r->layout->bucket_count; b++) {
+        const result *x = r->futures[b] ? future_result(r->futures[b]) : NULL;
+        if (!x || !result_error(x)) continue;
+        *error = *result_error(x);
+        return error->status;
+    }
+    return GW_OK;
+}
+
+void ddp_guard_group(gw_ddp *d) {
+    env_enter(d->agent->env);
+    d->group->guard = guard;
+    d->group->guard_context = d;
+    env_leave(d->agent->env);
+}
+
+// The layout of a pass is chosen when it is the next to launch, so that all members know the same of
+// rank 0's order by then.
+static void choose_layout_on_loop(ddp_pass *r) {
+    gw_ddp *d = r->ddp;
+    r->layout = layout_retain(d->layout);
+    bool has_failed = r->state == DDP_PASS_FAILED;
+    for (int i = 0; i < d->gate.leaf_count && !has_failed; i++)
+        r->missing[r->layout->bucket_of[i]] += !r->is_ready[i];
+    r->tells_order = !d->stats.rebuilt && r->layout->bucket_count > 1 && d->stats.world_size > 1;
+    if (r->tells_order) d->telling = r;
+}
+
+static int first_due(const ddp_pass *r) {
+    int b = r->launched, last = r->layout->bucket_count;
+    if (b < last && r->missing[b] && has_mutation(MUTATION_BUCKET_OUT_OF_ORDER))
+        for (b = 0; b < last && r->missing[b]; b++) {
+        }
+    return b;
+}
+
+// The next bucket that sets out: of the oldest pass, once its gradients have come. A pass that has
+// failed here enters one more as failed.
+static bool find_next_on_loop(gw_ddp *d, launch *out) {
+    if (list_is_empty(&d->passes)) return false;
+    ddp_pass *r = list_entry(d->passes.next, ddp_pass, link);
+    bool failed = r->state == DDP_PASS_FAILED;
+    if (!r->layout && d->telling && !failed) return false;
+    if (!r->layout) choose_layout_on_loop(r);
+    int last = r->layout->bucket_count, b = failed ? last : first_due(r);
+    if (!failed && (b < last ? r->missing[b] != 0 : r->launched < last)) return false;
+    if (b < last) r->missing[b] = -1;
+    if (!r->launched) r->launched_ns = env_now_ns(d->agent->env);
+    *out = (launch){ r, b };
+    atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
+    r->launched++;
+    if (!failed && r->launched < last + r->tells_order) return true;
+    list_remove(&r->link);
+    r->has_set_out = true;
+    if (!failed) ddp_pass_apply_on_loop(r, DDP_PASS_LAUNCHED);
+    return true;
+}
+
+static gw_future *start_order(gw_scope *s, const ddp_pass *r) {
+    const gw_ddp *d = r->ddp;
+    int64_t count = d->gate.leaf_count;
+    gw_tensor *order =
+        d->stats.rank ? NULL : gw_from_with(s, GW_I32, r->order, (gw_shape){ 1, &count });
+    return gw_broadcast_async(s, d->group, order, 0, .origin = ORIGIN);
+}
+
+static gw_future *start_flags(gw_scope *s, const ddp_pass *r, int b) {
+    const layout_bucket *at = &r->layout->buckets[b];
+    int64_t count = at->count;
+    uint8_t *used = gw_alloc(s, (size_t)at->count);
+    for (int i = 0; used && i < at->count; i++) used[i] = r->gradients[at->leaves[i]] != NULL;
+    gw_tensor *flags = used ? gw_from_with(s, GW_U8, used, (gw_shape){ 1, &count }) : NULL;
+    return gw_all_reduce_async(s, r->ddp->group, flags, GW_BOR, .origin = ORIGIN);
+}
+
+static gw_future *start_dense(gw_scope *s, ddp_pass *r, int index) {
+    gw_ddp *d = r->ddp;
+    gw_bucket b = { .ddp = d, .layout = r->layout, .index = index };
+    b.flat = bucket_pack(s, r, index);
+    if (!d->hook) return gw_all_reduce_async(s, d->group, b.flat, GW_AVG, .origin = ORIGIN);
+    gw_future *both[] = { d->hook(s, &b, d->hook_context), start_flags(s, r, index) };
+    if (!both[0]) scope_fail(s, GW_INVALID, "the hook of a DistributedDataParallel gave no future");
+    return gw_collect_all(s, both, 2);
+}
+
+// Of a group of one, the gradients are their mean.
+static bool is_alone(const ddp_pass *r) {
+    return r->ddp->stats.world_size == 1 && !r->ddp->hook;
+}
+
+static gw_future *start(gw_scope *s, ddp_pass *r, int b) {
+    if (b == r->layout->bucket_count) return start_order(s, r);
+    if (gw_ok(s) && r->ddp->options.check_finite) bucket_check_finite(s, r, b);
+    return r->layout->buckets[b].is_rows ? bucket_start_rows(s, r, b) : start_dense(s, r, b);
+}
+
+// Takes the count of |context|.
+static void take(gw_scope *s, gw_future *f, void *context) {
+    launch *at = context;
+    ddp_pass *r = at->pass;
+    ddp_pass_take(s, r, at->bucket, f);
+    mem_give(at, sizeof *at);
+    ddp_pass_release(r);
+}
+
+static void keep_future(ddp_pass *r, int b, gw_future *f) {
+    env *e = r->ddp->agent->env;
+    env_enter(e);
+    if (b < r->layout->bucket_count) r->futures[b] = handle_retain(f);
+    env_leave(e);
+}
+
+// Ends a bucket that awaits nothing. |error| of status GW_OK: its results are there.
+static void end_with(launch at, const gw_error *error) {
+    gw_scope *t = agent_scope_open(at.pass->ddp->agent, 0, 0, ENV_NEVER);
+    if (error->status) scope_fail_with(t, error);
+    ddp_pass_take(t, at.pass, at.bucket, NULL);
+    gw_error ignored = gw_scope_close(t);
+    (void)ignored;
+    ddp_pass_release(at.pass);
+}
+
+static void keep_own(launch at) {
+    ddp_pass *r = at.pass;
+    gw_scope *s = r->scope;
+    if (gw_ok(s) && r->ddp->options.check_finite) bucket_check_finite(s, r, at.bucket);
+    if (gw_ok(s)) bucket_keep(s, r, at.bucket);
+    end_with(at, gw_scope_error(s));
+    scope_release_from(s, 0);
+}
+
+// The others get the error as this member's, unless they have told it themselves.
+static void enter_failed(launch at) {
+    ddp_pass *r = at.pass;
+    env_enter(r->ddp->agent->env);
+    gw_error error = r->error;
+    bool tells = !r->is_told && !r->has_entered_failed && !is_alone(r);
+    r->has_entered_failed = true;
+    env_leave(r->ddp->agent->env);
+    if (tells) {
+        char pass[32];
+        snprintf(pass, sizeof pass, "pass %lld", (long long)r->number);
+        error_prefix(&error, pass);  // so that it is told again if the next one fails with it
+        scope_fail_with(r->scope, &error);
+        gw_barrier_async(r->scope, r->ddp->group, .origin = ORIGIN);
+    }
+    ddp_pass_release(r);
+}
+
+static bool has_failed(const ddp_pass *r) {
+    env_enter(r->ddp->agent->env);
+    bool failed = r->state == DDP_PASS_FAILED;
+    env_leave(r->ddp->agent->env);
+    return failed;
+}
+
+static void set_out(launch at) {
+    ddp_pass *r = at.pass;
+    gw_scope *s = r->scope;
+    if (has_failed(r)) {
+        enter_failed(at);
+        return;
+    }
+    if (is_alone(r)) {
+        keep_own(at);
+        return;
+    }
+    launch *context = mem_take(sizeof *context);
+    if (!context) scope_fail(s, GW_NO_MEMORY, "no memory for a bucket");
+    gw_future *f = start(s, r, at.bucket);
+    if (gw_ok(s)) {
+        *context = at;
+        keep_future(r, at.bucket, f);
+        gw_on_done(s, f, take, context);
+    }
+    if (!gw_ok(s)) {
+        if (context) mem_give(context, sizeof *context);
+        end_with(at, gw_scope_error(s));
+    }
+    scope_release_from(s, 0);
+}
+
+void launch_ready(gw_ddp *d) {
+    env *e = d->agent->env;
+    launch at;
+    handle_retain(d);
+    env_enter(e);
+    bool launches = !d->launching;
+    if (launches) d->launching = true;
+    while (launches && find_next_on_loop(d, &at)) {
+        ddp_pass *r = at.pass;
+        bool last = r->has_set_out;
+        d->current = r->state == DDP_PASS_FAILED ? NULL : r;
+        env_leave(e);
+        set_out(at);
+        env_enter(e);
+        d->current = NULL;
+        if (last) {
+            env_leave(e);
+            ddp_pass_release(r);  // that of the list
+            env_enter(e);
+        }
+    }
+    if (launches) d->launching = false;
+    env_leave(e);
+    handle_release(d);
+}

@@ -1,0 +1,90 @@
+// Which gradients travel together.
+#include "parallel/ddp.h"
+
+#include "base/mem.h"
+#include "tensor/tensor.h"
+
+enum { DTYPES = GW_BF16 + 1 };  // floating ones come first
+
+static layout *open_empty(int leaf_count) {
+    size_t numbers = (size_t)leaf_count * sizeof(int);
+    size_t buckets = (size_t)leaf_count * sizeof(layout_bucket);
+    layout *l = mem_calloc(sizeof *l + buckets + 2 * numbers);
+    if (!l) return NULL;
+    atomic_init(&l->count, 1);
+    l->buckets = (layout_bucket *)(void *)(l + 1);
+    l->bucket_of = (int *)(void *)((uint8_t *)l->buckets + buckets);
+    l->leaves = l->bucket_of + leaf_count;
+    return l;
+}
+
+layout *layout_retain(layout *l) {
+    atomic_fetch_add_explicit(&l->count, 1, memory_order_relaxed);
+    return l;
+}
+
+void layout_release(layout *l) {
+    if (l && atomic_fetch_sub_explicit(&l->count, 1, memory_order_acq_rel) == 1) mem_free(l);
+}
+
+typedef struct filling {
+    const gw_ddp *ddp;
+    layout *layout;
+    int open[DTYPES];  // the bucket of that dtype that is not full; -1: none
+    bool had[DTYPES];  // a full one
+    int64_t bytes[DTYPES];
+} filling;
+
+static int add_bucket(filling *f, gw_dtype dtype, bool is_rows) {
+    layout *l = f->layout;
+    l->buckets[l->bucket_count] = (layout_bucket){ .dtype = dtype, .is_rows = is_rows };
+    return l->bucket_count++;
+}
+
+static int64_t cap_of(const filling *f, gw_dtype dtype) {
+    const gw_ddp_options *o = &f->ddp->options;
+    return f->had[dtype] ? o->bucket_bytes : o->first_bucket_bytes;
+}
+
+// The bucket for |leaf|, which is full with it once it has reached its cap.
+static int choose(filling *f, int leaf) {
+    const gw_tensor *x = f->ddp->gate.leaves[leaf];
+    gw_dtype dtype = (gw_dtype)x->dtype;
+    if (f->ddp->is_rows[leaf]) return add_bucket(f, dtype, true);
+    if (f->open[dtype] < 0) {
+        f->open[dtype] = add_bucket(f, dtype, false);
+        f->bytes[dtype] = 0;
+    }
+    int b = f->open[dtype];
+    f->bytes[dtype] += x->numel * (int64_t)gw_dtype_size(dtype);
+    if (f->bytes[dtype] < cap_of(f, dtype)) return b;
+    f->open[dtype] = -1;
+    f->had[dtype] = true;
+    return b;
+}
+
+layout *layout_open(const gw_ddp *d, const int *order) {
+    int leaf_count = d->gate.leaf_count;
+    layout *l = open_empty(leaf_count);
+    if (!l) return NULL;
+    filling f = { .ddp = d, .layout = l };
+    for (int i = 0; i < DTYPES; i++) f.open[i] = -1;
+    for (int i = 0; i < leaf_count; i++) {
+        int leaf = order ? order[i] : leaf_count - 1 - i, b = choose(&f, leaf);
+        l->bucket_of[leaf] = b;
+        l->buckets[b].count++;
+        l->buckets[b].numel += d->gate.leaves[leaf]->numel;
+    }
+    int *at = l->leaves;
+    for (int b = 0; b < l->bucket_count; b++) {
+        l->buckets[b].leaves = at;
+        at += l->buckets[b].count;
+        l->buckets[b].count = 0;
+    }
+    for (int i = 0; i < leaf_count; i++) {
+        int leaf = order ? order[i] : leaf_count - 1 - i;
+        layout_bucket *b = &l->buckets[l->bucket_of[leaf]];
+        b->leaves[b->count++] = leaf;
+    }
+    return l;
+}
