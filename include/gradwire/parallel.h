@@ -13,6 +13,7 @@
 #define GRADWIRE_PARALLEL_H
 
 #include <gradwire/collective.h>
+#include <gradwire/nn.h>
 #include <gradwire/optim.h>
 
 #ifdef __cplusplus
@@ -41,6 +42,14 @@ GW_API void gw_optimizer_shard_with(gw_scope *s, gw_optimizer *opt, gw_shard_opt
 
 // The bytes of state that this member keeps.
 GW_API int64_t gw_optimizer_state_bytes(const gw_optimizer *opt);
+
+// ---- Batch norm over all members ----------------------------------------------------------------
+// From here on each batch norm in |model| takes mean and variance, while it trains, over the batches
+// of all members of |g| (NULL: all workers that are there), which may be of different sizes, and
+// empty on some: torch.nn.SyncBatchNorm.convert_sync_batchnorm, but of the modules as they are. Every
+// member calls such a model as often, and so its backward. Gradients of weight and bias stay this
+// member's, as gw_ddp_open wants them. INVALID in a forward pass over one value of a feature in all.
+GW_API void gw_sync_batch_norm_convert(gw_scope *s, gw_module *model, gw_group *g);
 
 // ---- Averages -----------------------------------------------------------------------------------
 // Gives the tensors in |params|, in place, the mean of what they are on all members:

@@ -8,6 +8,7 @@ typedef struct batch_norm {
     int dims_min, dims_max;  // of the input
     double momentum, eps;    // as the operator takes them
     bool is_cumulative, is_tracking;
+    batch_normalize *normalize;  // while it trains; NULL: the operator's
 } batch_norm;
 
 enum { RUNNING_MEAN, RUNNING_VAR, BATCH_COUNT };  // buffers, if there are any
@@ -49,11 +50,22 @@ static gw_tensor *forward_batch_norm(gw_scope *s, gw_module *m, gw_tensor *x) {
         if (b->is_cumulative) options.momentum = 1 / (gw_item(s, buffer(m, BATCH_COUNT)) + 1);
     }
     bool is_affine = m->parameters.count > 0;
-    gw_tensor *y =
-        gw_batch_norm_with(s, x, is_affine ? m->parameters.items[0].is.parameter : NULL,
-                           is_affine ? m->parameters.items[1].is.parameter : NULL, options);
+    gw_tensor *weight = is_affine ? m->parameters.items[0].is.parameter : NULL;
+    gw_tensor *bias = is_affine ? m->parameters.items[1].is.parameter : NULL;
+    gw_tensor *y = options.training && b->normalize
+                       ? b->normalize(s, x, weight, bias, options, m->kept)
+                       : gw_batch_norm_with(s, x, weight, bias, options);
     if (gw_ok(s) && b->is_tracking && m->training) count_batch(s, buffer(m, BATCH_COUNT));
     return y;
+}
+
+bool batch_norm_set_normalize(gw_module *m, batch_normalize *normalize, gw_handle *context) {
+    if (m->forward != forward_batch_norm) return false;
+    ((batch_norm *)m->settings)->normalize = normalize;
+    handle_retain(context);
+    handle_release(m->kept);
+    m->kept = context;
+    return true;
 }
 
 static gw_module *open_batch_norm(gw_scope *s, const char *name, int dims_min, int dims_max,

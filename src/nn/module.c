@@ -23,6 +23,7 @@ static void destroy(gw_handle *h) {
     free_parts(&m->buffers);
     free_parts(&m->parameters);
     mem_free(m->settings);
+    handle_release(m->kept);
     mem_free(m->name);
     mem_give(m, sizeof *m);
 }

@@ -79,10 +79,17 @@ struct gw_module {
     const typed_call *typed;                   // NULL: no layer of several values
     void *state;                               // the user's
     double number;                             // a layer's only setting: p, negative_slope, dim
-    void *settings;  // a layer's, if it has more of them: freed with the module
+    void *settings;   // a layer's, if it has more of them: freed with the module
+    gw_handle *kept;  // one count, given back with the module: what |settings| refer to
     bool training;
     module_parts parameters, buffers, children;  // one count on each
 };
+
+// A batch norm whose batch is larger than its input: takes the place of the operator while it trains.
+// |context| is counted by the module. False for other modules.
+typedef gw_tensor *batch_normalize(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
+                                   gw_batch_norm_options options, gw_handle *context);
+bool batch_norm_set_normalize(gw_module *m, batch_normalize *normalize, gw_handle *context);
 
 extern gw_module module_poison;  // what failed constructors return
 
