@@ -12,11 +12,11 @@
 #include <gradwire/tensor.h>
 #include <gradwire/ops.h>
 #include <gradwire/autograd.h>
-#include <gradwire/amp.h>
 #include <gradwire/data.h>
 #include <gradwire/nn.h>
 #include <gradwire/checkpoint.h>
 #include <gradwire/optim.h>
+#include <gradwire/amp.h>
 #include <gradwire/function.h>
 #include <gradwire/rpc.h>
 #include <gradwire/ref.h>

@@ -1,19 +1,26 @@
-// Automatic mixed precision: operators in f16 or bf16 where that loses little.
+// Automatic mixed precision: operators in f16 or bf16 where that loses little, and a scaler that keeps
+// small gradients from becoming 0.
 //
-//     gw_scope *forward = gw_scope_open(s);
-//     gw_autocast(forward, GW_BF16);                                  // products in bf16 from here on
-//     gw_set(s, &loss, gw_mse(forward, gw_module_call(forward, model, x), target));
-//     gw_scope_close_up(forward);
-//     gw_backward(s, loss);
+//     gw_scaler *scaler = gw_scaler_open(root);
+//     for (int step = 0; step < 100 && gw_ok(root); step++) {
+//         gw_scope *s = gw_scope_open(root);
+//         gw_autocast(s, GW_F16);                                     // products in f16 from here on
+//         gw_tensor *loss = gw_cross_entropy(s, gw_module_call(s, model, x), labels);
+//         gw_backward(s, gw_scaler_scale(s, scaler, loss));
+//         gw_scaler_step(s, scaler, opt);                             // skips a step that overflowed
+//         gw_scaler_update(s, scaler);
+//         gw_scope_close_up(s);
+//     }
 //
-// Parameters stay in f32, and so do their gradients. On a CPU without arithmetic of these types it
-// saves bytes, not time.
+// Parameters stay in f32, and so do their gradients. With GW_BF16, whose range is that of f32, no
+// scaler is needed. On a CPU without arithmetic of these types it saves bytes, not time.
 //
+// Ownership: a scaler belongs to the scope that made it.
 // Threads: as the scope.
 #ifndef GRADWIRE_AMP_H
 #define GRADWIRE_AMP_H
 
-#include <gradwire/tensor.h>
+#include <gradwire/optim.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,7 +47,50 @@ GW_API void gw_autocast_off(gw_scope *s);
 // To which dtype operators in |s| convert; GW_F32 if to none.
 GW_API gw_dtype gw_autocast_dtype(const gw_scope *s);
 
+// ---- Scaling ------------------------------------------------------------------------------------
+// torch.cuda.amp.GradScaler: the loss is multiplied by a scale before the pass, and the gradients
+// by its inverse, which is computed in f64, before the step. A step whose gradients are not all
+// finite is skipped, and the scale becomes smaller; after many good ones it becomes larger. Numbers
+// and rules are PyTorch's.
+//
+// With parameters of other workers their owners unscale what they have; if one of them has a
+// gradient that is not finite, all skip the step.
+typedef struct gw_scaler gw_scaler;
+
+typedef struct gw_scaler_options {
+    double init_scale GW_DEFAULT(65536);
+    double growth_factor GW_DEFAULT(2);
+    double backoff_factor GW_DEFAULT(0.5);
+    int64_t growth_interval GW_DEFAULT(2000);  // good updates, one after the other
+    bool enabled GW_DEFAULT(true);             // or nothing is scaled, and each step is taken
+} gw_scaler_options;
+
+GW_API gw_scaler *gw_scaler_open_with(gw_scope *s, gw_scaler_options options);
+
+// |x| times the scale; for each loss of a step.
+GW_API gw_tensor *gw_scaler_scale(gw_scope *s, gw_scaler *scaler, gw_tensor *x);
+
+// Unscales the gradients that |s| has of the parameters of |opt|, for clipping or a look at them.
+// WRONG_STATE if that was done, or the step taken, since the last update. If an owner fails, some
+// gradients may be unscaled and others not.
+GW_API void gw_scaler_unscale(gw_scope *s, gw_scaler *scaler, gw_optimizer *opt);
+
+// Unscales if it has not been done, and steps if all gradients are finite. Returns whether the step
+// was taken. WRONG_STATE for a second one since the last update.
+GW_API bool gw_scaler_step(gw_scope *s, gw_scaler *scaler, gw_optimizer *opt);
+
+// Once behind the steps of all optimizers: changes the scale. WRONG_STATE if nothing was stepped or
+// unscaled.
+GW_API void gw_scaler_update(gw_scope *s, gw_scaler *scaler);
+
+GW_API double gw_scaler_get_scale(const gw_scaler *scaler);  // 1 if it is not enabled
+
+// Under PyTorch's names; loading is checked, and changes nothing if it fails.
+GW_API gw_map *gw_scaler_state_dict(gw_scope *s, gw_scaler *scaler);
+GW_API void gw_scaler_load_state_dict(gw_scope *s, gw_scaler *scaler, gw_map *state);
+
 #ifdef __cplusplus
 }
 #endif
+#include <gradwire/detail/amp.h>
 #endif

@@ -92,7 +92,7 @@ GW_API void *gw_alloc(gw_scope *s, size_t size_bytes);
 // * gw_drop(s, h) gives back the count |s| holds on |h| now, not at close: for long loops.
 //
 // They take gw_tensor*, gw_module*, gw_optimizer*, gw_scheduler*, gw_dataset*, gw_sampler*,
-// gw_data_loader*, gw_rref*, gw_future*, gw_list* and gw_map*.
+// gw_data_loader*, gw_scaler*, gw_rref*, gw_future*, gw_list* and gw_map*.
 typedef struct gw_handle gw_handle;
 
 GW_API gw_handle *gw_keep_handle(gw_scope *s, gw_handle *h);

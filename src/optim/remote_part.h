@@ -33,6 +33,10 @@ typedef struct remote_part_class {
     // their squares; multiplies them by |by|.
     double (*squares)(gw_scope *s, const gw_list *params);
     void (*scale)(gw_scope *s, const gw_list *params, double by);
+
+    // Multiplies the gradients in |s| of the remote parameters of |o| by |by|. Returns whether one
+    // was not finite.
+    bool (*unscale)(gw_scope *s, const gw_optimizer *o, double by);
 } remote_part_class;
 
 struct remote_part {

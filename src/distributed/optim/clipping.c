@@ -1,8 +1,10 @@
-// Clipping of gradients on other workers: their owners sum up squares, and scale.
+// Clipping of gradients on other workers, and unscaling: their owners sum up squares, and scale.
 #include "distributed/autograd/gradients.h"
-#include "distributed/optim/optimizer.h"
+#include "distributed/optim/optimizer_owner.h"
 
+#include "optim/scaler.h"
 #include "reference/references.h"
+
 typedef struct remote_owner {
     int rank;
     gw_list *references;
@@ -51,6 +53,30 @@ void owners_scale(gw_scope *s, const gw_list *params, double by) {
             gw_rpc_async(w, owners[i].rank, "gw.grad_scale", owners[i].references, by);
     for (int i = 0; i < count && gw_ok(w); i++) gw_wait(w, owners[i].reply);
     gw_scope_close_up(w);
+}
+
+// OPT-7. Every owner unscales, also if another has found out that the step is skipped.
+bool owners_unscale(gw_scope *s, const gw_optimizer *o, double by) {
+    const owners *e = owners_of(o);
+    gw_scope *w = calls_open(s);
+    bool not_finite = false;
+    gw_future **replies = gw_alloc(w, (size_t)e->count * sizeof(gw_future *));
+    if (replies && calls_may_wait(w, "gw_scaler_unscale")) {
+        for (int i = 0; i < e->count; i++)
+            replies[i] = gw_rpc_async(w, e->items[i].object, "unscale", by);
+        for (int i = 0; i < e->count && gw_ok(w); i++)
+            not_finite |= gw_bool_of(w, gw_wait(w, replies[i]));
+    }
+    gw_scope_close_up(w);
+    return not_finite;
+}
+
+gw_value serve_unscale(gw_scope *s, void *object, const gw_args *a) {
+    const owned_optimizer *self = object;
+    (void)gw_grads_count(s);  // brings the gradients here
+    bool not_finite = scaler_unscale_part(s, self->optimizer, gw_arg_float(s, a, 0));
+    gradients_keep(s);
+    return gw_value_of(not_finite);
 }
 
 static gw_list *tensors_of(gw_scope *s, const gw_list *references) {

@@ -214,4 +214,5 @@ const remote_part_class owners_class = {
     .load = owners_load,
     .squares = owners_squares,
     .scale = owners_scale,
+    .unscale = owners_unscale,
 };

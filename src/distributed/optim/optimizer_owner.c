@@ -260,6 +260,7 @@ static const function methods[] = {
     METHOD("prepare", GW_POOL, serve_prepare, 1 << GW_INT, TAKES_ANY),
     METHOD("commit", GW_POOL, serve_commit, 1 << GW_INT),
     METHOD("abort", GW_INLINE, serve_abort, 1 << GW_INT),
+    METHOD("unscale", GW_POOL, serve_unscale, 1 << GW_FLOAT | 1 << GW_INT),
     METHOD("state", GW_POOL, serve_state),
     METHOD("check", GW_POOL, serve_check, 1 << GW_MAP),
     METHOD("load", GW_INLINE, serve_load),

@@ -58,4 +58,7 @@ gw_value serve_step(gw_scope *s, void *object, const gw_args *a);
 gw_value serve_commit(gw_scope *s, void *object, const gw_args *a);
 gw_value serve_abort(gw_scope *s, void *object, const gw_args *a);
 
+// clipping.c
+gw_value serve_unscale(gw_scope *s, void *object, const gw_args *a);
+
 #endif
