@@ -1,14 +1,19 @@
 // A parameter server, in the manner of HogWild! (Recht et al. 2011): nobody waits for anybody. The
 // server takes a step with each gradient as it comes, although its weights have moved on since it
-// was begun. Two forms:
+// was begun. Three forms:
 //
 //     parameter_server                                 the model is on the server, and passes go through it
 //     parameter_server --form push                     trainers pull weights, compute here, and push gradients
+//     parameter_server --form hogwild                  the same by backward passes and optimizers of the trainers
 //     gradwire run -n 5 -- parameter_server            one server, four trainers
+//
+// In the last form the server only keeps the weights: a trainer fetches them, its backward pass
+// sends the gradients back to them, and its own optimizer, a concurrent one, steps them there.
 //
 // The lines that communicate: 2 in a trainer of the first form (forward, step; the backward pass
 // finds its way by itself), 3 in one of the second (pull, push, and a last pull behind the last
-// push); and of the whole 4: init, the server's object, "train" on all trainers, shutdown.
+// push), 3 in one of the third (the references, the weights behind them, and the count); and of the
+// whole 4: init, the server's object, "train" on all trainers, shutdown.
 #include "../common/curve.h"
 #include "../common/digits.h"
 #include "../common/flags.h"
@@ -39,6 +44,7 @@ typedef struct server {
     gw_module *model;
     gw_optimizer *optimizer;
     digits test;
+    int64_t step_count;
     int64_t behind;    // by how many steps all gradients together were late
     int64_t interval;  // gradients between two reports
     curve progress;
@@ -61,9 +67,11 @@ static void server_close(server *self) {
     curve_close(&self->progress);
 }
 
-static void report(gw_scope *s, server *self) {
-    int64_t step = gw_optimizer_steps(self->optimizer);
-    if (!gw_ok(s) || step % self->interval) return;
+// A step was taken.
+static void count(gw_scope *s, server *self) {
+    if (!gw_ok(s)) return;
+    int64_t step = ++self->step_count;
+    if (step % self->interval) return;
     double accuracy = digits_accuracy(s, self->model, self->test);
     const char *late = self->behind ? gw_format(s, "  gradients %.1f steps late",
                                                 (double)self->behind / (double)step)
@@ -82,7 +90,7 @@ GW_METHOD(server, forward, GW_INLINE, "tensor") {
 // A step with the gradients that the caller's backward pass has left here.
 GW_METHOD(server, step, GW_INLINE, "") {
     gw_optimizer_step(s, self->optimizer);
-    report(s, self);
+    count(s, self);
     return gw_none();
 }
 
@@ -90,16 +98,29 @@ GW_METHOD(server, step, GW_INLINE, "") {
 GW_METHOD(server, pull, GW_INLINE, "") {
     gw_map *m = gw_map_open(s);
     gw_map_put(s, m, "weights", weights_of(s, self->model));
-    gw_map_put(s, m, "step", gw_optimizer_steps(self->optimizer));
+    gw_map_put(s, m, "step", self->step_count);
     return gw_value_of(m);
 }
 
 // Called by trainers: a gradient, and the step of the weights it was computed from.
 GW_METHOD(server, push, GW_INLINE, "list, int") {
-    self->behind += gw_optimizer_steps(self->optimizer) - gw_arg_int(s, a, 1);
+    self->behind += self->step_count - gw_arg_int(s, a, 1);
     gradients_add(s, self->model, gw_arg_list(s, a, 0));
     gw_optimizer_step(s, self->optimizer);
-    report(s, self);
+    count(s, self);
+    return gw_none();
+}
+
+// Called by trainers of the third form: references to the weights; and that a step was taken.
+GW_METHOD(server, weights, GW_INLINE, "") {
+    gw_list *refs = gw_list_open(s);
+    for (int i = 0; i < gw_module_parameter_count(self->model); i++)
+        gw_list_add(s, refs, gw_rref_open(s, gw_module_parameter_at(s, self->model, i)));
+    return gw_value_of(refs);
+}
+
+GW_METHOD(server, count, GW_INLINE, "") {
+    count(s, self);
     return gw_none();
 }
 
@@ -121,29 +142,53 @@ static void step_apart(gw_scope *s, gw_rref *ps, digits batch, gw_module *model)
     gw_rpc_notify(s, ps, "push", gradients_of(s, model), gw_map_get(s, now, "step"));
 }
 
-// server, form, file of digits or none, epochs, digits in a batch
-GW_FUNCTION(train, GW_POOL, "rref, string, any, int, int") {
+// With weights that are fetched, all at once: gradients find their way back to them.
+static void step_hogwild(gw_scope *s, gw_rref *ps, digits batch, gw_list *weights,
+                         gw_optimizer *opt) {
+    enum { WEIGHTS = 6 };  // of three layers
+    gw_future *here[WEIGHTS];
+    for (int i = 0; i < WEIGHTS; i++)
+        here[i] = gw_to_here_async(s, gw_rref_of(s, gw_list_get(s, weights, i)));
+    gw_tensor *x = batch.images;
+    for (int i = 0; i < WEIGHTS && gw_ok(s); i += 2) {
+        gw_tensor *weight = gw_tensor_of(s, gw_wait(s, here[i]));
+        x = gw_linear(s, i ? gw_relu(s, x) : x, weight, gw_tensor_of(s, gw_wait(s, here[i + 1])));
+    }
+    gw_backward(s, gw_cross_entropy(s, x, batch.labels));
+    gw_optimizer_step(s, opt);
+    gw_rpc_notify(s, ps, "count");
+}
+
+// server, form, file of digits or none, epochs, digits in a batch, lr, momentum
+GW_FUNCTION(train, GW_POOL, "rref, string, any, int, int, float, float") {
     gw_rref *ps = gw_arg_rref(s, a, 0);
     bool apart = strcmp(gw_arg_string(s, a, 1), "push") == 0;
+    bool hogwild = strcmp(gw_arg_string(s, a, 1), "hogwild") == 0;
     gw_value path = gw_arg(s, a, 2);
     int64_t epochs = gw_arg_int(s, a, 3), size = gw_arg_int(s, a, 4);
     digits all = digits_load(s, path.kind == GW_STRING ? path.as.string : NULL).train;
     digits mine = digits_share(s, all, gw_rpc_self(s).rank - 1, gw_rpc_world_size(s) - 1);
     gw_module *model = apart ? digits_model(s, WIDTH) : NULL;
+    gw_list *weights = hogwild ? gw_list_of(s, gw_rpc_sync(s, ps, "weights")) : NULL;
+    gw_optimizer *opt = hogwild ? gw_sgd(s, weights, .lr = gw_arg_float(s, a, 5),
+                                         .momentum = gw_arg_float(s, a, 6), .concurrent = true)
+                                : NULL;
     gw_data_loader *loader =
         gw_data_loader_open(s, digits_dataset(s, mine), .batch_size = size, .shuffle = true);
     for (int64_t epoch = 0; epoch < epochs && gw_ok(s); epoch++) {
         while (gw_data_loader_next(s, loader)) {
             gw_scope *step = gw_scope_open(s);
             digits batch = digits_batch(step, loader);
-            if (apart)
+            if (hogwild)
+                step_hogwild(step, ps, batch, weights, opt);
+            else if (apart)
                 step_apart(step, ps, batch, model);
             else
                 step_through(step, ps, batch);
             gw_scope_close_up(step);
         }
     }
-    if (apart) gw_rpc_sync(s, ps, "pull");  // comes behind the last push
+    if (apart || hogwild) gw_rpc_sync(s, ps, "pull");  // comes behind the last push, or count
     return gw_none();
 }
 
@@ -154,7 +199,7 @@ static int finish(gw_scope *s, gw_rref *ps, const options *o) {
     if (!self) return 1;
     double accuracy = digits_accuracy(s, self->model, self->test);
     printf("%d trainers, %lld steps: %.2f %% of the test digits\n", gw_rpc_world_size(s) - 1,
-           (long long)gw_optimizer_steps(self->optimizer), accuracy * 100);
+           (long long)self->step_count, accuracy * 100);
     if (o->plot && !curve_plot(&self->progress, o->plot))
         gw_fail(s, GW_SYSTEM, "%s: %s", o->plot, strerror(errno));
     return accuracy >= goal ? 0 : NOT_LEARNED;
@@ -172,8 +217,10 @@ static int run_server(gw_scope *root, const options *o) {
     const gw_worker *workers = gw_rpc_workers(s, &count);  // the first is this one
     gw_call_options call = GW_OPTIONS(gw_call_options, .timeout_ms = GW_NO_TIMEOUT);
     if (gw_ok(s))
-        gw_rpc_sync_all_with(s, gw_to_workers(workers + 1, count - 1), "train",
-                             GW_ARGS(ps, o->form, gw_value_of(o->data), o->epochs, o->batch), call);
+        gw_rpc_sync_all_with(
+            s, gw_to_workers(workers + 1, count - 1), "train",
+            GW_ARGS(ps, o->form, gw_value_of(o->data), o->epochs, o->batch, o->lr, o->momentum),
+            call);
     int code = gw_ok(s) ? finish(s, ps, o) : 1;
     gw_scope_close_up(s);
     return code;
@@ -195,12 +242,13 @@ static int run_worker(const char *init_method, void *context) {
 }
 
 int main(int argc, char **argv) {
-    static const char *const forms[] = { "backward", "push", NULL };
+    static const char *const forms[] = { "backward", "push", "hogwild", NULL };
     options o = {
         .form = "backward", .world_size = 4, .epochs = 20, .batch = 16, .seed = 1, .lr = 0.1
     };
     const flag flags[] = {
-        { "form", "backward|push", "passes through the server, or gradients of one's own",
+        { "form", "backward|push|hogwild",
+          "passes through the server, gradients sent to it, or steps of the trainers' own",
           .text = &o.form, .words = forms },
         { "world-size", "N", "processes, server included", .integer = &o.world_size, .min = 2,
           .max = 1024 },

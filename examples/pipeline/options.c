@@ -16,10 +16,11 @@ int options_parse(int argc, char **argv, options *out) {
                   .width = 64,
                   .seed = 1,
                   .lr = 0.05 };
-    static const char *const schedules[] = { "fill-drain", "1f1b", NULL };
+    static const char *const schedules[] = { "fill-drain", "1f1b", "autograd", NULL };
     const double many = 1e6;
     const flag flags[] = {
-        { "schedule", "fill-drain|1f1b", "all forward and then all backward, or in turns",
+        { "schedule", "fill-drain|1f1b|autograd",
+          "all forward and then all backward, in turns, or by distributed autograd",
           .text = &o.schedule, .words = schedules },
         { "micro-batches", "N", "a batch is cut into so many", .integer = &o.micro_batches,
           .min = 1, .max = 1024 },

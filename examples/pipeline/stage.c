@@ -37,8 +37,8 @@ gw_module *stage_model(gw_scope *s, const options *o, int number) {
     return m;
 }
 
-gw_optimizer *stage_optimizer(gw_scope *s, const options *o, gw_module *model) {
-    return gw_sgd(s, gw_parameters(s, model), .lr = o->lr, .momentum = 0.9);
+gw_optimizer *stage_optimizer(gw_scope *s, const options *o, gw_list *parameters) {
+    return gw_sgd(s, parameters, .lr = o->lr, .momentum = 0.9);
 }
 
 gw_tensor *stage_loss(gw_scope *s, gw_tensor *scores, gw_tensor *labels, int64_t micro_batches) {
@@ -56,7 +56,7 @@ static void stage_open(gw_scope *own, stage *self, const gw_args *a) {
     self->own = own;
     self->step = gw_scope_open(own);
     self->model = stage_model(own, &o, (int)gw_arg_int(own, a, 0));
-    self->optimizer = stage_optimizer(own, &o, self->model);
+    self->optimizer = stage_optimizer(own, &o, gw_parameters(own, self->model));
     self->micro_batches = gw_arg_int(own, a, 4);
 }
 
@@ -101,6 +101,19 @@ GW_METHOD(stage, step, GW_POOL, "any") {  // what comes before
     double loss = self->loss;
     self->loss = 0;
     return gw_value_of(loss);
+}
+
+// With --schedule autograd: what it computes is recorded for the caller's backward pass, and the
+// caller's optimizer has the references to the weights.
+GW_METHOD(stage, apply, GW_POOL, "tensor") {
+    return gw_value_of(gw_module_call(s, self->model, gw_arg_tensor(s, a, 0)));
+}
+
+GW_METHOD(stage, parameters, GW_INLINE, "") {
+    gw_list *refs = gw_list_open(s);
+    for (int i = 0; i < gw_module_parameter_count(self->model); i++)
+        gw_list_add(s, refs, gw_rref_open(s, gw_module_parameter_at(s, self->model, i)));
+    return gw_value_of(refs);
 }
 
 // How many micro-batches it has held at a time.

@@ -12,8 +12,8 @@ gw_module *stage_model(gw_scope *s, const options *o, int number);
 // Makes the object of stage |number| on worker |number|.
 gw_rref *stage_remote(gw_scope *s, const options *o, int number);
 
-// The optimizer of one stage.
-gw_optimizer *stage_optimizer(gw_scope *s, const options *o, gw_module *model);
+// The optimizer of one stage, or of all.
+gw_optimizer *stage_optimizer(gw_scope *s, const options *o, gw_list *parameters);
 
 // What micro-batch |images| adds to the mean loss of its batch.
 gw_tensor *stage_loss(gw_scope *s, gw_tensor *scores, gw_tensor *labels, int64_t micro_batches);

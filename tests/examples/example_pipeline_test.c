@@ -21,6 +21,19 @@ static void it_learns_what_the_unsplit_model_learns(void **state) {
                         0, same);
 }
 
+static void autograd_and_one_optimizer_learn_the_same(void **state) {
+    (void)state;
+    for (int micro_batches = 1; micro_batches <= 16; micro_batches *= 4)
+        assert_says(run("timeout 100 ./pipeline --check --epochs 2 --schedule autograd "
+                        "--micro-batches %d",
+                        micro_batches),
+                    0, "weights and losses are those of the unsplit model, up to rounding");
+    result *broken = run("GW_TEST_CUT_EVERY=200 timeout 100 ./pipeline --check --epochs 1 --stats "
+                         "--schedule autograd");
+    assert_was_cut(broken);
+    assert_says(broken, 0, "up to rounding");
+}
+
 static void it_learns_to_read_digits(void **state) {
     (void)state;
     result *r = run("timeout 100 ./pipeline --epochs 15");
@@ -75,7 +88,8 @@ static void it_draws_the_loss(void **state) {
 
 static void it_refuses_wrong_options(void **state) {
     (void)state;
-    assert_says(run("./pipeline --schedule all"), 2, "--schedule all: expected fill-drain or 1f1b");
+    assert_says(run("./pipeline --schedule all"), 2,
+                "--schedule all: expected fill-drain or 1f1b or autograd");
     assert_says(run("./pipeline --micro-batches 0"), 2, "expected a whole number, 1 to 1024");
     assert_says(run("./pipeline --micro-batches 5"), 2,
                 "--batch 96: expected a multiple of --micro-batches 5");
@@ -87,7 +101,8 @@ static void it_refuses_wrong_options(void **state) {
                 "/nowhere/x.svg: No such file");
 }
 
-GW_TESTS(example_pipeline, it_learns_what_the_unsplit_model_learns, it_learns_to_read_digits,
+GW_TESTS(example_pipeline, it_learns_what_the_unsplit_model_learns,
+         autograd_and_one_optimizer_learn_the_same, it_learns_to_read_digits,
          turns_hold_no_more_micro_batches_than_there_are_stages, schedules_give_the_same_losses,
          it_learns_the_same_when_connections_are_cut, it_runs_under_the_launcher, it_draws_the_loss,
          it_refuses_wrong_options);

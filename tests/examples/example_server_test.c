@@ -30,6 +30,14 @@ static void passes_through_the_server_learn_digits(void **state) {
     assert_says(run("timeout 100 ./parameter_server --seed 2"), 0, "3 trainers, 1800 steps: 9");
 }
 
+static void trainers_step_the_server_s_weights_at_once(void **state) {
+    (void)state;
+    assert_says(run("timeout 100 ./parameter_server --form hogwild"), 0,
+                "3 trainers, 1800 steps: 9");
+    assert_says(run("timeout 100 ./parameter_server --form hogwild --momentum 0.5 --lr 0.05"), 0,
+                "3 trainers, 1800 steps: 9");
+}
+
 static void a_parameter_server_learns_under_the_launcher(void **state) {
     (void)state;
     assert_says(run("timeout 100 ./gradwire run -n 2 --no-prefix -- ./parameter_server"), 0,
@@ -40,7 +48,7 @@ static void a_parameter_server_learns_under_the_launcher(void **state) {
 
 static void a_parameter_server_refuses_wrong_options(void **state) {
     (void)state;
-    assert_says(run("./parameter_server --form pull"), 2, "expected backward or push");
+    assert_says(run("./parameter_server --form pull"), 2, "expected backward or push or hogwild");
     assert_says(run("./parameter_server --lr -1"), 2, "--lr -1: expected 0 to 1000");
     assert_says(run("./parameter_server --world-size 1"), 2, "expected a whole number, 2 to 1024");
     assert_says(run("./parameter_server --help"), 0, "--plot FILE.svg");
@@ -101,7 +109,8 @@ static void batch_rpc_draws_and_refuses(void **state) {
 }
 
 GW_TESTS(example_server, late_gradients_learn_digits, passes_through_the_server_learn_digits,
-         a_parameter_server_learns_under_the_launcher, a_parameter_server_refuses_wrong_options,
-         a_parameter_server_draws_its_accuracy, trainers_are_answered_together,
-         observers_are_answered_together, a_batch_plays_the_same_for_the_same_seed,
-         batches_work_under_the_launcher, batch_rpc_draws_and_refuses);
+         trainers_step_the_server_s_weights_at_once, a_parameter_server_learns_under_the_launcher,
+         a_parameter_server_refuses_wrong_options, a_parameter_server_draws_its_accuracy,
+         trainers_are_answered_together, observers_are_answered_together,
+         a_batch_plays_the_same_for_the_same_seed, batches_work_under_the_launcher,
+         batch_rpc_draws_and_refuses);
