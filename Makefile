@@ -79,7 +79,7 @@ kill:
 
 # Launchers of others, and hosts with links that fail, also where it takes long.
 clusters:
-	@scripts/setup test
+	@scripts/setup clusters
 	@$(call build,release,)
 	GW_CLUSTERS=1 build/bin/gradwire-tests clusters_
 
