@@ -16,9 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-static const bench_case *const all_cases[] = { floor_cases, op_cases,   start_cases,
-                                               rpc_cases,   bulk_cases, dist_cases,
-                                               rl_cases,    tls_cases,  collective_cases };
+static const bench_case *const all_cases[] = { floor_cases,    op_cases,   start_cases,
+                                               rpc_cases,      bulk_cases, dist_cases,
+                                               rl_cases,       tls_cases,  collective_cases,
+                                               strangers_cases };
 
 typedef struct job_counts {
     uint64_t messages;

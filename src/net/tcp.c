@@ -4,7 +4,9 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -168,6 +170,22 @@ static void close_stream(stream *s) {
     tcp_apply(t, TCP_CLOSED_HERE);
 }
 
+static bool peer_address(const stream *s, uint8_t out[16]) {
+    const tcp_stream *t = list_entry(s, tcp_stream, stream);
+    struct sockaddr_storage a;
+    socklen_t size = sizeof a;
+    if (t->fd < 0 || getpeername(t->fd, (struct sockaddr *)&a, &size)) return false;
+    if (a.ss_family == AF_INET6) {
+        memcpy(out, &((const struct sockaddr_in6 *)&a)->sin6_addr, 16);
+        return true;
+    }
+    if (a.ss_family != AF_INET) return false;
+    memset(out, 0, 10);
+    memset(out + 10, 0xff, 2);
+    memcpy(out + 12, &((const struct sockaddr_in *)&a)->sin_addr, 4);
+    return true;
+}
+
 static void abandon(source *s) {
     tcp_apply(of_source(s), TCP_ABANDONED);
 }
@@ -178,9 +196,11 @@ static void end_is_due(timer *due) {
 }
 
 static const source_class polled = { .ready = ready, .abandon = abandon };
-static const stream_class class = {
-    .transport = &tcp_transport, .adopt = adopt, .send = send_all, .close = close_stream
-};
+static const stream_class class = { .transport = &tcp_transport,
+                                    .adopt = adopt,
+                                    .send = send_all,
+                                    .close = close_stream,
+                                    .peer_address = peer_address };
 
 tcp_stream *tcp_stream_new(os_env *o, int fd, tcp_state state) {
     tcp_stream *t = mem_alloc(sizeof *t);

@@ -5,6 +5,7 @@
 #define NET_TLS_INTERNAL_H
 
 #include "base/list.h"
+#include "net/backoff.h"
 #include "net/tls.h"
 
 #include <openssl/ssl.h>
@@ -29,6 +30,7 @@ struct tls {
     SSL_CTX *context;
     BIO_METHOD *method;
     list_node streams;
+    backoff backoff;  // from strangers
     const char *plain_hello;
     uint64_t rekey_bytes;
     size_t out_size, answer_size;
@@ -74,6 +76,11 @@ typedef struct tls_stream {
     bool is_server;
     tls_state state;
     int busy;  // events from below that are being handled, which still need it
+    bool has_opened;
+    bool has_address;  // of a server: that of whoever has connected
+    backoff_address address;
+    bool waits;       // to begin, until the timer is due
+    bool is_counted;  // as a handshake that has failed, unless it succeeds
     timer timer;
     gw_error why;
 
@@ -104,6 +111,7 @@ bool tls_has_certificates(const tls_stream *s);  // and not a pre-shared key
 // ---- tls_state.c --------------------------------------------------------------------------------
 void tls_apply(tls_stream *t, tls_event event);
 void tls_end(tls_stream *t, gw_status status, const char *format, ...) GW_PRINTF(3, 4);  // ENDED
+void tls_begin(tls_stream *t);      // of a server
 void tls_linger_on(tls_stream *t);  // something has left: there is time again
 void tls_enter(tls_stream *t);      // around an event from below, in which it is not freed
 void tls_leave(tls_stream *t);

@@ -14,7 +14,15 @@
 
 // ---- Actions ------------------------------------------------------------------------------------
 
+// A stranger, whatever it has said; one that has connected and gone is none yet.
+static void count_failure(tls_stream *t) {
+    if (t->has_opened || !t->has_address || t->is_counted || t->in_total == 0) return;
+    backoff_fail(&t->tls->backoff, &t->address, env_now_ns(t->tls->env));
+    t->is_counted = true;
+}
+
 static void destroy(tls_stream *t) {
+    count_failure(t);
     SSL_free(t->ssl);
     OPENSSL_cleanse(t->psk, sizeof t->psk);
     list_remove(&t->link);
@@ -37,13 +45,36 @@ void tls_leave(tls_stream *t) {
     if (--t->busy == 0 && t->state == TLS_CLOSED) destroy(t);
 }
 
+// TLS-17: what it has said stays where it is until then.
 static void adopt_below(tls_stream *t) {
-    stream_adopt(t->inner, &tls_inner_events, t);
+    env *e = t->tls->env;
+    int64_t now_ns = env_now_ns(e), begins_ns = now_ns;
+    if (t->has_address)
+        begins_ns = backoff_begin(&t->tls->backoff, &t->address, now_ns, &t->is_counted);
+    t->waits = begins_ns > now_ns;
+    if (t->waits) {
+        env_set_timer(e, &t->timer, begins_ns);
+    } else {
+        tls_begin(t);
+    }
+}
+
+// Only now it costs what OpenSSL needs for it.
+void tls_begin(tls_stream *t) {
+    t->waits = false;
+    t->ssl = tls_new_session(t->tls, t);
+    if (t->ssl) {
+        stream_adopt(t->inner, &tls_inner_events, t);
+    } else {
+        error_set(&t->why, GW_NO_MEMORY, "no memory for a handshake");
+        tls_apply(t, TLS_SEND_FAILED);
+    }
 }
 
 static void tell_opened(tls_stream *t) {
     OPENSSL_cleanse(t->psk, sizeof t->psk);
     SSL_certs_clear(t->ssl);  // its copy of the private key
+    t->has_opened = true;
     if (!t->is_server) t->stream.events->opened(t->stream.user);
     if (t->state == TLS_OPEN) tls_tell_writable(t);
 }

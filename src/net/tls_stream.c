@@ -373,6 +373,10 @@ static void close_stream(stream *s) {
 
 static void timer_is_due(timer *due) {
     tls_stream *t = list_entry(due, tls_stream, timer);
+    if (t->waits) {
+        tls_begin(t);
+        return;
+    }
     tls_apply(t, t->state == TLS_LINGERING ? TLS_FLUSHED : TLS_ENDED);
 }
 
@@ -388,8 +392,8 @@ static tls_stream *new_stream(tls *shared, const transport *transport, bool is_s
     t->state = is_server ? TLS_ACCEPTED : TLS_CONNECTING;
     t->batch = TLS_BATCH_MAX;
     t->timer.fire = timer_is_due;
-    t->ssl = tls_new_session(shared, t);
-    if (t->ssl) {
+    if (!is_server) t->ssl = tls_new_session(shared, t);
+    if (t->ssl || is_server) {
         list_append(&shared->streams, &t->link);
         return t;
     }
@@ -434,6 +438,8 @@ stream *tls_accept(tls *shared, stream *inner) {
         return NULL;
     }
     t->inner = inner;
+    t->has_address =
+        inner->class->peer_address && inner->class->peer_address(inner, t->address.bytes);
     return &t->stream;
 }
 

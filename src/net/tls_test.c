@@ -2,6 +2,7 @@
 // connects; a wire lies between them, and whoever holds it reads and changes what goes by.
 #include "net/tls.h"
 
+#include "net/backoff.h"
 #include "net/tcp.h"
 #include "testing/doors.h"
 #include "testing/testing.h"
@@ -225,6 +226,26 @@ static void strangers_are_turned_away_with_the_same_words(void **state) {
         assert_int_equal(sizes[i], sizes[0]);
         assert_memory_equal(answers[i], answers[0], sizes[0]);
     }
+}
+
+// However many have failed from its address, on which it depends only how long it takes.
+static void a_member_is_let_in_behind_strangers(void **state) {
+    (void)state;
+    door d;
+    visitor v;
+    doors_open_env();
+    door_open(&d, encrypted_worker("a", 2));
+    for (int i = 0; i < 3 * BACKOFF_FREE; i++) {
+        visitor_come(&v, encrypted_worker("b", 1), d.address, &d.self.self);
+        doors_until(&v.closed, 1);
+        visitor_leave(&v);
+    }
+    assert_int_equal(d.heard, 0);
+    visitor_come(&v, encrypted_worker("a", 1), d.address, &d.self.self);
+    doors_until(&d.heard, 1);
+    visitor_leave(&v);
+    door_close(&d);
+    doors_close_env();
 }
 
 static void a_store_that_does_not_take_the_key_is_a_mismatch(void **state) {
@@ -522,8 +543,9 @@ static void a_certificate_takes_the_place_of_no_key(void **state) {
     doors_close_env();
 }
 
-GW_TESTS(net_tls, a_member_is_let_in, two_keys_are_taken_while_one_replaces_the_other,
-         a_key_that_was_removed_opens_nothing, strangers_are_turned_away_with_the_same_words,
+GW_TESTS(net_tls, a_member_is_let_in, a_member_is_let_in_behind_strangers,
+         two_keys_are_taken_while_one_replaces_the_other, a_key_that_was_removed_opens_nothing,
+         strangers_are_turned_away_with_the_same_words,
          a_store_that_does_not_take_the_key_is_a_mismatch,
          a_hello_in_plain_text_is_answered_by_a_refusal,
          who_has_a_key_says_nothing_to_a_door_without_one,

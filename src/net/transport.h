@@ -50,6 +50,8 @@ typedef struct stream_class {
     void (*adopt)(stream *s);  // its events are set
     size_t (*send)(stream *s, const struct iovec *parts, int count);
     void (*close)(stream *s);
+    // The IPv6 address of the other end, or its IPv4 address as one; false: it has none. May be NULL.
+    bool (*peer_address)(const stream *s, uint8_t out[16]);
 } stream_class;
 
 // The beginning of every stream.
