@@ -32,5 +32,6 @@ int bench_print_plans(void);
 // Each file's cases end with a nameless one.
 extern const bench_case floor_cases[], op_cases[], rpc_cases[], bulk_cases[], start_cases[],
     dist_cases[], rl_cases[], tls_cases[], strangers_cases[], collective_cases[];
+extern const bench_case link_cases[];  // between hosts: bench/links runs them
 
 #endif

@@ -132,6 +132,31 @@ int bench_run(const bench_case *c) {
     return failed;
 }
 
+// This process is one worker of a case of links.c, as the environment says.
+static int join_case(const char *name) {
+    const bench_case *c = link_cases;
+    const char *rank = getenv("RANK");
+    while (c->name && strcmp(c->name, name) != 0) c++;
+    if (!c->name || !rank) {
+        fprintf(stderr, "gw-bench: no such case of links.c, or no RANK\n");
+        return 2;
+    }
+    samples s = { 0 };
+    gw_scope *root = gw_scope_open(NULL);
+    if (c->workers)
+        gw_rpc_init(root, .name = gw_format(root, "w%s", rank), .timeout_ms = GW_NO_TIMEOUT);
+    if ((!c->workers || rank[0] == '0') && gw_ok(root)) c->run(root, &s);
+    if (c->workers) gw_rpc_shutdown(root);
+    int code = gw_exit_code(gw_scope_close(root));
+    if (code == 0 && s.count > 0) {
+        qsort(s.us, (size_t)s.count, sizeof(double), by_size);
+        printf("%s %.2f %.2f p99 %.2f max %.2f of %d\n", c->name, s.us[s.count / 2], s.us[0],
+               s.us[s.count * 99 / 100], s.us[s.count - 1], s.count);
+    }
+    free(s.us);
+    return code;
+}
+
 static bool is_wanted(const char *name, char **wanted, int count) {
     for (int i = 0; i < count; i++)
         if (strncmp(name, wanted[i], strlen(wanted[i])) == 0) return true;
@@ -141,6 +166,7 @@ static bool is_wanted(const char *name, char **wanted, int count) {
 int main(int argc, char **argv) {
     bool list = argc > 1 && strcmp(argv[1], "--list") == 0;
     if (argc > 1 && strcmp(argv[1], "--plans") == 0) return bench_print_plans();
+    if (argc > 2 && strcmp(argv[1], "--join") == 0) return join_case(argv[2]);
     shows_counts = argc > 1 && strcmp(argv[1], "--counts") == 0;
     int first = list || shows_counts ? 2 : 1;
     if (argc > 1 && argv[1][0] == '-' && first == 1) {

@@ -1,6 +1,7 @@
 // 400 MB through TCP over loopback, from one process to another: plain, by OpenSSL as its own examples use it, and through
 // our streams, plain and encrypted. What remains between the last and the second is ours.
 #include "bench.h"
+#include "pair.h"
 
 #include "net/connection.h"
 #include "net/env_os.h"
@@ -8,7 +9,6 @@
 #include "net/tls.h"
 
 #include <netinet/in.h>
-#include <openssl/ssl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,15 +20,9 @@
 
 #define TOTAL_BYTES ((size_t)400000000)
 
-enum { ROUNDS = 5, PIECE_BYTES = 256 * 1024, PSK_BYTES = 32 };
+enum { ROUNDS = 5, PIECE_BYTES = 256 * 1024 };
 
 static char piece[PIECE_BYTES];
-
-static void check(bool done, const char *what) {
-    if (done) return;
-    perror(what);
-    exit(1);
-}
 
 // ---- Without us ---------------------------------------------------------------------------------
 
@@ -37,112 +31,40 @@ static bool fork_pair(int *out_fd) {
     int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof a;
-    check(bind(listener, (struct sockaddr *)&a, size) == 0 && listen(listener, 1) == 0 &&
-              getsockname(listener, (struct sockaddr *)&a, &size) == 0 &&
-              connect(client, (struct sockaddr *)&a, size) == 0,
-          "a pair of sockets");
+    pair_check(bind(listener, (struct sockaddr *)&a, size) == 0 && listen(listener, 1) == 0 &&
+                   getsockname(listener, (struct sockaddr *)&a, &size) == 0 &&
+                   connect(client, (struct sockaddr *)&a, size) == 0,
+               "a pair of sockets");
     int server = accept(listener, NULL, NULL);
-    check(server >= 0, "accept");
+    pair_check(server >= 0, "accept");
     close(listener);
     fflush(NULL);
     pid_t pid = fork();
-    check(pid >= 0, "fork");
+    pair_check(pid >= 0, "fork");
     *out_fd = pid ? client : server;
     close(pid ? server : client);
     if (pid == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
     return pid == 0;
 }
 
-static void receive_all(int fd) {
-    for (int i = 0; i < ROUNDS; i++) {
-        size_t done = 0;
-        for (ssize_t n; done < TOTAL_BYTES; done += (size_t)n)
-            if ((n = recv(fd, piece, sizeof piece, 0)) <= 0) _exit(1);
-        if (send(fd, "", 1, 0) != 1) _exit(1);
+static void floor_of(samples *out, bool encrypted) {
+    pair_options options = { .encrypted = encrypted, .bytes = TOTAL_BYTES, .rounds = ROUNDS };
+    if (fork_pair(&options.fd)) {
+        pair_receive(options);
+        _exit(0);
     }
-    _exit(0);
+    pair_send(options, out);
+    wait(NULL);
 }
 
 static void plain_floor(gw_scope *root, samples *out) {
-    int fd;
-    char byte;
     (void)root;
-    if (fork_pair(&fd)) receive_all(fd);
-    for (int i = 0; i < ROUNDS; i++) {
-        double start = now_us();
-        size_t done = 0;
-        for (ssize_t n; done < TOTAL_BYTES; done += (size_t)n)
-            check((n = send(fd, piece, sizeof piece, 0)) > 0, "send");
-        check(recv(fd, &byte, 1, 0) == 1, "recv");
-        samples_add(out, now_us() - start);
-    }
-    wait(NULL);
-}
-
-static SSL_SESSION *psk_session(SSL *ssl) {
-    static const unsigned char psk[PSK_BYTES] = "for a bench", cipher[2] = { 0x13, 0x01 };
-    SSL_SESSION *s = SSL_SESSION_new();
-    SSL_SESSION_set1_master_key(s, psk, sizeof psk);
-    SSL_SESSION_set_cipher(s, SSL_CIPHER_find(ssl, cipher));
-    SSL_SESSION_set_protocol_version(s, TLS1_3_VERSION);
-    return s;
-}
-
-static int use_psk(SSL *ssl, const EVP_MD *digest, const unsigned char **id, size_t *size,
-                   SSL_SESSION **out) {
-    (void)digest;
-    *id = (const unsigned char *)"bench";
-    *size = 5;
-    *out = psk_session(ssl);
-    return 1;
-}
-
-static int find_psk(SSL *ssl, const unsigned char *id, size_t size, SSL_SESSION **out) {
-    (void)id;
-    (void)size;
-    *out = psk_session(ssl);
-    return 1;
-}
-
-static SSL *shake(int fd, bool is_server) {
-    SSL_CTX *c = SSL_CTX_new(TLS_method());
-    SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION);
-    SSL_CTX_set_ciphersuites(c, "TLS_AES_128_GCM_SHA256");
-    SSL_CTX_set_psk_use_session_callback(c, use_psk);
-    SSL_CTX_set_psk_find_session_callback(c, find_psk);
-    SSL *ssl = SSL_new(c);
-    SSL_set_fd(ssl, fd);
-    if ((is_server ? SSL_accept(ssl) : SSL_connect(ssl)) == 1) return ssl;
-    fprintf(stderr, "the handshake fails\n");
-    exit(1);
-}
-
-static void receive_all_by_openssl(int fd) {
-    SSL *ssl = shake(fd, true);
-    for (int i = 0; i < ROUNDS; i++) {
-        size_t done = 0;
-        for (int n; done < TOTAL_BYTES; done += (size_t)n)
-            if ((n = SSL_read(ssl, piece, sizeof piece)) <= 0) _exit(1);
-        if (SSL_write(ssl, "", 1) != 1) _exit(1);
-    }
-    _exit(0);
+    floor_of(out, false);
 }
 
 static void openssl_floor(gw_scope *root, samples *out) {
-    int fd;
-    char byte;
     (void)root;
-    if (fork_pair(&fd)) receive_all_by_openssl(fd);
-    SSL *ssl = shake(fd, false);
-    for (int i = 0; i < ROUNDS; i++) {
-        double start = now_us();
-        size_t done = 0;
-        for (int n; done < TOTAL_BYTES; done += (size_t)n)
-            check((n = SSL_write(ssl, piece, sizeof piece)) > 0, "SSL_write");
-        check(SSL_read(ssl, &byte, 1) == 1, "SSL_read");
-        samples_add(out, now_us() - start);
-    }
-    wait(NULL);
+    floor_of(out, true);
 }
 
 // ---- Our streams --------------------------------------------------------------------------------
@@ -268,19 +190,19 @@ static void by_streams(samples *out, bool encrypted) {
     char address[ADDRESS_MAX];
     gw_error error;
     end x = { .sends = true };
-    check(pipe(ends) == 0, "pipe");
+    pair_check(pipe(ends) == 0, "pipe");
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) receive_by_streams(ends[1], encrypted);
-    check(pid > 0 && read(ends[0], address, sizeof address) == sizeof address, "an address");
-    check(env_os_open(&x.env, &error) == 0, "an env");
+    pair_check(pid > 0 && read(ends[0], address, sizeof address) == sizeof address, "an address");
+    pair_check(env_os_open(&x.env, &error) == 0, "an env");
     env_enter(x.env);
     protection self = worker(1);
     const route r = { &tcp_transport, address };
     gw_status status =
         encrypted ? tls_connect(open_tls(x.env, &self), &r, NULL, &events, &x, &x.stream, &error)
                   : tcp_transport.connect(x.env, address, &events, &x, &x.stream, &error);
-    check(status == GW_OK, "connect");
+    pair_check(status == GW_OK, "connect");
     while (!x.is_open) wait_for_event(&x);
     for (int i = 0; i < ROUNDS; i++) {
         double start = now_us();

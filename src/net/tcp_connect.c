@@ -19,7 +19,7 @@ static os_env *of(env *e) {
 
 // What the kernel has taken cannot be overtaken any more: of bytes that it has not sent it takes so
 // many.
-enum { UNSENT_MAX = 128 * 1024 };
+enum { UNSENT_MAX = 32 * 1024 };
 
 static void send_at_once(int fd) {
     int on = 1, unsent = UNSENT_MAX;
