@@ -244,8 +244,10 @@ void ddp_pass_take(gw_scope *s, ddp_pass *r, int b, gw_future *f) {
     gw_scope_clear(s);
     env_enter(d->agent->env);
     r->reduced++;
-    gw_future *done_with = is_order ? NULL : r->futures[b];
-    if (!is_order) r->futures[b] = NULL;
+    // One that has failed stays for the guard, until the pass has.
+    bool is_kept = is_order || error.status;
+    gw_future *done_with = is_kept ? NULL : r->futures[b];
+    if (!is_kept) r->futures[b] = NULL;
     bool failed = error.status || r->state == DDP_PASS_FAILED;
     bool all = r->reduced == r->layout->bucket_count + r->tells_order;
     if (!failed && all && r->state == DDP_PASS_REDUCING) {
