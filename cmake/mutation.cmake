@@ -21,7 +21,7 @@ gradwire_program(gradwire-kill-worker gradwire-kill-worker tests/programs/kill_w
 gradwire_program(gradwire-scale-worker gradwire-scale-worker tests/programs/scale_worker.c)
 
 # The simulated tests over the mutation form.
-file(GLOB mutation_test_sources CONFIGURE_DEPENDS tests/sim/*_sim_test.c tests/sim/jobs*.c tests/sim/passes*.c
+file(GLOB mutation_test_sources CONFIGURE_DEPENDS tests/sim/*_sim_test.c tests/sim/jobs*.c tests/sim/passes*.c tests/sim/group_walk.c
     tests/sim/steps*.c tests/sim/ref_random_test.c tests/sim/rpc_cancel_test.c tests/sim/ref_fault_test.c
     src/net/ring_sim_test.c src/net/handshake_test.c src/net/tls*_test.c src/session/*_test.c src/store/*_test.c src/membership/*_test.c src/agent/members_test.c
     src/collective/plan_test.c src/testing/sim_faults_test.c)

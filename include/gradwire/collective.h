@@ -10,7 +10,8 @@
 // key among themselves. What differs where it must not (operation, shape, dtype, root), a member that
 // does not come before a deadline, one that gives up, one whose scope has failed before it called:
 // each ends that collective on all members, with one sentence that names who did what, and nothing
-// hangs. The group goes on with the next one.
+// hangs. The group goes on with the next one. A member whose program has not looked
+// at the error by then gets it from its next call.
 //
 // Results are new tensors: a collective that fails has changed nothing. Sums are added in one order,
 // which the number of members alone decides: the same inputs give the same bits on every member, at

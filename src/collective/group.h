@@ -30,13 +30,29 @@ typedef struct group_peer {
 // The collectives of one key, in the order in which this member calls them.
 typedef struct sequence {
     uint64_t key;
-    uint64_t next;      // the number of the next one that it enters
-    uint64_t settled;   // what is below has ended by a verdict; 0: there was none
-    uint64_t reported;  // the last number that this member has reported instead of entering it
-    bool frozen;        // GRP-5
-    bool missed;        // GRP-6: the next call fails with |why|
+    uint64_t next;            // the number of the next one that it enters
+    bool frozen;              // GRP-5
+    bool knows;               // GRP-5: the program knows what the verdict to come will say
+    uint64_t cancelled;       // the number of a run that the program has cancelled; 0
+    bool cancelled_was_told;  // and it has waited for that
+
+    // the last verdict
+    uint64_t verdicts;  // how many there were
+    uint64_t ended,
+        next_then;    // it ended numbers from |ended| on; those below |next_then| are over
+    bool missed;      // GRP-6: the next call fails with |why|
+    uint32_t untold;  // futures that it has ended and the program has not looked at
     gw_error *why;
 } sequence;
+
+// How the program hears of the end of a run: the state of its future's source. Counted by that
+// future alone.
+typedef struct notice {
+    gw_group *group;  // one count
+    sequence *sequence;
+    uint64_t verdict;  // by which one of the sequence it has ended untold; 0: by none
+    uint64_t number;   // of the run, once it has entered
+} notice;
 
 // Keys from here on are those of collectives that are the only ones of theirs, as a pass has them.
 #define GROUP_KEY_ONCE ((uint64_t)1 << 63)
@@ -85,7 +101,6 @@ struct gw_group {
     gw_status (*guard)(void *context, gw_error *error);
     void *guard_context;
     list_node early;  // of early_message
-    gw_error last;    // of the last verdict
     task deferred_free;
 
     // the leader's
@@ -141,13 +156,12 @@ void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_e
 void group_release_on_loop(gw_group *g);
 // Who breaks the protocol is lost.
 void group_blame_on_loop(gw_group *g, int rank, const gw_error *error);
-// Whether |error| is that of the last verdict: then everybody knows.
+// Whether |error| is that of a verdict of the group, or about |t|: then everybody knows.
 bool group_has_told(const gw_group *g, const gw_error *error);
+bool sequence_has_told(const gw_group *g, const sequence *t, const gw_error *error);
 
-// verdict.c: messages about it. False: they mean nothing. Of member |from|; of a worker, about a
-// group that is not open here, or has other members.
-bool verdict_of_unknown_on_loop(agent *a, int from, uint8_t kind, const group_header *h,
-                                reader *in);
+// verdict.c: that this worker has not opened the group.
+void verdict_answer_unknown_on_loop(agent *a, int to, const group_header *h);
 void verdict_send_break_on_loop(gw_group *g, int rank, const gw_error *error);
 bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_header *h,
                               reader *in);

@@ -3,12 +3,13 @@
 #include "base/mem.h"
 #include "collective/groups_state.h"
 #include "collective/run.h"
+#include "wire/codec.h"
 
 #include <string.h>
 
 typedef struct groups {
     map groups;       // by id
-    map same_lists;   // by the hash of a list: how many without a name were opened of it
+    map opened;       // by name and list: how many there were, their generation
     list_node early;  // of groups that are not open here
 } groups;
 
@@ -60,15 +61,24 @@ const char *group_member_name(const gw_group *g, int index) {
     return agent_member(g->agent, g->members[index].rank)->name;
 }
 
-static gw_status draw_id(groups *x, gw_group *g, gw_error *error) {
-    if (g->has_name) {
-        g->id = hash_bytes(g->name, strlen(g->name));
-        return GW_OK;
+static bool is_open(const groups *x, const char *name) {
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&x->groups, &i));) {
+        const gw_group *g = e->value;
+        if (g->has_name && strcmp(g->name, name) == 0) return true;
     }
-    uintptr_t before = (uintptr_t)map_find(&x->same_lists, g->list);
-    if (!map_put(&x->same_lists, g->list, (void *)(before + 1)))
+    return false;
+}
+
+static gw_status draw_id(groups *x, gw_group *g, gw_error *error) {
+    uint64_t name = g->has_name ? hash_bytes(g->name, strlen(g->name)) : 0;
+    uint64_t same = hash_u64(g->list ^ name);
+    uintptr_t before = (uintptr_t)map_find(&x->opened, same);
+    g->id = hash_u64((g->has_name ? name : g->list) ^ before);
+    if (map_find(&x->groups, g->id) || (g->has_name && is_open(x, g->name)))
+        return error_set(error, GW_DUPLICATE, "a group \"%s\" is open here already", g->name);
+    if (!map_put(&x->opened, same, (void *)(before + 1)))
         return error_set(error, GW_NO_MEMORY, "no memory for a group");
-    g->id = hash_u64(g->list ^ before);
     return GW_OK;
 }
 
@@ -94,8 +104,6 @@ gw_status groups_add_on_loop(gw_group *g, gw_error *error) {
         status = error_set(error, GW_LIMIT, "more than %d groups", LIMIT_GROUPS);
     if (!status) status = draw_id(x, g, error);
     if (status) return status;
-    if (map_find(&x->groups, g->id))
-        return error_set(error, GW_DUPLICATE, "a group \"%s\" is open here already", g->name);
     if (!map_put(&x->groups, g->id, g))
         return error_set(error, GW_NO_MEMORY, "no memory for a group");
     take_early(x, g);
@@ -194,13 +202,32 @@ static void refuse_list(gw_group *g, int from) {
     group_break_on_loop(g, &error);
 }
 
+// A report, verdict or break that came before the group was opened.
+static void take_early_verdict(gw_group *g, early_message *x) {
+    int from = x->from;
+    group_header h = x->header;
+    uint8_t kind = x->kind;
+    incoming *p = early_open_on_loop(g->agent, x);
+    const bytes *head = &p->message->head;
+    reader in = reader_of(head->data + GROUP_HEADER_BYTES, head->size - GROUP_HEADER_BYTES);
+    int index = group_index_of(g, from);
+    if (h.list == g->list && index >= 0 && !verdict_received_on_loop(g, index, kind, &h, &in)) {
+        gw_error error;
+        error_set(&error, GW_PROTOCOL, "collective: fields that mean nothing");
+        group_blame_on_loop(g, index, &error);
+    }
+    incoming_close_on_loop(g->agent, p);
+}
+
 // What came before the group was opened.
 static void take_early(groups *x, gw_group *g) {
     list_each(l, &x->early) {
         early_message *m = list_entry(l, early_message, link);
         if (m->header.group != g->id) continue;
         int from = m->from;
-        if (m->header.list == g->list && group_index_of(g, from) >= 0) {
+        if (m->kind != KIND_ENTER && m->kind != KIND_PART) {
+            take_early_verdict(g, m);
+        } else if (m->header.list == g->list && group_index_of(g, from) >= 0 && !g->broken.status) {
             list_remove(l);
             list_append(&g->early, l);
         } else {
@@ -246,7 +273,10 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     int index = g->list == h->list ? group_index_of(g, from) : -1;
     if (index < 0 || g->broken.status) {
         incoming_close_on_loop(a, p);
-        if (index < 0) refuse_list(g, from);
+        if (index < 0)
+            refuse_list(g, from);
+        else if (kind == KIND_ENTER)  // GRP-10
+            verdict_send_break_on_loop(g, from, &g->broken);
         return GW_OK;
     }
     const sequence *t = group_find_sequence_on_loop(g, h->key);
@@ -261,23 +291,53 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     return status;
 }
 
-static bool verdict_received(agent *a, int from, uint8_t kind, const group_header *h, reader *in) {
+// About a group that is not open here. Who has not opened it answers queries all the same, since its
+// leader waits for all; the rest is kept until it is.
+static gw_status unknown_received(agent *a, int from, message *m, const group_header *h,
+                                  gw_error *error) {
+    incoming *p;
+    if (m->kind == KIND_QUERY) verdict_answer_unknown_on_loop(a, from, h);
+    if (m->kind == KIND_QUERY || m->kind == KIND_ANSWER) {
+        message_release(m);
+        return GW_OK;
+    }
+    uint8_t kind = m->kind;
+    gw_status status = incoming_open_on_loop(a, from, m, 0, &p, error);
+    return status ? status : keep_unknown(a, from, kind, h, p, error);
+}
+
+// Of one id, but with other members: GRP-9.
+static void other_list_received(gw_group *g, int from, uint8_t kind, reader *in) {
+    gw_error error, ignored;
+    if (kind == KIND_BREAK && !decode_error(in, &error, &ignored) && error.status)
+        group_break_on_loop(g, &error);
+    else if (kind == KIND_QUERY || kind == KIND_REPORT)
+        refuse_list(g, from);
+}
+
+static gw_status about_verdict(agent *a, int from, message *m, const group_header *h, reader *in,
+                               gw_error *error) {
     gw_group *g = group_find_on_loop(a, h->group);
-    if (!g || g->list != h->list || group_index_of(g, from) < 0)
-        return verdict_of_unknown_on_loop(a, from, kind, h, in);
-    return verdict_received_on_loop(g, group_index_of(g, from), kind, h, in);
+    if (!g) return unknown_received(a, from, m, h, error);
+    int index = g->list == h->list ? group_index_of(g, from) : -1;
+    bool valid = true;
+    if (index < 0)
+        other_list_received(g, from, m->kind, in);
+    else
+        valid = verdict_received_on_loop(g, index, m->kind, h, in);
+    message_release(m);
+    return valid ? GW_OK : error_set(error, GW_PROTOCOL, "collective: fields that mean nothing");
 }
 
 static gw_status received(agent *a, int from, message *m, gw_error *error) {
     reader in = reader_of(m->head.data, m->head.size);
     group_header h;
     bool valid = group_header_read(&in, &h) && (h.number > 0) == (m->kind != KIND_BREAK);
-    uint8_t kind = m->kind;
-    if (valid && (kind == KIND_ENTER || kind == KIND_PART))
+    if (valid && (m->kind == KIND_ENTER || m->kind == KIND_PART))
         return value_received(a, from, m, &h, error);
-    valid = valid && !h.attachments_at && verdict_received(a, from, kind, &h, &in);
+    if (valid && !h.attachments_at) return about_verdict(a, from, m, &h, &in, error);
     message_release(m);
-    return valid ? GW_OK : error_set(error, GW_PROTOCOL, "collective: fields that mean nothing");
+    return error_set(error, GW_PROTOCOL, "collective: fields that mean nothing");
 }
 
 static size_t find_table(const message *m) {
@@ -356,7 +416,7 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
 static void free_state(void *state) {
     groups *x = state;
     map_fini(&x->groups);
-    map_fini(&x->same_lists);
+    map_fini(&x->opened);
     mem_free(x);
 }
 

@@ -174,6 +174,7 @@ static gw_value wait_for(gw_scope *s, gw_future *f) {
         scope_fail_with(s, &error);
     else
         scope_fail(s, GW_TIMEOUT, "%s: nothing was heard within the scope's deadline", f->function);
+    if (!done) run_told(f);
     return v;
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define PATIENCE_NS INT64_C(10000000000)
+#define VERDICT_NS INT64_C(30000000000)  // GRP-10
 
 // ---- Making -------------------------------------------------------------------------------------
 
@@ -169,12 +170,54 @@ static void keep_own(run *r, const run_request *x) {
     }
 }
 
+// ---- What the program knows ---------------------------------------------------------------------
+
+static void tell_on_loop(notice *n) {
+    sequence *t = n->sequence;
+    if (!t) return;
+    if (n->verdict && n->verdict == t->verdicts) t->missed = false;
+    if (t->cancelled && t->cancelled == n->number) t->cancelled_was_told = true;
+}
+
+void run_told(gw_future *f) {
+    notice *n = f->source_state;
+    if (agent_is_closed(f->agent)) return;
+    env_enter(f->agent->env);
+    tell_on_loop(n);
+    env_leave(f->agent->env);
+}
+
+// What the program lets go of it does not want to know.
+static void free_notice(gw_future *f) {
+    notice *n = f->source_state;
+    if (n->verdict && !agent_is_closed(f->agent)) {
+        env_enter(f->agent->env);
+        sequence *t = n->sequence;
+        if (n->verdict == t->verdicts && t->untold && --t->untold == 0) t->missed = false;
+        env_leave(f->agent->env);
+    }
+    handle_release(n->group);
+    mem_free(n);
+}
+
+static const future_source run_source = { .told = run_told, .free = free_notice };
+
+static bool open_notice(run *r) {
+    notice *n = mem_calloc(sizeof *n);
+    if (!n) return false;
+    n->group = handle_retain(r->group);
+    r->notice = n;
+    r->future->source = &run_source;
+    r->future->source_state = n;
+    return true;
+}
+
 static gw_status fill_run(run *r, gw_scope *s, const run_request *x, gw_error *error) {
     gw_status status = make_plan(r, x, error);
     if (status) return status;
     agent *a = r->group->agent;
     r->future = future_open(a, operation_name((operation)x->signature.operation));
-    if (!r->future || !make_tables(r) || !keep_shares(r, x->shares))
+    if (!r->future || !open_notice(r) || !make_tables(r) || !keep_shares(r, x->shares))
         return error_set(error, GW_NO_MEMORY, "no memory for a collective");
     r->scope = agent_scope_open(a, 0, gw_scope_id(s), ENV_NEVER);
     if (!r->scope->error) keep_own(r, x);
@@ -231,6 +274,16 @@ static void arm(run *r) {
     env_set_timer(e, &r->timer, next_ns < r->deadline_ns ? next_ns : r->deadline_ns);
 }
 
+// GRP-10.
+static void give_up_the_leader(run *r) {
+    gw_group *g = r->group;
+    gw_error error;
+    error_set(&error, GW_TIMEOUT, "%s does not answer to %s: collective %llu has not ended",
+              group_member_name(g, 0), group_member_name(g, g->self),
+              (unsigned long long)r->number);
+    group_break_all_on_loop(g, &error);
+}
+
 // For whom it waits: who has not entered, else whose values have not come.
 static void name_missing(const run *r, char *out, size_t size) {
     const gw_group *g = r->group;
@@ -262,6 +315,13 @@ static void fire(timer *t) {
         arm(r);
         return;
     }
+    if (r->has_reported) {
+        give_up_the_leader(r);
+        return;
+    }
+    r->has_reported = true;
+    env *e = r->group->agent->env;
+    env_set_timer(e, &r->timer, env_now_ns(e) + VERDICT_NS);
     error_set(&error, GW_TIMEOUT, "the deadline of %s has passed",
               group_member_name(r->group, r->group->self));
     group_report_on_loop(r->group, r->sequence->key, r->number, &error);
@@ -309,18 +369,31 @@ static void take_early(run *r) {
     }
 }
 
+// GRP-5.
+static void report_cancelled(run *r) {
+    gw_error error;
+    sequence *t = r->sequence;
+    error_set(&error, GW_CANCELLED, "%s has cancelled it",
+              group_member_name(r->group, r->group->self));
+    t->cancelled = r->number;
+    t->cancelled_was_told = false;
+    t->frozen = true;
+    group_report_on_loop(r->group, t->key, r->number, &error);
+}
+
 static void enter(run *r) {
     gw_group *g = r->group;
     list_remove(&r->link);
     list_append(&g->runs, &r->link);
     g->run_count++;
     r->state = RUN_UNDER_WAY;
-    r->number = r->sequence->next++;
+    r->number = r->notice->number = r->sequence->next++;
     if (r->out_place) *r->out_place = (run_place){ r->sequence->key, r->number };
     r->began_ns = env_now_ns(g->agent->env);
     r->timer.fire = fire;
     arm(r);
     watch_partners(r, true);
+    if (future_result(r->future)) report_cancelled(r);
     take_early(r);
 }
 
@@ -336,13 +409,7 @@ void run_admit_on_loop(gw_group *g) {
 
 static void give_up(canceller *c) {
     run *r = list_entry(c, run, cancelled);
-    gw_error error;
-    error_set(&error, GW_CANCELLED, "%s has cancelled it",
-              group_member_name(r->group, r->group->self));
-    if (r->state == RUN_UNDER_WAY)
-        group_report_on_loop(r->group, r->sequence->key, r->number, &error);
-    else
-        run_fail_on_loop(r, &error);
+    if (r->state == RUN_UNDER_WAY) report_cancelled(r);  // else when it has its number
 }
 
 void run_end_on_loop(gw_future *f, const gw_error *why) {
@@ -352,8 +419,7 @@ void run_end_on_loop(gw_future *f, const gw_error *why) {
     error_prefix(&error, group_member_name(r->group, r->group->self));
     if (r->state != RUN_UNDER_WAY) return;
     sequence *t = r->sequence;
-    t->frozen = true;  // what is called next comes after the verdict
-    if (t->reported < r->number) t->reported = r->number;
+    t->frozen = t->knows = true;  // what is called next comes after the verdict
     group_report_on_loop(r->group, r->sequence->key, r->number, &error);
 }
 
@@ -369,13 +435,22 @@ static gw_status check_enters(const gw_group *g, gw_error *error) {
                      a->name, a->leaving.alone ? "gw_rpc_leave" : "gw_rpc_shutdown");
 }
 
-// GRP-6: what this member did not come to has ended with an error.
+// GRP-6: what this member did not come to, or does not know of, has ended with an error.
 static gw_status take_missed(sequence *t, gw_error *error) {
     if (!t->missed) return GW_OK;
     t->missed = false;
     *error = *error_kept(t->why);
     error_forget(&t->why);
     return error->status;
+}
+
+// Whether the program knows of the verdict that the sequence waits for. It has waited for what it
+// has cancelled, or has let go of it.
+static bool knows_what_comes(const gw_group *g, const sequence *t) {
+    if (!t->frozen) return false;
+    if (t->knows) return true;
+    const run *r = t->cancelled ? group_find_run_on_loop(g, t->key, t->cancelled) : NULL;
+    return t->cancelled && (t->cancelled_was_told || (r && handle_is_sole(&r->future->handle)));
 }
 
 static gw_status start_on_loop(run *r, uint64_t key, gw_error *error) {
@@ -388,6 +463,8 @@ static gw_status start_on_loop(run *r, uint64_t key, gw_error *error) {
                          LIMIT_GROUP_KEYS);
     if ((status = take_missed(r->sequence, error))) return status;
     if (!key && g->guard && (status = g->guard(g->guard_context, error))) return status;
+    if (!key_is_once(key)) r->notice->sequence = r->sequence;
+    r->behind = knows_what_comes(g, r->sequence);
     r->cancelled.run = give_up;
     r->future->on_cancel = &r->cancelled;
     r->future->makers = 1;
@@ -425,13 +502,15 @@ void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key) {
     gw_error error = *s->error, ignored;
     env_enter(g->agent->env);
     sequence *t = check_enters(g, &ignored) ? NULL : group_sequence_on_loop(g, key);
-    if (t && t->missed) {  // it knows by now that something is wrong
+    if (!t || sequence_has_told(g, t, &error)) {  // everybody knows
+    } else if (t->missed) {                       // it knows by now that something is wrong
         t->missed = false;
         error_forget(&t->why);
-    } else if (t && t->reported < t->next && !group_has_told(g, &error)) {
+    } else if (t->frozen) {  // the verdict that comes ends this, too
+        t->knows = true;
+    } else {
         error_prefix(&error, group_member_name(g, g->self));
-        t->reported = t->next;
-        t->frozen = true;  // what is called next comes after the verdict
+        t->knows = t->frozen = true;
         group_report_on_loop(g, key, t->next, &error);
     }
     env_leave(g->agent->env);
@@ -586,4 +665,22 @@ void run_fail_on_loop(run *r, const gw_error *error) {
     if (!is_done) complete(r, result_of_error(error));
     group_forget_sequence_on_loop(r->group, r->sequence);
     release_on_loop(r);
+}
+
+static bool is_told(const run *r) {
+    return handle_is_sole(&r->future->handle) || !list_is_empty(&r->future->nexts);
+}
+
+void run_end_by_verdict_on_loop(run *r, const gw_error *error, bool *ended, bool *told) {
+    const result *before = future_result(r->future);
+    sequence *t = r->sequence;
+    if (!before || result_error(before)) {
+        bool knows =
+            is_told(r) || (t->cancelled && t->cancelled == r->number && t->cancelled_was_told);
+        *ended = true;
+        *told = *told || knows;
+        if (!knows) r->notice->verdict = t->verdicts;
+        t->untold += !knows;
+    }
+    run_fail_on_loop(r, error);
 }

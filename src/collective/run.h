@@ -75,6 +75,9 @@ struct run {
     // with the loop lock
     run_state state;
     bool works, deferred, has_failed;
+    bool behind;        // called when the program knew of the verdict to come: GRP-5
+    bool has_reported;  // its deadline
+    notice *notice;
     list_node arrivals;
     list_node promised;  // arrivals with futures in them that have not resolved
     int enters_missing;
@@ -123,6 +126,8 @@ gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request);
 void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key);
 // Ends the collective that completes |f| on all members, as a cancel does, but with |why|.
 void run_end_on_loop(gw_future *f, const gw_error *why);
+// The program waits no more for |f|, the future of a run.
+void run_told(gw_future *f);
 
 void run_release(run *r);  // without the loop lock
 
@@ -131,6 +136,9 @@ void run_release(run *r);  // without the loop lock
 // Ends it with |value|, which it takes, or with |error|.
 void run_done_on_loop(run *r, result *value);
 void run_fail_on_loop(run *r, const gw_error *error);
+// The same by a verdict, unless it has succeeded: then |*ended|. |*told|: the program knows, or does not
+// want to; else it is told by its next call if it does not look before.
+void run_end_by_verdict_on_loop(run *r, const gw_error *error, bool *ended, bool *told);
 // Runs of |g| that wait enter, as far as they may.
 void run_admit_on_loop(gw_group *g);
 // An enter or part of the member of index |from|; takes |p|. PROTOCOL.

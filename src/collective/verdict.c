@@ -16,9 +16,23 @@ void group_blame_on_loop(gw_group *g, int rank, const gw_error *error) {
     dispatch_protocol_error_on_loop(g->agent, rank, error);
 }
 
+// The sentence of a verdict names group, number and key: see compose. What follows the group's; NULL.
+static const char *find_verdict(const gw_group *g, const gw_error *error) {
+    char title[LIMIT_NAME_BYTES + 32];
+    snprintf(title, sizeof title, "group \"%s\": collective ", g->name);
+    const char *at = strstr(error->text, title);
+    return at ? at + strlen(title) : NULL;
+}
+
 bool group_has_told(const gw_group *g, const gw_error *error) {
-    return g->last.status &&
-           (strstr(error->text, g->last.text) || strstr(g->last.text, error->text));
+    return find_verdict(g, error);
+}
+
+bool sequence_has_told(const gw_group *g, const sequence *t, const gw_error *error) {
+    unsigned long long number = 0, key = 0;
+    const char *at = find_verdict(g, error);
+    if (!at || sscanf(at, "%llu of key %llu", &number, &key) < 1) return false;
+    return key == t->key && number < t->next_then;
 }
 
 // ---- Messages -----------------------------------------------------------------------------------
@@ -62,7 +76,7 @@ void group_break_on_loop(gw_group *g, const gw_error *error) {
     g->broken = *error;
     char title[LIMIT_NAME_BYTES + 16];
     snprintf(title, sizeof title, "group \"%s\"", g->name);
-    error_prefix(&g->broken, title);
+    if (strncmp(error->text, title, strlen(title)) != 0) error_prefix(&g->broken, title);
     while (!list_is_empty(&g->runs))
         run_fail_on_loop(list_entry(g->runs.next, run, link), &g->broken);
     while (!list_is_empty(&g->waiting))
@@ -89,19 +103,19 @@ void verdict_send_break_on_loop(gw_group *g, int rank, const gw_error *error) {
 
 // ---- Verdicts -----------------------------------------------------------------------------------
 
-static bool fail_runs(list_node *list, const sequence *t, uint64_t first, const gw_error *error) {
-    bool any = false;
+static void end_runs(list_node *list, sequence *t, uint64_t first, const gw_error *error,
+                     bool *ended, bool *told) {
     for (bool again = true; again;) {  // what ends may call others
         again = false;
         list_each(l, list) {
             run *r = list_entry(l, run, link);
-            if (r->sequence != t || (r->state != RUN_WAITING && r->number < first)) continue;
-            run_fail_on_loop(r, error);
-            any = again = true;
+            if (r->sequence != t || r->behind) continue;
+            if (r->state != RUN_WAITING && r->number < first) continue;
+            run_end_by_verdict_on_loop(r, error, ended, told);
+            again = true;
             break;
         }
     }
-    return any;
 }
 
 static void drop_early(gw_group *g, uint64_t key, uint64_t next) {
@@ -117,29 +131,44 @@ static void end_once(gw_group *g, uint64_t key, const gw_error *error) {
     if (r) run_fail_on_loop(r, error);
 }
 
+// The program hears of it by its next call, if it has not heard of it: GRP-6.
+static void miss(sequence *t, const gw_error *error) {
+    t->missed = true;
+    error_forget(&t->why);
+    error_keep(&t->why, error);
+}
+
 // GRP-6.
 static void apply(gw_group *g, uint64_t key, uint64_t first, uint64_t next, const gw_error *error) {
-    g->last = *error;
     drop_early(g, key, next);
     if (key_is_once(key)) {
         end_once(g, key, error);
         return;
     }
     sequence *t = group_sequence_on_loop(g, key);
-    if (!t) return;
+    if (!t) {
+        gw_error none;
+        error_set(&none, GW_NO_MEMORY, "%s has no memory for a verdict",
+                  group_member_name(g, g->self));
+        group_break_all_on_loop(g, &none);
+        return;
+    }
     uint64_t before = t->next;
-    t->frozen = false;
-    t->settled = next;
+    bool ended = false, told = t->knows;
+    t->verdicts++;
+    t->untold = 0;
+    t->ended = first;
+    t->next_then = next;
     if (t->next < next && !has_mutation(MUTATION_NUMBER_NOT_ADVANCED)) t->next = next;
-    // What this member has called after it reported instead of entering comes after the verdict, and
-    // so does what waits at one that has done all that lies before.
-    bool ended = fail_runs(&g->runs, t, first, error), knows = t->reported >= first || ended;
-    if (t->reported < first && (ended || before < next))
-        knows = fail_runs(&g->waiting, t, first, error) || knows;
-    if (!knows && before < next) {
-        t->missed = true;
-        error_forget(&t->why);
-        error_keep(&t->why, error);
+    end_runs(&g->runs, t, first, error, &ended, &told);
+    // What waits at one that has done all that lies before comes after the verdict.
+    if (ended || before < next) end_runs(&g->waiting, t, first, error, &ended, &told);
+    t->frozen = t->knows = t->missed = false;
+    t->cancelled = 0;
+    if (!told && (ended || before < next)) miss(t, error);
+    list_each(l, &g->waiting) {
+        run *r = list_entry(l, run, link);
+        if (r->sequence == t) r->behind = false;
     }
     run_admit_on_loop(g);
 }
@@ -232,6 +261,16 @@ static void compose(const gw_group *g, const report *x, gw_error *out) {
 
 static void ask_next(gw_group *g);
 
+// What is about numbers that the verdict ends means nothing any more.
+static void drop_reports(gw_group *g, uint64_t key, uint64_t first) {
+    list_each(l, &g->reports) {
+        report *x = list_entry(l, report, link);
+        if (x->key != key || x->number < first) continue;
+        list_remove(l);
+        mem_free(x);
+    }
+}
+
 static void conclude(gw_group *g) {
     report *x = list_entry(list_take(&g->reports), report, link);
     uint64_t first = x->number, next = x->number + 1;
@@ -246,6 +285,7 @@ static void conclude(gw_group *g) {
     g->testimonies = NULL;
     uint64_t key = x->key;
     mem_free(x);
+    drop_reports(g, key, first);
     if (!has_mutation(MUTATION_VERDICT_NOT_TOLD))
         send_to_others(g, KIND_VERDICT, key, first, next, &error);
     handle_retain(g);
@@ -254,21 +294,9 @@ static void conclude(gw_group *g) {
     group_release_on_loop(g);
 }
 
-// The first report that still means something.
-static report *first_report(gw_group *g) {
-    while (!list_is_empty(&g->reports)) {
-        report *x = list_entry(g->reports.next, report, link);
-        const sequence *t = group_find_sequence_on_loop(g, x->key);
-        if (!t || x->number >= t->settled) return x;
-        list_remove(&x->link);
-        mem_free(x);
-    }
-    return NULL;
-}
-
 static void ask_next(gw_group *g) {
-    report *x = g->testimonies ? NULL : first_report(g);
-    if (!x) return;
+    if (g->testimonies || list_is_empty(&g->reports)) return;
+    report *x = list_entry(g->reports.next, report, link);
     g->testimonies = mem_calloc((size_t)g->count * sizeof *g->testimonies);
     if (!g->testimonies) {
         gw_error error;
@@ -285,6 +313,8 @@ static void ask_next(gw_group *g) {
 
 static void take_report(gw_group *g, int from, uint64_t key, uint64_t number,
                         const gw_error *error) {
+    const sequence *t = group_find_sequence_on_loop(g, key);
+    if (t && number >= t->ended && number < t->next_then) return;  // it has met the last verdict
     report *x = mem_alloc(sizeof *x);
     if (!x) {
         gw_error none;
@@ -323,6 +353,12 @@ static bool take_answer(gw_group *g, int from, const group_header *h, reader *in
 
 // ---- What comes ---------------------------------------------------------------------------------
 
+// GRP-10: who does not know that the group is broken.
+static void answer_for_broken(gw_group *g, int from, uint8_t kind) {
+    if (kind == KIND_REPORT || kind == KIND_QUERY)
+        verdict_send_break_on_loop(g, g->members[from].rank, &g->broken);
+}
+
 static bool read_error(reader *in, gw_error *out) {
     gw_error ignored;
     return !decode_error(in, out, &ignored) && out->status != GW_OK;
@@ -332,7 +368,10 @@ bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_h
                               reader *in) {
     gw_error error;
     uint64_t next;
-    if (g->broken.status) return true;
+    if (g->broken.status) {
+        answer_for_broken(g, from, kind);
+        return true;
+    }
     switch (kind) {
     case KIND_REPORT:
         if (g->self != LEADER || !read_error(in, &error)) return false;
@@ -358,13 +397,9 @@ bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_h
     return false;
 }
 
-// Who has not opened a group answers for it all the same, since its leader waits for all.
-bool verdict_of_unknown_on_loop(agent *a, int from, uint8_t kind, const group_header *h,
-                                reader *in) {
-    (void)in;
-    if (kind != KIND_QUERY) return true;
+void verdict_answer_unknown_on_loop(agent *a, int to, const group_header *h) {
     message *m = agent_message_on_loop(a, KIND_ANSWER);
-    if (!m) return true;
+    if (!m) return;
     bytes_put_u64(&m->head, h->group);
     bytes_put_u64(&m->head, h->list);
     bytes_put_u64(&m->head, h->key);
@@ -376,6 +411,5 @@ bool verdict_of_unknown_on_loop(agent *a, int from, uint8_t kind, const group_he
     if (m->head.failed)
         message_release(m);
     else
-        agent_send_on_loop(a, from, m, true, NULL);
-    return true;
+        agent_send_on_loop(a, to, m, true, NULL);
 }

@@ -69,6 +69,9 @@ typedef struct future_source {
     int (*producer)(const gw_future *f);
     bool (*forward)(gw_future *f, int consumer, uint64_t promise);
     bool is_owner;  // of the referenced value: it sends the value even if this worker is lost
+    // The program has been given the error that it has resolved to, or has asked for it. Without the
+    // loop lock.
+    void (*told)(gw_future *f);
     void (*free)(gw_future *f);  // without the loop lock
 } future_source;
 

@@ -52,10 +52,15 @@ static bool wait_for(gw_scope *s, gw_future *f) {
     return done;
 }
 
+static void tell_source(gw_future *f) {
+    if (f->source && f->source->told && result_error(future_result(f))) f->source->told(f);
+}
+
 gw_value future_give(gw_future *f, gw_scope *s) {
     error_origin = f->called_at;
     gw_value v = result_give(future_result(f), s);
     error_origin = NULL;
+    tell_source(f);
     return v;
 }
 
@@ -73,6 +78,7 @@ gw_value gw_future_value(gw_scope *s, gw_future *f) {
 
 const gw_error *gw_future_error(const gw_future *f) {
     result *r = f && f != &future_poison ? future_result(f) : NULL;
+    if (r) tell_source((gw_future *)f);
     return r ? result_error(r) : NULL;
 }
 
@@ -86,6 +92,7 @@ void gw_wait_all(gw_scope *s, gw_future *const *fs, int count) {
     for (int i = 0; i < count && !s->error; i++) {
         const gw_error *error = result_error(future_result(fs[i]));
         if (error) scope_fail_with(s, error);
+        tell_source(fs[i]);
     }
 }
 
