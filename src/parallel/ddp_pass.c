@@ -287,6 +287,11 @@ static gw_tensor *plus_earlier(gate_pass *g, gw_scope *s, int i, gw_tensor *grad
 static void abandoned(gate *g, const gw_error *error) {
     gw_ddp *d = ddp_of(g);
     gw_scope *s = agent_scope_open(d->agent, 0, 0, ENV_NEVER);
+    layout *first = layout_open(d, NULL);
+    env_enter(d->agent->env);
+    first = reset_layout_on_loop(d, first);
+    env_leave(d->agent->env);
+    layout_release(first);
     ddp_pass *r = ddp_pass_open(s, d, ENV_NEVER, error);
     if (r) {
         ddp_pass_begin(r);

@@ -56,7 +56,8 @@ static void choose_layout_on_loop(ddp_pass *r) {
     bool has_failed = r->state == DDP_PASS_FAILED;
     for (int i = 0; i < d->gate.leaf_count && !has_failed; i++)
         r->missing[r->layout->bucket_of[i]] += !r->is_ready[i];
-    r->tells_order = !d->stats.rebuilt && r->layout->bucket_count > 1 && d->stats.world_size > 1;
+    r->tells_order =
+        !has_failed && !d->stats.rebuilt && r->layout->bucket_count > 1 && d->stats.world_size > 1;
     if (r->tells_order) d->telling = r;
 }
 
