@@ -5,13 +5,20 @@
 
 // The coordinator's last message must arrive, and so must the last messages of a worker that leaves
 // alone.
-static void wait_until_drained(agent *a) {
-    waiter w = { .what = "the last messages to be received" };
-    bool matters = a->leaving.coordinates || a->leaving.alone;
-    if (!matters || !a->peers || peers_is_drained(a->peers)) return;
+static void wait_until_drained(agent *a, const char *what) {
+    waiter w = { .what = what };
+    if (!a->peers || peers_is_drained(a->peers)) return;
     peers_on_drained(a->peers, &w);
     env_wait(a->env, &w, env_now_ns(a->env) + GOODBYE_S * SECOND);
     if (a->peers) peers_on_drained(a->peers, NULL);
+}
+
+static void see_off(agent *a) {
+    if (a->leaving.coordinates || a->leaving.alone)
+        wait_until_drained(a, "the last messages to be received");
+    if (!a->leaving.alone || !a->peers) return;
+    peers_say_goodbye(a->peers);
+    wait_until_drained(a, "goodbye to go out");
 }
 
 static void wait_until_over(agent *a, gw_scope *root, void (*ask)(agent *a), const char *what) {
@@ -26,7 +33,7 @@ static void wait_until_over(agent *a, gw_scope *root, void (*ask)(agent *a), con
         context_wait_on_loop(a, root, &w, ENV_NEVER);
     }
     l->waiting = NULL;
-    wait_until_drained(a);
+    see_off(a);
     agent_leave_on_loop(a);
     if (l->error.status) scope_fail_with(root, &l->error);
 }

@@ -159,6 +159,7 @@ static void begin_stream(peer *x) {
     x->gives_up_ns = 0;
     x->is_blocked = false;
     connection_stream(x->connection, &peer_connection_events, x);
+    x->session.close_wanted = x->peers->is_ending;
     peer_update_busy(x);  // a handshake acknowledges, too
     peer_tell_writable(x);
     peers_make_dirty(x);
@@ -194,6 +195,14 @@ static void bury(peer *x) {
     session_stop(&x->session);
     peer_update_busy(x);
     p->options.lost(p->options.user, x->rank, error_kept(x->why));
+}
+
+// The peer may not have heard it: then it connects again, and is told once more.
+static void hang_up(peer *x) {
+    session_detach(&x->session);
+    drop_connection(x);
+    list_remove(&x->dirty);
+    peer_update_busy(x);
 }
 
 static void nothing(peer *x) {
@@ -235,6 +244,8 @@ static const rule rules[] = {
     { PEER_CONNECTED,        PEER_WANTED,    PEER_CONNECTED,        peers_make_dirty,  "the end of the turn sends it" },
     { PEER_CONNECTED,        PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "the peer has noticed a break before us" },
     { PEER_CONNECTED,        PEER_BROKEN,    PEER_AWAITING_RETRY,   ask_at_once,       "a closed connection is evidence, not proof" },
+
+    { PEER_CONNECTED,        PEER_ENDED,     PEER_QUIET,            hang_up,           "this worker has left, and connects to nobody any more" },
 
     { PEER_QUIET,            PEER_DEAD,      PEER_LOST,             bury,              "known from elsewhere" },
     { PEER_AWAITING_RETRY,   PEER_DEAD,      PEER_LOST,             bury,              "the time is over, or known from elsewhere" },

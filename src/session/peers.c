@@ -85,6 +85,10 @@ gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name,
 
 gw_status peers_send(peers *p, int rank, message *m, bool flush, gw_error *error) {
     peer *x = peer_find(p, (uint32_t)rank);
+    if (x && p->is_ending) {
+        message_release(m);
+        return error_set(error, GW_DISCONNECTED, "this worker has left");
+    }
     if (!x || x->state == PEER_LOST) {
         message_release(m);
         if (x && error) *error = *error_kept(x->why);
@@ -171,6 +175,18 @@ void peers_ping(peers *p, int rank) {
     if (!x || !x->is_busy) return;
     x->session.ping_wanted = true;
     peer_flush(x);
+}
+
+void peers_say_goodbye(peers *p) {
+    p->is_ending = true;
+    listeners_close(&p->listeners);
+    for (int i = 0; i < p->rank_limit; i++) {
+        peer *x = p->by_rank[i];
+        if (!x) continue;
+        x->session.close_wanted = x->state == PEER_CONNECTED;
+        peer_flush(x);
+        peer_update_busy(x);
+    }
 }
 
 uint64_t peers_heard_count(const peers *p, int rank) {
@@ -285,6 +301,7 @@ void peer_flush(peer *x) {
             return;
         }
     }
+    if (x->peers->is_ending) peer_update_busy(x);
 }
 
 static void flush_dirty(peers *p) {
@@ -360,8 +377,14 @@ void peer_tell_writable(peer *x) {
     if (p->options.room) p->options.room(p->options.user, x->rank);
 }
 
+// Once this worker leaves: whom its goodbye has not gone to yet, as far as it had a connection.
+static bool awaits_goodbye(const peer *x) {
+    if (x->state == PEER_CONNECTED) return session_has_unsent_close(&x->session);
+    return x->state != PEER_LOST && x->state != PEER_QUIET && x->connected_ns;
+}
+
 void peer_update_busy(peer *x) {
-    bool is_busy = !list_is_empty(&x->session.unacked);
+    bool is_busy = x->peers->is_ending ? awaits_goodbye(x) : !list_is_empty(&x->session.unacked);
     if (is_busy == x->is_busy) return;
     x->is_busy = is_busy;
     x->peers->busy_count += is_busy ? 1 : -1;
@@ -396,7 +419,7 @@ static void see_to_acks(peer *x) {
 static void on_feed_failed(peer *x, gw_status status, const gw_error *error) {
     if (status == GW_DISCONNECTED || status == GW_NO_MEMORY) {
         error_keep(&x->why, error);
-        peer_apply(x, PEER_BROKEN);
+        peer_apply(x, x->session.close_is_out ? PEER_ENDED : PEER_BROKEN);
     } else {
         peer_fail(x, status, "broke the protocol: %s", error->text);
     }
@@ -437,7 +460,7 @@ static void on_writable(void *user) {
 static void on_closed(void *user, const gw_error *why) {
     peer *x = user;
     error_keep(&x->why, why);
-    peer_apply(x, PEER_BROKEN);
+    peer_apply(x, x->session.close_is_out ? PEER_ENDED : PEER_BROKEN);
 }
 
 const connection_events peer_connection_events = {

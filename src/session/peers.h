@@ -97,6 +97,9 @@ bool peers_is_connected(const peers *p,
                         int rank);  // by a connection that has not been seen to break
 bool peers_is_drained(
     const peers *p);  // nothing queued and nothing unacknowledged to any live peer
+// From now on nobody can connect and nothing but goodbye is said, and this worker is drained once
+// that has gone out to all to whom it has a connection.
+void peers_say_goodbye(peers *p);
 void peers_on_drained(peers *p,
                       waiter *w);  // wakes |w|, one at a time, once it is so; NULL: not any more
 // Hands connections whose handshake asks for the store to |take|, which owns them; NULL: there is

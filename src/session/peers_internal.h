@@ -31,6 +31,7 @@ typedef enum peer_event {
     PEER_CROSSED,   // our attempt was refused: the peer's own wins
     PEER_ACCEPTED,  // the peer's attempt has won
     PEER_BROKEN,    // the connection, or our attempt at one
+    PEER_ENDED,     // the connection, by this worker's goodbye
     PEER_DEAD,      // it is known that no connection will do better
     PEER_EVENT_COUNT
 } peer_event;
@@ -78,6 +79,7 @@ struct peers {
     peer **by_rank;
     int rank_limit;
     bool is_patient;  // somebody else says when a peer is dead
+    bool is_ending;   // goodbye is all that is said
     uint8_t *staging;
     peers_stats stats;
 

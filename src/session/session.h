@@ -54,6 +54,7 @@ typedef struct session {
     struct outbox *outbox;  // NULL without a connection
     bool is_starved;        // there was no memory for another frame in |sent|
     bool ack_wanted, ping_wanted, close_wanted;
+    bool close_is_out;  // in the outbox, at least: nothing follows it on this connection
 
     // the frame that is being put into the outbox
     message *putting;  // NULL: none
@@ -109,6 +110,7 @@ uint64_t session_later_bulk_bytes(const session *s);
 // Fills the outbox, unless it still holds something, with as many frames as fit, of bulk a few.
 // Returns whether it holds something.
 bool session_fill(session *s);
+bool session_has_unsent_close(const session *s);  // wanted, and not all of it taken yet
 const struct iovec *session_parts(const session *s, int *out_count);
 void session_sent(session *s, size_t count);  // the connection has taken |count| bytes of the parts
 

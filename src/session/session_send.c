@@ -329,14 +329,20 @@ static void fill_with_control(session *s) {
     if (s->close_wanted && has_all_gone(s)) {
         put_header(s, (frame){ .type = FRAME_GOODBYE });
         s->close_wanted = false;
+        s->close_is_out = true;
     }
     s->ping_wanted = false;
+}
+
+bool session_has_unsent_close(const session *s) {
+    return s->close_wanted || (s->close_is_out && s->outbox && !outbox_is_empty(s->outbox));
 }
 
 bool session_fill(session *s) {
     outbox *o = s->outbox;
     if (!o) return false;
     if (!outbox_is_empty(o)) return true;
+    if (s->close_is_out) return false;
     outbox_clear(o);
     fill_with_frames(s);
     fill_with_control(s);
@@ -390,6 +396,7 @@ gw_status session_resume(session *s, uint64_t peer_received, gw_error *error) {
     if (!s->outbox) s->outbox = mem_calloc(sizeof *s->outbox);
     if (!s->outbox) return error_set(error, GW_NO_MEMORY, "no memory for a connection");
     outbox_clear(s->outbox);
+    s->close_is_out = false;
     s->taken = s->acked;
     gw_status status = session_take_ack(s, peer_received, error);
     if (status) return status;
