@@ -119,7 +119,8 @@ gw_member_event gw_watch_next(gw_scope *s, gw_watch *w) {
     gw_error error;
     if (s->error) return out;
     if (!w || w == &watch_poison) {
-        scope_fail(s, GW_INVALID, "a watch that could not be opened");
+        scope_fail(s, GW_INVALID, "gw_watch_next: %s",
+                   w ? "a watch that could not be opened" : "the watch is NULL");
         return out;
     }
     agent *a = w->agent;

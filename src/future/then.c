@@ -305,7 +305,8 @@ static bool is_usable(gw_scope *s, const gw_future *f) {
     if (f && f != &future_poison) {
         scope_fail(s, GW_WRONG_STATE, "this process was forked from the one that has the future");
     } else {
-        scope_fail(s, GW_INVALID, "a future of a call that failed in its own scope");
+        scope_fail(s, GW_INVALID, "%s",
+                   f ? "a future of a call that failed in its own scope" : "the future is NULL");
     }
     return false;
 }

@@ -169,7 +169,7 @@ bool dense_open_expanded(op_call *c, const gw_tensor *x, int dims, const int64_t
     }
     if (same) return dense_open(c, x, dtype, out);
     *out = (dense){ 0 };
-    gw_tensor *wide = tensor_view(c->scope, x, dims, sizes, strides, x->offset);
+    gw_tensor *wide = tensor_view_for(c->scope, c->op->name, x, dims, sizes, strides, x->offset);
     bool ok = wide && dense_open(c, wide, dtype, out);
     handle_release(wide);
     return ok;

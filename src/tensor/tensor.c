@@ -162,12 +162,17 @@ release_block:
 
 gw_tensor *tensor_view(gw_scope *s, const gw_tensor *base, int dims, const int64_t *sizes,
                        const int64_t *strides, int64_t offset) {
+    return tensor_view_for(s, NULL, base, dims, sizes, strides, offset);
+}
+
+gw_tensor *tensor_view_for(gw_scope *s, const char *op, const gw_tensor *base, int dims,
+                           const int64_t *sizes, const int64_t *strides, int64_t offset) {
     gw_tensor *x = take(dims, sizes, (gw_dtype)base->dtype);
-    if (!x) return no_memory(s, (gw_dtype)base->dtype, dims, sizes);
+    if (!x) return no_memory_for(s, op, (gw_dtype)base->dtype, dims, sizes);
     if (!lay_out(x)) {
         give(x);
-        scope_fail(s, GW_LIMIT, "a tensor of %s has more elements than can be counted",
-                   shape_text_of(dims, sizes).text);
+        fail(s, op, GW_LIMIT, "a tensor of %s has more elements than can be counted",
+             shape_text_of(dims, sizes).text);
         return NULL;
     }
     x->device = base->device;
@@ -318,10 +323,10 @@ void *gw_data_for_write(gw_scope *s, gw_tensor *x) {
     return bytes + tensor_offset(x);
 }
 
-static bool has_one_item(gw_scope *s, const gw_tensor *x) {
-    if (!is_dense(s, "gw.item", x)) return false;
+static bool has_one_item(gw_scope *s, const char *what, const gw_tensor *x) {
+    if (!is_dense(s, what, x)) return false;
     if (x->numel == 1) return true;
-    scope_fail(s, GW_INVALID, "gw.item: a tensor of %s has %lld elements, not one",
+    scope_fail(s, GW_INVALID, "%s: a tensor of %s has %lld elements, not one", what,
                shape_text(x).text, (long long)x->numel);
     return false;
 }
@@ -337,11 +342,13 @@ static element element_of(const gw_tensor *x) {
 }
 
 double gw_item(gw_scope *s, const gw_tensor *x) {
-    return has_one_item(s, x) ? dtype_read((gw_dtype)x->dtype, element_of(x).bytes) : 0;
+    return has_one_item(s, "gw.item", x) ? dtype_read((gw_dtype)x->dtype, element_of(x).bytes) : 0;
 }
 
 int64_t gw_item_int(gw_scope *s, const gw_tensor *x) {
-    return has_one_item(s, x) ? dtype_read_int((gw_dtype)x->dtype, element_of(x).bytes) : 0;
+    return has_one_item(s, "gw.item_int", x)
+               ? dtype_read_int((gw_dtype)x->dtype, element_of(x).bytes)
+               : 0;
 }
 
 gw_tensor *gw_tensor_of(gw_scope *s, gw_value v) {

@@ -160,6 +160,8 @@ gw_tensor *tensor_new_for(gw_scope *s, const char *op, uint8_t device, gw_dtype 
 gw_tensor *tensor_view(gw_scope *s, const gw_tensor *base, int dims, const int64_t *sizes,
                        const int64_t *strides,
                        int64_t offset);  // needs no gradient
+gw_tensor *tensor_view_for(gw_scope *s, const char *op, const gw_tensor *base, int dims,
+                           const int64_t *sizes, const int64_t *strides, int64_t offset);
 gw_tensor *tensor_over(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes,
                        block *b);                         // takes the count on b
 gw_tensor *tensor_like(gw_scope *s, const gw_tensor *x);  // shape and dtype only, no values

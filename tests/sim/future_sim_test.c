@@ -126,6 +126,12 @@ static void misuse(gw_scope *s, int rank, void *context) {
     expect(s, GW_INVALID, "the future is NULL");
     gw_collect_all(s, NULL, 2);
     expect(s, GW_INVALID, "gw_collect_all of 2 futures at NULL");
+    gw_then(s, NULL, close_inside, NULL);
+    expect(s, GW_INVALID, "the future is NULL");
+    gw_to_here(s, NULL);
+    expect(s, GW_INVALID, "the reference is NULL");
+    gw_watch_next(s, NULL);
+    expect(s, GW_INVALID, "gw_watch_next: the watch is NULL");
     assert_true(gw_future_done(NULL));
     gw_wait(s, gw_then(s, f, close_inside, NULL));
     expect(s, GW_WRONG_STATE,

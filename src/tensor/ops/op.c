@@ -173,7 +173,8 @@ gw_tensor *op_output(op_call *c, gw_dtype dtype, int dims, const int64_t *sizes)
 
 gw_tensor *op_output_view(op_call *c, const gw_tensor *base, int dims, const int64_t *sizes,
                           const int64_t *strides, int64_t offset) {
-    return op_output_of(c, tensor_view(c->scope, base, dims, sizes, strides, offset));
+    return op_output_of(c,
+                        tensor_view_for(c->scope, c->op->name, base, dims, sizes, strides, offset));
 }
 
 int op_dim(op_call *c, const gw_tensor *x, int64_t dim) {

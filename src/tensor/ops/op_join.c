@@ -91,8 +91,8 @@ static bool put(op_call *c, const gw_tensor *x, int dim, int64_t at, int64_t siz
     gw_tensor *out = c->outputs[0];
     int64_t sizes[GW_DIMS_MAX];
     for (int i = 0; i < out->dims; i++) sizes[i] = i == dim ? size : out->sizes[i];
-    gw_tensor *part =
-        tensor_view(c->scope, out, out->dims, sizes, out->strides, at * out->strides[dim]);
+    gw_tensor *part = tensor_view_for(c->scope, c->op->name, out, out->dims, sizes, out->strides,
+                                      at * out->strides[dim]);
     if (!part) return false;
     copy_values(part, (uint8_t *)tensor_bytes(part), x);
     handle_release(part);
@@ -120,7 +120,8 @@ static void compute_stack(op_call *c) {
             strides[k] = k == dim ? 0 : x->strides[from];
             from += k != dim;
         }
-        gw_tensor *row = tensor_view(c->scope, x, x->dims + 1, sizes, strides, x->offset);
+        gw_tensor *row =
+            tensor_view_for(c->scope, c->op->name, x, x->dims + 1, sizes, strides, x->offset);
         bool done = row && put(c, row, dim, i, 1);
         handle_release(row);
         if (!done) return;

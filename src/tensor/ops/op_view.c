@@ -86,7 +86,7 @@ static void copy_if_new(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     gw_tensor *out = c->outputs[0];
     if (out->storage == x->storage) return;
-    gw_tensor *same = tensor_view(c->scope, out, x->dims, x->sizes, x->strides, 0);
+    gw_tensor *same = tensor_view_for(c->scope, c->op->name, out, x->dims, x->sizes, x->strides, 0);
     if (!same) return;
     contiguous_strides(x->dims, x->sizes, same->strides);
     copy_into_new(same, x);

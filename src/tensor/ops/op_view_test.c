@@ -1,6 +1,8 @@
 #include "tensor/ops/op.h"
 #include "testing/testing.h"
+
 #include <gradwire/ops.h>
+#include <string.h>
 
 static gw_tensor *counted(gw_scope *s, int64_t n) {
     return gw_arange(s, GW_I64, 0, (double)n, 1);
@@ -167,6 +169,7 @@ static void shapes_beyond_counting_are_refused(void **state) {
     gw_scope_clear(s);
     gw_expand(s, one, huge, huge);
     assert_int_equal(gw_scope_error(s)->status, GW_LIMIT);
+    assert_ptr_equal(strstr(gw_scope_error(s)->text, "gw.expand: "), gw_scope_error(s)->text);
     gw_scope_clear(s);
     gw_expand(s, one, 0, huge, huge);
     assert_int_equal(gw_scope_error(s)->status, GW_LIMIT);

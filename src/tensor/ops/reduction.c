@@ -92,7 +92,7 @@ bool reduction_open_rows(op_call *c, const reduction *r, gw_dtype dtype, dense *
         }
     }
     *out = (dense){ 0 };
-    gw_tensor *rows = tensor_view(c->scope, x, x->dims, sizes, strides, x->offset);
+    gw_tensor *rows = tensor_view_for(c->scope, c->op->name, x, x->dims, sizes, strides, x->offset);
     bool ok = rows && dense_open(c, rows, dtype, out);
     handle_release(rows);
     return ok;
