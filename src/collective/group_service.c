@@ -388,6 +388,7 @@ static void tell_excuses(agent *a) {
         list_each(l, &g->early) {
             const early_message *m = list_entry(l, early_message, link);
             excuse(g, m->header.key, m->header.number);
+            if (g->broken.status) break;  // for want of memory: the list is gone
         }
     }
 }

@@ -50,6 +50,7 @@ gw_status redis_place_of(const char *url, redis_place *out, gw_error *error) {
 
 #ifdef GW_HIREDIS
 
+#include <dlfcn.h>
 #include <hiredis/hiredis.h>
 #include <pthread.h>
 #include <signal.h>
@@ -57,12 +58,52 @@ gw_status redis_place_of(const char *url, redis_place *out, gw_error *error) {
 
 static const struct timeval timeout = { .tv_sec = REDIS_TIMEOUT_MS / 1000 };
 
+// ---- The library --------------------------------------------------------------------------------
+// Loaded when somebody asks for Redis: programs that do not are neither larger, nor linked with it.
+
+#define NAME_OF(soname) NAME_OF_TEXT(soname)
+#define NAME_OF_TEXT(soname) "libhiredis.so." #soname
+
+static struct {
+    redisContext *(*connect)(const char *host, int port, struct timeval timeout);
+    int (*set_timeout)(redisContext *c, struct timeval timeout);
+    void *(*command)(redisContext *c, const char *format, ...);
+    void *(*command_argv)(redisContext *c, int count, const char **words, const size_t *sizes);
+    void (*free)(redisContext *c);
+    void (*free_reply)(void *reply);
+    bool is_loaded;
+} hiredis;
+
+static void load(void) {
+    void *handle = dlopen(NAME_OF(HIREDIS_SONAME), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) return;
+    *(void **)&hiredis.connect = dlsym(handle, "redisConnectWithTimeout");
+    *(void **)&hiredis.set_timeout = dlsym(handle, "redisSetTimeout");
+    *(void **)&hiredis.command = dlsym(handle, "redisCommand");
+    *(void **)&hiredis.command_argv = dlsym(handle, "redisCommandArgv");
+    *(void **)&hiredis.free = dlsym(handle, "redisFree");
+    *(void **)&hiredis.free_reply = dlsym(handle, "freeReplyObject");
+    hiredis.is_loaded = hiredis.connect && hiredis.set_timeout && hiredis.command &&
+                        hiredis.command_argv && hiredis.free && hiredis.free_reply;
+}
+
+static gw_status load_once(gw_error *error) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load);
+    return hiredis.is_loaded
+               ? GW_OK
+               : error_set(error, GW_UNSUPPORTED, "redis:// needs %s, which is not here",
+                           NAME_OF(HIREDIS_SONAME));
+}
+
+// ---- A line -------------------------------------------------------------------------------------
+
 bool redis_is_built(void) {
     return true;
 }
 
 void redis_line_close(redis_line *l) {
-    if (l->context) redisFree(l->context);
+    if (l->context) hiredis.free(l->context);
     l->context = NULL;
 }
 
@@ -103,21 +144,22 @@ static gw_status refuse(redis_line *l, const redisReply *r, gw_error *error) {
 static gw_status command(redis_line *l, gw_error *error, redisReply *r) {
     if (!r) return fail(l, error);
     gw_status status = r->type == REDIS_REPLY_ERROR ? refuse(l, r, error) : GW_OK;
-    freeReplyObject(r);
+    hiredis.free_reply(r);
     if (status) redis_line_close(l);
     return status;
 }
 
 static gw_status open_line(redis_line *l, gw_error *error) {
     const redis_place *p = l->place;
-    l->context = redisConnectWithTimeout(p->host, p->port, timeout);
+    gw_status status = load_once(error);
+    if (status) return status;
+    l->context = hiredis.connect(p->host, p->port, timeout);
     if (!l->context || l->context->err) return fail(l, error);
-    redisSetTimeout(l->context, timeout);
-    gw_status status = GW_OK;
+    hiredis.set_timeout(l->context, timeout);
     if (p->password[0])
-        status = command(l, error, redisCommand(l->context, "AUTH %s", p->password));
+        status = command(l, error, hiredis.command(l->context, "AUTH %s", p->password));
     if (!status && p->database)
-        status = command(l, error, redisCommand(l->context, "SELECT %d", p->database));
+        status = command(l, error, hiredis.command(l->context, "SELECT %d", p->database));
     return status;
 }
 
@@ -141,10 +183,10 @@ static gw_status ask(redis_line *l, const void *const words[], const size_t size
                      redis_answer *out, gw_error *error) {
     gw_status status = l->context ? GW_OK : open_line(l, error);
     if (status) return status;
-    redisReply *r = redisCommandArgv(l->context, count, (const char **)words, sizes);
+    redisReply *r = hiredis.command_argv(l->context, count, (const char **)words, sizes);
     if (!r) return fail(l, error);
     status = take(l, r, out, error);
-    freeReplyObject(r);
+    hiredis.free_reply(r);
     return status;
 }
 

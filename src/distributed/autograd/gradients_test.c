@@ -257,7 +257,7 @@ static void ask_for_none(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
     gw_rref_grad(root, NULL);
-    assert_fails(root, GW_INVALID, "a reference");
+    assert_fails(root, GW_INVALID, "the reference is NULL");
     gw_scope *failed = gw_scope_open(root);
     gw_fail(failed, GW_INVALID, "something else");
     gw_rref_grad(root, gw_remote(failed, 1, "gradients_weight", gw_ones(root, GW_F32, 3)));
