@@ -212,6 +212,13 @@ gw_group *gw_group_blocks_with(gw_scope *s, gw_group *g, int size, gw_group_open
     return ranks ? gw_group_of_with(s, g, ranks, size, options) : &group_poison;
 }
 
+gw_group *group_open_own(gw_scope *s, gw_group *of) {
+    if (!of) return gw_group_world(s);
+    int *ranks = gw_alloc(s, (size_t)of->count * sizeof *ranks);
+    for (int i = 0; ranks && i < of->count; i++) ranks[i] = i;
+    return ranks ? gw_group_of(s, of, ranks, of->count) : &group_poison;
+}
+
 // ---- Looking ------------------------------------------------------------------------------------
 
 int gw_group_rank(const gw_group *g) {

@@ -65,7 +65,6 @@ static inline bool key_is_once(uint64_t key) {
 typedef struct report {
     list_node link;
     uint64_t key, number;
-    int from;  // a member
     gw_error error;
 } report;
 
@@ -117,7 +116,7 @@ typedef struct group_header {
     uint32_t attachments_at;
 } group_header;
 
-enum { GROUP_ATTACHMENTS_FIELD = 32, GROUP_HEADER_BYTES = 36, GROUP_NUMBER_FIELD = 24 };
+enum { GROUP_ATTACHMENTS_FIELD = 32, GROUP_HEADER_BYTES = 36 };
 
 // An enter or part of a collective that this member has not entered.
 typedef struct early_message {
@@ -133,6 +132,10 @@ void group_header_write(bytes *head, const gw_group *g, uint64_t key, uint64_t n
 bool group_header_read(reader *in, group_header *out);
 
 extern gw_group group_poison;
+
+// For a room above: a group of its own with the members of |of|, NULL: all that are there, so that its
+// collectives are never taken for the program's. As gw_group_of.
+gw_group *group_open_own(gw_scope *s, gw_group *of);
 
 // ---- Looking ------------------------------------------------------------------------------------
 
@@ -171,7 +174,7 @@ bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_h
 // Takes |p|, also on failure. LIMIT if that is too much of one sender.
 gw_status early_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
                              const group_header *h, incoming *p, gw_error *error);
-// Takes the first one of |r| out of its group; NULL without one.
+// Takes the first one of that collective out of |g|; NULL without one.
 early_message *early_take_on_loop(const gw_group *g, uint64_t key, uint64_t number);
 // With what came, or without, which is the caller's then.
 void early_drop_on_loop(agent *a, early_message *x);

@@ -1,6 +1,7 @@
 // The service of groups: their table, their messages, and what becomes of them when members go.
 #include "agent/deferred.h"
 #include "base/mem.h"
+#include "collective/collective.h"
 #include "collective/groups_state.h"
 #include "collective/run.h"
 #include "wire/codec.h"
@@ -20,10 +21,6 @@ typedef struct early_part {
 
 static groups *groups_of(const agent *a) {
     return agent_state(a, &group_service);
-}
-
-list_node *early_of_unknown_groups(const agent *a) {
-    return &groups_of(a)->early;
 }
 
 // ---- Headers ------------------------------------------------------------------------------------
@@ -115,7 +112,7 @@ void groups_remove_on_loop(gw_group *g) {
     if (map_find(&x->groups, g->id) == g) map_take(&x->groups, g->id);
 }
 
-// ---- Streams ------------------------------------------------------------------------------------
+// ---- Sequences ----------------------------------------------------------------------------------
 
 sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key) {
     return key ? map_find(&g->sequences, key) : &g->main;
@@ -214,7 +211,7 @@ static void take_early_verdict(gw_group *g, early_message *x) {
     if (h.list == g->list && index >= 0 && !verdict_received_on_loop(g, index, kind, &h, &in)) {
         gw_error error;
         error_set(&error, GW_PROTOCOL, "collective: fields that mean nothing");
-        group_blame_on_loop(g, index, &error);
+        group_blame_on_loop(g, from, &error);
     }
     incoming_close_on_loop(g->agent, p);
 }
@@ -239,16 +236,11 @@ static void take_early(groups *x, gw_group *g) {
 
 // ---- Messages -----------------------------------------------------------------------------------
 
-static bool is_leaving(const agent *a) {
-    return a->phase == AGENT_ASKED || a->phase == AGENT_DRAINING;
-}
-
-// GRP-8.
+// GRP-8: if this worker's program has asked to leave.
 static void excuse(gw_group *g, uint64_t key, uint64_t number) {
     gw_error error;
-    const agent *a = g->agent;
-    error_set(&error, GW_DISCONNECTED, "%s has called %s and enters no collectives any more",
-              a->name, a->leaving.alone ? "gw_rpc_leave" : "gw_rpc_shutdown");
+    if (!collective_check_enters(g->agent, &error)) return;
+    error.status = GW_DISCONNECTED;
     group_report_on_loop(g, key, number, &error);
 }
 
@@ -281,13 +273,13 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     }
     const sequence *t = group_find_sequence_on_loop(g, h->key);
     run *r = group_find_run_on_loop(g, h->key, h->number);
-    if (r) return run_received_on_loop(r, index, p, kind, h, error);
+    if (r) return run_received_on_loop(r, index, p, kind, error);
     if (t && h->number < t->next) {  // it is over: GRP-6, or this member had no use for it
         incoming_close_on_loop(a, p);
         return GW_OK;
     }
     status = early_keep_on_loop(a, &g->early, from, kind, h, p, error);
-    if (!status && is_leaving(a)) excuse(g, h->key, h->number);
+    if (!status) excuse(g, h->key, h->number);
     return status;
 }
 

@@ -131,6 +131,12 @@ void run_told(gw_future *f);
 
 void run_release(run *r);  // without the loop lock
 
+// run_open.c: one that has not entered, with one count; NULL with |s| failed. Without the loop lock,
+// as freeing it.
+run *run_open(gw_scope *s, gw_group *g, const run_request *request);
+void run_free(run *r);
+extern const future_source run_future_source;
+
 // ---- With the loop lock -------------------------------------------------------------------------
 
 // Ends it with |value|, which it takes, or with |error|.
@@ -142,8 +148,7 @@ void run_end_by_verdict_on_loop(run *r, const gw_error *error, bool *ended, bool
 // Runs of |g| that wait enter, as far as they may.
 void run_admit_on_loop(gw_group *g);
 // An enter or part of the member of index |from|; takes |p|. PROTOCOL.
-gw_status run_received_on_loop(run *r, int from, incoming *p, uint8_t kind, const group_header *h,
-                               gw_error *error);
+gw_status run_received_on_loop(run *r, int from, incoming *p, uint8_t kind, gw_error *error);
 
 // run_work.c: goes on as far as it can. Without the loop lock; |works| is set for this thread.
 void run_work(run *r);

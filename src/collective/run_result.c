@@ -9,12 +9,6 @@
 
 // ---- Sums ---------------------------------------------------------------------------------------
 
-static bool is_reduction(const run *r) {
-    return r->signature.operation == OPERATION_ALL_REDUCE ||
-           r->signature.operation == OPERATION_REDUCE ||
-           r->signature.operation == OPERATION_REDUCE_SCATTER;
-}
-
 // Of the shape of what this member brought, with the rows that it gets.
 static gw_tensor *open_sum(run *r, int64_t elements) {
     const gw_tensor *x = r->own;
@@ -47,7 +41,7 @@ bool run_open_result(run *r) {
         if (p->outputs[i].step != INPUT_OWN) r->output_at[p->outputs[i].step] = at;
         at += (int64_t)p->outputs[i].count;
     }
-    if (is_reduction(r)) r->result = open_sum(r, at);
+    if (signature_is_reduction(&r->signature)) r->result = open_sum(r, at);
     return gw_ok(r->scope);
 }
 

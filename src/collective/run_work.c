@@ -11,12 +11,6 @@
 
 // ---- Values -------------------------------------------------------------------------------------
 
-static bool is_reduction(const run *r) {
-    return r->signature.operation == OPERATION_ALL_REDUCE ||
-           r->signature.operation == OPERATION_REDUCE ||
-           r->signature.operation == OPERATION_REDUCE_SCATTER;
-}
-
 // The rows of |own| that are for member |item|.
 static gw_tensor *rows_for(run *r, int item) {
     const gw_tensor *x = r->own;
@@ -43,9 +37,9 @@ gw_value run_own_value(run *r, uint64_t first, uint64_t count, int item) {
     if (r->signature.operation == OPERATION_BARRIER) return gw_none();
     if (r->items) return item < 0 ? gw_none() : r->items[item];
     if (r->signature.content == CONTENT_VALUES) return r->own_value;
-    gw_tensor *x = is_reduction(r) ? elements_of(r, first, count)
-                   : item >= 0     ? rows_for(r, item)
-                                   : r->own;
+    gw_tensor *x = signature_is_reduction(&r->signature) ? elements_of(r, first, count)
+                   : item >= 0                           ? rows_for(r, item)
+                                                         : r->own;
     return x ? gw_value_of_tensor(x) : gw_none();
 }
 
@@ -266,7 +260,7 @@ static void add(run *r, int step) {
 static bool shape_fits(const run *r, const gw_tensor *t, const plan_step *x) {
     const collective_signature *g = &r->signature;
     if (tensor_is_rows(t)) return false;
-    if (is_reduction(r)) {
+    if (signature_is_reduction(&r->signature)) {
         gw_dtype dtype = (gw_dtype)g->dtype;
         if (x->is_partial) dtype = combine_partial_dtype(dtype);
         return t->dims == 1 && t->numel == (int64_t)x->count && t->dtype == dtype && t->contiguous;

@@ -10,7 +10,7 @@ const char *reduce_op_name(int op) {
     return op_names[op];
 }
 
-static bool is_reduction(const collective_signature *x) {
+bool signature_is_reduction(const collective_signature *x) {
     return x->operation == OPERATION_ALL_REDUCE || x->operation == OPERATION_REDUCE ||
            x->operation == OPERATION_REDUCE_SCATTER;
 }
@@ -50,7 +50,8 @@ void signature_text(const collective_signature *x, const char *origin, char *out
     size_t max = SIGNATURE_TEXT_MAX;
     size_t at = (size_t)snprintf(out, max, "%s%s", operation_name((operation)x->operation),
                                  content_suffix(x));
-    if (is_reduction(x)) at += (size_t)snprintf(out + at, max - at, " %s", op_names[x->op]);
+    if (signature_is_reduction(x))
+        at += (size_t)snprintf(out + at, max - at, " %s", op_names[x->op]);
     if (x->dims != SIGNATURE_OPEN) {
         at += (size_t)snprintf(out + at, max - at, " %s%s", gw_dtype_name((gw_dtype)x->dtype),
                                x->dims ? " " : " scalar");

@@ -28,6 +28,9 @@ typedef struct collective_signature {
 
 enum { SIGNATURE_TEXT_MAX = 512 };
 
+// Whether numbers of all are combined: all_reduce, reduce, reduce_scatter.
+bool signature_is_reduction(const collective_signature *x);
+
 // What two members say of one collective fits together.
 bool signature_matches(const collective_signature *a, const collective_signature *b);
 

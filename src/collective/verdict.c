@@ -235,7 +235,7 @@ static void put_doings(const gw_group *g, text *out) {
     }
 }
 
-// "; w3 has not come, which is before its 40th".
+// "; w3 has not come".
 static void put_missing(const gw_group *g, text *out) {
     int missing = 0;
     for (int i = 0; i < g->count; i++) {
@@ -311,8 +311,7 @@ static void ask_next(gw_group *g) {
     if (!g->missing) conclude(g);
 }
 
-static void take_report(gw_group *g, int from, uint64_t key, uint64_t number,
-                        const gw_error *error) {
+static void take_report(gw_group *g, uint64_t key, uint64_t number, const gw_error *error) {
     const sequence *t = group_find_sequence_on_loop(g, key);
     if (t && number >= t->ended && number < t->next_then) return;  // it has met the last verdict
     report *x = mem_alloc(sizeof *x);
@@ -322,7 +321,7 @@ static void take_report(gw_group *g, int from, uint64_t key, uint64_t number,
         group_break_all_on_loop(g, &none);
         return;
     }
-    *x = (report){ .key = key, .number = number, .from = from, .error = *error };
+    *x = (report){ .key = key, .number = number, .error = *error };
     list_append(&g->reports, &x->link);
     ask_next(g);
 }
@@ -330,7 +329,7 @@ static void take_report(gw_group *g, int from, uint64_t key, uint64_t number,
 void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error) {
     if (g->broken.status) return;
     if (g->self == LEADER) {
-        take_report(g, g->self, key, number, error);
+        take_report(g, key, number, error);
         return;
     }
     message *m = open_message(g, KIND_REPORT, key, number);
@@ -375,7 +374,7 @@ bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_h
     switch (kind) {
     case KIND_REPORT:
         if (g->self != LEADER || !read_error(in, &error)) return false;
-        take_report(g, from, h->key, h->number, &error);
+        take_report(g, h->key, h->number, &error);
         return true;
     case KIND_QUERY:
         if (from != LEADER) return false;

@@ -4,6 +4,7 @@
 #include "autograd/grads.h"
 #include "base/mem.h"
 #include "base/value.h"
+#include "collective/group.h"
 #include "tensor/tensor.h"
 #include <gradwire/ops.h>
 
@@ -67,17 +68,8 @@ static bool check_options(gw_scope *s, const gw_ddp_options *o) {
     return gw_ok(s);
 }
 
-// A group of its own, so that what it does is never taken for a collective of the program's.
-static gw_group *open_group(gw_scope *own, gw_group *of) {
-    if (!of) return gw_group_world(own);
-    int count = gw_group_size(of);
-    int *ranks = gw_alloc(own, (size_t)count * sizeof *ranks);
-    for (int i = 0; ranks && i < count; i++) ranks[i] = i;
-    return gw_group_of(own, of, ranks, count);
-}
-
 static bool take_group(gw_scope *s, gw_ddp *d) {
-    gw_group *g = open_group(d->own, d->options.group);
+    gw_group *g = group_open_own(d->own, d->options.group);
     if (!gw_ok(d->own)) {
         scope_fail_with(s, gw_scope_error(d->own));
         return false;

@@ -1,6 +1,7 @@
 // Sharded optimizers: the remote part of one whose parameters are all here, but not their state.
 #include "base/mem.h"
 #include "base/value.h"
+#include "collective/group.h"
 #include "optim/remote_part.h"
 #include "optim/state.h"
 #include "tensor/ops/op.h"
@@ -216,18 +217,10 @@ static bool check(gw_scope *s, const gw_optimizer *o) {
     return gw_ok(s);
 }
 
-// A group of its own, so that its collectives never mix with the program's.
-static gw_group *open_own_group(gw_scope *s, gw_group *g) {
-    if (!g) return gw_group_world(s);
-    int count = gw_group_size(g), *ranks = gw_alloc(s, (size_t)count * sizeof *ranks);
-    for (int i = 0; ranks && i < count; i++) ranks[i] = i;
-    return gw_group_of(s, g, ranks, count);
-}
-
 void gw_optimizer_shard_with(gw_scope *s, gw_optimizer *o, gw_shard_options options) {
     if (!check(s, o)) return;
     gw_scope *t = gw_scope_open(s);
-    gw_group *g = open_own_group(t, options.group);
+    gw_group *g = group_open_own(t, options.group);
     if (gw_ok(t)) compare_parameters(t, g, o);
     shard *x = mem_calloc(sizeof *x);
     int *owners = mem_calloc((size_t)(o->parameter_count + 1) * sizeof *owners);

@@ -1,0 +1,213 @@
+// Making a run: its plan, what it waits for, what this member brings.
+#include "collective/run.h"
+
+#include "agent/context.h"
+#include "base/mem.h"
+#include "call/protocol.h"
+#include <gradwire/ops.h>
+
+#include <stdio.h>
+#include <string.h>
+
+// ---- Making -------------------------------------------------------------------------------------
+
+void run_free(run *r) {
+    plan_fini(&r->plan);
+    for (list_node *l; (l = list_take(&r->arrivals));) {
+        arrival *x = list_entry(l, arrival, link);
+        incoming_close(x->incoming);
+        mem_free(x);
+    }
+    if (r->scope) {
+        gw_error ignored = gw_scope_close(r->scope);
+        (void)ignored;
+    }
+    for (int i = 0; r->values && i < r->plan_steps; i++) incoming_close(r->values[i].incoming);
+    mem_free(r->values);
+    mem_free(r->missing);
+    mem_free(r->first_dependent);
+    mem_free(r->dependents);
+    mem_free(r->next_of_peer);
+    mem_free(r->ready);
+    mem_free(r->output_at);
+    mem_free(r->partners);
+    mem_free(r->shares);
+    handle_release(r->future);
+    handle_release(r->group);
+    mem_free(r);
+}
+
+// Which steps wait for each, and the lists of those that exchange with one member.
+static void link_steps(run *r) {
+    const plan *p = &r->plan;
+    for (int i = 0; i < p->step_count; i++) {
+        const plan_step *x = &p->steps[i];
+        for (int k = 0; k < x->input_count; k++) {
+            int from = p->inputs[x->first_input + k];
+            if (from == INPUT_OWN) continue;
+            r->missing[i]++;
+            r->first_dependent[from + 1]++;
+        }
+    }
+    for (int i = 0; i < p->step_count; i++) r->first_dependent[i + 1] += r->first_dependent[i];
+    uint32_t *at = r->first_dependent;  // moves on, and back below
+    for (int i = 0; i < p->step_count; i++) {
+        const plan_step *x = &p->steps[i];
+        for (int k = 0; k < x->input_count; k++) {
+            int from = p->inputs[x->first_input + k];
+            if (from != INPUT_OWN) r->dependents[at[from]++] = (uint32_t)i;
+        }
+    }
+    for (int i = p->step_count; i > 0; i--) at[i] = at[i - 1];
+    if (p->step_count) at[0] = 0;
+}
+
+static void link_partners(run *r) {
+    const plan *p = &r->plan;
+    for (int i = 0; i < r->group->count; i++)
+        r->partners[i].next_receive = r->partners[i].next_send = -1;
+    for (int i = p->step_count; i-- > 0;) {
+        const plan_step *x = &p->steps[i];
+        if (x->kind == STEP_ADD) continue;
+        run_partner *m = &r->partners[x->peer];
+        int *head = x->kind == STEP_SEND ? &m->next_send : &m->next_receive;
+        r->next_of_peer[i] = *head;
+        *head = i;
+        if (!m->is_partner) r->enters_missing++;
+        m->is_partner = true;
+    }
+}
+
+static bool make_tables(run *r) {
+    size_t steps = (size_t)r->plan.step_count, inputs = (size_t)r->plan.input_count;
+    r->values = mem_calloc((steps + 1) * sizeof *r->values);
+    r->missing = mem_calloc((steps + 1) * sizeof *r->missing);
+    r->first_dependent = mem_calloc((steps + 1) * sizeof *r->first_dependent);
+    r->dependents = mem_calloc((inputs + 1) * sizeof *r->dependents);
+    r->next_of_peer = mem_calloc((steps + 1) * sizeof *r->next_of_peer);
+    r->ready = mem_calloc((steps + 1) * sizeof *r->ready);
+    r->partners = mem_calloc((size_t)r->group->count * sizeof *r->partners);
+    r->plan_steps = r->values ? r->plan.step_count : 0;
+    return r->values && r->missing && r->first_dependent && r->dependents && r->next_of_peer &&
+           r->ready && r->partners;
+}
+
+static bool keep_shares(run *r, const int64_t *shares) {
+    if (!shares) return true;
+    size_t size = (size_t)r->group->count * sizeof *shares;
+    r->shares = mem_alloc(size);
+    if (r->shares) memcpy(r->shares, shares, size);
+    return r->shares;
+}
+
+static gw_status make_plan(run *r, const run_request *x, gw_error *error) {
+    const gw_group *g = r->group;
+    uint64_t *elements = NULL;
+    plan_request request = { .operation = (operation)x->signature.operation,
+                             .kind = (plan_kind)x->signature.plan,
+                             .member_count = g->count,
+                             .rank = g->self,
+                             .root = x->signature.root < 0 ? 0 : x->signature.root,
+                             .elements = x->elements };
+    if (x->signature.dims != SIGNATURE_OPEN)
+        request.element_bytes = gw_dtype_size((gw_dtype)x->signature.dtype);
+    if (x->signature.operation == OPERATION_REDUCE_SCATTER) {
+        elements = mem_alloc((size_t)g->count * sizeof *elements);
+        if (!elements) return error_set(error, GW_NO_MEMORY, "no memory for a collective");
+        uint64_t row = 1;
+        for (int i = 1; i < x->signature.dims; i++) row *= (uint64_t)x->signature.sizes[i];
+        int64_t equal = x->signature.sizes[0] / g->count;
+        for (int i = 0; i < g->count; i++)
+            elements[i] = (uint64_t)(x->shares ? x->shares[i] : equal) * row;
+        request.shares = elements;
+    }
+    gw_status status = plan_init(&r->plan, &request, error);
+    mem_free(elements);
+    return status;
+}
+
+// What this member brings, as it is now: whatever is written to it later.
+static void keep_own(run *r, const run_request *x) {
+    gw_scope *s = r->scope;
+    s->grad_enabled = false;
+    if (x->own) r->own = gw_contiguous(s, scope_own(s, tensor_saved(s, x->own)));
+    if (x->items) {
+        r->items = gw_alloc(s, (size_t)r->group->count * sizeof *r->items);
+        gw_list *kept = gw_list_open(s);  // holds them
+        for (int i = 0; r->items && i < r->group->count; i++) {
+            gw_list_add_with(s, kept, x->items[i]);
+            r->items[i] = gw_list_get(s, kept, i);
+        }
+    }
+    if (x->signature.content == CONTENT_VALUES && !x->items) {
+        gw_list *kept = gw_list_open(s);
+        gw_list_add_with(s, kept, x->own_value);
+        r->own_value = gw_list_get(s, kept, 0);
+    }
+}
+
+// ---- Opening ------------------------------------------------------------------------------------
+
+static bool open_notice(run *r) {
+    notice *n = mem_calloc(sizeof *n);
+    if (!n) return false;
+    n->group = handle_retain(r->group);
+    r->notice = n;
+    r->future->source = &run_future_source;
+    r->future->source_state = n;
+    return true;
+}
+
+static gw_status fill_run(run *r, gw_scope *s, const run_request *x, gw_error *error) {
+    gw_status status = make_plan(r, x, error);
+    if (status) return status;
+    agent *a = r->group->agent;
+    r->future = future_open(a, operation_name((operation)x->signature.operation));
+    if (!r->future || !open_notice(r) || !make_tables(r) || !keep_shares(r, x->shares))
+        return error_set(error, GW_NO_MEMORY, "no memory for a collective");
+    r->scope = agent_scope_open(a, 0, gw_scope_id(s), ENV_NEVER);
+    if (!r->scope->error) keep_own(r, x);
+    if (r->scope->error) {
+        *error = *r->scope->error;
+        return error->status;
+    }
+    link_steps(r);
+    link_partners(r);
+    r->steps_left = r->plan.step_count;
+    for (int i = 0; i < r->plan.step_count; i++)
+        if (r->plan.steps[i].kind == STEP_ADD && !r->missing[i]) r->ready[r->ready_count++] = i;
+    return GW_OK;
+}
+
+static int64_t deadline_of(gw_scope *s, const gw_group *g, int64_t timeout_ms) {
+    int64_t length_ms = timeout_ms == GW_GROUP_TIMEOUT ? g->timeout_ms : timeout_ms;
+    int64_t outer = context_deadline_ns(s), own = ENV_NEVER, length_ns;
+    if (length_ms && !__builtin_mul_overflow(length_ms, INT64_C(1000000), &length_ns) &&
+        __builtin_add_overflow(env_now_ns(g->agent->env), length_ns, &own))
+        own = ENV_NEVER;
+    return own < outer ? own : outer;
+}
+
+run *run_open(gw_scope *s, gw_group *g, const run_request *x) {
+    run *r = mem_calloc(sizeof *r);
+    gw_error error;
+    if (!r) {
+        scope_fail(s, GW_NO_MEMORY, "no memory for a collective");
+        return NULL;
+    }
+    atomic_init(&r->count, 1);
+    r->group = handle_retain(g);
+    list_init(&r->arrivals);
+    list_init(&r->promised);
+    r->signature = x->signature;
+    r->as_list = x->as_list;
+    r->out_place = x->out_place;
+    r->with_rows = x->with_rows;
+    snprintf(r->origin, sizeof r->origin, "%s", origin_base(x->options.origin));
+    r->deadline_ns = deadline_of(s, g, x->options.timeout_ms);
+    gw_status status = fill_run(r, s, x, &error);
+    if (!status) return r;
+    scope_fail_with(s, &error);
+    run_free(r);
+    return NULL;
+}
