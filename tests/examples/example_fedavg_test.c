@@ -40,7 +40,8 @@ static void it_goes_on_when_clients_come_leave_and_die(void **state) {
     result *r = run("timeout 100 ./fedavg --clients 6 --come 10 --leave 50 --kill 55 --seed 4");
     assert_non_null(strstr(r->output, "client7 comes"));
     assert_non_null(strstr(r->output, "client1 is let go"));
-    assert_non_null(strstr(r->output, "client6 is lost: client6: "));
+    // It may have answered before it is killed: then the next round cannot call it.
+    assert_non_null(strstr(r->output, "client6 is lost: client6"));
     assert_non_null(strstr(r->output, "round  60  5 clients"));
     assert_learns(r);
     test_free(r);
