@@ -73,10 +73,16 @@ typedef struct gw_collective_options {
     // Rows for each member, as many as there are members, of reduce_scatter (the same for all) and
     // all_to_all (each its own). NULL: equal ones.
     const int64_t *sizes GW_DEFAULT(NULL);
+    // Of the forms that wait and give one dense tensor: takes the result, and is returned. It has the
+    // result's shape and dtype, needs no gradient, and may be what is brought: gw_all_reduce(s, g, x, GW_SUM,
+    // .into = x). Written once the collective has succeeded; where a member gets nothing (gw_reduce
+    // elsewhere than on the root), never.
+    gw_tensor *into GW_DEFAULT(NULL);
     const char *origin GW_DEFAULT(NULL);  // "train.c:12", which the short forms of C say
 } gw_collective_options;
 
-// The sum, mean, ... over all members, in the shape of |x|, which is the same for all as is its dtype.
+// The sum, mean, ... over all members, in the shape of |x|, which is the same for all as is its dtype. Of tensors that are
+// sparse by rows (gw_rows) SUM and AVG, sparse and coalesced, with the bits of the same sum of dense ones.
 GW_API gw_tensor *gw_all_reduce_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
                                      gw_collective_options options);
 GW_API gw_future *gw_all_reduce_async_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
@@ -95,7 +101,7 @@ GW_API gw_future *gw_broadcast_async_with(gw_scope *s, gw_group *g, gw_tensor *x
                                           gw_collective_options options);
 
 // The rows of all, in the order of ranks. The number of rows may differ, the other sizes and the
-// dtype are the same; a scalar counts as one row of one number.
+// dtype are the same; a scalar counts as one row of one number. Tensors that are sparse by rows give one that is.
 GW_API gw_tensor *gw_all_gather_with(gw_scope *s, gw_group *g, gw_tensor *x,
                                      gw_collective_options options);
 GW_API gw_future *gw_all_gather_async_with(gw_scope *s, gw_group *g, gw_tensor *x,
@@ -143,12 +149,21 @@ GW_API void gw_monitored_barrier_with(gw_scope *s, gw_group *g, gw_collective_op
 
 // ---- Several at once ----------------------------------------------------------------------------
 // The same of |count| tensors, as a list in their order, by one collective for each dtype among them:
-// torch.distributed.all_reduce_coalesced and its like. Shapes are the same on all members.
+// torch.distributed.all_reduce_coalesced and its like. Shapes and dtypes are the same on all members, else
+// MISMATCH. No .sizes and no .into (INVALID).
 GW_API gw_list *gw_all_reduce_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
                                        gw_reduce_op op, gw_collective_options options);
 // All bring tensors of the shapes and dtypes that |root| has.
 GW_API gw_list *gw_broadcast_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
                                       int root, gw_collective_options options);
+// As gw_all_gather, gw_gather_to and gw_reduce_scatter of each.
+GW_API gw_list *gw_all_gather_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
+                                       gw_collective_options options);
+GW_API gw_list *gw_gather_to_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
+                                      int root, gw_collective_options options);
+GW_API gw_list *gw_reduce_scatter_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                           int count, gw_reduce_op op,
+                                           gw_collective_options options);
 
 // ---- Values -------------------------------------------------------------------------------------
 // The same for anything that a call can carry: torch.distributed.all_gather_object and its like.
@@ -189,6 +204,27 @@ GW_API gw_tensor *gw_recv_with(gw_scope *s, gw_group *g, int from, gw_letter_opt
 GW_API gw_future *gw_irecv_with(gw_scope *s, gw_group *g, int from, gw_letter_options options);
 GW_API gw_tensor *gw_recv_any_with(gw_scope *s, gw_group *g, int *out_from,
                                    gw_letter_options options);
+
+// Several at once: torch.distributed.batch_isend_irecv.
+//
+//     gw_group *g = gw_group_world(root);
+//     int n = gw_group_size(g), me = gw_group_rank(g);
+//     gw_letter ring[] = { { .peer = (me + 1) % n, .send = x }, { .peer = (me + n - 1) % n } };
+//     gw_list *came = gw_batch(s, g, ring, 2);
+//     gw_tensor *theirs = gw_tensor_of(s, gw_list_get(s, came, 1));
+typedef struct gw_letter {
+    int peer;         // a rank in the group
+    gw_tensor *send;  // to |peer|; NULL: one is received from there
+    int64_t tag;
+} gw_letter;
+
+// All set out before any is waited for, so that members may name theirs in any order. As a list in their
+// order: the tensors that were received, none where one was sent. INVALID before anything is sent;
+// |options| counts for all, but its tag, which is 0.
+GW_API gw_list *gw_batch_with(gw_scope *s, gw_group *g, const gw_letter *letters, int count,
+                              gw_letter_options options);
+GW_API gw_future *gw_batch_async_with(gw_scope *s, gw_group *g, const gw_letter *letters, int count,
+                                      gw_letter_options options);
 
 #ifdef __cplusplus
 }

@@ -236,6 +236,45 @@ gw_tensor *gw_recv_any_with(gw_scope *s, gw_group *g, int *out_from, gw_letter_o
     return gw_tensor_of(s, gw_list_get(s, both, 1));
 }
 
+// ---- Several ------------------------------------------------------------------------------------
+
+static bool check_batch(gw_scope *s, const gw_group *g, const gw_letter *letters, int count) {
+    const char *what = "gw_batch";
+    if (!check_peer(s, what, g, 0)) return false;
+    if (count < 0 || (count && !letters))
+        scope_fail(s, GW_INVALID, "%s: %d letters%s", what, count, letters ? "" : " at NULL");
+    for (int i = 0; gw_ok(s) && i < count; i++)
+        if (check_peer(s, what, g, letters[i].peer) && letters[i].send)
+            tensor_is_given(s, what, letters[i].send);
+    return gw_ok(s);
+}
+
+static gw_future *post_one(gw_scope *s, gw_group *g, const gw_letter *x,
+                           gw_letter_options options) {
+    options.tag = x->tag;
+    return x->send ? gw_isend_with(s, g, x->send, x->peer, options)
+                   : gw_irecv_with(s, g, x->peer, options);
+}
+
+gw_future *gw_batch_async_with(gw_scope *s, gw_group *g, const gw_letter *letters, int count,
+                               gw_letter_options options) {
+    if (!check_batch(s, g, letters, count)) return &future_poison;
+    gw_future **all = gw_alloc(s, ((size_t)count + 1) * sizeof *all);
+    for (int i = 0; all && i < count && gw_ok(s); i++)
+        all[i] = post_one(s, g, &letters[i], options);
+    if (s->error) return &future_poison;
+    gw_future *out = gw_collect_all(s, all, count);
+    for (int i = 0; i < count; i++) gw_drop(s, all[i]);  // cancelled with |out|
+    return out;
+}
+
+gw_list *gw_batch_with(gw_scope *s, gw_group *g, const gw_letter *letters, int count,
+                       gw_letter_options options) {
+    gw_future *f = gw_batch_async_with(s, g, letters, count, options);
+    gw_value v = wait_for(s, g, f, options);
+    return s->error ? gw_list_open(s) : gw_list_of(s, v);
+}
+
 // ---- The service --------------------------------------------------------------------------------
 
 static const function letter_functions[] = {

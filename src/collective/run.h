@@ -157,5 +157,8 @@ gw_value run_own_value(run *r, uint64_t first, uint64_t count, int item);
 // run_result.c: both in the run's scope, which may fail.
 bool run_open_result(run *r);
 gw_value run_make_result(run *r);
+gw_value run_output_value(run *r, const plan_output *o);
+// run_rows.c: of tensors that are sparse by rows.
+gw_value run_join_sparse(run *r);
 
 #endif

@@ -139,7 +139,8 @@ static void keep_own(run *r, const run_request *x) {
             r->items[i] = gw_list_get(s, kept, i);
         }
     }
-    if (x->signature.content == CONTENT_VALUES && !x->items) {
+    bool is_any = x->signature.content == CONTENT_VALUES || signature_is_rows(&x->signature);
+    if (is_any && !x->items) {
         gw_list *kept = gw_list_open(s);
         gw_list_add_with(s, kept, x->own_value);
         r->own_value = gw_list_get(s, kept, 0);

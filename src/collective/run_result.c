@@ -47,7 +47,7 @@ bool run_open_result(run *r) {
 
 // ---- Rows ---------------------------------------------------------------------------------------
 
-static gw_value output_value(run *r, const plan_output *o) {
+gw_value run_output_value(run *r, const plan_output *o) {
     if (o->step == INPUT_OWN) return run_own_value(r, o->first, o->count, o->item);
     const run_value *v = &r->values[o->step];
     return v->tensor ? gw_value_of_tensor(v->tensor) : v->value;
@@ -63,7 +63,7 @@ static gw_tensor *open_rows(run *r) {
     if (x->dims) memcpy(sizes, x->sizes, (size_t)x->dims * sizeof *sizes);
     sizes[0] = 0;
     for (int i = 0; i < r->plan.output_count; i++) {
-        gw_value v = output_value(r, &r->plan.outputs[i]);
+        gw_value v = run_output_value(r, &r->plan.outputs[i]);
         if (v.kind == GW_TENSOR) sizes[0] += row_count(v.as.tensor);
     }
     return scope_own(r->scope,
@@ -76,7 +76,7 @@ static gw_value join_rows(run *r) {
     if (!out) return gw_none();
     uint8_t *at = block_lend(out->storage->block, 0);
     for (int i = 0; i < r->plan.output_count; i++) {
-        gw_value v = output_value(r, &r->plan.outputs[i]);
+        gw_value v = run_output_value(r, &r->plan.outputs[i]);
         if (!gw_ok(r->scope)) return gw_none();
         tensor_pack_into(at, v.as.tensor);
         at += tensor_size(v.as.tensor);
@@ -89,7 +89,7 @@ static gw_value join_rows(run *r) {
 static gw_value list_outputs(run *r) {
     gw_list *list = gw_list_open(r->scope);
     for (int i = 0; i < r->plan.output_count; i++)
-        gw_list_add_with(r->scope, list, output_value(r, &r->plan.outputs[i]));
+        gw_list_add_with(r->scope, list, run_output_value(r, &r->plan.outputs[i]));
     return gw_value_of_list(list);
 }
 
@@ -99,7 +99,7 @@ static gw_value list_with_rows(run *r, gw_value result) {
     int64_t *rows = gw_alloc(r->scope, (size_t)count * sizeof *rows);
     for (int i = 0; rows && i < count; i++) {
         bool has = i < r->plan.output_count;
-        rows[i] = has ? row_count(output_value(r, &r->plan.outputs[i]).as.tensor) : 0;
+        rows[i] = has ? row_count(run_output_value(r, &r->plan.outputs[i]).as.tensor) : 0;
     }
     gw_list *list = gw_list_open(r->scope);
     gw_list_add_with(r->scope, list, result);
@@ -111,9 +111,10 @@ gw_value run_make_result(run *r) {
     if (r->result) return gw_value_of_tensor(r->result);
     if (r->signature.operation == OPERATION_BARRIER) return gw_none();
     if (r->as_list) return list_outputs(r);
+    if (signature_is_rows(&r->signature)) return run_join_sparse(r);
     if (r->signature.operation == OPERATION_BROADCAST ||
         r->signature.operation == OPERATION_SCATTER)
-        return output_value(r, &r->plan.outputs[0]);
+        return run_output_value(r, &r->plan.outputs[0]);
     gw_value rows = join_rows(r);
     return r->with_rows && gw_ok(r->scope) ? list_with_rows(r, rows) : rows;
 }

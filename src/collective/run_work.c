@@ -36,7 +36,8 @@ static gw_tensor *elements_of(run *r, uint64_t first, uint64_t count) {
 gw_value run_own_value(run *r, uint64_t first, uint64_t count, int item) {
     if (r->signature.operation == OPERATION_BARRIER) return gw_none();
     if (r->items) return item < 0 ? gw_none() : r->items[item];
-    if (r->signature.content == CONTENT_VALUES) return r->own_value;
+    if (r->signature.content == CONTENT_VALUES || signature_is_rows(&r->signature))
+        return r->own_value;
     gw_tensor *x = signature_is_reduction(&r->signature) ? elements_of(r, first, count)
                    : item >= 0                           ? rows_for(r, item)
                                                          : r->own;
@@ -259,14 +260,14 @@ static void add(run *r, int step) {
 
 static bool shape_fits(const run *r, const gw_tensor *t, const plan_step *x) {
     const collective_signature *g = &r->signature;
-    if (tensor_is_rows(t)) return false;
+    if (tensor_is_rows(t) != signature_is_rows(g)) return false;
     if (signature_is_reduction(&r->signature)) {
         gw_dtype dtype = (gw_dtype)g->dtype;
         if (x->is_partial) dtype = combine_partial_dtype(dtype);
         return t->dims == 1 && t->numel == (int64_t)x->count && t->dtype == dtype && t->contiguous;
     }
-    if (g->content != CONTENT_TENSOR || g->dims == SIGNATURE_OPEN) return true;
-    bool rows = g->operation != OPERATION_BROADCAST;
+    if (g->content == CONTENT_TENSORS || g->dims == SIGNATURE_OPEN) return true;
+    bool rows = g->operation != OPERATION_BROADCAST && g->content != CONTENT_ROWS_SUMMED;
     if (t->dtype != g->dtype || t->dims != g->dims) return false;
     for (int i = rows ? 1 : 0; i < t->dims; i++)
         if (t->sizes[i] != g->sizes[i]) return false;

@@ -15,8 +15,13 @@ bool signature_is_reduction(const collective_signature *x) {
            x->operation == OPERATION_REDUCE_SCATTER;
 }
 
+bool signature_is_rows(const collective_signature *x) {
+    return x->content == CONTENT_ROWS || x->content == CONTENT_ROWS_SUMMED;
+}
+
 // Members may bring different numbers of rows.
 static bool has_free_rows(const collective_signature *x) {
+    if (x->content == CONTENT_ROWS_SUMMED) return false;
     return x->operation == OPERATION_ALL_GATHER || x->operation == OPERATION_GATHER ||
            x->operation == OPERATION_ALL_TO_ALL;
 }
@@ -48,10 +53,13 @@ static const char *content_suffix(const collective_signature *x) {
 
 void signature_text(const collective_signature *x, const char *origin, char *out) {
     size_t max = SIGNATURE_TEXT_MAX;
-    size_t at = (size_t)snprintf(out, max, "%s%s", operation_name((operation)x->operation),
-                                 content_suffix(x));
-    if (signature_is_reduction(x))
+    bool sums = x->content == CONTENT_ROWS_SUMMED;
+    size_t at = (size_t)snprintf(
+        out, max, "%s%s", operation_name(sums ? OPERATION_ALL_REDUCE : (operation)x->operation),
+        content_suffix(x));
+    if (sums || signature_is_reduction(x))
         at += (size_t)snprintf(out + at, max - at, " %s", op_names[x->op]);
+    if (signature_is_rows(x)) at += (size_t)snprintf(out + at, max - at, " sparse by rows");
     if (x->dims != SIGNATURE_OPEN) {
         at += (size_t)snprintf(out + at, max - at, " %s%s", gw_dtype_name((gw_dtype)x->dtype),
                                x->dims ? " " : " scalar");
@@ -65,7 +73,9 @@ void signature_text(const collective_signature *x, const char *origin, char *out
             x->operation == OPERATION_REDUCE || x->operation == OPERATION_GATHER ? "to" : "from",
             x->root);
     if (x->factor != 1) at += (size_t)snprintf(out + at, max - at, ", factor %g", x->factor);
-    if (x->shares) at += (size_t)snprintf(out + at, max - at, ", sizes of its own");
+    if (x->shares)
+        at += (size_t)snprintf(out + at, max - at, "%s",
+                               x->shares & 1 ? ", sizes of its own" : ", of several tensors");
     if (origin[0]) snprintf(out + at, max - at, " (%.*s)", LIMIT_ORIGIN_BYTES, origin);
 }
 

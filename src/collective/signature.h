@@ -13,6 +13,8 @@ typedef enum content {
     CONTENT_TENSOR,   // one of all: rows or sums
     CONTENT_TENSORS,  // any, one of each member or for each
     CONTENT_VALUES,
+    CONTENT_ROWS,         // one of all, sparse by rows
+    CONTENT_ROWS_SUMMED,  // the same, of which each member makes the sum
     CONTENT_COUNT
 } content;
 
@@ -22,7 +24,9 @@ typedef struct collective_signature {
     uint8_t operation, op, dtype, plan, content, dims;
     int32_t root;  // -1: without one
     double factor;
-    uint64_t shares;  // a hash of |sizes| of reduce_scatter; 0: equal ones
+    // An odd hash of |sizes| of reduce_scatter, or an even one of the shapes of tensors that are sent
+    // together; 0: neither.
+    uint64_t shares;
     int64_t sizes[LIMIT_DIMS];
 } collective_signature;
 
@@ -30,6 +34,9 @@ enum { SIGNATURE_TEXT_MAX = 512 };
 
 // Whether numbers of all are combined: all_reduce, reduce, reduce_scatter.
 bool signature_is_reduction(const collective_signature *x);
+
+// Whether what members bring is sparse by rows.
+bool signature_is_rows(const collective_signature *x);
 
 // What two members say of one collective fits together.
 bool signature_matches(const collective_signature *a, const collective_signature *b);

@@ -105,6 +105,18 @@ GW_COLLECTIVE_FORM(gw_list *, gw_broadcast_all,
                    (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, int root,
                     gw_collective_options options = {}),
                    s, g, xs, count, root)
+GW_COLLECTIVE_FORM(gw_list *, gw_all_gather_all,
+                   (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count,
+                    gw_collective_options options = {}),
+                   s, g, xs, count)
+GW_COLLECTIVE_FORM(gw_list *, gw_gather_to_all,
+                   (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, int root,
+                    gw_collective_options options = {}),
+                   s, g, xs, count, root)
+GW_COLLECTIVE_FORM(gw_list *, gw_reduce_scatter_all,
+                   (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, gw_reduce_op op,
+                    gw_collective_options options = {}),
+                   s, g, xs, count, op)
 GW_COLLECTIVE_FORM(void, gw_send,
                    (gw_scope * s, gw_group *g, gw_tensor *x, int to,
                     gw_letter_options options = {}),
@@ -122,10 +134,18 @@ GW_COLLECTIVE_FORM(gw_future *, gw_irecv,
 GW_COLLECTIVE_FORM(gw_tensor *, gw_recv_any,
                    (gw_scope * s, gw_group *g, int *out_from, gw_letter_options options = {}), s, g,
                    out_from)
+GW_COLLECTIVE_FORM(gw_list *, gw_batch,
+                   (gw_scope * s, gw_group *g, const gw_letter *letters, int count,
+                    gw_letter_options options = {}),
+                   s, g, letters, count)
+GW_COLLECTIVE_FORM(gw_future *, gw_batch_async,
+                   (gw_scope * s, gw_group *g, const gw_letter *letters, int count,
+                    gw_letter_options options = {}),
+                   s, g, letters, count)
 #undef GW_COLLECTIVE_FORM
 #else
 // clang-format off
-#define gw_collective_options_defaults .key = 0, .timeout_ms = GW_GROUP_TIMEOUT, .factor = 1, .sizes = NULL, .origin = NULL
+#define gw_collective_options_defaults .key = 0, .timeout_ms = GW_GROUP_TIMEOUT, .factor = 1, .sizes = NULL, .into = NULL, .origin = NULL
 #define gw_all_reduce(...) GW_NAMED_4(gw_all_reduce_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_all_reduce_async(...) GW_NAMED_4(gw_all_reduce_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_reduce(...) GW_NAMED_5(gw_reduce_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
@@ -157,12 +177,17 @@ GW_COLLECTIVE_FORM(gw_tensor *, gw_recv_any,
 #define gw_monitored_barrier(...) GW_NAMED_2(gw_monitored_barrier_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_all_reduce_all(...) GW_NAMED_5(gw_all_reduce_all_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_broadcast_all(...) GW_NAMED_5(gw_broadcast_all_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_all_gather_all(...) GW_NAMED_4(gw_all_gather_all_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_gather_to_all(...) GW_NAMED_5(gw_gather_to_all_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_reduce_scatter_all(...) GW_NAMED_5(gw_reduce_scatter_all_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_letter_options_defaults .tag = 0, .timeout_ms = GW_GROUP_TIMEOUT, .origin = NULL
 #define gw_send(...) GW_NAMED_4(gw_send_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_isend(...) GW_NAMED_4(gw_isend_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_recv(...) GW_NAMED_3(gw_recv_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_irecv(...) GW_NAMED_3(gw_irecv_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_recv_any(...) GW_NAMED_3(gw_recv_any_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_batch(...) GW_NAMED_4(gw_batch_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_batch_async(...) GW_NAMED_4(gw_batch_async_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 // clang-format on
 #endif
 

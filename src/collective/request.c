@@ -1,0 +1,233 @@
+// Checking and starting: what all functions of gradwire/collective.h do alike.
+#include "collective/requests.h"
+
+#include "base/args.h"
+#include "base/value.h"
+#include "tensor/ops/op.h"
+
+#include <gradwire/ops.h>
+#include <math.h>
+#include <string.h>
+
+#define GRACE_NS INT64_C(1000000000)
+
+// ---- Checks -------------------------------------------------------------------------------------
+
+bool request_is_usable(gw_scope *s, gw_group *g, const char *what, uint64_t key) {
+    if (!g || g == &group_poison) {
+        scope_fail(s, GW_INVALID, "%s: %s", what,
+                   g ? "a group that could not be opened" : "the group is NULL");
+        return false;
+    }
+    if (s->error) {
+        run_enter_failed(s, g, key);
+        return false;
+    }
+    if (is_process_fork(g->agent->mark))
+        scope_fail(s, GW_WRONG_STATE, "this process was forked from the one that has the group");
+    else if (s->agent != g->agent)
+        scope_fail(s, GW_INVALID, "%s: the group is of another agent than the scope", what);
+    return gw_ok(s);
+}
+
+bool request_check_tensor(gw_scope *s, const char *what, gw_tensor *x) {
+    if (!tensor_is_given(s, what, x)) return false;
+    if (tensor_is_rows(x))
+        scope_fail(s, GW_INVALID, "%s: a tensor that is sparse by rows", what);
+    else if (x->device != GW_CPU)
+        scope_fail(s, GW_UNSUPPORTED, "%s: a tensor of another device than the CPU", what);
+    return gw_ok(s);
+}
+
+bool request_check_root(gw_scope *s, const char *what, const gw_group *g, int root) {
+    if (root >= 0 && root < g->count) return true;
+    scope_fail(s, GW_INVALID, "%s: rank %d of group \"%s\", which has %d", what, root, g->name,
+               g->count);
+    return false;
+}
+
+bool request_check_factor(gw_scope *s, const char *what, gw_reduce_op op, double factor) {
+    if (!isfinite(factor))
+        scope_fail(s, GW_INVALID, "%s: a factor of %g", what, factor);
+    else if (factor != 1 && op != GW_SUM && op != GW_AVG)
+        scope_fail(s, GW_INVALID, "%s: a factor is for sums and means", what);
+    return gw_ok(s);
+}
+
+static bool check_options(gw_scope *s, const char *what, gw_collective_options o) {
+    if (o.timeout_ms < GW_GROUP_TIMEOUT)
+        scope_fail(s, GW_INVALID, "%s: a timeout of %lld ms", what, (long long)o.timeout_ms);
+    return gw_ok(s);
+}
+
+// ---- Given tensors ------------------------------------------------------------------------------
+
+static bool has_result(const gw_group *g, const collective_signature *x) {
+    bool at_root = x->operation == OPERATION_REDUCE || x->operation == OPERATION_GATHER;
+    return !at_root || x->root == g->self;
+}
+
+static bool lies_on_itself(const gw_tensor *x) {
+    for (int i = 0; i < x->dims; i++)
+        if (x->strides[i] == 0 && x->sizes[i] > 1) return true;
+    return false;
+}
+
+static bool is_writable(gw_scope *s, const char *what, gw_tensor *into) {
+    if (!tensor_is_given(s, what, into)) return false;
+    if (tensor_is_rows(into))
+        scope_fail(s, GW_INVALID, "%s: .into is sparse by rows", what);
+    else if (s->grad_enabled && tensor_needs_grad(into))
+        scope_fail(s, GW_INVALID, "%s: .into needs a gradient; it can be written after gw_no_grad",
+                   what);
+    else if (lies_on_itself(into))
+        scope_fail(s, GW_INVALID, "%s: elements of .into lie on top of each other", what);
+    return gw_ok(s);
+}
+
+// As far as this member knows by what it brings itself. |own_rows|: those of the result; -1: more may come.
+static bool shape_may_fit(const gw_tensor *into, const gw_tensor *x, int64_t own_rows) {
+    int dims = own_rows < 0 && !x->dims ? 1 : x->dims;
+    if (into->dtype != x->dtype || into->dims != dims) return false;
+    if (x->dims && own_rows >= 0 && into->sizes[0] != own_rows) return false;
+    for (int i = 1; i < x->dims; i++)
+        if (into->sizes[i] != x->sizes[i]) return false;
+    return true;
+}
+
+static int64_t rows_of_result(const gw_group *g, const run_request *r) {
+    const gw_tensor *x = r->own;
+    switch ((operation)r->signature.operation) {
+    case OPERATION_ALL_GATHER:
+    case OPERATION_GATHER:
+    case OPERATION_ALL_TO_ALL: return -1;
+    case OPERATION_REDUCE_SCATTER: return r->shares ? r->shares[g->self] : x->sizes[0] / g->count;
+    default: return x->dims ? x->sizes[0] : 0;
+    }
+}
+
+bool request_check_into(gw_scope *s, const char *what, const gw_group *g, const run_request *x) {
+    gw_tensor *into = x->options.into;
+    if (!is_writable(s, what, into)) return false;
+    if (x->own && has_result(g, &x->signature) &&
+        !shape_may_fit(into, x->own, rows_of_result(g, x)))
+        scope_fail(s, GW_INVALID, "%s: the result of %s %s does not fit into %s %s", what,
+                   gw_dtype_name((gw_dtype)x->own->dtype), shape_text(x->own).text,
+                   gw_dtype_name((gw_dtype)into->dtype), shape_text(into).text);
+    return gw_ok(s);
+}
+
+// ---- Requests -----------------------------------------------------------------------------------
+
+run_request request_of(operation o, content c, int root, gw_collective_options options) {
+    return (run_request){ .signature = { .operation = (uint8_t)o,
+                                         .content = (uint8_t)c,
+                                         .dims = SIGNATURE_OPEN,
+                                         .root = root,
+                                         .factor = 1 },
+                          .options = options };
+}
+
+static void choose_plan(run_request *r, const gw_group *g) {
+    uint64_t bytes = r->elements && r->own ? tensor_size(r->own) : 0;
+    r->signature.plan = (uint8_t)plan_choose((operation)r->signature.operation, g->count, bytes);
+}
+
+static bool gives_rows(operation o) {
+    return o == OPERATION_ALL_GATHER || o == OPERATION_GATHER || o == OPERATION_ALL_TO_ALL;
+}
+
+static bool prepare_recording(gw_scope *s, gw_group *g, const char *what, run_request *r,
+                              recording *rec) {
+    if (!backward_is_recorded(s, r->own)) return true;
+    if (!rec || r->options.into) {
+        scope_fail(s, GW_INVALID,
+                   rec ? "%s: .into for a tensor that needs a gradient: detach it"
+                       : "%s_async: a tensor that needs a gradient: detach it",
+                   what);
+        return false;
+    }
+    operation o = (operation)r->signature.operation;
+    rec->is_on = true;
+    rec->request = (backward_record_request){ .group = g,
+                                              .operation = o,
+                                              .in = r->own,
+                                              .op = (gw_reduce_op)r->signature.op,
+                                              .root = r->signature.root,
+                                              .factor = r->signature.factor };
+    r->out_place = &rec->request.place;
+    r->with_rows = gives_rows(o);
+    return true;
+}
+
+static bool prepare_into(gw_scope *s, const gw_group *g, const char *what, const run_request *r,
+                         recording *rec) {
+    if (!r->options.into) return true;
+    if (!rec || rec->shapes) {
+        scope_fail(s, GW_INVALID, "%s: .into is for forms that wait and give one tensor", what);
+        return false;
+    }
+    if (!request_check_into(s, what, g, r)) return false;
+    if (has_result(g, &r->signature)) rec->into = r->options.into;
+    return true;
+}
+
+gw_future *request_start(gw_scope *s, gw_group *g, const char *what, run_request r,
+                         recording *rec) {
+    if (!check_options(s, what, r.options) || !prepare_recording(s, g, what, &r, rec) ||
+        !prepare_into(s, g, what, &r, rec))
+        return &future_poison;
+    if (rec && rec->shapes) r.signature.shares = rec->shapes;
+    choose_plan(&r, g);
+    return run_start(s, g, &r);
+}
+
+gw_value request_wait(gw_scope *s, gw_future *f) {
+    if (f == &future_poison) return gw_none();
+    gw_error error;
+    int64_t deadline_ns = context_deadline_ns(s);
+    if (deadline_ns < ENV_NEVER - GRACE_NS) deadline_ns += GRACE_NS;
+    env_enter(f->agent->env);
+    bool done = future_wait_on_loop(f, s, deadline_ns);
+    if (!done) future_cancel_on_loop(f);
+    env_leave(f->agent->env);
+    gw_value v = gw_none();
+    if (done)
+        v = future_give(f, s);
+    else if (context_check_cancelled(s, &error))
+        scope_fail_with(s, &error);
+    else
+        scope_fail(s, GW_TIMEOUT, "%s: nothing was heard within the scope's deadline", f->function);
+    if (!done) run_told(f);
+    return v;
+}
+
+bool request_may_wait(gw_scope *s, const char *what) {
+    gw_error error;
+    if (s->error || !context_check_wait(s, &error)) return true;
+    error_prefix(&error, what);
+    scope_fail_with(s, &error);
+    return false;
+}
+
+static gw_tensor *write_into(gw_scope *s, const char *what, gw_tensor *into, gw_tensor *result) {
+    bool fits = into->dtype == result->dtype && into->dims == result->dims &&
+                memcmp(into->sizes, result->sizes, into->dims * sizeof *into->sizes) == 0;
+    if (fits) return gw_copy_(s, into, result);
+    scope_fail(s, GW_INVALID, "%s: the result is %s %s, which does not fit into %s %s", what,
+               gw_dtype_name((gw_dtype)result->dtype), shape_text(result).text,
+               gw_dtype_name((gw_dtype)into->dtype), shape_text(into).text);
+    return tensor_poison_of(s);
+}
+
+gw_tensor *request_take(gw_scope *s, const char *what, gw_future *f, recording *rec) {
+    gw_value v = request_wait(s, f);
+    if (gw_ok(s) && rec->into) return write_into(s, what, rec->into, gw_tensor_of(s, v));
+    if (s->error || !rec->is_on) return gw_tensor_of(s, v);
+    bool with_rows = gives_rows(rec->request.operation);
+    const gw_list *both = with_rows ? gw_list_of(s, v) : NULL;
+    gw_tensor *out = gw_tensor_of(s, both ? gw_list_get(s, both, 0) : v);
+    if (both) rec->request.rows = gw_data(gw_tensor_of(s, gw_list_get(s, both, 1)));
+    if (gw_ok(s)) backward_record(s, &rec->request, out);
+    return s->error ? tensor_poison_of(s) : out;
+}

@@ -1,0 +1,112 @@
+// Functions of gradwire/collective.h that give lists and values, and barriers.
+#include "collective/requests.h"
+
+#include "base/value.h"
+
+// ---- Lists --------------------------------------------------------------------------------------
+
+gw_future *gw_all_gather_list_async_with(gw_scope *s, gw_group *g, gw_tensor *x,
+                                         gw_collective_options options) {
+    const char *what = "gw_all_gather_list";
+    if (!request_is_usable(s, g, what, options.key) || !request_check_tensor(s, what, x))
+        return &future_poison;
+    run_request r = request_of(OPERATION_ALL_GATHER, CONTENT_TENSORS, -1, options);
+    r.own = x;
+    r.as_list = true;
+    return request_start(s, g, what, r, NULL);
+}
+
+gw_list *gw_all_gather_list_with(gw_scope *s, gw_group *g, gw_tensor *x,
+                                 gw_collective_options options) {
+    if (!request_may_wait(s, "gw_all_gather_list")) return gw_list_open(s);
+    return gw_list_of(s, request_wait(s, gw_all_gather_list_async_with(s, g, x, options)));
+}
+
+// One item for each member, from the root alone.
+static bool check_items(gw_scope *s, const char *what, const gw_group *g, const gw_list *list,
+                        int root) {
+    if (!request_check_root(s, what, g, root) || g->self != root) return gw_ok(s);
+    if (!list || gw_list_count(list) != g->count)
+        scope_fail(s, GW_INVALID, "%s: %d items for %d members", what,
+                   list ? gw_list_count(list) : 0, g->count);
+    return gw_ok(s);
+}
+
+static gw_future *scatter(gw_scope *s, gw_group *g, const char *what, content c,
+                          const gw_list *list, int root, gw_collective_options options,
+                          recording *rec) {
+    if (!request_is_usable(s, g, what, options.key) || !check_items(s, what, g, list, root))
+        return &future_poison;
+    run_request r = request_of(OPERATION_SCATTER, c, root, options);
+    if (g->self == root) r.items = list->items;
+    for (int i = 0; r.items && c == CONTENT_TENSORS && i < g->count; i++)
+        if (!request_check_tensor(s, what, gw_tensor_of(s, r.items[i]))) return &future_poison;
+    return request_start(s, g, what, r, rec);
+}
+
+gw_future *gw_scatter_from_async_with(gw_scope *s, gw_group *g, const gw_list *list, int root,
+                                      gw_collective_options options) {
+    return scatter(s, g, "gw_scatter_from", CONTENT_TENSORS, list, root, options, NULL);
+}
+
+gw_tensor *gw_scatter_from_with(gw_scope *s, gw_group *g, const gw_list *list, int root,
+                                gw_collective_options options) {
+    const char *what = "gw_scatter_from";
+    recording rec = { 0 };
+    if (!request_may_wait(s, what)) return tensor_poison_of(s);
+    return request_take(s, what, scatter(s, g, what, CONTENT_TENSORS, list, root, options, &rec),
+                        &rec);
+}
+
+// ---- Barriers -----------------------------------------------------------------------------------
+
+gw_future *gw_barrier_async_with(gw_scope *s, gw_group *g, gw_collective_options options) {
+    if (!request_is_usable(s, g, "gw_barrier", options.key)) return &future_poison;
+    return request_start(s, g, "gw_barrier",
+                         request_of(OPERATION_BARRIER, CONTENT_VALUES, -1, options), NULL);
+}
+
+void gw_barrier_with(gw_scope *s, gw_group *g, gw_collective_options options) {
+    if (request_may_wait(s, "gw_barrier")) request_wait(s, gw_barrier_async_with(s, g, options));
+}
+
+void gw_monitored_barrier_with(gw_scope *s, gw_group *g, gw_collective_options options) {
+    gw_barrier_with(s, g, options);
+}
+
+// ---- Values -------------------------------------------------------------------------------------
+
+static gw_value collect_values(gw_scope *s, gw_group *g, const char *what, operation o, gw_value x,
+                               int root, gw_collective_options options) {
+    if (!request_may_wait(s, what) || !request_is_usable(s, g, what, options.key) ||
+        (o != OPERATION_ALL_GATHER && !request_check_root(s, what, g, root)))
+        return gw_none();
+    run_request r = request_of(o, CONTENT_VALUES, o == OPERATION_ALL_GATHER ? -1 : root, options);
+    r.own_value = x;
+    r.as_list = o != OPERATION_BROADCAST;
+    return request_wait(s, request_start(s, g, what, r, NULL));
+}
+
+gw_list *gw_all_gather_value_with(gw_scope *s, gw_group *g, gw_value x,
+                                  gw_collective_options options) {
+    gw_value v = collect_values(s, g, "gw_all_gather_value", OPERATION_ALL_GATHER, x, -1, options);
+    return s->error ? gw_list_open(s) : gw_list_of(s, v);
+}
+
+gw_list *gw_gather_value_to_with(gw_scope *s, gw_group *g, gw_value x, int root,
+                                 gw_collective_options options) {
+    gw_value v = collect_values(s, g, "gw_gather_value_to", OPERATION_GATHER, x, root, options);
+    return s->error ? gw_list_open(s) : gw_list_of(s, v);
+}
+
+gw_value gw_broadcast_value_with(gw_scope *s, gw_group *g, gw_value x, int root,
+                                 gw_collective_options options) {
+    return collect_values(s, g, "gw_broadcast_value", OPERATION_BROADCAST, x, root, options);
+}
+
+gw_value gw_scatter_value_from_with(gw_scope *s, gw_group *g, const gw_list *list, int root,
+                                    gw_collective_options options) {
+    const char *what = "gw_scatter_value_from";
+    if (!request_may_wait(s, what)) return gw_none();
+    return request_wait(s, scatter(s, g, what, CONTENT_VALUES, list, root, options, NULL));
+}

@@ -1,0 +1,167 @@
+// Several tensors at once: those of one dtype go as one, in one set of messages.
+#include "collective/requests.h"
+
+#include "base/value.h"
+
+#include <gradwire/ops.h>
+
+typedef struct several {
+    const char *what;
+    gw_group *group;
+    operation operation;
+    gw_tensor *const *xs;
+    int count;
+    int argument;  // an operation to reduce by, or a root
+    gw_collective_options options;
+} several;
+
+// ---- Checks -------------------------------------------------------------------------------------
+
+static bool check_rows(gw_scope *s, const several *m, const gw_tensor *x) {
+    int n = m->group->count;
+    if (m->operation != OPERATION_REDUCE_SCATTER || (x->dims && x->sizes[0] % n == 0)) return true;
+    scope_fail(s, GW_INVALID, "%s: %lld rows for %d members", m->what,
+               x->dims ? (long long)x->sizes[0] : 1, n);
+    return false;
+}
+
+static bool check(gw_scope *s, const several *m) {
+    if (m->count < 0 || (m->count && !m->xs))
+        scope_fail(s, GW_INVALID, "%s: %d tensors%s", m->what, m->count, m->xs ? "" : " at NULL");
+    else if (m->options.sizes || m->options.into)
+        scope_fail(s, GW_INVALID, "%s: no %s for several tensors", m->what,
+                   m->options.into ? ".into" : ".sizes");
+    for (int i = 0; gw_ok(s) && i < m->count; i++)
+        if (request_check_tensor(s, m->what, m->xs[i])) check_rows(s, m, m->xs[i]);
+    return gw_ok(s);
+}
+
+// Even, so that it is no hash of sizes.
+static uint64_t hash_shapes(const several *m, int dtype) {
+    uint64_t hash = 2;
+    for (int i = 0; i < m->count; i++) {
+        const gw_tensor *x = m->xs[i];
+        if (x->dtype != dtype) continue;
+        hash = hash_u64(hash + x->dims);
+        for (int d = 0; d < x->dims; d++) hash = hash_u64(hash + (uint64_t)x->sizes[d]);
+    }
+    return (hash & ~(uint64_t)1) | 2;
+}
+
+// ---- There and back -----------------------------------------------------------------------------
+
+// The numbers of |x| that go to member |part| of |parts|.
+static gw_tensor *part_of(gw_scope *s, gw_tensor *x, int part, int parts) {
+    if (parts == 1) return gw_reshape(s, x, -1);
+    int64_t rows = x->sizes[0] / parts;
+    return gw_reshape(s, gw_slice(s, x, 0, part * rows, (part + 1) * rows, 1), -1);
+}
+
+// All of |dtype| behind each other, those for each member together; NULL without one.
+static gw_tensor *join(gw_scope *s, const several *m, int dtype) {
+    int parts = m->operation == OPERATION_REDUCE_SCATTER ? m->group->count : 1, found = 0;
+    gw_tensor **flat = gw_alloc(s, ((size_t)m->count * (size_t)parts + 1) * sizeof *flat);
+    for (int part = 0; flat && part < parts; part++)
+        for (int i = 0; i < m->count; i++)
+            if (m->xs[i]->dtype == dtype) flat[found++] = part_of(s, m->xs[i], part, parts);
+    return flat && found ? gw_cat(s, flat, found, 0) : NULL;
+}
+
+// As |x|, with |rows| rows.
+static gw_tensor *shaped(gw_scope *s, gw_tensor *flat, const gw_tensor *x, int64_t rows) {
+    int64_t sizes[LIMIT_DIMS] = { 0 };
+    int dims = x->dims ? x->dims : 1;
+    for (int d = 1; d < x->dims; d++) sizes[d] = x->sizes[d];
+    sizes[0] = rows;
+    return gw_reshape_with(s, flat, (gw_shape){ dims, sizes });
+}
+
+static int64_t row_count(const gw_tensor *x) {
+    return x->dims ? x->sizes[0] : 1;
+}
+
+// What |x| has become, whose numbers lie at |at| of each |length| numbers of |joined|.
+static gw_tensor *take(gw_scope *s, const several *m, gw_tensor *joined, const gw_tensor *x,
+                       int64_t at, int64_t length) {
+    int n = m->group->count;
+    if (m->operation == OPERATION_REDUCE_SCATTER)
+        return shaped(s, gw_slice(s, joined, 0, at / n, (at + x->numel) / n, 1), x,
+                      row_count(x) / n);
+    if (m->operation != OPERATION_ALL_GATHER && m->operation != OPERATION_GATHER)
+        return gw_reshape_with(s, gw_slice(s, joined, 0, at, at + x->numel, 1),
+                               (gw_shape){ x->dims, x->sizes });
+    gw_tensor **all = gw_alloc(s, (size_t)n * sizeof *all);
+    for (int i = 0; all && i < n; i++)
+        all[i] = gw_slice(s, joined, 0, i * length + at, i * length + at + x->numel, 1);
+    return all ? shaped(s, gw_cat(s, all, n, 0), x, n * row_count(x)) : tensor_poison_of(s);
+}
+
+static int64_t length_of(const several *m, int dtype) {
+    int64_t length = 0;
+    for (int i = 0; i < m->count; i++)
+        if (m->xs[i]->dtype == dtype) length += m->xs[i]->numel;
+    return length;
+}
+
+static void take_apart(gw_scope *s, const several *m, gw_tensor *joined, int dtype,
+                       gw_tensor **out) {
+    int64_t at = 0, length = length_of(m, dtype);
+    bool is_elsewhere = m->operation == OPERATION_GATHER && m->argument != m->group->self;
+    for (int i = 0; i < m->count && gw_ok(s); i++) {
+        const gw_tensor *x = m->xs[i];
+        if (x->dtype != dtype) continue;
+        out[i] = is_elsewhere ? joined : take(s, m, joined, x, at, length);
+        at += x->numel;
+    }
+}
+
+static gw_list *run_several(gw_scope *s, const several *m) {
+    gw_list *list = gw_list_open(s);
+    if (!request_is_usable(s, m->group, m->what, m->options.key) || !request_may_wait(s, m->what) ||
+        !check(s, m))
+        return list;
+    gw_scope *t = gw_scope_open(s);
+    gw_tensor **out = gw_alloc(t, ((size_t)m->count + 1) * sizeof *out);
+    for (int dtype = 0; out && dtype < GW_DTYPE_COUNT; dtype++) {
+        gw_tensor *joined = join(t, m, dtype);
+        if (!joined) continue;
+        joined = request_joined(t, m->group, m->operation, joined, m->argument,
+                                hash_shapes(m, dtype), m->options);
+        if (gw_ok(t)) take_apart(t, m, joined, dtype, out);
+    }
+    for (int i = 0; i < m->count && gw_ok(t); i++) gw_list_add(s, list, out[i]);
+    gw_scope_close_up(t);
+    return list;
+}
+
+// ---- Functions ----------------------------------------------------------------------------------
+
+gw_list *gw_all_reduce_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
+                                gw_reduce_op op, gw_collective_options options) {
+    return run_several(
+        s, &(several){ "gw_all_reduce_all", g, OPERATION_ALL_REDUCE, xs, count, (int)op, options });
+}
+
+gw_list *gw_broadcast_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count, int root,
+                               gw_collective_options options) {
+    return run_several(
+        s, &(several){ "gw_broadcast_all", g, OPERATION_BROADCAST, xs, count, root, options });
+}
+
+gw_list *gw_all_gather_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
+                                gw_collective_options options) {
+    return run_several(
+        s, &(several){ "gw_all_gather_all", g, OPERATION_ALL_GATHER, xs, count, 0, options });
+}
+
+gw_list *gw_gather_to_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count, int root,
+                               gw_collective_options options) {
+    return run_several(
+        s, &(several){ "gw_gather_to_all", g, OPERATION_GATHER, xs, count, root, options });
+}
+
+gw_list *gw_reduce_scatter_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
+                                    gw_reduce_op op, gw_collective_options options) {
+    return run_several(s, &(several){ "gw_reduce_scatter_all", g, OPERATION_REDUCE_SCATTER, xs,
+                                      count, (int)op, options });
+}
