@@ -3,9 +3,14 @@
 #include <stdbool.h>
 #include <string.h>
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 enum {
     POLYNOMIAL = (int)0x82F63B78,  // with its bits reversed, as all of these are
     LANE_BYTES = 4096,             // of each of the three lanes
+    FOLD_BYTES = 256,              // at a time, where polynomials are multiplied
 };
 
 // ---- By table -----------------------------------------------------------------------------------
@@ -14,6 +19,8 @@ enum {
 static uint32_t byte_table[256];
 // The sum of some bytes behind which LANE_BYTES zeros follow, by each of its bytes.
 static uint32_t lane_table[4][256];
+// What the lower and the upper half of 16 bytes are multiplied by to stand FOLD_BYTES behind.
+static uint64_t fold_lower, fold_upper;
 
 static uint32_t behind_zeros(uint32_t crc, size_t count) {
     while (count-- > 0) crc = byte_table[crc & 255] ^ crc >> 8;
@@ -30,6 +37,14 @@ static void fill_lane_table(void) {
                 if (byte >> i & 1) lane_table[k][byte] ^= bits[8 * k + i];
 }
 
+// x to the power of |n|, with its bits reversed in 33 of them, as products of reversed polynomials
+// are one bit short.
+static uint64_t reversed_power(int n) {
+    uint32_t x = 0x80000000;
+    while (n-- > 0) x = x >> 1 ^ (x & 1 ? (uint32_t)POLYNOMIAL : 0);
+    return (uint64_t)x << 1;
+}
+
 // Before main: no thread waits for it.
 __attribute__((constructor)) static void fill_tables(void) {
     for (uint32_t byte = 0; byte < 256; byte++) {
@@ -38,6 +53,8 @@ __attribute__((constructor)) static void fill_tables(void) {
         byte_table[byte] = crc;
     }
     fill_lane_table();
+    fold_lower = reversed_power(8 * FOLD_BYTES + 32);
+    fold_upper = reversed_power(8 * FOLD_BYTES - 32);
 }
 
 uint32_t crc32c_by_table(uint32_t crc, const void *data, size_t size) {
@@ -80,7 +97,37 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t begin,
     return ~(uint32_t)crc;
 }
 
+// Bytes are a polynomial, and what it leaves over does not change when its front is replaced by
+// what that leaves over further behind: so FOLD_BYTES are folded into the next ones again and again.
+// The last of them are summed like others.
+__attribute__((target("avx512f,vpclmulqdq,sse4.2"))) static uint32_t
+by_folding(uint32_t begin, const uint8_t *at, size_t size) {
+    enum { PARTS = FOLD_BYTES / 64 };
+    __m512i part[PARTS], by = _mm512_set4_epi64((long long)fold_upper, (long long)fold_lower,
+                                                (long long)fold_upper, (long long)fold_lower);
+    for (int i = 0; i < PARTS; i++) part[i] = _mm512_loadu_si512(at + 64 * i);
+    __m512i sum = _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)~begin));
+    part[0] = _mm512_xor_si512(part[0], sum);
+    for (size -= FOLD_BYTES, at += FOLD_BYTES; size >= FOLD_BYTES;
+         size -= FOLD_BYTES, at += FOLD_BYTES) {
+        for (int i = 0; i < PARTS; i++) {
+            __m512i lower = _mm512_clmulepi64_epi128(part[i], by, 0x00);
+            __m512i upper = _mm512_clmulepi64_epi128(part[i], by, 0x11);
+            __m512i next = _mm512_loadu_si512(at + 64 * i);
+            part[i] = _mm512_ternarylogic_epi64(lower, upper, next, 0x96);
+        }
+    }
+    uint8_t rest[FOLD_BYTES];
+    for (int i = 0; i < PARTS; i++) _mm512_storeu_si512(rest + 64 * i, part[i]);
+    return by_instruction(by_instruction(~(uint32_t)0, rest, sizeof rest), at, size);
+}
+
+static bool can_fold(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
+}
+
 uint32_t crc32c(uint32_t crc, const void *data, size_t size) {
+    if (size >= 4 * FOLD_BYTES && can_fold()) return by_folding(crc, data, size);
     return __builtin_cpu_supports("sse4.2") ? by_instruction(crc, data, size)
                                             : crc32c_by_table(crc, data, size);
 }
