@@ -326,6 +326,7 @@ static void report_mismatch(run *r, int from) {
 static void arrived(incoming *p) {
     arrival *x = p->user;
     run *r = x->run;
+    list_remove(&x->link);
     list_append(&r->arrivals, &x->link);
     if (r->state == RUN_UNDER_WAY) defer_work(r);
 }

@@ -86,6 +86,31 @@ static void sizes_do_not_matter(void **state) {
         for (uint64_t seed = 1; seed <= 3; seed++) cluster_run(seed, workers(n), try_sizes, NULL);
 }
 
+// What is not there yet when it is sent comes behind.
+static void gather_what_is_to_come(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    int n = gw_group_size(g);
+    char other[16];
+    snprintf(other, sizeof other, "w%d", (rank + 1) % n);
+    gw_future *later =
+        gw_rpc_async(s, other, "gw.add", gw_full(s, GW_F32, rank), gw_ones(s, GW_F32));
+    gw_list *all = gw_all_gather_value(s, g, later);
+    for (int i = 0; i < n; i++) {
+        gw_value v = gw_list_get(s, all, i);
+        if (i == rank) v = gw_wait(s, later);  // its own is as it was
+        gw_tensor *x = gw_tensor_of(s, v);
+        if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+        assert_int_equal(gw_item(s, x), i + 1);
+    }
+}
+
+static void promises_are_gathered(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        cluster_run(seed, workers(3), gather_what_is_to_come, NULL);
+}
+
 // ---- How they end -------------------------------------------------------------------------------
 
 static void expect(gw_scope *s, gw_status status, const char *text) {
@@ -483,6 +508,7 @@ static void wrong_arguments_are_refused_before_anything_is_sent(void **state) {
 }
 
 GW_TESTS(group_collectives_sim, every_operation_gives_what_it_says, sizes_do_not_matter,
+         promises_are_gathered,
          members_that_differ_are_told_what_each_does_and_go_on,
          who_is_late_fails_with_the_others_and_they_go_on,
          a_scope_that_has_failed_fails_the_others_once, who_cancels_ends_it_for_all,
