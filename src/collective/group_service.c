@@ -332,6 +332,11 @@ static gw_status received(agent *a, int from, message *m, gw_error *error) {
     return error_set(error, GW_PROTOCOL, "collective: fields that mean nothing");
 }
 
+// GRP-1
+static bool takes_incomplete(uint8_t kind) {
+    return kind == KIND_PART;
+}
+
 static size_t find_table(const message *m) {
     return m->kind == KIND_ENTER || m->kind == KIND_PART
                ? (uint32_t)deferred_u64_at(m, GROUP_ATTACHMENTS_FIELD)
@@ -422,6 +427,7 @@ const service group_service = {
     .received = received,
     .find_table = find_table,
     .names_unknown = names_unknown,
+    .takes_incomplete = takes_incomplete,
     .leaving = tell_excuses,
     .lost = lost,
     .pending = list_pending,

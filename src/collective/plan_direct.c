@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/mutation.h"
 
-enum { CHUNK_BYTES = 2 << 20, CHUNKS_MAX = 16, LINE_ELEMENTS = 64 };
+enum { CHUNK_BYTES = 512 << 10, CHUNKS_MAX = 256, LINE_ELEMENTS = 64 };
 
 static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;

@@ -331,6 +331,13 @@ static void arrived(incoming *p) {
     if (r->state == RUN_UNDER_WAY) defer_work(r);
 }
 
+// GRP-1: what is a piece of the result is received where it lies in it.
+static void name_place(const run *r, message *m, int step) {
+    segment place;
+    if (m->incomplete && r->has_places && run_find_place(r, step, &place))
+        message_name_place(m, place.block, place.offset, place.size);
+}
+
 // Takes |p|.
 static gw_status take_value(run *r, run_partner *m, incoming *p, const reader *in,
                             gw_error *error) {
@@ -349,6 +356,8 @@ static gw_status take_value(run *r, run_partner *m, incoming *p, const reader *i
                     .step = m->next_receive };
     m->next_receive = r->next_of_peer[m->next_receive];
     m->received++;
+    name_place(r, p->message, x->step);
+    incoming_count_segments_on_loop(p);
     if (!incoming_await_on_loop(p, arrived, x)) {
         arrived(p);
     } else {

@@ -45,9 +45,10 @@ typedef struct run_partner {
 
 typedef struct run_value {
     incoming *incoming;  // what |tensor| or |value| was read from; NULL
-    gw_tensor *tensor;   // one of the run's scope; NULL
+    gw_tensor *tensor;   // one of the run's scope, or |is_brief|; NULL
     gw_value value;      // of CONTENT_VALUES
     bool is_there;
+    bool is_brief;  // one count on |tensor|, which is let go once it is added
 } run_value;
 
 // Which collective of its group it is.
@@ -77,6 +78,7 @@ struct run {
     bool works, deferred, has_failed;
     bool behind;        // called when the program knew of the verdict to come: GRP-5
     bool has_reported;  // its deadline
+    bool has_places;    // run_find_place may be asked
     notice *notice;
     list_node arrivals;
     list_node promised;  // arrivals with futures in them that have not resolved
@@ -104,6 +106,7 @@ struct run {
     int ready_count, steps_left;
     int64_t *output_at;  // of each step: where its elements lie in the result; -1: nowhere
     gw_tensor *result;   // of a reduction
+    gw_tensor *rows;  // the result if all bring as many rows as this member; NULL: not made before
 };
 
 // What a call of the program asks for.
@@ -154,10 +157,17 @@ gw_status run_received_on_loop(run *r, int from, incoming *p, uint8_t kind, gw_e
 void run_work(run *r);
 // What this member brings: elements of it, what is for member |item|, or the whole with -1.
 gw_value run_own_value(run *r, uint64_t first, uint64_t count, int item);
+// Gives back what has come for |step|, if nothing needs it any more.
+void run_let_go(run *r, int step);
 // run_result.c: both in the run's scope, which may fail.
 bool run_open_result(run *r);
 gw_value run_make_result(run *r);
 gw_value run_output_value(run *r, const plan_output *o);
+// Where the numbers of |step| go, with one count of nobody's, if they are a piece of the result.
+bool run_find_place(const run *r, int step, segment *out);
+// Numbers of a contiguous tensor on the CPU; puts those of |t| at |to|, unless they lie there.
+uint8_t *run_numbers_at(const gw_tensor *t, int64_t first);
+void run_put_numbers(uint8_t *to, const gw_tensor *t);
 // run_rows.c: of tensors that are sparse by rows.
 gw_value run_join_sparse(run *r);
 

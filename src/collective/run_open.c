@@ -18,6 +18,7 @@ void run_free(run *r) {
         incoming_close(x->incoming);
         mem_free(x);
     }
+    for (int i = 0; r->values && i < r->plan_steps; i++) run_let_go(r, i);
     if (r->scope) {
         gw_error ignored = gw_scope_close(r->scope);
         (void)ignored;

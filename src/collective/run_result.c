@@ -27,6 +27,18 @@ static gw_tensor *open_sum(run *r, int64_t elements) {
                                     GW_CPU, (gw_dtype)x->dtype, dims, sizes));
 }
 
+uint8_t *run_numbers_at(const gw_tensor *t, int64_t first) {
+    size_t size = gw_dtype_size((gw_dtype)t->dtype);
+    return block_lend(t->storage->block, tensor_offset(t) + (size_t)first * size);
+}
+
+void run_put_numbers(uint8_t *to, const gw_tensor *t) {
+    bool lie_there = t->contiguous && t->numel && run_numbers_at(t, 0) == to;
+    if (!lie_there) tensor_pack_into(to, t);
+}
+
+static void open_rows_before(run *r);
+
 bool run_open_result(run *r) {
     const plan *p = &r->plan;
     if (r->output_at) return gw_ok(r->scope);
@@ -41,8 +53,23 @@ bool run_open_result(run *r) {
         if (p->outputs[i].step != INPUT_OWN) r->output_at[p->outputs[i].step] = at;
         at += (int64_t)p->outputs[i].count;
     }
-    if (signature_is_reduction(&r->signature)) r->result = open_sum(r, at);
+    if (signature_is_reduction(&r->signature))
+        r->result = open_sum(r, at);
+    else
+        open_rows_before(r);
     return gw_ok(r->scope);
+}
+
+bool run_find_place(const run *r, int step, segment *out) {
+    const gw_tensor *whole = r->result ? r->result : r->rows;
+    if (!whole || r->output_at[step] < 0) return false;
+    size_t size = gw_dtype_size((gw_dtype)whole->dtype);
+    uint64_t count =
+        r->result ? r->plan.steps[step].count : (uint64_t)(whole->numel / r->group->count);
+    *out = (segment){ .block = whole->storage->block,
+                      .offset = tensor_offset(whole) + (size_t)r->output_at[step] * size,
+                      .size = (size_t)count * size };
+    return true;
 }
 
 // ---- Rows ---------------------------------------------------------------------------------------
@@ -57,28 +84,64 @@ static int64_t row_count(const gw_tensor *x) {
     return x->dims ? x->sizes[0] : 1;
 }
 
-static gw_tensor *open_rows(run *r) {
+static gw_tensor *open_rows(run *r, int64_t count) {
     const gw_tensor *x = r->own;
     int64_t sizes[LIMIT_DIMS] = { 0 };
     if (x->dims) memcpy(sizes, x->sizes, (size_t)x->dims * sizeof *sizes);
-    sizes[0] = 0;
-    for (int i = 0; i < r->plan.output_count; i++) {
-        gw_value v = run_output_value(r, &r->plan.outputs[i]);
-        if (v.kind == GW_TENSOR) sizes[0] += row_count(v.as.tensor);
-    }
+    sizes[0] = count;
     return scope_own(r->scope,
                      tensor_new_for(r->scope, operation_name((operation)r->signature.operation),
                                     GW_CPU, (gw_dtype)x->dtype, x->dims ? x->dims : 1, sizes));
 }
 
+// Of rows from each member, as far as this one can know: all bring as many as it does.
+static int64_t guess_rows(const run *r) {
+    if (r->signature.operation != OPERATION_ALL_TO_ALL) return row_count(r->own);
+    return r->shares ? 0 : r->own->sizes[0] / r->group->count;
+}
+
+// Large rows are received where they lie in the result (GRP-1): if the guess is wrong they are
+// copied there in the end.
+static void open_rows_before(run *r) {
+    int count = r->group->count;
+    bool gives_rows = r->signature.content == CONTENT_TENSOR && r->own &&
+                      r->plan.output_count == count && count > 1;
+    int64_t each = gives_rows ? guess_rows(r) : 0;
+    uint64_t row_bytes = each ? tensor_size(r->own) / (uint64_t)row_count(r->own) : 0;
+    if ((uint64_t)each * row_bytes <= LIMIT_FRAME_BYTES) return;
+    r->rows = open_rows(r, each * count);
+    for (int i = 0; r->rows && i < count; i++) {
+        int step = r->plan.outputs[i].step;
+        if (step != INPUT_OWN) r->output_at[step] = r->rows->numel / count * i;
+    }
+}
+
+static bool is_as_guessed(run *r) {
+    for (int i = 0; r->rows && i < r->plan.output_count; i++) {
+        gw_value v = run_output_value(r, &r->plan.outputs[i]);
+        if (v.kind != GW_TENSOR || v.as.tensor->numel != r->rows->numel / r->group->count)
+            return false;
+    }
+    return r->rows;
+}
+
+static gw_tensor *open_rows_for_all(run *r) {
+    int64_t count = 0;
+    for (int i = 0; i < r->plan.output_count; i++) {
+        gw_value v = run_output_value(r, &r->plan.outputs[i]);
+        if (v.kind == GW_TENSOR) count += row_count(v.as.tensor);
+    }
+    return open_rows(r, count);
+}
+
 static gw_value join_rows(run *r) {
-    gw_tensor *out = open_rows(r);
+    gw_tensor *out = is_as_guessed(r) ? r->rows : open_rows_for_all(r);
     if (!out) return gw_none();
     uint8_t *at = block_lend(out->storage->block, 0);
     for (int i = 0; i < r->plan.output_count; i++) {
         gw_value v = run_output_value(r, &r->plan.outputs[i]);
         if (!gw_ok(r->scope)) return gw_none();
-        tensor_pack_into(at, v.as.tensor);
+        run_put_numbers(at, v.as.tensor);
         at += tensor_size(v.as.tensor);
     }
     return gw_value_of_tensor(out);

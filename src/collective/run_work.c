@@ -142,6 +142,7 @@ static void dispatch_shipments(run *r, const shipments *all) {
     env *e = g->agent->env;
     gw_error error, failed = { 0 };
     env_enter(e);
+    r->has_places = true;
     for (int i = 0; i < all->count && gw_ok(r->scope); i++) {
         shipment *x = &all->items[i];
         gw_status status =
@@ -201,16 +202,10 @@ static gw_tensor *make_sum(run *r, int step) {
     return scope_own(r->scope, tensor_new(r->scope, dtype, 1, &size));
 }
 
-// Of a contiguous tensor on the CPU.
-static uint8_t *numbers_at(const gw_tensor *t, int64_t first) {
-    size_t size = gw_dtype_size((gw_dtype)t->dtype);
-    return block_lend(t->storage->block, tensor_offset(t) + (size_t)first * size);
-}
-
 static const void *input_bytes(run *r, const plan_step *x, int from) {
     const gw_tensor *t = from == INPUT_OWN ? r->own : r->values[from].tensor;
     uint64_t first = from == INPUT_OWN ? x->first : 0;
-    return numbers_at(t, (int64_t)first);
+    return run_numbers_at(t, (int64_t)first);
 }
 
 static bool is_partial_input(const run *r, int from) {
@@ -247,12 +242,13 @@ static void add(run *r, int step) {
                           .dtype = (gw_dtype)r->signature.dtype,
                           .count = x->input_count,
                           .from = from,
-                          .out = numbers_at(out, 0),
+                          .out = run_numbers_at(out, 0),
                           .numbers = x->count,
                           .factor = r->signature.factor,
                           .divisor = r->group->count };
     combine_inputs(&c, of_partials, x->is_partial);
     r->values[step].tensor = out;
+    for (int i = 0; i < x->input_count; i++) run_let_go(r, r->plan.inputs[x->first_input + i]);
     step_done(r, step);
 }
 
@@ -284,7 +280,42 @@ static bool value_fits(const run *r, gw_value v, const plan_step *x) {
 static void place(run *r, int step) {
     const gw_tensor *t = r->values[step].tensor;
     if (!r->result || r->output_at[step] < 0 || !t) return;
-    tensor_pack_into(numbers_at(r->result, r->output_at[step]), t);
+    run_put_numbers(run_numbers_at(r->result, r->output_at[step]), t);
+}
+
+void run_let_go(run *r, int step) {
+    if (step == INPUT_OWN || !r->values[step].is_brief) return;
+    run_value *v = &r->values[step];
+    handle_release(v->tensor);
+    incoming_close(v->incoming);
+    v->tensor = NULL;
+    v->incoming = NULL;
+    v->is_brief = false;
+}
+
+// Whether a large value is needed for one addition alone. The next one then finds its memory, which
+// is still in the cache.
+static bool is_brief(const run *r, const arrival *a) {
+    uint32_t first = r->first_dependent[a->step], end = r->first_dependent[a->step + 1];
+    return r->result && r->output_at[a->step] < 0 && a->incoming->message->segment_count > 0 &&
+           end - first == 1 && r->plan.steps[r->dependents[first]].kind == STEP_ADD;
+}
+
+// In the run's scope, or with one count of the value's if it is brief.
+static gw_status decode_arrival(run *r, arrival *a, gw_error *error) {
+    run_value *v = &r->values[a->step];
+    bool brief = is_brief(r, a);
+    gw_scope *s = brief ? gw_scope_open(r->scope) : r->scope;
+    decoder d = incoming_decoder(a->incoming, a->value_at, s);
+    gw_status status = decode_value(&d, &v->value, error);
+    if (!status && brief && v->value.kind == GW_TENSOR) {
+        v->tensor = handle_retain(v->value.as.tensor);
+        v->is_brief = true;
+    }
+    if (!brief) return status;
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
+    return status;
 }
 
 static void read_arrival(run *r, arrival *a) {
@@ -297,8 +328,7 @@ static void read_arrival(run *r, arrival *a) {
         scope_fail_with(r->scope, broken);
         return;
     }
-    decoder d = incoming_decoder(a->incoming, a->value_at, r->scope);
-    if (decode_value(&d, &v->value, &error)) {
+    if (decode_arrival(r, a, &error)) {
         if (gw_ok(r->scope)) scope_fail_with(r->scope, &error);
     } else if (!value_fits(r, v->value, x)) {
         scope_fail(r->scope, GW_PROTOCOL, "what %s sent does not fit what it said",

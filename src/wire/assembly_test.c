@@ -212,6 +212,36 @@ static void it_fills_in_segments_around_others(void **state) {
     message_release(m);
 }
 
+// Whoever has the message says where its only segment is to lie; a frame that is lost comes again there.
+static void it_puts_a_segment_where_it_is_wanted(void **state) {
+    (void)state;
+    enum { BEHIND = HEAD + 8, AT = 64 };
+    const uint64_t size[] = { 300 };
+    uint8_t stream[1000];
+    stream_of(stream, HEAD, size, 1);
+    for (size_t lost = 0; lost < 300; lost += 37) {
+        assembly a;
+        gw_error error;
+        message *m;
+        assembly_open(&a, 1, HEAD, 1, true, &error);
+        feed(&a, stream, BEHIND, 11, &error);
+        assert_int_equal(assembly_announce(&a, &m, &error), GW_OK);
+        block *b = block_take(400);
+        message_name_place(m, b, 0, 299);  // which is not its size
+        message_name_place(m, b, AT, 300);
+        feed(&a, stream + BEHIND, lost, 11, &error);
+        assembly_rewind(&a, (assembly_mark){ .head_done = BEHIND });
+        assert_int_equal(feed(&a, stream + BEHIND, 300, 13, &error), GW_OK);
+        message_release(assembly_finish(&a));
+        assert_ptr_equal(m->segments[0].block, b);
+        assert_int_equal(m->segments[0].offset, AT);
+        assert_memory_equal(b->bytes + AT, stream + BEHIND, 300);
+        message_release(m);
+        assert_int_equal(b->count, 1);
+        block_release(b);
+    }
+}
+
 static void it_drops_a_bulk_that_is_half_there(void **state) {
     (void)state;
     uint8_t stream[1000];
@@ -274,4 +304,5 @@ GW_TESTS(wire_assembly, it_puts_pieces_of_any_size_together, it_is_complete_with
          it_gives_back_what_is_half_there, it_goes_back_to_the_last_whole_frame,
          it_refuses_sizes_before_it_takes_memory, it_takes_memory_as_bytes_come,
          it_announces_a_message_before_its_bulk, it_fills_in_segments_around_others,
-         it_drops_a_bulk_that_is_half_there, it_survives_without_memory);
+         it_puts_a_segment_where_it_is_wanted, it_drops_a_bulk_that_is_half_there,
+         it_survives_without_memory);

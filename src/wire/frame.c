@@ -195,12 +195,24 @@ static bool grow_head(assembly *a) {
     return true;
 }
 
+// Where whoever has the message wants it, else in a block of its own.
+static bool take_place(assembly *a, segment *s) {
+    const segment *place = &a->message->place;
+    if (place->block && a->segment_count == 1) {
+        s->block = block_retain(place->block);
+        s->offset = place->offset;
+    } else {
+        s->block = block_take_unpopulated(s->size);
+        s->offset = 0;
+    }
+    return s->block;
+}
+
 static gw_status place_in_segment(assembly *a, uint8_t **into, size_t *size, gw_error *error) {
     segment *s = &a->segments[a->at.segment];
-    if (!s->block) s->block = block_take_unpopulated(s->size);
-    if (!s->block)
+    if (!s->block && !take_place(a, s))
         return error_set(error, GW_NO_MEMORY, "no memory for a tensor of %zu bytes", s->size);
-    *into = block_lend(s->block, (size_t)a->at.segment_done);
+    *into = block_lend(s->block, s->offset + (size_t)a->at.segment_done);
     *size = s->size - (size_t)a->at.segment_done;
     return GW_OK;
 }
@@ -300,7 +312,7 @@ message *assembly_finish(assembly *a) {
     message *m = a->message;
     for (uint32_t i = 0, own = 0; i < m->segment_count; i++) {
         if (m->segments[i].block) continue;
-        m->segments[i].block = a->segments[own].block;
+        m->segments[i] = a->segments[own];
         a->segments[own++].block = NULL;
     }
     free_segments(a);

@@ -58,7 +58,8 @@ void frame_seal(uint8_t header[FRAME_HEADER_BYTES]);
 //
 // One with bulk is announced once its head and sizes have come: assembly_announce gives the message
 // away, and assembly_finish puts the segments into it. Until then they lie here, since whoever has
-// the message may put others between its own.
+// the message may put others between its own. Where one goes is asked when its first byte comes:
+// whoever has the message may have named a place until then.
 //
 // Ownership: lives in its session. Threads: the session's.
 

@@ -55,6 +55,9 @@ struct message {
     segment *segments;
     uint32_t segment_count, segment_capacity;
     uint64_t fetched_bytes;  // received: of numbers that do not travel with it but take memory here
+    // Incomplete, and with one segment: where that is to lie, once whoever has the message has said so
+    // (message_name_place). One count on its block. With the loop lock.
+    segment place;
 
     // the session's, while the message is with it: in one session at a time
     list_node link, bulk_link;
@@ -83,6 +86,11 @@ bool message_add_segment(message *m, block *b, size_t offset, size_t size);
 
 // Takes a segment out, before the message is sealed: it does not travel, and is not pinned any more.
 void message_remove_segment(message *m, uint32_t index);
+
+// Where the one segment of the incomplete |m| is to lie, so that it need not be copied there: |size|
+// bytes of |b| from |offset| on. Nobody else reads or writes these before it is complete. Does nothing
+// if it has another size or count of segments; comes too late for one that has begun to come.
+void message_name_place(message *m, block *b, size_t offset, size_t size);
 
 // Bytes of head and segments together.
 uint64_t message_size(const message *m);

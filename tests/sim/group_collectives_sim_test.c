@@ -86,6 +86,65 @@ static void sizes_do_not_matter(void **state) {
         for (uint64_t seed = 1; seed <= 3; seed++) cluster_run(seed, workers(n), try_sizes, NULL);
 }
 
+enum { LARGE_NUMBERS = 240000 };
+
+// Numbers that say whose they are, and where they belong.
+static gw_tensor *large_of(gw_scope *s, int rank, int64_t count) {
+    gw_tensor *x = gw_zeros(s, GW_I32, count);
+    int32_t *at = gw_data_for_write(s, x);
+    for (int64_t i = 0; i < count; i++) at[i] = (int32_t)(i * 8 + rank);
+    return x;
+}
+
+static void expect_large(gw_scope *s, gw_tensor *x, int64_t first, int64_t count, int64_t from,
+                         int rank) {
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+    const int32_t *at = gw_data(x);
+    for (int64_t i = 0; i < count; i++)
+        if (at[first + i] != (from + i) * 8 + rank)
+            fail_msg("%lld is %d", (long long)(first + i), at[first + i]);
+}
+
+static void exchange_large(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    int n = gw_group_size(g);
+    int64_t each = LARGE_NUMBERS / n;
+    gw_tensor *x = large_of(s, rank, LARGE_NUMBERS), *all = gw_all_gather(s, g, x);
+    for (int i = 0; i < n; i++) expect_large(s, all, i * LARGE_NUMBERS, LARGE_NUMBERS, 0, i);
+    gw_tensor *came = gw_all_to_all(s, g, x);
+    for (int i = 0; i < n; i++) expect_large(s, came, i * each, each, rank * each, i);
+    // Not all bring as many rows.
+    gw_tensor *uneven = gw_gather_to(s, g, large_of(s, rank, LARGE_NUMBERS + rank), 0);
+    for (int i = 0; i < n && rank == 0; i++)
+        expect_large(s, uneven, i * LARGE_NUMBERS + i * (i - 1) / 2, LARGE_NUMBERS + i, 0, i);
+    gw_tensor *sum = gw_all_reduce(s, g, x, GW_SUM), *most = gw_reduce(s, g, x, GW_MAX, n - 1);
+    if (rank == n - 1) expect_large(s, most, 0, LARGE_NUMBERS, 0, n - 1);
+    const int32_t *at = gw_data(sum);
+    for (int64_t i = 0; i < LARGE_NUMBERS; i++)
+        if (at[i] != n * i * 8 + n * (n - 1) / 2) fail_msg("%lld is %d", (long long)i, at[i]);
+}
+
+static void exchange_large_over_connections_that_break(uint64_t seed, void *context) {
+    (void)context;
+    int n = 2 + (int)(seed % 3);
+    cluster_options o = workers(n);
+    o.faults = (sim_faults){ .nodes = n, .until_ns = 20000000, .cuts = 3 };
+    cluster_run(seed, o, exchange_large, NULL);
+}
+
+// Pieces of the result lie where they belong, also if they have come twice.
+static void large_pieces_come_to_their_place(void **state) {
+    (void)state;
+    for (int kind = PLAN_AUTO; kind <= PLAN_DIRECT; kind++) {
+        plan_prefer(OPERATION_ALL_REDUCE, (plan_kind)kind);
+        plan_prefer(OPERATION_REDUCE, (plan_kind)kind);
+        testing_for_seeds(6, exchange_large_over_connections_that_break, NULL);
+    }
+    plan_prefer(OPERATION_ALL_REDUCE, PLAN_AUTO);
+    plan_prefer(OPERATION_REDUCE, PLAN_AUTO);
+}
+
 // What is not there yet when it is sent comes behind.
 static void gather_what_is_to_come(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -508,7 +567,7 @@ static void wrong_arguments_are_refused_before_anything_is_sent(void **state) {
 }
 
 GW_TESTS(group_collectives_sim, every_operation_gives_what_it_says, sizes_do_not_matter,
-         promises_are_gathered,
+         large_pieces_come_to_their_place, promises_are_gathered,
          members_that_differ_are_told_what_each_does_and_go_on,
          who_is_late_fails_with_the_others_and_they_go_on,
          a_scope_that_has_failed_fails_the_others_once, who_cancels_ends_it_for_all,
