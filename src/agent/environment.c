@@ -28,7 +28,8 @@ typedef struct row {
 static const row plain = { .rank = "RANK",
                            .world_size = { "WORLD_SIZE" },
                            .local_rank = "LOCAL_RANK",
-                           .local_size = "LOCAL_WORLD_SIZE" };
+                           .local_size = "LOCAL_WORLD_SIZE",
+                           .mark = { "TORCHELASTIC_RUN_ID", "GRADWIRE_JOB" } };
 
 static const row engines[] = {
     { .rank = "OMPI_COMM_WORLD_RANK",
@@ -229,7 +230,8 @@ static bool find_mark(environment_lookup variable, const row *r, char mark[MARK_
     mark[0] = '\0';
     for (int i = 0; i < NAMES; i++) {
         const char *text = find(variable, r->mark[i]);
-        if (text && at < MARK_MAX) at += (size_t)snprintf(mark + at, MARK_MAX - at, "%s.", text);
+        if (text && at < MARK_MAX)
+            at += (size_t)snprintf(mark + at, MARK_MAX - at, "%s%s", at ? "." : "", text);
     }
     return at > 0;
 }
@@ -358,6 +360,15 @@ gw_status environment_master_of(environment_lookup variable, int rank, int world
         status = no_host(variable, engine, error);
     }
     return status ? status : set_port(engine, port, mark, out, error);
+}
+
+void environment_job(environment_lookup variable, int rank, int world_size, char out[JOB_ID_MAX]) {
+    char mark[MARK_MAX];
+    const row *r = is_there(variable, &plain) ? &plain : find_placer(variable, rank, world_size);
+    out[0] = '\0';
+    // What is made of a process is another one on each host.
+    if (r && !r->peer_mark && find_mark(variable, r, mark))
+        snprintf(out, JOB_ID_MAX, "%.*s", JOB_ID_MAX - 1, mark);
 }
 
 // ---- What programs may ask ----------------------------------------------------------------------

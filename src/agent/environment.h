@@ -5,7 +5,7 @@
 //
 // | launcher | rank, world size | local rank, and of how many | mark of the job | where rank 0 is |
 // |---|---|---|---|---|
-// | gradwire, torchrun | RANK, WORLD_SIZE | LOCAL_RANK, LOCAL_WORLD_SIZE | | MASTER_ADDR, MASTER_PORT |
+// | gradwire, torchrun | RANK, WORLD_SIZE | LOCAL_RANK, LOCAL_WORLD_SIZE | TORCHELASTIC_RUN_ID, GRADWIRE_JOB | MASTER_ADDR, MASTER_PORT |
 // | Open MPI | OMPI_COMM_WORLD_RANK, _SIZE | OMPI_COMM_WORLD_LOCAL_RANK, _LOCAL_SIZE | PMIX_NAMESPACE, OMPI_MCA_ess_base_jobid, OMPI_MCA_orte_precondition_transports | on one host: here |
 // | PMI (MPICH's and Intel's hydra) | PMI_RANK, PMI_SIZE | MPI_LOCALRANKID, MPI_LOCALNRANKS | the process behind PMI_FD | on one host: here |
 // | Slurm (srun) | SLURM_PROCID, SLURM_STEP_NUM_TASKS or SLURM_NTASKS | SLURM_LOCALID | SLURM_JOB_ID, SLURM_STEP_ID | on one host (SLURM_STEP_NUM_NODES): here; else the first of SLURM_STEP_NODELIST or SLURM_JOB_NODELIST |
@@ -21,6 +21,7 @@
 #define AGENT_ENVIRONMENT_H
 
 #include "base/limits.h"
+#include "net/protection.h"
 #include <gradwire/rpc.h>
 
 // Looks a variable up: getenv, or a test's.
@@ -42,6 +43,10 @@ typedef struct environment_master {
 // |rank| and |world_size| as they were found, or given; -1 and 0 of a group. INVALID, naming variables.
 gw_status environment_master_of(environment_lookup variable, int rank, int world_size,
                                 environment_master *out, gw_error *error);
+
+// The mark of the job that the launcher of this place has given to all its ranks; "" if it has given none that is the same on
+// all hosts.
+void environment_job(environment_lookup variable, int rank, int world_size, char out[JOB_ID_MAX]);
 
 // What gw_rpc_launched says.
 gw_launch environment_launch(environment_lookup variable);

@@ -71,6 +71,7 @@ static void it_understands_torchrun(void **state) {
                              "MASTER_PORT=29500", "TORCHELASTIC_RUN_ID=x");
     assert_place(&o, 1, 3);
     assert_string_equal(o.master, "127.0.0.1:29500");
+    assert_string_equal(o.launch, "x");
 }
 
 static void it_understands_open_mpi(void **state) {
@@ -80,6 +81,7 @@ static void it_understands_open_mpi(void **state) {
     assert_place(&b, 3, 4);
     assert_here(&a);
     assert_string_equal(a.master, b.master);
+    assert_string_equal(a.launch, "1119420417");
     // Another job at the same time meets elsewhere.
     join_options c =
         RESOLVE(OPEN_MPI("0", "4", "4"), "OMPI_MCA_orte_precondition_transports=e0fd-1924");
@@ -112,6 +114,7 @@ static void it_understands_pmi(void **state) {
     join_options b = RESOLVE("PMI_RANK=1", "PMI_SIZE=2", "MPI_LOCALNRANKS=2", fd);
     assert_place(&b, 1, 2);
     assert_string_equal(a.master, b.master);
+    assert_string_equal(a.launch, "");  // on another host it would be another one
     REFUSE("(MPI_LOCALNRANKS is 1, PMI_SIZE is 2): mpiexec -genv MASTER_ADDR", "PMI_RANK=1",
            "PMI_SIZE=2", "MPI_LOCALNRANKS=1", fd);
     REFUSE("neither MASTER_ADDR nor MPI_LOCALNRANKS is set, but PMI_RANK is", "PMI_RANK=1",
@@ -123,6 +126,7 @@ static void it_understands_pmi(void **state) {
 static void it_understands_slurm(void **state) {
     (void)state;
     join_options a = RESOLVE(SLURM("2", "4", "1", "node7"));
+    assert_string_equal(a.launch, "17.0");
     assert_place(&a, 2, 4);
     assert_here(&a);
     // Another step of the same allocation meets elsewhere.

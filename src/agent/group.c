@@ -13,10 +13,6 @@
 // How long a group whose last member has just gone is waited for.
 #define LOOK_NS INT64_C(1000000000)
 
-static const char *place_of(const joining *j) {
-    return j->options->path[0] ? j->options->path : j->options->master;
-}
-
 // From here on others can talk to this worker.
 static gw_status take_rank(agent *a, int rank, bool joins, gw_error *error) {
     a->rank = rank;
@@ -38,7 +34,7 @@ static gw_status write_job(joining *j, gw_error *error) {
     if (status || set) return status;
     return error_set(error, world_size ? GW_MISMATCH : GW_DUPLICATE, "%s was %s at %s already%s",
                      world_size ? "a job of another kind" : "a group",
-                     world_size ? "begun" : "founded", place_of(j),
+                     world_size ? "begun" : "founded", join_place(j),
                      !join_is_over(j)                  ? ""
                      : strstr(j->options->path, "://") ? ", and is over"
                                                        : ", and is over: remove the file");
@@ -52,7 +48,7 @@ static gw_status check_is_first(joining *j, gw_error *error) {
     if (store_open_client(e, j->options->master, env_now_ns(e) + LOOK_NS, &there, NULL))
         return GW_OK;
     store_close(there);
-    return error_set(error, GW_DUPLICATE, "a group was founded at %s already", place_of(j));
+    return error_set(error, GW_DUPLICATE, "a group was founded at %s already", join_place(j));
 }
 
 static gw_status claim_addresses(joining *j, gw_error *error) {
@@ -100,12 +96,12 @@ static gw_status wait_for_key(joining *j, const char *key, bool founded, bytes *
         if (join_is_line_due(j, status))
             log_line("%s waits %s at %s", j->agent->name,
                      founded ? "to be let into the group" : "for the founder of a group",
-                     place_of(j));
+                     join_place(j));
         if (founded && !j->options->path[0]) status = knock(j, error);
         if (status && status != GW_TIMEOUT) return status;
         if (founded && !store_is_attended(j->store))
             return error_set(error, GW_DISCONNECTED, "the group at %s is over: nobody is there",
-                             place_of(j));
+                             join_place(j));
     }
 }
 
@@ -118,7 +114,7 @@ static gw_status check_job(joining *j, gw_error *error) {
     if (!status && world_size)
         status = error_set(error, GW_WRONG_STATE,
                            "the job at %s is closed: its %u workers were known when it began",
-                           place_of(j), world_size);
+                           join_place(j), world_size);
     bytes_fini(&value);
     return status;
 }
@@ -173,7 +169,7 @@ static gw_status wait_for_answer(joining *j, answer *out, gw_error *error) {
     gw_status status = wait_for_key(j, key, true, &value, error);
     if (status == GW_TIMEOUT)
         error_set(error, GW_TIMEOUT,
-                  "no member of the group at %s admitted this worker within %lld s", place_of(j),
+                  "no member of the group at %s admitted this worker within %lld s", join_place(j),
                   (long long)(j->options->join_timeout_ms + 999) / 1000);
     if (!status) status = read_answer(&value, out, error);
     bytes_fini(&value);

@@ -34,6 +34,10 @@ joining join_begin(agent *a, const join_options *options) {
                       .line_ns = env_now_ns(a->env) + SILENCE_NS };
 }
 
+const char *join_place(const joining *j) {
+    return j->options->path[0] ? j->options->path : j->options->master;
+}
+
 bool join_is_line_due(joining *j, gw_status status) {
     int64_t now_ns = env_now_ns(j->agent->env);
     if (status != GW_TIMEOUT || now_ns < j->line_ns || now_ns >= j->until_ns) return false;
@@ -94,14 +98,38 @@ gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_se
                                out_found, error);
 }
 
+// What GW_JOB_ID says, or the launcher.
+static const char *job_id(const joining *j) {
+    const char *said = j->agent->protection.job;
+    return said[0] || !j->options ? said : j->options->launch;
+}
+
 static void write_job(const joining *j, bytes *value, uint32_t world_size) {
     bytes_put_u32(value, world_size);
     bytes_put_u32(value, PROTOCOL_VERSION);
     bytes_put_u32(value, j->agent->protection.insecure ? JOB_INSECURE : 0);
+    bytes_put_text(value, job_id(j));
+}
+
+// Whether those who meet there are of this worker's job, as far as both have a name for theirs.
+static gw_status check_id(const joining *j, const bytes *value, gw_error *error) {
+    reader r = reader_of(value->data, value->size);
+    char theirs[JOB_ID_MAX] = "";
+    reader_u32(&r);
+    if (reader_u32(&r) != PROTOCOL_VERSION) return GW_OK;
+    reader_u32(&r);
+    reader_text(&r, theirs, sizeof theirs);
+    if (r.failed || !theirs[0] || !job_id(j)[0] || strcmp(theirs, job_id(j)) == 0) return GW_OK;
+    return error_set(error, GW_MISMATCH,
+                     "job \"%s\" meets at %s, and this worker is of job \"%s\": two jobs need two "
+                     "places",
+                     theirs, join_place(j), job_id(j));
 }
 
 gw_status join_read_job(const joining *j, const bytes *value, uint32_t *out_world_size,
                         gw_error *error) {
+    gw_status status = check_id(j, value, error);
+    if (status) return status;
     reader r = reader_of(value->data, value->size);
     *out_world_size = reader_u32(&r);
     uint32_t version = reader_u32(&r);
@@ -117,25 +145,36 @@ gw_status join_read_job(const joining *j, const bytes *value, uint32_t *out_worl
                          : "by others, and not by this one");
 }
 
+// *out_found is what it is, set by this worker or another one.
+static gw_status find_job(joining *j, uint32_t world_size, bool *out_set, bytes *out_found,
+                          gw_error *error) {
+    bytes mine;
+    bytes_init(&mine);
+    write_job(j, &mine, world_size);
+    gw_status status = join_set(j, "job", &mine, out_set, out_found, error);
+    if (!status && *out_set) {
+        bytes_fini(out_found);
+        *out_found = mine;
+    } else {
+        bytes_fini(&mine);
+    }
+    return status;
+}
+
 gw_status join_set_job(joining *j, uint32_t world_size, bool *out_set, uint32_t *out_world_size,
                        gw_error *error) {
-    bytes mine, found;
-    bytes_init(&mine);
+    bytes found;
     bytes_init(&found);
-    write_job(j, &mine, world_size);
-    gw_status status = join_set(j, "job", &mine, out_set, &found, error);
-    *out_world_size = world_size;
-    if (!status && !*out_set) status = join_read_job(j, &found, out_world_size, error);
-    bytes_fini(&mine);
+    gw_status status = find_job(j, world_size, out_set, &found, error);
+    if (!status) status = join_read_job(j, &found, out_world_size, error);
     bytes_fini(&found);
     return status;
 }
 
-// The same for all, or they are not of one job.
-static gw_status compare_job(joining *j, gw_error *error) {
-    bool set;
+// The same for all, or they cannot work together.
+static gw_status compare_job(const joining *j, const bytes *found, gw_error *error) {
     uint32_t own = (uint32_t)j->agent->world_size, world_size;
-    gw_status status = join_set_job(j, own, &set, &world_size, error);
+    gw_status status = join_read_job(j, found, &world_size, error);
     if (status || world_size == own) return status;
     if (!world_size)
         return error_set(error, GW_MISMATCH,
@@ -173,6 +212,26 @@ bool join_is_over(joining *j) {
     return !store_is_attended(j->store);
 }
 
+static gw_status tell_over(const joining *j, gw_error *error) {
+    if (strstr(j->options->path, "://"))
+        return error_set(error, GW_DUPLICATE,
+                         "the job \"%s\" at %s is over, and forgotten there in a minute: wait, or "
+                         "say another GW_JOB_ID",
+                         j->agent->protection.job, j->options->path);
+    return error_set(error, GW_DUPLICATE,
+                     "%s is the file of a job that is over: remove it, or meet in another",
+                     j->options->path);
+}
+
+// The first thing that a worker does: one of another job leaves no trace.
+static gw_status enter_job(joining *j, bytes *out_found, gw_error *error) {
+    bool set;
+    gw_status status = find_job(j, (uint32_t)j->agent->world_size, &set, out_found, error);
+    if (status || set) return status;
+    status = check_id(j, out_found, error);
+    return status && j->options->path[0] && join_is_over(j) ? tell_over(j, error) : status;
+}
+
 static gw_status take_rank(joining *j, gw_error *error) {
     agent *a = j->agent;
     char key[32], other[LIMIT_NAME_BYTES + 1];
@@ -185,15 +244,7 @@ static gw_status take_rank(joining *j, gw_error *error) {
     gw_status status = join_set(j, key, &mine, &set, &found, error);
     if (!status && set) store_attend(j->store);
     if (!status && !set && join_is_over(j)) {
-        status =
-            strstr(j->options->path, "://")
-                ? error_set(error, GW_DUPLICATE,
-                            "the job \"%s\" at %s is over, and forgotten there in a minute: "
-                            "wait, or say another GW_JOB_ID",
-                            a->protection.job, j->options->path)
-                : error_set(error, GW_DUPLICATE,
-                            "%s is the file of a job that is over: remove it, or meet in another",
-                            j->options->path);
+        status = tell_over(j, error);
     } else if (!status && !set) {
         reader r = reader_of(found.data, found.size);
         reader_text(&r, other, sizeof other);
@@ -311,10 +362,13 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
     if (status == GW_TIMEOUT && is_client) explain_absence(&j, error);
     if (status && is_client) error_prefix(error, "meeting rank 0");
     if (status) return status;
-    status = take_rank(&j, error);
+    bytes found;
+    bytes_init(&found);
+    status = enter_job(&j, &found, error);
+    if (!status) status = take_rank(&j, error);
     failpoint("join");
     if (!status) {
-        status = compare_job(&j, error);
+        status = compare_job(&j, &found, error);
         if (!status) status = take_name(&j, error);
         if (status) {
             publish(&j, error, NULL);
@@ -322,6 +376,7 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
             status = publish(&j, NULL, error);
         }
     }
+    bytes_fini(&found);
     failpoint("join_published");
     if (!status) status = wait_for_all(&j, error);
     if (status == GW_DISCONNECTED && is_client)

@@ -16,6 +16,9 @@ typedef struct joining {
 
 joining join_begin(agent *a, const join_options *options);
 
+// Where they meet, for sentences.
+const char *join_place(const joining *j);
+
 // Every wait is one of pieces, at most to |line_ns|: whether |status| is only the end of such a
 // piece, and not of the wait's time, nor a signal's doing. Then it is time for a line.
 bool join_is_line_due(joining *j, gw_status status);
@@ -27,8 +30,8 @@ gw_status join_open_store(joining *j, bool hosts, gw_error *error);
 gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_set, bytes *out_found,
                    gw_error *error);
 
-// The key `job`: u32 world size, 0 for a group, u32 version, and u32 flags: whether its workers were
-// told that connections need no encryption, which all or none must be. MISMATCH.
+// The key `job`: u32 world size, 0 for a group, u32 version, u32 flags: whether its workers were
+// told that connections need no encryption, which all or none must be; and which job it is. MISMATCH.
 gw_status join_read_job(const joining *j, const bytes *value, uint32_t *out_world_size,
                         gw_error *error);
 // Sets it, if nobody has; |out_world_size| gets that of the job that is there then.

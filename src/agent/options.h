@@ -14,6 +14,7 @@ typedef struct join_options {
     gw_group_kind group;
     int rank, world_size;                    // of a group 0 or -1, and 0
     char master[LIMIT_ADDRESSES_BYTES + 1];  // "host:port", of a group a list; empty: a file
+    char launch[JOB_ID_MAX];      // the launcher's mark of the job; empty: options say the place
     char path[OPTIONS_PATH_MAX];  // of a file, or "redis://..."; empty: they meet at |master|
     char redis_password_file[OPTIONS_PATH_MAX];
     bool goes_beyond;                                  // loopback: others may be on other hosts

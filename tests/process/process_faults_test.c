@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <gradwire.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -299,6 +300,43 @@ static void the_file_of_a_dead_job_is_not_joined_again(void **state) {
     remove_folder(folder);
 }
 
+// Until a worker has its rank in the store of |folder|, and waits for the others.
+static void await_rank(path folder, const char *key) {
+    char at[256], text[4096];
+    snprintf(at, sizeof at, "%.200s/store", folder.text);
+    for (;;) {
+        FILE *file = fopen(at, "re");
+        size_t size = file ? fread(text, 1, sizeof text, file) : 0;
+        if (file) fclose(file);
+        if (memmem(text, size, key, strlen(key))) return;
+        sched_yield();
+    }
+}
+
+// One of another job that comes to the place of this one takes no rank there, and learns whose it is.
+static void two_jobs_at_one_store_are_kept_apart(void **state) {
+    (void)state;
+    path folder = make_folder(), url = file_url(folder);
+    setenv("GW_JOB_ID", "night-7", 1);
+    pid_t first = start(url.text, 0, 2, NULL);
+    await_rank(folder, "rank/0");
+    setenv("GW_JOB_ID", "night-8", 1);
+    for (int rank = 0; rank < 2; rank++) {
+        gw_scope *other = gw_scope_open(NULL);
+        gw_rpc_init(other, .rank = rank, .world_size = 3, .init_method = url.text);
+        gw_error error = gw_scope_close(other);
+        testing_note("\"%s\"", error.text);
+        assert_int_equal(error.status, GW_MISMATCH);
+        assert_non_null(strstr(error.text, "job \"night-7\" meets at "));
+        assert_non_null(strstr(error.text, "this worker is of job \"night-8\""));
+    }
+    setenv("GW_JOB_ID", "night-7", 1);
+    pid_t second = start(url.text, 1, 2, NULL);
+    assert_int_equal(end_of(second), 0);
+    assert_int_equal(end_of(first), 0);
+    remove_folder(folder);
+}
+
 // Whoever founds it leaves it with nobody in it.
 static void a_group_that_is_over_is_not_waited_for(void **state) {
     (void)state;
@@ -384,4 +422,5 @@ GW_TESTS(process_faults, a_group_at_an_address_outlives_its_founder,
          a_worker_that_returns_from_main_or_crashes_at_exit_is_lost,
          silent_strangers_do_not_disturb_members,
          a_duplicate_may_come_and_die_and_the_first_goes_on,
-         the_file_of_a_dead_job_is_not_joined_again, a_group_that_is_over_is_not_waited_for);
+         the_file_of_a_dead_job_is_not_joined_again, two_jobs_at_one_store_are_kept_apart,
+         a_group_that_is_over_is_not_waited_for);
