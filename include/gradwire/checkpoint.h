@@ -14,8 +14,8 @@
 // programs have readers: eight bytes with the size of a JSON header, the header, the numbers.
 // Tensors in maps and lists have their names joined by dots, "model.0.weight"; numbers are tensors
 // without dimensions; texts stand in __metadata__. How they are nested stands there too, under
-// "gradwire", so that what is loaded is what was saved. Files of other programs give a map of
-// tensors by name.
+// "gradwire", so that what is loaded is what was saved, and under "gradwire.crc32c" a check of each
+// tensor's numbers. Files of other programs, without them, give a map of tensors by name.
 //
 // Ownership: what is loaded belongs to the scope.
 // Threads: as the scope.
@@ -35,9 +35,9 @@ extern "C" {
 // names become one by joining; SYSTEM if the file cannot be written.
 GW_API void gw_checkpoint_save(gw_scope *s, const char *path, gw_map *values);
 
-// Reads it back. NOT_FOUND if there is no such file; INVALID if it is cut off or wrong in any other
-// way, which is said;
-// UNSUPPORTED for a dtype that gw_dtype has not.
+// Reads it back. NOT_FOUND if there is no such file; INVALID if it is cut off, if a number in it has
+// another bit than was saved, or if it is wrong in any other way, which is said; UNSUPPORTED for a
+// dtype that gw_dtype has not.
 GW_API gw_map *gw_checkpoint_load(gw_scope *s, const char *path);
 
 #ifdef __cplusplus

@@ -60,6 +60,7 @@ void checkpoint_encode(gw_scope *s, gw_map *values, checkpoint_sink to) {
     checkpoint_init(&c, s);
     checkpoint_flatten(&c, values);
     if (gw_ok(s)) checkpoint_lay_out(&c);
+    if (gw_ok(s)) checkpoint_keep_checks(&c);
     if (gw_ok(s)) encode_header(&c, &header);
     if (gw_ok(s) && to.write(to.context, header.data, header.size)) encode_numbers(&c, to);
     bytes_fini(&header);
@@ -106,15 +107,18 @@ static void check_bools(checkpoint *c, const checkpoint_entry *e, const uint8_t 
 
 static void decode_numbers(checkpoint *c, const checkpoint_source *from, uint64_t start) {
     gw_scope *s = c->scope;
+    json_t *checks = checkpoint_read_checks(c);
     for (int i = 0; i < c->count && gw_ok(s); i++) {
         checkpoint_entry *e = &c->items[i];
         gw_tensor *x = tensor_new(s, e->dtype, e->shape.count, e->shape.sizes);
         e->x = x ? scope_own(s, x) : NULL;
         uint8_t *bytes = e->x ? gw_data_for_write(s, e->x) : NULL;
         size_t size = (size_t)(e->end - e->begin);
-        if (!bytes || (size && !from->read(from->context, bytes, size, start + e->begin))) return;
-        if (e->dtype == GW_BOOL8) check_bools(c, e, bytes);
+        if (!bytes || (size && !from->read(from->context, bytes, size, start + e->begin))) break;
+        if (checks) checkpoint_compare(c, checks, e, bytes, start + e->begin);
+        if (gw_ok(s) && e->dtype == GW_BOOL8) check_bools(c, e, bytes);
     }
+    json_decref(checks);
 }
 
 void checkpoint_decode(gw_scope *s, gw_map **out, gw_scope *out_scope, checkpoint_source from) {

@@ -35,13 +35,20 @@ checkpoint_entry *checkpoint_add(checkpoint *c, const char *name);  // NULL with
 
 // checkpoint_tree.c
 void checkpoint_flatten(checkpoint *c, gw_map *values);
-gw_map *checkpoint_nest(checkpoint *c, gw_scope *out);  // in |out|
+gw_map *checkpoint_nest(checkpoint *c, gw_scope *out);                          // in |out|
+void checkpoint_put_text(checkpoint *c, const char *name, const json_t *tree);  // as JSON
 
 // checkpoint_header.c: writes the header, padded so that the numbers behind it are aligned; and
 // reads one, checking all of it against |data_size|, the count of bytes behind it.
 void checkpoint_lay_out(checkpoint *c);  // decides in which order the tensors stand
 json_t *checkpoint_describe(const checkpoint *c);
 void checkpoint_read_header(checkpoint *c, const char *text, size_t size, uint64_t data_size);
+
+// checkpoint_check.c: |checks| of a file that has none are NULL. |at| is where numbers stand in it.
+void checkpoint_keep_checks(checkpoint *c);  // among the texts, once it is laid out
+json_t *checkpoint_read_checks(checkpoint *c);
+void checkpoint_compare(checkpoint *c, const json_t *checks, const checkpoint_entry *e,
+                        const void *numbers, uint64_t at);
 
 // A whole checkpoint, in memory or in a file.
 typedef struct checkpoint_sink {

@@ -144,14 +144,16 @@ static void what_is_nested_comes_back_nested(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void a_map_of_tensors_has_no_metadata(void **state) {
+static void a_map_of_tensors_has_checks_alone(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_map *values = gw_map_open(s);
     gw_map_put(s, values, "a.b", gw_zeros(s, GW_U8, 2));
     bytes b = { 0 };
     checkpoint_encode(s, values, (checkpoint_sink){ write_memory, &b });
-    const char *header = "{\"a.b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}";
+    const char *header =
+        "{\"__metadata__\":{\"gradwire.crc32c\":\"{\\\"a.b\\\":\\\"f16177d2\\\"}\"},"
+        "\"a.b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}";
     assert_memory_equal(b.data + 8, header, strlen(header));
     bytes_fini(&b);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
@@ -252,6 +254,10 @@ static const bad bads[] = {
       "no tensor has the bytes 4 to 6 before \"b\"" },
     { "{" ENTRY("a", "F32", "[1]", "3", "7") "," ENTRY("b", "F32", "[1]", "0", "4") "}", 7,
       "\"a\" overlaps with \"b\"" },
+    { "{\"__metadata__\":{\"gradwire.crc32c\":\"[]\"}}", 0, "its checks are no JSON object" },
+    { "{\"__metadata__\":{\"gradwire.crc32c\":\"{\\\"a\\\":\\\"00000000\\\"}\"}," ENTRY(
+          "a", "U8", "[]", "0", "1") "}",
+      1, "\"a\" is damaged: bytes " },
     { "{\"__metadata__\":{\"a\":1}}", 0, "__metadata__ is no JSON object of texts" },
     { "{\"__metadata__\":{\"gradwire\":\"{\"}}", 0, "its nesting is no JSON object" },
     { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":\\\"tensor\\\"}\"}}", 0,
@@ -313,6 +319,25 @@ static void every_cut_is_noticed(void **state) {
     bytes_fini(&b);
 }
 
+// Each bit of the numbers.
+static void every_flipped_bit_is_noticed(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    bytes b = { 0 };
+    checkpoint_encode(s, nested(s), (checkpoint_sink){ write_memory, &b });
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+    reader r = reader_of(b.data, b.size);
+    size_t start = 8 + (size_t)reader_u64(&r);
+    assert_true(start < b.size);
+    for (size_t bit = start * 8; bit < b.size * 8; bit++) {
+        bytes flipped = { 0 };
+        bytes_put(&flipped, b.data, b.size);
+        flipped.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        assert_refused_with(flipped, GW_INVALID, " is damaged: bytes ");
+    }
+    bytes_fini(&b);
+}
+
 static void write_and_read(void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(NULL);
@@ -330,6 +355,7 @@ static void it_survives_any_failing_allocation(void **state) {
 }
 
 GW_TESTS(distributed_checkpoint, every_dtype_comes_back, every_shape_comes_back,
-         what_is_nested_comes_back_nested, a_map_of_tensors_has_no_metadata,
+         what_is_nested_comes_back_nested, a_map_of_tensors_has_checks_alone,
          what_cannot_be_saved_is_said, each_lie_is_said, other_dtypes_are_said, bools_are_checked,
-         sizes_of_headers_are_checked, every_cut_is_noticed, it_survives_any_failing_allocation);
+         sizes_of_headers_are_checked, every_cut_is_noticed, every_flipped_bit_is_noticed,
+         it_survives_any_failing_allocation);

@@ -124,11 +124,11 @@ static int put_text(const char *text, size_t size, void *context) {
     return 0;
 }
 
-static void keep_tree(checkpoint *c, const json_t *tree) {
+void checkpoint_put_text(checkpoint *c, const char *name, const json_t *tree) {
     bytes text = { 0 };
     json_dump_callback(tree, put_text, &text, JSON_COMPACT);
     if (text.failed ||
-        json_object_set_new(c->texts, tree_name, json_stringn((const char *)text.data, text.size)))
+        json_object_set_new(c->texts, name, json_stringn((const char *)text.data, text.size)))
         scope_fail(c->scope, GW_NO_MEMORY, "no memory for a header");
     bytes_fini(&text);
 }
@@ -136,7 +136,7 @@ static void keep_tree(checkpoint *c, const json_t *tree) {
 void checkpoint_flatten(checkpoint *c, gw_map *values) {
     if (!gw_ok(c->scope)) return;
     json_t *tree = flatten_map(c, NULL, 1, values);
-    if (gw_ok(c->scope) && !is_flat(c->scope, values)) keep_tree(c, tree);
+    if (gw_ok(c->scope) && !is_flat(c->scope, values)) checkpoint_put_text(c, tree_name, tree);
     json_decref(tree);
 }
 
