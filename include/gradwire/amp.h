@@ -54,7 +54,9 @@ GW_API gw_dtype gw_autocast_dtype(const gw_scope *s);
 // and rules are PyTorch's.
 //
 // With parameters of other workers their owners unscale what they have; if one of them has a
-// gradient that is not finite, all skip the step.
+// gradient that is not finite, all skip the step. So do all members of a sharded optimizer, and, with
+// parameters of other workers, all replicas of the local ones (gw_ddp_open): they call
+// gw_scaler_unscale or gw_scaler_step alike.
 typedef struct gw_scaler gw_scaler;
 
 typedef struct gw_scaler_options {

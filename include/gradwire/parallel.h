@@ -25,20 +25,50 @@ extern "C" {
 // part of the parameters, and computes their steps; new values go to all, and are put in place when
 // they have all come: ZeRO-1 (Rajbhandari et al. 2020), torch.distributed.optim.
 // ZeroRedundancyOptimizer. Parameters are shared out whole, group by group of |opt|, the largest first
-// to the member with the fewest numbers so far.
+// to the member with the fewest numbers so far; those of a group that is added later by the next step.
 //
-// Members step together, with the same gradients, such as gw_ddp_open gives. A step that fails on one
-// fails on all, and changes nothing; if a member is lost while values come, some may have stepped.
-// gw_optimizer_state_dict and gw_optimizer_load_state_dict are collectives then, of the whole state,
-// which fits an optimizer that is not sharded, or sharded otherwise.
+//     gw_ddp_open(root, model);
+//     gw_optimizer *opt = gw_adam(root, gw_parameters(root, model));
+//     gw_optimizer_shard(root, opt, .gradients = GW_SHARDED);          // ZeRO-2
+//
+// Members step together, with the same gradients, such as gw_ddp_open gives; the weights are those of
+// the plain optimizer, bit for bit. A step that fails on one fails on all, and changes nothing.
+//
+// If a member is lost while values come, those that had all of them have stepped, and hear of the loss
+// from their next step; the others have changed nothing and fail with DISCONNECTED.
+// gw_optimizer_steps says who is where, and gw_ddp_reform gives the parameters of those ahead to the
+// rest. The state of the lost member's part is gone: a saved one brings it back.
+//
+// gw_optimizer_state_dict is a collective then, of the whole state, which fits an optimizer that is not
+// sharded, or sharded otherwise. gw_scaler_unscale and gw_scaler_step are collectives, too: all members
+// skip a step, or none.
 //
 // INVALID if it has parameters of other workers; WRONG_STATE if it has stepped, or is sharded already;
 // MISMATCH if the members' parameters differ.
+typedef enum gw_shard_gradients {
+    GW_WHOLE,   // each member has all of them
+    GW_SHARDED  // each has those of its part
+} gw_shard_gradients;
+
 typedef struct gw_shard_options {
     gw_group *group GW_DEFAULT(NULL);  // NULL: all workers that are there
+    // Of all numbers of a dtype, behind each other, each member has an equal range instead, which may
+    // begin inside a parameter: for few large ones. Gradients that are sparse by rows are INVALID then.
+    bool flat GW_DEFAULT(false);
+    // With GW_SHARDED, which is ZeRO-2, a backward pass leaves the mean of a gradient with the member
+    // that has the state alone, and NOT_FOUND on all others, of earlier passes in that scope too; its
+    // buckets travel as reduce_scatter. gw_clip_grad_norm is a collective then, of the norm over all
+    // members. The parameters are those of models that gw_ddp_open has opened among the same members:
+    // else INVALID, as with |flat|; WRONG_STATE behind their first pass. A scope has one synchronised
+    // pass of each of these models: WRONG_STATE for more.
+    gw_shard_gradients gradients GW_DEFAULT(GW_WHOLE);
 } gw_shard_options;
 
 GW_API void gw_optimizer_shard_with(gw_scope *s, gw_optimizer *opt, gw_shard_options options);
+
+// As gw_optimizer_state_dict of a sharded optimizer, on the member of rank |to| alone; elsewhere an
+// empty map. ZeroRedundancyOptimizer.consolidate_state_dict. INVALID if it is not sharded.
+GW_API gw_map *gw_optimizer_consolidate(gw_scope *s, gw_optimizer *opt, int to);
 
 // The bytes of state that this member keeps.
 GW_API int64_t gw_optimizer_state_bytes(const gw_optimizer *opt);
@@ -81,7 +111,7 @@ inline void gw_optimizer_shard(gw_scope *s, gw_optimizer *opt, gw_shard_options 
     gw_optimizer_shard_with(s, opt, options);
 }
 #else
-#define gw_shard_options_defaults .group = NULL
+#define gw_shard_options_defaults .group = NULL, .gradients = GW_WHOLE
 #define gw_optimizer_shard(...) GW_NAMED_2(gw_optimizer_shard_with, gw_shard_options, __VA_ARGS__, )
 #endif
 #endif

@@ -37,6 +37,13 @@ static int collect_answers(const pass *p, gw_tensor_grad *pairs) {
     return count;
 }
 
+// What earlier passes have left of gradients that other workers keep has gone to these.
+static void forget_given_away(const pass *p) {
+    for (const gate_pass *at = p->gates; at; at = at->next)
+        for (int i = 0; at->begun && at->gate->gives_away && i < at->gate->leaf_count; i++)
+            if (at->gate->gives_away[i]) grads_forget(p->scope, at->gate->leaves[i]);
+}
+
 static uint32_t count_gated(const pass *p) {
     uint32_t count = 0;
     for (const gate_pass *at = p->gates; at; at = at->next) count += (uint32_t)at->gate->leaf_count;
@@ -110,6 +117,7 @@ bool pass_commit(pass *p) {
         for (int i = 0; i < count; i++) handle_release(pairs[i].grad);
     }
     if (pairs != small) mem_free(pairs);
+    if (ok) forget_given_away(p);
     if (ok) gates_end(p, NULL);
     return ok || pass_fail_from_work(p, "adding gradients");
 }

@@ -44,6 +44,9 @@ typedef struct gate_class {
     void (*end)(gate_pass *g, const gw_error *error);
     // A scope has failed in which gate_note was called, and no pass behind that has begun.
     void (*abandoned)(gate *g, const gw_error *error);
+    // |numbers| become their sums over all workers that have such a gate. All of these call it,
+    // also in a scope that has failed, so that none waits. May be NULL.
+    void (*sum)(gate *g, gw_scope *s, double *numbers, int count);
 } gate_class;
 
 struct gate {
@@ -51,6 +54,8 @@ struct gate {
     const gate_class *class;
     gw_tensor **leaves;
     int leaf_count;
+    const bool *gives_away;  // by leaf: another worker keeps its gradient, and the scope has none
+                             // behind the pass, of earlier ones neither. NULL: none
 };
 
 // Sets the gate of its leaves: all or none. Fails |s| with DUPLICATE if one has a gate, or without

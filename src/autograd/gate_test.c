@@ -71,7 +71,9 @@ static void abandoned(gate *g, const gw_error *error) {
     ((test_gate *)g)->error = *error;
 }
 
-static const gate_class class = { begin, gradient, end, abandoned };
+static const gate_class class = {
+    .begin = begin, .gradient = gradient, .end = end, .abandoned = abandoned
+};
 
 static void never(gw_handle *h) {
     (void)h;

@@ -116,6 +116,18 @@ void grads_replace(gw_scope *s, const gw_tensor *leaf, gw_tensor *grad) {
     pair->grad = grad;
 }
 
+void grads_forget(gw_scope *s, gw_tensor *leaf) {
+    gw_tensor_grad *pair = find(s, leaf);
+    if (!pair) return;
+    grads *g = s->slots[SCOPE_GRADS].data;
+    gw_tensor_grad old = *pair, last = g->pairs[--g->count];
+    *pair = last;
+    index_put(&g->numbers, last.leaf, (uint32_t)(pair - g->pairs));
+    index_put(&g->numbers, leaf, INDEX_NONE);
+    handle_release(old.grad);
+    handle_release(old.leaf);
+}
+
 int gw_grads_count(const gw_scope *s) {
     const grads *g = grads_of(s);
     return g ? (int)g->count : 0;

@@ -28,4 +28,7 @@ bool grads_add_imported(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int c
 // Replaces the gradient of |leaf| by |grad|. Takes the caller's count; cannot fail.
 void grads_replace(gw_scope *s, const gw_tensor *leaf, gw_tensor *grad);
 
+// From here on |s| has no gradient of |leaf|.
+void grads_forget(gw_scope *s, gw_tensor *leaf);
+
 #endif

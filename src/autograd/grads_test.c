@@ -120,7 +120,25 @@ static void a_gradient_that_is_set_fits(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(autograd_grads, gradients_are_found_by_leaf, a_scope_holds_leaves_of_its_gradients,
-         a_gradient_that_is_not_there_is_said, a_number_out_of_range_is_said,
-         a_replaced_gradient_keeps_its_place, a_gradient_that_is_set_is_as_if_a_pass_had_left_it,
+static void a_gradient_that_is_forgotten_may_come_again(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x[MANY];
+    for (int i = 0; i < MANY; i++) assert_true(add(s, x[i] = leaf(s), i));
+    for (int i = 0; i < MANY; i += 2) grads_forget(s, x[i]);
+    grads_forget(s, x[0]);
+    assert_int_equal(gw_grads_count(s), MANY / 2);
+    for (int i = 0; i < MANY; i++) assert_int_equal(gw_grad_find(s, x[i]) != NULL, i % 2);
+    assert_true(add(s, x[4], 7));
+    assert_float_equal(gw_item(s, gw_grad(s, x[4])), 7, 0);
+    assert_float_equal(gw_item(s, gw_grad(s, x[MANY - 1])), MANY - 1, 0);
+    for (int i = 0; i < MANY; i++) grads_forget(s, x[i]);
+    assert_int_equal(gw_grads_count(s), 0);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
+GW_TESTS(autograd_grads, a_gradient_that_is_forgotten_may_come_again, gradients_are_found_by_leaf,
+         a_scope_holds_leaves_of_its_gradients, a_gradient_that_is_not_there_is_said,
+         a_number_out_of_range_is_said, a_replaced_gradient_keeps_its_place,
+         a_gradient_that_is_set_is_as_if_a_pass_had_left_it,
          a_gradient_that_is_set_may_be_sparse_or_strided, a_gradient_that_is_set_fits);

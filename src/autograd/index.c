@@ -45,6 +45,7 @@ bool index_reserve(pointer_index *ix, uint32_t more) {
 }
 
 void index_put(pointer_index *ix, const void *key, uint32_t number) {
-    *cell_of(ix->cells, ix->mask, key) = (index_cell){ key, number };
-    ix->count++;
+    index_cell *c = cell_of(ix->cells, ix->mask, key);
+    ix->count += !c->key;
+    *c = (index_cell){ key, number };
 }

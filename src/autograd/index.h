@@ -1,5 +1,5 @@
 // A map from pointers to numbers: which entry of the caller's array belongs to a node or leaf. It
-// is filled and then freed; no key is removed.
+// is filled and then freed; a key that is put again, with INDEX_NONE, is not found any more.
 #ifndef AUTOGRAD_INDEX_H
 #define AUTOGRAD_INDEX_H
 
@@ -28,6 +28,7 @@ uint32_t index_find(const pointer_index *ix, const void *key);
 
 // Reserves memory for |more| keys, so that index_put cannot fail. False without memory.
 bool index_reserve(pointer_index *ix, uint32_t more);
-void index_put(pointer_index *ix, const void *key, uint32_t number);  // |key| is not there yet
+// In the place of what |key| had, if it was there.
+void index_put(pointer_index *ix, const void *key, uint32_t number);
 
 #endif

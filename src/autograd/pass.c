@@ -168,9 +168,17 @@ static bool run_hooks(pass *p, const target *t) {
     return true;
 }
 
+// The gate keeps what it needs of the gradient.
+static bool pass_to_gate(pass *p, const target *t) {
+    slot *slot = &p->slots[t->first_slot];
+    bool ok = gates_pass_gradient(p, t->key, slot->sum.total);
+    grad_sum_fini(&slot->sum);
+    return ok;
+}
+
 static bool run_target(pass *p, target *t) {
     if (!run_hooks(p, t)) return false;
-    if (t->gated) return gates_pass_gradient(p, t->key, p->slots[t->first_slot].sum.total);
+    if (t->gated) return pass_to_gate(p, t);
     return !t->runs || run_node(p, t);
 }
 

@@ -1,7 +1,9 @@
 // Clipping by the norm of all gradients together (Pascanu et al. 2012).
+#include "autograd/gate.h"
 #include "autograd/grads.h"
 #include "autograd/sum.h"
 #include "base/mem.h"
+#include "base/value.h"
 #include "optim/remote_part.h"
 #include "tensor/kernels/gradients.h"
 #include <gradwire/ops.h>
@@ -18,17 +20,66 @@ static gw_tensor *numbers_of(gw_tensor *g) {
     return tensor_is_rows(g) ? g->values : g;
 }
 
+static double squares_of(gw_scope *s, const gw_list *params, int i) {
+    gw_tensor *g = gradient_of(s, params, i), *x = g ? numbers_of(g) : NULL;
+    double squares = 0;
+    if (x && !tensor_squares(x, &squares))
+        scope_fail(s, GW_NO_MEMORY, "gw_clip_grad_norm: no memory");
+    return squares;
+}
+
 double clip_squares(gw_scope *s, const gw_list *params) {
     double sum = 0;
-    for (int i = 0; i < gw_list_count(params); i++) {
-        gw_tensor *g = gradient_of(s, params, i), *x = g ? numbers_of(g) : NULL;
-        double squares = 0;
-        if (x && !tensor_squares(x, &squares))
-            scope_fail(s, GW_NO_MEMORY, "gw_clip_grad_norm: no memory");
-        sum += squares;
-    }
+    for (int i = 0; i < gw_list_count(params); i++) sum += squares_of(s, params, i);
     return sum;
 }
+
+// ---- Gradients that other workers keep ----------------------------------------------------------
+
+// The gate that gives gradients away, of parameter |i|; NULL without.
+static gate *giver_of(const gw_list *params, int i, int *out_leaf) {
+    gw_value v = params->items[i];  // also in a scope that has failed
+    gate *g = v.kind == GW_TENSOR ? gate_of(v.as.tensor, out_leaf) : NULL;
+    return g && g->gives_away ? g : NULL;
+}
+
+static bool is_first_of(const gw_list *params, int i, const gate *g) {
+    int leaf;
+    for (int k = 0; k < i; k++)
+        if (giver_of(params, k, &leaf) == g) return false;
+    return true;
+}
+
+// |squares|, by parameter, become those of the workers that keep the gradients of |g|; what these
+// are added to is 0, so that their bits stay.
+static void exchange(gw_scope *s, const gw_list *params, gate *g, double *squares) {
+    double *by_leaf = mem_calloc((size_t)g->leaf_count * sizeof *by_leaf);
+    int leaf;
+    if (!by_leaf) scope_fail(s, GW_NO_MEMORY, "gw_clip_grad_norm: no memory");
+    for (int i = 0; by_leaf && squares && i < gw_list_count(params); i++)
+        if (giver_of(params, i, &leaf) == g && !g->gives_away[leaf]) by_leaf[leaf] = squares[i];
+    g->class->sum(g, s, by_leaf, by_leaf ? g->leaf_count : 0);
+    for (int i = 0; by_leaf && squares && i < gw_list_count(params); i++)
+        if (giver_of(params, i, &leaf) == g) squares[i] = by_leaf[leaf];
+    mem_free(by_leaf);
+}
+
+// As clip_squares, but of all workers that keep a gradient; the bits are those of one that has all.
+static double squares_of_all(gw_scope *s, const gw_list *params) {
+    int count = gw_list_count(params), leaf;
+    double sum = 0, *squares = mem_calloc(((size_t)count + 1) * sizeof *squares);
+    if (!squares) scope_fail(s, GW_NO_MEMORY, "gw_clip_grad_norm: no memory");
+    for (int i = 0; squares && gw_ok(s) && i < count; i++) squares[i] = squares_of(s, params, i);
+    for (int i = 0; i < count; i++) {
+        gate *g = giver_of(params, i, &leaf);
+        if (g && is_first_of(params, i, g)) exchange(s, params, g, squares);
+    }
+    for (int i = 0; squares && i < count; i++) sum += squares[i];
+    mem_free(squares);
+    return sum;
+}
+
+// ---- Scaling ------------------------------------------------------------------------------------
 
 // The tensor that |g| times |by| is written to: |g| itself if no other handle sees it. On another
 // device than the CPU, the product. Counted.
@@ -86,16 +137,18 @@ static gw_list *local_part(gw_scope *w, gw_list *params, const remote_part_class
 }
 
 double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm) {
-    if (!gw_ok(s)) return 0;
-    if (!params)
+    if (gw_ok(s) && !params)
         scope_fail(s, GW_INVALID, "gw_clip_grad_norm: no list");
-    else if (!(max_norm >= 0))
+    else if (gw_ok(s) && !(max_norm >= 0))
         scope_fail(s, GW_INVALID, "gw_clip_grad_norm: %g is no norm", max_norm);
-    if (!gw_ok(s)) return 0;
+    if (!gw_ok(s)) {
+        if (params) squares_of_all(s, params);  // others may wait for this one's
+        return 0;
+    }
     const remote_part_class *remote = NULL;
     gw_scope *w = gw_scope_open(s);
     gw_list *here = local_part(w, params, &remote);
-    double sum = gw_ok(w) ? clip_squares(s, here) : 0;
+    double sum = gw_ok(w) ? squares_of_all(s, here) : 0;
     if (remote && gw_ok(w)) sum += remote->squares(s, params);
     double total = sqrt(sum), by = max_norm / (total + 1e-6);
     bool scales = gw_ok(s) && gw_ok(w) && !(by >= 1);

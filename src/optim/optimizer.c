@@ -97,7 +97,7 @@ static bool is_remote(gw_scope *s, gw_value *v) {
 
 static bool add_remote_group(gw_scope *s, gw_optimizer *o, const optimizer_group *g,
                              const gw_value *refs, const int *numbers, int count) {
-    const remote_part_class *c = remote_parts_of(s);
+    const remote_part_class *c = o->remote ? o->remote->class : remote_parts_of(s);
     return c && c->add_group(s, o, g, refs, numbers, count);
 }
 

@@ -135,9 +135,13 @@ void optimizer_compute(gw_optimizer *o);
 void optimizer_commit(gw_optimizer *o);
 void optimizer_abort(gw_optimizer *o);
 
-// What another worker has computed for parameter |i|, which is elsewhere: a commit puts it in place.
-// False with |s| failed.
-bool optimizer_stage(gw_scope *s, gw_optimizer *o, int i, const gw_tensor *values);
+// Takes memory for what other workers compute for parameter |i|, which is elsewhere. False with |s|
+// failed.
+bool optimizer_reserve_values(gw_scope *s, gw_optimizer *o, int i);
+// Numbers of it from |first| on are |count| of |values|, contiguous, from |at| on. A commit puts them
+// in place.
+void optimizer_stage(gw_optimizer *o, int i, int64_t first, const gw_tensor *values, int64_t at,
+                     int64_t count);
 
 // A whole step: writes in place where no other handle sees the old values. False with |s| failed
 // and nothing changed.

@@ -1,6 +1,7 @@
-// The remote part of an optimizer, whose parameters other workers own: the table through which the
-// optimizer uses it. The distributed room fills the table; the scope of a call has it (scope_remote
-// of base/scope.h), and the part itself, too.
+// The remote part of an optimizer, whose parameters, or whose state, other workers have: the table
+// through which the optimizer uses it. The distributed room fills one for parameters, which the scope
+// of a call has (scope_remote of base/scope.h), and the part itself, too; the parallel room one for
+// state.
 #ifndef OPTIM_REMOTE_PART_H
 #define OPTIM_REMOTE_PART_H
 
@@ -12,7 +13,7 @@ typedef struct remote_part_class {
     bool (*is_here)(gw_scope *s, gw_rref *r, gw_value *out);
 
     // Adds the group |g| on the owners of |refs|, whose parameters have |numbers|. On all of them,
-    // or false with |s| failed. The first call makes the remote part of |o|.
+    // or false with |s| failed. The first call makes the remote part of |o|. There may be none.
     bool (*add_group)(gw_scope *s, gw_optimizer *o, const optimizer_group *g, const gw_value *refs,
                       const int *numbers, int count);
     void (*close)(remote_part *part);
@@ -35,8 +36,9 @@ typedef struct remote_part_class {
     void (*scale)(gw_scope *s, const gw_list *params, double by);
 
     // Multiplies the gradients in |s| of the remote parameters of |o| by |by|. Returns whether one
-    // was not finite.
-    bool (*unscale)(gw_scope *s, const gw_optimizer *o, double by);
+    // was not finite, of these or, as |not_finite| says, of those that are here; of a sharded
+    // optimizer, on any member.
+    bool (*unscale)(gw_scope *s, const gw_optimizer *o, double by, bool not_finite);
 } remote_part_class;
 
 struct remote_part {

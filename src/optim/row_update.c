@@ -81,10 +81,14 @@ void row_update_compute(const gw_optimizer *o, parameter *p) {
     update_on_device(o->rule->update, &g->options, &u);
 }
 
+void row_update_write(const parameter *p, block *to, size_t offset) {
+    rows_scatter(to, offset, p->grad, p->rows->x);
+}
+
 void row_update_commit(parameter *p) {
     storage *st = p->x->storage;
     storage_make_writable_by(st, &p->spare);
-    rows_scatter(st->block, tensor_offset(p->x), p->grad, p->rows->x);
+    row_update_write(p, st->block, tensor_offset(p->x));
     for (int k = 0; k < OPTIM_STATES_MAX; k++)
         if (p->rows->state[k]) rows_scatter(p->state[k], 0, p->grad, p->rows->state[k]);
     row_update_discard(p);

@@ -13,6 +13,8 @@ bool row_update_check(gw_scope *s, const gw_optimizer *o, const parameter *p, co
 bool row_update_reserve(gw_scope *s, const gw_optimizer *o, parameter *p);
 void row_update_compute(const gw_optimizer *o, parameter *p);
 void row_update_commit(parameter *p);
+// Writes the new rows to |to|, where values like those of the parameter begin at |offset|.
+void row_update_write(const parameter *p, block *to, size_t offset);
 void row_update_discard(parameter *p);
 
 // What state |k| of a parameter like |x| begins with. False without memory.

@@ -1,6 +1,7 @@
 // Scaling of losses (Micikevicius et al. 2018): torch.cuda.amp.GradScaler.
 #include "optim/scaler.h"
 
+#include "autograd/gate.h"
 #include "base/mem.h"
 #include "optim/remote_part.h"
 #include "optim/state.h"
@@ -118,15 +119,48 @@ static scaling *scaling_of(gw_scope *s, gw_scaler *c, gw_optimizer *o) {
     return k;
 }
 
+// Whether parameters of other workers are among them. Then gradients may be finite for one replica of
+// the local ones, and not for another.
+static bool has_elsewhere(const gw_optimizer *o) {
+    return o->parameter_count < o->number_count;
+}
+
+static bool is_first_of(const gw_optimizer *o, int i, const gate *g) {
+    int leaf;
+    for (int k = 0; k < i; k++)
+        if (gate_of(o->parameters[k].x, &leaf) == g) return false;
+    return true;
+}
+
+// |not_finite|, of any worker that has a replica of the local parameters.
+static bool of_any_replica(gw_scope *s, const gw_optimizer *o, bool not_finite) {
+    double count = not_finite;
+    for (int i = 0, leaf; i < o->parameter_count; i++) {
+        gate *g = gate_of(o->parameters[i].x, &leaf);
+        if (g && g->class->sum && is_first_of(o, i, g)) g->class->sum(g, s, &count, 1);
+    }
+    return count != 0;
+}
+
 static bool unscale(gw_scope *s, gw_scaler *c, scaling *k) {
     const gw_optimizer *o = k->optimizer;
     double by = 1 / c->scale;
-    bool there = o->remote && o->remote->class->unscale(s, o, by);
-    bool here = gw_ok(s) && scaler_unscale_part(s, o, by);
+    bool not_finite = scaler_unscale_part(s, o, by);
+    if (o->remote) not_finite = o->remote->class->unscale(s, o, by, not_finite);
+    if (has_elsewhere(o)) not_finite = of_any_replica(s, o, not_finite);
     if (!gw_ok(s)) return false;
-    k->not_finite = here || there;
+    k->not_finite = not_finite;
     k->stage = UNSCALED;
     return true;
+}
+
+// Others may wait to hear whether a gradient is finite here.
+static void tell_failed(gw_scope *s, const gw_scaler *c, gw_optimizer *o) {
+    if (!c || c == &scaler_poison || !o || o == &optimizer_poison) return;
+    if (c->options.enabled && has_elsewhere(o))
+        of_any_replica(s, o, false);
+    else if (o->remote && o->remote->class->refused)
+        o->remote->class->refused(s, o);
 }
 
 static bool check_stage(gw_scope *s, const scaling *k, scaling_stage before, const char *function) {
@@ -138,6 +172,7 @@ static bool check_stage(gw_scope *s, const scaling *k, scaling_stage before, con
 
 void gw_scaler_unscale(gw_scope *s, gw_scaler *c, gw_optimizer *o) {
     const char *function = "gw_scaler_unscale";
+    if (!gw_ok(s)) tell_failed(s, c, o);
     if (!check(s, c, function) || !optimizer_check(s, o, function) || !c->options.enabled) return;
     scaling *k = scaling_of(s, c, o);
     if (k && check_stage(s, k, UNSCALED, function)) unscale(s, c, k);
@@ -146,6 +181,7 @@ void gw_scaler_unscale(gw_scope *s, gw_scaler *c, gw_optimizer *o) {
 // ---- Steps --------------------------------------------------------------------------------------
 bool gw_scaler_step(gw_scope *s, gw_scaler *c, gw_optimizer *o) {
     const char *function = "gw_scaler_step";
+    if (!gw_ok(s)) tell_failed(s, c, o);
     if (!check(s, c, function) || !optimizer_check(s, o, function)) return false;
     if (!c->options.enabled) {
         gw_optimizer_step(s, o);

@@ -158,18 +158,23 @@ bool optimizer_prepare(gw_scope *s, gw_optimizer *o) {
     return true;
 }
 
-bool optimizer_stage(gw_scope *s, gw_optimizer *o, int i, const gw_tensor *values) {
+bool optimizer_reserve_values(gw_scope *s, gw_optimizer *o, int i) {
     parameter *p = &o->parameters[i];
     bool ok = is_replaceable(p->x) || storage_make_writable(p->x->storage);
     ok = ok && (p->new_x = take_like(p->x)) && take_spare(o, p);
-    if (!ok) {
+    if (!ok)
         scope_fail(s, GW_NO_MEMORY,
                    "step of gw_%s: no memory for new values of parameter %d; none has changed",
                    o->rule->name, p->number);
-        return false;
-    }
-    block_copy(p->new_x, 0, values->storage->block, tensor_offset(values), tensor_size(p->x));
-    return true;
+    return ok;
+}
+
+void optimizer_stage(gw_optimizer *o, int i, int64_t first, const gw_tensor *values, int64_t at,
+                     int64_t count) {
+    parameter *p = &o->parameters[i];
+    size_t size = gw_dtype_size((gw_dtype)p->x->dtype);
+    block_copy(p->new_x, (size_t)first * size, values->storage->block,
+               tensor_offset(values) + (size_t)at * size, (size_t)count * size);
 }
 
 // ---- Committing ---------------------------------------------------------------------------------

@@ -8,27 +8,77 @@
 
 // ---- Dense ones ---------------------------------------------------------------------------------
 
+// Leaves of a bucket that one member keeps, next to each other; or all of them.
+typedef struct section {
+    int first, count;
+    int64_t numel;
+} section;
+
+static section section_of(const gw_ddp *d, const layout_bucket *at, int member) {
+    section x = { 0 };
+    for (int i = 0; i < at->count; i++) {
+        int leaf = at->leaves[i];
+        if (d->keepers && d->keepers[leaf] < member) x.first = i + 1;
+        if (d->keepers && d->keepers[leaf] != member) continue;
+        x.count++;
+        x.numel += d->gate.leaves[leaf]->numel;
+    }
+    return x;
+}
+
+static int section_count(const gw_ddp *d) {
+    return d->keepers ? d->stats.world_size : 1;
+}
+
 // The flags are numbers of the bucket's dtype: their mean is 0 where no member has a gradient.
-static gw_tensor *flags_of(gw_scope *s, const ddp_pass *r, const layout_bucket *at) {
-    int64_t count = at->count;
-    float *flags = gw_alloc(s, (size_t)at->count * sizeof *flags);
-    for (int i = 0; flags && i < at->count; i++) flags[i] = r->gradients[at->leaves[i]] != NULL;
-    gw_tensor *x = flags ? gw_from_with(s, GW_F32, flags, (gw_shape){ 1, &count }) : NULL;
-    return x ? gw_to_dtype(s, x, at->dtype) : tensor_poison_of(s);
+static gw_tensor *flags_of(gw_scope *s, const ddp_pass *r, const layout_bucket *at, section x) {
+    int64_t count = x.count;
+    float *flags = gw_alloc(s, (size_t)count * sizeof *flags);
+    for (int i = 0; flags && i < x.count; i++)
+        flags[i] = r->gradients[at->leaves[x.first + i]] != NULL;
+    gw_tensor *all = flags ? gw_from_with(s, GW_F32, flags, (gw_shape){ 1, &count }) : NULL;
+    return all ? gw_to_dtype(s, all, at->dtype) : tensor_poison_of(s);
+}
+
+static gw_tensor *numbers_of(gw_scope *s, const ddp_pass *r, int leaf, gw_dtype dtype) {
+    gw_shape flat = { 1, &r->ddp->gate.leaves[leaf]->numel };
+    gw_tensor *x = r->gradients[leaf];
+    return x ? gw_reshape_with(s, x, flat) : gw_zeros_with(s, dtype, flat);
 }
 
 gw_tensor *bucket_pack(gw_scope *s, const ddp_pass *r, int b) {
     const layout_bucket *at = &r->layout->buckets[b];
-    gw_tensor **parts = gw_alloc(s, ((size_t)at->count + 1) * sizeof *parts);
+    int sections = section_count(r->ddp), count = 0;
+    gw_tensor **parts = gw_alloc(s, (size_t)(at->count + sections) * sizeof *parts);
     if (!parts) return tensor_poison_of(s);
-    for (int i = 0; i < at->count; i++) {
-        gw_tensor *x = r->gradients[at->leaves[i]];
-        int64_t numel = r->ddp->gate.leaves[at->leaves[i]]->numel;
-        parts[i] = x ? gw_reshape_with(s, x, (gw_shape){ 1, &numel })
-                     : gw_zeros_with(s, at->dtype, (gw_shape){ 1, &numel });
+    for (int m = 0; m < sections; m++) {
+        section x = section_of(r->ddp, at, m);
+        for (int i = x.first; i < x.first + x.count; i++)
+            parts[count++] = numbers_of(s, r, at->leaves[i], at->dtype);
+        if (x.count && !r->ddp->hook) parts[count++] = flags_of(s, r, at, x);
     }
-    if (!r->ddp->hook) parts[at->count] = flags_of(s, r, at);
-    return gw_cat(s, parts, at->count + !r->ddp->hook, 0);
+    return gw_cat(s, parts, count, 0);
+}
+
+gw_future *bucket_start_mean(gw_scope *s, const ddp_pass *r, int b, gw_tensor *packed) {
+    const gw_ddp *d = r->ddp;
+    if (!d->keepers)
+        return gw_all_reduce_async(s, d->group, packed, GW_AVG, .origin = "gw_backward");
+    int64_t *sizes = gw_alloc(s, (size_t)d->stats.world_size * sizeof *sizes);
+    for (int m = 0; sizes && m < d->stats.world_size; m++) {
+        section x = section_of(d, &r->layout->buckets[b], m);
+        sizes[m] = x.numel + x.count;
+    }
+    return gw_reduce_scatter_async(s, d->group, packed, GW_AVG, .sizes = sizes,
+                                   .origin = "gw_backward");
+}
+
+void bucket_forget(ddp_pass *r, int b) {
+    const layout_bucket *at = &r->layout->buckets[b];
+    for (int i = 0; i < at->count && !has_mutation(MUTATION_FLAGS_NOT_COMBINED); i++) {
+        handle_release(r->gradients[at->leaves[i]]);
+        r->gradients[at->leaves[i]] = NULL;
+    }
 }
 
 // By shards, the mean over the members is that of the sums over the shards of each.
@@ -37,38 +87,43 @@ static gw_tensor *mean_of_shards(gw_scope *s, const ddp_pass *r, gw_tensor *x) {
     return count == 1 ? x : gw_mul(s, x, 1.0 / count);
 }
 
+// The whole bucket that a hook has given goes away with the part that is not kept.
 static gw_tensor *part_of(gw_scope *s, const ddp_pass *r, gw_tensor *flat, int leaf, int64_t at) {
-    const gw_tensor *x = r->ddp->gate.leaves[leaf];
+    const gw_ddp *d = r->ddp;
+    const gw_tensor *x = d->gate.leaves[leaf];
     gw_tensor *part = gw_reshape_with(s, gw_slice(s, flat, 0, at, at + x->numel, 1),
                                       (gw_shape){ x->dims, x->sizes });
-    return r->ddp->options.copy_gradients ? gw_clone(s, part) : part;
+    return d->options.copy_gradients || (d->keepers && d->hook) ? gw_clone(s, part) : part;
 }
 
-static bool fits(gw_scope *s, const ddp_pass *r, const layout_bucket *at, const gw_tensor *mean) {
-    int64_t wanted = at->numel + (r->ddp->hook ? 0 : at->count);
+static bool fits(gw_scope *s, const gw_tensor *mean, gw_dtype dtype, int64_t wanted) {
     if (!gw_ok(s)) return false;
-    if (gw_dtype_of(mean) == at->dtype && gw_numel(mean) == wanted) return true;
+    if (gw_dtype_of(mean) == dtype && gw_numel(mean) == wanted) return true;
     scope_fail(s, GW_INVALID,
                "the hook of a DistributedDataParallel gave %lld numbers of %s for %lld of %s",
                (long long)gw_numel(mean), gw_dtype_name(gw_dtype_of(mean)), (long long)wanted,
-               gw_dtype_name(at->dtype));
+               gw_dtype_name(dtype));
     return false;
 }
 
+// What a hook gives is of the whole bucket, as are its flags; else the flags are behind |mean|.
 void bucket_unpack(gw_scope *s, ddp_pass *r, int b, gw_tensor *mean, gw_tensor *flags) {
+    const gw_ddp *d = r->ddp;
     const layout_bucket *at = &r->layout->buckets[b];
-    if (!fits(s, r, at, mean)) return;
+    section own = section_of(d, at, d->stats.rank);
+    int64_t offset = 0, first_flag = flags ? own.first : own.numel;
+    if (!fits(s, mean, at->dtype, flags ? at->numel : own.numel + own.count)) return;
     gw_no_grad(s);
-    if (!flags) flags = gw_slice(s, mean, 0, at->numel, at->numel + at->count, 1);
+    flags = gw_slice(s, flags ? flags : mean, 0, first_flag, first_flag + own.count, 1);
+    for (int i = 0; d->hook && i < own.first; i++) offset += d->gate.leaves[at->leaves[i]]->numel;
     mean = mean_of_shards(s, r, mean);
     const float *used = gw_data(gw_contiguous(s, gw_to_dtype(s, flags, GW_F32)));
-    int64_t offset = 0;
-    for (int i = 0; gw_ok(s) && used && i < at->count; i++) {
-        int leaf = at->leaves[i];
+    for (int i = 0; gw_ok(s) && used && i < own.count; i++) {
+        int leaf = at->leaves[own.first + i];
         bool is_used =
             has_mutation(MUTATION_FLAGS_NOT_COMBINED) ? r->gradients[leaf] != NULL : used[i] != 0;
         if (is_used) r->results[leaf] = handle_retain(part_of(s, r, mean, leaf, offset));
-        offset += r->ddp->gate.leaves[leaf]->numel;
+        offset += d->gate.leaves[leaf]->numel;
     }
 }
 
@@ -118,6 +173,7 @@ gw_future *bucket_start_rows(gw_scope *s, const ddp_pass *r, int b) {
 
 void bucket_unpack_rows(gw_scope *s, ddp_pass *r, int b, gw_value all) {
     int leaf = r->layout->buckets[b].leaves[0], count = r->ddp->stats.world_size, used = 0;
+    if (!ddp_keeps(r->ddp, leaf)) return;
     gw_list *both = gw_list_of(s, all);
     gw_list *indices = gw_list_of(s, gw_list_get(s, both, 0));
     gw_list *values = gw_list_of(s, gw_list_get(s, both, 1));

@@ -8,6 +8,8 @@
 #include "tensor/tensor.h"
 #include <gradwire/ops.h>
 
+#include <string.h>
+
 // ---- Closing ------------------------------------------------------------------------------------
 
 static void destroy(gw_handle *h) {
@@ -135,6 +137,57 @@ gw_ddp *gw_ddp_open_with(gw_scope *s, gw_module *model, gw_ddp_options options) 
     return &ddp_poison;
 }
 
+// ---- Sharing out --------------------------------------------------------------------------------
+
+gw_ddp *ddp_of_parameter(const gw_tensor *x, int *out_leaf) {
+    gate *g = gate_of(x, out_leaf);
+    return g && g->class == &ddp_gate_class ? ddp_of(g) : NULL;
+}
+
+static bool is_unused(gw_scope *s, gw_ddp *d) {
+    env_enter(d->agent->env);
+    bool is_used = d->stats.passes;
+    env_leave(d->agent->env);
+    if (is_used)
+        scope_fail(s, GW_WRONG_STATE,
+                   "gradients are shared out before the first backward pass of the model");
+    return !is_used;
+}
+
+bool ddp_share_means(gw_scope *s, gw_ddp *d, const int *keepers) {
+    size_t count = (size_t)d->gate.leaf_count;
+    if (!is_unused(s, d)) return false;
+    int *own = gw_alloc(d->own, count * sizeof *own);
+    bool *gives_away = gw_alloc(d->own, count * sizeof *gives_away);
+    layout *l = NULL;
+    if (own && gives_away) {
+        for (size_t i = 0; i < count; i++) gives_away[i] = keepers[i] != d->stats.rank;
+        d->keepers = memcpy(own, keepers, count * sizeof *own);
+        l = layout_open(d, NULL);
+    }
+    if (!l) {
+        d->keepers = NULL;
+        scope_fail(s, GW_NO_MEMORY, "no memory for shared out gradients");
+        return false;
+    }
+    layout_release(d->layout);
+    d->layout = l;
+    d->gate.gives_away = gives_away;
+    return true;
+}
+
+bool ddp_may_pass(gw_scope *s, const gw_ddp *d, const gw_scope *of) {
+    if (!d->keepers || d->has_means != gw_scope_id(of)) return true;
+    scope_fail(s, GW_WRONG_STATE,
+               "backward: a scope has one synchronised pass of a model whose gradients are shared "
+               "out; the ones before it are between gw_ddp_no_sync and gw_ddp_sync");
+    return false;
+}
+
+void ddp_note_means(gw_ddp *d, const gw_scope *of) {
+    if (d->keepers) d->has_means = gw_scope_id(of);
+}
+
 // ---- Asking -------------------------------------------------------------------------------------
 
 void gw_ddp_no_sync(gw_scope *s) {
@@ -199,6 +252,9 @@ static void take_results(gw_scope *s, const ddp_pass *r) {
         if (r->results[i])
             pairs[count++] = (gw_tensor_grad){ g->leaves[i], handle_retain(r->results[i]) };
     if (count) grads_add_and_replace(s, s, pairs, count, 0);
+    for (int i = 0; g->gives_away && gw_ok(s) && i < g->leaf_count; i++)
+        if (g->gives_away[i]) grads_forget(s, g->leaves[i]);
+    if (gw_ok(s)) ddp_note_means(r->ddp, s);
 }
 
 static void bring_nothing(gw_scope *s, ddp_pass *r) {
@@ -235,6 +291,7 @@ void gw_ddp_skip(gw_scope *s, gw_ddp *d) {
         return;
     }
     if (gw_ok(s) && context_check_wait(s, &error)) scope_fail_with(s, &error);
+    if (gw_ok(s)) ddp_may_pass(s, d, s);
     if (!gw_ok(s)) {
         gates_tell_failed(s);
         return;

@@ -17,7 +17,7 @@ typedef struct layout_bucket {
     gw_dtype dtype;
     bool is_rows;  // one leaf, whose gradient is sparse by rows
     int64_t numel;
-} layout_bucket;
+} layout_bucket;  // leaves of one keeper are together
 
 // Which leaves are in which bucket. Counted; immutable.
 typedef struct layout {
@@ -45,6 +45,7 @@ struct gw_ddp {
     gw_ddp_options options;
     const char **names;  // of leaves
     bool *is_rows;       // of leaves
+    int *keepers;        // of leaves: the member that keeps the mean; NULL: all of them do
     gw_tensor **buffers;
     const char **buffer_names;
     int buffer_count;
@@ -59,11 +60,27 @@ struct gw_ddp {
     gw_ddp_stats stats;
     shard_sums *shards;    // with options.shards; of the thread that runs the pass, as the next
     int missing_of_shard;  // gradients that have not come
+    uint64_t has_means;    // the id of the scope of the last pass, with |keepers|
 };
 
 static inline gw_ddp *ddp_of(gate *g) {
     return (gw_ddp *)(void *)g;
 }
+
+static inline bool ddp_keeps(const gw_ddp *d, int leaf) {
+    return !d->keepers || d->keepers[leaf] == d->stats.rank;
+}
+
+// The one whose parameter |x| is, and which leaf of it; NULL without.
+gw_ddp *ddp_of_parameter(const gw_tensor *x, int *out_leaf);
+// From here on the mean of each leaf stays with one member alone, by |keepers|; before the first
+// pass, on all members. False with |s| failed.
+bool ddp_share_means(gw_scope *s, gw_ddp *d, const int *keepers);
+// Whether the scope |of| may have a synchronised pass. If one member keeps each mean, a scope has one
+// of them: its mean could not be told from what passes that are not synchronised add. Else false with
+// |s| failed.
+bool ddp_may_pass(gw_scope *s, const gw_ddp *d, const gw_scope *of);
+void ddp_note_means(gw_ddp *d, const gw_scope *of);  // it has had one
 
 // ---- Replicas (replicas.c) ----------------------------------------------------------------------
 
@@ -73,6 +90,7 @@ bool replicas_compare_models(gw_scope *s, gw_ddp *d);
 // Gives all members the numbers of rank 0.
 void replicas_broadcast(gw_scope *s, gw_ddp *d, bool parameters, bool buffers);
 void replicas_compare_numbers(gw_scope *s, gw_ddp *d);
+void replicas_sum(gate *g, gw_scope *s, double *numbers, int count);  // of gate_class
 
 // ---- Passes (ddp_pass.c, launch.c) ---------------------------------------------------------
 
@@ -148,8 +166,11 @@ struct gw_bucket {
 };
 
 // What leaves |b| of |r| bring, in one tensor: their numbers, and behind these a flag for each leaf
-// that says whether it brings any.
+// that says whether it brings any. If one member keeps each mean, that for one after the other.
 gw_tensor *bucket_pack(gw_scope *s, const ddp_pass *r, int b);
+// A future of their mean, here of what this member keeps of it.
+gw_future *bucket_start_mean(gw_scope *s, const ddp_pass *r, int b, gw_tensor *packed);
+void bucket_forget(ddp_pass *r, int b);  // what its leaves have brought, which is on its way
 // The parts of |mean|, into r->results. |flags|: those of a bucket with a hook; NULL: behind |mean|.
 void bucket_unpack(gw_scope *s, ddp_pass *r, int b, gw_tensor *mean, gw_tensor *flags);
 void bucket_keep(gw_scope *s, ddp_pass *r, int b);  // of a group of one

@@ -202,7 +202,8 @@ static void count_on_loop(ddp_pass *r) {
     int64_t now_ns = env_now_ns(r->ddp->agent->env), last_ns = r->collected_ns;
     s->reduced++;
     s->unused = 0;
-    for (int i = 0; i < r->ddp->gate.leaf_count; i++) s->unused += !r->results[i];
+    for (int i = 0; i < r->ddp->gate.leaf_count; i++)
+        s->unused += ddp_keeps(r->ddp, i) && !r->results[i];
     s->backward_us = (double)(last_ns - r->begun_ns) / 1000;
     s->communication_us = (double)(now_ns - r->launched_ns) / 1000;
     s->waited_us = (double)(now_ns - last_ns) / 1000;
@@ -332,6 +333,10 @@ static void begin_shard(gate_pass *g, gw_scope *s) {
 
 static void begin(gate_pass *g, gw_scope *s) {
     gw_ddp *d = ddp_of(g->gate);
+    if (!ddp_may_pass(s, d, g->scope)) {
+        abandoned(g->gate, gw_scope_error(s));
+        return;
+    }
     if (!shards_is_last(d)) {
         begin_shard(g, s);
         return;
@@ -376,6 +381,7 @@ static void end(gate_pass *g, const gw_error *error) {
         return;
     }
     end_step(ddp_of(g->gate), error);
+    if (!error) ddp_note_means(ddp_of(g->gate), g->scope);
     env *e = r->ddp->agent->env;
     env_enter(e);
     bool unanswered = r->done != NULL;
@@ -387,5 +393,5 @@ static void end(gate_pass *g, const gw_error *error) {
 }
 
 const gate_class ddp_gate_class = {
-    .begin = begin, .gradient = gradient, .end = end, .abandoned = abandoned
+    .begin = begin, .gradient = gradient, .end = end, .abandoned = abandoned, .sum = replicas_sum
 };

@@ -112,7 +112,7 @@ static gw_future *start_dense(gw_scope *s, ddp_pass *r, int index) {
     gw_ddp *d = r->ddp;
     gw_bucket b = { .ddp = d, .layout = r->layout, .index = index };
     b.flat = bucket_pack(s, r, index);
-    if (!d->hook) return gw_all_reduce_async(s, d->group, b.flat, GW_AVG, .origin = ORIGIN);
+    if (!d->hook) return bucket_start_mean(s, r, index, b.flat);
     gw_future *both[] = { d->hook(s, &b, d->hook_context), start_flags(s, r, index) };
     if (!both[0]) scope_fail(s, GW_INVALID, "the hook of a DistributedDataParallel gave no future");
     return gw_collect_all(s, both, 2);
@@ -126,7 +126,10 @@ static bool is_alone(const ddp_pass *r) {
 static gw_future *start(gw_scope *s, ddp_pass *r, int b) {
     if (b == r->layout->bucket_count) return start_order(s, r);
     if (gw_ok(s) && r->ddp->options.check_finite) bucket_check_finite(s, r, b);
-    return r->layout->buckets[b].is_rows ? bucket_start_rows(s, r, b) : start_dense(s, r, b);
+    gw_future *f =
+        r->layout->buckets[b].is_rows ? bucket_start_rows(s, r, b) : start_dense(s, r, b);
+    bucket_forget(r, b);
+    return f;
 }
 
 // Takes the count of |context|.

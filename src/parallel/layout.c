@@ -63,6 +63,17 @@ static int choose(filling *f, int leaf) {
     return b;
 }
 
+// Puts the leaves that |member| keeps behind those that are there.
+static void put_leaves_of(const gw_ddp *d, layout *l, const int *order, int member) {
+    int leaf_count = d->gate.leaf_count;
+    for (int i = 0; i < leaf_count; i++) {
+        int leaf = order ? order[i] : leaf_count - 1 - i;
+        if (d->keepers && d->keepers[leaf] != member) continue;
+        layout_bucket *b = &l->buckets[l->bucket_of[leaf]];
+        b->leaves[b->count++] = leaf;
+    }
+}
+
 layout *layout_open(const gw_ddp *d, const int *order) {
     int leaf_count = d->gate.leaf_count;
     layout *l = open_empty(leaf_count);
@@ -81,10 +92,6 @@ layout *layout_open(const gw_ddp *d, const int *order) {
         at += l->buckets[b].count;
         l->buckets[b].count = 0;
     }
-    for (int i = 0; i < leaf_count; i++) {
-        int leaf = order ? order[i] : leaf_count - 1 - i;
-        layout_bucket *b = &l->buckets[l->bucket_of[leaf]];
-        b->leaves[b->count++] = leaf;
-    }
+    for (int m = 0; m < (d->keepers ? d->stats.world_size : 1); m++) put_leaves_of(d, l, order, m);
     return l;
 }

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { KEY_BROADCAST = 2, KEY_COMPARE = 3 };
+enum { KEY_BROADCAST = 2, KEY_COMPARE = 3, KEY_SUM = 4 };
 
 // ---- Collecting ---------------------------------------------------------------------------------
 
@@ -211,5 +211,17 @@ void replicas_compare_numbers(gw_scope *s, gw_ddp *d) {
     gw_tensor *mine = own ? gw_from_with(t, GW_I64, own, (gw_shape){ 2, sizes }) : NULL;
     gw_tensor *all = gw_all_gather(t, d->group, mine, .key = KEY_COMPARE);
     if (gw_ok(t)) compare_hashes(t, d, gw_data(all), count);
+    gw_scope_close_up(t);
+}
+
+// ---- Sums over all members ----------------------------------------------------------------------
+
+void replicas_sum(gate *g, gw_scope *s, double *numbers, int count) {
+    gw_ddp *d = ddp_of(g);
+    gw_scope *t = gw_scope_open(s);
+    gw_no_grad(t);
+    gw_tensor *mine = gw_from(t, numbers, count);
+    gw_tensor *all = gw_all_reduce(t, d->group, mine, GW_SUM, .key = KEY_SUM);
+    if (gw_ok(t)) memcpy(numbers, gw_data(all), (size_t)count * sizeof *numbers);
     gw_scope_close_up(t);
 }

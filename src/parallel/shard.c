@@ -1,186 +1,113 @@
-// Sharded optimizers: the remote part of one whose parameters are all here, but not their state.
+// Sharded optimizers: who has which part.
+#include "parallel/shard.h"
+
 #include "base/mem.h"
 #include "base/value.h"
 #include "collective/group.h"
-#include "optim/remote_part.h"
-#include "optim/state.h"
+#include "parallel/ddp.h"
 #include "tensor/ops/op.h"
 
 #include <gradwire/ops.h>
-#include <gradwire/parallel.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct shard {
-    remote_part part;
-    gw_group *group;  // one count
-    int *owners;      // by parameter
-} shard;
+// ---- Whole parameters ---------------------------------------------------------------------------
 
-static shard *shard_of(const gw_optimizer *o) {
-    return (shard *)o->remote;
-}
-
-// ---- Sharing out --------------------------------------------------------------------------------
-
-typedef struct piece {
+typedef struct candidate {
     int index, group;
     int64_t numel;
-} piece;
+} candidate;
 
 // Group by group, the largest first; of equal ones the first.
 static int compare(const void *x, const void *y) {
-    const piece *a = x, *b = y;
+    const candidate *a = x, *b = y;
     if (a->group != b->group) return a->group - b->group;
     if (a->numel != b->numel) return a->numel > b->numel ? -1 : 1;
     return a->index - b->index;
 }
 
-static bool share_out(gw_scope *s, gw_optimizer *o, int members, int self, int *owners) {
-    gw_scope *t = gw_scope_open(s);
-    piece *all = gw_alloc(t, (size_t)(o->parameter_count + 1) * sizeof *all);
-    int64_t *loads = gw_alloc(t, (size_t)members * sizeof *loads);
-    bool ok = all && loads;
-    for (int i = 0; ok && i < o->parameter_count; i++)
-        all[i] = (piece){ i, o->parameters[i].group, o->parameters[i].x->numel };
-    if (ok) memset(loads, 0, (size_t)members * sizeof *loads);
-    if (ok) qsort(all, (size_t)o->parameter_count, sizeof *all, compare);
-    for (int i = 0; ok && i < o->parameter_count; i++) {
-        int least = 0;
-        for (int m = 1; m < members; m++)
-            if (loads[m] < loads[least]) least = m;
-        owners[all[i].index] = least;
-        o->parameters[all[i].index].elsewhere = least != self;
-        loads[least] += all[i].numel;
+static int least_of(const int64_t *loads, int members) {
+    int least = 0;
+    for (int m = 1; m < members; m++)
+        if (loads[m] < loads[least]) least = m;
+    return least;
+}
+
+static bool share_whole(gw_scope *s, const gw_optimizer *o, shard *x) {
+    int from = x->covered, count = o->parameter_count - from;
+    candidate *all = gw_alloc(s, ((size_t)count + 1) * sizeof *all);
+    if (!all) return false;
+    for (int i = 0; i < count; i++) {
+        const parameter *p = &o->parameters[from + i];
+        all[i] = (candidate){ from + i, p->group, p->x->numel };
     }
-    gw_scope_close_up(t);
-    return ok;
-}
-
-// ---- A step -------------------------------------------------------------------------------------
-
-// What member |owner| has of |dtype|, behind each other: its numbers in all.
-static int64_t count_numbers(const gw_optimizer *o, int owner, int dtype) {
-    int64_t count = 0;
-    for (int i = 0; i < o->parameter_count; i++)
-        if (shard_of(o)->owners[i] == owner && o->parameters[i].x->dtype == dtype)
-            count += o->parameters[i].x->numel;
-    return count;
-}
-
-// The values that this member's parameters of |dtype| are going to have.
-static gw_tensor *join_own(gw_scope *s, const gw_optimizer *o, int dtype) {
-    int self = gw_group_rank(shard_of(o)->group);
-    int64_t numbers = count_numbers(o, self, dtype);
-    gw_tensor *out = scope_own(s, tensor_new(s, (gw_dtype)dtype, 1, &numbers));
-    size_t at = 0;
-    for (int i = 0; out && i < o->parameter_count; i++) {
-        const parameter *p = &o->parameters[i];
-        if (p->elsewhere || p->x->dtype != dtype) continue;
-        const block *from = p->new_x ? p->new_x : p->x->storage->block;
-        block_copy(out->storage->block, at, from, p->new_x ? 0 : tensor_offset(p->x),
-                   tensor_size(p->x));
-        at += tensor_size(p->x);
+    qsort(all, (size_t)count, sizeof *all, compare);
+    for (int i = 0; i < count; i++) {
+        int owner = least_of(x->loads, gw_group_size(x->group));
+        x->pieces[all[i].index] = (piece){ all[i].index, owner, 0, all[i].numel };
+        x->loads[owner] += all[i].numel;
     }
-    return out;
+    x->piece_count += count;
+    return true;
 }
 
-static void stage_all(gw_scope *s, gw_optimizer *o, const gw_list *all, int dtype) {
-    for (int owner = 0; owner < gw_list_count(all) && gw_ok(s); owner++) {
-        gw_tensor *came = gw_tensor_of(s, gw_list_get(s, all, owner));
-        if (owner == gw_group_rank(shard_of(o)->group)) continue;
-        if (gw_ok(s) && came->numel != count_numbers(o, owner, dtype)) {
-            scope_fail(s, GW_MISMATCH, "a sharded step: %s shares out other parameters",
-                       gw_group_worker(s, shard_of(o)->group, owner).name);
-            return;
-        }
-        int64_t at = 0;
-        for (int i = 0; i < o->parameter_count && gw_ok(s); i++) {
-            const gw_tensor *x = o->parameters[i].x;
-            if (shard_of(o)->owners[i] != owner || x->dtype != dtype) continue;
-            optimizer_stage(s, o, i, gw_slice(s, came, 0, at, at + x->numel, 1));
-            at += x->numel;
+// ---- Ranges -------------------------------------------------------------------------------------
+
+// The numbers of one dtype, behind each other, cut into as many ranges as there are members, of one
+// length; the last ones may be shorter.
+static void share_ranges(const gw_optimizer *o, shard *x) {
+    int64_t total[GW_DTYPE_COUNT] = { 0 }, at[GW_DTYPE_COUNT] = { 0 };
+    int members = gw_group_size(x->group);
+    for (int i = x->covered; i < o->parameter_count; i++)
+        total[o->parameters[i].x->dtype] += o->parameters[i].x->numel;
+    for (int i = x->covered; i < o->parameter_count; i++) {
+        const gw_tensor *t = o->parameters[i].x;
+        int64_t range = (total[t->dtype] + members - 1) / members;
+        for (int64_t first = 0; first < t->numel;) {
+            int owner = (int)(at[t->dtype] / range);
+            int64_t left = (owner + 1) * range - at[t->dtype];
+            int64_t count = left < t->numel - first ? left : t->numel - first;
+            x->pieces[x->piece_count++] = (piece){ i, owner, first, count };
+            x->loads[owner] += count;
+            at[t->dtype] += count;
+            first += count;
         }
     }
 }
 
-static bool has_dtype(const gw_optimizer *o, int dtype) {
-    for (int i = 0; i < o->parameter_count; i++)
-        if (o->parameters[i].x->dtype == dtype) return true;
-    return false;
+static gw_tensor *view_of(gw_scope *s, gw_tensor *x, const piece *at) {
+    gw_tensor *flat = gw_reshape_with(s, gw_detach(s, x), (gw_shape){ 1, &x->numel });
+    return gw_requires_grad(s, gw_slice(s, flat, 0, at->first, at->first + at->count, 1));
 }
 
-// What fails here is told to the others by the collective that is entered all the same.
-static void step(gw_scope *s, gw_optimizer *o) {
-    if (gw_ok(s)) optimizer_prepare(s, o);
-    gw_scope *t = gw_scope_open(s);
-    t->grad_enabled = false;
-    for (int dtype = 0; dtype < GW_DTYPE_COUNT; dtype++) {
-        if (!has_dtype(o, dtype)) continue;
-        gw_tensor *own = gw_ok(t) ? join_own(t, o, dtype) : NULL;
-        gw_list *all = gw_all_gather_list(t, shard_of(o)->group, own);
-        if (gw_ok(t)) stage_all(t, o, all, dtype);
+// The pieces of this member in group |g|, from piece |from| on, are a group of its own optimizer.
+static bool add_own(gw_scope *s, const gw_optimizer *o, shard *x, int from, int g) {
+    gw_list *views = gw_list_open(s);
+    int *numbers = gw_alloc(s, (size_t)(x->piece_count - from + 1) * sizeof *numbers), count = 0;
+    for (int i = from; gw_ok(s) && i < x->piece_count; i++) {
+        const piece *at = &x->pieces[i];
+        const parameter *p = &o->parameters[at->parameter];
+        if (at->owner != gw_group_rank(x->group) || p->group != g) continue;
+        gw_list_add(s, views, view_of(s, p->x, at));
+        numbers[count++] = p->number;
     }
-    gw_scope_close_up(t);
-    if (gw_ok(s))
-        optimizer_commit(o);
-    else
-        optimizer_abort(o);
+    return optimizer_add_part(s, x->own, views, numbers, &o->groups[g]);
 }
 
-// ---- State --------------------------------------------------------------------------------------
-
-static void write_state(gw_scope *s, const gw_optimizer *o, gw_map *map) {
-    gw_map *own = gw_map_open(s);
-    state_write_parameters(s, o, own);
-    gw_list *all = gw_all_gather_value(s, shard_of(o)->group, own);
-    for (int i = 0; i < gw_list_count(all) && gw_ok(s); i++) {
-        gw_map *theirs = gw_map_of(s, gw_list_get(s, all, i));
-        for (int k = 0; k < gw_map_count(theirs) && gw_ok(s); k++) {
-            const char *key = gw_map_key(s, theirs, k);
-            gw_map_put(s, map, key, gw_map_get(s, theirs, key));
-        }
+static bool add_own_groups(gw_scope *s, const gw_optimizer *o, shard *x, int from) {
+    int before = x->own->group_count;
+    for (int g = before; g < o->group_count; g++) {
+        if (add_own(s, o, x, from, g)) continue;
+        while (x->own->group_count > before) optimizer_remove_group(x->own);
+        return false;
     }
+    return true;
 }
 
-static void load_state(gw_scope *s, gw_optimizer *o, gw_map *map) {
-    loaded l;
-    if (state_read(s, o, map, &l)) state_take_over(o, &l);
-}
-
-int64_t gw_optimizer_state_bytes(const gw_optimizer *o) {
-    int64_t bytes = 0;
-    for (int i = 0; o && i < o->parameter_count; i++)
-        for (int k = 0; k < OPTIM_STATES_MAX; k++)
-            if (o->parameters[i].state[k]) bytes += (int64_t)tensor_size(o->parameters[i].x);
-    return bytes;
-}
-
-// ---- Life ---------------------------------------------------------------------------------------
-
-static bool add_group(gw_scope *s, gw_optimizer *o, const optimizer_group *g, const gw_value *refs,
-                      const int *numbers, int count) {
-    (void)o, (void)g, (void)refs, (void)numbers, (void)count;
-    scope_fail(s, GW_WRONG_STATE, "gw_optimizer_add_group: the optimizer is sharded already");
-    return false;
-}
-
-static void close(remote_part *part) {
-    shard *x = (shard *)part;
-    handle_release(x->group);
-    mem_free(x->owners);
-    mem_free(x);
-}
-
-static const remote_part_class shard_class = { .add_group = add_group,
-                                               .close = close,
-                                               .step = step,
-                                               .refused = step,
-                                               .write = write_state,
-                                               .load = load_state };
+// ---- Sharing out --------------------------------------------------------------------------------
 
 // The members have the same parameters, in the same groups.
-static void compare_parameters(gw_scope *s, gw_group *g, const gw_optimizer *o) {
+static bool compare_parameters(gw_scope *s, const gw_group *g, const gw_optimizer *o) {
     gw_list *own = gw_list_open(s);
     for (int i = 0; i < o->parameter_count; i++) {
         const parameter *p = &o->parameters[i];
@@ -188,7 +115,7 @@ static void compare_parameters(gw_scope *s, gw_group *g, const gw_optimizer *o) 
                     gw_format(s, "%s %s of group %d", gw_dtype_name((gw_dtype)p->x->dtype),
                               shape_text_of(p->x->dims, p->x->sizes).text, p->group));
     }
-    gw_list *all = gw_all_gather_value(s, g, own);
+    gw_list *all = gw_all_gather_value(s, (gw_group *)g, own);
     for (int m = 0; m < gw_list_count(all) && gw_ok(s); m++) {
         gw_list *theirs = gw_list_of(s, gw_list_get(s, all, m));
         const char *name = gw_group_worker(s, g, m).name;
@@ -203,34 +130,168 @@ static void compare_parameters(gw_scope *s, gw_group *g, const gw_optimizer *o) 
                        here, there, name);
         }
     }
+    return gw_ok(s);
 }
 
-static bool check(gw_scope *s, const gw_optimizer *o) {
+static bool reserve_pieces(gw_scope *s, const gw_optimizer *o, shard *x) {
+    size_t more = (size_t)(o->parameter_count - x->covered);
+    if (x->is_flat) more += (size_t)gw_group_size(x->group) * GW_DTYPE_COUNT;
+    piece *pieces = mem_realloc(x->pieces, ((size_t)x->piece_count + more + 1) * sizeof *pieces);
+    if (pieces)
+        x->pieces = pieces;
+    else
+        scope_fail(s, GW_NO_MEMORY, "gw_optimizer_shard: no memory");
+    return pieces;
+}
+
+// A piece with numbers of others has its state in an optimizer of this member's own.
+static void note_elsewhere(gw_optimizer *o, const shard *x, int from) {
+    for (int i = from; i < x->piece_count; i++) {
+        bool is_own = x->pieces[i].owner == gw_group_rank(x->group);
+        o->parameters[x->pieces[i].parameter].elsewhere = x->is_flat || !is_own;
+    }
+}
+
+bool shard_extend(gw_scope *s, gw_optimizer *o) {
+    shard *x = shard_of(o);
+    int from = x->piece_count;
+    if (x->covered == o->parameter_count) return gw_ok(s);
+    gw_scope *t = gw_scope_open(s);
+    gw_no_grad(t);
+    bool ok = compare_parameters(t, x->group, o) && reserve_pieces(t, o, x);
+    if (ok && x->is_flat)
+        share_ranges(o, x);
+    else if (ok)
+        ok = share_whole(t, o, x);
+    if (ok && x->is_flat) ok = add_own_groups(t, o, x, from);
+    if (ok) {
+        note_elsewhere(o, x, from);
+        x->covered = o->parameter_count;
+    } else {
+        x->piece_count = from;
+    }
+    gw_scope_close_up(t);
+    return gw_ok(s);
+}
+
+// ---- Gradients ----------------------------------------------------------------------------------
+
+static bool is_complete(gw_scope *s, const int *keepers, int count) {
+    for (int leaf = 0; leaf < count; leaf++)
+        if (keepers[leaf] < 0)
+            scope_fail(s, GW_INVALID,
+                       "gw_optimizer_shard: gradients are shared out, but a parameter of the "
+                       "replicated model is not the optimizer's");
+    return gw_ok(s);
+}
+
+// The gradients of the model to which parameter |i| belongs go where the state is.
+static bool share_gradients_of(gw_scope *s, const gw_optimizer *o, const shard *x, gw_ddp *d) {
+    int count = d->gate.leaf_count, leaf;
+    int *keepers = gw_alloc(s, (size_t)count * sizeof *keepers);
+    if (d->group->list != x->group->list)
+        scope_fail(s, GW_INVALID,
+                   "gw_optimizer_shard: gradients are shared out among the members of the model's "
+                   "group, and the optimizer has others");
+    if (!gw_ok(s)) return false;
+    for (int i = 0; i < count; i++) keepers[i] = -1;
+    for (int i = 0; i < o->parameter_count; i++)
+        if (ddp_of_parameter(o->parameters[i].x, &leaf) == d) keepers[leaf] = x->pieces[i].owner;
+    return is_complete(s, keepers, count) && ddp_share_means(s, d, keepers);
+}
+
+static bool share_gradients(gw_scope *s, const gw_optimizer *o, const shard *x) {
+    for (int i = 0; i < o->parameter_count && gw_ok(s); i++) {
+        int leaf;
+        gw_ddp *d = ddp_of_parameter(o->parameters[i].x, &leaf);
+        if (!d)
+            scope_fail(s, GW_INVALID,
+                       "gw_optimizer_shard: gradients are shared out of models that gw_ddp_open "
+                       "has replicated, and parameter %d is of none",
+                       i);
+        else if (!d->keepers)
+            share_gradients_of(s, o, x, d);
+    }
+    return gw_ok(s);
+}
+
+// ---- Life ---------------------------------------------------------------------------------------
+
+static bool add_group(gw_scope *s, gw_optimizer *o, const optimizer_group *g, const gw_value *refs,
+                      const int *numbers, int count) {
+    (void)o, (void)g, (void)refs, (void)numbers;
+    if (count)
+        scope_fail(
+            s, GW_INVALID,
+            "gw_optimizer_add_group: a sharded optimizer has no parameters of other workers");
+    return gw_ok(s);
+}
+
+static void close(remote_part *part) {
+    shard *x = (shard *)part;
+    handle_release(x->own);
+    handle_release(x->group);
+    mem_free(x->pieces);
+    mem_free(x->loads);
+    mem_free(x);
+}
+
+const remote_part_class shard_class = { .add_group = add_group,
+                                        .close = close,
+                                        .step = shard_step,
+                                        .refused = shard_step,
+                                        .write = shard_write,
+                                        .load = shard_load,
+                                        .unscale = shard_unscale };
+
+static bool check(gw_scope *s, const gw_optimizer *o, gw_shard_options options) {
     if (!optimizer_check(s, o, "gw_optimizer_shard")) return false;
-    if (o->remote && o->remote->class == &shard_class)
+    if (shard_of(o))
         scope_fail(s, GW_WRONG_STATE, "gw_optimizer_shard: the optimizer is sharded already");
     else if (o->remote)
         scope_fail(s, GW_INVALID,
                    "gw_optimizer_shard: the optimizer has other workers' parameters");
     else if (o->step_count)
         scope_fail(s, GW_WRONG_STATE, "gw_optimizer_shard: the optimizer has stepped already");
+    else if ((unsigned)options.gradients > GW_SHARDED)
+        scope_fail(s, GW_INVALID, "gw_optimizer_shard: %d says nothing of gradients",
+                   (int)options.gradients);
+    else if (options.flat && options.gradients == GW_SHARDED)
+        scope_fail(s, GW_INVALID,
+                   "gw_optimizer_shard: gradients are shared out whole, not in flat ranges");
     return gw_ok(s);
 }
 
+static shard *take(gw_scope *s, const gw_optimizer *o, gw_group *g, bool is_flat) {
+    if (!gw_ok(s)) return NULL;
+    shard *x = mem_calloc(sizeof *x);
+    if (x) {
+        *x = (shard){ .part.class = &shard_class, .group = handle_retain(g), .is_flat = is_flat };
+        x->loads = mem_calloc((size_t)gw_group_size(g) * sizeof *x->loads);
+        if (is_flat) x->own = optimizer_open(s, o->rule);
+        if (x->loads && (!is_flat || x->own)) return x;
+        close(&x->part);
+    }
+    scope_fail(s, GW_NO_MEMORY, "gw_optimizer_shard: no memory");
+    return NULL;
+}
+
+static void take_back(gw_optimizer *o) {
+    for (int i = 0; i < o->parameter_count; i++) o->parameters[i].elsewhere = false;
+    close(o->remote);
+    o->remote = NULL;
+}
+
 void gw_optimizer_shard_with(gw_scope *s, gw_optimizer *o, gw_shard_options options) {
-    if (!check(s, o)) return;
+    if (!check(s, o, options)) return;
     gw_scope *t = gw_scope_open(s);
     gw_group *g = group_open_own(t, options.group);
-    if (gw_ok(t)) compare_parameters(t, g, o);
-    shard *x = mem_calloc(sizeof *x);
-    int *owners = mem_calloc((size_t)(o->parameter_count + 1) * sizeof *owners);
-    if (gw_ok(t) && (!x || !owners)) scope_fail(t, GW_NO_MEMORY, "gw_optimizer_shard: no memory");
-    if (gw_ok(t) && share_out(t, o, gw_group_size(g), gw_group_rank(g), owners)) {
-        *x = (shard){ .part.class = &shard_class, .group = handle_retain(g), .owners = owners };
+    shard *x = take(t, o, g, options.flat);
+    if (x) {
         o->remote = &x->part;
-    } else {
-        mem_free(x);
-        mem_free(owners);
+        bool ok = shard_extend(t, o);
+        if (ok && options.gradients == GW_SHARDED) ok = share_gradients(t, o, x);
+        if (!ok) take_back(o);
     }
     gw_scope_close_up(t);
 }

@@ -56,10 +56,9 @@ void owners_scale(gw_scope *s, const gw_list *params, double by) {
 }
 
 // OPT-7. Every owner unscales, also if another has found out that the step is skipped.
-bool owners_unscale(gw_scope *s, const gw_optimizer *o, double by) {
+bool owners_unscale(gw_scope *s, const gw_optimizer *o, double by, bool not_finite) {
     const owners *e = owners_of(o);
     gw_scope *w = calls_open(s);
-    bool not_finite = false;
     gw_future **replies = gw_alloc(w, (size_t)e->count * sizeof(gw_future *));
     if (replies && calls_may_wait(w, "gw_scaler_unscale")) {
         for (int i = 0; i < e->count; i++)

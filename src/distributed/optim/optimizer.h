@@ -51,7 +51,7 @@ void owners_write(gw_scope *s, const gw_optimizer *o, gw_map *map);
 void owners_load(gw_scope *s, gw_optimizer *o, gw_map *map);
 double owners_squares(gw_scope *s, const gw_list *params);
 void owners_scale(gw_scope *s, const gw_list *params, double by);
-bool owners_unscale(gw_scope *s, const gw_optimizer *o, double by);
+bool owners_unscale(gw_scope *s, const gw_optimizer *o, double by, bool not_finite);
 extern const remote_part_class owners_class;
 
 extern const function optimizer_functions[], clipping_functions[];

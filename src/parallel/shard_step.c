@@ -1,0 +1,184 @@
+// A step of a sharded optimizer: each member computes its part, and values go around.
+#include "parallel/shard.h"
+
+#include "autograd/grads.h"
+#include "base/scope.h"
+#include "optim/row_update.h"
+#include "tensor/tensor.h"
+#include <gradwire/ops.h>
+
+// What goes around at once, so that it need not all be there beside the new values.
+enum { ROUND_BYTES = 25 << 20 };
+
+// ---- What this member computes ------------------------------------------------------------------
+
+static bool is_own(const shard *x, const piece *at) {
+    return at->owner == gw_group_rank(x->group);
+}
+
+// With ranges: their gradients are parts of those of the parameters.
+static void cut_gradients(gw_scope *s, const gw_scope *from, const gw_optimizer *o,
+                          const shard *x) {
+    for (int i = 0, k = 0; i < x->piece_count && gw_ok(s); i++) {
+        const piece *at = &x->pieces[i];
+        if (!is_own(x, at)) continue;
+        gw_tensor *view = x->own->parameters[k++].x;
+        gw_tensor *g = grads_find(from, o->parameters[at->parameter].x);
+        if (!g) continue;
+        if (tensor_is_rows(g)) {
+            scope_fail(s, GW_INVALID,
+                       "step of gw_%s: the gradient of parameter %d is sparse by rows, which flat "
+                       "ranges do not cut",
+                       o->rule->name, o->parameters[at->parameter].number);
+            return;
+        }
+        g = gw_reshape_with(s, g, (gw_shape){ 1, &g->numel });
+        gw_set_grad(s, view, gw_slice(s, g, 0, at->first, at->first + at->count, 1));
+    }
+}
+
+// The options are those of |o|, whose rates schedules change.
+static void prepare_own(gw_scope *s, const gw_optimizer *o, shard *x) {
+    gw_scope *t = gw_scope_open(s);
+    gw_no_grad(t);
+    for (int g = 0; g < o->group_count; g++) x->own->groups[g] = o->groups[g];
+    cut_gradients(t, s, o, x);
+    optimizer_prepare(t, x->own);
+    gw_scope_close_up(t);
+}
+
+static void prepare(gw_scope *s, gw_optimizer *o, shard *x) {
+    if (x->own)
+        prepare_own(s, o, x);
+    else
+        optimizer_prepare(s, o);
+    for (int i = 0; gw_ok(s) && i < o->parameter_count; i++)
+        if (o->parameters[i].elsewhere) optimizer_reserve_values(s, o, i);
+}
+
+// ---- What goes around ---------------------------------------------------------------------------
+
+// Pieces from |from| up to |end|, those of |dtype|.
+typedef struct round {
+    int from, end;
+    gw_dtype dtype;
+} round;
+
+static bool is_in(const gw_optimizer *o, const piece *at, gw_dtype dtype) {
+    return o->parameters[at->parameter].x->dtype == dtype;
+}
+
+static bool find_round(const gw_optimizer *o, const shard *x, round *r) {
+    int64_t room = ROUND_BYTES / (int64_t)gw_dtype_size(r->dtype);
+    bool any = false;
+    for (r->from = r->end; r->end < x->piece_count; r->end++) {
+        const piece *at = &x->pieces[r->end];
+        if (!is_in(o, at, r->dtype)) continue;
+        if (any && at->count > room) break;
+        room -= at->count;
+        any = true;
+    }
+    return any;
+}
+
+static int64_t numbers_of(const gw_optimizer *o, const shard *x, const round *r, int owner) {
+    int64_t count = 0;
+    for (int i = r->from; i < r->end; i++)
+        if (x->pieces[i].owner == owner && is_in(o, &x->pieces[i], r->dtype))
+            count += x->pieces[i].count;
+    return count;
+}
+
+// The new values of this member's pieces, behind each other.
+static gw_tensor *join_own(gw_scope *s, const gw_optimizer *o, const shard *x, const round *r) {
+    int64_t numbers = numbers_of(o, x, r, gw_group_rank(x->group));
+    gw_tensor *out = scope_own(s, tensor_new(s, r->dtype, 1, &numbers));
+    size_t to = 0;
+    for (int i = 0, k = 0; out && i < r->end; i++) {
+        const piece *at = &x->pieces[i];
+        if (!is_own(x, at)) continue;
+        const parameter *p = x->own ? &x->own->parameters[k++] : &o->parameters[at->parameter];
+        if (i < r->from || !is_in(o, at, r->dtype)) continue;
+        const block *from = p->new_x ? p->new_x : p->x->storage->block;
+        block_copy(out->storage->block, to, from, p->new_x ? 0 : tensor_offset(p->x),
+                   tensor_size(p->x));
+        if (p->rows) row_update_write(p, out->storage->block, to);
+        to += tensor_size(p->x);
+    }
+    return out;
+}
+
+static void stage(gw_optimizer *o, const shard *x, const round *r, int owner,
+                  const gw_tensor *came) {
+    int64_t from = 0;
+    for (int i = r->from; i < r->end; i++) {
+        const piece *at = &x->pieces[i];
+        if (at->owner != owner || !is_in(o, at, r->dtype)) continue;
+        if (o->parameters[at->parameter].elsewhere)
+            optimizer_stage(o, at->parameter, at->first, came, from, at->count);
+        from += at->count;
+    }
+}
+
+static void exchange(gw_scope *s, gw_optimizer *o, shard *x, const round *r) {
+    gw_scope *t = gw_scope_open(s);
+    gw_no_grad(t);
+    gw_tensor *own = gw_ok(t) ? join_own(t, o, x, r) : NULL;
+    gw_list *all = gw_all_gather_list(t, x->group, own);
+    for (int owner = 0; owner < gw_list_count(all) && gw_ok(t); owner++) {
+        gw_tensor *came = gw_tensor_of(t, gw_list_get(t, all, owner));
+        if (gw_ok(t) && came->numel != numbers_of(o, x, r, owner))
+            scope_fail(t, GW_MISMATCH, "a sharded step: %s shares out other parameters",
+                       gw_group_worker(t, x->group, owner).name);
+        if (gw_ok(t)) stage(o, x, r, owner, came);
+    }
+    gw_scope_close_up(t);
+}
+
+// ---- The step -----------------------------------------------------------------------------------
+
+// What the parameters get has come with the values of the others.
+static void commit_own(gw_optimizer *own) {
+    for (int i = 0; i < own->parameter_count; i++) {
+        block_release(own->parameters[i].new_x);
+        own->parameters[i].new_x = NULL;
+    }
+    optimizer_commit(own);
+}
+
+static void end(gw_scope *s, gw_optimizer *o, shard *x) {
+    if (!gw_ok(s)) {
+        if (x->own) optimizer_abort(x->own);
+        optimizer_abort(o);
+        return;
+    }
+    if (x->own) commit_own(x->own);
+    optimizer_commit(o);
+}
+
+// What fails here is told to the others by the collective that is entered all the same.
+void shard_step(gw_scope *s, gw_optimizer *o) {
+    shard *x = shard_of(o);
+    bool is_over = false;
+    if (gw_ok(s) && shard_extend(s, o)) prepare(s, o, x);
+    for (int dtype = 0; dtype < GW_DTYPE_COUNT && !is_over; dtype++) {
+        round r = { .dtype = (gw_dtype)dtype };
+        while (!is_over && find_round(o, x, &r)) {
+            exchange(s, o, x, &r);
+            is_over = !gw_ok(s);
+        }
+    }
+    end(s, o, x);
+}
+
+// ---- Unscaling ----------------------------------------------------------------------------------
+
+bool shard_unscale(gw_scope *s, const gw_optimizer *o, double by, bool not_finite) {
+    (void)by;
+    uint8_t any = not_finite;
+    gw_scope *t = gw_scope_open(s);
+    gw_tensor *all = gw_all_reduce(t, shard_of(o)->group, gw_from(t, &any, 1), GW_BOR);
+    not_finite = gw_item_int(t, all) != 0;
+    gw_scope_close_up(t);
+    return not_finite;
+}

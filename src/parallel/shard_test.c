@@ -1,0 +1,71 @@
+// Who has which part of a sharded optimizer, as PyTorch shares parameters out and by ranges.
+#include "parallel/shard.h"
+
+#include "testing/cluster.h"
+#include "testing/testing.h"
+#include <gradwire.h>
+
+enum { PARAMETERS = 6 };
+
+static gw_list *make(gw_scope *s, gw_dtype dtype, const int64_t *sizes, int count) {
+    gw_list *list = gw_list_open(s);
+    for (int i = 0; i < count; i++)
+        gw_list_add(s, list, gw_requires_grad(s, gw_ones(s, dtype, sizes[i])));
+    return list;
+}
+
+static void expect_owners(const gw_optimizer *o, const int *owners, int count) {
+    const shard *x = shard_of(o);
+    assert_int_equal(x->piece_count, count);
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(x->pieces[i].owner, owners[i]);
+        assert_true(x->pieces[i].parameter == i && x->pieces[i].first == 0);
+        assert_int_equal(o->parameters[i].elsewhere, owners[i] != gw_group_rank(x->group));
+    }
+}
+
+// torch: test_zero_redundancy_optimizer.test_sharding and test_add_param_group
+static void share_out_whole(gw_scope *root, int rank, void *context) {
+    (void)rank, (void)context;
+    const int64_t sizes[PARAMETERS] = { 9, 7, 5, 3, 3, 20 }, more[] = { 3, 9, 7 };
+    gw_optimizer *o = gw_sgd(root, make(root, GW_F32, sizes, PARAMETERS), .lr = 0.1);
+    gw_optimizer_shard(root, o);
+    // 20 | 9 | 7; then 5 to the least loaded, of rank 2; 3 to rank 1 (9), 3 to rank 1 or 2 (12)
+    expect_owners(o, (int[]){ 1, 2, 2, 1, 1, 0 }, PARAMETERS);
+    assert_true(shard_of(o)->loads[0] == 20 && shard_of(o)->loads[1] == 15 &&
+                shard_of(o)->loads[2] == 12);
+    // A group that is added goes on with what they have: 9 to rank 2, 7 to rank 1, 3 to rank 0.
+    gw_optimizer_add_group(root, o, make(root, GW_F32, more, 3), .lr = 0.5);
+    gw_optimizer_step(root, o);
+    assert_true(gw_ok(root));
+    expect_owners(o, (int[]){ 1, 2, 2, 1, 1, 0, 0, 2, 1 }, PARAMETERS + 3);
+    assert_int_equal(gw_optimizer_steps(o), 1);
+}
+
+static void parameters_go_to_the_least_loaded_largest_first(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 3 }, share_out_whole, NULL);
+}
+
+static void share_out_ranges(gw_scope *root, int rank, void *context) {
+    (void)context;
+    const int64_t sizes[] = { 4, 1, 5 }, wide[] = { 2 };
+    gw_optimizer *o = gw_adam(root, make(root, GW_F32, sizes, 3), .lr = 0.1);
+    gw_optimizer_add_group(root, o, make(root, GW_F64, wide, 1), .lr = 0.5);
+    gw_optimizer_shard(root, o, .flat = true);
+    // 10 numbers of f32: 4, 4 and 2 of them; 2 of f64: one, one and none.
+    const piece expected[] = { { 0, 0, 0, 4 }, { 1, 1, 0, 1 }, { 2, 1, 0, 3 },
+                               { 2, 2, 3, 2 }, { 3, 0, 0, 1 }, { 3, 1, 1, 1 } };
+    const shard *x = shard_of(o);
+    assert_int_equal(x->piece_count, 6);
+    assert_memory_equal(x->pieces, expected, sizeof expected);
+    const int own[] = { 2, 3, 1 };
+    assert_int_equal(x->own->parameter_count, own[rank]);
+}
+
+static void ranges_are_of_one_length(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 3 }, share_out_ranges, NULL);
+}
+
+GW_TESTS(shard, parameters_go_to_the_least_loaded_largest_first, ranges_are_of_one_length);

@@ -1,0 +1,304 @@
+// Sharded optimizers of replicated models, in the simulator: gradients that only the member with the
+// state keeps, clipping, scaling.
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <math.h>
+#include <string.h>
+
+enum { IN = 6, HIDDEN = 5, OUT = 3, BATCH = 12, STEPS = 4, WEIGHTS = 4 };
+
+typedef struct net {
+    gw_module *model;
+    gw_tensor *weights[WEIGHTS];
+} net;
+
+static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
+    gw_module *const *layers = gw_module_state(m);
+    return gw_module_call(s, layers[1], gw_relu(s, gw_module_call(s, layers[0], x)));
+}
+
+static void open_net(gw_scope *root, net *n) {
+    gw_scope *s = gw_scope_open(root);
+    gw_seed(s, 7);
+    gw_module **layers = gw_alloc(root, 2 * sizeof *layers);
+    layers[0] = gw_keep(root, gw_nn_linear(s, IN, HIDDEN));
+    layers[1] = gw_keep(root, gw_nn_linear(s, HIDDEN, OUT));
+    n->model = gw_module_open(root, "net", forward, layers);
+    gw_module_register_module(root, n->model, "a", layers[0]);
+    gw_module_register_module(root, n->model, "b", layers[1]);
+    gw_scope_close_up(s);
+    for (int i = 0; i < WEIGHTS; i++) n->weights[i] = gw_module_parameter_at(root, n->model, i);
+}
+
+static gw_tensor *batch(gw_scope *s, int rank, int step) {
+    gw_scope *seeded = gw_scope_open(s);
+    gw_seed(seeded, (uint64_t)(rank * 100 + step));
+    gw_tensor *x = gw_keep(s, gw_randn(seeded, GW_F32, BATCH, IN));
+    gw_scope_close_up(seeded);
+    return x;
+}
+
+static gw_tensor *loss_of(gw_scope *s, const net *n, gw_tensor *x) {
+    gw_tensor *y = gw_module_call(s, n->model, x);
+    return gw_mean(s, gw_mul(s, y, y));
+}
+
+static void expect_same(gw_scope *s, const net *a, const net *b) {
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+    for (int i = 0; i < WEIGHTS; i++) assert_true(gw_equal(s, a->weights[i], b->weights[i]));
+}
+
+static void expect_error(gw_scope *s, gw_status status, const char *text) {
+    if (gw_scope_error(s)->status != status || !strstr(gw_scope_error(s)->text, text))
+        fail_msg("%s: %s", gw_status_name(gw_scope_error(s)->status), gw_scope_error(s)->text);
+    gw_scope_clear(s);
+}
+
+// How many gradients of |n| this member has; with those of all members, each once.
+static void expect_shared_out(gw_scope *s, const net *n) {
+    int64_t own = 0;
+    for (int i = 0; i < WEIGHTS; i++) own += gw_grad_find(s, n->weights[i]) != NULL;
+    gw_tensor *all =
+        gw_all_reduce(s, gw_group_world(s, .name = "counting"), gw_from(s, &own, 1), GW_SUM);
+    assert_int_equal(gw_item_int(s, all), WEIGHTS);
+}
+
+// ---- The same weights ---------------------------------------------------------------------------
+
+static struct variant {
+    int64_t bucket_bytes;
+    bool has_hook, clips, accumulates;
+} now;
+
+static double train_step(gw_scope *root, const net *n, gw_optimizer *opt, int rank, int step,
+                         bool is_shared_out) {
+    gw_scope *s = gw_scope_open(root);
+    if (now.accumulates) {
+        gw_ddp_no_sync(s);
+        gw_backward(s, loss_of(s, n, batch(s, rank, step + 50)));
+        gw_ddp_sync(s);
+    }
+    gw_backward(s, loss_of(s, n, batch(s, rank, step)));
+    if (is_shared_out) expect_shared_out(s, n);
+    double norm = now.clips ? gw_clip_grad_norm(s, gw_parameters(s, n->model), 0.05) : 0;
+    gw_optimizer_step(s, opt);
+    gw_scope_close_up(s);
+    return norm;
+}
+
+static gw_ddp *open_replica(gw_scope *root, net *n) {
+    open_net(root, n);
+    gw_ddp *d = gw_ddp_open(root, n->model, .bucket_bytes = now.bucket_bytes,
+                            .first_bucket_bytes = now.bucket_bytes);
+    if (now.has_hook) gw_ddp_set_hook(root, d, gw_hook_all_reduce, NULL);
+    return d;
+}
+
+// torch: test_zero_redundancy_optimizer.test_local_optimizer_parity, and as much of what is beyond it
+static void compare_with_plain(gw_scope *root, int rank, void *context) {
+    (void)context;
+    net plain, shared;
+    open_replica(root, &plain);
+    open_replica(root, &shared);
+    gw_optimizer *a = gw_adam(root, gw_parameters(root, plain.model), .lr = 0.01);
+    gw_optimizer *b = gw_adam(root, gw_parameters(root, shared.model), .lr = 0.01);
+    gw_optimizer_shard(root, b, .gradients = GW_SHARDED);
+    for (int step = 0; step < STEPS; step++) {
+        double one = train_step(root, &plain, a, rank, step, false);
+        double two = train_step(root, &shared, b, rank, step, true);
+        assert_true(one == two);
+        expect_same(root, &plain, &shared);
+    }
+}
+
+static void gradients_that_are_shared_out_give_the_same_weights(void **state) {
+    (void)state;
+    for (int n = 1; n <= 4; n++)
+        for (int variant = 0; variant < 16; variant++) {
+            now = (struct variant){ .bucket_bytes = variant & 1 ? 1 : 1 << 20,
+                                    .has_hook = variant & 2,
+                                    .clips = variant & 4,
+                                    .accumulates = variant & 8 };
+            cluster_run((uint64_t)variant, (cluster_options){ .world_size = n }, compare_with_plain,
+                        NULL);
+        }
+}
+
+// ---- Rows, and members without a gradient -------------------------------------------------------
+
+static void use_rows(gw_scope *root, int rank, void *context) {
+    (void)context;
+    gw_module *table = gw_nn_embedding(root, 20, 4, .sparse = true);
+    gw_module *again = gw_nn_embedding(root, 20, 4, .sparse = true);
+    gw_tensor *w = gw_module_parameter_at(root, table, 0);
+    gw_tensor *v = gw_module_parameter_at(root, again, 0);
+    gw_ddp *d = gw_ddp_open(root, table);
+    gw_ddp *e = gw_ddp_open(root, again);
+    gw_optimizer *a = gw_sgd(root, gw_parameters(root, table), .lr = 0.5);
+    gw_optimizer *b = gw_sgd(root, gw_parameters(root, again), .lr = 0.5);
+    gw_optimizer_shard(root, b, .gradients = GW_SHARDED);
+    gw_scope *s = gw_scope_open(root);
+    gw_no_grad(s);
+    gw_copy_(s, v, w);
+    gw_enable_grad(s);
+    int64_t rows[] = { rank, 7, 19 };
+    if (rank == 1) {  // has no batch
+        gw_ddp_skip(s, d);
+        gw_ddp_skip(s, e);
+    } else {
+        gw_backward(s, gw_sum(s, gw_module_call(s, table, gw_from(s, rows, 3))));
+        gw_backward(s, gw_sum(s, gw_module_call(s, again, gw_from(s, rows, 3))));
+    }
+    gw_optimizer_step(s, a);
+    gw_optimizer_step(s, b);
+    assert_true(gw_equal(s, w, v));
+    gw_scope_close_up(s);
+    assert_true(gw_ok(root));
+}
+
+static void rows_and_skipped_passes_are_shared_out(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++)
+        cluster_run(seed, (cluster_options){ .world_size = 3 }, use_rows, NULL);
+}
+
+// ---- What is refused ----------------------------------------------------------------------------
+
+static void refuse(gw_scope *root, int rank, void *context) {
+    (void)context;
+    now = (struct variant){ .bucket_bytes = 1 };
+    net n, later;
+    open_replica(root, &n);
+    gw_optimizer *opt = gw_sgd(root, gw_parameters(root, n.model), .lr = 0.1);
+    gw_optimizer_shard(root, opt, .gradients = GW_SHARDED);
+    gw_scope *s = gw_scope_open(root);
+    gw_backward(s, loss_of(s, &n, batch(s, rank, 1)));
+    gw_backward(s, loss_of(s, &n, batch(s, rank, 2)));
+    expect_error(s, GW_WRONG_STATE, "a scope has one synchronised pass");
+    gw_scope_close_up(s);
+    train_step(root, &n, opt, rank, 3, true);  // and it goes on
+    assert_true(gw_ok(root));
+    open_replica(root, &later);
+    s = gw_scope_open(root);
+    gw_backward(s, loss_of(s, &later, batch(s, rank, 1)));
+    gw_scope_close_up(s);
+    gw_optimizer_shard(root, gw_sgd(root, gw_parameters(root, later.model)),
+                       .gradients = GW_SHARDED);
+    expect_error(root, GW_WRONG_STATE, "before the first backward pass");
+    gw_list *some = gw_list_open(root);
+    net third;
+    open_replica(root, &third);
+    gw_list_add(root, some, third.weights[0]);
+    gw_optimizer_shard(root, gw_sgd(root, some), .gradients = GW_SHARDED);
+    expect_error(root, GW_INVALID, "is not the optimizer's");
+}
+
+static void what_could_not_be_told_apart_is_refused(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++)
+        cluster_run(seed, (cluster_options){ .world_size = 3 }, refuse, NULL);
+}
+
+// ---- Scaling ------------------------------------------------------------------------------------
+
+// Of gradients that only one member keeps, one is infinite: all skip that step, and no other.
+static void scale(gw_scope *root, int rank, void *context) {
+    const bool is_shared_out = context != NULL;
+    now = (struct variant){ .bucket_bytes = 1 << 20 };
+    net n;
+    open_replica(root, &n);
+    gw_optimizer *opt = gw_adam(root, gw_parameters(root, n.model), .lr = 0.01);
+    gw_optimizer_shard(root, opt, .gradients = is_shared_out ? GW_SHARDED : GW_WHOLE);
+    gw_scaler *scaler = gw_scaler_open(root, .init_scale = 1024);
+    for (int step = 0; step < STEPS; step++) {
+        gw_scope *s = gw_scope_open(root);
+        gw_backward(s, gw_scaler_scale(s, scaler, loss_of(s, &n, batch(s, rank, step))));
+        gw_tensor *g = gw_grad_find(s, n.weights[1]);
+        bool spoils = step == 1 && (is_shared_out ? g != NULL : rank == 1);
+        if (spoils) gw_set_grad(s, n.weights[1], gw_mul(s, g, (double)INFINITY));
+        assert_int_equal(gw_scaler_step(s, scaler, opt), step != 1);
+        gw_scaler_update(s, scaler);
+        gw_scope_close_up(s);
+    }
+    assert_true(gw_ok(root));
+    assert_int_equal(gw_optimizer_steps(opt), STEPS - 1);
+    assert_true(gw_scaler_get_scale(scaler) == 512);
+    // One that has failed does not leave the others waiting.
+    gw_scope *s = gw_scope_open(root);
+    if (rank == 2) gw_fail(s, GW_INVALID, "no batch");
+    gw_scaler_step(s, scaler, opt);
+    expect_error(s, GW_INVALID, "no batch");
+    gw_scope_close_up(s);
+}
+
+static void all_members_skip_a_step_or_none(void **state) {
+    (void)state;
+    int is_shared_out;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        cluster_run(seed, (cluster_options){ .world_size = 3 }, scale, NULL);
+        cluster_run(seed, (cluster_options){ .world_size = 3 }, scale, &is_shared_out);
+    }
+}
+
+// ---- Scaling, with parameters of other workers --------------------------------------------------
+
+typedef struct far_weight {
+    gw_tensor *w;
+} far_weight;
+
+GW_CLASS(far_weight, open_far_weight, "");
+
+static void open_far_weight(gw_scope *own, far_weight *self, const gw_args *a) {
+    (void)a;
+    self->w = gw_requires_grad(own, gw_ones(own, GW_F32, OUT));
+}
+
+GW_METHOD(far_weight, weight, GW_INLINE, "") {
+    return gw_value_of(gw_rref_open(s, self->w));
+}
+
+GW_METHOD(far_weight, times, GW_INLINE, "float") {
+    return gw_value_of(gw_mul(s, self->w, gw_arg_float(s, a, 0)));
+}
+
+// Each of two replicas has a weight of its own on a third worker. Where one of these gets an infinite
+// gradient, what both replicate stays the same.
+static void scale_with_far_weights(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank == 2) return;
+    now = (struct variant){ .bucket_bytes = 1 << 20 };
+    gw_worker both[] = { gw_rpc_worker(root, "w0"), gw_rpc_worker(root, "w1") };
+    net n;
+    open_net(root, &n);
+    gw_ddp *ddp = gw_ddp_open(root, n.model, .group = gw_group_open(root, both, 2));
+    gw_rref *far = gw_remote(root, 2, "far_weight");
+    gw_list *params = gw_parameters(root, n.model);
+    gw_list_add(root, params, gw_rref_of(root, gw_rpc_sync(root, far, "weight")));
+    gw_optimizer *opt = gw_sgd(root, params, .lr = 0.5);
+    gw_scaler *scaler = gw_scaler_open(root);
+    for (int step = 0; step < 3; step++) {
+        gw_scope *s = gw_scope_open(root);
+        double by = step == 1 && rank == 1 ? 1e36 : 0.5;
+        gw_tensor *y = gw_tensor_of(s, gw_rpc_sync(s, far, "times", by));
+        gw_tensor *loss = gw_add(s, loss_of(s, &n, batch(s, rank, step)), gw_sum(s, y));
+        gw_backward(s, gw_scaler_scale(s, scaler, loss));
+        assert_int_equal(gw_scaler_step(s, scaler, opt), step != 1);
+        gw_scaler_update(s, scaler);
+        gw_ddp_check(s, ddp);
+        gw_scope_close_up(s);
+    }
+    if (!gw_ok(root)) fail_msg("%s", gw_scope_error(root)->text);
+    assert_true(gw_scaler_get_scale(scaler) == 32768);
+}
+
+static void replicas_skip_a_step_that_overflows_elsewhere_for_one(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++)
+        cluster_run(seed, (cluster_options){ .world_size = 3 }, scale_with_far_weights, NULL);
+}
+
+GW_TESTS(shard_gradients_sim, gradients_that_are_shared_out_give_the_same_weights,
+         rows_and_skipped_passes_are_shared_out, what_could_not_be_told_apart_is_refused,
+         all_members_skip_a_step_or_none, replicas_skip_a_step_that_overflows_elsewhere_for_one);
