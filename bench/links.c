@@ -156,5 +156,8 @@ const bench_case link_cases[] = {
     { "link.small_call", 2, call_alone },
     { "link.small_beside_400MB", 2, call_beside_argument },
     { "link.small_beside_400MB_back", 2, call_beside_result },
+    { "ddp.overlap_compute", -2, ddp_overlap_compute },
+    { "ddp.overlap_exchange", -2, ddp_overlap_exchange },
+    { "ddp.overlap_both", -2, ddp_overlap_both },
     { 0 },
 };

@@ -16,10 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-static const bench_case *const all_cases[] = { floor_cases,    op_cases,   start_cases,
-                                               rpc_cases,      bulk_cases, dist_cases,
-                                               rl_cases,       tls_cases,  collective_cases,
-                                               strangers_cases };
+static const bench_case *const all_cases[] = { floor_cases, op_cases,      start_cases,
+                                               rpc_cases,   bulk_cases,    dist_cases,
+                                               rl_cases,    tls_cases,     collective_cases,
+                                               ddp_cases,   ddp_rpc_cases, strangers_cases };
 
 typedef struct job_counts {
     uint64_t messages;
@@ -145,7 +145,7 @@ static int join_case(const char *name) {
     gw_scope *root = gw_scope_open(NULL);
     if (c->workers)
         gw_rpc_init(root, .name = gw_format(root, "w%s", rank), .timeout_ms = GW_NO_TIMEOUT);
-    if ((!c->workers || rank[0] == '0') && gw_ok(root)) c->run(root, &s);
+    if ((c->workers <= 0 || rank[0] == '0') && gw_ok(root)) c->run(root, &s);
     if (c->workers) gw_rpc_shutdown(root);
     int code = gw_exit_code(gw_scope_close(root));
     if (code == 0 && s.count > 0) {
