@@ -25,6 +25,13 @@ gw_list *weights_of(gw_scope *s, gw_module *model) {
     return weights;
 }
 
+double weights_sum(gw_scope *s, gw_module *model) {
+    double sum = 0;
+    for (int i = 0; i < gw_module_parameter_count(model); i++)
+        sum += gw_item(s, gw_sum(s, gw_module_parameter_at(s, model, i)));
+    return sum;
+}
+
 void weights_load(gw_scope *s, gw_module *model, gw_list *weights) {
     if (!is_like(s, model, weights)) return;
     gw_scope *plain = gw_scope_open(s);

@@ -1,0 +1,11 @@
+// What a worker holds, in MB.
+#ifndef MEMORY_H
+#define MEMORY_H
+
+#include <gradwire.h>
+
+double memory_of_weights(gw_scope *s, gw_module *model);
+double memory_of_gradients(gw_scope *s);  // of the passes in |s|
+double memory_peak(void);                 // the most this process has held so far, of everything
+
+#endif
