@@ -27,7 +27,8 @@
 // .timeout_ms = 500).
 //
 // Gradients: the forms that wait record what they do if their input needs a gradient; each backward
-// is a collective, too, which every member's pass enters, in any order. gw_all_reduce and gw_reduce
+// is a collective, too, which every member's pass enters, in any order. A member that does not use
+// what it was given brings zeros once the last scope that holds it has closed. gw_all_reduce and gw_reduce
 // of sums and means, gw_broadcast, gw_all_gather, gw_gather_to, gw_reduce_scatter, gw_all_to_all; other
 // sums are UNSUPPORTED in a backward pass. A future's input needs none (INVALID).
 //

@@ -54,7 +54,8 @@ typedef struct node_class {
 struct node {
     const node_class *class;
     _Atomic uint32_t count;
-    bool spent;  // its saved values are freed: no pass can run it again
+    bool spent;    // its saved values are freed: no pass can run it again
+    bool planned;  // a pass has set out to run it
     uint16_t output_count;
     uint32_t edge_count;
     edge *edges;  // by flat tensor input

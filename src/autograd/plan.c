@@ -173,7 +173,10 @@ static bool number_parts(pass *p) {
             to->ordinal = p->slots[to->slot].count++;
             came(p, *to);
         }
-        if (t->runs && ((const node *)t->key)->spent) return fail_spent(p, t->key);
+        if (!t->runs) continue;
+        node *n = t->key;
+        if (n->spent) return fail_spent(p, n);
+        if (n->class->start) n->planned = true;
     }
     return true;
 }

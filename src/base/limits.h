@@ -50,7 +50,9 @@ enum {
     LIMIT_COLLECTIVE_GROUPS = 4096,  // different groups of workers that one agent meets with
     LIMIT_GROUPS = 4096,             // that are open on one agent
     LIMIT_GROUP_KEYS = 65536,        // of collectives of one group
-    LIMIT_THREADS = 1024,            // of one agent's pool, waiting ones included
+    LIMIT_GROUP_UNVISITED =
+        4096,              // derivatives of one group that are remembered as freed unvisited
+    LIMIT_THREADS = 1024,  // of one agent's pool, waiting ones included
     LIMIT_STORE_KEY_BYTES = 255,
     LIMIT_STORE_VALUE_BYTES = 64 * 1024,
     LIMIT_STORE_BYTES = 64 * 1024 * 1024,       // keys and values of one store

@@ -18,6 +18,9 @@ typedef struct collective_node {
     gw_group *group;  // one count
     run_place place;
     uint32_t times;  // that it has run
+    list_node link;  // among those of the group that were freed unvisited
+    uint64_t key;    // there
+    task answers;
     uint8_t operation, op;
     int root;
     double factor;
@@ -37,16 +40,23 @@ static bool forget(node *n) {
     return false;  // it has saved nothing
 }
 
-static void destroy(node *n) {
-    handle_release(((collective_node *)n)->group);
+static bool keep_unvisited(collective_node *n);
+
+static void free_node(collective_node *n) {
+    handle_release(n->group);
     mem_free(n);
 }
 
 // ---- The derivative -----------------------------------------------------------------------------
 
+static uint64_t key_of(const collective_node *n) {
+    uint64_t place = hash_u64(hash_u64(n->place.key) + n->place.number);
+    return hash_u64(place + n->times) | GROUP_KEY_ONCE;
+}
+
 static gw_collective_options options_of(collective_node *n) {
-    uint64_t key = hash_u64(hash_u64(hash_u64(n->place.key) + n->place.number) + n->times++);
-    gw_collective_options o = GW_OPTIONS(gw_collective_options, .key = key | GROUP_KEY_ONCE);
+    gw_collective_options o = GW_OPTIONS(gw_collective_options, .key = key_of(n));
+    n->times++;
     o.factor = n->factor;
     return o;
 }
@@ -134,6 +144,91 @@ static void start(node *base, node_run *r, late *l) {
     *a = (answer){ l, n };
     node_retain(base);
     gw_on_done(s, f, answer_with, a);
+}
+
+// ---- Nodes that are freed unvisited -------------------------------------------------------------
+// No pass of this member will come to such a node: when others do, it brings zeros, or, if it was planned
+// by a pass that has failed before, ends the collective for them.
+
+static void answered(gw_scope *s, gw_future *f, void *context) {
+    (void)s, (void)f;
+    free_node(context);
+}
+
+static void answer_zeros(task *t) {
+    collective_node *n = list_entry(t, collective_node, answers);
+    gw_scope *s = agent_scope_open(n->group->agent, 0, 0, ENV_NEVER);
+    s->grad_enabled = false;
+    gw_future *f = begin(s, n, given(s, n, NULL));
+    if (gw_ok(s))
+        gw_on_done(s, f, answered, n);
+    else
+        free_node(n);  // the group is broken, or this worker leaves: the others know
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
+}
+
+static void take_out(gw_group *g, collective_node *n) {
+    map_take(&g->unvisited, n->key);
+    list_remove(&n->link);
+}
+
+void backward_awaited_on_loop(gw_group *g, uint64_t key) {
+    collective_node *n = map_find(&g->unvisited, key);
+    gw_error error;
+    if (!n) return;
+    if (n->base.planned) {
+        error_set(&error, GW_REMOTE, "a backward pass of %s has failed before it came here",
+                  group_member_name(g, g->self));
+        group_report_on_loop(g, key, 1, &error);
+        return;
+    }
+    take_out(g, n);
+    n->group = handle_retain(g);
+    n->answers.run = answer_zeros;
+    env_defer(g->agent->env, &n->answers);
+}
+
+void backward_forget_unvisited(gw_group *g) {
+    for (list_node *l; (l = list_take(&g->unvisited_nodes));)
+        mem_free(list_entry(l, collective_node, link));
+    map_fini(&g->unvisited);
+}
+
+static bool is_awaited(const gw_group *g, uint64_t key) {
+    list_each(l, &g->early) if (list_entry(l, early_message, link)->header.key == key) return true;
+    return false;
+}
+
+// The group has it from here on, without a count on the group.
+static bool keep_on_loop(gw_group *g, collective_node *n, collective_node **out_oldest) {
+    if (g->broken.status || g->agent->phase == AGENT_LEFT || g->count == 1) return false;
+    n->key = key_of(n);
+    if (!map_put(&g->unvisited, n->key, n)) return false;
+    list_append(&g->unvisited_nodes, &n->link);
+    if (g->unvisited.count > LIMIT_GROUP_UNVISITED) {
+        *out_oldest = list_entry(g->unvisited_nodes.next, collective_node, link);
+        take_out(g, *out_oldest);
+    }
+    if (is_awaited(g, n->key)) backward_awaited_on_loop(g, n->key);
+    return true;
+}
+
+static bool keep_unvisited(collective_node *n) {
+    gw_group *g = n->group;
+    collective_node *oldest = NULL;
+    if (agent_is_closed(g->agent)) return false;
+    env_enter(g->agent->env);
+    bool keeps = keep_on_loop(g, n, &oldest);
+    env_leave(g->agent->env);
+    mem_free(oldest);
+    if (keeps) handle_release(g);
+    return keeps;
+}
+
+static void destroy(node *base) {
+    collective_node *n = (collective_node *)base;
+    if (n->times || !keep_unvisited(n)) free_node(n);
 }
 
 static const node_class collective_node_class = {

@@ -23,4 +23,9 @@ bool backward_is_recorded(const gw_scope *s, const gw_tensor *x);
 // Makes |out|, which the collective has given, the output of one. May fail |s|.
 void backward_record(gw_scope *s, const backward_record_request *r, gw_tensor *out);
 
+// Others have entered the backward of |key|, a key of one collective, which this member may have freed
+// unvisited: then it brings zeros.
+void backward_awaited_on_loop(gw_group *g, uint64_t key);
+void backward_forget_unvisited(gw_group *g);  // of a group that is freed
+
 #endif

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "base/value.h"
-#include "collective/run.h"
+#include "collective/backward.h"
 #include "collective/groups_state.h"
 #include <gradwire/membership.h>
 
@@ -19,6 +19,7 @@ static void free_group(gw_group *g) {
         mem_free(e->value);
     }
     map_fini(&g->sequences);
+    backward_forget_unvisited(g);
     error_forget(&g->main.why);
     for (list_node *l; (l = list_take(&g->reports));) mem_free(list_entry(l, report, link));
     mem_free(g->testimonies);
@@ -128,6 +129,8 @@ static gw_group *make_group(agent *a, const gw_worker *workers, int count, gw_gr
         name_after_members(g);
     g->list = hash_members(g);
     map_init(&g->sequences);
+    map_init(&g->unvisited);
+    list_init(&g->unvisited_nodes);
     g->main.next = 1;
     list_init(&g->runs);
     list_init(&g->waiting);

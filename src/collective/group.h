@@ -100,6 +100,9 @@ struct gw_group {
     gw_status (*guard)(void *context, gw_error *error);
     void *guard_context;
     list_node early;  // of early_message
+    // backward.c: nodes that were freed unvisited, by the keys of their collectives, and oldest first.
+    map unvisited;
+    list_node unvisited_nodes;
     task deferred_free;
 
     // the leader's

@@ -1,6 +1,7 @@
 // The service of groups: their table, their messages, and what becomes of them when members go.
 #include "agent/deferred.h"
 #include "base/mem.h"
+#include "collective/backward.h"
 #include "collective/collective.h"
 #include "collective/groups_state.h"
 #include "collective/run.h"
@@ -279,8 +280,10 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
         return GW_OK;
     }
     status = early_keep_on_loop(a, &g->early, from, kind, h, p, error);
-    if (!status) excuse(g, h->key, h->number);
-    return status;
+    if (status) return status;
+    excuse(g, h->key, h->number);
+    if (key_is_once(h->key)) backward_awaited_on_loop(g, h->key);
+    return GW_OK;
 }
 
 // About a group that is not open here. Who has not opened it answers queries all the same, since its

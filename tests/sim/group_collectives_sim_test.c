@@ -533,6 +533,77 @@ static void gradients_flow_back_through_collectives(void **state) {
     for (uint64_t seed = 1; seed <= 30; seed++) cluster_run(seed, workers(3), differentiate, NULL);
 }
 
+// Member 1 uses nothing of what it was given, and closes its scope late.
+static void use_nothing(gw_scope *root, int rank, void *context) {
+    (void)context;
+    gw_scope *s = gw_scope_open(root);
+    gw_group *g = gw_group_world(root);
+    int n = gw_group_size(g);
+    gw_tensor *x[] = { leaf(s, 2), leaf(s, rank + 1), leaf(s, n), leaf(s, n),
+                       leaf(s, 2), leaf(s, 2),        leaf(s, 1) };
+    gw_tensor *outs[] = {
+        gw_all_reduce(s, g, x[0], GW_SUM),     gw_all_gather(s, g, x[1]),
+        gw_reduce_scatter(s, g, x[2], GW_SUM), gw_all_to_all(s, g, x[3]),
+        gw_broadcast(s, g, x[4], 1),           gw_reduce(s, g, x[5], GW_SUM, 1),
+        gw_gather_to(s, g, x[6], 1),
+    };
+    gw_tensor *loss = gw_sum(s, outs[0]);
+    for (int i = 1; i < 7; i++) loss = gw_add(s, loss, gw_sum(s, outs[i]));
+    if (rank == 1) {
+        pause_s(root, 2);
+    } else {
+        gw_backward(s, loss);
+        expect_gradient(s, x[0], (float[]){ 2, 2 });
+        expect_gradient(s, x[1], (float[]){ 2, 2, 2 });
+        expect_gradient(s, x[2], (float[]){ 1, 0, 1 });  // of the row that member 1 has got
+        expect_gradient(s, x[3], (float[]){ 1, 0, 1 });
+        expect_gradient(s, x[5], (float[]){ 0, 0 });
+        expect_gradient(s, x[6], (float[]){ 0 });
+    }
+    gw_error failed = gw_scope_close(s);
+    if (failed.status) fail_msg("%s", failed.text);
+    gw_barrier(root, g);
+    assert_true(gw_ok(root));
+}
+
+static void who_uses_nothing_holds_others_up_no_longer_than_its_scope_lives(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        cluster_outcome x = cluster_run(seed, workers(3), use_nothing, NULL);
+        assert_true(x.took_ns < 10 * SIM_SECOND);
+    }
+}
+
+// Member 1's pass fails before it comes to the collective.
+static gw_tensor *refuse_gradient(gw_scope *s, gw_tensor *d, void *context) {
+    (void)context;
+    gw_matmul(s, d, gw_ones(s, GW_F32, 7, 7));
+    return d;
+}
+
+static void fail_behind(gw_scope *root, int rank, void *context) {
+    (void)context;
+    gw_scope *s = gw_scope_open(root);
+    gw_group *g = gw_group_world(root);
+    gw_tensor *out = gw_mul(s, gw_all_reduce(s, g, leaf(s, 2), GW_SUM), 2);
+    if (rank == 1) gw_register_hook(s, out, refuse_gradient, NULL);
+    gw_backward(s, gw_sum(s, out));
+    expect(s, rank ? GW_INVALID : GW_REMOTE,
+           rank ? "gw.matmul" : "a backward pass of w1 has failed before it came here");
+    gw_error closed = gw_scope_close(s);
+    assert_int_equal(closed.status, GW_OK);
+    gw_barrier(root, g);
+    assert_true(gw_ok(root));
+}
+
+static void a_pass_that_has_failed_fails_the_others(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        cluster_outcome x = cluster_run(seed, workers(2), fail_behind, NULL);
+        assert_true(x.took_ns < 10 * SIM_SECOND);
+    }
+}
+
 static void refuse(gw_scope *s, int rank, void *context) {
     (void)context, (void)rank;
     gw_group *g = gw_group_world(s);
@@ -575,4 +646,6 @@ GW_TESTS(group_collectives_sim, every_operation_gives_what_it_says, sizes_do_not
          keys_may_come_in_different_orders, every_plan_gives_the_same_bits,
          letters_are_matched_by_sender_and_tag_in_order, letters_pass_between_the_living,
          groups_are_split_and_tensors_sent_together, gradients_flow_back_through_collectives,
+         who_uses_nothing_holds_others_up_no_longer_than_its_scope_lives,
+         a_pass_that_has_failed_fails_the_others,
          wrong_arguments_are_refused_before_anything_is_sent);
