@@ -26,6 +26,7 @@
 #include <gradwire/group.h>
 #include <gradwire/collective.h>
 #include <gradwire/ddp.h>
+#include <gradwire/comm_hook.h>
 #include <gradwire/parallel.h>
 
 #endif

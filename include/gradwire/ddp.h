@@ -94,7 +94,8 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 // Gives the numbers that take the place of those of a bucket, in the shape of gw_bucket_tensor: a
 // future of them. It is called on every member for each bucket, in the same order, and may not wait;
 // nothing has been divided before. It calls collectives of gw_bucket_group before it returns, as many
-// on each member. |s| owns what it makes, and is not the pass's.
+// on each member. |s| owns what it makes, and is not the pass's; |b|
+// is there until the hook returns. gradwire/comm_hook.h has more of the library's.
 typedef gw_future *gw_comm_hook(gw_scope *s, gw_bucket *b, void *context);
 
 // Once, before the first pass, on all members: else WRONG_STATE. |context| lives as long as |ddp|.

@@ -37,12 +37,13 @@ typedef struct sequence {
     bool cancelled_was_told;  // and it has waited for that
 
     // the last verdict
-    uint64_t verdicts;  // how many there were
+    uint64_t verdicts;   // how many there were
+    uint64_t surprises;  // those that the program did not know of
     uint64_t ended,
         next_then;    // it ended numbers from |ended| on; those below |next_then| are over
     bool missed;      // GRP-6: the next call fails with |why|
     uint32_t untold;  // futures that it has ended and the program has not looked at
-    gw_error *why;
+    gw_error *why;    // with a guard: of the last verdict
 } sequence;
 
 // How the program hears of the end of a run: the state of its future's source. Counted by that

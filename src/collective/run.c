@@ -242,9 +242,8 @@ static gw_status take_missed(sequence *t, gw_error *error) {
     return error->status;
 }
 
-// Whether the program knows of the verdict that the sequence waits for. It has waited for what it
-// has cancelled, or has let go of it.
-static bool knows_what_comes(const gw_group *g, const sequence *t) {
+// It has waited for what it has cancelled, or has let go of it.
+bool run_knows_verdict_on_loop(const gw_group *g, const sequence *t) {
     if (!t->frozen) return false;
     if (t->knows) return true;
     const run *r = t->cancelled ? group_find_run_on_loop(g, t->key, t->cancelled) : NULL;
@@ -262,7 +261,7 @@ static gw_status start_on_loop(run *r, uint64_t key, gw_error *error) {
     if ((status = take_missed(r->sequence, error))) return status;
     if (!key && g->guard && (status = g->guard(g->guard_context, error))) return status;
     if (!key_is_once(key)) r->notice->sequence = r->sequence;
-    r->behind = knows_what_comes(g, r->sequence);
+    r->behind = run_knows_verdict_on_loop(g, r->sequence);
     r->cancelled.run = give_up;
     r->future->on_cancel = &r->cancelled;
     r->future->makers = 1;

@@ -148,6 +148,8 @@ void run_fail_on_loop(run *r, const gw_error *error);
 // The same by a verdict, unless it has succeeded: then |*ended|. |*told|: the program knows, or does not
 // want to; else it is told by its next call if it does not look before.
 void run_end_by_verdict_on_loop(run *r, const gw_error *error, bool *ended, bool *told);
+// Whether the program knows of the verdict that |t| waits for: what it calls then comes behind that.
+bool run_knows_verdict_on_loop(const gw_group *g, const sequence *t);
 // Runs of |g| that wait enter, as far as they may.
 void run_admit_on_loop(gw_group *g);
 // An enter or part of the member of index |from|; takes |p|. PROTOCOL.

@@ -155,17 +155,23 @@ static void apply(gw_group *g, uint64_t key, uint64_t first, uint64_t next, cons
     }
     uint64_t before = t->next;
     bool ended = false, told = t->knows;
+    if (!run_knows_verdict_on_loop(g, t)) t->surprises++;
     t->verdicts++;
     t->untold = 0;
     t->ended = first;
     t->next_then = next;
     if (t->next < next && !has_mutation(MUTATION_NUMBER_NOT_ADVANCED)) t->next = next;
     end_runs(&g->runs, t, first, error, &ended, &told);
-    // What waits at one that has done all that lies before comes after the verdict.
-    if (ended || before < next) end_runs(&g->waiting, t, first, error, &ended, &told);
+    // What waits at one that has done all that lies before comes after the verdict; not in a group of a
+    // room's own, where it belongs to what others have ended.
+    if (ended || before < next || g->guard) end_runs(&g->waiting, t, first, error, &ended, &told);
     t->frozen = t->knows = t->missed = false;
     t->cancelled = 0;
     if (!told && (ended || before < next)) miss(t, error);
+    if (g->guard && !t->missed) {  // for the guard
+        error_forget(&t->why);
+        error_keep(&t->why, error);
+    }
     list_each(l, &g->waiting) {
         run *r = list_entry(l, run, link);
         if (r->sequence == t) r->behind = false;

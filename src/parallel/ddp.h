@@ -134,6 +134,7 @@ typedef struct ddp_pass {
     int *order, order_count;  // leaves, as their gradients came
     bool tells_order;         // rank 0's order follows the last bucket
     int64_t begun_ns, collected_ns, launched_ns;
+    uint64_t surprises;  // verdicts of the group, when it launched
 } ddp_pass;
 
 extern const gate_class ddp_gate_class;
@@ -162,6 +163,7 @@ struct gw_bucket {
     gw_ddp *ddp;
     const layout *layout;
     int index;
+    int64_t pass;     // its number
     gw_tensor *flat;  // with the flags behind them
 };
 

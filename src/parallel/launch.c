@@ -28,6 +28,11 @@ bool ddp_is_told(const gw_ddp *d, const gw_error *error) {
 static gw_status guard(void *context, gw_error *error) {
     const gw_ddp *d = context;
     const ddp_pass *r = d->current;
+    const sequence *t = &d->group->main;
+    if (r && r->surprises != t->surprises && t->why) {  // a hook is between two of its calls
+        *error = *error_kept(t->why);
+        return error->status;
+    }
     if (r && r->state == DDP_PASS_FAILED) {
         *error = r->error;
         return error->status;
@@ -80,7 +85,10 @@ static bool find_next_on_loop(gw_ddp *d, launch *out) {
     int last = r->layout->bucket_count, b = failed ? last : first_due(r);
     if (!failed && (b < last ? r->missing[b] != 0 : r->launched < last)) return false;
     if (b < last) r->missing[b] = -1;
-    if (!r->launched) r->launched_ns = env_now_ns(d->agent->env);
+    if (!r->launched) {
+        r->launched_ns = env_now_ns(d->agent->env);
+        r->surprises = d->group->main.surprises;
+    }
     *out = (launch){ r, b };
     atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
     r->launched++;
@@ -110,7 +118,7 @@ static gw_future *start_flags(gw_scope *s, const ddp_pass *r, int b) {
 
 static gw_future *start_dense(gw_scope *s, ddp_pass *r, int index) {
     gw_ddp *d = r->ddp;
-    gw_bucket b = { .ddp = d, .layout = r->layout, .index = index };
+    gw_bucket b = { .ddp = d, .layout = r->layout, .index = index, .pass = r->number };
     b.flat = bucket_pack(s, r, index);
     if (!d->hook) return bucket_start_mean(s, r, index, b.flat);
     gw_future *both[] = { d->hook(s, &b, d->hook_context), start_flags(s, r, index) };

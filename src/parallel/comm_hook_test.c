@@ -1,0 +1,86 @@
+// Hooks around hooks. What others give is in ddp_test.c and beside each.
+#include "testing/cluster.h"
+#include "testing/given_gradients.h"
+#include "testing/testing.h"
+#include <gradwire.h>
+
+#include <string.h>
+
+enum { MEMBERS = 2, COUNT = 200 };
+
+static const int64_t size = COUNT;
+static const gw_shape shape = { 1, &size };
+
+static void run(cluster_main *main, void *context) {
+    for (uint64_t seed = 1; seed <= (uint64_t)testing_scaled(3); seed++)
+        cluster_run(seed, (cluster_options){ .world_size = MEMBERS }, main, context);
+}
+
+static gw_tensor *step_with(gw_scope *s, int rank, gw_comm_hook *hook, void *context) {
+    given_model m;
+    given_open(s, &m, 1, &shape);
+    gw_ddp_set_hook(s, gw_ddp_open(s, m.module), hook, context);
+    gw_tensor *own = given_numbers(s, shape, (uint64_t)rank);
+    gw_backward(s, given_loss(s, &m, &own));
+    return gw_ok(s) ? gw_grad(s, m.weights[0]) : NULL;
+}
+
+typedef struct around_job {
+    gw_comm_hook *around, *same;
+} around_job;
+
+static void compare(gw_scope *root, int rank, void *context) {
+    const around_job *j = context;
+    gw_hook_around around = { gw_hook_all_reduce, NULL };
+    gw_tensor *a = step_with(root, rank, j->around, &around);
+    gw_tensor *b = step_with(root, rank, j->same, NULL);
+    assert_true(gw_ok(root) && gw_equal(root, a, b));
+}
+
+static void the_mean_in_halves_is_that_of_the_hook_of_halves(void **state) {
+    (void)state;
+    run(compare, &(around_job){ gw_hook_f16_around, gw_hook_f16 });
+    run(compare, &(around_job){ gw_hook_bf16_around, gw_hook_bf16 });
+}
+
+// A program's hook sees halves, and half the sum comes out.
+static gw_future *half_of_the_sum(gw_scope *s, gw_bucket *b, void *context) {
+    assert_true(gw_dtype_of(gw_bucket_tensor(s, b)) == GW_F16);
+    assert_true(gw_dtype_of(gw_bucket_gradient(s, b, 0)) == GW_F16);
+    ++*(int *)context;
+    return gw_all_reduce_async(s, gw_bucket_group(b), gw_bucket_gradient(s, b, 0), GW_SUM,
+                               .factor = 0.5);
+}
+
+static void go_around_own(gw_scope *root, int rank, void *context) {
+    (void)context;
+    int calls = 0;
+    gw_hook_around around = { half_of_the_sum, &calls };
+    gw_tensor *got = step_with(root, rank, gw_hook_f16_around, &around);
+    gw_tensor *mean = gw_all_reduce(root, gw_group_world(root),
+                                    given_numbers(root, shape, (uint64_t)rank), GW_AVG);
+    given_compare(root, "half of the sum", got, mean, 1e-3);
+    assert_true(calls == 1 && gw_dtype_of(got) == GW_F32);
+}
+
+static void a_programs_hook_sees_halves(void **state) {
+    (void)state;
+    run(go_around_own, NULL);
+}
+
+static void go_around_none(gw_scope *root, int rank, void *context) {
+    (void)context;
+    gw_hook_around around = { 0 };
+    assert_null(step_with(root, rank, gw_hook_f16_around, &around));
+    if (!strstr(gw_scope_error(root)->text, "a hook around none"))
+        fail_msg("%s", gw_scope_error(root)->text);
+    gw_scope_clear(root);
+}
+
+static void there_is_a_hook_to_go_around(void **state) {
+    (void)state;
+    run(go_around_none, NULL);
+}
+
+GW_TESTS(parallel_comm_hook, the_mean_in_halves_is_that_of_the_hook_of_halves,
+         a_programs_hook_sees_halves, there_is_a_hook_to_go_around);
