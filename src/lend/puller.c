@@ -102,10 +102,10 @@ static bool read_some(pull *x, size_t bytes) {
         return true;
     }
     size_t left = x->size - x->done, now = left < bytes ? left : bytes;
-    bool is_read = source_read(x->source, block_lend(x->block, x->done), x->at + x->done, now,
-                               x->reason, sizeof x->reason);
-    if (!is_read) {
-        fail(x, GW_SYSTEM);
+    gw_status status = source_read(x->source, block_lend(x->block, x->done), x->at + x->done, now,
+                                   x->reason, sizeof x->reason);
+    if (status) {
+        fail(x, status);
         return true;
     }
     x->done += now;

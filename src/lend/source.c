@@ -147,6 +147,10 @@ void source_release(source *x) {
     mem_free(x);
 }
 
-bool source_read(const source *x, void *to, uint64_t at, size_t bytes, char *reason, size_t size) {
-    return read_all(x->process, to, at, bytes) || explain(x->process, errno, reason, size) != NULL;
+gw_status source_read(const source *x, void *to, uint64_t at, size_t bytes, char *reason,
+                      size_t size) {
+    if (read_all(x->process, to, at, bytes)) return GW_OK;
+    gw_status status = errno == ESRCH ? GW_DISCONNECTED : GW_SYSTEM;
+    explain(x->process, errno, reason, size);
+    return status;
 }

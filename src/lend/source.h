@@ -32,10 +32,10 @@ source *source_open(const place_host *there, uint64_t badge, uint64_t incarnatio
 source *source_retain(source *x);
 void source_release(source *x);  // NULL is fine
 
-// Copies |size| bytes at the address |at| of it. False, with the reason, if not all of them could
-// be read.
-bool source_read(const source *x, void *to, uint64_t at, size_t size, char *reason,
-                 size_t reason_size);
+// Copies |size| bytes at the address |at| of it. With the reason, if not all of them could be read:
+// DISCONNECTED if its process has ended, else SYSTEM.
+gw_status source_read(const source *x, void *to, uint64_t at, size_t size, char *reason,
+                      size_t reason_size);
 
 // Whether what was read until now was its memory.
 bool source_is_there(const source *x);

@@ -68,13 +68,14 @@ static void it_reads_memory_of_another_process(void **state) {
     source *x = open_it(&there, badge);
     uint8_t first = from[0];
     memset(from, 0, 1);  // that process has its own
-    assert_true(source_read(x, to, address(from), SIZE, reason, sizeof reason));
+    assert_int_equal(source_read(x, to, address(from), SIZE, reason, sizeof reason), GW_OK);
     from[0] = first;
     assert_memory_equal(to, from, SIZE);
     assert_true(source_is_there(x));
     end_other(&there);
     assert_false(source_is_there(x));
-    assert_false(source_read(x, to, address(from), SIZE, reason, sizeof reason));
+    assert_int_equal(source_read(x, to, address(from), SIZE, reason, sizeof reason),
+                     GW_DISCONNECTED);
     assert_string_equal(reason, "its process has ended");
     source_release(x);
     badge_close(badge);
@@ -92,8 +93,9 @@ static void what_is_not_there_is_not_read(void **state) {
     munmap(pages + 4096, 4096);
     place_host host = here();
     source *x = open_it(&host, badge);
-    assert_true(source_read(x, to, address(pages), 4096, reason, sizeof reason));
-    assert_false(source_read(x, to, address(pages), 2 * 4096, reason, sizeof reason));
+    assert_int_equal(source_read(x, to, address(pages), 4096, reason, sizeof reason), GW_OK);
+    assert_int_equal(source_read(x, to, address(pages), 2 * 4096, reason, sizeof reason),
+                     GW_SYSTEM);
     assert_string_equal(reason, "the memory is not its own");
     assert_true(source_is_there(x));
     badge_close(badge);

@@ -188,6 +188,7 @@ typedef struct opening {
     listeners *out;
     char *addresses;
     size_t size;
+    gw_error why;  // the last transport did not listen
 } opening;
 
 static gw_status listen_at(opening *o, const transport *t, const char *address, gw_error *error) {
@@ -221,14 +222,9 @@ static gw_status listen_over(opening *o, const transport *t, const char *address
         if (status) return status;
     }
     if (is_chosen || !t->anywhere) return GW_OK;
-    gw_error why;
-    gw_status status = listen_at(o, t, t->anywhere, &why);
-    if (!status) return GW_OK;
-    if (!o->env->transports[1]) {  // the only one there is
-        *error = why;
-        return status;
-    }
-    log_line("does not listen over %s: %s", t->name, why.text);
+    bool is_alone = !o->env->transports[1];
+    if (listen_at(o, t, t->anywhere, &o->why) && !is_alone)
+        log_line("does not listen over %s: %s", t->name, o->why.text);
     return GW_OK;
 }
 
@@ -244,14 +240,18 @@ static gw_status check_schemes(const env *e, const char *addresses, gw_error *er
 gw_status listeners_open(env *e, const char *addresses, void (*accepted)(void *user, stream *s),
                          void *user, listeners *out, char out_addresses[ADDRESSES_MAX],
                          gw_error *error) {
-    opening o = { e, accepted, user, out, out_addresses, 0 };
+    opening o = { e, accepted, user, out, out_addresses, 0, { 0 } };
     *out = (listeners){ 0 };
     out_addresses[0] = '\0';
     gw_status status = check_schemes(e, addresses, error);
     for (int i = 0; !status && e->transports[i]; i++)
         status = listen_over(&o, e->transports[i], addresses, error);
-    if (!status && out->count == 0)
+    if (!status && out->count == 0 && !o.why.status)
         status = error_set(error, GW_UNSUPPORTED, "there is no transport to listen over");
+    if (!status && out->count == 0) {
+        *error = o.why;
+        status = o.why.status;
+    }
     if (status) listeners_close(out);
     return status;
 }
@@ -259,7 +259,7 @@ gw_status listeners_open(env *e, const char *addresses, void (*accepted)(void *u
 gw_status listeners_add(env *e, const char *address, void (*accepted)(void *user, stream *s),
                         void *user, listeners *l, gw_error *error) {
     char ignored[ADDRESSES_MAX] = "";
-    opening o = { e, accepted, user, l, ignored, 0 };
+    opening o = { e, accepted, user, l, ignored, 0, { 0 } };
     address_text a;
     gw_status status = check_schemes(e, address, error);
     if (!status && address_take(&address, &a))

@@ -93,11 +93,9 @@ static gw_status tcp_connect(env *e, const char *text, const stream_events *even
     t->stream.user = user;
     snprintf(t->name, sizeof t->name, "%s", text);
     send_at_once(fd);
-    int failed;
-    do {
-        failed = connect(fd, (const struct sockaddr *)&a.bytes, a.size);
-    } while (failed && errno == EINTR);
-    if (failed && errno != EINPROGRESS) {
+    int failed = connect(fd, (const struct sockaddr *)&a.bytes, a.size);
+    // One that a signal has interrupted goes on.
+    if (failed && errno != EINPROGRESS && errno != EINTR) {
         tcp_end_soon(t, errno);
     } else if ((status = loop_add(o, fd, &t->source, EPOLLOUT, error))) {
         tcp_apply(t, TCP_CLOSED_HERE);

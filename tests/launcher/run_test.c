@@ -454,6 +454,39 @@ static void without_descriptors_nothing_starts(void **state) {
     remove_folder(folder);
 }
 
+// Whether the launcher itself starts with |size| bytes more in its environment.
+static bool starts_with(size_t size) {
+    static char text[120000];
+    memset(text, 'x', size);
+    text[size] = '\0';
+    setenv("PADDING", text, 1);
+    result r = RUN("--version");
+    int code = r.code;
+    forget(r);
+    return code == 0;
+}
+
+// The launcher has an environment that the system just takes, and adds to it for the ranks.
+static void an_environment_that_is_too_big_is_told(void **state) {
+    (void)state;
+    const struct rlimit small = { 512 << 10,
+                                  512 << 10 };  // a quarter of it: arguments, environment
+    assert_int_equal(setrlimit(RLIMIT_STACK, &small), 0);
+    size_t fits = 0, too_much = 119999;
+    setenv("MORE", memset((char[60000]){ 0 }, 'y', 59999), 1);
+    assert_true(starts_with(fits));
+    assert_false(starts_with(too_much));
+    while (too_much - fits > 1) {
+        size_t middle = (fits + too_much) / 2;
+        *(starts_with(middle) ? &fits : &too_much) = middle;
+    }
+    assert_true(starts_with(fits - 64));  // room for the arguments
+    result r = RUN("run", "-n", "2", "true");
+    assert_string_equal(r.err, "gradwire: cannot run true: Argument list too long\n");
+    assert_int_equal(r.code, 126);
+    forget(r);
+}
+
 static void many_ranks_start(void **state) {
     (void)state;
     char count[16];
@@ -479,4 +512,5 @@ GW_TESTS(run, help_and_version_are_printed, a_wrong_command_line_is_one_sentence
          memory_is_bounded_whatever_is_printed, binary_passes,
          one_rank_that_floods_does_not_keep_others_waiting, a_reader_that_has_gone_is_a_broken_pipe,
          a_full_disk_is_told, both_outputs_may_be_one_file, a_program_that_cannot_run_is_named,
-         without_descriptors_nothing_starts, many_ranks_start);
+         without_descriptors_nothing_starts, an_environment_that_is_too_big_is_told,
+         many_ranks_start);

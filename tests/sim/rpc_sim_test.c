@@ -359,6 +359,36 @@ static void it_keeps_only_so_many_calls_under_way(void **state) {
     cluster_run(10, (cluster_options){ .world_size = 2 }, call_too_often, NULL);
 }
 
+// Each makes two more on the other worker, without end.
+GW_FUNCTION(sim_bomb, GW_POOL) {
+    (void)a;
+    int other = 1 - gw_rpc_self(s).rank;
+    gw_future *fs[] = { gw_rpc_async(s, other, "sim_bomb"), gw_rpc_async(s, other, "sim_bomb") };
+    gw_wait_all(s, fs, 2);
+    return gw_none();
+}
+
+static void bomb(gw_scope *root, int rank, void *context) {
+    (void)context;
+    gw_scope *s = gw_scope_open(root);
+    if (rank == 0) {
+        gw_scope_set_timeout(s, 50);
+        gw_rpc_sync(s, 1, "sim_bomb");
+        assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
+        gw_scope_clear(s);
+    }
+    // Who has nothing to do with it is answered meanwhile, and all are afterwards.
+    for (int i = 0; rank == 2 && i < 100; i++)
+        assert_int_equal(gw_int_of(s, gw_rpc_sync(s, i % 2, "sim_echo", i)), i);
+    gw_scope_close_up(s);
+    assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1 - rank % 2, "sim_nest", 20)), 20);
+}
+
+static void calls_that_multiply_end_with_the_first_deadline(void **state) {
+    (void)state;
+    cluster_run(11, (cluster_options){ .world_size = 3 }, bomb, NULL);
+}
+
 // ---- Deadlines ----------------------------------------------------------------------------------
 
 static void run_out_of_time(gw_scope *root, int rank, void *context) {
@@ -483,6 +513,7 @@ GW_TESTS(rpc_sim, it_sends_every_kind_of_value_there_and_back,
          what_failed_is_no_argument_and_no_result, it_tells_errors_where_results_are_waited_for,
          it_nests_calls_to_the_limit_with_a_pool_of_one, it_nests_from_both_sides_at_once,
          it_replies_when_a_returned_future_resolves, it_keeps_only_so_many_calls_under_way,
-         it_keeps_deadlines, it_draws_the_same_numbers_at_any_world_size_and_timing,
+         calls_that_multiply_end_with_the_first_deadline, it_keeps_deadlines,
+         it_draws_the_same_numbers_at_any_world_size_and_timing,
          workers_without_a_seed_draw_different_numbers_each_run_the_same,
          whose_memory_it_was_is_told_without_the_loop_lock);
