@@ -140,7 +140,7 @@ static gw_group *make_group(agent *a, const gw_worker *workers, int count, gw_gr
 }
 
 static gw_group *open_group(gw_scope *s, const gw_worker *workers, int count,
-                            gw_group_open_options o, const char *title) {
+                            gw_group_open_options o, const char *title, bool is_own) {
     agent *a = s->error ? NULL : agent_of(s);
     gw_error error = { 0 };
     if (!a || !check_members(s, a, workers, count) || !check_options(s, o)) return &group_poison;
@@ -149,6 +149,7 @@ static gw_group *open_group(gw_scope *s, const gw_worker *workers, int count,
         scope_fail(s, GW_NO_MEMORY, "no memory for a group");
         return &group_poison;
     }
+    g->is_own = is_own;
     env_enter(a->env);
     gw_status status = groups_add_on_loop(g, &error);
     env_leave(a->env);
@@ -163,13 +164,13 @@ static gw_group *open_group(gw_scope *s, const gw_worker *workers, int count,
 
 gw_group *gw_group_open_with(gw_scope *s, const gw_worker *workers, int count,
                              gw_group_open_options options) {
-    return open_group(s, workers, count, options, NULL);
+    return open_group(s, workers, count, options, NULL, false);
 }
 
 gw_group *gw_group_world_with(gw_scope *s, gw_group_open_options options) {
     int count;
     const gw_worker *workers = gw_rpc_workers(s, &count);
-    return s->error ? &group_poison : open_group(s, workers, count, options, "world");
+    return s->error ? &group_poison : open_group(s, workers, count, options, "world", false);
 }
 
 static bool is_usable(gw_scope *s, const gw_group *g) {
@@ -200,7 +201,7 @@ gw_group *gw_group_of_with(gw_scope *s, gw_group *g, const int *ranks, int count
         }
         workers[i] = worker_of(g, ranks[i]);
     }
-    return workers ? open_group(s, workers, count, options, NULL) : &group_poison;
+    return workers ? open_group(s, workers, count, options, NULL, false) : &group_poison;
 }
 
 gw_group *gw_group_blocks_with(gw_scope *s, gw_group *g, int size, gw_group_open_options options) {
@@ -216,10 +217,15 @@ gw_group *gw_group_blocks_with(gw_scope *s, gw_group *g, int size, gw_group_open
 }
 
 gw_group *group_open_own(gw_scope *s, gw_group *of) {
-    if (!of) return gw_group_world(s);
-    int *ranks = gw_alloc(s, (size_t)of->count * sizeof *ranks);
-    for (int i = 0; ranks && i < of->count; i++) ranks[i] = i;
-    return ranks ? gw_group_of(s, of, ranks, of->count) : &group_poison;
+    int count = of ? of->count : 0;
+    if (of && !is_usable(s, of)) return &group_poison;
+    const gw_worker *all = of ? NULL : gw_rpc_workers(s, &count);
+    gw_worker *workers = gw_alloc(s, (size_t)(count + 1) * sizeof *workers);
+    for (int i = 0; workers && gw_ok(s) && i < count; i++)
+        workers[i] = of ? worker_of(of, i) : all[i];
+    if (!gw_ok(s)) return &group_poison;
+    gw_group_open_options options = GW_OPTIONS(gw_group_open_options);
+    return open_group(s, workers, count, options, of ? NULL : "world", true);
 }
 
 // ---- Looking ------------------------------------------------------------------------------------

@@ -106,6 +106,13 @@ struct gw_group {
     list_node unvisited_nodes;
     task deferred_free;
 
+    // answer.c: of a member that has no part of its own in what others enter
+    bool is_own;  // a room's: its collectives are answered by that
+    bool answers;
+    bool answering;  // a task is under way
+    task answer_task;
+    waiter *answered;  // who waits for the end of it; NULL
+
     // the leader's
     list_node reports;
     testimony *testimonies;  // of the first report, of each member; NULL: it does not ask now

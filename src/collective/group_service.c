@@ -1,12 +1,14 @@
 // The service of groups: their table, their messages, and what becomes of them when members go.
 #include "agent/deferred.h"
 #include "base/mem.h"
+#include "collective/answer.h"
 #include "collective/backward.h"
 #include "collective/collective.h"
 #include "collective/groups_state.h"
 #include "collective/run.h"
 #include "wire/codec.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct groups {
@@ -73,6 +75,9 @@ static gw_status draw_id(groups *x, gw_group *g, gw_error *error) {
     uint64_t same = hash_u64(g->list ^ name);
     uintptr_t before = (uintptr_t)map_find(&x->opened, same);
     g->id = hash_u64((g->has_name ? name : g->list) ^ before);
+    size_t at = strlen(g->name);
+    if (g->is_own)  // what is said of it names no other one of the same members
+        snprintf(g->name + at, sizeof g->name - at, " #%llu", (unsigned long long)before + 1);
     if (map_find(&x->groups, g->id) || (g->has_name && is_open(x, g->name)))
         return error_set(error, GW_DUPLICATE, "a group \"%s\" is open here already", g->name);
     if (!map_put(&x->opened, same, (void *)(before + 1)))
@@ -111,6 +116,11 @@ gw_status groups_add_on_loop(gw_group *g, gw_error *error) {
 void groups_remove_on_loop(gw_group *g) {
     groups *x = groups_of(g->agent);
     if (map_find(&x->groups, g->id) == g) map_take(&x->groups, g->id);
+}
+
+gw_group *groups_next_on_loop(const agent *a, size_t *at) {
+    map_entry *e = map_next(&groups_of(a)->groups, at);
+    return e ? e->value : NULL;
 }
 
 // ---- Sequences ----------------------------------------------------------------------------------
@@ -283,6 +293,7 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     if (status) return status;
     excuse(g, h->key, h->number);
     if (key_is_once(h->key)) backward_awaited_on_loop(g, h->key);
+    answer_enters_on_loop(g);
     return GW_OK;
 }
 

@@ -10,5 +10,7 @@
 // WRONG_STATE.
 gw_status groups_add_on_loop(gw_group *g, gw_error *error);
 void groups_remove_on_loop(gw_group *g);
+// The next one behind |*at|, which begins with 0; NULL at the end.
+gw_group *groups_next_on_loop(const agent *a, size_t *at);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "call/protocol.h"
+#include "collective/answer.h"
 #include "collective/collective.h"
 
 #include <stdio.h>
@@ -205,6 +206,7 @@ void run_admit_on_loop(gw_group *g) {
         enter(r);
         defer_work(r);
     }
+    answer_enters_on_loop(g);
 }
 
 static void give_up(canceller *c) {
