@@ -27,6 +27,7 @@
 #include <gradwire/collective.h>
 #include <gradwire/ddp.h>
 #include <gradwire/comm_hook.h>
+#include <gradwire/join.h>
 #include <gradwire/parallel.h>
 
 #endif

@@ -37,6 +37,7 @@ static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_DONE_WHILE_REDUCING] = "done_while_reducing",
     [MUTATION_BUCKET_OUT_OF_ORDER] = "bucket_out_of_order",
     [MUTATION_FLAGS_NOT_COMBINED] = "flags_not_combined",
+    [MUTATION_JOINED_COUNTED_LATE] = "joined_counted_late",
     [MUTATION_STEP_NOT_ASKED] = "step_not_asked",
     [MUTATION_LATE_COMMIT] = "late_commit",
     [MUTATION_LEASE_KEPT] = "lease_kept",

@@ -58,6 +58,9 @@ typedef enum mutation {
     MUTATION_BUCKET_OUT_OF_ORDER,  // buckets set out as their gradients come, without a key
     MUTATION_FLAGS_NOT_COMBINED,   // who has no gradient takes it that nobody has
 
+    // joins
+    MUTATION_JOINED_COUNTED_LATE,  // who has closed counts as active once more
+
     // optimizer steps
     MUTATION_STEP_NOT_ASKED,  // a step whose trainer is lost is aborted without asking other owners
     MUTATION_LATE_COMMIT,     // an owner commits behind telling another that it has not

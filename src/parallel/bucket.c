@@ -62,14 +62,14 @@ gw_tensor *bucket_pack(gw_scope *s, const ddp_pass *r, int b) {
 
 gw_future *bucket_start_mean(gw_scope *s, const ddp_pass *r, int b, gw_tensor *packed) {
     const gw_ddp *d = r->ddp;
-    if (!d->keepers)
-        return gw_all_reduce_async(s, d->group, packed, GW_AVG, .origin = "gw_backward");
+    gw_reduce_op op = r->divisor == d->stats.world_size ? GW_AVG : GW_SUM;
+    if (!d->keepers) return gw_all_reduce_async(s, d->group, packed, op, .origin = "gw_backward");
     int64_t *sizes = gw_alloc(s, (size_t)d->stats.world_size * sizeof *sizes);
     for (int m = 0; sizes && m < d->stats.world_size; m++) {
         section x = section_of(d, &r->layout->buckets[b], m);
         sizes[m] = x.numel + x.count;
     }
-    return gw_reduce_scatter_async(s, d->group, packed, GW_AVG, .sizes = sizes,
+    return gw_reduce_scatter_async(s, d->group, packed, op, .sizes = sizes,
                                    .origin = "gw_backward");
 }
 
@@ -85,6 +85,14 @@ void bucket_forget(ddp_pass *r, int b) {
 static gw_tensor *mean_of_shards(gw_scope *s, const ddp_pass *r, gw_tensor *x) {
     int count = shards_per_member(r->ddp);
     return count == 1 ? x : gw_mul(s, x, 1.0 / count);
+}
+
+// Of |sum|, which is the mean if all members divide it. A hook has divided by the number of all.
+static gw_tensor *mean_of(gw_scope *s, const ddp_pass *r, gw_tensor *sum) {
+    double all = r->ddp->stats.world_size;
+    if (r->divisor != r->ddp->stats.world_size)
+        sum = r->ddp->hook ? gw_mul(s, sum, all / r->divisor) : gw_div(s, sum, r->divisor);
+    return mean_of_shards(s, r, sum);
 }
 
 // The whole bucket that a hook has given goes away with the part that is not kept.
@@ -116,7 +124,7 @@ void bucket_unpack(gw_scope *s, ddp_pass *r, int b, gw_tensor *mean, gw_tensor *
     gw_no_grad(s);
     flags = gw_slice(s, flags ? flags : mean, 0, first_flag, first_flag + own.count, 1);
     for (int i = 0; d->hook && i < own.first; i++) offset += d->gate.leaves[at->leaves[i]]->numel;
-    mean = mean_of_shards(s, r, mean);
+    mean = mean_of(s, r, mean);
     const float *used = gw_data(gw_contiguous(s, gw_to_dtype(s, flags, GW_F32)));
     for (int i = 0; gw_ok(s) && used && i < own.count; i++) {
         int leaf = at->leaves[own.first + i];
@@ -188,7 +196,7 @@ void bucket_unpack_rows(gw_scope *s, ddp_pass *r, int b, gw_value all) {
     gw_tensor *sum =
         gw_coalesce(s, gw_rows(s, gw_cat(s, parts, count, 0), gw_cat(s, parts + count, count, 0),
                                r->ddp->gate.leaves[leaf]->sizes[0]));
-    sum = mean_of_shards(s, r, gw_div(s, sum, count));
+    sum = mean_of_shards(s, r, gw_div(s, sum, r->divisor));
     if (gw_ok(s)) r->results[leaf] = handle_retain(sum);
 }
 

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/value.h"
 #include "collective/group.h"
+#include "parallel/join.h"
 #include "tensor/tensor.h"
 #include <gradwire/ops.h>
 
@@ -28,7 +29,7 @@ static const handle_class ddp_class = { .name = "DistributedDataParallel", .dest
 static gw_ddp ddp_poison = { .gate = {
                                  .handle = { .class = &ddp_class, .count = HANDLE_IMMORTAL } } };
 
-static bool is_usable(gw_scope *s, const char *what, const gw_ddp *d) {
+bool ddp_is_usable(gw_scope *s, const char *what, const gw_ddp *d) {
     if (!d || d == &ddp_poison)
         scope_fail(s, GW_INVALID, "%s: %s", what,
                    d ? "a DistributedDataParallel that could not be opened" : "ddp is NULL");
@@ -39,19 +40,39 @@ static bool is_usable(gw_scope *s, const char *what, const gw_ddp *d) {
 
 static bool is_check_due(const gw_ddp *d) {
     int64_t every = d->options.check_every;
-    return every && d->stats.reduced && d->stats.reduced % every == 0;
+    if (!every || !d->stats.reduced || d->stats.reduced % every) return false;
+    return !d->join.join || d->join.is_whole;  // who has closed a join need not have stepped
 }
 
-// Before each forward that a synchronised pass may follow.
+bool ddp_begin_iteration(gw_scope *s, gw_ddp *d) {
+    const ddp_in_join *in = &d->join;
+    if (!in->join || !in->is_first || in->awaits_pass) return true;
+    return join_begin_iteration(s, in->join, !s->not_synchronised);
+}
+
+// What a synchronised pass may follow. Once in an iteration of a join.
+static void prepare_pass(gw_scope *s, gw_ddp *d) {
+    if (d->join.join && !d->join.awaits_forward) return;
+    d->join.awaits_forward = false;
+    if (d->buffer_count && d->options.buffers == GW_BUFFERS_BROADCAST)
+        replicas_broadcast(s, d, false, true, d->join.buffer_root);
+    if (gw_ok(s) && is_check_due(d)) replicas_compare_numbers(s, d);
+}
+
 static gw_tensor *before_forward(gw_scope *s, gw_module *m, gw_tensor *x, void *context) {
     gw_ddp *d = context;
     (void)x;
-    if (!gw_ok(s) || !s->grad_enabled || s->not_synchronised || !m->training) return NULL;
+    if (!gw_ok(s) || !s->grad_enabled || !m->training || !ddp_begin_iteration(s, d)) return NULL;
+    if (s->not_synchronised) return NULL;
     gate_note(s, &d->gate);
-    if (d->buffer_count && d->options.buffers == GW_BUFFERS_BROADCAST)
-        replicas_broadcast(s, d, false, true);
-    if (gw_ok(s) && is_check_due(d)) replicas_compare_numbers(s, d);
+    prepare_pass(s, d);
     return NULL;
+}
+
+void ddp_shadow(gw_scope *s, gw_ddp *d, bool synchronised) {
+    if (!synchronised) return;
+    if (gw_ok(s)) prepare_pass(s, d);
+    gw_ddp_skip(s, d);
 }
 
 // ---- Opening ------------------------------------------------------------------------------------
@@ -130,7 +151,7 @@ gw_ddp *gw_ddp_open_with(gw_scope *s, gw_module *model, gw_ddp_options options) 
     gw_ddp *d = take(s, a, model, options);
     if (!d) return &ddp_poison;
     bool ok = take_group(s, d) && replicas_collect(s, d) && replicas_compare_models(s, d);
-    if (ok) replicas_broadcast(s, d, true, true);
+    if (ok) replicas_broadcast(s, d, true, true, 0);
     ok = ok && gw_ok(s) && make_buckets(s, d) && enter_model(s, d);
     if (ok) return (d = scope_own(s, d)) ? d : &ddp_poison;
     handle_release(d);
@@ -199,15 +220,15 @@ void gw_ddp_sync(gw_scope *s) {
 }
 
 void gw_ddp_check(gw_scope *s, gw_ddp *d) {
-    if (is_usable(s, "gw_ddp_check", d)) replicas_compare_numbers(s, d);
+    if (ddp_is_usable(s, "gw_ddp_check", d)) replicas_compare_numbers(s, d);
 }
 
 void gw_ddp_broadcast(gw_scope *s, gw_ddp *d) {
-    if (is_usable(s, "gw_ddp_broadcast", d)) replicas_broadcast(s, d, true, true);
+    if (ddp_is_usable(s, "gw_ddp_broadcast", d)) replicas_broadcast(s, d, true, true, 0);
 }
 
 void gw_ddp_set_hook(gw_scope *s, gw_ddp *d, gw_comm_hook *hook, void *context) {
-    if (!is_usable(s, "gw_ddp_set_hook", d)) return;
+    if (!ddp_is_usable(s, "gw_ddp_set_hook", d)) return;
     if (!hook) {
         scope_fail(s, GW_INVALID, "gw_ddp_set_hook: a hook is a function");
         return;
@@ -287,7 +308,7 @@ static void exchange_nothing(gw_scope *s, gw_ddp *d) {
 void gw_ddp_skip(gw_scope *s, gw_ddp *d) {
     gw_error error;
     if (!d || d == &ddp_poison) {
-        is_usable(s, "gw_ddp_skip", d);
+        ddp_is_usable(s, "gw_ddp_skip", d);
         return;
     }
     if (gw_ok(s) && context_check_wait(s, &error)) scope_fail_with(s, &error);
@@ -296,6 +317,7 @@ void gw_ddp_skip(gw_scope *s, gw_ddp *d) {
         gates_tell_failed(s);
         return;
     }
+    if (!ddp_pass_is_awaited(s, d)) return;
     if (shards_is_last(d)) {
         exchange_nothing(s, d);
         return;

@@ -35,6 +35,16 @@ void layout_release(layout *l);
 
 typedef struct shard_sums shard_sums;
 
+// What a join has said of the iteration that is under way.
+typedef struct ddp_in_join {
+    struct gw_join *join;  // NULL: it is in none; without a count
+    bool is_first;         // its forwards begin iterations
+    bool awaits_forward, awaits_pass;
+    bool is_whole;    // all members are active
+    int buffer_root;  // of whom buffers are
+    int divisor;      // of sums; 0: the number of members
+} ddp_in_join;
+
 struct gw_ddp {
     gate gate;  // begins with the handle
     agent *agent;
@@ -58,6 +68,7 @@ struct gw_ddp {
     bool launching;                  // a thread launches buckets
     const struct ddp_pass *current;  // to which those belong
     gw_ddp_stats stats;
+    ddp_in_join join;
     shard_sums *shards;    // with options.shards; of the thread that runs the pass, as the next
     int missing_of_shard;  // gradients that have not come
     uint64_t has_means;    // the id of the scope of the last pass, with |keepers|
@@ -81,14 +92,16 @@ bool ddp_share_means(gw_scope *s, gw_ddp *d, const int *keepers);
 // |s| failed.
 bool ddp_may_pass(gw_scope *s, const gw_ddp *d, const gw_scope *of);
 void ddp_note_means(gw_ddp *d, const gw_scope *of);  // it has had one
+// Whether there is one: else |s| has failed.
+bool ddp_is_usable(gw_scope *s, const char *what, const gw_ddp *d);
 
 // ---- Replicas (replicas.c) ----------------------------------------------------------------------
 
 // Finds parameters and buffers of d->model. False with |s| failed.
 bool replicas_collect(gw_scope *s, gw_ddp *d);
 bool replicas_compare_models(gw_scope *s, gw_ddp *d);
-// Gives all members the numbers of rank 0.
-void replicas_broadcast(gw_scope *s, gw_ddp *d, bool parameters, bool buffers);
+// Gives all members the numbers of |root|.
+void replicas_broadcast(gw_scope *s, gw_ddp *d, bool parameters, bool buffers, int root);
 void replicas_compare_numbers(gw_scope *s, gw_ddp *d);
 void replicas_sum(gate *g, gw_scope *s, double *numbers, int count);  // of gate_class
 
@@ -113,6 +126,7 @@ typedef struct ddp_pass {
     _Atomic uint32_t count;
     gw_ddp *ddp;      // one count
     gw_scope *scope;  // of its collectives: of the thread that launches
+    int divisor;      // of sums
 
     gw_tensor **gradients;  // by leaf, counted: what this member brings
     gw_tensor **results;    // by leaf, counted; NULL: no member has brought one
@@ -139,6 +153,8 @@ typedef struct ddp_pass {
 
 extern const gate_class ddp_gate_class;
 
+// A synchronised pass begins. False with |s| failed if a join has no use for it now.
+bool ddp_pass_is_awaited(gw_scope *s, gw_ddp *d);
 // With one count. NULL with |s| failed. It is told of |error|, if that is not NULL: then all its
 // buckets are entered as failed.
 ddp_pass *ddp_pass_open(gw_scope *s, gw_ddp *d, int64_t deadline_ns, const gw_error *error);

@@ -48,6 +48,7 @@ ddp_pass *ddp_pass_open(gw_scope *s, gw_ddp *d, int64_t deadline_ns, const gw_er
         r->ddp = handle_retain(d);
         r->scope = agent_scope_open(d->agent, 0, 0, deadline_ns);
         gw_no_grad(r->scope);
+        r->divisor = d->join.divisor ? d->join.divisor : d->stats.world_size;
         if (error) {
             r->error = *error;
             r->state = DDP_PASS_FAILED;
@@ -57,6 +58,19 @@ ddp_pass *ddp_pass_open(gw_scope *s, gw_ddp *d, int64_t deadline_ns, const gw_er
     }
     scope_fail(s, GW_NO_MEMORY, "no memory for gradients of DistributedDataParallel");
     return NULL;
+}
+
+bool ddp_pass_is_awaited(gw_scope *s, gw_ddp *d) {
+    env_enter(d->agent->env);
+    bool awaited = !d->join.join || d->join.awaits_pass;
+    d->join.awaits_pass = false;
+    env_leave(d->agent->env);
+    if (!awaited)
+        scope_fail(
+            s, GW_WRONG_STATE,
+            "a synchronised pass over replicas in a join: no iteration has begun for it, or it "
+            "has begun as one that is not synchronised");
+    return awaited;
 }
 
 void ddp_pass_release(ddp_pass *r) {
@@ -291,6 +305,7 @@ static void abandoned(gate *g, const gw_error *error) {
     layout *first = layout_open(d, NULL);
     env_enter(d->agent->env);
     first = reset_layout_on_loop(d, first);
+    d->join.awaits_pass = false;
     env_leave(d->agent->env);
     layout_release(first);
     ddp_pass *r = ddp_pass_open(s, d, ENV_NEVER, error);
@@ -333,7 +348,7 @@ static void begin_shard(gate_pass *g, gw_scope *s) {
 
 static void begin(gate_pass *g, gw_scope *s) {
     gw_ddp *d = ddp_of(g->gate);
-    if (!ddp_may_pass(s, d, g->scope)) {
+    if (!ddp_pass_is_awaited(s, d) || !ddp_may_pass(s, d, g->scope)) {
         abandoned(g->gate, gw_scope_error(s));
         return;
     }

@@ -152,7 +152,7 @@ bool replicas_compare_models(gw_scope *s, gw_ddp *d) {
 // ---- Broadcasting -------------------------------------------------------------------------------
 
 // All tensors of one dtype travel in one.
-static void broadcast_dtype(gw_scope *s, gw_ddp *d, gw_dtype dtype, int first, int end) {
+static void broadcast_dtype(gw_scope *s, gw_ddp *d, gw_dtype dtype, int first, int end, int root) {
     gw_tensor **parts = gw_alloc(s, ((size_t)(end - first) + 1) * sizeof *parts);
     int count = 0;
     for (int i = first; gw_ok(s) && i < end; i++) {
@@ -161,7 +161,7 @@ static void broadcast_dtype(gw_scope *s, gw_ddp *d, gw_dtype dtype, int first, i
     }
     if (gw_ok(s) && !count) return;
     gw_tensor *flat = gw_ok(s) ? gw_cat(s, parts, count, 0) : tensor_poison_of(s);
-    gw_tensor *given = gw_broadcast(s, d->group, flat, 0, .key = KEY_BROADCAST);
+    gw_tensor *given = gw_broadcast(s, d->group, flat, root, .key = KEY_BROADCAST);
     int64_t at = 0;
     for (int i = first; gw_ok(s) && i < end; i++) {
         gw_tensor *x = tensor_at(d, i);
@@ -173,14 +173,14 @@ static void broadcast_dtype(gw_scope *s, gw_ddp *d, gw_dtype dtype, int first, i
     }
 }
 
-void replicas_broadcast(gw_scope *s, gw_ddp *d, bool parameters, bool buffers) {
+void replicas_broadcast(gw_scope *s, gw_ddp *d, bool parameters, bool buffers, int root) {
     int first = parameters ? 0 : d->gate.leaf_count;
     int end = buffers ? tensor_count(d) : d->gate.leaf_count;
     if (d->stats.world_size == 1) return;
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
     for (gw_dtype dtype = 0; gw_ok(t) && dtype <= GW_BOOL8; dtype++)
-        broadcast_dtype(t, d, dtype, first, end);
+        broadcast_dtype(t, d, dtype, first, end, root);
     gw_scope_close_up(t);
 }
 

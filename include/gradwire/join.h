@@ -1,0 +1,96 @@
+// Join: members of a group with inputs for different numbers of iterations.
+//
+//     gw_joinable parts[] = { { .ddp = gw_ddp_open(root, model) }, { .optimizer = opt } };
+//     gw_join *join = gw_join_open(root, parts, 2);
+//     for (int i = 0; i < count && gw_ok(root); i++) {                   // as many as this member has
+//         gw_scope *s = gw_scope_open(root);
+//         gw_backward(s, gw_cross_entropy(s, gw_module_call(s, model, images), labels));
+//         gw_optimizer_step(s, opt);
+//         gw_scope_close_up(s);
+//     }
+//     gw_join_close(root, join);                                         // until nobody has one
+//
+// Replicas wait for each other in each step, so that one with fewer inputs would leave the others
+// waiting. A member that has closed its join shadows the collectives of their iterations: it brings
+// zeros to the means of gradients, steps its part of a sharded optimizer, and answers the program's
+// own collectives (batch norm over all members, metrics) with nothing. When no member has inputs left,
+// all replicas get the weights and buffers of one that was active in the last iteration: torch.
+// distributed.algorithms.Join.
+//
+// Each iteration begins at the first joinable: a gw_ddp's forward in training, with gradients on,
+// which then meets the other members once; or where the program calls gw_join_notify. Each has one
+// synchronised pass of each gw_ddp, or, by gw_ddp_no_sync, none on any member.
+//
+// A local optimizer that is no joinable does not step on members that have closed: they get the
+// weights, but not its state.
+//
+// Errors: what fails an iteration on the others fails a shadow, too, and the next iteration is well.
+// Whoever fails otherwise, or closes with a scope that has failed, ends the join on all members with
+// its error; so does a member that is lost.
+// Ownership: a join belongs to the scope it was opened in, and keeps its joinables.
+// Threads: as the model. One iteration at a time.
+#ifndef GRADWIRE_JOIN_H
+#define GRADWIRE_JOIN_H
+
+#include <gradwire/ddp.h>
+#include <gradwire/optim.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gw_join gw_join;
+
+// An iteration, as all members know it.
+typedef struct gw_join_iteration {
+    int64_t number;       // from 1; at the end the number of the last one, 0 without one
+    int members, active;  // ranks of the group; at the end those of the last iteration
+    int last;             // the highest active rank
+    bool synchronised;    // it has a pass that members reduce
+} gw_join_iteration;
+
+typedef void gw_join_function(gw_scope *s, const gw_join_iteration *at, void *context);
+
+// What has collectives in each iteration: one of the first two, or functions.
+typedef struct gw_joinable {
+    gw_ddp *ddp;
+    gw_optimizer *optimizer;  // sharded, or all of it local
+    gw_join_function
+        *shadow;  // on who has closed, in each iteration, also of a failed scope; NULL: nothing
+    gw_join_function *finish;  // on all, at the end; NULL: nothing
+    void *context;
+    gw_group *group;  // of the functions' collectives, and of no others; NULL: they have none
+} gw_joinable;
+
+// gw_join_open(s, joinables, count, ...): all members call it, with as many in the same order.
+// Shadows share a scope: what a gw_ddp's shadow leaves in it as gradients, those behind it find.
+// INVALID if the joinables' groups have different members, or an optimizer has parameters of other
+// workers; WRONG_STATE for a gw_ddp that is in another join.
+typedef struct gw_join_options {
+    // Gradients are sums divided by the number of active members; else by that of all, so that a
+    // member without input counts as one with gradients of zero.
+    bool active_divisor GW_DEFAULT(false);
+    // The first member that closes ends the join for all with CANCELLED: "w0 has no more input".
+    bool fail_early GW_DEFAULT(false);
+    bool off GW_DEFAULT(false);  // nothing happens: for inputs that are even
+} gw_join_options;
+
+GW_API gw_join *gw_join_open_with(gw_scope *s, const gw_joinable *joinables, int count,
+                                  gw_join_options options);
+
+// This member has no more input: shadows the others' iterations, and returns on all at the end. Acts
+// also in a scope that has failed. Warns once if it has missed 1,000 iterations.
+GW_API void gw_join_close(gw_scope *s, gw_join *join);
+
+// An iteration begins, of a join whose first joinable is no gw_ddp. Its pass is synchronised if |s|
+// is. INVALID for others.
+GW_API void gw_join_notify(gw_scope *s, gw_join *join);
+
+// The iteration that is under way, or was the last one.
+GW_API gw_join_iteration gw_join_get_iteration(const gw_join *join);
+
+#ifdef __cplusplus
+}
+#endif
+#include <gradwire/detail/join.h>
+#endif

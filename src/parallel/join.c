@@ -1,0 +1,164 @@
+// The functions of gradwire/join.h: opening and closing one, and what it takes.
+#include "parallel/join.h"
+
+#include "base/mem.h"
+#include "base/value.h"
+#include "collective/group.h"
+#include "parallel/shard.h"
+
+static gw_join join_poison;
+
+// ---- Joinables ----------------------------------------------------------------------------------
+
+static void attach(gw_ddp *d, gw_join *j, bool is_first) {
+    env_enter(d->agent->env);
+    d->join = (ddp_in_join){ .join = j, .is_first = is_first };
+    env_leave(d->agent->env);
+}
+
+static void detach(gw_join *j) {
+    for (int i = 0; i < j->count; i++)
+        if (j->parts[i].ddp && j->parts[i].ddp->join.join == j)
+            attach(j->parts[i].ddp, NULL, false);
+}
+
+gw_group *joinable_group(const gw_joinable *p) {
+    const shard *x = p->optimizer ? shard_of(p->optimizer) : NULL;
+    return p->ddp ? p->ddp->group : x ? x->group : p->group;
+}
+
+static bool check_part(gw_scope *s, const gw_joinable *p, int i) {
+    bool has_functions = p->shadow || p->finish || p->context || p->group;
+    if (!p->ddp + !p->optimizer + !has_functions != 2) {
+        scope_fail(s, GW_INVALID,
+                   "gw_join_open: joinable %d is not one of a gw_ddp, an optimizer, functions", i);
+    } else if (p->ddp) {
+        if (ddp_is_usable(s, "gw_join_open", p->ddp) && p->ddp->join.join)
+            scope_fail(s, GW_WRONG_STATE, "gw_join_open: joinable %d is in another join", i);
+    } else if (p->optimizer) {
+        if (optimizer_check(s, p->optimizer, "gw_join_open") && p->optimizer->remote &&
+            !shard_of(p->optimizer))
+            scope_fail(s, GW_INVALID, "gw_join_open: joinable %d has parameters of other workers",
+                       i);
+    }
+    return gw_ok(s);
+}
+
+// The group whose members all of them have; NULL for that of all workers.
+static bool find_group(gw_scope *s, const gw_joinable *parts, int count, gw_group **out) {
+    *out = NULL;
+    for (int i = 0; i < count; i++) {
+        gw_group *g = joinable_group(&parts[i]);
+        if (!g || g == &group_poison) continue;
+        if (*out && (*out)->list != g->list)
+            scope_fail(s, GW_INVALID, "gw_join_open: joinable %d is of a group with other members",
+                       i);
+        if (!*out) *out = g;
+    }
+    return gw_ok(s);
+}
+
+// ---- Life ---------------------------------------------------------------------------------------
+
+static void destroy(gw_handle *h) {
+    gw_join *j = (gw_join *)(void *)h;
+    gw_error ignored;
+    if (!j->is_over && !agent_is_closed(j->agent)) {
+        gw_scope *s = agent_scope_open(j->agent, 0, 0, ENV_NEVER);
+        scope_fail(s, GW_WRONG_STATE, "its join was given back before gw_join_close");
+        join_fail(s, j);
+        ignored = gw_scope_close(s);
+    }
+    detach(j);
+    ignored = gw_scope_close(j->own);
+    (void)ignored;
+    agent_release(j->agent);
+    mem_free(j);
+}
+
+static const handle_class join_class = { .name = "join", .destroy = destroy };
+static gw_join join_poison = { .handle = { .class = &join_class, .count = HANDLE_IMMORTAL } };
+
+static gw_join *take(gw_scope *s, agent *a, const gw_joinable *parts, int count,
+                     gw_join_options options) {
+    gw_join *j = mem_calloc(sizeof *j);
+    if (!j) {
+        scope_fail(s, GW_NO_MEMORY, "gw_join_open: no memory");
+        return NULL;
+    }
+    handle_init(&j->handle, &join_class);
+    j->agent = agent_retain(a);
+    j->own = agent_scope_open(a, 0, 0, ENV_NEVER);
+    j->options = options;
+    j->is_over = true;  // until it is open
+    j->parts = gw_alloc(j->own, (size_t)count * sizeof *j->parts);
+    for (int i = 0; j->parts && i < count; i++) {
+        j->parts[i] = parts[i];
+        if (parts[i].ddp) scope_own(j->own, handle_retain(parts[i].ddp));
+        if (parts[i].optimizer) scope_own(j->own, handle_retain(parts[i].optimizer));
+    }
+    return j;
+}
+
+static bool open_group(gw_scope *s, gw_join *j, gw_group *of) {
+    gw_group *g = group_open_own(j->own, of);
+    if (!gw_ok(j->own)) {
+        scope_fail_with(s, gw_scope_error(j->own));
+        return false;
+    }
+    j->group = g;
+    j->at.members = j->at.active = gw_group_size(g);
+    j->at.last = j->at.members - 1;
+    return true;
+}
+
+gw_join *gw_join_open_with(gw_scope *s, const gw_joinable *joinables, int count,
+                           gw_join_options options) {
+    agent *a = gw_ok(s) ? agent_of(s) : NULL;
+    gw_group *of = NULL;
+    if (a && (count < 1 || !joinables))
+        scope_fail(s, GW_INVALID, "gw_join_open: %d joinables%s", count,
+                   joinables ? "" : " at NULL");
+    for (int i = 0; a && gw_ok(s) && i < count; i++) check_part(s, &joinables[i], i);
+    if (!a || !gw_ok(s) || !find_group(s, joinables, count, &of)) return &join_poison;
+    gw_join *j = take(s, a, joinables, count, options);
+    if (!j) return &join_poison;
+    if (!open_group(s, j, of) || !(j = scope_own(s, j))) {
+        if (j) handle_release(j);
+        return &join_poison;
+    }
+    if (options.off) return j;
+    j->count = count;
+    j->is_over = false;
+    for (int i = 0; i < count; i++)
+        if (joinables[i].ddp) attach(joinables[i].ddp, j, i == 0);
+    return j;
+}
+
+static bool is_usable(gw_scope *s, const char *what, const gw_join *j) {
+    if (j && j != &join_poison) return true;
+    scope_fail(s, GW_INVALID, "%s: %s", what,
+               j ? "a join that could not be opened" : "the join is NULL");
+    return false;
+}
+
+void gw_join_close(gw_scope *s, gw_join *j) {
+    if (!is_usable(s, "gw_join_close", j)) return;
+    if (!j->is_over && gw_ok(s)) join_shadow_others(s, j);
+    if (!j->is_over) join_fail(s, j);
+    detach(j);
+}
+
+// ---- Iterations ---------------------------------------------------------------------------------
+
+void gw_join_notify(gw_scope *s, gw_join *j) {
+    if (!gw_ok(s) || !is_usable(s, "gw_join_notify", j) || j->options.off) return;
+    if (j->parts[0].ddp)
+        scope_fail(s, GW_INVALID, "gw_join_notify: its iterations begin with a forward");
+    else
+        join_begin_iteration(s, j, !s->not_synchronised);
+}
+
+gw_join_iteration gw_join_get_iteration(const gw_join *j) {
+    return j ? j->at : (gw_join_iteration){ 0 };
+}
