@@ -37,10 +37,24 @@ static void four_roles_learn_planted_labels(void **state) {
     assert_says(run("timeout 100 ./gradwire run -n 4 --no-prefix -- ./ddp_rpc"), 0, "same bits");
 }
 
+// ---- join_uneven --------------------------------------------------------------------------------
+
+static void replicas_with_uneven_inputs_end_alike(void **state) {
+    (void)state;
+    assert_says(run("timeout 100 ./join_uneven"), 0, "worker1 has used all of its 6 inputs");
+    static const char kinds[] = "timeout 100 ./join_uneven --world-size 4 --inputs %d | "
+                                "grep -o 'weight.*after %d' | sort -u | wc -l";
+    assert_says(run(kinds, 5, 8), 0, "1");
+    assert_says(run(kinds, 0, 3), 0, "1");
+    assert_says(run("timeout 100 ./gradwire run -n 3 --no-prefix -- ./join_uneven --active"), 0,
+                "worker2 has used all of its 7 inputs");
+}
+
 static void they_refuse_wrong_options(void **state) {
     (void)state;
     assert_says(run("./ddp_digits --help"), 0, "--plot FILE.svg");
     assert_says(run("./ddp_rpc --help"), 0, "--plot FILE.svg");
+    assert_says(run("./join_uneven --help"), 0, "--inputs N");
     assert_says(run("./ddp_digits --hook f8"), 2, "expected none or f16 or bf16");
     assert_says(run("timeout 100 ./ddp_digits --shards 3"), 1,
                 "3 shards, which is no power of two");
@@ -50,4 +64,5 @@ static void they_refuse_wrong_options(void **state) {
 
 GW_TESTS(example_ddp, replicas_learn_digits,
          shards_give_one_set_of_weights_on_any_number_of_workers, replicas_run_under_the_launcher,
-         four_roles_learn_planted_labels, they_refuse_wrong_options);
+         four_roles_learn_planted_labels, replicas_with_uneven_inputs_end_alike,
+         they_refuse_wrong_options);

@@ -1,0 +1,57 @@
+// Replicas with inputs for different numbers of iterations: who has no more of them shadows the others,
+// and steps its part of the sharded optimizer, until nobody has one.
+//
+//     join_uneven                                 makes its own two processes
+//     join_uneven --world-size 4 --active         gradients are means over those that have inputs
+//     gradwire run -n 4 -- join_uneven
+//
+// The lines that a join takes: 3 (what takes part, opening, closing). The loop is as it would be alone.
+#include "../common/flags.h"
+#include "../common/workers.h"
+
+#include <gradwire.h>
+
+#include <stdio.h>
+
+static int64_t world_size = 2, inputs = 5;
+static bool active;
+
+static int run_worker(const char *init_method, void *context) {
+    (void)context;
+    gw_scope *root = gw_scope_open(NULL);
+    gw_rpc_init(root, .name = "worker%d", .init_method = init_method);
+    gw_module *model = gw_nn_linear(root, 1, 1);
+    gw_optimizer *opt = gw_adam(root, gw_parameters(root, model), .lr = 0.01);
+    gw_optimizer_shard(root, opt);
+    gw_joinable parts[] = { { .ddp = gw_ddp_open(root, model) }, { .optimizer = opt } };
+    gw_join *join = gw_join_open(root, parts, 2, .active_divisor = active);
+    int rank = gw_rpc_self(root).rank, used = 0;
+    for (; used < inputs + rank && gw_ok(root); used++) {  // each has one more than the one before
+        gw_scope *s = gw_scope_open(root);
+        gw_backward(s, gw_sum(s, gw_module_call(s, model, gw_ones(s, GW_F32, 1, 1))));
+        gw_optimizer_step(s, opt);
+        gw_scope_close_up(s);
+    }
+    printf("worker%d has used all of its %d inputs\n", rank, used);
+    gw_join_close(root, join);
+    printf("worker%d: weight %.9g after %d iterations\n", rank,
+           gw_item(root, gw_module_parameter_get(root, model, "weight")),
+           (int)gw_join_get_iteration(join).number);
+    gw_rpc_shutdown(root);
+    return gw_exit_code(gw_scope_close(root));
+}
+
+int main(int argc, char **argv) {
+    const flag flags[] = {
+        { "world-size", "N", "processes", .integer = &world_size, .min = 1, .max = 1024 },
+        { "inputs", "N", "of the first process", .integer = &inputs, .max = 1e6 },
+        { "active", NULL, "divide by the number of those with inputs", .is_set = &active },
+        { 0 },
+    };
+    static const char about[] = "Trains replicas that have inputs for different numbers of steps.";
+    int code = flags_parse("join_uneven", about, flags, argc, argv);
+    if (code >= 0) return code;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    return gw_rpc_launched().rank >= 0 ? run_worker(NULL, NULL)
+                                       : workers_run((int)world_size, run_worker, NULL);
+}
