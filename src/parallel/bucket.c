@@ -172,6 +172,7 @@ gw_future *bucket_start_rows(gw_scope *s, const ddp_pass *r, int b) {
     if (rows)
         indices = gw_cat(
             s, (gw_tensor *[]){ indices, gw_to_dtype(s, gw_rows_indices(s, rows), GW_I64) }, 2, 0);
+    if (!gw_ok(s)) return NULL;
     gw_future *both[] = {
         gw_all_gather_list_async(s, r->ddp->group, indices, .origin = "gw_backward"),
         gw_all_gather_list_async(s, r->ddp->group, values, .origin = "gw_backward")

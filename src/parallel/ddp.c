@@ -69,10 +69,14 @@ static gw_tensor *before_forward(gw_scope *s, gw_module *m, gw_tensor *x, void *
     return NULL;
 }
 
+// What fails here fails the pass of the others, as it does on them.
 void ddp_shadow(gw_scope *s, gw_ddp *d, bool synchronised) {
     if (!synchronised) return;
     if (gw_ok(s)) prepare_pass(s, d);
-    gw_ddp_skip(s, d);
+    if (gw_ok(s))
+        gw_ddp_skip(s, d);
+    else
+        d->gate.class->abandoned(&d->gate, gw_scope_error(s));
 }
 
 // ---- Opening ------------------------------------------------------------------------------------

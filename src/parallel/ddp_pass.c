@@ -146,7 +146,7 @@ void ddp_pass_fail(ddp_pass *r, const gw_error *error, bool is_told) {
     gw_future **under_way = NULL;
     int count = 0, bucket_count = d->gate.leaf_count;
     env_enter(d->agent->env);
-    bool cancels = r->state == DDP_PASS_REDUCING && !is_told;
+    bool cancels = r->state == DDP_PASS_REDUCING && !is_told && !r->has_entered_failed;
     if (!r->error.status && r->state != DDP_PASS_DONE) {
         r->error = *error;
         r->is_told = is_told;

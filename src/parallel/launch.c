@@ -104,7 +104,7 @@ static gw_future *start_order(gw_scope *s, const ddp_pass *r) {
     int64_t count = d->gate.leaf_count;
     gw_tensor *order =
         d->stats.rank ? NULL : gw_from_with(s, GW_I32, r->order, (gw_shape){ 1, &count });
-    return gw_broadcast_async(s, d->group, order, 0, .origin = ORIGIN);
+    return gw_ok(s) ? gw_broadcast_async(s, d->group, order, 0, .origin = ORIGIN) : NULL;
 }
 
 static gw_future *start_flags(gw_scope *s, const ddp_pass *r, int b) {
@@ -120,9 +120,12 @@ static gw_future *start_dense(gw_scope *s, ddp_pass *r, int index) {
     gw_ddp *d = r->ddp;
     gw_bucket b = { .ddp = d, .layout = r->layout, .index = index, .pass = r->number };
     b.flat = bucket_pack(s, r, index);
+    if (!gw_ok(s)) return NULL;
     if (!d->hook) return bucket_start_mean(s, r, index, b.flat);
-    gw_future *both[] = { d->hook(s, &b, d->hook_context), start_flags(s, r, index) };
-    if (!both[0]) scope_fail(s, GW_INVALID, "the hook of a DistributedDataParallel gave no future");
+    gw_future *both[] = { d->hook(s, &b, d->hook_context), NULL };
+    if (gw_ok(s)) both[1] = start_flags(s, r, index);
+    if (gw_ok(s) && !both[0])
+        scope_fail(s, GW_INVALID, "the hook of a DistributedDataParallel gave no future");
     return gw_collect_all(s, both, 2);
 }
 
@@ -134,6 +137,7 @@ static bool is_alone(const ddp_pass *r) {
 static gw_future *start(gw_scope *s, ddp_pass *r, int b) {
     if (b == r->layout->bucket_count) return start_order(s, r);
     if (gw_ok(s) && r->ddp->options.check_finite) bucket_check_finite(s, r, b);
+    if (!gw_ok(s)) return NULL;  // what fails here is told to the others once
     gw_future *f =
         r->layout->buckets[b].is_rows ? bucket_start_rows(s, r, b) : start_dense(s, r, b);
     bucket_forget(r, b);
@@ -175,21 +179,30 @@ static void keep_own(launch at) {
     scope_release_from(s, 0);
 }
 
-// The others get the error as this member's, unless they have told it themselves.
+// The others get |error| as this member's, once, unless they have told it themselves.
+static void tell_others(ddp_pass *r, gw_error error, bool is_told) {
+    char pass[32];
+    env *e = r->ddp->agent->env;
+    env_enter(e);
+    bool tells = !is_told && !r->has_entered_failed && !is_alone(r);
+    r->has_entered_failed = true;
+    env_leave(e);
+    if (!tells) return;
+    gw_scope *t = agent_scope_open(r->ddp->agent, 0, 0, ENV_NEVER);
+    snprintf(pass, sizeof pass, "pass %lld", (long long)r->number);
+    error_prefix(&error, pass);  // so that it is told again if the next one fails with it
+    scope_fail_with(t, &error);
+    gw_barrier_async(t, r->ddp->group, .origin = ORIGIN);
+    error = gw_scope_close(t);
+}
+
 static void enter_failed(launch at) {
     ddp_pass *r = at.pass;
     env_enter(r->ddp->agent->env);
     gw_error error = r->error;
-    bool tells = !r->is_told && !r->has_entered_failed && !is_alone(r);
-    r->has_entered_failed = true;
+    bool is_told = r->is_told;
     env_leave(r->ddp->agent->env);
-    if (tells) {
-        char pass[32];
-        snprintf(pass, sizeof pass, "pass %lld", (long long)r->number);
-        error_prefix(&error, pass);  // so that it is told again if the next one fails with it
-        scope_fail_with(r->scope, &error);
-        gw_barrier_async(r->scope, r->ddp->group, .origin = ORIGIN);
-    }
+    tell_others(r, error, is_told);
     ddp_pass_release(r);
 }
 
@@ -214,6 +227,7 @@ static void set_out(launch at) {
     launch *context = mem_take(sizeof *context);
     if (!context) scope_fail(s, GW_NO_MEMORY, "no memory for a bucket");
     gw_future *f = start(s, r, at.bucket);
+    if (!gw_ok(s)) tell_others(r, *gw_scope_error(s), ddp_is_told(r->ddp, gw_scope_error(s)));
     if (gw_ok(s)) {
         *context = at;
         keep_future(r, at.bucket, f);
