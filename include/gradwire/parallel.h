@@ -73,6 +73,23 @@ GW_API gw_map *gw_optimizer_consolidate(gw_scope *s, gw_optimizer *opt, int to);
 // The bytes of state that this member keeps.
 GW_API int64_t gw_optimizer_state_bytes(const gw_optimizer *opt);
 
+// ---- One module over several threads ------------------------------------------------------------
+// A module that cuts dimension 0 of its input into |threads| slices (as torch.chunk), has |module|
+// compute them at once on threads of the worker's pool, and gives their rows in order; a backward pass
+// goes through the slices at once, too, and gradients of a parameter are added in the order of slices:
+// torch.nn.DataParallel. Parameters are those of |module|, under "module.". Buffers, such as the
+// statistics of a batch norm, become those that the first slice leaves; the other slices have copies.
+//
+//     gw_module *fast = gw_data_parallel(root, model, 4);
+//     gw_backward(s, gw_cross_entropy(s, gw_module_call(s, fast, images), labels));
+//
+// It pays where a slice computes long, and the CPU has that many cores for it. What |module| does must
+// be fit for several threads; a module of the program's own with buffers in its parts finds these by
+// gw_module_child, so that each slice gets its own. What fails in a slice fails the call, with the
+// number of the slice. INVALID unless 1 to 256 threads; WRONG_STATE in a scope without an agent;
+// WOULD_BLOCK where nothing may wait.
+GW_API gw_module *gw_data_parallel(gw_scope *s, gw_module *module, int threads);
+
 // ---- Batch norm over all members ----------------------------------------------------------------
 // From here on each batch norm in |model| takes mean and variance, while it trains, over the batches
 // of all members of |g| (NULL: all workers that are there), which may be of different sizes, and

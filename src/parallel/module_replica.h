@@ -1,0 +1,14 @@
+// Copies of a module for threads that compute with it at once: the same parameters, state and hooks,
+// but buffers of their own, so that what one thread writes there is not read by others.
+#ifndef PARALLEL_MODULE_REPLICA_H
+#define PARALLEL_MODULE_REPLICA_H
+
+#include "nn/module.h"
+
+// Lives no longer than |m|, which does not change meanwhile. NULL with |s| failed.
+gw_module *module_replica_open(gw_scope *s, gw_module *m);
+void module_replica_close(gw_module *r);  // may be NULL
+
+bool module_has_buffers(const gw_module *m);
+
+#endif

@@ -1,0 +1,36 @@
+// Slices of a batch, between the files of gw_data_parallel.
+#ifndef PARALLEL_SLICES_H
+#define PARALLEL_SLICES_H
+
+#include "agent/agent.h"
+#include "nn/module.h"
+#include <gradwire/rpc.h>
+
+typedef struct slice {
+    gw_module *module;  // the first one's is the program's; the others have buffers of their own
+    gw_scope *scope;    // while it goes forward
+    gw_tensor *x, *y;   // counted
+    int64_t first, rows;
+    gw_error error;
+} slice;
+
+// Counted: by who calls the module, by the threads at work, by the node.
+typedef struct slices {
+    _Atomic uint32_t count;
+    agent *agent;       // one count
+    gw_module *module;  // one count
+    gw_future *future;  // one count: all have gone forward
+    int slice_count;
+    bool has_copies;
+    slice items[];
+} slices;
+
+void slices_release(slices *x);
+
+// |y| is what the slices have given, |x| what they have got: records the backward pass through them.
+void slices_record(gw_scope *s, slices *all, gw_tensor *x, gw_tensor *y);
+
+// Puts "slice 2 of 4" in front of |error|.
+void slices_name(gw_error *error, int number, int count);
+
+#endif
