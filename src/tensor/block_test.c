@@ -1,6 +1,8 @@
 #include "base/mem.h"
+#include "base/memory_limit.h"
 #include "tensor/pool.h"
 #include "testing/testing.h"
+#include <gradwire/ops.h>
 
 #include <pthread.h>
 #include <string.h>
@@ -164,7 +166,18 @@ static void blocks_move_between_threads(void **state) {
     pool_trim();
 }
 
-GW_TESTS(tensor_block, its_bytes_are_aligned_and_usable, no_size_class_is_too_small,
-         what_is_given_back_is_taken_again, what_waits_can_be_given_to_the_system,
-         it_is_counted_while_in_use, tests_can_make_it_fail, an_external_block_tells_its_owner_once,
-         a_pin_is_a_count, blocks_move_between_threads);
+// The system would promise it, and kill who touches too much of it.
+static void more_than_the_machine_has_is_refused(void **state) {
+    (void)state;
+    assert_null(block_take((size_t)memory_limit() + 1));
+    gw_scope *s = gw_scope_open(NULL);
+    gw_zeros(s, GW_U8, (int64_t)memory_limit() + 1);
+    assert_int_equal(gw_scope_error(s)->status, GW_NO_MEMORY);
+    assert_non_null(strstr(gw_scope_error(s)->text, "no memory for a tensor of u8 "));
+    gw_scope_close_up(s);
+}
+
+GW_TESTS(tensor_block, more_than_the_machine_has_is_refused, its_bytes_are_aligned_and_usable,
+         no_size_class_is_too_small, what_is_given_back_is_taken_again,
+         what_waits_can_be_given_to_the_system, it_is_counted_while_in_use, tests_can_make_it_fail,
+         an_external_block_tells_its_owner_once, a_pin_is_a_count, blocks_move_between_threads);

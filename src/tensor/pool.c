@@ -1,6 +1,7 @@
 #include "tensor/pool.h"
 
 #include "base/mem.h"
+#include "base/memory_limit.h"
 #include "tensor/arena.h"
 
 #include <stdbool.h>
@@ -214,8 +215,8 @@ static void give_class(block *b) {
 
 // ---- Large blocks -------------------------------------------------------------------------------
 static size_t idle_bytes_max(void) {
-    size_t memory = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-    return memory / 4 < 2048 * MIB ? memory / 4 : 2048 * MIB;
+    uint64_t most = memory_limit() / 4;
+    return most < 2048 * MIB ? (size_t)most : 2048 * MIB;
 }
 
 static void remove_large(size_t i) {
@@ -263,6 +264,7 @@ static void *map_huge(size_t capacity) {
 
 static block *take_large(size_t size, bool populated) {
     size_t capacity = (size + huge_page - 1) & ~(huge_page - 1);
+    if (capacity > memory_limit()) return NULL;  // else it would be killed where it touches it
     bool in_arena = populated && arena_is_used();
     block *b = reuse_large(capacity, in_arena);
     if (!b && in_arena) b = fresh_in_arena(size);
