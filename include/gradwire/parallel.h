@@ -103,9 +103,10 @@ GW_API void gw_sync_batch_norm_convert(gw_scope *s, gw_module *model, gw_group *
 // torch.distributed.algorithms.model_averaging.utils.average_parameters.
 GW_API void gw_average_parameters(gw_scope *s, gw_group *g, gw_list *params);
 
-// When weights are averaged, and among whom: by the level with the largest period that divides the
-// steps behind |warmup|. One level is PyTorch's PeriodicModelAverager (local SGD, Lin et al. 2018),
-// several HierarchicalModelAverager: near members often, all of them seldom.
+// When weights are averaged, and among whom. One level is PyTorch's PeriodicModelAverager (local SGD,
+// Lin et al. 2018): from step |warmup| on, counted from 0, every |period| steps. Several are
+// HierarchicalModelAverager, near members often, all of them seldom: from step |warmup| on, by the level
+// with the largest period that divides the step.
 enum { GW_AVERAGER_LEVELS_MAX = 8 };
 
 typedef struct gw_averager_level {
@@ -121,6 +122,13 @@ typedef struct gw_averager {
 
 // Behind each step of the optimizer. Whether it has averaged.
 GW_API bool gw_averager_step(gw_scope *s, gw_averager *averager, gw_list *params);
+
+// From here on gw_optimizer_step does that with the optimizer's parameters, and its state map has
+// |averager|'s count, as "averager.step"; loading a map without one sets it to 0:
+// PostLocalSGDOptimizer. |averager| lives as long as |opt|; levels without a group get one, in |s|. A step
+// in a scope that has failed counts, and is told to the others where an average is due. INVALID for
+// parameters of other workers, or an averager without periods; WRONG_STATE if it has one.
+GW_API void gw_optimizer_average(gw_scope *s, gw_optimizer *opt, gw_averager *averager);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,7 @@ static void destroy(gw_handle *h) {
     gw_optimizer *o = (gw_optimizer *)h;
     optimizer_abort(o);
     if (o->remote) o->remote->class->close(o->remote);
+    if (o->after) o->after->close(o->after);
     for (int i = 0; i < o->parameter_count; i++) free_parameter(&o->parameters[i]);
     mem_free(o->parameters);
     mem_free(o->groups);

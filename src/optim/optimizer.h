@@ -91,6 +91,15 @@ typedef struct parameter {
     struct row_update *rows;  // the new values are only of these
 } parameter;
 
+// What a room above does behind each step, also behind one that has failed: others wait for it. It
+// keeps a count, which the state map has under |key|.
+typedef struct after_step {
+    void (*run)(struct after_step *a, gw_scope *s, gw_optimizer *o);
+    void (*close)(struct after_step *a);
+    const char *key;
+    int64_t *count;
+} after_step;
+
 struct gw_optimizer {
     gw_handle handle;
 
@@ -104,6 +113,7 @@ struct gw_optimizer {
     int parameter_count;
     int number_count;     // of all parameters
     remote_part *remote;  // NULL: all are here
+    after_step *after;    // NULL: nothing
     int64_t step_count;
 };
 

@@ -40,6 +40,7 @@ static void write_group(gw_scope *s, const gw_optimizer *o, int i, gw_map *map) 
 void state_write_groups(gw_scope *s, const gw_optimizer *o, gw_map *map) {
     gw_map_put(s, map, "rule", o->rule->name);
     gw_map_put(s, map, "steps", o->step_count);
+    if (o->after) gw_map_put(s, map, o->after->key, *o->after->count);
     for (int i = 0; i < o->group_count && gw_ok(s); i++) write_group(s, o, i, map);
 }
 
@@ -140,6 +141,8 @@ bool state_read(gw_scope *s, const gw_optimizer *o, const gw_map *map, loaded *l
     if (l->parameters) l->parameter_count = o->parameter_count;
     map_reading_string(s, &r, "rule", o->rule->name);
     l->step_count = map_reading_count(s, &r, "steps");
+    if (o->after && map_reading_find(&r, o->after->key).kind != GW_NONE)
+        l->after_count = map_reading_count(s, &r, o->after->key);
     for (int i = 0; i < o->group_count && gw_ok(s); i++) read_group(s, &r, o, i, &l->groups[i]);
     for (int i = 0; i < o->parameter_count && gw_ok(s); i++)
         read_parameter(s, &r, o, i, &l->groups[o->parameters[i].group], &l->parameters[i]);
@@ -164,6 +167,7 @@ void state_take_over(gw_optimizer *o, loaded *l) {
         o->groups[i] = l->groups[i];
     }
     o->step_count = l->step_count;
+    if (o->after) *o->after->count = l->after_count;
     state_forget(l);
 }
 

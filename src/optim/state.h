@@ -10,6 +10,7 @@ typedef struct loaded {
     parameter *parameters;    // their step counts and states
     int parameter_count;
     int64_t step_count;
+    int64_t after_count;  // of what runs after steps
 } loaded;
 
 // False with |s| failed, and nothing to forget, if |map| does not fit |o|.

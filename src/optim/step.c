@@ -238,12 +238,13 @@ bool optimizer_step(gw_scope *s, gw_optimizer *o) {
 }
 
 void gw_optimizer_step(gw_scope *s, gw_optimizer *o) {
-    if (!optimizer_check(s, o, "gw_optimizer_step")) {
-        if (o && o->remote && o->remote->class->refused) o->remote->class->refused(s, o);
-        return;
+    if (optimizer_check(s, o, "gw_optimizer_step")) {
+        if (o->remote)
+            o->remote->class->step(s, o);
+        else
+            optimizer_step(s, o);
+    } else if (o && o->remote && o->remote->class->refused) {
+        o->remote->class->refused(s, o);
     }
-    if (o->remote)
-        o->remote->class->step(s, o);
-    else
-        optimizer_step(s, o);
+    if (o && o->after) o->after->run(o->after, s, o);
 }
