@@ -60,6 +60,45 @@ static void configure(const slurm *s, const char *host) {
     write_file(s, "slurm.conf", text);
 }
 
+// Kills this process's children, and theirs as they become its own.
+static void end_children(void) {
+    char at[64];
+    snprintf(at, sizeof at, "/proc/self/task/%d/children", (int)getpid());
+    for (bool is_any = true; is_any;) {
+        FILE *children = fopen(at, "re");
+        int pid;
+        for (is_any = false; children && fscanf(children, "%d", &pid) == 1; is_any = true) {
+            kill(pid, SIGKILL);
+            waitpid(pid, NULL, 0);
+        }
+        if (children) fclose(children);
+    }
+}
+
+static void end_all(int signal_number) {
+    (void)signal_number;
+    end_children();
+    _exit(0);
+}
+
+// A daemon leaves processes behind that outlive it, such as slurmstepd: a parent of them all waits for
+// each, and ends them with itself.
+_Noreturn static void keep_daemon(const char *command) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    signal(SIGTERM, end_all);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    pid_t daemon = fork();
+    if (daemon == 0) {
+        signal(SIGTERM, SIG_DFL);
+        execl("/bin/sh", "sh", "-c", command, NULL);
+        _exit(127);
+    }
+    for (pid_t ended; (ended = waitpid(-1, NULL, 0)) != daemon && ended > 0;) {
+    }
+    end_children();
+    _exit(0);
+}
+
 static pid_t start_daemon(const slurm *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static pid_t start_daemon(const slurm *s, const char *format, ...) {
@@ -71,10 +110,8 @@ static pid_t start_daemon(const slurm *s, const char *format, ...) {
     va_end(arguments);
     pid_t pid = fork();
     assert_true(pid >= 0);
-    if (pid) return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    execl("/bin/sh", "sh", "-c", command, NULL);
-    _exit(127);
+    if (!pid) keep_daemon(command);
+    return pid;
 }
 
 static void await_success(const slurm *s, int daemon, const char *command) {
@@ -116,7 +153,7 @@ static slurm open_slurm(void) {
 
 static void close_slurm(slurm *s) {
     for (int i = DAEMONS - 1; i >= 0; i--) {
-        kill(s->daemons[i], SIGKILL);
+        kill(s->daemons[i], SIGTERM);
         waitpid(s->daemons[i], NULL, 0);
     }
     remove_folder(s->folder);
