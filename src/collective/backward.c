@@ -144,6 +144,10 @@ static void start(node *base, node_run *r, late *l) {
     *a = (answer){ l, n };
     node_retain(base);
     gw_on_done(s, f, answer_with, a);
+    if (gw_ok(s)) return;
+    late_fail(l, s->error);
+    node_release(base);
+    mem_free(a);
 }
 
 // ---- Nodes that are freed unvisited -------------------------------------------------------------

@@ -248,6 +248,7 @@ static void run_then(then *t) {
         close_scope(s);  // cancelled
     } else if (s->error) {
         if (t->out) settle(s, t->out, gw_none());
+        if (t->done) t->done(s, t->in, t->context);  // what it owns is let go, and others are told
         close_scope(s);
     } else {
         run_body(t, s);
