@@ -54,6 +54,11 @@ typedef enum mutation {
     MUTATION_ABORT_FORGOTTEN,      // late gradients of a pass that was aborted begin it again
     MUTATION_DONE_WHILE_REDUCING,  // a part says done before what is late on its worker has come
 
+    // collectives
+    MUTATION_PART_TWICE,     // a large value is added twice, as if it had come again behind a break
+    MUTATION_ENTER_AHEAD,    // a member enters more collectives than may be under way
+    MUTATION_BLOCK_WRITTEN,  // what a member brings is not kept as it was
+
     // replicas
     MUTATION_BUCKET_OUT_OF_ORDER,  // buckets set out as their gradients come, without a key
     MUTATION_FLAGS_NOT_COMBINED,   // who has no gradient takes it that nobody has

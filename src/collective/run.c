@@ -198,10 +198,15 @@ static void enter(run *r) {
     take_early(r);
 }
 
+// GRP-3.
+static bool may_enter(const gw_group *g) {
+    return g->run_count < RUNS_MAX || has_mutation(MUTATION_ENTER_AHEAD);
+}
+
 void run_admit_on_loop(gw_group *g) {
     list_each(l, &g->waiting) {
         run *r = list_entry(l, run, link);
-        if (g->run_count >= RUNS_MAX) return;
+        if (!may_enter(g)) return;
         if (r->sequence->frozen) continue;
         enter(r);
         defer_work(r);
@@ -270,7 +275,7 @@ static gw_status start_on_loop(run *r, uint64_t key, gw_error *error) {
     atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);  // the group's
     list_append(&g->waiting, &r->link);
     bool first = g->waiting.next == &r->link;
-    if (first && g->run_count < RUNS_MAX && !r->sequence->frozen) {
+    if (first && may_enter(g) && !r->sequence->frozen) {
         r->works = true;
         enter(r);
     } else {

@@ -3,6 +3,7 @@
 
 #include "agent/context.h"
 #include "base/mem.h"
+#include "base/mutation.h"
 #include "call/protocol.h"
 #include <gradwire/ops.h>
 
@@ -131,7 +132,9 @@ static gw_status make_plan(run *r, const run_request *x, gw_error *error) {
 static void keep_own(run *r, const run_request *x) {
     gw_scope *s = r->scope;
     s->grad_enabled = false;
-    if (x->own) r->own = gw_contiguous(s, scope_own(s, tensor_saved(s, x->own)));
+    bool forgets = has_mutation(MUTATION_BLOCK_WRITTEN);
+    if (x->own && forgets) r->own = gw_contiguous(s, scope_own(s, handle_retain(x->own)));
+    if (x->own && !forgets) r->own = gw_contiguous(s, scope_own(s, tensor_saved(s, x->own)));
     if (x->items) {
         r->items = gw_alloc(s, (size_t)r->group->count * sizeof *r->items);
         gw_list *kept = gw_list_open(s);  // holds them

@@ -238,9 +238,14 @@ static void add(run *r, int step) {
         of_partials = of_partials || is_partial_input(r, input);
         from[i] = input_bytes(r, x, input);
     }
+    int count = x->input_count;
+    if (has_mutation(MUTATION_PART_TWICE) && tensor_size(out) > RUN_SMALL_BYTES && count < 16) {
+        from[count] = from[count - 1];
+        count++;
+    }
     combine_request c = { .op = (combine_op)r->signature.op,
                           .dtype = (gw_dtype)r->signature.dtype,
-                          .count = x->input_count,
+                          .count = count,
                           .from = from,
                           .out = run_numbers_at(out, 0),
                           .numbers = x->count,

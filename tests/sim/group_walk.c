@@ -4,6 +4,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/scope.h"
+#include "collective/run.h"
 #include "testing/blame.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
@@ -19,7 +20,7 @@ enum {
     CLEAN = 3,      // and without
     TRIES = 60,     // of steps, of one member
     CALLS_MAX = 6,  // collectives of a step
-    MANY = 70,      // at times
+    MANY = 90,      // at times, more than may be under way
     ERRORS = 512,   // that are remembered
     GROUPS = 3,
 };
@@ -179,16 +180,20 @@ typedef struct call {
     int64_t timeout_ms;
 } call;
 
+static bool has_many(const walk *w, int step) {
+    return !w->is_slow && choose(w, step, 4, 40) == 0;
+}
+
 static call call_of(participant *p, int step, int i) {
     const walk *w = p->walk;
     int base = 100 + i * 8;
-    int group = (int)choose(w, step, base, 4);
+    bool many = has_many(w, step), all = is_clean(w, step) && !many;  // values are waited for
+    int group = many ? 0 : (int)choose(w, step, base, 4);
     // Steps of other groups than that of all members begin with no exchange, so mistakes in them may
     // leave members at different places.
     if (has_mistakes(w) && step >= STEPS) group = 0;
     call c = { .group = p->groups[group < GROUPS ? group : 0],
-               .form = (form)choose(w, step, base + 1,
-                                    is_clean(w, step) ? FORM_COUNT : FORMS_WITH_SHAPES),
+               .form = (form)choose(w, step, base + 1, all ? FORM_COUNT : FORMS_WITH_SHAPES),
                .width = 1 + step * (w->is_slow ? 8 : 128) + i % (w->is_slow ? 8 : 128),
                .number = i,
                .key = choose(w, step, base + 2, 3),
@@ -317,6 +322,14 @@ static void make_mistake(gw_scope *s, mistake m, call *c) {
     }
 }
 
+// GRP-3.
+static void check_bounds(gw_group *g) {
+    env_enter(g->agent->env);
+    uint32_t count = g->run_count;
+    env_leave(g->agent->env);
+    if (count > RUNS_MAX) fail_msg("%u collectives of a member are under way", count);
+}
+
 static void run_call(participant *p, gw_scope *s, call c, mistake m, under_way *u) {
     if (!c.group) return;
     p->walk->outcome.collectives++;
@@ -327,6 +340,8 @@ static void run_call(participant *p, gw_scope *s, call c, mistake m, under_way *
     }
     gw_tensor *x = brought(s, &c, gw_group_rank(c.group));
     u->future = start(s, &c, x);
+    check_bounds(c.group);
+    if (c.async && gw_ok(s)) gw_fill_(s, x, -1);  // it is the program's again
     if (m == CANCELS || m == CANCELS_AND_GOES) gw_cancel(s, u->future);
     if (m == CANCELS_AND_GOES) u->future = NULL;
     if (!c.async) finish(s, u);
@@ -334,12 +349,14 @@ static void run_call(participant *p, gw_scope *s, call c, mistake m, under_way *
 
 static void play(participant *p, gw_scope *s, int step) {
     const walk *w = p->walk;
-    bool many = !w->is_slow && choose(w, step, 4, 40) == 0;
+    bool many = has_many(w, step);
     int count = many ? MANY : 1 + (int)choose(w, step, 5, CALLS_MAX);
     int at = (int)choose(w, step, 6, (uint64_t)count);
     mistake m = mistake_of(w, step, p->rank);
     if (m) ((walk *)w)->outcome.mistakes++;
     under_way all[MANY + 1] = { 0 };
+    if (many && choose(w, step, 8, (uint64_t)w->count) == (uint64_t)p->rank)
+        pause_ms(s, 100);  // the others wait for it with all they may have under way
     for (int i = 0; i < count && !(w->drops_out && !gw_ok(s)); i++) {
         mistake here = i == at ? m : NO_MISTAKE;
         if (here == LEAVES_ONE_OUT) continue;
