@@ -1,0 +1,301 @@
+// What goes wrong with members of a group, by who they are, where they are in a collective, a pass or
+// a step, and what happens to them. The others get one error that says so, in time; nothing of
+// theirs has changed; and those that are left go on together.
+#include "agent/agent.h"
+#include "base/map.h"
+#include "base/scope.h"
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MEMBERS = 5, LARGE = 60000, SMALL = 8, SEEDS = 240, T_DEAD_S = 8, AWAY_S = 40 };
+
+typedef enum place {
+    BEFORE_ENTERING,  // the others have
+    HAS_ENTERED,      // the others have not
+    IN_THE_DATA,
+    OWN_PART_DONE,  // of a broadcast: what it sends has been sent, or it has its result
+    BETWEEN_BUCKETS,
+    REDUCING,  // its gradients have all been brought, and the others' have not
+    SHARDED_STEP,
+    PLACES
+} place;
+
+typedef enum fault { KILLED, STOPPED, PARTED, CANCELS, DEADLINE, SCOPE_FAILS, FAULTS } fault;
+
+static const unsigned victims_of[] = { 1 << 0, 1 << 1, 1 << 3, 0x1e };  // the last: all but one
+
+static struct scene {
+    uint64_t seed;
+    sim *sim;
+    place place;
+    fault fault;
+    unsigned victims;  // as bits
+    int64_t hit_ns, delay_ns;
+    char told[GW_ERROR_TEXT_MAX];  // the sentence of the verdict
+} now;
+
+static bool is_victim(int rank) {
+    return now.victims >> rank & 1;
+}
+
+static bool is_loss(void) {
+    return now.fault <= PARTED;
+}
+
+// ---- Faults -------------------------------------------------------------------------------------
+
+static void end_absence(sim *s, void *arg) {
+    (void)arg;
+    for (int i = 0; i < MEMBERS; i++)
+        if (is_victim(i) && sim_is_stopped(s, i)) sim_continue(s, i);
+    sim_heal(s);
+}
+
+static void hit(sim *s, void *arg) {
+    (void)arg;
+    now.hit_ns = sim_now_ns(s);
+    for (int i = 0; i < MEMBERS; i++) {
+        if (!is_victim(i)) continue;
+        if (now.fault == KILLED) sim_crash(s, i);
+        if (now.fault == STOPPED) sim_stop(s, i);
+        for (int k = 0; k < MEMBERS && now.fault == PARTED; k++)
+            if (k != i) sim_partition(s, i, k, true, true);
+    }
+    if (now.fault != KILLED)
+        assert_true(sim_at(s, now.hit_ns + AWAY_S * SIM_SECOND, end_absence, NULL));
+}
+
+// Called by each victim where it is; the first one brings it about, soon.
+static void arrive(gw_scope *s) {
+    if (now.hit_ns) return;
+    now.hit_ns = env_now_ns(s->env);
+    if (is_loss()) assert_true(sim_at(now.sim, sim_now_ns(now.sim) + now.delay_ns, hit, NULL));
+}
+
+static void pause_ms(gw_scope *s, int ms) {
+    gw_scope *t = gw_scope_open(s);
+    gw_scope_set_timeout(t, ms);
+    gw_wait(t, gw_future_open(t));
+    gw_error late = gw_scope_close(t);
+    (void)late;
+}
+
+// ---- What members do ----------------------------------------------------------------------------
+
+typedef struct participant {
+    int rank;
+    gw_group *group;
+    gw_module *model;
+    gw_tensor *weight, *before;
+    gw_optimizer *opt;
+} participant;
+
+// The bucket of the other leaf has set out by then.
+static gw_tensor *on_gradient(gw_scope *s, gw_tensor *grad, void *context) {
+    (void)grad;
+    participant *p = context;
+    if (now.place != BETWEEN_BUCKETS || !is_victim(p->rank)) return NULL;
+    arrive(s);
+    if (now.fault == SCOPE_FAILS) gw_fail(s, GW_INVALID, "this is wrong on purpose");
+    return NULL;
+}
+
+static void wait_or_cancel(gw_scope *s, const participant *p, gw_future *f) {
+    if (is_victim(p->rank)) arrive(s);
+    if (is_victim(p->rank) && now.fault == CANCELS) gw_cancel(s, f);
+    gw_tensor *sum = gw_tensor_of(s, gw_wait(s, f));
+    if (gw_ok(s) && now.place != OWN_PART_DONE)
+        assert_true(gw_item(s, gw_max(s, sum)) == MEMBERS && gw_item(s, gw_min(s, sum)) == MEMBERS);
+}
+
+static void reduce(gw_scope *s, const participant *p, int64_t numbers) {
+    wait_or_cancel(s, p, gw_all_reduce_async(s, p->group, gw_ones(s, GW_F32, numbers), GW_SUM));
+}
+
+static void walk(gw_scope *s, participant *p) {
+    gw_tensor *x = gw_module_call(s, p->model, gw_ones(s, GW_F32, 1, 4));
+    gw_register_hook(s, p->weight, on_gradient, p);
+    if (is_victim(p->rank) && now.place == REDUCING) arrive(s);
+    gw_backward(s, gw_sum(s, x));
+}
+
+static void step(gw_scope *s, participant *p) {
+    gw_set_grad(s, p->weight, gw_ones(s, GW_F32, 4, 4));
+    if (is_victim(p->rank)) arrive(s);
+    gw_optimizer_step(s, p->opt);
+}
+
+static void act(gw_scope *s, participant *p) {
+    bool victim = is_victim(p->rank);
+    bool is_late = victim == (now.place == BEFORE_ENTERING);
+    if (victim && now.fault == DEADLINE) gw_scope_set_timeout(s, 100);
+    if (victim && now.place == BEFORE_ENTERING) arrive(s);
+    if (is_late && now.place != IN_THE_DATA && now.place != BETWEEN_BUCKETS)
+        pause_ms(s, is_loss() ? 5 : 1000);
+    if (victim && now.fault == SCOPE_FAILS && now.place != BETWEEN_BUCKETS)
+        gw_fail(s, GW_INVALID, "this is wrong on purpose");
+    switch (now.place) {
+    case BETWEEN_BUCKETS:
+    case REDUCING: walk(s, p); break;
+    case SHARDED_STEP: step(s, p); break;
+    case OWN_PART_DONE:
+        wait_or_cancel(
+            s, p, gw_broadcast_async(s, p->group, p->rank ? NULL : gw_ones(s, GW_F32, LARGE), 0));
+        break;
+    default: reduce(s, p, now.place == IN_THE_DATA ? LARGE : SMALL);
+    }
+}
+
+// ---- What must be true --------------------------------------------------------------------------
+
+static bool names_a_victim(const char *text) {
+    for (int i = 0; i < MEMBERS; i++) {
+        const char name[] = { 'w', (char)('0' + i), '\0' };
+        if (is_victim(i) && strstr(text, name)) return true;
+    }
+    return false;
+}
+
+// All but one are gone: to the last it seems that it is cut off itself.
+static bool is_alone(void) {
+    return now.victims == victims_of[3];
+}
+
+static void check_loss(const participant *p, const gw_error *e, int64_t took_ns) {
+    bool named = e->status == GW_DISCONNECTED && names_a_victim(e->text);
+    if (is_victim(p->rank) || is_alone())
+        named = named || e->status == GW_FENCED || e->status == GW_DISCONNECTED;
+    if (!named) fail_msg("w%d, place %d, fault %d: %s", p->rank, now.place, now.fault, e->text);
+    if (!is_victim(p->rank) && !is_alone()) assert_true(took_ns < T_DEAD_S * SIM_SECOND);
+}
+
+// The sentence of a verdict is the same for all.
+static void check_verdict(const participant *p, const gw_error *e) {
+    static const gw_status expected[] = {
+        [CANCELS] = GW_CANCELLED, [DEADLINE] = GW_TIMEOUT, [SCOPE_FAILS] = GW_INVALID
+    };
+    const char *at = strstr(e->text, "group \"");
+    if (e->status != expected[now.fault])
+        fail_msg("w%d, place %d, fault %d: %s", p->rank, now.place, now.fault, e->text);
+    if (!at || !strstr(at, ": collective ")) return;  // its own
+    if (!now.told[0]) snprintf(now.told, sizeof now.told, "%s", at);
+    assert_string_equal(now.told, at);
+}
+
+static void check_unchanged(gw_scope *s, const participant *p, bool failed) {
+    gw_no_grad(s);
+    bool same = gw_equal(s, p->weight, p->before);
+    if (failed && !same) fail_msg("w%d has stepped, and it has failed", p->rank);
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+}
+
+// The survivors of a loss open a group without those that are lost; else all go on.
+static void go_on(gw_scope *root, const participant *p) {
+    gw_scope *s = gw_scope_open(root);
+    gw_worker rest[MEMBERS];
+    int count = 0;
+    for (int i = 0; i < MEMBERS && is_loss(); i++)
+        if (!is_victim(i)) rest[count++] = gw_group_worker(s, p->group, i);
+    if (is_loss()) gw_barrier(s, p->group);
+    if (is_loss()) assert_false(gw_ok(s));
+    gw_scope_clear(s);
+    gw_group *g = is_loss() ? gw_group_open(s, rest, count) : p->group;
+    gw_tensor *sum = gw_all_reduce(s, g, gw_ones(s, GW_F32, LARGE), GW_SUM);
+    double is = gw_item(s, gw_mean(s, sum));
+    if (!gw_ok(s))
+        fail_msg("w%d, place %d, fault %d, afterwards: %s", p->rank, now.place, now.fault,
+                 gw_scope_error(s)->text);
+    assert_true(is == (is_loss() ? count : MEMBERS));
+    gw_scope_close_up(s);
+}
+
+// ---- A run --------------------------------------------------------------------------------------
+
+static void open_participant(gw_scope *root, participant *p) {
+    p->group = gw_group_world(root, .timeout_ms = 20000);
+    p->model = gw_nn_linear(root, 4, 4);
+    if (now.place == BETWEEN_BUCKETS || now.place == REDUCING)
+        gw_ddp_open(root, p->model, .first_bucket_bytes = 1, .bucket_bytes = 1);
+    p->weight = gw_module_parameter_get(root, p->model, "weight");
+    p->opt = gw_adam(root, gw_parameters(root, p->model), .lr = 0.1);
+    if (now.place == SHARDED_STEP) gw_optimizer_shard(root, p->opt);
+    gw_barrier(root, p->group);
+    pause_ms(root, 500);  // until all have come through it
+    gw_scope *s = gw_scope_open(root);
+    gw_no_grad(s);
+    p->before = gw_keep(root, gw_clone(s, p->weight));
+    gw_scope_close_up(s);
+}
+
+static void play(gw_scope *root, int rank, void *context) {
+    (void)context;
+    participant p = { .rank = rank };
+    open_participant(root, &p);
+    if (!gw_ok(root)) fail_msg("%s", gw_scope_error(root)->text);
+    gw_scope *s = gw_scope_open(root);
+    act(s, &p);
+    int64_t took_ns = env_now_ns(root->env) - now.hit_ns;
+    gw_error e = gw_scope_close(s);
+    bool is_gone = sim_is_ghost(root->env);
+    if (!is_gone && e.status) is_loss() ? check_loss(&p, &e, took_ns) : check_verdict(&p, &e);
+    // What a member has sent may be all that the others need of it.
+    bool must_fail = now.place == BEFORE_ENTERING && !is_victim(rank) && !is_alone();
+    if (!is_gone && !e.status && must_fail)
+        fail_msg("w%d, place %d, fault %d: nothing failed", rank, now.place, now.fault);
+    s = gw_scope_open(root);
+    if (!is_gone) check_unchanged(s, &p, e.status != GW_OK);
+    gw_scope_clear(s);
+    gw_scope_close_up(s);
+    pause_ms(root, 1000);
+    if (is_loss() ? !is_victim(rank) && !is_alone() : !is_gone) go_on(root, &p);
+    gw_scope_clear(root);
+}
+
+static void direct(sim *s, void *context) {
+    (void)context;
+    now.sim = s;
+}
+
+// A member can cancel what it waits for by a future, and has no hook to fail in elsewhere.
+static bool makes_sense(void) {
+    if (now.fault == CANCELS) return now.place >= HAS_ENTERED && now.place <= IN_THE_DATA;
+    if (now.fault == DEADLINE)
+        return now.place == HAS_ENTERED || now.place == REDUCING || now.place == SHARDED_STEP;
+    if (now.fault == SCOPE_FAILS)
+        return now.place != OWN_PART_DONE && now.place != REDUCING && now.place != IN_THE_DATA;
+    return true;
+}
+
+static void run_one(uint64_t seed, void *context) {
+    fault first = *(fault *)context, behind = first == KILLED ? CANCELS : FAULTS;
+    uint64_t x = hash_u64(seed);
+    now = (struct scene){ .seed = seed, .delay_ns = (int64_t)(1 + x / 4096 % 400) * 1000 };
+    now.place = (place)(seed % PLACES);
+    now.fault = (fault)(first + (int)(seed / PLACES % (uint64_t)(behind - first)));
+    now.victims = victims_of[x % 4];
+    if (!is_loss() && is_alone()) now.victims = 1 << 2;
+    if (!makes_sense()) return;
+    cluster_run(seed, (cluster_options){ .world_size = MEMBERS, .fails = true, .direct = direct },
+                play, NULL);
+}
+
+static void run_from(fault first) {
+    testing_for_seeds(SEEDS, run_one, &first);
+}
+
+static void members_that_are_lost_are_named_wherever_they_are(void **state) {
+    (void)state;
+    run_from(KILLED);
+}
+
+static void members_that_give_up_are_named_wherever_they_are(void **state) {
+    (void)state;
+    run_from(CANCELS);
+}
+
+GW_TESTS_WITH_LIMIT(group_faults_sim, 120, members_that_are_lost_are_named_wherever_they_are,
+                    members_that_give_up_are_named_wherever_they_are);
