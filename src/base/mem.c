@@ -65,8 +65,13 @@ void *mem_alloc(size_t size) {
     return must_fail(size) ? NULL : counted(malloc(size ? size : 1));
 }
 
+// What the allocator keeps at hand for each thread it does not give out zeroed.
 void *mem_calloc(size_t size) {
-    return must_fail(size) ? NULL : counted(calloc(1, size ? size : 1));
+    enum { AT_HAND_MAX = 1024 };
+    if (size > AT_HAND_MAX) return must_fail(size) ? NULL : counted(calloc(1, size));
+    void *p = mem_alloc(size);
+    if (p) memset(p, 0, size);
+    return p;
 }
 
 void *mem_realloc(void *p, size_t size) {

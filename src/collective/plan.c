@@ -32,11 +32,14 @@ bool plan_exists(operation o, plan_kind kind) {
 }
 
 // ---- Writing a plan down ------------------------------------------------------------------------
+enum { FIRST_ROOM = 12 };  // of the plans for two and three members
+
 // Makes room for |more| entries behind |count| of an array whose address is |array|.
 static bool make_room(plan_builder *b, void *array, int count, int more, int *room, size_t size) {
     if (b->is_out_of_memory) return false;
     if (count + more <= *room) return true;
-    int wanted = count + more > 2 * *room ? count + more : 2 * *room;
+    int wanted = *room ? 2 * *room : FIRST_ROOM;
+    if (wanted < count + more) wanted = count + more;
     void *old, *grown;
     memcpy(&old, array, sizeof old);
     grown = mem_realloc(old, (size_t)wanted * size);

@@ -90,6 +90,9 @@ struct run {
     task task;
     run_partner *partners;
 
+    void *tables;  // all of the arrays that have to do with steps and partners
+    size_t tables_size;
+
     // the worker's
     gw_scope *scope;
     gw_tensor *own;   // what this member brings, contiguous; NULL: nothing
@@ -97,6 +100,7 @@ struct run {
     gw_value own_value;
     run_value *values;     // of each step
     int plan_steps;        // as many
+    bool has_opened;       // |output_at| is filled, and the result open
     bool has_entered;      // its enters are sent
     uint32_t *missing;     // inputs of each step that are not there
     uint32_t *dependents;  // steps, by |first_dependent|

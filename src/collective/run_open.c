@@ -25,14 +25,7 @@ void run_free(run *r) {
         (void)ignored;
     }
     for (int i = 0; r->values && i < r->plan_steps; i++) incoming_close(r->values[i].incoming);
-    mem_free(r->values);
-    mem_free(r->missing);
-    mem_free(r->first_dependent);
-    mem_free(r->dependents);
-    mem_free(r->next_of_peer);
-    mem_free(r->ready);
-    mem_free(r->output_at);
-    mem_free(r->partners);
+    mem_give(r->tables, r->tables_size);
     mem_free(r->shares);
     handle_release(r->future);
     handle_release(r->group);
@@ -80,19 +73,31 @@ static void link_partners(run *r) {
     }
 }
 
+// All in one piece, those of large alignment first: a small collective is made of little else.
 static bool make_tables(run *r) {
     size_t steps = (size_t)r->plan.step_count, inputs = (size_t)r->plan.input_count;
-    r->values = mem_calloc((steps + 1) * sizeof *r->values);
-    r->missing = mem_calloc((steps + 1) * sizeof *r->missing);
-    r->first_dependent = mem_calloc((steps + 1) * sizeof *r->first_dependent);
-    r->dependents = mem_calloc((inputs + 1) * sizeof *r->dependents);
-    r->next_of_peer = mem_calloc((steps + 1) * sizeof *r->next_of_peer);
-    r->ready = mem_calloc((steps + 1) * sizeof *r->ready);
-    r->partners = mem_calloc((size_t)r->group->count * sizeof *r->partners);
-    r->plan_steps = r->values ? r->plan.step_count : 0;
-    return r->values && r->missing && r->first_dependent && r->dependents && r->next_of_peer &&
-           r->ready && r->partners;
+    size_t members = (size_t)r->group->count;
+    r->tables_size = steps * (sizeof *r->values + sizeof *r->output_at) +
+                     members * sizeof *r->partners + inputs * sizeof *r->dependents +
+                     steps * (sizeof *r->missing + sizeof *r->next_of_peer + sizeof *r->ready) +
+                     (steps + 1) * sizeof *r->first_dependent;
+    r->tables = mem_take(r->tables_size);
+    if (!r->tables) return false;
+    memset(r->tables, 0, r->tables_size);
+    r->values = r->tables;
+    r->output_at = (int64_t *)(r->values + steps);
+    r->partners = (run_partner *)(r->output_at + steps);
+    r->dependents = (uint32_t *)(r->partners + members);
+    r->missing = r->dependents + inputs;
+    r->first_dependent = r->missing + steps;
+    r->next_of_peer = (int *)(r->first_dependent + steps + 1);
+    r->ready = r->next_of_peer + steps;
+    r->plan_steps = r->plan.step_count;
+    return true;
 }
+
+_Static_assert(_Alignof(run_value) == 8 && _Alignof(int64_t) == 8 && _Alignof(run_partner) == 4,
+               "the tables lie behind one another");
 
 static bool keep_shares(run *r, const int64_t *shares) {
     if (!shares) return true;
@@ -208,7 +213,8 @@ run *run_open(gw_scope *s, gw_group *g, const run_request *x) {
     r->as_list = x->as_list;
     r->out_place = x->out_place;
     r->with_rows = x->with_rows;
-    snprintf(r->origin, sizeof r->origin, "%s", origin_base(x->options.origin));
+    const char *origin = origin_base(x->options.origin);
+    memcpy(r->origin, origin, strnlen(origin, sizeof r->origin - 1));
     r->deadline_ns = deadline_of(s, g, x->options.timeout_ms);
     gw_status status = fill_run(r, s, x, &error);
     if (!status) return r;

@@ -41,12 +41,8 @@ static void open_rows_before(run *r);
 
 bool run_open_result(run *r) {
     const plan *p = &r->plan;
-    if (r->output_at) return gw_ok(r->scope);
-    r->output_at = mem_alloc((size_t)(p->step_count + 1) * sizeof *r->output_at);
-    if (!r->output_at) {
-        scope_fail(r->scope, GW_NO_MEMORY, "no memory for a collective");
-        return false;
-    }
+    if (r->has_opened) return gw_ok(r->scope);
+    r->has_opened = true;
     for (int i = 0; i < p->step_count; i++) r->output_at[i] = -1;
     int64_t at = 0;
     for (int i = 0; i < p->output_count; i++) {

@@ -74,9 +74,12 @@ typedef struct shipment {
     int to;  // a member
 } shipment;
 
+enum { SHIPMENTS_FEW = 8 };
+
 typedef struct shipments {
     shipment *items;
     int count;
+    shipment few[SHIPMENTS_FEW];
 } shipments;
 
 static shipment *open_shipment(run *r, shipments *all, uint8_t kind, int to) {
@@ -158,7 +161,10 @@ static void dispatch_shipments(run *r, const shipments *all) {
 // Sends what can be sent: to each partner its enter, or the next value. False: nothing.
 static bool send_some(run *r) {
     gw_group *g = r->group;
-    shipments all = { mem_alloc((size_t)g->count * sizeof(shipment)), 0 };
+    shipments all;
+    all.items =
+        g->count <= SHIPMENTS_FEW ? all.few : mem_alloc((size_t)g->count * sizeof *all.items);
+    all.count = 0;
     if (!all.items) {
         scope_fail(r->scope, GW_NO_MEMORY, "no memory for a collective");
         return false;
@@ -174,7 +180,7 @@ static bool send_some(run *r) {
     }
     r->has_entered = true;
     if (all.count) dispatch_shipments(r, &all);
-    mem_free(all.items);
+    if (all.items != all.few) mem_free(all.items);
     return all.count && gw_ok(r->scope);
 }
 
