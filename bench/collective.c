@@ -113,12 +113,13 @@ static void time_candidate(gw_scope *root, samples *out) {
 // One line: the time of each plan there is, with a star at the one that the table takes.
 static int print_plans_of(candidate c, int members, const char *size) {
     bool knows_bytes = c.operation != OPERATION_BROADCAST && c.operation != OPERATION_BARRIER;
-    plan_kind chosen = plan_choose(c.operation, members, knows_bytes ? (uint64_t)c.bytes : 0);
+    plan_kind chosen = plan_choose(c.operation, members, knows_bytes ? (uint64_t)c.bytes : 0, 0);
     const bench_case job = { "", -members, time_candidate };
     int failed = 0;
     printf("%-10s %2d members %8s:", operation_name(c.operation), members, size);
     for (int kind = PLAN_AUTO + 1; kind < PLAN_KIND_COUNT; kind++) {
         if (!plan_exists(c.operation, (plan_kind)kind)) continue;
+        if (kind == PLAN_HOSTS) continue;  // all are on one
         the_candidate = c;
         the_kind = (plan_kind)kind;
         printf("  %s%s", plan_kind_name((plan_kind)kind), kind == (int)chosen ? "*" : "");

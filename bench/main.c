@@ -132,13 +132,20 @@ int bench_run(const bench_case *c) {
     return failed;
 }
 
-// This process is one worker of a case of links.c, as the environment says.
+static const bench_case *find_joined(const char *name) {
+    static const bench_case *const files[] = { link_cases, collective_cases };
+    for (int i = 0; i < 2; i++)
+        for (const bench_case *c = files[i]; c->name; c++)
+            if (strcmp(c->name, name) == 0) return c;
+    return NULL;
+}
+
+// This process is one worker of a case of links.c or collective.c, as the environment says.
 static int join_case(const char *name) {
-    const bench_case *c = link_cases;
+    const bench_case *c = find_joined(name);
     const char *rank = getenv("RANK");
-    while (c->name && strcmp(c->name, name) != 0) c++;
-    if (!c->name || !rank) {
-        fprintf(stderr, "gw-bench: no such case of links.c, or no RANK\n");
+    if (!c || !rank) {
+        fprintf(stderr, "gw-bench: no such case of links.c or collective.c, or no RANK\n");
         return 2;
     }
     samples s = { 0 };

@@ -5,6 +5,7 @@
 #include "base/value.h"
 #include "collective/backward.h"
 #include "collective/groups_state.h"
+#include "collective/hosts.h"
 #include <gradwire/membership.h>
 
 #include <stdio.h>
@@ -139,6 +140,17 @@ static gw_group *make_group(agent *a, const gw_worker *workers, int count, gw_gr
     return g;
 }
 
+// Without memory they are not known, which no other member could know: so it is an error.
+static gw_status find_hosts_on_loop(gw_group *g, gw_error *error) {
+    const char **addresses = mem_alloc((size_t)g->count * sizeof *addresses);
+    if (!addresses) return error_set(error, GW_NO_MEMORY, "no memory for a group");
+    for (int i = 0; i < g->count; i++)
+        addresses[i] = agent_member(g->agent, g->members[i].rank)->addresses;
+    g->host_size = hosts_find_size(addresses, g->count);
+    mem_free(addresses);
+    return GW_OK;
+}
+
 static gw_group *open_group(gw_scope *s, const gw_worker *workers, int count,
                             gw_group_open_options o, const char *title, bool is_own) {
     agent *a = s->error ? NULL : agent_of(s);
@@ -151,7 +163,8 @@ static gw_group *open_group(gw_scope *s, const gw_worker *workers, int count,
     }
     g->is_own = is_own;
     env_enter(a->env);
-    gw_status status = groups_add_on_loop(g, &error);
+    gw_status status = find_hosts_on_loop(g, &error);
+    if (!status) status = groups_add_on_loop(g, &error);
     env_leave(a->env);
     if (status) {
         scope_fail_with(s, &error);

@@ -87,6 +87,7 @@ struct gw_group {
     uint64_t id, list;
     int64_t timeout_ms;
     int count, self;
+    int host_size;  // hosts.h
     bool has_name;  // of the program's; else |name| is made of the members
     char name[LIMIT_NAME_BYTES + 1];
 

@@ -16,7 +16,7 @@ const char *operation_name(operation o) {
 
 const char *plan_kind_name(plan_kind kind) {
     static const char *const names[PLAN_KIND_COUNT] = {
-        "auto", "flat", "direct", "doubling", "tree",
+        "auto", "flat", "direct", "doubling", "tree", "chain", "halving", "hosts",
     };
     return kind < PLAN_KIND_COUNT ? names[kind] : "unknown plan";
 }
@@ -27,6 +27,10 @@ bool plan_exists(operation o, plan_kind kind) {
     case PLAN_DIRECT: return o == OPERATION_ALL_REDUCE || o == OPERATION_REDUCE;
     case PLAN_DOUBLING: return o == OPERATION_ALL_REDUCE || o == OPERATION_BARRIER;
     case PLAN_TREE: return o == OPERATION_REDUCE || o == OPERATION_BROADCAST;
+    case PLAN_CHAIN:
+        return o == OPERATION_BROADCAST || o == OPERATION_GATHER || o == OPERATION_SCATTER;
+    case PLAN_HALVING:
+    case PLAN_HOSTS: return o == OPERATION_ALL_REDUCE;
     default: return false;
     }
 }
@@ -94,18 +98,42 @@ void plan_put_out(plan_builder *b, int step, plan_value v) {
     };
 }
 
-plan_value plan_slice(const plan_request *r, int j) {
+int plan_join(plan_builder *b, const int *inputs, int count, plan_value v) {
+    return put_step(b, STEP_JOIN, -1, inputs, count, v);
+}
+
+static uint64_t line_elements(const plan_request *r) {
     enum { LINE_BYTES = 64 };
-    uint64_t line =
-        r->element_bytes && r->element_bytes < LINE_BYTES ? LINE_BYTES / r->element_bytes : 1;
-    uint64_t lines = (r->elements + line - 1) / line, n = (uint64_t)r->member_count;
-    // The first slices have a line more than the last ones.
-    uint64_t least = lines / n, more = lines % n, at = (uint64_t)j;
+    return r->element_bytes && r->element_bytes < LINE_BYTES ? LINE_BYTES / r->element_bytes : 1;
+}
+
+uint64_t plan_round_to_lines(const plan_request *r, uint64_t elements) {
+    uint64_t line = line_elements(r);
+    return (elements + line - 1) / line * line;
+}
+
+plan_value plan_cut(const plan_request *r, plan_value v, int j, int count) {
+    uint64_t line = line_elements(r), n = (uint64_t)count, at = (uint64_t)j;
+    uint64_t lines = (v.count + line - 1) / line;
+    // The first parts have a line more than the last ones.
+    uint64_t least = lines / n, more = lines % n;
     uint64_t first = line * (at * least + (at < more ? at : more));
     uint64_t end = first + line * (least + (at < more ? 1 : 0));
-    first = first < r->elements ? first : r->elements;
-    end = end < r->elements ? end : r->elements;
-    return (plan_value){ .first = first, .count = end - first, .item = -1 };
+    first = first < v.count ? first : v.count;
+    end = end < v.count ? end : v.count;
+    v.first += first;
+    v.count = end - first;
+    return v;
+}
+
+plan_value plan_slice(const plan_request *r, int j) {
+    plan_value all = { .count = r->elements, .item = -1 };
+    return plan_cut(r, all, j, r->member_count);
+}
+
+int plan_chunk_count(const plan_request *r, plan_value v) {
+    uint64_t count = (v.count * r->element_bytes + PLAN_CHUNK_BYTES - 1) / PLAN_CHUNK_BYTES;
+    return count > PLAN_CHUNKS_MAX ? PLAN_CHUNKS_MAX : count ? (int)count : 1;
 }
 
 int plan_power(int count) {
@@ -119,7 +147,7 @@ gw_status plan_init(plan *p, const plan_request *request, gw_error *error) {
     plan_kind kind = request->kind;
     if (kind == PLAN_AUTO)
         kind = plan_choose(request->operation, request->member_count,
-                           request->elements * request->element_bytes);
+                           request->elements * request->element_bytes, request->host_size);
     assert(plan_exists(request->operation, kind));
     assert(request->rank >= 0 && request->rank < request->member_count);
     assert(request->root >= 0 && request->root < request->member_count);
@@ -129,6 +157,9 @@ gw_status plan_init(plan *p, const plan_request *request, gw_error *error) {
     case PLAN_DIRECT: plan_direct(&b); break;
     case PLAN_DOUBLING: plan_doubling(&b); break;
     case PLAN_TREE: plan_tree(&b); break;
+    case PLAN_CHAIN: plan_chain(&b); break;
+    case PLAN_HALVING: plan_halving(&b); break;
+    case PLAN_HOSTS: plan_hosts(&b); break;
     default: plan_flat(&b);
     }
     if (!b.is_out_of_memory) return GW_OK;

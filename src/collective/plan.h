@@ -36,6 +36,9 @@ typedef enum plan_kind {
     PLAN_DIRECT,    // slice j to member j, which adds and sends the sum back
     PLAN_DOUBLING,  // partial sums of pairs, pairs of pairs, ...
     PLAN_TREE,      // binomial, from the root or to it
+    PLAN_CHAIN,     // from member to member, from the root or to it, in pieces
+    PLAN_HALVING,   // sums of halves, halves of these, ..., and back
+    PLAN_HOSTS,     // inside each host, then between hosts, then inside each host
     PLAN_KIND_COUNT
 } plan_kind;
 
@@ -46,7 +49,16 @@ typedef enum step_kind {
     // them are partial sums or none is. With one input it widens that to a partial sum, or, in a
     // group of one member, is all there is to reduce.
     STEP_ADD,
+    // Its inputs, which are pieces of the result that follow one another there: one value of them.
+    STEP_JOIN,
 } step_kind;
+
+enum { PLAN_PIECES = 16 };  // that what a root gives to all is cut into, by rows
+
+// Whether it makes a value of others.
+static inline bool step_works(step_kind kind) {
+    return kind == STEP_ADD || kind == STEP_JOIN;
+}
 
 // What a step reads: the value that an earlier step has made, or what this member brings itself. It
 // reads the elements that it has itself of those that its input has.
@@ -58,8 +70,9 @@ typedef struct plan_step {
     // In |inputs| of the plan. A STEP_ADD has one for each member, or one or two: then its inputs and
     // its value may be partial sums.
     int first_input, input_count;
-    // Of a reduction: the elements of the tensor that the value has. Of other operations 0 and the
-    // whole.
+    // Of a reduction: the elements of the tensor that the value has. Of a chain's broadcast: which of
+    // the pieces; the first one of what cannot be cut is the whole, the others are nothing. Of other
+    // operations 0 and the whole.
     uint64_t first, count;
     // Of a value that this member brings for others (scatter, all_to_all): for whom; else -1.
     int item;
@@ -90,6 +103,9 @@ typedef struct plan_request {
     size_t element_bytes;  // of one
     const uint64_t
         *shares;  // of reduce_scatter: elements for each member, which sum up to |elements|
+    // Members of each host, if all are as many, one behind the other, and a power of two; 0: it is
+    // not so, or not known.
+    int host_size;
 } plan_request;
 
 // NO_MEMORY. |kind| exists for the operation, or is PLAN_AUTO: what plan_choose takes. A member that
@@ -98,9 +114,9 @@ gw_status plan_init(plan *p, const plan_request *request, gw_error *error);
 void plan_fini(plan *p);
 
 // The plan that the table of choices takes: never PLAN_AUTO. |bytes| of what is reduced, or of what
-// the root brings; 0 where members do not know it. GW_COLLECTIVE=all_reduce:direct,barrier:flat in
+// the root brings; 0 where members do not know it. |host_size| as in a request. GW_COLLECTIVE=all_reduce:direct,barrier:flat in
 // the environment, which is read once, chooses otherwise.
-plan_kind plan_choose(operation o, int member_count, uint64_t bytes);
+plan_kind plan_choose(operation o, int member_count, uint64_t bytes, int host_size);
 // In this process |kind| is what is taken for |o|, as GW_COLLECTIVE says it; PLAN_AUTO: the table's.
 // For measurements, before collectives are under way.
 void plan_prefer(operation o, plan_kind kind);

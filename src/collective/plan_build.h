@@ -22,6 +22,7 @@ typedef struct plan_value {
 int plan_send(plan_builder *b, int peer, int input, plan_value v);
 int plan_receive(plan_builder *b, int peer, plan_value v);
 int plan_add(plan_builder *b, const int *inputs, int count, plan_value v);
+int plan_join(plan_builder *b, const int *inputs, int count, plan_value v);
 
 // |step| or INPUT_OWN is what comes next in the result.
 void plan_put_out(plan_builder *b, int step, plan_value v);
@@ -31,9 +32,17 @@ static inline plan_value plan_whole(const plan_builder *b) {
     return (plan_value){ .count = b->request->elements, .item = -1 };
 }
 
-// What member |j| has of a tensor that is cut into one slice for each, along lines of the cache. The
-// last slices may be empty.
+// Part |j| of |count| of |v|, which are cut along lines of the cache. The last ones may be empty.
+plan_value plan_cut(const plan_request *r, plan_value v, int j, int count);
+// What member |j| has of a tensor that is cut into one slice for each.
 plan_value plan_slice(const plan_request *r, int j);
+// |elements|, and those that fill up the last line.
+uint64_t plan_round_to_lines(const plan_request *r, uint64_t elements);
+// Into how many |v| is cut, at most PLAN_CHUNKS_MAX, so that some are added while others are on their
+// way; 1 of nothing.
+int plan_chunk_count(const plan_request *r, plan_value v);
+
+enum { PLAN_CHUNK_BYTES = 512 << 10, PLAN_CHUNKS_MAX = 256 };
 
 // The member |distance| behind this one, in a circle.
 static inline int plan_behind(const plan_request *r, int distance) {
@@ -54,5 +63,8 @@ void plan_flat(plan_builder *b);
 void plan_direct(plan_builder *b);
 void plan_doubling(plan_builder *b);
 void plan_tree(plan_builder *b);
+void plan_chain(plan_builder *b);
+void plan_halving(plan_builder *b);
+void plan_hosts(plan_builder *b);
 
 #endif

@@ -15,6 +15,12 @@
 // The rows are fitted to `gw-bench --plans` for up to 8 members of one host, where large values are
 // read where they lie: so a root that gives all to each pays nothing for it, and what counts for
 // small ones is the number of messages. Rows for more members follow from the number of steps.
+//
+// Where members are on several hosts the link between these counts, and what crosses it: sums are
+// made by host as soon as they are larger than a message of their own costs (bench/README.md).
+//
+// Chains are for GW_COLLECTIVE alone: they halve what a large broadcast to two hosts takes, and take
+// four times as long with a small one, and nobody but the root knows which it is.
 typedef struct choice {
     operation operation;
     int members_max;
@@ -27,11 +33,14 @@ typedef struct choice {
 #define KIB(n) ((uint64_t)(n) << 10)
 #define MIB(n) ((uint64_t)(n) << 20)
 
+#define HOSTS_MIN KIB(32)
+
 static const choice choices[] = {
     { OPERATION_ALL_REDUCE, 2, MIB(4), PLAN_FLAT },
     { OPERATION_ALL_REDUCE, 4, KIB(32), PLAN_FLAT },
     { OPERATION_ALL_REDUCE, ANY_COUNT, KIB(128), PLAN_DOUBLING },
-    { OPERATION_ALL_REDUCE, ANY_COUNT, ANY_BYTES, PLAN_DIRECT },
+    { OPERATION_ALL_REDUCE, 64, ANY_BYTES, PLAN_DIRECT },
+    { OPERATION_ALL_REDUCE, ANY_COUNT, ANY_BYTES, PLAN_HALVING },
     { OPERATION_REDUCE, 2, ANY_BYTES, PLAN_FLAT },
     { OPERATION_REDUCE, 8, MIB(4), PLAN_FLAT },
     { OPERATION_REDUCE, ANY_COUNT, KIB(256), PLAN_TREE },
@@ -98,9 +107,11 @@ void plan_prefer(operation o, plan_kind kind) {
     wishes_get()->kinds[o] = kind;
 }
 
-plan_kind plan_choose(operation o, int member_count, uint64_t bytes) {
+plan_kind plan_choose(operation o, int member_count, uint64_t bytes, int host_size) {
     plan_kind wanted = wishes_get()->kinds[o];
     if (wanted != PLAN_AUTO) return wanted;
+    bool has_hosts = host_size > 1 && host_size < member_count;
+    if (o == OPERATION_ALL_REDUCE && has_hosts && bytes > HOSTS_MIN) return PLAN_HOSTS;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
         const choice *c = &choices[i];
         if (c->operation == o && member_count <= c->members_max && bytes <= c->bytes_max)

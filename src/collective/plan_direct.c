@@ -5,36 +5,27 @@
 #include "base/mem.h"
 #include "base/mutation.h"
 
-enum { CHUNK_BYTES = 512 << 10, CHUNKS_MAX = 256, LINE_ELEMENTS = 64 };
-
-static uint64_t least(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
 // Of the slice of |member|. One chunk of slice 0 is there even if nothing is in it, so that members
 // of an empty reduction meet, too.
 static int chunk_count(const plan_request *r, int member) {
-    uint64_t bytes = plan_slice(r, member).count * r->element_bytes;
-    uint64_t count = least((bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, CHUNKS_MAX);
-    return count > 0 ? (int)count : member == 0 || plan_slice(r, member).count > 0;
+    plan_value slice = plan_slice(r, member);
+    return member == 0 || slice.count > 0 ? plan_chunk_count(r, slice) : 0;
 }
 
 static plan_value chunk_of(const plan_request *r, int member, int c) {
-    plan_value v = plan_slice(r, member);
-    uint64_t count = (uint64_t)chunk_count(r, member), end = v.first + v.count;
-    uint64_t each = ((v.count + count - 1) / count + LINE_ELEMENTS - 1) / LINE_ELEMENTS;
-    uint64_t first = least(v.first + (uint64_t)c * each * LINE_ELEMENTS, end);
-    v.count = c + 1 == (int)count ? end - first : least(each * LINE_ELEMENTS, end - first);
-    v.first = first;
-    return v;
+    return plan_cut(r, plan_slice(r, member), c, chunk_count(r, member));
 }
 
 static void send_slices(plan_builder *b) {
     const plan_request *r = b->request;
-    for (int c = 0; c < CHUNKS_MAX; c++) {
+    bool more = true;
+    for (int c = 0; more; c++) {
+        more = false;
         for (int d = 1; d < r->member_count; d++) {
             int peer = plan_behind(r, d);
-            if (c < chunk_count(r, peer)) plan_send(b, peer, INPUT_OWN, chunk_of(r, peer, c));
+            if (c >= chunk_count(r, peer)) continue;
+            plan_send(b, peer, INPUT_OWN, chunk_of(r, peer, c));
+            more = true;
         }
     }
 }
@@ -52,7 +43,7 @@ static int add_chunk(plan_builder *b, int c, int *from) {
     return plan_add(b, from, r->member_count, chunk);
 }
 
-static void add_slice(plan_builder *b, int sums[CHUNKS_MAX]) {
+static void add_slice(plan_builder *b, int sums[PLAN_CHUNKS_MAX]) {
     const plan_request *r = b->request;
     int *from = mem_alloc((size_t)r->member_count * sizeof *from);
     if (!from) b->is_out_of_memory = true;
@@ -68,7 +59,7 @@ static void add_slice(plan_builder *b, int sums[CHUNKS_MAX]) {
 }
 
 // All sums in their order. |own|: the steps that have made this member's.
-static void put_out_sums(plan_builder *b, const int own[CHUNKS_MAX]) {
+static void put_out_sums(plan_builder *b, const int own[PLAN_CHUNKS_MAX]) {
     const plan_request *r = b->request;
     for (int j = 0; j < r->member_count; j++) {
         for (int c = 0; c < chunk_count(r, j); c++) {
@@ -80,7 +71,7 @@ static void put_out_sums(plan_builder *b, const int own[CHUNKS_MAX]) {
 
 void plan_direct(plan_builder *b) {
     const plan_request *r = b->request;
-    int sums[CHUNKS_MAX] = { 0 };
+    int sums[PLAN_CHUNKS_MAX] = { 0 };
     send_slices(b);
     add_slice(b, sums);
     if (r->operation == OPERATION_ALL_REDUCE || r->rank == r->root) put_out_sums(b, sums);

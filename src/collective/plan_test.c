@@ -64,6 +64,9 @@ typedef struct job {
     plan_request request;  // but the rank
     plan plans[MEMBERS_MAX];
     symbol values[MEMBERS_MAX][STEPS_MAX];
+    // Of a step that receives, the one of its peer that sends that; of one that sends, the one before it
+    // that sends to the same peer. -1: none.
+    int16_t other[MEMBERS_MAX][STEPS_MAX];
 } job;
 
 static job the_job;
@@ -92,6 +95,34 @@ static void open_plans(job *j) {
     }
 }
 
+enum { NOBODY = -1 };
+
+// Values go from one member to another in the order of the plans: the k-th that is sent is the k-th
+// that is received.
+static void match(job *j, int from, int to) {
+    const plan *sends = &j->plans[from], *receives = &j->plans[to];
+    int sent = NOBODY, at = 0;
+    for (int i = 0; i < receives->step_count; i++) {
+        if (receives->steps[i].kind != STEP_RECEIVE || receives->steps[i].peer != from) continue;
+        while (at < sends->step_count &&
+               (sends->steps[at].kind != STEP_SEND || sends->steps[at].peer != to))
+            at++;
+        if (at == sends->step_count)
+            fail_msg("member %d waits for member %d, which sends no more", to, from);
+        j->other[to][i] = (int16_t)at;
+        j->other[from][at++] = (int16_t)sent;
+        sent = at - 1;
+    }
+    for (; at < sends->step_count; at++)
+        if (sends->steps[at].kind == STEP_SEND && sends->steps[at].peer == to)
+            fail_msg("member %d sends more to member %d than that receives", from, to);
+}
+
+static void match_all(job *j) {
+    for (int a = 0; a < j->request.member_count; a++)
+        for (int b = 0; b < j->request.member_count; b++) match(j, a, b);
+}
+
 static void close_plans(job *j) {
     for (int i = 0; i < j->request.member_count; i++) plan_fini(&j->plans[i]);
 }
@@ -99,7 +130,8 @@ static void close_plans(job *j) {
 // What |from|, a step or INPUT_OWN, has of the elements [first, first + count).
 static symbol take(const job *j, int member, int from, uint64_t first, uint64_t count, int item) {
     if (from == INPUT_OWN) {
-        assert_true(first + count <= j->request.elements);
+        bool is_piece = j->request.operation == OPERATION_BROADCAST;
+        assert_true(first + count <= (is_piece ? PLAN_PIECES : j->request.elements));
         return (symbol){ STAGE_BROUGHT, member, first, count, item, (uint64_t)1 << member };
     }
     symbol v = j->values[member][from];
@@ -134,25 +166,31 @@ static symbol add(const job *j, int member, const plan_step *s) {
                      after };
 }
 
-// The step that sends what step |receive| of |member| waits for: the one with as many before it.
-static int sender_of(const job *j, int member, int receive) {
-    const plan *here = &j->plans[member], *there = &j->plans[here->steps[receive].peer];
-    int before = 0;
-    for (int i = 0; i < receive; i++)
-        before +=
-            here->steps[i].kind == STEP_RECEIVE && here->steps[i].peer == here->steps[receive].peer;
-    for (int i = 0; i < there->step_count; i++)
-        if (there->steps[i].kind == STEP_SEND && there->steps[i].peer == member && before-- == 0)
-            return i;
-    fail_msg("member %d waits for member %d, which sends no more", member,
-             here->steps[receive].peer);
-    return -1;
+// Pieces of the sum that follow one another.
+static symbol join_pieces(const job *j, int member, const plan_step *s) {
+    const int *inputs = j->plans[member].inputs + s->first_input;
+    symbol all = { .stage = STAGE_NONE };
+    for (int i = 0; i < s->input_count; i++) {
+        if (inputs[i] == INPUT_OWN) fail_msg("member %d joins what it brings", member);
+        symbol v = j->values[member][inputs[i]];
+        if (v.stage == STAGE_NONE) return v;
+        assert_int_equal(v.stage, STAGE_FINISHED);
+        if (i == 0) {
+            all = v;
+            continue;
+        }
+        assert_int_equal(v.shape, all.shape);
+        assert_true(v.first == all.first + all.count);
+        all.count += v.count;
+        all.after |= v.after;
+    }
+    assert_true(all.first == s->first && all.count == s->count);
+    return all;
 }
 
 static symbol receive(const job *j, int member, int step) {
     const plan_step *s = &j->plans[member].steps[step];
-    int sent_by = sender_of(j, member, step);
-    symbol v = j->values[s->peer][sent_by];
+    symbol v = j->values[s->peer][j->other[member][step]];
     if (v.stage == STAGE_NONE) return v;
     assert_true(v.first == s->first && v.count == s->count);
     assert_int_equal(s->is_partial, v.stage == STAGE_PARTIAL);
@@ -163,13 +201,13 @@ static symbol run_step(const job *j, int member, int step) {
     const plan *p = &j->plans[member];
     const plan_step *s = &p->steps[step];
     if (s->kind == STEP_ADD) return add(j, member, s);
+    if (s->kind == STEP_JOIN) return join_pieces(j, member, s);
     assert_true(s->peer >= 0 && s->peer < j->request.member_count && s->peer != member);
     if (s->kind == STEP_RECEIVE) return receive(j, member, step);
     assert_int_equal(s->input_count, 1);
-    for (int i = 0; i < step; i++)  // values to one member go in the order of the plan
-        if (p->steps[i].kind == STEP_SEND && p->steps[i].peer == s->peer &&
-            j->values[member][i].stage == STAGE_NONE)
-            return (symbol){ .stage = STAGE_NONE };
+    int before = j->other[member][step];  // values to one member go in the order of the plan
+    if (before != NOBODY && j->values[member][before].stage == STAGE_NONE)
+        return (symbol){ .stage = STAGE_NONE };
     symbol v = take(j, member, p->inputs[s->first_input], s->first, s->count, s->item);
     if (v.stage != STAGE_NONE) assert_int_equal(s->is_partial, v.stage == STAGE_PARTIAL);
     return v;
@@ -191,22 +229,6 @@ static void run_to_the_end(job *j) {
         for (int i = 0; i < j->plans[m].step_count; i++)
             if (j->values[m][i].stage == STAGE_NONE)
                 fail_msg("member %d waits for ever in step %d", m, i);
-}
-
-// Each member receives what is sent to it, nothing is left.
-static void assert_all_is_received(const job *j) {
-    static int sent[MEMBERS_MAX][MEMBERS_MAX];
-    memset(sent, 0, sizeof sent);
-    for (int m = 0; m < j->request.member_count; m++) {
-        for (int i = 0; i < j->plans[m].step_count; i++) {
-            const plan_step *s = &j->plans[m].steps[i];
-            if (s->kind == STEP_SEND) sent[m][s->peer]++;
-            if (s->kind == STEP_RECEIVE) sent[s->peer][m]--;
-        }
-    }
-    for (int a = 0; a < j->request.member_count; a++)
-        for (int b = 0; b < j->request.member_count; b++)
-            if (sent[a][b]) fail_msg("%d more from %d to %d than received", sent[a][b], a, b);
 }
 
 // ---- What has to come out -----------------------------------------------------------------------
@@ -236,6 +258,17 @@ static void assert_brought(const job *j, int member, int i, int by, int item) {
     assert_int_equal(v.stage, STAGE_BROUGHT);
     assert_int_equal(v.shape, by);
     assert_int_equal(v.item, item);
+}
+
+// What the root brings: at once, or all pieces in their order.
+static void assert_whole(const job *j, int member) {
+    int count = j->plans[member].output_count;
+    assert_true(count == 1 || count == PLAN_PIECES);
+    for (int i = 0; i < count; i++) {
+        assert_brought(j, member, i, j->request.root, -1);
+        symbol v = output(j, member, i);
+        assert_true(v.first == (uint64_t)i && v.count == (count > 1));
+    }
 }
 
 static void assert_from_all(const job *j, int member, int item) {
@@ -269,10 +302,7 @@ static void assert_result(const job *j, int m) {
         for (int i = 0; i < m; i++) first += r->shares[i];
         assert_sum(j, m, first, r->shares[m]);
         break;
-    case OPERATION_BROADCAST:
-        assert_int_equal(j->plans[m].output_count, 1);
-        assert_brought(j, m, 0, r->root, -1);
-        break;
+    case OPERATION_BROADCAST: assert_whole(j, m); break;
     case OPERATION_ALL_GATHER: assert_from_all(j, m, -1); break;
     case OPERATION_GATHER:
         if (m == r->root)
@@ -293,7 +323,7 @@ static void check(const plan_request *r) {
     describe(r);
     the_job.request = *r;
     open_plans(&the_job);
-    assert_all_is_received(&the_job);
+    match_all(&the_job);
     run_to_the_end(&the_job);
     for (int m = 0; m < r->member_count; m++) assert_result(&the_job, m);
     close_plans(&the_job);
@@ -330,12 +360,20 @@ static void check_sizes(plan_request r) {
     }
 }
 
+static void check_hosts(plan_request r) {
+    int most = r.kind == PLAN_HOSTS ? r.member_count : 1;
+    for (r.host_size = 1; r.host_size <= most; r.host_size *= 2)
+        if (r.member_count % r.host_size == 0) check_sizes(r);
+}
+
 static void check_all_plans(int n) {
     for (int o = 0; o < OPERATION_COUNT; o++) {
         for (int kind = PLAN_AUTO + 1; kind < PLAN_KIND_COUNT; kind++) {
             if (!plan_exists((operation)o, (plan_kind)kind)) continue;
-            for (int root = 0; root < (has_root((operation)o) ? n : 1); root++)
-                check_sizes((plan_request){ .operation = (operation)o,
+            // Of many, some.
+            int step = n > 8 ? n / 3 : 1;
+            for (int root = 0; root < (has_root((operation)o) ? n : 1); root += step)
+                check_hosts((plan_request){ .operation = (operation)o,
                                             .kind = (plan_kind)kind,
                                             .member_count = n,
                                             .root = root });
@@ -364,6 +402,9 @@ static plan_request random_request(uint64_t *random) {
     r.root = has_root(r.operation) ? random_below(random, r.member_count) : 0;
     if (is_reduction(r.operation)) r.elements = (uint64_t)random_below(random, 6000);
     r.element_bytes = (size_t)1 << random_below(random, 4);
+    while (r.member_count % 2 == 0 && random_below(random, 2))
+        r.host_size = r.host_size ? 2 * r.host_size : 2;
+    if (r.host_size && r.member_count % r.host_size) r.host_size = 0;
     return r;
 }
 
@@ -395,7 +436,7 @@ static void every_operation_has_a_plan_by_the_table(void **state) {
     for (int o = 0; o < OPERATION_COUNT; o++) {
         for (int n = 1; n <= 1000; n += 1 + n / 3) {
             for (uint64_t bytes = 0; bytes < (uint64_t)1 << 40; bytes = 3 * bytes + 1) {
-                plan_kind kind = plan_choose((operation)o, n, bytes);
+                plan_kind kind = plan_choose((operation)o, n, bytes, 0);
                 assert_true(kind != PLAN_AUTO && plan_exists((operation)o, kind));
             }
         }
@@ -405,9 +446,35 @@ static void every_operation_has_a_plan_by_the_table(void **state) {
         r.shares = shares;
         plan p;
         assert_int_equal(plan_init(&p, &r, NULL), GW_OK);
-        assert_int_equal(p.kind, plan_choose((operation)o, 5, 0));
+        assert_int_equal(p.kind, plan_choose((operation)o, 5, 0, 0));
         plan_fini(&p);
     }
+}
+
+// Between hosts, sums that are not small are made by host.
+static void hosts_make_their_sums_first(void **state) {
+    (void)state;
+    assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 8, 1 << 20, 4), PLAN_HOSTS);
+    assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 8, 4096, 4),
+                     plan_choose(OPERATION_ALL_REDUCE, 8, 4096, 0));
+    assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 8, 1 << 20, 8), PLAN_DIRECT);
+    assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 8, 1 << 20, 1), PLAN_DIRECT);
+    plan_request r = { .operation = OPERATION_ALL_REDUCE,
+                       .kind = PLAN_HOSTS,
+                       .member_count = 8,
+                       .elements = 1 << 20,
+                       .element_bytes = 4,
+                       .host_size = 4 };
+    // What leaves a host is what a member brings, once with each other host.
+    uint64_t sent = 0;
+    for (r.rank = 0; r.rank < 4; r.rank++) {
+        plan p;
+        assert_int_equal(plan_init(&p, &r, NULL), GW_OK);
+        for (int i = 0; i < p.step_count; i++)
+            if (p.steps[i].kind == STEP_SEND && p.steps[i].peer >= 4) sent += p.steps[i].count;
+        plan_fini(&p);
+    }
+    assert_true(sent == r.elements);
 }
 
 static void the_environment_chooses(void **state) {
@@ -416,8 +483,8 @@ static void the_environment_chooses(void **state) {
     FILE *said = tmpfile();
     int before = dup(2);
     dup2(fileno(said), 2);
-    assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 2, 4), PLAN_DIRECT);
-    assert_int_equal(plan_choose(OPERATION_REDUCE, 2, 4), PLAN_FLAT);  // as the table has it
+    assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 2, 4, 0), PLAN_DIRECT);
+    assert_int_equal(plan_choose(OPERATION_REDUCE, 2, 4, 0), PLAN_FLAT);  // as the table has it
     dup2(before, 2);
     char text[2048] = "";
     rewind(said);
@@ -432,7 +499,7 @@ static void the_environment_chooses(void **state) {
     for (int i = 0; i < 4; i++)
         if (!strstr(text, sentences[i])) fail_msg("not in \"%s\": %s", text, sentences[i]);
     plan_prefer(OPERATION_ALL_REDUCE, PLAN_AUTO);
-    assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 2, 4), PLAN_FLAT);
+    assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 2, 4, 0), PLAN_FLAT);
 }
 
 static void large_values_do_not_go_to_all(void **state) {
@@ -456,11 +523,13 @@ static void large_values_do_not_go_to_all(void **state) {
 
 static void without_memory_there_is_no_plan(void *context) {
     (void)context;
-    static const plan_kind kinds[] = { PLAN_FLAT, PLAN_DIRECT, PLAN_DOUBLING };
-    for (int i = 0; i < 3; i++) {
+    static const plan_kind kinds[] = { PLAN_FLAT, PLAN_DIRECT, PLAN_DOUBLING, PLAN_HALVING,
+                                       PLAN_HOSTS };
+    for (int i = 0; i < 5; i++) {
         plan_request r = { .operation = OPERATION_ALL_REDUCE,
                            .kind = kinds[i],
-                           .member_count = 11,
+                           .member_count = 16,
+                           .host_size = 4,
                            .rank = 2,
                            .elements = 1000,
                            .element_bytes = 4 };
@@ -480,4 +549,4 @@ static void memory_may_fail(void **state) {
 
 GW_TESTS(collective_plan, plans_of_up_to_8_members_are_right, plans_of_up_to_33_members_are_right,
          random_plans_are_right, every_operation_has_a_plan_by_the_table, the_environment_chooses,
-         large_values_do_not_go_to_all, memory_may_fail);
+         hosts_make_their_sums_first, large_values_do_not_go_to_all, memory_may_fail);

@@ -130,7 +130,8 @@ run_request request_of(operation o, content c, int root, gw_collective_options o
 
 static void choose_plan(run_request *r, const gw_group *g) {
     uint64_t bytes = r->elements && r->own ? tensor_size(r->own) : 0;
-    r->signature.plan = (uint8_t)plan_choose((operation)r->signature.operation, g->count, bytes);
+    r->signature.plan =
+        (uint8_t)plan_choose((operation)r->signature.operation, g->count, bytes, g->host_size);
 }
 
 static bool gives_rows(operation o) {

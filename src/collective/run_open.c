@@ -63,7 +63,7 @@ static void link_partners(run *r) {
         r->partners[i].next_receive = r->partners[i].next_send = -1;
     for (int i = p->step_count; i-- > 0;) {
         const plan_step *x = &p->steps[i];
-        if (x->kind == STEP_ADD) continue;
+        if (step_works(x->kind)) continue;
         run_partner *m = &r->partners[x->peer];
         int *head = x->kind == STEP_SEND ? &m->next_send : &m->next_receive;
         r->next_of_peer[i] = *head;
@@ -115,7 +115,8 @@ static gw_status make_plan(run *r, const run_request *x, gw_error *error) {
                              .member_count = g->count,
                              .rank = g->self,
                              .root = x->signature.root < 0 ? 0 : x->signature.root,
-                             .elements = x->elements };
+                             .elements = x->elements,
+                             .host_size = g->host_size };
     if (x->signature.dims != SIGNATURE_OPEN)
         request.element_bytes = gw_dtype_size((gw_dtype)x->signature.dtype);
     if (x->signature.operation == OPERATION_REDUCE_SCATTER) {
@@ -185,7 +186,7 @@ static gw_status fill_run(run *r, gw_scope *s, const run_request *x, gw_error *e
     link_partners(r);
     r->steps_left = r->plan.step_count;
     for (int i = 0; i < r->plan.step_count; i++)
-        if (r->plan.steps[i].kind == STEP_ADD && !r->missing[i]) r->ready[r->ready_count++] = i;
+        if (step_works(r->plan.steps[i].kind) && !r->missing[i]) r->ready[r->ready_count++] = i;
     return GW_OK;
 }
 

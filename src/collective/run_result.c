@@ -39,6 +39,20 @@ void run_put_numbers(uint8_t *to, const gw_tensor *t) {
 
 static void open_rows_before(run *r);
 
+// What is joined lies in the result, which has all elements in their order.
+static void place_joined(run *r) {
+    const plan *p = &r->plan;
+    for (int i = 0; i < p->step_count; i++) {
+        const plan_step *x = &p->steps[i];
+        if (x->kind != STEP_JOIN) continue;
+        r->output_at[i] = (int64_t)x->first;
+        for (int k = 0; k < x->input_count; k++) {
+            int from = p->inputs[x->first_input + k];
+            r->output_at[from] = (int64_t)p->steps[from].first;
+        }
+    }
+}
+
 bool run_open_result(run *r) {
     const plan *p = &r->plan;
     if (r->has_opened) return gw_ok(r->scope);
@@ -49,6 +63,7 @@ bool run_open_result(run *r) {
         if (p->outputs[i].step != INPUT_OWN) r->output_at[p->outputs[i].step] = at;
         at += (int64_t)p->outputs[i].count;
     }
+    place_joined(r);
     if (signature_is_reduction(&r->signature))
         r->result = open_sum(r, at);
     else
@@ -80,8 +95,7 @@ static int64_t row_count(const gw_tensor *x) {
     return x->dims ? x->sizes[0] : 1;
 }
 
-static gw_tensor *open_rows(run *r, int64_t count) {
-    const gw_tensor *x = r->own;
+static gw_tensor *open_rows(run *r, const gw_tensor *x, int64_t count) {
     int64_t sizes[LIMIT_DIMS] = { 0 };
     if (x->dims) memcpy(sizes, x->sizes, (size_t)x->dims * sizeof *sizes);
     sizes[0] = count;
@@ -105,7 +119,7 @@ static void open_rows_before(run *r) {
     int64_t each = gives_rows ? guess_rows(r) : 0;
     uint64_t row_bytes = each ? tensor_size(r->own) / (uint64_t)row_count(r->own) : 0;
     if ((uint64_t)each * row_bytes <= LIMIT_FRAME_BYTES) return;
-    r->rows = open_rows(r, each * count);
+    r->rows = open_rows(r, r->own, each * count);
     for (int i = 0; r->rows && i < count; i++) {
         int step = r->plan.outputs[i].step;
         if (step != INPUT_OWN) r->output_at[step] = r->rows->numel / count * i;
@@ -121,26 +135,41 @@ static bool is_as_guessed(run *r) {
     return r->rows;
 }
 
-static gw_tensor *open_rows_for_all(run *r) {
+static gw_tensor *open_rows_for_all(run *r, const gw_tensor *like) {
     int64_t count = 0;
     for (int i = 0; i < r->plan.output_count; i++) {
         gw_value v = run_output_value(r, &r->plan.outputs[i]);
         if (v.kind == GW_TENSOR) count += row_count(v.as.tensor);
     }
-    return open_rows(r, count);
+    return open_rows(r, like, count);
 }
 
-static gw_value join_rows(run *r) {
-    gw_tensor *out = is_as_guessed(r) ? r->rows : open_rows_for_all(r);
+static gw_value join_rows(run *r, const gw_tensor *like) {
+    gw_tensor *out = is_as_guessed(r) ? r->rows : open_rows_for_all(r, like);
     if (!out) return gw_none();
     uint8_t *at = block_lend(out->storage->block, 0);
     for (int i = 0; i < r->plan.output_count; i++) {
         gw_value v = run_output_value(r, &r->plan.outputs[i]);
         if (!gw_ok(r->scope)) return gw_none();
+        if (v.kind != GW_TENSOR) continue;
         run_put_numbers(at, v.as.tensor);
         at += tensor_size(v.as.tensor);
     }
     return gw_value_of_tensor(out);
+}
+
+// Of what the root gives to all: the value itself, or the rows of its pieces.
+static gw_value join_pieces(run *r) {
+    gw_value first = run_output_value(r, &r->plan.outputs[0]);
+    bool is_whole = r->plan.output_count == 1 || r->signature.content == CONTENT_VALUES ||
+                    first.kind != GW_TENSOR || !first.as.tensor->dims;
+    if (is_whole) return first;
+    const collective_signature *x = &r->signature;
+    gw_value all = join_rows(r, first.as.tensor);
+    if (x->dims != SIGNATURE_OPEN && gw_ok(r->scope) && all.as.tensor->sizes[0] != x->sizes[0])
+        scope_fail(r->scope, GW_PROTOCOL, "what came has %lld rows, not %lld",
+                   (long long)all.as.tensor->sizes[0], (long long)x->sizes[0]);
+    return all;
 }
 
 // ---- Others -------------------------------------------------------------------------------------
@@ -173,7 +202,7 @@ gw_value run_make_result(run *r) {
     if (signature_is_rows(&r->signature)) return run_join_sparse(r);
     if (r->signature.operation == OPERATION_BROADCAST ||
         r->signature.operation == OPERATION_SCATTER)
-        return run_output_value(r, &r->plan.outputs[0]);
-    gw_value rows = join_rows(r);
+        return join_pieces(r);
+    gw_value rows = join_rows(r, r->own);
     return r->with_rows && gw_ok(r->scope) ? list_with_rows(r, rows) : rows;
 }

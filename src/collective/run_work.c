@@ -33,8 +33,25 @@ static gw_tensor *elements_of(run *r, uint64_t first, uint64_t count) {
                                            r->own->offset + (int64_t)first));
 }
 
+// Piece |i| of what the root gives to all, by rows. What has none is its first piece.
+static gw_value piece_of_own(run *r, int64_t i) {
+    const gw_tensor *x = r->own;
+    if (!x || !x->dims || r->signature.content == CONTENT_VALUES) {
+        if (i > 0) return gw_none();
+        return x ? gw_value_of_tensor(r->own) : r->own_value;
+    }
+    int64_t sizes[LIMIT_DIMS], first = x->sizes[0] * i / PLAN_PIECES;
+    memcpy(sizes, x->sizes, (size_t)x->dims * sizeof *sizes);
+    sizes[0] = x->sizes[0] * (i + 1) / PLAN_PIECES - first;
+    gw_tensor *piece = scope_own(r->scope, tensor_view(r->scope, x, x->dims, sizes, x->strides,
+                                                       x->offset + first * x->strides[0]));
+    return piece ? gw_value_of_tensor(piece) : gw_none();
+}
+
 gw_value run_own_value(run *r, uint64_t first, uint64_t count, int item) {
     if (r->signature.operation == OPERATION_BARRIER) return gw_none();
+    if (r->signature.operation == OPERATION_BROADCAST && count)
+        return piece_of_own(r, (int64_t)first);
     if (r->items) return item < 0 ? gw_none() : r->items[item];
     if (r->signature.content == CONTENT_VALUES || signature_is_rows(&r->signature))
         return r->own_value;
@@ -52,7 +69,15 @@ static gw_value value_to_send(run *r, const plan_step *x) {
     int from = only_input(r, x);
     if (from == INPUT_OWN) return run_own_value(r, x->first, x->count, x->item);
     const run_value *v = &r->values[from];
-    return v->tensor ? gw_value_of_tensor(v->tensor) : v->value;
+    if (!v->tensor) return v->value;
+    const plan_step *made = &r->plan.steps[from];
+    gw_tensor *part = v->tensor;
+    if (signature_is_reduction(&r->signature) && made->count != x->count) {
+        int64_t size = (int64_t)x->count, stride = 1;
+        part = scope_own(r->scope, tensor_view(r->scope, part, 1, &size, &stride,
+                                               part->offset + (int64_t)(x->first - made->first)));
+    }
+    return part ? gw_value_of_tensor(part) : gw_none();
 }
 
 // GRP-1. What is not looked into counts as large.
@@ -191,7 +216,7 @@ static void step_done(run *r, int step) {
     r->steps_left--;
     for (uint32_t i = r->first_dependent[step]; i < r->first_dependent[step + 1]; i++) {
         int next = (int)r->dependents[i];
-        if (--r->missing[next] == 0 && r->plan.steps[next].kind == STEP_ADD)
+        if (--r->missing[next] == 0 && step_works(r->plan.steps[next].kind))
             r->ready[r->ready_count++] = next;
     }
 }
@@ -210,8 +235,8 @@ static gw_tensor *make_sum(run *r, int step) {
 
 static const void *input_bytes(run *r, const plan_step *x, int from) {
     const gw_tensor *t = from == INPUT_OWN ? r->own : r->values[from].tensor;
-    uint64_t first = from == INPUT_OWN ? x->first : 0;
-    return run_numbers_at(t, (int64_t)first);
+    uint64_t first = from == INPUT_OWN ? 0 : r->plan.steps[from].first;
+    return run_numbers_at(t, (int64_t)(x->first - first));
 }
 
 static bool is_partial_input(const run *r, int from) {
@@ -231,6 +256,11 @@ static void add(run *r, int step) {
     const plan_step *x = &r->plan.steps[step];
     if (r->signature.operation == OPERATION_BARRIER) {  // nothing to add
         step_done(r, step);
+        return;
+    }
+    if (x->kind == STEP_JOIN) {  // its inputs lie in the result already
+        r->values[step].tensor = make_sum(r, step);
+        if (gw_ok(r->scope)) step_done(r, step);
         return;
     }
     const void *few[16], **from = few;
@@ -274,7 +304,9 @@ static bool shape_fits(const run *r, const gw_tensor *t, const plan_step *x) {
         return t->dims == 1 && t->numel == (int64_t)x->count && t->dtype == dtype && t->contiguous;
     }
     if (g->content == CONTENT_TENSORS || g->dims == SIGNATURE_OPEN) return true;
-    bool rows = g->operation != OPERATION_BROADCAST && g->content != CONTENT_ROWS_SUMMED;
+    bool is_piece = g->operation == OPERATION_BROADCAST && x->count;
+    bool rows =
+        is_piece || (g->operation != OPERATION_BROADCAST && g->content != CONTENT_ROWS_SUMMED);
     if (t->dtype != g->dtype || t->dims != g->dims) return false;
     for (int i = rows ? 1 : 0; i < t->dims; i++)
         if (t->sizes[i] != g->sizes[i]) return false;
@@ -282,6 +314,7 @@ static bool shape_fits(const run *r, const gw_tensor *t, const plan_step *x) {
 }
 
 static bool value_fits(const run *r, gw_value v, const plan_step *x) {
+    if (r->signature.operation == OPERATION_BROADCAST && x->first && v.kind == GW_NONE) return true;
     if (r->signature.operation == OPERATION_BARRIER) return v.kind == GW_NONE;
     if (r->signature.content == CONTENT_VALUES) return true;
     return v.kind == GW_TENSOR && shape_fits(r, v.as.tensor, x);

@@ -1,0 +1,146 @@
+// By host: slice j of what the members of a host bring goes to its member j, which adds it; then the
+// members j of all hosts add their slices, a piece each, and send the pieces back; then each has the
+// slices of its host's others. So what crosses from host to host is what one member brings, not what
+// all do. The order of additions is that of all plans, since the members of a host are a subtree.
+//
+// Where hosts are not so, or not known, it is a direct plan.
+#include "collective/plan_build.h"
+
+#include "base/mem.h"
+
+// What this member does in each chunk of its slice.
+typedef struct part {
+    int sum;    // of its host; then its piece of all
+    int whole;  // of the chunk, once all pieces are back
+} part;
+
+static bool is_by_host(const plan_request *r) {
+    return r->host_size > 1 && r->host_size < r->member_count &&
+           plan_power(r->host_size) == r->host_size &&
+           plan_power(r->member_count) == r->member_count;
+}
+
+static int host_count(const plan_request *r) {
+    return r->member_count / r->host_size;
+}
+
+// Member |place| of this member's host; the member of host |host| with this one's place.
+static int beside(const plan_request *r, int place) {
+    return r->rank - r->rank % r->host_size + place;
+}
+
+static int across(const plan_request *r, int host) {
+    return host * r->host_size + r->rank % r->host_size;
+}
+
+// The places behind this one, in a circle, so that not all send to the same one at once.
+static int other_place(const plan_request *r, int distance) {
+    return (r->rank % r->host_size + distance) % r->host_size;
+}
+
+static int other_host(const plan_request *r, int distance) {
+    return (r->rank / r->host_size + distance) % host_count(r);
+}
+
+static plan_value slice_of(plan_builder *b, int place) {
+    return plan_cut(b->request, plan_whole(b), place, b->request->host_size);
+}
+
+static plan_value chunk_of(plan_builder *b, int place, int c) {
+    plan_value slice = slice_of(b, place);
+    return plan_cut(b->request, slice, c, plan_chunk_count(b->request, slice));
+}
+
+static int chunk_count(plan_builder *b, int place) {
+    return plan_chunk_count(b->request, slice_of(b, place));
+}
+
+static plan_value piece_of(plan_builder *b, plan_value chunk, int host) {
+    return plan_cut(b->request, chunk, host, host_count(b->request));
+}
+
+static void send_slices(plan_builder *b) {
+    const plan_request *r = b->request;
+    for (int d = 1; d < r->host_size; d++) {
+        int place = other_place(r, d);
+        for (int c = 0; c < chunk_count(b, place); c++)
+            plan_send(b, beside(r, place), INPUT_OWN, chunk_of(b, place, c));
+    }
+}
+
+// Adds chunk |c| of the host's members, and sends each host its piece of that.
+static void add_host(plan_builder *b, int c, int *from, part *out) {
+    const plan_request *r = b->request;
+    int place = r->rank % r->host_size;
+    plan_value chunk = chunk_of(b, place, c);
+    for (int i = 0; i < r->host_size; i++)
+        from[i] = i == place ? INPUT_OWN : plan_receive(b, beside(r, i), chunk);
+    chunk.is_partial = true;
+    out->sum = plan_add(b, from, r->host_size, chunk);
+    for (int d = 1; d < host_count(r); d++) {
+        int host = other_host(r, d);
+        plan_send(b, across(r, host), out->sum, piece_of(b, chunk, host));
+    }
+}
+
+// Adds this member's piece of chunk |c| over all hosts, and sends it back to them.
+static void add_hosts(plan_builder *b, int c, int *from, part *x) {
+    const plan_request *r = b->request;
+    plan_value chunk = chunk_of(b, r->rank % r->host_size, c);
+    int here = r->rank / r->host_size;
+    plan_value piece = piece_of(b, chunk, here), partial = piece;
+    partial.is_partial = true;
+    for (int i = 0; i < host_count(r); i++)
+        from[i] = i == here ? x->sum : plan_receive(b, across(r, i), partial);
+    x->sum = plan_add(b, from, host_count(r), piece);
+    for (int d = 1; d < host_count(r); d++)
+        plan_send(b, across(r, other_host(r, d)), x->sum, piece);
+}
+
+// Puts chunk |c| together, and gives it to the host's others.
+static void share(plan_builder *b, int c, int *from, part *x) {
+    const plan_request *r = b->request;
+    plan_value chunk = chunk_of(b, r->rank % r->host_size, c);
+    for (int i = 0; i < host_count(r); i++)
+        from[i] = i == r->rank / r->host_size
+                      ? x->sum
+                      : plan_receive(b, across(r, i), piece_of(b, chunk, i));
+    x->whole = plan_join(b, from, host_count(r), chunk);
+    for (int d = 1; d < r->host_size; d++)
+        plan_send(b, beside(r, other_place(r, d)), x->whole, chunk);
+}
+
+// Its own chunks are put out by their pieces, which lie where they belong.
+static void put_out_slices(plan_builder *b, const part *parts) {
+    const plan_request *r = b->request;
+    for (int place = 0; place < r->host_size; place++) {
+        for (int c = 0; c < chunk_count(b, place); c++) {
+            plan_value chunk = chunk_of(b, place, c);
+            bool is_own = place == r->rank % r->host_size;
+            plan_put_out(b, is_own ? parts[c].whole : plan_receive(b, beside(r, place), chunk),
+                         chunk);
+        }
+    }
+}
+
+void plan_hosts(plan_builder *b) {
+    const plan_request *r = b->request;
+    if (!is_by_host(r)) {
+        plan_direct(b);
+        return;
+    }
+    int count = chunk_count(b, r->rank % r->host_size);
+    part *parts = mem_calloc((size_t)count * sizeof *parts);
+    int *from = mem_alloc((size_t)r->member_count * sizeof *from);
+    if (parts && from) {
+        send_slices(b);
+        for (int c = 0; c < count; c++) add_host(b, c, from, &parts[c]);
+        for (int c = 0; c < count; c++) add_hosts(b, c, from, &parts[c]);
+        for (int c = 0; c < count; c++) share(b, c, from, &parts[c]);
+        put_out_slices(b, parts);
+    } else {
+        b->is_out_of_memory = true;
+    }
+    mem_free(parts);
+    mem_free(from);
+}
