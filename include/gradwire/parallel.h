@@ -55,6 +55,12 @@ typedef struct gw_shard_options {
     // Of all numbers of a dtype, behind each other, each member has an equal range instead, which may
     // begin inside a parameter: for few large ones. Gradients that are sparse by rows are INVALID then.
     bool flat GW_DEFAULT(false);
+    // A member computes the new values of its parameters as the buckets with their gradients come,
+    // while the rest of the backward pass goes on, and the step sends them. What has changed by then (a
+    // gradient that is clipped or unscaled, a rate, a weight) is computed in the step, so that
+    // nothing else is different. For models that gw_ddp_open has opened, before their first pass, as
+    // below; groups are added while no pass is under way.
+    bool overlap GW_DEFAULT(false);
     // With GW_SHARDED, which is ZeRO-2, a backward pass leaves the mean of a gradient with the member
     // that has the state alone, and NOT_FOUND on all others, of earlier passes in that scope too; its
     // buckets travel as reduce_scatter. gw_clip_grad_norm is a collective then, of the norm over all

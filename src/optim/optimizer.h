@@ -84,6 +84,7 @@ typedef struct parameter {
     bool elsewhere;                  // another worker has its state and computes its steps
 
     // prepared
+    bool is_early;                       // before the step, by optimizer_prepare_early
     gw_tensor *grad;                     // counted; NULL: none, so nothing happens to it
     block *new_x;                        // NULL: written in place
     block *new_state[OPTIM_STATES_MAX];  // NULL: unused, or written in place
@@ -144,6 +145,11 @@ bool optimizer_reserve(gw_scope *s, gw_optimizer *o);
 void optimizer_compute(gw_optimizer *o);
 void optimizer_commit(gw_optimizer *o);
 void optimizer_abort(gw_optimizer *o);
+
+// Prepares parameter |i| alone, before the step, for a gradient that is going to be in its scope.
+// optimizer_prepare leaves it as it is then. False with |s| failed and nothing prepared.
+bool optimizer_prepare_early(gw_scope *s, gw_optimizer *o, int i, gw_tensor *grad);
+void optimizer_discard(gw_optimizer *o, int i);
 
 // Takes memory for what other workers compute for parameter |i|, which is elsewhere. False with |s|
 // failed.

@@ -23,6 +23,7 @@ static bool is_own(const block *b) {
 
 // ---- Preparing ----------------------------------------------------------------------------------
 static void discard(parameter *p) {
+    p->is_early = false;
     handle_release(p->grad);
     p->grad = NULL;
     row_update_discard(p);
@@ -34,6 +35,10 @@ static void discard(parameter *p) {
         block_release(p->new_state[k]);
         p->new_state[k] = NULL;
     }
+}
+
+void optimizer_discard(gw_optimizer *o, int i) {
+    discard(&o->parameters[i]);
 }
 
 void optimizer_abort(gw_optimizer *o) {
@@ -94,10 +99,8 @@ static bool check_device(gw_scope *s, const gw_optimizer *o, const parameter *p,
     return gw_ok(s);
 }
 
-static bool reserve(gw_scope *s, gw_optimizer *o, int i, bool beside) {
+static bool reserve(gw_scope *s, gw_optimizer *o, int i, gw_tensor *grad, bool beside) {
     parameter *p = &o->parameters[i];
-    gw_tensor *grad = p->elsewhere ? NULL : grads_find(s, p->x);
-    if (!grad) return true;
     bool dense;
     if (!row_update_check(s, o, p, grad, &dense) || !check_device(s, o, p, grad)) return false;
     p->grad = handle_retain(dense ? gw_to_dense(s, grad) : grad);
@@ -136,7 +139,9 @@ static void compute(const gw_optimizer *o, parameter *p) {
 static bool reserve_all(gw_scope *s, gw_optimizer *o, bool beside) {
     if (!gw_ok(s)) return false;
     for (int i = 0; i < o->parameter_count; i++) {
-        if (reserve(s, o, i, beside)) continue;
+        const parameter *p = &o->parameters[i];
+        gw_tensor *grad = p->elsewhere || p->is_early ? NULL : grads_find(s, p->x);
+        if (!grad || reserve(s, o, i, grad, beside)) continue;
         optimizer_abort(o);
         return false;
     }
@@ -148,8 +153,21 @@ bool optimizer_reserve(gw_scope *s, gw_optimizer *o) {
 }
 
 void optimizer_compute(gw_optimizer *o) {
-    for (int i = 0; i < o->parameter_count; i++)
-        if (o->parameters[i].grad) compute(o, &o->parameters[i]);
+    for (int i = 0; i < o->parameter_count; i++) {
+        parameter *p = &o->parameters[i];
+        if (p->grad && !p->is_early) compute(o, p);
+    }
+}
+
+bool optimizer_prepare_early(gw_scope *s, gw_optimizer *o, int i, gw_tensor *grad) {
+    optimizer_discard(o, i);
+    if (!reserve(s, o, i, grad, true)) {
+        optimizer_discard(o, i);
+        return false;
+    }
+    compute(o, &o->parameters[i]);
+    o->parameters[i].is_early = true;
+    return true;
 }
 
 bool optimizer_prepare(gw_scope *s, gw_optimizer *o) {
@@ -213,6 +231,7 @@ static void commit(parameter *p) {
     release_spare(p);
     handle_release(p->grad);
     p->grad = NULL;
+    p->is_early = false;
     p->step_count++;
 }
 

@@ -18,6 +18,7 @@ static void destroy(gw_handle *h) {
     if (d->gate.class) gate_unset(&d->gate);
     if (d->model_hook) gw_module_remove_hook(d->own, d->model, d->model_hook);
     layout_release(d->layout);
+    handle_release(d->taker);
     shards_free(d->shards);
     gw_error ignored = gw_scope_close(d->own);
     (void)ignored;
@@ -175,7 +176,7 @@ static bool is_unused(gw_scope *s, gw_ddp *d) {
     env_leave(d->agent->env);
     if (is_used)
         scope_fail(s, GW_WRONG_STATE,
-                   "gradients are shared out before the first backward pass of the model");
+                   "an optimizer is sharded before the first backward pass of the model");
     return !is_used;
 }
 
@@ -198,6 +199,16 @@ bool ddp_share_means(gw_scope *s, gw_ddp *d, const int *keepers) {
     layout_release(d->layout);
     d->layout = l;
     d->gate.gives_away = gives_away;
+    return true;
+}
+
+bool ddp_set_taker(gw_scope *s, gw_ddp *d, gw_handle *taker, mean_taker *mean_came) {
+    if (!is_unused(s, d)) return false;
+    if (d->taker)
+        scope_fail(s, GW_WRONG_STATE, "another optimizer steps as the gradients of the model come");
+    if (!gw_ok(s)) return false;
+    d->mean_came = mean_came;
+    d->taker = handle_retain(taker);
     return true;
 }
 

@@ -45,6 +45,9 @@ typedef struct ddp_in_join {
     int divisor;      // of sums; 0: the number of members
 } ddp_in_join;
 
+// On the thread that has received it, without the loop lock. Neither fails |s|.
+typedef void mean_taker(gw_handle *taker, gw_scope *s, gw_tensor *leaf, gw_tensor *mean);
+
 struct gw_ddp {
     gate gate;  // begins with the handle
     agent *agent;
@@ -59,6 +62,10 @@ struct gw_ddp {
     gw_tensor **buffers;
     const char **buffer_names;
     int buffer_count;
+
+    // Told of each mean that is kept here, as its bucket comes; NULL: nobody is. One count.
+    mean_taker *mean_came;
+    gw_handle *taker;
 
     gw_comm_hook *hook;  // NULL: the mean
     void *hook_context;
@@ -87,6 +94,9 @@ gw_ddp *ddp_of_parameter(const gw_tensor *x, int *out_leaf);
 // From here on the mean of each leaf stays with one member alone, by |keepers|; before the first
 // pass, on all members. False with |s| failed.
 bool ddp_share_means(gw_scope *s, gw_ddp *d, const int *keepers);
+// From here on |taker|, which is retained, is told of means; before the first pass. False with |s|
+// failed.
+bool ddp_set_taker(gw_scope *s, gw_ddp *d, gw_handle *taker, mean_taker *mean_came);
 // Whether the scope |of| may have a synchronised pass. If one member keeps each mean, a scope has one
 // of them: its mean could not be told from what passes that are not synchronised add. Else false with
 // |s| failed.

@@ -249,11 +249,21 @@ static void unpack(gw_scope *s, ddp_pass *r, int b, gw_value v) {
     }
 }
 
+static void tell_taker(gw_scope *s, const ddp_pass *r, int b) {
+    const gw_ddp *d = r->ddp;
+    const layout_bucket *at = &r->layout->buckets[b];
+    for (int i = 0; d->taker && i < at->count; i++) {
+        int leaf = at->leaves[i];
+        if (r->results[leaf]) d->mean_came(d->taker, s, d->gate.leaves[leaf], r->results[leaf]);
+    }
+}
+
 void ddp_pass_take(gw_scope *s, ddp_pass *r, int b, gw_future *f) {
     gw_ddp *d = r->ddp;
     gw_value v = f ? gw_future_value(s, f) : gw_none();
     bool is_order = b == r->layout->bucket_count;
     if (gw_ok(s) && f && !is_order) unpack(s, r, b, v);
+    if (gw_ok(s) && !is_order) tell_taker(s, r, b);
     layout *next = is_order && gw_ok(s) ? layout_of_order(s, d, v) : NULL, *old = NULL;
     gw_error error = *gw_scope_error(s);
     gw_scope_clear(s);

@@ -79,7 +79,8 @@ gw_module *module_replica_open(gw_scope *s, gw_module *m) {
     if (m->remote) return handle_retain(m);
     gw_module *r = mem_take(sizeof *r);
     if (r) {
-        *r = *m;
+        // But for the handle, whose count other threads change.
+        memcpy(&r->handle + 1, &m->handle + 1, sizeof *m - sizeof m->handle);
         handle_init(&r->handle, m->handle.class);
         bool ok = copy_parts(&r->parameters, &m->parameters);
         ok = copy_parts(&r->buffers, &m->buffers) && ok;

@@ -229,6 +229,8 @@ static bool add_group(gw_scope *s, gw_optimizer *o, const optimizer_group *g, co
 
 static void close(remote_part *part) {
     shard *x = (shard *)part;
+    shard_forget_early(x);
+    mem_free(x->early);
     handle_release(x->own);
     handle_release(x->group);
     mem_free(x->pieces);
@@ -256,9 +258,11 @@ static bool check(gw_scope *s, const gw_optimizer *o, gw_shard_options options) 
     else if ((unsigned)options.gradients > GW_SHARDED)
         scope_fail(s, GW_INVALID, "gw_optimizer_shard: %d says nothing of gradients",
                    (int)options.gradients);
-    else if (options.flat && options.gradients == GW_SHARDED)
-        scope_fail(s, GW_INVALID,
-                   "gw_optimizer_shard: gradients are shared out whole, not in flat ranges");
+    else if (options.flat && (options.gradients == GW_SHARDED || options.overlap))
+        scope_fail(
+            s, GW_INVALID,
+            "gw_optimizer_shard: gradients come whole, not in flat ranges: nothing of them is "
+            "shared out, or overlaps");
     return gw_ok(s);
 }
 
@@ -291,6 +295,7 @@ void gw_optimizer_shard_with(gw_scope *s, gw_optimizer *o, gw_shard_options opti
         o->remote = &x->part;
         bool ok = shard_extend(t, o);
         if (ok && options.gradients == GW_SHARDED) ok = share_gradients(t, o, x);
+        if (ok && options.overlap) ok = shard_overlap(t, o);
         if (!ok) take_back(o);
     }
     gw_scope_close_up(t);

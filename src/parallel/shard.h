@@ -12,6 +12,13 @@ typedef struct piece {
     int64_t first, count;
 } piece;
 
+// From what the new values of a parameter were prepared before the step.
+typedef struct early {
+    gw_tensor *mean;  // counted; NULL: they were not
+    uint32_t mean_version, version;
+    optimizer_group options;
+} early;
+
 typedef struct shard {
     remote_part part;
     gw_group *group;  // one count
@@ -23,6 +30,12 @@ typedef struct shard {
     int piece_count;
     int covered;     // so many parameters have been shared out
     int64_t *loads;  // by member: its numbers
+
+    // With |overlap|.
+    early *early;  // by parameter; NULL without
+    int early_count;
+    bool is_stepping, is_preparing;  // with the loop lock; each on one thread
+    waiter *stepper;                 // waits for the end of |is_preparing|; NULL
 } shard;
 
 extern const remote_part_class shard_class;
@@ -41,6 +54,17 @@ bool shard_extend(gw_scope *s, gw_optimizer *o);
 
 void shard_step(gw_scope *s, gw_optimizer *o);
 bool shard_unscale(gw_scope *s, const gw_optimizer *o, double by, bool not_finite);
+
+// ---- Before the step (shard_early.c) ------------------------------------------------------------
+
+// The parameters of |o| are prepared as their gradients come. False with |s| failed.
+bool shard_overlap(gw_scope *s, gw_optimizer *o);
+// Around what changes |o|: nothing is prepared meanwhile.
+void shard_begin(shard *x);
+void shard_end(shard *x);
+// Discards what was prepared from other gradients than those of |s|, or with other options.
+void shard_settle(const gw_scope *s, gw_optimizer *o);
+void shard_forget_early(shard *x);
 
 // ---- State (shard_state.c) ----------------------------------------------------------------------
 

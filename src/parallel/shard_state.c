@@ -145,10 +145,14 @@ void shard_load(gw_scope *s, gw_optimizer *o, gw_map *map) {
     shard *x = shard_of(o);
     loaded l;
     if (!shard_extend(s, o) || !state_read(s, o, map, &l)) return;
+    shard_begin(x);
+    optimizer_abort(o);
     if (!x->own || load_own(s, x, &l))
         state_take_over(o, &l);
     else
         state_forget(&l);
+    shard_forget_early(x);
+    shard_end(x);
 }
 
 // ---- Counting -----------------------------------------------------------------------------------

@@ -160,6 +160,8 @@ static void end(gw_scope *s, gw_optimizer *o, shard *x) {
 void shard_step(gw_scope *s, gw_optimizer *o) {
     shard *x = shard_of(o);
     bool is_over = false;
+    shard_begin(x);
+    if (gw_ok(s)) shard_settle(s, o);
     if (gw_ok(s) && shard_extend(s, o)) prepare(s, o, x);
     for (int dtype = 0; dtype < GW_DTYPE_COUNT && !is_over; dtype++) {
         round r = { .dtype = (gw_dtype)dtype };
@@ -169,6 +171,8 @@ void shard_step(gw_scope *s, gw_optimizer *o) {
         }
     }
     end(s, o, x);
+    shard_forget_early(x);
+    shard_end(x);
 }
 
 // ---- Unscaling ----------------------------------------------------------------------------------

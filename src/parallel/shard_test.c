@@ -68,4 +68,38 @@ static void ranges_are_of_one_length(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 3 }, share_out_ranges, NULL);
 }
 
-GW_TESTS(shard, parameters_go_to_the_least_loaded_largest_first, ranges_are_of_one_length);
+// ---- Early ----------------------------------------------------------------------------------------
+
+// torch: test_zero_redundancy_optimizer.test_ddp_zero_overlap; from the first pass on
+static void step_early(gw_scope *root, int rank, void *context) {
+    const bool is_shared_out = context != NULL;
+    gw_module *m = gw_nn_sequential(root, gw_nn_linear(root, 4, 6), gw_nn_linear(root, 6, 2));
+    gw_ddp_open(root, m, .first_bucket_bytes = 1, .bucket_bytes = 1);
+    gw_optimizer *o = gw_adam(root, gw_parameters(root, m));
+    gw_optimizer_shard(root, o, .overlap = true,
+                       .gradients = is_shared_out ? GW_SHARDED : GW_WHOLE);
+    for (int step = 0; step < 3; step++) {
+        gw_scope *s = gw_scope_open(root);
+        gw_backward(s, gw_sum(s, gw_module_call(s, m, gw_ones(s, GW_F32, 3, 4))));
+        for (int i = 0; i < o->parameter_count; i++)
+            assert_true(o->parameters[i].is_early != o->parameters[i].elsewhere);
+        gw_optimizer_step(s, o);
+        for (int i = 0; i < o->parameter_count; i++) assert_false(o->parameters[i].is_early);
+        gw_scope_close_up(s);
+    }
+    assert_true(gw_ok(root));
+    assert_int_equal(gw_optimizer_steps(o), 3);
+    (void)rank;
+}
+
+static void owners_step_as_gradients_come(void **state) {
+    (void)state;
+    int is_shared_out;
+    for (int n = 1; n <= 3; n++) {
+        cluster_run(1, (cluster_options){ .world_size = n }, step_early, NULL);
+        cluster_run(1, (cluster_options){ .world_size = n }, step_early, &is_shared_out);
+    }
+}
+
+GW_TESTS(shard, owners_step_as_gradients_come, parameters_go_to_the_least_loaded_largest_first,
+         ranges_are_of_one_length);

@@ -69,7 +69,7 @@ static void expect_shared_out(gw_scope *s, const net *n) {
 
 static struct variant {
     int64_t bucket_bytes;
-    bool has_hook, clips, accumulates;
+    bool has_hook, clips, accumulates, overlaps;
 } now;
 
 static double train_step(gw_scope *root, const net *n, gw_optimizer *opt, int rank, int step,
@@ -104,8 +104,12 @@ static void compare_with_plain(gw_scope *root, int rank, void *context) {
     open_replica(root, &shared);
     gw_optimizer *a = gw_adam(root, gw_parameters(root, plain.model), .lr = 0.01);
     gw_optimizer *b = gw_adam(root, gw_parameters(root, shared.model), .lr = 0.01);
-    gw_optimizer_shard(root, b, .gradients = GW_SHARDED);
+    gw_optimizer_shard(root, b, .gradients = GW_SHARDED, .overlap = now.overlaps);
     for (int step = 0; step < STEPS; step++) {
+        if (step == 2) {
+            gw_optimizer_set_lr(root, a, 0.02);
+            gw_optimizer_set_lr(root, b, 0.02);
+        }
         double one = train_step(root, &plain, a, rank, step, false);
         double two = train_step(root, &shared, b, rank, step, true);
         assert_true(one == two);
@@ -116,11 +120,12 @@ static void compare_with_plain(gw_scope *root, int rank, void *context) {
 static void gradients_that_are_shared_out_give_the_same_weights(void **state) {
     (void)state;
     for (int n = 1; n <= 4; n++)
-        for (int variant = 0; variant < 16; variant++) {
+        for (int variant = 0; variant < 32; variant++) {
             now = (struct variant){ .bucket_bytes = variant & 1 ? 1 : 1 << 20,
                                     .has_hook = variant & 2,
                                     .clips = variant & 4,
-                                    .accumulates = variant & 8 };
+                                    .accumulates = variant & 8,
+                                    .overlaps = variant & 16 };
             cluster_run((uint64_t)variant, (cluster_options){ .world_size = n }, compare_with_plain,
                         NULL);
         }

@@ -1,0 +1,127 @@
+// Steps that begin early: the owner of a parameter prepares its new values as the bucket with its
+// gradient comes. The step uses them if the gradient is still that one, and options and values have
+// not changed; else it computes anew, so that clipping and the like are as without.
+#include "parallel/shard.h"
+
+#include "autograd/grads.h"
+#include "base/mem.h"
+#include "collective/group.h"
+#include "parallel/ddp.h"
+
+#include <string.h>
+
+// ---- One at a time ------------------------------------------------------------------------------
+
+static env *env_of(const shard *x) {
+    return x->group->agent->env;
+}
+
+void shard_begin(shard *x) {
+    env *e = env_of(x);
+    if (!x->early) return;
+    env_enter(e);
+    x->is_stepping = true;
+    while (x->is_preparing) {
+        waiter w = { .what = "a parameter that is stepped early" };
+        x->stepper = &w;
+        env_wait(e, &w, ENV_NEVER);
+        x->stepper = NULL;
+    }
+    env_leave(e);
+}
+
+void shard_end(shard *x) {
+    if (!x->early) return;
+    env_enter(env_of(x));
+    x->is_stepping = false;
+    env_leave(env_of(x));
+}
+
+// What comes while something else is prepared, or in a step, is left to the step.
+static bool begin_early(shard *x) {
+    env_enter(env_of(x));
+    bool may = !x->is_stepping && !x->is_preparing;
+    if (may) x->is_preparing = true;
+    env_leave(env_of(x));
+    return may;
+}
+
+static void end_early(shard *x) {
+    env_enter(env_of(x));
+    x->is_preparing = false;
+    if (x->stepper) env_wake(env_of(x), x->stepper);
+    env_leave(env_of(x));
+}
+
+// ---- Preparing ----------------------------------------------------------------------------------
+
+static void forget(early *e) {
+    handle_release(e->mean);
+    e->mean = NULL;
+}
+
+static void prepare(gw_scope *s, gw_optimizer *o, int i, gw_tensor *mean) {
+    early *e = &shard_of(o)->early[i];
+    const parameter *p = &o->parameters[i];
+    forget(e);
+    if (!optimizer_prepare_early(s, o, i, mean)) return;
+    e->mean = handle_retain(mean);
+    e->mean_version = mean->storage->version;
+    e->version = p->x->storage->version;
+    memcpy(&e->options, &o->groups[p->group], sizeof e->options);
+}
+
+// What fails here fails in the step, too, and is said there.
+static void mean_came(gw_handle *taker, gw_scope *s, gw_tensor *leaf, gw_tensor *mean) {
+    gw_optimizer *o = (gw_optimizer *)(void *)taker;
+    shard *x = shard_of(o);
+    int i = 0;
+    if (!x || !x->early || !begin_early(x)) return;
+    gw_scope *t = gw_scope_open(s);
+    gw_no_grad(t);
+    while (i < x->early_count && o->parameters[i].x != leaf) i++;
+    if (i < x->early_count && !o->parameters[i].elsewhere) prepare(t, o, i, mean);
+    gw_error ignored = gw_scope_close(t);
+    (void)ignored;
+    end_early(x);
+}
+
+// ---- The step -----------------------------------------------------------------------------------
+
+static bool is_as_it_was(const gw_scope *s, const gw_optimizer *o, int i) {
+    const early *e = &shard_of(o)->early[i];
+    const parameter *p = &o->parameters[i];
+    return e->mean && e->mean == grads_find(s, p->x) &&
+           e->mean_version == e->mean->storage->version && e->version == p->x->storage->version &&
+           memcmp(&e->options, &o->groups[p->group], sizeof e->options) == 0;
+}
+
+void shard_settle(const gw_scope *s, gw_optimizer *o) {
+    for (int i = 0; i < shard_of(o)->early_count; i++)
+        if (o->parameters[i].is_early && !is_as_it_was(s, o, i)) optimizer_discard(o, i);
+}
+
+void shard_forget_early(shard *x) {
+    for (int i = 0; i < x->early_count; i++) forget(&x->early[i]);
+}
+
+bool shard_overlap(gw_scope *s, gw_optimizer *o) {
+    shard *x = shard_of(o);
+    int known = 0;
+    x->early = mem_calloc((size_t)o->parameter_count * sizeof *x->early);
+    if (!x->early) {
+        scope_fail(s, GW_NO_MEMORY, "gw_optimizer_shard: no memory");
+        return false;
+    }
+    x->early_count = o->parameter_count;
+    for (int i = 0, leaf; i < o->parameter_count && gw_ok(s); i++) {
+        gw_ddp *d = ddp_of_parameter(o->parameters[i].x, &leaf);
+        if (d && d->taker != &o->handle) ddp_set_taker(s, d, &o->handle, mean_came);
+        known += d != NULL;
+    }
+    if (!known)
+        scope_fail(s, GW_INVALID,
+                   "gw_optimizer_shard: no parameter is one of a model that gw_ddp_open has "
+                   "replicated, whose gradients could come early");
+    return gw_ok(s);
+}
