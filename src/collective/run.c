@@ -80,9 +80,9 @@ static void arm(run *r) {
 static void give_up_the_leader(run *r) {
     gw_group *g = r->group;
     gw_error error;
+    uint64_t number = r->number ? r->number : r->sequence->next;
     error_set(&error, GW_TIMEOUT, "%s does not answer to %s: collective %llu has not ended",
-              group_member_name(g, 0), group_member_name(g, g->self),
-              (unsigned long long)r->number);
+              group_member_name(g, 0), group_member_name(g, g->self), (unsigned long long)number);
     group_break_all_on_loop(g, &error);
 }
 
@@ -108,9 +108,27 @@ static void tell_patience(const run *r) {
              (long long)(waited_ns / 1000000000), missing);
 }
 
+// A run that has not entered has no say in verdicts, but it does not wait for ever for one that does
+// not come: GRP-10.
+static void arm_waiting(run *r) {
+    env *e = r->group->agent->env;
+    int64_t due_ns = r->deadline_ns, later_ns = env_now_ns(e) + VERDICT_NS;
+    if (due_ns > ENV_NEVER - VERDICT_NS) return;
+    due_ns += VERDICT_NS;
+    env_set_timer(e, &r->timer, due_ns > later_ns ? due_ns : later_ns);
+}
+
+static void fire_waiting(run *r) {
+    if (r->sequence->frozen)
+        give_up_the_leader(r);
+    else
+        arm_waiting(r);
+}
+
 static void fire(timer *t) {
     run *r = list_entry(t, run, timer);
     gw_error error;
+    if (r->state == RUN_WAITING) fire_waiting(r);
     if (r->state != RUN_UNDER_WAY) return;
     if (env_now_ns(r->group->agent->env) < r->deadline_ns) {
         tell_patience(r);
@@ -191,7 +209,6 @@ static void enter(run *r) {
     r->number = r->notice->number = r->sequence->next++;
     if (r->out_place) *r->out_place = (run_place){ r->sequence->key, r->number };
     r->began_ns = env_now_ns(g->agent->env);
-    r->timer.fire = fire;
     arm(r);
     watch_partners(r, true);
     if (future_result(r->future)) report_cancelled(r);
@@ -274,11 +291,13 @@ static gw_status start_on_loop(run *r, uint64_t key, gw_error *error) {
     r->future->makers = 1;
     atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);  // the group's
     list_append(&g->waiting, &r->link);
+    r->timer.fire = fire;
     bool first = g->waiting.next == &r->link;
     if (first && may_enter(g) && !r->sequence->frozen) {
         r->works = true;
         enter(r);
     } else {
+        arm_waiting(r);
         run_admit_on_loop(g);
     }
     return GW_OK;
@@ -470,6 +489,7 @@ void run_done_on_loop(run *r, result *value) {
 void run_fail_on_loop(run *r, const gw_error *error) {
     if (r->state == RUN_OVER) return;
     if (r->state == RUN_UNDER_WAY) stop_waiting(r);
+    if (r->state == RUN_WAITING) env_set_timer(r->group->agent->env, &r->timer, ENV_NEVER);
     if (r->state != RUN_WAITING) r->group->run_count--;
     bool is_done = r->state == RUN_DONE;
     r->state = RUN_OVER;

@@ -396,7 +396,10 @@ bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_h
         return true;
     case KIND_BREAK:
         if (!read_error(in, &error)) return false;
-        group_break_on_loop(g, &error);
+        if (g->testimonies)  // who has answered waits for a verdict
+            group_break_all_on_loop(g, &error);
+        else
+            group_break_on_loop(g, &error);
         return true;
     }
     return false;
