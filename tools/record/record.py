@@ -25,6 +25,7 @@ import number_cases  # noqa: E402
 import operator_cases  # noqa: E402
 import optimizer_cases  # noqa: E402
 import picking_cases  # noqa: E402
+import replica_cases  # noqa: E402
 import schedule_cases  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -48,6 +49,7 @@ def main():
         ("clip.txt", optimizer_cases.record_clipping),
         ("samplers.txt", data_cases.record_samplers),
         ("schedules.txt", schedule_cases.record_schedules),
+        ("replicas.txt", replica_cases.record_replicas),
     ):
         with open(os.path.join(RECORDINGS, name), "w", encoding="ascii") as out:
             out.write(f"# Written by tools/record/record.py with PyTorch {torch.__version__}.\n")
