@@ -147,6 +147,7 @@ void ddp_pass_fail(ddp_pass *r, const gw_error *error, bool is_told) {
     int count = 0, bucket_count = d->gate.leaf_count;
     env_enter(d->agent->env);
     bool cancels = r->state == DDP_PASS_REDUCING && !is_told && !r->has_entered_failed;
+    bool is_news = r->state != DDP_PASS_FAILED;
     if (!r->error.status && r->state != DDP_PASS_DONE) {
         r->error = *error;
         r->is_told = is_told;
@@ -157,7 +158,8 @@ void ddp_pass_fail(ddp_pass *r, const gw_error *error, bool is_told) {
     if (cancels) under_way = mem_alloc((size_t)bucket_count * sizeof *under_way);
     for (int b = 0; under_way && b < bucket_count; b++)
         if (r->futures[b]) under_way[count++] = handle_retain(r->futures[b]);
-    first = reset_layout_on_loop(d, first);
+    // What comes of it later must not undo what a pass behind it has been told.
+    if (is_news) first = reset_layout_on_loop(d, first);
     env_leave(d->agent->env);
     layout_release(first);
     if (count) end_under_way(d, under_way, count, error);
