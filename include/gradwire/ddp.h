@@ -39,8 +39,10 @@ typedef struct gw_bucket gw_bucket;
 
 // What becomes of buffers, such as the statistics of BatchNorm.
 typedef enum gw_buffers {
-    GW_BUFFERS_BROADCAST,  // those of rank 0 go to all before each forward in training
-    GW_BUFFERS_LEFT        // each member has its own
+    GW_BUFFERS_BROADCAST,       // those of rank 0 go to all before each forward in training
+    GW_BUFFERS_LEFT,            // each member has its own
+    GW_BUFFERS_WITH_GRADIENTS,  // those of rank 0 go to all with each pass, in one of its buckets
+    GW_BUFFERS_AVERAGE          // so does the mean of floating ones; of others, rank 0's
 } gw_buffers;
 
 // gw_ddp_open(s, model, .group = g, ...): all members call it. Its parameters are those of |model|
@@ -52,7 +54,12 @@ typedef struct gw_ddp_options {
     gw_group *group GW_DEFAULT(NULL);                // NULL: all workers that are there
     int64_t bucket_bytes GW_DEFAULT(25 << 20);       // a bucket is full with so many
     int64_t first_bucket_bytes GW_DEFAULT(1 << 20);  // the first of each dtype, to begin early
+    // To travel with gradients they need a parameter of f32 or f64, and neither hooks nor gradients that
+    // are shared out: else INVALID.
     gw_buffers buffers GW_DEFAULT(GW_BUFFERS_BROADCAST);
+    // Each pass reaches the same parameters on this member as its first one: nothing need be said of that
+    // any more. One that does not fails on all: "fc3.weight" was unused in the first pass and is used now.
+    bool static_graph GW_DEFAULT(false);
     bool
         copy_gradients GW_DEFAULT(false);  // each has memory of its own, not a part of its bucket's
     // Fail on all members if one brings a NaN or an infinity, with its name, the parameter and place.
@@ -123,13 +130,18 @@ typedef struct gw_ddp_stats {
     int world_size, rank;  // in the group
     int parameters, buckets;
     int64_t parameter_bytes;
+    char dtypes[40];  // of parameters: "f32, bf16"
     int64_t passes;   // synchronised ones, this worker's parts among them
     int64_t reduced;  // of these, those whose means have come
     bool rebuilt;     // the buckets follow the order in which gradients were ready
+    bool is_static;   // each pass so far has reached the same parameters on this member
+    bool has_hook;
+    gw_status error;  // of the last pass that failed; GW_OK: none has
     int unused;       // parameters that no member has reached in the last pass
-    // Microseconds, of the last pass: from its begin to the last gradient; from the first bucket
-    // that set out to the last mean; and how much of the second was behind the first.
-    double backward_us, communication_us, waited_us;
+    // Microseconds, of the last pass: from the first forward behind the pass before it to its begin;
+    // from there to the last gradient; from the first bucket that set out to the last mean; and how
+    // much of that was behind the last gradient. What is left of it was beside the pass.
+    double forward_us, backward_us, communication_us, waited_us;
 } gw_ddp_stats;
 
 GW_API gw_ddp_stats gw_ddp_get_stats(const gw_ddp *ddp);

@@ -46,28 +46,38 @@ static gw_tensor *numbers_of(gw_scope *s, const ddp_pass *r, int leaf, gw_dtype 
     return x ? gw_reshape_with(s, x, flat) : gw_zeros_with(s, dtype, flat);
 }
 
+static bool rides(const ddp_pass *r, int b) {
+    return b == r->layout->rider && buffers_ride(r->ddp);
+}
+
+// Else they are means.
+static bool gives_sums(const ddp_pass *r, int b) {
+    return r->divisor != r->ddp->stats.world_size || rides(r, b);
+}
+
 gw_tensor *bucket_pack(gw_scope *s, const ddp_pass *r, int b) {
     const layout_bucket *at = &r->layout->buckets[b];
     int sections = section_count(r->ddp), count = 0;
-    gw_tensor **parts = gw_alloc(s, (size_t)(at->count + sections) * sizeof *parts);
+    gw_tensor **parts = gw_alloc(s, (size_t)(at->count + sections + 1) * sizeof *parts);
     if (!parts) return tensor_poison_of(s);
     for (int m = 0; m < sections; m++) {
         section x = section_of(r->ddp, at, m);
         for (int i = x.first; i < x.first + x.count; i++)
             parts[count++] = numbers_of(s, r, at->leaves[i], at->dtype);
-        if (x.count && !r->ddp->hook) parts[count++] = flags_of(s, r, at, x);
+        if (x.count && r->has_flags && !r->ddp->hook) parts[count++] = flags_of(s, r, at, x);
     }
+    if (rides(r, b)) parts[count++] = buffers_pack(s, r, at->dtype);
     return gw_cat(s, parts, count, 0);
 }
 
 gw_future *bucket_start_mean(gw_scope *s, const ddp_pass *r, int b, gw_tensor *packed) {
     const gw_ddp *d = r->ddp;
-    gw_reduce_op op = r->divisor == d->stats.world_size ? GW_AVG : GW_SUM;
+    gw_reduce_op op = gives_sums(r, b) ? GW_SUM : GW_AVG;
     if (!d->keepers) return gw_all_reduce_async(s, d->group, packed, op, .origin = "gw_backward");
     int64_t *sizes = gw_alloc(s, (size_t)d->stats.world_size * sizeof *sizes);
     for (int m = 0; sizes && m < d->stats.world_size; m++) {
         section x = section_of(d, &r->layout->buckets[b], m);
-        sizes[m] = x.numel + x.count;
+        sizes[m] = x.numel + (r->has_flags ? x.count : 0);
     }
     return gw_reduce_scatter_async(s, d->group, packed, op, .sizes = sizes,
                                    .origin = "gw_backward");
@@ -87,12 +97,12 @@ static gw_tensor *mean_of_shards(gw_scope *s, const ddp_pass *r, gw_tensor *x) {
     return count == 1 ? x : gw_mul(s, x, 1.0 / count);
 }
 
-// Of |sum|, which is the mean if all members divide it. A hook has divided by the number of all.
-static gw_tensor *mean_of(gw_scope *s, const ddp_pass *r, gw_tensor *sum) {
+// A hook has divided by the number of all.
+static gw_tensor *mean_of(gw_scope *s, const ddp_pass *r, int b, gw_tensor *x) {
     double all = r->ddp->stats.world_size;
-    if (r->divisor != r->ddp->stats.world_size)
-        sum = r->ddp->hook ? gw_mul(s, sum, all / r->divisor) : gw_div(s, sum, r->divisor);
-    return mean_of_shards(s, r, sum);
+    if (gives_sums(r, b))
+        x = r->ddp->hook ? gw_mul(s, x, all / r->divisor) : gw_div(s, x, r->divisor);
+    return mean_of_shards(s, r, x);
 }
 
 // The whole bucket that a hook has given goes away with the part that is not kept.
@@ -114,23 +124,32 @@ static bool fits(gw_scope *s, const gw_tensor *mean, gw_dtype dtype, int64_t wan
     return false;
 }
 
-// What a hook gives is of the whole bucket, as are its flags; else the flags are behind |mean|.
+static bool is_used(const ddp_pass *r, int leaf, const float *flag) {
+    if (has_mutation(MUTATION_FLAGS_NOT_COMBINED)) return r->gradients[leaf] != NULL;
+    return flag ? *flag != 0 : r->ddp->first.used[leaf];
+}
+
+// What a hook gives is of the whole bucket, as are its flags; else the flags are behind |mean|, and
+// behind these buffers.
 void bucket_unpack(gw_scope *s, ddp_pass *r, int b, gw_tensor *mean, gw_tensor *flags) {
     const gw_ddp *d = r->ddp;
     const layout_bucket *at = &r->layout->buckets[b];
     section own = section_of(d, at, d->stats.rank);
-    int64_t offset = 0, first_flag = flags ? own.first : own.numel;
-    if (!fits(s, mean, at->dtype, flags ? at->numel : own.numel + own.count)) return;
+    int64_t offset = 0, first_flag = d->hook ? own.first : own.numel;
+    int64_t flag_count = r->has_flags && !d->hook ? own.count : 0, end = own.numel + flag_count;
+    int64_t riders = rides(r, b) ? buffers_count(d) : 0;
+    if (!fits(s, mean, at->dtype, d->hook ? at->numel : end + riders)) return;
     gw_no_grad(s);
-    flags = gw_slice(s, flags ? flags : mean, 0, first_flag, first_flag + own.count, 1);
+    if (riders) r->buffers = handle_retain(gw_clone(s, gw_slice(s, mean, 0, end, end + riders, 1)));
+    flags = gw_slice(s, flags ? flags : mean, 0, first_flag,
+                     first_flag + (r->has_flags ? own.count : 0), 1);
     for (int i = 0; d->hook && i < own.first; i++) offset += d->gate.leaves[at->leaves[i]]->numel;
-    mean = mean_of(s, r, mean);
+    mean = mean_of(s, r, b, mean);
     const float *used = gw_data(gw_contiguous(s, gw_to_dtype(s, flags, GW_F32)));
-    for (int i = 0; gw_ok(s) && used && i < own.count; i++) {
+    for (int i = 0; gw_ok(s) && i < own.count; i++) {
         int leaf = at->leaves[own.first + i];
-        bool is_used =
-            has_mutation(MUTATION_FLAGS_NOT_COMBINED) ? r->gradients[leaf] != NULL : used[i] != 0;
-        if (is_used) r->results[leaf] = handle_retain(part_of(s, r, mean, leaf, offset));
+        if (is_used(r, leaf, r->has_flags ? used + i : NULL))
+            r->results[leaf] = handle_retain(part_of(s, r, mean, leaf, offset));
         offset += d->gate.leaves[leaf]->numel;
     }
 }

@@ -9,6 +9,7 @@
 #include "tensor/tensor.h"
 #include <gradwire/ops.h>
 
+#include <stdio.h>
 #include <string.h>
 
 // ---- Closing ------------------------------------------------------------------------------------
@@ -66,6 +67,7 @@ static gw_tensor *before_forward(gw_scope *s, gw_module *m, gw_tensor *x, void *
     if (!gw_ok(s) || !s->grad_enabled || !m->training || !ddp_begin_iteration(s, d)) return NULL;
     if (s->not_synchronised) return NULL;
     gate_note(s, &d->gate);
+    if (!d->forward_ns) d->forward_ns = env_now_ns(d->agent->env);
     prepare_pass(s, d);
     return NULL;
 }
@@ -74,10 +76,12 @@ static gw_tensor *before_forward(gw_scope *s, gw_module *m, gw_tensor *x, void *
 void ddp_shadow(gw_scope *s, gw_ddp *d, bool synchronised) {
     if (!synchronised) return;
     if (gw_ok(s)) prepare_pass(s, d);
+    d->join.shadows = true;
     if (gw_ok(s))
         gw_ddp_skip(s, d);
     else
         d->gate.class->abandoned(&d->gate, gw_scope_error(s));
+    d->join.shadows = false;
 }
 
 // ---- Opening ------------------------------------------------------------------------------------
@@ -91,7 +95,7 @@ static bool check_options(gw_scope *s, const gw_ddp_options *o) {
     else if (o->check_every < 0 || o->ignore_count < 0 || (o->ignore_count && !o->ignore))
         scope_fail(s, GW_INVALID, "gw_ddp_open: check_every %lld, ignore_count %d%s",
                    (long long)o->check_every, o->ignore_count, o->ignore ? "" : " at NULL");
-    else if ((unsigned)o->buffers > GW_BUFFERS_LEFT)
+    else if ((unsigned)o->buffers > GW_BUFFERS_AVERAGE)
         scope_fail(s, GW_INVALID, "gw_ddp_open: %d is nothing to do with buffers", (int)o->buffers);
     return gw_ok(s);
 }
@@ -112,13 +116,32 @@ static bool take_group(gw_scope *s, gw_ddp *d) {
     return gw_ok(s);
 }
 
+static void name_dtypes(gw_ddp *d) {
+    char *out = d->stats.dtypes;
+    size_t at = 0;
+    for (gw_dtype dtype = 0; dtype <= GW_BF16; dtype++) {
+        bool has = false;
+        for (int i = 0; i < d->gate.leaf_count; i++) has |= d->gate.leaves[i]->dtype == dtype;
+        if (has)
+            at += (size_t)snprintf(out + at, sizeof d->stats.dtypes - at, "%s%s", at ? ", " : "",
+                                   gw_dtype_name(dtype));
+    }
+}
+
 static bool make_buckets(gw_scope *s, gw_ddp *d) {
     d->layout = layout_open(d, NULL);
     if (d->options.shards) d->shards = shards_open(d);
-    if (!d->layout || (d->options.shards && !d->shards)) {
+    if (!d->layout || (d->options.shards && !d->shards) || !static_open(d)) {
         scope_fail(s, GW_NO_MEMORY, "gw_ddp_open: no memory for its buckets");
         return false;
     }
+    if (buffers_ride(d) && d->layout->rider < 0) {
+        scope_fail(
+            s, GW_INVALID,
+            "gw_ddp_open: buffers travel with gradients of f32 or f64, which the model has not");
+        return false;
+    }
+    name_dtypes(d);
     d->stats.parameters = d->gate.leaf_count;
     d->stats.buckets = d->layout->bucket_count;
     for (int i = 0; i < d->gate.leaf_count; i++)
@@ -183,6 +206,10 @@ static bool is_unused(gw_scope *s, gw_ddp *d) {
 bool ddp_share_means(gw_scope *s, gw_ddp *d, const int *keepers) {
     size_t count = (size_t)d->gate.leaf_count;
     if (!is_unused(s, d)) return false;
+    if (buffers_ride(d)) {
+        scope_fail(s, GW_INVALID, "gradients are shared out with which buffers travel");
+        return false;
+    }
     int *own = gw_alloc(d->own, count * sizeof *own);
     bool *gives_away = gw_alloc(d->own, count * sizeof *gives_away);
     layout *l = NULL;
@@ -248,9 +275,15 @@ void gw_ddp_set_hook(gw_scope *s, gw_ddp *d, gw_comm_hook *hook, void *context) 
         scope_fail(s, GW_INVALID, "gw_ddp_set_hook: a hook is a function");
         return;
     }
+    if (buffers_ride(d)) {
+        scope_fail(s, GW_INVALID,
+                   "gw_ddp_set_hook: buffers travel with gradients, which hooks change");
+        return;
+    }
     env_enter(d->agent->env);
     bool late = d->stats.passes || d->hook;
     if (!late) {
+        d->stats.has_hook = true;
         d->hook = hook;
         d->hook_context = context;
     }
@@ -314,7 +347,7 @@ static void exchange_nothing(gw_scope *s, gw_ddp *d) {
     ddp_pass_begin(r);
     gw_wait(s, f);
     if (gw_ok(s))
-        take_results(s, r);
+        take_results(s, r), buffers_put(s, r);
     else
         ddp_pass_fail(r, gw_scope_error(s), false);
     ddp_pass_release(r);

@@ -24,6 +24,7 @@ typedef struct layout {
     _Atomic uint32_t count;
     int bucket_count;
     layout_bucket *buckets;
+    int rider;       // the last bucket of f32 or f64 that is not of rows; -1
     int *bucket_of;  // by leaf
     int *leaves;     // of all buckets
 } layout;
@@ -35,12 +36,20 @@ void layout_release(layout *l);
 
 typedef struct shard_sums shard_sums;
 
+// What the first pass was like, by leaf.
+typedef struct ddp_first {
+    bool is_known, tells_used;
+    bool *reached;  // here
+    bool *used;     // by some member
+} ddp_first;
+
 // What a join has said of the iteration that is under way.
 typedef struct ddp_in_join {
     struct gw_join *join;  // NULL: it is in none; without a count
     bool is_first;         // its forwards begin iterations
     bool awaits_forward, awaits_pass;
     bool is_whole;    // all members are active
+    bool shadows;     // this member brings nothing
     int buffer_root;  // of whom buffers are
     int divisor;      // of sums; 0: the number of members
 } ddp_in_join;
@@ -76,6 +85,9 @@ struct gw_ddp {
     const struct ddp_pass *current;  // to which those belong
     gw_ddp_stats stats;
     ddp_in_join join;
+    ddp_first first;
+    const struct ddp_pass *learning;  // with static_graph: the first one, which later ones wait for
+    int64_t forward_ns;               // of the first forward behind the last pass; 0
     shard_sums *shards;    // with options.shards; of the thread that runs the pass, as the next
     int missing_of_shard;  // gradients that have not come
     uint64_t has_means;    // the id of the scope of the last pass, with |keepers|
@@ -137,9 +149,12 @@ typedef struct ddp_pass {
     gw_ddp *ddp;      // one count
     gw_scope *scope;  // of its collectives: of the thread that launches
     int divisor;      // of sums
+    int buffer_root;
+    bool is_shadow;
 
     gw_tensor **gradients;  // by leaf, counted: what this member brings
     gw_tensor **results;    // by leaf, counted; NULL: no member has brought one
+    gw_tensor *buffers;     // counted: the sum of those that travel with gradients; NULL
 
     // with the loop lock
     int64_t number;  // of this worker's passes of the model
@@ -147,6 +162,7 @@ typedef struct ddp_pass {
     ddp_pass_state state;
     bool *is_ready;  // by leaf: what it brings is known
     layout *layout;  // NULL until it launches
+    bool has_flags;  // then: its buckets say which leaves have gradients
     int *missing;    // by bucket: leaves that are not ready; -1: it was launched
     bool has_set_out, has_entered_failed;
     int launched, reduced;
@@ -206,6 +222,22 @@ void bucket_keep(gw_scope *s, ddp_pass *r, int b);  // of a group of one
 gw_future *bucket_start_rows(gw_scope *s, const ddp_pass *r, int b);
 void bucket_unpack_rows(gw_scope *s, ddp_pass *r, int b, gw_value all);
 bool bucket_check_finite(gw_scope *s, const ddp_pass *r, int b);
+
+// ---- Buffers that travel with gradients (buffers.c) --------------------------------------------
+
+bool buffers_ride(const gw_ddp *d);
+int64_t buffers_count(const gw_ddp *d);  // numbers of a bucket
+gw_tensor *buffers_pack(gw_scope *s, const ddp_pass *r, gw_dtype dtype);
+void buffers_put(gw_scope *s, ddp_pass *r);  // those of r->buffers, in their place
+
+// ---- The first pass (static_graph.c) ------------------------------------------------------------
+
+bool static_open(gw_ddp *d);  // false without memory
+// A pass begins that reaches these leaves here. False with |s| failed if it may not.
+bool static_follow(gw_scope *s, gw_ddp *d, const bool *reached);
+bool static_check_gradient(gw_scope *s, const ddp_pass *r, int i, const gw_tensor *gradient);
+void static_learn_on_loop(const ddp_pass *r);  // its means are there
+void static_forget_on_loop(gw_ddp *d);         // a pass has failed
 
 // ---- Shards (batch_shards.c) --------------------------------------------------------------------------
 

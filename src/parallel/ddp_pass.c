@@ -29,6 +29,7 @@ static void free_reduction(ddp_pass *r) {
     for (int i = 0; r->gradients && i < 2 * d->gate.leaf_count; i++)
         handle_release(r->gradients[i]);
     for (int b = 0; r->futures && b < d->gate.leaf_count; b++) handle_release(r->futures[b]);
+    handle_release(r->buffers);
     mem_free(r->gradients);
     mem_free(r->futures);
     mem_free(r->missing);
@@ -49,6 +50,8 @@ ddp_pass *ddp_pass_open(gw_scope *s, gw_ddp *d, int64_t deadline_ns, const gw_er
         r->scope = agent_scope_open(d->agent, 0, 0, deadline_ns);
         gw_no_grad(r->scope);
         r->divisor = d->join.divisor ? d->join.divisor : d->stats.world_size;
+        r->buffer_root = d->join.buffer_root;
+        r->is_shadow = d->join.shadows;
         if (error) {
             r->error = *error;
             r->state = DDP_PASS_FAILED;
@@ -119,6 +122,7 @@ static void tell(ddp_pass *r) {
 // After a failure the buckets are those of the beginning, on all members.
 static layout *reset_layout_on_loop(gw_ddp *d, layout *first) {
     layout *old = d->layout;
+    static_forget_on_loop(d);
     if (!d->stats.rebuilt || !first) return first;
     d->layout = first;
     d->stats.rebuilt = false;
@@ -154,6 +158,8 @@ void ddp_pass_fail(ddp_pass *r, const gw_error *error, bool is_told) {
     }
     ddp_pass_apply_on_loop(r, DDP_PASS_BROKE);
     if (d->telling == r) d->telling = NULL;
+    if (d->learning == r) d->learning = NULL;
+    d->stats.error = error->status;
     // Without memory the others find out at their deadline.
     if (cancels) under_way = mem_alloc((size_t)bucket_count * sizeof *under_way);
     for (int b = 0; under_way && b < bucket_count; b++)
@@ -172,7 +178,7 @@ void ddp_pass_fail(ddp_pass *r, const gw_error *error, bool is_told) {
 
 void ddp_pass_bring(gw_scope *s, ddp_pass *r, int i, gw_tensor *gradient) {
     if (gradient && !r->ddp->is_rows[i]) gradient = gw_to_dense(s, gradient);
-    if (!gw_ok(s)) return;
+    if (!gw_ok(s) || !static_check_gradient(s, r, i, gradient)) return;
     r->gradients[i] = handle_retain(gradient);
 }
 
@@ -195,6 +201,8 @@ void ddp_pass_begin(ddp_pass *r) {
     list_append(&d->passes, &r->link);
     atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
     r->number = ++d->stats.passes;
+    d->stats.forward_us = d->forward_ns ? (double)(r->begun_ns - d->forward_ns) / 1000 : 0;
+    d->forward_ns = 0;
     env_leave(d->agent->env);
     launch_ready(d);
 }
@@ -216,6 +224,7 @@ static void rebuild_on_loop(ddp_pass *r, layout *next, layout **old) {
 static void count_on_loop(ddp_pass *r) {
     gw_ddp_stats *s = &r->ddp->stats;
     int64_t now_ns = env_now_ns(r->ddp->agent->env), last_ns = r->collected_ns;
+    static_learn_on_loop(r);
     s->reduced++;
     s->unused = 0;
     for (int i = 0; i < r->ddp->gate.leaf_count; i++)
@@ -242,7 +251,7 @@ static layout *layout_of_order(gw_scope *s, const gw_ddp *d, gw_value v) {
 static void unpack(gw_scope *s, ddp_pass *r, int b, gw_value v) {
     if (r->layout->buckets[b].is_rows) {
         bucket_unpack_rows(s, r, b, v);
-    } else if (r->ddp->hook) {
+    } else if (r->ddp->hook && r->has_flags) {
         gw_list *both = gw_list_of(s, v);
         gw_tensor *flags = gw_tensor_of(s, gw_list_get(s, both, 1));
         bucket_unpack(s, r, b, gw_tensor_of(s, gw_list_get(s, both, 0)), flags);
@@ -284,6 +293,8 @@ void ddp_pass_take(gw_scope *s, ddp_pass *r, int b, gw_future *f) {
     if (!failed) rebuild_on_loop(r, next, &old);
     bool told = is_order && d->telling == r;
     if (told) d->telling = NULL;
+    bool learned = d->learning == r && r->state >= DDP_PASS_DONE;
+    if (learned) d->learning = NULL;
     env_leave(d->agent->env);
     layout_release(failed ? next : old);
     handle_release(done_with);
@@ -291,7 +302,7 @@ void ddp_pass_take(gw_scope *s, ddp_pass *r, int b, gw_future *f) {
         ddp_pass_fail(r, &error, ddp_is_told(d, &error));
     else
         tell(r);
-    if (told) launch_ready(d);
+    if (told || learned) launch_ready(d);
 }
 
 // ---- The gate -----------------------------------------------------------------------------------
@@ -360,7 +371,8 @@ static void begin_shard(gate_pass *g, gw_scope *s) {
 
 static void begin(gate_pass *g, gw_scope *s) {
     gw_ddp *d = ddp_of(g->gate);
-    if (!ddp_pass_is_awaited(s, d) || !ddp_may_pass(s, d, g->scope)) {
+    if (!ddp_pass_is_awaited(s, d) || !ddp_may_pass(s, d, g->scope) ||
+        !static_follow(s, d, g->reached)) {
         abandoned(g->gate, gw_scope_error(s));
         return;
     }
@@ -401,6 +413,14 @@ static void end_step(gw_ddp *d, const gw_error *error) {
         shards_count_pass(d);
 }
 
+// Behind a pass that has succeeded nothing of it fails: without memory, buffers stay as they were.
+static void put_buffers(ddp_pass *r) {
+    gw_scope *s = agent_scope_open(r->ddp->agent, 0, 0, ENV_NEVER);
+    buffers_put(s, r);
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
+}
+
 static void end(gate_pass *g, const gw_error *error) {
     ddp_pass *r = g->state;
     if (!r) {
@@ -409,6 +429,7 @@ static void end(gate_pass *g, const gw_error *error) {
     }
     end_step(ddp_of(g->gate), error);
     if (!error) ddp_note_means(ddp_of(g->gate), g->scope);
+    if (!error) put_buffers(r);
     env *e = r->ddp->agent->env;
     env_enter(e);
     bool unanswered = r->done != NULL;

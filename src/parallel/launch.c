@@ -64,6 +64,8 @@ static void choose_layout_on_loop(ddp_pass *r) {
     r->tells_order =
         !has_failed && !d->stats.rebuilt && r->layout->bucket_count > 1 && d->stats.world_size > 1;
     if (r->tells_order) d->telling = r;
+    r->has_flags = !d->first.tells_used;
+    if (d->options.static_graph && r->has_flags && !has_failed) d->learning = r;
 }
 
 static int first_due(const ddp_pass *r) {
@@ -80,7 +82,7 @@ static bool find_next_on_loop(gw_ddp *d, launch *out) {
     if (list_is_empty(&d->passes)) return false;
     ddp_pass *r = list_entry(d->passes.next, ddp_pass, link);
     bool failed = r->state == DDP_PASS_FAILED;
-    if (!r->layout && d->telling && !failed) return false;
+    if (!r->layout && (d->telling || d->learning) && !failed) return false;
     if (!r->layout) choose_layout_on_loop(r);
     int last = r->layout->bucket_count, b = failed ? last : first_due(r);
     if (!failed && (b < last ? r->missing[b] != 0 : r->launched < last)) return false;
@@ -123,10 +125,10 @@ static gw_future *start_dense(gw_scope *s, ddp_pass *r, int index) {
     if (!gw_ok(s)) return NULL;
     if (!d->hook) return bucket_start_mean(s, r, index, b.flat);
     gw_future *both[] = { d->hook(s, &b, d->hook_context), NULL };
-    if (gw_ok(s)) both[1] = start_flags(s, r, index);
+    if (gw_ok(s) && r->has_flags) both[1] = start_flags(s, r, index);
     if (gw_ok(s) && !both[0])
         scope_fail(s, GW_INVALID, "the hook of a DistributedDataParallel gave no future");
-    return gw_collect_all(s, both, 2);
+    return r->has_flags ? gw_collect_all(s, both, 2) : both[0];
 }
 
 // Of a group of one, the gradients are their mean.

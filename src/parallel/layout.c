@@ -86,6 +86,9 @@ layout *layout_open(const gw_ddp *d, const int *order) {
         l->buckets[b].count++;
         l->buckets[b].numel += d->gate.leaves[leaf]->numel;
     }
+    l->rider = -1;
+    for (int b = 0; b < l->bucket_count; b++)
+        if (l->buckets[b].dtype <= GW_F64 && !l->buckets[b].is_rows) l->rider = b;
     int *at = l->leaves;
     for (int b = 0; b < l->bucket_count; b++) {
         l->buckets[b].leaves = at;

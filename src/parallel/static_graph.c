@@ -1,0 +1,59 @@
+// What is the same in each pass over a model: the parameters that a pass reaches. With static_graph
+// nothing is said of them behind the first one.
+#include "parallel/ddp.h"
+
+bool static_open(gw_ddp *d) {
+    size_t count = (size_t)d->gate.leaf_count;
+    d->first.reached = gw_alloc(d->own, 2 * count);
+    if (!d->first.reached) return false;
+    d->first.used = d->first.reached + count;
+    d->stats.is_static = true;
+    return true;
+}
+
+// The first leaf that this pass reaches and the first one did not, or the other way round; -1.
+static int find_change(const ddp_first *first, const bool *reached, int count) {
+    for (int i = 0; i < count; i++)
+        if (first->reached[i] != reached[i]) return i;
+    return -1;
+}
+
+bool static_follow(gw_scope *s, gw_ddp *d, const bool *reached) {
+    int count = d->gate.leaf_count, changed = -1;
+    env_enter(d->agent->env);
+    if (d->first.is_known)
+        changed = find_change(&d->first, reached, count);
+    else
+        for (int i = 0; i < count; i++) d->first.reached[i] = reached[i];
+    d->first.is_known = true;
+    if (changed >= 0) d->stats.is_static = false;
+    env_leave(d->agent->env);
+    if (changed < 0 || !d->options.static_graph) return true;
+    scope_fail(s, GW_INVALID, "static_graph: \"%s\" was %s in the first pass and is %s now",
+               d->names[changed], reached[changed] ? "unused" : "used",
+               reached[changed] ? "used" : "unused");
+    return false;
+}
+
+bool static_check_gradient(gw_scope *s, const ddp_pass *r, int i, const gw_tensor *gradient) {
+    const gw_ddp *d = r->ddp;
+    env_enter(d->agent->env);
+    bool is_lost = gradient && d->options.static_graph && d->first.tells_used && !d->first.used[i];
+    env_leave(d->agent->env);
+    if (is_lost && ddp_keeps(d, i))
+        scope_fail(s, GW_INVALID,
+                   "static_graph: \"%s\" was without gradient in the first pass and has one now",
+                   d->names[i]);
+    return gw_ok(s);
+}
+
+void static_learn_on_loop(const ddp_pass *r) {
+    gw_ddp *d = r->ddp;
+    if (!d->options.static_graph || d->first.tells_used) return;
+    for (int i = 0; i < d->gate.leaf_count; i++) d->first.used[i] = r->results[i] != NULL;
+    d->first.tells_used = true;
+}
+
+void static_forget_on_loop(gw_ddp *d) {
+    d->first.is_known = d->first.tells_used = false;
+}
