@@ -14,6 +14,16 @@
 // later fails on all the others at once, with DISCONNECTED and its name. Everything else that goes
 // wrong in a collective ends that collective for all, with one error, and the group goes on.
 //
+// Who is left agrees on what has been done, or goes on as a new group, with others in the place of
+// those that are gone:
+//
+//     gw_group *trainers = gw_group_knock(root, "trainers");   // a new worker: waits until it is let in
+//     gw_barrier(s, trainers);
+//     if (gw_scope_error(s)->status == GW_DISCONNECTED) {      // on every survivor
+//         gw_scope_clear(s);
+//         trainers = gw_group_reform(root, trainers, .min = 3);
+//     }
+//
 // Ownership: a group belongs to the scope it was opened in; what is under way keeps it.
 // Threads: a group is used by any number of threads. Collectives without a key have the order in
 // which they are called, which has to be the same on all members.
@@ -66,10 +76,53 @@ GW_API int gw_group_size(const gw_group *g);
 GW_API const char *gw_group_name(const gw_group *g);
 GW_API gw_worker gw_group_worker(gw_scope *s, const gw_group *g, int rank);  // INVALID
 
+// ---- After a loss -------------------------------------------------------------------------------
+// Called by all members that are left, in one order; they work in a group that is broken, too. Each
+// ends by the deadline of the group or of the scope that comes first, whoever is lost meanwhile, and
+// on all with the same: TIMEOUT with the names of those that have not come.
+
 // Ends what is under way in |g|, and makes later collectives fail, on all members, with |status| and
-// this sentence.
+// this sentence: for a member that cannot go on. MPI's revoke.
 GW_API void gw_group_fail(gw_scope *s, gw_group *g, gw_status status, const char *format, ...)
     GW_PRINTF(4, 5);
+
+// What all members that are left have heard alike.
+typedef struct gw_agreement {
+    uint64_t flags;      // the bits that all of them have given; 0 if |s| has failed
+    int missing_count;   // members that have not been asked, since they are gone
+    const int *missing;  // their ranks in the group; lives as long as |s|
+} gw_agreement;
+
+// Ends when all that are left have called it: what one of them gets, all get that live, however many
+// are lost meanwhile. It tells whether all have finished what some could not. MPI's agree.
+GW_API gw_agreement gw_group_agree(gw_scope *s, gw_group *g, uint64_t flags);
+
+// gw_group_reform(s, g, .min = ..., .grow = ...): a new group of those who are left, in their old
+// order, then of workers that knock, by rank. All give the same options, else MISMATCH. It has the
+// name of |g|, which ends, and begins anew: members that were out of step in |g| are not in it. If
+// one of its members is lost before it is there, it is broken from the start: re-form that one.
+// TIMEOUT with fewer than |min|.
+typedef struct gw_reform_options {
+    int min GW_DEFAULT(1);             // waits until there are as many; lets in those who lack
+    bool grow GW_DEFAULT(false);       // lets in all who knock
+    int64_t timeout_ms GW_DEFAULT(0);  // 0: that of the group, which the new one keeps
+} gw_reform_options;
+
+GW_API gw_group *gw_group_reform_with(gw_scope *s, gw_group *g, gw_reform_options options);
+
+// gw_group_knock(s, name): for a worker that has joined the job: waits until the members of the group
+// of that name re-form it, and gives the new group. TIMEOUT if they have not by then.
+typedef struct gw_knock_options {
+    int64_t timeout_ms GW_DEFAULT(300000);             // to wait; GW_NO_TIMEOUT: only the scope's
+    int64_t collective_timeout_ms GW_DEFAULT(300000);  // of the new group
+} gw_knock_options;
+
+GW_API gw_group *gw_group_knock_with(gw_scope *s, const char *name, gw_knock_options options);
+
+// How many workers knock for |g|, as far as this member has heard; others may have heard of more.
+GW_API int gw_group_knocking(const gw_group *g);
+// How often the group was re-formed before it became |g|.
+GW_API int gw_group_generation(const gw_group *g);
 
 #ifdef __cplusplus
 }

@@ -52,6 +52,7 @@ enum {
     LIMIT_GROUP_KEYS = 65536,        // of collectives of one group
     LIMIT_GROUP_UNVISITED =
         4096,              // derivatives of one group that are remembered as freed unvisited
+    LIMIT_KNOCKS = 64,     // of one worker, for different groups
     LIMIT_THREADS = 1024,  // of one agent's pool, waiting ones included
     LIMIT_STORE_KEY_BYTES = 255,
     LIMIT_STORE_VALUE_BYTES = 64 * 1024,

@@ -94,6 +94,8 @@ typedef enum mutation {
     MUTATION_SIGNATURE_NOT_COMPARED,  // members may do different things in one collective
     MUTATION_VERDICT_NOT_TOLD,        // the leader alone knows how a collective has ended
     MUTATION_NUMBER_NOT_ADVANCED,     // a member that has missed a collective counts on as before
+    MUTATION_DECISION_NOT_STORED,     // what is decided is forgotten when its leader is lost
+    MUTATION_OLD_VIEW_IN_REFORM,      // the next generation of a group has those that are lost
 
     // limits
     MUTATION_LIMIT_AFTER_ALLOCATION,  // memory is taken before its size is checked

@@ -1,5 +1,5 @@
 // Groups as handles: opening, and what a program asks of them.
-#include "collective/group.h"
+#include "collective/agree.h"
 
 #include "base/mem.h"
 #include "base/value.h"
@@ -24,6 +24,7 @@ static void free_group(gw_group *g) {
     error_forget(&g->main.why);
     for (list_node *l; (l = list_take(&g->reports));) mem_free(list_entry(l, report, link));
     mem_free(g->testimonies);
+    agree_free(g);
     agent_release(g->agent);
     mem_free(g);
 }
@@ -33,9 +34,15 @@ static void destroy_group(gw_handle *h) {
     gw_group *g = (gw_group *)h;
     if (!agent_is_closed(g->agent)) {
         env_enter(g->agent->env);
+        agree_leaving_on_loop(g);
+        if (g->agreements) env_set_timer(g->agent->env, &g->agreements->ask, ENV_NEVER);
         groups_remove_on_loop(g);
-        for (list_node *l; (l = list_take(&g->early));)
-            early_drop_on_loop(g->agent, list_entry(l, early_message, link));
+        for (list_node *l; (l = list_take(&g->early));) {
+            early_message *x = list_entry(l, early_message, link);
+            if (x->kind == KIND_ENTER && g->agent->phase != AGENT_LEFT)
+                group_refuse_closed_on_loop(g->agent, x->from, g->members[0].rank, &x->header);
+            early_drop_on_loop(g->agent, x);
+        }
         env_leave(g->agent->env);
     }
     free_group(g);
@@ -104,10 +111,10 @@ static void name_after_members(gw_group *g) {
     }
 }
 
-static uint64_t hash_members(const gw_group *g) {
-    uint64_t hash = hash_u64((uint64_t)g->count);
-    for (int i = 0; i < g->count; i++)
-        hash = hash_u64(hash ^ (uint64_t)g->members[i].rank) ^ g->members[i].incarnation;
+uint64_t group_list_of(const group_peer *members, int count) {
+    uint64_t hash = hash_u64((uint64_t)count);
+    for (int i = 0; i < count; i++)
+        hash = hash_u64(hash ^ (uint64_t)members[i].rank) ^ members[i].incarnation;
     return hash_u64(hash);
 }
 
@@ -128,7 +135,7 @@ static gw_group *make_group(agent *a, const gw_worker *workers, int count, gw_gr
         snprintf(g->name, sizeof g->name, "%s", o.name ? o.name : title);
     else
         name_after_members(g);
-    g->list = hash_members(g);
+    g->list = group_list_of(g->members, count);
     map_init(&g->sequences);
     map_init(&g->unvisited);
     list_init(&g->unvisited_nodes);
@@ -151,17 +158,13 @@ static gw_status find_hosts_on_loop(gw_group *g, gw_error *error) {
     return GW_OK;
 }
 
-static gw_group *open_group(gw_scope *s, const gw_worker *workers, int count,
-                            gw_group_open_options o, const char *title, bool is_own) {
-    agent *a = s->error ? NULL : agent_of(s);
+// Gives it its id, unless it has one, and hands it to |s|.
+static gw_group *add_group(gw_scope *s, agent *a, gw_group *g) {
     gw_error error = { 0 };
-    if (!a || !check_members(s, a, workers, count) || !check_options(s, o)) return &group_poison;
-    gw_group *g = make_group(a, workers, count, o, title);
     if (!g) {
         scope_fail(s, GW_NO_MEMORY, "no memory for a group");
         return &group_poison;
     }
-    g->is_own = is_own;
     env_enter(a->env);
     gw_status status = find_hosts_on_loop(g, &error);
     if (!status) status = groups_add_on_loop(g, &error);
@@ -175,6 +178,35 @@ static gw_group *open_group(gw_scope *s, const gw_worker *workers, int count,
     return g ? g : &group_poison;
 }
 
+static gw_group *open_group(gw_scope *s, const gw_worker *workers, int count,
+                            gw_group_open_options o, const char *title, bool is_own) {
+    agent *a = s->error ? NULL : agent_of(s);
+    if (!a || !check_members(s, a, workers, count) || !check_options(s, o)) return &group_poison;
+    gw_group *g = make_group(a, workers, count, o, title);
+    if (g) g->is_own = is_own;
+    return add_group(s, a, g);
+}
+
+gw_group *group_open_next(gw_scope *s, agent *a, const decision *d, bool has_name,
+                          int64_t timeout_ms) {
+    gw_worker *workers = mem_alloc(((size_t)d->member_count + 1) * sizeof *workers);
+    for (int i = 0; workers && i < d->member_count; i++)
+        workers[i] = agent_member(a, d->members[i].rank)->worker;
+    gw_group_open_options o = { .name = has_name ? d->name : NULL, .timeout_ms = timeout_ms };
+    gw_group *g = workers ? make_group(a, workers, d->member_count, o, d->name) : NULL;
+    mem_free(workers);
+    if (g) {
+        g->id = d->id;
+        g->generation = d->generation;
+    }
+    g = add_group(s, a, g);
+    if (g != &group_poison || agent_is_closed(a)) return g;
+    env_enter(a->env);
+    reform_break_next_on_loop(a, d, gw_scope_error(s));
+    env_leave(a->env);
+    return g;
+}
+
 gw_group *gw_group_open_with(gw_scope *s, const gw_worker *workers, int count,
                              gw_group_open_options options) {
     return open_group(s, workers, count, options, NULL, false);
@@ -184,6 +216,21 @@ gw_group *gw_group_world_with(gw_scope *s, gw_group_open_options options) {
     int count;
     const gw_worker *workers = gw_rpc_workers(s, &count);
     return s->error ? &group_poison : open_group(s, workers, count, options, "world", false);
+}
+
+bool group_is_given(gw_scope *s, const gw_group *g, const char *what) {
+    if (!g || g == &group_poison) {
+        if (gw_ok(s))
+            scope_fail(s, GW_INVALID, "%s: %s", what,
+                       g ? "a group that could not be opened" : "the group is NULL");
+        return false;
+    }
+    if (agent_is_closed(g->agent) || s->agent != g->agent) {
+        if (gw_ok(s))
+            scope_fail(s, GW_INVALID, "%s: the group is of another agent than the scope", what);
+        return false;
+    }
+    return true;
 }
 
 static bool is_usable(gw_scope *s, const gw_group *g) {
@@ -229,6 +276,8 @@ gw_group *gw_group_blocks_with(gw_scope *s, gw_group *g, int size, gw_group_open
     return ranks ? gw_group_of_with(s, g, ranks, size, options) : &group_poison;
 }
 
+// Its id follows from that of |of|, which is another one in each generation: newcomers have opened
+// less than the others.
 gw_group *group_open_own(gw_scope *s, gw_group *of) {
     int count = of ? of->count : 0;
     if (of && !is_usable(s, of)) return &group_poison;
@@ -238,7 +287,11 @@ gw_group *group_open_own(gw_scope *s, gw_group *of) {
         workers[i] = of ? worker_of(of, i) : all[i];
     if (!gw_ok(s)) return &group_poison;
     gw_group_open_options options = GW_OPTIONS(gw_group_open_options);
-    return open_group(s, workers, count, options, of ? NULL : "world", true);
+    if (!of) return open_group(s, workers, count, options, "world", true);
+    if (!check_members(s, of->agent, workers, count)) return &group_poison;
+    gw_group *g = make_group(of->agent, workers, count, options, NULL);
+    if (g) group_name_child(g, of);
+    return add_group(s, of->agent, g);
 }
 
 // ---- Looking ------------------------------------------------------------------------------------

@@ -17,10 +17,19 @@ enum {
     KIND_ANSWER,
     KIND_VERDICT,
     KIND_BREAK,
-    GROUP_KIND_LAST = KIND_BREAK
+    KIND_PROPOSE,
+    KIND_ASK,
+    KIND_DECIDED,
+    KIND_STORED,
+    KIND_RELEASED,
+    KIND_ABSENT,
+    KIND_KNOCK,
+    GROUP_KIND_LAST = KIND_KNOCK
 };
 
 typedef struct run run;
+typedef struct agreements agreements;
+typedef struct decision decision;
 
 typedef struct group_peer {
     int rank;  // in the job
@@ -85,6 +94,7 @@ struct gw_group {
 
     // constant
     uint64_t id, list;
+    uint32_t generation;  // how often it was re-formed before
     int64_t timeout_ms;
     int count, self;
     int host_size;  // hosts.h
@@ -112,7 +122,11 @@ struct gw_group {
     bool answers;
     bool answering;  // a task is under way
     task answer_task;
-    waiter *answered;  // who waits for the end of it; NULL
+    waiter *answered;        // who waits for the end of it; NULL
+    agreements *agreements;  // NULL before the first one
+    bool is_absent;          // GRP-18: this member
+    bool is_over;            // there is a next generation
+    uint32_t children;       // groups that were opened by group_open_own
 
     // the leader's
     list_node reports;
@@ -140,6 +154,7 @@ typedef struct early_message {
     incoming *incoming;
 } early_message;
 
+void group_header_put(bytes *head, const group_header *h);  // without attachments
 void group_header_write(bytes *head, const gw_group *g, uint64_t key, uint64_t number);
 bool group_header_read(reader *in, group_header *out);
 
@@ -148,6 +163,12 @@ extern gw_group group_poison;
 // For a room above: a group of its own with the members of |of|, NULL: all that are there, so that its
 // collectives are never taken for the program's. As gw_group_of.
 gw_group *group_open_own(gw_scope *s, gw_group *of);
+// The generation that |d| names, of which this worker is a member: broken if another one is lost.
+gw_group *group_open_next(gw_scope *s, agent *a, const decision *d, bool has_name,
+                          int64_t timeout_ms);
+// Whether a call of the scope's may be about |g|; else |s| has failed.
+bool group_is_given(gw_scope *s, const gw_group *g, const char *what);
+uint64_t group_list_of(const group_peer *members, int count);
 
 // ---- Looking ------------------------------------------------------------------------------------
 
@@ -180,6 +201,9 @@ void verdict_answer_unknown_on_loop(agent *a, int to, const group_header *h);
 void verdict_send_break_on_loop(gw_group *g, int rank, const gw_error *error);
 bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_header *h,
                               reader *in);
+
+// Of a collective that |from| has entered, of a group that was closed here.
+void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_header *h);
 
 // ---- Early messages -----------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 // The service of groups: their table, their messages, and what becomes of them when members go.
 #include "agent/deferred.h"
 #include "base/mem.h"
+#include "collective/agree.h"
 #include "collective/answer.h"
 #include "collective/backward.h"
 #include "collective/collective.h"
@@ -11,29 +12,27 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct groups {
-    map groups;       // by id
-    map opened;       // by name and list: how many there were, their generation
-    list_node early;  // of groups that are not open here
-} groups;
-
 // Of each member: what it has sent that waits here.
 typedef struct early_part {
     uint64_t bytes;
 } early_part;
 
-static groups *groups_of(const agent *a) {
+groups *groups_of(const agent *a) {
     return agent_state(a, &group_service);
 }
 
 // ---- Headers ------------------------------------------------------------------------------------
 
-void group_header_write(bytes *head, const gw_group *g, uint64_t key, uint64_t number) {
-    bytes_put_u64(head, g->id);
-    bytes_put_u64(head, g->list);
-    bytes_put_u64(head, key);
-    bytes_put_u64(head, number);
+void group_header_put(bytes *head, const group_header *h) {
+    bytes_put_u64(head, h->group);
+    bytes_put_u64(head, h->list);
+    bytes_put_u64(head, h->key);
+    bytes_put_u64(head, h->number);
     bytes_put_u32(head, 0);
+}
+
+void group_header_write(bytes *head, const gw_group *g, uint64_t key, uint64_t number) {
+    group_header_put(head, &(group_header){ g->id, g->list, key, number, 0 });
 }
 
 bool group_header_read(reader *in, group_header *out) {
@@ -65,9 +64,21 @@ static bool is_open(const groups *x, const char *name) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&x->groups, &i));) {
         const gw_group *g = e->value;
-        if (g->has_name && strcmp(g->name, name) == 0) return true;
+        if (g->has_name && !g->is_over && strcmp(g->name, name) == 0) return true;
     }
     return false;
+}
+
+// What is said of it names no other one of the same members.
+void group_name_child(gw_group *g, gw_group *of) {
+    env_enter(of->agent->env);
+    uint32_t number = ++of->children;
+    env_leave(of->agent->env);
+    g->id = hash_u64(of->id ^ hash_u64(number ^ UINT64_C(0x6368696c64)));
+    g->is_own = true;
+    size_t at = strlen(g->name);
+    snprintf(g->name + at, sizeof g->name - at, of->generation ? " #%u.%u" : " #%u", number,
+             of->generation);
 }
 
 static gw_status draw_id(groups *x, gw_group *g, gw_error *error) {
@@ -98,24 +109,50 @@ static gw_status check_members(const gw_group *g, gw_error *error) {
 
 static void take_early(groups *x, gw_group *g);
 
+// A group that has its id is the next of one, or a child: it is broken if a member is lost already,
+// as it is on those that have opened it before.
 gw_status groups_add_on_loop(gw_group *g, gw_error *error) {
     agent *a = g->agent;
+    gw_error lost = { 0 };
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "a group", error);
     groups *x = groups_of(a);
-    gw_status status = check_members(g, error);
+    gw_status status = check_members(g, &lost);
+    if (g->id)
+        status = GW_OK;
+    else if (status)
+        *error = lost;
     if (!status && x->groups.count >= LIMIT_GROUPS)
         status = error_set(error, GW_LIMIT, "more than %d groups", LIMIT_GROUPS);
-    if (!status) status = draw_id(x, g, error);
+    if (!status && !g->id) status = draw_id(x, g, error);
     if (status) return status;
     if (!map_put(&x->groups, g->id, g))
         return error_set(error, GW_NO_MEMORY, "no memory for a group");
     take_early(x, g);
+    if (lost.status) lost.status = GW_DISCONNECTED;
+    if (lost.status) group_break_on_loop(g, &lost);
     return GW_OK;
+}
+
+void groups_remember_closed_on_loop(const agent *a, uint64_t id, uint64_t released, int leader) {
+    groups *x = groups_of(a);
+    if (!x->closed) x->closed = mem_calloc(CLOSED_GROUPS * sizeof *x->closed);
+    if (x->closed)
+        x->closed[x->closed_count++ % CLOSED_GROUPS] = (closed_group){ id, released, leader };
+}
+
+const closed_group *groups_find_closed_on_loop(const agent *a, uint64_t id) {
+    const groups *x = groups_of(a);
+    for (uint32_t i = 0; x->closed && i < CLOSED_GROUPS && i < x->closed_count; i++)
+        if (x->closed[i].id == id) return &x->closed[i];
+    return NULL;
 }
 
 void groups_remove_on_loop(gw_group *g) {
     groups *x = groups_of(g->agent);
-    if (map_find(&x->groups, g->id) == g) map_take(&x->groups, g->id);
+    if (map_find(&x->groups, g->id) != g) return;
+    map_take(&x->groups, g->id);
+    groups_remember_closed_on_loop(g->agent, g->id, g->agreements ? g->agreements->released : 0,
+                                   g->members[0].rank);
 }
 
 gw_group *groups_next_on_loop(const agent *a, size_t *at) {
@@ -218,8 +255,9 @@ static void take_early_verdict(gw_group *g, early_message *x) {
     incoming *p = early_open_on_loop(g->agent, x);
     const bytes *head = &p->message->head;
     reader in = reader_of(head->data + GROUP_HEADER_BYTES, head->size - GROUP_HEADER_BYTES);
-    int index = group_index_of(g, from);
-    if (h.list == g->list && index >= 0 && !verdict_received_on_loop(g, index, kind, &h, &in)) {
+    int index = h.list == g->list ? group_index_of(g, from) : -1;
+    if (index >= 0 && !(kind >= KIND_PROPOSE ? agree_received_on_loop
+                                             : verdict_received_on_loop)(g, index, kind, &h, &in)) {
         gw_error error;
         error_set(&error, GW_PROTOCOL, "collective: fields that mean nothing");
         group_blame_on_loop(g, from, &error);
@@ -235,12 +273,15 @@ static void take_early(groups *x, gw_group *g) {
         int from = m->from;
         if (m->kind != KIND_ENTER && m->kind != KIND_PART) {
             take_early_verdict(g, m);
-        } else if (m->header.list == g->list && group_index_of(g, from) >= 0 && !g->broken.status) {
-            list_remove(l);
-            list_append(&g->early, l);
-        } else {
+        } else if (m->header.list != g->list || group_index_of(g, from) < 0) {
             early_drop_on_loop(g->agent, m);
             refuse_list(g, from);
+        } else if (g->broken.status) {  // by what came before
+            early_drop_on_loop(g->agent, m);
+            verdict_send_break_on_loop(g, from, &g->broken);
+        } else {
+            list_remove(l);
+            list_append(&g->early, l);
         }
     }
 }
@@ -261,6 +302,21 @@ static gw_status keep_unknown(agent *a, int from, uint8_t kind, const group_head
     return early_keep_on_loop(a, &groups_of(a)->early, from, kind, h, p, error);
 }
 
+// GRP-8: nobody waits for a member that has closed the group. The leader is told, behind what it has
+// been told before; if it was this member, there is none.
+void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_header *h) {
+    gw_error error;
+    bool leads = leader == a->rank;
+    group_header about = *h;
+    if (leads) about.key = about.number = 0;
+    error_set(&error, GW_DISCONNECTED, "%s has closed the group", a->name);
+    message *m = agent_message_on_loop(a, leads ? KIND_BREAK : KIND_REPORT);
+    if (!m) return;
+    group_header_put(&m->head, &about);
+    encode_error(&m->head, &error);
+    agree_send_on_loop(a, leads ? from : leader, m);
+}
+
 static gw_status value_received(agent *a, int from, message *m, const group_header *h,
                                 gw_error *error) {
     incoming *p;
@@ -270,6 +326,13 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     if (status == GW_PROTOCOL) return status;
     if (status) {  // what was lent cannot be read, or there is no memory for it
         if (g) group_report_on_loop(g, h->key, h->number, error);
+        return GW_OK;
+    }
+    const closed_group *was = g ? NULL : groups_find_closed_on_loop(a, h->group);
+    if (was) {
+        incoming_close_on_loop(a, p);
+        if (kind == KIND_ENTER && was->leader >= 0)
+            group_refuse_closed_on_loop(a, from, was->leader, h);
         return GW_OK;
     }
     if (!g) return keep_unknown(a, from, kind, h, p, error);
@@ -297,17 +360,25 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     return GW_OK;
 }
 
+static reader after_header(const message *m) {
+    return reader_of(m->head.data + GROUP_HEADER_BYTES, m->head.size - GROUP_HEADER_BYTES);
+}
+
 // About a group that is not open here. Who has not opened it answers queries all the same, since its
 // leader waits for all; the rest is kept until it is.
 static gw_status unknown_received(agent *a, int from, message *m, const group_header *h,
                                   gw_error *error) {
     incoming *p;
-    if (m->kind == KIND_QUERY) verdict_answer_unknown_on_loop(a, from, h);
-    if (m->kind == KIND_QUERY || m->kind == KIND_ANSWER) {
-        message_release(m);
-        return GW_OK;
-    }
     uint8_t kind = m->kind;
+    bool valid = true, keeps = kind != KIND_QUERY && kind != KIND_ANSWER;
+    if (kind == KIND_QUERY) verdict_answer_unknown_on_loop(a, from, h);
+    if (kind >= KIND_PROPOSE)
+        valid = agree_unknown_received_on_loop(a, from, kind, h, after_header(m), &keeps);
+    if (!valid || !keeps) {
+        message_release(m);
+        return valid ? GW_OK
+                     : error_set(error, GW_PROTOCOL, "collective: fields that mean nothing");
+    }
     gw_status status = incoming_open_on_loop(a, from, m, 0, &p, error);
     return status ? status : keep_unknown(a, from, kind, h, p, error);
 }
@@ -324,11 +395,20 @@ static void other_list_received(gw_group *g, int from, uint8_t kind, reader *in)
 static gw_status about_verdict(agent *a, int from, message *m, const group_header *h, reader *in,
                                gw_error *error) {
     gw_group *g = group_find_on_loop(a, h->group);
+    if (m->kind == KIND_ASK && h->key) {
+        knock_asked_on_loop(a, from, h);
+        message_release(m);
+        return GW_OK;
+    }
     if (!g) return unknown_received(a, from, m, h, error);
     int index = g->list == h->list ? group_index_of(g, from) : -1;
     bool valid = true;
-    if (index < 0)
+    if (index < 0 && m->kind == KIND_STORED)
+        agree_newcomer_stored_on_loop(g, from, h->number);
+    else if (index < 0)
         other_list_received(g, from, m->kind, in);
+    else if (m->kind >= KIND_PROPOSE)
+        valid = agree_received_on_loop(g, index, m->kind, h, in);
     else
         valid = verdict_received_on_loop(g, index, m->kind, h, in);
     message_release(m);
@@ -338,7 +418,14 @@ static gw_status about_verdict(agent *a, int from, message *m, const group_heade
 static gw_status received(agent *a, int from, message *m, gw_error *error) {
     reader in = reader_of(m->head.data, m->head.size);
     group_header h;
-    bool valid = group_header_read(&in, &h) && (h.number > 0) == (m->kind != KIND_BREAK);
+    if (m->kind == KIND_KNOCK) {
+        bool known = knock_received_on_loop(a, from, &in);
+        message_release(m);
+        return known ? GW_OK
+                     : error_set(error, GW_PROTOCOL, "collective: a knock that means nothing");
+    }
+    bool has_number = m->kind != KIND_BREAK && m->kind != KIND_ABSENT;
+    bool valid = group_header_read(&in, &h) && (h.number > 0) == has_number;
     if (valid && (m->kind == KIND_ENTER || m->kind == KIND_PART))
         return value_received(a, from, m, &h, error);
     if (valid && !h.attachments_at) return about_verdict(a, from, m, &h, &in, error);
@@ -358,7 +445,7 @@ static size_t find_table(const message *m) {
 }
 
 static bool names_unknown(const agent *a, const message *m) {
-    return deferred_table_names_unknown(a, m, find_table(m));
+    return deferred_table_names_unknown(a, m, find_table(m)) || agree_names_unknown(a, m);
 }
 
 // ---- Ends ---------------------------------------------------------------------------------------
@@ -369,6 +456,17 @@ static gw_group *find_with(const agent *a, int rank) {
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
         gw_group *g = e->value;
         if (!g->broken.status && (rank < 0 || group_index_of(g, rank) >= 0)) return g;
+    }
+    return NULL;
+}
+
+// One that counts |rank| among those who agree.
+static gw_group *find_agreeing(const agent *a, int rank) {
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
+        gw_group *g = e->value;
+        int index = g->agreements ? group_index_of(g, rank) : -1;
+        if (index >= 0 && !g->agreements->is_out[index]) return g;
     }
     return NULL;
 }
@@ -385,11 +483,22 @@ static void lost(agent *a, int rank) {
         error_prefix(&error, agent_member(a, rank)->name);
         group_break_on_loop(g, &error);
     }
+    if (a->fence.status) return;  // it is this worker that is out: nobody agrees with it
+    for (gw_group *g; (g = find_agreeing(a, rank));) agree_lost_on_loop(g, group_index_of(g, rank));
+    knock_lost_on_loop(a, rank);
 }
 
 static void stop(agent *a, const gw_error *why) {
     drop_all(a, &groups_of(a)->early);
     for (gw_group *g; (g = find_with(a, -1));) group_break_on_loop(g, why);
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));)
+        agree_stop_on_loop(e->value, why);
+    knock_stop_on_loop(a, why);
+}
+
+static void joined(agent *a, int rank) {
+    knock_joined_on_loop(a, rank);
 }
 
 static void tell_excuses(agent *a) {
@@ -401,17 +510,20 @@ static void tell_excuses(agent *a) {
             excuse(g, m->header.key, m->header.number);
             if (g->broken.status) break;  // for want of memory: the list is gone
         }
+        agree_leaving_on_loop(g);
     }
 }
 
 static void list_pending(const agent *a, pending *out) {
     map_entry *e;
-    size_t count = 0;
+    size_t count = 0, agreements = 0;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
         const gw_group *g = e->value;
         list_each(l, &g->runs) count += list_entry(l, run, link)->state == RUN_UNDER_WAY;
+        agreements += g->agreements && !list_is_empty(&g->agreements->calls);
     }
     pending_add(out, "awaits", count, "collective", "collectives");
+    pending_add(out, "awaits", agreements, "agreement", "agreements");
 }
 
 // ---- The service --------------------------------------------------------------------------------
@@ -421,6 +533,8 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
     groups *x = mem_calloc(sizeof *x);
     if (!x) return error_set(error, GW_NO_MEMORY, "no memory for groups");
     list_init(&x->early);
+    list_init(&x->knocks);
+    list_init(&x->knockings);
     *state = x;
     return GW_OK;
 }
@@ -429,6 +543,8 @@ static void free_state(void *state) {
     groups *x = state;
     map_fini(&x->groups);
     map_fini(&x->opened);
+    knock_free(x);
+    mem_free(x->closed);
     mem_free(x);
 }
 
@@ -443,6 +559,7 @@ const service group_service = {
     .names_unknown = names_unknown,
     .takes_incomplete = takes_incomplete,
     .leaving = tell_excuses,
+    .joined = joined,
     .lost = lost,
     .pending = list_pending,
     .stop = stop,

@@ -6,6 +6,30 @@
 
 #include "collective/group.h"
 
+enum { CLOSED_GROUPS = 4096 };
+
+// A group that was open here, and the last of its agreements that was over.
+typedef struct closed_group {
+    uint64_t id, released;
+    int leader;  // the rank of its first member; -1: this worker has never been in it
+} closed_group;
+
+typedef struct groups {
+    map groups;                   // by id
+    map opened;                   // by name and list: how many there were
+    list_node early;              // of groups that are not open here
+    list_node knocks, knockings;  // knock.c: of others, and of this worker
+    closed_group *closed;         // a ring of the last ones; NULL before the first
+    uint32_t closed_count;        // of all
+} groups;
+
+groups *groups_of(const agent *a);
+void knock_free(groups *x);
+void group_name_child(gw_group *g, gw_group *of);  // gives one more its id; without the loop lock
+// What comes for it later is answered as by one that has closed it.
+void groups_remember_closed_on_loop(const agent *a, uint64_t id, uint64_t released, int leader);
+const closed_group *groups_find_closed_on_loop(const agent *a, uint64_t id);  // NULL
+
 // Gives |g| its id, and takes in what came for it early. DUPLICATE, LIMIT, NO_MEMORY, DISCONNECTED,
 // WRONG_STATE.
 gw_status groups_add_on_loop(gw_group *g, gw_error *error);

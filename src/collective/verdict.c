@@ -408,11 +408,7 @@ bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_h
 void verdict_answer_unknown_on_loop(agent *a, int to, const group_header *h) {
     message *m = agent_message_on_loop(a, KIND_ANSWER);
     if (!m) return;
-    bytes_put_u64(&m->head, h->group);
-    bytes_put_u64(&m->head, h->list);
-    bytes_put_u64(&m->head, h->key);
-    bytes_put_u64(&m->head, h->number);
-    bytes_put_u32(&m->head, 0);
+    group_header_put(&m->head, h);
     bytes_put_u64(&m->head, 1);
     bytes_put_u8(&m->head, NOT_COME);
     bytes_put_text(&m->head, "");

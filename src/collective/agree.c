@@ -1,0 +1,202 @@
+// A member's side of agreements: what it proposes, to whom, and how they end.
+#include "collective/agree.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/mutation.h"
+#include "base/status.h"
+
+// ---- What a group has ---------------------------------------------------------------------------
+
+static void fire_ask(timer *t) {
+    agreements *x = list_entry(t, agreements, ask);
+    x->is_impatient = true;
+    agree_consider_on_loop(x->group);
+}
+
+static void free_agreements(agreements *x, int count) {
+    for (int i = 0; x->proposals && i < count; i++) proposal_clear(&x->proposals[i]);
+    error_forget(&x->missed);
+    decision_release(x->stored);
+    mem_free(x->is_out);
+    mem_free(x->has_stored);
+    mem_free(x->newcomer_stored);
+    mem_free(x->proposals);
+    mem_free(x);
+}
+
+agreements *agree_of_on_loop(gw_group *g) {
+    if (g->agreements) return g->agreements;
+    agreements *x = mem_calloc(sizeof *x);
+    if (!x) return NULL;
+    size_t count = (size_t)g->count;
+    x->group = g;
+    x->ask.fire = fire_ask;
+    list_init(&x->calls);
+    x->is_out = mem_calloc(count);
+    x->has_stored = mem_calloc(count);
+    x->proposals = mem_calloc(count * sizeof *x->proposals);
+    if (!x->is_out || !x->has_stored || !x->proposals) {
+        free_agreements(x, g->count);
+        return NULL;
+    }
+    for (int i = 0; i < g->count; i++)
+        x->is_out[i] = agent_member(g->agent, g->members[i].rank)->lost;
+    return g->agreements = x;
+}
+
+void agree_free(gw_group *g) {
+    if (g->agreements) free_agreements(g->agreements, g->count);
+}
+
+int agree_leader_on_loop(const gw_group *g) {
+    for (int i = 0; i < g->count; i++)
+        if (!g->agreements->is_out[i]) return i;
+    return g->self;
+}
+
+agreement_call *agree_first_call(const agreements *x) {
+    return list_is_empty(&x->calls) ? NULL : list_entry(x->calls.next, agreement_call, link);
+}
+
+const proposal *agree_own_on_loop(const agreements *x) {
+    static const proposal not_come;
+    const agreement_call *c = agree_first_call(x);
+    return c ? &c->own : &not_come;
+}
+
+// ---- Proposing ----------------------------------------------------------------------------------
+
+void agree_no_memory_on_loop(gw_group *g) {
+    gw_error error;
+    error_set(&error, GW_NO_MEMORY, "%s has no memory to agree", group_member_name(g, g->self));
+    agree_give_up_on_loop(g, &error);
+}
+
+// GRP-11.
+void agree_propose_on_loop(gw_group *g) {
+    agreements *x = g->agreements;
+    int leader = agree_leader_on_loop(g);
+    if (leader == g->self) {
+        agree_consider_on_loop(g);
+        return;
+    }
+    message *m = agree_message_on_loop(g, KIND_PROPOSE, agree_number(x));
+    if (m) proposal_put(&m->head, agree_own_on_loop(x));
+    if (!agree_send_on_loop(g->agent, g->members[leader].rank, m)) agree_no_memory_on_loop(g);
+}
+
+// Whether the leader has to hear of this member.
+static bool has_something_to_say(const agreements *x) {
+    return !list_is_empty(&x->calls) || x->stored || x->asked == agree_number(x);
+}
+
+// ---- The end ------------------------------------------------------------------------------------
+
+static void end_group(gw_group *g, const decision *d) {
+    gw_error error;
+    g->is_over = true;
+    error_set(&error, GW_WRONG_STATE, "group \"%s\" was re-formed as generation %u", d->name,
+              d->generation);
+    group_break_on_loop(g, &error);
+    agree_fail_calls_on_loop(g->agreements, &error);
+}
+
+// GRP-15: those that took this member for the leader, and the one before has not told them.
+static void tell_those_who_proposed(gw_group *g) {
+    agreements *x = g->agreements;
+    for (int i = 0; i < g->count && !x->leads; i++) {
+        if (x->proposals[i].number != agree_number(x)) continue;
+        agree_send_on_loop(g->agent, g->members[i].rank,
+                           agree_message_on_loop(g, KIND_RELEASED, agree_number(x)));
+    }
+}
+
+void agree_released_on_loop(gw_group *g) {
+    agreements *x = g->agreements;
+    decision *d = x->stored;
+    agreement_call *c = agree_first_call(x);
+    handle_retain(g);
+    tell_those_who_proposed(g);
+    x->stored = NULL;
+    x->leads = x->has_hurried = x->is_impatient = false;
+    x->released++;
+    env_set_timer(g->agent->env, &x->ask, ENV_NEVER);
+    if (c)
+        agree_finish_call_on_loop(c, d, NULL);
+    else if (d->error)
+        error_keep(&x->missed, error_kept(d->error));
+    if (d->member_count)
+        end_group(g, d);
+    else if (has_something_to_say(x))
+        agree_propose_on_loop(g);
+    decision_release(d);
+    group_release_on_loop(g);
+}
+
+// To all that are there.
+static void tell_absent(gw_group *g) {
+    for (int i = 0; i < g->count; i++) {
+        int rank = g->members[i].rank;
+        if (i == g->self || agent_member(g->agent, rank)->lost) continue;
+        agree_send_on_loop(g->agent, rank, agree_message_on_loop(g, KIND_ABSENT, 0));
+    }
+}
+
+void agree_give_up_on_loop(gw_group *g, const gw_error *error) {
+    if (g->is_absent) return;
+    handle_retain(g);
+    g->is_absent = true;
+    log_error("%s", error->text);
+    tell_absent(g);
+    const decision *d = g->agreements->stored;
+    if (d && d->member_count) reform_break_next_on_loop(g->agent, d, error);
+    env_set_timer(g->agent->env, &g->agreements->ask, ENV_NEVER);
+    agree_fail_calls_on_loop(g->agreements, error);
+    group_release_on_loop(g);
+}
+
+void agree_leaving_on_loop(gw_group *g) {
+    if (!g->agreements || g->is_absent || g->is_over || !list_is_empty(&g->agreements->calls))
+        return;
+    g->is_absent = true;
+    env_set_timer(g->agent->env, &g->agreements->ask, ENV_NEVER);
+    tell_absent(g);
+}
+
+void agree_stop_on_loop(gw_group *g, const gw_error *why) {
+    if (!g->agreements) return;
+    handle_retain(g);
+    g->is_absent = true;
+    env_set_timer(g->agent->env, &g->agreements->ask, ENV_NEVER);
+    agree_fail_calls_on_loop(g->agreements, why);
+    group_release_on_loop(g);
+}
+
+// ---- Who takes no part any more -----------------------------------------------------------------
+
+// A member takes no part any more.
+void agree_is_out_on_loop(gw_group *g, int index) {
+    agreements *x = g->agreements;
+    if (x->is_out[index]) return;
+    int before = agree_leader_on_loop(g);
+    x->is_out[index] = true;
+    proposal_clear(&x->proposals[index]);
+    if (g->is_absent) return;
+    bool is_led_by_another = agree_leader_on_loop(g) != before;
+    if (is_led_by_another && has_mutation(MUTATION_DECISION_NOT_STORED)) {
+        decision_release(x->stored);
+        x->stored = NULL;
+    }
+    if (is_led_by_another && has_something_to_say(x))
+        agree_propose_on_loop(g);
+    else
+        agree_consider_on_loop(g);
+}
+
+void agree_lost_on_loop(gw_group *g, int index) {
+    if (!g->agreements) return;
+    handle_retain(g);
+    agree_is_out_on_loop(g, index);
+    group_release_on_loop(g);
+}

@@ -1,0 +1,208 @@
+// Calls of the program that agree: how long they wait, and for what.
+#include "agent/context.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "base/value.h"
+#include "collective/agree.h"
+#include "collective/collective.h"
+
+#define RELEASE_NS INT64_C(30000000000)  // GRP-18
+
+// ---- Calls --------------------------------------------------------------------------------------
+
+static void free_call(agreement_call *c) {
+    error_forget(&c->own.error);
+    mem_free(c);
+}
+
+// With |d|, or with |error|. Its program may be gone, and then nobody enters the next generation.
+void agree_finish_call_on_loop(agreement_call *c, decision *d, const gw_error *error) {
+    gw_group *g = c->group;
+    env_set_timer(g->agent->env, &c->deadline, ENV_NEVER);
+    list_remove(&c->link);
+    if (error) c->error = *error;
+    c->result = d ? decision_retain(d) : NULL;
+    c->is_done = true;
+    if (c->waiting) {
+        env_wake(g->agent->env, c->waiting);
+        return;
+    }
+    if (d && d->member_count) {
+        gw_error gone;
+        error_set(&gone, GW_CANCELLED, "%s has given up re-forming it",
+                  group_member_name(g, g->self));
+        reform_break_next_on_loop(g->agent, d, &gone);
+    }
+    decision_release(c->result);
+    free_call(c);
+    group_release_on_loop(g);
+}
+
+void agree_fail_calls_on_loop(agreements *x, const gw_error *error) {
+    for (agreement_call *c; (c = agree_first_call(x));) agree_finish_call_on_loop(c, NULL, error);
+}
+
+static void propose_if_first(agreement_call *c) {
+    if (agree_first_call(c->group->agreements) == c) agree_propose_on_loop(c->group);
+}
+
+static void arm(agreement_call *c, int64_t after_ns) {
+    env *e = c->group->agent->env;
+    env_set_timer(e, &c->deadline, env_now_ns(e) + after_ns);
+}
+
+static void fire_deadline(timer *t) {
+    agreement_call *c = list_entry(t, agreement_call, deadline);
+    gw_group *g = c->group;
+    gw_error error;
+    handle_retain(g);
+    if (c->is_late) {
+        error_set(&error, GW_TIMEOUT,
+                  "group \"%s\": %s does not answer to %s: agreement %llu has not ended", g->name,
+                  group_member_name(g, agree_leader_on_loop(g)), group_member_name(g, g->self),
+                  (unsigned long long)agree_number(g->agreements));
+        agree_give_up_on_loop(g, &error);
+    } else {
+        c->is_late = true;
+        error_set(&error, GW_TIMEOUT, "the deadline of %s has passed",
+                  group_member_name(g, g->self));
+        error_keep(&c->own.error, &error);
+        arm(c, RELEASE_NS);
+        propose_if_first(c);
+    }
+    group_release_on_loop(g);
+}
+
+static gw_status check_agrees(gw_group *g, gw_error *error) {
+    const agent *a = g->agent;
+    if (a->phase == AGENT_LEFT) return agent_left_error(a, "an agreement", error);
+    if (collective_check_enters(a, error)) return error->status;
+    if (g->is_over)
+        return error_set(error, GW_WRONG_STATE, "group \"%s\" was re-formed: use the new one",
+                         g->name);
+    if (g->is_absent)
+        return error_set(error, GW_WRONG_STATE, "%s has given up agreeing in group \"%s\"",
+                         group_member_name(g, g->self), g->name);
+    agreements *x = agree_of_on_loop(g);
+    if (!x) return error_set(error, GW_NO_MEMORY, "no memory for an agreement");
+    if (!x->missed) return GW_OK;
+    *error = *error_kept(x->missed);
+    error_forget(&x->missed);
+    return error->status;
+}
+
+static gw_status start_on_loop(agreement_call *c, int64_t after_ns, gw_error *error) {
+    gw_group *g = c->group;
+    gw_status status = check_agrees(g, error);
+    if (status) return status;
+    handle_retain(g);
+    c->deadline.fire = fire_deadline;
+    arm(c, after_ns);
+    list_append(&g->agreements->calls, &c->link);
+    propose_if_first(c);
+    return GW_OK;
+}
+
+// The thread does not wait any more; the others hear why.
+static void abandon(agreement_call *c, const gw_error *why) {
+    gw_error error = *why;
+    error_prefix(&error, group_member_name(c->group, c->group->self));
+    c->waiting = NULL;
+    error_keep(&c->own.error, &error);
+    c->is_late = true;
+    arm(c, RELEASE_NS);
+    propose_if_first(c);
+}
+
+static int64_t time_left_ns(gw_scope *s, const gw_group *g, int64_t timeout_ms) {
+    int64_t left_ns = timeout_ms > INT64_MAX / 1000000 ? INT64_MAX / 4 : timeout_ms * 1000000;
+    if (!timeout_ms) left_ns = INT64_MAX / 4;
+    int64_t until_ns = context_deadline_ns(s), now_ns = env_now_ns(g->agent->env);
+    if (until_ns - now_ns < left_ns) left_ns = until_ns - now_ns;
+    return left_ns > 0 ? left_ns : 0;
+}
+
+// A scope that has failed enters it as failed: nobody waits for its program.
+static void start_failed(gw_scope *s, agreement_call *c) {
+    gw_error error = *s->error, ignored;
+    env_enter(c->group->agent->env);
+    error_prefix(&error, group_member_name(c->group, c->group->self));
+    error_keep(&c->own.error, &error);
+    c->is_late = true;
+    if (start_on_loop(c, RELEASE_NS, &ignored)) free_call(c);
+    env_leave(c->group->agent->env);
+}
+
+static decision *wait_for(gw_scope *s, agreement_call *c, int64_t timeout_ms) {
+    gw_group *g = c->group;
+    gw_error error;
+    waiter w = { .what = "an agreement", .patient = true };
+    c->waiting = &w;
+    env_enter(g->agent->env);
+    gw_status status = start_on_loop(c, time_left_ns(s, g, timeout_ms), &error);
+    bool is_done = !status && (c->is_done || context_wait_on_loop(g->agent, s, &w, ENV_NEVER));
+    if (!status && !is_done && !c->is_done) {
+        if (!context_check_cancelled(s, &error))
+            error_set(&error, GW_CANCELLED, "the wait has ended");
+        abandon(c, &error);
+        c = NULL;
+        status = error.status;
+    }
+    if (!status) error = c->error;
+    decision *d = status ? NULL : c->result;
+    if (!status) group_release_on_loop(g);
+    env_leave(g->agent->env);
+    if (c) free_call(c);
+    if (error.status && !d) scope_fail_with(s, &error);
+    return d;
+}
+
+decision *agree_call(gw_scope *s, gw_group *g, const char *what, const proposal *own,
+                     int64_t timeout_ms) {
+    gw_error error;
+    bool failed = s->error;
+    if (!failed && context_check_wait(s, &error)) {
+        error_prefix(&error, what);
+        scope_fail_with(s, &error);
+        failed = true;
+    }
+    agreement_call *c = mem_calloc(sizeof *c);
+    if (!c) {
+        if (!failed) scope_fail(s, GW_NO_MEMORY, "%s: no memory for an agreement", what);
+        return NULL;
+    }
+    c->group = g;
+    c->own = *own;
+    if (failed) {
+        start_failed(s, c);
+        return NULL;
+    }
+    decision *d = wait_for(s, c, timeout_ms);
+    if (!d || !d->error) return d;
+    scope_fail_with(s, error_kept(d->error));
+    agree_release(g, d);
+    return NULL;
+}
+
+void agree_release(gw_group *g, decision *d) {
+    env_enter(g->agent->env);
+    decision_release(d);
+    env_leave(g->agent->env);
+}
+
+// ---- What programs call -------------------------------------------------------------------------
+
+gw_agreement gw_group_agree(gw_scope *s, gw_group *g, uint64_t flags) {
+    gw_agreement out = { 0 };
+    if (!group_is_given(s, g, "gw_group_agree")) return out;
+    const proposal own = { .what = AGREE_FLAGS, .flags = flags };
+    decision *d = agree_call(s, g, "gw_group_agree", &own, g->timeout_ms);
+    if (!d) return out;
+    int *missing = gw_alloc(s, ((size_t)g->count + 1) * sizeof *missing);
+    for (int i = 0; missing && i < d->size; i++)
+        if (!d->here[i]) missing[out.missing_count++] = i;
+    out.missing = missing;
+    out.flags = missing ? d->flags : 0;
+    agree_release(g, d);
+    return out;
+}

@@ -1,0 +1,244 @@
+// The leader's side of agreements: when it decides, and when what it has decided is released.
+#include "agent/agent.h"
+#include "base/mem.h"
+#include "base/mutation.h"
+#include "base/status.h"
+#include "collective/agree.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+// GRP-12: until it asks who has not come, and until it asks again.
+#define PATIENCE_NS INT64_C(200000000)
+#define AGAIN_NS INT64_C(1000000000)
+
+// ---- What it has heard --------------------------------------------------------------------------
+
+// What member |i| proposes for the next number; NULL: nothing is heard of that yet.
+static const proposal *heard_of(const gw_group *g, int i) {
+    const agreements *x = g->agreements;
+    if (i == g->self) return agree_own_on_loop(x);
+    const proposal *p = &x->proposals[i];
+    return p->number == agree_number(x) ? p : NULL;
+}
+
+typedef struct survey {
+    int proposed, not_come, unheard;
+    const proposal *first;           // of those that have come
+    int first_index, differs_index;  // -1: all propose the same
+    const proposal *differs, *failed;
+    uint64_t flags;
+} survey;
+
+static bool is_same(const proposal *p, const proposal *q) {
+    return p->what == q->what && p->min == q->min && p->grow == q->grow;
+}
+
+static survey look(const gw_group *g) {
+    survey v = { .flags = UINT64_MAX };
+    for (int i = 0; i < g->count; i++) {
+        if (g->agreements->is_out[i]) continue;
+        const proposal *p = heard_of(g, i);
+        v.unheard += !p;
+        v.not_come += p && p->what == AGREE_NOT_COME;
+        if (!p || p->what == AGREE_NOT_COME) continue;
+        v.proposed++;
+        v.flags &= p->flags;
+        if (p->error && !v.failed) v.failed = p;
+        if (!v.first) {
+            v.first = p;
+            v.first_index = i;
+        } else if (!v.differs && !is_same(v.first, p)) {
+            v.differs = p;
+            v.differs_index = i;
+        }
+    }
+    return v;
+}
+
+// ---- Deciding -----------------------------------------------------------------------------------
+
+static void no_memory(gw_group *g) {
+    gw_error error;
+    error_set(&error, GW_NO_MEMORY, "%s has no memory to decide", group_member_name(g, g->self));
+    agree_give_up_on_loop(g, &error);
+}
+
+static void GW_PRINTF(2, 3) add(gw_error *e, const char *format, ...) {
+    size_t at = strlen(e->text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(e->text + at, sizeof e->text - at, format, args);
+    va_end(args);
+}
+
+static void add_missing(const gw_group *g, gw_error *e) {
+    int missing = 0;
+    for (int i = 0; i < g->count; i++) {
+        const proposal *p = g->agreements->is_out[i] ? NULL : heard_of(g, i);
+        if (!p || p->what != AGREE_NOT_COME) continue;
+        add(e, "%s%s", missing++ ? ", " : "; ", group_member_name(g, i));
+    }
+    if (missing) add(e, missing > 1 ? " have not come" : " has not come");
+}
+
+static void add_proposal(const proposal *p, gw_error *e) {
+    if (p->what == AGREE_FLAGS)
+        add(e, "agrees on flags");
+    else
+        add(e, "re-forms it with at least %u%s", p->min, p->grow ? ", growing" : "");
+}
+
+static void compose(const gw_group *g, const survey *v, gw_error *out) {
+    const gw_error *why = v->failed ? error_kept(v->failed->error) : NULL;
+    *out = (gw_error){ .status = why ? why->status : GW_MISMATCH };
+    add(out, "group \"%s\": agreement %llu: ", g->name,
+        (unsigned long long)agree_number(g->agreements));
+    if (why) {
+        add(out, "%s", why->text);
+        if (!v->not_come && why->status == GW_TIMEOUT && v->first->what == AGREE_REFORM)
+            add(out, "; there are %d of at least %u members", v->proposed + knock_count_on_loop(g),
+                v->first->min);
+        add_missing(g, out);
+        return;
+    }
+    add(out, "%s ", group_member_name(g, v->first_index));
+    add_proposal(v->first, out);
+    add(out, "; %s ", group_member_name(g, v->differs_index));
+    add_proposal(v->differs, out);
+}
+
+static decision *decide_error(gw_group *g, const survey *v) {
+    decision *d = decision_open(g->count, 0);
+    gw_error error;
+    compose(g, v, &error);
+    if (d) error_keep(&d->error, &error);
+    return d;
+}
+
+static void mark_those_here(const gw_group *g, decision *d) {
+    for (int i = 0; i < g->count; i++) {
+        const proposal *p = g->agreements->is_out[i] ? NULL : heard_of(g, i);
+        d->here[i] = p && p->what != AGREE_NOT_COME;
+    }
+}
+
+static void ask(gw_group *g) {
+    agreements *x = g->agreements;
+    x->is_impatient = false;
+    for (int i = 0; i < g->count; i++) {
+        const proposal *p = x->is_out[i] ? NULL : heard_of(g, i);
+        if (i == g->self || x->is_out[i] || (p && p->what != AGREE_NOT_COME)) continue;
+        agree_send_on_loop(g->agent, g->members[i].rank,
+                           agree_message_on_loop(g, KIND_ASK, agree_number(x)));
+    }
+    env_set_timer(g->agent->env, &x->ask, env_now_ns(g->agent->env) + AGAIN_NS);
+}
+
+// Those that have not come are asked at once if it cannot go well, else after a while; and again,
+// since they may take part no more.
+static void wait_for_all(gw_group *g, const survey *v) {
+    agreements *x = g->agreements;
+    env *e = g->agent->env;
+    bool hurries = v->failed && v->unheard && !x->has_hurried;
+    if (!v->unheard && !v->not_come) return;
+    if (hurries || x->is_impatient)
+        ask(g);
+    else if (!x->ask.armed)
+        env_set_timer(e, &x->ask, env_now_ns(e) + PATIENCE_NS);
+    x->has_hurried |= hurries;
+}
+
+// GRP-12. False: not yet.
+static bool decide(gw_group *g) {
+    agreements *x = g->agreements;
+    survey v = look(g);
+    if (!v.proposed) return false;
+    bool fails = v.failed || v.differs, has_failed = false;
+    if (v.unheard || (v.not_come && !fails)) {
+        wait_for_all(g, &v);
+        return false;
+    }
+    decision *d;
+    if (fails) {
+        d = decide_error(g, &v);
+    } else if (v.first->what == AGREE_REFORM) {
+        d = reform_choose_on_loop(g, v.first->min, v.first->grow, &has_failed);
+        if (!d && !has_failed) return false;
+    } else {
+        d = decision_open(g->count, 0);
+        if (d) d->flags = v.flags;
+    }
+    if (!d) {
+        no_memory(g);
+        return false;
+    }
+    mark_those_here(g, d);
+    x->stored = d;
+    return true;
+}
+
+// ---- Telling ------------------------------------------------------------------------------------
+
+static bool is_newcomer(const gw_group *g, int rank) {
+    return group_index_of(g, rank) < 0;
+}
+
+// To all that live and to newcomers. False without memory.
+static bool tell(gw_group *g, uint8_t kind, const decision *d) {
+    agreements *x = g->agreements;
+    agent *a = g->agent;
+    uint64_t number = agree_number(x);
+    bool all = true;
+    for (int i = 0; i < g->count + d->member_count; i++) {
+        int rank = i < g->count ? g->members[i].rank : d->members[i - g->count].rank;
+        bool skips = i < g->count ? i == g->self || x->is_out[i] : !is_newcomer(g, rank);
+        if (skips || agent_member(a, rank)->lost) continue;
+        message *m = agree_message_on_loop(g, kind, number);
+        if (m && kind == KIND_DECIDED) decision_encode(&m->head, d);
+        all &= agree_send_on_loop(a, rank, m);
+    }
+    return all;
+}
+
+static bool lead(gw_group *g) {
+    agreements *x = g->agreements;
+    x->leads = true;
+    memset(x->has_stored, 0, (size_t)g->count);
+    mem_free(x->newcomer_stored);
+    x->newcomer_stored = mem_calloc((size_t)x->stored->member_count + 1);
+    if (x->newcomer_stored && tell(g, KIND_DECIDED, x->stored)) return true;
+    no_memory(g);
+    return false;
+}
+
+static bool all_have_stored(const gw_group *g) {
+    const agreements *x = g->agreements;
+    for (int i = 0; i < g->count; i++)
+        if (i != g->self && !x->is_out[i] && !x->has_stored[i]) return false;
+    for (int i = 0; i < x->stored->member_count; i++) {
+        int rank = x->stored->members[i].rank;
+        if (is_newcomer(g, rank) && !agent_member(g->agent, rank)->lost && !x->newcomer_stored[i])
+            return false;
+    }
+    return true;
+}
+
+void agree_newcomer_stored_on_loop(gw_group *g, int rank, uint64_t number) {
+    agreements *x = g->agreements;
+    if (!x || !x->leads || !x->stored || number != agree_number(x)) return;
+    for (int i = 0; i < x->stored->member_count; i++)
+        if (x->stored->members[i].rank == rank) x->newcomer_stored[i] = true;
+    agree_consider_on_loop(g);
+}
+
+void agree_consider_on_loop(gw_group *g) {
+    agreements *x = g->agreements;
+    if (!x || g->is_absent || g->is_over || agree_leader_on_loop(g) != g->self) return;
+    if (!x->stored && !decide(g)) return;  // GRP-14
+    if (!x->leads && !lead(g)) return;
+    if (!all_have_stored(g)) return;
+    tell(g, KIND_RELEASED, x->stored);
+    agree_released_on_loop(g);
+}

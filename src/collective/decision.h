@@ -1,0 +1,37 @@
+// Decisions: what the members of a group have agreed on. docs/protocol/groups.md is the
+// specification.
+//
+// Ownership: counted. Threads: made and counted with the loop lock, else constant.
+#ifndef COLLECTIVE_DECISION_H
+#define COLLECTIVE_DECISION_H
+
+#include "base/bytes.h"
+#include "collective/group.h"
+
+typedef struct decision {
+    uint32_t count;
+    gw_error *error;  // NULL: it has gone well
+    uint64_t flags;
+    int size;    // of the group
+    bool *here;  // by index: has proposed
+
+    // the next generation of a group that was re-formed; else 0 members
+    uint64_t id;
+    uint32_t generation;
+    char name[LIMIT_NAME_BYTES + 1];
+    int member_count;
+    group_peer *members;
+} decision;
+
+// With one count, and nothing but sizes in it. NULL without memory.
+decision *decision_open(int size, int member_count);
+decision *decision_retain(decision *d);
+void decision_release(decision *d);  // NULL is fine
+
+void decision_encode(bytes *out, const decision *d);
+// False for bytes that mean nothing; else |*out| has one count, or is NULL without memory.
+bool decision_decode(reader *in, decision **out);
+
+bool decision_has_member(const decision *d, int rank, uint64_t incarnation);
+
+#endif

@@ -1,0 +1,300 @@
+// Workers that knock for a group: those that this one has heard of, and its own waits.
+#include "agent/context.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "collective/agree.h"
+#include "collective/groups_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define AGAIN_NS INT64_C(1000000000)  // until a newcomer asks what has become of a decision
+
+typedef struct knock {
+    list_node link;
+    int rank;
+    char name[LIMIT_NAME_BYTES + 1];
+} knock;
+
+// A wait of this worker's program; on its stack.
+typedef struct knocking {
+    list_node link;
+    const char *name;
+    waiter waiter;
+    agent *agent;
+    decision *stored;    // one count
+    group_header about;  // the group and number that it is of
+    timer again;
+    bool is_released;
+    gw_error error;
+} knocking;
+
+// ---- Of others ----------------------------------------------------------------------------------
+
+static knock *find(const groups *x, int rank, const char *name) {
+    list_each(l, &x->knocks) {
+        knock *k = list_entry(l, knock, link);
+        if (k->rank == rank && strcmp(k->name, name) == 0) return k;
+    }
+    return NULL;
+}
+
+static int count_of(const groups *x, int rank) {
+    int count = 0;
+    list_each(l, &x->knocks) count += list_entry(l, knock, link)->rank == rank;
+    return count;
+}
+
+static void drop(knock *k) {
+    list_remove(&k->link);
+    mem_free(k);
+}
+
+int knock_next_on_loop(const gw_group *g, int after) {
+    int next = -1;
+    list_each(l, &groups_of(g->agent)->knocks) {
+        const knock *k = list_entry(l, knock, link);
+        bool is_one = k->rank > after && (next < 0 || k->rank < next);
+        if (is_one && strcmp(k->name, g->name) == 0 && group_index_of(g, k->rank) < 0)
+            next = k->rank;
+    }
+    return next;
+}
+
+int knock_count_on_loop(const gw_group *g) {
+    int count = 0;
+    for (int rank = -1; (rank = knock_next_on_loop(g, rank)) >= 0;) count++;
+    return count;
+}
+
+static void consider_all(const agent *a) {
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
+        gw_group *g = e->value;
+        handle_retain(g);
+        agree_consider_on_loop(g);
+        group_release_on_loop(g);
+    }
+}
+
+bool knock_received_on_loop(agent *a, int from, reader *in) {
+    groups *x = groups_of(a);
+    char name[LIMIT_NAME_BYTES + 1];
+    bool named = reader_text(in, name, sizeof name) && name[0];
+    uint8_t wants = reader_u8(in);
+    if (!named || in->failed || wants > 1) return false;
+    knock *k = find(x, from, name);
+    if (!wants) {
+        if (k) drop(k);
+        return true;
+    }
+    if (k) return true;
+    if (count_of(x, from) >= LIMIT_KNOCKS) return false;
+    k = mem_calloc(sizeof *k);
+    if (!k) return true;  // it is not let in as long as this worker leads
+    k->rank = from;
+    snprintf(k->name, sizeof k->name, "%s", name);
+    list_append(&x->knocks, &k->link);
+    consider_all(a);
+    return true;
+}
+
+void knock_lost_on_loop(agent *a, int rank) {
+    list_each(l, &groups_of(a)->knocks) {
+        knock *k = list_entry(l, knock, link);
+        if (k->rank == rank) drop(k);
+    }
+    consider_all(a);
+}
+
+int gw_group_knocking(const gw_group *g) {
+    if (!g || g == &group_poison || agent_is_closed(g->agent)) return 0;
+    env_enter(g->agent->env);
+    int count = knock_count_on_loop(g);
+    env_leave(g->agent->env);
+    return count;
+}
+
+// ---- Of this worker -----------------------------------------------------------------------------
+
+static void tell(agent *a, int rank, const char *name, bool wants) {
+    message *m = agent_message_on_loop(a, KIND_KNOCK);
+    if (m) bytes_put_text(&m->head, name);
+    if (m) bytes_put_u8(&m->head, wants);
+    agree_send_on_loop(a, rank, m);
+}
+
+static void tell_all(agent *a, const char *name, bool wants) {
+    for (int rank = 0; rank < a->member_count; rank++) {
+        const member *m = agent_member(a, rank);
+        if (rank != a->rank && m && m->known && !m->lost) tell(a, rank, name, wants);
+    }
+}
+
+void knock_joined_on_loop(agent *a, int rank) {
+    list_each(l, &groups_of(a)->knockings) {
+        const knocking *k = list_entry(l, knocking, link);
+        if (!k->is_released) tell(a, rank, k->name, true);
+    }
+}
+
+static knocking *find_own(const agent *a, const char *name) {
+    list_each(l, &groups_of(a)->knockings) {
+        knocking *k = list_entry(l, knocking, link);
+        if (strcmp(k->name, name) == 0) return k;
+    }
+    return NULL;
+}
+
+// GRP-17.
+static void refuse(agent *a, const decision *d) {
+    gw_error error;
+    if (group_find_on_loop(a, d->id) || groups_find_closed_on_loop(a, d->id)) return;
+    error_set(&error, GW_CANCELLED, "%s knocks no more", a->name);
+    reform_break_next_on_loop(a, d, &error);
+}
+
+// GRP-17: its leader may be lost, and those that it has released are not the newcomer's to hear of.
+static void ask_again(timer *t) {
+    knocking *k = list_entry(t, knocking, again);
+    agent *a = k->agent;
+    group_header h = k->about;
+    h.key = k->stored->id;
+    for (int i = 0; i < k->stored->member_count; i++) {
+        int rank = k->stored->members[i].rank;
+        if (rank != a->rank && !agent_member(a, rank)->lost)
+            agree_answer_on_loop(a, rank, KIND_ASK, &h);
+    }
+    env_set_timer(a->env, &k->again, env_now_ns(a->env) + AGAIN_NS);
+}
+
+void knock_decided_on_loop(agent *a, const group_header *h, decision *d) {
+    knocking *k = find_own(a, d->name);
+    if (!k) refuse(a, d);
+    if (!k || k->is_released) {
+        decision_release(d);
+        return;
+    }
+    decision_release(k->stored);
+    k->stored = d;
+    k->about = *h;
+    env_set_timer(a->env, &k->again, env_now_ns(a->env) + AGAIN_NS);
+}
+
+void knock_asked_on_loop(agent *a, int from, const group_header *h) {
+    bool is_released = group_find_on_loop(a, h->key) || groups_find_closed_on_loop(a, h->key);
+    if (is_released) agree_answer_on_loop(a, from, KIND_RELEASED, h);
+}
+
+bool knock_released_on_loop(agent *a, const group_header *h) {
+    list_each(l, &groups_of(a)->knockings) {
+        knocking *k = list_entry(l, knocking, link);
+        if (!k->stored || k->about.group != h->group || k->about.number != h->number ||
+            k->waiter.woken)
+            continue;
+        k->is_released = true;
+        env_wake(a->env, &k->waiter);
+        return true;
+    }
+    return false;
+}
+
+void knock_stop_on_loop(agent *a, const gw_error *why) {
+    list_each(l, &groups_of(a)->knockings) {
+        knocking *k = list_entry(l, knocking, link);
+        k->error = *why;
+        if (!k->waiter.woken) env_wake(a->env, &k->waiter);
+    }
+}
+
+void knock_free(groups *x) {
+    for (list_node *l; (l = list_take(&x->knocks));) mem_free(list_entry(l, knock, link));
+}
+
+static bool check(gw_scope *s, const char *name, gw_knock_options o) {
+    size_t size = name ? strlen(name) : 0;
+    gw_error error;
+    if (size == 0 || size > LIMIT_NAME_BYTES)
+        scope_fail(s, GW_INVALID, "gw_group_knock: the name of a group has 1 to %d bytes",
+                   LIMIT_NAME_BYTES);
+    else if (o.timeout_ms < 0 || o.collective_timeout_ms < 0)
+        scope_fail(s, GW_INVALID, "gw_group_knock: a timeout below 0");
+    else if (context_check_wait(s, &error)) {
+        error_prefix(&error, "gw_group_knock");
+        scope_fail_with(s, &error);
+    }
+    return gw_ok(s);
+}
+
+static gw_status check_on_loop(const agent *a, const char *name, gw_error *error) {
+    if (a->phase == AGENT_LEFT) return agent_left_error(a, "a group", error);
+    if (find_own(a, name))
+        return error_set(error, GW_DUPLICATE, "gw_group_knock: %s knocks for \"%s\" already",
+                         a->name, name);
+    return GW_OK;
+}
+
+static int64_t until_ns(gw_scope *s, const agent *a, int64_t timeout_ms) {
+    int64_t end_ns = context_deadline_ns(s), now_ns = env_now_ns(a->env);
+    bool is_shorter = timeout_ms && timeout_ms < (INT64_MAX - now_ns) / 1000000;
+    if (is_shorter && now_ns + timeout_ms * 1000000 < end_ns)
+        end_ns = now_ns + timeout_ms * 1000000;
+    return end_ns;
+}
+
+static gw_status begin_on_loop(agent *a, knocking *k, gw_error *error) {
+    gw_status status = check_on_loop(a, k->name, error);
+    if (status) return status;
+    list_append(&groups_of(a)->knockings, &k->link);
+    tell_all(a, k->name, true);
+    return GW_OK;
+}
+
+// GW_OK: it has been let in.
+static gw_status wait_on_loop(gw_scope *s, agent *a, knocking *k, int64_t timeout_ms,
+                              gw_error *error) {
+    context_wait_on_loop(a, s, &k->waiter, until_ns(s, a, timeout_ms));
+    if (k->is_released) return GW_OK;
+    if (k->error.status)
+        *error = k->error;
+    else if (!context_check_cancelled(s, error))
+        error_set(error, GW_TIMEOUT, "gw_group_knock: nobody has let %s into group \"%s\"", a->name,
+                  k->name);
+    return error->status;
+}
+
+static void end_on_loop(agent *a, knocking *k) {
+    list_remove(&k->link);
+    env_set_timer(a->env, &k->again, ENV_NEVER);
+    tell_all(a, k->name, false);
+    decision_release(k->stored);
+}
+
+// In one pair it ends without success: what is decided later is refused. After success it ends when
+// the group is open.
+gw_group *gw_group_knock_with(gw_scope *s, const char *name, gw_knock_options options) {
+    agent *a = s->error ? NULL : agent_of(s);
+    gw_error error;
+    if (!a || !check(s, name, options)) return &group_poison;
+    knocking k = { .name = name,
+                   .agent = a,
+                   .again.fire = ask_again,
+                   .waiter = { .what = "being let in", .patient = true } };
+    env_enter(a->env);
+    gw_status status = begin_on_loop(a, &k, &error);
+    if (!status) {
+        status = wait_on_loop(s, a, &k, options.timeout_ms, &error);
+        if (status && k.stored) refuse(a, k.stored);
+        if (status) end_on_loop(a, &k);
+    }
+    env_leave(a->env);
+    if (status) {
+        scope_fail_with(s, &error);
+        return &group_poison;
+    }
+    gw_group *g = group_open_next(s, a, k.stored, true, options.collective_timeout_ms);
+    env_enter(a->env);
+    end_on_loop(a, &k);
+    env_leave(a->env);
+    return g;
+}

@@ -1,0 +1,93 @@
+// Re-forming a group: who is in its next generation, and the group of that.
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/mutation.h"
+#include "base/status.h"
+#include "collective/agree.h"
+#include "collective/groups_state.h"
+#include "wire/codec.h"
+
+#include <stdio.h>
+
+// ---- Choosing -----------------------------------------------------------------------------------
+
+static bool has_proposed(const gw_group *g, int i) {
+    return !g->agreements->is_out[i] || has_mutation(MUTATION_OLD_VIEW_IN_REFORM);
+}
+
+static int count_survivors(const gw_group *g) {
+    int count = 0;
+    for (int i = 0; i < g->count; i++) count += has_proposed(g, i);
+    return count;
+}
+
+// The first |count| of those that knock, by rank, from members[at] on.
+static void put_newcomers(const gw_group *g, decision *d, int at, int count) {
+    int rank = -1;
+    for (int i = 0; i < count; i++) {
+        rank = knock_next_on_loop(g, rank);
+        d->members[at + i] = (group_peer){ rank, agent_member(g->agent, rank)->worker.incarnation };
+    }
+}
+
+decision *reform_choose_on_loop(gw_group *g, uint32_t min, bool grow, bool *out_failed) {
+    int survivors = count_survivors(g), newcomers = knock_count_on_loop(g);
+    *out_failed = false;
+    if ((uint32_t)(survivors + newcomers) < min) return NULL;
+    int needed = (int)min > survivors ? (int)min - survivors : 0;
+    if (!grow) newcomers = needed;
+    if (survivors + newcomers > LIMIT_WORKERS) newcomers = LIMIT_WORKERS - survivors;
+    decision *d = decision_open(g->count, survivors + newcomers);
+    if (!d) {
+        *out_failed = true;
+        return NULL;
+    }
+    int at = 0;
+    for (int i = 0; i < g->count; i++)
+        if (has_proposed(g, i)) d->members[at++] = g->members[i];
+    put_newcomers(g, d, at, newcomers);
+    // A leader that is lost may have decided otherwise, and told a newcomer alone.
+    d->id = hash_u64(
+        g->id ^ hash_u64(agree_number(g->agreements) ^ group_list_of(d->members, d->member_count)));
+    d->generation = g->generation + 1;
+    snprintf(d->name, sizeof d->name, "%s", g->name);
+    return d;
+}
+
+// ---- The next generation ------------------------------------------------------------------------
+
+void reform_break_next_on_loop(agent *a, const decision *d, const gw_error *error) {
+    group_header broken = { .group = d->id, .list = group_list_of(d->members, d->member_count) };
+    groups_remember_closed_on_loop(a, d->id, 0, -1);
+    for (int i = 0; i < d->member_count; i++) {
+        int rank = d->members[i].rank;
+        if (rank == a->rank || agent_member(a, rank)->lost) continue;
+        message *m = agent_message_on_loop(a, KIND_BREAK);
+        if (!m) continue;
+        group_header_put(&m->head, &broken);
+        encode_error(&m->head, error);
+        agree_send_on_loop(a, rank, m);
+    }
+}
+
+gw_group *gw_group_reform_with(gw_scope *s, gw_group *g, gw_reform_options options) {
+    if (!group_is_given(s, g, "gw_group_reform")) return &group_poison;
+    int64_t timeout_ms = options.timeout_ms ? options.timeout_ms : g->timeout_ms;
+    if (gw_ok(s) && (options.min < 0 || options.min > LIMIT_WORKERS))
+        scope_fail(s, GW_INVALID, "gw_group_reform: at least %d members", options.min);
+    if (gw_ok(s) && timeout_ms < 0)
+        scope_fail(s, GW_INVALID, "gw_group_reform: a timeout of %lld ms", (long long)timeout_ms);
+    const proposal own = { .what = AGREE_REFORM,
+                           .flags = UINT64_MAX,
+                           .min = options.min > 0 ? (uint32_t)options.min : 1,
+                           .grow = options.grow };
+    decision *d = agree_call(s, g, "gw_group_reform", &own, timeout_ms);
+    if (!d) return &group_poison;
+    gw_group *next = group_open_next(s, g->agent, d, g->has_name, g->timeout_ms);
+    agree_release(g, d);
+    return next;
+}
+
+int gw_group_generation(const gw_group *g) {
+    return g ? (int)g->generation : 0;
+}

@@ -1,0 +1,635 @@
+// What groups do after a loss, in the simulator: agreeing, re-forming, letting others in.
+#include "runtime/runtime.h"
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SEEDS = 20 };
+
+static cluster_options workers(int count) {
+    return (cluster_options){ .world_size = count };
+}
+
+static void expect(gw_scope *s, gw_status status, const char *text) {
+    const gw_error *e = gw_scope_error(s);
+    if (!strstr(e->text, text) || e->status != status)
+        fail_msg("\"%s\" instead of \"%s\"", e->text, text);
+    assert_int_equal(e->status, status);
+    gw_scope_clear(s);
+}
+
+static void expect_ok(gw_scope *s) {
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+}
+
+static void expect_sum(gw_scope *s, gw_group *g) {
+    int n = gw_group_size(g);
+    gw_tensor *sum = gw_all_reduce(s, g, gw_full(s, GW_F32, gw_group_rank(g) + 1, 1), GW_SUM);
+    expect_ok(s);
+    assert_int_equal((int)gw_item(s, sum), n * (n + 1) / 2);
+}
+
+static void pause_ms(gw_scope *s, int64_t ms) {
+    gw_scope *t = gw_scope_open(s);
+    gw_scope_set_timeout(t, ms);
+    gw_wait(t, gw_future_open(t));
+    gw_error late = gw_scope_close(t);
+    (void)late;
+}
+
+static void for_seeds(int count, cluster_options o, cluster_main *play, void *context) {
+    for (uint64_t seed = 1; seed <= (uint64_t)count; seed++) cluster_run(seed, o, play, context);
+}
+
+// The group of the first |count| workers; the others are not in it.
+static gw_group *open_first(gw_scope *s, int count, const char *name, int64_t timeout_ms) {
+    gw_worker first[CLUSTER_WORKERS_MAX];
+    char worker[16];
+    for (int i = 0; i < count; i++) {
+        snprintf(worker, sizeof worker, "w%d", i);
+        first[i] = gw_rpc_worker(s, worker);
+    }
+    return gw_group_open(s, first, count, .name = name, .timeout_ms = timeout_ms);
+}
+
+// ---- Agreeing -----------------------------------------------------------------------------------
+
+static void agree_well(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    for (uint64_t i = 0; i < 5; i++) {
+        gw_agreement a = gw_group_agree(s, g, ~(UINT64_C(1) << rank) << i);
+        expect_ok(s);
+        assert_int_equal(a.missing_count, 0);
+        uint64_t all = UINT64_MAX;
+        for (int j = 0; j < gw_group_size(g); j++) all &= ~(UINT64_C(1) << j) << i;
+        assert_true(a.flags == all);
+        expect_sum(s, g);
+    }
+}
+
+static void members_agree_on_the_flags_that_all_have_given(void **state) {
+    (void)state;
+    for (int n = 1; n <= 5; n++) for_seeds(4, workers(n), agree_well, NULL);
+}
+
+static const int leaves_as_leader = 0, leaves_as_member = 2;
+
+// Others may not have finished what it has.
+static void lose(gw_scope *s, gw_group *g) {
+    gw_barrier(s, g);
+    gw_barrier(s, g);
+}
+
+static void leave_first(gw_scope *s, int rank, void *context) {
+    const int *who = context;
+    gw_group *g = gw_group_world(s);
+    if (rank == *who) {
+        gw_barrier(s, g);
+        gw_rpc_leave(s);
+        return;
+    }
+    lose(s, g);
+    expect(s, GW_DISCONNECTED, *who ? "w2" : "w0");
+    gw_agreement a = gw_group_agree(s, g, rank == 1 ? 6 : 3);
+    expect_ok(s);
+    assert_int_equal(a.flags, 2);
+    assert_int_equal(a.missing_count, 1);
+    assert_int_equal(a.missing[0], *who);
+}
+
+static void a_broken_group_agrees_without_who_is_gone(void **state) {
+    (void)state;
+    for_seeds(SEEDS, workers(4), leave_first, (void *)&leaves_as_leader);
+    for_seeds(SEEDS, workers(4), leave_first, (void *)&leaves_as_member);
+}
+
+static void shut_down_early(gw_scope *s, int rank, void *context) {
+    const int *who = context;
+    gw_group *g = gw_group_world(s);
+    expect_sum(s, g);
+    if (rank == *who) return;
+    gw_agreement a = gw_group_agree(s, g, 1);
+    expect_ok(s);
+    assert_int_equal(a.missing_count, 1);
+    assert_int_equal(a.missing[0], *who);
+    if (rank == 1) return;
+    gw_group *next = gw_group_reform(s, g);
+    expect_ok(s);
+    assert_int_equal(gw_group_size(next), 2);
+    expect_sum(s, next);
+}
+
+static void who_has_shut_down_is_not_waited_for(void **state) {
+    (void)state;
+    for_seeds(SEEDS, workers(4), shut_down_early, (void *)&leaves_as_leader);
+    for_seeds(SEEDS, workers(4), shut_down_early, (void *)&leaves_as_member);
+}
+
+static void close_group(gw_scope *s, int rank, void *context) {
+    const int *who = context;
+    gw_scope *t = gw_scope_open(s);
+    gw_group *g = gw_group_world(t);
+    expect_sum(t, g);
+    if (rank != *who) {
+        gw_agreement a = gw_group_agree(t, g, 1);
+        expect_ok(t);
+        assert_int_equal(a.missing_count, 1);
+        assert_int_equal(a.missing[0], *who);
+    }
+    gw_error e = gw_scope_close(t);
+    assert_string_equal(e.text, "");
+    if (rank == *who) pause_ms(s, 2000);
+}
+
+static void who_has_closed_the_group_is_not_waited_for(void **state) {
+    (void)state;
+    for_seeds(SEEDS, workers(3), close_group, (void *)&leaves_as_leader);
+    for_seeds(SEEDS, workers(3), close_group, (void *)&leaves_as_member);
+}
+
+static void come_late(gw_scope *s, int rank, void *context) {
+    const int *who = context;
+    gw_group *g = gw_group_world(s, .timeout_ms = 1000);
+    expect_sum(s, g);
+    if (rank == *who) pause_ms(s, 5000);
+    gw_group_agree(s, g, 1);
+    char missing[64];
+    snprintf(missing, sizeof missing, "has passed; w%d has not come", *who);
+    if (*who)
+        expect(s, GW_TIMEOUT, missing);
+    else
+        expect(s, GW_TIMEOUT, "has passed");
+    if (rank != *who) pause_ms(s, 4500);
+    gw_agreement a = gw_group_agree(s, g, 1);
+    expect_ok(s);
+    assert_int_equal(a.flags, 1);
+    expect_sum(s, g);
+}
+
+static void who_is_late_hears_what_the_others_have_heard(void **state) {
+    (void)state;
+    for_seeds(SEEDS, workers(3), come_late, (void *)&leaves_as_member);
+    for_seeds(SEEDS, workers(3), come_late, (void *)&leaves_as_leader);
+}
+
+static void fail_before(gw_scope *s, int rank, void *context) {
+    const int *who = context;
+    gw_group *g = gw_group_world(s);
+    gw_scope *t = gw_scope_open(s);
+    if (rank == *who) gw_fail(t, GW_INVALID, "this is wrong on purpose");
+    gw_agreement a = gw_group_agree(t, g, 1);
+    assert_int_equal(a.flags, 0);
+    expect(t, GW_INVALID, "this is wrong on purpose");
+    gw_scope_close_up(t);
+    a = gw_group_agree(s, g, 1);
+    expect_ok(s);
+    assert_int_equal(a.flags, 1);
+}
+
+static void a_scope_that_has_failed_fails_the_agreement_of_all(void **state) {
+    (void)state;
+    for_seeds(SEEDS, workers(3), fail_before, (void *)&leaves_as_member);
+    for_seeds(SEEDS, workers(3), fail_before, (void *)&leaves_as_leader);
+}
+
+static void differ(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    if (rank == 1)
+        gw_group_reform(s, g, .min = 2);
+    else
+        gw_group_agree(s, g, 1);
+    expect(s, GW_MISMATCH,
+           "group \"world\": agreement 1: w0 agrees on flags; w1 re-forms it with at least 2");
+    expect_sum(s, g);
+}
+
+static void members_that_differ_are_told_what_each_asks(void **state) {
+    (void)state;
+    for_seeds(SEEDS, workers(3), differ, NULL);
+}
+
+static void revoke(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    if (rank == 1)
+        gw_group_fail(s, g, GW_INVALID, "my sensor is gone");
+    else
+        gw_barrier(s, g);
+    if (rank != 1) expect(s, GW_INVALID, "w1: my sensor is gone");
+    gw_barrier(s, g);
+    expect(s, GW_INVALID, "my sensor is gone");
+    gw_group *next = gw_group_reform(s, g, .min = 3);
+    expect_sum(s, next);
+}
+
+static void a_group_that_was_failed_ends_for_all_and_is_formed_again(void **state) {
+    (void)state;
+    for_seeds(SEEDS, workers(3), revoke, NULL);
+}
+
+// ---- Re-forming ---------------------------------------------------------------------------------
+
+static void reform_without(gw_scope *s, int rank, void *context) {
+    const int *who = context;
+    gw_group *g = gw_group_world(s, .timeout_ms = 20000);
+    if (rank == *who) {
+        gw_barrier(s, g);
+        gw_rpc_leave(s);
+        return;
+    }
+    lose(s, g);
+    expect(s, GW_DISCONNECTED, "w");
+    gw_group *next = gw_group_reform(s, g);
+    expect_ok(s);
+    assert_int_equal(gw_group_size(next), 3);
+    assert_int_equal(gw_group_generation(next), 1);
+    assert_string_equal(gw_group_name(next), "world");
+    assert_int_equal(gw_group_rank(next), rank - (rank > *who));
+    expect_sum(s, next);
+    gw_barrier(s, g);
+    assert_false(gw_ok(s));
+    gw_scope_clear(s);
+    gw_group_agree(s, g, 1);
+    expect(s, GW_WRONG_STATE, "group \"world\" was re-formed: use the new one");
+    gw_group *third = gw_group_reform(s, next);
+    assert_int_equal(gw_group_generation(third), 2);
+    expect_sum(s, third);
+    gw_barrier(s, next);
+    expect(s, GW_WRONG_STATE, "group \"world\" was re-formed as generation 2");
+}
+
+static void survivors_go_on_as_the_next_generation(void **state) {
+    (void)state;
+    for_seeds(SEEDS, workers(4), reform_without, (void *)&leaves_as_leader);
+    for_seeds(SEEDS, workers(4), reform_without, (void *)&leaves_as_member);
+}
+
+// One member has called more than the others, which no collective of all has noticed.
+static void fall_out_of_step(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s, .timeout_ms = 2000);
+    gw_future *extra = rank == 1 ? gw_all_reduce_async(s, g, gw_ones(s, GW_F32, 1), GW_SUM,
+                                                       .timeout_ms = GW_NO_TIMEOUT)
+                                 : NULL;
+    gw_group *next = gw_group_reform(s, g);
+    expect_ok(s);
+    expect_sum(s, next);
+    if (!extra) return;
+    gw_wait(s, extra);
+    expect(s, GW_WRONG_STATE, "was re-formed");
+}
+
+static void members_out_of_step_are_in_step_again(void **state) {
+    (void)state;
+    for_seeds(SEEDS, workers(3), fall_out_of_step, NULL);
+}
+
+// ---- Letting in ---------------------------------------------------------------------------------
+
+static void let_in(gw_scope *s, int rank, void *context) {
+    const gw_reform_options *how = context;
+    gw_scope *t = gw_scope_open(s);
+    gw_group *g;
+    if (rank < 3) {
+        gw_group *old = open_first(t, 3, "trainers", 20000);
+        while (gw_group_knocking(old) < 2 && gw_ok(t)) pause_ms(t, 10);
+        g = gw_group_reform_with(s, old, *how);
+    } else {
+        g = gw_group_knock(s, "trainers", .timeout_ms = 60000);
+    }
+    expect_ok(s);
+    assert_string_equal(gw_group_name(g), "trainers");
+    assert_int_equal(gw_group_size(g), 5);
+    assert_int_equal(gw_group_rank(g), rank);
+    gw_scope_close_up(t);
+    for (int i = 0; i < 3; i++) expect_sum(s, g);
+    gw_agreement a = gw_group_agree(s, g, 1);
+    assert_int_equal(a.missing_count, 0);
+    expect_ok(s);
+    assert_int_equal(gw_group_knocking(g), 0);
+}
+
+static void workers_that_knock_are_let_in(void **state) {
+    (void)state;
+    gw_reform_options grow = { .min = 1, .grow = true }, fill = { .min = 5 };
+    for_seeds(SEEDS, workers(5), let_in, &grow);
+    for_seeds(SEEDS, workers(5), let_in, &fill);
+}
+
+static void fill_up(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g;
+    if (rank < 3) {
+        gw_group *old = open_first(s, 3, "trainers", 20000);
+        gw_barrier(s, old);
+        if (rank == 0) {
+            gw_rpc_leave(s);
+            return;
+        }
+        gw_scope_clear(s);
+        g = gw_group_reform(s, old, .min = 3);
+    } else {
+        pause_ms(s, 3000);
+        g = gw_group_knock(s, "trainers");
+    }
+    expect_ok(s);
+    assert_int_equal(gw_group_size(g), 3);
+    expect_sum(s, g);
+}
+
+static void too_few_survivors_wait_for_who_knocks(void **state) {
+    (void)state;
+    for_seeds(SEEDS, workers(4), fill_up, NULL);
+}
+
+static void stay_too_few(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    gw_group_reform(s, g, .min = 4, .timeout_ms = rank == 1 ? 1000 : 3000);
+    expect(
+        s, GW_TIMEOUT,
+        "group \"world\": agreement 1: the deadline of w1 has passed; there are 3 of at least 4");
+    gw_group *next = gw_group_reform(s, g, .min = 3);
+    expect_sum(s, next);
+}
+
+static void with_too_few_all_hear_so_and_may_try_again(void **state) {
+    (void)state;
+    for_seeds(SEEDS, workers(3), stay_too_few, NULL);
+}
+
+static void knock_in_vain(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank == 2) {
+        gw_group_knock(s, "trainers", .timeout_ms = 1000);
+        expect(s, GW_TIMEOUT, "nobody has let w2 into group \"trainers\"");
+        gw_group_knock(s, "");
+        expect(s, GW_INVALID, "the name of a group has 1 to 127 bytes");
+        return;
+    }
+    gw_group *g = open_first(s, 2, "trainers", 20000);
+    pause_ms(s, 3000);
+    gw_group *next = gw_group_reform(s, g, .grow = true);
+    expect_ok(s);
+    assert_int_equal(gw_group_size(next), 2);
+    expect_sum(s, next);
+}
+
+static void who_gives_up_knocking_is_not_let_in(void **state) {
+    (void)state;
+    for_seeds(SEEDS, workers(3), knock_in_vain, NULL);
+}
+
+// The newcomer gives up at about the time at which it is let in: either all have it, or the next
+// generation says that it is gone, and the one after it is without it.
+static void knock_shortly(gw_scope *s, int rank, void *context) {
+    const uint64_t *seed = context;
+    if (rank == 3) {
+        gw_group *g = gw_group_knock(s, "trainers", .timeout_ms = 400 + (int64_t)(*seed % 40));
+        if (gw_ok(s)) gw_barrier(s, g);
+        gw_scope_clear(s);
+        return;
+    }
+    gw_group *g = open_first(s, 3, "trainers", 20000);
+    pause_ms(s, 400 + 4 * rank);
+    for (int i = 0; i < 3; i++) {
+        g = gw_group_reform(s, g, .grow = true);
+        expect_ok(s);
+        gw_barrier(s, g);
+        if (gw_ok(s)) return;
+        if (!strstr(gw_scope_error(s)->text, "w3")) fail_msg("%s", gw_scope_error(s)->text);
+        gw_scope_clear(s);
+    }
+    fail_msg("it does not come to rest");
+}
+
+static void who_gives_up_while_it_is_let_in_breaks_that_generation_alone(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 100; seed++)
+        cluster_run(seed, workers(4), knock_shortly, &seed);
+}
+
+// ---- At any moment ------------------------------------------------------------------------------
+
+// One worker ends behind its own or another's n-th send of all.
+typedef struct death {
+    sim *sim;
+    uint64_t at;
+    int node;
+    uint64_t flags[4];           // by number of the agreement: what was returned first; 0: nothing
+    char generations[8][4][32];  // by generation and rank: its members
+} death;
+
+static void die(sim *s, void *context) {
+    sim_crash(s, ((death *)context)->node);
+}
+
+static void plan_death(sim *s, void *context) {
+    death *d = context;
+    d->sim = s;
+    assert_true(sim_at_send(s, d->at, die, d));
+}
+
+// Also what one has returned that is dead now, but not what it makes up as a ghost.
+static bool is_dead(const death *d, int rank) {
+    return rank == d->node && sim_is_crashed(d->sim, rank);
+}
+
+static void agree_until_death(gw_scope *s, int rank, void *context) {
+    death *d = context;
+    gw_group *g = open_first(s, 3, "three", 20000);
+    for (int i = 0; i < 4 && gw_ok(s); i++) {
+        gw_agreement a = gw_group_agree(s, g, ~(UINT64_C(1) << (rank + 8 * i)));
+        if (is_dead(d, rank)) break;
+        if (!gw_ok(s)) fail_msg("w%d: %s", rank, gw_scope_error(s)->text);
+        if (d->flags[i] && d->flags[i] != a.flags)
+            fail_msg("agreement %d: %llx and, on w%d, %llx", i, (unsigned long long)d->flags[i],
+                     rank, (unsigned long long)a.flags);
+        d->flags[i] = a.flags;
+        assert_int_equal(a.flags & UINT64_C(1) << (rank + 8 * i), 0);
+        for (int j = 0; j < 3; j++)
+            if (a.missing_count == 0) assert_int_equal(a.flags & UINT64_C(1) << (j + 8 * i), 0);
+    }
+    gw_scope_clear(s);
+}
+
+static void agree_with_seed(uint64_t seed, void *context) {
+    death d = { .at = 30 + seed / 3 % 120, .node = (int)(seed % 3) };
+    (void)context;
+    cluster_run(seed / 360,
+                (cluster_options){ .world_size = 3, .fails = true, .direct = plan_death },
+                agree_until_death, &d);
+}
+
+static void whoever_dies_whenever_all_that_live_return_the_same(void **state) {
+    (void)state;
+    testing_for_seeds(720, agree_with_seed, NULL);
+}
+
+static void write_members(gw_scope *s, const gw_group *g, char out[32]) {
+    size_t at = 0;
+    out[0] = '\0';
+    for (int i = 0; i < gw_group_size(g) && at < 32; i++)
+        at += (size_t)snprintf(out + at, 32 - at, "%s", gw_group_worker(s, g, i).name);
+}
+
+// All that are in a generation know the same members.
+static void compare_generations(death *d, gw_scope *s, const gw_group *g, int rank) {
+    int n = gw_group_generation(g);
+    assert_true(n < 8);
+    write_members(s, g, d->generations[n][rank]);
+    for (int i = 0; i < 4; i++)
+        if (d->generations[n][i][0] && strcmp(d->generations[n][i], d->generations[n][rank]) != 0)
+            fail_msg("generation %d is %s on w%d and %s on w%d", n, d->generations[n][i], i,
+                     d->generations[n][rank], rank);
+}
+
+static int count_there(gw_scope *s) {
+    int count;
+    gw_rpc_workers(s, &count);
+    return gw_ok(s) ? count : 0;
+}
+
+// Survivors form the group again until one of its collectives succeeds; w3 knocks.
+static void reform_until_death(gw_scope *s, int rank, void *context) {
+    death *d = context;
+    gw_group *g = rank < 3 ? open_first(s, 3, "three", 20000)
+                           : gw_group_knock(s, "three", .timeout_ms = 30000);
+    if (rank < 3 && !gw_ok(s)) {  // one was lost before it was opened
+        gw_scope_clear(s);
+        return;
+    }
+    while (rank < 3 && !gw_group_knocking(g) && !is_dead(d, 3) && !is_dead(d, rank) &&
+           count_there(s) == 4)
+        pause_ms(s, 5);
+    // One that dies early lets the others go on before they have heard of who knocks.
+    bool is_left_out = rank == 3 && gw_scope_error(s)->status == GW_TIMEOUT;
+    for (int tries = 0; !is_left_out; tries++) {
+        if (is_dead(d, rank)) break;
+        if (rank < 3 || tries) g = gw_group_reform(s, g, .grow = true);
+        if (is_dead(d, rank)) break;
+        if (!gw_ok(s)) fail_msg("w%d: %s", rank, gw_scope_error(s)->text);
+        compare_generations(d, s, g, rank);
+        gw_barrier(s, g);
+        gw_barrier(s, g);
+        if (gw_ok(s)) break;
+        gw_scope_clear(s);
+        assert_true(tries < 4);
+    }
+    gw_scope_clear(s);
+}
+
+static void reform_with_seed(uint64_t seed, void *context) {
+    death d = { .at = 40 + seed / 4 % 120, .node = (int)(seed % 4) };
+    (void)context;
+    cluster_run(seed / 480,
+                (cluster_options){ .world_size = 4, .fails = true, .direct = plan_death },
+                reform_until_death, &d);
+}
+
+static void whoever_dies_whenever_the_next_generation_is_one(void **state) {
+    (void)state;
+    testing_for_seeds(960, reform_with_seed, NULL);
+}
+
+// ---- A worker that joins the job ----------------------------------------------------------------
+
+typedef struct joiner {
+    env *env;
+    int node;
+    gw_error ended;
+    bool is_done;
+} joiner;
+
+static void play_joiner(joiner *w, gw_scope *s) {
+    gw_group *g;
+    if (w->node < 2) {
+        while (gw_rpc_world_size(s) < 2 && gw_ok(s)) pause_ms(s, 20);
+        gw_group *old = open_first(s, 2, "trainers", 60000);
+        g = gw_group_reform(s, old, .min = 3);
+    } else {
+        g = gw_group_knock(s, "trainers");
+    }
+    expect_ok(s);
+    assert_int_equal(gw_group_size(g), 3);
+    expect_sum(s, g);
+    gw_rpc_shutdown(s);
+}
+
+static void run_joiner(void *arg) {
+    joiner *w = arg;
+    char name[16];
+    gw_scope *root = gw_scope_open(NULL);
+    waiter wait = { .what = "its time to start" };
+    env_enter(w->env);
+    env_wait(w->env, &wait, env_now_ns(w->env) + w->node * 2 * SIM_SECOND);
+    env_leave(w->env);
+    snprintf(name, sizeof name, "w%d", w->node);
+    runtime_open_on(root, w->env, true,
+                    GW_OPTIONS(gw_rpc_options, .name = name,
+                               .group = w->node ? GW_GROUP_JOIN : GW_GROUP_CREATE, .rank = -1,
+                               .world_size = -1, .init_method = "tcp://127.0.0.1:29500"));
+    if (gw_ok(root)) play_joiner(w, root);
+    w->ended = gw_scope_close(root);
+    w->is_done = true;
+}
+
+static void a_worker_that_joins_the_job_is_waited_for_and_let_in(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        joiner ws[3] = { 0 };
+        sim *s = sim_open(seed, sim_varied(seed, 0));
+        assert_non_null(s);
+        for (int i = 0; i < 3; i++) {
+            ws[i] = (joiner){ .env = sim_env(s, i), .node = i };
+            assert_true(sim_spawn(s, i, run_joiner, &ws[i]));
+        }
+        assert_true(sim_run(s, 300 * SIM_SECOND));
+        sim_close(s);
+        for (int i = 0; i < 3; i++) assert_string_equal(ws[i].ended.text, "");
+    }
+}
+
+// ---- Arguments ----------------------------------------------------------------------------------
+
+static void give_wrong_arguments(gw_scope *s, int rank, void *context) {
+    (void)rank, (void)context;
+    gw_group *g = gw_group_world(s);
+    gw_group_agree(s, NULL, 1);
+    expect(s, GW_INVALID, "gw_group_agree: the group is NULL");
+    gw_group_reform(s, NULL);
+    expect(s, GW_INVALID, "gw_group_reform: the group is NULL");
+    gw_group_knock(s, NULL);
+    expect(s, GW_INVALID, "gw_group_knock: the name of a group has 1 to 127 bytes");
+    gw_group_knock(s, "x", .timeout_ms = -1);
+    expect(s, GW_INVALID, "gw_group_knock: a timeout below 0");
+    expect_sum(s, g);
+    assert_int_equal(gw_group_knocking(NULL), 0);
+    assert_int_equal(gw_group_generation(g), 0);
+}
+
+static void wrong_arguments_are_refused(void **state) {
+    (void)state;
+    for_seeds(1, workers(2), give_wrong_arguments, NULL);
+}
+
+GW_TESTS_WITH_LIMIT(reform_sim, 120, members_agree_on_the_flags_that_all_have_given,
+                    a_broken_group_agrees_without_who_is_gone, who_has_shut_down_is_not_waited_for,
+                    who_has_closed_the_group_is_not_waited_for,
+                    who_is_late_hears_what_the_others_have_heard,
+                    a_scope_that_has_failed_fails_the_agreement_of_all,
+                    members_that_differ_are_told_what_each_asks,
+                    a_group_that_was_failed_ends_for_all_and_is_formed_again,
+                    survivors_go_on_as_the_next_generation, members_out_of_step_are_in_step_again,
+                    workers_that_knock_are_let_in, too_few_survivors_wait_for_who_knocks,
+                    with_too_few_all_hear_so_and_may_try_again, who_gives_up_knocking_is_not_let_in,
+                    whoever_dies_whenever_all_that_live_return_the_same,
+                    whoever_dies_whenever_the_next_generation_is_one,
+                    who_gives_up_while_it_is_let_in_breaks_that_generation_alone,
+                    a_worker_that_joins_the_job_is_waited_for_and_let_in,
+                    wrong_arguments_are_refused);

@@ -1,0 +1,384 @@
+// Random programs that go on after losses: members of a group take steps, agree now and then, form
+// the group again when one of them is lost, and let in those that knock; all under faults. Each
+// seed belongs to one kind, so that `make sim SEED=n` repeats one run.
+//
+// What is checked: who agrees gets what all others get, also those that are lost later; there is one
+// next generation of each group; sums are those of its members; faults explain each error; all that
+// are left finish.
+#include "agent/agent.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/scope.h"
+#include "testing/blame.h"
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    SEEDS = 800,
+    STEPS = 14,
+    TRIES = 80,
+    TABLE = 1024,
+    CONFLICTS = 64,
+    KNOCKERS = 2,
+};
+
+typedef enum walk_kind {
+    WALK_CALM,
+    WALK_CRASHES,
+    WALK_STOPS,
+    WALK_PARTITIONS,
+    WALK_LEAVES,
+    WALK_ALL,
+    WALK_KIND_COUNT
+} walk_kind;
+
+// What everybody has to find at one place: of an agreement, or of a generation.
+typedef struct fact {
+    uint64_t place, content;
+    int rank;
+} fact;
+
+// Two that do not have the same. A worker that others do not hear, but which hears them, may take
+// them for dead for a while: it is told later that it is out.
+typedef struct conflict {
+    int ranks[2];
+    char what[128];
+} conflict;
+
+typedef struct walk {
+    uint64_t seed;
+    walk_kind kind;
+    sim *sim;
+    int members;  // at first; the others knock
+    int count;
+    uint64_t begun, ended, left;  // nodes, as bits: that take no more steps
+    int leaver, leaves_at;
+    fact facts[TABLE];
+    int fact_count;
+    conflict conflicts[CONFLICTS];
+    int conflict_count;
+    uint64_t fenced;  // nodes, as bits
+    int finished, agreed, generations, let_in;
+} walk;
+
+typedef struct walks {
+    walk_kind kind;
+    uint64_t seeds;
+    int finished, agreed, generations, let_in;
+} walks;
+
+static uint64_t choose(const walk *w, int what, uint64_t below) {
+    return hash_u64(w->seed * 1000 + (uint64_t)what) % below;
+}
+
+static bool is_ghost(gw_scope *root) {
+    const agent *a = root->agent;
+    return sim_is_ghost(a->env);
+}
+
+// ---- What is true -------------------------------------------------------------------------------
+
+static bool remember(walk *w, const char *what, int rank, uint64_t place, uint64_t content) {
+    bool is_new = true;
+    for (int i = 0; i < w->fact_count; i++) {
+        const fact *f = &w->facts[i];
+        if (f->place != place) continue;
+        is_new = false;
+        if (f->content == content) continue;
+        if (w->kind != WALK_PARTITIONS && w->kind != WALK_ALL)
+            fail_msg("members do not get the same: %s", what);
+        if (w->conflict_count == CONFLICTS) continue;
+        conflict *c = &w->conflicts[w->conflict_count++];
+        *c = (conflict){ .ranks = { f->rank, rank } };
+        snprintf(c->what, sizeof c->what, "%s", what);
+    }
+    assert_true(w->fact_count < TABLE);
+    w->facts[w->fact_count++] = (fact){ place, content, rank };
+    return is_new;
+}
+
+static void check_conflicts(const walk *w, const cluster_outcome *done) {
+    for (int i = 0; i < w->conflict_count; i++) {
+        const conflict *c = &w->conflicts[i];
+        bool is_settled = false;
+        for (int j = 0; j < 2; j++)
+            is_settled |= w->fenced >> c->ranks[j] & 1 || done->crashed[c->ranks[j]];
+        if (!is_settled) fail_msg("members do not get the same: %s", c->what);
+    }
+}
+
+static bool is_explained(const walk *w, const gw_error *e) {
+    blame_facts facts = { .sim = w->sim,
+                          .count = w->count,
+                          .ended = w->ended | ~w->begun,
+                          .lost_most = w->kind >= WALK_STOPS };
+    if (strstr(e->text, "knocks no more") || strstr(e->text, "has given up")) return true;
+    if (e->status == GW_MISMATCH && strstr(e->text, "re-forms it")) return w->kind != WALK_CALM;
+    if (e->status != GW_DISCONNECTED && e->status != GW_FENCED) return false;
+    if (strstr(e->text, "enters no collectives any more") ||
+        strstr(e->text, "has closed the group"))
+        return w->left != 0;
+    return blame_explains(e, &facts, BLAME_EVERYBODY);
+}
+
+static void note_generation(walk *w, gw_scope *s, const gw_group *g, int rank) {
+    uint64_t hash = 0;
+    char text[128];
+    for (int i = 0; i < gw_group_size(g); i++)
+        hash = hash_u64(hash ^ gw_group_worker(s, g, i).incarnation);
+    snprintf(text, sizeof text, "w%d, generation %d of %d members", rank, gw_group_generation(g),
+             gw_group_size(g));
+    w->generations +=
+        remember(w, text, rank, hash_u64(1000000 + (uint64_t)gw_group_generation(g)), hash);
+}
+
+// ---- A member -----------------------------------------------------------------------------------
+
+// Who has finished stays for a while, so that who was taken for dead is told so.
+typedef struct participant {
+    walk *walk;
+    gw_scope *root, *life;  // of its groups
+    int rank, step;
+    uint64_t agreements;  // in this generation
+    gw_group *group;
+} participant;
+
+static void pause_ms(gw_scope *s, int64_t ms) {
+    gw_scope *t = gw_scope_open(s);
+    gw_scope_set_timeout(t, ms);
+    gw_wait(t, gw_future_open(t));
+    gw_error late = gw_scope_close(t);
+    (void)late;
+}
+
+static void enter(participant *p, gw_group *g) {
+    p->group = g;
+    p->agreements = 0;
+    if (gw_ok(p->life) && !is_ghost(p->root)) note_generation(p->walk, p->life, g, p->rank);
+}
+
+static bool agree(participant *p, gw_scope *s, uint64_t flags, gw_agreement *out) {
+    char text[128];
+    *out = gw_group_agree(s, p->group, flags);
+    if (!gw_ok(s) || is_ghost(p->root)) return gw_ok(s);
+    uint64_t place = hash_u64((uint64_t)gw_group_generation(p->group) * 1000 + ++p->agreements);
+    uint64_t content = hash_u64(out->flags);
+    for (int i = 0; i < out->missing_count; i++)
+        content = hash_u64(content ^ (uint64_t)out->missing[i]);
+    snprintf(text, sizeof text, "w%d, generation %d, agreement %d: flags %" PRIx64 ", %d missing",
+             p->rank, gw_group_generation(p->group), (int)p->agreements, out->flags,
+             out->missing_count);
+    p->walk->agreed += remember(p->walk, text, p->rank, place, content);
+    return true;
+}
+
+// Flags of its own, so that a decision that is made again differs.
+static void agree_on_something(participant *p, gw_scope *s) {
+    gw_agreement a;
+    uint64_t own = ~(UINT64_C(1) << p->rank);
+    if (!agree(p, s, own, &a) || is_ghost(p->root)) return;
+    if (a.flags & (UINT64_C(1) << p->rank)) fail_msg("w%d was not heard", p->rank);
+}
+
+// All let in who knocks if one has heard of it.
+static void look_outside(participant *p, gw_scope *s) {
+    gw_agreement a;
+    if (!agree(p, s, gw_group_knocking(p->group) ? 0 : 1, &a) || a.flags) return;
+    gw_group *next = gw_group_reform(p->life, p->group, .grow = true);
+    if (!gw_ok(p->life)) return;
+    p->walk->let_in += gw_group_size(next) > gw_group_size(p->group);
+    enter(p, next);
+}
+
+static void take_step(participant *p, gw_scope *s) {
+    int n = gw_group_size(p->group);
+    gw_list *all = gw_all_gather_value(s, p->group, p->step);
+    for (int i = 0; i < n && gw_ok(s); i++) {
+        int step = (int)gw_int_of(s, gw_list_get(s, all, i));
+        if (step > p->step) p->step = step;
+    }
+    gw_tensor *sum = gw_all_reduce(s, p->group, gw_full(s, GW_F32, p->step + 1, 3), GW_SUM);
+    if (!gw_ok(s) || is_ghost(p->root)) return;
+    assert_int_equal((int)gw_item(s, gw_sum(s, sum)), 3 * n * (p->step + 1));
+    p->step++;
+    if (choose(p->walk, p->step, 3) == 0) agree_on_something(p, s);
+    if (gw_ok(s) && p->step < STEPS && choose(p->walk, 100 + p->step, 4) == 0) look_outside(p, s);
+    if (gw_ok(s) && choose(p->walk, 200 + p->step, 3) == 0) pause_ms(s, 10);
+}
+
+// False: this worker goes no further.
+static bool recover(participant *p, const gw_error *e) {
+    if (is_ghost(p->root)) return false;
+    if (!is_explained(p->walk, e))
+        fail_msg("w%d, step %d: nothing explains \"%s\" (%d)", p->rank, p->step, e->text,
+                 e->status);
+    if (e->status == GW_FENCED) return false;
+    // Others may not have noticed that one is lost, and agree.
+    gw_group *next = gw_group_reform(p->life, p->group);
+    while (gw_scope_error(p->life)->status == GW_MISMATCH &&
+           is_explained(p->walk, gw_scope_error(p->life))) {
+        gw_scope_clear(p->life);
+        next = gw_group_reform(p->life, p->group);
+    }
+    if (gw_ok(p->life)) enter(p, next);
+    if (gw_ok(p->life) || is_ghost(p->root)) return gw_ok(p->life);
+    if (!is_explained(p->walk, gw_scope_error(p->life)))
+        fail_msg("w%d, re-forming: nothing explains \"%s\"", p->rank,
+                 gw_scope_error(p->life)->text);
+    return false;
+}
+
+static void go(participant *p) {
+    walk *w = p->walk;
+    bool goes_on = gw_ok(p->life);
+    for (int tries = 0; goes_on && !is_ghost(p->root) && p->step < STEPS; tries++) {
+        if (tries == TRIES) fail_msg("w%d is at step %d for ever", p->rank, p->step);
+        if (w->leaver == p->rank && p->step >= w->leaves_at) {
+            w->left |= UINT64_C(1) << p->rank;
+            w->ended |= UINT64_C(1) << p->rank;
+            if (w->seed % 2) gw_rpc_leave(p->root);
+            return;
+        }
+        gw_scope *s = gw_scope_open(p->life);
+        take_step(p, s);
+        gw_error e = gw_scope_close(s);
+        if (!gw_ok(p->life)) e = *gw_scope_error(p->life);
+        gw_scope_clear(p->life);
+        if (e.status) goes_on = recover(p, &e);
+    }
+    if (goes_on && !is_ghost(p->root)) w->finished++;
+    gw_scope_clear(p->life);
+}
+
+static gw_group *open_at_first(gw_scope *s, int count) {
+    gw_worker first[CLUSTER_WORKERS_MAX];
+    char name[16];
+    for (int i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "w%d", i);
+        first[i] = gw_rpc_worker(s, name);
+    }
+    return gw_group_open(s, first, count, .name = "walkers", .timeout_ms = 60000);
+}
+
+static void run_member(gw_scope *root, int rank, void *context) {
+    walk *w = context;
+    participant p = { .walk = w, .root = root, .rank = rank };
+    w->begun |= UINT64_C(1) << rank;
+    gw_group *g;
+    gw_scope *life = p.life = gw_scope_open(root);
+    if (rank < w->members) {
+        g = open_at_first(life, w->members);
+    } else {
+        pause_ms(root, 1 + (int64_t)choose(w, 300 + rank, 60));
+        g = gw_group_knock(life, "walkers", .timeout_ms = 1 + (int64_t)choose(w, rank, 400),
+                           .collective_timeout_ms = 60000);
+    }
+    if (gw_ok(life)) {
+        enter(&p, g);
+        go(&p);
+    }
+    w->left |= UINT64_C(1) << rank;
+    gw_scope_clear(life);
+    gw_error e = gw_scope_close(life);
+    (void)e;
+    if (w->kind >= WALK_STOPS && !is_ghost(root)) pause_ms(root, 60000);
+    const agent *a = root->agent;
+    if (a->fence.status) w->fenced |= UINT64_C(1) << rank;
+    w->ended |= UINT64_C(1) << rank;
+    gw_scope_clear(root);
+}
+
+// ---- Walks --------------------------------------------------------------------------------------
+
+static void direct(sim *s, void *context) {
+    ((walk *)context)->sim = s;
+}
+
+static sim_faults faults_of(const walk *w, uint64_t x) {
+    sim_faults f = { .nodes = w->count, .until_ns = INT64_C(1000000) << (x % 9) };
+    bool all = w->kind == WALK_ALL;
+    if (w->kind == WALK_CRASHES || all) f.crashes = 1 + (int)(x / 16 % 3);
+    if (w->kind == WALK_STOPS || all) f.stops = 1 + (int)(x / 64 % 2);
+    if (w->kind == WALK_PARTITIONS || all) f.partitions = 1 + (int)(x / 128 % 2);
+    if (!f.crashes && !f.stops && !f.partitions) f.nodes = 0;
+    return f;
+}
+
+static void run_seed(uint64_t seed, void *context) {
+    walks *sum = context;
+    if (seed % WALK_KIND_COUNT != (uint64_t)sum->kind) return;
+    walk *w = mem_calloc(sizeof *w);
+    assert_non_null(w);
+    uint64_t x = hash_u64(seed + 99);
+    *w = (walk){ .seed = seed, .kind = sum->kind, .members = 2 + (int)(x % 3), .leaver = -1 };
+    w->count = w->members + (int)(x / 8 % (KNOCKERS + 1));
+    if (w->kind == WALK_LEAVES) {
+        w->leaver = (int)(x / 32 % (uint64_t)w->members);
+        w->leaves_at = (int)(x / 256 % STEPS);
+    }
+    sim_options network = { 0 };
+    if (x / 4096 % 2) network = sim_varied(seed, x / 8192 % 2 ? 1000 : 0);
+    cluster_outcome done = cluster_run(seed,
+                                       (cluster_options){ .world_size = w->count,
+                                                          .network = network,
+                                                          .faults = faults_of(w, hash_u64(x)),
+                                                          .fails = true,
+                                                          .direct = direct },
+                                       run_member, w);
+    check_conflicts(w, &done);
+    if (w->kind == WALK_CALM && w->finished < w->members)
+        fail_msg("%d of %d have finished", w->finished, w->members);
+    sum->seeds++;
+    sum->finished += w->finished;
+    sum->agreed += w->agreed;
+    sum->generations += w->generations;
+    sum->let_in += w->let_in;
+    mem_free(w);
+}
+
+static void walk_through(walk_kind kind) {
+    walks w = { .kind = kind };
+    testing_for_seeds(SEEDS, run_seed, &w);
+    printf("%" PRIu64 " seeds, %d members finished, %d agreements, %d generations, %d let in\n",
+           w.seeds, w.finished, w.agreed, w.generations, w.let_in);
+}
+
+static void members_agree_and_let_others_in(void **state) {
+    (void)state;
+    walk_through(WALK_CALM);
+}
+
+static void those_left_by_crashes_go_on_alike(void **state) {
+    (void)state;
+    walk_through(WALK_CRASHES);
+}
+
+static void those_left_by_stops_go_on_alike(void **state) {
+    (void)state;
+    walk_through(WALK_STOPS);
+}
+
+static void those_left_by_partitions_go_on_alike(void **state) {
+    (void)state;
+    walk_through(WALK_PARTITIONS);
+}
+
+static void those_that_stay_go_on_when_one_leaves(void **state) {
+    (void)state;
+    walk_through(WALK_LEAVES);
+}
+
+static void they_go_on_when_all_faults_come_together(void **state) {
+    (void)state;
+    walk_through(WALK_ALL);
+}
+
+GW_TESTS_WITH_LIMIT(reform_walk_sim, 120, members_agree_and_let_others_in,
+                    those_left_by_crashes_go_on_alike, those_left_by_stops_go_on_alike,
+                    those_left_by_partitions_go_on_alike, those_that_stay_go_on_when_one_leaves,
+                    they_go_on_when_all_faults_come_together);
