@@ -36,8 +36,9 @@ extern "C" {
 //
 // If a member is lost while values come, those that had all of them have stepped, and hear of the loss
 // from their next step; the others have changed nothing and fail with DISCONNECTED.
-// gw_optimizer_steps says who is where, and gw_ddp_reform gives the parameters of those ahead to the
-// rest. The state of the lost member's part is gone: a saved one brings it back.
+// gw_optimizer_steps says who is where. To go on, those who are left have a group of their own
+// (gw_group_reform), one that is ahead broadcasts its parameters there, and a new optimizer, sharded
+// over that group, loads a saved state: that of the lost member's part is gone.
 //
 // gw_optimizer_state_dict is a collective then, of the whole state, which fits an optimizer that is not
 // sharded, or sharded otherwise. gw_scaler_unscale and gw_scaler_step are collectives, too: all members

@@ -66,6 +66,11 @@ gw_tensor *grads_find(const gw_scope *s, const gw_tensor *x) {
     return pair ? pair->grad : NULL;
 }
 
+gw_tensor *grads_leaf(const gw_scope *s, int i) {
+    const grads *g = s->slots[SCOPE_GRADS].data;
+    return g && (uint32_t)i < g->count ? g->pairs[i].leaf : NULL;
+}
+
 static void put(grads *g, gw_tensor *leaf, gw_tensor *grad) {
     index_put(&g->numbers, leaf, g->count);
     g->pairs[g->count++] = (gw_tensor_grad){ handle_retain(leaf), grad };

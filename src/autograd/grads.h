@@ -15,6 +15,10 @@ typedef struct remote_grads {
 // The gradient of |x| in |s|, borrowed until the next pass or change; NULL if there is none.
 gw_tensor *grads_find(const gw_scope *s, const gw_tensor *x);
 
+// The tensor to which gradient |i| of |s| belongs, also in a scope that has failed; borrowed. NULL
+// behind the last one.
+gw_tensor *grads_leaf(const gw_scope *s, int i);
+
 // Adds |more[i].grad| (of the shape and dtype of |more[i].leaf|; contiguous, or sparse by rows) to
 // what |s| has for each leaf; or none of them, and |work|, in which the sums are computed, is
 // failed. Takes one count on each grad in either case. No leaf comes twice.

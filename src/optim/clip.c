@@ -79,6 +79,18 @@ static double squares_of_all(gw_scope *s, const gw_list *params) {
     return sum;
 }
 
+// In a scope that has failed: others may wait for this worker's squares. Its list of parameters is
+// empty, most often, since that was made in the scope, but the gradients are there.
+static void tell_failed(gw_scope *s) {
+    gw_tensor *x;
+    for (int i = 0, leaf; (x = grads_leaf(s, i)); i++) {
+        gate *g = gate_of(x, &leaf);
+        bool is_new = g && g->gives_away;
+        for (int k = 0; is_new && k < i; k++) is_new = gate_of(grads_leaf(s, k), &leaf) != g;
+        if (is_new) g->class->sum(g, s, NULL, 0);
+    }
+}
+
 // ---- Scaling ------------------------------------------------------------------------------------
 
 // The tensor that |g| times |by| is written to: |g| itself if no other handle sees it. On another
@@ -142,7 +154,7 @@ double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm) {
     else if (gw_ok(s) && !(max_norm >= 0))
         scope_fail(s, GW_INVALID, "gw_clip_grad_norm: %g is no norm", max_norm);
     if (!gw_ok(s)) {
-        if (params) squares_of_all(s, params);  // others may wait for this one's
+        tell_failed(s);
         return 0;
     }
     const remote_part_class *remote = NULL;

@@ -200,6 +200,33 @@ static void refuse(gw_scope *root, int rank, void *context) {
     expect_error(root, GW_INVALID, "is not the optimizer's");
 }
 
+// A member that fails before it clips does not leave the others waiting there.
+static void fail_before_clipping(gw_scope *root, int rank, void *context) {
+    (void)context;
+    now = (struct variant){ .bucket_bytes = 1, .clips = true };
+    net n;
+    open_replica(root, &n);
+    gw_optimizer *opt = gw_sgd(root, gw_parameters(root, n.model), .lr = 0.1);
+    gw_optimizer_shard(root, opt, .gradients = GW_SHARDED);
+    for (int step = 0; step < STEPS; step++) {
+        gw_scope *s = gw_scope_open(root);
+        gw_backward(s, loss_of(s, &n, batch(s, rank, step)));
+        if (step % 2 && rank == 1) gw_fail(s, GW_INVALID, "out of range");
+        gw_clip_grad_norm(s, gw_parameters(s, n.model), 0.05);
+        gw_optimizer_step(s, opt);
+        if (step % 2) expect_error(s, GW_INVALID, "out of range");
+        gw_scope_close_up(s);
+    }
+    if (!gw_ok(root)) fail_msg("%s", gw_scope_error(root)->text);
+    assert_int_equal(gw_optimizer_steps(opt), STEPS / 2);
+}
+
+static void who_fails_before_clipping_is_heard_of(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++)
+        cluster_run(seed, (cluster_options){ .world_size = 3 }, fail_before_clipping, NULL);
+}
+
 static void what_could_not_be_told_apart_is_refused(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++)
@@ -305,5 +332,6 @@ static void replicas_skip_a_step_that_overflows_elsewhere_for_one(void **state) 
 }
 
 GW_TESTS(shard_gradients_sim, gradients_that_are_shared_out_give_the_same_weights,
-         rows_and_skipped_passes_are_shared_out, what_could_not_be_told_apart_is_refused,
-         all_members_skip_a_step_or_none, replicas_skip_a_step_that_overflows_elsewhere_for_one);
+         rows_and_skipped_passes_are_shared_out, who_fails_before_clipping_is_heard_of,
+         what_could_not_be_told_apart_is_refused, all_members_skip_a_step_or_none,
+         replicas_skip_a_step_that_overflows_elsewhere_for_one);
