@@ -29,6 +29,7 @@
 
 #include <gradwire/collective.h>
 #include <gradwire/nn.h>
+#include <gradwire/optim.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -95,6 +96,21 @@ GW_API void gw_ddp_check(gw_scope *s, gw_ddp *ddp);
 
 // Gives all members rank 0's parameters and buffers again.
 GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
+
+// ---- After a loss -------------------------------------------------------------------------------
+
+// Goes on in |g|, the next generation of the group that |ddp| was opened in, on all its members; a
+// newcomer has opened its own in a group of itself alone. Those that are behind in steps of |opt|
+// (NULL: none), or in passes, or new, take parameters, buffers and the state of |opt| from the lowest
+// of those that are furthest ahead. State that hooks keep stays as it is. The count of passes begins
+// anew. A step that has failed is taken again behind it:
+//
+//     gw_group *g = gw_group_world(root);
+//     gw_ddp *ddp = gw_ddp_open(root, model, .group = g);
+//     if (gw_scope_error(s)->status == GW_DISCONNECTED) {
+//         gw_ddp_reform(root, ddp, opt, gw_group_reform(root, g));
+//     }
+GW_API void gw_ddp_reform(gw_scope *s, gw_ddp *ddp, gw_optimizer *opt, gw_group *g);
 
 // ---- Hooks --------------------------------------------------------------------------------------
 

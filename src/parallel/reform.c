@@ -1,0 +1,104 @@
+// Replicas after a loss: in another group, with the numbers of the member that is furthest ahead.
+#include "base/value.h"
+#include "collective/group.h"
+#include "parallel/ddp.h"
+#include <gradwire/optim.h>
+
+typedef struct place {
+    int64_t steps, passes;
+} place;
+
+static bool is_ahead(place a, place b) {
+    return a.steps != b.steps ? a.steps > b.steps : a.passes > b.passes;
+}
+
+static bool check(gw_scope *s, gw_ddp *d, const gw_group *g) {
+    env_enter(d->agent->env);
+    bool is_busy = !list_is_empty(&d->passes);
+    env_leave(d->agent->env);
+    int n = gw_group_size(g);
+    if (d->keepers || d->mean_came)
+        scope_fail(s, GW_UNSUPPORTED, "gw_ddp_reform: gradients that are shared out");
+    else if (d->join.join || is_busy)
+        scope_fail(s, GW_WRONG_STATE, "gw_ddp_reform: %s is under way",
+                   is_busy ? "a pass" : "a join");
+    else if (d->options.shards && d->options.shards % n)
+        scope_fail(s, GW_INVALID, "gw_ddp_reform: %d shards for %d members, who cannot share them",
+                   d->options.shards, n);
+    return gw_ok(s);
+}
+
+static int64_t steps_of(gw_scope *s, gw_optimizer *opt) {
+    if (!opt) return 0;
+    return gw_int_of(s, gw_map_get(s, gw_optimizer_state_dict(s, opt), "steps"));
+}
+
+// The lowest rank of those that are furthest ahead; -1: all are there. Fails with |s|.
+static int find_first(gw_scope *s, gw_group *g, place own) {
+    gw_list *mine = gw_list_open(s);
+    gw_list_add(s, mine, own.steps);
+    gw_list_add(s, mine, own.passes);
+    gw_list *all = gw_all_gather_value(s, g, mine);
+    place first = { -1, -1 };
+    int root = -1, alike = 0, n = gw_ok(s) ? gw_list_count(all) : 0;
+    for (int i = 0; gw_ok(s) && i < n; i++) {
+        gw_list *theirs = gw_list_of(s, gw_list_get(s, all, i));
+        place p = { gw_int_of(s, gw_list_get(s, theirs, 0)),
+                    gw_int_of(s, gw_list_get(s, theirs, 1)) };
+        alike = is_ahead(p, first) ? 1 : alike + !is_ahead(first, p);
+        if (!is_ahead(p, first)) continue;
+        first = p;
+        root = i;
+    }
+    return alike == n ? -1 : root;
+}
+
+// From here on passes are those of the new group, which begins like one that was opened now.
+static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g) {
+    layout *l = layout_open(d, NULL);
+    if (!l) {
+        scope_fail(s, GW_NO_MEMORY, "gw_ddp_reform: no memory for its buckets");
+        return false;
+    }
+    env_enter(d->agent->env);
+    d->group->guard = NULL;
+    d->group = g;
+    layout *old = d->layout;
+    d->layout = l;
+    d->telling = NULL;
+    static_forget_on_loop(d);
+    d->stats.rebuilt = false;
+    d->stats.passes = d->stats.reduced = 0;
+    d->stats.buckets = l->bucket_count;
+    d->stats.world_size = gw_group_size(g);
+    d->stats.rank = gw_group_rank(g);
+    env_leave(d->agent->env);
+    layout_release(old);
+    if (d->shards) shards_reset(d);
+    ddp_guard_group(d);
+    return true;
+}
+
+void gw_ddp_reform(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g) {
+    if (!ddp_is_usable(s, "gw_ddp_reform", d) || !group_is_given(s, g, "gw_ddp_reform") ||
+        !check(s, d, g))
+        return;
+    gw_scope *t = gw_scope_open(s);
+    place own = { steps_of(t, opt), d->stats.reduced };
+    gw_group *private = group_open_own(d->own, g);
+    if (!gw_ok(d->own)) {
+        scope_fail_with(t, gw_scope_error(d->own));
+        gw_scope_clear(d->own);
+    }
+    int root = gw_ok(t) ? find_first(t, private, own) : -1;
+    bool ok = gw_ok(t) && enter_group(t, d, private) && replicas_compare_models(t, d);
+    if (ok && root >= 0) replicas_broadcast(t, d, true, true, root);
+    if (ok && gw_ok(t) && root >= 0 && opt) {
+        bool leads = d->stats.rank == root;
+        gw_value state = leads ? gw_value_of(gw_optimizer_state_dict(t, opt)) : gw_none();
+        gw_value given =
+            gw_broadcast_value_with(t, private, state, root, GW_OPTIONS(gw_collective_options));
+        if (gw_ok(t) && !leads) gw_optimizer_load_state_dict(t, opt, gw_map_of(t, given));
+    }
+    gw_scope_close_up(t);
+}
