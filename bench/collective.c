@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-enum { SAMPLES_MAX = 1000, WARM = 3 };
+enum { SAMPLES_MAX = 1000, AGREEMENTS = 500, WARM = 3 };
 
 // One tensor of |x| for the operation; |x| has as many numbers wherever it is called.
 static void run(gw_scope *s, gw_group *g, operation o, gw_tensor *x) {
@@ -21,6 +21,13 @@ static void run(gw_scope *s, gw_group *g, operation o, gw_tensor *x) {
     }
 }
 
+// Of the slowest member, for members that all give |times|.
+static void add_slowest(gw_scope *root, samples *out, gw_group *g, const double *times, int count) {
+    gw_tensor *slowest = gw_all_reduce(root, g, gw_from(root, times, count), GW_MAX);
+    const double *us = gw_data(slowest);
+    for (int i = 0; i < count && gw_ok(root) && gw_group_rank(g) == 0; i++) samples_add(out, us[i]);
+}
+
 static void time_collective(gw_scope *root, samples *out, operation o, int64_t numbers, int count) {
     gw_group *g = gw_group_world(root);
     gw_tensor *x = gw_zeros(root, GW_F32, numbers);
@@ -33,9 +40,35 @@ static void time_collective(gw_scope *root, samples *out, operation o, int64_t n
         gw_scope_close_up(s);
         if (i >= 0) times[i] = now_us() - start;
     }
-    gw_tensor *slowest = gw_all_reduce(root, g, gw_from(root, times, count), GW_MAX);
-    const double *us = gw_data(slowest);
-    for (int i = 0; i < count && gw_ok(root) && gw_group_rank(g) == 0; i++) samples_add(out, us[i]);
+    add_slowest(root, out, g, times, count);
+}
+
+static void agree(gw_scope *root, samples *out) {
+    gw_group *g = gw_group_world(root);
+    double times[AGREEMENTS];
+    for (int i = -WARM; i < AGREEMENTS && gw_ok(root); i++) {
+        gw_scope *s = gw_scope_open(root);
+        gw_barrier(s, g);
+        double start = now_us();
+        gw_group_agree(s, g, 1);
+        gw_scope_close_up(s);
+        if (i >= 0) times[i] = now_us() - start;
+    }
+    add_slowest(root, out, g, times, AGREEMENTS);
+}
+
+// Each is of the one before, and its first barrier belongs to it.
+static void reform(gw_scope *root, samples *out) {
+    gw_group *g = gw_group_world(root);
+    double times[AGREEMENTS];
+    for (int i = -WARM; i < AGREEMENTS && gw_ok(root); i++) {
+        gw_barrier(root, g);
+        double start = now_us();
+        g = gw_group_reform(root, g);
+        gw_barrier(root, g);
+        if (i >= 0) times[i] = now_us() - start;
+    }
+    add_slowest(root, out, g, times, AGREEMENTS);
 }
 
 // There and back.
@@ -85,6 +118,8 @@ const bench_case collective_cases[] = {
     { "collective.barrier_n2", -2, barrier },
     { "collective.barrier_n4", -4, barrier },
     { "collective.letter_8B_n2", -2, letter_8B },
+    { "collective.agree_n4", -4, agree },
+    { "collective.reform_n4", -4, reform },
     // clang-format off
     ALL_ROWS(all_reduce) ROWS(all_reduce, 100MB) ALL_ROWS(broadcast) ROWS(broadcast, 100MB)
     ALL_ROWS(all_gather) ALL_ROWS(reduce_scatter) ALL_ROWS(all_to_all)
