@@ -19,6 +19,7 @@ gradwire_program(gradwire-kill-worker gradwire-kill-worker tests/programs/kill_w
     $<TARGET_OBJECTS:gradwire-mutation-objects>)
 # A worker that does nothing, of which there are many.
 gradwire_program(gradwire-scale-worker gradwire-scale-worker tests/programs/scale_worker.c)
+gradwire_program(gradwire-mpi-worker gradwire-mpi-worker tests/programs/mpi_worker.c)
 
 # The simulated tests over the mutation form.
 file(GLOB mutation_test_sources CONFIGURE_DEPENDS tests/sim/*_sim_test.c tests/sim/jobs*.c tests/sim/passes*.c tests/sim/group_walk.c
@@ -31,4 +32,5 @@ target_link_libraries(gradwire-mutations PRIVATE gradwire-testing)
 target_compile_definitions(gradwire-mutations PRIVATE GW_MUTATIONS
     GW_SOURCE_DIR="${PROJECT_SOURCE_DIR}" GW_BUILD_DIR="${PROJECT_BINARY_DIR}")
 
-add_dependencies(gradwire-tests gradwire-mutations gradwire-kill-worker gradwire-scale-worker)
+add_dependencies(gradwire-tests gradwire-mutations gradwire-kill-worker gradwire-scale-worker
+    gradwire-mpi-worker)

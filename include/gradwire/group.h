@@ -24,6 +24,16 @@
 //         trainers = gw_group_reform(root, trainers, .min = 3);
 //     }
 //
+// A backend carries the values of a group's collectives. The default, "session", is made of the
+// connections that workers have anyhow. "mpi" is Open MPI, for programs started by its mpirun: sums
+// keep their order and bits unless |any_order| lets MPI make them. It carries what has one tensor of
+// each member and no key; the rest, and who enters what, goes over sessions as ever. All processes
+// that mpirun has started open such groups, those of one process in one order, and none of them ends
+// before all do. What MPI has not: a lost member ends the job, since mpirun then ends all processes;
+// a collective that is ended while MPI carries it keeps its memory, and mpirun counts its process as
+// failed in the end. UNSUPPORTED where gradwire was built without MPI, or finds no library of it;
+// WRONG_STATE outside mpirun.
+//
 // Ownership: a group belongs to the scope it was opened in; what is under way keeps it.
 // Threads: a group is used by any number of threads. Collectives without a key have the order in
 // which they are called, which has to be the same on all members.
@@ -43,6 +53,8 @@ typedef struct gw_group_open_options {
     // opens these in one order.
     const char *name GW_DEFAULT(NULL);
     int64_t timeout_ms GW_DEFAULT(300000);  // of each collective; GW_NO_TIMEOUT: only the scope's
+    const char *backend GW_DEFAULT(NULL);   // "mpi"; NULL: "session"
+    bool any_order GW_DEFAULT(false);       // the backend may add in its own: bits are not promised
 } gw_group_open_options;
 
 // gw_group_world(s, .timeout_ms = ...): all workers that are there now, by rank. In a job of a world

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/value.h"
+#include "collective/backend_run.h"
 #include "collective/backward.h"
 #include "collective/groups_state.h"
 #include "collective/hosts.h"
@@ -25,6 +26,7 @@ static void free_group(gw_group *g) {
     for (list_node *l; (l = list_take(&g->reports));) mem_free(list_entry(l, report, link));
     mem_free(g->testimonies);
     agree_free(g);
+    backend_group_close(g);
     agent_release(g->agent);
     mem_free(g);
 }
@@ -141,6 +143,10 @@ static gw_group *make_group(agent *a, const gw_worker *workers, int count, gw_gr
     list_init(&g->unvisited_nodes);
     g->main.next = 1;
     list_init(&g->runs);
+    list_init(&g->backend_queue);
+    g->backend = &backend_session;
+    g->any_order = o.any_order;
+    g->wanted_backend = o.backend;
     list_init(&g->waiting);
     list_init(&g->early);
     list_init(&g->reports);
@@ -165,8 +171,10 @@ static gw_group *add_group(gw_scope *s, agent *a, gw_group *g) {
         scope_fail(s, GW_NO_MEMORY, "no memory for a group");
         return &group_poison;
     }
+    gw_status status = backend_group_open(g, g->wanted_backend, &error);
+    g->wanted_backend = NULL;
     env_enter(a->env);
-    gw_status status = find_hosts_on_loop(g, &error);
+    if (!status) status = find_hosts_on_loop(g, &error);
     if (!status) status = groups_add_on_loop(g, &error);
     env_leave(a->env);
     if (status) {
@@ -287,6 +295,8 @@ gw_group *group_open_own(gw_scope *s, gw_group *of) {
         workers[i] = of ? worker_of(of, i) : all[i];
     if (!gw_ok(s)) return &group_poison;
     gw_group_open_options options = GW_OPTIONS(gw_group_open_options);
+    if (of) options.backend = of->backend->name;
+    if (of) options.any_order = of->any_order;
     if (!of) return open_group(s, workers, count, options, "world", true);
     if (!check_members(s, of->agent, workers, count)) return &group_poison;
     gw_group *g = make_group(of->agent, workers, count, options, NULL);

@@ -105,6 +105,14 @@ struct gw_group {
     map sequences;    // by key, but that of key 0
     sequence main;
     list_node runs;  // under way, by |link|
+    // Who carries values, see collective/backend.h.
+    const struct backend *backend;
+    const char *wanted_backend;  // while it is opened
+    void *communicator;          // NULL: |backend| needs none
+    bool any_order;
+    uint64_t aborts;          // of |communicator|
+    run *backend_turn;        // whose values it carries now
+    list_node backend_queue;  // of those that wait for it
     uint32_t run_count;
     list_node waiting;  // runs that have not entered
     // Of a group that a room above has to itself: asked before each call without a key, whether what it belongs to

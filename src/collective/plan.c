@@ -16,7 +16,8 @@ const char *operation_name(operation o) {
 
 const char *plan_kind_name(plan_kind kind) {
     static const char *const names[PLAN_KIND_COUNT] = {
-        "auto", "flat", "direct", "doubling", "tree", "chain", "halving", "hosts",
+        "auto",  "flat",    "direct", "doubling", "tree",
+        "chain", "halving", "hosts",  "backend",  "backend_any_order",
     };
     return kind < PLAN_KIND_COUNT ? names[kind] : "unknown plan";
 }
@@ -148,7 +149,8 @@ gw_status plan_init(plan *p, const plan_request *request, gw_error *error) {
     if (kind == PLAN_AUTO)
         kind = plan_choose(request->operation, request->member_count,
                            request->elements * request->element_bytes, request->host_size);
-    assert(plan_exists(request->operation, kind));
+    bool meets = kind == PLAN_BACKEND || kind == PLAN_BACKEND_ANY_ORDER;
+    assert(meets || plan_exists(request->operation, kind));
     assert(request->rank >= 0 && request->rank < request->member_count);
     assert(request->root >= 0 && request->root < request->member_count);
     *p = (plan){ .kind = kind };
@@ -160,6 +162,8 @@ gw_status plan_init(plan *p, const plan_request *request, gw_error *error) {
     case PLAN_CHAIN: plan_chain(&b); break;
     case PLAN_HALVING: plan_halving(&b); break;
     case PLAN_HOSTS: plan_hosts(&b); break;
+    case PLAN_BACKEND:
+    case PLAN_BACKEND_ANY_ORDER: plan_meet(&b); break;
     default: plan_flat(&b);
     }
     if (!b.is_out_of_memory) return GW_OK;

@@ -39,6 +39,9 @@ typedef enum plan_kind {
     PLAN_CHAIN,     // from member to member, from the root or to it, in pieces
     PLAN_HALVING,   // sums of halves, halves of these, ..., and back
     PLAN_HOSTS,     // inside each host, then between hosts, then inside each host
+    // Members meet, and then the backend of the group carries the values: see collective/backend.h.
+    PLAN_BACKEND,
+    PLAN_BACKEND_ANY_ORDER,  // and adds them
     PLAN_KIND_COUNT
 } plan_kind;
 

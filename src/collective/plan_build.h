@@ -66,5 +66,6 @@ void plan_tree(plan_builder *b);
 void plan_chain(plan_builder *b);
 void plan_halving(plan_builder *b);
 void plan_hosts(plan_builder *b);
+void plan_meet(plan_builder *b);  // nothing to all, from all
 
 #endif

@@ -1,6 +1,8 @@
 // Checking and starting: what all functions of gradwire/collective.h do alike.
 #include "collective/requests.h"
 
+#include "collective/backend_run.h"
+
 #include "base/args.h"
 #include "base/value.h"
 #include "tensor/ops/op.h"
@@ -129,6 +131,10 @@ run_request request_of(operation o, content c, int root, gw_collective_options o
 }
 
 static void choose_plan(run_request *r, const gw_group *g) {
+    if (g->backend->open && backend_takes(g, r)) {
+        r->signature.plan = (uint8_t)backend_plan(g, r);
+        return;
+    }
     uint64_t bytes = r->elements && r->own ? tensor_size(r->own) : 0;
     r->signature.plan =
         (uint8_t)plan_choose((operation)r->signature.operation, g->count, bytes, g->host_size);

@@ -1,5 +1,5 @@
 // The life of a run: entering, what comes for it, its end.
-#include "collective/run.h"
+#include "collective/backend_run.h"
 
 #include "agent/context.h"
 #include "agent/member_table.h"
@@ -20,6 +20,11 @@
 
 static bool is_last(run *r) {
     return atomic_fetch_sub_explicit(&r->count, 1, memory_order_acq_rel) == 1;
+}
+
+run *run_retain(run *r) {
+    atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
+    return r;
 }
 
 void run_release(run *r) {
@@ -175,6 +180,10 @@ static void defer_work(run *r) {
     env_defer(r->group->agent->env, &r->task);
 }
 
+void run_look_again_on_loop(run *r) {
+    if (r->state == RUN_UNDER_WAY) defer_work(r);
+}
+
 static void take_early(run *r) {
     gw_group *g = r->group;
     for (early_message *x;
@@ -207,6 +216,7 @@ static void enter(run *r) {
     g->run_count++;
     r->state = RUN_UNDER_WAY;
     r->number = r->notice->number = r->sequence->next++;
+    if (r->backend) backend_run_entered_on_loop(r);
     if (r->out_place) *r->out_place = (run_place){ r->sequence->key, r->number };
     r->began_ns = env_now_ns(g->agent->env);
     arm(r);
@@ -316,9 +326,13 @@ gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request) {
     else if (r->works)
         run_work(r);
     run_release(r);
+    if (status) {  // nothing will complete it, also not when the scope closes behind its agent
+        handle_release(f);
+        return &future_poison;
+    }
     f->called_at = request->options.origin;
     f = scope_own(s, f);
-    return f && !status ? f : &future_poison;
+    return f ? f : &future_poison;
 }
 
 void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key) {
@@ -488,6 +502,7 @@ void run_done_on_loop(run *r, result *value) {
 
 void run_fail_on_loop(run *r, const gw_error *error) {
     if (r->state == RUN_OVER) return;
+    backend_run_forget_on_loop(r);
     if (r->state == RUN_UNDER_WAY) stop_waiting(r);
     if (r->state == RUN_WAITING) env_set_timer(r->group->agent->env, &r->timer, ENV_NEVER);
     if (r->state != RUN_WAITING) r->group->run_count--;

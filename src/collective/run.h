@@ -68,9 +68,10 @@ struct run {
     char origin[LIMIT_ORIGIN_BYTES + 1];
     plan plan;
     int64_t deadline_ns;
-    run_place *out_place;  // written when it enters; may be NULL
-    bool with_rows;        // the result is a list: of it, and of the rows from each member
-    bool as_list;          // the result is a list: of tensors or values
+    run_place *out_place;         // written when it enters; may be NULL
+    bool with_rows;               // the result is a list: of it, and of the rows from each member
+    bool as_list;                 // the result is a list: of tensors or values
+    struct backend_run *backend;  // NULL: values go by |plan|
     int64_t *shares;  // rows for each member, of reduce_scatter and all_to_all; NULL: equal ones
 
     // with the loop lock
@@ -136,7 +137,10 @@ void run_end_on_loop(gw_future *f, const gw_error *why);
 // The program waits no more for |f|, the future of a run.
 void run_told(gw_future *f);
 
+run *run_retain(run *r);
 void run_release(run *r);  // without the loop lock
+// Something has come for it: a worker looks at it.
+void run_look_again_on_loop(run *r);
 
 // run_open.c: one that has not entered, with one count; NULL with |s| failed. Without the loop lock,
 // as freeing it.

@@ -1,5 +1,5 @@
 // Making a run: its plan, what it waits for, what this member brings.
-#include "collective/run.h"
+#include "collective/backend_run.h"
 
 #include "agent/context.h"
 #include "base/mem.h"
@@ -27,6 +27,7 @@ void run_free(run *r) {
     for (int i = 0; r->values && i < r->plan_steps; i++) incoming_close(r->values[i].incoming);
     mem_give(r->tables, r->tables_size);
     mem_free(r->shares);
+    backend_run_free(r);
     handle_release(r->future);
     handle_release(r->group);
     mem_free(r);
@@ -185,6 +186,11 @@ static gw_status fill_run(run *r, gw_scope *s, const run_request *x, gw_error *e
     link_steps(r);
     link_partners(r);
     r->steps_left = r->plan.step_count;
+    if (r->plan.kind >= PLAN_BACKEND) {
+        r->steps_left++;  // what the backend does
+        if (!backend_run_open(r))
+            return error_set(error, GW_NO_MEMORY, "no memory for a collective");
+    }
     for (int i = 0; i < r->plan.step_count; i++)
         if (step_works(r->plan.steps[i].kind) && !r->missing[i]) r->ready[r->ready_count++] = i;
     return GW_OK;

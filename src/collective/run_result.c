@@ -1,5 +1,5 @@
 // What a run gives its program.
-#include "collective/run.h"
+#include "collective/backend_run.h"
 
 #include "base/mem.h"
 #include "base/value.h"
@@ -63,6 +63,7 @@ bool run_open_result(run *r) {
         if (p->outputs[i].step != INPUT_OWN) r->output_at[p->outputs[i].step] = at;
         at += (int64_t)p->outputs[i].count;
     }
+    if (r->backend) return true;
     place_joined(r);
     if (signature_is_reduction(&r->signature))
         r->result = open_sum(r, at);
@@ -196,6 +197,7 @@ static gw_value list_with_rows(run *r, gw_value result) {
 }
 
 gw_value run_make_result(run *r) {
+    if (r->backend) return backend_run_result(r);
     if (r->result) return gw_value_of_tensor(r->result);
     if (r->signature.operation == OPERATION_BARRIER) return gw_none();
     if (r->as_list) return list_outputs(r);

@@ -1,5 +1,5 @@
 // What a run does without the loop lock: sends, reads what has come, adds. One thread at a time.
-#include "collective/run.h"
+#include "collective/backend_run.h"
 
 #include "base/mem.h"
 #include "base/mutation.h"
@@ -49,7 +49,7 @@ static gw_value piece_of_own(run *r, int64_t i) {
 }
 
 gw_value run_own_value(run *r, uint64_t first, uint64_t count, int item) {
-    if (r->signature.operation == OPERATION_BARRIER) return gw_none();
+    if (r->backend || r->signature.operation == OPERATION_BARRIER) return gw_none();
     if (r->signature.operation == OPERATION_BROADCAST && count)
         return piece_of_own(r, (int64_t)first);
     if (r->items) return item < 0 ? gw_none() : r->items[item];
@@ -315,7 +315,7 @@ static bool shape_fits(const run *r, const gw_tensor *t, const plan_step *x) {
 
 static bool value_fits(const run *r, gw_value v, const plan_step *x) {
     if (r->signature.operation == OPERATION_BROADCAST && x->first && v.kind == GW_NONE) return true;
-    if (r->signature.operation == OPERATION_BARRIER) return v.kind == GW_NONE;
+    if (r->backend || r->signature.operation == OPERATION_BARRIER) return v.kind == GW_NONE;
     if (r->signature.content == CONTENT_VALUES) return true;
     return v.kind == GW_TENSOR && shape_fits(r, v.as.tensor, x);
 }
@@ -407,6 +407,8 @@ static void progress(run *r, list_node *came) {
         while (r->ready_count && gw_ok(r->scope)) add(r, r->ready[--r->ready_count]);
         if (gw_ok(r->scope) && send_some(r)) more = true;
     }
+    if (r->backend && r->steps_left == 1 && gw_ok(r->scope) && backend_run_continue(r))
+        r->steps_left--;
 }
 
 // Takes over what is new. False: nothing is, or the run has ended; then this thread does not work any
@@ -415,6 +417,7 @@ static bool take_news(run *r, list_node *came) {
     env *e = r->group->agent->env;
     env_enter(e);
     bool news = !r->has_entered || !list_is_empty(&r->arrivals);
+    if (backend_run_take_news_on_loop(r)) news = true;
     list_splice(came, &r->arrivals);
     for (int i = 0; i < r->group->count; i++) {
         run_partner *m = &r->partners[i];

@@ -76,6 +76,9 @@ void signature_text(const collective_signature *x, const char *origin, char *out
     if (x->shares)
         at += (size_t)snprintf(out + at, max - at, "%s",
                                x->shares & 1 ? ", sizes of its own" : ", of several tensors");
+    if (x->plan >= PLAN_BACKEND)
+        at += (size_t)snprintf(out + at, max - at, ", by its backend%s",
+                               x->plan == PLAN_BACKEND ? "" : " in any order");
     if (origin[0]) snprintf(out + at, max - at, " (%.*s)", LIMIT_ORIGIN_BYTES, origin);
 }
 

@@ -121,6 +121,55 @@ static void a_wrapper_is_no_matter(const engine *e) {
     forget(r);
 }
 
+// ---- Collectives over Open MPI ------------------------------------------------------------------
+
+static result run_backend(int ranks, const char *how) {
+    need(&open_mpi);
+    result r =
+        finish(launch_command("%s -n %d ./gradwire-mpi-worker %s", open_mpi.start, ranks, how));
+    if (strstr(r.err, "was built without MPI")) testing_skip("this build has no Open MPI");
+    testing_note("%s%s", r.out, r.err);
+    return r;
+}
+
+static void the_backend_gives_the_bits_of_sessions(void **state) {
+    (void)state;
+    for (int ranks = 1; ranks <= 4; ranks++) {
+        result r = run_backend(ranks, "");
+        assert_int_equal(r.code, 0);
+        forget(r);
+    }
+}
+
+static void the_backend_may_add_in_any_order(void **state) {
+    (void)state;
+    result r = run_backend(3, "any_order");
+    assert_int_equal(r.code, 0);
+    forget(r);
+}
+
+static void members_that_differ_go_on_over_the_backend(void **state) {
+    (void)state;
+    result r = run_backend(3, "desync");
+    assert_int_equal(r.code, 0);
+    forget(r);
+}
+
+static void a_loss_ends_the_job_of_the_backend(void **state) {
+    (void)state;
+    result r = run_backend(3, "lost");
+    assert_int_not_equal(r.code, 0);
+    forget(r);
+}
+
+static void the_backend_is_for_mpirun(void **state) {
+    (void)state;
+    result r = finish(launch_command("./gradwire run -n 2 -- ./gradwire-mpi-worker"));
+    assert_int_not_equal(r.code, 0);
+    assert_non_null(strstr(r.err, "backend \"mpi\""));
+    forget(r);
+}
+
 #define WITH(engine, what)                                                                         \
     static void engine##_##what(void **state) {                                                    \
         (void)state;                                                                               \
@@ -141,4 +190,6 @@ WITH(mpich, a_wrapper_is_no_matter)
 GW_TESTS(clusters_mpi, open_mpi_compute_the_same, open_mpi_all_end_with_one,
          open_mpi_jobs_do_not_mix, open_mpi_meet_over_tcp, open_mpi_a_wrapper_is_no_matter,
          mpich_compute_the_same, mpich_all_end_with_one, mpich_jobs_do_not_mix, mpich_meet_over_tcp,
-         mpich_a_wrapper_is_no_matter);
+         mpich_a_wrapper_is_no_matter, the_backend_gives_the_bits_of_sessions,
+         the_backend_may_add_in_any_order, members_that_differ_go_on_over_the_backend,
+         a_loss_ends_the_job_of_the_backend, the_backend_is_for_mpirun);

@@ -35,7 +35,7 @@ inline gw_group *gw_group_knock(gw_scope *s, const char *name, gw_knock_options 
 #define gw_reform_options_defaults .min = 1, .grow = false, .timeout_ms = 0
 #define gw_knock_options_defaults .timeout_ms = 300000, .collective_timeout_ms = 300000
 
-#define gw_group_open_options_defaults .name = NULL, .timeout_ms = 300000
+#define gw_group_open_options_defaults .name = NULL, .timeout_ms = 300000, .backend = NULL, .any_order = false
 #define gw_group_world(...)  GW_NAMED_1(gw_group_world_with, gw_group_open_options, __VA_ARGS__, )
 #define gw_group_open(...)   GW_NAMED_3(gw_group_open_with, gw_group_open_options, __VA_ARGS__, )
 #define gw_group_of(...)     GW_NAMED_4(gw_group_of_with, gw_group_open_options, __VA_ARGS__, )

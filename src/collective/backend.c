@@ -1,0 +1,29 @@
+// The backends that there are.
+#include "collective/backend.h"
+
+#include "base/status.h"
+
+#include <string.h>
+
+// Sessions carry values by plans, which need no communicator.
+const backend backend_session = {
+    .name = "session",
+    .operations = (1u << OPERATION_COUNT) - 1,
+    .ops = (1u << (COMBINE_BXOR + 1)) - 1,
+    .dtypes = (1u << GW_DTYPE_COUNT) - 1,
+    .devices = 1u << GW_CPU,
+    .guarantees = BACKEND_BITS | BACKEND_SURVIVES_LOSS | BACKEND_CANCELS | BACKEND_KEYS,
+};
+
+const backend *backend_of_tests;
+
+gw_status backend_find(const char *name, const backend **out, gw_error *error) {
+    const backend *const all[] = { &backend_session, &backend_mpi, backend_of_tests };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!all[i] || (name && strcmp(name, all[i]->name) != 0)) continue;
+        *out = all[i];
+        return GW_OK;
+    }
+    return error_set(error, GW_INVALID, "there is no backend \"%.64s\"; there are session and mpi",
+                     name);
+}
