@@ -118,6 +118,8 @@ struct gw_group {
     // Of a group that a room above has to itself: asked before each call without a key, whether what it belongs to
     // has failed already. NULL: no call belongs to others.
     gw_status (*guard)(void *context, gw_error *error);
+    // The same before a failure is reported: whether the others have ended that by now.
+    bool (*has_ended)(void *context);
     void *guard_context;
     list_node early;  // of early_message
     // backward.c: nodes that were freed unvisited, by the keys of their collectives, and oldest first.

@@ -339,8 +339,9 @@ void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key) {
     gw_error error = *s->error, ignored;
     env_enter(g->agent->env);
     sequence *t = check_enters(g, &ignored) ? NULL : group_sequence_on_loop(g, key);
-    if (!t || sequence_has_told(g, t, &error)) {  // everybody knows
-    } else if (t->missed) {                       // it knows by now that something is wrong
+    bool ended = !key && g->has_ended && g->has_ended(g->guard_context);
+    if (!t || ended || sequence_has_told(g, t, &error)) {  // everybody knows
+    } else if (t->missed) {  // it knows by now that something is wrong
         t->missed = false;
         error_forget(&t->why);
     } else if (t->frozen) {  // the verdict that comes ends this, too

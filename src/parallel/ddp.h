@@ -83,6 +83,7 @@ struct gw_ddp {
     const struct ddp_pass *telling;  // that awaits rank 0's order: later ones have its layout
     bool launching;                  // a thread launches buckets
     const struct ddp_pass *current;  // to which those belong
+    const struct ddp_pass *failing;  // that tells the others
     gw_ddp_stats stats;
     ddp_in_join join;
     ddp_first first;

@@ -46,9 +46,16 @@ static gw_status guard(void *context, gw_error *error) {
     return GW_OK;
 }
 
+static bool has_ended(void *context) {
+    const gw_ddp *d = context;
+    const sequence *t = &d->group->main;
+    return d->failing && d->failing->surprises != t->surprises && !t->missed;
+}
+
 void ddp_guard_group(gw_ddp *d) {
     env_enter(d->agent->env);
     d->group->guard = guard;
+    d->group->has_ended = has_ended;
     d->group->guard_context = d;
     env_leave(d->agent->env);
 }
@@ -181,21 +188,26 @@ static void keep_own(launch at) {
     scope_release_from(s, 0);
 }
 
-// The others get |error| as this member's, once, unless they have told it themselves.
+// The others get |error| as this member's, once, unless they have told it themselves, or have ended the
+// pass by a verdict that came since it launched.
 static void tell_others(ddp_pass *r, gw_error error, bool is_told) {
     char pass[32];
     env *e = r->ddp->agent->env;
     env_enter(e);
     bool tells = !is_told && !r->has_entered_failed && !is_alone(r);
+    if (tells) r->ddp->failing = r;
     r->has_entered_failed = true;
     env_leave(e);
     if (!tells) return;
-    gw_scope *t = agent_scope_open(r->ddp->agent, 0, 0, ENV_NEVER);
+    gw_scope *s = agent_scope_open(r->ddp->agent, 0, 0, ENV_NEVER);
     snprintf(pass, sizeof pass, "pass %lld", (long long)r->number);
     error_prefix(&error, pass);  // so that it is told again if the next one fails with it
-    scope_fail_with(t, &error);
-    gw_barrier_async(t, r->ddp->group, .origin = ORIGIN);
-    error = gw_scope_close(t);
+    scope_fail_with(s, &error);
+    gw_barrier_async(s, r->ddp->group, .origin = ORIGIN);
+    error = gw_scope_close(s);
+    env_enter(e);
+    r->ddp->failing = NULL;
+    env_leave(e);
 }
 
 static void enter_failed(launch at) {
