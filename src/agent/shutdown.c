@@ -42,6 +42,8 @@ static void leave(gw_scope *root, const char *function, void (*ask)(agent *a), c
     agent *a = root->slots[SCOPE_AGENT].data;
     gw_error error;
     if (!a) {
+        scope_enter(root);  // another thread may be joining
+        scope_leave(root);
         // Joining may have failed, and said so.
         if (root->agent)
             scope_fail(root, GW_WRONG_STATE, "%s is for the scope that gw_rpc_init was given",

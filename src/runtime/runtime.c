@@ -42,6 +42,8 @@ void gw_rpc_init_with(gw_scope *root, gw_rpc_options options) {
     } else if (env_os_open(&e, &error)) {
         scope_fail_with(root, &error);
     } else {
+        scope_enter(root);
         runtime_open_on(root, e, true, options);
+        scope_leave(root);
     }
 }

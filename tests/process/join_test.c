@@ -1,5 +1,6 @@
 // Joining when something is wrong with one of the workers: each of them soon has an error that says
 // so.
+#include "base/check.h"
 #include "testing/testing.h"
 
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -274,10 +276,65 @@ static void a_signal_without_a_handler_ends_the_process_that_joins(void **state)
     assert_int_equal(WTERMSIG(status), SIGINT);
 }
 
+typedef struct early_end {
+    gw_scope *root;
+    char path[64];  // of the store
+} early_end;
+
+// As soon as its rank is in the store, where it waits for the other one.
+static void *end_while_it_joins(void *arg) {
+    early_end *e = arg;
+    char text[4096];
+    size_t size = 0;
+    while (!memmem(text, size, "rank/0", 6)) {
+        FILE *file = fopen(e->path, "re");
+        size = file ? fread(text, 1, sizeof text, file) : 0;
+        if (file) fclose(file);
+    }
+    gw_rpc_shutdown(e->root);
+    return NULL;
+}
+
+static void join_and_end(const char *path) {
+    char url[80];
+    early_end e = { .root = gw_scope_open(NULL) };
+    pthread_t other;
+    snprintf(e.path, sizeof e.path, "%s", path);
+    snprintf(url, sizeof url, "file://%s", path);
+    check_enabled = true;
+    pthread_create(&other, NULL, end_while_it_joins, &e);
+    gw_rpc_init(e.root, .rank = 0, .world_size = 2, .init_method = url);
+    _exit(0);
+}
+
+// A root is of one thread, also while that joins: the checked mode says so.
+static void who_shuts_down_while_another_thread_joins_is_told(void **state) {
+    (void)state;
+    char path[] = "/tmp/gw-join-XXXXXX", text[512] = "";
+    int ends[2], status, file = mkstemp(path);
+    close(file);
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (!pid) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+        signal(SIGABRT, SIG_DFL);
+        dup2(ends[1], STDERR_FILENO);
+        join_and_end(path);
+    }
+    close(ends[1]);
+    assert_true(read(ends[0], text, sizeof text - 1) > 0);
+    close(ends[0]);
+    while (waitpid(pid, &status, 0) < 0) assert_int_equal(errno, EINTR);
+    unlink(path);
+    assert_non_null(strstr(text, "two threads are in one scope at once"));
+}
+
 GW_TESTS(join, a_signal_interrupts_it_wherever_it_waits,
          a_signal_without_a_handler_ends_the_process_that_joins,
          two_workers_of_one_name_are_told_both, workers_that_disagree_about_the_job_are_told_both,
          the_second_of_a_rank_is_refused, a_port_in_use_is_named,
          insecure_is_said_by_all_or_by_none,
          workers_meet_at_an_address_of_the_network_if_they_say_insecure, workers_meet_over_ipv6,
-         where_nobody_is_met_is_told_with_what_it_answered);
+         where_nobody_is_met_is_told_with_what_it_answered,
+         who_shuts_down_while_another_thread_joins_is_told);
