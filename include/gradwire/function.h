@@ -84,6 +84,13 @@ GW_API void gw_registry_add_method(gw_scope *s, gw_registry *r, const char *clas
                                    const char *name, gw_placement where, const char *signature,
                                    gw_method_body body);
 
+// The function or class |name| of |r| may be called, or made objects of, by workers alone whose names
+// fit |callers|, "trainer%d" or one name, this worker among them: others get UNSUPPORTED, and nothing
+// runs. Of an object the reference itself is what allows its methods. Names are as good as what
+// proves them: with a key that all have each may take any; certificates bind them (docs/SECURITY.md).
+// NOT_FOUND without such a function; INVALID for what is no name.
+GW_API void gw_registry_allow(gw_scope *s, gw_registry *r, const char *name, const char *callers);
+
 // ---- Registering in the process's registry ------------------------------------------------------
 // GW_FUNCTION(name, where) or GW_FUNCTION(name, where, signature), and the body behind it.
 //
@@ -93,6 +100,9 @@ GW_API void gw_registry_add_method(gw_scope *s, gw_registry *r, const char *clas
 // *self): the last chance before the memory goes; what |own| holds goes by itself.
 //
 // GW_METHOD(type, name, where) or GW_METHOD(type, name, where, signature), and the body behind it.
+//
+// GW_CALLERS(name, "trainer%d"), and a semicolon: who may call the function or class, as
+// gw_registry_allow says. gw_rpc_init fails with its errors.
 
 #ifdef __cplusplus
 }

@@ -34,7 +34,7 @@ typedef enum gw_status {
     GW_MISMATCH,     // two workers disagree: world size, protocol version, types
     GW_WRONG_STATE,  // not now: before init, after shutdown, a second completion
     GW_WOULD_BLOCK,  // a wait inside a GW_INLINE handler, or a gradient's hook of another worker's pass
-    GW_UNSUPPORTED,  // known, but not on this worker or dtype
+    GW_UNSUPPORTED,  // known, but not on this worker, by this caller, or of this dtype
     GW_LIMIT,        // a stated limit is reached; the message names it
 
     // Try again later, or elsewhere.

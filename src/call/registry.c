@@ -17,6 +17,7 @@ static void free_function(function *f) {
     if (!f) return;
     free_class(f->class);
     signature_fini(&f->signature);
+    mem_free(f->callers);
     mem_free(f->name);
     mem_free(f);
 }
@@ -112,6 +113,25 @@ static gw_status add_method(gw_registry *r, const char *class_name, const char *
                signature_text, error);
 }
 
+static gw_status allow(gw_registry *r, const char *name, const char *callers, gw_error *error) {
+    function *f = map_find_name(&r->functions, name ? name : "");
+    if (!f)
+        return error_set(error, GW_NOT_FOUND, "callers of %.127s: no such function is registered",
+                         name ? name : "");
+    if (!callers || !options_is_pattern(callers))
+        return error_set(error, GW_INVALID, "callers of %.127s: \"%.140s\" is not a name", name,
+                         callers ? callers : "");
+    char *copy = mem_strdup(callers);
+    if (!copy) return no_memory(error);
+    mem_free(f->callers);
+    f->callers = copy;
+    return GW_OK;
+}
+
+bool function_allows(const function *f, const char *caller) {
+    return !f->callers || options_fits_name(f->callers, caller);
+}
+
 // ---- Registries ---------------------------------------------------------------------------------
 
 static void destroy_registry(gw_handle *h) {
@@ -125,7 +145,14 @@ static const handle_class registry_class = { "registry", destroy_registry };
 // What a failed gw_registry_open returns: frozen and empty.
 static gw_registry poison = { .handle = { &registry_class, HANDLE_IMMORTAL }, .frozen = true };
 
+// Methods come behind their classes, and callers behind both: what they are about may stand in files
+// whose constructors ran later.
+static int turn_of(const gw_registration *g) {
+    return g->callers ? 2 : g->method ? 1 : 0;
+}
+
 static gw_status add_registration(gw_registry *r, const gw_registration *g, gw_error *error) {
+    if (g->callers) return allow(r, g->name, g->callers, error);
     if (g->function)
         return add_function(r, g->name, (function){ .where = g->where, .body = g->function },
                             g->signature, error);
@@ -182,6 +209,11 @@ void gw_registry_add_method(gw_scope *s, gw_registry *r, const char *class_name,
         scope_fail_with(s, &error);
 }
 
+void gw_registry_allow(gw_scope *s, gw_registry *r, const char *name, const char *callers) {
+    gw_error error;
+    if (may_add(s, r) && allow(r, name, callers, &error)) scope_fail_with(s, &error);
+}
+
 // ---- The process's ------------------------------------------------------------------------------
 
 // Filled by constructors, before there are threads.
@@ -196,10 +228,9 @@ gw_status registry_open_process(gw_registry **out, gw_error *error) {
     gw_registry *r = open_registry(error);
     if (!r) return GW_NO_MEMORY;
     gw_status status = GW_OK;
-    // Methods last: their classes may stand in files whose constructors ran later.
-    for (int methods = 0; methods < 2; methods++)
+    for (int turn = 0; turn < 3; turn++)
         for (gw_registration *g = registrations; g && !status; g = g->next)
-            if ((g->method != NULL) == methods) status = add_registration(r, g, error);
+            if (turn_of(g) == turn) status = add_registration(r, g, error);
     if (status) {
         handle_release(r);
         return status;

@@ -38,6 +38,7 @@ typedef struct function {
     gw_function_body body;
     gw_method_body method;
     class *class;
+    char *callers;  // a pattern of names; NULL: all may call it
     // Of a method of the library: whether this call of it runs inline, whatever |where| says.
     // Without the object's turn.
     bool (*is_inline)(const void *self, uint64_t request_bytes);
@@ -61,6 +62,7 @@ struct gw_registry {
 gw_status registry_open_process(gw_registry **out, gw_error *error);
 
 const function *registry_find(const gw_registry *r, const char *name);
+bool function_allows(const function *f, const char *caller);
 const function *class_find_method(const class *c, const char *name);
 
 // What every worker serves by itself, without being registered: names with "gw." in the tables of

@@ -234,6 +234,10 @@ static gw_status find_function(served_call *s, gw_error *error) {
     if (!s->function) s->op = registry_find_operator(name);
     if (!s->function && !s->op) s->function = library_find(s->agent->service_table, name);
     if (!s->function && !s->op) return no_function(s, error);
+    const char *caller = agent_member(s->agent, s->caller)->name;
+    if (s->function && !function_allows(s->function, caller))
+        return error_set(error, GW_UNSUPPORTED, "only workers called \"%s\" may call it, not %s",
+                         s->function->callers, caller);
     if (s->function && s->function->class && !s->result_entry)
         return error_set(error, GW_INVALID, "a class, not a function: gw_remote makes one of it");
     return GW_OK;

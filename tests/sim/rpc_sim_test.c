@@ -216,6 +216,46 @@ static void make_mistakes(gw_scope *s, int rank, void *context) {
     expect(s, GW_REMOTE, GW_RAN_AND_FAILED, "step 12: w1: sim_fail: why not");
 }
 
+GW_CALLERS(sim_for_w0, "w0");
+GW_FUNCTION(sim_for_w0, GW_INLINE) {
+    (void)a;
+    return gw_value_of(gw_rpc_self(s).rank);
+}
+
+typedef struct sim_ours {
+    int64_t n;
+} sim_ours;
+
+GW_CALLERS(sim_ours, "trainer%d");
+GW_CLASS(sim_ours, sim_ours_open);
+static void sim_ours_open(gw_scope *own, sim_ours *self, const gw_args *a) {
+    (void)own;
+    (void)a;
+    self->n = 1;
+}
+
+static void call_what_is_not_for_all(gw_scope *s, int rank, void *context) {
+    (void)context;
+    for (int to = 0; to < 2; to++) {
+        const char *name = to ? "w1" : "w0";
+        int64_t answer = gw_int_of(s, gw_rpc_sync(s, name, "sim_for_w0"));
+        if (rank == 0) assert_int_equal(answer, to);
+        char words[128];
+        snprintf(words, sizeof words,
+                 "%s: sim_for_w0: only workers called \"w0\" may call it, not w1", name);
+        if (rank == 1) expect(s, GW_UNSUPPORTED, GW_NOT_DELIVERED, words);
+        gw_to_here_value(s, gw_remote(s, name, "sim_ours"));
+        assert_int_equal(gw_scope_error(s)->status, GW_UNSUPPORTED);
+        assert_non_null(strstr(gw_scope_error(s)->text, "only workers called \"trainer%d\" may"));
+        gw_scope_clear(s);
+    }
+}
+
+static void what_is_for_some_callers_is_refused_to_others(void **state) {
+    (void)state;
+    cluster_run(4, (cluster_options){ .world_size = 2 }, call_what_is_not_for_all, NULL);
+}
+
 static void it_says_in_one_sentence_what_was_wrong_with_a_call(void **state) {
     (void)state;
     cluster_run(3, (cluster_options){ .world_size = 2 }, make_mistakes, NULL);
@@ -510,7 +550,8 @@ GW_TESTS(rpc_sim, it_sends_every_kind_of_value_there_and_back,
          it_gets_several_results_of_an_operator_in_a_list,
          it_sends_what_arguments_held_when_it_was_called,
          it_says_in_one_sentence_what_was_wrong_with_a_call,
-         what_failed_is_no_argument_and_no_result, it_tells_errors_where_results_are_waited_for,
+         what_is_for_some_callers_is_refused_to_others, what_failed_is_no_argument_and_no_result,
+         it_tells_errors_where_results_are_waited_for,
          it_nests_calls_to_the_limit_with_a_pool_of_one, it_nests_from_both_sides_at_once,
          it_replies_when_a_returned_future_resolves, it_keeps_only_so_many_calls_under_way,
          calls_that_multiply_end_with_the_first_deadline, it_keeps_deadlines,

@@ -20,6 +20,7 @@ typedef struct gw_registration {
     gw_function_body function;  // exactly one of function, method and size is set
     gw_method_body method;
     gw_class_options class_options;
+    const char *callers;  // of GW_CALLERS, which has nothing else but a name
     struct gw_registration *next;
 } gw_registration;
 
@@ -44,7 +45,7 @@ GW_API void gw_set_catcher(gw_catcher *catcher);
 #define GW_FUNCTION_3(id, where, signature)                                                        \
     static gw_value id##_function(gw_scope *s, const gw_args *a);                                  \
     GW_STATIC_REGISTRATION(gw_function_##id, NULL, #id, signature, where, id##_function, NULL,     \
-                           { 0, NULL, NULL, NULL }, NULL)                                          \
+                           { 0, NULL, NULL, NULL }, NULL, NULL)                                          \
     static gw_value id##_function(gw_scope *s GW_UNUSED, const gw_args *a GW_UNUSED)
 
 #define GW_PICK_5(a, b, c, d, e, ...) e
@@ -56,7 +57,7 @@ GW_API void gw_set_catcher(gw_catcher *catcher);
         open(own, (type *)self, a);                                                                \
     }                                                                                              \
     GW_STATIC_REGISTRATION(gw_class_##type, NULL, #type, signature, GW_POOL, NULL, NULL,           \
-                           { sizeof(type), type##_open_any, NULL, signature }, NULL)               \
+                           { sizeof(type), type##_open_any, NULL, signature }, NULL, NULL)               \
     static void open(gw_scope *own, type *self, const gw_args *a)
 #define GW_CLASS_4(type, open, close, signature)                                                   \
     static void open(gw_scope *own, type *self, const gw_args *a);                                 \
@@ -69,7 +70,7 @@ GW_API void gw_set_catcher(gw_catcher *catcher);
         close((type *)self);                                                                       \
     }                                                                                              \
     GW_STATIC_REGISTRATION(gw_class_##type, NULL, #type, signature, GW_POOL, NULL, NULL,           \
-                           { sizeof(type), type##_open_any, type##_close_any, signature }, NULL)   \
+                           { sizeof(type), type##_open_any, type##_close_any, signature }, NULL, NULL)   \
     static void open(gw_scope *own, type *self, const gw_args *a)
 
 #define GW_METHOD(...) GW_PICK_5(__VA_ARGS__, GW_METHOD_4, GW_METHOD_3, 0, 0)(__VA_ARGS__)
@@ -80,9 +81,14 @@ GW_API void gw_set_catcher(gw_catcher *catcher);
         return type##_##id##_method(s, (type *)self, a);                                           \
     }                                                                                              \
     GW_STATIC_REGISTRATION(gw_method_##type##_##id, #type, #id, signature, where, NULL,            \
-                           type##_##id##_any, { 0, NULL, NULL, NULL }, NULL)                       \
+                           type##_##id##_any, { 0, NULL, NULL, NULL }, NULL, NULL)                       \
     static gw_value type##_##id##_method(gw_scope *s GW_UNUSED, type *self GW_UNUSED,              \
                                          const gw_args *a GW_UNUSED)
+
+#define GW_CALLERS(id, names)                                                                      \
+    GW_STATIC_REGISTRATION(gw_callers_##id, NULL, #id, NULL, GW_POOL, NULL, NULL,                  \
+                           { 0, NULL, NULL, NULL }, names, NULL)                                   \
+    struct gw_registration
 
 #ifdef __cplusplus
 }
