@@ -45,7 +45,7 @@ GW_API void gw_set_catcher(gw_catcher *catcher);
 #define GW_FUNCTION_3(id, where, signature)                                                        \
     static gw_value id##_function(gw_scope *s, const gw_args *a);                                  \
     GW_STATIC_REGISTRATION(gw_function_##id, NULL, #id, signature, where, id##_function, NULL,     \
-                           { 0, NULL, NULL, NULL }, NULL, NULL)                                          \
+                           { 0, NULL, NULL, NULL }, NULL, NULL)                                    \
     static gw_value id##_function(gw_scope *s GW_UNUSED, const gw_args *a GW_UNUSED)
 
 #define GW_PICK_5(a, b, c, d, e, ...) e
@@ -57,7 +57,7 @@ GW_API void gw_set_catcher(gw_catcher *catcher);
         open(own, (type *)self, a);                                                                \
     }                                                                                              \
     GW_STATIC_REGISTRATION(gw_class_##type, NULL, #type, signature, GW_POOL, NULL, NULL,           \
-                           { sizeof(type), type##_open_any, NULL, signature }, NULL, NULL)               \
+                           { sizeof(type), type##_open_any, NULL, signature }, NULL, NULL)         \
     static void open(gw_scope *own, type *self, const gw_args *a)
 #define GW_CLASS_4(type, open, close, signature)                                                   \
     static void open(gw_scope *own, type *self, const gw_args *a);                                 \
@@ -70,7 +70,8 @@ GW_API void gw_set_catcher(gw_catcher *catcher);
         close((type *)self);                                                                       \
     }                                                                                              \
     GW_STATIC_REGISTRATION(gw_class_##type, NULL, #type, signature, GW_POOL, NULL, NULL,           \
-                           { sizeof(type), type##_open_any, type##_close_any, signature }, NULL, NULL)   \
+                           { sizeof(type), type##_open_any, type##_close_any, signature }, NULL,   \
+                           NULL)                                                                   \
     static void open(gw_scope *own, type *self, const gw_args *a)
 
 #define GW_METHOD(...) GW_PICK_5(__VA_ARGS__, GW_METHOD_4, GW_METHOD_3, 0, 0)(__VA_ARGS__)
@@ -81,7 +82,7 @@ GW_API void gw_set_catcher(gw_catcher *catcher);
         return type##_##id##_method(s, (type *)self, a);                                           \
     }                                                                                              \
     GW_STATIC_REGISTRATION(gw_method_##type##_##id, #type, #id, signature, where, NULL,            \
-                           type##_##id##_any, { 0, NULL, NULL, NULL }, NULL, NULL)                       \
+                           type##_##id##_any, { 0, NULL, NULL, NULL }, NULL, NULL)                 \
     static gw_value type##_##id##_method(gw_scope *s GW_UNUSED, type *self GW_UNUSED,              \
                                          const gw_args *a GW_UNUSED)
 
