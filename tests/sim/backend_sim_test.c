@@ -32,6 +32,7 @@ typedef struct wait_for_all {
     task task;
     env *env;
     slot *slot;
+    communicator *communicator;
     int self, count;
 } wait_for_all;
 
@@ -98,13 +99,15 @@ static void move(const slot *x, int count) {
 static void end(task *t) {
     wait_for_all *w = list_entry(t, wait_for_all, task);
     backend_call *call = w->slot->calls[w->self];
-    call->done(call, NULL);
+    gw_error error = { .status = GW_CANCELLED, .text = "aborted" };
+    call->done(call, w->slot->came < w->count ? &error : NULL);
     mem_free(w);
 }
 
 static void look(timer *t) {
     wait_for_all *w = list_entry(t, wait_for_all, timer);
-    if (w->slot->came < w->count) {
+    bool goes_on = w->slot->generation == w->communicator->generation;
+    if (w->slot->came < w->count && goes_on) {
         env_set_timer(w->env, t, env_now_ns(w->env) + SIM_SECOND / 1000);
         return;
     }
@@ -121,7 +124,9 @@ static void start(void *to, backend_call *call) {
     assert_null(x->calls[c->self]);
     x->calls[c->self] = call;
     if (++x->came == c->count) move(x, c->count);
-    *w = (wait_for_all){ .env = envs[c->rank], .slot = x, .self = c->self, .count = c->count };
+    *w = (wait_for_all){
+        .env = envs[c->rank], .slot = x, .communicator = c, .self = c->self, .count = c->count
+    };
     w->timer.fire = look;
     env_set_timer(w->env, &w->timer, env_now_ns(w->env) + SIM_SECOND / 100);
 }
