@@ -2,7 +2,9 @@
 #include "example_run.h"
 #include "testing/testing.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // ---- ddp_digits ---------------------------------------------------------------------------------
 
@@ -50,11 +52,42 @@ static void replicas_with_uneven_inputs_end_alike(void **state) {
                 "worker2 has used all of its 7 inputs");
 }
 
+// ---- ddp_survives -------------------------------------------------------------------------------
+
+// The program itself compares the weights of all that are there in the end, bit by bit, and fails
+// unless each epoch is in the curve, and 97 % of the test digits are recognised.
+static void replicas_survive_losses_and_let_new_ones_in(void **state) {
+    (void)state;
+    result *r = run("timeout 100 ./ddp_survives");
+    assert_non_null(strstr(r->output, "worker1 is lost after epoch 1"));
+    assert_non_null(strstr(r->output, "worker4 is let in: 3 members"));
+    assert_non_null(strstr(r->output, "2 lost, 2 let in: 9"));
+    assert_non_null(strstr(r->output, "after 30 epochs"));
+    assert_says(r, 0, "3 members have the same weights");
+    assert_says(run("timeout 100 ./ddp_survives --world-size 2 --losses 4"), 0,
+                "4 lost, 4 let in: 9");
+    assert_says(run("timeout 100 ./ddp_survives --losses 0"), 0, "0 lost, 0 let in: 9");
+}
+
+static void survivors_draw_one_curve(void **state) {
+    (void)state;
+    char path[] = "/tmp/survives-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_says(run("timeout 100 ./ddp_survives --plot %s; cat %s", path, path), 0, "</svg>");
+    unlink(path);
+}
+
 static void they_refuse_wrong_options(void **state) {
     (void)state;
     assert_says(run("./ddp_digits --help"), 0, "--plot FILE.svg");
     assert_says(run("./ddp_rpc --help"), 0, "--plot FILE.svg");
     assert_says(run("./join_uneven --help"), 0, "--inputs N");
+    assert_says(run("./ddp_survives --help"), 0, "--plot FILE.svg");
+    assert_says(run("./ddp_survives --world-size 1"), 2, "expected a whole number, 2 to 32");
+    assert_says(run("./ddp_survives --epochs 5"), 2, "so that new members come in time");
+    assert_says(run("timeout 100 ./ddp_survives --losses 0 --epochs 1"), 3, "after 1 epochs");
     assert_says(run("./ddp_digits --hook f8"), 2, "expected none or f16 or bf16");
     assert_says(run("timeout 100 ./ddp_digits --shards 3"), 1,
                 "3 shards, which is no power of two");
@@ -64,5 +97,6 @@ static void they_refuse_wrong_options(void **state) {
 
 GW_TESTS(example_ddp, replicas_learn_digits,
          shards_give_one_set_of_weights_on_any_number_of_workers, replicas_run_under_the_launcher,
-         four_roles_learn_planted_labels, replicas_with_uneven_inputs_end_alike,
+         four_roles_learn_planted_labels, replicas_survive_losses_and_let_new_ones_in,
+         survivors_draw_one_curve, replicas_with_uneven_inputs_end_alike,
          they_refuse_wrong_options);

@@ -1,0 +1,10 @@
+#ifndef TRAINER_H
+#define TRAINER_H
+
+#include "options.h"
+
+// The life of a trainer: joins the job and the group, learns with the others until all epochs are
+// over, leaves. Returns its exit code.
+int trainer_run(const options *o);
+
+#endif
