@@ -115,8 +115,10 @@ static bool read_some(pull *x, size_t bytes) {
 // Whose memory it was shows when it has been read (LEND-12).
 static void judge(pull *x) {
     if (x->status || has_mutation(MUTATION_PULL_BELIEVED) || source_is_there(x->source)) return;
-    snprintf(x->reason, sizeof x->reason, "its memory is gone");
-    fail(x, GW_SYSTEM);
+    bool has_ended = source_has_ended(x->source);
+    snprintf(x->reason, sizeof x->reason, "%s",
+             has_ended ? "its process has ended" : "its memory is gone");
+    fail(x, has_ended ? GW_DISCONNECTED : GW_SYSTEM);
 }
 
 // If not even the badge can be read any more, nothing can: the lender hears of it (LEND-14).

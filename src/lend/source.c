@@ -76,6 +76,12 @@ bool source_is_there(const source *x) {
     return has_badge(x) && !place_has_ended(x->watched);
 }
 
+bool source_has_ended(const source *x) {
+    char byte;
+    return place_has_ended(x->watched) ||
+           (!read_all(x->process, &byte, x->badge, sizeof byte) && errno == ESRCH);
+}
+
 // ---- Why not ------------------------------------------------------------------------------------
 
 static int ptrace_scope(void) {

@@ -39,5 +39,6 @@ gw_status source_read(const source *x, void *to, uint64_t at, size_t size, char 
 
 // Whether what was read until now was its memory.
 bool source_is_there(const source *x);
+bool source_has_ended(const source *x);  // its process
 
 #endif
