@@ -100,9 +100,10 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 // ---- After a loss -------------------------------------------------------------------------------
 
 // Goes on in |g|, the next generation of the group that |ddp| was opened in, on all its members; a
-// newcomer has opened its own in a group of itself alone. Those that are behind in steps of |opt|
-// (NULL: none), or in passes, or new, take parameters, buffers and the state of |opt| from the lowest
-// of those that are furthest ahead. State that hooks keep stays as it is. The count of passes begins
+// newcomer has opened its own in a group of itself alone. All take parameters, buffers and the state of
+// |opt| (NULL: none) from the lowest of those that are furthest ahead in its steps, or in passes. Where
+// members may be in different calls when they hear of the loss, they call gw_group_agree first, so
+// that all re-form at one place. State that hooks keep stays as it is. The count of passes begins
 // anew. A step that has failed is taken again behind it:
 //
 //     gw_group *g = gw_group_world(root);

@@ -33,24 +33,23 @@ static int64_t steps_of(gw_scope *s, gw_optimizer *opt) {
     return gw_int_of(s, gw_map_get(s, gw_optimizer_state_dict(s, opt), "steps"));
 }
 
-// The lowest rank of those that are furthest ahead; -1: all are there. Fails with |s|.
+// The lowest rank of those that are furthest ahead. Fails with |s|.
 static int find_first(gw_scope *s, gw_group *g, place own) {
     gw_list *mine = gw_list_open(s);
     gw_list_add(s, mine, own.steps);
     gw_list_add(s, mine, own.passes);
     gw_list *all = gw_all_gather_value(s, g, mine);
     place first = { -1, -1 };
-    int root = -1, alike = 0, n = gw_ok(s) ? gw_list_count(all) : 0;
+    int root = 0, n = gw_ok(s) ? gw_list_count(all) : 0;
     for (int i = 0; gw_ok(s) && i < n; i++) {
         gw_list *theirs = gw_list_of(s, gw_list_get(s, all, i));
         place p = { gw_int_of(s, gw_list_get(s, theirs, 0)),
                     gw_int_of(s, gw_list_get(s, theirs, 1)) };
-        alike = is_ahead(p, first) ? 1 : alike + !is_ahead(first, p);
         if (!is_ahead(p, first)) continue;
         first = p;
         root = i;
     }
-    return alike == n ? -1 : root;
+    return root;
 }
 
 // From here on passes are those of the new group, which begins like one that was opened now.
@@ -90,10 +89,10 @@ void gw_ddp_reform(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g) {
         scope_fail_with(t, gw_scope_error(d->own));
         gw_scope_clear(d->own);
     }
-    int root = gw_ok(t) ? find_first(t, private, own) : -1;
+    int root = gw_ok(t) ? find_first(t, private, own) : 0;
     bool ok = gw_ok(t) && enter_group(t, d, private) && replicas_compare_models(t, d);
-    if (ok && root >= 0) replicas_broadcast(t, d, true, true, root);
-    if (ok && gw_ok(t) && root >= 0 && opt) {
+    if (ok) replicas_broadcast(t, d, true, true, root);
+    if (ok && gw_ok(t) && opt) {
         bool leads = d->stats.rank == root;
         gw_value state = leads ? gw_value_of(gw_optimizer_state_dict(t, opt)) : gw_none();
         gw_value given =

@@ -153,4 +153,23 @@ static void they_go_on_with_a_newcomer_where_they_were(void **state) {
     if (!getenv("SEED")) assert_true(finished > 0);
 }
 
-GW_TESTS(ddp_reform_sim, they_go_on_with_a_newcomer_where_they_were);
+static void meet_untrained(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_worker self = gw_rpc_self(s);
+    learner l = open_learner(s);
+    fill(s, l.model, rank + 1);
+    gw_ddp *ddp = gw_ddp_open(s, l.model, .group = gw_group_open(s, &self, 1, .name = "alone"));
+    gw_ddp_reform(s, ddp, l.opt, gw_group_world(s));
+    gw_ddp_check(s, ddp);
+    if (!gw_ok(s)) fail_msg("w%d: %s", rank, gw_scope_error(s)->text);
+    assert_float_equal(*(const float *)gw_data(gw_module_parameter_at(s, l.model, 0)), 1, 0);
+}
+
+// Who has made as many steps, none here, may have other weights all the same.
+static void members_that_have_not_begun_become_alike(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = TRAINERS }, meet_untrained, NULL);
+}
+
+GW_TESTS(ddp_reform_sim, members_that_have_not_begun_become_alike,
+         they_go_on_with_a_newcomer_where_they_were);
