@@ -76,3 +76,10 @@ cluster_outcome cluster_run(uint64_t seed, cluster_options options, cluster_main
         assert_string_equal(outcome.errors[rank].text, "");
     return outcome;
 }
+
+gw_error cluster_pause_ms(gw_scope *s, int64_t ms) {
+    gw_scope *t = gw_scope_open(s);
+    gw_scope_set_timeout(t, ms);
+    gw_wait(t, gw_future_open(t));
+    return gw_scope_close(t);
+}

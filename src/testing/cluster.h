@@ -39,6 +39,9 @@ typedef struct cluster_outcome {
     int64_t took_ns;  // of virtual time
 } cluster_outcome;
 
+// Lets |ms| of virtual time pass. TIMEOUT, unless what |s| is in ends before.
+gw_error cluster_pause_ms(gw_scope *s, int64_t ms);
+
 typedef void cluster_main(gw_scope *root, int rank, void *context);
 
 cluster_outcome cluster_run(uint64_t seed, cluster_options options, cluster_main *main,

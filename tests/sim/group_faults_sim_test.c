@@ -76,14 +76,6 @@ static void arrive(gw_scope *s) {
     if (is_loss()) assert_true(sim_at(now.sim, sim_now_ns(now.sim) + now.delay_ns, hit, NULL));
 }
 
-static void pause_ms(gw_scope *s, int ms) {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, ms);
-    gw_wait(t, gw_future_open(t));
-    gw_error late = gw_scope_close(t);
-    (void)late;
-}
-
 // ---- What members do ----------------------------------------------------------------------------
 
 typedef struct participant {
@@ -135,7 +127,7 @@ static void act(gw_scope *s, participant *p) {
     if (victim && now.fault == DEADLINE) gw_scope_set_timeout(s, 100);
     if (victim && now.place == BEFORE_ENTERING) arrive(s);
     if (is_late && now.place != IN_THE_DATA && now.place != BETWEEN_BUCKETS)
-        pause_ms(s, is_loss() ? 5 : 1000);
+        cluster_pause_ms(s, is_loss() ? 5 : 1000);
     if (victim && now.fault == SCOPE_FAILS && now.place != BETWEEN_BUCKETS)
         gw_fail(s, GW_INVALID, "this is wrong on purpose");
     switch (now.place) {
@@ -224,7 +216,7 @@ static void open_participant(gw_scope *root, participant *p) {
     p->opt = gw_adam(root, gw_parameters(root, p->model), .lr = 0.1);
     if (now.place == SHARDED_STEP) gw_optimizer_shard(root, p->opt);
     gw_barrier(root, p->group);
-    pause_ms(root, 500);  // until all have come through it
+    cluster_pause_ms(root, 500);  // until all have come through it
     gw_scope *s = gw_scope_open(root);
     gw_no_grad(s);
     p->before = gw_keep(root, gw_clone(s, p->weight));
@@ -250,7 +242,7 @@ static void play(gw_scope *root, int rank, void *context) {
     if (!is_gone) check_unchanged(s, &p, e.status != GW_OK);
     gw_scope_clear(s);
     gw_scope_close_up(s);
-    pause_ms(root, 1000);
+    cluster_pause_ms(root, 1000);
     if (is_loss() ? !is_victim(rank) && !is_alone() : !is_gone) go_on(root, &p);
     gw_scope_clear(root);
 }

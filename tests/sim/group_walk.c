@@ -310,14 +310,6 @@ static void exchange_values(gw_scope *s, const call *c) {
 
 // ---- A step -------------------------------------------------------------------------------------
 
-static void pause_ms(gw_scope *s, int ms) {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, ms);
-    gw_wait(t, gw_future_open(t));
-    gw_error late = gw_scope_close(t);
-    (void)late;
-}
-
 typedef struct under_way {
     call call;
     gw_future *future;
@@ -334,7 +326,7 @@ static void finish(gw_scope *s, under_way *u) {
 static void make_mistake(gw_scope *s, mistake m, call *c) {
     int patience_ms = (int)c->timeout_ms;
     switch (m) {
-    case IS_LATE: pause_ms(s, patience_ms + 10000); break;
+    case IS_LATE: cluster_pause_ms(s, patience_ms + 10000); break;
     case OTHER_SHAPE: c->width += 64; break;
     case OTHER_DTYPE: c->dtype = c->dtype == GW_I64 ? GW_F32 : GW_I64; break;
     case OTHER_ROOT: c->root = (c->root + 1) % gw_group_size(c->group); break;
@@ -378,7 +370,7 @@ static void play(participant *p, gw_scope *s, int step) {
     if (m) ((walk *)w)->outcome.mistakes++;
     under_way all[MANY + 1] = { 0 };
     if (many && choose(w, step, 8, (uint64_t)w->count) == (uint64_t)p->rank)
-        pause_ms(s, 100);  // the others wait for it with all they may have under way
+        cluster_pause_ms(s, 100);  // the others wait for it with all they may have under way
     for (int i = 0; i < count && !(w->drops_out && !gw_ok(s)); i++) {
         mistake here = i == at ? m : NO_MISTAKE;
         if (here == LEAVES_ONE_OUT) continue;
@@ -443,7 +435,7 @@ static bool takes_leave(participant *p, int step) {
 
 // Until what mistakes have left behind is over.
 static void rest(participant *p, gw_scope *s) {
-    pause_ms(s, p->walk->patience_ms + 10000);
+    cluster_pause_ms(s, p->walk->patience_ms + 10000);
     p->has_rested = true;
 }
 

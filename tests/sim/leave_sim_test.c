@@ -17,10 +17,7 @@ static void expect(gw_scope *s, gw_status status, gw_outcome outcome, const char
 }
 
 static void pause_ms(gw_scope *s, int64_t ms) {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, ms);
-    gw_wait(t, gw_future_open(t));
-    gw_error late = gw_scope_close(t);
+    gw_error late = cluster_pause_ms(s, ms);
     // In a body its caller may be seen to have left first.
     assert_true(late.status == GW_TIMEOUT || late.status == GW_CANCELLED ||
                 late.status == GW_DISCONNECTED || !gw_ok(s));

@@ -99,10 +99,7 @@ typedef struct traffic {
 } traffic;
 
 static void pause_ms(gw_scope *s, int64_t ms) {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, ms);
-    gw_wait(t, gw_future_open(t));
-    gw_error late = gw_scope_close(t);
+    gw_error late = cluster_pause_ms(s, ms);
     assert_int_equal(late.status, GW_TIMEOUT);
 }
 

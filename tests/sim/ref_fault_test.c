@@ -15,10 +15,7 @@ GW_FUNCTION(fault_make, GW_POOL, "int") {
 }
 
 static void pause_ms(gw_scope *s, int64_t ms) {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, ms);
-    gw_wait(t, gw_future_open(t));
-    gw_error late = gw_scope_close(t);
+    gw_error late = cluster_pause_ms(s, ms);
     if (late.status != GW_TIMEOUT) gw_fail(s, late.status, "%s", late.text);
 }
 
