@@ -204,6 +204,63 @@ static void ring_asleep(gw_scope *root, samples *out) {
     ring_ping_pong(out, 200, 10000);
 }
 
+// ---- What one processor writes and the other one reads ------------------------------------------
+
+enum { TOUCHED = 1 << 20 };
+
+#define FOR_THIS_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
+
+FOR_THIS_PROCESSOR static void add_1(float *restrict y, const float *restrict x) {
+    for (int i = 0; i < TOUCHED; i++) y[i] = x[i] + 1;
+}
+
+FOR_THIS_PROCESSOR static float sum_of(const float *y) {
+    enum { LANES = 128 };
+    float sums[LANES] = { 0 }, sum = 0;
+    for (int i = 0; i < TOUCHED; i += LANES)
+        for (int lane = 0; lane < LANES; lane++) sums[lane] += y[i + lane];
+    for (int lane = 0; lane < LANES; lane++) sum += sums[lane];
+    return sum;
+}
+
+// The work of rpc.touch_4MB by two processes that share the memory of both tensors: the child adds 1 to each number of the
+// one and puts it into the other, the parent adds up what it finds there.
+static void touch_4mb(gw_scope *root, samples *out) {
+    (void)root;
+    size_t bytes = 2 * sizeof(word) + 2 * TOUCHED * sizeof(float);
+    word *words = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (words == MAP_FAILED) fail("mmap");
+    float *x = (float *)(words + 2), *y = x + TOUCHED;
+    for (int i = 0; i < TOUCHED; i++) x[i] = 1, y[i] = 0;
+    words[0].bell = eventfd(0, 0);
+    words[1].bell = eventfd(0, 0);
+    const uint64_t rounds = 220;
+    patience p = { 0 };
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (uint64_t round = 1; round <= rounds; round++) {
+            wait_for(&words[0], round, &p);
+            add_1(y, x);
+            atomic_store(&words[1].count, round);
+            wake(&words[1]);
+        }
+        _exit(0);
+    }
+    for (uint64_t round = 1; round <= rounds; round++) {
+        double start = now_us();
+        atomic_store(&words[0].count, round);
+        wake(&words[0]);
+        wait_for(&words[1], round, &p);
+        if (sum_of(y) != 2 * TOUCHED) fail("sum");
+        if (round > rounds / 10) samples_add(out, now_us() - start);
+    }
+    waitpid(pid, NULL, 0);
+    close(words[0].bell);
+    close(words[1].bell);
+    munmap(words, bytes);
+}
+
 // ---- Copies of 400 MB ---------------------------------------------------------------------------
 
 #define LARGE_BYTES ((size_t)400 << 20)
@@ -257,6 +314,7 @@ static void vm_readv_400mb(gw_scope *root, samples *out) {
 const bench_case floor_cases[] = {
     { "floor.ring", 0, ring },
     { "floor.ring_asleep", 0, ring_asleep },  // 10 ms apart
+    { "floor.touch_4MB", 0, touch_4mb },
     { "floor.copy_400MB", 0, copy_400mb },
     { "floor.vm_readv_400MB", 0, vm_readv_400mb },
     { "floor.tcp_spin50us_epoll", 0, tcp_spin },
