@@ -21,14 +21,9 @@ typedef struct job {
 // On each host two ranks of |command|, with |options| of gradwire run.
 static job start(hosts *net, int count, const char *options, const char *command) {
     job j = { .net = net, .count = count };
-    const char *address = hosts_address(net, 0);
-    bool is_v6 = strchr(address, ':');
-    for (int i = 0; i < count; i++)
-        j.of[i] =
-            hosts_launch(net, i,
-                         "exec ./gradwire run --nnodes=%d --node-rank=%d -n 2 --grace=2 "
-                         "--rdzv-endpoint=%s%s%s:29500 %s -- %s",
-                         count, i, is_v6 ? "[" : "", address, is_v6 ? "]" : "", options, command);
+    char what[600];
+    snprintf(what, sizeof what, "%s -- %s", options, command);
+    for (int i = 0; i < count; i++) j.of[i] = hosts_launch_run(net, i, count, 2, what);
     return j;
 }
 
@@ -65,11 +60,9 @@ static void over_ipv6_alone_they_are(void **state) {
 
 static void with_a_key_they_are(void **state) {
     (void)state;
-    path folder = make_folder(), key = in_folder(folder, "job.key");
-    char command[600], option[300];
-    snprintf(command, sizeof command, "umask 077; %s key > %s", launched_path(), key.text);
-    assert_int_equal(system(command), 0);
-    snprintf(option, sizeof option, "--key=%s", key.text);
+    path folder = make_folder();
+    char option[300];
+    snprintf(option, sizeof option, "--key=%s", make_key(folder).text);
     say_hello((hosts_options){ .count = 2 }, option);
     remove_folder(folder);
 }

@@ -129,6 +129,15 @@ launched hosts_launch(hosts *h, int host, const char *format, ...) {
     return l;
 }
 
+launched hosts_launch_run(hosts *h, int host, int count, int ranks, const char *what) {
+    const char *at = h->addresses[0];
+    bool is_v6 = strchr(at, ':');
+    return hosts_launch(h, host,
+                        "exec ./gradwire run --nnodes=%d --node-rank=%d -n %d --grace=2 "
+                        "--rdzv-endpoint=%s%s%s:29500 %s",
+                        count, host, ranks, is_v6 ? "[" : "", at, is_v6 ? "]" : "", what);
+}
+
 // ---- What happens to links ----------------------------------------------------------------------
 
 void hosts_plug(hosts *h, int host, bool in) {

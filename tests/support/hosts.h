@@ -34,6 +34,10 @@ const char *hosts_address(const hosts *h, int host);
 launched hosts_launch(hosts *h, int host, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+// gradwire run on |host|, one of the first |count|, which meet at the first: |ranks| of each. |what|: the rest of its command
+// line.
+launched hosts_launch_run(hosts *h, int host, int count, int ranks, const char *what);
+
 // The cable of that host. Without it the host sees that its link is down, as others do not.
 void hosts_plug(hosts *h, int host, bool in);
 

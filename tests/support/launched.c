@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -178,6 +179,23 @@ path in_folder(path folder, const char *name) {
     int n = snprintf(p.text, sizeof p.text, "%.200s/%s", folder.text, name);
     assert_in_range(n, 1, sizeof p.text - 1);
     return p;
+}
+
+void await_in_file(const char *file, const char *text) {
+    static char found[64 * 1024];
+    for (size_t size = 0; !memmem(found, size, text, strlen(text)); sched_yield()) {
+        FILE *f = fopen(file, "re");
+        size = f ? fread(found, 1, sizeof found, f) : 0;
+        if (f) fclose(f);
+    }
+}
+
+path make_key(path folder) {
+    path key = in_folder(folder, "job.key");
+    result r = finish(launch_command("umask 077; ./gradwire key > %s", key.text));
+    assert_int_equal(r.code, 0);
+    forget(r);
+    return key;
 }
 
 void remove_folder(path folder) {

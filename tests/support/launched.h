@@ -61,6 +61,8 @@ void wait_for_end(int process_fd);  // and closes it
 // A folder of the test's own, removed when the test has passed.
 path make_folder(void);
 path in_folder(path folder, const char *name);
+void await_in_file(const char *file, const char *text);  // until it stands there
+path make_key(path folder);  // the key of a job, in a file that nobody else may read
 void remove_folder(path folder);
 
 #endif
