@@ -1,6 +1,7 @@
 // Launchers of MPI start programs of gradwire, which read where they are from what these leave in the environment. Debian's
 // Open MPI and MPICH are started for it; where one is not installed its tests are skipped.
 #include "../support/launched.h"
+#include "../support/other_launchers.h"
 #include "testing/testing.h"
 
 #include <signal.h>
@@ -27,38 +28,14 @@ static void need(const engine *e) {
     if (!has_program(e->program)) testing_skip("%s is not installed", e->program);
 }
 
-// Open MPI gives its ranks a terminal, where examples draw their progress: of each line only what stays.
-static void leave_what_stays(char *text) {
-    static const char erase[] = "\033[K";
-    char *to = text;
-    for (char *line = text, *end; *line; line = end) {
-        end = line + strcspn(line, "\n") + (strchr(line, '\n') != NULL);
-        for (char *at; (at = strstr(line, erase)) && at < end;) line = at + strlen(erase);
-        memmove(to, line, (size_t)(end - line));
-        to += end - line;
-    }
-    *to = '\0';
-}
-
 // Reads what it prints up to a line that has |word| in it.
 static void await_word(launched *l, const char *word) {
     while (!strstr(read_line(l->out_fd, ""), word)) continue;
 }
 
-// What an example computes, and how it ends, is what `gradwire run` has.
 static void compute_the_same(const engine *e) {
-    static const char example[] = "./rl_cartpole --max-episodes 6 --log-interval 1 --seed 7";
     need(e);
-    result theirs = finish(launch_command("%s -n 3 %s", e->start, example));
-    result ours = finish(launch_command("./gradwire run --no-prefix -n 3 -- %s", example));
-    testing_note("%s%s", theirs.out, theirs.err);
-    leave_what_stays(theirs.out);
-    assert_string_equal(theirs.out, ours.out);
-    assert_non_null(strstr(theirs.out, "Episode 6"));
-    assert_int_equal(theirs.code, 3);
-    assert_int_equal(ours.code, 3);
-    forget(theirs);
-    forget(ours);
+    other_launcher_computes_the_same(e->start);
 }
 
 // One rank is killed in the middle of training.
@@ -88,19 +65,9 @@ static void all_end_with_one(const engine *e) {
     forget(r);
 }
 
-// Two jobs of one user on one host find their own ranks.
 static void jobs_do_not_mix(const engine *e) {
     need(e);
-    launched a = launch_command("%s -n 3 ./batch_rpc --epochs 3", e->start);
-    launched b = launch_command("%s -n 2 ./hello", e->start);
-    result ra = finish(a), rb = finish(b);
-    testing_note("%s%s", ra.err, rb.err);
-    assert_int_equal(ra.code, 3);  // three epochs are too few to learn much
-    assert_int_equal(rb.code, 0);
-    assert_non_null(strstr(ra.out, "2 trainers, answered together"));
-    assert_non_null(strstr(rb.out, "6., 12., 18."));
-    forget(ra);
-    forget(rb);
+    other_launcher_keeps_jobs_apart(e->start);
 }
 
 static void meet_over_tcp(const engine *e) {

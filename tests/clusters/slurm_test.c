@@ -1,6 +1,7 @@
 // A real Slurm on this host, of the test's own: munged, slurmctld and slurmd in its folder and on its ports, and srun, which
 // starts programs of gradwire. `make clusters` installs it; elsewhere these tests are skipped.
 #include "../support/launched.h"
+#include "../support/other_launchers.h"
 #include "testing/testing.h"
 
 #include <netinet/in.h>
@@ -159,19 +160,10 @@ static void close_slurm(slurm *s) {
     remove_folder(s->folder);
 }
 
-// What an example computes, and how it ends, is what `gradwire run` has.
 static void srun_computes_the_same(void **state) {
     (void)state;
-    static const char example[] = "./rl_cartpole --max-episodes 6 --log-interval 1 --seed 7";
     slurm s = open_slurm();
-    result theirs = finish(launch_command("exec srun -n 3 %s", example));
-    result ours = finish(launch_command("./gradwire run --no-prefix -n 3 -- %s", example));
-    testing_note("%s%s", theirs.out, theirs.err);
-    assert_string_equal(theirs.out, ours.out);
-    assert_non_null(strstr(theirs.out, "Episode 6"));
-    assert_int_equal(theirs.code, 3);
-    forget(theirs);
-    forget(ours);
+    other_launcher_computes_the_same("exec srun");
     close_slurm(&s);
 }
 
@@ -189,20 +181,10 @@ static void srun_starts_four_ranks(void **state) {
     close_slurm(&s);
 }
 
-// Two steps of one user on one host find their own ranks.
 static void steps_at_once_do_not_mix(void **state) {
     (void)state;
     slurm s = open_slurm();
-    launched a = launch_command("exec srun -n 3 ./batch_rpc --epochs 3");
-    launched b = launch_command("exec srun -n 2 ./hello");
-    result ra = finish(a), rb = finish(b);
-    testing_note("%s%s", ra.err, rb.err);
-    assert_int_equal(ra.code, 3);  // three epochs are too few to learn much
-    assert_int_equal(rb.code, 0);
-    assert_non_null(strstr(ra.out, "2 trainers, answered together"));
-    assert_non_null(strstr(rb.out, "6., 12., 18."));
-    forget(ra);
-    forget(rb);
+    other_launcher_keeps_jobs_apart("exec srun");
     close_slurm(&s);
 }
 

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <gradwire.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -300,26 +299,13 @@ static void the_file_of_a_dead_job_is_not_joined_again(void **state) {
     remove_folder(folder);
 }
 
-// Until a worker has its rank in the store of |folder|, and waits for the others.
-static void await_rank(path folder, const char *key) {
-    char at[256], text[4096];
-    snprintf(at, sizeof at, "%.200s/store", folder.text);
-    for (;;) {
-        FILE *file = fopen(at, "re");
-        size_t size = file ? fread(text, 1, sizeof text, file) : 0;
-        if (file) fclose(file);
-        if (memmem(text, size, key, strlen(key))) return;
-        sched_yield();
-    }
-}
-
 // One of another job that comes to the place of this one takes no rank there, and learns whose it is.
 static void two_jobs_at_one_store_are_kept_apart(void **state) {
     (void)state;
     path folder = make_folder(), url = file_url(folder);
     setenv("GW_JOB_ID", "night-7", 1);
     pid_t first = start(url.text, 0, 2, NULL);
-    await_rank(folder, "rank/0");
+    await_in_file(in_folder(folder, "store").text, "rank/0");
     setenv("GW_JOB_ID", "night-8", 1);
     for (int rank = 0; rank < 2; rank++) {
         gw_scope *other = gw_scope_open(NULL);
