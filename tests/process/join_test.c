@@ -1,5 +1,6 @@
 // Joining when something is wrong with one of the workers: each of them soon has an error that says
 // so.
+#include "../support/launched.h"
 #include "base/check.h"
 #include "testing/testing.h"
 
@@ -144,16 +145,43 @@ static const char *free_url(const char *host, char out[128]) {
     return out;
 }
 
+static void expect_insecure_differs(const gw_error *e) {
+    testing_note("\"%s\"", e->text);
+    assert_int_equal(e->status, GW_MISMATCH);
+    assert_non_null(strstr(e->text, "insecure was said by"));
+}
+
 static void insecure_is_said_by_all_or_by_none(void **state) {
     (void)state;
     joiner a = { .options = GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2) };
     joiner b = { .options =
                      GW_OPTIONS(gw_rpc_options, .rank = 1, .world_size = 2, .insecure = true) };
     join_two(&a, &b);
-    assert_int_equal(a.error.status, GW_MISMATCH);
-    assert_int_equal(b.error.status, GW_MISMATCH);
-    assert_non_null(strstr(a.error.text, "insecure was said by"));
-    assert_non_null(strstr(b.error.text, "insecure was said by"));
+    expect_insecure_differs(&a.error);
+    expect_insecure_differs(&b.error);
+}
+
+// Also by who joins a group that is running, at an address or in a file; its members go on.
+static void who_joins_a_group_says_it_as_its_members_do(void **state) {
+    (void)state;
+    path folder = make_folder(), file = in_folder(folder, "group");
+    char url[300], port[128];
+    snprintf(url, sizeof url, "file://%s", file.text);
+    const char *const places[] = { url, free_url("127.0.0.1", port) };
+    for (int i = 0; i < 4; i++) {
+        gw_scope *founder = gw_scope_open(NULL);
+        gw_rpc_init(founder, .group = GW_GROUP_CREATE, .init_method = places[i / 2],
+                    .insecure = i % 2);
+        joiner j = { .options = GW_OPTIONS(gw_rpc_options, .group = GW_GROUP_JOIN,
+                                           .init_method = places[i / 2], .insecure = !(i % 2)) };
+        join_and_leave(&j);
+        expect_insecure_differs(&j.error);
+        assert_int_equal(gw_rpc_world_size(founder), 1);
+        gw_rpc_shutdown(founder);
+        assert_int_equal(gw_scope_close(founder).status, GW_OK);
+        unlink(file.text);
+    }
+    remove_folder(folder);
 }
 
 static void workers_meet_at_an_address_of_the_network_if_they_say_insecure(void **state) {
@@ -284,13 +312,7 @@ typedef struct early_end {
 // As soon as its rank is in the store, where it waits for the other one.
 static void *end_while_it_joins(void *arg) {
     early_end *e = arg;
-    char text[4096];
-    size_t size = 0;
-    while (!memmem(text, size, "rank/0", 6)) {
-        FILE *file = fopen(e->path, "re");
-        size = file ? fread(text, 1, sizeof text, file) : 0;
-        if (file) fclose(file);
-    }
+    await_in_file(e->path, "rank/0");
     gw_rpc_shutdown(e->root);
     return NULL;
 }
@@ -334,7 +356,7 @@ GW_TESTS(join, a_signal_interrupts_it_wherever_it_waits,
          a_signal_without_a_handler_ends_the_process_that_joins,
          two_workers_of_one_name_are_told_both, workers_that_disagree_about_the_job_are_told_both,
          the_second_of_a_rank_is_refused, a_port_in_use_is_named,
-         insecure_is_said_by_all_or_by_none,
+         insecure_is_said_by_all_or_by_none, who_joins_a_group_says_it_as_its_members_do,
          workers_meet_at_an_address_of_the_network_if_they_say_insecure, workers_meet_over_ipv6,
          where_nobody_is_met_is_told_with_what_it_answered,
          who_shuts_down_while_another_thread_joins_is_told);
