@@ -162,7 +162,7 @@ static void workers_join_at_any_time_and_know_each_other(void **state) {
 
 static void stay_a_while(worker *w, gw_scope *root) {
     (void)w;
-    pause_ms(root, 10000);
+    pause_ms(root, 30000);
     gw_rpc_shutdown(root);
 }
 
@@ -185,7 +185,7 @@ static void a_name_that_a_member_has_is_refused(void **state) {
 // out again.
 static void look_around(worker *w, gw_scope *root) {
     char name[16];
-    pause_ms(root, 4000);
+    pause_ms(root, 40000);  // over the slowest network joining takes some seconds
     snprintf(name, sizeof name, w->group == GW_GROUP_CREATE ? "boss%d" : "trainer%d",
              gw_rpc_self(root).rank);
     assert_string_equal(gw_rpc_self(root).name, name);
@@ -211,8 +211,8 @@ static void join_by_pattern(uint64_t seed, void *context) {
     worker ws[] = {
         { .name = "boss%d", .group = GW_GROUP_CREATE, .play = look_around },
         { .name = "trainer%d", .group = GW_GROUP_JOIN, .play = look_in },
-        { .name = "trainer%d", .group = GW_GROUP_JOIN, .start_ms = 2000, .play = look_around },
-        { .name = "trainer%d", .group = GW_GROUP_JOIN, .start_ms = 2000, .play = look_around },
+        { .name = "trainer%d", .group = GW_GROUP_JOIN, .start_ms = 20000, .play = look_around },
+        { .name = "trainer%d", .group = GW_GROUP_JOIN, .start_ms = 20000, .play = look_around },
     };
     sim *s = open_sim(seed);
     for (int i = 0; i < 4; i++) add(s, i, &ws[i]);
@@ -658,14 +658,14 @@ static void move_door_with_seed(uint64_t seed, void *context) {
         { .name = "boss", .group = GW_GROUP_CREATE, .play = stay_a_while },
         { .name = "heir", .group = GW_GROUP_JOIN, .play = stay_a_while },
         { .name = "third", .group = GW_GROUP_JOIN, .play = stay_a_while },
-        { .name = "late", .group = GW_GROUP_JOIN, .start_ms = 4000, .play = be_let_in_by_heir },
+        { .name = "late", .group = GW_GROUP_JOIN, .start_ms = 14000, .play = be_let_in_by_heir },
     };
     sim *s = open_sim(seed);
     for (int i = 0; i < 4; i++) {
         ws[i].url = seed % 2 ? "tcp://127.0.0.1:29500,127.0.0.1:29501" : NULL;
         add(s, i, &ws[i]);
     }
-    sim_at(s, 3990 * (SIM_SECOND / 1000) + (int64_t)seed * (SIM_SECOND / 2000), crash_node,
+    sim_at(s, 13990 * (SIM_SECOND / 1000) + (int64_t)seed * (SIM_SECOND / 2000), crash_node,
            (void *)(intptr_t)0);
     run(s, 200);
     // Who was let in by the founder, and not told the members yet, fails, as in a file.
