@@ -20,7 +20,7 @@ struct members {
 };
 
 _Static_assert((int)MEMBERS_KIND_FIRST == (int)MEMBERSHIP_HEARTBEAT, "the first of its messages");
-_Static_assert((int)MEMBERS_KIND_LAST >= (int)MEMBERSHIP_PROBE_REPLY, "and room for the last");
+_Static_assert((int)MEMBERS_KIND_LAST >= (int)MEMBERSHIP_CALL_BACK, "and room for the last");
 
 static int64_t now_of(const members *m) {
     if (has_mutation(MUTATION_WALL_CLOCK)) return env_wall_ns(m->options.env);

@@ -116,7 +116,7 @@ void membership_heard(membership *ms, int rank, int64_t now_ns) {
     member *x = member_find(ms, rank);
     if (!x || x->state == MEMBER_GONE || ms->is_fenced || rank == ms->options.rank) return;
     x->direct_ns = now_ns;
-    x->heartbeat_is_out = false;
+    x->heartbeat_is_out = x->is_said_unheard = false;
     member_apply(ms, x, MEMBER_HEARD, now_ns);
 }
 

@@ -2,6 +2,7 @@
 // failure.
 #include "membership/membership_internal.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/mutation.h"
 
@@ -61,15 +62,23 @@ static void end_round(member *x) {
     x->probe = 0;
 }
 
+// A member that was never heard may still be starting (MEM-10); or connections to it cannot be opened from here, and a worker that
+// needs it asks early for one the other way (MEM-23).
+static bool is_silent(const membership *ms, const member *x, int64_t now_ns) {
+    if (x->state == MEMBER_UNMONITORED || x->state == MEMBER_GONE || member_is_self(ms, x))
+        return false;
+    if (x->state == MEMBER_SUSPECTED) return true;
+    bool is_needed = x->awaits > 0 && !membership_is_coordinator(ms);
+    int64_t since_ns = x->direct_ns || !is_needed ? x->direct_ns : x->monitored_ns;
+    return since_ns && now_ns - since_ns >= MEMBERSHIP_SUSPECT_NS;
+}
+
 void membership_probe(membership *ms, int64_t now_ns) {
     bool all =
         membership_coordinator(ms) != ms->options.rank && membership_is_candidate(ms, now_ns);
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
-        bool silent = x->state != MEMBER_UNMONITORED && x->state != MEMBER_GONE &&
-                      (x->state == MEMBER_SUSPECTED ||
-                       (x->direct_ns && now_ns - x->direct_ns >= MEMBERSHIP_SUSPECT_NS));
-        if (!silent || x->fact.rank == ms->options.rank) continue;
+        if (!is_silent(ms, x, now_ns)) continue;
         if (x->probe && has_ended(ms, x, now_ns)) end_round(x);
         bool is_due = now_ns - x->probe_ns >= MEMBERSHIP_PROBE_NS || (all && !x->asked_all);
         if (!x->probe && is_due) ask_witnesses(ms, x, all, now_ns);
@@ -82,11 +91,24 @@ bool member_is_unrefuted(const membership *ms, const member *x, bool by_all) {
     return x->verdict >= (by_all ? UNREFUTED_BY_ALL : UNREFUTED_BY_SOME);
 }
 
-void membership_probe_reply(membership *ms, const membership_message *m, int64_t now_ns) {
+// One link is bad: that is no death, and calls over it end at their deadlines. So the log says it, once.
+static void say_unheard(const membership *ms, member *x, const member *witness, int64_t now_ns) {
+    int64_t silence_ns = now_ns - (x->direct_ns ? x->direct_ns : x->monitored_ns);
+    if (x->is_said_unheard || silence_ns < MEMBERSHIP_SUSPECT_NS) return;
+    x->is_said_unheard = true;
+    log_line(
+        "%s has not heard %s (rank %d) for %.1f s, and %s hears it: the link between the two is "
+        "bad",
+        ms->options.name, x->fact.name, x->fact.rank, (double)silence_ns / 1e9, witness->fact.name);
+}
+
+void membership_probe_reply(membership *ms, const member *from, const membership_message *m,
+                            int64_t now_ns) {
     member *x = member_find(ms, m->rank);
     if (!x || x->state == MEMBER_GONE || x->fact.rank == ms->options.rank) return;
     if (has_mutation(MUTATION_NO_PROBES)) return;
     if (m->yes) {
+        if (from != x) say_unheard(ms, x, from, now_ns);
         member_apply(ms, x, MEMBER_HEARD, now_ns);
     } else if (x->probe && m->number == x->probe) {
         x->answered++;
@@ -101,6 +123,19 @@ static void reply(membership *ms, int to, uint64_t number, int rank, bool yes) {
     };
     message *m = membership_encode(&answer);
     if (m) ms->options.send(ms->options.user, to, m);
+}
+
+// MEM-23: "A worker that is asked about a member tells that member who asks."
+static void ask_to_call_back(membership *ms, const member *x, const member *asker) {
+    message *m = membership_encode(
+        &(membership_message){ .kind = MEMBERSHIP_CALL_BACK, .rank = asker->fact.rank });
+    if (m) ms->options.send(ms->options.user, x->fact.rank, m);
+}
+
+void membership_call_back(membership *ms, const membership_message *m) {
+    member *x = member_find(ms, m->rank);
+    if (x && member_is_present(x) && !member_is_self(ms, x) && !x->heartbeat_is_out)
+        membership_send_heartbeat(ms, x);
 }
 
 static void forget(asked_probe *q) {
@@ -129,6 +164,7 @@ void membership_answer_probe(membership *ms, member *from, const membership_mess
         reply(ms, from->fact.rank, m->number, m->rank, is_self);
         return;
     }
+    if (x != from) ask_to_call_back(ms, x, from);
     if (is_fresh(x, now_ns - MEMBERSHIP_FRESH_NS)) {
         reply(ms, from->fact.rank, m->number, m->rank, true);
         return;

@@ -289,7 +289,8 @@ gw_status membership_received(membership *ms, int from, const message *m, int64_
     switch (said.kind) {
     case MEMBERSHIP_VIEW: status = membership_merge(ms, x, &said, now_ns, error); break;
     case MEMBERSHIP_PROBE: membership_answer_probe(ms, x, &said, now_ns); break;
-    case MEMBERSHIP_PROBE_REPLY: membership_probe_reply(ms, &said, now_ns); break;
+    case MEMBERSHIP_PROBE_REPLY: membership_probe_reply(ms, x, &said, now_ns); break;
+    case MEMBERSHIP_CALL_BACK: membership_call_back(ms, &said); break;
     default: membership_note_digest(ms, x, &said, now_ns); break;
     }
     membership_finish(ms, now_ns);

@@ -40,6 +40,7 @@ typedef struct member {
     int64_t monitored_ns;   // since when it is monitored
     int64_t answered_ns;    // when it last sent an answer
     bool heartbeat_is_out;  // a heartbeat was sent since it was heard last
+    bool is_said_unheard;   // the log has it since it was heard last that others do hear it
     int awaits;
 
     // the indirect probe
@@ -155,7 +156,9 @@ void membership_probe(membership *ms, int64_t now_ns);  // about suspected membe
 bool member_is_unrefuted(const membership *ms, const member *x, bool by_all);
 void membership_answer_probe(membership *ms, member *from, const membership_message *m,
                              int64_t now_ns);
-void membership_probe_reply(membership *ms, const membership_message *m, int64_t now_ns);
+void membership_probe_reply(membership *ms, const member *from, const membership_message *m,
+                            int64_t now_ns);
+void membership_call_back(membership *ms, const membership_message *m);
 void membership_answer_due_probes(membership *ms, int64_t now_ns);
 void membership_drop_probes(membership *ms);
 

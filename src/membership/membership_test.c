@@ -222,6 +222,24 @@ static void it_declares_nobody_dead_for_one_bad_link(void **state) {
     testing_for_seeds(100, cut_one, NULL);
 }
 
+// What the one that needs something says does not arrive. Who could say something has nothing to say,
+// until it is told that it is not heard; and then once, as long as there is no answer.
+static void it_has_a_member_call_back_that_it_cannot_reach(void **state) {
+    (void)state;
+    quorum q;
+    quorum_open(&q, 1, 3, 0);
+    quorum_run(&q, at_s(40));
+    quorum_cut_one_way(&q, 2, 1);
+    membership_await(q.nodes[2].machine, 1, true);
+    assert_int_equal(q.nodes[1].sent_to[2], 0);
+    quorum_run(&q, at_s(45));
+    assert_int_equal(q.nodes[1].sent_to[2], 1);
+    quorum_run(&q, at_s(200));
+    assert_int_equal(q.nodes[1].sent_to[2], 1);
+    assert_int_equal(quorum_check(&q), 3);
+    quorum_close(&q);
+}
+
 static void it_refutes_a_suspicion(void **state) {
     (void)state;
     quorum q;
@@ -423,8 +441,8 @@ GW_TESTS(membership_membership, it_suspects_nobody_on_a_good_network,
          it_survives_the_end_of_one_coordinator_after_the_other,
          it_fences_nobody_if_the_next_coordinator_pauses,
          it_survives_the_silence_of_several_with_the_coordinator,
-         it_declares_nobody_dead_for_one_bad_link, it_refutes_a_suspicion,
-         it_monitors_members_it_awaits_something_from,
+         it_declares_nobody_dead_for_one_bad_link, it_has_a_member_call_back_that_it_cannot_reach,
+         it_refutes_a_suspicion, it_monitors_members_it_awaits_something_from,
          it_survives_a_founder_that_ends_once_it_has_joined,
          it_goes_on_with_a_quorum_and_fences_the_others,
          it_goes_on_with_the_half_that_has_the_lowest,

@@ -31,6 +31,7 @@ message *membership_encode(const membership_message *m) {
         if (m->kind == MEMBERSHIP_VIEW) bytes_put_u32(b, 0);
         break;
     case MEMBERSHIP_VIEW_ACK: bytes_put_u64(b, m->digest); break;
+    case MEMBERSHIP_CALL_BACK: bytes_put_u32(b, (uint32_t)m->rank); break;
     default:
         bytes_put_u64(b, m->number);
         bytes_put_u32(b, (uint32_t)m->rank);
@@ -92,7 +93,14 @@ static gw_status check_facts(const membership_message *m, gw_error *error) {
     return GW_OK;
 }
 
-static const char *const names[] = { "heartbeat", "view", "view ack", "probe", "probe reply" };
+static const char *const names[] = { "heartbeat", "view",        "view ack",
+                                     "probe",     "probe reply", "call back" };
+
+static void decode_rank(reader *r, membership_message *out) {
+    uint32_t rank = reader_u32(r);
+    if (rank >= LIMIT_WORKERS) r->failed = true;
+    out->rank = (int)rank;
+}
 
 static void decode_flags(reader *r, membership_message *out) {
     out->digest = reader_u64(r);
@@ -104,7 +112,7 @@ static void decode_flags(reader *r, membership_message *out) {
 gw_status membership_decode(const message *from, membership_message *out, gw_error *error) {
     reader r = reader_of(from->head.data, from->head.size);
     *out = (membership_message){ .kind = from->kind };
-    if (from->kind < MEMBERSHIP_HEARTBEAT || from->kind > MEMBERSHIP_PROBE_REPLY)
+    if (from->kind < MEMBERSHIP_HEARTBEAT || from->kind > MEMBERSHIP_CALL_BACK)
         return error_set(error, GW_PROTOCOL, "a message of kind %d", from->kind);
     switch (from->kind) {
     case MEMBERSHIP_HEARTBEAT: decode_flags(&r, out); break;
@@ -118,11 +126,10 @@ gw_status membership_decode(const message *from, membership_message *out, gw_err
         }
         break;
     case MEMBERSHIP_VIEW_ACK: out->digest = reader_u64(&r); break;
+    case MEMBERSHIP_CALL_BACK: decode_rank(&r, out); break;
     default:
         out->number = reader_u64(&r);
-        uint32_t rank = reader_u32(&r);
-        if (rank >= LIMIT_WORKERS) r.failed = true;
-        out->rank = (int)rank;
+        decode_rank(&r, out);
         if (from->kind == MEMBERSHIP_PROBE_REPLY) {
             uint8_t yes = reader_u8(&r);
             if (yes > 1) r.failed = true;

@@ -16,6 +16,7 @@ typedef enum membership_kind {
     MEMBERSHIP_VIEW_ACK,
     MEMBERSHIP_PROBE,
     MEMBERSHIP_PROBE_REPLY,
+    MEMBERSHIP_CALL_BACK,
 } membership_kind;
 
 // How far a member has come. It only grows, so that of two that differ the larger one is right.
@@ -48,7 +49,7 @@ typedef struct membership_message {
     uint8_t flags;    // heartbeat, view
     uint64_t digest;  // heartbeat, view, view ack: of the sender's view
     uint64_t number;  // probe and its reply
-    int rank;         // probe and its reply: of whom
+    int rank;         // probe and its reply: of whom; call back: who asks for it
     bool yes;         // probe reply
     uint32_t fact_count;
     reader facts;  // view: checked already, for membership_next_fact

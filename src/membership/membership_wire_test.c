@@ -19,6 +19,7 @@ static void it_says_and_reads_each_kind(void **state) {
         { .kind = MEMBERSHIP_VIEW_ACK, .digest = 77 },
         { .kind = MEMBERSHIP_PROBE, .number = 5, .rank = 4095 },
         { .kind = MEMBERSHIP_PROBE_REPLY, .number = 6, .rank = 0, .yes = true },
+        { .kind = MEMBERSHIP_CALL_BACK, .rank = 4095 },
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         membership_message got;
@@ -126,7 +127,7 @@ static void it_refuses_what_is_cut_or_longer(void **state) {
     }
     message_release(whole);
     static const uint8_t kinds[] = { MEMBERSHIP_HEARTBEAT, MEMBERSHIP_VIEW_ACK, MEMBERSHIP_PROBE,
-                                     MEMBERSHIP_PROBE_REPLY };
+                                     MEMBERSHIP_PROBE_REPLY, MEMBERSHIP_CALL_BACK };
     for (size_t i = 0; i < sizeof kinds; i++) {
         message *m = encode((membership_message){ .kind = kinds[i] });
         m->head.size--;
@@ -135,13 +136,15 @@ static void it_refuses_what_is_cut_or_longer(void **state) {
         assert_int_equal(membership_decode(m, &got, &error), GW_PROTOCOL);
         message_release(m);
     }
-    expect(message_open(37), "a message of kind 37");
+    expect(message_open(38), "a message of kind 38");
     expect(encode((membership_message){ .kind = MEMBERSHIP_HEARTBEAT, .flags = MEMBERSHIP_FULL }),
            "heartbeat: its fields mean nothing");
     expect(encode((membership_message){ .kind = MEMBERSHIP_VIEW, .flags = 8 }),
            "view: its fields mean nothing");
     expect(encode((membership_message){ .kind = MEMBERSHIP_PROBE, .rank = 5000 }),
            "probe: its fields mean nothing");
+    expect(encode((membership_message){ .kind = MEMBERSHIP_CALL_BACK, .rank = 5000 }),
+           "call back: its fields mean nothing");
 }
 
 static void it_tells_views_apart(void **state) {

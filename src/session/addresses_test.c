@@ -6,6 +6,7 @@
 #include "testing/sim.h"
 #include "testing/testing.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { CALLER, CALLED, OTHER, NODES };
@@ -14,7 +15,8 @@ typedef struct node {
     env *env;
     int rank;
     uint64_t incarnation;
-    const char *listens;  // "": where it likes
+    const char *listens;    // "": where it likes
+    int64_t calls_back_ns;  // when one that is called says something itself; 0: never
     capabilities can;
     peers *peers;
     char addresses[ADDRESSES_MAX];
@@ -77,7 +79,11 @@ static void run_called(void *arg) {
     gw_error error;
     env_enter(n->env);
     open_node(n);
-    assert_int_equal(peers_add(n->peers, 0, 100, "caller", "10.0.0.1:1", &error), GW_OK);
+    const char *caller = n->calls_back_ns ? "caller:1000" : "10.0.0.1:1";
+    assert_int_equal(peers_add(n->peers, 0, 100, "caller", caller, &error), GW_OK);
+    pass_time(n, n->calls_back_ns);
+    if (n->calls_back_ns)
+        assert_int_equal(peers_send(n->peers, 0, message_open(1), true, &error), GW_OK);
     pass_time(n, 200 * SIM_SECOND);
     peers_close(n->peers);
     env_leave(n->env);
@@ -94,14 +100,16 @@ static void run_caller(void *arg) {
     env_leave(n->env);
 }
 
-static void quiet_line(const char *line) {
-    (void)line;
+static char logged[1024];  // the last line
+
+static void keep_line(const char *line) {
+    snprintf(logged, sizeof logged, "%s", line);
 }
 
 static void play(scene *s, void (*body)(scene *s)) {
     s->sim = sim_open(1, (sim_options){ 0 });
     s->body = body;
-    log_hook = quiet_line;
+    log_hook = keep_line;
     s->shm = sim_transport;
     s->shm.scheme = "shm";
     s->shm.anywhere = "segment:0";
@@ -249,6 +257,30 @@ static void it_agrees_on_what_both_can_do(void **state) {
     play(&s, agree);
 }
 
+// ---- One way ------------------------------------------------------------------------------------
+static void be_called_back(scene *s) {
+    sim_partition(s->sim, CALLER, OTHER, true, true);
+    know_at(s, "tcp://other:1002");
+    say_and_wait(s, 60 * SIM_SECOND);
+    assert_int_equal(s->nodes[CALLER].lost, 0);
+    assert_true(peers_is_connected(s->nodes[CALLER].peers, 1));
+    assert_int_equal(s->nodes[CALLER].received, 1);
+    assert_int_equal(s->nodes[CALLED].received, 1);
+    testing_note("\"%s\"", logged);
+    assert_non_null(strstr(logged, "p1 (rank 1) has not answered at tcp://other:1002 for "));
+    assert_non_null(strstr(logged, "can be opened from there alone"));
+    sim_heal(s->sim);
+}
+
+// A firewall between the two, or an address that means nothing here.
+static void one_way_is_enough_and_is_told(void **state) {
+    (void)state;
+    play(&(scene){ .nodes[CALLER].listens = "caller:1000",
+                   .nodes[CALLED].calls_back_ns = 10 * SIM_SECOND,
+                   .nodes[OTHER].listens = "other:1002" },
+         be_called_back);
+}
+
 // ---- Losing -------------------------------------------------------------------------------------
 static void call_nobody(scene *s) {
     node *n = &s->nodes[CALLER];
@@ -284,5 +316,5 @@ static void it_loses_a_peer_that_no_transport_leads_to(void **state) {
 GW_TESTS(session_addresses, it_skips_what_it_has_no_transport_for,
          it_tries_the_next_where_nobody_listens, it_tries_the_next_where_another_process_listens,
          it_tries_the_next_where_nobody_answers, it_prefers_what_is_listed_first,
-         it_agrees_on_what_both_can_do, it_loses_a_peer_once_all_addresses_say_so,
-         it_loses_a_peer_that_no_transport_leads_to);
+         one_way_is_enough_and_is_told, it_agrees_on_what_both_can_do,
+         it_loses_a_peer_once_all_addresses_say_so, it_loses_a_peer_that_no_transport_leads_to);

@@ -392,6 +392,17 @@ static bool is_beaten_by_ours(const peer *x, const handshake *h) {
     return x->peers->options.rank < x->rank;
 }
 
+// The peer's first connection comes while nobody has answered this worker's attempts: so it can be for ever.
+static void say_one_way(const peer *x) {
+    int64_t since_ns = x->gives_up_ns - LIMIT_CONNECT_MS * MS;
+    int64_t passed_ns = env_now_ns(x->peers->options.env) - since_ns;
+    if (x->connected_ns || x->state != PEER_AWAITING_OPEN || passed_ns < HELD_MS * MS) return;
+    log_line(
+        "%s (rank %d) has not answered at %s for %.1f s, and has connected to this worker now: "
+        "it may be that connections between the two can be opened from there alone",
+        x->name, x->rank, x->routes.text, (double)passed_ns / 1e9);
+}
+
 void peer_accept(peer *x, connection *l, const handshake *h) {
     if (x->state == PEER_LOST) {
         refuse(l, REFUSED_LOST, 0, "%s", error_kept(x->why)->text);
@@ -420,6 +431,7 @@ void peer_accept(peer *x, connection *l, const handshake *h) {
         }
         return;
     }
+    say_one_way(x);
     drop_connection(x);
     x->connection = l;
     x->heard_count++;

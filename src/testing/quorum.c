@@ -79,6 +79,7 @@ static void on_send(void *user, int rank, message *m) {
     gw_error error;
     assert_int_equal(message_seal(m, &error), GW_OK);
     n->sent++;
+    n->sent_to[rank]++;
     if (n->is_lost[rank] || n->is_crashed) {
         message_release(m);
         return;

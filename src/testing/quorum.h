@@ -38,7 +38,7 @@ typedef struct quorum_node {
     // what it was told
     bool joined[QUORUM_MAX], gone[QUORUM_MAX], left[QUORUM_MAX], suspected[QUORUM_MAX];
     int64_t joined_ns[QUORUM_MAX], gone_ns[QUORUM_MAX];
-    int suspicions, coordinator_changes, sent;
+    int suspicions, coordinator_changes, sent, sent_to[QUORUM_MAX];
     char why[QUORUM_MAX][GW_ERROR_TEXT_MAX];
     bool is_fenced;
     int64_t fenced_ns;
