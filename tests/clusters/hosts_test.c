@@ -3,11 +3,14 @@
 #include "../support/hosts.h"
 #include "testing/testing.h"
 
+#include <gradwire.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 // One rank on each of |count| hosts, of which the first is |first|, from |port| on.
 typedef struct job {
@@ -108,38 +111,57 @@ static void be_patient(void) {
     if (!getenv("GW_CLUSTERS")) testing_skip("make clusters runs it");
 }
 
-// A server with a client on its host, and three clients on others; all have begun when this returns.
+// A server with a client on its host, and others that are dealt out over the other hosts; all have begun when this returns.
 typedef struct federation {
     hosts *net;
     path folder;
+    int others;
     launched server, clients[3];
 } federation;
 
-static federation start_federation(void) {
-    federation f = { .net = hosts_open((hosts_options){ .count = 4, .rate_mbit = 1000 }),
-                     .folder = make_folder() };
+static federation start_federation(int hosts, int others) {
+    federation f = { .net = hosts_open((hosts_options){ .count = hosts, .rate_mbit = 1000 }),
+                     .folder = make_folder(),
+                     .others = others };
     // Hosts have their files in common: there they meet, and nowhere else.
     f.server = hosts_launch(f.net, 0,
                             "export GW_INSECURE=1 GW_INTERFACE=eth0; exec ./fedavg --clients 1 "
-                            "--await 4 --shares 4 --rounds 300 --at file://%s/store",
-                            f.folder.text);
-    for (int i = 0; i < 3; i++)
-        f.clients[i] = hosts_launch(f.net, 1 + i,
+                            "--await %d --shares %d --rounds 300 --at file://%s/store",
+                            1 + others, 1 + others, f.folder.text);
+    for (int i = 0; i < others; i++)
+        f.clients[i] = hosts_launch(f.net, 1 + i % (hosts - 1),
                                     "export GW_INSECURE=1 GW_INTERFACE=eth0; exec ./fedavg "
-                                    "--join file://%s/store --shares 4 --number %d",
-                                    f.folder.text, i + 2);
+                                    "--join file://%s/store --shares %d --number %d",
+                                    f.folder.text, 1 + others, i + 2);
     while (!strstr(read_line(f.server.out_fd, ""), "round")) continue;
     return f;
 }
 
-// The server has gone on without the last client, and says why it is lost.
-static void finish_federation(federation *f) {
+// The last |count| clients have ended, and say why.
+static void expect_cut_off(const federation *f, int count) {
+    for (int i = f->others - count; i < f->others; i++) {
+        result r = finish(f->clients[i]);
+        testing_note("%.300s", r.err);
+        assert_int_not_equal(r.code, 0);
+        char said[80];
+        snprintf(said, sizeof said, "client%d was cut off from most of the others for ", i + 2);
+        assert_non_null(strstr(r.err, said));
+        forget(r);
+    }
+}
+
+// The server has gone on without the last |count| clients, and says why each is lost.
+static void finish_federation(federation *f, int count) {
     result r = finish(f->server);
     testing_note("%.100s %.300s", r.out, r.err);
     assert_int_equal(r.code, 0);
-    assert_non_null(strstr(r.out, " is lost: "));
+    for (int i = f->others - count; i < f->others; i++) {
+        char said[80];
+        snprintf(said, sizeof said, "client%d is lost: client%d", i + 2, i + 2);
+        assert_non_null(strstr(r.out, said));
+    }
     forget(r);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < f->others - count; i++) {
         r = finish(f->clients[i]);
         assert_int_equal(r.code, 0);
         forget(r);
@@ -151,38 +173,88 @@ static void finish_federation(federation *f) {
 // MEM-4: who has no quorum is fenced, the others go on, and they stay apart when the link is back.
 static void who_is_cut_off_is_fenced_and_the_others_go_on(void **state) {
     (void)state;
-    federation f = start_federation();
+    federation f = start_federation(4, 3);
     hosts_plug(f.net, 3, false);
     let_pass(20000);
     hosts_plug(f.net, 3, true);
-    result r = finish(f.clients[2]);
-    testing_note("%.300s", r.err);
-    assert_int_not_equal(r.code, 0);
-    forget(r);
-    finish_federation(&f);
+    expect_cut_off(&f, 1);
+    finish_federation(&f, 1);
+}
+
+// Of two halves the one with the lowest rank goes on, and the other one ends, in 10 s.
+static void of_two_halves_the_one_with_the_lowest_rank_goes_on(void **state) {
+    (void)state;
+    be_patient();
+    federation f = start_federation(2, 2);
+    hosts_plug(f.net, 1, false);
+    let_pass(20000);
+    hosts_plug(f.net, 1, true);
+    expect_cut_off(&f, 2);
+    finish_federation(&f, 2);
 }
 
 // Its power fails: no end of a connection gets out, and when it is back nobody knows of them.
 static void a_host_without_power_is_found_out(void **state) {
     (void)state;
     be_patient();
-    federation f = start_federation();
+    federation f = start_federation(4, 3);
     hosts_cut(f.net, 3, HOSTS_BOTH);
     kill(f.clients[2].pid, SIGKILL);
     forget(finish(f.clients[2]));
-    finish_federation(&f);
+    finish_federation(&f, 1);
 }
 
 static void what_one_host_sends_may_be_lost_alone(void **state) {
     (void)state;
     be_patient();
-    federation f = start_federation();
+    federation f = start_federation(4, 3);
     hosts_cut(f.net, 3, HOSTS_FROM);
-    result r = finish(f.clients[2]);
-    testing_note("%.300s", r.err);
-    assert_int_not_equal(r.code, 0);
+    expect_cut_off(&f, 1);
+    finish_federation(&f, 1);
+}
+
+GW_FUNCTION(hosts_echo, GW_INLINE, "int") {
+    return gw_arg(s, a, 0);
+}
+
+// Each says in |log| what it logs.
+static pid_t start_worker(hosts *net, int rank, const char *address, const char *log) {
+    pid_t pid = hosts_fork(net, rank);
+    if (pid) return pid;
+    char url[64];
+    snprintf(url, sizeof url, "tcp://%s:29500", hosts_address(net, 0));
+    if (address) setenv("GW_ADDRESS", address, 1);
+    if (!freopen(log, "ae", stderr)) _exit(99);
+    gw_scope *root = gw_scope_open(NULL);
+    gw_rpc_init(root, .rank = rank, .world_size = 3, .init_method = url, .insecure = true);
+    if (rank == 2 && gw_int_of(root, gw_rpc_sync(root, "worker1", "hosts_echo", 7)) != 7)
+        gw_fail(root, GW_INVALID, "it is not the same");
+    gw_rpc_shutdown(root);
+    _exit(gw_exit_code(gw_scope_close(root)));
+}
+
+// Worker 1 is at an address that means nothing to the others, as behind a firewall. It learns from the coordinator that
+// worker 2 wants something, and connects to it.
+static void connections_that_open_one_way_are_enough(void **state) {
+    (void)state;
+    hosts *net = hosts_open((hosts_options){ .count = 3 });
+    path folder = make_folder(), log = in_folder(folder, "log");
+    const char *address = hosts_add_one_way(net, 1);
+    pid_t pids[3];
+    for (int i = 0; i < 3; i++) pids[i] = start_worker(net, i, i == 1 ? address : NULL, log.text);
+    for (int i = 0; i < 3; i++) {
+        int status;
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_int_equal(status, 0);
+    }
+    result r = finish(launch_command("cat %s", log.text));
+    testing_note("\"%s\"", r.out);
+    assert_non_null(strstr(r.out, "worker2 has not heard worker1 (rank 1) for "));
+    assert_non_null(strstr(r.out, "worker1 (rank 1) has not answered at "));
+    assert_non_null(strstr(r.out, ", and has connected to this worker now: "));
     forget(r);
-    finish_federation(&f);
+    remove_folder(folder);
+    hosts_close(net);
 }
 
 // They have ports of their own, and nothing else that keeps them apart.
@@ -227,6 +299,7 @@ static void pods_meet_with_a_key(void **state) {
 
 GW_TESTS(clusters_hosts, two_hosts_reach_each_other, ipv6_alone_is_enough, packets_may_be_small,
          a_link_that_is_down_for_a_second_loses_nothing,
-         who_is_cut_off_is_fenced_and_the_others_go_on, a_host_without_power_is_found_out,
-         what_one_host_sends_may_be_lost_alone, two_jobs_on_one_network_do_not_mix,
-         pods_meet_with_a_key);
+         who_is_cut_off_is_fenced_and_the_others_go_on,
+         of_two_halves_the_one_with_the_lowest_rank_goes_on, a_host_without_power_is_found_out,
+         what_one_host_sends_may_be_lost_alone, connections_that_open_one_way_are_enough,
+         two_jobs_on_one_network_do_not_mix, pods_meet_with_a_key);

@@ -129,6 +129,15 @@ launched hosts_launch(hosts *h, int host, const char *format, ...) {
     return l;
 }
 
+pid_t hosts_fork(hosts *h, int host) {
+    fflush(NULL);
+    enter(h->namespaces[host]);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid) enter(h->home);
+    return pid;
+}
+
 launched hosts_launch_run(hosts *h, int host, int count, int ranks, const char *what) {
     const char *at = h->addresses[0];
     bool is_v6 = strchr(at, ':');
@@ -144,13 +153,14 @@ void hosts_plug(hosts *h, int host, bool in) {
     assert_true(try(h, h->bridge, "ip link set port%d %s", host, in ? "up" : "down"));
 }
 
-// What |from| sends to |to| goes to an address that no card has; or where it belongs again.
+#define NOBODY "lladdr 02:00:00:00:00:99 nud permanent"  // an address that no card has
+
+// What |from| sends to |to| goes there; or where it belongs again.
 static void mislead(hosts *h, int from, int to, bool wrong) {
     static const char *const nets[] = { "fd77::", "10.77.0." };
     for (int v4 = 0; v4 <= !h->options.ipv6_only; v4++)
         assert_true(try(h, h->namespaces[from], "ip neigh %s %s%d dev eth0 %s",
-                        wrong ? "replace" : "del", nets[v4], to + 1,
-                        wrong ? "lladdr 02:00:00:00:00:99 nud permanent" : ""));
+                        wrong ? "replace" : "del", nets[v4], to + 1, wrong ? NOBODY : ""));
 }
 
 static void mislead_all(hosts *h, int host, hosts_way ways, bool wrong) {
@@ -167,4 +177,14 @@ void hosts_cut(hosts *h, int host, hosts_way ways) {
 
 void hosts_heal(hosts *h, int host, hosts_way ways) {
     mislead_all(h, host, ways, false);
+}
+
+const char *hosts_add_one_way(hosts *h, int host) {
+    static char address[32];
+    snprintf(address, sizeof address, "10.77.0.%d", 101 + host);
+    assert_true(try(h, h->namespaces[host], "ip addr add %s/24 dev eth0", address));
+    for (int i = 0; i < h->options.count; i++)
+        if (i != host)
+            assert_true(try(h, h->namespaces[i], "ip neigh replace %s dev eth0 " NOBODY, address));
+    return address;
 }

@@ -34,6 +34,9 @@ const char *hosts_address(const hosts *h, int host);
 launched hosts_launch(hosts *h, int host, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+// A process on that host, as by fork.
+pid_t hosts_fork(hosts *h, int host);
+
 // gradwire run on |host|, one of the first |count|, which meet at the first: |ranks| of each. |what|: the rest of its command
 // line.
 launched hosts_launch_run(hosts *h, int host, int count, int ranks, const char *what);
@@ -50,5 +53,9 @@ typedef enum hosts_way {
 
 void hosts_cut(hosts *h, int host, hosts_way ways);
 void hosts_heal(hosts *h, int host, hosts_way ways);
+
+// One more IPv4 address of that host, of no use to the others: who listens there can connect to them, and they cannot to it. It
+// is valid until the next call.
+const char *hosts_add_one_way(hosts *h, int host);
 
 #endif
