@@ -183,8 +183,10 @@ const bench_case ddp_cases[] = {
 // 8 MB of gradients in buckets of 1 MB: steps that are not synchronised, gradients alone, and both.
 typedef enum overlap { COMPUTE, EXCHANGE, BOTH } overlap;
 
-static void exchange(gw_scope *s, trainer *t, gw_group *g, gw_tensor *bucket) {
+static void exchange(gw_scope *root, trainer *t, gw_group *g, gw_tensor *bucket) {
+    gw_scope *s = gw_scope_open(root);
     for (int i = 0; i < t->chain.layers; i++) gw_wait(s, gw_all_reduce_async(s, g, bucket, GW_AVG));
+    gw_scope_close_up(s);
 }
 
 static void run_overlap(gw_scope *root, samples *out, overlap what) {

@@ -153,12 +153,15 @@ static int join_case(const char *name) {
     if (c->workers)
         gw_rpc_init(root, .name = gw_format(root, "w%s", rank), .timeout_ms = GW_NO_TIMEOUT);
     if ((c->workers <= 0 || rank[0] == '0') && gw_ok(root)) c->run(root, &s);
+    job_counts counts = count_job(root);
     if (c->workers) gw_rpc_shutdown(root);
     int code = gw_exit_code(gw_scope_close(root));
     if (code == 0 && s.count > 0) {
         qsort(s.us, (size_t)s.count, sizeof(double), by_size);
-        printf("%s %.2f %.2f p99 %.2f max %.2f of %d\n", c->name, s.us[s.count / 2], s.us[0],
+        printf("%s %.2f %.2f p99 %.2f max %.2f of %d", c->name, s.us[s.count / 2], s.us[0],
                s.us[s.count * 99 / 100], s.us[s.count - 1], s.count);
+        print_counts(&counts, s.count);
+        puts("");
     }
     free(s.us);
     return code;

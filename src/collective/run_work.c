@@ -125,11 +125,11 @@ static void put_value(run *r, shipment *x, gw_value v) {
     if (gw_ok(r->scope) && outgoing_put(&x->message, v, &error)) scope_fail_with(r->scope, &error);
 }
 
-// Whether the step that sends to |m| next can be done.
-static bool can_send(run *r, const run_partner *m, gw_value *out) {
+// Whether the step that sends to |m| next can be done, with a large value only if |may_be_large|.
+static bool can_send(run *r, const run_partner *m, bool may_be_large, gw_value *out) {
     if (m->next_send < 0 || r->missing[m->next_send]) return false;
     *out = value_to_send(r, &r->plan.steps[m->next_send]);
-    return gw_ok(r->scope) && (m->may_be_large || is_small(*out));
+    return gw_ok(r->scope) && (may_be_large || is_small(*out));
 }
 
 static void sent(run *r, run_partner *m) {
@@ -143,7 +143,8 @@ static void fill_enter(run *r, shipments *all, int to) {
     gw_value v;
     shipment *x = open_shipment(r, all, KIND_ENTER, to);
     if (!x) return;
-    bool holds = can_send(r, m, &v);
+    // GRP-1. A large value would hold up what the enter permits until all of it has come.
+    bool holds = can_send(r, m, false, &v);
     bytes *head = &x->message.message->head;
     signature_write(head, &r->signature, holds);
     bytes_put_text(head, r->origin);
@@ -155,7 +156,7 @@ static void fill_enter(run *r, shipments *all, int to) {
 static bool fill_part(run *r, shipments *all, int to) {
     run_partner *m = &r->partners[to];
     gw_value v;
-    if (!can_send(r, m, &v)) return false;
+    if (!can_send(r, m, m->may_be_large, &v)) return false;
     shipment *x = open_shipment(r, all, KIND_PART, to);
     if (!x) return false;
     bytes_put_u32(&x->message.message->head, m->sent);

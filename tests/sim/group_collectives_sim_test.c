@@ -8,6 +8,7 @@
 #include <gradwire.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static cluster_options workers(int count) {
@@ -162,6 +163,49 @@ static void large_pieces_come_to_their_place(void **state) {
         prefer_plans((plan_kind)kind);
         testing_for_seeds(3, exchange_large_over_connections_that_break, NULL);
     }
+}
+
+// How long each member takes, in nanoseconds of the simulation, if rank 1 calls when what rank 0 has said
+// about it is there. |to|: the one that gathers; -1: both do.
+static int64_t times_ns[2];
+
+static void time_with_late(gw_scope *s, gw_group *g, gw_tensor *x, int to) {
+    env *e = g->agent->env;
+    bool is_late = gw_group_rank(g) == 1;
+    gw_barrier(s, g);
+    if (is_late) gw_recv(s, g, 0);
+    int64_t start_ns = env_now_ns(e);
+    gw_future *f = to < 0 ? gw_all_gather_async(s, g, x) : gw_gather_to_async(s, g, x, to);
+    if (!is_late) gw_send(s, g, gw_ones(s, GW_F32), 1);
+    gw_wait(s, f);
+    times_ns[gw_group_rank(g)] = env_now_ns(e) - start_ns;
+    gw_barrier(s, g);
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+}
+
+static void exchange_at_once(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    gw_tensor *x = large_of(s, rank, LARGE_NUMBERS);
+    int64_t one_way_ns[2];
+    for (int to = 0; to < 2; to++) {
+        time_with_late(s, g, x, to);
+        one_way_ns[to] = times_ns[to];
+    }
+    time_with_late(s, g, x, -1);
+    for (int i = 0; i < 2; i++)
+        if (times_ns[i] > one_way_ns[i] * 3 / 2)
+            fail_msg("w%d: both ways take %lld us, one way takes %lld us", i,
+                     (long long)times_ns[i] / 1000, (long long)one_way_ns[i] / 1000);
+}
+
+// Who comes late brings a large value at once, and others send theirs while that is on its way.
+static void large_values_pass_each_other(void **state) {
+    (void)state;
+    setenv("GW_LEND", "0", 1);  // all of it goes over the network
+    cluster_options o = workers(2);
+    o.network = (sim_options){ .delay_max_us = 2000, .window_bytes = 16384 };
+    for (uint64_t seed = 1; seed <= 5; seed++) cluster_run(seed, o, exchange_at_once, NULL);
 }
 
 // What is not there yet when it is sent comes behind.
@@ -392,11 +436,30 @@ static void try_plans(gw_scope *s, int rank, void *context) {
         assert_memory_equal(gw_data(mean), gw_data(expected), bytes);
         mean = gw_reduce(s, g, mine, GW_AVG, n - 1, .factor = 0.3);
         if (rank == n - 1) assert_memory_equal(gw_data(mean), gw_data(expected), bytes);
+        int64_t sizes[PLAN_WORKERS] = { 0 };  // uneven shares, of which some are empty
+        sizes[0] = PLAN_NUMBERS / 3;
+        sizes[n - 1] += PLAN_NUMBERS - sizes[0];
+        int64_t first_row = rank == n - 1 && n > 1 ? sizes[0] : 0;
+        mean = gw_reduce_scatter(s, g, mine, GW_AVG, .factor = 0.3, .sizes = sizes);
+        assert_int_equal(gw_numel(mean), sizes[rank]);
+        assert_memory_equal(gw_data(mean),
+                            (const char *)gw_data(expected) +
+                                (size_t)first_row * gw_dtype_size(dtypes[d]),
+                            (size_t)sizes[rank] * gw_dtype_size(dtypes[d]));
         assert_string_equal(gw_string_of(s, gw_broadcast_value(s, g, "word", n - 1)), "word");
         assert_int_equal(gw_item(s, gw_broadcast(s, g, gw_full(s, GW_F32, rank), n - 1)), n - 1);
         gw_tensor *first = gw_broadcast(s, g, rank == 1 % n ? mine : NULL, 1 % n);
         assert_memory_equal(gw_data(first), gw_data(numbers_of(s, 1 % n, dtypes[d])), bytes);
     }
+    gw_list *all = gw_all_gather_value(s, g, rank),
+            *at_root = gw_gather_value_to(s, g, rank, n - 1);
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(gw_int_of(s, gw_list_get(s, all, i)), i);
+        if (rank == n - 1) assert_int_equal(gw_int_of(s, gw_list_get(s, at_root, i)), i);
+    }
+    gw_list *items = gw_list_open(s);
+    for (int i = 0; i < n; i++) gw_list_add(s, items, 10 * i);
+    assert_int_equal(gw_int_of(s, gw_scatter_value_from(s, g, items, n - 1)), 10 * rank);
     gw_barrier(s, g);
     assert_true(gw_ok(s));
 }
@@ -658,7 +721,7 @@ static void wrong_arguments_are_refused_before_anything_is_sent(void **state) {
 }
 
 GW_TESTS(group_collectives_sim, every_operation_gives_what_it_says, sizes_do_not_matter,
-         large_pieces_come_to_their_place, promises_are_gathered,
+         large_pieces_come_to_their_place, large_values_pass_each_other, promises_are_gathered,
          members_that_differ_are_told_what_each_does_and_go_on,
          who_is_late_fails_with_the_others_and_they_go_on,
          a_scope_that_has_failed_fails_the_others_once, who_cancels_ends_it_for_all,
