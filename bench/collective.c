@@ -8,13 +8,15 @@
 
 enum { SAMPLES_MAX = 1000, AGREEMENTS = 500, WARM = 3 };
 
-// One tensor of |x| for the operation; |x| has as many numbers wherever it is called.
-static void run(gw_scope *s, gw_group *g, operation o, gw_tensor *x) {
+// One tensor of |x| for the operation, or of |items|, which has it for each member; |x| has as many numbers wherever it is called.
+static void run(gw_scope *s, gw_group *g, operation o, gw_tensor *x, gw_list *items) {
     switch (o) {
     case OPERATION_ALL_REDUCE: gw_all_reduce(s, g, x, GW_SUM); break;
     case OPERATION_REDUCE: gw_reduce(s, g, x, GW_SUM, 0); break;
     case OPERATION_BROADCAST: gw_broadcast(s, g, gw_group_rank(g) == 0 ? x : NULL, 0); break;
     case OPERATION_ALL_GATHER: gw_all_gather(s, g, x); break;
+    case OPERATION_GATHER: gw_gather_to(s, g, x, 0); break;
+    case OPERATION_SCATTER: gw_scatter_from(s, g, gw_group_rank(g) == 0 ? items : NULL, 0); break;
     case OPERATION_REDUCE_SCATTER: gw_reduce_scatter(s, g, x, GW_SUM); break;
     case OPERATION_ALL_TO_ALL: gw_all_to_all(s, g, x); break;
     default: gw_barrier(s, g);
@@ -31,12 +33,14 @@ static void add_slowest(gw_scope *root, samples *out, gw_group *g, const double 
 static void time_collective(gw_scope *root, samples *out, operation o, int64_t numbers, int count) {
     gw_group *g = gw_group_world(root);
     gw_tensor *x = gw_zeros(root, GW_F32, numbers);
+    gw_list *items = gw_list_open(root);
+    for (int i = 0; i < gw_group_size(g); i++) gw_list_add(root, items, x);
     double times[SAMPLES_MAX];
     for (int i = -WARM; i < count && gw_ok(root); i++) {
         gw_scope *s = gw_scope_open(root);
         gw_barrier(s, g);
         double start = now_us();
-        run(s, g, o, x);
+        run(s, g, o, x, items);
         gw_scope_close_up(s);
         if (i >= 0) times[i] = now_us() - start;
     }
@@ -102,7 +106,10 @@ static void letter_8B(gw_scope *root, samples *out) {
     CASE(name##_25MB, operation, 25 << 18, 10)
 CASES(all_reduce, OPERATION_ALL_REDUCE)
 CASES(broadcast, OPERATION_BROADCAST)
+CASES(reduce, OPERATION_REDUCE)
 CASES(all_gather, OPERATION_ALL_GATHER)
+CASES(gather, OPERATION_GATHER)
+CASES(scatter, OPERATION_SCATTER)
 CASES(reduce_scatter, OPERATION_REDUCE_SCATTER)
 CASES(all_to_all, OPERATION_ALL_TO_ALL)
 CASE(all_reduce_100MB, OPERATION_ALL_REDUCE, 25 << 20, 5)
@@ -122,7 +129,8 @@ const bench_case collective_cases[] = {
     { "collective.reform_n4", -4, reform },
     // clang-format off
     ALL_ROWS(all_reduce) ROWS(all_reduce, 100MB) ALL_ROWS(broadcast) ROWS(broadcast, 100MB)
-    ALL_ROWS(all_gather) ALL_ROWS(reduce_scatter) ALL_ROWS(all_to_all)
+    ALL_ROWS(reduce) ALL_ROWS(all_gather) ALL_ROWS(gather) ALL_ROWS(scatter)
+    ALL_ROWS(reduce_scatter) ALL_ROWS(all_to_all)
     // clang-format on
     { NULL, 0, NULL },
 };
@@ -147,14 +155,15 @@ static void time_candidate(gw_scope *root, samples *out) {
 
 // One line: the time of each plan there is, with a star at the one that the table takes.
 static int print_plans_of(candidate c, int members, const char *size) {
-    bool knows_bytes = c.operation != OPERATION_BROADCAST && c.operation != OPERATION_BARRIER;
+    bool knows_bytes = c.operation == OPERATION_ALL_REDUCE || c.operation == OPERATION_REDUCE ||
+                       c.operation == OPERATION_REDUCE_SCATTER;
     plan_kind chosen = plan_choose(c.operation, members, knows_bytes ? (uint64_t)c.bytes : 0, 0);
     const bench_case job = { "", -members, time_candidate };
     int failed = 0;
     printf("%-10s %2d members %8s:", operation_name(c.operation), members, size);
     for (int kind = PLAN_AUTO + 1; kind < PLAN_KIND_COUNT; kind++) {
         if (!plan_exists(c.operation, (plan_kind)kind)) continue;
-        if (kind == PLAN_HOSTS) continue;  // all are on one
+        if (kind == PLAN_HOSTS) continue;  // all are on one; bench/links compares these
         the_candidate = c;
         the_kind = (plan_kind)kind;
         printf("  %s%s", plan_kind_name((plan_kind)kind), kind == (int)chosen ? "*" : "");
@@ -165,8 +174,11 @@ static int print_plans_of(candidate c, int members, const char *size) {
 }
 
 int bench_print_plans(void) {
-    static const operation operations[] = { OPERATION_ALL_REDUCE, OPERATION_REDUCE,
-                                            OPERATION_BROADCAST, OPERATION_BARRIER };
+    static const operation operations[] = { OPERATION_ALL_REDUCE,     OPERATION_REDUCE,
+                                            OPERATION_BROADCAST,      OPERATION_ALL_GATHER,
+                                            OPERATION_GATHER,         OPERATION_SCATTER,
+                                            OPERATION_REDUCE_SCATTER, OPERATION_ALL_TO_ALL,
+                                            OPERATION_BARRIER };
     static const int counts[] = { 2, 3, 4, 8 };
     static const struct {
         const char *name;

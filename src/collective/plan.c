@@ -27,11 +27,13 @@ bool plan_exists(operation o, plan_kind kind) {
     case PLAN_FLAT: return true;
     case PLAN_DIRECT: return o == OPERATION_ALL_REDUCE || o == OPERATION_REDUCE;
     case PLAN_DOUBLING: return o == OPERATION_ALL_REDUCE || o == OPERATION_BARRIER;
-    case PLAN_TREE: return o == OPERATION_REDUCE || o == OPERATION_BROADCAST;
     case PLAN_CHAIN:
         return o == OPERATION_BROADCAST || o == OPERATION_GATHER || o == OPERATION_SCATTER;
-    case PLAN_HALVING:
-    case PLAN_HOSTS: return o == OPERATION_ALL_REDUCE;
+    case PLAN_TREE: return o == OPERATION_REDUCE || plan_exists(o, PLAN_CHAIN);
+    case PLAN_HALVING: return o == OPERATION_ALL_REDUCE;
+    case PLAN_HOSTS:
+        return o == OPERATION_ALL_REDUCE || o == OPERATION_REDUCE || o == OPERATION_BROADCAST ||
+               o == OPERATION_ALL_GATHER || o == OPERATION_REDUCE_SCATTER;
     default: return false;
     }
 }

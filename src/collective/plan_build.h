@@ -49,8 +49,45 @@ static inline int plan_behind(const plan_request *r, int distance) {
     return (r->rank + distance) % r->member_count;
 }
 
+// ---- Hosts, where members are on several ---------------------------------------------------------
+
+static inline bool plan_has_hosts(const plan_request *r) {
+    return r->host_size > 1 && r->host_size < r->member_count &&
+           r->member_count % r->host_size == 0;
+}
+
+static inline int plan_host_count(const plan_request *r) {
+    return r->member_count / r->host_size;
+}
+
+// Member |place| of this member's host; the member of host |host| with this one's place.
+static inline int plan_beside(const plan_request *r, int place) {
+    return r->rank - r->rank % r->host_size + place;
+}
+
+static inline int plan_across(const plan_request *r, int host) {
+    return host * r->host_size + r->rank % r->host_size;
+}
+
+// The places, and hosts, behind this member's, in a circle.
+static inline int plan_other_place(const plan_request *r, int distance) {
+    return (r->rank % r->host_size + distance) % r->host_size;
+}
+
+static inline int plan_other_host(const plan_request *r, int distance) {
+    return (r->rank / r->host_size + distance) % plan_host_count(r);
+}
+
+// ---- Orders of addition ---------------------------------------------------------------------------
+
 // The largest power of two that is not above |count|.
 int plan_power(int count);
+
+// Whether the members of each host are a subtree of the order of additions.
+static inline bool plan_adds_by_host(const plan_request *r) {
+    return plan_has_hosts(r) && plan_power(r->host_size) == r->host_size &&
+           plan_power(r->member_count) == r->member_count;
+}
 
 // Whether a member without a partner behind the power of two widens what it brings: others have
 // partial sums at that time. A group of one has nothing else to do.
@@ -65,7 +102,9 @@ void plan_doubling(plan_builder *b);
 void plan_tree(plan_builder *b);
 void plan_chain(plan_builder *b);
 void plan_halving(plan_builder *b);
+void plan_relay(plan_builder *b);  // gathering and scattering, along a chain or a tree
 void plan_hosts(plan_builder *b);
-void plan_meet(plan_builder *b);  // nothing to all, from all
+void plan_hosts_values(plan_builder *b);  // of what is not one sum for all
+void plan_meet(plan_builder *b);          // nothing to all, from all
 
 #endif

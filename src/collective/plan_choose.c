@@ -16,13 +16,21 @@
 // read where they lie: so a root that gives all to each pays nothing for it, and what counts for
 // small ones is the number of messages. Rows for more members follow from the number of steps.
 //
-// Where members are on several hosts the link between these counts, and what crosses it: sums are
-// made by host as soon as they are larger than a message of their own costs (bench/README.md).
+// Where members are on several hosts, as many on each, the link between these counts, and what crosses
+// it. So values that all are to have cross it once, at any size: a broadcast by host takes a fifth more
+// than a flat one for 4 KB, and half for what is large. Sums are made by host as soon as they are larger
+// than a message of their own costs. The rows are fitted to `bench/links --collectives`.
 //
-// Chains are for GW_COLLECTIVE alone: they halve what a large broadcast to two hosts takes, and take
-// four times as long with a small one, and nobody but the root knows which it is.
+// Chains and trees of gathers and scatters are not faster with so few members; a root of many has
+// fewer partners with a tree.
+typedef enum extent {
+    ANYWHERE,
+    ACROSS_HOSTS,
+} extent;
+
 typedef struct choice {
     operation operation;
+    extent extent;
     int members_max;
     uint64_t bytes_max;
     plan_kind kind;
@@ -33,22 +41,31 @@ typedef struct choice {
 #define KIB(n) ((uint64_t)(n) << 10)
 #define MIB(n) ((uint64_t)(n) << 20)
 
-#define HOSTS_MIN KIB(32)
-
 static const choice choices[] = {
-    { OPERATION_ALL_REDUCE, 2, MIB(4), PLAN_FLAT },
-    { OPERATION_ALL_REDUCE, 3, KIB(32), PLAN_FLAT },
-    { OPERATION_ALL_REDUCE, ANY_COUNT, KIB(128), PLAN_DOUBLING },
-    { OPERATION_ALL_REDUCE, 64, ANY_BYTES, PLAN_DIRECT },
-    { OPERATION_ALL_REDUCE, ANY_COUNT, ANY_BYTES, PLAN_HALVING },
-    { OPERATION_REDUCE, 2, ANY_BYTES, PLAN_FLAT },
-    { OPERATION_REDUCE, 8, MIB(4), PLAN_FLAT },
-    { OPERATION_REDUCE, ANY_COUNT, KIB(256), PLAN_TREE },
-    { OPERATION_REDUCE, ANY_COUNT, ANY_BYTES, PLAN_DIRECT },
-    { OPERATION_BROADCAST, 16, ANY_BYTES, PLAN_FLAT },
-    { OPERATION_BROADCAST, ANY_COUNT, ANY_BYTES, PLAN_TREE },
-    { OPERATION_BARRIER, 3, ANY_BYTES, PLAN_FLAT },
-    { OPERATION_BARRIER, ANY_COUNT, ANY_BYTES, PLAN_DOUBLING },
+    { OPERATION_ALL_REDUCE, ACROSS_HOSTS, ANY_COUNT, KIB(32), PLAN_DOUBLING },
+    { OPERATION_ALL_REDUCE, ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
+    { OPERATION_ALL_REDUCE, ANYWHERE, 2, MIB(4), PLAN_FLAT },
+    { OPERATION_ALL_REDUCE, ANYWHERE, 3, KIB(32), PLAN_FLAT },
+    { OPERATION_ALL_REDUCE, ANYWHERE, ANY_COUNT, KIB(128), PLAN_DOUBLING },
+    { OPERATION_ALL_REDUCE, ANYWHERE, 64, ANY_BYTES, PLAN_DIRECT },
+    { OPERATION_ALL_REDUCE, ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_HALVING },
+    { OPERATION_REDUCE, ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
+    { OPERATION_REDUCE, ANYWHERE, 2, ANY_BYTES, PLAN_FLAT },
+    { OPERATION_REDUCE, ANYWHERE, 8, MIB(4), PLAN_FLAT },
+    { OPERATION_REDUCE, ANYWHERE, ANY_COUNT, KIB(256), PLAN_TREE },
+    { OPERATION_REDUCE, ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_DIRECT },
+    { OPERATION_BROADCAST, ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
+    { OPERATION_BROADCAST, ANYWHERE, 16, ANY_BYTES, PLAN_FLAT },
+    { OPERATION_BROADCAST, ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_TREE },
+    { OPERATION_ALL_GATHER, ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
+    { OPERATION_REDUCE_SCATTER, ACROSS_HOSTS, ANY_COUNT, KIB(32), PLAN_FLAT },
+    { OPERATION_REDUCE_SCATTER, ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
+    { OPERATION_GATHER, ANYWHERE, 64, ANY_BYTES, PLAN_FLAT },
+    { OPERATION_GATHER, ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_TREE },
+    { OPERATION_SCATTER, ANYWHERE, 64, ANY_BYTES, PLAN_FLAT },
+    { OPERATION_SCATTER, ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_TREE },
+    { OPERATION_BARRIER, ANYWHERE, 3, ANY_BYTES, PLAN_FLAT },
+    { OPERATION_BARRIER, ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_DOUBLING },
 };
 
 // ---- What the environment says ------------------------------------------------------------------
@@ -111,10 +128,10 @@ plan_kind plan_choose(operation o, int member_count, uint64_t bytes, int host_si
     plan_kind wanted = wishes_get()->kinds[o];
     if (wanted != PLAN_AUTO) return wanted;
     bool has_hosts = host_size > 1 && host_size < member_count;
-    if (o == OPERATION_ALL_REDUCE && has_hosts && bytes > HOSTS_MIN) return PLAN_HOSTS;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
         const choice *c = &choices[i];
-        if (c->operation == o && member_count <= c->members_max && bytes <= c->bytes_max)
+        if (c->operation == o && (has_hosts || c->extent == ANYWHERE) &&
+            member_count <= c->members_max && bytes <= c->bytes_max)
             return c->kind;
     }
     return PLAN_FLAT;

@@ -14,34 +14,6 @@ typedef struct part {
     int whole;  // of the chunk, once all pieces are back
 } part;
 
-static bool is_by_host(const plan_request *r) {
-    return r->host_size > 1 && r->host_size < r->member_count &&
-           plan_power(r->host_size) == r->host_size &&
-           plan_power(r->member_count) == r->member_count;
-}
-
-static int host_count(const plan_request *r) {
-    return r->member_count / r->host_size;
-}
-
-// Member |place| of this member's host; the member of host |host| with this one's place.
-static int beside(const plan_request *r, int place) {
-    return r->rank - r->rank % r->host_size + place;
-}
-
-static int across(const plan_request *r, int host) {
-    return host * r->host_size + r->rank % r->host_size;
-}
-
-// The places behind this one, in a circle, so that not all send to the same one at once.
-static int other_place(const plan_request *r, int distance) {
-    return (r->rank % r->host_size + distance) % r->host_size;
-}
-
-static int other_host(const plan_request *r, int distance) {
-    return (r->rank / r->host_size + distance) % host_count(r);
-}
-
 static plan_value slice_of(plan_builder *b, int place) {
     return plan_cut(b->request, plan_whole(b), place, b->request->host_size);
 }
@@ -56,15 +28,15 @@ static int chunk_count(plan_builder *b, int place) {
 }
 
 static plan_value piece_of(plan_builder *b, plan_value chunk, int host) {
-    return plan_cut(b->request, chunk, host, host_count(b->request));
+    return plan_cut(b->request, chunk, host, plan_host_count(b->request));
 }
 
 static void send_slices(plan_builder *b) {
     const plan_request *r = b->request;
     for (int d = 1; d < r->host_size; d++) {
-        int place = other_place(r, d);
+        int place = plan_other_place(r, d);
         for (int c = 0; c < chunk_count(b, place); c++)
-            plan_send(b, beside(r, place), INPUT_OWN, chunk_of(b, place, c));
+            plan_send(b, plan_beside(r, place), INPUT_OWN, chunk_of(b, place, c));
     }
 }
 
@@ -74,12 +46,12 @@ static void add_host(plan_builder *b, int c, int *from, part *out) {
     int place = r->rank % r->host_size;
     plan_value chunk = chunk_of(b, place, c);
     for (int i = 0; i < r->host_size; i++)
-        from[i] = i == place ? INPUT_OWN : plan_receive(b, beside(r, i), chunk);
+        from[i] = i == place ? INPUT_OWN : plan_receive(b, plan_beside(r, i), chunk);
     chunk.is_partial = true;
     out->sum = plan_add(b, from, r->host_size, chunk);
-    for (int d = 1; d < host_count(r); d++) {
-        int host = other_host(r, d);
-        plan_send(b, across(r, host), out->sum, piece_of(b, chunk, host));
+    for (int d = 1; d < plan_host_count(r); d++) {
+        int host = plan_other_host(r, d);
+        plan_send(b, plan_across(r, host), out->sum, piece_of(b, chunk, host));
     }
 }
 
@@ -90,24 +62,24 @@ static void add_hosts(plan_builder *b, int c, int *from, part *x) {
     int here = r->rank / r->host_size;
     plan_value piece = piece_of(b, chunk, here), partial = piece;
     partial.is_partial = true;
-    for (int i = 0; i < host_count(r); i++)
-        from[i] = i == here ? x->sum : plan_receive(b, across(r, i), partial);
-    x->sum = plan_add(b, from, host_count(r), piece);
-    for (int d = 1; d < host_count(r); d++)
-        plan_send(b, across(r, other_host(r, d)), x->sum, piece);
+    for (int i = 0; i < plan_host_count(r); i++)
+        from[i] = i == here ? x->sum : plan_receive(b, plan_across(r, i), partial);
+    x->sum = plan_add(b, from, plan_host_count(r), piece);
+    for (int d = 1; d < plan_host_count(r); d++)
+        plan_send(b, plan_across(r, plan_other_host(r, d)), x->sum, piece);
 }
 
 // Puts chunk |c| together, and gives it to the host's others.
 static void share(plan_builder *b, int c, int *from, part *x) {
     const plan_request *r = b->request;
     plan_value chunk = chunk_of(b, r->rank % r->host_size, c);
-    for (int i = 0; i < host_count(r); i++)
+    for (int i = 0; i < plan_host_count(r); i++)
         from[i] = i == r->rank / r->host_size
                       ? x->sum
-                      : plan_receive(b, across(r, i), piece_of(b, chunk, i));
-    x->whole = plan_join(b, from, host_count(r), chunk);
+                      : plan_receive(b, plan_across(r, i), piece_of(b, chunk, i));
+    x->whole = plan_join(b, from, plan_host_count(r), chunk);
     for (int d = 1; d < r->host_size; d++)
-        plan_send(b, beside(r, other_place(r, d)), x->whole, chunk);
+        plan_send(b, plan_beside(r, plan_other_place(r, d)), x->whole, chunk);
 }
 
 // Its own chunks are put out by their pieces, which lie where they belong.
@@ -117,18 +89,14 @@ static void put_out_slices(plan_builder *b, const part *parts) {
         for (int c = 0; c < chunk_count(b, place); c++) {
             plan_value chunk = chunk_of(b, place, c);
             bool is_own = place == r->rank % r->host_size;
-            plan_put_out(b, is_own ? parts[c].whole : plan_receive(b, beside(r, place), chunk),
+            plan_put_out(b, is_own ? parts[c].whole : plan_receive(b, plan_beside(r, place), chunk),
                          chunk);
         }
     }
 }
 
-void plan_hosts(plan_builder *b) {
+static void all_reduce(plan_builder *b) {
     const plan_request *r = b->request;
-    if (!is_by_host(r)) {
-        plan_direct(b);
-        return;
-    }
     int count = chunk_count(b, r->rank % r->host_size);
     part *parts = mem_calloc((size_t)count * sizeof *parts);
     int *from = mem_alloc((size_t)r->member_count * sizeof *from);
@@ -143,4 +111,14 @@ void plan_hosts(plan_builder *b) {
     }
     mem_free(parts);
     mem_free(from);
+}
+
+void plan_hosts(plan_builder *b) {
+    bool is_sum = b->request->operation == OPERATION_ALL_REDUCE;
+    if (!is_sum)
+        plan_hosts_values(b);
+    else if (plan_adds_by_host(b->request))
+        all_reduce(b);
+    else
+        plan_direct(b);
 }

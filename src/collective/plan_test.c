@@ -394,6 +394,12 @@ static void plans_of_up_to_33_members_are_right(void **state) {
     for (int n = 9; n <= 33; n += step) check_all_plans(n);
 }
 
+static void plans_of_64_members_are_right(void **state) {
+    (void)state;
+    forget_shapes();
+    check_all_plans(MEMBERS_MAX);
+}
+
 static plan_request random_request(uint64_t *random) {
     plan_request r = { .operation = (operation)random_below(random, OPERATION_COUNT) };
     do r.kind = (plan_kind)random_below(random, PLAN_KIND_COUNT);
@@ -451,30 +457,49 @@ static void every_operation_has_a_plan_by_the_table(void **state) {
     }
 }
 
-// Between hosts, sums that are not small are made by host.
-static void hosts_make_their_sums_first(void **state) {
+// What members beside member 0 do is counted by where it goes: elements of a sum, values of others.
+static uint64_t count_across(plan_request r) {
+    uint64_t sent = 0;
+    for (r.rank = 0; r.rank < r.host_size; r.rank++) {
+        plan p;
+        assert_int_equal(plan_init(&p, &r, NULL), GW_OK);
+        for (int i = 0; i < p.step_count; i++) {
+            const plan_step *x = &p.steps[i];
+            if (x->kind == STEP_SEND && x->peer >= r.host_size) sent += r.elements ? x->count : 1;
+        }
+        plan_fini(&p);
+    }
+    return sent;
+}
+
+// Between hosts, sums that are not small are made by host, and what all are to have crosses once.
+static void hosts_exchange_what_they_must(void **state) {
     (void)state;
     assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 8, 1 << 20, 4), PLAN_HOSTS);
     assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 8, 4096, 4),
                      plan_choose(OPERATION_ALL_REDUCE, 8, 4096, 0));
     assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 8, 1 << 20, 8), PLAN_DIRECT);
     assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 8, 1 << 20, 1), PLAN_DIRECT);
-    plan_request r = { .operation = OPERATION_ALL_REDUCE,
-                       .kind = PLAN_HOSTS,
-                       .member_count = 8,
-                       .elements = 1 << 20,
-                       .element_bytes = 4,
-                       .host_size = 4 };
-    // What leaves a host is what a member brings, once with each other host.
-    uint64_t sent = 0;
-    for (r.rank = 0; r.rank < 4; r.rank++) {
-        plan p;
-        assert_int_equal(plan_init(&p, &r, NULL), GW_OK);
-        for (int i = 0; i < p.step_count; i++)
-            if (p.steps[i].kind == STEP_SEND && p.steps[i].peer >= 4) sent += p.steps[i].count;
-        plan_fini(&p);
-    }
-    assert_true(sent == r.elements);
+    assert_int_equal(plan_choose(OPERATION_BROADCAST, 8, 0, 4), PLAN_HOSTS);
+    assert_int_equal(plan_choose(OPERATION_ALL_GATHER, 8, 0, 8), PLAN_FLAT);
+    const uint64_t all = 1 << 20;
+    uint64_t shares[16];
+    for (int i = 0; i < 16; i++) shares[i] = all / 16;
+    // Four hosts of four.
+    plan_request r = { .kind = PLAN_HOSTS, .member_count = 16, .host_size = 4, .element_bytes = 4 };
+    r.operation = OPERATION_BROADCAST;
+    assert_int_equal(count_across(r), 2);  // the others go on with it
+    r.operation = OPERATION_ALL_GATHER;
+    assert_int_equal(count_across(r), 3 * 4);
+    r.elements = all;
+    r.operation = OPERATION_ALL_REDUCE;
+    assert_int_equal(count_across(r), 2 * 3 * all / 4);  // its pieces, and sums of its own
+    r.operation = OPERATION_REDUCE_SCATTER;
+    r.shares = shares;
+    assert_int_equal(count_across(r), 3 * all / 4);
+    r.operation = OPERATION_REDUCE;
+    r.root = 6;
+    assert_int_equal(count_across(r), all);
 }
 
 static void the_environment_chooses(void **state) {
@@ -523,14 +548,22 @@ static void large_values_do_not_go_to_all(void **state) {
 
 static void without_memory_there_is_no_plan(void *context) {
     (void)context;
-    static const plan_kind kinds[] = { PLAN_FLAT, PLAN_DIRECT, PLAN_DOUBLING, PLAN_HALVING,
-                                       PLAN_HOSTS };
-    for (int i = 0; i < 5; i++) {
-        plan_request r = { .operation = OPERATION_ALL_REDUCE,
-                           .kind = kinds[i],
+    static const struct {
+        operation operation;
+        plan_kind kind;
+    } plans[] = {
+        { OPERATION_ALL_REDUCE, PLAN_FLAT },     { OPERATION_ALL_REDUCE, PLAN_DIRECT },
+        { OPERATION_ALL_REDUCE, PLAN_DOUBLING }, { OPERATION_ALL_REDUCE, PLAN_HALVING },
+        { OPERATION_ALL_REDUCE, PLAN_HOSTS },    { OPERATION_ALL_GATHER, PLAN_HOSTS },
+        { OPERATION_REDUCE, PLAN_HOSTS },        { OPERATION_GATHER, PLAN_TREE },
+    };
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        plan_request r = { .operation = plans[i].operation,
+                           .kind = plans[i].kind,
                            .member_count = 16,
                            .host_size = 4,
                            .rank = 2,
+                           .root = 2,
                            .elements = 1000,
                            .element_bytes = 4 };
         plan p;
@@ -548,5 +581,6 @@ static void memory_may_fail(void **state) {
 }
 
 GW_TESTS(collective_plan, plans_of_up_to_8_members_are_right, plans_of_up_to_33_members_are_right,
-         random_plans_are_right, every_operation_has_a_plan_by_the_table, the_environment_chooses,
-         hosts_make_their_sums_first, large_values_do_not_go_to_all, memory_may_fail);
+         plans_of_64_members_are_right, random_plans_are_right,
+         every_operation_has_a_plan_by_the_table, the_environment_chooses,
+         hosts_exchange_what_they_must, large_values_do_not_go_to_all, memory_may_fail);

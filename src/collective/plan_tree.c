@@ -62,8 +62,9 @@ static void reduce(plan_builder *b) {
 }
 
 void plan_tree(plan_builder *b) {
-    if (b->request->operation == OPERATION_BROADCAST)
-        broadcast(b);
-    else
-        reduce(b);
+    switch (b->request->operation) {
+    case OPERATION_BROADCAST: broadcast(b); break;
+    case OPERATION_REDUCE: reduce(b); break;
+    default: plan_relay(b);
+    }
 }
