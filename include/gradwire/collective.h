@@ -13,6 +13,11 @@
 // hangs. The group goes on with the next one. A member whose program has not looked
 // at the error by then gets it from its next call.
 //
+// Of a member that has not come, that sentence says what its program does. Members that wait for each other
+// in several groups are named: w0 waits in "a" for w1, which waits in "b" for w0. After 10 s of waiting, and
+// every 10 s, a line in the log says the same; and with each failure the log has the last collectives of the
+// group, which gw_group_history gives at any time.
+//
 // Results are new tensors: a collective that fails has changed nothing. Sums are added in one order,
 // which the number of members alone decides: the same inputs give the same bits on every member, at
 // every size and over every transport. Halves are added in f32 and rounded once.

@@ -121,6 +121,7 @@ static agent *make_agent(const join_options *o, const service *const *services, 
     a->mark = process_fork_mark_open();
     list_init(&a->loopback);
     list_init(&a->watches);
+    list_init(&a->waits);
     return a;
 }
 

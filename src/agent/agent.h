@@ -137,6 +137,7 @@ struct agent {
     } services[SERVICES_MAX];
     int service_count;
     size_t member_size;
+    list_node waits;                 // of context_wait: threads of the program that wait
     const attachment_class *lender;  // of segments that need not travel; NULL: all do
 
     agent_phase phase;

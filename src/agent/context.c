@@ -189,7 +189,7 @@ static bool resume(agent *a, gw_scope *s, held_turn *entering, int64_t until_ns)
     return entered;
 }
 
-bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
+static bool give_up_and_wait(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
     // Most waits are of scopes with nothing to give up.
     context *c = context_of(s);
     if (!c) return env_wait(a->env, w, until_ns);
@@ -199,6 +199,14 @@ bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
     pause(a, c->scope, w);
     bool woken = env_wait(a->env, w, until_ns);
     resume(a, c->scope, NULL, ENV_NEVER);
+    return woken;
+}
+
+bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
+    context_wait here = { .waiter = w };
+    list_append(&a->waits, &here.link);
+    bool woken = give_up_and_wait(a, s, w, until_ns);
+    list_remove(&here.link);
     return woken;
 }
 

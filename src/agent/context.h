@@ -66,6 +66,12 @@ bool context_has_turn(gw_scope *s, const turn *t);
 // NULL without one.
 turn *context_turn_on_loop(gw_scope *s);
 
+// A thread that waits in context_wait_on_loop, on its stack: one of the agent's |waits|.
+typedef struct context_wait {
+    list_node link;
+    const waiter *waiter;
+} context_wait;
+
 // Waits as env_wait does, giving up place and turns meanwhile; not at all, or no longer, once the
 // call that |s| is part of is cancelled.
 bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns);

@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-enum { LINE_MAX_BYTES = 1024 };
+enum { LINE_MAX_BYTES = 1024, BLOCK_LINES_MAX = 128 };
 
 void (*log_hook)(const char *line);
 
@@ -80,14 +81,17 @@ static void print(const char *line) {
     (void)written;  // no other place is left to say it
 }
 
-static void write_line(gw_log_level level, const char *format, va_list args) {
-    char line[LINE_MAX_BYTES];
+static bool is_wanted(gw_log_level level) {
     pthread_once(&environment_once, read_environment);
-    if (level > settings.level) return;
-    vsnprintf(line, sizeof line, format, args);
-    // Texts of peers may be among the arguments: a terminal must not obey them.
-    for (char *c = line; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
+    return level <= settings.level;
+}
+
+// Texts of peers may be among the arguments: a terminal must not obey them.
+static bool is_control(char c) {
+    return (unsigned char)c < ' ' || c == 127;
+}
+
+static void hand_out(gw_log_level level, const char *line) {
     if (log_hook) {
         log_hook(line);
     } else if (settings.sink) {
@@ -95,6 +99,15 @@ static void write_line(gw_log_level level, const char *format, va_list args) {
     } else {
         print(line);
     }
+}
+
+static void write_line(gw_log_level level, const char *format, va_list args) {
+    char line[LINE_MAX_BYTES];
+    if (!is_wanted(level)) return;
+    vsnprintf(line, sizeof line, format, args);
+    for (char *c = line; *c; c++)
+        if (is_control(*c)) *c = '?';
+    hand_out(level, line);
 }
 
 void log_error(const char *format, ...) {
@@ -116,4 +129,37 @@ void log_info(const char *format, ...) {
     va_start(args, format);
     write_line(GW_LOG_INFO, format, args);
     va_end(args);
+}
+
+// All lines in one write.
+static void print_block(char *text) {
+    static const char title[] = "gradwire: ";
+    struct iovec parts[3 * BLOCK_LINES_MAX];
+    int count = 0;
+    for (char *line = text; line && count < 3 * BLOCK_LINES_MAX;) {
+        char *next = strchr(line, '\n');
+        size_t size = next ? (size_t)(next - line) : strlen(line);
+        parts[count++] = (struct iovec){ (char *)title, sizeof title - 1 };
+        parts[count++] = (struct iovec){ line, size };
+        parts[count++] = (struct iovec){ "\n", 1 };
+        line = next ? next + 1 : NULL;
+    }
+    ssize_t written = writev(settings.fd, parts, count);
+    (void)written;
+}
+
+void log_block(char *text) {
+    if (!is_wanted(GW_LOG_WARNING)) return;
+    for (char *c = text; *c; c++)
+        if (*c != '\n' && is_control(*c)) *c = '?';
+    if (!log_hook && !settings.sink) {
+        print_block(text);
+        return;
+    }
+    for (char *line = text; line;) {
+        char *next = strchr(line, '\n');
+        if (next) *next++ = '\0';
+        hand_out(GW_LOG_WARNING, line);
+        line = next;
+    }
 }

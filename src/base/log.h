@@ -13,6 +13,8 @@
 void log_error(const char *format, ...) GW_PRINTF(1, 2);  // an error that no caller gets
 void log_line(const char *format, ...) GW_PRINTF(1, 2);   // a warning
 void log_info(const char *format, ...) GW_PRINTF(1, 2);
+// A warning of at most 128 lines, to a file in one piece. Writes into |text|.
+void log_block(char *text);
 
 // Tests: gets the lines instead.
 extern void (*log_hook)(const char *line);

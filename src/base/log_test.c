@@ -34,6 +34,21 @@ static void it_cuts_what_is_too_long(void **state) {
     assert_int_equal(strlen(last), 1023);
 }
 
+static char lines[256];
+
+static void gather(const char *line) {
+    size_t at = strlen(lines);
+    snprintf(lines + at, sizeof lines - at, "<%s>", line);
+}
+
+static void a_block_is_a_line_after_the_other(void **state) {
+    (void)state;
+    char block[] = "one\ntwo\x1b\n\nfour";
+    log_hook = gather;
+    log_block(block);
+    assert_string_equal(lines, "<one><two?><><four>");
+}
+
 // ---- Levels and sinks ---------------------------------------------------------------------------
 static void count(void *context, gw_log_level level, const char *line) {
     int *counts = context;
@@ -68,14 +83,18 @@ static void the_environment_names_a_level_and_a_file(void **state) {
     setenv("GW_LOG", setting, 1);
     log_info("not this");
     log_line("a line of %s", "its own");
+    char block[] = "two lines\nin a block";
+    log_block(block);
     FILE *f = fopen(path, "r");
     assert_non_null(f);
     size_t size = fread(text, 1, sizeof text - 1, f);
     fclose(f);
     unlink(path);
     rmdir(directory);
-    assert_int_equal(size, strlen("gradwire: a line of its own\n"));
-    assert_string_equal(text, "gradwire: a line of its own\n");
+    const char *expected =
+        "gradwire: a line of its own\ngradwire: two lines\ngradwire: in a block\n";
+    assert_int_equal(size, strlen(expected));
+    assert_string_equal(text, expected);
 }
 
 static void what_the_program_sets_counts_more_than_the_environment(void **state) {
@@ -89,5 +108,6 @@ static void what_the_program_sets_counts_more_than_the_environment(void **state)
 }
 
 GW_TESTS(base_log, it_formats_a_line, it_hides_control_characters, it_cuts_what_is_too_long,
-         a_program_says_what_is_written_and_where, the_environment_names_a_level_and_a_file,
+         a_block_is_a_line_after_the_other, a_program_says_what_is_written_and_where,
+         the_environment_names_a_level_and_a_file,
          what_the_program_sets_counts_more_than_the_environment);

@@ -6,6 +6,7 @@
 #include "collective/backend_run.h"
 #include "collective/backward.h"
 #include "collective/groups_state.h"
+#include "collective/history.h"
 #include "collective/hosts.h"
 #include <gradwire/membership.h>
 
@@ -25,6 +26,7 @@ static void free_group(gw_group *g) {
     error_forget(&g->main.why);
     for (list_node *l; (l = list_take(&g->reports));) mem_free(list_entry(l, report, link));
     mem_free(g->testimonies);
+    mem_free(g->history);
     agree_free(g);
     backend_group_close(g);
     agent_release(g->agent);
@@ -150,6 +152,7 @@ static gw_group *make_group(agent *a, const gw_worker *workers, int count, gw_gr
     list_init(&g->waiting);
     list_init(&g->early);
     list_init(&g->reports);
+    g->history = history_open();
     return g;
 }
 

@@ -24,12 +24,15 @@ enum {
     KIND_RELEASED,
     KIND_ABSENT,
     KIND_KNOCK,
-    GROUP_KIND_LAST = KIND_KNOCK
+    KIND_WHERE,
+    KIND_HERE,
+    GROUP_KIND_LAST = KIND_HERE
 };
 
 typedef struct run run;
 typedef struct agreements agreements;
 typedef struct decision decision;
+typedef struct history history;
 
 typedef struct group_peer {
     int rank;  // in the job
@@ -121,7 +124,8 @@ struct gw_group {
     // The same before a failure is reported: whether the others have ended that by now.
     bool (*has_ended)(void *context);
     void *guard_context;
-    list_node early;  // of early_message
+    list_node early;   // of early_message
+    history *history;  // NULL: there was no memory for it
     // backward.c: nodes that were freed unvisited, by the keys of their collectives, and oldest first.
     map unvisited;
     list_node unvisited_nodes;

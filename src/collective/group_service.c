@@ -7,6 +7,7 @@
 #include "collective/collective.h"
 #include "collective/groups_state.h"
 #include "collective/run.h"
+#include "collective/where.h"
 #include "wire/codec.h"
 
 #include <stdio.h>
@@ -424,6 +425,12 @@ static gw_status received(agent *a, int from, message *m, gw_error *error) {
         return known ? GW_OK
                      : error_set(error, GW_PROTOCOL, "collective: a knock that means nothing");
     }
+    if (m->kind == KIND_WHERE || m->kind == KIND_HERE) {
+        bool known = where_received_on_loop(a, from, m->kind, &in);
+        message_release(m);
+        return known ? GW_OK
+                     : error_set(error, GW_PROTOCOL, "collective: fields that mean nothing");
+    }
     bool has_number = m->kind != KIND_BREAK && m->kind != KIND_ABSENT;
     bool valid = group_header_read(&in, &h) && (h.number > 0) == has_number;
     if (valid && (m->kind == KIND_ENTER || m->kind == KIND_PART))
@@ -490,6 +497,7 @@ static void lost(agent *a, int rank) {
 
 static void stop(agent *a, const gw_error *why) {
     drop_all(a, &groups_of(a)->early);
+    where_stop_on_loop(a);
     for (gw_group *g; (g = find_with(a, -1));) group_break_on_loop(g, why);
     map_entry *e;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));)
@@ -535,6 +543,7 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
     list_init(&x->early);
     list_init(&x->knocks);
     list_init(&x->knockings);
+    list_init(&x->inquiries);
     *state = x;
     return GW_OK;
 }

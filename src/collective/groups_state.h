@@ -19,8 +19,10 @@ typedef struct groups {
     map opened;                   // by name and list: how many there were
     list_node early;              // of groups that are not open here
     list_node knocks, knockings;  // knock.c: of others, and of this worker
-    closed_group *closed;         // a ring of the last ones; NULL before the first
-    uint32_t closed_count;        // of all
+    list_node inquiries;          // where.c
+    uint64_t last_inquiry;
+    closed_group *closed;   // a ring of the last ones; NULL before the first
+    uint32_t closed_count;  // of all
 } groups;
 
 groups *groups_of(const agent *a);

@@ -120,6 +120,39 @@ static gw_value draw_value(gw_scope *s, fuzz_input *in) {
     }
 }
 
+// Asks where others are, or answers what they may have asked.
+static void put_inquiry(bytes *head, const gw_group *g, uint8_t kind, fuzz_input *in) {
+    bytes_put_u64(head,
+                  kind == KIND_WHERE ? draw_number(in) : 64 * draw_number(in) + fuzz_take(in, 4));
+    if (kind == KIND_WHERE) {
+        bytes_put_u64(head, fuzz_take(in, 4) ? g->id : draw_number(in));
+        bytes_put_u64(head, fuzz_take(in, 4) ? 0 : draw_number(in));
+        bytes_put_u64(head, draw_number(in));
+        return;
+    }
+    bytes_put_u8(head, (uint8_t)fuzz_take(in, 3));
+    bytes_put_text(head, "computes");
+    unsigned count = fuzz_take(in, 10);
+    bytes_put_u8(head, (uint8_t)count);
+    for (unsigned i = 0; i < count; i++) {
+        bytes_put_u64(head, fuzz_take(in, 4) ? g->id : draw_number(in));
+        bytes_put_u64(head, 0);
+        bytes_put_u64(head, draw_number(in));
+        bytes_put_text(head, "world");
+        unsigned ranks = fuzz_take(in, 18);
+        bytes_put_u8(head, (uint8_t)ranks);
+        for (unsigned j = 0; j < ranks; j++) bytes_put_u32(head, (uint32_t)draw_number(in));
+    }
+}
+
+static void put_header(bytes *head, const gw_group *g, uint8_t kind, unsigned odd, fuzz_input *in) {
+    bytes_put_u64(head, odd == 1 ? g->id + 1 : g->id);
+    bytes_put_u64(head, odd == 2 ? g->list + 1 : g->list);
+    bytes_put_u64(head, fuzz_take(in, 4) ? 0 : draw_number(in));
+    bytes_put_u64(head, kind == KIND_BREAK && odd ? 0 : draw_number(in));
+    bytes_put_u32(head, odd == 3 ? (uint32_t)draw_number(in) * 8 : 0);
+}
+
 static void say(gw_scope *s, gw_group *g, fuzz_input *in) {
     agent *a = s->agent;
     gw_error error;
@@ -129,12 +162,12 @@ static void say(gw_scope *s, gw_group *g, fuzz_input *in) {
     unsigned odd = fuzz_take(in, 64);
     if (outgoing_init(&x, a, kind, &error)) return;
     bytes *head = &x.message->head;
-    bytes_put_u64(head, odd == 1 ? g->id + 1 : g->id);
-    bytes_put_u64(head, odd == 2 ? g->list + 1 : g->list);
-    bytes_put_u64(head, fuzz_take(in, 4) ? 0 : draw_number(in));
-    bytes_put_u64(head, kind == KIND_BREAK && odd ? 0 : draw_number(in));
-    bytes_put_u32(head, odd == 3 ? (uint32_t)draw_number(in) * 8 : 0);
-    put_fields(head, kind, in);
+    if (kind >= KIND_WHERE) {
+        put_inquiry(head, g, kind, in);
+    } else {
+        put_header(head, g, kind, odd, in);
+        put_fields(head, kind, in);
+    }
     if (kind == KIND_ENTER || kind == KIND_PART) outgoing_put(&x, draw_value(s, in), &error);
     if (odd == 4 && head->size > GROUP_HEADER_BYTES) head->size -= fuzz_take(in, 16);
     env_enter(a->env);

@@ -9,6 +9,8 @@
 #include "call/protocol.h"
 #include "collective/answer.h"
 #include "collective/collective.h"
+#include "collective/history.h"
+#include "collective/where.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -91,28 +93,6 @@ static void give_up_the_leader(run *r) {
     group_break_all_on_loop(g, &error);
 }
 
-// For whom it waits: who has not entered, else whose values have not come.
-static void name_missing(const run *r, char *out, size_t size) {
-    const gw_group *g = r->group;
-    size_t at = 0;
-    out[0] = '\0';
-    for (int i = 0; i < g->count && at + LIMIT_NAME_BYTES + 16 < size; i++) {
-        const run_partner *m = &r->partners[i];
-        if (!m->is_partner || (r->enters_missing ? m->entered : m->next_receive < 0)) continue;
-        at +=
-            (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", group_member_name(g, i));
-    }
-}
-
-static void tell_patience(const run *r) {
-    char what[SIGNATURE_TEXT_MAX], missing[512];
-    signature_text(&r->signature, r->origin, what);
-    name_missing(r, missing, sizeof missing);
-    int64_t waited_ns = env_now_ns(r->group->agent->env) - r->began_ns;
-    log_line("group \"%s\": %s has waited %lld s for %s", r->group->name, what,
-             (long long)(waited_ns / 1000000000), missing);
-}
-
 // A run that has not entered has no say in verdicts, but it does not wait for ever for one that does
 // not come: GRP-10.
 static void arm_waiting(run *r) {
@@ -132,11 +112,10 @@ static void fire_waiting(run *r) {
 
 static void fire(timer *t) {
     run *r = list_entry(t, run, timer);
-    gw_error error;
     if (r->state == RUN_WAITING) fire_waiting(r);
     if (r->state != RUN_UNDER_WAY) return;
     if (env_now_ns(r->group->agent->env) < r->deadline_ns) {
-        tell_patience(r);
+        where_tell_on_loop(r);
         arm(r);
         return;
     }
@@ -147,9 +126,7 @@ static void fire(timer *t) {
     r->has_reported = true;
     env *e = r->group->agent->env;
     env_set_timer(e, &r->timer, env_now_ns(e) + VERDICT_NS);
-    error_set(&error, GW_TIMEOUT, "the deadline of %s has passed",
-              group_member_name(r->group, r->group->self));
-    group_report_on_loop(r->group, r->sequence->key, r->number, &error);
+    where_report_late_on_loop(r);
 }
 
 // ---- Entering -----------------------------------------------------------------------------------
@@ -219,6 +196,7 @@ static void enter(run *r) {
     if (r->backend) backend_run_entered_on_loop(r);
     if (r->out_place) *r->out_place = (run_place){ r->sequence->key, r->number };
     r->began_ns = env_now_ns(g->agent->env);
+    history_begin_on_loop(r);
     arm(r);
     watch_partners(r, true);
     if (future_result(r->future)) report_cancelled(r);
@@ -496,6 +474,7 @@ static void complete(run *r, result *value) {
 
 void run_done_on_loop(run *r, result *value) {
     stop_waiting(r);
+    history_end_on_loop(r, GW_OK);
     r->state = RUN_DONE;
     complete(r, value);
     over_if_all_have_entered(r);
@@ -504,6 +483,7 @@ void run_done_on_loop(run *r, result *value) {
 void run_fail_on_loop(run *r, const gw_error *error) {
     if (r->state == RUN_OVER) return;
     backend_run_forget_on_loop(r);
+    history_end_on_loop(r, error->status);
     if (r->state == RUN_UNDER_WAY) stop_waiting(r);
     if (r->state == RUN_WAITING) env_set_timer(r->group->agent->env, &r->timer, ENV_NEVER);
     if (r->state != RUN_WAITING) r->group->run_count--;

@@ -81,6 +81,7 @@ struct run {
     bool has_reported;  // its deadline
     bool has_places;    // run_find_place may be asked
     notice *notice;
+    uint64_t record;  // history.c: its place in the group's history, from 1; 0: none
     list_node arrivals;
     list_node promised;  // arrivals with futures in them that have not resolved
     int enters_missing;

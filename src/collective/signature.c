@@ -46,7 +46,7 @@ bool signature_matches(const collective_signature *a, const collective_signature
 static const char *content_suffix(const collective_signature *x) {
     switch ((content)x->content) {
     case CONTENT_TENSORS: return x->operation == OPERATION_ALL_GATHER ? "_list" : "";
-    case CONTENT_VALUES: return "_value";
+    case CONTENT_VALUES: return x->operation == OPERATION_BARRIER ? "" : "_value";
     default: return "";
     }
 }

@@ -4,13 +4,15 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/mutation.h"
-#include "collective/run.h"
+#include "collective/doing.h"
+#include "collective/history.h"
+#include "collective/sentence.h"
 #include "wire/codec.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { LEADER = 0 };
+enum { LEADER = 0, TOLD_MAX = 4 };
 
 void group_blame_on_loop(gw_group *g, int rank, const gw_error *error) {
     dispatch_protocol_error_on_loop(g->agent, rank, error);
@@ -77,6 +79,8 @@ void group_break_on_loop(gw_group *g, const gw_error *error) {
     char title[LIMIT_NAME_BYTES + 16];
     snprintf(title, sizeof title, "group \"%s\"", g->name);
     if (strncmp(error->text, title, strlen(title)) != 0) error_prefix(&g->broken, title);
+    bool fails = !list_is_empty(&g->runs) || !list_is_empty(&g->waiting);
+    if (fails && g->agent->phase != AGENT_LEFT) history_print_on_loop(g, &g->broken);
     while (!list_is_empty(&g->runs))
         run_fail_on_loop(list_entry(g->runs.next, run, link), &g->broken);
     while (!list_is_empty(&g->waiting))
@@ -192,6 +196,10 @@ static void testify(gw_group *g, uint64_t key, uint64_t number, testimony *out) 
         signature_text(&r->signature, r->origin, out->text);
     } else if (number < out->next) {
         out->attendance = IS_DONE;
+    } else {
+        doing own;
+        doing_look_on_loop(g->agent, &(collective_id){ g->id, key, number }, &own);
+        memcpy(out->text, own.text, sizeof out->text);
     }
 }
 
@@ -209,59 +217,52 @@ static void send_answer(gw_group *g, uint64_t key, uint64_t number) {
 
 // ---- The leader ---------------------------------------------------------------------------------
 
-typedef struct text {
-    char *out;
-    size_t at, size;
-} text;
-
-static void GW_PRINTF(2, 3) put(text *t, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    int size = t->at < t->size ? vsnprintf(t->out + t->at, t->size - t->at, format, args) : 0;
-    va_end(args);
-    if (size > 0) t->at += (size_t)size;
-}
-
 // "w0, w2 do all_reduce sum f32 10 (train.c:40); w1 does broadcast f32 10 from 0 (train.c:52)".
-static void put_doings(const gw_group *g, text *out) {
+static void put_doings(const gw_group *g, sentence *out) {
     const testimony *all = g->testimonies;
     bool any = false;
     for (int i = 0; i < g->count; i++) {
-        bool seen = !all[i].text[0];
+        bool seen = all[i].attendance == NOT_COME || !all[i].text[0];
         for (int j = 0; j < i && !seen; j++) seen = strcmp(all[j].text, all[i].text) == 0;
         if (seen) continue;
         int count = 0;
         for (int j = i; j < g->count; j++) {
-            if (strcmp(all[j].text, all[i].text) != 0) continue;
-            put(out, "%s%s", count ? ", " : any ? "; " : "", group_member_name(g, j));
+            if (all[j].attendance == NOT_COME || strcmp(all[j].text, all[i].text) != 0) continue;
+            sentence_put(out, "%s%s", count ? ", " : any ? "; " : "", group_member_name(g, j));
             count++;
         }
-        put(out, count > 1 ? " do %s" : " does %s", all[i].text);
+        sentence_put(out, count > 1 ? " do %s" : " does %s", all[i].text);
         any = true;
     }
 }
 
-// "; w3 has not come".
-static void put_missing(const gw_group *g, text *out) {
+// "; w3 has not come: w3 computes (its collective 40 ended 61 s ago)".
+static void put_missing(const gw_group *g, sentence *out) {
     int missing = 0;
     for (int i = 0; i < g->count; i++) {
         if (g->testimonies[i].attendance != NOT_COME) continue;
-        put(out, "%s%s", missing++ ? ", " : "; ", group_member_name(g, i));
+        sentence_put(out, "%s%s", missing++ ? ", " : "; ", group_member_name(g, i));
     }
-    if (missing) put(out, missing > 1 ? " have not come" : " has not come");
+    if (missing) sentence_put(out, missing > 1 ? " have not come" : " has not come");
+    int told = 0;
+    for (int i = 0; i < g->count && told < TOLD_MAX; i++) {
+        const testimony *x = &g->testimonies[i];
+        if (x->attendance != NOT_COME || !x->text[0]) continue;
+        sentence_put(out, "%s%s %s", told++ ? "; " : ": ", group_member_name(g, i), x->text);
+    }
 }
 
 static void compose(const gw_group *g, const report *x, gw_error *out) {
     *out = x->error;
     out->outcome = GW_OUTCOME_NONE;
-    text t = { out->text, 0, sizeof out->text };
-    put(&t, "group \"%s\": collective %llu", g->name, (unsigned long long)x->number);
-    if (x->key) put(&t, " of key %llu", (unsigned long long)x->key);
-    put(&t, ": ");
+    sentence t = { out->text, 0, sizeof out->text };
+    sentence_put(&t, "group \"%s\": collective %llu", g->name, (unsigned long long)x->number);
+    if (x->key) sentence_put(&t, " of key %llu", (unsigned long long)x->key);
+    sentence_put(&t, ": ");
     if (x->error.status == GW_MISMATCH)
         put_doings(g, &t);
     else
-        put(&t, "%s", x->error.text);
+        sentence_put(&t, "%s", x->error.text);
     if (x->error.status == GW_TIMEOUT || x->error.status == GW_MISMATCH) put_missing(g, &t);
 }
 
@@ -287,6 +288,7 @@ static void conclude(gw_group *g) {
     }
     gw_error error;
     compose(g, x, &error);
+    if (error.status != GW_CANCELLED) history_print_on_loop(g, &error);
     mem_free(g->testimonies);
     g->testimonies = NULL;
     uint64_t key = x->key;

@@ -1,0 +1,166 @@
+#include "collective/doing.h"
+
+#include "agent/context.h"
+#include "call/calls.h"
+#include "collective/agree.h"
+#include "collective/groups_state.h"
+#include "collective/history.h"
+#include "collective/sentence.h"
+#include "collective/where.h"
+
+#include <stdio.h>
+
+static bool is_awaited(const gw_future *f) {
+    return !list_is_empty(&f->waits);
+}
+
+// ---- In collectives -----------------------------------------------------------------------------
+
+// Nobody waits in vain for members that have entered, and what is of one key alone is part of a pass,
+// whose threads wait for all of it.
+static void add_wait(const run *r, doing *out) {
+    const gw_group *g = r->group;
+    if (out->wait_count == DOING_WAITS_MAX || !r->enters_missing || key_is_once(r->sequence->key))
+        return;
+    doing_wait *w = &out->waits[out->wait_count++];
+    *w = (doing_wait){ .in = { g->id, r->sequence->key, r->number } };
+    snprintf(w->group_name, sizeof w->group_name, "%s", g->name);
+    for (int i = 0; i < g->count && w->count < DOING_RANKS_MAX; i++)
+        if (r->partners[i].is_partner && !r->partners[i].entered)
+            w->ranks[w->count++] = g->members[i].rank;
+}
+
+// "waits in group "b" for w0 (collective 7, all_reduce sum f32 10 (train.c:40))".
+static void put_run(const run *r, sentence *out) {
+    char what[SIGNATURE_TEXT_MAX], missing[256];
+    signature_text(&r->signature, r->origin, what);
+    where_name_missing(r, missing, sizeof missing);
+    sentence_put(out,
+                 missing[0] ? "waits in group \"%s\" for %s (collective %llu"
+                            : "is in group \"%s\"%s (collective %llu",
+                 r->group->name, missing, (unsigned long long)r->number);
+    if (r->sequence->key) sentence_put(out, " of key %llu", (unsigned long long)r->sequence->key);
+    sentence_put(out, ", %s)", what);
+}
+
+static bool find_runs(const agent *a, doing *out, sentence *t) {
+    bool found = false;
+    size_t at = 0;
+    for (const gw_group *g; (g = groups_next_on_loop(a, &at));) {
+        list_each(l, &g->runs) {
+            const run *r = list_entry(l, run, link);
+            if (r->state != RUN_UNDER_WAY || !is_awaited(r->future)) continue;
+            if (!found) put_run(r, t);
+            found = true;
+            add_wait(r, out);
+        }
+    }
+    return found;
+}
+
+// ---- Elsewhere ----------------------------------------------------------------------------------
+
+static bool find_agreement(const agent *a, sentence *t) {
+    size_t at = 0;
+    for (const gw_group *g; (g = groups_next_on_loop(a, &at));) {
+        const agreement_call *c = g->agreements ? agree_first_call(g->agreements) : NULL;
+        if (!c || !c->waiting) continue;
+        sentence_put(t, "%s group \"%s\"", c->own.what == AGREE_REFORM ? "re-forms" : "agrees in",
+                     g->name);
+        return true;
+    }
+    return false;
+}
+
+static bool find_call(const agent *a, sentence *t) {
+    const calls *x = agent_state(a, &call_service);
+    map_entry *e;
+    for (size_t i = 0; x && (e = map_next(&x->out, &i));) {
+        const gw_future *f = e->value;
+        if (!is_awaited(f)) continue;
+        sentence_put(t, "waits for %s of %s", f->function[0] ? f->function : "a call",
+                     agent_member(a, f->to)->name);
+        if (f->called_at) sentence_put(t, " (%s)", origin_base(f->called_at));
+        return true;
+    }
+    return false;
+}
+
+// Whatever else its threads wait for.
+static bool find_wait(const agent *a, sentence *t) {
+    list_each(l, &a->waits) {
+        const context_wait *w = list_entry(l, context_wait, link);
+        const char *what = w->waiter->what;
+        sentence_put(t, "waits for %s", what && what[0] ? what : "a future");
+        return true;
+    }
+    return false;
+}
+
+// " (its collective 40 ended 61 s ago)".
+static void put_last(const agent *a, const collective_id *about, sentence *t) {
+    const gw_group *g = group_find_on_loop(a, about->group);
+    const history_record *last = g ? history_last_ended_on_loop(g, about->key) : NULL;
+    if (!g) {
+        sentence_put(t, " (it has not opened the group)");
+    } else if (last) {
+        sentence_put(t, " (its collective %llu ended ", (unsigned long long)last->number);
+        sentence_put_time(t, env_now_ns(a->env) - last->ended_ns);
+        sentence_put(t, " ago)");
+    }
+}
+
+static bool has_entered(const agent *a, const collective_id *about) {
+    gw_group *g = group_find_on_loop(a, about->group);
+    const sequence *t = g ? group_find_sequence_on_loop(g, about->key) : NULL;
+    return t && t->next > about->number;
+}
+
+void doing_look_on_loop(const agent *a, const collective_id *about, doing *out) {
+    *out = (doing){ .has_entered = has_entered(a, about) };
+    sentence t = { out->text, 0, sizeof out->text };
+    if (find_runs(a, out, &t)) return;
+    if (!find_agreement(a, &t) && !find_call(a, &t) && !find_wait(a, &t))
+        sentence_put(&t, "computes");
+    put_last(a, about, &t);
+}
+
+// ---- Bytes --------------------------------------------------------------------------------------
+
+void doing_encode(bytes *out, const doing *x) {
+    bytes_put_u8(out, x->has_entered);
+    bytes_put_text(out, x->text);
+    bytes_put_u8(out, (uint8_t)x->wait_count);
+    for (int i = 0; i < x->wait_count; i++) {
+        const doing_wait *w = &x->waits[i];
+        bytes_put_u64(out, w->in.group);
+        bytes_put_u64(out, w->in.key);
+        bytes_put_u64(out, w->in.number);
+        bytes_put_text(out, w->group_name);
+        bytes_put_u8(out, (uint8_t)w->count);
+        for (int j = 0; j < w->count; j++) bytes_put_u32(out, (uint32_t)w->ranks[j]);
+    }
+}
+
+bool doing_decode(reader *in, doing *out) {
+    uint8_t entered = reader_u8(in);
+    *out = (doing){ .has_entered = entered };
+    if (entered > 1 || !reader_text(in, out->text, sizeof out->text)) return false;
+    int count = reader_u8(in);
+    if (count > DOING_WAITS_MAX) return false;
+    for (int i = 0; i < count; i++) {
+        doing_wait *w = &out->waits[out->wait_count++];
+        w->in.group = reader_u64(in);
+        w->in.key = reader_u64(in);
+        w->in.number = reader_u64(in);
+        bool named = reader_text(in, w->group_name, sizeof w->group_name);
+        w->count = reader_u8(in);
+        if (!named || w->count > DOING_RANKS_MAX) return false;
+        for (int j = 0; j < w->count; j++) {
+            uint32_t rank = reader_u32(in);
+            if (rank >= LIMIT_WORKERS) return false;
+            w->ranks[j] = (int)rank;
+        }
+    }
+    return !in->failed;
+}

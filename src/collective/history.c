@@ -1,0 +1,137 @@
+#include "collective/history.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/scope.h"
+#include "collective/sentence.h"
+#include "collective/where.h"
+
+#include <string.h>
+
+enum { LINE_BYTES = 400 };
+
+// ---- Keeping ------------------------------------------------------------------------------------
+
+history *history_open(void) {
+    history *h = mem_alloc(sizeof *h);
+    if (h) h->count = 0;
+    return h;
+}
+
+void history_begin_on_loop(run *r) {
+    history *h = r->group->history;
+    if (!h) return;
+    history_record *x = &h->records[h->count % HISTORY_SIZE];
+    r->record = ++h->count;
+    x->key = r->sequence->key;
+    x->number = r->number;
+    x->began_ns = r->began_ns;
+    x->ended_ns = 0;
+    x->status = GW_OK;
+    x->is_printed = false;
+    x->signature = r->signature;
+    memcpy(x->origin, r->origin, sizeof x->origin);
+}
+
+void history_end_on_loop(const run *r, gw_status status) {
+    history *h = r->group->history;
+    if (!r->record || h->count - r->record >= HISTORY_SIZE) return;
+    history_record *x = &h->records[(r->record - 1) % HISTORY_SIZE];
+    if (x->ended_ns) return;
+    x->ended_ns = env_now_ns(r->group->agent->env);
+    x->status = status;
+}
+
+static history_record *record_at(history *h, uint64_t i) {
+    return &h->records[i % HISTORY_SIZE];
+}
+
+static uint64_t first_of(const history *h) {
+    return h->count > HISTORY_SIZE ? h->count - HISTORY_SIZE : 0;
+}
+
+const history_record *history_last_ended_on_loop(const gw_group *g, uint64_t key) {
+    history *h = g->history;
+    const history_record *last = NULL;
+    for (uint64_t i = h ? first_of(h) : 0; h && i < h->count; i++) {
+        const history_record *x = record_at(h, i);
+        if (x->ended_ns && x->key == key && (!last || x->ended_ns >= last->ended_ns)) last = x;
+    }
+    return last;
+}
+
+// ---- Telling ------------------------------------------------------------------------------------
+
+// "collective 41: all_reduce sum f32 1000 (train.c:40): under way for 10 s, waits for w1".
+static void put_record(const gw_group *g, const history_record *x, sentence *out) {
+    char what[SIGNATURE_TEXT_MAX], missing[256] = "";
+    int64_t now_ns = env_now_ns(g->agent->env);
+    const run *r = x->ended_ns ? NULL : group_find_run_on_loop(g, x->key, x->number);
+    signature_text(&x->signature, x->origin, what);
+    sentence_put(out, "collective %llu", (unsigned long long)x->number);
+    if (x->key) sentence_put(out, " of key %llu", (unsigned long long)x->key);
+    sentence_put(out, ": %s: ", what);
+    if (!x->ended_ns) {
+        if (r) where_name_missing(r, missing, sizeof missing);
+        sentence_put(out, "under way for ");
+        sentence_put_time(out, now_ns - x->began_ns);
+        if (missing[0]) sentence_put(out, ", waits for %s", missing);
+        return;
+    }
+    if (x->status)
+        sentence_put(out, "failed (%s) after ", gw_status_name(x->status));
+    else
+        sentence_put(out, "done in ");
+    sentence_put_time(out, x->ended_ns - x->began_ns);
+    sentence_put(out, ", ");
+    sentence_put_time(out, now_ns - x->ended_ns);
+    sentence_put(out, " ago");
+}
+
+// Lines, each behind |before|; those that were printed are left out if |only_new|, and are printed now.
+static int put_records(const gw_group *g, const char *before, bool only_new, sentence *out) {
+    history *h = g->history;
+    int count = 0;
+    for (uint64_t i = h ? first_of(h) : 0; h && i < h->count; i++) {
+        history_record *x = record_at(h, i);
+        if (only_new && x->is_printed) continue;
+        x->is_printed |= only_new && x->ended_ns;
+        char line[LINE_BYTES];
+        sentence t = { line, 0, sizeof line };
+        put_record(g, x, &t);
+        sentence_put(out, "%s%s", before, line);
+        count++;
+    }
+    return count;
+}
+
+static bool is_lowest_that_lives(const gw_group *g) {
+    for (int i = 0; i < g->self; i++)
+        if (!agent_member(g->agent, g->members[i].rank)->lost) return false;
+    return true;
+}
+
+static const size_t text_bytes = GW_ERROR_TEXT_MAX + 256 + (LINE_BYTES + 8) * HISTORY_SIZE;
+
+void history_print_on_loop(gw_group *g, const gw_error *why) {
+    if (!g->history || !is_lowest_that_lives(g)) return;
+    char *text = mem_alloc(text_bytes);
+    if (!text) return;
+    sentence t = { text, 0, text_bytes };
+    sentence_put(&t, "%s; the last collectives of group \"%s\" on %s:", why->text, g->name,
+                 group_member_name(g, g->self));
+    if (put_records(g, "\n    ", true, &t)) log_block(text);
+    mem_free(text);
+}
+
+const char *gw_group_history(gw_scope *s, gw_group *g) {
+    if (!group_is_given(s, g, "gw_group_history") || s->error) return "";
+    char *text = gw_alloc(s, text_bytes);
+    if (!text) return "";
+    text[0] = '\0';
+    sentence t = { text, 0, text_bytes };
+    env_enter(g->agent->env);
+    put_records(g, "\n", false, &t);
+    env_leave(g->agent->env);
+    return text[0] ? text + 1 : text;
+}

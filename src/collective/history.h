@@ -1,0 +1,37 @@
+// The last collectives of a group, as this member knows them: what they were, when they began and how they ended.
+// They are printed with a failure (GRP-20), and given to programs that ask.
+//
+// Ownership: a group has its history from its opening to its end; without memory for it, none. Threads: with the
+// loop lock.
+#ifndef COLLECTIVE_HISTORY_H
+#define COLLECTIVE_HISTORY_H
+
+#include "collective/run.h"
+
+enum { HISTORY_SIZE = 64 };
+
+typedef struct history_record {
+    uint64_t key, number;
+    int64_t began_ns, ended_ns;  // 0: it has not ended
+    gw_status status;
+    bool is_printed;
+    collective_signature signature;
+    char origin[LIMIT_ORIGIN_BYTES + 1];
+} history_record;
+
+typedef struct history {
+    uint64_t count;  // of all that have entered; the last ones are there
+    history_record records[HISTORY_SIZE];
+} history;
+
+history *history_open(void);  // NULL without memory
+// |r| has entered; it has ended.
+void history_begin_on_loop(run *r);
+void history_end_on_loop(const run *r, gw_status status);
+
+// The latest one of that key that has ended here; NULL.
+const history_record *history_last_ended_on_loop(const gw_group *g, uint64_t key);
+// Prints |why| and what was not printed before, if this member is the lowest one that lives.
+void history_print_on_loop(gw_group *g, const gw_error *why);
+
+#endif

@@ -1,0 +1,308 @@
+#include "collective/where.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "collective/agree.h"
+#include "collective/doing.h"
+#include "collective/groups_state.h"
+#include "collective/sentence.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// GRP-19.
+#define TELLS_WITHIN_NS INT64_C(3000000000)
+#define REPORTS_WITHIN_NS INT64_C(500000000)
+enum { QUESTIONS_MAX = 64, TOLD_MAX = 4 };
+
+// |from| waits in a collective for |to|, which is asked about that.
+typedef struct question {
+    int from, to;  // ranks in the job
+    collective_id about;
+    char group_name[LIMIT_NAME_BYTES + 1];
+    int same_as;    // the one before that |to| was asked the same for; -1
+    doing *answer;  // NULL: none yet
+    bool holds;     // as far as is known: |to| has not entered it
+} question;
+
+typedef struct inquiry {
+    list_node link;
+    agent *agent;
+    uint64_t id;
+    collective_id about;
+    bool reports;
+    int64_t began_ns;
+    timer limit;
+    int count, open;
+    question questions[QUESTIONS_MAX];
+} inquiry;
+
+void where_name_missing(const run *r, char *out, size_t size) {
+    const gw_group *g = r->group;
+    size_t at = 0;
+    out[0] = '\0';
+    for (int i = 0; i < g->count && at + LIMIT_NAME_BYTES + 16 < size; i++) {
+        const run_partner *m = &r->partners[i];
+        if (!m->is_partner || (r->enters_missing ? m->entered : m->next_receive < 0)) continue;
+        at +=
+            (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", group_member_name(g, i));
+    }
+}
+
+// ---- Asking -------------------------------------------------------------------------------------
+
+// The first question to |to| about that; -1.
+static int find_asked(const inquiry *q, int to, const collective_id *about) {
+    for (int i = 0; i < q->count; i++)
+        if (q->questions[i].to == to && memcmp(&q->questions[i].about, about, sizeof *about) == 0)
+            return i;
+    return -1;
+}
+
+// This worker knows itself what it does.
+static void ask(inquiry *q, int from, int to, const collective_id *about, const char *group_name) {
+    agent *a = q->agent;
+    if (q->count == QUESTIONS_MAX) return;
+    const member *m = to < a->member_count ? agent_member(a, to) : NULL;
+    if (!m || !m->known || m->lost) return;
+    int same_as = find_asked(q, to, about);
+    question *x = &q->questions[q->count++];
+    *x = (question){ .from = from, .to = to, .about = *about, .same_as = same_as };
+    snprintf(x->group_name, sizeof x->group_name, "%s", group_name);
+    if (to == a->rank || same_as >= 0) return;
+    message *out = agent_message_on_loop(a, KIND_WHERE);
+    if (out) {
+        bytes_put_u64(&out->head, q->id * QUESTIONS_MAX + (uint64_t)(q->count - 1));
+        bytes_put_u64(&out->head, about->group);
+        bytes_put_u64(&out->head, about->key);
+        bytes_put_u64(&out->head, about->number);
+    }
+    q->open += agree_send_on_loop(a, to, out);
+}
+
+static void ask_missing(inquiry *q, const run *r) {
+    const gw_group *g = r->group;
+    for (int i = 0; i < g->count; i++) {
+        const run_partner *m = &r->partners[i];
+        if (!m->is_partner || (r->enters_missing ? m->entered : m->next_receive < 0)) continue;
+        ask(q, q->agent->rank, g->members[i].rank, &q->about, g->name);
+    }
+}
+
+// ---- Circles ------------------------------------------------------------------------------------
+
+// What this worker knows itself: whether a thread |waits| in the collective, and what it has entered.
+static void check_own(inquiry *q, bool waits) {
+    for (int i = 0; i < q->count; i++) {
+        question *x = &q->questions[i];
+        if (x->same_as >= 0) x->holds = q->questions[x->same_as].holds;
+    }
+    for (int i = 0; i < q->count; i++) {
+        question *x = &q->questions[i];
+        if (x->from == q->agent->rank) x->holds &= waits;
+        if (x->to != q->agent->rank) continue;
+        doing own;
+        doing_look_on_loop(q->agent, &x->about, &own);
+        x->holds = !own.has_entered;
+    }
+}
+
+// The questions of the shortest circle through |start|, the last one first; their count, 0 without one. A
+// question leads from who waits to who is awaited.
+static int find_circle(const inquiry *q, int start, int out[QUESTIONS_MAX]) {
+    int before[QUESTIONS_MAX], reached[QUESTIONS_MAX], count = 0;
+    bool is_reached[QUESTIONS_MAX] = { false };
+    for (int at = -1; at < count; at++) {
+        int rank = at < 0 ? start : q->questions[reached[at]].to;
+        for (int i = 0; i < q->count; i++) {
+            const question *x = &q->questions[i];
+            if (is_reached[i] || !x->holds || x->from != rank) continue;
+            is_reached[i] = true;
+            before[i] = at < 0 ? -1 : reached[at];
+            reached[count++] = i;
+            if (x->to != start) continue;
+            int size = 0;
+            for (int k = i; k >= 0; k = before[k]) out[size++] = k;
+            return size;
+        }
+    }
+    return 0;
+}
+
+// "w0 waits in "a" for w1, which waits in "b" for w0".
+static bool put_circle(inquiry *q, const run *r, sentence *t) {
+    int circle[QUESTIONS_MAX], size = 0;
+    const agent *a = q->agent;
+    check_own(q, !list_is_empty(&r->future->waits));
+    for (int rank = 0; rank < a->member_count && !size; rank++) size = find_circle(q, rank, circle);
+    for (int i = size - 1; i >= 0; i--) {
+        const question *x = &q->questions[circle[i]];
+        if (i == size - 1) sentence_put(t, "%s", agent_member(a, x->from)->name);
+        sentence_put(t, "%s waits in \"%s\" for %s", i < size - 1 ? ", which" : "", x->group_name,
+                     agent_member(a, x->to)->name);
+    }
+    return size;
+}
+
+// ---- The end ------------------------------------------------------------------------------------
+
+static void put_answers(const inquiry *q, sentence *t) {
+    const agent *a = q->agent;
+    int told = 0;
+    for (int i = 0; i < q->count && told < TOLD_MAX; i++) {
+        const question *x = &q->questions[i];
+        if (x->from != a->rank || x->to == a->rank) continue;
+        sentence_put(t, "%s%s ", told++ ? "; " : ": ", agent_member(a, x->to)->name);
+        if (x->answer) {
+            sentence_put(t, "%s", x->answer->text);
+        } else {
+            sentence_put(t, "has not answered for ");
+            sentence_put_time(t, env_now_ns(a->env) - q->began_ns);
+        }
+    }
+}
+
+static void tell(inquiry *q, const run *r) {
+    char what[SIGNATURE_TEXT_MAX], missing[256], line[1024];
+    sentence t = { line, 0, sizeof line };
+    signature_text(&r->signature, r->origin, what);
+    where_name_missing(r, missing, sizeof missing);
+    sentence_put(&t, "group \"%s\": %s has waited ", r->group->name, what);
+    sentence_put_time(&t, env_now_ns(q->agent->env) - r->began_ns);
+    sentence_put(&t, " for %s", missing);
+    put_answers(q, &t);
+    size_t at = t.at;
+    sentence_put(&t, "; in a circle: ");
+    if (!put_circle(q, r, &t) && at < sizeof line) line[at] = '\0';
+    log_line("%s", line);
+}
+
+static void report_late(inquiry *q, run *r) {
+    gw_group *g = r->group;
+    gw_error error;
+    char circle[GW_ERROR_TEXT_MAX / 2] = "";
+    sentence t = { circle, 0, sizeof circle };
+    if (q) put_circle(q, r, &t);
+    error_set(&error, GW_TIMEOUT, "the deadline of %s has passed%s%s",
+              group_member_name(g, g->self), circle[0] ? "; in a circle, " : "", circle);
+    group_report_on_loop(g, r->sequence->key, r->number, &error);
+}
+
+static void drop(inquiry *q) {
+    env_set_timer(q->agent->env, &q->limit, ENV_NEVER);
+    list_remove(&q->link);
+    for (int i = 0; i < q->count; i++) mem_free(q->questions[i].answer);
+    mem_free(q);
+}
+
+// Nothing is told of what has ended meanwhile.
+static void conclude(inquiry *q) {
+    gw_group *g = group_find_on_loop(q->agent, q->about.group);
+    run *r = g ? group_find_run_on_loop(g, q->about.key, q->about.number) : NULL;
+    bool waits = r && r->state == RUN_UNDER_WAY;
+    if (waits && q->reports)
+        report_late(q, r);
+    else if (waits)
+        tell(q, r);
+    drop(q);
+}
+
+static void fire(timer *t) {
+    conclude(list_entry(t, inquiry, limit));
+}
+
+static inquiry *begin(run *r, bool reports) {
+    agent *a = r->group->agent;
+    groups *x = groups_of(a);
+    inquiry *q = mem_alloc(sizeof *q);
+    if (!q) return NULL;
+    q->agent = a;
+    q->id = ++x->last_inquiry;
+    q->about = (collective_id){ r->group->id, r->sequence->key, r->number };
+    q->reports = reports;
+    q->began_ns = env_now_ns(a->env);
+    q->limit = (timer){ .fire = fire };
+    q->count = q->open = 0;
+    list_append(&x->inquiries, &q->link);
+    ask_missing(q, r);
+    return q;
+}
+
+static void inquire(run *r, bool reports) {
+    inquiry *q = begin(r, reports);
+    if (!q && reports) report_late(NULL, r);
+    if (!q) return;
+    if (q->open)
+        env_set_timer(q->agent->env, &q->limit,
+                      q->began_ns + (reports ? REPORTS_WITHIN_NS : TELLS_WITHIN_NS));
+    else
+        conclude(q);
+}
+
+void where_tell_on_loop(run *r) {
+    inquire(r, false);
+}
+
+void where_report_late_on_loop(run *r) {
+    inquire(r, true);
+}
+
+void where_stop_on_loop(agent *a) {
+    for (list_node *l, *all = &groups_of(a)->inquiries; !list_is_empty(all);) {
+        l = all->next;
+        drop(list_entry(l, inquiry, link));
+    }
+}
+
+// ---- What comes ---------------------------------------------------------------------------------
+
+static void answer(agent *a, int to, uint64_t id, const collective_id *about) {
+    doing own;
+    message *m = agent_message_on_loop(a, KIND_HERE);
+    if (!m) return;
+    doing_look_on_loop(a, about, &own);
+    bytes_put_u64(&m->head, id);
+    doing_encode(&m->head, &own);
+    agree_send_on_loop(a, to, m);
+}
+
+// Who is awaited, and waits elsewhere, leads on to those that it waits for.
+static void take_answer(inquiry *q, question *x, doing *d) {
+    x->answer = d;
+    x->holds = !d->has_entered;
+    int from = x->to;
+    for (int i = 0; x->holds && i < d->wait_count; i++)
+        for (int j = 0; j < d->waits[i].count; j++)
+            ask(q, from, d->waits[i].ranks[j], &d->waits[i].in, d->waits[i].group_name);
+    if (--q->open == 0) conclude(q);
+}
+
+static void answer_received(agent *a, int from, uint64_t id, const doing *told) {
+    list_each(l, &groups_of(a)->inquiries) {
+        inquiry *q = list_entry(l, inquiry, link);
+        if (q->id != id / QUESTIONS_MAX) continue;
+        uint64_t index = id % QUESTIONS_MAX;
+        question *x = index < (uint64_t)q->count ? &q->questions[index] : NULL;
+        doing *kept = x && x->to == from && !x->answer ? mem_alloc(sizeof *kept) : NULL;
+        if (!kept) return;
+        *kept = *told;
+        take_answer(q, x, kept);
+        return;
+    }
+}
+
+bool where_received_on_loop(agent *a, int from, uint8_t kind, reader *in) {
+    uint64_t id = reader_u64(in);
+    if (kind == KIND_WHERE) {
+        collective_id about = { .group = reader_u64(in) };
+        about.key = reader_u64(in);
+        about.number = reader_u64(in);
+        if (in->failed) return false;
+        answer(a, from, id, &about);
+        return true;
+    }
+    doing told;
+    if (!doing_decode(in, &told)) return false;
+    answer_received(a, from, id, &told);
+    return true;
+}

@@ -1,0 +1,489 @@
+// What members learn of each other when they wait for long: what the missing ones do, circles over several groups,
+// and the last collectives of a group that has failed.
+#include "base/log.h"
+#include "base/map.h"
+#include "base/scope.h"
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LOG_BYTES = 1 << 16, CIRCLE_SEEDS = 120 };
+
+// ---- What is written ----------------------------------------------------------------------------
+
+static char written[LOG_BYTES];
+
+static void keep_line(const char *line) {
+    size_t at = strlen(written);
+    snprintf(written + at, sizeof written - at, "%s\n", line);
+}
+
+static void listen(void) {
+    written[0] = '\0';
+    log_hook = keep_line;
+}
+
+static void expect_written(const char *text) {
+    if (!strstr(written, text)) fail_msg("\"%s\" is not among\n%s", text, written);
+}
+
+static int count_written(const char *text) {
+    int count = 0;
+    for (const char *at = written; (at = strstr(at, text)); at++) count++;
+    return count;
+}
+
+static void expect(gw_scope *s, gw_status status, const char *text) {
+    const gw_error *e = gw_scope_error(s);
+    if (!strstr(e->text, text)) fail_msg("\"%s\" instead of \"%s\"", e->text, text);
+    assert_int_equal(e->status, status);
+    gw_scope_clear(s);
+}
+
+// Time passes, and no thread waits in the library.
+static void compute_ms(gw_scope *s, int64_t ms) {
+    waiter w = { .what = "computing" };
+    env_enter(s->env);
+    env_wait(s->env, &w, env_now_ns(s->env) + ms * 1000000);
+    env_leave(s->env);
+}
+
+static void run(int workers, cluster_main *play, void *context) {
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        listen();
+        cluster_run(seed, (cluster_options){ .world_size = workers }, play, context);
+    }
+    log_hook = NULL;
+}
+
+// ---- What the missing ones do -------------------------------------------------------------------
+
+static void compute_long(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    gw_barrier(s, g);
+    if (rank == 1) compute_ms(s, 15000);
+    if (rank == 2) compute_ms(s, 100);
+    gw_barrier(s, g);
+    assert_true(gw_ok(s));
+    if (rank != 0) return;
+    expect_written("group \"world\": barrier (group_where_sim_test.c:");
+    expect_written("has waited 10 s for w1: w1 computes (its collective 1 ended 10 s ago)\n");
+    assert_int_equal(count_written("has waited"), 2);  // w2 has, too
+    assert_int_equal(count_written("circle"), 0);
+}
+
+static void who_waits_for_long_is_told_that_others_compute(void **state) {
+    (void)state;
+    run(3, compute_long, NULL);
+}
+
+GW_FUNCTION(where_slow, GW_POOL) {
+    (void)a;
+    compute_ms(s, 15000);
+    return gw_none();
+}
+
+static void call_long(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    if (rank == 1) gw_rpc_sync(s, "w2", "where_slow");
+    gw_barrier(s, g);
+    assert_true(gw_ok(s));
+    if (rank == 0) expect_written("for w1: w1 waits for where_slow of w2 (group_where_sim_test.c:");
+}
+
+static void or_that_they_wait_for_a_call(void **state) {
+    (void)state;
+    run(3, call_long, NULL);
+}
+
+static gw_group *open_pair(gw_scope *s, gw_group *world, int i, int j, const char *name) {
+    int ranks[] = { i, j };
+    return gw_group_of(s, world, ranks, 2, .name = name, .timeout_ms = 20000);
+}
+
+// w2 computes, w1 waits for it, and w0 for w1.
+static void wait_in_a_row(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *world = gw_group_world(s);
+    gw_group *a = rank < 2 ? open_pair(s, world, 0, 1, "a") : NULL;
+    gw_group *b = rank > 0 ? open_pair(s, world, 1, 2, "b") : NULL;
+    if (rank == 2) compute_ms(s, 15000);
+    if (b) gw_barrier(s, b);
+    if (a) gw_barrier(s, a);
+    assert_true(gw_ok(s));
+    if (rank != 0) return;
+    expect_written("group \"a\": barrier (group_where_sim_test.c:");
+    expect_written("for w1: w1 waits in group \"b\" for w2 (collective 1, barrier (");
+    expect_written("for w2: w2 computes\n");
+    assert_int_equal(count_written("circle"), 0);
+}
+
+static void or_that_they_wait_in_another_group(void **state) {
+    (void)state;
+    run(3, wait_in_a_row, NULL);
+}
+
+static void agree_long(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *world = gw_group_world(s);
+    if (rank == 2) compute_ms(s, 15000);
+    if (rank > 0) gw_group_agree(s, open_pair(s, world, 1, 2, "b"), 1);
+    gw_barrier(s, world);
+    assert_true(gw_ok(s));
+    if (rank == 0) expect_written("w1 agrees in group \"b\"");
+}
+
+static void or_that_they_agree_elsewhere(void **state) {
+    (void)state;
+    run(3, agree_long, NULL);
+}
+
+static void stop_for_a_while(sim *s, void *context) {
+    (void)context;
+    sim_stop(s, 1);
+}
+
+static void go_on(sim *s, void *context) {
+    (void)context;
+    sim_continue(s, 1);
+}
+
+static void plan_stop(sim *s, void *context) {
+    assert_true(sim_at(s, 10 * SIM_SECOND, stop_for_a_while, context));
+    assert_true(sim_at(s, 15 * SIM_SECOND, go_on, context));
+}
+
+static void be_stopped(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    if (rank == 1) compute_ms(s, 16000);
+    gw_barrier(s, g);
+    assert_true(gw_ok(s));
+    if (rank == 0) expect_written("for w1: w1 has not answered for 3.0 s\n");
+}
+
+static void or_that_they_do_not_answer(void **state) {
+    (void)state;
+    listen();
+    cluster_run(1, (cluster_options){ .world_size = 3, .direct = plan_stop }, be_stopped, NULL);
+    log_hook = NULL;
+}
+
+static void be_late(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    gw_barrier(s, g);
+    if (rank == 1) compute_ms(s, 3000);
+    gw_barrier(s, g, .timeout_ms = 1000);
+    expect(s, GW_TIMEOUT,
+           "has passed; w1 has not come: w1 computes (its collective 1 ended 1.0 s ago)");
+    gw_barrier(s, g);
+    assert_true(gw_ok(s));
+}
+
+static void the_verdict_of_a_deadline_says_it_to_all(void **state) {
+    (void)state;
+    run(3, be_late, NULL);
+}
+
+// ---- Circles ------------------------------------------------------------------------------------
+
+typedef struct ring {
+    int size;
+    const char *text;
+    int told;
+} ring;
+
+// Each waits for the next one before it would come to the one before it.
+static void wait_in_a_circle(gw_scope *s, int rank, void *context) {
+    ring *x = context;
+    static const char *const names[] = { "a", "b", "c", "d" };
+    gw_group *world = gw_group_world(s), *own, *other;
+    int next = (rank + 1) % x->size, before = (rank + x->size - 1) % x->size;
+    gw_barrier(s, world);
+    own = open_pair(s, world, rank, next, names[rank]);
+    other = open_pair(s, world, before, rank, names[before]);
+    gw_barrier(s, own);
+    // Who is told first goes on, and may come to what the one before waits for.
+    x->told += !gw_ok(s);
+    if (!gw_ok(s)) expect(s, GW_TIMEOUT, x->text);
+    gw_barrier(s, other);
+    gw_scope_clear(s);
+    gw_barrier(s, world);
+    assert_true(gw_ok(s));
+    if (rank == 0) expect_written(x->text + 4);
+}
+
+static void a_circle_is_named_by_all_deadlines_and_in_the_log(void **state) {
+    (void)state;
+    ring two = { .size = 2,
+                 .text = "in a circle, w0 waits in \"a\" for w1, which waits in \"b\" for w0" };
+    ring three = {
+        .size = 3,
+        .text = "in a circle, w0 waits in \"a\" for w1, which waits in \"b\" for w2, which waits "
+                "in \"c\" for w0"
+    };
+    run(2, wait_in_a_circle, &two);
+    run(3, wait_in_a_circle, &three);
+    assert_true(two.told >= 10 && three.told >= 10);  // by each seed
+}
+
+// Members call barriers of two groups each in an order that the seed decides, some of them without waiting, and
+// compute meanwhile. Whether they can end is known.
+enum { WALKERS = 4, WALK_GROUPS = 4, WALK_CALLS = 6 };
+
+typedef struct walk {
+    uint64_t seed;
+    unsigned members[WALK_GROUPS];  // as bits
+    int calls[WALKERS][WALK_CALLS];
+    int call_count[WALKERS];
+    bool is_stuck[WALKERS];
+    bool told;
+} walk;
+
+static uint64_t choose(const walk *w, int what, uint64_t below) {
+    return hash_u64(w->seed * 977 + (uint64_t)what) % below;
+}
+
+// Each group has as many calls as any member makes of it, so that only their order is wrong.
+static void plan_walk(walk *w) {
+    for (int g = 0; g < WALK_GROUPS; g++) {
+        int first = (int)choose(w, g, WALKERS), other = (int)choose(w, 10 + g, WALKERS - 1);
+        w->members[g] = 1u << first | 1u << (first + 1 + other) % WALKERS;
+        if (choose(w, 20 + g, 4) == 0) w->members[g] |= 1u << choose(w, 30 + g, WALKERS);
+    }
+    for (int i = 0; i < WALK_CALLS; i++) {
+        int g = (int)choose(w, 40 + i, WALK_GROUPS);
+        for (int m = 0; m < WALKERS; m++)
+            if (w->members[g] >> m & 1) w->calls[m][w->call_count[m]++] = g;
+    }
+    for (int m = 0; m < WALKERS; m++) {
+        int n = w->call_count[m];
+        if (n < 2 || choose(w, 50 + m, 3)) continue;
+        int at = (int)choose(w, 60 + m, (uint64_t)n - 1), g = w->calls[m][at];
+        w->calls[m][at] = w->calls[m][at + 1];
+        w->calls[m][at + 1] = g;
+    }
+}
+
+// A call ends when all members of its group are at it: who is not at the end when nothing can move is stuck.
+static void find_stuck(walk *w) {
+    int at[WALKERS] = { 0 };
+    for (bool moves = true; moves;) {
+        moves = false;
+        for (int g = 0; g < WALK_GROUPS; g++) {
+            bool all = true;
+            for (int m = 0; m < WALKERS; m++)
+                if (w->members[g] >> m & 1)
+                    all &= at[m] < w->call_count[m] && w->calls[m][at[m]] == g;
+            for (int m = 0; m < WALKERS && all; m++) at[m] += w->members[g] >> m & 1;
+            moves |= all;
+        }
+    }
+    for (int m = 0; m < WALKERS; m++) w->is_stuck[m] = at[m] < w->call_count[m];
+}
+
+static void walk_along(gw_scope *root, int rank, void *context) {
+    walk *w = context;
+    gw_group *world = gw_group_world(root), *groups[WALK_GROUPS] = { NULL };
+    for (int g = 0; g < WALK_GROUPS; g++) {
+        int ranks[WALKERS], count = 0;
+        char name[8];
+        for (int m = 0; m < WALKERS; m++)
+            if (w->members[g] >> m & 1) ranks[count++] = m;
+        snprintf(name, sizeof name, "g%d", g);
+        if (w->members[g] >> rank & 1)
+            groups[g] = gw_group_of(root, world, ranks, count, .name = name, .timeout_ms = 400000);
+    }
+    gw_barrier(root, world);
+    gw_scope *s = gw_scope_open(root);
+    for (int i = 0; i < w->call_count[rank] && gw_ok(s); i++) {
+        if (choose(w, 100 + rank * 16 + i, 3) == 0)
+            compute_ms(root, (int64_t)choose(w, 200 + rank * 16 + i, 5000));
+        gw_barrier(s, groups[w->calls[rank][i]]);
+    }
+    if (gw_ok(s) == w->is_stuck[rank])
+        fail_msg("w%d: %s", rank, gw_ok(s) ? "not stuck" : gw_scope_error(s)->text);
+    w->told |= strstr(gw_scope_error(s)->text, "in a circle") != NULL;
+    gw_scope_clear(s);
+    gw_scope_close_up(s);
+    gw_scope_clear(root);
+}
+
+static void walk_with_seed(uint64_t seed, void *context) {
+    int *stuck_count = context;
+    walk w = { .seed = seed };
+    bool any = false;
+    plan_walk(&w);
+    find_stuck(&w);
+    for (int m = 0; m < WALKERS; m++) any |= w.is_stuck[m];
+    *stuck_count += any;
+    listen();
+    bool is_slow = choose(&w, 300, 2);
+    sim_options network = is_slow ? sim_varied(seed, 0) : (sim_options){ 0 };
+    cluster_run(seed, (cluster_options){ .world_size = WALKERS, .network = network }, walk_along,
+                &w);
+    // On a slow network answers may come too late for the deadline.
+    if (is_slow ? w.told && !any : any != w.told)
+        fail_msg("%s\n%s", any ? "a circle is not told" : "there is no circle", written);
+    if (any != (count_written("in a circle") > 0)) fail_msg("in the log: %s", written);
+}
+
+static void circles_are_told_where_there_are_some_and_nowhere_else(void **state) {
+    (void)state;
+    int stuck = 0;
+    testing_for_seeds(CIRCLE_SEEDS, walk_with_seed, &stuck);
+    log_hook = NULL;
+    printf("%d of %d were stuck\n", stuck, CIRCLE_SEEDS);
+}
+
+// What is under way, and is not waited for, holds nobody up.
+static void overlap(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *world = gw_group_world(s);
+    gw_group *a = open_pair(s, world, 0, 1, "a"), *b = open_pair(s, world, 0, 1, "b");
+    gw_future *f = gw_barrier_async(s, rank ? b : a);
+    if (rank) compute_ms(s, 15000);
+    gw_barrier(s, rank ? a : b);
+    gw_wait(s, f);
+    assert_true(gw_ok(s));
+    assert_int_equal(count_written("circle"), 0);
+}
+
+static void members_that_overlap_two_groups_are_in_no_circle(void **state) {
+    (void)state;
+    run(2, overlap, NULL);
+}
+
+// ---- The last collectives -----------------------------------------------------------------------
+
+static void differ(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    gw_all_reduce(s, g, gw_ones(s, GW_F32, 3), GW_SUM);
+    gw_barrier(s, g, .key = 7);
+    gw_barrier(s, g, .key = 7);
+    for (int i = 0; i < 2; i++) {
+        if (rank == 1) compute_ms(s, 100);
+        if (rank == 1)
+            gw_all_gather(s, g, gw_ones(s, GW_F32, 3));
+        else
+            gw_all_reduce(s, g, gw_ones(s, GW_F32, 2, 2), GW_SUM);
+        expect(s, GW_MISMATCH, "w0, w2 do all_reduce sum f32 2x2 (group_where_sim_test.c:");
+        gw_barrier(s, g);
+    }
+    gw_barrier(s, g);
+    if (rank != 0) return;
+    expect_written("w1 does all_gather f32 3 (group_where_sim_test.c:");
+    expect_written("; the last collectives of group \"world\" on w0:\n"
+                   "    collective 1: all_reduce sum f32 3 (group_where_sim_test.c:");
+    expect_written("    collective 2 of key 7: barrier (group_where_sim_test.c:");
+    expect_written("    collective 2: all_reduce sum f32 2x2 (group_where_sim_test.c:");
+    expect_written("): under way for ");
+    // Once for a failure, by one member, and what has ended once.
+    assert_int_equal(count_written("the last collectives"), 2);
+    assert_int_equal(count_written("    collective 1: "), 1);
+    assert_int_equal(count_written("    collective 2 of key 7: "), 1);
+    assert_int_equal(count_written("    collective 2: "), 2);  // under way, and failed later
+    expect_written("): failed (mismatch) after ");
+}
+
+static void a_failure_is_printed_with_what_went_before(void **state) {
+    (void)state;
+    run(3, differ, NULL);
+}
+
+static void lose_one(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    gw_barrier(s, g);
+    if (rank == 0) compute_ms(s, 20000);
+    if (rank == 0) return;
+    gw_barrier(s, g);
+    expect(s, GW_DISCONNECTED, "w0");
+    cluster_pause_ms(s, 1000);
+    assert_int_equal(count_written("the last collectives of group \"world\" on w1:"), 1);
+    assert_int_equal(count_written("the last collectives"), 1);
+    expect_written("    collective 2: barrier (group_where_sim_test.c:");
+    expect_written(", waits for w0\n");
+}
+
+static void crash_w0(sim *s, void *context) {
+    (void)context;
+    sim_crash(s, 0);
+}
+
+static void plan_crash(sim *s, void *context) {
+    assert_true(sim_at(s, 5 * SIM_SECOND, crash_w0, context));
+}
+
+static void so_is_a_loss_by_the_lowest_that_is_left(void **state) {
+    (void)state;
+    listen();
+    cluster_run(1, (cluster_options){ .world_size = 3, .fails = true, .direct = plan_crash },
+                lose_one, NULL);
+    log_hook = NULL;
+}
+
+static void end_well(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    gw_barrier(s, g);
+    if (rank == 1) gw_rpc_leave(s);
+    if (rank == 1) return;
+    gw_future *f = gw_barrier_async(s, open_pair(s, g, 0, 2, "a"));
+    gw_cancel(s, f);
+    gw_wait(s, f);
+    gw_scope_clear(s);
+    cluster_pause_ms(s, 3000);
+    assert_int_equal(count_written("the last collectives"), 0);
+}
+
+static void what_ends_well_or_is_cancelled_prints_nothing(void **state) {
+    (void)state;
+    run(3, end_well, NULL);
+}
+
+static void look_back(gw_scope *s, int rank, void *context) {
+    (void)context, (void)rank;
+    gw_group *g = gw_group_world(s);
+    assert_string_equal(gw_group_history(s, g), "");
+    for (int i = 0; i < 70; i++) gw_all_reduce(s, g, gw_ones(s, GW_F32, i + 1), GW_SUM);
+    gw_future *f = gw_barrier_async(s, g);
+    char text[1 << 15];
+    snprintf(text, sizeof text, "%s", gw_group_history(s, g));
+    gw_wait(s, f);
+    int lines = 1;
+    for (const char *c = text; *c; c++) lines += *c == '\n';
+    assert_int_equal(lines, 64);
+    assert_ptr_equal(strstr(text, "collective 8: all_reduce sum f32 8 (group_where_sim_test.c:"),
+                     text);
+    assert_non_null(
+        strstr(text, "\ncollective 70: all_reduce sum f32 70 (group_where_sim_test.c:"));
+    assert_non_null(strstr(text, "): done in "));
+    assert_non_null(strstr(text, "\ncollective 71: barrier ("));
+    gw_group_history(s, NULL);
+    expect(s, GW_INVALID, "gw_group_history: the group is NULL");
+}
+
+static void a_program_may_look_at_the_last_64(void **state) {
+    (void)state;
+    run(2, look_back, NULL);
+}
+
+GW_TESTS_WITH_LIMIT(group_where_sim, 120, who_waits_for_long_is_told_that_others_compute,
+                    or_that_they_wait_for_a_call, or_that_they_wait_in_another_group,
+                    or_that_they_agree_elsewhere, or_that_they_do_not_answer,
+                    the_verdict_of_a_deadline_says_it_to_all,
+                    a_circle_is_named_by_all_deadlines_and_in_the_log,
+                    circles_are_told_where_there_are_some_and_nowhere_else,
+                    members_that_overlap_two_groups_are_in_no_circle,
+                    a_failure_is_printed_with_what_went_before,
+                    so_is_a_loss_by_the_lowest_that_is_left,
+                    what_ends_well_or_is_cancelled_prints_nothing,
+                    a_program_may_look_at_the_last_64);
