@@ -109,7 +109,8 @@ typedef struct gw_agreement {
 } gw_agreement;
 
 // Ends when all that are left have called it: what one of them gets, all get that live, however many
-// are lost meanwhile. It tells whether all have finished what some could not. MPI's agree.
+// are lost meanwhile. It tells whether all have finished what some could not. MPI's agree. DISCONNECTED where others
+// re-form the group instead, since one is gone that this member may not have missed yet: they wait until it does so, too.
 GW_API gw_agreement gw_group_agree(gw_scope *s, gw_group *g, uint64_t flags);
 
 // gw_group_reform(s, g, .min = ..., .grow = ...): a new group of those who are left, in their old

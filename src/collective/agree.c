@@ -112,20 +112,28 @@ static void tell_those_who_proposed(gw_group *g) {
     }
 }
 
+// Its program has not called.
+static void miss(agreements *x, const decision *d) {
+    error_forget(&x->missed);
+    error_keep(&x->missed, error_kept(d->error));
+    x->missed_spares_reforms = d->spares_reforms;
+}
+
 void agree_released_on_loop(gw_group *g) {
     agreements *x = g->agreements;
     decision *d = x->stored;
     agreement_call *c = agree_first_call(x);
+    bool goes_on = c && d->spares_reforms && c->own.what == AGREE_REFORM;
     handle_retain(g);
     tell_those_who_proposed(g);
     x->stored = NULL;
     x->leads = x->has_hurried = x->is_impatient = false;
     x->released++;
     env_set_timer(g->agent->env, &x->ask, ENV_NEVER);
-    if (c)
+    if (c && !goes_on)
         agree_finish_call_on_loop(c, d, NULL);
-    else if (d->error)
-        error_keep(&x->missed, error_kept(d->error));
+    else if (!c && d->error)
+        miss(x, d);
     if (d->member_count)
         end_group(g, d);
     else if (has_something_to_say(x))

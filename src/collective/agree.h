@@ -37,10 +37,11 @@ struct agreements {
     gw_group *group;
     uint64_t released;  // the number of the last one that is over
     list_node calls;
-    decision *stored;  // of the next number; NULL
-    gw_error *missed;  // GRP-13: what the next call hears
-    bool *is_out;      // by index: lost, or absent
-    uint64_t asked;    // the number that the leader has asked for
+    decision *stored;            // of the next number; NULL
+    gw_error *missed;            // GRP-13: what the next call hears,
+    bool missed_spares_reforms;  // unless it re-forms the group
+    bool *is_out;                // by index: lost, or absent
+    uint64_t asked;              // the number that the leader has asked for
 
     // the leader's
     bool leads;             // it has sent the decision that it has stored

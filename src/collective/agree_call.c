@@ -73,7 +73,7 @@ static void fire_deadline(timer *t) {
     group_release_on_loop(g);
 }
 
-static gw_status check_agrees(gw_group *g, gw_error *error) {
+static gw_status check_agrees(gw_group *g, agreement_kind what, gw_error *error) {
     const agent *a = g->agent;
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "an agreement", error);
     if (collective_check_enters(a, error)) return error->status;
@@ -86,14 +86,15 @@ static gw_status check_agrees(gw_group *g, gw_error *error) {
     agreements *x = agree_of_on_loop(g);
     if (!x) return error_set(error, GW_NO_MEMORY, "no memory for an agreement");
     if (!x->missed) return GW_OK;
+    bool spares = x->missed_spares_reforms && what == AGREE_REFORM;
     *error = *error_kept(x->missed);
     error_forget(&x->missed);
-    return error->status;
+    return spares ? GW_OK : error->status;
 }
 
 static gw_status start_on_loop(agreement_call *c, int64_t after_ns, gw_error *error) {
     gw_group *g = c->group;
-    gw_status status = check_agrees(g, error);
+    gw_status status = check_agrees(g, (agreement_kind)c->own.what, error);
     if (status) return status;
     handle_retain(g);
     c->deadline.fire = fire_deadline;

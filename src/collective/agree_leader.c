@@ -28,6 +28,8 @@ typedef struct survey {
     const proposal *first;           // of those that have come
     int first_index, differs_index;  // -1: all propose the same
     const proposal *differs, *failed;
+    int agrees, reforms;  // how many; the first of the latter
+    int reforms_index;
     uint64_t flags;
 } survey;
 
@@ -45,6 +47,8 @@ static survey look(const gw_group *g) {
         if (!p || p->what == AGREE_NOT_COME) continue;
         v.proposed++;
         v.flags &= p->flags;
+        if (p->what == AGREE_REFORM && !v.reforms++) v.reforms_index = i;
+        v.agrees += p->what == AGREE_FLAGS;
         if (p->error && !v.failed) v.failed = p;
         if (!v.first) {
             v.first = p;
@@ -109,11 +113,30 @@ static void compose(const gw_group *g, const survey *v, gw_error *out) {
     add_proposal(v->differs, out);
 }
 
+// A member that is gone; -1. Some may have seen that when others have not.
+static int find_gone(const gw_group *g) {
+    for (int i = 0; i < g->count; i++)
+        if (g->agreements->is_out[i]) return i;
+    return -1;
+}
+
+static void compose_for_those_that_agree(const gw_group *g, const survey *v, gw_error *out) {
+    *out = (gw_error){ .status = GW_DISCONNECTED };
+    add(out, "group \"%s\": agreement %llu: %s is gone, and %s re-forms it", g->name,
+        (unsigned long long)agree_number(g->agreements), group_member_name(g, find_gone(g)),
+        group_member_name(g, v->reforms_index));
+}
+
 static decision *decide_error(gw_group *g, const survey *v) {
     decision *d = decision_open(g->count, 0);
     gw_error error;
-    compose(g, v, &error);
-    if (d) error_keep(&d->error, &error);
+    if (!d) return NULL;
+    d->spares_reforms = !v->failed && v->agrees && v->reforms && find_gone(g) >= 0;
+    if (d->spares_reforms)
+        compose_for_those_that_agree(g, v, &error);
+    else
+        compose(g, v, &error);
+    error_keep(&d->error, &error);
     return d;
 }
 

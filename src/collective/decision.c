@@ -35,7 +35,7 @@ void decision_release(decision *d) {
 }
 
 void decision_encode(bytes *out, const decision *d) {
-    bytes_put_u8(out, d->error != NULL);
+    bytes_put_u8(out, d->spares_reforms ? 2 : d->error != NULL);
     if (d->error) encode_error(out, error_kept(d->error));
     bytes_put_u64(out, d->flags);
     bytes_put_u32(out, (uint32_t)d->size);
@@ -68,6 +68,7 @@ static bool read_members(reader *in, decision *d) {
 // What stands in front of the members' number: their place in memory is not known before.
 typedef struct fixed_part {
     gw_error error;
+    bool spares_reforms;
     uint64_t flags, id;
     uint32_t size, generation;
     const uint8_t *here;
@@ -78,7 +79,8 @@ typedef struct fixed_part {
 static bool read_fixed(reader *in, fixed_part *out) {
     gw_error ignored;
     uint8_t fails = reader_u8(in);
-    if (fails > 1 || (fails && decode_error(in, &out->error, &ignored))) return false;
+    if (fails > 2 || (fails && decode_error(in, &out->error, &ignored))) return false;
+    out->spares_reforms = fails == 2;
     out->flags = reader_u64(in);
     out->size = reader_u32(in);
     if (in->failed || out->size > LIMIT_WORKERS) return false;
@@ -97,6 +99,7 @@ bool decision_decode(reader *in, decision **out) {
     if (!read_fixed(in, &f)) return false;
     decision *d = decision_open((int)f.size, (int)f.member_count);
     if (!d) return true;
+    d->spares_reforms = f.spares_reforms;
     d->flags = f.flags;
     for (uint32_t i = 0; i < f.size; i++) d->here[i] = f.here[i];
     d->id = f.id;

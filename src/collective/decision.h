@@ -10,7 +10,8 @@
 
 typedef struct decision {
     uint32_t count;
-    gw_error *error;  // NULL: it has gone well
+    gw_error *error;      // NULL: it has gone well
+    bool spares_reforms;  // GRP-12: |error| is not for those that re-form the group
     uint64_t flags;
     int size;    // of the group
     bool *here;  // by index: has proposed

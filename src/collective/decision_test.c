@@ -52,11 +52,13 @@ static void an_error_arrives_with_its_sentence(void **state) {
     gw_error error;
     error_set(&error, GW_TIMEOUT, "w1 has not come");
     error_keep(&d->error, &error);
+    d->spares_reforms = true;
     bytes b = encoded(d);
     reader in = reader_of(b.data, b.size);
     assert_true(decision_decode(&in, &e));
     assert_string_equal(error_kept(e->error)->text, "w1 has not come");
     assert_int_equal(error_kept(e->error)->status, GW_TIMEOUT);
+    assert_true(e->spares_reforms);
     decision_release(d);
     decision_release(e);
     bytes_fini(&b);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 static bool is_awaited(const gw_future *f) {
-    return !list_is_empty(&f->waits);
+    return !future_result(f) && !list_is_empty(&f->waits);
 }
 
 // ---- In collectives -----------------------------------------------------------------------------
@@ -91,6 +91,7 @@ static bool find_wait(const agent *a, sentence *t) {
     list_each(l, &a->waits) {
         const context_wait *w = list_entry(l, context_wait, link);
         const char *what = w->waiter->what;
+        if (w->waiter->woken) continue;  // it goes on
         sentence_put(t, "waits for %s", what && what[0] ? what : "a future");
         return true;
     }

@@ -78,6 +78,7 @@ static inline bool key_is_once(uint64_t key) {
 typedef struct report {
     list_node link;
     uint64_t key, number;
+    bool is_of_before;  // what has failed there before, and not the collective
     gw_error error;
 } report;
 
@@ -103,6 +104,8 @@ struct gw_group {
     int host_size;  // hosts.h
     bool has_name;  // of the program's; else |name| is made of the members
     char name[LIMIT_NAME_BYTES + 1];
+    // What its verdicts call it, and those of no other group that this worker is or was in: group "a" #2.
+    char title[LIMIT_NAME_BYTES + 64];
 
     gw_error broken;  // GW_OK: it is well
     map sequences;    // by key, but that of key 0
@@ -203,6 +206,8 @@ void group_break_on_loop(gw_group *g, const gw_error *error);
 void group_break_all_on_loop(gw_group *g, const gw_error *error);
 // Tells the leader why the collective cannot end well: GRP-4.
 void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error);
+// The same of |error|, for which the program does not enter it.
+void group_report_failed_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error);
 void group_release_on_loop(gw_group *g);
 // Who breaks the protocol is lost.
 void group_blame_on_loop(gw_group *g, int rank, const gw_error *error);

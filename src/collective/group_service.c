@@ -82,6 +82,17 @@ void group_name_child(gw_group *g, gw_group *of) {
              of->generation);
 }
 
+// |before|: groups of that name and list that were opened here.
+static void give_title(gw_group *g, uint64_t before) {
+    int size = snprintf(g->title, sizeof g->title, "group \"%s\"", g->name);
+    char *end = g->title + size;
+    size_t left = sizeof g->title - (size_t)size;
+    if (g->generation)
+        snprintf(end, left, " (generation %u)", g->generation);
+    else if (before && !g->is_own)
+        snprintf(end, left, " #%llu", (unsigned long long)before + 1);
+}
+
 static gw_status draw_id(groups *x, gw_group *g, gw_error *error) {
     uint64_t name = g->has_name ? hash_bytes(g->name, strlen(g->name)) : 0;
     uint64_t same = hash_u64(g->list ^ name);
@@ -94,6 +105,7 @@ static gw_status draw_id(groups *x, gw_group *g, gw_error *error) {
         return error_set(error, GW_DUPLICATE, "a group \"%s\" is open here already", g->name);
     if (!map_put(&x->opened, same, (void *)(before + 1)))
         return error_set(error, GW_NO_MEMORY, "no memory for a group");
+    give_title(g, before);
     return GW_OK;
 }
 
@@ -115,6 +127,7 @@ static void take_early(groups *x, gw_group *g);
 gw_status groups_add_on_loop(gw_group *g, gw_error *error) {
     agent *a = g->agent;
     gw_error lost = { 0 };
+    give_title(g, 0);
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "a group", error);
     groups *x = groups_of(a);
     gw_status status = check_members(g, &lost);
@@ -314,6 +327,7 @@ void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_hea
     message *m = agent_message_on_loop(a, leads ? KIND_BREAK : KIND_REPORT);
     if (!m) return;
     group_header_put(&m->head, &about);
+    if (!leads) bytes_put_u8(&m->head, 0);
     encode_error(&m->head, &error);
     agree_send_on_loop(a, leads ? from : leader, m);
 }

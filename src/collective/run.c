@@ -232,7 +232,7 @@ void run_end_on_loop(gw_future *f, const gw_error *why) {
     if (r->state != RUN_UNDER_WAY) return;
     sequence *t = r->sequence;
     t->frozen = t->knows = true;  // what is called next comes after the verdict
-    group_report_on_loop(r->group, r->sequence->key, r->number, &error);
+    group_report_failed_on_loop(r->group, r->sequence->key, r->number, &error);
 }
 
 static gw_status check_enters(const gw_group *g, gw_error *error) {
@@ -327,7 +327,7 @@ void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key) {
     } else {
         error_prefix(&error, group_member_name(g, g->self));
         t->knows = t->frozen = true;
-        group_report_on_loop(g, key, t->next, &error);
+        group_report_failed_on_loop(g, key, t->next, &error);
     }
     env_leave(g->agent->env);
 }

@@ -18,23 +18,33 @@ void group_blame_on_loop(gw_group *g, int rank, const gw_error *error) {
     dispatch_protocol_error_on_loop(g->agent, rank, error);
 }
 
-// The sentence of a verdict names group, number and key: see compose. What follows the group's; NULL.
-static const char *find_verdict(const gw_group *g, const gw_error *error) {
-    char title[LIMIT_NAME_BYTES + 32];
-    snprintf(title, sizeof title, "group \"%s\": collective ", g->name);
-    const char *at = strstr(error->text, title);
-    return at ? at + strlen(title) : NULL;
+static const char about_collective[] = ": collective ";
+
+// The sentence of a verdict begins with the group's title, number and key, behind the places that it has passed:
+// no other has these. A sentence comes back from calls and passes of other workers, too. What follows the
+// title of |*at|, which moves on; NULL.
+static const char *next_verdict(const gw_group *g, const char **at) {
+    size_t size = strlen(g->title), middle = sizeof about_collective - 1;
+    while ((*at = strstr(*at, g->title))) {
+        *at += size;
+        if (strncmp(*at, about_collective, middle) == 0) return *at + middle;
+    }
+    return NULL;
 }
 
 bool group_has_told(const gw_group *g, const gw_error *error) {
-    return find_verdict(g, error);
+    const char *at = error->text;
+    return next_verdict(g, &at);
 }
 
 bool sequence_has_told(const gw_group *g, const sequence *t, const gw_error *error) {
-    unsigned long long number = 0, key = 0;
-    const char *at = find_verdict(g, error);
-    if (!at || sscanf(at, "%llu of key %llu", &number, &key) < 1) return false;
-    return key == t->key && number < t->next_then;
+    const char *at = error->text, *place;
+    while ((place = next_verdict(g, &at))) {
+        unsigned long long number = 0, key = 0;
+        if (sscanf(place, "%llu of key %llu", &number, &key) < 1) continue;
+        if (key == t->key && number < t->next_then) return true;
+    }
+    return false;
 }
 
 // ---- Messages -----------------------------------------------------------------------------------
@@ -256,14 +266,16 @@ static void compose(const gw_group *g, const report *x, gw_error *out) {
     *out = x->error;
     out->outcome = GW_OUTCOME_NONE;
     sentence t = { out->text, 0, sizeof out->text };
-    sentence_put(&t, "group \"%s\": collective %llu", g->name, (unsigned long long)x->number);
+    sentence_put(&t, "%s%s%llu", g->title, about_collective, (unsigned long long)x->number);
     if (x->key) sentence_put(&t, " of key %llu", (unsigned long long)x->key);
     sentence_put(&t, ": ");
-    if (x->error.status == GW_MISMATCH)
+    bool differs = x->error.status == GW_MISMATCH && !x->is_of_before;
+    bool is_late = x->error.status == GW_TIMEOUT && !x->is_of_before;
+    if (differs)
         put_doings(g, &t);
     else
         sentence_put(&t, "%s", x->error.text);
-    if (x->error.status == GW_TIMEOUT || x->error.status == GW_MISMATCH) put_missing(g, &t);
+    if (differs || is_late) put_missing(g, &t);
 }
 
 static void ask_next(gw_group *g);
@@ -319,7 +331,8 @@ static void ask_next(gw_group *g) {
     if (!g->missing) conclude(g);
 }
 
-static void take_report(gw_group *g, uint64_t key, uint64_t number, const gw_error *error) {
+static void take_report(gw_group *g, uint64_t key, uint64_t number, bool is_of_before,
+                        const gw_error *error) {
     const sequence *t = group_find_sequence_on_loop(g, key);
     if (t && number >= t->ended && number < t->next_then) return;  // it has met the last verdict
     report *x = mem_alloc(sizeof *x);
@@ -329,20 +342,31 @@ static void take_report(gw_group *g, uint64_t key, uint64_t number, const gw_err
         group_break_all_on_loop(g, &none);
         return;
     }
-    *x = (report){ .key = key, .number = number, .error = *error };
+    *x = (report){ .key = key, .number = number, .is_of_before = is_of_before, .error = *error };
     list_append(&g->reports, &x->link);
     ask_next(g);
 }
 
-void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error) {
+static void tell_leader(gw_group *g, uint64_t key, uint64_t number, bool is_of_before,
+                        const gw_error *error) {
     if (g->broken.status) return;
     if (g->self == LEADER) {
-        take_report(g, key, number, error);
+        take_report(g, key, number, is_of_before, error);
         return;
     }
     message *m = open_message(g, KIND_REPORT, key, number);
+    if (m) bytes_put_u8(&m->head, is_of_before);
     if (m) encode_error(&m->head, error);
     send(g, g->members[LEADER].rank, m);
+}
+
+void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error) {
+    tell_leader(g, key, number, false, error);
+}
+
+void group_report_failed_on_loop(gw_group *g, uint64_t key, uint64_t number,
+                                 const gw_error *error) {
+    tell_leader(g, key, number, true, error);
 }
 
 static bool take_answer(gw_group *g, int from, const group_header *h, reader *in) {
@@ -375,14 +399,16 @@ bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_h
                               reader *in) {
     gw_error error;
     uint64_t next;
+    uint8_t is_of_before;
     if (g->broken.status) {
         answer_for_broken(g, from, kind);
         return true;
     }
     switch (kind) {
     case KIND_REPORT:
-        if (g->self != LEADER || !read_error(in, &error)) return false;
-        take_report(g, h->key, h->number, &error);
+        is_of_before = reader_u8(in);
+        if (g->self != LEADER || is_of_before > 1 || !read_error(in, &error)) return false;
+        take_report(g, h->key, h->number, is_of_before, &error);
         return true;
     case KIND_QUERY:
         if (from != LEADER) return false;

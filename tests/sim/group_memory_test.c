@@ -1,7 +1,7 @@
 // Groups, collectives, replicas and sharded optimizers with each allocation failing in turn: all
 // calls end, on both members, and no memory leaks.
 #include "runtime/runtime.h"
-#include "testing/sim.h"
+#include "testing/cluster.h"
 #include "testing/testing.h"
 
 #include <gradwire.h>
@@ -60,6 +60,33 @@ static void disagree(gw_scope *s, gw_group *g) {
     gw_wait(s, f);
     gw_scope_clear(s);
     gw_barrier(s, g);
+    gw_scope_clear(s);
+    if (gw_group_rank(g)) cluster_pause_ms(s, 200);
+    gw_barrier(s, g, .timeout_ms = 50);  // of which one asks where the other is
+    gw_scope_clear(s);
+    gw_barrier(s, g);
+}
+
+// They agree in a group that is well, and in one that is broken, and go on as the next generation.
+static void agree(gw_scope *s, gw_group *g) {
+    gw_group_agree(s, g, 3);
+    gw_scope_clear(s);
+    gw_group_fail(s, g, GW_INVALID, "this is wrong on purpose");
+    gw_group_agree(s, g, 1);
+    gw_scope_clear(s);
+    gw_group *next = gw_group_reform(s, g);
+    gw_scope_clear(s);
+    gw_barrier(s, next);
+}
+
+static void let_in(gw_scope *s, gw_group *g) {
+    if (gw_group_rank(g) == 1) {
+        gw_barrier(s, gw_group_knock(s, "own", .timeout_ms = TIMEOUT_MS));
+        return;
+    }
+    gw_worker self = gw_group_worker(s, g, 0);
+    gw_group *own = gw_group_open(s, &self, 1, .name = "own", .timeout_ms = TIMEOUT_MS);
+    gw_barrier(s, gw_group_reform(s, own, .min = 2));
 }
 
 static void differentiate(gw_scope *s, gw_group *g) {
@@ -143,6 +170,16 @@ static void verdicts_survive_failing_allocations(void **state) {
     fail_each(disagree);
 }
 
+static void agreements_survive_failing_allocations(void **state) {
+    (void)state;
+    fail_each(agree);
+}
+
+static void knocks_survive_failing_allocations(void **state) {
+    (void)state;
+    fail_each(let_in);
+}
+
 static void passes_through_collectives_survive_failing_allocations(void **state) {
     (void)state;
     fail_each(differentiate);
@@ -160,7 +197,8 @@ static void sharded_steps_survive_failing_allocations(void **state) {
 
 GW_TESTS_WITH_LIMIT(group_memory, 120, reductions_survive_failing_allocations,
                     gatherings_survive_failing_allocations, letters_survive_failing_allocations,
-                    verdicts_survive_failing_allocations,
+                    verdicts_survive_failing_allocations, agreements_survive_failing_allocations,
+                    knocks_survive_failing_allocations,
                     passes_through_collectives_survive_failing_allocations,
                     replicas_survive_failing_allocations,
                     sharded_steps_survive_failing_allocations);

@@ -213,6 +213,84 @@ static void members_that_differ_are_told_what_each_asks(void **state) {
     for_seeds(SEEDS, workers(3), differ, NULL);
 }
 
+// A loss is seen by some while others are still well.
+static void differ_after_a_loss(gw_scope *s, int rank, void *context) {
+    const int *who = context;
+    gw_group *g = gw_group_world(s, .timeout_ms = 20000);
+    if (rank == *who) {
+        gw_barrier(s, g);
+        gw_rpc_leave(s);
+        return;
+    }
+    lose(s, g);
+    expect(s, GW_DISCONNECTED, "w");
+    if (rank == 1 || rank == 3) {
+        gw_agreement a = gw_group_agree(s, g, 1);
+        assert_int_equal(a.flags, 0);
+        char text[64];
+        snprintf(text, sizeof text, "agreement 1: w%d is gone, and w%d re-forms it", *who,
+                 *who ? 0 : 2);
+        expect(s, GW_DISCONNECTED, text);
+    }
+    gw_group *next = gw_group_reform(s, g, .min = 2);
+    expect_ok(s);
+    assert_int_equal(gw_group_size(next), 4);
+    expect_sum(s, next);
+}
+
+// One that has not come yet when they differ.
+static void come_behind(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s, .timeout_ms = 20000);
+    gw_barrier(s, g);
+    if (rank == 3) {
+        gw_rpc_leave(s);
+        return;
+    }
+    pause_ms(s, rank == 2 ? 3000 : 1000);
+    if (rank == 1) {
+        gw_group_agree(s, g, 1);
+        expect(s, GW_DISCONNECTED, "w3 is gone, and w0 re-forms it");
+    }
+    expect_sum(s, gw_group_reform(s, g));
+}
+
+static void who_agrees_while_others_re_form_hears_why_and_joins_them(void **state) {
+    (void)state;
+    for_seeds(SEEDS, workers(5), differ_after_a_loss, (void *)&leaves_as_leader);
+    for_seeds(SEEDS, workers(5), differ_after_a_loss, (void *)&leaves_as_member);
+    for_seeds(SEEDS, workers(4), come_behind, NULL);
+}
+
+// Errors of groups of the same name are not taken for one another.
+static void take_an_error_along(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s, .timeout_ms = 5000);
+    gw_scope *t = gw_scope_open(s);
+    gw_all_reduce(t, g, gw_ones(t, GW_F32, rank == 1 ? 2 : 3), GW_SUM);
+    assert_int_equal(gw_scope_error(t)->status, GW_MISMATCH);
+    for (int i = 0; i < 2; i++) {
+        gw_group *other = i ? gw_group_reform(s, g) : gw_group_world(s, .timeout_ms = 5000);
+        expect_ok(s);
+        for (int k = 0; k < 3; k++) {  // so that its numbers are further on
+            gw_all_reduce(s, other, gw_ones(s, GW_F32, rank == 1 ? 2 : 3), GW_SUM);
+            expect(s, GW_MISMATCH,
+                   i ? "group \"world\" (generation 1): collective"
+                     : "group \"world\" #2: collective");
+        }
+        gw_barrier(rank == 2 ? t : s, other);
+        if (rank != 2) expect(s, GW_MISMATCH, "w2: group \"world\": collective 1: ");
+        expect_sum(s, other);
+    }
+    gw_scope_clear(t);
+    gw_scope_close_up(t);
+}
+
+static void an_error_of_another_group_of_that_name_is_told(void **state) {
+    (void)state;
+    for_seeds(SEEDS, workers(3), take_an_error_along, NULL);
+}
+
 static void revoke(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
@@ -624,6 +702,8 @@ GW_TESTS_WITH_LIMIT(reform_sim, 120, members_agree_on_the_flags_that_all_have_gi
                     who_is_late_hears_what_the_others_have_heard,
                     a_scope_that_has_failed_fails_the_agreement_of_all,
                     members_that_differ_are_told_what_each_asks,
+                    who_agrees_while_others_re_form_hears_why_and_joins_them,
+                    an_error_of_another_group_of_that_name_is_told,
                     a_group_that_was_failed_ends_for_all_and_is_formed_again,
                     survivors_go_on_as_the_next_generation, members_out_of_step_are_in_step_again,
                     workers_that_knock_are_let_in, too_few_survivors_wait_for_who_knocks,

@@ -120,6 +120,7 @@ static bool is_explained(const walk *w, const gw_error *e) {
     if (strstr(e->text, "knocks no more") || strstr(e->text, "has given up")) return true;
     if (e->status == GW_MISMATCH && strstr(e->text, "re-forms it")) return w->kind != WALK_CALM;
     if (e->status != GW_DISCONNECTED && e->status != GW_FENCED) return false;
+    if (strstr(e->text, "is gone, and w")) return w->kind != WALK_CALM;
     if (strstr(e->text, "enters no collectives any more") ||
         strstr(e->text, "has closed the group"))
         return w->left != 0;
