@@ -72,9 +72,11 @@ typedef struct gw_rpc_options {
     // "tcp://host:port" of rank 0, or of a group, which may have several, "tcp://host:port,host:port";
     // or "file:///path" of a file that is not there yet; or "redis://host:port/database" of a Redis server, where
     // GW_JOB_ID tells jobs apart, and GW_REDIS_PASSWORD_FILE has the password. They take "?rank=0&world_size=2". If
-    // the host is beyond loopback, this worker listens at addresses of its machine that others reach;
-    // GW_INTERFACE ("eth0") or GW_ADDRESS ("10.0.0.7") choose them.
+    // the host is beyond loopback, this worker listens at addresses of its machine that others reach.
     const char *init_method GW_DEFAULT(NULL);
+    // Which of them: "10.0.0.7" or "10.0.0.7:29501,[fd00::7]", and "eth0" or "eth0,ib0". NULL: what GW_ADDRESS and
+    // GW_INTERFACE say, or a sensible choice.
+    const char *addresses GW_DEFAULT(NULL), *interfaces GW_DEFAULT(NULL);
 
     int64_t timeout_ms GW_DEFAULT(60000);          // of each call
     int64_t join_timeout_ms GW_DEFAULT(300000);    // for all workers to come

@@ -130,31 +130,35 @@ static gw_status add_master(join_options *out, const char *host, const char *por
     return GW_OK;
 }
 
-static gw_status copy_variable(char *(*variable)(const char *name), const char *name, char *out,
-                               size_t room, gw_error *error) {
-    const char *text = variable(name);
+// |what| is where |text| comes from; NULL is the empty text.
+static gw_status copy_text(const char *text, const char *what, char *out, size_t room,
+                           gw_error *error) {
     if (text && strlen(text) >= room)
-        return error_set(error, GW_INVALID, "%s is longer than %zu bytes", name, room - 1);
+        return error_set(error, GW_INVALID, "%s is longer than %zu bytes", what, room - 1);
     snprintf(out, room, "%s", text ? text : "");
     return GW_OK;
 }
 
-// Where this worker listens, as far as its user has chosen.
-static gw_status find_places(char *(*variable)(const char *name), join_options *out,
-                             gw_error *error) {
-    gw_status status = copy_variable(variable, "GW_ADDRESS", out->listen_addresses,
-                                     sizeof out->listen_addresses, error);
+// Where this worker listens, as far as its user has chosen, by options or else by the environment.
+static gw_status find_places(const gw_rpc_options *given, char *(*variable)(const char *name),
+                             join_options *out, gw_error *error) {
+    const char *addresses_from = given->addresses ? "addresses" : "GW_ADDRESS";
+    const char *interfaces_from = given->interfaces ? "interfaces" : "GW_INTERFACE";
+    gw_status status =
+        copy_text(given->addresses ? given->addresses : variable("GW_ADDRESS"), addresses_from,
+                  out->listen_addresses, sizeof out->listen_addresses, error);
     if (!status)
-        status = copy_variable(variable, "GW_INTERFACE", out->listen_interfaces,
-                               sizeof out->listen_interfaces, error);
+        status = copy_text(given->interfaces ? given->interfaces : variable("GW_INTERFACE"),
+                           interfaces_from, out->listen_interfaces, sizeof out->listen_interfaces,
+                           error);
     if (!status && places_are_beyond(out->listen_addresses, NULL)) {
         out->goes_beyond = true;
-        status =
-            protection_allows_beyond(&out->protection, "GW_ADDRESS", out->listen_addresses, error);
+        status = protection_allows_beyond(&out->protection, addresses_from, out->listen_addresses,
+                                          error);
     }
     if (!status && places_are_beyond(NULL, out->listen_interfaces)) {
         out->goes_beyond = true;
-        status = protection_allows_beyond(&out->protection, "GW_INTERFACE", out->listen_interfaces,
+        status = protection_allows_beyond(&out->protection, interfaces_from, out->listen_interfaces,
                                           error);
     }
     return status;
@@ -219,8 +223,8 @@ static gw_status parse_redis(const char *url, char *(*variable)(const char *name
     if (status) return status;
     out->goes_beyond |= is_beyond;
     snprintf(out->path, sizeof out->path, "%s", url);
-    return copy_variable(variable, "GW_REDIS_PASSWORD_FILE", out->redis_password_file,
-                         sizeof out->redis_password_file, error);
+    return copy_text(variable("GW_REDIS_PASSWORD_FILE"), "GW_REDIS_PASSWORD_FILE",
+                     out->redis_password_file, sizeof out->redis_password_file, error);
 }
 
 static gw_status parse_address(const char *base, char *(*variable)(const char *name),
@@ -384,7 +388,7 @@ static gw_status resolve(const gw_rpc_options *given, char *(*variable)(const ch
                        &world_size, error);
     if (!status) status = find_group_or_place(given, variable, rank, world_size, out, error);
     if (!status) status = parse_address(base, variable, out, error);
-    if (!status) status = find_places(variable, out, error);
+    if (!status) status = find_places(given, variable, out, error);
     if (!status) status = set_name(given->name, out, error);
     if (status) return status;
     if (given->timeout_ms < 0)

@@ -35,9 +35,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memcpy(copy, data + 4, size - 4);
     copy[size - 4] = '\0';
     take_texts(copy, copy + size - 4, data[0]);
-    gw_rpc_options given = GW_OPTIONS(gw_rpc_options, .init_method = texts[5], .name = texts[6],
-                                      .rank = (int8_t)data[1], .world_size = (int8_t)data[2],
-                                      .threads = (int8_t)data[3], .timeout_ms = (int8_t)data[3]);
+    gw_rpc_options given =
+        GW_OPTIONS(gw_rpc_options, .init_method = texts[5], .name = texts[6], .addresses = texts[7],
+                   .interfaces = texts[7], .rank = (int8_t)data[1], .world_size = (int8_t)data[2],
+                   .threads = (int8_t)data[3], .timeout_ms = (int8_t)data[3]);
     join_options out;
     gw_error error = { 0 };
     if (options_resolve(&given, variable, &out, &error)) {

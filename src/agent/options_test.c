@@ -177,6 +177,20 @@ static void it_listens_where_it_is_told_to(void **state) {
     refuse(o, GW_INVALID, "GW_ADDRESS is longer than 511 bytes");
 }
 
+static void options_say_where_it_listens_before_the_environment(void **state) {
+    (void)state;
+    gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .world_size = 1,
+                                  .init_method = "tcp://localhost:1", .addresses = "127.0.0.3:7");
+    set_environment("GW_ADDRESS=127.0.0.2", "GW_INTERFACE=lo", NULL, NULL);
+    join_options r = resolve(o);
+    assert_string_equal(r.listen_addresses, "127.0.0.3:7");
+    assert_string_equal(r.listen_interfaces, "lo");
+    o.interfaces = "eth0";
+    refuse(o, GW_UNSUPPORTED, "interfaces is \"eth0\", which is not this machine");
+    o.addresses = "10.0.0.7";
+    refuse(o, GW_UNSUPPORTED, "addresses is \"10.0.0.7\", which is not this machine");
+}
+
 static void it_refuses_a_wrong_name(void **state) {
     (void)state;
     set_environment(NULL, NULL, NULL, NULL);
@@ -370,4 +384,5 @@ GW_TESTS(agent_options, it_names_three_ways_beyond_this_machine,
          it_takes_rank_and_world_size_from_options_or_the_url, it_refuses_a_wrong_place_in_the_job,
          it_refuses_a_wrong_address, it_takes_a_redis_server,
          it_goes_beyond_this_machine_if_that_was_said, it_listens_where_it_is_told_to,
-         it_refuses_a_wrong_name, it_puts_the_rank_into_a_name, it_refuses_wrong_times_and_threads);
+         options_say_where_it_listens_before_the_environment, it_refuses_a_wrong_name,
+         it_puts_the_rank_into_a_name, it_refuses_wrong_times_and_threads);

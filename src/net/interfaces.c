@@ -110,15 +110,16 @@ static gw_status put_addresses(listing *l, const char *addresses, gw_error *erro
         add_port(item, usual, text);
         gw_status status = address_resolve(text, found, PLACES_MAX, &count, error);
         if (status) {
-            error_prefix(error, "GW_ADDRESS");
+            error_prefix(error, "where to listen (GW_ADDRESS)");
             return status;
         }
         for (int i = 0; i < count; i++) {
             if (address_is_any(&found[i]))
-                return error_set(error, GW_INVALID,
-                                 "GW_ADDRESS is %s, which others cannot connect to: it must be an "
-                                 "address of this machine",
-                                 item);
+                return error_set(
+                    error, GW_INVALID,
+                    "where to listen (GW_ADDRESS) is %s, which others cannot connect to: "
+                    "it must be an address of this machine",
+                    item);
             l->port = address_port(&found[i]);
             put(l, &found[i]);
         }
@@ -137,10 +138,11 @@ static gw_status put_interfaces(listing *l, const char *interfaces, const interf
                 if (!strcmp(all[i].name, name) && address_is_link_local(&all[i].at) == links)
                     put(l, &all[i].at);
         if (l->count == before)
-            return error_set(
-                error, GW_NOT_FOUND,
-                "GW_INTERFACE names \"%.40s\", which has no address here; there are %s", name,
-                describe(all, count, known, sizeof known));
+            return error_set(error, GW_NOT_FOUND,
+                             "the interface to listen at (GW_INTERFACE) is \"%.40s\", which has no "
+                             "address here; "
+                             "there are %s",
+                             name, describe(all, count, known, sizeof known));
     }
     return GW_OK;
 }

@@ -23,11 +23,10 @@ typedef struct interface_address {
 } interface_address;
 
 typedef struct places {
-    const char
-        *addresses;  // GW_ADDRESS, "10.0.0.7" or "10.0.0.7:29501,[fd00::7]"; NULL: not chosen
-    const char *interfaces;  // GW_INTERFACE, "eth0" or "eth0,ib0"; NULL: not chosen
-    const char *toward;      // where the others meet, "host:port"; "": in a file
-    bool hosts;              // this worker is the one that is met there
+    // As GW_ADDRESS and GW_INTERFACE say: "10.0.0.7" or "10.0.0.7:29501,[fd00::7]", "eth0" or "eth0,ib0". NULL: not chosen.
+    const char *addresses, *interfaces;
+    const char *toward;  // where the others meet, "host:port"; "": in a file
+    bool hosts;          // this worker is the one that is met there
 } places;
 
 // INVALID for what is no address, NOT_FOUND for interfaces and addresses that this machine does not have.

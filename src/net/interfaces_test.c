@@ -112,14 +112,16 @@ static void what_cannot_be_is_one_sentence(void **state) {
     (void)state;
     make_machine();
     assert_string_equal(choose_from((places){ .interfaces = "eth9" }, NULL),
-                        "GW_INTERFACE names \"eth9\", which has no address here; there are lo "
+                        "the interface to listen at (GW_INTERFACE) is \"eth9\", which has no "
+                        "address here; there are lo "
                         "127.0.0.1, lo [::1], docker0 172.17.0.1, eth0 10.0.0.7, ib0 192.168.5.7, "
                         "eth0 [fd00::7], eth0 [fd00::77], eth0 [fe80::7]");
-    assert_string_equal(choose_from((places){ .addresses = "0.0.0.0" }, NULL),
-                        "GW_ADDRESS is 0.0.0.0, which others cannot connect to: it must be an "
-                        "address of this machine");
+    assert_string_equal(
+        choose_from((places){ .addresses = "0.0.0.0" }, NULL),
+        "where to listen (GW_ADDRESS) is 0.0.0.0, which others cannot connect to: it must be an "
+        "address of this machine");
     assert_non_null(strstr(choose_from((places){ .addresses = "a b" }, NULL),
-                           "GW_ADDRESS: \"a b:0\" is no address"));
+                           "where to listen (GW_ADDRESS): \"a b:0\" is no address"));
     assert_non_null(strstr(choose_from((places){ .addresses = "," }, NULL), "is no address"));
     assert_non_null(
         strstr(choose_from((places){ .toward = "10.0.0.9:29500", .hosts = true }, NULL),

@@ -24,7 +24,7 @@ static void it_says_what_protects_connections_to_other_hosts(void **state) {
     forget(r);
     setenv("GW_INTERFACE", "nothing", 1);
     r = RUN("doctor");
-    assert_non_null(strstr(r.out, "GW_INTERFACE names \"nothing\""));
+    assert_non_null(strstr(r.out, "(GW_INTERFACE) is \"nothing\""));
     forget(r);
     unsetenv("GW_INTERFACE");
     setenv("GW_INSECURE", "1", 1);
