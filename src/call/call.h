@@ -30,6 +30,8 @@ void call_init(call *c, gw_scope *s, gw_call_options options, gw_target to, cons
                int count, const gw_value *args, bool wants_reply);
 void call_init_fetch(call *c, gw_scope *s, int owner);  // the caller writes the message
 void call_fini(call *c);                                // without the loop lock
+// It cannot be sent: |status| stands unless the error has one, and the outcome is *not delivered*.
+void call_set_error(call *c, gw_status status);
 
 // The same call to another worker: copies what |from| has encoded, which has not been sent yet.
 void call_init_again(call *c, gw_scope *s, const call *from, gw_target to);

@@ -1,5 +1,7 @@
-// Who is who.
+// Whom a call is for, and who is who.
 #include "call/calls.h"
+
+#include "agent/member_table.h"
 
 gw_target gw_to_name(const char *name) {
     return (gw_target){ .name = name, .rank = NO_RANK };
@@ -15,6 +17,36 @@ gw_target gw_to_worker(gw_worker worker) {
 
 gw_target gw_to_rref(const gw_rref *rref) {
     return (gw_target){ .rref = (gw_rref *)rref, .rank = NO_RANK };
+}
+
+gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *error) {
+    const char *self = a->name;
+    if (to.rref) {
+        const target_class *target = calls_of(a)->target;
+        if (target->agent_of(to.rref) != a)
+            return error_set(error, GW_INVALID,
+                             "the reference is of another agent, or of a call that failed");
+        *out_rank = target->owner(to.rref);
+        return GW_OK;
+    }
+    if (to.name) {
+        *out_rank = member_table_find((agent *)a, to.name);
+        if (*out_rank < 0)
+            return error_set(error, GW_NOT_FOUND, "%s knows no worker named \"%.140s\"", self,
+                             to.name);
+        return GW_OK;
+    }
+    if (to.workers) return error_set(error, GW_INVALID, "several workers, where one is called");
+    if (to.rank == NO_RANK)
+        return error_set(error, GW_INVALID, "the worker or reference to call is NULL");
+    if (to.rank < 0 || to.rank >= a->member_count || !agent_member(a, (int)to.rank)->known)
+        return error_set(error, GW_NOT_FOUND, "%s knows no worker of rank %lld; there are %d", self,
+                         (long long)to.rank, a->member_count);
+    if (to.is_worker && agent_member(a, (int)to.rank)->worker.incarnation != to.incarnation)
+        return error_set(error, GW_NOT_FOUND, "%s knows no such worker: rank %lld is another %s",
+                         self, (long long)to.rank, agent_member(a, (int)to.rank)->name);
+    *out_rank = (int)to.rank;
+    return GW_OK;
 }
 
 gw_worker gw_rpc_worker_with(gw_scope *s, gw_target to) {
