@@ -1,0 +1,160 @@
+// The service of calls: its life, and what an agent asks of it.
+#include "call/calls.h"
+
+#include "agent/deferred.h"
+#include "base/mem.h"
+#include "call/call.h"
+#include "call/flow_control.h"
+#include "call/promise.h"
+#include "call/server.h"
+
+#include <stddef.h>
+
+// ---- Life ---------------------------------------------------------------------------------------
+
+static gw_status take_registry(calls *c, const gw_registry *given, gw_error *error) {
+    if (!given) return registry_open_process(&c->registry, error);
+    c->registry = handle_retain((gw_registry *)given);
+    c->registry->frozen = true;
+    return GW_OK;
+}
+
+static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {
+    (void)a;
+    calls *c = mem_calloc(sizeof *c);
+    if (!c) return error_set(error, GW_NO_MEMORY, "no memory for calls");
+    c->limits.calls_per_peer = LIMIT_CALLS_PER_PEER;
+    c->limits.backlog_bytes = LIMIT_BACKLOG_BYTES;
+    c->limits.queued_bytes = LIMIT_QUEUED_BYTES;
+    gw_status status = take_registry(c, options->registry, error);
+    if (status) {
+        mem_free(c);
+    } else {
+        *state = c;
+    }
+    return status;
+}
+
+static void open_peer(void *part) {
+    call_peer *p = part;
+    list_init(&p->calls);
+    list_init(&p->waiting);
+    list_init(&p->waiting_large);
+    list_init(&p->arrivals);
+    list_init(&p->served);
+    list_init(&p->deferred);
+    list_init(&p->deferred_admitted);
+}
+
+static void stop(agent *a, const gw_error *why) {
+    served_calls_close_on_loop(a, why);
+    calls_close_on_loop(a, why);
+    promises_close_on_loop(a, why);
+    for (int rank = 0; rank < a->member_count; rank++) reply_lost_on_loop(a, rank, why);
+    flow_close_on_loop(a);
+}
+
+static void free_calls(void *state) {
+    calls *c = state;
+    map_fini(&c->out);
+    map_fini(&c->promises);
+    map_fini(&c->served);
+    map_fini(&c->queues);
+    handle_release(c->registry);
+    mem_free(c);
+}
+
+// ---- Messages -----------------------------------------------------------------------------------
+
+static gw_status received(agent *a, int from, message *m, gw_error *error) {
+    switch ((call_kind)m->kind) {
+    case KIND_REQUEST: return served_call_requested_on_loop(a, from, m, error);
+    case KIND_REPLY: return call_replied_on_loop(a, from, m, error);
+    case KIND_FORWARD: return served_call_forward_on_loop(a, from, m, error);
+    case KIND_PROMISE_VALUE: return promise_received_on_loop(a, from, m, error);
+    case KIND_CANCEL: return served_call_cancelled_on_loop(a, from, m, error);
+    case KIND_WITHDRAWN: break;
+    }
+    return served_call_withdrawn_on_loop(a, from, m, error);
+}
+
+// CALL-17
+static bool takes_incomplete(uint8_t kind) {
+    (void)kind;
+    return true;
+}
+
+static size_t find_table(const message *m) {
+    switch ((call_kind)m->kind) {
+    case KIND_REQUEST: return (uint32_t)deferred_u64_at(m, REQUEST_ATTACHMENTS_FIELD);
+    case KIND_PROMISE_VALUE:
+    case KIND_REPLY: return (uint32_t)deferred_u64_at(m, REPLY_ATTACHMENTS_FIELD);
+    case KIND_FORWARD:
+    case KIND_CANCEL:
+    case KIND_WITHDRAWN: break;
+    }
+    return 0;
+}
+
+static bool names_unknown(const agent *a, const message *m) {
+    switch ((call_kind)m->kind) {
+    case KIND_REQUEST:
+        if (deferred_is_unknown(a, id_rank(deferred_u64_at(m, offsetof(request_fixed, target)))))
+            return true;
+        break;
+    case KIND_PROMISE_VALUE:
+        if (deferred_is_unknown(a, id_rank(deferred_u64_at(m, offsetof(reply_fixed, id)))))
+            return true;
+        break;
+    case KIND_FORWARD:
+        return deferred_is_unknown(a, (uint32_t)deferred_u64_at(m, sizeof(uint64_t)));
+    case KIND_REPLY:
+    case KIND_CANCEL:
+    case KIND_WITHDRAWN: break;
+    }
+    return deferred_table_names_unknown(a, m, find_table(m));
+}
+
+// ---- Others -------------------------------------------------------------------------------------
+
+static void lost(agent *a, int rank) {
+    calls_lost_on_loop(a, rank);
+    served_calls_lost_on_loop(a, rank);
+    promises_lost_on_loop(a, rank);
+    reply_lost_on_loop(a, rank, agent_member(a, rank)->why);
+    flow_resume_on_loop(a, rank);
+}
+
+// Values that no request has mentioned keep nobody from leaving: if that is under way, so is a
+// message (SHUT-4).
+static size_t count_promises(const agent *a) {
+    size_t count = calls_of(a)->promises.count;
+    for (int rank = 0; rank < a->member_count; rank++) count -= call_peer_of(a, rank)->early_count;
+    return count;
+}
+
+static void list_pending(const agent *a, pending *out) {
+    const calls *c = calls_of(a);
+    pending_add(out, "awaits", c->out.count, "reply", "replies");
+    pending_add(out, "serves", c->body_count, "call", "calls");
+    pending_add(out, "awaits", count_promises(a), "promise", "promises");
+}
+
+const service call_service = {
+    .name = "call",
+    .kind_first = KIND_REQUEST,
+    .kind_last = CALL_KIND_LAST,
+    .attachment = &promise_attachment,
+    .member_size = sizeof(call_peer),
+    .member_init = open_peer,
+    .open = open,
+    .received = received,
+    .find_table = find_table,
+    .takes_incomplete = takes_incomplete,
+    .names_unknown = names_unknown,
+    .lost = lost,
+    .writable = flow_resume_on_loop,
+    .pending = list_pending,
+    .stop = stop,
+    .free = free_calls,
+};
