@@ -13,7 +13,7 @@
 #ifndef TESTS_JOBS_H
 #define TESTS_JOBS_H
 
-#include "testing/sim.h"
+#include "testing/quiescence.h"
 #include <gradwire.h>
 
 enum { JOBS_NODES_MAX = 12, JOBS_CALLS_MAX = 8192, JOBS_THINGS_MAX = 512, JOBS_HELD = 5 };
@@ -52,7 +52,6 @@ typedef struct jobs_worker {
     env *env;
     gw_scope *root, *scope;
     uint64_t random;
-    int phase;  // of the wait for quiescence
     bool joined, ended, was_ghost, is_explained;
     bool was_late;  // it joined, or never did, after the store was away for long
     int64_t joined_ns;
@@ -72,7 +71,7 @@ typedef struct jobs {
     int worker_count, steps, threads, left_count;
     int64_t delay_max_ns, fault_ns;  // faults may begin before
 
-    int rest_phase;
+    quiescence rest;
     uint64_t call_count;
     int thing_count;
     void *agents[JOBS_NODES_MAX];  // by rank; for the oracle

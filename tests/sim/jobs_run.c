@@ -58,56 +58,15 @@ static sim_faults choose_faults(const jobs *j) {
 
 // ---- Quiescence ---------------------------------------------------------------------------------
 
-static bool is_out(const jobs_worker *w) {
+static bool is_out(const void *context, int worker) {
+    const jobs_worker *w = &((const jobs *)context)->workers[worker];
     return w->ended || sim_is_ghost(w->env);
 }
 
-static bool all_have_reached(const jobs *j, int phase) {
-    for (int i = 0; i < j->worker_count; i++)
-        if (!is_out(&j->workers[i]) && j->workers[i].phase < phase) return false;
-    return true;
-}
-
-static void pass_time(jobs_worker *w, int64_t ns) {
-    waiter wait = { .what = "the others" };
-    env_enter(w->env);
-    env_wait(w->env, &wait, env_now_ns(w->env) + ns);
-    env_leave(w->env);
-}
-
-// How long it may take until all workers know what has happened and no message is under way.
-static int64_t calm_ns(const jobs *j) {
-    sim_counts c = sim_count(j->sim);
-    int64_t calm = SIM_SECOND + 50 * j->delay_max_ns;
-    if (c.cuts + c.frames_lost > 0) calm += 3 * SIM_SECOND;
-    if (c.crashes > 0) calm += 2 * SIM_SECOND;
-    if (c.stops + c.partitions > 0) calm += 30 * SIM_SECOND;
-    return calm;
-}
-
-static bool is_calm(const jobs *j, int64_t since_ns) {
-    int64_t fault_ns = sim_last_fault_ns(j->sim);
-    if (fault_ns > since_ns) since_ns = fault_ns;
-    return sim_plan_is_over(j->sim) && sim_now_ns(j->sim) > since_ns + calm_ns(j);
-}
-
-// Returns once all workers that are left have come here and no message has come for a while. The
-// first of them checks the references of all.
+// The first one looks at what all have.
 static void come_to_rest(jobs_worker *w, void (*look)(jobs *j)) {
     jobs *j = w->jobs;
-    int phase = ++w->phase;
-    while (!all_have_reached(j, phase)) {
-        if (sim_is_ghost(w->env)) return;
-        pass_time(w, 50 * 1000000);
-    }
-    int64_t since_ns = sim_now_ns(j->sim);
-    while (!is_calm(j, since_ns) && j->rest_phase < phase) {
-        if (sim_is_ghost(w->env)) return;
-        pass_time(w, 500 * 1000000);
-    }
-    if (j->rest_phase >= phase) return;
-    j->rest_phase = phase;
-    look(j);
+    if (quiescence_await(&j->rest, w->env, (int)(w - j->workers))) look(j);
 }
 
 static int survivors(jobs *j, agent *agents[JOBS_NODES_MAX]) {
@@ -175,7 +134,7 @@ static void work(jobs_worker *w) {
     for (int i = 0; i < w->jobs->steps && !sim_is_ghost(w->env); i++) {
         jobs_step(w);
         if (w->jobs->kind == JOBS_TOGETHER && i % 4 == 3) jobs_run_collective(w, i / 4);
-        if (jobs_draw(w, 4) == 0) pass_time(w, (int64_t)jobs_draw(w, 20000000));
+        if (jobs_draw(w, 4) == 0) sim_pass_time(w->env, (int64_t)jobs_draw(w, 20000000));
     }
     if (!w->leaves) come_to_rest(w, look_at_rest);
     gw_error none = gw_scope_close(w->scope);
@@ -210,7 +169,7 @@ static void run_worker(void *arg) {
         o.rank = w->node;
         o.world_size = j->worker_count;
     }
-    pass_time(w, w->starts_ns);
+    sim_pass_time(w->env, w->starts_ns);
     w->root = gw_scope_open(NULL);
     runtime_open_on(w->root, w->env, true, o);
     if (gw_ok(w->root)) {
@@ -274,6 +233,11 @@ jobs_outcome jobs_run(uint64_t seed, jobs_kind kind) {
     j->delay_max_ns = network.delay_max_us > 0 ? (int64_t)network.delay_max_us * 1000 : 1000;
     sim *s = j->sim = sim_open(seed, network);
     assert_non_null(s);
+    j->rest = (quiescence){ .sim = s,
+                            .delay_max_ns = j->delay_max_ns,
+                            .count = j->worker_count,
+                            .is_out = is_out,
+                            .context = j };
     for (int i = 0; i < j->worker_count; i++) begin_worker(j, i);
     assert_true(sim_fault_plan(s, seed, choose_faults(j)));
     sim_at_decision(s, CHECK_EVERY, look_at_any_time, j);

@@ -10,6 +10,7 @@
 #include "runtime/runtime.h"
 #include "testing/blame.h"
 #include "testing/oracle.h"
+#include "testing/quiescence.h"
 #include "testing/sim.h"
 #include "testing/testing.h"
 
@@ -26,7 +27,7 @@ struct scene;
 
 typedef struct player {
     struct scene *scene;
-    int rank, phase;
+    int rank;
     env *env;
     gw_scope *root;
     int64_t paused_ns;     // on purpose, in this step
@@ -39,7 +40,8 @@ typedef struct scene {
     uint64_t seed, random;
     fault_kind kind;
     sim *sim;
-    int count, rest_phase;
+    int count;
+    quiescence rest;
     int64_t delay_max_ns;
     passes_world world, copy;
     player players[PASSES_WORKERS_MAX];
@@ -170,7 +172,6 @@ static void play_and_compare(player *p, uint64_t seed, bool must) {
 }
 
 static bool is_out(const player *p);
-static void pass_time(player *p, int64_t ns);
 
 static scene *scene_now;
 
@@ -204,7 +205,7 @@ static void wait_until_dropped(gw_scope *s) {
     int64_t pause_ns = 6 * SIM_SECOND + 50 * c->delay_max_ns;
     if (is_out(p)) return;
     p->paused_ns += pause_ns;
-    pass_time(p, pause_ns);
+    sim_pass_time(p->env, pause_ns);
     if (troubles_of(c) != troubles || is_out(p)) return;
     for (int i = 0; i < c->count; i++)
         if (!is_out(&c->players[i])) expect_dropped(p, s, c->players[i].root->agent);
@@ -227,17 +228,10 @@ static void play_spent(player *p, uint64_t seed) {
     step_ends(p, s, GW_WRONG_STATE);
 }
 
-static void pass_time(player *p, int64_t ns) {
-    waiter wait = { .what = "the others" };
-    env_enter(p->env);
-    env_wait(p->env, &wait, env_now_ns(p->env) + ns);
-    env_leave(p->env);
-}
-
 static void play_and_cancel(player *p, uint64_t seed) {
     gw_scope *s = gw_scope_open(p->root);
     gw_future *f = passes_play_on(s, (int)(seed % (uint64_t)p->scene->count), seed);
-    pass_time(p, (int64_t)(hash_u64(seed) % (UINT64_C(1) << (10 + seed % 16))));
+    sim_pass_time(p->env, (int64_t)(hash_u64(seed) % (UINT64_C(1) << (10 + seed % 16))));
     gw_cancel(s, f);
     gw_wait(s, f);
     step_ends(p, s, GW_CANCELLED);
@@ -273,37 +267,12 @@ static void step(player *p, int i) {
 
 // ---- Quiescence ---------------------------------------------------------------------------------
 
-static bool all_have_reached(const scene *c, int phase) {
-    for (int i = 0; i < c->count; i++)
-        if (!is_out(&c->players[i]) && c->players[i].phase < phase) return false;
-    return true;
-}
-
-static bool is_calm(const scene *c, int64_t since_ns) {
-    sim_counts n = sim_count(c->sim);
-    int64_t calm = SIM_SECOND + 50 * c->delay_max_ns, fault_ns = sim_last_fault_ns(c->sim);
-    if (fault_ns > since_ns) since_ns = fault_ns;
-    if (n.cuts + n.frames_lost > 0) calm += 3 * SIM_SECOND;
-    if (n.crashes > 0) calm += 2 * SIM_SECOND;
-    if (n.stops + n.partitions > 0) calm += 30 * SIM_SECOND;
-    return sim_plan_is_over(c->sim) && sim_now_ns(c->sim) > since_ns + calm;
+static bool player_is_out(const void *context, int rank) {
+    return is_out(&((const scene *)context)->players[rank]);
 }
 
 static void come_to_rest(player *p, void (*look)(scene *c)) {
-    scene *c = p->scene;
-    int phase = ++p->phase;
-    while (!all_have_reached(c, phase)) {
-        if (sim_is_ghost(p->env)) return;
-        pass_time(p, 50 * MS);
-    }
-    int64_t since_ns = sim_now_ns(c->sim);
-    while (c->rest_phase < phase && !is_calm(c, since_ns)) {
-        if (sim_is_ghost(p->env)) return;
-        pass_time(p, 500 * MS);
-    }
-    if (c->rest_phase >= phase) return;
-    c->rest_phase = phase;
-    look(c);
+    if (quiescence_await(&p->scene->rest, p->env, p->rank)) look(p->scene);
 }
 
 static agent *agent_left(const player *p) {
@@ -427,6 +396,11 @@ static void run_seed(uint64_t seed, void *context) {
     c->delay_max_ns = network.delay_max_us > 0 ? (int64_t)network.delay_max_us * 1000 : 1000;
     c->sim = sim_open(seed, network);
     assert_non_null(c->sim);
+    c->rest = (quiescence){ .sim = c->sim,
+                            .delay_max_ns = c->delay_max_ns,
+                            .count = c->count,
+                            .is_out = player_is_out,
+                            .context = c };
     for (int i = 0; i < c->count; i++) {
         c->players[i] = (player){ .scene = c, .rank = i, .env = sim_env(c->sim, i) };
         assert_true(sim_spawn(c->sim, i, run_worker, &c->players[i]));

@@ -12,6 +12,7 @@
 #include "runtime/runtime.h"
 #include "testing/blame.h"
 #include "testing/oracle.h"
+#include "testing/quiescence.h"
 #include "testing/sim.h"
 #include "testing/testing.h"
 
@@ -36,7 +37,7 @@ struct scene;
 
 typedef struct player {
     struct scene *scene;
-    int rank, phase;
+    int rank;
     env *env;
     gw_scope *root;
     int64_t hold_ns;       // of a stop or partition
@@ -60,7 +61,7 @@ typedef struct scene {
     bool aims;  // faults begin with one try, |aim|
     int aim;    // which
     sim *sim;
-    int rest_phase;
+    quiescence rest;
     int64_t delay_max_ns;
     steps_world world;
     player players[STEPS_WORKERS_MAX];
@@ -363,46 +364,13 @@ static void train_at_rest(player *p) {
 }
 
 // ---- Quiescence ---------------------------------------------------------------------------------
-static void pass_time(player *p, int64_t ns) {
-    waiter wait = { .what = "the others" };
-    env_enter(p->env);
-    env_wait(p->env, &wait, env_now_ns(p->env) + ns);
-    env_leave(p->env);
-}
-
-static bool all_have_reached(const scene *c, int phase) {
-    for (int i = 0; i < c->world.worker_count; i++) {
-        const player *p = &c->players[i];
-        if (!p->ended && !sim_is_ghost(p->env) && p->phase < phase) return false;
-    }
-    return true;
-}
-
-static bool is_calm(const scene *c, int64_t since_ns) {
-    sim_counts n = sim_count(c->sim);
-    int64_t calm = SIM_SECOND + 50 * c->delay_max_ns, fault_ns = sim_last_fault_ns(c->sim);
-    if (fault_ns > since_ns) since_ns = fault_ns;
-    if (n.cuts + n.frames_lost > 0) calm += 3 * SIM_SECOND;
-    if (n.crashes > 0) calm += 2 * SIM_SECOND;
-    if (n.stops + n.partitions > 0) calm += 30 * SIM_SECOND;
-    return sim_plan_is_over(c->sim) && sim_now_ns(c->sim) > since_ns + calm;
+static bool is_out(const void *context, int rank) {
+    const player *p = &((const scene *)context)->players[rank];
+    return p->ended || sim_is_ghost(p->env);
 }
 
 static void come_to_rest(player *p, void (*look)(scene *c)) {
-    scene *c = p->scene;
-    int phase = ++p->phase;
-    while (!all_have_reached(c, phase)) {
-        if (sim_is_ghost(p->env)) return;
-        pass_time(p, 50 * MS);
-    }
-    int64_t since_ns = sim_now_ns(c->sim);
-    while (c->rest_phase < phase && !is_calm(c, since_ns)) {
-        if (sim_is_ghost(p->env)) return;
-        pass_time(p, 500 * MS);
-    }
-    if (c->rest_phase >= phase) return;
-    c->rest_phase = phase;
-    look(c);
+    if (quiescence_await(&p->scene->rest, p->env, p->rank)) look(p->scene);
 }
 
 // How many optimizers the surviving trainers have at |owner|.
@@ -557,6 +525,11 @@ static void run_seed(uint64_t seed, void *context) {
     c->delay_max_ns = network.delay_max_us > 0 ? (int64_t)network.delay_max_us * 1000 : 1000;
     c->sim = sim_open(seed, network);
     assert_non_null(c->sim);
+    c->rest = (quiescence){ .sim = c->sim,
+                            .delay_max_ns = c->delay_max_ns,
+                            .count = c->world.worker_count,
+                            .is_out = is_out,
+                            .context = c };
     for (int i = 0; i < c->world.worker_count; i++) {
         c->players[i] = (player){ .scene = c, .rank = i, .env = sim_env(c->sim, i) };
         assert_true(sim_spawn(c->sim, i, run_worker, &c->players[i]));

@@ -1,0 +1,35 @@
+// Simulated workers that come to rest together: what is kept, and what is freed, can be looked at once no message is under way.
+//
+//     quiescence rest = { .sim = sim, .delay_max_ns = ..., .count = 4, .is_out = is_out, .context = scene };
+//     if (quiescence_await(&rest, env, rank)) look_at(scene);  // on each worker
+//
+// Ownership: a plain value of the test. Threads: those of the simulation, which run one at a time.
+#ifndef TESTING_QUIESCENCE_H
+#define TESTING_QUIESCENCE_H
+
+#include "testing/sim.h"
+
+enum { QUIESCENCE_WORKERS_MAX = 12 };
+
+typedef struct quiescence {
+    // arguments
+    sim *sim;
+    int64_t delay_max_ns;  // of the network
+    int count;             // of workers
+    bool (*is_out)(const void *context,
+                   int worker);  // nobody waits for it: it has ended, or has crashed
+    const void *context;
+
+    // progress
+    int phases[QUIESCENCE_WORKERS_MAX];  // how often each has come
+    int looked;                          // and how often somebody has looked
+} quiescence;
+
+// Waits until all workers that are left have come as often as |worker|, and then for as long as what has happened may take
+// to be known to all. True for the first of them, which is to look.
+bool quiescence_await(quiescence *q, env *e, int worker);
+
+// Lets |ns| of virtual time pass.
+void sim_pass_time(env *e, int64_t ns);
+
+#endif
