@@ -120,8 +120,7 @@ void membership_heard(membership *ms, int rank, int64_t now_ns) {
     member_apply(ms, x, MEMBER_HEARD, now_ns);
 }
 
-void membership_send_heartbeat(membership *ms, member *x) {
-    bool asks = ms->doubt_ns || (ms->lowest == ms->options.rank && x->told != ms->digest);
+static void send_heartbeat(membership *ms, member *x, bool asks) {
     membership_message heartbeat = { .kind = MEMBERSHIP_HEARTBEAT,
                                      .digest = ms->digest,
                                      .flags =
@@ -131,6 +130,15 @@ void membership_send_heartbeat(membership *ms, member *x) {
     if (!m) return;  // the next tick tries again
     x->heartbeat_is_out = true;
     ms->options.send(ms->options.user, x->fact.rank, m);
+}
+
+void membership_ask(membership *ms, member *x) {
+    send_heartbeat(ms, x, true);
+}
+
+void membership_send_heartbeat(membership *ms, member *x) {
+    bool asks = ms->doubt_ns || (membership_is_coordinator(ms) && x->told != ms->digest);
+    send_heartbeat(ms, x, asks);
 }
 
 // ---- Which members are monitored ----------------------------------------------------------------

@@ -59,13 +59,29 @@ member *member_make(membership *ms, const member_fact *f, int64_t now_ns) {
     return x;
 }
 
+// ---- Asking -------------------------------------------------------------------------------------
+static bool has_answered(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns) {
+    return member_is_self(ms, x) || (x->answered_ns && now_ns - x->answered_ns < within_ns);
+}
+
+// Those that have not answered since then.
+static void ask(membership *ms, int64_t since_ns, int64_t now_ns) {
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) {
+        if (!member_is_present(x) || member_is_self(ms, x) || x->answered_ns > since_ns) continue;
+        if (now_ns - x->asked_view_ns < MEMBERSHIP_TICK_NS) continue;
+        x->asked_view_ns = now_ns;
+        membership_ask(ms, x);
+    }
+}
+
 // ---- Deciding -----------------------------------------------------------------------------------
-// MEM-13: deciding takes a quorum of the voters and a quorum of the present members. For staying in
-// contact the former is enough.
+// MEM-13: deciding takes a quorum of the voters and a quorum of the present members, which have
+// answered: they may be heard, and hear nothing.
 static bool may_decide(const membership *ms, int64_t now_ns) {
     if (has_mutation(MUTATION_NO_MAJORITY)) return true;
-    return membership_hears_quorum(ms, MEMBERSHIP_SUSPECT_NS, now_ns) &&
-           membership_is_quorum(ms, false, member_hears, MEMBERSHIP_SUSPECT_NS, now_ns);
+    return membership_is_quorum(ms, true, has_answered, MEMBERSHIP_SUSPECT_NS, now_ns) &&
+           membership_is_quorum(ms, false, has_answered, MEMBERSHIP_SUSPECT_NS, now_ns);
 }
 
 // MEM-14: whether all lower ranks are silent, so that this worker decides in the coordinator's
@@ -95,9 +111,18 @@ bool membership_has_declared(const membership *ms, int rank) {
     return x && x->is_declared_here;
 }
 
+static bool suspects_any(const membership *ms) {
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));)
+        if (x->state == MEMBER_SUSPECTED) return true;
+    return false;
+}
+
 static void decide(membership *ms, int64_t now_ns) {
     bool is_coordinator = membership_coordinator(ms) == ms->options.rank;
-    if (ms->doubt_ns || (!is_coordinator && !membership_is_candidate(ms, now_ns))) return;
+    if (!suspects_any(ms) || ms->doubt_ns) return;
+    if (!is_coordinator && !membership_is_candidate(ms, now_ns)) return;
+    ask(ms, now_ns - MEMBERSHIP_FRESH_NS, now_ns);
     if (!may_decide(ms, now_ns)) return;
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
@@ -117,15 +142,16 @@ void membership_fence(membership *ms, const gw_error *why) {
 }
 
 // ---- Contact ------------------------------------------------------------------------------------
-static bool has_answered(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns) {
+static bool has_answered_in_doubt(const membership *ms, const member *x, int64_t within_ns,
+                                  int64_t now_ns) {
     (void)within_ns, (void)now_ns;
-    return x->fact.rank == ms->options.rank || x->answered_ns > ms->doubt_ns;
+    return member_is_self(ms, x) || x->answered_ns > ms->doubt_ns;
 }
 
 // MEM-19, and MEM-20 for a worker in doubt. What was under way when a worker was stopped is heard
 // when it goes on, but answers nothing.
 static bool is_in_contact_within(const membership *ms, int64_t within_ns, int64_t now_ns) {
-    member_test *test = ms->doubt_ns ? has_answered : member_hears;
+    member_test *test = ms->doubt_ns ? has_answered_in_doubt : member_hears;
     const member *coordinator = member_find(ms, ms->lowest);
     // The silence of a new coordinator counts from when it became one.
     bool is_new =
@@ -147,15 +173,6 @@ static bool is_in_contact(membership *ms, int64_t now_ns) {
     return true;
 }
 
-static void ask_in_doubt(membership *ms, int64_t now_ns) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) {
-        if (!member_is_monitored(ms, x) || now_ns - x->asked_view_ns < MEMBERSHIP_TICK_NS) continue;
-        x->asked_view_ns = now_ns;
-        membership_send_heartbeat(ms, x);
-    }
-}
-
 // MEM-20: a worker that was out of contact may have been declared dead. It decides nothing until it
 // is answered.
 static void check_contact(membership *ms, int64_t now_ns) {
@@ -168,7 +185,7 @@ static void check_contact(membership *ms, int64_t now_ns) {
     int64_t passed_ns = now_ns - ms->contact_ns;
     if (!ms->had_quorum) passed_ns -= MEMBERSHIP_GRACE_NS;
     if (ms->had_quorum && !ms->doubt_ns && passed_ns > 0) ms->doubt_ns = now_ns;
-    if (ms->doubt_ns) ask_in_doubt(ms, now_ns);
+    if (ms->doubt_ns) ask(ms, ms->doubt_ns, now_ns);
     if (passed_ns < MEMBERSHIP_CUT_OFF_NS) return;
     if (ms->no_coordinator_ns && now_ns - ms->no_coordinator_ns < MEMBERSHIP_SUSPECT_NS) return;
     gw_error why;
@@ -209,6 +226,7 @@ static void discount_delay(membership *ms, int64_t now_ns) {
         shift(&x->probe_ns, late_ns, now_ns);
         if (slept) continue;
         shift(&x->direct_ns, late_ns, now_ns);
+        shift(&x->answered_ns, late_ns, now_ns);
         shift(&x->heard_ns, late_ns, now_ns);
     }
     list_each(l, &ms->asked_probes)

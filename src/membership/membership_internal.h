@@ -119,6 +119,7 @@ bool membership_is_candidate(const membership *ms, int64_t now_ns);
 bool membership_hears_quorum(const membership *ms, int64_t within_ns, int64_t now_ns);
 void membership_fence(membership *ms, const gw_error *why);
 void membership_send_heartbeat(membership *ms, member *x);
+void membership_ask(membership *ms, member *x);  // by a heartbeat that wants an answer
 
 // for (member *x; (x = member_next(ms, &rank));)  from rank = 0
 member *member_next(const membership *ms, int *rank);

@@ -240,6 +240,34 @@ static void it_has_a_member_call_back_that_it_cannot_reach(void **state) {
     quorum_close(&q);
 }
 
+// What some say arrives nowhere, and they hear the others, which go on without them.
+static void mute(uint64_t seed, void *context) {
+    const int *count = context;
+    quorum q;
+    quorum_open(&q, seed, *count, 0);
+    int64_t begin_ns = at_s(40) + (int64_t)quorum_random(&q, QUORUM_SECOND);
+    quorum_run(&q, begin_ns);
+    int mutes = 1 + (int)quorum_random(&q, (uint64_t)(*count - 1) / 2), first = (int)(seed % 2);
+    for (int i = 0; i < mutes; i++)
+        for (int k = 0; k < *count; k++)
+            if (k < first || k >= first + mutes) quorum_cut_one_way(&q, first + i, k);
+    quorum_run(&q, begin_ns + at_s(20));
+    for (int i = 0; i < *count; i++) {
+        bool is_mute = i >= first && i < first + mutes;
+        assert_int_equal(q.nodes[i].is_fenced, is_mute);
+        for (int k = 0; k < *count; k++) {
+            bool may_be_gone = k >= first && k < first + mutes;  // also to another that hears of it
+            assert_true(may_be_gone ? is_mute || q.nodes[i].gone[k] : !q.nodes[i].gone[k]);
+        }
+    }
+    quorum_close(&q);
+}
+
+static void it_declares_nobody_dead_if_it_is_not_heard(void **state) {
+    (void)state;
+    for (int count = 3; count <= 7; count++) testing_for_seeds(40, mute, &count);
+}
+
 static void it_refutes_a_suspicion(void **state) {
     (void)state;
     quorum q;
@@ -442,7 +470,8 @@ GW_TESTS(membership_membership, it_suspects_nobody_on_a_good_network,
          it_fences_nobody_if_the_next_coordinator_pauses,
          it_survives_the_silence_of_several_with_the_coordinator,
          it_declares_nobody_dead_for_one_bad_link, it_has_a_member_call_back_that_it_cannot_reach,
-         it_refutes_a_suspicion, it_monitors_members_it_awaits_something_from,
+         it_refutes_a_suspicion, it_declares_nobody_dead_if_it_is_not_heard,
+         it_monitors_members_it_awaits_something_from,
          it_survives_a_founder_that_ends_once_it_has_joined,
          it_goes_on_with_a_quorum_and_fences_the_others,
          it_goes_on_with_the_half_that_has_the_lowest,
