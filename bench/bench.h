@@ -32,7 +32,7 @@ int bench_print_plans(void);
 // Each file's cases end with a nameless one.
 extern const bench_case floor_cases[], op_cases[], rpc_cases[], bulk_cases[], start_cases[],
     dist_cases[], rl_cases[], tls_cases[], strangers_cases[], collective_cases[], ddp_cases[],
-    ddp_rpc_cases[];
+    ddp_rpc_cases[], loss_cases[];
 extern const bench_case link_cases[];  // between hosts: bench/links runs them
 void ddp_overlap_compute(gw_scope *root, samples *out),
     ddp_overlap_exchange(gw_scope *root, samples *out),

@@ -162,6 +162,28 @@ static void zero_step(gw_scope *root, samples *out) {
     add_slowest(root, g, times, count, out);
 }
 
+// No time: of 100 MB, the bytes that the fullest member holds for Adam in percent of what it holds
+// without others.
+static void zero_state(gw_scope *root, samples *out) {
+    trainer t = { .chain = { .layers = 25, .width = 1024, .batch = 1 } };
+    gw_group *g = gw_group_world(root);
+    double bytes[2];
+    open_trainer(root, &t);
+    gw_list *parameters = gw_parameters(root, t.model);
+    gw_optimizer *shared = gw_adam(root, parameters), *alone = gw_adam(root, parameters);
+    gw_optimizer_shard(root, shared);
+    gw_scope *s = gw_scope_open(root);
+    compute(s, &t);
+    gw_optimizer_step(s, shared);
+    gw_optimizer_step(s, alone);
+    bytes[0] = (double)gw_optimizer_state_bytes(shared);
+    bytes[1] = (double)gw_optimizer_state_bytes(alone);
+    gw_tensor *most = gw_all_reduce(s, g, gw_from(s, bytes, 2), GW_MAX);
+    const double *at = gw_data(most);
+    if (gw_ok(s) && gw_group_rank(g) == 0) samples_add(out, 100 * at[0] / at[1]);
+    gw_scope_close_up(s);
+}
+
 const bench_case ddp_cases[] = {
     { "ddp.step_tiny_n2", -2, step_tiny },
     { "ddp.step_tiny_n4", -4, step_tiny },
@@ -175,6 +197,8 @@ const bench_case ddp_cases[] = {
     { "ddp.scaling_n4", -4, scaling },
     { "zero.step_100MB_n2", -2, zero_step },
     { "zero.step_100MB_n4", -4, zero_step },
+    { "zero.state_100MB_n2", -2, zero_state },
+    { "zero.state_100MB_n4", -4, zero_state },
     { 0 },
 };
 

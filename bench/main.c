@@ -19,7 +19,8 @@
 static const bench_case *const all_cases[] = { floor_cases, op_cases,      start_cases,
                                                rpc_cases,   bulk_cases,    dist_cases,
                                                rl_cases,    tls_cases,     collective_cases,
-                                               ddp_cases,   ddp_rpc_cases, strangers_cases };
+                                               ddp_cases,   ddp_rpc_cases, strangers_cases,
+                                               loss_cases };
 
 typedef struct job_counts {
     uint64_t messages;
@@ -53,12 +54,19 @@ static bool shows_counts;
 
 // What a sample has cost in this process, on average over all of them, the warming up and joining counted. At the other
 // end it is much the same.
+static double cpu_us(const struct rusage *used) {
+    const struct timeval u = used->ru_utime, s = used->ru_stime;
+    return (double)(u.tv_sec + s.tv_sec) * 1e6 + (double)(u.tv_usec + s.tv_usec);
+}
+
 static void print_counts(const job_counts *c, int count) {
     printf(
-        " | messages %.2f wakes %.2f kicks %.2f sleeps %.2f looks %.1f faults %.2f switches %.2f",
+        " | messages %.2f wakes %.2f kicks %.2f sleeps %.2f looks %.1f faults %.2f switches %.2f "
+        "cpu %.1f us",
         (double)c->messages / count, (double)c->loop.wakes / count, (double)c->loop.kicks / count,
         (double)c->loop.sleeps / count, (double)c->loop.polls / count,
-        (double)c->used.ru_minflt / count, (double)(c->used.ru_nvcsw + c->used.ru_nivcsw) / count);
+        (double)c->used.ru_minflt / count, (double)(c->used.ru_nvcsw + c->used.ru_nivcsw) / count,
+        cpu_us(&c->used) / count);
 }
 
 static void report(const bench_case *c, samples *s, const job_counts *counts) {

@@ -29,7 +29,6 @@ typedef enum extent {
 } extent;
 
 typedef struct choice {
-    operation operation;
     extent extent;
     int members_max;
     uint64_t bytes_max;
@@ -41,31 +40,34 @@ typedef struct choice {
 #define KIB(n) ((uint64_t)(n) << 10)
 #define MIB(n) ((uint64_t)(n) << 20)
 
-static const choice choices[] = {
-    { OPERATION_ALL_REDUCE, ACROSS_HOSTS, ANY_COUNT, KIB(32), PLAN_DOUBLING },
-    { OPERATION_ALL_REDUCE, ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
-    { OPERATION_ALL_REDUCE, ANYWHERE, 2, MIB(4), PLAN_FLAT },
-    { OPERATION_ALL_REDUCE, ANYWHERE, 3, KIB(32), PLAN_FLAT },
-    { OPERATION_ALL_REDUCE, ANYWHERE, ANY_COUNT, KIB(128), PLAN_DOUBLING },
-    { OPERATION_ALL_REDUCE, ANYWHERE, 64, ANY_BYTES, PLAN_DIRECT },
-    { OPERATION_ALL_REDUCE, ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_HALVING },
-    { OPERATION_REDUCE, ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
-    { OPERATION_REDUCE, ANYWHERE, 2, ANY_BYTES, PLAN_FLAT },
-    { OPERATION_REDUCE, ANYWHERE, 8, MIB(4), PLAN_FLAT },
-    { OPERATION_REDUCE, ANYWHERE, ANY_COUNT, KIB(256), PLAN_TREE },
-    { OPERATION_REDUCE, ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_DIRECT },
-    { OPERATION_BROADCAST, ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
-    { OPERATION_BROADCAST, ANYWHERE, 16, ANY_BYTES, PLAN_FLAT },
-    { OPERATION_BROADCAST, ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_TREE },
-    { OPERATION_ALL_GATHER, ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
-    { OPERATION_REDUCE_SCATTER, ACROSS_HOSTS, ANY_COUNT, KIB(32), PLAN_FLAT },
-    { OPERATION_REDUCE_SCATTER, ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
-    { OPERATION_GATHER, ANYWHERE, 64, ANY_BYTES, PLAN_FLAT },
-    { OPERATION_GATHER, ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_TREE },
-    { OPERATION_SCATTER, ANYWHERE, 64, ANY_BYTES, PLAN_FLAT },
-    { OPERATION_SCATTER, ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_TREE },
-    { OPERATION_BARRIER, ANYWHERE, 3, ANY_BYTES, PLAN_FLAT },
-    { OPERATION_BARRIER, ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_DOUBLING },
+enum { CHOICES_MAX = 7 };
+
+// Behind the last row of an operation comes a flat plan.
+static const choice choices[OPERATION_COUNT][CHOICES_MAX + 1] = {
+    [OPERATION_ALL_REDUCE] = { { ACROSS_HOSTS, ANY_COUNT, KIB(32), PLAN_DOUBLING },
+                               { ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
+                               { ANYWHERE, 2, MIB(4), PLAN_FLAT },
+                               { ANYWHERE, 3, KIB(32), PLAN_FLAT },
+                               { ANYWHERE, ANY_COUNT, KIB(128), PLAN_DOUBLING },
+                               { ANYWHERE, 64, ANY_BYTES, PLAN_DIRECT },
+                               { ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_HALVING } },
+    [OPERATION_REDUCE] = { { ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
+                           { ANYWHERE, 2, ANY_BYTES, PLAN_FLAT },
+                           { ANYWHERE, 8, MIB(4), PLAN_FLAT },
+                           { ANYWHERE, ANY_COUNT, KIB(256), PLAN_TREE },
+                           { ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_DIRECT } },
+    [OPERATION_BROADCAST] = { { ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
+                              { ANYWHERE, 16, ANY_BYTES, PLAN_FLAT },
+                              { ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_TREE } },
+    [OPERATION_ALL_GATHER] = { { ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS } },
+    [OPERATION_GATHER] = { { ANYWHERE, 64, ANY_BYTES, PLAN_FLAT },
+                           { ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_TREE } },
+    [OPERATION_SCATTER] = { { ANYWHERE, 64, ANY_BYTES, PLAN_FLAT },
+                            { ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_TREE } },
+    [OPERATION_REDUCE_SCATTER] = { { ACROSS_HOSTS, ANY_COUNT, KIB(32), PLAN_FLAT },
+                                   { ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS } },
+    [OPERATION_BARRIER] = { { ANYWHERE, 3, ANY_BYTES, PLAN_FLAT },
+                            { ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_DOUBLING } },
 };
 
 // ---- What the environment says ------------------------------------------------------------------
@@ -128,11 +130,9 @@ plan_kind plan_choose(operation o, int member_count, uint64_t bytes, int host_si
     plan_kind wanted = wishes_get()->kinds[o];
     if (wanted != PLAN_AUTO) return wanted;
     bool has_hosts = host_size > 1 && host_size < member_count;
-    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
-        const choice *c = &choices[i];
-        if (c->operation == o && (has_hosts || c->extent == ANYWHERE) &&
-            member_count <= c->members_max && bytes <= c->bytes_max)
+    for (const choice *c = choices[o]; c->kind != PLAN_AUTO; c++)
+        if ((has_hosts || c->extent == ANYWHERE) && member_count <= c->members_max &&
+            bytes <= c->bytes_max)
             return c->kind;
-    }
     return PLAN_FLAT;
 }
