@@ -157,6 +157,10 @@ void agree_give_up_on_loop(gw_group *g, const gw_error *error) {
     g->is_absent = true;
     log_error("%s", error->text);
     tell_absent(g);
+    if (!g->agreements) {  // there was no memory for them
+        group_release_on_loop(g);
+        return;
+    }
     const decision *d = g->agreements->stored;
     if (d && d->member_count) reform_break_next_on_loop(g->agent, d, error);
     env_set_timer(g->agent->env, &g->agreements->ask, ENV_NEVER);

@@ -84,7 +84,10 @@ static gw_status check_agrees(gw_group *g, agreement_kind what, gw_error *error)
         return error_set(error, GW_WRONG_STATE, "%s has given up agreeing in group \"%s\"",
                          group_member_name(g, g->self), g->name);
     agreements *x = agree_of_on_loop(g);
-    if (!x) return error_set(error, GW_NO_MEMORY, "no memory for an agreement");
+    if (!x) {
+        agree_no_memory_on_loop(g);
+        return error_set(error, GW_NO_MEMORY, "no memory for an agreement");
+    }
     if (!x->missed) return GW_OK;
     bool spares = x->missed_spares_reforms && what == AGREE_REFORM;
     *error = *error_kept(x->missed);
@@ -168,8 +171,11 @@ decision *agree_call(gw_scope *s, gw_group *g, const char *what, const proposal 
         failed = true;
     }
     agreement_call *c = mem_calloc(sizeof *c);
-    if (!c) {
+    if (!c) {  // nobody waits for it
         if (!failed) scope_fail(s, GW_NO_MEMORY, "%s: no memory for an agreement", what);
+        env_enter(g->agent->env);
+        agree_no_memory_on_loop(g);
+        env_leave(g->agent->env);
         return NULL;
     }
     c->group = g;

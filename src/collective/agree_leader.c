@@ -101,9 +101,9 @@ static void compose(const gw_group *g, const survey *v, gw_error *out) {
         (unsigned long long)agree_number(g->agreements));
     if (why) {
         add(out, "%s", why->text);
-        if (!v->not_come && why->status == GW_TIMEOUT && v->first->what == AGREE_REFORM)
-            add(out, "; there are %d of at least %u members", v->proposed + knock_count_on_loop(g),
-                v->first->min);
+        uint32_t there = (uint32_t)(v->proposed + knock_count_on_loop(g));
+        if (!v->not_come && why->status == GW_TIMEOUT && there < v->first->min)
+            add(out, "; there are %u of at least %u members", there, v->first->min);
         add_missing(g, out);
         return;
     }

@@ -226,7 +226,7 @@ void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_hea
 
 // ---- Early messages -----------------------------------------------------------------------------
 
-// Takes |p|, also on failure. LIMIT if that is too much of one sender.
+// Takes |p|, also on failure. LIMIT if that is too much of one sender; NO_MEMORY.
 gw_status early_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
                              const group_header *h, incoming *p, gw_error *error);
 // Takes the first one of that collective out of |g|; NULL without one.

@@ -215,9 +215,12 @@ gw_status early_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
     uint64_t size = sizeof(early_message) + message_size(p->message) + p->message->fetched_bytes;
     early_message *x = mem_alloc(sizeof *x);
     if (!x || size > LIMIT_EARLY_COLLECTIVE_BYTES - part->bytes) {
+        gw_status status = x ? GW_LIMIT : GW_NO_MEMORY;
         mem_free(x);
         incoming_close_on_loop(a, p);
-        return error_set(error, GW_LIMIT, "too much of collectives that were not entered here");
+        return error_set(error, status,
+                         status == GW_LIMIT ? "too much of collectives that were not entered here"
+                                            : "no memory for a collective");
     }
     part->bytes += size;
     *x = (early_message){ .header = *h, .kind = kind, .from = from, .size = size, .incoming = p };
@@ -310,10 +313,19 @@ static void excuse(gw_group *g, uint64_t key, uint64_t number) {
     group_report_on_loop(g, key, number, &error);
 }
 
+// |g| may be NULL: then the others wait until their deadlines.
+static void drop_for_want_of_memory(agent *a, gw_group *g, const group_header *h,
+                                    const gw_error *error) {
+    groups_of(a)->has_dropped = true;
+    if (g) group_report_on_loop(g, h->key, h->number, error);
+}
+
 // Of a group that is not open here: kept until it is.
 static gw_status keep_unknown(agent *a, int from, uint8_t kind, const group_header *h, incoming *p,
                               gw_error *error) {
-    return early_keep_on_loop(a, &groups_of(a)->early, from, kind, h, p, error);
+    gw_status status = early_keep_on_loop(a, &groups_of(a)->early, from, kind, h, p, error);
+    if (status == GW_NO_MEMORY) drop_for_want_of_memory(a, NULL, h, error);
+    return status == GW_NO_MEMORY ? GW_OK : status;
 }
 
 // GRP-8: nobody waits for a member that has closed the group. The leader is told, behind what it has
@@ -340,7 +352,7 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     gw_group *g = group_find_on_loop(a, h->group);
     if (status == GW_PROTOCOL) return status;
     if (status) {  // what was lent cannot be read, or there is no memory for it
-        if (g) group_report_on_loop(g, h->key, h->number, error);
+        drop_for_want_of_memory(a, g, h, error);
         return GW_OK;
     }
     const closed_group *was = g ? NULL : groups_find_closed_on_loop(a, h->group);
@@ -368,7 +380,8 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
         return GW_OK;
     }
     status = early_keep_on_loop(a, &g->early, from, kind, h, p, error);
-    if (status) return status;
+    if (status == GW_NO_MEMORY) drop_for_want_of_memory(a, g, h, error);
+    if (status) return status == GW_NO_MEMORY ? GW_OK : status;
     excuse(g, h->key, h->number);
     if (key_is_once(h->key)) backward_awaited_on_loop(g, h->key);
     answer_enters_on_loop(g);
@@ -395,7 +408,9 @@ static gw_status unknown_received(agent *a, int from, message *m, const group_he
                      : error_set(error, GW_PROTOCOL, "collective: fields that mean nothing");
     }
     gw_status status = incoming_open_on_loop(a, from, m, 0, &p, error);
-    return status ? status : keep_unknown(a, from, kind, h, p, error);
+    if (status == GW_NO_MEMORY) drop_for_want_of_memory(a, NULL, h, error);
+    if (status) return status == GW_NO_MEMORY ? GW_OK : status;
+    return keep_unknown(a, from, kind, h, p, error);
 }
 
 // Of one id, but with other members: GRP-9.

@@ -15,9 +15,11 @@ typedef struct closed_group {
 } closed_group;
 
 typedef struct groups {
-    map groups;                   // by id
-    map opened;                   // by name and list: how many there were
-    list_node early;              // of groups that are not open here
+    map groups;       // by id
+    map opened;       // by name and list: how many there were
+    list_node early;  // of groups that are not open here
+    bool
+        has_dropped;  // a message, for want of memory: what comes behind it is not its sender's fault
     list_node knocks, knockings;  // knock.c: of others, and of this worker
     list_node inquiries;          // where.c
     uint64_t last_inquiry;

@@ -9,6 +9,7 @@
 #include "call/protocol.h"
 #include "collective/answer.h"
 #include "collective/collective.h"
+#include "collective/groups_state.h"
 #include "collective/history.h"
 #include "collective/where.h"
 
@@ -294,7 +295,10 @@ static gw_status start_on_loop(run *r, uint64_t key, gw_error *error) {
 gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request) {
     gw_error error;
     run *r = run_open(s, g, request);
-    if (!r) return &future_poison;
+    if (!r) {  // all others can bring theirs
+        if (s->error->status == GW_NO_MEMORY) run_enter_failed(s, g, request->options.key);
+        return &future_poison;
+    }
     gw_future *f = handle_retain(r->future);
     env_enter(g->agent->env);
     gw_status status = start_on_loop(r, request->options.key, &error);
@@ -365,6 +369,7 @@ static gw_status take_value(run *r, run_partner *m, incoming *p, const reader *i
         incoming_close_on_loop(r->group->agent, p);
         if (!expected) return error_set(error, GW_PROTOCOL, "collective: a value that no plan has");
         error_set(error, GW_NO_MEMORY, "no memory for a collective");
+        groups_of(r->group->agent)->has_dropped = true;
         group_report_on_loop(r->group, r->sequence->key, r->number, error);
         return GW_OK;
     }
@@ -419,7 +424,8 @@ static gw_status enter_received(run *r, int from, incoming *p, reader *in, gw_er
 static gw_status part_received(run *r, int from, incoming *p, reader *in, gw_error *error) {
     run_partner *m = &r->partners[from];
     uint32_t index = reader_u32(in);
-    if (m->differs) {
+    bool is_behind = !m->entered || index > m->received;
+    if (m->differs || (is_behind && groups_of(r->group->agent)->has_dropped)) {
         incoming_close_on_loop(r->group->agent, p);
         return GW_OK;
     }

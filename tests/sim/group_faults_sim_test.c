@@ -3,6 +3,7 @@
 // theirs has changed; and those that are left go on together.
 #include "agent/agent.h"
 #include "base/map.h"
+#include "base/mem.h"
 #include "base/scope.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
@@ -11,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MEMBERS = 5, LARGE = 60000, SMALL = 8, SEEDS = 240, T_DEAD_S = 8, AWAY_S = 40 };
+enum { MEMBERS = 5, ROOT = 2, LARGE = 60000, SMALL = 8, SEEDS = 360, T_DEAD_S = 8, AWAY_S = 40 };
 
 typedef enum place {
     BEFORE_ENTERING,  // the others have
@@ -21,12 +22,26 @@ typedef enum place {
     BETWEEN_BUCKETS,
     REDUCING,  // its gradients have all been brought, and the others' have not
     SHARDED_STEP,
+    AGREES,
+    REFORMS,
     PLACES
 } place;
 
-typedef enum fault { KILLED, STOPPED, PARTED, CANCELS, DEADLINE, SCOPE_FAILS, FAULTS } fault;
+typedef enum fault {
+    KILLED,
+    STOPPED,
+    PARTED,
+    FENCED,  // it hears the others, and they do not hear it
+    CANCELS,
+    DEADLINE,
+    SCOPE_FAILS,
+    NO_MEMORY,
+    FAULTS
+} fault;
 
-static const unsigned victims_of[] = { 1 << 0, 1 << 1, 1 << 3, 0x1e };  // the last: all but one
+// The leader, the root of broadcasts, others, who have a slice of what is large, and all but one.
+static const unsigned victims_of[] = { 1 << 0, 1 << ROOT, 1 << 1, 1 << 3, 0x1e };
+enum { ALL_BUT_ONE = 4, WHO = 5 };
 
 static struct scene {
     uint64_t seed;
@@ -36,6 +51,8 @@ static struct scene {
     unsigned victims;  // as bits
     int64_t hit_ns, delay_ns;
     char told[GW_ERROR_TEXT_MAX];  // the sentence of the verdict
+    uint64_t agreed;               // 0: nothing yet
+    uint64_t went_on, did_not;     // members, as bits
 } now;
 
 static bool is_victim(int rank) {
@@ -43,7 +60,17 @@ static bool is_victim(int rank) {
 }
 
 static bool is_loss(void) {
-    return now.fault <= PARTED;
+    return now.fault <= FENCED;
+}
+
+// One allocation of the thread of the victim's program, which handles messages while it waits.
+static _Thread_local long allocations = -1;
+
+static int fail_when_due(size_t size) {
+    (void)size;
+    if (allocations < 0) return 0;
+    long first = (long)(now.delay_ns / 1000) % 100;
+    return allocations++ == first;
 }
 
 // ---- Faults -------------------------------------------------------------------------------------
@@ -62,8 +89,8 @@ static void hit(sim *s, void *arg) {
         if (!is_victim(i)) continue;
         if (now.fault == KILLED) sim_crash(s, i);
         if (now.fault == STOPPED) sim_stop(s, i);
-        for (int k = 0; k < MEMBERS && now.fault == PARTED; k++)
-            if (k != i) sim_partition(s, i, k, true, true);
+        for (int k = 0; k < MEMBERS && (now.fault == PARTED || now.fault == FENCED); k++)
+            if (k != i) sim_partition(s, i, k, true, now.fault == PARTED);
     }
     if (now.fault != KILLED)
         assert_true(sim_at(s, now.hit_ns + AWAY_S * SIM_SECOND, end_absence, NULL));
@@ -71,12 +98,11 @@ static void hit(sim *s, void *arg) {
 
 // Called by each victim where it is; the first one brings it about, soon.
 static void arrive(gw_scope *s) {
+    if (now.fault == NO_MEMORY && allocations < 0) allocations = 0;
     if (now.hit_ns) return;
     now.hit_ns = env_now_ns(s->env);
     if (is_loss()) assert_true(sim_at(now.sim, sim_now_ns(now.sim) + now.delay_ns, hit, NULL));
 }
-
-// ---- What members do ----------------------------------------------------------------------------
 
 typedef struct participant {
     int rank;
@@ -85,6 +111,33 @@ typedef struct participant {
     gw_tensor *weight, *before;
     gw_optimizer *opt;
 } participant;
+
+// ---- What must be true --------------------------------------------------------------------------
+
+static bool names_a_victim(const char *text) {
+    for (int i = 0; i < MEMBERS; i++) {
+        const char name[] = { 'w', (char)('0' + i), '\0' };
+        if (is_victim(i) && strstr(text, name)) return true;
+    }
+    return false;
+}
+
+// All but one are gone: to the last it seems that it is cut off itself.
+static bool is_alone(void) {
+    return now.victims == victims_of[ALL_BUT_ONE];
+}
+
+static void check_loss(const participant *p, const gw_error *e, int64_t took_ns) {
+    bool named = e->status == GW_DISCONNECTED && names_a_victim(e->text);
+    if (is_victim(p->rank) || is_alone())
+        named = named || e->status == GW_FENCED || e->status == GW_DISCONNECTED;
+    // The deadline of one that was stopped has passed when it goes on.
+    if (is_victim(p->rank) && now.fault == STOPPED) named = named || e->status == GW_TIMEOUT;
+    if (!named) fail_msg("w%d, place %d, fault %d: %s", p->rank, now.place, now.fault, e->text);
+    if (!is_victim(p->rank) && !is_alone()) assert_true(took_ns < T_DEAD_S * SIM_SECOND);
+}
+
+// ---- What members do ----------------------------------------------------------------------------
 
 // The bucket of the other leaf has set out by then.
 static gw_tensor *on_gradient(gw_scope *s, gw_tensor *grad, void *context) {
@@ -100,8 +153,9 @@ static void wait_or_cancel(gw_scope *s, const participant *p, gw_future *f) {
     if (is_victim(p->rank)) arrive(s);
     if (is_victim(p->rank) && now.fault == CANCELS) gw_cancel(s, f);
     gw_tensor *sum = gw_tensor_of(s, gw_wait(s, f));
-    if (gw_ok(s) && now.place != OWN_PART_DONE)
-        assert_true(gw_item(s, gw_max(s, sum)) == MEMBERS && gw_item(s, gw_min(s, sum)) == MEMBERS);
+    double most = gw_item(s, gw_max(s, sum)), least = gw_item(s, gw_min(s, sum));
+    double expected = now.place == OWN_PART_DONE ? 1 : MEMBERS;
+    if (gw_ok(s)) assert_true(most == expected && least == expected);
 }
 
 static void reduce(gw_scope *s, const participant *p, int64_t numbers) {
@@ -121,9 +175,35 @@ static void step(gw_scope *s, participant *p) {
     gw_optimizer_step(s, p->opt);
 }
 
-static void act(gw_scope *s, participant *p) {
-    bool victim = is_victim(p->rank);
-    bool is_late = victim == (now.place == BEFORE_ENTERING);
+// The same for all that live.
+static void agree(gw_scope *s, const participant *p) {
+    uint64_t own = UINT64_C(1) << p->rank;
+    if (is_victim(p->rank)) arrive(s);
+    gw_agreement a = gw_group_agree(s, p->group, ~own);
+    if (!gw_ok(s) || is_victim(p->rank) || sim_is_ghost(s->env)) return;
+    if (now.agreed && now.agreed != a.flags) fail_msg("w%d has agreed on something else", p->rank);
+    now.agreed = a.flags;
+    assert_true(!(a.flags & own));
+}
+
+// Those that live form one generation, of which all of them are members, however often it takes.
+static void reform(gw_scope *root, gw_scope *s, participant *p) {
+    if (is_victim(p->rank)) arrive(s);
+    gw_group *next = gw_group_reform(s, p->group);
+    for (int tries = 0; is_loss() && !is_victim(p->rank) && tries < MEMBERS; tries++) {
+        gw_barrier(s, next);
+        gw_barrier(s, next);
+        if (gw_ok(s) || is_alone()) break;
+        check_loss(p, gw_scope_error(s), 0);
+        gw_scope_clear(s);
+        next = gw_group_reform(s, next);
+    }
+    if (gw_ok(s)) p->group = gw_keep(root, next);
+}
+
+static void act(gw_scope *root, gw_scope *s, participant *p) {
+    bool victim = is_victim(p->rank), together = now.place == AGREES || now.place == REFORMS;
+    bool is_late = victim == (now.place == BEFORE_ENTERING) && !(together && is_loss());
     if (victim && now.fault == DEADLINE) gw_scope_set_timeout(s, 100);
     if (victim && now.place == BEFORE_ENTERING) arrive(s);
     if (is_late && now.place != IN_THE_DATA && now.place != BETWEEN_BUCKETS)
@@ -134,46 +214,31 @@ static void act(gw_scope *s, participant *p) {
     case BETWEEN_BUCKETS:
     case REDUCING: walk(s, p); break;
     case SHARDED_STEP: step(s, p); break;
+    case AGREES: agree(s, p); break;
+    case REFORMS: reform(root, s, p); break;
     case OWN_PART_DONE:
-        wait_or_cancel(
-            s, p, gw_broadcast_async(s, p->group, p->rank ? NULL : gw_ones(s, GW_F32, LARGE), 0));
+        wait_or_cancel(s, p,
+                       gw_broadcast_async(
+                           s, p->group, p->rank == ROOT ? gw_ones(s, GW_F32, LARGE) : NULL, ROOT));
         break;
     default: reduce(s, p, now.place == IN_THE_DATA ? LARGE : SMALL);
     }
 }
 
-// ---- What must be true --------------------------------------------------------------------------
-
-static bool names_a_victim(const char *text) {
-    for (int i = 0; i < MEMBERS; i++) {
-        const char name[] = { 'w', (char)('0' + i), '\0' };
-        if (is_victim(i) && strstr(text, name)) return true;
-    }
-    return false;
-}
-
-// All but one are gone: to the last it seems that it is cut off itself.
-static bool is_alone(void) {
-    return now.victims == victims_of[3];
-}
-
-static void check_loss(const participant *p, const gw_error *e, int64_t took_ns) {
-    bool named = e->status == GW_DISCONNECTED && names_a_victim(e->text);
-    if (is_victim(p->rank) || is_alone())
-        named = named || e->status == GW_FENCED || e->status == GW_DISCONNECTED;
-    if (!named) fail_msg("w%d, place %d, fault %d: %s", p->rank, now.place, now.fault, e->text);
-    if (!is_victim(p->rank) && !is_alone()) assert_true(took_ns < T_DEAD_S * SIM_SECOND);
-}
-
 // The sentence of a verdict is the same for all.
 static void check_verdict(const participant *p, const gw_error *e) {
-    static const gw_status expected[] = {
-        [CANCELS] = GW_CANCELLED, [DEADLINE] = GW_TIMEOUT, [SCOPE_FAILS] = GW_INVALID
-    };
+    static const gw_status expected[] = { [CANCELS] = GW_CANCELLED,
+                                          [DEADLINE] = GW_TIMEOUT,
+                                          [SCOPE_FAILS] = GW_INVALID,
+                                          [NO_MEMORY] = GW_NO_MEMORY };
     const char *at = strstr(e->text, "group \"");
+    // Without memory to begin a pass the others hear of it when its member is late, or leaves.
+    bool is_pass = now.place == REDUCING || now.place == BETWEEN_BUCKETS;
+    if (now.fault == NO_MEMORY && is_pass)
+        if (e->status == GW_TIMEOUT || e->status == GW_DISCONNECTED) return;
     if (e->status != expected[now.fault])
         fail_msg("w%d, place %d, fault %d: %s", p->rank, now.place, now.fault, e->text);
-    if (!at || !strstr(at, ": collective ")) return;  // its own
+    if (!at || !(strstr(at, ": collective ") || strstr(at, ": agreement "))) return;  // its own
     if (!now.told[0]) snprintf(now.told, sizeof now.told, "%s", at);
     assert_string_equal(now.told, at);
 }
@@ -188,6 +253,11 @@ static void check_unchanged(gw_scope *s, const participant *p, bool failed) {
 // The survivors of a loss open a group without those that are lost; else all go on.
 static void go_on(gw_scope *root, const participant *p) {
     gw_scope *s = gw_scope_open(root);
+    if (now.place == REFORMS && is_loss()) {  // it has
+        assert_int_equal(gw_group_size(p->group), MEMBERS - 1);
+        gw_scope_close_up(s);
+        return;
+    }
     gw_worker rest[MEMBERS];
     int count = 0;
     for (int i = 0; i < MEMBERS && is_loss(); i++)
@@ -202,6 +272,18 @@ static void go_on(gw_scope *root, const participant *p) {
         fail_msg("w%d, place %d, fault %d, afterwards: %s", p->rank, now.place, now.fault,
                  gw_scope_error(s)->text);
     assert_true(is == (is_loss() ? count : MEMBERS));
+    gw_scope_close_up(s);
+}
+
+// Without memory a group may be broken: then it is for all.
+static void try_to_go_on(gw_scope *root, const participant *p) {
+    if (now.place == REFORMS && is_victim(p->rank)) return;  // the others may be without it
+    gw_scope *s = gw_scope_open(root);
+    gw_barrier(s, p->group);  // it may have missed a verdict
+    gw_scope_clear(s);
+    gw_barrier(s, p->group);
+    *(gw_ok(s) ? &now.went_on : &now.did_not) |= UINT64_C(1) << p->rank;
+    gw_scope_clear(s);
     gw_scope_close_up(s);
 }
 
@@ -229,13 +311,15 @@ static void play(gw_scope *root, int rank, void *context) {
     open_participant(root, &p);
     if (!gw_ok(root)) fail_msg("%s", gw_scope_error(root)->text);
     gw_scope *s = gw_scope_open(root);
-    act(s, &p);
+    act(root, s, &p);
+    allocations = -1;
     int64_t took_ns = env_now_ns(root->env) - now.hit_ns;
     gw_error e = gw_scope_close(s);
     bool is_gone = sim_is_ghost(root->env);
     if (!is_gone && e.status) is_loss() ? check_loss(&p, &e, took_ns) : check_verdict(&p, &e);
     // What a member has sent may be all that the others need of it.
-    bool must_fail = now.place == BEFORE_ENTERING && !is_victim(rank) && !is_alone();
+    bool must_fail =
+        now.place == BEFORE_ENTERING && now.fault != NO_MEMORY && !is_victim(rank) && !is_alone();
     if (!is_gone && !e.status && must_fail)
         fail_msg("w%d, place %d, fault %d: nothing failed", rank, now.place, now.fault);
     s = gw_scope_open(root);
@@ -243,7 +327,10 @@ static void play(gw_scope *root, int rank, void *context) {
     gw_scope_clear(s);
     gw_scope_close_up(s);
     cluster_pause_ms(root, 1000);
-    if (is_loss() ? !is_victim(rank) && !is_alone() : !is_gone) go_on(root, &p);
+    if (now.fault == NO_MEMORY)
+        try_to_go_on(root, &p);
+    else if (is_loss() ? !is_victim(rank) && !is_alone() : !is_gone)
+        go_on(root, &p);
     gw_scope_clear(root);
 }
 
@@ -256,23 +343,26 @@ static void direct(sim *s, void *context) {
 static bool makes_sense(void) {
     if (now.fault == CANCELS) return now.place >= HAS_ENTERED && now.place <= IN_THE_DATA;
     if (now.fault == DEADLINE)
-        return now.place == HAS_ENTERED || now.place == REDUCING || now.place == SHARDED_STEP;
+        return now.place == HAS_ENTERED || now.place == REDUCING || now.place >= SHARDED_STEP;
     if (now.fault == SCOPE_FAILS)
         return now.place != OWN_PART_DONE && now.place != REDUCING && now.place != IN_THE_DATA;
     return true;
 }
 
 static void run_one(uint64_t seed, void *context) {
-    fault first = *(fault *)context, behind = first == KILLED ? CANCELS : FAULTS;
+    fault first = *(fault *)context;
+    fault behind = first == KILLED ? CANCELS : first == CANCELS ? NO_MEMORY : FAULTS;
     uint64_t x = hash_u64(seed);
     now = (struct scene){ .seed = seed, .delay_ns = (int64_t)(1 + x / 4096 % 400) * 1000 };
     now.place = (place)(seed % PLACES);
     now.fault = (fault)(first + (int)(seed / PLACES % (uint64_t)(behind - first)));
-    now.victims = victims_of[x % 4];
+    uint64_t cells = (uint64_t)PLACES * (uint64_t)(behind - first);
+    now.victims = victims_of[seed / cells % WHO];
     if (!is_loss() && is_alone()) now.victims = 1 << 2;
     if (!makes_sense()) return;
     cluster_run(seed, (cluster_options){ .world_size = MEMBERS, .fails = true, .direct = direct },
                 play, NULL);
+    if (now.went_on && now.did_not) fail_msg("%d, %d: some go on", now.place, now.fault);
 }
 
 static void run_from(fault first) {
@@ -284,10 +374,18 @@ static void members_that_are_lost_are_named_wherever_they_are(void **state) {
     run_from(KILLED);
 }
 
+static void a_member_without_memory_keeps_nobody_waiting(void **state) {
+    (void)state;
+    mem_fail_hook = fail_when_due;
+    run_from(NO_MEMORY);
+    mem_fail_hook = NULL;
+}
+
 static void members_that_give_up_are_named_wherever_they_are(void **state) {
     (void)state;
     run_from(CANCELS);
 }
 
 GW_TESTS_WITH_LIMIT(group_faults_sim, 120, members_that_are_lost_are_named_wherever_they_are,
-                    members_that_give_up_are_named_wherever_they_are);
+                    members_that_give_up_are_named_wherever_they_are,
+                    a_member_without_memory_keeps_nobody_waiting);
