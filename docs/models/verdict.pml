@@ -1,0 +1,292 @@
+/* How the collectives of a group end for all, well or by a verdict, as GRP-2 and GRP-4 to GRP-6 of
+ * docs/protocol/groups.md have it.
+ *
+ * The programs of three members make the same number of calls (CALLS), one after the other, each of which all have to
+ * enter. A member may do something else than the others (DIFFERS in all), find its scope failed before it calls
+ * (FAILS), and run out of patience with any collective, once for each (LATES). It reports that to the leader, member
+ * 0, which asks all where they are, and sends one verdict to all. When nothing else can move, deadlines pass.
+ *
+ * Safety: who succeeds in a number has been met in it by all, who have done the same; nobody enters a number twice, nor
+ * one below those that are over; a verdict ends something that was not over, and nothing behind it. If deadlines pass only when nothing else
+ * moves, what is met in a number is the same call of all programs.
+ * Liveness: when nothing can move any more all programs have made their calls, and all members are at the same number.
+ *
+ * Left out: losses, which break the group for all; keys, which are sequences of their own; several collectives of a
+ * member under way at once; cancelling, which reports like a deadline.
+ *
+ * A rule is removed by -DNO_...; each such variant must fail.
+ */
+#ifndef CALLS
+#define CALLS 2
+#endif
+#ifndef DIFFERS
+#define DIFFERS 0
+#endif
+#ifndef FAILS
+#define FAILS 0
+#endif
+#ifndef LATES
+#define LATES 0
+#endif
+#define MEMBERS 3
+#define ALL 7
+#define NUMBERS 10
+#define LINK(from, to) link[(from) * MEMBERS + (to)]
+#define BIT(i) (1 << (i))
+#define AT(me, n) ((me) * NUMBERS + (n))
+
+mtype = { ENTER, REPORT, QUERY, ANSWER, VERDICT };
+
+chan link[9] = [5] of { mtype, byte, byte };
+chan reports = [6] of { byte };     /* that the leader has */
+
+byte calls[MEMBERS];                /* that the program has made, and that have ended */
+byte next[MEMBERS];                 /* the next number that it enters */
+byte at[MEMBERS];                   /* the number that it is in; 0: none */
+bit waits[MEMBERS];                 /* its program has called, and it has not entered */
+bit frozen[MEMBERS], knows[MEMBERS], missed[MEMBERS], reported[MEMBERS];
+byte ended[MEMBERS], over[MEMBERS]; /* the last verdict: from, up to */
+byte met[30];                       /* by member and number: who has entered, as bits */
+byte others[30];                    /* of those, who does something else than the first that came */
+byte differs, fails, lates;
+
+/* As leader */
+bit asks;
+byte about, answers, least, most;
+
+/* What has been entered, for the assertions: 1 or 2, what it did */
+byte did[30];
+#if LATES == 0
+byte call_of[NUMBERS];              /* which call of its program the first one has entered, from 1 */
+#endif
+
+byte started;
+hidden byte j;
+hidden mtype kind;
+hidden byte n, x, first, until, behind, kept;
+
+inline send_to_others(me, k, a, b) {
+    j = 0;
+    do
+    :: j < MEMBERS ->
+        if
+        :: j != me -> LINK(me, j)!k, a, b
+        :: else
+        fi;
+        j++
+    :: else -> break
+    od;
+    j = 0
+}
+
+inline note_entered(who, sender, number, does) {
+    met[AT(who, number)] = met[AT(who, number)] | BIT(sender);
+    if
+    :: does == 2 -> others[AT(who, number)] = others[AT(who, number)] | BIT(sender)
+    :: else
+    fi
+}
+
+inline enter(me, what) {
+    n = next[me];
+    assert(n < NUMBERS && did[AT(me, n)] == 0 && n >= over[me]);
+    did[AT(me, n)] = what;
+#if LATES == 0
+    if
+    :: call_of[n] == 0 -> call_of[n] = calls[me] + 1
+    :: else -> assert(call_of[n] == calls[me] + 1)
+    fi;
+#endif
+    at[me] = n;
+    next[me] = n + 1;
+    waits[me] = 0;
+    note_entered(me, me, n, what);
+    send_to_others(me, ENTER, n, what);
+    n = 0
+}
+
+/* GRP-4, GRP-6: what is about numbers that a verdict has ended means nothing any more. */
+inline report(me, number) {
+    if
+    :: me == 0 -> take_report(number)
+    :: else -> LINK(me, 0)!REPORT, number, 0
+    fi
+}
+
+inline take_report(number) {
+    if
+#ifndef NO_IGNORING
+    :: number >= ended[0] && number < over[0]
+#endif
+    :: else -> reports!number
+    fi
+}
+
+/* GRP-6 */
+inline apply(me, begin, end_at) {
+    behind = (next[me] < end_at);
+    x = 0;
+    if
+    :: at[me] != 0 && at[me] >= begin ->
+        assert(at[me] < end_at);
+        x = 1;
+        at[me] = 0;
+        calls[me]++
+    :: else
+    fi;
+#ifndef NO_ADVANCING
+    if
+    :: behind -> next[me] = end_at
+    :: else
+    fi;
+#endif
+    if
+    :: waits[me] && !knows[me] && (x || behind) -> x = 1; waits[me] = 0; calls[me]++
+    :: else
+    fi;
+#ifndef NO_MISSING
+    if
+    :: !knows[me] && !x && behind -> missed[me] = 1
+    :: else -> missed[me] = 0
+    fi;
+#endif
+    frozen[me] = 0;
+    knows[me] = 0;
+    if
+    :: at[me] == 0 -> reported[me] = 0
+    :: else
+    fi;
+    ended[me] = begin;
+    over[me] = end_at;
+    behind = 0; x = 0
+}
+
+inline conclude() {
+    first = (least < about -> least : about);
+    n = (most > about + 1 -> most : about + 1);
+    assert(about >= over[0] || about < ended[0]);
+    asks = 0; about = 0; answers = 0; least = 0; most = 0;
+    /* Those that wait in line and are about what ends now. */
+    x = len(reports);
+    do
+    :: x > 0 ->
+        reports?kept;
+        if
+#ifndef NO_IGNORING
+        :: kept >= first
+#endif
+        :: else -> reports!kept
+        fi;
+        x--
+    :: else -> break
+    od;
+    kept = 0;
+    send_to_others(0, VERDICT, first, n);
+    apply(0, first, n);
+    first = 0; n = 0
+}
+
+inline take_answer(number) {
+    answers++;
+    least = (number < least -> number : least);
+    most = (number > most -> number : most)
+}
+
+inline receive(me, from) {
+    LINK(from, me)?kind, n, x;
+    if
+    :: kind == ENTER ->
+        if
+        :: n < next[me] && at[me] != n   /* it is over */
+        :: else -> note_entered(me, from, n, x)
+        fi
+    :: kind == REPORT -> take_report(n)
+    :: kind == QUERY ->
+#ifndef NO_FREEZING
+        frozen[me] = 1;
+#endif
+        LINK(me, 0)!ANSWER, next[me], 0
+    :: kind == ANSWER -> take_answer(n)
+    :: kind == VERDICT ->
+        first = n;
+        until = x;
+        apply(me, first, until);
+        first = 0; until = 0
+    fi;
+    kind = 0; n = 0; x = 0
+}
+
+#define MET(me) (at[me] != 0 && met[AT(me, at[me])] == ALL)
+#define MATCHES(me) (others[AT(me, at[me])] == 0 || others[AT(me, at[me])] == ALL)
+
+#define PATIENT(me) (at[me] != 0 && !reported[me])
+
+proctype member(byte me) {
+    atomic { next[me] = 1; started++; started == MEMBERS }
+end:
+    do
+    :: d_step { nempty(LINK(0, me)) -> receive(me, 0) }
+    :: d_step { nempty(LINK(1, me)) -> receive(me, 1) }
+    :: d_step { nempty(LINK(2, me)) -> receive(me, 2) }
+
+    /* The program calls. GRP-5, GRP-6 */
+    :: d_step { calls[me] < CALLS && at[me] == 0 && !waits[me] && missed[me] -> missed[me] = 0; calls[me]++ }
+    :: d_step { calls[me] < CALLS && at[me] == 0 && !waits[me] && !missed[me] -> waits[me] = 1 }
+    :: d_step { waits[me] && !frozen[me] -> enter(me, 1) }
+    :: d_step { waits[me] && !frozen[me] && differs < DIFFERS -> differs++; enter(me, 2) }
+    :: d_step {
+        calls[me] < CALLS && at[me] == 0 && !waits[me] && !missed[me] && !frozen[me] && fails < FAILS ->
+            fails++;
+            calls[me]++;
+            frozen[me] = 1;
+            knows[me] = 1;
+            n = next[me];
+            report(me, n);
+            n = 0
+    }
+
+    /* All have come. GRP-2 */
+    :: d_step {
+        MET(me) && MATCHES(me) ->
+            assert(did[AT(0, at[me])] == did[AT(1, at[me])] && did[AT(1, at[me])] == did[AT(2, at[me])]);
+            at[me] = 0;
+            reported[me] = 0;
+            calls[me]++
+    }
+#ifdef NO_COMPARING
+    :: d_step { MET(me) && !MATCHES(me) ->
+            assert(did[AT(0, at[me])] == did[AT(1, at[me])] && did[AT(1, at[me])] == did[AT(2, at[me])]);
+            at[me] = 0; calls[me]++ }
+#else
+    :: d_step { MET(me) && !MATCHES(me) && PATIENT(me) -> reported[me] = 1; report(me, at[me]) }
+#endif
+    /* A deadline, while others may come, or since nothing else moves. */
+    :: d_step { PATIENT(me) && lates < LATES -> lates++; reported[me] = 1; report(me, at[me]) }
+    :: d_step { timeout && PATIENT(me) -> reported[me] = 1; report(me, at[me]) }
+
+    /* The leader. GRP-4 */
+    :: d_step {
+        me == 0 && !asks && nempty(reports) ->
+            reports?about;
+            asks = 1;
+            answers = 1;
+            least = next[0];
+            most = next[0];
+            frozen[0] = 1;
+#ifdef NO_ASKING
+            answers = MEMBERS
+#else
+            send_to_others(0, QUERY, about, 0)
+#endif
+    }
+    :: d_step { me == 0 && asks && answers == MEMBERS -> conclude() }
+    od
+}
+
+/* Rest: nothing can move any more, and no deadline can pass. */
+init {
+    atomic { run member(0); run member(1); run member(2) }
+    timeout && !PATIENT(0) && !PATIENT(1) && !PATIENT(2);
+    assert(calls[0] == CALLS && calls[1] == CALLS && calls[2] == CALLS);
+    assert(next[0] == next[1] && next[1] == next[2])
+}
