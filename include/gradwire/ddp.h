@@ -101,7 +101,8 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 
 // Goes on in |g|, the next generation of the group that |ddp| was opened in, on all its members; a
 // newcomer has opened its own in a group of itself alone. All take parameters, buffers and the state of
-// |opt| (NULL: none) from the lowest of those that are furthest ahead in its steps, or in passes. Where
+// |opt| (NULL: none) from the lowest of those that are furthest ahead in its steps, or in passes; one that
+// is sharded goes on as by gw_optimizer_reform, and without it gradients come whole to all again. Where
 // members may be in different calls when they hear of the loss, they call gw_group_agree first, so
 // that all re-form at one place. State that hooks keep stays as it is. The count of passes begins
 // anew. A step that has failed is taken again behind it:

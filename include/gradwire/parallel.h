@@ -35,10 +35,8 @@ extern "C" {
 // the plain optimizer, bit for bit. A step that fails on one fails on all, and changes nothing.
 //
 // If a member is lost while values come, those that had all of them have stepped, and hear of the loss
-// from their next step; the others have changed nothing and fail with DISCONNECTED.
-// gw_optimizer_steps says who is where. To go on, those who are left have a group of their own
-// (gw_group_reform), one that is ahead broadcasts its parameters there, and a new optimizer, sharded
-// over that group, loads a saved state: that of the lost member's part is gone.
+// from their next step; the others have changed nothing and fail with DISCONNECTED. gw_optimizer_reform
+// goes on from there.
 //
 // gw_optimizer_state_dict is a collective then, of the whole state, which fits an optimizer that is not
 // sharded, or sharded otherwise. gw_scaler_unscale and gw_scaler_step are collectives, too: all members
@@ -76,6 +74,46 @@ GW_API void gw_optimizer_shard_with(gw_scope *s, gw_optimizer *opt, gw_shard_opt
 // As gw_optimizer_state_dict of a sharded optimizer, on the member of rank |to| alone; elsewhere an
 // empty map. ZeroRedundancyOptimizer.consolidate_state_dict. INVALID if it is not sharded.
 GW_API gw_map *gw_optimizer_consolidate(gw_scope *s, gw_optimizer *opt, int to);
+
+// gw_optimizer_reform(s, opt, g, .saved = ...): goes on in |g|, the next generation of the group in which
+// |opt| was sharded, or any other; all members of |g| call it, and newcomers with an optimizer of
+// their own, sharded alike in a group of themselves alone. gw_ddp_reform does so with the optimizer that
+// it is given.
+//
+//     gw_group *g = gw_group_world(root);
+//     gw_ddp *ddp = gw_ddp_open(root, model, .group = g);
+//     gw_optimizer_shard(root, opt, .group = g);
+//     gw_map *saved = gw_optimizer_consolidate(root, opt, 0);         // now and then
+//     if (gw_scope_error(root)->status == GW_DISCONNECTED) {
+//         g = gw_group_reform(root, g);
+//         gw_ddp_reform(root, ddp, NULL, g);                          // the model
+//         gw_optimizer_reform(root, opt, g, .saved = saved);          // who steps what, and the state
+//     }
+//
+// All take parameters, rates and counts of the lowest of those that have taken most steps; a member that
+// was in the middle of the last of these completes it. Parameters are shared out anew by the same rule,
+// and state goes to its new owners. What nobody is left to tell is taken from |saved|, else it begins anew,
+// as before the first step, and a line says so; of a range of a parameter only the numbers do, its count of
+// steps goes on. If none of those that are gone had state that the others
+// lack, all goes on as if nothing had happened.
+//
+// A call that fails has changed nothing but parameters of members that are behind, and is repeated in
+// the next generation. MISMATCH if optimizers differ, INVALID if it is not sharded or |saved| does not
+// fit, or for gradients that are shared out of models that are not replicated in |g|.
+typedef struct gw_optimizer_reform_options {
+    // A map of gw_optimizer_state_dict or gw_optimizer_consolidate, which one member or several have; that
+    // of the lowest rank counts.
+    gw_map *saved GW_DEFAULT(NULL);
+} gw_optimizer_reform_options;
+
+// How many numbers of parameters have state that has come from another member, from |saved|, or begins
+// anew: the same on all.
+typedef struct gw_optimizer_reformed {
+    int64_t moved, restored, lost;
+} gw_optimizer_reformed;
+
+GW_API gw_optimizer_reformed gw_optimizer_reform_with(gw_scope *s, gw_optimizer *opt, gw_group *g,
+                                                      gw_optimizer_reform_options options);
 
 // The bytes of state that this member keeps.
 GW_API int64_t gw_optimizer_state_bytes(const gw_optimizer *opt);
@@ -142,8 +180,15 @@ GW_API void gw_optimizer_average(gw_scope *s, gw_optimizer *opt, gw_averager *av
 inline void gw_optimizer_shard(gw_scope *s, gw_optimizer *opt, gw_shard_options options = {}) {
     gw_optimizer_shard_with(s, opt, options);
 }
+inline gw_optimizer_reformed gw_optimizer_reform(gw_scope *s, gw_optimizer *opt, gw_group *g,
+                                                 gw_optimizer_reform_options options = {}) {
+    return gw_optimizer_reform_with(s, opt, g, options);
+}
 #else
 #define gw_shard_options_defaults .group = NULL, .gradients = GW_WHOLE
 #define gw_optimizer_shard(...) GW_NAMED_2(gw_optimizer_shard_with, gw_shard_options, __VA_ARGS__, )
+#define gw_optimizer_reform_options_defaults .saved = NULL
+#define gw_optimizer_reform(...)                                                                   \
+    GW_NAMED_3(gw_optimizer_reform_with, gw_optimizer_reform_options, __VA_ARGS__, )
 #endif
 #endif

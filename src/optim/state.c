@@ -130,7 +130,8 @@ void state_forget(loaded *l) {
     *l = (loaded){ 0 };
 }
 
-bool state_read(gw_scope *s, const gw_optimizer *o, const gw_map *map, loaded *l) {
+static bool read_map(gw_scope *s, const gw_optimizer *o, const gw_map *map, bool has_parameters,
+                     loaded *l) {
     map_reading r;
     *l = (loaded){ 0 };
     if (!map_reading_open(s, &r, "gw_optimizer_load_state_dict", map)) return false;
@@ -144,7 +145,7 @@ bool state_read(gw_scope *s, const gw_optimizer *o, const gw_map *map, loaded *l
     if (o->after && map_reading_find(&r, o->after->key).kind != GW_NONE)
         l->after_count = map_reading_count(s, &r, o->after->key);
     for (int i = 0; i < o->group_count && gw_ok(s); i++) read_group(s, &r, o, i, &l->groups[i]);
-    for (int i = 0; i < o->parameter_count && gw_ok(s); i++)
+    for (int i = 0; has_parameters && i < o->parameter_count && gw_ok(s); i++)
         read_parameter(s, &r, o, i, &l->groups[o->parameters[i].group], &l->parameters[i]);
     map_reading_close(s, &r);
     if (gw_ok(s)) return true;
@@ -152,14 +153,22 @@ bool state_read(gw_scope *s, const gw_optimizer *o, const gw_map *map, loaded *l
     return false;
 }
 
+bool state_read(gw_scope *s, const gw_optimizer *o, const gw_map *map, loaded *out) {
+    return read_map(s, o, map, true, out);
+}
+
+bool state_read_groups(gw_scope *s, const gw_optimizer *o, const gw_map *map, loaded *out) {
+    return read_map(s, o, map, false, out);
+}
+
 void state_take_over(gw_optimizer *o, loaded *l) {
     for (int i = 0; i < o->parameter_count; i++) {
         parameter *p = &o->parameters[i], *from = &l->parameters[i];
         p->step_count = from->step_count;
-        for (int k = 0; k < OPTIM_STATES_MAX && !p->elsewhere; k++) {
+        for (int k = 0; k < OPTIM_STATES_MAX; k++) {
             block_release(p->state[k]);
-            p->state[k] = from->state[k];
-            from->state[k] = NULL;
+            p->state[k] = p->elsewhere ? NULL : from->state[k];
+            if (!p->elsewhere) from->state[k] = NULL;
         }
     }
     for (int i = 0; i < o->group_count; i++) {

@@ -2,7 +2,7 @@
 #include "base/value.h"
 #include "collective/group.h"
 #include "parallel/ddp.h"
-#include <gradwire/optim.h>
+#include "parallel/shard.h"
 
 typedef struct place {
     int64_t steps, passes;
@@ -17,20 +17,13 @@ static bool check(gw_scope *s, gw_ddp *d, const gw_group *g) {
     bool is_busy = !list_is_empty(&d->passes);
     env_leave(d->agent->env);
     int n = gw_group_size(g);
-    if (d->keepers || d->mean_came)
-        scope_fail(s, GW_UNSUPPORTED, "gw_ddp_reform: gradients that are shared out");
-    else if (d->join.join || is_busy)
+    if (d->join.join || is_busy)
         scope_fail(s, GW_WRONG_STATE, "gw_ddp_reform: %s is under way",
                    is_busy ? "a pass" : "a join");
     else if (d->options.shards && d->options.shards % n)
         scope_fail(s, GW_INVALID, "gw_ddp_reform: %d shards for %d members, who cannot share them",
                    d->options.shards, n);
     return gw_ok(s);
-}
-
-static int64_t steps_of(gw_scope *s, gw_optimizer *opt) {
-    if (!opt) return 0;
-    return gw_int_of(s, gw_map_get(s, gw_optimizer_state_dict(s, opt), "steps"));
 }
 
 // The lowest rank of those that are furthest ahead. Fails with |s|.
@@ -54,8 +47,11 @@ static int find_first(gw_scope *s, gw_group *g, place own) {
 
 // From here on passes are those of the new group, which begins like one that was opened now.
 static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g) {
+    int *keepers = d->keepers;
+    d->keepers = NULL;  // until the optimizer shares gradients out among the members of |g|
     layout *l = layout_open(d, NULL);
     if (!l) {
+        d->keepers = keepers;
         scope_fail(s, GW_NO_MEMORY, "gw_ddp_reform: no memory for its buckets");
         return false;
     }
@@ -65,6 +61,8 @@ static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g) {
     layout *old = d->layout;
     d->layout = l;
     d->telling = NULL;
+    d->gate.gives_away = NULL;
+    d->has_means = 0;
     static_forget_on_loop(d);
     d->stats.rebuilt = false;
     d->stats.passes = d->stats.reduced = 0;
@@ -78,12 +76,19 @@ static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g) {
     return true;
 }
 
+static void give_state(gw_scope *s, gw_optimizer *opt, gw_group *g, int root) {
+    bool leads = gw_group_rank(g) == root;
+    gw_value state = leads ? gw_value_of(gw_optimizer_state_dict(s, opt)) : gw_none();
+    gw_value given = gw_broadcast_value_with(s, g, state, root, GW_OPTIONS(gw_collective_options));
+    if (gw_ok(s) && !leads) gw_optimizer_load_state_dict(s, opt, gw_map_of(s, given));
+}
+
 void gw_ddp_reform(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g) {
     if (!ddp_is_usable(s, "gw_ddp_reform", d) || !group_is_given(s, g, "gw_ddp_reform") ||
         !check(s, d, g))
         return;
     gw_scope *t = gw_scope_open(s);
-    place own = { steps_of(t, opt), d->stats.reduced };
+    place own = { gw_optimizer_steps(opt), d->stats.reduced };
     gw_group *private = group_open_own(d->own, g);
     if (!gw_ok(d->own)) {
         scope_fail_with(t, gw_scope_error(d->own));
@@ -91,13 +96,9 @@ void gw_ddp_reform(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g) {
     }
     int root = gw_ok(t) ? find_first(t, private, own) : 0;
     bool ok = gw_ok(t) && enter_group(t, d, private) && replicas_compare_models(t, d);
+    bool is_sharded = opt && shard_of(opt);
+    if (ok && is_sharded) shard_follow(t, opt, d, g);
     if (ok) replicas_broadcast(t, d, true, true, root);
-    if (ok && gw_ok(t) && opt) {
-        bool leads = d->stats.rank == root;
-        gw_value state = leads ? gw_value_of(gw_optimizer_state_dict(t, opt)) : gw_none();
-        gw_value given =
-            gw_broadcast_value_with(t, private, state, root, GW_OPTIONS(gw_collective_options));
-        if (gw_ok(t) && !leads) gw_optimizer_load_state_dict(t, opt, gw_map_of(t, given));
-    }
+    if (ok && opt && !is_sharded) give_state(t, opt, private, root);
     gw_scope_close_up(t);
 }

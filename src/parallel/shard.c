@@ -107,7 +107,7 @@ static bool add_own_groups(gw_scope *s, const gw_optimizer *o, shard *x, int fro
 // ---- Sharing out --------------------------------------------------------------------------------
 
 // The members have the same parameters, in the same groups.
-static bool compare_parameters(gw_scope *s, const gw_group *g, const gw_optimizer *o) {
+bool shard_compare_parameters(gw_scope *s, const gw_group *g, const gw_optimizer *o) {
     gw_list *own = gw_list_open(s);
     for (int i = 0; i < o->parameter_count; i++) {
         const parameter *p = &o->parameters[i];
@@ -145,11 +145,26 @@ static bool reserve_pieces(gw_scope *s, const gw_optimizer *o, shard *x) {
 }
 
 // A piece with numbers of others has its state in an optimizer of this member's own.
-static void note_elsewhere(gw_optimizer *o, const shard *x, int from) {
+void shard_note_elsewhere(gw_optimizer *o, const shard *x, int from) {
     for (int i = from; i < x->piece_count; i++) {
         bool is_own = x->pieces[i].owner == gw_group_rank(x->group);
         o->parameters[x->pieces[i].parameter].elsewhere = x->is_flat || !is_own;
     }
+}
+
+static bool share_out(gw_scope *s, const gw_optimizer *o, shard *x) {
+    int from = x->piece_count;
+    bool ok = reserve_pieces(s, o, x);
+    if (ok && x->is_flat)
+        share_ranges(o, x);
+    else if (ok)
+        ok = share_whole(s, o, x);
+    if (ok && x->is_flat) ok = add_own_groups(s, o, x, from);
+    if (ok)
+        x->covered = o->parameter_count;
+    else
+        x->piece_count = from;
+    return ok;
 }
 
 bool shard_extend(gw_scope *s, gw_optimizer *o) {
@@ -158,18 +173,8 @@ bool shard_extend(gw_scope *s, gw_optimizer *o) {
     if (x->covered == o->parameter_count) return gw_ok(s);
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
-    bool ok = compare_parameters(t, x->group, o) && reserve_pieces(t, o, x);
-    if (ok && x->is_flat)
-        share_ranges(o, x);
-    else if (ok)
-        ok = share_whole(t, o, x);
-    if (ok && x->is_flat) ok = add_own_groups(t, o, x, from);
-    if (ok) {
-        note_elsewhere(o, x, from);
-        x->covered = o->parameter_count;
-    } else {
-        x->piece_count = from;
-    }
+    bool ok = shard_compare_parameters(t, x->group, o) && share_out(t, o, x);
+    if (ok) shard_note_elsewhere(o, x, from);
     gw_scope_close_up(t);
     return gw_ok(s);
 }
@@ -200,7 +205,8 @@ static bool share_gradients_of(gw_scope *s, const gw_optimizer *o, const shard *
     return is_complete(s, keepers, count) && ddp_share_means(s, d, keepers);
 }
 
-static bool share_gradients(gw_scope *s, const gw_optimizer *o, const shard *x) {
+bool shard_share_gradients(gw_scope *s, const gw_optimizer *o, gw_ddp *of) {
+    const shard *x = shard_of(o);
     for (int i = 0; i < o->parameter_count && gw_ok(s); i++) {
         int leaf;
         gw_ddp *d = ddp_of_parameter(o->parameters[i].x, &leaf);
@@ -209,7 +215,7 @@ static bool share_gradients(gw_scope *s, const gw_optimizer *o, const shard *x) 
                        "gw_optimizer_shard: gradients are shared out of models that gw_ddp_open "
                        "has replicated, and parameter %d is of none",
                        i);
-        else if (!d->keepers)
+        else if (!d->keepers && (!of || d == of))
             share_gradients_of(s, o, x, d);
     }
     return gw_ok(s);
@@ -227,9 +233,10 @@ static bool add_group(gw_scope *s, gw_optimizer *o, const optimizer_group *g, co
     return gw_ok(s);
 }
 
-static void close(remote_part *part) {
+void shard_close(remote_part *part) {
     shard *x = (shard *)part;
     shard_forget_early(x);
+    held_forget(&x->held);
     mem_free(x->early);
     handle_release(x->own);
     handle_release(x->group);
@@ -239,7 +246,7 @@ static void close(remote_part *part) {
 }
 
 const remote_part_class shard_class = { .add_group = add_group,
-                                        .close = close,
+                                        .close = shard_close,
                                         .step = shard_step,
                                         .refused = shard_step,
                                         .write = shard_write,
@@ -274,15 +281,22 @@ static shard *take(gw_scope *s, const gw_optimizer *o, gw_group *g, bool is_flat
         x->loads = mem_calloc((size_t)gw_group_size(g) * sizeof *x->loads);
         if (is_flat) x->own = optimizer_open(s, o->rule);
         if (x->loads && (!is_flat || x->own)) return x;
-        close(&x->part);
+        shard_close(&x->part);
     }
     scope_fail(s, GW_NO_MEMORY, "gw_optimizer_shard: no memory");
     return NULL;
 }
 
+shard *shard_open(gw_scope *s, const gw_optimizer *o, gw_group *g, bool is_flat) {
+    shard *x = take(s, o, g, is_flat);
+    if (!x || share_out(s, o, x)) return x;
+    shard_close(&x->part);
+    return NULL;
+}
+
 static void take_back(gw_optimizer *o) {
     for (int i = 0; i < o->parameter_count; i++) o->parameters[i].elsewhere = false;
-    close(o->remote);
+    shard_close(o->remote);
     o->remote = NULL;
 }
 
@@ -293,8 +307,9 @@ void gw_optimizer_shard_with(gw_scope *s, gw_optimizer *o, gw_shard_options opti
     shard *x = take(t, o, g, options.flat);
     if (x) {
         o->remote = &x->part;
+        x->shares_gradients = options.gradients == GW_SHARDED;
         bool ok = shard_extend(t, o);
-        if (ok && options.gradients == GW_SHARDED) ok = share_gradients(t, o, x);
+        if (ok && x->shares_gradients) ok = shard_share_gradients(t, o, NULL);
         if (ok && options.overlap) ok = shard_overlap(t, o);
         if (!ok) take_back(o);
     }

@@ -4,6 +4,8 @@
 #define PARALLEL_SHARD_H
 
 #include "optim/remote_part.h"
+#include "optim/state.h"
+#include <gradwire/ddp.h>
 #include <gradwire/parallel.h>
 
 // Numbers of a parameter whose state one member has, and whose steps it computes.
@@ -19,12 +21,31 @@ typedef struct early {
     optimizer_group options;
 } early;
 
+// State of numbers of a parameter, which a member has.
+typedef struct held_state {
+    int parameter;
+    int64_t first, count, steps;
+    block *state[OPTIM_STATES_MAX];  // counted; NULL: there is none
+} held_state;
+
+typedef struct held_states {
+    held_state *items;
+    int count;
+    int64_t at_step;  // of the optimizer
+} held_states;
+
 typedef struct shard {
     remote_part part;
     gw_group *group;  // one count
     gw_optimizer
         *own;  // with |flat|, of this member's pieces, as views of the parameters; else NULL
-    bool is_flat;
+    bool is_flat, shares_gradients;
+    // OWN-2: a step has failed while values went around, and others may have taken it. What was prepared
+    // stays until the next one.
+    bool is_in_doubt;
+    // OWN-4: what this member had before the optimizer was re-formed, until a step shows that all have
+    // done so.
+    held_states held;
 
     piece *pieces;  // in the order of parameters, then of numbers
     int piece_count;
@@ -49,11 +70,22 @@ static inline shard *shard_of(const gw_optimizer *o) {
 
 // Shares out the parameters that were added since; all members call it. False with |s| failed.
 bool shard_extend(gw_scope *s, gw_optimizer *o);
+// A sharing out of all parameters of |o|, which has nothing to do with |o| until that takes it. NULL with
+// |s| failed.
+shard *shard_open(gw_scope *s, const gw_optimizer *o, gw_group *g, bool is_flat);
+void shard_close(remote_part *part);
+bool shard_compare_parameters(gw_scope *s, const gw_group *g, const gw_optimizer *o);
+// Where the state of each parameter is now.
+void shard_note_elsewhere(gw_optimizer *o, const shard *x, int from);
+// The gradients of |d|, NULL: of all models of |o|, go where the state is. False with |s| failed.
+bool shard_share_gradients(gw_scope *s, const gw_optimizer *o, gw_ddp *d);
 
 // ---- A step (shard_step.c) ----------------------------------------------------------------------
 
 void shard_step(gw_scope *s, gw_optimizer *o);
 bool shard_unscale(gw_scope *s, const gw_optimizer *o, double by, bool not_finite);
+void shard_commit(gw_optimizer *o, shard *x);
+void shard_abort(gw_optimizer *o, shard *x);
 
 // ---- Before the step (shard_early.c) ------------------------------------------------------------
 
@@ -70,5 +102,21 @@ void shard_forget_early(shard *x);
 
 void shard_write(gw_scope *s, const gw_optimizer *o, gw_map *map);
 void shard_load(gw_scope *s, gw_optimizer *o, gw_map *map);
+
+// ---- Another group (shard_reform.c, shard_move.c) -----------------------------------------------
+
+// OWN-3, on all members of |g|. |saved| may be NULL.
+void shard_reform(gw_scope *s, gw_optimizer *o, gw_group *g, gw_map *saved,
+                  gw_optimizer_reformed *out);
+// The same with |d|, which goes on in |g| already, and whose gradients are shared out anew.
+void shard_follow(gw_scope *s, gw_optimizer *o, gw_ddp *d, gw_group *g);
+void held_forget(held_states *all);
+// What this member has: its part, and what it has held since the last re-forming. False with |s| failed.
+bool held_collect(gw_scope *s, const gw_optimizer *o, held_states *out);
+// The state of this member's pieces of |next|, in their order, from all members of |g|, which bring
+// what they have in |own| and |saved|, NULL: nothing. False with |s| failed.
+bool held_move(gw_scope *s, const gw_optimizer *o, const shard *next, gw_group *g,
+               const held_states *own, const loaded *saved, held_states *out,
+               gw_optimizer_reformed *counts);
 
 #endif

@@ -40,7 +40,7 @@ void shard_end(shard *x) {
 // What comes while something else is prepared, or in a step, is left to the step.
 static bool begin_early(shard *x) {
     env_enter(env_of(x));
-    bool may = !x->is_stepping && !x->is_preparing;
+    bool may = !x->is_stepping && !x->is_preparing && !x->is_in_doubt;
     if (may) x->is_preparing = true;
     env_leave(env_of(x));
     return may;

@@ -146,7 +146,8 @@ void shard_load(gw_scope *s, gw_optimizer *o, gw_map *map) {
     loaded l;
     if (!shard_extend(s, o) || !state_read(s, o, map, &l)) return;
     shard_begin(x);
-    optimizer_abort(o);
+    shard_abort(o, x);
+    held_forget(&x->held);
     if (!x->own || load_own(s, x, &l))
         state_take_over(o, &l);
     else

@@ -3,6 +3,7 @@
 
 #include "autograd/grads.h"
 #include "base/scope.h"
+#include "collective/group.h"
 #include "optim/row_update.h"
 #include "tensor/tensor.h"
 #include <gradwire/ops.h>
@@ -146,23 +147,35 @@ static void commit_own(gw_optimizer *own) {
     optimizer_commit(own);
 }
 
-static void end(gw_scope *s, gw_optimizer *o, shard *x) {
-    if (!gw_ok(s)) {
-        if (x->own) optimizer_abort(x->own);
-        optimizer_abort(o);
-        return;
-    }
+// All have come here, and so to the group of the last re-forming.
+void shard_commit(gw_optimizer *o, shard *x) {
     if (x->own) commit_own(x->own);
     optimizer_commit(o);
+    x->is_in_doubt = false;
+    held_forget(&x->held);
 }
 
-// What fails here is told to the others by the collective that is entered all the same.
-void shard_step(gw_scope *s, gw_optimizer *o) {
-    shard *x = shard_of(o);
+void shard_abort(gw_optimizer *o, shard *x) {
+    if (x->own) optimizer_abort(x->own);
+    optimizer_abort(o);
+    x->is_in_doubt = false;
+}
+
+static bool is_broken(const gw_group *g) {
+    env_enter(g->agent->env);
+    bool is = g->broken.status != GW_OK;
+    env_leave(g->agent->env);
+    return is;
+}
+
+// What fails here is told to the others by the collective that is entered all the same. Who is told of a
+// failure by that one does not know whether the others have what they need.
+static void step(gw_scope *s, gw_optimizer *o, shard *x) {
     bool is_over = false;
-    shard_begin(x);
+    if (x->is_in_doubt) shard_abort(o, x);
     if (gw_ok(s)) shard_settle(s, o);
     if (gw_ok(s) && shard_extend(s, o)) prepare(s, o, x);
+    bool is_prepared = gw_ok(s);
     for (int dtype = 0; dtype < GW_DTYPE_COUNT && !is_over; dtype++) {
         round r = { .dtype = (gw_dtype)dtype };
         while (!is_over && find_round(o, x, &r)) {
@@ -170,7 +183,21 @@ void shard_step(gw_scope *s, gw_optimizer *o) {
             is_over = !gw_ok(s);
         }
     }
-    end(s, o, x);
+    x->is_in_doubt = is_prepared && !gw_ok(s);
+    if (gw_ok(s))
+        shard_commit(o, x);
+    else if (!is_prepared)
+        shard_abort(o, x);
+}
+
+// OWN-2: "It keeps what it has computed until its next step, and computes none while its group is broken."
+void shard_step(gw_scope *s, gw_optimizer *o) {
+    shard *x = shard_of(o);
+    shard_begin(x);
+    if (x->is_in_doubt && is_broken(x->group))
+        gw_barrier(s, x->group);
+    else
+        step(s, o, x);
     shard_forget_early(x);
     shard_end(x);
 }

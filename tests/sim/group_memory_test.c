@@ -108,6 +108,19 @@ static void share(gw_scope *s, gw_group *g) {
     gw_optimizer_step(s, opt);
 }
 
+static void share_anew(gw_scope *s, gw_group *g) {
+    gw_list *params = gw_list_open(s);
+    for (int i = 0; i < 3; i++)
+        gw_list_add(s, params, gw_requires_grad(s, gw_ones(s, GW_F32, 2 + i)));
+    gw_optimizer *opt = gw_adam(s, params, .lr = 0.1);
+    gw_worker self = gw_rpc_self(s);
+    gw_optimizer_shard(s, opt, .group = gw_group_open(s, &self, 1, .name = "alone"));
+    for (int i = 0; i < 3; i++)
+        gw_set_grad(s, gw_tensor_of(s, gw_list_get(s, params, i)), gw_ones(s, GW_F32, 2 + i));
+    gw_optimizer_step(s, opt);
+    gw_optimizer_reform(s, opt, g);
+}
+
 // ---- Jobs ---------------------------------------------------------------------------------------
 
 typedef struct worker {
@@ -195,10 +208,15 @@ static void sharded_steps_survive_failing_allocations(void **state) {
     fail_each(share);
 }
 
+static void so_does_what_is_shared_out_anew(void **state) {
+    (void)state;
+    fail_each(share_anew);
+}
+
 GW_TESTS_WITH_LIMIT(group_memory, 120, reductions_survive_failing_allocations,
                     gatherings_survive_failing_allocations, letters_survive_failing_allocations,
                     verdicts_survive_failing_allocations, agreements_survive_failing_allocations,
                     knocks_survive_failing_allocations,
                     passes_through_collectives_survive_failing_allocations,
-                    replicas_survive_failing_allocations,
-                    sharded_steps_survive_failing_allocations);
+                    replicas_survive_failing_allocations, sharded_steps_survive_failing_allocations,
+                    so_does_what_is_shared_out_anew);
