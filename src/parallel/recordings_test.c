@@ -93,7 +93,7 @@ static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
     } else if (is_case(n->recorded, "conv")) {
         x = gw_tanh(s, gw_module_call(s, n->a, gw_reshape(s, x, -1, 1, 2, 4)));
         return gw_module_call(s, n->b, gw_reshape(s, x, -1, 9));
-    } else {
+    } else if (n->a) {
         x = gw_module_call(s, n->a, x);
     }
     if (n->norm) x = gw_module_call(s, n->norm, x);
@@ -104,13 +104,13 @@ static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
 static gw_module *open_net(gw_scope *s, net *n, const recorded *c) {
     *n = (net){ .recorded = c };
     gw_module *m = gw_module_open(s, "net", forward, n), *d = NULL;
-    bool is_conv = is_case(c, "conv");
+    bool is_conv = is_case(c, "conv"), is_one = is_case(c, "batched");
     if (is_case(c, "bag"))
         n->bag = gw_nn_embedding_bag(s, WORDS, HIDDEN, .sparse = true);
-    else
+    else if (!is_one)
         n->a = is_conv ? gw_nn_conv2d(s, 1, 3, .kernel = { 2, 2 }) : gw_nn_linear(s, IN, HIDDEN);
     if (is_case(c, "norm")) n->norm = gw_nn_batch_norm1d(s, HIDDEN);
-    n->b = gw_nn_linear(s, is_conv ? 9 : HIDDEN, OUT);
+    n->b = gw_nn_linear(s, is_conv ? 9 : is_one ? IN : HIDDEN, OUT, .bias = !is_one);
     if (is_case(c, "unused")) {
         n->c = gw_nn_linear(s, HIDDEN, OUT);
         d = gw_nn_linear(s, HIDDEN, OUT);
@@ -220,10 +220,11 @@ static gw_tensor *draw(gw_scope *s, const gw_power_sgd *p, int64_t pass, int buc
 
 static void set_hook(gw_scope *s, const recorded *c, gw_ddp *d) {
     if (is_case(c, "f16")) gw_ddp_set_hook(s, d, gw_hook_f16, NULL);
-    if (!is_case(c, "power_sgd")) return;
+    bool is_batched = is_case(c, "batched");
+    if (!is_batched && !is_case(c, "power_sgd")) return;
     gw_power_sgd *p = gw_power_sgd_open(s, .start = 2);
     p->draw = draw;
-    gw_ddp_set_hook(s, d, gw_hook_power_sgd, p);
+    gw_ddp_set_hook(s, d, is_batched ? gw_hook_batched_power_sgd : gw_hook_power_sgd, p);
 }
 
 static void play(gw_scope *root, int rank, void *context) {
@@ -267,7 +268,7 @@ static void replicas_take_the_steps_that_pytorchs_take(void **state) {
         gw_scope_close_up(s);
     }
     recording_close(&r);
-    assert_int_equal(cases, 25);
+    assert_int_equal(cases, 27);
 }
 
 GW_TESTS(parallel_recordings, replicas_take_the_steps_that_pytorchs_take);

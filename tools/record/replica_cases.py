@@ -35,6 +35,17 @@ class Mlp(torch.nn.Module):
         return self.b(torch.tanh(self.a(x)))
 
 
+class One(torch.nn.Module):
+    """One parameter: what a bucket is like does not depend on the order of several."""
+
+    def __init__(self):
+        super().__init__()
+        self.b = torch.nn.Linear(IN, OUT, bias=False)
+
+    def forward(self, x):
+        return self.b(torch.tanh(x))
+
+
 class Conv(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -82,9 +93,9 @@ class Unused(torch.nn.Module):
         return self.b(h) + self.c(h) if self.takes_c else self.b(h)
 
 
-MODELS = {"conv": Conv, "norm": Norm, "bag": Bag, "unused": Unused}
+MODELS = {"conv": Conv, "norm": Norm, "bag": Bag, "unused": Unused, "batched": One}
 CASES = ("mlp", "conv", "norm", "bag", "no_sync", "unused", "zero", "f16", "power_sgd", "periodic", "hierarchical",
-         "autocast", "join")
+         "autocast", "join", "batched")
 
 
 def make(case, numbers):
@@ -135,10 +146,18 @@ def drawn(into, numbers):
 
     def randn(*sizes, **_):
         q = numbers.real(*sizes)
-        into.append(q.flatten())
+        into.append(q.flatten().clone())
         return q
 
     return randn
+
+
+orthogonalize = powerSGD_hook._orthogonalize
+
+
+def orthogonalize_any(matrices, epsilon=0):
+    """1.13 takes a batch of matrices there, and its batched hook gives it a single one."""
+    orthogonalize(matrices if matrices.dim() == 3 else matrices.unsqueeze(0), epsilon)
 
 
 def work(rank, members, case, path):
@@ -168,8 +187,12 @@ def work(rank, members, case, path):
     if case == "power_sgd":
         state = powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=2)
         net.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    if case == "batched":
+        state = powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=2)
+        net.register_comm_hook(state, powerSGD_hook.batched_powerSGD_hook)
 
     shown, grads = [], None
+    powerSGD_hook._orthogonalize = orthogonalize_any
     with mock.patch.object(powerSGD_hook.torch, "randn", drawn(queries, words.Numbers(77))):
         if case == "join":
             with Join([net]):
