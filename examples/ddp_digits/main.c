@@ -79,8 +79,10 @@ static int run_worker(const char *init_method, void *context) {
     double began_s = now_s(), accuracy = gw_ok(root) ? train(root, model, &c) : 0;
     gw_ddp_stats t = gw_ddp_get_stats(ddp);
     if (t.rank == 0 && gw_ok(root))
-        printf("%d members, %.0f steps/s: %.2f %% of the test digits, weights %016llx\n",
-               t.world_size, (double)t.passes / (now_s() - began_s), accuracy * 100,
+        printf("%d members, %.0f steps/s, %.0f of %.0f us of communication beside the pass: "
+               "%.2f %% of the test digits, weights %016llx\n",
+               t.world_size, (double)t.passes / (now_s() - began_s),
+               t.communication_us - t.waited_us, t.communication_us, accuracy * 100,
                hash_of(root, model));
     if (t.rank == 0 && plot && !curve_plot(&c, plot)) gw_fail(root, GW_SYSTEM, "%s", plot);
     curve_close(&c);

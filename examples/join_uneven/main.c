@@ -6,20 +6,14 @@
 //     gradwire run -n 4 -- join_uneven
 //
 // The lines that a join takes: 3 (what takes part, opening, closing). The loop is as it would be alone.
-#include "../common/flags.h"
 #include "../common/workers.h"
-
-#include <gradwire.h>
 
 #include <stdio.h>
 
 static int64_t world_size = 2, inputs = 5;
 static bool active;
 
-static int run_worker(const char *init_method, void *context) {
-    (void)context;
-    gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .name = "worker%d", .init_method = init_method);
+static int work(gw_scope *root) {
     gw_module *model = gw_nn_linear(root, 1, 1);
     gw_optimizer *opt = gw_adam(root, gw_parameters(root, model), .lr = 0.01);
     gw_optimizer_shard(root, opt);
@@ -32,13 +26,11 @@ static int run_worker(const char *init_method, void *context) {
         gw_optimizer_step(s, opt);
         gw_scope_close_up(s);
     }
-    printf("worker%d has used all of its %d inputs\n", rank, used);
     gw_join_close(root, join);
-    printf("worker%d: weight %.9g after %d iterations\n", rank,
+    printf("worker%d has used all of its %d inputs: weight %.9g after %d iterations\n", rank, used,
            gw_item(root, gw_module_parameter_get(root, model, "weight")),
            (int)gw_join_get_iteration(join).number);
-    gw_rpc_shutdown(root);
-    return gw_exit_code(gw_scope_close(root));
+    return 0;
 }
 
 int main(int argc, char **argv) {
@@ -48,10 +40,7 @@ int main(int argc, char **argv) {
         { "active", NULL, "divide by the number of those with inputs", .is_set = &active },
         { 0 },
     };
-    static const char about[] = "Trains replicas that have inputs for different numbers of steps.";
-    int code = flags_parse("join_uneven", about, flags, argc, argv);
-    if (code >= 0) return code;
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    return gw_rpc_launched().rank >= 0 ? run_worker(NULL, NULL)
-                                       : workers_run((int)world_size, run_worker, NULL);
+    return workers_main("join_uneven",
+                        "Trains replicas with inputs for different numbers of steps.", flags, argc,
+                        argv, &world_size, work);
 }

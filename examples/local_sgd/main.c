@@ -10,10 +10,7 @@
 // for PowerSGD.
 #include "../common/curve.h"
 #include "../common/digits.h"
-#include "../common/flags.h"
 #include "../common/workers.h"
-
-#include <gradwire.h>
 
 #include <stdio.h>
 
@@ -99,13 +96,10 @@ static bool report(const outcome *all) {
            all[LOCAL].bytes <= all[PLAIN].bytes * bytes_most;
 }
 
-static int run_worker(const char *init_method, void *context) {
-    (void)context;
-    gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .name = "worker%d", .init_method = init_method);
+static int work(gw_scope *root) {
     digits_split d = digits_load(root, NULL);
     outcome all[METHODS] = { 0 };
-    bool first = gw_rpc_self(root).rank == 0, well = true;
+    bool first = gw_rpc_self(root).rank == 0;
     FILE *out = first ? stdout : fopen("/dev/null", "w");
     for (int method = 0; method < METHODS && gw_ok(root); method++) {
         curve c;
@@ -115,11 +109,8 @@ static int run_worker(const char *init_method, void *context) {
             gw_fail(root, GW_SYSTEM, "%s", plot);
         curve_close(&c);
     }
-    if (gw_ok(root) && first) well = report(all);
-    gw_rpc_shutdown(root);
     if (out && !first) fclose(out);
-    int failed = gw_exit_code(gw_scope_close(root));
-    return failed || well ? failed : TOO_FAR;
+    return !first || !gw_ok(root) || report(all) ? 0 : TOO_FAR;
 }
 
 int main(int argc, char **argv) {
@@ -137,9 +128,5 @@ int main(int argc, char **argv) {
         "Exit code: 0 if local SGD is within 1 % of that and sends at most 30 % of its bytes, 3 "
         "if\n"
         "not, 1 after an error.";
-    int code = flags_parse("local_sgd", about, flags, argc, argv);
-    if (code >= 0) return code;
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    return gw_rpc_launched().rank >= 0 ? run_worker(NULL, NULL)
-                                       : workers_run((int)world_size, run_worker, NULL);
+    return workers_main("local_sgd", about, flags, argc, argv, &world_size, work);
 }

@@ -6,7 +6,6 @@
 //     gradwire run -n 8 -- zero_memory --width 2000
 //
 // The line that makes the difference: 1 (gw_optimizer_shard). The weights are the same, bit for bit.
-#include "../common/flags.h"
 #include "../common/memory.h"
 #include "../common/weights.h"
 #include "../common/workers.h"
@@ -14,9 +13,9 @@
 #include <stdio.h>
 
 // What holds least comes first, so that the peak so far is always that of the last one.
-enum { ZERO_2, ZERO_1, PLAIN, WORKERS = 4, LAYERS = 20, BATCH = 20, STEPS = 3 };
+enum { ZERO_2, ZERO_1, PLAIN, LAYERS = 20, BATCH = 20, STEPS = 3 };
 static const char *const names[] = { "ZeRO-2", "ZeRO-1", "plain" };
-static int64_t width = 1000;
+static int64_t workers = 4, width = 1000;
 static double gradients_mb;  // of the last pass
 
 static void train_step(gw_scope *outer, gw_module *model, gw_optimizer *opt) {
@@ -45,21 +44,15 @@ static void train(gw_scope *root, int kind) {
     gw_scope_close_up(s);
 }
 
-static int run_worker(const char *init_method, void *context) {
-    (void)context;
-    gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .init_method = init_method);
+static int work(gw_scope *root) {
     if (gw_rpc_self(root).rank == 0) printf("in MB: weights gradients    state     peak   sum\n");
     for (int kind = ZERO_2; kind <= PLAIN; kind++) train(root, kind);
-    gw_rpc_shutdown(root);
-    return gw_exit_code(gw_scope_close(root));
+    return 0;
 }
 
 int main(int argc, char **argv) {
     const flag flags[] = { { "width", "N", "of a layer", .integer = &width, .min = 1, .max = 1e5 },
                            { 0 } };
-    int code = flags_parse("zero_memory", "Shows what sharding saves.", flags, argc, argv);
-    if (code >= 0) return code;
-    return gw_rpc_launched().rank < 0 ? workers_run(WORKERS, run_worker, NULL)
-                                      : run_worker(NULL, NULL);
+    return workers_main("zero_memory", "Shows what sharding saves.", flags, argc, argv, &workers,
+                        work);
 }
