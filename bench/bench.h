@@ -26,8 +26,9 @@ typedef struct bench_case {
 // name the median alone. 0: it did.
 int bench_run(const bench_case *c);
 
-// Prints the table of choices among plans of collectives, with what each would take. 0: it did.
-int bench_print_plans(void);
+// Prints the table of choices among plans of collectives, with what each would take: of those that are
+// named, or all. 0: it did.
+int bench_print_plans(char **names, int count);
 
 // Each file's cases end with a nameless one.
 extern const bench_case floor_cases[], op_cases[], rpc_cases[], bulk_cases[], start_cases[],

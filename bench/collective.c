@@ -5,6 +5,7 @@
 #include "collective/plan.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { SAMPLES_MAX = 1000, AGREEMENTS = 500, WARM = 3 };
 
@@ -173,7 +174,13 @@ static int print_plans_of(candidate c, int members, const char *size) {
     return failed;
 }
 
-int bench_print_plans(void) {
+static bool is_asked_for(operation o, char **names, int count) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(names[i], operation_name(o)) == 0) return true;
+    return count == 0;
+}
+
+int bench_print_plans(char **names, int count) {
     static const operation operations[] = { OPERATION_ALL_REDUCE,     OPERATION_REDUCE,
                                             OPERATION_BROADCAST,      OPERATION_ALL_GATHER,
                                             OPERATION_GATHER,         OPERATION_SCATTER,
@@ -187,6 +194,7 @@ int bench_print_plans(void) {
                   { "64 KiB", 64 << 10 }, { "1 MiB", 1 << 20 }, { "16 MiB", 16 << 20 } };
     int failed = 0;
     for (size_t o = 0; o < sizeof operations / sizeof *operations; o++) {
+        if (!is_asked_for(operations[o], names, count)) continue;
         for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
             for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
                 bool is_barrier = operations[o] == OPERATION_BARRIER;

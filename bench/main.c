@@ -183,7 +183,7 @@ static bool is_wanted(const char *name, char **wanted, int count) {
 
 int main(int argc, char **argv) {
     bool list = argc > 1 && strcmp(argv[1], "--list") == 0;
-    if (argc > 1 && strcmp(argv[1], "--plans") == 0) return bench_print_plans();
+    if (argc > 1 && strcmp(argv[1], "--plans") == 0) return bench_print_plans(argv + 2, argc - 2);
     if (argc > 2 && strcmp(argv[1], "--join") == 0) return join_case(argv[2]);
     shows_counts = argc > 1 && strcmp(argv[1], "--counts") == 0;
     int first = list || shows_counts ? 2 : 1;
@@ -191,7 +191,8 @@ int main(int argc, char **argv) {
         puts("usage: gw-bench [--list] [--counts] [--plans] [name...]\nPrints \"case median_us "
              "min_us\" for "
              "each case "
-             "that begins with a name; --plans prints what each plan of a collective takes.");
+             "that begins with a name; --plans prints what each plan of a collective takes, "
+             "of those named or all.");
         return strcmp(argv[1], "--help") == 0 ? 0 : 2;
     }
     int failed = 0, found = 0;
